@@ -1,0 +1,75 @@
+# gkmeans: PGXS build.  `make && make install` is all there is to it;
+# WITH_CUDA=0 leaves the GPU library out, WITH_CUDA=1 insists on it.
+
+EXTENSION = gkmeans
+VERSION = 0.1.0
+MODULE_big = gkmeans
+
+# The PostgreSQL side: everything that includes postgres.h.
+OBJS = \
+	src/arguments.o \
+	src/decode.o \
+	src/drain.o \
+	src/feed.o \
+	src/fit.o \
+	src/fit_functions.o \
+	src/gkmeans.o \
+	src/job.o \
+	src/labels_table.o \
+	src/ring.o \
+	src/row_ids.o \
+	src/seed.o \
+	src/session.o \
+	src/settings.o \
+	src/source.o
+
+# The engines: no postgres.h, flags of their own, so kept out of OBJS.
+ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \
+	cpu_engine cpu_pool cpu_rows cpu_exact cpu_lloyd cpu_seed fault_engine \
+	cpu_filter_generic cpu_filter_avx2 cpu_filter_avx512))
+
+DATA_built = sql/$(EXTENSION)--$(VERSION).sql
+DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
+PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
+
+ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -fno-math-errno
+PG_CPPFLAGS = -I$(srcdir)/src
+PG_CFLAGS = -ffp-contract=off -pthread
+ifdef CI
+PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
+ENGINE_CFLAGS += -Werror
+endif
+SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
+EXTRA_CLEAN = $(ENGINE_OBJS) build sql/$(EXTENSION)--$(VERSION).sql
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+$(shlib): $(ENGINE_OBJS)
+
+# Exact arithmetic must not be fused; the filter may (cpu_filter.h bounds its error).
+$(ENGINE_OBJS): CONTRACT = -ffp-contract=off
+src/cpu_filter_%.o: CONTRACT = -ffp-contract=fast
+
+ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
+ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
+src/cpu_filter_avx2.o: ISA = -mavx2 -mfma
+src/cpu_filter_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
+endif
+
+$(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ENGINE_CFLAGS) $(CONTRACT) $(ISA) -I$(srcdir)/src -c $< -o $@
+
+# PGXS as Debian builds it follows no header: any header rebuilds everything.
+HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*.h)
+$(OBJS) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
+$(OBJS): | src_directory
+src_directory:
+	@mkdir -p src sql
+.PHONY: src_directory
+
+sql/$(EXTENSION)--$(VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
+	@mkdir -p $(@D)
+	cp $< $@

@@ -1,0 +1,179 @@
+/*
+ * The arithmetic that defines a result: shared by every engine and the fit layer.
+ *
+ * Each function is a fixed sequence of IEEE 754 double operations, none of
+ * them fused, or of integer operations; so host and device give the same bits.
+ * Host files that include this are compiled with -ffp-contract=off.
+ *
+ * The rule of the labels: a row's label is the centroid with the least
+ * d² = Σ (x - c)², x the stored float32, c double, summed in double in index
+ * order, ties to the lowest id.  Sums over rows are integers (fixed point), so
+ * they do not depend on the order of the rows.
+ */
+#ifndef GK_EXACT_H
+#define GK_EXACT_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define GK_INLINE static __host__ __device__ __forceinline__
+#else
+#define GK_INLINE static inline
+#endif
+
+#ifdef __CUDA_ARCH__
+#define GK_ADD(a, b) __dadd_rn((a), (b))
+#define GK_SUB(a, b) __dsub_rn((a), (b))
+#define GK_MUL(a, b) __dmul_rn((a), (b))
+#define GK_DIV(a, b) __ddiv_rn((a), (b))
+#define GK_SQRT(a) __dsqrt_rn(a)
+#else
+#define GK_ADD(a, b) ((a) + (b))
+#define GK_SUB(a, b) ((a) - (b))
+#define GK_MUL(a, b) ((a) * (b))
+#define GK_DIV(a, b) ((a) / (b))
+#define GK_SQRT(a) sqrt(a)
+#endif
+
+/* The next partial sum of d²: sum + (x - c)². */
+GK_INLINE double
+gk_add_square(double sum, float x, double c)
+{
+	double		difference = GK_SUB((double) x, c);
+
+	return GK_ADD(sum, GK_MUL(difference, difference));
+}
+
+/* 2^exponent as a double, -1022 <= exponent <= 1023. */
+GK_INLINE double
+gk_power_of_two(int exponent)
+{
+	uint64_t	bits = (uint64_t) (exponent + 1023) << 52;
+	double		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* Fixed point: rint(value × scale), scale a power of two, |result| <= 2^50. */
+GK_INLINE int64_t
+gk_quantize(double value, double scale)
+{
+#ifdef __CUDA_ARCH__
+	return __double2ll_rn(__dmul_rn(value, scale));
+#else
+	return (int64_t) rint(value * scale);
+#endif
+}
+
+/* The second limb: what gk_quantize() rounded away, on a grid finer by rest_scale. */
+GK_INLINE int64_t
+gk_quantize_rest(double value, double scale, double rest_scale)
+{
+	double		scaled = GK_MUL(value, scale);
+
+	return gk_quantize(GK_SUB(scaled, rint(scaled)), rest_scale);
+}
+
+/* A two-limb sum as the nearest double of high × 2^rest_bits + low. */
+GK_INLINE double
+gk_sum_value(int64_t high, int64_t low, int rest_bits)
+{
+	return (double) ((__int128) high * ((__int128) 1 << rest_bits) + low);
+}
+
+/*
+ * One coordinate of a centroid: sum and weight as gk_sum_value() gave them,
+ * divided once; exponents of their grids.
+ */
+GK_INLINE double
+gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
+{
+	return ldexp(GK_DIV(sum, weight), weight_exponent - sum_exponent);
+}
+
+/* The sum of count values in a fixed order that 256 threads can follow. */
+#define GK_LANES 256
+GK_INLINE double
+gk_lane_sum(const double *values, int64_t count, int lane)
+{
+	double		sum = 0.0;
+
+	for (int64_t i = lane; i < count; i += GK_LANES)
+		sum = GK_ADD(sum, values[i]);
+	return sum;
+}
+
+/* The same on one thread: lanes, then halves. */
+GK_INLINE double
+gk_ordered_sum(const double *values, int64_t count)
+{
+	double		lanes[GK_LANES];
+
+	for (int lane = 0; lane < GK_LANES; lane++)
+		lanes[lane] = gk_lane_sum(values, count, lane);
+	for (int width = GK_LANES / 2; width > 0; width /= 2)
+		for (int lane = 0; lane < width; lane++)
+			lanes[lane] = GK_ADD(lanes[lane], lanes[lane + width]);
+	return lanes[0];
+}
+
+/* floor(log2 |x|) as the exponent field says (denormals: -127). */
+GK_INLINE int
+gk_exponent(float x)
+{
+	uint32_t	bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return (int) ((bits >> 23) & 255) - 127;
+}
+
+/* The same of a double weight. */
+GK_INLINE int
+gk_exponent_double(double x)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return (int) ((bits >> 52) & 2047) - 1023;
+}
+
+/* Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits. */
+GK_INLINE uint64_t
+gk_mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 27;
+	x *= UINT64_C(0x94d049bb133111eb);
+	x ^= x >> 31;
+	return x;
+}
+
+/* The key of feature j in the row hash. */
+GK_INLINE uint32_t
+gk_hash_key(uint32_t j)
+{
+	return (uint32_t) (gk_mix(((uint64_t) j + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+/*
+ * A term of the row hash, NH of UMAC (Black et al. 1999): features 2i and 2i+1
+ * as bits (0 in place of a missing last one), with their keys.  The terms are added modulo 2^64.
+ */
+GK_INLINE uint64_t
+gk_hash_term(uint32_t even, uint32_t odd, uint32_t even_key, uint32_t odd_key)
+{
+	return (uint64_t) (uint32_t) (even + even_key) * (uint32_t) (odd + odd_key);
+}
+
+/* The hash of a row from the sum of its terms; weight_bits is 0 if not weighted. */
+GK_INLINE uint64_t
+gk_hash_finish(uint64_t terms, uint64_t weight_bits)
+{
+	return gk_mix(gk_mix(terms) + weight_bits * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+#endif							/* GK_EXACT_H */

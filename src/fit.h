@@ -1,0 +1,90 @@
+/*
+ * The algorithm: k-means on an engine that holds the rows.
+ *
+ * Knows the engine interface and nothing of Datum, SPI or CUDA.  Lloyd's iteration with the
+ * stopping rules and the relocation of empty clusters of scikit-learn; seeding
+ * in seed.c.  All randomness comes from a counter-based generator keyed by the seed,
+ * and all draws go over the rows in the order of their hash, so the order of
+ * the rows does not matter.
+ */
+#ifndef GK_FIT_H
+#define GK_FIT_H
+
+#include "postgres.h"
+
+#include "engine.h"
+
+typedef enum GkInit
+{
+	GK_INIT_PARALLEL,			/* k-means||: Bahmani et al. 2012 */
+	GK_INIT_PLUSPLUS,			/* greedy k-means++: Arthur and Vassilvitskii 2007 */
+	GK_INIT_RANDOM,				/* rows drawn by weight, distinct */
+	GK_INIT_GIVEN
+} GkInit;
+
+typedef enum GkMetric
+{
+	GK_EUCLIDEAN,
+	GK_COSINE					/* spherical k-means; distance is 1 - cos */
+} GkMetric;
+
+typedef enum GkScale
+{
+	GK_SCALE_NONE,
+	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
+	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
+} GkScale;
+
+/* What to do. */
+typedef struct GkFitSpec
+{
+	int64		k;
+	int			dimension;
+	int64		rows;			/* usable rows in the engine */
+	bool		weighted;
+	const double *shift;		/* dimension: what the row source took off */
+	GkInit		init;
+	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
+	GkMetric	metric;
+	GkScale		scale;
+	int			max_iter;
+	double		tol;
+	int			n_init;
+	int64		seed;
+	double		oversampling;	/* k-means||: candidates a round over k */
+	int			rounds;			/* k-means|| */
+} GkFitSpec;
+
+/* One cluster as users see it. */
+typedef struct GkCluster
+{
+	int64		size;
+	double		weight;
+	double		inertia;
+	double		avg_distance;
+	double		radius;
+} GkCluster;
+
+/* What came out.  Everything in the memory context current at the call. */
+typedef struct GkFit
+{
+	int64		k;				/* clusters with rows; <= GkFitSpec.k */
+	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
+	GkCluster  *clusters;		/* k */
+	int32	   *cluster_of_label;	/* engine label → cluster id, GkFitSpec.k entries; -1 = dropped */
+	double		inertia;
+	int			iterations;
+	bool		converged;
+	int			best_start;		/* which of the n_init, from 0 */
+	double		seed_seconds;
+	double		iterate_seconds;
+	double		label_seconds;
+} GkFit;
+
+/* Fits; labels and d² of the result stay in the engine (fetch). */
+extern void gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit);
+
+/* A row's distance from its d²: Euclidean, or 1 - cos. */
+extern double gk_distance(GkMetric metric, double distance2);
+
+#endif							/* GK_FIT_H */

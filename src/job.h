@@ -1,0 +1,63 @@
+/*
+ * The job of one fit: who owns what outlives a function call, and how the
+ * backend waits for an engine.
+ *
+ * A job belongs to the resource owner that is current when it begins.  What it owns is released, last
+ * acquired first, by gk_job_end(), or at the moment of an error by the owner's
+ * release callback (architecture.md, "Ownership").  A job that is still alive at commit
+ * is a leak: it is released with a WARNING.
+ */
+#ifndef GK_JOB_H
+#define GK_JOB_H
+
+#include "postgres.h"
+
+#include "engine.h"
+
+typedef struct GkJob GkJob;
+
+/* Releases one resource; must not throw, palloc or wait without a bound. */
+typedef void (*GkReleaseFunction) (void *resource);
+
+/* A place in the job's list; `resource` is NULL until something is acquired. */
+typedef struct GkRelease
+{
+	GkReleaseFunction function;
+	void	   *resource;
+	struct GkRelease *next;
+} GkRelease;
+
+/* Begins a job; its memory is context "gkmeans" below the transaction's. */
+extern GkJob *gk_job_begin(void);
+
+/* Releases everything and the job itself. */
+extern void gk_job_end(GkJob *job);
+
+/* Where the job's palloc'd data lives. */
+extern MemoryContext gk_job_context(GkJob *job);
+
+/*
+ * Register first, acquire second: takes a place in the job's list (may throw);
+ * then acquire the resource and store it in ->resource with no error possible between.
+ */
+extern GkRelease *gk_job_reserve(GkJob *job, GkReleaseFunction function);
+
+/* Releases one resource before the end of the job (and leaves its place empty). */
+extern void gk_job_release(GkRelease *release);
+
+/* How many jobs are alive in this backend; 0 outside a fit. */
+extern int	gk_live_jobs(void);
+
+/* Opens an engine that the job owns. */
+extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngineConfig *config);
+
+/* The engine of the job that is running in this backend, or NULL: for gkmeans_memory(). */
+extern GkEngine *gk_current_engine(void);
+
+/* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
+extern void gk_check(GkStatus status);
+
+/* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
+extern void gk_run(GkEngine *engine, GkCommand *command);
+
+#endif							/* GK_JOB_H */
