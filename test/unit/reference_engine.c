@@ -1,0 +1,700 @@
+/*
+ * The reference engine: engine.h written down as plainly as possible.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exact.h"
+#include "reference_engine.h"
+
+typedef struct ReferenceEngine
+{
+	GkEngine	base;
+	bool		weighted;
+	int			d;
+	int64_t		n;
+	int64_t		capacity;
+	uint64_t	tickets;
+	float	   *x;				/* n × d */
+	double	   *w;				/* n */
+	int32_t    *labels;			/* n, -1 = none */
+	double	   *distance2;		/* n */
+	bool		wide;
+	int			rest_bits;
+	int		   *exponents;		/* d + 1 */
+	int64_t		k;
+	bool		spherical;
+	double	   *centroids;		/* k × d */
+	GkSum	   *sums;			/* k × (d + 1) */
+	GkStatus	last;
+} ReferenceEngine;
+
+static const GkStatus ok = {GK_OK, -1, 0, 0, 0, "", ""};
+
+/* Memory or the end of the test. */
+static void *
+allocate(void *old, size_t count, size_t size)
+{
+	void	   *memory = realloc(old, count * size + 1);
+
+	if (memory == NULL)
+		abort();
+	return memory;
+}
+
+static double
+weight_of(const ReferenceEngine *e, int64_t row)
+{
+	return e->weighted ? e->w[row] : 1.0;
+}
+
+/* d² between a row and a point, by the rule. */
+static double
+square(const ReferenceEngine *e, int64_t row, const double *point)
+{
+	double		sum = 0.0;
+
+	for (int j = 0; j < e->d; j++)
+		sum = gk_add_square(sum, e->x[row * e->d + j], point[j]);
+	return sum;
+}
+
+/* The hash of a row. */
+static uint64_t
+hash_of(const ReferenceEngine *e, int64_t row)
+{
+	uint64_t	terms = 0;
+	uint64_t	weight_bits = 0;
+
+	for (int j = 0; j < e->d; j += 2)
+	{
+		uint32_t	pair[2] = {0, 0};
+
+		memcpy(pair, e->x + row * e->d + j, sizeof(float) * (j + 1 < e->d ? 2 : 1));
+		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+	}
+	if (e->weighted)
+		memcpy(&weight_bits, e->w + row, sizeof(double));
+	return gk_hash_finish(terms, weight_bits);
+}
+
+/* The label of a row by the rule, among count points. */
+static int32_t
+nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count, double *distance2)
+{
+	int32_t		best = 0;
+
+	*distance2 = square(e, row, points);
+	for (int64_t i = 1; i < count; i++)
+	{
+		double		candidate = square(e, row, points + i * e->d);
+
+		if (candidate < *distance2)
+		{
+			*distance2 = candidate;
+			best = (int32_t) i;
+		}
+	}
+	return best;
+}
+
+/* sum += sign × value on a grid. */
+static void
+add_value(GkSum *sum, double value, int exponent, bool wide, int rest_bits, int sign)
+{
+	double		scale = gk_power_of_two(exponent);
+
+	sum->high += sign * gk_quantize(value, scale);
+	if (wide)
+		sum->low += sign * gk_quantize_rest(value, scale, gk_power_of_two(rest_bits));
+}
+
+/* Adds a row to (or takes it from) the sums of a cluster. */
+static void
+add_row(ReferenceEngine *e, int64_t row, int64_t cluster, int sign)
+{
+	GkSum	   *sums = e->sums + cluster * (e->d + 1);
+	double		weight = weight_of(e, row);
+
+	for (int j = 0; j < e->d; j++)
+		add_value(&sums[j], e->weighted ? weight * e->x[row * e->d + j] : e->x[row * e->d + j],
+				  e->exponents[j], e->wide, e->rest_bits, sign);
+	add_value(&sums[e->d], weight, e->exponents[e->d], e->wide, e->rest_bits, sign);
+}
+
+/* The value of a sum of the centroid grid. */
+static double
+sum_value(const ReferenceEngine *e, const GkSum *sum)
+{
+	return gk_sum_value(sum->high, sum->low, e->wide ? e->rest_bits : 0);
+}
+
+/* New centroids from the sums; a cluster without weight keeps its own.  Returns shift². */
+static double
+update(ReferenceEngine *e)
+{
+	double	   *shifts = allocate(NULL, e->k, sizeof(double));
+	double	   *fresh = allocate(NULL, e->d, sizeof(double));
+	double		total;
+
+	for (int64_t c = 0; c < e->k; c++)
+	{
+		const GkSum *sums = e->sums + c * (e->d + 1);
+		double	   *old = e->centroids + c * e->d;
+		double		weight = sum_value(e, &sums[e->d]);
+		double		norm2 = 0.0;
+
+		shifts[c] = 0.0;
+		if (!(weight > 0.0))
+			continue;
+		for (int j = 0; j < e->d; j++)
+		{
+			fresh[j] = gk_centroid(sum_value(e, &sums[j]), weight, e->exponents[j],
+								   e->exponents[e->d]);
+			norm2 += fresh[j] * fresh[j];
+		}
+		if (e->spherical)
+		{
+			double		norm = sqrt(norm2);
+
+			if (!(norm > 0.0))
+				continue;
+			for (int j = 0; j < e->d; j++)
+				fresh[j] = fresh[j] / norm;
+		}
+		for (int j = 0; j < e->d; j++)
+		{
+			double		step = fresh[j] - old[j];
+
+			shifts[c] += step * step;
+			old[j] = fresh[j];
+		}
+	}
+	total = gk_ordered_sum(shifts, e->k);
+	free(shifts);
+	free(fresh);
+	return total;
+}
+
+static void
+run_range(ReferenceEngine *e, GkCommand *c)
+{
+	for (int j = 0; j < e->d; j++)
+		for (int64_t i = 0; i < e->n; i++)
+		{
+			float		v = e->x[i * e->d + j];
+
+			if (i == 0 || v < c->u.range.least[j])
+				c->u.range.least[j] = v;
+			if (i == 0 || v > c->u.range.greatest[j])
+				c->u.range.greatest[j] = v;
+		}
+	c->u.range.least_weight = c->u.range.greatest_weight = e->n > 0 ? weight_of(e, 0) : 1.0;
+	for (int64_t i = 1; i < e->n; i++)
+	{
+		c->u.range.least_weight = fmin(c->u.range.least_weight, weight_of(e, i));
+		c->u.range.greatest_weight = fmax(c->u.range.greatest_weight, weight_of(e, i));
+	}
+}
+
+static void
+run_moments(ReferenceEngine *e, GkCommand *c)
+{
+	int			d = e->d;
+
+	memset(c->u.moments.first, 0, d * sizeof(GkSum));
+	memset(c->u.moments.second, 0, d * sizeof(GkSum));
+	memset(c->u.moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
+	memset(c->u.moments.nonzero, 0, (d + 1) * sizeof(int64_t));
+	memset(&c->u.moments.weight, 0, sizeof(GkSum));
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		double		weight = weight_of(e, i);
+
+		for (int j = 0; j < d; j++)
+		{
+			float		x = e->x[i * d + j];
+			double		z = (double) x - c->u.moments.pivot[j];
+
+			add_value(&c->u.moments.first[j], z, c->u.moments.first_exponents[j], true,
+					  c->u.moments.rest_bits, 1);
+			add_value(&c->u.moments.second[j], z * z, c->u.moments.second_exponents[j], true,
+					  c->u.moments.rest_bits, 1);
+			if (x != 0)
+			{
+				c->u.moments.exponent_sum[j] += gk_exponent(x);
+				c->u.moments.nonzero[j]++;
+			}
+		}
+		add_value(&c->u.moments.weight, weight, c->u.moments.weight_exponent, true,
+				  c->u.moments.rest_bits, 1);
+		if (weight != 0)
+		{
+			c->u.moments.exponent_sum[d] += gk_exponent_double(weight);
+			c->u.moments.nonzero[d]++;
+		}
+	}
+}
+
+static void
+run_transform(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		float	   *x = e->x + i * e->d;
+		double		norm2 = 0.0;
+
+		for (int j = 0; j < e->d; j++)
+		{
+			x[j] = (float) (((double) x[j] - c->u.transform.offset[j]) * c->u.transform.factor[j]) + 0.0f;
+			norm2 += (double) x[j] * (double) x[j];
+		}
+		if (c->u.transform.normalize && norm2 > 0.0)
+			for (int j = 0; j < e->d; j++)
+				x[j] = (float) ((double) x[j] / sqrt(norm2)) + 0.0f;
+	}
+}
+
+static void
+run_candidates(ReferenceEngine *e, GkCommand *c)
+{
+	c->u.candidates.greatest = 0.0;
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		double		d2;
+		int32_t		label = nearest(e, i, c->u.candidates.candidates, c->u.candidates.count, &d2);
+		double		mass;
+
+		if (c->u.candidates.first_label == 0 || d2 < e->distance2[i])
+		{
+			e->distance2[i] = d2;
+			e->labels[i] = (int32_t) (c->u.candidates.first_label + label);
+		}
+		mass = weight_of(e, i) * e->distance2[i];
+		if (mass > c->u.candidates.greatest)
+			c->u.candidates.greatest = mass;
+	}
+}
+
+static void
+run_potentials(ReferenceEngine *e, GkCommand *c)
+{
+	double		scale = gk_power_of_two(c->u.potentials.exponent);
+
+	for (int t = 0; t < c->u.potentials.count; t++)
+	{
+		c->u.potentials.potentials[t] = 0;
+		for (int64_t i = 0; i < e->n; i++)
+		{
+			double		d2 = square(e, i, c->u.potentials.trials + (int64_t) t * e->d);
+
+			if (!(d2 < e->distance2[i]))
+				d2 = e->distance2[i];
+			c->u.potentials.potentials[t] += gk_quantize(weight_of(e, i) * d2, scale);
+		}
+	}
+}
+
+/* The quantised mass of a row. */
+static int64_t
+mass_of(const ReferenceEngine *e, int64_t row, GkMass mass, int exponent)
+{
+	double		value = weight_of(e, row);
+
+	if (mass == GK_MASS_DISTANCE)
+		value = value * e->distance2[row];
+	return gk_quantize(value, gk_power_of_two(exponent));
+}
+
+/* The bucket of a hash. */
+static uint64_t
+bucket_of(uint64_t hash, int bits)
+{
+	return bits == 0 ? 0 : hash >> (64 - bits);
+}
+
+static void
+run_masses(ReferenceEngine *e, GkCommand *c)
+{
+	memset(c->u.masses.buckets, 0, sizeof(int64_t) << c->u.masses.bits);
+	for (int64_t i = 0; i < e->n; i++)
+		c->u.masses.buckets[bucket_of(hash_of(e, i), c->u.masses.bits)] +=
+			mass_of(e, i, c->u.masses.mass, c->u.masses.exponent);
+}
+
+static void
+run_entries(ReferenceEngine *e, GkCommand *c)
+{
+	int64_t		i;
+
+	c->u.entries.count = 0;
+	for (i = c->u.entries.from; i < e->n; i++)
+	{
+		uint64_t	hash = hash_of(e, i);
+		int64_t		mass = mass_of(e, i, c->u.entries.mass, c->u.entries.exponent);
+
+		if (mass <= 0 || !c->u.entries.wanted[bucket_of(hash, c->u.entries.bits)])
+			continue;
+		if (c->u.entries.count == c->u.entries.capacity)
+			break;
+		c->u.entries.entries[c->u.entries.count++] = (GkEntry) {
+			.row = i,.hash = hash,.mass = mass,.distance2 = 0.0
+		};
+	}
+	c->u.entries.next = i;
+}
+
+static void
+run_step(ReferenceEngine *e, GkCommand *c)
+{
+	c->u.step.changed = 0;
+	c->u.step.empty = 0;
+	c->u.step.shift2 = 0.0;
+	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		double		d2;
+		int32_t		label = nearest(e, i, e->centroids, e->k, &d2);
+
+		c->u.step.changed += label != e->labels[i];
+		e->labels[i] = label;
+		add_row(e, i, label, 1);
+	}
+	for (int64_t k = 0; k < e->k; k++)
+		c->u.step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
+	if (c->u.step.empty == 0)
+		c->u.step.shift2 = update(e);
+	else if (c->u.step.is_empty != NULL)
+		for (int64_t k = 0; k < e->k; k++)
+			c->u.step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
+}
+
+static void
+run_relocate(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t i = 0; i < c->u.relocate.count; i++)
+	{
+		add_row(e, c->u.relocate.rows[i], e->labels[c->u.relocate.rows[i]], -1);
+		add_row(e, c->u.relocate.rows[i], c->u.relocate.clusters[i], 1);
+	}
+	c->u.relocate.shift2 = update(e);
+	for (int64_t i = 0; i < c->u.relocate.count; i++)
+	{
+		add_row(e, c->u.relocate.rows[i], e->labels[c->u.relocate.rows[i]], 1);
+		add_row(e, c->u.relocate.rows[i], c->u.relocate.clusters[i], -1);
+	}
+}
+
+/* Farther first, then by hash. */
+static int
+compare_farther(const void *a, const void *b)
+{
+	const GkEntry *left = a;
+	const GkEntry *right = b;
+
+	if (left->distance2 != right->distance2)
+		return left->distance2 > right->distance2 ? -1 : 1;
+	if (left->hash != right->hash)
+		return left->hash < right->hash ? -1 : 1;
+	return (left->row > right->row) - (left->row < right->row);
+}
+
+static void
+run_farthest(ReferenceEngine *e, GkCommand *c)
+{
+	GkEntry    *all = allocate(NULL, e->n, sizeof(GkEntry));
+	int64_t		found = 0;
+
+	for (int64_t i = 0; i < e->n; i++)
+		if (weight_of(e, i) > 0)
+			all[found++] = (GkEntry) {
+			.row = i,.hash = hash_of(e, i),.mass = 0,.distance2 = e->distance2[i]
+		};
+	qsort(all, found, sizeof(GkEntry), compare_farther);
+	if (found > c->u.farthest.count)
+		found = c->u.farthest.count;
+	memcpy(c->u.farthest.entries, all, found * sizeof(GkEntry));
+	c->u.farthest.found = found;
+	free(all);
+}
+
+static void
+run_assign(ReferenceEngine *e, GkCommand *c)
+{
+	c->u.assign.changed = 0;
+	c->u.assign.greatest = c->u.assign.greatest_distance = 0.0;
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		int32_t		label = nearest(e, i, e->centroids, e->k, &e->distance2[i]);
+
+		c->u.assign.changed += label != e->labels[i];
+		e->labels[i] = label;
+		c->u.assign.greatest = fmax(c->u.assign.greatest, weight_of(e, i) * e->distance2[i]);
+		c->u.assign.greatest_distance = fmax(c->u.assign.greatest_distance,
+											 weight_of(e, i) * sqrt(e->distance2[i]));
+	}
+}
+
+static void
+run_statistics(ReferenceEngine *e, GkCommand *c)
+{
+	memset(c->u.statistics.sizes, 0, e->k * sizeof(int64_t));
+	memset(c->u.statistics.weights, 0, e->k * sizeof(GkSum));
+	memset(c->u.statistics.inertia, 0, e->k * sizeof(GkSum));
+	memset(c->u.statistics.distance, 0, e->k * sizeof(GkSum));
+	memset(c->u.statistics.radius2, 0, e->k * sizeof(double));
+	for (int64_t i = 0; i < e->n; i++)
+	{
+		int32_t		label = e->labels[i];
+		double		weight = weight_of(e, i);
+		double		d2 = e->distance2[i];
+
+		c->u.statistics.sizes[label]++;
+		add_value(&c->u.statistics.weights[label], weight, e->exponents[e->d], true,
+				  c->u.statistics.rest_bits, 1);
+		add_value(&c->u.statistics.inertia[label], weight * d2, c->u.statistics.inertia_exponent,
+				  true, c->u.statistics.rest_bits, 1);
+		add_value(&c->u.statistics.distance[label], weight * sqrt(d2),
+				  c->u.statistics.distance_exponent, true, c->u.statistics.rest_bits, 1);
+		c->u.statistics.radius2[label] = fmax(c->u.statistics.radius2[label], d2);
+	}
+}
+
+static void
+run_label_weights(ReferenceEngine *e, GkCommand *c)
+{
+	memset(c->u.label_weights.weights, 0, c->u.label_weights.count * sizeof(GkSum));
+	for (int64_t i = 0; i < e->n; i++)
+		add_value(&c->u.label_weights.weights[e->labels[i]], weight_of(e, i), e->exponents[e->d],
+				  e->wide, e->rest_bits, 1);
+}
+
+static void
+run_grid(ReferenceEngine *e, GkCommand *c)
+{
+	e->wide = c->u.grid.wide;
+	e->rest_bits = c->u.grid.rest_bits;
+	e->exponents = allocate(e->exponents, e->d + 1, sizeof(int));
+	memcpy(e->exponents, c->u.grid.exponents, (e->d + 1) * sizeof(int));
+}
+
+static void
+run_centroids(ReferenceEngine *e, GkCommand *c)
+{
+	e->k = c->u.centroids.k;
+	e->spherical = c->u.centroids.spherical;
+	e->centroids = allocate(e->centroids, e->k * e->d, sizeof(double));
+	memcpy(e->centroids, c->u.centroids.centroids, e->k * e->d * sizeof(double));
+	e->sums = allocate(e->sums, e->k * (e->d + 1), sizeof(GkSum));
+	for (int64_t i = 0; i < e->n; i++)
+		e->labels[i] = -1;
+}
+
+static GkStatus
+reference_submit(GkEngine *engine, GkCommand *c)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+
+	switch (c->operation)
+	{
+		case GK_SEAL:
+			c->u.seal.rows = e->n;
+			break;
+		case GK_RANGE:
+			run_range(e, c);
+			break;
+		case GK_MOMENTS:
+			run_moments(e, c);
+			break;
+		case GK_TRANSFORM:
+			run_transform(e, c);
+			break;
+		case GK_GRID:
+			run_grid(e, c);
+			break;
+		case GK_CANDIDATES:
+			run_candidates(e, c);
+			break;
+		case GK_POTENTIALS:
+			run_potentials(e, c);
+			break;
+		case GK_MASSES:
+			run_masses(e, c);
+			break;
+		case GK_ENTRIES:
+			run_entries(e, c);
+			break;
+		case GK_LABEL_WEIGHTS:
+			run_label_weights(e, c);
+			break;
+		case GK_ROWS:
+			for (int64_t i = 0; i < c->u.rows.count; i++)
+				memcpy(c->u.rows.features + i * e->d, e->x + c->u.rows.rows[i] * e->d,
+					   e->d * sizeof(float));
+			break;
+		case GK_CENTROIDS:
+			run_centroids(e, c);
+			break;
+		case GK_STEP:
+			run_step(e, c);
+			break;
+		case GK_RELOCATE:
+			run_relocate(e, c);
+			break;
+		case GK_DISTANCES:
+			for (int64_t i = 0; i < e->n; i++)
+				e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
+			break;
+		case GK_FARTHEST:
+			run_farthest(e, c);
+			break;
+		case GK_ASSIGN:
+			run_assign(e, c);
+			break;
+		case GK_STATISTICS:
+			run_statistics(e, c);
+			break;
+		case GK_GET_CENTROIDS:
+			memcpy(c->u.get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
+			break;
+	}
+	return ok;
+}
+
+static GkStatus
+reference_open(const GkEngineConfig *config, GkEngine **engine)
+{
+	ReferenceEngine *e = calloc(1, sizeof(ReferenceEngine));
+
+	if (e == NULL)
+		abort();
+	e->base.class_of = gk_reference_engine();
+	e->weighted = config->weighted;
+	*engine = &e->base;
+	return ok;
+}
+
+static GkStatus
+reference_lend_buffer(GkEngine *engine, void *base, size_t bytes)
+{
+	(void) engine;
+	(void) base;
+	(void) bytes;
+	return ok;
+}
+
+static GkStatus
+reference_set_dimension(GkEngine *engine, int dimension)
+{
+	((ReferenceEngine *) engine)->d = dimension;
+	return ok;
+}
+
+static GkStatus
+reference_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+
+	if (e->n + batch->rows > e->capacity)
+	{
+		e->capacity = 2 * (e->n + batch->rows);
+		e->x = allocate(e->x, e->capacity * e->d, sizeof(float));
+		e->w = allocate(e->w, e->capacity, sizeof(double));
+		e->labels = allocate(e->labels, e->capacity, sizeof(int32_t));
+		e->distance2 = allocate(e->distance2, e->capacity, sizeof(double));
+	}
+	memcpy(e->x + e->n * e->d, batch->features, batch->rows * e->d * sizeof(float));
+	if (e->weighted)
+		memcpy(e->w + e->n, batch->weights, batch->rows * sizeof(double));
+	for (int64_t i = e->n; i < e->n + batch->rows; i++)
+	{
+		e->labels[i] = -1;
+		e->distance2[i] = 0.0;
+	}
+	e->n += batch->rows;
+	*ticket = ++e->tickets;
+	return ok;
+}
+
+static GkStatus
+reference_reclaim(GkEngine *engine, uint64_t *ticket)
+{
+	*ticket = ((ReferenceEngine *) engine)->tickets;
+	return ok;
+}
+
+static GkStatus
+reference_clear(GkEngine *engine)
+{
+	((ReferenceEngine *) engine)->n = 0;
+	return ok;
+}
+
+static GkStatus
+reference_wait(GkEngine *engine, int milliseconds)
+{
+	(void) engine;
+	(void) milliseconds;
+	return ok;
+}
+
+static GkStatus
+reference_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+
+	if (labels != NULL)
+		memcpy(labels, e->labels + from, count * sizeof(int32_t));
+	if (distance2 != NULL)
+		memcpy(distance2, e->distance2 + from, count * sizeof(double));
+	return ok;
+}
+
+static void
+reference_usage(const GkEngine *engine, GkUsage *usage)
+{
+	const ReferenceEngine *e = (const ReferenceEngine *) engine;
+
+	memset(usage, 0, sizeof(*usage));
+	usage->host_bytes = usage->host_peak = e->capacity * (e->d * sizeof(float) + 20);
+	usage->threads = 1;
+}
+
+static void
+reference_close(GkEngine *engine)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+
+	if (e == NULL)
+		return;
+	free(e->x);
+	free(e->w);
+	free(e->labels);
+	free(e->distance2);
+	free(e->exponents);
+	free(e->centroids);
+	free(e->sums);
+	free(e);
+}
+
+const GkEngineClass *
+gk_reference_engine(void)
+{
+	static const GkEngineClass class_of = {
+		.name = "reference",
+		.open = reference_open,
+		.lend_buffer = reference_lend_buffer,
+		.set_dimension = reference_set_dimension,
+		.append = reference_append,
+		.reclaim = reference_reclaim,
+		.clear = reference_clear,
+		.submit = reference_submit,
+		.wait = reference_wait,
+		.fetch = reference_fetch,
+		.usage = reference_usage,
+		.close = reference_close
+	};
+
+	return &class_of;
+}
