@@ -51,13 +51,21 @@ extern int	gk_live_jobs(void);
 /* Opens an engine that the job owns. */
 extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngineConfig *config);
 
+/* The same, but if it is not to be had the answer is NULL, and why. */
+extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
+										const GkEngineConfig *config, GkStatus *status);
+
 /* The engine of the job that is running in this backend, or NULL: for gkmeans_memory(). */
 extern GkEngine *gk_current_engine(void);
 
 /* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
 extern void gk_check(GkStatus status);
 
-/* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
+/*
+ * Runs a command to its end; cancel, timeout and termination act within 10 ms.
+ * After an error the engine may go on writing into the command's arrays until it is
+ * closed: they must lie in the job's context, never on the stack.
+ */
 extern void gk_run(GkEngine *engine, GkCommand *command);
 
 #endif							/* GK_JOB_H */
