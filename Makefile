@@ -10,12 +10,15 @@ OBJS = \
 	src/arguments.o \
 	src/decode.o \
 	src/drain.o \
+	src/draw.o \
 	src/feed.o \
 	src/fit.o \
 	src/fit_functions.o \
 	src/gkmeans.o \
 	src/job.o \
 	src/labels_table.o \
+	src/prepare.o \
+	src/reduce.o \
 	src/ring.o \
 	src/row_ids.o \
 	src/seed.o \

@@ -1,0 +1,28 @@
+/*
+ * Drawing rows by mass, whatever their order.
+ */
+#ifndef GK_DRAW_H
+#define GK_DRAW_H
+
+#include "postgres.h"
+
+#include "engine.h"
+
+/* Where the rows are drawn from, and with which random numbers. */
+typedef struct GkDrawer
+{
+	GkEngine   *engine;
+	int64		rows;			/* in the engine */
+	uint64		seed;
+	uint32		start;
+	uint32		round;			/* the draws made so far */
+} GkDrawer;
+
+/*
+ * Draws `count` rows with replacement, each with a probability of its mass over
+ * all mass; `greatest` is the greatest mass of a row.  Writes the engine's numbers
+ * of the rows drawn, equal rows once, in the order of their hash.  Returns how many; 0 if there is no mass.
+ */
+extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
+
+#endif							/* GK_DRAW_H */

@@ -1,0 +1,34 @@
+/*
+ * What comes before the first centroid: scaling, normalising, and the grids of the sums.
+ */
+#ifndef GK_PREPARE_H
+#define GK_PREPARE_H
+
+#include "postgres.h"
+
+#include "engine.h"
+#include "fit.h"
+
+typedef struct GkPrepared
+{
+	double	   *offset;			/* dimension: a stored feature is … */
+	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
+	double		greatest_weight;
+	double		mean_variance;	/* of the features as stored */
+	int			value_bits;		/* of a value in a sum over all rows */
+	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
+	int			weight_exponent;
+} GkPrepared;
+
+/* Seals the rows, transforms them as the spec asks, and sets the grid. */
+extern void gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared);
+
+/* Centroids from the user's units to those of the engine. */
+extern void gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
+						 const double *from, int64 count, double *to);
+
+/* And back; unit vectors stay as they are. */
+extern void gk_to_user(const GkFitSpec *spec, const GkPrepared *prepared,
+					   const double *from, int64 count, double *to);
+
+#endif							/* GK_PREPARE_H */

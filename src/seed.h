@@ -1,0 +1,33 @@
+/*
+ * Seeding: the first centroids.
+ */
+#ifndef GK_SEED_H
+#define GK_SEED_H
+
+#include "postgres.h"
+
+#include "engine.h"
+#include "fit.h"
+
+typedef struct GkSeedSpec
+{
+	GkEngine   *engine;			/* with its grid set */
+	GkInit		init;			/* not GK_INIT_GIVEN */
+	int64		k;				/* at most the number of rows */
+	int64		rows;
+	int			dimension;
+	double		greatest_weight;
+	int			rest_bits;		/* of the grid; 0 if it is not wide */
+	uint64		seed;
+	uint32		start;			/* which of the n_init */
+	double		oversampling;
+	int			rounds;
+} GkSeedSpec;
+
+/*
+ * Chooses k centroids, or fewer if fewer rows differ (the duplicates of given
+ * features with other weights aside).  Returns how many.
+ */
+extern int64 gk_seed(const GkSeedSpec *spec, double *centroids);
+
+#endif							/* GK_SEED_H */
