@@ -1,0 +1,306 @@
+"""End-to-end benchmark: whole gkmeans calls against scikit-learn, PostGIS and a plain scan.
+
+Connects to the server that PGHOST and the like name (bench/run starts one), makes its
+tables there, prints a table in Markdown, and checks what it timed.
+"""
+
+import argparse
+import io
+import os
+import statistics
+import sys
+import threading
+import time
+
+import numpy as np
+import psycopg2
+import psycopg2.extensions
+from sklearn.cluster import KMeans
+
+ITERATIONS = 12
+# rows, features, clusters, required ratio on normal data, on blobs
+SHAPES = [
+    (200_000, 128, 256, 1.0, 2.0),
+    (1_000_000, 32, 100, 1.3, 2.0),
+    (2_000_000, 8, 16, 2.0, 2.0),
+    (500_000, 2, 50, 2.0, 2.0),
+]
+# float8[] as text: the time of a call is the server's, not that of a client's parser
+RAW_ARRAY = psycopg2.extensions.new_type((1022,), "RAW_ARRAY", lambda value, cursor: value)
+
+
+def normal_rows(n, d, k, random):
+    """Standard normal noise: no clusters at all, the hard case."""
+    return random.standard_normal((n, d), dtype=np.float32)
+
+
+def blob_rows(n, d, k, random):
+    """As many normal blobs as clusters, the centers at least 20 standard deviations apart."""
+    centers = []
+    side = 20.0 * 2.5 * k ** (1.0 / min(d, 4))
+    while len(centers) < k:
+        center = random.uniform(-side / 2, side / 2, d)
+        if all(np.sum((center - other) ** 2) >= 400.0 for other in centers):
+            centers.append(center)
+    rows = np.array(centers, dtype=np.float32)[random.integers(k, size=n)]
+    rows += random.standard_normal((n, d), dtype=np.float32)
+    return rows
+
+
+class Chunks:
+    """The rows of an array as a stream of COPY BINARY."""
+
+    def __init__(self, rows, as_array):
+        self.parts = self.encode(rows, as_array)
+        self.part = io.BytesIO()
+
+    @staticmethod
+    def encode(rows, as_array):
+        d = rows.shape[1]
+        element = [("length", ">i4"), ("value", ">f4")]
+        head = [("fields", ">i2"), ("id_length", ">i4"), ("id", ">i4")]
+        if as_array:
+            head += [(name, ">i4") for name in ("bytes", "dimensions", "nulls", "type", "size", "lower")]
+        row_type = np.dtype(head + [("features", element, (d,))])
+        yield b"PGCOPY\n\xff\r\n\0" + bytes(8)
+        for start in range(0, len(rows), 20_000):
+            part = rows[start:start + 20_000]
+            out = np.zeros(len(part), row_type)
+            out["fields"] = 2 if as_array else 1 + d
+            out["id_length"] = 4
+            out["id"] = np.arange(start, start + len(part))
+            if as_array:
+                out["bytes"], out["dimensions"], out["type"] = 20 + 8 * d, 1, 700
+                out["size"], out["lower"] = d, 1
+            out["features"]["length"] = 4
+            out["features"]["value"] = part
+            yield out.tobytes()
+        yield b"\xff\xff"
+
+    def read(self, size=-1):
+        piece = self.part.read(size)
+        if not piece:
+            self.part = io.BytesIO(next(self.parts, b""))
+            piece = self.part.read(size)
+        return piece
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.failures = 0
+        self.connection = psycopg2.connect("")
+        self.connection.autocommit = True
+        psycopg2.extensions.register_type(RAW_ARRAY, self.connection)
+        self.cursor = self.connection.cursor()
+        self.cursor.execute("SET client_min_messages = error")
+        self.cursor.execute("CREATE EXTENSION IF NOT EXISTS gkmeans")
+
+    def query(self, text, *values):
+        self.cursor.execute(text, values)
+        return self.cursor.fetchall()
+
+    def timed(self, text, *values):
+        started = time.perf_counter()
+        answer = self.query(text, *values)
+        return time.perf_counter() - started, answer
+
+    def load(self, rows, as_array):
+        """Makes the table `rows` with these rows, all of it in the cache."""
+        columns = "features real[]" if as_array else ", ".join(f"f{j} real" for j in range(rows.shape[1]))
+        self.cursor.execute("DROP TABLE IF EXISTS rows")
+        self.cursor.execute(f"CREATE UNLOGGED TABLE rows (id int, {columns})")
+        if as_array:
+            self.cursor.execute("ALTER TABLE rows ALTER features SET STORAGE PLAIN")
+        self.cursor.copy_expert("COPY rows FROM STDIN (FORMAT binary)", Chunks(rows, as_array), 1 << 20)
+        self.cursor.execute("VACUUM ANALYZE rows")
+        self.query("SELECT count(*) FROM rows")
+        return "{features}" if as_array else "{" + ",".join(f"f{j}" for j in range(rows.shape[1])) + "}"
+
+    def verdict(self, good):
+        self.failures += not good
+        return "yes" if good else "**no**"
+
+    def last_fit(self, column):
+        return self.query(f"SELECT {column} FROM gkmeans_last_fit()")[0][0]
+
+    def compare(self, name, shape, make_rows, required):
+        """One line: the same iterations by scikit-learn and by gkmeans."""
+        n, d, k = shape
+        random = np.random.default_rng(20_000 + d)
+        rows = make_rows(n, d, k, random)
+        initial = rows[random.choice(n, k, replace=False)]
+        features = self.load(rows, as_array=d >= 16)
+        given = "{" + ",".join("{" + ",".join(repr(float(x)) for x in row) + "}" for row in initial) + "}"
+        call = (f"SELECT * FROM gkmeans_fit('rows', '{features}', {k}, initial_centroids => %s::float8[],"
+                f" max_iter => {ITERATIONS}, tol => 0)")
+
+        theirs, ours = [], []
+        for _ in range(self.options.repeats):
+            model = KMeans(k, init=initial, n_init=1, max_iter=ITERATIONS, tol=0, algorithm="lloyd")
+            started = time.perf_counter()
+            model.fit(rows)
+            theirs.append(time.perf_counter() - started)
+            seconds, clusters = self.timed(call, given)
+            ours.append(seconds)
+        inertia = sum(cluster[4] for cluster in clusters)
+        iterations = self.last_fit("iterations")
+        phases = self.query("SELECT read_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
+        agreement = self.agreement(features, k, given, model.labels_)
+
+        their, our = statistics.median(theirs), statistics.median(ours)
+        exact = self.inertia(rows, model.cluster_centers_, model.labels_)
+        good = iterations == model.n_iter_ and agreement > 0.999 and abs(inertia - exact) <= 1e-4 * exact
+        print(f"| {n:,} × {d}, k {k} | {name} | {iterations} | {their:.2f} | {our:.2f} |"
+              f" {phases[0]:.2f} + {phases[1]:.2f} + {phases[2]:.2f} | {their / our:.2f} | {required} |"
+              f" {self.verdict(their / our >= required)} | {agreement:.6f} | {inertia / exact - 1:+.1e} |"
+              f" {self.verdict(good)} |", flush=True)
+
+    @staticmethod
+    def inertia(rows, centers, labels):
+        """Σ d² in double, a block at a time: scikit-learn's own sum is in float32."""
+        total = 0.0
+        for start in range(0, len(rows), 100_000):
+            part = rows[start:start + 100_000].astype(np.float64)
+            total += np.sum((part - centers[labels[start:start + 100_000]].astype(np.float64)) ** 2)
+        return total
+
+    def agreement(self, features, k, given, labels):
+        """The share of rows on whose cluster both agree, however the clusters are numbered."""
+        answer = self.query(
+            "SELECT array_agg(cluster_id ORDER BY id)::text FROM gkmeans_fit_predict(NULL::int, 'rows',"
+            f" '{features}', {k}, id_column => 'id', initial_centroids => %s::float8[],"
+            f" max_iter => {ITERATIONS}, tol => 0)", given)[0][0]
+        ours = np.fromstring(answer[1:-1], dtype=np.int64, sep=",")
+        together = np.bincount(ours * k + labels, minlength=k * k).reshape(k, k)
+        return together.max(axis=1).sum() / len(labels)
+
+    def speed(self):
+        print("| rows, k | data | iterations | scikit-learn s | gkmeans s | read + iterate + label | ratio |"
+              " required | met | labels agree | inertia | right |")
+        print("|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|---|")
+        for n, d, k, on_normal, on_blobs in SHAPES:
+            shape = (n // self.options.shrink, d, k)
+            self.compare("normal", shape, normal_rows, on_normal)
+            self.compare("blobs", shape, blob_rows, on_blobs)
+        print()
+
+    def postgis(self):
+        """PostGIS until no label changes, against gkmeans with tol => 0, labels of all rows included."""
+        if not self.query("SELECT 1 FROM pg_available_extensions WHERE name = 'postgis'"):
+            print("PostGIS is not installed: left out.\n")
+            return
+        self.cursor.execute("CREATE EXTENSION IF NOT EXISTS postgis")
+        n, k = 500_000 // self.options.shrink, 50
+        rows = normal_rows(n, 2, k, np.random.default_rng(7))
+        features = self.load(rows, as_array=False)
+        self.cursor.execute("DROP TABLE IF EXISTS points, of_postgis, of_gkmeans")
+        self.cursor.execute("CREATE UNLOGGED TABLE points AS"
+                            " SELECT id, ST_MakePoint(f0, f1) AS point, f0, f1 FROM rows ORDER BY id")
+        self.cursor.execute("VACUUM ANALYZE points")
+        their, _ = self.timed("CREATE UNLOGGED TABLE of_postgis AS SELECT id, ST_ClusterKMeans(point, 50)"
+                              " OVER () AS cluster_id FROM points; SELECT 1")
+        our, _ = self.timed("CREATE UNLOGGED TABLE of_gkmeans AS SELECT * FROM gkmeans_fit_predict("
+                            f"NULL::int, 'points', '{features}', {k}, id_column => 'id', tol => 0,"
+                            " max_iter => 10000); SELECT 1")
+        iterations = self.last_fit("iterations")
+        inertia = {}
+        for who in ("postgis", "gkmeans"):
+            inertia[who] = self.query(
+                "SELECT sum(s) FROM (SELECT regr_syy(f0, 0) + regr_syy(f1, 0) AS s FROM points"
+                f" JOIN of_{who} USING (id) GROUP BY cluster_id) c")[0][0]
+        ratio, worse = their / our, inertia["gkmeans"] / inertia["postgis"] - 1
+        print("| points, k | PostGIS s | gkmeans s | iterations | ratio | required | met | inertia against PostGIS | not worse |")
+        print("|---|--:|--:|--:|--:|--:|---|--:|---|")
+        print(f"| {n:,} × 2, k {k} | {their:.2f} | {our:.2f} | {iterations} | {ratio:.1f} | 5 |"
+              f" {self.verdict(ratio >= 5)} | {worse:+.2%} | {self.verdict(worse <= 0.005)} |\n", flush=True)
+
+    def reading(self):
+        """Rows into the engine against a scan that looks at the same column, with the same workers."""
+        n, d = 1_000_000 // self.options.shrink, 128
+        rows = normal_rows(n, d, 1, np.random.default_rng(8))
+        features = self.load(rows, as_array=True)
+        print("| rows | workers | count(features) s | read s | GB/s | ratio | allowed | met |")
+        print("|---|--:|--:|--:|--:|--:|--:|---|")
+        for workers in (0, 1, 2):
+            self.cursor.execute(f"SET max_parallel_workers_per_gather = {workers}")
+            scans, reads = [], []
+            for _ in range(max(3, self.options.repeats)):
+                scans.append(self.timed("SELECT count(features) FROM rows")[0])
+                self.query(f"SELECT size FROM gkmeans_fit('rows', '{features}', 1, max_iter => 1)")
+                reads.append(self.last_fit("read_seconds"))
+            scan, read = statistics.median(scans), statistics.median(reads)
+            print(f"| {n:,} × {d} real[], PLAIN, cached | {workers} | {scan:.3f} | {read:.3f} |"
+                  f" {n * d * 4 / read / 1e9:.2f} | {read / scan:.2f} | 2.5 | {self.verdict(read / scan <= 2.5)} |",
+                  flush=True)
+        self.cursor.execute("RESET max_parallel_workers_per_gather")
+        print()
+
+    def memory(self):
+        """Peak of the backend's own memory during a fit, and the ring, over the data in float32."""
+        n, d, k = 1_000_000 // self.options.shrink, 128, 16
+        connection = psycopg2.connect("")
+        connection.autocommit = True
+        cursor = connection.cursor()
+        status = f"/proc/{connection.get_backend_pid()}/status"
+        before, peak, stop = own_memory(status), [0], threading.Event()
+
+        def watch():
+            while not stop.is_set():
+                peak[0] = max(peak[0], own_memory(status))
+                time.sleep(0.001)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        cursor.execute(f"SELECT size FROM gkmeans_fit('rows', '{{features}}', {k}, max_iter => 5)")
+        stop.set()
+        watcher.join()
+        cursor.execute("SELECT pg_size_bytes(current_setting('gkmeans.ring_size'))")
+        ring = cursor.fetchone()[0]
+        after = own_memory(status)
+        connection.close()
+        data = n * d * 4
+        total = (peak[0] - before + ring) / data
+        print("| rows, k | data MB | backend's peak MB | ring at most MB | over the data | allowed | met | left after MB |")
+        print("|---|--:|--:|--:|--:|--:|---|--:|")
+        print(f"| {n:,} × {d}, k {k} | {data / 1e6:.0f} | {(peak[0] - before) / 1e6:.0f} | {ring / 1e6:.0f} |"
+              f" {total:.3f} | 1.25 | {self.verdict(total <= 1.25)} | {(after - before) / 1e6:.1f} |\n")
+
+
+def own_memory(status):
+    """Anonymous memory of a process: without the shared buffers that it has touched."""
+    with open(status) as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def processor():
+    with open("/proc/cpuinfo") as lines:
+        return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3, help="the median of so many runs")
+    parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")
+    parser.add_argument("--only", choices=["speed", "postgis", "reading", "memory"], action="append")
+    options = parser.parse_args()
+    bench = Bench(options)
+
+    import sklearn
+    from threadpoolctl import threadpool_info
+    blas = next((library for library in threadpool_info() if library["user_api"] == "blas"), None)
+    print(f"{processor()}, {len(os.sched_getaffinity(0))} cores; PostgreSQL {bench.query('SHOW server_version')[0][0]};"
+          f" scikit-learn {sklearn.__version__},"
+          f" BLAS: {blas['internal_api'] + ' ' + blas['threading_layer'] if blas else 'the slow reference one'};"
+          f" median of {options.repeats}\n")
+    parts = options.only or ["speed", "postgis", "reading", "memory"]
+    if "memory" in parts and "reading" not in parts:
+        parts.insert(parts.index("memory"), "reading")
+    for part in parts:
+        getattr(bench, part)()
+    print("everything met" if bench.failures == 0 else f"{bench.failures} not met")
+    sys.exit(bench.failures > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+# Shared by scripts/demo and scripts/test: packages, a private copy of
+# PostgreSQL with gkmeans in it, and a server of its own in a folder.
+# Nothing outside that folder changes, except for packages that were missing.
+
+set -Eeuo pipefail
+trap 'echo "$(basename "$0"): line $LINENO: failed: $BASH_COMMAND" >&2' ERR
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+is_root=false
+[ "$(id -u)" -eq 0 ] && is_root=true
+
+# No setting of the caller may lead to another server.
+for name in ${!PG*}; do
+    [ "$name" = PG_CONFIG ] || unset "$name"
+done
+export LC_ALL=C.UTF-8 PGUSER=postgres
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# Runs a command as the one who owns the folder: PostgreSQL refuses to run as root.
+as_owner() {
+    if $is_root; then
+        runuser -u "$owner" -- env HOME="$folder" "$@"
+    else
+        "$@"
+    fi
+}
+
+# Runs a command with its output in a log, shown if the command fails.
+logged() {
+    local log=$1
+    shift
+    if ! "$@" > "$log" 2>&1; then
+        tail -n 40 "$log" >&2
+        die "failed: $* (log: $log)"
+    fi
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# The major version of PostgreSQL to use: one that is here, or the distribution's.
+choose_major() {
+    local newest
+    newest=$(ls -d /usr/lib/postgresql/*/lib/pgxs 2>/dev/null | cut -d/ -f5 | sort -n | tail -1)
+    [ -n "$newest" ] ||
+        newest=$(ls -d /usr/lib/postgresql/*/bin/postgres 2>/dev/null | cut -d/ -f5 | sort -n | tail -1)
+    [ -n "$newest" ] || newest=$(packaged_major)
+    if [ -z "$newest" ] && $is_root; then
+        say "Reading the lists of packages" >&2
+        apt-get -qq update >&2
+        newest=$(packaged_major)
+    fi
+    [ -n "$newest" ] || die "no package of PostgreSQL found; set PG_CONFIG to the pg_config of an installation"
+    printf '%s' "$newest"
+}
+
+packaged_major() {
+    apt-cache depends postgresql 2>/dev/null | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1
+}
+
+# Installs the packages of the list that are missing, on Debian and as root.
+install_missing() {
+    local package missing=()
+    command -v dpkg-query > /dev/null || return 0
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    $is_root || die "missing packages; run:  sudo apt-get install --no-install-recommends ${missing[*]}"
+
+    say "Installing ${missing[*]}"
+    [ -n "$(apt-cache show "${missing[0]}" 2>/dev/null)" ] || apt-get -qq update
+    local plan
+    plan=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>&1) || die "$plan"
+    if grep -Eq '^Inst postgresql-[0-9]+ \[' <<< "$plan"; then
+        die "apt would upgrade the PostgreSQL that is installed, and restart its servers; install ${missing[*]} yourself"
+    fi
+    install_without_cluster "${missing[@]}"
+}
+
+# Debian's package makes and starts a server when it is installed: not here.
+install_without_cluster() {
+    local switch=/etc/postgresql-common/createcluster.d/gkmeans.conf status=0
+    mkdir -p "${switch%/*}"
+    echo 'create_main_cluster = false' > "$switch"
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+        install --no-install-recommends "$@" > /tmp/gkmeans-apt.$$ 2>&1 || status=$?
+    rm -f "$switch"
+    [ $status -eq 0 ] || { tail -n 40 /tmp/gkmeans-apt.$$ >&2; die "apt-get install failed"; }
+    rm -f /tmp/gkmeans-apt.$$
+}
+
+# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  More packages
+# may be named; @ stands for the major version.
+install_requirements() {
+    if [ -n "${PG_CONFIG:-}" ]; then
+        return
+    elif command -v dpkg-query > /dev/null; then
+        local major
+        major=$(choose_major)
+        install_missing "postgresql-$major" "postgresql-server-dev-$major" build-essential "${@//@/$major}"
+        PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
+    else
+        PG_CONFIG=$(command -v pg_config) || die "pg_config is not in the PATH; set PG_CONFIG"
+    fi
+}
+
+# Makes the folder, or takes one that an earlier run made.
+open_folder() {
+    folder=$1
+    owner=$(id -un)
+    if $is_root; then
+        owner=${GKMEANS_USER:-postgres}
+        id "$owner" > /dev/null 2>&1 || die "there is no user $owner; set GKMEANS_USER to an unprivileged one"
+    fi
+    [ ! -e "$folder" ] || [ -f "$folder/.gkmeans" ] || die "$folder exists and is not a folder of gkmeans"
+    [ ${#folder} -le 80 ] || die "the path $folder is too long for a socket in it"
+    if $is_root; then
+        install -d -o "$owner" "$folder"
+    else
+        mkdir -p "$folder"
+    fi
+    cd "$folder"
+    as_owner touch .gkmeans
+}
+
+# Copies the sources, which the owner of the folder may not be able to read in place.
+copy_sources() {
+    as_owner rm -rf source
+    as_owner mkdir -p source build
+    tar -C "$repository" --exclude=./.git --exclude=./build --exclude='*.o' --exclude='*.so' \
+        --exclude='*.bc' -cf - . | as_owner tar -C source --no-same-owner -xf -
+}
+
+# A private copy of PostgreSQL: its programs, and links to the rest.  It finds its
+# files relative to its programs, so gkmeans can be installed into the copy alone.
+copy_postgresql() {
+    local bin lib share include
+    bin=$("$PG_CONFIG" --bindir)
+    lib=$("$PG_CONFIG" --pkglibdir)
+    share=$("$PG_CONFIG" --sharedir)
+    include=$("$PG_CONFIG" --includedir)
+    as_owner rm -rf postgresql
+    as_owner mkdir -p "postgresql$bin" "postgresql$lib" "postgresql$share" "postgresql${include%/*}"
+    as_owner cp -p "$bin"/{pg_*,postgres,initdb,psql,createdb,dropdb} "postgresql$bin"
+    as_owner cp -as "$lib/." "postgresql$lib"
+    as_owner cp -as "$share/." "postgresql$share"
+    as_owner ln -sfn "$include" "postgresql$include"
+    as_owner find postgresql -name '*gkmeans*' -delete
+    as_owner ln -sfn "$folder/postgresql$bin" bin
+    programs=$folder/bin
+}
+
+# Builds and installs gkmeans into the private copy.  Arguments go to make.
+build_gkmeans() {
+    say "Building gkmeans for $("$PG_CONFIG" --version)"
+    logged build.log as_owner make -C build -f "$folder/source/Makefile" VPATH="$folder/source" \
+        PG_CONFIG="$programs/pg_config" -j"$(nproc)" "$@" install
+}
+
+stop_server() {
+    [ -f "$folder/data/postmaster.pid" ] || return 0
+    as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null || true
+}
+
+# Starts a server that only a socket in the folder reaches, and only its owner and root may open.
+# Arguments are further lines of its configuration.
+start_server() {
+    local version
+    version=$("$programs/pg_config" --version | grep -oE '[0-9]+' | head -1)
+    if [ -f data/PG_VERSION ] && [ "$(cat data/PG_VERSION)" != "$version" ]; then
+        as_owner rm -rf data
+    fi
+    [ -f data/PG_VERSION ] ||
+        logged initdb.log as_owner "$programs/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync
+    as_owner mkdir -p run
+    as_owner chmod 700 run
+    {
+        echo "listen_addresses = ''"
+        echo "unix_socket_directories = '$folder/run'"
+        echo "port = 5432"
+        printf '%s\n' "$@"
+    } | as_owner tee data/postgresql.auto.conf > /dev/null
+    logged start.log as_owner "$programs/pg_ctl" start -w -D data -l server.log
+    export PGHOST=$folder/run PGPORT=5432
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# The layers of docs/design.md, told by the names that give a trespass away.  Prints TAP.
+# Run from the top of the sources.
+
+shopt -s nullglob
+number=0
+
+result() {
+    number=$((number + 1))
+    echo "$1 $number - $2"
+}
+
+# check "what holds" "pattern of what does not" files ...
+check() {
+    local what=$1 pattern=$2 found
+    shift 2
+    if found=$(grep -nHE "$pattern" "$@" < /dev/null); then
+        result 'not ok' "$what"
+        printf '# %s\n' "$found"
+    else
+        result ok "$what"
+    fi
+}
+
+server_headers='#include.*(postgres|access/|catalog/|executor/|storage/|utils/|fmgr|miscadmin)'
+check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
+    src/engine.h src/exact.h src/cpu_*.[ch] src/fault_engine.c kernels/*
+check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*.[ch]
+check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' \
+    src/source.[ch] src/decode.[ch] src/feed.[ch] src/ring.[ch] src/drain.[ch] src/row_ids.[ch]
+check 'the algorithm knows neither Datum nor SPI' '\bDatum\b|\bSPI_|#include.*(spi|fmgr)\.h' \
+    src/fit.[ch] src/seed.[ch]
+
+version=$(sed -n 's/^VERSION = //p' Makefile)
+if grep -q "default_version = '$version'" gkmeans.control &&
+    [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md; then
+    result ok "version $version in Makefile, control file, META.json and changelog"
+else
+    result 'not ok' "version $version in Makefile, control file, META.json and changelog"
+fi
+echo "1..$number"
