@@ -38,18 +38,21 @@ logged() {
 }
 
 is_installed() {
-    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null)" = installed ]
 }
 
-# The major version of PostgreSQL to use: one that is here, or the distribution's.
+is_known() {
+    [ -n "$(apt-cache show "$1" 2> /dev/null)" ]
+}
+
+# The major version of PostgreSQL to use: one that is here, with its headers if there is a
+# choice, or the distribution's.
 choose_major() {
     local newest
-    newest=$(ls -d /usr/lib/postgresql/*/lib/pgxs 2>/dev/null | cut -d/ -f5 | sort -n | tail -1)
-    [ -n "$newest" ] ||
-        newest=$(ls -d /usr/lib/postgresql/*/bin/postgres 2>/dev/null | cut -d/ -f5 | sort -n | tail -1)
+    newest=$(newest_of '/usr/lib/postgresql/*/lib/pgxs')
+    [ -n "$newest" ] || newest=$(newest_of '/usr/lib/postgresql/*/bin/postgres')
     [ -n "$newest" ] || newest=$(packaged_major)
     if [ -z "$newest" ] && $is_root; then
-        say "Reading the lists of packages" >&2
         apt-get -qq update >&2
         newest=$(packaged_major)
     fi
@@ -57,22 +60,28 @@ choose_major() {
     printf '%s' "$newest"
 }
 
+newest_of() {
+    { compgen -G "$1" || true; } | cut -d/ -f5 | sort -n | tail -1
+}
+
 packaged_major() {
-    apt-cache depends postgresql 2>/dev/null | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1
+    apt-cache depends postgresql 2> /dev/null | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1
 }
 
 # Installs the packages of the list that are missing, on Debian and as root.
+# One that begins with ? is left out where there is no such package.
 install_missing() {
     local package missing=()
-    command -v dpkg-query > /dev/null || return 0
     for package in "$@"; do
-        is_installed "$package" || missing+=("$package")
+        if ! is_installed "${package#\?}" && { [ "${package#\?}" = "$package" ] || is_known "${package#\?}"; }; then
+            missing+=("${package#\?}")
+        fi
     done
     [ ${#missing[@]} -gt 0 ] || return 0
     $is_root || die "missing packages; run:  sudo apt-get install --no-install-recommends ${missing[*]}"
 
     say "Installing ${missing[*]}"
-    [ -n "$(apt-cache show "${missing[0]}" 2>/dev/null)" ] || apt-get -qq update
+    is_known "${missing[0]}" || apt-get -qq update
     local plan
     plan=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>&1) || die "$plan"
     if grep -Eq '^Inst postgresql-[0-9]+ \[' <<< "$plan"; then
@@ -83,25 +92,27 @@ install_missing() {
 
 # Debian's package makes and starts a server when it is installed: not here.
 install_without_cluster() {
-    local switch=/etc/postgresql-common/createcluster.d/gkmeans.conf status=0
+    local switch=/etc/postgresql-common/createcluster.d/gkmeans.conf status=0 log
+    log=$(mktemp)
     mkdir -p "${switch%/*}"
     echo 'create_main_cluster = false' > "$switch"
     DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
-        install --no-install-recommends "$@" > /tmp/gkmeans-apt.$$ 2>&1 || status=$?
+        install --no-install-recommends "$@" > "$log" 2>&1 || status=$?
     rm -f "$switch"
-    [ $status -eq 0 ] || { tail -n 40 /tmp/gkmeans-apt.$$ >&2; die "apt-get install failed"; }
-    rm -f /tmp/gkmeans-apt.$$
+    [ $status -eq 0 ] || { tail -n 40 "$log" >&2; die "apt-get install failed"; }
+    rm -f "$log"
 }
 
-# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  More packages
-# may be named; @ stands for the major version.
+# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  More packages may be named,
+# which only root gets; @ stands for the major version.
 install_requirements() {
     if [ -n "${PG_CONFIG:-}" ]; then
         return
     elif command -v dpkg-query > /dev/null; then
         local major
         major=$(choose_major)
-        install_missing "postgresql-$major" "postgresql-server-dev-$major" build-essential "${@//@/$major}"
+        install_missing "postgresql-$major" "postgresql-server-dev-$major" build-essential
+        ! $is_root || install_missing "${@//@/$major}"
         PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
     else
         PG_CONFIG=$(command -v pg_config) || die "pg_config is not in the PATH; set PG_CONFIG"
