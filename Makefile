@@ -12,19 +12,23 @@ OBJS = \
 	src/drain.o \
 	src/draw.o \
 	src/feed.o \
+	src/feed_memory.o \
 	src/fit.o \
 	src/fit_functions.o \
 	src/gkmeans.o \
 	src/job.o \
 	src/labels_table.o \
 	src/prepare.o \
+	src/reading.o \
 	src/reduce.o \
 	src/ring.o \
 	src/row_ids.o \
 	src/seed.o \
 	src/session.o \
 	src/settings.o \
-	src/source.o
+	src/shift.o \
+	src/source.o \
+	src/source_text.o
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \
@@ -50,6 +54,9 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 $(shlib): $(ENGINE_OBJS)
+
+# The conversion loops, which every number of a source passes.
+src/decode.o: override CFLAGS += -ftree-vectorize
 
 # Exact arithmetic must not be fused; the filter may (cpu_filter.h bounds its error).
 $(ENGINE_OBJS): CONTRACT = -ffp-contract=off

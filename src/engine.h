@@ -314,7 +314,10 @@ typedef struct GkEngineClass
 	/* Makes an engine without rows.  On an error *engine is NULL. */
 	GkStatus	(*open) (const GkEngineConfig *config, GkEngine **engine);
 
-	/* Lends the memory that batches will lie in until close(): an engine may pin it. */
+	/*
+	 * Lends the memory that batches will lie in: an engine may pin it.  NULL takes it back, whatever
+	 * is pending: the engine touches it no more when the call returns, even if it fails.
+	 */
 	GkStatus	(*lend_buffer) (GkEngine *engine, void *base, size_t bytes);
 
 	/* Says how wide a row is; once, before the first append. */

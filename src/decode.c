@@ -1,0 +1,399 @@
+/*
+ * Decoding: from a Datum of a feature column to numbers.
+ *
+ * The elements of an array are read where they lie, aligned or not, so that an
+ * array with a short header needs no copy; and the check for NaN and infinities
+ * rides in the loop that converts them.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/detoast.h"
+#include "access/htup_details.h"
+#include "access/tupmacs.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "decode.h"
+#include "engine.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* What precedes the elements of a one-dimensional array without NULLs, after the length word. */
+#define ARRAY_HEADER (ARR_OVERHEAD_NONULLS(1) - VARHDRSZ)
+/* What precedes the bitmap of NULLs. */
+#define BITMAP_OFFSET (sizeof(ArrayType) + 2 * sizeof(int32) - VARHDRSZ)
+/* What every array has. */
+#define ARRAY_START (sizeof(ArrayType) - VARHDRSZ)
+/* The same of pgvector's types: int16 dimension, int16 unused. */
+#define VECTOR_HEADER 4
+
+/* Finds the element of one of pgvector's types; false if the type is none of them. */
+static bool
+describe_vector(Oid type, GkColumn *column)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	bool		is_half = false;
+	bool		is_vector = false;
+	Oid			extension;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		const char *name = NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname);
+
+		is_half = strcmp(name, "halfvec") == 0;
+		is_vector = is_half || strcmp(name, "vector") == 0;
+		ReleaseSysCache(tuple);
+	}
+	if (!is_vector)
+		return false;
+	extension = get_extension_oid("vector", true);
+	if (!OidIsValid(extension) || getExtensionOfObject(TypeRelationId, type) != extension)
+		return false;
+	column->shape = GK_VECTOR;
+	column->element = is_half ? GK_HALF : GK_FLOAT4;
+	return true;
+}
+
+/* Finds the element of a plain numeric type. */
+static bool
+describe_number(Oid type, GkElement *element)
+{
+	switch (type)
+	{
+		case INT2OID:
+			*element = GK_INT2;
+			return true;
+		case INT4OID:
+			*element = GK_INT4;
+			return true;
+		case INT8OID:
+			*element = GK_INT8;
+			return true;
+		case FLOAT4OID:
+			*element = GK_FLOAT4;
+			return true;
+		case FLOAT8OID:
+			*element = GK_FLOAT8;
+			return true;
+		case NUMERICOID:
+			*element = GK_NUMERIC;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Finds out how to decode a type; false if it is none that holds numbers. */
+bool
+gk_describe_column(Oid type, GkColumn *column)
+{
+	Oid			base = getBaseType(type);
+
+	memset(column, 0, sizeof(GkColumn));
+	column->shape = GK_SCALAR;
+	if (describe_number(base, &column->element))
+		return true;
+	column->element_type = get_element_type(base);
+	if (!OidIsValid(column->element_type))
+		return describe_vector(base, column);
+	column->shape = GK_ARRAY;
+	get_typlenbyvalalign(column->element_type, &column->length, &column->by_value, &column->align);
+	return describe_number(getBaseType(column->element_type), &column->element);
+}
+
+/* Whether float32 holds every value of the type exactly. */
+bool
+gk_is_exact(const GkColumn *column)
+{
+	return column->element == GK_FLOAT4 || column->element == GK_INT2 ||
+		column->element == GK_HALF;
+}
+
+/* Whether all values of the type are integers. */
+bool
+gk_is_integer(const GkColumn *column)
+{
+	return column->element == GK_INT2 || column->element == GK_INT4 || column->element == GK_INT8;
+}
+
+/* An int at a place that need not be aligned. */
+static inline int32
+read_int32(const char *place)
+{
+	int32		value;
+
+	memcpy(&value, place, sizeof(value));
+	return value;
+}
+
+/* Reads the head of a vector, of which `bytes` bytes without the length word are there. */
+static void
+read_vector_header(const GkColumn *column, const char *payload, Size bytes, GkElements *elements)
+{
+	Size		width = column->element == GK_HALF ? 2 : 4;
+	int16		count;
+
+	if (bytes < VECTOR_HEADER)
+		elog(ERROR, "vector is too short");
+	memcpy(&count, payload, sizeof(count));
+	elements->dimensions = 1;
+	elements->count = count;
+	elements->has_nulls = false;
+	elements->data = bytes >= VECTOR_HEADER + count * width ? payload + VECTOR_HEADER : NULL;
+}
+
+/* Whether the bitmap of an array has a NULL. */
+static bool
+bitmap_has_null(const char *bitmap, int64 count)
+{
+	for (int64 i = 0; i < count; i++)
+		if ((bitmap[i / 8] & (1 << (i % 8))) == 0)
+			return true;
+	return false;
+}
+
+/* Reads the head of an array; its data is set only if all of it is there. */
+static void
+read_array_header(const GkColumn *column, const char *payload, bool whole, GkElements *elements)
+{
+	int32		offset = read_int32(payload + 4);
+
+	if ((Oid) read_int32(payload + 8) != column->element_type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("array of features has elements of another type than its column")));
+	elements->dimensions = read_int32(payload);
+	elements->count = elements->dimensions == 0 ? 0 : read_int32(payload + 12);
+	elements->has_nulls = false;
+	elements->data = NULL;
+	if (elements->dimensions != 1 || !whole)
+		return;
+	elements->data = payload + (offset == 0 ? ARRAY_HEADER : offset - VARHDRSZ);
+	if (offset != 0)
+		elements->has_nulls = bitmap_has_null(payload + BITMAP_OFFSET, elements->count);
+}
+
+/* Reads the head of an array or a vector of which the first `bytes` bytes are there. */
+static void
+read_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
+			GkElements *elements)
+{
+	if (column->shape == GK_VECTOR)
+		read_vector_header(column, payload, bytes, elements);
+	else if (bytes >= ARRAY_START + 2 * sizeof(int32) || (whole && bytes >= ARRAY_START))
+		read_array_header(column, payload, whole, elements);
+	else
+		elog(ERROR, "array is too short");
+}
+
+/* Opens an array or a vector that is compressed or lies elsewhere. */
+static void
+open_toasted(const GkColumn *column, Datum value, int expected, GkElements *elements)
+{
+	int64		limit = expected > 0 ? expected : GK_MAX_DIMENSION;
+	int64		width = column->length > 0 ? column->length : 16;
+	int64		bytes = toast_raw_datum_size(value);
+	struct varlena *whole;
+
+	/* a look at the head tells whether a large one is worth the rest */
+	if (bytes > VARHDRSZ + ARRAY_HEADER + limit * width + limit / 8 + MAXIMUM_ALIGNOF)
+	{
+		struct varlena *head = PG_DETOAST_DATUM_SLICE(value, 0, ARRAY_HEADER);
+
+		read_header(column, VARDATA_ANY(head), VARSIZE_ANY_EXHDR(head), false, elements);
+		if (elements->dimensions != 1 || elements->count > limit ||
+			(expected > 0 && elements->count != expected))
+			return;
+	}
+	whole = PG_DETOAST_DATUM(value);
+	read_header(column, VARDATA_ANY(whole), VARSIZE_ANY_EXHDR(whole), true, elements);
+}
+
+/* Opens an array or a vector. */
+void
+gk_open_elements(const GkColumn *column, Datum value, int expected, GkElements *elements)
+{
+	struct varlena *array = (struct varlena *) DatumGetPointer(value);
+
+	/* elements with headers of their own have to be aligned */
+	if (VARATT_IS_EXTERNAL(array) || VARATT_IS_COMPRESSED(array) ||
+		(column->length < 0 && VARATT_IS_SHORT(array)))
+		open_toasted(column, value, expected, elements);
+	else
+		read_header(column, VARDATA_ANY(array), VARSIZE_ANY_EXHDR(array), true, elements);
+}
+
+/* Has its top bit set if the float of these bits is NaN or infinite. */
+static inline uint32
+not_finite(uint32 bits)
+{
+	return (bits & 0x7fffffff) + 0x00800000;
+}
+
+/* The bits of a float. */
+static inline uint32
+float_bits(float value)
+{
+	uint32		bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+/* What is infinite as float32 is so for us; adding 0 turns -0 into 0. */
+#define DEFINE_CONVERSION(name, in_type, out_type) \
+static GkDecoded \
+name(const char *in, int64 count, out_type *out) \
+{ \
+	uint32		check = 0; \
+\
+	for (int64 i = 0; i < count; i++) \
+	{ \
+		in_type		value; \
+\
+		memcpy(&value, in + i * sizeof(value), sizeof(value)); \
+		check |= not_finite(float_bits((float) value)); \
+		out[i] = (out_type) value + (out_type) 0; \
+	} \
+	return check >> 31 ? GK_DECODED_INFINITE : GK_DECODED; \
+}
+
+DEFINE_CONVERSION(int2_to_float, int16, float)
+DEFINE_CONVERSION(int4_to_float, int32, float)
+DEFINE_CONVERSION(int8_to_float, int64, float)
+DEFINE_CONVERSION(float4_to_float, float, float)
+DEFINE_CONVERSION(float8_to_float, double, float)
+DEFINE_CONVERSION(int4_to_double, int32, double)
+DEFINE_CONVERSION(int8_to_double, int64, double)
+DEFINE_CONVERSION(float8_to_double, double, double)
+
+/* Half precision is exact in float32: move the bits, and correct the exponent by a product. */
+static GkDecoded
+half_to_float(const char *in, int64 count, float *out)
+{
+	uint32		check = 0;
+
+	for (int64 i = 0; i < count; i++)
+	{
+		uint16		half;
+		uint32		bits;
+		float		value;
+
+		memcpy(&half, in + i * sizeof(half), sizeof(half));
+		bits = (uint32) (half & 0x7fff) << 13;
+		memcpy(&value, &bits, sizeof(value));
+		value *= 0x1p112f;
+		check |= (half & 0x7c00) + 0x0400;
+		out[i] = (half & 0x8000 ? -value : value) + 0.0f;
+	}
+	return check & 0x8000 ? GK_DECODED_INFINITE : GK_DECODED;
+}
+
+/* Elements of any length; numeric is the only such type. */
+static GkDecoded
+numeric_to_double(const GkColumn *column, const GkElements *elements, double *out)
+{
+	const char *place = elements->data;
+
+	for (int64 i = 0; i < elements->count; i++)
+	{
+		out[i] = gk_decode_scalar(column->element, PointerGetDatum(place)) + 0.0;
+		if (!isfinite((float) out[i]))
+			return GK_DECODED_INFINITE;
+		place = att_addlength_pointer(place, column->length, place);
+		place = elements->data + att_align_nominal(place - elements->data, column->align);
+	}
+	return GK_DECODED;
+}
+
+/* The same for float32. */
+static GkDecoded
+numeric_to_float(const GkColumn *column, const GkElements *elements, float *out)
+{
+	double	   *values = palloc(elements->count * sizeof(double));
+	GkDecoded	decoded = numeric_to_double(column, elements, values);
+
+	if (decoded == GK_DECODED)
+		decoded = float8_to_float((char *) values, elements->count, out);
+	pfree(values);
+	return decoded;
+}
+
+/* Decodes all elements as float32. */
+GkDecoded
+gk_decode_floats(const GkColumn *column, const GkElements *elements, float *out)
+{
+	if (elements->has_nulls)
+		return GK_DECODED_NULL;
+	switch (column->element)
+	{
+		case GK_INT2:
+			return int2_to_float(elements->data, elements->count, out);
+		case GK_INT4:
+			return int4_to_float(elements->data, elements->count, out);
+		case GK_INT8:
+			return int8_to_float(elements->data, elements->count, out);
+		case GK_FLOAT4:
+			return float4_to_float(elements->data, elements->count, out);
+		case GK_FLOAT8:
+			return float8_to_float(elements->data, elements->count, out);
+		case GK_HALF:
+			return half_to_float(elements->data, elements->count, out);
+		case GK_NUMERIC:
+			return numeric_to_float(column, elements, out);
+	}
+	elog(ERROR, "unknown element %d of an array", (int) column->element);
+}
+
+/* Decodes all elements of a type that float32 does not hold exactly. */
+GkDecoded
+gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *out)
+{
+	if (elements->has_nulls)
+		return GK_DECODED_NULL;
+	switch (column->element)
+	{
+		case GK_INT4:
+			return int4_to_double(elements->data, elements->count, out);
+		case GK_INT8:
+			return int8_to_double(elements->data, elements->count, out);
+		case GK_FLOAT8:
+			return float8_to_double(elements->data, elements->count, out);
+		case GK_NUMERIC:
+			return numeric_to_double(column, elements, out);
+		default:
+			elog(ERROR, "element %d of an array needs no double", (int) column->element);
+	}
+}
+
+/* Decodes a scalar; NaN and infinities come through. */
+double
+gk_decode_scalar(GkElement element, Datum value)
+{
+	switch (element)
+	{
+		case GK_INT2:
+			return DatumGetInt16(value);
+		case GK_INT4:
+			return DatumGetInt32(value);
+		case GK_INT8:
+			return (double) DatumGetInt64(value);
+		case GK_FLOAT4:
+			return DatumGetFloat4(value);
+		case GK_FLOAT8:
+			return DatumGetFloat8(value);
+		case GK_NUMERIC:
+			return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value));
+		default:
+			elog(ERROR, "unknown element %d of a column", (int) element);
+	}
+}

@@ -1,0 +1,238 @@
+/*
+ * The drain: the thread that moves ready batches from the ring into the engine.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drain.h"
+
+/* How long the thread sleeps when it has nothing to do, in milliseconds. */
+#define IDLE_MILLISECONDS 100
+/* The same while the engine still reads slots, which have to be given back. */
+#define PENDING_MILLISECONDS 1
+
+struct GkDrain
+{
+	GkRing	   *ring;
+	GkEngine   *engine;
+	pthread_t	thread;
+	atomic_int	stop;
+	sem_t		finished;
+	GkStatus	status;
+	int64_t		rows;
+	int64_t    *first_rows;		/* by sequence number */
+	int64_t		batches;		/* the greatest sequence number + 1 */
+	int64_t		allocated;
+	bool		has_dimension;
+	int			pending;		/* appended, not yet reclaimed: in order of append */
+	int			pending_slots[GK_MAX_SLOTS];
+	uint64_t	pending_tickets[GK_MAX_SLOTS];
+};
+
+/* A status with a message. */
+static GkStatus
+failure(GkCode code, const char *where, const char *message)
+{
+	GkStatus	status = {.code = code, .device = -1};
+
+	snprintf(status.where, sizeof(status.where), "%s", where);
+	snprintf(status.message, sizeof(status.message), "%s", message);
+	return status;
+}
+
+/* Notes the engine's number of the first row of a batch. */
+static GkStatus
+note_first_row(GkDrain *drain, int64_t sequence)
+{
+	if (sequence >= drain->allocated)
+	{
+		int64_t		wanted = sequence * 2 + 64;
+		int64_t    *larger = realloc(drain->first_rows, wanted * sizeof(int64_t));
+
+		if (larger == NULL)
+			return failure(GK_NO_HOST_MEMORY, "realloc", "out of memory for the batches of a source");
+		drain->first_rows = larger;
+		drain->allocated = wanted;
+	}
+	drain->first_rows[sequence] = drain->rows;
+	if (sequence >= drain->batches)
+		drain->batches = sequence + 1;
+	return (GkStatus) {.code = GK_OK};
+}
+
+/* Gives back the slots that the engine has read. */
+static GkStatus
+reclaim_slots(GkDrain *drain)
+{
+	uint64_t	ticket;
+	int			done = 0;
+	GkStatus	status;
+
+	if (drain->pending == 0)
+		return (GkStatus) {.code = GK_OK};
+	status = drain->engine->class_of->reclaim(drain->engine, &ticket);
+	if (status.code != GK_OK)
+		return status;
+	while (done < drain->pending && drain->pending_tickets[done] <= ticket)
+		gk_ring_return(drain->ring, drain->pending_slots[done++]);
+	drain->pending -= done;
+	memmove(drain->pending_slots, drain->pending_slots + done, drain->pending * sizeof(int));
+	memmove(drain->pending_tickets, drain->pending_tickets + done,
+			drain->pending * sizeof(uint64_t));
+	return status;
+}
+
+/* Gives the engine a batch that has rows. */
+static GkStatus
+append_slot(GkDrain *drain, int slot)
+{
+	GkRing	   *ring = drain->ring;
+	int			dimension = atomic_load(&ring->dimension);
+	const GkEngineClass *engine_class = drain->engine->class_of;
+	GkBatch		batch;
+	GkStatus	status;
+
+	if (!drain->has_dimension)
+	{
+		status = engine_class->set_dimension(drain->engine, dimension);
+		if (status.code != GK_OK)
+			return status;
+		drain->has_dimension = true;
+	}
+	batch.rows = ring->slot[slot].rows;
+	batch.features = gk_ring_features(ring, slot);
+	batch.weights = ring->weighted ? gk_ring_weights(ring, slot, dimension) : NULL;
+	if (drain->rows + batch.rows > GK_MAX_ROWS)
+		return failure(GK_LIMIT, "append", "the source has too many rows");
+	status = engine_class->append(drain->engine, &batch, &drain->pending_tickets[drain->pending]);
+	if (status.code != GK_OK)
+		return status;
+	drain->pending_slots[drain->pending++] = slot;
+	drain->rows += batch.rows;
+	return status;
+}
+
+/* Moves one ready batch. */
+static GkStatus
+drain_slot(GkDrain *drain, int slot)
+{
+	GkStatus	status = note_first_row(drain, drain->ring->slot[slot].sequence);
+
+	if (status.code != GK_OK)
+		return status;
+	if (drain->ring->slot[slot].rows > 0)
+		return append_slot(drain, slot);
+	gk_ring_return(drain->ring, slot);
+	return status;
+}
+
+/* Moves batches until the closed ring is empty and the engine has read them all. */
+static GkStatus
+drain_ring(GkDrain *drain)
+{
+	GkStatus	status = {.code = GK_OK};
+
+	while (status.code == GK_OK && !atomic_load(&drain->stop))
+	{
+		bool		closed = atomic_load(&drain->ring->closed);
+		int			slot = gk_ring_take(drain->ring, drain->pending > 0 ? PENDING_MILLISECONDS :
+										closed ? 0 : IDLE_MILLISECONDS);
+
+		if (slot >= 0)
+			status = drain_slot(drain, slot);
+		else if (closed && drain->pending == 0)
+			break;
+		if (status.code == GK_OK)
+			status = reclaim_slots(drain);
+	}
+	return status;
+}
+
+/* The thread. */
+static void *
+drain_main(void *argument)
+{
+	GkDrain    *drain = argument;
+
+	drain->status = drain_ring(drain);
+	if (drain->status.code != GK_OK)
+		gk_ring_fail(drain->ring, &drain->status);
+	sem_post(&drain->finished);
+	return NULL;
+}
+
+/* Starts the thread with all signals blocked. */
+GkStatus
+gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
+{
+	GkDrain    *drain = calloc(1, sizeof(GkDrain));
+	sigset_t	all;
+	sigset_t	before;
+	int			error;
+
+	*result = NULL;
+	if (drain == NULL)
+		return failure(GK_NO_HOST_MEMORY, "calloc", "out of memory for a thread");
+	drain->ring = ring;
+	drain->engine = engine;
+	sem_init(&drain->finished, 0, 0);
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&drain->thread, NULL, drain_main, drain);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error != 0)
+	{
+		free(drain);
+		return failure(GK_INTERNAL, "pthread_create", strerror(error));
+	}
+	*result = drain;
+	return (GkStatus) {.code = GK_OK};
+}
+
+/* Waits for the thread to empty a closed ring, or to fail. */
+bool
+gk_drain_wait(GkDrain *drain, int milliseconds)
+{
+	return gk_wait_semaphore(&drain->finished, milliseconds);
+}
+
+/* What went wrong. */
+GkStatus
+gk_drain_status(const GkDrain *drain)
+{
+	return drain->status;
+}
+
+/* How many rows went into the engine. */
+int64_t
+gk_drain_rows(const GkDrain *drain)
+{
+	return drain->rows;
+}
+
+/* Hands over the numbers of the batches' first rows. */
+int64_t *
+gk_drain_first_rows(GkDrain *drain, int64_t *count)
+{
+	int64_t    *first_rows = drain->first_rows;
+
+	*count = drain->batches;
+	drain->first_rows = NULL;
+	return first_rows;
+}
+
+/* Stops and joins the thread, and frees the drain. */
+void
+gk_drain_stop(GkDrain *drain)
+{
+	atomic_store(&drain->stop, 1);
+	sem_post(&drain->ring->ready_slots);
+	pthread_join(drain->thread, NULL);
+	sem_destroy(&drain->finished);
+	free(drain->first_rows);
+	free(drain);
+}

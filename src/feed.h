@@ -1,0 +1,88 @@
+/*
+ * The feed: the shared memory of one reading of a source, and the aggregate
+ * gkmeans_feed() that every process runs over its share of the rows.
+ */
+#ifndef GK_FEED_H
+#define GK_FEED_H
+
+#include <stdatomic.h>
+
+#include "postgres.h"
+
+#include "storage/dsm.h"
+
+#include "ring.h"
+#include "shift.h"
+
+/* Up to so many scalar features are arguments of their own, more come as arrays of GK_PIECE. */
+#define GK_MAX_ARGUMENTS 90
+#define GK_PIECE 64
+
+/* How the rows are to be read. */
+typedef struct GkFeedSpec
+{
+	bool		weighted;
+	bool		nulls_are_errors;
+	bool		zero_is_unusable;
+	bool		shifting;		/* features that are not exact in float32 may be shifted */
+	int			width;			/* scalar features; 0 = the length of the first array */
+	const GkFeatureClass *classes;	/* width, or 1 for all elements of the array */
+	Oid			id_type;		/* InvalidOid = no ids */
+	int			participants;	/* processes that may feed */
+} GkFeedSpec;
+
+/* What lies in shared memory; the arrays and the ring's slots follow. */
+typedef struct GkFeed
+{
+	uint64		magic;
+	uint64		key;			/* random: only who was told it may feed */
+	int			leader_pid;
+	bool		nulls_are_errors;
+	bool		zero_is_unusable;
+	bool		shifting;
+	int			width;
+	Oid			id_type;
+	dsm_handle	ids;
+	int			max_participants;
+	GkFeatureClass array_class;	/* of the elements, if width = 0 */
+	atomic_int	participants;
+	atomic_int	workers;
+	_Atomic int64 read;
+	_Atomic int64 skipped;
+	atomic_int	dimension_state;	/* as shift_state */
+	atomic_int	shift_state;	/* 0, 1 = somebody sets it, 2 = it is set */
+	Size		classes;		/* offsets of the arrays, if shifting */
+	Size		shifts;
+	Size		ranges;
+	GkRing		ring;
+} GkFeed;
+
+/*
+ * Creates the shared memory, empty; *bytes is the size of its ring.
+ * Its mapping is pinned: the caller stores it where it will be released.
+ */
+extern dsm_segment *gk_feed_create(const GkFeedSpec *spec, Size *bytes);
+
+/* Empties it for a reading; the shift stays if it is set. */
+extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);
+
+/* Whether a segment is a feed, and one of that key that this leader reads. */
+extern bool gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid);
+
+/* Says how many features a row has; once, by one process. */
+extern void gk_feed_set_dimension(GkFeed *feed, int dimension);
+
+/* Per feature: class, shift and range; only if feed->shifting. */
+extern uint8 *gk_feed_classes(GkFeed *feed);
+extern double *gk_feed_shifts(GkFeed *feed);
+extern GkSharedRange *gk_feed_ranges(GkFeed *feed);
+
+/* The states of dimension_state and shift_state. */
+enum
+{
+	GK_UNSET,
+	GK_SETTING,
+	GK_SET
+};
+
+#endif							/* GK_FEED_H */

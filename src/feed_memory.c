@@ -1,0 +1,164 @@
+/*
+ * The feed's shared memory: its size, its layout, and what it is at the beginning.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "optimizer/cost.h"
+#include "storage/shmem.h"
+
+#include "feed.h"
+#include "settings.h"
+
+#define FEED_MAGIC UINT64CONST(0x676b6d65616e7331)
+
+/* A slot, unless the whole ring is too small for two of them. */
+#define SLOT_BYTES (1024 * 1024)
+/* The least slot: it holds a row of GK_MAX_DIMENSION with its weight. */
+#define LEAST_SLOT_BYTES (512 * 1024)
+
+/* Adds room for an array to a layout; returns where it begins. */
+static Size
+add_array(Size *end, int64 count, Size size)
+{
+	Size		begin = TYPEALIGN(64, *end);
+
+	*end = add_size(begin, mul_size(count, size));
+	return begin;
+}
+
+/* Explains what a lack of shared memory means. */
+static void
+explain_lack_of_memory(void *arg)
+{
+	int			code = geterrcode();
+
+	if (code != ERRCODE_DISK_FULL && code != ERRCODE_OUT_OF_MEMORY)
+		return;
+	errcode(ERRCODE_OUT_OF_MEMORY);
+	errhint("Lower the setting \"gkmeans.ring_size\", now %d kB, or enlarge the server's shared "
+			"memory (/dev/shm).", gk_ring_size_kb);
+}
+
+/* Creates a segment whose mapping ends only when we say so. */
+static dsm_segment *
+create_segment(Size bytes)
+{
+	ErrorContextCallback callback = {.callback = explain_lack_of_memory};
+	dsm_segment *segment;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	segment = dsm_create(bytes, 0);
+	error_context_stack = callback.previous;
+	dsm_pin_mapping(segment);
+	return segment;
+}
+
+/* How many slots the ring has: each process fills one while another of its is read. */
+static int
+count_slots(Size slot_bytes)
+{
+	Size		allowed = (Size) gk_ring_size_kb * 1024 / slot_bytes;
+	Size		useful = 2 * ((Size) max_parallel_workers_per_gather + 1) + 2;
+
+	return (int) Max(2, Min(Min(allowed, useful), GK_MAX_SLOTS));
+}
+
+/* Creates the shared memory. */
+dsm_segment *
+gk_feed_create(const GkFeedSpec *spec, Size *bytes)
+{
+	Size		slot_bytes = (Size) gk_ring_size_kb * 1024 >= 4 * SLOT_BYTES ?
+		SLOT_BYTES : LEAST_SLOT_BYTES;
+	int			slots = count_slots(slot_bytes);
+	int			features = !spec->shifting ? 0 : spec->width > 0 ? spec->width : GK_MAX_DIMENSION;
+	Size		end = sizeof(GkFeed);
+	Size		classes = add_array(&end, features, sizeof(uint8));
+	Size		shifts = add_array(&end, features, sizeof(double));
+	Size		ranges = add_array(&end, features, sizeof(GkSharedRange));
+	Size		memory = add_array(&end, slots, slot_bytes);
+	dsm_segment *segment = create_segment(end);
+	GkFeed	   *feed = dsm_segment_address(segment);
+
+	memset(feed, 0, sizeof(GkFeed));
+	feed->magic = FEED_MAGIC;
+	feed->leader_pid = MyProcPid;
+	feed->nulls_are_errors = spec->nulls_are_errors;
+	feed->zero_is_unusable = spec->zero_is_unusable;
+	feed->shifting = spec->shifting;
+	feed->width = spec->width;
+	feed->id_type = spec->id_type;
+	feed->max_participants = spec->participants;
+	feed->array_class = spec->classes[0];
+	feed->classes = classes;
+	feed->shifts = shifts;
+	feed->ranges = ranges;
+	for (int i = 0; spec->shifting && i < spec->width; i++)
+		gk_feed_classes(feed)[i] = spec->classes[i];
+	gk_ring_init(&feed->ring, slots, slot_bytes, memory - offsetof(GkFeed, ring), spec->weighted);
+	*bytes = slots * slot_bytes;
+	return segment;
+}
+
+/* Empties it for a reading; the shift stays if it is set. */
+void
+gk_feed_reset(GkFeed *feed, dsm_handle ids)
+{
+	GkRing	   *ring = &feed->ring;
+
+	gk_ring_init(ring, ring->slots, ring->slot_bytes, ring->memory, ring->weighted);
+	feed->ids = ids;
+	atomic_store(&feed->participants, 0);
+	atomic_store(&feed->workers, 0);
+	atomic_store(&feed->read, 0);
+	atomic_store(&feed->skipped, 0);
+	atomic_store(&feed->dimension_state, GK_UNSET);
+	if (feed->width > 0)
+	{
+		gk_feed_set_dimension(feed, feed->width);
+		atomic_store(&feed->dimension_state, GK_SET);
+	}
+}
+
+/* Whether a segment is a feed of that key and leader. */
+bool
+gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid)
+{
+	return feed->magic == FEED_MAGIC && feed->key == key && feed->leader_pid == leader_pid;
+}
+
+/* Says how many features a row has. */
+void
+gk_feed_set_dimension(GkFeed *feed, int dimension)
+{
+	if (feed->shifting)
+		for (int i = 0; i < dimension; i++)
+		{
+			gk_range_init(&gk_feed_ranges(feed)[i]);
+			if (feed->width == 0)
+				gk_feed_classes(feed)[i] = feed->array_class;
+		}
+	atomic_store(&feed->ring.dimension, dimension);
+}
+
+/* The class of each feature. */
+uint8 *
+gk_feed_classes(GkFeed *feed)
+{
+	return (uint8 *) feed + feed->classes;
+}
+
+/* The shift of each feature. */
+double *
+gk_feed_shifts(GkFeed *feed)
+{
+	return (double *) ((char *) feed + feed->shifts);
+}
+
+/* The range of each feature. */
+GkSharedRange *
+gk_feed_ranges(GkFeed *feed)
+{
+	return (GkSharedRange *) ((char *) feed + feed->ranges);
+}

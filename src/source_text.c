@@ -1,0 +1,126 @@
+/*
+ * The text of a source: a relation name or one statement that yields rows.
+ *
+ * The statement is parsed by itself before it is put into parentheses, so nothing
+ * in it can end them early.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/varlena.h"
+
+#include "source_text.h"
+
+#define SOURCE_HINT "The source is the name of a relation, or one SELECT, VALUES, TABLE or WITH."
+
+/* The quoted name of a relation, or NULL if the text is not one. */
+static char *
+relation_name(const char *source)
+{
+	List	   *parts;
+	ListCell   *cell;
+	StringInfoData name;
+
+	if (!SplitIdentifierString(pstrdup(source), '.', &parts) || parts == NIL)
+		return NULL;
+	initStringInfo(&name);
+	foreach(cell, parts)
+		appendStringInfo(&name, "%s%s", name.len > 0 ? "." : "", quote_identifier(lfirst(cell)));
+	return name.data;
+}
+
+/* Raises the error of a source that is none. */
+static void
+refuse(const char *message)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYNTAX_ERROR),
+			 errmsg("%s", message),
+			 errhint(SOURCE_HINT)));
+}
+
+/* Refuses what would change or lock rows, anywhere in a statement. */
+static bool
+refuse_changes(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_SelectStmt:
+			if (((SelectStmt *) node)->intoClause != NULL)
+				refuse("source must not be a SELECT INTO");
+			if (((SelectStmt *) node)->lockingClause != NIL)
+				refuse("source must not lock rows");
+			break;
+		case T_InsertStmt:
+		case T_UpdateStmt:
+		case T_DeleteStmt:
+#if PG_VERSION_NUM >= 150000
+		case T_MergeStmt:
+#endif
+			refuse("source must not change rows");
+			break;
+		default:
+			break;
+	}
+	return raw_expression_tree_walker(node, refuse_changes, context);
+}
+
+/* Shows a syntax error in the text of the source, not in the statement that called us. */
+static void
+locate_error(void *arg)
+{
+	int			position = geterrposition();
+
+	if (position > 0)
+	{
+		errposition(0);
+		internalerrposition(position);
+		internalerrquery((const char *) arg);
+	}
+	if (geterrcode() == ERRCODE_SYNTAX_ERROR)
+		errhint(SOURCE_HINT);
+}
+
+/* Parses the text. */
+static List *
+parse(const char *source)
+{
+	ErrorContextCallback callback = {.callback = locate_error, .arg = unconstify(char *, source)};
+	List	   *statements;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	statements = raw_parser(source, RAW_PARSE_DEFAULT);
+	error_context_stack = callback.previous;
+	return statements;
+}
+
+/* What stands for the source after FROM. */
+char *
+gk_source_from(const char *source)
+{
+	char	   *name = relation_name(source);
+	List	   *statements;
+	RawStmt    *statement;
+	int			length;
+
+	if (name != NULL)
+		return name;
+	statements = parse(source);
+	if (list_length(statements) != 1)
+		refuse(statements == NIL ? "source is empty" : "source must be a single statement");
+	statement = linitial_node(RawStmt, statements);
+	if (!IsA(statement->stmt, SelectStmt))
+		refuse("source must be a statement that yields rows");
+	refuse_changes(statement->stmt, NULL);
+
+	length = statement->stmt_len > 0 ? statement->stmt_len :
+		(int) strlen(source) - statement->stmt_location;
+	return psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+}
