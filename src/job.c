@@ -127,6 +127,17 @@ gk_live_jobs(void)
 	return count;
 }
 
+/* The palloc'd bytes of the jobs that are alive. */
+Size
+gk_job_bytes(void)
+{
+	Size		bytes = 0;
+
+	for (GkJob *job = jobs; job != NULL; job = job->next)
+		bytes += MemoryContextMemAllocated(job->context, true);
+	return bytes;
+}
+
 /* The release function of an engine. */
 static void
 close_engine(void *resource)

@@ -48,6 +48,9 @@ extern void gk_job_release(GkRelease *release);
 /* How many jobs are alive in this backend; 0 outside a fit. */
 extern int	gk_live_jobs(void);
 
+/* The palloc'd bytes of those jobs. */
+extern Size gk_job_bytes(void);
+
 /* Opens an engine that the job owns. */
 extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngineConfig *config);
 

@@ -1,0 +1,29 @@
+/*
+ * The table of labels: (id, cluster_id, distance), one row for every row of the source.
+ */
+#ifndef GK_LABELS_TABLE_H
+#define GK_LABELS_TABLE_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "utils/tuplestore.h"
+
+#include "arguments.h"
+
+/* A table that may be written to; in the memory context current at the check. */
+typedef struct GkLabelsTable GkLabelsTable;
+
+/*
+ * Checks that the table can be made, replaced or appended to: 42P07 if it exists and
+ * must not, 42804 if its columns differ.
+ */
+extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type);
+
+/* The row type of the labels. */
+extern TupleDesc gk_labels_descriptor(Oid id_type);
+
+/* Makes or empties the table and inserts the labels.  SPI must be connected. */
+extern void gk_labels_table_write(const GkLabelsTable *table, Tuplestorestate *labels);
+
+#endif							/* GK_LABELS_TABLE_H */

@@ -1,0 +1,41 @@
+/*
+ * What this session remembers: its last fit and the most memory it took.
+ */
+#ifndef GK_SESSION_H
+#define GK_SESSION_H
+
+#include "postgres.h"
+
+#include "engine.h"
+
+/* The report of a fit. */
+typedef struct GkReport
+{
+	int64		rows_read;
+	int64		rows_skipped;
+	int			dimension;
+	int64		k;				/* asked for */
+	int64		k_effective;
+	int			iterations;
+	bool		converged;
+	double		inertia;
+	int			best_start;
+	char		engine[32];
+	char		engine_reason[256];
+	int			workers;
+	bool		read_twice;
+	double		read_seconds;
+	double		seed_seconds;
+	double		iterate_seconds;
+	double		label_seconds;
+	GkUsage		usage;
+	Size		ring_bytes;
+} GkReport;
+
+/* Remembers a fit that ended well. */
+extern void gk_remember_fit(const GkReport *report);
+
+/* Notes the memory of an engine and of its ring: once the rows are read, and before it is closed. */
+extern void gk_note_memory(const GkUsage *usage, Size ring_bytes);
+
+#endif							/* GK_SESSION_H */
