@@ -27,9 +27,10 @@ check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|erepor
     src/engine.h src/exact.h src/cpu_*.[ch] src/fault_engine.c kernels/*
 check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*.[ch]
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' \
-    src/source.[ch] src/decode.[ch] src/feed.[ch] src/ring.[ch] src/drain.[ch] src/row_ids.[ch]
+    src/source*.[ch] src/reading.[ch] src/decode.[ch] src/shift.[ch] src/feed*.[ch] src/ring.[ch] \
+    src/drain.[ch] src/row_ids.[ch]
 check 'the algorithm knows neither Datum nor SPI' '\bDatum\b|\bSPI_|#include.*(spi|fmgr)\.h' \
-    src/fit.[ch] src/seed.[ch]
+    src/fit.[ch] src/prepare.[ch] src/seed.[ch] src/draw.[ch] src/reduce.[ch]
 
 version=$(sed -n 's/^VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
