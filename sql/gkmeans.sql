@@ -2,6 +2,38 @@
 
 -- The row path: gkmeans_fit reads its source through this aggregate.
 
+CREATE FUNCTION gkmeans_feed_accumulate(internal, bigint, bigint, "any", "any", VARIADIC "any")
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_accumulate'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+
+CREATE FUNCTION gkmeans_feed_combine(internal, internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_combine'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_serialize(internal)
+RETURNS bytea AS 'MODULE_PATHNAME', 'gk_feed_serialize'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_deserialize(bytea, internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_deserialize'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_final(internal)
+RETURNS bigint AS 'MODULE_PATHNAME', 'gk_feed_final'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any") (
+    SFUNC = gkmeans_feed_accumulate,
+    STYPE = internal,
+    FINALFUNC = gkmeans_feed_final,
+    COMBINEFUNC = gkmeans_feed_combine,
+    SERIALFUNC = gkmeans_feed_serialize,
+    DESERIALFUNC = gkmeans_feed_deserialize,
+    PARALLEL = SAFE
+);
+
+COMMENT ON AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any")
+IS 'internal: brings the rows of a source to the engine of a fit';
 
 -- Fitting
 
