@@ -2,7 +2,7 @@
 # WITH_CUDA=0 leaves the GPU library out, WITH_CUDA=1 insists on it.
 
 EXTENSION = gkmeans
-VERSION = 0.1.0
+EXTENSION_VERSION = 0.1.0
 MODULE_big = gkmeans
 
 # The PostgreSQL side: everything that includes postgres.h.
@@ -35,7 +35,7 @@ ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \
 	cpu_engine cpu_pool cpu_rows cpu_exact cpu_lloyd cpu_seed fault_engine \
 	cpu_filter_generic cpu_filter_avx2 cpu_filter_avx512))
 
-DATA_built = sql/$(EXTENSION)--$(VERSION).sql
+DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
@@ -47,7 +47,7 @@ PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) build sql/$(EXTENSION)--$(VERSION).sql
+EXTRA_CLEAN = $(ENGINE_OBJS) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -80,6 +80,6 @@ src_directory:
 	@mkdir -p src sql
 .PHONY: src_directory
 
-sql/$(EXTENSION)--$(VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
+sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
 	@mkdir -p $(@D)
 	cp $< $@

@@ -29,10 +29,10 @@ check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' \
     src/source*.[ch] src/reading.[ch] src/decode.[ch] src/shift.[ch] src/feed*.[ch] src/ring.[ch] \
     src/drain.[ch] src/row_ids.[ch]
-check 'the algorithm knows neither Datum nor SPI' '\bDatum\b|\bSPI_|#include.*(spi|fmgr)\.h' \
+check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' \
     src/fit.[ch] src/prepare.[ch] src/seed.[ch] src/draw.[ch] src/reduce.[ch]
 
-version=$(sed -n 's/^VERSION = //p' Makefile)
+version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
     [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md; then
     result ok "version $version in Makefile, control file, META.json and changelog"
