@@ -195,15 +195,15 @@ seed_parallel(Seeder *seeder, double *centroids)
 	candidates.seed = spec->seed;
 	candidates.start = spec->start;
 	chosen = gk_reduce_candidates(&candidates, spec->k, centroids);
+	seeder->count = chosen;
 	if (chosen < spec->k && chosen > 0)
 	{
 		compare_points(seeder, centroids, 0, chosen);
-		seeder->count = chosen;
 		fill_by_distance(seeder);
 		for (int64 i = chosen * spec->dimension; i < seeder->count * spec->dimension; i++)
 			centroids[i] = seeder->points[i];
 	}
-	return chosen > 0 ? seeder->count : 0;
+	return seeder->count;
 }
 
 /* The row of some, drawn by distance, that leaves the least distance. */
