@@ -32,14 +32,15 @@ OBJS = \
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \
-	cpu_engine cpu_pool cpu_rows cpu_exact cpu_lloyd cpu_seed fault_engine \
-	cpu_filter_generic cpu_filter_avx2 cpu_filter_avx512))
+	cpu_assign cpu_engine cpu_lloyd cpu_memory cpu_points cpu_pool cpu_rows cpu_seed \
+	cpu_statistics cpu_sums cpu_kernels_generic cpu_kernels_avx2 cpu_kernels_avx512 fault_engine))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
-ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -fno-math-errno
+ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
+	-fno-math-errno -ffp-contract=off
 PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS = -ffp-contract=off -pthread
 ifdef CI
@@ -58,19 +59,15 @@ $(shlib): $(ENGINE_OBJS)
 # The conversion loops, which every number of a source passes.
 src/decode.o: override CFLAGS += -ftree-vectorize
 
-# Exact arithmetic must not be fused; the filter may (cpu_filter.h bounds its error).
-$(ENGINE_OBJS): CONTRACT = -ffp-contract=off
-src/cpu_filter_%.o: CONTRACT = -ffp-contract=fast
-
 ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
 ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
-src/cpu_filter_avx2.o: ISA = -mavx2 -mfma
-src/cpu_filter_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
+src/cpu_kernels_avx2.o: ISA = -mavx2 -mfma
+src/cpu_kernels_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
 endif
 
 $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) $(CONTRACT) $(ISA) -I$(srcdir)/src -c $< -o $@
+	$(CC) $(ENGINE_CFLAGS) $(ISA) -I$(srcdir)/src -c $< -o $@
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
 HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*.h)

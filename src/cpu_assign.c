@@ -1,0 +1,427 @@
+/*
+ * Assignment: the nearest point of every row, by the filter and, where the filter can't tell,
+ * by the definition.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cpu_engine.h"
+#include "exact.h"
+
+#define MOST_BLOCKS 1024		/* of a chunk */
+#define STRIDE 64				/* blocks whose bounds are looked at together */
+#define GROUP_BYTES ((size_t) 256 << 10)	/* rows that stay in cache while centroids stream past */
+
+/* What one thread works with. */
+typedef struct Worker
+{
+	GkCpuEngine *engine;
+	GkAssignment *assignment;
+	int			number;
+	int			group;			/* tiles that are filled before the filter runs */
+	int			filled;			/* full tiles */
+	GkTile	   *tiles;			/* group */
+	GkTile		doubtful;		/* rows for the definition */
+	double		least[GK_TILE]; /* their d² */
+	int64_t    *quantized;
+	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
+	int64_t		changed;
+} Worker;
+
+/* Where the label of a row goes. */
+static inline int32_t *
+label_place(const Worker *w, int64_t row)
+{
+	if (w->assignment->keep_nearer)
+		return w->winners + row % (MOST_BLOCKS * GK_BLOCK);
+	return gk_labels(w->engine) + row;
+}
+
+/* The bounds of a block. */
+static inline float *
+block_bounds(const GkCpuEngine *engine, int64_t block)
+{
+	return (float *) engine->per_row.base + block * 2 * GK_BLOCK;
+}
+
+/* Writes the label of a row and moves the row between the sums. */
+static void
+settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
+{
+	bool		changed = label != old;
+	int32_t		leaves = w->assignment->add_all ? -1 : old;
+
+	w->changed += changed;
+	*label_place(w, row) = label;
+	if (w->assignment->add_sums && (changed || w->assignment->add_all))
+		gk_sums_add_row(w->engine, w->number, row, leaves, label, w->quantized);
+}
+
+/* Writes the bounds of the rows of a tile. */
+static void
+settle_bounds(Worker *w, const GkTile *tile)
+{
+	if (tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
+		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1)
+	{
+		float	   *bounds = block_bounds(w->engine, tile->rows[0] / GK_BLOCK);
+
+		memcpy(bounds, tile->upper, GK_BLOCK * sizeof(float));
+		memcpy(bounds + GK_BLOCK, tile->lower, GK_BLOCK * sizeof(float));
+		memcpy(bounds + 2 * GK_BLOCK, tile->upper + GK_BLOCK, GK_BLOCK * sizeof(float));
+		memcpy(bounds + 3 * GK_BLOCK, tile->lower + GK_BLOCK, GK_BLOCK * sizeof(float));
+		return;
+	}
+	for (int i = 0; i < tile->count; i++)
+	{
+		float	   *bounds = block_bounds(w->engine, tile->rows[i] / GK_BLOCK);
+
+		bounds[tile->rows[i] % GK_BLOCK] = tile->upper[i];
+		bounds[GK_BLOCK + tile->rows[i] % GK_BLOCK] = tile->lower[i];
+	}
+}
+
+/* d² by the definition. */
+static double
+exact_distance2(const GkCpuEngine *engine, int64_t row, const double *point)
+{
+	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	double		sum = 0.0;
+
+	for (int j = 0; j < engine->d; j++)
+		sum = gk_add_square(sum, x[j * GK_BLOCK], point[j]);
+	return sum;
+}
+
+/* Compares the points of a panel that are within the threshold. */
+static void
+decide_panel(Worker *w, int64_t first, const uint32_t *masks)
+{
+	const GkPoints *points = w->assignment->points;
+	GkTile	   *tile = &w->doubtful;
+	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
+
+	for (int i = 0; i < w->engine->kernels->panel && first + i < points->count; i++)
+		for (uint32_t mask = masks[i] & live; mask != 0; mask &= mask - 1)
+		{
+			int			lane = __builtin_ctz(mask);
+			double		distance2 = exact_distance2(w->engine, tile->rows[lane],
+													points->exact + (first + i) * w->engine->d);
+
+			if (tile->index[lane] < 0 || distance2 < w->least[lane])
+			{
+				w->least[lane] = distance2;
+				tile->index[lane] = (int32_t) (first + i);
+			}
+		}
+}
+
+/* Decides the doubtful rows by the definition. */
+static void
+decide(Worker *w)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPoints *points = w->assignment->points;
+	GkTile	   *tile = &w->doubtful;
+	uint32_t	masks[GK_TILE];
+
+	for (int i = 0; i < tile->count; i++)
+	{
+		engine->kernels->pack(&points->filter, tile->x, i, gk_block(engine, tile->rows[i] / GK_BLOCK),
+							  1u << tile->rows[i] % GK_BLOCK);
+		tile->index[i] = -1;
+	}
+	for (int64_t p = 0; p < points->panel_count && tile->count > 0; p++)
+	{
+		engine->kernels->within(engine->d, tile,
+								(float *) points->panels.base + p * points->panel_floats, masks);
+		decide_panel(w, p * engine->kernels->panel, masks);
+		if (gk_stopped(engine))
+			return;
+	}
+	for (int i = 0; i < tile->count; i++)
+	{
+		settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
+		if (w->assignment->keep_bounds)
+		{
+			float	   *bounds = block_bounds(engine, tile->rows[i] / GK_BLOCK);
+
+			bounds[tile->rows[i] % GK_BLOCK] = INFINITY;
+			bounds[GK_BLOCK + tile->rows[i] % GK_BLOCK] = 0.0f;
+		}
+	}
+	tile->count = 0;
+}
+
+/* Puts a row of a tile among the doubtful ones. */
+static void
+doubt(Worker *w, const GkTile *tile, int i)
+{
+	GkTile	   *doubtful = &w->doubtful;
+
+	doubtful->rows[doubtful->count] = tile->rows[i];
+	doubtful->old[doubtful->count] = tile->old[i];
+	doubtful->threshold[doubtful->count] = tile->threshold[i];
+	if (++doubtful->count == GK_TILE)
+		decide(w);
+}
+
+/* Takes what the filter found for a tile. */
+static void
+settle(Worker *w, GkTile *tile)
+{
+	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
+	uint32_t	sure = live & ~tile->flagged;
+	uint32_t	write = w->assignment->add_all ? sure : sure & tile->changed;
+
+	if (w->assignment->keep_bounds)
+		settle_bounds(w, tile);
+	if (w->assignment->keep_nearer)
+		write = sure;
+	for (; write != 0; write &= write - 1)
+	{
+		int			i = __builtin_ctz(write);
+
+		settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
+	}
+	for (uint32_t mask = live & tile->flagged; mask != 0; mask &= mask - 1)
+		doubt(w, tile, __builtin_ctz(mask));
+	tile->count = 0;
+}
+
+/* Runs the filter over the tiles that are there. */
+static void
+filter_tiles(Worker *w)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPoints *points = w->assignment->points;
+	int			count = w->filled;
+
+	if (count < w->group && w->tiles[count].count > 0)
+		count++;
+	w->filled = 0;
+	for (int t = 0; t < count; t++)
+		for (int i = 0; i < GK_TILE; i++)
+		{
+			w->tiles[t].best[i] = w->tiles[t].second[i] = INFINITY;
+			w->tiles[t].index[i] = 0;
+		}
+	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
+	{
+		int64_t		left = points->panel_count - p;
+
+		for (int t = 0; t < count; t++)
+			engine->kernels->nearest(engine->d, &w->tiles[t],
+									 (float *) points->panels.base + p * points->panel_floats,
+									 p * engine->kernels->panel,
+									 left < points->set_panels ? left : points->set_panels);
+		if (gk_stopped(engine))
+			return;
+	}
+	for (int t = 0; t < count; t++)
+	{
+		engine->kernels->squares(engine->d, &w->tiles[t]);
+		engine->kernels->judge(&points->filter, &w->tiles[t]);
+		settle(w, &w->tiles[t]);
+	}
+}
+
+/* The mask without all but its first `count` bits. */
+static uint32_t
+first_bits(uint32_t mask, int count)
+{
+	uint32_t	first = 0;
+
+	for (; count > 0 && mask != 0; count--, mask &= mask - 1)
+		first |= mask & -mask;
+	return first;
+}
+
+/* Puts rows of a block into tiles. */
+static void
+add_rows(Worker *w, int64_t block, uint32_t mask)
+{
+	GkCpuEngine *engine = w->engine;
+
+	while (mask != 0 && !gk_stopped(engine))
+	{
+		GkTile	   *tile = &w->tiles[w->filled];
+		int			room = GK_TILE - tile->count;
+		uint32_t	now = room >= GK_BLOCK ? mask : first_bits(mask, room);
+
+		engine->kernels->pack(&w->assignment->points->filter, tile->x, tile->count,
+							  gk_block(engine, block), now);
+		mask &= ~now;
+		for (; now != 0; now &= now - 1)
+		{
+			int64_t		row = block * GK_BLOCK + __builtin_ctz(now);
+
+			tile->rows[tile->count] = row;
+			tile->old[tile->count++] = *label_place(w, row);
+		}
+		if (tile->count == GK_TILE && ++w->filled == w->group)
+			filter_tiles(w);
+	}
+}
+
+/* Which rows of a few blocks must be looked at. */
+static void
+find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkAssignment *a = w->assignment;
+	int64_t		active = 0;
+
+	for (int64_t b = from; b < to; b++)
+		masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+	if (!a->use_bounds)
+		return;
+	for (int64_t b = from; b < to; b++)
+	{
+		masks[b - from] &= engine->kernels->bounds(block_bounds(engine, b),
+												   gk_labels(engine) + b * GK_BLOCK,
+												   engine->deltas.base, a->greatest_delta,
+												   a->second_delta, (int32_t) a->greatest_mover);
+		active += __builtin_popcount(masks[b - from]);
+	}
+	/* whole blocks go faster than picked rows */
+	if (active > (to - from) * GK_BLOCK * 4 / 5)
+		for (int64_t b = from; b < to; b++)
+			masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+}
+
+/* Leaves d² of a block to the points of its labels. */
+static void
+measure_block(Worker *w, int64_t block)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkAssignment *a = w->assignment;
+	double	   *distance2 = gk_distance2(engine) + block * GK_BLOCK;
+	int32_t    *labels = gk_labels(engine) + block * GK_BLOCK;
+	const int32_t *winners = label_place(w, block * GK_BLOCK);
+	double		fresh[GK_BLOCK];
+
+	engine->kernels->own_distances(gk_block(engine, block), engine->d, a->points->exact, winners,
+								   fresh);
+	for (int i = 0; i < GK_BLOCK; i++)
+	{
+		if (a->keep_nearer)
+		{
+			if (a->first_label > 0 && !(fresh[i] < distance2[i]))
+				continue;
+			labels[i] = (int32_t) (a->first_label + winners[i]);
+		}
+		distance2[i] = fresh[i];
+	}
+}
+
+/* Where the parts of a worker's memory lie. */
+typedef struct Layout
+{
+	int			group;
+	size_t		tile_bytes;		/* features of a tile */
+	size_t		tiles;
+	size_t		features;
+	size_t		quantized;
+	size_t		winners;
+	size_t		bytes;
+} Layout;
+
+/* Lays out a worker's memory. */
+static Layout
+lay_out(const GkCpuEngine *engine, const GkPoints *points)
+{
+	Layout		layout;
+
+	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.group = 1;
+	if (points->panel_count > points->set_panels && layout.tile_bytes < GROUP_BYTES)
+		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
+	if (layout.group > 64)
+		layout.group = 64;
+	layout.tiles = (sizeof(Worker) + 63) / 64 * 64;
+	layout.features = layout.tiles + (layout.group * sizeof(GkTile) + 63) / 64 * 64;
+	layout.quantized = layout.features + (layout.group + 1) * layout.tile_bytes;
+	layout.winners = layout.quantized + ((size_t) engine->d + 1) * 2 * sizeof(int64_t);
+	layout.bytes = layout.winners + MOST_BLOCKS * GK_BLOCK * sizeof(int32_t);
+	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
+	return layout;
+}
+
+/* Sets up a worker at the beginning of a chunk. */
+static Worker *
+begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
+{
+	Layout		layout = lay_out(engine, assignment->points);
+	char	   *memory = (char *) engine->scratch.base + number * layout.bytes;
+	Worker	   *w = (Worker *) memory;
+
+	w->engine = engine;
+	w->assignment = assignment;
+	w->number = number;
+	w->group = layout.group;
+	w->filled = 0;
+	w->tiles = (GkTile *) (memory + layout.tiles);
+	for (int t = 0; t < w->group; t++)
+	{
+		w->tiles[t].x = (float *) (memory + layout.features + t * layout.tile_bytes);
+		w->tiles[t].count = 0;
+	}
+	w->doubtful.x = (float *) (memory + layout.features + w->group * layout.tile_bytes);
+	w->doubtful.count = 0;
+	w->quantized = (int64_t *) (memory + layout.quantized);
+	w->winners = (int32_t *) (memory + layout.winners);
+	w->changed = 0;
+	return w;
+}
+
+/* Assigns the rows of blocks from .. to - 1. */
+static void
+assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64_t to)
+{
+	GkAssignment *assignment = context;
+	Worker	   *w = begin_worker(engine, assignment, number);
+	uint32_t	masks[STRIDE];
+
+	for (int64_t b = from; b < to; b += STRIDE)
+	{
+		int64_t		end = b + STRIDE < to ? b + STRIDE : to;
+
+		find_active(w, b, end, masks);
+		for (int64_t i = b; i < end; i++)
+			add_rows(w, i, masks[i - b]);
+		if (gk_stopped(engine))
+			return;
+	}
+	filter_tiles(w);
+	decide(w);
+	if (gk_stopped(engine))
+		return;
+	if (assignment->keep_nearer)
+		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
+			*label_place(w, row) = 0;
+	for (int64_t b = from; assignment->exact && b < to && !gk_stopped(engine); b++)
+		measure_block(w, b);
+	atomic_fetch_add_explicit(&assignment->changed, w->changed, memory_order_relaxed);
+}
+
+/* Assigns all rows; false if memory is short or the engine is closing. */
+bool
+gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
+{
+	const GkPoints *points = assignment->points;
+	int64_t		blocks = gk_block_count(engine);
+	int64_t		grain = gk_grain(engine, blocks,
+								 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+
+	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
+					   lay_out(engine, points).bytes))
+		return false;
+	if (grain > MOST_BLOCKS)
+		grain = MOST_BLOCKS;
+	/* chunks begin where the winners' buffer does */
+	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
+		grain--;
+	atomic_init(&assignment->changed, 0);
+	return gk_parallel(engine, blocks, grain, 0, assign_chunk, assignment);
+}

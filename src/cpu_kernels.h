@@ -1,0 +1,148 @@
+/*
+ * The vectorised loops of the CPU engine, compiled once for each instruction set
+ * (cpu_kernels_template.h) and chosen at run time.
+ *
+ * The filter.  A label is decided by s(c) = |c|²/2 - x·c, in float, over a space that is moved and
+ * scaled by a power of two S so that numbers are small near the data: x^ = fl(x S - G), c^ = fl(c S - G).
+ * With u = 2^-24, true x' = x S - G and c' = c S - G (so d²(x, c) S² = |x'|² + 2 s(c)):
+ *
+ *	x^ is x' rounded once and c^ is c' rounded twice (once in double), so |x^ c^ - x' c'| <= (2u + O(u²)) |x' c'|;
+ *	h = fl(|c'|²/2) is off by u h; the sum of h and d products, fused or not, in any order, is off
+ *	by at most (d + 1) u (h + Σ|x' c'|) and higher terms.  By Cauchy and Schwarz
+ *		|s^ - s| <= E := γ/2 (C² + 2 X C),  γ = (d + 16) 2^-24 × 1.01, X >= |x'|, C >= |c'|,
+ *	plus at most d 2^-125 (1 + X + C) for results that underflow.
+ *
+ * The definition (exact.h) sums d² in double: off by (d + 4) 2^-53 d² at most, d² <= (X + C)².  So
+ * if the best score is below the second best by more than
+ *		W = γ (C² + 2 X C) + (d + 16) 2^-49 (X + C)² + 2^-90,
+ * the best is the label.  Otherwise the row is decided by the definition
+ * among all centroids with s^ <= best + W.  Not finite: the comparison fails, so the definition decides.
+ *
+ * C need not be the greatest norm: a centroid farther than 2X + |c_best| from the origin is farther
+ * from x than c_best, so C = min(greatest norm, (2X + |c_best|)(1 + 2^-10)) will do.
+ *
+ * Bounds (Hamerly 2010) are distances in the same space: an upper one to the own centroid, a lower one to all
+ * others, from |x'|² + 2s with the error γ (X + C)².  Each operation on them is
+ * followed by a factor that is greater than its rounding, and a row is
+ * skipped only if upper (1 + 2^-18) < lower, which is far more than the double rounding of d².
+ */
+#ifndef GK_CPU_KERNELS_H
+#define GK_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GK_BLOCK 16				/* rows of a block */
+#define GK_TILE 32				/* rows the filter takes at a time */
+#define GK_POINTS_AT_ONCE 4		/* points of GkKernels.distances */
+
+/* The filter space and its error window. */
+typedef struct GkFilter
+{
+	int			d;
+	float		scale;			/* S, a power of two */
+	const float *center;		/* G */
+	const float *norms;			/* upper bounds of |c'| */
+	float		greatest_norm;
+	float		gamma;			/* infinite if a centroid is out of range: all rows are decided exactly */
+	float		gamma_double;	/* (d + 16) 2^-49 */
+} GkFilter;
+
+/* Rows in the filter: features as x^[d][GK_TILE], and what came out. */
+typedef struct GkTile
+{
+	float	   *x;
+	int			count;
+	int64_t		rows[GK_TILE];
+	int32_t		old[GK_TILE];	/* labels before */
+	float		norm2[GK_TILE]; /* Σ x^² */
+	float		best[GK_TILE];
+	float		second[GK_TILE];
+	int32_t		index[GK_TILE];
+	float		threshold[GK_TILE]; /* best + W */
+	float		upper[GK_TILE];
+	float		lower[GK_TILE];
+	uint32_t	flagged;		/* rows to be decided by the definition */
+	uint32_t	changed;		/* rows whose label is another one */
+} GkTile;
+
+/* How rows become integers. */
+typedef struct GkQuantizer
+{
+	int			d;
+	bool		wide;
+	double		rest_scale;
+	const double *scales;		/* d + 1 */
+} GkQuantizer;
+
+/* Sums over rows of GK_MOMENTS, one of each a feature. */
+typedef struct GkMomentSums
+{
+	const double *pivot;
+	const double *first_scales;
+	const double *second_scales;
+	double		rest_scale;
+	int64_t    *sums;			/* d × 6: Σz high, low, Σz² high, low, exponents, nonzero */
+} GkMomentSums;
+
+typedef struct GkKernels
+{
+	const char *name;
+	int			panel;			/* points of a panel: panel floats h, then d × panel floats c^ */
+
+	/* Puts the rows of the mask, as x^, into the tile from `position`. */
+	void		(*pack) (const GkFilter *filter, float *x, int position, const float *block,
+						 uint32_t mask);
+	/* norm2 of all rows of the tile. */
+	void		(*squares) (int d, GkTile *tile);
+	/* best, second and index of the tile, over count panels whose first point is number `first`. */
+	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
+	/* What best and second mean: threshold, bounds, flagged, changed. */
+	void		(*judge) (const GkFilter *filter, GkTile *tile);
+	/* masks[i] = rows whose score with point i of the panel is not above the threshold. */
+	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
+	/* Moves the bounds of a block along with the centroids; mask of the rows to look at. */
+	uint32_t	(*bounds) (float *bounds, const int32_t *labels, const float *deltas,
+						   float greatest, float second, int32_t greatest_mover);
+
+	/* 16 rows, row-major, to a block. */
+	void		(*transpose) (float *block, const float *rows, int d);
+	/* d² by the definition, of the rows of a block to count <= GK_POINTS_AT_ONCE points. */
+	void		(*distances) (const float *block, int d, const double *points, int count,
+							  double *distance2);
+	/* d² of each row to the point of its label. */
+	void		(*own_distances) (const float *block, int d, const double *points,
+								  const int32_t *labels, double *distance2);
+	/* least and greatest over `blocks` blocks. */
+	void		(*range) (const float *block, int64_t blocks, int d, float *least, float *greatest);
+	/* moments over `blocks` blocks, all with `rows` rows. */
+	void		(*moments) (const float *block, int64_t blocks, int rows, int d,
+							const GkMomentSums *moments);
+	void		(*transform) (float *block, int d, const double *offset, const double *factor,
+							  bool normalize);
+	/* gk_hash terms of the rows. */
+	void		(*hash) (const float *block, int d, const uint32_t *keys, uint64_t *terms);
+	/* One row, times its weight, in fixed point: d highs, and sum_stride / 2 later d lows. */
+	void		(*quantize) (const GkQuantizer *quantizer, const float *row, double weight,
+							 bool weighted, int64_t *quantized);
+	void		(*add) (int64_t *sums, const int64_t *quantized, int64_t count);
+	void		(*subtract) (int64_t *sums, const int64_t *quantized, int64_t count);
+} GkKernels;
+
+extern const GkKernels gk_kernels_generic;
+#if defined(__x86_64__)
+extern const GkKernels gk_kernels_avx2;
+extern const GkKernels gk_kernels_avx512;
+#endif
+
+/* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
+extern const GkKernels *gk_kernels_find(const char *name);
+
+/*
+ * For tests: engines opened from now on use these kernels (NULL: the best), and
+ * the smallest command runs on the threads if always_threads.
+ */
+extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
+
+#endif							/* GK_CPU_KERNELS_H */

@@ -1,0 +1,100 @@
+/*
+ * The kernels for any machine: vectors of four (SSE2, NEON), lowered by the compiler.
+ */
+#include <stdint.h>
+
+#define GK_KERNELS gk_kernels_generic
+#define GK_KERNELS_NAME "generic"
+#define GK_PANEL 4
+#define GK_WIDTH 4
+
+typedef float V __attribute__((vector_size(16)));
+typedef int32_t VI __attribute__((vector_size(16)));
+
+#define GENERIC static inline __attribute__((always_inline))
+
+GENERIC V
+v_load(const float *from)
+{
+	V			v;
+
+	__builtin_memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+GENERIC void
+v_store(float *to, V v)
+{
+	__builtin_memcpy(to, &v, sizeof(v));
+}
+
+GENERIC VI
+vi_load(const int32_t *from)
+{
+	VI			v;
+
+	__builtin_memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+GENERIC void
+vi_store(int32_t *to, VI v)
+{
+	__builtin_memcpy(to, &v, sizeof(v));
+}
+
+GENERIC V
+v_set(float x)
+{
+	return (V) {x, x, x, x};
+}
+
+/* a where the mask is set, else b. */
+GENERIC V
+v_select(VI mask, V a, V b)
+{
+	return (V) ((mask & (VI) a) | (~mask & (VI) b));
+}
+
+GENERIC V
+v_fnmadd(V a, V b, V c)
+{
+	return c - a * b;
+}
+
+GENERIC V
+v_fmsub(V a, V b, V c)
+{
+	return a * b - c;
+}
+
+GENERIC V
+v_min(V a, V b)
+{
+	return v_select(a < b, a, b);
+}
+
+GENERIC V
+v_max(V a, V b)
+{
+	return v_select(a > b, a, b);
+}
+
+GENERIC VI
+v_take(VI index, V value, V best, int32_t id)
+{
+	VI			mask = value < best;
+	VI			ids = {id, id, id, id};
+
+	return (mask & ids) | (~mask & index);
+}
+
+GENERIC uint32_t
+v_not_above(V a, V b)
+{
+	VI			above = a > b;
+
+	return (uint32_t) (15 + above[0] + 2 * above[1] + 4 * above[2] + 8 * above[3]);
+}
+
+#include "cpu_kernels_template.h"

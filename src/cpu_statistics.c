@@ -1,0 +1,293 @@
+/*
+ * Distances, farthest rows and statistics of the clusters on the CPU engine.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_engine.h"
+#include "exact.h"
+
+#define PARTIAL_BYTES ((size_t) 64 << 20)
+
+/* How many workers may have `bytes` of results of their own. */
+int
+gk_partial_workers(const GkCpuEngine *engine, size_t bytes)
+{
+	size_t		workers = PARTIAL_BYTES / (bytes + 1);
+
+	if (workers > (size_t) engine->pool.threads)
+		workers = engine->pool.threads;
+	return workers < 1 ? 1 : (int) workers;
+}
+
+/* The greatest weight × d² and weight × d. */
+typedef struct Greatest
+{
+	pthread_mutex_t mutex;
+	double		mass;
+	double		distance;
+} Greatest;
+
+static void
+greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	Greatest   *greatest = context;
+	const double *distance2 = gk_distance2(engine);
+	double		most = 0.0;
+	double		most_distance = 0.0;
+
+	(void) worker;
+	for (int64_t row = from; row < to; row++)
+	{
+		double		weight = gk_weight(engine, row);
+		double		mass = weight * distance2[row];
+		double		distance = weight * sqrt(distance2[row]);
+
+		most = mass > most ? mass : most;
+		most_distance = distance > most_distance ? distance : most_distance;
+	}
+	pthread_mutex_lock(&greatest->mutex);
+	greatest->mass = most > greatest->mass ? most : greatest->mass;
+	if (most_distance > greatest->distance)
+		greatest->distance = most_distance;
+	pthread_mutex_unlock(&greatest->mutex);
+}
+
+/* The greatest weight × d² and, if asked for, weight × d over the rows. */
+void
+gk_greatest_masses(GkCpuEngine *engine, double *mass, double *distance)
+{
+	Greatest	greatest = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+	gk_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
+	*mass = greatest.mass;
+	if (distance != NULL)
+		*distance = greatest.distance;
+}
+
+static void
+distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	(void) context;
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+		engine->kernels->own_distances(gk_block(engine, b), engine->d, engine->centroids.base,
+									   gk_labels(engine) + b * GK_BLOCK,
+									   gk_distance2(engine) + b * GK_BLOCK);
+}
+
+void
+gk_run_distances(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		blocks = gk_block_count(engine);
+
+	(void) command;
+	engine->per_row_state = GK_PER_ROW_NOTHING;
+	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+		return;
+	if (gk_parallel(engine, blocks, gk_grain(engine, blocks, 64.0 * engine->d), 0, distances_chunk,
+					NULL))
+		engine->per_row_state = GK_PER_ROW_DISTANCE2;
+}
+
+/* Farther first, then by hash, then by row. */
+static int
+compare_farther(const void *a, const void *b)
+{
+	const GkEntry *left = a;
+	const GkEntry *right = b;
+
+	if (left->distance2 != right->distance2)
+		return left->distance2 > right->distance2 ? -1 : 1;
+	if (left->hash != right->hash)
+		return left->hash < right->hash ? -1 : 1;
+	return (left->row > right->row) - (left->row < right->row);
+}
+
+/* A worker's farthest rows so far: a heap, the nearest of them at its root. */
+typedef struct Farthest
+{
+	int64_t		capacity;
+	int64_t    *counts;			/* a worker */
+	GkEntry    *entries;		/* capacity a worker */
+} Farthest;
+
+/* Puts an entry into the heap in place of its root. */
+static void
+sift_down(GkEntry *heap, int64_t count, GkEntry entry)
+{
+	int64_t		at = 0;
+
+	for (;;)
+	{
+		int64_t		child = 2 * at + 1;
+
+		if (child >= count)
+			break;
+		if (child + 1 < count && compare_farther(&heap[child + 1], &heap[child]) > 0)
+			child++;
+		if (compare_farther(&heap[child], &entry) <= 0)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = entry;
+}
+
+/* Adds an entry to a heap that is not full. */
+static void
+sift_up(GkEntry *heap, int64_t count, GkEntry entry)
+{
+	int64_t		at = count;
+
+	while (at > 0 && compare_farther(&entry, &heap[(at - 1) / 2]) > 0)
+	{
+		heap[at] = heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	heap[at] = entry;
+}
+
+static void
+farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	Farthest   *farthest = context;
+	GkEntry    *heap = farthest->entries + worker * farthest->capacity;
+	int64_t    *count = &farthest->counts[worker];
+
+	for (int64_t row = from; row < to; row++)
+	{
+		GkEntry		entry = {.row = row,.distance2 = gk_distance2(engine)[row]};
+
+		if (!(gk_weight(engine, row) > 0) ||
+			(*count == farthest->capacity && entry.distance2 < heap[0].distance2))
+			continue;
+		entry.hash = gk_row_hash(engine, row);
+		if (*count < farthest->capacity)
+			sift_up(heap, (*count)++, entry);
+		else if (compare_farther(&entry, &heap[0]) < 0)
+			sift_down(heap, *count, entry);
+		if (row % 1024 == 0 && gk_stopped(engine))
+			return;
+	}
+}
+
+void
+gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		capacity = command->u.farthest.count;
+	Farthest	farthest;
+	int			workers;
+	int64_t		found = 0;
+
+	command->u.farthest.found = 0;
+	if (capacity > engine->n)
+		capacity = engine->n;
+	if (capacity < 1)
+		return;
+	workers = gk_partial_workers(engine, capacity * sizeof(GkEntry));
+	if (!gk_array_need(engine, &engine->scratch, workers,
+					   capacity * sizeof(GkEntry) + sizeof(int64_t)))
+		return;
+	farthest.capacity = capacity;
+	farthest.entries = engine->scratch.base;
+	farthest.counts = (int64_t *) (farthest.entries + workers * capacity);
+	memset(farthest.counts, 0, workers * sizeof(int64_t));
+	if (!gk_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
+		return;
+	for (int w = 0; w < workers; w++)
+	{
+		memmove(farthest.entries + found, farthest.entries + w * capacity,
+				farthest.counts[w] * sizeof(GkEntry));
+		found += farthest.counts[w];
+	}
+	qsort(farthest.entries, found, sizeof(GkEntry), compare_farther);
+	command->u.farthest.found = found < capacity ? found : capacity;
+	memcpy(command->u.farthest.entries, farthest.entries,
+		   command->u.farthest.found * sizeof(GkEntry));
+}
+
+/* Statistics of one cluster in one worker. */
+typedef struct Tally
+{
+	int64_t		size;
+	GkSum		weight;
+	GkSum		inertia;
+	GkSum		distance;
+	double		radius2;
+} Tally;
+
+/* sum += value on a grid of two limbs. */
+static inline void
+add_value(GkSum *sum, double value, double scale, double rest_scale)
+{
+	sum->high += gk_quantize(value, scale);
+	sum->low += gk_quantize_rest(value, scale, rest_scale);
+}
+
+static void
+statistics_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	Tally	   *tallies = (Tally *) engine->scratch.base + worker * engine->k;
+	double		weight_scale = ((const double *) engine->scales.base)[engine->d];
+	double		inertia_scale = gk_power_of_two(command->u.statistics.inertia_exponent);
+	double		distance_scale = gk_power_of_two(command->u.statistics.distance_exponent);
+	double		rest_scale = gk_power_of_two(command->u.statistics.rest_bits);
+
+	for (int64_t row = from; row < to; row++)
+	{
+		Tally	   *tally = &tallies[gk_labels(engine)[row]];
+		double		weight = gk_weight(engine, row);
+		double		d2 = gk_distance2(engine)[row];
+
+		tally->size++;
+		add_value(&tally->weight, weight, weight_scale, rest_scale);
+		add_value(&tally->inertia, weight * d2, inertia_scale, rest_scale);
+		add_value(&tally->distance, weight * sqrt(d2), distance_scale, rest_scale);
+		tally->radius2 = d2 > tally->radius2 ? d2 : tally->radius2;
+	}
+}
+
+/* *to += from. */
+static inline void
+add_sum(GkSum *to, const GkSum *from)
+{
+	to->high += from->high;
+	to->low += from->low;
+}
+
+void
+gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		k = engine->k;
+	int			workers = gk_partial_workers(engine, k * sizeof(Tally));
+	Tally	   *tallies;
+
+	if (!gk_array_need(engine, &engine->scratch, workers, k * sizeof(Tally)))
+		return;
+	tallies = engine->scratch.base;
+	memset(tallies, 0, workers * k * sizeof(Tally));
+	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, command))
+		return;
+	for (int64_t c = 0; c < k; c++)
+	{
+		for (int w = 1; w < workers; w++)
+		{
+			const Tally *other = &tallies[w * k + c];
+
+			tallies[c].size += other->size;
+			add_sum(&tallies[c].weight, &other->weight);
+			add_sum(&tallies[c].inertia, &other->inertia);
+			add_sum(&tallies[c].distance, &other->distance);
+			if (other->radius2 > tallies[c].radius2)
+				tallies[c].radius2 = other->radius2;
+		}
+		command->u.statistics.sizes[c] = tallies[c].size;
+		command->u.statistics.weights[c] = tallies[c].weight;
+		command->u.statistics.inertia[c] = tallies[c].inertia;
+		command->u.statistics.distance[c] = tallies[c].distance;
+		command->u.statistics.radius2[c] = tallies[c].radius2;
+	}
+}
