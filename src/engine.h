@@ -304,6 +304,19 @@ typedef struct GkCommand
 	}			u;
 } GkCommand;
 
+/* A device as gkmeans_devices() shows it. */
+typedef struct GkDevice
+{
+	int			number;			/* as GkEngineConfig.devices names it */
+	char		name[64];
+	int			major;			/* compute capability */
+	int			minor;
+	uint64_t	total_bytes;
+	uint64_t	free_bytes;
+	uint64_t	own_bytes;		/* held by the engines of this process */
+	bool		open;			/* this process has a context on it */
+} GkDevice;
+
 typedef struct GkEngine GkEngine;
 
 /* The functions of an engine. */
@@ -348,6 +361,18 @@ typedef struct GkEngineClass
 
 	/* Stops what runs within 100 ms, frees everything.  Never fails; NULL is allowed. */
 	void		(*close) (GkEngine *engine);
+
+	/*
+	 * Lists the devices, at most `capacity` of them; *count is how many there are.  Opens none:
+	 * free_bytes is 0 on a device that this process has not open.  NULL for an engine without devices.
+	 */
+	GkStatus	(*list_devices) (GkDevice *devices, int capacity, int *count);
+
+	/*
+	 * Gives back what the process keeps between engines: contexts, communicators.
+	 * Only while no engine is open.  NULL if it keeps nothing.
+	 */
+	void		(*release_process) (void);
 } GkEngineClass;
 
 /* Every engine begins with its class. */
