@@ -6,6 +6,8 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "lib/stringinfo.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
@@ -17,6 +19,23 @@
 
 #define SOURCE_HINT "The source is the name of a relation, or one SELECT, VALUES, TABLE or WITH."
 
+/* Whether the text has only what a name consists of: SplitIdentifierString() takes more. */
+static bool
+looks_like_name(const char *source)
+{
+	bool		quoted = false;
+
+	for (const char *c = source; *c != '\0'; c++)
+	{
+		if (*c == '"')
+			quoted = !quoted;
+		else if (!quoted && !IS_HIGHBIT_SET(*c) && !isalnum((unsigned char) *c) &&
+				 !isspace((unsigned char) *c) && strchr("_$.", *c) == NULL)
+			return false;
+	}
+	return true;
+}
+
 /* The quoted name of a relation, or NULL if the text is not one. */
 static char *
 relation_name(const char *source)
@@ -25,7 +44,8 @@ relation_name(const char *source)
 	ListCell   *cell;
 	StringInfoData name;
 
-	if (!SplitIdentifierString(pstrdup(source), '.', &parts) || parts == NIL)
+	if (!looks_like_name(source) ||
+		!SplitIdentifierString(pstrdup(source), '.', &parts) || parts == NIL)
 		return NULL;
 	initStringInfo(&name);
 	foreach(cell, parts)
@@ -117,7 +137,7 @@ gk_source_from(const char *source)
 		refuse(statements == NIL ? "source is empty" : "source must be a single statement");
 	statement = linitial_node(RawStmt, statements);
 	if (!IsA(statement->stmt, SelectStmt))
-		refuse("source must be a statement that yields rows");
+		refuse("source must be a SELECT, VALUES, TABLE or WITH statement");
 	refuse_changes(statement->stmt, NULL);
 
 	length = statement->stmt_len > 0 ? statement->stmt_len :
