@@ -144,14 +144,14 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 	}
 	else
 	{
-		if (command->u.step.is_empty != NULL)
-			for (int64_t c = 0; c < engine->k; c++)
-				command->u.step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
+		if (!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
+			return;
+		memset(engine->deltas.base, 0, engine->k * sizeof(float));
+		for (int64_t c = 0; c < engine->k && command->u.step.is_empty != NULL; c++)
+			command->u.step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
 	}
 	engine->sums_valid = true;
-	/* without an update the deltas are not those of the bounds */
-	if (command->u.step.empty == 0)
-		engine->per_row_state = GK_PER_ROW_BOUNDS;
+	engine->per_row_state = GK_PER_ROW_BOUNDS;
 }
 
 /* Moves the rows of a relocation to their clusters, or back. */
