@@ -198,6 +198,7 @@ extern void gk_run_entries(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 
 /* cpu_statistics.c */
+extern bool gk_need_distances(GkCpuEngine *engine);
 extern int	gk_partial_workers(const GkCpuEngine *engine, size_t bytes);
 extern void gk_greatest_masses(GkCpuEngine *engine, double *mass, double *distance);
 extern void gk_run_distances(GkCpuEngine *engine, GkCommand *command);

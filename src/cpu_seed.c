@@ -116,6 +116,8 @@ gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		blocks = gk_block_count(engine);
 
+	if (!gk_need_distances(engine))
+		return;
 	memset(command->u.potentials.potentials, 0, command->u.potentials.count * sizeof(int64_t));
 	gk_parallel(engine, blocks,
 				gk_grain(engine, blocks, 64.0 * engine->d * command->u.potentials.count / 8), 0,
@@ -203,6 +205,8 @@ gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 	int64_t		count = INT64_C(1) << command->u.masses.bits;
 	int			workers = gk_partial_workers(engine, count * sizeof(int64_t));
 
+	if (command->u.masses.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+		return;
 	if (!need_hashes(engine) ||
 		!gk_array_need(engine, &engine->scratch, workers, count * sizeof(int64_t)))
 		return;
@@ -223,6 +227,9 @@ gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 	int64_t		row;
 
 	command->u.entries.count = 0;
+	command->u.entries.next = engine->n;
+	if (command->u.entries.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+		return;
 	if (!need_hashes(engine))
 		return;
 	hashes = engine->hashes.base;

@@ -21,6 +21,15 @@ gk_partial_workers(const GkCpuEngine *engine, size_t bytes)
 	return workers < 1 ? 1 : (int) workers;
 }
 
+/* Notes an error unless the rows have their d². */
+bool
+gk_need_distances(GkCpuEngine *engine)
+{
+	if (engine->per_row_state != GK_PER_ROW_DISTANCE2)
+		gk_fail(engine, GK_INTERNAL, "distances", "a command needs distances that are not there");
+	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
+}
+
 /* The greatest weight × d² and weight × d. */
 typedef struct Greatest
 {
@@ -184,7 +193,7 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 	command->u.farthest.found = 0;
 	if (capacity > engine->n)
 		capacity = engine->n;
-	if (capacity < 1)
+	if (capacity < 1 || !gk_need_distances(engine))
 		return;
 	workers = gk_partial_workers(engine, capacity * sizeof(GkEntry));
 	if (!gk_array_need(engine, &engine->scratch, workers,
@@ -265,7 +274,8 @@ gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
 	int			workers = gk_partial_workers(engine, k * sizeof(Tally));
 	Tally	   *tallies;
 
-	if (!gk_array_need(engine, &engine->scratch, workers, k * sizeof(Tally)))
+	if (!gk_need_distances(engine) ||
+		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(Tally)))
 		return;
 	tallies = engine->scratch.base;
 	memset(tallies, 0, workers * k * sizeof(Tally));

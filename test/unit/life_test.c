@@ -1,0 +1,330 @@
+/*
+ * The life of an engine: closing it in the middle of a command, memory limits and accounts,
+ * reading rows twice, signals, and the fault engine.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu_kernels.h"
+#include "engine_cases.h"
+#include "reference_engine.h"
+
+static int	tests = 0;
+static int	failures = 0;
+
+/* Reports a test. */
+static void
+ok(bool good, const char *name)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, name);
+	failures += !good;
+}
+
+static double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
+/* Threads of this process. */
+static int
+count_threads(void)
+{
+	DIR		   *directory = opendir("/proc/self/task");
+	int			count = 0;
+
+	while (readdir(directory) != NULL)
+		count++;
+	closedir(directory);
+	return count - 2;
+}
+
+static void
+set_grid(GkEngine *engine, const Data *data)
+{
+	GkCommand	c = {.operation = GK_GRID};
+
+	c.u.grid.wide = data->wide;
+	c.u.grid.rest_bits = data->rest_bits;
+	c.u.grid.exponents = data->exponents;
+	c.u.grid.center = data->center;
+	run(engine, &c);
+}
+
+/* A command that takes long, about to be submitted. */
+static GkCommand
+long_command(GkEngine *engine, int number, const Data *data, double *room)
+{
+	GkCommand	c = {.operation = GK_STEP};
+
+	if (number == 1)
+	{
+		c.operation = GK_CANDIDATES;
+		c.u.candidates.candidates = data->centroids;
+		c.u.candidates.count = data->k;
+	}
+	else if (number == 2)
+	{
+		c.operation = GK_CANDIDATES;
+		c.u.candidates.candidates = data->centroids;
+		c.u.candidates.count = 1;
+		run(engine, &c);
+		c = (GkCommand) {.operation = GK_POTENTIALS};
+		c.u.potentials.trials = data->centroids;
+		c.u.potentials.count = 64;
+		c.u.potentials.potentials = (int64_t *) room;
+	}
+	else if (number == 3)
+		c.operation = GK_ASSIGN;
+	return c;
+}
+
+/* Closes an engine in the middle of commands. */
+static void
+test_close(int64_t n, int d, int64_t k, int rounds, const char *name)
+{
+	Data		data = make_data(NORMAL, n, d, k, false, false, false);
+	double	   *room = calloc(1024, sizeof(double));
+	double		longest = 0.0;
+	int			before = count_threads();
+	int			running = 0;
+
+	for (int i = 0; i < rounds; i++)
+	{
+		GkEngine   *engine = feed(gk_cpu_engine(), &data, (Feeding) {3, n});
+		GkCommand	c = {.operation = GK_CENTROIDS};
+		double		start;
+
+		set_grid(engine, &data);
+		c.u.centroids.centroids = data.centroids;
+		c.u.centroids.k = k;
+		run(engine, &c);
+		c = long_command(engine, i % 4, &data, room);
+		engine->class_of->submit(engine, &c);
+		running += engine->class_of->wait(engine, i % 12).code == GK_RUNNING;
+		start = now();
+		engine->class_of->close(engine);
+		start = now() - start;
+		longest = start > longest ? start : longest;
+	}
+	printf("# %s: %d of %d commands were running; longest close %.1f ms\n", name, running, rounds,
+		   longest * 1e3);
+	ok(running > rounds / 2, "commands were running");
+	ok(longest < 0.1, name);
+	ok(count_threads() == before, "no thread is left");
+	free(room);
+	free_data(&data);
+}
+
+/* A limit on memory is honoured, and says what was needed. */
+static void
+test_limit(void)
+{
+	Data		data = make_data(NORMAL, 10000, 100, 10, true, false, false);
+	GkEngineConfig config = {.weighted = true,.host_memory_limit = 1000000};
+	GkEngine   *engine;
+	GkUsage		usage;
+	GkBatch		batch = {.rows = 100,.features = data.x,.weights = data.w};
+	GkStatus	status = {.code = GK_OK};
+	uint64_t	ticket;
+	int64_t		rows = 0;
+
+	gk_cpu_engine()->open(&config, &engine);
+	engine->class_of->set_dimension(engine, 100);
+	for (; rows < 10000 && status.code == GK_OK; rows += 100)
+		status = engine->class_of->append(engine, &batch, &ticket);
+	ok(status.code == GK_NO_HOST_MEMORY && status.allowed == 1000000 && status.needed > 1000000,
+	   "a limit on memory is an error with its figures");
+	ok(rows > 1500, "most of the limit could be used");
+	engine->class_of->usage(engine, &usage);
+	ok(usage.host_bytes <= 1000000 && usage.host_bytes > 500000, "usage stays below the limit");
+	engine->class_of->clear(engine);
+	engine->class_of->usage(engine, &usage);
+	ok(usage.host_bytes == 0 && usage.host_peak > 0, "clear gives all memory back");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
+/* Limits of the sizes. */
+static void
+test_sizes(void)
+{
+	GkEngineConfig config = {.threads = 1};
+	GkEngine   *engine;
+
+	gk_cpu_engine()->open(&config, &engine);
+	ok(engine->class_of->set_dimension(engine, GK_MAX_DIMENSION + 1).code == GK_LIMIT,
+	   "too many features are an error");
+	ok(engine->class_of->set_dimension(engine, GK_MAX_DIMENSION).code == GK_OK,
+	   "as many as allowed are none");
+	engine->class_of->close(engine);
+	gk_cpu_engine()->close(NULL);
+}
+
+/* Memory of a whole fit over the data. */
+static void
+test_memory(void)
+{
+	Data		data = make_data(NORMAL, 60000, 128, 20, false, false, false);
+	GkEngine   *engine = feed(gk_cpu_engine(), &data, (Feeding) {2, 2048});
+	GkCommand	c = {.operation = GK_CENTROIDS};
+	GkUsage		usage;
+
+	set_grid(engine, &data);
+	c.u.centroids.centroids = data.centroids;
+	c.u.centroids.k = 20;
+	run(engine, &c);
+	for (int i = 0; i < 2; i++)
+	{
+		c = (GkCommand) {.operation = GK_STEP};
+		run(engine, &c);
+	}
+	c = (GkCommand) {.operation = GK_ASSIGN};
+	run(engine, &c);
+	engine->class_of->usage(engine, &usage);
+	ok((double) usage.host_bytes < 1.06 * 60000 * 128 * 4, "a fit takes 1.06 × the data or less");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
+/* Rows can be read again after clear(), even with another dimension. */
+static void
+test_clear(void)
+{
+	Data		first = make_data(NORMAL, 5000, 7, 5, false, false, false);
+	Data		second = make_data(BLOBS, 3000, 19, 5, false, false, false);
+	GkEngine   *engine = feed(gk_cpu_engine(), &first, (Feeding) {2, 100});
+	GkBatch		batch = {.rows = 3000,.features = second.x};
+	GkCommand	seal = {.operation = GK_SEAL};
+	GkCommand	get = {.operation = GK_ROWS};
+	int64_t		rows[2] = {0, 2999};
+	float		features[2 * 19];
+	uint64_t	ticket;
+
+	engine->class_of->clear(engine);
+	engine->class_of->set_dimension(engine, 19);
+	engine->class_of->append(engine, &batch, &ticket);
+	run(engine, &seal);
+	get.u.rows.rows = rows;
+	get.u.rows.count = 2;
+	get.u.rows.features = features;
+	run(engine, &get);
+	ok(seal.u.seal.rows == 3000 && memcmp(features, second.x, 19 * sizeof(float)) == 0 &&
+	   memcmp(features + 19, second.x + 2999 * 19, 19 * sizeof(float)) == 0,
+	   "rows can be read again");
+	engine->class_of->close(engine);
+	free_data(&first);
+	free_data(&second);
+}
+
+static volatile sig_atomic_t foreign_signals = 0;
+static pthread_t main_thread;
+
+static void
+note_signal(int number)
+{
+	(void) number;
+	if (!pthread_equal(pthread_self(), main_thread))
+		foreign_signals++;
+}
+
+/* The engine's threads take no signals. */
+static void
+test_signals(void)
+{
+	Data		data = make_data(NORMAL, 20000, 32, 200, false, false, false);
+	GkEngine   *engine = feed(gk_cpu_engine(), &data, (Feeding) {3, 20000});
+	GkCommand	c = {.operation = GK_CENTROIDS};
+
+	main_thread = pthread_self();
+	signal(SIGUSR1, note_signal);
+	set_grid(engine, &data);
+	c.u.centroids.centroids = data.centroids;
+	c.u.centroids.k = 200;
+	run(engine, &c);
+	for (int i = 0; i < 10; i++)
+	{
+		c = (GkCommand) {.operation = GK_STEP};
+		engine->class_of->submit(engine, &c);
+		kill(getpid(), SIGUSR1);
+		while (engine->class_of->wait(engine, 1).code == GK_RUNNING)
+			kill(getpid(), SIGUSR1);
+	}
+	ok(foreign_signals == 0, "signals reach the caller only");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
+/* One small fit through the fault engine; how many calls it made, or -1 if one failed wrongly. */
+static int64_t
+faulty_fit(const Data *data, int64_t fail_at, GkCode code)
+{
+	const GkEngineClass *class_of = gk_fault_engine(gk_cpu_engine(), fail_at, code);
+	GkEngineConfig config = {.threads = 1};
+	GkEngine   *engine;
+	GkBatch		batch = {.rows = data->n,.features = data->x};
+	GkCommand	seal = {.operation = GK_SEAL};
+	int32_t		label;
+	uint64_t	ticket;
+	int64_t		calls = 0;
+	GkCode		codes[9];
+
+	codes[calls++] = class_of->open(&config, &engine).code;
+	if (codes[0] != GK_OK)
+		return fail_at == 1 && codes[0] == code && engine == NULL ? 1 : -1;
+	codes[calls++] = class_of->lend_buffer(engine, NULL, 0).code;
+	codes[calls++] = class_of->set_dimension(engine, data->d).code;
+	codes[calls++] = class_of->append(engine, &batch, &ticket).code;
+	codes[calls++] = class_of->reclaim(engine, &ticket).code;
+	codes[calls++] = class_of->submit(engine, &seal).code;
+	if (codes[calls - 1] == GK_OK)
+		codes[calls++] = class_of->wait(engine, 1000).code;
+	else
+		codes[calls++] = GK_OK;
+	codes[calls++] = class_of->clear(engine).code;
+	codes[calls++] = class_of->fetch(engine, 0, 0, &label, NULL).code;
+	class_of->close(engine);
+	for (int64_t i = 0; i < calls; i++)
+		if (codes[i] != (i + 1 == fail_at ? code : GK_OK))
+			return -1;
+	return calls;
+}
+
+/* The fault engine fails exactly the call it shall. */
+static void
+test_faults(void)
+{
+	Data		data = make_data(NORMAL, 50, 3, 2, false, false, false);
+	bool		good = faulty_fit(&data, 0, GK_INTERNAL) == 9;
+
+	for (int64_t i = 1; i <= 9; i++)
+		good &= i == 3 || i == 4 || i == 6 || faulty_fit(&data, i, GK_DEVICE_ERROR) > 0;
+	ok(good, "the fault engine fails the call of its number, and no other");
+	free_data(&data);
+}
+
+int
+main(void)
+{
+	random_seed(5);
+	test_close(60000, 64, 300, 24, "close within 100 ms");
+	test_close(2000, 4000, 2000, 8, "close within 100 ms with wide rows");
+	test_limit();
+	test_sizes();
+	test_memory();
+	test_clear();
+	test_signals();
+	test_faults();
+	printf("1..%d\n", tests);
+	return failures > 0;
+}
