@@ -15,19 +15,15 @@
 /* Bits that a typical value should have on a grid of one limb. */
 #define ENOUGH_BITS 30
 
-/* How much less than that the least weight may have. */
-#define SPARED_BITS 10
-
 /* What is known of the features as they are stored now. */
 typedef struct Profile
 {
 	float	   *least;
 	float	   *greatest;
-	double		least_weight;
 	double		greatest_weight;
 	double	   *mean;
 	double	   *variance;
-	double	   *spread;			/* dimension + 1: greatest exponent less the mean one */
+	double	   *spread;			/* greatest exponent less the mean one */
 } Profile;
 
 /* Memory for a profile. */
@@ -38,7 +34,7 @@ allocate_profile(Profile *profile, int dimension)
 	profile->greatest = gk_allocate(dimension, sizeof(float));
 	profile->mean = gk_allocate(dimension, sizeof(double));
 	profile->variance = gk_allocate(dimension, sizeof(double));
-	profile->spread = gk_allocate(dimension + 1, sizeof(double));
+	profile->spread = gk_allocate(dimension, sizeof(double));
 }
 
 /* Least and greatest values; an error where the arithmetic would overflow. */
@@ -51,7 +47,6 @@ find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
 	command.u.range.least = profile->least;
 	command.u.range.greatest = profile->greatest;
 	gk_run(engine, &command);
-	profile->least_weight = command.u.range.least_weight;
 	profile->greatest_weight = command.u.range.greatest_weight;
 	if (!(profile->greatest_weight > 0.0))
 		ereport(ERROR,
@@ -149,9 +144,6 @@ find_moments(GkEngine *engine, const GkFitSpec *spec, Profile *profile, int bits
 									   command.u.moments.exponent_sum[j],
 									   command.u.moments.nonzero[j]);
 	}
-	profile->spread[d] = spread_of(gk_exponent_double(profile->greatest_weight),
-								   command.u.moments.exponent_sum[d],
-								   command.u.moments.nonzero[d]);
 }
 
 /* Offset and factor of every feature, by the kind of scaling; a constant feature becomes 0. */
@@ -189,21 +181,15 @@ transform(GkEngine *engine, const GkFitSpec *spec, const GkPrepared *prepared)
 	gk_run(engine, &command);
 }
 
-/* Whether one limb would leave typical rows, or the least weight, with too few bits. */
+/* Whether one limb would leave typical features, or any weight, with too few bits. */
 static bool
 needs_two_limbs(const GkFitSpec *spec, const Profile *profile, int bits)
 {
-	double		features = 0.0;
-	double		weights = 0.0;
+	double		spread = 0.0;
 
 	for (int j = 0; j < spec->dimension; j++)
-		features = Max(features, profile->spread[j]);
-	if (spec->weighted)
-		weights = profile->spread[spec->dimension];
-	if (spec->weighted && profile->least_weight > 0.0)
-		weights = Max(weights, gk_exponent_double(profile->greatest_weight)
-					  - gk_exponent_double(profile->least_weight) - SPARED_BITS);
-	return bits - features - weights < ENOUGH_BITS;
+		spread = Max(spread, profile->spread[j]);
+	return spec->weighted || bits - spread < ENOUGH_BITS;
 }
 
 /* Sets the grid of the centroid sums. */
