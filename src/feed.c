@@ -77,6 +77,7 @@ typedef struct Feeder
 	int64		held_limit;
 
 	const char *last_data;		/* where the array of the row before lay */
+	int64		distance;		/* from one row of a page to the next */
 	int			count;
 	GkColumn	columns[FLEXIBLE_ARRAY_MEMBER];
 } Feeder;
@@ -295,9 +296,17 @@ decode_scalars(Feeder *feeder, FunctionCallInfo fcinfo)
 	return finite ? GK_DECODED : GK_DECODED_INFINITE;
 }
 
+/* Fetches an array into the cache. */
+static inline void
+prefetch_array(const char *data, Size bytes)
+{
+	for (Size i = 0; i < bytes; i += 64)
+		__builtin_prefetch(data + i);
+}
+
 /*
- * Rows lie in a page one before the other: fetches into the cache the one that will come next but
- * one, if the distance is what it was.
+ * Rows lie in a page one before the other: fetches the next but one, if the distance is what it
+ * was, and on a new page the next one as well.  A wrong guess does no harm.
  */
 static inline void
 prefetch_rows(Feeder *feeder, const char *data)
@@ -306,10 +315,11 @@ prefetch_rows(Feeder *feeder, const char *data)
 	Size		bytes = feeder->dimension * sizeof(float);
 
 	feeder->last_data = data;
-	if (distance > BLCKSZ / 2 || distance < -BLCKSZ / 2)
-		return;
-	for (Size i = 0; i < bytes; i += 64)
-		__builtin_prefetch(data + 2 * distance + i);
+	if (distance > -BLCKSZ / 2 && distance < BLCKSZ / 2)
+		feeder->distance = distance;
+	else
+		prefetch_array(data + feeder->distance, bytes);
+	prefetch_array(data + 2 * feeder->distance, bytes);
 }
 
 /* Decodes one array of a row: all of it, or a piece that begins at `offset`. */
@@ -461,6 +471,17 @@ is_zero_row(const Feeder *feeder)
 	return true;
 }
 
+/* Raises the error that an all-zero row is, if nulls are errors. */
+static void
+raise_zero(const Feeder *feeder, FunctionCallInfo fcinfo)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("row to be clustered by direction is all zero"),
+			 errdetail("%s has no direction.", row_name(feeder, fcinfo)),
+			 errhint("Leave such rows out of the source, or let them be skipped.")));
+}
+
 /* Brings a row into the batch; false if it is unusable. */
 static bool
 feed_row(Feeder *feeder, FunctionCallInfo fcinfo)
@@ -478,7 +499,11 @@ feed_row(Feeder *feeder, FunctionCallInfo fcinfo)
 		return false;
 	}
 	if (feeder->feed->zero_is_unusable && is_zero_row(feeder))
+	{
+		if (feeder->feed->nulls_are_errors)
+			raise_zero(feeder, fcinfo);
 		return false;
+	}
 	if (feeder->weighted)
 		feeder->weights[feeder->rows] = weight;
 	if (feeder->shifting)

@@ -12,10 +12,9 @@
 
 #define FEED_MAGIC UINT64CONST(0x676b6d65616e7331)
 
-/* A slot, unless the whole ring is too small for two of them. */
-#define SLOT_BYTES (1024 * 1024)
-/* The least slot: it holds a row of GK_MAX_DIMENSION with its weight. */
-#define LEAST_SLOT_BYTES (512 * 1024)
+/* A slot of arrays holds a row of GK_MAX_DIMENSION with its weight; scalars are never so wide. */
+#define ARRAY_SLOT_BYTES (512 * 1024)
+#define SCALAR_SLOT_BYTES (256 * 1024)
 
 /* Adds room for an array to a layout; returns where it begins. */
 static Size
@@ -69,8 +68,7 @@ count_slots(Size slot_bytes)
 dsm_segment *
 gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 {
-	Size		slot_bytes = (Size) gk_ring_size_kb * 1024 >= 4 * SLOT_BYTES ?
-		SLOT_BYTES : LEAST_SLOT_BYTES;
+	Size		slot_bytes = spec->width > 0 ? SCALAR_SLOT_BYTES : ARRAY_SLOT_BYTES;
 	int			slots = count_slots(slot_bytes);
 	int			features = !spec->shifting ? 0 : spec->width > 0 ? spec->width : GK_MAX_DIMENSION;
 	Size		end = sizeof(GkFeed);
