@@ -1,0 +1,64 @@
+-- The call number N of the engine fails, for every N of a fit: a clean error each time, and nothing left.
+\ir helpers.psql
+
+CREATE TABLE data AS
+	SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y, 1 + i % 2 AS w FROM generate_series(1, 300) i;
+
+-- Runs a fit with a fault at 1, 2, … until it succeeds; tells the number of faults, or what was wrong.
+CREATE FUNCTION sweep(fit text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	expected text := fingerprint(fit);
+	code text; said text; fault int := 0;
+BEGIN
+	LOOP
+		fault := fault + 1;
+		PERFORM set_config('gkmeans.fault_at', fault::text, true);
+		BEGIN
+			PERFORM fingerprint(fit);
+			code := NULL;
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
+		END;
+		IF EXISTS (SELECT FROM gkmeans_memory() WHERE bytes <> 0) OR EXISTS (SELECT FROM pg_backend_memory_contexts WHERE name = 'gkmeans') THEN
+			RETURN format('fault %s left memory behind', fault);
+		END IF;
+		PERFORM set_config('gkmeans.fault_at', '0', true);
+		IF fingerprint(fit) IS DISTINCT FROM expected THEN
+			RETURN format('the fit after fault %s is another one', fault);
+		END IF;
+		EXIT WHEN code IS NULL;
+		IF code NOT IN ('58030', '53200', '58000') THEN
+			RETURN format('fault %s: %s %s', fault, code, said);
+		END IF;
+		IF fault > 5000 THEN
+			RETURN 'no end';
+		END IF;
+	END LOOP;
+	RETURN CASE WHEN fault > 10 THEN 'swept' ELSE format('only %s faults', fault - 1) END;
+END $$;
+
+SELECT is(sweep(format($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, %s)$$, more)), 'swept', 'gkmeans_fit, ' || more)
+FROM unnest(ARRAY['init => ''k-means||''', 'init => ''k-means++''', 'init => ''random''', 'initial_centroids => ''{{0,0},{10,10},{1000,1000}}''', 'n_init => 3',
+	'weight_column => ''w''', 'scale => ''standard''', 'scale => ''minmax'', weight_column => ''w''', 'metric => ''cosine''', 'max_iter => 1']) more;
+SELECT is(sweep(format($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', init => %L) ORDER BY id$$, init)), 'swept', 'gkmeans_fit_predict, ' || init)
+FROM unnest('{k-means||,k-means++,random}'::text[]) init;
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')$$), 'swept', 'with a labels table');
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3)$$), 'swept', 'double precision far from the origin');
+SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
+
+-- At the top level of a transaction, with a savepoint
+RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
+SAVEPOINT before;
+\set ON_ERROR_STOP 0
+SET LOCAL gkmeans.fault_at = 7;
+SELECT * FROM gkmeans_fit('data', '{x,y}', 3) \g /dev/null
+\set state :LAST_ERROR_SQLSTATE
+ROLLBACK TO before;
+\set ON_ERROR_STOP 1
+SELECT matches(:'state'::text, '^(58030|53200|58000)$', 'a fault outside PL/pgSQL');
+SELECT nothing_left('leaves nothing either');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x,y}', 3)), 3, 'and the next fit is right');
+
+SELECT * FROM finish();
+ROLLBACK;

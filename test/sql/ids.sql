@@ -1,0 +1,52 @@
+-- Ids of any type come back as they went in, in one row for every row of the source.
+\ir helpers.psql
+
+CREATE TYPE pair AS (a int, b text);
+CREATE TYPE mood AS ENUM ('low', 'high');
+CREATE DOMAIN code AS varchar(8);
+CREATE TABLE kinds (type text, expression text);
+INSERT INTO kinds VALUES ('int', 'i'), ('bigint', 'i::bigint << 33'), ('smallint', 'i::smallint'), ('uuid', 'md5(i::text)::uuid'), ('text', '''row '' || i'), ('varchar', '''v'' || i'),
+	('char(5)', 'i::char(5)'), ('numeric', 'i + 0.25'), ('real', 'i + 0.5'), ('float8', 'i / 3.0'), ('timestamptz', '''2024-01-01 00:00+00''::timestamptz + i * interval ''1 h'''),
+	('date', '''2024-01-01''::date + i'), ('pair', 'ROW(i, ''b'' || i)::pair'), ('bool', 'i % 2 = 0'), ('bytea', 'decode(md5(i::text), ''hex'')'),
+	('int[]', 'ARRAY[i, NULL, i]'), ('jsonb', 'jsonb_build_object(''i'', i)'), ('mood', 'CASE WHEN i > 50 THEN ''high'' ELSE ''low'' END::mood'), ('code', '(''c'' || i)::code'),
+	('name', '(''n'' || i)::name'), ('inet', '''10.0.0.0''::inet + i'), ('point', 'point(i, i)'), ('oid', 'i::oid'), ('int4range', 'int4range(i, i + 1)'),
+	('text', 'repeat(md5(i::text), 200)'), ('tid', 'format(''(%s,1)'', i)::tid'), ('interval', 'i * interval ''1 day''');
+SELECT results_eq(
+	format($$SELECT id::text COLLATE "default", cluster_id FROM gkmeans_fit_predict(NULL::%s, 'SELECT %s AS the_id, (i - 1) / 40 AS x FROM generate_series(1, 100) i', '{x}', 3,
+		id_column => 'the_id') ORDER BY 1, 2$$, type, replace(expression, '''', '''''')),
+	format($$SELECT (%s)::%s::text COLLATE "default", CASE (i - 1) / 40 WHEN 2 THEN 2 ELSE (i - 1) / 40 END FROM generate_series(1, 100) i ORDER BY 1, 2$$, expression, type),
+	format('ids of type %s: %s', type, left(expression, 20)))
+FROM kinds;
+SELECT is((SELECT pg_typeof(id)::text FROM gkmeans_fit_predict(NULL::bigint, 'SELECT 1::int AS id, 1 AS x', '{x}', 1, id_column => 'id')), 'bigint', 'an int id asked for as bigint');
+SELECT is((SELECT id FROM gkmeans_fit_predict(NULL::text, 'SELECT ''one''::varchar AS id, 1 AS x', '{x}', 1, id_column => 'id')), 'one', 'a varchar id asked for as text');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::text, 'SELECT 1 AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, '42804', 'an int id asked for as text');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'SELECT ''one''::text AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, '42804', 'a text id asked for as int');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::uuid, 'SELECT 1 AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, '42804', 'an int id asked for as uuid');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::smallint, 'SELECT 100000 AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, '42804', 'an int id asked for as smallint');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL, 'SELECT 1 AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, '42804', 'an id type that is unknown');
+
+SELECT results_eq($$SELECT id, count(*) FROM gkmeans_fit_predict(NULL::int, 'SELECT NULLIF(i % 3, 0) AS id, i AS x FROM generate_series(1, 30) i', '{x}', 2, id_column => 'id')
+	GROUP BY 1 ORDER BY 1 NULLS LAST$$, 'VALUES (1, 10::bigint), (2, 10), (NULL, 10)', 'NULL ids and equal ids come back as often as they came');
+SELECT results_eq($$SELECT id, cluster_id FROM gkmeans_fit_predict(NULL::int, 'SELECT i AS id, NULLIF(i, 3)::float8 AS x FROM generate_series(1, 4) i', '{x}', 3, id_column => 'id') ORDER BY id$$,
+	'VALUES (1, 0), (2, 1), (3, NULL), (4, 2)', 'a row that cannot be clustered keeps its id');
+SELECT results_eq($$SELECT id, cluster_id FROM gkmeans_fit_predict(NULL::float8, 'SELECT i AS x FROM generate_series(1, 3) i', '{x}', 3, id_column => 'x') ORDER BY id$$,
+	'VALUES (1::float8, 0), (2, 1), (3, 2)', 'the id may be a feature');
+
+-- Enough of them to spill, with workers and without
+CREATE TABLE many AS SELECT i AS id, (i % 5)::float8 AS x FROM generate_series(1, 100000) i;
+ANALYZE many;
+SET LOCAL work_mem = '64kB';
+SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
+SELECT results_eq(format($$SELECT count(*), count(DISTINCT id), min(id), max(id), bool_and(f.x = c.x), %L FROM (
+		SELECT id, cluster_id, (id %% 5)::float8 AS x FROM gkmeans_fit_predict(NULL::int, 'many', '{x}', 5, id_column => 'id')) f
+		JOIN (SELECT cluster_id, centroid[1] AS x FROM gkmeans_fit('many', '{x}', 5)) c USING (cluster_id)$$,
+		set_config('max_parallel_workers_per_gather', workers, true)),
+	format('SELECT 100000::bigint, 100000::bigint, 1, 100000, true, %L', workers), format('100000 ids, %s workers', workers))
+FROM unnest('{0,2}'::text[]) workers;
+SELECT results_eq($$SELECT count(*), count(DISTINCT id), min(length(id)) FROM gkmeans_fit_predict(NULL::text,
+	'SELECT repeat(md5(id::text), 10) AS id, x FROM many WHERE id <= 20000', '{x}', 5, id_column => 'id')$$,
+	'VALUES (20000::bigint, 20000::bigint, 320)', 'text ids with workers');
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,85 @@
+-- labels_table: where the labels of a fit are written.
+\ir helpers.psql
+
+CREATE TABLE data AS SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, CASE WHEN i <= 290 THEN (i % 3) * 10 + noise(i, 2) END AS y FROM generate_series(1, 300) i;
+CREATE TABLE reference AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id');
+CREATE FUNCTION fit_into(name text, choice text DEFAULT 'error', source text DEFAULT 'data') RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM gkmeans_fit(source, '{x,y}', 3, id_column => 'id', labels_table => name, if_exists => choice)
+$$;
+
+SELECT is(fit_into('labels'), 3::bigint, 'a fit with a labels table returns its clusters');
+SELECT columns_are('gk_test', 'labels', '{id,cluster_id,distance}'::name[], 'the labels table has its columns');
+SELECT col_type_is('gk_test', 'labels', 'id', 'integer', 'the id has the type of the id column');
+SELECT col_type_is('gk_test', 'labels', 'cluster_id', 'integer', 'the cluster is an integer');
+SELECT col_type_is('gk_test', 'labels', 'distance', 'double precision', 'the distance is double precision');
+SELECT set_eq('TABLE labels', 'TABLE reference', 'the same labels as gkmeans_fit_predict');
+SELECT is(count(*)::int, 10, 'rows that cannot be clustered are in it, with a NULL cluster') FROM labels WHERE cluster_id IS NULL AND distance IS NULL;
+
+-- if_exists
+SELECT fails_with($$SELECT fit_into('labels')$$, '42P07', 'if_exists => error: it is there', 'labels.* already exists', NULL, 'replace.*append');
+SELECT is(count(*)::int, 300, 'and unchanged') FROM labels;
+SELECT lives_ok($$SELECT fit_into('labels', 'append')$$, 'append');
+SELECT is(count(*)::int, 600, 'the labels are appended') FROM labels;
+SELECT lives_ok($$SELECT fit_into('labels', 'replace')$$, 'replace');
+SELECT set_eq('TABLE labels', 'TABLE reference', 'the labels are replaced');
+SELECT lives_ok($$SELECT fit_into('new_one', 'append'), fit_into('new_two', 'replace')$$, 'append and replace where there is no table');
+SELECT is((SELECT count(*)::int FROM new_one) + (SELECT count(*)::int FROM new_two), 600, 'make one');
+
+-- Names
+CREATE SCHEMA "Other Schema";
+SELECT lives_ok(format('SELECT fit_into(%L)', name), 'labels table ' || name)
+FROM unnest(ARRAY['gk_test.qualified', '"Other Schema"."The Labels"', '"Quoted"', 'UPPER']) name;
+SELECT has_table(schema, name, format('%s.%s is there', schema, name))
+FROM (VALUES ('gk_test'::name, 'qualified'::name), ('Other Schema', 'The Labels'), ('gk_test', 'Quoted'), ('gk_test', 'upper')) t(schema, name);
+SELECT fails_with($$SELECT fit_into('no_schema.labels')$$, '3F000', 'a schema that is not there');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, labels_table => 'x')$$, '22023', 'a labels table without an id column', 'id_column');
+SELECT hasnt_table('gk_test', 'x'::name, 'makes no table');
+
+-- What is there already
+CREATE TABLE keyed (id int PRIMARY KEY, cluster_id int NOT NULL DEFAULT -1, distance float8, at timestamptz DEFAULT now());
+SELECT lives_ok($$SELECT fit_into('keyed', 'append', 'SELECT * FROM data WHERE y IS NOT NULL')$$, 'append to a table with more columns');
+SELECT is(count(*)::int, 290, 'that have their defaults') FROM keyed WHERE at IS NOT NULL;
+SELECT fails_with($$SELECT fit_into('keyed', 'append', 'SELECT * FROM data WHERE y IS NOT NULL')$$, '23505', 'a unique index of the labels table holds');
+SELECT fails_with($$SELECT fit_into('keyed', 'append', 'SELECT id + 1000 AS id, x, y FROM data')$$, '23502', 'so does NOT NULL');
+CREATE TABLE other_type (id uuid, cluster_id int, distance float8);
+SELECT fails_with($$SELECT fit_into('other_type', 'append')$$, '42804', 'append to an id of another type');
+CREATE TABLE too_few (id int);
+SELECT fails_with($$SELECT fit_into('too_few', 'append')$$, '42703', 'append to a table without the columns');
+CREATE VIEW a_view AS SELECT * FROM reference;
+SELECT fails_with(format($$SELECT fit_into('a_view', %L)$$, choice), code, 'a view where the labels table should be, ' || choice)
+FROM (VALUES ('error', '42P07'), ('replace', '42809')) c(choice, code);
+SELECT has_view('gk_test', 'a_view'::name, 'it is still there');
+CREATE TABLE depended AS TABLE reference;
+CREATE VIEW on_labels AS SELECT * FROM depended;
+SELECT lives_ok($$SELECT fit_into('depended', 'replace', 'SELECT * FROM data WHERE id <= 100')$$, 'replace under a view');
+SELECT is((SELECT count(*)::int FROM on_labels), 100, 'the view shows the new labels');
+CREATE TABLE log (id int, cluster_id int, distance float8);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (NEW.id); RETURN NEW; END $$;
+CREATE TABLE watched (id int, cluster_id int, distance float8);
+CREATE TRIGGER watch BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION note();
+SELECT lives_ok($$SELECT fit_into('watched', 'append')$$, 'append to a table with a trigger');
+SELECT is((SELECT count(*)::int FROM log), 300, 'the trigger fires');
+CREATE TABLE split (id int, cluster_id int, distance float8) PARTITION BY LIST (cluster_id);
+CREATE TABLE split_default PARTITION OF split DEFAULT;
+CREATE TABLE split_0 PARTITION OF split FOR VALUES IN (0);
+SELECT lives_ok($$SELECT fit_into('split', 'append')$$, 'append to a partitioned table');
+SELECT is((SELECT count(*) FROM split_0), (SELECT count(*) FROM reference WHERE cluster_id = 0), 'the rows are where they belong');
+
+-- The labels table may be the source, the ids of any type
+CREATE TABLE self AS SELECT id, x, y, NULL::int AS cluster_id, NULL::float8 AS distance FROM data;
+SELECT lives_ok($$SELECT fit_into('self', 'append', 'self')$$, 'append to the source itself');
+SELECT is(count(*)::int, 600, 'rows that the fit wrote are not read by it') FROM self;
+SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT md5(id::text)::uuid AS "The Id", x FROM data', '{x}', 3, id_column => 'The Id', labels_table => 'uuid_labels')$$, 'ids of type uuid');
+SELECT col_type_is('gk_test', 'uuid_labels', (SELECT attname FROM pg_attribute WHERE attrelid = 'uuid_labels'::regclass AND attnum = 1), 'uuid', 'are uuid in the labels table');
+SELECT lives_ok($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'both_ways')$$, 'gkmeans_fit_predict with a labels table');
+SELECT set_eq('TABLE both_ways', 'TABLE reference', 'writes the same labels');
+
+-- An error in the fit leaves no table
+SELECT fails_with($$SELECT fit_into('never', 'error', 'SELECT id, 1 / (id - 200) AS x, y FROM data')$$, '22012', 'an error in the source');
+SELECT hasnt_table('gk_test', 'never'::name, 'leaves no labels table');
+SELECT fails_with($$SELECT fit_into('reference', 'replace', 'SELECT id, 1 / (id - 200) AS x, y FROM data')$$, '22012', 'an error while a table is replaced');
+SELECT is(count(*)::int, 300, 'leaves the old one') FROM reference;
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,61 @@
+-- Names with quotes, semicolons, spaces and upper case are names; text in an argument is never SQL.
+\ir helpers.psql
+
+CREATE TABLE witness AS SELECT 1 AS here;
+CREATE TABLE "Odd Table" (
+	"Upper" float8, "with space" float8, "quo""te" float8, "apo'strophe" float8, "semi;colon" float8, "dash--dash" float8,
+	"select" float8, "back\slash" float8, "é" float8, "comma,comma" float8, "{brace}" float8, "a.b" float8, "$1" float8, "%s" float8,
+	"); DROP TABLE witness; --" float8, "/* */" float8, "name of sixty-three bytes, the most that PostgreSQL keeps of one ab" float8,
+	"the id""; --" int, "the weight'; --" float8);
+INSERT INTO "Odd Table" SELECT i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, 1 FROM generate_series(1, 10) i;
+SELECT is((SELECT array_agg(centroid)::text FROM gkmeans_fit('"Odd Table"', ARRAY[attname::text], 1)), '{{5.5}}', 'a column named ' || attname)
+FROM pg_attribute WHERE attrelid = '"Odd Table"'::regclass AND attnum BETWEEN 1 AND 17;
+SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('SELECT * FROM "Odd Table"', ARRAY['Upper', 'quo"te', '); DROP TABLE witness; --'], 2, n_init => 8)), '{5,5}',
+	'several of them in a query');
+SELECT results_eq($$SELECT id FROM gkmeans_fit_predict(NULL::int, '"Odd Table"', '{Upper}', 2, id_column => 'the id"; --',
+	weight_column => 'the weight''; --') ORDER BY id$$, 'SELECT generate_series(1, 10)', 'an odd id and an odd weight');
+SELECT is((SELECT cardinality(centroid) FROM gkmeans_fit('"Odd Table"', NULL, 1, id_column => 'the id"; --')), 18, 'every numeric column, found by itself');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT 1 AS "?column?"', '{?column?}', 1)), 1, 'a column named ?column?');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT 1', '{?column?}', 1)), 1, 'a column that PostgreSQL named');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT 1 AS s, 2 AS row, 3 AS ring, 4 AS source', '{s,row,ring,source}', 1)), 1, 'names that the extension itself may use');
+
+-- Injection: every text argument
+CREATE TABLE attack (value text);
+INSERT INTO attack VALUES ('x); DROP TABLE witness; --'), ('x"; DROP TABLE witness; --'), ('x''; DROP TABLE witness; --'), ('x FROM data; DROP TABLE witness'),
+	('(SELECT here FROM witness)'), ('"x"'), ('x, here'), ('*'), (''), ('x::text'), ('s.x'), ('x) FROM data) s; DROP TABLE witness; --'), (E'x\n; DROP TABLE witness'),
+	('$$'), ('%I'), ('x/*'), (repeat('x', 100)), (repeat('"', 63)), ('\'), ('ctid'), ('NULL'), ('1');
+CREATE TABLE data AS SELECT i AS id, i::float8 AS x FROM generate_series(1, 10) i;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(''data'', ARRAY[%L], 2)', value), '42703', 'as a feature: ' || left(value, 30)) FROM attack;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(''data'', ''{x}'', 2, weight_column => %L)', value), '42703', 'as the weight: ' || left(value, 30)) FROM attack;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit_predict(NULL::int, ''data'', ''{x}'', 2, id_column => %L)', value), '42703', 'as the id: ' || left(value, 30)) FROM attack;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(''data'', ''{x}'', 2, %s => %L)', argument, value), '22023', format('as %s: %s', argument, left(value, 30)))
+FROM attack, unnest('{init,metric,scale,nulls,if_exists}'::text[]) argument;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{x}'', 2)', 'SELECT x FROM data WHERE x = ''' || value), '42601', 'an unfinished source: ' || left(value, 30))
+FROM attack WHERE value !~ '''';
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x FROM data) s; DROP TABLE witness; SELECT 1 FROM (SELECT 1', '{x}', 2)$$, '42601', 'a source that closes the parenthesis');
+-- as the labels table: a valid odd name makes a table of that name, nothing else
+SELECT lives_ok(format('SELECT * FROM gkmeans_fit(''data'', ''{x}'', 2, id_column => ''id'', labels_table => %L)', quote_ident(name)), 'a labels table named ' || name)
+FROM unnest(ARRAY['Labels', 'x"; DROP TABLE witness; --', 'x''; DROP TABLE witness; --', 'x); DROP TABLE witness; --', 'a.b', 'select', 'é', 'x y']) name;
+SELECT has_table('gk_test', name, 'it is there: ' || name)
+FROM unnest(ARRAY['Labels', 'x"; DROP TABLE witness; --', 'x''; DROP TABLE witness; --', 'x); DROP TABLE witness; --', 'a.b', 'select', 'é', 'x y']::name[]) name;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(''data'', ''{x}'', 2, id_column => ''id'', labels_table => %L)', name), '42602', 'no name: ' || name)
+FROM unnest(ARRAY['', ' ', 'a b', 'a; DROP TABLE witness', '"unfinished', 'a.', '.a']) name;
+SELECT is((SELECT here FROM witness), 1, 'the witness is still there');
+
+-- An id whose value is SQL, a search path that is meddled with
+SELECT results_eq($$SELECT id FROM gkmeans_fit_predict(NULL::text, 'SELECT value, length(value) AS n FROM attack', '{n}', 2, id_column => 'value') ORDER BY id COLLATE "C"$$,
+	'SELECT value FROM attack ORDER BY value COLLATE "C"', 'ids that look like SQL come back as they are');
+CREATE FUNCTION gkmeans_feed(VARIADIC "any") RETURNS int LANGUAGE internal AS 'pg_num_nonnulls';
+CREATE OPERATOR gk_test.= (LEFTARG = text, RIGHTARG = text, FUNCTION = textne);
+SET LOCAL search_path = gk_test, pg_catalog, public;
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x}', 2)), 2, 'a search path with other operators and functions first');
+SET LOCAL search_path = gk_test, public;
+DROP OPERATOR gk_test.= (text, text);
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x}', 2)), 2, 'another function of the name of the aggregate');
+SET LOCAL search_path = pg_catalog;
+SELECT (SELECT count(*) FROM public.gkmeans_fit('gk_test.data', '{x}', 2)) AS clusters, (SELECT count(*) FROM public.gkmeans_fit_predict(NULL::int, 'gk_test.data', '{x}', 2, id_column => 'id')) AS labels \gset
+SET LOCAL search_path = gk_test, public;
+SELECT is((:clusters, :labels)::text, '(2,10)', 'a search path without the schema of the extension');
+
+SELECT * FROM finish();
+ROLLBACK;

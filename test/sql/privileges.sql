@@ -1,0 +1,122 @@
+-- The caller's privileges, row-level security and security barriers hold for the source and the labels table.
+\ir helpers.psql
+
+CREATE ROLE gk_reader;
+CREATE ROLE gk_other;
+GRANT USAGE ON SCHEMA gk_test TO gk_reader, gk_other;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO gk_reader, gk_other;
+CREATE TABLE secrets (id int, owner text, x float8, y float8);
+INSERT INTO secrets SELECT i, CASE WHEN i <= 40 THEN 'gk_reader' ELSE 'gk_other' END, i % 2 * 100, i FROM generate_series(1, 100) i;
+CREATE TABLE columns_only (id int, x float8, hidden float8);
+INSERT INTO columns_only SELECT i, i, -i FROM generate_series(1, 10) i;
+GRANT SELECT (id, x) ON columns_only TO gk_reader;
+CREATE VIEW through_a_view AS SELECT id, x FROM secrets WHERE id <= 10;
+GRANT SELECT ON through_a_view TO gk_reader;
+CREATE SCHEMA gk_closed;
+CREATE TABLE gk_closed.data AS SELECT 1 AS x;
+GRANT SELECT ON gk_closed.data TO gk_reader;
+CREATE FUNCTION private() RETURNS SETOF float8 LANGUAGE sql AS 'SELECT generate_series(1, 3)::float8';
+REVOKE EXECUTE ON FUNCTION private() FROM PUBLIC;
+
+-- SELECT privilege: tables, columns, views, schemas, functions
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('secrets', '{x,y}', 2)$$, '42501', 'no SELECT privilege on a table');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, y FROM secrets', '{x,y}', 2)$$, '42501', 'nor on the table of a query');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'secrets', '{x,y}', 2, id_column => 'id')$$, '42501', 'nor with fit_predict');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x FROM through_a_view WHERE (SELECT count(*) FROM secrets) > 0', '{x}', 2)$$, '42501', 'nor in a subquery');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('columns_only', '{hidden}', 2)$$, '42501', 'no privilege on a column');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('columns_only', '{x}', 2, weight_column => 'hidden')$$, '42501', 'no privilege on the weight');
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::float8, 'columns_only', '{x}', 2, id_column => 'hidden')$$, '42501', 'no privilege on the id');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT id, x FROM columns_only', '{x}', 2)), 2, 'a privilege on these columns is enough for a query of them');
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('through_a_view', '{x}', 2)), 10, 'a view opens what its owner may read');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('gk_closed.data', '{x}', 1)$$, '42501', 'no USAGE on the schema');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT private() AS x', '{x}', 1)$$, '42501', 'no EXECUTE on a function');
+RESET ROLE;
+
+-- Row-level security
+GRANT SELECT ON secrets TO gk_reader, gk_other;
+ALTER TABLE secrets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON secrets FOR SELECT USING (owner = current_user);
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 100, 'the owner of the table sees all rows');
+SET LOCAL ROLE gk_reader;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 40, 'a policy shows a role its rows');
+SELECT is((SELECT rows_read::int FROM gkmeans_last_fit()), 40, 'the others are not even counted');
+SELECT is((SELECT max(id) FROM gkmeans_fit_predict(NULL::int, 'SELECT * FROM secrets', '{x,y}', 2, id_column => 'id')), 40, 'nor are their ids seen');
+SET LOCAL row_security = off;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('secrets', '{x,y}', 2)$$, '42501', 'row_security = off: an error rather than less rows');
+SET LOCAL row_security = on;
+RESET ROLE;
+SET LOCAL ROLE gk_other;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 60, 'and another role its own');
+RESET ROLE;
+-- with parallel workers
+SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
+SET LOCAL ROLE gk_other;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 60, 'the policy holds in workers');
+RESET ROLE;
+-- in a SECURITY DEFINER function the definer reads, and only there
+CREATE FUNCTION as_owner() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = gk_test, public AS
+	$$SELECT sum(size)::bigint FROM gkmeans_fit('secrets', '{x,y}', 2)$$;
+SET LOCAL ROLE gk_reader;
+SELECT is(as_owner(), 100::bigint, 'a SECURITY DEFINER function reads as its owner');
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 40, 'and the caller still as himself');
+RESET ROLE;
+
+-- Security barrier: a leaky function of the caller sees no row that the view hides
+CREATE TABLE seen (value float8);
+GRANT INSERT, SELECT ON seen TO gk_reader;
+CREATE VIEW barrier WITH (security_barrier) AS SELECT id, x, y FROM secrets WHERE owner = current_user;
+CREATE VIEW no_barrier AS SELECT id, x, y FROM secrets WHERE owner = current_user;
+GRANT SELECT ON barrier, no_barrier TO gk_reader;
+CREATE SEQUENCE rows_seen;
+GRANT USAGE, SELECT ON rows_seen TO gk_reader;
+CREATE FUNCTION leaky(value float8) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS $$
+BEGIN
+	IF value > 40 THEN RAISE EXCEPTION 'saw %', value; END IF;
+	RETURN true;
+END $$;
+GRANT EXECUTE ON FUNCTION leaky(float8) TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT x, y FROM barrier WHERE leaky(y)', '{x,y}', 2)), 40, 'a leaky function sees only rows behind the barrier');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, y FROM no_barrier WHERE leaky(y)', '{x,y}', 2)$$, 'P0001', 'without the barrier it sees more, as in PostgreSQL');
+RESET ROLE;
+-- the row-level policy is such a barrier as well
+SET LOCAL ROLE gk_reader;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT x, y FROM secrets WHERE leaky(y)', '{x,y}', 2)), 40, 'a leaky function sees only rows of the policy');
+RESET ROLE;
+
+-- The labels table: made by the caller, with his privileges
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'gk_test.labels')$$, '42501', 'no CREATE on the schema');
+RESET ROLE;
+GRANT CREATE ON SCHEMA gk_test TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'labels')$$, 'with it the table is made');
+SELECT table_owner_is('gk_test', 'labels', 'gk_reader', 'and belongs to the caller');
+RESET ROLE;
+CREATE TABLE owned_labels (id int, cluster_id int, distance float8);
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => %L)$$, choice), '42501',
+	format('another''s labels table, if_exists => %s', choice)) FROM unnest('{append,replace}'::text[]) choice;
+RESET ROLE;
+GRANT INSERT ON owned_labels TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'append')$$, 'INSERT is enough to append');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'replace')$$, '42501', 'but not to replace');
+RESET ROLE;
+SELECT is((SELECT count(*)::int FROM owned_labels), 10, 'the labels are there, once');
+-- a policy on the labels table
+ALTER TABLE owned_labels ENABLE ROW LEVEL SECURITY;
+CREATE POLICY low_ids ON owned_labels FOR INSERT WITH CHECK (id <= 5);
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'append')$$, '42501', 'a policy on the labels table holds');
+RESET ROLE;
+
+-- The extension's own functions
+SELECT is(count(*)::int, 0, 'no function of the extension is SECURITY DEFINER')
+FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'gkmeans' WHERE p.prosecdef;
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

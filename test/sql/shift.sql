@@ -1,0 +1,54 @@
+-- Far from the origin: the same labels, the centroids moved along.
+\ir helpers.psql
+
+CREATE TABLE data AS
+	SELECT i AS id, (10 * noise(i, 1) + 20 * (i % 3))::numeric(12, 4)::float8 AS x, (10 * noise(i, 2))::numeric(12, 4)::float8 AS y,
+		(100 * noise(i, 3))::int AS n
+	FROM generate_series(1, 2000) i;
+
+-- The columns of a type, shifted; centroids are given, shifted alike.
+CREATE FUNCTION labels(source text, features text[], amount float8) RETURNS text LANGUAGE sql AS $$
+	SELECT md5(string_agg(id || ':' || cluster_id, ',' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, source, features, 6,
+		id_column => 'id', initial_centroids => (SELECT array_agg(ARRAY[c[1] + amount, c[2] + amount]) FROM (VALUES
+			('{0,0}'::float8[]), ('{5,10}'), ('{20,5}'), ('{30,0}'), ('{45,3}'), ('{50,10}')) v(c)))
+$$;
+CREATE FUNCTION centroids(source text, features text[], amount float8) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT cluster_id || ':' || round((centroid[1] - amount)::numeric, 3) || ',' || round((centroid[2] - amount)::numeric, 3)
+	FROM gkmeans_fit(source, features, 6, initial_centroids => (SELECT array_agg(ARRAY[c[1] + amount, c[2] + amount]) FROM (VALUES
+			('{0,0}'::float8[]), ('{5,10}'), ('{20,5}'), ('{30,0}'), ('{45,3}'), ('{50,10}')) v(c)))
+$$;
+SELECT is(labels(format('SELECT id, x + %s AS x, y + %s AS y FROM data', amount, amount), '{x,y}', amount),
+	labels('data', '{x,y}', 0), format('float8 columns + %s: the same labels', amount))
+FROM unnest('{1e6,-1e6,123456.789,1e9}'::float8[]) amount;
+SELECT results_eq(format('SELECT centroids(%L, %L, %L)', format('SELECT x + %s AS x, y + %s AS y FROM data', amount, amount), '{x,y}', amount),
+	$$SELECT centroids('data', '{x,y}', 0)$$, format('float8 columns + %s: the centroids move along', amount))
+FROM unnest('{1e6,-1e6,123456.789,1e9}'::float8[]) amount;
+SELECT is(labels(format('SELECT id, ARRAY[x + %s, y + %s] AS v FROM data', amount, amount), '{v}', amount),
+	labels('data', '{x,y}', 0), format('float8[] + %s: the same labels', amount))
+FROM unnest('{1e6,-1e6}'::float8[]) amount;
+SELECT is(labels('SELECT id, x::numeric + 1000000 AS x, y::numeric + 1000000 AS y FROM data', '{x,y}', 1e6),
+	labels('data', '{x,y}', 0), 'numeric columns + 1e6: the same labels');
+SELECT is(labels('SELECT id, ARRAY[x::numeric + 1000000, y::numeric + 1000000] AS v FROM data', '{v}', 1e6),
+	labels('data', '{x,y}', 0), 'numeric[] + 1e6: the same labels');
+SELECT is(labels('SELECT id, (x + n)::int + 1000000 AS x, n + 1000000 AS y FROM data', '{x,y}', 1e6),
+	labels('SELECT id, (x + n)::int AS x, n AS y FROM data', '{x,y}', 0), 'int columns + 1e6: the same labels');
+SELECT is(labels('SELECT id, ARRAY[(x + n)::int + 1000000, n + 1000000]::real[] AS v FROM data', '{v}', 1e6),
+	labels('SELECT id, ARRAY[(x + n)::int, n]::real[] AS v FROM data', '{v}', 0), 'real[] of whole numbers + 1e6: the same labels');
+SELECT is(labels('SELECT id, (x + n)::int::bigint + 1000000 AS x, n::bigint + 1000000 AS y FROM data', '{x,y}', 1e6),
+	labels('SELECT id, (x + n)::int AS x, n AS y FROM data', '{x,y}', 0), 'bigint columns + 1e6: the same labels');
+
+-- Timestamps as seconds since 1970: hours are told apart.
+SELECT results_eq($$SELECT count(*), max(id) - min(id) FROM gkmeans_fit_predict(NULL::int,
+		'SELECT i AS id, extract(epoch FROM timestamp ''2024-05-01'' + (i / 100) * interval ''1 day'' + (i % 100) * interval ''1 second'')
+			AS at FROM generate_series(0, 499) i', '{at}', 5, id_column => 'id', n_init => 8) GROUP BY cluster_id$$,
+	'SELECT 100::bigint, 99 FROM generate_series(1, 5)', 'five days, as seconds since 1970');
+-- Seeded fits: the draw may differ with the rounding, the quality may not.
+SELECT near((SELECT sum(inertia) FROM gkmeans_fit('SELECT x + 1e6 AS x, y + 1e6 AS y FROM data', '{x,y}', 3, n_init => 4)),
+	(SELECT sum(inertia) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 4)), 1e-5, 'inertia at an offset of 1e6');
+-- One column far away, the other not.
+SELECT is(labels('SELECT id, x + 1e12 AS x, y FROM data', '{x,y}', 0) IS NOT NULL, true, 'one column at 1e12');
+SELECT near((SELECT sum(inertia) FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3, n_init => 4)),
+	(SELECT sum(inertia) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 4)), 1e-4, 'inertia with one column at 1e9');
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,139 @@
+-- What a source may be, what it may not, and the types of its columns.
+\ir helpers.psql
+
+CREATE TABLE data AS
+	SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y, i % 4 AS part FROM generate_series(1, 600) i;
+CREATE FUNCTION sizes(source text, features text[] DEFAULT '{x,y}') RETURNS text LANGUAGE sql AS $$
+	SELECT array_agg(size ORDER BY cluster_id)::text FROM gkmeans_fit(source, features, 3, n_init => 4)
+$$;
+CREATE VIEW plain_view AS SELECT x, y FROM data;
+CREATE MATERIALIZED VIEW stored_view AS SELECT x, y FROM data;
+CREATE TABLE parts (id int, x float8, y float8, part int) PARTITION BY LIST (part);
+CREATE TABLE part_0 PARTITION OF parts FOR VALUES IN (0, 1);
+CREATE TABLE part_2 PARTITION OF parts FOR VALUES IN (2) PARTITION BY RANGE (id);
+CREATE TABLE part_2_low PARTITION OF part_2 FOR VALUES FROM (0) TO (300);
+CREATE TABLE part_2_high PARTITION OF part_2 DEFAULT;
+CREATE TABLE part_3 PARTITION OF parts DEFAULT;
+INSERT INTO parts SELECT * FROM data;
+CREATE TABLE parent (id int, x float8, y float8);
+CREATE TABLE child (more text) INHERITS (parent);
+INSERT INTO parent SELECT id, x, y FROM data WHERE id <= 300;
+INSERT INTO child SELECT id, x, y, 'more' FROM data WHERE id > 300;
+CREATE TEMP TABLE temporary AS SELECT * FROM data;
+CREATE FUNCTION all_data() RETURNS SETOF data LANGUAGE sql STABLE AS 'SELECT * FROM data';
+CREATE SCHEMA "Other Schema";
+CREATE TABLE "Other Schema"."The Table" AS SELECT * FROM data;
+CREATE UNLOGGED TABLE unlogged AS SELECT * FROM data;
+
+SELECT is(sizes(source), '{200,200,200}', source) FROM unnest(ARRAY[
+	'data', 'gk_test.data', '  data  ', 'DATA', '"data"', 'plain_view', 'stored_view', 'parts', 'parent', 'temporary', 'pg_temp.temporary', 'unlogged',
+	'"Other Schema"."The Table"',
+	'SELECT * FROM data', 'select x, y from data', 'SELECT * FROM data;', ' ; SELECT * FROM data ; ', E'-- a comment\nSELECT * FROM data -- another',
+	'/* a comment */ SELECT x, y FROM data', '(SELECT x, y FROM data)', 'TABLE data', 'TABLE parts',
+	'SELECT x, y FROM data ORDER BY x DESC LIMIT 600', 'SELECT x, y FROM data OFFSET 0',
+	'SELECT a.x, b.y FROM data a JOIN parts b USING (id)', 'SELECT l.x, l.y FROM data d, LATERAL (SELECT d.x, d.y) l',
+	'WITH w AS (SELECT * FROM data) SELECT x, y FROM w', 'WITH w AS MATERIALIZED (SELECT * FROM data) SELECT x, y FROM w',
+	'WITH RECURSIVE w(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM w WHERE i < 600) SELECT x, y FROM w JOIN data ON id = i',
+	'SELECT x, y FROM all_data()', 'SELECT (all_data()).*', 'SELECT x, y FROM data WHERE part < 2 UNION ALL SELECT x, y FROM data WHERE part >= 2',
+	'SELECT avg(x) AS x, min(y) AS y FROM data GROUP BY id', 'SELECT DISTINCT x, y FROM data', 'SELECT x, lag(y, 0) OVER (ORDER BY id) AS y FROM data',
+	'SELECT x, y FROM ROWS FROM (unnest((SELECT array_agg(x ORDER BY id) FROM data), (SELECT array_agg(y ORDER BY id) FROM data))) u(x, y)',
+	'SELECT x, y FROM data TABLESAMPLE SYSTEM (100)']) source;
+SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('VALUES (1, 1), (1, 1), (9, 9)', '{column1,column2}', 2)), '{2,1}', 'VALUES');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT 1 AS x', '{x}', 1)), 1, 'a SELECT without FROM');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT generate_series(1, 10) AS x', '{x}', 3)), 3, 'a set-returning function in the target list');
+
+-- Foreign tables
+CREATE EXTENSION IF NOT EXISTS file_fdw;
+CREATE SERVER gk_files FOREIGN DATA WRAPPER file_fdw;
+CREATE FOREIGN TABLE lines (x float8, y float8) SERVER gk_files OPTIONS (program 'printf "1,1\n1,1\n9,9\n"', format 'csv');
+SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('lines', '{x,y}', 2)), '{2,1}', 'a foreign table of file_fdw');
+CREATE EXTENSION IF NOT EXISTS postgres_fdw;
+DO $$ BEGIN
+	EXECUTE format('CREATE SERVER gk_loopback FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+		split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
+	EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER gk_loopback OPTIONS (user %L, password_required ''false'')', current_user);
+END $$;
+CREATE FOREIGN TABLE far_operators (oprname name, oprleft oid, oprright oid) SERVER gk_loopback OPTIONS (schema_name 'pg_catalog', table_name 'pg_operator');
+SELECT is(
+	fingerprint($$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oprright::bigint AS r FROM far_operators', '{l,r}', 5)$$),
+	fingerprint($$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oprright::bigint AS r FROM pg_operator', '{l,r}', 5)$$),
+	'a foreign table of postgres_fdw');
+
+-- Not a source
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, source), code, 'not a source: ' || source)
+FROM (VALUES
+	('', '42601'), ('   ', '42601'), (';', '42601'), ('nowhere', '42P01'), ('no_schema.data', '42P01'), ('SELECT * FROM nowhere', '42P01'),
+	('SELECT * FROM data; SELECT * FROM data', '42601'), ('data; DROP TABLE data', '42601'), ('data, parts', '42601'), ('data d', '42601'),
+	('SELECT x, y FROM', '42601'), ('SELEC x FROM data', '42601'), ('SELECT x, y FROM data)', '42601'), ('SELECT x, y FROM data) s; --', '42601'),
+	('SELECT * FROM data) s, (SELECT 1', '42601'), ('SELECT $1::int AS x', '42P02'), ('SELECT ''unfinished', '42601'),
+	('INSERT INTO data VALUES (1)', '42601'), ('UPDATE data SET x = 1', '42601'), ('DELETE FROM data', '42601'),
+	('DELETE FROM data RETURNING x, y', '42601'), ('TRUNCATE data', '42601'), ('DROP TABLE data', '42601'), ('CREATE TABLE t AS SELECT 1 AS x', '42601'),
+	('COPY data TO STDOUT', '42601'), ('EXPLAIN SELECT * FROM data', '42601'), ('SELECT x, y INTO elsewhere FROM data', '42601'),
+	('BEGIN', '42P01'), ('COMMIT', '42P01'), ('BEGIN WORK', '42601'), ('COMMIT; SELECT 1 AS x', '42601'), ('SET work_mem = 1', '42601'), ('CALL nothing()', '42601'), ('DO $x$ $x$', '42601'),
+	('EXECUTE something', '42601'), ('SHOW work_mem', '42601'), ('VACUUM', '42P01'), ('VACUUM data', '42601'), ('NOTIFY n', '42601'), ('LISTEN n', '42601'), ('FETCH 1 FROM c', '42601'),
+	('data*', '42601'), ('ONLY data', '42601')) bad(source, code);
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, source), code, 'not a source: ' || source)
+FROM (VALUES
+	('WITH w AS (DELETE FROM data RETURNING x, y) SELECT x, y FROM w', '42601'),
+	('WITH w AS (INSERT INTO data VALUES (1000, 1, 1, 1) RETURNING x, y) SELECT x, y FROM w', '42601'),
+	('WITH w AS (UPDATE data SET x = 0 RETURNING x, y) SELECT x, y FROM w', '42601'),
+	('SELECT x, y FROM data FOR UPDATE', '42601'), ('SELECT x, y FROM data FOR SHARE', '42601')) bad(source, code);
+CREATE FUNCTION meddle() RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN DELETE FROM data; RETURN 1; END $$;
+SELECT is((SELECT count(*)::int FROM data), 600, 'none of these sources changed the table');
+CREATE INDEX data_index ON data (x);
+CREATE SEQUENCE counter;
+CREATE TYPE pair AS (x float8, y float8);
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, relation), '42809', 'not a table: ' || relation) FROM unnest('{data_index,pair}'::text[]) relation;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 / 0 AS x', '{x}', 1)$$, '22012', 'an error of the source passes through');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 / (x::int - 10) AS x FROM data', '{x}', 1)$$, '22012', 'an error in the middle of the source passes through');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 AS x, 2 AS x', '{x}', 1)$$, '42702', 'a column name twice');
+
+-- Types of the feature columns
+CREATE DOMAIN positive AS float8 CHECK (VALUE >= 0);
+CREATE DOMAIN coordinates AS real[] CHECK (cardinality(VALUE) = 2);
+SELECT is(sizes(format('SELECT x::%s AS x, y::%s AS y FROM data', type, type)), '{200,200,200}', 'columns of type ' || type)
+FROM unnest(ARRAY['smallint', 'int', 'bigint', 'real', 'float8', 'numeric', 'numeric(8,3)', 'positive']) type;
+SELECT is(sizes(format('SELECT ARRAY[x, y]::%s AS v FROM data', type), '{v}'), '{200,200,200}', 'a column of type ' || type)
+FROM unnest(ARRAY['smallint[]', 'int[]', 'bigint[]', 'real[]', 'float8[]', 'numeric[]', 'positive[]', 'coordinates']) type;
+SELECT is(sizes('SELECT x::real AS a, y::numeric AS b, (x + y)::int AS c, x::smallint AS d, y::bigint AS e, x AS f FROM data', '{a,b,c,d,e,f}'),
+	'{200,200,200}', 'columns of six types');
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x}', 1)$$, format('SELECT %s AS x', value)), '42804', 'not numeric: ' || value, '"x"')
+FROM unnest(ARRAY['''1''::text', 'true', 'now()', '''{1}''::text[]', '''a''::"char"', 'current_date', '''1''::money', 'ROW(1, 2)', 'NULL', '''{}''::jsonb', '1::oid',
+	'''{t}''::bool[]', '''(1,2)''::point', '''\x00''::bytea', '''1.2.3.4''::inet', 'interval ''1 day''']) value;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''{1,2}''::real[] AS v, 3 AS x', '{v,x}', 1)$$, '42804', 'an array and a number');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 AS x, ''1''::text AS w', '{x}', 1, weight_column => 'w')$$, '42804', 'a weight that is no number', '"w"');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 AS x, ''{1}''::int[] AS w', '{x}', 1, weight_column => 'w')$$, '42804', 'a weight that is an array', '"w"');
+SELECT is(weight, 6::float8, 'weights of type ' || type)
+FROM unnest('{smallint,int,bigint,real,float8,numeric}'::text[]) type, LATERAL gkmeans_fit(format('SELECT i AS x, i::%s AS w FROM generate_series(1, 3) i', type), '{x}', 1, weight_column => 'w');
+
+-- Numeric: precise where float8 is, whatever its form
+SELECT is(centroid[1], '12345.678'::float8, 'numeric 12345.678') FROM gkmeans_fit('SELECT 12345.678 AS x', '{x}', 1);
+
+-- Toasted, compressed and inline arrays
+CREATE TABLE toasted (id int, v real[]);
+ALTER TABLE toasted ALTER v SET STORAGE EXTERNAL;
+INSERT INTO toasted SELECT i, ARRAY(SELECT (i % 3) * 10 + noise(i, f) FROM generate_series(1, 1000) f) FROM generate_series(1, 60) i;
+CREATE TABLE compressed (id int, v float8[]);
+INSERT INTO compressed SELECT i, array_fill((i % 3)::float8, '{2000}') FROM generate_series(1, 60) i;
+CREATE TABLE inline_arrays (id int, v real[]);
+ALTER TABLE inline_arrays ALTER v SET STORAGE PLAIN;
+INSERT INTO inline_arrays SELECT * FROM toasted;
+SELECT is(sizes(source, '{v}'), '{20,20,20}', source) FROM unnest('{toasted,compressed,inline_arrays}'::text[]) source;
+SELECT cmp_ok(pg_relation_size(reltoastrelid), '>', 0::bigint, 'the toasted table is toasted') FROM pg_class WHERE oid = 'toasted'::regclass;
+SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('toasted', '{v}', 3)$$), fingerprint($$SELECT * FROM gkmeans_fit('inline_arrays', '{v}', 3)$$),
+	'toasted or not, the same bits');
+
+-- Many features, up to what a row and the engine hold
+SELECT is(cardinality(centroid), 65535, 'as many features as there may be')
+FROM gkmeans_fit('SELECT array_fill(i::real, ''{65535}'') AS v FROM generate_series(1, 3) i', '{v}', 2) LIMIT 1;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT array_fill(i::real, ''{65536}'') AS v FROM generate_series(1, 3) i', '{v}', 2)$$, '54000', 'one feature more');
+DO $$ BEGIN
+	EXECUTE (SELECT 'CREATE TABLE wide AS SELECT ' || string_agg(format('(i + %s)::real AS f%s', f, f), ', ') || ' FROM generate_series(1, 10) i' FROM generate_series(1, 1500) f);
+END $$;
+SELECT is(cardinality(centroid), 1500, 'a table of 1500 columns') FROM gkmeans_fit('wide', NULL, 1);
+SELECT is(cardinality(centroid), 1500, 'and its columns by name')
+FROM gkmeans_fit('wide', (SELECT array_agg('f' || f) FROM generate_series(1, 1500) f), 1);
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;
