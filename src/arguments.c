@@ -171,7 +171,7 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 
 	if (PG_ARGISNULL(number) && given == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("k is missing"),
 				 errhint("Give the number of clusters as k, or initial_centroids.")));
 	if (!PG_ARGISNULL(number))
