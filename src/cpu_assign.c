@@ -200,12 +200,6 @@ filter_tiles(Worker *w)
 	if (count < w->group && w->tiles[count].count > 0)
 		count++;
 	w->filled = 0;
-	for (int t = 0; t < count; t++)
-		for (int i = 0; i < GK_TILE; i++)
-		{
-			w->tiles[t].best[i] = w->tiles[t].second[i] = INFINITY;
-			w->tiles[t].index[i] = 0;
-		}
 	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
 	{
 		int64_t		left = points->panel_count - p;
@@ -252,6 +246,15 @@ add_rows(Worker *w, int64_t block, uint32_t mask)
 		engine->kernels->pack(&w->assignment->points->filter, tile->x, tile->count,
 							  gk_block(engine, block), now);
 		mask &= ~now;
+		if (now == 0xffff)
+		{
+			for (int i = 0; i < GK_BLOCK; i++)
+				tile->rows[tile->count + i] = block * GK_BLOCK + i;
+			memcpy(tile->old + tile->count, label_place(w, block * GK_BLOCK),
+				   GK_BLOCK * sizeof(int32_t));
+			tile->count += GK_BLOCK;
+			now = 0;
+		}
 		for (; now != 0; now &= now - 1)
 		{
 			int64_t		row = block * GK_BLOCK + __builtin_ctz(now);
@@ -270,20 +273,14 @@ find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
 {
 	GkCpuEngine *engine = w->engine;
 	const GkAssignment *a = w->assignment;
-	int64_t		active = 0;
+	int64_t		active;
 
 	for (int64_t b = from; b < to; b++)
 		masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
 	if (!a->use_bounds)
 		return;
-	for (int64_t b = from; b < to; b++)
-	{
-		masks[b - from] &= engine->kernels->bounds(block_bounds(engine, b),
-												   gk_labels(engine) + b * GK_BLOCK,
-												   engine->deltas.base, a->greatest_delta,
-												   a->second_delta, (int32_t) a->greatest_mover);
-		active += __builtin_popcount(masks[b - from]);
-	}
+	active = engine->kernels->bounds(&a->moves, block_bounds(engine, from),
+									 gk_labels(engine) + from * GK_BLOCK, to - from, masks);
 	/* whole blocks go faster than picked rows */
 	if (active > (to - from) * GK_BLOCK * 4 / 5)
 		for (int64_t b = from; b < to; b++)

@@ -237,6 +237,13 @@ cpu_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *
 {
 	GkCpuEngine *engine = (GkCpuEngine *) base;
 
+	engine->status = ok;
+	if (from < 0 || count < 0 || count > engine->n - from)
+		gk_fail(engine, GK_INTERNAL, "fetch", "there are no such rows");
+	if (distance2 != NULL && count > 0)
+		(void) gk_need_distances(engine);
+	if (engine->status.code != GK_OK || count == 0)
+		return engine->status;
 	if (labels != NULL)
 		memcpy(labels, gk_labels(engine) + from, count * sizeof(int32_t));
 	if (distance2 != NULL)

@@ -166,9 +166,7 @@ typedef struct GkAssignment
 	bool		exact;			/* leave d² in per_row */
 	int64_t		first_label;	/* > 0: keep the old label unless the new d² is less */
 	bool		keep_nearer;
-	float		greatest_delta; /* of the centroids' moves, with use_bounds */
-	float		second_delta;
-	int64_t		greatest_mover;
+	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
 } GkAssignment;
 

@@ -67,6 +67,15 @@ typedef struct GkTile
 	uint32_t	changed;		/* rows whose label is another one */
 } GkTile;
 
+/* How far the centroids moved, in filter space, rounded up. */
+typedef struct GkMoves
+{
+	const float *deltas;		/* one a centroid */
+	float		greatest;
+	float		second;			/* the greatest but one */
+	int32_t		greatest_mover;
+} GkMoves;
+
 /* How rows become integers. */
 typedef struct GkQuantizer
 {
@@ -96,15 +105,21 @@ typedef struct GkKernels
 						 uint32_t mask);
 	/* norm2 of all rows of the tile. */
 	void		(*squares) (int d, GkTile *tile);
-	/* best, second and index of the tile, over count panels whose first point is number `first`. */
+	/*
+	 * best, second and index of the tile over count panels, whose first point is
+	 * number `first`; if that is not 0, of the points before as well.
+	 */
 	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
 	/* What best and second mean: threshold, bounds, flagged, changed. */
 	void		(*judge) (const GkFilter *filter, GkTile *tile);
 	/* masks[i] = rows whose score with point i of the panel is not above the threshold. */
 	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
-	/* Moves the bounds of a block along with the centroids; mask of the rows to look at. */
-	uint32_t	(*bounds) (float *bounds, const int32_t *labels, const float *deltas,
-						   float greatest, float second, int32_t greatest_mover);
+	/*
+	 * Moves the bounds of blocks along with the centroids; leaves in each mask those
+	 * rows that must be looked at, and gives their number.
+	 */
+	int64_t		(*bounds) (const GkMoves *moves, float *bounds, const int32_t *labels,
+						   int64_t blocks, uint32_t *masks);
 
 	/* 16 rows, row-major, to a block. */
 	void		(*transpose) (float *block, const float *rows, int d);

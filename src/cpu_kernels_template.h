@@ -141,13 +141,22 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 
 	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
 	{
-		V			best0 = v_load(tile->best + lane);
-		V			best1 = v_load(tile->best + lane + GK_WIDTH);
-		V			second0 = v_load(tile->second + lane);
-		V			second1 = v_load(tile->second + lane + GK_WIDTH);
-		VI			index0 = vi_load(tile->index + lane);
-		VI			index1 = vi_load(tile->index + lane + GK_WIDTH);
+		V			best0 = v_set(INFINITY);
+		V			best1 = best0;
+		V			second0 = best0;
+		V			second1 = best0;
+		VI			index0 = {};
+		VI			index1 = {};
 
+		if (first > 0)
+		{
+			best0 = v_load(tile->best + lane);
+			best1 = v_load(tile->best + lane + GK_WIDTH);
+			second0 = v_load(tile->second + lane);
+			second1 = v_load(tile->second + lane + GK_WIDTH);
+			index0 = vi_load(tile->index + lane);
+			index1 = vi_load(tile->index + lane + GK_WIDTH);
+		}
 		for (int64_t p = 0; p < count; p++)
 		{
 			V			left[GK_PANEL];
@@ -225,24 +234,36 @@ within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 	}
 }
 
-static uint32_t
-bounds(float *values, const int32_t *labels, const float *deltas, float greatest, float second,
-	   int32_t greatest_mover)
+static int64_t
+bounds(const GkMoves *moves, float *values, const int32_t *labels, int64_t blocks,
+	   uint32_t *masks)
 {
-	uint32_t	active = 0;
+	const float *deltas = moves->deltas;
+	float		greatest = moves->greatest;
+	float		second = moves->second;
+	int32_t		greatest_mover = moves->greatest_mover;
+	int64_t		count = 0;
 
-	for (int i = 0; i < GK_BLOCK; i++)
+	for (int64_t b = 0; b < blocks; b++, values += 2 * GK_BLOCK, labels += GK_BLOCK)
 	{
-		float		upper = (values[i] + deltas[labels[i]]) * (1.0f + 0x1p-21f);
-		float		lower = (values[GK_BLOCK + i] -
-							 (labels[i] == greatest_mover ? second : greatest)) * (1.0f - 0x1p-21f);
+		uint32_t	active = 0;
 
-		lower = lower > 0.0f ? lower : 0.0f;
-		values[i] = upper;
-		values[GK_BLOCK + i] = lower;
-		active |= (uint32_t) !(upper * (1.0f + 0x1p-18f) < lower) << i;
+		for (int i = 0; i < GK_BLOCK; i++)
+		{
+			float		upper = (values[i] + deltas[labels[i]]) * (1.0f + 0x1p-21f);
+			float		lower = (values[GK_BLOCK + i] -
+								 (labels[i] == greatest_mover ? second : greatest)) *
+				(1.0f - 0x1p-21f);
+
+			lower = lower > 0.0f ? lower : 0.0f;
+			values[i] = upper;
+			values[GK_BLOCK + i] = lower;
+			active |= (uint32_t) !(upper * (1.0f + 0x1p-18f) < lower) << i;
+		}
+		masks[b] &= active;
+		count += __builtin_popcount(masks[b]);
 	}
-	return active;
+	return count;
 }
 
 static void

@@ -63,23 +63,22 @@ gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels, NULL);
 }
 
-/* The two greatest moves of the centroids, for the lower bounds. */
+/* How far the centroids moved. */
 static void
-find_movers(const GkCpuEngine *engine, GkAssignment *assignment)
+find_moves(const GkCpuEngine *engine, GkMoves *moves)
 {
 	const float *deltas = engine->deltas.base;
 
-	assignment->greatest_delta = assignment->second_delta = 0.0f;
-	assignment->greatest_mover = -1;
+	*moves = (GkMoves) {.deltas = deltas,.greatest_mover = -1};
 	for (int64_t c = 0; c < engine->k; c++)
-		if (deltas[c] > assignment->greatest_delta)
+		if (deltas[c] > moves->greatest)
 		{
-			assignment->second_delta = assignment->greatest_delta;
-			assignment->greatest_delta = deltas[c];
-			assignment->greatest_mover = c;
+			moves->second = moves->greatest;
+			moves->greatest = deltas[c];
+			moves->greatest_mover = (int32_t) c;
 		}
-		else if (deltas[c] > assignment->second_delta)
-			assignment->second_delta = deltas[c];
+		else if (deltas[c] > moves->second)
+			moves->second = deltas[c];
 }
 
 /* Packs the centroids and readies the bounds for an assignment to them. */
@@ -99,7 +98,7 @@ prepare(GkCpuEngine *engine, GkAssignment *assignment)
 	if (bounds && scale == engine->points.filter.scale)
 	{
 		assignment->use_bounds = true;
-		find_movers(engine, assignment);
+		find_moves(engine, &assignment->moves);
 	}
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	return true;
