@@ -10,6 +10,7 @@
 
 #define MOST_BLOCKS 1024		/* of a chunk */
 #define STRIDE 64				/* blocks whose bounds are looked at together */
+#define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
 #define GROUP_BYTES ((size_t) 256 << 10)	/* rows that stay in cache while centroids stream past */
 
 /* What one thread works with. */
@@ -189,6 +190,24 @@ settle(Worker *w, GkTile *tile)
 	tile->count = 0;
 }
 
+/* Notes what will be read after a tile: as much as it took to fill it. */
+static void
+look_ahead(const Worker *w, GkTile *tile)
+{
+	const GkCpuEngine *engine = w->engine;
+	int64_t		first = tile->rows[0] / GK_BLOCK;
+	int64_t		next = tile->rows[tile->count - 1] / GK_BLOCK + 1;
+	int64_t		blocks = next - first;
+	int64_t		most = AHEAD_BYTES / ((int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float)) + 1;
+
+	if (blocks > most)
+		blocks = most;
+	if (blocks > gk_block_count(engine) - next)
+		blocks = gk_block_count(engine) - next;
+	tile->ahead = (const char *) gk_block(engine, next);
+	tile->ahead_bytes = blocks * engine->d * GK_BLOCK * (int64_t) sizeof(float);
+}
+
 /* Runs the filter over the tiles that are there. */
 static void
 filter_tiles(Worker *w)
@@ -200,6 +219,8 @@ filter_tiles(Worker *w)
 	if (count < w->group && w->tiles[count].count > 0)
 		count++;
 	w->filled = 0;
+	for (int t = 0; t < count; t++)
+		look_ahead(w, &w->tiles[t]);
 	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
 	{
 		int64_t		left = points->panel_count - p;

@@ -63,6 +63,8 @@ typedef struct GkTile
 	float		threshold[GK_TILE]; /* best + W */
 	float		upper[GK_TILE];
 	float		lower[GK_TILE];
+	const char *ahead;			/* memory to be prefetched meanwhile */
+	int64_t		ahead_bytes;
 	uint32_t	flagged;		/* rows to be decided by the definition */
 	uint32_t	changed;		/* rows whose label is another one */
 } GkTile;

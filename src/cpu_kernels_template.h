@@ -134,6 +134,18 @@ take(V value, int32_t id, V *best, V *second, VI *index)
 	*best = v_min(*best, value);
 }
 
+/* Fetches part number p of count of the memory that the next tile will read. */
+static inline void
+prefetch(const GkTile *tile, int64_t p, int64_t count)
+{
+	int64_t		part = (tile->ahead_bytes / count + 63) / 64 * 64;
+	const char *from = tile->ahead + p * part;
+	const char *end = tile->ahead + tile->ahead_bytes;
+
+	for (int64_t i = 0; i < part && from + i < end; i += 64)
+		__builtin_prefetch(from + i, 0, 2);
+}
+
 static void
 nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 {
@@ -163,6 +175,8 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 			V			right[GK_PANEL];
 			int32_t		id = (int32_t) (first + p * GK_PANEL);
 
+			if (lane == 0)
+				prefetch(tile, p, count);
 			score(d, tile->x + lane, panels + p * stride, left, right);
 			UNROLL(16)
 			for (int i = 0; i < GK_PANEL; i++)
