@@ -220,8 +220,10 @@ raise_device_error(const GkStatus *status)
 	ereport(ERROR,
 			(errcode(ERRCODE_IO_ERROR),
 			 errmsg("gkmeans: %s", status->message),
-			 errdetail("%s failed on device %d with error %d.",
-					   status->where, status->device, status->native),
+			 status->device >= 0
+			 ? errdetail("%s failed on device %d with error %d.",
+						 status->where, status->device, status->native)
+			 : errdetail("%s failed.", status->where),
 			 status->code == GK_CONTEXT_LOST
 			 ? errhint("Reconnect: this session cannot use its devices any more.") : 0));
 }
