@@ -43,7 +43,7 @@ gk_labels_descriptor(Oid id_type)
 
 /* Raises an error unless the relation has the columns of the labels. */
 static void
-check_columns(Oid relation_id, Oid id_type)
+check_columns(Oid relation_id, Oid id_type, bool replace)
 {
 	Oid			types[COLUMNS] = {id_type, INT4OID, FLOAT8OID};
 
@@ -53,7 +53,7 @@ check_columns(Oid relation_id, Oid id_type)
 
 		if (number == InvalidAttrNumber)
 			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					(errcode(replace ? ERRCODE_DATATYPE_MISMATCH : ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("table \"%s\" has no column \"%s\"",
 							get_rel_name(relation_id), column_names[i]),
 					 errhint("A table of labels has the columns id, cluster_id and distance.")));
@@ -88,7 +88,7 @@ check_existing(GkLabelsTable *table, Oid relation_id, GkIfExists if_exists)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
-	check_columns(relation_id, table->id_type);
+	check_columns(relation_id, table->id_type, table->replace);
 }
 
 /* Checks that the table can be made, replaced or appended to. */
