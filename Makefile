@@ -9,8 +9,10 @@ MODULE_big = gkmeans
 OBJS = \
 	src/arguments.o \
 	src/decode.o \
+	src/devices.o \
 	src/drain.o \
 	src/draw.o \
+	src/engines.o \
 	src/feed.o \
 	src/feed_memory.o \
 	src/fit.o \

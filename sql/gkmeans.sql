@@ -149,3 +149,18 @@ ROWS 5;
 
 COMMENT ON FUNCTION gkmeans_memory()
 IS 'memory that the fits of this session hold now, and the most they held';
+
+CREATE FUNCTION gkmeans_devices(
+    OUT device integer,
+    OUT name text,
+    OUT compute_capability text,
+    OUT total_bytes bigint,
+    OUT free_bytes bigint,
+    OUT own_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_devices'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 4;
+
+COMMENT ON FUNCTION gkmeans_devices()
+IS 'GPUs of the host: their memory, and how much of it this session holds; no row without GPUs';

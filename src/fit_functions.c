@@ -14,12 +14,13 @@
 #include "utils/array.h"
 
 #include "arguments.h"
+#include "devices.h"
+#include "engines.h"
 #include "fit.h"
 #include "job.h"
 #include "labels_table.h"
 #include "memory.h"
 #include "session.h"
-#include "settings.h"
 #include "source.h"
 
 /* Labels that are fetched from the engine at once. */
@@ -111,20 +112,33 @@ check_rows(const Call *call)
 						   arguments->initial_dimension, rows->dimension)));
 }
 
+/* Opens the engine, and notes why it is that one. */
+static void
+open_engine(Call *call, const GkSource *source)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
+	.iterations = spec->max_iter};
+	const char *reason;
+
+	if (gk_engine_depends_on_work())
+		gk_source_estimate(source, &work.rows, &work.dimension);
+	call->engine = gk_open_engine(call->job, &work, &reason);
+	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
+	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+}
+
 /* Reads the rows of the source into an engine. */
 static void
 read_rows(Call *call)
 {
 	GkSource   *source = gk_source_describe(&call->arguments.source);
-	const char *reason;
 	instr_time	begin;
 	GkUsage		usage;
 
 	call->id_type = gk_source_id_type(source);
 	check_labels_table(call);
-	call->engine = gk_open_engine(call->job, call->arguments.fit.weighted, &reason);
-	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
-	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+	open_engine(call, source);
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = seconds_since(begin);
@@ -150,6 +164,7 @@ static void
 end_job(Call *call)
 {
 	GkReport   *report = &call->report;
+	const GkEngineClass *engine_class = call->engine->class_of;
 
 	report->rows_read = call->rows.read;
 	report->rows_skipped = call->rows.skipped;
@@ -166,11 +181,12 @@ end_job(Call *call)
 	report->iterate_seconds = call->fit.iterate_seconds;
 	report->label_seconds += call->fit.label_seconds;
 	report->ring_bytes = call->rows.ring_bytes;
-	call->engine->class_of->usage(call->engine, &report->usage);
+	engine_class->usage(call->engine, &report->usage);
 	gk_note_memory(&report->usage, report->ring_bytes);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
 	gk_job_end(call->job);
+	gk_give_way(engine_class);
 }
 
 /* Brings the window to a row. */

@@ -13,7 +13,9 @@
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/guc.h"
@@ -140,7 +142,17 @@ append_features(StringInfo query, const GkSource *source)
 		appendStringInfoChar(query, ']');
 }
 
-/* The query that feeds the rows.  Columns go by their place: their names need not differ. */
+/* Appends the source.  Columns go by their place: their names need not differ. */
+static void
+append_source(StringInfo query, const GkSource *source)
+{
+	appendStringInfo(query, " FROM %s AS source (", source->from);
+	for (int i = 1; i <= source->columns->natts; i++)
+		appendStringInfo(query, "%sc%d", i > 1 ? ", " : "", i);
+	appendStringInfoChar(query, ')');
+}
+
+/* The query that feeds the rows. */
 static char *
 feed_query(const GkSource *source, Oid function, dsm_handle handle, uint64 key)
 {
@@ -157,11 +169,37 @@ feed_query(const GkSource *source, Oid function, dsm_handle handle, uint64 key)
 	else
 		appendStringInfoString(&query, ", NULL::pg_catalog.float8");
 	append_features(&query, source);
-	appendStringInfo(&query, ") FROM %s AS source (", source->from);
-	for (int i = 1; i <= source->columns->natts; i++)
-		appendStringInfo(&query, "%sc%d", i > 1 ? ", " : "", i);
 	appendStringInfoChar(&query, ')');
+	append_source(&query, source);
 	return query.data;
+}
+
+/* What the planner expects of the source: how many rows, and how many features a row. */
+void
+gk_source_estimate(const GkSource *source, double *rows, double *dimension)
+{
+	StringInfoData query;
+	SPIPlanPtr	plan;
+	CachedPlan *cached;
+	Plan	   *top;
+	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
+
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT c%d", source->features[0]);
+	append_source(&query, source);
+	plan = SPI_prepare(query.data, 0, NULL);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	cached = SPI_plan_get_cached_plan(plan);
+	if (cached == NULL)
+		elog(ERROR, "gkmeans could not plan the source");
+	top = linitial_node(PlannedStmt, cached->stmt_list)->planTree;
+	*rows = top->plan_rows;
+	*dimension = source->count;
+	if (source->described[0].shape != GK_SCALAR)
+		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
+	ReleaseCachedPlan(cached, NULL);
+	SPI_freeplan(plan);
 }
 
 /* Makes sure that the query calls the extension's aggregate, and not one that fits better. */

@@ -1,38 +1,94 @@
 /*
- * The settings of the extension, and the engine that they choose.
+ * The settings of the extension.
  */
 #include "postgres.h"
 
-#include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
 
+#include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/varlena.h"
 
 #include "settings.h"
 
-typedef enum EngineChoice
-{
-	ENGINE_AUTO,
-	ENGINE_CPU,
-	ENGINE_CUDA
-} EngineChoice;
-
 static const struct config_enum_entry engine_choices[] = {
-	{"auto", ENGINE_AUTO, false},
-	{"cpu", ENGINE_CPU, false},
-	{"cuda", ENGINE_CUDA, false},
+	{"auto", GK_ENGINE_AUTO, false},
+	{"cpu", GK_ENGINE_CPU, false},
+	{"cuda", GK_ENGINE_CUDA, false},
 	{NULL, 0, false}
 };
 
+int			gk_engine_choice = GK_ENGINE_AUTO;
+int			gk_cpu_threads = 0;
+int			gk_queue_timeout_ms = 300 * 1000;
 int			gk_ring_size_kb = 32 * 1024;
+int			gk_host_memory_limit_kb = 0;
+int			gk_device_memory_limit_kb = 0;
+int			gk_max_gpu_backends = 8;
+int			gk_fault_at = 0;
 
-static int	cpu_threads = 0;		/* 0 = one for every core */
-static int	host_memory_limit_kb = 0;	/* 0 = none */
-static int	engine_choice = ENGINE_AUTO;
-static int	fault_at = 0;			/* 0 = never */
+static char *devices = NULL;
+
+/* Reads a list of device numbers; how many there are, -1 if it is none. */
+static int
+read_devices(const char *list, int *numbers, int capacity)
+{
+	char	   *copy = pstrdup(list);
+	List	   *names;
+	ListCell   *cell;
+	int			count = 0;
+
+	if (!SplitIdentifierString(copy, ',', &names))
+		return -1;
+	foreach(cell, names)
+	{
+		char	   *end;
+		long		number = strtol(lfirst(cell), &end, 10);
+
+		if (*end != '\0' || number < 0 || number > INT_MAX || count == capacity)
+			return -1;
+		for (int i = 0; i < count; i++)
+			if (numbers[i] == number)
+				return -1;
+		numbers[count++] = (int) number;
+	}
+	return count;
+}
+
+/* Whether a list means every device. */
+static bool
+means_all(const char *list)
+{
+	return pg_strcasecmp(list, "all") == 0;
+}
+
+/* Refuses what is neither empty, "all" nor a list of device numbers. */
+static bool
+check_devices(char **value, void **extra, GucSource source)
+{
+	int			numbers[GK_MAX_DEVICES];
+
+	if (*value == NULL || means_all(*value) ||
+		read_devices(*value, numbers, GK_MAX_DEVICES) >= 0)
+		return true;
+	GUC_check_errdetail("It is a list of at most %d different device numbers, \"all\", or empty.",
+						GK_MAX_DEVICES);
+	return false;
+}
+
+/* The devices that gkmeans.devices names; 0 if it leaves the choice, or names all. */
+int
+gk_named_devices(int *numbers, int capacity)
+{
+	return devices == NULL || means_all(devices) ? 0 : read_devices(devices, numbers, capacity);
+}
+
+/* Whether gkmeans.devices asks for every device. */
+bool
+gk_all_devices_named(void)
+{
+	return devices != NULL && means_all(devices);
+}
 
 /* The settings that say how a fit runs. */
 static void
@@ -41,13 +97,18 @@ define_user_settings(void)
 	DefineCustomEnumVariable("gkmeans.engine",
 							 "Engine that clusters the rows.",
 							 "\"auto\" takes the GPUs where there are any, else the CPUs.",
-							 &engine_choice, ENGINE_AUTO, engine_choices,
+							 &gk_engine_choice, GK_ENGINE_AUTO, engine_choices,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.cpu_threads",
 							"Threads of the CPU engine.",
 							"0 means one for every core that the backend may use.",
-							&cpu_threads, 0, 0, 1024,
+							&gk_cpu_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gkmeans.queue_timeout",
+							"How long a fit waits for a GPU slot.",
+							"0 means without a limit.",
+							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
 /* The settings that limit what a fit may take; only superusers may change them. */
@@ -61,13 +122,28 @@ define_limits(void)
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.host_memory_limit",
 							"Host memory that the rows of one fit may take.",
-							"0 means no limit.",
-							&host_memory_limit_kb, 0, 0, INT_MAX,
+							"0 means three quarters of the memory of the host.",
+							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gkmeans.device_memory_limit",
+							"Memory that one fit may take on each GPU.",
+							"0 means what is free. Rows that do not fit are streamed from host memory.",
+							&gk_device_memory_limit_kb, 0, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomStringVariable("gkmeans.devices",
+							   "GPUs that a fit runs on.",
+							   "A list of numbers, \"all\", or empty for as many as pay.",
+							   &devices, "",
+							   PGC_SUSET, 0, check_devices, NULL, NULL);
+	DefineCustomIntVariable("gkmeans.max_gpu_backends",
+							"How many backends may fit on GPUs at a time.",
+							"0 means any number.",
+							&gk_max_gpu_backends, 8, 0, 1000,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.fault_at",
 							"Number of the engine call that is made to fail, for tests.",
 							"0 means none.",
-							&fault_at, 0, 0, INT_MAX,
+							&gk_fault_at, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 }
 
@@ -82,96 +158,4 @@ gk_define_settings(void)
 #else
 	EmitWarningsOnPlaceholders("gkmeans");
 #endif
-}
-
-/* Opens the CUDA library, which lies beside this one; NULL, and why, if that fails. */
-static const GkEngineClass *
-load_cuda_engine(const char **reason)
-{
-	static const GkEngineClass *(*cuda_engine) (void) = NULL;
-	Dl_info		own;
-	char		path[MAXPGPATH];
-	void	   *library;
-	sigset_t	all;
-	sigset_t	before;
-
-	if (cuda_engine != NULL)
-		return cuda_engine();
-	if (dladdr((void *) gk_define_settings, &own) == 0 || own.dli_fname == NULL)
-		elog(ERROR, "could not find the path of the gkmeans library");
-	strlcpy(path, own.dli_fname, sizeof(path));
-	get_parent_directory(path);
-	strlcat(path, "/gkmeans_cuda" DLSUFFIX, sizeof(path));
-	if (access(path, F_OK) != 0)
-	{
-		*reason = "gkmeans_cuda library not installed";
-		return NULL;
-	}
-
-	/* a library may start threads; they must not take this process's signals */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (library == NULL)
-	{
-		*reason = psprintf("gkmeans_cuda library not loaded: %s", dlerror());
-		return NULL;
-	}
-	cuda_engine = (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
-	if (cuda_engine == NULL)
-		elog(ERROR, "gkmeans_cuda library has no function gk_cuda_engine");
-	return cuda_engine();
-}
-
-/* The engine class as it is, or the one that fails where a test wants it to. */
-static const GkEngineClass *
-with_fault(const GkEngineClass *engine_class)
-{
-	return fault_at == 0 ? engine_class : gk_fault_engine(engine_class, fault_at, GK_DEVICE_ERROR);
-}
-
-/* What the settings say about the engine to be opened. */
-static GkEngineConfig
-engine_config(bool weighted)
-{
-	GkEngineConfig config = {0};
-
-	config.weighted = weighted;
-	config.threads = cpu_threads;
-	config.host_memory_limit = (uint64_t) host_memory_limit_kb * 1024;
-	return config;
-}
-
-/* Opens the engine that the settings ask for; in *reason one line why it is that one. */
-GkEngine *
-gk_open_engine(GkJob *job, bool weighted, const char **reason)
-{
-	GkEngineConfig config = engine_config(weighted);
-	const GkEngineClass *cuda;
-	GkEngine   *engine;
-	GkStatus	status;
-
-	*reason = "gkmeans.engine is cpu";
-	if (engine_choice == ENGINE_CPU)
-		return gk_job_open_engine(job, with_fault(gk_cpu_engine()), &config);
-
-	cuda = load_cuda_engine(reason);
-	if (cuda == NULL && engine_choice == ENGINE_CUDA)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("the CUDA engine cannot be used: %s", *reason),
-				 errhint("Set gkmeans.engine to auto or cpu.")));
-	if (cuda != NULL)
-	{
-		engine = gk_job_try_open_engine(job, with_fault(cuda), &config, &status);
-		if (engine_choice == ENGINE_CUDA || status.code != GK_NO_DEVICE)
-		{
-			gk_check(status);
-			*reason = engine_choice == ENGINE_CUDA ? "gkmeans.engine is cuda" : "a device is there";
-			return engine;
-		}
-		*reason = pstrdup(status.message);
-	}
-	return gk_job_open_engine(job, with_fault(gk_cpu_engine()), &config);
 }

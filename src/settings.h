@@ -1,23 +1,37 @@
 /*
- * The settings of the extension, and the engine that they choose.
+ * The settings of the extension.
  */
 #ifndef GK_SETTINGS_H
 #define GK_SETTINGS_H
 
 #include "postgres.h"
 
-#include "engine.h"
-#include "job.h"
+/* Devices that a fit can run on at most. */
+#define GK_MAX_DEVICES 16
 
-extern int	gk_ring_size_kb;		/* gkmeans.ring_size */
+typedef enum GkEngineChoice
+{
+	GK_ENGINE_AUTO,
+	GK_ENGINE_CPU,
+	GK_ENGINE_CUDA
+} GkEngineChoice;
+
+extern int	gk_engine_choice;	/* gkmeans.engine, a GkEngineChoice */
+extern int	gk_cpu_threads;		/* gkmeans.cpu_threads; 0 = one for every core */
+extern int	gk_queue_timeout_ms;	/* gkmeans.queue_timeout; 0 = no limit */
+extern int	gk_ring_size_kb;	/* gkmeans.ring_size */
+extern int	gk_host_memory_limit_kb;	/* gkmeans.host_memory_limit; 0 = by the host */
+extern int	gk_device_memory_limit_kb;	/* gkmeans.device_memory_limit; 0 = what is free */
+extern int	gk_max_gpu_backends;	/* gkmeans.max_gpu_backends; 0 = any number */
+extern int	gk_fault_at;		/* gkmeans.fault_at; 0 = never */
 
 /* Defines the settings; once, from _PG_init. */
 extern void gk_define_settings(void);
 
-/*
- * Opens the engine that the settings ask for, owned by the job; in *reason one line why
- * it is that one.  Error 58000 if it is not to be had.
- */
-extern GkEngine *gk_open_engine(GkJob *job, bool weighted, const char **reason);
+/* The devices that gkmeans.devices names; 0 if it leaves the choice, or names all. */
+extern int	gk_named_devices(int *numbers, int capacity);
+
+/* Whether gkmeans.devices asks for every device. */
+extern bool gk_all_devices_named(void);
 
 #endif							/* GK_SETTINGS_H */

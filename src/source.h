@@ -45,6 +45,9 @@ extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
+/* What the planner expects of the source: how many rows, and how many features a row. */
+extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
+
 /* What came of reading. */
 typedef struct GkRowIds GkRowIds;
 
