@@ -16,6 +16,13 @@
 #include "engine_cases.h"
 #include "reference_engine.h"
 
+/* What close may take; slow programs and busy machines get more than the 0.1 s of engine.h. */
+#ifdef SLOW
+#define CLOSE_SECONDS 5.0
+#else
+#define CLOSE_SECONDS 0.1
+#endif
+
 static int	tests = 0;
 static int	failures = 0;
 
@@ -120,7 +127,7 @@ test_close(int64_t n, int d, int64_t k, int rounds, const char *name)
 	printf("# %s: %d of %d commands were running; longest close %.1f ms\n", name, running, rounds,
 		   longest * 1e3);
 	ok(running > rounds / 2, "commands were running");
-	ok(longest < 0.1, name);
+	ok(longest < CLOSE_SECONDS, name);
 	ok(count_threads() == before, "no thread is left");
 	free(room);
 	free_data(&data);
@@ -317,8 +324,8 @@ int
 main(void)
 {
 	random_seed(5);
-	test_close(60000, 64, 300, 24, "close within 100 ms");
-	test_close(2000, 4000, 2000, 8, "close within 100 ms with wide rows");
+	test_close(60000, 64, 300, 24, "close in the middle of a command");
+	test_close(2000, 4000, 2000, 8, "close in the middle of a command with wide rows");
 	test_limit();
 	test_sizes();
 	test_memory();
