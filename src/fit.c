@@ -306,7 +306,8 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			(errcode(ERRCODE_WARNING),
 			 errmsg("found %lld clusters instead of %lld", (long long) fitter->fit->k, (long long) k),
 			 best->count < k
-			 ? errdetail("There are only %lld distinct rows to start from.", (long long) best->count)
+			 ? errdetail("There are only %lld distinct rows with a weight above zero.",
+						 (long long) best->count)
 			 : errdetail("The others are empty: there are too few distinct rows.")));
 }
 
