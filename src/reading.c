@@ -9,6 +9,7 @@
 #include "access/htup_details.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -152,17 +153,16 @@ append_source(StringInfo query, const GkSource *source)
 	appendStringInfoChar(query, ')');
 }
 
-/* The query that feeds the rows. */
+/* The query that feeds the rows; its parameters are the feed's handle and key. */
 static char *
-feed_query(const GkSource *source, Oid function, dsm_handle handle, uint64 key)
+feed_query(const GkSource *source, Oid function)
 {
 	StringInfoData query;
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT %s(%u::pg_catalog.int8, '" INT64_FORMAT "'::pg_catalog.int8",
+	appendStringInfo(&query, "SELECT %s($1, $2",
 					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
-												get_func_name(function)),
-					 handle, (int64) key);
+												get_func_name(function)));
 	append_id(&query, source);
 	if (source->weight > 0)
 		appendStringInfo(&query, ", c%d", source->weight);
@@ -219,10 +219,11 @@ check_function(SPIPlanPtr plan, Oid function)
 
 /* Prepares the query. */
 static SPIPlanPtr
-prepare_query(const GkSource *source, dsm_handle handle, uint64 key)
+prepare_query(const GkSource *source)
 {
+	Oid			types[2] = {INT8OID, INT8OID};
 	Oid			function = feed_function();
-	SPIPlanPtr	plan = SPI_prepare_cursor(feed_query(source, function, handle, key), 0, NULL,
+	SPIPlanPtr	plan = SPI_prepare_cursor(feed_query(source, function), 2, types,
 										  CURSOR_OPT_PARALLEL_OK);
 
 	if (plan == NULL)
@@ -244,14 +245,17 @@ set_locally(const char *name, const char *value)
  * only, not one a partition.
  */
 static void
-run_query(SPIPlanPtr plan)
+run_query(SPIPlanPtr plan, const Reading *reading)
 {
+	Datum		parameters[2];
 	int			nest_level = NewGUCNestLevel();
 	int			result;
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	result = SPI_execute_plan(plan, NULL, NULL, true, 0);
+	parameters[0] = Int64GetDatum((int64) dsm_segment_handle(reading->segment));
+	parameters[1] = Int64GetDatum((int64) reading->feed->key);
+	result = SPI_execute_plan(plan, parameters, NULL, true, 0);
 	if (result != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
 	SPI_freetuptable(SPI_tuptable);
@@ -309,7 +313,7 @@ read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
-	run_query(plan);
+	run_query(plan, reading);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -377,7 +381,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
-	plan = prepare_query(source, dsm_segment_handle(reading->segment), reading->feed->key);
+	plan = prepare_query(source);
 	read_once(reading, plan, job, rows);
 	if (spec.shifting && correct_shift(reading->feed))
 	{
