@@ -60,6 +60,8 @@ $(shlib): $(ENGINE_OBJS)
 
 # The conversion loops, which every number of a source passes.
 src/decode.o: override CFLAGS += -ftree-vectorize
+# The distances between the candidates of k-means||.
+src/reduce.o: override CFLAGS += -O3
 
 ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
 ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))

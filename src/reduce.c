@@ -16,7 +16,7 @@
 #include "reduce.h"
 
 /* Multiplications that greedy trials, and the Lloyd steps after them, may take. */
-#define WORK_LIMIT 2e8
+#define WORK_LIMIT 5e8
 
 #define MAX_LLOYD_STEPS 10
 
