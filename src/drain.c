@@ -53,7 +53,7 @@ note_first_row(GkDrain *drain, int64_t sequence)
 		int64_t    *larger = realloc(drain->first_rows, wanted * sizeof(int64_t));
 
 		if (larger == NULL)
-			return failure(GK_NO_HOST_MEMORY, "realloc", "out of memory for the batches of a source");
+			return failure(GK_NO_HOST_MEMORY, "realloc", "out of memory for a source's batches");
 		drain->first_rows = larger;
 		drain->allocated = wanted;
 	}

@@ -333,7 +333,7 @@ read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
-/* Puts the shift that the ranges ask for in the place of the one that was used; false if it was that. */
+/* Puts the shift that the ranges ask for in the place of the one that was used; false if equal. */
 static bool
 correct_shift(GkFeed *feed)
 {

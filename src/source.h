@@ -30,7 +30,8 @@ typedef struct GkSourceSpec
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
 	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
 	bool		zero_is_unusable;	/* an all-zero row counts as unusable (cosine without scaling) */
-	bool		may_shift;		/* double precision and numeric features may be shifted */
+	bool		may_shift;		/* double precision and numeric features may be shifted;
+								 * not with zero_is_unusable */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */
@@ -65,7 +66,8 @@ typedef struct GkRows
 
 /*
  * Runs the source and appends its rows to the engine (lend_buffer, set_dimension, append;
- * not sealed).  The job owns ring, thread and ids.  SPI must be connected.
+ * not sealed).  The job owns ring, thread and ids; the first two end with the call.
+ * SPI must be connected.
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
 
@@ -76,7 +78,7 @@ extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRow
  */
 extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row);
 
-/* Frees ring and ids before the end of the job. */
+/* Frees the ids before the end of the job. */
 extern void gk_rows_release(GkRows *rows);
 
 #endif							/* GK_SOURCE_H */

@@ -1,0 +1,412 @@
+/*
+ * A process's share of the rows: from the arguments of the feed to a batch of the ring.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/lsyscache.h"
+#include "utils/wait_event.h"
+
+#include "feeder.h"
+#include "job.h"
+
+/* How long a wait for a slot is before we look around, in milliseconds. */
+#define WAIT_MILLISECONDS 10
+/* Rows are held as doubles until so many bytes give an idea of their range. */
+#define HELD_BYTES (512 * 1024)
+
+/* Names the row at hand for a DETAIL: by its id, else by its number where that means something. */
+static const char *
+row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	if (feeder->ids != NULL && PG_ARGISNULL(GK_ID))
+		return "The row with id NULL";
+	if (feeder->ids != NULL)
+	{
+		getTypeOutputInfo(feeder->id_type, &output, &is_varlena);
+		return psprintf("The row with id %s",
+						OidOutputFunctionCall(output, PG_GETARG_DATUM(GK_ID)));
+	}
+	if (IsInParallelMode())
+		return "A row";
+	return psprintf("Row " INT64_FORMAT, feeder->read);
+}
+
+/* Claims a slot for the next batch. */
+static void
+claim_batch(GkFeeder *feeder)
+{
+	GkRing	   *ring = &feeder->feed->ring;
+
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	do
+	{
+		if (atomic_load(&ring->failed))
+			gk_check(ring->failure);
+		CHECK_FOR_INTERRUPTS();
+		feeder->slot = gk_ring_claim(ring, WAIT_MILLISECONDS, &feeder->sequence);
+	} while (feeder->slot < 0);
+	pgstat_report_wait_end();
+
+	feeder->rows = 0;
+	feeder->features = gk_ring_features(ring, feeder->slot);
+	if (feeder->weighted)
+		feeder->weights = gk_ring_weights(ring, feeder->slot, feeder->dimension);
+}
+
+/* Hands the batch over. */
+void
+gk_feeder_publish(GkFeeder *feeder)
+{
+	gk_ring_publish(&feeder->feed->ring, feeder->slot, feeder->rows);
+	feeder->slot = -1;
+}
+
+/* Waits for another process that is just setting something. */
+static void
+wait_until_set(atomic_int *state)
+{
+	while (atomic_load(state) != GK_SET)
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10);
+	}
+}
+
+/* Makes room for what depends on the dimension. */
+void
+gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
+{
+	GkFeed	   *feed = feeder->feed;
+
+	feeder->dimension = dimension;
+	feeder->capacity = gk_ring_capacity(&feed->ring, dimension);
+	if (!feeder->shifting)
+		return;
+	if (atomic_load(&feed->shift_state) == GK_SET)
+		feeder->shift = gk_feed_shifts(feed);
+	feeder->values = MemoryContextAlloc(feeder->context, 3 * dimension * sizeof(double));
+	feeder->least = feeder->values + dimension;
+	feeder->greatest = feeder->least + dimension;
+	for (int i = 0; i < dimension; i++)
+	{
+		feeder->least[i] = HUGE_VAL;
+		feeder->greatest[i] = -HUGE_VAL;
+	}
+	feeder->held_limit = Max(1, HELD_BYTES / (dimension * sizeof(double)));
+	feeder->held_limit = Min(feeder->held_limit, feeder->capacity);
+	if (feeder->shift == NULL)
+		feeder->held = MemoryContextAlloc(feeder->context, feeder->held_limit * dimension *
+										  sizeof(double));
+}
+
+/* The first array that any process sees says how long all are. */
+static void
+learn_dimension(GkFeeder *feeder, int dimension)
+{
+	GkFeed	   *feed = feeder->feed;
+	int			unset = GK_UNSET;
+
+	if (atomic_compare_exchange_strong(&feed->dimension_state, &unset, GK_SETTING))
+	{
+		gk_feed_set_dimension(feed, dimension);
+		atomic_store(&feed->dimension_state, GK_SET);
+	}
+	wait_until_set(&feed->dimension_state);
+	gk_feeder_set_dimension(feeder, atomic_load(&feed->ring.dimension));
+}
+
+/* Refuses what is not a one-dimensional array of the right length. */
+static void
+check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements *elements,
+			   int expected)
+{
+	if (elements->dimensions > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("array of features must have one dimension"),
+				 errdetail("%s has an array of %d dimensions.",
+						   row_name(feeder, fcinfo), elements->dimensions)));
+	if (elements->count == 0 && expected == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("array of features must not be empty"),
+				 errdetail("%s has an empty array.", row_name(feeder, fcinfo))));
+	if (elements->count > GK_MAX_DIMENSION && expected == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("array of features is too long"),
+				 errdetail("%s has %lld elements, the limit is %d.",
+						   row_name(feeder, fcinfo), (long long) elements->count,
+						   GK_MAX_DIMENSION)));
+	if (expected > 0 && elements->count != expected)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("arrays of features differ in length"),
+				 errdetail("%s has %lld elements, expected %d.", row_name(feeder, fcinfo),
+						   (long long) elements->count, expected)));
+}
+
+/* Makes sure that there is a slot with room for a row. */
+static inline void
+reserve_row(GkFeeder *feeder)
+{
+	if (feeder->slot >= 0 && feeder->rows < feeder->capacity)
+		return;
+	if (feeder->slot >= 0)
+		gk_feeder_publish(feeder);
+	claim_batch(feeder);
+}
+
+/* Decodes a row of scalars into the batch, or into ->values. */
+static GkDecoded
+decode_scalars(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	const NullableDatum *arguments = &fcinfo->args[GK_FIRST_FEATURE];
+	float	   *row;
+	bool		finite = true;
+
+	for (int i = 0; i < feeder->count; i++)
+		if (arguments[i].isnull)
+			return GK_DECODED_NULL;
+	reserve_row(feeder);
+	row = feeder->features + feeder->rows * feeder->dimension;
+	for (int i = 0; i < feeder->count; i++)
+	{
+		double		value = gk_decode_scalar(feeder->columns[i].element, arguments[i].value);
+
+		finite &= isfinite((float) value) != 0;
+		if (feeder->shifting)
+			feeder->values[i] = value + 0.0;
+		else
+			row[i] = (float) value + 0.0f;
+	}
+	return finite ? GK_DECODED : GK_DECODED_INFINITE;
+}
+
+/* Fetches an array into the cache. */
+static inline void
+prefetch_array(const char *data, Size bytes)
+{
+	for (Size i = 0; i < bytes; i += 64)
+		__builtin_prefetch(data + i);
+}
+
+/*
+ * Rows lie in a page one before the other: fetches the next but one, if the distance is what it
+ * was, and on a new page the next one as well.  A wrong guess does no harm.
+ */
+static inline void
+prefetch_rows(GkFeeder *feeder, const char *data)
+{
+	int64		distance = data - feeder->last_data;
+	Size		bytes = feeder->dimension * sizeof(float);
+
+	feeder->last_data = data;
+	if (distance > -BLCKSZ / 2 && distance < BLCKSZ / 2)
+		feeder->distance = distance;
+	else
+		prefetch_array(data + feeder->distance, bytes);
+	prefetch_array(data + 2 * feeder->distance, bytes);
+}
+
+/* Decodes one array of a row: all of it, or a piece that begins at `offset`. */
+static GkDecoded
+decode_array(GkFeeder *feeder, FunctionCallInfo fcinfo, int column, int offset, int expected)
+{
+	const GkColumn *description = &feeder->columns[column];
+	GkElements	elements;
+
+	gk_open_elements(description, PG_GETARG_DATUM(GK_FIRST_FEATURE + column), expected, &elements);
+	if (elements.dimensions != 1 || elements.count != expected)
+		check_elements(feeder, fcinfo, &elements, expected);
+	if (feeder->dimension == 0)
+	{
+		learn_dimension(feeder, elements.count);
+		check_elements(feeder, fcinfo, &elements, feeder->dimension);
+	}
+	if (elements.data == NULL)
+		elog(ERROR, "array of features has no data");
+	prefetch_rows(feeder, elements.data);
+	reserve_row(feeder);
+	if (feeder->shifting)
+		return gk_decode_doubles(description, &elements, feeder->values + offset);
+	return gk_decode_floats(description, &elements,
+							feeder->features + feeder->rows * feeder->dimension + offset);
+}
+
+/* Decodes a row of arrays: one, or the pieces that many scalars come in. */
+static GkDecoded
+decode_arrays(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	GkDecoded	decoded = GK_DECODED;
+
+	if (feeder->feed->width == 0)
+		return PG_ARGISNULL(GK_FIRST_FEATURE) ? GK_DECODED_NULL :
+			decode_array(feeder, fcinfo, 0, 0, feeder->dimension);
+	for (int i = 0; i < feeder->count && decoded == GK_DECODED; i++)
+	{
+		int			offset = i * GK_PIECE;
+
+		if (PG_ARGISNULL(GK_FIRST_FEATURE + i))
+			return GK_DECODED_NULL;
+		decoded = decode_array(feeder, fcinfo, i, offset,
+							   Min(GK_PIECE, feeder->dimension - offset));
+	}
+	return decoded;
+}
+
+/* Decodes the weight of a row; one that makes no sense is an error always. */
+static GkDecoded
+decode_weight(GkFeeder *feeder, FunctionCallInfo fcinfo, double *weight)
+{
+	if (PG_ARGISNULL(GK_WEIGHT))
+		return GK_DECODED_NULL;
+	*weight = gk_decode_scalar(feeder->weight_element, PG_GETARG_DATUM(GK_WEIGHT)) + 0.0;
+	if (!isfinite(*weight) || *weight < 0.0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("weight must be a finite number and not negative"),
+				 errdetail("%s has a weight that is negative, NaN or infinite.",
+						   row_name(feeder, fcinfo))));
+	return GK_DECODED;
+}
+
+/* Raises the error that an unusable row is, if nulls are errors. */
+static void
+raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
+{
+	if (decoded == GK_DECODED_NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("row to be clustered contains a NULL"),
+				 errdetail("%s has a NULL among its features, or as its weight.",
+						   row_name(feeder, fcinfo)),
+				 errhint("Leave such rows out of the source, or let them be skipped.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("row to be clustered contains a number that is not finite"),
+			 errdetail("%s has NaN, an infinity, or a number too large for real.",
+					   row_name(feeder, fcinfo)),
+			 errhint("Leave such rows out of the source, or let them be skipped.")));
+}
+
+/* Takes the shift from a row, which becomes float32. */
+static void
+shift_row(const GkFeeder *feeder, const double *values, float *row)
+{
+	const double *shift = feeder->shift;
+
+	for (int i = 0; i < feeder->dimension; i++)
+		row[i] = (float) (values[i] - shift[i]) + 0.0f;
+}
+
+/*
+ * Settles the shift: the first process to do so guesses it from the rows that it holds.
+ * If it is alone and at the end, these are all rows there are, and it needs no guess.
+ */
+void
+gk_feeder_settle_shift(GkFeeder *feeder, bool at_end)
+{
+	GkFeed	   *feed = feeder->feed;
+	const uint8 *classes = gk_feed_classes(feed);
+	double	   *shifts = gk_feed_shifts(feed);
+	bool		exact = at_end && !IsInParallelMode();
+	int			unset = GK_UNSET;
+
+	if (atomic_compare_exchange_strong(&feed->shift_state, &unset, GK_SETTING))
+	{
+		for (int i = 0; i < feeder->dimension; i++)
+			shifts[i] = (exact ? gk_shift_of_range : gk_guess_shift)
+				(feeder->least[i], feeder->greatest[i], classes[i]);
+		atomic_store(&feed->shift_state, GK_SET);
+	}
+	wait_until_set(&feed->shift_state);
+	feeder->shift = shifts;
+	for (int64 row = 0; row < feeder->rows; row++)
+		shift_row(feeder, feeder->held + row * feeder->dimension,
+				  feeder->features + row * feeder->dimension);
+	pfree(feeder->held);
+	feeder->held = NULL;
+}
+
+/* Stores the row of ->values: shifted, or held until the shift is known. */
+static void
+store_values(GkFeeder *feeder)
+{
+	const double *values = feeder->values;
+	int			dimension = feeder->dimension;
+
+	for (int i = 0; i < dimension; i++)
+	{
+		feeder->least[i] = Min(feeder->least[i], values[i]);
+		feeder->greatest[i] = Max(feeder->greatest[i], values[i]);
+	}
+	if (feeder->shift != NULL)
+		shift_row(feeder, values, feeder->features + feeder->rows * dimension);
+	else
+		memcpy(feeder->held + feeder->rows * dimension, values, dimension * sizeof(double));
+}
+
+/* Whether the row in the batch is all zero. */
+static bool
+is_zero_row(const GkFeeder *feeder)
+{
+	const float *row = feeder->features + feeder->rows * feeder->dimension;
+
+	for (int i = 0; i < feeder->dimension; i++)
+		if (row[i] != 0.0f)
+			return false;
+	return true;
+}
+
+/* Raises the error that an all-zero row is, if nulls are errors. */
+static void
+raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("row to be clustered by direction is all zero"),
+			 errdetail("%s has no direction.", row_name(feeder, fcinfo)),
+			 errhint("Leave such rows out of the source, or let them be skipped.")));
+}
+
+/* Brings a row into the batch; false if it is unusable. */
+bool
+gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	GkDecoded	decoded;
+	double		weight = 1.0;
+
+	decoded = feeder->scalars ? decode_scalars(feeder, fcinfo) : decode_arrays(feeder, fcinfo);
+	if (feeder->weighted && decoded == GK_DECODED)
+		decoded = decode_weight(feeder, fcinfo, &weight);
+	if (decoded != GK_DECODED)
+	{
+		if (feeder->feed->nulls_are_errors)
+			raise_unusable(feeder, fcinfo, decoded);
+		return false;
+	}
+	if (feeder->feed->zero_is_unusable && is_zero_row(feeder))
+	{
+		if (feeder->feed->nulls_are_errors)
+			raise_zero(feeder, fcinfo);
+		return false;
+	}
+	if (feeder->weighted)
+		feeder->weights[feeder->rows] = weight;
+	if (feeder->shifting)
+		store_values(feeder);
+	feeder->rows++;
+	if (feeder->held != NULL && feeder->rows == feeder->held_limit)
+		gk_feeder_settle_shift(feeder, false);
+	return true;
+}
