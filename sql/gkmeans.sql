@@ -99,7 +99,8 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 100000;
 
 COMMENT ON FUNCTION gkmeans_fit_predict(anyelement, text, text[], integer, text, text, text,
-    double precision[], text, text, text, integer, double precision, integer, bigint, text, text, jsonb)
+    double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
+    jsonb)
 IS 'k-means over the rows of a table, view or query: the cluster of every row';
 
 

@@ -2,10 +2,10 @@
  * The job of one fit: who owns what outlives a function call, and how the
  * backend waits for an engine.
  *
- * A job belongs to the resource owner that is current when it begins.  What it owns is released, last
- * acquired first, by gk_job_end(), or at the moment of an error by the owner's
- * release callback (architecture.md, "Ownership").  A job that is still alive at commit
- * is a leak: it is released with a WARNING.
+ * A job belongs to the resource owner that is current when it begins.  What it owns is
+ * released, last acquired first, by gk_job_end(), or at the moment of an error by the
+ * owner's release callback.  A job that is still alive at commit is a leak: it is
+ * released with a WARNING.
  */
 #ifndef GK_JOB_H
 #define GK_JOB_H
@@ -52,7 +52,8 @@ extern int	gk_live_jobs(void);
 extern Size gk_job_bytes(void);
 
 /* Opens an engine that the job owns. */
-extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngineConfig *config);
+extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class,
+									const GkEngineConfig *config);
 
 /* The same, but if it is not to be had the answer is NULL, and why. */
 extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,

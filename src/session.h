@@ -35,7 +35,10 @@ typedef struct GkReport
 /* Remembers a fit that ended well. */
 extern void gk_remember_fit(const GkReport *report);
 
-/* Notes the memory of an engine and of its ring: once the rows are read, and before it is closed. */
+/*
+ * Notes the memory of an engine and of its ring: once the rows are read, and before
+ * the engine is closed.
+ */
 extern void gk_note_memory(const GkUsage *usage, Size ring_bytes);
 
 #endif							/* GK_SESSION_H */
