@@ -42,35 +42,50 @@ map(size_t bytes, int protection)
 	return base + before;
 }
 
-/* Moves a mapping to a larger (or smaller) place without copying; NULL if there is none. */
-static void *
-remap(void *old, size_t old_bytes, size_t bytes)
-{
-	void	   *target;
-
-	if (old == NULL)
-		return map(bytes, PROT_READ | PROT_WRITE);
 #ifdef MREMAP_MAYMOVE
-	target = mremap(old, old_bytes, bytes, 0);
-	if (target != MAP_FAILED)
-		return target;
-	target = map(bytes, PROT_NONE);
-	if (target == NULL)
-		return NULL;
-	if (mremap(old, old_bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED)
+/*
+ * Changes the size of a mapping without copying.  It moves first and grows then, because valgrind
+ * takes what a mapping gains by moving for no memory at all.
+ */
+static bool
+remap(GkArray *array, size_t bytes)
+{
+	for (int attempt = 0; attempt < 8; attempt++)
 	{
-		munmap(target, bytes);
-		return NULL;
+		char	   *target;
+
+		if (mremap(array->base, array->bytes, bytes, 0) != MAP_FAILED)
+			return true;
+		target = map(bytes, PROT_NONE);
+		if (target == NULL)
+			return false;
+		if (mremap(array->base, array->bytes, array->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+				   target) == MAP_FAILED)
+		{
+			munmap(target, bytes);
+			return false;
+		}
+		array->base = target;
+		/* another thread may take this place before the next attempt */
+		munmap(target + array->bytes, bytes - array->bytes);
 	}
-#else
-	target = map(bytes, PROT_READ | PROT_WRITE);
-	if (target == NULL)
-		return NULL;
-	memcpy(target, old, old_bytes < bytes ? old_bytes : bytes);
-	munmap(old, old_bytes);
-#endif
-	return target;
+	return false;
 }
+#else
+/* Changes the size of a mapping. */
+static bool
+remap(GkArray *array, size_t bytes)
+{
+	void	   *target = map(bytes, PROT_READ | PROT_WRITE);
+
+	if (target == NULL)
+		return false;
+	memcpy(target, array->base, array->bytes < bytes ? array->bytes : bytes);
+	munmap(array->base, array->bytes);
+	array->base = target;
+	return true;
+}
+#endif
 
 /* Accounts for `after` bytes in place of `before`. */
 static void
@@ -89,7 +104,6 @@ gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 {
 	size_t		bytes;
 	uint64_t	total;
-	void	   *base;
 
 	if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
 		return no_memory(engine, UINT64_MAX);
@@ -101,15 +115,19 @@ gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 	total = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) - array->bytes + bytes;
 	if (bytes > array->bytes && engine->host_limit > 0 && total > engine->host_limit)
 		return no_memory(engine, total);
-	base = remap(array->base, array->bytes, bytes);
-	if (base == NULL)
+	if (array->base == NULL)
+	{
+		array->base = map(bytes, PROT_READ | PROT_WRITE);
+		if (array->base == NULL)
+			return no_memory(engine, total);
+	}
+	else if (!remap(array, bytes))
 		return no_memory(engine, total);
 #ifdef MADV_HUGEPAGE
 	if (bytes > array->bytes && bytes >= HUGE_PAGE)
-		(void) madvise(base, bytes, MADV_HUGEPAGE);
+		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
 #endif
 	account(engine, array->bytes, bytes);
-	array->base = base;
 	array->bytes = bytes;
 	return true;
 }

@@ -103,7 +103,7 @@ test_close(int64_t n, int d, int64_t k, int rounds, const char *name)
 	Data		data = make_data(NORMAL, n, d, k, false, false, false);
 	double	   *room = calloc(1024, sizeof(double));
 	double		longest = 0.0;
-	int			before = count_threads();
+	int			before = 0;
 	int			running = 0;
 
 	for (int i = 0; i < rounds; i++)
@@ -123,12 +123,15 @@ test_close(int64_t n, int d, int64_t k, int rounds, const char *name)
 		engine->class_of->close(engine);
 		start = now() - start;
 		longest = start > longest ? start : longest;
+		/* a sanitizer has threads of its own once there is another */
+		if (i == 0)
+			before = count_threads();
 	}
 	printf("# %s: %d of %d commands were running; longest close %.1f ms\n", name, running, rounds,
 		   longest * 1e3);
 	ok(running > rounds / 2, "commands were running");
 	ok(longest < CLOSE_SECONDS, name);
-	ok(count_threads() == before, "no thread is left");
+	ok(count_threads() == before && before <= 2, "no thread is left");
 	free(room);
 	free_data(&data);
 }
