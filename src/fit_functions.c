@@ -67,6 +67,9 @@ seconds_since(instr_time begin)
 static void
 begin_call(Call *call, FunctionCallInfo fcinfo, int first)
 {
+	/* for those who call it in a function marked as safe */
+	PreventCommandIfParallelMode("a gkmeans fit");
+
 	memset(call, 0, sizeof(*call));
 	call->caller = CurrentMemoryContext;
 	if (SPI_connect() != SPI_OK_CONNECT)
