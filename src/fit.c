@@ -171,7 +171,8 @@ iterate(Fitter *fitter, Start *start)
 		if (step.u.step.empty > 0)
 			shift2 = relocate_empty(fitter, start->count, step.u.step.empty);
 		start->iterations++;
-		start->converged = step.u.step.changed == 0 || shift2 <= tolerance;
+		start->converged = step.u.step.changed == 0
+			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
 	get.u.get_centroids.centroids = start->centroids;
 	gk_run(fitter->engine, &get);
