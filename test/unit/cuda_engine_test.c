@@ -156,6 +156,7 @@ test_close(void)
 		start = now();
 		engine->class_of->close(engine);
 		longest = fmax(longest, now() - start);
+		printf("# closed in %.1f ms after %d ms\n", (now() - start) * 1e3, turn);
 	}
 	cuda->list_devices(after, 16, &count);
 	for (int i = 0; i < count; i++)
@@ -200,7 +201,9 @@ main(int argc, char **argv)
 			continue;
 		large_shapes();
 		device_limit = 14 << 20;
-		large_shapes();
+		oracle = gk_cpu_engine();
+		cuda_shape(50000, 32, 100, 4);
+		cuda_shape(3000, 2000, 40, 3);
 	}
 	device_count = 1;
 	test_close();

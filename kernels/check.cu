@@ -1,0 +1,129 @@
+/*
+ * Errors: from CUDA's codes to a GkStatus.
+ */
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "check.cuh"
+
+namespace gk
+{
+
+static std::atomic<int> lost_error{0};
+
+/* A status without a device error. */
+GkStatus
+make_status(GkCode code, const char *where, const char *message)
+{
+	GkStatus	status;
+
+	memset(&status, 0, sizeof(status));
+	status.code = code;
+	status.device = -1;
+	snprintf(status.where, sizeof(status.where), "%s", where);
+	snprintf(status.message, sizeof(status.message), "%s", message);
+	return status;
+}
+
+/* Throws a status. */
+void
+fail(GkCode code, const char *where, const char *message)
+{
+	throw Failure{make_status(code, where, message)};
+}
+
+/* Throws a status about memory. */
+void
+fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed, const char *message)
+{
+	GkStatus	status = make_status(code, "", message);
+
+	status.device = device;
+	status.needed = needed;
+	status.allowed = allowed;
+	throw Failure{status};
+}
+
+/* Whether nothing works in this process any more after the error. */
+static bool
+is_sticky(cudaError_t error)
+{
+	switch (error)
+	{
+		case cudaErrorIllegalAddress:
+		case cudaErrorLaunchTimeout:
+		case cudaErrorAssert:
+		case cudaErrorHardwareStackError:
+		case cudaErrorIllegalInstruction:
+		case cudaErrorMisalignedAddress:
+		case cudaErrorInvalidAddressSpace:
+		case cudaErrorInvalidPc:
+		case cudaErrorLaunchFailure:
+		case cudaErrorECCUncorrectable:
+		case cudaErrorNvlinkUncorrectable:
+		case cudaErrorContained:
+		case cudaErrorCudartUnloading:
+		case cudaErrorContextIsDestroyed:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The status code of a CUDA error that is not sticky. */
+static GkCode
+code_of(cudaError_t error)
+{
+	switch (error)
+	{
+		case cudaErrorMemoryAllocation:
+			return GK_NO_DEVICE_MEMORY;
+		case cudaErrorNoDevice:
+		case cudaErrorInvalidDevice:
+		case cudaErrorInsufficientDriver:
+		case cudaErrorSystemDriverMismatch:
+		case cudaErrorSystemNotReady:
+		case cudaErrorCompatNotSupportedOnDevice:
+		case cudaErrorDevicesUnavailable:
+		case cudaErrorNoKernelImageForDevice:
+		case cudaErrorUnsupportedPtxVersion:
+		case cudaErrorInitializationError:
+		case cudaErrorStubLibrary:
+			return GK_NO_DEVICE;
+		default:
+			return GK_DEVICE_ERROR;
+	}
+}
+
+/* Throws unless the call succeeded; remembers errors that leave the context dead. */
+void
+check(cudaError_t error, const char *where)
+{
+	GkStatus	status;
+	int			device = -1;
+
+	if (error == cudaSuccess)
+		return;
+	(void) cudaGetLastError();
+	if (is_sticky(error))
+		lost_error = (int) error;
+	else
+		(void) cudaGetDevice(&device);
+	status = make_status(is_sticky(error) ? GK_CONTEXT_LOST : code_of(error), where, "");
+	status.device = device;
+	status.native = (int) error;
+	snprintf(status.message, sizeof(status.message), "%s: %s", cudaGetErrorName(error),
+			 cudaGetErrorString(error));
+	throw Failure{status};
+}
+
+/* Throws if an error before has left the context dead. */
+void
+check_context()
+{
+	if (lost_error != 0)
+		check((cudaError_t) lost_error.load(), "an earlier call");
+}
+
+}								/* namespace gk */

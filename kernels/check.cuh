@@ -1,0 +1,45 @@
+/*
+ * Errors inside the CUDA engine: a Failure carries the status to the C boundary, where
+ * engine.cu catches it.
+ */
+#ifndef GK_CHECK_CUH
+#define GK_CHECK_CUH
+
+#include <cuda_runtime.h>
+
+#include "engine.h"
+
+namespace gk
+{
+
+/* What is thrown inside the library; never past its boundary. */
+struct Failure
+{
+	GkStatus	status;
+};
+
+/* Thrown where a pass is left because the engine is being closed. */
+struct Stopped
+{
+};
+
+/* A status without a device error. */
+GkStatus	make_status(GkCode code, const char *where, const char *message);
+
+/* Throws a status. */
+[[noreturn]] void fail(GkCode code, const char *where, const char *message);
+[[noreturn]] void fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed,
+							  const char *message);
+
+/* Throws unless the call succeeded; remembers errors that leave the context dead. */
+void		check(cudaError_t error, const char *where);
+
+/* Throws if an error before has left the context dead. */
+void		check_context();
+
+#define GK_CUDA(function, ...) gk::check(function(__VA_ARGS__), #function)
+#define GK_LAUNCHED(name) gk::check(cudaGetLastError(), name)
+
+}								/* namespace gk */
+
+#endif							/* GK_CHECK_CUH */

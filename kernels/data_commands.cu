@@ -1,0 +1,223 @@
+/*
+ * The commands about the data as such: range, moments, transform, rows.
+ */
+#include <cstring>
+
+#include "engine.cuh"
+#include "exact.h"
+
+namespace gk
+{
+
+/* A float from the integer of the same order. */
+static float
+from_ordered(uint32_t key)
+{
+	uint32_t	bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+	float		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* GK_RANGE: least and greatest values. */
+void
+Engine::range(GkCommand *c)
+{
+	int			d = dimension;
+	std::vector<uint64_t> start(2 + d);
+	uint32_t   *columns = (uint32_t *) (start.data() + 2);
+	std::vector<uint32_t> least(d, 0xffffffffu);
+	std::vector<uint32_t> greatest(d, 0);
+	uint64_t	weight_bits[2] = {UINT64_MAX, 0};
+
+	start[0] = UINT64_MAX;
+	memset(columns, 0xff, d * sizeof(uint32_t));
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
+		to_device(*shard, (uint64_t *) shard->scratch.get(), start.data(), start.size());
+	}
+	walk(plain_rows(d * 4.0), [&](Shard &shard, const Tile &tile)
+	{
+		unsigned long long *weights = (unsigned long long *) shard.scratch.get();
+		uint32_t   *found = (uint32_t *) (weights + 2);
+
+		range_tile(shard, tile, found, found + d, weights);
+	});
+	for (auto &shard : shards)
+	{
+		std::vector<uint64_t> found(start.size());
+		const uint32_t *its = (const uint32_t *) (found.data() + 2);
+
+		to_host(*shard, found.data(), (const uint64_t *) shard->scratch.get(), found.size());
+		for (int j = 0; j < d; j++)
+		{
+			least[j] = std::min(least[j], its[j]);
+			greatest[j] = std::max(greatest[j], its[d + j]);
+		}
+		weight_bits[0] = std::min(weight_bits[0], found[0]);
+		weight_bits[1] = std::max(weight_bits[1], found[1]);
+	}
+	c->u.range.least_weight = c->u.range.greatest_weight = 1.0;
+	if (rows == 0)
+		return;
+	for (int j = 0; j < d; j++)
+	{
+		c->u.range.least[j] = from_ordered(least[j]);
+		c->u.range.greatest[j] = from_ordered(greatest[j]);
+	}
+	if (weighted)
+	{
+		memcpy(&c->u.range.least_weight, &weight_bits[0], sizeof(double));
+		memcpy(&c->u.range.greatest_weight, &weight_bits[1], sizeof(double));
+	}
+}
+
+/* GK_MOMENTS: sums of z and z², and the exponents. */
+void
+Engine::moments(GkCommand *c)
+{
+	int			d = dimension;
+	int64_t		columns = d + 1;
+	std::vector<double> parameters(3 * d);
+	std::vector<int64_t> total(6 * columns);
+	std::vector<int64_t> part(6 * columns);
+
+	for (int j = 0; j < d; j++)
+	{
+		parameters[j] = c->u.moments.pivot[j];
+		parameters[d + j] = gk_power_of_two(c->u.moments.first_exponents[j]);
+		parameters[2 * d + j] = gk_power_of_two(c->u.moments.second_exponents[j]);
+	}
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, parameters.size() * sizeof(double) + total.size() * sizeof(int64_t));
+		to_device(*shard, (double *) shard->scratch.get(), parameters.data(), parameters.size());
+		zero(*shard, (int64_t *) shard->scratch.get() + parameters.size(), total.size());
+	}
+	walk(plain_rows(d * 8.0), [&](Shard &shard, const Tile &tile)
+	{
+		const double *p = (const double *) shard.scratch.get();
+		MomentGrid	scales;
+
+		scales.pivot = p;
+		scales.first_scales = p + d;
+		scales.second_scales = p + 2 * d;
+		scales.weight_scale = gk_power_of_two(c->u.moments.weight_exponent);
+		scales.rest_scale = gk_power_of_two(c->u.moments.rest_bits);
+		moments_tile(shard, tile, scales, (int64_t *) shard.scratch.get() + 3 * d);
+	});
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get() + parameters.size(), part.size());
+		for (size_t i = 0; i < part.size(); i++)
+			total[i] += part[i];
+	}
+	for (int j = 0; j < d; j++)
+	{
+		c->u.moments.first[j] = GkSum{total[j], total[columns + j]};
+		c->u.moments.second[j] = GkSum{total[2 * columns + j], total[3 * columns + j]};
+	}
+	memcpy(c->u.moments.exponent_sum, &total[4 * columns], columns * sizeof(int64_t));
+	memcpy(c->u.moments.nonzero, &total[5 * columns], columns * sizeof(int64_t));
+	c->u.moments.weight = GkSum{total[d], total[columns + d]};
+}
+
+/* GK_TRANSFORM: rows in place. */
+void
+Engine::transform(GkCommand *c)
+{
+	for (auto &shard : shards)
+	{
+		double	   *to;
+
+		shard->scratch.reserve(*shard, 2 * dimension * sizeof(double));
+		to = (double *) shard->scratch.get();
+		to_device(*shard, to, c->u.transform.offset, dimension);
+		to_device(*shard, to + dimension, c->u.transform.factor, dimension);
+		shard->bounds_valid = false;
+		shard->center.release();
+		shard->centroids.prepared = shard->candidates.prepared = false;
+	}
+	sums_valid = false;
+	walk(0, rows, plain_rows(dimension * 16.0), true, [&](Shard &shard, const Tile &tile)
+	{
+		const double *parameters = (const double *) shard.scratch.get();
+
+		transform_tile(shard, tile, parameters, parameters + dimension, c->u.transform.normalize);
+	});
+	for (auto &shard : shards)
+		shard->wait();
+}
+
+/* Features, and weights unless NULL, of rows. */
+void
+Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double *weights)
+{
+	std::vector<std::vector<int64_t>> local(shards.size());
+	std::vector<std::vector<int64_t>> place(shards.size());
+
+	for (int64_t i = 0; i < count; i++)
+	{
+		const Range &one = range_of(numbers[i]);
+		Shard	   &shard = *shards[one.shard];
+		int64_t		row = one.local + (numbers[i] - one.first);
+
+		if (weights != nullptr)
+			weights[i] = 1.0;
+		if (row >= shard.resident)
+		{
+			const float *x;
+			const double *w;
+
+			shard.host_row(row, &x, &w);
+			memcpy(features + i * dimension, x, dimension * sizeof(float));
+			if (weights != nullptr && w != nullptr)
+				weights[i] = *w;
+			continue;
+		}
+		local[one.shard].push_back(row);
+		place[one.shard].push_back(i);
+		if (weights != nullptr && weighted)
+		{
+			shard.use();
+			GK_CUDA(cudaMemcpyAsync, &weights[i], shard.device_weights() + row, sizeof(double),
+					cudaMemcpyDeviceToHost, shard.device->compute);
+		}
+	}
+	for (size_t s = 0; s < shards.size(); s++)
+	{
+		Shard	   &shard = *shards[s];
+		int64_t		number = (int64_t) local[s].size();
+		std::vector<float> found(number * dimension);
+		float	   *x;
+
+		if (number == 0)
+			continue;
+		shard.scratch.reserve(shard, number * (sizeof(int64_t) + dimension * sizeof(float)));
+		x = (float *) (shard.scratch.get() + number * sizeof(int64_t));
+		to_device(shard, (int64_t *) shard.scratch.get(), local[s].data(), number);
+		gather_rows(shard, (const int64_t *) shard.scratch.get(), number, x);
+		to_host(shard, found.data(), (const float *) x, number * dimension);
+		for (int64_t i = 0; i < number; i++)
+			memcpy(features + place[s][i] * dimension, &found[i * dimension], dimension * sizeof(float));
+	}
+}
+
+/* GK_ROWS: features of rows. */
+void
+Engine::get_rows(GkCommand *c)
+{
+	int64_t		most = std::max<int64_t>((8 << 20) / (dimension * sizeof(float)), 64);
+
+	for (int64_t from = 0; from < c->u.rows.count; from += most)
+	{
+		if (stopping)
+			throw Stopped{};
+		read_rows(c->u.rows.rows + from, std::min(most, c->u.rows.count - from),
+				  c->u.rows.features + from * dimension, nullptr);
+	}
+}
+
+}								/* namespace gk */

@@ -1,0 +1,347 @@
+/*
+ * Devices and their memory.
+ */
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <cuda.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "device.cuh"
+
+namespace gk
+{
+
+/* The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked. */
+struct Driver
+{
+	decltype(&cuMemAddressReserve) address_reserve;
+	decltype(&cuMemAddressFree) address_free;
+	decltype(&cuMemCreate) create;
+	decltype(&cuMemRelease) release;
+	decltype(&cuMemMap) map;
+	decltype(&cuMemUnmap) unmap;
+	decltype(&cuMemSetAccess) set_access;
+	decltype(&cuMemGetAllocationGranularity) granularity;
+};
+
+SignalsBlocked::SignalsBlocked()
+{
+	sigset_t	all;
+
+	static_assert(sizeof(sigset_t) <= sizeof(saved), "a sigset_t fits");
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, (sigset_t *) saved);
+}
+
+SignalsBlocked::~SignalsBlocked()
+{
+	pthread_sigmask(SIG_SETMASK, (sigset_t *) saved, nullptr);
+}
+
+/* Fetches one call of the driver. */
+template <typename F> static void
+fetch_call(const char *name, F *function)
+{
+	cudaDriverEntryPointQueryResult found;
+	void	   *address = nullptr;
+
+	GK_CUDA(cudaGetDriverEntryPointByVersion, name, &address, 12000, cudaEnableDefault, &found);
+	if (found != cudaDriverEntryPointSuccess || address == nullptr)
+		fail(GK_NO_DEVICE, name, "the NVIDIA driver is too old: it cannot map device memory");
+	*function = (F) address;
+}
+
+/* The driver's calls. */
+static const Driver &
+driver()
+{
+	static std::mutex mutex;
+	static Driver calls;
+	static bool loaded = false;
+	std::lock_guard<std::mutex> lock(mutex);
+
+	if (!loaded)
+	{
+		fetch_call("cuMemAddressReserve", &calls.address_reserve);
+		fetch_call("cuMemAddressFree", &calls.address_free);
+		fetch_call("cuMemCreate", &calls.create);
+		fetch_call("cuMemRelease", &calls.release);
+		fetch_call("cuMemMap", &calls.map);
+		fetch_call("cuMemUnmap", &calls.unmap);
+		fetch_call("cuMemSetAccess", &calls.set_access);
+		fetch_call("cuMemGetAllocationGranularity", &calls.granularity);
+		loaded = true;
+	}
+	return calls;
+}
+
+/* A driver's error as one of the runtime, whose numbers for these calls are the same. */
+static void
+check_driver(CUresult result, const char *where)
+{
+	check((cudaError_t) result, where);
+}
+
+/* Reads what is to be known of a device and makes its streams. */
+static void
+set_up_device(Device *device, int ordinal)
+{
+	int			shared;
+	size_t		free_bytes;
+	size_t		total;
+
+	GK_CUDA(cudaSetDevice, ordinal);
+	device->ordinal = ordinal;
+	GK_CUDA(cudaDeviceGetAttribute, &device->major, cudaDevAttrComputeCapabilityMajor, ordinal);
+	GK_CUDA(cudaDeviceGetAttribute, &device->minor, cudaDevAttrComputeCapabilityMinor, ordinal);
+	GK_CUDA(cudaDeviceGetAttribute, &device->processors, cudaDevAttrMultiProcessorCount, ordinal);
+	GK_CUDA(cudaDeviceGetAttribute, &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal);
+	device->shared_memory = shared;
+	if (device->major * 10 + device->minor < 75)
+		fail(GK_NO_DEVICE, "open", "the GPU is older than compute capability 7.5");
+	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	device->total_memory = total;
+	GK_CUDA(cudaStreamCreateWithFlags, &device->compute, cudaStreamNonBlocking);
+	GK_CUDA(cudaStreamCreateWithFlags, &device->copy, cudaStreamNonBlocking);
+}
+
+/* The devices that this process has open. */
+static std::mutex devices_mutex;
+static std::map<int, std::unique_ptr<Device>> devices;
+
+/* Opens a device, once for the process. */
+Device *
+open_device(int ordinal)
+{
+	static pid_t owner = getpid();
+	std::lock_guard<std::mutex> lock(devices_mutex);
+	auto		found = devices.find(ordinal);
+
+	if (owner != getpid())
+		fail(GK_NO_DEVICE, "open", "CUDA was first used by the parent of this process");
+	if (found != devices.end())
+		return found->second.get();
+
+	SignalsBlocked blocked;
+	auto		device = std::make_unique<Device>();
+
+	set_up_device(device.get(), ordinal);
+	(void) driver();
+	return (devices[ordinal] = std::move(device)).get();
+}
+
+/* A device that this process has open, or NULL. */
+Device *
+find_device(int ordinal)
+{
+	std::lock_guard<std::mutex> lock(devices_mutex);
+	auto		found = devices.find(ordinal);
+
+	return found == devices.end() ? nullptr : found->second.get();
+}
+
+/* Gives back all devices. */
+void
+close_devices()
+{
+	std::lock_guard<std::mutex> lock(devices_mutex);
+
+	for (auto &device : devices)
+	{
+		(void) cudaSetDevice(device.first);
+		(void) cudaDeviceReset();
+	}
+	devices.clear();
+}
+
+/* Counts the bytes. */
+void
+Account::add(uint64_t bytes)
+{
+	uint64_t	now = used += bytes;
+
+	if (now > peak)
+		peak = now;
+	if (device != nullptr)
+		device->own_bytes += bytes;
+}
+
+/* Counts bytes that were given back. */
+void
+Account::subtract(uint64_t bytes)
+{
+	used -= bytes;
+	if (device != nullptr)
+		device->own_bytes -= bytes;
+}
+
+/* At least this many bytes; what was in them is lost where it grows. */
+void
+Block::reserve(MemoryOwner &owner, uint64_t wanted)
+{
+	cudaError_t error;
+
+	if (wanted <= bytes)
+		return;
+	release();
+	wanted = (wanted + 511) / 512 * 512;
+	GK_CUDA(cudaSetDevice, owner.device->ordinal);
+	if (!owner.account.has_room(wanted))
+		owner.make_room(wanted);
+	error = cudaMalloc(&data, wanted);
+	if (error == cudaErrorMemoryAllocation)
+	{
+		(void) cudaGetLastError();
+		owner.account.limit = owner.account.used;
+		owner.make_room(wanted);
+		error = cudaMalloc(&data, wanted);
+	}
+	if (error != cudaSuccess)
+		data = nullptr;
+	check(error, "cudaMalloc");
+	holder = &owner;
+	bytes = wanted;
+	owner.account.add(bytes);
+}
+
+/* Frees the memory. */
+void
+Block::release()
+{
+	if (data == nullptr)
+		return;
+	(void) cudaFree(data);
+	holder->account.subtract(bytes);
+	data = nullptr;
+	bytes = 0;
+}
+
+/* Reserves addresses for as much as the device has. */
+void
+Mapping::set_up(MemoryOwner &owner)
+{
+	CUmemAllocationProp property;
+	size_t		granularity;
+	CUdeviceptr address;
+	uint64_t	share = (owner.account.limit < owner.device->total_memory ?
+						 owner.account.limit : owner.device->total_memory) / 64;
+
+	memset(&property, 0, sizeof(property));
+	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	property.location.id = owner.device->ordinal;
+	check_driver(driver().granularity(&granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+				 "cuMemGetAllocationGranularity");
+	piece = share < (16 << 20) ? share : 16 << 20;
+	piece = (piece + granularity - 1) / granularity * granularity;
+	reserved = (owner.device->total_memory + piece - 1) / piece * piece;
+	check_driver(driver().address_reserve(&address, reserved, 0, 0, 0), "cuMemAddressReserve");
+	base = address;
+	holder = &owner;
+}
+
+/* bytes() after grow(wanted). */
+uint64_t
+Mapping::after(uint64_t wanted) const
+{
+	uint64_t	unit = piece == 0 ? 16 << 20 : piece;
+	uint64_t	grown = (wanted + unit - 1) / unit * unit;
+
+	return grown > bytes() ? grown : bytes();
+}
+
+/* Grows to at least this many bytes; false where limit or device have no room. */
+bool
+Mapping::grow(MemoryOwner &owner, uint64_t wanted)
+{
+	CUmemAllocationProp property;
+	CUmemAccessDesc access;
+
+	GK_CUDA(cudaSetDevice, owner.device->ordinal);
+	if (holder == nullptr)
+		set_up(owner);
+	memset(&property, 0, sizeof(property));
+	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	property.location.id = owner.device->ordinal;
+	access.location = property.location;
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	while (bytes() < wanted)
+	{
+		CUmemGenericAllocationHandle handle;
+		CUdeviceptr end = base + bytes();
+		CUresult	result;
+
+		if (!owner.account.has_room(piece) || bytes() + piece > reserved)
+			return false;
+		result = driver().create(&handle, piece, &property, 0);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			return false;
+		check_driver(result, "cuMemCreate");
+		result = driver().map(end, piece, 0, handle, 0);
+		if (result == CUDA_SUCCESS)
+		{
+			result = driver().set_access(end, piece, &access, 1);
+			if (result != CUDA_SUCCESS)
+				(void) driver().unmap(end, piece);
+		}
+		if (result != CUDA_SUCCESS)
+			(void) driver().release(handle);
+		check_driver(result, "cuMemMap");
+		pieces.push_back(handle);
+		owner.account.add(piece);
+	}
+	return true;
+}
+
+/* Gives back what is not needed for this many bytes. */
+void
+Mapping::shrink(uint64_t wanted)
+{
+	while (!pieces.empty() && bytes() - piece >= wanted)
+	{
+		(void) driver().unmap(base + bytes() - piece, piece);
+		(void) driver().release(pieces.back());
+		pieces.pop_back();
+		holder->account.subtract(piece);
+	}
+}
+
+/* Gives all back, the addresses too. */
+void
+Mapping::release()
+{
+	if (holder == nullptr)
+		return;
+	(void) cudaSetDevice(holder->device->ordinal);
+	shrink(0);
+	(void) driver().address_free(base, reserved);
+	holder = nullptr;
+}
+
+PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(size), account(a)
+{
+	cudaError_t error = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+
+	if (error == cudaErrorMemoryAllocation)
+	{
+		(void) cudaGetLastError();
+		fail_memory(GK_NO_HOST_MEMORY, -1, account.used + size, account.used,
+					"out of page-locked host memory");
+	}
+	check(error, "cudaHostAlloc");
+	account.add(size);
+}
+
+PinnedBlock::~PinnedBlock()
+{
+	(void) cudaFreeHost(data);
+	account.subtract(bytes);
+}
+
+}								/* namespace gk */

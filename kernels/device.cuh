@@ -1,0 +1,160 @@
+/*
+ * Devices and their memory: contexts that stay for the process, memory that is counted
+ * against a limit, and a mapping that grows in place.
+ */
+#ifndef GK_DEVICE_CUH
+#define GK_DEVICE_CUH
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "check.cuh"
+
+namespace gk
+{
+
+/* Blocks all signals of this thread, and so of the threads that libraries start meanwhile. */
+class SignalsBlocked
+{
+public:
+	SignalsBlocked();
+	~SignalsBlocked();
+
+private:
+	unsigned char saved[128];	/* a sigset_t */
+};
+
+/* A device of this process. */
+struct Device
+{
+	int			ordinal;
+	int			major;			/* compute capability */
+	int			minor;
+	int			processors;
+	size_t		shared_memory;	/* bytes that a block can have */
+	uint64_t	total_memory;
+	cudaStream_t compute;
+	cudaStream_t copy;
+	std::atomic<uint64_t> own_bytes{0};	/* of all engines of this process */
+};
+
+/* Opens a device, once for the process. */
+Device	   *open_device(int ordinal);
+
+/* A device that this process has open, or NULL. */
+Device	   *find_device(int ordinal);
+
+/* Gives back all devices; no engine may be open. */
+void		close_devices();
+
+/* Bytes in use against a limit. */
+class Account
+{
+public:
+	void		add(uint64_t bytes);
+	void		subtract(uint64_t bytes);
+	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
+
+	uint64_t	limit = UINT64_MAX;
+	Device	   *device = nullptr;	/* that counts too, if any */
+	std::atomic<uint64_t> used{0};
+	std::atomic<uint64_t> peak{0};
+};
+
+/* What makes room on a device that is full: rows that leave it. */
+class MemoryOwner
+{
+public:
+	virtual void make_room(uint64_t bytes) = 0;
+
+	Device	   *device = nullptr;
+	Account		account;
+
+protected:
+	~MemoryOwner() = default;
+};
+
+/* Memory of a device for `count` values; freed with the object. */
+class Block
+{
+public:
+	Block() = default;
+	Block(const Block &) = delete;
+	Block & operator=(const Block &) = delete;
+	~Block() { release(); }
+
+	/* At least this many bytes; what was in them is lost where it grows. */
+	void		reserve(MemoryOwner &owner, uint64_t wanted);
+	void		release();
+
+	void	   *data = nullptr;
+	uint64_t	bytes = 0;
+
+private:
+	MemoryOwner *holder = nullptr;
+};
+
+template <typename T> class Buffer
+{
+public:
+	void		reserve(MemoryOwner &owner, uint64_t count) { block.reserve(owner, count * sizeof(T)); }
+	void		release() { block.release(); }
+	T		   *get() const { return (T *) block.data; }
+	uint64_t	capacity() const { return block.bytes / sizeof(T); }
+
+private:
+	Block		block;
+};
+
+/* Device memory at one address that grows and shrinks at its end. */
+class Mapping
+{
+public:
+	Mapping() = default;
+	Mapping(const Mapping &) = delete;
+	Mapping & operator=(const Mapping &) = delete;
+	~Mapping() { release(); }
+
+	/* Grows to at least this many bytes; false where limit or device have no room. */
+	bool		grow(MemoryOwner &owner, uint64_t wanted);
+
+	/* Gives back what is not needed for this many bytes. */
+	void		shrink(uint64_t wanted);
+	void		release();
+
+	void	   *data() const { return (void *) base; }
+	uint64_t	bytes() const { return pieces.size() * piece; }
+	uint64_t	after(uint64_t wanted) const;	/* bytes() after grow(wanted) */
+
+private:
+	void		set_up(MemoryOwner &owner);
+
+	MemoryOwner *holder = nullptr;
+	unsigned long long base = 0;
+	uint64_t	reserved = 0;
+	uint64_t	piece = 0;
+	std::vector<unsigned long long> pieces;
+};
+
+/* Page-locked host memory, counted. */
+class PinnedBlock
+{
+public:
+	PinnedBlock(Account &account, uint64_t bytes);
+	PinnedBlock(const PinnedBlock &) = delete;
+	PinnedBlock & operator=(const PinnedBlock &) = delete;
+	~PinnedBlock();
+
+	void	   *data = nullptr;
+	uint64_t	bytes;
+
+private:
+	Account    &account;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_DEVICE_CUH */

@@ -1,0 +1,607 @@
+/*
+ * The CUDA engine: its life, its thread, the rows as they come, and the C boundary.
+ */
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "engine.cuh"
+#include "reduce.cuh"
+
+namespace gk
+{
+
+/* Opens the devices and starts the thread. */
+Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
+{
+	SignalsBlocked blocked;
+	int			visible = 0;
+	int			count = config.device_count;
+
+	check_context();
+	GK_CUDA(cudaGetDeviceCount, &visible);
+	if (visible == 0)
+		fail(GK_NO_DEVICE, "cudaGetDeviceCount", "no GPU is visible");
+	if (count == 0)
+		count = visible;
+	if (config.host_memory_limit != 0)
+		host.limit = config.host_memory_limit;
+	for (int i = 0; i < count; i++)
+		shards.push_back(std::make_unique<Shard>(open_device(config.device_count == 0 ? i : config.devices[i]),
+												 host, weighted, config.device_memory_limit, stopping));
+	shard_ranges.resize(shards.size());
+	if (shards.size() > 1)
+		open_reduce(shards);
+	for (auto &shard : shards)
+		shard->counters.reserve(*shard, 1);
+	status = make_status(GK_OK, "", "");
+	thread = std::thread([this] { run_commands(); });
+}
+
+/* Stops the thread and frees everything. */
+Engine::~Engine()
+{
+	stopping = true;
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+
+		wanted.notify_all();
+	}
+	if (thread.joinable())
+		thread.join();
+	for (auto &shard : shards)
+		(void) cudaStreamSynchronize(shard->device->compute);
+	take_back_buffer();
+	shards.clear();
+}
+
+/* Pins the memory that batches lie in; where that can't be, copies take longer. */
+void
+Engine::lend_buffer(void *base, size_t bytes)
+{
+	SignalsBlocked blocked;
+	cudaError_t error;
+
+	take_back_buffer();
+	if (base == nullptr)
+		return;
+	error = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
+	if (error == cudaErrorMemoryAllocation || error == cudaErrorNotSupported ||
+		error == cudaErrorHostMemoryAlreadyRegistered || error == cudaErrorInvalidValue)
+	{
+		(void) cudaGetLastError();
+		return;
+	}
+	check(error, "cudaHostRegister");
+	lent = base;
+	lent_bytes = bytes;
+	lent_peak = std::max(lent_peak, bytes);
+}
+
+/* Waits for the copies out of the lent memory and unpins it. */
+void
+Engine::take_back_buffer()
+{
+	for (auto &shard : shards)
+		(void) cudaStreamSynchronize(shard->device->copy);
+	if (lent != nullptr)
+		(void) cudaHostUnregister(lent);
+	lent = nullptr;
+	lent_bytes = 0;
+}
+
+/* Says how wide a row is. */
+void
+Engine::set_dimension(int d)
+{
+	if (d < 1 || d > GK_MAX_DIMENSION)
+		fail(GK_LIMIT, "set_dimension", "too many features");
+	dimension = d;
+	for (auto &shard : shards)
+		shard->set_dimension(d);
+}
+
+/* Takes a batch to the device that has the fewest rows. */
+uint64_t
+Engine::append(const GkBatch &batch)
+{
+	int			least = 0;
+	int64_t		local;
+	cudaEvent_t event;
+
+	if (rows + batch.rows > GK_MAX_ROWS)
+		fail(GK_LIMIT, "append", "too many rows");
+	for (size_t i = 1; i < shards.size(); i++)
+		if (shards[i]->rows < shards[least]->rows)
+			least = (int) i;
+	local = shards[least]->rows;
+	event = batch.rows == 0 ? nullptr : shards[least]->append(batch.features, batch.weights, batch.rows);
+	if (batch.rows > 0)
+	{
+		if (!ranges.empty() && ranges.back().shard == least)
+			ranges.back().rows += batch.rows;
+		else
+			ranges.push_back(Range{least, rows, local, batch.rows});
+	}
+	rows += batch.rows;
+	reading.push_back(Reading{++tickets, shards[least].get(), event});
+	return tickets;
+}
+
+/* The greatest ticket of which, and of all before, the memory is free again. */
+uint64_t
+Engine::reclaim()
+{
+	while (!reading.empty())
+	{
+		cudaError_t error = cudaSuccess;
+
+		if (reading.front().event != nullptr)
+			error = cudaEventQuery(reading.front().event);
+		if (error == cudaErrorNotReady)
+			return reading.front().ticket - 1;
+		check(error, "cudaEventQuery");
+		if (reading.front().event != nullptr)
+			reading.front().shard->recycle(reading.front().event);
+		reading.pop_front();
+	}
+	return tickets;
+}
+
+/* Drops all rows. */
+void
+Engine::clear()
+{
+	for (auto &shard : shards)
+		shard->clear();
+	(void) reclaim();
+	ranges.clear();
+	for (auto &list : shard_ranges)
+		list.clear();
+	rows = 0;
+	sums_valid = bounds_valid = false;
+	for (auto &shard : shards)
+	{
+		shard->center.release();
+		shard->centroids.release();
+		shard->candidates.release();
+		shard->sums.release();
+		shard->totals.release();
+		shard->grid_scales.release();
+		shard->grid_exponents.release();
+		shard->scratch.release();
+	}
+}
+
+/* Waits for the transfers and makes the maps of row numbers. */
+void
+Engine::seal(GkCommand *c)
+{
+	for (auto &shard : shards)
+	{
+		shard->use();
+		GK_CUDA(cudaStreamSynchronize, shard->device->copy);
+	}
+	for (auto &list : shard_ranges)
+		list.clear();
+	for (const Range &one : ranges)
+		shard_ranges[one.shard].push_back(one);
+	c->u.seal.rows = rows;
+}
+
+/* How many rows of a shard come before a row in append order. */
+int64_t
+Engine::local_end(int shard, int64_t row) const
+{
+	const std::vector<Range> &list = shard_ranges[shard];
+	auto		after = std::lower_bound(list.begin(), list.end(), row,
+										 [](const Range &one, int64_t r) { return one.first < r; });
+
+	if (after == list.begin())
+		return 0;
+	after--;
+	return after->local + std::min(after->rows, row - after->first);
+}
+
+/* The place in append order of a shard's row. */
+int64_t
+Engine::global_row(int shard, int64_t local) const
+{
+	const std::vector<Range> &list = shard_ranges[shard];
+	auto		after = std::upper_bound(list.begin(), list.end(), local,
+										 [](int64_t r, const Range &one) { return r < one.local; });
+
+	after--;
+	return after->first + (local - after->local);
+}
+
+/* Where a row lies. */
+const Range &
+Engine::range_of(int64_t row) const
+{
+	auto		after = std::upper_bound(ranges.begin(), ranges.end(), row,
+										 [](int64_t r, const Range &one) { return r < one.first; });
+
+	return *(after - 1);
+}
+
+/* Runs a command; what it throws becomes its status. */
+void
+Engine::execute(GkCommand *c)
+{
+	switch (c->operation)
+	{
+		case GK_SEAL:
+			return seal(c);
+		case GK_RANGE:
+			return range(c);
+		case GK_MOMENTS:
+			return moments(c);
+		case GK_TRANSFORM:
+			return transform(c);
+		case GK_GRID:
+			return set_grid(c);
+		case GK_CANDIDATES:
+			return run_candidates(c);
+		case GK_POTENTIALS:
+			return potentials(c);
+		case GK_MASSES:
+			return masses(c);
+		case GK_ENTRIES:
+			return entries(c);
+		case GK_LABEL_WEIGHTS:
+			return label_weights(c);
+		case GK_ROWS:
+			return get_rows(c);
+		case GK_CENTROIDS:
+			return set_centroids(c);
+		case GK_STEP:
+			return step(c);
+		case GK_RELOCATE:
+			return relocate(c);
+		case GK_DISTANCES:
+			return distances();
+		case GK_FARTHEST:
+			return farthest(c);
+		case GK_ASSIGN:
+			return assign(c);
+		case GK_STATISTICS:
+			return statistics(c);
+		case GK_GET_CENTROIDS:
+			return get_centroids(c);
+	}
+	fail(GK_INTERNAL, "submit", "unknown command");
+}
+
+/* The status of an exception that is being handled. */
+static GkStatus
+status_of_exception()
+{
+	try
+	{
+		throw;
+	}
+	catch (const Failure &failure)
+	{
+		return failure.status;
+	}
+	catch (const Stopped &)
+	{
+		return make_status(GK_INTERNAL, "", "the engine is being closed");
+	}
+	catch (const std::bad_alloc &)
+	{
+		return make_status(GK_NO_HOST_MEMORY, "", "out of memory");
+	}
+	catch (const std::exception &error)
+	{
+		return make_status(GK_INTERNAL, "", error.what());
+	}
+	catch (...)
+	{
+		return make_status(GK_INTERNAL, "", "unknown exception");
+	}
+}
+
+/* Runs a command and returns its status. */
+GkStatus
+Engine::run_one(GkCommand *c)
+{
+	try
+	{
+		check_context();
+		execute(c);
+		return make_status(GK_OK, "", "");
+	}
+	catch (...)
+	{
+		sums_valid = false;
+		return status_of_exception();
+	}
+}
+
+/* The thread: waits for a command, runs it. */
+void
+Engine::run_commands()
+{
+	std::unique_lock<std::mutex> lock(mutex);
+
+	while (!stopping)
+	{
+		GkCommand  *now = command;
+		GkStatus	ended;
+
+		if (now == nullptr)
+		{
+			/* the next command often comes at once */
+			lock.unlock();
+			for (int tries = 0; tries < 200 && idle && !stopping; tries++)
+				std::this_thread::yield();
+			lock.lock();
+			wanted.wait(lock, [this] { return command != nullptr || stopping; });
+			continue;
+		}
+		lock.unlock();
+		ended = run_one(now);
+		lock.lock();
+		status = ended;
+		command = nullptr;
+		idle = true;
+		finished.notify_all();
+	}
+}
+
+/* Starts a command. */
+void
+Engine::submit(GkCommand *c)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	if (command != nullptr)
+		fail(GK_INTERNAL, "submit", "a command is running");
+	command = c;
+	idle = false;
+	wanted.notify_all();
+}
+
+/* Waits at most this long for the command. */
+GkStatus
+Engine::wait(int milliseconds)
+{
+	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+
+	/* most steps of small jobs end while this looks */
+	for (int tries = 0; tries < 200 && !idle && milliseconds > 0; tries++)
+		std::this_thread::yield();
+	lock.lock();
+	if (!idle)
+		finished.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return idle.load(); });
+	return idle ? status : make_status(GK_RUNNING, "", "");
+}
+
+/* Copies labels and d² of rows, range by range. */
+void
+Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	check_context();
+	if (from < 0 || count < 0 || from + count > rows)
+		fail(GK_INTERNAL, "fetch", "no such rows");
+	for (int64_t row = from; row < from + count;)
+	{
+		const Range &one = range_of(row);
+		Shard	   &shard = *shards[one.shard];
+		int64_t		local = one.local + (row - one.first);
+		int64_t		part = std::min(from + count, one.first + one.rows) - row;
+		cudaStream_t stream = shard.device->compute;
+
+		shard.use();
+		if (labels != nullptr && shard.labels.get() != nullptr)
+			GK_CUDA(cudaMemcpyAsync, labels + (row - from), shard.labels.get() + local,
+					part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream);
+		else if (labels != nullptr)
+			memset(labels + (row - from), 0xff, part * sizeof(int32_t));
+		if (distance2 != nullptr && shard.distance2.get() != nullptr)
+			GK_CUDA(cudaMemcpyAsync, distance2 + (row - from), shard.distance2.get() + local,
+					part * sizeof(double), cudaMemcpyDeviceToHost, stream);
+		else if (distance2 != nullptr)
+			memset(distance2 + (row - from), 0, part * sizeof(double));
+		row += part;
+	}
+	for (auto &shard : shards)
+	{
+		shard->use();
+		GK_CUDA(cudaStreamSynchronize, shard->device->compute);
+	}
+}
+
+/* Counts the memory. */
+void
+Engine::usage(GkUsage *usage) const
+{
+	memset(usage, 0, sizeof(*usage));
+	usage->host_bytes = host.used;
+	usage->host_peak = host.peak;
+	usage->pinned_bytes = host.used + lent_bytes;
+	usage->pinned_peak = host.peak + lent_peak;
+	for (const auto &shard : shards)
+	{
+		usage->device_bytes += shard->account.used;
+		usage->device_peak += shard->account.peak;
+	}
+	usage->devices = (int) shards.size();
+	usage->threads = 1;
+}
+
+/* What C sees. */
+struct Handle
+{
+	GkEngine	base;
+	Engine	   *engine;
+};
+
+/* Calls a function; what it throws becomes the status. */
+template <typename F> static GkStatus
+guarded(F function)
+{
+	try
+	{
+		function();
+		return make_status(GK_OK, "", "");
+	}
+	catch (...)
+	{
+		return status_of_exception();
+	}
+}
+
+static Engine &
+engine_of(GkEngine *engine)
+{
+	return *((Handle *) engine)->engine;
+}
+
+static GkStatus
+cuda_open(const GkEngineConfig *config, GkEngine **engine)
+{
+	*engine = nullptr;
+	return guarded([&]
+	{
+		auto		handle = std::make_unique<Handle>();
+
+		handle->base.class_of = gk_cuda_engine();
+		handle->engine = new Engine(*config);
+		*engine = &handle.release()->base;
+	});
+}
+
+static GkStatus
+cuda_lend_buffer(GkEngine *engine, void *base, size_t bytes)
+{
+	return guarded([&] { engine_of(engine).lend_buffer(base, bytes); });
+}
+
+static GkStatus
+cuda_set_dimension(GkEngine *engine, int dimension)
+{
+	return guarded([&] { engine_of(engine).set_dimension(dimension); });
+}
+
+static GkStatus
+cuda_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
+{
+	return guarded([&] { *ticket = engine_of(engine).append(*batch); });
+}
+
+static GkStatus
+cuda_reclaim(GkEngine *engine, uint64_t *ticket)
+{
+	return guarded([&] { *ticket = engine_of(engine).reclaim(); });
+}
+
+static GkStatus
+cuda_clear(GkEngine *engine)
+{
+	return guarded([&] { engine_of(engine).clear(); });
+}
+
+static GkStatus
+cuda_submit(GkEngine *engine, GkCommand *command)
+{
+	return guarded([&] { engine_of(engine).submit(command); });
+}
+
+static GkStatus
+cuda_wait(GkEngine *engine, int milliseconds)
+{
+	GkStatus	status;
+	GkStatus	outer = guarded([&] { status = engine_of(engine).wait(milliseconds); });
+
+	return outer.code == GK_OK ? status : outer;
+}
+
+static GkStatus
+cuda_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	return guarded([&] { engine_of(engine).fetch(from, count, labels, distance2); });
+}
+
+static void
+cuda_usage(const GkEngine *engine, GkUsage *usage)
+{
+	((const Handle *) engine)->engine->usage(usage);
+}
+
+/* Lists the devices without opening them. */
+static void
+list_devices(GkDevice *devices, int capacity, int *count)
+{
+	SignalsBlocked blocked;
+
+	check_context();
+	*count = 0;
+	GK_CUDA(cudaGetDeviceCount, count);
+	for (int i = 0; i < *count && i < capacity; i++)
+	{
+		GkDevice   *device = &devices[i];
+		Device	   *open = find_device(i);
+		cudaDeviceProp property;
+
+		memset(device, 0, sizeof(*device));
+		GK_CUDA(cudaGetDeviceProperties, &property, i);
+		device->number = i;
+		snprintf(device->name, sizeof(device->name), "%.63s", property.name);
+		device->major = property.major;
+		device->minor = property.minor;
+		device->total_bytes = property.totalGlobalMem;
+		if (open != nullptr)
+		{
+			size_t		free_bytes;
+			size_t		total;
+
+			GK_CUDA(cudaSetDevice, i);
+			GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+			device->free_bytes = free_bytes;
+			device->own_bytes = open->own_bytes;
+			device->open = true;
+		}
+	}
+}
+
+static GkStatus
+cuda_list_devices(GkDevice *devices, int capacity, int *count)
+{
+	return guarded([&] { list_devices(devices, capacity, count); });
+}
+
+static void
+cuda_release_process(void)
+{
+	(void) guarded([] { close_reduce(); });
+	(void) guarded([] { close_devices(); });
+}
+
+static void
+cuda_close(GkEngine *engine)
+{
+	Handle	   *handle = (Handle *) engine;
+
+	if (handle == nullptr)
+		return;
+	(void) guarded([&] { delete handle->engine; });
+	delete handle;
+}
+
+}								/* namespace gk */
+
+/* The one symbol of the library. */
+extern "C" __attribute__((visibility("default"))) const GkEngineClass *
+gk_cuda_engine(void)
+{
+	static const GkEngineClass class_of = {
+		"cuda", gk::cuda_open, gk::cuda_lend_buffer, gk::cuda_set_dimension, gk::cuda_append,
+		gk::cuda_reclaim, gk::cuda_clear, gk::cuda_submit, gk::cuda_wait, gk::cuda_fetch,
+		gk::cuda_usage, gk::cuda_close, gk::cuda_list_devices, gk::cuda_release_process
+	};
+
+	return &class_of;
+}

@@ -1,0 +1,214 @@
+/*
+ * The CUDA engine: rows on the devices, one thread that runs the commands.
+ */
+#ifndef GK_ENGINE_CUH
+#define GK_ENGINE_CUH
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels.cuh"
+
+namespace gk
+{
+
+/* Rows that follow each other in append order and in a shard. */
+struct Range
+{
+	int			shard;
+	int64_t		first;			/* in append order */
+	int64_t		local;			/* in the shard */
+	int64_t		rows;
+};
+
+class Engine
+{
+public:
+	explicit Engine(const GkEngineConfig &config);
+	~Engine();
+
+	void		lend_buffer(void *base, size_t bytes);
+	void		set_dimension(int d);
+	uint64_t	append(const GkBatch &batch);
+	uint64_t	reclaim();
+	void		clear();
+	void		submit(GkCommand *command);
+	GkStatus	wait(int milliseconds);
+	void		fetch(int64_t from, int64_t count, int32_t *labels, double *distance2);
+	void		usage(GkUsage *usage) const;
+
+private:
+	/* engine.cu */
+	void		take_back_buffer();
+	void		run_commands();
+	GkStatus	run_one(GkCommand *command);
+	void		execute(GkCommand *c);
+	void		seal(GkCommand *c);
+	int64_t		local_end(int shard, int64_t row) const;
+	int64_t		global_row(int shard, int64_t local) const;
+	const Range &range_of(int64_t row) const;
+
+	/* data_commands.cu */
+	void		range(GkCommand *c);
+	void		moments(GkCommand *c);
+	void		transform(GkCommand *c);
+	void		get_rows(GkCommand *c);
+	void		read_rows(const int64_t *rows, int64_t count, float *features, double *weights);
+
+	/* seed_commands.cu */
+	void		run_candidates(GkCommand *c);
+	void		potentials(GkCommand *c);
+	void		masses(GkCommand *c);
+	void		entries(GkCommand *c);
+	void		label_weights(GkCommand *c);
+	void		farthest(GkCommand *c);
+	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift);
+	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
+					 std::vector<GkEntry> *found, uint64_t *most);
+	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
+							  std::vector<GkEntry> *found);
+	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
+
+	/* fit_commands.cu */
+	void		set_grid(GkCommand *c);
+	void		set_centroids(GkCommand *c);
+	void		step(GkCommand *c);
+	void		relocate(GkCommand *c);
+	void		move(const GkCommand *c, int sign);
+	void		distances();
+	void		assign(GkCommand *c);
+	void		statistics(GkCommand *c);
+	void		get_centroids(GkCommand *c);
+	void		prepare_filter(int64_t points);
+	int64_t		filter_rows(int64_t points) const;
+	void		reset_counters();
+	void		read_counters();
+	int64_t    *final_sums(Shard &shard) const;
+	int64_t		sum_count() const;
+
+	template <typename F> void walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f);
+	template <typename F> void walk(int64_t tile_rows, F f) { walk(0, rows, tile_rows, false, f); }
+	int64_t		plain_rows(double bytes_a_row) const;
+
+	bool		weighted;
+	int			dimension = 0;
+	int64_t		rows = 0;
+	std::atomic<bool> stopping{false};
+	Account		host;
+	std::vector<std::unique_ptr<Shard>> shards;
+	std::vector<Range> ranges;
+	std::vector<std::vector<Range>> shard_ranges;
+
+	/* batches whose memory is still read */
+	struct Reading
+	{
+		uint64_t	ticket;
+		Shard	   *shard;
+		cudaEvent_t event;
+	};
+	uint64_t	tickets = 0;
+	std::deque<Reading> reading;
+	void	   *lent = nullptr;
+	size_t		lent_bytes = 0;
+	size_t		lent_peak = 0;
+
+	/* the state of the algorithm */
+	Grid		grid = {};
+	bool		spherical = false;
+	bool		sums_valid = false;
+	bool		bounds_valid = false;
+
+	/* the command */
+	std::mutex	mutex;
+	std::condition_variable wanted;
+	std::condition_variable finished;
+	GkCommand  *command = nullptr;
+	std::atomic<bool> idle{true};
+	GkStatus	status;
+	std::thread thread;
+};
+
+/*
+ * Runs f(shard, tile) over the rows from .. to - 1 of append order: on all devices at once, each in
+ * the order of its rows.
+ */
+template <typename F> void
+Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
+{
+	std::vector<int64_t> next(shards.size());
+	std::vector<int64_t> end(shards.size());
+	bool		more = true;
+
+	for (size_t i = 0; i < shards.size(); i++)
+	{
+		next[i] = local_end((int) i, from);
+		end[i] = local_end((int) i, to);
+	}
+	while (more)
+	{
+		more = false;
+		for (size_t i = 0; i < shards.size(); i++)
+		{
+			if (next[i] >= end[i])
+				continue;
+			if (stopping)
+				throw Stopped{};
+
+			Tile		tile = shards[i]->start_tile(next[i], std::min(tile_rows, end[i] - next[i]));
+
+			f(*shards[i], tile);
+			shards[i]->finish_tile(tile, write_back);
+			next[i] += tile.rows;
+			more = true;
+		}
+	}
+}
+
+/* Copies to or from a device, in the order of its work. */
+template <typename T> void
+to_device(Shard &shard, T *to, const T *from, uint64_t count)
+{
+	shard.use();
+	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyHostToDevice, shard.device->compute);
+}
+
+template <typename T> void
+to_host(Shard &shard, T *to, const T *from, uint64_t count)
+{
+	shard.wait();
+	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyDeviceToHost, shard.device->compute);
+	shard.wait();
+}
+
+/* Zeroes memory of a device, in the order of its work. */
+template <typename T> void
+zero(Shard &shard, T *to, uint64_t count)
+{
+	shard.use();
+	GK_CUDA(cudaMemsetAsync, to, 0, count * sizeof(T), shard.device->compute);
+}
+
+/* Space of a command in the scratch memory of a shard: parts of 16 bytes' alignment. */
+class Scratch
+{
+public:
+	template <typename T> T *take(uint64_t count)
+	{
+		T		   *part = (T *) (base == nullptr ? nullptr : base + used);
+
+		used += (count * sizeof(T) + 15) / 16 * 16;
+		return part;
+	}
+
+	char	   *base = nullptr;
+	uint64_t	used = 0;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_ENGINE_CUH */

@@ -1,0 +1,389 @@
+/*
+ * By the definition: d² in double, in index order, one thread a sum.
+ */
+#include "exact.h"
+#include "kernels.cuh"
+
+namespace gk
+{
+
+#define STEP 32					/* features of a stage in shared memory */
+
+/* The next place of a maximum of doubles >= 0, as bits; one atomic a warp. */
+static __device__ void
+warp_maximum(unsigned long long *to, double value)
+{
+	for (int other = 16; other > 0; other /= 2)
+		value = fmax(value, __shfl_xor_sync(0xffffffffu, value, other));
+	if (threadIdx.x % 32 == 0 && value > 0.0)
+		atomicMax(to, (unsigned long long) __double_as_longlong(value));
+}
+
+/* Decides among the few candidates of a flagged row: four lanes a row, one candidate each. */
+static __global__ void
+candidates_kernel(const float *features, int d, const double *points, const uint32_t *flag_count,
+				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
+				  const int32_t *candidates, int32_t *fresh)
+{
+	uint32_t	flags = min(*flag_count, capacity);
+	int			lane = threadIdx.x % 4;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x / 4;
+	unsigned	quad = 0xfu << (threadIdx.x % 32 / 4 * 4);
+
+	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 4; flag < flags; flag += step)
+	{
+		uint32_t	count = candidate_counts[flag];
+		int64_t		row = flag_rows[flag];
+		double		best = 0.0;
+		int			point = INT32_MAX;
+
+		if (count == 0 || count > 4)
+			continue;
+		if (lane < count)
+		{
+			const float *x = features + row * d;
+			const double *c;
+			double		sum = 0.0;
+
+			point = candidates[flag * 4 + lane];
+			c = points + (int64_t) point * d;
+#pragma unroll 8
+			for (int j = 0; j < d; j++)
+				sum = gk_add_square(sum, x[j], c[j]);
+			best = sum;
+		}
+		for (int other = 1; other < 4; other *= 2)
+		{
+			double		its = __shfl_xor_sync(quad, best, other);
+			int			its_point = __shfl_xor_sync(quad, point, other);
+
+			if (its_point != INT32_MAX &&
+				(point == INT32_MAX || its < best || (its == best && its_point < point)))
+			{
+				best = its;
+				point = its_point;
+			}
+		}
+		if (lane == 0)
+			fresh[row] = point;
+	}
+}
+
+/*
+ * d² between 4 rows and one point for each thread; POINTS × (256 / POINTS) × 4 in all.  `rows`
+ * has the rows' places; the threads of a block must come together.
+ */
+template <int POINTS> struct ExactTile
+{
+	static constexpr int ROWS = 256 / POINTS * 4;
+
+	float		x[ROWS][STEP + 1];
+	double		c[POINTS][STEP + 1];
+
+	/* rows[i] < 0: no row */
+	__device__ void run(const float *features, const int64_t *rows, const double *points,
+						int64_t first_point, int64_t count, int d, double sums[4])
+	{
+		int			p = threadIdx.x % POINTS;
+		int			group = threadIdx.x / POINTS;
+
+		for (int i = 0; i < 4; i++)
+			sums[i] = 0.0;
+		for (int from = 0; from < d; from += STEP)
+		{
+			int			width = min(STEP, d - from);
+
+			__syncthreads();
+			for (int e = threadIdx.x; e < ROWS * STEP; e += 256)
+			{
+				int			r = e / STEP;
+				int			j = e % STEP;
+
+				x[r][j] = rows[r] >= 0 && j < width ? features[rows[r] * d + from + j] : 0.0f;
+			}
+			for (int e = threadIdx.x; e < POINTS * STEP; e += 256)
+			{
+				int			q = e / STEP;
+				int			j = e % STEP;
+
+				c[q][j] = first_point + q < count && j < width ?
+					points[(first_point + q) * d + from + j] : 0.0;
+			}
+			__syncthreads();
+			for (int j = 0; j < width; j++)
+				for (int i = 0; i < 4; i++)
+					sums[i] = gk_add_square(sums[i], x[group * 4 + i][j], c[p][j]);
+		}
+	}
+};
+
+#define PENDING_ROWS 256
+
+/* Decides pending rows among all points: a block goes through PENDING_ROWS rows at a time. */
+static __global__ void
+__launch_bounds__(256)
+pending_kernel(const float *features, int64_t rows, int d, const double *points, int64_t count,
+			   int32_t *fresh)
+{
+	constexpr int width = 64;
+	__shared__ ExactTile<width> tile;
+	__shared__ int pending[PENDING_ROWS];
+	__shared__ int found;
+	__shared__ int64_t places[16];
+	__shared__ double least[16][width];
+	__shared__ int which[16][width];
+
+	for (int64_t first = (int64_t) blockIdx.x * PENDING_ROWS; first < rows; first += (int64_t) gridDim.x * PENDING_ROWS)
+	{
+		__syncthreads();
+		if (threadIdx.x == 0)
+			found = 0;
+		__syncthreads();
+		for (int i = threadIdx.x; i < PENDING_ROWS && first + i < rows; i += 256)
+			if (fresh[first + i] == GK_PENDING)
+				pending[atomicAdd(&found, 1)] = i;
+		__syncthreads();
+		for (int from = 0; from < found; from += 16)
+		{
+			int			group = threadIdx.x / width;
+			int			p = threadIdx.x % width;
+			double		best[4];
+			int			point[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
+
+			__syncthreads();
+			if (threadIdx.x < 16)
+				places[threadIdx.x] = from + threadIdx.x < found ? first + pending[from + threadIdx.x] : -1;
+			__syncthreads();
+			for (int64_t first_point = 0; first_point < count; first_point += width)
+			{
+				double		sums[4];
+
+				tile.run(features, places, points, first_point, count, d, sums);
+				for (int i = 0; i < 4 && first_point + p < count; i++)
+					if (point[i] == INT32_MAX || sums[i] < best[i])
+					{
+						best[i] = sums[i];
+						point[i] = (int) (first_point + p);
+					}
+			}
+			for (int i = 0; i < 4; i++)
+			{
+				least[group * 4 + i][p] = best[i];
+				which[group * 4 + i][p] = point[i];
+			}
+			__syncthreads();
+			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
+			{
+				double		b = least[threadIdx.x][0];
+				int			at = which[threadIdx.x][0];
+
+				for (int q = 1; q < width; q++)
+				{
+					double		its = least[threadIdx.x][q];
+					int			its_point = which[threadIdx.x][q];
+
+					if (its_point != INT32_MAX && (its < b || (its == b && its_point < at)))
+					{
+						b = its;
+						at = its_point;
+					}
+				}
+				fresh[places[threadIdx.x]] = at;
+			}
+		}
+	}
+}
+
+/* Decides what the filter has left open. */
+void
+decide_flagged(Shard &shard, const Tile &tile, const Points &points)
+{
+	cudaStream_t stream = shard.device->compute;
+	uint32_t	capacity = shard.flag_capacity;
+
+	candidates_kernel<<<blocks_for(shard, (tile.rows / 4 + 31) / 32, 8), 128, 0, stream>>>
+		(tile.features, shard.dimension, points.exact.get(), shard.flag_count.get(), capacity,
+		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
+		 shard.fresh.get());
+	pending_kernel<<<blocks_for(shard, (tile.rows + PENDING_ROWS - 1) / PENDING_ROWS, 4), 256, 0, stream>>>
+		(tile.features, tile.rows, shard.dimension, points.exact.get(), points.count,
+		 shard.fresh.get());
+	GK_LAUNCHED("decide_flagged");
+}
+
+/* What is to be done with the d² of a row. */
+struct DistanceArguments
+{
+	const float *features;
+	const double *weights;
+	int64_t		rows;
+	int			d;
+	const double *points;
+	const int32_t *fresh;		/* NULL: the labels; with one point: 0 */
+	int32_t    *labels;
+	double	   *distance2;
+	int64_t		first_label;
+	bool		forget;
+	bool		one;
+	Counters   *counters;
+};
+
+/* Takes the d² of a row. */
+template <DistanceUse USE> static __device__ void
+take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum, double *greatest,
+			  double *greatest_distance, unsigned *changed)
+{
+	double		weight = a.weights != nullptr ? a.weights[row] : 1.0;
+
+	if (USE == USE_DISTANCES)
+		a.distance2[row] = sum;
+	if (USE == USE_ASSIGN)
+	{
+		a.distance2[row] = sum;
+		*changed += a.labels[row] != label;
+		a.labels[row] = label;
+		*greatest = fmax(*greatest, GK_MUL(weight, sum));
+		*greatest_distance = fmax(*greatest_distance, GK_MUL(weight, GK_SQRT(sum)));
+	}
+	if (USE == USE_CANDIDATES)
+	{
+		double		now = a.distance2[row];
+
+		if (a.forget || sum < now)
+		{
+			a.distance2[row] = now = sum;
+			a.labels[row] = (int32_t) (a.first_label + label);
+		}
+		*greatest = fmax(*greatest, GK_MUL(weight, now));
+	}
+}
+
+/* d² between each row and the point of its label: one thread a row, 128 rows a block. */
+template <DistanceUse USE> static __global__ void
+__launch_bounds__(128)
+distance_kernel(DistanceArguments a)
+{
+	__shared__ float x[128][STEP + 1];
+	double		greatest = 0.0;
+	double		greatest_distance = 0.0;
+	unsigned	changed = 0;
+
+	for (int64_t first = (int64_t) blockIdx.x * 128; first < a.rows; first += (int64_t) gridDim.x * 128)
+	{
+		int64_t		row = first + threadIdx.x;
+		int			valid = (int) min((int64_t) 128, a.rows - first);
+		int32_t		label = row >= a.rows || a.one ? 0 :
+			a.fresh != nullptr ? a.fresh[row] : a.labels[row];
+		const double *c = a.points + (int64_t) label * a.d;
+		double		sum = 0.0;
+
+		for (int from = 0; from < a.d; from += STEP)
+		{
+			int			width = min(STEP, a.d - from);
+
+			__syncthreads();
+			for (int e = threadIdx.x; e < valid * width; e += 128)
+				x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+			__syncthreads();
+			if (row < a.rows)
+#pragma unroll 8
+				for (int j = 0; j < width; j++)
+					sum = gk_add_square(sum, x[threadIdx.x][j], c[from + j]);
+		}
+		if (row < a.rows)
+			take_distance<USE>(a, row, label, sum, &greatest, &greatest_distance, &changed);
+	}
+	warp_maximum(&a.counters->greatest, greatest);
+	warp_maximum(&a.counters->greatest_distance, greatest_distance);
+	for (int other = 16; other > 0; other /= 2)
+		changed += __shfl_xor_sync(0xffffffffu, changed, other);
+	if (threadIdx.x % 32 == 0 && changed > 0)
+		atomicAdd(&a.counters->changed, (unsigned long long) changed);
+}
+
+/* d² between the rows of a tile and the points of their labels. */
+void
+label_distances(Shard &shard, const Tile &tile, const Points &points, DistanceUse use,
+				int64_t first_label, bool forget)
+{
+	cudaStream_t stream = shard.device->compute;
+	int			blocks = blocks_for(shard, (tile.rows + 127) / 128, 12);
+	DistanceArguments a;
+
+	a.features = tile.features;
+	a.weights = tile.weights;
+	a.rows = tile.rows;
+	a.d = shard.dimension;
+	a.points = points.exact.get();
+	a.one = points.count == 1;
+	a.fresh = use == USE_DISTANCES || a.one ? nullptr : shard.fresh.get();
+	a.labels = shard.labels.get() + tile.first;
+	a.distance2 = shard.distance2.get() + tile.first;
+	a.first_label = first_label;
+	a.forget = forget;
+	a.counters = shard.counters.get();
+	if (use == USE_DISTANCES)
+		distance_kernel<USE_DISTANCES><<<blocks, 128, 0, stream>>>(a);
+	else if (use == USE_ASSIGN)
+		distance_kernel<USE_ASSIGN><<<blocks, 128, 0, stream>>>(a);
+	else
+		distance_kernel<USE_CANDIDATES><<<blocks, 128, 0, stream>>>(a);
+	GK_LAUNCHED("distance_kernel");
+}
+
+/* Potentials of 8 trials at a time. */
+static __global__ void
+__launch_bounds__(256)
+potentials_kernel(const float *features, const double *weights, const double *distance2,
+				  int64_t rows, int d, const double *trials, int count, double scale, int64_t *sums)
+{
+	constexpr int width = 8;
+	__shared__ ExactTile<width> tile;
+	__shared__ int64_t places[128];
+	int			p = threadIdx.x % width;
+	int			group = threadIdx.x / width;
+
+	for (int first_trial = 0; first_trial < count; first_trial += width)
+	{
+		int64_t		total = 0;
+
+		for (int64_t first = (int64_t) blockIdx.x * 128; first < rows; first += (int64_t) gridDim.x * 128)
+		{
+			double		d2[4];
+
+			__syncthreads();
+			if (threadIdx.x < 128)
+				places[threadIdx.x] = first + threadIdx.x < rows ? first + threadIdx.x : -1;
+			__syncthreads();
+			tile.run(features, places, trials, first_trial, count, d, d2);
+			for (int i = 0; i < 4; i++)
+			{
+				int64_t		row = first + group * 4 + i;
+
+				if (row >= rows)
+					continue;
+				if (!(d2[i] < distance2[row]))
+					d2[i] = distance2[row];
+				total += gk_quantize(GK_MUL(weights != nullptr ? weights[row] : 1.0, d2[i]), scale);
+			}
+		}
+		/* lanes of one trial: 8 apart */
+		for (int other = 8; other < 32; other *= 2)
+			total += __shfl_xor_sync(0xffffffffu, total, other);
+		if (threadIdx.x % 32 < width && first_trial + p < count && total != 0)
+			atomicAdd((unsigned long long *) &sums[first_trial + p], (unsigned long long) total);
+	}
+}
+
+/* Adds what a tile's rows are to the potentials of trials. */
+void
+potentials_tile(Shard &shard, const Tile &tile, const double *trials, int count, double scale,
+				int64_t *sums)
+{
+	potentials_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 8), 256, 0, shard.device->compute>>>
+		(tile.features, tile.weights, shard.distance2.get() + tile.first, tile.rows,
+		 shard.dimension, trials, count, scale, sums);
+	GK_LAUNCHED("potentials_kernel");
+}
+
+}								/* namespace gk */

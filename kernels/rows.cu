@@ -1,0 +1,249 @@
+/*
+ * Rows as such: their hashes, masses by hash, and lists of those that are wanted.
+ */
+#include "exact.h"
+#include "kernels.cuh"
+
+namespace gk
+{
+
+/*
+ * The hash of row first + lane, for each lane: `width` lanes (a power of two) share the work on
+ * a row.
+ */
+static __device__ uint64_t
+hash_rows(const float *features, const double *weights, int64_t first, int64_t rows, int d, int width)
+{
+	int			lane = threadIdx.x % 32;
+	int			at_once = 32 / width;
+	uint64_t	mine = 0;
+	uint64_t	weight_bits = 0;
+
+	for (int turn = 0; turn < width; turn++)
+	{
+		int64_t		row = first + turn * at_once + lane / width;
+		uint64_t	terms = 0;
+
+		if (row < rows)
+			for (int j = lane % width * 2; j < d; j += width * 2)
+			{
+				uint32_t	even = __float_as_uint(features[row * d + j]);
+				uint32_t	odd = j + 1 < d ? __float_as_uint(features[row * d + j + 1]) : 0;
+
+				terms += gk_hash_term(even, odd, gk_hash_key(j), gk_hash_key(j + 1));
+			}
+		for (int other = width / 2; other > 0; other /= 2)
+			terms += __shfl_xor_sync(0xffffffffu, terms, other);
+		terms = __shfl_sync(0xffffffffu, terms, lane % at_once * width);
+		if (lane / at_once == turn)
+			mine = terms;
+	}
+	if (weights != nullptr && first + lane < rows)
+		weight_bits = (uint64_t) __double_as_longlong(weights[first + lane]);
+	return gk_hash_finish(mine, weight_bits);
+}
+
+/* Copies rows of the given places together: one block a row. */
+static __global__ void
+gather_kernel(const float *features, int d, const int64_t *rows, float *to)
+{
+	int64_t		row = rows[blockIdx.x];
+
+	for (int j = threadIdx.x; j < d; j += blockDim.x)
+		to[(int64_t) blockIdx.x * d + j] = features[row * d + j];
+}
+
+/* Copies resident rows of the given places together. */
+void
+gather_rows(Shard &shard, const int64_t *rows, int64_t count, float *to)
+{
+	gather_kernel<<<(unsigned) count, 128, 0, shard.device->compute>>>
+		(shard.device_features(), shard.dimension, rows, to);
+	GK_LAUNCHED("gather_kernel");
+}
+
+struct RowArguments
+{
+	const float *features;
+	const double *weights;
+	const double *distance2;
+	int64_t		rows;
+	int64_t		first;			/* the tile's first row in the shard */
+	int			d;
+	int			width;			/* lanes on a row */
+};
+
+/* What the kernels here need. */
+static RowArguments
+row_arguments(Shard &shard, const Tile &tile)
+{
+	RowArguments a;
+
+	a.features = tile.features;
+	a.weights = tile.weights;
+	a.distance2 = shard.distance2.get() == nullptr ? nullptr : shard.distance2.get() + tile.first;
+	a.rows = tile.rows;
+	a.first = tile.first;
+	a.d = shard.dimension;
+	a.width = 1;
+	while (a.width < 32 && a.width * 4 <= a.d)
+		a.width *= 2;
+	return a;
+}
+
+/* The quantised mass of a row. */
+static __device__ int64_t
+mass_of(const RowArguments &a, const Mass &mass, int64_t row)
+{
+	double		value = a.weights != nullptr ? a.weights[row] : 1.0;
+
+	if (mass.distance)
+		value = GK_MUL(value, a.distance2[row]);
+	return gk_quantize(value, mass.scale);
+}
+
+/* The bucket of a hash. */
+static __device__ __forceinline__ uint64_t
+bucket_of(uint64_t hash, int bits)
+{
+	return bits == 0 ? 0 : hash >> (64 - bits);
+}
+
+/* Masses by bucket: 32 rows a warp. */
+static __global__ void
+masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+	int64_t		total = 0;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	{
+		int64_t		row = first + lane;
+		int64_t		mine = row < a.rows ? mass_of(a, mass, row) : 0;
+		uint64_t	hash;
+
+		if (bits == 0)
+		{
+			total += mine;
+			continue;
+		}
+		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		if (mine != 0)
+			atomicAdd((unsigned long long *) &buckets[bucket_of(hash, bits)], (unsigned long long) mine);
+	}
+	if (bits != 0)
+		return;
+	for (int other = 16; other > 0; other /= 2)
+		total += __shfl_xor_sync(0xffffffffu, total, other);
+	if (lane == 0)
+		atomicAdd((unsigned long long *) buckets, (unsigned long long) total);
+}
+
+/* Adds the masses of a tile's rows to their buckets. */
+void
+masses_tile(Shard &shard, const Tile &tile, const Mass &mass, int bits, int64_t *buckets)
+{
+	masses_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, tile), mass, bits, buckets);
+	GK_LAUNCHED("masses_kernel");
+}
+
+/* Lists the rows that are wanted, in no order. */
+static __global__ void
+list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Counters *counters)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	{
+		int64_t		row = first + lane;
+		bool		can = row < a.rows;
+		uint64_t	key = can && wanted.buckets == nullptr ?
+			(uint64_t) __double_as_longlong(a.distance2[row]) : 0;
+		int64_t		mass = 0;
+		uint64_t	hash;
+
+		if (can && wanted.buckets != nullptr)
+		{
+			mass = mass_of(a, wanted.mass, row);
+			can = mass > 0;
+		}
+		else if (can)
+			can = (a.weights == nullptr || a.weights[row] > 0.0) &&
+				(wanted.only_equal ? key == wanted.key : key >= wanted.key);
+		if (!__any_sync(0xffffffffu, can))
+			continue;
+		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		if (can && wanted.buckets != nullptr)
+			can = wanted.buckets[bucket_of(hash, wanted.bits)] != 0;
+		else if (can)
+			can = wanted.only_equal ? hash == wanted.hash_limit :
+				key > wanted.key || hash <= wanted.hash_limit;
+		if (can)
+		{
+			unsigned long long place = atomicAdd(&counters->listed, 1ull);
+
+			if (place < capacity)
+			{
+				list[place].row = a.first + row;
+				list[place].hash = hash;
+				list[place].mass = mass;
+				list[place].distance2 = __longlong_as_double((long long) key);
+			}
+		}
+	}
+}
+
+/* Lists the rows of a tile that are wanted; counters->listed is how many there are. */
+void
+list_tile(Shard &shard, const Tile &tile, const Wanted &wanted, Listed *list, uint64_t capacity)
+{
+	list_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, tile), wanted, list, capacity, shard.counters.get());
+	GK_LAUNCHED("list_kernel");
+}
+
+/* Counts rows by 16 bits of their key. */
+static __global__ void
+histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64_t prefix, int shift,
+				 unsigned long long *counts)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	{
+		int64_t		row = first + lane;
+		bool		can = row < a.rows && (a.weights == nullptr || a.weights[row] > 0.0);
+		uint64_t	key = can ? (uint64_t) __double_as_longlong(a.distance2[row]) : 0;
+		int			bin;
+		unsigned	group;
+
+		if (with_hash)
+		{
+			can = can && key == known_distance;
+			if (!__any_sync(0xffffffffu, can))
+				continue;
+			key = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		}
+		can = can && (shift == 48 || key >> (shift + 16) == prefix);
+		bin = can ? (int) (key >> shift & 0xffff) : -1;
+		group = __match_any_sync(0xffffffffu, bin);
+		if (can && lane == __ffs(group) - 1)
+			atomicAdd(&counts[bin], (unsigned long long) __popc(group));
+	}
+}
+
+/* Counts a tile's rows by 16 bits of d² or, where d² is known, of the hash. */
+void
+histogram_tile(Shard &shard, const Tile &tile, bool with_hash, uint64_t known_distance, uint64_t prefix,
+			   int shift, unsigned long long *counts)
+{
+	histogram_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, tile), with_hash, known_distance, prefix, shift, counts);
+	GK_LAUNCHED("histogram_kernel");
+}
+
+}								/* namespace gk */

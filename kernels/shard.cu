@@ -1,0 +1,404 @@
+/*
+ * A shard: rows as they come, rows that leave the device, and the walk over tiles.
+ */
+#include <algorithm>
+#include <cstring>
+
+#include <time.h>
+
+#include "shard.cuh"
+
+namespace gk
+{
+
+/* Page-locked memory for rows, weights behind the features. */
+Chunk::Chunk(Account &account, int64_t most, int dimension, bool weighted)
+	: capacity(most), weights_at(((uint64_t) most * dimension * sizeof(float) + 15) / 16 * 16),
+	  memory(account, weights_at + (weighted ? most * sizeof(double) : 0))
+{
+}
+
+Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limit,
+			 const std::atomic<bool> &stop)
+	: weighted(with_weights), host(host_account), stopping(stop)
+{
+	size_t		free_bytes;
+	size_t		total;
+
+	device = on;
+	account.device = on;
+	use();
+	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	/* what the driver needs for kernels to run is not ours to take */
+	account.limit = free_bytes - std::min<uint64_t>(free_bytes, 256 << 20);
+	if (limit != 0 && limit < account.limit)
+		account.limit = limit;
+	for (int i = 0; i < 2; i++)
+	{
+		loaded[i] = new_event();
+		done[i] = new_event();
+	}
+	for (cudaEvent_t &pace : paces)
+		pace = new_event();
+	result_block.reset(new PinnedBlock(host, sizeof(Counters)));
+	result = (Counters *) result_block->data;
+}
+
+Shard::~Shard()
+{
+	(void) cudaSetDevice(device->ordinal);
+	(void) cudaStreamSynchronize(device->copy);
+	(void) cudaStreamSynchronize(device->compute);
+	for (cudaEvent_t event : all_events)
+		(void) cudaEventDestroy(event);
+}
+
+/* Frees the memory of the points. */
+void
+Points::release()
+{
+	count = padded = 0;
+	prepared = false;
+	exact.release();
+	rounded.release();
+	lower.release();
+	slack.release();
+	norm.release();
+	error.release();
+	scale.release();
+}
+
+/* An event of this shard's device. */
+cudaEvent_t
+Shard::new_event()
+{
+	cudaEvent_t event;
+
+	if (!spare_events.empty())
+	{
+		event = spare_events.back();
+		spare_events.pop_back();
+		return event;
+	}
+	use();
+	GK_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
+	all_events.push_back(event);
+	return event;
+}
+
+/* Says how wide a row is. */
+void
+Shard::set_dimension(int d)
+{
+	dimension = d;
+	depth = (d + 15) / 16 * 16;
+}
+
+/* Bytes of a row's data. */
+uint64_t
+Shard::row_bytes() const
+{
+	return (uint64_t) dimension * sizeof(float) + (weighted ? sizeof(double) : 0);
+}
+
+/* Rows of a chunk of host memory, and so of a stream buffer. */
+int64_t
+Shard::chunk_rows() const
+{
+	uint64_t	bytes = std::min<uint64_t>(std::max<uint64_t>(account.limit / 16, 1 << 20), 64 << 20);
+
+	return std::max<int64_t>(bytes / row_bytes(), 1);
+}
+
+/* Whether so many more rows can stay on the device, with room left to work on them. */
+bool
+Shard::fits(int64_t count) const
+{
+	uint64_t	state = (uint64_t) (rows + count) * 16;
+	uint64_t	work = std::min<uint64_t>(account.limit / 4, 192 << 20);
+	uint64_t	after = features.after((resident + count) * (uint64_t) dimension * sizeof(float));
+
+	if (weighted)
+		after += weights.after((resident + count) * sizeof(double));
+	return spilled.empty() && after + state + work <= account.limit;
+}
+
+/* Takes rows; the event is when the memory of the batch is free, none if it is at once. */
+cudaEvent_t
+Shard::append(const float *x, const double *w, int64_t count)
+{
+	uint64_t	width = (uint64_t) dimension * sizeof(float);
+	cudaEvent_t event;
+
+	use();
+	if (!fits(count) || !features.grow(*this, (resident + count) * width) ||
+		(weighted && !weights.grow(*this, (resident + count) * sizeof(double))))
+	{
+		append_to_host(x, w, count);
+		return nullptr;
+	}
+	GK_CUDA(cudaMemcpyAsync, (char *) features.data() + resident * width, x, count * width,
+			cudaMemcpyHostToDevice, device->copy);
+	if (weighted)
+		GK_CUDA(cudaMemcpyAsync, (double *) weights.data() + resident, w, count * sizeof(double),
+				cudaMemcpyHostToDevice, device->copy);
+	resident += count;
+	rows += count;
+	event = new_event();
+	GK_CUDA(cudaEventRecord, event, device->copy);
+	return event;
+}
+
+/* Takes rows that the device has no room for. */
+void
+Shard::append_to_host(const float *x, const double *w, int64_t count)
+{
+	while (count > 0)
+	{
+		if (spilled.empty() || spilled.back()->rows == spilled.back()->capacity)
+		{
+			uint64_t	bytes = chunk_rows() * row_bytes();
+
+			if (!host.has_room(bytes))
+				fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
+							"rows that the devices have no room for pass the limit of host memory");
+			spilled.push_back(std::make_unique<Chunk>(host, chunk_rows(), dimension, weighted));
+			spilled.back()->first = rows;
+		}
+
+		Chunk	   &chunk = *spilled.back();
+		int64_t		part = std::min(count, chunk.capacity - chunk.rows);
+
+		memcpy(chunk.features() + chunk.rows * dimension, x, part * dimension * sizeof(float));
+		if (weighted)
+			memcpy(chunk.weights() + chunk.rows, w, part * sizeof(double));
+		chunk.rows += part;
+		rows += part;
+		count -= part;
+		x += part * dimension;
+		w += weighted ? part : 0;
+	}
+}
+
+/* Moves the last resident rows to host memory. */
+void
+Shard::demote()
+{
+	int64_t		count = std::min(resident, chunk_rows());
+	uint64_t	bytes = count * row_bytes();
+
+	if (!host.has_room(bytes))
+		fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
+					"rows that the devices have no room for pass the limit of host memory");
+	spilled.push_front(std::make_unique<Chunk>(host, count, dimension, weighted));
+
+	Chunk	   &chunk = *spilled.front();
+
+	chunk.first = resident - count;
+	chunk.rows = count;
+	GK_CUDA(cudaMemcpy, chunk.features(), (float *) features.data() + chunk.first * dimension,
+			count * dimension * sizeof(float), cudaMemcpyDeviceToHost);
+	if (weighted)
+		GK_CUDA(cudaMemcpy, chunk.weights(), (double *) weights.data() + chunk.first,
+				count * sizeof(double), cudaMemcpyDeviceToHost);
+	resident -= count;
+	features.shrink(resident * dimension * sizeof(float));
+	weights.shrink(resident * sizeof(double));
+}
+
+/* Makes room for so many bytes by moving rows to the host. */
+void
+Shard::make_room(uint64_t bytes)
+{
+	use();
+	GK_CUDA(cudaStreamSynchronize, device->copy);
+	GK_CUDA(cudaStreamSynchronize, device->compute);
+	while (!account.has_room(bytes) && resident > 0)
+		demote();
+	if (!account.has_room(bytes))
+		fail_memory(GK_NO_DEVICE_MEMORY, device->ordinal, account.used + bytes, account.limit,
+					"out of device memory");
+	/* stream buffers are needed now, and must not be asked for in a pass */
+	if (!spilled.empty() && stream_features[0].get() == nullptr)
+		for (int i = 0; i < 2; i++)
+		{
+			uint64_t	need = chunk_rows() * row_bytes() + 1024;
+
+			while (!account.has_room(bytes + need) && resident > 0)
+				demote();
+			stream_features[i].reserve(*this, chunk_rows() * dimension);
+			if (weighted)
+				stream_weights[i].reserve(*this, chunk_rows());
+		}
+	while (!account.has_room(bytes) && resident > 0)
+		demote();
+}
+
+/* Drops all rows. */
+void
+Shard::clear()
+{
+	use();
+	GK_CUDA(cudaStreamSynchronize, device->copy);
+	GK_CUDA(cudaStreamSynchronize, device->compute);
+	features.release();
+	weights.release();
+	spilled.clear();
+	rows = resident = 0;
+	bounds_valid = false;
+	labels.release();
+	bounds.release();
+	distance2.release();
+	for (int i = 0; i < 2; i++)
+	{
+		stream_features[i].release();
+		stream_weights[i].release();
+	}
+}
+
+/* The chunk that holds a row. */
+const Chunk &
+Shard::chunk_of(int64_t row) const
+{
+	auto		after = std::upper_bound(spilled.begin(), spilled.end(), row,
+										 [](int64_t r, const std::unique_ptr<Chunk> &chunk)
+										 { return r < chunk->first; });
+
+	return **(after - 1);
+}
+
+/* Starts the copy of rows of a chunk to a stream buffer; the compute stream waits for it. */
+void
+Shard::load(const Chunk &chunk, Tile *tile)
+{
+	int			slot = next_slot;
+	int64_t		at = tile->first - chunk.first;
+
+	next_slot = 1 - next_slot;
+	for (int i = 0; i < 2; i++)
+	{
+		stream_features[i].reserve(*this, chunk_rows() * dimension);
+		if (weighted)
+			stream_weights[i].reserve(*this, chunk_rows());
+	}
+	tile->slot = slot;
+	tile->rows = std::min(tile->rows, std::min(chunk.rows - at, chunk_rows()));
+	tile->features = stream_features[slot].get();
+	tile->weights = weighted ? stream_weights[slot].get() : nullptr;
+	GK_CUDA(cudaStreamWaitEvent, device->copy, done[slot], 0);
+	GK_CUDA(cudaMemcpyAsync, tile->features, chunk.features() + at * dimension,
+			tile->rows * dimension * sizeof(float), cudaMemcpyHostToDevice, device->copy);
+	if (weighted)
+		GK_CUDA(cudaMemcpyAsync, tile->weights, chunk.weights() + at, tile->rows * sizeof(double),
+				cudaMemcpyHostToDevice, device->copy);
+	GK_CUDA(cudaEventRecord, loaded[slot], device->copy);
+	GK_CUDA(cudaStreamWaitEvent, device->compute, loaded[slot], 0);
+}
+
+/* The tile at `from` of at most `most` rows. */
+Tile
+Shard::start_tile(int64_t from, int64_t most)
+{
+	Tile		tile;
+
+	use();
+	/* not more than a few tiles ahead, so that a pass can be left soon */
+	wait_event(paces[next_pace]);
+	tile.first = from;
+	tile.rows = std::min(most, rows - from);
+	tile.slot = -1;
+	if (from >= resident)
+	{
+		load(chunk_of(from), &tile);
+		return tile;
+	}
+	tile.rows = std::min(tile.rows, resident - from);
+	tile.features = (float *) features.data() + from * dimension;
+	tile.weights = weighted ? (double *) weights.data() + from : nullptr;
+	return tile;
+}
+
+/* Ends the use of a tile; what was changed in it goes back to the host. */
+void
+Shard::finish_tile(const Tile &tile, bool write_back)
+{
+	if (tile.slot >= 0)
+	{
+		const Chunk &chunk = chunk_of(tile.first);
+
+		if (write_back)
+			GK_CUDA(cudaMemcpyAsync, chunk.features() + (tile.first - chunk.first) * dimension,
+					tile.features, tile.rows * dimension * sizeof(float), cudaMemcpyDeviceToHost,
+					device->compute);
+		GK_CUDA(cudaEventRecord, done[tile.slot], device->compute);
+	}
+	GK_CUDA(cudaEventRecord, paces[next_pace], device->compute);
+	next_pace = (next_pace + 1) % 2;
+}
+
+/* Waits for an event, or throws Stopped. */
+void
+Shard::wait_event(cudaEvent_t event)
+{
+	for (int tries = 0;; tries++)
+	{
+		cudaError_t error = cudaEventQuery(event);
+
+		if (error == cudaSuccess)
+			return;
+		if (error != cudaErrorNotReady)
+			check(error, "cudaEventQuery");
+		if (stopping)
+			throw Stopped{};
+		if (tries > 2000)
+		{
+			timespec	pause = {0, 30000};
+
+			nanosleep(&pause, nullptr);
+		}
+	}
+}
+
+/* Waits for the compute stream, or throws Stopped. */
+void
+Shard::wait()
+{
+	use();
+	wait_event(paces[next_pace]);
+	GK_CUDA(cudaEventRecord, paces[next_pace], device->compute);
+	wait_event(paces[next_pace]);
+}
+
+/* The features and weight of a row that does not lie on the device. */
+void
+Shard::host_row(int64_t row, const float **x, const double **w) const
+{
+	const Chunk &chunk = chunk_of(row);
+
+	*x = chunk.features() + (row - chunk.first) * dimension;
+	*w = weighted ? chunk.weights() + (row - chunk.first) : nullptr;
+}
+
+/* Labels of all rows, none at first. */
+void
+Shard::need_labels()
+{
+	if (labels.capacity() >= (uint64_t) rows && labels.get() != nullptr)
+		return;
+	labels.reserve(*this, rows + 1);
+	use();
+	GK_CUDA(cudaMemsetAsync, labels.get(), 0xff, rows * sizeof(int32_t), device->compute);
+}
+
+/* d² of all rows, 0 at first. */
+void
+Shard::need_distance2()
+{
+	if (distance2.capacity() >= (uint64_t) rows && distance2.get() != nullptr)
+		return;
+	distance2.reserve(*this, rows + 1);
+	use();
+	GK_CUDA(cudaMemsetAsync, distance2.get(), 0, rows * sizeof(double), device->compute);
+}
+
+}								/* namespace gk */

@@ -1,0 +1,195 @@
+/*
+ * A shard: the rows that one device has, and all that the device holds for them.
+ *
+ * The first rows lie in device memory, the rest, where they don't fit, in page-locked
+ * host memory; a pass walks over tiles and does not see the difference.
+ */
+#ifndef GK_SHARD_CUH
+#define GK_SHARD_CUH
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include <cuda_fp16.h>
+
+#include "device.cuh"
+
+namespace gk
+{
+
+/* Rows in device memory during a pass. */
+struct Tile
+{
+	float	   *features;
+	double	   *weights;		/* NULL if not weighted */
+	int64_t		first;			/* number of the first row in the shard */
+	int64_t		rows;
+	int			slot;			/* of the stream buffers; -1 = resident */
+};
+
+/* Rows in host memory. */
+struct Chunk
+{
+	Chunk(Account &account, int64_t capacity, int dimension, bool weighted);
+
+	float	   *features() const { return (float *) memory.data; }
+	double	   *weights() const { return (double *) ((char *) memory.data + weights_at); }
+
+	int64_t		capacity;
+	int64_t		first = 0;
+	int64_t		rows = 0;
+	uint64_t	weights_at;
+	PinnedBlock memory;
+};
+
+/* Scale and constants of a set of points for the filter (points.cu). */
+struct PointScale
+{
+	unsigned long long greatest_norm;	/* bits of a double */
+	double		error_log;		/* sums of log2 over the points */
+	double		norm_log;
+	int			error_count;
+	int			norm_count;
+	int			exponent;		/* points are scaled by 2^exponent */
+	float		lambda;
+	float		mu;
+};
+
+/* Points that rows are compared with: centroids or candidates. */
+struct Points
+{
+	void		release();
+
+	int64_t		count = 0;
+	int64_t		padded = 0;
+	bool		prepared = false;
+	Buffer<double> exact;		/* count × d */
+	Buffer<__half> rounded;		/* padded × depth: minus center, scaled, rounded */
+	Buffer<float> lower;		/* padded: lower bound of |c|²/2, by what the filter may err */
+	Buffer<float> slack;		/* padded: |c|²/2 - lower */
+	Buffer<float> norm;			/* padded */
+	Buffer<float> error;		/* padded */
+	Buffer<PointScale> scale;
+};
+
+/* What a pass counts, on the device. */
+struct Counters
+{
+	unsigned long long changed;
+	unsigned long long empty;
+	unsigned long long greatest;			/* bits of a double >= 0 */
+	unsigned long long greatest_distance;
+	double		shift2;
+	unsigned long long listed;
+	unsigned long long flagged;				/* rows that the filter did not decide, for statistics */
+};
+
+/* Mean logarithms of the rows' norms, for the constants of the filter. */
+struct RowStatistics
+{
+	double		norm_log;
+	double		error_log;
+	unsigned long long norm_count;
+	unsigned long long error_count;
+};
+
+class Shard : public MemoryOwner
+{
+public:
+	Shard(Device *on, Account &host, bool weighted, uint64_t limit, const std::atomic<bool> &stop);
+	~Shard();
+
+	void		set_dimension(int d);
+
+	/* Takes rows; the event is when the memory of the batch is free, none if it is at once. */
+	cudaEvent_t append(const float *x, const double *w, int64_t count);
+	void		clear();
+	void		recycle(cudaEvent_t event) { spare_events.push_back(event); }
+
+	void		use() const { GK_CUDA(cudaSetDevice, device->ordinal); }
+
+	/* The tile at `from` of at most `most` rows; finish() ends its use. */
+	Tile		start_tile(int64_t from, int64_t most);
+	void		finish_tile(const Tile &tile, bool write_back);
+
+	/* Waits for the compute stream, or throws Stopped. */
+	void		wait();
+	void		wait_event(cudaEvent_t event);
+
+	/* The features and weight of a row that does not lie on the device. */
+	void		host_row(int64_t row, const float **x, const double **w) const;
+	const float *device_features() const { return (const float *) features.data(); }
+	const double *device_weights() const { return (const double *) weights.data(); }
+
+	/* The state of each row, made when first needed. */
+	void		need_labels();
+	void		need_distance2();
+
+	void		make_room(uint64_t bytes) override;
+
+	int			dimension = 0;
+	int			depth = 0;				/* dimension rounded up to 16 */
+	bool		weighted;
+	int64_t		rows = 0;
+	int64_t		resident = 0;
+
+	Buffer<int32_t> labels;				/* -1 = none */
+	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see points.cu */
+	Buffer<double> distance2;
+	bool		bounds_valid = false;
+	Buffer<float> center;				/* dimension */
+	Buffer<RowStatistics> row_statistics;
+
+	Points		centroids;
+	Points		candidates;
+
+	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
+	Buffer<int> grid_exponents;
+	Buffer<int64_t> sums;				/* limbs × k × (d + 1), of this shard's rows */
+	Buffer<int64_t> totals;				/* the same over all shards, if there are several */
+	Buffer<double> shifts;				/* k */
+
+	/* of one tile in a pass */
+	Buffer<int32_t> fresh;				/* new labels */
+	uint32_t	flag_capacity = 0;
+	Buffer<uint32_t> flag_count;
+	Buffer<int64_t> flag_rows;
+	Buffer<float> flag_limits;
+	Buffer<uint32_t> flag_candidate_counts;
+	Buffer<int32_t> flag_candidates;
+
+	Buffer<char> scratch;				/* of one command */
+	Buffer<Counters> counters;
+	Counters   *result = nullptr;		/* page-locked: where counters go */
+
+private:
+	uint64_t	row_bytes() const;
+	int64_t		chunk_rows() const;
+	bool		fits(int64_t count) const;
+	void		append_to_host(const float *x, const double *w, int64_t count);
+	void		demote();
+	const Chunk &chunk_of(int64_t row) const;
+	void		load(const Chunk &chunk, Tile *tile);
+	cudaEvent_t new_event();
+
+	Account    &host;
+	const std::atomic<bool> &stopping;
+	Mapping		features;
+	Mapping		weights;
+	std::deque<std::unique_ptr<Chunk>> spilled;
+	Buffer<float> stream_features[2];
+	Buffer<double> stream_weights[2];
+	cudaEvent_t loaded[2] = {};
+	cudaEvent_t done[2] = {};
+	int			next_slot = 0;
+	cudaEvent_t paces[2] = {};
+	int			next_pace = 0;
+	std::vector<cudaEvent_t> all_events;
+	std::vector<cudaEvent_t> spare_events;
+	std::unique_ptr<PinnedBlock> result_block;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_SHARD_CUH */
