@@ -5,6 +5,8 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/pmsignal.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -275,6 +277,8 @@ gk_run(GkEngine *engine, GkCommand *command)
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (IsUnderPostmaster && !PostmasterIsAlive())
+			proc_exit(1);
 		status = engine->class_of->wait(engine, WAIT_MILLISECONDS);
 		if (status.code != GK_RUNNING)
 			break;
