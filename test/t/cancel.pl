@@ -1,0 +1,94 @@
+# Cancel, statement_timeout, termination and a lost client: within 100 ms, in every phase of a fit, and nothing is left.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = start_server('cancel');
+my $slack = slack_ms();
+
+# Fits that do not end by themselves, by the phase that takes their time.
+my %phase = (
+	'load, without workers' =>
+		q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01 AND random() < 2', '{v}', 3)},
+	'load, a source that sleeps' =>
+		q{SELECT count(*) FROM gkmeans_fit('SELECT 1 AS x FROM pg_sleep(1000)', '{x}', 1)},
+	'load, with workers' =>
+		q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01', '{v}', 3)},
+	'load, with ids' =>
+		q{SELECT count(*) FROM gkmeans_fit_predict(NULL::bigint, 'SELECT 1::bigint AS id, a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01', '{v}', 3, id_column => 'id')},
+	'seed, k-means||' =>
+		q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'k-means||', n_init => 1000, max_iter => 1)},
+	'seed, k-means++' =>
+		q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 20000, init => 'k-means++', n_init => 1000, max_iter => 1)},
+	'seed, random' =>
+		q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 500, init => 'random', n_init => 1000, max_iter => 1)},
+	'iterate, small steps' =>
+		q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 2, init => 'random', n_init => 1000, tol => 0)},
+	'iterate, large steps' =>
+		q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 30000, init => 'random', n_init => 1000, tol => 0)},
+);
+
+for my $name (sort keys %phase)
+{
+	my ($session, $pid) = new_session($node);
+	my $threads = threads_of($pid);
+
+	# cancel, outside a transaction and in one
+	for my $block ('', 'BEGIN; ')
+	{
+		start_query($session, "$block$phase{$name}");
+		wait_until_active($node, $pid);
+		my $ms = $node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+		cmp_ok($ms, '<', $slack, "$name: cancelled");
+		$session->query('ROLLBACK') if $block;
+		nothing_left($node, $session, $pid, $threads, "$name, cancelled");
+		like($session->{stderr}, qr/canceling statement due to user request/, "$name: says so");
+		$session->{stderr} = '';
+		is($session->query("SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)"), 3, "$name: the session goes on");
+	}
+
+	# statement_timeout, caught: the engine is gone at the moment of the error
+	my $result = $session->query(<<~SQL);
+		DO \$do\$
+		DECLARE start timestamptz := clock_timestamp();
+		BEGIN
+			PERFORM set_config('statement_timeout', '600', false);
+		END \$do\$;
+		SELECT extract(epoch FROM clock_timestamp()) AS start \\gset
+		$phase{$name};
+		SET statement_timeout = 0;
+		SELECT round(1000 * (extract(epoch FROM clock_timestamp()) - :start));
+		SQL
+	cmp_ok($result, '<', 600 + $slack, "$name: statement_timeout");
+	cmp_ok($result, '>=', 600, "$name: not before its time");
+	like($session->{stderr}, qr/canceling statement due to statement timeout/, "$name: says so");
+	$session->{stderr} = '';
+	nothing_left($node, $session, $pid, $threads, "$name, statement_timeout");
+
+	# terminate
+	start_query($session, $phase{$name});
+	wait_until_active($node, $pid);
+	my $ms = $node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_terminate_backend')");
+	cmp_ok($ms, '<', $slack, "$name: terminated");
+	$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
+	is(backends_left($node), 0, "$name, terminated: no process left");
+	cmp_ok(segments($node), '<=', settled_segments($node), "$name, terminated: no shared memory segment left");
+	eval { $session->quit };
+}
+
+# The client goes away in the middle of a fit.
+$node->append_conf('postgresql.conf', 'client_connection_check_interval = 50');
+$node->reload;
+my ($lost, $lost_pid) = new_session($node);
+start_query($lost, $phase{'iterate, large steps'});
+wait_until_active($node, $lost_pid);
+$lost->{run}->kill_kill(grace => 0);
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $lost_pid)"), 'a lost client ends its backend');
+cmp_ok(segments($node), '<=', settled_segments($node), 'a lost client: no shared memory segment left');
+
+end_server($node);
+done_testing();

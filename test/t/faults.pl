@@ -1,0 +1,53 @@
+# A fault in engine call number N, for every N, at the top level and in a transaction block: a clean error, nothing left.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = start_server('faults');
+my ($session, $pid) = new_session($node);
+my $threads = threads_of($pid);
+
+for my $init ('k-means||', 'k-means++', 'random')
+{
+	for my $call ("gkmeans_fit('data', '{x,y}', 3, init => '$init')", "gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', init => '$init')")
+	{
+		my $expected = $session->query("SELECT * FROM $call f ORDER BY f");
+		my ($fault, $bad) = (0, 0);
+		for (;;)
+		{
+			$fault++;
+			my $block = $fault % 3;    # alone, in a transaction block, behind a savepoint
+			my $before = $block == 0 ? '' : $block == 1 ? 'BEGIN;' : "BEGIN; SAVEPOINT s;";
+			my $after = $block == 0 ? '' : $block == 1 ? 'ROLLBACK;' : 'ROLLBACK TO s; COMMIT;';
+			my $got = $session->query("SET gkmeans.fault_at = $fault; $before SELECT * FROM $call f ORDER BY f; $after SET gkmeans.fault_at = 0;");
+			my $error = $session->{stderr};
+			$session->{stderr} = '';
+			if ($error eq '')
+			{
+				is($got, $expected, "$call: without a fault as before");
+				last;
+			}
+			my $clean = $error =~ /ERROR:/ && $error !~ /WARNING|FATAL|PANIC|server closed/;
+			my $empty = $session->query("SELECT count(*) FROM gkmeans_memory() WHERE bytes <> 0") eq '0'
+				&& segments($node) == settled_segments($node) && threads_of($pid) == $threads;
+			if (!$clean || !$empty)
+			{
+				$bad++;
+				diag("fault $fault: $error");
+			}
+			last if $fault > 3000;
+		}
+		cmp_ok($fault, '>', 10, "$call: " . ($fault - 1) . ' faults');
+		is($bad, 0, "$call: clean errors, nothing left");
+		is($session->query("SELECT * FROM $call f ORDER BY f"), $expected, "$call: and afterwards as before");
+	}
+}
+nothing_left($node, $session, $pid, $threads, 'after all faults');
+
+$session->quit;
+end_server($node);
+done_testing();

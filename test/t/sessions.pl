@@ -1,0 +1,117 @@
+# Long and concurrent sessions: memory stays flat, threads block signals, two fits at once, errors and abandoned cursors leave nothing.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = start_server('sessions');
+my $fit = q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)};
+my $expected = $node->safe_psql('postgres', $fit);
+
+# 1000 fits in one session
+my ($session, $pid) = new_session($node);
+my $threads = threads_of($pid);
+sub fits
+{
+	my ($count) = @_;
+	return $session->query(<<~SQL);
+		DO \$\$
+		BEGIN
+			FOR i IN 1 .. $count LOOP
+				BEGIN
+					PERFORM * FROM gkmeans_fit('data', CASE WHEN i % 10 = 0 THEN '{nowhere}'::text[] ELSE '{x,y}' END, 1 + i % 7,
+						init => (ARRAY['k-means||', 'k-means++', 'random'])[1 + i % 3], weight_column => CASE WHEN i % 2 = 0 THEN 'y' END);
+					PERFORM * FROM gkmeans_fit_predict(NULL::int, 'data', '{x}', 2, id_column => 'id', seed => i);
+				EXCEPTION WHEN undefined_column THEN
+				END;
+				COMMIT;
+			END LOOP;
+		END \$\$;
+		SQL
+}
+fits(100);
+my $before = resident_of($pid);
+my $contexts = $session->query('SELECT sum(total_bytes) FROM pg_backend_memory_contexts');
+fits(900);
+my $after = resident_of($pid);
+cmp_ok($after - $before, '<', 4096, "memory stays flat over 1000 fits ($before kB, then $after kB)");
+cmp_ok($session->query('SELECT sum(total_bytes) FROM pg_backend_memory_contexts') - $contexts, '<', 1_000_000, 'so do the memory contexts');
+nothing_left($node, $session, $pid, $threads, '1000 fits');
+
+# many fits in one transaction
+$session->query('BEGIN');
+$session->query($fit) for 1 .. 20;
+is(segments($node), settled_segments($node), 'many fits in one transaction: no shared memory segment left');
+is(threads_of($pid), $threads, 'many fits in one transaction: no thread left');
+$session->query('COMMIT');
+
+# An error in a transaction block, before the ROLLBACK
+$session->query('BEGIN');
+$session->query(q{SELECT * FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3)});
+like($session->{stderr}, qr/division by zero/, 'an error in a transaction block');
+$session->{stderr} = '';
+is(segments($node), settled_segments($node), 'before the ROLLBACK: no shared memory segment left');
+is(threads_of($pid), $threads, 'before the ROLLBACK: no thread left');
+$session->query('ROLLBACK');
+nothing_left($node, $session, $pid, $threads, 'after the ROLLBACK');
+
+# ROLLBACK TO SAVEPOINT, abandoned cursors, LIMIT 1
+$session->query("BEGIN; SAVEPOINT s; $fit; ROLLBACK TO s; SELECT * FROM gkmeans_fit('data', '{x,y}', 3) LIMIT 1");
+nothing_left($node, $session, $pid, $threads, 'ROLLBACK TO and LIMIT 1');
+$session->query("DECLARE c CURSOR FOR $fit; FETCH 1 FROM c");
+nothing_left($node, $session, $pid, $threads, 'an abandoned cursor');
+$session->query("DECLARE h CURSOR WITH HOLD FOR $fit; COMMIT");
+nothing_left($node, $session, $pid, $threads, 'a cursor WITH HOLD');
+is($session->query('FETCH ALL FROM h'), $expected, 'a cursor WITH HOLD gives its rows after the COMMIT');
+$session->query('CLOSE h');
+$session->query(q{DO $$ BEGIN PERFORM * FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3);
+	EXCEPTION WHEN division_by_zero THEN PERFORM * FROM gkmeans_fit('data', '{x,y}', 3); END $$});
+nothing_left($node, $session, $pid, $threads, 'an error caught in PL/pgSQL');
+
+# Two fits at once, and the threads of a fit that runs
+my ($other, $other_pid) = new_session($node);
+start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'random', n_init => 1000, tol => 0)});
+start_query($other, q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01', '{v}', 3)});
+wait_until_active($node, $pid);
+wait_until_active($node, $other_pid);
+is($node->safe_psql('postgres', $fit), $expected, 'a third fit beside two others');
+for my $process ($pid, $other_pid)
+{
+	my @open;
+	for my $task (glob("/proc/$process/task/*"))
+	{
+		next if $task =~ m{/$process$};
+		my ($blocked) = eval { slurp_file("$task/status") } =~ /^SigBlk:\s+([0-9a-f]+)/m;
+		# HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD URG
+		for my $signal (1, 2, 3, 10, 12, 13, 14, 15, 17, 23)
+		{
+			push @open, "$task: $signal" unless hex($blocked) >> ($signal - 1) & 1;
+		}
+	}
+	is("@open", '', 'threads block all signals');
+}
+cmp_ok(threads_of($other_pid), '>', 1, 'the rows are drained by a thread');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($_)") for $pid, $other_pid;
+$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND pid IN ($pid, $other_pid)");
+$_->{stderr} = '' for $session, $other;
+nothing_left($node, $session, $pid, $threads, 'two fits at once, the first');
+nothing_left($node, $other, $other_pid, $threads, 'two fits at once, the second');
+
+# Eight sessions at once give what one gives alone
+my @sessions = map { $node->background_psql('postgres') } 1 .. 8;
+$_->query_until(qr/started/, "\\echo started\n\\o /dev/null\n" . "$fit;\n" x 20 . "\\o\n") for @sessions;
+is($_->query($fit), $expected, 'eight sessions at once') for @sessions;
+$_->quit for @sessions;
+
+# No fit in a parallel worker, none while idle; the extension is loaded on its first call only
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' JOIN pg_extension e ON e.oid = d.refobjid
+	AND e.extname = 'gkmeans' WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'gkmeans_fit%' AND p.proparallel <> 'u'}), 0, 'fits are parallel unsafe');
+
+$session->quit;
+$other->quit;
+end_server($node);
+done_testing();

@@ -1,0 +1,58 @@
+# Fits in a single-user server under valgrind: no invalid access, no use of undefined memory.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'valgrind is not installed' if system('valgrind --version >/dev/null 2>&1') != 0;
+plan skip_all => 'valgrind and GPU drivers do not go together' if ($ENV{TEMP_CONFIG} // '') ne '' && slurp_file($ENV{TEMP_CONFIG}) =~ /cuda/;
+
+my $node = start_server('valgrind');
+$node->stop;
+$node->append_conf('postgresql.conf', "shared_buffers = 16MB\ngkmeans.cpu_threads = 2");
+
+my @queries = (
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 3)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 17, init => 'k-means++', n_init => 2)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', NULL, 5, init => 'random', id_column => 'id')",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 3, initial_centroids => '{{0,0},{10,10},{1000,1000}}')",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x}', 4, weight_column => 'y', scale => 'standard')",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 4, metric => 'cosine', scale => 'minmax')",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('rows_of_16', '{v}', 33, max_iter => 5)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('SELECT ARRAY[x, NULL, y] AS v FROM data UNION ALL SELECT ''{1,2,3}''', '{v}', 1)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('SELECT x::numeric AS a, y::int AS b, id::smallint AS c, x::real AS d FROM data', '{a,b,c,d}', 7)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('SELECT ARRAY[x, y]::numeric[] AS v FROM data', '{v}', 7)",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('SELECT array_fill(id::real, ''{3000}'') AS v FROM data WHERE id <= 50', '{v}', 7)",
+	"SELECT count(*), sum(cluster_id) FROM gkmeans_fit_predict(NULL::text, 'SELECT ''id '' || id AS id, x FROM data', '{x}', 3, id_column => 'id')",
+	"SELECT count(*), sum(cluster_id) FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'labels')",
+	"SELECT count(*) FROM gkmeans_fit('SELECT ''{1,2}''::real[] AS v UNION ALL SELECT ''{1}''', '{v}', 3)",
+	"SELECT count(*) FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3)",
+	"SET gkmeans.fault_at = 4",
+	"SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)",
+	"SET gkmeans.fault_at = 9",
+	"SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)",
+	"SET gkmeans.fault_at = 0",
+	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 3)",
+	"SELECT sum(bytes) FROM gkmeans_memory()",
+	"SELECT iterations FROM gkmeans_last_fit()",
+);
+my $log = PostgreSQL::Test::Utils::tempdir() . '/valgrind.log';
+my $postgres = $node->config_data('--bindir') . '/postgres';
+my ($out, $error) = ('', '');
+my $input = join("\n", @queries) . "\n";
+IPC::Run::run(
+	[ 'valgrind', '--quiet', '--trace-children=no', '--leak-check=no', '--error-exitcode=9', '--num-callers=30', "--log-file=$log",
+		"--suppressions=$FindBin::Bin/../valgrind.supp", $postgres, '--single', '-D', $node->data_dir, 'postgres' ],
+	'<', \$input, '>', \$out, '2>', \$error);
+my $status = $? >> 8;
+is($status, 0, 'valgrind finds nothing') or diag(slurp_file($log));
+my @errors = $error =~ /ERROR:  (.*)/g;
+is(scalar(@errors), 4, 'four queries fail as they should') or diag($error);
+like($out, qr/sum = "3000"/, 'the others give all rows');
+unlike($error, qr/leak/i, 'no leak is told of');
+
+done_testing();
