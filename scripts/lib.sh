@@ -32,7 +32,7 @@ logged() {
     local log=$1
     shift
     if ! "$@" > "$log" 2>&1; then
-        tail -n 40 "$log" >&2
+        tail -n 30 "$log" | cut -c 1-200 >&2
         die "failed: $* (log: $log)"
     fi
 }
