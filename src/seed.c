@@ -19,6 +19,12 @@
 #include "reduce.h"
 #include "seed.h"
 
+/* Multiplications that the reduction of the candidates of k-means|| may take. */
+#define REDUCTION_LIMIT 1e10
+
+/* Rounds in which the centroids are drawn where it would take more. */
+#define PLAIN_ROUNDS 32
+
 /* Attempts to draw rows that differ by weight alone, before distance helps. */
 #define RANDOM_ATTEMPTS 10
 
@@ -99,7 +105,7 @@ compare_points_from(Seeder *seeder, int64 first)
 	pfree(points);
 }
 
-/* Makes rows points. */
+/* Makes rows points; `rows` is not on the stack. */
 static void
 add_points(Seeder *seeder, const int64 *rows, int64 count)
 {
@@ -123,15 +129,18 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 	return gk_draw_rows(&seeder->drawer, GK_MASS_DISTANCE, seeder->greatest, count, rows);
 }
 
-/* Draws rows by distance until there are k points, or no row is away from them. */
+/*
+ * Draws rows by distance, so many at a time at most, until there are k points or no
+ * row is away from them.
+ */
 static void
-fill_by_distance(Seeder *seeder)
+fill_by_distance(Seeder *seeder, int64 width)
 {
-	int64	   *rows = gk_allocate(seeder->spec->k, sizeof(int64));
+	int64	   *rows = gk_allocate(width, sizeof(int64));
 
 	while (seeder->count < seeder->spec->k)
 	{
-		int64		found = draw(seeder, seeder->spec->k - seeder->count, rows);
+		int64		found = draw(seeder, Min(width, seeder->spec->k - seeder->count), rows);
 
 		if (found == 0)
 			break;
@@ -199,7 +208,7 @@ seed_parallel(Seeder *seeder, double *centroids)
 	if (chosen < spec->k && chosen > 0)
 	{
 		compare_points(seeder, centroids, 0, chosen);
-		fill_by_distance(seeder);
+		fill_by_distance(seeder, spec->k);
 		for (int64 i = chosen * spec->dimension; i < seeder->count * spec->dimension; i++)
 			centroids[i] = seeder->points[i];
 	}
@@ -234,6 +243,29 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	return rows[best];
 }
 
+/* Whether k-means|| would bring more candidates than can well be reduced. */
+static bool
+has_too_many_candidates(const GkSeedSpec *spec)
+{
+	double		candidates = Min(spec->oversampling * spec->k * spec->rounds, (double) spec->rows);
+
+	return candidates * spec->k * spec->dimension > REDUCTION_LIMIT;
+}
+
+/* k-means++ with many draws from the same distances: the points are the centroids. */
+static void
+seed_in_rounds(Seeder *seeder)
+{
+	int64	   *row = gk_allocate(1, sizeof(int64));
+
+	if (draw(seeder, 1, row) > 0)
+	{
+		add_points(seeder, row, 1);
+		fill_by_distance(seeder, seeder->spec->k / PLAIN_ROUNDS + 1);
+	}
+	pfree(row);
+}
+
 /* Greedy k-means++: the points are the centroids. */
 static void
 seed_plusplus(Seeder *seeder)
@@ -244,9 +276,8 @@ seed_plusplus(Seeder *seeder)
 
 	while (found > 0)
 	{
-		int64		best = found == 1 ? rows[0] : best_trial(seeder, rows, found);
-
-		add_points(seeder, &best, 1);
+		rows[0] = found == 1 ? rows[0] : best_trial(seeder, rows, found);
+		add_points(seeder, rows, 1);
 		if (seeder->count == seeder->spec->k)
 			break;
 		found = draw(seeder, trials, rows);
@@ -319,7 +350,7 @@ seed_random(Seeder *seeder)
 	if (seeder->count > 0 && seeder->count < spec->k)
 	{
 		compare_points_from(seeder, 0);
-		fill_by_distance(seeder);
+		fill_by_distance(seeder, spec->k);
 	}
 }
 
@@ -334,11 +365,13 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 	seeder.drawer.rows = spec->rows;
 	seeder.drawer.seed = spec->seed;
 	seeder.drawer.start = spec->start;
-	if (spec->init == GK_INIT_PARALLEL)
+	if (spec->init == GK_INIT_PARALLEL && !has_too_many_candidates(spec))
 		count = seed_parallel(&seeder, centroids);
 	else
 	{
-		if (spec->init == GK_INIT_PLUSPLUS)
+		if (spec->init == GK_INIT_PARALLEL)
+			seed_in_rounds(&seeder);
+		else if (spec->init == GK_INIT_PLUSPLUS)
 			seed_plusplus(&seeder);
 		else
 			seed_random(&seeder);
