@@ -48,9 +48,11 @@ SELECT results_eq($$SELECT id FROM gkmeans_fit_predict(NULL::text, 'SELECT value
 CREATE FUNCTION gkmeans_feed(VARIADIC "any") RETURNS int LANGUAGE internal AS 'pg_num_nonnulls';
 CREATE OPERATOR gk_test.= (LEFTARG = text, RIGHTARG = text, FUNCTION = textne);
 SET LOCAL search_path = gk_test, pg_catalog, public;
-SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x}', 2)), 2, 'a search path with other operators and functions first');
+SELECT count(*) AS clusters FROM gkmeans_fit('data', '{x}', 2) \gset meddled_
+SELECT count(*) AS labels FROM gkmeans_fit_predict(NULL::int, 'data', '{x}', 2, id_column => 'id') \gset meddled_
 SET LOCAL search_path = gk_test, public;
 DROP OPERATOR gk_test.= (text, text);
+SELECT is((:meddled_clusters, :meddled_labels)::text, '(2,10)', 'a search path with other operators and functions first');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x}', 2)), 2, 'another function of the name of the aggregate');
 SET LOCAL search_path = pg_catalog;
 SELECT (SELECT count(*) FROM public.gkmeans_fit('gk_test.data', '{x}', 2)) AS clusters, (SELECT count(*) FROM public.gkmeans_fit_predict(NULL::int, 'gk_test.data', '{x}', 2, id_column => 'id')) AS labels \gset

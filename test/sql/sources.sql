@@ -25,7 +25,7 @@ CREATE SCHEMA "Other Schema";
 CREATE TABLE "Other Schema"."The Table" AS SELECT * FROM data;
 CREATE UNLOGGED TABLE unlogged AS SELECT * FROM data;
 
-SELECT is(sizes(source), '{200,200,200}', source) FROM unnest(ARRAY[
+SELECT is(sizes(source), '{200,200,200}', translate(source, E'\n', ' ')) FROM unnest(ARRAY[
 	'data', 'gk_test.data', '  data  ', 'DATA', '"data"', 'plain_view', 'stored_view', 'parts', 'parent', 'temporary', 'pg_temp.temporary', 'unlogged',
 	'"Other Schema"."The Table"',
 	'SELECT * FROM data', 'select x, y from data', 'SELECT * FROM data;', ' ; SELECT * FROM data ; ', E'-- a comment\nSELECT * FROM data -- another',
