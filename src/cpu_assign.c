@@ -302,7 +302,7 @@ find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
 		return;
 	active = engine->kernels->bounds(&a->moves, block_bounds(engine, from),
 									 gk_labels(engine) + from * GK_BLOCK, to - from, masks);
-	/* whole blocks go faster than picked rows */
+	/* whole blocks are faster than picked rows */
 	if (active > (to - from) * GK_BLOCK * 4 / 5)
 		for (int64_t b = from; b < to; b++)
 			masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;

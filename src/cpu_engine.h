@@ -148,6 +148,7 @@ extern void gk_run_range(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_moments(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_transform(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_rows(GkCpuEngine *engine, GkCommand *command);
+extern void gk_forget_labels(GkCpuEngine *engine);
 extern uint64_t gk_row_hash(const GkCpuEngine *engine, int64_t row);
 
 /* cpu_points.c */
@@ -164,8 +165,8 @@ typedef struct GkAssignment
 	bool		add_sums;		/* move the changed rows between the sums */
 	bool		add_all;		/* … and add those that did not change */
 	bool		exact;			/* leave d² in per_row */
-	int64_t		first_label;	/* > 0: keep the old label unless the new d² is less */
-	bool		keep_nearer;
+	bool		keep_nearer;	/* seeding: labels change only where the new d² is less … */
+	int64_t		first_label;	/* … or always if this is 0 */
 	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
 } GkAssignment;

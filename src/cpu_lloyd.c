@@ -30,15 +30,6 @@ gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 }
 
-static void
-forget_labels(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
-{
-	(void) context;
-	(void) worker;
-	for (int64_t row = from * GK_BLOCK; row < to * GK_BLOCK; row++)
-		gk_labels(engine)[row] = row < engine->n ? -1 : 0;
-}
-
 void
 gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 {
@@ -60,7 +51,7 @@ gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	engine->points_valid = false;
 	engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels, NULL);
+	gk_forget_labels(engine);
 }
 
 /* How far the centroids moved. */

@@ -72,13 +72,20 @@ pad(GkCpuEngine *engine)
 	}
 }
 
-/* Sets labels of blocks to "none". */
 static void
-forget_labels(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+forget_labels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	(void) context;
 	(void) worker;
-	memset(gk_labels(engine) + from * GK_BLOCK, 255, (to - from) * GK_BLOCK * sizeof(int32_t));
+	for (int64_t row = from * GK_BLOCK; row < to * GK_BLOCK; row++)
+		gk_labels(engine)[row] = row < engine->n ? -1 : 0;
+}
+
+/* Sets all labels to "none"; those of the padding are valid ones. */
+void
+gk_forget_labels(GkCpuEngine *engine)
+{
+	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels_chunk, NULL);
 }
 
 void
@@ -94,7 +101,7 @@ gk_run_seal(GkCpuEngine *engine, GkCommand *command)
 		!gk_array_need(engine, &engine->labels, gk_padded_rows(engine), sizeof(int32_t)))
 		return;
 	pad(engine);
-	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels, NULL);
+	gk_forget_labels(engine);
 }
 
 /* What GK_RANGE gathers: d least and d greatest for each worker. */
