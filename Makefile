@@ -51,7 +51,7 @@ PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
+EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -85,3 +85,45 @@ src_directory:
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
 	@mkdir -p $(@D)
 	cp $< $@
+
+# The GPU library, loaded on demand.  CUDA_HOME is where CUDA's compiler is, CUDA_RPATH where its
+# libraries (NCCL, for several GPUs) are when the server runs, GENCODE the GPUs to build for.
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc)))
+NVCC = $(CUDA_HOME)/bin/nvcc
+WITH_CUDA ?= $(if $(wildcard $(NVCC)),1,0)
+CUDA_RPATH ?= $(CUDA_HOME)/lib64
+GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
+	-gencode=arch=compute_90a,code=sm_90a
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) -I$(srcdir)/src \
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+cuda_library = gkmeans_cuda$(DLSUFFIX)
+CUDA_OBJS = $(patsubst $(srcdir)/%.cu,%.o,$(wildcard $(srcdir)/kernels/*.cu))
+
+ifeq ($(WITH_CUDA),1)
+all: $(cuda_library)
+install: install-cuda
+uninstall: uninstall-cuda
+else
+all: no-cuda
+endif
+
+$(CUDA_OBJS): kernels/%.o: $(srcdir)/kernels/%.cu $(wildcard $(srcdir)/kernels/*.cuh) \
+		$(srcdir)/src/engine.h $(srcdir)/src/exact.h
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+
+$(cuda_library): $(CUDA_OBJS) $(srcdir)/kernels/exports.map
+	$(NVCC) -shared -cudart static -o $@ $(CUDA_OBJS) \
+		-Xlinker --version-script=$(srcdir)/kernels/exports.map -Xlinker -rpath=$(CUDA_RPATH)
+
+install-cuda: $(cuda_library)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_SHLIB) $< '$(DESTDIR)$(pkglibdir)/$<'
+
+uninstall-cuda:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(cuda_library)'
+
+no-cuda:
+	@echo "gkmeans: built without the GPU library: no nvcc, or WITH_CUDA=0"
+
+.PHONY: install-cuda uninstall-cuda no-cuda
