@@ -145,7 +145,7 @@ class Bench:
             ours.append(seconds)
         inertia = sum(cluster[4] for cluster in clusters)
         iterations = self.last_fit("iterations")
-        phases = self.query("SELECT read_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
+        phases = self.query("SELECT read_seconds, seed_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
         their, our = statistics.median(theirs), statistics.median(ours)
 
         # the truth is scikit-learn's in double: in float32, the faster, it rounds away some labels
@@ -154,7 +154,7 @@ class Bench:
         exact = truth.inertia_
         good = iterations == truth.n_iter_ and agreement >= 0.9999 and abs(inertia - exact) <= 1e-6 * exact
         print(f"| {n:,} × {d}, k {k} | {name} | {iterations} | {their:.2f} | {our:.2f} |"
-              f" {phases[0]:.2f} + {phases[1]:.2f} + {phases[2]:.2f} | {their / our:.2f} | {required} |"
+              f" {' + '.join(f'{seconds:.2f}' for seconds in phases)} | {their / our:.2f} | {required} |"
               f" {self.verdict(their / our >= required)} | {agreement:.6f} | {inertia / exact - 1:+.1e} |"
               f" {self.verdict(good)} |", flush=True)
 
@@ -169,7 +169,7 @@ class Bench:
         return together.max(axis=1).sum() / len(labels)
 
     def speed(self):
-        print("| rows, k | data | iterations | scikit-learn s | gkmeans s | read + iterate + label | ratio |"
+        print("| rows, k | data | iterations | scikit-learn s | gkmeans s | read + prepare + iterate + label | ratio |"
               " required | met | labels agree | inertia | right |")
         print("|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|---|")
         for n, d, k, on_normal, on_blobs in SHAPES:
