@@ -320,6 +320,7 @@ load_rows(const FilterArguments &a, const RowShared *shared, __half *to, int fro
 	bool		aligned = a.d % 4 == 0;
 	int			quads = width / 4;
 	int			all = FILTER_ROWS * quads;
+	uint32_t	inverse = 0xffffffffu / quads + 1;	/* at / quads is the high half of at × inverse */
 
 	for (int e = threadIdx.x; e < all; e += FILTER_THREADS * UNROLL)
 	{
@@ -330,7 +331,7 @@ load_rows(const FilterArguments &a, const RowShared *shared, __half *to, int fro
 		for (int u = 0; u < UNROLL; u++)
 		{
 			int			at = e + u * FILTER_THREADS;
-			int			r = at / quads;
+			int			r = (int) __umulhi((uint32_t) at, inverse);
 			int			j = from + (at - r * quads) * 4;
 
 			x[u] = p[u] = make_float4(0, 0, 0, 0);
@@ -344,7 +345,7 @@ load_rows(const FilterArguments &a, const RowShared *shared, __half *to, int fro
 		for (int u = 0; u < UNROLL; u++)
 		{
 			int			at = e + u * FILTER_THREADS;
-			int			r = at / quads;
+			int			r = (int) __umulhi((uint32_t) at, inverse);
 			int			j = (at - r * quads) * 4;
 
 			if (at < all)
@@ -604,7 +605,7 @@ conclude_rows(const FilterArguments &a, const RowShared *shared, const int r[2],
  * the run over the flagged rows.  Points of which all pieces fit the stages are loaded once.
  */
 template <int POINTS, bool STAYS, bool SECOND> static __global__ void
-__launch_bounds__(FILTER_THREADS, 2)
+__launch_bounds__(FILTER_THREADS, POINTS == 64 && STAYS ? 3 : 2)
 filter_kernel(FilterArguments a)
 {
 	extern __shared__ unsigned char memory[];
@@ -696,10 +697,11 @@ template <int POINTS, bool STAYS, bool SECOND> static void
 launch_kernel(Shard &shard, const FilterArguments &a)
 {
 	size_t		bytes = shared_bytes(POINTS, STAYS, a.depth, a.stages);
-	int			per_processor = (bytes + 1024) * 2 <= shard.device->shared_memory + 1024 ? 2 : 1;
+	const void *kernel = (const void *) filter_kernel<POINTS, STAYS, SECOND>;
+	int			per_processor;
 
-	GK_CUDA(cudaFuncSetAttribute, (const void *) filter_kernel<POINTS, STAYS, SECOND>,
-			cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
+	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, FILTER_THREADS, bytes);
 	filter_kernel<POINTS, STAYS, SECOND>
 		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS, per_processor), FILTER_THREADS,
 		   bytes, shard.device->compute>>>(a);
