@@ -160,7 +160,7 @@ copy_postgresql() {
     as_owner cp -as "$lib/." "postgresql$lib"
     as_owner cp -as "$share/." "postgresql$share"
     as_owner ln -sfn "$include" "postgresql$include"
-    as_owner find postgresql -name '*gkmeans*' -delete
+    as_owner find postgresql -name '*gkmeans*' -prune -exec rm -r {} +
     as_owner ln -sfn "$folder/postgresql$bin" bin
     programs=$folder/bin
 }
