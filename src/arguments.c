@@ -119,7 +119,8 @@ read_features(FunctionCallInfo fcinfo, int number)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("features is empty"),
-				 errhint("Name at least one column, or leave it out to take every numeric column.")));
+				 errhint("Name at least one column, or leave it out to take every "
+						 "numeric column.")));
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])

@@ -11,7 +11,7 @@
 #define MOST_BLOCKS 1024		/* of a chunk */
 #define STRIDE 64				/* blocks whose bounds are looked at together */
 #define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
-#define GROUP_BYTES ((size_t) 256 << 10)	/* rows that stay in cache while centroids stream past */
+#define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
 
 /* What one thread works with. */
 typedef struct Worker
@@ -128,7 +128,8 @@ decide(Worker *w)
 
 	for (int i = 0; i < tile->count; i++)
 	{
-		engine->kernels->pack(&points->filter, tile->x, i, gk_block(engine, tile->rows[i] / GK_BLOCK),
+		engine->kernels->pack(&points->filter, tile->x, i,
+							  gk_block(engine, tile->rows[i] / GK_BLOCK),
 							  1u << tile->rows[i] % GK_BLOCK);
 		tile->index[i] = -1;
 	}

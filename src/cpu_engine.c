@@ -13,6 +13,7 @@ static const GkKernels *chosen_kernels = NULL;
 /* Commands with less work than this (in flops, roughly) run on the caller. */
 static double small_work = 4e6;
 
+/* The kernels of a name, or the best ones, if this machine runs them. */
 const GkKernels *
 gk_kernels_find(const char *name)
 {
@@ -31,6 +32,7 @@ gk_kernels_find(const char *name)
 	return NULL;
 }
 
+/* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
 void
 gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
 {
@@ -50,6 +52,7 @@ gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message
 	strncpy(engine->status.message, message, sizeof(engine->status.message) - 1);
 }
 
+/* Makes an engine without rows; its threads start with the first big command. */
 static GkStatus
 cpu_open(const GkEngineConfig *config, GkEngine **result)
 {
@@ -91,6 +94,7 @@ cpu_lend_buffer(GkEngine *base, void *buffer, size_t bytes)
 	return ok;
 }
 
+/* Says how wide a row is. */
 static GkStatus
 cpu_set_dimension(GkEngine *base, int dimension)
 {
@@ -104,6 +108,7 @@ cpu_set_dimension(GkEngine *base, int dimension)
 	return engine->status;
 }
 
+/* Copies a batch into the blocks. */
 static GkStatus
 cpu_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 {
@@ -115,6 +120,7 @@ cpu_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 	return status;
 }
 
+/* Every batch is free again: append copied it. */
 static GkStatus
 cpu_reclaim(GkEngine *base, uint64_t *ticket)
 {
@@ -137,6 +143,7 @@ free_all(GkCpuEngine *engine)
 	gk_points_free(engine, &engine->points);
 }
 
+/* Drops the rows and all that was made of them. */
 static GkStatus
 cpu_clear(GkEngine *base)
 {
@@ -180,6 +187,7 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 	}
 }
 
+/* Runs a command on the calling thread, which leads the others. */
 void
 gk_execute(GkCpuEngine *engine, GkCommand *command)
 {
@@ -208,6 +216,7 @@ gk_execute(GkCpuEngine *engine, GkCommand *command)
 	functions[command->operation] (engine, command);
 }
 
+/* Starts a command on the threads, or runs it at once if it is small. */
 static GkStatus
 cpu_submit(GkEngine *base, GkCommand *command)
 {
@@ -220,6 +229,7 @@ cpu_submit(GkEngine *base, GkCommand *command)
 	return ok;
 }
 
+/* Waits for the command; its status if it has ended. */
 static GkStatus
 cpu_wait(GkEngine *base, int milliseconds)
 {
@@ -232,6 +242,7 @@ cpu_wait(GkEngine *base, int milliseconds)
 	return status;
 }
 
+/* Copies labels and d² of a range of rows. */
 static GkStatus
 cpu_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *distance2)
 {
@@ -251,6 +262,7 @@ cpu_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *
 	return ok;
 }
 
+/* The memory and the threads that the engine takes. */
 static void
 cpu_usage(const GkEngine *base, GkUsage *usage)
 {
@@ -262,6 +274,7 @@ cpu_usage(const GkEngine *base, GkUsage *usage)
 	usage->threads = engine->pool.threads;
 }
 
+/* Stops the threads and frees the engine. */
 static void
 cpu_close(GkEngine *base)
 {
@@ -274,6 +287,7 @@ cpu_close(GkEngine *base)
 	free(engine);
 }
 
+/* The class of the CPU engine. */
 const GkEngineClass *
 gk_cpu_engine(void)
 {

@@ -234,12 +234,14 @@ gk_block_rows(const GkCpuEngine *engine, int64_t block)
 	return left < GK_BLOCK ? (int) left : GK_BLOCK;
 }
 
+/* The labels of the rows. */
 static inline int32_t *
 gk_labels(const GkCpuEngine *engine)
 {
 	return (int32_t *) engine->labels.base;
 }
 
+/* The d² of the rows; only while per_row_state is GK_PER_ROW_DISTANCE2, or is about to be. */
 static inline double *
 gk_distance2(const GkCpuEngine *engine)
 {

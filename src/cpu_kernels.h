@@ -3,10 +3,12 @@
  * (cpu_kernels_template.h) and chosen at run time.
  *
  * The filter.  A label is decided by s(c) = |c|²/2 - x·c, in float, over a space that is moved and
- * scaled by a power of two S so that numbers are small near the data: x^ = fl(x S - G), c^ = fl(c S - G).
+ * scaled by a power of two S so that numbers are small near the data: x^ = fl(x S - G) and
+ * c^ = fl(c S - G).
  * With u = 2^-24, true x' = x S - G and c' = c S - G (so d²(x, c) S² = |x'|² + 2 s(c)):
  *
- *	x^ is x' rounded once and c^ is c' rounded twice (once in double), so |x^ c^ - x' c'| <= (2u + O(u²)) |x' c'|;
+ *	x^ is x' rounded once and c^ is c' rounded twice (once in double), so
+ *		|x^ c^ - x' c'| <= (2u + O(u²)) |x' c'|;
  *	h = fl(|c'|²/2) is off by u h; the sum of h and d products, fused or not, in any order, is off
  *	by at most (d + 1) u (h + Σ|x' c'|) and higher terms.  By Cauchy and Schwarz
  *		|s^ - s| <= E := γ/2 (C² + 2 X C),  γ = (d + 16) 2^-24 × 1.01, X >= |x'|, C >= |c'|,
@@ -15,16 +17,16 @@
  * The definition (exact.h) sums d² in double: off by (d + 4) 2^-53 d² at most, d² <= (X + C)².  So
  * if the best score is below the second best by more than
  *		W = γ (C² + 2 X C) + (d + 16) 2^-49 (X + C)² + 2^-90,
- * the best is the label.  Otherwise the row is decided by the definition
- * among all centroids with s^ <= best + W.  Not finite: the comparison fails, so the definition decides.
+ * the best is the label.  Otherwise the row is decided by the definition among all centroids with
+ * s^ <= best + W.  Not finite: the comparison fails, so the definition decides.
  *
  * C need not be the greatest norm: a centroid farther than 2X + |c_best| from the origin is farther
  * from x than c_best, so C = min(greatest norm, (2X + |c_best|)(1 + 2^-10)) will do.
  *
- * Bounds (Hamerly 2010) are distances in the same space: an upper one to the own centroid, a lower one to all
- * others, from |x'|² + 2s with the error γ (X + C)².  Each operation on them is
- * followed by a factor that is greater than its rounding, and a row is
- * skipped only if upper (1 + 2^-18) < lower, which is far more than the double rounding of d².
+ * Bounds (Hamerly 2010) are distances in the same space: an upper one to the own centroid, a lower
+ * one to all others, from |x'|² + 2s with the error γ (X + C)².  Each operation on them is followed
+ * by a factor that is greater than its rounding, and a row is skipped only if
+ * upper (1 + 2^-18) < lower, which is far more than the double rounding of d².
  */
 #ifndef GK_CPU_KERNELS_H
 #define GK_CPU_KERNELS_H
@@ -45,7 +47,8 @@ typedef struct GkFilter
 	const float *center;		/* G */
 	const float *norms;			/* upper bounds of |c'| */
 	float		greatest_norm;
-	float		gamma;			/* infinite if a centroid is out of range: all rows are decided exactly */
+	float		gamma;			/* infinite if a centroid is out of range:
+								 * all rows are decided exactly */
 	float		gamma_double;	/* (d + 16) 2^-49 */
 } GkFilter;
 

@@ -13,6 +13,7 @@ typedef int32_t VI __attribute__((vector_size(16)));
 
 #define GENERIC static inline __attribute__((always_inline))
 
+/* Four floats from memory, aligned or not. */
 GENERIC V
 v_load(const float *from)
 {
@@ -22,12 +23,14 @@ v_load(const float *from)
 	return v;
 }
 
+/* Four floats to memory, aligned or not. */
 GENERIC void
 v_store(float *to, V v)
 {
 	__builtin_memcpy(to, &v, sizeof(v));
 }
 
+/* Four integers from memory, aligned or not. */
 GENERIC VI
 vi_load(const int32_t *from)
 {
@@ -37,12 +40,14 @@ vi_load(const int32_t *from)
 	return v;
 }
 
+/* Four integers to memory, aligned or not. */
 GENERIC void
 vi_store(int32_t *to, VI v)
 {
 	__builtin_memcpy(to, &v, sizeof(v));
 }
 
+/* The same float in all lanes. */
 GENERIC V
 v_set(float x)
 {
@@ -56,30 +61,35 @@ v_select(VI mask, V a, V b)
 	return (V) ((mask & (VI) a) | (~mask & (VI) b));
 }
 
+/* c - a b, rounded twice here. */
 GENERIC V
 v_fnmadd(V a, V b, V c)
 {
 	return c - a * b;
 }
 
+/* a b - c, rounded twice here. */
 GENERIC V
 v_fmsub(V a, V b, V c)
 {
 	return a * b - c;
 }
 
+/* The lesser of each lane; b where they do not compare. */
 GENERIC V
 v_min(V a, V b)
 {
 	return v_select(a < b, a, b);
 }
 
+/* The greater of each lane; b where they do not compare. */
 GENERIC V
 v_max(V a, V b)
 {
 	return v_select(a > b, a, b);
 }
 
+/* id where value is less than best, else index. */
 GENERIC VI
 v_take(VI index, V value, V best, int32_t id)
 {
@@ -89,6 +99,7 @@ v_take(VI index, V value, V best, int32_t id)
 	return (mask & ids) | (~mask & index);
 }
 
+/* A bit for each lane: not (a > b). */
 GENERIC uint32_t
 v_not_above(V a, V b)
 {

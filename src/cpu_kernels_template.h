@@ -3,7 +3,8 @@
  *	GK_KERNELS, GK_KERNELS_NAME, GK_PANEL (points of a panel),
  *	GK_WIDTH (float lanes), V (a vector of them), VI (the same of int32),
  *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
- *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)), and may define GK_COMPRESS.
+ *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
+ *	and may define GK_COMPRESS.
  * Nothing is contracted (-ffp-contract=off): what is fused is fused by name.
  */
 #include <math.h>
@@ -25,6 +26,7 @@ typedef uint32_t W8 __attribute__((vector_size(32)));
 /* 1.5 × 2^52: adding it rounds to an integer, which is then in the low bits. */
 #define ROUNDER 6755399441055744.0
 
+/* Eight floats as doubles. */
 static inline __attribute__((always_inline)) D8
 load_double(const float *from)
 {
@@ -52,6 +54,7 @@ rest_of(D8 value)
 	return value - ((value + rounder) - rounder);
 }
 
+/* Puts the rows of the mask into the tile: a whole block by vectors, else row by row. */
 static void
 pack(const GkFilter *filter, float *x, int position, const float *block, uint32_t mask)
 {
@@ -81,6 +84,7 @@ pack(const GkFilter *filter, float *x, int position, const float *block, uint32_
 #endif
 }
 
+/* norm2 of the rows of a tile, Σ x^². */
 static void
 squares(int d, GkTile *tile)
 {
@@ -146,6 +150,7 @@ prefetch(const GkTile *tile, int64_t p, int64_t count)
 		__builtin_prefetch(from + i, 0, 2);
 }
 
+/* The best and the second best score of each row over count panels, and the best one's number. */
 static void
 nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 {
@@ -194,6 +199,7 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 	}
 }
 
+/* Decides which labels are sure, and makes thresholds and bounds of the scores. */
 static void
 judge(const GkFilter *filter, GkTile *tile)
 {
@@ -212,7 +218,8 @@ judge(const GkFilter *filter, GkTile *tile)
 		float		near = (2.0f * x + norms[i]) * (1.0f + 0x1p-10f);
 		float		c = near < greatest ? near : greatest;
 		float		both = (x + c) * (x + c);
-		float		window = gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both + 0x1p-90f;
+		float		window = gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both +
+			0x1p-90f;
 		float		error = gamma * both + 0x1p-90f;
 		float		upper2 = tile->norm2[i] + 2.0f * tile->best[i] + error;
 		float		lower2 = tile->norm2[i] + 2.0f * tile->second[i] - error;
@@ -229,6 +236,7 @@ judge(const GkFilter *filter, GkTile *tile)
 	tile->changed = ~same;
 }
 
+/* The rows whose score with each point of a panel is not above their threshold. */
 static void
 within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 {
@@ -248,6 +256,7 @@ within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 	}
 }
 
+/* Moves the bounds along with the centroids; keeps the rows that they do not settle. */
 static int64_t
 bounds(const GkMoves *moves, float *values, const int32_t *labels, int64_t blocks,
 	   uint32_t *masks)
@@ -280,6 +289,7 @@ bounds(const GkMoves *moves, float *values, const int32_t *labels, int64_t block
 	return count;
 }
 
+/* Makes a block of GK_BLOCK rows that lie one after the other. */
 static void
 transpose(float *block, const float *rows, int d)
 {
@@ -324,6 +334,7 @@ distances_to(const float *block, int d, const double *points, const int count, d
 	}
 }
 
+/* d² of a block to count points, by the definition. */
 static void
 distances(const float *block, int d, const double *points, int count, double *distance2)
 {
@@ -344,6 +355,7 @@ distances(const float *block, int d, const double *points, int count, double *di
 	}
 }
 
+/* d² of each row of a block to the point of its label, by the definition. */
 static void
 own_distances(const float *block, int d, const double *points, const int32_t *labels,
 			  double *distance2)
@@ -357,7 +369,8 @@ own_distances(const float *block, int d, const double *points, const int32_t *la
 			p[i] = points + (int64_t) labels[half + i] * d;
 		for (int j = 0; j < d; j++)
 		{
-			D8			c = {p[0][j], p[1][j], p[2][j], p[3][j], p[4][j], p[5][j], p[6][j], p[7][j]};
+			D8			c = {p[0][j], p[1][j], p[2][j], p[3][j],
+							 p[4][j], p[5][j], p[6][j], p[7][j]};
 			D8			difference = load_double(block + j * GK_BLOCK + half) - c;
 
 			sum += difference * difference;
@@ -366,6 +379,7 @@ own_distances(const float *block, int d, const double *points, const int32_t *la
 	}
 }
 
+/* Widens least and greatest of each feature by those of the blocks. */
 static void
 range(const float *block, int64_t blocks, int d, float *least, float *greatest)
 {
@@ -397,6 +411,7 @@ range(const float *block, int64_t blocks, int d, float *least, float *greatest)
 	}
 }
 
+/* The sum of the lanes. */
 static inline __attribute__((always_inline)) int64_t
 total(L8 a)
 {
@@ -423,6 +438,7 @@ add_moments(L8 *sums, D8 x, L8 keep, double pivot, double scale, double scale2, 
 	sums[5] -= nonzero;
 }
 
+/* Adds blocks to the moments of each feature; `rows` rows of a block count. */
 static void
 moments(const float *block, int64_t blocks, int rows, int d, const GkMomentSums *m)
 {
@@ -452,6 +468,7 @@ moments(const float *block, int64_t blocks, int rows, int d, const GkMomentSums 
 	}
 }
 
+/* Moves and scales a block, then divides rows by their norms if asked to. */
 static void
 transform(float *block, int d, const double *offset, const double *factor, bool normalize)
 {
@@ -460,7 +477,8 @@ transform(float *block, int d, const double *offset, const double *factor, bool 
 	for (int j = 0; j < d; j++)
 		for (int i = 0; i < GK_BLOCK; i++)
 		{
-			float		x = (float) (((double) block[j * GK_BLOCK + i] - offset[j]) * factor[j]) + 0.0f;
+			double		moved = (double) block[j * GK_BLOCK + i] - offset[j];
+			float		x = (float) (moved * factor[j]) + 0.0f;
 
 			block[j * GK_BLOCK + i] = x;
 			norm2[i] += (double) x * (double) x;
@@ -474,6 +492,7 @@ transform(float *block, int d, const double *offset, const double *factor, bool 
 			block[j * GK_BLOCK + i] = (float) ((double) block[j * GK_BLOCK + i] / norm2[i]) + 0.0f;
 }
 
+/* The sums of the gk_hash_term of each row of a block. */
 static void
 hash(const float *block, int d, const uint32_t *keys, uint64_t *terms)
 {
@@ -500,6 +519,7 @@ hash(const float *block, int d, const uint32_t *keys, uint64_t *terms)
 	memcpy(terms + 8, &sum1, sizeof(sum1));
 }
 
+/* One row, times its weight, in fixed point: highs, then lows if the grid is wide. */
 static void
 quantize(const GkQuantizer *quantizer, const float *row, double weight, bool weighted,
 		 int64_t *quantized)
@@ -531,6 +551,7 @@ quantize(const GkQuantizer *quantizer, const float *row, double weight, bool wei
 	quantized[2 * d + 1] = gk_quantize_rest(weight, scales[d], quantizer->rest_scale);
 }
 
+/* Adds a quantised row, or many sums, to sums. */
 static void
 add(int64_t *sums, const int64_t *quantized, int64_t count)
 {
@@ -538,6 +559,7 @@ add(int64_t *sums, const int64_t *quantized, int64_t count)
 		sums[j] += quantized[j];
 }
 
+/* Takes a quantised row from sums. */
 static void
 subtract(int64_t *sums, const int64_t *quantized, int64_t count)
 {

@@ -7,6 +7,7 @@
 #include "cpu_engine.h"
 #include "exact.h"
 
+/* Takes the grid of the sums; what was made on another grid is no longer valid. */
 void
 gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 {
@@ -30,6 +31,7 @@ gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 }
 
+/* Takes the first centroids; no row has a label then. */
 void
 gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 {
@@ -106,6 +108,7 @@ count_empty(const GkCpuEngine *engine)
 	return empty;
 }
 
+/* One iteration: labels, sums, and new centroids unless clusters are empty. */
 void
 gk_run_step(GkCpuEngine *engine, GkCommand *command)
 {
@@ -158,6 +161,7 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back, int64_t *qua
 	}
 }
 
+/* The update of a step with rows lent to its empty clusters; the sums are as before then. */
 void
 gk_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
@@ -179,6 +183,7 @@ gk_run_relocate(GkCpuEngine *engine, GkCommand *command)
 	free(quantized);
 }
 
+/* Labels and d² of all rows with the centroids as they are. */
 void
 gk_run_assign(GkCpuEngine *engine, GkCommand *command)
 {
@@ -195,6 +200,7 @@ gk_run_assign(GkCpuEngine *engine, GkCommand *command)
 	gk_greatest_masses(engine, &command->u.assign.greatest, &command->u.assign.greatest_distance);
 }
 
+/* Copies the centroids out. */
 void
 gk_run_get_centroids(GkCpuEngine *engine, GkCommand *command)
 {

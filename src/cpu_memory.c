@@ -91,7 +91,8 @@ remap(GkArray *array, size_t bytes)
 static void
 account(GkCpuEngine *engine, size_t before, size_t after)
 {
-	uint64_t	now = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) - before + after;
+	uint64_t	now = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) -
+		before + after;
 
 	atomic_store_explicit(&engine->host_bytes, now, memory_order_relaxed);
 	if (now > atomic_load_explicit(&engine->host_peak, memory_order_relaxed))

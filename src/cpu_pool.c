@@ -69,7 +69,8 @@ do_chunks(GkCpuEngine *engine, int worker, GkChunkFunction function, void *conte
 {
 	while (!gk_stopped(engine))
 	{
-		int64_t		from = atomic_fetch_add_explicit(&engine->pool.next, grain, memory_order_relaxed);
+		int64_t		from = atomic_fetch_add_explicit(&engine->pool.next, grain,
+													 memory_order_relaxed);
 
 		if (from >= count)
 			break;

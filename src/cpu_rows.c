@@ -72,6 +72,7 @@ pad(GkCpuEngine *engine)
 	}
 }
 
+/* Sets the labels of some blocks to "none", those of the padding to 0. */
 static void
 forget_labels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -88,6 +89,7 @@ gk_forget_labels(GkCpuEngine *engine)
 	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels_chunk, NULL);
 }
 
+/* Ends the appending: pads the rows, and makes labels for them. */
 void
 gk_run_seal(GkCpuEngine *engine, GkCommand *command)
 {
@@ -111,7 +113,8 @@ range_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	float	   *least = (float *) context + (size_t) worker * 2 * engine->d;
 
 	for (int64_t b = from; b < to && !gk_stopped(engine); b += BLOCKS_AT_ONCE)
-		engine->kernels->range(gk_block(engine, b), b + BLOCKS_AT_ONCE < to ? BLOCKS_AT_ONCE : to - b,
+		engine->kernels->range(gk_block(engine, b),
+							   b + BLOCKS_AT_ONCE < to ? BLOCKS_AT_ONCE : to - b,
 							   engine->d, least, least + engine->d);
 }
 
@@ -135,6 +138,7 @@ range_weights(GkCpuEngine *engine, GkCommand *command)
 	command->u.range.greatest_weight = greatest;
 }
 
+/* The least and the greatest value of each feature, and of the weights. */
 void
 gk_run_range(GkCpuEngine *engine, GkCommand *command)
 {
@@ -151,8 +155,8 @@ gk_run_range(GkCpuEngine *engine, GkCommand *command)
 		for (int j = 0; j < d; j++)
 			least[(size_t) w * 2 * d + j] = least[((size_t) w * 2 + 1) * d + j] =
 				gk_block(engine, 0)[j * GK_BLOCK];
-	gk_parallel(engine, gk_block_count(engine), gk_grain(engine, gk_block_count(engine), 16.0 * d), 0,
-				range_chunk, least);
+	gk_parallel(engine, gk_block_count(engine), gk_grain(engine, gk_block_count(engine), 16.0 * d),
+				0, range_chunk, least);
 	memcpy(command->u.range.least, least, d * sizeof(float));
 	memcpy(command->u.range.greatest, least + d, d * sizeof(float));
 	for (int w = 1; w < workers; w++)
@@ -189,6 +193,7 @@ add_weight(const Moments *moments, int64_t *sums, double weight)
 	}
 }
 
+/* Adds blocks to the moments of a worker. */
 static void
 moments_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -242,6 +247,7 @@ finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all)
 	}
 }
 
+/* Moments of each feature and of the weights, in fixed point. */
 void
 gk_run_moments(GkCpuEngine *engine, GkCommand *command)
 {
@@ -267,10 +273,12 @@ gk_run_moments(GkCpuEngine *engine, GkCommand *command)
 	moments.sums.second_scales = scales + d;
 	moments.sums.rest_scale = gk_power_of_two(command->u.moments.rest_bits);
 	if (gk_parallel(engine, gk_block_count(engine),
-					gk_grain(engine, gk_block_count(engine), 16.0 * 8 * d), 0, moments_chunk, &moments))
+					gk_grain(engine, gk_block_count(engine), 16.0 * 8 * d), 0, moments_chunk,
+					&moments))
 		finish_moments(engine, command, moments.all);
 }
 
+/* Transforms some blocks. */
 static void
 transform_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -282,6 +290,7 @@ transform_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, in
 								   command->u.transform.factor, command->u.transform.normalize);
 }
 
+/* Moves and scales the rows in place; what was known of them is void. */
 void
 gk_run_transform(GkCpuEngine *engine, GkCommand *command)
 {
@@ -293,6 +302,7 @@ gk_run_transform(GkCpuEngine *engine, GkCommand *command)
 				command);
 }
 
+/* Copies some rows out. */
 void
 gk_run_rows(GkCpuEngine *engine, GkCommand *command)
 {

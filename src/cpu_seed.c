@@ -29,7 +29,8 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 			int			count = left < GK_POINTS_AT_ONCE ? (int) left : GK_POINTS_AT_ONCE;
 
 			engine->kernels->distances(gk_block(engine, b), engine->d,
-									   command->u.candidates.candidates + c * engine->d, count, fresh);
+									   command->u.candidates.candidates + c * engine->d, count,
+									   fresh);
 			for (int i = 0; i < count * GK_BLOCK; i++)
 			{
 				bool		first = first_label + c + i / GK_BLOCK == 0;
@@ -44,6 +45,7 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 	}
 }
 
+/* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
 void
 gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 {
@@ -62,7 +64,8 @@ gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	if (command->u.candidates.count <= FEW_CANDIDATES)
 	{
 		if (!gk_parallel(engine, blocks,
-						 gk_grain(engine, blocks, 64.0 * engine->d * command->u.candidates.count / 8),
+						 gk_grain(engine, blocks,
+								  64.0 * engine->d * command->u.candidates.count / 8),
 						 0, few_candidates_chunk, command))
 			return;
 	}
@@ -74,6 +77,7 @@ gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	gk_greatest_masses(engine, &command->u.candidates.greatest, NULL);
 }
 
+/* Adds blocks to the potential of each trial. */
 static void
 potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -94,8 +98,8 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 			int			count = left < GK_POINTS_AT_ONCE ? left : GK_POINTS_AT_ONCE;
 
 			engine->kernels->distances(gk_block(engine, b), engine->d,
-									   command->u.potentials.trials + (int64_t) t * engine->d, count,
-									   fresh);
+									   command->u.potentials.trials + (int64_t) t * engine->d,
+									   count, fresh);
 			for (int i = 0; i < count; i++)
 				for (int r = 0; r < rows; r++)
 				{
@@ -111,6 +115,7 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 		__atomic_fetch_add(&command->u.potentials.potentials[t], sums[t], __ATOMIC_RELAXED);
 }
 
+/* What the sum of weight × d² would be with each trial as one more centroid. */
 void
 gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
 {
@@ -124,6 +129,7 @@ gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
 				potentials_chunk, command);
 }
 
+/* Hashes the rows of some blocks. */
 static void
 hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -163,8 +169,8 @@ need_hashes(GkCpuEngine *engine)
 	keys = engine->scratch.base;
 	for (int j = 0; j <= engine->d; j++)
 		keys[j] = gk_hash_key(j);
-	engine->hashes_valid = gk_parallel(engine, blocks, gk_grain(engine, blocks, 16.0 * engine->d), 0,
-									   hash_chunk, keys);
+	engine->hashes_valid = gk_parallel(engine, blocks, gk_grain(engine, blocks, 16.0 * engine->d),
+									   0, hash_chunk, keys);
 	return engine->hashes_valid;
 }
 
@@ -186,6 +192,7 @@ bucket_of(uint64_t hash, int bits)
 	return bits == 0 ? 0 : hash >> (64 - bits);
 }
 
+/* Adds rows to the buckets of a worker. */
 static void
 masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -196,9 +203,11 @@ masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 	double		scale = gk_power_of_two(command->u.masses.exponent);
 
 	for (int64_t row = from; row < to; row++)
-		buckets[bucket_of(hashes[row], bits)] += mass_of(engine, row, command->u.masses.mass, scale);
+		buckets[bucket_of(hashes[row], bits)] +=
+			mass_of(engine, row, command->u.masses.mass, scale);
 }
 
+/* The mass of the rows, by buckets of their hashes. */
 void
 gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 {
@@ -219,6 +228,7 @@ gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 							 (int64_t *) engine->scratch.base + w * count, count);
 }
 
+/* Lists the rows with mass in the wanted buckets, until the list is full. */
 void
 gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 {
@@ -253,6 +263,7 @@ gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 	command->u.entries.next = row;
 }
 
+/* Adds rows to a worker's weights of the labels. */
 static void
 label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -272,6 +283,7 @@ label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 	}
 }
 
+/* The weight of the rows of each label, on the grid of the weights. */
 void
 gk_run_label_weights(GkCpuEngine *engine, GkCommand *command)
 {

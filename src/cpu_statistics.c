@@ -38,6 +38,7 @@ typedef struct Greatest
 	double		distance;
 } Greatest;
 
+/* Takes some rows into account for the greatest masses. */
 static void
 greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -75,6 +76,7 @@ gk_greatest_masses(GkCpuEngine *engine, double *mass, double *distance)
 		*distance = greatest.distance;
 }
 
+/* d² of the rows of some blocks to the centroids of their labels. */
 static void
 distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -86,6 +88,7 @@ distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, in
 									   gk_distance2(engine) + b * GK_BLOCK);
 }
 
+/* d² of all rows to the centroids of their labels. */
 void
 gk_run_distances(GkCpuEngine *engine, GkCommand *command)
 {
@@ -158,6 +161,7 @@ sift_up(GkEntry *heap, int64_t count, GkEntry entry)
 	heap[at] = entry;
 }
 
+/* Keeps the farthest rows with a weight of those that a worker sees. */
 static void
 farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -182,6 +186,7 @@ farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int
 	}
 }
 
+/* Lists the rows farthest from their centroids, farthest first. */
 void
 gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 {
@@ -235,6 +240,7 @@ add_value(GkSum *sum, double value, double scale, double rest_scale)
 	sum->low += gk_quantize_rest(value, scale, rest_scale);
 }
 
+/* Adds rows to a worker's tallies. */
 static void
 statistics_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -267,6 +273,7 @@ add_sum(GkSum *to, const GkSum *from)
 	to->low += from->low;
 }
 
+/* Size, weight, inertia, distance and radius of each cluster. */
 void
 gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
 {

@@ -35,6 +35,7 @@ gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
 	return sum_value(engine, cluster_sums(engine, cluster), engine->d);
 }
 
+/* Sets the sums of some clusters to 0, those of every worker too. */
 static void
 clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -45,7 +46,8 @@ clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	(void) worker;
 	memset(cluster_sums(engine, from), 0, (to - from) * stride * sizeof(int64_t));
 	for (int i = 0; partial != NULL && i < engine->pool.threads; i++)
-		memset(partial + (i * engine->k + from) * stride, 0, (to - from) * stride * sizeof(int64_t));
+		memset(partial + (i * engine->k + from) * stride, 0,
+			   (to - from) * stride * sizeof(int64_t));
 }
 
 /* Gets memory for the sums of k centroids and sets them to 0. */
@@ -78,6 +80,7 @@ lock(GkCpuEngine *engine, int64_t cluster)
 		sched_yield();
 }
 
+/* Gives the lock of a cluster's sums back. */
 static void
 unlock(GkCpuEngine *engine, int64_t cluster)
 {
@@ -125,6 +128,7 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 	unlock(engine, to);
 }
 
+/* Adds the workers' sums of some clusters to the sums, and sets them to 0. */
 static void
 merge_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -135,7 +139,8 @@ merge_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	(void) worker;
 	for (int i = 0; i < engine->pool.threads; i++)
 	{
-		int64_t    *partial = (int64_t *) engine->partial_sums.base + (i * engine->k + from) * stride;
+		int64_t    *partial = (int64_t *) engine->partial_sums.base +
+			(i * engine->k + from) * stride;
 
 		engine->kernels->add(cluster_sums(engine, from), partial, count);
 		memset(partial, 0, count * sizeof(int64_t));
@@ -181,6 +186,7 @@ new_centroid(GkCpuEngine *engine, int64_t cluster, double *fresh)
 	return true;
 }
 
+/* Makes new centroids of some clusters, and notes how far they moved. */
 static void
 update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
@@ -212,7 +218,8 @@ gk_centroids_update(GkCpuEngine *engine, double *shift2)
 	const double *shifts;
 	float	   *deltas;
 
-	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads, engine->d * sizeof(double)) ||
+	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
+					   engine->d * sizeof(double)) ||
 		!gk_array_need(engine, &engine->shifts, engine->k, sizeof(double)) ||
 		!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
 		return false;

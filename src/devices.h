@@ -13,7 +13,7 @@
 
 #include "engine.h"
 
-/* Takes a slot if this transaction has none, waiting for gkmeans.queue_timeout; 53300 after that. */
+/* Takes a slot if this transaction has none; waits for gkmeans.queue_timeout, 53300 after that. */
 extern void gk_take_slot(void);
 
 /* Whether a slot could be had now without waiting; takes it if so. */

@@ -199,8 +199,8 @@ typedef struct GkCommand
 			int			rest_bits;
 			GkSum	   *first;			/* out: d, Σ z */
 			GkSum	   *second;			/* out: d, Σ z² */
-			int64_t    *exponent_sum;	/* out: d + 1, Σ gk_exponent(x) over x ≠ 0; last: the weights */
-			int64_t    *nonzero;		/* out: d + 1, how many x ≠ 0; last: the weights */
+			int64_t    *exponent_sum;	/* out: d + 1, Σ gk_exponent(x) of x ≠ 0; last: weights */
+			int64_t    *nonzero;		/* out: d + 1, how many x ≠ 0; last: weights */
 			GkSum		weight;			/* out: Σ weight */
 		}			moments;
 		struct
@@ -228,7 +228,7 @@ typedef struct GkCommand
 		{
 			GkMass		mass;
 			int			exponent;
-			int			bits;			/* buckets = 2^bits, bucket = hash >> (64 - bits); 0 .. 20 */
+			int			bits;			/* 0 .. 20: 2^bits buckets, bucket = hash >> (64 - bits) */
 			int64_t    *buckets;		/* out: 2^bits */
 		}			masses;
 		struct
@@ -262,8 +262,8 @@ typedef struct GkCommand
 		}			centroids;
 		struct
 		{
-			int64_t		changed;		/* out: rows whose label differs from the step before (all, the first time) */
-			int64_t		empty;			/* out: clusters of weight 0; if > 0, GK_RELOCATE must follow */
+			int64_t		changed;		/* out: rows with a new label (all, the first time) */
+			int64_t		empty;			/* out: clusters of weight 0; if > 0, GK_RELOCATE is due */
 			double		shift2;			/* out: Σ (new - old)² over the centroids, 0 if empty > 0 */
 			uint8_t    *is_empty;		/* out: k, only written if empty > 0; may be NULL */
 		}			step;
@@ -277,7 +277,8 @@ typedef struct GkCommand
 		struct
 		{
 			int64_t		count;
-			GkEntry    *entries;		/* out: count or fewer, d² descending, hash ascending; weight > 0 only */
+			GkEntry    *entries;		/* out: count or fewer, weight > 0 only;
+										 * d² descending, hash ascending */
 			int64_t		found;			/* out: */
 		}			farthest;
 		struct
@@ -328,8 +329,8 @@ typedef struct GkEngineClass
 	GkStatus	(*open) (const GkEngineConfig *config, GkEngine **engine);
 
 	/*
-	 * Lends the memory that batches will lie in: an engine may pin it.  NULL takes it back, whatever
-	 * is pending: the engine touches it no more when the call returns, even if it fails.
+	 * Lends the memory that batches will lie in: an engine may pin it.  NULL takes it back,
+	 * whatever is pending: the engine touches it no more when the call returns, even if it fails.
 	 */
 	GkStatus	(*lend_buffer) (GkEngine *engine, void *base, size_t bytes);
 
@@ -355,7 +356,8 @@ typedef struct GkEngineClass
 	GkStatus	(*wait) (GkEngine *engine, int milliseconds);
 
 	/* Copies labels and d² of rows from .. from + count - 1; either pointer may be NULL. */
-	GkStatus	(*fetch) (GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2);
+	GkStatus	(*fetch) (GkEngine *engine, int64_t from, int64_t count, int32_t *labels,
+						  double *distance2);
 
 	void		(*usage) (const GkEngine *engine, GkUsage *usage);
 
@@ -364,7 +366,8 @@ typedef struct GkEngineClass
 
 	/*
 	 * Lists the devices, at most `capacity` of them; *count is how many there are.  Opens none:
-	 * free_bytes is 0 on a device that this process has not open.  NULL for an engine without devices.
+	 * free_bytes is 0 on a device that this process has not open.  NULL for an engine without
+	 * devices.
 	 */
 	GkStatus	(*list_devices) (GkDevice *devices, int capacity, int *count);
 
@@ -391,7 +394,8 @@ extern const GkEngineClass *gk_cuda_engine(void);
  * The fault-injecting engine (fault_engine.c): passes every call on to `inner`,
  * and fails the call of number `fail_at` (from 1) with `code`.
  */
-extern const GkEngineClass *gk_fault_engine(const GkEngineClass *inner, int64_t fail_at, GkCode code);
+extern const GkEngineClass *gk_fault_engine(const GkEngineClass *inner, int64_t fail_at,
+											GkCode code);
 
 #ifdef __cplusplus
 }

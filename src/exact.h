@@ -94,8 +94,10 @@ gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
 	return ldexp(GK_DIV(sum, weight), weight_exponent - sum_exponent);
 }
 
-/* The sum of count values in a fixed order that 256 threads can follow. */
+/* Lanes of the sum of doubles: a fixed order that 256 threads can follow. */
 #define GK_LANES 256
+
+/* The sum of one lane: every GK_LANES-th of count values, from number `lane` on. */
 GK_INLINE double
 gk_lane_sum(const double *values, int64_t count, int lane)
 {
@@ -106,7 +108,7 @@ gk_lane_sum(const double *values, int64_t count, int lane)
 	return sum;
 }
 
-/* The same on one thread: lanes, then halves. */
+/* The sum of count values in that order on one thread: lanes, then halves. */
 GK_INLINE double
 gk_ordered_sum(const double *values, int64_t count)
 {

@@ -41,6 +41,7 @@ strikes(FaultEngine *engine)
 	return ++engine->calls == engine->fail_at;
 }
 
+/* Opens the engine inside, unless this call is to fail. */
 static GkStatus
 fault_open(const GkEngineConfig *config, GkEngine **result)
 {
@@ -64,6 +65,7 @@ fault_open(const GkEngineConfig *config, GkEngine **result)
 	return status;
 }
 
+/* lend_buffer() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_lend_buffer(GkEngine *base, void *buffer, size_t bytes)
 {
@@ -74,6 +76,7 @@ fault_lend_buffer(GkEngine *base, void *buffer, size_t bytes)
 	return engine->inner->class_of->lend_buffer(engine->inner, buffer, bytes);
 }
 
+/* set_dimension() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_set_dimension(GkEngine *base, int dimension)
 {
@@ -84,6 +87,7 @@ fault_set_dimension(GkEngine *base, int dimension)
 	return engine->inner->class_of->set_dimension(engine->inner, dimension);
 }
 
+/* append() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 {
@@ -94,6 +98,7 @@ fault_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 	return engine->inner->class_of->append(engine->inner, batch, ticket);
 }
 
+/* reclaim() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_reclaim(GkEngine *base, uint64_t *ticket)
 {
@@ -104,6 +109,7 @@ fault_reclaim(GkEngine *base, uint64_t *ticket)
 	return engine->inner->class_of->reclaim(engine->inner, ticket);
 }
 
+/* clear() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_clear(GkEngine *base)
 {
@@ -114,6 +120,7 @@ fault_clear(GkEngine *base)
 	return engine->inner->class_of->clear(engine->inner);
 }
 
+/* submit() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_submit(GkEngine *base, GkCommand *command)
 {
@@ -125,6 +132,7 @@ fault_submit(GkEngine *base, GkCommand *command)
 	return engine->inner->class_of->submit(engine->inner, command);
 }
 
+/* wait() of the engine inside; only the end of a command counts as a call. */
 static GkStatus
 fault_wait(GkEngine *base, int milliseconds)
 {
@@ -137,6 +145,7 @@ fault_wait(GkEngine *base, int milliseconds)
 	return strikes(engine) ? fault(engine->code, "wait") : status;
 }
 
+/* fetch() of the engine inside, unless this call is to fail. */
 static GkStatus
 fault_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *distance2)
 {
@@ -147,6 +156,7 @@ fault_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double
 	return engine->inner->class_of->fetch(engine->inner, from, count, labels, distance2);
 }
 
+/* usage() of the engine inside; it counts as no call. */
 static void
 fault_usage(const GkEngine *base, GkUsage *usage)
 {
@@ -155,6 +165,7 @@ fault_usage(const GkEngine *base, GkUsage *usage)
 	engine->inner->class_of->usage(engine->inner, usage);
 }
 
+/* Closes the engine inside; this never fails. */
 static void
 fault_close(GkEngine *base)
 {
@@ -166,6 +177,7 @@ fault_close(GkEngine *base)
 	free(engine);
 }
 
+/* The class of engines of the class `inner` of which the call of this number fails. */
 const GkEngineClass *
 gk_fault_engine(const GkEngineClass *inner, int64_t call, GkCode code)
 {

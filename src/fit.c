@@ -304,7 +304,8 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
-			 errmsg("found %lld clusters instead of %lld", (long long) fitter->fit->k, (long long) k),
+			 errmsg("found %lld clusters instead of %lld",
+					(long long) fitter->fit->k, (long long) k),
 			 best->count < k
 			 ? errdetail("There are only %lld distinct rows with a weight above zero.",
 						 (long long) best->count)

@@ -71,7 +71,7 @@ typedef struct GkFit
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → cluster id, GkFitSpec.k entries; -1 = dropped */
+	int32	   *cluster_of_label;	/* engine label → cluster, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;

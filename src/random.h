@@ -50,7 +50,9 @@ gk_random_bits(uint64_t seed, uint32_t start, uint32_t round, uint64_t draw)
 static inline uint64_t
 gk_random_below(uint64_t limit, uint64_t seed, uint32_t start, uint32_t round, uint64_t draw)
 {
-	return (uint64_t) (((unsigned __int128) gk_random_bits(seed, start, round, draw) * limit) >> 64);
+	unsigned __int128 bits = gk_random_bits(seed, start, round, draw);
+
+	return (uint64_t) ((bits * limit) >> 64);
 }
 
 #endif							/* GK_RANDOM_H */

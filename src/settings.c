@@ -127,7 +127,8 @@ define_limits(void)
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.device_memory_limit",
 							"Memory that one fit may take on each GPU.",
-							"0 means what is free. Rows that do not fit are streamed from host memory.",
+							"0 means what is free. "
+							"Rows that do not fit are streamed from host memory.",
 							&gk_device_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("gkmeans.devices",

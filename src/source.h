@@ -29,7 +29,7 @@ typedef struct GkSourceSpec
 	const char *weight_column;	/* NULL = none */
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
 	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
-	bool		zero_is_unusable;	/* an all-zero row counts as unusable (cosine without scaling) */
+	bool		zero_is_unusable;	/* an all-zero row is unusable (cosine without scaling) */
 	bool		may_shift;		/* double precision and numeric features may be shifted;
 								 * not with zero_is_unusable */
 } GkSourceSpec;

@@ -27,6 +27,7 @@ static GkEngineClass limited;
 static uint64_t device_limit;
 static int	device_count;
 
+/* Seconds on a clock that only goes on. */
 static double
 now(void)
 {
@@ -54,9 +55,11 @@ static void
 compare_case(Kind kind, int64_t n, int d, int64_t k, int flags, int steps)
 {
 	Data		data = make_data(kind, n, d, k, flags & 1, flags & 2, flags & 4);
-	Feeding		feeding = {16, 1 + (int64_t) (random_bits() % (uint64_t) (n < 4096 ? 2 * n : n / 2))};
+	uint64_t	most = (uint64_t) (n < 4096 ? 2 * n : n / 2);
+	Feeding		feeding = {16, 1 + (int64_t) (random_bits() % most)};
 
-	snprintf(where, sizeof(where), "n %lld d %d k %lld kind %d flags %d batch %lld limit %llu gpus %d",
+	snprintf(where, sizeof(where),
+			 "n %lld d %d k %lld kind %d flags %d batch %lld limit %llu gpus %d",
 			 (long long) n, d, (long long) k, kind, flags, (long long) feeding.batch,
 			 (unsigned long long) device_limit, device_count);
 	compare_fit(&data, feeding, steps);
@@ -73,8 +76,9 @@ cuda_shape(int64_t n, int d, int64_t k, int steps)
 	differs = false;
 	for (int kind = 0; kind < KINDS; kind++)
 		compare_case(kind, n, d, k, (int) (random_bits() % 5), steps);
-	snprintf(name, sizeof(name), "n %lld, d %d, k %lld, limit %llu, gpus %d (%.1f s)", (long long) n, d,
-			 (long long) k, (unsigned long long) device_limit, device_count, now() - start);
+	snprintf(name, sizeof(name), "n %lld, d %d, k %lld, limit %llu, gpus %d (%.1f s)",
+			 (long long) n, d, (long long) k, (unsigned long long) device_limit, device_count,
+			 now() - start);
 	ok(!differs, name);
 	fflush(stdout);
 }
@@ -102,7 +106,8 @@ small_shapes(void)
 	{
 		int64_t		n = 1 + (int64_t) (random_bits() % 600);
 
-		cuda_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n), 4);
+		cuda_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n),
+				   4);
 	}
 }
 
@@ -166,6 +171,7 @@ test_close(void)
 	free_data(&data);
 }
 
+/* Compares on 1, 2, 4 ... GPUs: arguments are the library, the seed, the most GPUs, "quick". */
 int
 main(int argc, char **argv)
 {
@@ -177,7 +183,8 @@ main(int argc, char **argv)
 	bool		quick = argc > 4;
 
 	library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
-	get = library == NULL ? NULL : (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
+	get = library == NULL ? NULL
+		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
 	if (get == NULL)
 	{
 		printf("Bail out! %s\n", dlerror());

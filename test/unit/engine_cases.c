@@ -11,12 +11,14 @@
 
 static uint64_t state = 1;
 
+/* Starts the random numbers anew. */
 void
 random_seed(uint64_t seed)
 {
 	state = seed;
 }
 
+/* The next 64 random bits. */
 uint64_t
 random_bits(void)
 {
@@ -31,6 +33,7 @@ random_unit(void)
 	return ((double) (random_bits() >> 11) + 0.5) * 0x1p-53;
 }
 
+/* A normal deviate. */
 static double
 random_normal(void)
 {
@@ -105,10 +108,13 @@ make_grid(Data *data)
 	data->rest_bits = 30;
 }
 
+/* A data set of a kind, with weights and first centroids. */
 Data
 make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool spherical)
 {
-	Data		data = {.n = n,.d = d,.k = k,.weighted = weighted,.wide = wide,.spherical = spherical};
+	Data		data = {
+		.n = n,.d = d,.k = k,.weighted = weighted,.wide = wide,.spherical = spherical
+	};
 
 	data.x = malloc(n * d * sizeof(float));
 	data.w = malloc(n * sizeof(double));
@@ -136,6 +142,7 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 	return data;
 }
 
+/* Frees a data set. */
 void
 free_data(Data *data)
 {
@@ -146,6 +153,7 @@ free_data(Data *data)
 	free(data->center);
 }
 
+/* Puts the rows, with their weights, in another order. */
 void
 shuffle_rows(Data *data)
 {
@@ -177,6 +185,7 @@ check_status(GkStatus status)
 	exit(1);
 }
 
+/* Runs a command to its end; ends the program if it fails. */
 void
 run(GkEngine *engine, GkCommand *command)
 {
@@ -188,6 +197,7 @@ run(GkEngine *engine, GkCommand *command)
 	check_status(status);
 }
 
+/* An engine with the data in it, sealed. */
 GkEngine *
 feed(const GkEngineClass *class_of, const Data *data, Feeding feeding)
 {

@@ -68,6 +68,7 @@ same_outputs(Pair *pair, int count, const char *what)
 		same(pair->out[0][i], pair->out[1][i], pair->sizes[i], what);
 }
 
+/* Labels, and d² if asked for, of all rows. */
 static void
 compare_rows(Pair *pair, bool distances, const char *what)
 {
@@ -79,6 +80,7 @@ compare_rows(Pair *pair, bool distances, const char *what)
 	same_outputs(pair, distances ? 2 : 1, what);
 }
 
+/* Least and greatest values and weights. */
 static void
 compare_range(Pair *pair)
 {
@@ -98,6 +100,7 @@ compare_range(Pair *pair)
 	same_outputs(pair, 3, "range");
 }
 
+/* Moments of features and weights. */
 static void
 compare_moments(Pair *pair)
 {
@@ -132,6 +135,7 @@ compare_moments(Pair *pair)
 	free(exponents);
 }
 
+/* Transforms the rows, and looks at the first, the middle and the last one. */
 static void
 compare_transform(Pair *pair, bool normalize)
 {
@@ -159,6 +163,7 @@ compare_transform(Pair *pair, bool normalize)
 	free(factor);
 }
 
+/* Gives both engines the grid of the data. */
 static void
 set_grid(Pair *pair)
 {
@@ -185,6 +190,7 @@ mass_exponent(const Data *data, double greatest)
 	return exponent > 1000 ? 1000 : exponent;
 }
 
+/* The buckets of a mass, and the entries of some of them, 100 at a time. */
 static void
 compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 {
@@ -247,6 +253,7 @@ compare_candidates(Pair *pair, int64_t count)
 	return greatest;
 }
 
+/* All that seeding asks: candidates, potentials, masses, weights of the labels. */
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
@@ -266,7 +273,8 @@ compare_seeding(Pair *pair, int64_t count)
 	}
 	same_outputs(pair, 1, "potentials");
 	compare_masses(pair, GK_MASS_DISTANCE, exponent, 10);
-	compare_masses(pair, GK_MASS_WEIGHT, mass_exponent(pair->data, pair->data->weighted ? 1e8 : 1), 0);
+	compare_masses(pair, GK_MASS_WEIGHT,
+				   mass_exponent(pair->data, pair->data->weighted ? 1e8 : 1), 0);
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_LABEL_WEIGHTS};
@@ -278,6 +286,7 @@ compare_seeding(Pair *pair, int64_t count)
 	same_outputs(pair, 1, "label weights");
 }
 
+/* The centroids as they are. */
 static void
 compare_centroids(Pair *pair)
 {
@@ -358,6 +367,7 @@ compare_step(Pair *pair)
 	return changed == 0;
 }
 
+/* The last assignment, and the statistics of the clusters. */
 static void
 compare_statistics(Pair *pair)
 {
@@ -454,7 +464,8 @@ test_shape(int64_t n, int d, int64_t k, int steps)
 				continue;
 			gk_cpu_engine_use(kernels, dice >> 12 & 1);
 			data = make_data(kind, n, d, k, weighted, wide, spherical);
-			snprintf(where, sizeof(where), "n %lld d %d k %lld kind %d %s threads %d batch %lld%s%s%s",
+			snprintf(where, sizeof(where),
+					 "n %lld d %d k %lld kind %d %s threads %d batch %lld%s%s%s",
 					 (long long) n, d, (long long) k, kind, sets[s], feeding.threads,
 					 (long long) feeding.batch, weighted ? " weighted" : "", wide ? " wide" : "",
 					 spherical ? " spherical" : "");
@@ -540,6 +551,7 @@ test_order(void)
 	ok(good, "row order, batches and threads do not matter");
 }
 
+/* Compares engines on shapes small and large; the argument is the seed. */
 int
 main(int argc, char **argv)
 {
@@ -562,7 +574,8 @@ main(int argc, char **argv)
 	{
 		int64_t		n = 1 + (int64_t) (random_bits() % 600);
 
-		test_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n), 6);
+		test_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n),
+				   6);
 	}
 	test_case(NORMAL, 1000, 784, 200, false, 1, "centroids that exceed the cache");
 	test_case(LATTICE, 1000, 784, 200, false, 2, "centroids that exceed the cache, ties");

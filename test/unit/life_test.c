@@ -34,6 +34,7 @@ ok(bool good, const char *name)
 	failures += !good;
 }
 
+/* Seconds on a clock that only goes on. */
 static double
 now(void)
 {
@@ -56,6 +57,7 @@ count_threads(void)
 	return count - 2;
 }
 
+/* Gives an engine the grid of the data. */
 static void
 set_grid(GkEngine *engine, const Data *data)
 {
@@ -240,6 +242,7 @@ test_clear(void)
 static volatile sig_atomic_t foreign_signals = 0;
 static pthread_t main_thread;
 
+/* Counts the signals that reach another thread than the main one. */
 static void
 note_signal(int number)
 {
@@ -323,6 +326,7 @@ test_faults(void)
 	free_data(&data);
 }
 
+/* Runs the tests of an engine's life: ends, limits, memory, signals, faults. */
 int
 main(void)
 {

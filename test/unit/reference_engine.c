@@ -43,6 +43,7 @@ allocate(void *old, size_t count, size_t size)
 	return memory;
 }
 
+/* The weight of a row. */
 static double
 weight_of(const ReferenceEngine *e, int64_t row)
 {
@@ -81,7 +82,8 @@ hash_of(const ReferenceEngine *e, int64_t row)
 
 /* The label of a row by the rule, among count points. */
 static int32_t
-nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count, double *distance2)
+nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count,
+		double *distance2)
 {
 	int32_t		best = 0;
 
@@ -177,6 +179,7 @@ update(ReferenceEngine *e)
 	return total;
 }
 
+/* Least and greatest values and weights. */
 static void
 run_range(ReferenceEngine *e, GkCommand *c)
 {
@@ -198,6 +201,7 @@ run_range(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* Moments of features and weights, row by row. */
 static void
 run_moments(ReferenceEngine *e, GkCommand *c)
 {
@@ -237,6 +241,7 @@ run_moments(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* Moves and scales every row, then divides it by its norm if asked to. */
 static void
 run_transform(ReferenceEngine *e, GkCommand *c)
 {
@@ -247,7 +252,8 @@ run_transform(ReferenceEngine *e, GkCommand *c)
 
 		for (int j = 0; j < e->d; j++)
 		{
-			x[j] = (float) (((double) x[j] - c->u.transform.offset[j]) * c->u.transform.factor[j]) + 0.0f;
+			x[j] = (float) (((double) x[j] - c->u.transform.offset[j]) *
+							c->u.transform.factor[j]) + 0.0f;
 			norm2 += (double) x[j] * (double) x[j];
 		}
 		if (c->u.transform.normalize && norm2 > 0.0)
@@ -256,6 +262,7 @@ run_transform(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* Label and d² to the nearest candidate, where it is nearer than those before. */
 static void
 run_candidates(ReferenceEngine *e, GkCommand *c)
 {
@@ -277,6 +284,7 @@ run_candidates(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The sum of weight × d² that each trial would leave. */
 static void
 run_potentials(ReferenceEngine *e, GkCommand *c)
 {
@@ -314,6 +322,7 @@ bucket_of(uint64_t hash, int bits)
 	return bits == 0 ? 0 : hash >> (64 - bits);
 }
 
+/* Masses by buckets of the hash. */
 static void
 run_masses(ReferenceEngine *e, GkCommand *c)
 {
@@ -323,6 +332,7 @@ run_masses(ReferenceEngine *e, GkCommand *c)
 			mass_of(e, i, c->u.masses.mass, c->u.masses.exponent);
 }
 
+/* The rows with mass in the wanted buckets, until the list is full. */
 static void
 run_entries(ReferenceEngine *e, GkCommand *c)
 {
@@ -345,6 +355,7 @@ run_entries(ReferenceEngine *e, GkCommand *c)
 	c->u.entries.next = i;
 }
 
+/* One iteration: labels, sums anew, and new centroids unless clusters are empty. */
 static void
 run_step(ReferenceEngine *e, GkCommand *c)
 {
@@ -370,6 +381,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 			c->u.step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
 }
 
+/* An update with some rows lent to other clusters. */
 static void
 run_relocate(ReferenceEngine *e, GkCommand *c)
 {
@@ -400,6 +412,7 @@ compare_farther(const void *a, const void *b)
 	return (left->row > right->row) - (left->row < right->row);
 }
 
+/* The farthest rows with a weight: all of them, sorted. */
 static void
 run_farthest(ReferenceEngine *e, GkCommand *c)
 {
@@ -419,6 +432,7 @@ run_farthest(ReferenceEngine *e, GkCommand *c)
 	free(all);
 }
 
+/* Labels and d² with the centroids as they are. */
 static void
 run_assign(ReferenceEngine *e, GkCommand *c)
 {
@@ -436,6 +450,7 @@ run_assign(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* Size, weight, inertia, distance and radius of each cluster. */
 static void
 run_statistics(ReferenceEngine *e, GkCommand *c)
 {
@@ -461,6 +476,7 @@ run_statistics(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The weight of the rows of each label. */
 static void
 run_label_weights(ReferenceEngine *e, GkCommand *c)
 {
@@ -470,6 +486,7 @@ run_label_weights(ReferenceEngine *e, GkCommand *c)
 				  e->wide, e->rest_bits, 1);
 }
 
+/* Takes the grid of the sums. */
 static void
 run_grid(ReferenceEngine *e, GkCommand *c)
 {
@@ -479,6 +496,7 @@ run_grid(ReferenceEngine *e, GkCommand *c)
 	memcpy(e->exponents, c->u.grid.exponents, (e->d + 1) * sizeof(int));
 }
 
+/* Takes the first centroids; no row has a label then. */
 static void
 run_centroids(ReferenceEngine *e, GkCommand *c)
 {
@@ -491,6 +509,7 @@ run_centroids(ReferenceEngine *e, GkCommand *c)
 		e->labels[i] = -1;
 }
 
+/* Runs a command at once. */
 static GkStatus
 reference_submit(GkEngine *engine, GkCommand *c)
 {
@@ -562,6 +581,7 @@ reference_submit(GkEngine *engine, GkCommand *c)
 	return ok;
 }
 
+/* Makes an engine without rows. */
 static GkStatus
 reference_open(const GkEngineConfig *config, GkEngine **engine)
 {
@@ -575,6 +595,7 @@ reference_open(const GkEngineConfig *config, GkEngine **engine)
 	return ok;
 }
 
+/* Nothing to do: rows are copied by append. */
 static GkStatus
 reference_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 {
@@ -584,6 +605,7 @@ reference_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 	return ok;
 }
 
+/* Says how wide a row is. */
 static GkStatus
 reference_set_dimension(GkEngine *engine, int dimension)
 {
@@ -591,6 +613,7 @@ reference_set_dimension(GkEngine *engine, int dimension)
 	return ok;
 }
 
+/* Copies a batch. */
 static GkStatus
 reference_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
 {
@@ -617,6 +640,7 @@ reference_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
 	return ok;
 }
 
+/* Every batch is free again: append copied it. */
 static GkStatus
 reference_reclaim(GkEngine *engine, uint64_t *ticket)
 {
@@ -624,6 +648,7 @@ reference_reclaim(GkEngine *engine, uint64_t *ticket)
 	return ok;
 }
 
+/* Drops the rows. */
 static GkStatus
 reference_clear(GkEngine *engine)
 {
@@ -631,6 +656,7 @@ reference_clear(GkEngine *engine)
 	return ok;
 }
 
+/* The command has ended when submit returns. */
 static GkStatus
 reference_wait(GkEngine *engine, int milliseconds)
 {
@@ -639,6 +665,7 @@ reference_wait(GkEngine *engine, int milliseconds)
 	return ok;
 }
 
+/* Copies labels and d² of a range of rows. */
 static GkStatus
 reference_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2)
 {
@@ -651,6 +678,7 @@ reference_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, 
 	return ok;
 }
 
+/* The memory of the rows, about. */
 static void
 reference_usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -661,6 +689,7 @@ reference_usage(const GkEngine *engine, GkUsage *usage)
 	usage->threads = 1;
 }
 
+/* Frees the engine. */
 static void
 reference_close(GkEngine *engine)
 {
@@ -678,6 +707,7 @@ reference_close(GkEngine *engine)
 	free(e);
 }
 
+/* The class of the reference engine. */
 const GkEngineClass *
 gk_reference_engine(void)
 {
