@@ -110,9 +110,9 @@ set_up_device(Device *device, int ordinal)
 	GK_CUDA(cudaStreamCreateWithFlags, &device->copy, cudaStreamNonBlocking);
 }
 
-/* The devices that this process has open. */
+/* The devices that this process has open; never destroyed: CUDA's exit handlers may come first. */
 static std::mutex devices_mutex;
-static std::map<int, std::unique_ptr<Device>> devices;
+static auto &devices = *new std::map<int, std::unique_ptr<Device>>;
 
 /* Opens a device, once for the process. */
 Device *

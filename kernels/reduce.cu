@@ -31,7 +31,9 @@ struct Nccl
 };
 
 static Nccl nccl;
-static std::map<std::vector<int>, std::vector<NcclCommunicator>> communicators;
+
+/* By the devices they join; never destroyed: NCCL's own exit handlers may come first. */
+static auto &communicators = *new std::map<std::vector<int>, std::vector<NcclCommunicator>>;
 
 /* Takes from NCCL what has no place in a server: listening sockets, plugins, files. */
 static void

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "storage/ipc.h"
+
 #include "devices.h"
 #include "engines.h"
 #include "settings.h"
@@ -89,14 +91,24 @@ load_cuda_class(const char **reason)
 	return cuda_engine();
 }
 
+/* Gives the devices back before the libraries' own exit handlers run, in whatever order. */
+static void
+release_devices(int code, Datum cuda_class)
+{
+	((const GkEngineClass *) DatumGetPointer(cuda_class))->release_process();
+}
+
 /* The CUDA engine's class, loaded on demand. */
 const GkEngineClass *
 gk_cuda_class(const char **reason)
 {
 	static const GkEngineClass *cuda_class = NULL;
 
-	if (cuda_class == NULL)
-		cuda_class = load_cuda_class(reason);
+	if (cuda_class != NULL)
+		return cuda_class;
+	cuda_class = load_cuda_class(reason);
+	if (cuda_class != NULL && cuda_class->release_process != NULL)
+		on_proc_exit(release_devices, PointerGetDatum(cuda_class));
 	return cuda_class;
 }
 
