@@ -166,7 +166,11 @@ gk_row_ids_put(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, i
 
 	if (writer->is_varlena && !is_null)
 		id = PointerGetDatum(PG_DETOAST_DATUM_PACKED(id));
+#if PG_VERSION_NUM >= 180000
+	tuple = heap_form_minimal_tuple(writer->descriptor, &id, &is_null, 0);
+#else
 	tuple = heap_form_minimal_tuple(writer->descriptor, &id, &is_null);
+#endif
 
 	/* the store's buffers outlive the row */
 	before = MemoryContextSwitchTo(writer->context);
