@@ -50,12 +50,11 @@ static void
 settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 {
 	bool		changed = label != old;
-	int32_t		leaves = w->assignment->add_all ? -1 : old;
 
 	w->changed += changed;
 	*label_place(w, row) = label;
-	if (w->assignment->add_sums && (changed || w->assignment->add_all))
-		gk_sums_add_row(w->engine, w->number, row, leaves, label, w->quantized);
+	if (w->assignment->add_changed && changed)
+		gk_sums_add_row(w->engine, w->number, row, old, label, w->quantized);
 }
 
 /* Writes the bounds of the rows of a tile. */
@@ -174,7 +173,7 @@ settle(Worker *w, GkTile *tile)
 {
 	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
 	uint32_t	sure = live & ~tile->flagged;
-	uint32_t	write = w->assignment->add_all ? sure : sure & tile->changed;
+	uint32_t	write = sure & tile->changed;
 
 	if (w->assignment->keep_bounds)
 		settle_bounds(w, tile);
@@ -224,20 +223,21 @@ filter_tiles(Worker *w)
 		look_ahead(w, &w->tiles[t]);
 	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
 	{
-		int64_t		left = points->panel_count - p;
+		int64_t		first = p * engine->kernels->panel;
+		int64_t		most = points->set_panels * engine->kernels->panel;
+		int64_t		left = points->count - first;
 
 		for (int t = 0; t < count; t++)
 			engine->kernels->nearest(engine->d, &w->tiles[t],
 									 (float *) points->panels.base + p * points->panel_floats,
-									 p * engine->kernels->panel,
-									 left < points->set_panels ? left : points->set_panels);
+									 first, left < most ? left : most);
 		if (gk_stopped(engine))
 			return;
 	}
 	for (int t = 0; t < count; t++)
 	{
 		engine->kernels->squares(engine->d, &w->tiles[t]);
-		engine->kernels->judge(&points->filter, &w->tiles[t]);
+		engine->kernels->judge(&points->filter, &w->tiles[t], w->assignment->keep_bounds);
 		settle(w, &w->tiles[t]);
 	}
 }
@@ -416,6 +416,8 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 	decide(w);
 	if (gk_stopped(engine))
 		return;
+	if (assignment->add_all)
+		gk_sums_add_blocks(engine, number, from, to, w->quantized);
 	if (assignment->keep_nearer)
 		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
 			*label_place(w, row) = 0;

@@ -162,8 +162,8 @@ typedef struct GkAssignment
 	GkPoints   *points;
 	bool		use_bounds;		/* skip the rows whose bounds allow it */
 	bool		keep_bounds;	/* write bounds for the next time */
-	bool		add_sums;		/* move the changed rows between the sums */
-	bool		add_all;		/* … and add those that did not change */
+	bool		add_changed;	/* move the changed rows between the sums */
+	bool		add_all;		/* add all rows to the sums */
 	bool		exact;			/* leave d² in per_row */
 	bool		keep_nearer;	/* seeding: labels change only where the new d² is less … */
 	int64_t		first_label;	/* … or always if this is 0 */
@@ -177,6 +177,8 @@ extern bool gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
 extern bool gk_sums_prepare(GkCpuEngine *engine);
 extern void gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to,
 							int64_t *quantized);
+extern void gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to,
+							   int64_t *quantized);
 extern bool gk_sums_merge(GkCpuEngine *engine);
 extern bool gk_centroids_update(GkCpuEngine *engine, double *shift2);
 extern double gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster);

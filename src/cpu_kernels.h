@@ -111,12 +111,12 @@ typedef struct GkKernels
 	/* norm2 of all rows of the tile. */
 	void		(*squares) (int d, GkTile *tile);
 	/*
-	 * best, second and index of the tile over count panels, whose first point is
-	 * number `first`; if that is not 0, of the points before as well.
+	 * best, second and index of the tile over count points, in panels, whose first
+	 * is number `first`; if that is not 0, of the points before as well.
 	 */
 	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
-	/* What best and second mean: threshold, bounds, flagged, changed. */
-	void		(*judge) (const GkFilter *filter, GkTile *tile);
+	/* What best and second mean: threshold, flagged, changed, and the bounds if wanted. */
+	void		(*judge) (const GkFilter *filter, GkTile *tile, bool keep_bounds);
 	/* masks[i] = rows whose score with point i of the panel is not above the threshold. */
 	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
 	/*
@@ -146,6 +146,13 @@ typedef struct GkKernels
 	/* One row, times its weight, in fixed point: d highs, and sum_stride / 2 later d lows. */
 	void		(*quantize) (const GkQuantizer *quantizer, const float *row, double weight,
 							 bool weighted, int64_t *quantized);
+	/*
+	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
+	 * the sums of their labels' clusters.
+	 */
+	void		(*add_block) (const GkQuantizer *quantizer, const float *block,
+							  const double *weights, const int32_t *labels, int rows,
+							  int64_t stride, int64_t *sums);
 	void		(*add) (int64_t *sums, const int64_t *quantized, int64_t count);
 	void		(*subtract) (int64_t *sums, const int64_t *quantized, int64_t count);
 } GkKernels;

@@ -102,14 +102,14 @@ squares(int d, GkTile *tile)
 	}
 }
 
-/* Scores of 2 × GK_WIDTH rows with the points of a panel. */
+/* Scores of 2 × GK_WIDTH rows with the first `points` points of a panel. */
 static inline __attribute__((always_inline)) void
-score(int d, const float *x, const float *panel, V *left, V *right)
+score(int d, const float *x, const float *panel, const int points, V *left, V *right)
 {
 	const float *c = panel + GK_PANEL;
 
 	UNROLL(16)
-	for (int i = 0; i < GK_PANEL; i++)
+	for (int i = 0; i < points; i++)
 		left[i] = right[i] = v_set(panel[i]);
 	for (int j = 0; j < d; j++)
 	{
@@ -117,7 +117,7 @@ score(int d, const float *x, const float *panel, V *left, V *right)
 		V			x1 = v_load(x + GK_WIDTH);
 
 		UNROLL(16)
-		for (int i = 0; i < GK_PANEL; i++)
+		for (int i = 0; i < points; i++)
 		{
 			V			point = v_set(c[i]);
 
@@ -129,13 +129,38 @@ score(int d, const float *x, const float *panel, V *left, V *right)
 	}
 }
 
+/* The best and the second best scores of some rows, and the best one's number. */
+typedef struct Found
+{
+	V			best;
+	V			second;
+	VI			index;
+} Found;
+
 /* Takes one more score into account. */
 static inline __attribute__((always_inline)) void
-take(V value, int32_t id, V *best, V *second, VI *index)
+take(V value, int32_t id, Found *found)
 {
-	*index = v_take(*index, value, *best, id);
-	*second = v_min(*second, v_max(value, *best));
-	*best = v_min(*best, value);
+	found->index = v_take(found->index, value, found->best, id);
+	found->second = v_min(found->second, v_max(value, found->best));
+	found->best = v_min(found->best, value);
+}
+
+/* Takes the first `points` points of a panel into account. */
+static inline __attribute__((always_inline)) void
+take_points(int d, const float *x, const float *panel, const int points, int32_t id,
+			Found *found0, Found *found1)
+{
+	V			left[GK_PANEL];
+	V			right[GK_PANEL];
+
+	score(d, x, panel, points, left, right);
+	UNROLL(16)
+	for (int i = 0; i < points; i++)
+	{
+		take(left[i], id + i, found0);
+		take(right[i], id + i, found1);
+	}
 }
 
 /* Fetches part number p of count of the memory that the next tile will read. */
@@ -150,58 +175,64 @@ prefetch(const GkTile *tile, int64_t p, int64_t count)
 		__builtin_prefetch(from + i, 0, 2);
 }
 
-/* The best and the second best score of each row over count panels, and the best one's number. */
+/* What a tile has found so far. */
+static inline __attribute__((always_inline)) Found
+load_found(const GkTile *tile, int lane)
+{
+	return (Found) {v_load(tile->best + lane), v_load(tile->second + lane),
+		vi_load(tile->index + lane)};
+}
+
+/* Leaves in a tile what has been found. */
+static inline __attribute__((always_inline)) void
+store_found(GkTile *tile, int lane, const Found *found)
+{
+	v_store(tile->best + lane, found->best);
+	v_store(tile->second + lane, found->second);
+	vi_store(tile->index + lane, found->index);
+}
+
+/* The best and the second best score of each row over count points, and the best one's number. */
 static void
 nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 {
 	size_t		stride = (size_t) GK_PANEL * (d + 1);
+	int64_t		panel_count = (count + GK_PANEL - 1) / GK_PANEL;
 
 	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
 	{
-		V			best0 = v_set(INFINITY);
-		V			best1 = best0;
-		V			second0 = best0;
-		V			second1 = best0;
-		VI			index0 = {};
-		VI			index1 = {};
+		const float *x = tile->x + lane;
+		Found		found0 = {v_set(INFINITY), v_set(INFINITY), {}};
+		Found		found1 = found0;
 
 		if (first > 0)
 		{
-			best0 = v_load(tile->best + lane);
-			best1 = v_load(tile->best + lane + GK_WIDTH);
-			second0 = v_load(tile->second + lane);
-			second1 = v_load(tile->second + lane + GK_WIDTH);
-			index0 = vi_load(tile->index + lane);
-			index1 = vi_load(tile->index + lane + GK_WIDTH);
+			found0 = load_found(tile, lane);
+			found1 = load_found(tile, lane + GK_WIDTH);
 		}
-		for (int64_t p = 0; p < count; p++)
+		for (int64_t p = 0; p < panel_count; p++)
 		{
-			V			left[GK_PANEL];
-			V			right[GK_PANEL];
+			const float *panel = panels + p * stride;
+			int64_t		left = count - p * GK_PANEL;
 			int32_t		id = (int32_t) (first + p * GK_PANEL);
 
 			if (lane == 0)
-				prefetch(tile, p, count);
-			score(d, tile->x + lane, panels + p * stride, left, right);
-			UNROLL(16)
-			for (int i = 0; i < GK_PANEL; i++)
-			{
-				take(left[i], id + i, &best0, &second0, &index0);
-				take(right[i], id + i, &best1, &second1, &index1);
-			}
+				prefetch(tile, p, panel_count);
+			if (left > 2 * GK_PANEL / 3)
+				take_points(d, x, panel, GK_PANEL, id, &found0, &found1);
+			else if (left > GK_PANEL / 3)
+				take_points(d, x, panel, 2 * GK_PANEL / 3, id, &found0, &found1);
+			else
+				take_points(d, x, panel, GK_PANEL / 3, id, &found0, &found1);
 		}
-		v_store(tile->best + lane, best0);
-		v_store(tile->best + lane + GK_WIDTH, best1);
-		v_store(tile->second + lane, second0);
-		v_store(tile->second + lane + GK_WIDTH, second1);
-		vi_store(tile->index + lane, index0);
-		vi_store(tile->index + lane + GK_WIDTH, index1);
+		store_found(tile, lane, &found0);
+		store_found(tile, lane + GK_WIDTH, &found1);
 	}
 }
 
-/* Decides which labels are sure, and makes thresholds and bounds of the scores. */
-static void
-judge(const GkFilter *filter, GkTile *tile)
+/* Decides which labels are sure, and makes thresholds and perhaps bounds of the scores. */
+static inline __attribute__((always_inline)) void
+judge_tile(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 {
 	float		norms[GK_TILE];
 	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
@@ -220,20 +251,34 @@ judge(const GkFilter *filter, GkTile *tile)
 		float		both = (x + c) * (x + c);
 		float		window = gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both +
 			0x1p-90f;
-		float		error = gamma * both + 0x1p-90f;
-		float		upper2 = tile->norm2[i] + 2.0f * tile->best[i] + error;
-		float		lower2 = tile->norm2[i] + 2.0f * tile->second[i] - error;
-		float		lower = sqrtf(lower2 > 0.0f ? lower2 : 0.0f) * (1.0f - 0x1p-20f);
-		float		far = x + norms[i];
 
 		tile->threshold[i] = tile->best[i] + window * 1.001f;
-		tile->upper[i] = sqrtf(upper2 > 0.0f ? upper2 : 0.0f) * (1.0f + 0x1p-20f);
-		tile->lower[i] = near < greatest && far < lower ? far : lower;
+		if (keep_bounds)
+		{
+			float		error = gamma * both + 0x1p-90f;
+			float		upper2 = tile->norm2[i] + 2.0f * tile->best[i] + error;
+			float		lower2 = tile->norm2[i] + 2.0f * tile->second[i] - error;
+			float		lower = sqrtf(lower2 > 0.0f ? lower2 : 0.0f) * (1.0f - 0x1p-20f);
+			float		far = x + norms[i];
+
+			tile->upper[i] = sqrtf(upper2 > 0.0f ? upper2 : 0.0f) * (1.0f + 0x1p-20f);
+			tile->lower[i] = near < greatest && far < lower ? far : lower;
+		}
 		sure |= (uint32_t) (tile->second[i] - tile->best[i] > window * 1.001f) << i;
 		same |= (uint32_t) (tile->index[i] == tile->old[i]) << i;
 	}
 	tile->flagged = ~sure;
 	tile->changed = ~same;
+}
+
+/* The same, compiled for each case. */
+static void
+judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
+{
+	if (keep_bounds)
+		judge_tile(filter, tile, true);
+	else
+		judge_tile(filter, tile, false);
 }
 
 /* The rows whose score with each point of a panel is not above their threshold. */
@@ -248,7 +293,7 @@ within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 		V			threshold0 = v_load(tile->threshold + lane);
 		V			threshold1 = v_load(tile->threshold + lane + GK_WIDTH);
 
-		score(d, tile->x + lane, panel, left, right);
+		score(d, tile->x + lane, panel, GK_PANEL, left, right);
 		UNROLL(16)
 		for (int i = 0; i < GK_PANEL; i++)
 			masks[i] |= v_not_above(left[i], threshold0) << lane |
@@ -551,6 +596,59 @@ quantize(const GkQuantizer *quantizer, const float *row, double weight, bool wei
 	quantized[2 * d + 1] = gk_quantize_rest(weight, scales[d], quantizer->rest_scale);
 }
 
+/* Adds one number of each row to its place; inlined, the numbers would be picked from registers. */
+static __attribute__((noinline)) void
+add_each(int64_t *const *places, int64_t offset, const int64_t *values, int rows)
+{
+	if (rows == GK_BLOCK)
+	{
+		UNROLL(16)
+		for (int i = 0; i < GK_BLOCK; i++)
+			places[i][offset] += values[i];
+		return;
+	}
+	for (int i = 0; i < rows; i++)
+		places[i][offset] += values[i];
+}
+
+/* Adds the rows of a block to the sums of their clusters. */
+static void
+add_block(const GkQuantizer *quantizer, const float *block, const double *weights,
+		  const int32_t *labels, int rows, int64_t stride, int64_t *sums)
+{
+	int			d = quantizer->d;
+	double		rest = quantizer->rest_scale;
+	int64_t    *places[GK_BLOCK];
+	L8			values[2];
+	D8			weight[2] = {(D8) {} + 1.0, (D8) {} + 1.0};
+
+	for (int i = 0; i < rows; i++)
+		places[i] = sums + labels[i] * stride;
+	if (weights != NULL)
+		memcpy(weight, weights, rows * sizeof(double));
+	for (int j = 0; j <= d; j++)
+	{
+		D8			x0 = weight[0];
+		D8			x1 = weight[1];
+
+		if (j < d)
+		{
+			x0 *= load_double(block + j * GK_BLOCK);
+			x1 *= load_double(block + j * GK_BLOCK + 8);
+		}
+		x0 *= quantizer->scales[j];
+		x1 *= quantizer->scales[j];
+		values[0] = to_integer(x0);
+		values[1] = to_integer(x1);
+		add_each(places, j, (const int64_t *) values, rows);
+		if (!quantizer->wide)
+			continue;
+		values[0] = to_integer(rest_of(x0) * rest);
+		values[1] = to_integer(rest_of(x1) * rest);
+		add_each(places, d + 1 + j, (const int64_t *) values, rows);
+	}
+}
+
 /* Adds a quantised row, or many sums, to sums. */
 static void
 add(int64_t *sums, const int64_t *quantized, int64_t count)
@@ -584,6 +682,7 @@ const GkKernels GK_KERNELS = {
 	.transform = transform,
 	.hash = hash,
 	.quantize = quantize,
+	.add_block = add_block,
 	.add = add,
 	.subtract = subtract
 };

@@ -7,6 +7,9 @@
 #include "cpu_engine.h"
 #include "exact.h"
 
+/* With fewer operations a row than this, all distances are cheaper than moving two bounds. */
+#define BOUNDS_PAY 256
+
 /* Takes the grid of the sums; what was made on another grid is no longer valid. */
 void
 gk_run_grid(GkCpuEngine *engine, GkCommand *command)
@@ -112,7 +115,8 @@ count_empty(const GkCpuEngine *engine)
 void
 gk_run_step(GkCpuEngine *engine, GkCommand *command)
 {
-	GkAssignment assignment = {.keep_bounds = true,.add_sums = true};
+	bool		bounds = (double) engine->k * (engine->d + 4) > BOUNDS_PAY;
+	GkAssignment assignment = {.keep_bounds = bounds,.add_changed = engine->sums_valid};
 
 	command->u.step.changed = 0;
 	command->u.step.empty = 0;
@@ -144,7 +148,8 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 			command->u.step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
 	}
 	engine->sums_valid = true;
-	engine->per_row_state = GK_PER_ROW_BOUNDS;
+	if (bounds)
+		engine->per_row_state = GK_PER_ROW_BOUNDS;
 }
 
 /* Moves the rows of a relocation to their clusters, or back. */

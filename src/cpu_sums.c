@@ -87,14 +87,21 @@ unlock(GkCpuEngine *engine, int64_t cluster)
 	atomic_flag_clear_explicit(&engine->locks[cluster % GK_SUM_LOCKS], memory_order_release);
 }
 
+/* How rows become integers on the grid. */
+static inline GkQuantizer
+get_quantizer(const GkCpuEngine *engine)
+{
+	return (GkQuantizer) {
+		.d = engine->d,.wide = engine->wide,.scales = engine->scales.base,
+		.rest_scale = gk_power_of_two(engine->rest_bits)
+	};
+}
+
 /* A row in fixed point. */
 static void
 quantize_row(GkCpuEngine *engine, int64_t row, int64_t *quantized)
 {
-	GkQuantizer quantizer = {
-		.d = engine->d,.wide = engine->wide,.scales = engine->scales.base,
-		.rest_scale = gk_power_of_two(engine->rest_bits)
-	};
+	GkQuantizer quantizer = get_quantizer(engine);
 
 	engine->kernels->quantize(&quantizer, gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK,
 							  gk_weight(engine, row), engine->weighted, quantized);
@@ -126,6 +133,29 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 	lock(engine, to);
 	engine->kernels->add(cluster_sums(engine, to), quantized, stride);
 	unlock(engine, to);
+}
+
+/* Adds the rows of blocks from .. to - 1 to the sums of their labels' clusters. */
+void
+gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to, int64_t *quantized)
+{
+	GkQuantizer quantizer = get_quantizer(engine);
+	const double *weights = engine->weighted ? engine->weights.base : NULL;
+	int64_t    *partial = engine->partial_sums.base;
+
+	for (int64_t b = from; b < to; b++)
+	{
+		int64_t		first = b * GK_BLOCK;
+		int			rows = gk_block_rows(engine, b);
+
+		if (partial != NULL)
+			engine->kernels->add_block(&quantizer, gk_block(engine, b),
+									   weights == NULL ? NULL : weights + first,
+									   gk_labels(engine) + first, rows, engine->sum_stride,
+									   partial + worker * engine->k * engine->sum_stride);
+		for (int64_t row = first; partial == NULL && row < first + rows; row++)
+			gk_sums_add_row(engine, worker, row, -1, gk_labels(engine)[row], quantized);
+	}
 }
 
 /* Adds the workers' sums of some clusters to the sums, and sets them to 0. */
