@@ -74,6 +74,9 @@ describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 			(feeder->columns[0].shape == GK_SCALAR);
 	}
 	feeder->scalars = feeder->columns[0].shape == GK_SCALAR;
+	feeder->reals = feeder->scalars;
+	for (int i = 0; i < feeder->count; i++)
+		feeder->reals = feeder->reals && feeder->columns[i].element == GK_FLOAT4;
 	if (width == 0)
 		fits = fits && feeder->count == 1 && !feeder->scalars;
 	else if (feeder->scalars)

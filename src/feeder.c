@@ -166,6 +166,32 @@ reserve_row(GkFeeder *feeder)
 	claim_batch(feeder);
 }
 
+/* Decodes a row of reals into the batch, without a branch a feature. */
+static GkDecoded
+decode_reals(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	const NullableDatum *arguments = &fcinfo->args[GK_FIRST_FEATURE];
+	const uint32 infinite = 0x7f800000;
+	int			count = feeder->count;
+	bool		null = false;
+	uint32		greatest = 0;
+	float	   *row;
+
+	reserve_row(feeder);
+	row = feeder->features + feeder->rows * feeder->dimension;
+	for (int i = 0; i < count; i++)
+	{
+		uint32		exponent = (uint32) arguments[i].value & infinite;
+
+		null |= arguments[i].isnull;
+		greatest = exponent > greatest ? exponent : greatest;
+		row[i] = DatumGetFloat4(arguments[i].value) + 0.0f;
+	}
+	if (null)
+		return GK_DECODED_NULL;
+	return greatest == infinite ? GK_DECODED_INFINITE : GK_DECODED;
+}
+
 /* Decodes a row of scalars into the batch, or into ->values. */
 static GkDecoded
 decode_scalars(GkFeeder *feeder, FunctionCallInfo fcinfo)
@@ -386,7 +412,12 @@ gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	GkDecoded	decoded;
 	double		weight = 1.0;
 
-	decoded = feeder->scalars ? decode_scalars(feeder, fcinfo) : decode_arrays(feeder, fcinfo);
+	if (feeder->reals && !feeder->shifting)
+		decoded = decode_reals(feeder, fcinfo);
+	else if (feeder->scalars)
+		decoded = decode_scalars(feeder, fcinfo);
+	else
+		decoded = decode_arrays(feeder, fcinfo);
 	if (feeder->weighted && decoded == GK_DECODED)
 		decoded = decode_weight(feeder, fcinfo, &weight);
 	if (decoded != GK_DECODED)

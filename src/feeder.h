@@ -32,6 +32,7 @@ typedef struct GkFeeder
 	int64		skipped;
 	int			dimension;
 	bool		scalars;		/* the columns are scalars, one a feature */
+	bool		reals;			/* … all of type real */
 	bool		weighted;
 	GkElement	weight_element;
 	GkRowIdsWriter *ids;		/* NULL = no ids */
