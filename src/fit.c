@@ -5,14 +5,13 @@
 
 #include <math.h>
 
-#include "portability/instr_time.h"
-
 #include "exact.h"
 #include "fit.h"
 #include "fixed_point.h"
 #include "job.h"
 #include "memory.h"
 #include "prepare.h"
+#include "seconds.h"
 #include "seed.h"
 
 /* The statistics of the clusters as the engine gives them, by label. */
@@ -49,17 +48,6 @@ typedef struct Start
 	int			iterations;
 	bool		converged;
 } Start;
-
-/* Seconds since some moment. */
-static double
-seconds_since(instr_time begin)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	return INSTR_TIME_GET_DOUBLE(now);
-}
 
 /* A row's distance from its d². */
 double
@@ -216,13 +204,13 @@ run_start(Fitter *fitter, Start *start)
 
 	INSTR_TIME_SET_CURRENT(begin);
 	choose_centroids(fitter, start);
-	fitter->fit->seed_seconds += seconds_since(begin);
+	fitter->fit->seed_seconds += gk_seconds_since(begin);
 	INSTR_TIME_SET_CURRENT(begin);
 	iterate(fitter, start);
-	fitter->fit->iterate_seconds += seconds_since(begin);
+	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	INSTR_TIME_SET_CURRENT(begin);
 	label_rows(fitter, start);
-	fitter->fit->label_seconds += seconds_since(begin);
+	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
 /* All starts; the best one's labels are in the engine at the end. */
@@ -354,7 +342,7 @@ gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit)
 	memset(fit, 0, sizeof(*fit));
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_prepare(engine, spec, &fitter.prepared);
-	fit->seed_seconds = seconds_since(begin);
+	fit->seed_seconds = gk_seconds_since(begin);
 
 	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
 	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));

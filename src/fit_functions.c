@@ -10,7 +10,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "utils/array.h"
 
 #include "arguments.h"
@@ -20,6 +19,7 @@
 #include "job.h"
 #include "labels_table.h"
 #include "memory.h"
+#include "seconds.h"
 #include "session.h"
 #include "source.h"
 
@@ -51,17 +51,6 @@ typedef struct Window
 	int32	   *labels;			/* WINDOW_ROWS */
 	double	   *distance2;
 } Window;
-
-/* Seconds since some moment. */
-static double
-seconds_since(instr_time begin)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	return INSTR_TIME_GET_DOUBLE(now);
-}
 
 /* Begins the job, leaves SPI connected and the job's memory context current. */
 static void
@@ -144,7 +133,7 @@ read_rows(Call *call)
 	open_engine(call, source);
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
-	call->report.read_seconds = seconds_since(begin);
+	call->report.read_seconds = gk_seconds_since(begin);
 	call->engine->class_of->usage(call->engine, &usage);
 	gk_note_memory(&usage, call->rows.ring_bytes);
 	check_rows(call);
@@ -231,7 +220,7 @@ put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
 		}
 		tuplestore_putvalues(store, descriptor, values, nulls);
 	}
-	call->report.label_seconds += seconds_since(begin);
+	call->report.label_seconds += gk_seconds_since(begin);
 }
 
 /* A centroid as an array. */
