@@ -1,219 +1,402 @@
 /*
  * The CUDA engine against the reference engine and, on larger data, the CPU engine: every output of
- * every command, bit for bit; with rows in device memory and without, on one GPU and on all.
- * Usage: cuda_engine_test LIBRARY [seed [devices]]
+ * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
+ *
+ * Usage: cuda_engine_test ENGINE [seed [GPUs [quick | all | large [scale]]]]
+ * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
+ * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.  "large" is a fit of more than 2^31 values alone,
+ * for which the host needs 30 GB; scale shrinks or stretches what is larger.
  */
 #include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "engine.h"
+#include "engine_compare.h"
+#include "engine_drive.h"
+#include "engine_ends.h"
+#include "engine_large.h"
 #include "reference_engine.h"
+#include "spoiled_engine.h"
+#include "tap.h"
+
+#define CLOSE_SECONDS 0.1
 
 static const GkEngineClass *tested;
-static const GkEngineClass *oracle;
+static double scale = 1.0;
 
-/* the comparisons are those of the CPU engine's test */
-#define main cpu_engine_main
-#define gk_cpu_engine() tested
-#define gk_reference_engine() oracle
-#include "engine_test.c"
-#undef main
-#undef gk_cpu_engine
-#undef gk_reference_engine
-
-#include <time.h>
-
-static const GkEngineClass *cuda;
-static GkEngineClass limited;
-static uint64_t device_limit;
-static int	device_count;
-
-/* Seconds on a clock that only goes on. */
-static double
-now(void)
+/* A number of rows that is not for the reference engine. */
+static int64_t
+scaled(int64_t rows)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+	return (int64_t) fmax(1.0, (double) rows * scale);
 }
 
-/* Opens the CUDA engine with the limits of the case. */
-static GkStatus
-open_limited(const GkEngineConfig *config, GkEngine **engine)
-{
-	GkEngineConfig mine = *config;
-
-	mine.device_memory_limit = device_limit;
-	mine.device_count = device_count;
-	for (int i = 0; i < device_count; i++)
-		mine.devices[i] = i;
-	return cuda->open(&mine, engine);
-}
-
-/* One data set. */
+/* One data set; `flags` has a bit each for weighted, wide, spherical. */
 static void
-compare_case(Kind kind, int64_t n, int d, int64_t k, int flags, int steps)
+compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int flags, int steps,
+			 int devices, uint64_t limit)
 {
 	Data		data = make_data(kind, n, d, k, flags & 1, flags & 2, flags & 4);
 	uint64_t	most = (uint64_t) (n < 4096 ? 2 * n : n / 2);
-	Feeding		feeding = {16, 1 + (int64_t) (random_bits() % most)};
+	Feeding		feeding = {
+		.batch = 1 + (int64_t) (random_bits() % most),.slots = random_bits() % 2 ? 4 : 0,
+		.devices = devices,.device_memory_limit = limit
+	};
 
-	snprintf(where, sizeof(where),
-			 "n %lld d %d k %lld kind %d flags %d batch %lld limit %llu gpus %d",
-			 (long long) n, d, (long long) k, kind, flags, (long long) feeding.batch,
-			 (unsigned long long) device_limit, device_count);
-	compare_fit(&data, feeding, steps);
+	snprintf(comparison->where, sizeof(comparison->where),
+			 "n %lld d %d k %lld %s%s%s%s batch %lld%s limit %llu GPUs %d",
+			 (long long) n, d, (long long) k, kind_name(kind), flags & 1 ? " weighted" : "",
+			 flags & 2 ? " wide" : "", flags & 4 ? " spherical" : "", (long long) feeding.batch,
+			 feeding.slots > 0 ? " lent" : "", (unsigned long long) limit, devices);
+	compare_fit(comparison, &data, feeding, steps);
 	free_data(&data);
 }
 
-/* All kinds of data in a shape. */
+/* Every stride-th kind of data in a shape. */
 static void
-cuda_shape(int64_t n, int d, int64_t k, int steps)
+test_shape(const GkEngineClass *oracle, int64_t n, int d, int64_t k, int steps, int devices,
+		   int stride)
 {
+	Comparison	comparison = {.tested = tested,.oracle = oracle};
 	double		start = now();
-	char		name[120];
 
-	differs = false;
-	for (int kind = 0; kind < KINDS; kind++)
-		compare_case(kind, n, d, k, (int) (random_bits() % 5), steps);
-	snprintf(name, sizeof(name), "n %lld, d %d, k %lld, limit %llu, gpus %d (%.1f s)",
-			 (long long) n, d, (long long) k, (unsigned long long) device_limit, device_count,
-			 now() - start);
-	ok(!differs, name);
-	fflush(stdout);
+	k = k < n ? k : n;
+	for (int kind = (int) (random_bits() % (uint64_t) stride); kind < KINDS; kind += stride)
+		compare_case(&comparison, kind, n, d, k, (int) (random_bits() % 8), steps, devices, 0);
+	ok(!comparison.differs, "n %lld, d %d, k %lld, GPUs %d (%.1f s)", (long long) n, d,
+	   (long long) k, devices, now() - start);
 }
 
 /* Shapes that the reference engine can do. */
 static void
-small_shapes(void)
+test_small_shapes(int devices)
 {
-	oracle = gk_reference_engine();
-	cuda_shape(1, 1, 1, 3);
-	cuda_shape(5, 2, 5, 3);
-	cuda_shape(17, 3, 4, 5);
-	cuda_shape(300, 1, 20, 8);
-	cuda_shape(1000, 2, 50, 8);
-	cuda_shape(999, 7, 13, 8);
-	cuda_shape(500, 8, 500, 4);
-	cuda_shape(2000, 16, 100, 6);
-	cuda_shape(1500, 17, 33, 6);
-	cuda_shape(800, 100, 64, 5);
-	cuda_shape(400, 128, 130, 5);
-	cuda_shape(100, 784, 30, 4);
-	cuda_shape(60, 2000, 25, 4);
-	cuda_shape(5000, 3, 12, 8);
-	for (int i = 0; i < 8; i++)
+	static const struct
 	{
-		int64_t		n = 1 + (int64_t) (random_bits() % 600);
+		int			d;
+		int64_t		n;
+		int64_t		k;
+		int64_t		all;		/* rows where k is their number */
+	}			shapes[] = {
+		{1, 9000, 40, 300}, {3, 6000, 100, 300}, {17, 3000, 64, 200}, {100, 1500, 50, 150},
+		{784, 300, 20, 90}, {2000, 150, 16, 60}, {2, 5000, 50, 0}, {8, 1000, 260, 0},
+		{128, 700, 130, 0}
+	};
+	const GkEngineClass *oracle = gk_reference_engine();
 
-		cuda_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n),
-				   4);
+	test_shape(oracle, 1, 1, 1, 3, devices, 1);
+	test_shape(oracle, 5, 2, 5, 3, devices, 1);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		test_shape(oracle, shapes[i].n, shapes[i].d, shapes[i].k, 4, devices, 1);
+		if (shapes[i].all == 0)
+			continue;
+		test_shape(oracle, shapes[i].n, shapes[i].d, 1, 2, devices, 2);
+		test_shape(oracle, shapes[i].all, shapes[i].d, shapes[i].all, 3, devices, 2);
+	}
+	for (int i = 0; i < 10; i++)
+	{
+		int64_t		n = 1 + (int64_t) (random_bits() % 1000);
+		int			d = 1 + (int) (random_bits() % 40);
+
+		test_shape(oracle, n, d, 1 + (int64_t) (random_bits() % (uint64_t) n), 4, devices, 2);
 	}
 }
 
 /* Larger ones, with the CPU engine as the oracle. */
 static void
-large_shapes(void)
+test_larger_shapes(int devices)
 {
-	oracle = gk_cpu_engine();
-	cuda_shape(100000, 8, 16, 6);
-	cuda_shape(60000, 32, 100, 5);
-	cuda_shape(20000, 128, 300, 4);
-	cuda_shape(4000, 784, 256, 3);
-	cuda_shape(20000, 17, 2000, 3);
-	cuda_shape(3000, 2000, 40, 3);
+	const GkEngineClass *oracle = gk_cpu_engine();
+	int			stride = devices == 1 ? 1 : 3;
+
+	test_shape(oracle, scaled(100000), 8, 16, 6, devices, stride);
+	test_shape(oracle, scaled(60000), 32, 100, 5, devices, stride);
+	test_shape(oracle, scaled(20000), 128, 300, 4, devices, stride);
+	test_shape(oracle, scaled(4000), 784, 256, 3, devices, stride);
+	test_shape(oracle, scaled(20000), 17, 2000, 3, devices, stride);
+	test_shape(oracle, scaled(3000), 2000, 40, 3, devices, stride);
+	test_shape(oracle, scaled(200000), 1, 30, 4, devices, 3);
+	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
 
-/* Closing in the middle of a command, and whether what was held is given back. */
+/* Rows beyond a limit of device memory: a tenth, half and most of them fit. */
 static void
-test_close(void)
+test_out_of_core(int devices)
 {
-	Data		data = make_data(NORMAL, 40000, 256, 20000, false, false, false);
-	GkCommand	c = {.operation = GK_CENTROIDS};
-	GkDevice	before[16];
-	GkDevice	after[16];
-	double		longest = 0.0;
-	uint64_t	left = 0;
-	int			count;
-
-	device_limit = 0;
-	for (int turn = 0; turn < 10; turn++)
+	static const struct
 	{
-		GkEngine   *engine = feed(&limited, &data, (Feeding) {1, 1000});
-		double		start;
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}};
+	static const double parts[] = {0.1, 0.5, 0.9};
+	int			stride = devices == 1 ? 4 : KINDS;
 
-		cuda->list_devices(before, 16, &count);
-		c = (GkCommand) {.operation = GK_GRID};
-		c.u.grid.exponents = data.exponents;
-		c.u.grid.center = data.center;
-		run(engine, &c);
-		c = (GkCommand) {.operation = GK_CENTROIDS};
-		c.u.centroids.centroids = data.centroids;
-		c.u.centroids.k = data.k;
-		run(engine, &c);
-		c = (GkCommand) {.operation = turn % 2 ? GK_STEP : GK_CANDIDATES};
-		c.u.candidates.candidates = data.centroids;
-		c.u.candidates.count = turn % 2 ? 0 : data.k;
-		if (turn % 2)
-			c.u.step.is_empty = NULL;
-		engine->class_of->submit(engine, &c);
-		(void) engine->class_of->wait(engine, turn);
-		start = now();
-		engine->class_of->close(engine);
-		longest = fmax(longest, now() - start);
-		printf("# closed in %.1f ms after %d ms\n", (now() - start) * 1e3, turn);
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 3; j++)
+		{
+			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+			int64_t		n = scaled(shapes[i].n);
+			double		bytes = (double) n * shapes[i].d * sizeof(float);
+			uint64_t	limit = (10 << 20) + (uint64_t) ((20.0 * (double) n + parts[j] * bytes) / devices);
+			uint64_t	most = 0;
+			double		start = now();
+
+			for (int kind = (int) (random_bits() % (uint64_t) stride); kind < KINDS; kind += stride)
+			{
+				compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k,
+							 (int) (random_bits() % 8), 3, devices, limit);
+				most = comparison.usage.device_peak > most ? comparison.usage.device_peak : most;
+			}
+			ok(!comparison.differs && most <= limit * devices,
+			   "out of core: n %lld, d %d, %.0f MB, limit %.0f MB, peak %.0f MB, GPUs %d (%.1f s)",
+			   (long long) n, shapes[i].d, bytes * 1e-6, (double) limit * 1e-6,
+			   (double) most * 1e-6, devices, now() - start);
+		}
+}
+
+/* Two engines under way at once, and what each should answer. */
+typedef struct Twin
+{
+	Data		data;
+	GkEngine   *engine;
+	GkEngine   *reference;
+	GkCommand	command;
+} Twin;
+
+/* Starts the next step of the tested engine. */
+static void
+start_step(Twin *twin)
+{
+	twin->command = (GkCommand) {.operation = GK_STEP};
+	check_status(twin->engine->class_of->submit(twin->engine, &twin->command));
+}
+
+/* Ends the step; does it, and do the centroids after it, agree with the reference? */
+static bool
+end_step(Twin *twin)
+{
+	size_t		bytes = twin->data.k * twin->data.d * sizeof(double);
+	double	   *centroids[2] = {malloc(bytes), malloc(bytes)};
+	GkEngine   *engines[2] = {twin->engine, twin->reference};
+	GkCommand	step = {.operation = GK_STEP};
+	GkStatus	status;
+	bool		good;
+
+	while ((status = twin->engine->class_of->wait(twin->engine, 10)).code == GK_RUNNING)
+		;
+	check_status(status);
+	run(twin->reference, &step);
+	good = step.u.step.changed == twin->command.u.step.changed &&
+		step.u.step.shift2 == twin->command.u.step.shift2;
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_RELOCATE};
+
+		if (step.u.step.empty > 0)
+			run(engines[e], &c);
+		c = (GkCommand) {.operation = GK_GET_CENTROIDS};
+		c.u.get_centroids.centroids = centroids[e];
+		run(engines[e], &c);
 	}
-	cuda->list_devices(after, 16, &count);
-	for (int i = 0; i < count; i++)
-		left += after[i].own_bytes;
-	printf("# closed within %.1f ms, %llu bytes left\n", longest * 1e3, (unsigned long long) left);
-	ok(longest < 0.1 && left == 0, "closing in the middle of a command");
+	good = good && memcmp(centroids[0], centroids[1], bytes) == 0;
+	free(centroids[0]);
+	free(centroids[1]);
+	return good;
+}
+
+/* An engine in the middle of a fit. */
+static Twin
+open_twin(Kind kind, int64_t n, int d, int64_t k, int devices)
+{
+	Twin		twin = {.data = make_data(kind, n, d, k, true, true, false)};
+	Feeding		feeding = {.batch = 1000,.slots = 2,.devices = devices};
+
+	twin.engine = feed(tested, &twin.data, feeding);
+	twin.reference = feed(gk_cpu_engine(), &twin.data, feeding);
+	begin_fit(twin.engine, &twin.data);
+	begin_fit(twin.reference, &twin.data);
+	return twin;
+}
+
+/* Closes both engines of a twin. */
+static void
+close_twin(Twin *twin)
+{
+	twin->engine->class_of->close(twin->engine);
+	twin->reference->class_of->close(twin->reference);
+	free_data(&twin->data);
+}
+
+/* Two engines in one process, on one GPU and on two. */
+static void
+test_two_engines(int devices)
+{
+	int			second = devices < 2 ? devices : 2;
+	Twin		a = open_twin(NORMAL, scaled(50000), 32, 60, 1);
+	Twin		b = open_twin(BLOBS, scaled(20000), 100, 40, second);
+	bool		good = true;
+
+	for (int i = 0; i < 5; i++)
+	{
+		start_step(&a);
+		start_step(&b);
+		good &= end_step(&b) & end_step(&a);
+	}
+	start_step(&a);
+	close_twin(&b);
+	good &= end_step(&a);
+	b = open_twin(NORMAL, scaled(20000), 7, 30, second);
+	start_step(&b);
+	good &= end_step(&b);
+	close_twin(&a);
+	start_step(&b);
+	good &= end_step(&b);
+	close_twin(&b);
+	ok(good && bytes_left(tested) == 0, "two engines at once, on 1 GPU and on %d", second);
+}
+
+/* Closing in the middle of every command, and whether what was held is given back. */
+static void
+test_close(int devices)
+{
+	Data		data = make_data(NORMAL, scaled(200000), 64, 2000, false, false, false);
+	Feeding		feeding = {.devices = devices};
+	double		longest = 0.0;
+	int			running = 0;
+	uint64_t	left = 0;
+
+	for (int last = 0; last < COMMANDS; last++)
+		for (int milliseconds = 0; milliseconds < 10; milliseconds = 3 * milliseconds + 1)
+		{
+			bool		was_running;
+			double		seconds = close_in_command(tested, &data, feeding, last, milliseconds,
+												   &was_running);
+
+			if (seconds > CLOSE_SECONDS)
+				printf("# command %d closed in %.0f ms\n", (int) command_order[last], seconds * 1e3);
+			longest = fmax(longest, seconds);
+			running += was_running;
+			left += bytes_left(tested);
+		}
+	ok(longest < CLOSE_SECONDS && left == 0,
+	   "closed in every command, GPUs %d: %d running, longest %.0f ms, %llu bytes left", devices,
+	   running, longest * 1e3, (unsigned long long) left);
 	free_data(&data);
 }
 
-/* Compares on 1, 2, 4 ... GPUs: arguments are the library, the seed, the most GPUs, "quick". */
-int
-main(int argc, char **argv)
+/* Every call failing once, and a fit that is right afterwards. */
+static void
+test_faults(int devices)
+{
+	Data		data = make_data(BLOBS, 2000, 12, 10, true, true, false);
+	Feeding		feeding = {.devices = devices};
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+	int			faults = 0;
+	bool		good = true;
+
+	for (;; faults++)
+	{
+		GkCode		code = run_until_error(gk_fault_engine(tested, faults + 1, GK_DEVICE_ERROR),
+										   &data, feeding);
+
+		good &= bytes_left(tested) == 0;
+		if (code == GK_OK)
+			break;
+		good &= code == GK_DEVICE_ERROR;
+	}
+	compare_case(&comparison, NORMAL, 1000, 12, 10, 3, 3, devices, 0);
+	ok(good && faults > 2 * COMMANDS && !comparison.differs,
+	   "%d calls that fail leave nothing behind, GPUs %d", faults, devices);
+	free_data(&data);
+}
+
+/* Fits of more than 2^31 values on the devices. */
+static void
+test_beyond_31_bits(int devices)
+{
+	Feeding		feeding = {.slots = 8,.devices = devices};
+
+	feeding.batch = (4 << 20) / (32 * sizeof(float));
+	test_large(tested, scaled(70000000), 32, 12, false, feeding);
+	feeding.batch = (4 << 20) / (2000 * sizeof(float));
+	test_large(tested, scaled(1100000), 2000, 10, true, feeding);
+}
+
+/* The engine of a name: a library, the CPU engine or one that errs. */
+static const GkEngineClass *
+find_engine(const char *name)
 {
 	const GkEngineClass *(*get) (void);
 	void	   *library;
-	GkDevice	devices[16];
-	int			visible = 0;
-	int			most = argc > 3 ? atoi(argv[3]) : 1;
-	bool		quick = argc > 4;
 
-	library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	if (strcmp(name, "cpu") == 0)
+		return gk_cpu_engine();
+	if (strncmp(name, "broken", 6) == 0)
+		return gk_spoiled_engine(gk_cpu_engine(), name[6] == '=' ? atoi(name + 7) : SPOIL_LABELS);
+	library = dlopen(name, RTLD_NOW);
 	get = library == NULL ? NULL
 		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
 	if (get == NULL)
 	{
 		printf("Bail out! %s\n", dlerror());
-		return 1;
+		exit(1);
 	}
-	cuda = get();
-	if (cuda->list_devices(devices, 16, &visible).code != GK_OK || visible == 0)
+	return get();
+}
+
+/* Whether the engine has what it needs to run. */
+static bool
+can_run(void)
+{
+	GkDevice	devices[16];
+	int			count = 0;
+
+	return tested->list_devices == NULL ||
+		(tested->list_devices(devices, 16, &count).code == GK_OK && count > 0);
+}
+
+/* What is asked for, with a number of GPUs. */
+static void
+test_on(int devices, bool all)
+{
+	test_small_shapes(devices);
+	test_two_engines(devices);
+	test_faults(devices);
+	test_close(devices);
+	if (!all)
+		return;
+	test_larger_shapes(devices);
+	test_out_of_core(devices);
+}
+
+/* Compares on 1, 2, 4 ... GPUs. */
+int
+main(int argc, char **argv)
+{
+	int			most = argc > 3 ? atoi(argv[3]) : 1;
+	const char *part = argc > 4 ? argv[4] : "all";
+
+	if (argc < 2)
+	{
+		printf("1..0 # SKIP no GPU library is named\n");
+		return 0;
+	}
+	tested = find_engine(argv[1]);
+	if (!can_run())
 	{
 		printf("1..0 # SKIP no GPU\n");
 		return 0;
 	}
-	limited = *cuda;
-	limited.open = open_limited;
-	tested = &limited;
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
-	for (device_count = 1; device_count <= most; device_count *= 2)
-	{
-		device_limit = 0;
-		small_shapes();
-		if (quick)
-			continue;
-		large_shapes();
-		device_limit = 14 << 20;
-		oracle = gk_cpu_engine();
-		cuda_shape(50000, 32, 100, 4);
-		cuda_shape(3000, 2000, 40, 3);
-	}
-	device_count = 1;
-	test_close();
-	printf("1..%d\n", tests);
-	return failures > 0;
+	scale = argc > 5 ? atof(argv[5]) : 1.0;
+	for (int devices = 1; devices <= most; devices *= 2)
+		if (strcmp(part, "large") == 0)
+			test_beyond_31_bits(devices);
+		else
+			test_on(devices, strcmp(part, "quick") != 0);
+	return done_testing();
 }

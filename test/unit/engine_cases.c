@@ -1,5 +1,5 @@
 /*
- * Random data sets for tests that compare engines.
+ * Random data sets, most of them unpleasant, for tests that compare engines.
  */
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine_cases.h"
+#include "engine_drive.h"
 #include "exact.h"
 
 static uint64_t state = 1;
@@ -65,17 +66,135 @@ make_value(Kind kind, int64_t row, int j, int64_t k)
 			return 1e-41 * random_normal();
 		case HUGE_VALUES:
 			return 1e30 * random_normal();
+		case COPIES:
+			return (double) (gk_mix(row % (k / 2 + 1) * 70001 + j) % 1000) / 7.0;
+		case HEAVY_TAILED:
+			return random_normal() / (double) ((gk_mix(row) >> 44) + 1) * 0x1p20;
 		default:
 			return random_normal();
 	}
 }
 
-/* Grid, center and centroids as the fit layer would choose them, more or less. */
+/* Centroids: some are rows, some near rows, a few the same as others. */
+static void
+choose_centroids(Data *data)
+{
+	int			d = data->d;
+
+	for (int64_t c = 0; c < data->k; c++)
+	{
+		int64_t		row = (int64_t) (random_bits() % (uint64_t) data->n);
+		double		near = random_bits() % 2 ? 0.0 : 1e-7 * random_unit();
+
+		for (int j = 0; j < d; j++)
+			data->centroids[c * d + j] = data->x[row * d + j] * (1.0 + near);
+		if (c > 0 && random_bits() % 50 == 0)
+			memcpy(data->centroids + c * d, data->centroids + (c - 1) * d, d * sizeof(double));
+	}
+}
+
+/* Centroids of any scale and offset, a few one rounding of a double away from another. */
+static void
+place_centroids(Data *data)
+{
+	static const double scales[] = {1e-6, 1e-2, 1.0, 1e3, 1e9};
+	static const double offsets[] = {0.0, 0.0, 10.0, 1e4};
+	int			d = data->d;
+	double		scale = scales[random_bits() % 5];
+	double		offset = offsets[random_bits() % 4];
+
+	for (int64_t c = 0; c < data->k; c++)
+	{
+		double	   *centroid = data->centroids + c * d;
+
+		for (int j = 0; j < d; j++)
+			centroid[j] = scale * (offset + random_normal());
+		/* midpoints of floats are often floats: ties to the bit */
+		for (int j = 0; j < d && c % 2 == 0; j++)
+			centroid[j] = (float) centroid[j];
+		if (c > 0 && random_bits() % 8 == 0)
+		{
+			int			j = (int) (random_bits() % (uint64_t) d);
+
+			memcpy(centroid, centroid - d, d * sizeof(double));
+			centroid[j] = nextafter(centroid[j], INFINITY);
+		}
+	}
+}
+
+/* The number of a centroid near another one: the nearest of a few. */
+static int64_t
+neighbour_of(const Data *data, int64_t c)
+{
+	double		least = INFINITY;
+	int64_t		nearest = c;
+
+	for (int i = 0; i < 16; i++)
+	{
+		int64_t		other = (int64_t) (random_bits() % (uint64_t) data->k);
+		double		sum = 0.0;
+
+		for (int j = 0; j < data->d; j++)
+			sum += pow(data->centroids[c * data->d + j] - data->centroids[other * data->d + j], 2);
+		if (other != c && sum < least)
+		{
+			least = sum;
+			nearest = other;
+		}
+	}
+	return nearest;
+}
+
+/* A row on the bisector of two centroids, but for the rounding to float. */
+static void
+make_near_tie(const Data *data, float *row)
+{
+	int			d = data->d;
+	int64_t		c = (int64_t) (random_bits() % (uint64_t) data->k);
+	const double *a = data->centroids + c * d;
+	const double *b = data->centroids + neighbour_of(data, c) * d;
+	double	   *aside = malloc(d * sizeof(double));
+	double		along = 0.0;
+	double		apart = 0.0;
+
+	for (int j = 0; j < d; j++)
+		apart += (b[j] - a[j]) * (b[j] - a[j]);
+	for (int j = 0; j < d; j++)
+	{
+		aside[j] = 0.05 * sqrt(apart / d) * random_normal();
+		along += aside[j] * (b[j] - a[j]);
+	}
+	for (int j = 0; j < d; j++)
+	{
+		if (apart > 0.0)
+			aside[j] -= along / apart * (b[j] - a[j]);
+		row[j] = (float) (a[j] / 2 + b[j] / 2 + aside[j]) + 0.0f;
+	}
+	if (random_bits() % 2)
+	{
+		int			j = (int) (random_bits() % (uint64_t) d);
+
+		row[j] = nextafterf(row[j], random_bits() % 2 ? INFINITY : -INFINITY) + 0.0f;
+	}
+	free(aside);
+}
+
+/* The exponent of a grid with so many bits for values up to this. */
+static int
+grid_exponent(int bits, double greatest)
+{
+	int			exponent;
+
+	frexp(greatest > 0 ? greatest : 1.0, &exponent);
+	return bits - exponent;
+}
+
+/* Grid and center as the fit layer would choose them, more or less. */
 static void
 make_grid(Data *data)
 {
 	double		greatest_weight = 0.0;
-	int			room = data->wide ? 36 : 50 - (int) ceil(log2((double) data->n + 1)) - 1;
+	int			bits = data->wide ? 36 : 50 - (int) ceil(log2((double) data->n + 1)) - 1;
 
 	for (int64_t i = 0; i < data->n; i++)
 		greatest_weight = fmax(greatest_weight, data->weighted ? data->w[i] : 1.0);
@@ -85,27 +204,16 @@ make_grid(Data *data)
 	{
 		double		greatest = 0.0;
 		double		sum = 0.0;
-		int			exponent;
 
 		for (int64_t i = 0; i < data->n; i++)
 		{
 			greatest = fmax(greatest, fabs(data->x[i * data->d + j]));
 			sum += data->x[i * data->d + j];
 		}
-		frexp(greatest > 0 ? greatest * greatest_weight : 1.0, &exponent);
-		data->exponents[j] = room - exponent;
+		data->exponents[j] = grid_exponent(bits, greatest * greatest_weight);
 		data->center[j] = sum / (double) data->n;
 	}
-	if (data->weighted)
-	{
-		int			exponent;
-
-		frexp(greatest_weight, &exponent);
-		data->exponents[data->d] = room - exponent;
-	}
-	else
-		data->exponents[data->d] = 0;
-	data->rest_bits = 30;
+	data->exponents[data->d] = data->weighted ? grid_exponent(bits, greatest_weight) : 0;
 }
 
 /* A data set of a kind, with weights and first centroids. */
@@ -113,7 +221,7 @@ Data
 make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool spherical)
 {
 	Data		data = {
-		.n = n,.d = d,.k = k,.weighted = weighted,.wide = wide,.spherical = spherical
+		.n = n,.d = d,.k = k,.kind = kind,.weighted = weighted,.wide = wide,.spherical = spherical
 	};
 
 	data.x = malloc(n * d * sizeof(float));
@@ -121,25 +229,33 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 	data.centroids = malloc(k * d * sizeof(double));
 	data.exponents = malloc((d + 1) * sizeof(int));
 	data.center = malloc(d * sizeof(double));
+	if (kind == NEAR_TIES)
+		place_centroids(&data);
 	for (int64_t i = 0; i < n; i++)
 	{
-		for (int j = 0; j < d; j++)
-			data.x[i * d + j] = (float) make_value(kind, i, j, k) + 0.0f;
+		if (kind == NEAR_TIES)
+			make_near_tie(&data, data.x + i * d);
+		else
+			for (int j = 0; j < d; j++)
+				data.x[i * d + j] = (float) make_value(kind, i, j, k) + 0.0f;
 		data.w[i] = i % 7 == 0 ? 0.0 : i % 11 == 0 ? 1e8 : i % 13 == 0 ? 1e-8 : random_unit();
 	}
+	if (kind != NEAR_TIES)
+		choose_centroids(&data);
 	make_grid(&data);
-	for (int64_t c = 0; c < k; c++)
-	{
-		/* some centroids are rows, some near rows, a few the same as others */
-		int64_t		row = (int64_t) (random_bits() % (uint64_t) n);
-		double		near = random_bits() % 2 ? 0.0 : 1e-7 * random_unit();
-
-		for (int j = 0; j < d; j++)
-			data.centroids[c * d + j] = data.x[row * d + j] * (1.0 + near);
-		if (c > 0 && random_bits() % 50 == 0)
-			memcpy(data.centroids + c * d, data.centroids + (c - 1) * d, d * sizeof(double));
-	}
 	return data;
+}
+
+/* What a kind is called. */
+const char *
+kind_name(Kind kind)
+{
+	static const char *const names[] = {
+		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
+		"copies", "heavy-tailed", "near-ties"
+	};
+
+	return names[kind];
 }
 
 /* Frees a data set. */
@@ -175,53 +291,37 @@ shuffle_rows(Data *data)
 	free(row);
 }
 
-/* Ends the program unless the status is GK_OK. */
-static void
-check_status(GkStatus status)
+/* An empty engine; ends the program on an error. */
+GkEngine *
+open_engine(const GkEngineClass *class_of, bool weighted, Feeding feeding)
 {
-	if (status.code == GK_OK)
-		return;
-	printf("Bail out! %s: %s\n", status.where, status.message);
-	exit(1);
-}
+	GkEngineConfig config = {
+		.weighted = weighted,.threads = feeding.threads,.device_count = feeding.devices,
+		.device_memory_limit = feeding.device_memory_limit
+	};
+	GkEngine   *engine;
 
-/* Runs a command to its end; ends the program if it fails. */
-void
-run(GkEngine *engine, GkCommand *command)
-{
-	GkStatus	status;
-
-	check_status(engine->class_of->submit(engine, command));
-	while ((status = engine->class_of->wait(engine, 1)).code == GK_RUNNING)
-		;
-	check_status(status);
+	for (int i = 0; i < feeding.devices; i++)
+		config.devices[i] = i;
+	check_status(class_of->open(&config, &engine));
+	return engine;
 }
 
 /* An engine with the data in it, sealed. */
 GkEngine *
 feed(const GkEngineClass *class_of, const Data *data, Feeding feeding)
 {
-	GkEngineConfig config = {.weighted = data->weighted,.threads = feeding.threads};
-	GkCommand	seal = {.operation = GK_SEAL};
-	GkEngine   *engine;
+	GkEngine   *engine = open_engine(class_of, data->weighted, feeding);
+	Rows		rows = {data->n, data->d, data->x, data->weighted ? data->w : NULL};
 
-	check_status(class_of->open(&config, &engine));
-	check_status(class_of->set_dimension(engine, data->d));
-	for (int64_t i = 0; i < data->n; i += feeding.batch)
-	{
-		GkBatch		batch = {
-			.rows = data->n - i < feeding.batch ? data->n - i : feeding.batch,
-			.features = data->x + i * data->d,.weights = data->weighted ? data->w + i : NULL
-		};
-		uint64_t	ticket;
-
-		check_status(class_of->append(engine, &batch, &ticket));
-	}
-	run(engine, &seal);
-	if (seal.u.seal.rows != data->n)
-	{
-		printf("Bail out! rows are missing\n");
-		exit(1);
-	}
+	append_rows(engine, &rows, feeding.batch, feeding.slots);
 	return engine;
+}
+
+/* Sets the grid of the data, and its first centroids. */
+void
+begin_fit(GkEngine *engine, const Data *data)
+{
+	set_grid(engine, data->wide, data->exponents, data->center);
+	set_centroids(engine, data->centroids, data->k, data->spherical);
 }

@@ -1,5 +1,5 @@
 /*
- * Random data sets and the commands of a whole fit, for tests that compare engines.
+ * Random data sets, most of them unpleasant, for tests that compare engines.
  */
 #ifndef ENGINE_CASES_H
 #define ENGINE_CASES_H
@@ -18,6 +18,9 @@ typedef enum Kind
 	LOPSIDED,					/* 99 % of the rows in one spot */
 	TINY,						/* denormal values */
 	HUGE_VALUES,				/* values of which the square is no float */
+	COPIES,						/* fewer distinct rows than centroids */
+	HEAVY_TAILED,				/* rows whose lengths differ by up to 2^20 */
+	NEAR_TIES,					/* rows within float rounding of the bisector of two centroids */
 	KINDS
 } Kind;
 
@@ -26,6 +29,7 @@ typedef struct Data
 	int64_t		n;
 	int			d;
 	int64_t		k;
+	Kind		kind;
 	bool		weighted;
 	bool		wide;
 	bool		spherical;
@@ -34,14 +38,16 @@ typedef struct Data
 	double	   *centroids;		/* k × d */
 	int		   *exponents;		/* d + 1 */
 	double	   *center;			/* d */
-	int			rest_bits;
 } Data;
 
 /* How a data set goes into an engine. */
 typedef struct Feeding
 {
 	int			threads;
-	int64_t		batch;
+	int64_t		batch;			/* rows */
+	int			slots;			/* batches of a lent buffer; 0 = none is lent */
+	int			devices;		/* of an engine that has any, from number 0 on */
+	uint64_t	device_memory_limit;
 } Feeding;
 
 extern uint64_t random_bits(void);
@@ -51,9 +57,15 @@ extern Data make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, boo
 					  bool spherical);
 extern void free_data(Data *data);
 extern void shuffle_rows(Data *data);
+extern const char *kind_name(Kind kind);
 
-/* Opens an engine with the data in it, sealed; ends the program on an error. */
+/* An empty engine; ends the program on an error. */
+extern GkEngine *open_engine(const GkEngineClass *class_of, bool weighted, Feeding feeding);
+
+/* An engine with the data in it, sealed. */
 extern GkEngine *feed(const GkEngineClass *class_of, const Data *data, Feeding feeding);
-extern void run(GkEngine *engine, GkCommand *command);
+
+/* Sets the grid of the data, and its first centroids. */
+extern void begin_fit(GkEngine *engine, const Data *data);
 
 #endif							/* ENGINE_CASES_H */

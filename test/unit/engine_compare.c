@@ -1,0 +1,446 @@
+/*
+ * An engine against another one: every output of every command, bit for bit.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_compare.h"
+#include "engine_drive.h"
+
+/* Both engines, and room for what they answer: first the tested one, then the oracle. */
+typedef struct Pair
+{
+	Comparison *comparison;
+	const Data *data;
+	GkEngine   *engines[2];
+	double	   *centroids;		/* k × d: the first ones */
+	void	   *out[2][8];
+	size_t		sizes[8];
+} Pair;
+
+/* Room for output number i. */
+static void *
+room(Pair *pair, int which, int i, size_t bytes)
+{
+	pair->sizes[i] = bytes;
+	free(pair->out[which][i]);
+	pair->out[which][i] = calloc(1, bytes + 1);
+	return pair->out[which][i];
+}
+
+/* Compares output number i. */
+static void
+same_output(Pair *pair, int i, const char *what)
+{
+	if (memcmp(pair->out[0][i], pair->out[1][i], pair->sizes[i]) == 0)
+		return;
+	if (!pair->comparison->differs)
+		printf("# %s: %s: output %d differs\n", pair->comparison->where, what, i);
+	pair->comparison->differs = true;
+}
+
+/* Compares outputs 0 .. count - 1. */
+static void
+same_outputs(Pair *pair, int count, const char *what)
+{
+	for (int i = 0; i < count; i++)
+		same_output(pair, i, what);
+}
+
+/* Labels, and d² if asked for, of all rows. */
+static void
+compare_rows(Pair *pair, bool distances, const char *what)
+{
+	int64_t		n = pair->data->n;
+
+	for (int e = 0; e < 2; e++)
+		pair->engines[e]->class_of->fetch(pair->engines[e], 0, n, room(pair, e, 0, n * 4),
+										  distances ? room(pair, e, 1, n * 8) : NULL);
+	same_outputs(pair, distances ? 2 : 1, what);
+}
+
+/* Least and greatest values and weights. */
+static void
+compare_range(Pair *pair)
+{
+	int			d = pair->data->d;
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_RANGE};
+		double	   *weights = room(pair, e, 2, 2 * sizeof(double));
+
+		c.u.range.least = room(pair, e, 0, d * sizeof(float));
+		c.u.range.greatest = room(pair, e, 1, d * sizeof(float));
+		run(pair->engines[e], &c);
+		weights[0] = c.u.range.least_weight;
+		weights[1] = c.u.range.greatest_weight;
+	}
+	same_outputs(pair, 3, "range");
+}
+
+/* Moments of features and weights. */
+static void
+compare_moments(Pair *pair)
+{
+	int			d = pair->data->d;
+	int		   *exponents = malloc(2 * d * sizeof(int));
+
+	for (int j = 0; j < d; j++)
+	{
+		exponents[j] = pair->data->exponents[j] - 8;
+		exponents[d + j] = 2 * pair->data->exponents[j] - 60;
+		if (exponents[d + j] > 900)
+			exponents[d + j] = 900;
+	}
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_MOMENTS};
+		GkSum	   *weight = room(pair, e, 4, sizeof(GkSum));
+
+		c.u.moments.pivot = pair->data->center;
+		c.u.moments.first_exponents = exponents;
+		c.u.moments.second_exponents = exponents + d;
+		c.u.moments.weight_exponent = 10;
+		c.u.moments.rest_bits = REST_BITS;
+		c.u.moments.first = room(pair, e, 0, d * sizeof(GkSum));
+		c.u.moments.second = room(pair, e, 1, d * sizeof(GkSum));
+		c.u.moments.exponent_sum = room(pair, e, 2, (d + 1) * 8);
+		c.u.moments.nonzero = room(pair, e, 3, (d + 1) * 8);
+		run(pair->engines[e], &c);
+		*weight = c.u.moments.weight;
+	}
+	same_outputs(pair, 5, "moments");
+	free(exponents);
+}
+
+/* Transforms the rows, and looks at the first, the middle and the last one. */
+static void
+compare_transform(Pair *pair, bool normalize)
+{
+	int			d = pair->data->d;
+	double	   *factor = malloc(d * sizeof(double));
+	int64_t		rows[3] = {0, pair->data->n / 2, pair->data->n - 1};
+
+	for (int j = 0; j < d; j++)
+		factor[j] = 1.0 + 0.125 * (j % 3);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_TRANSFORM};
+		GkCommand	get = {.operation = GK_ROWS};
+
+		c.u.transform.offset = pair->data->center;
+		c.u.transform.factor = factor;
+		c.u.transform.normalize = normalize;
+		run(pair->engines[e], &c);
+		get.u.rows.rows = rows;
+		get.u.rows.count = 3;
+		get.u.rows.features = room(pair, e, 0, 3 * d * sizeof(float));
+		run(pair->engines[e], &get);
+	}
+	same_outputs(pair, 1, "transform");
+	free(factor);
+}
+
+/* Makes the first centroids rows of length 1, as the rows now are. */
+static void
+normalize_centroids(Pair *pair)
+{
+	int			d = pair->data->d;
+	float	   *row = malloc(d * sizeof(float));
+
+	for (int64_t i = 0; i < pair->data->k; i++)
+	{
+		int64_t		number = (int64_t) (random_bits() % (uint64_t) pair->data->n);
+		GkCommand	c = {.operation = GK_ROWS};
+
+		c.u.rows.rows = &number;
+		c.u.rows.count = 1;
+		c.u.rows.features = row;
+		run(pair->engines[1], &c);
+		for (int j = 0; j < d; j++)
+			pair->centroids[i * d + j] = row[j];
+	}
+	free(row);
+}
+
+/* The grid of the data; that of values up to 1 where the rows were normalized. */
+static void
+set_grids(Pair *pair)
+{
+	const Data *data = pair->data;
+	int		   *exponents = malloc((data->d + 1) * sizeof(int));
+	double	   *center = calloc(data->d, sizeof(double));
+
+	memcpy(exponents, data->exponents, (data->d + 1) * sizeof(int));
+	if (data->spherical)
+	{
+		/* weights are at most 1e8 */
+		int			bits = data->wide ? 36 : 49 - (int) ceil(log2((double) data->n + 1));
+
+		for (int j = 0; j < data->d; j++)
+			exponents[j] = bits - (data->weighted ? 28 : 1);
+	}
+	else
+		memcpy(center, data->center, data->d * sizeof(double));
+	for (int e = 0; e < 2; e++)
+		set_grid(pair->engines[e], data->wide, exponents, center);
+	free(exponents);
+	free(center);
+}
+
+/* An exponent that makes masses up to `greatest` large and sums of them no overflow. */
+int
+mass_exponent(int64_t rows, double greatest)
+{
+	int			exponent;
+
+	frexp(greatest > 0 ? greatest : 1.0, &exponent);
+	exponent = 48 - (int) ceil(log2((double) rows + 1)) - exponent;
+	return exponent > 1000 ? 1000 : exponent;
+}
+
+/* The buckets of a mass, and the entries of some of them, 100 at a time. */
+static void
+compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
+{
+	int64_t		buckets = INT64_C(1) << bits;
+	uint8_t    *wanted = calloc(1, buckets);
+
+	for (int64_t b = 0; b < buckets; b++)
+		wanted[b] = random_bits() % 3 == 0 || bits == 0;
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_MASSES};
+		int64_t		from = 0;
+
+		c.u.masses.mass = mass;
+		c.u.masses.exponent = exponent;
+		c.u.masses.bits = bits;
+		c.u.masses.buckets = room(pair, e, 0, buckets * 8);
+		run(pair->engines[e], &c);
+		c = (GkCommand) {.operation = GK_ENTRIES};
+		c.u.entries.mass = mass;
+		c.u.entries.exponent = exponent;
+		c.u.entries.bits = bits;
+		c.u.entries.wanted = wanted;
+		c.u.entries.capacity = 100;
+		room(pair, e, 1, (pair->data->n + 100) * sizeof(GkEntry));
+		for (int64_t total = 0; from < pair->data->n; from = c.u.entries.next)
+		{
+			c.u.entries.from = from;
+			c.u.entries.entries = (GkEntry *) pair->out[e][1] + total;
+			run(pair->engines[e], &c);
+			total += c.u.entries.count;
+		}
+	}
+	same_outputs(pair, 2, "masses and entries");
+	free(wanted);
+}
+
+/* d² to candidates, in `count` at a time. */
+static double
+compare_candidates(Pair *pair, int64_t count)
+{
+	double		greatest = 0.0;
+
+	for (int64_t from = 0; from < pair->data->k; from += count)
+	{
+		for (int e = 0; e < 2; e++)
+		{
+			GkCommand	c = {.operation = GK_CANDIDATES};
+
+			c.u.candidates.candidates = pair->centroids + from * pair->data->d;
+			c.u.candidates.count = pair->data->k - from < count ? pair->data->k - from : count;
+			c.u.candidates.first_label = from;
+			run(pair->engines[e], &c);
+			greatest = c.u.candidates.greatest;
+			memcpy(room(pair, e, 2, 8), &greatest, 8);
+		}
+		same_output(pair, 2, "greatest d² of candidates");
+		compare_rows(pair, true, "labels and d² of candidates");
+	}
+	return greatest;
+}
+
+/* All that seeding asks: candidates, potentials, masses, weights of the labels. */
+static void
+compare_seeding(Pair *pair, int64_t count)
+{
+	double		greatest = compare_candidates(pair, count);
+	int			exponent = mass_exponent(pair->data->n, greatest);
+	int64_t		trials = pair->data->k < 7 ? pair->data->k : 7;
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_POTENTIALS};
+
+		c.u.potentials.trials = pair->centroids;
+		c.u.potentials.count = (int) trials;
+		c.u.potentials.exponent = exponent;
+		c.u.potentials.potentials = room(pair, e, 0, trials * 8);
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 1, "potentials");
+	compare_masses(pair, GK_MASS_DISTANCE, exponent, 10);
+	compare_masses(pair, GK_MASS_WEIGHT,
+				   mass_exponent(pair->data->n, pair->data->weighted ? 1e8 : 1), 0);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_LABEL_WEIGHTS};
+
+		c.u.label_weights.count = pair->data->k;
+		c.u.label_weights.weights = room(pair, e, 0, pair->data->k * sizeof(GkSum));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 1, "label weights");
+}
+
+/* The centroids as they are. */
+static void
+compare_centroids(Pair *pair)
+{
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_GET_CENTROIDS};
+
+		c.u.get_centroids.centroids = room(pair, e, 0, pair->data->k * pair->data->d * 8);
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 1, "centroids");
+}
+
+/* Relocation as the fit layer does it: the farthest rows to the empty clusters. */
+static void
+compare_relocation(Pair *pair, const uint8_t *is_empty, int64_t empty)
+{
+	for (int e = 0; e < 2; e++)
+	{
+		GkEntry    *entries = room(pair, e, 0, empty * sizeof(GkEntry));
+		double	   *shift2 = room(pair, e, 1, 8);
+
+		*shift2 = relocate_farthest(pair->engines[e], is_empty, empty, entries);
+	}
+	same_outputs(pair, 2, "relocation");
+}
+
+/* One iteration; true if no label changed. */
+static bool
+compare_step(Pair *pair)
+{
+	int64_t		k = pair->data->k;
+	int64_t		changed = 0;
+	int64_t		empty = 0;
+	uint8_t    *is_empty = calloc(1, k);
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+		double	   *numbers = room(pair, e, 1, 3 * 8);
+
+		c.u.step.is_empty = room(pair, e, 0, k);
+		run(pair->engines[e], &c);
+		numbers[0] = (double) (changed = c.u.step.changed);
+		numbers[1] = (double) (empty = c.u.step.empty);
+		numbers[2] = c.u.step.shift2;
+	}
+	same_outputs(pair, 2, "step");
+	memcpy(is_empty, pair->out[1][0], k);
+	compare_rows(pair, false, "labels of a step");
+	if (empty > 0)
+		compare_relocation(pair, is_empty, empty);
+	compare_centroids(pair);
+	free(is_empty);
+	return changed == 0;
+}
+
+/* The last assignment, and the statistics of the clusters. */
+static void
+compare_statistics(Pair *pair)
+{
+	int64_t		k = pair->data->k;
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_ASSIGN};
+		double	   *numbers = room(pair, e, 0, 3 * 8);
+		double		greatest;
+		double		greatest_distance;
+
+		run(pair->engines[e], &c);
+		numbers[0] = (double) c.u.assign.changed;
+		numbers[1] = greatest = c.u.assign.greatest;
+		numbers[2] = greatest_distance = c.u.assign.greatest_distance;
+		c = (GkCommand) {.operation = GK_STATISTICS};
+		c.u.statistics.inertia_exponent = mass_exponent(pair->data->n, greatest);
+		c.u.statistics.distance_exponent = mass_exponent(pair->data->n, greatest_distance);
+		c.u.statistics.rest_bits = REST_BITS;
+		c.u.statistics.sizes = room(pair, e, 1, k * 8);
+		c.u.statistics.weights = room(pair, e, 2, k * sizeof(GkSum));
+		c.u.statistics.inertia = room(pair, e, 3, k * sizeof(GkSum));
+		c.u.statistics.distance = room(pair, e, 4, k * sizeof(GkSum));
+		c.u.statistics.radius2 = room(pair, e, 5, k * 8);
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 6, "statistics");
+	compare_rows(pair, true, "labels and d²");
+}
+
+/* Both engines with the rows in them. */
+static Pair
+open_pair(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair = {.comparison = comparison,.data = data};
+
+	pair.engines[0] = feed(comparison->tested, data, feeding);
+	pair.engines[1] = feed(comparison->oracle, data, feeding);
+	pair.centroids = malloc(data->k * data->d * sizeof(double));
+	memcpy(pair.centroids, data->centroids, data->k * data->d * sizeof(double));
+	return pair;
+}
+
+/* Closes both engines, and frees what they answered. */
+static void
+close_pair(Pair *pair)
+{
+	pair->engines[0]->class_of->usage(pair->engines[0], &pair->comparison->usage);
+	for (int e = 0; e < 2; e++)
+	{
+		pair->engines[e]->class_of->close(pair->engines[e]);
+		for (int i = 0; i < 8; i++)
+			free(pair->out[e][i]);
+	}
+	free(pair->centroids);
+}
+
+/* A whole fit of at most so many steps on both engines, twice from the same centroids. */
+void
+compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps)
+{
+	Pair		pair = open_pair(comparison, data, feeding);
+
+	compare_range(&pair);
+	compare_moments(&pair);
+	if (data->spherical)
+	{
+		compare_transform(&pair, true);
+		normalize_centroids(&pair);
+	}
+	set_grids(&pair);
+	compare_seeding(&pair, data->k > 40 ? data->k / 3 : 1 + (int64_t) (random_bits() % 30));
+	for (int start = 0; start < 2; start++)
+	{
+		for (int e = 0; e < 2; e++)
+			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
+		for (int step = 0; step < steps && !compare_step(&pair); step++)
+			;
+		compare_statistics(&pair);
+		/* going on after the statistics is allowed */
+		compare_step(&pair);
+	}
+	if (!data->spherical)
+		compare_transform(&pair, false);
+	close_pair(&pair);
+}

@@ -1,0 +1,308 @@
+/*
+ * The ends of an engine: closed in the middle of every command, and every call failing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_drive.h"
+#include "engine_ends.h"
+
+const GkOperation command_order[COMMANDS] = {
+	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
+	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_CENTROIDS, GK_STEP, GK_DISTANCES, GK_FARTHEST,
+	GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS
+};
+
+#define BUCKET_BITS 10
+#define MOST_ENTRIES 65536
+
+/* Inputs and room for outputs of every command. */
+typedef struct Room
+{
+	const Data *data;
+	double	   *centroids;		/* the second one is as the first: a cluster will be empty */
+	double	   *ones;			/* d */
+	double	   *zeros;			/* d */
+	int		   *exponents;		/* d + 1, all 0 */
+	uint8_t    *wanted;			/* 2^BUCKET_BITS, all 1 */
+	uint8_t    *is_empty;		/* k */
+	int64_t		row;
+	int64_t		cluster;
+	void	   *out[5];
+} Room;
+
+/* Makes the room. */
+static Room
+make_room(const Data *data)
+{
+	Room		room = {.data = data,.cluster = 1};
+	size_t		bytes = (data->k + 1) * (data->d + 1) * sizeof(GkSum) + MOST_ENTRIES * sizeof(GkEntry);
+
+	room.centroids = malloc(data->k * data->d * sizeof(double));
+	memcpy(room.centroids, data->centroids, data->k * data->d * sizeof(double));
+	memcpy(room.centroids + data->d, room.centroids, data->d * sizeof(double));
+	room.ones = malloc(data->d * sizeof(double));
+	for (int j = 0; j < data->d; j++)
+		room.ones[j] = 1.0;
+	room.zeros = calloc(data->d, sizeof(double));
+	room.exponents = calloc(data->d + 1, sizeof(int));
+	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
+	room.is_empty = calloc(data->k, 1);
+	for (int i = 0; i < 5; i++)
+		room.out[i] = malloc(bytes);
+	return room;
+}
+
+/* Frees the room. */
+static void
+free_room(Room *room)
+{
+	free(room->centroids);
+	free(room->ones);
+	free(room->zeros);
+	free(room->exponents);
+	free(room->wanted);
+	free(room->is_empty);
+	for (int i = 0; i < 5; i++)
+		free(room->out[i]);
+}
+
+/* A command about the rows. */
+static void
+fill_data_command(GkCommand *c, Room *room)
+{
+	switch (c->operation)
+	{
+		case GK_RANGE:
+			c->u.range.least = room->out[0];
+			c->u.range.greatest = room->out[1];
+			break;
+		case GK_MOMENTS:
+			c->u.moments.pivot = room->zeros;
+			c->u.moments.first_exponents = room->exponents;
+			c->u.moments.second_exponents = room->exponents;
+			c->u.moments.rest_bits = REST_BITS;
+			c->u.moments.first = room->out[0];
+			c->u.moments.second = room->out[1];
+			c->u.moments.exponent_sum = room->out[2];
+			c->u.moments.nonzero = room->out[3];
+			break;
+		case GK_TRANSFORM:
+			c->u.transform.offset = room->zeros;
+			c->u.transform.factor = room->ones;
+			break;
+		case GK_GRID:
+			c->u.grid.rest_bits = REST_BITS;
+			c->u.grid.exponents = room->exponents;
+			c->u.grid.center = room->zeros;
+			break;
+		case GK_ROWS:
+			c->u.rows.rows = &room->row;
+			c->u.rows.count = 1;
+			c->u.rows.features = room->out[0];
+			break;
+		default:
+			break;
+	}
+}
+
+/* A command of seeding; many candidates take long. */
+static void
+fill_seed_command(GkCommand *c, Room *room, bool many)
+{
+	int64_t		k = room->data->k;
+
+	switch (c->operation)
+	{
+		case GK_CANDIDATES:
+			c->u.candidates.candidates = room->centroids;
+			c->u.candidates.count = many || k < 5 ? k : 5;
+			break;
+		case GK_POTENTIALS:
+			c->u.potentials.trials = room->centroids;
+			c->u.potentials.count = (int) (k < 64 ? k : 64);
+			c->u.potentials.potentials = room->out[0];
+			break;
+		case GK_MASSES:
+			c->u.masses.mass = GK_MASS_DISTANCE;
+			c->u.masses.bits = BUCKET_BITS;
+			c->u.masses.buckets = room->out[0];
+			break;
+		case GK_ENTRIES:
+			c->u.entries.mass = GK_MASS_DISTANCE;
+			c->u.entries.bits = BUCKET_BITS;
+			c->u.entries.wanted = room->wanted;
+			c->u.entries.capacity = MOST_ENTRIES;
+			c->u.entries.entries = room->out[0];
+			break;
+		case GK_LABEL_WEIGHTS:
+			c->u.label_weights.count = k;
+			c->u.label_weights.weights = room->out[0];
+			break;
+		default:
+			break;
+	}
+}
+
+/* A command of the iterations; few centroids make the commands before the one that counts quick. */
+static void
+fill_fit_command(GkCommand *c, Room *room, bool many)
+{
+	int64_t		k = room->data->k;
+
+	switch (c->operation)
+	{
+		case GK_CENTROIDS:
+			c->u.centroids.centroids = room->centroids;
+			c->u.centroids.k = many || k < 5 ? k : 5;
+			break;
+		case GK_STEP:
+			c->u.step.is_empty = room->is_empty;
+			break;
+		case GK_FARTHEST:
+			c->u.farthest.count = 1;
+			c->u.farthest.entries = room->out[0];
+			break;
+		case GK_RELOCATE:
+			c->u.relocate.rows = &room->row;
+			c->u.relocate.clusters = &room->cluster;
+			c->u.relocate.count = 1;
+			break;
+		case GK_STATISTICS:
+			c->u.statistics.rest_bits = REST_BITS;
+			c->u.statistics.sizes = room->out[0];
+			c->u.statistics.weights = room->out[1];
+			c->u.statistics.inertia = room->out[2];
+			c->u.statistics.distance = room->out[3];
+			c->u.statistics.radius2 = room->out[4];
+			break;
+		case GK_GET_CENTROIDS:
+			c->u.get_centroids.centroids = room->out[0];
+			break;
+		default:
+			break;
+	}
+}
+
+/* Command number i of the order; those that lead to a long one are made for that. */
+static GkCommand
+make_command(Room *room, int i, int last)
+{
+	GkOperation aim = command_order[last];
+	GkCommand	c = {.operation = command_order[i]};
+
+	fill_data_command(&c, room);
+	fill_seed_command(&c, room, i == last);
+	fill_fit_command(&c, room, i == last || aim == GK_STEP || aim == GK_ASSIGN);
+	return c;
+}
+
+/* Appends all rows at once; they stay where they are until the engine is closed. */
+static GkStatus
+append_all(GkEngine *engine, const Data *data)
+{
+	GkBatch		batch = {data->n, data->x, data->weighted ? data->w : NULL};
+	GkStatus	status = engine->class_of->set_dimension(engine, data->d);
+	uint64_t	ticket;
+
+	if (status.code == GK_OK)
+		status = engine->class_of->append(engine, &batch, &ticket);
+	return status;
+}
+
+/*
+ * Closes an engine so many milliseconds after command number `last` of the order was submitted, all
+ * before it done; gives the seconds that the closing took.
+ */
+double
+close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feeding, int last,
+				 int milliseconds, bool *was_running)
+{
+	GkEngine   *engine = open_engine(class_of, data->weighted, feeding);
+	Room		room = make_room(data);
+	GkCommand	c;
+	double		start;
+
+	check_status(append_all(engine, data));
+	for (int i = 0; i < last; i++)
+	{
+		c = make_command(&room, i, last);
+		run(engine, &c);
+	}
+	c = make_command(&room, last, last);
+	check_status(engine->class_of->submit(engine, &c));
+	*was_running = engine->class_of->wait(engine, milliseconds).code == GK_RUNNING;
+	start = now();
+	engine->class_of->close(engine);
+	free_room(&room);
+	return now() - start;
+}
+
+/* Runs a command to its end, good or bad. */
+static GkStatus
+run_one(GkEngine *engine, GkCommand *command)
+{
+	GkStatus	status = engine->class_of->submit(engine, command);
+
+	if (status.code != GK_OK)
+		return status;
+	while ((status = engine->class_of->wait(engine, 10)).code == GK_RUNNING)
+		;
+	return status;
+}
+
+/* Runs all commands, and fetches; the first error. */
+static GkStatus
+run_all(GkEngine *engine, const Data *data, Room *room)
+{
+	GkStatus	status = append_all(engine, data);
+
+	for (int i = 0; i < COMMANDS && status.code == GK_OK; i++)
+	{
+		GkCommand	c = make_command(room, i, COMMANDS - 1);
+
+		status = run_one(engine, &c);
+	}
+	if (status.code == GK_OK)
+		status = engine->class_of->fetch(engine, 0, 1, room->out[0], NULL);
+	return status;
+}
+
+/*
+ * Runs all commands on an engine, and closes it at the first error, the code of which it gives.
+ */
+GkCode
+run_until_error(const GkEngineClass *class_of, const Data *data, Feeding feeding)
+{
+	GkEngineConfig config = {
+		.weighted = data->weighted,.threads = feeding.threads,.device_count = feeding.devices
+	};
+	GkEngine   *engine;
+	GkStatus	status;
+	Room		room = make_room(data);
+
+	for (int i = 0; i < feeding.devices; i++)
+		config.devices[i] = i;
+	status = class_of->open(&config, &engine);
+	if (status.code == GK_OK)
+		status = run_all(engine, data, &room);
+	class_of->close(engine);
+	free_room(&room);
+	return status.code;
+}
+
+/* Bytes of devices that the engines of this process hold. */
+uint64_t
+bytes_left(const GkEngineClass *class_of)
+{
+	GkDevice	devices[16];
+	uint64_t	bytes = 0;
+	int			count = 0;
+
+	if (class_of->list_devices == NULL)
+		return 0;
+	check_status(class_of->list_devices(devices, 16, &count));
+	for (int i = 0; i < count && i < 16; i++)
+		bytes += devices[i].own_bytes;
+	return bytes;
+}
