@@ -148,6 +148,67 @@ seed_rounds(GkEngine *engine, Shape s, const float *x)
 	return seconds;
 }
 
+/* Range and moments, as before every fit; gives the seconds of each. */
+static void
+profile(GkEngine *engine, int d, double seconds[2])
+{
+	float	   *range = malloc(2 * d * sizeof(float));
+	double	   *pivot = calloc(d, sizeof(double));
+	int		   *exponents = malloc(d * sizeof(int));
+	GkSum	   *sums = malloc(2 * d * sizeof(GkSum));
+	int64_t    *counts = malloc(2 * (d + 1) * sizeof(int64_t));
+	GkCommand	c = {.operation = GK_RANGE};
+
+	c.u.range.least = range;
+	c.u.range.greatest = range + d;
+	seconds[0] = -now();
+	run(engine, &c);
+	seconds[0] += now();
+	for (int j = 0; j < d; j++)
+		exponents[j] = 20;
+	c = (GkCommand) {.operation = GK_MOMENTS};
+	c.u.moments.pivot = pivot;
+	c.u.moments.first_exponents = c.u.moments.second_exponents = exponents;
+	c.u.moments.rest_bits = 20;
+	c.u.moments.first = sums;
+	c.u.moments.second = sums + d;
+	c.u.moments.exponent_sum = counts;
+	c.u.moments.nonzero = counts + d + 1;
+	seconds[1] = -now();
+	run(engine, &c);
+	seconds[1] += now();
+	free(range);
+	free(pivot);
+	free(exponents);
+	free(sums);
+	free(counts);
+}
+
+/* Statistics of the clusters; gives the seconds. */
+static double
+describe(GkEngine *engine, int64_t k)
+{
+	GkSum	   *sums = malloc(3 * k * sizeof(GkSum));
+	int64_t    *sizes = malloc(k * sizeof(int64_t));
+	double	   *radius2 = malloc(k * sizeof(double));
+	GkCommand	c = {.operation = GK_STATISTICS};
+	double		seconds = -now();
+
+	c.u.statistics.inertia_exponent = c.u.statistics.distance_exponent = 20;
+	c.u.statistics.rest_bits = 20;
+	c.u.statistics.sizes = sizes;
+	c.u.statistics.weights = sums;
+	c.u.statistics.inertia = sums + k;
+	c.u.statistics.distance = sums + 2 * k;
+	c.u.statistics.radius2 = radius2;
+	run(engine, &c);
+	seconds += now();
+	free(sums);
+	free(sizes);
+	free(radius2);
+	return seconds;
+}
+
 /* Sets grid and centroids: k rows. */
 static void
 begin(GkEngine *engine, Shape s, const float *x)
@@ -251,6 +312,8 @@ bench(Shape s, bool blobs, int threads)
 	double		bytes = (double) s.n * s.d * sizeof(float);
 	double		appended;
 	double		seeded;
+	double		prepared[2];
+	double		described;
 	double		first = 0.0;
 	double		total = 0.0;
 	double		last = 0.0;
@@ -263,6 +326,7 @@ bench(Shape s, bool blobs, int threads)
 
 	check(gk_cpu_engine()->open(&config, &engine));
 	appended = append_rows(engine, s, x);
+	profile(engine, s.d, prepared);
 	seeded = seed_rounds(engine, s, x);
 	begin(engine, s, x);
 	for (int i = 0; i < ITERATIONS; i++)
@@ -287,14 +351,16 @@ bench(Shape s, bool blobs, int threads)
 	start = now();
 	run(engine, &c);
 	start = now() - start;
+	described = describe(engine, s.k);
 	engine->class_of->usage(engine, &usage);
-	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s"
-		   " (%6.1f a busy thread) | last %7.2f ms | labels %7.2f ms | memory %.3f | wrong %lld of %d\n",
+	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | range %5.2f ms, moments %6.2f ms | seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s"
+		   " (%6.1f a busy thread) | last %7.2f ms | labels %7.2f ms, statistics %6.2f ms | memory %.3f | wrong %lld of %d\n",
 		   (long long) s.n, s.d, (long long) s.k, blobs ? "blobs" : "normal", bytes / appended / 1e9,
-		   seeded * 1e3,
+		   prepared[0] * 1e3, prepared[1] * 1e3, seeded * 1e3,
 		   first * 1e3, total / ITERATIONS * 1e3,
 		   2.0 * s.n * s.d * s.k * ITERATIONS / total / 1e9,
 		   2.0 * s.n * s.d * s.k * ITERATIONS / used / 1e9, last * 1e3, start * 1e3,
+		   described * 1e3,
 		   (double) usage.host_peak / bytes, (long long) wrong_labels(engine, s, x), SAMPLE);
 	fflush(stdout);
 	engine->class_of->close(engine);

@@ -24,7 +24,6 @@ typedef struct Worker
 	GkTile	   *tiles;			/* group */
 	GkTile		doubtful;		/* rows for the definition */
 	double		least[GK_TILE]; /* their d² */
-	int64_t    *quantized;
 	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
 	int64_t		changed;
 } Worker;
@@ -54,7 +53,7 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 	w->changed += changed;
 	*label_place(w, row) = label;
 	if (w->assignment->add_changed && changed)
-		gk_sums_add_row(w->engine, w->number, row, old, label, w->quantized);
+		gk_sums_add_row(w->engine, w->number, row, old, label);
 }
 
 /* Writes the bounds of the rows of a tile. */
@@ -341,7 +340,6 @@ typedef struct Layout
 	size_t		tile_bytes;		/* features of a tile */
 	size_t		tiles;
 	size_t		features;
-	size_t		quantized;
 	size_t		winners;
 	size_t		bytes;
 } Layout;
@@ -360,8 +358,7 @@ lay_out(const GkCpuEngine *engine, const GkPoints *points)
 		layout.group = 64;
 	layout.tiles = (sizeof(Worker) + 63) / 64 * 64;
 	layout.features = layout.tiles + (layout.group * sizeof(GkTile) + 63) / 64 * 64;
-	layout.quantized = layout.features + (layout.group + 1) * layout.tile_bytes;
-	layout.winners = layout.quantized + ((size_t) engine->d + 1) * 2 * sizeof(int64_t);
+	layout.winners = layout.features + (layout.group + 1) * layout.tile_bytes;
 	layout.bytes = layout.winners + MOST_BLOCKS * GK_BLOCK * sizeof(int32_t);
 	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
 	return layout;
@@ -388,7 +385,6 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	}
 	w->doubtful.x = (float *) (memory + layout.features + w->group * layout.tile_bytes);
 	w->doubtful.count = 0;
-	w->quantized = (int64_t *) (memory + layout.quantized);
 	w->winners = (int32_t *) (memory + layout.winners);
 	w->changed = 0;
 	return w;
@@ -417,7 +413,7 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 	if (gk_stopped(engine))
 		return;
 	if (assignment->add_all)
-		gk_sums_add_blocks(engine, number, from, to, w->quantized);
+		gk_sums_add_blocks(engine, number, from, to);
 	if (assignment->keep_nearer)
 		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
 			*label_place(w, row) = 0;

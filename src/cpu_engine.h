@@ -175,10 +175,8 @@ extern bool gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
 
 /* cpu_sums.c */
 extern bool gk_sums_prepare(GkCpuEngine *engine);
-extern void gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to,
-							int64_t *quantized);
-extern void gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to,
-							   int64_t *quantized);
+extern void gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to);
+extern void gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
 extern bool gk_sums_merge(GkCpuEngine *engine);
 extern bool gk_centroids_update(GkCpuEngine *engine, double *shift2);
 extern double gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster);

@@ -143,9 +143,6 @@ typedef struct GkKernels
 							  bool normalize);
 	/* gk_hash terms of the rows. */
 	void		(*hash) (const float *block, int d, const uint32_t *keys, uint64_t *terms);
-	/* One row, times its weight, in fixed point: d highs, and sum_stride / 2 later d lows. */
-	void		(*quantize) (const GkQuantizer *quantizer, const float *row, double weight,
-							 bool weighted, int64_t *quantized);
 	/*
 	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
 	 * the sums of their labels' clusters.
@@ -153,8 +150,13 @@ typedef struct GkKernels
 	void		(*add_block) (const GkQuantizer *quantizer, const float *block,
 							  const double *weights, const int32_t *labels, int rows,
 							  int64_t stride, int64_t *sums);
-	void		(*add) (int64_t *sums, const int64_t *quantized, int64_t count);
-	void		(*subtract) (int64_t *sums, const int64_t *quantized, int64_t count);
+	/*
+	 * Moves a row (features GK_BLOCK apart), times its weight, from one cluster's sums to
+	 * another's: d + 1 highs, then as many lows if the grid is wide.  Either may be NULL.
+	 */
+	void		(*move) (const GkQuantizer *quantizer, const float *row, double weight,
+						 int64_t *from, int64_t *to);
+	void		(*add) (int64_t *sums, const int64_t *others, int64_t count);
 } GkKernels;
 
 extern const GkKernels gk_kernels_generic;

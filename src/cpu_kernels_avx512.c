@@ -2,10 +2,8 @@
  * The kernels for x86-64 with AVX-512 (F, DQ, VL, BW).
  */
 #if defined(__x86_64__)
-#include <immintrin.h>
-#include <stdint.h>
-
 #include "cpu_kernels.h"
+#include "cpu_kernels_x86.h"
 
 #define GK_KERNELS gk_kernels_avx512
 #define GK_KERNELS_NAME "avx512"
@@ -27,6 +25,8 @@ typedef __m512i VI;
 #define v_take(index, value, best, id) \
 	_mm512_mask_set1_epi32(index, _mm512_cmp_ps_mask(value, best, _CMP_LT_OQ), id)
 #define v_not_above(a, b) ((uint32_t) _mm512_cmp_ps_mask(a, b, _CMP_NGT_UQ))
+#define v_differs(a, b) ((uint32_t) _mm512_cmpneq_epi32_mask(a, b))
+#define d_load(from) _mm512_cvtps_pd(_mm256_loadu_ps(from))
 
 /* The rows of the mask, side by side. */
 static inline void

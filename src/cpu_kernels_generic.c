@@ -11,6 +11,10 @@
 typedef float V __attribute__((vector_size(16)));
 typedef int32_t VI __attribute__((vector_size(16)));
 
+/* Four doubles, and two. */
+typedef double Q __attribute__((vector_size(32)));
+typedef double D2 __attribute__((vector_size(16)));
+
 #define GENERIC static inline __attribute__((always_inline))
 
 /* Four floats from memory, aligned or not. */
@@ -106,6 +110,43 @@ v_not_above(V a, V b)
 	VI			above = a > b;
 
 	return (uint32_t) (15 + above[0] + 2 * above[1] + 4 * above[2] + 8 * above[3]);
+}
+
+/* A bit for each lane: a != b. */
+GENERIC uint32_t
+v_differs(VI a, VI b)
+{
+	VI			equal = a == b;
+
+	return (uint32_t) (15 + equal[0] + 2 * equal[1] + 4 * equal[2] + 8 * equal[3]);
+}
+
+/* Two doubles of two floats. */
+GENERIC D2
+d_load(const float *from)
+{
+	return (D2) {from[0], from[1]};
+}
+
+/* Four doubles of four floats. */
+GENERIC Q
+q_widen(V four)
+{
+	return (Q) {four[0], four[1], four[2], four[3]};
+}
+
+/* Rows to columns. */
+GENERIC void
+turn_4x4(Q *v)
+{
+	for (int i = 1; i < 4; i++)
+		for (int j = 0; j < i; j++)
+		{
+			double		above = v[j][i];
+
+			v[j][i] = v[i][j];
+			v[i][j] = above;
+		}
 }
 
 #include "cpu_kernels_template.h"

@@ -4,7 +4,9 @@
  *	GK_WIDTH (float lanes), V (a vector of them), VI (the same of int32),
  *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
  *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
- *	and may define GK_COMPRESS.
+ *	v_differs (bits of a != b), Q (four doubles), turn_4x4 (four Q, rows to columns),
+ *	q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
+ *	and may define GK_COMPRESS, GK_TRANSPOSE and GK_TRANSPOSE_8.
  * Nothing is contracted (-ffp-contract=off): what is fused is fused by name.
  */
 #include <math.h>
@@ -16,42 +18,31 @@
 #define UNROLL(n) UNROLL_(GCC unroll n)
 #define UNROLL_(x) _Pragma(#x)
 
-/* Eight lanes, for everything in double; lowered to what the machine has. */
-typedef float F8 __attribute__((vector_size(32)));
-typedef double D8 __attribute__((vector_size(64)));
-typedef int64_t L8 __attribute__((vector_size(64)));
-typedef uint64_t U8 __attribute__((vector_size(64)));
-typedef uint32_t W8 __attribute__((vector_size(32)));
+/* As many doubles as a vector has, and what belongs to them. */
+#define GK_DOUBLES (GK_WIDTH / 2)
+#define GK_PARTS (GK_BLOCK / GK_DOUBLES)
+
+typedef int32_t I __attribute__((vector_size(GK_DOUBLES * 4)));
+typedef uint32_t W __attribute__((vector_size(GK_DOUBLES * 4)));
+typedef double D __attribute__((vector_size(GK_DOUBLES * 8)));
+typedef uint64_t U __attribute__((vector_size(GK_DOUBLES * 8)));
+
+/* Four lanes, for what is done row by row; in memory they need not be aligned. */
+typedef float F4 __attribute__((vector_size(16)));
+typedef int64_t L4 __attribute__((vector_size(32)));
+typedef float F4InMemory __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t L4InMemory __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double QInMemory __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* 1.5 × 2^52: adding it rounds to an integer, which is then in the low bits. */
 #define ROUNDER 6755399441055744.0
+#define ROUNDER_BITS INT64_C(0x4338000000000000)
 
-/* Eight floats as doubles. */
-static inline __attribute__((always_inline)) D8
-load_double(const float *from)
+/* Four floats as doubles. */
+static inline __attribute__((always_inline)) Q
+load_four(const float *from)
 {
-	F8			x;
-
-	memcpy(&x, from, sizeof(x));
-	return __builtin_convertvector(x, D8);
-}
-
-/* rint(value) as integers, |value| <= 2^50. */
-static inline __attribute__((always_inline)) L8
-to_integer(D8 value)
-{
-	D8			rounder = (D8) {} + ROUNDER;
-
-	return (L8) (value + rounder) - (L8) rounder;
-}
-
-/* What rint() leaves of a value. */
-static inline __attribute__((always_inline)) D8
-rest_of(D8 value)
-{
-	D8			rounder = (D8) {} + ROUNDER;
-
-	return value - ((value + rounder) - rounder);
+	return q_widen(*(const F4InMemory *) from);
 }
 
 /* Puts the rows of the mask into the tile: a whole block by vectors, else row by row. */
@@ -271,13 +262,42 @@ judge_tile(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 	tile->changed = ~same;
 }
 
-/* The same, compiled for each case. */
+/*
+ * Flags the rows that a window wider than that of judge_tile() leaves in doubt, and notes
+ * whose label changed.  With C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
+ * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
+ */
+static inline void
+judge_widely(const GkFilter *filter, GkTile *tile)
+{
+	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
+	float		greatest2 = filter->greatest_norm * filter->greatest_norm;
+	float		twice = 2.0f * filter->gamma_double;
+	V			slope = v_set((filter->gamma + twice) * grow * 1.01f);
+	V			least = v_set(((2.0f * filter->gamma + twice) * greatest2 + 0x1p-89f) * 1.01f);
+
+	tile->flagged = tile->changed = 0;
+	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
+	{
+		V			window = v_load(tile->norm2 + lane) * slope + least;
+		V			gap = v_load(tile->second + lane) - v_load(tile->best + lane);
+
+		tile->flagged |= v_not_above(gap, window) << lane;
+		tile->changed |= v_differs(vi_load(tile->index + lane), vi_load(tile->old + lane)) << lane;
+	}
+}
+
+/* Decides which labels are sure; looks closely only if it must. */
 static void
 judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
 {
 	if (keep_bounds)
+	{
 		judge_tile(filter, tile, true);
-	else
+		return;
+	}
+	judge_widely(filter, tile);
+	if (tile->flagged != 0)
 		judge_tile(filter, tile, false);
 }
 
@@ -344,39 +364,39 @@ transpose(float *block, const float *rows, int d)
 	for (; j + 16 <= d; j += 16)
 		GK_TRANSPOSE(block + j * GK_BLOCK, rows + j, d);
 #endif
+#ifdef GK_TRANSPOSE_8
+	for (; j + 8 <= d; j += 8)
+		for (int row = 0; row < GK_BLOCK; row += 8)
+			GK_TRANSPOSE_8(block + j * GK_BLOCK + row, rows + (size_t) row * d + j, d);
+#endif
 	for (; j < d; j++)
 		for (int row = 0; row < GK_BLOCK; row++)
 			block[j * GK_BLOCK + row] = rows[(size_t) row * d + j];
 }
 
-/* d² of a block to exactly `count` points: 2 × count vectors of sums. */
+/* d² of a block to exactly `count` points. */
 static inline __attribute__((always_inline)) void
 distances_to(const float *block, int d, const double *points, const int count, double *distance2)
 {
-	D8			low[GK_POINTS_AT_ONCE] = {};
-	D8			high[GK_POINTS_AT_ONCE] = {};
+	D			sums[GK_POINTS_AT_ONCE][GK_PARTS] = {};
 
 	for (int j = 0; j < d; j++)
 	{
-		D8			x0 = load_double(block + j * GK_BLOCK);
-		D8			x1 = load_double(block + j * GK_BLOCK + 8);
-
-		UNROLL(4)
-		for (int i = 0; i < count; i++)
+		UNROLL(8)
+		for (int part = 0; part < GK_PARTS; part++)
 		{
-			D8			c = (D8) {} + points[(size_t) i * d + j];
-			D8			difference0 = x0 - c;
-			D8			difference1 = x1 - c;
+			D			x = d_load(block + j * GK_BLOCK + part * GK_DOUBLES);
 
-			low[i] += difference0 * difference0;
-			high[i] += difference1 * difference1;
+			UNROLL(4)
+			for (int i = 0; i < count; i++)
+			{
+				D			difference = x - points[(size_t) i * d + j];
+
+				sums[i][part] += difference * difference;
+			}
 		}
 	}
-	for (int i = 0; i < count; i++)
-	{
-		memcpy(distance2 + i * GK_BLOCK, &low[i], sizeof(D8));
-		memcpy(distance2 + i * GK_BLOCK + 8, &high[i], sizeof(D8));
-	}
+	memcpy(distance2, sums, count * GK_BLOCK * sizeof(double));
 }
 
 /* d² of a block to count points, by the definition. */
@@ -405,112 +425,189 @@ static void
 own_distances(const float *block, int d, const double *points, const int32_t *labels,
 			  double *distance2)
 {
-	for (int half = 0; half < GK_BLOCK; half += 8)
+	for (int row = 0; row < GK_BLOCK; row += 4)
 	{
-		const double *p[8];
-		D8			sum = {};
+		const double *p[4];
+		Q			sum = {};
+		int			j = 0;
 
-		for (int i = 0; i < 8; i++)
-			p[i] = points + (int64_t) labels[half + i] * d;
-		for (int j = 0; j < d; j++)
+		for (int i = 0; i < 4; i++)
+			p[i] = points + (int64_t) labels[row + i] * d;
+		for (; j + 4 <= d; j += 4)
 		{
-			D8			c = {p[0][j], p[1][j], p[2][j], p[3][j],
-							 p[4][j], p[5][j], p[6][j], p[7][j]};
-			D8			difference = load_double(block + j * GK_BLOCK + half) - c;
+			Q			c[4];
+
+			UNROLL(4)
+			for (int i = 0; i < 4; i++)
+				c[i] = *(const QInMemory *) (p[i] + j);
+			turn_4x4(c);
+			UNROLL(4)
+			for (int i = 0; i < 4; i++)
+			{
+				Q			difference = load_four(block + (j + i) * GK_BLOCK + row) - c[i];
+
+				sum += difference * difference;
+			}
+		}
+		for (; j < d; j++)
+		{
+			Q			c = {p[0][j], p[1][j], p[2][j], p[3][j]};
+			Q			difference = load_four(block + j * GK_BLOCK + row) - c;
 
 			sum += difference * difference;
 		}
-		memcpy(distance2 + half, &sum, sizeof(sum));
+		memcpy(distance2 + row, &sum, sizeof(sum));
 	}
+}
+
+/* How far ahead of itself a pass over one feature of some blocks fetches, in floats. */
+static inline int64_t
+fetch_distance(int64_t blocks, int d)
+{
+	return d <= 1024 ? blocks * d * GK_BLOCK : 0;
+}
+
+/* The least (or the greatest) of the lanes of a block's rows, in halves. */
+static inline __attribute__((always_inline)) float
+extreme(const V *parts, const bool least)
+{
+	float		lanes[GK_BLOCK];
+
+	memcpy(lanes, parts, sizeof(lanes));
+	for (int width = GK_BLOCK / 2; width > 0; width /= 2)
+		for (int i = 0; i < width; i++)
+		{
+			bool		other = least ? lanes[i + width] < lanes[i] : lanes[i + width] > lanes[i];
+
+			lanes[i] = other ? lanes[i + width] : lanes[i];
+		}
+	return lanes[0];
 }
 
 /* Widens least and greatest of each feature by those of the blocks. */
 static void
 range(const float *block, int64_t blocks, int d, float *least, float *greatest)
 {
+	int64_t		ahead = fetch_distance(blocks, d);
+
 	for (int j = 0; j < d; j++)
 	{
-		float		low[GK_BLOCK];
-		float		high[GK_BLOCK];
+		V			low[GK_BLOCK / GK_WIDTH];
+		V			high[GK_BLOCK / GK_WIDTH];
 
-		for (int i = 0; i < GK_BLOCK; i++)
+		UNROLL(4)
+		for (int i = 0; i < GK_BLOCK / GK_WIDTH; i++)
 		{
-			low[i] = least[j];
-			high[i] = greatest[j];
+			low[i] = v_set(least[j]);
+			high[i] = v_set(greatest[j]);
 		}
 		for (int64_t b = 0; b < blocks; b++)
 		{
 			const float *x = block + (b * d + j) * GK_BLOCK;
 
-			for (int i = 0; i < GK_BLOCK; i++)
+			__builtin_prefetch(x + ahead);
+			UNROLL(4)
+			for (int i = 0; i < GK_BLOCK / GK_WIDTH; i++)
 			{
-				low[i] = x[i] < low[i] ? x[i] : low[i];
-				high[i] = x[i] > high[i] ? x[i] : high[i];
+				low[i] = v_min(v_load(x + i * GK_WIDTH), low[i]);
+				high[i] = v_max(v_load(x + i * GK_WIDTH), high[i]);
 			}
 		}
-		for (int i = 0; i < GK_BLOCK; i++)
-		{
-			least[j] = low[i] < least[j] ? low[i] : least[j];
-			greatest[j] = high[i] > greatest[j] ? high[i] : greatest[j];
-		}
+		least[j] = extreme(low, true);
+		greatest[j] = extreme(high, false);
 	}
 }
 
-/* The sum of the lanes. */
-static inline __attribute__((always_inline)) int64_t
-total(L8 a)
+/*
+ * Sums of a feature: the four limbs with ROUNDER's bits in every term, exponents with their
+ * bias, and how many are not zero, negative.
+ */
+typedef struct MomentLanes
 {
-	return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
-}
+	U			limbs[4];
+	I			exponents;
+	I			nonzero;
+} MomentLanes;
 
-/* Adds the moments of 8 rows of a feature, those that `keep` has bits for. */
+/* Adds some rows of a feature; without `all`, those that keep has bits for. */
 static inline __attribute__((always_inline)) void
-add_moments(L8 *sums, D8 x, L8 keep, double pivot, double scale, double scale2, double rest)
+add_moments(MomentLanes *lanes, const float *from, const bool all, I keep, double pivot,
+			double scale, double scale2, double rest)
 {
-	D8			z = x - pivot;
-	D8			first = z * scale;
-	D8			second = (z * z) * scale2;
-	L8			exponent = (((L8) x >> 52) & 2047) - 1023;
-	L8			nonzero = (L8) (x != 0.0) & keep;
+	D			z = d_load(from) - pivot;
+	D			values[2] = {z * scale, (z * z) * scale2};
+	I			bits;
 
-	sums[0] += to_integer(first) & keep;
-	sums[1] += to_integer(rest_of(first) * rest) & keep;
-	sums[2] += to_integer(second) & keep;
-	sums[3] += to_integer(rest_of(second) * rest) & keep;
-	/* a float's denormals count as -127, as gk_exponent() says */
-	exponent = ((exponent < -126) & -127) | ((exponent >= -126) & exponent);
-	sums[4] += exponent & nonzero;
-	sums[5] -= nonzero;
+	memcpy(&bits, from, sizeof(bits));
+	UNROLL(2)
+	for (int i = 0; i < 2; i++)
+	{
+		D			high = values[i] + ROUNDER;
+		D			low = (values[i] - (high - ROUNDER)) * rest + ROUNDER;
+		U			mask = (U) __builtin_convertvector(keep, U);
+
+		lanes->limbs[2 * i] += all ? (U) high : (U) high & mask;
+		lanes->limbs[2 * i + 1] += all ? (U) low : (U) low & mask;
+	}
+	if (!all)
+		bits &= keep;
+	lanes->exponents += (bits >> 23) & 255;
+	lanes->nonzero += bits != 0;
 }
 
-/* Adds blocks to the moments of each feature; `rows` rows of a block count. */
+/* Moments of one feature over blocks, added to its six sums. */
+static inline __attribute__((always_inline)) void
+feature_moments(const float *block, int64_t blocks, const int rows, int d, int j,
+				const GkMomentSums *m)
+{
+	MomentLanes lanes = {};
+	int64_t    *sums = m->sums + j * 6;
+	int64_t		nonzero = 0;
+	int64_t		ahead = fetch_distance(blocks, d);
+
+	for (int64_t b = 0; b < blocks; b++)
+	{
+		const float *x = block + (b * d + j) * GK_BLOCK;
+
+		__builtin_prefetch(x + ahead);
+		UNROLL(2)
+		for (int part = 0; part < GK_PARTS; part++)
+		{
+			I			keep = {};
+
+			for (int i = 0; rows < GK_BLOCK && i < GK_DOUBLES; i++)
+				keep[i] = part * GK_DOUBLES + i < rows ? -1 : 0;
+			add_moments(&lanes, x + part * GK_DOUBLES, rows == GK_BLOCK, keep, m->pivot[j],
+						m->first_scales[j], m->second_scales[j], m->rest_scale);
+		}
+	}
+	for (int i = 0; i < GK_DOUBLES; i++)
+	{
+		nonzero -= lanes.nonzero[i];
+		sums[4] += lanes.exponents[i];
+	}
+	for (int limb = 0; limb < 4; limb++)
+	{
+		uint64_t	sum = -(uint64_t) (blocks * rows) * ROUNDER_BITS;
+
+		for (int i = 0; i < GK_DOUBLES; i++)
+			sum += lanes.limbs[limb][i];
+		sums[limb] += (int64_t) sum;
+	}
+	/* the exponent field of a zero is 0, as that of a denormal, which counts as -127 */
+	sums[4] -= 127 * nonzero;
+	sums[5] += nonzero;
+}
+
+/* Adds at most 2^20 blocks to the moments of each feature; `rows` rows of a block count. */
 static void
 moments(const float *block, int64_t blocks, int rows, int d, const GkMomentSums *m)
 {
-	L8			keep0;
-	L8			keep1;
-
-	for (int i = 0; i < 8; i++)
-	{
-		keep0[i] = i < rows ? -1 : 0;
-		keep1[i] = i + 8 < rows ? -1 : 0;
-	}
 	for (int j = 0; j < d; j++)
-	{
-		L8			sums[6] = {};
-
-		for (int64_t b = 0; b < blocks; b++)
-		{
-			const float *x = block + (b * d + j) * GK_BLOCK;
-
-			add_moments(sums, load_double(x), keep0, m->pivot[j], m->first_scales[j],
-						m->second_scales[j], m->rest_scale);
-			add_moments(sums, load_double(x + 8), keep1, m->pivot[j], m->first_scales[j],
-						m->second_scales[j], m->rest_scale);
-		}
-		for (int i = 0; i < 6; i++)
-			m->sums[j * 6 + i] += total(sums[i]);
-	}
+		if (rows == GK_BLOCK)
+			feature_moments(block, blocks, GK_BLOCK, d, j, m);
+		else
+			feature_moments(block, blocks, rows, d, j, m);
 }
 
 /* Moves and scales a block, then divides rows by their norms if asked to. */
@@ -541,74 +638,109 @@ transform(float *block, int d, const double *offset, const double *factor, bool 
 static void
 hash(const float *block, int d, const uint32_t *keys, uint64_t *terms)
 {
-	U8			sum0 = {};
-	U8			sum1 = {};
+	U			sums[GK_PARTS] = {};
 
 	for (int j = 0; j < d; j += 2)
-	{
-		W8			x[4] = {};
-
-		memcpy(&x[0], block + j * GK_BLOCK, sizeof(W8));
-		memcpy(&x[1], block + j * GK_BLOCK + 8, sizeof(W8));
-		if (j + 1 < d)
+		UNROLL(8)
+		for (int part = 0; part < GK_PARTS; part++)
 		{
-			memcpy(&x[2], block + (j + 1) * GK_BLOCK, sizeof(W8));
-			memcpy(&x[3], block + (j + 1) * GK_BLOCK + 8, sizeof(W8));
+			W			even;
+			W			odd = {};
+
+			memcpy(&even, block + j * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
+			if (j + 1 < d)
+				memcpy(&odd, block + (j + 1) * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
+			sums[part] += __builtin_convertvector(even + keys[j], U) *
+				__builtin_convertvector(odd + keys[j + 1], U);
 		}
-		sum0 += __builtin_convertvector(x[0] + keys[j], U8) *
-			__builtin_convertvector(x[2] + keys[j + 1], U8);
-		sum1 += __builtin_convertvector(x[1] + keys[j], U8) *
-			__builtin_convertvector(x[3] + keys[j + 1], U8);
-	}
-	memcpy(terms, &sum0, sizeof(sum0));
-	memcpy(terms + 8, &sum1, sizeof(sum1));
+	memcpy(terms, sums, sizeof(sums));
 }
 
-/* One row, times its weight, in fixed point: highs, then lows if the grid is wide. */
-static void
-quantize(const GkQuantizer *quantizer, const float *row, double weight, bool weighted,
-		 int64_t *quantized)
+/* *sums += sign × what four doubles hold above ROUNDER, sign = 1 or -1. */
+static inline __attribute__((always_inline)) void
+add_four(int64_t *sums, Q value, const int sign)
+{
+	L4			number = (L4) value - ROUNDER_BITS;
+
+	*(L4InMemory *) sums += sign > 0 ? number : -number;
+}
+
+/* The high limb of four scaled values, above ROUNDER. */
+static inline __attribute__((always_inline)) Q
+high_limb(Q value)
+{
+	return value + ROUNDER;
+}
+
+/* The low limb of the same. */
+static inline __attribute__((always_inline)) Q
+low_limb(Q value, double rest)
+{
+	return (value - (high_limb(value) - ROUNDER)) * rest + ROUNDER;
+}
+
+/* Adds one column of up to four rows, the low limbs if asked for. */
+static inline __attribute__((always_inline)) void
+add_column(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j, Q value)
+{
+	L4			high = (L4) high_limb(value) - ROUNDER_BITS;
+	L4			low = (L4) low_limb(value, quantizer->rest_scale) - ROUNDER_BITS;
+
+	for (int i = 0; i < rows; i++)
+	{
+		places[i][j] += high[i];
+		if (quantizer->wide)
+			places[i][quantizer->d + 1 + j] += low[i];
+	}
+}
+
+/* Adds four features of up to four rows. */
+static inline __attribute__((always_inline)) void
+add_square(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j,
+		   const Q values[4])
+{
+	Q			limbs[4];
+
+	UNROLL(4)
+	for (int i = 0; i < 4; i++)
+		limbs[i] = high_limb(values[i]);
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+		add_four(places[i] + j, limbs[i], 1);
+	if (!quantizer->wide)
+		return;
+	UNROLL(4)
+	for (int i = 0; i < 4; i++)
+		limbs[i] = low_limb(values[i], quantizer->rest_scale);
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+		add_four(places[i] + quantizer->d + 1 + j, limbs[i], 1);
+}
+
+/* Adds up to four rows, four features at a time, to the sums of their clusters. */
+static inline __attribute__((always_inline)) void
+add_four_rows(const GkQuantizer *quantizer, const float *block, Q weight,
+			  int64_t *const *places, const int rows)
 {
 	const double *scales = quantizer->scales;
 	int			d = quantizer->d;
-	int64_t		rounder;
-	double		value = ROUNDER;
+	int			j = 0;
 
-	memcpy(&rounder, &value, sizeof(rounder));
-	for (int j = 0; j < d; j++)
+	for (; j + 4 <= d; j += 4)
 	{
-		double		x = row[j * GK_BLOCK];
-		double		scaled = (weighted ? weight * x : x) * scales[j] + ROUNDER;
+		Q			values[4];
 
-		memcpy(quantized + j, &scaled, sizeof(scaled));
-		quantized[j] -= rounder;
+		UNROLL(4)
+		for (int i = 0; i < 4; i++)
+			values[i] = weight * load_four(block + (j + i) * GK_BLOCK) * scales[j + i];
+		add_square(quantizer, places, rows, j, values);
 	}
-	quantized[d] = gk_quantize(weight, scales[d]);
-	if (!quantizer->wide)
-		return;
-	for (int j = 0; j < d; j++)
-	{
-		double		x = row[j * GK_BLOCK];
-
-		quantized[d + 1 + j] = gk_quantize_rest(weighted ? weight * x : x, scales[j],
-												quantizer->rest_scale);
-	}
-	quantized[2 * d + 1] = gk_quantize_rest(weight, scales[d], quantizer->rest_scale);
-}
-
-/* Adds one number of each row to its place; inlined, the numbers would be picked from registers. */
-static __attribute__((noinline)) void
-add_each(int64_t *const *places, int64_t offset, const int64_t *values, int rows)
-{
-	if (rows == GK_BLOCK)
-	{
-		UNROLL(16)
-		for (int i = 0; i < GK_BLOCK; i++)
-			places[i][offset] += values[i];
-		return;
-	}
-	for (int i = 0; i < rows; i++)
-		places[i][offset] += values[i];
+	for (; j < d; j++)
+		add_column(quantizer, places, rows, j,
+				   weight * load_four(block + j * GK_BLOCK) * scales[j]);
+	add_column(quantizer, places, rows, d, weight * scales[d]);
 }
 
 /* Adds the rows of a block to the sums of their clusters. */
@@ -616,53 +748,96 @@ static void
 add_block(const GkQuantizer *quantizer, const float *block, const double *weights,
 		  const int32_t *labels, int rows, int64_t stride, int64_t *sums)
 {
-	int			d = quantizer->d;
-	double		rest = quantizer->rest_scale;
-	int64_t    *places[GK_BLOCK];
-	L8			values[2];
-	D8			weight[2] = {(D8) {} + 1.0, (D8) {} + 1.0};
-
-	for (int i = 0; i < rows; i++)
-		places[i] = sums + labels[i] * stride;
-	if (weights != NULL)
-		memcpy(weight, weights, rows * sizeof(double));
-	for (int j = 0; j <= d; j++)
+	for (int row = 0; row < rows; row += 4)
 	{
-		D8			x0 = weight[0];
-		D8			x1 = weight[1];
+		int			count = rows - row < 4 ? rows - row : 4;
+		int64_t    *places[4];
+		double		weight[4] = {1.0, 1.0, 1.0, 1.0};
+		Q			w;
 
-		if (j < d)
-		{
-			x0 *= load_double(block + j * GK_BLOCK);
-			x1 *= load_double(block + j * GK_BLOCK + 8);
-		}
-		x0 *= quantizer->scales[j];
-		x1 *= quantizer->scales[j];
-		values[0] = to_integer(x0);
-		values[1] = to_integer(x1);
-		add_each(places, j, (const int64_t *) values, rows);
-		if (!quantizer->wide)
-			continue;
-		values[0] = to_integer(rest_of(x0) * rest);
-		values[1] = to_integer(rest_of(x1) * rest);
-		add_each(places, d + 1 + j, (const int64_t *) values, rows);
+		for (int i = 0; i < count; i++)
+			places[i] = sums + labels[row + i] * stride;
+		if (weights != NULL)
+			memcpy(weight, weights + row, count * sizeof(double));
+		memcpy(&w, weight, sizeof(w));
+		if (count == 4)
+			add_four_rows(quantizer, block + row, w, places, 4);
+		else
+			add_four_rows(quantizer, block + row, w, places, count);
 	}
 }
 
-/* Adds a quantised row, or many sums, to sums. */
-static void
-add(int64_t *sums, const int64_t *quantized, int64_t count)
+/* Takes a number from some sums and adds it to others; either may be NULL. */
+static inline __attribute__((always_inline)) void
+move_number(double value, int64_t *from, int64_t *to)
 {
-	for (int64_t j = 0; j < count; j++)
-		sums[j] += quantized[j];
+	int64_t		number;
+
+	memcpy(&number, &value, sizeof(number));
+	number -= ROUNDER_BITS;
+	if (from != NULL)
+		*from -= number;
+	if (to != NULL)
+		*to += number;
 }
 
-/* Takes a quantised row from sums. */
+/* The same with four numbers. */
+static inline __attribute__((always_inline)) void
+move_four(Q value, int64_t *from, int64_t *to)
+{
+	if (from != NULL)
+		add_four(from, value, -1);
+	if (to != NULL)
+		add_four(to, value, 1);
+}
+
+/* Moves the high or the low limbs of a row. */
+static inline __attribute__((always_inline)) void
+move_limbs(const GkQuantizer *quantizer, const float *row, double weight, const bool low,
+		   int64_t *from, int64_t *to)
+{
+	const double *scales = quantizer->scales;
+	double		rest = quantizer->rest_scale;
+	int			d = quantizer->d;
+	int			j = 0;
+
+	for (; j + 4 <= d; j += 4)
+	{
+		const float *x = row + j * GK_BLOCK;
+		F4			four = {x[0], x[GK_BLOCK], x[2 * GK_BLOCK], x[3 * GK_BLOCK]};
+		Q			value = weight * q_widen(four) * *(const QInMemory *) (scales + j);
+
+		move_four(low ? low_limb(value, rest) : high_limb(value),
+				  from == NULL ? NULL : from + j, to == NULL ? NULL : to + j);
+	}
+	for (; j <= d; j++)
+	{
+		double		value = (j < d ? weight * row[j * GK_BLOCK] : weight) * scales[j];
+		double		high = value + ROUNDER;
+
+		move_number(low ? (value - (high - ROUNDER)) * rest + ROUNDER : high,
+					from == NULL ? NULL : from + j, to == NULL ? NULL : to + j);
+	}
+}
+
+/* Moves a row, times its weight, from one cluster's sums to another's; either may be NULL. */
 static void
-subtract(int64_t *sums, const int64_t *quantized, int64_t count)
+move(const GkQuantizer *quantizer, const float *row, double weight, int64_t *from, int64_t *to)
+{
+	int64_t		lows = quantizer->d + 1;
+
+	move_limbs(quantizer, row, weight, false, from, to);
+	if (quantizer->wide)
+		move_limbs(quantizer, row, weight, true, from == NULL ? NULL : from + lows,
+				   to == NULL ? NULL : to + lows);
+}
+
+/* Adds sums to sums. */
+static void
+add(int64_t *sums, const int64_t *others, int64_t count)
 {
 	for (int64_t j = 0; j < count; j++)
-		sums[j] -= quantized[j];
+		sums[j] += others[j];
 }
 
 const GkKernels GK_KERNELS = {
@@ -681,8 +856,7 @@ const GkKernels GK_KERNELS = {
 	.moments = moments,
 	.transform = transform,
 	.hash = hash,
-	.quantize = quantize,
 	.add_block = add_block,
-	.add = add,
-	.subtract = subtract
+	.move = move,
+	.add = add
 };

@@ -154,7 +154,7 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 
 /* Moves the rows of a relocation to their clusters, or back. */
 static void
-move_rows(GkCpuEngine *engine, const GkCommand *command, bool back, int64_t *quantized)
+move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 {
 	for (int64_t i = 0; i < command->u.relocate.count; i++)
 	{
@@ -162,7 +162,7 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back, int64_t *qua
 		int64_t		own = gk_labels(engine)[row];
 		int64_t		other = command->u.relocate.clusters[i];
 
-		gk_sums_add_row(engine, 0, row, back ? other : own, back ? own : other, quantized);
+		gk_sums_add_row(engine, 0, row, back ? other : own, back ? own : other);
 	}
 }
 
@@ -170,22 +170,14 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back, int64_t *qua
 void
 gk_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t    *quantized = malloc(((size_t) engine->d + 1) * 2 * sizeof(int64_t));
-
 	command->u.relocate.shift2 = 0.0;
-	if (quantized == NULL)
-	{
-		gk_fail(engine, GK_NO_HOST_MEMORY, "malloc", "out of memory");
-		return;
-	}
 	engine->sums_valid = false;
-	move_rows(engine, command, false, quantized);
+	move_rows(engine, command, false);
 	if (gk_sums_merge(engine) && gk_centroids_update(engine, &command->u.relocate.shift2))
 	{
-		move_rows(engine, command, true, quantized);
+		move_rows(engine, command, true);
 		engine->sums_valid = gk_sums_merge(engine);
 	}
-	free(quantized);
 }
 
 /* Labels and d² of all rows with the centroids as they are. */

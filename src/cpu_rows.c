@@ -193,6 +193,22 @@ add_weight(const Moments *moments, int64_t *sums, double weight)
 	}
 }
 
+/* Adds the weights of rows from .. to - 1 to the moments. */
+static void
+add_weights(const GkCpuEngine *engine, const Moments *moments, int64_t from, int64_t to,
+			int64_t *sums)
+{
+	int64_t		one[4] = {0};
+
+	for (int64_t row = from; engine->weighted && row < to; row++)
+		add_weight(moments, sums, gk_weight(engine, row));
+	if (engine->weighted)
+		return;
+	add_weight(moments, one, 1.0);
+	for (int i = 0; i < 4; i++)
+		sums[i] += one[i] * (to - from);
+}
+
 /* Adds blocks to the moments of a worker. */
 static void
 moments_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
@@ -211,8 +227,9 @@ moments_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 			step++;
 		engine->kernels->moments(gk_block(engine, b), step, rows, engine->d, &sums);
 	}
-	for (int64_t row = from * GK_BLOCK; row < to * GK_BLOCK && row < engine->n; row++)
-		add_weight(moments, sums.sums + (int64_t) engine->d * 6, gk_weight(engine, row));
+	add_weights(engine, moments, from * GK_BLOCK,
+				to * GK_BLOCK < engine->n ? to * GK_BLOCK : engine->n,
+				sums.sums + (int64_t) engine->d * 6);
 }
 
 /* Sums up the workers' moments. */

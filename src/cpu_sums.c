@@ -97,47 +97,37 @@ get_quantizer(const GkCpuEngine *engine)
 	};
 }
 
-/* A row in fixed point. */
-static void
-quantize_row(GkCpuEngine *engine, int64_t row, int64_t *quantized)
-{
-	GkQuantizer quantizer = get_quantizer(engine);
-
-	engine->kernels->quantize(&quantizer, gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK,
-							  gk_weight(engine, row), engine->weighted, quantized);
-}
-
 /* Moves a row from the sums of one cluster (-1: none) to those of another. */
 void
-gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to,
-				int64_t *quantized)
+gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to)
 {
+	GkQuantizer quantizer = get_quantizer(engine);
+	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	double		weight = gk_weight(engine, row);
 	int64_t		stride = engine->sum_stride;
 	int64_t    *partial = engine->partial_sums.base;
 
-	quantize_row(engine, row, quantized);
 	if (partial != NULL)
 	{
 		partial += worker * engine->k * stride;
-		if (from >= 0)
-			engine->kernels->subtract(partial + from * stride, quantized, stride);
-		engine->kernels->add(partial + to * stride, quantized, stride);
+		engine->kernels->move(&quantizer, x, weight, from >= 0 ? partial + from * stride : NULL,
+							  partial + to * stride);
 		return;
 	}
 	if (from >= 0)
 	{
 		lock(engine, from);
-		engine->kernels->subtract(cluster_sums(engine, from), quantized, stride);
+		engine->kernels->move(&quantizer, x, weight, cluster_sums(engine, from), NULL);
 		unlock(engine, from);
 	}
 	lock(engine, to);
-	engine->kernels->add(cluster_sums(engine, to), quantized, stride);
+	engine->kernels->move(&quantizer, x, weight, NULL, cluster_sums(engine, to));
 	unlock(engine, to);
 }
 
 /* Adds the rows of blocks from .. to - 1 to the sums of their labels' clusters. */
 void
-gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to, int64_t *quantized)
+gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
 {
 	GkQuantizer quantizer = get_quantizer(engine);
 	const double *weights = engine->weighted ? engine->weights.base : NULL;
@@ -154,7 +144,7 @@ gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to, in
 									   gk_labels(engine) + first, rows, engine->sum_stride,
 									   partial + worker * engine->k * engine->sum_stride);
 		for (int64_t row = first; partial == NULL && row < first + rows; row++)
-			gk_sums_add_row(engine, worker, row, -1, gk_labels(engine)[row], quantized);
+			gk_sums_add_row(engine, worker, row, -1, gk_labels(engine)[row]);
 	}
 }
 
