@@ -2,7 +2,7 @@
  * By the definition: d² in double, in index order, one thread a sum.
  */
 #include "exact.h"
-#include "kernels.cuh"
+#include "filter.cuh"
 
 namespace gk
 {
@@ -19,43 +19,63 @@ warp_maximum(unsigned long long *to, double value)
 		atomicMax(to, (unsigned long long) __double_as_longlong(value));
 }
 
-/* Decides among the few candidates of a flagged row: four lanes a row, one candidate each. */
+/* d² by the definition. */
+static __device__ double
+exact_distance(const float *x, const double *c, int d)
+{
+	double		sum = 0.0;
+
+	if (d % 2 == 0)
+#pragma unroll 8
+		for (int j = 0; j < d; j += 2)
+		{
+			float2		two = __ldg((const float2 *) (x + j));
+			double2		point = __ldg((const double2 *) (c + j));
+
+			sum = gk_add_square(sum, two.x, point.x);
+			sum = gk_add_square(sum, two.y, point.y);
+		}
+	else
+#pragma unroll 8
+		for (int j = 0; j < d; j++)
+			sum = gk_add_square(sum, x[j], c[j]);
+	return sum;
+}
+
+/* Decides among the few candidates of a flagged row: as many lanes a row, one candidate each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *points, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
-				  const int32_t *candidates, int32_t *fresh)
+				  const int32_t *candidates, int32_t *fresh, uint32_t *open_count)
 {
+	constexpr int LANES = FILTER_CANDIDATES;
 	uint32_t	flags = min(*flag_count, capacity);
-	int			lane = threadIdx.x % 4;
-	int64_t		step = (int64_t) gridDim.x * blockDim.x / 4;
-	unsigned	quad = 0xfu << (threadIdx.x % 32 / 4 * 4);
+	int			lane = threadIdx.x % LANES;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x / LANES;
+	unsigned	group = ((1u << LANES) - 1) << (threadIdx.x % 32 / LANES * LANES);
 
-	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 4; flag < flags; flag += step)
+	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES; flag < flags; flag += step)
 	{
 		uint32_t	count = candidate_counts[flag];
 		int64_t		row = flag_rows[flag];
 		double		best = 0.0;
 		int			point = INT32_MAX;
 
-		if (count == 0 || count > 4)
+		if (count == 0 || count > LANES)
+		{
+			if (lane == 0)
+				atomicAdd(open_count, 1u);
 			continue;
+		}
 		if (lane < count)
 		{
-			const float *x = features + row * d;
-			const double *c;
-			double		sum = 0.0;
-
-			point = candidates[flag * 4 + lane];
-			c = points + (int64_t) point * d;
-#pragma unroll 8
-			for (int j = 0; j < d; j++)
-				sum = gk_add_square(sum, x[j], c[j]);
-			best = sum;
+			point = candidates[flag * LANES + lane];
+			best = exact_distance(features + row * d, points + (int64_t) point * d, d);
 		}
-		for (int other = 1; other < 4; other *= 2)
+		for (int other = 1; other < LANES; other *= 2)
 		{
-			double		its = __shfl_xor_sync(quad, best, other);
-			int			its_point = __shfl_xor_sync(quad, point, other);
+			double		its = __shfl_xor_sync(group, best, other);
+			int			its_point = __shfl_xor_sync(group, point, other);
 
 			if (its_point != INT32_MAX &&
 				(point == INT32_MAX || its < best || (its == best && its_point < point)))
@@ -117,13 +137,13 @@ template <int POINTS> struct ExactTile
 	}
 };
 
-#define PENDING_ROWS 256
+#define PENDING_ROWS 2048
 
-/* Decides pending rows among all points: a block goes through PENDING_ROWS rows at a time. */
+/* Decides pending rows, if there are any, among all points: a block goes through PENDING_ROWS rows at a time. */
 static __global__ void
 __launch_bounds__(256)
 pending_kernel(const float *features, int64_t rows, int d, const double *points, int64_t count,
-			   int32_t *fresh)
+			   const uint32_t *flag_count, uint32_t capacity, int32_t *fresh)
 {
 	constexpr int width = 64;
 	__shared__ ExactTile<width> tile;
@@ -133,6 +153,9 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 	__shared__ double least[16][width];
 	__shared__ int which[16][width];
 
+	/* the second is the number of rows that are open */
+	if (flag_count[0] <= capacity && flag_count[1] == 0)
+		return;
 	for (int64_t first = (int64_t) blockIdx.x * PENDING_ROWS; first < rows; first += (int64_t) gridDim.x * PENDING_ROWS)
 	{
 		__syncthreads();
@@ -201,13 +224,13 @@ decide_flagged(Shard &shard, const Tile &tile, const Points &points)
 	cudaStream_t stream = shard.device->compute;
 	uint32_t	capacity = shard.flag_capacity;
 
-	candidates_kernel<<<blocks_for(shard, (tile.rows / 4 + 31) / 32, 8), 128, 0, stream>>>
+	candidates_kernel<<<blocks_for(shard, (tile.rows / 4 + 15) / 16, 16), 128, 0, stream>>>
 		(tile.features, shard.dimension, points.exact.get(), shard.flag_count.get(), capacity,
 		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
-		 shard.fresh.get());
+		 shard.fresh.get(), shard.flag_count.get() + 1);
 	pending_kernel<<<blocks_for(shard, (tile.rows + PENDING_ROWS - 1) / PENDING_ROWS, 4), 256, 0, stream>>>
 		(tile.features, tile.rows, shard.dimension, points.exact.get(), points.count,
-		 shard.fresh.get());
+		 shard.flag_count.get(), capacity, shard.fresh.get());
 	GK_LAUNCHED("decide_flagged");
 }
 
@@ -282,11 +305,24 @@ distance_kernel(DistanceArguments a)
 			int			width = min(STEP, a.d - from);
 
 			__syncthreads();
-			for (int e = threadIdx.x; e < valid * width; e += 128)
-				x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+			if (width == STEP)
+#pragma unroll 16
+				for (int e = threadIdx.x; e < valid * STEP; e += 128)
+					x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
+			else
+				for (int e = threadIdx.x; e < valid * width; e += 128)
+					x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
 			__syncthreads();
-			if (row < a.rows)
+			if (row < a.rows && a.d % 2 == 0)
 #pragma unroll 8
+				for (int j = 0; j < width; j += 2)
+				{
+					double2		both = __ldg((const double2 *) (c + from + j));
+
+					sum = gk_add_square(sum, x[threadIdx.x][j], both.x);
+					sum = gk_add_square(sum, x[threadIdx.x][j + 1], both.y);
+				}
+			else if (row < a.rows)
 				for (int j = 0; j < width; j++)
 					sum = gk_add_square(sum, x[threadIdx.x][j], c[from + j]);
 		}

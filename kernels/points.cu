@@ -16,103 +16,141 @@
 #include <cmath>
 
 #include "exact.h"
-#include "kernels.cuh"
+#include "filter.cuh"
 
 namespace gk
 {
 
-#define WARP_SUM(value) \
-	for (int gk_lane = 16; gk_lane > 0; gk_lane /= 2) \
-		value += __shfl_xor_sync(0xffffffffu, value, gk_lane)
-
-/* A positive float as 16 bits that are not less. */
-static __device__ uint32_t
-code_up(double value)
+template <typename T> static __device__ __forceinline__ T
+square(T x)
 {
-	uint32_t	bits = __float_as_uint(__double2float_ru(value));
-
-	return value > 1.7e38 ? 0x7f80 : (bits + 0xffff) >> 16;
+	return x * x;
 }
 
-/* Norm and rounding error of rows: one warp a row. */
-static __global__ void
-bounds_kernel(const float *features, const float *center, int64_t rows, int d, uint32_t *bounds,
-			  RowStatistics *statistics)
+/* The sum over LANES threads that follow each other, in all of them. */
+template <int LANES, typename T> static __device__ __forceinline__ T
+sum_of_lanes(T value)
 {
-	int			lane = threadIdx.x % 32;
-	int64_t		warps = (int64_t) gridDim.x * blockDim.x / 32;
-	double		norm_log = 0.0;
-	double		error_log = 0.0;
-	int			norms = 0;
-	int			errors = 0;
+#pragma unroll
+	for (int other = LANES / 2; other > 0; other /= 2)
+		value += __shfl_xor_sync(0xffffffffu, value, other);
+	return value;
+}
 
-	for (int64_t row = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += warps)
+/* What rounding to 16 bits takes off a value. */
+static __device__ __forceinline__ float
+lost_in_half(float y)
+{
+	return y - __half2float(__float2half_rn(y));
+}
+
+/* A positive float as 16 bits that are not less. */
+static __device__ __forceinline__ uint32_t
+code_up(float value)
+{
+	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
+}
+
+/* The part of a thread in |x - center|². */
+template <int LANES, typename T> static __device__ __forceinline__ T
+part_of_norm(const float *x, const float *center, int d)
+{
+	T			sum = 0;
+
+	for (int j = threadIdx.x % LANES * 4; j < d; j += LANES * 4)
 	{
-		const float *x = features + row * d;
-		double		norm2 = 0.0;
-		double		error2 = 0.0;
-		double		norm;
-		double		error;
+		float4		v = read_four(x, j, d, d % 4 == 0);
+		float4		p = read_four(center, j, d, d % 4 == 0);
+
+		sum += square((T) v.x - (T) p.x) + square((T) v.y - (T) p.y) + square((T) v.z - (T) p.z) +
+			square((T) v.w - (T) p.w);
+	}
+	return sum;
+}
+
+/* The part of a thread in the square of what rounding takes off a scaled row. */
+template <int LANES> static __device__ __forceinline__ float
+part_of_error(const float *x, const float *center, int d, float scale)
+{
+	float		sum = 0.0f;
+
+	for (int j = threadIdx.x % LANES * 4; j < d; j += LANES * 4)
+	{
+		float4		v = read_four(x, j, d, d % 4 == 0);
+		float4		p = read_four(center, j, d, d % 4 == 0);
+
+		sum += square(lost_in_half((v.x - p.x) * scale)) + square(lost_in_half((v.y - p.y) * scale)) +
+			square(lost_in_half((v.z - p.z) * scale)) + square(lost_in_half((v.w - p.w) * scale));
+	}
+	return sum;
+}
+
+/* Norm and rounding error of rows: LANES threads a row. */
+template <int LANES> static __global__ void
+bounds_kernel(const float *features, const float *center, int64_t rows, int d, int64_t sampled,
+			  uint32_t *bounds, RowStatistics *statistics)
+{
+	int64_t		groups = (int64_t) gridDim.x * blockDim.x / LANES;
+	int64_t		row = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES;
+
+	/* all lanes of a warp stay as long as one has a row */
+	for (; row - threadIdx.x % 32 / LANES < rows; row += groups)
+	{
+		const float *x = features + min(row, rows - 1) * d;
+		float		norm2 = sum_of_lanes<LANES>(part_of_norm<LANES, float>(x, center, d));
+		float		norm = sqrtf(norm2);
+		float		error;
 		uint32_t	code;
-		float		scale;
-		double		unscale;
+		int			exponent;
 
-		for (int j = lane; j < d; j += 32)
-		{
-			double		y = (double) x[j] - (double) center[j];
-
-			norm2 += y * y;
-		}
-		WARP_SUM(norm2);
-		norm = sqrt(norm2) * (1.0 + 1.0 / 1024);
+		/* squares that a float may not have held; a warp decides together */
+		if (!__all_sync(0xffffffffu, norm2 > 1e-28f && norm2 < 1e36f))
+			norm = __double2float_ru(sqrt(sum_of_lanes<LANES>(part_of_norm<LANES, double>(x, center, d))));
+		norm *= 1.0f + 1.0f / 512;
 		code = code_up(norm);
-		scale = ldexpf(1.0f, scale_of_norm(__uint_as_float(code << 16)));
-		unscale = 1.0 / (double) scale;
-		if (code == 0x7f80)
-		{
-			if (lane == 0)
-				bounds[row] = code << 16 | code;
-			continue;
-		}
-		for (int j = lane; j < d; j += 32)
-		{
-			float		y = (x[j] - center[j]) * scale;
-			double		lost = (double) y - (double) __half2float(__float2half_rn(y));
-
-			error2 += lost * lost;
-		}
-		WARP_SUM(error2);
+		exponent = scale_of_norm(__uint_as_float(code << 16));
+		error = sqrtf(sum_of_lanes<LANES>(part_of_error<LANES>(x, center, d, power_of_two(exponent))));
 		/* the subtraction in float, and a scale that did not bring the norm where it should */
-		error = sqrt(error2) * unscale * (1.0 + 1.0 / 1024) + norm * 0x1p-23;
-		if (lane == 0)
+		error = error * power_of_two(-exponent) * (1.0f + 1.0f / 512) + norm * 0x1p-22f + 0x1p-140f;
+		if (threadIdx.x % LANES == 0 && row < rows)
 		{
-			bounds[row] = code << 16 | code_up(error);
-			if (norm > 0.0 && (row % 64 == 0 || rows < 4096))
+			bounds[row] = code << 16 | (code == 0x7f80 ? code : code_up(error));
+			if (code != 0x7f80 && norm > 0.0f && (row & sampled) == 0)
 			{
-				norm_log += log2(norm);
-				error_log += log2(error);
-				norms++;
-				errors++;
+				atomicAdd(&statistics->norm_log, (double) log2f(norm));
+				atomicAdd(&statistics->error_log, (double) log2f(error));
+				atomicAdd(&statistics->count, 1ull);
 			}
 		}
 	}
-	if (lane == 0 && norms > 0)
-	{
-		atomicAdd(&statistics->norm_log, norm_log);
-		atomicAdd(&statistics->error_log, error_log);
-		atomicAdd(&statistics->norm_count, (unsigned long long) norms);
-		atomicAdd(&statistics->error_count, (unsigned long long) errors);
-	}
+}
+
+/* Enqueues the kernel. */
+template <int LANES> static void
+launch_bounds(Shard &shard, const Tile &tile)
+{
+	int64_t		blocks = (tile.rows * LANES + 255) / 256;
+	int64_t		sampled = 1;		/* every so many rows, a power of two */
+
+	while (sampled * 2048 < tile.rows)
+		sampled *= 2;
+
+	bounds_kernel<LANES><<<blocks_for(shard, blocks, 8), 256, 0, shard.device->compute>>>
+		(tile.features, shard.center.get(), tile.rows, shard.dimension, sampled - 1,
+		 shard.bounds.get() + tile.first, shard.row_statistics.get());
+	GK_LAUNCHED("bounds_kernel");
 }
 
 /* Norm and rounding error of the rows of a tile. */
 void
 compute_bounds(Shard &shard, const Tile &tile)
 {
-	bounds_kernel<<<blocks_for(shard, (tile.rows + 7) / 8, 8), 256, 0, shard.device->compute>>>
-		(tile.features, shard.center.get(), tile.rows, shard.dimension,
-		 shard.bounds.get() + tile.first, shard.row_statistics.get());
-	GK_LAUNCHED("bounds_kernel");
+	if (shard.dimension <= 8)
+		launch_bounds<2>(shard, tile);
+	else if (shard.dimension <= 32)
+		launch_bounds<8>(shard, tile);
+	else
+		launch_bounds<32>(shard, tile);
 }
 
 /* The mean of a few rows, as a centre. */
@@ -201,7 +239,7 @@ norms_kernel(const double *exact, const float *center, int64_t count, int d, Poi
 
 		norm2 += e * e;
 	}
-	WARP_SUM(norm2);
+	norm2 = sum_of_lanes<32>(norm2);
 	if (lane == 0)
 		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
 }
@@ -240,9 +278,9 @@ round_kernel(const double *exact, const float *center, int64_t count, int64_t pa
 		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
 		lost2 += lost * lost;
 	}
-	WARP_SUM(norm2);
-	WARP_SUM(kept2);
-	WARP_SUM(lost2);
+	norm2 = sum_of_lanes<32>(norm2);
+	kept2 = sum_of_lanes<32>(kept2);
+	lost2 = sum_of_lanes<32>(lost2);
 	if (lane == 0)
 	{
 		double		length = sqrt(norm2) * (1.0 + 0x1p-40);
@@ -276,8 +314,8 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 			 const RowStatistics *rows, PointScale *scale, float *lower, float *slack)
 {
 	int64_t		point = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
-	double		row_norm = rows->norm_log / rows->norm_count + scale->exponent;
-	double		row_error = rows->error_log / rows->error_count + scale->exponent;
+	double		row_norm = rows->norm_log / rows->count + scale->exponent;
+	double		row_error = rows->error_log / rows->count + scale->exponent;
 	double		lambda = safe_power(scale->error_log / scale->error_count - row_norm);
 	double		mu = safe_power(scale->norm_log / scale->norm_count - row_error);
 

@@ -82,7 +82,6 @@ struct Counters
 	unsigned long long greatest_distance;
 	double		shift2;
 	unsigned long long listed;
-	unsigned long long flagged;				/* rows that the filter did not decide, for statistics */
 };
 
 /* Mean logarithms of the rows' norms, for the constants of the filter. */
@@ -90,8 +89,7 @@ struct RowStatistics
 {
 	double		norm_log;
 	double		error_log;
-	unsigned long long norm_count;
-	unsigned long long error_count;
+	unsigned long long count;
 };
 
 class Shard : public MemoryOwner

@@ -5,6 +5,10 @@
  * cluster can be taken off again.  A cluster's sums lie together: d features and the weight; a
  * second limb, if there is one, lies k × (d + 1) further on.
  */
+#include <type_traits>
+
+#include <cub/block/block_scan.cuh>
+
 #include "exact.h"
 #include "kernels.cuh"
 
@@ -22,7 +26,9 @@ struct SumArguments
 	const int32_t *fresh;
 	int32_t    *labels;
 	int64_t    *sums;
+	int64_t		k;
 	int64_t		limb;			/* k × (d + 1) */
+	int			lanes;			/* threads that have a row's columns, a power of two */
 	bool		all;			/* take all rows, not only those that changed */
 	Counters   *counters;
 };
@@ -51,124 +57,327 @@ add_sum(int64_t *to, int64_t value)
 		atomicAdd((unsigned long long *) to, (unsigned long long) value);
 }
 
+#define SUM_THREADS 256
+#define SUM_ROWS 1024			/* of a block at a time */
+#define SORTED_ROWS 4096		/* the same where they are put in the order of their labels */
+#define SORTED_CLUSTERS 2048	/* up to which that pays */
+#define SUM_TAKEN 0x8000		/* in a place: the row leaves */
+
 /*
- * Adds the rows of a warp to the sums of their labels, those of equal label together; rows
- * first + i of the lanes i in `lanes`.
+ * Rows of a block that are to be added to a cluster, or taken off: one that moved leaves one
+ * cluster and comes to another.
  */
-template <bool WIDE, bool SHARED> static __device__ void
-add_rows(const SumArguments &a, int64_t *sums, int64_t first, unsigned lanes, int32_t label, bool subtract)
+template <bool SORTED> struct alignas(16) Items
 {
-	int			lane = threadIdx.x % 32;
+	static constexpr int ROWS = SORTED ? SORTED_ROWS : SUM_ROWS;
 
-	while (lanes != 0)
-	{
-		int32_t		one = __shfl_sync(0xffffffffu, label, __ffs(lanes) - 1);
-		unsigned	group = __ballot_sync(0xffffffffu, label == one) & lanes;
-		int64_t    *to = sums + (int64_t) one * (a.d + 1);
+	typename std::conditional<SORTED, uint16_t, int32_t>::type labels[2 * ROWS];
+	uint16_t	places[2 * ROWS];	/* in the block's rows */
+	int			starts[SORTED ? SORTED_CLUSTERS : 1];
+	typename cub::BlockScan<int, SUM_THREADS>::TempStorage scan;
+	int			count;
+};
 
-		lanes &= ~group;
-		for (int j = lane; j <= a.d; j += 32)
-		{
-			double		scale = a.scales[j];
-			int64_t		high = 0;
-			int64_t		low = 0;
-
-			for (unsigned rest = group; rest != 0; rest &= rest - 1)
-			{
-				int64_t		row = first + __ffs(rest) - 1;
-				double		value = j < a.d ? (double) a.features[row * a.d + j] : 1.0;
-
-				if (a.weights != nullptr)
-					value = GK_MUL(a.weights[row], value);
-				high += gk_quantize(value, scale);
-				if (WIDE)
-					low += gk_quantize_rest(value, scale, a.rest_scale);
-			}
-			add_sum<SHARED>(to + j, subtract ? -high : high);
-			if (WIDE)
-				add_sum<SHARED>(to + a.limb + j, subtract ? -low : low);
-		}
-	}
-}
-
-/* Labels := fresh labels, and the sums after them: 32 rows a warp. */
-template <bool WIDE, bool SHARED> static __global__ void
-sum_kernel(SumArguments a)
+/* Gives f the label of each of a block's rows that is to be summed, with its place; all threads come. */
+template <int ROWS, typename F> static __device__ __forceinline__ void
+each_item(const SumArguments &a, int64_t first, F f)
 {
-	extern __shared__ int64_t shared_sums[];
-	int			lane = threadIdx.x % 32;
-	int64_t		warps = (int64_t) gridDim.x * blockDim.x / 32;
-	int64_t		all = a.limb * (WIDE ? 2 : 1);
-	int64_t    *sums = SHARED ? shared_sums : a.sums;
-	unsigned	total = 0;
-
-	if (SHARED)
+#pragma unroll 4
+	for (int i = 0; i < ROWS / SUM_THREADS; i++)
 	{
-		for (int64_t i = threadIdx.x; i < all; i += blockDim.x)
-			shared_sums[i] = 0;
-		__syncthreads();
-	}
-	for (int64_t group = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32; group * 32 < a.rows;
-		 group += warps)
-	{
-		int64_t		row = group * 32 + lane;
+		int			place = i * SUM_THREADS + threadIdx.x;
+		int64_t		row = first + place;
 		bool		valid = row < a.rows;
 		int32_t		fresh = valid ? a.fresh[row] : -1;
 		int32_t		old = valid ? a.labels[row] : -1;
-		bool		changed = fresh != old;
-		unsigned	add = __ballot_sync(0xffffffffu, valid && (a.all || changed));
-		unsigned	subtract = __ballot_sync(0xffffffffu, valid && !a.all && changed && old >= 0);
 
-		if (changed)
-			a.labels[row] = fresh;
-		total += changed;
-		add_rows<WIDE, SHARED>(a, sums, group * 32, add, fresh, false);
-		add_rows<WIDE, SHARED>(a, sums, group * 32, subtract, old, true);
+		f(valid && (a.all || fresh != old), fresh, place);
+		if (!a.all)
+			f(fresh != old && old >= 0, old, place | SUM_TAKEN);
+	}
+}
+
+/* Lists what is to be summed as it comes. */
+static __device__ void
+list_items(const SumArguments &a, Items<false> *items, int64_t first)
+{
+	if (threadIdx.x == 0)
+		items->count = 0;
+	__syncthreads();
+	each_item<SUM_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	{
+		unsigned	lanes = __ballot_sync(0xffffffffu, has);
+		int			lane = threadIdx.x % 32;
+		int			to = 0;
+
+		if (lane == 0 && lanes != 0)
+			to = atomicAdd(&items->count, __popc(lanes));
+		to = __shfl_sync(0xffffffffu, to, 0) + __popc(lanes & ((1u << lane) - 1));
+		if (has)
+		{
+			items->labels[to] = label;
+			items->places[to] = (uint16_t) place;
+		}
+	});
+}
+
+/* Lists what is to be summed in the order of the labels: a counting sort. */
+static __device__ void
+list_items(const SumArguments &a, Items<true> *items, int64_t first)
+{
+	constexpr int EACH = SORTED_CLUSTERS / SUM_THREADS;
+	int			counts[EACH];
+	int			total;
+
+	for (int i = threadIdx.x; i < SORTED_CLUSTERS; i += SUM_THREADS)
+		items->starts[i] = 0;
+	__syncthreads();
+	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int)
+	{
+		if (has)
+			atomicAdd(&items->starts[label], 1);
+	});
+	__syncthreads();
+	for (int i = 0; i < EACH; i++)
+		counts[i] = items->starts[threadIdx.x * EACH + i];
+	cub::BlockScan<int, SUM_THREADS>(items->scan).ExclusiveSum(counts, counts, total);
+	for (int i = 0; i < EACH; i++)
+		items->starts[threadIdx.x * EACH + i] = counts[i];
+	if (threadIdx.x == 0)
+		items->count = total;
+	__syncthreads();
+	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	{
+		if (has)
+		{
+			int			to = atomicAdd(&items->starts[label], 1);
+
+			items->labels[to] = (uint16_t) label;
+			items->places[to] = (uint16_t) place;
+		}
+	});
+}
+
+/* Labels of a block's rows := the fresh ones; how many of a thread's changed. */
+template <int ROWS> static __device__ int
+take_labels(const SumArguments &a, int64_t first)
+{
+	int			changed = 0;
+
+#pragma unroll 4
+	for (int i = 0; i < ROWS / SUM_THREADS; i++)
+	{
+		int64_t		row = first + i * SUM_THREADS + threadIdx.x;
+
+		if (row < a.rows && a.fresh[row] != a.labels[row])
+		{
+			a.labels[row] = a.fresh[row];
+			changed++;
+		}
+	}
+	return changed;
+}
+
+/* What a thread adds up before it goes to the sums: columns first, first + step, … of one cluster. */
+template <bool WIDE, int COLUMNS> struct Partial
+{
+	int64_t		high[COLUMNS];
+	int64_t		low[WIDE ? COLUMNS : 1];
+
+	__device__ __forceinline__ void clear()
+	{
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+			high[v] = low[WIDE ? v : 0] = 0;
+	}
+};
+
+/*
+ * Adds items from .. to - 1 to the sums; a group of `lanes` threads does that together, each thread
+ * COLUMNS columns at a time.
+ */
+template <bool WIDE, bool SHARED, int COLUMNS, typename Label> static __device__ void
+add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places, int from, int to,
+		  int64_t first, int lane, int lanes)
+{
+	constexpr int AHEAD = 4;
+
+	for (int span = 0; span <= a.d; span += lanes * COLUMNS)
+	{
+		double		scales[COLUMNS];
+		Partial<WIDE, COLUMNS> partial;
+		int32_t		current = from < to ? labels[from] : 0;
+
+		partial.clear();
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+			scales[v] = span + v * lanes + lane <= a.d ? a.scales[span + v * lanes + lane] : 0.0;
+		auto		flush = [&]()
+		{
+#pragma unroll
+			for (int v = 0; v < COLUMNS; v++)
+			{
+				int			j = span + v * lanes + lane;
+
+				if (j > a.d)
+					continue;
+				add_sum<SHARED>(sums + (int64_t) current * (a.d + 1) + j, partial.high[v]);
+				if (WIDE)
+					add_sum<SHARED>(sums + a.limb + (int64_t) current * (a.d + 1) + j, partial.low[WIDE ? v : 0]);
+			}
+			partial.clear();
+		};
+		for (int i = from; i < to; i += AHEAD)
+		{
+			float		x[AHEAD][COLUMNS];
+			double		weights[AHEAD];
+
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				int64_t		row = first + (i + u < to ? places[i + u] & ~SUM_TAKEN : 0);
+
+				weights[u] = a.weights != nullptr && i + u < to ? a.weights[row] : 1.0;
+#pragma unroll
+				for (int v = 0; v < COLUMNS; v++)
+				{
+					int			j = span + v * lanes + lane;
+
+					x[u][v] = j < a.d && i + u < to ? a.features[row * a.d + j] : 1.0f;
+				}
+			}
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				bool		taken;
+
+				if (i + u >= to)
+					break;
+				taken = places[i + u] & SUM_TAKEN;
+				if (labels[i + u] != current)
+				{
+					flush();
+					current = labels[i + u];
+				}
+#pragma unroll
+				for (int v = 0; v < COLUMNS; v++)
+				{
+					double		value = x[u][v];
+					int64_t		high;
+
+					if (a.weights != nullptr)
+						value = GK_MUL(weights[u], value);
+					high = gk_quantize(value, scales[v]);
+					partial.high[v] += taken ? -high : high;
+					if (WIDE)
+					{
+						int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
+
+						partial.low[WIDE ? v : 0] += taken ? -low : low;
+					}
+				}
+			}
+		}
+		if (from < to)
+			flush();
+	}
+}
+
+/* Labels := fresh labels, and the sums after them. */
+template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
+__launch_bounds__(SUM_THREADS)
+sum_kernel(SumArguments a)
+{
+	constexpr int ROWS = Items<SORTED>::ROWS;
+	extern __shared__ uint4 sum_memory[];
+	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
+	int64_t    *shared_sums = (int64_t *) (items + 1);
+	int64_t    *sums = SHARED ? shared_sums : a.sums;
+	int64_t		all = a.limb * (WIDE ? 2 : 1);
+	int			lanes = COLUMNS > 1 ? 32 : a.lanes;
+	int			groups = SUM_THREADS / lanes;
+	int			group = threadIdx.x / lanes;
+	unsigned	total = 0;
+
+	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
+		shared_sums[i] = 0;
+	for (int64_t first = (int64_t) blockIdx.x * ROWS; first < a.rows; first += (int64_t) gridDim.x * ROWS)
+	{
+		__syncthreads();
+		list_items(a, items, first);
+		__syncthreads();
+		total += take_labels<ROWS>(a, first);
+		add_items<WIDE, SHARED, COLUMNS>(a, sums, items->labels, items->places, items->count * group / groups,
+										 items->count * (group + 1) / groups, first, threadIdx.x % lanes, lanes);
 	}
 	for (int other = 16; other > 0; other /= 2)
 		total += __shfl_xor_sync(0xffffffffu, total, other);
-	if (lane == 0 && total > 0)
+	if (threadIdx.x % 32 == 0 && total > 0)
 		atomicAdd(&a.counters->changed, (unsigned long long) total);
-	if (SHARED)
-	{
-		__syncthreads();
-		for (int64_t i = threadIdx.x; i < all; i += blockDim.x)
-			if (shared_sums[i] != 0)
-				atomicAdd((unsigned long long *) &a.sums[i], (unsigned long long) shared_sums[i]);
-	}
+	__syncthreads();
+	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
+		if (shared_sums[i] != 0)
+			atomicAdd((unsigned long long *) &a.sums[i], (unsigned long long) shared_sums[i]);
+}
+
+/* Enqueues one kernel. */
+template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static void
+launch_sum(Shard &shard, const SumArguments &a)
+{
+	const void *kernel = (const void *) sum_kernel<WIDE, SORTED, SHARED, COLUMNS>;
+	size_t		bytes = sizeof(Items<SORTED>) + (SHARED ? a.limb * (WIDE ? 2 : 1) * sizeof(int64_t) : 0);
+	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
+	int			per_processor;
+
+	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, SUM_THREADS, bytes);
+	sum_kernel<WIDE, SORTED, SHARED, COLUMNS>
+		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes, shard.device->compute>>>(a);
+	GK_LAUNCHED("sum_kernel");
+}
+
+/* Chooses where sums are kept, and how many columns a thread has. */
+template <bool WIDE> static void
+choose_sum(Shard &shard, const SumArguments &a)
+{
+	size_t		own = a.limb * (WIDE ? 2 : 1) * sizeof(int64_t);
+	bool		sorted = a.k <= SORTED_CLUSTERS && sizeof(Items<true>) <= shard.device->shared_memory;
+	bool		shared = sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory;
+	bool		narrow = a.lanes < 32;
+
+	if (shared)
+		narrow ? launch_sum<WIDE, true, true, 1>(shard, a) : launch_sum<WIDE, true, true, 4>(shard, a);
+	else if (sorted)
+		narrow ? launch_sum<WIDE, true, false, 1>(shard, a) : launch_sum<WIDE, true, false, 4>(shard, a);
+	else
+		narrow ? launch_sum<WIDE, false, false, 1>(shard, a) : launch_sum<WIDE, false, false, 4>(shard, a);
 }
 
 /* Labels of a tile := the fresh ones, and the sums after them. */
 void
 sum_tile(Shard &shard, const Tile &tile, const Grid &grid, int64_t k, bool all)
 {
-	cudaStream_t stream = shard.device->compute;
-	int64_t		bytes = k * (shard.dimension + 1) * (grid.wide ? 2 : 1) * sizeof(int64_t);
-	bool		shared = bytes <= 48 << 10;
-	int			blocks = blocks_for(shard, (tile.rows + 255) / 256, shared && bytes > 16 << 10 ? 4 : 8);
 	SumArguments a;
 
 	a.features = tile.features;
 	a.weights = tile.weights;
 	a.rows = tile.rows;
 	a.d = shard.dimension;
+	for (a.lanes = 1; a.lanes < 32 && a.lanes < a.d + 1;)
+		a.lanes *= 2;
 	a.scales = shard.grid_scales.get();
 	a.rest_scale = gk_power_of_two(grid.rest_bits);
 	a.fresh = shard.fresh.get();
 	a.labels = shard.labels.get() + tile.first;
 	a.sums = shard.sums.get();
+	a.k = k;
 	a.limb = k * (shard.dimension + 1);
 	a.all = all;
 	a.counters = shard.counters.get();
-	if (grid.wide && shared)
-		sum_kernel<true, true><<<blocks, 256, bytes, stream>>>(a);
-	else if (grid.wide)
-		sum_kernel<true, false><<<blocks, 256, 0, stream>>>(a);
-	else if (shared)
-		sum_kernel<false, true><<<blocks, 256, bytes, stream>>>(a);
+	if (grid.wide)
+		choose_sum<true>(shard, a);
 	else
-		sum_kernel<false, false><<<blocks, 256, 0, stream>>>(a);
-	GK_LAUNCHED("sum_kernel");
+		choose_sum<false>(shard, a);
 }
 
 /* Moves a few rows from their label's sums to those of another cluster: one block a row. */

@@ -1,6 +1,6 @@
 """Times flash-kmeans (PyPI, Triton) on the shapes of engine_cuda.c: ms per iteration, fp32 (TF32) and fp16.
 
-Usage: flash_kmeans.py [largest GB of rows]
+Usage: peer_flash_kmeans.py [largest GB of rows]
 """
 import statistics
 import sys

@@ -1,0 +1,327 @@
+/*
+ * The filter where all points fit the shared memory of a block: rows come straight from memory
+ * into the registers of a warp, which goes its own way; so what bounds it is reading the rows.
+ *
+ * A warp has 16 rows for each of its TILES.  The products of mma.sync are m16n8k16; the thread t of the
+ * four of a row holds columns 4t .. 4t + 3 of each 16, of rows and points alike, in place of the
+ * columns that PTX numbers: the order within a sum is free.
+ */
+#include <algorithm>
+
+#include "filter.cuh"
+
+namespace gk
+{
+
+#define RESIDENT_THREADS 256
+#define RESIDENT_BYTES (100 << 10)	/* two blocks a processor */
+
+/* What a block keeps of the points, after their 16-bit values. */
+struct ResidentPoints
+{
+	const uint2 *values;		/* [chunk][8 points][lane]: four columns of a point */
+	const float *lower;
+	const float *slack;
+	const float *norm;
+	const float *error;
+	const float *center;		/* depth */
+};
+
+/* Points that a block goes through: a whole number of steps of the kernel. */
+static __host__ __device__ int
+resident_count(int points, int step)
+{
+	return (points + step - 1) / step * step;
+}
+
+/* Shared memory of a block. */
+static size_t
+resident_bytes(int points, int depth)
+{
+	return (size_t) points * (depth * sizeof(__half) + 4 * sizeof(float)) + depth * sizeof(float);
+}
+
+/* sum += a × b, 16 × 8 × 16. */
+static __device__ __forceinline__ void
+multiply(float (&sum)[4], const uint32_t (&a)[4], uint2 b)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+#else
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(b.x));
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[2]), "r"(a[3]), "r"(b.y));
+#endif
+}
+
+/* Copies the points and what is known of them into shared memory. */
+static __device__ ResidentPoints
+load_points(const FilterArguments &a, int points, unsigned char *memory)
+{
+	uint2	   *values = (uint2 *) memory;
+	float	   *lower = (float *) (values + (int64_t) points * a.depth / 4);
+	float	   *slack = lower + points;
+	float	   *norm = slack + points;
+	float	   *error = norm + points;
+	float	   *center = error + points;
+
+	for (int e = threadIdx.x; e < points * a.depth / 4; e += RESIDENT_THREADS)
+	{
+		int			quad = e % 4;
+		int			point = e / 4 % points;
+		int			chunk = e / 4 / points;
+
+		/* 8 points × 4 threads of a row are the 32 lanes */
+		values[((int64_t) chunk * points + point) * 4 + quad] =
+			*(const uint2 *) (a.points + (int64_t) point * a.depth + chunk * 16 + quad * 4);
+	}
+	for (int i = threadIdx.x; i < points; i += RESIDENT_THREADS)
+	{
+		lower[i] = a.lower[i];
+		slack[i] = a.slack[i];
+		norm[i] = a.norm[i];
+		error[i] = a.error[i];
+	}
+	for (int j = threadIdx.x; j < a.depth; j += RESIDENT_THREADS)
+		center[j] = j < a.d ? a.center[j] : 0.0f;
+	__syncthreads();
+	return {values, lower, slack, norm, error, center};
+}
+
+/* Starts to bring rows nearer. */
+static __device__ __forceinline__ void
+prefetch_rows(const FilterArguments &a, int64_t first, int rows)
+{
+	const char *from = (const char *) (a.features + first * a.d);
+	int			bytes = first < a.rows ? (int) min((int64_t) rows, a.rows - first) * a.d * (int) sizeof(float) : 0;
+
+	for (int at = threadIdx.x % 32 * 128; at < bytes; at += 32 * 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* A warp's rows: row i of a thread is 8 i + lane / 4. */
+template <int CHUNKS, int TILES> struct WarpRows
+{
+	uint32_t	values[TILES][CHUNKS][4];
+	float		back[TILES * 2];
+
+	__device__ __forceinline__ void read(const FilterArguments &a, const ResidentPoints &points, int64_t first);
+};
+
+/* Reads rows, as 16-bit values. */
+template <int CHUNKS, int TILES> __device__ __forceinline__ void
+WarpRows<CHUNKS, TILES>::read(const FilterArguments &a, const ResidentPoints &points, int64_t first)
+{
+	bool		aligned = a.d % 4 == 0;
+	int			column = threadIdx.x % 4 * 4;
+	float4		x[TILES * 2][CHUNKS];
+	uint32_t	codes[TILES * 2];
+
+#pragma unroll
+	for (int i = 0; i < TILES * 2; i++)
+	{
+		int64_t		row = first + i * 8 + threadIdx.x % 32 / 4;
+		bool		valid = row < a.rows;
+
+		codes[i] = valid ? __ldg(a.bounds + row) : 0;
+#pragma unroll
+		for (int c = 0; c < CHUNKS; c++)
+			x[i][c] = valid ? read_four(a.features + row * a.d, c * 16 + column, a.d, aligned) :
+				make_float4(0, 0, 0, 0);
+	}
+#pragma unroll
+	for (int i = 0; i < TILES * 2; i++)
+	{
+		RowBound	bound = read_bound(codes[i], a.scale->exponent);
+
+		back[i] = bound.back;
+#pragma unroll
+		for (int c = 0; c < CHUNKS; c++)
+		{
+			uint2		both = convert(x[i][c], *(const float4 *) (points.center + c * 16 + column), bound.factor);
+
+			values[i / 2][c][i % 2] = both.x;
+			values[i / 2][c][i % 2 + 2] = both.y;
+		}
+	}
+}
+
+/* Takes a score into what is known of its row. */
+static __device__ __forceinline__ void
+take_score(Best *best, float score, int point)
+{
+	best->second = fminf(best->second, fmaxf(best->least, score));
+	if (score < best->least)
+		best->point = point;
+	best->least = fminf(best->least, score);
+}
+
+/* Compares a warp's rows with 8 × EIGHTS points from `at` on. */
+template <int CHUNKS, int TILES, int EIGHTS> static __device__ __forceinline__ void
+compare(const WarpRows<CHUNKS, TILES> &rows, const ResidentPoints &points, int count, int at, Best (&best)[TILES * 2])
+{
+	int			lane = threadIdx.x % 32;
+	float		sums[TILES][EIGHTS][4];
+
+#pragma unroll
+	for (int m = 0; m < TILES; m++)
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++)
+			sums[m][n][0] = sums[m][n][1] = sums[m][n][2] = sums[m][n][3] = 0.0f;
+#pragma unroll
+	for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++)
+		{
+			uint2		b = points.values[(c * count + at + n * 8) * 4 + lane];
+
+#pragma unroll
+			for (int m = 0; m < TILES; m++)
+				multiply(sums[m][n], rows.values[m][c], b);
+		}
+#pragma unroll
+	for (int n = 0; n < EIGHTS; n++)
+	{
+		int			point = at + n * 8 + lane % 4 * 2;
+		float2		lower = *(const float2 *) (points.lower + point);
+
+#pragma unroll
+		for (int i = 0; i < TILES * 2; i++)
+		{
+			take_score(&best[i], fmaf(sums[i / 2][n][i % 2 * 2], rows.back[i], lower.x), point);
+			take_score(&best[i], fmaf(sums[i / 2][n][i % 2 * 2 + 1], rows.back[i], lower.y), point + 1);
+		}
+	}
+}
+
+/* Labels or flags a warp's rows: each thread one in four of what its row of threads has. */
+template <int TILES> static __device__ __forceinline__ void
+conclude_rows(const FilterArguments &a, const ResidentPoints &points, int64_t first, Best (&best)[TILES * 2])
+{
+	int			mine = threadIdx.x % 4;
+
+#pragma unroll
+	for (int i = 0; i < TILES * 2; i++)
+		join_four(&best[i]);
+#pragma unroll
+	for (int from = 0; from < TILES * 2; from += 4)
+	{
+		Best		one = best[from];
+		int64_t		row = first + (from + mine) * 8 + threadIdx.x % 32 / 4;
+
+#pragma unroll
+		for (int i = 1; i < 4 && from + i < TILES * 2; i++)
+			if (mine == i)
+				one = best[from + i];
+		if (from + mine < TILES * 2 && row < a.rows)
+		{
+			RowBound	bound = read_bound(__ldg(a.bounds + row), a.scale->exponent);
+			float		own = own_part(bound.norm, bound.error, points.slack[one.point], points.norm[one.point],
+									   points.error[one.point]);
+
+			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)), bound.back);
+		}
+	}
+}
+
+/* CHUNKS × 16 columns, TILES × 16 rows a warp, EIGHTS × 8 points at a time. */
+template <int CHUNKS, int TILES, int EIGHTS> static __global__ void
+__launch_bounds__(RESIDENT_THREADS, 2)
+resident_kernel(FilterArguments a, int count)
+{
+	extern __shared__ uint4 resident_memory[];
+	ResidentPoints points = load_points(a, count, (unsigned char *) resident_memory);
+	constexpr int ROWS = TILES * 16;
+	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * ROWS;
+
+	for (int64_t first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * ROWS; first < a.rows;
+		 first += step)
+	{
+		WarpRows<CHUNKS, TILES> rows;
+		Best		best[TILES * 2];
+
+		rows.read(a, points, first);
+		prefetch_rows(a, first + step, ROWS);
+#pragma unroll
+		for (int i = 0; i < TILES * 2; i++)
+			best[i] = {NO_SCORE, NO_SCORE, 0};
+		for (int at = 0; at < count; at += EIGHTS * 8)
+			compare<CHUNKS, TILES, EIGHTS>(rows, points, count, at, best);
+		conclude_rows<TILES>(a, points, first, best);
+	}
+}
+
+/* Enqueues the kernel. */
+template <int CHUNKS, int TILES, int EIGHTS> static void
+launch(Shard &shard, const FilterArguments &a)
+{
+	const void *kernel = (const void *) resident_kernel<CHUNKS, TILES, EIGHTS>;
+	int			count = resident_count(a.count, EIGHTS * 8);
+	size_t		bytes = resident_bytes(count, a.depth);
+	int			rows = RESIDENT_THREADS / 32 * TILES * 16;
+	int			per_processor;
+
+	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, RESIDENT_THREADS, bytes);
+	resident_kernel<CHUNKS, TILES, EIGHTS>
+		<<<blocks_for(shard, (a.rows + rows - 1) / rows, per_processor), RESIDENT_THREADS, bytes,
+		   shard.device->compute>>>(a, count);
+	GK_LAUNCHED("resident_kernel");
+}
+
+/* Fewer points at a time where there are few. */
+template <int CHUNKS, int TILES, int EIGHTS> static void
+choose_points(Shard &shard, const FilterArguments &a)
+{
+	if (a.count <= 8)
+		launch<CHUNKS, TILES, 1>(shard, a);
+	else if (EIGHTS == 2 || a.count <= 16)
+		launch<CHUNKS, TILES, 2>(shard, a);
+	else
+		launch<CHUNKS, TILES, EIGHTS>(shard, a);
+}
+
+/* Whether this way is open: depth in registers, points in shared memory. */
+bool
+filter_resident_fits(const Shard &shard, int64_t points)
+{
+	size_t		most = std::min<size_t>(RESIDENT_BYTES, shard.device->shared_memory);
+
+	return shard.depth <= 128 && points <= 4096 &&
+		resident_bytes(resident_count((int) points, 64), shard.depth) <= most;
+}
+
+/* Fresh labels or flags of all rows of a tile. */
+void
+filter_resident(Shard &shard, const FilterArguments &a)
+{
+	switch (a.depth / 16)
+	{
+		case 1:
+			return choose_points<1, 4, 2>(shard, a);
+		case 2:
+			return choose_points<2, 2, 4>(shard, a);
+		case 3:
+			return choose_points<3, 1, 8>(shard, a);
+		case 4:
+			return choose_points<4, 1, 8>(shard, a);
+		case 5:
+			return choose_points<5, 1, 8>(shard, a);
+		case 6:
+			return choose_points<6, 1, 8>(shard, a);
+		case 7:
+			return choose_points<7, 1, 8>(shard, a);
+		default:
+			return choose_points<8, 1, 8>(shard, a);
+	}
+}
+
+}								/* namespace gk */

@@ -1,0 +1,648 @@
+/*
+ * The filter for any number of points and columns: rows and points pass through shared memory.
+ *
+ * A block has 128 rows at a time, 16 a warp, and all the points of a tile for each.  In shared
+ * memory, rows and points lie in pieces of 64 values (128 bytes), the eight 16-byte parts of a piece
+ * in an order that depends on the row: what wgmma calls the 128-byte swizzle.
+ */
+#include <algorithm>
+
+#include "filter.cuh"
+
+namespace gk
+{
+
+#define FILTER_ROWS 128
+#define FILTER_THREADS 256
+#define FILTER_STEP 64			/* values of a piece */
+
+/* The arguments, and how the points are cut. */
+struct TileArguments : FilterArguments
+{
+	int			tiles;			/* of points */
+	int			stages;			/* 2 or 3 */
+	int			parts;			/* blocks that share the points of a flagged row */
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HAS_WGMMA 1
+#endif
+
+/* Copies 16 bytes from global to shared memory, without waiting where the device can. */
+static __device__ __forceinline__ void
+copy_16(void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+	uint32_t	address = (uint32_t) __cvta_generic_to_shared(to);
+
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from));
+#else
+	*(uint4 *) to = *(const uint4 *) from;
+#endif
+}
+
+static __device__ __forceinline__ void
+copy_commit()
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.commit_group;");
+#endif
+}
+
+template <int N> static __device__ __forceinline__ void
+copy_wait()
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.wait_group %0;" :: "n"(N));
+#endif
+}
+
+/* Where the part of 8 values lies in a piece. */
+static __device__ __forceinline__ int
+place_of(int row, int part)
+{
+	return row * FILTER_STEP + (part ^ (row & 7)) * 8;
+}
+
+#ifdef HAS_WGMMA
+
+/* Describes pieces to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
+static __device__ __forceinline__ uint64_t
+describe(const __half *pieces)
+{
+	uint64_t	address = (uint64_t) __cvta_generic_to_shared(pieces);
+
+	return (address & 0x3ffff) >> 4 | UINT64_C(1) << 16 | UINT64_C(64) << 32 | UINT64_C(1) << 62;
+}
+
+#define FOUR(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
+#define SIXTEEN(n) FOUR(n), FOUR(n + 1), FOUR(n + 2), FOUR(n + 3)
+
+/* sums (+)= 64 rows × 64 points, 16 deep. */
+static __device__ __forceinline__ void
+multiply(float (&sums)[8][4], uint64_t a, uint64_t b, int more)
+{
+	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+				 "%32, %33, p, 1, 1, 0, 0;\n}"
+				 : SIXTEEN(0), SIXTEEN(4) : "l"(a), "l"(b), "r"(more));
+}
+
+/* sums (+)= 64 rows × 128 points, 16 deep. */
+static __device__ __forceinline__ void
+multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
+{
+	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+				 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+				 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+				 "%64, %65, p, 1, 1, 0, 0;\n}"
+				 : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12) : "l"(a), "l"(b), "r"(more));
+}
+
+/* What was stored to shared memory is seen by wgmma after this and a barrier. */
+static __device__ __forceinline__ void
+publish_stores()
+{
+	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Multiplies a piece of rows and points, `steps` × 16 deep. */
+template <int POINTS> static __device__ __forceinline__ void
+multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps, bool first)
+{
+	uint64_t	a = describe(rows + threadIdx.x / 128 * 64 * FILTER_STEP);
+	uint64_t	b = describe(points);
+
+	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+	if (steps == FILTER_STEP / 16)
+	{
+		multiply(sums, a, b, !first);
+		multiply(sums, a + 2, b + 2, 1);
+		multiply(sums, a + 4, b + 4, 1);
+		multiply(sums, a + 6, b + 6, 1);
+	}
+	else
+		for (int step = 0; step < steps; step++)
+			multiply(sums, a + step * 2, b + step * 2, !first || step > 0);
+	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+	asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+#else
+
+/* Four 8×8 matrices from shared memory. */
+static __device__ __forceinline__ void
+load_matrices(uint32_t *to, const __half *from)
+{
+	uint32_t	address = (uint32_t) __cvta_generic_to_shared(from);
+
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+				 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address));
+}
+
+/* sum += a × b, 16 × 8 × 16. */
+static __device__ __forceinline__ void
+multiply(float *sum, const uint32_t *a, const uint32_t *b)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+	for (int i = 0; i < 2; i++)
+		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+					 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+					 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+					 : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+static __device__ __forceinline__ void
+publish_stores()
+{
+}
+
+/* Multiplies a piece of rows and points, `steps` × 16 deep. */
+template <int POINTS> static __device__ __forceinline__ void
+multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps, bool first)
+{
+	int			lane = threadIdx.x % 32;
+	int			row = threadIdx.x / 32 * 16 + (lane & 15);
+	int			point = (lane & 7) + ((lane >> 4) << 3);
+
+	if (first)
+#pragma unroll
+		for (int n = 0; n < POINTS / 8; n++)
+			sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0.0f;
+#pragma unroll
+	for (int step = 0; step < FILTER_STEP / 16; step++)
+	{
+		uint32_t	a[4];
+
+		if (step >= steps)
+			break;
+		load_matrices(a, rows + place_of(row, step * 2 + (lane >> 4)));
+#pragma unroll
+		for (int n = 0; n < POINTS / 16; n++)
+		{
+			uint32_t	b[4];
+
+			load_matrices(b, points + place_of(n * 16 + point, step * 2 + ((lane >> 3) & 1)));
+			multiply(sums[n * 2], a, b);
+			multiply(sums[n * 2 + 1], a, b + 2);
+		}
+	}
+}
+
+#endif
+
+/* What is kept of each row in shared memory. */
+struct RowShared
+{
+	float		norm[FILTER_ROWS];		/* in the points' scale */
+	float		error[FILTER_ROWS];
+	float		factor[FILTER_ROWS];	/* rows are multiplied by it … */
+	float		back[FILTER_ROWS];		/* … and minus products by this; NaN = can't be decided */
+	float		limit[FILTER_ROWS];
+	int64_t		row[FILTER_ROWS];		/* in the tile; -1 = none */
+};
+
+/* Reads what is known of the rows of a block. */
+template <bool SECOND> static __device__ void
+start_rows(const TileArguments &a, RowShared *shared, int64_t first, int64_t count)
+{
+	for (int r = threadIdx.x; r < FILTER_ROWS; r += FILTER_THREADS)
+	{
+		int64_t		at = first + r;
+		bool		valid = at < count;
+		int64_t		row = !valid ? -1 : SECOND ? a.flag_rows[at] : at;
+		RowBound	bound = read_bound(valid ? a.bounds[row] : 0, a.scale->exponent);
+
+		shared->row[r] = row;
+		shared->norm[r] = bound.norm;
+		shared->error[r] = bound.error;
+		shared->factor[r] = bound.factor;
+		shared->back[r] = bound.back;
+		shared->limit[r] = SECOND && valid ? a.flag_limits[at] : -3.4e38f;
+	}
+}
+
+/* Converts columns from .. from + width - 1 of the block's rows into pieces in shared memory. */
+template <int UNROLL> static __device__ __forceinline__ void
+load_rows(const TileArguments &a, const RowShared *shared, __half *to, int from, int width)
+{
+	bool		aligned = a.d % 4 == 0;
+	int			quads = width / 4;
+	int			all = FILTER_ROWS * quads;
+	uint32_t	inverse = 0xffffffffu / quads + 1;	/* at / quads is the high half of at × inverse */
+
+	for (int e = threadIdx.x; e < all; e += FILTER_THREADS * UNROLL)
+	{
+		float4		x[UNROLL];
+		float4		p[UNROLL];
+
+#pragma unroll
+		for (int u = 0; u < UNROLL; u++)
+		{
+			int			at = e + u * FILTER_THREADS;
+			int			r = (int) __umulhi((uint32_t) at, inverse);
+			int			j = from + (at - r * quads) * 4;
+
+			x[u] = p[u] = make_float4(0, 0, 0, 0);
+			if (at < all && shared->row[r] >= 0)
+			{
+				x[u] = read_four(a.features + shared->row[r] * a.d, j, a.d, aligned);
+				p[u] = read_four(a.center, j, a.d, aligned);
+			}
+		}
+#pragma unroll
+		for (int u = 0; u < UNROLL; u++)
+		{
+			int			at = e + u * FILTER_THREADS;
+			int			r = (int) __umulhi((uint32_t) at, inverse);
+			int			j = (at - r * quads) * 4;
+
+			if (at < all)
+				*(uint2 *) (to + j / FILTER_STEP * FILTER_ROWS * FILTER_STEP +
+							place_of(r, j % FILTER_STEP / 8) + j % 8) = convert(x[u], p[u], shared->factor[r]);
+		}
+	}
+}
+
+/* Starts to bring the next rows nearer. */
+static __device__ __forceinline__ void
+prefetch_rows(const TileArguments &a, int64_t first)
+{
+	const char *from = (const char *) (a.features + first * a.d);
+	int64_t		bytes = min((int64_t) FILTER_ROWS, a.rows - first) * a.d * (int64_t) sizeof(float);
+
+	for (int64_t at = threadIdx.x * 128; at < bytes; at += FILTER_THREADS * 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* Starts the copy of one piece of points. */
+template <int POINTS> static __device__ __forceinline__ void
+load_points(const TileArguments &a, __half *to, int tile, int from)
+{
+	int			width = min(FILTER_STEP, a.depth - from) / 8;
+	const __half *source = a.points + (int64_t) tile * POINTS * a.depth + from;
+
+#pragma unroll
+	for (int i = 0; i < POINTS * (FILTER_STEP / 8) / FILTER_THREADS; i++)
+	{
+		int			at = i * FILTER_THREADS + threadIdx.x;
+		int			point = at / (FILTER_STEP / 8);
+		int			part = at % (FILTER_STEP / 8);
+
+		if (part < width)
+			copy_16(to + place_of(point, part), source + (int64_t) point * a.depth + part * 8);
+	}
+}
+
+/* Which piece of the points comes next. */
+struct Cursor
+{
+	int			tile;
+	int			chunk;
+
+	__device__ __forceinline__ void step(int chunks)
+	{
+		if (++chunk == chunks)
+		{
+			chunk = 0;
+			tile++;
+		}
+	}
+};
+
+/* The part of the bound that is a row's and a point's. */
+static __device__ __forceinline__ float
+own_of(const TileArguments &a, const RowShared *shared, int r, int point)
+{
+	return own_part(shared->norm[r], shared->error[r], a.slack[point], a.norm[point], a.error[point]);
+}
+
+/*
+ * A score above which no point can be nearest, from the score of the point that was nearest:
+ * most points then need no second look.
+ */
+static __device__ void
+start_scores(const TileArguments &a, const RowShared *shared, const __half *rows, const int r[2], Best best[2])
+{
+	int			lane = threadIdx.x % 32;
+
+	for (int i = 0; i < 2; i++)
+	{
+		int64_t		row = shared->row[r[i]];
+		int			point = row >= 0 ? a.labels[row] : -1;
+		float		sum = 0.0f;
+
+		if (point >= 0 && point < a.count)
+			for (int part = lane % 4; part < a.depth / 8; part += 4)
+			{
+				uint4		x = *(const uint4 *) (rows + part / 8 * FILTER_ROWS * FILTER_STEP + place_of(r[i], part % 8));
+				uint4		c = __ldg((const uint4 *) (a.points + (int64_t) point * a.depth + part * 8));
+				const __half2 *left = (const __half2 *) &x;
+				const __half2 *right = (const __half2 *) &c;
+
+#pragma unroll
+				for (int j = 0; j < 4; j++)
+				{
+					float2		u = __half22float2(left[j]);
+					float2		v = __half22float2(right[j]);
+
+					sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
+				}
+			}
+		sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+		sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+		if (point >= 0 && point < a.count)
+		{
+			float		score = fmaf(sum, shared->back[r[i]], a.lower[point]);
+			float		limit = score + 1.0625f * (own_of(a, shared, r[i], point) + row_part(a, shared->norm[r[i]], shared->error[r[i]])) +
+				fabsf(score) * 0x1p-16f;
+
+			if (limit < NO_SCORE)
+				best[i].second = limit;
+		}
+	}
+}
+
+/* Turns the sums of one row into scores; gives the least. */
+template <int POINTS, int I> static __device__ __forceinline__ float
+make_scores(const TileArguments &a, float (&sums)[POINTS / 8][4], float back, int column)
+{
+	float		least = NO_SCORE;
+
+#pragma unroll
+	for (int n = 0; n < POINTS / 8; n++)
+	{
+		float2		lower = __ldg((const float2 *) (a.lower + column + n * 8));
+
+		sums[n][I * 2] = fmaf(sums[n][I * 2], back, lower.x);
+		sums[n][I * 2 + 1] = fmaf(sums[n][I * 2 + 1], back, lower.y);
+		least = fminf(least, fminf(sums[n][I * 2], sums[n][I * 2 + 1]));
+	}
+	return least;
+}
+
+/* Takes the scores of one row into what is known of it. */
+template <int POINTS, int I> static __device__ __forceinline__ void
+take_scores(const float (&sums)[POINTS / 8][4], int column, Best *best)
+{
+#pragma unroll
+	for (int n = 0; n < POINTS / 8; n++)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			float		score = sums[n][I * 2 + i];
+
+			best->second = fminf(best->second, fmaxf(best->least, score));
+			if (score < best->least)
+				best->point = column + n * 8 + i;
+			best->least = fminf(best->least, score);
+		}
+}
+
+/* Lists the points that can be nearest to a row. */
+template <int POINTS, int I> static __device__ __forceinline__ void
+list_candidates(const TileArguments &a, const float (&sums)[POINTS / 8][4], int column, float limit, int64_t flag)
+{
+#pragma unroll
+	for (int n = 0; n < POINTS / 8; n++)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+			if (sums[n][I * 2 + i] <= limit)
+			{
+				uint32_t	place = atomicAdd(&a.candidate_counts[flag], 1u);
+
+				if (place < FILTER_CANDIDATES)
+					a.candidates[flag * FILTER_CANDIDATES + place] = column + n * 8 + i;
+			}
+}
+
+/* Takes the products with a whole tile of points. */
+template <int POINTS, bool SECOND> static __device__ __forceinline__ void
+take_tile(const TileArguments &a, const RowShared *shared, float (&sums)[POINTS / 8][4], int tile,
+		  const int r[2], int64_t first, Best best[2])
+{
+	int			column = tile * POINTS + threadIdx.x % 4 * 2;
+	float		least[2];
+
+	least[0] = make_scores<POINTS, 0>(a, sums, shared->back[r[0]], column);
+	least[1] = make_scores<POINTS, 1>(a, sums, shared->back[r[1]], column);
+	if (SECOND)
+	{
+		if (least[0] <= shared->limit[r[0]])
+			list_candidates<POINTS, 0>(a, sums, column, shared->limit[r[0]], first + r[0]);
+		if (least[1] <= shared->limit[r[1]])
+			list_candidates<POINTS, 1>(a, sums, column, shared->limit[r[1]], first + r[1]);
+	}
+	else
+	{
+		if (least[0] < best[0].second)
+			take_scores<POINTS, 0>(sums, column, &best[0]);
+		if (least[1] < best[1].second)
+			take_scores<POINTS, 1>(sums, column, &best[1]);
+	}
+}
+
+/* Joins what the four threads of a row know, and labels it. */
+static __device__ __forceinline__ void
+conclude_rows(const TileArguments &a, const RowShared *shared, const int r[2], Best best[2])
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		int64_t		row = shared->row[r[i]];
+
+		join_four(&best[i]);
+		if (threadIdx.x % 4 == 0 && row >= 0)
+		{
+			float		own = own_of(a, shared, r[i], best[i].point);
+			float		part = row_part(a, shared->norm[r[i]], shared->error[r[i]]);
+
+			conclude(a, row, best[i], limit_of(best[i].least, own, part), shared->back[r[i]]);
+		}
+	}
+}
+
+/*
+ * With STAYS the rows lie in shared memory while the points stream by, else both stream.  SECOND is
+ * the run over the flagged rows.  Points of which all pieces fit the stages are loaded once.
+ */
+template <int POINTS, bool STAYS, bool SECOND> static __global__ void
+__launch_bounds__(FILTER_THREADS, POINTS == 64 && STAYS ? 3 : 2)
+filter_kernel(TileArguments a)
+{
+	extern __shared__ unsigned char memory[];
+	unsigned char *start = (unsigned char *) (((uintptr_t) memory + 1023) / 1024 * 1024);
+	__half	   *stages = (__half *) start;
+	__half	   *rows = stages + a.stages * POINTS * FILTER_STEP;
+	int			chunks = (a.depth + FILTER_STEP - 1) / FILTER_STEP;
+	const int	parts = SECOND ? a.parts : 1;
+	RowShared  *shared = (RowShared *) (rows + (STAYS ? chunks : 2) * FILTER_ROWS * FILTER_STEP);
+	const int	r[2] = {(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4,
+		(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4 + 8};
+	bool		once = parts == 1 && a.tiles * chunks <= a.stages;
+	int64_t		count = SECOND ? min(*a.flag_count, a.flag_capacity) : a.rows;
+	int64_t		works = (count + FILTER_ROWS - 1) / FILTER_ROWS * parts;
+
+	for (int64_t work = blockIdx.x; work < works; work += gridDim.x)
+	{
+		int64_t		first = work / parts * FILTER_ROWS;
+		int			part = (int) (work % parts);
+		int			first_tile = a.tiles * part / parts;
+		int			total = (a.tiles * (part + 1) / parts - first_tile) * chunks;	/* pieces of points */
+		bool		load = !once || work == blockIdx.x;
+		float		sums[POINTS / 8][4];
+		Best		best[2] = {{NO_SCORE, NO_SCORE, 0}, {NO_SCORE, NO_SCORE, 0}};
+		Cursor		now = {first_tile, 0};
+		Cursor		next = {first_tile, 0};
+		int			stage = 0;
+		int			next_stage = 0;
+
+		__syncthreads();
+		start_rows<SECOND>(a, shared, first, count);
+		for (int s = 0; s < (once ? total : a.stages - 1); s++)
+		{
+			if (load && s < total)
+				load_points<POINTS>(a, stages + s * POINTS * FILTER_STEP, next.tile, next.chunk * FILTER_STEP);
+			next.step(chunks);
+			copy_commit();
+		}
+		next_stage = a.stages - 1;
+		__syncthreads();
+		if (STAYS)
+			load_rows<4>(a, shared, rows, 0, a.depth);
+		if (!SECOND && work + gridDim.x < works)
+			prefetch_rows(a, first + (int64_t) gridDim.x * FILTER_ROWS);
+		if (STAYS && !SECOND && a.labels != nullptr)
+		{
+			__syncthreads();
+			start_scores(a, shared, rows, r, best);
+		}
+		for (int it = 0; it < total; it++)
+		{
+			int			width = min(FILTER_STEP, a.depth - now.chunk * FILTER_STEP);
+			__half	   *piece = rows + (STAYS ? now.chunk : it % 2) * FILTER_ROWS * FILTER_STEP;
+
+			if (once || a.stages == 2)
+				copy_wait<0>();
+			else
+				copy_wait<1>();
+			if (!STAYS)
+				load_rows<4>(a, shared, piece, now.chunk * FILTER_STEP, width);
+			publish_stores();
+			__syncthreads();
+			if (!once && it + a.stages - 1 < total)
+			{
+				load_points<POINTS>(a, stages + next_stage * POINTS * FILTER_STEP, next.tile, next.chunk * FILTER_STEP);
+				next.step(chunks);
+			}
+			copy_commit();
+			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * FILTER_STEP, width / 16, now.chunk == 0);
+			if (now.chunk == chunks - 1)
+				take_tile<POINTS, SECOND>(a, shared, sums, now.tile, r, first, best);
+			now.step(chunks);
+			stage = stage + 1 == a.stages ? 0 : stage + 1;
+			next_stage = next_stage + 1 == a.stages ? 0 : next_stage + 1;
+		}
+		if (!SECOND)
+			conclude_rows(a, shared, r, best);
+	}
+}
+
+/* Bytes of shared memory that a kernel of this kind needs. */
+static size_t
+shared_bytes(int points, bool stays, int depth, int stages)
+{
+	size_t		pieces = stays ? (depth + FILTER_STEP - 1) / FILTER_STEP : 2;
+
+	return 1024 + sizeof(RowShared) +
+		(pieces * FILTER_ROWS + (size_t) stages * points) * FILTER_STEP * sizeof(__half);
+}
+
+/* Enqueues one kernel. */
+template <int POINTS, bool STAYS, bool SECOND> static void
+launch_kernel(Shard &shard, const TileArguments &a)
+{
+	size_t		bytes = shared_bytes(POINTS, STAYS, a.depth, a.stages);
+	const void *kernel = (const void *) filter_kernel<POINTS, STAYS, SECOND>;
+	int			per_processor;
+
+	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, FILTER_THREADS, bytes);
+	filter_kernel<POINTS, STAYS, SECOND>
+		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS, per_processor), FILTER_THREADS,
+		   bytes, shard.device->compute>>>(a);
+	GK_LAUNCHED("filter_kernel");
+}
+
+/* Enqueues the run over all rows, or that over the flagged ones. */
+template <int POINTS, bool STAYS> static void
+launch_filter(Shard &shard, TileArguments &a, bool second)
+{
+	size_t		most = shard.device->shared_memory;
+
+	/* two stages where that lets two blocks share a processor, or one fit it at all */
+	a.stages = (shared_bytes(POINTS, STAYS, a.depth, 3) + 1024) * 2 <= most + 1024 ||
+		((shared_bytes(POINTS, STAYS, a.depth, 2) + 1024) * 2 > most + 1024 &&
+		 shared_bytes(POINTS, STAYS, a.depth, 3) <= most) ? 3 : 2;
+	if (second)
+		launch_kernel<POINTS, STAYS, true>(shard, a);
+	else
+		launch_kernel<POINTS, STAYS, false>(shard, a);
+}
+
+/* Chooses how the rows get into shared memory. */
+template <int POINTS> static void
+choose_filter(Shard &shard, TileArguments &a, bool second)
+{
+	size_t		most = shard.device->shared_memory;
+
+	a.tiles = (a.count + POINTS - 1) / POINTS;
+	a.parts = std::max(1, std::min(a.tiles / 4, 16));
+	if (a.tiles < 3)
+		a.labels = nullptr;
+	if (shared_bytes(POINTS, true, a.depth, 2) <= most && (a.depth <= 256 || a.tiles > 2))
+		launch_filter<POINTS, true>(shard, a, second);
+	else
+		launch_filter<POINTS, false>(shard, a, second);
+}
+
+/* Chooses how many points a tile has. */
+static void
+run_tiles(Shard &shard, const FilterArguments &arguments, bool second)
+{
+	TileArguments a;
+
+	(FilterArguments &) a = arguments;
+	/* 64 points a tile also where a processor has 64 kB */
+	if (a.count <= 64 || shard.device->shared_memory < (90 << 10))
+		choose_filter<64>(shard, a, second);
+	else
+		choose_filter<128>(shard, a, second);
+}
+
+/* Fresh labels or flags of all rows of a tile. */
+void
+filter_tiles(Shard &shard, const FilterArguments &a)
+{
+	run_tiles(shard, a, false);
+}
+
+/* Lists the candidates of the flagged rows. */
+void
+list_tiles(Shard &shard, const FilterArguments &a)
+{
+	run_tiles(shard, a, true);
+}
+
+}								/* namespace gk */
