@@ -4,8 +4,9 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs [quick | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
- * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.  "large" is a fit of more than 2^31 values alone,
- * for which the host needs 30 GB; scale shrinks or stretches what is larger.
+ * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.
+ * "large" is fits of more than 2^31 values and nothing else; the host needs 30 GB for them.  scale
+ * shrinks or stretches the larger data.
  */
 #include <dlfcn.h>
 #include <math.h>

@@ -21,7 +21,8 @@
 
 /* A case of a shape: one kind of rows on one instruction set, the rest by chance. */
 static void
-compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, const char *set, int steps)
+compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, const char *set,
+			 int steps)
 {
 	static const int threads[] = {1, 2, 3, 7};
 	uint64_t	dice = random_bits();
