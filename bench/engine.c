@@ -1,16 +1,16 @@
 /*
  * Times the CPU engine alone: reading rows in, iterations, final labels; and
- * checks labels against the definition on a sample.  Usage: engine [threads [instruction set]]
+ * checks labels against the definition on a sample.  Built by `make -C test/unit bench`.
+ * Usage: engine_bench [threads [instruction set]]
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cpu_kernels.h"
-#include "engine.h"
-#include "exact.h"
+#include "engine_cases.h"
+#include "engine_drive.h"
+#include "engine_rows.h"
 
 #define ITERATIONS 12
 #define ROUNDS 5
@@ -24,17 +24,6 @@ typedef struct Shape
 	int64_t		k;
 } Shape;
 
-static uint64_t state = 1;
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
-
 /* Seconds of all threads of this process: what counts when the machine is busy otherwise. */
 static double
 busy(void)
@@ -43,80 +32,6 @@ busy(void)
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
-
-static double
-uniform(void)
-{
-	state += UINT64_C(0x9e3779b97f4a7c15);
-	return ((double) (gk_mix(state) >> 11) + 0.5) * 0x1p-53;
-}
-
-/* Nearly normal: the sum of four uniform values, with variance 1. */
-static double
-normal(void)
-{
-	return (uniform() + uniform() + uniform() + uniform() - 2.0) * 1.7320508075688772;
-}
-
-/* Rows: normal, or k blobs whose centers are 10 σ apart in each feature. */
-static float *
-make_rows(Shape s, bool blobs)
-{
-	float	   *x = malloc(s.n * s.d * sizeof(float));
-	float	   *centers = malloc(s.k * s.d * sizeof(float));
-
-	for (int64_t i = 0; i < s.k * s.d; i++)
-		centers[i] = blobs ? (float) (20.0 * normal()) : 0.0f;
-	for (int64_t i = 0; i < s.n; i++)
-	{
-		const float *center = centers + (int64_t) (uniform() * (double) s.k) * s.d;
-
-		for (int j = 0; j < s.d; j++)
-			x[i * s.d + j] = center[j] + (float) normal() + 0.0f;
-	}
-	free(centers);
-	return x;
-}
-
-static void
-check(GkStatus status)
-{
-	if (status.code == GK_OK)
-		return;
-	fprintf(stderr, "%s: %s\n", status.where, status.message);
-	exit(1);
-}
-
-static void
-run(GkEngine *engine, GkCommand *command)
-{
-	GkStatus	status;
-
-	check(engine->class_of->submit(engine, command));
-	while ((status = engine->class_of->wait(engine, 10)).code == GK_RUNNING)
-		;
-	check(status);
-}
-
-/* Appends the rows in batches as the ring does; gives the seconds. */
-static double
-append_rows(GkEngine *engine, Shape s, const float *x)
-{
-	int64_t		batch_rows = BATCH_BYTES / (int64_t) sizeof(float) / s.d;
-	GkCommand	seal = {.operation = GK_SEAL};
-	double		start = now();
-
-	check(engine->class_of->set_dimension(engine, s.d));
-	for (int64_t i = 0; i < s.n; i += batch_rows)
-	{
-		GkBatch		batch = {.rows = s.n - i < batch_rows ? s.n - i : batch_rows,.features = x + i * s.d};
-		uint64_t	ticket;
-
-		check(engine->class_of->append(engine, &batch, &ticket));
-	}
-	run(engine, &seal);
-	return now() - start;
 }
 
 /* Rounds of k candidates each, drawn evenly, as k-means|| would make them; gives the seconds. */
@@ -132,7 +47,7 @@ seed_rounds(GkEngine *engine, Shape s, const float *x)
 
 		for (int64_t i = 0; i < s.k; i++)
 		{
-			int64_t		row = (int64_t) (uniform() * (double) s.n);
+			int64_t		row = (int64_t) (random_unit() * (double) s.n);
 
 			for (int j = 0; j < s.d; j++)
 				candidates[i * s.d + j] = x[row * s.d + j];
@@ -216,91 +131,44 @@ begin(GkEngine *engine, Shape s, const float *x)
 	int		   *exponents = malloc((s.d + 1) * sizeof(int));
 	double	   *center = calloc(s.d, sizeof(double));
 	double	   *centroids = malloc(s.k * s.d * sizeof(double));
-	GkCommand	c = {.operation = GK_GRID};
 
 	for (int j = 0; j < s.d; j++)
 		exponents[j] = 20;
 	exponents[s.d] = 0;
-	c.u.grid.exponents = exponents;
-	c.u.grid.center = center;
-	run(engine, &c);
+	set_grid(engine, false, exponents, center);
 	for (int64_t i = 0; i < s.k; i++)
 		for (int j = 0; j < s.d; j++)
 			centroids[i * s.d + j] = x[(i * (s.n / s.k)) * s.d + j];
-	c = (GkCommand) {.operation = GK_CENTROIDS};
-	c.u.centroids.centroids = centroids;
-	c.u.centroids.k = s.k;
-	run(engine, &c);
+	set_centroids(engine, centroids, s.k, false);
 	free(exponents);
 	free(center);
 	free(centroids);
 }
 
-/* Rows of a sample whose label is not that of the definition. */
+/* Rows of a sample whose label or d² is not that of the definition. */
 static int64_t
-wrong_labels(GkEngine *engine, Shape s, const float *x)
+wrong_in_sample(GkEngine *engine, Shape s, const float *x)
 {
+	Rows		rows = {.n = s.n,.d = s.d,.x = x};
 	double	   *centroids = malloc(s.k * s.d * sizeof(double));
 	GkCommand	c = {.operation = GK_GET_CENTROIDS};
-	int64_t		wrong = 0;
+	int64_t		wrong;
 
 	c.u.get_centroids.centroids = centroids;
 	run(engine, &c);
-	for (int64_t i = 0; i < SAMPLE; i++)
-	{
-		int64_t		row = (int64_t) (uniform() * (double) s.n);
-		double		least = INFINITY;
-		int32_t		best = -1;
-		int32_t		label;
-
-		for (int64_t j = 0; j < s.k; j++)
-		{
-			double		d2 = 0.0;
-
-			for (int f = 0; f < s.d; f++)
-				d2 = gk_add_square(d2, x[row * s.d + f], centroids[j * s.d + f]);
-			if (d2 < least)
-			{
-				least = d2;
-				best = (int32_t) j;
-			}
-		}
-		check(engine->class_of->fetch(engine, row, 1, &label, NULL));
-		wrong += label != best;
-	}
+	wrong = wrong_labels(engine, &rows, centroids, s.k, true, s.n / SAMPLE);
 	free(centroids);
 	return wrong;
 }
 
 /* Moves the farthest rows to the empty clusters. */
 static void
-relocate(GkEngine *engine, int64_t k, const uint8_t *is_empty, int64_t empty)
+relocate(GkEngine *engine, const uint8_t *is_empty, int64_t empty)
 {
 	GkEntry    *entries = malloc(empty * sizeof(GkEntry));
-	int64_t    *rows = malloc(empty * sizeof(int64_t));
-	int64_t    *clusters = malloc(empty * sizeof(int64_t));
-	int64_t		count = 0;
-	GkCommand	c = {.operation = GK_DISTANCES};
 
-	run(engine, &c);
-	c = (GkCommand) {.operation = GK_FARTHEST};
-	c.u.farthest.count = empty;
-	c.u.farthest.entries = entries;
-	run(engine, &c);
-	for (int64_t i = 0; i < k && count < c.u.farthest.found; i++)
-		if (is_empty[i])
-		{
-			rows[count] = entries[count].row;
-			clusters[count++] = i;
-		}
-	c = (GkCommand) {.operation = GK_RELOCATE};
-	c.u.relocate.rows = rows;
-	c.u.relocate.clusters = clusters;
-	c.u.relocate.count = count;
-	run(engine, &c);
+	(void) relocate_farthest(engine, is_empty, empty, entries);
 	free(entries);
-	free(rows);
-	free(clusters);
 }
 
 /* Times one shape. */
@@ -308,7 +176,8 @@ static void
 bench(Shape s, bool blobs, int threads)
 {
 	GkEngineConfig config = {.threads = threads};
-	float	   *x = make_rows(s, blobs);
+	float	   *x = make_rows(s.n, s.d, blobs ? s.k : 0);
+	Rows		rows = {.n = s.n,.d = s.d,.x = x};
 	double		bytes = (double) s.n * s.d * sizeof(float);
 	double		appended;
 	double		seeded;
@@ -324,8 +193,8 @@ bench(Shape s, bool blobs, int threads)
 	GkCommand	c;
 	uint8_t    *is_empty = malloc(s.k);
 
-	check(gk_cpu_engine()->open(&config, &engine));
-	appended = append_rows(engine, s, x);
+	check_status(gk_cpu_engine()->open(&config, &engine));
+	appended = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / s.d, 0);
 	profile(engine, s.d, prepared);
 	seeded = seed_rounds(engine, s, x);
 	begin(engine, s, x);
@@ -345,7 +214,7 @@ bench(Shape s, bool blobs, int threads)
 			printf("  step %d: %.2f ms, %lld changed, shift %g\n", i, last * 1e3,
 				   (long long) c.u.step.changed, c.u.step.shift2);
 		if (c.u.step.empty > 0)
-			relocate(engine, s.k, is_empty, c.u.step.empty);
+			relocate(engine, is_empty, c.u.step.empty);
 	}
 	c = (GkCommand) {.operation = GK_ASSIGN};
 	start = now();
@@ -361,13 +230,14 @@ bench(Shape s, bool blobs, int threads)
 		   2.0 * s.n * s.d * s.k * ITERATIONS / total / 1e9,
 		   2.0 * s.n * s.d * s.k * ITERATIONS / used / 1e9, last * 1e3, start * 1e3,
 		   described * 1e3,
-		   (double) usage.host_peak / bytes, (long long) wrong_labels(engine, s, x), SAMPLE);
+		   (double) usage.host_peak / bytes, (long long) wrong_in_sample(engine, s, x), SAMPLE);
 	fflush(stdout);
 	engine->class_of->close(engine);
 	free(is_empty);
 	free(x);
 }
 
+/* Times a few shapes, normal and in blobs. */
 int
 main(int argc, char **argv)
 {
