@@ -126,7 +126,6 @@ read_rows(Call *call)
 {
 	GkSource   *source = gk_source_describe(&call->arguments.source);
 	instr_time	begin;
-	GkUsage		usage;
 
 	call->id_type = gk_source_id_type(source);
 	check_labels_table(call);
@@ -134,8 +133,6 @@ read_rows(Call *call)
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
-	call->engine->class_of->usage(call->engine, &usage);
-	gk_note_memory(&usage, call->rows.ring_bytes);
 	check_rows(call);
 }
 
@@ -174,7 +171,6 @@ end_job(Call *call)
 	report->label_seconds += call->fit.label_seconds;
 	report->ring_bytes = call->rows.ring_bytes;
 	engine_class->usage(call->engine, &report->usage);
-	gk_note_memory(&report->usage, report->ring_bytes);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
 	gk_job_end(call->job);

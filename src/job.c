@@ -11,6 +11,7 @@
 #include "utils/resowner.h"
 
 #include "job.h"
+#include "session.h"
 
 /* How long one wait for the engine may be, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -145,7 +146,10 @@ static void
 close_engine(void *resource)
 {
 	GkEngine   *engine = resource;
+	GkUsage		usage;
 
+	engine->class_of->usage(engine, &usage);
+	gk_note_engine(&usage);
 	engine->class_of->close(engine);
 }
 
@@ -183,14 +187,26 @@ engine_of_job(GkJob *job)
 	return NULL;
 }
 
-/* The engine of the innermost job of this backend that has one, or NULL. */
-GkEngine *
-gk_current_engine(void)
+/* The memory of the engines of all jobs, added up. */
+void
+gk_engines_usage(GkUsage *usage)
 {
+	memset(usage, 0, sizeof(*usage));
 	for (GkJob *job = jobs; job != NULL; job = job->next)
-		if (engine_of_job(job) != NULL)
-			return engine_of_job(job);
-	return NULL;
+	{
+		GkEngine   *engine = engine_of_job(job);
+		GkUsage		one;
+
+		if (engine == NULL)
+			continue;
+		engine->class_of->usage(engine, &one);
+		usage->host_bytes += one.host_bytes;
+		usage->host_peak += one.host_peak;
+		usage->pinned_bytes += one.pinned_bytes;
+		usage->pinned_peak += one.pinned_peak;
+		usage->device_bytes += one.device_bytes;
+		usage->device_peak += one.device_peak;
+	}
 }
 
 /* The job that owns an engine. */

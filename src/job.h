@@ -51,6 +51,9 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
+/* The memory of their engines, added up. */
+extern void gk_engines_usage(GkUsage *usage);
+
 /* Opens an engine that the job owns. */
 extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class,
 									const GkEngineConfig *config);
@@ -58,9 +61,6 @@ extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_clas
 /* The same, but if it is not to be had the answer is NULL, and why. */
 extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 										const GkEngineConfig *config, GkStatus *status);
-
-/* The engine of the job that is running in this backend, or NULL: for gkmeans_memory(). */
-extern GkEngine *gk_current_engine(void);
 
 /* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
 extern void gk_check(GkStatus status);

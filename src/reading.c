@@ -27,6 +27,7 @@
 #include "drain.h"
 #include "feed.h"
 #include "row_ids.h"
+#include "session.h"
 #include "source_columns.h"
 
 /* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
@@ -38,6 +39,7 @@ typedef struct Reading
 	GkRelease  *release;
 	GkEngine   *engine;
 	dsm_segment *segment;
+	Size		ring_bytes;
 	GkFeed	   *feed;
 	bool		lent;			/* the engine knows the ring's memory */
 	GkDrain    *drain;
@@ -53,8 +55,10 @@ release_reading(void *resource)
 		gk_drain_stop(reading->drain);
 	if (reading->lent)
 		(void) reading->engine->class_of->lend_buffer(reading->engine, NULL, 0);
-	if (reading->segment != NULL)
-		dsm_detach(reading->segment);
+	if (reading->segment == NULL)
+		return;
+	dsm_detach(reading->segment);
+	gk_forget_ring(reading->ring_bytes);
 }
 
 /* How a feature is treated; many scalars come as double precision. */
@@ -273,7 +277,9 @@ begin_reading(const GkFeedSpec *spec, GkJob *job, GkEngine *engine, Size *ring_b
 	reading->release = gk_job_reserve(job, release_reading);
 	reading->release->resource = reading;
 	reading->engine = engine;
-	reading->segment = gk_feed_create(spec, ring_bytes);
+	reading->segment = gk_feed_create(spec, &reading->ring_bytes);
+	gk_note_ring(reading->ring_bytes);
+	*ring_bytes = reading->ring_bytes;
 	reading->feed = dsm_segment_address(reading->segment);
 	if (!pg_strong_random(&reading->feed->key, sizeof(reading->feed->key)))
 		ereport(ERROR,

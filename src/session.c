@@ -22,7 +22,7 @@ static struct
 	uint64		ring;
 } peak;
 
-/* The ring of the fit that runs now. */
+/* The rings of the fits that read rows now. */
 static Size ring_bytes_now = 0;
 
 PG_FUNCTION_INFO_V1(gkmeans_last_fit);
@@ -36,15 +36,31 @@ gk_remember_fit(const GkReport *report)
 	has_report = true;
 }
 
-/* Notes the memory of an engine and of its ring. */
+/* Notes the memory that an engine took, beside those that are open still. */
 void
-gk_note_memory(const GkUsage *usage, Size ring_bytes)
+gk_note_engine(const GkUsage *usage)
 {
-	ring_bytes_now = ring_bytes;
-	peak.host = Max(peak.host, usage->host_peak);
-	peak.pinned = Max(peak.pinned, usage->pinned_peak);
-	peak.device = Max(peak.device, usage->device_peak);
-	peak.ring = Max(peak.ring, ring_bytes);
+	GkUsage		others;
+
+	gk_engines_usage(&others);
+	peak.host = Max(peak.host, others.host_bytes + usage->host_peak);
+	peak.pinned = Max(peak.pinned, others.pinned_bytes + usage->pinned_peak);
+	peak.device = Max(peak.device, others.device_bytes + usage->device_peak);
+}
+
+/* Notes that a ring was created. */
+void
+gk_note_ring(Size bytes)
+{
+	ring_bytes_now += bytes;
+	peak.ring = Max(peak.ring, ring_bytes_now);
+}
+
+/* Notes that a ring was freed. */
+void
+gk_forget_ring(Size bytes)
+{
+	ring_bytes_now -= bytes;
 }
 
 /* SQL: the report of the last fit of this session, no row before the first. */
@@ -106,16 +122,14 @@ Datum
 gkmeans_memory(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	GkEngine   *engine = gk_current_engine();
-	GkUsage		usage = {0};
+	GkUsage		usage;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (engine != NULL)
-		engine->class_of->usage(engine, &usage);
+	gk_engines_usage(&usage);
 	put_memory(result, "host", usage.host_bytes, Max(usage.host_peak, peak.host));
 	put_memory(result, "pinned", usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
 	put_memory(result, "device", usage.device_bytes, Max(usage.device_peak, peak.device));
-	put_memory(result, "ring", gk_live_jobs() > 0 ? ring_bytes_now : 0, peak.ring);
+	put_memory(result, "ring", ring_bytes_now, peak.ring);
 	put_memory(result, "jobs", gk_job_bytes(), 0);
 	return (Datum) 0;
 }

@@ -35,10 +35,11 @@ typedef struct GkReport
 /* Remembers a fit that ended well. */
 extern void gk_remember_fit(const GkReport *report);
 
-/*
- * Notes the memory of an engine and of its ring: once the rows are read, and before
- * the engine is closed.
- */
-extern void gk_note_memory(const GkUsage *usage, Size ring_bytes);
+/* Notes the memory that an engine took: right before it is closed. */
+extern void gk_note_engine(const GkUsage *usage);
+
+/* Note that a ring was created, and that it was freed. */
+extern void gk_note_ring(Size bytes);
+extern void gk_forget_ring(Size bytes);
 
 #endif							/* GK_SESSION_H */

@@ -138,6 +138,25 @@ SELECT ok(engine IN ('cpu', 'cuda') AND devices >= 0 AND read_seconds >= 0 AND s
 	'every column has a value that can be') FROM gkmeans_last_fit();
 SELECT cmp_ok((SELECT sum(peak) FROM gkmeans_memory()), '>', 0::numeric, 'gkmeans_memory tells the peak of the last fit');
 
+-- gkmeans_memory while the rows are read: a source that looks
+CREATE FUNCTION held(what text) RETURNS real LANGUAGE sql VOLATILE AS $$ SELECT bytes FROM gkmeans_memory() WHERE kind = what $$;
+CREATE VIEW looking AS SELECT held('ring') AS ring FROM generate_series(1, 10);
+SELECT is(centroid[1]::bigint, (SELECT ring_bytes FROM gkmeans_last_fit()), 'the ring is there while the rows are read')
+FROM gkmeans_fit('looking', k => 1);
+SELECT cmp_ok(centroid[1], '>', 0::float8, 'and so is the job') FROM gkmeans_fit('SELECT held(''jobs'') AS jobs FROM generate_series(1, 10)', k => 1);
+SELECT is(centroid[1]::bigint, 2 * (SELECT ring_bytes FROM gkmeans_last_fit()), 'two rings in a fit within a fit')
+FROM gkmeans_fit('SELECT centroid[1] AS ring FROM gkmeans_fit(''looking'', k => 1)', k => 1);
+SELECT is((SELECT array_agg(bytes ORDER BY kind) FROM gkmeans_memory() WHERE kind IN ('jobs', 'ring')), '{0,0}', 'nothing is held afterwards');
+SELECT cmp_ok(peak, '>=', 2 * (SELECT ring_bytes FROM gkmeans_last_fit()), 'the most were two rings or more') FROM gkmeans_memory() WHERE kind = 'ring';
+SELECT peak AS peak_before FROM gkmeans_memory() WHERE kind = 'host' \gset
+SAVEPOINT before_error;
+\set ON_ERROR_STOP 0
+SELECT * FROM gkmeans_fit('SELECT 1.0 / (200000 - i) AS x FROM generate_series(1, 200000) i', k => 2) \g /dev/null
+\set ON_ERROR_STOP 1
+ROLLBACK TO before_error;
+SELECT cmp_ok(peak, '>', :peak_before::bigint, 'a fit that failed counts for the peak as well') FROM gkmeans_memory() WHERE kind = 'host';
+SELECT nothing_left('and leaves nothing');
+
 -- A read-only transaction: a fit reads; with a labels table it writes and is refused
 SAVEPOINT writable;
 SET LOCAL transaction_read_only = on;
