@@ -26,6 +26,10 @@ typedef struct Worker
 	double		least[GK_TILE]; /* their d² */
 	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
 	int64_t		changed;
+	int64_t		block_bytes;	/* of the features */
+	int64_t		most_ahead;		/* blocks that are prefetched, at most */
+	double		masses[GK_BLOCK];	/* the greatest weight × d², row by row of a block */
+	double		distances[GK_BLOCK];	/* the same of weight × d, if weighted */
 } Worker;
 
 /* Where the label of a row goes. */
@@ -197,14 +201,13 @@ look_ahead(const Worker *w, GkTile *tile)
 	int64_t		first = tile->rows[0] / GK_BLOCK;
 	int64_t		next = tile->rows[tile->count - 1] / GK_BLOCK + 1;
 	int64_t		blocks = next - first;
-	int64_t		most = AHEAD_BYTES / ((int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float)) + 1;
 
-	if (blocks > most)
-		blocks = most;
+	if (blocks > w->most_ahead)
+		blocks = w->most_ahead;
 	if (blocks > gk_block_count(engine) - next)
 		blocks = gk_block_count(engine) - next;
 	tile->ahead = (const char *) gk_block(engine, next);
-	tile->ahead_bytes = blocks * engine->d * GK_BLOCK * (int64_t) sizeof(float);
+	tile->ahead_bytes = blocks * w->block_bytes;
 }
 
 /* Runs the filter over the tiles that are there. */
@@ -333,6 +336,50 @@ measure_block(Worker *w, int64_t block)
 	}
 }
 
+/* Notes the greatest weight × d² and weight × d of a block. */
+static void
+note_greatest(Worker *w, int64_t block)
+{
+	GkCpuEngine *engine = w->engine;
+	const double *distance2 = gk_distance2(engine) + block * GK_BLOCK;
+	int			rows = gk_block_rows(engine, block);
+
+	if (!engine->weighted && rows == GK_BLOCK)
+	{
+		for (int i = 0; i < GK_BLOCK; i++)
+			w->masses[i] = distance2[i] > w->masses[i] ? distance2[i] : w->masses[i];
+		return;
+	}
+	for (int i = 0; i < rows; i++)
+	{
+		double		weight = gk_weight(engine, block * GK_BLOCK + i);
+		double		mass = weight * distance2[i];
+		double		distance = weight * sqrt(distance2[i]);
+
+		w->masses[i] = mass > w->masses[i] ? mass : w->masses[i];
+		w->distances[i] = distance > w->distances[i] ? distance : w->distances[i];
+	}
+}
+
+/* Adds what a worker noted to the greatest of all; roots keep the order of d². */
+static void
+merge_greatest(const Worker *w)
+{
+	GkAssignment *a = w->assignment;
+
+	pthread_mutex_lock(&a->mutex);
+	for (int i = 0; i < GK_BLOCK; i++)
+	{
+		double		distance = w->engine->weighted ? w->distances[i] : sqrt(w->masses[i]);
+
+		if (w->masses[i] > a->greatest_mass)
+			a->greatest_mass = w->masses[i];
+		if (distance > a->greatest_distance)
+			a->greatest_distance = distance;
+	}
+	pthread_mutex_unlock(&a->mutex);
+}
+
 /* Where the parts of a worker's memory lie. */
 typedef struct Layout
 {
@@ -387,6 +434,10 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	w->doubtful.count = 0;
 	w->winners = (int32_t *) (memory + layout.winners);
 	w->changed = 0;
+	w->block_bytes = (int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float);
+	w->most_ahead = AHEAD_BYTES / w->block_bytes + 1;
+	memset(w->masses, 0, sizeof(w->masses));
+	memset(w->distances, 0, sizeof(w->distances));
 	return w;
 }
 
@@ -418,7 +469,12 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
 			*label_place(w, row) = 0;
 	for (int64_t b = from; assignment->exact && b < to && !gk_stopped(engine); b++)
+	{
 		measure_block(w, b);
+		note_greatest(w, b);
+	}
+	if (assignment->exact)
+		merge_greatest(w);
 	atomic_fetch_add_explicit(&assignment->changed, w->changed, memory_order_relaxed);
 }
 
@@ -440,5 +496,7 @@ gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
 		grain--;
 	atomic_init(&assignment->changed, 0);
+	assignment->mutex = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+	engine->no_labels = false;
 	return gk_parallel(engine, blocks, grain, 0, assign_chunk, assignment);
 }

@@ -93,6 +93,7 @@ struct GkCpuEngine
 	GkArray		features;		/* blocks */
 	GkArray		weights;		/* double, n */
 	GkArray		labels;			/* int32, padded to blocks; -1 = none */
+	bool		no_labels;		/* all are "none" */
 	GkArray		per_row;		/* 8 bytes a row, padded to blocks */
 	GkPerRow	per_row_state;
 	GkArray		hashes;			/* uint64, padded to blocks; seeding only */
@@ -169,6 +170,9 @@ typedef struct GkAssignment
 	int64_t		first_label;	/* … or always if this is 0 */
 	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
+	pthread_mutex_t mutex;		/* of what follows, with `exact` */
+	double		greatest_mass;	/* weight × d² */
+	double		greatest_distance;	/* weight × d */
 } GkAssignment;
 
 extern bool gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
@@ -199,7 +203,7 @@ extern void gk_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 /* cpu_statistics.c */
 extern bool gk_need_distances(GkCpuEngine *engine);
 extern int	gk_partial_workers(const GkCpuEngine *engine, size_t bytes);
-extern void gk_greatest_masses(GkCpuEngine *engine, double *mass, double *distance);
+extern double gk_greatest_mass(GkCpuEngine *engine);
 extern void gk_run_distances(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_farthest(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_statistics(GkCpuEngine *engine, GkCommand *command);

@@ -90,6 +90,22 @@ typedef struct GkQuantizer
 	const double *scales;		/* d + 1 */
 } GkQuantizer;
 
+/* What GK_STATISTICS gathers of one cluster, and how numbers become integers for it. */
+typedef struct GkTally
+{
+	int64_t		size;
+	int64_t		weight[2];		/* high and low limb; only of weighted rows */
+	int64_t		sums[4];		/* weight × d², high and low, weight × d, high and low */
+	double		radius2;
+} GkTally;
+
+typedef struct GkTallyScales
+{
+	double		inertia;
+	double		distance;
+	double		rest;
+} GkTallyScales;
+
 /* Sums over rows of GK_MOMENTS, one of each a feature. */
 typedef struct GkMomentSums
 {
@@ -156,6 +172,10 @@ typedef struct GkKernels
 	 */
 	void		(*move) (const GkQuantizer *quantizer, const float *row, double weight,
 						 int64_t *from, int64_t *to);
+	/* Adds `rows` rows to their labels' tallies, all but their weights (NULL: 1). */
+	void		(*tally) (const GkTallyScales *scales, const double *distance2,
+						  const double *weights, const int32_t *labels, int rows,
+						  GkTally *tallies);
 	void		(*add) (int64_t *sums, const int64_t *others, int64_t count);
 } GkKernels;
 

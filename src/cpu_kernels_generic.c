@@ -128,6 +128,14 @@ d_load(const float *from)
 	return (D2) {from[0], from[1]};
 }
 
+/* The square root of each lane. */
+GENERIC Q
+q_sqrt(Q q)
+{
+	return (Q) {__builtin_sqrt(q[0]), __builtin_sqrt(q[1]), __builtin_sqrt(q[2]),
+		__builtin_sqrt(q[3])};
+}
+
 /* Four doubles of four floats. */
 GENERIC Q
 q_widen(V four)

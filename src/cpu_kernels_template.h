@@ -5,7 +5,7 @@
  *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
  *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
  *	v_differs (bits of a != b), Q (four doubles), turn_4x4 (four Q, rows to columns),
- *	q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
+ *	q_sqrt, q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
  *	and may define GK_COMPRESS, GK_TRANSPOSE and GK_TRANSPOSE_8.
  * Nothing is contracted (-ffp-contract=off): what is fused is fused by name.
  */
@@ -832,6 +832,52 @@ move(const GkQuantizer *quantizer, const float *row, double weight, int64_t *fro
 				   to == NULL ? NULL : to + lows);
 }
 
+/* Adds four rows to their tallies; only the first `rows` of them count. */
+static inline __attribute__((always_inline)) void
+tally_four(const GkTallyScales *scales, const double *distance2, Q weight, const int32_t *labels,
+		   const int rows, GkTally *tallies)
+{
+	Q			d2 = *(const QInMemory *) distance2;
+	Q			inertia = weight * d2 * scales->inertia;
+	Q			distance = weight * q_sqrt(d2) * scales->distance;
+	Q			limbs[4] = {
+		high_limb(inertia), low_limb(inertia, scales->rest),
+		high_limb(distance), low_limb(distance, scales->rest)
+	};
+
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+	{
+		GkTally    *tally = &tallies[labels[i]];
+
+		tally->size++;
+		add_four(tally->sums, limbs[i], 1);
+		tally->radius2 = distance2[i] > tally->radius2 ? distance2[i] : tally->radius2;
+	}
+}
+
+/* Adds rows to their labels' tallies. */
+static void
+tally(const GkTallyScales *scales, const double *distance2, const double *weights,
+	  const int32_t *labels, int rows, GkTally *tallies)
+{
+	Q			weight = (Q) {} + 1.0;
+	int			row = 0;
+
+	for (; row + 4 <= rows; row += 4)
+	{
+		if (weights != NULL)
+			weight = *(const QInMemory *) (weights + row);
+		tally_four(scales, distance2 + row, weight, labels + row, 4, tallies);
+	}
+	if (row == rows)
+		return;
+	for (int i = 0; weights != NULL && i < rows - row; i++)
+		weight[i] = weights[row + i];
+	tally_four(scales, distance2 + row, weight, labels + row, rows - row, tallies);
+}
+
 /* Adds sums to sums. */
 static void
 add(int64_t *sums, const int64_t *others, int64_t count)
@@ -858,5 +904,6 @@ const GkKernels GK_KERNELS = {
 	.hash = hash,
 	.add_block = add_block,
 	.move = move,
+	.tally = tally,
 	.add = add
 };

@@ -10,6 +10,7 @@
 /* Four doubles. */
 typedef __m256d Q;
 
+#define q_sqrt(q) _mm256_sqrt_pd(q)
 #define q_widen(four) _mm256_cvtps_pd(four)
 
 /* Rows to columns. */

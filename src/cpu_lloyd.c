@@ -194,7 +194,8 @@ gk_run_assign(GkCpuEngine *engine, GkCommand *command)
 	if (assignment.changed > 0)
 		engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
-	gk_greatest_masses(engine, &command->u.assign.greatest, &command->u.assign.greatest_distance);
+	command->u.assign.greatest = assignment.greatest_mass;
+	command->u.assign.greatest_distance = assignment.greatest_distance;
 }
 
 /* Copies the centroids out. */

@@ -86,7 +86,9 @@ forget_labels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 void
 gk_forget_labels(GkCpuEngine *engine)
 {
-	gk_parallel(engine, gk_block_count(engine), 4096, 0, forget_labels_chunk, NULL);
+	if (!engine->no_labels)
+		engine->no_labels = gk_parallel(engine, gk_block_count(engine), 4096, 0,
+										forget_labels_chunk, NULL);
 }
 
 /* Ends the appending: pads the rows, and makes labels for them. */
@@ -103,6 +105,7 @@ gk_run_seal(GkCpuEngine *engine, GkCommand *command)
 		!gk_array_need(engine, &engine->labels, gk_padded_rows(engine), sizeof(int32_t)))
 		return;
 	pad(engine);
+	engine->no_labels = false;
 	gk_forget_labels(engine);
 }
 

@@ -61,6 +61,7 @@ gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
 		return;
+	engine->no_labels = false;
 	if (command->u.candidates.count <= FEW_CANDIDATES)
 	{
 		if (!gk_parallel(engine, blocks,
@@ -68,13 +69,14 @@ gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 								  64.0 * engine->d * command->u.candidates.count / 8),
 						 0, few_candidates_chunk, command))
 			return;
+		assignment.greatest_mass = gk_greatest_mass(engine);
 	}
 	else if (!gk_points_prepare(engine, &engine->points, command->u.candidates.candidates,
 								command->u.candidates.count, false) ||
 			 !gk_assign_rows(engine, &assignment))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
-	gk_greatest_masses(engine, &command->u.candidates.greatest, NULL);
+	command->u.candidates.greatest = assignment.greatest_mass;
 }
 
 /* Adds blocks to the potential of each trial. */

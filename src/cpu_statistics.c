@@ -30,50 +30,41 @@ gk_need_distances(GkCpuEngine *engine)
 	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
 }
 
-/* The greatest weight × d² and weight × d. */
+/* The greatest weight × d². */
 typedef struct Greatest
 {
 	pthread_mutex_t mutex;
 	double		mass;
-	double		distance;
 } Greatest;
 
-/* Takes some rows into account for the greatest masses. */
+/* Takes some rows into account for the greatest mass. */
 static void
 greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	Greatest   *greatest = context;
 	const double *distance2 = gk_distance2(engine);
 	double		most = 0.0;
-	double		most_distance = 0.0;
 
 	(void) worker;
 	for (int64_t row = from; row < to; row++)
 	{
-		double		weight = gk_weight(engine, row);
-		double		mass = weight * distance2[row];
-		double		distance = weight * sqrt(distance2[row]);
+		double		mass = gk_weight(engine, row) * distance2[row];
 
 		most = mass > most ? mass : most;
-		most_distance = distance > most_distance ? distance : most_distance;
 	}
 	pthread_mutex_lock(&greatest->mutex);
 	greatest->mass = most > greatest->mass ? most : greatest->mass;
-	if (most_distance > greatest->distance)
-		greatest->distance = most_distance;
 	pthread_mutex_unlock(&greatest->mutex);
 }
 
-/* The greatest weight × d² and, if asked for, weight × d over the rows. */
-void
-gk_greatest_masses(GkCpuEngine *engine, double *mass, double *distance)
+/* The greatest weight × d² over the rows. */
+double
+gk_greatest_mass(GkCpuEngine *engine)
 {
 	Greatest	greatest = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 	gk_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
-	*mass = greatest.mass;
-	if (distance != NULL)
-		*distance = greatest.distance;
+	return greatest.mass;
 }
 
 /* d² of the rows of some blocks to the centroids of their labels. */
@@ -222,55 +213,49 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 		   command->u.farthest.found * sizeof(GkEntry));
 }
 
-/* Statistics of one cluster in one worker. */
-typedef struct Tally
+/* What gathers the statistics. */
+typedef struct Tallying
 {
-	int64_t		size;
-	GkSum		weight;
-	GkSum		inertia;
-	GkSum		distance;
-	double		radius2;
-} Tally;
+	GkTally    *tallies;		/* k for each worker */
+	GkTallyScales scales;
+	double		weight_scale;
+} Tallying;
 
-/* sum += value on a grid of two limbs. */
+/* Adds a weight to a tally. */
 static inline void
-add_value(GkSum *sum, double value, double scale, double rest_scale)
+add_weight(const Tallying *tallying, GkTally *tally, double weight)
 {
-	sum->high += gk_quantize(value, scale);
-	sum->low += gk_quantize_rest(value, scale, rest_scale);
+	tally->weight[0] += gk_quantize(weight, tallying->weight_scale);
+	tally->weight[1] += gk_quantize_rest(weight, tallying->weight_scale, tallying->scales.rest);
 }
 
 /* Adds rows to a worker's tallies. */
 static void
 statistics_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	const GkCommand *command = context;
-	Tally	   *tallies = (Tally *) engine->scratch.base + worker * engine->k;
-	double		weight_scale = ((const double *) engine->scales.base)[engine->d];
-	double		inertia_scale = gk_power_of_two(command->u.statistics.inertia_exponent);
-	double		distance_scale = gk_power_of_two(command->u.statistics.distance_exponent);
-	double		rest_scale = gk_power_of_two(command->u.statistics.rest_bits);
+	const Tallying *tallying = context;
+	GkTally    *tallies = tallying->tallies + worker * engine->k;
+	const int32_t *labels = gk_labels(engine);
+	const double *weights = engine->weighted ? engine->weights.base : NULL;
 
-	for (int64_t row = from; row < to; row++)
-	{
-		Tally	   *tally = &tallies[gk_labels(engine)[row]];
-		double		weight = gk_weight(engine, row);
-		double		d2 = gk_distance2(engine)[row];
-
-		tally->size++;
-		add_value(&tally->weight, weight, weight_scale, rest_scale);
-		add_value(&tally->inertia, weight * d2, inertia_scale, rest_scale);
-		add_value(&tally->distance, weight * sqrt(d2), distance_scale, rest_scale);
-		tally->radius2 = d2 > tally->radius2 ? d2 : tally->radius2;
-	}
+	engine->kernels->tally(&tallying->scales, gk_distance2(engine) + from,
+						   weights != NULL ? weights + from : NULL, labels + from,
+						   (int) (to - from), tallies);
+	for (int64_t row = from; weights != NULL && row < to; row++)
+		add_weight(tallying, &tallies[labels[row]], weights[row]);
 }
 
-/* *to += from. */
-static inline void
-add_sum(GkSum *to, const GkSum *from)
+/* Adds a tally to another. */
+static void
+add_tally(GkTally *to, const GkTally *from)
 {
-	to->high += from->high;
-	to->low += from->low;
+	to->size += from->size;
+	for (int i = 0; i < 2; i++)
+		to->weight[i] += from->weight[i];
+	for (int i = 0; i < 4; i++)
+		to->sums[i] += from->sums[i];
+	if (from->radius2 > to->radius2)
+		to->radius2 = from->radius2;
 }
 
 /* Size, weight, inertia, distance and radius of each cluster. */
@@ -278,33 +263,33 @@ void
 gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		k = engine->k;
-	int			workers = gk_partial_workers(engine, k * sizeof(Tally));
-	Tally	   *tallies;
+	int			workers = gk_partial_workers(engine, k * sizeof(GkTally));
+	Tallying	tallying = {.weight_scale = ((const double *) engine->scales.base)[engine->d]};
+	GkTally		one = {0};
 
 	if (!gk_need_distances(engine) ||
-		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(Tally)))
+		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(GkTally)))
 		return;
-	tallies = engine->scratch.base;
-	memset(tallies, 0, workers * k * sizeof(Tally));
-	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, command))
+	tallying.tallies = engine->scratch.base;
+	tallying.scales.inertia = gk_power_of_two(command->u.statistics.inertia_exponent);
+	tallying.scales.distance = gk_power_of_two(command->u.statistics.distance_exponent);
+	tallying.scales.rest = gk_power_of_two(command->u.statistics.rest_bits);
+	memset(tallying.tallies, 0, workers * k * sizeof(GkTally));
+	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, &tallying))
 		return;
+	add_weight(&tallying, &one, 1.0);
 	for (int64_t c = 0; c < k; c++)
 	{
-		for (int w = 1; w < workers; w++)
-		{
-			const Tally *other = &tallies[w * k + c];
+		GkTally    *tally = &tallying.tallies[c];
 
-			tallies[c].size += other->size;
-			add_sum(&tallies[c].weight, &other->weight);
-			add_sum(&tallies[c].inertia, &other->inertia);
-			add_sum(&tallies[c].distance, &other->distance);
-			if (other->radius2 > tallies[c].radius2)
-				tallies[c].radius2 = other->radius2;
-		}
-		command->u.statistics.sizes[c] = tallies[c].size;
-		command->u.statistics.weights[c] = tallies[c].weight;
-		command->u.statistics.inertia[c] = tallies[c].inertia;
-		command->u.statistics.distance[c] = tallies[c].distance;
-		command->u.statistics.radius2[c] = tallies[c].radius2;
+		for (int w = 1; w < workers; w++)
+			add_tally(tally, tally + w * k);
+		for (int i = 0; i < 2 && !engine->weighted; i++)
+			tally->weight[i] = tally->size * one.weight[i];
+		command->u.statistics.sizes[c] = tally->size;
+		command->u.statistics.weights[c] = (GkSum) {tally->weight[0], tally->weight[1]};
+		command->u.statistics.inertia[c] = (GkSum) {tally->sums[0], tally->sums[1]};
+		command->u.statistics.distance[c] = (GkSum) {tally->sums[2], tally->sums[3]};
+		command->u.statistics.radius2[c] = tally->radius2;
 	}
 }
