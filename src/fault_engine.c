@@ -1,7 +1,9 @@
 /*
  * An engine that fails on purpose: passes every call on to another engine, but fails
  * one of them.  Calls are counted from open on; what can't fail is not counted, and neither is
- * a wait that says GK_RUNNING, so that the number of calls is the same in every run.
+ * a wait that says GK_RUNNING.  Of the reclaims one counts for each batch, the one that gives it
+ * back, and its number follows that of the append: how many it takes is a matter of chance, and the
+ * numbers must be the same in every run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,8 @@ typedef struct FaultEngine
 	int64_t		fail_at;
 	GkCode		code;
 	bool		submitted;		/* a command is on its way: its end counts */
+	bool		reclaim_fails;	/* once it comes to this ticket */
+	uint64_t	ticket;
 } FaultEngine;
 
 /* The status of an injected failure. */
@@ -93,20 +97,31 @@ fault_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 {
 	FaultEngine *engine = (FaultEngine *) base;
 
+	GkStatus	status;
+
 	if (strikes(engine))
 		return fault(engine->code, "append");
-	return engine->inner->class_of->append(engine->inner, batch, ticket);
+	status = engine->inner->class_of->append(engine->inner, batch, ticket);
+	if (status.code == GK_OK && strikes(engine))
+	{
+		engine->reclaim_fails = true;
+		engine->ticket = *ticket;
+	}
+	return status;
 }
 
-/* reclaim() of the engine inside, unless this call is to fail. */
+/* reclaim() of the engine inside, unless it gives back the batch of which that is to fail. */
 static GkStatus
 fault_reclaim(GkEngine *base, uint64_t *ticket)
 {
 	FaultEngine *engine = (FaultEngine *) base;
 
-	if (strikes(engine))
-		return fault(engine->code, "reclaim");
-	return engine->inner->class_of->reclaim(engine->inner, ticket);
+	GkStatus	status = engine->inner->class_of->reclaim(engine->inner, ticket);
+
+	if (status.code != GK_OK || !engine->reclaim_fails || *ticket < engine->ticket)
+		return status;
+	engine->reclaim_fails = false;
+	return fault(engine->code, "reclaim");
 }
 
 /* clear() of the engine inside, unless this call is to fail. */

@@ -47,6 +47,31 @@ SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', 
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
 
+-- A number means the same call each time: names of the calls by their numbers
+CREATE FUNCTION failing_calls(fit text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE calls text[] := '{}'; said text;
+BEGIN
+	LOOP
+		PERFORM set_config('gkmeans.fault_at', (cardinality(calls) + 1)::text, true);
+		BEGIN
+			PERFORM fingerprint(fit);
+			PERFORM set_config('gkmeans.fault_at', '0', true);
+			RETURN calls;
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
+		END;
+		calls := calls || substring(said, '^(\S+) failed');
+	END LOOP;
+END $$;
+SET LOCAL max_parallel_workers_per_gather = 0;
+CREATE TABLE batches AS SELECT i::real AS x, (i % 7)::real AS y FROM generate_series(1, 100000) i;
+\set fit '$$SELECT * FROM gkmeans_fit(''batches'', k => 3, max_iter => 2, init => ''random'')$$'
+CREATE TABLE calls AS SELECT turn, failing_calls(:fit) AS calls FROM generate_series(1, 3) turn;
+SELECT is((SELECT count(DISTINCT calls)::int FROM calls), 1, 'the calls have the same numbers each time');
+SELECT cmp_ok(cardinality(array_positions(calls, 'reclaim')), '>', 1, 'a reclaim fails for each of several batches') FROM calls WHERE turn = 1;
+SELECT is(cardinality(array_positions(calls, 'reclaim')), cardinality(array_positions(calls, 'append')), 'as many as there are') FROM calls WHERE turn = 1;
+SELECT set_has($$SELECT unnest(calls) FROM calls$$, $$SELECT unnest('{open,lend_buffer,set_dimension,append,reclaim,submit,wait}'::text[])$$, 'every kind of call fails');
+
 -- At the top level of a transaction, with a savepoint
 RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
 SAVEPOINT before;

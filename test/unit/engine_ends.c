@@ -197,16 +197,19 @@ make_command(Room *room, int i, int last)
 	return c;
 }
 
-/* Appends all rows at once; they stay where they are until the engine is closed. */
+/* Appends all rows at once, and waits until they are taken. */
 static GkStatus
 append_all(GkEngine *engine, const Data *data)
 {
 	GkBatch		batch = {data->n, data->x, data->weighted ? data->w : NULL};
 	GkStatus	status = engine->class_of->set_dimension(engine, data->d);
-	uint64_t	ticket;
+	uint64_t	ticket = 0;
+	uint64_t	done = 0;
 
 	if (status.code == GK_OK)
 		status = engine->class_of->append(engine, &batch, &ticket);
+	while (status.code == GK_OK && done < ticket)
+		status = engine->class_of->reclaim(engine, &done);
 	return status;
 }
 
