@@ -17,6 +17,9 @@ SELECT is(count(*), 178::bigint, 'wine has its rows') FROM wine;
 CREATE TABLE iris_fit AS
 	SELECT * FROM gkmeans_fit('iris', '{sepal_length,sepal_width,petal_length,petal_width}', 3, n_init => 16);
 SELECT near(sum(inertia), 78.8514414261, 1e-7, 'iris, k = 3: the best inertia') FROM iris_fit;
+SELECT near(sum(inertia), (SELECT sum(nearest) FROM (SELECT min((SELECT sum((v - c) ^ 2) FROM
+		unnest(ARRAY[sepal_length, sepal_width, petal_length, petal_width]::real[]::float8[], centroid) u(v, c))) AS nearest
+	FROM iris, iris_fit GROUP BY id) rounded), 1e-14, 'iris, k = 3: the inertia of rows rounded to real, to the last digits') FROM iris_fit;
 SELECT is(array_agg(size ORDER BY cluster_id), '{62,50,38}'::bigint[], 'iris, k = 3: the sizes') FROM iris_fit;
 SELECT is(array_agg(cluster_id ORDER BY cluster_id), '{0,1,2}'::int[], 'iris: cluster ids count from 0') FROM iris_fit;
 SELECT is(array_agg(round(c::numeric, 4) ORDER BY n), '{5.9016,2.7484,4.3935,1.4339}'::numeric[],

@@ -60,7 +60,7 @@ SELECT cmp_ok((SELECT sum(most) FROM (SELECT DISTINCT ON (cluster_id) count(*) A
 
 -- PGPU: 100 distinct vectors, 1000 copies of each: all are found
 CREATE TABLE copies AS
-	SELECT ARRAY(SELECT (10 * noise(v, f))::real FROM generate_series(1, 48) f) AS v FROM generate_series(1, 100) v;
+	SELECT ARRAY(SELECT (10 * noise(v, f))::real FROM generate_series(1, 2000) f) AS v FROM generate_series(1, 100) v;
 SELECT results_eq($$SELECT count(*), min(size), max(size), sum(inertia) FROM gkmeans_fit(
 		'SELECT v FROM copies, generate_series(1, 1000)', '{v}', 100)$$,
 	'VALUES (100::bigint, 1000::bigint, 1000::bigint, 0::float8)', '100 distinct vectors, 1000 copies each: all 100 found');
