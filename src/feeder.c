@@ -166,30 +166,46 @@ reserve_row(GkFeeder *feeder)
 	claim_batch(feeder);
 }
 
-/* Decodes a row of reals into the batch, without a branch a feature. */
+/* Four features at a time. */
+typedef float Floats __attribute__((vector_size(16)));
+typedef uint32 Bits __attribute__((vector_size(16)));
+
+/* Has its top bit set if the float of these bits is NaN or infinite. */
+#define NOT_FINITE(bits) (((bits) & 0x7fffffff) + 0x00800000)
+
+/* Decodes a row of reals into the batch, without a branch a feature; adding 0 turns -0 into 0. */
 static GkDecoded
 decode_reals(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
-	const NullableDatum *arguments = &fcinfo->args[GK_FIRST_FEATURE];
-	const uint32 infinite = 0x7f800000;
-	int			count = feeder->count;
+	const NullableDatum *argument = &fcinfo->args[GK_FIRST_FEATURE];
+	const NullableDatum *end = argument + feeder->count;
 	bool		null = false;
-	uint32		greatest = 0;
+	Bits		checks = {0};
+	uint32		check;
 	float	   *row;
 
 	reserve_row(feeder);
 	row = feeder->features + feeder->rows * feeder->dimension;
-	for (int i = 0; i < count; i++)
+	for (; argument + 4 <= end; argument += 4, row += 4)
 	{
-		uint32		exponent = (uint32) arguments[i].value & infinite;
+		Bits		bits = {(uint32) argument[0].value, (uint32) argument[1].value,
+			(uint32) argument[2].value, (uint32) argument[3].value};
+		Floats		values = (Floats) bits + 0.0f;
 
-		null |= arguments[i].isnull;
-		greatest = exponent > greatest ? exponent : greatest;
-		row[i] = DatumGetFloat4(arguments[i].value) + 0.0f;
+		null |= argument[0].isnull | argument[1].isnull | argument[2].isnull | argument[3].isnull;
+		checks |= NOT_FINITE(bits);
+		memcpy(row, &values, sizeof(values));
+	}
+	check = checks[0] | checks[1] | checks[2] | checks[3];
+	for (; argument < end; argument++, row++)
+	{
+		null |= argument->isnull;
+		check |= NOT_FINITE((uint32) argument->value);
+		*row = DatumGetFloat4(argument->value) + 0.0f;
 	}
 	if (null)
 		return GK_DECODED_NULL;
-	return greatest == infinite ? GK_DECODED_INFINITE : GK_DECODED;
+	return check >> 31 ? GK_DECODED_INFINITE : GK_DECODED;
 }
 
 /* Decodes a row of scalars into the batch, or into ->values. */
