@@ -291,7 +291,7 @@ int
 main(void)
 {
 	random_seed(5);
-	test_close(60000, 64, 300, 24, "close in the middle of a command");
+	test_close(60000, 64, 1500, 24, "close in the middle of a command");
 	test_close(2000, 4000, 2000, 8, "close in the middle of a command with wide rows");
 	test_limit();
 	test_sizes();
