@@ -60,12 +60,19 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 		gk_sums_add_row(w->engine, w->number, row, old, label);
 }
 
+/* Whether a tile is full, of rows that lie one after the other from the beginning of a block. */
+static inline bool
+is_run(const GkTile *tile)
+{
+	return tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
+		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1;
+}
+
 /* Writes the bounds of the rows of a tile. */
 static void
 settle_bounds(Worker *w, const GkTile *tile)
 {
-	if (tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
-		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1)
+	if (is_run(tile))
 	{
 		float	   *bounds = block_bounds(w->engine, tile->rows[0] / GK_BLOCK);
 
@@ -182,6 +189,12 @@ settle(Worker *w, GkTile *tile)
 		settle_bounds(w, tile);
 	if (w->assignment->keep_nearer)
 		write = sure;
+	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(tile))
+	{
+		memcpy(label_place(w, tile->rows[0]), tile->index, sizeof(tile->index));
+		w->changed += __builtin_popcount(tile->changed);
+		write = 0;
+	}
 	for (; write != 0; write &= write - 1)
 	{
 		int			i = __builtin_ctz(write);

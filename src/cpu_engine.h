@@ -105,6 +105,7 @@ struct GkCpuEngine
 	int			rest_bits;
 	GkArray		exponents;		/* int, d + 1 */
 	GkArray		scales;			/* double, d + 1 */
+	GkQuantizer quantizer;		/* of these scales */
 	GkArray		grid_center;	/* double, d */
 
 	/* the centroids */

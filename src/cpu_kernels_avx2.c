@@ -21,6 +21,8 @@ typedef __m256i VI;
 #define v_fmsub(a, b, c) _mm256_fmsub_ps(a, b, c)
 #define v_min(a, b) _mm256_min_ps(a, b)
 #define v_max(a, b) _mm256_max_ps(a, b)
+#define v_sqrt(v) _mm256_sqrt_ps(v)
+#define v_if_less(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define v_take(index, value, best, id) \
 	_mm256_blendv_epi8(index, _mm256_set1_epi32(id), \
 					   _mm256_castps_si256(_mm256_cmp_ps(value, best, _CMP_LT_OQ)))

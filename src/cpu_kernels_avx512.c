@@ -22,6 +22,9 @@ typedef __m512i VI;
 #define v_fmsub(a, b, c) _mm512_fmsub_ps(a, b, c)
 #define v_min(a, b) _mm512_min_ps(a, b)
 #define v_max(a, b) _mm512_max_ps(a, b)
+#define v_sqrt(v) _mm512_sqrt_ps(v)
+#define v_if_less(a, b, yes, no) \
+	_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
 #define v_take(index, value, best, id) \
 	_mm512_mask_set1_epi32(index, _mm512_cmp_ps_mask(value, best, _CMP_LT_OQ), id)
 #define v_not_above(a, b) ((uint32_t) _mm512_cmp_ps_mask(a, b, _CMP_NGT_UQ))

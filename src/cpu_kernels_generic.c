@@ -93,6 +93,21 @@ v_max(V a, V b)
 	return v_select(a > b, a, b);
 }
 
+/* The square root of each lane. */
+GENERIC V
+v_sqrt(V v)
+{
+	return (V) {__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]),
+		__builtin_sqrtf(v[3])};
+}
+
+/* One value where a is less than b, another elsewhere. */
+GENERIC V
+v_if_less(V a, V b, V yes, V no)
+{
+	return v_select(a < b, yes, no);
+}
+
 /* id where value is less than best, else index. */
 GENERIC VI
 v_take(VI index, V value, V best, int32_t id)

@@ -3,6 +3,7 @@
  *	GK_KERNELS, GK_KERNELS_NAME, GK_PANEL (points of a panel),
  *	GK_WIDTH (float lanes), V (a vector of them), VI (the same of int32),
  *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
+ *	v_sqrt, v_if_less (a, b, value where a < b, value elsewhere),
  *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
  *	v_differs (bits of a != b), Q (four doubles), turn_4x4 (four Q, rows to columns),
  *	q_sqrt, q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
@@ -221,49 +222,61 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 	}
 }
 
+/* Flags the rows whose second best score is within the window, and notes whose label changed. */
+static inline __attribute__((always_inline)) void
+flag(GkTile *tile, int lane, V window)
+{
+	V			gap = v_load(tile->second + lane) - v_load(tile->best + lane);
+
+	tile->flagged |= v_not_above(gap, window) << lane;
+	tile->changed |= v_differs(vi_load(tile->index + lane), vi_load(tile->old + lane)) << lane;
+}
+
+/* Bounds of some rows; the lower ones are at most `far`. */
+static inline __attribute__((always_inline)) void
+make_bounds(GkTile *tile, int lane, V far, V error)
+{
+	V			norm2 = v_load(tile->norm2 + lane);
+	V			upper2 = norm2 + 2.0f * v_load(tile->best + lane) + error;
+	V			lower2 = norm2 + 2.0f * v_load(tile->second + lane) - error;
+	V			zero = v_set(0.0f);
+
+	v_store(tile->upper + lane, v_sqrt(v_max(upper2, zero)) * (1.0f + 0x1p-20f));
+	v_store(tile->lower + lane, v_min(far, v_sqrt(v_max(lower2, zero)) * (1.0f - 0x1p-20f)));
+}
+
 /* Decides which labels are sure, and makes thresholds and perhaps bounds of the scores. */
 static inline __attribute__((always_inline)) void
-judge_tile(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
+judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 {
 	float		norms[GK_TILE];
 	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
-	float		greatest = filter->greatest_norm;
-	float		gamma = filter->gamma;
-	uint32_t	sure = 0;
-	uint32_t	same = 0;
+	V			greatest = v_set(filter->greatest_norm);
 
 	for (int i = 0; i < GK_TILE; i++)
 		norms[i] = filter->norms[tile->index[i]];
-	for (int i = 0; i < GK_TILE; i++)
+	tile->flagged = tile->changed = 0;
+	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
 	{
-		float		x = sqrtf(tile->norm2[i] * grow + 0x1p-100f) * (1.0f + 0x1p-20f);
-		float		near = (2.0f * x + norms[i]) * (1.0f + 0x1p-10f);
-		float		c = near < greatest ? near : greatest;
-		float		both = (x + c) * (x + c);
-		float		window = gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both +
+		V			norm = v_load(norms + lane);
+		V			x = v_sqrt(v_load(tile->norm2 + lane) * grow + 0x1p-100f) * (1.0f + 0x1p-20f);
+		V			near = (2.0f * x + norm) * (1.0f + 0x1p-10f);
+		V			c = v_min(near, greatest);
+		V			both = (x + c) * (x + c);
+		V			window = filter->gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both +
 			0x1p-90f;
 
-		tile->threshold[i] = tile->best[i] + window * 1.001f;
+		window *= 1.001f;
+		v_store(tile->threshold + lane, v_load(tile->best + lane) + window);
+		flag(tile, lane, window);
 		if (keep_bounds)
-		{
-			float		error = gamma * both + 0x1p-90f;
-			float		upper2 = tile->norm2[i] + 2.0f * tile->best[i] + error;
-			float		lower2 = tile->norm2[i] + 2.0f * tile->second[i] - error;
-			float		lower = sqrtf(lower2 > 0.0f ? lower2 : 0.0f) * (1.0f - 0x1p-20f);
-			float		far = x + norms[i];
-
-			tile->upper[i] = sqrtf(upper2 > 0.0f ? upper2 : 0.0f) * (1.0f + 0x1p-20f);
-			tile->lower[i] = near < greatest && far < lower ? far : lower;
-		}
-		sure |= (uint32_t) (tile->second[i] - tile->best[i] > window * 1.001f) << i;
-		same |= (uint32_t) (tile->index[i] == tile->old[i]) << i;
+			make_bounds(tile, lane, v_if_less(near, greatest, x + norm, v_set(INFINITY)),
+						filter->gamma * both + 0x1p-90f);
 	}
-	tile->flagged = ~sure;
-	tile->changed = ~same;
 }
 
 /*
- * Flags the rows that a window wider than that of judge_tile() leaves in doubt, and notes
+ * Flags the rows that a window wider than that of judge_closely() leaves in doubt, and notes
  * whose label changed.  With C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
  * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
  */
@@ -278,13 +291,7 @@ judge_widely(const GkFilter *filter, GkTile *tile)
 
 	tile->flagged = tile->changed = 0;
 	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
-	{
-		V			window = v_load(tile->norm2 + lane) * slope + least;
-		V			gap = v_load(tile->second + lane) - v_load(tile->best + lane);
-
-		tile->flagged |= v_not_above(gap, window) << lane;
-		tile->changed |= v_differs(vi_load(tile->index + lane), vi_load(tile->old + lane)) << lane;
-	}
+		flag(tile, lane, v_load(tile->norm2 + lane) * slope + least);
 }
 
 /* Decides which labels are sure; looks closely only if it must. */
@@ -293,12 +300,12 @@ judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
 {
 	if (keep_bounds)
 	{
-		judge_tile(filter, tile, true);
+		judge_closely(filter, tile, true);
 		return;
 	}
 	judge_widely(filter, tile);
 	if (tile->flagged != 0)
-		judge_tile(filter, tile, false);
+		judge_closely(filter, tile, false);
 }
 
 /* The rows whose score with each point of a panel is not above their threshold. */

@@ -1,7 +1,6 @@
 /*
  * Lloyd's iteration on the CPU engine.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_engine.h"
@@ -26,6 +25,10 @@ gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 	scales = engine->scales.base;
 	for (int j = 0; j <= engine->d; j++)
 		scales[j] = gk_power_of_two(grid->exponents[j]);
+	engine->quantizer = (GkQuantizer) {
+		.d = engine->d,.wide = grid->wide,.scales = scales,
+		.rest_scale = gk_power_of_two(grid->rest_bits)
+	};
 	engine->wide = grid->wide;
 	engine->rest_bits = grid->rest_bits;
 	engine->has_grid = true;

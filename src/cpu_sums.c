@@ -87,21 +87,10 @@ unlock(GkCpuEngine *engine, int64_t cluster)
 	atomic_flag_clear_explicit(&engine->locks[cluster % GK_SUM_LOCKS], memory_order_release);
 }
 
-/* How rows become integers on the grid. */
-static inline GkQuantizer
-get_quantizer(const GkCpuEngine *engine)
-{
-	return (GkQuantizer) {
-		.d = engine->d,.wide = engine->wide,.scales = engine->scales.base,
-		.rest_scale = gk_power_of_two(engine->rest_bits)
-	};
-}
-
 /* Moves a row from the sums of one cluster (-1: none) to those of another. */
 void
 gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to)
 {
-	GkQuantizer quantizer = get_quantizer(engine);
 	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 	double		weight = gk_weight(engine, row);
 	int64_t		stride = engine->sum_stride;
@@ -110,18 +99,18 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 	if (partial != NULL)
 	{
 		partial += worker * engine->k * stride;
-		engine->kernels->move(&quantizer, x, weight, from >= 0 ? partial + from * stride : NULL,
+		engine->kernels->move(&engine->quantizer, x, weight, from >= 0 ? partial + from * stride : NULL,
 							  partial + to * stride);
 		return;
 	}
 	if (from >= 0)
 	{
 		lock(engine, from);
-		engine->kernels->move(&quantizer, x, weight, cluster_sums(engine, from), NULL);
+		engine->kernels->move(&engine->quantizer, x, weight, cluster_sums(engine, from), NULL);
 		unlock(engine, from);
 	}
 	lock(engine, to);
-	engine->kernels->move(&quantizer, x, weight, NULL, cluster_sums(engine, to));
+	engine->kernels->move(&engine->quantizer, x, weight, NULL, cluster_sums(engine, to));
 	unlock(engine, to);
 }
 
@@ -129,7 +118,6 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 void
 gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
 {
-	GkQuantizer quantizer = get_quantizer(engine);
 	const double *weights = engine->weighted ? engine->weights.base : NULL;
 	int64_t    *partial = engine->partial_sums.base;
 
@@ -139,7 +127,7 @@ gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
 		int			rows = gk_block_rows(engine, b);
 
 		if (partial != NULL)
-			engine->kernels->add_block(&quantizer, gk_block(engine, b),
+			engine->kernels->add_block(&engine->quantizer, gk_block(engine, b),
 									   weights == NULL ? NULL : weights + first,
 									   gk_labels(engine) + first, rows, engine->sum_stride,
 									   partial + worker * engine->k * engine->sum_stride);
