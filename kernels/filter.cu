@@ -66,6 +66,8 @@ filter_tile(Shard &shard, const Tile &tile, const Points &points, bool labelled)
 	GK_CUDA(cudaMemsetAsync, a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute);
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
+	else if (filter_hopper_fits(shard, a.count))
+		filter_hopper(shard, a);
 	else
 		filter_tiles(shard, a);
 	list_tiles(shard, a);

@@ -13,6 +13,25 @@ namespace gk
 #define FILTER_CANDIDATES 8
 #define NO_SCORE 3.2e38f
 
+/*
+ * Points in 16 bits lie in pieces of 128 points × 64 columns, one after the other in shared memory and
+ * outside; the eight 16-byte parts of a row of 64 columns are in an order that depends on the row:
+ * what wgmma calls the 128-byte swizzle.  Rows lie in shared memory in the same way.
+ */
+#define PIECE_POINTS 128
+#define PIECE_COLUMNS 64
+
+/* Pieces side by side. */
+static __host__ __device__ __forceinline__ int
+pieces_of(int depth)
+{
+	return (depth + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HAS_WGMMA 1
+#endif
+
 struct FilterArguments
 {
 	const float *features;
@@ -41,7 +60,9 @@ struct FilterArguments
 	int32_t    *candidates;
 };
 
-/* Fresh labels of all rows of a tile, or flags: filter_resident.cu and filter_tiles.cu. */
+/* Fresh labels of all rows of a tile, or flags: one file each. */
+bool		filter_hopper_fits(const Shard &shard, int64_t points);
+void		filter_hopper(Shard &shard, const FilterArguments &a);
 bool		filter_resident_fits(const Shard &shard, int64_t points);
 void		filter_resident(Shard &shard, const FilterArguments &a);
 void		filter_tiles(Shard &shard, const FilterArguments &a);
@@ -50,6 +71,21 @@ void		filter_tiles(Shard &shard, const FilterArguments &a);
 void		list_tiles(Shard &shard, const FilterArguments &a);
 
 #ifdef __CUDACC__
+
+/* Where the part of 8 values of a row lies in a piece. */
+static __device__ __forceinline__ int
+place_of(int row, int part)
+{
+	return row * PIECE_COLUMNS + (part ^ (row & 7)) * 8;
+}
+
+/* Where the value of a point lies. */
+static __device__ __forceinline__ int64_t
+place_of_point(int depth, int64_t point, int column)
+{
+	return (point / PIECE_POINTS * pieces_of(depth) + column / PIECE_COLUMNS) * (PIECE_POINTS * PIECE_COLUMNS) +
+		place_of((int) (point % PIECE_POINTS), column % PIECE_COLUMNS / 8) + column % 8;
+}
 
 /* What a thread knows of a row: least, second, which. */
 struct Best

@@ -36,9 +36,9 @@ resident_count(int points, int step)
 
 /* Shared memory of a block. */
 static size_t
-resident_bytes(int points, int depth)
+resident_bytes(int points, int columns)
 {
-	return (size_t) points * (depth * sizeof(__half) + 4 * sizeof(float)) + depth * sizeof(float);
+	return (size_t) points * (columns * sizeof(__half) + 4 * sizeof(float)) + columns * sizeof(float);
 }
 
 /* sum += a × b, 16 × 8 × 16. */
@@ -64,24 +64,24 @@ multiply(float (&sum)[4], const uint32_t (&a)[4], uint2 b)
 
 /* Copies the points and what is known of them into shared memory. */
 static __device__ ResidentPoints
-load_points(const FilterArguments &a, int points, unsigned char *memory)
+load_points(const FilterArguments &a, int points, int columns, unsigned char *memory)
 {
 	uint2	   *values = (uint2 *) memory;
-	float	   *lower = (float *) (values + (int64_t) points * a.depth / 4);
+	float	   *lower = (float *) (values + points * columns / 4);
 	float	   *slack = lower + points;
 	float	   *norm = slack + points;
 	float	   *error = norm + points;
 	float	   *center = error + points;
 
-	for (int e = threadIdx.x; e < points * a.depth / 4; e += RESIDENT_THREADS)
+	for (int e = threadIdx.x; e < points * columns / 4; e += RESIDENT_THREADS)
 	{
 		int			quad = e % 4;
 		int			point = e / 4 % points;
 		int			chunk = e / 4 / points;
 
 		/* 8 points × 4 threads of a row are the 32 lanes */
-		values[((int64_t) chunk * points + point) * 4 + quad] =
-			*(const uint2 *) (a.points + (int64_t) point * a.depth + chunk * 16 + quad * 4);
+		values[(chunk * points + point) * 4 + quad] =
+			*(const uint2 *) (a.points + place_of_point(a.depth, point, chunk * 16 + quad * 4));
 	}
 	for (int i = threadIdx.x; i < points; i += RESIDENT_THREADS)
 	{
@@ -90,7 +90,7 @@ load_points(const FilterArguments &a, int points, unsigned char *memory)
 		norm[i] = a.norm[i];
 		error[i] = a.error[i];
 	}
-	for (int j = threadIdx.x; j < a.depth; j += RESIDENT_THREADS)
+	for (int j = threadIdx.x; j < columns; j += RESIDENT_THREADS)
 		center[j] = j < a.d ? a.center[j] : 0.0f;
 	__syncthreads();
 	return {values, lower, slack, norm, error, center};
@@ -238,7 +238,7 @@ __launch_bounds__(RESIDENT_THREADS, 2)
 resident_kernel(FilterArguments a, int count)
 {
 	extern __shared__ uint4 resident_memory[];
-	ResidentPoints points = load_points(a, count, (unsigned char *) resident_memory);
+	ResidentPoints points = load_points(a, count, CHUNKS * 16, (unsigned char *) resident_memory);
 	constexpr int ROWS = TILES * 16;
 	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * ROWS;
 
@@ -265,7 +265,7 @@ launch(Shard &shard, const FilterArguments &a)
 {
 	const void *kernel = (const void *) resident_kernel<CHUNKS, TILES, EIGHTS>;
 	int			count = resident_count(a.count, EIGHTS * 8);
-	size_t		bytes = resident_bytes(count, a.depth);
+	size_t		bytes = resident_bytes(count, CHUNKS * 16);
 	int			rows = RESIDENT_THREADS / 32 * TILES * 16;
 	int			per_processor;
 
@@ -281,47 +281,37 @@ launch(Shard &shard, const FilterArguments &a)
 template <int CHUNKS, int TILES, int EIGHTS> static void
 choose_points(Shard &shard, const FilterArguments &a)
 {
-	if (a.count <= 8)
-		launch<CHUNKS, TILES, 1>(shard, a);
-	else if (EIGHTS == 2 || a.count <= 16)
+	if (a.count <= 16)
 		launch<CHUNKS, TILES, 2>(shard, a);
 	else
 		launch<CHUNKS, TILES, EIGHTS>(shard, a);
 }
 
-/* Whether this way is open: depth in registers, points in shared memory. */
+/* Whether this way is open: rows in registers, points in shared memory. */
 bool
 filter_resident_fits(const Shard &shard, int64_t points)
 {
 	size_t		most = std::min<size_t>(RESIDENT_BYTES, shard.device->shared_memory);
+	int			columns = (shard.depth + 31) / 32 * 32;
 
-	return shard.depth <= 128 && points <= 4096 &&
-		resident_bytes(resident_count((int) points, 64), shard.depth) <= most;
+	return columns <= 128 && points <= 4096 &&
+		resident_bytes(resident_count((int) points, 64), columns) <= most;
 }
 
 /* Fresh labels or flags of all rows of a tile. */
 void
 filter_resident(Shard &shard, const FilterArguments &a)
 {
-	switch (a.depth / 16)
-	{
-		case 1:
-			return choose_points<1, 4, 2>(shard, a);
-		case 2:
-			return choose_points<2, 2, 4>(shard, a);
-		case 3:
-			return choose_points<3, 1, 8>(shard, a);
-		case 4:
-			return choose_points<4, 1, 8>(shard, a);
-		case 5:
-			return choose_points<5, 1, 8>(shard, a);
-		case 6:
-			return choose_points<6, 1, 8>(shard, a);
-		case 7:
-			return choose_points<7, 1, 8>(shard, a);
-		default:
-			return choose_points<8, 1, 8>(shard, a);
-	}
+	if (a.depth <= 16)
+		choose_points<1, 4, 2>(shard, a);
+	else if (a.depth <= 32)
+		choose_points<2, 2, 4>(shard, a);
+	else if (a.depth <= 64)
+		choose_points<4, 1, 8>(shard, a);
+	else if (a.depth <= 96)
+		choose_points<6, 1, 8>(shard, a);
+	else
+		choose_points<8, 1, 8>(shard, a);
 }
 
 }								/* namespace gk */

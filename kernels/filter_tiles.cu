@@ -1,9 +1,7 @@
 /*
  * The filter for any number of points and columns: rows and points pass through shared memory.
  *
- * A block has 128 rows at a time, 16 a warp, and all the points of a tile for each.  In shared
- * memory, rows and points lie in pieces of 64 values (128 bytes), the eight 16-byte parts of a piece
- * in an order that depends on the row: what wgmma calls the 128-byte swizzle.
+ * A block has 128 rows at a time, 16 a warp, and all the points of a tile for each.
  */
 #include <algorithm>
 
@@ -14,7 +12,6 @@ namespace gk
 
 #define FILTER_ROWS 128
 #define FILTER_THREADS 256
-#define FILTER_STEP 64			/* values of a piece */
 
 /* The arguments, and how the points are cut. */
 struct TileArguments : FilterArguments
@@ -23,10 +20,6 @@ struct TileArguments : FilterArguments
 	int			stages;			/* 2 or 3 */
 	int			parts;			/* blocks that share the points of a flagged row */
 };
-
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HAS_WGMMA 1
-#endif
 
 /* Copies 16 bytes from global to shared memory, without waiting where the device can. */
 static __device__ __forceinline__ void
@@ -55,13 +48,6 @@ copy_wait()
 #if __CUDA_ARCH__ >= 800
 	asm volatile("cp.async.wait_group %0;" :: "n"(N));
 #endif
-}
-
-/* Where the part of 8 values lies in a piece. */
-static __device__ __forceinline__ int
-place_of(int row, int part)
-{
-	return row * FILTER_STEP + (part ^ (row & 7)) * 8;
 }
 
 #ifdef HAS_WGMMA
@@ -115,11 +101,11 @@ publish_stores()
 template <int POINTS> static __device__ __forceinline__ void
 multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps, bool first)
 {
-	uint64_t	a = describe(rows + threadIdx.x / 128 * 64 * FILTER_STEP);
+	uint64_t	a = describe(rows + threadIdx.x / 128 * 64 * PIECE_COLUMNS);
 	uint64_t	b = describe(points);
 
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-	if (steps == FILTER_STEP / 16)
+	if (steps == PIECE_COLUMNS / 16)
 	{
 		multiply(sums, a, b, !first);
 		multiply(sums, a + 2, b + 2, 1);
@@ -181,7 +167,7 @@ multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *
 		for (int n = 0; n < POINTS / 8; n++)
 			sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0.0f;
 #pragma unroll
-	for (int step = 0; step < FILTER_STEP / 16; step++)
+	for (int step = 0; step < PIECE_COLUMNS / 16; step++)
 	{
 		uint32_t	a[4];
 
@@ -269,8 +255,8 @@ load_rows(const TileArguments &a, const RowShared *shared, __half *to, int from,
 			int			j = (at - r * quads) * 4;
 
 			if (at < all)
-				*(uint2 *) (to + j / FILTER_STEP * FILTER_ROWS * FILTER_STEP +
-							place_of(r, j % FILTER_STEP / 8) + j % 8) = convert(x[u], p[u], shared->factor[r]);
+				*(uint2 *) (to + j / PIECE_COLUMNS * FILTER_ROWS * PIECE_COLUMNS +
+							place_of(r, j % PIECE_COLUMNS / 8) + j % 8) = convert(x[u], p[u], shared->factor[r]);
 		}
 	}
 }
@@ -286,22 +272,20 @@ prefetch_rows(const TileArguments &a, int64_t first)
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
 }
 
-/* Starts the copy of one piece of points. */
+/* Starts the copy of one piece of points, or half of it. */
 template <int POINTS> static __device__ __forceinline__ void
 load_points(const TileArguments &a, __half *to, int tile, int from)
 {
-	int			width = min(FILTER_STEP, a.depth - from) / 8;
-	const __half *source = a.points + (int64_t) tile * POINTS * a.depth + from;
+	int64_t		first = (int64_t) tile * POINTS;
+	const __half *source = a.points + (first / PIECE_POINTS * pieces_of(a.depth) + from / PIECE_COLUMNS) *
+		(PIECE_POINTS * PIECE_COLUMNS) + first % PIECE_POINTS * PIECE_COLUMNS;
 
 #pragma unroll
-	for (int i = 0; i < POINTS * (FILTER_STEP / 8) / FILTER_THREADS; i++)
+	for (int i = 0; i < POINTS * (PIECE_COLUMNS / 8) / FILTER_THREADS; i++)
 	{
-		int			at = i * FILTER_THREADS + threadIdx.x;
-		int			point = at / (FILTER_STEP / 8);
-		int			part = at % (FILTER_STEP / 8);
+		int			at = (i * FILTER_THREADS + threadIdx.x) * 8;
 
-		if (part < width)
-			copy_16(to + place_of(point, part), source + (int64_t) point * a.depth + part * 8);
+		copy_16(to + at, source + at);
 	}
 }
 
@@ -346,8 +330,8 @@ start_scores(const TileArguments &a, const RowShared *shared, const __half *rows
 		if (point >= 0 && point < a.count)
 			for (int part = lane % 4; part < a.depth / 8; part += 4)
 			{
-				uint4		x = *(const uint4 *) (rows + part / 8 * FILTER_ROWS * FILTER_STEP + place_of(r[i], part % 8));
-				uint4		c = __ldg((const uint4 *) (a.points + (int64_t) point * a.depth + part * 8));
+				uint4		x = *(const uint4 *) (rows + part / 8 * FILTER_ROWS * PIECE_COLUMNS + place_of(r[i], part % 8));
+				uint4		c = __ldg((const uint4 *) (a.points + place_of_point(a.depth, point, part * 8)));
 				const __half2 *left = (const __half2 *) &x;
 				const __half2 *right = (const __half2 *) &c;
 
@@ -484,10 +468,10 @@ filter_kernel(TileArguments a)
 	extern __shared__ unsigned char memory[];
 	unsigned char *start = (unsigned char *) (((uintptr_t) memory + 1023) / 1024 * 1024);
 	__half	   *stages = (__half *) start;
-	__half	   *rows = stages + a.stages * POINTS * FILTER_STEP;
-	int			chunks = (a.depth + FILTER_STEP - 1) / FILTER_STEP;
+	__half	   *rows = stages + a.stages * POINTS * PIECE_COLUMNS;
+	int			chunks = pieces_of(a.depth);
 	const int	parts = SECOND ? a.parts : 1;
-	RowShared  *shared = (RowShared *) (rows + (STAYS ? chunks : 2) * FILTER_ROWS * FILTER_STEP);
+	RowShared  *shared = (RowShared *) (rows + (STAYS ? chunks : 2) * FILTER_ROWS * PIECE_COLUMNS);
 	const int	r[2] = {(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4,
 		(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4 + 8};
 	bool		once = parts == 1 && a.tiles * chunks <= a.stages;
@@ -513,7 +497,7 @@ filter_kernel(TileArguments a)
 		for (int s = 0; s < (once ? total : a.stages - 1); s++)
 		{
 			if (load && s < total)
-				load_points<POINTS>(a, stages + s * POINTS * FILTER_STEP, next.tile, next.chunk * FILTER_STEP);
+				load_points<POINTS>(a, stages + s * POINTS * PIECE_COLUMNS, next.tile, next.chunk * PIECE_COLUMNS);
 			next.step(chunks);
 			copy_commit();
 		}
@@ -530,24 +514,24 @@ filter_kernel(TileArguments a)
 		}
 		for (int it = 0; it < total; it++)
 		{
-			int			width = min(FILTER_STEP, a.depth - now.chunk * FILTER_STEP);
-			__half	   *piece = rows + (STAYS ? now.chunk : it % 2) * FILTER_ROWS * FILTER_STEP;
+			int			width = min(PIECE_COLUMNS, a.depth - now.chunk * PIECE_COLUMNS);
+			__half	   *piece = rows + (STAYS ? now.chunk : it % 2) * FILTER_ROWS * PIECE_COLUMNS;
 
 			if (once || a.stages == 2)
 				copy_wait<0>();
 			else
 				copy_wait<1>();
 			if (!STAYS)
-				load_rows<4>(a, shared, piece, now.chunk * FILTER_STEP, width);
+				load_rows<4>(a, shared, piece, now.chunk * PIECE_COLUMNS, width);
 			publish_stores();
 			__syncthreads();
 			if (!once && it + a.stages - 1 < total)
 			{
-				load_points<POINTS>(a, stages + next_stage * POINTS * FILTER_STEP, next.tile, next.chunk * FILTER_STEP);
+				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next.tile, next.chunk * PIECE_COLUMNS);
 				next.step(chunks);
 			}
 			copy_commit();
-			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * FILTER_STEP, width / 16, now.chunk == 0);
+			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * PIECE_COLUMNS, width / 16, now.chunk == 0);
 			if (now.chunk == chunks - 1)
 				take_tile<POINTS, SECOND>(a, shared, sums, now.tile, r, first, best);
 			now.step(chunks);
@@ -563,10 +547,10 @@ filter_kernel(TileArguments a)
 static size_t
 shared_bytes(int points, bool stays, int depth, int stages)
 {
-	size_t		pieces = stays ? (depth + FILTER_STEP - 1) / FILTER_STEP : 2;
+	size_t		pieces = stays ? pieces_of(depth) : 2;
 
 	return 1024 + sizeof(RowShared) +
-		(pieces * FILTER_ROWS + (size_t) stages * points) * FILTER_STEP * sizeof(__half);
+		(pieces * FILTER_ROWS + (size_t) stages * points) * PIECE_COLUMNS * sizeof(__half);
 }
 
 /* Enqueues one kernel. */

@@ -215,7 +215,7 @@ reserve_points(Shard &shard, Points &points, int64_t count)
 	points.padded = (count + 127) / 128 * 128;
 	points.prepared = false;
 	points.exact.reserve(shard, count * shard.dimension);
-	points.rounded.reserve(shard, points.padded * shard.depth);
+	points.rounded.reserve(shard, points.padded * pieces_of(shard.depth) * PIECE_COLUMNS);
 	points.lower.reserve(shard, points.padded);
 	points.slack.reserve(shard, points.padded);
 	points.norm.reserve(shard, points.padded);
@@ -262,7 +262,7 @@ round_kernel(const double *exact, const float *center, int64_t count, int64_t pa
 	factor = ldexp(1.0, exponent);
 	if (point >= padded)
 		return;
-	for (int j = lane; j < depth; j += 32)
+	for (int j = lane; j < pieces_of(depth) * PIECE_COLUMNS; j += 32)
 	{
 		double		e = 0.0;
 		__half		kept;
@@ -272,7 +272,7 @@ round_kernel(const double *exact, const float *center, int64_t count, int64_t pa
 			e = (exact[point * d + j] - (double) center[j]) * factor;
 		/* a point too far for 16 bits: kept without a value, so that every row looks at it */
 		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
-		rounded[point * depth + j] = kept;
+		rounded[place_of_point(depth, point, j)] = kept;
 		lost = e - (double) __half2float(kept);
 		norm2 += e * e;
 		kept2 += (double) __half2float(kept) * (double) __half2float(kept);

@@ -65,7 +65,7 @@ struct Points
 	int64_t		padded = 0;
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
-	Buffer<__half> rounded;		/* padded × depth: minus center, scaled, rounded */
+	Buffer<__half> rounded;		/* minus center, scaled, rounded: pieces of filter.cuh */
 	Buffer<float> lower;		/* padded: lower bound of |c|²/2, by what the filter may err */
 	Buffer<float> slack;		/* padded: |c|²/2 - lower */
 	Buffer<float> norm;			/* padded */
