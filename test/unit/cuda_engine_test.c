@@ -142,7 +142,7 @@ test_out_of_core(int devices)
 			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
 			int64_t		n = scaled(shapes[i].n);
 			double		bytes = (double) n * shapes[i].d * sizeof(float);
-			uint64_t	limit = (10 << 20) + (uint64_t) ((20.0 * (double) n + parts[j] * bytes) / devices);
+			uint64_t	limit = (14 << 20) + (uint64_t) ((20.0 * (double) n + parts[j] * bytes) / devices);
 			uint64_t	most = 0;
 			double		start = now();
 

@@ -419,8 +419,10 @@ close_pair(Pair *pair)
 void
 compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps)
 {
-	Pair		pair = open_pair(comparison, data, feeding);
+	Pair		pair;
 
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
 	compare_range(&pair);
 	compare_moments(&pair);
 	if (data->spherical)
@@ -443,4 +445,5 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	if (!data->spherical)
 		compare_transform(&pair, false);
 	close_pair(&pair);
+	set_context(NULL);
 }

@@ -20,12 +20,23 @@ now(void)
 	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
 }
 
+static const char *context = NULL;
+
+/* Says what is going on, should the program end. */
+void
+set_context(const char *text)
+{
+	context = text;
+}
+
 /* Ends the program unless the status is GK_OK. */
 void
 check_status(GkStatus status)
 {
 	if (status.code == GK_OK)
 		return;
+	if (context != NULL)
+		printf("# %s\n", context);
 	printf("Bail out! %s: %s (code %d, %llu of %llu bytes)\n", status.where, status.message,
 		   (int) status.code, (unsigned long long) status.needed,
 		   (unsigned long long) status.allowed);

@@ -22,6 +22,9 @@ typedef struct Rows
 /* Seconds on a clock that only goes on. */
 extern double now(void);
 
+/* Says what is going on, should the program end; the text stays the caller's.  NULL = nothing. */
+extern void set_context(const char *text);
+
 /* Ends the program unless the status is GK_OK. */
 extern void check_status(GkStatus status);
 
