@@ -218,8 +218,8 @@ class Bench:
         for workers in (0, 1, 2):
             self.cursor.execute(f"SET max_parallel_workers_per_gather = {workers}")
             scans, reads = [], []
-            # two more to warm up: a hypervisor is slow to give memory that was free for seconds
-            for _ in range(2 + max(3, self.options.repeats)):
+            # many, and two to warm up: a hypervisor is slow to give memory that it has taken back
+            for _ in range(2 + max(9, self.options.repeats)):
                 scans.append(self.timed("SELECT count(features) FROM rows")[0])
                 self.query(f"SELECT size FROM gkmeans_fit('rows', '{features}', 1, max_iter => 1)")
                 reads.append(self.last_fit("read_seconds"))
