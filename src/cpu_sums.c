@@ -99,8 +99,8 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 	if (partial != NULL)
 	{
 		partial += worker * engine->k * stride;
-		engine->kernels->move(&engine->quantizer, x, weight, from >= 0 ? partial + from * stride : NULL,
-							  partial + to * stride);
+		engine->kernels->move(&engine->quantizer, x, weight,
+							  from >= 0 ? partial + from * stride : NULL, partial + to * stride);
 		return;
 	}
 	if (from >= 0)
