@@ -11,6 +11,17 @@ namespace gk
 {
 
 static std::atomic<int> lost_error{0};
+static std::atomic<int64_t> calls_to_fault{0};
+static std::atomic<int> fault_error{0};
+
+/* The fault that is planned for this call, if any. */
+cudaError_t
+planned_fault()
+{
+	if (calls_to_fault.load(std::memory_order_relaxed) == 0 || --calls_to_fault != 0)
+		return cudaSuccess;
+	return (cudaError_t) fault_error.load();
+}
 
 /* A status without a device error. */
 GkStatus
@@ -127,3 +138,14 @@ check_context()
 }
 
 }								/* namespace gk */
+
+/*
+ * For tests: from now on, call number `call` of CUDA gives this error; 0 takes the plan back.  Gives how
+ * many calls were still to come before the one planned earlier, 0 if it has been.
+ */
+extern "C" __attribute__((visibility("default"))) int64_t
+gk_cuda_fault(int64_t call, int error)
+{
+	gk::fault_error = error;
+	return gk::calls_to_fault.exchange(call);
+}

@@ -37,8 +37,15 @@ void		check(cudaError_t error, const char *where);
 /* Throws if an error before has left the context dead. */
 void		check_context();
 
-#define GK_CUDA(function, ...) gk::check(function(__VA_ARGS__), #function)
-#define GK_LAUNCHED(name) gk::check(cudaGetLastError(), name)
+/*
+ * What a test has planned for this call: an error that it gives in place of being made, or
+ * cudaSuccess.  Every call of CUDA that can fail asks.
+ */
+cudaError_t planned_fault();
+
+#define GK_ATTEMPT(function, ...) (gk::planned_fault() ?: (cudaError_t) (function(__VA_ARGS__)))
+#define GK_CUDA(function, ...) gk::check(GK_ATTEMPT(function, __VA_ARGS__), #function)
+#define GK_LAUNCHED(name) gk::check(gk::planned_fault() ?: cudaGetLastError(), name)
 
 }								/* namespace gk */
 

@@ -16,7 +16,10 @@
 namespace gk
 {
 
-/* The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked. */
+/*
+ * The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked.  The numbers of
+ * their errors are those of the runtime.
+ */
 struct Driver
 {
 	decltype(&cuMemAddressReserve) address_reserve;
@@ -78,13 +81,6 @@ driver()
 		loaded = true;
 	}
 	return calls;
-}
-
-/* A driver's error as one of the runtime, whose numbers for these calls are the same. */
-static void
-check_driver(CUresult result, const char *where)
-{
-	check((cudaError_t) result, where);
 }
 
 /* Reads what is to be known of a device and makes its streams. */
@@ -193,13 +189,13 @@ Block::reserve(MemoryOwner &owner, uint64_t wanted)
 	GK_CUDA(cudaSetDevice, owner.device->ordinal);
 	if (!owner.account.has_room(wanted))
 		owner.make_room(wanted);
-	error = cudaMalloc(&data, wanted);
+	error = GK_ATTEMPT(cudaMalloc, &data, wanted);
 	if (error == cudaErrorMemoryAllocation)
 	{
 		(void) cudaGetLastError();
 		owner.account.limit = owner.account.used;
 		owner.make_room(wanted);
-		error = cudaMalloc(&data, wanted);
+		error = GK_ATTEMPT(cudaMalloc, &data, wanted);
 	}
 	if (error != cudaSuccess)
 		data = nullptr;
@@ -235,12 +231,11 @@ Mapping::set_up(MemoryOwner &owner)
 	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	property.location.id = owner.device->ordinal;
-	check_driver(driver().granularity(&granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-				 "cuMemGetAllocationGranularity");
+	GK_CUDA(driver().granularity, &granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	piece = share < (16 << 20) ? share : 16 << 20;
 	piece = (piece + granularity - 1) / granularity * granularity;
 	reserved = (owner.device->total_memory + piece - 1) / piece * piece;
-	check_driver(driver().address_reserve(&address, reserved, 0, 0, 0), "cuMemAddressReserve");
+	GK_CUDA(driver().address_reserve, &address, reserved, 0, 0, 0);
 	base = address;
 	holder = &owner;
 }
@@ -275,24 +270,24 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 	{
 		CUmemGenericAllocationHandle handle;
 		CUdeviceptr end = base + bytes();
-		CUresult	result;
+		cudaError_t result;
 
 		if (!owner.account.has_room(piece) || bytes() + piece > reserved)
 			return false;
-		result = driver().create(&handle, piece, &property, 0);
-		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		result = GK_ATTEMPT(driver().create, &handle, piece, &property, 0);
+		if (result == cudaErrorMemoryAllocation)
 			return false;
-		check_driver(result, "cuMemCreate");
-		result = driver().map(end, piece, 0, handle, 0);
-		if (result == CUDA_SUCCESS)
+		check(result, "cuMemCreate");
+		result = GK_ATTEMPT(driver().map, end, piece, 0, handle, 0);
+		if (result == cudaSuccess)
 		{
-			result = driver().set_access(end, piece, &access, 1);
-			if (result != CUDA_SUCCESS)
+			result = GK_ATTEMPT(driver().set_access, end, piece, &access, 1);
+			if (result != cudaSuccess)
 				(void) driver().unmap(end, piece);
 		}
-		if (result != CUDA_SUCCESS)
+		if (result != cudaSuccess)
 			(void) driver().release(handle);
-		check_driver(result, "cuMemMap");
+		check(result, "cuMemMap");
 		pieces.push_back(handle);
 		owner.account.add(piece);
 	}
@@ -326,7 +321,7 @@ Mapping::release()
 
 PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(size), account(a)
 {
-	cudaError_t error = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+	cudaError_t error = GK_ATTEMPT(cudaHostAlloc, &data, size, cudaHostAllocPortable);
 
 	if (error == cudaErrorMemoryAllocation)
 	{

@@ -2,10 +2,10 @@
  * The CUDA engine against the reference engine and, on larger data, the CPU engine: every output of
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
- * Usage: cuda_engine_test ENGINE [seed [GPUs [quick | all | large [scale]]]]
+ * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.
- * "large" is fits of more than 2^31 values and nothing else; the host needs 30 GB for them.  scale
+ * "few" is every kernel on a little data, for compute-sanitizer.  "large" is fits of more than 2^31 values and nothing else; the host needs 30 GB for them.  scale
  * shrinks or stretches the larger data.
  */
 #include <dlfcn.h>
@@ -24,7 +24,14 @@
 
 #define CLOSE_SECONDS 0.1
 
+#define CUDA_OUT_OF_MEMORY 2
+#define CUDA_LAUNCH_OUT_OF_RESOURCES 701
+#define CUDA_LAUNCH_FAILURE 719
+
 static const GkEngineClass *tested;
+
+/* Plans an error of CUDA; NULL if the engine is another. */
+static int64_t (*plan_cuda_fault) (int64_t call, int error);
 static double scale = 1.0;
 
 /* A number of rows that is not for the reference engine. */
@@ -83,7 +90,7 @@ test_small_shapes(int devices)
 	}			shapes[] = {
 		{1, 9000, 40, 300}, {3, 6000, 100, 300}, {17, 3000, 64, 200}, {100, 1500, 50, 150},
 		{784, 300, 20, 90}, {2000, 150, 16, 60}, {2, 5000, 50, 0}, {8, 1000, 260, 0},
-		{128, 700, 130, 0}
+		{128, 700, 130, 0}, {128, 900, 400, 0}, {250, 500, 300, 0}, {500, 400, 260, 0}, {3, 2500, 2100, 0}
 	};
 	const GkEngineClass *oracle = gk_reference_engine();
 
@@ -116,11 +123,30 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(100000), 8, 16, 6, devices, stride);
 	test_shape(oracle, scaled(60000), 32, 100, 5, devices, stride);
 	test_shape(oracle, scaled(20000), 128, 300, 4, devices, stride);
+	test_shape(oracle, scaled(20000), 128, 600, 3, devices, stride);
+	test_shape(oracle, scaled(4000), 300, 700, 3, devices, stride);
 	test_shape(oracle, scaled(4000), 784, 256, 3, devices, stride);
 	test_shape(oracle, scaled(20000), 17, 2000, 3, devices, stride);
 	test_shape(oracle, scaled(3000), 2000, 40, 3, devices, stride);
 	test_shape(oracle, scaled(200000), 1, 30, 4, devices, 3);
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
+}
+
+/* A shape for each kernel. */
+static void
+test_few_shapes(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190}, {2300, 3, 2100}, {60, 784, 20}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, KINDS / 2);
 }
 
 /* Rows beyond a limit of device memory: a tenth, half and most of them fit. */
@@ -315,6 +341,71 @@ test_faults(int devices)
 	free_data(&data);
 }
 
+/* The least that is free on any of the GPUs. */
+static uint64_t
+least_free(int devices)
+{
+	GkDevice	list[16];
+	uint64_t	least = UINT64_MAX;
+	int			count = 0;
+
+	check_status(tested->list_devices(list, 16, &count));
+	for (int i = 0; i < count && i < devices; i++)
+		least = list[i].free_bytes < least ? list[i].free_bytes : least;
+	return least;
+}
+
+/* Every call of CUDA in all the commands failing once: an error, or a way around it, and nothing left. */
+static void
+test_cuda_faults(int devices, int error, GkCode expected)
+{
+	Data		data = make_data(BLOBS, 300, 12, 10, true, true, false);
+	Feeding		feeding = {.devices = devices};
+	uint64_t	free_before;
+	int64_t		faults = 0;
+	int64_t		failed = 0;
+	bool		good = true;
+
+	(void) run_until_error(tested, &data, feeding);
+	free_before = least_free(devices);
+	for (;; faults++)
+	{
+		GkCode		code;
+		bool		right;
+
+		(void) plan_cuda_fault(faults + 1, error);
+		code = run_until_error(tested, &data, feeding);
+		if (plan_cuda_fault(0, 0) > 0)
+			break;
+		right = code == GK_OK || code == expected ||
+			(error == CUDA_OUT_OF_MEMORY && code == GK_NO_HOST_MEMORY);
+		if (!right)
+			printf("# call %lld: code %d\n", (long long) faults + 1, (int) code);
+		good &= right && bytes_left(tested) == 0;
+		failed += code != GK_OK;
+	}
+	ok(good && failed > 100 && least_free(devices) >= free_before,
+	   "%lld calls of CUDA that give error %d, of which %lld end the fit, leave nothing behind, GPUs %d",
+	   (long long) faults, error, (long long) failed, devices);
+	free_data(&data);
+}
+
+/* A failed launch, after which CUDA is of no use to a process: every later call says so. */
+static void
+test_lost_context(int devices)
+{
+	Data		data = make_data(BLOBS, 300, 12, 10, true, true, false);
+	Feeding		feeding = {.devices = devices};
+	bool		good;
+
+	(void) plan_cuda_fault(200, CUDA_LAUNCH_FAILURE);
+	good = run_until_error(tested, &data, feeding) == GK_CONTEXT_LOST;
+	(void) plan_cuda_fault(0, 0);
+	good &= run_until_error(tested, &data, feeding) == GK_CONTEXT_LOST;
+	ok(good, "a failed launch is the end of CUDA in the process, GPUs %d", devices);
+	free_data(&data);
+}
+
 /* Fits of more than 2^31 values on the devices. */
 static void
 test_beyond_31_bits(int devices)
@@ -339,6 +430,8 @@ find_engine(const char *name)
 	if (strncmp(name, "broken", 6) == 0)
 		return gk_spoiled_engine(gk_cpu_engine(), name[6] == '=' ? atoi(name + 7) : SPOIL_LABELS);
 	library = dlopen(name, RTLD_NOW);
+	plan_cuda_fault = library == NULL ? NULL
+		: (int64_t (*) (int64_t, int)) dlsym(library, "gk_cuda_fault");
 	get = library == NULL ? NULL
 		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
 	if (get == NULL)
@@ -367,6 +460,11 @@ test_on(int devices, bool all)
 	test_small_shapes(devices);
 	test_two_engines(devices);
 	test_faults(devices);
+	if (plan_cuda_fault != NULL)
+	{
+		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY);
+		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR);
+	}
 	test_close(devices);
 	if (!all)
 		return;
@@ -397,7 +495,11 @@ main(int argc, char **argv)
 	for (int devices = 1; devices <= most; devices *= 2)
 		if (strcmp(part, "large") == 0)
 			test_beyond_31_bits(devices);
+		else if (strcmp(part, "few") == 0)
+			test_few_shapes(devices);
 		else
 			test_on(devices, strcmp(part, "quick") != 0);
+	if (plan_cuda_fault != NULL && strcmp(part, "few") != 0 && strcmp(part, "large") != 0)
+		test_lost_context(1);
 	return done_testing();
 }
