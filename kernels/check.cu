@@ -56,6 +56,23 @@ fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed, const ch
 	throw Failure{status};
 }
 
+/* Throws that a device has too little memory left, whoever holds it. */
+void
+fail_device_full(int device, uint64_t needed)
+{
+	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, "cudaMalloc", "out of device memory");
+	size_t		free_bytes = 0;
+	size_t		total;
+
+	(void) cudaSetDevice(device);
+	(void) cudaMemGetInfo(&free_bytes, &total);
+	status.device = device;
+	status.native = (int) cudaErrorMemoryAllocation;
+	status.needed = needed;
+	status.allowed = free_bytes;
+	throw Failure{status};
+}
+
 /* Whether nothing works in this process any more after the error. */
 static bool
 is_sticky(cudaError_t error)

@@ -31,6 +31,9 @@ GkStatus	make_status(GkCode code, const char *where, const char *message);
 [[noreturn]] void fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed,
 							  const char *message);
 
+/* Throws that a device has too little memory left, whoever holds it. */
+[[noreturn]] void fail_device_full(int device, uint64_t needed);
+
 /* Throws unless the call succeeded; remembers errors that leave the context dead. */
 void		check(cudaError_t error, const char *where);
 

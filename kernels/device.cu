@@ -194,6 +194,7 @@ Block::reserve(MemoryOwner &owner, uint64_t wanted)
 	{
 		(void) cudaGetLastError();
 		owner.account.limit = owner.account.used;
+		owner.account.full = true;
 		owner.make_room(wanted);
 		error = GK_ATTEMPT(cudaMalloc, &data, wanted);
 	}

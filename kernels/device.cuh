@@ -59,6 +59,7 @@ public:
 	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
 
 	uint64_t	limit = UINT64_MAX;
+	bool		full = false;	/* the limit is what the device had */
 	Device	   *device = nullptr;	/* that counts too, if any */
 	std::atomic<uint64_t> used{0};
 	std::atomic<uint64_t> peak{0};

@@ -11,6 +11,22 @@
 namespace gk
 {
 
+/* Bytes that a device must have left to begin with. */
+#define LEAST_FREE (UINT64_C(64) << 20)
+
+/* Throws unless a device has memory for what a fit needs besides its rows. */
+static void
+require_memory(const Device *device)
+{
+	size_t		free_bytes;
+	size_t		total;
+
+	GK_CUDA(cudaSetDevice, device->ordinal);
+	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	if (free_bytes < LEAST_FREE)
+		fail_device_full(device->ordinal, LEAST_FREE);
+}
+
 /* Opens the devices and starts the thread. */
 Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 {
@@ -27,8 +43,12 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	if (config.host_memory_limit != 0)
 		host.limit = config.host_memory_limit;
 	for (int i = 0; i < count; i++)
-		shards.push_back(std::make_unique<Shard>(open_device(config.device_count == 0 ? i : config.devices[i]),
-												 host, weighted, config.device_memory_limit, stopping));
+	{
+		Device	   *device = open_device(config.device_count == 0 ? i : config.devices[i]);
+
+		require_memory(device);
+		shards.push_back(std::make_unique<Shard>(device, host, weighted, config.device_memory_limit, stopping));
+	}
 	shard_ranges.resize(shards.size());
 	if (shards.size() > 1)
 		open_reduce(shards);

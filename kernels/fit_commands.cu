@@ -13,6 +13,10 @@ namespace gk
 /* How long a tile should take: passes can be left between tiles. */
 #define TILE_SECONDS 4e-3
 
+/* How much of the rows it should be, within limits: what a tile needs besides, 16 bytes a row, is memory too. */
+#define TILE_BYTES (INT64_C(256) << 20)
+#define MOST_ROWS (INT64_C(8) << 20)
+
 /* Rows of a tile of a pass that reads so many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
@@ -25,11 +29,12 @@ int64_t
 Engine::filter_rows(int64_t points) const
 {
 	double		seconds = filter_seconds(*shards[0], points);
-	int64_t		most = 1;
+	int64_t		most = std::clamp(TILE_BYTES / (dimension * (int64_t) sizeof(float)), MOST_ROWS / 8, MOST_ROWS);
+	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
-		most = std::max(most, shard->rows);
-	return std::min(most, std::max<int64_t>(std::min<int64_t>((int64_t) (TILE_SECONDS / seconds), 16 << 20), 512));
+		longest = std::max(longest, shard->rows);
+	return std::min(longest, std::clamp<int64_t>((int64_t) (TILE_SECONDS / seconds), 512, most));
 }
 
 /* Makes all ready that the filter needs besides the points. */

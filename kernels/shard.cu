@@ -215,6 +215,8 @@ Shard::make_room(uint64_t bytes)
 	GK_CUDA(cudaStreamSynchronize, device->compute);
 	while (!account.has_room(bytes) && resident > 0)
 		demote();
+	if (!account.has_room(bytes) && account.full)
+		fail_device_full(device->ordinal, bytes);
 	if (!account.has_room(bytes))
 		fail_memory(GK_NO_DEVICE_MEMORY, device->ordinal, account.used + bytes, account.limit,
 					"out of device memory");

@@ -387,7 +387,7 @@ struct GkEngine
 /* The CPU engine (cpu_engine.c). */
 extern const GkEngineClass *gk_cpu_engine(void);
 
-/* The CUDA engine, the one symbol of gkmeans_cuda (kernels/engine.cu). */
+/* The CUDA engine (kernels/engine.cu); gkmeans_cuda exports it, and gk_cuda_fault() for tests. */
 extern const GkEngineClass *gk_cuda_engine(void);
 
 /*

@@ -23,7 +23,7 @@
 
 /* What a thread, a GPU and its memory are expected to do in a second. */
 #define THREAD_FLOPS 4e10
-#define DEVICE_FLOPS 1e13
+#define DEVICE_FLOPS 5e13
 #define DEVICE_BANDWIDTH 2e12
 
 /* Seconds to open the first GPU, each further one, and the links between them. */
@@ -272,9 +272,16 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	gk_take_slot();
 	choose_devices(work, devices, count, config);
 	engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+	if (status.code == GK_NO_DEVICE && !demanded && config->device_count > 1)
+	{
+		/* what several GPUs need besides, NCCL above all, one does not */
+		*reason = psprintf("%s, but: %s", *reason, status.message);
+		config->device_count = 1;
+		engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+	}
 	if (status.code == GK_NO_DEVICE && demanded)
 		raise_no_device(status.message);
-	if (status.code == GK_NO_DEVICE)
+	if (!demanded && (status.code == GK_NO_DEVICE || status.code == GK_NO_DEVICE_MEMORY))
 	{
 		*reason = pstrdup(status.message);
 		return NULL;

@@ -231,6 +231,21 @@ raise_no_memory(const GkStatus *status, const char *setting)
 			 errhint("The setting \"%s\" limits this memory.", setting)));
 }
 
+/* Raises that a device is full, by whatever there is besides this fit. */
+static void
+raise_device_full(const GkStatus *status)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("gkmeans: out of memory of GPU %d", status->device),
+			 status->needed > 0
+			 ? errdetail("%llu bytes are needed, %llu bytes are free.",
+						 (unsigned long long) status->needed, (unsigned long long) status->allowed)
+			 : errdetail("%s failed.", status->where),
+			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to use, "
+					 "\"gkmeans.engine\" the engine.")));
+}
+
 /* Raises what a failure of a device means. */
 static void
 raise_device_error(const GkStatus *status)
@@ -260,6 +275,8 @@ gk_check(GkStatus status)
 					 errmsg("gkmeans: %s", status.message)));
 			break;
 		case GK_NO_DEVICE_MEMORY:
+			if (status.native != 0)
+				raise_device_full(&status);
 			raise_no_memory(&status, "gkmeans.device_memory_limit");
 			break;
 		case GK_NO_HOST_MEMORY:

@@ -151,7 +151,7 @@ SELECT cmp_ok(peak, '>=', 2 * (SELECT ring_bytes FROM gkmeans_last_fit()), 'the 
 SELECT sum(peak) AS peak_before FROM gkmeans_memory() WHERE kind IN ('device', 'host') \gset
 SAVEPOINT before_error;
 \set ON_ERROR_STOP 0
-SELECT * FROM gkmeans_fit('SELECT 1 / (700000 - i)::float8 AS x FROM generate_series(1, 700000) i', k => 2) \g /dev/null
+SELECT * FROM gkmeans_fit('SELECT 1 / (7000000 - i)::float8 AS x FROM generate_series(1, 7000000) i', k => 2) \g /dev/null
 \set ON_ERROR_STOP 1
 ROLLBACK TO before_error;
 SELECT cmp_ok(sum(peak), '>', :peak_before::numeric, 'a fit that failed counts for the peak as well') FROM gkmeans_memory() WHERE kind IN ('device', 'host');
