@@ -127,9 +127,12 @@ gk_labels_table_write(const GkLabelsTable *table, Tuplestorestate *labels)
 {
 	EphemeralNamedRelationData relation = {0};
 
+	/* "character" and "bit" without a length would be of length 1 */
 	if (!table->exists)
 		execute(psprintf("CREATE TABLE %s (id %s, cluster_id integer, distance double precision)",
-						 table->name, format_type_be_qualified(table->id_type)));
+						 table->name,
+						 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											  FORMAT_TYPE_FORCE_QUALIFY)));
 	else if (table->replace)
 		execute(psprintf("TRUNCATE %s", table->name));
 

@@ -71,6 +71,10 @@ SELECT lives_ok($$SELECT fit_into('self', 'append', 'self')$$, 'append to the so
 SELECT is(count(*)::int, 600, 'rows that the fit wrote are not read by it') FROM self;
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT md5(id::text)::uuid AS "The Id", x FROM data', '{x}', 3, id_column => 'The Id', labels_table => 'uuid_labels')$$, 'ids of type uuid');
 SELECT col_type_is('gk_test', 'uuid_labels', (SELECT attname FROM pg_attribute WHERE attrelid = 'uuid_labels'::regclass AND attnum = 1), 'uuid', 'are uuid in the labels table');
+SELECT lives_ok(format($$SELECT * FROM gkmeans_fit(%L, '{x}', 3, id_column => 'id', labels_table => %L)$$,
+	format('SELECT (%s)::%s AS id, x FROM data', value, type), name), 'ids of type ' || type)
+FROM (VALUES ('lpad(id::text, 5, ''0'')', 'char(5)', 'char_labels'), ('id::bit(16)', 'bit(16)', 'bit_labels'), ('id::text', 'varchar(9)', 'varchar_labels')) ids(value, type, name);
+SELECT is((SELECT array_agg(id::text ORDER BY id) FROM char_labels), (SELECT array_agg(lpad(id::text, 5, '0') ORDER BY id) FROM data), 'of their whole length');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'both_ways')$$, 'gkmeans_fit_predict with a labels table');
 SELECT set_eq('TABLE both_ways', 'TABLE reference', 'writes the same labels');
 
