@@ -23,7 +23,7 @@ static const char *const column_names[COLUMNS] = {"id", "cluster_id", "distance"
 
 struct GkLabelsTable
 {
-	char	   *name;			/* quoted, qualified if it exists or the user did so */
+	char	   *name;			/* quoted and qualified: it may be that of the labels themselves */
 	Oid			id_type;
 	bool		exists;
 	bool		replace;		/* empty it first */
@@ -104,10 +104,9 @@ gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type)
 	relation_id = RangeVarGetRelid(variable, NoLock, true);
 	if (OidIsValid(relation_id))
 		check_existing(table, relation_id, if_exists);
-	else if (variable->schemaname != NULL)
-		table->name = quote_qualified_identifier(variable->schemaname, variable->relname);
 	else
-		table->name = pstrdup(quote_identifier(variable->relname));
+		table->name = quote_qualified_identifier(
+			get_namespace_name(RangeVarGetCreationNamespace(variable)), variable->relname);
 	return table;
 }
 

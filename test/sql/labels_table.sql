@@ -28,9 +28,11 @@ SELECT is((SELECT count(*)::int FROM new_one) + (SELECT count(*)::int FROM new_t
 -- Names
 CREATE SCHEMA "Other Schema";
 SELECT lives_ok(format('SELECT fit_into(%L)', name), 'labels table ' || name)
-FROM unnest(ARRAY['gk_test.qualified', '"Other Schema"."The Labels"', '"Quoted"', 'UPPER']) name;
+FROM unnest(ARRAY['gk_test.qualified', '"Other Schema"."The Labels"', '"Quoted"', 'UPPER', 'gkmeans_labels']) name;
 SELECT has_table(schema, name, format('%s.%s is there', schema, name))
-FROM (VALUES ('gk_test'::name, 'qualified'::name), ('Other Schema', 'The Labels'), ('gk_test', 'Quoted'), ('gk_test', 'upper')) t(schema, name);
+FROM (VALUES ('gk_test'::name, 'qualified'::name), ('Other Schema', 'The Labels'), ('gk_test', 'Quoted'), ('gk_test', 'upper'), ('gk_test', 'gkmeans_labels')) t(schema, name);
+SELECT is(fit_into('pg_temp.' || name), 3::bigint, 'a temporary labels table ' || name) FROM unnest('{temporary,gkmeans_labels}'::text[]) name;
+SELECT is((SELECT count(*)::int FROM pg_temp.temporary JOIN pg_temp.gkmeans_labels USING (id, cluster_id)), 290, 'is there');
 SELECT fails_with($$SELECT fit_into('no_schema.labels')$$, '3F000', 'a schema that is not there');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, labels_table => 'x')$$, '22023', 'a labels table without an id column', 'id_column');
 SELECT hasnt_table('gk_test', 'x'::name, 'makes no table');
