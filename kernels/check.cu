@@ -157,8 +157,8 @@ check_context()
 }								/* namespace gk */
 
 /*
- * For tests: from now on, call number `call` of CUDA gives this error; 0 takes the plan back.  Gives how
- * many calls were still to come before the one planned earlier, 0 if it has been.
+ * For tests: from now on, call number `call` of CUDA gives this error; 0 takes the plan back.
+ * Gives how many calls were still to come before the one planned earlier, 0 if it has been.
  */
 extern "C" __attribute__((visibility("default"))) int64_t
 gk_cuda_fault(int64_t call, int error)

@@ -92,7 +92,8 @@ Engine::moments(GkCommand *c)
 	}
 	for (auto &shard : shards)
 	{
-		shard->scratch.reserve(*shard, parameters.size() * sizeof(double) + total.size() * sizeof(int64_t));
+		shard->scratch.reserve(*shard, parameters.size() * sizeof(double) +
+							   total.size() * sizeof(int64_t));
 		to_device(*shard, (double *) shard->scratch.get(), parameters.data(), parameters.size());
 		zero(*shard, (int64_t *) shard->scratch.get() + parameters.size(), total.size());
 	}
@@ -110,7 +111,8 @@ Engine::moments(GkCommand *c)
 	});
 	for (auto &shard : shards)
 	{
-		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get() + parameters.size(), part.size());
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get() + parameters.size(),
+				part.size());
 		for (size_t i = 0; i < part.size(); i++)
 			total[i] += part[i];
 	}
@@ -201,7 +203,8 @@ Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double
 		gather_rows(shard, (const int64_t *) shard.scratch.get(), number, x);
 		to_host(shard, found.data(), (const float *) x, number * dimension);
 		for (int64_t i = 0; i < number; i++)
-			memcpy(features + place[s][i] * dimension, &found[i * dimension], dimension * sizeof(float));
+			memcpy(features + place[s][i] * dimension, &found[i * dimension],
+				   dimension * sizeof(float));
 	}
 }
 

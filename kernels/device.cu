@@ -17,8 +17,8 @@ namespace gk
 {
 
 /*
- * The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked.  The numbers of
- * their errors are those of the runtime.
+ * The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked.
+ * The numbers of their errors are those of the runtime.
  */
 struct Driver
 {

@@ -101,7 +101,10 @@ private:
 template <typename T> class Buffer
 {
 public:
-	void		reserve(MemoryOwner &owner, uint64_t count) { block.reserve(owner, count * sizeof(T)); }
+	void		reserve(MemoryOwner &owner, uint64_t count)
+	{
+		block.reserve(owner, count * sizeof(T));
+	}
 	void		release() { block.release(); }
 	T		   *get() const { return (T *) block.data; }
 	uint64_t	capacity() const { return block.bytes / sizeof(T); }

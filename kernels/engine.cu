@@ -47,7 +47,8 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		Device	   *device = open_device(config.device_count == 0 ? i : config.devices[i]);
 
 		require_memory(device);
-		shards.push_back(std::make_unique<Shard>(device, host, weighted, config.device_memory_limit, stopping));
+		shards.push_back(std::make_unique<Shard>(device, host, weighted,
+												 config.device_memory_limit, stopping));
 	}
 	shard_ranges.resize(shards.size());
 	if (shards.size() > 1)
@@ -135,7 +136,8 @@ Engine::append(const GkBatch &batch)
 		if (shards[i]->rows < shards[least]->rows)
 			least = (int) i;
 	local = shards[least]->rows;
-	event = batch.rows == 0 ? nullptr : shards[least]->append(batch.features, batch.weights, batch.rows);
+	event = batch.rows == 0 ? nullptr :
+		shards[least]->append(batch.features, batch.weights, batch.rows);
 	if (batch.rows > 0)
 	{
 		if (!ranges.empty() && ranges.back().shard == least)
@@ -395,7 +397,8 @@ Engine::wait(int milliseconds)
 		std::this_thread::yield();
 	lock.lock();
 	if (!idle)
-		finished.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return idle.load(); });
+		finished.wait_for(lock, std::chrono::milliseconds(milliseconds),
+						  [this] { return idle.load(); });
 	return idle ? status : make_status(GK_RUNNING, "", "");
 }
 

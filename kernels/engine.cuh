@@ -67,7 +67,8 @@ private:
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
 	void		farthest(GkCommand *c);
-	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift);
+	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix,
+											  int shift);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
 					 std::vector<GkEntry> *found, uint64_t *most);
 	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
@@ -91,7 +92,8 @@ private:
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
-	template <typename F> void walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f);
+	template <typename F> void walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back,
+									F f);
 	template <typename F> void walk(int64_t tile_rows, F f) { walk(0, rows, tile_rows, false, f); }
 	int64_t		plain_rows(double bytes_a_row) const;
 
@@ -159,7 +161,8 @@ Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
 			if (stopping)
 				throw Stopped{};
 
-			Tile		tile = shards[i]->start_tile(next[i], std::min(tile_rows, end[i] - next[i]));
+			Tile		tile = shards[i]->start_tile(next[i],
+													 std::min(tile_rows, end[i] - next[i]));
 
 			f(*shards[i], tile);
 			shards[i]->finish_tile(tile, write_back);
@@ -174,14 +177,16 @@ template <typename T> void
 to_device(Shard &shard, T *to, const T *from, uint64_t count)
 {
 	shard.use();
-	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyHostToDevice, shard.device->compute);
+	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyHostToDevice,
+			shard.device->compute);
 }
 
 template <typename T> void
 to_host(Shard &shard, T *to, const T *from, uint64_t count)
 {
 	shard.wait();
-	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyDeviceToHost, shard.device->compute);
+	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyDeviceToHost,
+			shard.device->compute);
 	shard.wait();
 }
 

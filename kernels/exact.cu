@@ -54,7 +54,8 @@ candidates_kernel(const float *features, int d, const double *points, const uint
 	int64_t		step = (int64_t) gridDim.x * blockDim.x / LANES;
 	unsigned	group = ((1u << LANES) - 1) << (threadIdx.x % 32 / LANES * LANES);
 
-	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES; flag < flags; flag += step)
+	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES; flag < flags;
+		 flag += step)
 	{
 		uint32_t	count = candidate_counts[flag];
 		int64_t		row = flag_rows[flag];
@@ -139,7 +140,7 @@ template <int POINTS> struct ExactTile
 
 #define PENDING_ROWS 2048
 
-/* Decides pending rows, if there are any, among all points: a block goes through PENDING_ROWS rows at a time. */
+/* Decides pending rows, if there are any, among all points: a block sees PENDING_ROWS at a time. */
 static __global__ void
 __launch_bounds__(256)
 pending_kernel(const float *features, int64_t rows, int d, const double *points, int64_t count,
@@ -156,7 +157,8 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 	/* the second is the number of rows that are open */
 	if (flag_count[0] <= capacity && flag_count[1] == 0)
 		return;
-	for (int64_t first = (int64_t) blockIdx.x * PENDING_ROWS; first < rows; first += (int64_t) gridDim.x * PENDING_ROWS)
+	for (int64_t first = (int64_t) blockIdx.x * PENDING_ROWS; first < rows;
+		 first += (int64_t) gridDim.x * PENDING_ROWS)
 	{
 		__syncthreads();
 		if (threadIdx.x == 0)
@@ -175,7 +177,8 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 
 			__syncthreads();
 			if (threadIdx.x < 16)
-				places[threadIdx.x] = from + threadIdx.x < found ? first + pending[from + threadIdx.x] : -1;
+				places[threadIdx.x] = from + threadIdx.x < found ?
+					first + pending[from + threadIdx.x] : -1;
 			__syncthreads();
 			for (int64_t first_point = 0; first_point < count; first_point += width)
 			{
@@ -228,7 +231,8 @@ decide_flagged(Shard &shard, const Tile &tile, const Points &points)
 		(tile.features, shard.dimension, points.exact.get(), shard.flag_count.get(), capacity,
 		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
 		 shard.fresh.get(), shard.flag_count.get() + 1);
-	pending_kernel<<<blocks_for(shard, (tile.rows + PENDING_ROWS - 1) / PENDING_ROWS, 4), 256, 0, stream>>>
+	pending_kernel<<<blocks_for(shard, (tile.rows + PENDING_ROWS - 1) / PENDING_ROWS, 4), 256, 0,
+		stream>>>
 		(tile.features, tile.rows, shard.dimension, points.exact.get(), points.count,
 		 shard.flag_count.get(), capacity, shard.fresh.get());
 	GK_LAUNCHED("decide_flagged");
@@ -291,7 +295,8 @@ distance_kernel(DistanceArguments a)
 	double		greatest_distance = 0.0;
 	unsigned	changed = 0;
 
-	for (int64_t first = (int64_t) blockIdx.x * 128; first < a.rows; first += (int64_t) gridDim.x * 128)
+	for (int64_t first = (int64_t) blockIdx.x * 128; first < a.rows;
+		 first += (int64_t) gridDim.x * 128)
 	{
 		int64_t		row = first + threadIdx.x;
 		int			valid = (int) min((int64_t) 128, a.rows - first);
@@ -311,7 +316,8 @@ distance_kernel(DistanceArguments a)
 					x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
 			else
 				for (int e = threadIdx.x; e < valid * width; e += 128)
-					x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+					x[e / width][e % width] =
+						a.features[(first + e / width) * a.d + from + e % width];
 			__syncthreads();
 			if (row < a.rows && a.d % 2 == 0)
 #pragma unroll 8
@@ -383,7 +389,8 @@ potentials_kernel(const float *features, const double *weights, const double *di
 	{
 		int64_t		total = 0;
 
-		for (int64_t first = (int64_t) blockIdx.x * 128; first < rows; first += (int64_t) gridDim.x * 128)
+		for (int64_t first = (int64_t) blockIdx.x * 128; first < rows;
+			 first += (int64_t) gridDim.x * 128)
 		{
 			double		d2[4];
 
@@ -416,7 +423,8 @@ void
 potentials_tile(Shard &shard, const Tile &tile, const double *trials, int count, double scale,
 				int64_t *sums)
 {
-	potentials_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 8), 256, 0, shard.device->compute>>>
+	potentials_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 8), 256, 0,
+		shard.device->compute>>>
 		(tile.features, tile.weights, shard.distance2.get() + tile.first, tile.rows,
 		 shard.dimension, trials, count, scale, sums);
 	GK_LAUNCHED("potentials_kernel");

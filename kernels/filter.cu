@@ -2,9 +2,9 @@
  * The filter: fresh labels of a tile by 16-bit products in the tensor cores, and lists of the
  * points that can be nearest to the rows that these don't decide.
  *
- * For each row the least and second least of lower - y·e over all points are found.  Rows whose gap is
- * wider than what the filter may err (points.cu) have their label; for the others a
- * second run over those rows alone lists candidates, and exact.cu decides among them.
+ * For each row the least and second least of lower - y·e over all points are found.  Rows whose
+ * gap is wider than what the filter may err (points.cu) have their label; for the others a second
+ * run over those rows alone lists candidates, and exact.cu decides among them.
  */
 #include <algorithm>
 
@@ -35,7 +35,10 @@ filter_seconds(const Shard &shard, int64_t points)
 	return padded * (shard.depth + 16) * 2 / 2e14 + shard.dimension * 4 / 2e12;
 }
 
-/* Fresh labels of a tile, GK_PENDING where the filter can't decide; `labelled`: labels are of these points. */
+/*
+ * Fresh labels of a tile, GK_PENDING where the filter can't decide; `labelled`: labels are of these
+ * points.
+ */
 void
 filter_tile(Shard &shard, const Tile &tile, const Points &points, bool labelled)
 {

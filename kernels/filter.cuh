@@ -14,9 +14,9 @@ namespace gk
 #define NO_SCORE 3.2e38f
 
 /*
- * Points in 16 bits lie in pieces of 128 points × 64 columns, one after the other in shared memory and
- * outside; the eight 16-byte parts of a row of 64 columns are in an order that depends on the row:
- * what wgmma calls the 128-byte swizzle.  Rows lie in shared memory in the same way.
+ * Points in 16 bits lie in pieces of 128 points × 64 columns, one after the other in shared memory
+ * and outside; the eight 16-byte parts of a row of 64 columns are in an order that depends on the
+ * row: what wgmma calls the 128-byte swizzle.  Rows lie in shared memory in the same way.
  */
 #define PIECE_POINTS 128
 #define PIECE_COLUMNS 64
@@ -83,7 +83,8 @@ place_of(int row, int part)
 static __device__ __forceinline__ int64_t
 place_of_point(int depth, int64_t point, int column)
 {
-	return (point / PIECE_POINTS * pieces_of(depth) + column / PIECE_COLUMNS) * (PIECE_POINTS * PIECE_COLUMNS) +
+	return (point / PIECE_POINTS * pieces_of(depth) + column / PIECE_COLUMNS) *
+		(PIECE_POINTS * PIECE_COLUMNS) +
 		place_of((int) (point % PIECE_POINTS), column % PIECE_COLUMNS / 8) + column % 8;
 }
 
@@ -146,7 +147,8 @@ read_bound(uint32_t code, int point_exponent)
 	bound.norm = norm * unit;
 	bound.error = __uint_as_float(code << 16) * unit;
 	bound.factor = norm == 0.0f ? 0.0f : power_of_two(exponent);
-	bound.back = !usable ? __int_as_float(0x7fc00000) : norm == 0.0f ? 0.0f : -power_of_two(difference);
+	bound.back = !usable ? __int_as_float(0x7fc00000) :
+		norm == 0.0f ? 0.0f : -power_of_two(difference);
 	return bound;
 }
 
@@ -185,7 +187,7 @@ take_number(uint32_t *count)
 	return __shfl_sync(here, first, leader) + __popc(here & ((1u << threadIdx.x % 32) - 1));
 }
 
-/* Labels a row, or flags it: `second` is the second least score, `limit` that up to which a point can be nearest. */
+/* Labels a row, or flags it; `limit` is the score up to which a point can be nearest. */
 static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {

@@ -1,10 +1,10 @@
 /*
  * The filter on Hopper: many points, rows of up to 512 columns.
  *
- * A block stays on its processor.  One warp brings the points, piece by piece, round and round, into a ring in
- * shared memory; WARPGROUPS warpgroups have 64 rows each in shared memory, take all pieces once, and go on
- * to their next rows.  They begin at different places of the round, so that one converts rows and others look
- * at scores while the tensor cores multiply for the rest.
+ * A block stays on its processor.  One warp brings the points, piece by piece, round and round,
+ * into a ring in shared memory; WARPGROUPS warpgroups have 64 rows each in shared memory, take all
+ * pieces once, and go on to their next rows.  They begin at different places of the round, so that
+ * one converts rows and others look at scores while the tensor cores multiply for the rest.
  */
 #include <algorithm>
 
@@ -46,13 +46,15 @@ shared_address(const void *at)
 static __device__ __forceinline__ void
 start_barrier(uint64_t *barrier, int count)
 {
-	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory");
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+				 :: "r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
 static __device__ __forceinline__ void
 arrive(uint64_t *barrier)
 {
-	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory");
+	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+				 :: "r"(shared_address(barrier)) : "memory");
 }
 
 /* Arrives, and says how many bytes are to come. */
@@ -77,8 +79,10 @@ wait_phase(uint64_t *barrier, uint32_t parity)
 static __device__ __forceinline__ void
 copy_bulk(void *to, const void *from, uint32_t bytes, uint64_t *barrier)
 {
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-				 :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+				 "[%0], [%1], %2, [%3];"
+				 :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
+				 : "memory");
 }
 
 /* The threads of a warpgroup wait for each other. */
@@ -92,8 +96,8 @@ join_group(int group)
 static __device__ __forceinline__ uint64_t
 describe(const __half *piece)
 {
-	return (uint64_t) (shared_address(piece) & 0x3ffff) >> 4 | UINT64_C(1) << 16 | UINT64_C(64) << 32 |
-		UINT64_C(1) << 62;
+	return (uint64_t) (shared_address(piece) & 0x3ffff) >> 4 | UINT64_C(1) << 16 |
+		UINT64_C(64) << 32 | UINT64_C(1) << 62;
 }
 
 #define FOUR(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
@@ -170,19 +174,20 @@ bring_points(const HopperArguments &a, Stage *stages, uint64_t *full, uint64_t *
 			Stage	   *stage = &stages[ring.stage];
 
 			wait_phase(&empty[ring.stage], ring.parity);
-			expect_bytes(&full[ring.stage], sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
+			expect_bytes(&full[ring.stage],
+						 sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
 			copy_bulk(stage->values, a.points + ((int64_t) tile * pieces + piece) * PIECE_VALUES,
 					  sizeof(stage->values), &full[ring.stage]);
 			if (last)
-				copy_bulk(stage->lower, a.lower + (int64_t) tile * PIECE_POINTS, sizeof(stage->lower),
-						  &full[ring.stage]);
+				copy_bulk(stage->lower, a.lower + (int64_t) tile * PIECE_POINTS,
+						  sizeof(stage->lower), &full[ring.stage]);
 			ring.step(a.stages);
 		}
 		tile = tile + 1 == a.tiles ? 0 : tile + 1;
 	}
 }
 
-/* Converts the rows of a warpgroup into pieces of 64 rows: 16 rows a warp, four columns a thread. */
+/* Converts a warpgroup's rows into pieces of 64 rows: 16 rows a warp, four columns a thread. */
 static __device__ __forceinline__ void
 load_rows(const HopperArguments &a, __half *to, int64_t first, int exponent)
 {
@@ -193,7 +198,8 @@ load_rows(const HopperArguments &a, __half *to, int64_t first, int exponent)
 	int			begin = threadIdx.x % GROUP_THREADS / 32 * ROWS;
 	int			valid = (int) min((int64_t) ROWS, a.rows - first - begin);
 	const float *from = a.features + (first + begin) * a.d;
-	float		factor = read_bound(lane < valid ? __ldg(a.bounds + first + begin + lane) : 0, exponent).factor;
+	float		factor =
+		read_bound(lane < valid ? __ldg(a.bounds + first + begin + lane) : 0, exponent).factor;
 
 	for (int j = lane * 4; j - lane * 4 < a.depth; j += 128)
 	{
@@ -208,7 +214,8 @@ load_rows(const HopperArguments &a, __half *to, int64_t first, int exponent)
 
 #pragma unroll
 			for (int u = 0; u < AHEAD; u++)
-				x[u] = r + u < valid ? read_four(from + (r + u) * a.d, j, a.d, aligned) : make_float4(0, 0, 0, 0);
+				x[u] = r + u < valid ? read_four(from + (r + u) * a.d, j, a.d, aligned) :
+					make_float4(0, 0, 0, 0);
 #pragma unroll
 			for (int u = 0; u < AHEAD; u++)
 			{
@@ -237,7 +244,8 @@ prefetch_rows(const HopperArguments &a, int64_t first)
 static __device__ __forceinline__ float
 own_of(const HopperArguments &a, const RowBound &bound, int point)
 {
-	return own_part(bound.norm, bound.error, __ldg(a.slack + point), __ldg(a.norm + point), __ldg(a.error + point));
+	return own_part(bound.norm, bound.error, __ldg(a.slack + point), __ldg(a.norm + point),
+					__ldg(a.error + point));
 }
 
 /*
@@ -254,8 +262,10 @@ start_score(const HopperArguments &a, const __half *rows, int r, int point, cons
 
 	for (int part = lane % 4; known && part < a.depth / 8; part += 4)
 	{
-		uint4		x = *(const uint4 *) (rows + part / 8 * GROUP_ROWS * PIECE_COLUMNS + place_of(r, part % 8));
-		uint4		c = __ldg((const uint4 *) (a.points + place_of_point(a.depth, point, part * 8)));
+		uint4		x = *(const uint4 *) (rows + part / 8 * GROUP_ROWS * PIECE_COLUMNS +
+										  place_of(r, part % 8));
+		uint4		c = __ldg((const uint4 *) (a.points +
+											   place_of_point(a.depth, point, part * 8)));
 		const __half2 *left = (const __half2 *) &x;
 		const __half2 *right = (const __half2 *) &c;
 
@@ -282,7 +292,8 @@ start_score(const HopperArguments &a, const __half *rows, int r, int point, cons
 
 /* Turns the products of a tile into scores; the least of each part of the points, for both rows. */
 static __device__ __forceinline__ void
-make_scores(float (&sums)[EIGHTS][4], const float *lower, const float back[2], float (&least)[PARTS][2])
+make_scores(float (&sums)[EIGHTS][4], const float *lower, const float back[2],
+			float (&least)[PARTS][2])
 {
 #pragma unroll
 	for (int n = 0; n < EIGHTS; n++)
@@ -348,15 +359,20 @@ conclude_rows(const HopperArguments &a, int64_t first, const int r[2], Best best
 			RowBound	bound = read_bound(__ldg(a.bounds + row), a.scale->exponent);
 			float		own = own_of(a, bound, best[i].point);
 
-			conclude(a, row, best[i], limit_of(best[i].least, own, row_part(a, bound.norm, bound.error)), bound.back);
+			conclude(a, row, best[i],
+					 limit_of(best[i].least, own, row_part(a, bound.norm, bound.error)),
+					 bound.back);
 		}
 	}
 }
 
-/* Multiplies a warpgroup's rows with a tile of points as its pieces come; the stage of the last stays taken. */
+/*
+ * Multiplies a warpgroup's rows with a tile of points as its pieces come; the stage of the last
+ * stays taken.
+ */
 static __device__ __forceinline__ Ring
-multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint64_t *full, uint64_t *empty,
-			  Ring ring, float (&sums)[EIGHTS][4])
+multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint64_t *full,
+			  uint64_t *empty, Ring ring, float (&sums)[EIGHTS][4])
 {
 	int			pieces = pieces_of(a.depth);
 	int			before = 0;
@@ -523,8 +539,8 @@ hopper_kernel(HopperArguments a)
 	{
 		if (WARPGROUPS == 4)
 			asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
-		compare_rows(a, rows + (int64_t) group * pieces_of(a.depth) * GROUP_ROWS * PIECE_COLUMNS, stages, full, empty,
-					 Plan(a, WARPGROUPS, group), group, end);
+		compare_rows(a, rows + (int64_t) group * pieces_of(a.depth) * GROUP_ROWS * PIECE_COLUMNS,
+					 stages, full, empty, Plan(a, WARPGROUPS, group), group, end);
 	}
 #endif
 }
@@ -533,7 +549,8 @@ hopper_kernel(HopperArguments a)
 static size_t
 rows_bytes(int warpgroups, int depth)
 {
-	return 1024 + (size_t) warpgroups * pieces_of(depth) * GROUP_ROWS * PIECE_COLUMNS * sizeof(__half);
+	return 1024 +
+		(size_t) warpgroups * pieces_of(depth) * GROUP_ROWS * PIECE_COLUMNS * sizeof(__half);
 }
 
 /* How many warpgroups a block can have for rows of this depth; 0 = none. */

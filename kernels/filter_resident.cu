@@ -2,9 +2,9 @@
  * The filter where all points fit the shared memory of a block: rows come straight from memory
  * into the registers of a warp, which goes its own way; so what bounds it is reading the rows.
  *
- * A warp has 16 rows for each of its TILES.  The products of mma.sync are m16n8k16; the thread t of the
- * four of a row holds columns 4t .. 4t + 3 of each 16, of rows and points alike, in place of the
- * columns that PTX numbers: the order within a sum is free.
+ * A warp has 16 rows for each of its TILES.  The products of mma.sync are m16n8k16; the thread t of
+ * the four of a row holds columns 4t .. 4t + 3 of each 16, of rows and points alike, in place of
+ * the columns that PTX numbers: the order within a sum is free.
  */
 #include <algorithm>
 
@@ -38,7 +38,8 @@ resident_count(int points, int step)
 static size_t
 resident_bytes(int points, int columns)
 {
-	return (size_t) points * (columns * sizeof(__half) + 4 * sizeof(float)) + columns * sizeof(float);
+	return (size_t) points * (columns * sizeof(__half) + 4 * sizeof(float)) +
+		columns * sizeof(float);
 }
 
 /* sum += a × b, 16 × 8 × 16. */
@@ -101,7 +102,8 @@ static __device__ __forceinline__ void
 prefetch_rows(const FilterArguments &a, int64_t first, int rows)
 {
 	const char *from = (const char *) (a.features + first * a.d);
-	int			bytes = first < a.rows ? (int) min((int64_t) rows, a.rows - first) * a.d * (int) sizeof(float) : 0;
+	int			bytes = first < a.rows ?
+		(int) min((int64_t) rows, a.rows - first) * a.d * (int) sizeof(float) : 0;
 
 	for (int at = threadIdx.x % 32 * 128; at < bytes; at += 32 * 128)
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
@@ -113,7 +115,8 @@ template <int CHUNKS, int TILES> struct WarpRows
 	uint32_t	values[TILES][CHUNKS][4];
 	float		back[TILES * 2];
 
-	__device__ __forceinline__ void read(const FilterArguments &a, const ResidentPoints &points, int64_t first);
+	__device__ __forceinline__ void read(const FilterArguments &a, const ResidentPoints &points,
+										 int64_t first);
 };
 
 /* Reads rows, as 16-bit values. */
@@ -146,7 +149,8 @@ WarpRows<CHUNKS, TILES>::read(const FilterArguments &a, const ResidentPoints &po
 #pragma unroll
 		for (int c = 0; c < CHUNKS; c++)
 		{
-			uint2		both = convert(x[i][c], *(const float4 *) (points.center + c * 16 + column), bound.factor);
+			uint2		both = convert(x[i][c], *(const float4 *) (points.center + c * 16 + column),
+									   bound.factor);
 
 			values[i / 2][c][i % 2] = both.x;
 			values[i / 2][c][i % 2 + 2] = both.y;
@@ -166,7 +170,8 @@ take_score(Best *best, float score, int point)
 
 /* Compares a warp's rows with 8 × EIGHTS points from `at` on. */
 template <int CHUNKS, int TILES, int EIGHTS> static __device__ __forceinline__ void
-compare(const WarpRows<CHUNKS, TILES> &rows, const ResidentPoints &points, int count, int at, Best (&best)[TILES * 2])
+compare(const WarpRows<CHUNKS, TILES> &rows, const ResidentPoints &points, int count, int at,
+		Best (&best)[TILES * 2])
 {
 	int			lane = threadIdx.x % 32;
 	float		sums[TILES][EIGHTS][4];
@@ -197,14 +202,16 @@ compare(const WarpRows<CHUNKS, TILES> &rows, const ResidentPoints &points, int c
 		for (int i = 0; i < TILES * 2; i++)
 		{
 			take_score(&best[i], fmaf(sums[i / 2][n][i % 2 * 2], rows.back[i], lower.x), point);
-			take_score(&best[i], fmaf(sums[i / 2][n][i % 2 * 2 + 1], rows.back[i], lower.y), point + 1);
+			take_score(&best[i], fmaf(sums[i / 2][n][i % 2 * 2 + 1], rows.back[i], lower.y),
+					   point + 1);
 		}
 	}
 }
 
 /* Labels or flags a warp's rows: each thread one in four of what its row of threads has. */
 template <int TILES> static __device__ __forceinline__ void
-conclude_rows(const FilterArguments &a, const ResidentPoints &points, int64_t first, Best (&best)[TILES * 2])
+conclude_rows(const FilterArguments &a, const ResidentPoints &points, int64_t first,
+			  Best (&best)[TILES * 2])
 {
 	int			mine = threadIdx.x % 4;
 
@@ -224,10 +231,11 @@ conclude_rows(const FilterArguments &a, const ResidentPoints &points, int64_t fi
 		if (from + mine < TILES * 2 && row < a.rows)
 		{
 			RowBound	bound = read_bound(__ldg(a.bounds + row), a.scale->exponent);
-			float		own = own_part(bound.norm, bound.error, points.slack[one.point], points.norm[one.point],
-									   points.error[one.point]);
+			float		own = own_part(bound.norm, bound.error, points.slack[one.point],
+									   points.norm[one.point], points.error[one.point]);
 
-			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)), bound.back);
+			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)),
+					 bound.back);
 		}
 	}
 }
@@ -242,8 +250,8 @@ resident_kernel(FilterArguments a, int count)
 	constexpr int ROWS = TILES * 16;
 	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * ROWS;
 
-	for (int64_t first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * ROWS; first < a.rows;
-		 first += step)
+	for (int64_t first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * ROWS;
+		 first < a.rows; first += step)
 	{
 		WarpRows<CHUNKS, TILES> rows;
 		Best		best[TILES * 2];
@@ -270,7 +278,8 @@ launch(Shard &shard, const FilterArguments &a)
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, RESIDENT_THREADS, bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel,
+			RESIDENT_THREADS, bytes);
 	resident_kernel<CHUNKS, TILES, EIGHTS>
 		<<<blocks_for(shard, (a.rows + rows - 1) / rows, per_processor), RESIDENT_THREADS, bytes,
 		   shard.device->compute>>>(a, count);

@@ -99,7 +99,8 @@ publish_stores()
 
 /* Multiplies a piece of rows and points, `steps` × 16 deep. */
 template <int POINTS> static __device__ __forceinline__ void
-multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps, bool first)
+multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps,
+				bool first)
 {
 	uint64_t	a = describe(rows + threadIdx.x / 128 * 64 * PIECE_COLUMNS);
 	uint64_t	b = describe(points);
@@ -156,7 +157,8 @@ publish_stores()
 
 /* Multiplies a piece of rows and points, `steps` × 16 deep. */
 template <int POINTS> static __device__ __forceinline__ void
-multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps, bool first)
+multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps,
+				bool first)
 {
 	int			lane = threadIdx.x % 32;
 	int			row = threadIdx.x / 32 * 16 + (lane & 15);
@@ -226,7 +228,8 @@ load_rows(const TileArguments &a, const RowShared *shared, __half *to, int from,
 	bool		aligned = a.d % 4 == 0;
 	int			quads = width / 4;
 	int			all = FILTER_ROWS * quads;
-	uint32_t	inverse = 0xffffffffu / quads + 1;	/* at / quads is the high half of at × inverse */
+	/* at / quads is the high half of at × inverse */
+	uint32_t	inverse = 0xffffffffu / quads + 1;
 
 	for (int e = threadIdx.x; e < all; e += FILTER_THREADS * UNROLL)
 	{
@@ -256,7 +259,8 @@ load_rows(const TileArguments &a, const RowShared *shared, __half *to, int from,
 
 			if (at < all)
 				*(uint2 *) (to + j / PIECE_COLUMNS * FILTER_ROWS * PIECE_COLUMNS +
-							place_of(r, j % PIECE_COLUMNS / 8) + j % 8) = convert(x[u], p[u], shared->factor[r]);
+							place_of(r, j % PIECE_COLUMNS / 8) + j % 8) =
+					convert(x[u], p[u], shared->factor[r]);
 		}
 	}
 }
@@ -277,7 +281,8 @@ template <int POINTS> static __device__ __forceinline__ void
 load_points(const TileArguments &a, __half *to, int tile, int from)
 {
 	int64_t		first = (int64_t) tile * POINTS;
-	const __half *source = a.points + (first / PIECE_POINTS * pieces_of(a.depth) + from / PIECE_COLUMNS) *
+	const __half *source = a.points +
+		(first / PIECE_POINTS * pieces_of(a.depth) + from / PIECE_COLUMNS) *
 		(PIECE_POINTS * PIECE_COLUMNS) + first % PIECE_POINTS * PIECE_COLUMNS;
 
 #pragma unroll
@@ -309,7 +314,8 @@ struct Cursor
 static __device__ __forceinline__ float
 own_of(const TileArguments &a, const RowShared *shared, int r, int point)
 {
-	return own_part(shared->norm[r], shared->error[r], a.slack[point], a.norm[point], a.error[point]);
+	return own_part(shared->norm[r], shared->error[r], a.slack[point], a.norm[point],
+					a.error[point]);
 }
 
 /*
@@ -317,7 +323,8 @@ own_of(const TileArguments &a, const RowShared *shared, int r, int point)
  * most points then need no second look.
  */
 static __device__ void
-start_scores(const TileArguments &a, const RowShared *shared, const __half *rows, const int r[2], Best best[2])
+start_scores(const TileArguments &a, const RowShared *shared, const __half *rows, const int r[2],
+			 Best best[2])
 {
 	int			lane = threadIdx.x % 32;
 
@@ -330,8 +337,10 @@ start_scores(const TileArguments &a, const RowShared *shared, const __half *rows
 		if (point >= 0 && point < a.count)
 			for (int part = lane % 4; part < a.depth / 8; part += 4)
 			{
-				uint4		x = *(const uint4 *) (rows + part / 8 * FILTER_ROWS * PIECE_COLUMNS + place_of(r[i], part % 8));
-				uint4		c = __ldg((const uint4 *) (a.points + place_of_point(a.depth, point, part * 8)));
+				uint4		x = *(const uint4 *) (rows + part / 8 * FILTER_ROWS * PIECE_COLUMNS +
+												  place_of(r[i], part % 8));
+				uint4		c = __ldg((const uint4 *) (a.points +
+													   place_of_point(a.depth, point, part * 8)));
 				const __half2 *left = (const __half2 *) &x;
 				const __half2 *right = (const __half2 *) &c;
 
@@ -349,7 +358,9 @@ start_scores(const TileArguments &a, const RowShared *shared, const __half *rows
 		if (point >= 0 && point < a.count)
 		{
 			float		score = fmaf(sum, shared->back[r[i]], a.lower[point]);
-			float		limit = score + 1.0625f * (own_of(a, shared, r[i], point) + row_part(a, shared->norm[r[i]], shared->error[r[i]])) +
+			float		limit = score +
+				1.0625f * (own_of(a, shared, r[i], point) +
+						   row_part(a, shared->norm[r[i]], shared->error[r[i]])) +
 				fabsf(score) * 0x1p-16f;
 
 			if (limit < NO_SCORE)
@@ -396,7 +407,8 @@ take_scores(const float (&sums)[POINTS / 8][4], int column, Best *best)
 
 /* Lists the points that can be nearest to a row. */
 template <int POINTS, int I> static __device__ __forceinline__ void
-list_candidates(const TileArguments &a, const float (&sums)[POINTS / 8][4], int column, float limit, int64_t flag)
+list_candidates(const TileArguments &a, const float (&sums)[POINTS / 8][4], int column, float limit,
+				int64_t flag)
 {
 #pragma unroll
 	for (int n = 0; n < POINTS / 8; n++)
@@ -483,7 +495,8 @@ filter_kernel(TileArguments a)
 		int64_t		first = work / parts * FILTER_ROWS;
 		int			part = (int) (work % parts);
 		int			first_tile = a.tiles * part / parts;
-		int			total = (a.tiles * (part + 1) / parts - first_tile) * chunks;	/* pieces of points */
+		/* pieces of points */
+		int			total = (a.tiles * (part + 1) / parts - first_tile) * chunks;
 		bool		load = !once || work == blockIdx.x;
 		float		sums[POINTS / 8][4];
 		Best		best[2] = {{NO_SCORE, NO_SCORE, 0}, {NO_SCORE, NO_SCORE, 0}};
@@ -497,7 +510,8 @@ filter_kernel(TileArguments a)
 		for (int s = 0; s < (once ? total : a.stages - 1); s++)
 		{
 			if (load && s < total)
-				load_points<POINTS>(a, stages + s * POINTS * PIECE_COLUMNS, next.tile, next.chunk * PIECE_COLUMNS);
+				load_points<POINTS>(a, stages + s * POINTS * PIECE_COLUMNS, next.tile,
+									next.chunk * PIECE_COLUMNS);
 			next.step(chunks);
 			copy_commit();
 		}
@@ -527,11 +541,13 @@ filter_kernel(TileArguments a)
 			__syncthreads();
 			if (!once && it + a.stages - 1 < total)
 			{
-				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next.tile, next.chunk * PIECE_COLUMNS);
+				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next.tile,
+									next.chunk * PIECE_COLUMNS);
 				next.step(chunks);
 			}
 			copy_commit();
-			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * PIECE_COLUMNS, width / 16, now.chunk == 0);
+			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * PIECE_COLUMNS,
+									width / 16, now.chunk == 0);
 			if (now.chunk == chunks - 1)
 				take_tile<POINTS, SECOND>(a, shared, sums, now.tile, r, first, best);
 			now.step(chunks);
@@ -562,10 +578,11 @@ launch_kernel(Shard &shard, const TileArguments &a)
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, FILTER_THREADS, bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel,
+			FILTER_THREADS, bytes);
 	filter_kernel<POINTS, STAYS, SECOND>
-		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS, per_processor), FILTER_THREADS,
-		   bytes, shard.device->compute>>>(a);
+		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS, per_processor),
+		   FILTER_THREADS, bytes, shard.device->compute>>>(a);
 	GK_LAUNCHED("filter_kernel");
 }
 

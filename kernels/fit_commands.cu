@@ -13,7 +13,10 @@ namespace gk
 /* How long a tile should take: passes can be left between tiles. */
 #define TILE_SECONDS 4e-3
 
-/* How much of the rows it should be, within limits: what a tile needs besides, 16 bytes a row, is memory too. */
+/*
+ * How much of the rows it should be, within limits: what a tile needs besides, 16 bytes a row, is
+ * memory too.
+ */
 #define TILE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
@@ -29,7 +32,8 @@ int64_t
 Engine::filter_rows(int64_t points) const
 {
 	double		seconds = filter_seconds(*shards[0], points);
-	int64_t		most = std::clamp(TILE_BYTES / (dimension * (int64_t) sizeof(float)), MOST_ROWS / 8, MOST_ROWS);
+	int64_t		most = std::clamp(TILE_BYTES / (dimension * (int64_t) sizeof(float)),
+								  MOST_ROWS / 8, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
@@ -62,7 +66,8 @@ Engine::prepare_filter(int64_t points)
 		shard->bounds_valid = true;
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
-	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Tile &tile) { compute_bounds(shard, tile); });
+	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Tile &tile)
+		 { compute_bounds(shard, tile); });
 }
 
 /* Zeroes what a pass counts. */
@@ -243,7 +248,8 @@ Engine::move(const GkCommand *c, int sign)
 			to_device(*shard, w, weights.data(), count);
 			to_device(*shard, l, labels.data(), count);
 			to_device(*shard, t, c->u.relocate.clusters + from, count);
-			move_rows(*shard, grid, k, final_sums(*shard), count, x, weighted ? w : nullptr, l, t, sign);
+			move_rows(*shard, grid, k, final_sums(*shard), count, x, weighted ? w : nullptr, l, t,
+					  sign);
 			shard->wait();
 		}
 	}

@@ -74,7 +74,8 @@ struct StatisticsGrid
 	double		distance_scale;
 	double		rest_scale;
 };
-void		statistics_tile(Shard &shard, const Tile &tile, const StatisticsGrid &grid, int64_t *sums);
+void		statistics_tile(Shard &shard, const Tile &tile, const StatisticsGrid &grid,
+							int64_t *sums);
 void		label_weights_tile(Shard &shard, const Tile &tile, const Grid &grid, int64_t *sums);
 
 /* rows.cu: hashes, masses and lists of rows */
@@ -100,7 +101,8 @@ struct Listed
 	int64_t		mass;
 	double		distance2;
 };
-void		masses_tile(Shard &shard, const Tile &tile, const Mass &mass, int bits, int64_t *buckets);
+void		masses_tile(Shard &shard, const Tile &tile, const Mass &mass, int bits,
+						int64_t *buckets);
 void		list_tile(Shard &shard, const Tile &tile, const Wanted &wanted, Listed *list,
 					  uint64_t capacity);
 void		gather_rows(Shard &shard, const int64_t *rows, int64_t count, float *to);

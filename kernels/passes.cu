@@ -77,7 +77,8 @@ range_kernel(const float *features, const double *weights, int64_t rows, int d, 
 	}
 	if (weights == nullptr)
 		return;
-	for (int64_t row = weight_rows.first_row; row < weight_rows.end_row; row += weight_rows.row_step)
+	for (int64_t row = weight_rows.first_row; row < weight_rows.end_row;
+		 row += weight_rows.row_step)
 	{
 		unsigned long long bits = (unsigned long long) __double_as_longlong(weights[row]);
 
@@ -139,7 +140,8 @@ moments_kernel(const float *features, const double *weights, int64_t rows, int d
 		for (int i = 0; i < 6; i++)
 			add_global(&sums[i * (d + 1) + j], total[i]);
 	}
-	for (int64_t row = weight_rows.first_row; row < weight_rows.end_row; row += weight_rows.row_step)
+	for (int64_t row = weight_rows.first_row; row < weight_rows.end_row;
+		 row += weight_rows.row_step)
 	{
 		double		weight = weights != nullptr ? weights[row] : 1.0;
 
@@ -175,7 +177,8 @@ transform_kernel(float *features, int64_t rows, int d, const double *offset, con
 	__shared__ float x[128][33];
 	__shared__ double norms[128];
 
-	for (int64_t first = (int64_t) blockIdx.x * 128; first < rows; first += (int64_t) gridDim.x * 128)
+	for (int64_t first = (int64_t) blockIdx.x * 128; first < rows;
+		 first += (int64_t) gridDim.x * 128)
 	{
 		int			valid = (int) min((int64_t) 128, rows - first);
 		double		norm2 = 0.0;
@@ -189,7 +192,8 @@ transform_kernel(float *features, int64_t rows, int d, const double *offset, con
 			{
 				int			j = from + e % width;
 				float	   *at = features + (first + e / width) * d + j;
-				float		moved = __fadd_rn((float) GK_MUL(GK_SUB((double) *at, offset[j]), factor[j]), 0.0f);
+				float		moved =
+					__fadd_rn((float) GK_MUL(GK_SUB((double) *at, offset[j]), factor[j]), 0.0f);
 
 				*at = moved;
 				x[e / width][e % width] = moved;
@@ -223,7 +227,8 @@ void
 transform_tile(Shard &shard, const Tile &tile, const double *offset, const double *factor,
 			   bool normalize)
 {
-	transform_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 16), 128, 0, shard.device->compute>>>
+	transform_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 16), 128, 0,
+		shard.device->compute>>>
 		(tile.features, tile.rows, shard.dimension, offset, factor, normalize);
 	GK_LAUNCHED("transform_kernel");
 }
@@ -274,7 +279,8 @@ statistics_kernel(const double *weights, const double *distance2, const int32_t 
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 	unsigned long long *radius2 = (unsigned long long *) (sums + k * 7);
 
-	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += step)
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows;
+		 first += step)
 	{
 		int64_t		row = first + lane;
 		bool		valid = row < rows;
@@ -303,7 +309,8 @@ statistics_kernel(const double *weights, const double *distance2, const int32_t 
 void
 statistics_tile(Shard &shard, const Tile &tile, const StatisticsGrid &grid, int64_t *sums)
 {
-	statistics_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+	statistics_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+		shard.device->compute>>>
 		(tile.weights, shard.distance2.get() + tile.first, shard.labels.get() + tile.first,
 		 tile.rows, shard.centroids.count, grid, sums);
 	GK_LAUNCHED("statistics_kernel");
@@ -311,13 +318,14 @@ statistics_tile(Shard &shard, const Tile &tile, const StatisticsGrid &grid, int6
 
 /* Per label: the weights as two limbs. */
 static __global__ void
-label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows, const double *scale,
-					 bool wide, double rest_scale, int64_t *sums)
+label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows,
+					 const double *scale, bool wide, double rest_scale, int64_t *sums)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 
-	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += step)
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows;
+		 first += step)
 	{
 		int64_t		row = first + lane;
 		bool		valid = row < rows;
@@ -334,9 +342,11 @@ label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows,
 void
 label_weights_tile(Shard &shard, const Tile &tile, const Grid &grid, int64_t *sums)
 {
-	label_weights_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+	label_weights_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+		shard.device->compute>>>
 		(tile.weights, shard.labels.get() + tile.first, tile.rows,
-		 shard.grid_scales.get() + shard.dimension, grid.wide, gk_power_of_two(grid.rest_bits), sums);
+		 shard.grid_scales.get() + shard.dimension, grid.wide, gk_power_of_two(grid.rest_bits),
+		 sums);
 	GK_LAUNCHED("label_weights_kernel");
 }
 

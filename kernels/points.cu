@@ -79,8 +79,10 @@ part_of_error(const float *x, const float *center, int d, float scale)
 		float4		v = read_four(x, j, d, d % 4 == 0);
 		float4		p = read_four(center, j, d, d % 4 == 0);
 
-		sum += square(lost_in_half((v.x - p.x) * scale)) + square(lost_in_half((v.y - p.y) * scale)) +
-			square(lost_in_half((v.z - p.z) * scale)) + square(lost_in_half((v.w - p.w) * scale));
+		sum += square(lost_in_half((v.x - p.x) * scale)) +
+			square(lost_in_half((v.y - p.y) * scale)) +
+			square(lost_in_half((v.z - p.z) * scale)) +
+			square(lost_in_half((v.w - p.w) * scale));
 	}
 	return sum;
 }
@@ -105,11 +107,13 @@ bounds_kernel(const float *features, const float *center, int64_t rows, int d, i
 
 		/* squares that a float may not have held; a warp decides together */
 		if (!__all_sync(0xffffffffu, norm2 > 1e-28f && norm2 < 1e36f))
-			norm = __double2float_ru(sqrt(sum_of_lanes<LANES>(part_of_norm<LANES, double>(x, center, d))));
+			norm = __double2float_ru(
+				sqrt(sum_of_lanes<LANES>(part_of_norm<LANES, double>(x, center, d))));
 		norm *= 1.0f + 1.0f / 512;
 		code = code_up(norm);
 		exponent = scale_of_norm(__uint_as_float(code << 16));
-		error = sqrtf(sum_of_lanes<LANES>(part_of_error<LANES>(x, center, d, power_of_two(exponent))));
+		error = sqrtf(sum_of_lanes<LANES>(
+			part_of_error<LANES>(x, center, d, power_of_two(exponent))));
 		/* the subtraction in float, and a scale that did not bring the norm where it should */
 		error = error * power_of_two(-exponent) * (1.0f + 1.0f / 512) + norm * 0x1p-22f + 0x1p-140f;
 		if (threadIdx.x % LANES == 0 && row < rows)

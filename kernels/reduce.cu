@@ -24,7 +24,8 @@ struct Nccl
 {
 	int			(*init_all) (NcclCommunicator *, int, const int *);
 	int			(*destroy) (NcclCommunicator);
-	int			(*all_reduce) (const void *, void *, size_t, int, int, NcclCommunicator, cudaStream_t);
+	int			(*all_reduce) (const void *, void *, size_t, int, int, NcclCommunicator,
+							   cudaStream_t);
 	int			(*group_start) ();
 	int			(*group_end) ();
 	const char *(*error_string) (int);
@@ -123,7 +124,8 @@ open_reduce(const std::vector<std::unique_ptr<Shard>> &shards)
 	if (communicators.count(ordinals) != 0)
 		return;
 	load_nccl();
-	check_nccl(nccl.init_all(opened.data(), (int) ordinals.size(), ordinals.data()), "ncclCommInitAll");
+	check_nccl(nccl.init_all(opened.data(), (int) ordinals.size(), ordinals.data()),
+			   "ncclCommInitAll");
 	communicators[ordinals] = opened;
 }
 

@@ -12,7 +12,8 @@ namespace gk
  * a row.
  */
 static __device__ uint64_t
-hash_rows(const float *features, const double *weights, int64_t first, int64_t rows, int d, int width)
+hash_rows(const float *features, const double *weights, int64_t first, int64_t rows, int d,
+		  int width)
 {
 	int			lane = threadIdx.x % 32;
 	int			at_once = 32 / width;
@@ -117,7 +118,8 @@ masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 	int64_t		total = 0;
 
-	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
 	{
 		int64_t		row = first + lane;
 		int64_t		mine = row < a.rows ? mass_of(a, mass, row) : 0;
@@ -130,7 +132,8 @@ masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
 		}
 		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
 		if (mine != 0)
-			atomicAdd((unsigned long long *) &buckets[bucket_of(hash, bits)], (unsigned long long) mine);
+			atomicAdd((unsigned long long *) &buckets[bucket_of(hash, bits)],
+					  (unsigned long long) mine);
 	}
 	if (bits != 0)
 		return;
@@ -156,7 +159,8 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 	int			lane = threadIdx.x % 32;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 
-	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
 	{
 		int64_t		row = first + lane;
 		bool		can = row < a.rows;
@@ -207,13 +211,14 @@ list_tile(Shard &shard, const Tile &tile, const Wanted &wanted, Listed *list, ui
 
 /* Counts rows by 16 bits of their key. */
 static __global__ void
-histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64_t prefix, int shift,
-				 unsigned long long *counts)
+histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64_t prefix,
+				 int shift, unsigned long long *counts)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 
-	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows; first += step)
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
 	{
 		int64_t		row = first + lane;
 		bool		can = row < a.rows && (a.weights == nullptr || a.weights[row] > 0.0);
@@ -238,10 +243,11 @@ histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64
 
 /* Counts a tile's rows by 16 bits of d² or, where d² is known, of the hash. */
 void
-histogram_tile(Shard &shard, const Tile &tile, bool with_hash, uint64_t known_distance, uint64_t prefix,
-			   int shift, unsigned long long *counts)
+histogram_tile(Shard &shard, const Tile &tile, bool with_hash, uint64_t known_distance,
+			   uint64_t prefix, int shift, unsigned long long *counts)
 {
-	histogram_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+	histogram_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+		shard.device->compute>>>
 		(row_arguments(shard, tile), with_hash, known_distance, prefix, shift, counts);
 	GK_LAUNCHED("histogram_kernel");
 }

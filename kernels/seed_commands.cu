@@ -33,8 +33,8 @@ Engine::run_candidates(GkCommand *c)
 		for (auto &shard : shards)
 		{
 			reserve_points(*shard, shard->candidates, count);
-			to_device(*shard, shard->candidates.exact.get(), c->u.candidates.candidates + from * dimension,
-					  count * dimension);
+			to_device(*shard, shard->candidates.exact.get(),
+					  c->u.candidates.candidates + from * dimension, count * dimension);
 		}
 		if (count > 1)
 		{
@@ -51,7 +51,8 @@ Engine::run_candidates(GkCommand *c)
 				filter_tile(shard, tile, shard.candidates, false);
 				decide_flagged(shard, tile, shard.candidates);
 			}
-			label_distances(shard, tile, shard.candidates, USE_CANDIDATES, first_label, first_label == 0);
+			label_distances(shard, tile, shard.candidates, USE_CANDIDATES, first_label,
+							first_label == 0);
 		});
 		read_counters();
 		greatest = 0.0;
@@ -102,7 +103,8 @@ Engine::masses(GkCommand *c)
 {
 	int64_t		count = INT64_C(1) << c->u.masses.bits;
 	std::vector<int64_t> part(count);
-	Mass		mass = {c->u.masses.mass == GK_MASS_DISTANCE, gk_power_of_two(c->u.masses.exponent)};
+	Mass		mass = {c->u.masses.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->u.masses.exponent)};
 
 	for (auto &shard : shards)
 	{
@@ -157,9 +159,11 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 
 		if (listed.empty())
 			continue;
-		to_host(*shards[s], listed.data(), (const Listed *) shards[s]->scratch.get(), listed.size());
+		to_host(*shards[s], listed.data(), (const Listed *) shards[s]->scratch.get(),
+				listed.size());
 		for (const Listed &one : listed)
-			found->push_back(GkEntry{global_row((int) s, one.row), one.hash, one.mass, one.distance2});
+			found->push_back(GkEntry{global_row((int) s, one.row), one.hash, one.mass,
+									 one.distance2});
 	}
 	std::sort(found->begin() + before, found->end(),
 			  [](const GkEntry &a, const GkEntry &b) { return a.row < b.row; });
@@ -182,7 +186,8 @@ Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vec
 
 		if (!list(filter, from, to, LIST_ROWS, found, &most_listed))
 		{
-			window = std::max<int64_t>((int64_t) ((double) (to - from) * LIST_ROWS / 2 / most_listed), 1024);
+			window = std::max<int64_t>(
+				(int64_t) ((double) (to - from) * LIST_ROWS / 2 / most_listed), 1024);
 			continue;
 		}
 		from = to;
@@ -204,14 +209,15 @@ Engine::entries(GkCommand *c)
 	std::vector<GkEntry> found;
 	Wanted		filter = {};
 
-	filter.mass = Mass{c->u.entries.mass == GK_MASS_DISTANCE, gk_power_of_two(c->u.entries.exponent)};
+	filter.mass = Mass{c->u.entries.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->u.entries.exponent)};
 	filter.buckets = c->u.entries.wanted;
 	filter.bits = c->u.entries.bits;
 	for (auto &shard : shards)
 	{
 		shard->scratch.reserve(*shard, LIST_ROWS * sizeof(Listed) + buckets);
-		to_device(*shard, (uint8_t *) shard->scratch.get() + LIST_ROWS * sizeof(Listed), c->u.entries.wanted,
-				  buckets);
+		to_device(*shard, (uint8_t *) shard->scratch.get() + LIST_ROWS * sizeof(Listed),
+				  c->u.entries.wanted, buckets);
 	}
 	c->u.entries.next = list_in_order(filter, c->u.entries.from, c->u.entries.capacity, &found);
 	c->u.entries.count = (int64_t) found.size();
@@ -259,7 +265,10 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 	for (auto &shard : shards)
 		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
 	walk(plain_rows(with_hash ? dimension * 8.0 : 8.0), [&](Shard &shard, const Tile &tile)
-		 { histogram_tile(shard, tile, with_hash, known, prefix, shift, (unsigned long long *) shard.scratch.get()); });
+	{
+		histogram_tile(shard, tile, with_hash, known, prefix, shift,
+					   (unsigned long long *) shard.scratch.get());
+	});
 	for (auto &shard : shards)
 	{
 		to_host(*shard, part.data(), (const unsigned long long *) shard->scratch.get(), 65536);

@@ -105,7 +105,8 @@ Shard::row_bytes() const
 int64_t
 Shard::chunk_rows() const
 {
-	uint64_t	bytes = std::min<uint64_t>(std::max<uint64_t>(account.limit / 16, 1 << 20), 64 << 20);
+	uint64_t	bytes = std::min<uint64_t>(std::max<uint64_t>(account.limit / 16, 1 << 20),
+										   64 << 20);
 
 	return std::max<int64_t>(bytes / row_bytes(), 1);
 }

@@ -78,7 +78,7 @@ template <bool SORTED> struct alignas(16) Items
 	int			count;
 };
 
-/* Gives f the label of each of a block's rows that is to be summed, with its place; all threads come. */
+/* Gives f the label of each of a block's rows to be summed, with its place; all threads come. */
 template <int ROWS, typename F> static __device__ __forceinline__ void
 each_item(const SumArguments &a, int64_t first, F f)
 {
@@ -178,7 +178,7 @@ take_labels(const SumArguments &a, int64_t first)
 	return changed;
 }
 
-/* What a thread adds up before it goes to the sums: columns first, first + step, … of one cluster. */
+/* What a thread adds up before it goes to the sums: every `lanes`th column of one cluster. */
 template <bool WIDE, int COLUMNS> struct Partial
 {
 	int64_t		high[COLUMNS];
@@ -197,8 +197,8 @@ template <bool WIDE, int COLUMNS> struct Partial
  * COLUMNS columns at a time.
  */
 template <bool WIDE, bool SHARED, int COLUMNS, typename Label> static __device__ void
-add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places, int from, int to,
-		  int64_t first, int lane, int lanes)
+add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places,
+		  int from, int to, int64_t first, int lane, int lanes)
 {
 	constexpr int AHEAD = 4;
 
@@ -223,7 +223,8 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 					continue;
 				add_sum<SHARED>(sums + (int64_t) current * (a.d + 1) + j, partial.high[v]);
 				if (WIDE)
-					add_sum<SHARED>(sums + a.limb + (int64_t) current * (a.d + 1) + j, partial.low[WIDE ? v : 0]);
+					add_sum<SHARED>(sums + a.limb + (int64_t) current * (a.d + 1) + j,
+									partial.low[WIDE ? v : 0]);
 			}
 			partial.clear();
 		};
@@ -301,14 +302,17 @@ sum_kernel(SumArguments a)
 
 	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
 		shared_sums[i] = 0;
-	for (int64_t first = (int64_t) blockIdx.x * ROWS; first < a.rows; first += (int64_t) gridDim.x * ROWS)
+	for (int64_t first = (int64_t) blockIdx.x * ROWS; first < a.rows;
+		 first += (int64_t) gridDim.x * ROWS)
 	{
 		__syncthreads();
 		list_items(a, items, first);
 		__syncthreads();
 		total += take_labels<ROWS>(a, first);
-		add_items<WIDE, SHARED, COLUMNS>(a, sums, items->labels, items->places, items->count * group / groups,
-										 items->count * (group + 1) / groups, first, threadIdx.x % lanes, lanes);
+		add_items<WIDE, SHARED, COLUMNS>(a, sums, items->labels, items->places,
+										 items->count * group / groups,
+										 items->count * (group + 1) / groups, first,
+										 threadIdx.x % lanes, lanes);
 	}
 	for (int other = 16; other > 0; other /= 2)
 		total += __shfl_xor_sync(0xffffffffu, total, other);
@@ -325,14 +329,17 @@ template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static void
 launch_sum(Shard &shard, const SumArguments &a)
 {
 	const void *kernel = (const void *) sum_kernel<WIDE, SORTED, SHARED, COLUMNS>;
-	size_t		bytes = sizeof(Items<SORTED>) + (SHARED ? a.limb * (WIDE ? 2 : 1) * sizeof(int64_t) : 0);
+	size_t		bytes = sizeof(Items<SORTED>) +
+		(SHARED ? a.limb * (WIDE ? 2 : 1) * sizeof(int64_t) : 0);
 	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, SUM_THREADS, bytes);
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, SUM_THREADS,
+			bytes);
 	sum_kernel<WIDE, SORTED, SHARED, COLUMNS>
-		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes, shard.device->compute>>>(a);
+		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
+		   shard.device->compute>>>(a);
 	GK_LAUNCHED("sum_kernel");
 }
 
@@ -341,16 +348,21 @@ template <bool WIDE> static void
 choose_sum(Shard &shard, const SumArguments &a)
 {
 	size_t		own = a.limb * (WIDE ? 2 : 1) * sizeof(int64_t);
-	bool		sorted = a.k <= SORTED_CLUSTERS && sizeof(Items<true>) <= shard.device->shared_memory;
-	bool		shared = sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory;
+	bool		sorted = a.k <= SORTED_CLUSTERS &&
+		sizeof(Items<true>) <= shard.device->shared_memory;
+	bool		shared = sorted && own <= 32 << 10 &&
+		sizeof(Items<true>) + own <= shard.device->shared_memory;
 	bool		narrow = a.lanes < 32;
 
 	if (shared)
-		narrow ? launch_sum<WIDE, true, true, 1>(shard, a) : launch_sum<WIDE, true, true, 4>(shard, a);
+		narrow ? launch_sum<WIDE, true, true, 1>(shard, a) :
+			launch_sum<WIDE, true, true, 4>(shard, a);
 	else if (sorted)
-		narrow ? launch_sum<WIDE, true, false, 1>(shard, a) : launch_sum<WIDE, true, false, 4>(shard, a);
+		narrow ? launch_sum<WIDE, true, false, 1>(shard, a) :
+			launch_sum<WIDE, true, false, 4>(shard, a);
 	else
-		narrow ? launch_sum<WIDE, false, false, 1>(shard, a) : launch_sum<WIDE, false, false, 4>(shard, a);
+		narrow ? launch_sum<WIDE, false, false, 1>(shard, a) :
+			launch_sum<WIDE, false, false, 4>(shard, a);
 }
 
 /* Labels of a tile := the fresh ones, and the sums after them. */
@@ -520,8 +532,8 @@ centroids_kernel(FinishArguments a)
 
 			if (j < a.d && !keep)
 			{
-				double		fresh = gk_centroid(value_of(a, c * (a.d + 1) + j), weight, a.exponents[j],
-												a.exponents[a.d]);
+				double		fresh = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
+												a.exponents[j], a.exponents[a.d]);
 
 				if (pass == 0)
 					square = GK_MUL(fresh, fresh);
