@@ -12,6 +12,9 @@
 #include "memory.h"
 #include "prepare.h"
 
+/* The grids of the sums are no finer than what this needs. */
+#define LEAST_PRODUCT 1e-280
+
 /* Bits that a typical value should have on a grid of one limb. */
 #define ENOUGH_BITS 30
 
@@ -37,12 +40,35 @@ allocate_profile(Profile *profile, int dimension)
 	profile->spread = gk_allocate(dimension, sizeof(double));
 }
 
-/* Least and greatest values; an error where the arithmetic would overflow. */
+/* Refuses weights with which the arithmetic would overflow, or find nothing but zeros. */
+static void
+check_products(const GkFitSpec *spec, const Profile *profile)
+{
+	double		largest = 1.0;
+	double		spread = 0.0;
+	double		least;
+
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		double		range = (double) profile->greatest[j] - profile->least[j];
+
+		largest += 4 * range * range + fabs(profile->least[j]) + fabs(profile->greatest[j]);
+		spread += range * range;
+	}
+	least = profile->greatest_weight * (spread > 0.0 ? Min(spread, 1.0) : 1.0);
+	if (!isfinite(largest * profile->greatest_weight) || least < LEAST_PRODUCT)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("the products of weights and features are out of range"),
+				 errhint("%s the weights by a constant.",
+						 least < LEAST_PRODUCT ? "Multiply" : "Divide")));
+}
+
+/* Least and greatest values. */
 static void
 find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
 {
 	GkCommand	command = {.operation = GK_RANGE};
-	double		largest = 1.0;
 
 	command.u.range.least = profile->least;
 	command.u.range.greatest = profile->greatest;
@@ -52,17 +78,7 @@ find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no row has a weight above zero")));
-	for (int j = 0; j < spec->dimension; j++)
-	{
-		double		range = (double) profile->greatest[j] - profile->least[j];
-
-		largest += 4 * range * range + fabs(profile->least[j]) + fabs(profile->greatest[j]);
-	}
-	if (!isfinite(largest * profile->greatest_weight))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("the products of weights and features are out of range"),
-				 errhint("Divide the weights by a constant.")));
+	check_products(spec, profile);
 }
 
 /* The value of a two-limb sum. */
