@@ -5,10 +5,13 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
@@ -23,10 +26,11 @@ static const char *const column_names[COLUMNS] = {"id", "cluster_id", "distance"
 
 struct GkLabelsTable
 {
-	char	   *name;			/* quoted and qualified: it may be that of the labels themselves */
+	RangeVar   *variable;		/* qualified */
+	char	   *name;			/* the same, quoted */
 	Oid			id_type;
+	GkIfExists	if_exists;
 	bool		exists;
-	bool		replace;		/* empty it first */
 };
 
 /* The row type of the labels. */
@@ -70,25 +74,42 @@ check_columns(Oid relation_id, Oid id_type, bool replace)
 
 /* Checks a table that is there already. */
 static void
-check_existing(GkLabelsTable *table, Oid relation_id, GkIfExists if_exists)
+check_existing(const GkLabelsTable *table, Oid relation_id)
 {
 	char		kind = get_rel_relkind(relation_id);
 
-	table->name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation_id)),
-											 get_rel_name(relation_id));
-	table->exists = true;
-	table->replace = if_exists == GK_EXISTS_REPLACE;
-	if (if_exists == GK_EXISTS_ERROR)
+	if (table->if_exists == GK_EXISTS_ERROR)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", get_rel_name(relation_id)),
+				 errmsg("relation \"%s\" already exists", table->variable->relname),
 				 errhint("Set if_exists to \"replace\" or \"append\".")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
-	check_columns(relation_id, table->id_type, table->replace);
+	check_columns(relation_id, table->id_type, table->if_exists == GK_EXISTS_REPLACE);
+}
+
+/* Looks whether the table is there, and as it has to be. */
+static void
+look_up(GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->variable, NoLock, true);
+
+	table->exists = OidIsValid(relation_id);
+	if (table->exists)
+		check_existing(table, relation_id);
+}
+
+/* The schema that the table is in, or will be made in. */
+static Oid
+schema_of(const RangeVar *variable)
+{
+	Oid			relation_id = RangeVarGetRelid(variable, NoLock, true);
+
+	return OidIsValid(relation_id) ? get_rel_namespace(relation_id)
+		: RangeVarGetCreationNamespace(variable);
 }
 
 /* Checks that the table can be made, replaced or appended to. */
@@ -97,16 +118,15 @@ gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
 	RangeVar   *variable = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
-	Oid			relation_id;
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
+	/* neither the search path nor the name of the labels themselves shall come between */
+	variable->schemaname = get_namespace_name(schema_of(variable));
+	table->variable = variable;
+	table->name = quote_qualified_identifier(variable->schemaname, variable->relname);
 	table->id_type = id_type;
-	relation_id = RangeVarGetRelid(variable, NoLock, true);
-	if (OidIsValid(relation_id))
-		check_existing(table, relation_id, if_exists);
-	else
-		table->name = quote_qualified_identifier(
-			get_namespace_name(RangeVarGetCreationNamespace(variable)), variable->relname);
+	table->if_exists = if_exists;
+	look_up(table);
 	return table;
 }
 
@@ -120,19 +140,36 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
+/*
+ * Looks again for a table that was not there before the fit, and keeps other fits from
+ * making it until this transaction ends.
+ */
+static void
+look_up_again(GkLabelsTable *table)
+{
+	const char *name = table->variable->relname;
+	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name)));
+
+	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(table->variable->schemaname, false),
+					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+	look_up(table);
+}
+
 /* Makes or empties the table and inserts the labels. */
 void
-gk_labels_table_write(const GkLabelsTable *table, Tuplestorestate *labels)
+gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
 {
 	EphemeralNamedRelationData relation = {0};
 
+	if (!table->exists)
+		look_up_again(table);
 	/* "character" and "bit" without a length would be of length 1 */
 	if (!table->exists)
 		execute(psprintf("CREATE TABLE %s (id %s, cluster_id integer, distance double precision)",
 						 table->name,
 						 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
 											  FORMAT_TYPE_FORCE_QUALIFY)));
-	else if (table->replace)
+	else if (table->if_exists == GK_EXISTS_REPLACE)
 		execute(psprintf("TRUNCATE %s", table->name));
 
 	relation.md.name = pstrdup("gkmeans_labels");

@@ -24,6 +24,6 @@ extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exis
 extern TupleDesc gk_labels_descriptor(Oid id_type);
 
 /* Makes or empties the table and inserts the labels.  SPI must be connected. */
-extern void gk_labels_table_write(const GkLabelsTable *table, Tuplestorestate *labels);
+extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels);
 
 #endif							/* GK_LABELS_TABLE_H */

@@ -67,6 +67,18 @@ CREATE TABLE split_0 PARTITION OF split FOR VALUES IN (0);
 SELECT lives_ok($$SELECT fit_into('split', 'append')$$, 'append to a partitioned table');
 SELECT is((SELECT count(*) FROM split_0), (SELECT count(*) FROM reference WHERE cluster_id = 0), 'the rows are where they belong');
 
+-- What was made while the fit ran
+CREATE FUNCTION make_table(name text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE IF NOT EXISTS %I AS TABLE reference', name);
+	RETURN 0;
+END $$;
+SELECT is(fit_into(choice || '_meanwhile', choice, format('SELECT id, x + make_table(%L) AS x, y FROM data WHERE id <= 9', choice || '_meanwhile')), 3::bigint,
+	format('a table made during the fit, if_exists => %s', choice)) FROM unnest('{append,replace}'::text[]) choice;
+SELECT is((SELECT count(*)::int FROM append_meanwhile), 309, 'is appended to');
+SELECT is((SELECT count(*)::int FROM replace_meanwhile), 9, 'or replaced');
+SELECT fails_with($$SELECT fit_into('error_meanwhile', 'error', 'SELECT id, x + make_table(''error_meanwhile'') AS x, y FROM data')$$, '42P07', 'or an error');
+
 -- The labels table may be the source, the ids of any type
 CREATE TABLE self AS SELECT id, x, y, NULL::int AS cluster_id, NULL::float8 AS distance FROM data;
 SELECT lives_ok($$SELECT fit_into('self', 'append', 'self')$$, 'append to the source itself');
