@@ -219,10 +219,19 @@ job_of_engine(GkEngine *engine)
 	elog(ERROR, "gkmeans engine belongs to no job");
 }
 
-/* Raises what a lack of memory means. */
+/* Raises what a lack of memory means: a limit of ours, or one of the system's. */
 static void
 raise_no_memory(const GkStatus *status, const char *setting)
 {
+	if (status->needed <= status->allowed)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("gkmeans: %s", status->message),
+				 status->needed > 0
+				 ? errdetail("%s failed for %llu bytes.", status->where,
+							 (unsigned long long) status->needed)
+				 : errdetail("%s failed.", status->where),
+				 errhint("The operating system has no more, or limits what a process may take.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("gkmeans: %s", status->message),

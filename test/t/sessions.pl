@@ -107,6 +107,18 @@ $_->query_until(qr/started/, "\\echo started\n\\o /dev/null\n" . "$fit;\n" x 20 
 is($_->query($fit), $expected, 'eight sessions at once') for @sessions;
 $_->quit for @sessions;
 
+# The operating system refuses memory
+my ($poor, $poor_pid) = new_session($node);
+my $poor_threads = threads_of($poor_pid);
+my ($address_space) = slurp_file("/proc/$poor_pid/status") =~ /^VmSize:\s+(\d+) kB/m;
+system_or_bail('prlimit', "--pid=$poor_pid", '--as=' . 1024 * ($address_space + 40 * 1024) . ':');
+$poor->query(q{SET gkmeans.engine = cpu; SELECT count(*) FROM gkmeans_fit('SELECT v FROM large, generate_series(1, 5)', '{v}', 3)});
+like($poor->{stderr}, qr/gkmeans: out of memory.*DETAIL:  mmap failed for \d+ bytes/s, 'memory that the system refuses is told from the limit');
+$poor->{stderr} = '';
+nothing_left($node, $poor, $poor_pid, $poor_threads, 'refused memory');
+is($poor->query($fit), $expected, 'and the session goes on');
+$poor->quit;
+
 # No fit in a parallel worker, none while idle; the extension is loaded on its first call only
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' JOIN pg_extension e ON e.oid = d.refobjid
 	AND e.extname = 'gkmeans' WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'gkmeans_fit%' AND p.proparallel <> 'u'}), 0, 'fits are parallel unsafe');
