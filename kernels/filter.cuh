@@ -28,10 +28,6 @@ pieces_of(int depth)
 	return (depth + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
 }
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HAS_WGMMA 1
-#endif
-
 struct FilterArguments
 {
 	const float *features;
@@ -71,6 +67,13 @@ void		filter_tiles(Shard &shard, const FilterArguments &a);
 void		list_tiles(Shard &shard, const FilterArguments &a);
 
 #ifdef __CUDACC__
+
+/* An address in shared memory, as instructions take it. */
+static __device__ __forceinline__ uint32_t
+shared_address(const void *at)
+{
+	return (uint32_t) __cvta_generic_to_shared(at);
+}
 
 /* Where the part of 8 values of a row lies in a piece. */
 static __device__ __forceinline__ int
@@ -172,6 +175,52 @@ static __device__ __forceinline__ float
 limit_of(float least, float own, float part)
 {
 	return least + own + part + (fabsf(least) + own + part) * 0x1p-19f;
+}
+
+/* sum += a × b, 16 × 8 × 16. */
+static __device__ __forceinline__ void
+multiply(float *sum, const uint32_t *a, const uint32_t *b)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+	for (int i = 0; i < 2; i++)
+		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+					 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+					 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+					 : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+/* sum + the products of eight values of a row and a point. */
+static __device__ __forceinline__ float
+add_products(const uint4 &row, const uint4 &point, float sum)
+{
+	const __half2 *left = (const __half2 *) &row;
+	const __half2 *right = (const __half2 *) &point;
+
+#pragma unroll
+	for (int j = 0; j < 4; j++)
+	{
+		float2		u = __half22float2(left[j]);
+		float2		v = __half22float2(right[j]);
+
+		sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
+	}
+	return sum;
+}
+
+/*
+ * A score above which no point can be nearest, from the score of one with these parts that was made
+ * outside of the tensor cores.
+ */
+static __device__ __forceinline__ float
+first_limit(float score, float own, float part)
+{
+	return score + 1.0625f * (own + part) + fabsf(score) * 0x1p-16f;
 }
 
 /* Counts one more for each thread that is here; the thread's own number. */

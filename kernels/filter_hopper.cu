@@ -8,7 +8,7 @@
  */
 #include <algorithm>
 
-#include "filter.cuh"
+#include "wgmma.cuh"
 
 namespace gk
 {
@@ -36,13 +36,7 @@ struct HopperArguments : FilterArguments
 
 #ifdef HAS_WGMMA
 
-/* Barriers of shared memory, by address. */
-static __device__ __forceinline__ uint32_t
-shared_address(const void *at)
-{
-	return (uint32_t) __cvta_generic_to_shared(at);
-}
-
+/* Sets up a barrier of shared memory; so many arrivals end a phase. */
 static __device__ __forceinline__ void
 start_barrier(uint64_t *barrier, int count)
 {
@@ -50,6 +44,7 @@ start_barrier(uint64_t *barrier, int count)
 				 :: "r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
+/* Arrives at a barrier. */
 static __device__ __forceinline__ void
 arrive(uint64_t *barrier)
 {
@@ -90,31 +85,6 @@ static __device__ __forceinline__ void
 join_group(int group)
 {
 	asm volatile("bar.sync %0, %1;" :: "r"(group + 1), "n"(GROUP_THREADS) : "memory");
-}
-
-/* Describes pieces to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
-static __device__ __forceinline__ uint64_t
-describe(const __half *piece)
-{
-	return (uint64_t) (shared_address(piece) & 0x3ffff) >> 4 | UINT64_C(1) << 16 |
-		UINT64_C(64) << 32 | UINT64_C(1) << 62;
-}
-
-#define FOUR(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
-#define SIXTEEN(n) FOUR(n), FOUR(n + 1), FOUR(n + 2), FOUR(n + 3)
-
-/* sums (+)= 64 rows × 128 points, 16 deep. */
-static __device__ __forceinline__ void
-multiply(float (&sums)[EIGHTS][4], uint64_t a, uint64_t b, int more)
-{
-	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-				 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-				 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-				 "%64, %65, p, 1, 1, 0, 0;\n}"
-				 : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12) : "l"(a), "l"(b), "r"(more));
 }
 
 /* Where a block is in the ring. */
@@ -266,17 +236,7 @@ start_score(const HopperArguments &a, const __half *rows, int r, int point, cons
 										  place_of(r, part % 8));
 		uint4		c = __ldg((const uint4 *) (a.points +
 											   place_of_point(a.depth, point, part * 8)));
-		const __half2 *left = (const __half2 *) &x;
-		const __half2 *right = (const __half2 *) &c;
-
-#pragma unroll
-		for (int j = 0; j < 4; j++)
-		{
-			float2		u = __half22float2(left[j]);
-			float2		v = __half22float2(right[j]);
-
-			sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
-		}
+		sum = add_products(x, c, sum);
 	}
 	sum += __shfl_xor_sync(0xffffffffu, sum, 1);
 	sum += __shfl_xor_sync(0xffffffffu, sum, 2);
@@ -284,8 +244,8 @@ start_score(const HopperArguments &a, const __half *rows, int r, int point, cons
 	{
 		float		score = fmaf(sum, bound.back, a.lower[point]);
 
-		limit = score + 1.0625f * (own_of(a, bound, point) + row_part(a, bound.norm, bound.error)) +
-			fabsf(score) * 0x1p-16f;
+		limit = first_limit(score, own_of(a, bound, point),
+							row_part(a, bound.norm, bound.error));
 	}
 	return limit < NO_SCORE ? limit : NO_SCORE;
 }
@@ -384,7 +344,7 @@ multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint6
 		int			steps = min(PIECE_COLUMNS, a.depth - piece * PIECE_COLUMNS) / 16;
 
 		wait_phase(&full[ring.stage], ring.parity);
-		asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+		start_products();
 		if (steps == PIECE_COLUMNS / 16)
 		{
 			multiply(sums, left, right, piece > 0);
@@ -395,10 +355,10 @@ multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint6
 		else
 			for (int step = 0; step < steps; step++)
 				multiply(sums, left + step * 2, right + step * 2, piece > 0 || step > 0);
-		asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+		commit_products();
 		if (piece > 0)
 		{
-			asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+			wait_products<1>();
 			if (threadIdx.x % 32 == 0)
 				arrive(&empty[before]);
 		}
@@ -406,7 +366,7 @@ multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint6
 		if (piece < pieces - 1)
 			ring.step(a.stages);
 	}
-	asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+	wait_products<0>();
 	return ring;
 }
 
@@ -467,7 +427,7 @@ compare_rows(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *fu
 			}
 			load_rows(a, rows, first, exponent);
 			prefetch_rows(a, first + plan.step * GROUP_ROWS);
-			asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+			publish_stores();
 			join_group(group);
 #pragma unroll
 			for (int i = 0; i < 2; i++)

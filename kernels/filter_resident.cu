@@ -42,27 +42,6 @@ resident_bytes(int points, int columns)
 		columns * sizeof(float);
 }
 
-/* sum += a × b, 16 × 8 × 16. */
-static __device__ __forceinline__ void
-multiply(float (&sum)[4], const uint32_t (&a)[4], uint2 b)
-{
-#if __CUDA_ARCH__ >= 800
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-#else
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-				 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-				 : "r"(a[0]), "r"(a[1]), "r"(b.x));
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-				 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-				 : "r"(a[2]), "r"(a[3]), "r"(b.y));
-#endif
-}
-
 /* Copies the points and what is known of them into shared memory. */
 static __device__ ResidentPoints
 load_points(const FilterArguments &a, int points, int columns, unsigned char *memory)
@@ -186,7 +165,8 @@ compare(const WarpRows<CHUNKS, TILES> &rows, const ResidentPoints &points, int c
 #pragma unroll
 		for (int n = 0; n < EIGHTS; n++)
 		{
-			uint2		b = points.values[(c * count + at + n * 8) * 4 + lane];
+			uint2		both = points.values[(c * count + at + n * 8) * 4 + lane];
+			uint32_t	b[2] = {both.x, both.y};
 
 #pragma unroll
 			for (int m = 0; m < TILES; m++)

@@ -5,7 +5,7 @@
  */
 #include <algorithm>
 
-#include "filter.cuh"
+#include "wgmma.cuh"
 
 namespace gk
 {
@@ -26,14 +26,13 @@ static __device__ __forceinline__ void
 copy_16(void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
-	uint32_t	address = (uint32_t) __cvta_generic_to_shared(to);
-
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from));
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(to)), "l"(from));
 #else
 	*(uint4 *) to = *(const uint4 *) from;
 #endif
 }
 
+/* Makes one group of the copies since the last. */
 static __device__ __forceinline__ void
 copy_commit()
 {
@@ -42,6 +41,7 @@ copy_commit()
 #endif
 }
 
+/* Waits until at most N groups of copies are under way. */
 template <int N> static __device__ __forceinline__ void
 copy_wait()
 {
@@ -52,51 +52,6 @@ copy_wait()
 
 #ifdef HAS_WGMMA
 
-/* Describes pieces to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
-static __device__ __forceinline__ uint64_t
-describe(const __half *pieces)
-{
-	uint64_t	address = (uint64_t) __cvta_generic_to_shared(pieces);
-
-	return (address & 0x3ffff) >> 4 | UINT64_C(1) << 16 | UINT64_C(64) << 32 | UINT64_C(1) << 62;
-}
-
-#define FOUR(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
-#define SIXTEEN(n) FOUR(n), FOUR(n + 1), FOUR(n + 2), FOUR(n + 3)
-
-/* sums (+)= 64 rows × 64 points, 16 deep. */
-static __device__ __forceinline__ void
-multiply(float (&sums)[8][4], uint64_t a, uint64_t b, int more)
-{
-	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-				 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-				 "%32, %33, p, 1, 1, 0, 0;\n}"
-				 : SIXTEEN(0), SIXTEEN(4) : "l"(a), "l"(b), "r"(more));
-}
-
-/* sums (+)= 64 rows × 128 points, 16 deep. */
-static __device__ __forceinline__ void
-multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
-{
-	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-				 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-				 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-				 "%64, %65, p, 1, 1, 0, 0;\n}"
-				 : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12) : "l"(a), "l"(b), "r"(more));
-}
-
-/* What was stored to shared memory is seen by wgmma after this and a barrier. */
-static __device__ __forceinline__ void
-publish_stores()
-{
-	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 /* Multiplies a piece of rows and points, `steps` × 16 deep. */
 template <int POINTS> static __device__ __forceinline__ void
 multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *points, int steps,
@@ -105,7 +60,7 @@ multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *
 	uint64_t	a = describe(rows + threadIdx.x / 128 * 64 * PIECE_COLUMNS);
 	uint64_t	b = describe(points);
 
-	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+	start_products();
 	if (steps == PIECE_COLUMNS / 16)
 	{
 		multiply(sums, a, b, !first);
@@ -116,8 +71,8 @@ multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *
 	else
 		for (int step = 0; step < steps; step++)
 			multiply(sums, a + step * 2, b + step * 2, !first || step > 0);
-	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-	asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+	commit_products();
+	wait_products<0>();
 }
 
 #else
@@ -126,30 +81,11 @@ multiply_pieces(float (&sums)[POINTS / 8][4], const __half *rows, const __half *
 static __device__ __forceinline__ void
 load_matrices(uint32_t *to, const __half *from)
 {
-	uint32_t	address = (uint32_t) __cvta_generic_to_shared(from);
-
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-				 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address));
+				 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(from)));
 }
 
-/* sum += a × b, 16 × 8 × 16. */
-static __device__ __forceinline__ void
-multiply(float *sum, const uint32_t *a, const uint32_t *b)
-{
-#if __CUDA_ARCH__ >= 800
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-	for (int i = 0; i < 2; i++)
-		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-					 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-					 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-					 : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
-#endif
-}
-
+/* Nothing stands between stores and these products but a barrier. */
 static __device__ __forceinline__ void
 publish_stores()
 {
@@ -341,27 +277,15 @@ start_scores(const TileArguments &a, const RowShared *shared, const __half *rows
 												  place_of(r[i], part % 8));
 				uint4		c = __ldg((const uint4 *) (a.points +
 													   place_of_point(a.depth, point, part * 8)));
-				const __half2 *left = (const __half2 *) &x;
-				const __half2 *right = (const __half2 *) &c;
-
-#pragma unroll
-				for (int j = 0; j < 4; j++)
-				{
-					float2		u = __half22float2(left[j]);
-					float2		v = __half22float2(right[j]);
-
-					sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
-				}
+				sum = add_products(x, c, sum);
 			}
 		sum += __shfl_xor_sync(0xffffffffu, sum, 1);
 		sum += __shfl_xor_sync(0xffffffffu, sum, 2);
 		if (point >= 0 && point < a.count)
 		{
 			float		score = fmaf(sum, shared->back[r[i]], a.lower[point]);
-			float		limit = score +
-				1.0625f * (own_of(a, shared, r[i], point) +
-						   row_part(a, shared->norm[r[i]], shared->error[r[i]])) +
-				fabsf(score) * 0x1p-16f;
+			float		limit = first_limit(score, own_of(a, shared, r[i], point),
+											row_part(a, shared->norm[r[i]], shared->error[r[i]]));
 
 			if (limit < NO_SCORE)
 				best[i].second = limit;
