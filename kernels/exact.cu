@@ -140,6 +140,27 @@ template <int POINTS> struct ExactTile
 
 #define PENDING_ROWS 2048
 
+/* The first point of those with the least d², of what COUNT threads have found. */
+template <int COUNT> static __device__ __forceinline__ int
+nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
+{
+	double		best = least[0];
+	int			point = which[0];
+
+	for (int q = 1; q < COUNT; q++)
+	{
+		double		its = least[q];
+		int			its_point = which[q];
+
+		if (its_point != INT32_MAX && (its < best || (its == best && its_point < point)))
+		{
+			best = its;
+			point = its_point;
+		}
+	}
+	return point;
+}
+
 /* Decides pending rows, if there are any, among all points: a block sees PENDING_ROWS at a time. */
 static __global__ void
 __launch_bounds__(256)
@@ -199,23 +220,8 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 			}
 			__syncthreads();
 			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
-			{
-				double		b = least[threadIdx.x][0];
-				int			at = which[threadIdx.x][0];
-
-				for (int q = 1; q < width; q++)
-				{
-					double		its = least[threadIdx.x][q];
-					int			its_point = which[threadIdx.x][q];
-
-					if (its_point != INT32_MAX && (its < b || (its == b && its_point < at)))
-					{
-						b = its;
-						at = its_point;
-					}
-				}
-				fresh[places[threadIdx.x]] = at;
-			}
+				fresh[places[threadIdx.x]] =
+					nearest_of(least[threadIdx.x], which[threadIdx.x]);
 		}
 	}
 }
