@@ -192,6 +192,47 @@ template <bool WIDE, int COLUMNS> struct Partial
 	}
 };
 
+/* Adds what was added up to the sums of the cluster: columns span + lane, + lanes, … */
+template <bool SHARED, bool WIDE, int COLUMNS> static __device__ __forceinline__ void
+flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, int lane, int lanes,
+			  Partial<WIDE, COLUMNS> &partial)
+{
+#pragma unroll
+	for (int v = 0; v < COLUMNS; v++)
+	{
+		int			j = span + v * lanes + lane;
+
+		if (j > a.d)
+			continue;
+		add_sum<SHARED>(sums + (int64_t) cluster * (a.d + 1) + j, partial.high[v]);
+		if (WIDE)
+			add_sum<SHARED>(sums + a.limb + (int64_t) cluster * (a.d + 1) + j,
+							partial.low[WIDE ? v : 0]);
+	}
+	partial.clear();
+}
+
+/* Reads the same columns, and the weights, of the rows of items i .. i + AHEAD - 1. */
+template <int AHEAD, int COLUMNS> static __device__ __forceinline__ void
+read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t first, int span,
+		   int lane, int lanes, float (&x)[AHEAD][COLUMNS], double (&weights)[AHEAD])
+{
+#pragma unroll
+	for (int u = 0; u < AHEAD; u++)
+	{
+		int64_t		row = first + (i + u < to ? places[i + u] & ~SUM_TAKEN : 0);
+
+		weights[u] = a.weights != nullptr && i + u < to ? a.weights[row] : 1.0;
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+		{
+			int			j = span + v * lanes + lane;
+
+			x[u][v] = j < a.d && i + u < to ? a.features[row * a.d + j] : 1.0f;
+		}
+	}
+}
+
 /*
  * Adds items from .. to - 1 to the sums; a group of `lanes` threads does that together, each thread
  * COLUMNS columns at a time.
@@ -212,41 +253,12 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 #pragma unroll
 		for (int v = 0; v < COLUMNS; v++)
 			scales[v] = span + v * lanes + lane <= a.d ? a.scales[span + v * lanes + lane] : 0.0;
-		auto		flush = [&]()
-		{
-#pragma unroll
-			for (int v = 0; v < COLUMNS; v++)
-			{
-				int			j = span + v * lanes + lane;
-
-				if (j > a.d)
-					continue;
-				add_sum<SHARED>(sums + (int64_t) current * (a.d + 1) + j, partial.high[v]);
-				if (WIDE)
-					add_sum<SHARED>(sums + a.limb + (int64_t) current * (a.d + 1) + j,
-									partial.low[WIDE ? v : 0]);
-			}
-			partial.clear();
-		};
 		for (int i = from; i < to; i += AHEAD)
 		{
 			float		x[AHEAD][COLUMNS];
 			double		weights[AHEAD];
 
-#pragma unroll
-			for (int u = 0; u < AHEAD; u++)
-			{
-				int64_t		row = first + (i + u < to ? places[i + u] & ~SUM_TAKEN : 0);
-
-				weights[u] = a.weights != nullptr && i + u < to ? a.weights[row] : 1.0;
-#pragma unroll
-				for (int v = 0; v < COLUMNS; v++)
-				{
-					int			j = span + v * lanes + lane;
-
-					x[u][v] = j < a.d && i + u < to ? a.features[row * a.d + j] : 1.0f;
-				}
-			}
+			read_items(a, places, i, to, first, span, lane, lanes, x, weights);
 #pragma unroll
 			for (int u = 0; u < AHEAD; u++)
 			{
@@ -257,7 +269,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 				taken = places[i + u] & SUM_TAKEN;
 				if (labels[i + u] != current)
 				{
-					flush();
+					flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
 					current = labels[i + u];
 				}
 #pragma unroll
@@ -280,7 +292,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 			}
 		}
 		if (from < to)
-			flush();
+			flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
 	}
 }
 
