@@ -304,6 +304,16 @@ least_of(const float (&least)[PARTS][2])
 	return fminf(fminf(least[0][I], least[1][I]), fminf(least[2][I], least[3][I]));
 }
 
+/* Takes the scores of a tile into what is known of a thread's two rows. */
+static __device__ __forceinline__ void
+take_tile(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, Best best[2])
+{
+	if (least_of<0>(least) < best[0].second)
+		take_scores<0>(sums, least, column, &best[0]);
+	if (least_of<1>(least) < best[1].second)
+		take_scores<1>(sums, least, column, &best[1]);
+}
+
 /* Labels or flags a warpgroup's rows. */
 static __device__ __forceinline__ void
 conclude_rows(const HopperArguments &a, int64_t first, const int r[2], Best best[2])
@@ -384,13 +394,34 @@ skip_tile(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
 	return ring;
 }
 
+/* The first of the two rows of a thread; the other is 8 rows on. */
+static __device__ __forceinline__ int
+row_of_thread()
+{
+	return (int) threadIdx.x % GROUP_THREADS / 32 * 16 + (int) threadIdx.x % 32 / 4;
+}
+
+/* Reads the bounds of a thread's two rows, and the points that were nearest; -1: not known. */
+static __device__ __forceinline__ void
+read_rows(const HopperArguments &a, int64_t first, const int r[2], uint32_t codes[2],
+		  int points[2])
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		bool		valid = first + r[i] < a.rows;
+
+		codes[i] = valid ? __ldg(a.bounds + first + r[i]) : 0;
+		points[i] = valid && a.labels != nullptr ? a.labels[first + r[i]] : -1;
+	}
+}
+
 /* What a warpgroup does. */
 static __device__ __forceinline__ void
 compare_rows(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, uint64_t *empty,
 			 const Plan &plan, int group, int64_t end)
 {
-	const int	r[2] = {(int) threadIdx.x % GROUP_THREADS / 32 * 16 + (int) threadIdx.x % 32 / 4,
-		(int) threadIdx.x % GROUP_THREADS / 32 * 16 + (int) threadIdx.x % 32 / 4 + 8};
+	const int	r[2] = {row_of_thread(), row_of_thread() + 8};
 	int64_t		first = plan.first;
 	int64_t		mine = plan.end(a.tiles);
 	float		back[2];
@@ -417,14 +448,7 @@ compare_rows(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *fu
 			uint32_t	codes[2];
 			int			points[2];
 
-#pragma unroll
-			for (int i = 0; i < 2; i++)
-			{
-				bool		valid = first + r[i] < a.rows;
-
-				codes[i] = valid ? __ldg(a.bounds + first + r[i]) : 0;
-				points[i] = valid && a.labels != nullptr ? a.labels[first + r[i]] : -1;
-			}
+			read_rows(a, first, r, codes, points);
 			load_rows(a, rows, first, exponent);
 			prefetch_rows(a, first + plan.step * GROUP_ROWS);
 			publish_stores();
@@ -445,10 +469,7 @@ compare_rows(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *fu
 		if (threadIdx.x % 32 == 0)
 			arrive(&empty[ring.stage]);
 		ring.step(a.stages);
-		if (least_of<0>(least) < best[0].second)
-			take_scores<0>(sums, least, column, &best[0]);
-		if (least_of<1>(least) < best[1].second)
-			take_scores<1>(sums, least, column, &best[1]);
+		take_tile(sums, least, column, best);
 		if (--left == 0)
 		{
 			conclude_rows(a, first, r, best);

@@ -212,24 +212,6 @@ prefetch_rows(const TileArguments &a, int64_t first)
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
 }
 
-/* Starts the copy of one piece of points, or half of it. */
-template <int POINTS> static __device__ __forceinline__ void
-load_points(const TileArguments &a, __half *to, int tile, int from)
-{
-	int64_t		first = (int64_t) tile * POINTS;
-	const __half *source = a.points +
-		(first / PIECE_POINTS * pieces_of(a.depth) + from / PIECE_COLUMNS) *
-		(PIECE_POINTS * PIECE_COLUMNS) + first % PIECE_POINTS * PIECE_COLUMNS;
-
-#pragma unroll
-	for (int i = 0; i < POINTS * (PIECE_COLUMNS / 8) / FILTER_THREADS; i++)
-	{
-		int			at = (i * FILTER_THREADS + threadIdx.x) * 8;
-
-		copy_16(to + at, source + at);
-	}
-}
-
 /* Which piece of the points comes next. */
 struct Cursor
 {
@@ -245,6 +227,48 @@ struct Cursor
 		}
 	}
 };
+
+/* Starts the copy of one piece of points, or half of it. */
+template <int POINTS> static __device__ __forceinline__ void
+load_points(const TileArguments &a, __half *to, const Cursor &which)
+{
+	int64_t		first = (int64_t) which.tile * POINTS;
+	const __half *source = a.points +
+		(first / PIECE_POINTS * pieces_of(a.depth) + which.chunk) *
+		(PIECE_POINTS * PIECE_COLUMNS) + first % PIECE_POINTS * PIECE_COLUMNS;
+
+#pragma unroll
+	for (int i = 0; i < POINTS * (PIECE_COLUMNS / 8) / FILTER_THREADS; i++)
+	{
+		int			at = (i * FILTER_THREADS + threadIdx.x) * 8;
+
+		copy_16(to + at, source + at);
+	}
+}
+
+/* Starts to fill the stages: with all `total` pieces if they are to stay, and only if `load`. */
+template <int POINTS> static __device__ __forceinline__ void
+fill_stages(const TileArguments &a, __half *stages, Cursor &next, int chunks, int total, bool once,
+			bool load)
+{
+	for (int s = 0; s < (once ? total : a.stages - 1); s++)
+	{
+		if (load && s < total)
+			load_points<POINTS>(a, stages + s * POINTS * PIECE_COLUMNS, next);
+		next.step(chunks);
+		copy_commit();
+	}
+}
+
+/* Waits for the next stage; for all if they are to stay. */
+static __device__ __forceinline__ void
+wait_stage(const TileArguments &a, bool once)
+{
+	if (once || a.stages == 2)
+		copy_wait<0>();
+	else
+		copy_wait<1>();
+}
 
 /* The part of the bound that is a row's and a point's. */
 static __device__ __forceinline__ float
@@ -264,6 +288,8 @@ start_scores(const TileArguments &a, const RowShared *shared, const __half *rows
 {
 	int			lane = threadIdx.x % 32;
 
+	/* the rows are there */
+	__syncthreads();
 	for (int i = 0; i < 2; i++)
 	{
 		int64_t		row = shared->row[r[i]];
@@ -393,6 +419,13 @@ conclude_rows(const TileArguments &a, const RowShared *shared, const int r[2], B
 	}
 }
 
+/* The first of the two rows of a thread; the other is 8 rows on. */
+static __device__ __forceinline__ int
+row_of_thread()
+{
+	return (int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4;
+}
+
 /*
  * With STAYS the rows lie in shared memory while the points stream by, else both stream.  SECOND is
  * the run over the flagged rows.  Points of which all pieces fit the stages are loaded once.
@@ -402,14 +435,12 @@ __launch_bounds__(FILTER_THREADS, POINTS == 64 && STAYS ? 3 : 2)
 filter_kernel(TileArguments a)
 {
 	extern __shared__ unsigned char memory[];
-	unsigned char *start = (unsigned char *) (((uintptr_t) memory + 1023) / 1024 * 1024);
-	__half	   *stages = (__half *) start;
+	__half	   *stages = (__half *) (((uintptr_t) memory + 1023) / 1024 * 1024);
 	__half	   *rows = stages + a.stages * POINTS * PIECE_COLUMNS;
 	int			chunks = pieces_of(a.depth);
 	const int	parts = SECOND ? a.parts : 1;
 	RowShared  *shared = (RowShared *) (rows + (STAYS ? chunks : 2) * FILTER_ROWS * PIECE_COLUMNS);
-	const int	r[2] = {(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4,
-		(int) threadIdx.x / 32 * 16 + (int) threadIdx.x % 32 / 4 + 8};
+	const int	r[2] = {row_of_thread(), row_of_thread() + 8};
 	bool		once = parts == 1 && a.tiles * chunks <= a.stages;
 	int64_t		count = SECOND ? min(*a.flag_count, a.flag_capacity) : a.rows;
 	int64_t		works = (count + FILTER_ROWS - 1) / FILTER_ROWS * parts;
@@ -419,8 +450,7 @@ filter_kernel(TileArguments a)
 		int64_t		first = work / parts * FILTER_ROWS;
 		int			part = (int) (work % parts);
 		int			first_tile = a.tiles * part / parts;
-		/* pieces of points */
-		int			total = (a.tiles * (part + 1) / parts - first_tile) * chunks;
+		int			total = (a.tiles * (part + 1) / parts - first_tile) * chunks;	/* pieces */
 		bool		load = !once || work == blockIdx.x;
 		float		sums[POINTS / 8][4];
 		Best		best[2] = {{NO_SCORE, NO_SCORE, 0}, {NO_SCORE, NO_SCORE, 0}};
@@ -431,14 +461,7 @@ filter_kernel(TileArguments a)
 
 		__syncthreads();
 		start_rows<SECOND>(a, shared, first, count);
-		for (int s = 0; s < (once ? total : a.stages - 1); s++)
-		{
-			if (load && s < total)
-				load_points<POINTS>(a, stages + s * POINTS * PIECE_COLUMNS, next.tile,
-									next.chunk * PIECE_COLUMNS);
-			next.step(chunks);
-			copy_commit();
-		}
+		fill_stages<POINTS>(a, stages, next, chunks, total, once, load);
 		next_stage = a.stages - 1;
 		__syncthreads();
 		if (STAYS)
@@ -446,27 +469,20 @@ filter_kernel(TileArguments a)
 		if (!SECOND && work + gridDim.x < works)
 			prefetch_rows(a, first + (int64_t) gridDim.x * FILTER_ROWS);
 		if (STAYS && !SECOND && a.labels != nullptr)
-		{
-			__syncthreads();
 			start_scores(a, shared, rows, r, best);
-		}
 		for (int it = 0; it < total; it++)
 		{
 			int			width = min(PIECE_COLUMNS, a.depth - now.chunk * PIECE_COLUMNS);
 			__half	   *piece = rows + (STAYS ? now.chunk : it % 2) * FILTER_ROWS * PIECE_COLUMNS;
 
-			if (once || a.stages == 2)
-				copy_wait<0>();
-			else
-				copy_wait<1>();
+			wait_stage(a, once);
 			if (!STAYS)
 				load_rows<4>(a, shared, piece, now.chunk * PIECE_COLUMNS, width);
 			publish_stores();
 			__syncthreads();
 			if (!once && it + a.stages - 1 < total)
 			{
-				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next.tile,
-									next.chunk * PIECE_COLUMNS);
+				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next);
 				next.step(chunks);
 			}
 			copy_commit();
