@@ -270,6 +270,18 @@ wait_stage(const TileArguments &a, bool once)
 		copy_wait<1>();
 }
 
+/* Brings a piece of the rows into shared memory if they don't stay there, and waits for all. */
+template <bool STAYS> static __device__ __forceinline__ void
+bring_piece(const TileArguments &a, const RowShared *shared, __half *piece, int from, int width,
+			bool once)
+{
+	wait_stage(a, once);
+	if (!STAYS)
+		load_rows<4>(a, shared, piece, from, width);
+	publish_stores();
+	__syncthreads();
+}
+
 /* The part of the bound that is a row's and a point's. */
 static __device__ __forceinline__ float
 own_of(const TileArguments &a, const RowShared *shared, int r, int point)
@@ -399,6 +411,17 @@ take_tile(const TileArguments &a, const RowShared *shared, float (&sums)[POINTS 
 	}
 }
 
+/* Compares the block's rows with points, a piece at a time. */
+template <int POINTS, bool SECOND> static __device__ __forceinline__ void
+compare_piece(const TileArguments &a, const RowShared *shared, float (&sums)[POINTS / 8][4],
+			  const __half *rows, const __half *points, int width, const Cursor &now, int chunks,
+			  const int r[2], int64_t first, Best best[2])
+{
+	multiply_pieces<POINTS>(sums, rows, points, width / 16, now.chunk == 0);
+	if (now.chunk == chunks - 1)
+		take_tile<POINTS, SECOND>(a, shared, sums, now.tile, r, first, best);
+}
+
 /* Joins what the four threads of a row know, and labels it. */
 static __device__ __forceinline__ void
 conclude_rows(const TileArguments &a, const RowShared *shared, const int r[2], Best best[2])
@@ -475,21 +498,16 @@ filter_kernel(TileArguments a)
 			int			width = min(PIECE_COLUMNS, a.depth - now.chunk * PIECE_COLUMNS);
 			__half	   *piece = rows + (STAYS ? now.chunk : it % 2) * FILTER_ROWS * PIECE_COLUMNS;
 
-			wait_stage(a, once);
-			if (!STAYS)
-				load_rows<4>(a, shared, piece, now.chunk * PIECE_COLUMNS, width);
-			publish_stores();
-			__syncthreads();
+			bring_piece<STAYS>(a, shared, piece, now.chunk * PIECE_COLUMNS, width, once);
 			if (!once && it + a.stages - 1 < total)
 			{
 				load_points<POINTS>(a, stages + next_stage * POINTS * PIECE_COLUMNS, next);
 				next.step(chunks);
 			}
 			copy_commit();
-			multiply_pieces<POINTS>(sums, piece, stages + stage * POINTS * PIECE_COLUMNS,
-									width / 16, now.chunk == 0);
-			if (now.chunk == chunks - 1)
-				take_tile<POINTS, SECOND>(a, shared, sums, now.tile, r, first, best);
+			compare_piece<POINTS, SECOND>(a, shared, sums, piece,
+										  stages + stage * POINTS * PIECE_COLUMNS, width, now,
+										  chunks, r, first, best);
 			now.step(chunks);
 			stage = stage + 1 == a.stages ? 0 : stage + 1;
 			next_stage = next_stage + 1 == a.stages ? 0 : next_stage + 1;
