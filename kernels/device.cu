@@ -32,6 +32,7 @@ struct Driver
 	decltype(&cuMemGetAllocationGranularity) granularity;
 };
 
+/* Blocks all signals of this thread. */
 SignalsBlocked::SignalsBlocked()
 {
 	sigset_t	all;
@@ -41,6 +42,7 @@ SignalsBlocked::SignalsBlocked()
 	pthread_sigmask(SIG_BLOCK, &all, (sigset_t *) saved);
 }
 
+/* Puts back which signals were blocked. */
 SignalsBlocked::~SignalsBlocked()
 {
 	pthread_sigmask(SIG_SETMASK, (sigset_t *) saved, nullptr);
@@ -155,7 +157,7 @@ close_devices()
 	devices.clear();
 }
 
-/* Counts the bytes. */
+/* Counts bytes that were taken. */
 void
 Account::add(uint64_t bytes)
 {
@@ -320,6 +322,7 @@ Mapping::release()
 	holder = nullptr;
 }
 
+/* Allocates page-locked memory. */
 PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(size), account(a)
 {
 	cudaError_t error = GK_ATTEMPT(cudaHostAlloc, &data, size, cudaHostAllocPortable);
@@ -334,6 +337,7 @@ PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(size), account(a)
 	account.add(size);
 }
 
+/* Frees the memory. */
 PinnedBlock::~PinnedBlock()
 {
 	(void) cudaFreeHost(data);

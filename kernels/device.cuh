@@ -98,6 +98,7 @@ private:
 	MemoryOwner *holder = nullptr;
 };
 
+/* A block of values of one type. */
 template <typename T> class Buffer
 {
 public:

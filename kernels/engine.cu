@@ -477,12 +477,14 @@ guarded(F function)
 	}
 }
 
+/* The engine behind C's pointer. */
 static Engine &
 engine_of(GkEngine *engine)
 {
 	return *((Handle *) engine)->engine;
 }
 
+/* Opens an engine; NULL if that fails. */
 static GkStatus
 cuda_open(const GkEngineConfig *config, GkEngine **engine)
 {
@@ -497,42 +499,49 @@ cuda_open(const GkEngineConfig *config, GkEngine **engine)
 	});
 }
 
+/* Lends the memory that batches will lie in. */
 static GkStatus
 cuda_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 {
 	return guarded([&] { engine_of(engine).lend_buffer(base, bytes); });
 }
 
+/* Says how wide a row is. */
 static GkStatus
 cuda_set_dimension(GkEngine *engine, int dimension)
 {
 	return guarded([&] { engine_of(engine).set_dimension(dimension); });
 }
 
+/* Takes a batch of rows. */
 static GkStatus
 cuda_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
 {
 	return guarded([&] { *ticket = engine_of(engine).append(*batch); });
 }
 
+/* Says which batches' memory is free again. */
 static GkStatus
 cuda_reclaim(GkEngine *engine, uint64_t *ticket)
 {
 	return guarded([&] { *ticket = engine_of(engine).reclaim(); });
 }
 
+/* Drops all rows. */
 static GkStatus
 cuda_clear(GkEngine *engine)
 {
 	return guarded([&] { engine_of(engine).clear(); });
 }
 
+/* Starts a command. */
 static GkStatus
 cuda_submit(GkEngine *engine, GkCommand *command)
 {
 	return guarded([&] { engine_of(engine).submit(command); });
 }
 
+/* Waits a while for the command; its status, or that it is still running. */
 static GkStatus
 cuda_wait(GkEngine *engine, int milliseconds)
 {
@@ -542,12 +551,14 @@ cuda_wait(GkEngine *engine, int milliseconds)
 	return outer.code == GK_OK ? status : outer;
 }
 
+/* Copies labels and d² of rows. */
 static GkStatus
 cuda_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2)
 {
 	return guarded([&] { engine_of(engine).fetch(from, count, labels, distance2); });
 }
 
+/* Says what the engine uses. */
 static void
 cuda_usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -590,12 +601,14 @@ list_devices(GkDevice *devices, int capacity, int *count)
 	}
 }
 
+/* Lists the devices. */
 static GkStatus
 cuda_list_devices(GkDevice *devices, int capacity, int *count)
 {
 	return guarded([&] { list_devices(devices, capacity, count); });
 }
 
+/* Gives back what the process keeps between engines. */
 static void
 cuda_release_process(void)
 {
@@ -603,6 +616,7 @@ cuda_release_process(void)
 	(void) guarded([] { close_devices(); });
 }
 
+/* Closes an engine. */
 static void
 cuda_close(GkEngine *engine)
 {

@@ -26,6 +26,7 @@ struct Range
 	int64_t		rows;
 };
 
+/* An engine: its shards, its thread, its command. */
 class Engine
 {
 public:
@@ -172,7 +173,7 @@ Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
 	}
 }
 
-/* Copies to or from a device, in the order of its work. */
+/* Copies to a device, in the order of its work. */
 template <typename T> void
 to_device(Shard &shard, T *to, const T *from, uint64_t count)
 {
@@ -181,6 +182,7 @@ to_device(Shard &shard, T *to, const T *from, uint64_t count)
 			shard.device->compute);
 }
 
+/* Copies from a device when its work is done, and waits for the copy. */
 template <typename T> void
 to_host(Shard &shard, T *to, const T *from, uint64_t count)
 {

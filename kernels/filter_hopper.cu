@@ -28,6 +28,7 @@ struct Stage
 	float		unused[256 - PIECE_POINTS];		/* pieces begin at multiples of 1024 bytes */
 };
 
+/* The arguments, and how points and ring are cut. */
 struct HopperArguments : FilterArguments
 {
 	int			tiles;			/* of points */

@@ -21,6 +21,7 @@
 namespace gk
 {
 
+/* x². */
 template <typename T> static __device__ __forceinline__ T
 square(T x)
 {

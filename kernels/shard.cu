@@ -18,6 +18,7 @@ Chunk::Chunk(Account &account, int64_t most, int dimension, bool weighted)
 {
 }
 
+/* A device's share of an engine, without rows yet. */
 Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limit,
 			 const std::atomic<bool> &stop)
 	: weighted(with_weights), host(host_account), stopping(stop)
@@ -44,6 +45,7 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	result = (Counters *) result_block->data;
 }
 
+/* Waits for the device's work. */
 Shard::~Shard()
 {
 	(void) cudaSetDevice(device->ordinal);

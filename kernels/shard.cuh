@@ -92,6 +92,7 @@ struct RowStatistics
 	unsigned long long count;
 };
 
+/* The rows of an engine that one device has, and what it knows of them. */
 class Shard : public MemoryOwner
 {
 public:
