@@ -122,7 +122,7 @@ define_limits(void)
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.host_memory_limit",
 							"Host memory that the rows of one fit may take.",
-							"0 means three quarters of the memory of the host.",
+							"0 means three quarters of the memory of the host or container.",
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.device_memory_limit",
