@@ -187,7 +187,7 @@ gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
 	if (error != 0)
 	{
 		free(drain);
-		return failure(GK_INTERNAL, "pthread_create", strerror(error));
+		return failure(GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
 	}
 	*result = drain;
 	return (GkStatus) {.code = GK_OK};

@@ -107,7 +107,7 @@ $_->query_until(qr/started/, "\\echo started\n\\o /dev/null\n" . "$fit;\n" x 20 
 is($_->query($fit), $expected, 'eight sessions at once') for @sessions;
 $_->quit for @sessions;
 
-# The operating system refuses memory
+# The operating system refuses memory, or a thread
 my ($poor, $poor_pid) = new_session($node);
 my $poor_threads = threads_of($poor_pid);
 my ($address_space) = slurp_file("/proc/$poor_pid/status") =~ /^VmSize:\s+(\d+) kB/m;
@@ -117,6 +117,11 @@ like($poor->{stderr}, qr/gkmeans: out of memory.*DETAIL:  mmap failed for \d+ by
 $poor->{stderr} = '';
 nothing_left($node, $poor, $poor_pid, $poor_threads, 'refused memory');
 is($poor->query($fit), $expected, 'and the session goes on');
+system_or_bail('prlimit', "--pid=$poor_pid", '--nproc=1:');
+$poor->query($fit);
+like($poor->{stderr}, qr/gkmeans: could not start a thread.*DETAIL:  pthread_create failed\./s, 'so is a thread that the system refuses');
+$poor->{stderr} = '';
+nothing_left($node, $poor, $poor_pid, $poor_threads, 'a refused thread');
 $poor->quit;
 
 # No fit in a parallel worker, none while idle; the extension is loaded on its first call only
