@@ -41,7 +41,7 @@ bucket_of(uint64 hash, int bits)
 
 /* Ascending int64. */
 static int
-compare_points(const void *a, const void *b)
+compare_points(const void *a, const void *b, void *unused)
 {
 	int64		left = *(const int64 *) a;
 	int64		right = *(const int64 *) b;
@@ -51,7 +51,7 @@ compare_points(const void *a, const void *b)
 
 /* Ascending hash, then ascending row. */
 static int
-compare_entries(const void *a, const void *b)
+compare_entries(const void *a, const void *b, void *unused)
 {
 	const GkEntry *left = a;
 	const GkEntry *right = b;
@@ -100,7 +100,7 @@ throw_points(GkDrawer *drawer, Line *line, int64 total)
 		line->points[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
 												  drawer->round, (uint64) i);
 	drawer->round++;
-	qsort(line->points, line->count, sizeof(int64), compare_points);
+	qsort_interruptible(line->points, line->count, sizeof(int64), compare_points, NULL);
 	for (int64 i = 0; i < line->count; i++)
 	{
 		while (line->points[i] >= end)
@@ -115,7 +115,7 @@ merge_entries(Line *line)
 {
 	int64		kept = 0;
 
-	qsort(line->entries, line->used, sizeof(GkEntry), compare_entries);
+	qsort_interruptible(line->entries, line->used, sizeof(GkEntry), compare_entries, NULL);
 	for (int64 i = 0; i < line->used; i++)
 	{
 		if (kept > 0 && line->entries[kept - 1].hash == line->entries[i].hash)

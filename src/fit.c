@@ -317,7 +317,7 @@ order_clusters(Fitter *fitter, const Start *best)
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
 	}
-	qsort_arg(labels, fit->k, sizeof(int32), compare_labels, fitter);
+	qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
 	ordered = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)

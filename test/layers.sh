@@ -31,6 +31,7 @@ check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|s
     src/drain.[ch] src/row_ids.[ch]
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' \
     src/fit.[ch] src/prepare.[ch] src/seed.[ch] src/draw.[ch] src/reduce.[ch]
+check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' $(ls src/*.c | grep -v '^src/cpu_')
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
