@@ -1,9 +1,12 @@
 /*
- * What a process does on its GPUs, from the outside: time by kernel, and the calls that take or give back
- * memory, those between the first and the last iteration apart.
+ * What a process does on its GPUs, from the outside: time by kernel, and the calls that take or
+ * give back memory, those between the first and the last iteration apart.
  *
- * CUDA loads it into any program: build it as a shared library with CUPTI, and set
- * CUDA_INJECTION64_PATH to it.  Prints to stderr when the process ends.
+ * CUDA loads it into any program.  Prints to stderr when the process ends.
+ *
+ *   cc -O2 -shared -fPIC -I$CUDA_HOME/include bench/cuda_trace.c -o cuda_trace.so \
+ *       -L$CUDA_HOME/lib64 -lcupti
+ *   CUDA_INJECTION64_PATH=$PWD/cuda_trace.so engine_cuda_bench LIBRARY 1 5.2 0
  */
 #include <cupti.h>
 #include <pthread.h>
@@ -49,11 +52,12 @@ grow(void *list, size_t count, size_t *room, size_t size)
 
 /* Notes a call of the driver that is about memory. */
 static void CUPTIAPI
-note_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_CallbackData *data)
+note_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+		  const CUpti_CallbackData *data)
 {
 	static const char *const about[] = {
-		"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister", "cuMemCreate",
-		"cuMemRelease", "cuMemMap", "cuMemUnmap"
+		"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
+		"cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap"
 	};
 
 	(void) unused;
@@ -173,8 +177,8 @@ report(void)
 				last = runs[next].start > last ? runs[next].start : last;
 			}
 		}
-		fprintf(stderr, "  %-40s %6zu times %10.3f ms, last %9.3f, greatest %9.3f\n", runs[i].name, next - i,
-				(double) total * 1e-6, (double) (runs[next - 1].end - runs[next - 1].start) * 1e-6,
+		fprintf(stderr, "  %-40s %6zu times %10.3f ms, last %9.3f, greatest %9.3f\n",
+				runs[i].name, next - i, (double) total * 1e-6, (double) (runs[next - 1].end - runs[next - 1].start) * 1e-6,
 				(double) greatest * 1e-6);
 	}
 	for (size_t i = 0; i < call_count; i++)
@@ -183,7 +187,8 @@ report(void)
 			inside++;
 			fprintf(stderr, "  between the iterations: %s\n", calls[i].name);
 		}
-	fprintf(stderr, "  %zu memory calls, %zu between the first and the last iteration\n", call_count, inside);
+	fprintf(stderr, "  %zu memory calls, %zu between the first and the last iteration\n",
+			call_count, inside);
 }
 
 /* What CUDA calls when it has loaded this library. */

@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "prepare.h"
 
-/* The grids of the sums are no finer than what this needs. */
+/* The least greatest weight × spread² for which the grids of the sums are fine enough. */
 #define LEAST_PRODUCT 1e-280
 
 /* Bits that a typical value should have on a grid of one limb. */
@@ -60,8 +60,8 @@ check_products(const GkFitSpec *spec, const Profile *profile)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("the products of weights and features are out of range"),
-				 errhint("%s the weights by a constant.",
-						 least < LEAST_PRODUCT ? "Multiply" : "Divide")));
+				 least < LEAST_PRODUCT ? errhint("Multiply the weights by a constant.")
+				 : errhint("Divide the weights by a constant.")));
 }
 
 /* Least and greatest values. */

@@ -5,8 +5,9 @@
  * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.
- * "few" is every kernel on a little data, for compute-sanitizer.  "large" is fits of more than 2^31 values and nothing else; the host needs 30 GB for them.  scale
- * shrinks or stretches the larger data.
+ * "few" is every kernel on a little data, for compute-sanitizer.  "large" is fits of more than 2^31
+ * values and nothing else; the host needs 30 GB for them.  scale shrinks or stretches the larger
+ * data.  The GPUs must be free of other work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
