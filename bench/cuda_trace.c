@@ -178,7 +178,8 @@ report(void)
 			}
 		}
 		fprintf(stderr, "  %-40s %6zu times %10.3f ms, last %9.3f, greatest %9.3f\n",
-				runs[i].name, next - i, (double) total * 1e-6, (double) (runs[next - 1].end - runs[next - 1].start) * 1e-6,
+				runs[i].name, next - i, (double) total * 1e-6,
+				(double) (runs[next - 1].end - runs[next - 1].start) * 1e-6,
 				(double) greatest * 1e-6);
 	}
 	for (size_t i = 0; i < call_count; i++)
