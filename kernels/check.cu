@@ -60,12 +60,15 @@ fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed, const ch
 void
 fail_device_full(int device, uint64_t needed)
 {
-	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, "cudaMalloc", "out of device memory");
+	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, "cudaMalloc", "");
 	size_t		free_bytes = 0;
 	size_t		total;
 
 	(void) cudaSetDevice(device);
 	(void) cudaMemGetInfo(&free_bytes, &total);
+	snprintf(status.message, sizeof(status.message),
+			 "GPU %d has too little memory free: %llu of %llu bytes", device,
+			 (unsigned long long) free_bytes, (unsigned long long) total);
 	status.device = device;
 	status.native = (int) cudaErrorMemoryAllocation;
 	status.needed = needed;

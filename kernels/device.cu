@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "device.cuh"
+#include "pinned.cuh"
 
 namespace gk
 {
@@ -149,6 +150,7 @@ close_devices()
 {
 	std::lock_guard<std::mutex> lock(devices_mutex);
 
+	finish_unpinning();
 	for (auto &device : devices)
 	{
 		(void) cudaSetDevice(device.first);
@@ -320,28 +322,6 @@ Mapping::release()
 	shrink(0);
 	(void) driver().address_free(base, reserved);
 	holder = nullptr;
-}
-
-/* Allocates page-locked memory. */
-PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(size), account(a)
-{
-	cudaError_t error = GK_ATTEMPT(cudaHostAlloc, &data, size, cudaHostAllocPortable);
-
-	if (error == cudaErrorMemoryAllocation)
-	{
-		(void) cudaGetLastError();
-		fail_memory(GK_NO_HOST_MEMORY, -1, account.used + size, account.used,
-					"out of page-locked host memory");
-	}
-	check(error, "cudaHostAlloc");
-	account.add(size);
-}
-
-/* Frees the memory. */
-PinnedBlock::~PinnedBlock()
-{
-	(void) cudaFreeHost(data);
-	account.subtract(bytes);
 }
 
 }								/* namespace gk */

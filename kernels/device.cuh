@@ -16,6 +16,9 @@
 namespace gk
 {
 
+/* Bytes of a device that stay free: the driver needs them for kernels to run. */
+#define DRIVER_RESERVE (UINT64_C(256) << 20)
+
 /* Blocks all signals of this thread, and so of the threads that libraries start meanwhile. */
 class SignalsBlocked
 {
@@ -59,7 +62,7 @@ public:
 	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
 
 	uint64_t	limit = UINT64_MAX;
-	bool		full = false;	/* the limit is what the device had */
+	bool		full = false;	/* the limit is what the device has, not a setting */
 	Device	   *device = nullptr;	/* that counts too, if any */
 	std::atomic<uint64_t> used{0};
 	std::atomic<uint64_t> peak{0};
@@ -142,22 +145,6 @@ private:
 	uint64_t	reserved = 0;
 	uint64_t	piece = 0;
 	std::vector<unsigned long long> pieces;
-};
-
-/* Page-locked host memory, counted. */
-class PinnedBlock
-{
-public:
-	PinnedBlock(Account &account, uint64_t bytes);
-	PinnedBlock(const PinnedBlock &) = delete;
-	PinnedBlock & operator=(const PinnedBlock &) = delete;
-	~PinnedBlock();
-
-	void	   *data = nullptr;
-	uint64_t	bytes;
-
-private:
-	Account    &account;
 };
 
 }								/* namespace gk */

@@ -11,8 +11,8 @@
 namespace gk
 {
 
-/* Bytes that a device must have left to begin with. */
-#define LEAST_FREE (UINT64_C(64) << 20)
+/* Bytes that a device must have free to begin with. */
+#define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
 
 /* Throws unless a device has memory for what a fit needs besides its rows. */
 static void

@@ -30,9 +30,9 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	account.device = on;
 	use();
 	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
-	/* what the driver needs for kernels to run is not ours to take */
-	account.limit = free_bytes - std::min<uint64_t>(free_bytes, 256 << 20);
-	if (limit != 0 && limit < account.limit)
+	account.limit = free_bytes - std::min<uint64_t>(free_bytes, DRIVER_RESERVE);
+	account.full = limit == 0 || limit >= account.limit;
+	if (!account.full)
 		account.limit = limit;
 	for (int i = 0; i < 2; i++)
 	{

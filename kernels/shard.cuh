@@ -14,6 +14,7 @@
 #include <cuda_fp16.h>
 
 #include "device.cuh"
+#include "pinned.cuh"
 
 namespace gk
 {

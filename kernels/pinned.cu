@@ -1,0 +1,180 @@
+/*
+ * Page-locked host memory, and the thread that gives it back.
+ */
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "pinned.cuh"
+
+namespace gk
+{
+
+#define HUGE_PAGE (UINT64_C(2) << 20)
+
+/* Less than this is given back at once. */
+#define LARGE_BYTES (UINT64_C(1) << 20)
+
+/* Mapped memory, page-locked. */
+struct Pages
+{
+	void	   *data;
+	uint64_t	bytes;
+};
+
+/* What is still to be given back.  Never destroyed: the thread may outlive static objects. */
+struct Unpinning
+{
+	std::mutex	mutex;
+	std::condition_variable idle;
+	std::vector<Pages> pages;
+	bool		running = false;
+};
+
+static auto &unpinning = *new Unpinning;
+
+/* So many bytes rounded up to whole pages, huge ones if there are some. */
+static uint64_t
+whole_pages(uint64_t bytes)
+{
+	uint64_t	page = bytes < HUGE_PAGE ? 4096 : HUGE_PAGE;
+
+	return (bytes + page - 1) / page * page;
+}
+
+/* Maps memory that begins at a huge page if it is as large as one; NULL if there is none. */
+static void *
+map(uint64_t bytes)
+{
+	uint64_t	slack = bytes < HUGE_PAGE ? 0 : HUGE_PAGE;
+	char	   *base = (char *) mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
+									 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t	before;
+
+	if (base == MAP_FAILED)
+		return nullptr;
+	before = slack == 0 ? 0 : (HUGE_PAGE - (uint64_t) base % HUGE_PAGE) % HUGE_PAGE;
+	if (before > 0)
+		(void) munmap(base, before);
+	if (slack > before)
+		(void) munmap(base + before + bytes, slack - before);
+	(void) madvise(base + before, bytes, MADV_HUGEPAGE);
+	/* a child's copy on write would move pages that a device reads */
+	(void) madvise(base + before, bytes, MADV_DONTFORK);
+	return base + before;
+}
+
+/* Maps and locks; false if there is not so much memory, or not so much may be locked. */
+static bool
+pin(Pages *pages)
+{
+	cudaError_t error;
+
+	pages->data = map(pages->bytes);
+	if (pages->data == nullptr)
+		return false;
+	error = GK_ATTEMPT(cudaHostRegister, pages->data, pages->bytes, cudaHostRegisterPortable);
+	if (error == cudaSuccess)
+		return true;
+	(void) cudaGetLastError();
+	(void) munmap(pages->data, pages->bytes);
+	if (error != cudaErrorMemoryAllocation)
+		check(error, "cudaHostRegister");
+	return false;
+}
+
+/* Unlocks and unmaps. */
+static void
+unpin(const Pages &pages)
+{
+	(void) cudaHostUnregister(pages.data);
+	(void) munmap(pages.data, pages.bytes);
+}
+
+/* The thread: gives back until there is nothing more. */
+static void
+unpin_all()
+{
+	std::unique_lock<std::mutex> lock(unpinning.mutex);
+
+	while (!unpinning.pages.empty())
+	{
+		Pages		pages = unpinning.pages.back();
+
+		unpinning.pages.pop_back();
+		lock.unlock();
+		unpin(pages);
+		lock.lock();
+	}
+	unpinning.running = false;
+	unpinning.idle.notify_all();
+}
+
+/* Leaves pages to the thread, and starts it if need be. */
+static void
+unpin_later(const Pages &pages)
+{
+	std::lock_guard<std::mutex> lock(unpinning.mutex);
+
+	unpinning.pages.push_back(pages);
+	if (unpinning.running)
+		return;
+
+	SignalsBlocked blocked;
+
+	unpinning.running = true;
+	std::thread(unpin_all).detach();
+}
+
+/* Waits until all memory is given back. */
+void
+finish_unpinning()
+{
+	std::unique_lock<std::mutex> lock(unpinning.mutex);
+
+	unpinning.idle.wait(lock, [] { return !unpinning.running; });
+}
+
+/* Takes page-locked memory. */
+PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(whole_pages(size)), account(a)
+{
+	Pages		pages = {nullptr, bytes};
+	bool		pinned = pin(&pages);
+
+	if (!pinned)
+	{
+		/* what earlier fits are still giving back may be what is missing */
+		finish_unpinning();
+		pinned = pin(&pages);
+	}
+	if (!pinned)
+		fail_memory(GK_NO_HOST_MEMORY, -1, account.used + bytes, account.used,
+					"out of page-locked host memory");
+	data = pages.data;
+	account.add(bytes);
+}
+
+/* Gives the memory back. */
+PinnedBlock::~PinnedBlock()
+{
+	account.subtract(bytes);
+	try
+	{
+		if (bytes >= LARGE_BYTES)
+		{
+			unpin_later(Pages{data, bytes});
+			return;
+		}
+	}
+	catch (const std::exception &)
+	{
+		/* no memory for the list, or no thread to be had: it is done here */
+	}
+	unpin(Pages{data, bytes});
+}
+
+}								/* namespace gk */
