@@ -154,12 +154,16 @@ gkmeans_devices(PG_FUNCTION_ARGS)
 	int			count = 0;
 	const char *reason;
 	const GkEngineClass *engine_class;
+	GkStatus	status;
 
 	InitMaterializedSRF(fcinfo, 0);
 	engine_class = gk_cuda_class(&reason);
 	if (engine_class == NULL)
 		return (Datum) 0;
-	gk_check(engine_class->list_devices(devices, GK_MAX_DEVICES, &count));
+	status = engine_class->list_devices(devices, GK_MAX_DEVICES, &count);
+	if (status.code == GK_NO_DEVICE)
+		return (Datum) 0;
+	gk_check(status);
 	for (int i = 0; i < Min(count, GK_MAX_DEVICES); i++)
 	{
 		const GkDevice *device = &devices[i];
