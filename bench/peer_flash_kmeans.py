@@ -1,19 +1,32 @@
-"""Times flash-kmeans (PyPI, Triton) on the shapes of engine_cuda.c: ms per iteration, fp32 (TF32) and fp16.
+"""The CUDA engine against flash-kmeans (PyPI, Triton): ms per iteration of both in one run, as a Markdown table.
 
-Usage: peer_flash_kmeans.py [largest GB of rows]
+Usage: peer_flash_kmeans.py ENGINE_CUDA_BENCH LIBRARY [largest GB of rows]
+
+ENGINE_CUDA_BENCH is what `make -C test/unit bench` builds, LIBRARY gkmeans_cuda.so.  The peer's arithmetic is
+that of its fp32 path (TF32), on random normal rows of the same shape.  Labels of both are checked on a sample:
+"wrong" counts those that are not the nearest centroid in double precision.
 """
+import re
 import statistics
+import subprocess
 import sys
 import time
 
 import torch
 from flash_kmeans.kmeans_triton_impl import _euclid_iter
 
-SHAPES = [
-    (1000000, 1000, 128), (10000000, 100, 32), (10000000, 1024, 128), (1000000, 16384, 128),
-    (5000000, 4096, 256), (1000000, 65536, 512), (100000000, 16, 8), (8000000, 10, 128),
-    (1000000, 256, 784), (4000000, 10000, 250),
-]
+ITERATIONS = 8
+LINE = re.compile(r"(\d+) x +(\d+) x +(\d+) .* first +([\d.]+) .* median +([\d.]+) .* wrong (\d+)")
+
+
+def engine_times(bench, library, largest):
+    """Per shape, in the order of the benchmark: milliseconds of the first and of later iterations, wrong labels."""
+    out = subprocess.run([bench, library, "1", largest], stdout=subprocess.PIPE, text=True, check=True).stdout
+    times = {}
+    for line in out.splitlines():
+        n, k, d, first, later, wrong = LINE.search(line).groups()
+        times[int(n), int(k), int(d)] = float(first), float(later), int(wrong)
+    return times
 
 
 def wrong_share(x, centroids, labels):
@@ -27,37 +40,33 @@ def wrong_share(x, centroids, labels):
     return wrong / len(rows)
 
 
-def time_shape(n, k, d, kind):
-    """Median milliseconds of an iteration, and the share of wrong labels."""
-    x = torch.randn(1, n, d, device="cuda", dtype=kind)
+def peer_time(n, k, d):
+    """Median milliseconds of the peer's iterations, and the share of its labels that are wrong."""
+    x = torch.randn(1, n, d, device="cuda")
     centroids = x[:, torch.randperm(n, device="cuda")[:k]].clone()
     x_sq = (x * x).sum(-1)
     seconds = []
-    before = centroids
-    for _ in range(8):
+    for _ in range(ITERATIONS):
         before = centroids
         torch.cuda.synchronize()
         start = time.perf_counter()
-        centroids, shift, labels = _euclid_iter(x, x_sq, centroids)
+        centroids, _, labels = _euclid_iter(x, x_sq, centroids)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds[3:]) * 1e3, wrong_share(x, before, labels)
 
 
 def main():
-    largest = float(sys.argv[1]) * 1e9 if len(sys.argv) > 1 else 6e9
-    for n, k, d in SHAPES:
-        if n * d * 4 > largest:
-            continue
-        line = f"{n:9d} x {k:6d} x {d:4d}"
-        for kind, name in ((torch.float32, "fp32"), (torch.float16, "fp16")):
-            try:
-                milliseconds, wrong = time_shape(n, k, d, kind)
-                line += f"  {name} {milliseconds:9.3f} ms (wrong {wrong:.4f})"
-            except Exception as error:  # a shape that a peer cannot do is a result too
-                line += f"  {name} {type(error).__name__}"
-            torch.cuda.empty_cache()
-        print(line, flush=True)
+    """Prints the table."""
+    bench, library = sys.argv[1:3]
+    times = engine_times(bench, library, sys.argv[3] if len(sys.argv) > 3 else "6")
+    print("| N × K × D | first | later | wrong | flash-kmeans fp32 | wrong | flash-kmeans / later |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    for (n, k, d), (first, later, wrong) in times.items():
+        peer, peer_wrong = peer_time(n, k, d)
+        torch.cuda.empty_cache()
+        print(f"| {n:,} × {k:,} × {d} | {first:.2f} | {later:.2f} | {wrong} | {peer:.2f} "
+              f"| {peer_wrong:.2%} | {peer / later:.2f} |", flush=True)
 
 
 main()
