@@ -9,6 +9,7 @@
 #include "exact.h"
 
 #define MOST_BLOCKS 1024		/* of a chunk */
+#define CHUNK_GROUPS 4			/* groups of tiles that a chunk has, if there are enough rows */
 #define STRIDE 64				/* blocks whose bounds are looked at together */
 #define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
 #define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
@@ -126,6 +127,19 @@ decide_panel(Worker *w, int64_t first, const uint32_t *masks)
 		}
 }
 
+/*
+ * Zeros where a tile has no rows: what lay there may be subnormal as a float, which some processors
+ * multiply a hundred times slower.
+ */
+static void
+clear_free_places(const Worker *w, GkTile *tile)
+{
+	size_t		bytes = (GK_TILE - tile->count) * sizeof(float);
+
+	for (int j = 0; j < w->engine->d && bytes > 0; j++)
+		memset(tile->x + (size_t) j * GK_TILE + tile->count, 0, bytes);
+}
+
 /* Decides the doubtful rows by the definition. */
 static void
 decide(Worker *w)
@@ -142,6 +156,8 @@ decide(Worker *w)
 							  1u << tile->rows[i] % GK_BLOCK);
 		tile->index[i] = -1;
 	}
+	if (tile->count > 0)
+		clear_free_places(w, tile);
 	for (int64_t p = 0; p < points->panel_count && tile->count > 0; p++)
 	{
 		engine->kernels->within(engine->d, tile,
@@ -232,7 +248,7 @@ filter_tiles(Worker *w)
 	int			count = w->filled;
 
 	if (count < w->group && w->tiles[count].count > 0)
-		count++;
+		clear_free_places(w, &w->tiles[count++]);
 	w->filled = 0;
 	for (int t = 0; t < count; t++)
 		look_ahead(w, &w->tiles[t]);
@@ -491,20 +507,35 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 	atomic_fetch_add_explicit(&assignment->changed, w->changed, memory_order_relaxed);
 }
 
+/* Blocks a chunk: some groups of tiles, so that few of them are partly filled. */
+static int64_t
+chunk_blocks(const GkCpuEngine *engine, const GkPoints *points, int group)
+{
+	int64_t		blocks = gk_block_count(engine);
+	int64_t		tile = GK_TILE / GK_BLOCK;
+	int64_t		least = CHUNK_GROUPS * group * tile;
+	int64_t		share = blocks / (8 * engine->pool.threads);
+	int64_t		grain = gk_grain(engine, blocks,
+								 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+
+	if (least > share)
+		least = share;
+	if (grain < least)
+		grain = least;
+	grain = (grain + tile - 1) / tile * tile;
+	return grain < MOST_BLOCKS ? grain : MOST_BLOCKS;
+}
+
 /* Assigns all rows; false if memory is short or the engine is closing. */
 bool
 gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 {
-	const GkPoints *points = assignment->points;
 	int64_t		blocks = gk_block_count(engine);
-	int64_t		grain = gk_grain(engine, blocks,
-								 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+	Layout		layout = lay_out(engine, assignment->points);
+	int64_t		grain = chunk_blocks(engine, assignment->points, layout.group);
 
-	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
-					   lay_out(engine, points).bytes))
+	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
 		return false;
-	if (grain > MOST_BLOCKS)
-		grain = MOST_BLOCKS;
 	/* chunks begin where the winners' buffer does */
 	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
 		grain--;
