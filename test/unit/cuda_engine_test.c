@@ -4,7 +4,8 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
- * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use.
+ * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use, after
+ * 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "few" is every kernel on a little data, for compute-sanitizer.  "large" is fits of more than 2^31
  * values and nothing else; the host needs 30 GB for them.  scale shrinks or stretches the larger
  * data.  The GPUs must be free of other work: what is free on them is compared.
@@ -316,6 +317,18 @@ test_close(int devices)
 	free_data(&data);
 }
 
+/* Closing with more rows in host memory than can be given back in the time. */
+static void
+test_close_spilled(int devices)
+{
+	Feeding		feeding = {.devices = devices,.device_memory_limit = 64 << 20};
+	double		seconds = close_spilled(tested, scaled(500), feeding);
+
+	ok(seconds < CLOSE_SECONDS && bytes_left(tested) == 0,
+	   "closed with %lld MB beyond the devices, GPUs %d (%.0f ms)", (long long) scaled(500) * 4,
+	   devices, seconds * 1e3);
+}
+
 /* Every call failing once, and a fit that is right afterwards. */
 static void
 test_faults(int devices)
@@ -467,6 +480,7 @@ test_on(int devices, bool all)
 		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR);
 	}
 	test_close(devices);
+	test_close_spilled(devices);
 	if (!all)
 		return;
 	test_larger_shapes(devices);
@@ -477,7 +491,8 @@ test_on(int devices, bool all)
 int
 main(int argc, char **argv)
 {
-	int			most = argc > 3 ? atoi(argv[3]) : 1;
+	int			least = 1;
+	int			most = 1;
 	const char *part = argc > 4 ? argv[4] : "all";
 
 	if (argc < 2)
@@ -491,9 +506,14 @@ main(int argc, char **argv)
 		printf("1..0 # SKIP no GPU\n");
 		return 0;
 	}
+	if (argc > 3 && sscanf(argv[3], "%d-%d", &least, &most) == 1)
+	{
+		most = least;
+		least = 1;
+	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
-	for (int devices = 1; devices <= most; devices *= 2)
+	for (int devices = least; devices <= most; devices *= 2)
 		if (strcmp(part, "large") == 0)
 			test_beyond_31_bits(devices);
 		else if (strcmp(part, "few") == 0)
@@ -502,5 +522,7 @@ main(int argc, char **argv)
 			test_on(devices, strcmp(part, "quick") != 0);
 	if (plan_cuda_fault != NULL && strcmp(part, "few") != 0 && strcmp(part, "large") != 0)
 		test_lost_context(1);
+	if (tested->release_process != NULL)
+		tested->release_process();
 	return done_testing();
 }

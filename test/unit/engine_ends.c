@@ -197,20 +197,27 @@ make_command(Room *room, int i, int last)
 	return c;
 }
 
-/* Appends all rows at once, and waits until they are taken. */
+/* Appends rows, and waits until they are taken. */
+static GkStatus
+append_batch(GkEngine *engine, const GkBatch *batch)
+{
+	uint64_t	ticket = 0;
+	uint64_t	done = 0;
+	GkStatus	status = engine->class_of->append(engine, batch, &ticket);
+
+	while (status.code == GK_OK && done < ticket)
+		status = engine->class_of->reclaim(engine, &done);
+	return status;
+}
+
+/* Appends all rows at once. */
 static GkStatus
 append_all(GkEngine *engine, const Data *data)
 {
 	GkBatch		batch = {data->n, data->x, data->weighted ? data->w : NULL};
 	GkStatus	status = engine->class_of->set_dimension(engine, data->d);
-	uint64_t	ticket = 0;
-	uint64_t	done = 0;
 
-	if (status.code == GK_OK)
-		status = engine->class_of->append(engine, &batch, &ticket);
-	while (status.code == GK_OK && done < ticket)
-		status = engine->class_of->reclaim(engine, &done);
-	return status;
+	return status.code == GK_OK ? append_batch(engine, &batch) : status;
 }
 
 /*
@@ -238,6 +245,27 @@ close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feedin
 	start = now();
 	engine->class_of->close(engine);
 	free_room(&room);
+	return now() - start;
+}
+
+/*
+ * Closes an engine that has been given so many batches of 4 MB; gives the seconds that the closing
+ * took.
+ */
+double
+close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding)
+{
+	GkEngine   *engine = open_engine(class_of, false, feeding);
+	float	   *x = calloc(4000 * 250, sizeof(float));
+	GkBatch		batch = {4000, x, NULL};
+	double		start;
+
+	check_status(engine->class_of->set_dimension(engine, 250));
+	for (int64_t i = 0; i < batches; i++)
+		check_status(append_batch(engine, &batch));
+	start = now();
+	engine->class_of->close(engine);
+	free(x);
 	return now() - start;
 }
 

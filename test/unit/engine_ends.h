@@ -18,6 +18,12 @@ extern double close_in_command(const GkEngineClass *class_of, const Data *data, 
 							   int last, int milliseconds, bool *was_running);
 
 /*
+ * Closes an engine that has been given so many batches of 4 MB; gives the seconds that the closing
+ * took.
+ */
+extern double close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding);
+
+/*
  * Runs all commands on an engine, and closes it at the first error, the code of which it gives.
  */
 extern GkCode run_until_error(const GkEngineClass *class_of, const Data *data, Feeding feeding);

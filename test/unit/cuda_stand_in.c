@@ -1,0 +1,205 @@
+/*
+ * A stand-in for the GPU library, for tests of what lies between SQL and a CUDA engine, without a
+ * GPU: it says that there are devices, and lets the CPU engine of gkmeans.so do their work.
+ *
+ * What it says is told by the file "cuda_stand_in" in the working directory, a server's data
+ * directory: lines of a word and a number.
+ *
+ *   devices N   there are N devices (4 if it is not said)
+ *   driver 0    there is no driver
+ *   nccl 0      several devices cannot be opened together
+ *   full N      device number N has no memory left
+ *   lost N      call number N loses the context: 1 is open, then come the commands
+ *   failed N    call number N fails
+ *
+ * A command of the process PID goes on while there is a file "cuda_stand_in.hold.PID".  Each
+ * release_process() appends the PID to "cuda_stand_in.released".
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+#define TOTAL_BYTES (UINT64_C(80) << 30)
+#define FREE_BYTES (UINT64_C(70) << 30)
+#define MAX_DEVICES 16
+
+/* This process's devices, and the engine that it opened last. */
+static bool is_open[MAX_DEVICES];
+static bool is_lost;
+static int	device_count;
+static int	calls;
+
+/* The number behind a word of the file, or what it is without the word. */
+static int
+told(const char *word, int otherwise)
+{
+	FILE	   *file = fopen("cuda_stand_in", "r");
+	char		found[32];
+	int			number;
+
+	while (file != NULL && fscanf(file, "%31s %d", found, &number) == 2)
+		if (strcmp(found, word) == 0)
+			otherwise = number;
+	if (file != NULL)
+		fclose(file);
+	return otherwise;
+}
+
+/* A status without memory. */
+static GkStatus
+make_status(GkCode code, int native, const char *where, const char *message)
+{
+	GkStatus	status = {.code = code,.device = -1,.native = native};
+
+	snprintf(status.where, sizeof(status.where), "%s", where);
+	snprintf(status.message, sizeof(status.message), "%s", message);
+	return status;
+}
+
+/* What the real library says of a device without memory. */
+static GkStatus
+full_device(int device)
+{
+	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, 2, "cudaMalloc", "");
+
+	snprintf(status.message, sizeof(status.message),
+			 "GPU %d has too little memory free: 1000 of 2000 bytes", device);
+	status.device = device;
+	status.needed = 5000;
+	status.allowed = 1000;
+	return status;
+}
+
+/* Counts a call, and says whether it fails. */
+static GkStatus
+count_call(const char *where)
+{
+	calls++;
+	is_lost = is_lost || calls == told("lost", 0);
+	if (is_lost)
+		return make_status(GK_CONTEXT_LOST, 700, where, "an illegal memory access");
+	if (calls == told("failed", 0))
+		return make_status(GK_DEVICE_ERROR, 801, where, "operation not supported");
+	return make_status(GK_OK, 0, "", "");
+}
+
+/* Lists the devices without opening them. */
+static GkStatus
+list_devices(GkDevice *devices, int capacity, int *count)
+{
+	*count = told("devices", 4);
+	if (is_lost)
+		return make_status(GK_CONTEXT_LOST, 700, "an earlier call", "an illegal memory access");
+	if (told("driver", 1) == 0)
+		return make_status(GK_NO_DEVICE, 35, "cudaGetDeviceCount", "the driver is missing");
+	for (int i = 0; i < *count && i < capacity; i++)
+	{
+		devices[i] = (GkDevice) {.number = i,.major = 9,.total_bytes = TOTAL_BYTES,
+			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
+		snprintf(devices[i].name, sizeof(devices[i].name), "Stand-in %d", i);
+	}
+	return make_status(GK_OK, 0, "", "");
+}
+
+/* Why the devices of a configuration cannot be opened. */
+static GkStatus
+open_devices(const GkEngineConfig *config)
+{
+	for (int i = 0; i < config->device_count; i++)
+	{
+		int			device = config->devices[i];
+
+		if (device >= told("devices", 4))
+			return make_status(GK_NO_DEVICE, 101, "cudaSetDevice", "invalid device ordinal");
+		if (device == told("full", -1))
+			return full_device(device);
+		is_open[device] = true;
+	}
+	if (config->device_count > 1 && told("nccl", 1) == 0)
+		return make_status(GK_NO_DEVICE, 0, "dlopen", "several GPUs need NCCL");
+	return make_status(GK_OK, 0, "", "");
+}
+
+/* Opens a CPU engine that passes for this one. */
+static GkStatus
+open_engine(const GkEngineConfig *config, GkEngine **engine)
+{
+	GkStatus	status;
+
+	*engine = NULL;
+	calls = 0;
+	status = count_call("cudaStreamCreate");
+	if (status.code == GK_OK)
+		status = open_devices(config);
+	if (status.code == GK_OK)
+		status = gk_cpu_engine()->open(config, engine);
+	if (status.code == GK_OK)
+		(*engine)->class_of = gk_cuda_engine();
+	device_count = config->device_count;
+	return status;
+}
+
+/* Starts a command, unless this call is to fail. */
+static GkStatus
+submit(GkEngine *engine, GkCommand *command)
+{
+	GkStatus	status = count_call("cudaLaunchKernel");
+
+	return status.code == GK_OK ? gk_cpu_engine()->submit(engine, command) : status;
+}
+
+/* Waits for a command, which goes on while it is held. */
+static GkStatus
+wait(GkEngine *engine, int milliseconds)
+{
+	char		path[64];
+
+	snprintf(path, sizeof(path), "cuda_stand_in.hold.%d", (int) getpid());
+	if (access(path, F_OK) != 0)
+		return gk_cpu_engine()->wait(engine, milliseconds);
+	usleep(1000 * milliseconds);
+	return make_status(GK_RUNNING, 0, "", "");
+}
+
+/* Calls the memory of the CPU engine that of the devices. */
+static void
+usage(const GkEngine *engine, GkUsage *usage)
+{
+	gk_cpu_engine()->usage(engine, usage);
+	usage->device_bytes = usage->host_bytes;
+	usage->device_peak = usage->host_peak;
+	usage->host_bytes = usage->host_peak = 0;
+	usage->devices = device_count;
+}
+
+/* Forgets the devices, and notes that it did. */
+static void
+release_process(void)
+{
+	FILE	   *file = fopen("cuda_stand_in.released", "a");
+
+	memset(is_open, 0, sizeof(is_open));
+	if (file == NULL)
+		return;
+	fprintf(file, "%d\n", (int) getpid());
+	fclose(file);
+}
+
+/* The one symbol of the library. */
+const GkEngineClass *
+gk_cuda_engine(void)
+{
+	static GkEngineClass class_of;
+
+	class_of = *gk_cpu_engine();
+	class_of.name = "cuda";
+	class_of.open = open_engine;
+	class_of.submit = submit;
+	class_of.wait = wait;
+	class_of.usage = usage;
+	class_of.list_devices = list_devices;
+	class_of.release_process = release_process;
+	return &class_of;
+}
