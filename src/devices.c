@@ -7,78 +7,148 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "devices.h"
 #include "engines.h"
 #include "job.h"
 #include "settings.h"
 
-/* The slots are objects of this number in no database: no extension has it. */
-#define SLOT_OBJECT ((Oid) 1)
+/*
+ * Slots are advisory locks, which a standby can take too.  Those of users are of a database,
+ * these of none.  Number 0 is the queue, which its first has; the slots follow.
+ */
+#define QUEUE 0
+#define ADVISORY_KIND 3
+
+/* How often the first of the queue looks for a free slot, in milliseconds. */
+#define POLL_MILLISECONDS 10
 
 PG_FUNCTION_INFO_V1(gkmeans_devices);
 
-/* The lock that is slot number `slot`. */
+/* The lock of this number. */
 static LOCKTAG
-slot_tag(int slot)
+lock_tag(int number)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, InvalidOid, ExtensionRelationId, SLOT_OBJECT, slot);
+	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, number, ADVISORY_KIND);
 	return tag;
 }
 
-/* Whether this transaction has a slot. */
-static bool
-has_slot(void)
+/* Takes a lock for the transaction if that needs no waiting. */
+static LockAcquireResult
+try_lock(int number, LOCKMODE mode)
 {
-	for (int slot = 0; slot < gk_max_gpu_backends; slot++)
+	LOCKTAG		tag = lock_tag(number);
+	ResourceOwner owner = CurrentResourceOwner;
+	LockAcquireResult result;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	result = LockAcquire(&tag, mode, false, true);
+	CurrentResourceOwner = owner;
+	return result;
+}
+
+/* Gives back a lock of the transaction. */
+static void
+unlock(int number, LOCKMODE mode)
+{
+	LOCKTAG		tag = lock_tag(number);
+	ResourceOwner owner = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	(void) LockRelease(&tag, mode, false);
+	CurrentResourceOwner = owner;
+}
+
+/* The slot of this transaction, be it one that the limit has now no more; 0 if it has none. */
+static int
+own_slot(void)
+{
+	for (int slot = 1; slot <= GK_MAX_GPU_BACKENDS; slot++)
 	{
-		LOCKTAG		tag = slot_tag(slot);
+		LOCKTAG		tag = lock_tag(slot);
 
 #if PG_VERSION_NUM >= 170000
 		if (LockHeldByMe(&tag, ExclusiveLock, false))
 #else
 		if (LockHeldByMe(&tag, ExclusiveLock))
 #endif
-			return true;
+			return slot;
 	}
+	return 0;
+}
+
+/* Whether this transaction has a slot. */
+bool
+gk_has_slot(void)
+{
+	return own_slot() > 0;
+}
+
+/* Gives back the slot that this transaction has, if any: not one of an outer transaction. */
+void
+gk_return_slot(void)
+{
+	int			slot = own_slot();
+
+	if (slot > 0)
+		unlock(slot, ExclusiveLock);
+}
+
+/* Takes whichever slot is free. */
+static bool
+take_free_slot(void)
+{
+	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
+		if (try_lock(slot, ExclusiveLock) != LOCKACQUIRE_NOT_AVAIL)
+			return true;
 	return false;
 }
 
-/* Whether a slot could be had now without waiting; takes it if so. */
+/* Whether a slot could be had now without waiting, and without passing others; takes it if so. */
 bool
 gk_try_slot(void)
 {
-	if (gk_max_gpu_backends == 0 || has_slot())
-		return true;
-	for (int slot = 0; slot < gk_max_gpu_backends; slot++)
-	{
-		LOCKTAG		tag = slot_tag(slot);
+	bool		taken;
 
-		if (LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL)
-			return true;
-	}
-	return false;
+	if (gk_max_gpu_backends == 0 || gk_has_slot())
+		return true;
+	if (try_lock(QUEUE, ShareLock) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	taken = take_free_slot();
+	unlock(QUEUE, ShareLock);
+	return taken;
 }
 
-/* Waits for a slot; false when gkmeans.queue_timeout has passed. */
+/* Waits in the queue until no other is before; false when gkmeans.queue_timeout has passed. */
 static bool
-wait_for_slot(void)
+wait_in_queue(void)
 {
 	MemoryContext context = CurrentMemoryContext;
-	LOCKTAG		tag = slot_tag(MyProcPid % gk_max_gpu_backends);
+	ResourceOwner owner = CurrentResourceOwner;
+	LOCKTAG		tag = lock_tag(QUEUE);
 	int			nest_level = NewGUCNestLevel();
 	char		timeout[16];
-	volatile bool taken = true;
+	volatile bool first = true;
 
 	snprintf(timeout, sizeof(timeout), "%d", gk_queue_timeout_ms);
 	(void) set_config_option("lock_timeout", timeout, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	CurrentResourceOwner = CurTransactionResourceOwner;
 	PG_TRY();
 	{
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
@@ -92,10 +162,96 @@ wait_for_slot(void)
 		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
 			PG_RE_THROW();
 		FlushErrorState();
-		taken = false;
+		first = false;
 	}
 	PG_END_TRY();
+	CurrentResourceOwner = owner;
 	AtEOXact_GUC(true, nest_level);
+	return first;
+}
+
+/* The process that has a slot; 0 if it is free, or a prepared transaction has it. */
+static int
+holder_of(int slot)
+{
+	LOCKTAG		tag = lock_tag(slot);
+	VirtualTransactionId *holders = GetLockConflicts(&tag, ExclusiveLock, NULL);
+	PGPROC	   *process = NULL;
+
+	if (VirtualTransactionIdIsValid(holders[0]))
+#if PG_VERSION_NUM >= 170000
+		process = ProcNumberGetProc(holders[0].procNumber);
+#else
+		process = BackendIdGetProc(holders[0].backendId);
+#endif
+	return process == NULL ? 0 : process->pid;
+}
+
+/* Whether a process waits for a lock of this one, be it through others; `seen` were looked at. */
+static bool
+waits_for_me(int pid, List **seen)
+{
+	ArrayType  *blockers;
+	bool		waits = pid == MyProcPid;
+
+	if (list_member_int(*seen, pid))
+		return false;
+	*seen = lappend_int(*seen, pid);
+	blockers = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(pid)));
+	for (int i = 0; i < ArrayGetNItems(ARR_NDIM(blockers), ARR_DIMS(blockers)) && !waits; i++)
+		waits = waits_for_me(((int32 *) ARR_DATA_PTR(blockers))[i], seen);
+	return waits;
+}
+
+/* Raises an error if no slot can become free before this transaction ends. */
+static void
+check_deadlock(void)
+{
+	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
+	{
+		List	   *seen = NIL;
+
+		if (!waits_for_me(holder_of(slot), &seen))
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 errdetail("Every backend that has a GPU slot waits for a lock of this one.")));
+}
+
+/*
+ * Waits for a slot; false when gkmeans.queue_timeout has passed.
+ *
+ * Who is first in the queue looks for a free slot again and again: a wait is for one lock only.
+ * The deadlock detector does not see what it waits for, so that it looks for itself.
+ */
+static bool
+wait_for_slot(void)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+	TimestampTz checked = begin;
+	bool		taken;
+
+	if (!wait_in_queue())
+		return false;
+	while (!(taken = take_free_slot()))
+	{
+		TimestampTz now = GetCurrentTimestamp();
+
+		if (gk_queue_timeout_ms > 0 && TimestampDifferenceExceeds(begin, now, gk_queue_timeout_ms))
+			break;
+		if (TimestampDifferenceExceeds(checked, now, DeadlockTimeout))
+		{
+			check_deadlock();
+			checked = now;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 POLL_MILLISECONDS, PG_WAIT_LOCK | LOCKTAG_ADVISORY);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	unlock(QUEUE, ExclusiveLock);
 	return taken;
 }
 
@@ -116,22 +272,18 @@ gk_take_slot(void)
 				 errhint("Try again later, or set gkmeans.engine to cpu.")));
 }
 
-/* Whether another backend wants the slot of this transaction, or would find none free. */
+/* Whether no slot is free. */
 static bool
 slots_are_short(void)
 {
-	for (int slot = 0; slot < gk_max_gpu_backends; slot++)
+	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
 	{
-		LOCKTAG		tag = slot_tag(slot);
-		LockAcquireResult result = LockAcquire(&tag, ExclusiveLock, false, true);
+		LockAcquireResult result = try_lock(slot, ExclusiveLock);
 
-		if (result == LOCKACQUIRE_NOT_AVAIL)
-			continue;
-		LockRelease(&tag, ExclusiveLock, false);
+		if (result != LOCKACQUIRE_NOT_AVAIL)
+			unlock(slot, ExclusiveLock);
 		if (result == LOCKACQUIRE_OK)
 			return false;
-		if (LockHasWaiters(&tag, ExclusiveLock, false))
-			return true;
 	}
 	return true;
 }

@@ -2,9 +2,9 @@
  * The GPUs of the host as the backends share them.
  *
  * A backend takes one of gkmeans.max_gpu_backends slots before it opens the CUDA engine
- * and keeps it to the end of its transaction.  A slot is a heavyweight lock, so a
- * backend that waits for one is seen in pg_locks, can be cancelled, and takes part in deadlock
- * detection; an abort frees it at once.
+ * and keeps it to the end of its transaction.  A slot is a heavyweight lock: it is seen in
+ * pg_locks, and an abort frees it at once.  Those that wait for one form a queue, a lock as well: who
+ * has it gets the slot that is free first.
  */
 #ifndef GK_DEVICES_H
 #define GK_DEVICES_H
@@ -18,6 +18,12 @@ extern void gk_take_slot(void);
 
 /* Whether a slot could be had now without waiting; takes it if so. */
 extern bool gk_try_slot(void);
+
+/* Whether this transaction has a slot. */
+extern bool gk_has_slot(void);
+
+/* Gives back a slot that was taken for nothing. */
+extern void gk_return_slot(void);
 
 /*
  * After a fit: gives back what the process keeps on its devices if every slot is

@@ -213,6 +213,8 @@ find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
 	status = (*cuda)->list_devices(devices, GK_MAX_DEVICES, count);
 	if (status.code == GK_OK && *count == 0)
 		return "no CUDA device found";
+	if (gk_engine_choice == GK_ENGINE_CUDA && status.code != GK_NO_DEVICE)
+		gk_check(status);
 	*count = Min(*count, GK_MAX_DEVICES);
 	return status.code == GK_OK ? NULL : pstrdup(status.message);
 }
@@ -227,14 +229,14 @@ raise_no_device(const char *reason)
 			 errhint("Set gkmeans.engine to auto or cpu.")));
 }
 
-/* Whether the job is better done without the GPUs; in *reason why. */
+/* Whether the job is better done without so many of the GPUs; in *reason why. */
 static bool
 prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char **reason)
 {
 	double		seconds = cpu_seconds(work);
-	int			best = devices_that_pay(work, devices, count);
+	double		seconds_of_devices = device_seconds(work, devices, count);
 
-	if (seconds <= device_seconds(work, devices, best))
+	if (seconds <= seconds_of_devices)
 	{
 		*reason = psprintf("about %.1f s on the CPUs, no more on GPUs", seconds);
 		return true;
@@ -245,8 +247,16 @@ prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char *
 		return true;
 	}
 	*reason = psprintf("about %.1f s on the CPUs, %.1f s on %d GPU%s", seconds,
-					   device_seconds(work, devices, best), best, best == 1 ? "" : "s");
+					   seconds_of_devices, count, count == 1 ? "" : "s");
 	return false;
+}
+
+/* Whether it is for the devices that an engine was not opened. */
+static bool
+devices_fail(GkStatus status)
+{
+	return status.code == GK_NO_DEVICE || status.code == GK_NO_DEVICE_MEMORY ||
+		status.code == GK_DEVICE_ERROR || status.code == GK_CONTEXT_LOST;
 }
 
 /* Opens the CUDA engine; NULL, and why, where the CPU engine may stand in for it. */
@@ -254,6 +264,7 @@ static GkEngine *
 open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **reason)
 {
 	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA;
+	bool		had_slot = gk_has_slot();
 	GkDevice	devices[GK_MAX_DEVICES];
 	int			count = 0;
 	const GkEngineClass *cuda;
@@ -269,22 +280,24 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 		return NULL;
 	}
 	*reason = "gkmeans.engine is cuda";
-	if (!demanded && prefers_cpu(work, devices, count, reason))
+	choose_devices(work, devices, count, config);
+	if (!demanded && prefers_cpu(work, devices, Min(config->device_count, count), reason))
 		return NULL;
 	gk_take_slot();
-	choose_devices(work, devices, count, config);
 	engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
-	if (status.code == GK_NO_DEVICE && !demanded && config->device_count > 1)
+	if (devices_fail(status) && !demanded && config->device_count > 1)
 	{
-		/* what several GPUs need besides, NCCL above all, one does not */
+		/* one may be free, and needs nothing that several do, NCCL above all */
 		*reason = psprintf("%s, but: %s", *reason, status.message);
 		config->device_count = 1;
 		engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
 	}
 	if (status.code == GK_NO_DEVICE && demanded)
 		raise_no_device(status.message);
-	if (!demanded && (status.code == GK_NO_DEVICE || status.code == GK_NO_DEVICE_MEMORY))
+	if (devices_fail(status) && !demanded)
 	{
+		if (!had_slot)
+			gk_return_slot();
 		*reason = pstrdup(status.message);
 		return NULL;
 	}

@@ -139,7 +139,7 @@ define_limits(void)
 	DefineCustomIntVariable("gkmeans.max_gpu_backends",
 							"How many backends may fit on GPUs at a time.",
 							"0 means any number.",
-							&gk_max_gpu_backends, 8, 0, 1000,
+							&gk_max_gpu_backends, 8, 0, GK_MAX_GPU_BACKENDS,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.fault_at",
 							"Number of the engine call that is made to fail, for tests.",

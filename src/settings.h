@@ -9,6 +9,9 @@
 /* Devices that a fit can run on at most. */
 #define GK_MAX_DEVICES 16
 
+/* The most that gkmeans.max_gpu_backends can be. */
+#define GK_MAX_GPU_BACKENDS 1000
+
 typedef enum GkEngineChoice
 {
 	GK_ENGINE_AUTO,

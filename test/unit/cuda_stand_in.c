@@ -7,7 +7,7 @@
  *
  *   devices N   there are N devices (4 if it is not said)
  *   driver 0    there is no driver
- *   nccl 0      several devices cannot be opened together
+ *   several N   several devices cannot be opened together, with the GkCode N
  *   full N      device number N has no memory left
  *   lost N      call number N loses the context: 1 is open, then come the commands
  *   failed N    call number N fails
@@ -76,13 +76,18 @@ full_device(int device)
 static GkStatus
 count_call(const char *where)
 {
+	GkStatus	status = make_status(GK_OK, 0, where, "");
+
 	calls++;
 	is_lost = is_lost || calls == told("lost", 0);
 	if (is_lost)
-		return make_status(GK_CONTEXT_LOST, 700, where, "an illegal memory access");
-	if (calls == told("failed", 0))
-		return make_status(GK_DEVICE_ERROR, 801, where, "operation not supported");
-	return make_status(GK_OK, 0, "", "");
+		status = make_status(GK_CONTEXT_LOST, 700, where, "an illegal memory access");
+	else if (calls == told("failed", 0))
+	{
+		status = make_status(GK_DEVICE_ERROR, 801, where, "operation not supported");
+		status.device = 0;
+	}
+	return status;
 }
 
 /* Lists the devices without opening them. */
@@ -117,9 +122,8 @@ open_devices(const GkEngineConfig *config)
 			return full_device(device);
 		is_open[device] = true;
 	}
-	if (config->device_count > 1 && told("nccl", 1) == 0)
-		return make_status(GK_NO_DEVICE, 0, "dlopen", "several GPUs need NCCL");
-	return make_status(GK_OK, 0, "", "");
+	return make_status(config->device_count > 1 ? told("several", GK_OK) : GK_OK, 0, "ncclCommInitAll",
+					   "several devices fail");
 }
 
 /* Opens a CPU engine that passes for this one. */
