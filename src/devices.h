@@ -3,8 +3,8 @@
  *
  * A backend takes one of gkmeans.max_gpu_backends slots before it opens the CUDA engine
  * and keeps it to the end of its transaction.  A slot is a heavyweight lock: it is seen in
- * pg_locks, and an abort frees it at once.  Those that wait for one form a queue, a lock as well: who
- * has it gets the slot that is free first.
+ * pg_locks, and an abort frees it at once.  Those that wait for one form a queue, a lock as
+ * well: who has it gets the slot that is free first.
  */
 #ifndef GK_DEVICES_H
 #define GK_DEVICES_H

@@ -362,6 +362,16 @@ $standby->start;
 is(answer($session, "$fit; $engine"), "$bits\ncuda|1|gkmeans.engine is cuda", 'a standby');
 $session->quit;
 
+# No library, and one that cannot be loaded
+unlink "$folder/gkmeans_cuda.so";
+for my $reason ('gkmeans_cuda library not installed', 'gkmeans_cuda library not loaded: .*: file too short')
+{
+	like(ask($cuda, $fit), qr/^ERROR:  58000: the CUDA engine cannot be used: $reason\nHINT:  Set gkmeans\.engine to auto or cpu\.$/, "$reason: cuda");
+	like(ask($auto, "$promised; $engine"), qr/^$bits\ncpu\|0\|$reason$/, "$reason: auto");
+	is(ask($auto, $rows), '', "$reason: gkmeans_devices() has no row");
+	append_to_file("$folder/gkmeans_cuda.so", '');
+}
+
 end_server($standby);
 end_server($node);
 done_testing();

@@ -49,9 +49,9 @@ told(const char *word, int otherwise)
 
 /* A status without memory. */
 static GkStatus
-make_status(GkCode code, int native, const char *where, const char *message)
+make_status(GkCode code, int device, int native, const char *where, const char *message)
 {
-	GkStatus	status = {.code = code,.device = -1,.native = native};
+	GkStatus	status = {.code = code,.device = device,.native = native};
 
 	snprintf(status.where, sizeof(status.where), "%s", where);
 	snprintf(status.message, sizeof(status.message), "%s", message);
@@ -62,11 +62,10 @@ make_status(GkCode code, int native, const char *where, const char *message)
 static GkStatus
 full_device(int device)
 {
-	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, 2, "cudaMalloc", "");
+	GkStatus	status = make_status(GK_NO_DEVICE_MEMORY, device, 2, "cudaMalloc", "");
 
 	snprintf(status.message, sizeof(status.message),
 			 "GPU %d has too little memory free: 1000 of 2000 bytes", device);
-	status.device = device;
 	status.needed = 5000;
 	status.allowed = 1000;
 	return status;
@@ -76,18 +75,12 @@ full_device(int device)
 static GkStatus
 count_call(const char *where)
 {
-	GkStatus	status = make_status(GK_OK, 0, where, "");
-
 	calls++;
 	is_lost = is_lost || calls == told("lost", 0);
 	if (is_lost)
-		status = make_status(GK_CONTEXT_LOST, 700, where, "an illegal memory access");
-	else if (calls == told("failed", 0))
-	{
-		status = make_status(GK_DEVICE_ERROR, 801, where, "operation not supported");
-		status.device = 0;
-	}
-	return status;
+		return make_status(GK_CONTEXT_LOST, -1, 700, where, "an illegal memory access");
+	return make_status(calls == told("failed", 0) ? GK_DEVICE_ERROR : GK_OK, 0, 801, where,
+					   "operation not supported");
 }
 
 /* Lists the devices without opening them. */
@@ -96,16 +89,16 @@ list_devices(GkDevice *devices, int capacity, int *count)
 {
 	*count = told("devices", 4);
 	if (is_lost)
-		return make_status(GK_CONTEXT_LOST, 700, "an earlier call", "an illegal memory access");
+		return make_status(GK_CONTEXT_LOST, -1, 700, "an earlier call", "an illegal memory access");
 	if (told("driver", 1) == 0)
-		return make_status(GK_NO_DEVICE, 35, "cudaGetDeviceCount", "the driver is missing");
+		return make_status(GK_NO_DEVICE, -1, 35, "cudaGetDeviceCount", "the driver is missing");
 	for (int i = 0; i < *count && i < capacity; i++)
 	{
 		devices[i] = (GkDevice) {.number = i,.major = 9,.total_bytes = TOTAL_BYTES,
 			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
 		snprintf(devices[i].name, sizeof(devices[i].name), "Stand-in %d", i);
 	}
-	return make_status(GK_OK, 0, "", "");
+	return make_status(GK_OK, -1, 0, "", "");
 }
 
 /* Why the devices of a configuration cannot be opened. */
@@ -117,13 +110,13 @@ open_devices(const GkEngineConfig *config)
 		int			device = config->devices[i];
 
 		if (device >= told("devices", 4))
-			return make_status(GK_NO_DEVICE, 101, "cudaSetDevice", "invalid device ordinal");
+			return make_status(GK_NO_DEVICE, -1, 101, "cudaSetDevice", "invalid device ordinal");
 		if (device == told("full", -1))
 			return full_device(device);
 		is_open[device] = true;
 	}
-	return make_status(config->device_count > 1 ? told("several", GK_OK) : GK_OK, 0, "ncclCommInitAll",
-					   "several devices fail");
+	return make_status(config->device_count > 1 ? told("several", GK_OK) : GK_OK, -1, 0,
+					   "ncclCommInitAll", "several devices fail");
 }
 
 /* Opens a CPU engine that passes for this one. */
@@ -164,7 +157,7 @@ wait(GkEngine *engine, int milliseconds)
 	if (access(path, F_OK) != 0)
 		return gk_cpu_engine()->wait(engine, milliseconds);
 	usleep(1000 * milliseconds);
-	return make_status(GK_RUNNING, 0, "", "");
+	return make_status(GK_RUNNING, -1, 0, "", "");
 }
 
 /* Calls the memory of the CPU engine that of the devices. */
