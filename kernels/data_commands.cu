@@ -153,59 +153,82 @@ Engine::transform(GkCommand *c)
 		shard->wait();
 }
 
+/* Rows of a list that a shard has, and their places in the list. */
+struct Part
+{
+	std::vector<int64_t> rows;
+	std::vector<int64_t> places;
+};
+
+/* Brings the values of rows, `width` each, to their places. */
+template <typename T> static void
+gather(Shard &shard, const Part &part, const T *values, int width, T *to)
+{
+	int64_t		count = (int64_t) part.rows.size();
+	std::vector<T> found(count * width);
+	T		   *together;
+
+	if (count == 0)
+		return;
+	shard.scratch.reserve(shard, count * (sizeof(int64_t) + width * sizeof(T)));
+	together = (T *) (shard.scratch.get() + count * sizeof(int64_t));
+	to_device(shard, (int64_t *) shard.scratch.get(), part.rows.data(), count);
+	gather_rows(shard, values, width, (const int64_t *) shard.scratch.get(), count, together);
+	to_host(shard, found.data(), (const T *) together, count * width);
+	for (int64_t i = 0; i < count; i++)
+		memcpy(to + part.places[i] * width, &found[i * width], width * sizeof(T));
+}
+
 /* Features, and weights unless NULL, of rows. */
 void
 Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double *weights)
 {
-	std::vector<std::vector<int64_t>> local(shards.size());
-	std::vector<std::vector<int64_t>> place(shards.size());
+	std::vector<Part> resident(shards.size());
 
 	for (int64_t i = 0; i < count; i++)
 	{
 		const Range &one = range_of(numbers[i]);
 		Shard	   &shard = *shards[one.shard];
 		int64_t		row = one.local + (numbers[i] - one.first);
+		const float *x;
+		const double *w;
 
 		if (weights != nullptr)
 			weights[i] = 1.0;
-		if (row >= shard.resident)
+		if (row < shard.resident)
 		{
-			const float *x;
-			const double *w;
-
-			shard.host_row(row, &x, &w);
-			memcpy(features + i * dimension, x, dimension * sizeof(float));
-			if (weights != nullptr && w != nullptr)
-				weights[i] = *w;
+			resident[one.shard].rows.push_back(row);
+			resident[one.shard].places.push_back(i);
 			continue;
 		}
-		local[one.shard].push_back(row);
-		place[one.shard].push_back(i);
-		if (weights != nullptr && weighted)
-		{
-			shard.use();
-			GK_CUDA(cudaMemcpyAsync, &weights[i], shard.device_weights() + row, sizeof(double),
-					cudaMemcpyDeviceToHost, shard.device->compute);
-		}
+		shard.host_row(row, &x, &w);
+		memcpy(features + i * dimension, x, dimension * sizeof(float));
+		if (weights != nullptr && w != nullptr)
+			weights[i] = *w;
 	}
 	for (size_t s = 0; s < shards.size(); s++)
 	{
-		Shard	   &shard = *shards[s];
-		int64_t		number = (int64_t) local[s].size();
-		std::vector<float> found(number * dimension);
-		float	   *x;
-
-		if (number == 0)
-			continue;
-		shard.scratch.reserve(shard, number * (sizeof(int64_t) + dimension * sizeof(float)));
-		x = (float *) (shard.scratch.get() + number * sizeof(int64_t));
-		to_device(shard, (int64_t *) shard.scratch.get(), local[s].data(), number);
-		gather_rows(shard, (const int64_t *) shard.scratch.get(), number, x);
-		to_host(shard, found.data(), (const float *) x, number * dimension);
-		for (int64_t i = 0; i < number; i++)
-			memcpy(features + place[s][i] * dimension, &found[i * dimension],
-				   dimension * sizeof(float));
+		gather(*shards[s], resident[s], shards[s]->device_features(), dimension, features);
+		if (weights != nullptr && weighted)
+			gather(*shards[s], resident[s], shards[s]->device_weights(), 1, weights);
 	}
+}
+
+/* Labels of rows. */
+void
+Engine::read_labels(const int64_t *numbers, int64_t count, int32_t *labels)
+{
+	std::vector<Part> parts(shards.size());
+
+	for (int64_t i = 0; i < count; i++)
+	{
+		const Range &one = range_of(numbers[i]);
+
+		parts[one.shard].rows.push_back(one.local + (numbers[i] - one.first));
+		parts[one.shard].places.push_back(i);
+	}
+	for (size_t s = 0; s < shards.size(); s++)
+		gather(*shards[s], parts[s], (const int32_t *) shards[s]->labels.get(), 1, labels);
 }
 
 /* GK_ROWS: features of rows. */

@@ -129,8 +129,17 @@ open_device(int ordinal)
 	SignalsBlocked blocked;
 	auto		device = std::make_unique<Device>();
 
-	set_up_device(device.get(), ordinal);
-	(void) driver();
+	try
+	{
+		set_up_device(device.get(), ordinal);
+		(void) driver();
+	}
+	catch (const Failure &)
+	{
+		/* no half of a context stays behind */
+		(void) cudaDeviceReset();
+		throw;
+	}
 	return (devices[ordinal] = std::move(device)).get();
 }
 
@@ -247,11 +256,13 @@ Mapping::set_up(MemoryOwner &owner)
 
 /* bytes() after grow(wanted). */
 uint64_t
-Mapping::after(uint64_t wanted) const
+Mapping::after(MemoryOwner &owner, uint64_t wanted)
 {
-	uint64_t	unit = piece == 0 ? 16 << 20 : piece;
-	uint64_t	grown = (wanted + unit - 1) / unit * unit;
+	uint64_t	grown;
 
+	if (holder == nullptr)
+		set_up(owner);
+	grown = (wanted + piece - 1) / piece * piece;
 	return grown > bytes() ? grown : bytes();
 }
 

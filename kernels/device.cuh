@@ -135,7 +135,7 @@ public:
 
 	void	   *data() const { return (void *) base; }
 	uint64_t	bytes() const { return pieces.size() * piece; }
-	uint64_t	after(uint64_t wanted) const;	/* bytes() after grow(wanted) */
+	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* bytes() after grow(wanted) */
 
 private:
 	void		set_up(MemoryOwner &owner);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <system_error>
 
 #include "engine.cuh"
 #include "reduce.cuh"
@@ -31,6 +32,7 @@ require_memory(const Device *device)
 Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 {
 	SignalsBlocked blocked;
+	std::vector<Device *> devices;
 	int			visible = 0;
 	int			count = config.device_count;
 
@@ -44,25 +46,46 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		host.limit = config.host_memory_limit;
 	for (int i = 0; i < count; i++)
 	{
-		Device	   *device = open_device(config.device_count == 0 ? i : config.devices[i]);
-
-		require_memory(device);
+		devices.push_back(open_device(config.device_count == 0 ? i : config.devices[i]));
+		require_memory(devices.back());
+	}
+	/* what that takes of the devices is not there for rows */
+	if (count > 1)
+		open_reduce(devices);
+	for (Device *device : devices)
+	{
 		shards.push_back(std::make_unique<Shard>(device, host, weighted,
 												 config.device_memory_limit, stopping));
+		shards.back()->counters.reserve(*shards.back(), 1);
 	}
 	shard_ranges.resize(shards.size());
-	if (shards.size() > 1)
-		open_reduce(shards);
-	for (auto &shard : shards)
-		shard->counters.reserve(*shard, 1);
 	status = make_status(GK_OK, "", "");
 	thread = std::thread([this] { run_commands(); });
+}
+
+/* Whether the devices are done with what they were given; gives up after some time. */
+bool
+Engine::comes_to_rest() const
+{
+	for (int tries = 0; tries < 3000; tries++)
+	{
+		bool		busy = false;
+
+		for (const auto &shard : shards)
+			busy |= cudaStreamQuery(shard->device->compute) == cudaErrorNotReady;
+		if (!busy)
+			return true;
+		pause_between_looks(2 * tries);
+	}
+	return false;
 }
 
 /* Stops the thread and frees everything. */
 Engine::~Engine()
 {
 	stopping = true;
+	for (auto &shard : shards)
+		shard->stop();
 	{
 		std::lock_guard<std::mutex> lock(mutex);
 
@@ -70,6 +93,9 @@ Engine::~Engine()
 	}
 	if (thread.joinable())
 		thread.join();
+	/* a device that has failed is waited for by the others */
+	if (summing && !comes_to_rest())
+		abort_reduce(shards);
 	for (auto &shard : shards)
 		(void) cudaStreamSynchronize(shard->device->compute);
 	take_back_buffer();
@@ -181,7 +207,7 @@ Engine::clear()
 	for (auto &list : shard_ranges)
 		list.clear();
 	rows = 0;
-	sums_valid = bounds_valid = false;
+	sums_valid = crowded = false;
 	for (auto &shard : shards)
 	{
 		shard->center.release();
@@ -313,7 +339,11 @@ status_of_exception()
 	}
 	catch (const std::bad_alloc &)
 	{
-		return make_status(GK_NO_HOST_MEMORY, "", "out of memory");
+		return make_status(GK_NO_HOST_MEMORY, "malloc", "out of memory");
+	}
+	catch (const std::system_error &)
+	{
+		return make_status(GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
 	}
 	catch (const std::exception &error)
 	{

@@ -46,6 +46,7 @@ public:
 private:
 	/* engine.cu */
 	void		take_back_buffer();
+	bool		comes_to_rest() const;
 	void		run_commands();
 	GkStatus	run_one(GkCommand *command);
 	void		execute(GkCommand *c);
@@ -60,6 +61,7 @@ private:
 	void		transform(GkCommand *c);
 	void		get_rows(GkCommand *c);
 	void		read_rows(const int64_t *rows, int64_t count, float *features, double *weights);
+	void		read_labels(const int64_t *rows, int64_t count, int32_t *labels);
 
 	/* seed_commands.cu */
 	void		run_candidates(GkCommand *c);
@@ -87,6 +89,7 @@ private:
 	void		statistics(GkCommand *c);
 	void		get_centroids(GkCommand *c);
 	void		prepare_filter(int64_t points);
+	int64_t		most_filter_rows(int64_t points) const;
 	int64_t		filter_rows(int64_t points) const;
 	void		reset_counters();
 	void		read_counters();
@@ -124,7 +127,8 @@ private:
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
-	bool		bounds_valid = false;
+	bool		crowded = false;		/* tiles have had more flagged rows than could be listed */
+	bool		summing = false;		/* a sum over the devices may be under way */
 
 	/* the command */
 	std::mutex	mutex;
@@ -173,22 +177,37 @@ Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
 	}
 }
 
+/* Bytes copied between looks at whether the engine is being closed: some milliseconds. */
+#define COPY_BYTES (UINT64_C(32) << 20)
+
 /* Copies to a device, in the order of its work. */
 template <typename T> void
 to_device(Shard &shard, T *to, const T *from, uint64_t count)
 {
+	uint64_t	most = COPY_BYTES / sizeof(T);
+
 	shard.use();
-	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyHostToDevice,
-			shard.device->compute);
+	for (uint64_t at = 0; at < count; at += most)
+	{
+		shard.check_stop();
+		GK_CUDA(cudaMemcpyAsync, to + at, from + at, std::min(most, count - at) * sizeof(T),
+				cudaMemcpyHostToDevice, shard.device->compute);
+	}
 }
 
 /* Copies from a device when its work is done, and waits for the copy. */
 template <typename T> void
 to_host(Shard &shard, T *to, const T *from, uint64_t count)
 {
+	uint64_t	most = COPY_BYTES / sizeof(T);
+
 	shard.wait();
-	GK_CUDA(cudaMemcpyAsync, to, from, count * sizeof(T), cudaMemcpyDeviceToHost,
-			shard.device->compute);
+	for (uint64_t at = 0; at < count; at += most)
+	{
+		shard.check_stop();
+		GK_CUDA(cudaMemcpyAsync, to + at, from + at, std::min(most, count - at) * sizeof(T),
+				cudaMemcpyDeviceToHost, shard.device->compute);
+	}
 	shard.wait();
 }
 

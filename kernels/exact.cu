@@ -1,6 +1,8 @@
 /*
  * By the definition: d² in double, in index order, one thread a sum.
  */
+#include <algorithm>
+
 #include "exact.h"
 #include "filter.cuh"
 
@@ -42,18 +44,21 @@ exact_distance(const float *x, const double *c, int d)
 	return sum;
 }
 
-/* Decides among the few candidates of a flagged row: as many lanes a row, one candidate each. */
+/* Decides among the few candidates of a flagged row: eight lanes a row, up to four candidates each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *points, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
-				  const int32_t *candidates, int32_t *fresh, uint32_t *open_count)
+				  const int32_t *candidates, int32_t *fresh, uint32_t *open_count,
+				  Counters *counters)
 {
-	constexpr int LANES = FILTER_CANDIDATES;
+	constexpr int LANES = 8;
 	uint32_t	flags = min(*flag_count, capacity);
 	int			lane = threadIdx.x % LANES;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x / LANES;
 	unsigned	group = ((1u << LANES) - 1) << (threadIdx.x % 32 / LANES * LANES);
 
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		atomicMax(&counters->flagged, (unsigned long long) *flag_count);
 	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES; flag < flags;
 		 flag += step)
 	{
@@ -62,16 +67,22 @@ candidates_kernel(const float *features, int d, const double *points, const uint
 		double		best = 0.0;
 		int			point = INT32_MAX;
 
-		if (count == 0 || count > LANES)
+		if (count == 0 || count > FILTER_CANDIDATES)
 		{
 			if (lane == 0)
 				atomicAdd(open_count, 1u);
 			continue;
 		}
-		if (lane < count)
+		for (int c = lane; c < count; c += LANES)
 		{
-			point = candidates[flag * LANES + lane];
-			best = exact_distance(features + row * d, points + (int64_t) point * d, d);
+			int			its_point = candidates[flag * FILTER_CANDIDATES + c];
+			double		its = exact_distance(features + row * d, points + (int64_t) its_point * d, d);
+
+			if (point == INT32_MAX || its < best || (its == best && its_point < point))
+			{
+				best = its;
+				point = its_point;
+			}
 		}
 		for (int other = 1; other < LANES; other *= 2)
 		{
@@ -138,7 +149,11 @@ template <int POINTS> struct ExactTile
 	}
 };
 
+/* Rows that a block of pending_kernel looks through at a time, at most. */
 #define PENDING_ROWS 2048
+
+/* Products of a row between looks at whether the engine is being closed. */
+#define LOOK_PRODUCTS (1 << 20)
 
 /* The first point of those with the least d², of what COUNT threads have found. */
 template <int COUNT> static __device__ __forceinline__ int
@@ -161,13 +176,19 @@ nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 	return point;
 }
 
-/* Decides pending rows, if there are any, among all points: a block sees PENDING_ROWS at a time. */
+/*
+ * Decides pending rows, if there are any, among all points: a block sees `span` rows at a time.  They
+ * get any label once the engine is being closed.
+ */
 static __global__ void
 __launch_bounds__(256)
 pending_kernel(const float *features, int64_t rows, int d, const double *points, int64_t count,
-			   const uint32_t *flag_count, uint32_t capacity, int32_t *fresh)
+			   const uint32_t *flag_count, uint32_t capacity, int span, const volatile int *stop,
+			   int32_t *fresh)
 {
 	constexpr int width = 64;
+	int			look = max(LOOK_PRODUCTS / d / width, 1) * width;
+	__shared__ int stopped;
 	__shared__ ExactTile<width> tile;
 	__shared__ int pending[PENDING_ROWS];
 	__shared__ int found;
@@ -178,14 +199,14 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 	/* the second is the number of rows that are open */
 	if (flag_count[0] <= capacity && flag_count[1] == 0)
 		return;
-	for (int64_t first = (int64_t) blockIdx.x * PENDING_ROWS; first < rows;
-		 first += (int64_t) gridDim.x * PENDING_ROWS)
+	for (int64_t first = (int64_t) blockIdx.x * span; first < rows;
+		 first += (int64_t) gridDim.x * span)
 	{
 		__syncthreads();
 		if (threadIdx.x == 0)
 			found = 0;
 		__syncthreads();
-		for (int i = threadIdx.x; i < PENDING_ROWS && first + i < rows; i += 256)
+		for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
 			if (fresh[first + i] == GK_PENDING)
 				pending[atomicAdd(&found, 1)] = i;
 		__syncthreads();
@@ -205,6 +226,14 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 			{
 				double		sums[4];
 
+				if (first_point % look == 0)
+				{
+					if (threadIdx.x == 0)
+						stopped = *stop;
+					__syncthreads();
+					if (stopped)
+						break;
+				}
 				tile.run(features, places, points, first_point, count, d, sums);
 				for (int i = 0; i < 4 && first_point + p < count; i++)
 					if (point[i] == INT32_MAX || sums[i] < best[i])
@@ -220,7 +249,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 			}
 			__syncthreads();
 			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
-				fresh[places[threadIdx.x]] =
+				fresh[places[threadIdx.x]] = stopped ? 0 :
 					nearest_of(least[threadIdx.x], which[threadIdx.x]);
 		}
 	}
@@ -232,15 +261,16 @@ decide_flagged(Shard &shard, const Tile &tile, const Points &points)
 {
 	cudaStream_t stream = shard.device->compute;
 	uint32_t	capacity = shard.flag_capacity;
+	int64_t		share = tile.rows / (4 * shard.device->processors) / 16 * 16;
+	int			span = (int) std::clamp<int64_t>(share, 16, PENDING_ROWS);
 
 	candidates_kernel<<<blocks_for(shard, (tile.rows / 4 + 15) / 16, 16), 128, 0, stream>>>
 		(tile.features, shard.dimension, points.exact.get(), shard.flag_count.get(), capacity,
 		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
-		 shard.fresh.get(), shard.flag_count.get() + 1);
-	pending_kernel<<<blocks_for(shard, (tile.rows + PENDING_ROWS - 1) / PENDING_ROWS, 4), 256, 0,
-		stream>>>
+		 shard.fresh.get(), shard.flag_count.get() + 1, shard.counters.get());
+	pending_kernel<<<blocks_for(shard, (tile.rows + span - 1) / span, 4), 256, 0, stream>>>
 		(tile.features, tile.rows, shard.dimension, points.exact.get(), points.count,
-		 shard.flag_count.get(), capacity, shard.fresh.get());
+		 shard.flag_count.get(), capacity, span, shard.stop_flag, shard.fresh.get());
 	GK_LAUNCHED("decide_flagged");
 }
 

@@ -13,17 +13,38 @@
 namespace gk
 {
 
+/* Rows of a tile that are always listed if they are flagged. */
+#define LISTED_ROWS (INT64_C(128) << 10)
+
+/* Flagged rows of a tile whose candidates can be listed: all of a small one. */
+uint32_t
+flag_capacity(int64_t tile_rows)
+{
+	return (uint32_t) std::max<int64_t>(tile_rows / 8, std::min<int64_t>(tile_rows, LISTED_ROWS));
+}
+
 /* Memory for tiles of so many rows. */
 void
 reserve_filter(Shard &shard, int64_t tile_rows)
 {
-	shard.flag_capacity = (uint32_t) std::max<int64_t>(tile_rows / 4, 1024);
+	shard.flag_capacity = flag_capacity(tile_rows);
 	shard.fresh.reserve(shard, tile_rows);
 	shard.flag_count.reserve(shard, 2);
 	shard.flag_rows.reserve(shard, shard.flag_capacity);
 	shard.flag_limits.reserve(shard, shard.flag_capacity);
 	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
 	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
+}
+
+/* Rows that all processors compare at a time, 1 where that makes no difference. */
+int64_t
+filter_wave(const Shard &shard, int64_t points)
+{
+	if (filter_resident_fits(shard, points))
+		return 1;
+	if (filter_hopper_fits(shard, points))
+		return filter_hopper_wave(shard);
+	return (int64_t) shard.device->processors * FILTER_ROWS;
 }
 
 /* About how long a row takes. */

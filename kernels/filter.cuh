@@ -10,7 +10,7 @@
 namespace gk
 {
 
-#define FILTER_CANDIDATES 8
+#define FILTER_CANDIDATES 32		/* of a flagged row that are listed */
 #define NO_SCORE 3.2e38f
 
 /*
@@ -20,6 +20,9 @@ namespace gk
  */
 #define PIECE_POINTS 128
 #define PIECE_COLUMNS 64
+
+/* Rows of a block of filter_tiles.cu. */
+#define FILTER_ROWS 128
 
 /* Pieces side by side. */
 static __host__ __device__ __forceinline__ int
@@ -58,6 +61,7 @@ struct FilterArguments
 
 /* Fresh labels of all rows of a tile, or flags: one file each. */
 bool		filter_hopper_fits(const Shard &shard, int64_t points);
+int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
 bool		filter_resident_fits(const Shard &shard, int64_t points);
 void		filter_resident(Shard &shard, const FilterArguments &a);

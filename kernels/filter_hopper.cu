@@ -560,6 +560,13 @@ filter_hopper_fits(const Shard &shard, int64_t points)
 	return attributes.sharedSizeBytes > 0;
 }
 
+/* Rows that all processors compare at a time. */
+int64_t
+filter_hopper_wave(const Shard &shard)
+{
+	return (int64_t) shard.device->processors * warpgroups_for(shard) * GROUP_ROWS;
+}
+
 /* Enqueues the kernel. */
 template <int WARPGROUPS> static void
 launch(Shard &shard, HopperArguments &a)

@@ -10,7 +10,6 @@
 namespace gk
 {
 
-#define FILTER_ROWS 128
 #define FILTER_THREADS 256
 
 /* The arguments, and how the points are cut. */
@@ -539,7 +538,8 @@ launch_kernel(Shard &shard, const TileArguments &a)
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel,
 			FILTER_THREADS, bytes);
 	filter_kernel<POINTS, STAYS, SECOND>
-		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS, per_processor),
+		<<<blocks_for(shard, (a.rows + FILTER_ROWS - 1) / FILTER_ROWS * (SECOND ? a.parts : 1),
+					  per_processor),
 		   FILTER_THREADS, bytes, shard.device->compute>>>(a);
 	GK_LAUNCHED("filter_kernel");
 }

@@ -27,18 +27,29 @@ Engine::plain_rows(double bytes_a_row) const
 	return std::max<int64_t>((int64_t) (TILE_SECONDS * 5e11 / bytes_a_row), 1024);
 }
 
-/* Rows of a tile of the filter. */
+/* Rows of a tile of the filter, at most: whole waves, which take no longer than a part of one. */
 int64_t
-Engine::filter_rows(int64_t points) const
+Engine::most_filter_rows(int64_t points) const
 {
 	double		seconds = filter_seconds(*shards[0], points);
+	int64_t		wave = filter_wave(*shards[0], points);
 	int64_t		most = std::clamp(TILE_BYTES / (dimension * (int64_t) sizeof(float)),
 								  MOST_ROWS / 8, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
 		longest = std::max(longest, shard->rows);
-	return std::min(longest, std::clamp<int64_t>((int64_t) (TILE_SECONDS / seconds), 512, most));
+	most = std::clamp<int64_t>((int64_t) (TILE_SECONDS / seconds), 512, most);
+	return std::min(longest, (most + wave - 1) / wave * wave);
+}
+
+/* Rows of a tile of the filter: so few that all that it flags can be listed, if need be. */
+int64_t
+Engine::filter_rows(int64_t points) const
+{
+	int64_t		most = most_filter_rows(points);
+
+	return crowded ? flag_capacity(most) : most;
 }
 
 /* Makes all ready that the filter needs besides the points. */
@@ -53,7 +64,7 @@ Engine::prepare_filter(int64_t points)
 		if (shard->rows == 0)
 			continue;
 		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, filter_rows(points));
+		reserve_filter(*shard, most_filter_rows(points));
 		sample_center(*shard);
 		valid = valid && shard->bounds_valid;
 	}
@@ -88,8 +99,20 @@ Engine::read_counters()
 		GK_CUDA(cudaMemcpyAsync, shard->result, shard->counters.get(), sizeof(Counters),
 				cudaMemcpyDeviceToHost, shard->device->compute);
 	}
+	/* one after the other again and again: where one has failed, others may wait for it for ever */
 	for (auto &shard : shards)
-		shard->wait();
+		shard->mark();
+	for (int tries = 0, done = false; !done; tries++)
+	{
+		done = true;
+		for (auto &shard : shards)
+			done = shard->reached() && done;
+		if (!done)
+			pause_between_looks(tries);
+	}
+	for (auto &shard : shards)
+		if (shard->result->flagged > shard->flag_capacity)
+			crowded = true;
 }
 
 /* How many integers the sums of the clusters are. */
@@ -184,7 +207,10 @@ Engine::step(GkCommand *c)
 		sum_tile(shard, tile, grid, k, all);
 	});
 	if (several)
+	{
+		summing = true;
 		reduce_sums(shards, sum_count());
+	}
 	for (auto &shard : shards)
 	{
 		shard->use();
@@ -193,6 +219,7 @@ Engine::step(GkCommand *c)
 		finish_step(*shard, grid, final_sums(*shard), spherical, false);
 	}
 	read_counters();
+	summing = false;
 	sums_valid = true;
 	c->u.step.changed = 0;
 	for (auto &shard : shards)
@@ -203,6 +230,7 @@ Engine::step(GkCommand *c)
 	{
 		Shard	   &shard = *shards[0];
 
+		shard.use();
 		shard.scratch.reserve(shard, k);
 		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
 		to_host(shard, c->u.step.is_empty, (const uint8_t *) shard.scratch.get(), k);
@@ -224,8 +252,7 @@ Engine::move(const GkCommand *c, int sign)
 		std::vector<int32_t> labels(count);
 
 		read_rows(c->u.relocate.rows + from, count, features.data(), weights.data());
-		for (int64_t i = 0; i < count; i++)
-			fetch(c->u.relocate.rows[from + i], 1, &labels[i], nullptr);
+		read_labels(c->u.relocate.rows + from, count, labels.data());
 		for (auto &shard : shards)
 		{
 			Scratch		plan;

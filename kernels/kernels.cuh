@@ -21,6 +21,8 @@ void		compute_bounds(Shard &shard, const Tile &tile);
 
 /* filter.cu: fresh labels by 16-bit products, and the rows these can't decide */
 void		reserve_filter(Shard &shard, int64_t tile_rows);
+uint32_t	flag_capacity(int64_t tile_rows);
+int64_t		filter_wave(const Shard &shard, int64_t points);
 void		filter_tile(Shard &shard, const Tile &tile, const Points &points, bool labelled);
 double		filter_seconds(const Shard &shard, int64_t points);
 
@@ -105,7 +107,8 @@ void		masses_tile(Shard &shard, const Tile &tile, const Mass &mass, int bits,
 						int64_t *buckets);
 void		list_tile(Shard &shard, const Tile &tile, const Wanted &wanted, Listed *list,
 					  uint64_t capacity);
-void		gather_rows(Shard &shard, const int64_t *rows, int64_t count, float *to);
+template <typename T> void gather_rows(Shard &shard, const T *values, int width,
+									   const int64_t *rows, int64_t count, T *to);
 /* counts rows by the 16 bits below those that are known, of d² or (with_hash) of the hash */
 void		histogram_tile(Shard &shard, const Tile &tile, bool with_hash, uint64_t known_distance,
 						   uint64_t prefix, int shift, unsigned long long *counts);

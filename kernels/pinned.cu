@@ -1,9 +1,8 @@
 /*
  * Page-locked host memory, and the thread that gives it back.
  */
-#include <condition_variable>
 #include <mutex>
-#include <system_error>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -19,19 +18,20 @@ namespace gk
 /* Less than this is given back at once. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
 
-/* Mapped memory, page-locked. */
+/* Mapped memory, page-locked while some device was the current one. */
 struct Pages
 {
 	void	   *data;
 	uint64_t	bytes;
+	int			device;
 };
 
-/* What is still to be given back.  Never destroyed: the thread may outlive static objects. */
+/* What is still to be given back.  Never destroyed: static objects may go before the thread. */
 struct Unpinning
 {
 	std::mutex	mutex;
-	std::condition_variable idle;
 	std::vector<Pages> pages;
+	std::thread thread;
 	bool		running = false;
 };
 
@@ -74,10 +74,12 @@ pin(Pages *pages)
 {
 	cudaError_t error;
 
+	GK_CUDA(cudaGetDevice, &pages->device);
 	pages->data = map(pages->bytes);
 	if (pages->data == nullptr)
 		return false;
-	error = GK_ATTEMPT(cudaHostRegister, pages->data, pages->bytes, cudaHostRegisterPortable);
+	error = GK_ATTEMPT(cudaHostRegister, pages->data, pages->bytes,
+					   cudaHostRegisterPortable | cudaHostRegisterMapped);
 	if (error == cudaSuccess)
 		return true;
 	(void) cudaGetLastError();
@@ -87,10 +89,11 @@ pin(Pages *pages)
 	return false;
 }
 
-/* Unlocks and unmaps. */
+/* Unlocks and unmaps; on the device that was current, so that CUDA opens no other. */
 static void
 unpin(const Pages &pages)
 {
+	(void) cudaSetDevice(pages.device);
 	(void) cudaHostUnregister(pages.data);
 	(void) munmap(pages.data, pages.bytes);
 }
@@ -111,38 +114,46 @@ unpin_all()
 		lock.lock();
 	}
 	unpinning.running = false;
-	unpinning.idle.notify_all();
 }
 
-/* Leaves pages to the thread, and starts it if need be. */
+/* Leaves pages to the thread, and starts it if need be; throws if there is none to be had. */
 static void
 unpin_later(const Pages &pages)
 {
 	std::lock_guard<std::mutex> lock(unpinning.mutex);
 
+	unpinning.pages.reserve(unpinning.pages.size() + 1);
+	if (!unpinning.running)
+	{
+		SignalsBlocked blocked;
+
+		if (unpinning.thread.joinable())
+			unpinning.thread.join();
+		unpinning.thread = std::thread(unpin_all);
+		unpinning.running = true;
+	}
 	unpinning.pages.push_back(pages);
-	if (unpinning.running)
-		return;
-
-	SignalsBlocked blocked;
-
-	unpinning.running = true;
-	std::thread(unpin_all).detach();
 }
 
-/* Waits until all memory is given back. */
+/* Waits until all memory is given back, and the thread has ended. */
 void
 finish_unpinning()
 {
-	std::unique_lock<std::mutex> lock(unpinning.mutex);
+	std::thread ending;
 
-	unpinning.idle.wait(lock, [] { return !unpinning.running; });
+	{
+		std::lock_guard<std::mutex> lock(unpinning.mutex);
+
+		ending.swap(unpinning.thread);
+	}
+	if (ending.joinable())
+		ending.join();
 }
 
 /* Takes page-locked memory. */
 PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(whole_pages(size)), account(a)
 {
-	Pages		pages = {nullptr, bytes};
+	Pages		pages = {nullptr, bytes, 0};
 	bool		pinned = pin(&pages);
 
 	if (!pinned)
@@ -155,18 +166,21 @@ PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(whole_pages(size)), 
 		fail_memory(GK_NO_HOST_MEMORY, -1, account.used + bytes, account.used,
 					"out of page-locked host memory");
 	data = pages.data;
+	device = pages.device;
 	account.add(bytes);
 }
 
 /* Gives the memory back. */
 PinnedBlock::~PinnedBlock()
 {
+	Pages		pages = {data, bytes, device};
+
 	account.subtract(bytes);
 	try
 	{
 		if (bytes >= LARGE_BYTES)
 		{
-			unpin_later(Pages{data, bytes});
+			unpin_later(pages);
 			return;
 		}
 	}
@@ -174,7 +188,7 @@ PinnedBlock::~PinnedBlock()
 	{
 		/* no memory for the list, or no thread to be had: it is done here */
 	}
-	unpin(Pages{data, bytes});
+	unpin(pages);
 }
 
 }								/* namespace gk */

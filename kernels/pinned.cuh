@@ -25,6 +25,7 @@ public:
 	uint64_t	bytes;
 
 private:
+	int			device;
 	Account    &account;
 };
 

@@ -24,6 +24,7 @@ struct Nccl
 {
 	int			(*init_all) (NcclCommunicator *, int, const int *);
 	int			(*destroy) (NcclCommunicator);
+	int			(*abort) (NcclCommunicator);
 	int			(*all_reduce) (const void *, void *, size_t, int, int, NcclCommunicator,
 							   cudaStream_t);
 	int			(*group_start) ();
@@ -67,13 +68,13 @@ find(void *library, const char *name, F *function)
 
 /* Throws unless the call succeeded. */
 static void
-check_nccl(int result, const char *where)
+check_nccl(int result, GkCode code, const char *where)
 {
 	GkStatus	status;
 
 	if (result == 0)
 		return;
-	status = make_status(GK_DEVICE_ERROR, where, "");
+	status = make_status(code, where, "");
 	status.native = result;
 	snprintf(status.message, sizeof(status.message), "NCCL: %s", nccl.error_string(result));
 	throw Failure{status};
@@ -95,6 +96,7 @@ load_nccl()
 			 "several GPUs need NCCL, and libnccl.so.2 cannot be loaded");
 	find(loaded, "ncclCommInitAll", &nccl.init_all);
 	find(loaded, "ncclCommDestroy", &nccl.destroy);
+	find(loaded, "ncclCommAbort", &nccl.abort);
 	find(loaded, "ncclAllReduce", &nccl.all_reduce);
 	find(loaded, "ncclGroupStart", &nccl.group_start);
 	find(loaded, "ncclGroupEnd", &nccl.group_end);
@@ -113,20 +115,96 @@ ordinals_of(const std::vector<std::unique_ptr<Shard>> &shards)
 	return ordinals;
 }
 
-/* Makes the devices of the shards ready to sum; once for the process. */
-void
-open_reduce(const std::vector<std::unique_ptr<Shard>> &shards)
+/* Adds `count` integers over the devices, in place. */
+static int
+add_up(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices,
+	   const std::vector<int64_t *> &sums, int64_t count)
 {
-	std::vector<int> ordinals = ordinals_of(shards);
-	std::vector<NcclCommunicator> opened(ordinals.size());
+	int			result = nccl.group_start();
+
+	if (result != 0)
+		return result;
+	for (size_t i = 0; i < devices.size() && result == 0; i++)
+		result = nccl.all_reduce(sums[i], sums[i], count, NCCL_INT64, NCCL_SUM, ours[i],
+								 devices[i]->compute);
+	return nccl.group_end() ?: result;
+}
+
+/* Connects the devices, which the first sum does. */
+static int
+connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices)
+{
+	std::vector<int64_t *> one(devices.size());
+	cudaError_t error = cudaSuccess;
+	int			result = 0;
+
+	for (size_t i = 0; i < devices.size() && error == cudaSuccess; i++)
+	{
+		error = GK_ATTEMPT(cudaSetDevice, devices[i]->ordinal) ?:
+			GK_ATTEMPT(cudaMalloc, (void **) &one[i], sizeof(int64_t)) ?:
+			GK_ATTEMPT(cudaMemsetAsync, one[i], 0, sizeof(int64_t), devices[i]->compute);
+	}
+	if (error == cudaSuccess)
+		result = add_up(ours, devices, one, 1);
+	for (size_t i = 0; i < devices.size(); i++)
+	{
+		(void) cudaSetDevice(devices[i]->ordinal);
+		(void) cudaStreamSynchronize(devices[i]->compute);
+		(void) cudaFree(one[i]);
+	}
+	check(error, "cudaMalloc");
+	return result;
+}
+
+/* Gives up communicators that may be of no use any more. */
+static void
+abort_all(const std::vector<NcclCommunicator> &ours)
+{
+	for (NcclCommunicator communicator : ours)
+		(void) nccl.abort(communicator);
+}
+
+/* Makes devices ready to sum; once for the process. */
+void
+open_reduce(const std::vector<Device *> &devices)
+{
+	std::vector<int> ordinals;
+	std::vector<NcclCommunicator> opened(devices.size());
+	int			result;
 	SignalsBlocked blocked;
 
+	for (const Device *device : devices)
+		ordinals.push_back(device->ordinal);
 	if (communicators.count(ordinals) != 0)
 		return;
 	load_nccl();
 	check_nccl(nccl.init_all(opened.data(), (int) ordinals.size(), ordinals.data()),
-			   "ncclCommInitAll");
+			   GK_NO_DEVICE, "ncclCommInitAll");
+	try
+	{
+		result = connect(opened, devices);
+	}
+	catch (const Failure &)
+	{
+		abort_all(opened);
+		throw;
+	}
+	if (result != 0)
+		abort_all(opened);
+	check_nccl(result, GK_NO_DEVICE, "ncclAllReduce");
 	communicators[ordinals] = opened;
+}
+
+/* Ends a sum that does not come to an end. */
+void
+abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards)
+{
+	auto		ours = communicators.find(ordinals_of(shards));
+
+	if (ours == communicators.end())
+		return;
+	abort_all(ours->second);
+	communicators.erase(ours);
 }
 
 /* Gives back the communicators. */
@@ -143,19 +221,19 @@ close_reduce()
 void
 reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count)
 {
-	const std::vector<NcclCommunicator> &ours = communicators.at(ordinals_of(shards));
-	int			result = 0;
+	std::vector<Device *> devices;
+	std::vector<int64_t *> sums;
+	int			result;
 
-	check_nccl(nccl.group_start(), "ncclGroupStart");
-	for (size_t i = 0; i < shards.size() && result == 0; i++)
+	for (const auto &shard : shards)
 	{
-		int64_t    *sums = shards[i]->sums.get();
-
-		result = nccl.all_reduce(sums, sums, count, NCCL_INT64, NCCL_SUM, ours[i],
-								 shards[i]->device->compute);
+		devices.push_back(shard->device);
+		sums.push_back(shard->sums.get());
 	}
-	check_nccl(nccl.group_end(), "ncclGroupEnd");
-	check_nccl(result, "ncclAllReduce");
+	result = add_up(communicators.at(ordinals_of(shards)), devices, sums, count);
+	if (result != 0)
+		abort_reduce(shards);
+	check_nccl(result, GK_DEVICE_ERROR, "ncclAllReduce");
 }
 
 }								/* namespace gk */

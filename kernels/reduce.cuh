@@ -12,11 +12,14 @@
 namespace gk
 {
 
-/* Makes the devices of the shards ready to sum; once for the process. */
-void		open_reduce(const std::vector<std::unique_ptr<Shard>> &shards);
+/* Makes devices ready to sum; once for the process. */
+void		open_reduce(const std::vector<Device *> &devices);
 
 /* sums of every shard := their sum over all shards. */
 void		reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count);
+
+/* Ends a sum that does not come to an end; the next engine makes its devices ready anew. */
+void		abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards);
 
 /* Gives back the communicators; before the devices. */
 void		close_reduce();

@@ -44,24 +44,29 @@ hash_rows(const float *features, const double *weights, int64_t first, int64_t r
 	return gk_hash_finish(mine, weight_bits);
 }
 
-/* Copies rows of the given places together: one block a row. */
-static __global__ void
-gather_kernel(const float *features, int d, const int64_t *rows, float *to)
+/* Copies the values of some rows together: one block a row. */
+template <typename T> static __global__ void
+gather_kernel(const T *values, int width, const int64_t *rows, T *to)
 {
 	int64_t		row = rows[blockIdx.x];
 
-	for (int j = threadIdx.x; j < d; j += blockDim.x)
-		to[(int64_t) blockIdx.x * d + j] = features[row * d + j];
+	for (int j = threadIdx.x; j < width; j += blockDim.x)
+		to[(int64_t) blockIdx.x * width + j] = values[row * width + j];
 }
 
-/* Copies resident rows of the given places together. */
-void
-gather_rows(Shard &shard, const int64_t *rows, int64_t count, float *to)
+/* Copies the values of some rows, `width` each, together. */
+template <typename T> void
+gather_rows(Shard &shard, const T *values, int width, const int64_t *rows, int64_t count, T *to)
 {
-	gather_kernel<<<(unsigned) count, 128, 0, shard.device->compute>>>
-		(shard.device_features(), shard.dimension, rows, to);
+	shard.use();
+	gather_kernel<<<(unsigned) count, width < 128 ? 32 : 128, 0, shard.device->compute>>>
+		(values, width, rows, to);
 	GK_LAUNCHED("gather_kernel");
 }
+
+template void gather_rows(Shard &, const float *, int, const int64_t *, int64_t, float *);
+template void gather_rows(Shard &, const double *, int, const int64_t *, int64_t, double *);
+template void gather_rows(Shard &, const int32_t *, int, const int64_t *, int64_t, int32_t *);
 
 struct RowArguments
 {

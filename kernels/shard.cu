@@ -41,8 +41,11 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	}
 	for (cudaEvent_t &pace : paces)
 		pace = new_event();
-	result_block.reset(new PinnedBlock(host, sizeof(Counters)));
-	result = (Counters *) result_block->data;
+	marker = new_event();
+	shared_block.reset(new PinnedBlock(host, sizeof(Shared)));
+	result = &((Shared *) shared_block->data)->counters;
+	GK_CUDA(cudaHostGetDevicePointer, (void **) &stop_flag,
+			(void *) &((Shared *) shared_block->data)->stop, 0);
 }
 
 /* Waits for the device's work. */
@@ -51,8 +54,21 @@ Shard::~Shard()
 	(void) cudaSetDevice(device->ordinal);
 	(void) cudaStreamSynchronize(device->copy);
 	(void) cudaStreamSynchronize(device->compute);
-	for (cudaEvent_t event : all_events)
-		(void) cudaEventDestroy(event);
+}
+
+/* Throws Stopped if the engine is being closed. */
+void
+Shard::check_stop() const
+{
+	if (stopping)
+		throw Stopped{};
+}
+
+/* Lets the longest kernels come to an end soon, whatever they leave. */
+void
+Shard::stop()
+{
+	__atomic_store_n(&((Shared *) shared_block->data)->stop, 1, __ATOMIC_RELEASE);
 }
 
 /* Frees the memory of the points. */
@@ -84,7 +100,7 @@ Shard::new_event()
 	}
 	use();
 	GK_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
-	all_events.push_back(event);
+	all_events.list.push_back(event);
 	return event;
 }
 
@@ -115,14 +131,14 @@ Shard::chunk_rows() const
 
 /* Whether so many more rows can stay on the device, with room left to work on them. */
 bool
-Shard::fits(int64_t count) const
+Shard::fits(int64_t count)
 {
 	uint64_t	state = (uint64_t) (rows + count) * 16;
 	uint64_t	work = std::min<uint64_t>(account.limit / 4, 192 << 20);
-	uint64_t	after = features.after((resident + count) * (uint64_t) dimension * sizeof(float));
+	uint64_t	after = features.after(*this, (resident + count) * (uint64_t) dimension * sizeof(float));
 
 	if (weighted)
-		after += weights.after((resident + count) * sizeof(double));
+		after += weights.after(*this, (resident + count) * sizeof(double));
 	return spilled.empty() && after + state + work <= account.limit;
 }
 
@@ -190,6 +206,7 @@ Shard::demote()
 	int64_t		count = std::min(resident, chunk_rows());
 	uint64_t	bytes = count * row_bytes();
 
+	check_stop();
 	if (!host.has_room(bytes))
 		fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
 					"rows that the devices have no room for pass the limit of host memory");
@@ -209,6 +226,18 @@ Shard::demote()
 	weights.shrink(resident * sizeof(double));
 }
 
+/* Throws if so many more bytes are too many. */
+void
+Shard::check_room(uint64_t bytes) const
+{
+	if (account.has_room(bytes))
+		return;
+	if (account.full)
+		fail_device_full(device->ordinal, bytes);
+	fail_memory(GK_NO_DEVICE_MEMORY, device->ordinal, account.used + bytes, account.limit,
+				"out of device memory");
+}
+
 /* Makes room for so many bytes by moving rows to the host. */
 void
 Shard::make_room(uint64_t bytes)
@@ -218,25 +247,33 @@ Shard::make_room(uint64_t bytes)
 	GK_CUDA(cudaStreamSynchronize, device->compute);
 	while (!account.has_room(bytes) && resident > 0)
 		demote();
-	if (!account.has_room(bytes) && account.full)
-		fail_device_full(device->ordinal, bytes);
-	if (!account.has_room(bytes))
-		fail_memory(GK_NO_DEVICE_MEMORY, device->ordinal, account.used + bytes, account.limit,
-					"out of device memory");
+	check_room(bytes);
 	/* stream buffers are needed now, and must not be asked for in a pass */
-	if (!spilled.empty() && stream_features[0].get() == nullptr)
-		for (int i = 0; i < 2; i++)
-		{
-			uint64_t	need = chunk_rows() * row_bytes() + 1024;
+	if (!spilled.empty() && !streaming)
+	{
+		uint64_t	need = 2 * (chunk_rows() * row_bytes() + 1024);
 
-			while (!account.has_room(bytes + need) && resident > 0)
-				demote();
-			stream_features[i].reserve(*this, chunk_rows() * dimension);
-			if (weighted)
-				stream_weights[i].reserve(*this, chunk_rows());
-		}
+		while (!account.has_room(bytes + need) && resident > 0)
+			demote();
+		reserve_stream();
+	}
 	while (!account.has_room(bytes) && resident > 0)
 		demote();
+	check_room(bytes);
+}
+
+/* Makes the buffers through which rows of the host pass. */
+void
+Shard::reserve_stream()
+{
+	/* before they are there: making room for them must not make them too */
+	streaming = true;
+	for (int i = 0; i < 2; i++)
+	{
+		stream_features[i].reserve(*this, chunk_rows() * dimension);
+		if (weighted)
+			stream_weights[i].reserve(*this, chunk_rows());
+	}
 }
 
 /* Drops all rows. */
@@ -254,6 +291,7 @@ Shard::clear()
 	labels.release();
 	bounds.release();
 	distance2.release();
+	streaming = false;
 	for (int i = 0; i < 2; i++)
 	{
 		stream_features[i].release();
@@ -280,12 +318,7 @@ Shard::load(const Chunk &chunk, Tile *tile)
 	int64_t		at = tile->first - chunk.first;
 
 	next_slot = 1 - next_slot;
-	for (int i = 0; i < 2; i++)
-	{
-		stream_features[i].reserve(*this, chunk_rows() * dimension);
-		if (weighted)
-			stream_weights[i].reserve(*this, chunk_rows());
-	}
+	reserve_stream();
 	tile->slot = slot;
 	tile->rows = std::min(tile->rows, std::min(chunk.rows - at, chunk_rows()));
 	tile->features = stream_features[slot].get();
@@ -341,27 +374,51 @@ Shard::finish_tile(const Tile &tile, bool write_back)
 	next_pace = (next_pace + 1) % 2;
 }
 
+/* After many looks in vain, lets other threads work for a while. */
+void
+pause_between_looks(int tries)
+{
+	timespec	pause = {0, 30000};
+
+	if (tries > 2000)
+		nanosleep(&pause, nullptr);
+}
+
+/* Whether an event has happened, or throws Stopped. */
+static bool
+has_happened(cudaEvent_t event, const Shard &shard)
+{
+	cudaError_t error = cudaEventQuery(event);
+
+	if (error == cudaSuccess)
+		return true;
+	if (error != cudaErrorNotReady)
+		check(error, "cudaEventQuery");
+	shard.check_stop();
+	return false;
+}
+
 /* Waits for an event, or throws Stopped. */
 void
 Shard::wait_event(cudaEvent_t event)
 {
-	for (int tries = 0;; tries++)
-	{
-		cudaError_t error = cudaEventQuery(event);
+	for (int tries = 0; !has_happened(event, *this); tries++)
+		pause_between_looks(tries);
+}
 
-		if (error == cudaSuccess)
-			return;
-		if (error != cudaErrorNotReady)
-			check(error, "cudaEventQuery");
-		if (stopping)
-			throw Stopped{};
-		if (tries > 2000)
-		{
-			timespec	pause = {0, 30000};
+/* Marks a place in the compute stream. */
+void
+Shard::mark()
+{
+	use();
+	GK_CUDA(cudaEventRecord, marker, device->compute);
+}
 
-			nanosleep(&pause, nullptr);
-		}
-	}
+/* Whether the place marked last has been reached, or throws Stopped. */
+bool
+Shard::reached() const
+{
+	return has_happened(marker, *this);
 }
 
 /* Waits for the compute stream, or throws Stopped. */

@@ -83,6 +83,14 @@ struct Counters
 	unsigned long long greatest_distance;
 	double		shift2;
 	unsigned long long listed;
+	unsigned long long flagged;				/* rows of a tile, at most */
+};
+
+/* Page-locked memory that the device reads and writes. */
+struct Shared
+{
+	Counters	counters;
+	int			stop;			/* the engine is being closed */
 };
 
 /* Mean logarithms of the rows' norms, for the constants of the filter. */
@@ -91,6 +99,21 @@ struct RowStatistics
 	double		norm_log;
 	double		error_log;
 	unsigned long long count;
+};
+
+/* After many looks in vain, lets other threads work for a while. */
+void		pause_between_looks(int tries);
+
+/* Events, destroyed with the object. */
+struct Events
+{
+	~Events()
+	{
+		for (cudaEvent_t event : list)
+			(void) cudaEventDestroy(event);
+	}
+
+	std::vector<cudaEvent_t> list;
 };
 
 /* The rows of an engine that one device has, and what it knows of them. */
@@ -109,6 +132,10 @@ public:
 
 	void		use() const { GK_CUDA(cudaSetDevice, device->ordinal); }
 
+	/* Throws Stopped if the engine is being closed; stop() makes kernels hurry as well. */
+	void		check_stop() const;
+	void		stop();
+
 	/* The tile at `from` of at most `most` rows; finish() ends its use. */
 	Tile		start_tile(int64_t from, int64_t most);
 	void		finish_tile(const Tile &tile, bool write_back);
@@ -116,6 +143,10 @@ public:
 	/* Waits for the compute stream, or throws Stopped. */
 	void		wait();
 	void		wait_event(cudaEvent_t event);
+
+	/* Marks a place in the compute stream; whether it has been reached, or throws Stopped. */
+	void		mark();
+	bool		reached() const;
 
 	/* The features and weight of a row that does not lie on the device. */
 	void		host_row(int64_t row, const float **x, const double **w) const;
@@ -162,13 +193,16 @@ public:
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
 	Counters   *result = nullptr;		/* page-locked: where counters go */
+	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
 
 private:
 	uint64_t	row_bytes() const;
 	int64_t		chunk_rows() const;
-	bool		fits(int64_t count) const;
+	bool		fits(int64_t count);
 	void		append_to_host(const float *x, const double *w, int64_t count);
 	void		demote();
+	void		reserve_stream();
+	void		check_room(uint64_t bytes) const;
 	const Chunk &chunk_of(int64_t row) const;
 	void		load(const Chunk &chunk, Tile *tile);
 	cudaEvent_t new_event();
@@ -182,12 +216,14 @@ private:
 	Buffer<double> stream_weights[2];
 	cudaEvent_t loaded[2] = {};
 	cudaEvent_t done[2] = {};
+	bool		streaming = false;			/* the stream buffers are there, or being made */
 	int			next_slot = 0;
 	cudaEvent_t paces[2] = {};
+	cudaEvent_t marker;
 	int			next_pace = 0;
-	std::vector<cudaEvent_t> all_events;
+	Events		all_events;
 	std::vector<cudaEvent_t> spare_events;
-	std::unique_ptr<PinnedBlock> result_block;
+	std::unique_ptr<PinnedBlock> shared_block;
 };
 
 }								/* namespace gk */

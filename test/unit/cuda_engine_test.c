@@ -151,6 +151,19 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, KINDS / 2);
 }
 
+/* More flagged rows in a tile than it can list. */
+static void
+test_crowds(int devices)
+{
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	double		start = now();
+
+	compare_case(&comparison, CROWDS, scaled(600000), 16, 150, 0, 3, devices, 0);
+	compare_case(&comparison, CROWDS, scaled(150000 * devices), 40, 600, 1, 3, devices, 0);
+	ok(!comparison.differs, "many centroids in each of few clusters, GPUs %d (%.1f s)", devices,
+	   now() - start);
+}
+
 /* Rows beyond a limit of device memory: a tenth, half and most of them fit. */
 static void
 test_out_of_core(int devices)
@@ -481,6 +494,7 @@ test_on(int devices, bool all)
 	}
 	test_close(devices);
 	test_close_spilled(devices);
+	test_crowds(devices);
 	if (!all)
 		return;
 	test_larger_shapes(devices);

@@ -45,12 +45,14 @@ random_normal(void)
 static double
 make_value(Kind kind, int64_t row, int j, int64_t k)
 {
-	int64_t		blob = (int64_t) (gk_mix(row) % (uint64_t) k);
+	int64_t		blobs = kind == CROWDS ? k / 15 + 1 : k;
+	int64_t		blob = (int64_t) (gk_mix(row) % (uint64_t) blobs);
 	double		place = (double) (gk_mix((uint64_t) blob * 70001 + j) % 1000) - 500.0;
 
 	switch (kind)
 	{
 		case BLOBS:
+		case CROWDS:
 			return place + random_normal();
 		case LATTICE:
 			return (double) (random_bits() % 3) - 1.0;
@@ -252,7 +254,7 @@ kind_name(Kind kind)
 {
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
-		"copies", "heavy-tailed", "near-ties"
+		"copies", "heavy-tailed", "crowds", "near-ties"
 	};
 
 	return names[kind];

@@ -20,6 +20,7 @@ typedef enum Kind
 	HUGE_VALUES,				/* values of which the square is no float */
 	COPIES,						/* fewer distinct rows than centroids */
 	HEAVY_TAILED,				/* rows whose lengths differ by up to 2^20 */
+	CROWDS,						/* clusters well apart, each with many centroids */
 	NEAR_TIES,					/* rows within float rounding of the bisector of two centroids */
 	KINDS
 } Kind;
