@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "exact.h"
 #include "fit.h"
 #include "fixed_point.h"
@@ -322,6 +324,7 @@ order_clusters(Fitter *fitter, const Start *best)
 	ordered = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
 		fit->cluster_of_label[labels[c]] = (int32) c;

@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "exact.h"
 #include "fixed_point.h"
 #include "job.h"
@@ -288,6 +290,7 @@ gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 
 	for (int64 c = 0; c < count; c++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < d; j++)
 		{
 			double		value = from[c * d + j] - spec->shift[j] - prepared->offset[j];
@@ -313,6 +316,8 @@ gk_to_user(const GkFitSpec *spec, const GkPrepared *prepared,
 	int			d = spec->dimension;
 
 	for (int64 c = 0; c < count; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < d; j++)
 		{
 			double		value = from[c * d + j];
@@ -324,4 +329,5 @@ gk_to_user(const GkFitSpec *spec, const GkPrepared *prepared,
 			}
 			to[c * d + j] = value;
 		}
+	}
 }

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
 #include "utils/hsearch.h"
 
 #include "draw.h"
@@ -69,15 +70,27 @@ fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
 	gk_run(seeder->spec->engine, &command);
 }
 
+/* Writes the features of so many points as double. */
+static void
+widen(const Seeder *seeder, const float *features, int64 count, double *result)
+{
+	int			d = seeder->spec->dimension;
+
+	for (int64 i = 0; i < count; i++, features += d, result += d)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			result[j] = features[j];
+	}
+}
+
 /* Features in double. */
 static double *
 as_double(const Seeder *seeder, const float *features, int64 count)
 {
-	int64		values = count * seeder->spec->dimension;
-	double	   *result = gk_allocate(values, sizeof(double));
+	double	   *result = gk_allocate(count * seeder->spec->dimension, sizeof(double));
 
-	for (int64 i = 0; i < values; i++)
-		result[i] = features[i];
+	widen(seeder, features, count, result);
 	return result;
 }
 
@@ -209,8 +222,8 @@ seed_parallel(Seeder *seeder, double *centroids)
 	{
 		compare_points(seeder, centroids, 0, chosen);
 		fill_by_distance(seeder, spec->k);
-		for (int64 i = chosen * spec->dimension; i < seeder->count * spec->dimension; i++)
-			centroids[i] = seeder->points[i];
+		widen(seeder, seeder->points + chosen * spec->dimension, seeder->count - chosen,
+			  centroids + chosen * spec->dimension);
 	}
 	return seeder->count;
 }
@@ -376,8 +389,7 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 		else
 			seed_random(&seeder);
 		count = seeder.count;
-		for (int64 i = 0; i < count * spec->dimension; i++)
-			centroids[i] = seeder.points[i];
+		widen(&seeder, seeder.points, count, centroids);
 	}
 	if (seeder.points != NULL)
 		pfree(seeder.points);
