@@ -63,11 +63,11 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	thread = std::thread([this] { run_commands(); });
 }
 
-/* Whether the devices are done with what they were given; gives up after some time. */
+/* Whether the devices are done with what they were given; gives up after some seconds. */
 bool
 Engine::comes_to_rest() const
 {
-	for (int tries = 0; tries < 3000; tries++)
+	for (int tries = 0; tries < 50000; tries++)
 	{
 		bool		busy = false;
 
@@ -75,7 +75,7 @@ Engine::comes_to_rest() const
 			busy |= cudaStreamQuery(shard->device->compute) == cudaErrorNotReady;
 		if (!busy)
 			return true;
-		pause_between_looks(2 * tries);
+		pause_between_looks(tries);
 	}
 	return false;
 }

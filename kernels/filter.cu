@@ -13,21 +13,27 @@
 namespace gk
 {
 
-/* Rows of a tile that are always listed if they are flagged. */
+/* Flagged rows of a tile that can always be listed, where memory is not scarce. */
 #define LISTED_ROWS (INT64_C(128) << 10)
 
+/* Bytes of a row in the list. */
+#define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
+
 /* Flagged rows of a tile whose candidates can be listed: all of a small one. */
-uint32_t
-flag_capacity(int64_t tile_rows)
+static uint32_t
+flag_capacity(const Shard &shard, int64_t tile_rows)
 {
-	return (uint32_t) std::max<int64_t>(tile_rows / 8, std::min<int64_t>(tile_rows, LISTED_ROWS));
+	int64_t		room = (int64_t) (shard.account.limit / 32 / LISTED_BYTES);
+	int64_t		all = std::clamp<int64_t>(room, 1024, LISTED_ROWS);
+
+	return (uint32_t) std::max<int64_t>(tile_rows / 8, std::min(tile_rows, all));
 }
 
 /* Memory for tiles of so many rows. */
 void
 reserve_filter(Shard &shard, int64_t tile_rows)
 {
-	shard.flag_capacity = flag_capacity(tile_rows);
+	shard.flag_capacity = flag_capacity(shard, tile_rows);
 	shard.fresh.reserve(shard, tile_rows);
 	shard.flag_count.reserve(shard, 2);
 	shard.flag_rows.reserve(shard, shard.flag_capacity);

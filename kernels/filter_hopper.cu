@@ -35,6 +35,13 @@ struct HopperArguments : FilterArguments
 	int			stages;
 };
 
+/* Threads that one arrival at the end of a stage speaks for. */
+#ifdef ARRIVE_BY_LANE
+#define LANES_OF_ARRIVAL 1
+#else
+#define LANES_OF_ARRIVAL 32
+#endif
+
 #ifdef HAS_WGMMA
 
 /* Sets up a barrier of shared memory; so many arrivals end a phase. */
@@ -51,6 +58,18 @@ arrive(uint64_t *barrier)
 {
 	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
 				 :: "r"(shared_address(barrier)) : "memory");
+}
+
+/*
+ * A warp is done with what it has read of a stage.  One lane speaks for all, which __syncwarp() makes
+ * right; racecheck knows only what a lane has read itself, and takes -DARRIVE_BY_LANE.
+ */
+static __device__ __forceinline__ void
+give_back_stage(uint64_t *empty)
+{
+	__syncwarp();
+	if (threadIdx.x % LANES_OF_ARRIVAL == 0)
+		arrive(empty);
 }
 
 /* Arrives, and says how many bytes are to come. */
@@ -370,8 +389,7 @@ multiply_tile(const HopperArguments &a, const __half *rows, Stage *stages, uint6
 		if (piece > 0)
 		{
 			wait_products<1>();
-			if (threadIdx.x % 32 == 0)
-				arrive(&empty[before]);
+			give_back_stage(&empty[before]);
 		}
 		before = ring.stage;
 		if (piece < pieces - 1)
@@ -388,8 +406,7 @@ skip_tile(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
 	for (int piece = 0; piece < pieces_of(a.depth); piece++)
 	{
 		wait_phase(&full[ring.stage], ring.parity);
-		if (threadIdx.x % 32 == 0)
-			arrive(&empty[ring.stage]);
+		give_back_stage(&empty[ring.stage]);
 		ring.step(a.stages);
 	}
 	return ring;
@@ -466,9 +483,7 @@ compare_rows(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *fu
 		}
 		ring = multiply_tile(a, rows, stages, full, empty, ring, sums);
 		make_scores(sums, stages[ring.stage].lower, back, least);
-		__syncwarp();
-		if (threadIdx.x % 32 == 0)
-			arrive(&empty[ring.stage]);
+		give_back_stage(&empty[ring.stage]);
 		ring.step(a.stages);
 		take_tile(sums, least, column, best);
 		if (--left == 0)
@@ -503,7 +518,7 @@ hopper_kernel(HopperArguments a)
 		for (int i = 0; i < a.stages; i++)
 		{
 			start_barrier(&full[i], 1);
-			start_barrier(&empty[i], WARPGROUPS * GROUP_THREADS / 32);
+			start_barrier(&empty[i], WARPGROUPS * GROUP_THREADS / LANES_OF_ARRIVAL);
 		}
 		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 	}

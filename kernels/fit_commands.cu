@@ -49,7 +49,10 @@ Engine::filter_rows(int64_t points) const
 {
 	int64_t		most = most_filter_rows(points);
 
-	return crowded ? flag_capacity(most) : most;
+	for (const auto &shard : shards)
+		if (crowded && shard->rows > 0)
+			most = std::min<int64_t>(most, shard->flag_capacity);
+	return most;
 }
 
 /* Makes all ready that the filter needs besides the points. */

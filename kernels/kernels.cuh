@@ -21,7 +21,6 @@ void		compute_bounds(Shard &shard, const Tile &tile);
 
 /* filter.cu: fresh labels by 16-bit products, and the rows these can't decide */
 void		reserve_filter(Shard &shard, int64_t tile_rows);
-uint32_t	flag_capacity(int64_t tile_rows);
 int64_t		filter_wave(const Shard &shard, int64_t points);
 void		filter_tile(Shard &shard, const Tile &tile, const Points &points, bool labelled);
 double		filter_seconds(const Shard &shard, int64_t points);

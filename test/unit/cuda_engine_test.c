@@ -2,11 +2,12 @@
  * The CUDA engine against the reference engine and, on larger data, the CPU engine: every output of
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
- * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | all | large [scale]]]]
+ * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | streamed | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use, after
  * 1, 2, 4 ... up to there; "4-4" is with four alone.
- * "few" is every kernel on a little data, for compute-sanitizer.  "large" is fits of more than 2^31
+ * "few" is every kernel on a little data, for compute-sanitizer, "streamed" rows that do not fit
+ * the devices.  "large" is fits of more than 2^31
  * values and nothing else; the host needs 30 GB for them.  scale shrinks or stretches the larger
  * data.  The GPUs must be free of other work: what is free on them is compared.
  */
@@ -532,9 +533,11 @@ main(int argc, char **argv)
 			test_beyond_31_bits(devices);
 		else if (strcmp(part, "few") == 0)
 			test_few_shapes(devices);
+		else if (strcmp(part, "streamed") == 0)
+			test_out_of_core(devices);
 		else
 			test_on(devices, strcmp(part, "quick") != 0);
-	if (plan_cuda_fault != NULL && strcmp(part, "few") != 0 && strcmp(part, "large") != 0)
+	if (plan_cuda_fault != NULL && (strcmp(part, "quick") == 0 || strcmp(part, "all") == 0))
 		test_lost_context(1);
 	if (tested->release_process != NULL)
 		tested->release_process();
