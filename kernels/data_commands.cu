@@ -235,7 +235,7 @@ Engine::read_labels(const int64_t *numbers, int64_t count, int32_t *labels)
 void
 Engine::get_rows(GkCommand *c)
 {
-	int64_t		most = std::max<int64_t>((8 << 20) / (dimension * sizeof(float)), 64);
+	int64_t		most = std::max<int64_t>((2 << 20) / (dimension * sizeof(float)), 64);
 
 	for (int64_t from = 0; from < c->u.rows.count; from += most)
 	{

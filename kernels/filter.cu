@@ -14,7 +14,7 @@ namespace gk
 {
 
 /* Flagged rows of a tile that can always be listed, where memory is not scarce. */
-#define LISTED_ROWS (INT64_C(128) << 10)
+#define LISTED_ROWS (INT64_C(64) << 10)
 
 /* Bytes of a row in the list. */
 #define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))

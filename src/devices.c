@@ -31,7 +31,10 @@
  * these of none.  Number 0 is the queue, which its first has; the slots follow.
  */
 #define QUEUE 0
-#define ADVISORY_KIND 3
+#define SLOT_KIND 3
+
+/* The locks of sessions that keep devices open between fits, as many as slots. */
+#define KEEPER_KIND 4
 
 /* How often the first of the queue looks for a free slot, in milliseconds. */
 #define POLL_MILLISECONDS 10
@@ -40,19 +43,30 @@ PG_FUNCTION_INFO_V1(gkmeans_devices);
 
 /* The lock of this number. */
 static LOCKTAG
-lock_tag(int number)
+lock_tag(int number, int kind)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, number, ADVISORY_KIND);
+	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, number, kind);
 	return tag;
+}
+
+/* Whether this session or its transaction has a lock. */
+static bool
+held_by_me(LOCKTAG tag)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, ExclusiveLock, false);
+#else
+	return LockHeldByMe(&tag, ExclusiveLock);
+#endif
 }
 
 /* Takes a lock for the transaction if that needs no waiting. */
 static LockAcquireResult
 try_lock(int number, LOCKMODE mode)
 {
-	LOCKTAG		tag = lock_tag(number);
+	LOCKTAG		tag = lock_tag(number, SLOT_KIND);
 	ResourceOwner owner = CurrentResourceOwner;
 	LockAcquireResult result;
 
@@ -66,7 +80,7 @@ try_lock(int number, LOCKMODE mode)
 static void
 unlock(int number, LOCKMODE mode)
 {
-	LOCKTAG		tag = lock_tag(number);
+	LOCKTAG		tag = lock_tag(number, SLOT_KIND);
 	ResourceOwner owner = CurrentResourceOwner;
 
 	CurrentResourceOwner = CurTransactionResourceOwner;
@@ -79,16 +93,8 @@ static int
 own_slot(void)
 {
 	for (int slot = 1; slot <= GK_MAX_GPU_BACKENDS; slot++)
-	{
-		LOCKTAG		tag = lock_tag(slot);
-
-#if PG_VERSION_NUM >= 170000
-		if (LockHeldByMe(&tag, ExclusiveLock, false))
-#else
-		if (LockHeldByMe(&tag, ExclusiveLock))
-#endif
+		if (held_by_me(lock_tag(slot, SLOT_KIND)))
 			return slot;
-	}
 	return 0;
 }
 
@@ -140,7 +146,7 @@ wait_in_queue(void)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	LOCKTAG		tag = lock_tag(QUEUE);
+	LOCKTAG		tag = lock_tag(QUEUE, SLOT_KIND);
 	int			nest_level = NewGUCNestLevel();
 	char		timeout[16];
 	volatile bool first = true;
@@ -174,7 +180,7 @@ wait_in_queue(void)
 static int
 holder_of(int slot)
 {
-	LOCKTAG		tag = lock_tag(slot);
+	LOCKTAG		tag = lock_tag(slot, SLOT_KIND);
 	VirtualTransactionId *holders = GetLockConflicts(&tag, ExclusiveLock, NULL);
 	PGPROC	   *process = NULL;
 
@@ -272,28 +278,29 @@ gk_take_slot(void)
 				 errhint("Try again later, or set gkmeans.engine to cpu.")));
 }
 
-/* Whether no slot is free. */
+/* Whether this session is one of as many as there are slots that keep their devices open. */
 static bool
-slots_are_short(void)
+may_keep_devices(void)
 {
-	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
+	for (int keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
+		if (held_by_me(lock_tag(keeper, KEEPER_KIND)))
+			return true;
+	for (int keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
 	{
-		LockAcquireResult result = try_lock(slot, ExclusiveLock);
+		LOCKTAG		tag = lock_tag(keeper, KEEPER_KIND);
 
-		if (result != LOCKACQUIRE_NOT_AVAIL)
-			unlock(slot, ExclusiveLock);
-		if (result == LOCKACQUIRE_OK)
-			return false;
+		if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+			return true;
 	}
-	return true;
+	return false;
 }
 
-/* After a fit: gives back what the process keeps on its devices if others need it. */
+/* After a fit: gives back what the process keeps on its devices if enough others keep theirs. */
 void
 gk_give_way(const GkEngineClass *engine_class)
 {
 	if (engine_class->release_process != NULL && gk_max_gpu_backends > 0 && gk_live_jobs() == 0 &&
-		slots_are_short())
+		!may_keep_devices())
 		engine_class->release_process();
 }
 

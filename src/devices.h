@@ -26,8 +26,8 @@ extern bool gk_has_slot(void);
 extern void gk_return_slot(void);
 
 /*
- * After a fit: gives back what the process keeps on its devices if every slot is
- * taken, so that idle sessions do not hold the memory that busy ones need.
+ * After a fit: gives back what the process keeps on its devices if as many sessions as there are
+ * slots keep theirs, so that idle ones do not hold the memory that busy ones need.
  */
 extern void gk_give_way(const GkEngineClass *engine_class);
 

@@ -156,9 +156,9 @@ pretend(full => 3);
 is(ask("$auto SET gkmeans.devices = 'all'", "$promised; $engine"), "$bits\ncuda|1|about 6.0 s on the CPUs, 2.4 s on 4 GPUs, but: GPU 3 $full",
 	'one of the devices is full: auto takes the first');
 
-is(ask("$auto SET gkmeans.devices = '3'", "BEGIN; $promised; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'; $engine"),
+is(ask("$auto SET gkmeans.devices = '3'", "BEGIN; $promised; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 3; $engine"),
 	"$bits\n0\ncpu|0|GPU 3 $full", 'no slot for a fit on the CPUs');
-is(ask("$cuda SET gkmeans.devices = '2'", "BEGIN; $fit; SET gkmeans.devices = '3'; $auto $promised; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'; $engine"),
+is(ask("$cuda SET gkmeans.devices = '2'", "BEGIN; $fit; SET gkmeans.devices = '3'; $auto $promised; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 3; $engine"),
 	"$bits\n$bits\n1\ncpu|0|GPU 3 $full", 'but that of a fit before is kept');
 
 # A device that fails
@@ -191,7 +191,7 @@ is(ask($auto, "$promised; $engine"), "$bits\ncpu|0|an illegal memory access", 'a
 pretend();
 
 # The slots: those of a process, and what waits for one
-my $locks = q{FROM pg_locks WHERE locktype = 'advisory' AND database = 0};
+my $locks = q{FROM pg_locks WHERE locktype = 'advisory' AND database = 0 AND objsubid = 3};
 
 sub slots_of
 {
@@ -340,22 +340,25 @@ answer($third, 'COMMIT');
 is(answer($holder, ''), '', 'a deadlock: all go on');
 end_transactions('a deadlock', $holder, $waiter, $third);
 
-# What a session keeps: it gives way when the slots are short, and when it ends
+# What a session keeps: as many as there are slots keep their devices open, until they end
 my $released = $node->data_dir . '/cuda_stand_in.released';
 my $open = 'SELECT count(free_bytes) FROM gkmeans_devices()';
 sub releases_of { my ($process) = @_; return scalar(grep { $_ == $process } split /\n/, slurp_file($released)); }
-is(answer($waiter, "SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3); $open"), "3\n1", 'a free slot: the device stays open');
-my $releases = releases_of($waiter_pid);
-answer($holder, "BEGIN; $fit");
-is(answer($waiter, "$fit; $open"), "$bits\n0", 'no free slot: the device is given back');
-is(releases_of($waiter_pid), $releases + 1, 'no free slot: once');
-answer($holder, 'COMMIT');
-is(answer($waiter, "SET gkmeans.max_gpu_backends = 0; $fit; $open"), "$bits\n1", 'no limit: the device stays open');
-$releases = releases_of($fourth_pid);
-is(answer($fourth, "$fit; $open"), "$bits\n1", 'a free slot: so does another session');
 $_->quit for $holder, $waiter, $third, $fourth;
-$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $fourth_pid)");
-is(releases_of($fourth_pid), $releases + 1, 'a session that ends gives its devices back');
+$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid IN ($waiter_pid, $third_pid, $fourth_pid))");
+my $one_slot = "$two SET gkmeans.max_gpu_backends = 1;";
+my ($keeper, $keeper_pid) = connect_to($node, $one_slot);
+my ($guest, $guest_pid) = connect_to($node, $one_slot);
+is(answer($keeper, "$fit; $open; $fit; $open"), "$bits\n1\n$bits\n1", 'the first session: the device stays open');
+is(releases_of($keeper_pid), 0, 'the first session: not given back in between');
+is(answer($guest, "$fit; $open"), "$bits\n0", 'one more than there are slots: the device is given back');
+is(releases_of($guest_pid), 1, 'one more than there are slots: once');
+is(answer($guest, "SET gkmeans.max_gpu_backends = 0; $fit; $open"), "$bits\n1", 'no limit: it stays open');
+$keeper->quit;
+$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $keeper_pid)");
+is(releases_of($keeper_pid), 1, 'a session that ends gives its devices back');
+is(answer($guest, "SET gkmeans.max_gpu_backends = 1; $fit; $open"), "$bits\n1", 'and another may keep them');
+$guest->quit;
 
 # Many at once
 my @crowd = map { (connect_to($node, $two))[0] } 1 .. 8;
