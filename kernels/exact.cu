@@ -44,7 +44,7 @@ exact_distance(const float *x, const double *c, int d)
 	return sum;
 }
 
-/* Decides among the few candidates of a flagged row: eight lanes a row, up to four candidates each. */
+/* Decides among the few candidates of a flagged row: eight lanes a row, some candidates each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *points, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
@@ -177,8 +177,8 @@ nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 }
 
 /*
- * Decides pending rows, if there are any, among all points: a block sees `span` rows at a time.  They
- * get any label once the engine is being closed.
+ * Decides pending rows, if there are any, among all points: a block sees `span` rows at a time.
+ * They get any label once the engine is being closed.
  */
 static __global__ void
 __launch_bounds__(256)

@@ -61,8 +61,8 @@ arrive(uint64_t *barrier)
 }
 
 /*
- * A warp is done with what it has read of a stage.  One lane speaks for all, which __syncwarp() makes
- * right; racecheck knows only what a lane has read itself, and takes -DARRIVE_BY_LANE.
+ * A warp is done with what it has read of a stage.  One lane speaks for all, which __syncwarp()
+ * makes right; racecheck knows only what a lane has read itself, and takes -DARRIVE_BY_LANE.
  */
 static __device__ __forceinline__ void
 give_back_stage(uint64_t *empty)

@@ -4,12 +4,12 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | streamed | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
- * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use, after
- * 1, 2, 4 ... up to there; "4-4" is with four alone.
- * "few" is every kernel on a little data, for compute-sanitizer.  "streamed" is rows that do not fit
- * the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the
- * latter.  scale shrinks or stretches the larger data.  The GPUs must be free of other work: what is
- * free on them is compared.
+ * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
+ * after 1, 2, 4 ... up to there; "4-4" is with four alone.
+ * "few" is every kernel on a little data, for compute-sanitizer.  "streamed" is rows that do not
+ * fit the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB
+ * for the latter.  scale shrinks or stretches the larger data.  The GPUs must be free of other
+ * work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
