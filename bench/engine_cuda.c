@@ -152,11 +152,13 @@ main(int argc, char **argv)
 	x = make_rows(count, 1, 0);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 	{
-		float	   *blobs = shapes[i].blobs == 0 ? NULL
-			: make_rows(shapes[i].n, shapes[i].d, shapes[i].blobs);
+		float	   *blobs;
 
-		if (shapes[i].n * shapes[i].d <= count && (argc < 5 || atoi(argv[4]) == (int) i))
-			time_shape(get(), shapes[i], blobs != NULL ? blobs : x, argc > 2 ? atoi(argv[2]) : 1);
+		if (shapes[i].n * shapes[i].d > count || (argc > 4 && atoi(argv[4]) != (int) i))
+			continue;
+		blobs = shapes[i].blobs == 0 ? NULL
+			: make_rows(shapes[i].n, shapes[i].d, shapes[i].blobs);
+		time_shape(get(), shapes[i], blobs != NULL ? blobs : x, argc > 2 ? atoi(argv[2]) : 1);
 		free(blobs);
 	}
 	return 0;

@@ -136,8 +136,11 @@ open_device(int ordinal)
 	}
 	catch (const Failure &)
 	{
+		int			current;
+
 		/* no half of a context stays behind */
-		(void) cudaDeviceReset();
+		if (cudaGetDevice(&current) == cudaSuccess && current == ordinal)
+			(void) cudaDeviceReset();
 		throw;
 	}
 	return (devices[ordinal] = std::move(device)).get();

@@ -176,6 +176,16 @@ nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 	return point;
 }
 
+/* Whether a flag of the host is set, the same for all threads of a block. */
+static __device__ __forceinline__ bool
+is_set(const volatile int *flag, int *shared)
+{
+	if (threadIdx.x == 0)
+		*shared = *flag;
+	__syncthreads();
+	return *shared != 0;
+}
+
 /*
  * Decides pending rows, if there are any, among all points: a block sees `span` rows at a time.
  * They get any label once the engine is being closed.
@@ -226,14 +236,8 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 			{
 				double		sums[4];
 
-				if (first_point % look == 0)
-				{
-					if (threadIdx.x == 0)
-						stopped = *stop;
-					__syncthreads();
-					if (stopped)
-						break;
-				}
+				if (first_point % look == 0 && is_set(stop, &stopped))
+					break;
 				tile.run(features, places, points, first_point, count, d, sums);
 				for (int i = 0; i < 4 && first_point + p < count; i++)
 					if (point[i] == INT32_MAX || sums[i] < best[i])

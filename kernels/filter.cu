@@ -26,7 +26,7 @@ flag_capacity(const Shard &shard, int64_t tile_rows)
 	int64_t		room = (int64_t) (shard.account.limit / 32 / LISTED_BYTES);
 	int64_t		all = std::clamp<int64_t>(room, 1024, LISTED_ROWS);
 
-	return (uint32_t) std::max<int64_t>(tile_rows / 8, std::min(tile_rows, all));
+	return (uint32_t) std::max<int64_t>(std::min(tile_rows / 8, room), std::min(tile_rows, all));
 }
 
 /* Memory for tiles of so many rows. */

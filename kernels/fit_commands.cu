@@ -14,7 +14,7 @@ namespace gk
 #define TILE_SECONDS 4e-3
 
 /*
- * How much of the rows it should be, within limits: what a tile needs besides, 16 bytes a row, is
+ * How much of the rows it should be, within limits: what a tile needs besides, 22 bytes a row, is
  * memory too.
  */
 #define TILE_BYTES (INT64_C(256) << 20)

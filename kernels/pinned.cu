@@ -122,17 +122,24 @@ unpin_later(const Pages &pages)
 {
 	std::lock_guard<std::mutex> lock(unpinning.mutex);
 
-	unpinning.pages.reserve(unpinning.pages.size() + 1);
-	if (!unpinning.running)
-	{
-		SignalsBlocked blocked;
+	unpinning.pages.push_back(pages);
+	if (unpinning.running)
+		return;
 
-		if (unpinning.thread.joinable())
-			unpinning.thread.join();
+	SignalsBlocked blocked;
+
+	if (unpinning.thread.joinable())
+		unpinning.thread.join();
+	try
+	{
 		unpinning.thread = std::thread(unpin_all);
 		unpinning.running = true;
 	}
-	unpinning.pages.push_back(pages);
+	catch (...)
+	{
+		unpinning.pages.pop_back();
+		throw;
+	}
 }
 
 /* Waits until all memory is given back, and the thread has ended. */

@@ -130,32 +130,6 @@ add_up(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &d
 	return nccl.group_end() ?: result;
 }
 
-/* Connects the devices, which the first sum does. */
-static int
-connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices)
-{
-	std::vector<int64_t *> one(devices.size());
-	cudaError_t error = cudaSuccess;
-	int			result = 0;
-
-	for (size_t i = 0; i < devices.size() && error == cudaSuccess; i++)
-	{
-		error = GK_ATTEMPT(cudaSetDevice, devices[i]->ordinal) ?:
-			GK_ATTEMPT(cudaMalloc, (void **) &one[i], sizeof(int64_t)) ?:
-			GK_ATTEMPT(cudaMemsetAsync, one[i], 0, sizeof(int64_t), devices[i]->compute);
-	}
-	if (error == cudaSuccess)
-		result = add_up(ours, devices, one, 1);
-	for (size_t i = 0; i < devices.size(); i++)
-	{
-		(void) cudaSetDevice(devices[i]->ordinal);
-		(void) cudaStreamSynchronize(devices[i]->compute);
-		(void) cudaFree(one[i]);
-	}
-	check(error, "cudaMalloc");
-	return result;
-}
-
 /* Gives up communicators that may be of no use any more. */
 static void
 abort_all(const std::vector<NcclCommunicator> &ours)
@@ -164,13 +138,39 @@ abort_all(const std::vector<NcclCommunicator> &ours)
 		(void) nccl.abort(communicator);
 }
 
+/* Connects the devices, which the first sum does; throws what goes wrong. */
+static void
+connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices)
+{
+	std::vector<int64_t *> one(devices.size());
+	cudaError_t error = cudaSuccess;
+	int			result = 0;
+
+	for (size_t i = 0; i < devices.size() && error == cudaSuccess; i++)
+		error = GK_ATTEMPT(cudaSetDevice, devices[i]->ordinal) ?:
+			GK_ATTEMPT(cudaMalloc, (void **) &one[i], sizeof(int64_t)) ?:
+			GK_ATTEMPT(cudaMemsetAsync, one[i], 0, sizeof(int64_t), devices[i]->compute);
+	if (error == cudaSuccess)
+		result = add_up(ours, devices, one, 1);
+	/* what has begun may wait for what has not */
+	if (error != cudaSuccess || result != 0)
+		abort_all(ours);
+	for (size_t i = 0; i < devices.size(); i++)
+	{
+		(void) cudaSetDevice(devices[i]->ordinal);
+		(void) cudaStreamSynchronize(devices[i]->compute);
+		(void) cudaFree(one[i]);
+	}
+	check(error, "connecting devices");
+	check_nccl(result, GK_NO_DEVICE, "ncclAllReduce");
+}
+
 /* Makes devices ready to sum; once for the process. */
 void
 open_reduce(const std::vector<Device *> &devices)
 {
 	std::vector<int> ordinals;
 	std::vector<NcclCommunicator> opened(devices.size());
-	int			result;
 	SignalsBlocked blocked;
 
 	for (const Device *device : devices)
@@ -180,18 +180,7 @@ open_reduce(const std::vector<Device *> &devices)
 	load_nccl();
 	check_nccl(nccl.init_all(opened.data(), (int) ordinals.size(), ordinals.data()),
 			   GK_NO_DEVICE, "ncclCommInitAll");
-	try
-	{
-		result = connect(opened, devices);
-	}
-	catch (const Failure &)
-	{
-		abort_all(opened);
-		throw;
-	}
-	if (result != 0)
-		abort_all(opened);
-	check_nccl(result, GK_NO_DEVICE, "ncclAllReduce");
+	connect(opened, devices);
 	communicators[ordinals] = opened;
 }
 
@@ -221,16 +210,19 @@ close_reduce()
 void
 reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count)
 {
+	auto		ours = communicators.find(ordinals_of(shards));
 	std::vector<Device *> devices;
 	std::vector<int64_t *> sums;
 	int			result;
 
+	if (ours == communicators.end())
+		fail(GK_DEVICE_ERROR, "ncclAllReduce", "another fit has lost the links between the GPUs");
 	for (const auto &shard : shards)
 	{
 		devices.push_back(shard->device);
 		sums.push_back(shard->sums.get());
 	}
-	result = add_up(communicators.at(ordinals_of(shards)), devices, sums, count);
+	result = add_up(ours->second, devices, sums, count);
 	if (result != 0)
 		abort_reduce(shards);
 	check_nccl(result, GK_DEVICE_ERROR, "ncclAllReduce");

@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -213,13 +214,21 @@ waits_for_me(int pid, List **seen)
 static void
 check_deadlock(void)
 {
-	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans deadlock check",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	bool		all_wait = true;
+
+	for (int slot = 1; slot <= gk_max_gpu_backends && all_wait; slot++)
 	{
 		List	   *seen = NIL;
 
-		if (!waits_for_me(holder_of(slot), &seen))
-			return;
+		all_wait = waits_for_me(holder_of(slot), &seen);
 	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(context);
+	if (!all_wait)
+		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
@@ -278,30 +287,63 @@ gk_take_slot(void)
 				 errhint("Try again later, or set gkmeans.engine to cpu.")));
 }
 
-/* Whether this session is one of as many as there are slots that keep their devices open. */
+/* The class that this session has opened devices with, and its number among the keepers. */
+static const GkEngineClass *opened_class = NULL;
+static int	keeper = 0;
+
+/* Whether this session may keep its devices open; DISCARD ALL takes that from it. */
 static bool
-may_keep_devices(void)
+is_keeper(void)
 {
-	for (int keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
-		if (held_by_me(lock_tag(keeper, KEEPER_KIND)))
-			return true;
-	for (int keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
+	return gk_max_gpu_backends == 0 || (keeper > 0 && held_by_me(lock_tag(keeper, KEEPER_KIND)));
+}
+
+/* When a transaction has ended, and its jobs: gives the devices back unless the session keeps them. */
+static void
+give_way(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
+{
+	const GkEngineClass *engine_class = opened_class;
+
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !isTopLevel || engine_class == NULL)
+		return;
+	if (engine_class->release_process == NULL || gk_live_jobs() > 0 || is_keeper())
+		return;
+	opened_class = NULL;
+	engine_class->release_process();
+}
+
+/* Makes the session a keeper if there are fewer than slots. */
+static void
+become_keeper(void)
+{
+	if (keeper > gk_max_gpu_backends && is_keeper())
+	{
+		LOCKTAG		tag = lock_tag(keeper, KEEPER_KIND);
+
+		(void) LockRelease(&tag, ExclusiveLock, true);
+	}
+	for (keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
 	{
 		LOCKTAG		tag = lock_tag(keeper, KEEPER_KIND);
 
 		if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
-			return true;
+			return;
 	}
-	return false;
+	keeper = 0;
 }
 
-/* After a fit: gives back what the process keeps on its devices if enough others keep theirs. */
+/* Before devices are opened: sees to it that they are given back in time. */
 void
-gk_give_way(const GkEngineClass *engine_class)
+gk_note_opening(const GkEngineClass *engine_class)
 {
-	if (engine_class->release_process != NULL && gk_max_gpu_backends > 0 && gk_live_jobs() == 0 &&
-		!may_keep_devices())
-		engine_class->release_process();
+	static bool registered = false;
+
+	if (!registered)
+		RegisterResourceReleaseCallback(give_way, NULL);
+	registered = true;
+	opened_class = engine_class;
+	if (gk_max_gpu_backends > 0 && (keeper > gk_max_gpu_backends || !is_keeper()))
+		become_keeper();
 }
 
 /* SQL: the GPUs of the host. */

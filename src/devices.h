@@ -26,9 +26,10 @@ extern bool gk_has_slot(void);
 extern void gk_return_slot(void);
 
 /*
- * After a fit: gives back what the process keeps on its devices if as many sessions as there are
- * slots keep theirs, so that idle ones do not hold the memory that busy ones need.
+ * Before devices are opened: they are given back at the end of the transaction, unless the session
+ * is one of as many as there are slots, which keep theirs: idle sessions beyond do not hold the
+ * memory that busy ones need.
  */
-extern void gk_give_way(const GkEngineClass *engine_class);
+extern void gk_note_opening(const GkEngineClass *engine_class);
 
 #endif							/* GK_DEVICES_H */

@@ -284,6 +284,7 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	if (!demanded && prefers_cpu(work, devices, Min(config->device_count, count), reason))
 		return NULL;
 	gk_take_slot();
+	gk_note_opening(cuda);
 	engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
 	if (devices_fail(status) && !demanded && config->device_count > 1)
 	{

@@ -13,7 +13,6 @@
 #include "utils/array.h"
 
 #include "arguments.h"
-#include "devices.h"
 #include "engines.h"
 #include "fit.h"
 #include "job.h"
@@ -153,7 +152,6 @@ static void
 end_job(Call *call)
 {
 	GkReport   *report = &call->report;
-	const GkEngineClass *engine_class = call->engine->class_of;
 
 	report->rows_read = call->rows.read;
 	report->rows_skipped = call->rows.skipped;
@@ -170,11 +168,10 @@ end_job(Call *call)
 	report->iterate_seconds = call->fit.iterate_seconds;
 	report->label_seconds += call->fit.label_seconds;
 	report->ring_bytes = call->rows.ring_bytes;
-	engine_class->usage(call->engine, &report->usage);
+	call->engine->class_of->usage(call->engine, &report->usage);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
 	gk_job_end(call->job);
-	gk_give_way(engine_class);
 }
 
 /* Brings the window to a row. */

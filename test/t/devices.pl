@@ -353,10 +353,14 @@ is(answer($keeper, "$fit; $open; $fit; $open"), "$bits\n1\n$bits\n1", 'the first
 is(releases_of($keeper_pid), 0, 'the first session: not given back in between');
 is(answer($guest, "$fit; $open"), "$bits\n0", 'one more than there are slots: the device is given back');
 is(releases_of($guest_pid), 1, 'one more than there are slots: once');
+like(answer($guest, q{SELECT * FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3)}), qr/22012/, 'one more: a fit that fails');
+is(answer($guest, $open), 0, 'one more: given back after an error too');
 is(answer($guest, "SET gkmeans.max_gpu_backends = 0; $fit; $open"), "$bits\n1", 'no limit: it stays open');
+is(answer($keeper, "DISCARD ALL; $open"), 0, 'DISCARD ALL gives the devices back');
+is(answer($keeper, "$one_slot $fit; $open"), "$bits\n1", 'and the next fit opens them again');
 $keeper->quit;
 $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $keeper_pid)");
-is(releases_of($keeper_pid), 1, 'a session that ends gives its devices back');
+is(releases_of($keeper_pid), 2, 'a session that ends gives its devices back');
 is(answer($guest, "SET gkmeans.max_gpu_backends = 1; $fit; $open"), "$bits\n1", 'and another may keep them');
 $guest->quit;
 
