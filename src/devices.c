@@ -298,7 +298,7 @@ is_keeper(void)
 	return gk_max_gpu_backends == 0 || (keeper > 0 && held_by_me(lock_tag(keeper, KEEPER_KIND)));
 }
 
-/* When a transaction has ended, and its jobs: gives the devices back unless the session keeps them. */
+/* After a transaction and its jobs: gives the devices back unless the session may keep them. */
 static void
 give_way(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 {
