@@ -13,9 +13,9 @@ import threading
 import time
 
 import numpy as np
-import psycopg2
-import psycopg2.extensions
 from sklearn.cluster import KMeans
+
+from common import Bench, Session
 
 ITERATIONS = 12
 # rows, features, clusters, required ratio on normal data, on blobs
@@ -25,8 +25,6 @@ SHAPES = [
     (2_000_000, 8, 16, 2.0, 2.0),
     (500_000, 2, 50, 2.0, 2.0),
 ]
-# float8[] as text: the time of a call is the server's, not that of a client's parser
-RAW_ARRAY = psycopg2.extensions.new_type((1022,), "RAW_ARRAY", lambda value, cursor: value)
 
 
 def normal_rows(n, d, k, random):
@@ -85,26 +83,7 @@ class Chunks:
         return piece
 
 
-class Bench:
-    def __init__(self, options):
-        self.options = options
-        self.failures = 0
-        self.connection = psycopg2.connect("")
-        self.connection.autocommit = True
-        psycopg2.extensions.register_type(RAW_ARRAY, self.connection)
-        self.cursor = self.connection.cursor()
-        self.cursor.execute("SET client_min_messages = error")
-        self.cursor.execute("CREATE EXTENSION IF NOT EXISTS gkmeans")
-
-    def query(self, text, *values):
-        self.cursor.execute(text, values)
-        return self.cursor.fetchall()
-
-    def timed(self, text, *values):
-        started = time.perf_counter()
-        answer = self.query(text, *values)
-        return time.perf_counter() - started, answer
-
+class FitBench(Bench):
     def load(self, rows, as_array):
         """Makes the table `rows` with these rows, all of it in the cache."""
         columns = "features real[]" if as_array else ", ".join(f"f{j} real" for j in range(rows.shape[1]))
@@ -116,13 +95,6 @@ class Bench:
         self.cursor.execute("VACUUM ANALYZE rows")
         self.query("SELECT count(*) FROM rows")
         return "{features}" if as_array else "{" + ",".join(f"f{j}" for j in range(rows.shape[1])) + "}"
-
-    def verdict(self, good):
-        self.failures += not good
-        return "yes" if good else "**no**"
-
-    def last_fit(self, column):
-        return self.query(f"SELECT {column} FROM gkmeans_last_fit()")[0][0]
 
     def compare(self, name, shape, make_rows, required):
         """One line: the same iterations by scikit-learn and by gkmeans."""
@@ -233,38 +205,28 @@ class Bench:
     def memory(self):
         """Peak of the backend's own memory during a fit, and the ring, over the data in float32."""
         n, d, k = 1_000_000 // self.options.shrink, 128, 16
-        connection = psycopg2.connect("")
-        connection.autocommit = True
-        cursor = connection.cursor()
-        status = f"/proc/{connection.get_backend_pid()}/status"
-        before, peak, stop = own_memory(status), [0], threading.Event()
+        session = Session()
+        before, peak, stop = session.own_memory(), [0], threading.Event()
 
         def watch():
             while not stop.is_set():
-                peak[0] = max(peak[0], own_memory(status))
+                peak[0] = max(peak[0], session.own_memory())
                 time.sleep(0.001)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        cursor.execute(f"SELECT size FROM gkmeans_fit('rows', '{{features}}', {k}, max_iter => 5)")
+        session.query(f"SELECT size FROM gkmeans_fit('rows', '{{features}}', {k}, max_iter => 5)")
         stop.set()
         watcher.join()
-        cursor.execute("SELECT pg_size_bytes(current_setting('gkmeans.ring_size'))")
-        ring = cursor.fetchone()[0]
-        after = own_memory(status)
-        connection.close()
+        ring = session.query("SELECT pg_size_bytes(current_setting('gkmeans.ring_size'))")[0][0]
+        after = session.own_memory()
+        session.connection.close()
         data = n * d * 4
         total = (peak[0] - before + ring) / data
         print("| rows, k | data MB | backend's peak MB | ring at most MB | over the data | allowed | met | left after MB |")
         print("|---|--:|--:|--:|--:|--:|---|--:|")
         print(f"| {n:,} × {d}, k {k} | {data / 1e6:.0f} | {(peak[0] - before) / 1e6:.0f} | {ring / 1e6:.0f} |"
               f" {total:.3f} | 1.25 | {self.verdict(total <= 1.25)} | {(after - before) / 1e6:.1f} |\n")
-
-
-def own_memory(status):
-    """Anonymous memory of a process: without the shared buffers that it has touched."""
-    with open(status) as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 def processor():
@@ -278,7 +240,7 @@ def main():
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")
     parser.add_argument("--only", choices=["speed", "postgis", "reading", "memory"], action="append")
     options = parser.parse_args()
-    bench = Bench(options)
+    bench = FitBench(options)
 
     import sklearn
     from threadpoolctl import threadpool_info
@@ -292,8 +254,7 @@ def main():
         parts.insert(parts.index("memory"), "reading")
     for part in parts:
         getattr(bench, part)()
-    print("everything met" if bench.failures == 0 else f"{bench.failures} not met")
-    sys.exit(bench.failures > 0)
+    sys.exit(bench.finish())
 
 
 if __name__ == "__main__":

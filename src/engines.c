@@ -154,7 +154,7 @@ cpu_seconds(const GkWork *work)
 	return operations(work) / (threads * THREAD_FLOPS);
 }
 
-/* Seconds that some of the GPUs are expected to take, their opening included. */
+/* Seconds that the GPUs are expected to take together, their opening included. */
 static double
 device_seconds(const GkWork *work, const GkDevice *devices, int count)
 {
@@ -200,6 +200,19 @@ choose_devices(const GkWork *work, const GkDevice *devices, int count, GkEngineC
 		config->devices[i] = devices[i].number;
 }
 
+/* What is known of the devices that were taken; of one that is not there, nothing. */
+static void
+look_up_devices(const GkEngineConfig *config, const GkDevice *devices, int count, GkDevice *taken)
+{
+	for (int i = 0; i < config->device_count; i++)
+	{
+		taken[i] = (GkDevice) {.number = config->devices[i]};
+		for (int j = 0; j < count; j++)
+			if (devices[j].number == config->devices[i])
+				taken[i] = devices[j];
+	}
+}
+
 /* Why no GPU can be used at all, else NULL; fills in the devices. */
 static const char *
 find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
@@ -229,7 +242,7 @@ raise_no_device(const char *reason)
 			 errhint("Set gkmeans.engine to auto or cpu.")));
 }
 
-/* Whether the job is better done without so many of the GPUs; in *reason why. */
+/* Whether the job is better done without these GPUs; in *reason why. */
 static bool
 prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char **reason)
 {
@@ -266,6 +279,7 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA;
 	bool		had_slot = gk_has_slot();
 	GkDevice	devices[GK_MAX_DEVICES];
+	GkDevice	taken[GK_MAX_DEVICES];
 	int			count = 0;
 	const GkEngineClass *cuda;
 	const char *missing = find_devices(&cuda, devices, &count);
@@ -281,7 +295,8 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	}
 	*reason = "gkmeans.engine is cuda";
 	choose_devices(work, devices, count, config);
-	if (!demanded && prefers_cpu(work, devices, Min(config->device_count, count), reason))
+	look_up_devices(config, devices, count, taken);
+	if (!demanded && prefers_cpu(work, taken, config->device_count, reason))
 		return NULL;
 	gk_take_slot();
 	gk_note_opening(cuda);
