@@ -360,11 +360,13 @@ def main():
     parser.add_argument("--gpus", type=int, nargs="+", default=[1], help="numbers of GPUs to try")
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")
     parser.add_argument("--only", choices=parts, action="append")
+    parser.add_argument("--loaded", action="store_true", help="the tables are there from a run before")
     options = parser.parse_args()
     bench = GpuBench(options)
     devices = bench.query("SELECT name FROM gkmeans_devices()")
     print(f"{len(devices)} × {devices[0][0]}; PostgreSQL {bench.query('SHOW server_version')[0][0]}; {bench.rows:,} × {DIMENSION}\n")
-    bench.load()
+    if not options.loaded:
+        bench.load()
     for part in options.only or parts:
         getattr(bench, part)()
     sys.exit(bench.finish())
