@@ -82,9 +82,11 @@ time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
 	GkUsage		usage;
 	double		seconds[ITERATIONS];
 	int64_t		changed = 0;
+	int64_t		wrong;
 	double		load;
 	double		assign;
 	double		start;
+	double		close;
 	GkCommand	c;
 	char		note[40] = "";
 
@@ -111,17 +113,20 @@ time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
 	run(engine, &c);
 	assign = now() - start;
 	class_of->usage(engine, &usage);
+	wrong = wrong_in_sample(engine, &rows, s.k);
+	start = now();
+	class_of->close(engine);
+	close = now() - start;
 	qsort(seconds + 2, ITERATIONS - 2, sizeof(double), compare_doubles);
 	if (s.blobs > 0)
 		snprintf(note, sizeof(note), ", %lld blobs", (long long) s.blobs);
 	printf("%9lld x %6lld x %4d%s  load %6.2f GB/s  first %8.3f  second %8.3f  median %8.3f  "
-		   "least %8.3f  assign %8.3f ms  changed %.3f  device %.3f of %.3f GB  wrong %lld\n",
+		   "least %8.3f  assign %8.3f  close %6.1f ms  changed %.3f  device %.3f of %.3f GB  wrong %lld\n",
 		   (long long) s.n, (long long) s.k, s.d, note, (double) s.n * s.d * 4e-9 / load, seconds[0] * 1e3,
-		   seconds[1] * 1e3, seconds[2 + (ITERATIONS - 2) / 2] * 1e3, seconds[2] * 1e3, assign * 1e3,
+		   seconds[1] * 1e3, seconds[2 + (ITERATIONS - 2) / 2] * 1e3, seconds[2] * 1e3, assign * 1e3, close * 1e3,
 		   (double) changed / (double) s.n, (double) usage.device_peak * 1e-9, (double) s.n * s.d * 4e-9,
-		   (long long) wrong_in_sample(engine, &rows, s.k));
+		   (long long) wrong);
 	fflush(stdout);
-	class_of->close(engine);
 }
 
 /* Times the shapes that fit into so many GB of rows. */

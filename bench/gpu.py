@@ -122,17 +122,18 @@ class GpuBench(Bench):
     def load(self):
         """The tables, all of them in the cache of the server or of the system."""
         self.cursor.execute("DROP TABLE IF EXISTS bench_large, bench_medium, bench_small")
-        self.cursor.execute("CREATE UNLOGGED TABLE bench_small AS SELECT i, random() a, random() b"
+        self.cursor.execute("CREATE TABLE bench_small AS SELECT i, random() a, random() b"
                             " FROM generate_series(1, 2000) i")
-        self.cursor.execute("CREATE UNLOGGED TABLE bench_large (i int, f real[])")
+        self.cursor.execute("CREATE TABLE bench_large (i int, f real[])")
         self.cursor.execute("ALTER TABLE bench_large ALTER f SET STORAGE PLAIN")
         parts = 16
         self.in_sessions([f"INSERT INTO bench_large SELECT i, ARRAY(SELECT (random() + 0 * i)::real"
                           f" FROM generate_series(1, {DIMENSION})) FROM generate_series({self.rows * part // parts + 1},"
                           f" {self.rows * (part + 1) // parts}) i" for part in range(parts)])
-        self.cursor.execute("CREATE UNLOGGED TABLE bench_medium AS SELECT i, f[1:32] AS f FROM bench_large"
+        self.cursor.execute("CREATE TABLE bench_medium AS SELECT i, f[1:32] AS f FROM bench_large"
                             " WHERE i % 8 = 0")
         self.cursor.execute("VACUUM ANALYZE")
+        self.cursor.execute("CHECKPOINT")
 
     def in_sessions(self, statements):
         """Each statement in a session of its own, all at once; their first values, or errors."""

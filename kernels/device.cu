@@ -1,8 +1,8 @@
 /*
  * Devices and their memory.
  */
+#include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -234,81 +234,108 @@ Block::release()
 	bytes = 0;
 }
 
+/* Bytes of the first pieces of a mapping, and what part of what is there later ones are. */
+#define LEAST_PIECE (UINT64_C(16) << 20)
+#define PIECE_SHARE 128
+
+/* What physical memory of a device is asked for by. */
+static CUmemAllocationProp
+memory_of(const Device *device)
+{
+	CUmemAllocationProp property = {};
+
+	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	property.location.id = device->ordinal;
+	return property;
+}
+
 /* Reserves addresses for as much as the device has. */
 void
 Mapping::set_up(MemoryOwner &owner)
 {
-	CUmemAllocationProp property;
+	CUmemAllocationProp property = memory_of(owner.device);
 	size_t		granularity;
 	CUdeviceptr address;
-	uint64_t	share = (owner.account.limit < owner.device->total_memory ?
-						 owner.account.limit : owner.device->total_memory) / 64;
+	uint64_t	share = std::min(owner.account.limit, owner.device->total_memory) / 64;
 
-	memset(&property, 0, sizeof(property));
-	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	property.location.id = owner.device->ordinal;
 	GK_CUDA(driver().granularity, &granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-	piece = share < (16 << 20) ? share : 16 << 20;
-	piece = (piece + granularity - 1) / granularity * granularity;
-	reserved = (owner.device->total_memory + piece - 1) / piece * piece;
+	least_piece = std::min(share, LEAST_PIECE);
+	least_piece = (least_piece + granularity - 1) / granularity * granularity;
+	reserved = (owner.device->total_memory + least_piece - 1) / least_piece * least_piece;
 	GK_CUDA(driver().address_reserve, &address, reserved, 0, 0, 0);
 	base = address;
 	holder = &owner;
 }
 
-/* bytes() after grow(wanted). */
+/* Bytes of the piece that follows so many bytes. */
+uint64_t
+Mapping::next_piece(uint64_t there) const
+{
+	return std::max(there / PIECE_SHARE / least_piece * least_piece, least_piece);
+}
+
+/* Bytes there after grow(wanted). */
 uint64_t
 Mapping::after(MemoryOwner &owner, uint64_t wanted)
 {
-	uint64_t	grown;
+	uint64_t	there = mapped;
 
 	if (holder == nullptr)
 		set_up(owner);
-	grown = (wanted + piece - 1) / piece * piece;
-	return grown > bytes() ? grown : bytes();
+	while (there < wanted)
+		there += next_piece(there);
+	return there;
+}
+
+/* Maps so many bytes more; false where limit or device have no room. */
+bool
+Mapping::add_piece(uint64_t bytes)
+{
+	CUmemAllocationProp property = memory_of(holder->device);
+	CUmemAccessDesc access;
+	CUmemGenericAllocationHandle handle;
+	cudaError_t result;
+
+	if (!holder->account.has_room(bytes) || mapped + bytes > reserved)
+		return false;
+	/* nothing may fail once it is mapped */
+	pieces.reserve(pieces.size() + 1);
+	access.location = property.location;
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	result = GK_ATTEMPT(driver().create, &handle, bytes, &property, 0);
+	if (result == cudaErrorMemoryAllocation)
+		return false;
+	check(result, "cuMemCreate");
+	result = GK_ATTEMPT(driver().map, base + mapped, bytes, 0, handle, 0);
+	if (result == cudaSuccess)
+	{
+		result = GK_ATTEMPT(driver().set_access, base + mapped, bytes, &access, 1);
+		if (result != cudaSuccess)
+			(void) driver().unmap(base + mapped, bytes);
+	}
+	/* it stays as long as it is mapped */
+	(void) driver().release(handle);
+	check(result, "cuMemMap");
+	pieces.push_back(bytes);
+	mapped += bytes;
+	holder->account.add(bytes);
+	return true;
 }
 
 /* Grows to at least this many bytes; false where limit or device have no room. */
 bool
 Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 {
-	CUmemAllocationProp property;
-	CUmemAccessDesc access;
-
 	GK_CUDA(cudaSetDevice, owner.device->ordinal);
 	if (holder == nullptr)
 		set_up(owner);
-	memset(&property, 0, sizeof(property));
-	property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	property.location.id = owner.device->ordinal;
-	access.location = property.location;
-	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	while (bytes() < wanted)
+	while (mapped < wanted)
 	{
-		CUmemGenericAllocationHandle handle;
-		CUdeviceptr end = base + bytes();
-		cudaError_t result;
+		uint64_t	piece = next_piece(mapped);
 
-		if (!owner.account.has_room(piece) || bytes() + piece > reserved)
+		if (!add_piece(piece) && (piece == least_piece || !add_piece(least_piece)))
 			return false;
-		result = GK_ATTEMPT(driver().create, &handle, piece, &property, 0);
-		if (result == cudaErrorMemoryAllocation)
-			return false;
-		check(result, "cuMemCreate");
-		result = GK_ATTEMPT(driver().map, end, piece, 0, handle, 0);
-		if (result == cudaSuccess)
-		{
-			result = GK_ATTEMPT(driver().set_access, end, piece, &access, 1);
-			if (result != cudaSuccess)
-				(void) driver().unmap(end, piece);
-		}
-		if (result != cudaSuccess)
-			(void) driver().release(handle);
-		check(result, "cuMemMap");
-		pieces.push_back(handle);
-		owner.account.add(piece);
 	}
 	return true;
 }
@@ -317,12 +344,12 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 void
 Mapping::shrink(uint64_t wanted)
 {
-	while (!pieces.empty() && bytes() - piece >= wanted)
+	while (!pieces.empty() && mapped - pieces.back() >= wanted)
 	{
-		(void) driver().unmap(base + bytes() - piece, piece);
-		(void) driver().release(pieces.back());
+		mapped -= pieces.back();
+		(void) driver().unmap(base + mapped, pieces.back());
+		holder->account.subtract(pieces.back());
 		pieces.pop_back();
-		holder->account.subtract(piece);
 	}
 }
 

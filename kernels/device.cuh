@@ -117,7 +117,10 @@ private:
 	Block		block;
 };
 
-/* Device memory at one address that grows and shrinks at its end. */
+/*
+ * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of 1/128
+ * of what is there, since each takes 20 microseconds to give back.
+ */
 class Mapping
 {
 public:
@@ -134,17 +137,19 @@ public:
 	void		release();
 
 	void	   *data() const { return (void *) base; }
-	uint64_t	bytes() const { return pieces.size() * piece; }
-	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* bytes() after grow(wanted) */
+	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* bytes there after grow(wanted) */
 
 private:
 	void		set_up(MemoryOwner &owner);
+	uint64_t	next_piece(uint64_t there) const;
+	bool		add_piece(uint64_t bytes);
 
 	MemoryOwner *holder = nullptr;
 	unsigned long long base = 0;
 	uint64_t	reserved = 0;
-	uint64_t	piece = 0;
-	std::vector<unsigned long long> pieces;
+	uint64_t	least_piece = 0;
+	uint64_t	mapped = 0;
+	std::vector<uint64_t> pieces;
 };
 
 }								/* namespace gk */

@@ -98,6 +98,9 @@ Engine::~Engine()
 		abort_reduce(shards);
 	for (auto &shard : shards)
 		(void) cudaStreamSynchronize(shard->device->compute);
+
+	UnpinningHeld held;
+
 	take_back_buffer();
 	shards.clear();
 }

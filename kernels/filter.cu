@@ -42,6 +42,19 @@ reserve_filter(Shard &shard, int64_t tile_rows)
 	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
 }
 
+/* Frees the memory of tiles where it is for larger ones than these. */
+void
+release_filter(Shard &shard, int64_t tile_rows)
+{
+	if (shard.fresh.capacity() <= (uint64_t) tile_rows * 2)
+		return;
+	shard.fresh.release();
+	shard.flag_rows.release();
+	shard.flag_limits.release();
+	shard.flag_candidate_counts.release();
+	shard.flag_candidates.release();
+}
+
 /* Rows that all processors compare at a time, 1 where that makes no difference. */
 int64_t
 filter_wave(const Shard &shard, int64_t points)

@@ -167,7 +167,9 @@ Engine::set_centroids(GkCommand *c)
 	sums_valid = false;
 	for (auto &shard : shards)
 	{
+		/* what seeding had, with fewer points and so larger tiles */
 		shard->candidates.release();
+		release_filter(*shard, most_filter_rows(k));
 		reserve_points(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, k);
 		to_device(*shard, shard->centroids.exact.get(), c->u.centroids.centroids, k * dimension);

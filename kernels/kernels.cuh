@@ -21,6 +21,7 @@ void		compute_bounds(Shard &shard, const Tile &tile);
 
 /* filter.cu: fresh labels by 16-bit products, and the rows these can't decide */
 void		reserve_filter(Shard &shard, int64_t tile_rows);
+void		release_filter(Shard &shard, int64_t tile_rows);
 int64_t		filter_wave(const Shard &shard, int64_t points);
 void		filter_tile(Shard &shard, const Tile &tile, const Points &points, bool labelled);
 double		filter_seconds(const Shard &shard, int64_t points);

@@ -33,6 +33,7 @@ struct Unpinning
 	std::vector<Pages> pages;
 	std::thread thread;
 	bool		running = false;
+	int			held = 0;		/* by so many */
 };
 
 static auto &unpinning = *new Unpinning;
@@ -98,13 +99,13 @@ unpin(const Pages &pages)
 	(void) munmap(pages.data, pages.bytes);
 }
 
-/* The thread: gives back until there is nothing more. */
+/* The thread: gives back until there is nothing more, or it is to rest. */
 static void
 unpin_all()
 {
 	std::unique_lock<std::mutex> lock(unpinning.mutex);
 
-	while (!unpinning.pages.empty())
+	while (!unpinning.pages.empty() && unpinning.held == 0)
 	{
 		Pages		pages = unpinning.pages.back();
 
@@ -116,30 +117,63 @@ unpin_all()
 	unpinning.running = false;
 }
 
-/* Leaves pages to the thread, and starts it if need be; throws if there is none to be had. */
+/* Starts the thread unless it is there or to rest; throws if there is none to be had. */
+static void
+start_unpinning()
+{
+	SignalsBlocked blocked;
+
+	if (unpinning.running || unpinning.held > 0 || unpinning.pages.empty())
+		return;
+	if (unpinning.thread.joinable())
+		unpinning.thread.join();
+	unpinning.thread = std::thread(unpin_all);
+	unpinning.running = true;
+}
+
+/* Leaves pages to the thread; throws if that can't be. */
 static void
 unpin_later(const Pages &pages)
 {
 	std::lock_guard<std::mutex> lock(unpinning.mutex);
 
 	unpinning.pages.push_back(pages);
-	if (unpinning.running)
-		return;
-
-	SignalsBlocked blocked;
-
-	if (unpinning.thread.joinable())
-		unpinning.thread.join();
 	try
 	{
-		unpinning.thread = std::thread(unpin_all);
-		unpinning.running = true;
+		start_unpinning();
 	}
 	catch (...)
 	{
 		unpinning.pages.pop_back();
 		throw;
 	}
+}
+
+/* Lets the thread rest. */
+UnpinningHeld::UnpinningHeld()
+{
+	std::lock_guard<std::mutex> lock(unpinning.mutex);
+
+	unpinning.held++;
+}
+
+/* Lets the thread go on; without one, it is done here. */
+UnpinningHeld::~UnpinningHeld()
+{
+	{
+		std::lock_guard<std::mutex> lock(unpinning.mutex);
+
+		unpinning.held--;
+		try
+		{
+			start_unpinning();
+			return;
+		}
+		catch (const std::exception &)
+		{
+		}
+	}
+	unpin_all();
 }
 
 /* Waits until all memory is given back, and the thread has ended. */

@@ -29,6 +29,17 @@ private:
 	Account    &account;
 };
 
+/*
+ * Meanwhile the thread rests: it would keep from the driver who gives back a device's memory, which
+ * is to be free at once.
+ */
+class UnpinningHeld
+{
+public:
+	UnpinningHeld();
+	~UnpinningHeld();
+};
+
 /* Waits until all memory is given back; before the process gives its devices back. */
 void		finish_unpinning();
 
