@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg2
 import psycopg2.errors
@@ -135,28 +136,21 @@ class GpuBench(Bench):
         self.cursor.execute("VACUUM ANALYZE")
         self.cursor.execute("CHECKPOINT")
 
-    def in_sessions(self, statements):
-        """Each statement in a session of its own, all at once; their first values, or errors."""
-        answers = [None] * len(statements)
-
-        def work(number):
+    @staticmethod
+    def in_sessions(statements):
+        """Each statement in a session of its own, all at once; their first values."""
+        def work(statement):
             session = Session()
             try:
                 session.cursor.execute("SET gkmeans.engine = cuda")
                 session.cursor.execute("SET gkmeans.devices = '0'")
-                session.cursor.execute(statements[number])
-                answers[number] = session.cursor.fetchone()[0] if session.cursor.description else None
-            except psycopg2.Error as error:
-                answers[number] = str(error)
+                session.cursor.execute(statement)
+                return session.cursor.fetchone()[0] if session.cursor.description else None
             finally:
                 session.connection.close()
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(len(statements))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return answers
+        with ThreadPoolExecutor(len(statements)) as threads:
+            return list(threads.map(work, statements))
 
     def memory(self):
         """The greatest device memory of whole fits, seeding and labels included."""
@@ -304,19 +298,20 @@ class GpuBench(Bench):
 
     def sessions(self):
         """Twenty sessions at once, with four slots."""
+        call = fit("bench_medium", 200, ", max_iter => 30, tol => 0")
         use(self, 1)
         self.cursor.execute("ALTER SYSTEM SET gkmeans.max_gpu_backends = 4")
         self.query("SELECT pg_reload_conf()")
         time.sleep(0.5)
-        call = fit("bench_medium", 200, ", max_iter => 30, tol => 0")
-        started = time.perf_counter()
-        answers = self.in_sessions([f"SELECT {DIGEST} FROM {call} t"] * 20)
-        seconds = time.perf_counter() - started
-        self.cursor.execute("ALTER SYSTEM RESET gkmeans.max_gpu_backends")
-        self.query("SELECT pg_reload_conf()")
-        same = len(set(answers)) == 1 and len(answers[0]) == 32
-        print(f"20 sessions, 4 slots, `{call}`: {seconds:.1f} s, all finish with the same bits: {self.verdict(same)}"
-              + ("" if same else f" {set(answers)}") + "\n", flush=True)
+        try:
+            started = time.perf_counter()
+            answers = self.in_sessions([f"SELECT {DIGEST} FROM {call} t"] * 20)
+            seconds = time.perf_counter() - started
+        finally:
+            self.cursor.execute("ALTER SYSTEM RESET gkmeans.max_gpu_backends")
+            self.query("SELECT pg_reload_conf()")
+        print(f"20 sessions, 4 slots, `{call}`: {seconds:.1f} s, all finish with the same bits:"
+              f" {self.verdict(len(set(answers)) == 1)}\n", flush=True)
 
     def kill(self):
         """kill -9 of a backend while it iterates: the server is back, and the devices' memory."""
@@ -368,8 +363,9 @@ def main():
     print(f"{len(devices)} × {devices[0][0]}; PostgreSQL {bench.query('SHOW server_version')[0][0]}; {bench.rows:,} × {DIMENSION}\n")
     if not options.loaded:
         bench.load()
-    for part in options.only or parts:
-        getattr(bench, part)()
+    for part in parts:
+        if options.only is None or part in options.only:
+            getattr(bench, part)()
     sys.exit(bench.finish())
 
 

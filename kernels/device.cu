@@ -234,9 +234,10 @@ Block::release()
 	bytes = 0;
 }
 
-/* Bytes of the first pieces of a mapping, and what part of what is there later ones are. */
+/* Bytes of the first pieces of a mapping; what part of what is there later ones are, and at most. */
 #define LEAST_PIECE (UINT64_C(16) << 20)
 #define PIECE_SHARE 128
+#define MOST_PIECE (UINT64_C(256) << 20)
 
 /* What physical memory of a device is asked for by. */
 static CUmemAllocationProp
@@ -272,7 +273,9 @@ Mapping::set_up(MemoryOwner &owner)
 uint64_t
 Mapping::next_piece(uint64_t there) const
 {
-	return std::max(there / PIECE_SHARE / least_piece * least_piece, least_piece);
+	uint64_t	share = std::min(there / PIECE_SHARE, MOST_PIECE);
+
+	return std::max(share / least_piece * least_piece, least_piece);
 }
 
 /* Bytes there after grow(wanted). */

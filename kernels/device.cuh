@@ -119,7 +119,7 @@ private:
 
 /*
  * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of 1/128
- * of what is there, since each takes 20 microseconds to give back.
+ * of what is there up to 256 MB, since each takes 20 microseconds to give back.
  */
 class Mapping
 {

@@ -99,13 +99,11 @@ unpin(const Pages &pages)
 	(void) munmap(pages.data, pages.bytes);
 }
 
-/* The thread: gives back until there is nothing more, or it is to rest. */
+/* Gives back what is listed, to the end or until that is to rest. */
 static void
-unpin_all()
+unpin_listed(std::unique_lock<std::mutex> &lock, bool to_the_end)
 {
-	std::unique_lock<std::mutex> lock(unpinning.mutex);
-
-	while (!unpinning.pages.empty() && unpinning.held == 0)
+	while (!unpinning.pages.empty() && (to_the_end || unpinning.held == 0))
 	{
 		Pages		pages = unpinning.pages.back();
 
@@ -114,6 +112,15 @@ unpin_all()
 		unpin(pages);
 		lock.lock();
 	}
+}
+
+/* The thread. */
+static void
+run_unpinning()
+{
+	std::unique_lock<std::mutex> lock(unpinning.mutex);
+
+	unpin_listed(lock, false);
 	unpinning.running = false;
 }
 
@@ -127,7 +134,7 @@ start_unpinning()
 		return;
 	if (unpinning.thread.joinable())
 		unpinning.thread.join();
-	unpinning.thread = std::thread(unpin_all);
+	unpinning.thread = std::thread(run_unpinning);
 	unpinning.running = true;
 }
 
@@ -160,35 +167,32 @@ UnpinningHeld::UnpinningHeld()
 /* Lets the thread go on; without one, it is done here. */
 UnpinningHeld::~UnpinningHeld()
 {
-	{
-		std::lock_guard<std::mutex> lock(unpinning.mutex);
+	std::unique_lock<std::mutex> lock(unpinning.mutex);
 
-		unpinning.held--;
-		try
-		{
-			start_unpinning();
-			return;
-		}
-		catch (const std::exception &)
-		{
-		}
+	unpinning.held--;
+	try
+	{
+		start_unpinning();
 	}
-	unpin_all();
+	catch (const std::exception &)
+	{
+		unpin_listed(lock, false);
+	}
 }
 
-/* Waits until all memory is given back, and the thread has ended. */
+/* Waits until the thread has ended and all memory is given back. */
 void
 finish_unpinning()
 {
 	std::thread ending;
+	std::unique_lock<std::mutex> lock(unpinning.mutex);
 
-	{
-		std::lock_guard<std::mutex> lock(unpinning.mutex);
-
-		ending.swap(unpinning.thread);
-	}
+	ending.swap(unpinning.thread);
+	lock.unlock();
 	if (ending.joinable())
 		ending.join();
+	lock.lock();
+	unpin_listed(lock, true);
 }
 
 /* Takes page-locked memory. */

@@ -177,21 +177,28 @@ wait_in_queue(void)
 	return first;
 }
 
-/* The process that has a slot; 0 if it is free, or a prepared transaction has it. */
+/*
+ * The process that has a slot; 0 if it is free, or a prepared transaction has it: that goes by the
+ * name of the process that prepared it, which is on to others since.
+ */
 static int
 holder_of(int slot)
 {
 	LOCKTAG		tag = lock_tag(slot, SLOT_KIND);
 	VirtualTransactionId *holders = GetLockConflicts(&tag, ExclusiveLock, NULL);
-	PGPROC	   *process = NULL;
+	PGPROC	   *process;
+	LocalTransactionId transaction;
 
-	if (VirtualTransactionIdIsValid(holders[0]))
+	if (!VirtualTransactionIdIsValid(holders[0]))
+		return 0;
 #if PG_VERSION_NUM >= 170000
-		process = ProcNumberGetProc(holders[0].procNumber);
+	process = ProcNumberGetProc(holders[0].procNumber);
+	transaction = process == NULL ? InvalidLocalTransactionId : process->vxid.lxid;
 #else
-		process = BackendIdGetProc(holders[0].backendId);
+	process = BackendIdGetProc(holders[0].backendId);
+	transaction = process == NULL ? InvalidLocalTransactionId : process->lxid;
 #endif
-	return process == NULL ? 0 : process->pid;
+	return transaction == holders[0].localTransactionId ? process->pid : 0;
 }
 
 /* Whether a process waits for a lock of this one, be it through others; `seen` were looked at. */

@@ -164,7 +164,7 @@ device_seconds(const GkWork *work, const GkDevice *devices, int count)
 	for (int i = 0; i < count; i++)
 		if (!devices[i].open)
 			seconds += i == 0 ? FIRST_DEVICE_SECONDS : NEXT_DEVICE_SECONDS;
-	if (count > 1 && !devices[count - 1].open)
+	if (count > 1 && seconds > 0.0)
 		seconds += LINK_SECONDS;
 	return seconds + Max(operations(work) / DEVICE_FLOPS,
 						 passes * row_bytes(work) / DEVICE_BANDWIDTH) / count;

@@ -26,6 +26,7 @@ sub start_server
 		dynamic_shared_memory_type = mmap
 		max_worker_processes = 16
 		max_parallel_workers = 16
+		max_prepared_transactions = 4
 		min_parallel_table_scan_size = 0
 		parallel_setup_cost = 0
 		parallel_tuple_cost = 0

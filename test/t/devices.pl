@@ -342,6 +342,15 @@ answer($third, 'COMMIT');
 is(answer($holder, ''), '', 'a deadlock: all go on');
 end_transactions('a deadlock', $holder, $waiter, $third);
 
+# A prepared transaction has its slot whatever its session does next: that is no deadlock
+is(answer($holder, "SET gkmeans.max_gpu_backends = 1; BEGIN; $fit; PREPARE TRANSACTION 'one'"), $bits, 'a prepared transaction has a slot');
+my ($holder_pid) = answer($holder, 'SELECT pg_backend_pid()');
+start_query($holder, $fit);
+ok(wait_until_queued($holder_pid, 'true'), 'its session waits for it');
+usleep(500_000);
+$node->safe_psql('postgres', "COMMIT PREPARED 'one'");
+is(answer($holder, ''), $bits, 'its session gets the slot after COMMIT PREPARED');
+
 # What a session keeps: as many as there are slots keep their devices open, until they end
 my $released = $node->data_dir . '/cuda_stand_in.released';
 my $open = 'SELECT count(free_bytes) FROM gkmeans_devices()';
