@@ -92,6 +92,7 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	feed->classes = classes;
 	feed->shifts = shifts;
 	feed->ranges = ranges;
+	memset(gk_feed_shifts(feed), 0, features * sizeof(double));
 	for (int i = 0; spec->shifting && i < spec->width; i++)
 		gk_feed_classes(feed)[i] = spec->classes[i];
 	gk_ring_init(&feed->ring, slots, slot_bytes, memory - offsetof(GkFeed, ring), spec->weighted);

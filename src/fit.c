@@ -280,7 +280,8 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
-	cluster->avg_distance /= cluster->weight;
+	/* not a number if nothing is left of weights that are very small beside others */
+	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
@@ -299,7 +300,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 best->count < k
 			 ? errdetail("There are only %lld distinct rows with a weight above zero.",
 						 (long long) best->count)
-			 : errdetail("The others are empty: there are too few distinct rows.")));
+			 : errdetail("The others are empty.")));
 }
 
 /* Puts the clusters in order, leaving out the empty ones. */

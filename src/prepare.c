@@ -17,7 +17,7 @@
 /* The least greatest weight × spread² for which the grids of the sums are fine enough. */
 #define LEAST_PRODUCT 1e-280
 
-/* Bits that a typical value should have on a grid of one limb. */
+/* Bits that a typical value should have on a grid: two limbs where one gives fewer. */
 #define ENOUGH_BITS 30
 
 /* What is known of the features as they are stored now. */
@@ -29,6 +29,7 @@ typedef struct Profile
 	double	   *mean;
 	double	   *variance;
 	double	   *spread;			/* greatest exponent less the mean one */
+	double		weight_spread;
 } Profile;
 
 /* Memory for a profile. */
@@ -162,6 +163,9 @@ find_moments(GkEngine *engine, const GkFitSpec *spec, Profile *profile, int bits
 									   command.u.moments.exponent_sum[j],
 									   command.u.moments.nonzero[j]);
 	}
+	profile->weight_spread = spread_of(gk_exponent_double(profile->greatest_weight),
+									   command.u.moments.exponent_sum[d],
+									   command.u.moments.nonzero[d]);
 }
 
 /* Offset and factor of every feature, by the kind of scaling; a constant feature becomes 0. */
@@ -199,15 +203,36 @@ transform(GkEngine *engine, const GkFitSpec *spec, const GkPrepared *prepared)
 	gk_run(engine, &command);
 }
 
-/* Whether one limb would leave typical features, or any weight, with too few bits. */
-static bool
-needs_two_limbs(const GkFitSpec *spec, const Profile *profile, int bits)
+/* The feature whose values lie farthest apart. */
+static int
+widest_feature(const GkFitSpec *spec, const Profile *profile)
 {
-	double		spread = 0.0;
+	int			widest = 0;
 
-	for (int j = 0; j < spec->dimension; j++)
-		spread = Max(spread, profile->spread[j]);
-	return spec->weighted || bits - spread < ENOUGH_BITS;
+	for (int j = 1; j < spec->dimension; j++)
+		if (profile->spread[j] > profile->spread[widest])
+			widest = j;
+	return widest;
+}
+
+/* Warns if so many bits are too few for typical weights or features: the sums lose them. */
+static void
+warn_of_spread(const GkFitSpec *spec, const Profile *profile, int bits)
+{
+	int			widest = widest_feature(spec, profile);
+	bool		weights = bits - profile->weight_spread < ENOUGH_BITS;
+	double		spread = weights ? profile->weight_spread : profile->spread[widest];
+
+	if (bits - profile->weight_spread - profile->spread[widest] >= ENOUGH_BITS)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 weights ? errmsg("the weights lie too far apart to be added up exactly")
+			 : errmsg("the values of feature %d lie too far apart to be averaged exactly",
+					  widest + 1),
+			 errdetail("The greatest is about 10^%.0f times a typical one.",
+					   spread * log10(2.0)),
+			 errhint("Leave out values that stand for something else, such as missing data.")));
 }
 
 /* Sets the grid of the centroid sums. */
@@ -222,13 +247,15 @@ set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrep
 	for (int j = 0; j < d; j++)
 		exponents[j] = gk_grid_exponent(profile->greatest_weight * largest_of(profile, j), bits);
 	exponents[d] = spec->weighted ? gk_grid_exponent(profile->greatest_weight, bits) : 0;
-	command.u.grid.wide = needs_two_limbs(spec, profile, bits);
+	command.u.grid.wide = spec->weighted ||
+		bits - profile->spread[widest_feature(spec, profile)] < ENOUGH_BITS;
 	command.u.grid.rest_bits = bits;
 	command.u.grid.exponents = exponents;
 	command.u.grid.center = profile->mean;
 	gk_run(engine, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
+	warn_of_spread(spec, profile, bits + prepared->rest_bits);
 }
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */

@@ -128,6 +128,18 @@ append_id(StringInfo query, const GkSource *source)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
+/* Appends a feature as a double; a numeric beyond its range as infinite, which CAST refuses. */
+static void
+append_double(StringInfo query, int column, const GkColumn *described)
+{
+	if (described->element == GK_NUMERIC)
+		appendStringInfo(query, "CASE WHEN pg_catalog.abs(c%d) OPERATOR(pg_catalog.>) 1e308"
+						 " THEN 'infinity' ELSE CAST(c%d AS pg_catalog.float8) END",
+						 column, column);
+	else
+		appendStringInfo(query, "CAST(c%d AS pg_catalog.float8)", column);
+}
+
 /* Appends the features: a function has 100 arguments at most, more come in pieces. */
 static void
 append_features(StringInfo query, const GkSource *source)
@@ -140,8 +152,10 @@ append_features(StringInfo query, const GkSource *source)
 			appendStringInfo(query, "%s, ARRAY[", i > 0 ? "]" : "");
 		else
 			appendStringInfoString(query, ", ");
-		appendStringInfo(query, pieces ? "CAST(c%d AS pg_catalog.float8)" : "c%d",
-						 source->features[i]);
+		if (pieces)
+			append_double(query, source->features[i], &source->described[i]);
+		else
+			appendStringInfo(query, "c%d", source->features[i]);
 	}
 	if (pieces)
 		appendStringInfoChar(query, ']');

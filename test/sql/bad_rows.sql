@@ -28,6 +28,12 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT unnest(''{1,1e300}''::floa
 	'double precision past the range of float32: an error if asked');
 SELECT is(sum(size)::int, 1, 'numeric past the range of double precision is unusable')
 FROM gkmeans_fit('SELECT unnest(ARRAY[1, 1e1000, -1e1000]) AS x', '{x}', 1);
+CREATE TABLE many_numerics AS SELECT i, i::numeric AS c1 FROM generate_series(1, 9) i;
+DO $$ BEGIN FOR j IN 2 .. 91 LOOP EXECUTE format('ALTER TABLE many_numerics ADD c%s numeric DEFAULT 1', j); END LOOP; END $$;
+UPDATE many_numerics SET c91 = CASE i WHEN 3 THEN -1e1000 WHEN 4 THEN 'NaN' END WHERE i IN (3, 4, 5);
+SELECT is(sum(size)::int, 6, 'so it is in one of many columns') FROM gkmeans_fit('SELECT * FROM many_numerics', NULL, 1);
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit('SELECT * FROM many_numerics WHERE i <= 2 OR i = %s', NULL, 1, nulls => 'error')$$, i), code,
+	format('in one of many columns, nulls => error: row %s', i)) FROM (VALUES (3, '22023'), (4, '22023'), (5, '22004')) bad(i, code);
 SELECT results_eq($$SELECT centroid FROM gkmeans_fit('SELECT unnest(''{-0,0,-0}''::float8[]) AS x', '{x}', 1)$$, $$VALUES ('{0}'::float8[])$$, '-0 is 0');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{1e-45,1e-40,-1e-42,0}''::real[]) AS x', '{x}', 2)$$, 'denormal numbers');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{3e38,-3e38,1}''::real[]) AS x', '{x}', 2)$$, 'the greatest real numbers');
