@@ -147,7 +147,7 @@ main(int argc, char **argv)
 
 	if (library == NULL)
 	{
-		fprintf(stderr, "%s\n", argc > 1 ? dlerror() : "usage: engine_cuda_bench LIBRARY [devices [GB]]");
+		fprintf(stderr, "%s\n", argc > 1 ? dlerror() : "usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]");
 		return 1;
 	}
 	get = (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");

@@ -42,7 +42,7 @@ reserve_filter(Shard &shard, int64_t tile_rows)
 	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
 }
 
-/* Frees the memory of tiles where it is for larger ones than these. */
+/* Frees the memory of tiles where it is for tiles more than twice as large as these. */
 void
 release_filter(Shard &shard, int64_t tile_rows)
 {

@@ -215,13 +215,11 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 	return widest;
 }
 
-/* Warns if so many bits are too few for typical weights or features: the sums lose them. */
+/* Warns if so many bits are too few for typical weights and features: the sums lose them. */
 static void
-warn_of_spread(const GkFitSpec *spec, const Profile *profile, int bits)
+warn_of_spread(const Profile *profile, int widest, int bits)
 {
-	int			widest = widest_feature(spec, profile);
-	bool		weights = bits - profile->weight_spread < ENOUGH_BITS;
-	double		spread = weights ? profile->weight_spread : profile->spread[widest];
+	bool		weights = profile->weight_spread > profile->spread[widest];
 
 	if (bits - profile->weight_spread - profile->spread[widest] >= ENOUGH_BITS)
 		return;
@@ -231,7 +229,7 @@ warn_of_spread(const GkFitSpec *spec, const Profile *profile, int bits)
 			 : errmsg("the values of feature %d lie too far apart to be averaged exactly",
 					  widest + 1),
 			 errdetail("The greatest is about 10^%.0f times a typical one.",
-					   spread * log10(2.0)),
+					   log10(2.0) * Max(profile->weight_spread, profile->spread[widest])),
 			 errhint("Leave out values that stand for something else, such as missing data.")));
 }
 
@@ -242,20 +240,20 @@ set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrep
 	GkCommand	command = {.operation = GK_GRID};
 	int			d = spec->dimension;
 	int			bits = prepared->value_bits;
+	int			widest = widest_feature(spec, profile);
 	int		   *exponents = gk_allocate(d + 1, sizeof(int));
 
 	for (int j = 0; j < d; j++)
 		exponents[j] = gk_grid_exponent(profile->greatest_weight * largest_of(profile, j), bits);
 	exponents[d] = spec->weighted ? gk_grid_exponent(profile->greatest_weight, bits) : 0;
-	command.u.grid.wide = spec->weighted ||
-		bits - profile->spread[widest_feature(spec, profile)] < ENOUGH_BITS;
+	command.u.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
 	command.u.grid.rest_bits = bits;
 	command.u.grid.exponents = exponents;
 	command.u.grid.center = profile->mean;
 	gk_run(engine, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	warn_of_spread(spec, profile, bits + prepared->rest_bits);
+	warn_of_spread(profile, widest, bits + prepared->rest_bits);
 }
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */

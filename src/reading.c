@@ -128,7 +128,7 @@ append_id(StringInfo query, const GkSource *source)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* Appends a feature as a double; a numeric beyond its range as infinite, which CAST refuses. */
+/* Appends a feature as a double; a numeric beyond that, which a cast would refuse, as infinite. */
 static void
 append_double(StringInfo query, int column, const GkColumn *described)
 {

@@ -344,7 +344,6 @@ end_transactions('a deadlock', $holder, $waiter, $third);
 
 # A prepared transaction has its slot whatever its session does next: that is no deadlock
 is(answer($holder, "SET gkmeans.max_gpu_backends = 1; BEGIN; $fit; PREPARE TRANSACTION 'one'"), $bits, 'a prepared transaction has a slot');
-my ($holder_pid) = answer($holder, 'SELECT pg_backend_pid()');
 start_query($holder, $fit);
 ok(wait_until_queued($holder_pid, 'true'), 'its session waits for it');
 usleep(500_000);
