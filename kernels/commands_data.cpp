@@ -3,7 +3,7 @@
  */
 #include <cstring>
 
-#include "engine.cuh"
+#include "cuda_engine.h"
 #include "exact.h"
 
 namespace gk
@@ -38,12 +38,12 @@ Engine::range(GkCommand *c)
 		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
 		to_device(*shard, (uint64_t *) shard->scratch.get(), start.data(), start.size());
 	}
-	walk(plain_rows(d * 4.0), [&](Shard &shard, const Tile &tile)
+	walk(plain_rows(d * 4.0), [&](Shard &shard, const Slice &slice)
 	{
 		unsigned long long *weights = (unsigned long long *) shard.scratch.get();
 		uint32_t   *found = (uint32_t *) (weights + 2);
 
-		range_tile(shard, tile, found, found + d, weights);
+		range_slice(shard, slice, found, found + d, weights);
 	});
 	for (auto &shard : shards)
 	{
@@ -97,7 +97,7 @@ Engine::moments(GkCommand *c)
 		to_device(*shard, (double *) shard->scratch.get(), parameters.data(), parameters.size());
 		zero(*shard, (int64_t *) shard->scratch.get() + parameters.size(), total.size());
 	}
-	walk(plain_rows(d * 8.0), [&](Shard &shard, const Tile &tile)
+	walk(plain_rows(d * 8.0), [&](Shard &shard, const Slice &slice)
 	{
 		const double *p = (const double *) shard.scratch.get();
 		MomentGrid	scales;
@@ -107,7 +107,7 @@ Engine::moments(GkCommand *c)
 		scales.second_scales = p + 2 * d;
 		scales.weight_scale = gk_power_of_two(c->u.moments.weight_exponent);
 		scales.rest_scale = gk_power_of_two(c->u.moments.rest_bits);
-		moments_tile(shard, tile, scales, (int64_t *) shard.scratch.get() + 3 * d);
+		moments_slice(shard, slice, scales, (int64_t *) shard.scratch.get() + 3 * d);
 	});
 	for (auto &shard : shards)
 	{
@@ -139,15 +139,15 @@ Engine::transform(GkCommand *c)
 		to_device(*shard, to, c->u.transform.offset, dimension);
 		to_device(*shard, to + dimension, c->u.transform.factor, dimension);
 		shard->bounds_valid = false;
-		shard->center.release();
+		shard->origin.release();
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
 	sums_valid = false;
-	walk(0, rows, plain_rows(dimension * 16.0), true, [&](Shard &shard, const Tile &tile)
+	walk(0, rows, plain_rows(dimension * 16.0), true, [&](Shard &shard, const Slice &slice)
 	{
 		const double *parameters = (const double *) shard.scratch.get();
 
-		transform_tile(shard, tile, parameters, parameters + dimension, c->u.transform.normalize);
+		transform_slice(shard, slice, parameters, parameters + dimension, c->u.transform.normalize);
 	});
 	for (auto &shard : shards)
 		shard->wait();

@@ -1,76 +1,38 @@
 /*
- * What the kernels of the filter share: their arguments, what they know of a row, and the bound
- * that decides or flags it (points.cu has the proof).
+ * What the kernels of the filter share: how 16-bit values lie in shared memory, what is known of a
+ * row, and the bound that decides or flags it (docs/filter.md has the proof).
  */
 #ifndef GK_FILTER_CUH
 #define GK_FILTER_CUH
 
-#include "kernels.cuh"
+#ifndef __CUDACC__
+#error "for device code alone"
+#endif
+
+#include <cuda_fp16.h>
+
+#include "filter.h"
+#include "launch.h"
 
 namespace gk
 {
 
-#define FILTER_CANDIDATES 32		/* of a flagged row that are listed */
 #define NO_SCORE 3.2e38f
 
 /*
- * Points in 16 bits lie in pieces of 128 points × 64 columns, one after the other in shared memory
- * and outside; the eight 16-byte parts of a row of 64 columns are in an order that depends on the
- * row: what wgmma calls the 128-byte swizzle.  Rows lie in shared memory in the same way.
+ * 16-bit operands lie in tiles of 64 columns of some rows or 128 centroids, one tile after the
+ * other, in shared memory and outside.  The eight 16-byte parts of a row of a tile are in an order
+ * that depends on the row: what wgmma calls the 128-byte swizzle.
  */
-#define PIECE_POINTS 128
-#define PIECE_COLUMNS 64
+#define TILE_CENTROIDS 128
+#define TILE_COLUMNS 64
 
-/* Rows of a block of filter_tiles.cu. */
-#define FILTER_ROWS 128
-
-/* Pieces side by side. */
+/* Tiles side by side. */
 static __host__ __device__ __forceinline__ int
-pieces_of(int depth)
+tiles_of(int depth)
 {
-	return (depth + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
+	return (depth + TILE_COLUMNS - 1) / TILE_COLUMNS;
 }
-
-struct FilterArguments
-{
-	const float *features;
-	const float *center;
-	const uint32_t *bounds;
-	int64_t		rows;
-	int			d;
-	int			depth;
-
-	const __half *points;
-	const float *lower;
-	const float *slack;
-	const float *norm;
-	const float *error;
-	const PointScale *scale;
-	int			count;			/* of points */
-
-	const int32_t *labels;		/* what the labels were, NULL if that is no help */
-	int32_t    *fresh;
-	uint32_t   *flag_count;
-	uint32_t   *open_count;		/* of rows that only all points can decide */
-	uint32_t	flag_capacity;
-	int64_t    *flag_rows;
-	float	   *flag_limits;
-	uint32_t   *candidate_counts;
-	int32_t    *candidates;
-};
-
-/* Fresh labels of all rows of a tile, or flags: one file each. */
-bool		filter_hopper_fits(const Shard &shard, int64_t points);
-int64_t		filter_hopper_wave(const Shard &shard);
-void		filter_hopper(Shard &shard, const FilterArguments &a);
-bool		filter_resident_fits(const Shard &shard, int64_t points);
-void		filter_resident(Shard &shard, const FilterArguments &a);
-void		filter_tiles(Shard &shard, const FilterArguments &a);
-
-/* The candidates of the flagged rows. */
-void		list_tiles(Shard &shard, const FilterArguments &a);
-
-#ifdef __CUDACC__
 
 /* An address in shared memory, as instructions take it. */
 static __device__ __forceinline__ uint32_t
@@ -79,20 +41,20 @@ shared_address(const void *at)
 	return (uint32_t) __cvta_generic_to_shared(at);
 }
 
-/* Where the part of 8 values of a row lies in a piece. */
+/* Where the part of 8 values of a row lies in a tile. */
 static __device__ __forceinline__ int
 place_of(int row, int part)
 {
-	return row * PIECE_COLUMNS + (part ^ (row & 7)) * 8;
+	return row * TILE_COLUMNS + (part ^ (row & 7)) * 8;
 }
 
-/* Where the value of a point lies. */
+/* Where the value of a centroid lies. */
 static __device__ __forceinline__ int64_t
-place_of_point(int depth, int64_t point, int column)
+place_of_centroid(int depth, int64_t centroid, int column)
 {
-	return (point / PIECE_POINTS * pieces_of(depth) + column / PIECE_COLUMNS) *
-		(PIECE_POINTS * PIECE_COLUMNS) +
-		place_of((int) (point % PIECE_POINTS), column % PIECE_COLUMNS / 8) + column % 8;
+	return (centroid / TILE_CENTROIDS * tiles_of(depth) + column / TILE_COLUMNS) *
+		(TILE_CENTROIDS * TILE_COLUMNS) +
+		place_of((int) (centroid % TILE_CENTROIDS), column % TILE_COLUMNS / 8) + column % 8;
 }
 
 /* What a thread knows of a row: least, second, which. */
@@ -100,16 +62,26 @@ struct Best
 {
 	float		least;
 	float		second;
-	int			point;
+	int			centroid;
 };
+
+/* Takes a score into what is known of its row. */
+static __device__ __forceinline__ void
+take_score(Best *best, float score, int centroid)
+{
+	best->second = fminf(best->second, fmaxf(best->least, score));
+	if (score < best->least)
+		best->centroid = centroid;
+	best->least = fminf(best->least, score);
+}
 
 /* Joins what two threads know of a row. */
 static __device__ __forceinline__ void
-join(Best *best, float least, float second, int point)
+join(Best *best, float least, float second, int centroid)
 {
 	best->second = fminf(fminf(best->second, second), fmaxf(best->least, least));
 	if (least < best->least)
-		best->point = point;
+		best->centroid = centroid;
 	best->least = fminf(best->least, least);
 }
 
@@ -121,10 +93,10 @@ join_four(Best *best)
 	for (int other = 1; other < 4; other *= 2)
 		join(best, __shfl_xor_sync(0xffffffffu, best->least, other),
 			 __shfl_xor_sync(0xffffffffu, best->second, other),
-			 __shfl_xor_sync(0xffffffffu, best->point, other));
+			 __shfl_xor_sync(0xffffffffu, best->centroid, other));
 }
 
-/* What is known of a row before it is compared, in the scale of the points. */
+/* What is known of a row before it is compared, in the scale of the centroids. */
 struct RowBound
 {
 	float		norm;
@@ -132,6 +104,15 @@ struct RowBound
 	float		factor;			/* the row is multiplied by it … */
 	float		back;			/* … and minus products by this; NaN = can't be decided */
 };
+
+/* The power of two that brings a norm to 2^14 .. 2^15. */
+static __device__ __forceinline__ int
+scale_of_norm(float norm)
+{
+	int			exponent = 14 - (int) ((__float_as_uint(norm) >> 23) & 255) + 127;
+
+	return max(-126, min(126, exponent));
+}
 
 /* 2^exponent as a float, -126 <= exponent <= 127. */
 static __device__ __forceinline__ float
@@ -142,13 +123,13 @@ power_of_two(int exponent)
 
 /* Reads the bound of a row from its code. */
 static __device__ __forceinline__ RowBound
-read_bound(uint32_t code, int point_exponent)
+read_bound(uint32_t code, int centroid_exponent)
 {
 	float		norm = __uint_as_float(code & 0xffff0000u);
 	int			exponent = scale_of_norm(norm);
-	int			difference = point_exponent - exponent;
+	int			difference = centroid_exponent - exponent;
 	bool		usable = norm == 0.0f || (difference >= -60 && difference <= 60);
-	float		unit = power_of_two(point_exponent);
+	float		unit = power_of_two(centroid_exponent);
 	RowBound	bound;
 
 	bound.norm = norm * unit;
@@ -167,14 +148,14 @@ row_part(const FilterArguments &a, float norm, float error)
 		norm * norm * ((float) a.d * 0x1p-50f);
 }
 
-/* How much the point's own is, from what is known of the point. */
+/* How much the centroid's own is, from what is known of the centroid. */
 static __device__ __forceinline__ float
-own_part(float norm, float error, float point_slack, float point_norm, float point_error)
+own_part(float norm, float error, float centroid_slack, float centroid_norm, float centroid_error)
 {
-	return point_slack + error * point_norm + norm * point_error;
+	return centroid_slack + error * centroid_norm + norm * centroid_error;
 }
 
-/* The score up to which a point can be nearest, if `least` is that of one with these parts. */
+/* The score up to which a centroid can be nearest, if `least` is that of one with these parts. */
 static __device__ __forceinline__ float
 limit_of(float least, float own, float part)
 {
@@ -199,28 +180,7 @@ multiply(float *sum, const uint32_t *a, const uint32_t *b)
 #endif
 }
 
-/* sum + the products of eight values of a row and a point. */
-static __device__ __forceinline__ float
-add_products(const uint4 &row, const uint4 &point, float sum)
-{
-	const __half2 *left = (const __half2 *) &row;
-	const __half2 *right = (const __half2 *) &point;
-
-#pragma unroll
-	for (int j = 0; j < 4; j++)
-	{
-		float2		u = __half22float2(left[j]);
-		float2		v = __half22float2(right[j]);
-
-		sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
-	}
-	return sum;
-}
-
-/*
- * A score above which no point can be nearest, from the score of one with these parts that was made
- * outside of the tensor cores.
- */
+/* Upper bound on the winning score, from one score computed outside the tensor cores. */
 static __device__ __forceinline__ float
 first_limit(float score, float own, float part)
 {
@@ -240,14 +200,14 @@ take_number(uint32_t *count)
 	return __shfl_sync(here, first, leader) + __popc(here & ((1u << threadIdx.x % 32) - 1));
 }
 
-/* Labels a row, or flags it; `limit` is the score up to which a point can be nearest. */
+/* Labels a row, or flags it; `limit` is the score up to which a centroid can be nearest. */
 static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {
 	bool		usable = isfinite(back) && isfinite(limit);
 	bool		sure = usable && best.second > limit;
 
-	a.fresh[row] = sure ? best.point : GK_PENDING;
+	a.fresh[row] = sure ? best.centroid : GK_PENDING;
 	if (usable && !sure)
 	{
 		uint32_t	place = take_number(a.flag_count);
@@ -264,7 +224,19 @@ conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, f
 		atomicAdd(a.open_count, 1u);
 }
 
-/* Four features of a row, minus the centre, times the row's factor, as 16-bit. */
+/* Starts to bring a run of rows into the L2 cache; THREADS threads that follow each other come. */
+template <int THREADS> static __device__ __forceinline__ void
+prefetch_rows(const FilterArguments &a, int64_t first, int rows)
+{
+	const char *from = (const char *) (a.features + first * a.d);
+	int			bytes = first < a.rows ?
+		(int) min((int64_t) rows, a.rows - first) * a.d * (int) sizeof(float) : 0;
+
+	for (int at = threadIdx.x % THREADS * 128; at < bytes; at += THREADS * 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* Four features of a row, minus the origin, times the row's factor, as 16-bit. */
 static __device__ __forceinline__ uint2
 convert(float4 x, float4 p, float factor)
 {
@@ -299,8 +271,6 @@ read_four(const float *row, int j, int d, bool aligned)
 		x.w = __ldg(row + j + 3);
 	return x;
 }
-
-#endif							/* __CUDACC__ */
 
 }								/* namespace gk */
 

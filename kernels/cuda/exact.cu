@@ -4,19 +4,20 @@
 #include <algorithm>
 
 #include "exact.h"
-#include "filter.cuh"
+#include "filter.h"
+#include "launch.h"
+#include "warp.cuh"
 
 namespace gk
 {
 
 #define STEP 32					/* features of a stage in shared memory */
 
-/* The next place of a maximum of doubles >= 0, as bits; one atomic a warp. */
+/* Raises a maximum of doubles >= 0, as bits; one atomic a warp. */
 static __device__ void
-warp_maximum(unsigned long long *to, double value)
+raise_maximum(unsigned long long *to, double value)
 {
-	for (int other = 16; other > 0; other /= 2)
-		value = fmax(value, __shfl_xor_sync(0xffffffffu, value, other));
+	value = greatest_of_warp(value);
 	if (threadIdx.x % 32 == 0 && value > 0.0)
 		atomicMax(to, (unsigned long long) __double_as_longlong(value));
 }
@@ -32,10 +33,10 @@ exact_distance(const float *x, const double *c, int d)
 		for (int j = 0; j < d; j += 2)
 		{
 			float2		two = __ldg((const float2 *) (x + j));
-			double2		point = __ldg((const double2 *) (c + j));
+			double2		centroid = __ldg((const double2 *) (c + j));
 
-			sum = gk_add_square(sum, two.x, point.x);
-			sum = gk_add_square(sum, two.y, point.y);
+			sum = gk_add_square(sum, two.x, centroid.x);
+			sum = gk_add_square(sum, two.y, centroid.y);
 		}
 	else
 #pragma unroll 8
@@ -46,7 +47,7 @@ exact_distance(const float *x, const double *c, int d)
 
 /* Decides among the few candidates of a flagged row: eight lanes a row, some candidates each. */
 static __global__ void
-candidates_kernel(const float *features, int d, const double *points, const uint32_t *flag_count,
+candidates_kernel(const float *features, int d, const double *centroids, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
 				  const int32_t *candidates, int32_t *fresh, uint32_t *open_count,
 				  Counters *counters)
@@ -65,7 +66,7 @@ candidates_kernel(const float *features, int d, const double *points, const uint
 		uint32_t	count = candidate_counts[flag];
 		int64_t		row = flag_rows[flag];
 		double		best = 0.0;
-		int			point = INT32_MAX;
+		int			centroid = INT32_MAX;
 
 		if (count == 0 || count > FILTER_CANDIDATES)
 		{
@@ -75,49 +76,50 @@ candidates_kernel(const float *features, int d, const double *points, const uint
 		}
 		for (int c = lane; c < count; c += LANES)
 		{
-			int			its_point = candidates[flag * FILTER_CANDIDATES + c];
-			double		its = exact_distance(features + row * d, points + (int64_t) its_point * d, d);
+			int			its_centroid = candidates[flag * FILTER_CANDIDATES + c];
+			double		its = exact_distance(features + row * d,
+											 centroids + (int64_t) its_centroid * d, d);
 
-			if (point == INT32_MAX || its < best || (its == best && its_point < point))
+			if (centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid))
 			{
 				best = its;
-				point = its_point;
+				centroid = its_centroid;
 			}
 		}
 		for (int other = 1; other < LANES; other *= 2)
 		{
 			double		its = __shfl_xor_sync(group, best, other);
-			int			its_point = __shfl_xor_sync(group, point, other);
+			int			its_centroid = __shfl_xor_sync(group, centroid, other);
 
-			if (its_point != INT32_MAX &&
-				(point == INT32_MAX || its < best || (its == best && its_point < point)))
+			if (its_centroid != INT32_MAX &&
+				(centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid)))
 			{
 				best = its;
-				point = its_point;
+				centroid = its_centroid;
 			}
 		}
 		if (lane == 0)
-			fresh[row] = point;
+			fresh[row] = centroid;
 	}
 }
 
 /*
- * d² between 4 rows and one point for each thread; POINTS × (256 / POINTS) × 4 in all.  `rows`
- * has the rows' places; the threads of a block must come together.
+ * d² between 4 rows and one centroid for each thread; CENTROIDS × (256 / CENTROIDS) × 4 in all.
+ * `rows` has the rows' places; the threads of a block must come together.
  */
-template <int POINTS> struct ExactTile
+template <int CENTROIDS> struct ExactTile
 {
-	static constexpr int ROWS = 256 / POINTS * 4;
+	static constexpr int ROWS = 256 / CENTROIDS * 4;
 
 	float		x[ROWS][STEP + 1];
-	double		c[POINTS][STEP + 1];
+	double		c[CENTROIDS][STEP + 1];
 
 	/* rows[i] < 0: no row */
-	__device__ void run(const float *features, const int64_t *rows, const double *points,
-						int64_t first_point, int64_t count, int d, double sums[4])
+	__device__ void run(const float *features, const int64_t *rows, const double *centroids,
+						int64_t first_centroid, int64_t count, int d, double sums[4])
 	{
-		int			p = threadIdx.x % POINTS;
-		int			group = threadIdx.x / POINTS;
+		int			p = threadIdx.x % CENTROIDS;
+		int			group = threadIdx.x / CENTROIDS;
 
 		for (int i = 0; i < 4; i++)
 			sums[i] = 0.0;
@@ -133,13 +135,13 @@ template <int POINTS> struct ExactTile
 
 				x[r][j] = rows[r] >= 0 && j < width ? features[rows[r] * d + from + j] : 0.0f;
 			}
-			for (int e = threadIdx.x; e < POINTS * STEP; e += 256)
+			for (int e = threadIdx.x; e < CENTROIDS * STEP; e += 256)
 			{
 				int			q = e / STEP;
 				int			j = e % STEP;
 
-				c[q][j] = first_point + q < count && j < width ?
-					points[(first_point + q) * d + from + j] : 0.0;
+				c[q][j] = first_centroid + q < count && j < width ?
+					centroids[(first_centroid + q) * d + from + j] : 0.0;
 			}
 			__syncthreads();
 			for (int j = 0; j < width; j++)
@@ -155,25 +157,25 @@ template <int POINTS> struct ExactTile
 /* Products of a row between looks at whether the engine is being closed. */
 #define LOOK_PRODUCTS (1 << 20)
 
-/* The first point of those with the least d², of what COUNT threads have found. */
+/* The first centroid of those with the least d², of what COUNT threads have found. */
 template <int COUNT> static __device__ __forceinline__ int
 nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 {
 	double		best = least[0];
-	int			point = which[0];
+	int			centroid = which[0];
 
 	for (int q = 1; q < COUNT; q++)
 	{
 		double		its = least[q];
-		int			its_point = which[q];
+		int			its_centroid = which[q];
 
-		if (its_point != INT32_MAX && (its < best || (its == best && its_point < point)))
+		if (its_centroid != INT32_MAX && (its < best || (its == best && its_centroid < centroid)))
 		{
 			best = its;
-			point = its_point;
+			centroid = its_centroid;
 		}
 	}
-	return point;
+	return centroid;
 }
 
 /* Whether a flag of the host is set, the same for all threads of a block. */
@@ -187,12 +189,12 @@ is_set(const volatile int *flag, int *shared)
 }
 
 /*
- * Decides pending rows, if there are any, among all points: a block sees `span` rows at a time.
+ * Decides pending rows, if there are any, among all centroids: a block sees `span` rows at a time.
  * They get any label once the engine is being closed.
  */
 static __global__ void
 __launch_bounds__(256)
-pending_kernel(const float *features, int64_t rows, int d, const double *points, int64_t count,
+pending_kernel(const float *features, int64_t rows, int d, const double *centroids, int64_t count,
 			   const uint32_t *flag_count, uint32_t capacity, int span, const volatile int *stop,
 			   int32_t *fresh)
 {
@@ -225,31 +227,31 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 			int			group = threadIdx.x / width;
 			int			p = threadIdx.x % width;
 			double		best[4];
-			int			point[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
+			int			centroid[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
 
 			__syncthreads();
 			if (threadIdx.x < 16)
 				places[threadIdx.x] = from + threadIdx.x < found ?
 					first + pending[from + threadIdx.x] : -1;
 			__syncthreads();
-			for (int64_t first_point = 0; first_point < count; first_point += width)
+			for (int64_t first_centroid = 0; first_centroid < count; first_centroid += width)
 			{
 				double		sums[4];
 
-				if (first_point % look == 0 && is_set(stop, &stopped))
+				if (first_centroid % look == 0 && is_set(stop, &stopped))
 					break;
-				tile.run(features, places, points, first_point, count, d, sums);
-				for (int i = 0; i < 4 && first_point + p < count; i++)
-					if (point[i] == INT32_MAX || sums[i] < best[i])
+				tile.run(features, places, centroids, first_centroid, count, d, sums);
+				for (int i = 0; i < 4 && first_centroid + p < count; i++)
+					if (centroid[i] == INT32_MAX || sums[i] < best[i])
 					{
 						best[i] = sums[i];
-						point[i] = (int) (first_point + p);
+						centroid[i] = (int) (first_centroid + p);
 					}
 			}
 			for (int i = 0; i < 4; i++)
 			{
 				least[group * 4 + i][p] = best[i];
-				which[group * 4 + i][p] = point[i];
+				which[group * 4 + i][p] = centroid[i];
 			}
 			__syncthreads();
 			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
@@ -261,19 +263,19 @@ pending_kernel(const float *features, int64_t rows, int d, const double *points,
 
 /* Decides what the filter has left open. */
 void
-decide_flagged(Shard &shard, const Tile &tile, const Points &points)
+decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids)
 {
 	cudaStream_t stream = shard.device->compute;
 	uint32_t	capacity = shard.flag_capacity;
-	int64_t		share = tile.rows / (4 * shard.device->processors) / 16 * 16;
+	int64_t		share = slice.rows / (4 * shard.device->processors) / 16 * 16;
 	int			span = (int) std::clamp<int64_t>(share, 16, PENDING_ROWS);
 
-	candidates_kernel<<<blocks_for(shard, (tile.rows / 4 + 15) / 16, 16), 128, 0, stream>>>
-		(tile.features, shard.dimension, points.exact.get(), shard.flag_count.get(), capacity,
+	candidates_kernel<<<blocks_for(shard, (slice.rows / 4 + 15) / 16, 16), 128, 0, stream>>>
+		(slice.features, shard.dimension, centroids.exact.get(), shard.flag_count.get(), capacity,
 		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
 		 shard.fresh.get(), shard.flag_count.get() + 1, shard.counters.get());
-	pending_kernel<<<blocks_for(shard, (tile.rows + span - 1) / span, 4), 256, 0, stream>>>
-		(tile.features, tile.rows, shard.dimension, points.exact.get(), points.count,
+	pending_kernel<<<blocks_for(shard, (slice.rows + span - 1) / span, 4), 256, 0, stream>>>
+		(slice.features, slice.rows, shard.dimension, centroids.exact.get(), centroids.count,
 		 shard.flag_count.get(), capacity, span, shard.stop_flag, shard.fresh.get());
 	GK_LAUNCHED("decide_flagged");
 }
@@ -285,8 +287,8 @@ struct DistanceArguments
 	const double *weights;
 	int64_t		rows;
 	int			d;
-	const double *points;
-	const int32_t *fresh;		/* NULL: the labels; with one point: 0 */
+	const double *centroids;
+	const int32_t *fresh;		/* NULL: the labels; with one centroid: 0 */
 	int32_t    *labels;
 	double	   *distance2;
 	int64_t		first_label;
@@ -325,7 +327,7 @@ take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum
 	}
 }
 
-/* d² between each row and the point of its label: one thread a row, 128 rows a block. */
+/* d² between each row and the centroid of its label: one thread a row, 128 rows a block. */
 template <DistanceUse USE> static __global__ void
 __launch_bounds__(128)
 distance_kernel(DistanceArguments a)
@@ -342,7 +344,7 @@ distance_kernel(DistanceArguments a)
 		int			valid = (int) min((int64_t) 128, a.rows - first);
 		int32_t		label = row >= a.rows || a.one ? 0 :
 			a.fresh != nullptr ? a.fresh[row] : a.labels[row];
-		const double *c = a.points + (int64_t) label * a.d;
+		const double *c = a.centroids + (int64_t) label * a.d;
 		double		sum = 0.0;
 
 		for (int from = 0; from < a.d; from += STEP)
@@ -375,32 +377,31 @@ distance_kernel(DistanceArguments a)
 		if (row < a.rows)
 			take_distance<USE>(a, row, label, sum, &greatest, &greatest_distance, &changed);
 	}
-	warp_maximum(&a.counters->greatest, greatest);
-	warp_maximum(&a.counters->greatest_distance, greatest_distance);
-	for (int other = 16; other > 0; other /= 2)
-		changed += __shfl_xor_sync(0xffffffffu, changed, other);
+	raise_maximum(&a.counters->greatest, greatest);
+	raise_maximum(&a.counters->greatest_distance, greatest_distance);
+	changed = sum_of_lanes<32>(changed);
 	if (threadIdx.x % 32 == 0 && changed > 0)
 		atomicAdd(&a.counters->changed, (unsigned long long) changed);
 }
 
-/* d² between the rows of a tile and the points of their labels. */
+/* d² between the rows of a slice and the centroids of their labels. */
 void
-label_distances(Shard &shard, const Tile &tile, const Points &points, DistanceUse use,
+label_distances(Shard &shard, const Slice &slice, const Centroids &centroids, DistanceUse use,
 				int64_t first_label, bool forget)
 {
 	cudaStream_t stream = shard.device->compute;
-	int			blocks = blocks_for(shard, (tile.rows + 127) / 128, 12);
+	int			blocks = blocks_for(shard, (slice.rows + 127) / 128, 12);
 	DistanceArguments a;
 
-	a.features = tile.features;
-	a.weights = tile.weights;
-	a.rows = tile.rows;
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.rows = slice.rows;
 	a.d = shard.dimension;
-	a.points = points.exact.get();
-	a.one = points.count == 1;
+	a.centroids = centroids.exact.get();
+	a.one = centroids.count == 1;
 	a.fresh = use == USE_DISTANCES || a.one ? nullptr : shard.fresh.get();
-	a.labels = shard.labels.get() + tile.first;
-	a.distance2 = shard.distance2.get() + tile.first;
+	a.labels = shard.labels.get() + slice.first;
+	a.distance2 = shard.distance2.get() + slice.first;
 	a.first_label = first_label;
 	a.forget = forget;
 	a.counters = shard.counters.get();
@@ -450,22 +451,21 @@ potentials_kernel(const float *features, const double *weights, const double *di
 				total += gk_quantize(GK_MUL(weights != nullptr ? weights[row] : 1.0, d2[i]), scale);
 			}
 		}
-		/* lanes of one trial: 8 apart */
-		for (int other = 8; other < 32; other *= 2)
-			total += __shfl_xor_sync(0xffffffffu, total, other);
+		/* lanes of one trial are `width` apart */
+		total = sum_of_lanes<32 / width, width>(total);
 		if (threadIdx.x % 32 < width && first_trial + p < count && total != 0)
 			atomicAdd((unsigned long long *) &sums[first_trial + p], (unsigned long long) total);
 	}
 }
 
-/* Adds what a tile's rows are to the potentials of trials. */
+/* Adds what a slice's rows are to the potentials of trials. */
 void
-potentials_tile(Shard &shard, const Tile &tile, const double *trials, int count, double scale,
-				int64_t *sums)
+potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count, double scale,
+				 int64_t *sums)
 {
-	potentials_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 8), 256, 0,
+	potentials_kernel<<<blocks_for(shard, (slice.rows + 127) / 128, 8), 256, 0,
 		shard.device->compute>>>
-		(tile.features, tile.weights, shard.distance2.get() + tile.first, tile.rows,
+		(slice.features, slice.weights, shard.distance2.get() + slice.first, slice.rows,
 		 shard.dimension, trials, count, scale, sums);
 	GK_LAUNCHED("potentials_kernel");
 }

@@ -2,7 +2,8 @@
  * Rows as such: their hashes, masses by hash, and lists of those that are wanted.
  */
 #include "exact.h"
-#include "kernels.cuh"
+#include "launch.h"
+#include "warp.cuh"
 
 namespace gk
 {
@@ -74,22 +75,22 @@ struct RowArguments
 	const double *weights;
 	const double *distance2;
 	int64_t		rows;
-	int64_t		first;			/* the tile's first row in the shard */
+	int64_t		first;			/* the slice's first row in the shard */
 	int			d;
 	int			width;			/* lanes on a row */
 };
 
 /* What the kernels here need. */
 static RowArguments
-row_arguments(Shard &shard, const Tile &tile)
+row_arguments(Shard &shard, const Slice &slice)
 {
 	RowArguments a;
 
-	a.features = tile.features;
-	a.weights = tile.weights;
-	a.distance2 = shard.distance2.get() == nullptr ? nullptr : shard.distance2.get() + tile.first;
-	a.rows = tile.rows;
-	a.first = tile.first;
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.distance2 = shard.distance2.get() == nullptr ? nullptr : shard.distance2.get() + slice.first;
+	a.rows = slice.rows;
+	a.first = slice.first;
 	a.d = shard.dimension;
 	a.width = 1;
 	while (a.width < 32 && a.width * 4 <= a.d)
@@ -142,18 +143,17 @@ masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
 	}
 	if (bits != 0)
 		return;
-	for (int other = 16; other > 0; other /= 2)
-		total += __shfl_xor_sync(0xffffffffu, total, other);
+	total = sum_of_lanes<32>(total);
 	if (lane == 0)
 		atomicAdd((unsigned long long *) buckets, (unsigned long long) total);
 }
 
-/* Adds the masses of a tile's rows to their buckets. */
+/* Adds the masses of a slice's rows to their buckets. */
 void
-masses_tile(Shard &shard, const Tile &tile, const Mass &mass, int bits, int64_t *buckets)
+masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits, int64_t *buckets)
 {
-	masses_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
-		(row_arguments(shard, tile), mass, bits, buckets);
+	masses_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, slice), mass, bits, buckets);
 	GK_LAUNCHED("masses_kernel");
 }
 
@@ -205,12 +205,12 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 	}
 }
 
-/* Lists the rows of a tile that are wanted; counters->listed is how many there are. */
+/* Lists the rows of a slice that are wanted; counters->listed is how many there are. */
 void
-list_tile(Shard &shard, const Tile &tile, const Wanted &wanted, Listed *list, uint64_t capacity)
+list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list, uint64_t capacity)
 {
-	list_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
-		(row_arguments(shard, tile), wanted, list, capacity, shard.counters.get());
+	list_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, slice), wanted, list, capacity, shard.counters.get());
 	GK_LAUNCHED("list_kernel");
 }
 
@@ -246,14 +246,14 @@ histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64
 	}
 }
 
-/* Counts a tile's rows by 16 bits of d² or, where d² is known, of the hash. */
+/* Counts a slice's rows by 16 bits of d² or, where d² is known, of the hash. */
 void
-histogram_tile(Shard &shard, const Tile &tile, bool with_hash, uint64_t known_distance,
-			   uint64_t prefix, int shift, unsigned long long *counts)
+histogram_slice(Shard &shard, const Slice &slice, bool with_hash, uint64_t known_distance,
+				uint64_t prefix, int shift, unsigned long long *counts)
 {
-	histogram_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+	histogram_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
 		shard.device->compute>>>
-		(row_arguments(shard, tile), with_hash, known_distance, prefix, shift, counts);
+		(row_arguments(shard, slice), with_hash, known_distance, prefix, shift, counts);
 	GK_LAUNCHED("histogram_kernel");
 }
 

@@ -1,12 +1,12 @@
 /*
- * A shard: rows as they come, rows that leave the device, and the walk over tiles.
+ * A shard: rows as they come, rows that leave the device, and the walk over slices.
  */
 #include <algorithm>
 #include <cstring>
 
 #include <time.h>
 
-#include "shard.cuh"
+#include "shard.h"
 
 namespace gk
 {
@@ -71,9 +71,9 @@ Shard::stop()
 	__atomic_store_n(&((Shared *) shared_block->data)->stop, 1, __ATOMIC_RELEASE);
 }
 
-/* Frees the memory of the points. */
+/* Frees the memory of the centroids. */
 void
-Points::release()
+Centroids::release()
 {
 	count = padded = 0;
 	prepared = false;
@@ -135,7 +135,8 @@ Shard::fits(int64_t count)
 {
 	uint64_t	state = (uint64_t) (rows + count) * 16;
 	uint64_t	work = std::min<uint64_t>(account.limit / 4, 192 << 20);
-	uint64_t	after = features.after(*this, (resident + count) * (uint64_t) dimension * sizeof(float));
+	uint64_t	width = (uint64_t) dimension * sizeof(float);
+	uint64_t	after = features.after(*this, (resident + count) * width);
 
 	if (weighted)
 		after += weights.after(*this, (resident + count) * sizeof(double));
@@ -312,63 +313,63 @@ Shard::chunk_of(int64_t row) const
 
 /* Starts the copy of rows of a chunk to a stream buffer; the compute stream waits for it. */
 void
-Shard::load(const Chunk &chunk, Tile *tile)
+Shard::load(const Chunk &chunk, Slice *slice)
 {
 	int			slot = next_slot;
-	int64_t		at = tile->first - chunk.first;
+	int64_t		at = slice->first - chunk.first;
 
 	next_slot = 1 - next_slot;
 	reserve_stream();
-	tile->slot = slot;
-	tile->rows = std::min(tile->rows, std::min(chunk.rows - at, chunk_rows()));
-	tile->features = stream_features[slot].get();
-	tile->weights = weighted ? stream_weights[slot].get() : nullptr;
+	slice->slot = slot;
+	slice->rows = std::min(slice->rows, std::min(chunk.rows - at, chunk_rows()));
+	slice->features = stream_features[slot].get();
+	slice->weights = weighted ? stream_weights[slot].get() : nullptr;
 	GK_CUDA(cudaStreamWaitEvent, device->copy, done[slot], 0);
-	GK_CUDA(cudaMemcpyAsync, tile->features, chunk.features() + at * dimension,
-			tile->rows * dimension * sizeof(float), cudaMemcpyHostToDevice, device->copy);
+	GK_CUDA(cudaMemcpyAsync, slice->features, chunk.features() + at * dimension,
+			slice->rows * dimension * sizeof(float), cudaMemcpyHostToDevice, device->copy);
 	if (weighted)
-		GK_CUDA(cudaMemcpyAsync, tile->weights, chunk.weights() + at, tile->rows * sizeof(double),
+		GK_CUDA(cudaMemcpyAsync, slice->weights, chunk.weights() + at, slice->rows * sizeof(double),
 				cudaMemcpyHostToDevice, device->copy);
 	GK_CUDA(cudaEventRecord, loaded[slot], device->copy);
 	GK_CUDA(cudaStreamWaitEvent, device->compute, loaded[slot], 0);
 }
 
-/* The tile at `from` of at most `most` rows. */
-Tile
-Shard::start_tile(int64_t from, int64_t most)
+/* The slice at `from` of at most `most` rows. */
+Slice
+Shard::start_slice(int64_t from, int64_t most)
 {
-	Tile		tile;
+	Slice		slice;
 
 	use();
-	/* not more than a few tiles ahead, so that a pass can be left soon */
+	/* not more than a few slices ahead, so that a pass can be left soon */
 	wait_event(paces[next_pace]);
-	tile.first = from;
-	tile.rows = std::min(most, rows - from);
-	tile.slot = -1;
+	slice.first = from;
+	slice.rows = std::min(most, rows - from);
+	slice.slot = -1;
 	if (from >= resident)
 	{
-		load(chunk_of(from), &tile);
-		return tile;
+		load(chunk_of(from), &slice);
+		return slice;
 	}
-	tile.rows = std::min(tile.rows, resident - from);
-	tile.features = (float *) features.data() + from * dimension;
-	tile.weights = weighted ? (double *) weights.data() + from : nullptr;
-	return tile;
+	slice.rows = std::min(slice.rows, resident - from);
+	slice.features = (float *) features.data() + from * dimension;
+	slice.weights = weighted ? (double *) weights.data() + from : nullptr;
+	return slice;
 }
 
-/* Ends the use of a tile; what was changed in it goes back to the host. */
+/* Ends the use of a slice; what was changed in it goes back to the host. */
 void
-Shard::finish_tile(const Tile &tile, bool write_back)
+Shard::finish_slice(const Slice &slice, bool write_back)
 {
-	if (tile.slot >= 0)
+	if (slice.slot >= 0)
 	{
-		const Chunk &chunk = chunk_of(tile.first);
+		const Chunk &chunk = chunk_of(slice.first);
 
 		if (write_back)
-			GK_CUDA(cudaMemcpyAsync, chunk.features() + (tile.first - chunk.first) * dimension,
-					tile.features, tile.rows * dimension * sizeof(float), cudaMemcpyDeviceToHost,
+			GK_CUDA(cudaMemcpyAsync, chunk.features() + (slice.first - chunk.first) * dimension,
+					slice.features, slice.rows * dimension * sizeof(float), cudaMemcpyDeviceToHost,
 					device->compute);
-		GK_CUDA(cudaEventRecord, done[tile.slot], device->compute);
+		GK_CUDA(cudaEventRecord, done[slice.slot], device->compute);
 	}
 	GK_CUDA(cudaEventRecord, paces[next_pace], device->compute);
 	next_pace = (next_pace + 1) % 2;

@@ -2,10 +2,10 @@
  * Page-locked host memory, in huge pages: a fifth of the time of cudaHostAlloc to give back, half
  * of it to take.
  */
-#ifndef GK_PINNED_CUH
-#define GK_PINNED_CUH
+#ifndef GK_PINNED_H
+#define GK_PINNED_H
 
-#include "device.cuh"
+#include "device.h"
 
 namespace gk
 {
@@ -45,4 +45,4 @@ void		finish_unpinning();
 
 }								/* namespace gk */
 
-#endif							/* GK_PINNED_CUH */
+#endif							/* GK_PINNED_H */

@@ -1,8 +1,10 @@
 /*
- * The tensor cores of Hopper: products of rows and points that lie in pieces in shared memory.
+ * The tensor cores of Hopper: products of rows and centroids that lie in tiles in shared memory.
  */
 #ifndef GK_WGMMA_CUH
 #define GK_WGMMA_CUH
+
+#include <cuda/ptx>
 
 #include "filter.cuh"
 
@@ -15,18 +17,18 @@
 namespace gk
 {
 
-/* Describes pieces to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
+/* Describes tiles to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
 static __device__ __forceinline__ uint64_t
-describe(const __half *piece)
+describe(const __half *tile)
 {
-	return (uint64_t) (shared_address(piece) & 0x3ffff) >> 4 | UINT64_C(1) << 16 |
+	return (uint64_t) (shared_address(tile) & 0x3ffff) >> 4 | UINT64_C(1) << 16 |
 		UINT64_C(64) << 32 | UINT64_C(1) << 62;
 }
 
 #define FOUR(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
 #define SIXTEEN(n) FOUR(n), FOUR(n + 1), FOUR(n + 2), FOUR(n + 3)
 
-/* sums (+)= 64 rows × 64 points, 16 deep. */
+/* sums (+)= 64 rows × 64 centroids, 16 deep. */
 static __device__ __forceinline__ void
 multiply(float (&sums)[8][4], uint64_t a, uint64_t b, int more)
 {
@@ -38,7 +40,7 @@ multiply(float (&sums)[8][4], uint64_t a, uint64_t b, int more)
 				 : SIXTEEN(0), SIXTEEN(4) : "l"(a), "l"(b), "r"(more));
 }
 
-/* sums (+)= 64 rows × 128 points, 16 deep. */
+/* sums (+)= 64 rows × 128 centroids, 16 deep. */
 static __device__ __forceinline__ void
 multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
 {
@@ -55,7 +57,7 @@ multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
 #undef SIXTEEN
 #undef FOUR
 
-/* Orders what wrote sums and pieces before the products to come. */
+/* Orders what wrote sums and tiles before the products to come. */
 static __device__ __forceinline__ void
 start_products()
 {
@@ -76,11 +78,29 @@ wait_products()
 	asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
 }
 
+/* sums (+)= tiles of 64 rows and N × 8 centroids, `steps` × 16 deep, as one group. */
+template <int N> static __device__ __forceinline__ void
+multiply_tile(float (&sums)[N][4], uint64_t a, uint64_t b, int steps, bool more)
+{
+	start_products();
+	if (steps == TILE_COLUMNS / 16)
+	{
+		multiply(sums, a, b, more);
+		multiply(sums, a + 2, b + 2, 1);
+		multiply(sums, a + 4, b + 4, 1);
+		multiply(sums, a + 6, b + 6, 1);
+	}
+	else
+		for (int step = 0; step < steps; step++)
+			multiply(sums, a + step * 2, b + step * 2, more || step > 0);
+	commit_products();
+}
+
 /* What was stored to shared memory is seen by wgmma after this and a barrier. */
 static __device__ __forceinline__ void
 publish_stores()
 {
-	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+	cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
 }
 
 }								/* namespace gk */

@@ -10,7 +10,8 @@
 #include <cub/block/block_scan.cuh>
 
 #include "exact.h"
-#include "kernels.cuh"
+#include "launch.h"
+#include "warp.cuh"
 
 namespace gk
 {
@@ -326,8 +327,7 @@ sum_kernel(SumArguments a)
 										 items->count * (group + 1) / groups, first,
 										 threadIdx.x % lanes, lanes);
 	}
-	for (int other = 16; other > 0; other /= 2)
-		total += __shfl_xor_sync(0xffffffffu, total, other);
+	total = sum_of_lanes<32>(total);
 	if (threadIdx.x % 32 == 0 && total > 0)
 		atomicAdd(&a.counters->changed, (unsigned long long) total);
 	__syncthreads();
@@ -377,22 +377,22 @@ choose_sum(Shard &shard, const SumArguments &a)
 			launch_sum<WIDE, false, false, 4>(shard, a);
 }
 
-/* Labels of a tile := the fresh ones, and the sums after them. */
+/* Labels of a slice := the fresh ones, and the sums after them. */
 void
-sum_tile(Shard &shard, const Tile &tile, const Grid &grid, int64_t k, bool all)
+sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all)
 {
 	SumArguments a;
 
-	a.features = tile.features;
-	a.weights = tile.weights;
-	a.rows = tile.rows;
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.rows = slice.rows;
 	a.d = shard.dimension;
 	for (a.lanes = 1; a.lanes < 32 && a.lanes < a.d + 1;)
 		a.lanes *= 2;
 	a.scales = shard.grid_scales.get();
 	a.rest_scale = gk_power_of_two(grid.rest_bits);
 	a.fresh = shard.fresh.get();
-	a.labels = shard.labels.get() + tile.first;
+	a.labels = shard.labels.get() + slice.first;
 	a.sums = shard.sums.get();
 	a.k = k;
 	a.limb = k * (shard.dimension + 1);

@@ -2,25 +2,25 @@
  * A shard: the rows that one device has, and all that the device holds for them.
  *
  * The first rows lie in device memory, the rest, where they don't fit, in page-locked
- * host memory; a pass walks over tiles and does not see the difference.
+ * host memory; a pass walks over slices and does not see the difference.
  */
-#ifndef GK_SHARD_CUH
-#define GK_SHARD_CUH
+#ifndef GK_SHARD_H
+#define GK_SHARD_H
 
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include <cuda_fp16.h>
+#include "device.h"
+#include "pinned.h"
 
-#include "device.cuh"
-#include "pinned.cuh"
+struct __half;
 
 namespace gk
 {
 
 /* Rows in device memory during a pass. */
-struct Tile
+struct Slice
 {
 	float	   *features;
 	double	   *weights;		/* NULL if not weighted */
@@ -44,21 +44,21 @@ struct Chunk
 	PinnedBlock memory;
 };
 
-/* Scale and constants of a set of points for the filter (points.cu). */
-struct PointScale
+/* Scale and constants of a set of centroids for the filter (centroids.cu). */
+struct CentroidScale
 {
 	unsigned long long greatest_norm;	/* bits of a double */
-	double		error_log;		/* sums of log2 over the points */
+	double		error_log;		/* sums of log2 over the centroids */
 	double		norm_log;
 	int			error_count;
 	int			norm_count;
-	int			exponent;		/* points are scaled by 2^exponent */
+	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
 };
 
-/* Points that rows are compared with: centroids or candidates. */
-struct Points
+/* Centroids that rows are compared with: centroids or candidates. */
+struct Centroids
 {
 	void		release();
 
@@ -66,12 +66,12 @@ struct Points
 	int64_t		padded = 0;
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
-	Buffer<__half> rounded;		/* minus center, scaled, rounded: pieces of filter.cuh */
+	Buffer<__half> rounded;		/* minus origin, scaled, rounded: tiles of filter.cuh */
 	Buffer<float> lower;		/* padded: lower bound of |c|²/2, by what the filter may err */
 	Buffer<float> slack;		/* padded: |c|²/2 - lower */
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
-	Buffer<PointScale> scale;
+	Buffer<CentroidScale> scale;
 };
 
 /* What a pass counts, on the device. */
@@ -83,7 +83,7 @@ struct Counters
 	unsigned long long greatest_distance;
 	double		shift2;
 	unsigned long long listed;
-	unsigned long long flagged;				/* rows of a tile, at most */
+	unsigned long long flagged;				/* rows of a slice, at most */
 };
 
 /* Page-locked memory that the device reads and writes. */
@@ -136,9 +136,9 @@ public:
 	void		check_stop() const;
 	void		stop();
 
-	/* The tile at `from` of at most `most` rows; finish() ends its use. */
-	Tile		start_tile(int64_t from, int64_t most);
-	void		finish_tile(const Tile &tile, bool write_back);
+	/* The slice at `from` of at most `most` rows; finish() ends its use. */
+	Slice		start_slice(int64_t from, int64_t most);
+	void		finish_slice(const Slice &slice, bool write_back);
 
 	/* Waits for the compute stream, or throws Stopped. */
 	void		wait();
@@ -166,14 +166,14 @@ public:
 	int64_t		resident = 0;
 
 	Buffer<int32_t> labels;				/* -1 = none */
-	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see points.cu */
+	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see centroids.cu */
 	Buffer<double> distance2;
 	bool		bounds_valid = false;
-	Buffer<float> center;				/* dimension */
+	Buffer<float> origin;				/* dimension */
 	Buffer<RowStatistics> row_statistics;
 
-	Points		centroids;
-	Points		candidates;
+	Centroids		centroids;
+	Centroids		candidates;
 
 	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
 	Buffer<int> grid_exponents;
@@ -181,7 +181,7 @@ public:
 	Buffer<int64_t> totals;				/* the same over all shards, if there are several */
 	Buffer<double> shifts;				/* k */
 
-	/* of one tile in a pass */
+	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
 	uint32_t	flag_capacity = 0;
 	Buffer<uint32_t> flag_count;
@@ -204,7 +204,7 @@ private:
 	void		reserve_stream();
 	void		check_room(uint64_t bytes) const;
 	const Chunk &chunk_of(int64_t row) const;
-	void		load(const Chunk &chunk, Tile *tile);
+	void		load(const Chunk &chunk, Slice *slice);
 	cudaEvent_t new_event();
 
 	Account    &host;
@@ -228,4 +228,4 @@ private:
 
 }								/* namespace gk */
 
-#endif							/* GK_SHARD_CUH */
+#endif							/* GK_SHARD_H */

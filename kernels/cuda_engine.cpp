@@ -6,8 +6,8 @@
 #include <new>
 #include <system_error>
 
-#include "engine.cuh"
-#include "reduce.cuh"
+#include "cuda_engine.h"
+#include "nccl.h"
 
 namespace gk
 {
@@ -213,7 +213,7 @@ Engine::clear()
 	sums_valid = crowded = false;
 	for (auto &shard : shards)
 	{
-		shard->center.release();
+		shard->origin.release();
 		shard->centroids.release();
 		shard->candidates.release();
 		shard->sums.release();

@@ -10,7 +10,7 @@
 
 #include <dlfcn.h>
 
-#include "reduce.cuh"
+#include "nccl.h"
 
 namespace gk
 {

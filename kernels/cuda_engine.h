@@ -1,8 +1,8 @@
 /*
  * The CUDA engine: rows on the devices, one thread that runs the commands.
  */
-#ifndef GK_ENGINE_CUH
-#define GK_ENGINE_CUH
+#ifndef GK_CUDA_ENGINE_H
+#define GK_CUDA_ENGINE_H
 
 #include <algorithm>
 #include <condition_variable>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels.cuh"
+#include "cuda/launch.h"
 
 namespace gk
 {
@@ -88,17 +88,20 @@ private:
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
 	void		get_centroids(GkCommand *c);
-	void		prepare_filter(int64_t points);
-	int64_t		most_filter_rows(int64_t points) const;
-	int64_t		filter_rows(int64_t points) const;
+	void		prepare_filter(int64_t centroids);
+	int64_t		most_filter_rows(int64_t centroids) const;
+	int64_t		filter_rows(int64_t centroids) const;
 	void		reset_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
-	template <typename F> void walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back,
+	template <typename F> void walk(int64_t from, int64_t to, int64_t slice_rows, bool write_back,
 									F f);
-	template <typename F> void walk(int64_t tile_rows, F f) { walk(0, rows, tile_rows, false, f); }
+	template <typename F> void walk(int64_t slice_rows, F f)
+	{
+		walk(0, rows, slice_rows, false, f);
+	}
 	int64_t		plain_rows(double bytes_a_row) const;
 
 	bool		weighted;
@@ -127,7 +130,7 @@ private:
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
-	bool		crowded = false;		/* tiles have had more flagged rows than could be listed */
+	bool		crowded = false;		/* slices have had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be under way */
 
 	/* the command */
@@ -141,11 +144,11 @@ private:
 };
 
 /*
- * Runs f(shard, tile) over the rows from .. to - 1 of append order: on all devices at once, each in
- * the order of its rows.
+ * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each
+ * in the order of its rows.
  */
 template <typename F> void
-Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
+Engine::walk(int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
 {
 	std::vector<int64_t> next(shards.size());
 	std::vector<int64_t> end(shards.size());
@@ -166,12 +169,12 @@ Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
 			if (stopping)
 				throw Stopped{};
 
-			Tile		tile = shards[i]->start_tile(next[i],
-													 std::min(tile_rows, end[i] - next[i]));
+			Slice		slice = shards[i]->start_slice(next[i],
+													   std::min(slice_rows, end[i] - next[i]));
 
-			f(*shards[i], tile);
-			shards[i]->finish_tile(tile, write_back);
-			next[i] += tile.rows;
+			f(*shards[i], slice);
+			shards[i]->finish_slice(slice, write_back);
+			next[i] += slice.rows;
 			more = true;
 		}
 	}
@@ -237,4 +240,4 @@ public:
 
 }								/* namespace gk */
 
-#endif							/* GK_ENGINE_CUH */
+#endif							/* GK_CUDA_ENGINE_H */

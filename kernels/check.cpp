@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "check.cuh"
+#include "check.h"
 
 namespace gk
 {

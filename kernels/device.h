@@ -2,8 +2,8 @@
  * Devices and their memory: contexts that stay for the process, memory that is counted
  * against a limit, and a mapping that grows in place.
  */
-#ifndef GK_DEVICE_CUH
-#define GK_DEVICE_CUH
+#ifndef GK_DEVICE_H
+#define GK_DEVICE_H
 
 #include <atomic>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include <cuda_runtime.h>
 
-#include "check.cuh"
+#include "check.h"
 
 namespace gk
 {
@@ -118,8 +118,8 @@ private:
 };
 
 /*
- * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of 1/128
- * of what is there up to 256 MB, since each takes 20 microseconds to give back.
+ * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of
+ * 1/128 of what is there up to 256 MB, since each takes 20 microseconds to free.
  */
 class Mapping
 {
@@ -154,4 +154,4 @@ private:
 
 }								/* namespace gk */
 
-#endif							/* GK_DEVICE_CUH */
+#endif							/* GK_DEVICE_H */

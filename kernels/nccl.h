@@ -1,13 +1,13 @@
 /*
  * Sums over the devices, by NCCL.
  */
-#ifndef GK_REDUCE_CUH
-#define GK_REDUCE_CUH
+#ifndef GK_NCCL_H
+#define GK_NCCL_H
 
 #include <memory>
 #include <vector>
 
-#include "shard.cuh"
+#include "shard.h"
 
 namespace gk
 {
@@ -26,4 +26,4 @@ void		close_reduce();
 
 }								/* namespace gk */
 
-#endif							/* GK_REDUCE_CUH */
+#endif							/* GK_NCCL_H */

@@ -2,8 +2,8 @@
  * Errors inside the CUDA engine: a Failure carries the status to the C boundary, where
  * engine.cu catches it.
  */
-#ifndef GK_CHECK_CUH
-#define GK_CHECK_CUH
+#ifndef GK_CHECK_H
+#define GK_CHECK_H
 
 #include <cuda_runtime.h>
 
@@ -52,4 +52,4 @@ cudaError_t planned_fault();
 
 }								/* namespace gk */
 
-#endif							/* GK_CHECK_CUH */
+#endif							/* GK_CHECK_H */

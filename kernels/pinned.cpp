@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-#include "pinned.cuh"
+#include "pinned.h"
 
 namespace gk
 {

@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "device.cuh"
-#include "pinned.cuh"
+#include "device.h"
+#include "pinned.h"
 
 namespace gk
 {
@@ -234,7 +234,7 @@ Block::release()
 	bytes = 0;
 }
 
-/* Bytes of the first pieces of a mapping; what part of what is there later ones are, and at most. */
+/* Bytes of the first pieces of a mapping; later ones are this share of what is there, to a most. */
 #define LEAST_PIECE (UINT64_C(16) << 20)
 #define PIECE_SHARE 128
 #define MOST_PIECE (UINT64_C(256) << 20)

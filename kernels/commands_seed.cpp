@@ -3,8 +3,9 @@
  */
 #include <cstring>
 
-#include "engine.cuh"
+#include "cuda_engine.h"
 #include "exact.h"
+#include "filter.h"
 
 namespace gk
 {
@@ -32,7 +33,7 @@ Engine::run_candidates(GkCommand *c)
 
 		for (auto &shard : shards)
 		{
-			reserve_points(*shard, shard->candidates, count);
+			reserve_centroids(*shard, shard->candidates, count);
 			to_device(*shard, shard->candidates.exact.get(),
 					  c->u.candidates.candidates + from * dimension, count * dimension);
 		}
@@ -41,17 +42,17 @@ Engine::run_candidates(GkCommand *c)
 			prepare_filter(count);
 			for (auto &shard : shards)
 				if (shard->rows > 0)
-					prepare_points(*shard, shard->candidates);
+					prepare_centroids(*shard, shard->candidates);
 		}
 		reset_counters();
-		walk(filter_rows(count), [&](Shard &shard, const Tile &tile)
+		walk(filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
 			if (count > 1)
 			{
-				filter_tile(shard, tile, shard.candidates, false);
-				decide_flagged(shard, tile, shard.candidates);
+				filter_slice(shard, slice, shard.candidates, false);
+				decide_flagged(shard, slice, shard.candidates);
 			}
-			label_distances(shard, tile, shard.candidates, USE_CANDIDATES, first_label,
+			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);
 		});
 		read_counters();
@@ -83,10 +84,10 @@ Engine::potentials(GkCommand *c)
 		to_device(*shard, (double *) shard->scratch.get() + count, c->u.potentials.trials,
 				  (uint64_t) count * dimension);
 	}
-	walk(plain_rows(dimension * (4.0 + 2.0 * count)), [&](Shard &shard, const Tile &tile)
+	walk(plain_rows(dimension * (4.0 + 2.0 * count)), [&](Shard &shard, const Slice &slice)
 	{
-		potentials_tile(shard, tile, (const double *) shard.scratch.get() + count, count, scale,
-						(int64_t *) shard.scratch.get());
+		potentials_slice(shard, slice, (const double *) shard.scratch.get() + count, count, scale,
+						 (int64_t *) shard.scratch.get());
 	});
 	memset(c->u.potentials.potentials, 0, count * sizeof(int64_t));
 	for (auto &shard : shards)
@@ -112,8 +113,8 @@ Engine::masses(GkCommand *c)
 		shard->scratch.reserve(*shard, count * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
 	}
-	walk(plain_rows(dimension * 8.0), [&](Shard &shard, const Tile &tile)
-		 { masses_tile(shard, tile, mass, c->u.masses.bits, (int64_t *) shard.scratch.get()); });
+	walk(plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
+		 { masses_slice(shard, slice, mass, c->u.masses.bits, (int64_t *) shard.scratch.get()); });
 	memset(c->u.masses.buckets, 0, count * sizeof(int64_t));
 	for (auto &shard : shards)
 	{
@@ -139,14 +140,14 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 		shard->need_distance2();
 		zero(*shard, &shard->counters.get()->listed, 1);
 	}
-	walk(from, to, plain_rows(dimension * 8.0), false, [&](Shard &shard, const Tile &tile)
+	walk(from, to, plain_rows(dimension * 8.0), false, [&](Shard &shard, const Slice &slice)
 	{
 		Wanted		its = filter;
 
 		/* the table of buckets lies behind the list */
 		if (its.buckets != nullptr)
 			its.buckets = (const uint8_t *) (shard.scratch.get() + capacity * sizeof(Listed));
-		list_tile(shard, tile, its, (Listed *) shard.scratch.get(), capacity);
+		list_slice(shard, slice, its, (Listed *) shard.scratch.get(), capacity);
 	});
 	read_counters();
 	for (auto &shard : shards)
@@ -241,8 +242,8 @@ Engine::label_weights(GkCommand *c)
 		shard->scratch.reserve(*shard, count * sizeof(GkSum));
 		zero(*shard, (GkSum *) shard->scratch.get(), count);
 	}
-	walk(plain_rows(12), [&](Shard &shard, const Tile &tile)
-		 { label_weights_tile(shard, tile, grid, (int64_t *) shard.scratch.get()); });
+	walk(plain_rows(12), [&](Shard &shard, const Slice &slice)
+		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
 	memset(c->u.label_weights.weights, 0, count * sizeof(GkSum));
 	for (auto &shard : shards)
 	{
@@ -264,10 +265,10 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 
 	for (auto &shard : shards)
 		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
-	walk(plain_rows(with_hash ? dimension * 8.0 : 8.0), [&](Shard &shard, const Tile &tile)
+	walk(plain_rows(with_hash ? dimension * 8.0 : 8.0), [&](Shard &shard, const Slice &slice)
 	{
-		histogram_tile(shard, tile, with_hash, known, prefix, shift,
-					   (unsigned long long *) shard.scratch.get());
+		histogram_slice(shard, slice, with_hash, known, prefix, shift,
+						(unsigned long long *) shard.scratch.get());
 	});
 	for (auto &shard : shards)
 	{

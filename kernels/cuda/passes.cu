@@ -2,7 +2,8 @@
  * Passes over all rows by column: range, moments, transform; and by label: statistics and weights.
  */
 #include "exact.h"
-#include "kernels.cuh"
+#include "launch.h"
+#include "warp.cuh"
 
 namespace gk
 {
@@ -89,13 +90,13 @@ range_kernel(const float *features, const double *weights, int64_t rows, int d, 
 	}
 }
 
-/* Takes a tile into the range. */
+/* Takes a slice into the range. */
 void
-range_tile(Shard &shard, const Tile &tile, uint32_t *least, uint32_t *greatest,
-		   unsigned long long *weight_bits)
+range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
+			unsigned long long *weight_bits)
 {
-	range_kernel<<<blocks_for(shard, (tile.rows + 63) / 64, 8), 256, 0, shard.device->compute>>>
-		(tile.features, tile.weights, tile.rows, shard.dimension, least, greatest, weight_bits);
+	range_kernel<<<blocks_for(shard, (slice.rows + 63) / 64, 8), 256, 0, shard.device->compute>>>
+		(slice.features, slice.weights, slice.rows, shard.dimension, least, greatest, weight_bits);
 	GK_LAUNCHED("range_kernel");
 }
 
@@ -159,12 +160,12 @@ moments_kernel(const float *features, const double *weights, int64_t rows, int d
 	add_global(&sums[5 * (d + 1) + d], nonzero);
 }
 
-/* Adds a tile to the moments. */
+/* Adds a slice to the moments. */
 void
-moments_tile(Shard &shard, const Tile &tile, const MomentGrid &grid, int64_t *sums)
+moments_slice(Shard &shard, const Slice &slice, const MomentGrid &grid, int64_t *sums)
 {
-	moments_kernel<<<blocks_for(shard, (tile.rows + 63) / 64, 8), 256, 0, shard.device->compute>>>
-		(tile.features, tile.weights, tile.rows, shard.dimension, grid, sums);
+	moments_kernel<<<blocks_for(shard, (slice.rows + 63) / 64, 8), 256, 0, shard.device->compute>>>
+		(slice.features, slice.weights, slice.rows, shard.dimension, grid, sums);
 	GK_LAUNCHED("moments_kernel");
 }
 
@@ -222,14 +223,14 @@ transform_kernel(float *features, int64_t rows, int d, const double *offset, con
 	}
 }
 
-/* Transforms the rows of a tile. */
+/* Transforms the rows of a slice. */
 void
-transform_tile(Shard &shard, const Tile &tile, const double *offset, const double *factor,
-			   bool normalize)
+transform_slice(Shard &shard, const Slice &slice, const double *offset, const double *factor,
+				bool normalize)
 {
-	transform_kernel<<<blocks_for(shard, (tile.rows + 127) / 128, 16), 128, 0,
+	transform_kernel<<<blocks_for(shard, (slice.rows + 127) / 128, 16), 128, 0,
 		shard.device->compute>>>
-		(tile.features, tile.rows, shard.dimension, offset, factor, normalize);
+		(slice.features, slice.rows, shard.dimension, offset, factor, normalize);
 	GK_LAUNCHED("transform_kernel");
 }
 
@@ -259,8 +260,7 @@ add_by_label(int64_t *sums, int32_t label, bool valid, int64_t values[COUNT])
 		{
 			int64_t		total = in_group ? values[i] : 0;
 
-			for (int other = 16; other > 0; other /= 2)
-				total += __shfl_xor_sync(0xffffffffu, total, other);
+			total = sum_of_lanes<32>(total);
 			if (lane == leader)
 				add_global(&sums[(int64_t) one * COUNT + i], total);
 		}
@@ -305,14 +305,14 @@ statistics_kernel(const double *weights, const double *distance2, const int32_t 
 	}
 }
 
-/* Adds a tile to the statistics of the clusters. */
+/* Adds a slice to the statistics of the clusters. */
 void
-statistics_tile(Shard &shard, const Tile &tile, const StatisticsGrid &grid, int64_t *sums)
+statistics_slice(Shard &shard, const Slice &slice, const StatisticsGrid &grid, int64_t *sums)
 {
-	statistics_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+	statistics_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
 		shard.device->compute>>>
-		(tile.weights, shard.distance2.get() + tile.first, shard.labels.get() + tile.first,
-		 tile.rows, shard.centroids.count, grid, sums);
+		(slice.weights, shard.distance2.get() + slice.first, shard.labels.get() + slice.first,
+		 slice.rows, shard.centroids.count, grid, sums);
 	GK_LAUNCHED("statistics_kernel");
 }
 
@@ -338,13 +338,13 @@ label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows,
 	}
 }
 
-/* Adds the weights of a tile's rows to those of their labels. */
+/* Adds the weights of a slice's rows to those of their labels. */
 void
-label_weights_tile(Shard &shard, const Tile &tile, const Grid &grid, int64_t *sums)
+label_weights_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t *sums)
 {
-	label_weights_kernel<<<blocks_for(shard, (tile.rows + 255) / 256, 8), 256, 0,
+	label_weights_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
 		shard.device->compute>>>
-		(tile.weights, shard.labels.get() + tile.first, tile.rows,
+		(slice.weights, shard.labels.get() + slice.first, slice.rows,
 		 shard.grid_scales.get() + shard.dimension, grid.wide, gk_power_of_two(grid.rest_bits),
 		 sums);
 	GK_LAUNCHED("label_weights_kernel");

@@ -3,51 +3,52 @@
  */
 #include <cstring>
 
-#include "engine.cuh"
+#include "cuda_engine.h"
 #include "exact.h"
-#include "reduce.cuh"
+#include "filter.h"
+#include "nccl.h"
 
 namespace gk
 {
 
-/* How long a tile should take: passes can be left between tiles. */
-#define TILE_SECONDS 4e-3
+/* How long a slice should take: passes can be left between slices. */
+#define SLICE_SECONDS 4e-3
 
 /*
- * How much of the rows it should be, within limits: what a tile needs besides, 22 bytes a row, is
+ * How much of the rows it should be, within limits: what a slice needs besides, 22 bytes a row, is
  * memory too.
  */
-#define TILE_BYTES (INT64_C(256) << 20)
+#define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
-/* Rows of a tile of a pass that reads so many bytes a row. */
+/* Rows of a slice of a pass that reads so many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
 {
-	return std::max<int64_t>((int64_t) (TILE_SECONDS * 5e11 / bytes_a_row), 1024);
+	return std::max<int64_t>((int64_t) (SLICE_SECONDS * 5e11 / bytes_a_row), 1024);
 }
 
-/* Rows of a tile of the filter, at most: whole waves, which take no longer than a part of one. */
+/* Rows of a slice of the filter, at most: whole waves, which take no longer than a part of one. */
 int64_t
-Engine::most_filter_rows(int64_t points) const
+Engine::most_filter_rows(int64_t centroids) const
 {
-	double		seconds = filter_seconds(*shards[0], points);
-	int64_t		wave = filter_wave(*shards[0], points);
-	int64_t		most = std::clamp(TILE_BYTES / (dimension * (int64_t) sizeof(float)),
+	double		seconds = filter_seconds(*shards[0], centroids);
+	int64_t		wave = filter_wave(*shards[0], centroids);
+	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
 								  MOST_ROWS / 8, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
 		longest = std::max(longest, shard->rows);
-	most = std::clamp<int64_t>((int64_t) (TILE_SECONDS / seconds), 512, most);
+	most = std::clamp<int64_t>((int64_t) (SLICE_SECONDS / seconds), 512, most);
 	return std::min(longest, (most + wave - 1) / wave * wave);
 }
 
-/* Rows of a tile of the filter: so few that all that it flags can be listed, if need be. */
+/* Rows of a slice of the filter: so few that all that it flags can be listed, if need be. */
 int64_t
-Engine::filter_rows(int64_t points) const
+Engine::filter_rows(int64_t centroids) const
 {
-	int64_t		most = most_filter_rows(points);
+	int64_t		most = most_filter_rows(centroids);
 
 	for (const auto &shard : shards)
 		if (crowded && shard->rows > 0)
@@ -55,9 +56,9 @@ Engine::filter_rows(int64_t points) const
 	return most;
 }
 
-/* Makes all ready that the filter needs besides the points. */
+/* Makes all ready that the filter needs besides the centroids. */
 void
-Engine::prepare_filter(int64_t points)
+Engine::prepare_filter(int64_t centroids)
 {
 	bool		valid = true;
 
@@ -67,8 +68,8 @@ Engine::prepare_filter(int64_t points)
 		if (shard->rows == 0)
 			continue;
 		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, most_filter_rows(points));
-		sample_center(*shard);
+		reserve_filter(*shard, most_filter_rows(centroids));
+		sample_origin(*shard);
 		valid = valid && shard->bounds_valid;
 	}
 	if (valid)
@@ -80,8 +81,8 @@ Engine::prepare_filter(int64_t points)
 		shard->bounds_valid = true;
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
-	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Tile &tile)
-		 { compute_bounds(shard, tile); });
+	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Slice &slice)
+		 { compute_bounds(shard, slice); });
 }
 
 /* Zeroes what a pass counts. */
@@ -132,7 +133,7 @@ Engine::final_sums(Shard &shard) const
 	return shards.size() > 1 ? shard.totals.get() : shard.sums.get();
 }
 
-/* GK_GRID: the grid of the sums, and the centre of the filter. */
+/* GK_GRID: the grid of the sums, and the origin of the filter. */
 void
 Engine::set_grid(GkCommand *c)
 {
@@ -150,7 +151,7 @@ Engine::set_grid(GkCommand *c)
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->u.grid.exponents, dimension + 1);
 		if (c->u.grid.center != nullptr)
-			set_center(*shard, c->u.grid.center);
+			set_origin(*shard, c->u.grid.center);
 		shard->wait();
 	}
 }
@@ -167,10 +168,10 @@ Engine::set_centroids(GkCommand *c)
 	sums_valid = false;
 	for (auto &shard : shards)
 	{
-		/* what seeding had, with fewer points and so larger tiles */
+		/* what seeding had, with fewer centroids and so larger slices */
 		shard->candidates.release();
 		release_filter(*shard, most_filter_rows(k));
-		reserve_points(*shard, shard->centroids, k);
+		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, k);
 		to_device(*shard, shard->centroids.exact.get(), c->u.centroids.centroids, k * dimension);
 		shard->need_labels();
@@ -201,15 +202,15 @@ Engine::step(GkCommand *c)
 		if (all && several)
 			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
-			prepare_points(*shard, shard->centroids);
+			prepare_centroids(*shard, shard->centroids);
 	}
 	reset_counters();
 	sums_valid = false;
-	walk(filter_rows(k), [&](Shard &shard, const Tile &tile)
+	walk(filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
-		filter_tile(shard, tile, shard.centroids, true);
-		decide_flagged(shard, tile, shard.centroids);
-		sum_tile(shard, tile, grid, k, all);
+		filter_slice(shard, slice, shard.centroids, true);
+		decide_flagged(shard, slice, shard.centroids);
+		sum_slice(shard, slice, grid, k, all);
 	});
 	if (several)
 	{
@@ -313,8 +314,8 @@ Engine::distances()
 		shard->need_distance2();
 	}
 	reset_counters();
-	walk(plain_rows(dimension * 12.0), [](Shard &shard, const Tile &tile)
-		 { label_distances(shard, tile, shard.centroids, USE_DISTANCES, 0, false); });
+	walk(plain_rows(dimension * 12.0), [](Shard &shard, const Slice &slice)
+		 { label_distances(shard, slice, shard.centroids, USE_DISTANCES, 0, false); });
 	for (auto &shard : shards)
 		shard->wait();
 }
@@ -340,17 +341,17 @@ Engine::assign(GkCommand *c)
 	prepare_filter(k);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
-			prepare_points(*shard, shard->centroids);
+			prepare_centroids(*shard, shard->centroids);
 	reset_counters();
 	sums_valid = false;
-	walk(filter_rows(k), [&](Shard &shard, const Tile &tile)
+	walk(filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
 		{
-			filter_tile(shard, tile, shard.centroids, true);
-			decide_flagged(shard, tile, shard.centroids);
+			filter_slice(shard, slice, shard.centroids, true);
+			decide_flagged(shard, slice, shard.centroids);
 		}
-		label_distances(shard, tile, shard.centroids, USE_ASSIGN, 0, false);
+		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
 	c->u.assign.changed = 0;
@@ -383,8 +384,8 @@ Engine::statistics(GkCommand *c)
 		shard->scratch.reserve(*shard, k * 8 * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), k * 8);
 	}
-	walk(plain_rows(16), [&](Shard &shard, const Tile &tile)
-		 { statistics_tile(shard, tile, scales, (int64_t *) shard.scratch.get()); });
+	walk(plain_rows(16), [&](Shard &shard, const Slice &slice)
+		 { statistics_slice(shard, slice, scales, (int64_t *) shard.scratch.get()); });
 	memset(c->u.statistics.sizes, 0, k * sizeof(int64_t));
 	memset(c->u.statistics.weights, 0, k * sizeof(GkSum));
 	memset(c->u.statistics.inertia, 0, k * sizeof(GkSum));
