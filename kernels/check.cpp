@@ -129,7 +129,7 @@ code_of(cudaError_t error)
 
 /* Throws unless the call succeeded; remembers errors that leave the context dead. */
 void
-check(cudaError_t error, const char *where)
+check(cudaError_t error, const char *call)
 {
 	GkStatus	status;
 	int			device = -1;
@@ -141,7 +141,8 @@ check(cudaError_t error, const char *where)
 		lost_error = (int) error;
 	else
 		(void) cudaGetDevice(&device);
-	status = make_status(is_sticky(error) ? GK_CONTEXT_LOST : code_of(error), where, "");
+	status = make_status(is_sticky(error) ? GK_CONTEXT_LOST : code_of(error), "", "");
+	snprintf(status.where, sizeof(status.where), "%.*s", (int) strcspn(call, "("), call);
 	status.device = device;
 	status.native = (int) error;
 	snprintf(status.message, sizeof(status.message), "%s: %s", cudaGetErrorName(error),

@@ -34,8 +34,11 @@ GkStatus	make_status(GkCode code, const char *where, const char *message);
 /* Throws that a device has too little memory left, whoever holds it. */
 [[noreturn]] void fail_device_full(int device, uint64_t needed);
 
-/* Throws unless the call succeeded; remembers errors that leave the context dead. */
-void		check(cudaError_t error, const char *where);
+/*
+ * Throws unless the call succeeded; remembers errors that leave the context dead.  `where` is the
+ * call: its name is what stands before the parenthesis.
+ */
+void		check(cudaError_t error, const char *call);
 
 /* Throws if an error before has left the context dead. */
 void		check_context();
@@ -46,8 +49,8 @@ void		check_context();
  */
 cudaError_t planned_fault();
 
-#define GK_ATTEMPT(function, ...) (gk::planned_fault() ?: (cudaError_t) (function(__VA_ARGS__)))
-#define GK_CUDA(function, ...) gk::check(GK_ATTEMPT(function, __VA_ARGS__), #function)
+#define GK_ATTEMPT(call) (gk::planned_fault() ?: (cudaError_t) (call))
+#define GK_CUDA(call) gk::check(GK_ATTEMPT(call), #call)
 #define GK_LAUNCHED(name) gk::check(gk::planned_fault() ?: cudaGetLastError(), name)
 
 }								/* namespace gk */

@@ -38,7 +38,7 @@ Engine::range(GkCommand *c)
 		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
 		to_device(*shard, (uint64_t *) shard->scratch.get(), start.data(), start.size());
 	}
-	walk(plain_rows(d * 4.0), [&](Shard &shard, const Slice &slice)
+	walk("range", plain_rows(d * 4.0), [&](Shard &shard, const Slice &slice)
 	{
 		unsigned long long *weights = (unsigned long long *) shard.scratch.get();
 		uint32_t   *found = (uint32_t *) (weights + 2);
@@ -97,7 +97,7 @@ Engine::moments(GkCommand *c)
 		to_device(*shard, (double *) shard->scratch.get(), parameters.data(), parameters.size());
 		zero(*shard, (int64_t *) shard->scratch.get() + parameters.size(), total.size());
 	}
-	walk(plain_rows(d * 8.0), [&](Shard &shard, const Slice &slice)
+	walk("moments", plain_rows(d * 8.0), [&](Shard &shard, const Slice &slice)
 	{
 		const double *p = (const double *) shard.scratch.get();
 		MomentGrid	scales;
@@ -143,7 +143,8 @@ Engine::transform(GkCommand *c)
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
 	sums_valid = false;
-	walk(0, rows, plain_rows(dimension * 16.0), true, [&](Shard &shard, const Slice &slice)
+	walk("transform", 0, rows, plain_rows(dimension * 16.0), true,
+		 [&](Shard &shard, const Slice &slice)
 	{
 		const double *parameters = (const double *) shard.scratch.get();
 

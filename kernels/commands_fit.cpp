@@ -25,7 +25,9 @@ namespace gk
 int64_t
 Engine::plain_rows(double bytes_a_row) const
 {
-	return std::max<int64_t>((int64_t) (SLICE_SECONDS * 5e11 / bytes_a_row), 1024);
+	double		bandwidth = PLAIN_BANDWIDTH_SHARE * shards[0]->device->speed.bandwidth;
+
+	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }
 
 /* Rows of a slice of the filter, at most: whole waves, which take no longer than a part of one. */
@@ -81,7 +83,7 @@ Engine::prepare_filter(int64_t centroids)
 		shard->bounds_valid = true;
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
-	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Slice &slice)
+	walk("row bounds", plain_rows(dimension * 4.0), [](Shard &shard, const Slice &slice)
 		 { compute_bounds(shard, slice); });
 }
 
@@ -100,8 +102,8 @@ Engine::read_counters()
 	for (auto &shard : shards)
 	{
 		shard->use();
-		GK_CUDA(cudaMemcpyAsync, shard->result, shard->counters.get(), sizeof(Counters),
-				cudaMemcpyDeviceToHost, shard->device->compute);
+		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
+								cudaMemcpyDeviceToHost, shard->device->compute));
 	}
 	/* one after the other again and again: where one has failed, others may wait for it for ever */
 	for (auto &shard : shards)
@@ -176,8 +178,8 @@ Engine::set_centroids(GkCommand *c)
 		to_device(*shard, shard->centroids.exact.get(), c->u.centroids.centroids, k * dimension);
 		shard->need_labels();
 		shard->use();
-		GK_CUDA(cudaMemsetAsync, shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
-				shard->device->compute);
+		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
+								shard->device->compute));
 	}
 	for (auto &shard : shards)
 		shard->wait();
@@ -206,7 +208,7 @@ Engine::step(GkCommand *c)
 	}
 	reset_counters();
 	sums_valid = false;
-	walk(filter_rows(k), [&](Shard &shard, const Slice &slice)
+	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		filter_slice(shard, slice, shard.centroids, true);
 		decide_flagged(shard, slice, shard.centroids);
@@ -314,7 +316,7 @@ Engine::distances()
 		shard->need_distance2();
 	}
 	reset_counters();
-	walk(plain_rows(dimension * 12.0), [](Shard &shard, const Slice &slice)
+	walk("distances", plain_rows(dimension * 12.0), [](Shard &shard, const Slice &slice)
 		 { label_distances(shard, slice, shard.centroids, USE_DISTANCES, 0, false); });
 	for (auto &shard : shards)
 		shard->wait();
@@ -344,7 +346,7 @@ Engine::assign(GkCommand *c)
 			prepare_centroids(*shard, shard->centroids);
 	reset_counters();
 	sums_valid = false;
-	walk(filter_rows(k), [&](Shard &shard, const Slice &slice)
+	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
 		{
@@ -384,7 +386,7 @@ Engine::statistics(GkCommand *c)
 		shard->scratch.reserve(*shard, k * 8 * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), k * 8);
 	}
-	walk(plain_rows(16), [&](Shard &shard, const Slice &slice)
+	walk("statistics", plain_rows(16), [&](Shard &shard, const Slice &slice)
 		 { statistics_slice(shard, slice, scales, (int64_t *) shard.scratch.get()); });
 	memset(c->u.statistics.sizes, 0, k * sizeof(int64_t));
 	memset(c->u.statistics.weights, 0, k * sizeof(GkSum));

@@ -45,7 +45,7 @@ Engine::run_candidates(GkCommand *c)
 					prepare_centroids(*shard, shard->candidates);
 		}
 		reset_counters();
-		walk(filter_rows(count), [&](Shard &shard, const Slice &slice)
+		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
 			if (count > 1)
 			{
@@ -84,7 +84,8 @@ Engine::potentials(GkCommand *c)
 		to_device(*shard, (double *) shard->scratch.get() + count, c->u.potentials.trials,
 				  (uint64_t) count * dimension);
 	}
-	walk(plain_rows(dimension * (4.0 + 2.0 * count)), [&](Shard &shard, const Slice &slice)
+	walk("potentials", plain_rows(dimension * (4.0 + 2.0 * count)),
+		 [&](Shard &shard, const Slice &slice)
 	{
 		potentials_slice(shard, slice, (const double *) shard.scratch.get() + count, count, scale,
 						 (int64_t *) shard.scratch.get());
@@ -113,7 +114,7 @@ Engine::masses(GkCommand *c)
 		shard->scratch.reserve(*shard, count * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
 	}
-	walk(plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
+	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
 		 { masses_slice(shard, slice, mass, c->u.masses.bits, (int64_t *) shard.scratch.get()); });
 	memset(c->u.masses.buckets, 0, count * sizeof(int64_t));
 	for (auto &shard : shards)
@@ -140,7 +141,8 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 		shard->need_distance2();
 		zero(*shard, &shard->counters.get()->listed, 1);
 	}
-	walk(from, to, plain_rows(dimension * 8.0), false, [&](Shard &shard, const Slice &slice)
+	walk("list rows", from, to, plain_rows(dimension * 8.0), false,
+		 [&](Shard &shard, const Slice &slice)
 	{
 		Wanted		its = filter;
 
@@ -242,7 +244,7 @@ Engine::label_weights(GkCommand *c)
 		shard->scratch.reserve(*shard, count * sizeof(GkSum));
 		zero(*shard, (GkSum *) shard->scratch.get(), count);
 	}
-	walk(plain_rows(12), [&](Shard &shard, const Slice &slice)
+	walk("label weights", plain_rows(12), [&](Shard &shard, const Slice &slice)
 		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
 	memset(c->u.label_weights.weights, 0, count * sizeof(GkSum));
 	for (auto &shard : shards)
@@ -265,7 +267,8 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 
 	for (auto &shard : shards)
 		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
-	walk(plain_rows(with_hash ? dimension * 8.0 : 8.0), [&](Shard &shard, const Slice &slice)
+	walk("histogram", plain_rows(with_hash ? dimension * 8.0 : 8.0),
+		 [&](Shard &shard, const Slice &slice)
 	{
 		histogram_slice(shard, slice, with_hash, known, prefix, shift,
 						(unsigned long long *) shard.scratch.get());

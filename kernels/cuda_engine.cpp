@@ -22,8 +22,8 @@ require_memory(const Device *device)
 	size_t		free_bytes;
 	size_t		total;
 
-	GK_CUDA(cudaSetDevice, device->ordinal);
-	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	GK_CUDA(cudaSetDevice(device->ordinal));
+	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 	if (free_bytes < LEAST_FREE)
 		fail_device_full(device->ordinal, LEAST_FREE);
 }
@@ -37,7 +37,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	int			count = config.device_count;
 
 	check_context();
-	GK_CUDA(cudaGetDeviceCount, &visible);
+	GK_CUDA(cudaGetDeviceCount(&visible));
 	if (visible == 0)
 		fail(GK_NO_DEVICE, "cudaGetDeviceCount", "no GPU is visible");
 	if (count == 0)
@@ -231,7 +231,7 @@ Engine::seal(GkCommand *c)
 	for (auto &shard : shards)
 	{
 		shard->use();
-		GK_CUDA(cudaStreamSynchronize, shard->device->copy);
+		GK_CUDA(cudaStreamSynchronize(shard->device->copy));
 	}
 	for (auto &list : shard_ranges)
 		list.clear();
@@ -358,10 +358,26 @@ status_of_exception()
 	}
 }
 
+/* What a profiler calls a command. */
+static const char *
+name_of(GkOperation operation)
+{
+	static const char *const names[] = {
+		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
+		"entries", "label weights", "rows", "set centroids", "step", "relocate", "distances",
+		"farthest", "assign", "statistics", "get centroids"
+	};
+
+	static_assert(sizeof(names) / sizeof(*names) == GK_GET_CENTROIDS + 1, "a name for each");
+	return operation <= GK_GET_CENTROIDS ? names[operation] : "unknown";
+}
+
 /* Runs a command and returns its status. */
 GkStatus
 Engine::run_one(GkCommand *c)
 {
+	ProfileRange range(name_of(c->operation));
+
 	try
 	{
 		check_context();
@@ -452,13 +468,13 @@ Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
 
 		shard.use();
 		if (labels != nullptr && shard.labels.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync, labels + (row - from), shard.labels.get() + local,
-					part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream);
+			GK_CUDA(cudaMemcpyAsync(labels + (row - from), shard.labels.get() + local,
+									part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream));
 		else if (labels != nullptr)
 			memset(labels + (row - from), 0xff, part * sizeof(int32_t));
 		if (distance2 != nullptr && shard.distance2.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync, distance2 + (row - from), shard.distance2.get() + local,
-					part * sizeof(double), cudaMemcpyDeviceToHost, stream);
+			GK_CUDA(cudaMemcpyAsync(distance2 + (row - from), shard.distance2.get() + local,
+									part * sizeof(double), cudaMemcpyDeviceToHost, stream));
 		else if (distance2 != nullptr)
 			memset(distance2 + (row - from), 0, part * sizeof(double));
 		row += part;
@@ -466,7 +482,7 @@ Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
 	for (auto &shard : shards)
 	{
 		shard->use();
-		GK_CUDA(cudaStreamSynchronize, shard->device->compute);
+		GK_CUDA(cudaStreamSynchronize(shard->device->compute));
 	}
 }
 
@@ -606,27 +622,31 @@ list_devices(GkDevice *devices, int capacity, int *count)
 
 	check_context();
 	*count = 0;
-	GK_CUDA(cudaGetDeviceCount, count);
+	GK_CUDA(cudaGetDeviceCount(count));
 	for (int i = 0; i < *count && i < capacity; i++)
 	{
 		GkDevice   *device = &devices[i];
 		Device	   *open = find_device(i);
 		cudaDeviceProp property;
+		Speed		speed;
 
 		memset(device, 0, sizeof(*device));
-		GK_CUDA(cudaGetDeviceProperties, &property, i);
+		GK_CUDA(cudaGetDeviceProperties(&property, i));
+		speed = speed_of(i);
 		device->number = i;
 		snprintf(device->name, sizeof(device->name), "%.63s", property.name);
 		device->major = property.major;
 		device->minor = property.minor;
 		device->total_bytes = property.totalGlobalMem;
+		device->flops = speed.flops;
+		device->bandwidth = speed.bandwidth;
 		if (open != nullptr)
 		{
 			size_t		free_bytes;
 			size_t		total;
 
-			GK_CUDA(cudaSetDevice, i);
-			GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+			GK_CUDA(cudaSetDevice(i));
+			GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 			device->free_bytes = free_bytes;
 			device->own_bytes = open->own_bytes;
 			device->open = true;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cuda/launch.h"
+#include "profile.h"
 
 namespace gk
 {
@@ -96,11 +97,11 @@ private:
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
-	template <typename F> void walk(int64_t from, int64_t to, int64_t slice_rows, bool write_back,
-									F f);
-	template <typename F> void walk(int64_t slice_rows, F f)
+	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
+									int64_t slice_rows, bool write_back, F f);
+	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
 	{
-		walk(0, rows, slice_rows, false, f);
+		walk(pass, 0, rows, slice_rows, false, f);
 	}
 	int64_t		plain_rows(double bytes_a_row) const;
 
@@ -148,8 +149,9 @@ private:
  * in the order of its rows.
  */
 template <typename F> void
-Engine::walk(int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
+Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
 {
+	ProfileRange range(pass);
 	std::vector<int64_t> next(shards.size());
 	std::vector<int64_t> end(shards.size());
 	bool		more = true;
@@ -193,8 +195,8 @@ to_device(Shard &shard, T *to, const T *from, uint64_t count)
 	for (uint64_t at = 0; at < count; at += most)
 	{
 		shard.check_stop();
-		GK_CUDA(cudaMemcpyAsync, to + at, from + at, std::min(most, count - at) * sizeof(T),
-				cudaMemcpyHostToDevice, shard.device->compute);
+		GK_CUDA(cudaMemcpyAsync(to + at, from + at, std::min(most, count - at) * sizeof(T),
+								cudaMemcpyHostToDevice, shard.device->compute));
 	}
 }
 
@@ -208,8 +210,8 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 	for (uint64_t at = 0; at < count; at += most)
 	{
 		shard.check_stop();
-		GK_CUDA(cudaMemcpyAsync, to + at, from + at, std::min(most, count - at) * sizeof(T),
-				cudaMemcpyDeviceToHost, shard.device->compute);
+		GK_CUDA(cudaMemcpyAsync(to + at, from + at, std::min(most, count - at) * sizeof(T),
+								cudaMemcpyDeviceToHost, shard.device->compute));
 	}
 	shard.wait();
 }
@@ -219,7 +221,7 @@ template <typename T> void
 zero(Shard &shard, T *to, uint64_t count)
 {
 	shard.use();
-	GK_CUDA(cudaMemsetAsync, to, 0, count * sizeof(T), shard.device->compute);
+	GK_CUDA(cudaMemsetAsync(to, 0, count * sizeof(T), shard.device->compute));
 }
 
 /* Space of a command in the scratch memory of a shard: parts of 16 bytes' alignment. */

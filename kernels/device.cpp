@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "accumulation.h"
 #include "device.h"
 #include "pinned.h"
 
@@ -23,14 +24,14 @@ namespace gk
  */
 struct Driver
 {
-	decltype(&cuMemAddressReserve) address_reserve;
-	decltype(&cuMemAddressFree) address_free;
-	decltype(&cuMemCreate) create;
-	decltype(&cuMemRelease) release;
-	decltype(&cuMemMap) map;
-	decltype(&cuMemUnmap) unmap;
-	decltype(&cuMemSetAccess) set_access;
-	decltype(&cuMemGetAllocationGranularity) granularity;
+	decltype(&cuMemAddressReserve) MemAddressReserve;
+	decltype(&cuMemAddressFree) MemAddressFree;
+	decltype(&cuMemCreate) MemCreate;
+	decltype(&cuMemRelease) MemRelease;
+	decltype(&cuMemMap) MemMap;
+	decltype(&cuMemUnmap) MemUnmap;
+	decltype(&cuMemSetAccess) MemSetAccess;
+	decltype(&cuMemGetAllocationGranularity) MemGetAllocationGranularity;
 };
 
 /* Blocks all signals of this thread. */
@@ -56,7 +57,7 @@ fetch_call(const char *name, F *function)
 	cudaDriverEntryPointQueryResult found;
 	void	   *address = nullptr;
 
-	GK_CUDA(cudaGetDriverEntryPointByVersion, name, &address, 12000, cudaEnableDefault, &found);
+	GK_CUDA(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found));
 	if (found != cudaDriverEntryPointSuccess || address == nullptr)
 		fail(GK_NO_DEVICE, name, "the NVIDIA driver is too old: it cannot map device memory");
 	*function = (F) address;
@@ -73,17 +74,51 @@ driver()
 
 	if (!loaded)
 	{
-		fetch_call("cuMemAddressReserve", &calls.address_reserve);
-		fetch_call("cuMemAddressFree", &calls.address_free);
-		fetch_call("cuMemCreate", &calls.create);
-		fetch_call("cuMemRelease", &calls.release);
-		fetch_call("cuMemMap", &calls.map);
-		fetch_call("cuMemUnmap", &calls.unmap);
-		fetch_call("cuMemSetAccess", &calls.set_access);
-		fetch_call("cuMemGetAllocationGranularity", &calls.granularity);
+		fetch_call("cuMemAddressReserve", &calls.MemAddressReserve);
+		fetch_call("cuMemAddressFree", &calls.MemAddressFree);
+		fetch_call("cuMemCreate", &calls.MemCreate);
+		fetch_call("cuMemRelease", &calls.MemRelease);
+		fetch_call("cuMemMap", &calls.MemMap);
+		fetch_call("cuMemUnmap", &calls.MemUnmap);
+		fetch_call("cuMemSetAccess", &calls.MemSetAccess);
+		fetch_call("cuMemGetAllocationGranularity", &calls.MemGetAllocationGranularity);
 		loaded = true;
 	}
 	return calls;
+}
+
+/* 16-bit operations of the tensor cores of a processor in a clock, by compute capability. */
+static double
+operations_a_clock(int major, int minor)
+{
+	if (major == 9)
+		return 4096;
+	return major > 9 || (major == 8 && minor == 0) ? 2048 : 1024;
+}
+
+/* An attribute of a device, or what it is expected to be where the driver does not say. */
+static double
+attribute_of(int ordinal, cudaDeviceAttr attribute, int expected)
+{
+	int			value = 0;
+
+	GK_CUDA(cudaDeviceGetAttribute(&value, attribute, ordinal));
+	return value > 0 ? value : expected;
+}
+
+/* The speed of a device. */
+Speed
+speed_of(int ordinal)
+{
+	int			major = (int) attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor, 0);
+	int			minor = (int) attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor, 0);
+	double		processors = attribute_of(ordinal, cudaDevAttrMultiProcessorCount, 1);
+	double		kilohertz = attribute_of(ordinal, cudaDevAttrClockRate, 1500000);
+	double		memory_kilohertz = attribute_of(ordinal, cudaDevAttrMemoryClockRate, 5000000);
+	double		bits = attribute_of(ordinal, cudaDevAttrGlobalMemoryBusWidth, 256);
+
+	return {processors * kilohertz * 1e3 * operations_a_clock(major, minor),
+		2 * memory_kilohertz * 1e3 * bits / 8};
 }
 
 /* Reads what is to be known of a device and makes its streams. */
@@ -94,19 +129,21 @@ set_up_device(Device *device, int ordinal)
 	size_t		free_bytes;
 	size_t		total;
 
-	GK_CUDA(cudaSetDevice, ordinal);
+	GK_CUDA(cudaSetDevice(ordinal));
 	device->ordinal = ordinal;
-	GK_CUDA(cudaDeviceGetAttribute, &device->major, cudaDevAttrComputeCapabilityMajor, ordinal);
-	GK_CUDA(cudaDeviceGetAttribute, &device->minor, cudaDevAttrComputeCapabilityMinor, ordinal);
-	GK_CUDA(cudaDeviceGetAttribute, &device->processors, cudaDevAttrMultiProcessorCount, ordinal);
-	GK_CUDA(cudaDeviceGetAttribute, &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal);
+	GK_CUDA(cudaDeviceGetAttribute(&device->major, cudaDevAttrComputeCapabilityMajor, ordinal));
+	GK_CUDA(cudaDeviceGetAttribute(&device->minor, cudaDevAttrComputeCapabilityMinor, ordinal));
+	GK_CUDA(cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount, ordinal));
+	GK_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
 	device->shared_memory = shared;
+	device->speed = speed_of(ordinal);
 	if (device->major * 10 + device->minor < 75)
 		fail(GK_NO_DEVICE, "open", "the GPU is older than compute capability 7.5");
-	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 	device->total_memory = total;
-	GK_CUDA(cudaStreamCreateWithFlags, &device->compute, cudaStreamNonBlocking);
-	GK_CUDA(cudaStreamCreateWithFlags, &device->copy, cudaStreamNonBlocking);
+	GK_CUDA(cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking));
+	GK_CUDA(cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking));
+	device->accumulation = check_accumulation(*device);
 }
 
 /* The devices that this process has open; never destroyed: CUDA's exit handlers may come first. */
@@ -134,7 +171,7 @@ open_device(int ordinal)
 		set_up_device(device.get(), ordinal);
 		(void) driver();
 	}
-	catch (const Failure &)
+	catch (...)
 	{
 		int			current;
 
@@ -202,17 +239,17 @@ Block::reserve(MemoryOwner &owner, uint64_t wanted)
 		return;
 	release();
 	wanted = (wanted + 511) / 512 * 512;
-	GK_CUDA(cudaSetDevice, owner.device->ordinal);
+	GK_CUDA(cudaSetDevice(owner.device->ordinal));
 	if (!owner.account.has_room(wanted))
 		owner.make_room(wanted);
-	error = GK_ATTEMPT(cudaMalloc, &data, wanted);
+	error = GK_ATTEMPT(cudaMalloc(&data, wanted));
 	if (error == cudaErrorMemoryAllocation)
 	{
 		(void) cudaGetLastError();
 		owner.account.limit = owner.account.used;
 		owner.account.full = true;
 		owner.make_room(wanted);
-		error = GK_ATTEMPT(cudaMalloc, &data, wanted);
+		error = GK_ATTEMPT(cudaMalloc(&data, wanted));
 	}
 	if (error != cudaSuccess)
 		data = nullptr;
@@ -255,16 +292,18 @@ memory_of(const Device *device)
 void
 Mapping::set_up(MemoryOwner &owner)
 {
+	const Driver &cu = driver();
 	CUmemAllocationProp property = memory_of(owner.device);
 	size_t		granularity;
 	CUdeviceptr address;
 	uint64_t	share = std::min(owner.account.limit, owner.device->total_memory) / 64;
 
-	GK_CUDA(driver().granularity, &granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	GK_CUDA(cu.MemGetAllocationGranularity(&granularity, &property,
+										   CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 	least_piece = std::min(share, LEAST_PIECE);
 	least_piece = (least_piece + granularity - 1) / granularity * granularity;
 	reserved = (owner.device->total_memory + least_piece - 1) / least_piece * least_piece;
-	GK_CUDA(driver().address_reserve, &address, reserved, 0, 0, 0);
+	GK_CUDA(cu.MemAddressReserve(&address, reserved, 0, 0, 0));
 	base = address;
 	holder = &owner;
 }
@@ -295,6 +334,7 @@ Mapping::after(MemoryOwner &owner, uint64_t wanted)
 bool
 Mapping::add_piece(uint64_t bytes)
 {
+	const Driver &cu = driver();
 	CUmemAllocationProp property = memory_of(holder->device);
 	CUmemAccessDesc access;
 	CUmemGenericAllocationHandle handle;
@@ -306,19 +346,19 @@ Mapping::add_piece(uint64_t bytes)
 	pieces.reserve(pieces.size() + 1);
 	access.location = property.location;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	result = GK_ATTEMPT(driver().create, &handle, bytes, &property, 0);
+	result = GK_ATTEMPT(cu.MemCreate(&handle, bytes, &property, 0));
 	if (result == cudaErrorMemoryAllocation)
 		return false;
 	check(result, "cuMemCreate");
-	result = GK_ATTEMPT(driver().map, base + mapped, bytes, 0, handle, 0);
+	result = GK_ATTEMPT(cu.MemMap(base + mapped, bytes, 0, handle, 0));
 	if (result == cudaSuccess)
 	{
-		result = GK_ATTEMPT(driver().set_access, base + mapped, bytes, &access, 1);
+		result = GK_ATTEMPT(cu.MemSetAccess(base + mapped, bytes, &access, 1));
 		if (result != cudaSuccess)
-			(void) driver().unmap(base + mapped, bytes);
+			(void) cu.MemUnmap(base + mapped, bytes);
 	}
 	/* it stays as long as it is mapped */
-	(void) driver().release(handle);
+	(void) cu.MemRelease(handle);
 	check(result, "cuMemMap");
 	pieces.push_back(bytes);
 	mapped += bytes;
@@ -330,7 +370,7 @@ Mapping::add_piece(uint64_t bytes)
 bool
 Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 {
-	GK_CUDA(cudaSetDevice, owner.device->ordinal);
+	GK_CUDA(cudaSetDevice(owner.device->ordinal));
 	if (holder == nullptr)
 		set_up(owner);
 	while (mapped < wanted)
@@ -347,10 +387,12 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 void
 Mapping::shrink(uint64_t wanted)
 {
+	const Driver &cu = driver();
+
 	while (!pieces.empty() && mapped - pieces.back() >= wanted)
 	{
 		mapped -= pieces.back();
-		(void) driver().unmap(base + mapped, pieces.back());
+		(void) cu.MemUnmap(base + mapped, pieces.back());
 		holder->account.subtract(pieces.back());
 		pieces.pop_back();
 	}
@@ -364,7 +406,7 @@ Mapping::release()
 		return;
 	(void) cudaSetDevice(holder->device->ordinal);
 	shrink(0);
-	(void) driver().address_free(base, reserved);
+	(void) driver().MemAddressFree(base, reserved);
 	holder = nullptr;
 }
 

@@ -30,6 +30,23 @@ private:
 	unsigned char saved[128];	/* a sigset_t */
 };
 
+/* What a device can do in a second, at most. */
+struct Speed
+{
+	double		flops;			/* of 16-bit products in the tensor cores */
+	double		bandwidth;		/* bytes of its memory */
+};
+
+/* The speed of a device, from what it says of itself; opens nothing. */
+Speed		speed_of(int ordinal);
+
+/*
+ * The parts of its speed that kernels are expected to reach: rough, for how long a slice takes.
+ */
+#define FILTER_FLOPS_SHARE 0.19
+#define FILTER_BANDWIDTH_SHARE 0.41
+#define PLAIN_BANDWIDTH_SHARE 0.10
+
 /* A device of this process. */
 struct Device
 {
@@ -37,6 +54,8 @@ struct Device
 	int			major;			/* compute capability */
 	int			minor;
 	int			processors;
+	Speed		speed;
+	double		accumulation;	/* the factor of accumulation_bound() */
 	size_t		shared_memory;	/* bytes that a block can have */
 	uint64_t	total_memory;
 	cudaStream_t compute;

@@ -71,8 +71,10 @@ double
 filter_seconds(const Shard &shard, int64_t centroids)
 {
 	double		padded = (double) ((centroids + 63) / 64 * 64);
+	const Speed &speed = shard.device->speed;
 
-	return padded * (shard.depth + 16) * 2 / 2e14 + shard.dimension * 4 / 2e12;
+	return padded * (shard.depth + 16) * 2 / (FILTER_FLOPS_SHARE * speed.flops) +
+		shard.dimension * 4 / (FILTER_BANDWIDTH_SHARE * speed.bandwidth);
 }
 
 /* What the kernels are given for a slice. */
@@ -98,7 +100,7 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 {
 	FilterArguments a(shard, slice, centroids, labelled);
 
-	GK_CUDA(cudaMemsetAsync, a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute);
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
 	else if (filter_hopper_fits(shard, a.count))

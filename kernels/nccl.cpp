@@ -147,9 +147,9 @@ connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &
 	int			result = 0;
 
 	for (size_t i = 0; i < devices.size() && error == cudaSuccess; i++)
-		error = GK_ATTEMPT(cudaSetDevice, devices[i]->ordinal) ?:
-			GK_ATTEMPT(cudaMalloc, (void **) &one[i], sizeof(int64_t)) ?:
-			GK_ATTEMPT(cudaMemsetAsync, one[i], 0, sizeof(int64_t), devices[i]->compute);
+		error = GK_ATTEMPT(cudaSetDevice(devices[i]->ordinal)) ?:
+			GK_ATTEMPT(cudaMalloc((void **) &one[i], sizeof(int64_t))) ?:
+			GK_ATTEMPT(cudaMemsetAsync(one[i], 0, sizeof(int64_t), devices[i]->compute));
 	if (error == cudaSuccess)
 		result = add_up(ours, devices, one, 1);
 	/* what has begun may wait for what has not */

@@ -75,12 +75,12 @@ pin(Pages *pages)
 {
 	cudaError_t error;
 
-	GK_CUDA(cudaGetDevice, &pages->device);
+	GK_CUDA(cudaGetDevice(&pages->device));
 	pages->data = map(pages->bytes);
 	if (pages->data == nullptr)
 		return false;
-	error = GK_ATTEMPT(cudaHostRegister, pages->data, pages->bytes,
-					   cudaHostRegisterPortable | cudaHostRegisterMapped);
+	error = GK_ATTEMPT(cudaHostRegister(pages->data, pages->bytes,
+										cudaHostRegisterPortable | cudaHostRegisterMapped));
 	if (error == cudaSuccess)
 		return true;
 	(void) cudaGetLastError();

@@ -29,10 +29,7 @@ private:
 	Account    &account;
 };
 
-/*
- * Meanwhile the thread rests: it would keep from the driver who gives back a device's memory, which
- * is to be free at once.
- */
+/* While one exists, the unpinning thread pauses; otherwise it delays freeing device memory. */
 class UnpinningHeld
 {
 public:

@@ -29,7 +29,7 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	device = on;
 	account.device = on;
 	use();
-	GK_CUDA(cudaMemGetInfo, &free_bytes, &total);
+	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 	account.limit = free_bytes - std::min<uint64_t>(free_bytes, DRIVER_RESERVE);
 	account.full = limit == 0 || limit >= account.limit;
 	if (!account.full)
@@ -44,8 +44,8 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	marker = new_event();
 	shared_block.reset(new PinnedBlock(host, sizeof(Shared)));
 	result = &((Shared *) shared_block->data)->counters;
-	GK_CUDA(cudaHostGetDevicePointer, (void **) &stop_flag,
-			(void *) &((Shared *) shared_block->data)->stop, 0);
+	GK_CUDA(cudaHostGetDevicePointer((void **) &stop_flag,
+									 (void *) &((Shared *) shared_block->data)->stop, 0));
 }
 
 /* Waits for the device's work. */
@@ -99,7 +99,7 @@ Shard::new_event()
 		return event;
 	}
 	use();
-	GK_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
+	GK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
 	all_events.list.push_back(event);
 	return event;
 }
@@ -157,15 +157,15 @@ Shard::append(const float *x, const double *w, int64_t count)
 		append_to_host(x, w, count);
 		return nullptr;
 	}
-	GK_CUDA(cudaMemcpyAsync, (char *) features.data() + resident * width, x, count * width,
-			cudaMemcpyHostToDevice, device->copy);
+	GK_CUDA(cudaMemcpyAsync((char *) features.data() + resident * width, x, count * width,
+							cudaMemcpyHostToDevice, device->copy));
 	if (weighted)
-		GK_CUDA(cudaMemcpyAsync, (double *) weights.data() + resident, w, count * sizeof(double),
-				cudaMemcpyHostToDevice, device->copy);
+		GK_CUDA(cudaMemcpyAsync((double *) weights.data() + resident, w, count * sizeof(double),
+								cudaMemcpyHostToDevice, device->copy));
 	resident += count;
 	rows += count;
 	event = new_event();
-	GK_CUDA(cudaEventRecord, event, device->copy);
+	GK_CUDA(cudaEventRecord(event, device->copy));
 	return event;
 }
 
@@ -217,11 +217,11 @@ Shard::demote()
 
 	chunk.first = resident - count;
 	chunk.rows = count;
-	GK_CUDA(cudaMemcpy, chunk.features(), (float *) features.data() + chunk.first * dimension,
-			count * dimension * sizeof(float), cudaMemcpyDeviceToHost);
+	GK_CUDA(cudaMemcpy(chunk.features(), (float *) features.data() + chunk.first * dimension,
+					   count * dimension * sizeof(float), cudaMemcpyDeviceToHost));
 	if (weighted)
-		GK_CUDA(cudaMemcpy, chunk.weights(), (double *) weights.data() + chunk.first,
-				count * sizeof(double), cudaMemcpyDeviceToHost);
+		GK_CUDA(cudaMemcpy(chunk.weights(), (double *) weights.data() + chunk.first,
+						   count * sizeof(double), cudaMemcpyDeviceToHost));
 	resident -= count;
 	features.shrink(resident * dimension * sizeof(float));
 	weights.shrink(resident * sizeof(double));
@@ -244,12 +244,16 @@ void
 Shard::make_room(uint64_t bytes)
 {
 	use();
-	GK_CUDA(cudaStreamSynchronize, device->copy);
-	GK_CUDA(cudaStreamSynchronize, device->compute);
+	GK_CUDA(cudaStreamSynchronize(device->copy));
+	GK_CUDA(cudaStreamSynchronize(device->compute));
 	while (!account.has_room(bytes) && resident > 0)
 		demote();
 	check_room(bytes);
-	/* stream buffers are needed now, and must not be asked for in a pass */
+	/*
+	 * Once rows are spilled, a pass needs the stream buffers and may not ask for room.  So they
+	 * are made here, once: reserve_stream() comes back to this function where the device has less
+	 * memory than the account says, and then finds `streaming` set.
+	 */
 	if (!spilled.empty() && !streaming)
 	{
 		uint64_t	need = 2 * (chunk_rows() * row_bytes() + 1024);
@@ -263,11 +267,10 @@ Shard::make_room(uint64_t bytes)
 	check_room(bytes);
 }
 
-/* Makes the buffers through which rows of the host pass. */
+/* Makes the buffers through which rows of the host pass, unless they are there. */
 void
 Shard::reserve_stream()
 {
-	/* before they are there: making room for them must not make them too */
 	streaming = true;
 	for (int i = 0; i < 2; i++)
 	{
@@ -282,8 +285,8 @@ void
 Shard::clear()
 {
 	use();
-	GK_CUDA(cudaStreamSynchronize, device->copy);
-	GK_CUDA(cudaStreamSynchronize, device->compute);
+	GK_CUDA(cudaStreamSynchronize(device->copy));
+	GK_CUDA(cudaStreamSynchronize(device->compute));
 	features.release();
 	weights.release();
 	spilled.clear();
@@ -324,14 +327,15 @@ Shard::load(const Chunk &chunk, Slice *slice)
 	slice->rows = std::min(slice->rows, std::min(chunk.rows - at, chunk_rows()));
 	slice->features = stream_features[slot].get();
 	slice->weights = weighted ? stream_weights[slot].get() : nullptr;
-	GK_CUDA(cudaStreamWaitEvent, device->copy, done[slot], 0);
-	GK_CUDA(cudaMemcpyAsync, slice->features, chunk.features() + at * dimension,
-			slice->rows * dimension * sizeof(float), cudaMemcpyHostToDevice, device->copy);
+	GK_CUDA(cudaStreamWaitEvent(device->copy, done[slot], 0));
+	GK_CUDA(cudaMemcpyAsync(slice->features, chunk.features() + at * dimension,
+							slice->rows * dimension * sizeof(float), cudaMemcpyHostToDevice,
+							device->copy));
 	if (weighted)
-		GK_CUDA(cudaMemcpyAsync, slice->weights, chunk.weights() + at, slice->rows * sizeof(double),
-				cudaMemcpyHostToDevice, device->copy);
-	GK_CUDA(cudaEventRecord, loaded[slot], device->copy);
-	GK_CUDA(cudaStreamWaitEvent, device->compute, loaded[slot], 0);
+		GK_CUDA(cudaMemcpyAsync(slice->weights, chunk.weights() + at, slice->rows * sizeof(double),
+								cudaMemcpyHostToDevice, device->copy));
+	GK_CUDA(cudaEventRecord(loaded[slot], device->copy));
+	GK_CUDA(cudaStreamWaitEvent(device->compute, loaded[slot], 0));
 }
 
 /* The slice at `from` of at most `most` rows. */
@@ -366,16 +370,16 @@ Shard::finish_slice(const Slice &slice, bool write_back)
 		const Chunk &chunk = chunk_of(slice.first);
 
 		if (write_back)
-			GK_CUDA(cudaMemcpyAsync, chunk.features() + (slice.first - chunk.first) * dimension,
-					slice.features, slice.rows * dimension * sizeof(float), cudaMemcpyDeviceToHost,
-					device->compute);
-		GK_CUDA(cudaEventRecord, done[slice.slot], device->compute);
+			GK_CUDA(cudaMemcpyAsync(chunk.features() + (slice.first - chunk.first) * dimension,
+									slice.features, slice.rows * dimension * sizeof(float),
+									cudaMemcpyDeviceToHost, device->compute));
+		GK_CUDA(cudaEventRecord(done[slice.slot], device->compute));
 	}
-	GK_CUDA(cudaEventRecord, paces[next_pace], device->compute);
+	GK_CUDA(cudaEventRecord(paces[next_pace], device->compute));
 	next_pace = (next_pace + 1) % 2;
 }
 
-/* After many looks in vain, lets other threads work for a while. */
+/* Backs off (30 µs) after 2000 unsuccessful polls. */
 void
 pause_between_looks(int tries)
 {
@@ -412,7 +416,7 @@ void
 Shard::mark()
 {
 	use();
-	GK_CUDA(cudaEventRecord, marker, device->compute);
+	GK_CUDA(cudaEventRecord(marker, device->compute));
 }
 
 /* Whether the place marked last has been reached, or throws Stopped. */
@@ -428,7 +432,7 @@ Shard::wait()
 {
 	use();
 	wait_event(paces[next_pace]);
-	GK_CUDA(cudaEventRecord, paces[next_pace], device->compute);
+	GK_CUDA(cudaEventRecord(paces[next_pace], device->compute));
 	wait_event(paces[next_pace]);
 }
 
@@ -450,7 +454,7 @@ Shard::need_labels()
 		return;
 	labels.reserve(*this, rows + 1);
 	use();
-	GK_CUDA(cudaMemsetAsync, labels.get(), 0xff, rows * sizeof(int32_t), device->compute);
+	GK_CUDA(cudaMemsetAsync(labels.get(), 0xff, rows * sizeof(int32_t), device->compute));
 }
 
 /* d² of all rows, 0 at first. */
@@ -461,7 +465,7 @@ Shard::need_distance2()
 		return;
 	distance2.reserve(*this, rows + 1);
 	use();
-	GK_CUDA(cudaMemsetAsync, distance2.get(), 0, rows * sizeof(double), device->compute);
+	GK_CUDA(cudaMemsetAsync(distance2.get(), 0, rows * sizeof(double), device->compute));
 }
 
 }								/* namespace gk */

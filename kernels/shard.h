@@ -101,7 +101,7 @@ struct RowStatistics
 	unsigned long long count;
 };
 
-/* After many looks in vain, lets other threads work for a while. */
+/* Backs off (30 µs) after 2000 unsuccessful polls. */
 void		pause_between_looks(int tries);
 
 /* Events, destroyed with the object. */
@@ -130,7 +130,7 @@ public:
 	void		clear();
 	void		recycle(cudaEvent_t event) { spare_events.push_back(event); }
 
-	void		use() const { GK_CUDA(cudaSetDevice, device->ordinal); }
+	void		use() const { GK_CUDA(cudaSetDevice(device->ordinal)); }
 
 	/* Throws Stopped if the engine is being closed; stop() makes kernels hurry as well. */
 	void		check_stop() const;
@@ -216,7 +216,7 @@ private:
 	Buffer<double> stream_weights[2];
 	cudaEvent_t loaded[2] = {};
 	cudaEvent_t done[2] = {};
-	bool		streaming = false;			/* the stream buffers are there, or being made */
+	bool		streaming = false;			/* reserve_stream() has been entered */
 	int			next_slot = 0;
 	cudaEvent_t paces[2] = {};
 	cudaEvent_t marker;

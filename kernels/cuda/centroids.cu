@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accumulation.h"
 #include "exact.h"
 #include "filter.cuh"
 #include "warp.cuh"
@@ -197,8 +198,8 @@ set_origin(Shard &shard, const double *origin)
 	shard.use();
 	shard.origin.reserve(shard, shard.dimension);
 	shard.row_statistics.reserve(shard, 1);
-	GK_CUDA(cudaMemcpyAsync, shard.origin.get(), rounded.data(), rounded.size() * sizeof(float),
-			cudaMemcpyHostToDevice, shard.device->compute);
+	GK_CUDA(cudaMemcpyAsync(shard.origin.get(), rounded.data(), rounded.size() * sizeof(float),
+							cudaMemcpyHostToDevice, shard.device->compute));
 	shard.bounds_valid = false;
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
@@ -341,16 +342,6 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 	}
 }
 
-/* What bounds the accumulation of a sum of products of this depth, over the norms. */
-static double
-accumulation_bound(const Shard &shard)
-{
-	/* sm_90 keeps guard bits (measured at most depth / 8); older ones truncate in shorter steps */
-	double		factor = shard.device->major >= 9 ? 1.0 : shard.device->major == 8 ? 1.5 : 4.0;
-
-	return (factor * (shard.depth + 16) + 8) * 0x1p-24;
-}
-
 /* Makes centroids ready for the filter. */
 void
 prepare_centroids(Shard &shard, Centroids &centroids)
@@ -361,13 +352,14 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	if (centroids.prepared)
 		return;
 	shard.use();
-	GK_CUDA(cudaMemsetAsync, centroids.scale.get(), 0, sizeof(CentroidScale), stream);
+	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
 	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get());
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
-		 shard.depth, accumulation_bound(shard), centroids.rounded.get(), centroids.norm.get(),
-		 centroids.error.get(), centroids.scale.get());
+		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
+		 centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
+		 centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
 		(centroids.count, centroids.padded, d, centroids.norm.get(), centroids.error.get(),
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),

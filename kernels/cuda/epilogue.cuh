@@ -143,8 +143,8 @@ take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int c
 }
 
 /*
- * Labels or flags a thread's two rows, one each of two threads of four.  row_at(i): the row's number,
- * -1 if there is none; bound_at(i): what is known of it.
+ * Labels or flags a thread's two rows, one each of two threads of four.  row_at(i): the row's
+ * number, -1 if there is none; bound_at(i): what is known of it.
  */
 template <typename F, typename G> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, Best best[2], F row_at, G bound_at)

@@ -125,7 +125,7 @@ struct RowShared
 	float		norm[GENERIC_ROWS];		/* in the centroids' scale */
 	float		error[GENERIC_ROWS];
 	float		factor[GENERIC_ROWS];	/* rows are multiplied by it … */
-	float		back[GENERIC_ROWS];		/* … and minus products by this; NaN: can't be decided */
+	float		back[GENERIC_ROWS];		/* … and minus products by this */
 	float		limit[GENERIC_ROWS];
 	int64_t		row[GENERIC_ROWS];		/* in the slice; -1 = none */
 };
@@ -427,9 +427,9 @@ launch_kernel(Shard &shard, const GenericArguments &a)
 	const void *kernel = (const void *) generic_kernel<PANEL, STAYS, SECOND>;
 	int			per_processor;
 
-	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel,
-			GENERIC_THREADS, bytes);
+	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel,
+			GENERIC_THREADS, bytes));
 	generic_kernel<PANEL, STAYS, SECOND>
 		<<<blocks_for(shard, (a.rows + GENERIC_ROWS - 1) / GENERIC_ROWS * (SECOND ? a.parts : 1),
 					  per_processor),

@@ -319,9 +319,9 @@ consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, u
 		take_panel(sums, least, column, best);
 		if (--left == 0)
 		{
-			conclude_rows(a, best,
-						  [&](int i) { return first + r[i] < a.rows ? first + r[i] : -1; },
-						  [&](int i) { return read_bound(__ldg(a.bounds + first + r[i]), exponent); });
+			conclude_rows(a, best, [&](int i) { return first + r[i] < a.rows ? first + r[i] : -1; },
+						  [&](int i)
+						  { return read_bound(__ldg(a.bounds + first + r[i]), exponent); });
 			first += plan.step * GROUP_ROWS;
 			/* all have read what the next rows overwrite */
 			sync_warpgroup(group);
@@ -404,7 +404,7 @@ filter_hopper_fits(const Shard &shard, int64_t centroids)
 	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS || warpgroups_for(shard) == 0)
 		return false;
 	/* built for another device, the kernel is empty: it has no barriers */
-	GK_CUDA(cudaFuncGetAttributes, &attributes, (const void *) hopper_kernel<4>);
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<4>));
 	return attributes.sharedSizeBytes > 0;
 }
 
@@ -424,8 +424,9 @@ launch(Shard &shard, HopperArguments &a)
 	int64_t		blocks = (a.rows + WARPGROUPS * GROUP_ROWS - 1) / (WARPGROUPS * GROUP_ROWS);
 
 	a.stages = (int) std::min<size_t>((most - rows) / sizeof(Stage), MOST_STAGES);
-	GK_CUDA(cudaFuncSetAttribute, (const void *) hopper_kernel<WARPGROUPS>,
-			cudaFuncAttributeMaxDynamicSharedMemorySize, (int) (rows + a.stages * sizeof(Stage)));
+	GK_CUDA(cudaFuncSetAttribute((const void *) hopper_kernel<WARPGROUPS>,
+								 cudaFuncAttributeMaxDynamicSharedMemorySize,
+								 (int) (rows + a.stages * sizeof(Stage))));
 	hopper_kernel<WARPGROUPS><<<blocks_for(shard, blocks, 1), (WARPGROUPS + 1) * GROUP_THREADS,
 		rows + a.stages * sizeof(Stage), shard.device->compute>>>(a);
 	GK_LAUNCHED("hopper_kernel");

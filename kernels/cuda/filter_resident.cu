@@ -238,9 +238,9 @@ launch(Shard &shard, const FilterArguments &a)
 	int			rows = RESIDENT_THREADS / 32 * TILES * 16;
 	int			per_processor;
 
-	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel,
-			RESIDENT_THREADS, bytes);
+	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel,
+			RESIDENT_THREADS, bytes));
 	resident_kernel<STEPS, TILES, EIGHTS>
 		<<<blocks_for(shard, (a.rows + rows - 1) / rows, per_processor), RESIDENT_THREADS, bytes,
 		   shard.device->compute>>>(a, count);

@@ -29,6 +29,13 @@ void		filter_generic(Shard &shard, const FilterArguments &a);
 /* filter_generic.cu: the candidates of the flagged rows */
 void		list_candidates(Shard &shard, const FilterArguments &a);
 
+/*
+ * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
+ * warps or by warpgroups; false where filters don't do that.  Multiples of 16 columns and 64 pairs.
+ */
+bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
+						   int64_t pairs, bool by_warpgroup, float *products);
+
 /* exact.cu: by the definition */
 void		decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids);
 enum DistanceUse

@@ -346,9 +346,9 @@ launch_sum(Shard &shard, const SumArguments &a)
 	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
 	int			per_processor;
 
-	GK_CUDA(cudaFuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes);
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor, &per_processor, kernel, SUM_THREADS,
-			bytes);
+	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SUM_THREADS,
+			bytes));
 	sum_kernel<WIDE, SORTED, SHARED, COLUMNS>
 		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
 		   shard.device->compute>>>(a);

@@ -312,6 +312,8 @@ typedef struct GkDevice
 	char		name[64];
 	int			major;			/* compute capability */
 	int			minor;
+	double		flops;			/* 16-bit operations a second of its tensor cores, at most */
+	double		bandwidth;		/* bytes a second of its memory, at most */
 	uint64_t	total_bytes;
 	uint64_t	free_bytes;
 	uint64_t	own_bytes;		/* held by the engines of this process */

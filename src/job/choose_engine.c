@@ -23,10 +23,10 @@
 /* Iterations that a fit is expected to take, if it may take so many. */
 #define EXPECTED_ITERATIONS 20.0
 
-/* What a thread, a GPU and its memory are expected to do in a second. */
+/* What a thread is expected to do in a second, and the parts of their speed that GPUs reach. */
 #define THREAD_FLOPS 4e10
-#define DEVICE_FLOPS 5e13
-#define DEVICE_BANDWIDTH 2e12
+#define DEVICE_FLOPS_SHARE 0.05
+#define DEVICE_BANDWIDTH_SHARE 0.4
 
 /* Seconds to open the first GPU, each further one, and the links between them. */
 #define FIRST_DEVICE_SECONDS 0.4
@@ -166,8 +166,9 @@ device_seconds(const GkWork *work, const GkDevice *devices, int count)
 			seconds += i == 0 ? FIRST_DEVICE_SECONDS : NEXT_DEVICE_SECONDS;
 	if (count > 1 && seconds > 0.0)
 		seconds += LINK_SECONDS;
-	return seconds + Max(operations(work) / DEVICE_FLOPS,
-						 passes * row_bytes(work) / DEVICE_BANDWIDTH) / count;
+	return seconds + Max(operations(work) / (DEVICE_FLOPS_SHARE * devices[0].flops),
+						 passes * row_bytes(work) /
+						 (DEVICE_BANDWIDTH_SHARE * devices[0].bandwidth)) / count;
 }
 
 /* How many of the devices pay: the least expected time, and room for the rows if there is any. */

@@ -21,6 +21,8 @@
 
 #include "engine.h"
 
+#define FLOPS 1e15
+#define BANDWIDTH 5e12
 #define TOTAL_BYTES (UINT64_C(80) << 30)
 #define FREE_BYTES (UINT64_C(70) << 30)
 #define MAX_DEVICES 16
@@ -94,8 +96,8 @@ list_devices(GkDevice *devices, int capacity, int *count)
 		return make_status(GK_NO_DEVICE, -1, 35, "cudaGetDeviceCount", "the driver is missing");
 	for (int i = 0; i < *count && i < capacity; i++)
 	{
-		devices[i] = (GkDevice) {.number = i,.major = 9,.total_bytes = TOTAL_BYTES,
-			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
+		devices[i] = (GkDevice) {.number = i,.major = 9,.flops = FLOPS,.bandwidth = BANDWIDTH,
+			.total_bytes = TOTAL_BYTES,.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
 		snprintf(devices[i].name, sizeof(devices[i].name), "Stand-in %d", i);
 	}
 	return make_status(GK_OK, -1, 0, "", "");
