@@ -32,9 +32,11 @@ DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
-ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
+ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
 	-fno-math-errno -ffp-contract=off
-PG_CFLAGS = -ffp-contract=off -pthread
+PG_CFLAGS = -ffp-contract=off -fvisibility=hidden -pthread
+# What PostgreSQL exports from a module; before 16 it says nothing.
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
 ENGINE_CFLAGS += -Werror
