@@ -25,8 +25,8 @@ OBJS = \
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = src/engine/fault_engine.o $(addprefix src/cpu/, $(addsuffix .o, \
-	assign centroids engine kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool rows \
-	seed statistics sums))
+	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
+	rows seed statistics sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
@@ -61,15 +61,11 @@ src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
 
-ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
-ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
-src/cpu/kernels_avx2.o: ISA = -mavx2 -mfma
-src/cpu/kernels_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
-endif
+include $(srcdir)/src/cpu/isa.mk
 
 $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) $(ISA) $(filter -I$(srcdir)/src/%, $(CPPFLAGS)) -c $< -o $@
+	$(CC) $(ENGINE_CFLAGS) $(ISA_$(notdir $*)) $(filter -I$(srcdir)/src/%, $(CPPFLAGS)) -c $< -o $@
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
 HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)

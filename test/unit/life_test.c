@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels.h"
 #include "engine_cases.h"
 #include "engine_drive.h"
 #include "tap.h"
