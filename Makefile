@@ -24,7 +24,7 @@ OBJS = \
 		module report))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
-ENGINE_OBJS = src/engine/fault_engine.o $(addprefix src/cpu/, $(addsuffix .o, \
+ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
 	rows seed statistics sums))
 

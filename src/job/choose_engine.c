@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include "fmgr.h"
+
 #include "choose_engine.h"
 #include "cuda_library.h"
 #include "engine_error.h"
@@ -41,19 +43,20 @@ gk_engine_depends_on_work(void)
 	return gk_engine_choice != GK_ENGINE_CPU && gk_cuda_library_installed();
 }
 
-/* The engine class as it is, or the one that fails where a test wants it to. */
+/* The engine class as it is, or as a test module would have it. */
 static const GkEngineClass *
-with_fault(const GkEngineClass *engine_class)
+tested(const GkEngineClass *engine_class)
 {
-	return gk_fault_at == 0 ? engine_class
-		: gk_fault_engine(engine_class, gk_fault_at, GK_DEVICE_ERROR);
+	void	  **wrap = find_rendezvous_variable(GK_WRAP_ENGINE);
+
+	return *wrap == NULL ? engine_class : ((GkWrapEngine) *wrap) (engine_class);
 }
 
 /* Opens the CPU engine. */
 static GkEngine *
 open_cpu(GkJob *job, const GkEngineConfig *config)
 {
-	return gk_job_open_engine(job, with_fault(gk_cpu_engine()), config);
+	return gk_job_open_engine(job, tested(gk_cpu_engine()), config);
 }
 
 /* Floating-point operations of the whole job. */
@@ -227,13 +230,13 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 		return NULL;
 	gk_take_slot();
 	gk_note_opening(cuda);
-	engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+	engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
 	if (devices_fail(status) && !demanded && config->device_count > 1)
 	{
 		/* one may be free, and needs nothing that several do, NCCL above all */
 		*reason = psprintf("%s, but: %s", *reason, status.message);
 		config->device_count = 1;
-		engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+		engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
 	}
 	if (status.code == GK_NO_DEVICE && demanded)
 		raise_no_device(status.message);

@@ -29,4 +29,11 @@ extern bool gk_engine_depends_on_work(void);
  */
 extern GkEngine *gk_open_engine(GkJob *job, const GkWork *work, const char **reason);
 
+/*
+ * For tests: a module may leave a function in the rendezvous variable of this name, which every
+ * engine class goes through before it is opened.
+ */
+#define GK_WRAP_ENGINE "gkmeans_wrap_engine"
+typedef const GkEngineClass *(*GkWrapEngine) (const GkEngineClass *engine_class);
+
 #endif							/* GK_CHOOSE_ENGINE_H */

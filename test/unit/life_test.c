@@ -12,6 +12,7 @@
 
 #include "engine_cases.h"
 #include "engine_drive.h"
+#include "fault_engine.h"
 #include "tap.h"
 
 /* What close may take; slow programs and busy machines get more than the 0.1 s of engine.h. */
