@@ -19,6 +19,7 @@ OBJS = \
 	src/fit.o \
 	src/fit_functions.o \
 	src/gkmeans.o \
+	src/host_account.o \
 	src/job.o \
 	src/labels_table.o \
 	src/prepare.o \

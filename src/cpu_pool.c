@@ -36,12 +36,14 @@ available_threads(void)
 
 /* Makes a pool that has no thread yet. */
 GkStatus
-gk_pool_init(GkPool *pool, int threads)
+gk_pool_init(GkPool *pool, int threads, int max_threads)
 {
 	GkStatus	status = {.code = GK_OK,.device = -1};
 	pthread_condattr_t attributes;
 
 	pool->threads = threads > 0 ? threads : available_threads();
+	if (max_threads > 0 && pool->threads > max_threads)
+		pool->threads = max_threads;
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->wake, NULL);
 	pthread_cond_init(&pool->idle, NULL);

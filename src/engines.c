@@ -18,6 +18,7 @@
 
 #include "devices.h"
 #include "engines.h"
+#include "host_account.h"
 #include "settings.h"
 
 /* Iterations that a fit is expected to take, if it may take so many. */
@@ -151,6 +152,8 @@ cpu_seconds(const GkWork *work)
 	double		threads = gk_cpu_threads > 0 ? gk_cpu_threads
 		: Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
+	if (gk_max_cpu_threads > 0)
+		threads = Min(threads, gk_max_cpu_threads);
 	return operations(work) / (threads * THREAD_FLOPS);
 }
 
@@ -369,13 +372,18 @@ usable_memory(void)
 	return bytes;
 }
 
-/* Bytes of host memory that the rows of a fit may take. */
-static uint64
-host_memory_limit(void)
+/* Limits the host memory of a fit, and that of the fits of all sessions together. */
+static void
+limit_host_memory(GkEngineConfig *config)
 {
-	if (gk_host_memory_limit_kb > 0)
-		return (uint64) gk_host_memory_limit_kb * 1024;
-	return usable_memory() / 4 * 3;
+	uint64		by_the_host = usable_memory() / 4 * 3;
+	uint64		one = (uint64) gk_host_memory_limit_kb * 1024;
+	uint64		all = (uint64) gk_total_host_memory_limit_kb * 1024;
+
+	config->host_memory_limit = one > 0 ? one : by_the_host;
+	gk_host_account_open(all > 0 ? all : Max(one, by_the_host), all > 0);
+	config->draw_host_memory = gk_host_account_draw;
+	config->return_host_memory = gk_host_account_return;
 }
 
 /* Opens the engine that the settings and the work ask for. */
@@ -387,7 +395,8 @@ gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 
 	config.weighted = work->weighted;
 	config.threads = gk_cpu_threads;
-	config.host_memory_limit = host_memory_limit();
+	config.max_threads = gk_max_cpu_threads;
+	limit_host_memory(&config);
 	config.device_memory_limit = (uint64_t) gk_device_memory_limit_kb * 1024;
 	if (gk_engine_choice == GK_ENGINE_CPU)
 		*reason = "gkmeans.engine is cpu";

@@ -10,6 +10,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "host_account.h"
 #include "job.h"
 #include "session.h"
 
@@ -187,6 +188,34 @@ engine_of_job(GkJob *job)
 	return NULL;
 }
 
+/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
+GkDeviceUsage *
+gk_usage_of_device(GkUsage *usage, int number)
+{
+	for (int i = 0; i < usage->devices; i++)
+		if (usage->device[i].number == number)
+			return &usage->device[i];
+	if (usage->devices == lengthof(usage->device))
+		return NULL;
+	usage->device[usage->devices] = (GkDeviceUsage) {.number = number};
+	return &usage->device[usage->devices++];
+}
+
+/* Adds what an engine has of each device. */
+static void
+add_devices(GkUsage *usage, const GkUsage *one)
+{
+	for (int i = 0; i < one->devices; i++)
+	{
+		GkDeviceUsage *device = gk_usage_of_device(usage, one->device[i].number);
+
+		if (device == NULL)
+			continue;
+		device->bytes += one->device[i].bytes;
+		device->peak += one->device[i].peak;
+	}
+}
+
 /* The memory of the engines of all jobs, added up. */
 void
 gk_engines_usage(GkUsage *usage)
@@ -206,6 +235,7 @@ gk_engines_usage(GkUsage *usage)
 		usage->pinned_peak += one.pinned_peak;
 		usage->device_bytes += one.device_bytes;
 		usage->device_peak += one.device_peak;
+		add_devices(usage, &one);
 	}
 }
 
@@ -238,6 +268,21 @@ raise_no_memory(const GkStatus *status, const char *setting)
 			 errdetail("%llu bytes are needed, %llu bytes are allowed.",
 					   (unsigned long long) status->needed, (unsigned long long) status->allowed),
 			 errhint("The setting \"%s\" limits this memory.", setting)));
+}
+
+/* Raises that the fits of all sessions together would pass their limit. */
+static void
+raise_refused(const GkStatus *status)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("gkmeans: the fits of all sessions together are out of host memory"),
+			 errdetail("%llu bytes more are needed, %llu bytes are held, %llu bytes are allowed.",
+					   (unsigned long long) status->needed,
+					   (unsigned long long) gk_host_account_bytes(),
+					   (unsigned long long) gk_host_account_limit()),
+			 errhint("gkmeans_sessions() shows who holds it: try again when they are done. "
+					 "The setting \"gkmeans.total_host_memory_limit\" limits this memory.")));
 }
 
 /* Raises that a device is full, by whatever there is besides this fit. */
@@ -290,6 +335,9 @@ gk_check(GkStatus status)
 			break;
 		case GK_NO_HOST_MEMORY:
 			raise_no_memory(&status, "gkmeans.host_memory_limit");
+			break;
+		case GK_HOST_MEMORY_REFUSED:
+			raise_refused(&status);
 			break;
 		case GK_LIMIT:
 			ereport(ERROR,

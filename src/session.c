@@ -18,9 +18,11 @@ static struct
 {
 	uint64		host;
 	uint64		pinned;
-	uint64		device;
 	uint64		ring;
 } peak;
+
+/* The same of each device: of the entries, the peaks alone count. */
+static GkUsage device_peaks;
 
 /* The rings of the fits that read rows now. */
 static Size ring_bytes_now = 0;
@@ -45,7 +47,15 @@ gk_note_engine(const GkUsage *usage)
 	gk_engines_usage(&others);
 	peak.host = Max(peak.host, others.host_bytes + usage->host_peak);
 	peak.pinned = Max(peak.pinned, others.pinned_bytes + usage->pinned_peak);
-	peak.device = Max(peak.device, others.device_bytes + usage->device_peak);
+	for (int i = 0; i < usage->devices; i++)
+	{
+		const GkDeviceUsage *own = &usage->device[i];
+		GkDeviceUsage *known = gk_usage_of_device(&device_peaks, own->number);
+		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
+
+		if (known != NULL)
+			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));
+	}
 }
 
 /* Notes that a ring was created. */
@@ -104,17 +114,34 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row of gkmeans_memory(); no device is told from another. */
+/* One row of gkmeans_memory(); device -1 is none. */
 static void
-put_memory(ReturnSetInfo *result, const char *kind, uint64 bytes, uint64 most)
+put_memory(ReturnSetInfo *result, const char *kind, int device, uint64 bytes, uint64 most)
 {
 	Datum		values[4] = {0};
-	bool		nulls[4] = {false, true, false, false};
+	bool		nulls[4] = {false, device < 0, false, false};
 
 	values[0] = CStringGetTextDatum(kind);
+	values[1] = Int32GetDatum(device);
 	values[2] = Int64GetDatum((int64) bytes);
 	values[3] = Int64GetDatum((int64) Max(bytes, most));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* One row for each device that a fit of this session has been on. */
+static void
+put_devices(ReturnSetInfo *result, GkUsage *usage)
+{
+	for (int i = 0; i < device_peaks.devices; i++)
+		(void) gk_usage_of_device(usage, device_peaks.device[i].number);
+	for (int i = 0; i < usage->devices; i++)
+	{
+		GkDeviceUsage *now = &usage->device[i];
+		GkDeviceUsage *known = gk_usage_of_device(&device_peaks, now->number);
+
+		put_memory(result, "device", now->number, now->bytes,
+				   Max(now->peak, known != NULL ? known->peak : 0));
+	}
 }
 
 /* SQL: the memory that the fits of this session hold, and the most they held. */
@@ -126,10 +153,10 @@ gkmeans_memory(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	gk_engines_usage(&usage);
-	put_memory(result, "host", usage.host_bytes, Max(usage.host_peak, peak.host));
-	put_memory(result, "pinned", usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
-	put_memory(result, "device", usage.device_bytes, Max(usage.device_peak, peak.device));
-	put_memory(result, "ring", ring_bytes_now, peak.ring);
-	put_memory(result, "jobs", gk_job_bytes(), 0);
+	put_memory(result, "host", -1, usage.host_bytes, Max(usage.host_peak, peak.host));
+	put_memory(result, "pinned", -1, usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
+	put_devices(result, &usage);
+	put_memory(result, "ring", -1, ring_bytes_now, peak.ring);
+	put_memory(result, "jobs", -1, gk_job_bytes(), 0);
 	return (Datum) 0;
 }
