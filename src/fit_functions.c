@@ -76,8 +76,7 @@ check_labels_table(Call *call)
 	if (call->arguments.labels_table == NULL)
 		return;
 	before = MemoryContextSwitchTo(call->caller);
-	call->table = gk_labels_table_check(call->arguments.labels_table, call->arguments.if_exists,
-										call->id_type);
+	call->table = gk_labels_table_check(&call->arguments, call->id_type);
 	MemoryContextSwitchTo(before);
 }
 
