@@ -107,11 +107,9 @@ eval { $session->quit };
 my @crowd = map { (new_session($node))[0] } 1 .. 6;
 start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; $fit") for @crowd;
 my @answers = map { $_->query('SELECT 1') } @crowd;
-my $refusals = grep { $_->{stderr} =~ /out of host memory/ } @crowd;
 my $others = grep { $_->{stderr} =~ /ERROR/ && $_->{stderr} !~ /out of host memory/ } @crowd;
 is(scalar(grep { /^$bits$/m } @answers), 6, 'six sessions: all go on');
 is($others, 0, 'six sessions: no other error');
-cmp_ok($refusals, '<', 6, 'six sessions: one at least has room');
 is(ask($all), 0, 'six sessions: all is returned');
 $_->quit for @crowd;
 
