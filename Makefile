@@ -15,6 +15,7 @@ OBJS = \
 	src/engines.o \
 	src/feed.o \
 	src/feed_memory.o \
+	src/feature_hint.o \
 	src/feeder.o \
 	src/fit.o \
 	src/fit_functions.o \
@@ -31,7 +32,11 @@ OBJS = \
 	src/settings.o \
 	src/shift.o \
 	src/source.o \
-	src/source_text.o
+	src/source_choice.o \
+	src/source_keys.o \
+	src/source_query.o \
+	src/source_text.o \
+	src/unusable.o
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \

@@ -48,7 +48,7 @@ enum
 /* The words that an argument may be, NULL at the end; their places are the enums' values. */
 static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
-static const char *const scale_words[] = {"none", "standard", "minmax", NULL};
+static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
 static const char *const option_words[] = {"oversampling", "rounds", NULL};
@@ -176,7 +176,7 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 				 errmsg("k is missing"),
 				 errhint("Give the number of clusters as k, or initial_centroids.")));
 	if (!PG_ARGISNULL(number))
-		arguments->fit.k = PG_GETARG_INT32(number);
+		arguments->fit.k = PG_GETARG_INT64(number);
 	if (arguments->fit.k <= 0)
 		out_of_range("k", "1 and above");
 	if (given > 0 && given != arguments->fit.k)
@@ -300,11 +300,6 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
 	source->id_type = InvalidOid;
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
-
-	/* cosine without scaling measures from the origin, so that must stay where it is */
-	source->may_shift = arguments->fit.metric == GK_EUCLIDEAN
-		|| arguments->fit.scale != GK_SCALE_NONE;
-	source->zero_is_unusable = !source->may_shift;
 }
 
 /* Reads and checks the arguments. */

@@ -32,7 +32,8 @@ typedef enum GkScale
 {
 	GK_SCALE_NONE,
 	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
-	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
+	GK_SCALE_MINMAX,			/* (x - least) / (greatest - least) */
+	GK_SCALE_AUTO				/* for several columns standard, else none; not for gk_fit() */
 } GkScale;
 
 /* What to do. */
@@ -42,6 +43,7 @@ typedef struct GkFitSpec
 	int			dimension;
 	int64		rows;			/* usable rows in the engine */
 	bool		weighted;
+	const char *const *names;	/* dimension: of the features; NULL: elements of an array */
 	const double *shift;		/* dimension: what the row source took off */
 	GkInit		init;
 	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
@@ -58,6 +60,7 @@ typedef struct GkFitSpec
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
+	int32		id;				/* of the initial centroid if they were given, else its place here */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -69,9 +72,9 @@ typedef struct GkCluster
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
-	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
+	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → cluster, GkFitSpec.k entries; -1 = dropped */
+	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;

@@ -6,6 +6,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "job.h"
 #include "session.h"
@@ -32,7 +33,14 @@ PG_FUNCTION_INFO_V1(gkmeans_memory);
 void
 gk_remember_fit(const GkReport *report)
 {
+	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
+	ArrayType  *features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+
+	MemoryContextSwitchTo(before);
+	if (has_report)
+		pfree(last_report.features);
 	last_report = *report;
+	last_report.features = features;
 	has_report = true;
 }
 
@@ -78,6 +86,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	values[column++] = Int64GetDatum(report->rows_read);
 	values[column++] = Int64GetDatum(report->rows_skipped);
+	values[column++] = PointerGetDatum(report->features);
 	values[column++] = Int32GetDatum(report->dimension);
 	values[column++] = Int32GetDatum((int32) report->k);
 	values[column++] = Int32GetDatum((int32) report->k_effective);

@@ -121,17 +121,20 @@ parse(const char *source)
 	return statements;
 }
 
-/* What stands for the source after FROM. */
-char *
-gk_source_from(const char *source)
+/* Makes of the user's text what stands after FROM. */
+GkSourceText *
+gk_source_text(const char *source)
 {
-	char	   *name = relation_name(source);
+	GkSourceText *text = palloc0(sizeof(GkSourceText));
 	List	   *statements;
 	RawStmt    *statement;
 	int			length;
 
-	if (name != NULL)
-		return name;
+	text->source = source;
+	text->from = relation_name(source);
+	text->is_name = text->from != NULL;
+	if (text->is_name)
+		return text;
 	statements = parse(source);
 	if (list_length(statements) != 1)
 		refuse(statements == NIL ? "source is empty" : "source must be a single statement");
@@ -140,7 +143,9 @@ gk_source_from(const char *source)
 		refuse("source must be a SELECT, VALUES, TABLE or WITH statement");
 	refuse_changes(statement->stmt, NULL);
 
+	text->location = statement->stmt_location;
 	length = statement->stmt_len > 0 ? statement->stmt_len :
 		(int) strlen(source) - statement->stmt_location;
-	return psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+	text->from = psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+	return text;
 }
