@@ -71,8 +71,8 @@ explain_error(void *arg)
 	else
 		errcontext("source \"%s\"", around->source->source);
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && !has_hint())
-		errhint("The search_path is \"%s\" here: in views, functions and jobs write the schema "
-				"too, as in schema_name.table_name.", namespace_search_path);
+		errhint("Write the schema too, as in schema_name.table_name: a view, a function or a job may "
+				"run with another search_path. Here it is: %s.", namespace_search_path);
 }
 
 /* Parses a query that holds a source, which is one statement. */
