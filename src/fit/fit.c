@@ -302,7 +302,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 ? errdetail_plural("There is only %lld distinct row with a weight above zero.",
 								"There are only %lld distinct rows with a weight above zero.",
 								best->count, (long long) best->count)
-			 : errdetail("The others are empty.")));
+			 : errdetail("The others are empty, and their numbers left out.")));
 }
 
 /*

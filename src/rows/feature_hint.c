@@ -146,6 +146,17 @@ fill_in(const char *expression, const char *column)
 	return psprintf("%.*s%s%s", (int) (place - expression), expression, column, place + 2);
 }
 
+/* Whether values of a type are names of something. */
+static bool
+is_category(Oid type)
+{
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(type, &category, &preferred);
+	return category == TYPCATEGORY_STRING || category == TYPCATEGORY_ENUM;
+}
+
 /* The expression for a column and its type, NULL if there is none. */
 static const char *
 column_expression(Oid type, const char *column)
@@ -155,6 +166,8 @@ column_expression(Oid type, const char *column)
 
 	if (expression == NULL)
 		return NULL;
+	if (OidIsValid(element) && is_category(element))
+		return psprintf("('value' = ANY (%s))::int", column);
 	if (OidIsValid(element))
 		return psprintf("ARRAY(SELECT %s FROM unnest(%s) AS element)",
 						fill_in(expression, "element"), column);

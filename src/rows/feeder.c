@@ -9,6 +9,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "utils/builtins.h"
 #include "utils/wait_event.h"
 
 #include "feeder.h"
@@ -131,8 +132,13 @@ check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("arrays of features differ in length"),
-				 errdetail("%s has %lld elements, expected %d.", gk_row_name(feeder, fcinfo),
-						   (long long) elements->count, expected)));
+				 errdetail_plural("%s has %lld element, expected %d.",
+								  "%s has %lld elements, expected %d.", elements->count,
+								  gk_row_name(feeder, fcinfo), (long long) elements->count,
+								  expected),
+				 errhint("Leave such rows out of the source: WHERE %s(%s) = %d.",
+						 feeder->columns[0].shape == GK_VECTOR ? "vector_dims" : "cardinality",
+						 quote_identifier(NameStr(gk_feed_names(feeder->feed)[0])), expected)));
 }
 
 /* Makes sure that there is a slot with room for a row. */

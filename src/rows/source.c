@@ -58,15 +58,21 @@ find_other_case(const GkSource *source, const char *name)
 static const char *
 missing_hint(const GkSource *source, const char *name)
 {
+	const char *dot = strrchr(name, '.');
 	int			other = find_other_case(source, name);
 
 	if (source->columns->natts == 0)
 		return "It has no columns at all.";
+	if (strpbrk(name, "()+*/|:") != NULL)
+		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...", name);
 	if (strchr(name, ',') != NULL)
 		return "Several names are an array: '{age,income}' or ARRAY['age', 'income'].";
 	if (other > 0)
 		return psprintf("Perhaps you meant \"%s\": upper and lower case differ here.",
 						gk_column_name(source, other));
+	if (dot != NULL && find_other_case(source, dot + 1) > 0)
+		return psprintf("Perhaps you meant \"%s\": columns are named without their table.",
+						gk_column_name(source, find_other_case(source, dot + 1)));
 	return psprintf("Its columns are %s.", column_names(source));
 }
 
@@ -91,7 +97,7 @@ gk_find_column(const GkSource *source, const char *name, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("source has no column \"%s\"", name),
-				 errdetail("The argument %s names it.", argument),
+				 errdetail("It is named by the argument %s.", argument),
 				 errhint("%s", missing_hint(source, name))));
 	return found;
 }
@@ -118,6 +124,27 @@ gk_add_feature(GkSource *source, int column)
 	source->features[source->count++] = column;
 }
 
+/* How to join an array with the other features: an expression of SQL. */
+static const char *
+joined_features(const GkSource *source, int array)
+{
+	const char *type = source->described[array].shape == GK_VECTOR ? "real[]"
+		: format_type_be(gk_column_type(source, source->features[array]));
+	const char *name = quote_identifier(source->names[array]);
+	StringInfoData scalars;
+
+	initStringInfo(&scalars);
+	for (int i = 0; i < source->count; i++)
+		if (source->described[i].shape == GK_SCALAR)
+			appendStringInfo(&scalars, "%s%s", scalars.len > 0 ? ", " : "",
+							 quote_identifier(source->names[i]));
+	if (scalars.len == 0)
+		return psprintf("%s || %s", name, quote_identifier(source->names[array == 0 ? 1 : 0]));
+	if (source->described[array].shape == GK_VECTOR)
+		name = psprintf("%s::real[]", name);
+	return psprintf("%s || ARRAY[%s]::%s", name, scalars.data, type);
+}
+
 /* Refuses an array beside other features. */
 static void
 check_shapes(const GkSource *source)
@@ -126,11 +153,10 @@ check_shapes(const GkSource *source)
 		if (source->described[i].shape != GK_SCALAR)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column \"%s\" is not the only feature, but an array",
+					 errmsg("column \"%s\" is an array, but not the only feature",
 							source->names[i]),
-					 errhint("Features are any number of numeric columns, or one array. A query "
-							 "as the source can join them: array_cat(%s, ARRAY[…]).",
-							 quote_identifier(source->names[i]))));
+					 errhint("Name it alone, or give a query as the source, with all features in "
+							 "one array: %s.", joined_features(source, i))));
 }
 
 /* Finds the features: those named, or those that suggest themselves. */

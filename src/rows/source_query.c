@@ -23,17 +23,17 @@ typedef struct Surroundings
 	const char *text;
 } Surroundings;
 
-/* Whether the error at hand has a HINT already. */
+/* Whether the error at hand is of a name without a schema, and has no HINT of its own. */
 static bool
-has_hint(void)
+lacks_schema(void)
 {
 	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
 	ErrorData  *error = CopyErrorData();
-	bool		found = error->hint != NULL;
+	bool		lacks = error->hint == NULL && strchr(error->message, '.') == NULL;
 
 	FreeErrorData(error);
 	MemoryContextSwitchTo(before);
-	return found;
+	return lacks;
 }
 
 /* A place in the query, in characters from 1, as one in the source; 0 if it is in neither. */
@@ -70,9 +70,11 @@ explain_error(void *arg)
 	}
 	else
 		errcontext("source \"%s\"", around->source->source);
-	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && !has_hint())
-		errhint("Write the schema too, as in schema_name.table_name: a view, a function or a job may "
-				"run with another search_path. Here it is: %s.", namespace_search_path);
+	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
+		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
+	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
+		errhint("It was looked for in the search_path, which is %s here; write its schema too where "
+				"that may differ, as in a view, a function or a job.", namespace_search_path);
 }
 
 /* Parses a query that holds a source, which is one statement. */

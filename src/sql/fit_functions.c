@@ -103,8 +103,8 @@ check_rows(const Call *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("initial_centroids does not fit the features"),
-				 errdetail_plural("A centroid has %d element, expected %d.",
-								  "A centroid has %d elements, expected %d.",
+				 errdetail_plural("Each has %d element, and a row has %d.",
+								  "Each has %d elements, and a row has %d.",
 								  arguments->initial_dimension,
 								  arguments->initial_dimension, rows->dimension)));
 }
