@@ -167,7 +167,9 @@ column_expression(Oid type, const char *column)
 	if (expression == NULL)
 		return NULL;
 	if (OidIsValid(element) && is_category(element))
-		return psprintf("('value' = ANY (%s))::int", column);
+		return psprintf("(%s = ANY (%s))::int",
+						quote_literal_cstr(type_is_enum(element) ? first_label(element) : "value"),
+						column);
 	if (OidIsValid(element))
 		return psprintf("ARRAY(SELECT %s FROM unnest(%s) AS element)",
 						fill_in(expression, "element"), column);
