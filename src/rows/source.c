@@ -64,7 +64,8 @@ missing_hint(const GkSource *source, const char *name)
 	if (source->columns->natts == 0)
 		return "It has no columns at all.";
 	if (strpbrk(name, "()+*/|:") != NULL)
-		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...", name);
+		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...",
+						name);
 	if (strchr(name, ',') != NULL)
 		return "Several names are an array: '{age,income}' or ARRAY['age', 'income'].";
 	if (other > 0)

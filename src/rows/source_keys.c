@@ -80,13 +80,33 @@ key_of_branches(const Query *query, const Node *branch, int column)
 	return key_of_branches(query, operation->rarg, column);
 }
 
+/* The query of a subquery or a common table expression in FROM, NULL if it is neither. */
+static const Query *
+query_of_table(const Query *query, const RangeTblEntry *table)
+{
+	ListCell   *cell;
+
+	if (table->rtekind == RTE_SUBQUERY)
+		return table->subquery;
+	if (table->rtekind != RTE_CTE || table->ctelevelsup > 0)
+		return NULL;
+	foreach(cell, query->cteList)
+	{
+		const CommonTableExpr *expression = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(expression->ctename, table->ctename) == 0)
+			return castNode(Query, expression->ctequery);
+	}
+	return NULL;
+}
+
 /* What an output column of a query is. */
 const char *
 gk_key_of_column(const Query *query, int column)
 {
 	TargetEntry *entry = get_tle_by_resno(query->targetList, column);
 	const Var  *var = (const Var *) entry->expr;
-	const RangeTblEntry *table;
+	const Query *from;
 
 	check_stack_depth();
 	if (OidIsValid(entry->resorigtbl))
@@ -95,6 +115,6 @@ gk_key_of_column(const Query *query, int column)
 		return key_of_branches(query, query->setOperations, column);
 	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
 		return NULL;
-	table = rt_fetch(var->varno, query->rtable);
-	return table->rtekind == RTE_SUBQUERY ? gk_key_of_column(table->subquery, var->varattno) : NULL;
+	from = query_of_table(query, rt_fetch(var->varno, query->rtable));
+	return from != NULL ? gk_key_of_column(from, var->varattno) : NULL;
 }

@@ -73,8 +73,9 @@ explain_error(void *arg)
 	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
 		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
-		errhint("It was looked for in the search_path, which is %s here; write its schema too where "
-				"that may differ, as in a view, a function or a job.", namespace_search_path);
+		errhint("It was looked for in the search_path, which is %s here; write its schema too "
+				"where that may differ, as in a view, a function or a job.",
+				namespace_search_path);
 }
 
 /* Parses a query that holds a source, which is one statement. */

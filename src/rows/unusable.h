@@ -10,7 +10,7 @@
 extern const char *gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo);
 
 /* Raises the error that a row with a NULL, NaN or infinity is. */
-extern void gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo) pg_attribute_noreturn();
+extern void gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo);
 
 /* Notes which columns made a row unusable. */
 extern void gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded);

@@ -82,8 +82,8 @@ check_existing(const GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => 'append' to add "
-						 "to them.")));
+				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
+						 "'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,

@@ -58,6 +58,8 @@ SELECT is(taken(source), features, source) FROM (VALUES
 	('SELECT id + 0 AS id, x FROM by_key', '{id,x}'), ('SELECT (id), x FROM by_key', '{x}'), ('SELECT 1 AS id, x FROM by_key', '{id,x}'),
 	('SELECT s.number, s.x FROM (SELECT id AS number, x FROM by_key OFFSET 0) s', '{x}'),
 	('WITH w AS (SELECT * FROM by_key) SELECT id, x FROM w', '{x}'), ('WITH w AS MATERIALIZED (SELECT * FROM a_view) SELECT * FROM w', '{x,y}'),
+	('WITH w AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) SELECT * FROM w', '{x}'),
+	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION ALL SELECT id + 10, x FROM w WHERE id < 10) SELECT * FROM w', '{id,x}'),
 	('SELECT id, count(*) AS n, sum(x) AS x FROM by_key GROUP BY id', '{n,x}'), ('SELECT id, x FROM by_key UNION ALL SELECT id, x FROM by_key', '{x}'),
 	('SELECT * FROM (SELECT id, x FROM by_key EXCEPT SELECT code, x FROM by_unique) e', '{id,x}'),
 	('SELECT * FROM by_key JOIN by_identity USING (id, x)', '{x,y,flag}'), ('SELECT * FROM by_key NATURAL LEFT JOIN parts', '{x,y,flag}'),
