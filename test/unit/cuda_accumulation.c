@@ -36,15 +36,21 @@ half_bits(int exponent, int fraction, bool negative)
 	return (uint16_t) ((negative ? 0x8000 : 0) | (exponent + 15) << 10 | fraction);
 }
 
-/* The value of 16 bits. */
-static double
-half_value(uint16_t bits)
-{
-	int			exponent = bits >> 10 & 31;
-	double		value = exponent == 0 ? ldexp(bits & 1023, -24)
-		: ldexp(1024 + (bits & 1023), exponent - 25);
+/* The values of all 16 bits. */
+static double values[65536];
 
-	return bits & 0x8000 ? -value : value;
+/* Fills in the values. */
+static void
+make_values(void)
+{
+	for (int bits = 0; bits < 65536; bits++)
+	{
+		int			exponent = bits >> 10 & 31;
+		double		value = exponent == 0 ? ldexp(bits & 1023, -24)
+			: ldexp(1024 + (bits & 1023), exponent - 25);
+
+		values[bits] = bits & 0x8000 ? -value : value;
+	}
 }
 
 /* A number from 0 to count - 1. */
@@ -135,8 +141,8 @@ error_of(const uint16_t *a, const uint16_t *b, int depth, float product)
 
 	for (int j = 0; j < depth; j++)
 	{
-		double		x = half_value(a[j]);
-		double		y = half_value(b[j]);
+		double		x = values[a[j]];
+		double		y = values[b[j]];
 
 		sum += x * y;
 		left += x * x;
@@ -240,6 +246,7 @@ search_worst_products(const Probe *probe, int rounds)
 	static const int depths[] = {16, 64, 128, 512, 2048};
 	double		factor = probe->pretend_error(1.0);
 
+	make_values();
 	for (int by_warpgroup = 0; by_warpgroup < 2; by_warpgroup++)
 		for (size_t i = 0; i < sizeof(depths) / sizeof(*depths); i++)
 		{
@@ -268,8 +275,8 @@ add_step(const uint16_t *a, const uint16_t *b, int from, double sum)
 	terms[model_n] = sum;
 	for (int j = 0; j < model_n; j++)
 	{
-		double		x = half_value(a[from + j]);
-		double		y = half_value(b[from + j]);
+		double		x = values[a[from + j]];
+		double		y = values[b[from + j]];
 		int			its = x == 0.0 || y == 0.0 ? -1000 : ilogb(x) + ilogb(y);
 
 		terms[j] = x * y;
@@ -312,6 +319,7 @@ search_models(int rounds)
 	static const int models[][2] = {{4, 0}, {4, 1}, {8, 1}, {16, 2}, {1, 0}, {32, 0}};
 	static const Probe probe = {.multiply = multiply_by_model};
 
+	make_values();
 	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
 	{
 		Search		s = start_search(&probe, 64, 0);
