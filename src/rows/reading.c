@@ -24,9 +24,9 @@
 #include "utils/syscache.h"
 
 #include "drain.h"
+#include "engine_error.h"
 #include "feed.h"
-#include "row_ids.h"
-#include "report.h"
+#include "reading.h"
 #include "source_columns.h"
 #include "source_query.h"
 

@@ -8,15 +8,9 @@
 
 #include "fmgr.h"
 
-#include "fit.h"
+#include "fit_spec.h"
+#include "labels_table.h"
 #include "source.h"
-
-typedef enum GkIfExists
-{
-	GK_EXISTS_ERROR,
-	GK_EXISTS_REPLACE,
-	GK_EXISTS_APPEND
-} GkIfExists;
 
 typedef struct GkArguments
 {
@@ -25,6 +19,7 @@ typedef struct GkArguments
 	int			initial_dimension;	/* of fit.initial */
 	const char *labels_table;	/* NULL = none */
 	GkIfExists	if_exists;
+	const char *id_name;		/* of the labels table's id column; NULL = it is left open */
 } GkArguments;
 
 /*

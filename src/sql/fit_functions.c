@@ -7,27 +7,28 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "alloc.h"
 #include "arguments.h"
 #include "choose_engine.h"
+#include "engine_error.h"
 #include "fit.h"
 #include "job.h"
 #include "labels_table.h"
-#include "alloc.h"
-#include "seconds.h"
+#include "reading.h"
 #include "report.h"
-#include "source.h"
+#include "seconds.h"
+#include "sql_function.h"
 
 /* Labels that are fetched from the engine at once. */
 #define WINDOW_ROWS 16384
 
-PG_FUNCTION_INFO_V1(gkmeans_fit);
-PG_FUNCTION_INFO_V1(gkmeans_fit_predict);
+GK_SQL_FUNCTION(gkmeans_fit);
+GK_SQL_FUNCTION(gkmeans_fit_predict);
 
 /* One call, from its arguments to its result. */
 typedef struct Call
@@ -72,12 +73,14 @@ begin_call(Call *call, FunctionCallInfo fcinfo, int first)
 static void
 check_labels_table(Call *call)
 {
+	const GkArguments *arguments = &call->arguments;
 	MemoryContext before;
 
-	if (call->arguments.labels_table == NULL)
+	if (arguments->labels_table == NULL)
 		return;
 	before = MemoryContextSwitchTo(call->caller);
-	call->table = gk_labels_table_check(call->arguments.labels_table, call->arguments.if_exists,
+	call->table = gk_labels_table_check(arguments->labels_table, arguments->if_exists,
+										arguments->source.id_column, arguments->id_name,
 										call->id_type);
 	MemoryContextSwitchTo(before);
 }
@@ -174,7 +177,7 @@ fit_rows(Call *call)
 	spec->dimension = call->rows.dimension;
 	spec->rows = call->rows.read - call->rows.skipped;
 	spec->shift = call->rows.shift;
-	gk_fit(call->engine, spec, &call->fit);
+	gk_fit(call->job, spec, &call->fit);
 }
 
 /* Fills in the report, and ends the job. */

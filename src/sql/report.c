@@ -1,33 +1,23 @@
 /*
- * What this session remembers: its last fit and the most memory it took.
+ * What a session tells of its fits: the SQL functions gkmeans_last_fit and gkmeans_memory.
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "host_account.h"
 #include "job.h"
 #include "report.h"
+#include "sql_function.h"
 
 static bool has_report = false;
 static GkReport last_report;
 
-/* The most that fits of this session took at once. */
-static struct
-{
-	uint64		host;
-	uint64		pinned;
-	uint64		device;
-	uint64		ring;
-} peak;
-
-/* The rings of the fits that read rows now. */
-static Size ring_bytes_now = 0;
-
-PG_FUNCTION_INFO_V1(gkmeans_last_fit);
-PG_FUNCTION_INFO_V1(gkmeans_memory);
+GK_SQL_FUNCTION(gkmeans_last_fit);
+GK_SQL_FUNCTION(gkmeans_memory);
+GK_SQL_FUNCTION(gkmeans_sessions);
 
 /* Remembers a fit that ended well. */
 void
@@ -42,33 +32,6 @@ gk_remember_fit(const GkReport *report)
 	last_report = *report;
 	last_report.features = features;
 	has_report = true;
-}
-
-/* Notes the memory that an engine took, beside those that are open still. */
-void
-gk_note_engine(const GkUsage *usage)
-{
-	GkUsage		others;
-
-	gk_engines_usage(&others);
-	peak.host = Max(peak.host, others.host_bytes + usage->host_peak);
-	peak.pinned = Max(peak.pinned, others.pinned_bytes + usage->pinned_peak);
-	peak.device = Max(peak.device, others.device_bytes + usage->device_peak);
-}
-
-/* Notes that a ring was created. */
-void
-gk_note_ring(Size bytes)
-{
-	ring_bytes_now += bytes;
-	peak.ring = Max(peak.ring, ring_bytes_now);
-}
-
-/* Notes that a ring was freed. */
-void
-gk_forget_ring(Size bytes)
-{
-	ring_bytes_now -= bytes;
 }
 
 /* SQL: the report of the last fit of this session, no row before the first. */
@@ -113,14 +76,15 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row of gkmeans_memory(); no device is told from another. */
+/* One row of gkmeans_memory(); device -1 is none. */
 static void
-put_memory(ReturnSetInfo *result, const char *kind, uint64 bytes, uint64 most)
+put_memory(ReturnSetInfo *result, const char *kind, int device, uint64 bytes, uint64 most)
 {
 	Datum		values[4] = {0};
-	bool		nulls[4] = {false, true, false, false};
+	bool		nulls[4] = {false, device < 0, false, false};
 
 	values[0] = CStringGetTextDatum(kind);
+	values[1] = Int32GetDatum(device);
 	values[2] = Int64GetDatum((int64) bytes);
 	values[3] = Int64GetDatum((int64) Max(bytes, most));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -132,13 +96,38 @@ gkmeans_memory(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	GkUsage		usage;
+	Size		ring;
+	Size		most;
 
 	InitMaterializedSRF(fcinfo, 0);
 	gk_engines_usage(&usage);
-	put_memory(result, "host", usage.host_bytes, Max(usage.host_peak, peak.host));
-	put_memory(result, "pinned", usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
-	put_memory(result, "device", usage.device_bytes, Max(usage.device_peak, peak.device));
-	put_memory(result, "ring", ring_bytes_now, peak.ring);
-	put_memory(result, "jobs", gk_job_bytes(), 0);
+	gk_rings_usage(&ring, &most);
+	put_memory(result, "host", -1, usage.host_bytes, usage.host_peak);
+	put_memory(result, "pinned", -1, usage.pinned_bytes, usage.pinned_peak);
+	for (int i = 0; i < usage.devices; i++)
+		put_memory(result, "device", usage.device[i].number, usage.device[i].bytes,
+				   usage.device[i].peak);
+	put_memory(result, "ring", -1, ring, most);
+	put_memory(result, "jobs", -1, gk_job_bytes(), 0);
+	return (Datum) 0;
+}
+
+/* SQL: the sessions of the server whose fits hold host memory now. */
+Datum
+gkmeans_sessions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			pid;
+	uint64		bytes;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; gk_host_account_entry(i, &pid, &bytes); i++)
+	{
+		Datum		values[2] = {Int32GetDatum(pid), Int64GetDatum((int64) bytes)};
+		bool		nulls[2] = {false, false};
+
+		if (pid != 0 && bytes > 0)
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }
