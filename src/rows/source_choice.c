@@ -12,7 +12,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
-#include "source_columns.h"
+#include "source_choice.h"
 #include "source_keys.h"
 
 /* Names of columns in a message, at most. */
