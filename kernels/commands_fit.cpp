@@ -7,6 +7,7 @@
 #include "exact.h"
 #include "filter.h"
 #include "nccl.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -25,7 +26,7 @@ namespace gk
 int64_t
 Engine::plain_rows(double bytes_a_row) const
 {
-	double		bandwidth = PLAIN_BANDWIDTH_SHARE * shards[0]->device->speed.bandwidth;
+	double		bandwidth = GK_DEVICE_WORK_SHARE * shards[0]->device->speed.bandwidth;
 
 	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }

@@ -14,6 +14,7 @@
 #include "accumulation.h"
 #include "device.h"
 #include "pinned.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -87,55 +88,45 @@ driver()
 	return calls;
 }
 
-/* 16-bit operations of the tensor cores of a processor in a clock, by compute capability. */
-static double
-operations_a_clock(int major, int minor)
-{
-	if (major == 9)
-		return 4096;
-	return major > 9 || (major == 8 && minor == 0) ? 2048 : 1024;
-}
-
-/* An attribute of a device, or what it is expected to be where the driver does not say. */
-static double
-attribute_of(int ordinal, cudaDeviceAttr attribute, int expected)
+/* An attribute of a device. */
+static int
+attribute_of(int ordinal, cudaDeviceAttr attribute)
 {
 	int			value = 0;
 
 	GK_CUDA(cudaDeviceGetAttribute(&value, attribute, ordinal));
-	return value > 0 ? value : expected;
+	return value;
 }
 
-/* The speed of a device. */
+/* The speed of a device: two transfers a cycle of its memory. */
 Speed
 speed_of(int ordinal)
 {
-	int			major = (int) attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor, 0);
-	int			minor = (int) attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor, 0);
-	double		processors = attribute_of(ordinal, cudaDevAttrMultiProcessorCount, 1);
-	double		kilohertz = attribute_of(ordinal, cudaDevAttrClockRate, 1500000);
-	double		memory_kilohertz = attribute_of(ordinal, cudaDevAttrMemoryClockRate, 5000000);
-	double		bits = attribute_of(ordinal, cudaDevAttrGlobalMemoryBusWidth, 256);
+	double		cycles = attribute_of(ordinal, cudaDevAttrClockRate) * 1e3;
+	double		memory_cycles = attribute_of(ordinal, cudaDevAttrMemoryClockRate) * 1e3;
+	double		flops = cycles * attribute_of(ordinal, cudaDevAttrMultiProcessorCount) *
+		gk_tensor_flops_a_cycle(attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor),
+								attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor));
+	double		bandwidth =
+		memory_cycles * 2 * attribute_of(ordinal, cudaDevAttrGlobalMemoryBusWidth) / 8;
 
-	return {processors * kilohertz * 1e3 * operations_a_clock(major, minor),
-		2 * memory_kilohertz * 1e3 * bits / 8};
+	return {flops > 0.0 ? flops : GK_DEVICE_FLOPS,
+		bandwidth > 0.0 ? bandwidth : GK_DEVICE_BANDWIDTH};
 }
 
 /* Reads what is to be known of a device and makes its streams. */
 static void
 set_up_device(Device *device, int ordinal)
 {
-	int			shared;
 	size_t		free_bytes;
 	size_t		total;
 
 	GK_CUDA(cudaSetDevice(ordinal));
 	device->ordinal = ordinal;
-	GK_CUDA(cudaDeviceGetAttribute(&device->major, cudaDevAttrComputeCapabilityMajor, ordinal));
-	GK_CUDA(cudaDeviceGetAttribute(&device->minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-	GK_CUDA(cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount, ordinal));
-	GK_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
-	device->shared_memory = shared;
+	device->major = attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor);
+	device->minor = attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor);
+	device->processors = attribute_of(ordinal, cudaDevAttrMultiProcessorCount);
+	device->shared_memory = attribute_of(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 	device->speed = speed_of(ordinal);
 	if (device->major * 10 + device->minor < 75)
 		fail(GK_NO_DEVICE, "open", "the GPU is older than compute capability 7.5");

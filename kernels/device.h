@@ -40,13 +40,6 @@ struct Speed
 /* The speed of a device, from what it says of itself; opens nothing. */
 Speed		speed_of(int ordinal);
 
-/*
- * The parts of its speed that kernels are expected to reach: rough, for how long a slice takes.
- */
-#define FILTER_FLOPS_SHARE 0.19
-#define FILTER_BANDWIDTH_SHARE 0.41
-#define PLAIN_BANDWIDTH_SHARE 0.10
-
 /* A device of this process. */
 struct Device
 {

@@ -9,6 +9,7 @@
 
 #include "cuda/launch.h"
 #include "filter.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -73,8 +74,8 @@ filter_seconds(const Shard &shard, int64_t centroids)
 	double		padded = (double) ((centroids + 63) / 64 * 64);
 	const Speed &speed = shard.device->speed;
 
-	return padded * (shard.depth + 16) * 2 / (FILTER_FLOPS_SHARE * speed.flops) +
-		shard.dimension * 4 / (FILTER_BANDWIDTH_SHARE * speed.bandwidth);
+	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
 
 /* What the kernels are given for a slice. */

@@ -250,7 +250,7 @@ typedef struct GkCommand
 		{
 			GkMass		mass;
 			int			exponent;
-			int			bits;			/* 0 .. 20: 2^bits buckets, bucket = hash >> (64 - bits) */
+			int			bits;			/* 0 .. 20: 2^bits buckets, see gk_hash_bucket() */
 			int64_t    *buckets;		/* out: 2^bits */
 		}			masses;
 		struct
@@ -334,12 +334,12 @@ typedef struct GkDevice
 	char		name[64];
 	int			major;			/* compute capability */
 	int			minor;
-	double		flops;			/* 16-bit operations a second of its tensor cores, at most */
-	double		bandwidth;		/* bytes a second of its memory, at most */
 	uint64_t	total_bytes;
 	uint64_t	free_bytes;
 	uint64_t	own_bytes;		/* held by the engines of this process */
 	bool		open;			/* this process has a context on it */
+	double		flops;			/* of its tensor cores, and … */
+	double		bandwidth;		/* … bytes of its memory, in a second at best; 0 = not known */
 } GkDevice;
 
 typedef struct GkEngine GkEngine;

@@ -7,6 +7,7 @@
  *
  *   devices N   there are N devices (4 if it is not said)
  *   driver 0    there is no driver
+ *   gflops N    a device does so many billions of operations in a second
  *   several N   several devices cannot be opened together, with the GkCode N
  *   full N      device number N has no memory left
  *   lost N      call number N loses the context: 1 is open, then come the commands
@@ -21,8 +22,6 @@
 
 #include "engine.h"
 
-#define FLOPS 1e15
-#define BANDWIDTH 5e12
 #define TOTAL_BYTES (UINT64_C(80) << 30)
 #define FREE_BYTES (UINT64_C(70) << 30)
 #define MAX_DEVICES GK_MAX_DEVICES
@@ -97,8 +96,9 @@ list_devices(GkDevice *devices, int capacity, int *count)
 		return make_status(GK_NO_DEVICE, -1, 35, "cudaGetDeviceCount", "the driver is missing");
 	for (int i = 0; i < *count && i < capacity; i++)
 	{
-		devices[i] = (GkDevice) {.number = i,.major = 9,.flops = FLOPS,.bandwidth = BANDWIDTH,
-			.total_bytes = TOTAL_BYTES,.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
+		devices[i] = (GkDevice) {.number = i,.major = 9,.total_bytes = TOTAL_BYTES,
+			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i],
+			.flops = 1e9 * told("gflops", 0)};
 		snprintf(devices[i].name, sizeof(devices[i].name), "Stand-in %d", i);
 	}
 	return make_status(GK_OK, -1, 0, "", "");
