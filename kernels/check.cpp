@@ -76,7 +76,7 @@ fail_device_full(int device, uint64_t needed)
 	throw Failure{status};
 }
 
-/* Whether nothing works in this process any more after the error. */
+/* True for errors after which nothing works in this process any more. */
 static bool
 is_sticky(cudaError_t error)
 {

@@ -12,7 +12,7 @@
 namespace gk
 {
 
-/* What is thrown inside the library; never past its boundary. */
+/* The exception of the library; never thrown past its boundary. */
 struct Failure
 {
 	GkStatus	status;
@@ -44,8 +44,8 @@ void		check(cudaError_t error, const char *call);
 void		check_context();
 
 /*
- * What a test has planned for this call: an error that it gives in place of being made, or
- * cudaSuccess.  Every call of CUDA that can fail asks.
+ * The error that a test has planned in place of this call, or cudaSuccess.  Every call of CUDA that
+ * can fail asks.
  */
 cudaError_t planned_fault();
 

@@ -283,7 +283,7 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 }
 
 /*
- * What rows must be so that the count farthest are among them, and they fit a list: d² from the
+ * A filter that passes the count farthest rows, and so few that they fit a list: d² from the
  * top 16 bits at a time; where that does not do, hashes from below likewise.  If rows equal
  * in both are too many, *ties says how they are and *equal how many of them are to be taken.
  */

@@ -65,7 +65,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	thread = std::thread([this] { run_commands(); });
 }
 
-/* Whether the devices are done with what they were given; gives up after some seconds. */
+/* Waits until the devices have done their work; false if they have not after some seconds. */
 bool
 Engine::comes_to_rest() const
 {
@@ -360,7 +360,7 @@ status_of_exception()
 	}
 }
 
-/* What a profiler calls a command. */
+/* The name of a command for a profiler. */
 static const char *
 name_of(GkOperation operation)
 {
@@ -507,7 +507,7 @@ Engine::usage(GkUsage *usage) const
 	usage->threads = 1;
 }
 
-/* What C sees. */
+/* The engine as C sees it. */
 struct Handle
 {
 	GkEngine	base;
@@ -664,7 +664,7 @@ cuda_list_devices(GkDevice *devices, int capacity, int *count)
 	return guarded([&] { list_devices(devices, capacity, count); });
 }
 
-/* Gives back what the process keeps between engines. */
+/* Releases what the process keeps between engines. */
 static void
 cuda_release_process(void)
 {

@@ -184,7 +184,7 @@ find_device(int ordinal)
 	return found == devices.end() ? nullptr : found->second.get();
 }
 
-/* Gives back all devices. */
+/* Releases all devices. */
 void
 close_devices()
 {
@@ -214,7 +214,7 @@ Account::add(uint64_t bytes)
 		device->own_bytes += bytes;
 }
 
-/* Counts bytes that were given back. */
+/* Counts bytes that were freed. */
 void
 Account::subtract(uint64_t bytes)
 {
@@ -272,7 +272,7 @@ Block::release()
 #define PIECE_SHARE 128
 #define MOST_PIECE (UINT64_C(256) << 20)
 
-/* What physical memory of a device is asked for by. */
+/* The properties of physical memory of a device. */
 static CUmemAllocationProp
 memory_of(const Device *device)
 {
@@ -379,7 +379,7 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 	return true;
 }
 
-/* Gives back what is not needed for this many bytes. */
+/* Frees what is not needed for this many bytes. */
 void
 Mapping::shrink(uint64_t wanted)
 {
@@ -394,7 +394,7 @@ Mapping::shrink(uint64_t wanted)
 	}
 }
 
-/* Gives all back, the addresses too. */
+/* Frees all, the addresses too. */
 void
 Mapping::release()
 {

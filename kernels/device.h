@@ -30,7 +30,7 @@ private:
 	unsigned char saved[128];	/* a sigset_t */
 };
 
-/* What a device can do in a second, at most. */
+/* Peak speed of a device, per second. */
 struct Speed
 {
 	double		flops;			/* of 16-bit products in the tensor cores */
@@ -62,7 +62,7 @@ Device	   *open_device(int ordinal);
 /* A device that this process has open, or NULL. */
 Device	   *find_device(int ordinal);
 
-/* Gives back all devices; no engine may be open. */
+/* Releases all devices; no engine may be open. */
 void		close_devices();
 
 /* Bytes in use against a limit. */
@@ -82,7 +82,7 @@ public:
 	std::atomic<uint64_t> peak{0};
 };
 
-/* What makes room on a device that is full: rows that leave it. */
+/* Makes room on a device that is full, by moving rows off it. */
 class MemoryOwner
 {
 public:
@@ -146,7 +146,7 @@ public:
 	/* Grows to at least this many bytes; false where limit or device have no room. */
 	bool		grow(MemoryOwner &owner, uint64_t wanted);
 
-	/* Gives back what is not needed for this many bytes. */
+	/* Frees what is not needed for this many bytes. */
 	void		shrink(uint64_t wanted);
 	void		release();
 

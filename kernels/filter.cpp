@@ -78,7 +78,7 @@ filter_seconds(const Shard &shard, int64_t centroids)
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
 
-/* What the kernels are given for a slice. */
+/* The arguments of the filter for a slice. */
 FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 								 const Centroids &with, bool labelled)
 	: features(slice.features), origin(shard.origin.get()),

@@ -15,7 +15,7 @@ namespace gk
 /* A fresh label that the exact pass is still to decide. */
 #define GK_PENDING (-2)
 
-/* What the kernels of the filter are given. */
+/* The arguments of the filter's kernels. */
 struct FilterArguments
 {
 	/* `labelled`: the rows' labels are of these centroids */

@@ -130,7 +130,7 @@ add_up(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &d
 	return nccl.group_end() ?: result;
 }
 
-/* Gives up communicators that may be of no use any more. */
+/* Aborts communicators that may be of no use any more. */
 static void
 abort_all(const std::vector<NcclCommunicator> &ours)
 {
@@ -196,7 +196,7 @@ abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards)
 	communicators.erase(ours);
 }
 
-/* Gives back the communicators. */
+/* Destroys the communicators. */
 void
 close_reduce()
 {

@@ -18,10 +18,10 @@ void		open_reduce(const std::vector<Device *> &devices);
 /* sums of every shard := their sum over all shards. */
 void		reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count);
 
-/* Ends a sum that does not come to an end; the next engine makes its devices ready anew. */
+/* Aborts a sum that does not come to an end; the next engine connects its devices anew. */
 void		abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards);
 
-/* Gives back the communicators; before the devices. */
+/* Destroys the communicators; before the devices are released. */
 void		close_reduce();
 
 }								/* namespace gk */

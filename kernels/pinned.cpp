@@ -1,5 +1,5 @@
 /*
- * Page-locked host memory, and the thread that gives it back.
+ * Page-locked host memory, and the thread that frees it.
  */
 #include <mutex>
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace gk
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
-/* Less than this is given back at once. */
+/* Less than this is freed at once. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
 
 /* Mapped memory, page-locked while some device was the current one. */
@@ -26,7 +26,7 @@ struct Pages
 	int			device;
 };
 
-/* What is still to be given back.  Never destroyed: static objects may go before the thread. */
+/* Memory yet to be unpinned.  Never destroyed: static objects may go before the thread. */
 struct Unpinning
 {
 	std::mutex	mutex;
@@ -99,7 +99,7 @@ unpin(const Pages &pages)
 	(void) munmap(pages.data, pages.bytes);
 }
 
-/* Gives back what is listed, to the end or until that is to rest. */
+/* Unpins what is listed, to the end or until the thread is to pause. */
 static void
 unpin_listed(std::unique_lock<std::mutex> &lock, bool to_the_end)
 {
@@ -124,7 +124,7 @@ run_unpinning()
 	unpinning.running = false;
 }
 
-/* Starts the thread unless it is there or to rest; throws if there is none to be had. */
+/* Starts the thread unless it runs or is to pause; throws if no thread can be started. */
 static void
 start_unpinning()
 {
@@ -138,7 +138,7 @@ start_unpinning()
 	unpinning.running = true;
 }
 
-/* Leaves pages to the thread; throws if that can't be. */
+/* Leaves pages to the thread; throws if that fails. */
 static void
 unpin_later(const Pages &pages)
 {
@@ -156,7 +156,7 @@ unpin_later(const Pages &pages)
 	}
 }
 
-/* Lets the thread rest. */
+/* Pauses the thread. */
 UnpinningHeld::UnpinningHeld()
 {
 	std::lock_guard<std::mutex> lock(unpinning.mutex);
@@ -180,7 +180,7 @@ UnpinningHeld::~UnpinningHeld()
 	}
 }
 
-/* Waits until the thread has ended and all memory is given back. */
+/* Waits until the thread has ended and all memory is freed. */
 void
 finish_unpinning()
 {
@@ -242,7 +242,7 @@ PinnedBlock::~PinnedBlock()
 	}
 	catch (const std::exception &)
 	{
-		/* no memory for the list, or no thread to be had: it is done here */
+		/* no memory for the list, or no thread: it is done here */
 	}
 	unpin(pages);
 }

@@ -1,6 +1,6 @@
 /*
- * Page-locked host memory, in huge pages: a fifth of the time of cudaHostAlloc to give back, half
- * of it to take.
+ * Page-locked host memory, in huge pages: it takes half the time of cudaHostAlloc to get, a fifth to
+ * free.
  */
 #ifndef GK_PINNED_H
 #define GK_PINNED_H
@@ -18,7 +18,7 @@ public:
 	PinnedBlock(const PinnedBlock &) = delete;
 	PinnedBlock & operator=(const PinnedBlock &) = delete;
 
-	/* The memory counts as given back; the work of it, 20 ms a gigabyte, goes on in a thread. */
+	/* The memory counts as free; a thread unpins it, 20 ms a gigabyte. */
 	~PinnedBlock();
 
 	void	   *data = nullptr;
@@ -37,7 +37,7 @@ public:
 	~UnpinningHeld();
 };
 
-/* Waits until all memory is given back; before the process gives its devices back. */
+/* Waits until all memory is freed; before the devices are released. */
 void		finish_unpinning();
 
 }								/* namespace gk */

@@ -14,7 +14,7 @@ namespace gk
 
 #if __has_include(<nvtx3/nvtx3.hpp>)
 
-/* What ranges are listed under. */
+/* The domain that ranges are listed under. */
 struct ProfileDomain
 {
 	static constexpr const char *name{"gkmeans"};

@@ -129,7 +129,7 @@ Shard::chunk_rows() const
 	return std::max<int64_t>(bytes / row_bytes(), 1);
 }
 
-/* Whether so many more rows can stay on the device, with room left to work on them. */
+/* True if so many more rows can stay on the device, with room left to work on them. */
 bool
 Shard::fits(int64_t count)
 {
@@ -389,7 +389,7 @@ pause_between_looks(int tries)
 		nanosleep(&pause, nullptr);
 }
 
-/* Whether an event has happened, or throws Stopped. */
+/* True if an event has happened; throws Stopped if the engine is being closed. */
 static bool
 has_happened(cudaEvent_t event, const Shard &shard)
 {
@@ -419,7 +419,7 @@ Shard::mark()
 	GK_CUDA(cudaEventRecord(marker, device->compute));
 }
 
-/* Whether the place marked last has been reached, or throws Stopped. */
+/* True if the place marked last has been reached; throws Stopped if the engine is being closed. */
 bool
 Shard::reached() const
 {

@@ -74,7 +74,7 @@ struct Centroids
 	Buffer<CentroidScale> scale;
 };
 
-/* What a pass counts, on the device. */
+/* Counters of a pass, on the device. */
 struct Counters
 {
 	unsigned long long changed;

@@ -1,5 +1,5 @@
 /*
- * What the filter knows of centroids and rows: docs/filter.md says why it is enough.
+ * Norms and rounding errors of centroids and rows, for the filter: docs/filter.md has the bound.
  *
  * With y = x - p and e = c - p (p, the origin, near the mean), the nearest centroid is the one with
  * the least s = |e|²/2 - y·e.  The filter has 16-bit roundings of y and e, scaled by powers of
@@ -30,7 +30,7 @@ square(T x)
 	return x * x;
 }
 
-/* What rounding to 16 bits takes off a value. */
+/* The error of rounding a value to 16 bits. */
 static __device__ __forceinline__ float
 lost_in_half(float y)
 {

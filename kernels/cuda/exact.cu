@@ -178,7 +178,7 @@ nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 	return centroid;
 }
 
-/* Whether a flag of the host is set, the same for all threads of a block. */
+/* Reads a flag of the host, the same for all threads of a block. */
 static __device__ __forceinline__ bool
 is_set(const volatile int *flag, int *shared)
 {
@@ -280,7 +280,7 @@ decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids)
 	GK_LAUNCHED("decide_flagged");
 }
 
-/* What is to be done with the d² of a row. */
+/* Rows, the centroids of their labels, and where their d² goes. */
 struct DistanceArguments
 {
 	const float *features;

@@ -1,6 +1,6 @@
 /*
- * What the kernels of the filter share: how 16-bit values lie in shared memory, what is known of a
- * row, and the bound that decides or flags it (docs/filter.md has the proof).
+ * Shared by the kernels of the filter: the layout of 16-bit values in shared memory, the best
+ * scores of a row, and the bound that decides or flags it (docs/filter.md has the proof).
  */
 #ifndef GK_FILTER_CUH
 #define GK_FILTER_CUH
@@ -57,7 +57,7 @@ place_of_centroid(int depth, int64_t centroid, int column)
 		place_of((int) (centroid % TILE_CENTROIDS), column % TILE_COLUMNS / 8) + column % 8;
 }
 
-/* What a thread knows of a row: least, second, which. */
+/* The two least scores of a row that a thread has seen, and whose the least is. */
 struct Best
 {
 	float		least;
@@ -96,7 +96,7 @@ join_four(Best *best)
 			 __shfl_xor_sync(0xffffffffu, best->centroid, other));
 }
 
-/* What is known of a row before it is compared, in the scale of the centroids. */
+/* Bounds of a row, in the scale of the centroids, and its own scale. */
 struct RowBound
 {
 	float		norm;
@@ -224,7 +224,7 @@ conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, f
 		atomicAdd(a.open_count, 1u);
 }
 
-/* Starts to bring a run of rows into the L2 cache; THREADS threads that follow each other come. */
+/* Prefetches rows into the L2 cache; called by THREADS consecutive threads. */
 template <int THREADS> static __device__ __forceinline__ void
 prefetch_rows(const FilterArguments &a, int64_t first, int rows)
 {

@@ -119,7 +119,7 @@ multiply_tiles(float (&sums)[PANEL / 8][4], const __half *rows, const __half *ce
 
 #endif
 
-/* What is kept of each row in shared memory. */
+/* The rows of a block, in shared memory. */
 struct RowShared
 {
 	float		norm[GENERIC_ROWS];		/* in the centroids' scale */
@@ -252,9 +252,9 @@ wait_stage(const GenericArguments &a, bool once)
 		copy_wait<1>();
 }
 
-/* Brings a tile of the rows into shared memory if they don't stay there, and waits for all. */
+/* Waits for the tile of centroids, and loads that of the rows if they don't stay. */
 template <bool STAYS> static __device__ __forceinline__ void
-bring_tile(const GenericArguments &a, const RowShared *shared, __half *tile, int from, int width,
+await_tile(const GenericArguments &a, const RowShared *shared, __half *tile, int from, int width,
 		   bool once)
 {
 	wait_stage(a, once);
@@ -264,7 +264,7 @@ bring_tile(const GenericArguments &a, const RowShared *shared, __half *tile, int
 	__syncthreads();
 }
 
-/* What is kept of a row of the block. */
+/* The bound of a row of the block. */
 static __device__ __forceinline__ RowBound
 bound_of(const RowShared *shared, int r)
 {
@@ -389,7 +389,7 @@ generic_kernel(GenericArguments a)
 			int			width = min(TILE_COLUMNS, a.depth - now.tile * TILE_COLUMNS);
 			__half	   *tile = rows + (STAYS ? now.tile : it % 2) * GENERIC_ROWS * TILE_COLUMNS;
 
-			bring_tile<STAYS>(a, shared, tile, now.tile * TILE_COLUMNS, width, once);
+			await_tile<STAYS>(a, shared, tile, now.tile * TILE_COLUMNS, width, once);
 			if (!once && it + a.stages - 1 < total)
 			{
 				load_tile<PANEL>(a, stages + next_stage * PANEL * TILE_COLUMNS, next);

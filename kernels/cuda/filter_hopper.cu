@@ -103,7 +103,7 @@ struct Ring
 	}
 };
 
-/* What a warpgroup is to do: rows first, first + step, … from a panel of the stream on. */
+/* The work of a warpgroup: rows first, first + step, … from a panel of the stream on. */
 struct Plan
 {
 	int64_t		first;
@@ -395,7 +395,7 @@ warpgroups_for(const Shard &shard)
 	return 0;
 }
 
-/* Whether this way is open: the kernel is there for this device, and rows and ring fit. */
+/* True if there is a kernel for this device, and rows and ring fit its shared memory. */
 bool
 filter_hopper_fits(const Shard &shard, int64_t centroids)
 {

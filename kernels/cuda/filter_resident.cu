@@ -16,7 +16,7 @@ namespace gk
 #define RESIDENT_THREADS 256
 #define RESIDENT_BYTES (100 << 10)	/* two blocks a processor */
 
-/* What a block keeps of the centroids, after their 16-bit values. */
+/* The centroids in a block's shared memory: values, then their bounds. */
 struct ResidentCentroids
 {
 	const uint2 *values;		/* [step][8 centroids][lane]: four columns of a centroid */
@@ -257,7 +257,7 @@ choose_centroids(Shard &shard, const FilterArguments &a)
 		launch<STEPS, TILES, EIGHTS>(shard, a);
 }
 
-/* Whether this way is open: rows in registers, centroids in shared memory. */
+/* True if rows fit registers and centroids shared memory. */
 bool
 filter_resident_fits(const Shard &shard, int64_t centroids)
 {

@@ -77,7 +77,7 @@ warp_kernel(const __half *a, const __half *b, int depth, float *products)
 					sums[n][n * 2 + i];
 }
 
-/* The same by wgmma. */
+/* Products of pairs by wgmma. */
 static __global__ void
 __launch_bounds__(PAIR_THREADS)
 warpgroup_kernel(const __half *a, const __half *b, int depth, float *products)

@@ -80,7 +80,7 @@ struct RowArguments
 	int			width;			/* lanes on a row */
 };
 
-/* What the kernels here need. */
+/* The arguments of the kernels here. */
 static RowArguments
 row_arguments(Shard &shard, const Slice &slice)
 {

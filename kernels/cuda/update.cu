@@ -179,7 +179,7 @@ take_labels(const SumArguments &a, int64_t first)
 	return changed;
 }
 
-/* What a thread adds up before it goes to the sums: every `lanes`th column of one cluster. */
+/* A thread's share of a cluster's sums before it is added to them: every `lanes`th column. */
 template <bool WIDE, int COLUMNS> struct Partial
 {
 	int64_t		high[COLUMNS];
@@ -595,7 +595,7 @@ shift_kernel(FinishArguments a)
 		a.counters->shift2 = lanes[0];
 }
 
-/* What the kernels here need. */
+/* The arguments of the kernels here. */
 static FinishArguments
 finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 {

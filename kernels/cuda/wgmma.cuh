@@ -96,7 +96,7 @@ multiply_tile(float (&sums)[N][4], uint64_t a, uint64_t b, int steps, bool more)
 	commit_products();
 }
 
-/* What was stored to shared memory is seen by wgmma after this and a barrier. */
+/* Makes stores to shared memory visible to wgmma, once a barrier follows. */
 static __device__ __forceinline__ void
 publish_stores()
 {
