@@ -89,7 +89,7 @@ CUDA_RPATH ?= $(CUDA_HOME)/lib64
 GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
 	-gencode=arch=compute_90a,code=sm_90a
 # The host side is C++, the device side CUDA: only the latter sees headers with device code.
-CUDA_CXXFLAGS = -std=gnu++17 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
+CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
 	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) \
 	-I$(srcdir)/kernels/cuda -I$(srcdir)/kernels -I$(srcdir)/src/engine \

@@ -13,7 +13,7 @@ namespace gk
 {
 
 /* How long a slice should take: passes can be left between slices. */
-#define SLICE_SECONDS 4e-3
+#define SLICE_SECONDS 6e-3
 
 /*
  * How much of the rows it should be, within limits: what a slice needs besides, 22 bytes a row, is

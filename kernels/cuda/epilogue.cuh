@@ -143,8 +143,8 @@ take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int c
 }
 
 /*
- * Labels or flags a thread's two rows, one each of two threads of four.  row_at(i): the row's
- * number, -1 if there is none; bound_at(i): what is known of it.
+ * Labels or flags the two rows of four threads, by the first of them.  row_at(i): the row's number,
+ * -1 if there is none; bound_at(i): its bound.
  */
 template <typename F, typename G> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, Best best[2], F row_at, G bound_at)
@@ -155,7 +155,7 @@ conclude_rows(const FilterArguments &a, Best best[2], F row_at, G bound_at)
 		int64_t		row = row_at(i);
 
 		join_four(&best[i]);
-		if ((int) threadIdx.x % 4 == i && row >= 0)
+		if (threadIdx.x % 4 == 0 && row >= 0)
 		{
 			RowBound	bound = bound_at(i);
 			float		own = own_of(a, bound, best[i].centroid);

@@ -64,7 +64,7 @@ multiply_tiles(float (&sums)[PANEL / 8][4], const __half *rows, const __half *ce
 			   int steps, bool first)
 {
 	multiply_tile(sums, describe(rows + threadIdx.x / 128 * 64 * TILE_COLUMNS),
-				  describe(centroids), steps, !first);
+				  describe(centroids), steps, first);
 	wait_products<0>();
 }
 

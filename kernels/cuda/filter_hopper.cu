@@ -218,7 +218,7 @@ multiply_panel(const HopperArguments &a, const __half *rows, Stage *stages, uint
 		int			steps = min(TILE_COLUMNS, a.depth - tile * TILE_COLUMNS) / 16;
 
 		wait_barrier(&full[ring.stage], ring.parity);
-		multiply_tile(sums, left, right, steps, tile > 0);
+		multiply_tile(sums, left, right, steps, tile == 0);
 		if (tile > 0)
 		{
 			wait_products<1>();

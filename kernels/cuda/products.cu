@@ -96,7 +96,7 @@ warpgroup_kernel(const __half *a, const __half *b, int depth, float *products)
 		publish_stores();
 		__syncthreads();
 		multiply_tile(sums, describe(rows), describe(centroids),
-					  min(TILE_COLUMNS, depth - from) / 16, from > 0);
+					  min(TILE_COLUMNS, depth - from) / 16, from == 0);
 		wait_products<0>();
 	}
 #pragma unroll

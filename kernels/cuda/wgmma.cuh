@@ -80,19 +80,19 @@ wait_products()
 
 /* sums (+)= tiles of 64 rows and N × 8 centroids, `steps` × 16 deep, as one group. */
 template <int N> static __device__ __forceinline__ void
-multiply_tile(float (&sums)[N][4], uint64_t a, uint64_t b, int steps, bool more)
+multiply_tile(float (&sums)[N][4], uint64_t a, uint64_t b, int steps, bool first)
 {
 	start_products();
 	if (steps == TILE_COLUMNS / 16)
 	{
-		multiply(sums, a, b, more);
+		multiply(sums, a, b, !first);
 		multiply(sums, a + 2, b + 2, 1);
 		multiply(sums, a + 4, b + 4, 1);
 		multiply(sums, a + 6, b + 6, 1);
 	}
 	else
 		for (int step = 0; step < steps; step++)
-			multiply(sums, a + step * 2, b + step * 2, more || step > 0);
+			multiply(sums, a + step * 2, b + step * 2, !first || step > 0);
 	commit_products();
 }
 
