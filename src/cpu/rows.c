@@ -399,7 +399,7 @@ gk_row_hash(const GkCpuEngine *engine, int64_t row)
 		memcpy(&pair[0], x + j * GK_BLOCK, sizeof(float));
 		if (j + 1 < engine->d)
 			memcpy(&pair[1], x + (j + 1) * GK_BLOCK, sizeof(float));
-		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
 	if (engine->weighted)
 		memcpy(&weight_bits, (const double *) engine->weights.base + row, sizeof(double));

@@ -73,7 +73,7 @@ hash_of(const ReferenceEngine *e, int64_t row)
 		uint32_t	pair[2] = {0, 0};
 
 		memcpy(pair, e->x + row * e->d + j, sizeof(float) * (j + 1 < e->d ? 2 : 1));
-		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
 	if (e->weighted)
 		memcpy(&weight_bits, e->w + row, sizeof(double));
