@@ -168,7 +168,8 @@ test_ties(int devices)
 
 		/* some lie in host memory */
 		if (i >= 3)
-			feeding.device_memory_limit = (14 << 20) + (uint64_t) (data.n * (40 + 2 * data.d));
+			feeding.device_memory_limit = (14 << 20) +
+				(uint64_t) (data.n * 40 + data.n * (40 + 2 * data.d) / devices);
 		snprintf(comparison.where, sizeof(comparison.where), "ties, %s, d %d",
 				 kind_name(data.kind), data.d);
 		compare_farthest(&comparison, &data, feeding);
