@@ -1,6 +1,6 @@
 /*
  * Errors inside the CUDA engine: a Failure carries the status to the C boundary, where
- * engine.cu catches it.
+ * cuda_engine.cpp catches it.
  */
 #ifndef GK_CHECK_H
 #define GK_CHECK_H

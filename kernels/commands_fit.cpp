@@ -81,11 +81,12 @@ Engine::prepare_filter(int64_t centroids)
 	{
 		if (shard->rows > 0)
 			zero(*shard, shard->row_statistics.get(), 1);
-		shard->bounds_valid = true;
-		shard->centroids.prepared = shard->candidates.prepared = false;
+		shard->bounds_valid = shard->centroids.prepared = shard->candidates.prepared = false;
 	}
 	walk("row bounds", plain_rows(dimension * 4.0), [](Shard &shard, const Slice &slice)
 		 { compute_bounds(shard, slice); });
+	for (auto &shard : shards)
+		shard->bounds_valid = true;
 }
 
 /* Zeroes what a pass counts. */

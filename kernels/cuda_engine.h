@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cuda/launch.h"
+#include "engine_state.h"
 #include "profile.h"
 
 namespace gk
@@ -43,11 +44,14 @@ public:
 	GkStatus	wait(int milliseconds);
 	void		fetch(int64_t from, int64_t count, int32_t *labels, double *distance2);
 	void		usage(GkUsage *usage) const;
+	int64_t		plan_stop(int64_t look) { return stopping.plan(look); }
 
 private:
-	/* engine.cu */
+	/* cuda_engine.cpp */
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
+	void		end_work();
+	void		outlive_stop();
 	void		run_commands();
 	GkStatus	run_one(GkCommand *command);
 	void		execute(GkCommand *c);
@@ -56,7 +60,7 @@ private:
 	int64_t		global_row(int shard, int64_t local) const;
 	const Range &range_of(int64_t row) const;
 
-	/* data_commands.cu */
+	/* commands_data.cpp */
 	void		range(GkCommand *c);
 	void		moments(GkCommand *c);
 	void		transform(GkCommand *c);
@@ -64,7 +68,7 @@ private:
 	void		read_rows(const int64_t *rows, int64_t count, float *features, double *weights);
 	void		read_labels(const int64_t *rows, int64_t count, int32_t *labels);
 
-	/* seed_commands.cu */
+	/* commands_seed.cpp */
 	void		run_candidates(GkCommand *c);
 	void		potentials(GkCommand *c);
 	void		masses(GkCommand *c);
@@ -79,7 +83,19 @@ private:
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
 
-	/* fit_commands.cu */
+	/* ties.cpp */
+	void		compare(GkCommand *c);
+	void		compare_rows(const int64_t *rows, const int64_t *others, int64_t count,
+							 int8_t *order);
+	void		compare_with(const int64_t *rows, const std::vector<int64_t> &others,
+							 const std::vector<int64_t> &which, int8_t *order);
+	static void compare_for_ties(void *context, const int64_t *rows, const int64_t *others,
+								 int64_t count, int8_t *order);
+	void		order_farthest(std::vector<GkEntry> *found, int64_t most);
+	void		take_ties(const Wanted &ties, int64_t most, uint64_t capacity,
+						  std::vector<GkEntry> *found);
+
+	/* commands_fit.cpp */
 	void		set_grid(GkCommand *c);
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
@@ -108,7 +124,7 @@ private:
 	bool		weighted;
 	int			dimension = 0;
 	int64_t		rows = 0;
-	std::atomic<bool> stopping{false};
+	StopFlag	stopping;
 	Account		host;
 	std::vector<std::unique_ptr<Shard>> shards;
 	std::vector<Range> ranges;
@@ -128,6 +144,7 @@ private:
 	size_t		lent_peak = 0;
 
 	/* the state of the algorithm */
+	GkState		state = {};
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
@@ -168,7 +185,7 @@ Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, boo
 		{
 			if (next[i] >= end[i])
 				continue;
-			if (stopping)
+			if (stopping.is_set())
 				throw Stopped{};
 
 			Slice		slice = shards[i]->start_slice(next[i],

@@ -1,6 +1,6 @@
 /*
- * Page-locked host memory, in huge pages: it takes half the time of cudaHostAlloc to get, a fifth to
- * free.
+ * Page-locked host memory, in huge pages: it takes half the time of cudaHostAlloc to get, a fifth
+ * to free.
  */
 #ifndef GK_PINNED_H
 #define GK_PINNED_H

@@ -174,10 +174,21 @@ sample_origin(Shard &shard)
 {
 	if (shard.origin.get() != nullptr || shard.rows == 0)
 		return;
-	shard.origin.reserve(shard, shard.dimension);
 	shard.row_statistics.reserve(shard, 1);
+	shard.origin.reserve(shard, shard.dimension);
 
-	Slice		slice = shard.start_slice(0, INT64_MAX / 2);
+	Slice		slice;
+
+	try
+	{
+		slice = shard.start_slice(0, INT64_MAX / 2);
+	}
+	catch (...)
+	{
+		/* an origin that is there is taken for a good one */
+		shard.origin.release();
+		throw;
+	}
 
 	sample_kernel<<<(shard.dimension + 127) / 128, 128, 0, shard.device->compute>>>
 		(slice.features, slice.rows, slice.rows / 256 + 1, shard.dimension, shard.origin.get());

@@ -124,6 +124,15 @@ void		histogram_slice(Shard &shard, const Slice &slice, bool with_hash,
 							uint64_t known_distance, uint64_t prefix, int shift,
 							unsigned long long *counts);
 
+/* a row of a shard, and the number of the other that it is compared with */
+struct RowPair
+{
+	int64_t		row;
+	int64_t		other;
+};
+void		compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
+						  const double *other_weights, int8_t *order);
+
 /* Blocks for so many units of work. */
 static inline int
 blocks_for(const Shard &shard, int64_t units, int per_processor)

@@ -32,7 +32,7 @@ hash_rows(const float *features, const double *weights, int64_t first, int64_t r
 				uint32_t	even = __float_as_uint(features[row * d + j]);
 				uint32_t	odd = j + 1 < d ? __float_as_uint(features[row * d + j + 1]) : 0;
 
-				terms += gk_hash_term(even, odd, gk_hash_key(j), gk_hash_key(j + 1));
+				terms += gk_hash_term(even, odd, j / 2);
 			}
 		for (int other = width / 2; other > 0; other /= 2)
 			terms += __shfl_xor_sync(0xffffffffu, terms, other);
@@ -255,6 +255,52 @@ histogram_slice(Shard &shard, const Slice &slice, bool with_hash, uint64_t known
 		shard.device->compute>>>
 		(row_arguments(shard, slice), with_hash, known_distance, prefix, shift, counts);
 	GK_LAUNCHED("histogram_kernel");
+}
+
+/* The order of a row and another one: a warp a pair. */
+static __global__ void
+compare_kernel(const float *features, const double *weights, int d, const RowPair *pairs,
+			   int64_t count, const float *others, const double *other_weights, int8_t *order)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x / 32;
+
+	for (int64_t i = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32; i < count; i += step)
+	{
+		RowPair		pair = pairs[i];
+		int			result = 0;
+
+		for (int base = 0; base < d && result == 0; base += 32)
+		{
+			int			j = base + lane;
+			uint32_t	left = j < d ? __float_as_uint(features[pair.row * d + j]) : 0;
+			uint32_t	right = j < d ? __float_as_uint(others[pair.other * d + j]) : 0;
+			unsigned	differing = __ballot_sync(0xffffffffu, left != right);
+
+			if (differing != 0)
+				result = __shfl_sync(0xffffffffu, left < right ? -1 : 1, __ffs(differing) - 1);
+		}
+		if (result == 0 && weights != nullptr)
+		{
+			uint64_t	left = (uint64_t) __double_as_longlong(weights[pair.row]);
+			uint64_t	right = (uint64_t) __double_as_longlong(other_weights[pair.other]);
+
+			result = (left > right) - (left < right);
+		}
+		if (lane == 0)
+			order[i] = (int8_t) result;
+	}
+}
+
+/* Compares resident rows with others that have been brought to the device. */
+void
+compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
+			  const double *other_weights, int8_t *order)
+{
+	compare_kernel<<<blocks_for(shard, (count + 7) / 8, 8), 256, 0, shard.device->compute>>>
+		(shard.device_features(), shard.weighted ? shard.device_weights() : nullptr,
+		 shard.dimension, pairs, count, others, other_weights, order);
+	GK_LAUNCHED("compare_kernel");
 }
 
 }								/* namespace gk */
