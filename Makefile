@@ -15,6 +15,7 @@ OBJS = \
 	src/engines.o \
 	src/feed.o \
 	src/feed_memory.o \
+	src/feed_pass.o \
 	src/feeder.o \
 	src/fit.o \
 	src/fit_functions.o \

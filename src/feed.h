@@ -1,6 +1,6 @@
 /*
  * The feed: the shared memory of one reading of a source, and the aggregate
- * gkmeans_feed() that every process runs over its share of the rows.
+ * _gkmeans_feed() that every process runs over its share of the rows.
  */
 #ifndef GK_FEED_H
 #define GK_FEED_H
@@ -17,6 +17,8 @@
 /* Up to so many scalar features are arguments of their own, more come as arrays of GK_PIECE. */
 #define GK_MAX_ARGUMENTS 90
 #define GK_PIECE 64
+
+#define GK_FEED_KEY_BYTES 12
 
 /* How the rows are to be read. */
 typedef struct GkFeedSpec
@@ -35,8 +37,9 @@ typedef struct GkFeedSpec
 typedef struct GkFeed
 {
 	uint64		magic;
-	uint64		key;			/* random: only who was told it may feed */
+	uint8		key[GK_FEED_KEY_BYTES]; /* random, new for each run of the query */
 	int			leader_pid;
+	Oid			aggregate;		/* the extension's, whose query this is */
 	bool		nulls_are_errors;
 	bool		zero_is_unusable;
 	bool		shifting;
@@ -67,7 +70,7 @@ extern dsm_segment *gk_feed_create(const GkFeedSpec *spec, Size *bytes);
 extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);
 
 /* Whether a segment is a feed, and one of that key that this leader reads. */
-extern bool gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid);
+extern bool gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid);
 
 /* Says how many features a row has; once, by one process. */
 extern void gk_feed_set_dimension(GkFeed *feed, int dimension);

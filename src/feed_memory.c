@@ -122,9 +122,10 @@ gk_feed_reset(GkFeed *feed, dsm_handle ids)
 
 /* Whether a segment is a feed of that key and leader. */
 bool
-gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid)
+gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 {
-	return feed->magic == FEED_MAGIC && feed->key == key && feed->leader_pid == leader_pid;
+	return feed->magic == FEED_MAGIC && feed->leader_pid == leader_pid &&
+		memcmp(feed->key, key, sizeof(feed->key)) == 0;
 }
 
 /* Says how many features a row has. */
