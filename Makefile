@@ -5,39 +5,21 @@ EXTENSION = gkmeans
 EXTENSION_VERSION = 0.1.0
 MODULE_big = gkmeans
 
+# The rooms of src/, from the ground up; docs/design.md has what each is for.
+ROOMS = engine cpu job rows fit sql
+
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
-	src/arguments.o \
-	src/decode.o \
-	src/devices.o \
-	src/drain.o \
-	src/draw.o \
-	src/engines.o \
-	src/feed.o \
-	src/feed_memory.o \
-	src/feed_pass.o \
-	src/feeder.o \
-	src/fit.o \
-	src/fit_functions.o \
-	src/gkmeans.o \
-	src/job.o \
-	src/labels_table.o \
-	src/prepare.o \
-	src/reading.o \
-	src/reduce.o \
-	src/ring.o \
-	src/row_ids.o \
-	src/seed.o \
-	src/session.o \
-	src/settings.o \
-	src/shift.o \
-	src/source.o \
-	src/source_text.o
+	$(addprefix src/job/, $(addsuffix .o, choose_engine gpu_slots job settings)) \
+	$(addprefix src/rows/, $(addsuffix .o, decode drain feed feed_aggregate feed_pass feeder reading \
+		ring row_ids shift source source_text)) \
+	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions labels_table module report))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
-ENGINE_OBJS = $(addprefix src/, $(addsuffix .o, \
-	cpu_assign cpu_engine cpu_lloyd cpu_memory cpu_points cpu_pool cpu_rows cpu_seed \
-	cpu_statistics cpu_sums cpu_kernels_generic cpu_kernels_avx2 cpu_kernels_avx512 fault_engine))
+ENGINE_OBJS = src/engine/fault_engine.o $(addprefix src/cpu/, $(addsuffix .o, \
+	assign centroids engine kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool rows \
+	seed statistics sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
@@ -45,7 +27,7 @@ PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
 ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
 	-fno-math-errno -ffp-contract=off
-PG_CPPFLAGS = -I$(srcdir)/src
+PG_CPPFLAGS = $(addprefix -I$(srcdir)/src/, $(filter-out cpu, $(ROOMS)))
 PG_CFLAGS = -ffp-contract=off -pthread
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
@@ -58,30 +40,33 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+# A server built with sanitizers gets engines built with them.
+SANITIZERS = $(filter -fsanitize=%, $(CFLAGS))
+
 $(shlib): $(ENGINE_OBJS)
 
 # The conversion loops, which every number of a source passes.
-src/decode.o: override CFLAGS += -ftree-vectorize
+src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
-src/reduce.o: override CFLAGS += -O3
+src/fit/candidates.o: override CFLAGS += -O3
 
 ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
 ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
-src/cpu_kernels_avx2.o: ISA = -mavx2 -mfma
-src/cpu_kernels_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
+src/cpu/kernels_avx2.o: ISA = -mavx2 -mfma
+src/cpu/kernels_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
 endif
 
 $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) $(ISA) -I$(srcdir)/src -c $< -o $@
+	$(CC) $(ENGINE_CFLAGS) $(SANITIZERS) $(ISA) -I$(srcdir)/src/engine -I$(srcdir)/src/cpu -c $< -o $@
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
-HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*.h)
+HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)
 $(OBJS) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
-$(OBJS): | src_directory
-src_directory:
-	@mkdir -p src sql
-.PHONY: src_directory
+$(OBJS): | folders
+folders:
+	@mkdir -p $(addprefix src/, $(ROOMS)) sql
+.PHONY: folders
 
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
 	@mkdir -p $(@D)
@@ -95,7 +80,7 @@ WITH_CUDA ?= $(if $(wildcard $(NVCC)),1,0)
 CUDA_RPATH ?= $(CUDA_HOME)/lib64
 GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
 	-gencode=arch=compute_90a,code=sm_90a
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) -I$(srcdir)/src \
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) -I$(srcdir)/src/engine \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
 cuda_library = gkmeans_cuda$(DLSUFFIX)
 CUDA_OBJS = $(patsubst $(srcdir)/%.cu,%.o,$(wildcard $(srcdir)/kernels/*.cu))
@@ -109,7 +94,7 @@ all: no-cuda
 endif
 
 $(CUDA_OBJS): kernels/%.o: $(srcdir)/kernels/%.cu $(wildcard $(srcdir)/kernels/*.cuh) \
-		$(srcdir)/src/engine.h $(srcdir)/src/exact.h
+		$(wildcard $(srcdir)/src/engine/*.h)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cpu_kernels.h"
+#include "kernels.h"
 #include "engine_cases.h"
 #include "engine_drive.h"
 #include "engine_rows.h"

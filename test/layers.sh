@@ -24,14 +24,11 @@ check() {
 
 server_headers='#include.*(postgres|access/|catalog/|executor/|storage/|utils/|fmgr|miscadmin)'
 check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
-    src/engine.h src/exact.h src/cpu_*.[ch] src/fault_engine.c kernels/*
-check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*.[ch]
-check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' \
-    src/source*.[ch] src/reading.[ch] src/decode.[ch] src/shift.[ch] src/feed*.[ch] src/ring.[ch] \
-    src/drain.[ch] src/row_ids.[ch]
-check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' \
-    src/fit.[ch] src/prepare.[ch] src/seed.[ch] src/draw.[ch] src/reduce.[ch]
-check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' $(ls src/*.c | grep -v '^src/cpu_')
+    src/engine/* src/cpu/* kernels/*
+check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
+check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
+check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
+check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql}/*.c
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&

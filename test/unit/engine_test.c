@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "kernels.h"
 #include "engine_compare.h"
 #include "engine_drive.h"
 #include "reference_engine.h"

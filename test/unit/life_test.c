@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu_kernels.h"
+#include "kernels.h"
 #include "engine_cases.h"
 #include "engine_drive.h"
 #include "tap.h"

@@ -1,0 +1,546 @@
+/*
+ * Assignment: the nearest point of every row, by the filter and, where the filter can't tell,
+ * by the definition.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "state.h"
+#include "exact.h"
+
+#define MOST_BLOCKS 1024		/* of a chunk */
+#define CHUNK_GROUPS 4			/* groups of tiles that a chunk has, if there are enough rows */
+#define STRIDE 64				/* blocks whose bounds are looked at together */
+#define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
+#define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
+
+/* What one thread works with. */
+typedef struct Worker
+{
+	GkCpuEngine *engine;
+	GkAssignment *assignment;
+	int			number;
+	int			group;			/* tiles that are filled before the filter runs */
+	int			filled;			/* full tiles */
+	GkTile	   *tiles;			/* group */
+	GkTile		doubtful;		/* rows for the definition */
+	double		least[GK_TILE]; /* their d² */
+	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
+	int64_t		changed;
+	int64_t		block_bytes;	/* of the features */
+	int64_t		most_ahead;		/* blocks that are prefetched, at most */
+	double		masses[GK_BLOCK];	/* the greatest weight × d², row by row of a block */
+	double		distances[GK_BLOCK];	/* the same of weight × d, if weighted */
+} Worker;
+
+/* Where the label of a row goes. */
+static inline int32_t *
+label_place(const Worker *w, int64_t row)
+{
+	if (w->assignment->keep_nearer)
+		return w->winners + row % (MOST_BLOCKS * GK_BLOCK);
+	return gk_labels(w->engine) + row;
+}
+
+/* The bounds of a block. */
+static inline float *
+block_bounds(const GkCpuEngine *engine, int64_t block)
+{
+	return (float *) engine->per_row.base + block * 2 * GK_BLOCK;
+}
+
+/* Writes the label of a row and moves the row between the sums. */
+static void
+settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
+{
+	bool		changed = label != old;
+
+	w->changed += changed;
+	*label_place(w, row) = label;
+	if (w->assignment->add_changed && changed)
+		gk_sums_add_row(w->engine, w->number, row, old, label);
+}
+
+/* Whether a tile is full, of rows that lie one after the other from the beginning of a block. */
+static inline bool
+is_run(const GkTile *tile)
+{
+	return tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
+		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1;
+}
+
+/* Writes the bounds of the rows of a tile. */
+static void
+settle_bounds(Worker *w, const GkTile *tile)
+{
+	if (is_run(tile))
+	{
+		float	   *bounds = block_bounds(w->engine, tile->rows[0] / GK_BLOCK);
+
+		memcpy(bounds, tile->upper, GK_BLOCK * sizeof(float));
+		memcpy(bounds + GK_BLOCK, tile->lower, GK_BLOCK * sizeof(float));
+		memcpy(bounds + 2 * GK_BLOCK, tile->upper + GK_BLOCK, GK_BLOCK * sizeof(float));
+		memcpy(bounds + 3 * GK_BLOCK, tile->lower + GK_BLOCK, GK_BLOCK * sizeof(float));
+		return;
+	}
+	for (int i = 0; i < tile->count; i++)
+	{
+		float	   *bounds = block_bounds(w->engine, tile->rows[i] / GK_BLOCK);
+
+		bounds[tile->rows[i] % GK_BLOCK] = tile->upper[i];
+		bounds[GK_BLOCK + tile->rows[i] % GK_BLOCK] = tile->lower[i];
+	}
+}
+
+/* d² by the definition. */
+static double
+exact_distance2(const GkCpuEngine *engine, int64_t row, const double *point)
+{
+	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	double		sum = 0.0;
+
+	for (int j = 0; j < engine->d; j++)
+		sum = gk_add_square(sum, x[j * GK_BLOCK], point[j]);
+	return sum;
+}
+
+/* Compares the points of a panel that are within the threshold. */
+static void
+decide_panel(Worker *w, int64_t first, const uint32_t *masks)
+{
+	const GkPoints *points = w->assignment->points;
+	GkTile	   *tile = &w->doubtful;
+	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
+
+	for (int i = 0; i < w->engine->kernels->panel && first + i < points->count; i++)
+		for (uint32_t mask = masks[i] & live; mask != 0; mask &= mask - 1)
+		{
+			int			lane = __builtin_ctz(mask);
+			double		distance2 = exact_distance2(w->engine, tile->rows[lane],
+													points->exact + (first + i) * w->engine->d);
+
+			if (tile->index[lane] < 0 || distance2 < w->least[lane])
+			{
+				w->least[lane] = distance2;
+				tile->index[lane] = (int32_t) (first + i);
+			}
+		}
+}
+
+/*
+ * Zeros where a tile has no rows: what lay there may be subnormal as a float, which some processors
+ * multiply a hundred times slower.
+ */
+static void
+clear_free_places(const Worker *w, GkTile *tile)
+{
+	size_t		bytes = (GK_TILE - tile->count) * sizeof(float);
+
+	for (int j = 0; j < w->engine->d && bytes > 0; j++)
+		memset(tile->x + (size_t) j * GK_TILE + tile->count, 0, bytes);
+}
+
+/* Decides the doubtful rows by the definition. */
+static void
+decide(Worker *w)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPoints *points = w->assignment->points;
+	GkTile	   *tile = &w->doubtful;
+	uint32_t	masks[GK_TILE];
+
+	for (int i = 0; i < tile->count; i++)
+	{
+		engine->kernels->pack(&points->filter, tile->x, i,
+							  gk_block(engine, tile->rows[i] / GK_BLOCK),
+							  1u << tile->rows[i] % GK_BLOCK);
+		tile->index[i] = -1;
+	}
+	if (tile->count > 0)
+		clear_free_places(w, tile);
+	for (int64_t p = 0; p < points->panel_count && tile->count > 0; p++)
+	{
+		engine->kernels->within(engine->d, tile,
+								(float *) points->panels.base + p * points->panel_floats, masks);
+		decide_panel(w, p * engine->kernels->panel, masks);
+		if (gk_stopped(engine))
+			return;
+	}
+	for (int i = 0; i < tile->count; i++)
+	{
+		settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
+		if (w->assignment->keep_bounds)
+		{
+			float	   *bounds = block_bounds(engine, tile->rows[i] / GK_BLOCK);
+
+			bounds[tile->rows[i] % GK_BLOCK] = INFINITY;
+			bounds[GK_BLOCK + tile->rows[i] % GK_BLOCK] = 0.0f;
+		}
+	}
+	tile->count = 0;
+}
+
+/* Puts a row of a tile among the doubtful ones. */
+static void
+doubt(Worker *w, const GkTile *tile, int i)
+{
+	GkTile	   *doubtful = &w->doubtful;
+
+	doubtful->rows[doubtful->count] = tile->rows[i];
+	doubtful->old[doubtful->count] = tile->old[i];
+	doubtful->threshold[doubtful->count] = tile->threshold[i];
+	if (++doubtful->count == GK_TILE)
+		decide(w);
+}
+
+/* Takes what the filter found for a tile. */
+static void
+settle(Worker *w, GkTile *tile)
+{
+	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
+	uint32_t	sure = live & ~tile->flagged;
+	uint32_t	write = sure & tile->changed;
+
+	if (w->assignment->keep_bounds)
+		settle_bounds(w, tile);
+	if (w->assignment->keep_nearer)
+		write = sure;
+	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(tile))
+	{
+		memcpy(label_place(w, tile->rows[0]), tile->index, sizeof(tile->index));
+		w->changed += __builtin_popcount(tile->changed);
+		write = 0;
+	}
+	for (; write != 0; write &= write - 1)
+	{
+		int			i = __builtin_ctz(write);
+
+		settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
+	}
+	for (uint32_t mask = live & tile->flagged; mask != 0; mask &= mask - 1)
+		doubt(w, tile, __builtin_ctz(mask));
+	tile->count = 0;
+}
+
+/* Notes what will be read after a tile: as much as it took to fill it. */
+static void
+look_ahead(const Worker *w, GkTile *tile)
+{
+	const GkCpuEngine *engine = w->engine;
+	int64_t		first = tile->rows[0] / GK_BLOCK;
+	int64_t		next = tile->rows[tile->count - 1] / GK_BLOCK + 1;
+	int64_t		blocks = next - first;
+
+	if (blocks > w->most_ahead)
+		blocks = w->most_ahead;
+	if (blocks > gk_block_count(engine) - next)
+		blocks = gk_block_count(engine) - next;
+	tile->ahead = (const char *) gk_block(engine, next);
+	tile->ahead_bytes = blocks * w->block_bytes;
+}
+
+/* Runs the filter over the tiles that are there. */
+static void
+filter_tiles(Worker *w)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPoints *points = w->assignment->points;
+	int			count = w->filled;
+
+	if (count < w->group && w->tiles[count].count > 0)
+		clear_free_places(w, &w->tiles[count++]);
+	w->filled = 0;
+	for (int t = 0; t < count; t++)
+		look_ahead(w, &w->tiles[t]);
+	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
+	{
+		int64_t		first = p * engine->kernels->panel;
+		int64_t		most = points->set_panels * engine->kernels->panel;
+		int64_t		left = points->count - first;
+
+		for (int t = 0; t < count; t++)
+			engine->kernels->nearest(engine->d, &w->tiles[t],
+									 (float *) points->panels.base + p * points->panel_floats,
+									 first, left < most ? left : most);
+		if (gk_stopped(engine))
+			return;
+	}
+	for (int t = 0; t < count; t++)
+	{
+		engine->kernels->squares(engine->d, &w->tiles[t]);
+		engine->kernels->judge(&points->filter, &w->tiles[t], w->assignment->keep_bounds);
+		settle(w, &w->tiles[t]);
+	}
+}
+
+/* The mask without all but its first `count` bits. */
+static uint32_t
+first_bits(uint32_t mask, int count)
+{
+	uint32_t	first = 0;
+
+	for (; count > 0 && mask != 0; count--, mask &= mask - 1)
+		first |= mask & -mask;
+	return first;
+}
+
+/* Puts rows of a block into tiles. */
+static void
+add_rows(Worker *w, int64_t block, uint32_t mask)
+{
+	GkCpuEngine *engine = w->engine;
+
+	while (mask != 0 && !gk_stopped(engine))
+	{
+		GkTile	   *tile = &w->tiles[w->filled];
+		int			room = GK_TILE - tile->count;
+		uint32_t	now = room >= GK_BLOCK ? mask : first_bits(mask, room);
+
+		engine->kernels->pack(&w->assignment->points->filter, tile->x, tile->count,
+							  gk_block(engine, block), now);
+		mask &= ~now;
+		if (now == 0xffff)
+		{
+			for (int i = 0; i < GK_BLOCK; i++)
+				tile->rows[tile->count + i] = block * GK_BLOCK + i;
+			memcpy(tile->old + tile->count, label_place(w, block * GK_BLOCK),
+				   GK_BLOCK * sizeof(int32_t));
+			tile->count += GK_BLOCK;
+			now = 0;
+		}
+		for (; now != 0; now &= now - 1)
+		{
+			int64_t		row = block * GK_BLOCK + __builtin_ctz(now);
+
+			tile->rows[tile->count] = row;
+			tile->old[tile->count++] = *label_place(w, row);
+		}
+		if (tile->count == GK_TILE && ++w->filled == w->group)
+			filter_tiles(w);
+	}
+}
+
+/* Which rows of a few blocks must be looked at. */
+static void
+find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkAssignment *a = w->assignment;
+	int64_t		active;
+
+	for (int64_t b = from; b < to; b++)
+		masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+	if (!a->use_bounds)
+		return;
+	active = engine->kernels->bounds(&a->moves, block_bounds(engine, from),
+									 gk_labels(engine) + from * GK_BLOCK, to - from, masks);
+	/* whole blocks are faster than picked rows */
+	if (active > (to - from) * GK_BLOCK * 4 / 5)
+		for (int64_t b = from; b < to; b++)
+			masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+}
+
+/* Leaves d² of a block to the points of its labels. */
+static void
+measure_block(Worker *w, int64_t block)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkAssignment *a = w->assignment;
+	double	   *distance2 = gk_distance2(engine) + block * GK_BLOCK;
+	int32_t    *labels = gk_labels(engine) + block * GK_BLOCK;
+	const int32_t *winners = label_place(w, block * GK_BLOCK);
+	double		fresh[GK_BLOCK];
+
+	engine->kernels->own_distances(gk_block(engine, block), engine->d, a->points->exact, winners,
+								   fresh);
+	for (int i = 0; i < GK_BLOCK; i++)
+	{
+		if (a->keep_nearer)
+		{
+			if (a->first_label > 0 && !(fresh[i] < distance2[i]))
+				continue;
+			labels[i] = (int32_t) (a->first_label + winners[i]);
+		}
+		distance2[i] = fresh[i];
+	}
+}
+
+/* Notes the greatest weight × d² and weight × d of a block. */
+static void
+note_greatest(Worker *w, int64_t block)
+{
+	GkCpuEngine *engine = w->engine;
+	const double *distance2 = gk_distance2(engine) + block * GK_BLOCK;
+	int			rows = gk_block_rows(engine, block);
+
+	if (!engine->weighted && rows == GK_BLOCK)
+	{
+		for (int i = 0; i < GK_BLOCK; i++)
+			w->masses[i] = distance2[i] > w->masses[i] ? distance2[i] : w->masses[i];
+		return;
+	}
+	for (int i = 0; i < rows; i++)
+	{
+		double		weight = gk_weight(engine, block * GK_BLOCK + i);
+		double		mass = weight * distance2[i];
+		double		distance = weight * sqrt(distance2[i]);
+
+		w->masses[i] = mass > w->masses[i] ? mass : w->masses[i];
+		w->distances[i] = distance > w->distances[i] ? distance : w->distances[i];
+	}
+}
+
+/* Adds what a worker noted to the greatest of all; roots keep the order of d². */
+static void
+merge_greatest(const Worker *w)
+{
+	GkAssignment *a = w->assignment;
+
+	pthread_mutex_lock(&a->mutex);
+	for (int i = 0; i < GK_BLOCK; i++)
+	{
+		double		distance = w->engine->weighted ? w->distances[i] : sqrt(w->masses[i]);
+
+		if (w->masses[i] > a->greatest_mass)
+			a->greatest_mass = w->masses[i];
+		if (distance > a->greatest_distance)
+			a->greatest_distance = distance;
+	}
+	pthread_mutex_unlock(&a->mutex);
+}
+
+/* Where the parts of a worker's memory lie. */
+typedef struct Layout
+{
+	int			group;
+	size_t		tile_bytes;		/* features of a tile */
+	size_t		tiles;
+	size_t		features;
+	size_t		winners;
+	size_t		bytes;
+} Layout;
+
+/* Lays out a worker's memory. */
+static Layout
+lay_out(const GkCpuEngine *engine, const GkPoints *points)
+{
+	Layout		layout;
+
+	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.group = 1;
+	if (points->panel_count > points->set_panels && layout.tile_bytes < GROUP_BYTES)
+		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
+	if (layout.group > 64)
+		layout.group = 64;
+	layout.tiles = (sizeof(Worker) + 63) / 64 * 64;
+	layout.features = layout.tiles + (layout.group * sizeof(GkTile) + 63) / 64 * 64;
+	layout.winners = layout.features + (layout.group + 1) * layout.tile_bytes;
+	layout.bytes = layout.winners + MOST_BLOCKS * GK_BLOCK * sizeof(int32_t);
+	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
+	return layout;
+}
+
+/* Sets up a worker at the beginning of a chunk. */
+static Worker *
+begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
+{
+	Layout		layout = lay_out(engine, assignment->points);
+	char	   *memory = (char *) engine->scratch.base + number * layout.bytes;
+	Worker	   *w = (Worker *) memory;
+
+	w->engine = engine;
+	w->assignment = assignment;
+	w->number = number;
+	w->group = layout.group;
+	w->filled = 0;
+	w->tiles = (GkTile *) (memory + layout.tiles);
+	for (int t = 0; t < w->group; t++)
+	{
+		w->tiles[t].x = (float *) (memory + layout.features + t * layout.tile_bytes);
+		w->tiles[t].count = 0;
+	}
+	w->doubtful.x = (float *) (memory + layout.features + w->group * layout.tile_bytes);
+	w->doubtful.count = 0;
+	w->winners = (int32_t *) (memory + layout.winners);
+	w->changed = 0;
+	w->block_bytes = (int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float);
+	w->most_ahead = AHEAD_BYTES / w->block_bytes + 1;
+	memset(w->masses, 0, sizeof(w->masses));
+	memset(w->distances, 0, sizeof(w->distances));
+	return w;
+}
+
+/* Assigns the rows of blocks from .. to - 1. */
+static void
+assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64_t to)
+{
+	GkAssignment *assignment = context;
+	Worker	   *w = begin_worker(engine, assignment, number);
+	uint32_t	masks[STRIDE];
+
+	for (int64_t b = from; b < to; b += STRIDE)
+	{
+		int64_t		end = b + STRIDE < to ? b + STRIDE : to;
+
+		find_active(w, b, end, masks);
+		for (int64_t i = b; i < end; i++)
+			add_rows(w, i, masks[i - b]);
+		if (gk_stopped(engine))
+			return;
+	}
+	filter_tiles(w);
+	decide(w);
+	if (gk_stopped(engine))
+		return;
+	if (assignment->add_all)
+		gk_sums_add_blocks(engine, number, from, to);
+	if (assignment->keep_nearer)
+		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
+			*label_place(w, row) = 0;
+	for (int64_t b = from; assignment->exact && b < to && !gk_stopped(engine); b++)
+	{
+		measure_block(w, b);
+		note_greatest(w, b);
+	}
+	if (assignment->exact)
+		merge_greatest(w);
+	atomic_fetch_add_explicit(&assignment->changed, w->changed, memory_order_relaxed);
+}
+
+/* Blocks a chunk: some groups of tiles, so that few of them are partly filled. */
+static int64_t
+chunk_blocks(const GkCpuEngine *engine, const GkPoints *points, int group)
+{
+	int64_t		blocks = gk_block_count(engine);
+	int64_t		tile = GK_TILE / GK_BLOCK;
+	int64_t		least = CHUNK_GROUPS * group * tile;
+	int64_t		share = blocks / (8 * engine->pool.threads);
+	int64_t		grain = gk_grain(engine, blocks,
+								 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+
+	if (least > share)
+		least = share;
+	if (grain < least)
+		grain = least;
+	grain = (grain + tile - 1) / tile * tile;
+	return grain < MOST_BLOCKS ? grain : MOST_BLOCKS;
+}
+
+/* Assigns all rows; false if memory is short or the engine is closing. */
+bool
+gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
+{
+	int64_t		blocks = gk_block_count(engine);
+	Layout		layout = lay_out(engine, assignment->points);
+	int64_t		grain = chunk_blocks(engine, assignment->points, layout.group);
+
+	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
+		return false;
+	/* chunks begin where the winners' buffer does */
+	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
+		grain--;
+	atomic_init(&assignment->changed, 0);
+	assignment->mutex = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+	engine->no_labels = false;
+	return gk_parallel(engine, blocks, grain, 0, assign_chunk, assignment);
+}

@@ -1,0 +1,310 @@
+/*
+ * The CPU engine: its class, and which function runs which command.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+static const GkStatus ok = {.code = GK_OK,.device = -1};
+
+static const GkKernels *chosen_kernels = NULL;
+
+/* Commands with less work than this (in flops, roughly) run on the caller. */
+static double small_work = 4e6;
+
+/* The kernels of a name, or the best ones, if this machine runs them. */
+const GkKernels *
+gk_kernels_find(const char *name)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if ((name == NULL || strcmp(name, "avx512") == 0) &&
+		__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+		__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+		return &gk_kernels_avx512;
+	if ((name == NULL || strcmp(name, "avx2") == 0) &&
+		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return &gk_kernels_avx2;
+#endif
+	if (name == NULL || strcmp(name, "generic") == 0)
+		return &gk_kernels_generic;
+	return NULL;
+}
+
+/* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
+void
+gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
+{
+	chosen_kernels = kernels;
+	small_work = always_threads ? -1 : 4e6;
+}
+
+/* Notes an error; the first one counts. */
+void
+gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message)
+{
+	if (engine->status.code != GK_OK)
+		return;
+	engine->status = ok;
+	engine->status.code = code;
+	strncpy(engine->status.where, where, sizeof(engine->status.where) - 1);
+	strncpy(engine->status.message, message, sizeof(engine->status.message) - 1);
+}
+
+/* Makes an engine without rows; its threads start with the first big command. */
+static GkStatus
+cpu_open(const GkEngineConfig *config, GkEngine **result)
+{
+	GkCpuEngine *engine = aligned_alloc(64, (sizeof(GkCpuEngine) + 63) / 64 * 64);
+	GkStatus	status = ok;
+
+	*result = NULL;
+	if (engine == NULL)
+	{
+		status.code = GK_NO_HOST_MEMORY;
+		status.needed = sizeof(GkCpuEngine);
+		strcpy(status.where, "aligned_alloc");
+		strcpy(status.message, "out of memory");
+		return status;
+	}
+	memset(engine, 0, sizeof(*engine));
+	engine->base.class_of = gk_cpu_engine();
+	engine->weighted = config->weighted;
+	engine->host_limit = config->host_memory_limit;
+	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_kernels_find(NULL);
+	engine->status = ok;
+	atomic_init(&engine->host_bytes, 0);
+	atomic_init(&engine->host_peak, 0);
+	status = gk_pool_init(&engine->pool, config->threads);
+	if (status.code != GK_OK)
+		free(engine);
+	else
+		*result = &engine->base;
+	return status;
+}
+
+/* Nothing to do: rows are copied by append. */
+static GkStatus
+cpu_lend_buffer(GkEngine *base, void *buffer, size_t bytes)
+{
+	(void) base;
+	(void) buffer;
+	(void) bytes;
+	return ok;
+}
+
+/* Says how wide a row is. */
+static GkStatus
+cpu_set_dimension(GkEngine *base, int dimension)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+
+	engine->status = ok;
+	if (dimension < 1 || dimension > GK_MAX_DIMENSION)
+		gk_fail(engine, GK_LIMIT, "set_dimension", "too many features");
+	else
+		engine->d = dimension;
+	return engine->status;
+}
+
+/* Copies a batch into the blocks. */
+static GkStatus
+cpu_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+	GkStatus	status = gk_rows_append(engine, batch);
+
+	if (status.code == GK_OK)
+		*ticket = ++engine->tickets;
+	return status;
+}
+
+/* Every batch is free again: append copied it. */
+static GkStatus
+cpu_reclaim(GkEngine *base, uint64_t *ticket)
+{
+	*ticket = ((GkCpuEngine *) base)->tickets;
+	return ok;
+}
+
+/* Gives all memory back. */
+static void
+free_all(GkCpuEngine *engine)
+{
+	GkArray    *arrays[] = {
+		&engine->features, &engine->weights, &engine->labels, &engine->per_row, &engine->hashes,
+		&engine->exponents, &engine->scales, &engine->grid_center, &engine->centroids,
+		&engine->shifts, &engine->deltas, &engine->sums, &engine->partial_sums, &engine->scratch
+	};
+
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+		gk_array_free(engine, arrays[i]);
+	gk_points_free(engine, &engine->points);
+}
+
+/* Drops the rows and all that was made of them. */
+static GkStatus
+cpu_clear(GkEngine *base)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+
+	free_all(engine);
+	engine->d = 0;
+	engine->n = 0;
+	engine->k = 0;
+	engine->per_row_state = GK_PER_ROW_NOTHING;
+	engine->hashes_valid = engine->has_grid = engine->points_valid = engine->sums_valid = false;
+	return ok;
+}
+
+/* About how many flops a command takes. */
+static double
+work_of(const GkCpuEngine *engine, const GkCommand *command)
+{
+	double		values = (double) engine->n * engine->d;
+
+	switch (command->operation)
+	{
+		case GK_CANDIDATES:
+			return values * (8.0 + 2.0 * command->u.candidates.count);
+		case GK_POTENTIALS:
+			return values * 4.0 * command->u.potentials.count;
+		case GK_STEP:
+		case GK_ASSIGN:
+			return values * (8.0 + 2.0 * engine->k) + 8.0 * engine->k * engine->d;
+		case GK_RELOCATE:
+		case GK_GET_CENTROIDS:
+			return 8.0 * engine->k * engine->d;
+		case GK_CENTROIDS:
+			return 4.0 * command->u.centroids.k * engine->d;
+		case GK_MASSES:
+			return values + (double) (1 << command->u.masses.bits);
+		case GK_GRID:
+			return 0;
+		default:
+			return 8.0 * values;
+	}
+}
+
+/* Runs a command on the calling thread, which leads the others. */
+void
+gk_execute(GkCpuEngine *engine, GkCommand *command)
+{
+	static void (*const functions[]) (GkCpuEngine *engine, GkCommand *command) = {
+		[GK_SEAL] = gk_run_seal,
+		[GK_RANGE] = gk_run_range,
+		[GK_MOMENTS] = gk_run_moments,
+		[GK_TRANSFORM] = gk_run_transform,
+		[GK_GRID] = gk_run_grid,
+		[GK_CANDIDATES] = gk_run_candidates,
+		[GK_POTENTIALS] = gk_run_potentials,
+		[GK_MASSES] = gk_run_masses,
+		[GK_ENTRIES] = gk_run_entries,
+		[GK_LABEL_WEIGHTS] = gk_run_label_weights,
+		[GK_ROWS] = gk_run_rows,
+		[GK_CENTROIDS] = gk_run_centroids,
+		[GK_STEP] = gk_run_step,
+		[GK_RELOCATE] = gk_run_relocate,
+		[GK_DISTANCES] = gk_run_distances,
+		[GK_FARTHEST] = gk_run_farthest,
+		[GK_ASSIGN] = gk_run_assign,
+		[GK_STATISTICS] = gk_run_statistics,
+		[GK_GET_CENTROIDS] = gk_run_get_centroids
+	};
+
+	functions[command->operation] (engine, command);
+}
+
+/* Starts a command on the threads, or runs it at once if it is small. */
+static GkStatus
+cpu_submit(GkEngine *base, GkCommand *command)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+
+	engine->status = ok;
+	if (work_of(engine, command) > small_work)
+		return gk_pool_submit(engine, command);
+	gk_execute(engine, command);
+	return ok;
+}
+
+/* Waits for the command; its status if it has ended. */
+static GkStatus
+cpu_wait(GkEngine *base, int milliseconds)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+	GkStatus	status = ok;
+
+	if (gk_pool_wait(&engine->pool, milliseconds))
+		return engine->status;
+	status.code = GK_RUNNING;
+	return status;
+}
+
+/* Copies labels and d² of a range of rows. */
+static GkStatus
+cpu_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+
+	engine->status = ok;
+	if (from < 0 || count < 0 || count > engine->n - from)
+		gk_fail(engine, GK_INTERNAL, "fetch", "there are no such rows");
+	if (distance2 != NULL && count > 0)
+		(void) gk_need_distances(engine);
+	if (engine->status.code != GK_OK || count == 0)
+		return engine->status;
+	if (labels != NULL)
+		memcpy(labels, gk_labels(engine) + from, count * sizeof(int32_t));
+	if (distance2 != NULL)
+		memcpy(distance2, gk_distance2(engine) + from, count * sizeof(double));
+	return ok;
+}
+
+/* The memory and the threads that the engine takes. */
+static void
+cpu_usage(const GkEngine *base, GkUsage *usage)
+{
+	const GkCpuEngine *engine = (const GkCpuEngine *) base;
+
+	memset(usage, 0, sizeof(*usage));
+	usage->host_bytes = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed);
+	usage->host_peak = atomic_load_explicit(&engine->host_peak, memory_order_relaxed);
+	usage->threads = engine->pool.threads;
+}
+
+/* Stops the threads and frees the engine. */
+static void
+cpu_close(GkEngine *base)
+{
+	GkCpuEngine *engine = (GkCpuEngine *) base;
+
+	if (engine == NULL)
+		return;
+	gk_pool_close(engine);
+	free_all(engine);
+	free(engine);
+}
+
+/* The class of the CPU engine. */
+const GkEngineClass *
+gk_cpu_engine(void)
+{
+	static const GkEngineClass class_of = {
+		.name = "cpu",
+		.open = cpu_open,
+		.lend_buffer = cpu_lend_buffer,
+		.set_dimension = cpu_set_dimension,
+		.append = cpu_append,
+		.reclaim = cpu_reclaim,
+		.clear = cpu_clear,
+		.submit = cpu_submit,
+		.wait = cpu_wait,
+		.fetch = cpu_fetch,
+		.usage = cpu_usage,
+		.close = cpu_close
+	};
+
+	return &class_of;
+}

@@ -1,0 +1,197 @@
+/*
+ * The vectorised loops of the CPU engine, compiled once for each instruction set
+ * (kernels_template.h) and chosen at run time.
+ *
+ * The filter.  A label is decided by s(c) = |c|²/2 - x·c, in float, over a space that is moved and
+ * scaled by a power of two S so that numbers are small near the data: x^ = fl(x S - G) and
+ * c^ = fl(c S - G).
+ * With u = 2^-24, true x' = x S - G and c' = c S - G (so d²(x, c) S² = |x'|² + 2 s(c)):
+ *
+ *	x^ is x' rounded once and c^ is c' rounded twice (once in double), so
+ *		|x^ c^ - x' c'| <= (2u + O(u²)) |x' c'|;
+ *	h = fl(|c'|²/2) is off by u h; the sum of h and d products, fused or not, in any order, is off
+ *	by at most (d + 1) u (h + Σ|x' c'|) and higher terms.  By Cauchy and Schwarz
+ *		|s^ - s| <= E := γ/2 (C² + 2 X C),  γ = (d + 16) 2^-24 × 1.01, X >= |x'|, C >= |c'|,
+ *	plus at most d 2^-125 (1 + X + C) for results that underflow.
+ *
+ * The definition (exact.h) sums d² in double: off by (d + 4) 2^-53 d² at most, d² <= (X + C)².  So
+ * if the best score is below the second best by more than
+ *		W = γ (C² + 2 X C) + (d + 16) 2^-49 (X + C)² + 2^-90,
+ * the best is the label.  Otherwise the row is decided by the definition among all centroids with
+ * s^ <= best + W.  Not finite: the comparison fails, so the definition decides.
+ *
+ * C need not be the greatest norm: a centroid farther than 2X + |c_best| from the origin is farther
+ * from x than c_best, so C = min(greatest norm, (2X + |c_best|)(1 + 2^-10)) will do.
+ *
+ * Bounds (Hamerly 2010) are distances in the same space: an upper one to the own centroid, a lower
+ * one to all others, from |x'|² + 2s with the error γ (X + C)².  Each operation on them is followed
+ * by a factor that is greater than its rounding, and a row is skipped only if
+ * upper (1 + 2^-18) < lower, which is far more than the double rounding of d².
+ */
+#ifndef GK_CPU_KERNELS_H
+#define GK_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GK_BLOCK 16				/* rows of a block */
+#define GK_TILE 32				/* rows the filter takes at a time */
+#define GK_POINTS_AT_ONCE 4		/* points of GkKernels.distances */
+
+/* The filter space and its error window. */
+typedef struct GkFilter
+{
+	int			d;
+	float		scale;			/* S, a power of two */
+	const float *center;		/* G */
+	const float *norms;			/* upper bounds of |c'| */
+	float		greatest_norm;
+	float		gamma;			/* infinite if a centroid is out of range:
+								 * all rows are decided exactly */
+	float		gamma_double;	/* (d + 16) 2^-49 */
+} GkFilter;
+
+/* Rows in the filter: features as x^[d][GK_TILE], and what came out. */
+typedef struct GkTile
+{
+	float	   *x;
+	int			count;
+	int64_t		rows[GK_TILE];
+	int32_t		old[GK_TILE];	/* labels before */
+	float		norm2[GK_TILE]; /* Σ x^² */
+	float		best[GK_TILE];
+	float		second[GK_TILE];
+	int32_t		index[GK_TILE];
+	float		threshold[GK_TILE]; /* best + W */
+	float		upper[GK_TILE];
+	float		lower[GK_TILE];
+	const char *ahead;			/* memory to be prefetched meanwhile */
+	int64_t		ahead_bytes;
+	uint32_t	flagged;		/* rows to be decided by the definition */
+	uint32_t	changed;		/* rows whose label is another one */
+} GkTile;
+
+/* How far the centroids moved, in filter space, rounded up. */
+typedef struct GkMoves
+{
+	const float *deltas;		/* one a centroid */
+	float		greatest;
+	float		second;			/* the greatest but one */
+	int32_t		greatest_mover;
+} GkMoves;
+
+/* How rows become integers. */
+typedef struct GkQuantizer
+{
+	int			d;
+	bool		wide;
+	double		rest_scale;
+	const double *scales;		/* d + 1 */
+} GkQuantizer;
+
+/* What GK_STATISTICS gathers of one cluster, and how numbers become integers for it. */
+typedef struct GkTally
+{
+	int64_t		size;
+	int64_t		weight[2];		/* high and low limb; only of weighted rows */
+	int64_t		sums[4];		/* weight × d², high and low, weight × d, high and low */
+	double		radius2;
+} GkTally;
+
+typedef struct GkTallyScales
+{
+	double		inertia;
+	double		distance;
+	double		rest;
+} GkTallyScales;
+
+/* Sums over rows of GK_MOMENTS, one of each a feature. */
+typedef struct GkMomentSums
+{
+	const double *pivot;
+	const double *first_scales;
+	const double *second_scales;
+	double		rest_scale;
+	int64_t    *sums;			/* d × 6: Σz high, low, Σz² high, low, exponents, nonzero */
+} GkMomentSums;
+
+typedef struct GkKernels
+{
+	const char *name;
+	int			panel;			/* points of a panel: panel floats h, then d × panel floats c^ */
+
+	/* Puts the rows of the mask, as x^, into the tile from `position`. */
+	void		(*pack) (const GkFilter *filter, float *x, int position, const float *block,
+						 uint32_t mask);
+	/* norm2 of all rows of the tile. */
+	void		(*squares) (int d, GkTile *tile);
+	/*
+	 * best, second and index of the tile over count points, in panels, whose first
+	 * is number `first`; if that is not 0, of the points before as well.
+	 */
+	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
+	/* What best and second mean: threshold, flagged, changed, and the bounds if wanted. */
+	void		(*judge) (const GkFilter *filter, GkTile *tile, bool keep_bounds);
+	/* masks[i] = rows whose score with point i of the panel is not above the threshold. */
+	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
+	/*
+	 * Moves the bounds of blocks along with the centroids; leaves in each mask those
+	 * rows that must be looked at, and gives their number.
+	 */
+	int64_t		(*bounds) (const GkMoves *moves, float *bounds, const int32_t *labels,
+						   int64_t blocks, uint32_t *masks);
+
+	/* 16 rows, row-major, to a block. */
+	void		(*transpose) (float *block, const float *rows, int d);
+	/* d² by the definition, of the rows of a block to count <= GK_POINTS_AT_ONCE points. */
+	void		(*distances) (const float *block, int d, const double *points, int count,
+							  double *distance2);
+	/* d² of each row to the point of its label. */
+	void		(*own_distances) (const float *block, int d, const double *points,
+								  const int32_t *labels, double *distance2);
+	/* least and greatest over `blocks` blocks. */
+	void		(*range) (const float *block, int64_t blocks, int d, float *least, float *greatest);
+	/* moments over `blocks` blocks, all with `rows` rows. */
+	void		(*moments) (const float *block, int64_t blocks, int rows, int d,
+							const GkMomentSums *moments);
+	void		(*transform) (float *block, int d, const double *offset, const double *factor,
+							  bool normalize);
+	/* gk_hash terms of the rows. */
+	void		(*hash) (const float *block, int d, const uint32_t *keys, uint64_t *terms);
+	/*
+	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
+	 * the sums of their labels' clusters.
+	 */
+	void		(*add_block) (const GkQuantizer *quantizer, const float *block,
+							  const double *weights, const int32_t *labels, int rows,
+							  int64_t stride, int64_t *sums);
+	/*
+	 * Moves a row (features GK_BLOCK apart), times its weight, from one cluster's sums to
+	 * another's: d + 1 highs, then as many lows if the grid is wide.  Either may be NULL.
+	 */
+	void		(*move) (const GkQuantizer *quantizer, const float *row, double weight,
+						 int64_t *from, int64_t *to);
+	/* Adds `rows` rows to their labels' tallies, all but their weights (NULL: 1). */
+	void		(*tally) (const GkTallyScales *scales, const double *distance2,
+						  const double *weights, const int32_t *labels, int rows,
+						  GkTally *tallies);
+	void		(*add) (int64_t *sums, const int64_t *others, int64_t count);
+} GkKernels;
+
+extern const GkKernels gk_kernels_generic;
+#if defined(__x86_64__)
+extern const GkKernels gk_kernels_avx2;
+extern const GkKernels gk_kernels_avx512;
+#endif
+
+/* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
+extern const GkKernels *gk_kernels_find(const char *name);
+
+/*
+ * For tests: engines opened from now on use these kernels (NULL: the best), and
+ * the smallest command runs on the threads if always_threads.
+ */
+extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
+
+#endif							/* GK_CPU_KERNELS_H */

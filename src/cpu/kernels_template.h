@@ -1,0 +1,916 @@
+/*
+ * The loops of kernels.h for one instruction set.  The includer defines
+ *	GK_KERNELS, GK_KERNELS_NAME, GK_PANEL (points of a panel),
+ *	GK_WIDTH (float lanes), V (a vector of them), VI (the same of int32),
+ *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
+ *	v_sqrt, v_if_less (a, b, value where a < b, value elsewhere),
+ *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
+ *	v_differs (bits of a != b), Q (four doubles), turn_4x4 (four Q, rows to columns),
+ *	q_sqrt, q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
+ *	and may define GK_COMPRESS, GK_TRANSPOSE and GK_TRANSPOSE_8.
+ * Nothing is contracted (-ffp-contract=off): what is fused is fused by name.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "exact.h"
+
+#define UNROLL(n) UNROLL_(GCC unroll n)
+#define UNROLL_(x) _Pragma(#x)
+
+/* As many doubles as a vector has, and what belongs to them. */
+#define GK_DOUBLES (GK_WIDTH / 2)
+#define GK_PARTS (GK_BLOCK / GK_DOUBLES)
+
+typedef int32_t I __attribute__((vector_size(GK_DOUBLES * 4)));
+typedef uint32_t W __attribute__((vector_size(GK_DOUBLES * 4)));
+typedef double D __attribute__((vector_size(GK_DOUBLES * 8)));
+typedef uint64_t U __attribute__((vector_size(GK_DOUBLES * 8)));
+
+/* Four lanes, for what is done row by row; in memory they need not be aligned. */
+typedef float F4 __attribute__((vector_size(16)));
+typedef int64_t L4 __attribute__((vector_size(32)));
+typedef float F4InMemory __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t L4InMemory __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double QInMemory __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* 1.5 × 2^52: adding it rounds to an integer, which is then in the low bits. */
+#define ROUNDER 6755399441055744.0
+#define ROUNDER_BITS INT64_C(0x4338000000000000)
+
+/* Four floats as doubles. */
+static inline __attribute__((always_inline)) Q
+load_four(const float *from)
+{
+	return q_widen(*(const F4InMemory *) from);
+}
+
+/* Puts the rows of the mask into the tile: a whole block by vectors, else row by row. */
+static void
+pack(const GkFilter *filter, float *x, int position, const float *block, uint32_t mask)
+{
+	int			d = filter->d;
+	const float *center = filter->center;
+
+	if (mask == 0xffff && position % GK_BLOCK == 0)
+	{
+		V			scale = v_set(filter->scale);
+
+		for (int j = 0; j < d; j++)
+			for (int lane = 0; lane < GK_BLOCK; lane += GK_WIDTH)
+				v_store(x + j * GK_TILE + position + lane,
+						v_fmsub(v_load(block + j * GK_BLOCK + lane), scale, v_set(center[j])));
+		return;
+	}
+#ifdef GK_COMPRESS
+	GK_COMPRESS(filter, x + position, block, mask);
+#else
+	for (; mask != 0; mask &= mask - 1, position++)
+	{
+		const float *from = block + __builtin_ctz(mask);
+
+		for (int j = 0; j < d; j++)
+			x[j * GK_TILE + position] = from[j * GK_BLOCK] * filter->scale - center[j];
+	}
+#endif
+}
+
+/* norm2 of the rows of a tile, Σ x^². */
+static void
+squares(int d, GkTile *tile)
+{
+	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
+	{
+		V			sum = v_set(0.0f);
+
+		for (int j = 0; j < d; j++)
+		{
+			V			x = v_load(tile->x + j * GK_TILE + lane);
+
+			sum = v_fnmadd(x, x, sum);
+		}
+		v_store(tile->norm2 + lane, v_set(0.0f) - sum);
+	}
+}
+
+/* Scores of 2 × GK_WIDTH rows with the first `points` points of a panel. */
+static inline __attribute__((always_inline)) void
+score(int d, const float *x, const float *panel, const int points, V *left, V *right)
+{
+	const float *c = panel + GK_PANEL;
+
+	UNROLL(16)
+	for (int i = 0; i < points; i++)
+		left[i] = right[i] = v_set(panel[i]);
+	for (int j = 0; j < d; j++)
+	{
+		V			x0 = v_load(x);
+		V			x1 = v_load(x + GK_WIDTH);
+
+		UNROLL(16)
+		for (int i = 0; i < points; i++)
+		{
+			V			point = v_set(c[i]);
+
+			left[i] = v_fnmadd(x0, point, left[i]);
+			right[i] = v_fnmadd(x1, point, right[i]);
+		}
+		x += GK_TILE;
+		c += GK_PANEL;
+	}
+}
+
+/* The best and the second best scores of some rows, and the best one's number. */
+typedef struct Found
+{
+	V			best;
+	V			second;
+	VI			index;
+} Found;
+
+/* Takes one more score into account. */
+static inline __attribute__((always_inline)) void
+take(V value, int32_t id, Found *found)
+{
+	found->index = v_take(found->index, value, found->best, id);
+	found->second = v_min(found->second, v_max(value, found->best));
+	found->best = v_min(found->best, value);
+}
+
+/* Takes the first `points` points of a panel into account. */
+static inline __attribute__((always_inline)) void
+take_points(int d, const float *x, const float *panel, const int points, int32_t id,
+			Found *found0, Found *found1)
+{
+	V			left[GK_PANEL];
+	V			right[GK_PANEL];
+
+	score(d, x, panel, points, left, right);
+	UNROLL(16)
+	for (int i = 0; i < points; i++)
+	{
+		take(left[i], id + i, found0);
+		take(right[i], id + i, found1);
+	}
+}
+
+/* Fetches part number p of count of the memory that the next tile will read. */
+static inline void
+prefetch(const GkTile *tile, int64_t p, int64_t count)
+{
+	int64_t		part = (tile->ahead_bytes / count + 63) / 64 * 64;
+	const char *from = tile->ahead + p * part;
+	const char *end = tile->ahead + tile->ahead_bytes;
+
+	for (int64_t i = 0; i < part && from + i < end; i += 64)
+		__builtin_prefetch(from + i, 0, 2);
+}
+
+/* What a tile has found so far. */
+static inline __attribute__((always_inline)) Found
+load_found(const GkTile *tile, int lane)
+{
+	return (Found) {v_load(tile->best + lane), v_load(tile->second + lane),
+		vi_load(tile->index + lane)};
+}
+
+/* Leaves in a tile what has been found. */
+static inline __attribute__((always_inline)) void
+store_found(GkTile *tile, int lane, const Found *found)
+{
+	v_store(tile->best + lane, found->best);
+	v_store(tile->second + lane, found->second);
+	vi_store(tile->index + lane, found->index);
+}
+
+/* The best and the second best score of each row over count points, and the best one's number. */
+static void
+nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
+{
+	size_t		stride = (size_t) GK_PANEL * (d + 1);
+	int64_t		panel_count = (count + GK_PANEL - 1) / GK_PANEL;
+
+	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
+	{
+		const float *x = tile->x + lane;
+		Found		found0 = {v_set(INFINITY), v_set(INFINITY), {}};
+		Found		found1 = found0;
+
+		if (first > 0)
+		{
+			found0 = load_found(tile, lane);
+			found1 = load_found(tile, lane + GK_WIDTH);
+		}
+		for (int64_t p = 0; p < panel_count; p++)
+		{
+			const float *panel = panels + p * stride;
+			int64_t		left = count - p * GK_PANEL;
+			int32_t		id = (int32_t) (first + p * GK_PANEL);
+
+			if (lane == 0)
+				prefetch(tile, p, panel_count);
+			if (left > 2 * GK_PANEL / 3)
+				take_points(d, x, panel, GK_PANEL, id, &found0, &found1);
+			else if (left > GK_PANEL / 3)
+				take_points(d, x, panel, 2 * GK_PANEL / 3, id, &found0, &found1);
+			else
+				take_points(d, x, panel, GK_PANEL / 3, id, &found0, &found1);
+		}
+		store_found(tile, lane, &found0);
+		store_found(tile, lane + GK_WIDTH, &found1);
+	}
+}
+
+/* Flags the rows whose second best score is within the window, and notes whose label changed. */
+static inline __attribute__((always_inline)) void
+flag(GkTile *tile, int lane, V window)
+{
+	V			gap = v_load(tile->second + lane) - v_load(tile->best + lane);
+
+	tile->flagged |= v_not_above(gap, window) << lane;
+	tile->changed |= v_differs(vi_load(tile->index + lane), vi_load(tile->old + lane)) << lane;
+}
+
+/* Bounds of some rows; the lower ones are at most `far`. */
+static inline __attribute__((always_inline)) void
+make_bounds(GkTile *tile, int lane, V far, V error)
+{
+	V			norm2 = v_load(tile->norm2 + lane);
+	V			upper2 = norm2 + 2.0f * v_load(tile->best + lane) + error;
+	V			lower2 = norm2 + 2.0f * v_load(tile->second + lane) - error;
+	V			zero = v_set(0.0f);
+
+	v_store(tile->upper + lane, v_sqrt(v_max(upper2, zero)) * (1.0f + 0x1p-20f));
+	v_store(tile->lower + lane, v_min(far, v_sqrt(v_max(lower2, zero)) * (1.0f - 0x1p-20f)));
+}
+
+/* Decides which labels are sure, and makes thresholds and perhaps bounds of the scores. */
+static inline __attribute__((always_inline)) void
+judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
+{
+	float		norms[GK_TILE];
+	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
+	V			greatest = v_set(filter->greatest_norm);
+
+	for (int i = 0; i < GK_TILE; i++)
+		norms[i] = filter->norms[tile->index[i]];
+	tile->flagged = tile->changed = 0;
+	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
+	{
+		V			norm = v_load(norms + lane);
+		V			x = v_sqrt(v_load(tile->norm2 + lane) * grow + 0x1p-100f) * (1.0f + 0x1p-20f);
+		V			near = (2.0f * x + norm) * (1.0f + 0x1p-10f);
+		V			c = v_min(near, greatest);
+		V			both = (x + c) * (x + c);
+		V			window = filter->gamma * (c * c + 2.0f * x * c) + filter->gamma_double * both +
+			0x1p-90f;
+
+		window *= 1.001f;
+		v_store(tile->threshold + lane, v_load(tile->best + lane) + window);
+		flag(tile, lane, window);
+		if (keep_bounds)
+			make_bounds(tile, lane, v_if_less(near, greatest, x + norm, v_set(INFINITY)),
+						filter->gamma * both + 0x1p-90f);
+	}
+}
+
+/*
+ * Flags the rows that a window wider than that of judge_closely() leaves in doubt, and notes
+ * whose label changed.  With C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
+ * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
+ */
+static inline void
+judge_widely(const GkFilter *filter, GkTile *tile)
+{
+	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
+	float		greatest2 = filter->greatest_norm * filter->greatest_norm;
+	float		twice = 2.0f * filter->gamma_double;
+	V			slope = v_set((filter->gamma + twice) * grow * 1.01f);
+	V			least = v_set(((2.0f * filter->gamma + twice) * greatest2 + 0x1p-89f) * 1.01f);
+
+	tile->flagged = tile->changed = 0;
+	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
+		flag(tile, lane, v_load(tile->norm2 + lane) * slope + least);
+}
+
+/* Decides which labels are sure; looks closely only if it must. */
+static void
+judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
+{
+	if (keep_bounds)
+	{
+		judge_closely(filter, tile, true);
+		return;
+	}
+	judge_widely(filter, tile);
+	if (tile->flagged != 0)
+		judge_closely(filter, tile, false);
+}
+
+/* The rows whose score with each point of a panel is not above their threshold. */
+static void
+within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
+{
+	memset(masks, 0, GK_PANEL * sizeof(uint32_t));
+	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
+	{
+		V			left[GK_PANEL];
+		V			right[GK_PANEL];
+		V			threshold0 = v_load(tile->threshold + lane);
+		V			threshold1 = v_load(tile->threshold + lane + GK_WIDTH);
+
+		score(d, tile->x + lane, panel, GK_PANEL, left, right);
+		UNROLL(16)
+		for (int i = 0; i < GK_PANEL; i++)
+			masks[i] |= v_not_above(left[i], threshold0) << lane |
+				v_not_above(right[i], threshold1) << (lane + GK_WIDTH);
+	}
+}
+
+/* Moves the bounds along with the centroids; keeps the rows that they do not settle. */
+static int64_t
+bounds(const GkMoves *moves, float *values, const int32_t *labels, int64_t blocks,
+	   uint32_t *masks)
+{
+	const float *deltas = moves->deltas;
+	float		greatest = moves->greatest;
+	float		second = moves->second;
+	int32_t		greatest_mover = moves->greatest_mover;
+	int64_t		count = 0;
+
+	for (int64_t b = 0; b < blocks; b++, values += 2 * GK_BLOCK, labels += GK_BLOCK)
+	{
+		uint32_t	active = 0;
+
+		for (int i = 0; i < GK_BLOCK; i++)
+		{
+			float		upper = (values[i] + deltas[labels[i]]) * (1.0f + 0x1p-21f);
+			float		lower = (values[GK_BLOCK + i] -
+								 (labels[i] == greatest_mover ? second : greatest)) *
+				(1.0f - 0x1p-21f);
+
+			lower = lower > 0.0f ? lower : 0.0f;
+			values[i] = upper;
+			values[GK_BLOCK + i] = lower;
+			active |= (uint32_t) !(upper * (1.0f + 0x1p-18f) < lower) << i;
+		}
+		masks[b] &= active;
+		count += __builtin_popcount(masks[b]);
+	}
+	return count;
+}
+
+/* Makes a block of GK_BLOCK rows that lie one after the other. */
+static void
+transpose(float *block, const float *rows, int d)
+{
+	int			j = 0;
+
+#ifdef GK_TRANSPOSE
+	for (; j + 16 <= d; j += 16)
+		GK_TRANSPOSE(block + j * GK_BLOCK, rows + j, d);
+#endif
+#ifdef GK_TRANSPOSE_8
+	for (; j + 8 <= d; j += 8)
+		for (int row = 0; row < GK_BLOCK; row += 8)
+			GK_TRANSPOSE_8(block + j * GK_BLOCK + row, rows + (size_t) row * d + j, d);
+#endif
+	for (; j < d; j++)
+		for (int row = 0; row < GK_BLOCK; row++)
+			block[j * GK_BLOCK + row] = rows[(size_t) row * d + j];
+}
+
+/* d² of a block to exactly `count` points. */
+static inline __attribute__((always_inline)) void
+distances_to(const float *block, int d, const double *points, const int count, double *distance2)
+{
+	D			sums[GK_POINTS_AT_ONCE][GK_PARTS] = {};
+
+	for (int j = 0; j < d; j++)
+	{
+		UNROLL(8)
+		for (int part = 0; part < GK_PARTS; part++)
+		{
+			D			x = d_load(block + j * GK_BLOCK + part * GK_DOUBLES);
+
+			UNROLL(4)
+			for (int i = 0; i < count; i++)
+			{
+				D			difference = x - points[(size_t) i * d + j];
+
+				sums[i][part] += difference * difference;
+			}
+		}
+	}
+	memcpy(distance2, sums, count * GK_BLOCK * sizeof(double));
+}
+
+/* d² of a block to count points, by the definition. */
+static void
+distances(const float *block, int d, const double *points, int count, double *distance2)
+{
+	switch (count)
+	{
+		case 1:
+			distances_to(block, d, points, 1, distance2);
+			break;
+		case 2:
+			distances_to(block, d, points, 2, distance2);
+			break;
+		case 3:
+			distances_to(block, d, points, 3, distance2);
+			break;
+		default:
+			distances_to(block, d, points, 4, distance2);
+			break;
+	}
+}
+
+/* d² of each row of a block to the point of its label, by the definition. */
+static void
+own_distances(const float *block, int d, const double *points, const int32_t *labels,
+			  double *distance2)
+{
+	for (int row = 0; row < GK_BLOCK; row += 4)
+	{
+		const double *p[4];
+		Q			sum = {};
+		int			j = 0;
+
+		for (int i = 0; i < 4; i++)
+			p[i] = points + (int64_t) labels[row + i] * d;
+		for (; j + 4 <= d; j += 4)
+		{
+			Q			c[4];
+
+			UNROLL(4)
+			for (int i = 0; i < 4; i++)
+				c[i] = *(const QInMemory *) (p[i] + j);
+			turn_4x4(c);
+			UNROLL(4)
+			for (int i = 0; i < 4; i++)
+			{
+				Q			difference = load_four(block + (j + i) * GK_BLOCK + row) - c[i];
+
+				sum += difference * difference;
+			}
+		}
+		for (; j < d; j++)
+		{
+			Q			c = {p[0][j], p[1][j], p[2][j], p[3][j]};
+			Q			difference = load_four(block + j * GK_BLOCK + row) - c;
+
+			sum += difference * difference;
+		}
+		memcpy(distance2 + row, &sum, sizeof(sum));
+	}
+}
+
+/* How far ahead of itself a pass over one feature of some blocks fetches, in floats. */
+static inline int64_t
+fetch_distance(int64_t blocks, int d)
+{
+	return d <= 1024 ? blocks * d * GK_BLOCK : 0;
+}
+
+/* The least (or the greatest) of the lanes of a block's rows, in halves. */
+static inline __attribute__((always_inline)) float
+extreme(const V *parts, const bool least)
+{
+	float		lanes[GK_BLOCK];
+
+	memcpy(lanes, parts, sizeof(lanes));
+	for (int width = GK_BLOCK / 2; width > 0; width /= 2)
+		for (int i = 0; i < width; i++)
+		{
+			bool		other = least ? lanes[i + width] < lanes[i] : lanes[i + width] > lanes[i];
+
+			lanes[i] = other ? lanes[i + width] : lanes[i];
+		}
+	return lanes[0];
+}
+
+/* Widens least and greatest of each feature by those of the blocks. */
+static void
+range(const float *block, int64_t blocks, int d, float *least, float *greatest)
+{
+	int64_t		ahead = fetch_distance(blocks, d);
+
+	for (int j = 0; j < d; j++)
+	{
+		V			low[GK_BLOCK / GK_WIDTH];
+		V			high[GK_BLOCK / GK_WIDTH];
+
+		UNROLL(4)
+		for (int i = 0; i < GK_BLOCK / GK_WIDTH; i++)
+		{
+			low[i] = v_set(least[j]);
+			high[i] = v_set(greatest[j]);
+		}
+		for (int64_t b = 0; b < blocks; b++)
+		{
+			const float *x = block + (b * d + j) * GK_BLOCK;
+
+			__builtin_prefetch(x + ahead);
+			UNROLL(4)
+			for (int i = 0; i < GK_BLOCK / GK_WIDTH; i++)
+			{
+				low[i] = v_min(v_load(x + i * GK_WIDTH), low[i]);
+				high[i] = v_max(v_load(x + i * GK_WIDTH), high[i]);
+			}
+		}
+		least[j] = extreme(low, true);
+		greatest[j] = extreme(high, false);
+	}
+}
+
+/*
+ * Sums of a feature: the four limbs with ROUNDER's bits in every term, exponents with their
+ * bias, and how many are not zero, negative.
+ */
+typedef struct MomentLanes
+{
+	U			limbs[4];
+	I			exponents;
+	I			nonzero;
+} MomentLanes;
+
+/* Adds some rows of a feature; without `all`, those that keep has bits for. */
+static inline __attribute__((always_inline)) void
+add_moments(MomentLanes *lanes, const float *from, const bool all, I keep, double pivot,
+			double scale, double scale2, double rest)
+{
+	D			z = d_load(from) - pivot;
+	D			values[2] = {z * scale, (z * z) * scale2};
+	I			bits;
+
+	memcpy(&bits, from, sizeof(bits));
+	UNROLL(2)
+	for (int i = 0; i < 2; i++)
+	{
+		D			high = values[i] + ROUNDER;
+		D			low = (values[i] - (high - ROUNDER)) * rest + ROUNDER;
+		U			mask = (U) __builtin_convertvector(keep, U);
+
+		lanes->limbs[2 * i] += all ? (U) high : (U) high & mask;
+		lanes->limbs[2 * i + 1] += all ? (U) low : (U) low & mask;
+	}
+	if (!all)
+		bits &= keep;
+	lanes->exponents += (bits >> 23) & 255;
+	lanes->nonzero += bits != 0;
+}
+
+/* Moments of one feature over blocks, added to its six sums. */
+static inline __attribute__((always_inline)) void
+feature_moments(const float *block, int64_t blocks, const int rows, int d, int j,
+				const GkMomentSums *m)
+{
+	MomentLanes lanes = {};
+	int64_t    *sums = m->sums + j * 6;
+	int64_t		nonzero = 0;
+	int64_t		ahead = fetch_distance(blocks, d);
+
+	for (int64_t b = 0; b < blocks; b++)
+	{
+		const float *x = block + (b * d + j) * GK_BLOCK;
+
+		__builtin_prefetch(x + ahead);
+		UNROLL(2)
+		for (int part = 0; part < GK_PARTS; part++)
+		{
+			I			keep = {};
+
+			for (int i = 0; rows < GK_BLOCK && i < GK_DOUBLES; i++)
+				keep[i] = part * GK_DOUBLES + i < rows ? -1 : 0;
+			add_moments(&lanes, x + part * GK_DOUBLES, rows == GK_BLOCK, keep, m->pivot[j],
+						m->first_scales[j], m->second_scales[j], m->rest_scale);
+		}
+	}
+	for (int i = 0; i < GK_DOUBLES; i++)
+	{
+		nonzero -= lanes.nonzero[i];
+		sums[4] += lanes.exponents[i];
+	}
+	for (int limb = 0; limb < 4; limb++)
+	{
+		uint64_t	sum = -(uint64_t) (blocks * rows) * ROUNDER_BITS;
+
+		for (int i = 0; i < GK_DOUBLES; i++)
+			sum += lanes.limbs[limb][i];
+		sums[limb] += (int64_t) sum;
+	}
+	/* the exponent field of a zero is 0, as that of a denormal, which counts as -127 */
+	sums[4] -= 127 * nonzero;
+	sums[5] += nonzero;
+}
+
+/* Adds at most 2^20 blocks to the moments of each feature; `rows` rows of a block count. */
+static void
+moments(const float *block, int64_t blocks, int rows, int d, const GkMomentSums *m)
+{
+	for (int j = 0; j < d; j++)
+		if (rows == GK_BLOCK)
+			feature_moments(block, blocks, GK_BLOCK, d, j, m);
+		else
+			feature_moments(block, blocks, rows, d, j, m);
+}
+
+/* Moves and scales a block, then divides rows by their norms if asked to. */
+static void
+transform(float *block, int d, const double *offset, const double *factor, bool normalize)
+{
+	double		norm2[GK_BLOCK] = {0};
+
+	for (int j = 0; j < d; j++)
+		for (int i = 0; i < GK_BLOCK; i++)
+		{
+			double		moved = (double) block[j * GK_BLOCK + i] - offset[j];
+			float		x = (float) (moved * factor[j]) + 0.0f;
+
+			block[j * GK_BLOCK + i] = x;
+			norm2[i] += (double) x * (double) x;
+		}
+	if (!normalize)
+		return;
+	for (int i = 0; i < GK_BLOCK; i++)
+		norm2[i] = norm2[i] > 0.0 ? sqrt(norm2[i]) : 1.0;
+	for (int j = 0; j < d; j++)
+		for (int i = 0; i < GK_BLOCK; i++)
+			block[j * GK_BLOCK + i] = (float) ((double) block[j * GK_BLOCK + i] / norm2[i]) + 0.0f;
+}
+
+/* The sums of the gk_hash_term of each row of a block. */
+static void
+hash(const float *block, int d, const uint32_t *keys, uint64_t *terms)
+{
+	U			sums[GK_PARTS] = {};
+
+	for (int j = 0; j < d; j += 2)
+		UNROLL(8)
+		for (int part = 0; part < GK_PARTS; part++)
+		{
+			W			even;
+			W			odd = {};
+
+			memcpy(&even, block + j * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
+			if (j + 1 < d)
+				memcpy(&odd, block + (j + 1) * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
+			sums[part] += __builtin_convertvector(even + keys[j], U) *
+				__builtin_convertvector(odd + keys[j + 1], U);
+		}
+	memcpy(terms, sums, sizeof(sums));
+}
+
+/* *sums += sign × what four doubles hold above ROUNDER, sign = 1 or -1. */
+static inline __attribute__((always_inline)) void
+add_four(int64_t *sums, Q value, const int sign)
+{
+	L4			number = (L4) value - ROUNDER_BITS;
+
+	*(L4InMemory *) sums += sign > 0 ? number : -number;
+}
+
+/* The high limb of four scaled values, above ROUNDER. */
+static inline __attribute__((always_inline)) Q
+high_limb(Q value)
+{
+	return value + ROUNDER;
+}
+
+/* The low limb of the same. */
+static inline __attribute__((always_inline)) Q
+low_limb(Q value, double rest)
+{
+	return (value - (high_limb(value) - ROUNDER)) * rest + ROUNDER;
+}
+
+/* Adds one column of up to four rows, the low limbs if asked for. */
+static inline __attribute__((always_inline)) void
+add_column(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j, Q value)
+{
+	L4			high = (L4) high_limb(value) - ROUNDER_BITS;
+	L4			low = (L4) low_limb(value, quantizer->rest_scale) - ROUNDER_BITS;
+
+	for (int i = 0; i < rows; i++)
+	{
+		places[i][j] += high[i];
+		if (quantizer->wide)
+			places[i][quantizer->d + 1 + j] += low[i];
+	}
+}
+
+/* Adds four features of up to four rows. */
+static inline __attribute__((always_inline)) void
+add_square(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j,
+		   const Q values[4])
+{
+	Q			limbs[4];
+
+	UNROLL(4)
+	for (int i = 0; i < 4; i++)
+		limbs[i] = high_limb(values[i]);
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+		add_four(places[i] + j, limbs[i], 1);
+	if (!quantizer->wide)
+		return;
+	UNROLL(4)
+	for (int i = 0; i < 4; i++)
+		limbs[i] = low_limb(values[i], quantizer->rest_scale);
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+		add_four(places[i] + quantizer->d + 1 + j, limbs[i], 1);
+}
+
+/* Adds up to four rows, four features at a time, to the sums of their clusters. */
+static inline __attribute__((always_inline)) void
+add_four_rows(const GkQuantizer *quantizer, const float *block, Q weight,
+			  int64_t *const *places, const int rows)
+{
+	const double *scales = quantizer->scales;
+	int			d = quantizer->d;
+	int			j = 0;
+
+	for (; j + 4 <= d; j += 4)
+	{
+		Q			values[4];
+
+		UNROLL(4)
+		for (int i = 0; i < 4; i++)
+			values[i] = weight * load_four(block + (j + i) * GK_BLOCK) * scales[j + i];
+		add_square(quantizer, places, rows, j, values);
+	}
+	for (; j < d; j++)
+		add_column(quantizer, places, rows, j,
+				   weight * load_four(block + j * GK_BLOCK) * scales[j]);
+	add_column(quantizer, places, rows, d, weight * scales[d]);
+}
+
+/* Adds the rows of a block to the sums of their clusters. */
+static void
+add_block(const GkQuantizer *quantizer, const float *block, const double *weights,
+		  const int32_t *labels, int rows, int64_t stride, int64_t *sums)
+{
+	for (int row = 0; row < rows; row += 4)
+	{
+		int			count = rows - row < 4 ? rows - row : 4;
+		int64_t    *places[4];
+		double		weight[4] = {1.0, 1.0, 1.0, 1.0};
+		Q			w;
+
+		for (int i = 0; i < count; i++)
+			places[i] = sums + labels[row + i] * stride;
+		if (weights != NULL)
+			memcpy(weight, weights + row, count * sizeof(double));
+		memcpy(&w, weight, sizeof(w));
+		if (count == 4)
+			add_four_rows(quantizer, block + row, w, places, 4);
+		else
+			add_four_rows(quantizer, block + row, w, places, count);
+	}
+}
+
+/* Takes a number from some sums and adds it to others; either may be NULL. */
+static inline __attribute__((always_inline)) void
+move_number(double value, int64_t *from, int64_t *to)
+{
+	int64_t		number;
+
+	memcpy(&number, &value, sizeof(number));
+	number -= ROUNDER_BITS;
+	if (from != NULL)
+		*from -= number;
+	if (to != NULL)
+		*to += number;
+}
+
+/* The same with four numbers. */
+static inline __attribute__((always_inline)) void
+move_four(Q value, int64_t *from, int64_t *to)
+{
+	if (from != NULL)
+		add_four(from, value, -1);
+	if (to != NULL)
+		add_four(to, value, 1);
+}
+
+/* Moves the high or the low limbs of a row. */
+static inline __attribute__((always_inline)) void
+move_limbs(const GkQuantizer *quantizer, const float *row, double weight, const bool low,
+		   int64_t *from, int64_t *to)
+{
+	const double *scales = quantizer->scales;
+	double		rest = quantizer->rest_scale;
+	int			d = quantizer->d;
+	int			j = 0;
+
+	for (; j + 4 <= d; j += 4)
+	{
+		const float *x = row + j * GK_BLOCK;
+		F4			four = {x[0], x[GK_BLOCK], x[2 * GK_BLOCK], x[3 * GK_BLOCK]};
+		Q			value = weight * q_widen(four) * *(const QInMemory *) (scales + j);
+
+		move_four(low ? low_limb(value, rest) : high_limb(value),
+				  from == NULL ? NULL : from + j, to == NULL ? NULL : to + j);
+	}
+	for (; j <= d; j++)
+	{
+		double		value = (j < d ? weight * row[j * GK_BLOCK] : weight) * scales[j];
+		double		high = value + ROUNDER;
+
+		move_number(low ? (value - (high - ROUNDER)) * rest + ROUNDER : high,
+					from == NULL ? NULL : from + j, to == NULL ? NULL : to + j);
+	}
+}
+
+/* Moves a row, times its weight, from one cluster's sums to another's; either may be NULL. */
+static void
+move(const GkQuantizer *quantizer, const float *row, double weight, int64_t *from, int64_t *to)
+{
+	int64_t		lows = quantizer->d + 1;
+
+	move_limbs(quantizer, row, weight, false, from, to);
+	if (quantizer->wide)
+		move_limbs(quantizer, row, weight, true, from == NULL ? NULL : from + lows,
+				   to == NULL ? NULL : to + lows);
+}
+
+/* Adds four rows to their tallies; only the first `rows` of them count. */
+static inline __attribute__((always_inline)) void
+tally_four(const GkTallyScales *scales, const double *distance2, Q weight, const int32_t *labels,
+		   const int rows, GkTally *tallies)
+{
+	Q			d2 = *(const QInMemory *) distance2;
+	Q			inertia = weight * d2 * scales->inertia;
+	Q			distance = weight * q_sqrt(d2) * scales->distance;
+	Q			limbs[4] = {
+		high_limb(inertia), low_limb(inertia, scales->rest),
+		high_limb(distance), low_limb(distance, scales->rest)
+	};
+
+	turn_4x4(limbs);
+	UNROLL(4)
+	for (int i = 0; i < rows; i++)
+	{
+		GkTally    *tally = &tallies[labels[i]];
+
+		tally->size++;
+		add_four(tally->sums, limbs[i], 1);
+		tally->radius2 = distance2[i] > tally->radius2 ? distance2[i] : tally->radius2;
+	}
+}
+
+/* Adds rows to their labels' tallies. */
+static void
+tally(const GkTallyScales *scales, const double *distance2, const double *weights,
+	  const int32_t *labels, int rows, GkTally *tallies)
+{
+	Q			weight = (Q) {} + 1.0;
+	int			row = 0;
+
+	for (; row + 4 <= rows; row += 4)
+	{
+		if (weights != NULL)
+			weight = *(const QInMemory *) (weights + row);
+		tally_four(scales, distance2 + row, weight, labels + row, 4, tallies);
+	}
+	if (row == rows)
+		return;
+	for (int i = 0; weights != NULL && i < rows - row; i++)
+		weight[i] = weights[row + i];
+	tally_four(scales, distance2 + row, weight, labels + row, rows - row, tallies);
+}
+
+/* Adds sums to sums. */
+static void
+add(int64_t *sums, const int64_t *others, int64_t count)
+{
+	for (int64_t j = 0; j < count; j++)
+		sums[j] += others[j];
+}
+
+const GkKernels GK_KERNELS = {
+	.name = GK_KERNELS_NAME,
+	.panel = GK_PANEL,
+	.pack = pack,
+	.squares = squares,
+	.nearest = nearest,
+	.judge = judge,
+	.within = within,
+	.bounds = bounds,
+	.transpose = transpose,
+	.distances = distances,
+	.own_distances = own_distances,
+	.range = range,
+	.moments = moments,
+	.transform = transform,
+	.hash = hash,
+	.add_block = add_block,
+	.move = move,
+	.tally = tally,
+	.add = add
+};

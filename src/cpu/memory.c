@@ -1,0 +1,179 @@
+/*
+ * Memory of the CPU engine: anonymous mappings, accounted for and limited.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "state.h"
+
+#define PAGE ((size_t) 4096)
+#define HUGE_PAGE ((size_t) 2 << 20)
+
+/* Notes that memory is short. */
+static bool
+no_memory(GkCpuEngine *engine, uint64_t needed)
+{
+	gk_fail(engine, GK_NO_HOST_MEMORY, "mmap", "out of memory for the rows");
+	engine->status.needed = needed;
+	engine->status.allowed = engine->host_limit;
+	return false;
+}
+
+/* A mapping that begins at a huge page if it is as large as one; NULL if there is none. */
+static void *
+map(size_t bytes, int protection)
+{
+	size_t		slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
+	char	   *base = mmap(NULL, bytes + slack, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t		before;
+
+	if (base == MAP_FAILED)
+		return NULL;
+	if (slack == 0)
+		return base;
+	before = (HUGE_PAGE - (uintptr_t) base % HUGE_PAGE) % HUGE_PAGE;
+	if (before > 0)
+		munmap(base, before);
+	if (slack > before)
+		munmap(base + before + bytes, slack - before);
+	return base + before;
+}
+
+#ifdef MREMAP_MAYMOVE
+/*
+ * Changes the size of a mapping without copying.  It moves first and grows then, because valgrind
+ * takes what a mapping gains by moving for no memory at all.
+ */
+static bool
+remap(GkArray *array, size_t bytes)
+{
+	for (int attempt = 0; attempt < 8; attempt++)
+	{
+		char	   *target;
+
+		if (mremap(array->base, array->bytes, bytes, 0) != MAP_FAILED)
+			return true;
+		target = map(bytes, PROT_NONE);
+		if (target == NULL)
+			return false;
+		if (mremap(array->base, array->bytes, array->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+				   target) == MAP_FAILED)
+		{
+			munmap(target, bytes);
+			return false;
+		}
+		array->base = target;
+		/* another thread may take this place before the next attempt */
+		munmap(target + array->bytes, bytes - array->bytes);
+	}
+	return false;
+}
+#else
+/* Changes the size of a mapping. */
+static bool
+remap(GkArray *array, size_t bytes)
+{
+	void	   *target = map(bytes, PROT_READ | PROT_WRITE);
+
+	if (target == NULL)
+		return false;
+	memcpy(target, array->base, array->bytes < bytes ? array->bytes : bytes);
+	munmap(array->base, array->bytes);
+	array->base = target;
+	return true;
+}
+#endif
+
+/* Accounts for `after` bytes in place of `before`. */
+static void
+account(GkCpuEngine *engine, size_t before, size_t after)
+{
+	uint64_t	now = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) -
+		before + after;
+
+	atomic_store_explicit(&engine->host_bytes, now, memory_order_relaxed);
+	if (now > atomic_load_explicit(&engine->host_peak, memory_order_relaxed))
+		atomic_store_explicit(&engine->host_peak, now, memory_order_relaxed);
+}
+
+/* Makes the array count × size bytes large, keeping what it holds; new bytes are 0. */
+bool
+gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+{
+	size_t		bytes;
+	uint64_t	total;
+
+	if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
+		return no_memory(engine, UINT64_MAX);
+	bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+	if (bytes == 0)
+		bytes = PAGE;
+	if (bytes == array->bytes)
+		return true;
+	total = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) - array->bytes + bytes;
+	if (bytes > array->bytes && engine->host_limit > 0 && total > engine->host_limit)
+		return no_memory(engine, total);
+	if (array->base == NULL)
+	{
+		array->base = map(bytes, PROT_READ | PROT_WRITE);
+		if (array->base == NULL)
+			return no_memory(engine, total);
+	}
+	else if (!remap(array, bytes))
+		return no_memory(engine, total);
+#ifdef MADV_HUGEPAGE
+	if (bytes > array->bytes && bytes >= HUGE_PAGE)
+		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
+#endif
+	account(engine, array->bytes, bytes);
+	array->bytes = bytes;
+	return true;
+}
+
+/* Makes the array at least count × size bytes large, with room to grow if it must grow. */
+bool
+gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+{
+	size_t		bytes;
+	size_t		room;
+	GkStatus	before = engine->status;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return no_memory(engine, UINT64_MAX);
+	if (bytes <= array->bytes)
+		return true;
+	room = bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
+	if (gk_array_resize(engine, array, bytes + room, 1))
+		return true;
+	engine->status = before;
+	return gk_array_resize(engine, array, bytes, 1);
+}
+
+/* Makes the array at least count × size bytes large; what it held may be lost. */
+bool
+gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+{
+	size_t		bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return no_memory(engine, UINT64_MAX);
+	if (array->base != NULL && bytes <= array->bytes)
+		return true;
+	gk_array_free(engine, array);
+	return gk_array_resize(engine, array, count, size);
+}
+
+/* Gives the memory of an array back. */
+void
+gk_array_free(GkCpuEngine *engine, GkArray *array)
+{
+	if (array->base == NULL)
+		return;
+	munmap(array->base, array->bytes);
+	account(engine, array->bytes, 0);
+	array->base = NULL;
+	array->bytes = 0;
+}

@@ -1,0 +1,304 @@
+/*
+ * What seeding asks of the CPU engine.
+ */
+#include <string.h>
+
+#include "state.h"
+#include "exact.h"
+
+/* Candidates so few that their d² cost less than the filter would. */
+#define FEW_CANDIDATES 8
+
+/* d² of blocks to a few candidates, by the definition. */
+static void
+few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	int64_t		first_label = command->u.candidates.first_label;
+
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	{
+		double	   *old = gk_distance2(engine) + b * GK_BLOCK;
+		int32_t    *labels = gk_labels(engine) + b * GK_BLOCK;
+		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+
+		for (int64_t c = 0; c < command->u.candidates.count; c += GK_POINTS_AT_ONCE)
+		{
+			int64_t		left = command->u.candidates.count - c;
+			int			count = left < GK_POINTS_AT_ONCE ? (int) left : GK_POINTS_AT_ONCE;
+
+			engine->kernels->distances(gk_block(engine, b), engine->d,
+									   command->u.candidates.candidates + c * engine->d, count,
+									   fresh);
+			for (int i = 0; i < count * GK_BLOCK; i++)
+			{
+				bool		first = first_label + c + i / GK_BLOCK == 0;
+
+				if (first || fresh[i] < old[i % GK_BLOCK])
+				{
+					old[i % GK_BLOCK] = fresh[i];
+					labels[i % GK_BLOCK] = (int32_t) (first_label + c + i / GK_BLOCK);
+				}
+			}
+		}
+	}
+}
+
+/* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
+void
+gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		blocks = gk_block_count(engine);
+	GkAssignment assignment = {
+		.points = &engine->points,.exact = true,.keep_nearer = true,
+		.first_label = command->u.candidates.first_label
+	};
+
+	command->u.candidates.greatest = 0.0;
+	engine->sums_valid = false;
+	engine->points_valid = false;
+	engine->per_row_state = GK_PER_ROW_NOTHING;
+	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+		return;
+	engine->no_labels = false;
+	if (command->u.candidates.count <= FEW_CANDIDATES)
+	{
+		if (!gk_parallel(engine, blocks,
+						 gk_grain(engine, blocks,
+								  64.0 * engine->d * command->u.candidates.count / 8),
+						 0, few_candidates_chunk, command))
+			return;
+		assignment.greatest_mass = gk_greatest_mass(engine);
+	}
+	else if (!gk_points_prepare(engine, &engine->points, command->u.candidates.candidates,
+								command->u.candidates.count, false) ||
+			 !gk_assign_rows(engine, &assignment))
+		return;
+	engine->per_row_state = GK_PER_ROW_DISTANCE2;
+	command->u.candidates.greatest = assignment.greatest_mass;
+}
+
+/* Adds blocks to the potential of each trial. */
+static void
+potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	GkCommand  *command = context;
+	double		scale = gk_power_of_two(command->u.potentials.exponent);
+	int64_t		sums[64] = {0};
+
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	{
+		const double *old = gk_distance2(engine) + b * GK_BLOCK;
+		int			rows = gk_block_rows(engine, b);
+		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+
+		for (int t = 0; t < command->u.potentials.count; t += GK_POINTS_AT_ONCE)
+		{
+			int			left = command->u.potentials.count - t;
+			int			count = left < GK_POINTS_AT_ONCE ? left : GK_POINTS_AT_ONCE;
+
+			engine->kernels->distances(gk_block(engine, b), engine->d,
+									   command->u.potentials.trials + (int64_t) t * engine->d,
+									   count, fresh);
+			for (int i = 0; i < count; i++)
+				for (int r = 0; r < rows; r++)
+				{
+					double		d2 = fresh[i * GK_BLOCK + r];
+
+					if (!(d2 < old[r]))
+						d2 = old[r];
+					sums[t + i] += gk_quantize(gk_weight(engine, b * GK_BLOCK + r) * d2, scale);
+				}
+		}
+	}
+	for (int t = 0; t < command->u.potentials.count; t++)
+		__atomic_fetch_add(&command->u.potentials.potentials[t], sums[t], __ATOMIC_RELAXED);
+}
+
+/* What the sum of weight × d² would be with each trial as one more centroid. */
+void
+gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		blocks = gk_block_count(engine);
+
+	if (!gk_need_distances(engine))
+		return;
+	memset(command->u.potentials.potentials, 0, command->u.potentials.count * sizeof(int64_t));
+	gk_parallel(engine, blocks,
+				gk_grain(engine, blocks, 64.0 * engine->d * command->u.potentials.count / 8), 0,
+				potentials_chunk, command);
+}
+
+/* Hashes the rows of some blocks. */
+static void
+hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	uint64_t   *hashes = engine->hashes.base;
+	const double *weights = engine->weights.base;
+
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	{
+		uint64_t	terms[GK_BLOCK];
+		int			rows = gk_block_rows(engine, b);
+
+		engine->kernels->hash(gk_block(engine, b), engine->d, context, terms);
+		for (int r = 0; r < rows; r++)
+		{
+			uint64_t	weight_bits = 0;
+
+			if (engine->weighted)
+				memcpy(&weight_bits, weights + b * GK_BLOCK + r, sizeof(double));
+			hashes[b * GK_BLOCK + r] = gk_hash_finish(terms[r], weight_bits);
+		}
+	}
+}
+
+/* Computes the hashes of all rows unless they are there. */
+static bool
+need_hashes(GkCpuEngine *engine)
+{
+	int64_t		blocks = gk_block_count(engine);
+	uint32_t   *keys;
+
+	if (engine->hashes_valid)
+		return true;
+	if (!gk_array_need(engine, &engine->hashes, gk_padded_rows(engine), sizeof(uint64_t)) ||
+		!gk_array_need(engine, &engine->scratch, engine->d + 1, sizeof(uint32_t)))
+		return false;
+	keys = engine->scratch.base;
+	for (int j = 0; j <= engine->d; j++)
+		keys[j] = gk_hash_key(j);
+	engine->hashes_valid = gk_parallel(engine, blocks, gk_grain(engine, blocks, 16.0 * engine->d),
+									   0, hash_chunk, keys);
+	return engine->hashes_valid;
+}
+
+/* The quantised mass of a row. */
+static inline int64_t
+mass_of(const GkCpuEngine *engine, int64_t row, GkMass mass, double scale)
+{
+	double		value = gk_weight(engine, row);
+
+	if (mass == GK_MASS_DISTANCE)
+		value = value * gk_distance2(engine)[row];
+	return gk_quantize(value, scale);
+}
+
+/* The bucket of a hash. */
+static inline uint64_t
+bucket_of(uint64_t hash, int bits)
+{
+	return bits == 0 ? 0 : hash >> (64 - bits);
+}
+
+/* Adds rows to the buckets of a worker. */
+static void
+masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	int			bits = command->u.masses.bits;
+	int64_t    *buckets = (int64_t *) engine->scratch.base + ((int64_t) worker << bits);
+	const uint64_t *hashes = engine->hashes.base;
+	double		scale = gk_power_of_two(command->u.masses.exponent);
+
+	for (int64_t row = from; row < to; row++)
+		buckets[bucket_of(hashes[row], bits)] +=
+			mass_of(engine, row, command->u.masses.mass, scale);
+}
+
+/* The mass of the rows, by buckets of their hashes. */
+void
+gk_run_masses(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		count = INT64_C(1) << command->u.masses.bits;
+	int			workers = gk_partial_workers(engine, count * sizeof(int64_t));
+
+	if (command->u.masses.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+		return;
+	if (!need_hashes(engine) ||
+		!gk_array_need(engine, &engine->scratch, workers, count * sizeof(int64_t)))
+		return;
+	memset(engine->scratch.base, 0, workers * count * sizeof(int64_t));
+	if (!gk_parallel(engine, engine->n, 65536, workers, masses_chunk, command))
+		return;
+	memset(command->u.masses.buckets, 0, count * sizeof(int64_t));
+	for (int w = 0; w < workers; w++)
+		engine->kernels->add(command->u.masses.buckets,
+							 (int64_t *) engine->scratch.base + w * count, count);
+}
+
+/* Lists the rows with mass in the wanted buckets, until the list is full. */
+void
+gk_run_entries(GkCpuEngine *engine, GkCommand *command)
+{
+	double		scale = gk_power_of_two(command->u.entries.exponent);
+	const uint64_t *hashes;
+	int64_t		row;
+
+	command->u.entries.count = 0;
+	command->u.entries.next = engine->n;
+	if (command->u.entries.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+		return;
+	if (!need_hashes(engine))
+		return;
+	hashes = engine->hashes.base;
+	for (row = command->u.entries.from; row < engine->n; row++)
+	{
+		int64_t		mass;
+
+		if (row % 65536 == 0 && gk_stopped(engine))
+			return;
+		if (!command->u.entries.wanted[bucket_of(hashes[row], command->u.entries.bits)])
+			continue;
+		mass = mass_of(engine, row, command->u.entries.mass, scale);
+		if (mass <= 0)
+			continue;
+		if (command->u.entries.count == command->u.entries.capacity)
+			break;
+		command->u.entries.entries[command->u.entries.count++] = (GkEntry) {
+			.row = row,.hash = hashes[row],.mass = mass,.distance2 = 0.0
+		};
+	}
+	command->u.entries.next = row;
+}
+
+/* Adds rows to a worker's weights of the labels. */
+static void
+label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	GkSum	   *sums = (GkSum *) engine->scratch.base + worker * command->u.label_weights.count;
+	double		scale = ((const double *) engine->scales.base)[engine->d];
+	double		rest_scale = gk_power_of_two(engine->rest_bits);
+
+	for (int64_t row = from; row < to; row++)
+	{
+		GkSum	   *sum = &sums[gk_labels(engine)[row]];
+		double		weight = gk_weight(engine, row);
+
+		sum->high += gk_quantize(weight, scale);
+		if (engine->wide)
+			sum->low += gk_quantize_rest(weight, scale, rest_scale);
+	}
+}
+
+/* The weight of the rows of each label, on the grid of the weights. */
+void
+gk_run_label_weights(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		count = command->u.label_weights.count;
+	int			workers = gk_partial_workers(engine, count * sizeof(GkSum));
+
+	if (!gk_array_need(engine, &engine->scratch, workers, count * sizeof(GkSum)))
+		return;
+	memset(engine->scratch.base, 0, workers * count * sizeof(GkSum));
+	if (!gk_parallel(engine, engine->n, 65536, workers, label_weights_chunk, command))
+		return;
+	memset(command->u.label_weights.weights, 0, count * sizeof(GkSum));
+	for (int w = 0; w < workers; w++)
+		engine->kernels->add((int64_t *) command->u.label_weights.weights,
+							 (int64_t *) engine->scratch.base + w * count * 2, count * 2);
+}

@@ -1,0 +1,275 @@
+/*
+ * The CPU engine's inside: shared by the cpu_*.c files, seen by nobody else.
+ *
+ * Rows lie in blocks of GK_BLOCK rows, transposed: feature j of row r of a block is
+ * block[j × GK_BLOCK + r].  So a vector's lanes are rows everywhere, and a sum
+ * "in index order" is a loop over j.  The last block is padded with copies of the last row.
+ */
+#ifndef GK_CPU_ENGINE_H
+#define GK_CPU_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kernels.h"
+#include "engine.h"
+
+#define GK_SUM_LOCKS 256
+
+/* Memory that grows without being copied; base is NULL while bytes is 0. */
+typedef struct GkArray
+{
+	void	   *base;
+	size_t		bytes;
+} GkArray;
+
+typedef struct GkCpuEngine GkCpuEngine;
+
+/* Does items from .. to - 1 as worker number `worker`. */
+typedef void (*GkChunkFunction) (GkCpuEngine *engine, void *context, int worker, int64_t from,
+								 int64_t to);
+
+/* The threads: number 0 leads (runs commands), the others help in gk_parallel(). */
+typedef struct GkPool
+{
+	int			threads;		/* wanted */
+	int			started;		/* 0 until the first big command */
+	pthread_t  *ids;
+	pthread_mutex_t mutex;
+	pthread_cond_t wake;		/* a command for the leader, a job for the helpers, or the end */
+	pthread_cond_t idle;		/* the last helper left the job */
+	pthread_cond_t finished;	/* the command has ended */
+	GkCommand  *command;		/* under the mutex, as all down to `limit` */
+	bool		open;			/* helpers may join the job */
+	uint64_t	generation;
+	int			active;			/* helpers inside the job */
+	GkChunkFunction function;
+	void	   *context;
+	int64_t		count;
+	int64_t		grain;
+	int			limit;			/* workers that may take part */
+	atomic_llong next;
+	atomic_bool done;			/* the command has ended */
+	atomic_bool stop;			/* the engine is closing: every loop ends at once */
+} GkPool;
+
+/* A set of points (centroids or candidates), packed for the filter (centroids.c). */
+typedef struct GkPoints
+{
+	const double *exact;		/* count × d */
+	int64_t		count;
+	GkArray		panels;			/* see kernels.h */
+	GkArray		norms;			/* float, count: upper bounds of the norms in filter space */
+	GkArray		center;			/* float, d: filter space = x × scale - center */
+	GkFilter	filter;
+	size_t		panel_floats;
+	int64_t		panel_count;
+	int64_t		set_panels;		/* panels that stay in the cache together */
+} GkPoints;
+
+/* What the 8 bytes a row of GkCpuEngine.per_row hold now. */
+typedef enum GkPerRow
+{
+	GK_PER_ROW_NOTHING,
+	GK_PER_ROW_DISTANCE2,		/* double d² */
+	GK_PER_ROW_BOUNDS			/* per block: GK_BLOCK upper, then GK_BLOCK lower bounds, float */
+} GkPerRow;
+
+struct GkCpuEngine
+{
+	GkEngine	base;
+	bool		weighted;
+	uint64_t	host_limit;
+	const GkKernels *kernels;
+	GkPool		pool;
+	GkStatus	status;			/* of the command */
+	atomic_ullong host_bytes;
+	atomic_ullong host_peak;
+
+	/* the rows */
+	int			d;
+	int64_t		n;
+	uint64_t	tickets;
+	GkArray		features;		/* blocks */
+	GkArray		weights;		/* double, n */
+	GkArray		labels;			/* int32, padded to blocks; -1 = none */
+	bool		no_labels;		/* all are "none" */
+	GkArray		per_row;		/* 8 bytes a row, padded to blocks */
+	GkPerRow	per_row_state;
+	GkArray		hashes;			/* uint64, padded to blocks; seeding only */
+	bool		hashes_valid;
+
+	/* the grid */
+	bool		has_grid;
+	bool		wide;
+	int			rest_bits;
+	GkArray		exponents;		/* int, d + 1 */
+	GkArray		scales;			/* double, d + 1 */
+	GkQuantizer quantizer;		/* of these scales */
+	GkArray		grid_center;	/* double, d */
+
+	/* the centroids */
+	int64_t		k;
+	bool		spherical;
+	GkArray		centroids;		/* double, k × d */
+	GkPoints	points;			/* of the centroids, or of seeding's candidates */
+	bool		points_valid;	/* points are the centroids as they are */
+	GkArray		shifts;			/* double, k: |new - old|² of the last update */
+	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
+	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
+	GkArray		partial_sums;	/* the same for each worker, or nothing if they were too many */
+	bool		sums_valid;		/* sums are those of the labels */
+	int64_t		sum_stride;
+	atomic_flag locks[GK_SUM_LOCKS];	/* of the sums, without partial ones */
+	GkArray		scratch;		/* of the workers */
+};
+
+/* memory.c */
+extern bool gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern bool gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern bool gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern void gk_array_free(GkCpuEngine *engine, GkArray *array);
+
+/* pool.c */
+extern GkStatus gk_pool_init(GkPool *pool, int threads);
+extern GkStatus gk_pool_submit(GkCpuEngine *engine, GkCommand *command);
+extern bool gk_pool_wait(GkPool *pool, int milliseconds);
+extern void gk_pool_close(GkCpuEngine *engine);
+extern bool gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
+						GkChunkFunction function, void *context);
+extern bool gk_stopped(GkCpuEngine *engine);
+
+/* engine.c */
+extern void gk_execute(GkCpuEngine *engine, GkCommand *command);
+extern void gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
+
+/* rows.c */
+extern GkStatus gk_rows_append(GkCpuEngine *engine, const GkBatch *batch);
+extern void gk_run_seal(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_range(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_moments(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_transform(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_rows(GkCpuEngine *engine, GkCommand *command);
+extern void gk_forget_labels(GkCpuEngine *engine);
+extern uint64_t gk_row_hash(const GkCpuEngine *engine, int64_t row);
+
+/* centroids.c */
+extern bool gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact,
+							  int64_t count, bool keep_scale);
+extern void gk_points_free(GkCpuEngine *engine, GkPoints *points);
+
+/* assign.c */
+typedef struct GkAssignment
+{
+	GkPoints   *points;
+	bool		use_bounds;		/* skip the rows whose bounds allow it */
+	bool		keep_bounds;	/* write bounds for the next time */
+	bool		add_changed;	/* move the changed rows between the sums */
+	bool		add_all;		/* add all rows to the sums */
+	bool		exact;			/* leave d² in per_row */
+	bool		keep_nearer;	/* seeding: labels change only where the new d² is less … */
+	int64_t		first_label;	/* … or always if this is 0 */
+	GkMoves		moves;			/* of the centroids, with use_bounds */
+	atomic_llong changed;
+	pthread_mutex_t mutex;		/* of what follows, with `exact` */
+	double		greatest_mass;	/* weight × d² */
+	double		greatest_distance;	/* weight × d */
+} GkAssignment;
+
+extern bool gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
+
+/* sums.c */
+extern bool gk_sums_prepare(GkCpuEngine *engine);
+extern void gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to);
+extern void gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
+extern bool gk_sums_merge(GkCpuEngine *engine);
+extern bool gk_centroids_update(GkCpuEngine *engine, double *shift2);
+extern double gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
+
+/* lloyd.c */
+extern void gk_run_grid(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_centroids(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_step(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_relocate(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_assign(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_get_centroids(GkCpuEngine *engine, GkCommand *command);
+
+/* seed.c */
+extern void gk_run_candidates(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_potentials(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_masses(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_entries(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_label_weights(GkCpuEngine *engine, GkCommand *command);
+
+/* statistics.c */
+extern bool gk_need_distances(GkCpuEngine *engine);
+extern int	gk_partial_workers(const GkCpuEngine *engine, size_t bytes);
+extern double gk_greatest_mass(GkCpuEngine *engine);
+extern void gk_run_distances(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_farthest(GkCpuEngine *engine, GkCommand *command);
+extern void gk_run_statistics(GkCpuEngine *engine, GkCommand *command);
+
+/* Blocks in use. */
+static inline int64_t
+gk_block_count(const GkCpuEngine *engine)
+{
+	return (engine->n + GK_BLOCK - 1) / GK_BLOCK;
+}
+
+/* Rows with the padding. */
+static inline int64_t
+gk_padded_rows(const GkCpuEngine *engine)
+{
+	return gk_block_count(engine) * GK_BLOCK;
+}
+
+/* The features of a block. */
+static inline float *
+gk_block(const GkCpuEngine *engine, int64_t block)
+{
+	return (float *) engine->features.base + block * GK_BLOCK * engine->d;
+}
+
+/* How many rows of a block are no padding. */
+static inline int
+gk_block_rows(const GkCpuEngine *engine, int64_t block)
+{
+	int64_t		left = engine->n - block * GK_BLOCK;
+
+	return left < GK_BLOCK ? (int) left : GK_BLOCK;
+}
+
+/* The labels of the rows. */
+static inline int32_t *
+gk_labels(const GkCpuEngine *engine)
+{
+	return (int32_t *) engine->labels.base;
+}
+
+/* The d² of the rows; only while per_row_state is GK_PER_ROW_DISTANCE2, or is about to be. */
+static inline double *
+gk_distance2(const GkCpuEngine *engine)
+{
+	return (double *) engine->per_row.base;
+}
+
+/* The weight of a row. */
+static inline double
+gk_weight(const GkCpuEngine *engine, int64_t row)
+{
+	return engine->weighted ? ((const double *) engine->weights.base)[row] : 1.0;
+}
+
+/* Items a chunk so that it takes about a millisecond when one takes `work` flops. */
+static inline int64_t
+gk_grain(const GkCpuEngine *engine, int64_t count, double work)
+{
+	double		grain = 4e6 / (work + 1);
+	double		share = (double) count / (8.0 * engine->pool.threads);
+
+	if (grain > share)
+		grain = share;
+	return grain < 1 ? 1 : (int64_t) grain;
+}
+
+#endif							/* GK_CPU_ENGINE_H */

@@ -1,0 +1,295 @@
+/*
+ * Distances, farthest rows and statistics of the clusters on the CPU engine.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+#include "exact.h"
+
+#define PARTIAL_BYTES ((size_t) 64 << 20)
+
+/* How many workers may have `bytes` of results of their own. */
+int
+gk_partial_workers(const GkCpuEngine *engine, size_t bytes)
+{
+	size_t		workers = PARTIAL_BYTES / (bytes + 1);
+
+	if (workers > (size_t) engine->pool.threads)
+		workers = engine->pool.threads;
+	return workers < 1 ? 1 : (int) workers;
+}
+
+/* Notes an error unless the rows have their d². */
+bool
+gk_need_distances(GkCpuEngine *engine)
+{
+	if (engine->per_row_state != GK_PER_ROW_DISTANCE2)
+		gk_fail(engine, GK_INTERNAL, "distances", "a command needs distances that are not there");
+	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
+}
+
+/* The greatest weight × d². */
+typedef struct Greatest
+{
+	pthread_mutex_t mutex;
+	double		mass;
+} Greatest;
+
+/* Takes some rows into account for the greatest mass. */
+static void
+greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	Greatest   *greatest = context;
+	const double *distance2 = gk_distance2(engine);
+	double		most = 0.0;
+
+	(void) worker;
+	for (int64_t row = from; row < to; row++)
+	{
+		double		mass = gk_weight(engine, row) * distance2[row];
+
+		most = mass > most ? mass : most;
+	}
+	pthread_mutex_lock(&greatest->mutex);
+	greatest->mass = most > greatest->mass ? most : greatest->mass;
+	pthread_mutex_unlock(&greatest->mutex);
+}
+
+/* The greatest weight × d² over the rows. */
+double
+gk_greatest_mass(GkCpuEngine *engine)
+{
+	Greatest	greatest = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+	gk_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
+	return greatest.mass;
+}
+
+/* d² of the rows of some blocks to the centroids of their labels. */
+static void
+distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	(void) context;
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+		engine->kernels->own_distances(gk_block(engine, b), engine->d, engine->centroids.base,
+									   gk_labels(engine) + b * GK_BLOCK,
+									   gk_distance2(engine) + b * GK_BLOCK);
+}
+
+/* d² of all rows to the centroids of their labels. */
+void
+gk_run_distances(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		blocks = gk_block_count(engine);
+
+	(void) command;
+	engine->per_row_state = GK_PER_ROW_NOTHING;
+	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+		return;
+	if (gk_parallel(engine, blocks, gk_grain(engine, blocks, 64.0 * engine->d), 0, distances_chunk,
+					NULL))
+		engine->per_row_state = GK_PER_ROW_DISTANCE2;
+}
+
+/* Farther first, then by hash, then by row. */
+static int
+compare_farther(const void *a, const void *b)
+{
+	const GkEntry *left = a;
+	const GkEntry *right = b;
+
+	if (left->distance2 != right->distance2)
+		return left->distance2 > right->distance2 ? -1 : 1;
+	if (left->hash != right->hash)
+		return left->hash < right->hash ? -1 : 1;
+	return (left->row > right->row) - (left->row < right->row);
+}
+
+/* A worker's farthest rows so far: a heap, the nearest of them at its root. */
+typedef struct Farthest
+{
+	int64_t		capacity;
+	int64_t    *counts;			/* a worker */
+	GkEntry    *entries;		/* capacity a worker */
+} Farthest;
+
+/* Puts an entry into the heap in place of its root. */
+static void
+sift_down(GkEntry *heap, int64_t count, GkEntry entry)
+{
+	int64_t		at = 0;
+
+	for (;;)
+	{
+		int64_t		child = 2 * at + 1;
+
+		if (child >= count)
+			break;
+		if (child + 1 < count && compare_farther(&heap[child + 1], &heap[child]) > 0)
+			child++;
+		if (compare_farther(&heap[child], &entry) <= 0)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = entry;
+}
+
+/* Adds an entry to a heap that is not full. */
+static void
+sift_up(GkEntry *heap, int64_t count, GkEntry entry)
+{
+	int64_t		at = count;
+
+	while (at > 0 && compare_farther(&entry, &heap[(at - 1) / 2]) > 0)
+	{
+		heap[at] = heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	heap[at] = entry;
+}
+
+/* Keeps the farthest rows with a weight of those that a worker sees. */
+static void
+farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	Farthest   *farthest = context;
+	GkEntry    *heap = farthest->entries + worker * farthest->capacity;
+	int64_t    *count = &farthest->counts[worker];
+
+	for (int64_t row = from; row < to; row++)
+	{
+		GkEntry		entry = {.row = row,.distance2 = gk_distance2(engine)[row]};
+
+		if (!(gk_weight(engine, row) > 0) ||
+			(*count == farthest->capacity && entry.distance2 < heap[0].distance2))
+			continue;
+		entry.hash = gk_row_hash(engine, row);
+		if (*count < farthest->capacity)
+			sift_up(heap, (*count)++, entry);
+		else if (compare_farther(&entry, &heap[0]) < 0)
+			sift_down(heap, *count, entry);
+		if (row % 1024 == 0 && gk_stopped(engine))
+			return;
+	}
+}
+
+/* Lists the rows farthest from their centroids, farthest first. */
+void
+gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		capacity = command->u.farthest.count;
+	Farthest	farthest;
+	int			workers;
+	int64_t		found = 0;
+
+	command->u.farthest.found = 0;
+	if (capacity > engine->n)
+		capacity = engine->n;
+	if (capacity < 1 || !gk_need_distances(engine))
+		return;
+	workers = gk_partial_workers(engine, capacity * sizeof(GkEntry));
+	if (!gk_array_need(engine, &engine->scratch, workers,
+					   capacity * sizeof(GkEntry) + sizeof(int64_t)))
+		return;
+	farthest.capacity = capacity;
+	farthest.entries = engine->scratch.base;
+	farthest.counts = (int64_t *) (farthest.entries + workers * capacity);
+	memset(farthest.counts, 0, workers * sizeof(int64_t));
+	if (!gk_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
+		return;
+	for (int w = 0; w < workers; w++)
+	{
+		memmove(farthest.entries + found, farthest.entries + w * capacity,
+				farthest.counts[w] * sizeof(GkEntry));
+		found += farthest.counts[w];
+	}
+	qsort(farthest.entries, found, sizeof(GkEntry), compare_farther);
+	command->u.farthest.found = found < capacity ? found : capacity;
+	memcpy(command->u.farthest.entries, farthest.entries,
+		   command->u.farthest.found * sizeof(GkEntry));
+}
+
+/* What gathers the statistics. */
+typedef struct Tallying
+{
+	GkTally    *tallies;		/* k for each worker */
+	GkTallyScales scales;
+	double		weight_scale;
+} Tallying;
+
+/* Adds a weight to a tally. */
+static inline void
+add_weight(const Tallying *tallying, GkTally *tally, double weight)
+{
+	tally->weight[0] += gk_quantize(weight, tallying->weight_scale);
+	tally->weight[1] += gk_quantize_rest(weight, tallying->weight_scale, tallying->scales.rest);
+}
+
+/* Adds rows to a worker's tallies. */
+static void
+statistics_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const Tallying *tallying = context;
+	GkTally    *tallies = tallying->tallies + worker * engine->k;
+	const int32_t *labels = gk_labels(engine);
+	const double *weights = engine->weighted ? engine->weights.base : NULL;
+
+	engine->kernels->tally(&tallying->scales, gk_distance2(engine) + from,
+						   weights != NULL ? weights + from : NULL, labels + from,
+						   (int) (to - from), tallies);
+	for (int64_t row = from; weights != NULL && row < to; row++)
+		add_weight(tallying, &tallies[labels[row]], weights[row]);
+}
+
+/* Adds a tally to another. */
+static void
+add_tally(GkTally *to, const GkTally *from)
+{
+	to->size += from->size;
+	for (int i = 0; i < 2; i++)
+		to->weight[i] += from->weight[i];
+	for (int i = 0; i < 4; i++)
+		to->sums[i] += from->sums[i];
+	if (from->radius2 > to->radius2)
+		to->radius2 = from->radius2;
+}
+
+/* Size, weight, inertia, distance and radius of each cluster. */
+void
+gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		k = engine->k;
+	int			workers = gk_partial_workers(engine, k * sizeof(GkTally));
+	Tallying	tallying = {.weight_scale = ((const double *) engine->scales.base)[engine->d]};
+	GkTally		one = {0};
+
+	if (!gk_need_distances(engine) ||
+		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(GkTally)))
+		return;
+	tallying.tallies = engine->scratch.base;
+	tallying.scales.inertia = gk_power_of_two(command->u.statistics.inertia_exponent);
+	tallying.scales.distance = gk_power_of_two(command->u.statistics.distance_exponent);
+	tallying.scales.rest = gk_power_of_two(command->u.statistics.rest_bits);
+	memset(tallying.tallies, 0, workers * k * sizeof(GkTally));
+	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, &tallying))
+		return;
+	add_weight(&tallying, &one, 1.0);
+	for (int64_t c = 0; c < k; c++)
+	{
+		GkTally    *tally = &tallying.tallies[c];
+
+		for (int w = 1; w < workers; w++)
+			add_tally(tally, tally + w * k);
+		for (int i = 0; i < 2 && !engine->weighted; i++)
+			tally->weight[i] = tally->size * one.weight[i];
+		command->u.statistics.sizes[c] = tally->size;
+		command->u.statistics.weights[c] = (GkSum) {tally->weight[0], tally->weight[1]};
+		command->u.statistics.inertia[c] = (GkSum) {tally->sums[0], tally->sums[1]};
+		command->u.statistics.distance[c] = (GkSum) {tally->sums[2], tally->sums[3]};
+		command->u.statistics.radius2[c] = tally->radius2;
+	}
+}

@@ -1,0 +1,245 @@
+/*
+ * Centroid sums in fixed point, and the centroids that come of them.
+ */
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+#include "state.h"
+#include "exact.h"
+
+/* Sums of their own for every thread as long as they take less than this, or a part of the rows. */
+#define PARTIAL_BYTES ((double) ((size_t) 32 << 20))
+#define PARTIAL_SHARE 16
+
+/* The sums of a cluster. */
+static inline int64_t *
+cluster_sums(const GkCpuEngine *engine, int64_t cluster)
+{
+	return (int64_t *) engine->sums.base + cluster * engine->sum_stride;
+}
+
+/* The value of a sum of the grid. */
+static inline double
+sum_value(const GkCpuEngine *engine, const int64_t *sums, int j)
+{
+	if (engine->wide)
+		return gk_sum_value(sums[j], sums[engine->d + 1 + j], engine->rest_bits);
+	return gk_sum_value(sums[j], 0, 0);
+}
+
+/* The weight of a cluster. */
+double
+gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
+{
+	return sum_value(engine, cluster_sums(engine, cluster), engine->d);
+}
+
+/* Sets the sums of some clusters to 0, those of every worker too. */
+static void
+clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	int64_t		stride = engine->sum_stride;
+	int64_t    *partial = engine->partial_sums.base;
+
+	(void) context;
+	(void) worker;
+	memset(cluster_sums(engine, from), 0, (to - from) * stride * sizeof(int64_t));
+	for (int i = 0; partial != NULL && i < engine->pool.threads; i++)
+		memset(partial + (i * engine->k + from) * stride, 0,
+			   (to - from) * stride * sizeof(int64_t));
+}
+
+/* Gets memory for the sums of k centroids and sets them to 0. */
+bool
+gk_sums_prepare(GkCpuEngine *engine)
+{
+	double		all;
+	double		share = (double) engine->features.bytes / PARTIAL_SHARE;
+
+	engine->sum_stride = ((int64_t) engine->d + 1) * (engine->wide ? 2 : 1);
+	all = (double) engine->k * engine->sum_stride * sizeof(int64_t) * engine->pool.threads;
+	if (!gk_array_need(engine, &engine->sums, engine->k, engine->sum_stride * sizeof(int64_t)))
+		return false;
+	if (all > PARTIAL_BYTES && all > share)
+		gk_array_free(engine, &engine->partial_sums);
+	else if (!gk_array_need(engine, &engine->partial_sums, engine->k * engine->pool.threads,
+							engine->sum_stride * sizeof(int64_t)))
+		return false;
+	return gk_parallel(engine, engine->k, gk_grain(engine, engine->k, 4.0 * engine->sum_stride), 0,
+					   clear_chunk, NULL);
+}
+
+/* Takes the lock of a cluster's sums. */
+static void
+lock(GkCpuEngine *engine, int64_t cluster)
+{
+	atomic_flag *flag = &engine->locks[cluster % GK_SUM_LOCKS];
+
+	while (atomic_flag_test_and_set_explicit(flag, memory_order_acquire))
+		sched_yield();
+}
+
+/* Gives the lock of a cluster's sums back. */
+static void
+unlock(GkCpuEngine *engine, int64_t cluster)
+{
+	atomic_flag_clear_explicit(&engine->locks[cluster % GK_SUM_LOCKS], memory_order_release);
+}
+
+/* Moves a row from the sums of one cluster (-1: none) to those of another. */
+void
+gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to)
+{
+	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	double		weight = gk_weight(engine, row);
+	int64_t		stride = engine->sum_stride;
+	int64_t    *partial = engine->partial_sums.base;
+
+	if (partial != NULL)
+	{
+		partial += worker * engine->k * stride;
+		engine->kernels->move(&engine->quantizer, x, weight,
+							  from >= 0 ? partial + from * stride : NULL, partial + to * stride);
+		return;
+	}
+	if (from >= 0)
+	{
+		lock(engine, from);
+		engine->kernels->move(&engine->quantizer, x, weight, cluster_sums(engine, from), NULL);
+		unlock(engine, from);
+	}
+	lock(engine, to);
+	engine->kernels->move(&engine->quantizer, x, weight, NULL, cluster_sums(engine, to));
+	unlock(engine, to);
+}
+
+/* Adds the rows of blocks from .. to - 1 to the sums of their labels' clusters. */
+void
+gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
+{
+	const double *weights = engine->weighted ? engine->weights.base : NULL;
+	int64_t    *partial = engine->partial_sums.base;
+
+	for (int64_t b = from; b < to; b++)
+	{
+		int64_t		first = b * GK_BLOCK;
+		int			rows = gk_block_rows(engine, b);
+
+		if (partial != NULL)
+			engine->kernels->add_block(&engine->quantizer, gk_block(engine, b),
+									   weights == NULL ? NULL : weights + first,
+									   gk_labels(engine) + first, rows, engine->sum_stride,
+									   partial + worker * engine->k * engine->sum_stride);
+		for (int64_t row = first; partial == NULL && row < first + rows; row++)
+			gk_sums_add_row(engine, worker, row, -1, gk_labels(engine)[row]);
+	}
+}
+
+/* Adds the workers' sums of some clusters to the sums, and sets them to 0. */
+static void
+merge_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	int64_t		stride = engine->sum_stride;
+	int64_t		count = (to - from) * stride;
+
+	(void) context;
+	(void) worker;
+	for (int i = 0; i < engine->pool.threads; i++)
+	{
+		int64_t    *partial = (int64_t *) engine->partial_sums.base +
+			(i * engine->k + from) * stride;
+
+		engine->kernels->add(cluster_sums(engine, from), partial, count);
+		memset(partial, 0, count * sizeof(int64_t));
+	}
+}
+
+/* Adds the threads' sums to the sums. */
+bool
+gk_sums_merge(GkCpuEngine *engine)
+{
+	if (engine->partial_sums.base == NULL)
+		return !gk_stopped(engine);
+	return gk_parallel(engine, engine->k,
+					   gk_grain(engine, engine->k, 4.0 * engine->sum_stride * engine->pool.threads),
+					   0, merge_chunk, NULL);
+}
+
+/* The new centroid of a cluster into `fresh`; false if it keeps the old one. */
+static bool
+new_centroid(GkCpuEngine *engine, int64_t cluster, double *fresh)
+{
+	const int64_t *sums = cluster_sums(engine, cluster);
+	const int  *exponents = engine->exponents.base;
+	double		weight = sum_value(engine, sums, engine->d);
+	double		norm2 = 0.0;
+	double		norm;
+
+	if (!(weight > 0.0))
+		return false;
+	for (int j = 0; j < engine->d; j++)
+	{
+		fresh[j] = gk_centroid(sum_value(engine, sums, j), weight, exponents[j],
+							   exponents[engine->d]);
+		norm2 += fresh[j] * fresh[j];
+	}
+	if (!engine->spherical)
+		return true;
+	norm = sqrt(norm2);
+	if (!(norm > 0.0))
+		return false;
+	for (int j = 0; j < engine->d; j++)
+		fresh[j] = fresh[j] / norm;
+	return true;
+}
+
+/* Makes new centroids of some clusters, and notes how far they moved. */
+static void
+update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	double	   *fresh = (double *) engine->scratch.base + (int64_t) worker * engine->d;
+	double	   *shifts = engine->shifts.base;
+
+	(void) context;
+	for (int64_t c = from; c < to && !gk_stopped(engine); c++)
+	{
+		double	   *centroid = (double *) engine->centroids.base + c * engine->d;
+		double		shift = 0.0;
+
+		if (new_centroid(engine, c, fresh))
+			for (int j = 0; j < engine->d; j++)
+			{
+				double		step = fresh[j] - centroid[j];
+
+				shift += step * step;
+				centroid[j] = fresh[j];
+			}
+		shifts[c] = shift;
+	}
+}
+
+/* Makes new centroids of the sums; false if memory is short or the engine is closing. */
+bool
+gk_centroids_update(GkCpuEngine *engine, double *shift2)
+{
+	const double *shifts;
+	float	   *deltas;
+
+	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
+					   engine->d * sizeof(double)) ||
+		!gk_array_need(engine, &engine->shifts, engine->k, sizeof(double)) ||
+		!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
+		return false;
+	if (!gk_parallel(engine, engine->k, gk_grain(engine, engine->k, 40.0 * engine->d), 0,
+					 update_chunk, NULL))
+		return false;
+	shifts = engine->shifts.base;
+	deltas = engine->deltas.base;
+	for (int64_t c = 0; c < engine->k; c++)
+		deltas[c] = (float) (sqrt(shifts[c]) * engine->points.filter.scale * (1.0 + 0x1p-20)) +
+			(shifts[c] > 0.0 ? 0x1p-100f : 0.0f);
+	*shift2 = gk_ordered_sum(shifts, engine->k);
+	engine->points_valid = false;
+	return true;
+}

@@ -1,0 +1,404 @@
+/*
+ * The engine interface: what a k-means engine does for the fit layer.
+ *
+ * An engine holds one data set (rows of `dimension` float32 features, with a
+ * double weight each if `weighted`), k centroids, and one label per row.  The
+ * fit layer (fit.c, seed.c) is the algorithm; an engine only does the passes over
+ * the rows.  Every result below is defined exactly (exact.h), so two engines
+ * that hold the same set of rows give the same bits, whatever the order of
+ * the rows, the threads or the devices.
+ *
+ * No PostgreSQL and no CUDA here: plain C, usable from both sides and from C++.
+ *
+ * Errors: every call that can fail returns a GkStatus; nothing throws, jumps
+ * or prints.  Ownership: the engine owns all it allocates and frees it in
+ * close(); pointers in a command belong to the caller and must stay valid
+ * until wait() stops saying GK_RUNNING, or close() has returned.
+ *
+ * Threads: one thread at a time drives an engine.  append(), reclaim() and set_dimension()
+ * are called by the drain thread while the rows are read, everything else by
+ * the backend's main thread.  Library and pool threads block all signals.
+ */
+#ifndef GK_ENGINE_H
+#define GK_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limits: a checked error (SQLSTATE 54000) past them, never an overflow. */
+#define GK_MAX_DIMENSION 65535
+#define GK_MAX_CLUSTERS 1000000
+#define GK_MAX_ROWS (INT64_C(1) << 40)
+
+typedef enum GkCode
+{
+	GK_OK = 0,
+	GK_RUNNING,				/* not an error: the command goes on */
+	GK_NO_DEVICE,			/* no usable device or library; message names the cause */
+	GK_NO_DEVICE_MEMORY,	/* needed and allowed are set */
+	GK_NO_HOST_MEMORY,		/* needed and allowed are set */
+	GK_LIMIT,				/* a size is past a limit of the engine */
+	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
+	GK_CONTEXT_LOST,		/* the device context is dead for this process */
+	GK_INTERNAL				/* should not happen */
+} GkCode;
+
+typedef struct GkStatus
+{
+	GkCode		code;
+	int			device;			/* -1 where no device is concerned */
+	int			native;			/* the library's own error number, 0 if none */
+	uint64_t	needed;			/* bytes, with the memory codes */
+	uint64_t	allowed;
+	char		where[40];		/* the call that failed */
+	char		message[216];	/* one line of English, no final stop */
+} GkStatus;
+
+/* How an engine is to be opened.  0 means "the engine chooses". */
+typedef struct GkEngineConfig
+{
+	bool		weighted;
+	int			threads;			/* CPU engine: threads to use, the caller's included */
+	int			device_count;		/* CUDA engine: devices[] in use; 0 = all visible */
+	int			devices[16];
+	uint64_t	device_memory_limit;	/* bytes per device, 0 = what is free */
+	uint64_t	host_memory_limit;	/* bytes of row storage in host memory, 0 = none */
+} GkEngineConfig;
+
+/* A batch of rows, row-major, as it lies in the ring. */
+typedef struct GkBatch
+{
+	int64_t		rows;
+	const float *features;		/* rows × dimension, finite, no -0 */
+	const double *weights;		/* rows, finite, >= 0; NULL if not weighted */
+} GkBatch;
+
+/* Bytes that an engine holds now and held at most. */
+typedef struct GkUsage
+{
+	uint64_t	host_bytes;
+	uint64_t	host_peak;
+	uint64_t	pinned_bytes;
+	uint64_t	pinned_peak;
+	uint64_t	device_bytes;		/* summed over the devices */
+	uint64_t	device_peak;
+	int			devices;			/* devices in use, 0 for the CPU engine */
+	int			threads;
+} GkUsage;
+
+/*
+ * Fixed-point grid of a sum: a value v goes to the integer rint(v × 2^exponent), and,
+ * if `wide`, what is left of it to rint(rest × 2^GkGrid.rest_bits).
+ * See gk_quantize() in exact.h.
+ */
+typedef struct GkGrid
+{
+	bool		wide;				/* two limbs instead of one */
+	int			rest_bits;
+	const int  *exponents;			/* dimension + 1: one a feature, the last for the weights
+									 * (0 if not weighted: a row counts 1) */
+	const double *center;			/* dimension: near the mean of the rows; a hint for the
+									 * engine's filter, never part of a result */
+} GkGrid;
+
+/* A two-limb sum: value = (high × 2^rest_bits + low) / 2^(exponent + rest_bits). */
+typedef struct GkSum
+{
+	int64_t		high;
+	int64_t		low;
+} GkSum;
+
+/* A row as a candidate for something: seeding and relocation. */
+typedef struct GkEntry
+{
+	int64_t		row;			/* the engine's number of the row: its place in append order */
+	uint64_t	hash;			/* gk_hash of the row's bits */
+	int64_t		mass;			/* its quantised mass (GK_ENTRIES) */
+	double		distance2;		/* its d² (GK_FARTHEST) */
+} GkEntry;
+
+typedef enum GkMass
+{
+	GK_MASS_WEIGHT,				/* v = weight (1 if not weighted) */
+	GK_MASS_DISTANCE			/* v = weight × d², d² of the last GK_CANDIDATES */
+} GkMass;
+
+typedef enum GkOperation
+{
+	/* all rows are appended: finish the transfers, count the rows */
+	GK_SEAL,
+	/* per feature least and greatest value, the same of the weights */
+	GK_RANGE,
+	/* per feature fixed-point Σ(x-p) and Σ(x-p)², exponent statistics */
+	GK_MOMENTS,
+	/* x := float((x - offset) × factor) in double, then x := x / |x| if asked, in place */
+	GK_TRANSFORM,
+	/* the grid of the centroid sums; before GK_STEP and GK_LABEL_WEIGHTS */
+	GK_GRID,
+	/* seeding: d² and label := the nearest of the old and the new candidates */
+	GK_CANDIDATES,
+	/* seeding: Σ of weight × min(d², d² to the trial) for each trial candidate */
+	GK_POTENTIALS,
+	/* seeding: Σ of the masses by leading bits of the hash */
+	GK_MASSES,
+	/* seeding: the rows whose bucket is asked for */
+	GK_ENTRIES,
+	/* seeding: Σ of the weights by label */
+	GK_LABEL_WEIGHTS,
+	/* features of the rows of the given numbers */
+	GK_ROWS,
+	/* set k and the centroids; forgets labels and sums */
+	GK_CENTROIDS,
+	/* one Lloyd iteration: assign, sum, and unless a cluster is empty, update */
+	GK_STEP,
+	/* the update of a step with empty clusters, after the given moves */
+	GK_RELOCATE,
+	/* d² of every row to the centroid of its label (that the label was chosen with) */
+	GK_DISTANCES,
+	/* the rows with the greatest d² of GK_DISTANCES, ties to the least hash */
+	GK_FARTHEST,
+	/* labels and d² with the centroids as they are */
+	GK_ASSIGN,
+	/* per cluster statistics of the labels and d² of GK_ASSIGN */
+	GK_STATISTICS,
+	/* copy the centroids out */
+	GK_GET_CENTROIDS
+} GkOperation;
+
+/*
+ * One command.  Inputs first, outputs after "out:"; arrays are the caller's,
+ * of the shape given.  `d` is the dimension, `k` the number of centroids.
+ */
+typedef struct GkCommand
+{
+	GkOperation operation;
+	union
+	{
+		struct
+		{
+			int64_t		rows;			/* out: */
+		}			seal;
+		struct
+		{
+			float	   *least;			/* out: d */
+			float	   *greatest;		/* out: d */
+			double		least_weight;	/* out: 1 if not weighted */
+			double		greatest_weight;
+		}			range;
+		struct
+		{
+			const double *pivot;		/* d: z = (double) x - pivot */
+			const int  *first_exponents;	/* d: grid of z */
+			const int  *second_exponents;	/* d: grid of z × z */
+			int			weight_exponent;
+			int			rest_bits;
+			GkSum	   *first;			/* out: d, Σ z */
+			GkSum	   *second;			/* out: d, Σ z² */
+			int64_t    *exponent_sum;	/* out: d + 1, Σ gk_exponent(x) of x ≠ 0; last: weights */
+			int64_t    *nonzero;		/* out: d + 1, how many x ≠ 0; last: weights */
+			GkSum		weight;			/* out: Σ weight */
+		}			moments;
+		struct
+		{
+			const double *offset;		/* d */
+			const double *factor;		/* d */
+			bool		normalize;
+		}			transform;
+		GkGrid		grid;
+		struct
+		{
+			const double *candidates;	/* count × d */
+			int64_t		count;
+			int64_t		first_label;	/* label of the first; 0 = forget the candidates before */
+			double		greatest;		/* out: max over the rows of weight × d² */
+		}			candidates;
+		struct
+		{
+			const double *trials;		/* count × d */
+			int			count;			/* 1 .. 64 */
+			int			exponent;		/* one limb: rint(w × d² × 2^exponent) */
+			int64_t    *potentials;		/* out: count */
+		}			potentials;
+		struct
+		{
+			GkMass		mass;
+			int			exponent;
+			int			bits;			/* 0 .. 20: 2^bits buckets, bucket = hash >> (64 - bits) */
+			int64_t    *buckets;		/* out: 2^bits */
+		}			masses;
+		struct
+		{
+			GkMass		mass;
+			int			exponent;
+			int			bits;
+			const uint8_t *wanted;		/* 2^bits: 1 = list the rows of this bucket with mass > 0 */
+			int64_t		from;			/* first row to look at */
+			int64_t		capacity;
+			GkEntry    *entries;		/* out: at most capacity, in row order */
+			int64_t		count;			/* out: */
+			int64_t		next;			/* out: the row to go on from; = rows at the end */
+		}			entries;
+		struct
+		{
+			int64_t		count;			/* labels 0 .. count - 1 */
+			GkSum	   *weights;		/* out: count, on the grid's weight exponent */
+		}			label_weights;
+		struct
+		{
+			const int64_t *rows;		/* count, each < the number of rows */
+			int64_t		count;
+			float	   *features;		/* out: count × d */
+		}			rows;
+		struct
+		{
+			const double *centroids;	/* k × d */
+			int64_t		k;
+			bool		spherical;		/* the update divides a centroid by its norm */
+		}			centroids;
+		struct
+		{
+			int64_t		changed;		/* out: rows with a new label (all, the first time) */
+			int64_t		empty;			/* out: clusters of weight 0; if > 0, GK_RELOCATE is due */
+			double		shift2;			/* out: Σ (new - old)² over the centroids, 0 if empty > 0 */
+			uint8_t    *is_empty;		/* out: k, only written if empty > 0; may be NULL */
+		}			step;
+		struct
+		{
+			const int64_t *rows;		/* count: leave the sums of their label's cluster … */
+			const int64_t *clusters;	/* count: … for this one; for this update only */
+			int64_t		count;			/* 0 .. empty */
+			double		shift2;			/* out: */
+		}			relocate;
+		struct
+		{
+			int64_t		count;
+			GkEntry    *entries;		/* out: count or fewer, weight > 0 only;
+										 * d² descending, hash ascending */
+			int64_t		found;			/* out: */
+		}			farthest;
+		struct
+		{
+			int64_t		changed;		/* out: rows whose label is not that of the last step */
+			double		greatest;		/* out: max of weight × d² */
+			double		greatest_distance;	/* out: max of weight × d */
+		}			assign;
+		struct
+		{
+			int			inertia_exponent;
+			int			distance_exponent;
+			int			rest_bits;
+			int64_t    *sizes;			/* out: k, rows */
+			GkSum	   *weights;		/* out: k, on the grid's weight exponent and rest_bits */
+			GkSum	   *inertia;		/* out: k, Σ weight × d² */
+			GkSum	   *distance;		/* out: k, Σ weight × d */
+			double	   *radius2;		/* out: k, max d² */
+		}			statistics;
+		struct
+		{
+			double	   *centroids;		/* out: k × d */
+		}			get_centroids;
+	}			u;
+} GkCommand;
+
+/* A device as gkmeans_devices() shows it. */
+typedef struct GkDevice
+{
+	int			number;			/* as GkEngineConfig.devices names it */
+	char		name[64];
+	int			major;			/* compute capability */
+	int			minor;
+	uint64_t	total_bytes;
+	uint64_t	free_bytes;
+	uint64_t	own_bytes;		/* held by the engines of this process */
+	bool		open;			/* this process has a context on it */
+} GkDevice;
+
+typedef struct GkEngine GkEngine;
+
+/* The functions of an engine. */
+typedef struct GkEngineClass
+{
+	const char *name;			/* "cpu", "cuda" */
+
+	/* Makes an engine without rows.  On an error *engine is NULL. */
+	GkStatus	(*open) (const GkEngineConfig *config, GkEngine **engine);
+
+	/*
+	 * Lends the memory that batches will lie in: an engine may pin it.  NULL takes it back,
+	 * whatever is pending: the engine touches it no more when the call returns, even if it fails.
+	 */
+	GkStatus	(*lend_buffer) (GkEngine *engine, void *base, size_t bytes);
+
+	/* Says how wide a row is; once, before the first append. */
+	GkStatus	(*set_dimension) (GkEngine *engine, int dimension);
+
+	/*
+	 * Takes a batch.  Its rows follow those appended before.  The memory of the batch
+	 * is the engine's until reclaim() has returned a ticket >= *ticket.
+	 */
+	GkStatus	(*append) (GkEngine *engine, const GkBatch *batch, uint64_t *ticket);
+
+	/* The greatest ticket of which, and of all before, the memory is free again. */
+	GkStatus	(*reclaim) (GkEngine *engine, uint64_t *ticket);
+
+	/* Drops all rows (and the dimension): the source is read again. */
+	GkStatus	(*clear) (GkEngine *engine);
+
+	/* Starts a command; one at a time.  The command is the engine's until wait() ends it. */
+	GkStatus	(*submit) (GkEngine *engine, GkCommand *command);
+
+	/* Waits at most this long for the command; GK_RUNNING if it goes on. */
+	GkStatus	(*wait) (GkEngine *engine, int milliseconds);
+
+	/* Copies labels and d² of rows from .. from + count - 1; either pointer may be NULL. */
+	GkStatus	(*fetch) (GkEngine *engine, int64_t from, int64_t count, int32_t *labels,
+						  double *distance2);
+
+	void		(*usage) (const GkEngine *engine, GkUsage *usage);
+
+	/* Stops what runs within 100 ms, frees everything.  Never fails; NULL is allowed. */
+	void		(*close) (GkEngine *engine);
+
+	/*
+	 * Lists the devices, at most `capacity` of them; *count is how many there are.  Opens none:
+	 * free_bytes is 0 on a device that this process has not open.  NULL for an engine without
+	 * devices.
+	 */
+	GkStatus	(*list_devices) (GkDevice *devices, int capacity, int *count);
+
+	/*
+	 * Gives back what the process keeps between engines: contexts, communicators.
+	 * Only while no engine is open.  NULL if it keeps nothing.
+	 */
+	void		(*release_process) (void);
+} GkEngineClass;
+
+/* Every engine begins with its class. */
+struct GkEngine
+{
+	const GkEngineClass *class_of;
+};
+
+/* The CPU engine (engine.c). */
+extern const GkEngineClass *gk_cpu_engine(void);
+
+/* The CUDA engine (kernels/engine.cu); gkmeans_cuda exports it, and gk_cuda_fault() for tests. */
+extern const GkEngineClass *gk_cuda_engine(void);
+
+/*
+ * The fault-injecting engine (fault_engine.c): passes every call on to `inner`,
+ * and fails the call of number `fail_at` (from 1) with `code`.
+ */
+extern const GkEngineClass *gk_fault_engine(const GkEngineClass *inner, int64_t fail_at,
+											GkCode code);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif							/* GK_ENGINE_H */

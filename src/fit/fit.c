@@ -1,0 +1,367 @@
+/*
+ * The algorithm: k-means on an engine that holds the rows.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "miscadmin.h"
+
+#include "exact.h"
+#include "fit.h"
+#include "fixed_point.h"
+#include "job.h"
+#include "alloc.h"
+#include "prepare.h"
+#include "seconds.h"
+#include "seed.h"
+
+/* The statistics of the clusters as the engine gives them, by label. */
+typedef struct Statistics
+{
+	int			inertia_exponent;
+	int			distance_exponent;
+	int64	   *sizes;
+	GkSum	   *weights;
+	GkSum	   *inertia;
+	GkSum	   *distance;
+	double	   *radius2;
+} Statistics;
+
+/* One fit under way. */
+typedef struct Fitter
+{
+	GkEngine   *engine;
+	const GkFitSpec *spec;
+	GkPrepared	prepared;
+	int64		k;				/* clusters asked for; at most the number of rows */
+	uint8	   *is_empty;		/* k */
+	Statistics	statistics;
+	GkFit	   *fit;
+} Fitter;
+
+/* The outcome of one start. */
+typedef struct Start
+{
+	int			number;
+	int64		count;			/* centroids */
+	double	   *centroids;		/* k × dimension, in the engine's units */
+	double		inertia;
+	int			iterations;
+	bool		converged;
+} Start;
+
+/* A row's distance from its d². */
+double
+gk_distance(GkMetric metric, double distance2)
+{
+	return metric == GK_COSINE ? distance2 / 2 : sqrt(distance2);
+}
+
+/* The value of a two-limb sum of the statistics. */
+static double
+value_of(const Fitter *fitter, GkSum sum, int exponent)
+{
+	int			rest_bits = fitter->prepared.value_bits;
+
+	return ldexp(gk_sum_value(sum.high, sum.low, rest_bits), -exponent - rest_bits);
+}
+
+/* Sets centroids. */
+static void
+set_centroids(Fitter *fitter, const double *centroids, int64 count)
+{
+	GkCommand	command = {.operation = GK_CENTROIDS};
+
+	command.u.centroids.centroids = centroids;
+	command.u.centroids.k = count;
+	command.u.centroids.spherical = fitter->spec->metric == GK_COSINE;
+	gk_run(fitter->engine, &command);
+}
+
+/* The first centroids of a start. */
+static void
+choose_centroids(Fitter *fitter, Start *start)
+{
+	const GkFitSpec *spec = fitter->spec;
+	GkSeedSpec	seed = {.engine = fitter->engine};
+
+	if (spec->init == GK_INIT_GIVEN)
+	{
+		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
+		start->count = spec->k;
+		return;
+	}
+	seed.init = spec->init;
+	seed.k = fitter->k;
+	seed.rows = spec->rows;
+	seed.dimension = spec->dimension;
+	seed.greatest_weight = fitter->prepared.greatest_weight;
+	seed.rest_bits = fitter->prepared.rest_bits;
+	seed.seed = (uint64) spec->seed;
+	seed.start = (uint32) start->number;
+	seed.oversampling = spec->oversampling;
+	seed.rounds = spec->rounds;
+	start->count = gk_seed(&seed, start->centroids);
+}
+
+/* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
+static double
+relocate_empty(Fitter *fitter, int64 count, int64 empty)
+{
+	GkCommand	distances = {.operation = GK_DISTANCES};
+	GkCommand	farthest = {.operation = GK_FARTHEST};
+	GkCommand	relocate = {.operation = GK_RELOCATE};
+	GkEntry    *entries = gk_allocate(empty, sizeof(GkEntry));
+	int64	   *rows = gk_allocate(empty, sizeof(int64));
+	int64	   *clusters = gk_allocate(empty, sizeof(int64));
+	int64		moves = 0;
+
+	gk_run(fitter->engine, &distances);
+	farthest.u.farthest.count = empty;
+	farthest.u.farthest.entries = entries;
+	gk_run(fitter->engine, &farthest);
+	for (int64 c = 0; c < count && moves < farthest.u.farthest.found; c++)
+	{
+		if (!fitter->is_empty[c])
+			continue;
+		if (!(entries[moves].distance2 > 0.0))
+			break;
+		rows[moves] = entries[moves].row;
+		clusters[moves++] = c;
+	}
+	relocate.u.relocate.rows = rows;
+	relocate.u.relocate.clusters = clusters;
+	relocate.u.relocate.count = moves;
+	gk_run(fitter->engine, &relocate);
+	pfree(clusters);
+	pfree(rows);
+	pfree(entries);
+	return relocate.u.relocate.shift2;
+}
+
+/* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
+static void
+iterate(Fitter *fitter, Start *start)
+{
+	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
+	GkCommand	get = {.operation = GK_GET_CENTROIDS};
+
+	set_centroids(fitter, start->centroids, start->count);
+	start->converged = false;
+	start->iterations = 0;
+	while (start->iterations < fitter->spec->max_iter && !start->converged)
+	{
+		GkCommand	step = {.operation = GK_STEP};
+		double		shift2;
+
+		step.u.step.is_empty = fitter->is_empty;
+		gk_run(fitter->engine, &step);
+		shift2 = step.u.step.shift2;
+		if (step.u.step.empty > 0)
+			shift2 = relocate_empty(fitter, start->count, step.u.step.empty);
+		start->iterations++;
+		start->converged = step.u.step.changed == 0
+			|| (tolerance > 0.0 && shift2 <= tolerance);
+	}
+	get.u.get_centroids.centroids = start->centroids;
+	gk_run(fitter->engine, &get);
+}
+
+/* Labels with the centroids as they are, and the statistics of the clusters. */
+static void
+label_rows(Fitter *fitter, Start *start)
+{
+	Statistics *statistics = &fitter->statistics;
+	int			bits = fitter->prepared.value_bits;
+	GkCommand	assign = {.operation = GK_ASSIGN};
+	GkCommand	command = {.operation = GK_STATISTICS};
+	GkSum		total = {0, 0};
+
+	gk_run(fitter->engine, &assign);
+	statistics->inertia_exponent = gk_grid_exponent(assign.u.assign.greatest, bits);
+	statistics->distance_exponent = gk_grid_exponent(assign.u.assign.greatest_distance, bits);
+	command.u.statistics.inertia_exponent = statistics->inertia_exponent;
+	command.u.statistics.distance_exponent = statistics->distance_exponent;
+	command.u.statistics.rest_bits = bits;
+	command.u.statistics.sizes = statistics->sizes;
+	command.u.statistics.weights = statistics->weights;
+	command.u.statistics.inertia = statistics->inertia;
+	command.u.statistics.distance = statistics->distance;
+	command.u.statistics.radius2 = statistics->radius2;
+	gk_run(fitter->engine, &command);
+	for (int64 c = 0; c < start->count; c++)
+	{
+		total.high += statistics->inertia[c].high;
+		total.low += statistics->inertia[c].low;
+	}
+	start->inertia = value_of(fitter, total, statistics->inertia_exponent);
+}
+
+/* One start, from its first centroids to its labels. */
+static void
+run_start(Fitter *fitter, Start *start)
+{
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	choose_centroids(fitter, start);
+	fitter->fit->seed_seconds += gk_seconds_since(begin);
+	INSTR_TIME_SET_CURRENT(begin);
+	iterate(fitter, start);
+	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	INSTR_TIME_SET_CURRENT(begin);
+	label_rows(fitter, start);
+	fitter->fit->label_seconds += gk_seconds_since(begin);
+}
+
+/* All starts; the best one's labels are in the engine at the end. */
+static void
+run_starts(Fitter *fitter, Start *best)
+{
+	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
+	int64		values = fitter->k * fitter->spec->dimension;
+	Start		fresh = {0};
+
+	best->centroids = gk_allocate(values, sizeof(double));
+	run_start(fitter, best);
+	if (starts == 1)
+		return;
+	fresh.centroids = gk_allocate(values, sizeof(double));
+	for (fresh.number = 1; fresh.number < starts; fresh.number++)
+	{
+		run_start(fitter, &fresh);
+		if (fresh.inertia < best->inertia)
+		{
+			double	   *spare = best->centroids;
+
+			*best = fresh;
+			fresh.centroids = spare;
+		}
+	}
+	if (best->number != starts - 1)
+	{
+		set_centroids(fitter, best->centroids, best->count);
+		label_rows(fitter, best);
+	}
+	pfree(fresh.centroids);
+}
+
+/* The order of the clusters: rows descending, then centroids ascending. */
+static int
+compare_labels(const void *a, const void *b, void *arg)
+{
+	int64		left = *(const int32 *) a;
+	int64		right = *(const int32 *) b;
+	const Fitter *fitter = arg;
+	const int64 *sizes = fitter->statistics.sizes;
+	const double *centroids = fitter->fit->centroids;
+	int			d = fitter->spec->dimension;
+
+	if (sizes[left] != sizes[right])
+		return sizes[left] > sizes[right] ? -1 : 1;
+	for (int j = 0; j < d; j++)
+		if (centroids[left * d + j] != centroids[right * d + j])
+			return centroids[left * d + j] < centroids[right * d + j] ? -1 : 1;
+	return (left > right) - (left < right);
+}
+
+/* One cluster as users see it. */
+static void
+describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
+{
+	const Statistics *statistics = &fitter->statistics;
+	GkMetric	metric = fitter->spec->metric;
+
+	cluster->size = statistics->sizes[label];
+	cluster->weight = value_of(fitter, statistics->weights[label],
+							   fitter->prepared.weight_exponent);
+	cluster->inertia = value_of(fitter, statistics->inertia[label],
+								statistics->inertia_exponent);
+	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
+		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
+	/* not a number if nothing is left of weights that are very small beside others */
+	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
+	cluster->radius = gk_distance(metric, statistics->radius2[label]);
+}
+
+/* Says why there are fewer clusters than asked for. */
+static void
+warn_of_fewer(const Fitter *fitter, const Start *best)
+{
+	int64		k = fitter->spec->k;
+
+	if (fitter->fit->k == k)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("found %lld clusters instead of %lld",
+					(long long) fitter->fit->k, (long long) k),
+			 best->count < k
+			 ? errdetail("There are only %lld distinct rows with a weight above zero.",
+						 (long long) best->count)
+			 : errdetail("The others are empty.")));
+}
+
+/* Puts the clusters in order, leaving out the empty ones. */
+static void
+order_clusters(Fitter *fitter, const Start *best)
+{
+	GkFit	   *fit = fitter->fit;
+	int			d = fitter->spec->dimension;
+	int32	   *labels = gk_allocate(best->count, sizeof(int32));
+	double	   *ordered;
+
+	fit->centroids = best->centroids;
+	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
+	for (int64 c = 0; c < best->count; c++)
+	{
+		fit->cluster_of_label[c] = -1;
+		if (fitter->statistics.sizes[c] > 0)
+			labels[fit->k++] = (int32) c;
+	}
+	qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
+	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
+	ordered = gk_allocate(fit->k * d, sizeof(double));
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		describe_cluster(fitter, labels[c], &fit->clusters[c]);
+		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
+		fit->cluster_of_label[labels[c]] = (int32) c;
+	}
+	fit->centroids = ordered;
+	pfree(best->centroids);
+	pfree(labels);
+}
+
+/* Fits; labels and d² of the result stay in the engine. */
+void
+gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit)
+{
+	Fitter		fitter = {.engine = engine,.spec = spec,.fit = fit};
+	Start		best = {0};
+	instr_time	begin;
+
+	memset(fit, 0, sizeof(*fit));
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_prepare(engine, spec, &fitter.prepared);
+	fit->seed_seconds = gk_seconds_since(begin);
+
+	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
+	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));
+	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
+	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
+	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
+	fitter.statistics.distance = gk_allocate(fitter.k, sizeof(GkSum));
+	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
+	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
+
+	run_starts(&fitter, &best);
+	order_clusters(&fitter, &best);
+	fit->inertia = best.inertia;
+	fit->iterations = best.iterations;
+	fit->converged = best.converged;
+	fit->best_start = best.number;
+	warn_of_fewer(&fitter, &best);
+}

@@ -1,0 +1,358 @@
+/*
+ * What comes before the first centroid: scaling, normalising, and the grids of the sums.
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "miscadmin.h"
+
+#include "exact.h"
+#include "fixed_point.h"
+#include "job.h"
+#include "alloc.h"
+#include "prepare.h"
+
+/* The least greatest weight × spread² for which the grids of the sums are fine enough. */
+#define LEAST_PRODUCT 1e-280
+
+/* Bits that a typical value should have on a grid: two limbs where one gives fewer. */
+#define ENOUGH_BITS 30
+
+/* What is known of the features as they are stored now. */
+typedef struct Profile
+{
+	float	   *least;
+	float	   *greatest;
+	double		greatest_weight;
+	double	   *mean;
+	double	   *variance;
+	double	   *spread;			/* greatest exponent less the mean one */
+	double		weight_spread;
+} Profile;
+
+/* Memory for a profile. */
+static void
+allocate_profile(Profile *profile, int dimension)
+{
+	profile->least = gk_allocate(dimension, sizeof(float));
+	profile->greatest = gk_allocate(dimension, sizeof(float));
+	profile->mean = gk_allocate(dimension, sizeof(double));
+	profile->variance = gk_allocate(dimension, sizeof(double));
+	profile->spread = gk_allocate(dimension, sizeof(double));
+}
+
+/* Refuses weights with which the arithmetic would overflow, or find nothing but zeros. */
+static void
+check_products(const GkFitSpec *spec, const Profile *profile)
+{
+	double		largest = 1.0;
+	double		spread = 0.0;
+	double		least;
+
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		double		range = (double) profile->greatest[j] - profile->least[j];
+
+		largest += 4 * range * range + fabs(profile->least[j]) + fabs(profile->greatest[j]);
+		spread += range * range;
+	}
+	least = profile->greatest_weight * (spread > 0.0 ? Min(spread, 1.0) : 1.0);
+	if (!isfinite(largest * profile->greatest_weight) || least < LEAST_PRODUCT)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("the products of weights and features are out of range"),
+				 least < LEAST_PRODUCT ? errhint("Multiply the weights by a constant.")
+				 : errhint("Divide the weights by a constant.")));
+}
+
+/* Least and greatest values. */
+static void
+find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
+{
+	GkCommand	command = {.operation = GK_RANGE};
+
+	command.u.range.least = profile->least;
+	command.u.range.greatest = profile->greatest;
+	gk_run(engine, &command);
+	profile->greatest_weight = command.u.range.greatest_weight;
+	if (!(profile->greatest_weight > 0.0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no row has a weight above zero")));
+	check_products(spec, profile);
+}
+
+/* The value of a two-limb sum. */
+static double
+value_of(const GkSum *sum, int exponent, int rest_bits)
+{
+	return ldexp(gk_sum_value(sum->high, sum->low, rest_bits), -exponent - rest_bits);
+}
+
+/* Mean and variance of a feature from its sums. */
+static void
+derive_moments(Profile *profile, const GkCommand *command, int64 rows, int j)
+{
+	int			rest_bits = command->u.moments.rest_bits;
+	double		first = value_of(&command->u.moments.first[j],
+								 command->u.moments.first_exponents[j], rest_bits);
+	double		second = value_of(&command->u.moments.second[j],
+								  command->u.moments.second_exponents[j], rest_bits);
+
+	profile->mean[j] = command->u.moments.pivot[j] + first / rows;
+	profile->variance[j] = Max((second - first * first / rows) / rows, 0.0);
+}
+
+/* How far the mean exponent of some values is below the greatest. */
+static double
+spread_of(int greatest, int64 exponent_sum, int64 nonzero)
+{
+	return nonzero == 0 ? 0.0 : greatest - (double) exponent_sum / nonzero;
+}
+
+/* The greatest absolute value of a feature. */
+static float
+largest_of(const Profile *profile, int j)
+{
+	return Max(fabsf(profile->least[j]), fabsf(profile->greatest[j]));
+}
+
+/* Fills in what GK_MOMENTS needs to know. */
+static void
+describe_moments(const GkFitSpec *spec, const Profile *profile, int bits, GkCommand *command)
+{
+	int			d = spec->dimension;
+	double	   *pivot = gk_allocate(d, sizeof(double));
+	int		   *first_exponents = gk_allocate(d, sizeof(int));
+	int		   *second_exponents = gk_allocate(d, sizeof(int));
+
+	for (int j = 0; j < d; j++)
+	{
+		double		range = (double) profile->greatest[j] - profile->least[j];
+
+		pivot[j] = profile->least[j] + range / 2;
+		first_exponents[j] = gk_grid_exponent(range, bits);
+		second_exponents[j] = gk_grid_exponent(range * range, bits);
+	}
+	command->u.moments.pivot = pivot;
+	command->u.moments.first_exponents = first_exponents;
+	command->u.moments.second_exponents = second_exponents;
+	command->u.moments.weight_exponent = gk_grid_exponent(profile->greatest_weight, bits);
+	command->u.moments.rest_bits = bits;
+	command->u.moments.first = gk_allocate(d, sizeof(GkSum));
+	command->u.moments.second = gk_allocate(d, sizeof(GkSum));
+	command->u.moments.exponent_sum = gk_allocate(d + 1, sizeof(int64));
+	command->u.moments.nonzero = gk_allocate(d + 1, sizeof(int64));
+}
+
+/* Means, variances and the spread of the exponents. */
+static void
+find_moments(GkEngine *engine, const GkFitSpec *spec, Profile *profile, int bits)
+{
+	GkCommand	command = {.operation = GK_MOMENTS};
+	int			d = spec->dimension;
+
+	describe_moments(spec, profile, bits, &command);
+	gk_run(engine, &command);
+	for (int j = 0; j < d; j++)
+	{
+		derive_moments(profile, &command, spec->rows, j);
+		profile->spread[j] = spread_of(gk_exponent(largest_of(profile, j)),
+									   command.u.moments.exponent_sum[j],
+									   command.u.moments.nonzero[j]);
+	}
+	profile->weight_spread = spread_of(gk_exponent_double(profile->greatest_weight),
+									   command.u.moments.exponent_sum[d],
+									   command.u.moments.nonzero[d]);
+}
+
+/* Offset and factor of every feature, by the kind of scaling; a constant feature becomes 0. */
+static void
+choose_scale(const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
+{
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		double		unit = 1.0;
+
+		prepared->offset[j] = 0.0;
+		if (spec->scale == GK_SCALE_STANDARD)
+		{
+			prepared->offset[j] = profile->mean[j];
+			unit = sqrt(profile->variance[j]);
+		}
+		else if (spec->scale == GK_SCALE_MINMAX)
+		{
+			prepared->offset[j] = profile->least[j];
+			unit = (double) profile->greatest[j] - profile->least[j];
+		}
+		prepared->factor[j] = unit > 0.0 ? 1.0 / unit : 0.0;
+	}
+}
+
+/* Scales and normalises the rows in place. */
+static void
+transform(GkEngine *engine, const GkFitSpec *spec, const GkPrepared *prepared)
+{
+	GkCommand	command = {.operation = GK_TRANSFORM};
+
+	command.u.transform.offset = prepared->offset;
+	command.u.transform.factor = prepared->factor;
+	command.u.transform.normalize = spec->metric == GK_COSINE;
+	gk_run(engine, &command);
+}
+
+/* The feature whose values lie farthest apart. */
+static int
+widest_feature(const GkFitSpec *spec, const Profile *profile)
+{
+	int			widest = 0;
+
+	for (int j = 1; j < spec->dimension; j++)
+		if (profile->spread[j] > profile->spread[widest])
+			widest = j;
+	return widest;
+}
+
+/* Warns if so many bits are too few for typical weights and features: the sums lose them. */
+static void
+warn_of_spread(const Profile *profile, int widest, int bits)
+{
+	bool		weights = profile->weight_spread > profile->spread[widest];
+
+	if (bits - profile->weight_spread - profile->spread[widest] >= ENOUGH_BITS)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 weights ? errmsg("the weights lie too far apart to be added up exactly")
+			 : errmsg("the values of feature %d lie too far apart to be averaged exactly",
+					  widest + 1),
+			 errdetail("The greatest is about 10^%.0f times a typical one.",
+					   log10(2.0) * Max(profile->weight_spread, profile->spread[widest])),
+			 errhint("Leave out values that stand for something else, such as missing data.")));
+}
+
+/* Sets the grid of the centroid sums. */
+static void
+set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
+{
+	GkCommand	command = {.operation = GK_GRID};
+	int			d = spec->dimension;
+	int			bits = prepared->value_bits;
+	int			widest = widest_feature(spec, profile);
+	int		   *exponents = gk_allocate(d + 1, sizeof(int));
+
+	for (int j = 0; j < d; j++)
+		exponents[j] = gk_grid_exponent(profile->greatest_weight * largest_of(profile, j), bits);
+	exponents[d] = spec->weighted ? gk_grid_exponent(profile->greatest_weight, bits) : 0;
+	command.u.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
+	command.u.grid.rest_bits = bits;
+	command.u.grid.exponents = exponents;
+	command.u.grid.center = profile->mean;
+	gk_run(engine, &command);
+	prepared->rest_bits = command.u.grid.wide ? bits : 0;
+	prepared->weight_exponent = exponents[d];
+	warn_of_spread(profile, widest, bits + prepared->rest_bits);
+}
+
+/* Seals the rows, transforms them as the spec asks, and sets the grid. */
+void
+gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
+{
+	GkCommand	seal = {.operation = GK_SEAL};
+	Profile		profile;
+	double		sum = 0.0;
+
+	gk_run(engine, &seal);
+	if (seal.u.seal.rows != spec->rows)
+		elog(ERROR, "gkmeans engine holds %lld rows instead of %lld",
+			 (long long) seal.u.seal.rows, (long long) spec->rows);
+	prepared->value_bits = gk_value_bits(spec->rows);
+	prepared->offset = gk_allocate(spec->dimension, sizeof(double));
+	prepared->factor = gk_allocate(spec->dimension, sizeof(double));
+	allocate_profile(&profile, spec->dimension);
+	find_range(engine, spec, &profile);
+	if (spec->scale == GK_SCALE_STANDARD)
+		find_moments(engine, spec, &profile, prepared->value_bits);
+	choose_scale(spec, &profile, prepared);
+	if (spec->scale != GK_SCALE_NONE || spec->metric == GK_COSINE)
+	{
+		transform(engine, spec, prepared);
+		find_range(engine, spec, &profile);
+	}
+	find_moments(engine, spec, &profile, prepared->value_bits);
+	set_grid(engine, spec, &profile, prepared);
+	prepared->greatest_weight = profile.greatest_weight;
+	for (int j = 0; j < spec->dimension; j++)
+		sum += profile.variance[j];
+	prepared->mean_variance = sum / spec->dimension;
+}
+
+/* Makes a unit vector of a given centroid. */
+static void
+normalize(double *centroid, int dimension)
+{
+	double		sum = 0.0;
+
+	for (int j = 0; j < dimension; j++)
+		sum += centroid[j] * centroid[j];
+	if (!(sum > 0.0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("an initial centroid has no direction"),
+				 errdetail("All its features are zero, and the metric is cosine.")));
+	for (int j = 0; j < dimension; j++)
+		centroid[j] /= sqrt(sum);
+}
+
+/* Centroids from the user's units to those of the engine. */
+void
+gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
+			 const double *from, int64 count, double *to)
+{
+	int			d = spec->dimension;
+
+	for (int64 c = 0; c < count; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+		{
+			double		value = from[c * d + j] - spec->shift[j] - prepared->offset[j];
+
+			value *= prepared->factor[j];
+			if (!(fabs(value) <= FLT_MAX))
+				ereport(ERROR,
+						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+						 errmsg("feature %d of initial centroid %lld is out of range",
+								j + 1, (long long) c + 1)));
+			to[c * d + j] = value;
+		}
+		if (spec->metric == GK_COSINE)
+			normalize(to + c * d, d);
+	}
+}
+
+/* And back; unit vectors stay as they are. */
+void
+gk_to_user(const GkFitSpec *spec, const GkPrepared *prepared,
+		   const double *from, int64 count, double *to)
+{
+	int			d = spec->dimension;
+
+	for (int64 c = 0; c < count; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+		{
+			double		value = from[c * d + j];
+
+			if (spec->metric == GK_EUCLIDEAN)
+			{
+				value = prepared->factor[j] > 0.0 ? value / prepared->factor[j] : 0.0;
+				value += prepared->offset[j] + spec->shift[j];
+			}
+			to[c * d + j] = value;
+		}
+	}
+}

@@ -1,0 +1,397 @@
+/*
+ * Seeding: the first centroids.
+ *
+ * k-means|| (Bahmani et al. 2012), greedy k-means++ (Arthur and Vassilvitskii
+ * 2007) and random rows.  Each chooses rows as points; where two of the rows drawn
+ * have equal features, or too few are found, points are added by distance.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+
+#include "draw.h"
+#include "exact.h"
+#include "fixed_point.h"
+#include "job.h"
+#include "alloc.h"
+#include "candidates.h"
+#include "seed.h"
+
+/* Multiplications that the reduction of the candidates of k-means|| may take. */
+#define REDUCTION_LIMIT 1e10
+
+/* Rounds in which the centroids are drawn where it would take more. */
+#define PLAIN_ROUNDS 32
+
+/* Attempts to draw rows that differ by weight alone, before distance helps. */
+#define RANDOM_ATTEMPTS 10
+
+/* The points chosen so far: the candidates of k-means||, else the centroids. */
+typedef struct Seeder
+{
+	const GkSeedSpec *spec;
+	GkDrawer	drawer;
+	float	   *points;			/* capacity × dimension */
+	int64		count;
+	int64		capacity;
+	double		greatest;		/* max of weight × d² to the nearest point */
+} Seeder;
+
+/* Makes room for more points. */
+static void
+reserve_points(Seeder *seeder, int64 more)
+{
+	Size		row = mul_size(seeder->spec->dimension, sizeof(float));
+
+	if (seeder->points == NULL)
+	{
+		seeder->capacity = Max(more, seeder->spec->k);
+		seeder->points = gk_allocate(seeder->capacity, row);
+	}
+	else if (seeder->count + more > seeder->capacity)
+	{
+		seeder->capacity = Max(seeder->count + more, 2 * seeder->capacity);
+		seeder->points = repalloc_huge(seeder->points, mul_size(seeder->capacity, row));
+	}
+}
+
+/* The features of rows of the engine. */
+static void
+fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
+{
+	GkCommand	command = {.operation = GK_ROWS};
+
+	command.u.rows.rows = rows;
+	command.u.rows.count = count;
+	command.u.rows.features = features;
+	gk_run(seeder->spec->engine, &command);
+}
+
+/* Writes the features of so many points as double. */
+static void
+widen(const Seeder *seeder, const float *features, int64 count, double *result)
+{
+	int			d = seeder->spec->dimension;
+
+	for (int64 i = 0; i < count; i++, features += d, result += d)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			result[j] = features[j];
+	}
+}
+
+/* Features in double. */
+static double *
+as_double(const Seeder *seeder, const float *features, int64 count)
+{
+	double	   *result = gk_allocate(count * seeder->spec->dimension, sizeof(double));
+
+	widen(seeder, features, count, result);
+	return result;
+}
+
+/* Brings the distances of all rows up to date with points first .. first + count - 1. */
+static void
+compare_points(Seeder *seeder, const double *points, int64 first, int64 count)
+{
+	GkCommand	command = {.operation = GK_CANDIDATES};
+
+	command.u.candidates.candidates = points;
+	command.u.candidates.count = count;
+	command.u.candidates.first_label = first;
+	gk_run(seeder->spec->engine, &command);
+	seeder->greatest = command.u.candidates.greatest;
+}
+
+/* The same for the points from `first` on. */
+static void
+compare_points_from(Seeder *seeder, int64 first)
+{
+	int64		count = seeder->count - first;
+	double	   *points = as_double(seeder, seeder->points + first * seeder->spec->dimension, count);
+
+	compare_points(seeder, points, first, count);
+	pfree(points);
+}
+
+/* Makes rows points; `rows` is not on the stack. */
+static void
+add_points(Seeder *seeder, const int64 *rows, int64 count)
+{
+	int64		first = seeder->count;
+
+	reserve_points(seeder, count);
+	fetch_rows(seeder, rows, count, seeder->points + first * seeder->spec->dimension);
+	seeder->count += count;
+	compare_points_from(seeder, first);
+}
+
+/* Draws up to `count` rows by weight, or by weight × d² once there are points. */
+static int64
+draw(Seeder *seeder, int64 count, int64 *rows)
+{
+	if (seeder->count == 0)
+		return gk_draw_rows(&seeder->drawer, GK_MASS_WEIGHT, seeder->spec->greatest_weight,
+							count, rows);
+	if (!(seeder->greatest > 0.0))
+		return 0;
+	return gk_draw_rows(&seeder->drawer, GK_MASS_DISTANCE, seeder->greatest, count, rows);
+}
+
+/*
+ * Draws rows by distance, so many at a time at most, until there are k points or no
+ * row is away from them.
+ */
+static void
+fill_by_distance(Seeder *seeder, int64 width)
+{
+	int64	   *rows = gk_allocate(width, sizeof(int64));
+
+	while (seeder->count < seeder->spec->k)
+	{
+		int64		found = draw(seeder, Min(width, seeder->spec->k - seeder->count), rows);
+
+		if (found == 0)
+			break;
+		add_points(seeder, rows, found);
+	}
+	pfree(rows);
+}
+
+/* The rounds of k-means||: many candidates, drawn by distance to those before. */
+static void
+draw_candidates(Seeder *seeder)
+{
+	const GkSeedSpec *spec = seeder->spec;
+	int64		width = (int64) Min(ceil(spec->oversampling * spec->k), (double) spec->rows);
+	int64	   *rows;
+	int64		found;
+
+	width = Max(width, 1);
+	rows = gk_allocate(width, sizeof(int64));
+	found = draw(seeder, 1, rows);
+	for (int round = 0; found > 0; round++)
+	{
+		add_points(seeder, rows, found);
+		if (round >= spec->rounds && seeder->count >= spec->k)
+			break;
+		found = draw(seeder, width, rows);
+	}
+	pfree(rows);
+}
+
+/* Σ of the weights of the rows nearest to each candidate, in any unit. */
+static double *
+candidate_weights(Seeder *seeder)
+{
+	GkSum	   *sums = gk_allocate(seeder->count, sizeof(GkSum));
+	double	   *weights = gk_allocate(seeder->count, sizeof(double));
+	GkCommand	command = {.operation = GK_LABEL_WEIGHTS};
+
+	command.u.label_weights.count = seeder->count;
+	command.u.label_weights.weights = sums;
+	gk_run(seeder->spec->engine, &command);
+	for (int64 i = 0; i < seeder->count; i++)
+		weights[i] = gk_sum_value(sums[i].high, sums[i].low, seeder->spec->rest_bits);
+	pfree(sums);
+	return weights;
+}
+
+/* k-means||: returns the number of centroids. */
+static int64
+seed_parallel(Seeder *seeder, double *centroids)
+{
+	const GkSeedSpec *spec = seeder->spec;
+	GkCandidates candidates;
+	int64		chosen;
+
+	draw_candidates(seeder);
+	candidates.features = seeder->points;
+	candidates.weights = candidate_weights(seeder);
+	candidates.count = seeder->count;
+	candidates.dimension = spec->dimension;
+	candidates.seed = spec->seed;
+	candidates.start = spec->start;
+	chosen = gk_reduce_candidates(&candidates, spec->k, centroids);
+	seeder->count = chosen;
+	if (chosen < spec->k && chosen > 0)
+	{
+		compare_points(seeder, centroids, 0, chosen);
+		fill_by_distance(seeder, spec->k);
+		widen(seeder, seeder->points + chosen * spec->dimension, seeder->count - chosen,
+			  centroids + chosen * spec->dimension);
+	}
+	return seeder->count;
+}
+
+/* The row of some, drawn by distance, that leaves the least distance. */
+static int64
+best_trial(Seeder *seeder, const int64 *rows, int64 count)
+{
+	int			d = seeder->spec->dimension;
+	float	   *features = gk_allocate(count * d, sizeof(float));
+	int64	   *potentials = gk_allocate(count, sizeof(int64));
+	GkCommand	command = {.operation = GK_POTENTIALS};
+	double	   *trials;
+	int64		best = 0;
+
+	fetch_rows(seeder, rows, count, features);
+	trials = as_double(seeder, features, count);
+	command.u.potentials.trials = trials;
+	command.u.potentials.count = (int) count;
+	command.u.potentials.exponent = gk_grid_exponent(seeder->greatest,
+													 gk_value_bits(seeder->spec->rows));
+	command.u.potentials.potentials = potentials;
+	gk_run(seeder->spec->engine, &command);
+	for (int64 i = 1; i < count; i++)
+		if (potentials[i] < potentials[best])
+			best = i;
+	pfree(trials);
+	pfree(potentials);
+	pfree(features);
+	return rows[best];
+}
+
+/* Whether k-means|| would bring more candidates than can well be reduced. */
+static bool
+has_too_many_candidates(const GkSeedSpec *spec)
+{
+	double		candidates = Min(spec->oversampling * spec->k * spec->rounds, (double) spec->rows);
+
+	return candidates * spec->k * spec->dimension > REDUCTION_LIMIT;
+}
+
+/* k-means++ with many draws from the same distances: the points are the centroids. */
+static void
+seed_in_rounds(Seeder *seeder)
+{
+	int64	   *row = gk_allocate(1, sizeof(int64));
+
+	if (draw(seeder, 1, row) > 0)
+	{
+		add_points(seeder, row, 1);
+		fill_by_distance(seeder, seeder->spec->k / PLAIN_ROUNDS + 1);
+	}
+	pfree(row);
+}
+
+/* Greedy k-means++: the points are the centroids. */
+static void
+seed_plusplus(Seeder *seeder)
+{
+	int			trials = gk_greedy_trials(seeder->spec->k);
+	int64	   *rows = gk_allocate(trials, sizeof(int64));
+	int64		found = draw(seeder, 1, rows);
+
+	while (found > 0)
+	{
+		rows[0] = found == 1 ? rows[0] : best_trial(seeder, rows, found);
+		add_points(seeder, rows, 1);
+		if (seeder->count == seeder->spec->k)
+			break;
+		found = draw(seeder, trials, rows);
+	}
+	pfree(rows);
+}
+
+/* The hash of the features of a row, without its weight. */
+static uint64
+hash_features(const float *x, int dimension)
+{
+	uint64		terms = 0;
+
+	for (int j = 0; j < dimension; j += 2)
+	{
+		uint32		pair[2] = {0, 0};
+
+		memcpy(pair, x + j, sizeof(float) * Min(2, dimension - j));
+		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+	}
+	return gk_hash_finish(terms, 0);
+}
+
+/* Keeps those of the last `fresh` points whose features are new. */
+static void
+drop_duplicates(Seeder *seeder, HTAB *known, int64 fresh)
+{
+	int			d = seeder->spec->dimension;
+	int64		first = seeder->count - fresh;
+
+	for (int64 i = first, end = seeder->count; i < end; i++)
+	{
+		uint64		hash = hash_features(seeder->points + i * d, d);
+		bool		seen;
+
+		hash_search(known, &hash, HASH_ENTER, &seen);
+		if (seen)
+			continue;
+		memmove(seeder->points + first * d, seeder->points + i * d, d * sizeof(float));
+		first++;
+	}
+	seeder->count = first;
+}
+
+/* Rows drawn by weight, no two with equal features: the points are the centroids. */
+static void
+seed_random(Seeder *seeder)
+{
+	const GkSeedSpec *spec = seeder->spec;
+	int64	   *rows = gk_allocate(spec->k, sizeof(int64));
+	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),
+		.hcxt = CurrentMemoryContext};
+	HTAB	   *known = hash_create("gkmeans rows drawn", spec->k, &control,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	reserve_points(seeder, spec->k);
+	for (int attempt = 0; attempt < RANDOM_ATTEMPTS && seeder->count < spec->k; attempt++)
+	{
+		int64		found = gk_draw_rows(&seeder->drawer, GK_MASS_WEIGHT, spec->greatest_weight,
+										 spec->k - seeder->count, rows);
+
+		if (found == 0)
+			break;
+		fetch_rows(seeder, rows, found, seeder->points + seeder->count * spec->dimension);
+		seeder->count += found;
+		drop_duplicates(seeder, known, found);
+	}
+	hash_destroy(known);
+	pfree(rows);
+	if (seeder->count > 0 && seeder->count < spec->k)
+	{
+		compare_points_from(seeder, 0);
+		fill_by_distance(seeder, spec->k);
+	}
+}
+
+/* Chooses k centroids, or fewer if fewer rows differ. */
+int64
+gk_seed(const GkSeedSpec *spec, double *centroids)
+{
+	Seeder		seeder = {.spec = spec};
+	int64		count;
+
+	seeder.drawer.engine = spec->engine;
+	seeder.drawer.rows = spec->rows;
+	seeder.drawer.seed = spec->seed;
+	seeder.drawer.start = spec->start;
+	if (spec->init == GK_INIT_PARALLEL && !has_too_many_candidates(spec))
+		count = seed_parallel(&seeder, centroids);
+	else
+	{
+		if (spec->init == GK_INIT_PARALLEL)
+			seed_in_rounds(&seeder);
+		else if (spec->init == GK_INIT_PLUSPLUS)
+			seed_plusplus(&seeder);
+		else
+			seed_random(&seeder);
+		count = seeder.count;
+		widen(&seeder, seeder.points, count, centroids);
+	}
+	if (seeder.points != NULL)
+		pfree(seeder.points);
+	return count;
+}

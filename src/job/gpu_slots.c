@@ -1,0 +1,391 @@
+/*
+ * The GPUs of the host as the backends share them: slots, and the list of devices.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_extension.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "gpu_slots.h"
+#include "choose_engine.h"
+#include "job.h"
+#include "settings.h"
+
+/*
+ * Slots are advisory locks, which a standby can take too.  Those of users are of a database,
+ * these of none.  Number 0 is the queue, which its first has; the slots follow.
+ */
+#define QUEUE 0
+#define SLOT_KIND 3
+
+/* The locks of sessions that keep devices open between fits, as many as slots. */
+#define KEEPER_KIND 4
+
+/* How often the first of the queue looks for a free slot, in milliseconds. */
+#define POLL_MILLISECONDS 10
+
+PG_FUNCTION_INFO_V1(gkmeans_devices);
+
+/* The lock of this number. */
+static LOCKTAG
+lock_tag(int number, int kind)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, number, kind);
+	return tag;
+}
+
+/* Whether this session or its transaction has a lock. */
+static bool
+held_by_me(LOCKTAG tag)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, ExclusiveLock, false);
+#else
+	return LockHeldByMe(&tag, ExclusiveLock);
+#endif
+}
+
+/* Takes a lock for the transaction if that needs no waiting. */
+static LockAcquireResult
+try_lock(int number, LOCKMODE mode)
+{
+	LOCKTAG		tag = lock_tag(number, SLOT_KIND);
+	ResourceOwner owner = CurrentResourceOwner;
+	LockAcquireResult result;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	result = LockAcquire(&tag, mode, false, true);
+	CurrentResourceOwner = owner;
+	return result;
+}
+
+/* Gives back a lock of the transaction. */
+static void
+unlock(int number, LOCKMODE mode)
+{
+	LOCKTAG		tag = lock_tag(number, SLOT_KIND);
+	ResourceOwner owner = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	(void) LockRelease(&tag, mode, false);
+	CurrentResourceOwner = owner;
+}
+
+/* The slot of this transaction, be it one that the limit has now no more; 0 if it has none. */
+static int
+own_slot(void)
+{
+	for (int slot = 1; slot <= GK_MAX_GPU_BACKENDS; slot++)
+		if (held_by_me(lock_tag(slot, SLOT_KIND)))
+			return slot;
+	return 0;
+}
+
+/* Whether this transaction has a slot. */
+bool
+gk_has_slot(void)
+{
+	return own_slot() > 0;
+}
+
+/* Gives back the slot that this transaction has, if any: not one of an outer transaction. */
+void
+gk_return_slot(void)
+{
+	int			slot = own_slot();
+
+	if (slot > 0)
+		unlock(slot, ExclusiveLock);
+}
+
+/* Takes whichever slot is free. */
+static bool
+take_free_slot(void)
+{
+	for (int slot = 1; slot <= gk_max_gpu_backends; slot++)
+		if (try_lock(slot, ExclusiveLock) != LOCKACQUIRE_NOT_AVAIL)
+			return true;
+	return false;
+}
+
+/* Whether a slot could be had now without waiting, and without passing others; takes it if so. */
+bool
+gk_try_slot(void)
+{
+	bool		taken;
+
+	if (gk_max_gpu_backends == 0 || gk_has_slot())
+		return true;
+	if (try_lock(QUEUE, ShareLock) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	taken = take_free_slot();
+	unlock(QUEUE, ShareLock);
+	return taken;
+}
+
+/* Waits in the queue until no other is before; false when gkmeans.queue_timeout has passed. */
+static bool
+wait_in_queue(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	LOCKTAG		tag = lock_tag(QUEUE, SLOT_KIND);
+	int			nest_level = NewGUCNestLevel();
+	char		timeout[16];
+	volatile bool first = true;
+
+	snprintf(timeout, sizeof(timeout), "%d", gk_queue_timeout_ms);
+	(void) set_config_option("lock_timeout", timeout, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	PG_TRY();
+	{
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			PG_RE_THROW();
+		FlushErrorState();
+		first = false;
+	}
+	PG_END_TRY();
+	CurrentResourceOwner = owner;
+	AtEOXact_GUC(true, nest_level);
+	return first;
+}
+
+/*
+ * The process that has a slot; 0 if it is free, or a prepared transaction has it: that goes by the
+ * name of the process that prepared it, which is on to others since.
+ */
+static int
+holder_of(int slot)
+{
+	LOCKTAG		tag = lock_tag(slot, SLOT_KIND);
+	VirtualTransactionId *holders = GetLockConflicts(&tag, ExclusiveLock, NULL);
+	PGPROC	   *process;
+	LocalTransactionId transaction;
+
+	if (!VirtualTransactionIdIsValid(holders[0]))
+		return 0;
+#if PG_VERSION_NUM >= 170000
+	process = ProcNumberGetProc(holders[0].procNumber);
+	transaction = process == NULL ? InvalidLocalTransactionId : process->vxid.lxid;
+#else
+	process = BackendIdGetProc(holders[0].backendId);
+	transaction = process == NULL ? InvalidLocalTransactionId : process->lxid;
+#endif
+	return transaction == holders[0].localTransactionId ? process->pid : 0;
+}
+
+/* Whether a process waits for a lock of this one, be it through others; `seen` were looked at. */
+static bool
+waits_for_me(int pid, List **seen)
+{
+	ArrayType  *blockers;
+	bool		waits = pid == MyProcPid;
+
+	if (list_member_int(*seen, pid))
+		return false;
+	*seen = lappend_int(*seen, pid);
+	blockers = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(pid)));
+	for (int i = 0; i < ArrayGetNItems(ARR_NDIM(blockers), ARR_DIMS(blockers)) && !waits; i++)
+		waits = waits_for_me(((int32 *) ARR_DATA_PTR(blockers))[i], seen);
+	return waits;
+}
+
+/* Raises an error if no slot can become free before this transaction ends. */
+static void
+check_deadlock(void)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans deadlock check",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	bool		all_wait = true;
+
+	for (int slot = 1; slot <= gk_max_gpu_backends && all_wait; slot++)
+	{
+		List	   *seen = NIL;
+
+		all_wait = waits_for_me(holder_of(slot), &seen);
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(context);
+	if (!all_wait)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 errdetail("Every backend that has a GPU slot waits for a lock of this one.")));
+}
+
+/*
+ * Waits for a slot; false when gkmeans.queue_timeout has passed.
+ *
+ * Who is first in the queue looks for a free slot again and again: a wait is for one lock only.
+ * The deadlock detector does not see what it waits for, so that it looks for itself.
+ */
+static bool
+wait_for_slot(void)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+	TimestampTz checked = begin;
+	bool		taken;
+
+	if (!wait_in_queue())
+		return false;
+	while (!(taken = take_free_slot()))
+	{
+		TimestampTz now = GetCurrentTimestamp();
+
+		if (gk_queue_timeout_ms > 0 && TimestampDifferenceExceeds(begin, now, gk_queue_timeout_ms))
+			break;
+		if (TimestampDifferenceExceeds(checked, now, DeadlockTimeout))
+		{
+			check_deadlock();
+			checked = now;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 POLL_MILLISECONDS, PG_WAIT_LOCK | LOCKTAG_ADVISORY);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	unlock(QUEUE, ExclusiveLock);
+	return taken;
+}
+
+/* Takes a slot if this transaction has none. */
+void
+gk_take_slot(void)
+{
+	if (gk_try_slot())
+		return;
+
+	/* the transaction ends with this error, so nothing goes on with a lock half taken */
+	if (!wait_for_slot())
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
+				 errmsg("no GPU slot became free within gkmeans.queue_timeout"),
+				 errdetail("All %d slots of gkmeans.max_gpu_backends are taken.",
+						   gk_max_gpu_backends),
+				 errhint("Try again later, or set gkmeans.engine to cpu.")));
+}
+
+/* The class that this session has opened devices with, and its number among the keepers. */
+static const GkEngineClass *opened_class = NULL;
+static int	keeper = 0;
+
+/* Whether this session may keep its devices open; DISCARD ALL takes that from it. */
+static bool
+is_keeper(void)
+{
+	return gk_max_gpu_backends == 0 || (keeper > 0 && held_by_me(lock_tag(keeper, KEEPER_KIND)));
+}
+
+/* After a transaction and its jobs: gives the devices back unless the session may keep them. */
+static void
+give_way(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
+{
+	const GkEngineClass *engine_class = opened_class;
+
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !isTopLevel || engine_class == NULL)
+		return;
+	if (engine_class->release_process == NULL || gk_live_jobs() > 0 || is_keeper())
+		return;
+	opened_class = NULL;
+	engine_class->release_process();
+}
+
+/* Makes the session a keeper if there are fewer than slots. */
+static void
+become_keeper(void)
+{
+	if (keeper > gk_max_gpu_backends && is_keeper())
+	{
+		LOCKTAG		tag = lock_tag(keeper, KEEPER_KIND);
+
+		(void) LockRelease(&tag, ExclusiveLock, true);
+	}
+	for (keeper = 1; keeper <= gk_max_gpu_backends; keeper++)
+	{
+		LOCKTAG		tag = lock_tag(keeper, KEEPER_KIND);
+
+		if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+			return;
+	}
+	keeper = 0;
+}
+
+/* Before devices are opened: sees to it that they are given back in time. */
+void
+gk_note_opening(const GkEngineClass *engine_class)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterResourceReleaseCallback(give_way, NULL);
+	registered = true;
+	opened_class = engine_class;
+	if (gk_max_gpu_backends > 0 && (keeper > gk_max_gpu_backends || !is_keeper()))
+		become_keeper();
+}
+
+/* SQL: the GPUs of the host. */
+Datum
+gkmeans_devices(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	GkDevice	devices[GK_MAX_DEVICES];
+	int			count = 0;
+	const char *reason;
+	const GkEngineClass *engine_class;
+	GkStatus	status;
+
+	InitMaterializedSRF(fcinfo, 0);
+	engine_class = gk_cuda_class(&reason);
+	if (engine_class == NULL)
+		return (Datum) 0;
+	status = engine_class->list_devices(devices, GK_MAX_DEVICES, &count);
+	if (status.code == GK_NO_DEVICE)
+		return (Datum) 0;
+	gk_check(status);
+	for (int i = 0; i < Min(count, GK_MAX_DEVICES); i++)
+	{
+		const GkDevice *device = &devices[i];
+		Datum		values[6];
+		bool		nulls[6] = {0};
+
+		values[0] = Int32GetDatum(device->number);
+		values[1] = CStringGetTextDatum(device->name);
+		values[2] = CStringGetTextDatum(psprintf("%d.%d", device->major, device->minor));
+		values[3] = Int64GetDatum((int64) device->total_bytes);
+		values[4] = Int64GetDatum((int64) device->free_bytes);
+		nulls[4] = !device->open;
+		values[5] = Int64GetDatum((int64) device->own_bytes);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

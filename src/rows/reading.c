@@ -1,0 +1,460 @@
+/*
+ * The reading of a source: runs the feed over the rows, with the ring and its
+ * thread behind it.
+ *
+ * The executor reads the rows, as the caller and under the caller's snapshot.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "nodes/primnodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/plancache.h"
+#include "utils/syscache.h"
+
+#include "drain.h"
+#include "feed.h"
+#include "feed_pass.h"
+#include "row_ids.h"
+#include "report.h"
+#include "source_columns.h"
+
+/* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
+#define WAIT_MILLISECONDS 10
+
+/* What has to be undone when a reading ends, early or not. */
+typedef struct Reading
+{
+	GkRelease  *release;
+	GkEngine   *engine;
+	dsm_segment *segment;
+	Size		ring_bytes;
+	GkFeed	   *feed;
+	bool		lent;			/* the engine knows the ring's memory */
+	GkDrain    *drain;
+	GkFeedPass	pass;			/* open while the query runs */
+} Reading;
+
+/* The aggregate that reads. */
+#define FEED_NAME "_gkmeans_feed"
+
+/* Stops the thread, then frees what it used. */
+static void
+release_reading(void *resource)
+{
+	Reading    *reading = resource;
+
+	gk_feed_pass_close(&reading->pass);
+	if (reading->drain != NULL)
+		gk_drain_stop(reading->drain);
+	if (reading->lent)
+		(void) reading->engine->class_of->lend_buffer(reading->engine, NULL, 0);
+	if (reading->segment == NULL)
+		return;
+	dsm_detach(reading->segment);
+	gk_forget_ring(reading->ring_bytes);
+}
+
+/* How a feature is treated; many scalars come as double precision. */
+static GkFeatureClass
+feature_class(const GkColumn *column)
+{
+	return gk_is_exact(column) ? GK_FEATURE_EXACT :
+		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
+}
+
+/* Says how the rows are to be read. */
+static GkFeedSpec
+feed_spec(const GkSource *source)
+{
+	GkFeatureClass *classes = palloc(source->count * sizeof(GkFeatureClass));
+	GkFeedSpec	spec = {0};
+
+	spec.weighted = source->weight > 0;
+	spec.nulls_are_errors = source->spec.nulls_are_errors;
+	spec.zero_is_unusable = source->spec.zero_is_unusable;
+	spec.width = source->described[0].shape == GK_SCALAR ? source->count : 0;
+	spec.classes = classes;
+	spec.id_type = source->id_type;
+	spec.participants = max_worker_processes + 1;
+	for (int i = 0; i < source->count; i++)
+	{
+		classes[i] = feature_class(&source->described[i]);
+		/* a row that is zero is so whatever the others are: it must not be shifted */
+		if (classes[i] != GK_FEATURE_EXACT)
+			spec.shifting = source->spec.may_shift && !spec.zero_is_unusable;
+	}
+	return spec;
+}
+
+/* The extension's own aggregate, whatever else has its name. */
+static Oid
+feed_function(void)
+{
+	Oid			extension = get_extension_oid("gkmeans", false);
+	CatCList   *candidates = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(FEED_NAME));
+	Oid			found = InvalidOid;
+
+	for (int i = 0; i < candidates->n_members; i++)
+	{
+		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(&candidates->members[i]->tuple);
+
+		if (getExtensionOfObject(ProcedureRelationId, function->oid) == extension)
+			found = function->oid;
+	}
+	ReleaseSysCacheList(candidates);
+	if (!OidIsValid(found))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("extension \"gkmeans\" has no function \"%s\"", FEED_NAME)));
+	return found;
+}
+
+/* Whether all columns have names of their own. */
+static bool
+names_differ(const GkSource *source)
+{
+	TupleDesc	columns = source->columns;
+
+	for (int i = 0; i < columns->natts; i++)
+		for (int j = 0; j < i; j++)
+			if (strcmp(NameStr(TupleDescAttr(columns, i)->attname),
+					   NameStr(TupleDescAttr(columns, j)->attname)) == 0)
+				return false;
+	return true;
+}
+
+/* Names the columns for the query: as in the source, or by their place where that says too little. */
+static char **
+name_columns(const GkSource *source)
+{
+	bool		by_name = names_differ(source);
+	char	  **names = palloc(source->columns->natts * sizeof(char *));
+
+	for (int i = 0; i < source->columns->natts; i++)
+		names[i] = !by_name ? psprintf("c%d", i + 1) :
+			pstrdup(quote_identifier(NameStr(TupleDescAttr(source->columns, i)->attname)));
+	return names;
+}
+
+/* Appends the id, cast to the type asked for, or a NULL in its place. */
+static void
+append_id(StringInfo query, const GkSource *source, char **names)
+{
+	if (source->id == 0)
+		appendStringInfoString(query, ", NULL::pg_catalog.int4");
+	else if (source->id_type == TupleDescAttr(source->columns, source->id - 1)->atttypid)
+		appendStringInfo(query, ", %s", names[source->id - 1]);
+	else
+		appendStringInfo(query, ", CAST(%s AS %s)", names[source->id - 1],
+						 format_type_extended(source->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											  FORMAT_TYPE_FORCE_QUALIFY));
+}
+
+/* Appends a feature as a double; a numeric beyond that, which a cast would refuse, as infinite. */
+static void
+append_double(StringInfo query, const char *name, const GkColumn *described)
+{
+	if (described->element == GK_NUMERIC)
+		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
+						 " THEN 'infinity' ELSE CAST(%s AS pg_catalog.float8) END", name, name);
+	else
+		appendStringInfo(query, "CAST(%s AS pg_catalog.float8)", name);
+}
+
+/* Appends the features: a function has 100 arguments at most, more come in pieces. */
+static void
+append_features(StringInfo query, const GkSource *source, char **names)
+{
+	bool		pieces = source->count > GK_MAX_ARGUMENTS;
+
+	for (int i = 0; i < source->count; i++)
+	{
+		const char *name = names[source->features[i] - 1];
+
+		if (pieces && i % GK_PIECE == 0)
+			appendStringInfo(query, "%s, ARRAY[", i > 0 ? "]" : "");
+		else
+			appendStringInfoString(query, ", ");
+		if (pieces)
+			append_double(query, name, &source->described[i]);
+		else
+			appendStringInfoString(query, name);
+	}
+	if (pieces)
+		appendStringInfoChar(query, ']');
+}
+
+/* Appends the source with the names of its columns. */
+static void
+append_source(StringInfo query, const GkSource *source, char **names)
+{
+	appendStringInfo(query, " FROM %s AS source (", source->from);
+	for (int i = 0; i < source->columns->natts; i++)
+		appendStringInfo(query, "%s%s", i > 0 ? ", " : "", names[i]);
+	appendStringInfoChar(query, ')');
+}
+
+/* The query that feeds the rows; its parameter is its ticket. */
+static char *
+feed_query(const GkSource *source, Oid function)
+{
+	char	  **names = name_columns(source);
+	StringInfoData query;
+
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT %s($1",
+					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
+												get_func_name(function)));
+	append_id(&query, source, names);
+	if (source->weight > 0)
+		appendStringInfo(&query, ", %s", names[source->weight - 1]);
+	else
+		appendStringInfoString(&query, ", NULL::pg_catalog.float8");
+	append_features(&query, source, names);
+	appendStringInfoChar(&query, ')');
+	append_source(&query, source, names);
+	return query.data;
+}
+
+/* What the planner expects of the source: how many rows, and how many features a row. */
+void
+gk_source_estimate(const GkSource *source, double *rows, double *dimension)
+{
+	StringInfoData query;
+	SPIPlanPtr	plan;
+	CachedPlan *cached;
+	Plan	   *top;
+	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
+	char	  **names = name_columns(source);
+
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
+	append_source(&query, source, names);
+	plan = SPI_prepare(query.data, 0, NULL);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	cached = SPI_plan_get_cached_plan(plan);
+	if (cached == NULL)
+		elog(ERROR, "gkmeans could not plan the source");
+	top = linitial_node(PlannedStmt, cached->stmt_list)->planTree;
+	*rows = top->plan_rows;
+	*dimension = source->count;
+	if (source->described[0].shape != GK_SCALAR)
+		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
+	ReleaseCachedPlan(cached, NULL);
+	SPI_freeplan(plan);
+}
+
+/* Makes sure that the query calls the extension's aggregate, and not one that fits better. */
+static void
+check_function(SPIPlanPtr plan, Oid function)
+{
+	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+	Query	   *query = linitial_node(Query, source->query_list);
+	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
+
+	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
+		ereport(ERROR,
+				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
+				 errmsg("function \"%s\" is not the one of extension \"gkmeans\"", FEED_NAME),
+				 errhint("Drop or rename the other function of that name.")));
+}
+
+/* Prepares the query: for any ticket, so that no plan has one in it. */
+static SPIPlanPtr
+prepare_query(const GkSource *source, Oid function)
+{
+	Oid			types[1] = {GK_TICKET_TYPE};
+	SPIPlanPtr	plan = SPI_prepare_cursor(feed_query(source, function), 1, types,
+										  CURSOR_OPT_PARALLEL_OK | CURSOR_OPT_GENERIC_PLAN);
+
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	check_function(plan, function);
+	return plan;
+}
+
+/* Sets a parameter until the nest level ends. */
+static void
+set_locally(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+}
+
+/*
+ * Runs the query.  Compiling it does not pay, and each process has to have one share
+ * only, not one a partition.
+ */
+static void
+run_query(SPIPlanPtr plan, Reading *reading, GkJob *job)
+{
+	SPIExecuteOptions options = {.read_only = true};
+	int			nest_level = NewGUCNestLevel();
+	int			result;
+
+	set_locally("jit", "off");
+	set_locally("enable_partitionwise_aggregate", "off");
+	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
+	options.params = reading->pass.params;
+	result = SPI_execute_plan_extended(plan, &options);
+	gk_feed_pass_close(&reading->pass);
+	if (result != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
+	SPI_freetuptable(SPI_tuptable);
+	AtEOXact_GUC(true, nest_level);
+}
+
+/* Creates the ring and lends it to the engine. */
+static Reading *
+begin_reading(const GkFeedSpec *spec, GkJob *job, GkEngine *engine, Size *ring_bytes)
+{
+	Reading    *reading = MemoryContextAllocZero(gk_job_context(job), sizeof(Reading));
+	GkRing	   *ring;
+	GkStatus	status;
+
+	reading->release = gk_job_reserve(job, release_reading);
+	reading->release->resource = reading;
+	reading->engine = engine;
+	reading->segment = gk_feed_create(spec, &reading->ring_bytes);
+	gk_note_ring(reading->ring_bytes);
+	*ring_bytes = reading->ring_bytes;
+	reading->feed = dsm_segment_address(reading->segment);
+
+	ring = &reading->feed->ring;
+	status = engine->class_of->lend_buffer(engine, gk_ring_features(ring, 0), *ring_bytes);
+	reading->lent = status.code == GK_OK;
+	gk_check(status);
+	return reading;
+}
+
+/* Frees ring and thread at the normal end. */
+static void
+end_reading(Reading *reading)
+{
+	GkEngine   *engine = reading->engine;
+	GkStatus	status;
+
+	reading->lent = false;
+	status = engine->class_of->lend_buffer(engine, NULL, 0);
+	gk_job_release(reading->release);
+	gk_check(status);
+}
+
+/* Runs the query once, and waits until the engine has its rows. */
+static void
+read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
+{
+	GkFeed	   *feed = reading->feed;
+	GkStatus	status;
+	int64		batches;
+	int64	   *first_rows;
+
+	if (OidIsValid(feed->id_type))
+		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
+	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
+	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
+	run_query(plan, reading, job);
+	gk_ring_close(&feed->ring);
+	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
+		CHECK_FOR_INTERRUPTS();
+
+	status = gk_drain_status(reading->drain);
+	rows->read = atomic_load(&feed->read);
+	rows->skipped = atomic_load(&feed->skipped);
+	if (status.code == GK_OK && gk_drain_rows(reading->drain) != rows->read - rows->skipped)
+		elog(ERROR, "rows of a source were lost");
+	first_rows = gk_drain_first_rows(reading->drain, &batches);
+	gk_drain_stop(reading->drain);
+	reading->drain = NULL;
+	if (rows->ids != NULL)
+		gk_row_ids_finish(rows->ids, first_rows, batches);
+	else
+		free(first_rows);
+	gk_check(status);
+}
+
+/* Puts the shift that the ranges ask for in the place of the one that was used; false if equal. */
+static bool
+correct_shift(GkFeed *feed)
+{
+	int			dimension = atomic_load(&feed->ring.dimension);
+	const uint8 *classes = gk_feed_classes(feed);
+	double	   *shifts = gk_feed_shifts(feed);
+	bool		changed = false;
+
+	if (atomic_load(&feed->shift_state) != GK_SET)
+		return false;
+	for (int i = 0; i < dimension; i++)
+	{
+		double		least;
+		double		greatest;
+		double		shift;
+
+		if (!gk_range_get(&gk_feed_ranges(feed)[i], &least, &greatest))
+			continue;
+		shift = gk_shift_of_range(least, greatest, classes[i]);
+		changed = changed || shift != shifts[i];
+		shifts[i] = shift;
+	}
+	return changed;
+}
+
+/* Says what was read. */
+static void
+describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
+	rows->workers = atomic_load(&feed->workers);
+	rows->shift = MemoryContextAllocZero(gk_job_context(job),
+										 Max(1, rows->dimension) * sizeof(double));
+	if (feed->shifting && atomic_load(&feed->shift_state) == GK_SET)
+		memcpy(rows->shift, gk_feed_shifts(feed), rows->dimension * sizeof(double));
+}
+
+/* Runs the source and appends its rows to the engine. */
+void
+gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
+{
+	GkFeedSpec	spec = feed_spec(source);
+	Reading    *reading;
+	SPIPlanPtr	plan;
+
+	memset(rows, 0, sizeof(GkRows));
+	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
+	reading->feed->aggregate = feed_function();
+	plan = prepare_query(source, reading->feed->aggregate);
+	read_once(reading, plan, job, rows);
+	if (spec.shifting && correct_shift(reading->feed))
+	{
+		rows->read_twice = true;
+		gk_rows_release(rows);
+		gk_check(engine->class_of->clear(engine));
+		read_once(reading, plan, job, rows);
+	}
+	describe_rows(reading->feed, job, rows);
+	SPI_freeplan(plan);
+	end_reading(reading);
+}
+
+/* Frees the ids before the end of the job. */
+void
+gk_rows_release(GkRows *rows)
+{
+	if (rows->ids != NULL)
+		gk_row_ids_release(rows->ids);
+	rows->ids = NULL;
+}

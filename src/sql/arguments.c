@@ -1,0 +1,333 @@
+/*
+ * The arguments of gkmeans_fit and gkmeans_fit_predict.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
+
+#include "arguments.h"
+#include "alloc.h"
+
+#define DEFAULT_MAX_ITER 300
+#define DEFAULT_TOL 1e-4
+#define DEFAULT_OVERSAMPLING 1.0
+#define DEFAULT_ROUNDS 5
+#define MAX_STARTS 1000
+#define MAX_ROUNDS 100
+#define MAX_OVERSAMPLING 1000.0
+
+/* Places of the arguments, counted from the source. */
+enum
+{
+	SOURCE,
+	FEATURES,
+	K,
+	ID_COLUMN,
+	WEIGHT_COLUMN,
+	INIT,
+	INITIAL_CENTROIDS,
+	METRIC,
+	SCALE,
+	NULLS,
+	MAX_ITER,
+	TOL,
+	N_INIT,
+	SEED,
+	LABELS_TABLE,
+	IF_EXISTS,
+	OPTIONS
+};
+
+/* The words that an argument may be, NULL at the end; their places are the enums' values. */
+static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
+static const char *const metric_words[] = {"euclidean", "cosine", NULL};
+static const char *const scale_words[] = {"none", "standard", "minmax", NULL};
+static const char *const nulls_words[] = {"skip", "error", NULL};
+static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
+static const char *const option_words[] = {"oversampling", "rounds", NULL};
+
+/* The words as a list for a hint. */
+static char *
+list_words(const char *const *words)
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; words[i] != NULL; i++)
+		appendStringInfo(&list, "%s\"%s\"", i > 0 ? ", " : "", words[i]);
+	return list.data;
+}
+
+/* The place of a word among those that are valid. */
+static int
+find_word(const char *argument, const char *word, const char *const *words)
+{
+	for (int i = 0; words[i] != NULL; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid %s: \"%s\"", argument, word),
+			 errhint("Valid values are %s.", list_words(words))));
+}
+
+/* An argument as text, or its default. */
+static const char *
+text_argument(FunctionCallInfo fcinfo, int number, const char *by_default)
+{
+	return PG_ARGISNULL(number) ? by_default : text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* An argument as one of some words; the first is the default. */
+static int
+word_argument(FunctionCallInfo fcinfo, int number, const char *argument, const char *const *words)
+{
+	return find_word(argument, text_argument(fcinfo, number, words[0]), words);
+}
+
+/* Raises the error of an argument that is out of its range. */
+static void
+out_of_range(const char *argument, const char *valid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s is out of range", argument),
+			 errhint("Valid values are %s.", valid)));
+}
+
+/* The names of the features. */
+static List *
+read_features(FunctionCallInfo fcinfo, int number)
+{
+	List	   *features = NIL;
+	Datum	   *values;
+	bool	   *nulls;
+	int			count;
+
+	if (PG_ARGISNULL(number))
+		return NIL;
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), TEXTOID, -1, false, TYPALIGN_INT,
+					  &values, &nulls, &count);
+	if (count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("features is empty"),
+				 errhint("Name at least one column, or leave it out to take every "
+						 "numeric column.")));
+	for (int i = 0; i < count; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("features contains a NULL")));
+		features = lappend(features, TextDatumGetCString(values[i]));
+	}
+	return features;
+}
+
+/* The initial centroids, if there are any. */
+static void
+read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
+{
+	ArrayType  *array;
+	const double *values;
+	int64		count;
+
+	if (PG_ARGISNULL(number))
+		return;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	if (ARR_NDIM(array) != 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("initial_centroids has %d dimensions", ARR_NDIM(array)),
+				 errhint("It must be an array of arrays, one for each centroid.")));
+	if (array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("initial_centroids contains a NULL")));
+	values = (const double *) ARR_DATA_PTR(array);
+	count = (int64) ARR_DIMS(array)[0] * ARR_DIMS(array)[1];
+	for (int64 i = 0; i < count; i++)
+		if (!isfinite(values[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("initial_centroids contains a value that is not finite")));
+	arguments->fit.initial = values;
+	arguments->fit.k = ARR_DIMS(array)[0];
+	arguments->initial_dimension = ARR_DIMS(array)[1];
+}
+
+/* k, which the initial centroids may give. */
+static void
+read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
+{
+	int64		given = arguments->fit.k;
+
+	if (PG_ARGISNULL(number) && given == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k is missing"),
+				 errhint("Give the number of clusters as k, or initial_centroids.")));
+	if (!PG_ARGISNULL(number))
+		arguments->fit.k = PG_GETARG_INT32(number);
+	if (arguments->fit.k <= 0)
+		out_of_range("k", "1 and above");
+	if (given > 0 && given != arguments->fit.k)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k does not fit initial_centroids"),
+				 errdetail("k is %lld, and there are %lld initial centroids.",
+						   (long long) arguments->fit.k, (long long) given),
+				 errhint("Leave k out to take the number of initial centroids.")));
+	if (arguments->fit.k > GK_MAX_CLUSTERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("k is %lld, more than %d", (long long) arguments->fit.k, GK_MAX_CLUSTERS)));
+}
+
+/* The initialisation, which initial centroids imply. */
+static void
+read_init(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
+{
+	fit->init = word_argument(fcinfo, number, "init", init_words);
+	if (fit->init == GK_INIT_GIVEN && fit->initial == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("init is \"given\", but initial_centroids is missing"),
+				 errhint("Give the centroids as initial_centroids, an array of arrays.")));
+	if (fit->initial == NULL)
+		return;
+	if (fit->init == GK_INIT_PLUSPLUS || fit->init == GK_INIT_RANDOM)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("init is \"%s\", but initial_centroids are given", init_words[fit->init]),
+				 errhint("Leave out one of the two.")));
+	fit->init = GK_INIT_GIVEN;
+}
+
+/* The numbers that say when to stop and how often to start. */
+static void
+read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
+{
+	fit->max_iter = PG_ARGISNULL(first + MAX_ITER) ? DEFAULT_MAX_ITER
+		: PG_GETARG_INT32(first + MAX_ITER);
+	fit->tol = PG_ARGISNULL(first + TOL) ? DEFAULT_TOL : PG_GETARG_FLOAT8(first + TOL);
+	fit->n_init = PG_ARGISNULL(first + N_INIT) ? 1 : PG_GETARG_INT32(first + N_INIT);
+	fit->seed = PG_ARGISNULL(first + SEED) ? 0 : PG_GETARG_INT64(first + SEED);
+	if (fit->max_iter < 1)
+		out_of_range("max_iter", "1 and above");
+	if (!(fit->tol >= 0.0) || isinf(fit->tol))
+		out_of_range("tol", "0 and above");
+	if (fit->n_init < 1 || fit->n_init > MAX_STARTS)
+		out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
+}
+
+/* One option. */
+static void
+read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
+{
+	int			option = find_word("option", key, option_words);
+	double		number = NAN;
+
+	if (value->type == jbvNumeric)
+		number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+													NumericGetDatum(value->val.numeric)));
+	if (option == 0)
+	{
+		if (!(number > 0.0 && number <= MAX_OVERSAMPLING))
+			out_of_range("option oversampling", "numbers above 0, up to 1000");
+		fit->oversampling = number;
+	}
+	else
+	{
+		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
+			out_of_range("option rounds", "whole numbers from 0 to 100");
+		fit->rounds = (int) number;
+	}
+}
+
+/* The options: an object of known keys. */
+static void
+read_options(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
+{
+	Jsonb	   *options;
+	JsonbIterator *iterator;
+	JsonbIteratorToken token;
+	JsonbValue	value;
+	char	   *key = NULL;
+
+	fit->oversampling = DEFAULT_OVERSAMPLING;
+	fit->rounds = DEFAULT_ROUNDS;
+	if (PG_ARGISNULL(number))
+		return;
+	options = PG_GETARG_JSONB_P(number);
+	if (!JB_ROOT_IS_OBJECT(options))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("options is not a JSON object"),
+				 errhint("Known options are %s.", list_words(option_words))));
+	iterator = JsonbIteratorInit(&options->root);
+	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			key = pnstrdup(value.val.string.val, value.val.string.len);
+		else if (token == WJB_VALUE)
+			read_option(key, &value, fit);
+	}
+}
+
+/* The source and its columns. */
+static void
+read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
+{
+	GkSourceSpec *source = &arguments->source;
+
+	if (PG_ARGISNULL(first + SOURCE))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("source is NULL"),
+				 errhint("Give the name of a table or view, or a query.")));
+	source->source = text_argument(fcinfo, first + SOURCE, NULL);
+	source->features = read_features(fcinfo, first + FEATURES);
+	source->id_column = text_argument(fcinfo, first + ID_COLUMN, NULL);
+	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
+	source->id_type = InvalidOid;
+	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
+
+	/* cosine without scaling measures from the origin, so that must stay where it is */
+	source->may_shift = arguments->fit.metric == GK_EUCLIDEAN
+		|| arguments->fit.scale != GK_SCALE_NONE;
+	source->zero_is_unusable = !source->may_shift;
+}
+
+/* Reads and checks the arguments. */
+void
+gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
+{
+	GkFitSpec  *fit = &arguments->fit;
+
+	memset(arguments, 0, sizeof(*arguments));
+	fit->metric = word_argument(fcinfo, first + METRIC, "metric", metric_words);
+	fit->scale = word_argument(fcinfo, first + SCALE, "scale", scale_words);
+	read_source(fcinfo, first, arguments);
+	read_initial(fcinfo, first + INITIAL_CENTROIDS, arguments);
+	read_k(fcinfo, first + K, arguments);
+	read_init(fcinfo, first + INIT, fit);
+	read_limits(fcinfo, first, fit);
+	read_options(fcinfo, first + OPTIONS, fit);
+	fit->weighted = arguments->source.weight_column != NULL;
+	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
+	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
+	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("labels_table needs an id_column"),
+				 errhint("Name the column that tells the rows apart as id_column.")));
+}

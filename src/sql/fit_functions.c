@@ -1,0 +1,315 @@
+/*
+ * The SQL functions gkmeans_fit and gkmeans_fit_predict.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+
+#include "arguments.h"
+#include "choose_engine.h"
+#include "fit.h"
+#include "job.h"
+#include "labels_table.h"
+#include "alloc.h"
+#include "seconds.h"
+#include "report.h"
+#include "source.h"
+
+/* Labels that are fetched from the engine at once. */
+#define WINDOW_ROWS 16384
+
+PG_FUNCTION_INFO_V1(gkmeans_fit);
+PG_FUNCTION_INFO_V1(gkmeans_fit_predict);
+
+/* One call, from its arguments to its result. */
+typedef struct Call
+{
+	GkArguments arguments;
+	MemoryContext caller;		/* outlives the job */
+	GkJob	   *job;
+	GkEngine   *engine;
+	Oid			id_type;		/* InvalidOid without an id column */
+	GkLabelsTable *table;		/* NULL = none; in the caller's context */
+	GkRows		rows;
+	GkFit		fit;
+	GkReport	report;
+} Call;
+
+/* A piece of the engine's labels. */
+typedef struct Window
+{
+	int64		from;
+	int64		count;
+	int32	   *labels;			/* WINDOW_ROWS */
+	double	   *distance2;
+} Window;
+
+/* Begins the job, leaves SPI connected and the job's memory context current. */
+static void
+begin_call(Call *call, FunctionCallInfo fcinfo, int first)
+{
+	/* for those who call it in a function marked as safe */
+	PreventCommandIfParallelMode("a gkmeans fit");
+
+	memset(call, 0, sizeof(*call));
+	call->caller = CurrentMemoryContext;
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	call->job = gk_job_begin();
+	MemoryContextSwitchTo(gk_job_context(call->job));
+	gk_read_arguments(fcinfo, first, &call->arguments);
+}
+
+/* Checks the table of labels, if there is to be one. */
+static void
+check_labels_table(Call *call)
+{
+	MemoryContext before;
+
+	if (call->arguments.labels_table == NULL)
+		return;
+	before = MemoryContextSwitchTo(call->caller);
+	call->table = gk_labels_table_check(call->arguments.labels_table, call->arguments.if_exists,
+										call->id_type);
+	MemoryContextSwitchTo(before);
+}
+
+/* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
+static void
+check_rows(const Call *call)
+{
+	const GkRows *rows = &call->rows;
+	const GkArguments *arguments = &call->arguments;
+
+	if (rows->read == rows->skipped)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the source has no usable row"),
+				 rows->read == 0 ? errdetail("It has no row at all.")
+				 : errdetail("%lld rows were read, and none can be clustered.",
+							 (long long) rows->read)));
+	if (arguments->fit.initial != NULL && arguments->initial_dimension != rows->dimension)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("initial_centroids does not fit the features"),
+				 errdetail("A centroid has %d elements, expected %d.",
+						   arguments->initial_dimension, rows->dimension)));
+}
+
+/* Opens the engine, and notes why it is that one. */
+static void
+open_engine(Call *call, const GkSource *source)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
+	.iterations = spec->max_iter};
+	const char *reason;
+
+	if (gk_engine_depends_on_work())
+		gk_source_estimate(source, &work.rows, &work.dimension);
+	call->engine = gk_open_engine(call->job, &work, &reason);
+	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
+	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+}
+
+/* Reads the rows of the source into an engine. */
+static void
+read_rows(Call *call)
+{
+	GkSource   *source = gk_source_describe(&call->arguments.source);
+	instr_time	begin;
+
+	call->id_type = gk_source_id_type(source);
+	check_labels_table(call);
+	open_engine(call, source);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_source_read(source, call->job, call->engine, &call->rows);
+	call->report.read_seconds = gk_seconds_since(begin);
+	check_rows(call);
+}
+
+/* Fits. */
+static void
+fit_rows(Call *call)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	spec->dimension = call->rows.dimension;
+	spec->rows = call->rows.read - call->rows.skipped;
+	spec->shift = call->rows.shift;
+	gk_fit(call->engine, spec, &call->fit);
+}
+
+/* Fills in the report, and ends the job. */
+static void
+end_job(Call *call)
+{
+	GkReport   *report = &call->report;
+
+	report->rows_read = call->rows.read;
+	report->rows_skipped = call->rows.skipped;
+	report->dimension = call->rows.dimension;
+	report->k = call->arguments.fit.k;
+	report->k_effective = call->fit.k;
+	report->iterations = call->fit.iterations;
+	report->converged = call->fit.converged;
+	report->inertia = call->fit.inertia;
+	report->best_start = call->fit.best_start;
+	report->workers = call->rows.workers;
+	report->read_twice = call->rows.read_twice;
+	report->seed_seconds = call->fit.seed_seconds;
+	report->iterate_seconds = call->fit.iterate_seconds;
+	report->label_seconds += call->fit.label_seconds;
+	report->ring_bytes = call->rows.ring_bytes;
+	call->engine->class_of->usage(call->engine, &report->usage);
+	gk_rows_release(&call->rows);
+	MemoryContextSwitchTo(call->caller);
+	gk_job_end(call->job);
+}
+
+/* Brings the window to a row. */
+static void
+move_window(Call *call, Window *window, int64 row)
+{
+	if (row >= window->from && row < window->from + window->count)
+		return;
+	window->from = row - row % WINDOW_ROWS;
+	window->count = Min(call->arguments.fit.rows - window->from, WINDOW_ROWS);
+	gk_check(call->engine->class_of->fetch(call->engine, window->from, window->count,
+										   window->labels, window->distance2));
+}
+
+/* Puts id, cluster and distance of every row of the source into a tuplestore. */
+static void
+put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
+{
+	Window		window = {0};
+	Datum		values[3] = {0};
+	bool		nulls[3];
+	int64		row;
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	window.labels = gk_allocate(WINDOW_ROWS, sizeof(int32));
+	window.distance2 = gk_allocate(WINDOW_ROWS, sizeof(double));
+	while (gk_row_ids_next(call->rows.ids, &values[0], &nulls[0], &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		nulls[1] = nulls[2] = row < 0;
+		if (row >= 0)
+		{
+			move_window(call, &window, row);
+			row -= window.from;
+			values[1] = Int32GetDatum(call->fit.cluster_of_label[window.labels[row]]);
+			values[2] = Float8GetDatum(gk_distance(call->arguments.fit.metric,
+												   window.distance2[row]));
+		}
+		tuplestore_putvalues(store, descriptor, values, nulls);
+	}
+	call->report.label_seconds += gk_seconds_since(begin);
+}
+
+/* A centroid as an array. */
+static Datum
+centroid_array(const Call *call, int64 cluster, Datum *elements)
+{
+	int			d = call->rows.dimension;
+
+	for (int j = 0; j < d; j++)
+		elements[j] = Float8GetDatum(call->fit.centroids[cluster * d + j]);
+	return PointerGetDatum(construct_array(elements, d, FLOAT8OID, sizeof(float8),
+										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* Puts one row for every cluster into the result. */
+static void
+put_clusters(const Call *call, ReturnSetInfo *result)
+{
+	Datum	   *elements = gk_allocate(call->rows.dimension, sizeof(Datum));
+
+	for (int64 c = 0; c < call->fit.k; c++)
+	{
+		const GkCluster *cluster = &call->fit.clusters[c];
+		Datum		values[7];
+		bool		nulls[7] = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		values[0] = Int32GetDatum((int32) c);
+		values[1] = centroid_array(call, c, elements);
+		values[2] = Int64GetDatum(cluster->size);
+		values[3] = Float8GetDatum(cluster->weight);
+		values[4] = Float8GetDatum(cluster->inertia);
+		values[5] = Float8GetDatum(cluster->avg_distance);
+		nulls[5] = isnan(cluster->avg_distance);
+		values[6] = Float8GetDatum(cluster->radius);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		pfree(DatumGetPointer(values[1]));
+	}
+}
+
+/* Writes the table of labels and ends the call. */
+static void
+end_call(Call *call, Tuplestorestate *labels)
+{
+	if (call->table != NULL)
+		gk_labels_table_write(call->table, labels);
+	SPI_finish();
+	gk_remember_fit(&call->report);
+}
+
+/* SQL: clusters the rows of a source; one row for every cluster. */
+Datum
+gkmeans_fit(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Tuplestorestate *labels = NULL;
+	Call		call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	begin_call(&call, fcinfo, 0);
+	read_rows(&call);
+	fit_rows(&call);
+	put_clusters(&call, result);
+	if (call.table != NULL)
+	{
+		MemoryContextSwitchTo(call.caller);
+		labels = tuplestore_begin_heap(false, false, work_mem);
+		MemoryContextSwitchTo(gk_job_context(call.job));
+		put_labels(&call, labels, gk_labels_descriptor(call.id_type));
+	}
+	end_job(&call);
+	end_call(&call, labels);
+	if (labels != NULL)
+		tuplestore_end(labels);
+	return (Datum) 0;
+}
+
+/* SQL: clusters the rows of a source; one row for every row of it. */
+Datum
+gkmeans_fit_predict(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Call		call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	begin_call(&call, fcinfo, 1);
+	if (call.arguments.source.id_column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("gkmeans_fit_predict needs an id_column"),
+				 errhint("Name the column that tells the rows apart as id_column.")));
+	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	read_rows(&call);
+	fit_rows(&call);
+	put_labels(&call, result->setResult, result->setDesc);
+	end_job(&call);
+	end_call(&call, result->setResult);
+	return (Datum) 0;
+}
