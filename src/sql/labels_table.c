@@ -3,24 +3,37 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "catalog/heap.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
+#include "commands/tablespace.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/varlena.h"
 
 #include "labels_table.h"
 
 #define COLUMNS 3
+
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class, object, user, mode) \
+	((class) == TypeRelationId ? pg_type_aclcheck(object, user, mode) \
+	 : pg_tablespace_aclcheck(object, user, mode))
+#endif
 
 static const char *const column_names[COLUMNS] = {"id", "cluster_id", "distance"};
 
@@ -72,11 +85,77 @@ check_columns(Oid relation_id, Oid id_type, bool replace)
 	}
 }
 
+/* Raises an error if a column of the labels cannot be given a value. */
+static void
+check_generated(Oid relation_id)
+{
+	for (int i = 0; i < COLUMNS; i++)
+	{
+		AttrNumber	number = get_attnum(relation_id, column_names[i]);
+		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation_id),
+											Int16GetDatum(number));
+		Form_pg_attribute column;
+		bool		always;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		column = (Form_pg_attribute) GETSTRUCT(tuple);
+		always = column->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
+		if (always || column->attgenerated != '\0')
+			ereport(ERROR,
+					(errcode(ERRCODE_GENERATED_ALWAYS),
+					 errmsg("cannot insert a non-DEFAULT value into column \"%s\"",
+							column_names[i]),
+					 always ? errdetail("Column \"%s\" is an identity column defined as "
+										"GENERATED ALWAYS.", column_names[i])
+					 : errdetail("Column \"%s\" is a generated column.", column_names[i])));
+		ReleaseSysCache(tuple);
+	}
+}
+
+/* Raises the error that INSERT would: the whole table or these columns have to be open. */
+static void
+check_insert(Oid relation_id)
+{
+	Oid			user = GetUserId();
+	bool		allowed = true;
+
+	if (pg_class_aclcheck(relation_id, user, ACL_INSERT) == ACLCHECK_OK)
+		return;
+	for (int i = 0; i < COLUMNS; i++)
+		allowed = allowed &&
+			pg_attribute_aclcheck(relation_id, get_attnum(relation_id, column_names[i]), user,
+								  ACL_INSERT) == ACLCHECK_OK;
+	if (!allowed)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation_id)),
+					   get_rel_name(relation_id));
+}
+
+/* Raises the error that TRUNCATE would: for a lack of the privilege, or for foreign keys. */
+static void
+check_truncate(Oid relation_id)
+{
+	AclResult	result = pg_class_aclcheck(relation_id, GetUserId(), ACL_TRUNCATE);
+	Relation	relation;
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
+					   get_rel_name(relation_id));
+	relation = try_relation_open(relation_id, AccessShareLock);
+	if (relation == NULL)
+		return;
+	/* those of its partitions or children count only where they are truncated as well */
+	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
+		heap_truncate_check_FKs(list_make1(relation), false);
+	relation_close(relation, AccessShareLock);
+}
+
 /* Checks a table that is there already. */
 static void
 check_existing(const GkLabelsTable *table, Oid relation_id)
 {
 	char		kind = get_rel_relkind(relation_id);
+	bool		replace = table->if_exists == GK_EXISTS_REPLACE;
 
 	if (table->if_exists == GK_EXISTS_ERROR)
 		ereport(ERROR,
@@ -88,7 +167,33 @@ check_existing(const GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
-	check_columns(relation_id, table->id_type, table->if_exists == GK_EXISTS_REPLACE);
+	check_columns(relation_id, table->id_type, replace);
+	check_generated(relation_id);
+	check_insert(relation_id);
+	if (replace)
+		check_truncate(relation_id);
+}
+
+/* Raises the error that CREATE TABLE would: for a lack of privileges, or for the type of the id. */
+static void
+check_creation(const GkLabelsTable *table)
+{
+	RangeVar   *variable = copyObject(table->variable);
+	Oid			tablespace;
+	AclResult	result;
+
+	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	CheckAttributeType(column_names[0], table->id_type, get_typcollation(table->id_type), NIL, 0);
+	result = object_aclcheck(TypeRelationId, table->id_type, GetUserId(), ACL_USAGE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error_type(result, table->id_type);
+
+	tablespace = GetDefaultTablespace(variable->relpersistence, false);
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }
 
 /* Looks whether the table is there, and as it has to be. */
@@ -100,6 +205,8 @@ look_up(GkLabelsTable *table)
 	table->exists = OidIsValid(relation_id);
 	if (table->exists)
 		check_existing(table, relation_id);
+	else
+		check_creation(table);
 }
 
 /* The schema that the table is in, or will be made in. */
