@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(gk_feed_final);
 static char ended;
 
 /* Raises the error of a source whose columns are not those that were described. */
-pg_attribute_noreturn()
+__attribute__((noreturn))
 static void
 refuse_change(void)
 {

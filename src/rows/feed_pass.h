@@ -44,7 +44,7 @@ extern GkFeedPass *gk_feed_pass_find(FunctionCallInfo fcinfo);
 extern GkFeedPass *gk_feed_pass_enter(FunctionCallInfo fcinfo);
 
 /* Raises the error that a call from elsewhere is. */
-pg_attribute_noreturn()
+__attribute__((noreturn))
 extern void gk_feed_refuse(void);
 
 #endif							/* GK_FEED_PASS_H */

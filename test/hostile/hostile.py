@@ -41,6 +41,11 @@ def connect(user="postgres"):
     return session
 
 
+def literal(text):
+    """A string constant that may stand in another."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 class Attempts:
     """Counts the attempts of one test; what must not happen is kept for its result."""
 
@@ -222,6 +227,11 @@ def direct_calls():
         call = call.format(t=ticket)
         text = place.format(c=call, d=call.replace("(", "(DISTINCT ", 1))
         attempts.run(user, SETTINGS[setting] + [text], want_error=True)
+    for ticket, call, setting in dice.sample(list(itertools.product(TICKETS, CALLS, SETTINGS)), 160 if LONG else 20):
+        inside = f"(SELECT {call.format(t=ticket)} AS fed FROM parts) AS forged"
+        for source in (f"SELECT CASE WHEN fed IS NULL THEN x END AS x, y FROM base, {inside}",
+                       f"SELECT fed AS x, 1 AS y FROM {inside}"):
+            attempts.run("mallory", setting + [f"SELECT count(*) FROM gkmeans_fit({literal(source)}, '{{x,y}}', 2)"], want_error=True)
     for setting in SETTINGS:
         for user in ("mallory", "postgres"):
             attempts.run(user, setting + ["DECLARE c CURSOR FOR SELECT g, _gkmeans_feed(NULL, g, v, v) FROM parts GROUP BY g", "FETCH 1 FROM c"],
@@ -308,11 +318,6 @@ SOURCES = [
 ]
 
 
-def literal(text):
-    """A string constant that may stand in another."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def sources_that_act():
     """Sources that do something else while they are read."""
     attempts = Attempts("sources that act")
@@ -345,7 +350,9 @@ def tickets_of_segments():
     attempts.run("postgres", ["CREATE SEQUENCE refused", "COMMIT"])
     for number, setting in enumerate(SETTINGS * (10 if LONG else 1)):
         source = f"SELECT id, act(id, {number + 1}, {literal(replay)}) AS x FROM base"
-        state = attempts.run("postgres", [*setting, *PARALLEL, "DEALLOCATE ALL",
+        # a generic plan has the ticket as a parameter, and a leader that keeps out leaves the verdict to the workers
+        state = attempts.run("postgres", [*setting, *PARALLEL, "DEALLOCATE ALL", "SET LOCAL plan_cache_mode = force_generic_plan",
+                             "SET LOCAL parallel_leader_participation = off",
                              "PREPARE replay(uuid) AS SELECT _gkmeans_feed($1, id, NULL::float8, x) FROM many",
                              f"SELECT count(*) FROM gkmeans_fit_predict(NULL::int, {literal(source)}, '{{x}}', 2, id_column => 'id')"])
         if state is not None:
@@ -358,6 +365,30 @@ def tickets_of_segments():
     session.close()
     if refused < attempts.made:
         attempts.wrong.append(f"only {refused} tickets were tried")
+    attempts.end()
+
+
+def fits_inside_fits():
+    """A reading that waits for another one inside it gives the answer that it gives alone."""
+    attempts = Attempts("fits inside fits")
+    alone = "SELECT act(id, 0, '') AS x, y FROM base"
+    session = connect("mallory")
+    cursor = session.cursor()
+    answer = "SELECT md5(string_agg(f::text, ',' ORDER BY cluster_id)) FROM gkmeans_fit({s}, '{{x,y}}', 3) f"
+    cursor.execute(answer.format(s=literal(alone)))
+    expected = cursor.fetchone()
+    for setting in SETTINGS:
+        source = alone
+        for depth in range(1, 6 if LONG else 4):
+            inner = f"SELECT count(*) FROM gkmeans_fit({literal(source)}, '{{x,y}}', 3)"
+            source = f"SELECT act(id, {dice.randrange(1, 301)}, {literal(inner)}) AS x, y FROM base"
+            attempts.made += 1
+            for statement in ["BEGIN", *setting, answer.format(s=literal(source))]:
+                cursor.execute(statement)
+            if (got := cursor.fetchone()) != expected:
+                attempts.wrong.append(f"{got} instead of {expected} at depth {depth} with {setting}")
+            cursor.execute("COMMIT")
+    session.close()
     attempts.end()
 
 
@@ -444,7 +475,7 @@ def set_up():
 def main():
     print(f"# seed {SEED}, {'long' if LONG else 'short'}")
     set_up()
-    for test in (direct_calls, support_functions, sources_that_act, tickets_of_segments, interrupted_by_others):
+    for test in (direct_calls, support_functions, sources_that_act, fits_inside_fits, tickets_of_segments, interrupted_by_others):
         began = time.monotonic()
         test()
         print(f"# {time.monotonic() - began:.0f} s")
