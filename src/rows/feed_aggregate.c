@@ -16,12 +16,13 @@
 #include "utils/builtins.h"
 
 #include "feed_pass.h"
+#include "sql_function.h"
 
-PG_FUNCTION_INFO_V1(gk_feed_accumulate);
-PG_FUNCTION_INFO_V1(gk_feed_combine);
-PG_FUNCTION_INFO_V1(gk_feed_serialize);
-PG_FUNCTION_INFO_V1(gk_feed_deserialize);
-PG_FUNCTION_INFO_V1(gk_feed_final);
+GK_SQL_FUNCTION(gk_feed_accumulate);
+GK_SQL_FUNCTION(gk_feed_combine);
+GK_SQL_FUNCTION(gk_feed_serialize);
+GK_SQL_FUNCTION(gk_feed_deserialize);
+GK_SQL_FUNCTION(gk_feed_final);
 
 /* What the rest of the process's states are: its share is ended. */
 static char ended;

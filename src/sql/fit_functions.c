@@ -7,26 +7,27 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 
+#include "alloc.h"
 #include "arguments.h"
 #include "choose_engine.h"
+#include "engine_error.h"
 #include "fit.h"
 #include "job.h"
 #include "labels_table.h"
-#include "alloc.h"
-#include "seconds.h"
+#include "reading.h"
 #include "report.h"
-#include "source.h"
+#include "seconds.h"
+#include "sql_function.h"
 
 /* Labels that are fetched from the engine at once. */
 #define WINDOW_ROWS 16384
 
-PG_FUNCTION_INFO_V1(gkmeans_fit);
-PG_FUNCTION_INFO_V1(gkmeans_fit_predict);
+GK_SQL_FUNCTION(gkmeans_fit);
+GK_SQL_FUNCTION(gkmeans_fit_predict);
 
 /* One call, from its arguments to its result. */
 typedef struct Call
@@ -144,7 +145,7 @@ fit_rows(Call *call)
 	spec->dimension = call->rows.dimension;
 	spec->rows = call->rows.read - call->rows.skipped;
 	spec->shift = call->rows.shift;
-	gk_fit(call->engine, spec, &call->fit);
+	gk_fit(call->job, spec, &call->fit);
 }
 
 /* Fills in the report, and ends the job. */
