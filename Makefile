@@ -16,7 +16,7 @@ BELOW_sql = engine job rows fit
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
-		host_memory job settings)) \
+		host_account host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feed feed_aggregate feed_pass feeder reading \
 		ring row_ids shift source source_text)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \

@@ -155,6 +155,17 @@ ROWS 5;
 COMMENT ON FUNCTION gkmeans_memory()
 IS 'memory that the fits of this session hold now, and the most they held';
 
+CREATE FUNCTION gkmeans_sessions(
+    OUT pid integer,
+    OUT host_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_sessions'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 4;
+
+COMMENT ON FUNCTION gkmeans_sessions()
+IS 'sessions of the server, in all databases, whose fits hold host memory now';
+
 CREATE FUNCTION gkmeans_devices(
     OUT device integer,
     OUT name text,

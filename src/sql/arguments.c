@@ -52,7 +52,7 @@ static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
-static const char *const option_words[] = {"oversampling", "rounds", NULL};
+static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
 /* The words as a list for a hint. */
 static char *
@@ -230,11 +230,30 @@ read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
 		out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
 }
 
+/* The option that names the id column of the labels table. */
+static const char *
+read_id_name(const JsonbValue *value)
+{
+	char	   *name;
+
+	if (value->type != jbvString || value->val.string.len == 0 ||
+		value->val.string.len >= NAMEDATALEN)
+		out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
+	name = pnstrdup(value->val.string.val, value->val.string.len);
+	if (strcmp(name, "cluster_id") == 0 || strcmp(name, "distance") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name is the name of another column of the labels: \"%s\"",
+						name)));
+	return name;
+}
+
 /* One option. */
 static void
-read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
+read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 {
 	int			option = find_word("option", key, option_words);
+	GkFitSpec  *fit = &arguments->fit;
 	double		number = NAN;
 
 	if (value->type == jbvNumeric)
@@ -246,6 +265,8 @@ read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
 			out_of_range("option oversampling", "numbers above 0, up to 1000");
 		fit->oversampling = number;
 	}
+	else if (option == 2)
+		arguments->id_name = read_id_name(value);
 	else
 	{
 		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
@@ -256,8 +277,9 @@ read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
 
 /* The options: an object of known keys. */
 static void
-read_options(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
+read_options(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 {
+	GkFitSpec  *fit = &arguments->fit;
 	Jsonb	   *options;
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
@@ -280,7 +302,7 @@ read_options(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
 		if (token == WJB_KEY)
 			key = pnstrdup(value.val.string.val, value.val.string.len);
 		else if (token == WJB_VALUE)
-			read_option(key, &value, fit);
+			read_option(key, &value, arguments);
 	}
 }
 
@@ -322,7 +344,7 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	read_k(fcinfo, first + K, arguments);
 	read_init(fcinfo, first + INIT, fit);
 	read_limits(fcinfo, first, fit);
-	read_options(fcinfo, first + OPTIONS, fit);
+	read_options(fcinfo, first + OPTIONS, arguments);
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
@@ -331,4 +353,9 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("labels_table needs an id_column"),
 				 errhint("Name the column that tells the rows apart as id_column.")));
+	if (arguments->labels_table == NULL && arguments->id_name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name needs a labels_table"),
+				 errhint("It names the id column of that table.")));
 }

@@ -72,12 +72,14 @@ begin_call(Call *call, FunctionCallInfo fcinfo, int first)
 static void
 check_labels_table(Call *call)
 {
+	const GkArguments *arguments = &call->arguments;
 	MemoryContext before;
 
-	if (call->arguments.labels_table == NULL)
+	if (arguments->labels_table == NULL)
 		return;
 	before = MemoryContextSwitchTo(call->caller);
-	call->table = gk_labels_table_check(call->arguments.labels_table, call->arguments.if_exists,
+	call->table = gk_labels_table_check(arguments->labels_table, arguments->if_exists,
+										arguments->source.id_column, arguments->id_name,
 										call->id_type);
 	MemoryContextSwitchTo(before);
 }
