@@ -2,8 +2,8 @@
 that fit, cancel, terminate, drop, commit and change settings while they are read.  Every attempt ends in an
 answer or in an error of the caller's; no server process dies, no memory is left, and the next fit is right.
 
-usage: hostile.py [seed]; prints TAP.  PGHOST, PGPORT and PGDATABASE name a server that may be spoiled; the
-environment's HOSTILE=long makes it long.
+usage: hostile.py [seed]; prints TAP.  PGHOST, PGPORT and PGDATABASE name a server that may be spoiled;
+HOSTILE says for how many minutes to go on (0.6).  Time decides how many attempts are made, not what they have to show.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import psycopg2
 import psycopg2.errors
 import psycopg2.extensions
 
-LONG = os.environ.get("HOSTILE") == "long"
+MINUTES = float(os.environ.get("HOSTILE", "0.6"))
 SEED = int(sys.argv[1]) if len(sys.argv) > 1 else random.SystemRandom().randrange(1 << 32)
 SLOWDOWN = float(os.environ.get("SLOWDOWN", "1"))
 dice = random.Random(SEED)
@@ -39,6 +39,21 @@ def connect(user="postgres"):
     session = psycopg2.connect(user=user, connect_timeout=60)
     session.autocommit = True
     return session
+
+
+def for_a_while(share, cases, least=0):
+    """The cases, as long as a share of the time lasts, but no fewer than the least number."""
+    end = time.monotonic() + share * MINUTES * 60
+    for number, case in enumerate(cases):
+        if number >= least and time.monotonic() > end:
+            break
+        yield case
+
+
+def endless(choose):
+    """What a function chooses, again and again."""
+    while True:
+        yield choose()
 
 
 def literal(text):
@@ -222,12 +237,15 @@ PLACES = [
 def direct_calls():
     """Every way to call the aggregate, with every kind of ticket, outside of a fit."""
     attempts = Attempts("the feed called directly")
-    cases = list(itertools.product(TICKETS, CALLS, PLACES, range(len(SETTINGS)), ("mallory", "postgres")))
-    for ticket, call, place, setting, user in dice.sample(cases, 3000 if LONG else 150):
+    cases = list(itertools.product(TICKETS, CALLS, PLACES, SETTINGS, ("mallory", "postgres")))
+    dice.shuffle(cases)
+    for ticket, call, place, setting, user in for_a_while(0.15, cases, 50):
         call = call.format(t=ticket)
         text = place.format(c=call, d=call.replace("(", "(DISTINCT ", 1))
-        attempts.run(user, SETTINGS[setting] + [text], want_error=True)
-    for ticket, call, setting in dice.sample(list(itertools.product(TICKETS, CALLS, SETTINGS)), 160 if LONG else 20):
+        attempts.run(user, setting + [text], want_error=True)
+    cases = list(itertools.product(TICKETS, CALLS, SETTINGS))
+    dice.shuffle(cases)
+    for ticket, call, setting in for_a_while(0.05, cases, 10):
         inside = f"(SELECT {call.format(t=ticket)} AS fed FROM parts) AS forged"
         for source in (f"SELECT CASE WHEN fed IS NULL THEN x END AS x, y FROM base, {inside}",
                        f"SELECT fed AS x, 1 AS y FROM {inside}"):
@@ -247,7 +265,7 @@ def support_functions():
     attempts = Attempts("the functions behind the aggregate")
     values = ["NULL", "NULL::internal", "''", "''::bytea", "1", "NULL::uuid", "gen_random_uuid()", "0.5::float8"]
     for name, most in (("accumulate", 6), ("combine", 2), ("serialize", 1), ("deserialize", 2), ("final", 1)):
-        for _ in range(60 if LONG else 8):
+        for _ in for_a_while(0.01, range(1000), 5):
             arguments = ", ".join(dice.choice(values) for _ in range(dice.randint(1, most)))
             for user in ("mallory", "postgres"):
                 attempts.run(user, [f"SELECT _gkmeans_feed_{name}({arguments})"],
@@ -255,10 +273,11 @@ def support_functions():
     for name, definition in EVIL.items():
         attempts.run("mallory", [f"CREATE AGGREGATE {name} {definition}"], want_error=True)
         call = {"evil_final": "(v)", "evil_send": "(v::numeric)", "evil_combine": "(v::numeric)"}.get(name, "(gen_random_uuid(), g, v, v)")
-        for place in PLACES:
-            for setting in SETTINGS if LONG else dice.sample(SETTINGS, 2):
-                text = place.format(c=name + call, d=name + "(DISTINCT " + call[1:])
-                attempts.run("postgres", [f"CREATE AGGREGATE {name} {definition}", *setting, text])
+        cases = list(itertools.product(PLACES, SETTINGS))
+        dice.shuffle(cases)
+        for place, setting in for_a_while(0.02, cases, 10):
+            text = place.format(c=name + call, d=name + "(DISTINCT " + call[1:])
+            attempts.run("postgres", [f"CREATE AGGREGATE {name} {definition}", *setting, text])
         inside = call.replace("v", "x").replace("g,", "id,")
         for setting in SETTINGS:
             attempts.run("postgres", [f"CREATE AGGREGATE {name} {definition}", *setting,
@@ -321,9 +340,8 @@ SOURCES = [
 def sources_that_act():
     """Sources that do something else while they are read."""
     attempts = Attempts("sources that act")
-    cases = [(action, None) for action in ACTIONS]
-    cases += [(dice.choice(ACTIONS), dice.randrange(1, 400)) for _ in range(4000 if LONG else 60)]
-    for action, at in cases:
+    more = endless(lambda: (dice.choice(ACTIONS), dice.randrange(1, 400)))
+    for action, at in for_a_while(0.35, itertools.chain([(action, None) for action in ACTIONS], more), len(ACTIONS)):
         function = dice.choice(["act", "act", "act_caught", "act_anywhere"])
         source = dice.choice(SOURCES).format(f=function, at=at or 7, a=literal(action))
         statements = dice.choice(SETTINGS) + [dice.choice(FITS).format(s=literal(source))]
@@ -348,7 +366,7 @@ def tickets_of_segments():
               f" WHERE f ~ '^{prefix.replace('.', '[.]')}[0-9]+$' LOOP BEGIN EXECUTE format('EXECUTE replay(%L)', as_ticket(handle));"
               " RAISE EXCEPTION SQLSTATE 'XX999'; EXCEPTION WHEN object_not_in_prerequisite_state THEN PERFORM nextval('refused'); END; END LOOP; END$do$")
     attempts.run("postgres", ["CREATE SEQUENCE refused", "COMMIT"])
-    for number, setting in enumerate(SETTINGS * (10 if LONG else 1)):
+    for number, setting in enumerate(for_a_while(0.05, SETTINGS * 30, len(SETTINGS))):
         source = f"SELECT id, act(id, {number + 1}, {literal(replay)}) AS x FROM base"
         # a generic plan has the ticket as a parameter, and a leader that keeps out leaves the verdict to the workers
         state = attempts.run("postgres", [*setting, *PARALLEL, "DEALLOCATE ALL", "SET LOCAL plan_cache_mode = force_generic_plan",
@@ -379,7 +397,7 @@ def fits_inside_fits():
     expected = cursor.fetchone()
     for setting in SETTINGS:
         source = alone
-        for depth in range(1, 6 if LONG else 4):
+        for depth in range(1, 6 if MINUTES > 1 else 4):
             inner = f"SELECT count(*) FROM gkmeans_fit({literal(source)}, '{{x,y}}', 3)"
             source = f"SELECT act(id, {dice.randrange(1, 301)}, {literal(inner)}) AS x, y FROM base"
             attempts.made += 1
@@ -405,7 +423,7 @@ def setting_of(name):
 def interrupted_by_others():
     """Sessions with hostile sources, cancelled and terminated by another at any time."""
     attempts = Attempts("cancelled and terminated at any time")
-    stop = time.monotonic() + (240 if LONG else 8)
+    stop = time.monotonic() + 0.2 * MINUTES * 60
     lock = threading.Lock()
     pids = {}
 
@@ -473,7 +491,7 @@ def set_up():
 
 
 def main():
-    print(f"# seed {SEED}, {'long' if LONG else 'short'}")
+    print(f"# seed {SEED}, {MINUTES} minutes")
     set_up()
     for test in (direct_calls, support_functions, sources_that_act, fits_inside_fits, tickets_of_segments, interrupted_by_others):
         began = time.monotonic()
