@@ -192,10 +192,12 @@ CREATE OR REPLACE FUNCTION recurse(i int) RETURNS int LANGUAGE plpgsql AS $$ BEG
 
 # Aggregates that only a superuser can make: the feed's functions in places that are not theirs.
 EVIL = {
-    "evil_state": '(uuid, "any", "any", VARIADIC "any") (SFUNC = _gkmeans_feed_accumulate, STYPE = internal)',
+    "evil_state": '(uuid, "any", "any", VARIADIC "any") (SFUNC = _gkmeans_feed_accumulate, STYPE = internal,'
+    " FINALFUNC = numeric_avg)",
     "evil_final": "(anynonarray) (SFUNC = array_agg_transfn, STYPE = internal, FINALFUNC = _gkmeans_feed_final)",
     "evil_moving": '(uuid, "any", "any", VARIADIC "any") (SFUNC = _gkmeans_feed_accumulate, STYPE = internal,'
-    " MSFUNC = _gkmeans_feed_accumulate, MINVFUNC = _gkmeans_feed_accumulate, MSTYPE = internal)",
+    " FINALFUNC = numeric_avg, MSFUNC = _gkmeans_feed_accumulate, MINVFUNC = _gkmeans_feed_accumulate, MSTYPE = internal,"
+    " MFINALFUNC = numeric_avg)",
     "evil_send": "(numeric) (SFUNC = numeric_avg_accum, STYPE = internal, FINALFUNC = numeric_avg, PARALLEL = SAFE,"
     " COMBINEFUNC = numeric_avg_combine, SERIALFUNC = _gkmeans_feed_serialize, DESERIALFUNC = _gkmeans_feed_deserialize)",
     "evil_combine": "(numeric) (SFUNC = numeric_avg_accum, STYPE = internal, FINALFUNC = numeric_avg, PARALLEL = SAFE,"
