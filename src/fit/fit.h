@@ -18,6 +18,7 @@
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
+	int32		id;				/* its place here, or that of its initial centroid */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -29,9 +30,9 @@ typedef struct GkCluster
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
-	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
+	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → cluster, GkFitSpec.k entries; -1 = dropped */
+	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;

@@ -11,9 +11,9 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/params.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
 #include "utils/array.h"
@@ -21,7 +21,6 @@
 #include "utils/catcache.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/plancache.h"
 #include "utils/syscache.h"
 
 #include "drain.h"
@@ -30,6 +29,8 @@
 #include "feed_pass.h"
 #include "reading.h"
 #include "source_columns.h"
+#include "source_query.h"
+#include "unusable.h"
 
 /* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -84,8 +85,11 @@ feed_spec(const GkSource *source)
 
 	spec.weighted = source->weight > 0;
 	spec.nulls_are_errors = source->spec.nulls_are_errors;
-	spec.zero_is_unusable = source->spec.zero_is_unusable;
+	spec.zero_is_unusable = source->by_direction;
 	spec.width = source->described[0].shape == GK_SCALAR ? source->count : 0;
+	spec.names = source->names;
+	spec.columns = source->count;
+	spec.weight = source->spec.weight_column;
 	spec.classes = classes;
 	spec.id_type = source->id_type;
 	spec.participants = max_worker_processes + 1;
@@ -94,7 +98,7 @@ feed_spec(const GkSource *source)
 		classes[i] = feature_class(&source->described[i]);
 		/* a row that is zero is so whatever the others are: it must not be shifted */
 		if (classes[i] != GK_FEATURE_EXACT)
-			spec.shifting = source->spec.may_shift && !spec.zero_is_unusable;
+			spec.shifting = !spec.zero_is_unusable;
 	}
 	return spec;
 }
@@ -170,6 +174,8 @@ append_double(StringInfo query, const char *name, const GkColumn *described)
 	if (described->element == GK_NUMERIC)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
 						 " THEN 'infinity' ELSE CAST(%s AS pg_catalog.float8) END", name, name);
+	else if (described->element == GK_BOOL)
+		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else
 		appendStringInfo(query, "CAST(%s AS pg_catalog.float8)", name);
 }
@@ -201,7 +207,7 @@ append_features(StringInfo query, const GkSource *source, char **names)
 static void
 append_source(StringInfo query, const GkSource *source, char **names)
 {
-	appendStringInfo(query, " FROM %s AS source (", source->from);
+	appendStringInfo(query, " FROM %s AS source (", source->text->from);
 	for (int i = 0; i < source->columns->natts; i++)
 		appendStringInfo(query, "%s%s", i > 0 ? ", " : "", names[i]);
 	appendStringInfoChar(query, ')');
@@ -234,37 +240,25 @@ void
 gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 {
 	StringInfoData query;
-	SPIPlanPtr	plan;
-	CachedPlan *cached;
-	Plan	   *top;
+	const Plan *top;
 	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
 	char	  **names = name_columns(source);
 
 	initStringInfo(&query);
 	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
 	append_source(&query, source, names);
-	plan = SPI_prepare(query.data, 0, NULL);
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	cached = SPI_plan_get_cached_plan(plan);
-	if (cached == NULL)
-		elog(ERROR, "gkmeans could not plan the source");
-	top = linitial_node(PlannedStmt, cached->stmt_list)->planTree;
+	top = gk_query_plan(source->text, query.data, InvalidOid)->plan->planTree;
 	*rows = top->plan_rows;
 	*dimension = source->count;
 	if (source->described[0].shape != GK_SCALAR)
 		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
-	ReleaseCachedPlan(cached, NULL);
-	SPI_freeplan(plan);
 }
 
 /* Makes sure that the query calls the extension's aggregate, and not one that fits better. */
 static void
-check_function(SPIPlanPtr plan, Oid function)
+check_function(const GkSourceQuery *query, Oid function)
 {
-	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
-	Query	   *query = linitial_node(Query, source->query_list);
-	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
+	TargetEntry *entry = linitial_node(TargetEntry, query->query->targetList);
 
 	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
 		ereport(ERROR,
@@ -273,18 +267,18 @@ check_function(SPIPlanPtr plan, Oid function)
 				 errhint("Drop or rename the other function of that name.")));
 }
 
-/* Prepares the query: for any ticket, so that no plan has one in it. */
-static SPIPlanPtr
-prepare_query(const GkSource *source, Oid function)
-{
-	Oid			types[1] = {GK_TICKET_TYPE};
-	SPIPlanPtr	plan = SPI_prepare_cursor(feed_query(source, function), 1, types,
-										  CURSOR_OPT_PARALLEL_OK | CURSOR_OPT_GENERIC_PLAN);
 
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	check_function(plan, function);
-	return plan;
+/* Prepares the query: without its parameter, so that no plan has a ticket in it. */
+static GkSourceQuery *
+prepare_query(const GkSource *source, const Reading *reading)
+{
+	Oid			function = feed_function();
+	GkSourceQuery *query = gk_query_plan(source->text, feed_query(source, function),
+										 GK_TICKET_TYPE);
+
+	check_function(query, function);
+	reading->feed->aggregate = function;
+	return query;
 }
 
 /* Sets a parameter until the nest level ends. */
@@ -296,25 +290,21 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Runs the query.  Compiling it does not pay, and each process has to have one share
- * only, not one a partition.
+ * Prepares the query and runs it.  Compiling it does not pay, and each process has to have one
+ * share only, not one a partition.
  */
 static void
-run_query(SPIPlanPtr plan, Reading *reading, GkJob *job)
+run_query(const GkSource *source, Reading *reading, GkJob *job)
 {
-	SPIExecuteOptions options = {.read_only = true};
+	GkSourceQuery *query;
 	int			nest_level = NewGUCNestLevel();
-	int			result;
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
+	query = prepare_query(source, reading);
 	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
-	options.params = reading->pass.params;
-	result = SPI_execute_plan_extended(plan, &options);
+	gk_query_run(query, reading->pass.params);
 	gk_feed_pass_close(&reading->pass);
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
-	SPI_freetuptable(SPI_tuptable);
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -356,7 +346,7 @@ end_reading(Reading *reading)
 
 /* Runs the query once, and waits until the engine has its rows. */
 static void
-read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	GkStatus	status;
@@ -367,7 +357,7 @@ read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
-	run_query(plan, reading, job);
+	run_query(source, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -423,6 +413,8 @@ describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 										 Max(1, rows->dimension) * sizeof(double));
 	if (feed->shifting && atomic_load(&feed->shift_state) == GK_SET)
 		memcpy(rows->shift, gk_feed_shifts(feed), rows->dimension * sizeof(double));
+	if (rows->read > 0 && rows->read == rows->skipped)
+		rows->trouble = gk_describe_troubles(feed, rows->read);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -431,22 +423,18 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
 	Reading    *reading;
-	SPIPlanPtr	plan;
 
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
-	reading->feed->aggregate = feed_function();
-	plan = prepare_query(source, reading->feed->aggregate);
-	read_once(reading, plan, job, rows);
+	read_once(reading, source, job, rows);
 	if (spec.shifting && correct_shift(reading->feed))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		read_once(reading, plan, job, rows);
+		read_once(reading, source, job, rows);
 	}
 	describe_rows(reading->feed, job, rows);
-	SPI_freeplan(plan);
 	end_reading(reading);
 }
 

@@ -241,7 +241,8 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Set if_exists to \"replace\" or \"append\".")));
+				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
+						 "'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
@@ -302,14 +303,28 @@ schema_of(const RangeVar *variable)
 		: RangeVarGetCreationNamespace(variable);
 }
 
+/* Reads the name of the table, quoted and qualified as in FROM. */
+static RangeVar *
+parse_name(const char *name)
+{
+	List	   *parts;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("labels_table is not a name: \"%s\"", name),
+				 errhint("Write the name of one table as in FROM, in double quotes where it needs "
+						 "them: '\"My Labels\"'.")));
+	return makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+}
+
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
 gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
 					  const char *id_name, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
-	List	   *names = textToQualifiedNameList(cstring_to_text(name));
-	RangeVar   *variable = makeRangeVarFromNameList(names);
+	RangeVar   *variable = parse_name(name);
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
 	/* neither the search path nor the name of the labels themselves shall come between */

@@ -5,6 +5,7 @@
 
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "host_account.h"
 #include "job.h"
@@ -22,7 +23,14 @@ GK_SQL_FUNCTION(gkmeans_sessions);
 void
 gk_remember_fit(const GkReport *report)
 {
+	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
+	ArrayType  *features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+
+	MemoryContextSwitchTo(before);
+	if (has_report)
+		pfree(last_report.features);
 	last_report = *report;
+	last_report.features = features;
 	has_report = true;
 }
 
@@ -41,6 +49,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	values[column++] = Int64GetDatum(report->rows_read);
 	values[column++] = Int64GetDatum(report->rows_skipped);
+	values[column++] = PointerGetDatum(report->features);
 	values[column++] = Int32GetDatum(report->dimension);
 	values[column++] = Int32GetDatum((int32) report->k);
 	values[column++] = Int32GetDatum((int32) report->k_effective);
