@@ -25,8 +25,8 @@ StaticAssertDecl(sizeof(Ticket) == UUID_LEN, "a ticket is a uuid");
 static GkFeedPass *passes = NULL;
 
 /*
- * Gives the query its ticket.  The planner asks speculatively and gets none, so no plan has it
- * as a constant; PostgreSQL logs no parameter of a list with such a hook.
+ * Gives the executor its ticket.  Whoever asks speculatively, as a planner does, gets none;
+ * PostgreSQL logs no parameter of a list with such a hook.
  */
 static ParamExternData *
 fetch_ticket(ParamListInfo params, int paramid, bool speculative, ParamExternData *workspace)

@@ -140,7 +140,7 @@ names_differ(const GkSource *source)
 	return true;
 }
 
-/* Names the columns for the query: as in the source, or by their place where that says too little. */
+/* Names the columns for the query: as in the source, or by their place if names are not unique. */
 static char **
 name_columns(const GkSource *source)
 {

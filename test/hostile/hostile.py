@@ -9,6 +9,7 @@ HOSTILE says for how many minutes to go on (0.6).  Time decides how many attempt
 import itertools
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -61,6 +62,10 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
+# What PostgreSQL itself says where a plan's tables are dropped or changed while it is made.
+VANISHED = re.compile("could not open relation with OID|cache lookup failed for|attribute [0-9]+ of ")
+
+
 class Attempts:
     """Counts the attempts of one test; what must not happen is kept for its result."""
 
@@ -82,6 +87,8 @@ class Attempts:
                 cursor.execute(statement)
         except psycopg2.Error as error:
             state = error.pgcode or ("lost" if self.session.closed else "client")
+            if state.startswith("XX") and "act_at_planning" in str(statements) and VANISHED.match(str(error)):
+                state = "vanished"
             if state.startswith("XX") or (state == "lost" and not may_die):
                 self.wrong.append(f"{state}: {error}".strip() + "\nafter " + "; ".join(statements))
         self.states[state or "ok"] = self.states.get(state or "ok", 0) + 1
