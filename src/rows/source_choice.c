@@ -137,7 +137,7 @@ refuse_choice(const GkSource *source, const Choice *choice)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 choice->keys != NIL
-			 ? errmsg("source has no numbers but those of its keys")
+			 ? errmsg("source has no numbers besides its keys")
 			 : errmsg("source has no column that can be a feature"),
 			 choice->left_out_count > 0
 			 ? errdetail("Not taken: %s.", choice->left_out.data) : 0,
