@@ -141,9 +141,8 @@ finish_feeder(GkFeeder *feeder)
 		gk_feeder_settle_shift(feeder, true);
 	if (feeder->slot >= 0)
 		gk_feeder_publish(feeder);
-	if (feeder->shifting && feeder->dimension > 0)
-		for (int i = 0; i < feeder->dimension; i++)
-			gk_range_merge(&gk_feed_ranges(feed)[i], feeder->least[i], feeder->greatest[i]);
+	if (feeder->shifting)
+		gk_shift_widen(gk_feed_shift(feed), feeder->dimension, feeder->least, feeder->greatest);
 	if (feeder->ids != NULL)
 		gk_row_ids_flush(feeder->ids);
 	atomic_fetch_add(&feed->read, feeder->read);

@@ -377,42 +377,18 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
-/* Puts the shift that the ranges ask for in the place of the one that was used; false if equal. */
-static bool
-correct_shift(GkFeed *feed)
-{
-	int			dimension = atomic_load(&feed->ring.dimension);
-	const uint8 *classes = gk_feed_classes(feed);
-	double	   *shifts = gk_feed_shifts(feed);
-	bool		changed = false;
-
-	if (atomic_load(&feed->shift_state) != GK_SET)
-		return false;
-	for (int i = 0; i < dimension; i++)
-	{
-		double		least;
-		double		greatest;
-		double		shift;
-
-		if (!gk_range_get(&gk_feed_ranges(feed)[i], &least, &greatest))
-			continue;
-		shift = gk_shift_of_range(least, greatest, classes[i]);
-		changed = changed || shift != shifts[i];
-		shifts[i] = shift;
-	}
-	return changed;
-}
-
 /* Says what was read. */
 static void
 describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 {
+	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
+
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),
 										 Max(1, rows->dimension) * sizeof(double));
-	if (feed->shifting && atomic_load(&feed->shift_state) == GK_SET)
-		memcpy(rows->shift, gk_feed_shifts(feed), rows->dimension * sizeof(double));
+	if (shift != NULL)
+		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
 	if (rows->read > 0 && rows->read == rows->skipped)
 		rows->trouble = gk_describe_troubles(feed, rows->read);
 }
@@ -427,7 +403,8 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	read_once(reading, source, job, rows);
-	if (spec.shifting && correct_shift(reading->feed))
+	if (spec.shifting && gk_shift_correct(gk_feed_shift(reading->feed),
+										  atomic_load(&reading->feed->ring.dimension)))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);
