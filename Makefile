@@ -36,9 +36,30 @@ endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
 EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 
+# `make installcheck`: on the server that PGHOST and PGPORT say, and on servers of its own (TAP).
+# After `make install`, and not as root.
+REGRESS = iris
+REGRESS_OPTS = --inputdir=$(srcdir)/test/regress --load-extension=gkmeans
+ISOLATION = $(patsubst $(srcdir)/test/specs/%.spec,%,$(wildcard $(srcdir)/test/specs/*.spec))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test
+TAP_TESTS = 1
+PROVE_TESTS = test/t/*.pl
+
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+
+# From 16 on, expected output is looked for in a folder of its own.
+ifneq (15,$(MAJORVERSION))
+REGRESS_OPTS += --expecteddir=$(srcdir)/test/regress
+ISOLATION_OPTS += --expecteddir=$(srcdir)/test
+endif
+
+# The tests in pgTAP, where that is installed, run before those of PGXS.
+installcheck: installcheck-pgtap
+installcheck-pgtap:
+	cd $(srcdir) && PATH='$(bindir)':"$$PATH" test/pgtap.sh
+.PHONY: installcheck-pgtap
 
 $(shlib): $(ENGINE_OBJS)
 
