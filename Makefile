@@ -42,7 +42,7 @@ REGRESS = iris
 REGRESS_OPTS = --inputdir=$(srcdir)/test/regress --load-extension=gkmeans
 ISOLATION = $(patsubst $(srcdir)/test/specs/%.spec,%,$(wildcard $(srcdir)/test/specs/*.spec))
 ISOLATION_OPTS = --inputdir=$(srcdir)/test
-TAP_TESTS = 1
+TAP_TESTS ?= 1
 PROVE_TESTS = test/t/*.pl
 
 PG_CONFIG ?= pg_config
@@ -54,6 +54,12 @@ ifneq (15,$(MAJORVERSION))
 REGRESS_OPTS += --expecteddir=$(srcdir)/test/regress
 ISOLATION_OPTS += --expecteddir=$(srcdir)/test
 endif
+
+# The release for PGXN, of the commit that is checked out.
+dist:
+	git -C $(srcdir) archive --format=zip --prefix=$(EXTENSION)-$(EXTENSION_VERSION)/ \
+		-o '$(CURDIR)/$(EXTENSION)-$(EXTENSION_VERSION).zip' HEAD
+.PHONY: dist
 
 # The tests in pgTAP, where that is installed, run before those of PGXS.
 installcheck: installcheck-pgtap
