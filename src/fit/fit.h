@@ -12,52 +12,13 @@
 
 #include "postgres.h"
 
-#include "engine.h"
-
-typedef enum GkInit
-{
-	GK_INIT_PARALLEL,			/* k-means||: Bahmani et al. 2012 */
-	GK_INIT_PLUSPLUS,			/* greedy k-means++: Arthur and Vassilvitskii 2007 */
-	GK_INIT_RANDOM,				/* rows drawn by weight, distinct */
-	GK_INIT_GIVEN
-} GkInit;
-
-typedef enum GkMetric
-{
-	GK_EUCLIDEAN,
-	GK_COSINE					/* spherical k-means; distance is 1 - cos */
-} GkMetric;
-
-typedef enum GkScale
-{
-	GK_SCALE_NONE,
-	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
-	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
-} GkScale;
-
-/* What to do. */
-typedef struct GkFitSpec
-{
-	int64		k;
-	int			dimension;
-	int64		rows;			/* usable rows in the engine */
-	bool		weighted;
-	const double *shift;		/* dimension: what the row source took off */
-	GkInit		init;
-	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
-	GkMetric	metric;
-	GkScale		scale;
-	int			max_iter;
-	double		tol;
-	int			n_init;
-	int64		seed;
-	double		oversampling;	/* k-means||: candidates a round over k */
-	int			rounds;			/* k-means|| */
-} GkFitSpec;
+#include "fit_spec.h"
+#include "job.h"
 
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
+	int32		id;				/* place here, or that of its initial centroid if these were given */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -69,9 +30,9 @@ typedef struct GkCluster
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
-	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
+	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → cluster, GkFitSpec.k entries; -1 = dropped */
+	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;
@@ -82,7 +43,7 @@ typedef struct GkFit
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
-extern void gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit);
+extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* A row's distance from its d²: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);

@@ -8,10 +8,9 @@
 
 #include "miscadmin.h"
 
+#include "alloc.h"
 #include "exact.h"
 #include "fixed_point.h"
-#include "job.h"
-#include "alloc.h"
 #include "prepare.h"
 
 /* The least greatest weight × spread² for which the grids of the sums are fine enough. */
@@ -19,6 +18,9 @@
 
 /* Bits that a typical value should have on a grid: two limbs where one gives fewer. */
 #define ENOUGH_BITS 30
+
+/* Unscaled features whose deviations differ by more than this factor are worth a WARNING. */
+#define FAR_APART 100.0
 
 /* What is known of the features as they are stored now. */
 typedef struct Profile
@@ -69,13 +71,13 @@ check_products(const GkFitSpec *spec, const Profile *profile)
 
 /* Least and greatest values. */
 static void
-find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
+find_range(GkJob *job, const GkFitSpec *spec, Profile *profile)
 {
 	GkCommand	command = {.operation = GK_RANGE};
 
 	command.u.range.least = profile->least;
 	command.u.range.greatest = profile->greatest;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	profile->greatest_weight = command.u.range.greatest_weight;
 	if (!(profile->greatest_weight > 0.0))
 		ereport(ERROR,
@@ -149,13 +151,13 @@ describe_moments(const GkFitSpec *spec, const Profile *profile, int bits, GkComm
 
 /* Means, variances and the spread of the exponents. */
 static void
-find_moments(GkEngine *engine, const GkFitSpec *spec, Profile *profile, int bits)
+find_moments(GkJob *job, const GkFitSpec *spec, Profile *profile, int bits)
 {
 	GkCommand	command = {.operation = GK_MOMENTS};
 	int			d = spec->dimension;
 
 	describe_moments(spec, profile, bits, &command);
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	for (int j = 0; j < d; j++)
 	{
 		derive_moments(profile, &command, spec->rows, j);
@@ -193,14 +195,14 @@ choose_scale(const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared
 
 /* Scales and normalises the rows in place. */
 static void
-transform(GkEngine *engine, const GkFitSpec *spec, const GkPrepared *prepared)
+transform(GkJob *job, const GkFitSpec *spec, const GkPrepared *prepared)
 {
 	GkCommand	command = {.operation = GK_TRANSFORM};
 
 	command.u.transform.offset = prepared->offset;
 	command.u.transform.factor = prepared->factor;
 	command.u.transform.normalize = spec->metric == GK_COSINE;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 }
 
 /* The feature whose values lie farthest apart. */
@@ -215,9 +217,16 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 	return widest;
 }
 
+/* What a feature is called: the column's name, or the number of the element. */
+static const char *
+feature_name(const GkFitSpec *spec, int j)
+{
+	return spec->names != NULL ? psprintf("\"%s\"", spec->names[j]) : psprintf("%d", j + 1);
+}
+
 /* Warns if so many bits are too few for typical weights and features: the sums lose them. */
 static void
-warn_of_spread(const Profile *profile, int widest, int bits)
+warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bits)
 {
 	bool		weights = profile->weight_spread > profile->spread[widest];
 
@@ -226,16 +235,47 @@ warn_of_spread(const Profile *profile, int widest, int bits)
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 weights ? errmsg("the weights lie too far apart to be added up exactly")
-			 : errmsg("the values of feature %d lie too far apart to be averaged exactly",
-					  widest + 1),
+			 : errmsg("the values of feature %s lie too far apart to be averaged exactly",
+					  feature_name(spec, widest)),
 			 errdetail("The greatest is about 10^%.0f times a typical one.",
 					   log10(2.0) * Max(profile->weight_spread, profile->spread[widest])),
 			 errhint("Leave out values that stand for something else, such as missing data.")));
 }
 
+/*
+ * Warns if columns are compared whose deviations are of different orders: the distances are
+ * those of the widest alone.  Constant columns tell no rows apart in any unit.
+ */
+static void
+warn_of_units(const GkFitSpec *spec, const Profile *profile)
+{
+	const double *variance = profile->variance;
+	int			widest = 0;
+	int			narrowest = -1;
+
+	if (spec->names == NULL || spec->scale != GK_SCALE_NONE || spec->metric != GK_EUCLIDEAN)
+		return;
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		if (variance[j] > variance[widest])
+			widest = j;
+		if (variance[j] > 0.0 && (narrowest < 0 || variance[j] < variance[narrowest]))
+			narrowest = j;
+	}
+	if (narrowest < 0 || sqrt(variance[widest]) <= FAR_APART * sqrt(variance[narrowest]))
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("feature \"%s\" outweighs feature \"%s\"",
+					spec->names[widest], spec->names[narrowest]),
+			 errdetail("Their standard deviations are %.4g and %.4g.",
+					   sqrt(variance[widest]), sqrt(variance[narrowest])),
+			 errhint("Add scale => 'standard' to let all features count alike.")));
+}
+
 /* Sets the grid of the centroid sums. */
 static void
-set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
+set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
 {
 	GkCommand	command = {.operation = GK_GRID};
 	int			d = spec->dimension;
@@ -250,21 +290,21 @@ set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrep
 	command.u.grid.rest_bits = bits;
 	command.u.grid.exponents = exponents;
 	command.u.grid.center = profile->mean;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	warn_of_spread(profile, widest, bits + prepared->rest_bits);
+	warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
 void
-gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
+gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 {
 	GkCommand	seal = {.operation = GK_SEAL};
 	Profile		profile;
 	double		sum = 0.0;
 
-	gk_run(engine, &seal);
+	gk_run(job, &seal);
 	if (seal.u.seal.rows != spec->rows)
 		elog(ERROR, "gkmeans engine holds %lld rows instead of %lld",
 			 (long long) seal.u.seal.rows, (long long) spec->rows);
@@ -272,17 +312,18 @@ gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
 	prepared->offset = gk_allocate(spec->dimension, sizeof(double));
 	prepared->factor = gk_allocate(spec->dimension, sizeof(double));
 	allocate_profile(&profile, spec->dimension);
-	find_range(engine, spec, &profile);
+	find_range(job, spec, &profile);
 	if (spec->scale == GK_SCALE_STANDARD)
-		find_moments(engine, spec, &profile, prepared->value_bits);
+		find_moments(job, spec, &profile, prepared->value_bits);
 	choose_scale(spec, &profile, prepared);
 	if (spec->scale != GK_SCALE_NONE || spec->metric == GK_COSINE)
 	{
-		transform(engine, spec, prepared);
-		find_range(engine, spec, &profile);
+		transform(job, spec, prepared);
+		find_range(job, spec, &profile);
 	}
-	find_moments(engine, spec, &profile, prepared->value_bits);
-	set_grid(engine, spec, &profile, prepared);
+	find_moments(job, spec, &profile, prepared->value_bits);
+	warn_of_units(spec, &profile);
+	set_grid(job, spec, &profile, prepared);
 	prepared->greatest_weight = profile.greatest_weight;
 	for (int j = 0; j < spec->dimension; j++)
 		sum += profile.variance[j];
@@ -324,8 +365,8 @@ gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 			if (!(fabs(value) <= FLT_MAX))
 				ereport(ERROR,
 						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-						 errmsg("feature %d of initial centroid %lld is out of range",
-								j + 1, (long long) c + 1)));
+						 errmsg("feature %s of initial centroid %lld is out of range",
+								feature_name(spec, j), (long long) c + 1)));
 			to[c * d + j] = value;
 		}
 		if (spec->metric == GK_COSINE)

@@ -8,18 +8,19 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
 
 #include "feeder.h"
+#include "sql_function.h"
+#include "unusable.h"
 
-PG_FUNCTION_INFO_V1(gk_feed_accumulate);
-PG_FUNCTION_INFO_V1(gk_feed_combine);
-PG_FUNCTION_INFO_V1(gk_feed_serialize);
-PG_FUNCTION_INFO_V1(gk_feed_deserialize);
-PG_FUNCTION_INFO_V1(gk_feed_final);
+GK_SQL_FUNCTION(gk_feed_accumulate);
+GK_SQL_FUNCTION(gk_feed_combine);
+GK_SQL_FUNCTION(gk_feed_serialize);
+GK_SQL_FUNCTION(gk_feed_deserialize);
+GK_SQL_FUNCTION(gk_feed_final);
 
 /* The process that reads the source: this one, or the leader of this worker. */
 static int
@@ -149,6 +150,7 @@ finish_feeder(GkFeeder *feeder)
 		gk_row_ids_flush(feeder->ids);
 	atomic_fetch_add(&feed->read, feeder->read);
 	atomic_fetch_add(&feed->skipped, feeder->skipped);
+	gk_merge_troubles(feeder);
 	feeder->feed = NULL;
 }
 

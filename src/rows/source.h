@@ -2,7 +2,7 @@
  * The row source: runs the user's query through the executor and brings its
  * rows, as float32, into an engine.
  *
- * source.c parses and describes the source and runs
+ * source.c parses and describes the source, and reading.c runs
  *     SELECT gkmeans_feed(…, id, weight, features …) FROM (source) s
  * The aggregate (feed_aggregate.c) runs in the parallel workers where the planner
  * allows them; it decodes rows (decode.c) into batches of a ring in dynamic
@@ -17,68 +17,33 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 
-#include "engine.h"
-#include "job.h"
-
 /* What the user asked for. */
 typedef struct GkSourceSpec
 {
 	const char *source;			/* a relation name or one SELECT, VALUES, TABLE or WITH */
-	List	   *features;		/* of char *; NIL = every numeric column, or the one array column */
+	List	   *features;		/* of char *; NIL = every number that is no key, or the one array */
 	const char *id_column;		/* NULL = none */
 	const char *weight_column;	/* NULL = none */
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
 	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
-	bool		zero_is_unusable;	/* an all-zero row is unusable (cosine without scaling) */
-	bool		may_shift;		/* double precision and numeric features may be shifted;
-								 * not with zero_is_unusable */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */
 typedef struct GkSource GkSource;
 
-/*
- * Parses the source, finds its columns and checks their names and types.
- * Errors as in sql-api.md.  SPI must be connected.
- */
+/* Parses the source, finds its columns and checks their names and types. */
 extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
-/* What the planner expects of the source: how many rows, and how many features a row. */
-extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
-
-/* What came of reading. */
-typedef struct GkRowIds GkRowIds;
-
-typedef struct GkRows
-{
-	int64		read;			/* rows of the source */
-	int64		skipped;		/* unusable ones, not in the engine */
-	int			dimension;		/* 0 if no row was usable */
-	double	   *shift;			/* dimension: stored float32 = value - shift */
-	GkRowIds   *ids;			/* NULL without an id column */
-	int			workers;		/* parallel workers that fed rows */
-	Size		ring_bytes;		/* size of the ring */
-	bool		read_twice;		/* the first guess of the shift was wrong */
-} GkRows;
+/* The names of the feature columns; an array is one of them, alone. */
+extern const char *const *gk_source_features(const GkSource *source, int *count, bool *is_array);
 
 /*
- * Runs the source and appends its rows to the engine (lend_buffer, set_dimension, append;
- * not sealed).  The job owns ring, thread and ids; the first two end with the call.
- * SPI must be connected.
+ * Says that rows are compared by their direction from zero: they are not shifted then, and
+ * an all-zero row is unusable.
  */
-extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
-
-/*
- * Goes through the ids, one for every row of the source, in no particular order.
- * *row is the engine's number of the row, -1 if it was skipped.  False at the end.
- * The id is valid until the next call.
- */
-extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row);
-
-/* Frees the ids before the end of the job. */
-extern void gk_rows_release(GkRows *rows);
+extern void gk_source_by_direction(GkSource *source);
 
 #endif							/* GK_SOURCE_H */

@@ -12,8 +12,9 @@
 #include "utils/jsonb.h"
 #include "utils/numeric.h"
 
-#include "arguments.h"
 #include "alloc.h"
+#include "arguments.h"
+#include "engine.h"
 
 #define DEFAULT_MAX_ITER 300
 #define DEFAULT_TOL 1e-4
@@ -48,7 +49,7 @@ enum
 /* The words that an argument may be, NULL at the end; their places are the enums' values. */
 static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
-static const char *const scale_words[] = {"none", "standard", "minmax", NULL};
+static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
 static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
@@ -119,14 +120,15 @@ read_features(FunctionCallInfo fcinfo, int number)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("features is empty"),
-				 errhint("Name at least one column, or leave it out to take every "
-						 "numeric column.")));
+				 errhint("Name at least one column, or leave it out to take every number that "
+						 "is no key.")));
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("features contains a NULL")));
+					 errmsg("features contains a NULL"),
+					 errdetail("Element %d is no name.", i + 1)));
 		features = lappend(features, TextDatumGetCString(values[i]));
 	}
 	return features;
@@ -146,8 +148,8 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	if (ARR_NDIM(array) != 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("initial_centroids has %d dimensions", ARR_NDIM(array)),
-				 errhint("It must be an array of arrays, one for each centroid.")));
+				 errmsg("initial_centroids is not an array of arrays"),
+				 errhint("Write one array for each centroid: '{{1,2},{3,4}}'.")));
 	if (array_contains_nulls(array))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -158,7 +160,10 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 		if (!isfinite(values[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("initial_centroids contains a value that is not finite")));
+					 errmsg("initial_centroids contains a value that is not finite"),
+					 errdetail("Element %lld of centroid %lld is %g.",
+							   (long long) (i % ARR_DIMS(array)[1] + 1),
+							   (long long) (i / ARR_DIMS(array)[1] + 1), values[i])));
 	arguments->fit.initial = values;
 	arguments->fit.k = ARR_DIMS(array)[0];
 	arguments->initial_dimension = ARR_DIMS(array)[1];
@@ -176,20 +181,22 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 				 errmsg("k is missing"),
 				 errhint("Give the number of clusters as k, or initial_centroids.")));
 	if (!PG_ARGISNULL(number))
-		arguments->fit.k = PG_GETARG_INT32(number);
+		arguments->fit.k = PG_GETARG_INT64(number);
 	if (arguments->fit.k <= 0)
 		out_of_range("k", "1 and above");
 	if (given > 0 && given != arguments->fit.k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("k does not fit initial_centroids"),
-				 errdetail("k is %lld, and there are %lld initial centroids.",
-						   (long long) arguments->fit.k, (long long) given),
+				 errdetail_plural("k is %lld, and there is %lld initial centroid.",
+								  "k is %lld, and there are %lld initial centroids.", given,
+								  (long long) arguments->fit.k, (long long) given),
 				 errhint("Leave k out to take the number of initial centroids.")));
 	if (arguments->fit.k > GK_MAX_CLUSTERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("k is %lld, more than %d", (long long) arguments->fit.k, GK_MAX_CLUSTERS)));
+				 errmsg("k is %lld, more than the limit of %d",
+						(long long) arguments->fit.k, GK_MAX_CLUSTERS)));
 }
 
 /* The initialisation, which initial centroids imply. */
@@ -322,11 +329,6 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
 	source->id_type = InvalidOid;
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
-
-	/* cosine without scaling measures from the origin, so that must stay where it is */
-	source->may_shift = arguments->fit.metric == GK_EUCLIDEAN
-		|| arguments->fit.scale != GK_SCALE_NONE;
-	source->zero_is_unusable = !source->may_shift;
 }
 
 /* Reads and checks the arguments. */

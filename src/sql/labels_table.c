@@ -119,7 +119,8 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Set if_exists to \"replace\" or \"append\".")));
+				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
+						 "'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
@@ -151,13 +152,28 @@ schema_of(const RangeVar *variable)
 		: RangeVarGetCreationNamespace(variable);
 }
 
+/* Reads the name of the table, quoted and qualified as in FROM. */
+static RangeVar *
+parse_name(const char *name)
+{
+	List	   *parts;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("labels_table is not a name: \"%s\"", name),
+				 errhint("Write the name of one table as in FROM, in double quotes where it needs "
+						 "them: '\"My Labels\"'.")));
+	return makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+}
+
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
-gk_labels_table_check(const GkArguments *arguments, Oid id_type)
+gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
+					  const char *id_name, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
-	List	   *names = textToQualifiedNameList(cstring_to_text(arguments->labels_table));
-	RangeVar   *variable = makeRangeVarFromNameList(names);
+	RangeVar   *variable = parse_name(name);
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
 	/* neither the search path nor the name of the labels themselves shall come between */
@@ -165,11 +181,11 @@ gk_labels_table_check(const GkArguments *arguments, Oid id_type)
 	table->variable = variable;
 	table->name = quote_qualified_identifier(variable->schemaname, variable->relname);
 	/* the arguments are gone when the labels are written */
-	table->id_column = pstrdup(arguments->source.id_column);
-	if (arguments->id_name != NULL)
-		table->asked_id_name = pstrdup(arguments->id_name);
+	table->id_column = pstrdup(id_column);
+	if (id_name != NULL)
+		table->asked_id_name = pstrdup(id_name);
 	table->id_type = id_type;
-	table->if_exists = arguments->if_exists;
+	table->if_exists = if_exists;
 	look_up(table);
 	return table;
 }

@@ -9,16 +9,25 @@
 #include "access/tupdesc.h"
 #include "utils/tuplestore.h"
 
-#include "arguments.h"
+/* What to do where the table exists. */
+typedef enum GkIfExists
+{
+	GK_EXISTS_ERROR,
+	GK_EXISTS_REPLACE,
+	GK_EXISTS_APPEND
+} GkIfExists;
 
 /* A table that may be written to; in the memory context current at the check. */
 typedef struct GkLabelsTable GkLabelsTable;
 
 /*
  * Checks that the table can be made, replaced or appended to: 42P07 if it exists and
- * must not, 42804 if its columns differ.
+ * must not, 42804 if its columns differ.  Its column of ids is
+ * called id_name; NULL leaves it open: "id", or id_column where the table has such a column.
  */
-extern GkLabelsTable *gk_labels_table_check(const GkArguments *arguments, Oid id_type);
+extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists,
+											const char *id_column, const char *id_name,
+											Oid id_type);
 
 /* The row type of the labels. */
 extern TupleDesc gk_labels_descriptor(Oid id_type);

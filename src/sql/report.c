@@ -1,78 +1,37 @@
 /*
- * What this session remembers: its last fit and the most memory it took.
+ * What a session tells of its fits: the SQL functions gkmeans_last_fit and gkmeans_memory.
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "host_account.h"
 #include "job.h"
 #include "report.h"
+#include "sql_function.h"
 
 static bool has_report = false;
 static GkReport last_report;
 
-/* The most that fits of this session took at once. */
-static struct
-{
-	uint64		host;
-	uint64		pinned;
-	uint64		ring;
-} peak;
-
-/* The same of each device: of the entries, the peaks alone count. */
-static GkUsage device_peaks;
-
-/* The rings of the fits that read rows now. */
-static Size ring_bytes_now = 0;
-
-PG_FUNCTION_INFO_V1(gkmeans_last_fit);
-PG_FUNCTION_INFO_V1(gkmeans_memory);
-PG_FUNCTION_INFO_V1(gkmeans_sessions);
+GK_SQL_FUNCTION(gkmeans_last_fit);
+GK_SQL_FUNCTION(gkmeans_memory);
+GK_SQL_FUNCTION(gkmeans_sessions);
 
 /* Remembers a fit that ended well. */
 void
 gk_remember_fit(const GkReport *report)
 {
+	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
+	ArrayType  *features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+
+	MemoryContextSwitchTo(before);
+	if (has_report)
+		pfree(last_report.features);
 	last_report = *report;
+	last_report.features = features;
 	has_report = true;
-}
-
-/* Notes the memory that an engine took, beside those that are open still. */
-void
-gk_note_engine(const GkUsage *usage)
-{
-	GkUsage		others;
-
-	gk_engines_usage(&others);
-	peak.host = Max(peak.host, others.host_bytes + usage->host_peak);
-	peak.pinned = Max(peak.pinned, others.pinned_bytes + usage->pinned_peak);
-	for (int i = 0; i < usage->devices; i++)
-	{
-		const GkDeviceUsage *own = &usage->device[i];
-		GkDeviceUsage *known = gk_usage_of_device(&device_peaks, own->number);
-		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
-
-		if (known != NULL)
-			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));
-	}
-}
-
-/* Notes that a ring was created. */
-void
-gk_note_ring(Size bytes)
-{
-	ring_bytes_now += bytes;
-	peak.ring = Max(peak.ring, ring_bytes_now);
-}
-
-/* Notes that a ring was freed. */
-void
-gk_forget_ring(Size bytes)
-{
-	ring_bytes_now -= bytes;
 }
 
 /* SQL: the report of the last fit of this session, no row before the first. */
@@ -90,6 +49,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	values[column++] = Int64GetDatum(report->rows_read);
 	values[column++] = Int64GetDatum(report->rows_skipped);
+	values[column++] = PointerGetDatum(report->features);
 	values[column++] = Int32GetDatum(report->dimension);
 	values[column++] = Int32GetDatum((int32) report->k);
 	values[column++] = Int32GetDatum((int32) report->k_effective);
@@ -130,35 +90,24 @@ put_memory(ReturnSetInfo *result, const char *kind, int device, uint64 bytes, ui
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/* One row for each device that a fit of this session has been on. */
-static void
-put_devices(ReturnSetInfo *result, GkUsage *usage)
-{
-	for (int i = 0; i < device_peaks.devices; i++)
-		(void) gk_usage_of_device(usage, device_peaks.device[i].number);
-	for (int i = 0; i < usage->devices; i++)
-	{
-		GkDeviceUsage *now = &usage->device[i];
-		GkDeviceUsage *known = gk_usage_of_device(&device_peaks, now->number);
-
-		put_memory(result, "device", now->number, now->bytes,
-				   Max(now->peak, known != NULL ? known->peak : 0));
-	}
-}
-
 /* SQL: the memory that the fits of this session hold, and the most they held. */
 Datum
 gkmeans_memory(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	GkUsage		usage;
+	Size		ring;
+	Size		most;
 
 	InitMaterializedSRF(fcinfo, 0);
 	gk_engines_usage(&usage);
-	put_memory(result, "host", -1, usage.host_bytes, Max(usage.host_peak, peak.host));
-	put_memory(result, "pinned", -1, usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
-	put_devices(result, &usage);
-	put_memory(result, "ring", -1, ring_bytes_now, peak.ring);
+	gk_rings_usage(&ring, &most);
+	put_memory(result, "host", -1, usage.host_bytes, usage.host_peak);
+	put_memory(result, "pinned", -1, usage.pinned_bytes, usage.pinned_peak);
+	for (int i = 0; i < usage.devices; i++)
+		put_memory(result, "device", usage.device[i].number, usage.device[i].bytes,
+				   usage.device[i].peak);
+	put_memory(result, "ring", -1, ring, most);
 	put_memory(result, "jobs", -1, gk_job_bytes(), 0);
 	return (Datum) 0;
 }
