@@ -2,7 +2,7 @@
 # WITH_CUDA=0 leaves the GPU library out, WITH_CUDA=1 insists on it.
 
 EXTENSION = gkmeans
-EXTENSION_VERSION = 0.1.0
+EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
@@ -29,8 +29,7 @@ ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
 	rows seed statistics sums))
 
-DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
-DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
+DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
 ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
@@ -43,7 +42,7 @@ PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
+EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
 
 # `make installcheck`: on the server that PGHOST and PGPORT say, and on servers of its own (TAP).
 # After `make install`, and not as root.
@@ -106,6 +105,12 @@ folders:
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
 	@mkdir -p $(@D)
 	cp $< $@
+
+# 0.1.0 was never released: its update makes everything anew, between what keeps the views.
+sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql: $(addprefix $(srcdir)/sql/, \
+		update_begin.sql $(EXTENSION).sql update_end.sql)
+	@mkdir -p $(@D)
+	sed '/^\\echo Use "CREATE EXTENSION/d' $^ > $@
 
 # The GPU library, loaded on demand.  CUDA_HOME is where CUDA's compiler is, CUDA_RPATH where its
 # libraries (NCCL, for several GPUs) are when the server runs, GENCODE the GPUs to build for.
