@@ -35,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+
 #define GK_BLOCK 16				/* rows of a block */
 #define GK_TILE 32				/* rows the filter takes at a time */
 #define GK_POINTS_AT_ONCE 4		/* points of GkKernels.distances */
@@ -158,7 +159,7 @@ typedef struct GkKernels
 	void		(*transform) (float *block, int d, const double *offset, const double *factor,
 							  bool normalize);
 	/* gk_hash terms of the rows. */
-	void		(*hash) (const float *block, int d, const uint32_t *keys, uint64_t *terms);
+	void		(*hash) (const float *block, int d, uint64_t *terms);
 	/*
 	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
 	 * the sums of their labels' clusters.
