@@ -253,7 +253,8 @@ test_account(int devices)
 	}
 	for (int i = 0; i < 2; i++)
 		tested->usage(engines[i], &usage[i]);
-	ok(account_drawn() == usage[0].host_bytes + usage[1].host_bytes && account_drawn() > 80000000,
+	ok(account_drawn() == usage[0].host_bytes + usage[1].host_bytes &&
+	   account_drawn() > 80000000,
 	   "what engines hold in host memory is drawn: %llu bytes, GPUs %d",
 	   (unsigned long long) account_drawn(), devices);
 	account_allow(account_drawn() + (10 << 20));
