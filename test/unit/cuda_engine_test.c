@@ -238,6 +238,40 @@ test_out_of_core(int devices)
 		}
 }
 
+/* What engines hold in host memory is drawn from the account that they share, and returned to it. */
+static void
+test_account(int devices)
+{
+	Data		data = make_data(NORMAL, 20000, 100, 10, true, false, false);
+	Feeding		feeding = {.devices = devices,.device_memory_limit = 40 << 20};
+	GkBatch		batch = {.rows = 20000,.features = data.x,.weights = data.w};
+	GkEngine   *engines[2];
+	GkUsage		usage[2];
+	GkStatus	status;
+
+	for (int i = 0; i < 2; i++)
+	{
+		engines[i] = open_engine(tested, true, feeding);
+		check_status(engines[i]->class_of->set_dimension(engines[i], 100));
+		check_status(append_until(engines[i], &batch, 200000 * devices));
+	}
+	for (int i = 0; i < 2; i++)
+		tested->usage(engines[i], &usage[i]);
+	ok(account_drawn() == usage[0].host_bytes + usage[1].host_bytes &&
+	   account_drawn() > 80000000,
+	   "what engines hold in host memory is drawn: %llu bytes, GPUs %d",
+	   (unsigned long long) account_drawn(), devices);
+	account_allow(account_drawn() + (10 << 20));
+	status = append_until(engines[1], &batch, 1000000);
+	ok(status.code == GK_HOST_MEMORY_REFUSED && status.needed > 0, "what is refused is an error");
+	account_allow(UINT64_MAX);
+	tested->close(engines[1]);
+	ok(account_drawn() == usage[0].host_bytes, "close returns what was drawn");
+	tested->close(engines[0]);
+	ok(account_drawn() == 0, "nothing is left");
+	free_data(&data);
+}
+
 /* Two engines under way at once, and what each should answer. */
 typedef struct Twin
 {
@@ -627,6 +661,7 @@ test_on(int devices, bool all)
 	test_close(devices);
 	test_close_spilled(devices);
 	test_crowds(devices);
+	test_account(devices);
 	test_ties(devices);
 	if (!all)
 		return;
