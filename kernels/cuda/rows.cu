@@ -109,13 +109,6 @@ mass_of(const RowArguments &a, const Mass &mass, int64_t row)
 	return gk_quantize(value, mass.scale);
 }
 
-/* The bucket of a hash. */
-static __device__ __forceinline__ uint64_t
-bucket_of(uint64_t hash, int bits)
-{
-	return bits == 0 ? 0 : hash >> (64 - bits);
-}
-
 /* Masses by bucket: 32 rows a warp. */
 static __global__ void
 masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
@@ -138,7 +131,7 @@ masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
 		}
 		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
 		if (mine != 0)
-			atomicAdd((unsigned long long *) &buckets[bucket_of(hash, bits)],
+			atomicAdd((unsigned long long *) &buckets[gk_hash_bucket(hash, bits)],
 					  (unsigned long long) mine);
 	}
 	if (bits != 0)
@@ -186,7 +179,7 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 			continue;
 		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
 		if (can && wanted.buckets != nullptr)
-			can = wanted.buckets[bucket_of(hash, wanted.bits)] != 0;
+			can = wanted.buckets[gk_hash_bucket(hash, wanted.bits)] != 0;
 		else if (can)
 			can = wanted.only_equal ? hash == wanted.hash_limit :
 				key > wanted.key || hash <= wanted.hash_limit;
