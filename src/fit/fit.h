@@ -53,6 +53,7 @@ typedef struct GkFitSpec
 	int64		seed;
 	double		oversampling;	/* k-means||: candidates a round over k */
 	int			rounds;			/* k-means|| */
+	bool		for_model;		/* fill in GkFit.model */
 } GkFitSpec;
 
 /* One cluster as users see it. */
@@ -64,6 +65,20 @@ typedef struct GkCluster
 	double		avg_distance;
 	double		radius;
 } GkCluster;
+
+/* What a model needs beside the clusters: how rows are compared, and how they lie. */
+typedef struct GkFitModel
+{
+	double	   *offset;			/* dimension: a compared feature is … */
+	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
+	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
+	int32	   *ties;			/* k: the clusters in the order in which ties are decided */
+	double	   *mean;			/* dimension: of the rows as compared, unweighted */
+	double	   *variance;
+	float	   *least;
+	float	   *greatest;
+	double		total;			/* Σ weight × d² to the mean of all rows */
+} GkFitModel;
 
 /* What came out.  Everything in the memory context current at the call. */
 typedef struct GkFit
@@ -79,6 +94,7 @@ typedef struct GkFit
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
+	GkFitModel	model;			/* only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */

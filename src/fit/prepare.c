@@ -284,6 +284,10 @@ gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
 	find_moments(engine, spec, &profile, prepared->value_bits);
 	set_grid(engine, spec, &profile, prepared);
 	prepared->greatest_weight = profile.greatest_weight;
+	prepared->mean = profile.mean;
+	prepared->variance = profile.variance;
+	prepared->least = profile.least;
+	prepared->greatest = profile.greatest;
 	for (int j = 0; j < spec->dimension; j++)
 		sum += profile.variance[j];
 	prepared->mean_variance = sum / spec->dimension;

@@ -207,3 +207,18 @@ gk_source_id_type(const GkSource *source)
 {
 	return source->id_type;
 }
+
+/* How many columns the features are, and whether they are one array. */
+int
+gk_source_columns(const GkSource *source, bool *is_array)
+{
+	*is_array = source->described[0].shape != GK_SCALAR;
+	return source->count;
+}
+
+/* The name of the column of a feature. */
+const char *
+gk_source_column_name(const GkSource *source, int i)
+{
+	return column_name(source, source->features[i]);
+}

@@ -46,6 +46,12 @@ extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
+/*
+ * The features: how many columns, whether they are one array, and their names.
+ */
+extern int	gk_source_columns(const GkSource *source, bool *is_array);
+extern const char *gk_source_column_name(const GkSource *source, int i);
+
 /* What the planner expects of the source: how many rows, and how many features a row. */
 extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
 

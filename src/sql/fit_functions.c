@@ -14,9 +14,7 @@
 
 #include "arguments.h"
 #include "choose_engine.h"
-#include "fit.h"
-#include "job.h"
-#include "labels_table.h"
+#include "fit_call.h"
 #include "alloc.h"
 #include "seconds.h"
 #include "report.h"
@@ -28,20 +26,6 @@
 PG_FUNCTION_INFO_V1(gkmeans_fit);
 PG_FUNCTION_INFO_V1(gkmeans_fit_predict);
 
-/* One call, from its arguments to its result. */
-typedef struct Call
-{
-	GkArguments arguments;
-	MemoryContext caller;		/* outlives the job */
-	GkJob	   *job;
-	GkEngine   *engine;
-	Oid			id_type;		/* InvalidOid without an id column */
-	GkLabelsTable *table;		/* NULL = none; in the caller's context */
-	GkRows		rows;
-	GkFit		fit;
-	GkReport	report;
-} Call;
-
 /* A piece of the engine's labels. */
 typedef struct Window
 {
@@ -52,8 +36,8 @@ typedef struct Window
 } Window;
 
 /* Begins the job, leaves SPI connected and the job's memory context current. */
-static void
-begin_call(Call *call, FunctionCallInfo fcinfo, int first)
+void
+gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 {
 	/* for those who call it in a function marked as safe */
 	PreventCommandIfParallelMode("a gkmeans fit");
@@ -69,7 +53,7 @@ begin_call(Call *call, FunctionCallInfo fcinfo, int first)
 
 /* Checks the table of labels, if there is to be one. */
 static void
-check_labels_table(Call *call)
+check_labels_table(GkCall *call)
 {
 	MemoryContext before;
 
@@ -83,7 +67,7 @@ check_labels_table(Call *call)
 
 /* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
 static void
-check_rows(const Call *call)
+check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -105,7 +89,7 @@ check_rows(const Call *call)
 
 /* Opens the engine, and notes why it is that one. */
 static void
-open_engine(Call *call, const GkSource *source)
+open_engine(GkCall *call, const GkSource *source)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
 	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
@@ -120,12 +104,13 @@ open_engine(Call *call, const GkSource *source)
 }
 
 /* Reads the rows of the source into an engine. */
-static void
-read_rows(Call *call)
+void
+gk_call_read(GkCall *call)
 {
 	GkSource   *source = gk_source_describe(&call->arguments.source);
 	instr_time	begin;
 
+	call->source = source;
 	call->id_type = gk_source_id_type(source);
 	check_labels_table(call);
 	open_engine(call, source);
@@ -136,8 +121,8 @@ read_rows(Call *call)
 }
 
 /* Fits. */
-static void
-fit_rows(Call *call)
+void
+gk_call_fit(GkCall *call)
 {
 	GkFitSpec  *spec = &call->arguments.fit;
 
@@ -148,8 +133,8 @@ fit_rows(Call *call)
 }
 
 /* Fills in the report, and ends the job. */
-static void
-end_job(Call *call)
+void
+gk_call_end_job(GkCall *call)
 {
 	GkReport   *report = &call->report;
 
@@ -176,7 +161,7 @@ end_job(Call *call)
 
 /* Brings the window to a row. */
 static void
-move_window(Call *call, Window *window, int64 row)
+move_window(GkCall *call, Window *window, int64 row)
 {
 	if (row >= window->from && row < window->from + window->count)
 		return;
@@ -187,8 +172,8 @@ move_window(Call *call, Window *window, int64 row)
 }
 
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
-static void
-put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
+void
+gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor)
 {
 	Window		window = {0};
 	Datum		values[3] = {0};
@@ -218,7 +203,7 @@ put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
 
 /* A centroid as an array. */
 static Datum
-centroid_array(const Call *call, int64 cluster, Datum *elements)
+centroid_array(const GkCall *call, int64 cluster, Datum *elements)
 {
 	int			d = call->rows.dimension;
 
@@ -229,8 +214,8 @@ centroid_array(const Call *call, int64 cluster, Datum *elements)
 }
 
 /* Puts one row for every cluster into the result. */
-static void
-put_clusters(const Call *call, ReturnSetInfo *result)
+void
+gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 {
 	Datum	   *elements = gk_allocate(call->rows.dimension, sizeof(Datum));
 
@@ -254,14 +239,35 @@ put_clusters(const Call *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the table of labels and ends the call. */
-static void
-end_call(Call *call, Tuplestorestate *labels)
+/* Writes the table of labels, if there is to be one. */
+void
+gk_call_write_labels(GkCall *call, Tuplestorestate *labels)
 {
 	if (call->table != NULL)
 		gk_labels_table_write(call->table, labels);
+}
+
+/* Ends the call. */
+void
+gk_call_end(GkCall *call)
+{
 	SPI_finish();
 	gk_remember_fit(&call->report);
+}
+
+/* The labels for the table of labels; NULL if there is none. */
+Tuplestorestate *
+gk_call_labels(GkCall *call)
+{
+	Tuplestorestate *labels;
+
+	if (call->table == NULL)
+		return NULL;
+	MemoryContextSwitchTo(call->caller);
+	labels = tuplestore_begin_heap(false, false, work_mem);
+	MemoryContextSwitchTo(gk_job_context(call->job));
+	gk_call_put_labels(call, labels, gk_labels_descriptor(call->id_type));
+	return labels;
 }
 
 /* SQL: clusters the rows of a source; one row for every cluster. */
@@ -269,23 +275,18 @@ Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Tuplestorestate *labels = NULL;
-	Call		call;
+	Tuplestorestate *labels;
+	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	begin_call(&call, fcinfo, 0);
-	read_rows(&call);
-	fit_rows(&call);
-	put_clusters(&call, result);
-	if (call.table != NULL)
-	{
-		MemoryContextSwitchTo(call.caller);
-		labels = tuplestore_begin_heap(false, false, work_mem);
-		MemoryContextSwitchTo(gk_job_context(call.job));
-		put_labels(&call, labels, gk_labels_descriptor(call.id_type));
-	}
-	end_job(&call);
-	end_call(&call, labels);
+	gk_call_begin(&call, fcinfo, 0);
+	gk_call_read(&call);
+	gk_call_fit(&call);
+	gk_call_put_clusters(&call, result);
+	labels = gk_call_labels(&call);
+	gk_call_end_job(&call);
+	gk_call_write_labels(&call, labels);
+	gk_call_end(&call);
 	if (labels != NULL)
 		tuplestore_end(labels);
 	return (Datum) 0;
@@ -296,20 +297,21 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Call		call;
+	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	begin_call(&call, fcinfo, 1);
+	gk_call_begin(&call, fcinfo, 1);
 	if (call.arguments.source.id_column == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("gkmeans_fit_predict needs an id_column"),
 				 errhint("Name the column that tells the rows apart as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	read_rows(&call);
-	fit_rows(&call);
-	put_labels(&call, result->setResult, result->setDesc);
-	end_job(&call);
-	end_call(&call, result->setResult);
+	gk_call_read(&call);
+	gk_call_fit(&call);
+	gk_call_put_labels(&call, result->setResult, result->setDesc);
+	gk_call_end_job(&call);
+	gk_call_write_labels(&call, result->setResult);
+	gk_call_end(&call);
 	return (Datum) 0;
 }

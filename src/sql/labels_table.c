@@ -5,20 +5,16 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 #include "utils/rel.h"
-#include "utils/varlena.h"
 
 #include "labels_table.h"
+#include "table_name.h"
 
 #define COLUMNS 3
 
@@ -102,28 +98,15 @@ look_up(GkLabelsTable *table)
 		check_existing(table, relation_id);
 }
 
-/* The schema that the table is in, or will be made in. */
-static Oid
-schema_of(const RangeVar *variable)
-{
-	Oid			relation_id = RangeVarGetRelid(variable, NoLock, true);
-
-	return OidIsValid(relation_id) ? get_rel_namespace(relation_id)
-		: RangeVarGetCreationNamespace(variable);
-}
-
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
 gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
-	RangeVar   *variable = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
-	/* neither the search path nor the name of the labels themselves shall come between */
-	variable->schemaname = get_namespace_name(schema_of(variable));
-	table->variable = variable;
-	table->name = quote_qualified_identifier(variable->schemaname, variable->relname);
+	table->variable = gk_table_name(name);
+	table->name = gk_quoted_name(table->variable);
 	table->id_type = id_type;
 	table->if_exists = if_exists;
 	look_up(table);
@@ -140,18 +123,11 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
-/*
- * Looks again for a table that was not there before the fit, and keeps other fits from
- * making it until this transaction ends.
- */
+/* Looks again for a table that was not there before the fit, and keeps other fits from making it. */
 static void
 look_up_again(GkLabelsTable *table)
 {
-	const char *name = table->variable->relname;
-	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name)));
-
-	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(table->variable->schemaname, false),
-					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+	gk_lock_table_name(table->variable);
 	look_up(table);
 }
 
