@@ -6,7 +6,7 @@ EXTENSION_VERSION = 0.1.0
 MODULE_big = gkmeans
 
 # The rooms of src/, from the ground up; docs/design.md has what each is for.
-ROOMS = engine cpu job rows fit sql
+ROOMS = engine cpu job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
@@ -14,7 +14,10 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feed feed_aggregate feeder reading ring row_ids \
 		shift source source_text)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions labels_table module report))
+	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions labels_table module report \
+		table_name)) \
+	$(addprefix src/model/, $(addsuffix .o, anomaly clusters create_model definition draft import_model \
+		model_cache model_row model_table moment nearest quantiles score_functions scorer target))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = src/engine/fault_engine.o $(addprefix src/cpu/, $(addsuffix .o, \
@@ -27,8 +30,9 @@ PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
 ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
 	-fno-math-errno -ffp-contract=off
-PG_CPPFLAGS = $(addprefix -I$(srcdir)/src/, $(filter-out cpu, $(ROOMS)))
-PG_CFLAGS = -ffp-contract=off -pthread
+# Here, so that the bitcode for JIT has it too: the results are defined without fused operations.
+PG_CPPFLAGS = -ffp-contract=off $(addprefix -I$(srcdir)/src/, $(filter-out cpu, $(ROOMS)))
+PG_CFLAGS = -pthread
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
 ENGINE_CFLAGS += -Werror
@@ -46,6 +50,8 @@ $(shlib): $(ENGINE_OBJS)
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
+# The distances of a row that is scored.
+src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
 ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
 ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
@@ -65,9 +71,10 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql)
+sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
-	cp $< $@
+	cat $(SCRIPTS) > $@
 
 # The GPU library, loaded on demand.  CUDA_HOME is where CUDA's compiler is, CUDA_RPATH where its
 # libraries (NCCL, for several GPUs) are when the server runs, GENCODE the GPUs to build for.

@@ -28,7 +28,7 @@ check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|erepor
 check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
-check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql}/*.c
+check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql,model}/*.c
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
