@@ -5,34 +5,42 @@ EXTENSION = gkmeans
 EXTENSION_VERSION = 0.1.0
 MODULE_big = gkmeans
 
-# The rooms of src/, from the ground up; docs/design.md has what each is for.
+# The rooms of src/, and the rooms below whose headers each of them may include.
 ROOMS = engine cpu job rows fit sql model
+BELOW_cpu = engine
+BELOW_job = engine
+BELOW_rows = engine job
+BELOW_fit = engine job
+BELOW_sql = engine job rows fit
+BELOW_model = engine job rows fit sql
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
-	$(addprefix src/job/, $(addsuffix .o, choose_engine gpu_slots job settings)) \
+	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
+		host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feed feed_aggregate feeder reading ring row_ids \
 		shift source source_text)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions labels_table module report \
-		table_name)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
+		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly clusters create_model definition draft import_model \
 		model_cache model_row model_table moment nearest quantiles score_functions scorer target))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
-ENGINE_OBJS = src/engine/fault_engine.o $(addprefix src/cpu/, $(addsuffix .o, \
-	assign centroids engine kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool rows \
-	seed statistics sums))
+ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
+	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
+	rows seed statistics sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
 DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
-ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
+ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
 	-fno-math-errno -ffp-contract=off
-# Here, so that the bitcode for JIT has it too: the results are defined without fused operations.
-PG_CPPFLAGS = -ffp-contract=off $(addprefix -I$(srcdir)/src/, $(filter-out cpu, $(ROOMS)))
-PG_CFLAGS = -pthread
+PG_CFLAGS = -fvisibility=hidden -pthread
+# What PostgreSQL exports from a module; before 16 it says nothing.  The bitcode for JIT is made with these
+# flags alone, and no result may depend on fused operations.
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -ffp-contract=off
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
 ENGINE_CFLAGS += -Werror
@@ -46,6 +54,12 @@ include $(PGXS)
 
 $(shlib): $(ENGINE_OBJS)
 
+# A header of a room that is not below is not found.
+define ROOM
+src/$(1)/%.o src/$(1)/%.bc: override CPPFLAGS := $(addprefix -I$(srcdir)/src/, $(1) $(BELOW_$(1))) $(CPPFLAGS)
+endef
+$(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
+
 # The conversion loops, which every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
@@ -53,15 +67,11 @@ src/fit/candidates.o: override CFLAGS += -O3
 # The distances of a row that is scored.
 src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
-ENGINE_MACHINE := $(shell $(CC) -dumpmachine)
-ifneq (,$(filter x86_64%,$(ENGINE_MACHINE)))
-src/cpu/kernels_avx2.o: ISA = -mavx2 -mfma
-src/cpu/kernels_avx512.o: ISA = -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512
-endif
+include $(srcdir)/src/cpu/isa.mk
 
 $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) $(ISA) -I$(srcdir)/src/engine -I$(srcdir)/src/cpu -c $< -o $@
+	$(CC) $(ENGINE_CFLAGS) $(ISA_$(notdir $*)) $(filter -I$(srcdir)/src/%, $(CPPFLAGS)) -c $< -o $@
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
 HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)

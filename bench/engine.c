@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "kernels.h"
 #include "engine_cases.h"
 #include "engine_drive.h"
 #include "engine_rows.h"
+#include "state.h"
 
 #define ITERATIONS 12
 #define ROUNDS 5

@@ -25,7 +25,7 @@ check() {
 server_headers='#include.*(postgres|access/|catalog/|executor/|storage/|utils/|fmgr|miscadmin)'
 check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
     src/engine/* src/cpu/* kernels/*
-check 'nothing of CUDA outside of kernels' '#include.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
+check 'nothing of CUDA outside of kernels' '#include <.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
 check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql,model}/*.c

@@ -13,25 +13,6 @@ static const GkKernels *chosen_kernels = NULL;
 /* Commands with less work than this (in flops, roughly) run on the caller. */
 static double small_work = 4e6;
 
-/* The kernels of a name, or the best ones, if this machine runs them. */
-const GkKernels *
-gk_kernels_find(const char *name)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if ((name == NULL || strcmp(name, "avx512") == 0) &&
-		__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-		__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-		return &gk_kernels_avx512;
-	if ((name == NULL || strcmp(name, "avx2") == 0) &&
-		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return &gk_kernels_avx2;
-#endif
-	if (name == NULL || strcmp(name, "generic") == 0)
-		return &gk_kernels_generic;
-	return NULL;
-}
-
 /* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
 void
 gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
@@ -40,16 +21,33 @@ gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
 	small_work = always_threads ? -1 : 4e6;
 }
 
-/* Notes an error; the first one counts. */
-void
-gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message)
+/* Runs a command on the calling thread, which leads the others. */
+static void
+execute(GkCpuEngine *engine, GkCommand *command)
 {
-	if (engine->status.code != GK_OK)
-		return;
-	engine->status = ok;
-	engine->status.code = code;
-	strncpy(engine->status.where, where, sizeof(engine->status.where) - 1);
-	strncpy(engine->status.message, message, sizeof(engine->status.message) - 1);
+	static void (*const functions[]) (GkCpuEngine *engine, GkCommand *command) = {
+		[GK_SEAL] = gk_run_seal,
+		[GK_RANGE] = gk_run_range,
+		[GK_MOMENTS] = gk_run_moments,
+		[GK_TRANSFORM] = gk_run_transform,
+		[GK_GRID] = gk_run_grid,
+		[GK_CANDIDATES] = gk_run_candidates,
+		[GK_POTENTIALS] = gk_run_potentials,
+		[GK_MASSES] = gk_run_masses,
+		[GK_ENTRIES] = gk_run_entries,
+		[GK_LABEL_WEIGHTS] = gk_run_label_weights,
+		[GK_ROWS] = gk_run_rows,
+		[GK_CENTROIDS] = gk_run_centroids,
+		[GK_STEP] = gk_run_step,
+		[GK_RELOCATE] = gk_run_relocate,
+		[GK_DISTANCES] = gk_run_distances,
+		[GK_FARTHEST] = gk_run_farthest,
+		[GK_ASSIGN] = gk_run_assign,
+		[GK_STATISTICS] = gk_run_statistics,
+		[GK_GET_CENTROIDS] = gk_run_get_centroids
+	};
+
+	functions[command->operation] (engine, command);
 }
 
 /* Makes an engine without rows; its threads start with the first big command. */
@@ -76,7 +74,7 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);
-	status = gk_pool_init(&engine->pool, config->threads);
+	status = gk_pool_init(&engine->pool, config->threads, execute);
 	if (status.code != GK_OK)
 		free(engine);
 	else
@@ -187,35 +185,6 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 	}
 }
 
-/* Runs a command on the calling thread, which leads the others. */
-void
-gk_execute(GkCpuEngine *engine, GkCommand *command)
-{
-	static void (*const functions[]) (GkCpuEngine *engine, GkCommand *command) = {
-		[GK_SEAL] = gk_run_seal,
-		[GK_RANGE] = gk_run_range,
-		[GK_MOMENTS] = gk_run_moments,
-		[GK_TRANSFORM] = gk_run_transform,
-		[GK_GRID] = gk_run_grid,
-		[GK_CANDIDATES] = gk_run_candidates,
-		[GK_POTENTIALS] = gk_run_potentials,
-		[GK_MASSES] = gk_run_masses,
-		[GK_ENTRIES] = gk_run_entries,
-		[GK_LABEL_WEIGHTS] = gk_run_label_weights,
-		[GK_ROWS] = gk_run_rows,
-		[GK_CENTROIDS] = gk_run_centroids,
-		[GK_STEP] = gk_run_step,
-		[GK_RELOCATE] = gk_run_relocate,
-		[GK_DISTANCES] = gk_run_distances,
-		[GK_FARTHEST] = gk_run_farthest,
-		[GK_ASSIGN] = gk_run_assign,
-		[GK_STATISTICS] = gk_run_statistics,
-		[GK_GET_CENTROIDS] = gk_run_get_centroids
-	};
-
-	functions[command->operation] (engine, command);
-}
-
 /* Starts a command on the threads, or runs it at once if it is small. */
 static GkStatus
 cpu_submit(GkEngine *base, GkCommand *command)
@@ -225,7 +194,7 @@ cpu_submit(GkEngine *base, GkCommand *command)
 	engine->status = ok;
 	if (work_of(engine, command) > small_work)
 		return gk_pool_submit(engine, command);
-	gk_execute(engine, command);
+	execute(engine, command);
 	return ok;
 }
 

@@ -28,8 +28,8 @@
  * by a factor that is greater than its rounding, and a row is skipped only if
  * upper (1 + 2^-18) < lower, which is far more than the double rounding of d².
  */
-#ifndef GK_CPU_KERNELS_H
-#define GK_CPU_KERNELS_H
+#ifndef GK_KERNELS_H
+#define GK_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -188,10 +188,4 @@ extern const GkKernels gk_kernels_avx512;
 /* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
 extern const GkKernels *gk_kernels_find(const char *name);
 
-/*
- * For tests: engines opened from now on use these kernels (NULL: the best), and
- * the smallest command runs on the threads if always_threads.
- */
-extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
-
-#endif							/* GK_CPU_KERNELS_H */
+#endif							/* GK_KERNELS_H */

@@ -1,8 +1,8 @@
 /*
  * What the kernels of AVX2 and AVX-512 share.
  */
-#ifndef GK_CPU_KERNELS_X86_H
-#define GK_CPU_KERNELS_X86_H
+#ifndef GK_KERNELS_X86_H
+#define GK_KERNELS_X86_H
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -58,4 +58,4 @@ transpose_8x8(float *block, const float *rows, int stride)
 
 #define GK_TRANSPOSE_8 transpose_8x8
 
-#endif							/* GK_CPU_KERNELS_X86_H */
+#endif							/* GK_KERNELS_X86_H */

@@ -1,5 +1,5 @@
 /*
- * Memory of the CPU engine: anonymous mappings, accounted for and limited.
+ * Memory of the CPU engine: anonymous mappings, accounted for and limited; and its errors.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -11,6 +11,17 @@
 
 #define PAGE ((size_t) 4096)
 #define HUGE_PAGE ((size_t) 2 << 20)
+
+/* Notes an error; the first one counts. */
+void
+gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message)
+{
+	if (engine->status.code != GK_OK)
+		return;
+	engine->status = (GkStatus) {.code = code,.device = -1};
+	strncpy(engine->status.where, where, sizeof(engine->status.where) - 1);
+	strncpy(engine->status.message, message, sizeof(engine->status.message) - 1);
+}
 
 /* Notes that memory is short. */
 static bool

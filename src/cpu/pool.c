@@ -34,13 +34,14 @@ available_threads(void)
 	return online > 1024 ? 1024 : online < 1 ? 1 : (int) online;
 }
 
-/* Makes a pool that has no thread yet. */
+/* Makes a pool that has no thread yet; its leader runs commands by `execute`. */
 GkStatus
-gk_pool_init(GkPool *pool, int threads)
+gk_pool_init(GkPool *pool, int threads, GkExecuteFunction execute)
 {
 	GkStatus	status = {.code = GK_OK,.device = -1};
 	pthread_condattr_t attributes;
 
+	pool->execute = execute;
 	pool->threads = threads > 0 ? threads : available_threads();
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->wake, NULL);
@@ -131,7 +132,7 @@ lead(GkCpuEngine *engine)
 			continue;
 		}
 		pthread_mutex_unlock(&pool->mutex);
-		gk_execute(engine, command);
+		pool->execute(engine, command);
 		pthread_mutex_lock(&pool->mutex);
 		pool->command = NULL;
 		atomic_store(&pool->done, true);

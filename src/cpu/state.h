@@ -1,18 +1,18 @@
 /*
- * The CPU engine's inside: shared by the cpu_*.c files, seen by nobody else.
+ * The CPU engine's inside: shared by the files of this folder, seen by nobody else.
  *
  * Rows lie in blocks of GK_BLOCK rows, transposed: feature j of row r of a block is
  * block[j × GK_BLOCK + r].  So a vector's lanes are rows everywhere, and a sum
  * "in index order" is a loop over j.  The last block is padded with copies of the last row.
  */
-#ifndef GK_CPU_ENGINE_H
-#define GK_CPU_ENGINE_H
+#ifndef GK_STATE_H
+#define GK_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels.h"
 #include "engine.h"
+#include "kernels.h"
 
 #define GK_SUM_LOCKS 256
 
@@ -29,9 +29,13 @@ typedef struct GkCpuEngine GkCpuEngine;
 typedef void (*GkChunkFunction) (GkCpuEngine *engine, void *context, int worker, int64_t from,
 								 int64_t to);
 
+/* Runs a command on the calling thread, which leads the others. */
+typedef void (*GkExecuteFunction) (GkCpuEngine *engine, GkCommand *command);
+
 /* The threads: number 0 leads (runs commands), the others help in gk_parallel(). */
 typedef struct GkPool
 {
+	GkExecuteFunction execute;
 	int			threads;		/* wanted */
 	int			started;		/* 0 until the first big command */
 	pthread_t  *ids;
@@ -124,14 +128,15 @@ struct GkCpuEngine
 	GkArray		scratch;		/* of the workers */
 };
 
-/* memory.c */
+/* memory.c; the first failure of a command is its status */
+extern void gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
 extern bool gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern bool gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern bool gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern void gk_array_free(GkCpuEngine *engine, GkArray *array);
 
 /* pool.c */
-extern GkStatus gk_pool_init(GkPool *pool, int threads);
+extern GkStatus gk_pool_init(GkPool *pool, int threads, GkExecuteFunction execute);
 extern GkStatus gk_pool_submit(GkCpuEngine *engine, GkCommand *command);
 extern bool gk_pool_wait(GkPool *pool, int milliseconds);
 extern void gk_pool_close(GkCpuEngine *engine);
@@ -139,9 +144,11 @@ extern bool gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int l
 						GkChunkFunction function, void *context);
 extern bool gk_stopped(GkCpuEngine *engine);
 
-/* engine.c */
-extern void gk_execute(GkCpuEngine *engine, GkCommand *command);
-extern void gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
+/*
+ * engine.c; for tests: engines opened from now on use these kernels (NULL: the best), and the
+ * smallest command runs on the threads if always_threads.
+ */
+extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
 
 /* rows.c */
 extern GkStatus gk_rows_append(GkCpuEngine *engine, const GkBatch *batch);
@@ -272,4 +279,4 @@ gk_grain(const GkCpuEngine *engine, int64_t count, double work)
 	return grain < 1 ? 1 : (int64_t) grain;
 }
 
-#endif							/* GK_CPU_ENGINE_H */
+#endif							/* GK_STATE_H */

@@ -390,13 +390,6 @@ extern const GkEngineClass *gk_cpu_engine(void);
 /* The CUDA engine (kernels/engine.cu); gkmeans_cuda exports it, and gk_cuda_fault() for tests. */
 extern const GkEngineClass *gk_cuda_engine(void);
 
-/*
- * The fault-injecting engine (fault_engine.c): passes every call on to `inner`,
- * and fails the call of number `fail_at` (from 1) with `code`.
- */
-extern const GkEngineClass *gk_fault_engine(const GkEngineClass *inner, int64_t fail_at,
-											GkCode code);
-
 #ifdef __cplusplus
 }
 #endif

@@ -12,8 +12,8 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
-#include "random.h"
 #include "candidates.h"
+#include "random.h"
 
 /* Multiplications that greedy trials, and the Lloyd steps after them, may take. */
 #define WORK_LIMIT 5e8

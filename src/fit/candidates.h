@@ -1,8 +1,8 @@
 /*
  * From many weighted candidates to k centroids.
  */
-#ifndef GK_REDUCE_H
-#define GK_REDUCE_H
+#ifndef GK_CANDIDATES_H
+#define GK_CANDIDATES_H
 
 #include "postgres.h"
 
@@ -26,4 +26,4 @@ extern int64 gk_reduce_candidates(const GkCandidates *candidates, int64 k, doubl
 /* How many trials greedy k-means++ makes for a centroid. */
 extern int	gk_greedy_trials(int64 k);
 
-#endif							/* GK_REDUCE_H */
+#endif							/* GK_CANDIDATES_H */

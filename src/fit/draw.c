@@ -8,10 +8,9 @@
  */
 #include "postgres.h"
 
+#include "alloc.h"
 #include "draw.h"
 #include "fixed_point.h"
-#include "job.h"
-#include "alloc.h"
 #include "random.h"
 
 /* Room for the rows of the wanted buckets, to begin with. */
@@ -74,7 +73,7 @@ bucket_bits(int64 rows)
 
 /* Σ of the masses of all buckets. */
 static int64
-sum_masses(GkEngine *engine, Line *line)
+sum_masses(GkJob *job, Line *line)
 {
 	GkCommand	command = {.operation = GK_MASSES};
 	int64		total = 0;
@@ -83,7 +82,7 @@ sum_masses(GkEngine *engine, Line *line)
 	command.u.masses.exponent = line->exponent;
 	command.u.masses.bits = line->bits;
 	command.u.masses.buckets = line->buckets;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	for (int64 i = 0; i < INT64CONST(1) << line->bits; i++)
 		total += line->buckets[i];
 	return total;
@@ -148,7 +147,7 @@ collect_entries(GkDrawer *drawer, Line *line)
 		}
 		command.u.entries.entries = line->entries + line->used;
 		command.u.entries.capacity = line->capacity - line->used;
-		gk_run(drawer->engine, &command);
+		gk_run(drawer->job, &command);
 		line->used += command.u.entries.count;
 		command.u.entries.from = command.u.entries.next;
 		merge_entries(line);
@@ -199,7 +198,7 @@ gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 
 	line.wanted = gk_allocate_zero(INT64CONST(1) << line.bits, sizeof(uint8));
 	line.count = count;
 	line.points = gk_allocate(count, sizeof(int64));
-	total = sum_masses(drawer->engine, &line);
+	total = sum_masses(drawer->job, &line);
 	if (total > 0)
 	{
 		throw_points(drawer, &line, total);

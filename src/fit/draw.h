@@ -6,12 +6,12 @@
 
 #include "postgres.h"
 
-#include "engine.h"
+#include "job.h"
 
 /* Where the rows are drawn from, and with which random numbers. */
 typedef struct GkDrawer
 {
-	GkEngine   *engine;
+	GkJob	   *job;
 	int64		rows;			/* in the engine */
 	uint64		seed;
 	uint32		start;

@@ -7,11 +7,10 @@
 
 #include "miscadmin.h"
 
+#include "alloc.h"
 #include "exact.h"
 #include "fit.h"
 #include "fixed_point.h"
-#include "job.h"
-#include "alloc.h"
 #include "prepare.h"
 #include "seconds.h"
 #include "seed.h"
@@ -31,7 +30,7 @@ typedef struct Statistics
 /* One fit under way. */
 typedef struct Fitter
 {
-	GkEngine   *engine;
+	GkJob	   *job;
 	const GkFitSpec *spec;
 	GkPrepared	prepared;
 	int64		k;				/* clusters asked for; at most the number of rows */
@@ -76,7 +75,7 @@ set_centroids(Fitter *fitter, const double *centroids, int64 count)
 	command.u.centroids.centroids = centroids;
 	command.u.centroids.k = count;
 	command.u.centroids.spherical = fitter->spec->metric == GK_COSINE;
-	gk_run(fitter->engine, &command);
+	gk_run(fitter->job, &command);
 }
 
 /* The first centroids of a start. */
@@ -84,7 +83,7 @@ static void
 choose_centroids(Fitter *fitter, Start *start)
 {
 	const GkFitSpec *spec = fitter->spec;
-	GkSeedSpec	seed = {.engine = fitter->engine};
+	GkSeedSpec	seed = {.job = fitter->job};
 
 	if (spec->init == GK_INIT_GIVEN)
 	{
@@ -117,10 +116,10 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	int64	   *clusters = gk_allocate(empty, sizeof(int64));
 	int64		moves = 0;
 
-	gk_run(fitter->engine, &distances);
+	gk_run(fitter->job, &distances);
 	farthest.u.farthest.count = empty;
 	farthest.u.farthest.entries = entries;
-	gk_run(fitter->engine, &farthest);
+	gk_run(fitter->job, &farthest);
 	for (int64 c = 0; c < count && moves < farthest.u.farthest.found; c++)
 	{
 		if (!fitter->is_empty[c])
@@ -133,7 +132,7 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	relocate.u.relocate.rows = rows;
 	relocate.u.relocate.clusters = clusters;
 	relocate.u.relocate.count = moves;
-	gk_run(fitter->engine, &relocate);
+	gk_run(fitter->job, &relocate);
 	pfree(clusters);
 	pfree(rows);
 	pfree(entries);
@@ -156,7 +155,7 @@ iterate(Fitter *fitter, Start *start)
 		double		shift2;
 
 		step.u.step.is_empty = fitter->is_empty;
-		gk_run(fitter->engine, &step);
+		gk_run(fitter->job, &step);
 		shift2 = step.u.step.shift2;
 		if (step.u.step.empty > 0)
 			shift2 = relocate_empty(fitter, start->count, step.u.step.empty);
@@ -165,7 +164,7 @@ iterate(Fitter *fitter, Start *start)
 			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
 	get.u.get_centroids.centroids = start->centroids;
-	gk_run(fitter->engine, &get);
+	gk_run(fitter->job, &get);
 }
 
 /* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
@@ -178,7 +177,7 @@ label_rows(Fitter *fitter, int64 count)
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
 
-	gk_run(fitter->engine, &assign);
+	gk_run(fitter->job, &assign);
 	statistics->inertia_exponent = gk_grid_exponent(assign.u.assign.greatest, bits);
 	statistics->distance_exponent = gk_grid_exponent(assign.u.assign.greatest_distance, bits);
 	command.u.statistics.inertia_exponent = statistics->inertia_exponent;
@@ -189,7 +188,7 @@ label_rows(Fitter *fitter, int64 count)
 	command.u.statistics.inertia = statistics->inertia;
 	command.u.statistics.distance = statistics->distance;
 	command.u.statistics.radius2 = statistics->radius2;
-	gk_run(fitter->engine, &command);
+	gk_run(fitter->job, &command);
 	for (int64 c = 0; c < count; c++)
 	{
 		total.high += statistics->inertia[c].high;
@@ -374,22 +373,22 @@ find_total(Fitter *fitter)
 
 	mean.u.centroids.centroids = fitter->prepared.mean;
 	mean.u.centroids.k = 1;
-	gk_run(fitter->engine, &mean);
-	gk_run(fitter->engine, &step);
+	gk_run(fitter->job, &mean);
+	gk_run(fitter->job, &step);
 	fit->model.total = label_rows(fitter, 1);
 }
 
 /* Fits; labels and d² of the result stay in the engine. */
 void
-gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit)
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 {
-	Fitter		fitter = {.engine = engine,.spec = spec,.fit = fit};
+	Fitter		fitter = {.job = job,.spec = spec,.fit = fit};
 	Start		best = {0};
 	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(engine, spec, &fitter.prepared);
+	gk_prepare(job, spec, &fitter.prepared);
 	fit->seed_seconds = gk_seconds_since(begin);
 
 	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);

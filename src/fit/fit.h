@@ -12,49 +12,8 @@
 
 #include "postgres.h"
 
-#include "engine.h"
-
-typedef enum GkInit
-{
-	GK_INIT_PARALLEL,			/* k-means||: Bahmani et al. 2012 */
-	GK_INIT_PLUSPLUS,			/* greedy k-means++: Arthur and Vassilvitskii 2007 */
-	GK_INIT_RANDOM,				/* rows drawn by weight, distinct */
-	GK_INIT_GIVEN
-} GkInit;
-
-typedef enum GkMetric
-{
-	GK_EUCLIDEAN,
-	GK_COSINE					/* spherical k-means; distance is 1 - cos */
-} GkMetric;
-
-typedef enum GkScale
-{
-	GK_SCALE_NONE,
-	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
-	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
-} GkScale;
-
-/* What to do. */
-typedef struct GkFitSpec
-{
-	int64		k;
-	int			dimension;
-	int64		rows;			/* usable rows in the engine */
-	bool		weighted;
-	const double *shift;		/* dimension: what the row source took off */
-	GkInit		init;
-	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
-	GkMetric	metric;
-	GkScale		scale;
-	int			max_iter;
-	double		tol;
-	int			n_init;
-	int64		seed;
-	double		oversampling;	/* k-means||: candidates a round over k */
-	int			rounds;			/* k-means|| */
-	bool		for_model;		/* fill in GkFit.model */
-} GkFitSpec;
+#include "fit_spec.h"
+#include "job.h"
 
 /* One cluster as users see it. */
 typedef struct GkCluster
@@ -98,7 +57,7 @@ typedef struct GkFit
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
-extern void gk_fit(GkEngine *engine, const GkFitSpec *spec, GkFit *fit);
+extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* A row's distance from its d²: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);

@@ -8,10 +8,9 @@
 
 #include "miscadmin.h"
 
+#include "alloc.h"
 #include "exact.h"
 #include "fixed_point.h"
-#include "job.h"
-#include "alloc.h"
 #include "prepare.h"
 
 /* The least greatest weight × spread² for which the grids of the sums are fine enough. */
@@ -69,13 +68,13 @@ check_products(const GkFitSpec *spec, const Profile *profile)
 
 /* Least and greatest values. */
 static void
-find_range(GkEngine *engine, const GkFitSpec *spec, Profile *profile)
+find_range(GkJob *job, const GkFitSpec *spec, Profile *profile)
 {
 	GkCommand	command = {.operation = GK_RANGE};
 
 	command.u.range.least = profile->least;
 	command.u.range.greatest = profile->greatest;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	profile->greatest_weight = command.u.range.greatest_weight;
 	if (!(profile->greatest_weight > 0.0))
 		ereport(ERROR,
@@ -149,13 +148,13 @@ describe_moments(const GkFitSpec *spec, const Profile *profile, int bits, GkComm
 
 /* Means, variances and the spread of the exponents. */
 static void
-find_moments(GkEngine *engine, const GkFitSpec *spec, Profile *profile, int bits)
+find_moments(GkJob *job, const GkFitSpec *spec, Profile *profile, int bits)
 {
 	GkCommand	command = {.operation = GK_MOMENTS};
 	int			d = spec->dimension;
 
 	describe_moments(spec, profile, bits, &command);
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	for (int j = 0; j < d; j++)
 	{
 		derive_moments(profile, &command, spec->rows, j);
@@ -193,14 +192,14 @@ choose_scale(const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared
 
 /* Scales and normalises the rows in place. */
 static void
-transform(GkEngine *engine, const GkFitSpec *spec, const GkPrepared *prepared)
+transform(GkJob *job, const GkFitSpec *spec, const GkPrepared *prepared)
 {
 	GkCommand	command = {.operation = GK_TRANSFORM};
 
 	command.u.transform.offset = prepared->offset;
 	command.u.transform.factor = prepared->factor;
 	command.u.transform.normalize = spec->metric == GK_COSINE;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 }
 
 /* The feature whose values lie farthest apart. */
@@ -235,7 +234,7 @@ warn_of_spread(const Profile *profile, int widest, int bits)
 
 /* Sets the grid of the centroid sums. */
 static void
-set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
+set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
 {
 	GkCommand	command = {.operation = GK_GRID};
 	int			d = spec->dimension;
@@ -250,7 +249,7 @@ set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrep
 	command.u.grid.rest_bits = bits;
 	command.u.grid.exponents = exponents;
 	command.u.grid.center = profile->mean;
-	gk_run(engine, &command);
+	gk_run(job, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
 	warn_of_spread(profile, widest, bits + prepared->rest_bits);
@@ -258,13 +257,13 @@ set_grid(GkEngine *engine, const GkFitSpec *spec, const Profile *profile, GkPrep
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
 void
-gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
+gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 {
 	GkCommand	seal = {.operation = GK_SEAL};
 	Profile		profile;
 	double		sum = 0.0;
 
-	gk_run(engine, &seal);
+	gk_run(job, &seal);
 	if (seal.u.seal.rows != spec->rows)
 		elog(ERROR, "gkmeans engine holds %lld rows instead of %lld",
 			 (long long) seal.u.seal.rows, (long long) spec->rows);
@@ -272,17 +271,17 @@ gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared)
 	prepared->offset = gk_allocate(spec->dimension, sizeof(double));
 	prepared->factor = gk_allocate(spec->dimension, sizeof(double));
 	allocate_profile(&profile, spec->dimension);
-	find_range(engine, spec, &profile);
+	find_range(job, spec, &profile);
 	if (spec->scale == GK_SCALE_STANDARD)
-		find_moments(engine, spec, &profile, prepared->value_bits);
+		find_moments(job, spec, &profile, prepared->value_bits);
 	choose_scale(spec, &profile, prepared);
 	if (spec->scale != GK_SCALE_NONE || spec->metric == GK_COSINE)
 	{
-		transform(engine, spec, prepared);
-		find_range(engine, spec, &profile);
+		transform(job, spec, prepared);
+		find_range(job, spec, &profile);
 	}
-	find_moments(engine, spec, &profile, prepared->value_bits);
-	set_grid(engine, spec, &profile, prepared);
+	find_moments(job, spec, &profile, prepared->value_bits);
+	set_grid(job, spec, &profile, prepared);
 	prepared->greatest_weight = profile.greatest_weight;
 	prepared->mean = profile.mean;
 	prepared->variance = profile.variance;

@@ -6,8 +6,8 @@
 
 #include "postgres.h"
 
-#include "engine.h"
-#include "fit.h"
+#include "fit_spec.h"
+#include "job.h"
 
 typedef struct GkPrepared
 {
@@ -25,7 +25,7 @@ typedef struct GkPrepared
 } GkPrepared;
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
-extern void gk_prepare(GkEngine *engine, const GkFitSpec *spec, GkPrepared *prepared);
+extern void gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared);
 
 /* Centroids from the user's units to those of the engine. */
 extern void gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,

@@ -12,12 +12,11 @@
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 
+#include "alloc.h"
+#include "candidates.h"
 #include "draw.h"
 #include "exact.h"
 #include "fixed_point.h"
-#include "job.h"
-#include "alloc.h"
-#include "candidates.h"
 #include "seed.h"
 
 /* Multiplications that the reduction of the candidates of k-means|| may take. */
@@ -67,7 +66,7 @@ fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
 	command.u.rows.rows = rows;
 	command.u.rows.count = count;
 	command.u.rows.features = features;
-	gk_run(seeder->spec->engine, &command);
+	gk_run(seeder->spec->job, &command);
 }
 
 /* Writes the features of so many points as double. */
@@ -103,7 +102,7 @@ compare_points(Seeder *seeder, const double *points, int64 first, int64 count)
 	command.u.candidates.candidates = points;
 	command.u.candidates.count = count;
 	command.u.candidates.first_label = first;
-	gk_run(seeder->spec->engine, &command);
+	gk_run(seeder->spec->job, &command);
 	seeder->greatest = command.u.candidates.greatest;
 }
 
@@ -194,7 +193,7 @@ candidate_weights(Seeder *seeder)
 
 	command.u.label_weights.count = seeder->count;
 	command.u.label_weights.weights = sums;
-	gk_run(seeder->spec->engine, &command);
+	gk_run(seeder->spec->job, &command);
 	for (int64 i = 0; i < seeder->count; i++)
 		weights[i] = gk_sum_value(sums[i].high, sums[i].low, seeder->spec->rest_bits);
 	pfree(sums);
@@ -246,7 +245,7 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	command.u.potentials.exponent = gk_grid_exponent(seeder->greatest,
 													 gk_value_bits(seeder->spec->rows));
 	command.u.potentials.potentials = potentials;
-	gk_run(seeder->spec->engine, &command);
+	gk_run(seeder->spec->job, &command);
 	for (int64 i = 1; i < count; i++)
 		if (potentials[i] < potentials[best])
 			best = i;
@@ -374,7 +373,7 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 	Seeder		seeder = {.spec = spec};
 	int64		count;
 
-	seeder.drawer.engine = spec->engine;
+	seeder.drawer.job = spec->job;
 	seeder.drawer.rows = spec->rows;
 	seeder.drawer.seed = spec->seed;
 	seeder.drawer.start = spec->start;

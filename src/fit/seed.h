@@ -6,12 +6,12 @@
 
 #include "postgres.h"
 
-#include "engine.h"
-#include "fit.h"
+#include "fit_spec.h"
+#include "job.h"
 
 typedef struct GkSeedSpec
 {
-	GkEngine   *engine;			/* with its grid set */
+	GkJob	   *job;			/* with its grid set */
 	GkInit		init;			/* not GK_INIT_GIVEN */
 	int64		k;				/* at most the number of rows */
 	int64		rows;

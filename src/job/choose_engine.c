@@ -6,18 +6,15 @@
  */
 #include "postgres.h"
 
-#include <dlfcn.h>
-#include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include "common/string.h"
-#include "storage/fd.h"
-#include "storage/ipc.h"
+#include "fmgr.h"
 
-#include "gpu_slots.h"
 #include "choose_engine.h"
+#include "cuda_library.h"
+#include "engine_error.h"
+#include "gpu_slots.h"
+#include "host_memory.h"
 #include "settings.h"
 
 /* Iterations that a fit is expected to take, if it may take so many. */
@@ -39,94 +36,27 @@
 /* A job that the CPUs do in this time does not wait for a GPU slot. */
 #define PATIENCE_SECONDS 60.0
 
-/* Where the CUDA library is: beside this one. */
-static const char *
-cuda_library_path(void)
-{
-	static char path[MAXPGPATH];
-	Dl_info		own;
-
-	if (dladdr((void *) gk_cuda_class, &own) == 0 || own.dli_fname == NULL)
-		elog(ERROR, "could not find the path of the gkmeans library");
-	strlcpy(path, own.dli_fname, sizeof(path));
-	get_parent_directory(path);
-	strlcat(path, "/gkmeans_cuda" DLSUFFIX, sizeof(path));
-	return path;
-}
-
 /* Whether the work makes a difference to the choice of the engine. */
 bool
 gk_engine_depends_on_work(void)
 {
-	return gk_engine_choice != GK_ENGINE_CPU && access(cuda_library_path(), F_OK) == 0;
+	return gk_engine_choice != GK_ENGINE_CPU && gk_cuda_library_installed();
 }
 
-/* Opens the CUDA library. */
+/* The engine class as it is, or as a test module would have it. */
 static const GkEngineClass *
-load_cuda_class(const char **reason)
+tested(const GkEngineClass *engine_class)
 {
-	const GkEngineClass *(*cuda_engine) (void);
-	const char *path = cuda_library_path();
-	void	   *library;
-	sigset_t	all;
-	sigset_t	before;
+	void	  **wrap = find_rendezvous_variable(GK_WRAP_ENGINE);
 
-	if (access(path, F_OK) != 0)
-	{
-		*reason = "gkmeans_cuda library not installed";
-		return NULL;
-	}
-
-	/* a library may start threads; they must not take this process's signals */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (library == NULL)
-	{
-		*reason = psprintf("gkmeans_cuda library not loaded: %s", dlerror());
-		return NULL;
-	}
-	cuda_engine = (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
-	if (cuda_engine == NULL)
-		elog(ERROR, "gkmeans_cuda library has no function gk_cuda_engine");
-	return cuda_engine();
-}
-
-/* Gives the devices back before the libraries' own exit handlers run, in whatever order. */
-static void
-release_devices(int code, Datum cuda_class)
-{
-	((const GkEngineClass *) DatumGetPointer(cuda_class))->release_process();
-}
-
-/* The CUDA engine's class, loaded on demand. */
-const GkEngineClass *
-gk_cuda_class(const char **reason)
-{
-	static const GkEngineClass *cuda_class = NULL;
-
-	if (cuda_class != NULL)
-		return cuda_class;
-	cuda_class = load_cuda_class(reason);
-	if (cuda_class != NULL && cuda_class->release_process != NULL)
-		on_proc_exit(release_devices, PointerGetDatum(cuda_class));
-	return cuda_class;
-}
-
-/* The engine class as it is, or the one that fails where a test wants it to. */
-static const GkEngineClass *
-with_fault(const GkEngineClass *engine_class)
-{
-	return gk_fault_at == 0 ? engine_class
-		: gk_fault_engine(engine_class, gk_fault_at, GK_DEVICE_ERROR);
+	return *wrap == NULL ? engine_class : ((GkWrapEngine) *wrap) (engine_class);
 }
 
 /* Opens the CPU engine. */
 static GkEngine *
 open_cpu(GkJob *job, const GkEngineConfig *config)
 {
-	return gk_job_open_engine(job, with_fault(gk_cpu_engine()), config);
+	return gk_job_open_engine(job, tested(gk_cpu_engine()), config);
 }
 
 /* Floating-point operations of the whole job. */
@@ -300,13 +230,13 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 		return NULL;
 	gk_take_slot();
 	gk_note_opening(cuda);
-	engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+	engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
 	if (devices_fail(status) && !demanded && config->device_count > 1)
 	{
 		/* one may be free, and needs nothing that several do, NCCL above all */
 		*reason = psprintf("%s, but: %s", *reason, status.message);
 		config->device_count = 1;
-		engine = gk_job_try_open_engine(job, with_fault(cuda), config, &status);
+		engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
 	}
 	if (status.code == GK_NO_DEVICE && demanded)
 		raise_no_device(status.message);
@@ -321,63 +251,6 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	return engine;
 }
 
-/* The least of `least` and the limits in files of a control group and of those above it. */
-static uint64
-least_group_limit(const char *root, char *group, const char *file, uint64 least)
-{
-	char	   *slash = group;
-
-	while (slash != NULL)
-	{
-		FILE	   *limit = AllocateFile(psprintf("%s%s/%s", root, group, file), "r");
-		unsigned long long bytes;
-
-		if (limit != NULL && fscanf(limit, "%llu", &bytes) == 1)
-			least = Min(least, bytes);
-		if (limit != NULL)
-			FreeFile(limit);
-		slash = strrchr(group, '/');
-		if (slash != NULL)
-			*slash = '\0';
-	}
-	return least;
-}
-
-/* Bytes of memory that the host has, or that a container or service may take of it. */
-static uint64
-usable_memory(void)
-{
-	uint64		bytes = (uint64) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-	FILE	   *groups = AllocateFile("/proc/self/cgroup", "r");
-	char		line[MAXPGPATH];
-
-	while (groups != NULL && fgets(line, sizeof(line), groups) != NULL)
-	{
-		char	   *group = strchr(line, '/');
-
-		if (group == NULL)
-			continue;
-		(void) pg_strip_crlf(line);
-		if (strncmp(line, "0::", 3) == 0)
-			bytes = least_group_limit("/sys/fs/cgroup", group, "memory.max", bytes);
-		else if (strstr(line, ":memory:") != NULL)
-			bytes = least_group_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-									  bytes);
-	}
-	if (groups != NULL)
-		FreeFile(groups);
-	return bytes;
-}
-
-/* Bytes of host memory that the rows of a fit may take. */
-static uint64
-host_memory_limit(void)
-{
-	if (gk_host_memory_limit_kb > 0)
-		return (uint64) gk_host_memory_limit_kb * 1024;
-	return usable_memory() / 4 * 3;
-}
-
 /* Opens the engine that the settings and the work ask for. */
 GkEngine *
 gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
@@ -387,7 +260,7 @@ gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 
 	config.weighted = work->weighted;
 	config.threads = gk_cpu_threads;
-	config.host_memory_limit = host_memory_limit();
+	config.host_memory_limit = gk_host_memory_allowed();
 	config.device_memory_limit = (uint64_t) gk_device_memory_limit_kb * 1024;
 	if (gk_engine_choice == GK_ENGINE_CPU)
 		*reason = "gkmeans.engine is cpu";

@@ -1,8 +1,8 @@
 /*
  * Which engine a fit gets: the CPU engine, or the CUDA engine on some of the GPUs.
  */
-#ifndef GK_ENGINES_H
-#define GK_ENGINES_H
+#ifndef GK_CHOOSE_ENGINE_H
+#define GK_CHOOSE_ENGINE_H
 
 #include "postgres.h"
 
@@ -23,13 +23,17 @@ typedef struct GkWork
 /* Whether the work makes a difference to the choice of the engine. */
 extern bool gk_engine_depends_on_work(void);
 
-/* The CUDA engine's class, loaded on demand; NULL, and in *reason why, if it is not to be had. */
-extern const GkEngineClass *gk_cuda_class(const char **reason);
-
 /*
  * Opens the engine that the settings and the work ask for, owned by the job; in *reason one
- * line why it is that one.  Error 58000 if it is not to be had.
+ * line why it is that one.  Error 58000 if it is unavailable.
  */
 extern GkEngine *gk_open_engine(GkJob *job, const GkWork *work, const char **reason);
 
-#endif							/* GK_ENGINES_H */
+/*
+ * For tests: a module may leave a function in the rendezvous variable of this name, which every
+ * engine class goes through before it is opened.
+ */
+#define GK_WRAP_ENGINE "gkmeans_wrap_engine"
+typedef const GkEngineClass *(*GkWrapEngine) (const GkEngineClass *engine_class);
+
+#endif							/* GK_CHOOSE_ENGINE_H */

@@ -1,11 +1,9 @@
 /*
- * The GPUs of the host as the backends share them: slots, and the list of devices.
+ * GPU slots: how the backends share the GPUs of the host.
  */
 #include "postgres.h"
 
 #include "catalog/pg_extension.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
@@ -23,7 +21,6 @@
 #include "utils/wait_event.h"
 
 #include "gpu_slots.h"
-#include "choose_engine.h"
 #include "job.h"
 #include "settings.h"
 
@@ -39,8 +36,6 @@
 
 /* How often the first of the queue looks for a free slot, in milliseconds. */
 #define POLL_MILLISECONDS 10
-
-PG_FUNCTION_INFO_V1(gkmeans_devices);
 
 /* The lock of this number. */
 static LOCKTAG
@@ -89,7 +84,7 @@ unlock(int number, LOCKMODE mode)
 	CurrentResourceOwner = owner;
 }
 
-/* The slot of this transaction, be it one that the limit has now no more; 0 if it has none. */
+/* The slot this transaction holds, even if max_gpu_backends was lowered below it; 0 if none. */
 static int
 own_slot(void)
 {
@@ -178,8 +173,8 @@ wait_in_queue(void)
 }
 
 /*
- * The process that has a slot; 0 if it is free, or a prepared transaction has it: that goes by the
- * name of the process that prepared it, which is on to others since.
+ * PID of the slot's holder; 0 if it is free or held by a prepared transaction, whose lock still
+ * names the preparing backend.
  */
 static int
 holder_of(int slot)
@@ -351,41 +346,4 @@ gk_note_opening(const GkEngineClass *engine_class)
 	opened_class = engine_class;
 	if (gk_max_gpu_backends > 0 && (keeper > gk_max_gpu_backends || !is_keeper()))
 		become_keeper();
-}
-
-/* SQL: the GPUs of the host. */
-Datum
-gkmeans_devices(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	GkDevice	devices[GK_MAX_DEVICES];
-	int			count = 0;
-	const char *reason;
-	const GkEngineClass *engine_class;
-	GkStatus	status;
-
-	InitMaterializedSRF(fcinfo, 0);
-	engine_class = gk_cuda_class(&reason);
-	if (engine_class == NULL)
-		return (Datum) 0;
-	status = engine_class->list_devices(devices, GK_MAX_DEVICES, &count);
-	if (status.code == GK_NO_DEVICE)
-		return (Datum) 0;
-	gk_check(status);
-	for (int i = 0; i < Min(count, GK_MAX_DEVICES); i++)
-	{
-		const GkDevice *device = &devices[i];
-		Datum		values[6];
-		bool		nulls[6] = {0};
-
-		values[0] = Int32GetDatum(device->number);
-		values[1] = CStringGetTextDatum(device->name);
-		values[2] = CStringGetTextDatum(psprintf("%d.%d", device->major, device->minor));
-		values[3] = Int64GetDatum((int64) device->total_bytes);
-		values[4] = Int64GetDatum((int64) device->free_bytes);
-		nulls[4] = !device->open;
-		values[5] = Int64GetDatum((int64) device->own_bytes);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
-	return (Datum) 0;
 }

@@ -1,13 +1,13 @@
 /*
- * The GPUs of the host as the backends share them.
+ * GPU slots: how the backends share the GPUs of the host.
  *
  * A backend takes one of gkmeans.max_gpu_backends slots before it opens the CUDA engine
  * and keeps it to the end of its transaction.  A slot is a heavyweight lock: it is seen in
  * pg_locks, and an abort frees it at once.  Those that wait for one form a queue, a lock as
  * well: who has it gets the slot that is free first.
  */
-#ifndef GK_DEVICES_H
-#define GK_DEVICES_H
+#ifndef GK_GPU_SLOTS_H
+#define GK_GPU_SLOTS_H
 
 #include "postgres.h"
 
@@ -26,10 +26,9 @@ extern bool gk_has_slot(void);
 extern void gk_return_slot(void);
 
 /*
- * Before devices are opened: they are given back at the end of the transaction, unless the session
- * is one of as many as there are slots, which keep theirs: idle sessions beyond do not hold the
- * memory that busy ones need.
+ * Call before opening devices.  At most max_gpu_backends sessions keep devices open between
+ * transactions; the others release them at transaction end.
  */
 extern void gk_note_opening(const GkEngineClass *engine_class);
 
-#endif							/* GK_DEVICES_H */
+#endif							/* GK_GPU_SLOTS_H */

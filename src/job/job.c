@@ -10,8 +10,8 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "engine_error.h"
 #include "job.h"
-#include "report.h"
 
 /* How long one wait for the engine may be, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -21,11 +21,19 @@ struct GkJob
 	ResourceOwner owner;
 	MemoryContext context;
 	GkRelease  *releases;		/* last acquired first */
+	GkEngine   *engine;			/* NULL = not open */
 	GkCommand	command;		/* the one that runs; outlives the stack after an error */
 	GkJob	   *next;			/* the job that this one is nested in */
 };
 
 static GkJob *jobs = NULL;
+
+/* The most memory that the engines of this session took at once; the peaks alone count. */
+static GkUsage engines_peak;
+
+/* The rings of the jobs that read rows now, and the most that they took. */
+static Size rings_bytes = 0;
+static Size rings_peak = 0;
 
 /* Releases what the job owns, and its memory. */
 static void
@@ -141,32 +149,103 @@ gk_job_bytes(void)
 	return bytes;
 }
 
-/* The release function of an engine. */
+/* The memory of the engines of all jobs, added up. */
+static void
+add_engines(GkUsage *usage)
+{
+	memset(usage, 0, sizeof(*usage));
+	for (GkJob *job = jobs; job != NULL; job = job->next)
+	{
+		GkUsage		one;
+
+		if (job->engine == NULL)
+			continue;
+		job->engine->class_of->usage(job->engine, &one);
+		usage->host_bytes += one.host_bytes;
+		usage->host_peak += one.host_peak;
+		usage->pinned_bytes += one.pinned_bytes;
+		usage->pinned_peak += one.pinned_peak;
+		usage->device_bytes += one.device_bytes;
+		usage->device_peak += one.device_peak;
+	}
+}
+
+/* The memory of the engines of all jobs, and the most that jobs of this session took at once. */
+void
+gk_engines_usage(GkUsage *usage)
+{
+	add_engines(usage);
+	usage->host_peak = Max(usage->host_peak, engines_peak.host_peak);
+	usage->pinned_peak = Max(usage->pinned_peak, engines_peak.pinned_peak);
+	usage->device_peak = Max(usage->device_peak, engines_peak.device_peak);
+}
+
+/* The memory of the rings of all jobs, and the most that they took at once. */
+void
+gk_rings_usage(Size *bytes, Size *most)
+{
+	*bytes = rings_bytes;
+	*most = rings_peak;
+}
+
+/* Notes that a ring was created. */
+void
+gk_note_ring(Size bytes)
+{
+	rings_bytes += bytes;
+	rings_peak = Max(rings_peak, rings_bytes);
+}
+
+/* Notes that a ring was freed. */
+void
+gk_forget_ring(Size bytes)
+{
+	rings_bytes -= bytes;
+}
+
+/* Notes the memory that an engine took, beside those that stay open. */
+static void
+note_peak(const GkUsage *usage)
+{
+	GkUsage		others;
+
+	add_engines(&others);
+	engines_peak.host_peak = Max(engines_peak.host_peak, others.host_bytes + usage->host_peak);
+	engines_peak.pinned_peak = Max(engines_peak.pinned_peak,
+								   others.pinned_bytes + usage->pinned_peak);
+	engines_peak.device_peak = Max(engines_peak.device_peak,
+								   others.device_bytes + usage->device_peak);
+}
+
+/* The release function of a job's engine. */
 static void
 close_engine(void *resource)
 {
-	GkEngine   *engine = resource;
+	GkJob	   *job = resource;
+	GkEngine   *engine = job->engine;
 	GkUsage		usage;
 
 	engine->class_of->usage(engine, &usage);
-	gk_note_engine(&usage);
+	job->engine = NULL;
+	note_peak(&usage);
 	engine->class_of->close(engine);
 }
 
-/* Tries to open an engine that the job owns: NULL, and why, if it is not to be had. */
+/* Opens the engine of a job, which has none; if that fails the answer is NULL, and why. */
 GkEngine *
 gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 					   const GkEngineConfig *config, GkStatus *status)
 {
 	GkRelease  *release = gk_job_reserve(job, close_engine);
-	GkEngine   *engine = NULL;
 
-	*status = engine_class->open(config, &engine);
-	release->resource = engine;
-	return engine;
+	Assert(job->engine == NULL);
+	*status = engine_class->open(config, &job->engine);
+	if (job->engine != NULL)
+		release->resource = job;
+	return job->engine;
 }
 
-/* Opens an engine that the job owns. */
+/* Opens the engine of a job. */
 GkEngine *
 gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngineConfig *config)
 {
@@ -177,141 +256,18 @@ gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngine
 	return engine;
 }
 
-/* The open engine of a job, or NULL. */
-static GkEngine *
-engine_of_job(GkJob *job)
+/* The engine of a job. */
+GkEngine *
+gk_job_engine(GkJob *job)
 {
-	for (GkRelease *release = job->releases; release != NULL; release = release->next)
-		if (release->function == close_engine && release->resource != NULL)
-			return release->resource;
-	return NULL;
-}
-
-/* The memory of the engines of all jobs, added up. */
-void
-gk_engines_usage(GkUsage *usage)
-{
-	memset(usage, 0, sizeof(*usage));
-	for (GkJob *job = jobs; job != NULL; job = job->next)
-	{
-		GkEngine   *engine = engine_of_job(job);
-		GkUsage		one;
-
-		if (engine == NULL)
-			continue;
-		engine->class_of->usage(engine, &one);
-		usage->host_bytes += one.host_bytes;
-		usage->host_peak += one.host_peak;
-		usage->pinned_bytes += one.pinned_bytes;
-		usage->pinned_peak += one.pinned_peak;
-		usage->device_bytes += one.device_bytes;
-		usage->device_peak += one.device_peak;
-	}
-}
-
-/* The job that owns an engine. */
-static GkJob *
-job_of_engine(GkEngine *engine)
-{
-	for (GkJob *job = jobs; job != NULL; job = job->next)
-		if (engine_of_job(job) == engine)
-			return job;
-	elog(ERROR, "gkmeans engine belongs to no job");
-}
-
-/* Raises what a lack of memory means: a limit of ours, or one of the system's. */
-static void
-raise_no_memory(const GkStatus *status, const char *setting)
-{
-	if (status->needed <= status->allowed)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("gkmeans: %s", status->message),
-				 status->needed > 0
-				 ? errdetail("%s failed for %llu bytes.", status->where,
-							 (unsigned long long) status->needed)
-				 : errdetail("%s failed.", status->where),
-				 errhint("The operating system has no more, or limits what a process may take.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("gkmeans: %s", status->message),
-			 errdetail("%llu bytes are needed, %llu bytes are allowed.",
-					   (unsigned long long) status->needed, (unsigned long long) status->allowed),
-			 errhint("The setting \"%s\" limits this memory.", setting)));
-}
-
-/* Raises that a device is full, by whatever there is besides this fit. */
-static void
-raise_device_full(const GkStatus *status)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("gkmeans: out of memory of GPU %d", status->device),
-			 status->needed > 0
-			 ? errdetail("%llu bytes are needed, %llu bytes are free.",
-						 (unsigned long long) status->needed, (unsigned long long) status->allowed)
-			 : errdetail("%s failed.", status->where),
-			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to use, "
-					 "\"gkmeans.engine\" the engine.")));
-}
-
-/* Raises what a failure of a device means. */
-static void
-raise_device_error(const GkStatus *status)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_IO_ERROR),
-			 errmsg("gkmeans: %s", status->message),
-			 status->device >= 0
-			 ? errdetail("%s failed on device %d with error %d.",
-						 status->where, status->device, status->native)
-			 : errdetail("%s failed.", status->where),
-			 status->code == GK_CONTEXT_LOST
-			 ? errhint("Reconnect: this session cannot use its devices any more.") : 0));
-}
-
-/* Raises an error unless the status is GK_OK. */
-void
-gk_check(GkStatus status)
-{
-	switch (status.code)
-	{
-		case GK_OK:
-			return;
-		case GK_NO_DEVICE:
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("gkmeans: %s", status.message)));
-			break;
-		case GK_NO_DEVICE_MEMORY:
-			if (status.native != 0)
-				raise_device_full(&status);
-			raise_no_memory(&status, "gkmeans.device_memory_limit");
-			break;
-		case GK_NO_HOST_MEMORY:
-			raise_no_memory(&status, "gkmeans.host_memory_limit");
-			break;
-		case GK_LIMIT:
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("gkmeans: %s", status.message)));
-			break;
-		case GK_DEVICE_ERROR:
-		case GK_CONTEXT_LOST:
-			raise_device_error(&status);
-			break;
-		case GK_RUNNING:
-		case GK_INTERNAL:
-			break;
-	}
-	elog(ERROR, "gkmeans: %s failed: %s", status.where, status.message);
+	return job->engine;
 }
 
 /* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
 void
-gk_run(GkEngine *engine, GkCommand *command)
+gk_run(GkJob *job, GkCommand *command)
 {
-	GkJob	   *job = job_of_engine(engine);
+	GkEngine   *engine = job->engine;
 	GkStatus	status;
 
 	job->command = *command;

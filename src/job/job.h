@@ -51,25 +51,32 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
-/* The memory of their engines, added up. */
+/* The memory of their engines, added up; the peaks are those of the session. */
 extern void gk_engines_usage(GkUsage *usage);
 
-/* Opens an engine that the job owns. */
+/* The memory of their rings, and the most that rings of this session took at once. */
+extern void gk_rings_usage(Size *bytes, Size *most);
+
+/* Note that a ring was created, and that it was freed. */
+extern void gk_note_ring(Size bytes);
+extern void gk_forget_ring(Size bytes);
+
+/* Opens the engine of a job, which has none yet. */
 extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class,
 									const GkEngineConfig *config);
 
-/* The same, but if it is not to be had the answer is NULL, and why. */
+/* The same; NULL if unavailable, with the cause in *status. */
 extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 										const GkEngineConfig *config, GkStatus *status);
 
-/* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
-extern void gk_check(GkStatus status);
+/* The engine of a job, NULL if none is open. */
+extern GkEngine *gk_job_engine(GkJob *job);
 
 /*
- * Runs a command to its end; cancel, timeout and termination act within 10 ms.
+ * Runs a command on the job's engine to its end; cancel, timeout and termination act within 10 ms.
  * After an error the engine may go on writing into the command's arrays until it is
  * closed: they must lie in the job's context, never on the stack.
  */
-extern void gk_run(GkEngine *engine, GkCommand *command);
+extern void gk_run(GkJob *job, GkCommand *command);
 
 #endif							/* GK_JOB_H */

@@ -26,7 +26,6 @@ int			gk_host_memory_limit_kb = 0;
 int			gk_device_memory_limit_kb = 0;
 int			gk_max_gpu_backends = 8;
 int			gk_model_cache_size_kb = 64 * 1024;
-int			gk_fault_at = 0;
 
 static char *devices = NULL;
 
@@ -147,11 +146,6 @@ define_limits(void)
 							"0 means any number.",
 							&gk_max_gpu_backends, 8, 0, GK_MAX_GPU_BACKENDS,
 							PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("gkmeans.fault_at",
-							"Number of the engine call that is made to fail, for tests.",
-							"0 means none.",
-							&gk_fault_at, 0, 0, INT_MAX,
-							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 }
 
 /* Defines the settings; once, from _PG_init. */

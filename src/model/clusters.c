@@ -15,9 +15,10 @@
 #include "utils/rel.h"
 
 #include "clusters.h"
+#include "sql_function.h"
 
-PG_FUNCTION_INFO_V1(gkmeans_clusters);
-PG_FUNCTION_INFO_V1(gkmeans_centroids);
+GK_SQL_FUNCTION(gkmeans_clusters);
+GK_SQL_FUNCTION(gkmeans_centroids);
 
 /* The clusters of a head row. */
 typedef struct Clusters

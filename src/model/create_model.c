@@ -19,9 +19,10 @@
 #include "definition.h"
 #include "fit_call.h"
 #include "quantiles.h"
+#include "sql_function.h"
 #include "target.h"
 
-PG_FUNCTION_INFO_V1(gkmeans_create_model);
+GK_SQL_FUNCTION(gkmeans_create_model);
 
 /* How many times another feature's deviation makes one decide the clusters alone. */
 #define DOMINANT 100.0

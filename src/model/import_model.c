@@ -17,9 +17,10 @@
 #include "alloc.h"
 #include "definition.h"
 #include "draft.h"
+#include "sql_function.h"
 #include "target.h"
 
-PG_FUNCTION_INFO_V1(gkmeans_import_model);
+GK_SQL_FUNCTION(gkmeans_import_model);
 
 /* Places of the arguments. */
 enum

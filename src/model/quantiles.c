@@ -12,7 +12,7 @@
 
 #include "alloc.h"
 #include "anomaly.h"
-#include "job.h"
+#include "engine_error.h"
 #include "quantiles.h"
 
 #define WINDOW_ROWS 16384

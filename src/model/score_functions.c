@@ -12,20 +12,21 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "anomaly.h"
 #include "alloc.h"
+#include "anomaly.h"
 #include "nearest.h"
 #include "scorer.h"
+#include "sql_function.h"
 
-PG_FUNCTION_INFO_V1(gkmeans_predict);
-PG_FUNCTION_INFO_V1(gkmeans_distance);
-PG_FUNCTION_INFO_V1(gkmeans_transform);
-PG_FUNCTION_INFO_V1(gkmeans_name);
-PG_FUNCTION_INFO_V1(gkmeans_anomaly_score);
-PG_FUNCTION_INFO_V1(gkmeans_anomaly_percentile);
-PG_FUNCTION_INFO_V1(gkmeans_nearest);
-PG_FUNCTION_INFO_V1(gkmeans_explain);
-PG_FUNCTION_INFO_V1(gkmeans_score);
+GK_SQL_FUNCTION(gkmeans_predict);
+GK_SQL_FUNCTION(gkmeans_distance);
+GK_SQL_FUNCTION(gkmeans_transform);
+GK_SQL_FUNCTION(gkmeans_name);
+GK_SQL_FUNCTION(gkmeans_anomaly_score);
+GK_SQL_FUNCTION(gkmeans_anomaly_percentile);
+GK_SQL_FUNCTION(gkmeans_nearest);
+GK_SQL_FUNCTION(gkmeans_explain);
+GK_SQL_FUNCTION(gkmeans_score);
 
 /* One centroid and how far it is. */
 typedef struct Neighbour

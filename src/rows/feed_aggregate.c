@@ -8,18 +8,18 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
 
 #include "feeder.h"
+#include "sql_function.h"
 
-PG_FUNCTION_INFO_V1(gk_feed_accumulate);
-PG_FUNCTION_INFO_V1(gk_feed_combine);
-PG_FUNCTION_INFO_V1(gk_feed_serialize);
-PG_FUNCTION_INFO_V1(gk_feed_deserialize);
-PG_FUNCTION_INFO_V1(gk_feed_final);
+GK_SQL_FUNCTION(gk_feed_accumulate);
+GK_SQL_FUNCTION(gk_feed_combine);
+GK_SQL_FUNCTION(gk_feed_serialize);
+GK_SQL_FUNCTION(gk_feed_deserialize);
+GK_SQL_FUNCTION(gk_feed_final);
 
 /* The process that reads the source: this one, or the leader of this worker. */
 static int

@@ -12,8 +12,8 @@
 #include "utils/lsyscache.h"
 #include "utils/wait_event.h"
 
+#include "engine_error.h"
 #include "feeder.h"
-#include "job.h"
 
 /* How long a wait for a slot is before we look around, in milliseconds. */
 #define WAIT_MILLISECONDS 10

@@ -25,9 +25,9 @@
 #include "utils/syscache.h"
 
 #include "drain.h"
+#include "engine_error.h"
 #include "feed.h"
-#include "row_ids.h"
-#include "report.h"
+#include "reading.h"
 #include "source_columns.h"
 
 /* How long a wait for the thread is before interrupts are looked at, in milliseconds. */

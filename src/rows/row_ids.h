@@ -13,7 +13,9 @@
 #include "storage/dsm.h"
 
 #include "job.h"
-#include "source.h"
+
+/* The ids of a reading. */
+typedef struct GkRowIds GkRowIds;
 
 /* Makes an empty store that the job owns, for so many processes. */
 extern GkRowIds *gk_row_ids_create(GkJob *job, Oid type, int participants);
@@ -26,6 +28,13 @@ extern dsm_handle gk_row_ids_handle(const GkRowIds *ids);
  * it was malloc'ed, and belongs to the ids now.
  */
 extern void gk_row_ids_finish(GkRowIds *ids, int64 *first_rows, int64 batches);
+
+/*
+ * Goes through the ids, one for every row of the source, in no particular order.
+ * *row is the engine's number of the row, -1 if it was skipped.  False at the end.
+ * The id is valid until the next call.
+ */
+extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row);
 
 /* Frees the store. */
 extern void gk_row_ids_release(GkRowIds *ids);

@@ -17,9 +17,6 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 
-#include "engine.h"
-#include "job.h"
-
 /* What the user asked for. */
 typedef struct GkSourceSpec
 {
@@ -46,45 +43,8 @@ extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
-/*
- * The features: how many columns, whether they are one array, and their names.
- */
+/* The features: how many columns, whether they are one array, and their names. */
 extern int	gk_source_columns(const GkSource *source, bool *is_array);
 extern const char *gk_source_column_name(const GkSource *source, int i);
-
-/* What the planner expects of the source: how many rows, and how many features a row. */
-extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
-
-/* What came of reading. */
-typedef struct GkRowIds GkRowIds;
-
-typedef struct GkRows
-{
-	int64		read;			/* rows of the source */
-	int64		skipped;		/* unusable ones, not in the engine */
-	int			dimension;		/* 0 if no row was usable */
-	double	   *shift;			/* dimension: stored float32 = value - shift */
-	GkRowIds   *ids;			/* NULL without an id column */
-	int			workers;		/* parallel workers that fed rows */
-	Size		ring_bytes;		/* size of the ring */
-	bool		read_twice;		/* the first guess of the shift was wrong */
-} GkRows;
-
-/*
- * Runs the source and appends its rows to the engine (lend_buffer, set_dimension, append;
- * not sealed).  The job owns ring, thread and ids; the first two end with the call.
- * SPI must be connected.
- */
-extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
-
-/*
- * Goes through the ids, one for every row of the source, in no particular order.
- * *row is the engine's number of the row, -1 if it was skipped.  False at the end.
- * The id is valid until the next call.
- */
-extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row);
-
-/* Frees the ids before the end of the job. */
-extern void gk_rows_release(GkRows *rows);
 
 #endif							/* GK_SOURCE_H */

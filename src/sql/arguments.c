@@ -12,8 +12,9 @@
 #include "utils/jsonb.h"
 #include "utils/numeric.h"
 
-#include "arguments.h"
 #include "alloc.h"
+#include "arguments.h"
+#include "engine.h"
 
 #define DEFAULT_MAX_ITER 300
 #define DEFAULT_TOL 1e-4

@@ -8,15 +8,9 @@
 
 #include "fmgr.h"
 
-#include "fit.h"
+#include "fit_spec.h"
+#include "labels_table.h"
 #include "source.h"
-
-typedef enum GkIfExists
-{
-	GK_EXISTS_ERROR,
-	GK_EXISTS_REPLACE,
-	GK_EXISTS_APPEND
-} GkIfExists;
 
 typedef struct GkArguments
 {

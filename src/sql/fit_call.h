@@ -12,8 +12,8 @@
 #include "fit.h"
 #include "job.h"
 #include "labels_table.h"
+#include "reading.h"
 #include "report.h"
-#include "source.h"
 
 typedef struct GkCall
 {

@@ -7,24 +7,24 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 
+#include "alloc.h"
 #include "arguments.h"
 #include "choose_engine.h"
+#include "engine_error.h"
 #include "fit_call.h"
-#include "alloc.h"
-#include "seconds.h"
 #include "report.h"
-#include "source.h"
+#include "seconds.h"
+#include "sql_function.h"
 
 /* Labels that are fetched from the engine at once. */
 #define WINDOW_ROWS 16384
 
-PG_FUNCTION_INFO_V1(gkmeans_fit);
-PG_FUNCTION_INFO_V1(gkmeans_fit_predict);
+GK_SQL_FUNCTION(gkmeans_fit);
+GK_SQL_FUNCTION(gkmeans_fit_predict);
 
 /* A piece of the engine's labels. */
 typedef struct Window
@@ -129,7 +129,7 @@ gk_call_fit(GkCall *call)
 	spec->dimension = call->rows.dimension;
 	spec->rows = call->rows.read - call->rows.skipped;
 	spec->shift = call->rows.shift;
-	gk_fit(call->engine, spec, &call->fit);
+	gk_fit(call->job, spec, &call->fit);
 }
 
 /* Fills in the report, and ends the job. */

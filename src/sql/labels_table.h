@@ -9,7 +9,13 @@
 #include "access/tupdesc.h"
 #include "utils/tuplestore.h"
 
-#include "arguments.h"
+/* What to do where the table exists. */
+typedef enum GkIfExists
+{
+	GK_EXISTS_ERROR,
+	GK_EXISTS_REPLACE,
+	GK_EXISTS_APPEND
+} GkIfExists;
 
 /* A table that may be written to; in the memory context current at the check. */
 typedef struct GkLabelsTable GkLabelsTable;

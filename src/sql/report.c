@@ -1,32 +1,20 @@
 /*
- * What this session remembers: its last fit and the most memory it took.
+ * What a session tells of its fits: the SQL functions gkmeans_last_fit and gkmeans_memory.
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
 
 #include "job.h"
 #include "report.h"
+#include "sql_function.h"
 
 static bool has_report = false;
 static GkReport last_report;
 
-/* The most that fits of this session took at once. */
-static struct
-{
-	uint64		host;
-	uint64		pinned;
-	uint64		device;
-	uint64		ring;
-} peak;
-
-/* The rings of the fits that read rows now. */
-static Size ring_bytes_now = 0;
-
-PG_FUNCTION_INFO_V1(gkmeans_last_fit);
-PG_FUNCTION_INFO_V1(gkmeans_memory);
+GK_SQL_FUNCTION(gkmeans_last_fit);
+GK_SQL_FUNCTION(gkmeans_memory);
 
 /* Remembers a fit that ended well. */
 void
@@ -34,33 +22,6 @@ gk_remember_fit(const GkReport *report)
 {
 	last_report = *report;
 	has_report = true;
-}
-
-/* Notes the memory that an engine took, beside those that are open still. */
-void
-gk_note_engine(const GkUsage *usage)
-{
-	GkUsage		others;
-
-	gk_engines_usage(&others);
-	peak.host = Max(peak.host, others.host_bytes + usage->host_peak);
-	peak.pinned = Max(peak.pinned, others.pinned_bytes + usage->pinned_peak);
-	peak.device = Max(peak.device, others.device_bytes + usage->device_peak);
-}
-
-/* Notes that a ring was created. */
-void
-gk_note_ring(Size bytes)
-{
-	ring_bytes_now += bytes;
-	peak.ring = Max(peak.ring, ring_bytes_now);
-}
-
-/* Notes that a ring was freed. */
-void
-gk_forget_ring(Size bytes)
-{
-	ring_bytes_now -= bytes;
 }
 
 /* SQL: the report of the last fit of this session, no row before the first. */
@@ -123,13 +84,16 @@ gkmeans_memory(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	GkUsage		usage;
+	Size		ring;
+	Size		most;
 
 	InitMaterializedSRF(fcinfo, 0);
 	gk_engines_usage(&usage);
-	put_memory(result, "host", usage.host_bytes, Max(usage.host_peak, peak.host));
-	put_memory(result, "pinned", usage.pinned_bytes, Max(usage.pinned_peak, peak.pinned));
-	put_memory(result, "device", usage.device_bytes, Max(usage.device_peak, peak.device));
-	put_memory(result, "ring", ring_bytes_now, peak.ring);
+	gk_rings_usage(&ring, &most);
+	put_memory(result, "host", usage.host_bytes, usage.host_peak);
+	put_memory(result, "pinned", usage.pinned_bytes, usage.pinned_peak);
+	put_memory(result, "device", usage.device_bytes, usage.device_peak);
+	put_memory(result, "ring", ring, most);
 	put_memory(result, "jobs", gk_job_bytes(), 0);
 	return (Datum) 0;
 }

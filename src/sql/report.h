@@ -1,8 +1,8 @@
 /*
- * What this session remembers: its last fit and the most memory it took.
+ * What a session tells of its fits.
  */
-#ifndef GK_SESSION_H
-#define GK_SESSION_H
+#ifndef GK_REPORT_H
+#define GK_REPORT_H
 
 #include "postgres.h"
 
@@ -35,11 +35,4 @@ typedef struct GkReport
 /* Remembers a fit that ended well. */
 extern void gk_remember_fit(const GkReport *report);
 
-/* Notes the memory that an engine took: right before it is closed. */
-extern void gk_note_engine(const GkUsage *usage);
-
-/* Note that a ring was created, and that it was freed. */
-extern void gk_note_ring(Size bytes);
-extern void gk_forget_ring(Size bytes);
-
-#endif							/* GK_SESSION_H */
+#endif							/* GK_REPORT_H */

@@ -94,7 +94,6 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO gk_plain;
 SET LOCAL ROLE gk_plain;
 SELECT fails_with('SET LOCAL gkmeans.ring_size = ''1MB''', '42501', 'the ring belongs to superusers');
 SELECT fails_with('SET LOCAL gkmeans.host_memory_limit = ''1MB''', '42501', 'the memory limit belongs to superusers');
-SELECT fails_with('SET LOCAL gkmeans.fault_at = 1', '42501', 'fault injection belongs to superusers');
 SELECT lives_ok('SET LOCAL gkmeans.cpu_threads = 2', 'threads belong to everyone');
 RESET ROLE;
 RESET gkmeans.cpu_threads;

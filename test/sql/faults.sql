@@ -1,6 +1,16 @@
 -- The call number N of the engine fails, for every N of a fit: a clean error each time, and nothing left.
 \ir helpers.psql
 
+LOAD 'gkmeans';
+SELECT fails_with('SET gkmeans.fault_at = 1', '42602', 'gkmeans itself injects no faults');
+LOAD 'gkmeans_faults';
+CREATE ROLE gk_plain;
+GRANT USAGE ON SCHEMA gk_test TO gk_plain;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO gk_plain;
+SET LOCAL ROLE gk_plain;
+SELECT fails_with('SET LOCAL gkmeans.fault_at = 1', '42501', 'they belong to superusers');
+RESET ROLE;
+
 CREATE TABLE data AS
 	SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y, 1 + i % 2 AS w FROM generate_series(1, 300) i;
 

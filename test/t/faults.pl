@@ -10,6 +10,7 @@ use Test::More;
 my $node = start_server('faults');
 my ($session, $pid) = new_session($node);
 my $threads = threads_of($pid);
+$session->query_safe("LOAD 'gkmeans_faults'");
 
 for my $init ('k-means||', 'k-means++', 'random')
 {

@@ -31,6 +31,7 @@ my @queries = (
 	"SELECT count(*), sum(cluster_id) FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'labels')",
 	"SELECT count(*) FROM gkmeans_fit('SELECT ''{1,2}''::real[] AS v UNION ALL SELECT ''{1}''', '{v}', 3)",
 	"SELECT count(*) FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3)",
+	"LOAD 'gkmeans_faults'",
 	"SET gkmeans.fault_at = 4",
 	"SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)",
 	"SET gkmeans.fault_at = 9",

@@ -21,6 +21,7 @@
 #include "engine_drive.h"
 #include "engine_ends.h"
 #include "engine_large.h"
+#include "fault_engine.h"
 #include "reference_engine.h"
 #include "spoiled_engine.h"
 #include "tap.h"

@@ -1,6 +1,6 @@
 /*
  * A stand-in for the GPU library, for tests of what lies between SQL and a CUDA engine, without a
- * GPU: it says that there are devices, and lets the CPU engine of gkmeans.so do their work.
+ * GPU: it says that there are devices, and lets a CPU engine of its own do their work.
  *
  * What it says is told by the file "cuda_stand_in" in the working directory, a server's data
  * directory: lines of a word and a number.

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
 #include "engine_compare.h"
 #include "engine_drive.h"
 #include "reference_engine.h"
 #include "spoiled_engine.h"
+#include "state.h"
 #include "tap.h"
 
 /* Slow programs take fewer rows. */

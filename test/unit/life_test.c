@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels.h"
 #include "engine_cases.h"
 #include "engine_drive.h"
+#include "fault_engine.h"
 #include "tap.h"
 
 /* What close may take; slow programs and busy machines get more than the 0.1 s of engine.h. */

@@ -1,6 +1,6 @@
 /*
- * An engine that errs on purpose: passes every call on to another one, and changes one bit of what
- * one kind of command answers.  Shows that a comparison would notice.
+ * An engine that errs on purpose: changes one bit of what one kind of command answers.  Shows that a
+ * comparison would notice.
  */
 #ifndef SPOILED_ENGINE_H
 #define SPOILED_ENGINE_H

@@ -1,0 +1,51 @@
+/*
+ * What a fit is to do.
+ */
+#ifndef GK_FIT_SPEC_H
+#define GK_FIT_SPEC_H
+
+#include "postgres.h"
+
+typedef enum GkInit
+{
+	GK_INIT_PARALLEL,			/* k-means||: Bahmani et al. 2012 */
+	GK_INIT_PLUSPLUS,			/* greedy k-means++: Arthur and Vassilvitskii 2007 */
+	GK_INIT_RANDOM,				/* rows drawn by weight, distinct */
+	GK_INIT_GIVEN
+} GkInit;
+
+typedef enum GkMetric
+{
+	GK_EUCLIDEAN,
+	GK_COSINE					/* spherical k-means; distance is 1 - cos */
+} GkMetric;
+
+typedef enum GkScale
+{
+	GK_SCALE_NONE,
+	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
+	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
+} GkScale;
+
+/* What to do. */
+typedef struct GkFitSpec
+{
+	int64		k;
+	int			dimension;
+	int64		rows;			/* usable rows in the engine */
+	bool		weighted;
+	const double *shift;		/* dimension: what the row source took off */
+	GkInit		init;
+	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
+	GkMetric	metric;
+	GkScale		scale;
+	int			max_iter;
+	double		tol;
+	int			n_init;
+	int64		seed;
+	double		oversampling;	/* k-means||: candidates a round over k */
+	int			rounds;			/* k-means|| */
+	bool		for_model;		/* fill in GkFit.model */
+} GkFitSpec;
+
+#endif							/* GK_FIT_SPEC_H */

@@ -1,0 +1,94 @@
+/*
+ * What goes wrong in an engine, as an error of PostgreSQL.
+ */
+#include "postgres.h"
+
+#include "engine_error.h"
+
+/* Raises what a lack of memory means: a limit of ours, or one of the system's. */
+static void
+raise_no_memory(const GkStatus *status, const char *setting)
+{
+	if (status->needed <= status->allowed)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("gkmeans: %s", status->message),
+				 status->needed > 0
+				 ? errdetail("%s failed for %llu bytes.", status->where,
+							 (unsigned long long) status->needed)
+				 : errdetail("%s failed.", status->where),
+				 errhint("The operating system has no more, or limits what a process may take.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("gkmeans: %s", status->message),
+			 errdetail("%llu bytes are needed, %llu bytes are allowed.",
+					   (unsigned long long) status->needed, (unsigned long long) status->allowed),
+			 errhint("The setting \"%s\" limits this memory.", setting)));
+}
+
+/* Raises that a device is full, by whatever there is besides this fit. */
+static void
+raise_device_full(const GkStatus *status)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("gkmeans: out of memory of GPU %d", status->device),
+			 status->needed > 0
+			 ? errdetail("%llu bytes are needed, %llu bytes are free.",
+						 (unsigned long long) status->needed, (unsigned long long) status->allowed)
+			 : errdetail("%s failed.", status->where),
+			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to use, "
+					 "\"gkmeans.engine\" the engine.")));
+}
+
+/* Raises what a failure of a device means. */
+static void
+raise_device_error(const GkStatus *status)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_IO_ERROR),
+			 errmsg("gkmeans: %s", status->message),
+			 status->device >= 0
+			 ? errdetail("%s failed on device %d with error %d.",
+						 status->where, status->device, status->native)
+			 : errdetail("%s failed.", status->where),
+			 status->code == GK_CONTEXT_LOST
+			 ? errhint("Reconnect: this session cannot use its devices any more.") : 0));
+}
+
+/* Raises an error unless the status is GK_OK. */
+void
+gk_check(GkStatus status)
+{
+	switch (status.code)
+	{
+		case GK_OK:
+			return;
+		case GK_NO_DEVICE:
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("gkmeans: %s", status.message)));
+			break;
+		case GK_NO_DEVICE_MEMORY:
+			if (status.native != 0)
+				raise_device_full(&status);
+			raise_no_memory(&status, "gkmeans.device_memory_limit");
+			break;
+		case GK_NO_HOST_MEMORY:
+			raise_no_memory(&status, "gkmeans.host_memory_limit");
+			break;
+		case GK_LIMIT:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("gkmeans: %s", status.message)));
+			break;
+		case GK_DEVICE_ERROR:
+		case GK_CONTEXT_LOST:
+			raise_device_error(&status);
+			break;
+		case GK_RUNNING:
+		case GK_INTERNAL:
+			break;
+	}
+	elog(ERROR, "gkmeans: %s failed: %s", status.where, status.message);
+}

@@ -1,0 +1,69 @@
+/*
+ * How much of the host's memory a fit may take.
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "common/string.h"
+#include "storage/fd.h"
+
+#include "host_memory.h"
+#include "settings.h"
+
+/* The least of `least` and the limits in files of a control group and of those above it. */
+static uint64
+least_group_limit(const char *root, char *group, const char *file, uint64 least)
+{
+	char	   *slash = group;
+
+	while (slash != NULL)
+	{
+		FILE	   *limit = AllocateFile(psprintf("%s%s/%s", root, group, file), "r");
+		unsigned long long bytes;
+
+		if (limit != NULL && fscanf(limit, "%llu", &bytes) == 1)
+			least = Min(least, bytes);
+		if (limit != NULL)
+			FreeFile(limit);
+		slash = strrchr(group, '/');
+		if (slash != NULL)
+			*slash = '\0';
+	}
+	return least;
+}
+
+/* Bytes of memory that the host has, or that a container or service may take of it. */
+static uint64
+usable_memory(void)
+{
+	uint64		bytes = (uint64) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+	FILE	   *groups = AllocateFile("/proc/self/cgroup", "r");
+	char		line[MAXPGPATH];
+
+	while (groups != NULL && fgets(line, sizeof(line), groups) != NULL)
+	{
+		char	   *group = strchr(line, '/');
+
+		if (group == NULL)
+			continue;
+		(void) pg_strip_crlf(line);
+		if (strncmp(line, "0::", 3) == 0)
+			bytes = least_group_limit("/sys/fs/cgroup", group, "memory.max", bytes);
+		else if (strstr(line, ":memory:") != NULL)
+			bytes = least_group_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
+									  bytes);
+	}
+	if (groups != NULL)
+		FreeFile(groups);
+	return bytes;
+}
+
+/* Bytes of host memory that the rows of a fit may take. */
+uint64
+gk_host_memory_allowed(void)
+{
+	if (gk_host_memory_limit_kb > 0)
+		return (uint64) gk_host_memory_limit_kb * 1024;
+	return usable_memory() / 4 * 3;
+}

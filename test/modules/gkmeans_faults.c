@@ -1,0 +1,39 @@
+/*
+ * A module for tests: the setting gkmeans.fault_at, the number of the engine call that fails.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "fmgr.h"
+#include "utils/guc.h"
+
+#include "choose_engine.h"
+#include "fault_engine.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+static int	fault_at = 0;
+
+/* The engine class as it is, or the one that fails. */
+static const GkEngineClass *
+with_fault(const GkEngineClass *engine_class)
+{
+	return fault_at == 0 ? engine_class : gk_fault_engine(engine_class, fault_at, GK_DEVICE_ERROR);
+}
+
+/* Defines the setting, and offers gkmeans the engine that fails. */
+void
+_PG_init(void)
+{
+	void	  **wrap = find_rendezvous_variable(GK_WRAP_ENGINE);
+
+	DefineCustomIntVariable("gkmeans.fault_at",
+							"Number of the engine call that is made to fail, for tests.",
+							"0 means none.",
+							&fault_at, 0, 0, INT_MAX,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
+	*wrap = (void *) with_fault;
+}

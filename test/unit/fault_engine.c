@@ -1,0 +1,89 @@
+/*
+ * An engine that fails on purpose: one of its calls.
+ *
+ * Calls are counted from open on; what can't fail is not counted, and neither is
+ * a wait that says GK_RUNNING.  Of the reclaims one counts for each batch, the one that gives it
+ * back, and its number follows that of the append: how many it takes is a matter of chance, and the
+ * numbers must be the same in every run.
+ */
+#include <string.h>
+
+#include "fault_engine.h"
+#include "wrapping_engine.h"
+
+static const GkStatus ok = {.code = GK_OK,.device = -1};
+
+/* The call that fails, and how. */
+static int64_t fail_at;
+static GkCode fail_code;
+
+/* The status of an injected failure. */
+static GkStatus
+fault(const char *where)
+{
+	GkStatus	status = {.code = fail_code,.device = -1};
+
+	strncpy(status.where, where, sizeof(status.where) - 1);
+	strcpy(status.message, "injected fault");
+	return status;
+}
+
+/* Counts a call; true if it is the one to fail. */
+static bool
+strikes(WrappingEngine *engine)
+{
+	return ++engine->calls == fail_at;
+}
+
+/* Fails a call if its turn has come. */
+static GkStatus
+before(WrappingEngine *engine, const char *call)
+{
+	return strikes(engine) ? fault(call) : ok;
+}
+
+/* Counts the reclaim that gives this batch back. */
+static GkStatus
+appended(WrappingEngine *engine, uint64_t ticket)
+{
+	if (strikes(engine))
+	{
+		engine->reclaim_fails = true;
+		engine->ticket = ticket;
+	}
+	return ok;
+}
+
+/* Fails the reclaim that gives back the batch of which that is to fail. */
+static GkStatus
+reclaimed(WrappingEngine *engine, uint64_t ticket)
+{
+	if (!engine->reclaim_fails || ticket < engine->ticket)
+		return ok;
+	engine->reclaim_fails = false;
+	return fault("reclaim");
+}
+
+/* Fails the end of a command if its turn has come. */
+static GkStatus
+ended(WrappingEngine *engine, GkStatus status)
+{
+	return strikes(engine) ? fault("wait") : status;
+}
+
+/* The class of such engines; one in a process. */
+const GkEngineClass *
+gk_fault_engine(const GkEngineClass *inner, int64_t call, GkCode code)
+{
+	static const Meddling meddling = {
+		.name = "fault",
+		.before = before,
+		.appended = appended,
+		.reclaimed = reclaimed,
+		.ended = ended
+	};
+
+	fail_at = call;
+	fail_code = code;
+	return gk_wrapping_engine(inner, &meddling);
+}

@@ -1,0 +1,43 @@
+/*
+ * An engine around another one: passes every call on, and asks those who meddle with it.
+ */
+#ifndef WRAPPING_ENGINE_H
+#define WRAPPING_ENGINE_H
+
+#include "engine.h"
+
+/* What those who meddle need to know of an engine. */
+typedef struct WrappingEngine
+{
+	GkEngine	base;
+	const struct Meddling *meddling;
+	GkEngine   *inner;
+	GkCommand  *command;		/* the one under way */
+	int64_t		calls;			/* theirs, as all that follows */
+	bool		reclaim_fails;
+	uint64_t	ticket;
+} WrappingEngine;
+
+/* What is done to the calls; NULL: nothing. */
+typedef struct Meddling
+{
+	const char *name;			/* of the engine */
+
+	/* Before a call other than reclaim() and wait(); if it is not GK_OK, the call is not passed on. */
+	GkStatus	(*before) (WrappingEngine *engine, const char *call);
+
+	/* After an append() or a reclaim() that went well. */
+	GkStatus	(*appended) (WrappingEngine *engine, uint64_t ticket);
+	GkStatus	(*reclaimed) (WrappingEngine *engine, uint64_t ticket);
+
+	/* After the command under way has ended. */
+	GkStatus	(*ended) (WrappingEngine *engine, GkStatus status);
+
+	/* After a fetch() that went well. */
+	void		(*fetched) (int64_t count, int32_t *labels, double *distance2);
+} Meddling;
+
+/* The class of such engines; opening them is as the last call said. */
+extern const GkEngineClass *gk_wrapping_engine(const GkEngineClass *inner, const Meddling *meddling);
+
+#endif							/* WRAPPING_ENGINE_H */
