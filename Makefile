@@ -17,9 +17,9 @@ BELOW_model = engine job rows fit sql
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
-		host_memory job settings)) \
-	$(addprefix src/rows/, $(addsuffix .o, decode drain feed feed_aggregate feeder reading ring row_ids \
-		shift source source_text)) \
+		host_account host_memory job settings)) \
+	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feeder reading \
+		ring row_ids shift source source_choice source_keys source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
 		module report table_name)) \

@@ -175,8 +175,11 @@ close_devices()
 void
 Account::add(uint64_t bytes)
 {
-	uint64_t	now = used += bytes;
+	uint64_t	now;
 
+	if (draw != nullptr && !draw(bytes))
+		fail_memory(GK_HOST_MEMORY_REFUSED, -1, bytes, 0, "host memory is refused");
+	now = used += bytes;
 	if (now > peak)
 		peak = now;
 	if (device != nullptr)
@@ -188,6 +191,8 @@ void
 Account::subtract(uint64_t bytes)
 {
 	used -= bytes;
+	if (give_back != nullptr)
+		give_back(bytes);
 	if (device != nullptr)
 		device->own_bytes -= bytes;
 }

@@ -57,13 +57,15 @@ void		close_devices();
 class Account
 {
 public:
-	void		add(uint64_t bytes);
+	void		add(uint64_t bytes);	/* throws where a shared account refuses */
 	void		subtract(uint64_t bytes);
 	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
 
 	uint64_t	limit = UINT64_MAX;
 	bool		full = false;	/* the limit is what the device has, not a setting */
 	Device	   *device = nullptr;	/* that counts too, if any */
+	bool		(*draw) (uint64_t bytes) = nullptr;	/* of a shared account, if any */
+	void		(*give_back) (uint64_t bytes) = nullptr;
 	std::atomic<uint64_t> used{0};
 	std::atomic<uint64_t> peak{0};
 };

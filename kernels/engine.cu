@@ -44,6 +44,8 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		count = visible;
 	if (config.host_memory_limit != 0)
 		host.limit = config.host_memory_limit;
+	host.draw = config.draw_host_memory;
+	host.give_back = config.return_host_memory;
 	for (int i = 0; i < count; i++)
 	{
 		devices.push_back(open_device(config.device_count == 0 ? i : config.devices[i]));
@@ -483,8 +485,9 @@ Engine::usage(GkUsage *usage) const
 	{
 		usage->device_bytes += shard->account.used;
 		usage->device_peak += shard->account.peak;
+		usage->device[usage->devices++] = GkDeviceUsage{shard->device->ordinal,
+														shard->account.used, shard->account.peak};
 	}
-	usage->devices = (int) shards.size();
 	usage->threads = 1;
 }
 

@@ -195,24 +195,35 @@ finish_unpinning()
 	unpin_listed(lock, true);
 }
 
+/* Maps and locks, if need be after what earlier fits are still giving back; throws if it fails. */
+static void
+pin_somehow(Pages *pages, const Account &account)
+{
+	if (pin(pages))
+		return;
+	finish_unpinning();
+	if (!pin(pages))
+		fail_memory(GK_NO_HOST_MEMORY, -1, account.used, account.used - pages->bytes,
+					"out of page-locked host memory");
+}
+
 /* Takes page-locked memory. */
 PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(whole_pages(size)), account(a)
 {
 	Pages		pages = {nullptr, bytes, 0};
-	bool		pinned = pin(&pages);
 
-	if (!pinned)
+	account.add(bytes);
+	try
 	{
-		/* what earlier fits are still giving back may be what is missing */
-		finish_unpinning();
-		pinned = pin(&pages);
+		pin_somehow(&pages, account);
 	}
-	if (!pinned)
-		fail_memory(GK_NO_HOST_MEMORY, -1, account.used + bytes, account.used,
-					"out of page-locked host memory");
+	catch (...)
+	{
+		account.subtract(bytes);
+		throw;
+	}
 	data = pages.data;
 	device = pages.device;
-	account.add(bytes);
 }
 
 /* Gives the memory back. */

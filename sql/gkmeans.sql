@@ -40,7 +40,7 @@ IS 'internal: brings the rows of a source to the engine of a fit';
 CREATE FUNCTION gkmeans_fit(
     source text,
     features text[] DEFAULT NULL,
-    k integer DEFAULT NULL,
+    k bigint DEFAULT NULL,
     id_column text DEFAULT NULL,
     weight_column text DEFAULT NULL,
     init text DEFAULT 'k-means||',
@@ -67,7 +67,7 @@ AS 'MODULE_PATHNAME', 'gkmeans_fit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 10;
 
-COMMENT ON FUNCTION gkmeans_fit(text, text[], integer, text, text, text, double precision[], text,
+COMMENT ON FUNCTION gkmeans_fit(text, text[], bigint, text, text, text, double precision[], text,
     text, text, integer, double precision, integer, bigint, text, text, jsonb)
 IS 'k-means over the rows of a table, view or query: one row for every cluster';
 
@@ -75,7 +75,7 @@ CREATE FUNCTION gkmeans_fit_predict(
     id_type anyelement,
     source text,
     features text[] DEFAULT NULL,
-    k integer DEFAULT NULL,
+    k bigint DEFAULT NULL,
     id_column text DEFAULT NULL,
     weight_column text DEFAULT NULL,
     init text DEFAULT 'k-means||',
@@ -98,7 +98,7 @@ AS 'MODULE_PATHNAME', 'gkmeans_fit_predict'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 100000;
 
-COMMENT ON FUNCTION gkmeans_fit_predict(anyelement, text, text[], integer, text, text, text,
+COMMENT ON FUNCTION gkmeans_fit_predict(anyelement, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
     jsonb)
 IS 'k-means over the rows of a table, view or query: the cluster of every row';
@@ -109,6 +109,7 @@ IS 'k-means over the rows of a table, view or query: the cluster of every row';
 CREATE FUNCTION gkmeans_last_fit(
     OUT rows_read bigint,
     OUT rows_skipped bigint,
+    OUT features text[],
     OUT dimension integer,
     OUT k integer,
     OUT k_effective integer,
@@ -150,6 +151,17 @@ ROWS 5;
 
 COMMENT ON FUNCTION gkmeans_memory()
 IS 'memory that the fits of this session hold now, and the most they held';
+
+CREATE FUNCTION gkmeans_sessions(
+    OUT pid integer,
+    OUT host_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_sessions'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 4;
+
+COMMENT ON FUNCTION gkmeans_sessions()
+IS 'sessions of the server, in all databases, whose fits hold host memory now';
 
 CREATE FUNCTION gkmeans_devices(
     OUT device integer,

@@ -29,6 +29,7 @@ CREATE TYPE gkmeans_model AS (
     centroids double precision[],
     points double precision[],
     ties integer[],
+    cluster_ids integer[],
     names text[],
     sizes bigint[],
     weights double precision[],
@@ -53,7 +54,7 @@ CREATE FUNCTION gkmeans_create_model(
     model text,
     source text,
     features text[] DEFAULT NULL,
-    k integer DEFAULT NULL,
+    k bigint DEFAULT NULL,
     id_column text DEFAULT NULL,
     weight_column text DEFAULT NULL,
     init text DEFAULT 'k-means||',
@@ -82,7 +83,7 @@ AS 'MODULE_PATHNAME', 'gkmeans_create_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 10;
 
-COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], integer, text, text, text,
+COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
     jsonb, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';

@@ -70,11 +70,13 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->base.class_of = gk_cpu_engine();
 	engine->weighted = config->weighted;
 	engine->host_limit = config->host_memory_limit;
+	engine->draw_host_memory = config->draw_host_memory;
+	engine->return_host_memory = config->return_host_memory;
 	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_kernels_find(NULL);
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);
-	status = gk_pool_init(&engine->pool, config->threads, execute);
+	status = gk_pool_init(&engine->pool, config->threads, config->max_threads, execute);
 	if (status.code != GK_OK)
 		free(engine);
 	else

@@ -33,6 +33,26 @@ no_memory(GkCpuEngine *engine, uint64_t needed)
 	return false;
 }
 
+/* Draws what an array grows by from the account that is shared, if there is one. */
+static bool
+draw(GkCpuEngine *engine, size_t before, size_t after)
+{
+	if (after <= before || engine->draw_host_memory == NULL ||
+		engine->draw_host_memory(after - before))
+		return true;
+	gk_fail(engine, GK_HOST_MEMORY_REFUSED, "draw_host_memory", "host memory is refused");
+	engine->status.needed = after - before;
+	return false;
+}
+
+/* Returns what an array, `before` bytes large, has less now. */
+static void
+give_back(GkCpuEngine *engine, size_t before, size_t after)
+{
+	if (after < before && engine->return_host_memory != NULL)
+		engine->return_host_memory(before - after);
+}
+
 /* A mapping that begins at a huge page if it is as large as one; NULL if there is none. */
 static void *
 map(size_t bytes, int protection)
@@ -110,6 +130,16 @@ account(GkCpuEngine *engine, size_t before, size_t after)
 		atomic_store_explicit(&engine->host_peak, now, memory_order_relaxed);
 }
 
+/* Maps the array, or changes the size of its mapping. */
+static bool
+place(GkArray *array, size_t bytes)
+{
+	if (array->base != NULL)
+		return remap(array, bytes);
+	array->base = map(bytes, PROT_READ | PROT_WRITE);
+	return array->base != NULL;
+}
+
 /* Makes the array count × size bytes large, keeping what it holds; new bytes are 0. */
 bool
 gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
@@ -127,14 +157,14 @@ gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 	total = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) - array->bytes + bytes;
 	if (bytes > array->bytes && engine->host_limit > 0 && total > engine->host_limit)
 		return no_memory(engine, total);
-	if (array->base == NULL)
+	if (!draw(engine, array->bytes, bytes))
+		return false;
+	if (!place(array, bytes))
 	{
-		array->base = map(bytes, PROT_READ | PROT_WRITE);
-		if (array->base == NULL)
-			return no_memory(engine, total);
-	}
-	else if (!remap(array, bytes))
+		give_back(engine, bytes, array->bytes);
 		return no_memory(engine, total);
+	}
+	give_back(engine, array->bytes, bytes);
 #ifdef MADV_HUGEPAGE
 	if (bytes > array->bytes && bytes >= HUGE_PAGE)
 		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
@@ -185,6 +215,7 @@ gk_array_free(GkCpuEngine *engine, GkArray *array)
 		return;
 	munmap(array->base, array->bytes);
 	account(engine, array->bytes, 0);
+	give_back(engine, array->bytes, 0);
 	array->base = NULL;
 	array->bytes = 0;
 }

@@ -36,13 +36,15 @@ available_threads(void)
 
 /* Makes a pool that has no thread yet; its leader runs commands by `execute`. */
 GkStatus
-gk_pool_init(GkPool *pool, int threads, GkExecuteFunction execute)
+gk_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction execute)
 {
 	GkStatus	status = {.code = GK_OK,.device = -1};
 	pthread_condattr_t attributes;
 
 	pool->execute = execute;
 	pool->threads = threads > 0 ? threads : available_threads();
+	if (max_threads > 0 && pool->threads > max_threads)
+		pool->threads = max_threads;
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->wake, NULL);
 	pthread_cond_init(&pool->idle, NULL);

@@ -84,6 +84,8 @@ struct GkCpuEngine
 	GkEngine	base;
 	bool		weighted;
 	uint64_t	host_limit;
+	bool		(*draw_host_memory) (uint64_t bytes);	/* see GkEngineConfig */
+	void		(*return_host_memory) (uint64_t bytes);
 	const GkKernels *kernels;
 	GkPool		pool;
 	GkStatus	status;			/* of the command */
@@ -136,7 +138,8 @@ extern bool gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, siz
 extern void gk_array_free(GkCpuEngine *engine, GkArray *array);
 
 /* pool.c */
-extern GkStatus gk_pool_init(GkPool *pool, int threads, GkExecuteFunction execute);
+extern GkStatus gk_pool_init(GkPool *pool, int threads, int max_threads,
+							 GkExecuteFunction execute);
 extern GkStatus gk_pool_submit(GkCpuEngine *engine, GkCommand *command);
 extern bool gk_pool_wait(GkPool *pool, int milliseconds);
 extern void gk_pool_close(GkCpuEngine *engine);

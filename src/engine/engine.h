@@ -35,6 +35,9 @@ extern "C" {
 #define GK_MAX_CLUSTERS 1000000
 #define GK_MAX_ROWS (INT64_C(1) << 40)
 
+/* Devices that a fit can run on at most. */
+#define GK_MAX_DEVICES 16
+
 typedef enum GkCode
 {
 	GK_OK = 0,
@@ -45,6 +48,7 @@ typedef enum GkCode
 	GK_LIMIT,				/* a size is past a limit of the engine */
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
+	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refuses the bytes that are needed */
 	GK_INTERNAL				/* should not happen */
 } GkCode;
 
@@ -64,10 +68,19 @@ typedef struct GkEngineConfig
 {
 	bool		weighted;
 	int			threads;			/* CPU engine: threads to use, the caller's included */
+	int			max_threads;		/* CPU engine: never more than these */
 	int			device_count;		/* CUDA engine: devices[] in use; 0 = all visible */
-	int			devices[16];
+	int			devices[GK_MAX_DEVICES];
 	uint64_t	device_memory_limit;	/* bytes per device, 0 = what is free */
 	uint64_t	host_memory_limit;	/* bytes of row storage in host memory, 0 = none */
+
+	/*
+	 * An account of host memory that this engine shares with others, NULL = none.  It draws what
+	 * counts against host_memory_limit before it takes it, unless that is refused, and returns it.
+	 * Any thread calls them.
+	 */
+	bool		(*draw_host_memory) (uint64_t bytes);
+	void		(*return_host_memory) (uint64_t bytes);
 } GkEngineConfig;
 
 /* A batch of rows, row-major, as it lies in the ring. */
@@ -77,6 +90,14 @@ typedef struct GkBatch
 	const float *features;		/* rows × dimension, finite, no -0 */
 	const double *weights;		/* rows, finite, >= 0; NULL if not weighted */
 } GkBatch;
+
+/* Bytes of one device that an engine holds now and held at most. */
+typedef struct GkDeviceUsage
+{
+	int			number;			/* as GkEngineConfig.devices names it */
+	uint64_t	bytes;
+	uint64_t	peak;
+} GkDeviceUsage;
 
 /* Bytes that an engine holds now and held at most. */
 typedef struct GkUsage
@@ -88,6 +109,7 @@ typedef struct GkUsage
 	uint64_t	device_bytes;		/* summed over the devices */
 	uint64_t	device_peak;
 	int			devices;			/* devices in use, 0 for the CPU engine */
+	GkDeviceUsage device[GK_MAX_DEVICES];	/* of each of them */
 	int			threads;
 } GkUsage;
 

@@ -294,12 +294,14 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
-			 errmsg("found %lld clusters instead of %lld",
-					(long long) fitter->fit->k, (long long) k),
+			 errmsg_plural("found %lld cluster instead of %lld",
+						   "found %lld clusters instead of %lld", fitter->fit->k,
+						   (long long) fitter->fit->k, (long long) k),
 			 best->count < k
-			 ? errdetail("There are only %lld distinct rows with a weight above zero.",
-						 (long long) best->count)
-			 : errdetail("The others are empty.")));
+			 ? errdetail_plural("There is only %lld distinct row with a weight above zero.",
+								"There are only %lld distinct rows with a weight above zero.",
+								best->count, (long long) best->count)
+			 : errdetail("The others are empty, and their numbers left out.")));
 }
 
 /* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
@@ -318,19 +320,27 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->greatest = fitter->prepared.greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
 	for (int64 c = 0; c < fit->k; c++)
+	{
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+		model->place_of_label[labels[c]] = (int32) c;
+	}
 	for (int64 label = 0, next = 0; label < best->count; label++)
 		if (fit->cluster_of_label[label] >= 0)
-			model->ties[next++] = fit->cluster_of_label[label];
+			model->ties[next++] = model->place_of_label[label];
 }
 
-/* Puts the clusters in order, leaving out the empty ones. */
+/*
+ * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
+ * that those of an earlier fit go on: the number of one that ends empty stays free.
+ */
 static void
 order_clusters(Fitter *fitter, const Start *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
+	bool		is_given = fitter->spec->init == GK_INIT_GIVEN;
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
@@ -343,7 +353,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
 	}
-	qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
+	if (!is_given)
+		qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
 	ordered = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
@@ -351,7 +362,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		CHECK_FOR_INTERRUPTS();
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
-		fit->cluster_of_label[labels[c]] = (int32) c;
+		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
+		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
 	if (fitter->spec->for_model)
 	{

@@ -18,6 +18,7 @@
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
+	int32		id;				/* place here, or that of its initial centroid if these were given */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -31,7 +32,8 @@ typedef struct GkFitModel
 	double	   *offset;			/* dimension: a compared feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *ties;			/* k: the clusters in the order in which ties are decided */
+	int32	   *place_of_label; /* engine label → place among the clusters */
+	int32	   *ties;			/* k: the places in the order in which ties are decided */
 	double	   *mean;			/* dimension: of the rows as compared, unweighted */
 	double	   *variance;
 	float	   *least;
@@ -43,9 +45,9 @@ typedef struct GkFitModel
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
-	double	   *centroids;		/* k × dimension, in the user's units, ordered by size */
+	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → cluster, GkFitSpec.k entries; -1 = dropped */
+	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;

@@ -24,7 +24,8 @@ typedef enum GkScale
 {
 	GK_SCALE_NONE,
 	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
-	GK_SCALE_MINMAX				/* (x - least) / (greatest - least) */
+	GK_SCALE_MINMAX,			/* (x - least) / (greatest - least) */
+	GK_SCALE_AUTO				/* for several columns standard, else none; not for gk_fit() */
 } GkScale;
 
 /* What to do. */
@@ -34,6 +35,7 @@ typedef struct GkFitSpec
 	int			dimension;
 	int64		rows;			/* usable rows in the engine */
 	bool		weighted;
+	const char *const *names;	/* dimension: of the features; NULL: elements of an array */
 	const double *shift;		/* dimension: what the row source took off */
 	GkInit		init;
 	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */

@@ -19,6 +19,9 @@
 /* Bits that a typical value should have on a grid: two limbs where one gives fewer. */
 #define ENOUGH_BITS 30
 
+/* Unscaled features whose deviations differ by more than this factor are worth a WARNING. */
+#define FAR_APART 100.0
+
 /* What is known of the features as they are stored now. */
 typedef struct Profile
 {
@@ -214,9 +217,16 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 	return widest;
 }
 
+/* What a feature is called: the column's name, or the number of the element. */
+static const char *
+feature_name(const GkFitSpec *spec, int j)
+{
+	return spec->names != NULL ? psprintf("\"%s\"", spec->names[j]) : psprintf("%d", j + 1);
+}
+
 /* Warns if so many bits are too few for typical weights and features: the sums lose them. */
 static void
-warn_of_spread(const Profile *profile, int widest, int bits)
+warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bits)
 {
 	bool		weights = profile->weight_spread > profile->spread[widest];
 
@@ -225,11 +235,42 @@ warn_of_spread(const Profile *profile, int widest, int bits)
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 weights ? errmsg("the weights lie too far apart to be added up exactly")
-			 : errmsg("the values of feature %d lie too far apart to be averaged exactly",
-					  widest + 1),
+			 : errmsg("the values of feature %s lie too far apart to be averaged exactly",
+					  feature_name(spec, widest)),
 			 errdetail("The greatest is about 10^%.0f times a typical one.",
 					   log10(2.0) * Max(profile->weight_spread, profile->spread[widest])),
 			 errhint("Leave out values that stand for something else, such as missing data.")));
+}
+
+/*
+ * Warns if columns are compared whose deviations are of different orders: the distances are
+ * those of the widest alone.  Constant columns tell no rows apart in any unit.
+ */
+static void
+warn_of_units(const GkFitSpec *spec, const Profile *profile)
+{
+	const double *variance = profile->variance;
+	int			widest = 0;
+	int			narrowest = -1;
+
+	if (spec->names == NULL || spec->scale != GK_SCALE_NONE || spec->metric != GK_EUCLIDEAN)
+		return;
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		if (variance[j] > variance[widest])
+			widest = j;
+		if (variance[j] > 0.0 && (narrowest < 0 || variance[j] < variance[narrowest]))
+			narrowest = j;
+	}
+	if (narrowest < 0 || sqrt(variance[widest]) <= FAR_APART * sqrt(variance[narrowest]))
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("feature \"%s\" outweighs feature \"%s\"",
+					spec->names[widest], spec->names[narrowest]),
+			 errdetail("Their standard deviations are %.4g and %.4g.",
+					   sqrt(variance[widest]), sqrt(variance[narrowest])),
+			 errhint("Add scale => 'standard' to let all features count alike.")));
 }
 
 /* Sets the grid of the centroid sums. */
@@ -252,7 +293,7 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	gk_run(job, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	warn_of_spread(profile, widest, bits + prepared->rest_bits);
+	warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
@@ -281,6 +322,7 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 		find_range(job, spec, &profile);
 	}
 	find_moments(job, spec, &profile, prepared->value_bits);
+	warn_of_units(spec, &profile);
 	set_grid(job, spec, &profile, prepared);
 	prepared->greatest_weight = profile.greatest_weight;
 	prepared->mean = profile.mean;
@@ -327,8 +369,8 @@ gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 			if (!(fabs(value) <= FLT_MAX))
 				ereport(ERROR,
 						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-						 errmsg("feature %d of initial centroid %lld is out of range",
-								j + 1, (long long) c + 1)));
+						 errmsg("feature %s of initial centroid %lld is out of range",
+								feature_name(spec, j), (long long) c + 1)));
 			to[c * d + j] = value;
 		}
 		if (spec->metric == GK_COSINE)

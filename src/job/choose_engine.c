@@ -81,6 +81,8 @@ cpu_seconds(const GkWork *work)
 	double		threads = gk_cpu_threads > 0 ? gk_cpu_threads
 		: Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
+	if (gk_max_cpu_threads > 0)
+		threads = Min(threads, gk_max_cpu_threads);
 	return operations(work) / (threads * THREAD_FLOPS);
 }
 
@@ -260,7 +262,8 @@ gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 
 	config.weighted = work->weighted;
 	config.threads = gk_cpu_threads;
-	config.host_memory_limit = gk_host_memory_allowed();
+	config.max_threads = gk_max_cpu_threads;
+	gk_limit_host_memory(&config);
 	config.device_memory_limit = (uint64_t) gk_device_memory_limit_kb * 1024;
 	if (gk_engine_choice == GK_ENGINE_CPU)
 		*reason = "gkmeans.engine is cpu";

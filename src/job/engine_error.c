@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include "engine_error.h"
+#include "host_account.h"
 
 /* Raises what a lack of memory means: a limit of ours, or one of the system's. */
 static void
@@ -24,6 +25,21 @@ raise_no_memory(const GkStatus *status, const char *setting)
 			 errdetail("%llu bytes are needed, %llu bytes are allowed.",
 					   (unsigned long long) status->needed, (unsigned long long) status->allowed),
 			 errhint("The setting \"%s\" limits this memory.", setting)));
+}
+
+/* Raises that the fits of all sessions together would pass their limit. */
+static void
+raise_refused(const GkStatus *status)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("gkmeans: the fits of all sessions together are out of host memory"),
+			 errdetail("%llu bytes more are needed, %llu bytes are held, %llu bytes are allowed.",
+					   (unsigned long long) status->needed,
+					   (unsigned long long) gk_host_account_bytes(),
+					   (unsigned long long) gk_host_account_limit()),
+			 errhint("gkmeans_sessions() shows who holds it: try again when they are done. "
+					 "The setting \"gkmeans.total_host_memory_limit\" limits this memory.")));
 }
 
 /* Raises that a device is full, by whatever there is besides this fit. */
@@ -76,6 +92,9 @@ gk_check(GkStatus status)
 			break;
 		case GK_NO_HOST_MEMORY:
 			raise_no_memory(&status, "gkmeans.host_memory_limit");
+			break;
+		case GK_HOST_MEMORY_REFUSED:
+			raise_refused(&status);
 			break;
 		case GK_LIMIT:
 			ereport(ERROR,

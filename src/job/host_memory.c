@@ -8,6 +8,7 @@
 #include "common/string.h"
 #include "storage/fd.h"
 
+#include "host_account.h"
 #include "host_memory.h"
 #include "settings.h"
 
@@ -59,11 +60,16 @@ usable_memory(void)
 	return bytes;
 }
 
-/* Bytes of host memory that the rows of a fit may take. */
-uint64
-gk_host_memory_allowed(void)
+/* Limits the host memory of a fit, and that of the fits of all sessions together. */
+void
+gk_limit_host_memory(GkEngineConfig *config)
 {
-	if (gk_host_memory_limit_kb > 0)
-		return (uint64) gk_host_memory_limit_kb * 1024;
-	return usable_memory() / 4 * 3;
+	uint64		by_the_host = usable_memory() / 4 * 3;
+	uint64		one = (uint64) gk_host_memory_limit_kb * 1024;
+	uint64		all = (uint64) gk_total_host_memory_limit_kb * 1024;
+
+	config->host_memory_limit = one > 0 ? one : by_the_host;
+	gk_host_account_open(all > 0 ? all : Max(one, by_the_host), all > 0);
+	config->draw_host_memory = gk_host_account_draw;
+	config->return_host_memory = gk_host_account_return;
 }

@@ -6,7 +6,9 @@
 
 #include "postgres.h"
 
-/* Bytes that the rows of a fit may take. */
-extern uint64 gk_host_memory_allowed(void);
+#include "engine.h"
+
+/* Sets the limits of a fit's host memory, and of that of the fits of all sessions together. */
+extern void gk_limit_host_memory(GkEngineConfig *config);
 
 #endif							/* GK_HOST_MEMORY_H */

@@ -149,6 +149,34 @@ gk_job_bytes(void)
 	return bytes;
 }
 
+/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
+GkDeviceUsage *
+gk_usage_of_device(GkUsage *usage, int number)
+{
+	for (int i = 0; i < usage->devices; i++)
+		if (usage->device[i].number == number)
+			return &usage->device[i];
+	if (usage->devices == lengthof(usage->device))
+		return NULL;
+	usage->device[usage->devices] = (GkDeviceUsage) {.number = number};
+	return &usage->device[usage->devices++];
+}
+
+/* Adds what an engine has of each device. */
+static void
+add_devices(GkUsage *usage, const GkUsage *one)
+{
+	for (int i = 0; i < one->devices; i++)
+	{
+		GkDeviceUsage *device = gk_usage_of_device(usage, one->device[i].number);
+
+		if (device == NULL)
+			continue;
+		device->bytes += one->device[i].bytes;
+		device->peak += one->device[i].peak;
+	}
+}
+
 /* The memory of the engines of all jobs, added up. */
 static void
 add_engines(GkUsage *usage)
@@ -167,6 +195,7 @@ add_engines(GkUsage *usage)
 		usage->pinned_peak += one.pinned_peak;
 		usage->device_bytes += one.device_bytes;
 		usage->device_peak += one.device_peak;
+		add_devices(usage, &one);
 	}
 }
 
@@ -178,6 +207,13 @@ gk_engines_usage(GkUsage *usage)
 	usage->host_peak = Max(usage->host_peak, engines_peak.host_peak);
 	usage->pinned_peak = Max(usage->pinned_peak, engines_peak.pinned_peak);
 	usage->device_peak = Max(usage->device_peak, engines_peak.device_peak);
+	for (int i = 0; i < engines_peak.devices; i++)
+	{
+		GkDeviceUsage *device = gk_usage_of_device(usage, engines_peak.device[i].number);
+
+		if (device != NULL)
+			device->peak = Max(device->peak, engines_peak.device[i].peak);
+	}
 }
 
 /* The memory of the rings of all jobs, and the most that they took at once. */
@@ -215,6 +251,15 @@ note_peak(const GkUsage *usage)
 								   others.pinned_bytes + usage->pinned_peak);
 	engines_peak.device_peak = Max(engines_peak.device_peak,
 								   others.device_bytes + usage->device_peak);
+	for (int i = 0; i < usage->devices; i++)
+	{
+		const GkDeviceUsage *own = &usage->device[i];
+		GkDeviceUsage *known = gk_usage_of_device(&engines_peak, own->number);
+		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
+
+		if (known != NULL)
+			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));
+	}
 }
 
 /* The release function of a job's engine. */

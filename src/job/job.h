@@ -51,6 +51,9 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
+/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
+extern GkDeviceUsage *gk_usage_of_device(GkUsage *usage, int number);
+
 /* The memory of their engines, added up; the peaks are those of the session. */
 extern void gk_engines_usage(GkUsage *usage);
 

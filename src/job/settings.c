@@ -20,9 +20,11 @@ static const struct config_enum_entry engine_choices[] = {
 
 int			gk_engine_choice = GK_ENGINE_AUTO;
 int			gk_cpu_threads = 0;
+int			gk_max_cpu_threads = 0;
 int			gk_queue_timeout_ms = 300 * 1000;
 int			gk_ring_size_kb = 32 * 1024;
 int			gk_host_memory_limit_kb = 0;
+int			gk_total_host_memory_limit_kb = 0;
 int			gk_device_memory_limit_kb = 0;
 int			gk_max_gpu_backends = 8;
 int			gk_model_cache_size_kb = 64 * 1024;
@@ -116,10 +118,15 @@ define_user_settings(void)
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
 
-/* The settings that limit what a fit may take; only superusers may change them. */
+/* The settings that limit what fits may take of the host; only superusers may change them. */
 static void
-define_limits(void)
+define_host_limits(void)
 {
+	DefineCustomIntVariable("gkmeans.max_cpu_threads",
+							"Most threads that a fit may use.",
+							"0 means no cap. A higher gkmeans.cpu_threads is lowered to it.",
+							&gk_max_cpu_threads, 0, 0, 1024,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.ring_size",
 							"Shared memory through which the rows of a fit reach the engine.",
 							NULL,
@@ -130,6 +137,18 @@ define_limits(void)
 							"0 means three quarters of the memory of the host or container.",
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gkmeans.total_host_memory_limit",
+							"Host memory that the rows of all fits of the server may take together.",
+							"0 means three quarters of the memory of the host or container, "
+							"or gkmeans.host_memory_limit if that is more.",
+							&gk_total_host_memory_limit_kb, 0, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+/* The settings that limit what a fit may take of the GPUs, and the one for tests. */
+static void
+define_device_limits(void)
+{
 	DefineCustomIntVariable("gkmeans.device_memory_limit",
 							"Memory that one fit may take on each GPU.",
 							"0 means what is free. "
@@ -153,7 +172,8 @@ void
 gk_define_settings(void)
 {
 	define_user_settings();
-	define_limits();
+	define_host_limits();
+	define_device_limits();
 #if PG_VERSION_NUM >= 150000
 	MarkGUCPrefixReserved("gkmeans");
 #else

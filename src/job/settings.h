@@ -6,8 +6,7 @@
 
 #include "postgres.h"
 
-/* Devices that a fit can run on at most. */
-#define GK_MAX_DEVICES 16
+#include "engine.h"
 
 /* The most that gkmeans.max_gpu_backends can be. */
 #define GK_MAX_GPU_BACKENDS 1000
@@ -21,9 +20,11 @@ typedef enum GkEngineChoice
 
 extern int	gk_engine_choice;	/* gkmeans.engine, a GkEngineChoice */
 extern int	gk_cpu_threads;		/* gkmeans.cpu_threads; 0 = one for every core */
+extern int	gk_max_cpu_threads;	/* gkmeans.max_cpu_threads; 0 = no cap */
 extern int	gk_queue_timeout_ms;	/* gkmeans.queue_timeout; 0 = no limit */
 extern int	gk_ring_size_kb;	/* gkmeans.ring_size */
 extern int	gk_host_memory_limit_kb;	/* gkmeans.host_memory_limit; 0 = by the host */
+extern int	gk_total_host_memory_limit_kb;	/* gkmeans.total_host_memory_limit; 0 = by the host */
 extern int	gk_device_memory_limit_kb;	/* gkmeans.device_memory_limit; 0 = what is free */
 extern int	gk_max_gpu_backends;	/* gkmeans.max_gpu_backends; 0 = any number */
 extern int	gk_model_cache_size_kb; /* gkmeans.model_cache_size; 0 = none */

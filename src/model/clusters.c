@@ -26,6 +26,7 @@ typedef struct Clusters
 	int			k;
 	int			dimension;
 	double	   *centroids;
+	int32	   *ids;
 	char	  **names;			/* the arrays are NULL where nothing is known */
 	int64	   *sizes;
 	double	   *weights;
@@ -47,6 +48,7 @@ read_clusters(Relation relation, TupleTableSlot *slot, Clusters *clusters)
 										clusters->dimension);
 	if (clusters->centroids == NULL)
 		gk_model_is_damaged(relation, row.version, "centroids");
+	clusters->ids = gk_row_ids(&row, GK_MODEL_CLUSTER_IDS, clusters->k);
 	clusters->names = gk_row_texts(&row, GK_MODEL_NAMES, clusters->k, true);
 	clusters->sizes = gk_row_counts(&row, GK_MODEL_SIZES, clusters->k);
 	clusters->weights = gk_row_measures(&row, GK_MODEL_WEIGHTS, clusters->k);
@@ -109,7 +111,7 @@ gk_put_model_clusters(Relation relation, TupleTableSlot *slot, ReturnSetInfo *re
 		bool		nulls[8] = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = Int32GetDatum(c);
+		values[0] = Int32GetDatum(clusters.ids != NULL ? clusters.ids[c] : c);
 		if (with_names)
 		{
 			nulls[1] = name == NULL;

@@ -24,9 +24,6 @@
 
 GK_SQL_FUNCTION(gkmeans_create_model);
 
-/* How many times another feature's deviation makes one decide the clusters alone. */
-#define DOMINANT 100.0
-
 /* Places of the arguments. */
 enum
 {
@@ -41,8 +38,6 @@ typedef struct Creation
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
-	double	   *mean;			/* dimension: in the units of the centroids */
-	double	   *deviation;
 } Creation;
 
 /* An argument by its name; NULL if it is NULL. */
@@ -70,13 +65,10 @@ check_size(const GkCall *call)
 static void
 draft_features(Creation *creation)
 {
-	const GkSource *source = creation->call.source;
 	bool		is_array;
-	int			count = gk_source_columns(source, &is_array);
-	const char **names = gk_allocate(count, sizeof(char *));
+	int			count;
+	const char *const *names = gk_source_features(creation->call.source, &count, &is_array);
 
-	for (int i = 0; i < count; i++)
-		names[i] = gk_source_column_name(source, i);
 	if (is_array)
 		gk_draft_text(&creation->draft, GK_MODEL_ARRAY_COLUMN, names[0]);
 	else
@@ -100,24 +92,24 @@ draft_statistics(Creation *creation)
 	const GkFitSpec *spec = &creation->call.arguments.fit;
 	const GkFitModel *model = &creation->call.fit.model;
 	int			d = spec->dimension;
+	double	   *mean = gk_allocate(d, sizeof(double));
+	double	   *deviation = gk_allocate(d, sizeof(double));
 	double	   *least = gk_allocate(d, sizeof(double));
 	double	   *greatest = gk_allocate(d, sizeof(double));
 
-	creation->mean = gk_allocate(d, sizeof(double));
-	creation->deviation = gk_allocate(d, sizeof(double));
 	for (int j = 0; j < d; j++)
 	{
 		bool		keep = spec->metric == GK_COSINE;
 		double		unit = keep ? 1.0 : model->factor[j] > 0.0 ? 1.0 / model->factor[j] : 0.0;
 		double		origin = keep ? 0.0 : model->offset[j] + spec->shift[j];
 
-		creation->mean[j] = model->mean[j] * unit + origin;
-		creation->deviation[j] = sqrt(model->variance[j]) * unit;
+		mean[j] = model->mean[j] * unit + origin;
+		deviation[j] = sqrt(model->variance[j]) * unit;
 		least[j] = model->least[j] * unit + origin;
 		greatest[j] = model->greatest[j] * unit + origin;
 	}
-	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_MEAN, creation->mean, d);
-	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_DEVIATION, creation->deviation, d);
+	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_MEAN, mean, d);
+	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_DEVIATION, deviation, d);
 	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_LEAST, least, d);
 	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_GREATEST, greatest, d);
 }
@@ -130,6 +122,20 @@ is_identity(const int32 *list, int count)
 		if (list[i] != i)
 			return false;
 	return true;
+}
+
+/* The ids of the clusters, where given centroids that ended empty leave theirs free. */
+static void
+draft_ids(Creation *creation)
+{
+	const GkFit *fit = &creation->call.fit;
+	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
+
+	for (int64 c = 0; c < fit->k; c++)
+		ids[c] = fit->clusters[c].id;
+	if (!is_identity(ids, (int) fit->k))
+		gk_draft_integers(&creation->draft, GK_MODEL_CLUSTER_IDS, ids, (int) fit->k);
+	pfree(ids);
 }
 
 /* How rows are compared. */
@@ -157,6 +163,7 @@ draft_comparison(Creation *creation)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, fit->model.points, k, d);
 	if (!is_identity(fit->model.ties, k))
 		gk_draft_integers(draft, GK_MODEL_TIES, fit->model.ties, k);
+	draft_ids(creation);
 }
 
 /* An array of numbers of which some are not known. */
@@ -234,49 +241,6 @@ draft_fit(Creation *creation)
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
 }
 
-/* The features whose deviations are the least and the greatest, but for constant ones. */
-static void
-find_extremes(const Creation *creation, int *least, int *greatest)
-{
-	const double *deviation = creation->deviation;
-
-	*least = *greatest = -1;
-	for (int j = 0; j < creation->call.rows.dimension; j++)
-	{
-		if (!(deviation[j] > 0.0))
-			continue;
-		if (*least < 0 || deviation[j] < deviation[*least])
-			*least = j;
-		if (*greatest < 0 || deviation[j] > deviation[*greatest])
-			*greatest = j;
-	}
-}
-
-/* Warns if one column decides the clusters because its numbers are larger. */
-static void
-warn_of_units(const Creation *creation)
-{
-	const GkFitSpec *spec = &creation->call.arguments.fit;
-	bool		is_array;
-	int			least;
-	int			greatest;
-
-	if (gk_source_columns(creation->call.source, &is_array) < 2 ||
-		spec->scale != GK_SCALE_NONE || spec->metric != GK_EUCLIDEAN)
-		return;
-	find_extremes(creation, &least, &greatest);
-	if (least < 0 || creation->deviation[greatest] <= DOMINANT * creation->deviation[least])
-		return;
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("feature \"%s\" decides the clusters alone",
-					gk_source_column_name(creation->call.source, greatest)),
-			 errdetail("Its standard deviation is %.0f times that of feature \"%s\".",
-					   creation->deviation[greatest] / creation->deviation[least],
-					   gk_source_column_name(creation->call.source, least)),
-			 errhint("Set scale to \"standard\" if all features matter alike.")));
-}
-
 /* Makes the row of the new version, while the engine has the rows. */
 static void
 draft_version(Creation *creation)
@@ -289,7 +253,6 @@ draft_version(Creation *creation)
 	draft_clusters(creation);
 	draft_fit(creation);
 	MemoryContextSwitchTo(before);
-	warn_of_units(creation);
 }
 
 /* The clusters of a model that is there already and stays as it is. */

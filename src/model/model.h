@@ -52,6 +52,7 @@ typedef enum GkModelAttribute
 	GK_MODEL_CENTROIDS,
 	GK_MODEL_POINTS,
 	GK_MODEL_TIES,
+	GK_MODEL_CLUSTER_IDS,
 	GK_MODEL_NAMES,
 	GK_MODEL_SIZES,
 	GK_MODEL_WEIGHTS,
@@ -85,7 +86,8 @@ typedef struct GkModel
 	double	   *offset;			/* dimension; NULL = not scaled */
 	double	   *factor;
 	double	   *packed;			/* the centroids as compared, in the order of ties (nearest.h) */
-	int32	   *ties;			/* place among the packed → cluster; NULL = the same */
+	int32	   *ties;			/* place among the packed → place of the cluster; NULL = the same */
+	int32	   *cluster_ids;	/* k, ascending; NULL = 0 … k - 1 */
 	char	  **names;			/* k, NULL = unnamed; NULL = no names */
 	double	   *avg_distances;	/* k, NaN = not known; NULL = none is known */
 	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not known */
@@ -142,6 +144,7 @@ extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int c
 						   bool allow_nulls);
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
+extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);

@@ -214,6 +214,25 @@ gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count)
 	return values;
 }
 
+/* An array of ids of clusters, which ascend. */
+int32 *
+gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, INT4OID, count, 0);
+	int32	   *values;
+
+	if (array == NULL)
+		return NULL;
+	if (array_contains_nulls(array))
+		damaged(row, number);
+	values = (int32 *) ARR_DATA_PTR(array);
+	for (int i = 0; i < count; i++)
+		if (values[i] < 0 || values[i] >= GK_MAX_CLUSTERS ||
+			(i > 0 && values[i] <= values[i - 1]))
+			damaged(row, number);
+	return values;
+}
+
 /* Whether the row is a version that can score. */
 bool
 gk_row_has_centroids(const GkModelRow *row)
@@ -313,6 +332,7 @@ gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent)
 		damaged(&row, GK_MODEL_FEATURES);
 	unpack_scale(&row, model);
 	unpack_points(&row, model);
+	model->cluster_ids = gk_row_ids(&row, GK_MODEL_CLUSTER_IDS, model->k);
 	model->names = gk_row_texts(&row, GK_MODEL_NAMES, model->k, true);
 	model->avg_distances = gk_row_measures(&row, GK_MODEL_AVG_DISTANCES, model->k);
 	unpack_quantiles(&row, model);

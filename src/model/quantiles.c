@@ -92,7 +92,7 @@ pass(Scores *scores, bool second)
 												 scores->distances2));
 		for (int64 i = 0; i < count; i++)
 		{
-			int			cluster = fit->cluster_of_label[scores->labels[i]];
+			int			cluster = fit->model.place_of_label[scores->labels[i]];
 			double		score = gk_anomaly_score(gk_distance(scores->metric,
 															 scores->distances2[i]),
 												 fit->clusters[cluster].avg_distance);

@@ -44,7 +44,7 @@ gkmeans_predict(PG_FUNCTION_ARGS)
 
 	if (!gk_take_features(scorer, fcinfo))
 		PG_RETURN_NULL();
-	PG_RETURN_INT32(gk_nearest_cluster(scorer, &distance2));
+	PG_RETURN_INT32(gk_cluster_id(scorer->model, gk_nearest_cluster(scorer, &distance2)));
 }
 
 /* SQL: the distance to the nearest centroid. */
@@ -191,7 +191,7 @@ gkmeans_nearest(PG_FUNCTION_ARGS)
 		Datum		values[3];
 		bool		nulls[3] = {0};
 
-		values[0] = Int32GetDatum(cluster);
+		values[0] = Int32GetDatum(gk_cluster_id(model, cluster));
 		values[1] = CStringGetTextDatum(gk_cluster_name(model, cluster));
 		values[2] = Float8GetDatum(gk_distance(model->metric, neighbours[i].distance2));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -330,12 +330,13 @@ describe_row(GkScorer *scorer, Datum *values, bool *nulls)
 	if (second.place >= 0)
 		other = gk_distance(model->metric, second.distance2);
 	score = score_of(model, cluster, first.distance2);
-	values[0] = Int32GetDatum(cluster);
+	values[0] = Int32GetDatum(gk_cluster_id(model, cluster));
 	values[1] = CStringGetTextDatum(gk_cluster_name(model, cluster));
 	nulls[0] = nulls[1] = false;
 	put_number(&values[2], &nulls[2], distance);
 	nulls[3] = second.place < 0;
-	values[3] = nulls[3] ? (Datum) 0 : Int32GetDatum(gk_cluster_at(model, second.place));
+	values[3] = nulls[3] ? (Datum) 0 : Int32GetDatum(gk_cluster_id(model,
+																		   gk_cluster_at(model, second.place)));
 	put_number(&values[4], &nulls[4], other);
 	put_number(&values[5], &nulls[5], other == 0.0 ? 0.0 : (other - distance) / other);
 	put_number(&values[6], &nulls[6], score);

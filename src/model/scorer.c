@@ -34,12 +34,19 @@ gk_feature_name(const GkModel *model, int feature)
 		: psprintf("%s[%d]", model->array_column, feature + 1);
 }
 
-/* The name of a cluster. */
-char *
-gk_cluster_name(const GkModel *model, int cluster)
+/* The id of the cluster at a place. */
+int
+gk_cluster_id(const GkModel *model, int place)
 {
-	return model->names != NULL && model->names[cluster] != NULL ?
-		pstrdup(model->names[cluster]) : psprintf("cluster %d", cluster);
+	return model->cluster_ids != NULL ? model->cluster_ids[place] : place;
+}
+
+/* The name of the cluster at a place. */
+char *
+gk_cluster_name(const GkModel *model, int place)
+{
+	return model->names != NULL && model->names[place] != NULL ?
+		pstrdup(model->names[place]) : psprintf("cluster %d", gk_cluster_id(model, place));
 }
 
 /* The columns that a row needs, for a HINT. */
@@ -423,14 +430,14 @@ gk_take_features(GkScorer *scorer, FunctionCallInfo fcinfo)
 	return usable && compare_row(scorer);
 }
 
-/* The cluster at a place of the order of ties. */
+/* The place of the cluster that is number `i` in the order of ties. */
 int
-gk_cluster_at(const GkModel *model, int place)
+gk_cluster_at(const GkModel *model, int i)
 {
-	return model->ties != NULL ? model->ties[place] : place;
+	return model->ties != NULL ? model->ties[i] : i;
 }
 
-/* The nearest cluster, and its d². */
+/* The place of the nearest cluster, and its d². */
 int
 gk_nearest_cluster(const GkScorer *scorer, double *distance2)
 {

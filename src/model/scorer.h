@@ -59,14 +59,17 @@ extern void gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCa
 /* Brings the features of a call into ->row; false if they cannot be compared. */
 extern bool gk_take_features(GkScorer *scorer, FunctionCallInfo fcinfo);
 
-/* The nearest cluster, and its d². */
+/* The place of the nearest cluster, and its d². */
 extern int	gk_nearest_cluster(const GkScorer *scorer, double *distance2);
 
 /* d² to all centroids in ->distances2, in the order of ties. */
 extern void gk_all_distances2(GkScorer *scorer);
 
-/* The cluster at a place of that order. */
-extern int	gk_cluster_at(const GkModel *model, int place);
+/* The place of the cluster that is number `i` in that order. */
+extern int	gk_cluster_at(const GkModel *model, int i);
+
+/* The id of the cluster at a place. */
+extern int	gk_cluster_id(const GkModel *model, int place);
 
 /* A coordinate as compared, in the units of the feature. */
 extern double gk_in_units(const GkModel *model, int feature, double value);
@@ -74,7 +77,7 @@ extern double gk_in_units(const GkModel *model, int feature, double value);
 /* The name of a feature; "embedding[1]" for an element of an array. */
 extern char *gk_feature_name(const GkModel *model, int feature);
 
-/* The name of a cluster; "cluster 3" without one. */
-extern char *gk_cluster_name(const GkModel *model, int cluster);
+/* The name of the cluster at a place; "cluster 3" without one. */
+extern char *gk_cluster_name(const GkModel *model, int place);
 
 #endif							/* GK_SCORER_H */

@@ -114,7 +114,7 @@ void
 gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 			   const char *definition)
 {
-	RangeVar   *variable = gk_table_name(name);
+	RangeVar   *variable = gk_table_name("model", name);
 
 	target->name = gk_quoted_name(variable);
 	target->version = 1;

@@ -63,7 +63,7 @@ describe_vector(Oid type, GkColumn *column)
 	return true;
 }
 
-/* Finds the element of a plain numeric type. */
+/* Finds the element of a plain numeric type or of boolean. */
 static bool
 describe_number(Oid type, GkElement *element)
 {
@@ -86,6 +86,9 @@ describe_number(Oid type, GkElement *element)
 			return true;
 		case NUMERICOID:
 			*element = GK_NUMERIC;
+			return true;
+		case BOOLOID:
+			*element = GK_BOOL;
 			return true;
 		default:
 			return false;
@@ -115,7 +118,7 @@ bool
 gk_is_exact(const GkColumn *column)
 {
 	return column->element == GK_FLOAT4 || column->element == GK_INT2 ||
-		column->element == GK_HALF;
+		column->element == GK_HALF || column->element == GK_BOOL;
 }
 
 /* Whether all values of the type are integers. */
@@ -267,6 +270,7 @@ name(const char *in, int64 count, out_type *out) \
 	return check >> 31 ? GK_DECODED_INFINITE : GK_DECODED; \
 }
 
+DEFINE_CONVERSION(bool_to_float, uint8, float)
 DEFINE_CONVERSION(int2_to_float, int16, float)
 DEFINE_CONVERSION(int4_to_float, int32, float)
 DEFINE_CONVERSION(int8_to_float, int64, float)
@@ -336,6 +340,8 @@ gk_decode_floats(const GkColumn *column, const GkElements *elements, float *out)
 		return GK_DECODED_NULL;
 	switch (column->element)
 	{
+		case GK_BOOL:
+			return bool_to_float(elements->data, elements->count, out);
 		case GK_INT2:
 			return int2_to_float(elements->data, elements->count, out);
 		case GK_INT4:
@@ -381,6 +387,8 @@ gk_decode_scalar(GkElement element, Datum value)
 {
 	switch (element)
 	{
+		case GK_BOOL:
+			return DatumGetBool(value) ? 1.0 : 0.0;
 		case GK_INT2:
 			return DatumGetInt16(value);
 		case GK_INT4:

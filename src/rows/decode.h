@@ -15,7 +15,8 @@ typedef enum GkElement
 	GK_FLOAT4,
 	GK_FLOAT8,
 	GK_NUMERIC,
-	GK_HALF
+	GK_HALF,
+	GK_BOOL
 } GkElement;
 
 typedef enum GkShape

@@ -6,6 +6,7 @@
 #include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "storage/shmem.h"
+#include "utils/builtins.h"
 
 #include "feed.h"
 #include "settings.h"
@@ -64,6 +65,18 @@ count_slots(Size slot_bytes)
 	return (int) Max(2, Min(Min(allowed, useful), GK_MAX_SLOTS));
 }
 
+/* Notes the names of the columns, for messages. */
+static void
+name_columns(GkFeed *feed, const GkFeedSpec *spec)
+{
+	NameData   *names = gk_feed_names(feed);
+
+	feed->columns = spec->columns;
+	for (int i = 0; i < spec->columns; i++)
+		namestrcpy(&names[i], spec->names[i]);
+	namestrcpy(&names[spec->columns], spec->weight != NULL ? spec->weight : "");
+}
+
 /* Creates the shared memory. */
 dsm_segment *
 gk_feed_create(const GkFeedSpec *spec, Size *bytes)
@@ -75,6 +88,8 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	Size		classes = add_array(&end, features, sizeof(uint8));
 	Size		shifts = add_array(&end, features, sizeof(double));
 	Size		ranges = add_array(&end, features, sizeof(GkSharedRange));
+	Size		names = add_array(&end, spec->columns + 1, sizeof(NameData));
+	Size		troubles = add_array(&end, spec->columns + 1, sizeof(GkTroubles));
 	Size		memory = add_array(&end, slots, slot_bytes);
 	dsm_segment *segment = create_segment(end);
 	GkFeed	   *feed = dsm_segment_address(segment);
@@ -92,9 +107,12 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	feed->classes = classes;
 	feed->shifts = shifts;
 	feed->ranges = ranges;
+	feed->names = names;
+	feed->troubles = troubles;
 	memset(gk_feed_shifts(feed), 0, features * sizeof(double));
 	for (int i = 0; spec->shifting && i < spec->width; i++)
 		gk_feed_classes(feed)[i] = spec->classes[i];
+	name_columns(feed, spec);
 	gk_ring_init(&feed->ring, slots, slot_bytes, memory - offsetof(GkFeed, ring), spec->weighted);
 	*bytes = slots * slot_bytes;
 	return segment;
@@ -112,6 +130,12 @@ gk_feed_reset(GkFeed *feed, dsm_handle ids)
 	atomic_store(&feed->workers, 0);
 	atomic_store(&feed->read, 0);
 	atomic_store(&feed->skipped, 0);
+	atomic_store(&feed->zeros, 0);
+	for (int i = 0; i <= feed->columns; i++)
+	{
+		atomic_store(&gk_feed_troubles(feed)[i].nulls, 0);
+		atomic_store(&gk_feed_troubles(feed)[i].not_finite, 0);
+	}
 	atomic_store(&feed->dimension_state, GK_UNSET);
 	if (feed->width > 0)
 	{
@@ -160,4 +184,18 @@ GkSharedRange *
 gk_feed_ranges(GkFeed *feed)
 {
 	return (GkSharedRange *) ((char *) feed + feed->ranges);
+}
+
+/* The name of each column. */
+NameData *
+gk_feed_names(GkFeed *feed)
+{
+	return (NameData *) ((char *) feed + feed->names);
+}
+
+/* The rows that each column made unusable. */
+GkTroubles *
+gk_feed_troubles(GkFeed *feed)
+{
+	return (GkTroubles *) ((char *) feed + feed->troubles);
 }

@@ -29,7 +29,17 @@ typedef struct GkFeedSpec
 	const GkFeatureClass *classes;	/* width, or 1 for all elements of the array */
 	Oid			id_type;		/* InvalidOid = no ids */
 	int			participants;	/* processes that may feed */
+	int			columns;		/* of features, in the user's source */
+	const char *const *names;	/* and their names */
+	const char *weight;			/* the name of the weight column, NULL = none */
 } GkFeedSpec;
+
+/* How many rows a column made unusable. */
+typedef struct GkTroubles
+{
+	_Atomic int64 nulls;
+	_Atomic int64 not_finite;
+} GkTroubles;
 
 /* What lies in shared memory; the arrays and the ring's slots follow. */
 typedef struct GkFeed
@@ -54,6 +64,10 @@ typedef struct GkFeed
 	Size		classes;		/* offsets of the arrays, if shifting */
 	Size		shifts;
 	Size		ranges;
+	int			columns;		/* of features; the weight comes after them */
+	Size		names;			/* offsets of arrays, columns + 1 */
+	Size		troubles;
+	_Atomic int64 zeros;		/* rows without a direction */
 	GkRing		ring;
 } GkFeed;
 
@@ -76,6 +90,13 @@ extern void gk_feed_set_dimension(GkFeed *feed, int dimension);
 extern uint8 *gk_feed_classes(GkFeed *feed);
 extern double *gk_feed_shifts(GkFeed *feed);
 extern GkSharedRange *gk_feed_ranges(GkFeed *feed);
+
+/* Per column of the source, the weight last: its name, and the rows that it made unusable. */
+extern NameData *gk_feed_names(GkFeed *feed);
+extern GkTroubles *gk_feed_troubles(GkFeed *feed);
+
+/* Says of a feed without a usable row which columns made so many rows unusable. */
+extern const char *gk_describe_troubles(GkFeed *feed, int64 rows);
 
 /* The states of dimension_state and shift_state. */
 enum

@@ -14,6 +14,7 @@
 
 #include "feeder.h"
 #include "sql_function.h"
+#include "unusable.h"
 
 GK_SQL_FUNCTION(gk_feed_accumulate);
 GK_SQL_FUNCTION(gk_feed_combine);
@@ -149,6 +150,7 @@ finish_feeder(GkFeeder *feeder)
 		gk_row_ids_flush(feeder->ids);
 	atomic_fetch_add(&feed->read, feeder->read);
 	atomic_fetch_add(&feed->skipped, feeder->skipped);
+	gk_merge_troubles(feeder);
 	feeder->feed = NULL;
 }
 

@@ -9,36 +9,17 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "utils/lsyscache.h"
+#include "utils/builtins.h"
 #include "utils/wait_event.h"
 
 #include "engine_error.h"
 #include "feeder.h"
+#include "unusable.h"
 
 /* How long a wait for a slot is before we look around, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 /* Rows are held as doubles until so many bytes give an idea of their range. */
 #define HELD_BYTES (512 * 1024)
-
-/* Names the row at hand for a DETAIL: by its id, else by its number where that means something. */
-static const char *
-row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo)
-{
-	Oid			output;
-	bool		is_varlena;
-
-	if (feeder->ids != NULL && PG_ARGISNULL(GK_ID))
-		return "The row with id NULL";
-	if (feeder->ids != NULL)
-	{
-		getTypeOutputInfo(feeder->id_type, &output, &is_varlena);
-		return psprintf("The row with id %s",
-						OidOutputFunctionCall(output, PG_GETARG_DATUM(GK_ID)));
-	}
-	if (IsInParallelMode())
-		return "A row";
-	return psprintf("Row " INT64_FORMAT, feeder->read);
-}
 
 /* Claims a slot for the next batch. */
 static void
@@ -134,25 +115,30 @@ check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("array of features must have one dimension"),
 				 errdetail("%s has an array of %d dimensions.",
-						   row_name(feeder, fcinfo), elements->dimensions)));
+						   gk_row_name(feeder, fcinfo), elements->dimensions)));
 	if (elements->count == 0 && expected == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("array of features must not be empty"),
-				 errdetail("%s has an empty array.", row_name(feeder, fcinfo))));
+				 errdetail("%s has an empty array.", gk_row_name(feeder, fcinfo))));
 	if (elements->count > GK_MAX_DIMENSION && expected == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("array of features is too long"),
 				 errdetail("%s has %lld elements, the limit is %d.",
-						   row_name(feeder, fcinfo), (long long) elements->count,
+						   gk_row_name(feeder, fcinfo), (long long) elements->count,
 						   GK_MAX_DIMENSION)));
 	if (expected > 0 && elements->count != expected)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("arrays of features differ in length"),
-				 errdetail("%s has %lld elements, expected %d.", row_name(feeder, fcinfo),
-						   (long long) elements->count, expected)));
+				 errdetail_plural("%s has %lld element, expected %d.",
+								  "%s has %lld elements, expected %d.", elements->count,
+								  gk_row_name(feeder, fcinfo), (long long) elements->count,
+								  expected),
+				 errhint("Leave such rows out of the source: WHERE %s(%s) = %d.",
+						 feeder->columns[0].shape == GK_VECTOR ? "vector_dims" : "cardinality",
+						 quote_identifier(NameStr(gk_feed_names(feeder->feed)[0])), expected)));
 }
 
 /* Makes sure that there is a slot with room for a row. */
@@ -317,28 +303,10 @@ decode_weight(GkFeeder *feeder, FunctionCallInfo fcinfo, double *weight)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("weight must be a finite number and not negative"),
-				 errdetail("%s has a weight that is negative, NaN or infinite.",
-						   row_name(feeder, fcinfo))));
+				 errdetail("%s has the weight %g in column \"%s\".",
+						   gk_row_name(feeder, fcinfo), *weight,
+						   NameStr(gk_feed_names(feeder->feed)[feeder->feed->columns]))));
 	return GK_DECODED;
-}
-
-/* Raises the error that an unusable row is, if nulls are errors. */
-static void
-raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
-{
-	if (decoded == GK_DECODED_NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("row to be clustered contains a NULL"),
-				 errdetail("%s has a NULL among its features, or as its weight.",
-						   row_name(feeder, fcinfo)),
-				 errhint("Leave such rows out of the source, or let them be skipped.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("row to be clustered contains a number that is not finite"),
-			 errdetail("%s has NaN, an infinity, or a number too large for real.",
-					   row_name(feeder, fcinfo)),
-			 errhint("Leave such rows out of the source, or let them be skipped.")));
 }
 
 /* Takes the shift from a row, which becomes float32. */
@@ -417,8 +385,8 @@ raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("row to be clustered by direction is all zero"),
-			 errdetail("%s has no direction.", row_name(feeder, fcinfo)),
-			 errhint("Leave such rows out of the source, or let them be skipped.")));
+			 errdetail("%s has no direction.", gk_row_name(feeder, fcinfo)),
+			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
 }
 
 /* Brings a row into the batch; false if it is unusable. */
@@ -439,13 +407,15 @@ gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	if (decoded != GK_DECODED)
 	{
 		if (feeder->feed->nulls_are_errors)
-			raise_unusable(feeder, fcinfo, decoded);
+			gk_raise_unusable(feeder, fcinfo);
+		gk_note_unusable(feeder, fcinfo, decoded);
 		return false;
 	}
 	if (feeder->feed->zero_is_unusable && is_zero_row(feeder))
 	{
 		if (feeder->feed->nulls_are_errors)
 			raise_zero(feeder, fcinfo);
+		feeder->zeros++;
 		return false;
 	}
 	if (feeder->weighted)

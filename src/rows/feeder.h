@@ -30,6 +30,9 @@ typedef struct GkFeeder
 	MemoryContext context;
 	int64		read;
 	int64		skipped;
+	int64		zeros;			/* skipped for having no direction */
+	int64	   *nulls;			/* per column and weight, rows skipped for it; NULL until one is */
+	int64	   *not_finite;
 	int			dimension;
 	bool		scalars;		/* the columns are scalars, one a feature */
 	bool		reals;			/* … all of type real */

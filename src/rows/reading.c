@@ -11,9 +11,9 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/params.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
 #include "utils/array.h"
@@ -21,7 +21,6 @@
 #include "utils/catcache.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/plancache.h"
 #include "utils/syscache.h"
 
 #include "drain.h"
@@ -29,6 +28,7 @@
 #include "feed.h"
 #include "reading.h"
 #include "source_columns.h"
+#include "source_query.h"
 
 /* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -78,8 +78,11 @@ feed_spec(const GkSource *source)
 
 	spec.weighted = source->weight > 0;
 	spec.nulls_are_errors = source->spec.nulls_are_errors;
-	spec.zero_is_unusable = source->spec.zero_is_unusable;
+	spec.zero_is_unusable = source->by_direction;
 	spec.width = source->described[0].shape == GK_SCALAR ? source->count : 0;
+	spec.names = source->names;
+	spec.columns = source->count;
+	spec.weight = source->spec.weight_column;
 	spec.classes = classes;
 	spec.id_type = source->id_type;
 	spec.participants = max_parallel_workers + 2;
@@ -88,7 +91,7 @@ feed_spec(const GkSource *source)
 		classes[i] = feature_class(&source->described[i]);
 		/* a row that is zero is so whatever the others are: it must not be shifted */
 		if (classes[i] != GK_FEATURE_EXACT)
-			spec.shifting = source->spec.may_shift && !spec.zero_is_unusable;
+			spec.shifting = !spec.zero_is_unusable;
 	}
 	return spec;
 }
@@ -136,6 +139,8 @@ append_double(StringInfo query, int column, const GkColumn *described)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(c%d) OPERATOR(pg_catalog.>) 1e308"
 						 " THEN 'infinity' ELSE CAST(c%d AS pg_catalog.float8) END",
 						 column, column);
+	else if (described->element == GK_BOOL)
+		appendStringInfo(query, "CAST(CAST(c%d AS pg_catalog.int4) AS pg_catalog.float8)", column);
 	else
 		appendStringInfo(query, "CAST(c%d AS pg_catalog.float8)", column);
 }
@@ -165,7 +170,7 @@ append_features(StringInfo query, const GkSource *source)
 static void
 append_source(StringInfo query, const GkSource *source)
 {
-	appendStringInfo(query, " FROM %s AS source (", source->from);
+	appendStringInfo(query, " FROM %s AS source (", source->text->from);
 	for (int i = 1; i <= source->columns->natts; i++)
 		appendStringInfo(query, "%sc%d", i > 1 ? ", " : "", i);
 	appendStringInfoChar(query, ')');
@@ -197,36 +202,24 @@ void
 gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 {
 	StringInfoData query;
-	SPIPlanPtr	plan;
-	CachedPlan *cached;
-	Plan	   *top;
+	const Plan *top;
 	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
 
 	initStringInfo(&query);
 	appendStringInfo(&query, "SELECT c%d", source->features[0]);
 	append_source(&query, source);
-	plan = SPI_prepare(query.data, 0, NULL);
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	cached = SPI_plan_get_cached_plan(plan);
-	if (cached == NULL)
-		elog(ERROR, "gkmeans could not plan the source");
-	top = linitial_node(PlannedStmt, cached->stmt_list)->planTree;
+	top = gk_query_plan(source->text, query.data, NULL)->plan->planTree;
 	*rows = top->plan_rows;
 	*dimension = source->count;
 	if (source->described[0].shape != GK_SCALAR)
 		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
-	ReleaseCachedPlan(cached, NULL);
-	SPI_freeplan(plan);
 }
 
 /* Makes sure that the query calls the extension's aggregate, and not one that fits better. */
 static void
-check_function(SPIPlanPtr plan, Oid function)
+check_function(const GkSourceQuery *query, Oid function)
 {
-	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
-	Query	   *query = linitial_node(Query, source->query_list);
-	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
+	TargetEntry *entry = linitial_node(TargetEntry, query->query->targetList);
 
 	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
 		ereport(ERROR,
@@ -235,19 +228,29 @@ check_function(SPIPlanPtr plan, Oid function)
 				 errhint("Drop or rename it.")));
 }
 
-/* Prepares the query. */
-static SPIPlanPtr
-prepare_query(const GkSource *source)
+/* Adds a parameter that stays what it is. */
+static void
+set_parameter(ParamListInfo parameters, int number, int64 value)
 {
-	Oid			types[2] = {INT8OID, INT8OID};
-	Oid			function = feed_function();
-	SPIPlanPtr	plan = SPI_prepare_cursor(feed_query(source, function), 2, types,
-										  CURSOR_OPT_PARALLEL_OK);
+	parameters->params[number].value = Int64GetDatum(value);
+	parameters->params[number].isnull = false;
+	parameters->params[number].pflags = PARAM_FLAG_CONST;
+	parameters->params[number].ptype = INT8OID;
+}
 
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	check_function(plan, function);
-	return plan;
+/* Prepares the query. */
+static GkSourceQuery *
+prepare_query(const GkSource *source, const Reading *reading)
+{
+	Oid			function = feed_function();
+	ParamListInfo parameters = makeParamList(2);
+	GkSourceQuery *query;
+
+	set_parameter(parameters, 0, (int64) dsm_segment_handle(reading->segment));
+	set_parameter(parameters, 1, (int64) reading->feed->key);
+	query = gk_query_plan(source->text, feed_query(source, function), parameters);
+	check_function(query, function);
+	return query;
 }
 
 /* Sets a parameter until the nest level ends. */
@@ -259,24 +262,17 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Runs the query.  Compiling it does not pay, and each process has to have one share
- * only, not one a partition.
+ * Prepares the query and runs it.  Compiling it does not pay, and each process has to have one
+ * share only, not one a partition.
  */
 static void
-run_query(SPIPlanPtr plan, const Reading *reading)
+run_query(const GkSource *source, const Reading *reading)
 {
-	Datum		parameters[2];
 	int			nest_level = NewGUCNestLevel();
-	int			result;
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	parameters[0] = Int64GetDatum((int64) dsm_segment_handle(reading->segment));
-	parameters[1] = Int64GetDatum((int64) reading->feed->key);
-	result = SPI_execute_plan(plan, parameters, NULL, true, 0);
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
-	SPI_freetuptable(SPI_tuptable);
+	gk_query_run(prepare_query(source, reading));
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -322,7 +318,7 @@ end_reading(Reading *reading)
 
 /* Runs the query once, and waits until the engine has its rows. */
 static void
-read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	GkStatus	status;
@@ -333,7 +329,7 @@ read_once(Reading *reading, SPIPlanPtr plan, GkJob *job, GkRows *rows)
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
-	run_query(plan, reading);
+	run_query(source, reading);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -389,6 +385,8 @@ describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 										 Max(1, rows->dimension) * sizeof(double));
 	if (feed->shifting && atomic_load(&feed->shift_state) == GK_SET)
 		memcpy(rows->shift, gk_feed_shifts(feed), rows->dimension * sizeof(double));
+	if (rows->read > 0 && rows->read == rows->skipped)
+		rows->trouble = gk_describe_troubles(feed, rows->read);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -397,21 +395,18 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
 	Reading    *reading;
-	SPIPlanPtr	plan;
 
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
-	plan = prepare_query(source);
-	read_once(reading, plan, job, rows);
+	read_once(reading, source, job, rows);
 	if (spec.shifting && correct_shift(reading->feed))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		read_once(reading, plan, job, rows);
+		read_once(reading, source, job, rows);
 	}
 	describe_rows(reading->feed, job, rows);
-	SPI_freeplan(plan);
 	end_reading(reading);
 }
 

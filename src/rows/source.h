@@ -2,7 +2,7 @@
  * The row source: runs the user's query through the executor and brings its
  * rows, as float32, into an engine.
  *
- * source.c parses and describes the source and runs
+ * source.c parses and describes the source, and reading.c runs
  *     SELECT gkmeans_feed(…, id, weight, features …) FROM (source) s
  * The aggregate (feed_aggregate.c) runs in the parallel workers where the planner
  * allows them; it decodes rows (decode.c) into batches of a ring in dynamic
@@ -21,30 +21,29 @@
 typedef struct GkSourceSpec
 {
 	const char *source;			/* a relation name or one SELECT, VALUES, TABLE or WITH */
-	List	   *features;		/* of char *; NIL = every numeric column, or the one array column */
+	List	   *features;		/* of char *; NIL = every number that is no key, or the one array */
 	const char *id_column;		/* NULL = none */
 	const char *weight_column;	/* NULL = none */
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
 	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
-	bool		zero_is_unusable;	/* an all-zero row is unusable (cosine without scaling) */
-	bool		may_shift;		/* double precision and numeric features may be shifted;
-								 * not with zero_is_unusable */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */
 typedef struct GkSource GkSource;
 
-/*
- * Parses the source, finds its columns and checks their names and types.
- * Errors as in sql-api.md.  SPI must be connected.
- */
+/* Parses the source, finds its columns and checks their names and types. */
 extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
-/* The features: how many columns, whether they are one array, and their names. */
-extern int	gk_source_columns(const GkSource *source, bool *is_array);
-extern const char *gk_source_column_name(const GkSource *source, int i);
+/* The names of the feature columns; an array is one of them, alone. */
+extern const char *const *gk_source_features(const GkSource *source, int *count, bool *is_array);
+
+/*
+ * Says that rows are compared by their direction from zero: they are not shifted then, and
+ * an all-zero row is unusable.
+ */
+extern void gk_source_by_direction(GkSource *source);
 
 #endif							/* GK_SOURCE_H */

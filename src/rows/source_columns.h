@@ -1,23 +1,42 @@
 /*
- * The columns of a described source; between source.c and reading.c.
+ * The columns of a described source; between the files that describe and read it.
  */
 #ifndef GK_SOURCE_COLUMNS_H
 #define GK_SOURCE_COLUMNS_H
 
+#include "nodes/parsenodes.h"
+
 #include "decode.h"
 #include "source.h"
+#include "source_text.h"
 
 struct GkSource
 {
 	GkSourceSpec spec;
-	const char *from;			/* what stands after FROM */
+	const GkSourceText *text;
+	Query	   *query;			/* SELECT * FROM it, analysed */
 	TupleDesc	columns;
 	int			id;				/* numbers of columns, from 1; 0 = none */
 	int			weight;
 	Oid			id_type;		/* after the cast */
 	int			count;			/* features */
 	int		   *features;		/* their columns */
+	const char **names;			/* and their names */
 	GkColumn   *described;		/* how to decode them */
+	bool		by_direction;	/* see gk_source_by_direction() */
 };
+
+/* The name and the type of a column. */
+extern const char *gk_column_name(const GkSource *source, int column);
+extern Oid	gk_column_type(const GkSource *source, int column);
+
+/* Finds a column by its name, which an argument gives: 42703, or 42702 if there are two. */
+extern int	gk_find_column(const GkSource *source, const char *name, const char *argument);
+
+/* Adds a column to the features. */
+extern void gk_add_feature(GkSource *source, int column);
+
+/* Chooses the features where the user left them out, and tells which. */
+extern void gk_choose_features(GkSource *source);
 
 #endif							/* GK_SOURCE_COLUMNS_H */

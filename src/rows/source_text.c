@@ -53,14 +53,14 @@ relation_name(const char *source)
 	return name.data;
 }
 
-/* Raises the error of a source that is none. */
+/* Reports that the text is not a valid source. */
 static void
-refuse(const char *message)
+refuse(const char *message, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYNTAX_ERROR),
 			 errmsg("%s", message),
-			 errhint(SOURCE_HINT)));
+			 errhint("%s", hint)));
 }
 
 /* Refuses what would change or lock rows, anywhere in a statement. */
@@ -73,9 +73,9 @@ refuse_changes(Node *node, void *context)
 	{
 		case T_SelectStmt:
 			if (((SelectStmt *) node)->intoClause != NULL)
-				refuse("source must not be a SELECT INTO");
+				refuse("source must not be a SELECT INTO", "Leave out INTO: a source only reads.");
 			if (((SelectStmt *) node)->lockingClause != NIL)
-				refuse("source must not lock rows");
+				refuse("source must not lock rows", "Leave out FOR UPDATE and FOR SHARE.");
 			break;
 		case T_InsertStmt:
 		case T_UpdateStmt:
@@ -83,7 +83,7 @@ refuse_changes(Node *node, void *context)
 #if PG_VERSION_NUM >= 150000
 		case T_MergeStmt:
 #endif
-			refuse("source must not change rows");
+			refuse("source must not change rows", "Change them in a statement before the fit.");
 			break;
 		default:
 			break;
@@ -121,26 +121,32 @@ parse(const char *source)
 	return statements;
 }
 
-/* What stands for the source after FROM. */
-char *
-gk_source_from(const char *source)
+/* Makes of the user's text what stands after FROM. */
+GkSourceText *
+gk_source_text(const char *source)
 {
-	char	   *name = relation_name(source);
+	GkSourceText *text = palloc0(sizeof(GkSourceText));
 	List	   *statements;
 	RawStmt    *statement;
 	int			length;
 
-	if (name != NULL)
-		return name;
+	text->source = source;
+	text->from = relation_name(source);
+	text->is_name = text->from != NULL;
+	if (text->is_name)
+		return text;
 	statements = parse(source);
 	if (list_length(statements) != 1)
-		refuse(statements == NIL ? "source is empty" : "source must be a single statement");
+		refuse(statements == NIL ? "source is empty" : "source must be a single statement",
+			   SOURCE_HINT);
 	statement = linitial_node(RawStmt, statements);
 	if (!IsA(statement->stmt, SelectStmt))
-		refuse("source must be a SELECT, VALUES, TABLE or WITH statement");
+		refuse("source must be a SELECT, VALUES, TABLE or WITH statement", SOURCE_HINT);
 	refuse_changes(statement->stmt, NULL);
 
+	text->location = statement->stmt_location;
 	length = statement->stmt_len > 0 ? statement->stmt_len :
 		(int) strlen(source) - statement->stmt_location;
-	return psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+	text->from = psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+	return text;
 }

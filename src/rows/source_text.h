@@ -4,10 +4,20 @@
 #ifndef GK_SOURCE_TEXT_H
 #define GK_SOURCE_TEXT_H
 
-/*
- * What stands for the source after FROM: a quoted name, or the statement in parentheses.
- * Errors: 42601 if it is neither, or if the statement would change or lock rows.
- */
-extern char *gk_source_from(const char *source);
+#include "postgres.h"
+
+/* What stands before the statement in `from`: a parenthesis and a new line. */
+#define GK_FROM_PREFIX 2
+
+typedef struct GkSourceText
+{
+	const char *source;			/* as the user wrote it */
+	const char *from;			/* what stands for it after FROM */
+	bool		is_name;		/* it is the name of a relation */
+	int			location;		/* where in `source` the statement begins, in bytes */
+} GkSourceText;
+
+/* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */
+extern GkSourceText *gk_source_text(const char *source);
 
 #endif							/* GK_SOURCE_TEXT_H */

@@ -49,10 +49,10 @@ enum
 /* The words that an argument may be, NULL at the end; their places are the enums' values. */
 static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
-static const char *const scale_words[] = {"none", "standard", "minmax", NULL};
+static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
-static const char *const option_words[] = {"oversampling", "rounds", NULL};
+static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
 /* The words as a list for a hint. */
 static char *
@@ -120,14 +120,15 @@ read_features(FunctionCallInfo fcinfo, int number)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("features is empty"),
-				 errhint("Name at least one column, or leave it out to take every "
-						 "numeric column.")));
+				 errhint("Name at least one column, or leave it out to take every number that "
+						 "is no key.")));
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("features contains a NULL")));
+					 errmsg("features contains a NULL"),
+					 errdetail("Element %d is no name.", i + 1)));
 		features = lappend(features, TextDatumGetCString(values[i]));
 	}
 	return features;
@@ -147,8 +148,8 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	if (ARR_NDIM(array) != 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("initial_centroids has %d dimensions", ARR_NDIM(array)),
-				 errhint("It must be an array of arrays, one for each centroid.")));
+				 errmsg("initial_centroids is not an array of arrays"),
+				 errhint("Write one array for each centroid: '{{1,2},{3,4}}'.")));
 	if (array_contains_nulls(array))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -159,7 +160,10 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 		if (!isfinite(values[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("initial_centroids contains a value that is not finite")));
+					 errmsg("initial_centroids contains a value that is not finite"),
+					 errdetail("Element %lld of centroid %lld is %g.",
+							   (long long) (i % ARR_DIMS(array)[1] + 1),
+							   (long long) (i / ARR_DIMS(array)[1] + 1), values[i])));
 	arguments->fit.initial = values;
 	arguments->fit.k = ARR_DIMS(array)[0];
 	arguments->initial_dimension = ARR_DIMS(array)[1];
@@ -177,20 +181,22 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 				 errmsg("k is missing"),
 				 errhint("Give the number of clusters as k, or initial_centroids.")));
 	if (!PG_ARGISNULL(number))
-		arguments->fit.k = PG_GETARG_INT32(number);
+		arguments->fit.k = PG_GETARG_INT64(number);
 	if (arguments->fit.k <= 0)
 		out_of_range("k", "1 and above");
 	if (given > 0 && given != arguments->fit.k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("k does not fit initial_centroids"),
-				 errdetail("k is %lld, and there are %lld initial centroids.",
-						   (long long) arguments->fit.k, (long long) given),
+				 errdetail_plural("k is %lld, and there is %lld initial centroid.",
+								  "k is %lld, and there are %lld initial centroids.", given,
+								  (long long) arguments->fit.k, (long long) given),
 				 errhint("Leave k out to take the number of initial centroids.")));
 	if (arguments->fit.k > GK_MAX_CLUSTERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("k is %lld, more than %d", (long long) arguments->fit.k, GK_MAX_CLUSTERS)));
+				 errmsg("k is %lld, more than the limit of %d",
+						(long long) arguments->fit.k, GK_MAX_CLUSTERS)));
 }
 
 /* The initialisation, which initial centroids imply. */
@@ -230,11 +236,30 @@ read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
 		out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
 }
 
+/* The option that names the id column of the labels table. */
+static const char *
+read_id_name(const JsonbValue *value)
+{
+	char	   *name;
+
+	if (value->type != jbvString || value->val.string.len == 0 ||
+		value->val.string.len >= NAMEDATALEN)
+		out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
+	name = pnstrdup(value->val.string.val, value->val.string.len);
+	if (strcmp(name, "cluster_id") == 0 || strcmp(name, "distance") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name is the name of another column of the labels: \"%s\"",
+						name)));
+	return name;
+}
+
 /* One option. */
 static void
-read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
+read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 {
 	int			option = find_word("option", key, option_words);
+	GkFitSpec  *fit = &arguments->fit;
 	double		number = NAN;
 
 	if (value->type == jbvNumeric)
@@ -246,6 +271,8 @@ read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
 			out_of_range("option oversampling", "numbers above 0, up to 1000");
 		fit->oversampling = number;
 	}
+	else if (option == 2)
+		arguments->id_name = read_id_name(value);
 	else
 	{
 		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
@@ -256,8 +283,9 @@ read_option(const char *key, const JsonbValue *value, GkFitSpec *fit)
 
 /* The options: an object of known keys. */
 static void
-read_options(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
+read_options(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 {
+	GkFitSpec  *fit = &arguments->fit;
 	Jsonb	   *options;
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
@@ -280,7 +308,7 @@ read_options(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
 		if (token == WJB_KEY)
 			key = pnstrdup(value.val.string.val, value.val.string.len);
 		else if (token == WJB_VALUE)
-			read_option(key, &value, fit);
+			read_option(key, &value, arguments);
 	}
 }
 
@@ -301,11 +329,6 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
 	source->id_type = InvalidOid;
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
-
-	/* cosine without scaling measures from the origin, so that must stay where it is */
-	source->may_shift = arguments->fit.metric == GK_EUCLIDEAN
-		|| arguments->fit.scale != GK_SCALE_NONE;
-	source->zero_is_unusable = !source->may_shift;
 }
 
 /* Reads and checks the arguments. */
@@ -322,7 +345,7 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	read_k(fcinfo, first + K, arguments);
 	read_init(fcinfo, first + INIT, fit);
 	read_limits(fcinfo, first, fit);
-	read_options(fcinfo, first + OPTIONS, fit);
+	read_options(fcinfo, first + OPTIONS, arguments);
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
@@ -331,4 +354,9 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("labels_table needs an id_column"),
 				 errhint("Name the column that tells the rows apart as id_column.")));
+	if (arguments->labels_table == NULL && arguments->id_name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name needs a labels_table"),
+				 errhint("It names the id column of that table.")));
 }

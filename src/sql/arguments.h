@@ -19,6 +19,7 @@ typedef struct GkArguments
 	int			initial_dimension;	/* of fit.initial */
 	const char *labels_table;	/* NULL = none */
 	GkIfExists	if_exists;
+	const char *id_name;		/* of the labels table's id column; NULL = it is left open */
 } GkArguments;
 
 /*

@@ -10,6 +10,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 
 #include "alloc.h"
 #include "arguments.h"
@@ -55,12 +56,14 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 static void
 check_labels_table(GkCall *call)
 {
+	const GkArguments *arguments = &call->arguments;
 	MemoryContext before;
 
-	if (call->arguments.labels_table == NULL)
+	if (arguments->labels_table == NULL)
 		return;
 	before = MemoryContextSwitchTo(call->caller);
-	call->table = gk_labels_table_check(call->arguments.labels_table, call->arguments.if_exists,
+	call->table = gk_labels_table_check(arguments->labels_table, arguments->if_exists,
+										arguments->source.id_column, arguments->id_name,
 										call->id_type);
 	MemoryContextSwitchTo(before);
 }
@@ -77,14 +80,19 @@ check_rows(const GkCall *call)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the source has no usable row"),
 				 rows->read == 0 ? errdetail("It has no row at all.")
-				 : errdetail("%lld rows were read, and none can be clustered.",
-							 (long long) rows->read)));
+				 : errdetail_plural("%lld row was read: %s.", "%lld rows were read: %s.",
+									rows->read, (long long) rows->read, rows->trouble),
+				 rows->read == 0 ? 0
+				 : errhint("Leave such columns out of the features, or give a query as the source "
+						   "that replaces the values: coalesce(column, 0).")));
 	if (arguments->fit.initial != NULL && arguments->initial_dimension != rows->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("initial_centroids does not fit the features"),
-				 errdetail("A centroid has %d elements, expected %d.",
-						   arguments->initial_dimension, rows->dimension)));
+				 errdetail_plural("Each has %d element, and a row has %d.",
+								  "Each has %d elements, and a row has %d.",
+								  arguments->initial_dimension,
+								  arguments->initial_dimension, rows->dimension)));
 }
 
 /* Opens the engine, and notes why it is that one. */
@@ -103,6 +111,29 @@ open_engine(GkCall *call, const GkSource *source)
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
 }
 
+/* Notes what the features are, and decides what follows from that. */
+static void
+note_features(GkCall *call, GkSource *source)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+	bool		is_array;
+	int			count;
+	const char *const *names = gk_source_features(source, &count, &is_array);
+	Datum	   *features = gk_allocate(count, sizeof(Datum));
+	MemoryContext before;
+
+	if (spec->scale == GK_SCALE_AUTO)
+		spec->scale = count > 1 ? GK_SCALE_STANDARD : GK_SCALE_NONE;
+	if (spec->scale == GK_SCALE_NONE && spec->metric == GK_COSINE)
+		gk_source_by_direction(source);
+	spec->names = is_array ? NULL : names;
+	for (int i = 0; i < count; i++)
+		features[i] = CStringGetTextDatum(names[i]);
+	before = MemoryContextSwitchTo(call->caller);
+	call->report.features = construct_array(features, count, TEXTOID, -1, false, TYPALIGN_INT);
+	MemoryContextSwitchTo(before);
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
@@ -111,6 +142,7 @@ gk_call_read(GkCall *call)
 	instr_time	begin;
 
 	call->source = source;
+	note_features(call, source);
 	call->id_type = gk_source_id_type(source);
 	check_labels_table(call);
 	open_engine(call, source);
@@ -226,7 +258,7 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 		bool		nulls[7] = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = Int32GetDatum((int32) c);
+		values[0] = Int32GetDatum(cluster->id);
 		values[1] = centroid_array(call, c, elements);
 		values[2] = Int64GetDatum(cluster->size);
 		values[3] = Float8GetDatum(cluster->weight);

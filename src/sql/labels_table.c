@@ -1,5 +1,5 @@
 /*
- * The table of labels: (id, cluster_id, distance), one row for every row of the source.
+ * The table of labels: an id, cluster_id and distance, one row for every row of the source.
  */
 #include "postgres.h"
 
@@ -24,6 +24,9 @@ struct GkLabelsTable
 {
 	RangeVar   *variable;		/* qualified */
 	char	   *name;			/* the same, quoted */
+	char	   *id_column;		/* of the source */
+	char	   *asked_id_name;	/* NULL = it is left open */
+	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
 	GkIfExists	if_exists;
 	bool		exists;
@@ -41,27 +44,61 @@ gk_labels_descriptor(Oid id_type)
 	return descriptor;
 }
 
+/* Whether a name is that of a column besides the id. */
+static bool
+is_taken(const char *name)
+{
+	return strcmp(name, column_names[1]) == 0 || strcmp(name, column_names[2]) == 0;
+}
+
+/* Names the id column: as asked for, or as in the source if the table has that, or else "id". */
+static void
+name_id_column(GkLabelsTable *table, Oid relation_id)
+{
+	table->id_name = column_names[0];
+	if (table->asked_id_name != NULL)
+		table->id_name = table->asked_id_name;
+	else if (!is_taken(table->id_column) && OidIsValid(relation_id) &&
+			 get_attnum(relation_id, table->id_column) > 0)
+		table->id_name = table->id_column;
+}
+
+/* Raises the error that a column is missing. */
+static void
+raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
+{
+	bool		replace = table->if_exists == GK_EXISTS_REPLACE;
+	const char *also = "";
+
+	if (table->asked_id_name == NULL && !is_taken(table->id_column) &&
+		strcmp(table->id_column, table->id_name) != 0)
+		also = psprintf(" (or %s)", quote_identifier(table->id_column));
+	ereport(ERROR,
+			(errcode(replace ? ERRCODE_DATATYPE_MISMATCH : ERRCODE_UNDEFINED_COLUMN),
+			 errmsg("table \"%s\" has no column \"%s\"", get_rel_name(relation_id), column),
+			 errhint("A table of labels has the columns %s%s, cluster_id and distance.",
+					 quote_identifier(table->id_name), also)));
+}
+
 /* Raises an error unless the relation has the columns of the labels. */
 static void
-check_columns(Oid relation_id, Oid id_type, bool replace)
+check_columns(GkLabelsTable *table, Oid relation_id)
 {
-	Oid			types[COLUMNS] = {id_type, INT4OID, FLOAT8OID};
+	Oid			types[COLUMNS] = {table->id_type, INT4OID, FLOAT8OID};
 
+	name_id_column(table, relation_id);
 	for (int i = 0; i < COLUMNS; i++)
 	{
-		AttrNumber	number = get_attnum(relation_id, column_names[i]);
+		const char *name = i == 0 ? table->id_name : column_names[i];
+		AttrNumber	number = get_attnum(relation_id, name);
 
-		if (number == InvalidAttrNumber)
-			ereport(ERROR,
-					(errcode(replace ? ERRCODE_DATATYPE_MISMATCH : ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("table \"%s\" has no column \"%s\"",
-							get_rel_name(relation_id), column_names[i]),
-					 errhint("A table of labels has the columns id, cluster_id and distance.")));
+		if (number <= 0)
+			raise_no_column(table, relation_id, name);
 		if (get_atttype(relation_id, number) != types[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("column \"%s\" of table \"%s\" has another type than the labels",
-							column_names[i], get_rel_name(relation_id)),
+							name, get_rel_name(relation_id)),
 					 errdetail("It is %s, expected %s.",
 							   format_type_be(get_atttype(relation_id, number)),
 							   format_type_be(types[i]))));
@@ -70,7 +107,7 @@ check_columns(Oid relation_id, Oid id_type, bool replace)
 
 /* Checks a table that is there already. */
 static void
-check_existing(const GkLabelsTable *table, Oid relation_id)
+check_existing(GkLabelsTable *table, Oid relation_id)
 {
 	char		kind = get_rel_relkind(relation_id);
 
@@ -78,13 +115,14 @@ check_existing(const GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Set if_exists to \"replace\" or \"append\".")));
+				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
+						 "'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
-	check_columns(relation_id, table->id_type, table->if_exists == GK_EXISTS_REPLACE);
+	check_columns(table, relation_id);
 }
 
 /* Looks whether the table is there, and as it has to be. */
@@ -96,17 +134,24 @@ look_up(GkLabelsTable *table)
 	table->exists = OidIsValid(relation_id);
 	if (table->exists)
 		check_existing(table, relation_id);
+	else
+		name_id_column(table, InvalidOid);
 }
 
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
-gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type)
+gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
+					  const char *id_name, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
-	table->variable = gk_table_name(name);
+	table->variable = gk_table_name("labels_table", name);
 	table->name = gk_quoted_name(table->variable);
+	/* the arguments are gone when the labels are written */
+	table->id_column = pstrdup(id_column);
+	if (id_name != NULL)
+		table->asked_id_name = pstrdup(id_name);
 	table->id_type = id_type;
 	table->if_exists = if_exists;
 	look_up(table);
@@ -121,6 +166,45 @@ execute(const char *command)
 
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+}
+
+/* What to do where the table cannot be emptied. */
+static void
+explain_truncate(void *arg)
+{
+	const GkLabelsTable *table = arg;
+
+	switch (geterrcode())
+	{
+		case ERRCODE_T_R_DEADLOCK_DETECTED:
+			errhint("Another transaction has read the table and waits for this one. Begin both with "
+					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->name);
+			break;
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+			errhint("A transaction that has read the table is still open; new readers wait behind "
+					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
+			break;
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+			errhint("Delete its rows in the same transaction and set if_exists to \"append\", or "
+					"MERGE the rows of gkmeans_fit_predict into it.");
+			break;
+		case ERRCODE_OBJECT_IN_USE:
+			errhint("The statement that calls the fit uses the table as well: call the fit in a "
+					"statement of its own.");
+			break;
+	}
+}
+
+/* Empties the table. */
+static void
+truncate_table(GkLabelsTable *table)
+{
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = table};
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	execute(psprintf("TRUNCATE %s", table->name));
+	error_context_stack = callback.previous;
 }
 
 /* Looks again for a table that was not there before the fit, and keeps other fits from making it. */
@@ -141,12 +225,12 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
 		look_up_again(table);
 	/* "character" and "bit" without a length would be of length 1 */
 	if (!table->exists)
-		execute(psprintf("CREATE TABLE %s (id %s, cluster_id integer, distance double precision)",
-						 table->name,
+		execute(psprintf("CREATE TABLE %s (%s %s, cluster_id integer, distance double precision)",
+						 table->name, quote_identifier(table->id_name),
 						 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
 											  FORMAT_TYPE_FORCE_QUALIFY)));
 	else if (table->if_exists == GK_EXISTS_REPLACE)
-		execute(psprintf("TRUNCATE %s", table->name));
+		truncate_table(table);
 
 	relation.md.name = pstrdup("gkmeans_labels");
 	relation.md.reliddesc = InvalidOid;
@@ -156,8 +240,9 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
 	relation.reldata = labels;
 	if (SPI_register_relation(&relation) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	execute(psprintf("INSERT INTO %s (id, cluster_id, distance)"
-					 " SELECT id, cluster_id, distance FROM gkmeans_labels", table->name));
+	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
+					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
+					 table->name, quote_identifier(table->id_name)));
 	SPI_unregister_relation(relation.md.name);
 
 	/* the scan had a read pointer of its own; the labels may be a function's result */

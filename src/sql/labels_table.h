@@ -1,5 +1,5 @@
 /*
- * The table of labels: (id, cluster_id, distance), one row for every row of the source.
+ * The table of labels: an id, cluster_id and distance, one row for every row of the source.
  */
 #ifndef GK_LABELS_TABLE_H
 #define GK_LABELS_TABLE_H
@@ -22,14 +22,20 @@ typedef struct GkLabelsTable GkLabelsTable;
 
 /*
  * Checks that the table can be made, replaced or appended to: 42P07 if it exists and
- * must not, 42804 if its columns differ.
+ * must not, 42804 if its columns differ.  Its column of ids is
+ * called id_name; NULL leaves it open: "id", or id_column where the table has such a column.
  */
-extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists, Oid id_type);
+extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists,
+											const char *id_column, const char *id_name,
+											Oid id_type);
 
 /* The row type of the labels. */
 extern TupleDesc gk_labels_descriptor(Oid id_type);
 
-/* Makes or empties the table and inserts the labels.  SPI must be connected. */
+/*
+ * Makes or empties the table and inserts the labels.  SPI must be connected.  Where the table cannot
+ * be emptied, the error's HINT says what to do instead.
+ */
 extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels);
 
 #endif							/* GK_LABELS_TABLE_H */

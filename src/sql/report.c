@@ -5,7 +5,9 @@
 
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
+#include "host_account.h"
 #include "job.h"
 #include "report.h"
 #include "sql_function.h"
@@ -15,12 +17,20 @@ static GkReport last_report;
 
 GK_SQL_FUNCTION(gkmeans_last_fit);
 GK_SQL_FUNCTION(gkmeans_memory);
+GK_SQL_FUNCTION(gkmeans_sessions);
 
 /* Remembers a fit that ended well. */
 void
 gk_remember_fit(const GkReport *report)
 {
+	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
+	ArrayType  *features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+
+	MemoryContextSwitchTo(before);
+	if (has_report)
+		pfree(last_report.features);
 	last_report = *report;
+	last_report.features = features;
 	has_report = true;
 }
 
@@ -39,6 +49,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	values[column++] = Int64GetDatum(report->rows_read);
 	values[column++] = Int64GetDatum(report->rows_skipped);
+	values[column++] = PointerGetDatum(report->features);
 	values[column++] = Int32GetDatum(report->dimension);
 	values[column++] = Int32GetDatum((int32) report->k);
 	values[column++] = Int32GetDatum((int32) report->k_effective);
@@ -65,14 +76,15 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row of gkmeans_memory(); no device is told from another. */
+/* One row of gkmeans_memory(); device -1 is none. */
 static void
-put_memory(ReturnSetInfo *result, const char *kind, uint64 bytes, uint64 most)
+put_memory(ReturnSetInfo *result, const char *kind, int device, uint64 bytes, uint64 most)
 {
 	Datum		values[4] = {0};
-	bool		nulls[4] = {false, true, false, false};
+	bool		nulls[4] = {false, device < 0, false, false};
 
 	values[0] = CStringGetTextDatum(kind);
+	values[1] = Int32GetDatum(device);
 	values[2] = Int64GetDatum((int64) bytes);
 	values[3] = Int64GetDatum((int64) Max(bytes, most));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -90,10 +102,32 @@ gkmeans_memory(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	gk_engines_usage(&usage);
 	gk_rings_usage(&ring, &most);
-	put_memory(result, "host", usage.host_bytes, usage.host_peak);
-	put_memory(result, "pinned", usage.pinned_bytes, usage.pinned_peak);
-	put_memory(result, "device", usage.device_bytes, usage.device_peak);
-	put_memory(result, "ring", ring, most);
-	put_memory(result, "jobs", gk_job_bytes(), 0);
+	put_memory(result, "host", -1, usage.host_bytes, usage.host_peak);
+	put_memory(result, "pinned", -1, usage.pinned_bytes, usage.pinned_peak);
+	for (int i = 0; i < usage.devices; i++)
+		put_memory(result, "device", usage.device[i].number, usage.device[i].bytes,
+				   usage.device[i].peak);
+	put_memory(result, "ring", -1, ring, most);
+	put_memory(result, "jobs", -1, gk_job_bytes(), 0);
+	return (Datum) 0;
+}
+
+/* SQL: the sessions of the server whose fits hold host memory now. */
+Datum
+gkmeans_sessions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			pid;
+	uint64		bytes;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; gk_host_account_entry(i, &pid, &bytes); i++)
+	{
+		Datum		values[2] = {Int32GetDatum(pid), Int64GetDatum((int64) bytes)};
+		bool		nulls[2] = {false, false};
+
+		if (pid != 0 && bytes > 0)
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }

@@ -6,6 +6,8 @@
 
 #include "postgres.h"
 
+#include "utils/array.h"
+
 #include "engine.h"
 
 /* The report of a fit. */
@@ -13,6 +15,7 @@ typedef struct GkReport
 {
 	int64		rows_read;
 	int64		rows_skipped;
+	ArrayType  *features;		/* names, as text[] */
 	int			dimension;
 	int64		k;				/* asked for */
 	int64		k_effective;

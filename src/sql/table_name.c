@@ -24,11 +24,26 @@ schema_of(const RangeVar *name)
 		: RangeVarGetCreationNamespace(name);
 }
 
+/* Reads the name of a table, quoted and qualified as in FROM. */
+static RangeVar *
+parse_name(const char *argument, const char *name)
+{
+	List	   *parts;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("%s is not a name: \"%s\"", argument, name),
+				 errhint("Write the name of one table as in FROM, in double quotes where it needs "
+						 "them: '\"My Table\"'.")));
+	return makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+}
+
 /* The relation that a name means, its schema filled in. */
 RangeVar *
-gk_table_name(const char *name)
+gk_table_name(const char *argument, const char *name)
 {
-	RangeVar   *variable = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+	RangeVar   *variable = parse_name(argument, name);
 
 	variable->schemaname = get_namespace_name(schema_of(variable));
 	return variable;

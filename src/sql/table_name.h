@@ -10,9 +10,10 @@
 
 /*
  * The relation that a name means, or would mean if it were made now; its schema is filled
- * in, so that neither the search path nor another name can come between.
+ * in, so that neither the search path nor another name can come between.  42602 if the argument
+ * of that name is none.
  */
-extern RangeVar *gk_table_name(const char *name);
+extern RangeVar *gk_table_name(const char *argument, const char *name);
 
 /* The same, quoted. */
 extern char *gk_quoted_name(const RangeVar *name);

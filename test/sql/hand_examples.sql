@@ -15,7 +15,7 @@ SELECT results_eq($$SELECT id, cluster_id FROM gkmeans_fit_predict(NULL::int, 'c
 
 -- scikit-learn, test_kmeans_relocated_clusters
 SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('corner', '{x,y}', 2, initial_centroids => '{{0.5,0.5},{3,3}}')$$,
-	$$VALUES ('{0.25,0}'::float8[], 2::bigint), ('{0.75,1}', 2)$$, 'relocated example: centroids');
+	$$VALUES ('{0.75,1}'::float8[], 2::bigint), ('{0.25,0}', 2)$$, 'relocated example: centroids');
 SELECT is((SELECT (inertia, iterations)::text FROM gkmeans_last_fit()), '(0.25,3)', 'relocated example: inertia, 3 iterations');
 
 -- scikit-learn, test_kmeans_empty_cluster_relocated
@@ -28,7 +28,7 @@ CREATE TABLE line (x float8);
 INSERT INTO line VALUES (-10), (-9.5), (-9), (-8.5), (-8), (-1), (1), (9), (9.5), (10);
 SELECT results_eq($$SELECT cluster_id, round(centroid[1]::numeric, 6) FROM gkmeans_fit('line', '{x}', 3,
 		initial_centroids => '{{-10},{-10},{-10}}', max_iter => 1) ORDER BY centroid[1]$$,
-	$$SELECT * FROM (VALUES (0, -4.5), (1, 9.5), (2, 10)) v(i, c)$$, 'two empty clusters take the two farthest rows');
+	$$SELECT * FROM (VALUES (0, -4.5), (2, 9.5), (1, 10)) v(i, c)$$, 'two empty clusters take the two farthest rows');
 
 -- scikit-learn #28055: a relocation among duplicates must come to an end
 SELECT lives_ok($$SELECT * FROM gkmeans_fit(

@@ -92,6 +92,61 @@ SELECT is((SELECT array_agg(id::text ORDER BY id) FROM char_labels), (SELECT arr
 SELECT lives_ok($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'both_ways')$$, 'gkmeans_fit_predict with a labels table');
 SELECT set_eq('TABLE both_ways', 'TABLE reference', 'writes the same labels');
 
+-- The name of the id column
+CREATE VIEW customers AS SELECT id AS customer_id, id AS distance, x, y FROM data;
+CREATE FUNCTION fit_named(name text, choice text DEFAULT 'error', id_name text DEFAULT NULL, id_is text DEFAULT 'customer_id') RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM gkmeans_fit('customers', '{x,y}', 3, id_column => id_is, labels_table => name, if_exists => choice,
+		options => CASE WHEN id_name IS NULL THEN '{}' ELSE jsonb_build_object('id_name', id_name) END)
+$$;
+SELECT lives_ok(format('SELECT fit_named(%L, id_name => %L)', 'named_' || number, id_name), 'a table is made with the id column ' || id_name) FROM (VALUES (1, 'customer_id'), (2, 'The "Id"'), (3, repeat('n', 63))) n(number, id_name);
+SELECT columns_are('gk_test', 'named_1', '{customer_id,cluster_id,distance}'::name[], 'so it is called');
+SELECT columns_are('gk_test', 'named_2', ARRAY['The "Id"', 'cluster_id', 'distance']::name[], 'be it quoted');
+SELECT columns_are('gk_test', 'named_3', ARRAY[repeat('n', 63), 'cluster_id', 'distance']::name[], 'or as long as can be');
+SELECT set_eq('SELECT customer_id, cluster_id, distance FROM named_1', 'TABLE reference', 'and has the labels');
+SELECT is((SELECT count(*)::int FROM customers JOIN named_1 USING (customer_id)), 300, 'joined with USING');
+SELECT is(fit_named('unnamed'), 3::bigint, 'without a name');
+SELECT columns_are('gk_test', 'unnamed', '{id,cluster_id,distance}'::name[], 'it is id');
+SELECT lives_ok(format('SELECT fit_named(%L, %L, %L)', name, choice, id_name), format('%s: %s, id_name %s', name, choice, id_name))
+FROM (VALUES ('named_1', 'replace', 'customer_id'), ('named_1', 'append', 'customer_id'), ('named_1', 'replace', NULL), ('named_1', 'append', NULL), ('unnamed', 'replace', NULL), ('unnamed', 'append', 'id')) n(name, choice, id_name);
+SELECT is((SELECT array_agg(count) FROM (SELECT count(*) FROM named_1 UNION ALL SELECT count(*) FROM unnamed) counts), '{600,600}', 'both have their labels twice');
+CREATE TABLE both_names (id uuid DEFAULT gen_random_uuid(), customer_id int, cluster_id int, distance float8);
+SELECT lives_ok($$SELECT fit_named('both_names', 'append')$$, 'the name of the source goes before id');
+SELECT set_eq('SELECT customer_id, cluster_id, distance FROM both_names', 'TABLE reference', 'in a table that has both');
+SELECT lives_ok($$SELECT fit_named('unnamed', 'replace', id_is => 'distance'), fit_named('new_named', id_is => 'distance')$$, 'an id column called as another of the labels');
+SELECT set_eq('SELECT * FROM ' || name, 'TABLE reference', 'is id in ' || name) FROM unnest('{unnamed,new_named}'::text[]) name;
+SELECT fails_with(format('SELECT fit_named(%L, %L, %L)', 'named_1', choice, 'client'), code, 'an id column that is not there, ' || choice, 'table "named_1" has no column "client"', NULL, 'has the columns client, cluster_id and distance')
+FROM (VALUES ('append', '42703'), ('replace', '42804')) c(choice, code);
+SELECT fails_with($$SELECT fit_named('named_2', 'append')$$, '42703', 'no id column of either name', 'has no column "id"', NULL, 'has the columns id \(or customer_id\), cluster_id and distance');
+SELECT fails_with(format($$SELECT fit_named('bad_name', id_name => %L)$$, id_name), '22023', 'the id column cannot be called ' || left(id_name, 20), message)
+FROM (VALUES ('cluster_id', 'name of another column of the labels: "cluster_id"'), ('distance', 'name of another column'), ('', 'option id_name is out of range'), (repeat('n', 64), 'option id_name is out of range')) n(id_name, message);
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit('data', '{x}', 3, id_column => 'id', labels_table => 'bad_name', options => %L)$$, options), '22023', 'options ' || options, 'option id_name', NULL, 'names of 1 to 63 bytes')
+FROM unnest(ARRAY['{"id_name": 1}', '{"id_name": null}']) options;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x}', 3, id_column => 'id', options => '{"id_name": "customer_id"}')$$, '22023', 'a name without a labels table', 'option id_name needs a labels_table', NULL, 'It names the id column of that table');
+SELECT hasnt_table('gk_test', 'bad_name'::name, 'makes no table');
+
+-- A table that cannot be emptied, and what to do instead
+CREATE TABLE referred (id int PRIMARY KEY, cluster_id int, distance float8);
+SELECT lives_ok($$SELECT fit_into('referred', 'append', 'SELECT * FROM data WHERE id <= 100')$$, 'labels that a foreign key will refer to');
+CREATE TABLE campaign (customer int REFERENCES referred DEFERRABLE);
+INSERT INTO campaign VALUES (7);
+SELECT fails_with($$SELECT fit_into('referred', 'replace')$$, '0A000', 'replace under a foreign key', 'cannot truncate', 'campaign', 'set if_exists to "append", or MERGE the rows of gkmeans_fit_predict');
+SET CONSTRAINTS ALL DEFERRED;
+DELETE FROM referred;
+SELECT lives_ok($$SELECT fit_into('referred', 'append')$$, 'DELETE and append under a foreign key');
+SELECT lives_ok('SET CONSTRAINTS ALL IMMEDIATE', 'which holds');
+SELECT set_eq('TABLE referred', 'TABLE reference', 'gives the labels');
+UPDATE referred SET cluster_id = -1, distance = 0 WHERE id > 200;
+DELETE FROM referred WHERE id > 250;
+SELECT lives_ok($$
+	MERGE INTO referred t
+	USING gkmeans_fit_predict(NULL::int, 'SELECT d.* FROM data d LEFT JOIN referred USING (id)', '{x,y}', 3, id_column => 'id') f ON t.id = f.id
+	WHEN MATCHED AND (t.cluster_id, t.distance) IS DISTINCT FROM (f.cluster_id, f.distance) THEN UPDATE SET cluster_id = f.cluster_id, distance = f.distance
+	WHEN NOT MATCHED THEN INSERT (id, cluster_id, distance) VALUES (f.id, f.cluster_id, f.distance)$$, 'MERGE under a foreign key');
+SELECT set_eq('TABLE referred', 'TABLE reference', 'gives the labels too');
+SELECT fails_with($$SELECT count(*) FROM reference r, gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'reference', if_exists => 'replace')$$,
+	'55006', 'the statement reads the table that its fit replaces', 'being used by active queries', NULL, 'call the fit in a statement of its own');
+SELECT is(count(*)::int, 300, 'which is as it was') FROM reference;
+
 -- An error in the fit leaves no table
 SELECT fails_with($$SELECT fit_into('never', 'error', 'SELECT id, 1 / (id - 200) AS x, y FROM data')$$, '22012', 'an error in the source');
 SELECT hasnt_table('gk_test', 'never'::name, 'leaves no labels table');

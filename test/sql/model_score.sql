@@ -44,6 +44,14 @@ SELECT gkmeans_create_model('ties', 'SELECT i % 10 AS x FROM generate_series(0, 
 CREATE TABLE tie_labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'SELECT 100 * i + i % 10 AS id, i % 10 AS x FROM generate_series(0, 99) i UNION ALL SELECT -9, 9 FROM generate_series(1, 5)', '{x}', id_column => 'id', initial_centroids => '{{4},{0},{9}}');
 SELECT is((SELECT count(*)::int FROM tie_labels WHERE gkmeans_predict('ties', abs(id) % 10) = cluster_id), 105, 'ties as the fit decided them');
 
+-- Given centroids keep their numbers; one that ends empty leaves its number free.
+CREATE TABLE gaps AS SELECT i AS id, i % 3 * 10.0 AS x FROM generate_series(1, 30) i;
+CREATE TABLE gap_labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'gaps', '{x}', id_column => 'id', initial_centroids => '{{20},{500},{0},{600},{10}}', max_iter => 1);
+CREATE TABLE gap_clusters AS SELECT * FROM gkmeans_create_model('gap', 'gaps', '{x}', initial_centroids => '{{20},{500},{0},{600},{10}}', max_iter => 1);
+SELECT is((SELECT count(*)::int FROM gap_labels l JOIN gaps g USING (id) WHERE gkmeans_predict('gap', g) = l.cluster_id), 30, 'ids with gaps are those of the fit');
+SELECT is((SELECT array_agg(cluster_id) FROM gkmeans_clusters('gap')), (SELECT array_agg(cluster_id) FROM gap_clusters), 'also in gkmeans_clusters');
+SELECT is(cardinality(gkmeans_transform('gap', 7)), (SELECT count(*)::int FROM gap_clusters), 'gkmeans_transform has as many distances as there are clusters');
+
 -- Arrays, vectors of real, digits
 \set digits `cat data/digits.csv`
 CREATE TABLE digits AS SELECT m[1]::int AS id, m[2]::real[] AS v FROM regexp_matches(:'digits', '(\d+),\d,"(\{[^"]*\})"', 'g') m;

@@ -80,15 +80,26 @@ for my $name (sort keys %phase)
 	eval { $session->quit };
 }
 
-# The client goes away in the middle of a fit.
+# The client goes away in the middle of a fit: the backend goes on unless it is told to look.
+my ($silent, $silent_pid) = new_session($node);
+start_query($silent, $phase{'iterate, large steps'});
+wait_until_active($node, $silent_pid);
+$silent->{run}->kill_kill(grace => 0);
+wait_until_active($node, $silent_pid);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($silent_pid)");
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $silent_pid)"), 'a lost client: the fit goes on until it is ended');
 $node->append_conf('postgresql.conf', 'client_connection_check_interval = 50');
 $node->reload;
-my ($lost, $lost_pid) = new_session($node);
-start_query($lost, $phase{'iterate, large steps'});
-wait_until_active($node, $lost_pid);
-$lost->{run}->kill_kill(grace => 0);
-ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $lost_pid)"), 'a lost client ends its backend');
-cmp_ok(segments($node), '<=', settled_segments($node), 'a lost client: no shared memory segment left');
+for my $name ('load, a source that sleeps', 'load, with workers', 'seed, k-means||', 'iterate, large steps')
+{
+	my ($lost, $lost_pid) = new_session($node);
+	start_query($lost, $phase{$name});
+	wait_until_active($node, $lost_pid);
+	$lost->{run}->kill_kill(grace => 0);
+	ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $lost_pid)"), "$name: a lost client ends its backend with client_connection_check_interval");
+	cmp_ok(segments($node), '<=', settled_segments($node), "$name: a lost client leaves no shared memory segment");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM gkmeans_sessions()'), 0, "$name: a lost client leaves no host memory");
+}
 
 end_server($node);
 done_testing();

@@ -100,6 +100,16 @@ my $rows = 'SELECT * FROM gkmeans_devices()';
 is(answer($session, $rows), join("\n", map { "$_|Stand-in $_|9.0|85899345920||0" } 0 .. 3), 'gkmeans_devices() before a fit');
 is(answer($session, "$fit; SELECT device_bytes_peak > 0, host_bytes_peak FROM gkmeans_last_fit()"), "$bits\nt|0", 'memory of devices');
 is(answer($session, $rows), join("\n", map { "$_|Stand-in $_|9.0|85899345920|" . ($_ == 1 || $_ == 2 ? 75161927680 : '') . '|0' } 0 .. 3), 'gkmeans_devices() after a fit: two are open');
+my $by_device = q{SELECT kind, device, bytes, peak > 0 FROM gkmeans_memory() ORDER BY device, kind};
+is(answer($session, $by_device), "device|1|0|t\ndevice|2|0|t\nhost||0|f\njobs||0|f\npinned||0|f\nring||0|t", 'gkmeans_memory() tells the devices apart');
+is(answer($session, q{SELECT round(a.peak / b.peak::numeric, 2), a.peak + b.peak <= f.device_bytes_peak FROM gkmeans_memory() a, gkmeans_memory() b, gkmeans_last_fit() f WHERE a.device = 2 AND b.device = 1}),
+	'2.00|t', 'and each has its own bytes');
+answer($session, 'CREATE OR REPLACE FUNCTION of_device(d int) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT bytes FROM gkmeans_memory() WHERE device = d $$');
+is(answer($session, q{SELECT size FROM gkmeans_fit('SELECT x, y, of_device(1) AS z FROM data', '{x,y}', 1) UNION ALL SELECT count(*) FROM gkmeans_memory() WHERE device IN (1, 2)}), "3000\n2", 'no device stands twice');
+is(answer($session, "SET gkmeans.devices = '0,1'; SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3); SELECT device FROM gkmeans_memory() WHERE kind = 'device' ORDER BY 1"),
+	"3\n0\n1\n2", 'a device of a later fit comes beside');
+is(answer($session, q{SELECT size FROM gkmeans_fit('SELECT x, y FROM data WHERE (SELECT sum(g.size) FROM gkmeans_fit(''data'', ''{x,y}'', 1) g) > 0', '{x,y}', 1)}), '3000', 'a fit inside a fit, on the same devices');
+is(ask('SET gkmeans.engine = cpu', "SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3); SELECT kind FROM gkmeans_memory() ORDER BY 1"), "3\nhost\njobs\npinned\nring", 'no device, no row of one');
 $session->quit;
 $node->safe_psql('postgres', 'CREATE ROLE somebody');
 for my $setting ('gkmeans.devices', 'gkmeans.max_gpu_backends', 'gkmeans.device_memory_limit')

@@ -124,6 +124,24 @@ $poor->{stderr} = '';
 nothing_left($node, $poor, $poor_pid, $poor_threads, 'a refused thread');
 $poor->quit;
 
+# auto_explain shows the plan of the source
+SKIP:
+{
+	my ($library) = run_command([ 'pg_config', '--pkglibdir' ]);
+	skip 'auto_explain is not installed', 3 unless -f "$library/auto_explain.so";
+	my ($status, $out, $said) = $node->psql('postgres', <<~SQL);
+		LOAD 'auto_explain';
+		SET auto_explain.log_min_duration = 0;
+		SET auto_explain.log_nested_statements = on;
+		SET auto_explain.log_analyze = on;
+		SET client_min_messages = log;
+		$fit;
+		SQL
+	is($out, $expected, 'a fit under auto_explain');
+	like($said, qr/Query Text: SELECT \S*gkmeans_feed\(.*Gather .*Workers Launched: [1-9].*Parallel Seq Scan on data/s, 'auto_explain.log_nested_statements shows how the source is read');
+	like($said, qr/Query Text: SELECT \* FROM gkmeans_fit.*Function Scan on gkmeans_fit/s, 'and the fit around it');
+}
+
 # No fit in a parallel worker, none while idle; the extension is loaded on its first call only
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' JOIN pg_extension e ON e.oid = d.refobjid
 	AND e.extname = 'gkmeans' WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'gkmeans_fit%' AND p.proparallel <> 'u'}), 0, 'fits are parallel unsafe');

@@ -21,7 +21,27 @@ sub fit
 my ($out, $said) = fit(q{'data', '{x,y}', 3});
 is($said, '', 'an ordinary fit says nothing');
 ($out, $said) = fit(q{'VALUES (1), (1), (2)', NULL, 3});
-is($said, "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
+is($said, "NOTICE:  features were left out: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
+	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
+
+# Columns of different orders: the largest decides alone, unless they are scaled
+my $units = 'SELECT i % 10 AS visits, i * 50 AS spent, 7 AS constant FROM generate_series(1, 1000) i';
+($out, $said) = fit("'$units', '{visits,spent}', 3");
+is($said, "WARNING:  feature \"spent\" outweighs feature \"visits\"\nDETAIL:  Their standard deviations are 1.443e+04 and 2.872.\nHINT:  Add scale => 'standard' to let all features count alike.",
+	'a column 5000 times as wide as another');
+for my $quiet ("'{visits,spent}', 3, scale => 'standard'", "'{visits,spent}', 3, scale => 'auto'", "'{visits,spent}', 3, scale => 'minmax'", "'{visits,spent}', 3, metric => 'cosine'",
+	"'{visits,constant}', 3", "'{spent}', 3", "'{constant}', 1")
+{
+	($out, $said) = fit("'$units', $quiet");
+	is($said, '', "nothing to say: $quiet");
+}
+($out, $said) = fit("'SELECT ARRAY[i % 10, i * 50] AS v FROM generate_series(1, 1000) i', '{v}', 3");
+is($said, '', 'the elements of an array are taken to be of one unit');
+for my $ratio (['99.9', ''], ['100.1', 'WARNING:  feature "b" outweighs feature "a"'])
+{
+	($out, $said) = fit("'SELECT i AS a, i * $ratio->[0] AS b FROM generate_series(1, 1000) i', '{a,b}', 3");
+	is(($said =~ s/\n.*//sr), $ratio->[1], "$ratio->[0] times as wide");
+}
 
 # Sums lose what is too small beside the greatest value
 my $hint = "\nHINT:  Leave out values that stand for something else, such as missing data.";
@@ -29,10 +49,11 @@ my $placeholder = 'SELECT i, CASE WHEN i = 1 THEN %s ELSE 15 + i %% 3 END::float
 ($out, $said) = fit(sprintf("'$placeholder', '{x}', 2, init => 'k-means++'", '9007199254740992'));
 is("$out|$said", '16 29999, 9.007199254740992e+15 1|', 'one value is great, and nothing is lost');
 ($out, $said) = fit(sprintf("'$placeholder', '{i,x}', 2", '9.96921e36'));
-is($said, "WARNING:  the values of feature 2 lie too far apart to be averaged exactly\nDETAIL:  The greatest is about 10^36 times a typical one.$hint",
+is($said, "WARNING:  feature \"x\" outweighs feature \"i\"\nDETAIL:  Their standard deviations are 5.756e+34 and 8660.\nHINT:  Add scale => 'standard' to let all features count alike.\n"
+	. "WARNING:  the values of feature \"x\" lie too far apart to be averaged exactly\nDETAIL:  The greatest is about 10^36 times a typical one.$hint",
 	'a placeholder is far greater than the values');
 ($out, $said) = fit(q{'VALUES (1, 1e18::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
-is("$out|$said", '101 2, 1 1|', 'one weight is great, and nothing is lost');
+is("$out|$said", '1 1, 101 2|', 'one weight is great, and nothing is lost');
 ($out, $said) = fit(q{'VALUES (1, 1e32::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
 is($said, "WARNING:  the weights lie too far apart to be added up exactly\nDETAIL:  The greatest is about 10^21 times a typical one.$hint",
 	'one weight is too great');

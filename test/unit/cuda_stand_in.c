@@ -23,12 +23,13 @@
 
 #define TOTAL_BYTES (UINT64_C(80) << 30)
 #define FREE_BYTES (UINT64_C(70) << 30)
-#define MAX_DEVICES 16
+#define MAX_DEVICES GK_MAX_DEVICES
 
 /* This process's devices, and the engine that it opened last. */
 static bool is_open[MAX_DEVICES];
 static bool is_lost;
 static int	device_count;
+static int	device_numbers[MAX_DEVICES];
 static int	calls;
 
 /* The number behind a word of the file, or what it is without the word. */
@@ -135,6 +136,7 @@ open_engine(const GkEngineConfig *config, GkEngine **engine)
 	if (status.code == GK_OK)
 		(*engine)->class_of = gk_cuda_engine();
 	device_count = config->device_count;
+	memcpy(device_numbers, config->devices, device_count * sizeof(int));
 	return status;
 }
 
@@ -160,7 +162,7 @@ wait(GkEngine *engine, int milliseconds)
 	return make_status(GK_RUNNING, -1, 0, "", "");
 }
 
-/* Calls the memory of the CPU engine that of the devices. */
+/* Calls the memory of the CPU engine that of the devices: the first has one share, the second two. */
 static void
 usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -169,6 +171,14 @@ usage(const GkEngine *engine, GkUsage *usage)
 	usage->device_peak = usage->host_peak;
 	usage->host_bytes = usage->host_peak = 0;
 	usage->devices = device_count;
+	for (int i = 0; i < device_count; i++)
+	{
+		int			shares = device_count * (device_count + 1) / 2;
+
+		usage->device[i].number = device_numbers[i];
+		usage->device[i].bytes = usage->device_bytes / shares * (i + 1);
+		usage->device[i].peak = usage->device_peak / shares * (i + 1);
+	}
 }
 
 /* Forgets the devices, and notes that it did. */

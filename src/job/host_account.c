@@ -1,0 +1,188 @@
+/*
+ * The account of host memory that the fits of all sessions of the server share.
+ *
+ * PostgreSQL keeps some shared memory for what is not known when the server starts; a kilobyte or
+ * a few of it hold the account, as contrib/pg_prewarm's state does, so that nothing has to be
+ * preloaded.  Two numbers say what is held: the sum, which the limit is compared with, and an
+ * entry for each session, which gkmeans_sessions() shows and which is returned at its end.
+ */
+#include "postgres.h"
+
+#include <stdatomic.h>
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+#include "host_account.h"
+
+/* More sessions than these that hold memory at a time are counted, but not shown. */
+#define MAX_ENTRIES 1000
+
+/* What one session has drawn; free if pid is 0. */
+typedef struct Entry
+{
+	atomic_int	pid;
+	atomic_ullong bytes;
+} Entry;
+
+typedef struct Account
+{
+	atomic_ullong bytes;		/* the sum of the sessions */
+	int			count;			/* of the entries */
+	Entry		entries[FLEXIBLE_ARRAY_MEMBER];
+} Account;
+
+/* What a session has to itself where the server has no shared memory left. */
+static Account own_account;
+static Entry own_entry;
+
+static Account *account = &own_account;
+static Entry *entry = &own_entry;	/* of this session */
+static uint64 session_limit = 0;
+
+/* Returns what is left of this session's memory as its process ends. */
+static void
+leave(int code, Datum arg)
+{
+	gk_host_account_return(atomic_load(&entry->bytes));
+	atomic_store(&entry->pid, 0);
+}
+
+/* Finds the account in shared memory, or makes it; an error if there is no room. */
+static Account *
+find_account(void)
+{
+	int			count = Min(MaxBackends, MAX_ENTRIES);
+	Size		size = add_size(offsetof(Account, entries), mul_size(count, sizeof(Entry)));
+	bool		found;
+	Account    *shared;
+
+	/* the name tells apart what different versions of the library keep */
+	shared = ShmemInitStruct(psprintf("gkmeans host memory, %zu bytes", size), size, &found);
+	if (!found)
+	{
+		memset(shared, 0, size);
+		shared->count = count;
+	}
+	return shared;
+}
+
+/* The account in shared memory; NULL if there is no room and none is demanded. */
+static Account *
+try_account(bool demanded)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Account    *volatile shared = NULL;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	PG_TRY();
+	{
+		shared = find_account();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (demanded || error->sqlerrcode != ERRCODE_OUT_OF_MEMORY)
+			PG_RE_THROW();
+		FlushErrorState();
+		/* the error has forgotten that the lock holds interrupts off */
+		HOLD_INTERRUPTS();
+	}
+	PG_END_TRY();
+	LWLockRelease(AddinShmemInitLock);
+	return shared;
+}
+
+/* A free entry for this session; one that nobody sees where there is none. */
+static Entry *
+take_entry(void)
+{
+	for (int i = 0; i < account->count; i++)
+	{
+		int			none = 0;
+
+		if (atomic_compare_exchange_strong(&account->entries[i].pid, &none, MyProcPid))
+			return &account->entries[i];
+	}
+	return &own_entry;
+}
+
+/* Attaches to the account, unless that was done, or a fit goes on that draws from another. */
+static void
+attach(bool demanded)
+{
+	Account    *shared;
+
+	if (account != &own_account || atomic_load(&own_account.bytes) > 0)
+		return;
+	shared = try_account(demanded);
+	if (shared == NULL)
+		return;
+	account = shared;
+	entry = take_entry();
+	on_shmem_exit(leave, 0);
+}
+
+/* Attaches to the account, and sets the limit. */
+void
+gk_host_account_open(uint64 limit, bool demanded)
+{
+	attach(demanded);
+	session_limit = limit;
+}
+
+/* Draws bytes, unless all sessions together would pass the limit. */
+bool
+gk_host_account_draw(uint64_t bytes)
+{
+	unsigned long long held = atomic_load(&account->bytes);
+
+	do
+	{
+		if (bytes > session_limit || held > session_limit - bytes)
+			return false;
+	}
+	while (!atomic_compare_exchange_weak(&account->bytes, &held, held + bytes));
+	atomic_fetch_add(&entry->bytes, bytes);
+	return true;
+}
+
+/* Returns bytes that were drawn. */
+void
+gk_host_account_return(uint64_t bytes)
+{
+	atomic_fetch_sub(&entry->bytes, bytes);
+	atomic_fetch_sub(&account->bytes, bytes);
+}
+
+/* Bytes that all sessions hold. */
+uint64
+gk_host_account_bytes(void)
+{
+	return atomic_load(&account->bytes);
+}
+
+/* The limit of this session. */
+uint64
+gk_host_account_limit(void)
+{
+	return session_limit;
+}
+
+/* The session of an entry and what it holds; false past the last entry. */
+bool
+gk_host_account_entry(int number, int *pid, uint64 *bytes)
+{
+	attach(false);
+	if (number >= account->count)
+		return false;
+	*pid = atomic_load(&account->entries[number].pid);
+	*bytes = atomic_load(&account->entries[number].bytes);
+	return true;
+}

@@ -1,0 +1,151 @@
+/*
+ * Queries over a source: analysed, planned and run as the caller.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "executor/executor.h"
+#include "mb/pg_wchar.h"
+#include "nodes/parsenodes.h"
+#include "parser/analyze.h"
+#include "parser/parser.h"
+#include "tcop/dest.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "source_query.h"
+
+/* Where errors come from: a query around the text of a source. */
+typedef struct Surroundings
+{
+	const GkSourceText *source;
+	const char *text;
+} Surroundings;
+
+/* Whether the error at hand is of a name without a schema, and has no HINT of its own. */
+static bool
+lacks_schema(void)
+{
+	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
+	ErrorData  *error = CopyErrorData();
+	bool		lacks = error->hint == NULL && strchr(error->message, '.') == NULL;
+
+	FreeErrorData(error);
+	MemoryContextSwitchTo(before);
+	return lacks;
+}
+
+/* A place in the query, in characters from 1, as one in the source; 0 if it is in neither. */
+static int
+place_in_source(const Surroundings *around, int place)
+{
+	const char *from = strstr(around->text, around->source->from);
+	const char *source = around->source->source;
+	int			length = pg_mbstrlen(source);
+
+	if (around->source->is_name)
+		return 1;
+	place -= pg_mbstrlen_with_len(around->text, from - around->text) + GK_FROM_PREFIX;
+	place += pg_mbstrlen_with_len(source, around->source->location);
+	return place >= 1 && place <= length ? place : 0;
+}
+
+/* Makes an error of the query one of the source. */
+static void
+explain_error(void *arg)
+{
+	const Surroundings *around = arg;
+	int			place = geterrposition();
+
+	if (place > 0)
+	{
+		place = place_in_source(around, place);
+		errposition(0);
+	}
+	if (place > 0)
+	{
+		internalerrposition(place);
+		internalerrquery(around->source->source);
+	}
+	else
+		errcontext("source \"%s\"", around->source->source);
+	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
+		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
+	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
+		errhint("It was looked for in the search_path, which is %s here; write its schema too "
+				"where that may differ, as in a view, a function or a job.",
+				namespace_search_path);
+}
+
+/* Parses a query that holds a source, which is one statement. */
+static RawStmt *
+parse(const char *text)
+{
+	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
+}
+
+/* Analyses a query. */
+Query *
+gk_query_analyze(const GkSourceText *source, const char *text)
+{
+	Surroundings around = {source, text};
+	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	Query	   *query;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	query = parse_analyze_fixedparams(parse(text), text, NULL, 0, NULL);
+	error_context_stack = callback.previous;
+	return query;
+}
+
+/* Analyses, rewrites and plans a query. */
+GkSourceQuery *
+gk_query_plan(const GkSourceText *source, const char *text, ParamListInfo parameters)
+{
+	Surroundings around = {source, text};
+	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
+	int			count = parameters == NULL ? 0 : parameters->numParams;
+	Oid		   *types = palloc((count + 1) * sizeof(Oid));
+	List	   *rewritten;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	for (int i = 0; i < count; i++)
+		types[i] = parameters->params[i].ptype;
+	rewritten = pg_analyze_and_rewrite_fixedparams(parse(text), text, types, count, NULL);
+	query->source = source;
+	query->text = text;
+	query->parameters = parameters;
+	query->query = linitial_node(Query, rewritten);
+	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK,
+								parameters);
+	error_context_stack = callback.previous;
+	return query;
+}
+
+/* Runs a query. */
+void
+gk_query_run(const GkSourceQuery *query)
+{
+	Surroundings around = {query->source, query->text};
+	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	QueryDesc  *running;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
+							  None_Receiver, query->parameters, NULL, 0);
+	ExecutorStart(running, 0);
+#if PG_VERSION_NUM >= 180000
+	ExecutorRun(running, ForwardScanDirection, 0);
+#else
+	ExecutorRun(running, ForwardScanDirection, 0, true);
+#endif
+	ExecutorFinish(running);
+	ExecutorEnd(running);
+	FreeQueryDesc(running);
+	error_context_stack = callback.previous;
+}

@@ -1,0 +1,35 @@
+/*
+ * Queries over a source: analysed, planned and run without SPI, so that errors show the
+ * source as its user wrote it, and nothing of the query around it.
+ */
+#ifndef GK_SOURCE_QUERY_H
+#define GK_SOURCE_QUERY_H
+
+#include "postgres.h"
+
+#include "nodes/params.h"
+#include "nodes/plannodes.h"
+
+#include "source_text.h"
+
+/* The query as it is parsed and analysed, its views not yet expanded. */
+extern Query *gk_query_analyze(const GkSourceText *source, const char *text);
+
+/* The query ready to run; it is read-only. */
+typedef struct GkSourceQuery
+{
+	const GkSourceText *source;
+	const char *text;
+	ParamListInfo parameters;	/* NULL = none */
+	Query	   *query;
+	PlannedStmt *plan;
+} GkSourceQuery;
+
+/* Analyses and plans a query with such parameters, in parallel workers where that is possible. */
+extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text,
+									ParamListInfo parameters);
+
+/* Runs it under the active snapshot and drops its rows. */
+extern void gk_query_run(const GkSourceQuery *query);
+
+#endif							/* GK_SOURCE_QUERY_H */

@@ -1,0 +1,334 @@
+/*
+ * Rows that cannot be clustered: what makes them so, in which column, and what they are called.
+ *
+ * A row is looked at here only after its decoding has failed, so nothing of this needs to be fast.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/detoast.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "unusable.h"
+
+/* What is shown of a value and of a row, in bytes; larger values are not even looked at. */
+#define SHOWN_OF_VALUE 64
+#define SHOWN_OF_ROW 200
+#define LARGEST_SHOWN (1024 * 1024)
+
+/* Columns that are named where no row is usable. */
+#define COLUMNS_NAMED 3
+
+/* One number of a row. */
+typedef struct Value
+{
+	int			column;			/* of the source's features, from 0; the weight comes after them */
+	int			element;		/* of an array, from 1; 0 = the column itself */
+	bool		is_null;
+	double		number;
+} Value;
+
+/* Looks at a number; true ends the walk. */
+typedef bool (*Visitor) (const Value *value, void *context);
+
+/* Appends a value's text, or its beginning. */
+static void
+append_value(StringInfo text, Oid type, const NullableDatum *value, bool is_piece)
+{
+	Oid			output;
+	bool		is_varlena;
+	char	   *all;
+	int			length;
+	int			shown;
+
+	getTypeOutputInfo(type, &output, &is_varlena);
+	if (value->isnull)
+		all = "null";
+	else if (is_varlena && toast_raw_datum_size(value->value) > LARGEST_SHOWN)
+		all = "...";
+	else
+		all = OidOutputFunctionCall(output, value->value);
+
+	/* many columns come as arrays, without braces they read as one row */
+	length = strlen(all);
+	if (is_piece && length >= 2)
+	{
+		all++;
+		length -= 2;
+	}
+	shown = length <= SHOWN_OF_VALUE ? length : pg_mbcliplen(all, length, SHOWN_OF_VALUE);
+	appendBinaryStringInfo(text, all, shown);
+	if (shown < length)
+		appendStringInfoString(text, "...");
+}
+
+/* What a row holds, or its beginning. */
+static const char *
+row_text(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	StringInfoData text;
+	bool		pieces = feeder->feed->width > 0 && !feeder->scalars;
+
+	initStringInfo(&text);
+	for (int i = 0; i < feeder->count && text.len < SHOWN_OF_ROW; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(&text, ", ");
+		append_value(&text, get_fn_expr_argtype(fcinfo->flinfo, GK_FIRST_FEATURE + i),
+					 &fcinfo->args[GK_FIRST_FEATURE + i], pieces);
+		if (text.len >= SHOWN_OF_ROW && i + 1 < feeder->count)
+			appendStringInfoString(&text, ", ...");
+	}
+	return text.data;
+}
+
+/* Names the row at hand. */
+const char *
+gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	if (feeder->ids == NULL)
+		return psprintf("The row (%s)", row_text(feeder, fcinfo));
+	if (PG_ARGISNULL(GK_ID))
+		return "The row with id NULL";
+	getTypeOutputInfo(feeder->id_type, &output, &is_varlena);
+	return psprintf("The row with id %s", OidOutputFunctionCall(output, PG_GETARG_DATUM(GK_ID)));
+}
+
+/* Visits the elements of an array; those of a piece are columns of their own. */
+static bool
+visit_elements(const GkFeeder *feeder, int argument, Datum array, Visitor visit, void *context)
+{
+	const GkColumn *column = &feeder->columns[argument];
+	bool		is_piece = feeder->feed->width > 0;
+	Datum	   *elements;
+	bool	   *nulls;
+	int			count;
+
+	/* pgvector lets neither NULL nor NaN in */
+	if (column->shape == GK_VECTOR)
+		return false;
+	deconstruct_array(DatumGetArrayTypeP(array), column->element_type, column->length,
+					  column->by_value, column->align, &elements, &nulls, &count);
+	for (int i = 0; i < count; i++)
+	{
+		Value		value = {.column = is_piece ? argument * GK_PIECE + i : 0,
+			.element = is_piece ? 0 : i + 1,.is_null = nulls[i]};
+
+		if (!nulls[i])
+			value.number = gk_decode_scalar(column->element, elements[i]);
+		if (visit(&value, context))
+			return true;
+	}
+	return false;
+}
+
+/* Visits the numbers of a row, its weight last. */
+static void
+visit_row(const GkFeeder *feeder, FunctionCallInfo fcinfo, Visitor visit, void *context)
+{
+	Value		weight = {.column = feeder->feed->columns};
+
+	for (int i = 0; i < feeder->count; i++)
+	{
+		const NullableDatum *argument = &fcinfo->args[GK_FIRST_FEATURE + i];
+		Value		value = {.column = i,.is_null = argument->isnull};
+
+		if (!feeder->scalars && !argument->isnull)
+		{
+			if (visit_elements(feeder, i, argument->value, visit, context))
+				return;
+			continue;
+		}
+		if (!argument->isnull)
+			value.number = gk_decode_scalar(feeder->columns[i].element, argument->value);
+		if (visit(&value, context))
+			return;
+	}
+	weight.is_null = feeder->weighted && PG_ARGISNULL(GK_WEIGHT);
+	(void) visit(&weight, context);
+}
+
+/* Whether a number can be clustered. */
+static bool
+is_usable(const Value *value)
+{
+	return !value->is_null && isfinite((float) value->number);
+}
+
+/* A visitor: stops at the first number that cannot be clustered. */
+static bool
+find_unusable(const Value *value, void *context)
+{
+	if (is_usable(value))
+		return false;
+	*(Value *) context = *value;
+	return true;
+}
+
+/* A visitor: counts for each column. */
+static bool
+count_unusable(const Value *value, void *context)
+{
+	GkFeeder   *feeder = context;
+
+	if (value->is_null)
+		feeder->nulls[value->column]++;
+	else if (!is_usable(value))
+		feeder->not_finite[value->column]++;
+	return false;
+}
+
+/* What a number is that cannot be clustered. */
+static const char *
+kind_of(const Value *value)
+{
+	if (value->is_null)
+		return "NULL";
+	if (isnan(value->number))
+		return "NaN";
+	return isinf(value->number) ? "infinite, or too large for double precision"
+		: "too large for real";
+}
+
+/* Raises the error that an unusable row is. */
+void
+gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	Value		value = {0};
+	const char *name;
+
+	visit_row(feeder, fcinfo, find_unusable, &value);
+	name = NameStr(gk_feed_names(feeder->feed)[value.column]);
+	ereport(ERROR,
+			(errcode(value.is_null ? ERRCODE_NULL_VALUE_NOT_ALLOWED :
+					 ERRCODE_INVALID_PARAMETER_VALUE),
+			 value.element > 0
+			 ? errmsg("element %d of column \"%s\" is %s", value.element, name, kind_of(&value))
+			 : errmsg("column \"%s\" is %s", name, kind_of(&value)),
+			 errdetail("%s cannot be clustered.", gk_row_name(feeder, fcinfo)),
+			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
+}
+
+/* Notes which columns made a row unusable. */
+void
+gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
+{
+	int			columns = feeder->feed->columns;
+
+	if (feeder->nulls == NULL)
+	{
+		feeder->nulls = MemoryContextAllocZero(feeder->context, 2 * (columns + 1) * sizeof(int64));
+		feeder->not_finite = feeder->nulls + columns + 1;
+	}
+	if (feeder->feed->width > 0)
+		visit_row(feeder, fcinfo, count_unusable, feeder);
+	else if (feeder->weighted && PG_ARGISNULL(GK_WEIGHT))
+		feeder->nulls[columns]++;
+	else if (decoded == GK_DECODED_NULL)
+		feeder->nulls[0]++;
+	else
+		feeder->not_finite[0]++;
+}
+
+/* Adds what this process noted to the feed. */
+void
+gk_merge_troubles(GkFeeder *feeder)
+{
+	GkTroubles *troubles = gk_feed_troubles(feeder->feed);
+
+	atomic_fetch_add(&feeder->feed->zeros, feeder->zeros);
+	for (int i = 0; feeder->nulls != NULL && i <= feeder->feed->columns; i++)
+	{
+		atomic_fetch_add(&troubles[i].nulls, feeder->nulls[i]);
+		atomic_fetch_add(&troubles[i].not_finite, feeder->not_finite[i]);
+	}
+}
+
+/* The column that made most rows unusable of those not yet named; -1 if none did. */
+static int
+worst_column(GkFeed *feed, const int *named, int count, bool nulls)
+{
+	const GkTroubles *troubles = gk_feed_troubles(feed);
+	int64		most = 0;
+	int			worst = -1;
+
+	for (int i = 0; i <= feed->columns; i++)
+	{
+		int64		rows = atomic_load(nulls ? &troubles[i].nulls : &troubles[i].not_finite);
+		bool		is_named = false;
+
+		for (int j = 0; j < count; j++)
+			is_named = is_named || named[j] == i;
+		if (is_named || rows <= most)
+			continue;
+		most = rows;
+		worst = i;
+	}
+	return worst;
+}
+
+/* Appends a phrase on the rows that something made unusable. */
+static void
+append_phrase(StringInfo text, const char *what, int64 rows, int64 all)
+{
+	appendStringInfoString(text, text->len > 0 ? ", " : "");
+	if (rows < all)
+		appendStringInfo(text, "%s in " INT64_FORMAT, what, rows);
+	else
+		appendStringInfo(text, "%s in %s", what, all == 1 ? "it" : "all of them");
+}
+
+/* What a column is, or has among its elements, in a row that it makes unusable. */
+static const char *
+describe_trouble(bool is_number, bool nulls)
+{
+	if (is_number)
+		return nulls ? "is NULL" : "is NaN, infinite or too large";
+	return nulls ? "is NULL or has a NULL element"
+		: "has an element that is NaN, infinite or too large";
+}
+
+/* Appends phrases on the columns that have most NULLs, or most numbers that are not finite. */
+static void
+append_columns(StringInfo text, GkFeed *feed, int64 all, bool nulls)
+{
+	int			named[COLUMNS_NAMED];
+
+	for (int i = 0; i < COLUMNS_NAMED; i++)
+	{
+		const GkTroubles *troubles;
+		int			worst = worst_column(feed, named, i, nulls);
+		bool		is_number = feed->width > 0 || worst > 0;
+
+		if (worst < 0)
+			return;
+		named[i] = worst;
+		troubles = &gk_feed_troubles(feed)[worst];
+		append_phrase(text, psprintf("column \"%s\" %s", NameStr(gk_feed_names(feed)[worst]),
+									 describe_trouble(is_number, nulls)),
+					  atomic_load(nulls ? &troubles->nulls : &troubles->not_finite), all);
+	}
+}
+
+/* Says what made rows unusable, of a feed that has no other. */
+const char *
+gk_describe_troubles(GkFeed *feed, int64 rows)
+{
+	StringInfoData text;
+	int64		zeros = atomic_load(&feed->zeros);
+
+	initStringInfo(&text);
+	append_columns(&text, feed, rows, true);
+	append_columns(&text, feed, rows, false);
+	if (zeros > 0)
+		append_phrase(&text, "all features are zero", zeros, rows);
+	return text.data;
+}

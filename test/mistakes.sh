@@ -1,0 +1,15 @@
+#!/bin/bash
+# Makes every mistake of test/mistakes.sql, compares what is said to it with expected/mistakes.out, and prints TAP.
+# test/mistakes.sh PSQL OUTPUT: run from the top of the sources, PGDATABASE set and the database empty.
+
+psql=$1
+output=$2
+
+"$psql" -X -a -q -v VERBOSITY=default -f test/mistakes.sql 2>&1 |
+    sed -E 's/^psql:[^ ]*: //' > "$output"
+echo "1..1"
+if diff -u expected/mistakes.out "$output" >&2; then
+    echo "ok 1 - $(grep -cE '^(ERROR|WARNING|NOTICE): ' expected/mistakes.out) messages are those of expected/mistakes.out"
+else
+    echo 'not ok 1 - the messages are those of expected/mistakes.out'
+fi

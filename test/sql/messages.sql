@@ -1,0 +1,105 @@
+-- What errors tell beside what expected/mistakes.out shows: from workers, from many columns, of long and odd rows, of every type.
+\ir helpers.psql
+
+-- The CONTEXT of an error.
+CREATE FUNCTION context_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE context text;
+BEGIN
+	EXECUTE query;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS context = PG_EXCEPTION_CONTEXT;
+	RETURN context;
+END $$;
+CREATE TABLE data AS SELECT i AS id, i::real AS x, CASE WHEN i <> 77 THEN i END AS y, 1 AS w FROM generate_series(1, 2000) i;
+SELECT matches(context_of(query), '^source "' || source || '"', 'the CONTEXT is the source: ' || source) FROM (VALUES
+	($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$, 'data'),
+	($$SELECT * FROM gkmeans_fit('SELECT 1 / (x - 9)::int AS q FROM data', '{q}', 2)$$, 'SELECT 1 / \(x - 9\)::int AS q FROM data')) v(query, source);
+SELECT doesnt_match(context_of(query), 'gkmeans_feed|AS source|\mc1\M', 'and nothing internal: ' || query) FROM unnest(ARRAY[
+	$$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$, $$SELECT * FROM gkmeans_fit('SELECT 1 / 0 AS q', '{q}', 2)$$,
+	$$SELECT * FROM gkmeans_fit('nowhere', '{x,y}', 2)$$, $$SELECT * FROM gkmeans_fit('SELECT nothing FROM data', '{x,y}', 2)$$]) query;
+
+-- Where an error is, in the text of the source
+CREATE FUNCTION nothing_there() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM nowhere_at_all); END $$;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, k => 2)', source), code, source, message, NULL, hint) FROM (VALUES
+	('  ; SELECT ''é'', absent FROM data', '42703', 'column "absent" does not exist', NULL), ('SELECT x FROM nowhere', '42P01', '"nowhere"', 'search_path, which is gk_test, public here'),
+	('nowhere', '42P01', '"nowhere"', 'write its schema too'), ('SELECT e.x FROM data d', '42P01', 'missing FROM-clause', NULL), ('SELECT data.x FROM data d', '42P01', NULL, 'Perhaps you meant to reference'),
+	('SELECT $1 AS x', '42P02', NULL, 'no parameters'), ('SELECT nothing_there() AS x', '42P01', 'nowhere_at_all', 'search_path')) v(source, code, message, hint);
+SELECT fails_with($$SELECT * FROM gkmeans_fit('public.nowhere', '{x}', 2)$$, '42P01', 'a name with a schema has no use for the hint', NULL, NULL, '^$');
+CREATE FUNCTION far_away() RETURNS bigint LANGUAGE sql SET search_path = pg_catalog AS $$ SELECT count(*) FROM public.gkmeans_fit('data', '{x}', 2) $$;
+SELECT fails_with('SELECT far_away()', '42P01', 'a function with a search_path of its own', NULL, NULL, 'search_path, which is pg_catalog here.*function');
+
+-- Workers name column and row as well
+SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0; SET LOCAL max_parallel_workers_per_gather = 2;
+SET LOCAL parallel_leader_participation = off;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$, '22004', 'a NULL in a worker', 'column "y" is NULL', 'The row \(77, null\)', 'nulls => ''skip''');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, id_column => 'id', nulls => 'error')$$, '22004', 'by its id', 'column "y" is NULL', 'The row with id 77 ');
+SELECT doesnt_match(context_of($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$), 'gkmeans_feed|AS source|\mc1\M', 'the CONTEXT of a worker');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, y / (id - id + 1) + NULL AS gone FROM data', '{x,gone}', 2)$$, '22023', 'no usable row, counted in workers', 'no usable row',
+	'^2000 rows were read: column "gone" is NULL in all of them\.$', 'coalesce');
+SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{x}', 2)$$, 'workers')::int, '>', 0, 'workers read these');
+RESET parallel_leader_participation; RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size; RESET max_parallel_workers_per_gather;
+
+-- The column, be it one of very many; the row, be it very long
+DO $$ BEGIN
+	EXECUTE (SELECT 'CREATE TABLE wide AS SELECT ' || string_agg(format('(i + %s)::float8 AS "Field %s"', f, f), ', ') || ' FROM generate_series(1, 10) i' FROM generate_series(1, 200) f);
+END $$;
+UPDATE wide SET "Field 150" = NULL WHERE "Field 1" = 5;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$$, '22004', 'a NULL in one of 200 columns', 'column "Field 150" is NULL', '^The row \(5,6,7.*\.\.\.\) cannot');
+UPDATE wide SET "Field 150" = 1e200;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$$, '22023', 'too large, in one of 200 columns', 'column "Field 150" is too large for real');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2)$$, '22023', 'no usable row among 200 columns', NULL, '^10 rows were read: column "Field 150" is NaN, infinite or too large in all of them\.$');
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{v}'', 1, nulls => ''error'')', source), '22004', left(source, 60), 'element 5 of column "v" is NULL', detail) FROM (VALUES
+	('SELECT ARRAY[1, 2, 3, 4, NULL]::int[] AS v', '^The row \(\{1,2,3,4,NULL\}\) cannot'),
+	('SELECT array_fill(7::float8, ''{4}'') || NULL::float8 || array_fill(7::float8, ''{40000}'') AS v', '^The row \(\{7,7,7,7,NULL,7,7.{40,60}\.\.\.\) cannot'),
+	('SELECT array_fill(7::float8, ''{4}'') || NULL::float8 || array_fill(7::float8, ''{65000}'') || array_fill(0.5::float8, ''{500}'') AS v', '^The row \(.*\.\.\.\) cannot')) v(source, detail);
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,2}''::real[]), (''{1,2,NaN}'')', '{column1}', 1)$$, '22000', 'a row of another length is named by what it holds', 'differ in length',
+	'^The row \(\{1,2,NaN\}\) has 3 elements, expected 2', 'WHERE cardinality\(column1\) = 2');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,2}''::real[]), (''{1}'')', '{column1}', 1)$$, '22000', 'one element', NULL, ' has 1 element, expected 2\.$');
+
+-- NaN, infinite, too large; weights; rows without a direction
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit('SELECT 1 AS a, ''%s''::%s AS x', '{a,x}', 1, nulls => 'error')$$, value, type), '22023', format('%s as %s', value, type), 'column "x" is ' || kind)
+FROM (VALUES ('NaN', 'float8', 'NaN'), ('NaN', 'real', 'NaN'), ('NaN', 'numeric', 'NaN'), ('-Infinity', 'float8', 'infinite'), ('Infinity', 'real', 'infinite'), ('1e39', 'float8', 'too large for real'),
+	('-1e39', 'numeric', 'too large for real'), ('1e400', 'numeric', 'infinite, or too large')) v(value, type, kind);
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, NULL::int)', '{column1}', 1, weight_column => 'column2', nulls => 'error')$$, '22004', 'a weight that is NULL', 'column "column2" is NULL');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, NULL::int), (2, NULL)', '{column1}', 1, weight_column => 'column2')$$, '22023', 'all weights NULL', NULL, 'column "column2" is NULL in all of them');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, -2.5)', '{column1}', 1, weight_column => 'column2')$$, '22023', 'a negative weight', NULL, '^The row \(1\) has the weight -2.5 in column "column2"');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0), (NULL, 1)', '{column1,column2}', 1, metric => 'cosine')$$, '22023', 'rows without a direction', NULL,
+	'^3 rows were read: column "column1" is NULL in 1, all features are zero in 2\.$');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,NULL}''::real[]), (NULL), (''{1,Infinity}'')', '{column1}', 1)$$, '22023', 'unusable arrays', NULL,
+	'^3 rows were read: column "column1" is NULL or has a NULL element in 2, column "column1" has an element that is NaN, infinite or too large in 1\.$');
+
+-- The cure for each type, and it is one: the expression of the HINT makes a feature
+CREATE TYPE mood AS ENUM ('so-so', 'fine');
+CREATE DOMAIN city AS text;
+CREATE TYPE pair AS (field int, other int);
+CREATE TABLE zoo ("A text" text, c char(3), v varchar, n name, q "char", d date, ts timestamp, tz timestamptz, t time, ttz timetz, i interval, e mood, m money, jb jsonb, j json, b bytea, o oid,
+	p point, bx box, ci circle, po polygon, l lseg, pa path, dr daterange, nr numrange, nmr nummultirange, ip inet, net cidr, bt bit(3), vb varbit, ts_v tsvector, x xml, dom city, pr pair, lsn pg_lsn,
+	da date[], ma money[], ta text[], ea mood[]);
+INSERT INTO zoo VALUES ('a', 'b', 'c', 'd', 'e', '2026-01-01', '2026-01-01', '2026-01-01', '12:00', '12:00+1', '1 day', 'fine', 1, '{"key": 2}', '{"key": 2}', 'abc', 1, '(1,2)', '((1,2),(3,4))', '<(1,2),3>',
+	'((1,2),(3,4),(5,6))', '((1,2),(3,4))', '((1,2),(3,4))', '[2026-01-01,2026-02-01)', '[1,2)', '{[1,2)}', '10.1.2.3', '10.0.0.0/8', '101', '1', 'word', '<path>1</path>', 'x', '(1,2)', '0/1',
+	'{2026-01-01}', '{1}', '{value}', '{fine}');
+CREATE FUNCTION cure_of(type_column text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE hint text;
+BEGIN
+	EXECUTE format('SELECT * FROM gkmeans_fit(''zoo'', ARRAY[%L], 1)', type_column);
+	RETURN NULL;
+EXCEPTION WHEN datatype_mismatch THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN substring(hint FROM '^Give a query as the source, with (.*?) (and .*)?in place of the column');
+END $$;
+SELECT lives_ok(format('SELECT * FROM gkmeans_fit(%L, ''{cured}'', 1)', format('SELECT %s AS cured FROM zoo', cure_of(attname))), format('%s: %s', format_type(atttypid, atttypmod), cure_of(attname)))
+FROM pg_attribute WHERE attrelid = 'zoo'::regclass AND attnum > 0 ORDER BY attnum;
+SELECT is((SELECT count(*)::int FROM pg_attribute WHERE attrelid = 'zoo'::regclass AND attnum > 0 AND cure_of(attname) IS NULL), 0, 'no type is without one');
+SELECT matches(cure_of(type_column), cure, 'the cure of ' || type_column) FROM (VALUES ('A text', '^\("A text" = ''value''\)::int$'), ('e', '^\(e = ''so-so''\)::int$'), ('ts', '^extract\(epoch FROM ts\)$')) v(type_column, cure);
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT gen_random_uuid() AS "the id"', '{the id}', 1)$$, '42804', 'a uuid', NULL, NULL, 'id_column => ''the id''');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''a:b:c:d:e:f''::macaddr AS x', '{x}', 1)$$, '42804', 'a type without a cure', NULL, NULL, 'A feature is a number');
+
+-- The type of an id
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT NULL::%s AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, asked, type), '42804', format('%s, not %s', type, asked), NULL, NULL,
+	format('NULL::%s as the first', type))
+FROM (VALUES ('int', 'bigint'), ('int', 'uuid'), ('bigint', 'character varying'), ('date', 'timestamp with time zone'), ('text', 'integer')) v(asked, type);
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

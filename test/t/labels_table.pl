@@ -1,0 +1,105 @@
+# A labels table that is replaced while others use it: what the manual says of deadlocks, readers and MERGE.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = start_server('labels');
+$node->append_conf('postgresql.conf', "gkmeans.engine = cpu\ndeadlock_timeout = 20ms");
+$node->reload;
+$node->safe_psql('postgres', q{SELECT 1 FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'labels')});
+
+# What a session says, the results and the errors, without the places in the sources.
+sub answer
+{
+	my ($session, $query) = @_;
+	my $answer = join "\n", grep { $_ ne '' } scalar($session->query($query)), $session->{stderr};
+	$session->{stderr} = '';
+	return $answer =~ s/^psql:[^ ]* |\nLOCATION:.*|\nCONTEXT:.*//gmr;
+}
+
+sub connect_to
+{
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	return ($session, $session->query_safe('SELECT pg_backend_pid()'));
+}
+
+sub wait_until_locked
+{
+	my ($process) = @_;
+	return $node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'relation' AND pid = $process)");
+}
+
+my ($first, $first_pid) = connect_to();
+my ($second, $second_pid) = connect_to();
+my $count = 'SELECT count(*) FROM labels';
+my $source = 'SELECT d.* FROM data d JOIN labels USING (id)';
+my $replace = qq{SELECT count(*) FROM gkmeans_fit('$source', '{x,y}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')};
+
+# Two fits that join the table which they replace: each has read it when the other wants to empty it
+for my $session ($first, $second)
+{
+	is(answer($session, "BEGIN; $count"), '3000', 'a transaction reads the table');
+}
+start_query($first, $replace);
+ok(wait_until_locked($first_pid), 'its fit waits for the other reader');
+start_query($second, $replace);
+my $said = answer($second, '') . answer($first, 'ROLLBACK; SELECT 1');
+my @deadlocks = $said =~ /(deadlock detected)/g;
+is(scalar(@deadlocks), 1, 'one of the two is a deadlock');
+like($said, qr/Begin both with "LOCK TABLE public\.labels IN SHARE UPDATE EXCLUSIVE MODE"\./, 'its HINT says what to do');
+answer($second, 'ROLLBACK');
+is(answer($first, $count), '3000', 'the labels are there');
+
+# What the HINT says
+my $lock = 'BEGIN; LOCK TABLE labels IN SHARE UPDATE EXCLUSIVE MODE';
+is(answer($first, "$lock; $count; $replace"), "3000\n3", 'with the lock, the first');
+start_query($second, "$lock; $count; $replace; COMMIT");
+ok(wait_until_locked($second_pid), 'with the lock, the second waits');
+answer($first, 'COMMIT');
+is(answer($second, ''), "3000\n3", 'with the lock, the second goes on');
+
+# A reader whose snapshot is older than the TRUNCATE sees no row
+is(answer($second, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM data"), '3000', 'a snapshot is taken');
+is(answer($first, $replace), '3', 'the table is replaced');
+is(answer($second, "$count; COMMIT; $count"), "0\n3000", 'the snapshot shows no row, the next one all');
+
+# One that is idle in a transaction holds up the fit, and the readers behind it
+my ($reader, $reader_pid) = connect_to();
+is(answer($second, "BEGIN; $count"), '3000', 'a reader stays in its transaction');
+start_query($first, $replace);
+ok(wait_until_locked($first_pid), 'the fit waits for it');
+start_query($reader, $count);
+ok(wait_until_locked($reader_pid), 'another reader waits for the fit');
+is($node->safe_psql('postgres', "SELECT pg_blocking_pids($reader_pid)"), "{$first_pid}", 'as pg_blocking_pids() tells');
+answer($second, 'COMMIT');
+is(answer($first, ''), '3', 'the fit goes on');
+is(answer($reader, ''), '3000', 'the reader goes on');
+answer($second, "BEGIN; $count");
+is(answer($first, "SET lock_timeout = '50ms'; $replace"), "ERROR:  canceling statement due to lock timeout\n" .
+	'HINT:  A transaction that has read the table is still open; new readers wait behind this fit. pg_stat_activity shows it, with state "idle in transaction".',
+	'lock_timeout ends the wait, and its HINT says who is in the way');
+is(answer($reader, $count), '3000', 'the table is as it was');
+answer($second, 'COMMIT');
+answer($first, 'RESET lock_timeout');
+
+# MERGE waits for no reader, and no reader for it
+my $merge = qq{MERGE INTO labels t USING gkmeans_fit_predict(NULL::int, '$source', '{x,y}', 3, id_column => 'id') f ON t.id = f.id
+	WHEN MATCHED THEN UPDATE SET cluster_id = f.cluster_id, distance = f.distance
+	WHEN NOT MATCHED THEN INSERT (id, cluster_id, distance) VALUES (f.id, f.cluster_id, f.distance)};
+my $snapshot = "SELECT count(*), count(*) FILTER (WHERE cluster_id < 0) FROM labels";
+answer($first, 'UPDATE labels SET cluster_id = -1');
+is(answer($second, "BEGIN ISOLATION LEVEL REPEATABLE READ; $snapshot"), '3000|3000', 'a reader before MERGE');
+answer($first, "BEGIN; $merge");
+is(answer($reader, $snapshot), '3000|3000', 'a reader during MERGE does not wait');
+answer($first, 'COMMIT');
+is(answer($reader, $snapshot), '3000|0', 'a reader after MERGE sees the labels');
+is(answer($second, "$snapshot; COMMIT"), '3000|3000', 'an older snapshot sees what it saw');
+
+$_->quit for $first, $second, $reader;
+end_server($node);
+done_testing();

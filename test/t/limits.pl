@@ -1,0 +1,157 @@
+# What superusers limit: threads, and the host memory of all sessions together, on the primary and on a standby.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = start_server('limits', allows_streaming => 1);
+$node->append_conf('postgresql.conf', 'gkmeans.engine = cpu');
+$node->reload;
+$node->safe_psql('postgres', 'CREATE ROLE analyst LOGIN; CREATE DATABASE other');
+$node->safe_psql('other', 'CREATE EXTENSION gkmeans');
+
+# The results and the errors of some SQL in a session of its own.
+sub ask
+{
+	my ($query, %options) = @_;
+	my (undef, $out, $error) = ($options{on} // $node)->psql($options{in} // 'postgres', "\\set VERBOSITY verbose\n$query", on_error_stop => 0);
+	return join "\n", grep { $_ ne '' } $out, $error =~ s/^psql:[^ ]* |\nLOCATION:.*//gmr;
+}
+
+my $fit = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit('data', '{x,y}', 3) f};
+my $large = q{SELECT sum(size) FROM gkmeans_fit('large', '{v}', 3, max_iter => 2)};
+my $endless = q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 30000, init => 'random', n_init => 1000, tol => 0)};
+my $bits = ask($fit);
+my $threads = 'SELECT threads FROM gkmeans_last_fit()';
+
+# Threads
+is(ask("SET gkmeans.cpu_threads = 7; $fit; $threads"), "$bits\n7", 'no cap');
+is(ask("SET gkmeans.cpu_threads = 7; SET gkmeans.max_cpu_threads = 3; $fit; $threads"), "$bits\n3", 'more threads than the cap are lowered to it');
+is(ask("SET gkmeans.cpu_threads = 2; SET gkmeans.max_cpu_threads = 3; $fit; $threads"), "$bits\n2", 'fewer are left alone');
+is(ask("SET gkmeans.max_cpu_threads = 1; $fit; $threads"), "$bits\n1", 'the number that is left open is capped too');
+$node->safe_psql('postgres', 'ALTER ROLE analyst SET gkmeans.max_cpu_threads = 2');
+my $as_analyst = $node->connstr('postgres') . " user=analyst";
+$node->safe_psql('postgres', 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO analyst');
+for my $setting ('gkmeans.max_cpu_threads', 'gkmeans.total_host_memory_limit')
+{
+	is(ask("SET ROLE analyst; $fit; SET $setting = 0"), qq{$bits\nERROR:  42501: permission denied to set parameter "$setting"}, "only a superuser sets $setting");
+}
+is($node->safe_psql('postgres', "SET gkmeans.cpu_threads = 9; $fit; $threads", connstr => $as_analyst), "$bits\n2", 'a cap of a role');
+is(ask("$fit; SET gkmeans.max_cpu_threads = -1"), "$bits\nERROR:  22023: -1 is outside the valid range for parameter \"gkmeans.max_cpu_threads\" (0 .. 1024)", 'a cap below 0');
+
+# Memory: what one session holds is in the way of another, in another database too
+sub held_by
+{
+	my ($pid, $on) = @_;
+	return ($on // $node)->safe_psql('postgres', "SELECT coalesce(max(host_bytes), 0) FROM gkmeans_sessions() WHERE pid = $pid");
+}
+my ($session, $pid) = new_session($node);
+is(held_by($pid), 0, 'a session without a fit holds nothing');
+start_query($session, $endless);
+wait_until_active($node, $pid);
+my $bytes = held_by($pid);
+cmp_ok($bytes, '>=', 200_000 * 16 * 4, 'a session that fits holds its rows');
+my $peak = ask(q{SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3); SELECT host_bytes_peak FROM gkmeans_last_fit()}) =~ s/.*\n//r;
+my $kb = int(($bytes + $peak) / 1024) + 1;
+my $refused = qr/^ERROR:  53200: gkmeans: the fits of all sessions together are out of host memory
+DETAIL:  (\d+) bytes more are needed, (\d+) bytes are held, (\d+) bytes are allowed\.
+HINT:  gkmeans_sessions\(\) shows who holds it: try again when they are done\. The setting "gkmeans\.total_host_memory_limit" limits this memory\.$/;
+
+for my $database ('postgres', 'other')
+{
+	$node->safe_psql('other', 'CREATE TABLE data AS SELECT i % 3 * 10.0 + i / 3000.0 AS x, 1.0 AS y FROM generate_series(1, 3000) i') if $database eq 'other';
+	like(ask("SET gkmeans.total_host_memory_limit = '$kb kB'; $fit", in => $database), qr/^[0-9a-f]{32}$/, "$database: enough for both");
+	my $answer = ask("SET gkmeans.total_host_memory_limit = '@{[int($bytes / 1024)]} kB'; $fit; SELECT sum(bytes) FROM gkmeans_memory()", in => $database);
+	my ($last) = $answer =~ /^(\d+)\n/;
+	$answer =~ s/^\d+\n//;
+	like($answer, $refused, "$database: over the limit");
+	is($last, 0, "$database: nothing is held after it");
+	my ($needed, $held, $allowed) = $answer =~ $refused;
+	cmp_ok($held + $needed, '>', $allowed, "$database: its figures say why");
+	cmp_ok($held, '>=', $bytes, "$database: they count the other session");
+}
+is(ask("SET gkmeans.total_host_memory_limit = '1 kB'; SET gkmeans.total_host_memory_limit = 0; $fit"), $bits, '0 leaves it to the memory of the host');
+is(ask("SET gkmeans.host_memory_limit = '1TB'; $fit"), $bits, 'a limit of one fit that the host does not have');
+
+# It is returned in whatever way a fit ends
+my $all = 'SELECT coalesce(sum(host_bytes), 0) FROM gkmeans_sessions()';
+$node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+is(ask($all), 0, 'a cancelled fit returns it');
+$session->{stderr} = '';
+$session->query("SET gkmeans.total_host_memory_limit = '8MB'");
+for my $block ("BEGIN; SAVEPOINT s; $large; ROLLBACK TO s; $fit; COMMIT", "$large; $fit")
+{
+	$session->{stderr} = '';
+	is($session->query($block), $bits, 'a fit that is refused leaves room for a smaller one');
+	like($session->{stderr}, qr/the fits of all sessions together are out of host memory/, 'it was refused');
+}
+is(ask($all), 0, 'a refused fit returns it');
+$session->query('RESET gkmeans.total_host_memory_limit');
+is($session->query(q{SELECT count(*) FROM gkmeans_fit('SELECT x, y, 1 / (CASE WHEN (SELECT sum(size) FROM gkmeans_fit(''data'', ''{x,y}'', 3)) > 0 THEN 1 END) AS z FROM data', '{x,y}', 3)}),
+	3, 'a fit inside a fit');
+is(ask($all), 0, 'both return it');
+start_query($session, $endless);
+wait_until_active($node, $pid);
+cmp_ok(held_by($pid), '>', 0, 'a session fits again');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
+is(ask($all), 0, 'a terminated session returns it');
+eval { $session->quit };
+
+# Many sessions at once, of which not all find room: none is left with anything
+my @crowd = map { (new_session($node))[0] } 1 .. 6;
+start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; $fit") for @crowd;
+my @answers = map { $_->query('SELECT 1') } @crowd;
+my $others = grep { $_->{stderr} =~ /ERROR/ && $_->{stderr} !~ /out of host memory/ } @crowd;
+is(scalar(grep { /^$bits$/m } @answers), 6, 'six sessions: all go on');
+is($others, 0, 'six sessions: no other error');
+is(ask($all), 0, 'six sessions: all is returned');
+$_->quit for @crowd;
+
+# kill -9 of a backend: the server begins anew, and so does the account
+($session, $pid) = new_session($node);
+start_query($session, $endless);
+wait_until_active($node, $pid);
+cmp_ok(held_by($pid), '>', 0, 'before a kill -9 a session holds memory');
+my $log_before = -s $node->logfile;
+kill 'KILL', $pid;
+ok($node->wait_for_log(qr/database system is ready to accept connections/, $log_before), 'the server is back');
+eval { $session->quit };
+is(ask($all), 0, 'after a kill -9 nothing is held');
+is(ask("SET gkmeans.total_host_memory_limit = '$peak'; SET gkmeans.total_host_memory_limit = '@{[int($peak / 1024) + 1]} kB'; $fit"), $bits, 'and all of it can be had');
+
+# A standby has an account of its own
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+($session, $pid) = new_session($standby);
+start_query($session, $endless);
+wait_until_active($standby, $pid);
+cmp_ok(held_by($pid, $standby), '>', 0, 'the standby: a session holds memory');
+like(ask("SET gkmeans.total_host_memory_limit = '4MB'; $fit", on => $standby), $refused, 'the standby: over the limit');
+is(ask($all), 0, 'the primary holds nothing');
+$standby->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+is(ask($all, on => $standby), 0, 'the standby: it is returned');
+$session->quit;
+end_server($standby);
+
+# A server that has no shared memory left: locks have taken it
+$node->append_conf('postgresql.conf', "max_connections = 1000\nmax_wal_senders = 0\nwal_level = minimal");
+$node->restart;
+my ($hungry) = $node->background_psql('postgres', on_error_stop => 0);
+$hungry->query('SELECT count(pg_advisory_xact_lock(i)) FROM generate_series(1, 1000000) i');
+like($hungry->{stderr}, qr/out of shared memory/, 'locks have taken the shared memory');
+is(ask($fit), $bits, 'without shared memory a fit goes on');
+is(ask($all), 0, 'and no session is shown');
+like(ask("SET gkmeans.total_host_memory_limit = '1GB'; $fit"), qr/^ERROR:  53200: not enough shared memory for data structure "gkmeans host memory/, 'but a limit that is set is an error');
+is(ask("$fit; SET gkmeans.host_memory_limit = '1MB'; SELECT 1 FROM gkmeans_last_fit()"), "$bits\n1", 'the limit of one fit needs none');
+$hungry->quit;
+
+end_server($node, killed => 1);
+done_testing();
