@@ -24,7 +24,8 @@ OBJS = \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
 		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly clusters create_model definition draft import_model \
-		model_cache model_row model_table moment nearest quantiles score_functions scorer target))
+		model_cache model_row model_table moment nearest quantiles score_functions scorer target versions \
+		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -81,7 +82,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql views.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

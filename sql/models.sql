@@ -137,3 +137,41 @@ COST 1000;
 
 COMMENT ON FUNCTION gkmeans_centroids(regclass, integer)
 IS 'the centroids of the deployed version of a model, or of another, by the number of the cluster';
+
+-- Versions
+
+CREATE FUNCTION gkmeans_deploy(model regclass, version integer)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_deploy'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_deploy(regclass, integer)
+IS 'makes a version the one that scores; the one that did before';
+
+CREATE FUNCTION gkmeans_rollback(model regclass)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_rollback'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_rollback(regclass)
+IS 'withdraws the deployed version for the one that was deployed before it; which that is';
+
+CREATE FUNCTION gkmeans_prune(model regclass, keep integer DEFAULT 10)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_prune'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_prune(regclass, integer)
+IS 'deletes old versions, but not the deployed one nor that before it; how many';
+
+CREATE FUNCTION gkmeans_name_clusters(model regclass, names text[])
+RETURNS void
+AS 'MODULE_PATHNAME', 'gkmeans_name_clusters'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_name_clusters(regclass, text[])
+IS 'names the clusters of the deployed version, in the order of their ids';

@@ -26,6 +26,9 @@
 #include "model.h"
 #include "model_type.h"
 
+/* Versions that a HINT lists at most. */
+#define MOST_LISTED 20
+
 struct GkHeads
 {
 	TableScanDesc scan;
@@ -228,21 +231,38 @@ gk_find_head(GkHeads *heads, int version)
 	return false;
 }
 
-/* The versions that there are, for a HINT. */
+/* The order of numbers. */
+static int
+compare_integers(const void *a, const void *b, void *argument)
+{
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* The newest versions that there are, for a HINT. */
 static const char *
 list_versions(Relation relation)
 {
 	GkHeads    *heads = gk_begin_heads(relation);
-	StringInfoData list;
+	int			room = 16;
 	int			count = 0;
+	int		   *numbers = palloc(room * sizeof(int));
+	StringInfoData list;
 
-	initStringInfo(&list);
-	while (count < 20 && gk_next_head(heads))
-		appendStringInfo(&list, "%s%d", count++ > 0 ? ", " : "",
-						 integer_of(heads->slot, GK_MODEL_VERSION));
-	if (count == 20)
-		appendStringInfoString(&list, ", …");
+	while (gk_next_head(heads))
+	{
+		if (count == room)
+			numbers = repalloc(numbers, (room *= 2) * sizeof(int));
+		numbers[count++] = integer_of(heads->slot, GK_MODEL_VERSION);
+	}
 	gk_end_heads(heads);
+	qsort_interruptible(numbers, count, sizeof(int), compare_integers, NULL);
+	initStringInfo(&list);
+	for (int i = Max(count - MOST_LISTED, 0); i < count; i++)
+		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "…, " : "",
+						 numbers[i]);
 	return list.data;
 }
 
