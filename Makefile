@@ -23,8 +23,8 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
 		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly clusters create_model definition draft import_model \
-		model_cache model_row model_table moment nearest quantiles score_functions scorer target versions \
+	$(addprefix src/model/, $(addsuffix .o, anomaly clusters create_model definition draft exported import_model \
+		model_cache model_row model_table moment nearest predict_with quantiles score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.

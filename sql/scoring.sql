@@ -104,3 +104,32 @@ COST 100;
 
 COMMENT ON FUNCTION gkmeans_score(regclass, "any")
 IS 'all that a model says of a row, as one row: for LATERAL';
+
+-- Without the table: generated columns, indexes, partitions, other databases
+
+CREATE FUNCTION gkmeans_export(model regclass, version integer DEFAULT NULL)
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'gkmeans_export'
+LANGUAGE C STABLE PARALLEL SAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_export(regclass, integer)
+IS 'the deployed version of a model, or another, as JSON for gkmeans_predict_with';
+
+CREATE FUNCTION gkmeans_predict_with(exported jsonb, VARIADIC features "any")
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_predict_with'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+COST 100;
+
+COMMENT ON FUNCTION gkmeans_predict_with(jsonb, "any")
+IS 'the cluster that a row belongs to, by a model that gkmeans_export wrote';
+
+CREATE FUNCTION gkmeans_predict_centroids(centroids double precision[], features double precision[])
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_predict_centroids'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+COST 10;
+
+COMMENT ON FUNCTION gkmeans_predict_centroids(double precision[], double precision[])
+IS 'the nearest of some centroids, counted from 0';
