@@ -19,7 +19,8 @@ OBJS = \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feeder reading \
-		ring row_ids shift source source_choice source_keys source_query source_text unusable)) \
+		ring row_ids shift source source_choice source_columns source_keys source_query source_text \
+		unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
 		module report table_name)) \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The layers of docs/design.md, told by the names that give a trespass away.  Prints TAP.
+# What of the layers of docs/architecture.md the compiler does not see: names that give a trespass away.  Prints TAP.
 # Run from the top of the sources.
 
 shopt -s nullglob
@@ -27,6 +27,8 @@ check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|erepor
     src/engine/* src/cpu/* kernels/*
 check 'nothing of CUDA outside of kernels' '#include <.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
+check 'the ring and its thread know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
+    src/rows/{ring,drain}.[ch]
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
 check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql,model}/*.c
 

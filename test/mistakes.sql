@@ -140,3 +140,6 @@ SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'segments', if_exists => 'replace');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'nowhere.labels');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'customer segments');
+SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'fresh', options => '{"id_name": "distance"}');
+SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'fresh', options => '{"id_name": ""}');
+SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', options => '{"id_name": "customer_id"}');

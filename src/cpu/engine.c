@@ -10,15 +10,18 @@ static const GkStatus ok = {.code = GK_OK,.device = -1};
 
 static const GkKernels *chosen_kernels = NULL;
 
-/* Commands with less work than this (in flops, roughly) run on the caller. */
-static double small_work = 4e6;
+/* Work of about a millisecond, in flops. */
+#define SMALL_WORK (1e-3 * GK_THREAD_FLOPS)
+
+/* Commands with less work than this run on the caller. */
+static double small_work = SMALL_WORK;
 
 /* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
 void
 gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
 {
 	chosen_kernels = kernels;
-	small_work = always_threads ? -1 : 4e6;
+	small_work = always_threads ? -1 : SMALL_WORK;
 }
 
 /* Runs a command on the calling thread, which leads the others. */

@@ -187,13 +187,6 @@ mass_of(const GkCpuEngine *engine, int64_t row, GkMass mass, double scale)
 	return gk_quantize(value, scale);
 }
 
-/* The bucket of a hash. */
-static inline uint64_t
-bucket_of(uint64_t hash, int bits)
-{
-	return bits == 0 ? 0 : hash >> (64 - bits);
-}
-
 /* Adds rows to the buckets of a worker. */
 static void
 masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
@@ -205,7 +198,7 @@ masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 	double		scale = gk_power_of_two(command->u.masses.exponent);
 
 	for (int64_t row = from; row < to; row++)
-		buckets[bucket_of(hashes[row], bits)] +=
+		buckets[gk_hash_bucket(hashes[row], bits)] +=
 			mass_of(engine, row, command->u.masses.mass, scale);
 }
 
@@ -251,7 +244,7 @@ gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 
 		if (row % 65536 == 0 && gk_stopped(engine))
 			return;
-		if (!command->u.entries.wanted[bucket_of(hashes[row], command->u.entries.bits)])
+		if (!command->u.entries.wanted[gk_hash_bucket(hashes[row], command->u.entries.bits)])
 			continue;
 		mass = mass_of(engine, row, command->u.entries.mass, scale);
 		if (mass <= 0)

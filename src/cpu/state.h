@@ -13,6 +13,7 @@
 
 #include "engine.h"
 #include "kernels.h"
+#include "speed.h"
 
 #define GK_SUM_LOCKS 256
 
@@ -274,7 +275,7 @@ gk_weight(const GkCpuEngine *engine, int64_t row)
 static inline int64_t
 gk_grain(const GkCpuEngine *engine, int64_t count, double work)
 {
-	double		grain = 4e6 / (work + 1);
+	double		grain = 1e-3 * GK_THREAD_FLOPS / (work + 1);
 	double		share = (double) count / (8.0 * engine->pool.threads);
 
 	if (grain > share)

@@ -250,7 +250,7 @@ typedef struct GkCommand
 		{
 			GkMass		mass;
 			int			exponent;
-			int			bits;			/* 0 .. 20: 2^bits buckets, bucket = hash >> (64 - bits) */
+			int			bits;			/* 0 .. 20: 2^bits buckets, see gk_hash_bucket() */
 			int64_t    *buckets;		/* out: 2^bits */
 		}			masses;
 		struct
@@ -338,6 +338,8 @@ typedef struct GkDevice
 	uint64_t	free_bytes;
 	uint64_t	own_bytes;		/* held by the engines of this process */
 	bool		open;			/* this process has a context on it */
+	double		flops;			/* of its tensor cores, and … */
+	double		bandwidth;		/* … bytes of its memory, in a second at best; 0 = not known */
 } GkDevice;
 
 typedef struct GkEngine GkEngine;

@@ -84,6 +84,13 @@ gk_sum_value(int64_t high, int64_t low, int rest_bits)
 	return (double) ((__int128) high * ((__int128) 1 << rest_bits) + low);
 }
 
+/* What a two-limb sum stands for, on a grid of this exponent. */
+GK_INLINE double
+gk_grid_value(int64_t high, int64_t low, int exponent, int rest_bits)
+{
+	return ldexp(gk_sum_value(high, low, rest_bits), -exponent - rest_bits);
+}
+
 /*
  * One coordinate of a centroid: sum and weight as gk_sum_value() gave them,
  * divided once; exponents of their grids.
@@ -176,6 +183,13 @@ GK_INLINE uint64_t
 gk_hash_finish(uint64_t terms, uint64_t weight_bits)
 {
 	return gk_mix(gk_mix(terms) + weight_bits * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* The bucket of a hash among 2^bits: its leading bits. */
+GK_INLINE uint64_t
+gk_hash_bucket(uint64_t hash, int bits)
+{
+	return bits == 0 ? 0 : hash >> (64 - bits);
 }
 
 #endif							/* GK_EXACT_H */

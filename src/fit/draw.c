@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "draw.h"
+#include "exact.h"
 #include "fixed_point.h"
 #include "random.h"
 
@@ -30,13 +31,6 @@ typedef struct Line
 	int64		used;
 	int64		capacity;
 } Line;
-
-/* The bucket of a hash. */
-static inline int64
-bucket_of(uint64 hash, int bits)
-{
-	return bits == 0 ? 0 : (int64) (hash >> (64 - bits));
-}
 
 /* Ascending int64. */
 static int
@@ -168,7 +162,7 @@ rows_of_points(const Line *line, int64 *rows)
 		int64		end = begin;
 
 		for (; entry < line->used
-			 && bucket_of(line->entries[entry].hash, line->bits) == bucket; entry++)
+			 && gk_hash_bucket(line->entries[entry].hash, line->bits) == bucket; entry++)
 		{
 			end += line->entries[entry].mass;
 			if (point == line->count || line->points[point] >= end)

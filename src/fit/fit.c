@@ -61,9 +61,7 @@ gk_distance(GkMetric metric, double distance2)
 static double
 value_of(const Fitter *fitter, GkSum sum, int exponent)
 {
-	int			rest_bits = fitter->prepared.value_bits;
-
-	return ldexp(gk_sum_value(sum.high, sum.low, rest_bits), -exponent - rest_bits);
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
 }
 
 /* Sets centroids. */

@@ -18,7 +18,7 @@
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
-	int32		id;				/* place here, or that of its initial centroid if these were given */
+	int32		id;				/* its place here, or that of its initial centroid */
 	int64		size;
 	double		weight;
 	double		inertia;

@@ -86,22 +86,17 @@ find_range(GkJob *job, const GkFitSpec *spec, Profile *profile)
 	check_products(spec, profile);
 }
 
-/* The value of a two-limb sum. */
-static double
-value_of(const GkSum *sum, int exponent, int rest_bits)
-{
-	return ldexp(gk_sum_value(sum->high, sum->low, rest_bits), -exponent - rest_bits);
-}
-
 /* Mean and variance of a feature from its sums. */
 static void
 derive_moments(Profile *profile, const GkCommand *command, int64 rows, int j)
 {
 	int			rest_bits = command->u.moments.rest_bits;
-	double		first = value_of(&command->u.moments.first[j],
-								 command->u.moments.first_exponents[j], rest_bits);
-	double		second = value_of(&command->u.moments.second[j],
-								  command->u.moments.second_exponents[j], rest_bits);
+	const GkSum *firsts = command->u.moments.first;
+	const GkSum *seconds = command->u.moments.second;
+	double		first = gk_grid_value(firsts[j].high, firsts[j].low,
+									  command->u.moments.first_exponents[j], rest_bits);
+	double		second = gk_grid_value(seconds[j].high, seconds[j].low,
+									   command->u.moments.second_exponents[j], rest_bits);
 
 	profile->mean[j] = command->u.moments.pivot[j] + first / rows;
 	profile->variance[j] = Max((second - first * first / rows) / rows, 0.0);

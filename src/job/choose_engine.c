@@ -16,14 +16,10 @@
 #include "gpu_slots.h"
 #include "host_memory.h"
 #include "settings.h"
+#include "speed.h"
 
 /* Iterations that a fit is expected to take, if it may take so many. */
 #define EXPECTED_ITERATIONS 20.0
-
-/* What a thread, a GPU and its memory are expected to do in a second. */
-#define THREAD_FLOPS 4e10
-#define DEVICE_FLOPS 5e13
-#define DEVICE_BANDWIDTH 2e12
 
 /* Seconds to open the first GPU, each further one, and the links between them. */
 #define FIRST_DEVICE_SECONDS 0.4
@@ -83,23 +79,37 @@ cpu_seconds(const GkWork *work)
 
 	if (gk_max_cpu_threads > 0)
 		threads = Min(threads, gk_max_cpu_threads);
-	return operations(work) / (threads * THREAD_FLOPS);
+	return operations(work) / (threads * GK_THREAD_FILTER_FLOPS);
+}
+
+/* Seconds that a GPU is expected to take alone, once it is open. */
+static double
+one_device_seconds(const GkWork *work, const GkDevice *device)
+{
+	double		passes = work->starts * Min(work->iterations, EXPECTED_ITERATIONS);
+	double		flops = device->flops > 0.0 ? device->flops : GK_DEVICE_FLOPS;
+	double		bandwidth = device->bandwidth > 0.0 ? device->bandwidth : GK_DEVICE_BANDWIDTH;
+
+	return Max(operations(work) / (GK_DEVICE_FIT_SHARE * flops),
+			   passes * row_bytes(work) / (GK_DEVICE_READ_SHARE * bandwidth));
 }
 
 /* Seconds that the GPUs are expected to take together, their opening included. */
 static double
 device_seconds(const GkWork *work, const GkDevice *devices, int count)
 {
-	double		passes = work->starts * Min(work->iterations, EXPECTED_ITERATIONS);
-	double		seconds = 0.0;
+	double		opening = 0.0;
+	double		slowest = 0.0;
 
 	for (int i = 0; i < count; i++)
+	{
 		if (!devices[i].open)
-			seconds += i == 0 ? FIRST_DEVICE_SECONDS : NEXT_DEVICE_SECONDS;
-	if (count > 1 && seconds > 0.0)
-		seconds += LINK_SECONDS;
-	return seconds + Max(operations(work) / DEVICE_FLOPS,
-						 passes * row_bytes(work) / DEVICE_BANDWIDTH) / count;
+			opening += i == 0 ? FIRST_DEVICE_SECONDS : NEXT_DEVICE_SECONDS;
+		slowest = Max(slowest, one_device_seconds(work, &devices[i]));
+	}
+	if (count > 1 && opening > 0.0)
+		opening += LINK_SECONDS;
+	return opening + slowest / count;
 }
 
 /* How many of the devices pay: the least expected time, and room for the rows if there is any. */

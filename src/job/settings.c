@@ -174,9 +174,5 @@ gk_define_settings(void)
 	define_user_settings();
 	define_host_limits();
 	define_device_limits();
-#if PG_VERSION_NUM >= 150000
 	MarkGUCPrefixReserved("gkmeans");
-#else
-	EmitWarningsOnPlaceholders("gkmeans");
-#endif
 }

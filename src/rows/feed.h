@@ -95,9 +95,6 @@ extern GkSharedRange *gk_feed_ranges(GkFeed *feed);
 extern NameData *gk_feed_names(GkFeed *feed);
 extern GkTroubles *gk_feed_troubles(GkFeed *feed);
 
-/* Says of a feed without a usable row which columns made so many rows unusable. */
-extern const char *gk_describe_troubles(GkFeed *feed, int64 rows);
-
 /* The states of dimension_state and shift_state. */
 enum
 {

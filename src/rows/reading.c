@@ -29,6 +29,7 @@
 #include "reading.h"
 #include "source_columns.h"
 #include "source_query.h"
+#include "unusable.h"
 
 /* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
 #define WAIT_MILLISECONDS 10

@@ -24,7 +24,7 @@ typedef struct GkRows
 	int			workers;		/* parallel workers that fed rows */
 	Size		ring_bytes;		/* size of the ring */
 	bool		read_twice;		/* the first guess of the shift was wrong */
-	const char *trouble;		/* why no row was usable, whole sentences; NULL if not known */
+	const char *trouble;		/* why no row was usable, column by column; NULL if some was */
 } GkRows;
 
 /*

@@ -12,7 +12,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
-#include "source_columns.h"
+#include "source_choice.h"
 #include "source_keys.h"
 
 /* Names of columns in a message, at most. */
@@ -137,7 +137,7 @@ refuse_choice(const GkSource *source, const Choice *choice)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 choice->keys != NIL
-			 ? errmsg("source has no numbers but those of its keys")
+			 ? errmsg("source has no numbers besides its keys")
 			 : errmsg("source has no column that can be a feature"),
 			 choice->left_out_count > 0
 			 ? errdetail("Not taken: %s.", choice->left_out.data) : 0,

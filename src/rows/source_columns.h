@@ -36,7 +36,4 @@ extern int	gk_find_column(const GkSource *source, const char *name, const char *
 /* Adds a column to the features. */
 extern void gk_add_feature(GkSource *source, int column);
 
-/* Chooses the features where the user left them out, and tells which. */
-extern void gk_choose_features(GkSource *source);
-
 #endif							/* GK_SOURCE_COLUMNS_H */

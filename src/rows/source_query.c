@@ -75,7 +75,7 @@ explain_error(void *arg)
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
 		errhint("It was looked for in the search_path, which is %s here; write its schema too "
 				"where that may differ, as in a view, a function or a job.",
-				namespace_search_path);
+				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 
 /* Parses a query that holds a source, which is one statement. */

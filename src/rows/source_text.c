@@ -80,9 +80,7 @@ refuse_changes(Node *node, void *context)
 		case T_InsertStmt:
 		case T_UpdateStmt:
 		case T_DeleteStmt:
-#if PG_VERSION_NUM >= 150000
 		case T_MergeStmt:
-#endif
 			refuse("source must not change rows", "Change them in a statement before the fit.");
 			break;
 		default:

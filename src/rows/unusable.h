@@ -18,4 +18,7 @@ extern void gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecode
 /* Adds what this process noted to the feed. */
 extern void gk_merge_troubles(GkFeeder *feeder);
 
+/* Says of a feed without a usable row which columns made so many rows unusable. */
+extern const char *gk_describe_troubles(GkFeed *feed, int64 rows);
+
 #endif							/* GK_UNUSABLE_H */

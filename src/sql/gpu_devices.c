@@ -8,7 +8,6 @@
 
 #include "cuda_library.h"
 #include "engine_error.h"
-#include "settings.h"
 #include "sql_function.h"
 
 GK_SQL_FUNCTION(gkmeans_devices);

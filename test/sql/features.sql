@@ -69,9 +69,9 @@ SELECT is(taken(source), features, source) FROM (VALUES
 -- Nothing to take
 CREATE TABLE only_key (a int, b int, PRIMARY KEY (a, b));
 CREATE TABLE only_text (id int PRIMARY KEY, t text, d date);
-SELECT fails_with($$SELECT * FROM gkmeans_fit('only_key', k => 1)$$, '42804', 'a key of all columns', 'no numbers but those of its keys', '"a" \(primary key\), "b" \(primary key\)',
+SELECT fails_with($$SELECT * FROM gkmeans_fit('only_key', k => 1)$$, '42804', 'a key of all columns', 'no numbers besides its keys', '"a" \(primary key\), "b" \(primary key\)',
 	'features => ''{a,b}''');
-SELECT fails_with($$SELECT * FROM gkmeans_fit('only_text', k => 1)$$, '42804', 'a key and no other number', 'no numbers but', '"t" \(text\), "d" \(date\)');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('only_text', k => 1)$$, '42804', 'a key and no other number', 'no numbers besides', '"t" \(text\), "d" \(date\)');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT t FROM only_text', k => 1)$$, '42804', 'no number at all', 'no column that can be a feature', '"t" \(text\)', 'number');
 
 -- An array: alone it is taken, beside numbers the user is asked

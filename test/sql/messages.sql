@@ -29,6 +29,20 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('public.nowhere', '{x}', 2)$$, '42
 CREATE FUNCTION far_away() RETURNS bigint LANGUAGE sql SET search_path = pg_catalog AS $$ SELECT count(*) FROM public.gkmeans_fit('data', '{x}', 2) $$;
 SELECT fails_with('SELECT far_away()', '42P01', 'a function with a search_path of its own', NULL, NULL, 'search_path, which is pg_catalog here.*function');
 
+CREATE MATERIALIZED VIEW nightly AS SELECT * FROM gkmeans_fit('data', '{x}', 2);
+SELECT set_config('search_path', '', true) AS path \gset
+DO $$ BEGIN
+	REFRESH MATERIALIZED VIEW gk_test.nightly;
+EXCEPTION WHEN undefined_table THEN
+	DECLARE said text;
+	BEGIN
+		GET STACKED DIAGNOSTICS said = PG_EXCEPTION_HINT;
+		PERFORM set_config('gk_test.said', said, true);
+	END;
+END $$;
+SET LOCAL search_path = gk_test, public;
+SELECT matches(current_setting('gk_test.said', true), 'search_path, which is (empty|pg_catalog, pg_temp) here; write its schema too', 'a materialised view that is refreshed with another search_path, as by a restored dump');
+
 -- Workers name column and row as well
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0; SET LOCAL max_parallel_workers_per_gather = 2;
 SET LOCAL parallel_leader_participation = off;

@@ -142,6 +142,11 @@ for my $case (
 	my ($arguments) = $query =~ /'\{x,y\}', (.*)\) f/;
 	like(ask($auto, "$query; $engine"), qr/^[0-9a-f]{32}\n\Q$expected\E$/, "auto: $expected");
 }
+pretend(gflops => 100);
+is(ask($auto, "$promised; $engine"), "$bits\ncpu|0|about 6.0 s on the CPUs, no more on GPUs", 'auto: devices that are slow');
+pretend(gflops => 10000);
+is(ask($auto, "$promised; $engine"), "$bits\ncuda|1|about 6.0 s on the CPUs, 0.9 s on 1 GPU", 'auto: devices that are not so fast');
+pretend();
 is(ask("$auto SET gkmeans.devices = '2,3'", "$promised; $engine"), "$bits\ncuda|2|about 6.0 s on the CPUs, 1.8 s on 2 GPUs", 'auto: devices that are named');
 is(ask("$cuda SET gkmeans.devices = '2'", "$fit; $auto $promised; $engine"), "$bits\n$bits\ncuda|1|about 6.0 s on the CPUs, 0.1 s on 1 GPU", 'auto: a device that is named and open');
 is(ask("$cuda SET gkmeans.devices = '0'", "$fit; SET gkmeans.devices = '2'; $auto $promised; $engine"), "$bits\n$bits\ncuda|1|about 6.0 s on the CPUs, 0.5 s on 1 GPU", 'auto: a device that is named and not open');

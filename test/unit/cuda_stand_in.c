@@ -7,6 +7,7 @@
  *
  *   devices N   there are N devices (4 if it is not said)
  *   driver 0    there is no driver
+ *   gflops N    a device does so many billions of operations in a second
  *   several N   several devices cannot be opened together, with the GkCode N
  *   full N      device number N has no memory left
  *   lost N      call number N loses the context: 1 is open, then come the commands
@@ -96,7 +97,8 @@ list_devices(GkDevice *devices, int capacity, int *count)
 	for (int i = 0; i < *count && i < capacity; i++)
 	{
 		devices[i] = (GkDevice) {.number = i,.major = 9,.total_bytes = TOTAL_BYTES,
-			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i]};
+			.free_bytes = is_open[i] ? FREE_BYTES : 0,.open = is_open[i],
+			.flops = 1e9 * told("gflops", 0)};
 		snprintf(devices[i].name, sizeof(devices[i].name), "Stand-in %d", i);
 	}
 	return make_status(GK_OK, -1, 0, "", "");

@@ -1,0 +1,123 @@
+/*
+ * The columns of a described source.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+
+#include "feature_hint.h"
+#include "source_columns.h"
+
+/* Names of columns in a message, at most. */
+#define MAX_NAMES 20
+
+/* The name of a column. */
+const char *
+gk_column_name(const GkSource *source, int column)
+{
+	return NameStr(TupleDescAttr(source->columns, column - 1)->attname);
+}
+
+/* The type of a column. */
+Oid
+gk_column_type(const GkSource *source, int column)
+{
+	return TupleDescAttr(source->columns, column - 1)->atttypid;
+}
+
+/* The names of all columns, or the first of very many. */
+static const char *
+column_names(const GkSource *source)
+{
+	int			count = source->columns->natts;
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 1; i <= Min(count, MAX_NAMES); i++)
+		appendStringInfo(&names, "%s\"%s\"", i > 1 ? ", " : "", gk_column_name(source, i));
+	if (count > MAX_NAMES)
+		appendStringInfo(&names, " and %d more", count - MAX_NAMES);
+	return names.data;
+}
+
+/* A column whose name differs in nothing but upper and lower case, 0 if there is none. */
+static int
+find_other_case(const GkSource *source, const char *name)
+{
+	for (int i = 1; i <= source->columns->natts; i++)
+		if (pg_strcasecmp(gk_column_name(source, i), name) == 0)
+			return i;
+	return 0;
+}
+
+/* What to do about a column that is missing. */
+static const char *
+missing_hint(const GkSource *source, const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	int			other = find_other_case(source, name);
+
+	if (source->columns->natts == 0)
+		return "It has no columns at all.";
+	if (strpbrk(name, "()+*/|:") != NULL)
+		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...",
+						name);
+	if (strchr(name, ',') != NULL)
+		return "Several names are an array: '{age,income}' or ARRAY['age', 'income'].";
+	if (other > 0)
+		return psprintf("Perhaps you meant \"%s\": upper and lower case differ here.",
+						gk_column_name(source, other));
+	if (dot != NULL && find_other_case(source, dot + 1) > 0)
+		return psprintf("Perhaps you meant \"%s\": columns are named without their table.",
+						gk_column_name(source, find_other_case(source, dot + 1)));
+	return psprintf("Its columns are %s.", column_names(source));
+}
+
+/* Finds a column by its name. */
+int
+gk_find_column(const GkSource *source, const char *name, const char *argument)
+{
+	int			found = 0;
+
+	for (int i = 1; i <= source->columns->natts; i++)
+	{
+		if (strcmp(gk_column_name(source, i), name) != 0)
+			continue;
+		if (found > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
+					 errmsg("source has more than one column \"%s\"", name),
+					 errhint("Give the columns different names with AS.")));
+		found = i;
+	}
+	if (found == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("source has no column \"%s\"", name),
+				 errdetail("It is named by the argument %s.", argument),
+				 errhint("%s", missing_hint(source, name))));
+	return found;
+}
+
+/* Adds a column to the features. */
+void
+gk_add_feature(GkSource *source, int column)
+{
+	const char *name = gk_column_name(source, column);
+	Oid			type = gk_column_type(source, column);
+
+	if (!gk_describe_column(type, &source->described[source->count]))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" is of type %s, which cannot be a feature",
+						name, format_type_be(type)),
+				 errhint("%s", gk_feature_hint(type, name))));
+	for (int i = 0; i < source->count; i++)
+		if (source->features[i] == column)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_COLUMN),
+					 errmsg("feature \"%s\" is named more than once", name)));
+	source->names[source->count] = name;
+	source->features[source->count++] = column;
+}
