@@ -67,7 +67,7 @@ CREATE FUNCTION gkmeans_create_model(
     n_init integer DEFAULT 1,
     seed bigint DEFAULT 0,
     labels_table text DEFAULT NULL,
-    labels_mode text DEFAULT 'error',
+    labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,

@@ -9,7 +9,7 @@ CREATE FUNCTION _gkmeans_models(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_models'
 LANGUAGE C STABLE PARALLEL RESTRICTED
-COST 10000 ROWS 20;
+COST 1000 ROWS 10;
 
 COMMENT ON FUNCTION _gkmeans_models()
 IS 'internal: what the views in schema gkmeans read';
@@ -42,7 +42,7 @@ CREATE FUNCTION _gkmeans_versions(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_versions'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 1000 ROWS 10;
+COST 100 ROWS 5;
 
 COMMENT ON FUNCTION _gkmeans_versions(oid)
 IS 'internal: what the views in schema gkmeans read';
@@ -63,7 +63,7 @@ CREATE FUNCTION _gkmeans_clusters(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_clusters'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 1000 ROWS 100;
+COST 100 ROWS 20;
 
 COMMENT ON FUNCTION _gkmeans_clusters(oid)
 IS 'internal: what the views in schema gkmeans read';
@@ -84,7 +84,7 @@ CREATE FUNCTION _gkmeans_centroid_features(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_features'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 1000 ROWS 1000;
+COST 100 ROWS 100;
 
 COMMENT ON FUNCTION _gkmeans_centroid_features(oid)
 IS 'internal: what the views in schema gkmeans read';

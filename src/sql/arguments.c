@@ -51,7 +51,8 @@ static const char *const init_words[] = {"k-means||", "k-means++", "random", "gi
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
-static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
+static const char *const if_exists_words[] = {"error", "replace", "append", "merge", "delete",
+NULL};
 static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
 /* The words as a list for a hint. */

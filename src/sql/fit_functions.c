@@ -275,8 +275,10 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels)
 {
+	GkLabelsWritten written;
+
 	if (call->table != NULL)
-		gk_labels_table_write(call->table, labels);
+		gk_labels_table_write(call->table, labels, &written);
 }
 
 /* Ends the call. */

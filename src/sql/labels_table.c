@@ -115,14 +115,16 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
-						 "'append' to add to them.")));
+				 errhint("Write if_exists => 'merge' to write the rows that differ, 'delete' or "
+						 "'replace' to replace all, or 'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
 	check_columns(table, relation_id);
+	if (table->if_exists == GK_EXISTS_MERGE)
+		gk_check_unique_ids(relation_id, table->id_name);
 }
 
 /* Looks whether the table is there, and as it has to be. */
@@ -185,8 +187,7 @@ explain_truncate(void *arg)
 					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
 			break;
 		case ERRCODE_FEATURE_NOT_SUPPORTED:
-			errhint("Delete its rows in the same transaction and set if_exists to \"append\", or "
-					"MERGE the rows of gkmeans_fit_predict into it.");
+			errhint("Write if_exists => 'merge' or 'delete' instead.");
 			break;
 		case ERRCODE_OBJECT_IN_USE:
 			errhint("The statement that calls the fit uses the table as well: call the fit in a "
@@ -215,23 +216,65 @@ look_up_again(GkLabelsTable *table)
 	look_up(table);
 }
 
-/* Makes or empties the table and inserts the labels. */
+/* Makes the table. */
+static void
+make_table(GkLabelsTable *table)
+{
+	/* "character" and "bit" without a length would be of length 1 */
+	execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
+					 table->name, quote_identifier(table->id_name),
+					 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+										  FORMAT_TYPE_FORCE_QUALIFY),
+					 table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+}
+
+/* Prepares a table that is there already; how many rows were deleted. */
+static int64
+prepare_table(GkLabelsTable *table)
+{
+	if (table->if_exists == GK_EXISTS_REPLACE)
+		truncate_table(table);
+	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
+		return 0;
+	/* writers follow one another; readers go on */
+	execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->name));
+	if (table->if_exists == GK_EXISTS_MERGE)
+		return 0;
+	execute(psprintf("DELETE FROM %s", table->name));
+	return (int64) SPI_processed;
+}
+
+/* Writes the registered labels. */
+static void
+write_labels(GkLabelsTable *table, GkLabelsWritten *written)
+{
+	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
+	{
+		gk_merge_labels(table->name, table->id_name, table->id_type, written);
+		return;
+	}
+	if (table->if_exists == GK_EXISTS_MERGE)
+		gk_check_label_ids(table->id_name);
+	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
+					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
+					 table->name, quote_identifier(table->id_name)));
+	written->inserted = (int64) SPI_processed;
+}
+
+/* Makes the table if it is not there, and writes the labels. */
 void
-gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
+gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, GkLabelsWritten *written)
 {
 	EphemeralNamedRelationData relation = {0};
 
+	memset(written, 0, sizeof(*written));
+
 	if (!table->exists)
 		look_up_again(table);
-	/* "character" and "bit" without a length would be of length 1 */
-	if (!table->exists)
-		execute(psprintf("CREATE TABLE %s (%s %s, cluster_id integer, distance double precision)",
-						 table->name, quote_identifier(table->id_name),
-						 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											  FORMAT_TYPE_FORCE_QUALIFY)));
-	else if (table->if_exists == GK_EXISTS_REPLACE)
-		truncate_table(table);
-
+	if (table->exists)
+		written->deleted = prepare_table(table);
+	else
+		make_table(table);
 	relation.md.name = pstrdup("gkmeans_labels");
 	relation.md.reliddesc = InvalidOid;
 	relation.md.tupdesc = gk_labels_descriptor(table->id_type);
@@ -240,9 +283,7 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
 	relation.reldata = labels;
 	if (SPI_register_relation(&relation) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
-					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
-					 table->name, quote_identifier(table->id_name)));
+	write_labels(table, written);
 	SPI_unregister_relation(relation.md.name);
 
 	/* the scan had a read pointer of its own; the labels may be a function's result */

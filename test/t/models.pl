@@ -123,7 +123,7 @@ SKIP:
 	skip 'valgrind is not installed', 1 if system('valgrind --version >/dev/null 2>&1') != 0;
 	skip 'valgrind and GPU drivers do not go together', 1 if ($ENV{TEMP_CONFIG} // '') ne '' && slurp_file($ENV{TEMP_CONFIG}) =~ /cuda/;
 	$primary->stop;
-	$primary->append_conf('postgresql.conf', "shared_buffers = 16MB\ngkmeans.cpu_threads = 2");
+	$primary->append_conf('postgresql.conf', "shared_buffers = 16MB\ngkmeans.cpu_threads = 2\njit = off");
 	my @queries = (
 		q{SELECT count(gkmeans_predict('area.segments', c)), count(gkmeans_transform('area.segments', spent, visits)), count(gkmeans_anomaly_percentile('area.segments', ARRAY[spent, visits])) FROM public.customers c WHERE id <= 50},
 		q{SELECT count(*) FROM public.customers c, LATERAL gkmeans_score('area.segments', c) s, LATERAL gkmeans_nearest('area.segments', 2, c) n, LATERAL gkmeans_explain('area.segments', c) e WHERE id <= 20},
