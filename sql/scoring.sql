@@ -133,3 +133,42 @@ COST 10;
 
 COMMENT ON FUNCTION gkmeans_predict_centroids(double precision[], double precision[])
 IS 'the nearest of some centroids, counted from 0';
+
+-- Many rows at once
+
+CREATE FUNCTION gkmeans_predict_rows(
+    id_type anyelement,
+    model regclass,
+    source text,
+    id_column text,
+    version integer DEFAULT NULL,
+    OUT id anyelement,
+    OUT cluster_id integer,
+    OUT distance double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_predict_rows'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000 ROWS 100000;
+
+COMMENT ON FUNCTION gkmeans_predict_rows(anyelement, regclass, text, text, integer)
+IS 'the cluster and distance of every row of a table, view or query by a model';
+
+CREATE FUNCTION gkmeans_assign(
+    model regclass,
+    source text,
+    id_column text,
+    labels_table text,
+    labels_mode text DEFAULT 'merge',
+    version integer DEFAULT NULL,
+    OUT rows bigint,
+    OUT labelled bigint,
+    OUT inserted bigint,
+    OUT updated bigint,
+    OUT deleted bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'gkmeans_assign'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000;
+
+COMMENT ON FUNCTION gkmeans_assign(regclass, text, text, text, text, integer)
+IS 'writes the cluster and distance of every row of a table, view or query to a labels table';

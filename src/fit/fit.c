@@ -420,3 +420,18 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	fit->best_start = best.number;
 	warn_of_fewer(&fitter, &best);
 }
+
+/* Labels the rows with spec->points. */
+void
+gk_label(GkJob *job, const GkFitSpec *spec)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+	GkPrepared	prepared = {0};
+
+	gk_prepare(job, spec, &prepared);
+	centroids.u.centroids.centroids = spec->points;
+	centroids.u.centroids.k = spec->k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
+}

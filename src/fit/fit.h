@@ -61,6 +61,9 @@ typedef struct GkFit
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
+/* Labels the rows with spec->points; labels and d² stay in the engine. */
+extern void gk_label(GkJob *job, const GkFitSpec *spec);
+
 /* A row's distance from its d²: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);
 

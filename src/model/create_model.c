@@ -299,6 +299,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
+	GkLabelsWritten written;
 	Creation	creation;
 	GkCall	   *call = &creation.call;
 
@@ -322,7 +323,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
 	gk_draft_deployed(&creation.draft, "fitted");
-	gk_call_write_labels(call, labels);
+	gk_call_write_labels(call, labels, &written);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
 	if (labels != NULL)

@@ -235,13 +235,12 @@ take_array(GkScorer *scorer, Datum array)
 		refuse_count(model, elements.count);
 	if (elements.data == NULL)
 		elog(ERROR, "array of features has no data");
-	if (model->shift == NULL || gk_is_exact(column))
-		usable = gk_decode_floats(column, &elements, scorer->stored) == GK_DECODED;
-	else if (gk_decode_doubles(column, &elements, scorer->values) != GK_DECODED)
+	if (model->shift == NULL)
+		return gk_decode_floats(column, &elements, scorer->stored) == GK_DECODED;
+	if (gk_decode_doubles(column, &elements, scorer->values) != GK_DECODED)
 		return false;
-	for (int j = 0; usable && model->shift != NULL && j < model->dimension; j++)
-		usable = store_feature(scorer, j, gk_is_exact(column) ? scorer->stored[j]
-							   : scorer->values[j]);
+	for (int j = 0; usable && j < model->dimension; j++)
+		usable = store_feature(scorer, j, scorer->values[j]);
 	return usable;
 }
 

@@ -94,6 +94,8 @@ feed_spec(const GkSource *source)
 		if (classes[i] != GK_FEATURE_EXACT)
 			spec.shifting = !spec.zero_is_unusable;
 	}
+	if (source->spec.dimension > 0)
+		spec.shifting = source->spec.shift != NULL;
 	return spec;
 }
 
@@ -376,6 +378,16 @@ correct_shift(GkFeed *feed)
 	return changed;
 }
 
+/* Sets the shift that was asked for. */
+static void
+set_shift(GkFeed *feed, const GkSourceSpec *spec)
+{
+	int			room = feed->width > 0 ? feed->width : GK_MAX_DIMENSION;
+
+	memcpy(gk_feed_shifts(feed), spec->shift, Min(spec->dimension, room) * sizeof(double));
+	atomic_store(&feed->shift_state, GK_SET);
+}
+
 /* Says what was read. */
 static void
 describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
@@ -399,8 +411,10 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
+	if (spec.shifting && source->spec.dimension > 0)
+		set_shift(reading->feed, &source->spec);
 	read_once(reading, source, job, rows);
-	if (spec.shifting && correct_shift(reading->feed))
+	if (spec.shifting && source->spec.dimension == 0 && correct_shift(reading->feed))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);

@@ -332,6 +332,13 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
 }
 
+/* What a word of an argument says to do where a labels table exists. */
+GkIfExists
+gk_if_exists(const char *argument, const char *word)
+{
+	return find_word(argument, word, if_exists_words);
+}
+
 /* Reads and checks the arguments. */
 void
 gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)

@@ -28,4 +28,7 @@ typedef struct GkArguments
  */
 extern void gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments);
 
+/* What a word of an argument says to do where a labels table exists. */
+extern GkIfExists gk_if_exists(const char *argument, const char *word);
+
 #endif							/* GK_ARGUMENTS_H */

@@ -29,6 +29,9 @@ typedef struct GkCall
 	GkReport	report;
 } GkCall;
 
+/* Begins the job; leaves SPI connected and the job's memory context current. */
+extern void gk_call_open(GkCall *call);
+
 /*
  * Begins the job and reads the arguments from number `first` on; leaves SPI connected and
  * the job's memory context current.
@@ -38,7 +41,7 @@ extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 
-/* Fits. */
+/* Fits; an error if there is no row to fit. */
 extern void gk_call_fit(GkCall *call);
 
 /* Puts one row for every cluster into the result. */
@@ -54,7 +57,7 @@ extern Tuplestorestate *gk_call_labels(GkCall *call);
 extern void gk_call_end_job(GkCall *call);
 
 /* Writes the table of labels, if there is to be one. */
-extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels);
+extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
 /* Ends the call. */
 extern void gk_call_end(GkCall *call);

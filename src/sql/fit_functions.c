@@ -38,7 +38,7 @@ typedef struct Window
 
 /* Begins the job, leaves SPI connected and the job's memory context current. */
 void
-gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
+gk_call_open(GkCall *call)
 {
 	/* for those who call it in a function marked as safe */
 	PreventCommandIfParallelMode("a gkmeans fit");
@@ -49,6 +49,13 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 		elog(ERROR, "could not connect to SPI");
 	call->job = gk_job_begin();
 	MemoryContextSwitchTo(gk_job_context(call->job));
+}
+
+/* The same, and reads the arguments. */
+void
+gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
+{
+	gk_call_open(call);
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
@@ -149,19 +156,17 @@ gk_call_read(GkCall *call)
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
-	check_rows(call);
+	call->arguments.fit.dimension = call->rows.dimension;
+	call->arguments.fit.rows = call->rows.read - call->rows.skipped;
+	call->arguments.fit.shift = call->rows.shift;
 }
 
 /* Fits. */
 void
 gk_call_fit(GkCall *call)
 {
-	GkFitSpec  *spec = &call->arguments.fit;
-
-	spec->dimension = call->rows.dimension;
-	spec->rows = call->rows.read - call->rows.skipped;
-	spec->shift = call->rows.shift;
-	gk_fit(call->job, spec, &call->fit);
+	check_rows(call);
+	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
 /* Fills in the report, and ends the job. */
@@ -273,12 +278,10 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 
 /* Writes the table of labels, if there is to be one. */
 void
-gk_call_write_labels(GkCall *call, Tuplestorestate *labels)
+gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
-	GkLabelsWritten written;
-
 	if (call->table != NULL)
-		gk_labels_table_write(call->table, labels, &written);
+		gk_labels_table_write(call->table, labels, written);
 }
 
 /* Ends the call. */
@@ -310,6 +313,7 @@ gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
+	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -319,7 +323,7 @@ gkmeans_fit(PG_FUNCTION_ARGS)
 	gk_call_put_clusters(&call, result);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels);
+	gk_call_write_labels(&call, labels, &written);
 	gk_call_end(&call);
 	if (labels != NULL)
 		tuplestore_end(labels);
@@ -331,6 +335,7 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -345,7 +350,7 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 	gk_call_fit(&call);
 	gk_call_put_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
-	gk_call_write_labels(&call, result->setResult);
+	gk_call_write_labels(&call, result->setResult, &written);
 	gk_call_end(&call);
 	return (Datum) 0;
 }
