@@ -185,6 +185,10 @@ Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double
 {
 	std::vector<Part> resident(shards.size());
 
+	/* first: making room may move rows to the host */
+	for (auto &shard : shards)
+		shard->scratch.reserve(*shard, count * (sizeof(int64_t) + std::max<uint64_t>(
+												dimension * sizeof(float), sizeof(double))));
 	for (int64_t i = 0; i < count; i++)
 	{
 		const Range &one = range_of(numbers[i]);

@@ -306,6 +306,8 @@ Engine::execute(GkCommand *c)
 			return label_weights(c);
 		case GK_ROWS:
 			return get_rows(c);
+		case GK_COMPARE:
+			return compare(c);
 		case GK_CENTROIDS:
 			return set_centroids(c);
 		case GK_STEP:

@@ -78,6 +78,18 @@ private:
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
 
+	/* ties.cu */
+	void		compare(GkCommand *c);
+	void		compare_rows(const int64_t *rows, const int64_t *others, int64_t count,
+							 int8_t *order);
+	void		compare_with(const int64_t *rows, const std::vector<int64_t> &others,
+							 const std::vector<int64_t> &which, int8_t *order);
+	static void compare_for_ties(void *context, const int64_t *rows, const int64_t *others,
+								 int64_t count, int8_t *order);
+	void		order_farthest(std::vector<GkEntry> *found, int64_t most);
+	void		take_ties(const Wanted &ties, int64_t most, uint64_t capacity,
+						  std::vector<GkEntry> *found);
+
 	/* fit_commands.cu */
 	void		set_grid(GkCommand *c);
 	void		set_centroids(GkCommand *c);

@@ -31,7 +31,7 @@ hash_rows(const float *features, const double *weights, int64_t first, int64_t r
 				uint32_t	even = __float_as_uint(features[row * d + j]);
 				uint32_t	odd = j + 1 < d ? __float_as_uint(features[row * d + j + 1]) : 0;
 
-				terms += gk_hash_term(even, odd, gk_hash_key(j), gk_hash_key(j + 1));
+				terms += gk_hash_term(even, odd, j / 2);
 			}
 		for (int other = width / 2; other > 0; other /= 2)
 			terms += __shfl_xor_sync(0xffffffffu, terms, other);

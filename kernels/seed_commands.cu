@@ -281,7 +281,8 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 /*
  * What rows must be so that the count farthest are among them, and they fit a list: d² from the
  * top 16 bits at a time; where that does not do, hashes from below likewise.  If rows equal
- * in both are too many, *ties says how they are and *equal how many of them are to be taken.
+ * in both are too many, *ties says how they are and *equal how many of them are to be taken,
+ * the first by their bits.
  */
 Wanted
 Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties)
@@ -339,7 +340,6 @@ Engine::farthest(GkCommand *c)
 	int64_t		count = std::min(c->u.farthest.count, rows);
 	uint64_t	capacity = std::max<uint64_t>(LIST_ROWS, (uint64_t) count + LIST_ROWS);
 	std::vector<GkEntry> found;
-	std::vector<GkEntry> tied;
 	int64_t		equal = 0;
 	uint64_t	most;
 	Wanted		ties = {};
@@ -357,18 +357,8 @@ Engine::farthest(GkCommand *c)
 	if (!list(filter, 0, rows, capacity, &found, &most))
 		fail(GK_INTERNAL, "GK_FARTHEST", "the list of the farthest rows is too short");
 	if (equal > 0)
-	{
-		(void) list_in_order(ties, 0, equal, &tied);
-		found.insert(found.end(), tied.begin(), tied.end());
-	}
-	std::sort(found.begin(), found.end(), [](const GkEntry &a, const GkEntry &b)
-	{
-		if (a.distance2 != b.distance2)
-			return a.distance2 > b.distance2;
-		return a.hash != b.hash ? a.hash < b.hash : a.row < b.row;
-	});
-	if ((int64_t) found.size() > count)
-		found.resize(count);
+		take_ties(ties, equal, capacity, &found);
+	order_farthest(&found, count);
 	for (GkEntry &one : found)
 		one.mass = 0;
 	memcpy(c->u.farthest.entries, found.data(), found.size() * sizeof(GkEntry));

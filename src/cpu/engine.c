@@ -40,6 +40,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 		[GK_ENTRIES] = gk_run_entries,
 		[GK_LABEL_WEIGHTS] = gk_run_label_weights,
 		[GK_ROWS] = gk_run_rows,
+		[GK_COMPARE] = gk_run_compare,
 		[GK_CENTROIDS] = gk_run_centroids,
 		[GK_STEP] = gk_run_step,
 		[GK_RELOCATE] = gk_run_relocate,
@@ -183,6 +184,8 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 			return 4.0 * command->u.centroids.k * engine->d;
 		case GK_MASSES:
 			return values + (double) (1 << command->u.masses.bits);
+		case GK_COMPARE:
+			return 4.0 * command->u.compare.count * engine->d;
 		case GK_GRID:
 			return 0;
 		default:

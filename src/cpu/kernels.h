@@ -158,7 +158,7 @@ typedef struct GkKernels
 	void		(*transform) (float *block, int d, const double *offset, const double *factor,
 							  bool normalize);
 	/* gk_hash terms of the rows. */
-	void		(*hash) (const float *block, int d, const uint32_t *keys, uint64_t *terms);
+	void		(*hash) (const float *block, int d, uint64_t *terms);
 	/*
 	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
 	 * the sums of their labels' clusters.

@@ -643,22 +643,25 @@ transform(float *block, int d, const double *offset, const double *factor, bool 
 
 /* The sums of the gk_hash_term of each row of a block. */
 static void
-hash(const float *block, int d, const uint32_t *keys, uint64_t *terms)
+hash(const float *block, int d, uint64_t *terms)
 {
 	U			sums[GK_PARTS] = {};
+	uint64_t	key = GK_HASH_KEY;
 
-	for (int j = 0; j < d; j += 2)
+	for (int j = 0; j < d; j += 2, key += GK_HASH_KEY)
 		UNROLL(8)
 		for (int part = 0; part < GK_PARTS; part++)
 		{
 			W			even;
 			W			odd = {};
+			U			word;
 
 			memcpy(&even, block + j * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
 			if (j + 1 < d)
 				memcpy(&odd, block + (j + 1) * GK_BLOCK + part * GK_DOUBLES, sizeof(W));
-			sums[part] += __builtin_convertvector(even + keys[j], U) *
-				__builtin_convertvector(odd + keys[j + 1], U);
+			word = (__builtin_convertvector(odd, U) << 32 | __builtin_convertvector(even, U)) + key;
+			GK_MIX(word);
+			sums[part] += word;
 		}
 	memcpy(terms, sums, sizeof(sums));
 }

@@ -336,7 +336,55 @@ gk_run_rows(GkCpuEngine *engine, GkCommand *command)
 	}
 }
 
-/* gk_hash of one row. */
+/* The order of two rows by their bits: features in turn, then the weight. */
+int
+gk_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other)
+{
+	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	const float *y = gk_block(engine, other / GK_BLOCK) + other % GK_BLOCK;
+	uint64_t	weights[2] = {0, 0};
+
+	for (int64_t j = 0; j < (int64_t) engine->d * GK_BLOCK; j += GK_BLOCK)
+	{
+		uint32_t	left;
+		uint32_t	right;
+
+		memcpy(&left, x + j, sizeof(float));
+		memcpy(&right, y + j, sizeof(float));
+		if (left != right)
+			return left < right ? -1 : 1;
+	}
+	if (engine->weighted)
+	{
+		memcpy(&weights[0], (const double *) engine->weights.base + row, sizeof(double));
+		memcpy(&weights[1], (const double *) engine->weights.base + other, sizeof(double));
+	}
+	return (weights[0] > weights[1]) - (weights[0] < weights[1]);
+}
+
+/* Compares some pairs of rows. */
+static void
+compare_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+
+	(void) worker;
+	for (int64_t i = from; i < to && !gk_stopped(engine); i++)
+		command->u.compare.order[i] = (int8_t)
+			gk_compare_rows(engine, command->u.compare.rows[i], command->u.compare.others[i]);
+}
+
+/* The order of pairs of rows by their bits. */
+void
+gk_run_compare(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		count = command->u.compare.count;
+
+	gk_parallel(engine, count, gk_grain(engine, count, 8.0 * engine->d), 0, compare_chunk,
+				command);
+}
+
+/* The hash of one row. */
 uint64_t
 gk_row_hash(const GkCpuEngine *engine, int64_t row)
 {
@@ -351,7 +399,7 @@ gk_row_hash(const GkCpuEngine *engine, int64_t row)
 		memcpy(&pair[0], x + j * GK_BLOCK, sizeof(float));
 		if (j + 1 < engine->d)
 			memcpy(&pair[1], x + (j + 1) * GK_BLOCK, sizeof(float));
-		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
 	if (engine->weighted)
 		memcpy(&weight_bits, (const double *) engine->weights.base + row, sizeof(double));

@@ -138,13 +138,14 @@ hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 	uint64_t   *hashes = engine->hashes.base;
 	const double *weights = engine->weights.base;
 
+	(void) context;
 	(void) worker;
 	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
 	{
 		uint64_t	terms[GK_BLOCK];
 		int			rows = gk_block_rows(engine, b);
 
-		engine->kernels->hash(gk_block(engine, b), engine->d, context, terms);
+		engine->kernels->hash(gk_block(engine, b), engine->d, terms);
 		for (int r = 0; r < rows; r++)
 		{
 			uint64_t	weight_bits = 0;
@@ -161,18 +162,13 @@ static bool
 need_hashes(GkCpuEngine *engine)
 {
 	int64_t		blocks = gk_block_count(engine);
-	uint32_t   *keys;
 
 	if (engine->hashes_valid)
 		return true;
-	if (!gk_array_need(engine, &engine->hashes, gk_padded_rows(engine), sizeof(uint64_t)) ||
-		!gk_array_need(engine, &engine->scratch, engine->d + 1, sizeof(uint32_t)))
+	if (!gk_array_need(engine, &engine->hashes, gk_padded_rows(engine), sizeof(uint64_t)))
 		return false;
-	keys = engine->scratch.base;
-	for (int j = 0; j <= engine->d; j++)
-		keys[j] = gk_hash_key(j);
 	engine->hashes_valid = gk_parallel(engine, blocks, gk_grain(engine, blocks, 16.0 * engine->d),
-									   0, hash_chunk, keys);
+									   0, hash_chunk, NULL);
 	return engine->hashes_valid;
 }
 

@@ -162,6 +162,8 @@ extern void gk_run_moments(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_transform(GkCpuEngine *engine, GkCommand *command);
 extern void gk_run_rows(GkCpuEngine *engine, GkCommand *command);
 extern void gk_forget_labels(GkCpuEngine *engine);
+extern void gk_run_compare(GkCpuEngine *engine, GkCommand *command);
+extern int	gk_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other);
 extern uint64_t gk_row_hash(const GkCpuEngine *engine, int64_t row);
 
 /* centroids.c */

@@ -2,7 +2,6 @@
  * Distances, farthest rows and statistics of the clusters on the CPU engine.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
@@ -94,62 +93,80 @@ gk_run_distances(GkCpuEngine *engine, GkCommand *command)
 		engine->per_row_state = GK_PER_ROW_DISTANCE2;
 }
 
-/* Farther first, then by hash, then by row. */
-static int
-compare_farther(const void *a, const void *b)
+/* Whether an entry comes after another: farther first, then by hash, bits and number. */
+static bool
+comes_after(const GkCpuEngine *engine, const GkEntry *entry, const GkEntry *other)
 {
-	const GkEntry *left = a;
-	const GkEntry *right = b;
+	int			order;
 
-	if (left->distance2 != right->distance2)
-		return left->distance2 > right->distance2 ? -1 : 1;
-	if (left->hash != right->hash)
-		return left->hash < right->hash ? -1 : 1;
-	return (left->row > right->row) - (left->row < right->row);
+	if (entry->distance2 != other->distance2)
+		return entry->distance2 < other->distance2;
+	if (entry->hash != other->hash)
+		return entry->hash > other->hash;
+	order = gk_compare_rows(engine, entry->row, other->row);
+	return order != 0 ? order > 0 : entry->row > other->row;
 }
 
-/* A worker's farthest rows so far: a heap, the nearest of them at its root. */
+/* The farthest rows so far: a heap, the last of them in order at its root. */
+typedef struct Heap
+{
+	int64_t		count;
+	GkEntry    *entries;
+} Heap;
+
+/* What the workers gather. */
 typedef struct Farthest
 {
 	int64_t		capacity;
-	int64_t    *counts;			/* a worker */
-	GkEntry    *entries;		/* capacity a worker */
+	Heap	   *heaps;			/* a worker */
 } Farthest;
 
 /* Puts an entry into the heap in place of its root. */
 static void
-sift_down(GkEntry *heap, int64_t count, GkEntry entry)
+sift_down(const GkCpuEngine *engine, Heap *heap, GkEntry entry)
 {
+	GkEntry    *entries = heap->entries;
 	int64_t		at = 0;
 
 	for (;;)
 	{
 		int64_t		child = 2 * at + 1;
 
-		if (child >= count)
+		if (child >= heap->count)
 			break;
-		if (child + 1 < count && compare_farther(&heap[child + 1], &heap[child]) > 0)
+		if (child + 1 < heap->count && comes_after(engine, &entries[child + 1], &entries[child]))
 			child++;
-		if (compare_farther(&heap[child], &entry) <= 0)
+		if (!comes_after(engine, &entries[child], &entry))
 			break;
-		heap[at] = heap[child];
+		entries[at] = entries[child];
 		at = child;
 	}
-	heap[at] = entry;
+	entries[at] = entry;
 }
 
 /* Adds an entry to a heap that is not full. */
 static void
-sift_up(GkEntry *heap, int64_t count, GkEntry entry)
+sift_up(const GkCpuEngine *engine, Heap *heap, GkEntry entry)
 {
-	int64_t		at = count;
+	GkEntry    *entries = heap->entries;
+	int64_t		at = heap->count++;
 
-	while (at > 0 && compare_farther(&entry, &heap[(at - 1) / 2]) > 0)
+	while (at > 0 && comes_after(engine, &entry, &entries[(at - 1) / 2]))
 	{
-		heap[at] = heap[(at - 1) / 2];
+		entries[at] = entries[(at - 1) / 2];
 		at = (at - 1) / 2;
 	}
-	heap[at] = entry;
+	entries[at] = entry;
+}
+
+/* Offers an entry to a heap of so many entries at most. */
+static void
+offer(const GkCpuEngine *engine, Heap *heap, int64_t capacity, GkEntry entry)
+{
+	if (heap->count < capacity)
+		sift_up(engine, heap, entry);
+	else if (comes_after(engine, &heap->entries[0], &entry))
+		sift_down(engine, heap, entry);
 }
 
 /* Keeps the farthest rows with a weight of those that a worker sees. */
@@ -157,24 +174,42 @@ static void
 farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	Farthest   *farthest = context;
-	GkEntry    *heap = farthest->entries + worker * farthest->capacity;
-	int64_t    *count = &farthest->counts[worker];
+	Heap	   *heap = &farthest->heaps[worker];
 
 	for (int64_t row = from; row < to; row++)
 	{
 		GkEntry		entry = {.row = row,.distance2 = gk_distance2(engine)[row]};
 
+		if (row % 256 == 0 && gk_stopped(engine))
+			return;
 		if (!(gk_weight(engine, row) > 0) ||
-			(*count == farthest->capacity && entry.distance2 < heap[0].distance2))
+			(heap->count == farthest->capacity && entry.distance2 < heap->entries[0].distance2))
 			continue;
 		entry.hash = gk_row_hash(engine, row);
-		if (*count < farthest->capacity)
-			sift_up(heap, (*count)++, entry);
-		else if (compare_farther(&entry, &heap[0]) < 0)
-			sift_down(heap, *count, entry);
-		if (row % 1024 == 0 && gk_stopped(engine))
-			return;
+		offer(engine, heap, farthest->capacity, entry);
 	}
+}
+
+/* Brings the heaps of the workers together in the first one, then its entries into order. */
+static void
+finish_farthest(GkCpuEngine *engine, Farthest *farthest, int workers)
+{
+	Heap	   *heap = &farthest->heaps[0];
+	int64_t		count;
+
+	for (int w = 1; w < workers; w++)
+		for (int64_t i = 0; i < farthest->heaps[w].count && !gk_stopped(engine); i++)
+			offer(engine, heap, farthest->capacity, farthest->heaps[w].entries[i]);
+	count = heap->count;
+	while (heap->count > 1 && !gk_stopped(engine))
+	{
+		GkEntry		last = heap->entries[0];
+
+		heap->count--;
+		sift_down(engine, heap, heap->entries[heap->count]);
+		heap->entries[heap->count] = last;
+	}
+	heap->count = count;
 }
 
 /* Lists the rows farthest from their centroids, farthest first. */
@@ -184,7 +219,6 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 	int64_t		capacity = command->u.farthest.count;
 	Farthest	farthest;
 	int			workers;
-	int64_t		found = 0;
 
 	command->u.farthest.found = 0;
 	if (capacity > engine->n)
@@ -193,24 +227,20 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 		return;
 	workers = gk_partial_workers(engine, capacity * sizeof(GkEntry));
 	if (!gk_array_need(engine, &engine->scratch, workers,
-					   capacity * sizeof(GkEntry) + sizeof(int64_t)))
+					   capacity * sizeof(GkEntry) + sizeof(Heap)))
 		return;
 	farthest.capacity = capacity;
-	farthest.entries = engine->scratch.base;
-	farthest.counts = (int64_t *) (farthest.entries + workers * capacity);
-	memset(farthest.counts, 0, workers * sizeof(int64_t));
+	farthest.heaps = engine->scratch.base;
+	for (int w = 0; w < workers; w++)
+		farthest.heaps[w] = (Heap) {
+			.entries = (GkEntry *) (farthest.heaps + workers) + w * capacity
+		};
 	if (!gk_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
 		return;
-	for (int w = 0; w < workers; w++)
-	{
-		memmove(farthest.entries + found, farthest.entries + w * capacity,
-				farthest.counts[w] * sizeof(GkEntry));
-		found += farthest.counts[w];
-	}
-	qsort(farthest.entries, found, sizeof(GkEntry), compare_farther);
-	command->u.farthest.found = found < capacity ? found : capacity;
-	memcpy(command->u.farthest.entries, farthest.entries,
-		   command->u.farthest.found * sizeof(GkEntry));
+	finish_farthest(engine, &farthest, workers);
+	command->u.farthest.found = farthest.heaps[0].count;
+	memcpy(command->u.farthest.entries, farthest.heaps[0].entries,
+		   farthest.heaps[0].count * sizeof(GkEntry));
 }
 
 /* What gathers the statistics. */

@@ -139,7 +139,7 @@ typedef struct GkSum
 typedef struct GkEntry
 {
 	int64_t		row;			/* the engine's number of the row: its place in append order */
-	uint64_t	hash;			/* gk_hash of the row's bits */
+	uint64_t	hash;			/* of the row's bits, see exact.h; other rows may share it */
 	int64_t		mass;			/* its quantised mass (GK_ENTRIES) */
 	double		distance2;		/* its d² (GK_FARTHEST) */
 } GkEntry;
@@ -174,6 +174,8 @@ typedef enum GkOperation
 	GK_LABEL_WEIGHTS,
 	/* features of the rows of the given numbers */
 	GK_ROWS,
+	/* the order of pairs of rows by their bits */
+	GK_COMPARE,
 	/* set k and the centroids; forgets labels and sums */
 	GK_CENTROIDS,
 	/* one Lloyd iteration: assign, sum, and unless a cluster is empty, update */
@@ -182,7 +184,7 @@ typedef enum GkOperation
 	GK_RELOCATE,
 	/* d² of every row to the centroid of its label (that the label was chosen with) */
 	GK_DISTANCES,
-	/* the rows with the greatest d² of GK_DISTANCES, ties to the least hash */
+	/* the rows with the greatest d² of GK_DISTANCES, ties to the least hash, then by their bits */
 	GK_FARTHEST,
 	/* labels and d² with the centroids as they are */
 	GK_ASSIGN,
@@ -278,6 +280,16 @@ typedef struct GkCommand
 		}			rows;
 		struct
 		{
+			const int64_t *rows;		/* count, each < the number of rows */
+			const int64_t *others;		/* count, likewise; the same one again and again costs least */
+			int64_t		count;
+			int8_t	   *order;			/* out: count: -1, 0 or 1 where the row comes before the
+										 * other, has the same bits, or comes after it: by the
+										 * features in turn, then the weight, their bits as integers
+										 * without sign */
+		}			compare;
+		struct
+		{
 			const double *centroids;	/* k × d */
 			int64_t		k;
 			bool		spherical;		/* the update divides a centroid by its norm */
@@ -299,8 +311,8 @@ typedef struct GkCommand
 		struct
 		{
 			int64_t		count;
-			GkEntry    *entries;		/* out: count or fewer, weight > 0 only;
-										 * d² descending, hash ascending */
+			GkEntry    *entries;		/* out: count or fewer, weight > 0 only; d² descending,
+										 * hash ascending, then as GK_COMPARE, then by number */
 			int64_t		found;			/* out: */
 		}			farthest;
 		struct

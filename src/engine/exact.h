@@ -149,40 +149,51 @@ gk_exponent_double(double x)
 	return (int) ((bits >> 52) & 2047) - 1023;
 }
 
-/* Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits. */
+/*
+ * Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits of x,
+ * a variable of 64 bits without sign or a vector of such.
+ */
+#define GK_MIX(x) \
+	((x) ^= (x) >> 30, \
+	 (x) *= UINT64_C(0xbf58476d1ce4e5b9), \
+	 (x) ^= (x) >> 27, \
+	 (x) *= UINT64_C(0x94d049bb133111eb), \
+	 (x) ^= (x) >> 31)
+
+/* The same of a value. */
 GK_INLINE uint64_t
 gk_mix(uint64_t x)
 {
-	x ^= x >> 30;
-	x *= UINT64_C(0xbf58476d1ce4e5b9);
-	x ^= x >> 27;
-	x *= UINT64_C(0x94d049bb133111eb);
-	x ^= x >> 31;
+	GK_MIX(x);
 	return x;
 }
 
-/* The key of feature j in the row hash. */
-GK_INLINE uint32_t
-gk_hash_key(uint32_t j)
-{
-	return (uint32_t) (gk_mix(((uint64_t) j + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
-}
-
 /*
- * A term of the row hash, NH of UMAC (Black et al. 1999): features 2i and 2i+1
- * as bits (0 in place of a missing last one), with their keys.  The terms are added modulo 2^64.
+ * The hash of a row finds it a place on a line whatever the order of the rows.  Features 2i and
+ * 2i + 1 are a word, their bits (the first one low, 0 in place of a missing last one) plus
+ * (i + 1) × GK_HASH_KEY.  The words, mixed, are added modulo 2^64.  A word's mix is a bijection,
+ * so no value of a feature hides another feature.  Different rows may share a hash all the
+ * same: they are told apart by their bits.
  */
+#define GK_HASH_KEY UINT64_C(0x9e3779b97f4a7c15)
+
+/* The bits of a hash that count: tests leave out some, so that different rows share hashes. */
+#ifndef GK_HASH_MASK
+#define GK_HASH_MASK UINT64_MAX
+#endif
+
+/* What features 2i and 2i + 1 add to the row hash. */
 GK_INLINE uint64_t
-gk_hash_term(uint32_t even, uint32_t odd, uint32_t even_key, uint32_t odd_key)
+gk_hash_term(uint32_t even, uint32_t odd, uint32_t i)
 {
-	return (uint64_t) (uint32_t) (even + even_key) * (uint32_t) (odd + odd_key);
+	return gk_mix(((uint64_t) odd << 32 | even) + ((uint64_t) i + 1) * GK_HASH_KEY);
 }
 
 /* The hash of a row from the sum of its terms; weight_bits is 0 if not weighted. */
 GK_INLINE uint64_t
 gk_hash_finish(uint64_t terms, uint64_t weight_bits)
 {
-	return gk_mix(gk_mix(terms) + weight_bits * UINT64_C(0x9e3779b97f4a7c15));
+	return gk_mix(gk_mix(terms) + weight_bits * GK_HASH_KEY) & GK_HASH_MASK;
 }
 
 /* The bucket of a hash among 2^bits: its leading bits. */

@@ -1,10 +1,10 @@
 /*
  * Drawing rows by mass, whatever their order.
  *
- * The rows lie on a line in the order of their hash, each as long as its mass,
- * an integer; a draw is a point of the line.  The engine sums the masses by the
- * leading bits of the hash, and lists the rows of those buckets that a point
- * fell into.
+ * The rows lie on a line in the order of their hash, and of their bits where
+ * hashes are equal, each as long as its mass, an integer; a draw is a point of
+ * the line.  The engine sums the masses by the leading bits of the hash, and
+ * lists the rows of those buckets that a point fell into.
  */
 #include "postgres.h"
 
@@ -13,6 +13,7 @@
 #include "exact.h"
 #include "fixed_point.h"
 #include "random.h"
+#include "ties.h"
 
 /* Room for the rows of the wanted buckets, to begin with. */
 #define FIRST_CAPACITY 32768
@@ -27,9 +28,10 @@ typedef struct Line
 	uint8	   *wanted;			/* 2^bits */
 	int64	   *points;			/* ascending */
 	int64		count;			/* of the points */
-	GkEntry    *entries;		/* rows of the wanted buckets, by hash */
+	GkEntry    *entries;		/* rows of the wanted buckets, in order, equal ones once */
 	int64		used;
 	int64		capacity;
+	GkTies		ties;			/* of the entries */
 } Line;
 
 /* Ascending int64. */
@@ -42,16 +44,14 @@ compare_points(const void *a, const void *b, void *unused)
 	return (left > right) - (left < right);
 }
 
-/* Ascending hash, then ascending row. */
+/* Ascending hash. */
 static int
-compare_entries(const void *a, const void *b, void *unused)
+compare_hashes(const void *a, const void *b, void *unused)
 {
-	const GkEntry *left = a;
-	const GkEntry *right = b;
+	uint64		left = ((const GkEntry *) a)->hash;
+	uint64		right = ((const GkEntry *) b)->hash;
 
-	if (left->hash != right->hash)
-		return left->hash < right->hash ? -1 : 1;
-	return (left->row > right->row) - (left->row < right->row);
+	return (left > right) - (left < right);
 }
 
 /* Buckets of about 16 rows. */
@@ -102,21 +102,85 @@ throw_points(GkDrawer *drawer, Line *line, int64 total)
 	}
 }
 
-/* Sorts the entries by hash and makes one of those with the same. */
+/* Compares rows by their bits where they lie; the context is the job. */
 static void
-merge_entries(Line *line)
+compare_rows(void *context, const int64 *rows, const int64 *others, int64 count, int8 *order)
+{
+	GkCommand	command = {.operation = GK_COMPARE};
+
+	command.u.compare.rows = rows;
+	command.u.compare.others = others;
+	command.u.compare.count = count;
+	command.u.compare.order = order;
+	gk_run(context, &command);
+}
+
+/* Sorts the entries by hash, and by bits where that is the same. */
+static void
+sort_entries(GkJob *job, Line *line)
+{
+	const GkEntry *entries = line->entries;
+	int64		begin = 0;
+
+	qsort_interruptible(line->entries, line->used, sizeof(GkEntry), compare_hashes, NULL);
+	for (int64 i = 1; i <= line->used; i++)
+	{
+		if (i < line->used && entries[i].hash == entries[begin].hash)
+			continue;
+		gk_tie_mark(&line->ties, begin, i, false);
+		begin = i;
+	}
+	gk_order_ties(line->entries, line->used, &line->ties, compare_rows, job);
+}
+
+/* Sorts the entries and makes one of those of equal rows. */
+static void
+merge_entries(GkJob *job, Line *line)
 {
 	int64		kept = 0;
+	int64		end;
 
-	qsort_interruptible(line->entries, line->used, sizeof(GkEntry), compare_entries, NULL);
-	for (int64 i = 0; i < line->used; i++)
+	sort_entries(job, line);
+	for (int64 begin = 0; begin < line->used; begin = end)
 	{
-		if (kept > 0 && line->entries[kept - 1].hash == line->entries[i].hash)
-			line->entries[kept - 1].mass += line->entries[i].mass;
-		else
-			line->entries[kept++] = line->entries[i];
+		GkEntry		entry = line->entries[begin];
+
+		end = gk_tie_end(&line->ties, begin);
+		for (int64 i = begin + 1; i < end; i++)
+			entry.mass += line->entries[i].mass;
+		line->entries[kept++] = entry;
 	}
 	line->used = kept;
+}
+
+/* An array of the old one's memory, longer; NULL begins one. */
+static void *
+lengthen(void *array, int64 count, Size size)
+{
+	return array == NULL ? gk_allocate(count, size) : repalloc_huge(array, mul_size(count, size));
+}
+
+/* Makes room for so many entries. */
+static void
+reserve_entries(Line *line, int64 capacity)
+{
+	line->entries = lengthen(line->entries, capacity, sizeof(GkEntry));
+	line->ties.ends = lengthen(line->ties.ends, capacity, sizeof(int64));
+	line->ties.rows = lengthen(line->ties.rows, capacity, sizeof(int64));
+	line->ties.others = lengthen(line->ties.others, capacity, sizeof(int64));
+	line->ties.order = lengthen(line->ties.order, capacity, sizeof(int8));
+	line->capacity = capacity;
+}
+
+/* Gives that room back. */
+static void
+free_entries(Line *line)
+{
+	pfree(line->entries);
+	pfree(line->ties.ends);
+	pfree(line->ties.rows);
+	pfree(line->ties.others);
+	pfree(line->ties.order);
 }
 
 /* Collects the rows of the wanted buckets. */
@@ -125,8 +189,7 @@ collect_entries(GkDrawer *drawer, Line *line)
 {
 	GkCommand	command = {.operation = GK_ENTRIES};
 
-	line->capacity = FIRST_CAPACITY;
-	line->entries = gk_allocate(line->capacity, sizeof(GkEntry));
+	reserve_entries(line, Min(FIRST_CAPACITY, 2 * drawer->rows));
 	command.u.entries.mass = line->mass;
 	command.u.entries.exponent = line->exponent;
 	command.u.entries.bits = line->bits;
@@ -134,17 +197,13 @@ collect_entries(GkDrawer *drawer, Line *line)
 	while (command.u.entries.from < drawer->rows)
 	{
 		if (line->used > line->capacity / 2)
-		{
-			line->capacity *= 2;
-			line->entries = repalloc_huge(line->entries,
-										  mul_size(line->capacity, sizeof(GkEntry)));
-		}
+			reserve_entries(line, 2 * line->capacity);
 		command.u.entries.entries = line->entries + line->used;
 		command.u.entries.capacity = line->capacity - line->used;
 		gk_run(drawer->job, &command);
 		line->used += command.u.entries.count;
 		command.u.entries.from = command.u.entries.next;
-		merge_entries(line);
+		merge_entries(drawer->job, line);
 	}
 }
 
@@ -198,7 +257,7 @@ gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 
 		throw_points(drawer, &line, total);
 		collect_entries(drawer, &line);
 		found = rows_of_points(&line, rows);
-		pfree(line.entries);
+		free_entries(&line);
 	}
 	pfree(line.points);
 	pfree(line.wanted);

@@ -21,8 +21,8 @@ typedef struct GkDrawer
 /*
  * Draws `count` rows with replacement, each with a probability of its mass over
  * all mass; `greatest` is the greatest mass of a row.  Writes the engine's numbers
- * of the rows drawn, equal rows once, in the order of their hash.  Returns how
- * many; 0 if there is no mass.
+ * of the rows drawn, equal rows once, in the order of their hash and bits.  Returns
+ * how many; 0 if there is no mass.
  */
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
 

@@ -4,7 +4,7 @@
  * Knows the engine interface and nothing of Datum, SPI or CUDA.  Lloyd's iteration with the
  * stopping rules and the relocation of empty clusters of scikit-learn; seeding
  * in seed.c.  All randomness comes from a counter-based generator keyed by the seed,
- * and all draws go over the rows in the order of their hash, so the order of
+ * and all draws go over the rows in the order of their hash and bits, so the order of
  * the rows does not matter.
  */
 #ifndef GK_FIT_H

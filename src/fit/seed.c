@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 
@@ -297,20 +298,41 @@ seed_plusplus(Seeder *seeder)
 	pfree(rows);
 }
 
-/* The hash of the features of a row, without its weight. */
-static uint64
-hash_features(const float *x, int dimension)
+/* The features of a point, as the key of a table. */
+typedef struct FeatureKey
 {
-	uint64		terms = 0;
+	const float *features;
+	Size		bytes;
+} FeatureKey;
 
-	for (int j = 0; j < dimension; j += 2)
-	{
-		uint32		pair[2] = {0, 0};
+/* A hash of the features themselves. */
+static uint32
+hash_features(const void *key, Size unused)
+{
+	const FeatureKey *features = key;
 
-		memcpy(pair, x + j, sizeof(float) * Min(2, dimension - j));
-		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
-	}
-	return gk_hash_finish(terms, 0);
+	return hash_bytes((const unsigned char *) features->features, (int) features->bytes);
+}
+
+/* 0 if the features are equal. */
+static int
+compare_features(const void *a, const void *b, Size unused)
+{
+	const FeatureKey *left = a;
+	const FeatureKey *right = b;
+
+	return memcmp(left->features, right->features, left->bytes);
+}
+
+/* A table of features; the points must not move. */
+static HTAB *
+make_feature_table(int64 count)
+{
+	HASHCTL		control = {.keysize = sizeof(FeatureKey),.entrysize = sizeof(FeatureKey),
+		.hash = hash_features,.match = compare_features,.hcxt = CurrentMemoryContext};
+
+	return hash_create("gkmeans rows drawn", count, &control,
+					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 }
 
 /* Keeps those of the last `fresh` points whose features are new. */
@@ -322,14 +344,12 @@ drop_duplicates(Seeder *seeder, HTAB *known, int64 fresh)
 
 	for (int64 i = first, end = seeder->count; i < end; i++)
 	{
-		uint64		hash = hash_features(seeder->points + i * d, d);
+		FeatureKey	key = {seeder->points + first * d, d * sizeof(float)};
 		bool		seen;
 
-		hash_search(known, &hash, HASH_ENTER, &seen);
-		if (seen)
-			continue;
-		memmove(seeder->points + first * d, seeder->points + i * d, d * sizeof(float));
-		first++;
+		memmove(seeder->points + first * d, seeder->points + i * d, key.bytes);
+		hash_search(known, &key, HASH_ENTER, &seen);
+		first += !seen;
 	}
 	seeder->count = first;
 }
@@ -340,10 +360,7 @@ seed_random(Seeder *seeder)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int64	   *rows = gk_allocate(spec->k, sizeof(int64));
-	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),
-		.hcxt = CurrentMemoryContext};
-	HTAB	   *known = hash_create("gkmeans rows drawn", spec->k, &control,
-									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	HTAB	   *known = make_feature_table(spec->k);
 
 	reserve_points(seeder, spec->k);
 	for (int attempt = 0; attempt < RANDOM_ATTEMPTS && seeder->count < spec->k; attempt++)

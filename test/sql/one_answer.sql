@@ -97,6 +97,18 @@ SELECT isnt(fingerprint($$SELECT * FROM gkmeans_fit('data', '{a,b}', 50, max_ite
 SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('data', '{a,b}', 50, max_iter => 1, seed => 9223372036854775807)$$),
 	fingerprint($$SELECT * FROM gkmeans_fit('shuffled', '{a,b}', 50, max_iter => 1, seed => 9223372036854775807)$$), 'the greatest seed');
 
+-- Rows made to share their hash: pairs of features whose mixes add up to the same.
+CREATE TABLE colliding (id int, a real, b real, c real, d real);
+INSERT INTO colliding VALUES (1, 16, 7, 1, 35), (2, 13, 36, 2.593029499053955, 4.218295574188232),
+	(3, 15, 40, 1.723854422569275, -1.6520527601242065), (4, 12, 13, 15, 20);
+SELECT is(
+	(SELECT string_agg(fingerprint(format('SELECT * FROM gkmeans_fit(%L, ''{a,b,c,d}'', 2, init => %L, max_iter => 1, seed => %s)',
+		'SELECT * FROM colliding ORDER BY ' || other, init, seed)), ',' ORDER BY seed) FROM generate_series(1, 20) seed),
+	(SELECT string_agg(fingerprint(format('SELECT * FROM gkmeans_fit(''SELECT * FROM colliding ORDER BY id'', ''{a,b,c,d}'', 2, init => %L,'
+		' max_iter => 1, seed => %s)', init, seed)), ',' ORDER BY seed) FROM generate_series(1, 20) seed),
+	format('rows with the same hash by %s: %s', other, init))
+FROM unnest('{id DESC,d,"b DESC"}'::text[]) other, unnest('{k-means||,k-means++,random}'::text[]) init;
+
 -- A row twice is a row of weight 2; a weight for all alike changes nothing.
 SELECT is(
 	(SELECT array_agg((cluster_id, centroid, inertia, size)::text ORDER BY cluster_id) FROM gkmeans_fit(

@@ -153,6 +153,32 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, KINDS / 2);
 }
 
+/* More rows that are equally far than a list has room for: they are in the order of their bits. */
+static void
+test_ties(int devices)
+{
+	static const Kind kinds[] = {LATTICE, EQUAL, COPIES};
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+	double		start = now();
+
+	for (int i = 0; i < 6; i++)
+	{
+		Data		data = make_data(kinds[i % 3], scaled(300000), 1 + 7 * i, 3, i % 2, true, false);
+		Feeding		feeding = {.batch = 9000,.slots = 3,.devices = devices};
+
+		/* some lie in host memory */
+		if (i >= 3)
+			feeding.device_memory_limit = (14 << 20) +
+				(uint64_t) (data.n * 40 + data.n * (40 + 2 * data.d) / devices);
+		snprintf(comparison.where, sizeof(comparison.where), "ties, %s, d %d",
+				 kind_name(data.kind), data.d);
+		compare_farthest(&comparison, &data, feeding);
+		free_data(&data);
+	}
+	ok(!comparison.differs, "rows that are equally far are in the order of their bits, GPUs %d"
+	   " (%.1f s)", devices, now() - start);
+}
+
 /* More flagged rows in a tile than it can list. */
 static void
 test_crowds(int devices)
@@ -497,6 +523,7 @@ test_on(int devices, bool all)
 	test_close(devices);
 	test_close_spilled(devices);
 	test_crowds(devices);
+	test_ties(devices);
 	if (!all)
 		return;
 	test_larger_shapes(devices);

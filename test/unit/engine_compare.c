@@ -240,6 +240,37 @@ compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 	free(wanted);
 }
 
+/* The order of pairs of rows: each fifth row with itself, the others mostly with one of a few. */
+static void
+compare_pairs(Pair *pair)
+{
+	int64_t		count = pair->data->n < 500 ? pair->data->n : 500;
+	int64_t    *rows = malloc(count * sizeof(int64_t));
+	int64_t    *others = malloc(count * sizeof(int64_t));
+
+	for (int64_t i = 0; i < count; i++)
+	{
+		rows[i] = (int64_t) (random_bits() % (uint64_t) pair->data->n);
+		others[i] = i > 0 && random_bits() % 16 > 0 ? others[i - 1]
+			: (int64_t) (random_bits() % (uint64_t) pair->data->n);
+		if (i % 5 == 0)
+			others[i] = rows[i];
+	}
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_COMPARE};
+
+		c.u.compare.rows = rows;
+		c.u.compare.others = others;
+		c.u.compare.count = count;
+		c.u.compare.order = room(pair, e, 0, count);
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 1, "order of pairs");
+	free(rows);
+	free(others);
+}
+
 /* d² to candidates, in `count` at a time. */
 static double
 compare_candidates(Pair *pair, int64_t count)
@@ -285,6 +316,7 @@ compare_seeding(Pair *pair, int64_t count)
 	}
 	same_outputs(pair, 1, "potentials");
 	compare_masses(pair, GK_MASS_DISTANCE, exponent, 10);
+	compare_pairs(pair);
 	compare_masses(pair, GK_MASS_WEIGHT,
 				   mass_exponent(pair->data->n, pair->data->weighted ? 1e8 : 1), 0);
 	for (int e = 0; e < 2; e++)
@@ -444,6 +476,41 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	}
 	if (!data->spherical)
 		compare_transform(&pair, false);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/* The farthest rows from one centroid: many are equally far, in several numbers of them. */
+void
+compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	const int64_t counts[] = {1, 7, 1000, data->n / 2, data->n};
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_ASSIGN};
+
+		set_centroids(pair.engines[e], pair.centroids, 1, false);
+		run(pair.engines[e], &c);
+	}
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+	{
+		for (int e = 0; e < 2; e++)
+		{
+			GkCommand	c = {.operation = GK_FARTHEST};
+			int64_t    *found = room(&pair, e, 1, sizeof(int64_t));
+
+			c.u.farthest.count = counts[i];
+			c.u.farthest.entries = room(&pair, e, 0, counts[i] * sizeof(GkEntry));
+			run(pair.engines[e], &c);
+			*found = c.u.farthest.found;
+		}
+		same_outputs(&pair, 2, "farthest rows");
+	}
 	close_pair(&pair);
 	set_context(NULL);
 }

@@ -19,6 +19,9 @@ typedef struct Comparison
 /* A whole fit of at most so many steps on both engines, twice from the same centroids. */
 extern void compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps);
 
+/* The farthest rows from one centroid, in several numbers of them. */
+extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);
+
 /* An exponent that makes masses up to `greatest` large and sums of them no overflow. */
 extern int	mass_exponent(int64_t rows, double greatest);
 

@@ -9,8 +9,8 @@
 
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
-	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_CENTROIDS, GK_STEP, GK_DISTANCES, GK_FARTHEST,
-	GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS
+	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP, GK_DISTANCES,
+	GK_FARTHEST, GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS
 };
 
 #define BUCKET_BITS 10
@@ -27,6 +27,7 @@ typedef struct Room
 	uint8_t    *wanted;			/* 2^BUCKET_BITS, all 1 */
 	uint8_t    *is_empty;		/* k */
 	int64_t		row;
+	int64_t    *pairs;			/* MOST_ENTRIES, all 0: a row is compared with itself */
 	int64_t		cluster;
 	void	   *out[5];
 } Room;
@@ -48,6 +49,7 @@ make_room(const Data *data)
 	room.exponents = calloc(data->d + 1, sizeof(int));
 	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
 	room.is_empty = calloc(data->k, 1);
+	room.pairs = calloc(MOST_ENTRIES, sizeof(int64_t));
 	for (int i = 0; i < 5; i++)
 		room.out[i] = malloc(bytes);
 	return room;
@@ -63,6 +65,7 @@ free_room(Room *room)
 	free(room->exponents);
 	free(room->wanted);
 	free(room->is_empty);
+	free(room->pairs);
 	for (int i = 0; i < 5; i++)
 		free(room->out[i]);
 }
@@ -100,6 +103,11 @@ fill_data_command(GkCommand *c, Room *room)
 			c->u.rows.rows = &room->row;
 			c->u.rows.count = 1;
 			c->u.rows.features = room->out[0];
+			break;
+		case GK_COMPARE:
+			c->u.compare.rows = c->u.compare.others = room->pairs;
+			c->u.compare.count = MOST_ENTRIES;
+			c->u.compare.order = room->out[0];
 			break;
 		default:
 			break;

@@ -7,7 +7,7 @@
 #include "engine_cases.h"
 
 /* The commands in an order in which they can be run. */
-#define COMMANDS 19
+#define COMMANDS 20
 extern const GkOperation command_order[COMMANDS];
 
 /*

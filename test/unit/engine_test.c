@@ -75,6 +75,24 @@ test_case(Kind kind, int64_t n, int d, int64_t k, bool wide, int threads, const 
 	free_data(&data);
 }
 
+/* Rows that are equally far, or equal, are in the order of their bits. */
+static void
+test_ties(void)
+{
+	static const Kind kinds[] = {LATTICE, EQUAL, COPIES};
+	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
+
+	for (int i = 0; i < 6; i++)
+	{
+		Data		data = make_data(kinds[i % 3], 40000 / FEWER, 1 + i, 3, i % 2, true, false);
+
+		snprintf(comparison.where, sizeof(comparison.where), "ties, %s", kind_name(data.kind));
+		compare_farthest(&comparison, &data, (Feeding) {.threads = 1 + i,.batch = 1000});
+		free_data(&data);
+	}
+	ok(!comparison.differs, "rows that are equally far are in the order of their bits");
+}
+
 /* One wrong bit in any answer is noticed. */
 static void
 test_spoiled(void)
@@ -180,6 +198,7 @@ main(int argc, char **argv)
 	test_case(LATTICE, 1000, 784, 200, false, 2, "centroids that exceed the cache, ties");
 	test_case(NORMAL, 600, 100, 500, true, 64, "sums that exceed what every thread can have");
 	test_order();
+	test_ties();
 	test_spoiled();
 	return done_testing();
 }

@@ -73,7 +73,7 @@ hash_of(const ReferenceEngine *e, int64_t row)
 		uint32_t	pair[2] = {0, 0};
 
 		memcpy(pair, e->x + row * e->d + j, sizeof(float) * (j + 1 < e->d ? 2 : 1));
-		terms += gk_hash_term(pair[0], pair[1], gk_hash_key(j), gk_hash_key(j + 1));
+		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
 	if (e->weighted)
 		memcpy(&weight_bits, e->w + row, sizeof(double));
@@ -398,17 +398,53 @@ run_relocate(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
-/* Farther first, then by hash. */
+/* The order of two rows by their bits. */
+static int
+compare_bits(const ReferenceEngine *e, int64_t row, int64_t other)
+{
+	uint64_t	weights[2] = {0, 0};
+
+	for (int j = 0; j < e->d; j++)
+	{
+		uint32_t	bits[2];
+
+		memcpy(&bits[0], e->x + row * e->d + j, sizeof(float));
+		memcpy(&bits[1], e->x + other * e->d + j, sizeof(float));
+		if (bits[0] != bits[1])
+			return bits[0] < bits[1] ? -1 : 1;
+	}
+	for (int i = 0; i < 2 && e->weighted; i++)
+		memcpy(&weights[i], e->w + (i == 0 ? row : other), sizeof(double));
+	return (weights[0] > weights[1]) - (weights[0] < weights[1]);
+}
+
+/* The order of pairs of rows. */
+static void
+run_compare(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t i = 0; i < c->u.compare.count; i++)
+		c->u.compare.order[i] =
+			(int8_t) compare_bits(e, c->u.compare.rows[i], c->u.compare.others[i]);
+}
+
+/* Whose rows compare_farther() compares. */
+static const ReferenceEngine *compared;
+
+/* Farther first, then by hash, then by bits. */
 static int
 compare_farther(const void *a, const void *b)
 {
 	const GkEntry *left = a;
 	const GkEntry *right = b;
+	int			order;
 
 	if (left->distance2 != right->distance2)
 		return left->distance2 > right->distance2 ? -1 : 1;
 	if (left->hash != right->hash)
 		return left->hash < right->hash ? -1 : 1;
+	order = compare_bits(compared, left->row, right->row);
+	if (order != 0)
+		return order;
 	return (left->row > right->row) - (left->row < right->row);
 }
 
@@ -424,6 +460,7 @@ run_farthest(ReferenceEngine *e, GkCommand *c)
 			all[found++] = (GkEntry) {
 			.row = i,.hash = hash_of(e, i),.mass = 0,.distance2 = e->distance2[i]
 		};
+	compared = e;
 	qsort(all, found, sizeof(GkEntry), compare_farther);
 	if (found > c->u.farthest.count)
 		found = c->u.farthest.count;
@@ -551,6 +588,9 @@ reference_submit(GkEngine *engine, GkCommand *c)
 			for (int64_t i = 0; i < c->u.rows.count; i++)
 				memcpy(c->u.rows.features + i * e->d, e->x + c->u.rows.rows[i] * e->d,
 					   e->d * sizeof(float));
+			break;
+		case GK_COMPARE:
+			run_compare(e, c);
 			break;
 		case GK_CENTROIDS:
 			run_centroids(e, c);

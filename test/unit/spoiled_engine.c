@@ -6,7 +6,7 @@
 
 const int	gk_spoils[SPOILS] = {
 	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
-	GK_ROWS, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS,
+	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS,
 	SPOIL_LABELS, SPOIL_DISTANCES
 };
 
@@ -35,6 +35,8 @@ output_of(GkCommand *c)
 			return &c->u.label_weights.weights->low;
 		case GK_ROWS:
 			return c->u.rows.features;
+		case GK_COMPARE:
+			return c->u.compare.order;
 		case GK_STEP:
 			return &c->u.step.changed;
 		case GK_RELOCATE:

@@ -1,0 +1,123 @@
+/*
+ * Entries in the order of their rows' bits where their hashes are equal.
+ *
+ * The rows lie in an engine, which alone can tell them apart (GK_COMPARE).  It compares the rows
+ * of every run with one of them at once, which splits the run in three: those before, those equal
+ * to it, and those after.  Nearly always a run is of equal rows, and once is enough.
+ *
+ * Plain C that is C++ too, without allocation: for the fit layer and for engines.
+ */
+#ifndef GK_TIES_H
+#define GK_TIES_H
+
+#include "engine.h"
+
+/* Fills in order[i] as GK_COMPARE does; the context is the caller's. */
+typedef void (*GkCompareRows) (void *context, const int64_t *rows, const int64_t *others,
+							   int64_t count, int8_t *order);
+
+/* Where the work is done: as many of each as there are entries. */
+typedef struct GkTies
+{
+	int64_t    *ends;			/* of the run that begins here; negative if it is of equal rows */
+	int64_t    *rows;
+	int64_t    *others;
+	int8_t	   *order;
+} GkTies;
+
+/* The end of the run that begins at an entry. */
+static inline int64_t
+gk_tie_end(const GkTies *ties, int64_t begin)
+{
+	return ties->ends[begin] < 0 ? -ties->ends[begin] : ties->ends[begin];
+}
+
+/* Marks a run; one of a single row, or of rows known to be equal, needs no more work. */
+static inline void
+gk_tie_mark(GkTies *ties, int64_t begin, int64_t end, bool equal)
+{
+	if (begin < end)
+		ties->ends[begin] = equal || end - begin == 1 ? -end : end;
+}
+
+/* Changes the places of two entries and of what their comparison said. */
+static inline void
+gk_tie_swap(GkEntry *entries, int8_t *order, int64_t a, int64_t b)
+{
+	GkEntry		entry = entries[a];
+	int8_t		its = order[a];
+
+	entries[a] = entries[b];
+	order[a] = order[b];
+	entries[b] = entry;
+	order[b] = its;
+}
+
+/* Splits a run by how its rows compare with one of them. */
+static inline void
+gk_tie_split(GkEntry *entries, GkTies *ties, int8_t *order, int64_t begin, int64_t end)
+{
+	GkEntry    *run = entries + begin;
+	int64_t		less = 0;
+	int64_t		greater = end - begin;
+
+	for (int64_t at = 0; at < greater;)
+	{
+		if (order[at] < 0)
+			gk_tie_swap(run, order, less++, at++);
+		else if (order[at] > 0)
+			gk_tie_swap(run, order, --greater, at);
+		else
+			at++;
+	}
+	gk_tie_mark(ties, begin, begin + less, false);
+	gk_tie_mark(ties, begin + less, begin + greater, true);
+	gk_tie_mark(ties, begin + greater, end, false);
+}
+
+/* Lists the rows of all runs that may differ, each with the row in the middle of its run. */
+static inline int64_t
+gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties)
+{
+	int64_t		pairs = 0;
+
+	for (int64_t begin = 0, end; begin < count; begin = end)
+	{
+		end = gk_tie_end(ties, begin);
+		if (ties->ends[begin] < 0)
+			continue;
+		for (int64_t i = begin; i < end; i++)
+		{
+			ties->rows[pairs] = entries[i].row;
+			ties->others[pairs++] = entries[begin + (end - begin) / 2].row;
+		}
+	}
+	return pairs;
+}
+
+/*
+ * Orders entries by the bits of their rows inside the runs that gk_tie_mark() has marked from the
+ * first entry to the last.  Then each run is of equal rows, in any order.
+ */
+static inline void
+gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compare, void *context)
+{
+	int64_t		pairs;
+
+	while ((pairs = gk_tie_pairs(entries, count, ties)) > 0)
+	{
+		int8_t	   *order = ties->order;
+
+		compare(context, ties->rows, ties->others, pairs, order);
+		for (int64_t begin = 0, end; begin < count; begin = end)
+		{
+			end = gk_tie_end(ties, begin);
+			if (ties->ends[begin] < 0)
+				continue;
+			gk_tie_split(entries, ties, order, begin, end);
+			order += end - begin;
+		}
+	}
+}
+
+#endif							/* GK_TIES_H */
