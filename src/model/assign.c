@@ -114,8 +114,9 @@ check_dimension(const GkCall *call, const GkModel *model)
 	if (is_array != (model->array_column != NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 is_array ? errmsg("the feature of the source is an array, those of the model are numbers")
-				 : errmsg("the features of the source are numbers, that of the model is an array")));
+				 errmsg("the features of the source do not fit the model"),
+				 is_array ? errdetail("They are elements of an array, the model has columns.")
+				 : errdetail("They are columns, the model has an array.")));
 	if (call->rows.dimension > 0 && call->rows.dimension != model->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),

@@ -13,6 +13,10 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 #include "alloc.h"
 #include "draft.h"
 #include "model_type.h"

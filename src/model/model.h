@@ -19,7 +19,10 @@
 /* Numbers, k × dimension, of a model at most: a row of a table holds less than 1 GB. */
 #define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
 
-/* Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 … 0.9999, 1. */
+/*
+ * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
+ * 0.9999 and 1.
+ */
 #define GK_QUANTILES 47
 
 /* The attributes of gkmeans_model, by their place in the type. */
@@ -85,8 +88,8 @@ typedef struct GkModel
 	double	   *shift;			/* dimension; NULL = none */
 	double	   *offset;			/* dimension; NULL = not scaled */
 	double	   *factor;
-	double	   *packed;			/* the centroids as compared, in the order of ties (nearest.h) */
-	int32	   *ties;			/* place among the packed → place of the cluster; NULL = the same */
+	double	   *packed;			/* centroids as compared, in the order of ties (nearest.h) */
+	int32	   *ties;			/* packed place → that of the cluster; NULL = the same */
 	int32	   *cluster_ids;	/* k, ascending; NULL = 0 … k - 1 */
 	char	  **names;			/* k, NULL = unnamed; NULL = no names */
 	double	   *avg_distances;	/* k, NaN = not known; NULL = none is known */
@@ -96,12 +99,12 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* Raises 42809 unless a relation is a model. */
+/* Whether a relation is a model. */
 extern bool gk_is_model(Relation relation);
 
 /*
- * Opens a model to read it, with AccessShareLock: 42P01, 42809, 42501 or 0A000 if it is not there, no
- * model, not readable for the current user, or under row-level security.
+ * Opens a model to read it, with AccessShareLock: 42P01, 42809, 42501 or 0A000 if it is not there,
+ * no model, not readable for the current user, or under row-level security.
  */
 extern Relation gk_open_model(Oid relation_id);
 
@@ -125,7 +128,7 @@ extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 extern void gk_model_is_damaged(Relation relation, int version, const char *attribute)
 			pg_attribute_noreturn();
 
-/* Reads attributes of a row, checked: the version, the attribute's name and the error are theirs. */
+/* A row whose attributes are read, checked; the version is for the error. */
 typedef struct GkModelRow
 {
 	Relation	relation;
@@ -134,7 +137,8 @@ typedef struct GkModelRow
 } GkModelRow;
 
 extern void gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot);
-extern int	gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least, int greatest);
+extern int	gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least,
+						   int greatest);
 extern char *gk_row_text(const GkModelRow *row, GkModelAttribute number);	/* NULL for NULL */
 
 /* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL. */

@@ -261,7 +261,7 @@ list_versions(Relation relation)
 	qsort_interruptible(numbers, count, sizeof(int), compare_integers, NULL);
 	initStringInfo(&list);
 	for (int i = Max(count - MOST_LISTED, 0); i < count; i++)
-		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "…, " : "",
+		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "..., " : "",
 						 numbers[i]);
 	return list.data;
 }

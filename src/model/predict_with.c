@@ -14,6 +14,10 @@
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 #include "exported.h"
 #include "model_cache.h"
 #include "scorer.h"

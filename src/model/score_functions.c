@@ -335,8 +335,8 @@ describe_row(GkScorer *scorer, Datum *values, bool *nulls)
 	nulls[0] = nulls[1] = false;
 	put_number(&values[2], &nulls[2], distance);
 	nulls[3] = second.place < 0;
-	values[3] = nulls[3] ? (Datum) 0 : Int32GetDatum(gk_cluster_id(model,
-																		   gk_cluster_at(model, second.place)));
+	if (second.place >= 0)
+		values[3] = Int32GetDatum(gk_cluster_id(model, gk_cluster_at(model, second.place)));
 	put_number(&values[4], &nulls[4], other);
 	put_number(&values[5], &nulls[5], other == 0.0 ? 0.0 : (other - distance) / other);
 	put_number(&values[6], &nulls[6], score);

@@ -62,7 +62,7 @@ list_features(const GkModel *model)
 	appendStringInfoString(&list, "The features of the model are: ");
 	for (int j = 0; j < model->dimension && j < MOST_LISTED; j++)
 		appendStringInfo(&list, "%s%s", j > 0 ? ", " : "", quote_identifier(model->features[j]));
-	appendStringInfoString(&list, model->dimension > MOST_LISTED ? ", …." : ".");
+	appendStringInfoString(&list, model->dimension > MOST_LISTED ? ", ..." : ".");
 	return list.data;
 }
 
@@ -268,7 +268,7 @@ refuse_nameless(TupleDesc descriptor)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("the row has no column names"),
-			 errhint("Pass the alias of a table or subquery instead of ROW(…).")));
+			 errhint("Pass the alias of a table or subquery instead of ROW(...).")));
 }
 
 /* The number of the field of that name. */

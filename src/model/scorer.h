@@ -48,7 +48,7 @@ typedef struct GkScorer
 	double	   *distances2;		/* all d², in whole groups; NULL until they are asked for */
 } GkScorer;
 
-/* The scorer of a call whose argument 0 is the model and `first` the first that stands for features. */
+/* The scorer of a call whose argument 0 is the model; `first` is the first of the features'. */
 extern GkScorer *gk_scorer(FunctionCallInfo fcinfo, int first);
 
 /* The same for a model that is no table's: `model` lives in scorer->context. */

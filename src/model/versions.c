@@ -98,6 +98,7 @@ static void
 begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
 	Oid			user = GetUserId();
+	const char *schema;
 
 	memset(change, 0, sizeof(*change));
 	PreventCommandIfReadOnly(function);
@@ -107,8 +108,8 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 		pg_attribute_aclcheck_all(relation_id, user, privilege, ACLMASK_ANY) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(change->relation));
 	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
-	change->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(change->relation)),
-											  gk_model_name(change->relation));
+	schema = get_namespace_name(RelationGetNamespace(change->relation));
+	change->name = quote_qualified_identifier(schema, gk_model_name(change->relation));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	read_versions(change);

@@ -1,8 +1,8 @@
 /*
- * What the views in schema gkmeans read: the models that the current user may read, their versions,
- * their clusters, and the features of these.
+ * What the views in schema gkmeans read: the models that the current user may read, their
+ * versions, their clusters, and the features of these.
  *
- * A version that is damaged is left out with a WARNING: it must not keep the others from being seen.
+ * A damaged version is left out with a WARNING: it must not keep the others from being seen.
  */
 #include "postgres.h"
 
@@ -20,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -385,9 +386,10 @@ describe_profile(const Summary *summary, int c, Rank *order)
 	rank_features(summary, c, order);
 	for (int i = 0; i < PROFILE_FEATURES && i < summary->dimension; i++)
 		if (order[i].z >= PROFILE_LEAST)
-			appendStringInfo(&profile, "%s%s %+.1f σ", i > 0 ? ", " : "",
+			appendStringInfo(&profile, "%s%s %+.1f %s", i > 0 ? ", " : "",
 							 feature_of(summary, order[i].feature),
-							 z_score(summary, c, order[i].feature));
+							 z_score(summary, c, order[i].feature),
+							 GetDatabaseEncoding() == PG_UTF8 ? "σ" : "sd");
 	return profile.len > 0 ? profile.data : "average";
 }
 

@@ -208,7 +208,7 @@ truncate_table(GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
-/* Looks again for a table that was not there before the fit, and keeps other fits from making it. */
+/* Looks again for a table that was not there before, and keeps other fits from making it. */
 static void
 look_up_again(GkLabelsTable *table)
 {

@@ -37,8 +37,8 @@ extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exis
 extern TupleDesc gk_labels_descriptor(Oid id_type);
 
 /*
- * Makes the table if it is not there, and writes the labels.  SPI must be connected.  Where it cannot
- * be truncated, the error's HINT says what to do instead.
+ * Makes the table if it is not there, and writes the labels.  SPI must be connected.  Where it
+ * cannot be truncated, the error's HINT says what to do instead.
  */
 extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels,
 								  GkLabelsWritten *written);

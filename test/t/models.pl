@@ -128,6 +128,8 @@ SKIP:
 		q{SELECT count(gkmeans_predict('area.segments', c)), count(gkmeans_transform('area.segments', spent, visits)), count(gkmeans_anomaly_percentile('area.segments', ARRAY[spent, visits])) FROM public.customers c WHERE id <= 50},
 		q{SELECT count(*) FROM public.customers c, LATERAL gkmeans_score('area.segments', c) s, LATERAL gkmeans_nearest('area.segments', 2, c) n, LATERAL gkmeans_explain('area.segments', c) e WHERE id <= 20},
 		q{SELECT count(gkmeans_predict_with(e, spent, visits)) FROM public.customers, (SELECT gkmeans_export('area.segments') e) x WHERE id <= 20},
+		q{SELECT count(*), sum(cluster_id) FROM gkmeans_predict_rows(NULL::int, 'area.segments', 'public.customers', 'id')},
+		q{SELECT * FROM gkmeans_assign('area.segments', 'public.customers', 'id', 'area.labels')},
 		q{SELECT count(*) FROM gkmeans_create_model('public.v', 'public.customers', '{spent,visits}', 3, metric => 'cosine')},
 		q{SELECT gkmeans_import_model('public.bad', '{{1,2},{3,4},{5,6}}', scale_offset => '{0,0}', scale_factor => '{1,1}', names => '{a,b,c}')},
 		q{SELECT count(*) FROM gkmeans.models, gkmeans.clusters, gkmeans.centroid_features});
@@ -138,7 +140,7 @@ SKIP:
 		push @queries, "UPDATE public.bad SET $damage", q{SELECT gkmeans_predict('public.bad', 1, 2)}, q{SELECT count(*) FROM gkmeans_clusters('public.bad')}, q{SELECT count(*) FROM gkmeans.clusters},
 			"UPDATE public.bad b SET $attribute = g.$attribute FROM public.good g";
 	}
-	splice(@queries, 5, 0, 'CREATE TABLE public.good AS TABLE public.bad');
+	splice(@queries, 7, 0, 'CREATE TABLE public.good AS TABLE public.bad');
 	my $log = PostgreSQL::Test::Utils::tempdir() . '/valgrind.log';
 	my $postgres = $primary->config_data('--bindir') . '/postgres';
 	my $input = join("\n", @queries) . "\n";
