@@ -2,7 +2,7 @@
 # WITH_CUDA=0 leaves the GPU library out, WITH_CUDA=1 insists on it.
 
 EXTENSION = gkmeans
-EXTENSION_VERSION = 0.1.0
+EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
@@ -18,9 +18,9 @@ BELOW_model = engine job rows fit sql
 OBJS = \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job settings)) \
-	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feeder reading \
-		ring row_ids shift source source_choice source_columns source_keys source_query source_text \
-		unusable)) \
+	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
+		feeder reading ring row_ids shift source source_choice source_columns source_keys \
+		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
@@ -31,10 +31,9 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed statistics sums))
+	rows seed statistics stop sums))
 
-DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
-DATA = $(wildcard $(srcdir)/sql/$(EXTENSION)--*--*.sql)
+DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
 ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
@@ -48,11 +47,41 @@ PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build sql/$(EXTENSION)--$(EXTENSION_VERSION).sql
+EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
+
+# `make installcheck`: on the server that PGHOST and PGPORT say, and on servers of its own (TAP).
+# After `make install`, and not as root.
+REGRESS = iris
+REGRESS_OPTS = --inputdir=$(srcdir)/test/regress --load-extension=gkmeans
+ISOLATION = $(patsubst $(srcdir)/test/specs/%.spec,%,$(wildcard $(srcdir)/test/specs/*.spec))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test
+TAP_TESTS ?= 1
+PROVE_TESTS = test/t/*.pl
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+
+# A server built with sanitizers gets engines built with them; -O3 would take them minutes a file.
+SANITIZERS = $(if $(filter -fsanitize=%, $(CFLAGS)), $(filter -fsanitize=%, $(CFLAGS)) -O1)
+
+# From 16 on, expected output is looked for in a folder of its own.
+ifneq (15,$(MAJORVERSION))
+REGRESS_OPTS += --expecteddir=$(srcdir)/test/regress
+ISOLATION_OPTS += --expecteddir=$(srcdir)/test
+endif
+
+# The release for PGXN, of the commit that is checked out.
+dist:
+	git -C $(srcdir) archive --format=zip --prefix=$(EXTENSION)-$(EXTENSION_VERSION)/ \
+		-o '$(CURDIR)/$(EXTENSION)-$(EXTENSION_VERSION).zip' HEAD
+.PHONY: dist
+
+# The tests in pgTAP, where that is installed, run before those of PGXS.
+installcheck: installcheck-pgtap
+installcheck-pgtap:
+	cd $(srcdir) && PATH='$(bindir)':"$$PATH" test/pgtap.sh
+.PHONY: installcheck-pgtap
 
 $(shlib): $(ENGINE_OBJS)
 
@@ -73,7 +102,7 @@ include $(srcdir)/src/cpu/isa.mk
 
 $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) $(ISA_$(notdir $*)) $(filter -I$(srcdir)/src/%, $(CPPFLAGS)) -c $< -o $@
+	$(CC) $(ENGINE_CFLAGS) $(SANITIZERS) $(ISA_$(notdir $*)) $(filter -I$(srcdir)/src/%, $(CPPFLAGS)) -c $< -o $@
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
 HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)
@@ -87,6 +116,12 @@ SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql views.s
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@
+
+# 0.1.0 was never released: its update makes everything anew, between what keeps the views.
+sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql: $(srcdir)/sql/update_begin.sql $(SCRIPTS) \
+		$(srcdir)/sql/update_end.sql
+	@mkdir -p $(@D)
+	sed '/^\\echo Use "CREATE EXTENSION/d' $^ > $@
 
 # The GPU library, loaded on demand.  CUDA_HOME is where CUDA's compiler is, CUDA_RPATH where its
 # libraries (NCCL, for several GPUs) are when the server runs, GENCODE the GPUs to build for.

@@ -243,7 +243,7 @@ Engine::get_rows(GkCommand *c)
 
 	for (int64_t from = 0; from < c->u.rows.count; from += most)
 	{
-		if (stopping)
+		if (stopping.is_set())
 			throw Stopped{};
 		read_rows(c->u.rows.rows + from, std::min(most, c->u.rows.count - from),
 				  c->u.rows.features + from * dimension, nullptr);

@@ -82,12 +82,24 @@ Engine::comes_to_rest() const
 	return false;
 }
 
+/* Waits until the devices have done what they were given, or given it up. */
+void
+Engine::end_work()
+{
+	/* a device that has failed is waited for by the others */
+	if (summing && !comes_to_rest())
+		abort_reduce(shards);
+	summing = false;
+	for (auto &shard : shards)
+		(void) cudaStreamSynchronize(shard->device->compute);
+}
+
 /* Stops the thread and frees everything. */
 Engine::~Engine()
 {
-	stopping = true;
+	stopping.close();
 	for (auto &shard : shards)
-		shard->stop();
+		shard->hurry(true);
 	{
 		std::lock_guard<std::mutex> lock(mutex);
 
@@ -95,11 +107,7 @@ Engine::~Engine()
 	}
 	if (thread.joinable())
 		thread.join();
-	/* a device that has failed is waited for by the others */
-	if (summing && !comes_to_rest())
-		abort_reduce(shards);
-	for (auto &shard : shards)
-		(void) cudaStreamSynchronize(shard->device->compute);
+	end_work();
 
 	UnpinningHeld held;
 
@@ -212,6 +220,7 @@ Engine::clear()
 	for (auto &list : shard_ranges)
 		list.clear();
 	rows = 0;
+	state = GkState{};
 	sums_valid = crowded = false;
 	for (auto &shard : shards)
 	{
@@ -362,20 +371,41 @@ status_of_exception()
 	}
 }
 
+/* Does what closing does after a stop that a test has planned, and lets the engine go on. */
+void
+Engine::outlive_stop()
+{
+	for (auto &shard : shards)
+		shard->hurry(true);
+	end_work();
+	for (auto &shard : shards)
+		shard->hurry(stopping.is_closing());
+}
+
 /* Runs a command and returns its status. */
 GkStatus
 Engine::run_one(GkCommand *c)
 {
+	int64_t		centroids = state.centroids;
+
 	try
 	{
 		check_context();
+		if (!gk_can_run(&state, c))
+			fail(GK_INTERNAL, "submit", "a command needs what is not there");
+		gk_forget(&state, c);
 		execute(c);
+		gk_note(&state, c, centroids);
 		return make_status(GK_OK, "", "");
 	}
 	catch (...)
 	{
+		GkStatus	ended = status_of_exception();
+
 		sums_valid = false;
-		return status_of_exception();
+		if (stopping.is_planned())
+			outlive_stop();
+		return ended;
 	}
 }
 
@@ -385,7 +415,7 @@ Engine::run_commands()
 {
 	std::unique_lock<std::mutex> lock(mutex);
 
-	while (!stopping)
+	while (!stopping.is_closing())
 	{
 		GkCommand  *now = command;
 		GkStatus	ended;
@@ -394,10 +424,10 @@ Engine::run_commands()
 		{
 			/* the next command often comes at once */
 			lock.unlock();
-			for (int tries = 0; tries < 200 && idle && !stopping; tries++)
+			for (int tries = 0; tries < 200 && idle && !stopping.is_closing(); tries++)
 				std::this_thread::yield();
 			lock.lock();
-			wanted.wait(lock, [this] { return command != nullptr || stopping; });
+			wanted.wait(lock, [this] { return command != nullptr || stopping.is_closing(); });
 			continue;
 		}
 		lock.unlock();
@@ -668,7 +698,18 @@ cuda_close(GkEngine *engine)
 
 }								/* namespace gk */
 
-/* The one symbol of the library. */
+/*
+ * For tests: look number `look` of the commands to come at whether the engine is being closed finds
+ * it so, and so do those after it; 0 takes the plan back.  Gives how many looks of an earlier plan
+ * were still to come, 0 if it has stopped a command.
+ */
+extern "C" __attribute__((visibility("default"))) int64_t
+gk_cuda_stop(GkEngine *engine, int64_t look)
+{
+	return gk::engine_of(engine).plan_stop(look);
+}
+
+/* What the library is for. */
 extern "C" __attribute__((visibility("default"))) const GkEngineClass *
 gk_cuda_engine(void)
 {

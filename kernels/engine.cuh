@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_state.h"
 #include "kernels.cuh"
 
 namespace gk
@@ -42,11 +43,14 @@ public:
 	GkStatus	wait(int milliseconds);
 	void		fetch(int64_t from, int64_t count, int32_t *labels, double *distance2);
 	void		usage(GkUsage *usage) const;
+	int64_t		plan_stop(int64_t look) { return stopping.plan(look); }
 
 private:
 	/* engine.cu */
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
+	void		end_work();
+	void		outlive_stop();
 	void		run_commands();
 	GkStatus	run_one(GkCommand *command);
 	void		execute(GkCommand *c);
@@ -116,7 +120,7 @@ private:
 	bool		weighted;
 	int			dimension = 0;
 	int64_t		rows = 0;
-	std::atomic<bool> stopping{false};
+	StopFlag	stopping;
 	Account		host;
 	std::vector<std::unique_ptr<Shard>> shards;
 	std::vector<Range> ranges;
@@ -136,6 +140,7 @@ private:
 	size_t		lent_peak = 0;
 
 	/* the state of the algorithm */
+	GkState		state = {};
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
@@ -175,7 +180,7 @@ Engine::walk(int64_t from, int64_t to, int64_t tile_rows, bool write_back, F f)
 		{
 			if (next[i] >= end[i])
 				continue;
-			if (stopping)
+			if (stopping.is_set())
 				throw Stopped{};
 
 			Tile		tile = shards[i]->start_tile(next[i],

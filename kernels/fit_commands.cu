@@ -77,11 +77,12 @@ Engine::prepare_filter(int64_t points)
 	{
 		if (shard->rows > 0)
 			zero(*shard, shard->row_statistics.get(), 1);
-		shard->bounds_valid = true;
-		shard->centroids.prepared = shard->candidates.prepared = false;
+		shard->bounds_valid = shard->centroids.prepared = shard->candidates.prepared = false;
 	}
 	walk(plain_rows(dimension * 4.0), [](Shard &shard, const Tile &tile)
 		 { compute_bounds(shard, tile); });
+	for (auto &shard : shards)
+		shard->bounds_valid = true;
 }
 
 /* Zeroes what a pass counts. */

@@ -182,10 +182,21 @@ sample_center(Shard &shard)
 {
 	if (shard.center.get() != nullptr || shard.rows == 0)
 		return;
-	shard.center.reserve(shard, shard.dimension);
 	shard.row_statistics.reserve(shard, 1);
+	shard.center.reserve(shard, shard.dimension);
 
-	Tile		tile = shard.start_tile(0, INT64_MAX / 2);
+	Tile		tile;
+
+	try
+	{
+		tile = shard.start_tile(0, INT64_MAX / 2);
+	}
+	catch (...)
+	{
+		/* a centre that is there is taken for a good one */
+		shard.center.release();
+		throw;
+	}
 
 	sample_kernel<<<(shard.dimension + 127) / 128, 128, 0, shard.device->compute>>>
 		(tile.features, tile.rows, tile.rows / 256 + 1, shard.dimension, shard.center.get());

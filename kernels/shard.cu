@@ -11,6 +11,16 @@
 namespace gk
 {
 
+/* Plans which look of the commands to come finds the engine closing; 0 takes it back. */
+int64_t
+StopFlag::plan(int64_t look)
+{
+	int64_t		left = looks.exchange(look);
+
+	counting = look > 0;
+	return std::max<int64_t>(left, 0);
+}
+
 /* Page-locked memory for rows, weights behind the features. */
 Chunk::Chunk(Account &account, int64_t most, int dimension, bool weighted)
 	: capacity(most), weights_at(((uint64_t) most * dimension * sizeof(float) + 15) / 16 * 16),
@@ -20,7 +30,7 @@ Chunk::Chunk(Account &account, int64_t most, int dimension, bool weighted)
 
 /* A device's share of an engine, without rows yet. */
 Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limit,
-			 const std::atomic<bool> &stop)
+			 StopFlag &stop)
 	: weighted(with_weights), host(host_account), stopping(stop)
 {
 	size_t		free_bytes;
@@ -60,15 +70,15 @@ Shard::~Shard()
 void
 Shard::check_stop() const
 {
-	if (stopping)
+	if (stopping.is_set())
 		throw Stopped{};
 }
 
-/* Lets the longest kernels come to an end soon, whatever they leave. */
+/* Lets the longest kernels come to an end soon, whatever they leave; or no longer. */
 void
-Shard::stop()
+Shard::hurry(bool now)
 {
-	__atomic_store_n(&((Shared *) shared_block->data)->stop, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&((Shared *) shared_block->data)->stop, now, __ATOMIC_RELEASE);
 }
 
 /* Frees the memory of the points. */
@@ -268,11 +278,19 @@ Shard::reserve_stream()
 {
 	/* before they are there: making room for them must not make them too */
 	streaming = true;
-	for (int i = 0; i < 2; i++)
+	try
 	{
-		stream_features[i].reserve(*this, chunk_rows() * dimension);
-		if (weighted)
-			stream_weights[i].reserve(*this, chunk_rows());
+		for (int i = 0; i < 2; i++)
+		{
+			stream_features[i].reserve(*this, chunk_rows() * dimension);
+			if (weighted)
+				stream_weights[i].reserve(*this, chunk_rows());
+		}
+	}
+	catch (...)
+	{
+		streaming = false;
+		throw;
 	}
 }
 

@@ -19,6 +19,26 @@
 namespace gk
 {
 
+/* Whether an engine is being closed; a test may have a look of its choice find it so. */
+class StopFlag
+{
+public:
+	void		close() { closing = true; }
+	bool		is_closing() const { return closing; }
+
+	/* For commands: whether to end at once. */
+	bool		is_set() { return closing || (counting && --looks <= 0); }
+
+	/* As gk_cuda_stop(). */
+	int64_t		plan(int64_t look);
+	bool		is_planned() const { return counting; }
+
+private:
+	std::atomic<bool> closing{false};
+	std::atomic<bool> counting{false};
+	std::atomic<int64_t> looks{0};
+};
+
 /* Rows in device memory during a pass. */
 struct Tile
 {
@@ -120,7 +140,7 @@ struct Events
 class Shard : public MemoryOwner
 {
 public:
-	Shard(Device *on, Account &host, bool weighted, uint64_t limit, const std::atomic<bool> &stop);
+	Shard(Device *on, Account &host, bool weighted, uint64_t limit, StopFlag &stop);
 	~Shard();
 
 	void		set_dimension(int d);
@@ -132,9 +152,9 @@ public:
 
 	void		use() const { GK_CUDA(cudaSetDevice, device->ordinal); }
 
-	/* Throws Stopped if the engine is being closed; stop() makes kernels hurry as well. */
+	/* Throws Stopped if the engine is being closed; hurry() makes kernels end soon as well. */
 	void		check_stop() const;
-	void		stop();
+	void		hurry(bool now);
 
 	/* The tile at `from` of at most `most` rows; finish() ends its use. */
 	Tile		start_tile(int64_t from, int64_t most);
@@ -208,7 +228,7 @@ private:
 	cudaEvent_t new_event();
 
 	Account    &host;
-	const std::atomic<bool> &stopping;
+	StopFlag   &stopping;
 	Mapping		features;
 	Mapping		weights;
 	std::deque<std::unique_ptr<Chunk>> spilled;

@@ -1,38 +1,42 @@
 \echo Use "CREATE EXTENSION gkmeans" to load this file. \quit
 
--- The row path: gkmeans_fit reads its source through this aggregate.
+-- The row path: gkmeans_fit reads its source through this aggregate.  Its functions are nobody's but
+-- the aggregate's, and the aggregate serves no query but that of a fit.
 
-CREATE FUNCTION gkmeans_feed_accumulate(internal, bigint, bigint, "any", "any", VARIADIC "any")
+CREATE FUNCTION _gkmeans_feed_accumulate(internal, uuid, "any", "any", VARIADIC "any")
 RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_accumulate'
 LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
 
-CREATE FUNCTION gkmeans_feed_combine(internal, internal)
+CREATE FUNCTION _gkmeans_feed_combine(internal, internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_combine'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION gkmeans_feed_serialize(internal)
+CREATE FUNCTION _gkmeans_feed_serialize(internal)
 RETURNS bytea AS 'MODULE_PATHNAME', 'gk_feed_serialize'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION gkmeans_feed_deserialize(bytea, internal)
+CREATE FUNCTION _gkmeans_feed_deserialize(bytea, internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_deserialize'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION gkmeans_feed_final(internal)
+CREATE FUNCTION _gkmeans_feed_final(internal)
 RETURNS bigint AS 'MODULE_PATHNAME', 'gk_feed_final'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any") (
-    SFUNC = gkmeans_feed_accumulate,
+REVOKE EXECUTE ON FUNCTION _gkmeans_feed_accumulate, _gkmeans_feed_combine, _gkmeans_feed_serialize,
+    _gkmeans_feed_deserialize, _gkmeans_feed_final FROM PUBLIC;
+
+CREATE AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any") (
+    SFUNC = _gkmeans_feed_accumulate,
     STYPE = internal,
-    FINALFUNC = gkmeans_feed_final,
-    COMBINEFUNC = gkmeans_feed_combine,
-    SERIALFUNC = gkmeans_feed_serialize,
-    DESERIALFUNC = gkmeans_feed_deserialize,
+    FINALFUNC = _gkmeans_feed_final,
+    COMBINEFUNC = _gkmeans_feed_combine,
+    SERIALFUNC = _gkmeans_feed_serialize,
+    DESERIALFUNC = _gkmeans_feed_deserialize,
     PARALLEL = SAFE
 );
 
-COMMENT ON AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any")
+COMMENT ON AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any")
 IS 'internal: brings the rows of a source to the engine of a fit';
 
 -- Fitting

@@ -34,9 +34,9 @@ check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
-    [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md; then
-    result ok "version $version in Makefile, control file, META.json and changelog"
+    [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md && grep -q "^gkmeans ($version-" debian/changelog; then
+    result ok "version $version in Makefile, control file, META.json and the changelogs"
 else
-    result 'not ok' "version $version in Makefile, control file, META.json and changelog"
+    result 'not ok' "version $version in Makefile, control file, META.json and the changelogs"
 fi
 echo "1..$number"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes every mistake of test/mistakes.sql, compares what is said to it with expected/mistakes.out, and prints TAP.
+# Makes every mistake of test/mistakes.sql, compares what is said to it with test/expected/mistakes.out, and prints TAP.
 # test/mistakes.sh PSQL OUTPUT: run from the top of the sources, PGDATABASE set and the database empty.
 
 psql=$1
@@ -8,8 +8,8 @@ output=$2
 "$psql" -X -a -q -v VERBOSITY=default -f test/mistakes.sql 2>&1 |
     sed -E 's/^psql:[^ ]*: //' > "$output"
 echo "1..1"
-if diff -u expected/mistakes.out "$output" >&2; then
-    echo "ok 1 - $(grep -cE '^(ERROR|WARNING|NOTICE): ' expected/mistakes.out) messages are those of expected/mistakes.out"
+if diff -u test/expected/mistakes.out "$output" >&2; then
+    echo "ok 1 - $(grep -cE '^(ERROR|WARNING|NOTICE): ' test/expected/mistakes.out) messages are those of test/expected/mistakes.out"
 else
-    echo 'not ok 1 - the messages are those of expected/mistakes.out'
+    echo 'not ok 1 - the messages are those of test/expected/mistakes.out'
 fi

@@ -23,7 +23,7 @@ typedef struct Worker
 	int			group;			/* tiles that are filled before the filter runs */
 	int			filled;			/* full tiles */
 	GkTile	   *tiles;			/* group */
-	GkTile		doubtful;		/* rows for the definition */
+	GkTile	   *doubtful;		/* rows for the definition */
 	double		least[GK_TILE]; /* their d² */
 	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
 	int64_t		changed;
@@ -109,7 +109,7 @@ static void
 decide_panel(Worker *w, int64_t first, const uint32_t *masks)
 {
 	const GkPoints *points = w->assignment->points;
-	GkTile	   *tile = &w->doubtful;
+	GkTile	   *tile = w->doubtful;
 	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
 
 	for (int i = 0; i < w->engine->kernels->panel && first + i < points->count; i++)
@@ -140,13 +140,13 @@ clear_free_places(const Worker *w, GkTile *tile)
 		memset(tile->x + (size_t) j * GK_TILE + tile->count, 0, bytes);
 }
 
-/* Decides the doubtful rows by the definition. */
-static void
-decide(Worker *w)
+/* Finds the labels of the doubtful rows by the definition; false if the engine is closing. */
+static bool
+compare_doubtful(Worker *w)
 {
 	GkCpuEngine *engine = w->engine;
 	const GkPoints *points = w->assignment->points;
-	GkTile	   *tile = &w->doubtful;
+	GkTile	   *tile = w->doubtful;
 	uint32_t	masks[GK_TILE];
 
 	for (int i = 0; i < tile->count; i++)
@@ -164,14 +164,24 @@ decide(Worker *w)
 								(float *) points->panels.base + p * points->panel_floats, masks);
 		decide_panel(w, p * engine->kernels->panel, masks);
 		if (gk_stopped(engine))
-			return;
+			return false;
 	}
-	for (int i = 0; i < tile->count; i++)
+	return true;
+}
+
+/* Decides the doubtful rows, unless the engine is closing; there are none then. */
+static void
+decide(Worker *w)
+{
+	GkTile	   *tile = w->doubtful;
+	bool		found = compare_doubtful(w);
+
+	for (int i = 0; i < tile->count && found; i++)
 	{
 		settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
 		if (w->assignment->keep_bounds)
 		{
-			float	   *bounds = block_bounds(engine, tile->rows[i] / GK_BLOCK);
+			float	   *bounds = block_bounds(w->engine, tile->rows[i] / GK_BLOCK);
 
 			bounds[tile->rows[i] % GK_BLOCK] = INFINITY;
 			bounds[GK_BLOCK + tile->rows[i] % GK_BLOCK] = 0.0f;
@@ -184,7 +194,7 @@ decide(Worker *w)
 static void
 doubt(Worker *w, const GkTile *tile, int i)
 {
-	GkTile	   *doubtful = &w->doubtful;
+	GkTile	   *doubtful = w->doubtful;
 
 	doubtful->rows[doubtful->count] = tile->rows[i];
 	doubtful->old[doubtful->count] = tile->old[i];
@@ -195,7 +205,7 @@ doubt(Worker *w, const GkTile *tile, int i)
 
 /* Takes what the filter found for a tile. */
 static void
-settle(Worker *w, GkTile *tile)
+settle(Worker *w, const GkTile *tile)
 {
 	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
 	uint32_t	sure = live & ~tile->flagged;
@@ -219,7 +229,6 @@ settle(Worker *w, GkTile *tile)
 	}
 	for (uint32_t mask = live & tile->flagged; mask != 0; mask &= mask - 1)
 		doubt(w, tile, __builtin_ctz(mask));
-	tile->count = 0;
 }
 
 /* Notes what will be read after a tile: as much as it took to fill it. */
@@ -239,37 +248,53 @@ look_ahead(const Worker *w, GkTile *tile)
 	tile->ahead_bytes = blocks * w->block_bytes;
 }
 
-/* Runs the filter over the tiles that are there. */
-static void
-filter_tiles(Worker *w)
+/* Finds the nearest points of the rows of the first tiles; false if the engine is closing. */
+static bool
+run_filter(Worker *w, int count)
 {
-	GkCpuEngine *engine = w->engine;
+	const GkKernels *kernels = w->engine->kernels;
 	const GkPoints *points = w->assignment->points;
-	int			count = w->filled;
 
-	if (count < w->group && w->tiles[count].count > 0)
-		clear_free_places(w, &w->tiles[count++]);
-	w->filled = 0;
 	for (int t = 0; t < count; t++)
 		look_ahead(w, &w->tiles[t]);
 	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
 	{
-		int64_t		first = p * engine->kernels->panel;
-		int64_t		most = points->set_panels * engine->kernels->panel;
+		int64_t		first = p * kernels->panel;
+		int64_t		most = points->set_panels * kernels->panel;
 		int64_t		left = points->count - first;
 
 		for (int t = 0; t < count; t++)
-			engine->kernels->nearest(engine->d, &w->tiles[t],
-									 (float *) points->panels.base + p * points->panel_floats,
-									 first, left < most ? left : most);
-		if (gk_stopped(engine))
-			return;
+			kernels->nearest(w->engine->d, &w->tiles[t],
+							 (float *) points->panels.base + p * points->panel_floats,
+							 first, left < most ? left : most);
+		if (gk_stopped(w->engine))
+			return false;
 	}
+	return true;
+}
+
+/* Runs the filter over the tiles that are there, which are empty then: also if it was stopped. */
+static void
+filter_tiles(Worker *w)
+{
+	const GkKernels *kernels = w->engine->kernels;
+	int			count = w->filled;
+	bool		found;
+
+	if (count < w->group && w->tiles[count].count > 0)
+		clear_free_places(w, &w->tiles[count++]);
+	w->filled = 0;
+	found = run_filter(w, count);
 	for (int t = 0; t < count; t++)
 	{
-		engine->kernels->squares(engine->d, &w->tiles[t]);
-		engine->kernels->judge(&points->filter, &w->tiles[t], w->assignment->keep_bounds);
-		settle(w, &w->tiles[t]);
+		if (found)
+		{
+			kernels->squares(w->engine->d, &w->tiles[t]);
+			kernels->judge(&w->assignment->points->filter, &w->tiles[t],
+						   w->assignment->keep_bounds);
+			settle(w, &w->tiles[t]);
+		}
+		w->tiles[t].count = 0;
 	}
 }
 
@@ -415,10 +440,18 @@ typedef struct Layout
 	int			group;
 	size_t		tile_bytes;		/* features of a tile */
 	size_t		tiles;
-	size_t		features;
+	size_t		doubtful;
+	size_t		features;		/* of the tiles, then of the doubtful one */
 	size_t		winners;
 	size_t		bytes;
 } Layout;
+
+/* Bytes that a part takes, with what follows it. */
+static size_t
+part_bytes(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64 + GK_GAP;
+}
 
 /* Lays out a worker's memory. */
 static Layout
@@ -432,12 +465,24 @@ lay_out(const GkCpuEngine *engine, const GkPoints *points)
 		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
 	if (layout.group > 64)
 		layout.group = 64;
-	layout.tiles = (sizeof(Worker) + 63) / 64 * 64;
-	layout.features = layout.tiles + (layout.group * sizeof(GkTile) + 63) / 64 * 64;
-	layout.winners = layout.features + (layout.group + 1) * layout.tile_bytes;
-	layout.bytes = layout.winners + MOST_BLOCKS * GK_BLOCK * sizeof(int32_t);
+	layout.tiles = part_bytes(sizeof(Worker));
+	layout.doubtful = layout.tiles + part_bytes(layout.group * sizeof(GkTile));
+	layout.features = layout.doubtful + part_bytes(sizeof(GkTile));
+	layout.winners = layout.features + (layout.group + 1) * part_bytes(layout.tile_bytes);
+	layout.bytes = layout.winners + part_bytes(MOST_BLOCKS * GK_BLOCK * sizeof(int32_t));
 	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
 	return layout;
+}
+
+/* Guards what lies between the parts of a worker's memory. */
+static void
+guard_gaps(char *memory, const Layout *layout)
+{
+	gk_guard_gap(memory + layout->tiles - GK_GAP);
+	gk_guard_gap(memory + layout->doubtful - GK_GAP);
+	for (int t = 0; t <= layout->group + 1; t++)
+		gk_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
+	gk_guard_gap(memory + layout->bytes - GK_GAP);
 }
 
 /* Sets up a worker at the beginning of a chunk. */
@@ -448,6 +493,7 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	char	   *memory = (char *) engine->scratch.base + number * layout.bytes;
 	Worker	   *w = (Worker *) memory;
 
+	guard_gaps(memory, &layout);
 	w->engine = engine;
 	w->assignment = assignment;
 	w->number = number;
@@ -456,11 +502,12 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	w->tiles = (GkTile *) (memory + layout.tiles);
 	for (int t = 0; t < w->group; t++)
 	{
-		w->tiles[t].x = (float *) (memory + layout.features + t * layout.tile_bytes);
+		w->tiles[t].x = (float *) (memory + layout.features + t * part_bytes(layout.tile_bytes));
 		w->tiles[t].count = 0;
 	}
-	w->doubtful.x = (float *) (memory + layout.features + w->group * layout.tile_bytes);
-	w->doubtful.count = 0;
+	w->doubtful = (GkTile *) (memory + layout.doubtful);
+	w->doubtful->x = (float *) (memory + layout.winners - part_bytes(layout.tile_bytes));
+	w->doubtful->count = 0;
 	w->winners = (int32_t *) (memory + layout.winners);
 	w->changed = 0;
 	w->block_bytes = (int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float);

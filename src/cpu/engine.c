@@ -24,9 +24,9 @@ gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
 	small_work = always_threads ? -1 : SMALL_WORK;
 }
 
-/* Runs a command on the calling thread, which leads the others. */
+/* Runs a command that can be run. */
 static void
-execute(GkCpuEngine *engine, GkCommand *command)
+dispatch(GkCpuEngine *engine, GkCommand *command)
 {
 	static void (*const functions[]) (GkCpuEngine *engine, GkCommand *command) = {
 		[GK_SEAL] = gk_run_seal,
@@ -52,6 +52,30 @@ execute(GkCpuEngine *engine, GkCommand *command)
 	};
 
 	functions[command->operation] (engine, command);
+	if (gk_stopped(engine))
+		gk_fail(engine, GK_INTERNAL, "", "the engine is being closed");
+}
+
+/* Runs a command on the calling thread, which leads the others. */
+static void
+execute(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		centroids = engine->state.centroids;
+
+	if (!gk_can_run(&engine->state, command))
+	{
+		gk_fail(engine, GK_INTERNAL, "submit", "a command needs what is not there");
+		return;
+	}
+	gk_forget(&engine->state, command);
+	dispatch(engine, command);
+	if (engine->status.code == GK_OK)
+		gk_note(&engine->state, command, centroids);
+	else if (!gk_only_reads(command->operation))
+	{
+		engine->sums_valid = engine->points_valid = engine->no_labels = false;
+		engine->per_row_state = GK_PER_ROW_NOTHING;
+	}
 }
 
 /* Makes an engine without rows; its threads start with the first big command. */
@@ -157,6 +181,7 @@ cpu_clear(GkEngine *base)
 	engine->d = 0;
 	engine->n = 0;
 	engine->k = 0;
+	engine->state = (GkState) {0};
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	engine->hashes_valid = engine->has_grid = engine->points_valid = engine->sums_valid = false;
 	return ok;

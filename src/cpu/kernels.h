@@ -35,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+
 #define GK_BLOCK 16				/* rows of a block */
 #define GK_TILE 32				/* rows the filter takes at a time */
 #define GK_POINTS_AT_ONCE 4		/* points of GkKernels.distances */

@@ -1,15 +1,33 @@
 /*
  * Memory of the CPU engine: anonymous mappings, accounted for and limited; and its errors.
+ *
+ * With GK_HEAP_ARRAYS, for sanitizers and valgrind, it lies on the heap and is no byte larger than
+ * asked for, so that they see what is done beyond its end.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "state.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#ifndef GK_HEAP_ARRAYS
+#define GK_HEAP_ARRAYS
+#endif
+#else
+#define ASAN_POISON_MEMORY_REGION(base, bytes) ((void) (base), (void) (bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(base, bytes) ((void) (base), (void) (bytes))
+#endif
+
+#ifdef GK_HEAP_ARRAYS
+#define PAGE ((size_t) 1)
+#else
 #define PAGE ((size_t) 4096)
+#endif
 #define HUGE_PAGE ((size_t) 2 << 20)
 
 /* Notes an error; the first one counts. */
@@ -52,6 +70,33 @@ give_back(GkCpuEngine *engine, size_t before, size_t after)
 	if (after < before && engine->return_host_memory != NULL)
 		engine->return_host_memory(before - after);
 }
+
+#ifdef GK_HEAP_ARRAYS
+
+/* Allocates the array, or changes its size; what is new is 0. */
+static bool
+place(GkArray *array, size_t bytes)
+{
+	void	   *target;
+
+	if (posix_memalign(&target, 64, bytes) != 0)
+		return false;
+	memset(target, 0, bytes);
+	if (array->base != NULL)
+		memcpy(target, array->base, array->bytes < bytes ? array->bytes : bytes);
+	free(array->base);
+	array->base = target;
+	return true;
+}
+
+/* Gives the memory of the array back. */
+static void
+release(GkArray *array)
+{
+	free(array->base);
+}
+
+#else
 
 /* A mapping that begins at a huge page if it is as large as one; NULL if there is none. */
 static void *
@@ -118,6 +163,30 @@ remap(GkArray *array, size_t bytes)
 }
 #endif
 
+/* Maps the array, or changes the size of its mapping; what is new is 0. */
+static bool
+place(GkArray *array, size_t bytes)
+{
+	if (array->base != NULL && !remap(array, bytes))
+		return false;
+	if (array->base == NULL)
+		array->base = map(bytes, PROT_READ | PROT_WRITE);
+#ifdef MADV_HUGEPAGE
+	if (array->base != NULL && bytes > array->bytes && bytes >= HUGE_PAGE)
+		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
+#endif
+	return array->base != NULL;
+}
+
+/* Gives the memory of the array back. */
+static void
+release(GkArray *array)
+{
+	munmap(array->base, array->bytes);
+}
+
+#endif							/* GK_HEAP_ARRAYS */
+
 /* Accounts for `after` bytes in place of `before`. */
 static void
 account(GkCpuEngine *engine, size_t before, size_t after)
@@ -128,16 +197,6 @@ account(GkCpuEngine *engine, size_t before, size_t after)
 	atomic_store_explicit(&engine->host_bytes, now, memory_order_relaxed);
 	if (now > atomic_load_explicit(&engine->host_peak, memory_order_relaxed))
 		atomic_store_explicit(&engine->host_peak, now, memory_order_relaxed);
-}
-
-/* Maps the array, or changes the size of its mapping. */
-static bool
-place(GkArray *array, size_t bytes)
-{
-	if (array->base != NULL)
-		return remap(array, bytes);
-	array->base = map(bytes, PROT_READ | PROT_WRITE);
-	return array->base != NULL;
 }
 
 /* Makes the array count × size bytes large, keeping what it holds; new bytes are 0. */
@@ -165,10 +224,6 @@ gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 		return no_memory(engine, total);
 	}
 	give_back(engine, array->bytes, bytes);
-#ifdef MADV_HUGEPAGE
-	if (bytes > array->bytes && bytes >= HUGE_PAGE)
-		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
-#endif
 	account(engine, array->bytes, bytes);
 	array->bytes = bytes;
 	return true;
@@ -193,6 +248,13 @@ gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 	return gk_array_resize(engine, array, bytes, 1);
 }
 
+/* Makes an access to the GK_GAP bytes there an error until the array is used anew. */
+void
+gk_guard_gap(void *gap)
+{
+	ASAN_POISON_MEMORY_REGION(gap, GK_GAP);
+}
+
 /* Makes the array at least count × size bytes large; what it held may be lost. */
 bool
 gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
@@ -201,6 +263,7 @@ gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 
 	if (__builtin_mul_overflow(count, size, &bytes))
 		return no_memory(engine, UINT64_MAX);
+	ASAN_UNPOISON_MEMORY_REGION(array->base, array->bytes);
 	if (array->base != NULL && bytes <= array->bytes)
 		return true;
 	gk_array_free(engine, array);
@@ -213,7 +276,7 @@ gk_array_free(GkCpuEngine *engine, GkArray *array)
 {
 	if (array->base == NULL)
 		return;
-	munmap(array->base, array->bytes);
+	release(array);
 	account(engine, array->bytes, 0);
 	give_back(engine, array->bytes, 0);
 	array->base = NULL;

@@ -58,11 +58,11 @@ gk_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction execu
 	return status;
 }
 
-/* Whether the engine is closing. */
-bool
-gk_stopped(GkCpuEngine *engine)
+/* Whether the threads are to end. */
+static inline bool
+is_closing(GkPool *pool)
 {
-	return atomic_load_explicit(&engine->pool.stop, memory_order_relaxed);
+	return atomic_load_explicit(&pool->stop, memory_order_relaxed);
 }
 
 /* Does chunks until none is left. */
@@ -124,7 +124,7 @@ lead(GkCpuEngine *engine)
 {
 	GkPool	   *pool = &engine->pool;
 
-	while (!gk_stopped(engine))
+	while (!is_closing(pool))
 	{
 		GkCommand  *command = pool->command;
 
@@ -149,7 +149,7 @@ help(GkCpuEngine *engine, int worker)
 	GkPool	   *pool = &engine->pool;
 	uint64_t	seen = 0;
 
-	while (!gk_stopped(engine))
+	while (!is_closing(pool))
 	{
 		GkChunkFunction function = pool->function;
 		void	   *context = pool->context;

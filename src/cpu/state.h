@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "engine.h"
+#include "engine_state.h"
 #include "kernels.h"
 #include "speed.h"
 
@@ -90,6 +91,7 @@ struct GkCpuEngine
 	const GkKernels *kernels;
 	GkPool		pool;
 	GkStatus	status;			/* of the command */
+	GkState		state;
 	atomic_ullong host_bytes;
 	atomic_ullong host_peak;
 
@@ -131,8 +133,16 @@ struct GkCpuEngine
 	GkArray		scratch;		/* of the workers */
 };
 
+/* Bytes that the address sanitizer guards behind a part of an array. */
+#ifdef __SANITIZE_ADDRESS__
+#define GK_GAP 64
+#else
+#define GK_GAP 0
+#endif
+
 /* memory.c; the first failure of a command is its status */
 extern void gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
+extern void gk_guard_gap(void *gap);
 extern bool gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern bool gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern bool gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
@@ -146,6 +156,8 @@ extern bool gk_pool_wait(GkPool *pool, int milliseconds);
 extern void gk_pool_close(GkCpuEngine *engine);
 extern bool gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 						GkChunkFunction function, void *context);
+
+/* stop.c: whether a command is to end at once */
 extern bool gk_stopped(GkCpuEngine *engine);
 
 /*

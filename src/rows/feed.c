@@ -85,9 +85,7 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	int			slots = count_slots(slot_bytes);
 	int			features = !spec->shifting ? 0 : spec->width > 0 ? spec->width : GK_MAX_DIMENSION;
 	Size		end = sizeof(GkFeed);
-	Size		classes = add_array(&end, features, sizeof(uint8));
-	Size		shifts = add_array(&end, features, sizeof(double));
-	Size		ranges = add_array(&end, features, sizeof(GkSharedRange));
+	Size		shift = add_array(&end, gk_shift_bytes(features), 1);
 	Size		names = add_array(&end, spec->columns + 1, sizeof(NameData));
 	Size		troubles = add_array(&end, spec->columns + 1, sizeof(GkTroubles));
 	Size		memory = add_array(&end, slots, slot_bytes);
@@ -103,15 +101,11 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	feed->width = spec->width;
 	feed->id_type = spec->id_type;
 	feed->max_participants = spec->participants;
-	feed->array_class = spec->classes[0];
-	feed->classes = classes;
-	feed->shifts = shifts;
-	feed->ranges = ranges;
+	feed->shift = shift;
 	feed->names = names;
 	feed->troubles = troubles;
-	memset(gk_feed_shifts(feed), 0, features * sizeof(double));
-	for (int i = 0; spec->shifting && i < spec->width; i++)
-		gk_feed_classes(feed)[i] = spec->classes[i];
+	if (spec->shifting)
+		gk_shift_init(gk_feed_shift(feed), features, spec->classes, Max(1, spec->width));
 	name_columns(feed, spec);
 	gk_ring_init(&feed->ring, slots, slot_bytes, memory - offsetof(GkFeed, ring), spec->weighted);
 	*bytes = slots * slot_bytes;
@@ -136,54 +130,36 @@ gk_feed_reset(GkFeed *feed, dsm_handle ids)
 		atomic_store(&gk_feed_troubles(feed)[i].nulls, 0);
 		atomic_store(&gk_feed_troubles(feed)[i].not_finite, 0);
 	}
-	atomic_store(&feed->dimension_state, GK_UNSET);
+	atomic_store(&feed->dimension_known, GK_UNSET);
 	if (feed->width > 0)
-	{
-		gk_feed_set_dimension(feed, feed->width);
-		atomic_store(&feed->dimension_state, GK_SET);
-	}
+		gk_feed_learn_dimension(feed, feed->width);
 }
 
 /* Whether a segment is a feed of that key and leader. */
 bool
-gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid)
+gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 {
-	return feed->magic == FEED_MAGIC && feed->key == key && feed->leader_pid == leader_pid;
+	return feed->magic == FEED_MAGIC && feed->leader_pid == leader_pid &&
+		memcmp(feed->key, key, sizeof(feed->key)) == 0;
 }
 
-/* Says how many features a row has. */
+/* Says how many features a row has, unless another process has said so. */
 void
-gk_feed_set_dimension(GkFeed *feed, int dimension)
+gk_feed_learn_dimension(GkFeed *feed, int dimension)
 {
+	if (!gk_once_begin(&feed->dimension_known))
+		return;
 	if (feed->shifting)
-		for (int i = 0; i < dimension; i++)
-		{
-			gk_range_init(&gk_feed_ranges(feed)[i]);
-			if (feed->width == 0)
-				gk_feed_classes(feed)[i] = feed->array_class;
-		}
+		gk_shift_begin(gk_feed_shift(feed), dimension);
 	atomic_store(&feed->ring.dimension, dimension);
+	gk_once_end(&feed->dimension_known);
 }
 
-/* The class of each feature. */
-uint8 *
-gk_feed_classes(GkFeed *feed)
+/* The shift of the features. */
+GkShift *
+gk_feed_shift(GkFeed *feed)
 {
-	return (uint8 *) feed + feed->classes;
-}
-
-/* The shift of each feature. */
-double *
-gk_feed_shifts(GkFeed *feed)
-{
-	return (double *) ((char *) feed + feed->shifts);
-}
-
-/* The range of each feature. */
-GkSharedRange *
-gk_feed_ranges(GkFeed *feed)
-{
-	return (GkSharedRange *) ((char *) feed + feed->ranges);
+	return feed->shifting ? (GkShift *) ((char *) feed + feed->shift) : NULL;
 }
 
 /* The name of each column. */

@@ -1,6 +1,6 @@
 /*
  * The feed: the shared memory of one reading of a source, and the aggregate
- * gkmeans_feed() that every process runs over its share of the rows.
+ * _gkmeans_feed() that every process runs over its share of the rows.
  */
 #ifndef GK_FEED_H
 #define GK_FEED_H
@@ -11,12 +11,15 @@
 
 #include "storage/dsm.h"
 
+#include "once.h"
 #include "ring.h"
 #include "shift.h"
 
 /* Up to so many scalar features are arguments of their own, more come as arrays of GK_PIECE. */
 #define GK_MAX_ARGUMENTS 90
 #define GK_PIECE 64
+
+#define GK_FEED_KEY_BYTES 12
 
 /* How the rows are to be read. */
 typedef struct GkFeedSpec
@@ -45,8 +48,9 @@ typedef struct GkTroubles
 typedef struct GkFeed
 {
 	uint64		magic;
-	uint64		key;			/* random: only who was told it may feed */
+	uint8		key[GK_FEED_KEY_BYTES]; /* random, new for each run of the query */
 	int			leader_pid;
+	Oid			aggregate;		/* the extension's, whose query this is */
 	bool		nulls_are_errors;
 	bool		zero_is_unusable;
 	bool		shifting;
@@ -54,16 +58,12 @@ typedef struct GkFeed
 	Oid			id_type;
 	dsm_handle	ids;
 	int			max_participants;
-	GkFeatureClass array_class;	/* of the elements, if width = 0 */
 	atomic_int	participants;
 	atomic_int	workers;
 	_Atomic int64 read;
 	_Atomic int64 skipped;
-	atomic_int	dimension_state;	/* as shift_state */
-	atomic_int	shift_state;	/* 0, 1 = somebody sets it, 2 = it is set */
-	Size		classes;		/* offsets of the arrays, if shifting */
-	Size		shifts;
-	Size		ranges;
+	GkOnce		dimension_known;
+	Size		shift;			/* offset, if shifting */
 	int			columns;		/* of features; the weight comes after them */
 	Size		names;			/* offsets of arrays, columns + 1 */
 	Size		troubles;
@@ -81,26 +81,16 @@ extern dsm_segment *gk_feed_create(const GkFeedSpec *spec, Size *bytes);
 extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);
 
 /* Whether a segment is a feed, and one of that key that this leader reads. */
-extern bool gk_feed_is_ours(const GkFeed *feed, uint64 key, int leader_pid);
+extern bool gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid);
 
-/* Says how many features a row has; once, by one process. */
-extern void gk_feed_set_dimension(GkFeed *feed, int dimension);
+/* Says how many features a row has, unless another process has said so. */
+extern void gk_feed_learn_dimension(GkFeed *feed, int dimension);
 
-/* Per feature: class, shift and range; only if feed->shifting. */
-extern uint8 *gk_feed_classes(GkFeed *feed);
-extern double *gk_feed_shifts(GkFeed *feed);
-extern GkSharedRange *gk_feed_ranges(GkFeed *feed);
+/* The shift of the features, NULL if they are not shifted. */
+extern GkShift *gk_feed_shift(GkFeed *feed);
 
 /* Per column of the source, the weight last: its name, and the rows that it made unusable. */
 extern NameData *gk_feed_names(GkFeed *feed);
 extern GkTroubles *gk_feed_troubles(GkFeed *feed);
-
-/* The states of dimension_state and shift_state. */
-enum
-{
-	GK_UNSET,
-	GK_SETTING,
-	GK_SET
-};
 
 #endif							/* GK_FEED_H */

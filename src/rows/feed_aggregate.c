@@ -3,16 +3,19 @@
  *
  * Its transition function decodes a row straight into a slot of the ring.  What it
  * needs to know is looked up once, with the first row.  All results go
- * through shared memory, so the state that is serialized and combined is only a token.
+ * through shared memory, so nothing of a state is sent or combined.
+ *
+ * Every function makes sure that the query of a live reading calls it (feed_pass.c), and takes no
+ * pointer for a state but the one that this process made for that reading.
  */
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "miscadmin.h"
-#include "storage/proc.h"
+#include "fmgr.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 
-#include "feeder.h"
+#include "feed_pass.h"
 #include "sql_function.h"
 #include "unusable.h"
 
@@ -22,41 +25,18 @@ GK_SQL_FUNCTION(gk_feed_serialize);
 GK_SQL_FUNCTION(gk_feed_deserialize);
 GK_SQL_FUNCTION(gk_feed_final);
 
-/* The process that reads the source: this one, or the leader of this worker. */
-static int
-leader_pid(void)
+/* What the rest of the process's states are: its share is ended. */
+static char ended;
+
+/* Raises the error of a source whose columns are not those that were described. */
+__attribute__((noreturn))
+static void
+refuse_change(void)
 {
-	PGPROC	   *leader = MyProc->lockGroupLeader;
-
-	return leader != NULL ? leader->pid : MyProcPid;
-}
-
-/* Finds the feed that a handle names, and makes sure that it is ours. */
-static GkFeed *
-attach_feed(int64 handle, int64 key)
-{
-	dsm_segment *segment = NULL;
-	bool		attached = false;
-	GkFeed	   *feed;
-
-	if (handle > 0 && handle <= PG_UINT32_MAX)
-		segment = dsm_find_mapping((dsm_handle) handle);
-	if (segment == NULL && handle > 0 && handle <= PG_UINT32_MAX)
-	{
-		segment = dsm_attach((dsm_handle) handle);
-		attached = true;
-	}
-	feed = segment != NULL ? dsm_segment_address(segment) : NULL;
-	if (feed == NULL || dsm_segment_map_length(segment) < sizeof(GkFeed) ||
-		!gk_feed_is_ours(feed, (uint64) key, leader_pid()))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("gkmeans_feed can only be called by the functions of gkmeans")));
-
-	/* a worker may keep it: it ends with the query */
-	if (attached)
-		dsm_pin_mapping(segment);
-	return feed;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("source changed while it was being read"),
+			 errdetail("Its columns have other types than when the fit began.")));
 }
 
 /* Looks up how to decode the columns, and checks them against the feed. */
@@ -85,49 +65,67 @@ describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	else
 		fits = fits && feeder->count == (width + GK_PIECE - 1) / GK_PIECE;
 	if (!fits)
-		elog(ERROR, "columns of a source do not fit its feed");
+		refuse_change();
+}
+
+/* Looks up how to decode the weight. */
+static void
+describe_weight(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	GkColumn	weight;
+
+	if (!gk_describe_column(get_fn_expr_argtype(fcinfo->flinfo, GK_WEIGHT), &weight) ||
+		weight.shape != GK_SCALAR)
+		refuse_change();
+	feeder->weight_element = weight.element;
+}
+
+/* Joins those that write ids; a composite type may stand for "record", an array for "anyarray". */
+static void
+begin_ids(GkFeeder *feeder, FunctionCallInfo fcinfo, int participant)
+{
+	feeder->id_type = feeder->feed->id_type;
+	if (!IsBinaryCoercible(get_fn_expr_argtype(fcinfo->flinfo, GK_ID), feeder->id_type))
+		refuse_change();
+	feeder->ids = gk_row_ids_attach(feeder->feed->ids, feeder->id_type, participant);
 }
 
 /* Makes the state of this process, with its first row. */
 static GkFeeder *
-begin_feeder(FunctionCallInfo fcinfo, MemoryContext context)
+begin_feeder(FunctionCallInfo fcinfo)
 {
+	GkFeedPass *pass = gk_feed_pass_enter(fcinfo);
 	int			count = PG_NARGS() - GK_FIRST_FEATURE;
-	MemoryContext before = MemoryContextSwitchTo(context);
-	GkFeeder	   *feeder = palloc0(offsetof(GkFeeder, columns) + count * sizeof(GkColumn));
-	GkColumn	weight;
+	GkFeed	   *feed = pass->feed;
+	MemoryContext context;
+	MemoryContext before;
+	GkFeeder   *feeder;
 	int			participant;
 
-	if (PG_ARGISNULL(GK_HANDLE) || PG_ARGISNULL(GK_KEY))
-		attach_feed(0, 0);
-	feeder->feed = attach_feed(PG_GETARG_INT64(GK_HANDLE), PG_GETARG_INT64(GK_KEY));
+	(void) AggCheckCallContext(fcinfo, &context);
+	before = MemoryContextSwitchTo(context);
+	feeder = palloc0(offsetof(GkFeeder, columns) + count * sizeof(GkColumn));
+	feeder->feed = feed;
 	feeder->context = context;
 	feeder->slot = -1;
 	feeder->count = count;
-	feeder->weighted = feeder->feed->ring.weighted;
-	feeder->shifting = feeder->feed->shifting;
+	feeder->weighted = feed->ring.weighted;
+	feeder->shifting = feed->shifting;
 	describe_columns(feeder, fcinfo);
 	if (feeder->weighted)
-	{
-		if (!gk_describe_column(get_fn_expr_argtype(fcinfo->flinfo, GK_WEIGHT), &weight) ||
-			weight.shape != GK_SCALAR)
-			elog(ERROR, "weight of a source does not fit its feed");
-		feeder->weight_element = weight.element;
-	}
+		describe_weight(feeder, fcinfo);
 
-	participant = atomic_fetch_add(&feeder->feed->participants, 1);
-	if (participant >= feeder->feed->max_participants)
+	participant = atomic_fetch_add(&feed->participants, 1);
+	if (participant >= feed->max_participants)
 		elog(ERROR, "too many processes feed a source");
 	if (IsParallelWorker())
-		atomic_fetch_add(&feeder->feed->workers, 1);
-	if (OidIsValid(feeder->feed->id_type))
-	{
-		feeder->id_type = get_fn_expr_argtype(fcinfo->flinfo, GK_ID);
-		feeder->ids = gk_row_ids_attach(feeder->feed->ids, feeder->id_type, participant);
-	}
-	if (feeder->feed->width > 0)
-		gk_feeder_set_dimension(feeder, feeder->feed->width);
+		atomic_fetch_add(&feed->workers, 1);
+	if (OidIsValid(feed->id_type))
+		begin_ids(feeder, fcinfo, participant);
+	if (feed->width > 0)
+		gk_feeder_set_dimension(feeder, feed->width);
 	MemoryContextSwitchTo(before);
+	pass->feeder = feeder;
 	return feeder;
 }
 
@@ -143,9 +141,8 @@ finish_feeder(GkFeeder *feeder)
 		gk_feeder_settle_shift(feeder, true);
 	if (feeder->slot >= 0)
 		gk_feeder_publish(feeder);
-	if (feeder->shifting && feeder->dimension > 0)
-		for (int i = 0; i < feeder->dimension; i++)
-			gk_range_merge(&gk_feed_ranges(feed)[i], feeder->least[i], feeder->greatest[i]);
+	if (feeder->shifting)
+		gk_shift_widen(gk_feed_shift(feed), feeder->dimension, feeder->least, feeder->greatest);
 	if (feeder->ids != NULL)
 		gk_row_ids_flush(feeder->ids);
 	atomic_fetch_add(&feed->read, feeder->read);
@@ -154,30 +151,38 @@ finish_feeder(GkFeeder *feeder)
 	feeder->feed = NULL;
 }
 
-/* The context of an aggregate's state; nothing but an aggregate may call us. */
-static MemoryContext
-aggregate_context(FunctionCallInfo fcinfo)
+/* The state that is passed, if it is that of this process and not yet ended. */
+static GkFeeder *
+live_feeder(FunctionCallInfo fcinfo)
 {
-	MemoryContext context;
+	GkFeedPass *pass = gk_feed_pass_find(fcinfo);
 
-	if (AggCheckCallContext(fcinfo, &context) != AGG_CONTEXT_AGGREGATE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("gkmeans_feed can only be called as a plain aggregate")));
-	return context;
+	if (pass->feeder != (GkFeeder *) PG_GETARG_POINTER(GK_STATE) || pass->feeder == NULL ||
+		pass->feeder->feed == NULL)
+		gk_feed_refuse();
+	return pass->feeder;
+}
+
+/* Ends the share that is passed, if it is one; no state is touched that is not this process's. */
+static void
+end_argument(FunctionCallInfo fcinfo, int argument)
+{
+	GkFeedPass *pass = gk_feed_pass_find(fcinfo);
+	void	   *state = PG_ARGISNULL(argument) ? NULL : PG_GETARG_POINTER(argument);
+
+	if (state == NULL || state == &ended)
+		return;
+	if (state != pass->feeder)
+		gk_feed_refuse();
+	finish_feeder(pass->feeder);
 }
 
 /* Transition function: one row. */
 Datum
 gk_feed_accumulate(PG_FUNCTION_ARGS)
 {
-	GkFeeder	   *feeder;
+	GkFeeder   *feeder = PG_ARGISNULL(GK_STATE) ? begin_feeder(fcinfo) : live_feeder(fcinfo);
 	bool		usable;
-
-	if (PG_ARGISNULL(GK_STATE))
-		feeder = begin_feeder(fcinfo, aggregate_context(fcinfo));
-	else
-		feeder = (GkFeeder *) PG_GETARG_POINTER(GK_STATE);
 
 	feeder->read++;
 	usable = gk_feeder_take_row(feeder, fcinfo);
@@ -193,39 +198,31 @@ gk_feed_accumulate(PG_FUNCTION_ARGS)
 Datum
 gk_feed_serialize(PG_FUNCTION_ARGS)
 {
-	aggregate_context(fcinfo);
-	finish_feeder((GkFeeder *) PG_GETARG_POINTER(0));
+	end_argument(fcinfo, 0);
 	PG_RETURN_BYTEA_P(cstring_to_text(""));
 }
 
-/* A token for a share that is ended. */
+/* The state of a share that another process ended. */
 Datum
 gk_feed_deserialize(PG_FUNCTION_ARGS)
 {
-	aggregate_context(fcinfo);
-	PG_RETURN_POINTER(palloc0(sizeof(GkFeeder)));
+	(void) gk_feed_pass_find(fcinfo);
+	PG_RETURN_POINTER(&ended);
 }
 
-/* Two shares are as good as one when they are ended. */
+/* Nothing to combine: both shares go to shared memory. */
 Datum
 gk_feed_combine(PG_FUNCTION_ARGS)
 {
-	MemoryContext context = aggregate_context(fcinfo);
-
-	for (int i = 0; i < 2; i++)
-		if (!PG_ARGISNULL(i))
-			finish_feeder((GkFeeder *) PG_GETARG_POINTER(i));
-	if (!PG_ARGISNULL(0))
-		PG_RETURN_POINTER(PG_GETARG_POINTER(0));
-	PG_RETURN_POINTER(MemoryContextAllocZero(context, sizeof(GkFeeder)));
+	end_argument(fcinfo, 0);
+	end_argument(fcinfo, 1);
+	PG_RETURN_POINTER(&ended);
 }
 
 /* Ends the share of a plan without workers. */
 Datum
 gk_feed_final(PG_FUNCTION_ARGS)
 {
-	aggregate_context(fcinfo);
-	if (!PG_ARGISNULL(0))
-		finish_feeder((GkFeeder *) PG_GETARG_POINTER(0));
+	end_argument(fcinfo, 0);
 	PG_RETURN_NULL();
 }

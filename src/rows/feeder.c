@@ -51,17 +51,6 @@ gk_feeder_publish(GkFeeder *feeder)
 	feeder->slot = -1;
 }
 
-/* Waits for another process that is just setting something. */
-static void
-wait_until_set(atomic_int *state)
-{
-	while (atomic_load(state) != GK_SET)
-	{
-		CHECK_FOR_INTERRUPTS();
-		pg_usleep(10);
-	}
-}
-
 /* Makes room for what depends on the dimension. */
 void
 gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
@@ -72,8 +61,7 @@ gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
 	feeder->capacity = gk_ring_capacity(&feed->ring, dimension);
 	if (!feeder->shifting)
 		return;
-	if (atomic_load(&feed->shift_state) == GK_SET)
-		feeder->shift = gk_feed_shifts(feed);
+	feeder->shift = gk_shift_values(gk_feed_shift(feed));
 	feeder->values = MemoryContextAlloc(feeder->context, 3 * dimension * sizeof(double));
 	feeder->least = feeder->values + dimension;
 	feeder->greatest = feeder->least + dimension;
@@ -93,16 +81,8 @@ gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
 static void
 learn_dimension(GkFeeder *feeder, int dimension)
 {
-	GkFeed	   *feed = feeder->feed;
-	int			unset = GK_UNSET;
-
-	if (atomic_compare_exchange_strong(&feed->dimension_state, &unset, GK_SETTING))
-	{
-		gk_feed_set_dimension(feed, dimension);
-		atomic_store(&feed->dimension_state, GK_SET);
-	}
-	wait_until_set(&feed->dimension_state);
-	gk_feeder_set_dimension(feeder, atomic_load(&feed->ring.dimension));
+	gk_feed_learn_dimension(feeder->feed, dimension);
+	gk_feeder_set_dimension(feeder, atomic_load(&feeder->feed->ring.dimension));
 }
 
 /* Refuses what is not a one-dimensional array of the right length. */
@@ -326,21 +306,10 @@ shift_row(const GkFeeder *feeder, const double *values, float *row)
 void
 gk_feeder_settle_shift(GkFeeder *feeder, bool at_end)
 {
-	GkFeed	   *feed = feeder->feed;
-	const uint8 *classes = gk_feed_classes(feed);
-	double	   *shifts = gk_feed_shifts(feed);
 	bool		exact = at_end && !IsInParallelMode();
-	int			unset = GK_UNSET;
 
-	if (atomic_compare_exchange_strong(&feed->shift_state, &unset, GK_SETTING))
-	{
-		for (int i = 0; i < feeder->dimension; i++)
-			shifts[i] = (exact ? gk_shift_of_range : gk_guess_shift)
-				(feeder->least[i], feeder->greatest[i], classes[i]);
-		atomic_store(&feed->shift_state, GK_SET);
-	}
-	wait_until_set(&feed->shift_state);
-	feeder->shift = shifts;
+	feeder->shift = gk_shift_settle(gk_feed_shift(feeder->feed), feeder->dimension, feeder->least,
+									feeder->greatest, exact);
 	for (int64 row = 0; row < feeder->rows; row++)
 		shift_row(feeder, feeder->held + row * feeder->dimension,
 				  feeder->features + row * feeder->dimension);

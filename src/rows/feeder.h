@@ -16,8 +16,7 @@
 enum
 {
 	GK_STATE,
-	GK_HANDLE,
-	GK_KEY,
+	GK_TICKET,
 	GK_ID,
 	GK_WEIGHT,
 	GK_FIRST_FEATURE
@@ -26,7 +25,7 @@ enum
 /* One process's share: the transition state. */
 typedef struct GkFeeder
 {
-	GkFeed	   *feed;			/* NULL: a token, all is in shared memory */
+	GkFeed	   *feed;			/* NULL: ended, all is in shared memory */
 	MemoryContext context;
 	int64		read;
 	int64		skipped;

@@ -26,6 +26,7 @@
 #include "drain.h"
 #include "engine_error.h"
 #include "feed.h"
+#include "feed_pass.h"
 #include "reading.h"
 #include "source_columns.h"
 #include "source_query.h"
@@ -44,7 +45,11 @@ typedef struct Reading
 	GkFeed	   *feed;
 	bool		lent;			/* the engine knows the ring's memory */
 	GkDrain    *drain;
+	GkFeedPass	pass;			/* open while the query runs */
 } Reading;
+
+/* The aggregate that reads. */
+#define FEED_NAME "_gkmeans_feed"
 
 /* Stops the thread, then frees what it used. */
 static void
@@ -52,6 +57,7 @@ release_reading(void *resource)
 {
 	Reading    *reading = resource;
 
+	gk_feed_pass_close(&reading->pass);
 	if (reading->drain != NULL)
 		gk_drain_stop(reading->drain);
 	if (reading->lent)
@@ -86,7 +92,7 @@ feed_spec(const GkSource *source)
 	spec.weight = source->spec.weight_column;
 	spec.classes = classes;
 	spec.id_type = source->id_type;
-	spec.participants = max_parallel_workers + 2;
+	spec.participants = max_worker_processes + 1;
 	for (int i = 0; i < source->count; i++)
 	{
 		classes[i] = feature_class(&source->described[i]);
@@ -104,7 +110,7 @@ static Oid
 feed_function(void)
 {
 	Oid			extension = get_extension_oid("gkmeans", false);
-	CatCList   *candidates = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum("gkmeans_feed"));
+	CatCList   *candidates = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(FEED_NAME));
 	Oid			found = InvalidOid;
 
 	for (int i = 0; i < candidates->n_members; i++)
@@ -116,87 +122,118 @@ feed_function(void)
 	}
 	ReleaseSysCacheList(candidates);
 	if (!OidIsValid(found))
-		elog(ERROR, "extension gkmeans has no function gkmeans_feed");
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("extension \"gkmeans\" has no function \"%s\"", FEED_NAME)));
 	return found;
+}
+
+/* Whether all columns have names of their own. */
+static bool
+names_differ(const GkSource *source)
+{
+	TupleDesc	columns = source->columns;
+
+	for (int i = 0; i < columns->natts; i++)
+		for (int j = 0; j < i; j++)
+			if (strcmp(NameStr(TupleDescAttr(columns, i)->attname),
+					   NameStr(TupleDescAttr(columns, j)->attname)) == 0)
+				return false;
+	return true;
+}
+
+/* Names the columns for the query: as in the source, or by their place if names are not unique. */
+static char **
+name_columns(const GkSource *source)
+{
+	bool		by_name = names_differ(source);
+	char	  **names = palloc(source->columns->natts * sizeof(char *));
+
+	for (int i = 0; i < source->columns->natts; i++)
+		names[i] = !by_name ? psprintf("c%d", i + 1) :
+			pstrdup(quote_identifier(NameStr(TupleDescAttr(source->columns, i)->attname)));
+	return names;
 }
 
 /* Appends the id, cast to the type asked for, or a NULL in its place. */
 static void
-append_id(StringInfo query, const GkSource *source)
+append_id(StringInfo query, const GkSource *source, char **names)
 {
 	if (source->id == 0)
 		appendStringInfoString(query, ", NULL::pg_catalog.int4");
 	else if (source->id_type == TupleDescAttr(source->columns, source->id - 1)->atttypid)
-		appendStringInfo(query, ", c%d", source->id);
+		appendStringInfo(query, ", %s", names[source->id - 1]);
 	else
-		appendStringInfo(query, ", CAST(c%d AS %s)", source->id,
+		appendStringInfo(query, ", CAST(%s AS %s)", names[source->id - 1],
 						 format_type_extended(source->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 /* Appends a feature as a double; a numeric beyond that, which a cast would refuse, as infinite. */
 static void
-append_double(StringInfo query, int column, const GkColumn *described)
+append_double(StringInfo query, const char *name, const GkColumn *described)
 {
 	if (described->element == GK_NUMERIC)
-		appendStringInfo(query, "CASE WHEN pg_catalog.abs(c%d) OPERATOR(pg_catalog.>) 1e308"
-						 " THEN 'infinity' ELSE CAST(c%d AS pg_catalog.float8) END",
-						 column, column);
+		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
+						 " THEN 'infinity' ELSE CAST(%s AS pg_catalog.float8) END", name, name);
 	else if (described->element == GK_BOOL)
-		appendStringInfo(query, "CAST(CAST(c%d AS pg_catalog.int4) AS pg_catalog.float8)", column);
+		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else
-		appendStringInfo(query, "CAST(c%d AS pg_catalog.float8)", column);
+		appendStringInfo(query, "CAST(%s AS pg_catalog.float8)", name);
 }
 
 /* Appends the features: a function has 100 arguments at most, more come in pieces. */
 static void
-append_features(StringInfo query, const GkSource *source)
+append_features(StringInfo query, const GkSource *source, char **names)
 {
 	bool		pieces = source->count > GK_MAX_ARGUMENTS;
 
 	for (int i = 0; i < source->count; i++)
 	{
+		const char *name = names[source->features[i] - 1];
+
 		if (pieces && i % GK_PIECE == 0)
 			appendStringInfo(query, "%s, ARRAY[", i > 0 ? "]" : "");
 		else
 			appendStringInfoString(query, ", ");
 		if (pieces)
-			append_double(query, source->features[i], &source->described[i]);
+			append_double(query, name, &source->described[i]);
 		else
-			appendStringInfo(query, "c%d", source->features[i]);
+			appendStringInfoString(query, name);
 	}
 	if (pieces)
 		appendStringInfoChar(query, ']');
 }
 
-/* Appends the source.  Columns go by their place: their names need not differ. */
+/* Appends the source with the names of its columns. */
 static void
-append_source(StringInfo query, const GkSource *source)
+append_source(StringInfo query, const GkSource *source, char **names)
 {
 	appendStringInfo(query, " FROM %s AS source (", source->text->from);
-	for (int i = 1; i <= source->columns->natts; i++)
-		appendStringInfo(query, "%sc%d", i > 1 ? ", " : "", i);
+	for (int i = 0; i < source->columns->natts; i++)
+		appendStringInfo(query, "%s%s", i > 0 ? ", " : "", names[i]);
 	appendStringInfoChar(query, ')');
 }
 
-/* The query that feeds the rows; its parameters are the feed's handle and key. */
+/* The query that feeds the rows; its parameter is its ticket. */
 static char *
 feed_query(const GkSource *source, Oid function)
 {
+	char	  **names = name_columns(source);
 	StringInfoData query;
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT %s($1, $2",
+	appendStringInfo(&query, "SELECT %s($1",
 					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
 												get_func_name(function)));
-	append_id(&query, source);
+	append_id(&query, source, names);
 	if (source->weight > 0)
-		appendStringInfo(&query, ", c%d", source->weight);
+		appendStringInfo(&query, ", %s", names[source->weight - 1]);
 	else
 		appendStringInfoString(&query, ", NULL::pg_catalog.float8");
-	append_features(&query, source);
+	append_features(&query, source, names);
 	appendStringInfoChar(&query, ')');
-	append_source(&query, source);
+	append_source(&query, source, names);
 	return query.data;
 }
 
@@ -207,11 +244,12 @@ gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 	StringInfoData query;
 	const Plan *top;
 	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
+	char	  **names = name_columns(source);
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT c%d", source->features[0]);
-	append_source(&query, source);
-	top = gk_query_plan(source->text, query.data, NULL)->plan->planTree;
+	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
+	append_source(&query, source, names);
+	top = gk_query_plan(source->text, query.data, InvalidOid)->plan->planTree;
 	*rows = top->plan_rows;
 	*dimension = source->count;
 	if (source->described[0].shape != GK_SCALAR)
@@ -227,32 +265,21 @@ check_function(const GkSourceQuery *query, Oid function)
 	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
 		ereport(ERROR,
 				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
-				 errmsg("another function \"gkmeans_feed\" stands in the way of that of gkmeans"),
-				 errhint("Drop or rename it.")));
+				 errmsg("function \"%s\" is not the one of extension \"gkmeans\"", FEED_NAME),
+				 errhint("Drop or rename the other function of that name.")));
 }
 
-/* Adds a parameter that stays what it is. */
-static void
-set_parameter(ParamListInfo parameters, int number, int64 value)
-{
-	parameters->params[number].value = Int64GetDatum(value);
-	parameters->params[number].isnull = false;
-	parameters->params[number].pflags = PARAM_FLAG_CONST;
-	parameters->params[number].ptype = INT8OID;
-}
 
-/* Prepares the query. */
+/* Prepares the query: without its parameter, so that no plan has a ticket in it. */
 static GkSourceQuery *
 prepare_query(const GkSource *source, const Reading *reading)
 {
 	Oid			function = feed_function();
-	ParamListInfo parameters = makeParamList(2);
-	GkSourceQuery *query;
+	GkSourceQuery *query = gk_query_plan(source->text, feed_query(source, function),
+										 GK_TICKET_TYPE);
 
-	set_parameter(parameters, 0, (int64) dsm_segment_handle(reading->segment));
-	set_parameter(parameters, 1, (int64) reading->feed->key);
-	query = gk_query_plan(source->text, feed_query(source, function), parameters);
 	check_function(query, function);
+	reading->feed->aggregate = function;
 	return query;
 }
 
@@ -269,13 +296,17 @@ set_locally(const char *name, const char *value)
  * share only, not one a partition.
  */
 static void
-run_query(const GkSource *source, const Reading *reading)
+run_query(const GkSource *source, Reading *reading, GkJob *job)
 {
+	GkSourceQuery *query;
 	int			nest_level = NewGUCNestLevel();
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	gk_query_run(prepare_query(source, reading));
+	query = prepare_query(source, reading);
+	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
+	gk_query_run(query, reading->pass.params);
+	gk_feed_pass_close(&reading->pass);
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -294,10 +325,6 @@ begin_reading(const GkFeedSpec *spec, GkJob *job, GkEngine *engine, Size *ring_b
 	gk_note_ring(reading->ring_bytes);
 	*ring_bytes = reading->ring_bytes;
 	reading->feed = dsm_segment_address(reading->segment);
-	if (!pg_strong_random(&reading->feed->key, sizeof(reading->feed->key)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a random number")));
 
 	ring = &reading->feed->ring;
 	status = engine->class_of->lend_buffer(engine, gk_ring_features(ring, 0), *ring_bytes);
@@ -332,7 +359,7 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
-	run_query(source, reading);
+	run_query(source, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -352,52 +379,18 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
-/* Puts the shift that the ranges ask for in the place of the one that was used; false if equal. */
-static bool
-correct_shift(GkFeed *feed)
-{
-	int			dimension = atomic_load(&feed->ring.dimension);
-	const uint8 *classes = gk_feed_classes(feed);
-	double	   *shifts = gk_feed_shifts(feed);
-	bool		changed = false;
-
-	if (atomic_load(&feed->shift_state) != GK_SET)
-		return false;
-	for (int i = 0; i < dimension; i++)
-	{
-		double		least;
-		double		greatest;
-		double		shift;
-
-		if (!gk_range_get(&gk_feed_ranges(feed)[i], &least, &greatest))
-			continue;
-		shift = gk_shift_of_range(least, greatest, classes[i]);
-		changed = changed || shift != shifts[i];
-		shifts[i] = shift;
-	}
-	return changed;
-}
-
-/* Sets the shift that was asked for. */
-static void
-set_shift(GkFeed *feed, const GkSourceSpec *spec)
-{
-	int			room = feed->width > 0 ? feed->width : GK_MAX_DIMENSION;
-
-	memcpy(gk_feed_shifts(feed), spec->shift, Min(spec->dimension, room) * sizeof(double));
-	atomic_store(&feed->shift_state, GK_SET);
-}
-
 /* Says what was read. */
 static void
 describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 {
+	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
+
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),
 										 Max(1, rows->dimension) * sizeof(double));
-	if (feed->shifting && atomic_load(&feed->shift_state) == GK_SET)
-		memcpy(rows->shift, gk_feed_shifts(feed), rows->dimension * sizeof(double));
+	if (shift != NULL)
+		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
 	if (rows->read > 0 && rows->read == rows->skipped)
 		rows->trouble = gk_describe_troubles(feed, rows->read);
 }
@@ -412,9 +405,11 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	if (spec.shifting && source->spec.dimension > 0)
-		set_shift(reading->feed, &source->spec);
+		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	read_once(reading, source, job, rows);
-	if (spec.shifting && source->spec.dimension == 0 && correct_shift(reading->feed))
+	if (spec.shifting && source->spec.dimension == 0 &&
+		gk_shift_correct(gk_feed_shift(reading->feed),
+						 atomic_load(&reading->feed->ring.dimension)))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);

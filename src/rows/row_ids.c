@@ -147,8 +147,7 @@ gk_row_ids_attach(dsm_handle handle, Oid type, int participant)
 		SharedFileSetAttach(&shared->files, segment);
 	}
 	shared = dsm_segment_address(segment);
-	if (shared->type != type || participant >= shared->participants)
-		elog(ERROR, "ids of a source do not fit its feed");
+	Assert(shared->type == type && participant < shared->participants);
 	writer->descriptor = id_descriptor(type);
 	writer->is_varlena = get_typlen(type) == -1;
 	writer->context = CurrentMemoryContext;

@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+#include "storage/shmem.h"
+
+#include "once.h"
 #include "shift.h"
 
 /* A feature is shifted if it lies further from zero than so many times its range. */
@@ -17,8 +20,8 @@
 #define EXACT_INTEGER 16777216.0
 
 /* The shift of a feature with such a range. */
-double
-gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
+static double
+shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 {
 	double		range = greatest - least;
 	double		farthest = Max(fabs(least), fabs(greatest));
@@ -40,12 +43,12 @@ gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 }
 
 /* The shift that the whole feature will probably have, from the range of some rows. */
-double
-gk_guess_shift(double least, double greatest, GkFeatureClass feature_class)
+static double
+guess_shift(double least, double greatest, GkFeatureClass feature_class)
 {
 	double		margin = (greatest - least) * GUESS_MARGIN;
 
-	return gk_shift_of_range(least - margin, greatest + margin, feature_class);
+	return shift_of_range(least - margin, greatest + margin, feature_class);
 }
 
 /* An integer in the order of the doubles. */
@@ -69,17 +72,89 @@ value_of(int64 key)
 	return value;
 }
 
-/* An empty range. */
-void
-gk_range_init(GkSharedRange *range)
+/* The range of a feature, as keys in the order of the values. */
+typedef struct Range
 {
-	atomic_init(&range->least, PG_INT64_MAX);
-	atomic_init(&range->greatest, PG_INT64_MIN);
+	_Atomic int64 least;
+	_Atomic int64 greatest;
+} Range;
+
+struct GkShift
+{
+	GkOnce		settled;
+	int			features;		/* there is room for */
+	double		values[FLEXIBLE_ARRAY_MEMBER];
+	/* the ranges follow, and the classes as bytes */
+};
+
+/* The ranges of the features. */
+static Range *
+ranges_of(GkShift *shift)
+{
+	return (Range *) (shift->values + shift->features);
 }
 
-/* Widens a range by another; any process may do so at any time. */
+/* The classes of the features. */
+static uint8 *
+classes_of(GkShift *shift)
+{
+	return (uint8 *) (ranges_of(shift) + shift->features);
+}
+
+/* Bytes that it takes for so many features at most. */
+Size
+gk_shift_bytes(int features)
+{
+	return add_size(offsetof(GkShift, values),
+					mul_size(features, sizeof(double) + sizeof(Range) + sizeof(uint8)));
+}
+
+/* Makes one that is not settled. */
 void
-gk_range_merge(GkSharedRange *range, double least, double greatest)
+gk_shift_init(GkShift *shift, int features, const GkFeatureClass *classes, int count)
+{
+	atomic_init(&shift->settled, GK_UNSET);
+	shift->features = features;
+	for (int i = 0; i < features; i++)
+		classes_of(shift)[i] = classes[count == 1 ? 0 : i];
+}
+
+/* Begins a reading. */
+void
+gk_shift_begin(GkShift *shift, int dimension)
+{
+	for (int i = 0; i < dimension; i++)
+	{
+		atomic_init(&ranges_of(shift)[i].least, PG_INT64_MAX);
+		atomic_init(&ranges_of(shift)[i].greatest, PG_INT64_MIN);
+	}
+}
+
+/* The shift of each feature. */
+const double *
+gk_shift_values(GkShift *shift)
+{
+	return gk_once_is_set(&shift->settled) ? shift->values : NULL;
+}
+
+/* Settles the shift by the ranges of some rows. */
+const double *
+gk_shift_settle(GkShift *shift, int dimension, const double *least, const double *greatest,
+				bool exact)
+{
+	if (gk_once_begin(&shift->settled))
+	{
+		for (int i = 0; i < dimension; i++)
+			shift->values[i] = (exact ? shift_of_range : guess_shift)
+				(least[i], greatest[i], classes_of(shift)[i]);
+		gk_once_end(&shift->settled);
+	}
+	return shift->values;
+}
+
+/* Widens a range; any process may do so at any time. */
+static void
+widen(Range *range, double least, double greatest)
 {
 	int64		low = key_of(least);
 	int64		high = key_of(greatest);
@@ -93,16 +168,42 @@ gk_range_merge(GkSharedRange *range, double least, double greatest)
 		;
 }
 
-/* The range itself; false if it is empty. */
-bool
-gk_range_get(GkSharedRange *range, double *least, double *greatest)
+/* Settles it before any reading. */
+void
+gk_shift_set(GkShift *shift, int dimension, const double *values)
 {
-	int64		low = atomic_load(&range->least);
-	int64		high = atomic_load(&range->greatest);
+	memset(shift->values, 0, shift->features * sizeof(double));
+	memcpy(shift->values, values, Min(dimension, shift->features) * sizeof(double));
+	atomic_store(&shift->settled, GK_SET);
+}
 
-	if (low > high)
+/* Adds to the ranges those that a process has seen. */
+void
+gk_shift_widen(GkShift *shift, int dimension, const double *least, const double *greatest)
+{
+	for (int i = 0; i < dimension; i++)
+		widen(&ranges_of(shift)[i], least[i], greatest[i]);
+}
+
+/* After a reading: puts right what was guessed wrong. */
+bool
+gk_shift_correct(GkShift *shift, int dimension)
+{
+	bool		changed = false;
+
+	if (!gk_once_is_set(&shift->settled))
 		return false;
-	*least = value_of(low);
-	*greatest = value_of(high);
-	return true;
+	for (int i = 0; i < dimension; i++)
+	{
+		int64		low = atomic_load(&ranges_of(shift)[i].least);
+		int64		high = atomic_load(&ranges_of(shift)[i].greatest);
+		double		value;
+
+		if (low > high)
+			continue;
+		value = shift_of_range(value_of(low), value_of(high), classes_of(shift)[i]);
+		changed = changed || value != shift->values[i];
+		shift->values[i] = value;
+	}
+	return changed;
 }

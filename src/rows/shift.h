@@ -9,8 +9,6 @@
 #ifndef GK_SHIFT_H
 #define GK_SHIFT_H
 
-#include <stdatomic.h>
-
 #include "postgres.h"
 
 /* How a feature is treated. */
@@ -21,22 +19,36 @@ typedef enum GkFeatureClass
 	GK_FEATURE_INTEGER
 } GkFeatureClass;
 
-/* The range of a feature in shared memory, as keys in the order of the values. */
-typedef struct GkSharedRange
-{
-	_Atomic int64 least;
-	_Atomic int64 greatest;
-} GkSharedRange;
+/* The shift of the features of a feed, and their ranges so far; lies in shared memory. */
+typedef struct GkShift GkShift;
 
-/* The shift of a feature with such a range. */
-extern double gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class);
+/* Bytes that it takes for so many features at most. */
+extern Size gk_shift_bytes(int features);
 
-/* The shift that the whole feature will probably have, from the range of some rows. */
-extern double gk_guess_shift(double least, double greatest, GkFeatureClass feature_class);
+/* Makes one that is not settled; `classes` has `count` entries, or one for all features. */
+extern void gk_shift_init(GkShift *shift, int features, const GkFeatureClass *classes, int count);
 
-/* An empty range, a range widened by another, and the range itself (false if empty). */
-extern void gk_range_init(GkSharedRange *range);
-extern void gk_range_merge(GkSharedRange *range, double least, double greatest);
-extern bool gk_range_get(GkSharedRange *range, double *least, double *greatest);
+/* Begins a reading: no value has been seen.  A shift that is settled stays so. */
+extern void gk_shift_begin(GkShift *shift, int dimension);
+
+/* The shift of each feature; NULL until it is settled. */
+extern const double *gk_shift_values(GkShift *shift);
+
+/*
+ * Settles the shift by the ranges of some rows: `exact` if these are all rows there are, else it is
+ * guessed.  If another process was faster, what it said holds.  Gives the shift of each feature.
+ */
+extern const double *gk_shift_settle(GkShift *shift, int dimension, const double *least,
+									 const double *greatest, bool exact);
+
+/* Settles it before any reading: `values` is what is taken off. */
+extern void gk_shift_set(GkShift *shift, int dimension, const double *values);
+
+/* Adds to the ranges those that a process has seen. */
+extern void gk_shift_widen(GkShift *shift, int dimension, const double *least,
+						   const double *greatest);
+
+/* After a reading: puts right what was guessed wrong; true if there was anything. */
+extern bool gk_shift_correct(GkShift *shift, int dimension);
 
 #endif							/* GK_SHIFT_H */

@@ -3,7 +3,7 @@
  * rows, as float32, into an engine.
  *
  * source.c parses and describes the source, and reading.c runs
- *     SELECT gkmeans_feed(…, id, weight, features …) FROM (source) s
+ *     SELECT _gkmeans_feed(…, id, weight, features …) FROM (source) AS source
  * The aggregate (feed_aggregate.c) runs in the parallel workers where the planner
  * allows them; it decodes rows (decode.c) into batches of a ring in dynamic
  * shared memory (ring.c), and one thread of the backend (drain.c) moves ready batches

@@ -16,7 +16,7 @@
 #include "nodes/primnodes.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
-#include "rewrite/rewriteHandler.h"
+#include "rewrite/prs2lock.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -38,15 +38,28 @@ is_identity(Oid relation_id, AttrNumber column)
 	return found;
 }
 
+/* The query of a view; get_view_query() wants none that is materialised. */
+static Query *
+query_of_view(Relation view)
+{
+	RuleLock   *rules = view->rd_rules;
+
+	for (int i = 0; rules != NULL && i < rules->numLocks; i++)
+		if (rules->rules[i]->event == CMD_SELECT)
+			return linitial_node(Query, rules->rules[i]->actions);
+	return NULL;
+}
+
 /* Looks through a view, materialised or not. */
 static const char *
 key_of_view(Oid relation_id, AttrNumber column)
 {
 	Relation	view = relation_open(relation_id, AccessShareLock);
+	Query	   *query = query_of_view(view);
 	const char *key = NULL;
 
-	if (column > 0)
-		key = gk_key_of_column(get_view_query(view), column);
+	if (column > 0 && query != NULL)
+		key = gk_key_of_column(query, column);
 	relation_close(view, NoLock);
 	return key;
 }

@@ -102,33 +102,28 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 
 /* Analyses, rewrites and plans a query. */
 GkSourceQuery *
-gk_query_plan(const GkSourceText *source, const char *text, ParamListInfo parameters)
+gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
-	int			count = parameters == NULL ? 0 : parameters->numParams;
-	Oid		   *types = palloc((count + 1) * sizeof(Oid));
 	List	   *rewritten;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	for (int i = 0; i < count; i++)
-		types[i] = parameters->params[i].ptype;
-	rewritten = pg_analyze_and_rewrite_fixedparams(parse(text), text, types, count, NULL);
+	rewritten = pg_analyze_and_rewrite_fixedparams(parse(text), text, &parameter,
+												   OidIsValid(parameter) ? 1 : 0, NULL);
 	query->source = source;
 	query->text = text;
-	query->parameters = parameters;
 	query->query = linitial_node(Query, rewritten);
-	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK,
-								parameters);
+	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK, NULL);
 	error_context_stack = callback.previous;
 	return query;
 }
 
 /* Runs a query. */
 void
-gk_query_run(const GkSourceQuery *query)
+gk_query_run(const GkSourceQuery *query, ParamListInfo parameters)
 {
 	Surroundings around = {query->source, query->text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -137,7 +132,7 @@ gk_query_run(const GkSourceQuery *query)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
-							  None_Receiver, query->parameters, NULL, 0);
+							  None_Receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);
 #if PG_VERSION_NUM >= 180000
 	ExecutorRun(running, ForwardScanDirection, 0);

@@ -20,16 +20,17 @@ typedef struct GkSourceQuery
 {
 	const GkSourceText *source;
 	const char *text;
-	ParamListInfo parameters;	/* NULL = none */
 	Query	   *query;
 	PlannedStmt *plan;
 } GkSourceQuery;
 
-/* Analyses and plans a query with such parameters, in parallel workers where that is possible. */
-extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text,
-									ParamListInfo parameters);
+/*
+ * Analyses and plans a query, for parallel workers where that is possible; it has one parameter
+ * of that type, or none.
+ */
+extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter);
 
 /* Runs it under the active snapshot and drops its rows. */
-extern void gk_query_run(const GkSourceQuery *query);
+extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters);
 
 #endif							/* GK_SOURCE_QUERY_H */

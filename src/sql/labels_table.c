@@ -3,20 +3,34 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "catalog/heap.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
+#include "commands/tablespace.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "labels_table.h"
 #include "table_name.h"
 
 #define COLUMNS 3
+
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class, object, user, mode) \
+	((class) == TypeRelationId ? pg_type_aclcheck(object, user, mode) \
+	 : pg_tablespace_aclcheck(object, user, mode))
+#endif
 
 static const char *const column_names[COLUMNS] = {"id", "cluster_id", "distance"};
 
@@ -63,6 +77,13 @@ name_id_column(GkLabelsTable *table, Oid relation_id)
 		table->id_name = table->id_column;
 }
 
+/* The name of a column of the table. */
+static const char *
+column_name(const GkLabelsTable *table, int column)
+{
+	return column == 0 ? table->id_name : column_names[column];
+}
+
 /* Raises the error that a column is missing. */
 static void
 raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
@@ -89,7 +110,7 @@ check_columns(GkLabelsTable *table, Oid relation_id)
 	name_id_column(table, relation_id);
 	for (int i = 0; i < COLUMNS; i++)
 	{
-		const char *name = i == 0 ? table->id_name : column_names[i];
+		const char *name = column_name(table, i);
 		AttrNumber	number = get_attnum(relation_id, name);
 
 		if (number <= 0)
@@ -103,6 +124,107 @@ check_columns(GkLabelsTable *table, Oid relation_id)
 							   format_type_be(get_atttype(relation_id, number)),
 							   format_type_be(types[i]))));
 	}
+}
+
+/* Raises an error if a column of the labels cannot be given a value. */
+static void
+check_generated(const GkLabelsTable *table, Oid relation_id)
+{
+	for (int i = 0; i < COLUMNS; i++)
+	{
+		const char *name = column_name(table, i);
+		AttrNumber	number = get_attnum(relation_id, name);
+		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation_id),
+											Int16GetDatum(number));
+		Form_pg_attribute column;
+		bool		always;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		column = (Form_pg_attribute) GETSTRUCT(tuple);
+		always = column->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
+		if (always || column->attgenerated != '\0')
+			ereport(ERROR,
+					(errcode(ERRCODE_GENERATED_ALWAYS),
+					 errmsg("cannot insert a non-DEFAULT value into column \"%s\"", name),
+					 always ? errdetail("Column \"%s\" is an identity column defined as "
+										"GENERATED ALWAYS.", name)
+					 : errdetail("Column \"%s\" is a generated column.", name)));
+		ReleaseSysCache(tuple);
+	}
+}
+
+/* Raises the error that INSERT would: the whole table or these columns have to be open. */
+static void
+check_insert(const GkLabelsTable *table, Oid relation_id)
+{
+	Oid			user = GetUserId();
+	bool		allowed = true;
+
+	if (pg_class_aclcheck(relation_id, user, ACL_INSERT) == ACLCHECK_OK)
+		return;
+	for (int i = 0; i < COLUMNS; i++)
+		allowed = allowed &&
+			pg_attribute_aclcheck(relation_id, get_attnum(relation_id, column_name(table, i)), user,
+								  ACL_INSERT) == ACLCHECK_OK;
+	if (!allowed)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation_id)),
+					   get_rel_name(relation_id));
+}
+
+/* What to do where the table cannot be emptied. */
+static void
+explain_truncate(void *arg)
+{
+	const GkLabelsTable *table = arg;
+
+	switch (geterrcode())
+	{
+		case ERRCODE_T_R_DEADLOCK_DETECTED:
+			errhint("Another transaction has read the table and waits for this one. Begin both with "
+					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->name);
+			break;
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+			errhint("A transaction that has read the table is still open; new readers wait behind "
+					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
+			break;
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+			errhint("Write if_exists => 'merge' or 'delete' instead.");
+			break;
+		case ERRCODE_OBJECT_IN_USE:
+			errhint("The statement that calls the fit uses the table as well: call the fit in a "
+					"statement of its own.");
+			break;
+	}
+}
+
+/* Raises the error that TRUNCATE would: for a lack of the privilege, or for foreign keys. */
+static void
+check_truncate(GkLabelsTable *table, Oid relation_id)
+{
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = table};
+	AclResult	result = pg_class_aclcheck(relation_id, GetUserId(), ACL_TRUNCATE);
+	Relation	relation;
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
+					   get_rel_name(relation_id));
+	/* whoever holds it now is waited for when the table is written */
+	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
+		return;
+	relation = try_relation_open(relation_id, NoLock);
+	if (relation == NULL)
+	{
+		UnlockRelationOid(relation_id, AccessShareLock);
+		return;
+	}
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	/* those of its partitions or children count only where they are truncated as well */
+	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
+		heap_truncate_check_FKs(list_make1(relation), false);
+	error_context_stack = callback.previous;
+	relation_close(relation, AccessShareLock);
 }
 
 /* Checks a table that is there already. */
@@ -123,8 +245,34 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("%s is not a table", table->name)));
 	check_columns(table, relation_id);
+	check_generated(table, relation_id);
+	check_insert(table, relation_id);
+	if (table->if_exists == GK_EXISTS_REPLACE)
+		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_check_unique_ids(relation_id, table->id_name);
+}
+
+/* Raises the error that CREATE TABLE would: for a lack of privileges, or for the type of the id. */
+static void
+check_creation(const GkLabelsTable *table)
+{
+	RangeVar   *variable = copyObject(table->variable);
+	Oid			tablespace;
+	AclResult	result;
+
+	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	CheckAttributeType(table->id_name, table->id_type, get_typcollation(table->id_type), NIL, 0);
+	result = object_aclcheck(TypeRelationId, table->id_type, GetUserId(), ACL_USAGE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error_type(result, table->id_type);
+
+	tablespace = GetDefaultTablespace(variable->relpersistence, false);
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }
 
 /* Looks whether the table is there, and as it has to be. */
@@ -137,7 +285,10 @@ look_up(GkLabelsTable *table)
 	if (table->exists)
 		check_existing(table, relation_id);
 	else
+	{
 		name_id_column(table, InvalidOid);
+		check_creation(table);
+	}
 }
 
 /* Checks that the table can be made, replaced or appended to. */
@@ -168,32 +319,6 @@ execute(const char *command)
 
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-}
-
-/* What to do where the table cannot be emptied. */
-static void
-explain_truncate(void *arg)
-{
-	const GkLabelsTable *table = arg;
-
-	switch (geterrcode())
-	{
-		case ERRCODE_T_R_DEADLOCK_DETECTED:
-			errhint("Another transaction has read the table and waits for this one. Begin both with "
-					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->name);
-			break;
-		case ERRCODE_LOCK_NOT_AVAILABLE:
-			errhint("A transaction that has read the table is still open; new readers wait behind "
-					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
-			break;
-		case ERRCODE_FEATURE_NOT_SUPPORTED:
-			errhint("Write if_exists => 'merge' or 'delete' instead.");
-			break;
-		case ERRCODE_OBJECT_IN_USE:
-			errhint("The statement that calls the fit uses the table as well: call the fit in a "
-					"statement of its own.");
-			break;
-	}
 }
 
 /* Empties the table. */

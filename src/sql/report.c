@@ -34,6 +34,17 @@ gk_remember_fit(const GkReport *report)
 	has_report = true;
 }
 
+/* Raises an error where the function was made by another version, with other columns. */
+static void
+check_columns(const ReturnSetInfo *result, int count)
+{
+	if (result->setDesc->natts != count)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension \"gkmeans\" is of another version than its library"),
+				 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
+}
+
 /* SQL: the report of the last fit of this session, no row before the first. */
 Datum
 gkmeans_last_fit(PG_FUNCTION_ARGS)
@@ -71,7 +82,8 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	values[column++] = Int64GetDatum((int64) report->usage.pinned_peak);
 	values[column++] = Int64GetDatum((int64) report->usage.device_peak);
 	values[column++] = Int64GetDatum((int64) report->ring_bytes);
-	Assert(column == result->setDesc->natts && column <= (int) lengthof(values));
+	Assert(column <= (int) lengthof(values));
+	check_columns(result, column);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	return (Datum) 0;
 }

@@ -10,11 +10,19 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(start_server settled_segments segments backends_left threads_of resident_of new_session start_query wait_until_active
+our @EXPORT = qw(has_module start_server settled_segments segments backends_left threads_of resident_of new_session start_query wait_until_active
 	end_server nothing_left slack_ms);
 
 # What "within 100 ms" may take here, on a machine that does other things as well.
 sub slack_ms { return 300; }
+
+# Whether a module that only tests load is installed: "make installcheck" finds none unless someone saw to it.
+sub has_module
+{
+	my ($name) = @_;
+	my ($folder) = run_command([ 'pg_config', '--pkglibdir' ]);
+	return -f "$folder/$name.so";
+}
 
 # A server with the extension, functions for the tests and two tables; "data" is small, "large" takes a while.
 sub start_server

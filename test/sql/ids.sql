@@ -47,6 +47,16 @@ SELECT results_eq($$SELECT count(*), count(DISTINCT id), min(length(id)) FROM gk
 	'SELECT repeat(md5(id::text), 10) AS id, x FROM many WHERE id <= 20000', '{x}', 5, id_column => 'id')$$,
 	'VALUES (20000::bigint, 20000::bigint, 320)', 'text ids with workers');
 
+-- record for any composite type, anyarray for any array; other pseudo-types are errors of the caller
+CREATE TABLE rows_as_ids AS SELECT ROW(i, 'b' || i)::pair AS id, ARRAY[ROW(i, 'b')::pair] AS several, ARRAY[i, -i] AS numbers, i::float8 AS x FROM generate_series(1, 9) i;
+SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT id::text FROM rows_as_ids ORDER BY 1', 'a composite type as record');
+SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'SELECT t AS id, x FROM rows_as_ids t', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT t::text FROM rows_as_ids t ORDER BY 1', 'the row of a table as record');
+SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'SELECT ROW(x, several) AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT ROW(x, several)::text FROM rows_as_ids ORDER BY 1', 'a row without a type');
+SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record[], 'SELECT several AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT several::text FROM rows_as_ids ORDER BY 1', 'composite arrays as record[]');
+SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::anyarray, 'SELECT numbers AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT numbers::text FROM rows_as_ids ORDER BY 1', 'arrays as anyarray');
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT x::int AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id')$$, type), '42804', 'a number as ' || type)
+FROM unnest('{record,record[],anyarray,cstring}'::text[]) type;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -105,6 +105,50 @@ SELECT lives_ok($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_colum
 SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'replace')$$, '42501', 'but not to replace');
 RESET ROLE;
 SELECT is((SELECT count(*)::int FROM owned_labels), 10, 'the labels are there, once');
+-- What is missing is found before the rows are read: this source must not be
+CREATE FUNCTION never() RETURNS float8 LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'the source was read'; END $$;
+CREATE FUNCTION fit_into(labels text, if_exists text, id text DEFAULT '1') RETURNS text LANGUAGE sql AS $$
+	SELECT format('SELECT * FROM gkmeans_fit(%L, ''{x}'', 1, id_column => ''id'', labels_table => %L, if_exists => %L)', 'SELECT ' || id || ' AS id, gk_test.never() AS x', labels, if_exists)
+$$;
+CREATE TABLE one_column (id int, cluster_id int, distance float8);
+CREATE TABLE all_columns (id int, cluster_id int, distance float8, more int);
+CREATE TABLE referenced (id int PRIMARY KEY, cluster_id int, distance float8);
+CREATE TABLE referring (id int REFERENCES referenced);
+CREATE TABLE generated (id int, cluster_id int, distance float8 GENERATED ALWAYS AS (id) STORED);
+CREATE TABLE identity (id int GENERATED ALWAYS AS IDENTITY, cluster_id int, distance float8);
+CREATE TABLE other_type (id text, cluster_id int, distance float8);
+CREATE TABLE too_few (id int, distance float8);
+CREATE TABLE in_parts (id int, cluster_id int, distance float8) PARTITION BY RANGE (id);
+CREATE VIEW a_view AS SELECT * FROM one_column;
+CREATE TYPE gk_private AS ENUM ('a');
+REVOKE USAGE ON TYPE gk_private FROM PUBLIC;
+CREATE TABLE gk_closed.labels (id int, cluster_id int, distance float8);
+CREATE SCHEMA gk_no_create;
+GRANT USAGE ON SCHEMA gk_no_create TO gk_reader;
+GRANT INSERT (id) ON one_column TO gk_reader;
+GRANT INSERT (id, cluster_id, distance) ON all_columns TO gk_reader;
+GRANT ALL ON referenced, generated, identity, other_type, too_few, a_view TO gk_reader;
+GRANT EXECUTE ON FUNCTION never(), fit_into(text, text, text) TO gk_reader;
+DO $$BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(fit_into('gk_no_create.labels', 'error'), '42501', 'no CREATE on the schema, before the rows', 'permission denied for schema gk_no_create');
+SELECT fails_with(fit_into('gk_closed.labels', choice), '42501', 'no USAGE on the schema, if_exists => ' || choice, 'permission denied for schema gk_closed') FROM unnest('{error,append,replace}'::text[]) choice;
+SELECT fails_with(fit_into('pg_temp.labels', 'error'), '42501', 'no TEMPORARY on the database', 'permission denied');
+SELECT fails_with(fit_into('one_column', 'append'), '42501', 'INSERT on one of the columns', 'permission denied for table one_column');
+SELECT fails_with(fit_into('in_parts', 'append'), '42501', 'no INSERT on a partitioned table', 'permission denied for table in_parts');
+SELECT fails_with(fit_into('all_columns', 'append'), 'P0001', 'INSERT on the three columns is enough');
+SELECT fails_with(fit_into('all_columns', 'replace'), '42501', 'but not to replace', 'permission denied for table all_columns');
+SELECT fails_with(fit_into('referenced', 'replace'), '0A000', 'a table that others refer to', 'cannot truncate a table referenced in a foreign key');
+SELECT fails_with(fit_into('referenced', 'append'), 'P0001', 'which can be appended to');
+SELECT fails_with(fit_into('generated', 'append'), '428C9', 'a generated column', 'cannot insert a non-DEFAULT value into column "distance"', 'is a generated column');
+SELECT fails_with(fit_into('identity', 'append'), '428C9', 'an identity column', 'cannot insert a non-DEFAULT value into column "id"', 'GENERATED ALWAYS');
+SELECT fails_with(fit_into('other_type', 'append'), '42804', 'an id of another type');
+SELECT fails_with(fit_into('too_few', 'append'), '42703', 'a column is missing');
+SELECT fails_with(fit_into('a_view', 'append'), '42809', 'a view');
+SELECT fails_with(fit_into('fresh', 'error', '''a''::gk_private'), '42501', 'no USAGE on the type of the id', 'permission denied for type gk_private');
+SELECT fails_with(fit_into('fresh', 'error', 'ROW(1, 2)'), '42P16', 'a type that no column can have', 'pseudo-type record');
+RESET ROLE;
+
 -- a policy on the labels table
 ALTER TABLE owned_labels ENABLE ROW LEVEL SECURITY;
 CREATE POLICY low_ids ON owned_labels FOR INSERT WITH CHECK (id <= 5);

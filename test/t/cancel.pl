@@ -6,6 +6,7 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $node = start_server('cancel');
 my $slack = slack_ms();
@@ -79,6 +80,40 @@ for my $name (sort keys %phase)
 	cmp_ok(segments($node), '<=', settled_segments($node), "$name, terminated: no shared memory segment left");
 	eval { $session->quit };
 }
+
+# Rows as near to one centroid as to another, which the definition decides: a timeout while it does.
+my ($session, $pid) = new_session($node);
+$session->query(<<~'SQL');
+	CREATE TABLE doubtful AS SELECT ARRAY(SELECT noise(i, f)::real FROM generate_series(1, 64) f) AS v FROM generate_series(1, 5000) i;
+	CREATE TABLE equal_centroids AS SELECT array_agg(a) AS c FROM (SELECT array_fill(0.5::float8, ARRAY[64]) AS a FROM generate_series(1, 3000)) s;
+	CREATE TABLE small_integers AS SELECT ARRAY(SELECT (3 * noise(i, f))::int::real FROM generate_series(1, 24) f) AS v FROM generate_series(1, 4000) i;
+	SQL
+my %tied = (
+	'equal centroids, one thread' =>
+		q{SET gkmeans.cpu_threads = 1; SELECT count(*) FROM gkmeans_fit('doubtful', '{v}', initial_centroids => (SELECT c FROM equal_centroids), max_iter => 2)},
+	'small integers' =>
+		q{SET gkmeans.cpu_threads = 2; SELECT count(*) FROM gkmeans_fit('small_integers', '{v}', 1000, max_iter => 3)},
+);
+for my $name (sort keys %tied)
+{
+	my $start = time;
+	$session->query($tied{$name});
+	my $ms = 1000 * (time - $start);
+	my $cancelled = 0;
+	my $threads = threads_of($pid);
+	$session->{stderr} = '';
+	for my $i (1 .. 15)
+	{
+		my $timeout = int(1 + $ms * $i / 16);
+		$session->query("SET statement_timeout = $timeout; $tied{$name}; SET statement_timeout = 0");
+		$cancelled++ if $session->{stderr} =~ /statement timeout/;
+		$session->{stderr} = '';
+	}
+	cmp_ok($cancelled, '>', 0, "$name: timeouts all over a fit");
+	is($session->query('SELECT pg_backend_pid()'), $pid, "$name: the server is alive");
+	nothing_left($node, $session, $pid, $threads, "$name, timeouts");
+}
+eval { $session->quit };
 
 # The client goes away in the middle of a fit: the backend goes on unless it is told to look.
 my ($silent, $silent_pid) = new_session($node);

@@ -7,6 +7,7 @@ use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+plan skip_all => 'test/modules is not installed' unless has_module('gkmeans_faults');
 my $node = start_server('faults');
 my ($session, $pid) = new_session($node);
 my $threads = threads_of($pid);

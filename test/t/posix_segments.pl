@@ -7,6 +7,12 @@ use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# A container may have none, or one that is mounted read-only.
+my $probe = "/dev/shm/gkmeans.$$";
+open(my $handle, '>', $probe) or plan skip_all => "/dev/shm cannot be written: $!";
+close($handle);
+unlink $probe;
+
 my $node = start_server('posix');
 $node->append_conf('postgresql.conf', 'dynamic_shared_memory_type = posix');
 $node->restart;

@@ -11,6 +11,8 @@ use Test::More;
 plan skip_all => 'valgrind is not installed' if system('valgrind --version >/dev/null 2>&1') != 0;
 plan skip_all => 'valgrind and GPU drivers do not go together' if ($ENV{TEMP_CONFIG} // '') ne '' && slurp_file($ENV{TEMP_CONFIG}) =~ /cuda/;
 
+plan skip_all => 'test/modules is not installed' unless has_module('gkmeans_faults');
+
 my $node = start_server('valgrind');
 $node->stop;
 $node->append_conf('postgresql.conf', "shared_buffers = 16MB\ngkmeans.cpu_threads = 2");

@@ -2,14 +2,15 @@
  * The CUDA engine against the reference engine and, on larger data, the CPU engine: every output of
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
- * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | streamed | all | large [scale]]]]
+ * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | streamed | stops | all | large [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "few" is every kernel on a little data, for compute-sanitizer.  "streamed" is rows that do not
  * fit the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB
- * for the latter.  scale shrinks or stretches the larger data.  The GPUs must be free of other
- * work: what is free on them is compared.
+ * for the latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they
+ * can notice, and then at random for as many seconds as the scale says.  The GPUs must be free of
+ * other work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -17,10 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_stops.h"
 #include "engine_compare.h"
 #include "engine_drive.h"
 #include "engine_ends.h"
 #include "engine_large.h"
+#include "engine_stops.h"
 #include "fault_engine.h"
 #include "reference_engine.h"
 #include "spoiled_engine.h"
@@ -36,6 +39,9 @@ static const GkEngineClass *tested;
 
 /* Plans an error of CUDA; NULL if the engine is another. */
 static int64_t (*plan_cuda_fault) (int64_t call, int error);
+
+/* Plans a stop; NULL if the engine has none. */
+static StopPlan plan_stop;
 static double scale = 1.0;
 
 /* A number of rows that is not for the reference engine. */
@@ -226,6 +232,40 @@ test_out_of_core(int devices)
 			   (long long) n, shapes[i].d, bytes * 1e-6, (double) limit * 1e-6,
 			   (double) most * 1e-6, devices, now() - start);
 		}
+}
+
+/* What engines hold in host memory is drawn from the account that they share, and returned to it. */
+static void
+test_account(int devices)
+{
+	Data		data = make_data(NORMAL, 20000, 100, 10, true, false, false);
+	Feeding		feeding = {.devices = devices,.device_memory_limit = 40 << 20};
+	GkBatch		batch = {.rows = 20000,.features = data.x,.weights = data.w};
+	GkEngine   *engines[2];
+	GkUsage		usage[2];
+	GkStatus	status;
+
+	for (int i = 0; i < 2; i++)
+	{
+		engines[i] = open_engine(tested, true, feeding);
+		check_status(engines[i]->class_of->set_dimension(engines[i], 100));
+		check_status(append_until(engines[i], &batch, 200000 * devices));
+	}
+	for (int i = 0; i < 2; i++)
+		tested->usage(engines[i], &usage[i]);
+	ok(account_drawn() == usage[0].host_bytes + usage[1].host_bytes &&
+	   account_drawn() > 80000000,
+	   "what engines hold in host memory is drawn: %llu bytes, GPUs %d",
+	   (unsigned long long) account_drawn(), devices);
+	account_allow(account_drawn() + (10 << 20));
+	status = append_until(engines[1], &batch, 1000000);
+	ok(status.code == GK_HOST_MEMORY_REFUSED && status.needed > 0, "what is refused is an error");
+	account_allow(UINT64_MAX);
+	tested->close(engines[1]);
+	ok(account_drawn() == usage[0].host_bytes, "close returns what was drawn");
+	tested->close(engines[0]);
+	ok(account_drawn() == 0, "nothing is left");
+	free_data(&data);
 }
 
 /* Two engines under way at once, and what each should answer. */
@@ -473,6 +513,52 @@ test_beyond_31_bits(int devices)
 	test_large(tested, scaled(1100000), 2000, 10, true, feeding);
 }
 
+/* Every command stopped at its first looks and some later ones, on data with ties and without. */
+static void
+test_stops(int devices)
+{
+	static const struct
+	{
+		Kind		kind;
+		int64_t		n;
+		int			d;
+		int64_t		k;
+		int			flags;
+	}			cases[] = {
+		{LATTICE, 3000, 3, 20, 0}, {COPIES, 2000, 40, 70, 1}, {NEAR_TIES, 2500, 17, 2100, 2},
+		{EQUAL, 1000, 130, 20, 3}, {CROWDS, 2000, 100, 330, 0}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases) && plan_stop != NULL; i++)
+	{
+		Stopper		stopper = {
+			.tested = tested,.plan = plan_stop,.oracle = gk_cpu_engine(),
+			.feeding = {.devices = devices},.first = 2,.others = 2
+		};
+		Data		data = make_data(cases[i].kind, cases[i].n, cases[i].d, cases[i].k,
+									 cases[i].flags & 1, cases[i].flags & 2, false);
+		bool		good = stop_everywhere(&stopper, &data);
+
+		ok(good && stopper.stops > 0 && bytes_left(tested) == 0,
+		   "%s, n %lld, d %d, k %lld, GPUs %d: stopped %lld times", kind_name(data.kind),
+		   (long long) data.n, data.d, (long long) data.k, devices, (long long) stopper.stops);
+		free_data(&data);
+	}
+}
+
+/* Random commands stopped at random for so many seconds. */
+static void
+test_random_stops(int devices, double seconds)
+{
+	Stopper		stopper = {
+		.tested = tested,.plan = plan_stop,.oracle = gk_cpu_engine(),.feeding = {.devices = devices}
+	};
+	bool		good = plan_stop != NULL && stop_at_random(&stopper, seconds);
+
+	ok(good && bytes_left(tested) == 0, "GPUs %d: stopped %lld times at random, %lld refused after it",
+	   devices, (long long) stopper.stops, (long long) stopper.refused);
+}
+
 /* The engine of a name: a library, the CPU engine or one that errs. */
 static const GkEngineClass *
 find_engine(const char *name)
@@ -481,12 +567,16 @@ find_engine(const char *name)
 	void	   *library;
 
 	if (strcmp(name, "cpu") == 0)
+	{
+		plan_stop = plan_cpu_stop;
 		return gk_cpu_engine();
+	}
 	if (strncmp(name, "broken", 6) == 0)
 		return gk_spoiled_engine(gk_cpu_engine(), name[6] == '=' ? atoi(name + 7) : SPOIL_LABELS);
 	library = dlopen(name, RTLD_NOW);
 	plan_cuda_fault = library == NULL ? NULL
 		: (int64_t (*) (int64_t, int)) dlsym(library, "gk_cuda_fault");
+	plan_stop = library == NULL ? NULL : (StopPlan) dlsym(library, "gk_cuda_stop");
 	get = library == NULL ? NULL
 		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
 	if (get == NULL)
@@ -515,6 +605,7 @@ test_on(int devices, bool all)
 	test_small_shapes(devices);
 	test_two_engines(devices);
 	test_faults(devices);
+	test_stops(devices);
 	if (plan_cuda_fault != NULL)
 	{
 		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY);
@@ -523,6 +614,7 @@ test_on(int devices, bool all)
 	test_close(devices);
 	test_close_spilled(devices);
 	test_crowds(devices);
+	test_account(devices);
 	test_ties(devices);
 	if (!all)
 		return;
@@ -563,6 +655,11 @@ main(int argc, char **argv)
 			test_few_shapes(devices);
 		else if (strcmp(part, "streamed") == 0)
 			test_out_of_core(devices);
+		else if (strcmp(part, "stops") == 0)
+		{
+			test_stops(devices);
+			test_random_stops(devices, argc > 5 ? scale : 60);
+		}
 		else
 			test_on(devices, strcmp(part, "quick") != 0);
 	if (plan_cuda_fault != NULL && (strcmp(part, "quick") == 0 || strcmp(part, "all") == 0))

@@ -1,7 +1,9 @@
 /*
  * Random data sets, most of them unpleasant, for tests that compare engines.
  */
+#include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,13 +295,49 @@ shuffle_rows(Data *data)
 	free(row);
 }
 
+/* The account of host memory that all engines of a test share. */
+static atomic_ullong drawn;
+static atomic_ullong allowed = ULLONG_MAX;
+
+/* Draws from the account. */
+bool
+account_draw(uint64_t bytes)
+{
+	if (atomic_fetch_add(&drawn, bytes) + bytes <= atomic_load(&allowed))
+		return true;
+	atomic_fetch_sub(&drawn, bytes);
+	return false;
+}
+
+/* Returns to the account. */
+void
+account_return(uint64_t bytes)
+{
+	atomic_fetch_sub(&drawn, bytes);
+}
+
+/* How much may be drawn from now on. */
+void
+account_allow(uint64_t bytes)
+{
+	atomic_store(&allowed, bytes);
+}
+
+/* What is drawn now. */
+uint64_t
+account_drawn(void)
+{
+	return atomic_load(&drawn);
+}
+
 /* An empty engine; ends the program on an error. */
 GkEngine *
 open_engine(const GkEngineClass *class_of, bool weighted, Feeding feeding)
 {
 	GkEngineConfig config = {
 		.weighted = weighted,.threads = feeding.threads,.device_count = feeding.devices,
-		.device_memory_limit = feeding.device_memory_limit
+		.device_memory_limit = feeding.device_memory_limit,
+		.draw_host_memory = account_draw,.return_host_memory = account_return
 	};
 	GkEngine   *engine;
 
@@ -307,6 +345,18 @@ open_engine(const GkEngineClass *class_of, bool weighted, Feeding feeding)
 		config.devices[i] = i;
 	check_status(class_of->open(&config, &engine));
 	return engine;
+}
+
+/* Appends batches of the data until there are as many rows, or an error. */
+GkStatus
+append_until(GkEngine *engine, const GkBatch *batch, int64_t rows)
+{
+	GkStatus	status = {.code = GK_OK};
+	uint64_t	ticket;
+
+	for (int64_t i = 0; i < rows && status.code == GK_OK; i += batch->rows)
+		status = engine->class_of->append(engine, batch, &ticket);
+	return status;
 }
 
 /* An engine with the data in it, sealed. */

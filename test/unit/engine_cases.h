@@ -51,6 +51,15 @@ typedef struct Feeding
 	uint64_t	device_memory_limit;
 } Feeding;
 
+/* An account of host memory that all engines share: see GkEngineConfig. */
+extern bool account_draw(uint64_t bytes);
+extern void account_return(uint64_t bytes);
+extern void account_allow(uint64_t bytes);
+extern uint64_t account_drawn(void);
+
+/* Appends a batch again and again, until there are as many rows, or an error. */
+extern GkStatus append_until(GkEngine *engine, const GkBatch *batch, int64_t rows);
+
 extern uint64_t random_bits(void);
 extern void random_seed(uint64_t seed);
 extern double random_unit(void);

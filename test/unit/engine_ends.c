@@ -16,29 +16,15 @@ const GkOperation command_order[COMMANDS] = {
 #define BUCKET_BITS 10
 #define MOST_ENTRIES 65536
 
-/* Inputs and room for outputs of every command. */
-typedef struct Room
-{
-	const Data *data;
-	double	   *centroids;		/* the second one is as the first: a cluster will be empty */
-	double	   *ones;			/* d */
-	double	   *zeros;			/* d */
-	int		   *exponents;		/* d + 1, all 0 */
-	uint8_t    *wanted;			/* 2^BUCKET_BITS, all 1 */
-	uint8_t    *is_empty;		/* k */
-	int64_t		row;
-	int64_t    *pairs;			/* MOST_ENTRIES, all 0: a row is compared with itself */
-	int64_t		cluster;
-	void	   *out[5];
-} Room;
-
 /* Makes the room. */
-static Room
+Room
 make_room(const Data *data)
 {
 	Room		room = {.data = data,.cluster = 1};
-	size_t		bytes = (data->k + 1) * (data->d + 1) * sizeof(GkSum) + MOST_ENTRIES * sizeof(GkEntry);
 
+	room.entries = data->n < MOST_ENTRIES ? data->n : MOST_ENTRIES;
+	room.bytes = (data->k + 1) * (data->d + 1) * sizeof(GkSum) + room.entries * sizeof(GkEntry) +
+		(sizeof(int64_t) << BUCKET_BITS);
 	room.centroids = malloc(data->k * data->d * sizeof(double));
 	memcpy(room.centroids, data->centroids, data->k * data->d * sizeof(double));
 	memcpy(room.centroids + data->d, room.centroids, data->d * sizeof(double));
@@ -49,14 +35,14 @@ make_room(const Data *data)
 	room.exponents = calloc(data->d + 1, sizeof(int));
 	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
 	room.is_empty = calloc(data->k, 1);
-	room.pairs = calloc(MOST_ENTRIES, sizeof(int64_t));
+	room.pairs = calloc(room.entries, sizeof(int64_t));
 	for (int i = 0; i < 5; i++)
-		room.out[i] = malloc(bytes);
+		room.out[i] = calloc(1, room.bytes);
 	return room;
 }
 
 /* Frees the room. */
-static void
+void
 free_room(Room *room)
 {
 	free(room->centroids);
@@ -106,7 +92,7 @@ fill_data_command(GkCommand *c, Room *room)
 			break;
 		case GK_COMPARE:
 			c->u.compare.rows = c->u.compare.others = room->pairs;
-			c->u.compare.count = MOST_ENTRIES;
+			c->u.compare.count = room->entries;
 			c->u.compare.order = room->out[0];
 			break;
 		default:
@@ -140,7 +126,7 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 			c->u.entries.mass = GK_MASS_DISTANCE;
 			c->u.entries.bits = BUCKET_BITS;
 			c->u.entries.wanted = room->wanted;
-			c->u.entries.capacity = MOST_ENTRIES;
+			c->u.entries.capacity = room->entries;
 			c->u.entries.entries = room->out[0];
 			break;
 		case GK_LABEL_WEIGHTS:
@@ -192,17 +178,29 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 	}
 }
 
+/* A command with its inputs, on all centroids or candidates there are, or on a few. */
+GkCommand
+fill_command(GkOperation operation, Room *room, bool many)
+{
+	GkCommand	c;
+
+	memset(&c, 0, sizeof(c));
+	c.operation = operation;
+	fill_data_command(&c, room);
+	fill_seed_command(&c, room, many);
+	fill_fit_command(&c, room, many);
+	return c;
+}
+
 /* Command number i of the order; those that lead to a long one are made for that. */
 static GkCommand
 make_command(Room *room, int i, int last)
 {
+	GkOperation operation = command_order[i];
 	GkOperation aim = command_order[last];
-	GkCommand	c = {.operation = command_order[i]};
+	bool		many = aim == GK_STEP || aim == GK_ASSIGN;
 
-	fill_data_command(&c, room);
-	fill_seed_command(&c, room, i == last);
-	fill_fit_command(&c, room, i == last || aim == GK_STEP || aim == GK_ASSIGN);
-	return c;
+	return fill_command(operation, room, i == last || (operation == GK_CENTROIDS && many));
 }
 
 /* Appends rows, and waits until they are taken. */
@@ -218,8 +216,8 @@ append_batch(GkEngine *engine, const GkBatch *batch)
 	return status;
 }
 
-/* Appends all rows at once. */
-static GkStatus
+/* Says how wide a row is and appends all rows at once. */
+GkStatus
 append_all(GkEngine *engine, const Data *data)
 {
 	GkBatch		batch = {data->n, data->x, data->weighted ? data->w : NULL};
@@ -278,7 +276,7 @@ close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding)
 }
 
 /* Runs a command to its end, good or bad. */
-static GkStatus
+GkStatus
 run_one(GkEngine *engine, GkCommand *command)
 {
 	GkStatus	status = engine->class_of->submit(engine, command);

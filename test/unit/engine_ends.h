@@ -10,6 +10,36 @@
 #define COMMANDS 20
 extern const GkOperation command_order[COMMANDS];
 
+/* Inputs and room for outputs of every command. */
+typedef struct Room
+{
+	const Data *data;
+	double	   *centroids;		/* the second one is as the first: a cluster will be empty */
+	double	   *ones;			/* d */
+	double	   *zeros;			/* d */
+	int		   *exponents;		/* d + 1, all 0 */
+	uint8_t    *wanted;			/* of every bucket, all 1 */
+	uint8_t    *is_empty;		/* k */
+	int64_t		entries;		/* rows that a list has room for */
+	int64_t		row;
+	int64_t    *pairs;			/* entries, all 0: a row is compared with itself */
+	int64_t		cluster;
+	size_t		bytes;			/* of each output */
+	void	   *out[5];
+} Room;
+
+extern Room make_room(const Data *data);
+extern void free_room(Room *room);
+
+/* A command with its inputs, on all centroids or candidates there are, or on a few. */
+extern GkCommand fill_command(GkOperation operation, Room *room, bool many);
+
+/* Says how wide a row is and appends all rows at once. */
+extern GkStatus append_all(GkEngine *engine, const Data *data);
+
+/* Runs a command to its end, good or bad. */
+extern GkStatus run_one(GkEngine *engine, GkCommand *command);
+
 /*
  * Closes an engine so many milliseconds after command number `last` of the order was submitted, all
  * before it done; gives the seconds that the closing took.

@@ -3,10 +3,8 @@
  * reading rows twice, signals, and the fault engine.
  */
 #include <dirent.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,53 +129,20 @@ test_limit(void)
 	free_data(&data);
 }
 
-/* An account that is shared: what is drawn from it, and how much there may be. */
-static atomic_ullong drawn;
-static unsigned long long allowed;
-
-/* Draws from the account. */
-static bool
-draw(uint64_t bytes)
-{
-	if (atomic_fetch_add(&drawn, bytes) + bytes <= allowed)
-		return true;
-	atomic_fetch_sub(&drawn, bytes);
-	return false;
-}
-
-/* Returns to the account. */
-static void
-give_back(uint64_t bytes)
-{
-	atomic_fetch_sub(&drawn, bytes);
-}
-
-/* Appends batches of the data until there are as many rows, or an error. */
-static GkStatus
-append_until(GkEngine *engine, const GkBatch *batch, int64_t rows)
-{
-	GkStatus	status = {.code = GK_OK};
-	uint64_t	ticket;
-
-	for (int64_t i = 0; i < rows && status.code == GK_OK; i += batch->rows)
-		status = engine->class_of->append(engine, batch, &ticket);
-	return status;
-}
-
 /* Engines that share an account draw all they hold from it, and return it. */
 static void
 test_account(void)
 {
 	Data		data = make_data(NORMAL, 10000, 100, 10, true, false, false);
-	GkEngineConfig config = {.weighted = true,.threads = 2,.draw_host_memory = draw,
-	.return_host_memory = give_back};
+	GkEngineConfig config = {.weighted = true,.threads = 2,.draw_host_memory = account_draw,
+	.return_host_memory = account_return};
 	GkBatch		batch = {.rows = 100,.features = data.x,.weights = data.w};
 	GkEngine   *engines[2];
 	GkUsage		usage[2];
 	GkStatus	status;
-	unsigned long long most;
+	uint64_t	most;
 
-	allowed = ULLONG_MAX;
+	account_allow(UINT64_MAX);
 	for (int i = 0; i < 2; i++)
 	{
 		gk_cpu_engine()->open(&config, &engines[i]);
@@ -188,19 +153,19 @@ test_account(void)
 	for (int i = 0; i < 2; i++)
 		engines[i]->class_of->usage(engines[i], &usage[i]);
 	most = usage[0].host_bytes + usage[1].host_bytes;
-	ok(atomic_load(&drawn) == most && most > 6000000, "what two engines hold is drawn");
-	allowed = most + 1000000;
+	ok(account_drawn() == most && most > 6000000, "what two engines hold is drawn");
+	account_allow(most + 1000000);
 	status = append_until(engines[1], &batch, 10000);
 	ok(status.code == GK_HOST_MEMORY_REFUSED && status.needed > 0, "what is refused is an error");
 	engines[1]->class_of->usage(engines[1], &usage[1]);
-	ok(atomic_load(&drawn) == usage[0].host_bytes + usage[1].host_bytes,
+	ok(account_drawn() == usage[0].host_bytes + usage[1].host_bytes,
 	   "what is refused is not drawn");
 	engines[0]->class_of->clear(engines[0]);
-	ok(atomic_load(&drawn) == usage[1].host_bytes, "clear returns all that was drawn");
+	ok(account_drawn() == usage[1].host_bytes, "clear returns all that was drawn");
 	check_status(append_until(engines[1], &batch, 5000));
 	for (int i = 0; i < 2; i++)
 		engines[i]->class_of->close(engines[i]);
-	ok(atomic_load(&drawn) == 0, "close returns the rest");
+	ok(account_drawn() == 0, "close returns the rest");
 	free_data(&data);
 }
 
@@ -210,14 +175,14 @@ test_account_of_fit(void)
 {
 	Data		data = make_data(NORMAL, 60000, 16, 20, false, false, false);
 	GkEngine   *engine;
-	GkEngineConfig config = {.threads = 8,.max_threads = 2,.draw_host_memory = draw,
-	.return_host_memory = give_back};
+	GkEngineConfig config = {.threads = 8,.max_threads = 2,.draw_host_memory = account_draw,
+	.return_host_memory = account_return};
 	GkBatch		batch = {.rows = 2000,.features = data.x};
 	GkCommand	seal = {.operation = GK_SEAL};
 	GkUsage		usage;
 	bool		equal = true;
 
-	allowed = ULLONG_MAX;
+	account_allow(UINT64_MAX);
 	gk_cpu_engine()->open(&config, &engine);
 	engine->class_of->set_dimension(engine, 16);
 	check_status(append_until(engine, &batch, 60000));
@@ -229,12 +194,12 @@ test_account_of_fit(void)
 
 		run(engine, &c);
 		engine->class_of->usage(engine, &usage);
-		equal &= atomic_load(&drawn) == usage.host_bytes;
+		equal &= account_drawn() == usage.host_bytes;
 	}
 	ok(equal, "a fit draws what it holds");
 	ok(usage.threads == 2, "more threads than are allowed are not taken");
 	engine->class_of->close(engine);
-	ok(atomic_load(&drawn) == 0, "and returns it");
+	ok(account_drawn() == 0, "and returns it");
 	config.threads = 0;
 	config.max_threads = 1;
 	gk_cpu_engine()->open(&config, &engine);

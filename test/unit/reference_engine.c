@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_state.h"
 #include "exact.h"
 #include "reference_engine.h"
 
@@ -27,7 +28,10 @@ typedef struct ReferenceEngine
 	bool		spherical;
 	double	   *centroids;		/* k × d */
 	GkSum	   *sums;			/* k × (d + 1) */
+	GkState		state;
 	GkStatus	last;
+	int64_t		looks;			/* before a stop, 0 = none is planned */
+	bool		stopped;
 } ReferenceEngine;
 
 static const GkStatus ok = {GK_OK, -1, 0, 0, 0, "", ""};
@@ -41,6 +45,27 @@ allocate(void *old, size_t count, size_t size)
 	if (memory == NULL)
 		abort();
 	return memory;
+}
+
+/* Whether to go on to a row: there is one, and no stop is planned for this look. */
+static bool
+more_rows(ReferenceEngine *e, int64_t row)
+{
+	if (e->looks > 0 && --e->looks == 0)
+		e->stopped = true;
+	return row < e->n && !e->stopped;
+}
+
+/* Plans, for tests, which look finds the engine closing; 0 takes the plan back. */
+int64_t
+plan_reference_stop(GkEngine *engine, int64_t look)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+	int64_t		left = e->looks;
+
+	e->looks = look;
+	e->stopped = false;
+	return left;
 }
 
 /* The weight of a row. */
@@ -184,7 +209,7 @@ static void
 run_range(ReferenceEngine *e, GkCommand *c)
 {
 	for (int j = 0; j < e->d; j++)
-		for (int64_t i = 0; i < e->n; i++)
+		for (int64_t i = 0; more_rows(e, i); i++)
 		{
 			float		v = e->x[i * e->d + j];
 
@@ -194,7 +219,7 @@ run_range(ReferenceEngine *e, GkCommand *c)
 				c->u.range.greatest[j] = v;
 		}
 	c->u.range.least_weight = c->u.range.greatest_weight = e->n > 0 ? weight_of(e, 0) : 1.0;
-	for (int64_t i = 1; i < e->n; i++)
+	for (int64_t i = 1; more_rows(e, i); i++)
 	{
 		c->u.range.least_weight = fmin(c->u.range.least_weight, weight_of(e, i));
 		c->u.range.greatest_weight = fmax(c->u.range.greatest_weight, weight_of(e, i));
@@ -212,7 +237,7 @@ run_moments(ReferenceEngine *e, GkCommand *c)
 	memset(c->u.moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
 	memset(c->u.moments.nonzero, 0, (d + 1) * sizeof(int64_t));
 	memset(&c->u.moments.weight, 0, sizeof(GkSum));
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		weight = weight_of(e, i);
 
@@ -245,7 +270,7 @@ run_moments(ReferenceEngine *e, GkCommand *c)
 static void
 run_transform(ReferenceEngine *e, GkCommand *c)
 {
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		float	   *x = e->x + i * e->d;
 		double		norm2 = 0.0;
@@ -267,7 +292,7 @@ static void
 run_candidates(ReferenceEngine *e, GkCommand *c)
 {
 	c->u.candidates.greatest = 0.0;
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		d2;
 		int32_t		label = nearest(e, i, c->u.candidates.candidates, c->u.candidates.count, &d2);
@@ -293,7 +318,7 @@ run_potentials(ReferenceEngine *e, GkCommand *c)
 	for (int t = 0; t < c->u.potentials.count; t++)
 	{
 		c->u.potentials.potentials[t] = 0;
-		for (int64_t i = 0; i < e->n; i++)
+		for (int64_t i = 0; more_rows(e, i); i++)
 		{
 			double		d2 = square(e, i, c->u.potentials.trials + (int64_t) t * e->d);
 
@@ -327,7 +352,7 @@ static void
 run_masses(ReferenceEngine *e, GkCommand *c)
 {
 	memset(c->u.masses.buckets, 0, sizeof(int64_t) << c->u.masses.bits);
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 		c->u.masses.buckets[bucket_of(hash_of(e, i), c->u.masses.bits)] +=
 			mass_of(e, i, c->u.masses.mass, c->u.masses.exponent);
 }
@@ -339,7 +364,7 @@ run_entries(ReferenceEngine *e, GkCommand *c)
 	int64_t		i;
 
 	c->u.entries.count = 0;
-	for (i = c->u.entries.from; i < e->n; i++)
+	for (i = c->u.entries.from; more_rows(e, i); i++)
 	{
 		uint64_t	hash = hash_of(e, i);
 		int64_t		mass = mass_of(e, i, c->u.entries.mass, c->u.entries.exponent);
@@ -363,7 +388,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 	c->u.step.empty = 0;
 	c->u.step.shift2 = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		d2;
 		int32_t		label = nearest(e, i, e->centroids, e->k, &d2);
@@ -455,7 +480,7 @@ run_farthest(ReferenceEngine *e, GkCommand *c)
 	GkEntry    *all = allocate(NULL, e->n, sizeof(GkEntry));
 	int64_t		found = 0;
 
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 		if (weight_of(e, i) > 0)
 			all[found++] = (GkEntry) {
 			.row = i,.hash = hash_of(e, i),.mass = 0,.distance2 = e->distance2[i]
@@ -475,7 +500,7 @@ run_assign(ReferenceEngine *e, GkCommand *c)
 {
 	c->u.assign.changed = 0;
 	c->u.assign.greatest = c->u.assign.greatest_distance = 0.0;
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		int32_t		label = nearest(e, i, e->centroids, e->k, &e->distance2[i]);
 
@@ -496,7 +521,7 @@ run_statistics(ReferenceEngine *e, GkCommand *c)
 	memset(c->u.statistics.inertia, 0, e->k * sizeof(GkSum));
 	memset(c->u.statistics.distance, 0, e->k * sizeof(GkSum));
 	memset(c->u.statistics.radius2, 0, e->k * sizeof(double));
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		int32_t		label = e->labels[i];
 		double		weight = weight_of(e, i);
@@ -518,7 +543,7 @@ static void
 run_label_weights(ReferenceEngine *e, GkCommand *c)
 {
 	memset(c->u.label_weights.weights, 0, c->u.label_weights.count * sizeof(GkSum));
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 		add_value(&c->u.label_weights.weights[e->labels[i]], weight_of(e, i), e->exponents[e->d],
 				  e->wide, e->rest_bits, 1);
 }
@@ -542,16 +567,14 @@ run_centroids(ReferenceEngine *e, GkCommand *c)
 	e->centroids = allocate(e->centroids, e->k * e->d, sizeof(double));
 	memcpy(e->centroids, c->u.centroids.centroids, e->k * e->d * sizeof(double));
 	e->sums = allocate(e->sums, e->k * (e->d + 1), sizeof(GkSum));
-	for (int64_t i = 0; i < e->n; i++)
+	for (int64_t i = 0; more_rows(e, i); i++)
 		e->labels[i] = -1;
 }
 
-/* Runs a command at once. */
-static GkStatus
-reference_submit(GkEngine *engine, GkCommand *c)
+/* Runs a command to its end. */
+static void
+execute(ReferenceEngine *e, GkCommand *c)
 {
-	ReferenceEngine *e = (ReferenceEngine *) engine;
-
 	switch (c->operation)
 	{
 		case GK_SEAL:
@@ -602,7 +625,7 @@ reference_submit(GkEngine *engine, GkCommand *c)
 			run_relocate(e, c);
 			break;
 		case GK_DISTANCES:
-			for (int64_t i = 0; i < e->n; i++)
+			for (int64_t i = 0; more_rows(e, i); i++)
 				e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
 			break;
 		case GK_FARTHEST:
@@ -618,6 +641,25 @@ reference_submit(GkEngine *engine, GkCommand *c)
 			memcpy(c->u.get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
 			break;
 	}
+}
+
+/* Runs a command at once, if all is there that it needs. */
+static GkStatus
+reference_submit(GkEngine *engine, GkCommand *c)
+{
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+	int64_t		centroids = e->state.centroids;
+
+	e->last = ok;
+	e->last.code = GK_INTERNAL;
+	if (!gk_can_run(&e->state, c))
+		return ok;
+	gk_forget(&e->state, c);
+	execute(e, c);
+	if (e->stopped)
+		return ok;
+	gk_note(&e->state, c, centroids);
+	e->last = ok;
 	return ok;
 }
 
@@ -692,7 +734,10 @@ reference_reclaim(GkEngine *engine, uint64_t *ticket)
 static GkStatus
 reference_clear(GkEngine *engine)
 {
-	((ReferenceEngine *) engine)->n = 0;
+	ReferenceEngine *e = (ReferenceEngine *) engine;
+
+	e->n = 0;
+	e->state = (GkState) {0};
 	return ok;
 }
 
@@ -700,9 +745,8 @@ reference_clear(GkEngine *engine)
 static GkStatus
 reference_wait(GkEngine *engine, int milliseconds)
 {
-	(void) engine;
 	(void) milliseconds;
-	return ok;
+	return ((ReferenceEngine *) engine)->last;
 }
 
 /* Copies labels and d² of a range of rows. */

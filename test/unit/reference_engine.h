@@ -9,4 +9,7 @@
 
 extern const GkEngineClass *gk_reference_engine(void);
 
+/* As plan_cpu_stop(). */
+extern int64_t plan_reference_stop(GkEngine *engine, int64_t look);
+
 #endif							/* GK_REFERENCE_ENGINE_H */

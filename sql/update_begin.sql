@@ -1,0 +1,38 @@
+\echo Use "ALTER EXTENSION gkmeans UPDATE" to load this file. \quit
+
+-- The functions of 0.1.0 make way for those that follow.  Views that call them are remembered: they
+-- are made again, with the same text, when the new functions are there.
+DO $do$
+DECLARE
+    member regprocedure;
+    columns text;
+    views text;
+BEGIN
+    SELECT coalesce(jsonb_agg(jsonb_build_object('name', v.oid::regclass::text,
+               'options', array_to_string(v.reloptions, ', '), 'text', pg_get_viewdef(v.oid)))::text, '[]')
+    INTO views
+    FROM pg_class v
+    WHERE v.relkind = 'v' AND EXISTS (
+        SELECT FROM pg_rewrite r
+        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+            AND d.refclassid = 'pg_proc'::regclass
+        JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
+        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+        WHERE r.ev_class = v.oid AND e.extname = 'gkmeans');
+
+    FOR member IN
+        SELECT m.objid FROM pg_depend m
+        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+        WHERE m.classid = 'pg_proc'::regclass AND m.deptype = 'e' AND e.extname = 'gkmeans'
+    LOOP
+        -- a view lists the columns by place: without the list it finds those of the same names
+        SELECT string_agg(quote_ident(name), ', ' ORDER BY number) INTO columns
+        FROM pg_proc, unnest(proargnames, proargmodes) WITH ORDINALITY AS a(name, mode, number)
+        WHERE oid = member AND mode = 'o';
+        views := regexp_replace(views, format('\) (\w+|\\"[^"]+\\")\(%s\)', columns), ') \1', 'g');
+        EXECUTE format('ALTER ROUTINE %s RENAME TO %I', member,
+            (SELECT proname || '_0_1_0' FROM pg_proc WHERE oid = member));
+    END LOOP;
+    PERFORM set_config('update_of_gkmeans.views', views, true);
+END $do$;
+

@@ -1,0 +1,33 @@
+
+-- The views call the new functions now; the old ones go, unless something else needs them.
+DO $do$
+DECLARE
+    view record;
+    member record;
+BEGIN
+    FOR view IN
+        SELECT v->>'name' AS name, v->>'text' AS text,
+               CASE WHEN v->>'options' <> '' THEN format('WITH (%s)', v->>'options') END AS options
+        FROM jsonb_array_elements(current_setting('update_of_gkmeans.views')::jsonb) v
+    LOOP
+        -- an extension replaces no view but its own
+        EXECUTE format('ALTER EXTENSION gkmeans ADD VIEW %s', view.name);
+        EXECUTE format('CREATE OR REPLACE VIEW %s %s AS %s', view.name, view.options, view.text);
+        EXECUTE format('ALTER EXTENSION gkmeans DROP VIEW %s', view.name);
+    END LOOP;
+
+    FOR member IN
+        SELECT p.oid::regprocedure AS routine, replace(proname, '_0_1_0', '') AS name, proacl
+        FROM pg_depend m
+        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+        JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+        WHERE m.deptype = 'e' AND e.extname = 'gkmeans' AND proname LIKE '%\_0\_1\_0'
+        ORDER BY prokind    -- an aggregate before its functions
+    LOOP
+        IF member.proacl IS NOT NULL THEN
+            RAISE WARNING 'the privileges of function % are those of a new installation', member.name
+                USING HINT = 'Grant and revoke again what was granted and revoked.';
+        END IF;
+        EXECUTE format('DROP ROUTINE %s', member.routine);
+    END LOOP;
+END $do$;

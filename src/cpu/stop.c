@@ -1,0 +1,12 @@
+/*
+ * When a command of the CPU engine is to end: alone in a file, so that a test can put
+ * another answer in its place.
+ */
+#include "state.h"
+
+/* Whether the engine is closing. */
+bool
+gk_stopped(GkCpuEngine *engine)
+{
+	return atomic_load_explicit(&engine->pool.stop, memory_order_relaxed);
+}

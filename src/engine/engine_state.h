@@ -1,0 +1,161 @@
+/*
+ * What an engine knows between two commands, the same for every engine.
+ *
+ * A command forgets, before it begins, all that it changes, and notes what it made when it has
+ * ended well.  So what a command leaves that was stopped or failed is never taken for good:
+ * a command that needs it is refused until it has been made anew.
+ */
+#ifndef GK_ENGINE_STATE_H
+#define GK_ENGINE_STATE_H
+
+#include "engine.h"
+
+typedef struct GkState
+{
+	bool		rows_spoiled;	/* some were transformed, others not */
+	bool		grid;
+	bool		distances;		/* every row has its d² */
+	bool		sums;			/* of the last step, for a relocation */
+	int64_t		centroids;		/* how many there are, 0 = none */
+	int64_t		labels;			/* every row has one below this, 0 = unknown */
+} GkState;
+
+/* Whether a command only reads what is there. */
+static inline bool
+gk_only_reads(GkOperation operation)
+{
+	switch (operation)
+	{
+		case GK_RANGE:
+		case GK_MOMENTS:
+		case GK_POTENTIALS:
+		case GK_MASSES:
+		case GK_ENTRIES:
+		case GK_LABEL_WEIGHTS:
+		case GK_ROWS:
+		case GK_COMPARE:
+		case GK_FARTHEST:
+		case GK_STATISTICS:
+		case GK_GET_CENTROIDS:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Whether all is there that a command needs of the rows' labels and d². */
+static inline bool
+gk_has_rows_for(const GkState *state, const GkCommand *command)
+{
+	bool		labels = state->labels > 0 && state->labels <= state->centroids;
+
+	switch (command->operation)
+	{
+		case GK_CANDIDATES:
+			return command->u.candidates.first_label == 0 ||
+				(state->labels > 0 && state->distances);
+		case GK_MASSES:
+			return command->u.masses.mass == GK_MASS_WEIGHT || state->distances;
+		case GK_ENTRIES:
+			return command->u.entries.mass == GK_MASS_WEIGHT || state->distances;
+		case GK_LABEL_WEIGHTS:
+			return state->labels > 0 && state->labels <= command->u.label_weights.count;
+		case GK_POTENTIALS:
+		case GK_FARTHEST:
+			return state->distances;
+		case GK_DISTANCES:
+			return labels;
+		case GK_RELOCATE:
+			return labels && state->sums;
+		case GK_STATISTICS:
+			return labels && state->distances;
+		default:
+			return true;
+	}
+}
+
+/* Whether all is there that a command needs. */
+static inline bool
+gk_can_run(const GkState *state, const GkCommand *command)
+{
+	bool		good = !state->rows_spoiled && gk_has_rows_for(state, command);
+
+	switch (command->operation)
+	{
+		case GK_STEP:
+			return good && state->grid && state->centroids > 0;
+		case GK_ASSIGN:
+		case GK_DISTANCES:
+		case GK_GET_CENTROIDS:
+			return good && state->centroids > 0;
+		case GK_LABEL_WEIGHTS:
+		case GK_STATISTICS:
+			return good && state->grid;
+		default:
+			return good;
+	}
+}
+
+/* Forgets what a command is about to change. */
+static inline void
+gk_forget(GkState *state, const GkCommand *command)
+{
+	GkOperation operation = command->operation;
+
+	if (gk_only_reads(operation))
+		return;
+	if (operation == GK_TRANSFORM)
+		state->rows_spoiled = true;
+	if (operation == GK_GRID)
+		state->grid = false;
+	if (operation == GK_CENTROIDS || operation == GK_STEP || operation == GK_RELOCATE)
+		state->centroids = 0;
+	if (operation == GK_SEAL || operation == GK_CANDIDATES || operation == GK_CENTROIDS ||
+		operation == GK_STEP || operation == GK_ASSIGN)
+		state->labels = 0;
+	if (operation != GK_RELOCATE)
+		state->distances = false;
+	if (operation != GK_DISTANCES)
+		state->sums = false;
+}
+
+/* Notes what a command has made; `centroids` is how many there were before it. */
+static inline void
+gk_note(GkState *state, const GkCommand *command, int64_t centroids)
+{
+	switch (command->operation)
+	{
+		case GK_TRANSFORM:
+			state->rows_spoiled = false;
+			break;
+		case GK_GRID:
+			state->grid = true;
+			break;
+		case GK_CANDIDATES:
+			state->labels = command->u.candidates.first_label + command->u.candidates.count;
+			state->distances = true;
+			break;
+		case GK_CENTROIDS:
+			state->centroids = command->u.centroids.k;
+			break;
+		case GK_STEP:
+			state->centroids = state->labels = centroids;
+			state->sums = true;
+			break;
+		case GK_RELOCATE:
+			state->centroids = centroids;
+			state->sums = true;
+			break;
+		case GK_DISTANCES:
+			state->distances = true;
+			break;
+		case GK_ASSIGN:
+			state->labels = centroids;
+			state->distances = true;
+			break;
+		default:
+			break;
+	}
+}
+
+#endif							/* GK_ENGINE_STATE_H */

@@ -1,0 +1,192 @@
+/*
+ * Who may feed: the query of a reading, and no other.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "nodes/primnodes.h"
+#include "storage/proc.h"
+
+#include "feed_pass.h"
+
+/* What a ticket holds: the parameter of the query, and all that a worker is told. */
+typedef struct Ticket
+{
+	dsm_handle	handle;
+	uint8		key[GK_FEED_KEY_BYTES];
+} Ticket;
+
+StaticAssertDecl(sizeof(Ticket) == UUID_LEN, "a ticket is a uuid");
+
+/* The readings of this process, the innermost first. */
+static GkFeedPass *passes = NULL;
+
+/*
+ * Gives the executor its ticket.  Whoever asks speculatively, as a planner does, gets none;
+ * PostgreSQL logs no parameter of a list with such a hook.
+ */
+static ParamExternData *
+fetch_ticket(ParamListInfo params, int paramid, bool speculative, ParamExternData *workspace)
+{
+	GkFeedPass *pass = params->paramFetchArg;
+
+	memset(workspace, 0, sizeof(*workspace));
+	workspace->isnull = true;
+	if (speculative)
+		return workspace;
+	workspace->value = UUIDPGetDatum(&pass->ticket);
+	workspace->isnull = false;
+	workspace->ptype = GK_TICKET_TYPE;
+	return workspace;
+}
+
+/* Makes the parameters: the static one that nobody should look at has no type. */
+static ParamListInfo
+make_params(GkFeedPass *pass, MemoryContext context)
+{
+	ParamListInfo params = MemoryContextAllocZero(context, offsetof(ParamListInfoData, params) +
+												  sizeof(ParamExternData));
+
+	params->paramFetch = fetch_ticket;
+	params->paramFetchArg = pass;
+	params->numParams = 1;
+	return params;
+}
+
+/* Lets the query feed that runs with pass->params. */
+void
+gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context)
+{
+	Ticket		ticket = {.handle = dsm_segment_handle(segment)};
+
+	memset(pass, 0, sizeof(*pass));
+	pass->feed = dsm_segment_address(segment);
+	if (!pg_strong_random(ticket.key, sizeof(ticket.key)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	memcpy(pass->feed->key, ticket.key, sizeof(ticket.key));
+	memcpy(pass->ticket.data, &ticket, sizeof(ticket));
+	pass->params = make_params(pass, context);
+	pass->outer = passes;
+	passes = pass;
+}
+
+/* Ends that. */
+void
+gk_feed_pass_close(GkFeedPass *pass)
+{
+	GkFeedPass **link = &passes;
+
+	while (*link != NULL && *link != pass)
+		link = &(*link)->outer;
+	if (*link == NULL)
+		return;
+	*link = pass->outer;
+	pass->params = NULL;
+	pass->feeder = NULL;
+}
+
+/* Raises the error that a call from elsewhere is. */
+void
+gk_feed_refuse(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the feed of gkmeans can only be called by the functions of gkmeans"),
+			 errhint("Call gkmeans_fit or gkmeans_fit_predict.")));
+}
+
+/* The executor of the aggregate that calls, or an error if it is none, or a window's. */
+static EState *
+executor_of(FunctionCallInfo fcinfo)
+{
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, AggState))
+		gk_feed_refuse();
+	return ((AggState *) fcinfo->context)->ss.ps.state;
+}
+
+/* The pass of the query that calls an aggregate's function. */
+GkFeedPass *
+gk_feed_pass_find(FunctionCallInfo fcinfo)
+{
+	EState	   *executor = executor_of(fcinfo);
+
+	/* an outer reading is suspended: its query calls nothing before the inner one ends */
+	if (passes == NULL || executor->es_param_list_info != passes->params)
+		gk_feed_refuse();
+	return passes;
+}
+
+/* Whether the aggregate is called with a parameter of its query: not from within the source. */
+static bool
+has_ticket(FunctionCallInfo fcinfo)
+{
+	Aggref	   *call = AggGetAggref(fcinfo);
+	Node	   *first;
+
+	if (call == NULL || call->args == NIL)
+		return false;
+	first = (Node *) linitial_node(TargetEntry, call->args)->expr;
+	return IsA(first, Param) && ((Param *) first)->paramkind == PARAM_EXTERN;
+}
+
+/* Finds the feed of a worker's ticket; NULL if it is no feed of the leader's. */
+static GkFeed *
+attach_feed(const Ticket *ticket)
+{
+	dsm_segment *segment = dsm_find_mapping(ticket->handle);
+	bool		attached = segment == NULL;
+	GkFeed	   *feed;
+
+	if (attached)
+		segment = dsm_attach(ticket->handle);
+	if (segment == NULL || dsm_segment_map_length(segment) < sizeof(GkFeed))
+		return NULL;
+	feed = dsm_segment_address(segment);
+	if (!gk_feed_is_ours(feed, ticket->key, MyProc->lockGroupLeader->pid))
+		return NULL;
+
+	/* a worker may keep it: it ends with the query */
+	if (attached)
+		dsm_pin_mapping(segment);
+	return feed;
+}
+
+/* Opens the pass of a worker: its query is the first and the only one to have one. */
+static void
+admit_worker(FunctionCallInfo fcinfo)
+{
+	static GkFeedPass pass;
+	EState	   *executor = executor_of(fcinfo);
+	Ticket		ticket;
+
+	/* only a worker's own query shares memory with its leader's */
+	if (executor->es_query_dsa == NULL || MyProc->lockGroupLeader == NULL ||
+		!has_ticket(fcinfo) || PG_ARGISNULL(GK_TICKET))
+		gk_feed_refuse();
+	memcpy(&ticket, PG_GETARG_UUID_P(GK_TICKET)->data, sizeof(ticket));
+	pass.feed = attach_feed(&ticket);
+	if (pass.feed == NULL)
+		gk_feed_refuse();
+	pass.params = executor->es_param_list_info;
+	passes = &pass;
+}
+
+/* The pass of a query's first row in this process. */
+GkFeedPass *
+gk_feed_pass_enter(FunctionCallInfo fcinfo)
+{
+	GkFeedPass *pass;
+
+	if (IsParallelWorker() && passes == NULL)
+		admit_worker(fcinfo);
+	pass = gk_feed_pass_find(fcinfo);
+	if (!has_ticket(fcinfo) || AggGetAggref(fcinfo)->aggfnoid != pass->feed->aggregate ||
+		pass->feeder != NULL)
+		gk_feed_refuse();
+	return pass;
+}

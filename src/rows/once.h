@@ -1,0 +1,53 @@
+/*
+ * What several processes want to be set, and one of them sets.
+ */
+#ifndef GK_ONCE_H
+#define GK_ONCE_H
+
+#include <stdatomic.h>
+
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+/* Lies in shared memory; 0 is GK_UNSET. */
+typedef atomic_int GkOnce;
+
+enum
+{
+	GK_UNSET,
+	GK_SETTING,
+	GK_SET
+};
+
+/* Whether it is set. */
+static inline bool
+gk_once_is_set(GkOnce *once)
+{
+	return atomic_load(once) == GK_SET;
+}
+
+/* True: the caller sets it now, and ends that with gk_once_end().  False: another one has set it. */
+static inline bool
+gk_once_begin(GkOnce *once)
+{
+	int			unset = GK_UNSET;
+
+	if (atomic_compare_exchange_strong(once, &unset, GK_SETTING))
+		return true;
+	while (!gk_once_is_set(once))
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10);
+	}
+	return false;
+}
+
+/* Says that it is set. */
+static inline void
+gk_once_end(GkOnce *once)
+{
+	atomic_store(once, GK_SET);
+}
+
+#endif							/* GK_ONCE_H */

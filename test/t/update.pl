@@ -1,0 +1,114 @@
+# The update from 0.1.0: views on the functions stay, and what there is afterwards equals a new installation.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use File::Copy;
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# 0.1.0 is no longer installed: its script lies beside the tests.
+my ($share) = run_command([ 'pg_config', '--sharedir' ]);
+my $script = "$share/extension/gkmeans--0.1.0.sql";
+plan skip_all => "$script cannot be written" unless copy("$FindBin::Bin/../update/gkmeans--0.1.0.sql", $script);
+END { unlink $script if defined $script }
+
+my $node = start_server('update');
+my ($new) = $node->safe_psql('postgres', q{SELECT default_version FROM pg_available_extensions WHERE name = 'gkmeans'});
+$node->safe_psql('postgres', "CREATE DATABASE $_") for 'updated', 'fresh', 'elsewhere';
+
+# What the extension is made of: everything of its functions but their numbers.
+my $catalog = <<'SQL';
+SELECT pg_describe_object(d.classid, d.objid, 0), p.proargnames, p.proargmodes, p.proargtypes::regtype[], p.proallargtypes::regtype[],
+	p.prorettype::regtype, p.proretset, p.pronargdefaults, pg_get_expr(p.proargdefaults, 0), p.provolatile, p.proparallel, p.proisstrict,
+	p.procost, p.prorows, p.prosrc, p.probin, p.proacl, obj_description(p.oid, 'pg_proc'), a.aggtransfn, a.aggfinalfn, a.aggcombinefn,
+	a.aggserialfn, a.aggdeserialfn, a.aggtranstype::regtype, i.initprivs
+FROM pg_depend d JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid
+LEFT JOIN pg_init_privs i ON i.classoid = d.classid AND i.objoid = d.objid
+WHERE d.deptype = 'e' AND e.extname = 'gkmeans'
+ORDER BY 1
+SQL
+my $functions = q{SELECT count(*), count(*) FILTER (WHERE proname LIKE '%0\_1\_0%') FROM pg_proc WHERE proname LIKE '%gkmeans%'};
+my $version = q{SELECT extversion FROM pg_extension WHERE extname = 'gkmeans'};
+my $expected = do
+{
+	$node->safe_psql('fresh', 'CREATE EXTENSION gkmeans');
+	$node->safe_psql('fresh', $catalog);
+};
+like($expected, qr/function gkmeans_fit\(/, 'a new installation');
+
+# 0.1.0 with views, one of them with all that a view may have; and the same with the new version
+my $made = <<'SQL';
+CREATE SCHEMA "Other Schema";
+CREATE TABLE points AS SELECT i AS id, i % 3 * 10 AS x, i % 7 AS y FROM generate_series(1, 70) i;
+CREATE VIEW clusters AS SELECT * FROM gkmeans_fit('public.points', '{x,y}', 3);
+CREATE VIEW "Other Schema"."the labels" (id, cluster, far) WITH (security_barrier, security_invoker = on) AS
+	SELECT p.id, f.cluster_id, f.distance
+	FROM public.points p JOIN gkmeans_fit_predict(NULL::int, 'TABLE public.points', '{x,y}', 3, id_column => 'id', n_init => 4) f USING (id)
+	WHERE f.distance > 1;
+CREATE VIEW above AS SELECT sum(size) AS rows FROM clusters;
+CREATE VIEW last AS SELECT * FROM gkmeans_last_fit();
+CREATE VIEW aliased AS SELECT "A b".cluster_id AS "(cluster_id, size)", ROW("A b".*)::text AS r FROM gkmeans_fit('VALUES (1), (5)', '{column1}', 2) "A b";
+CREATE VIEW plain AS SELECT x FROM points;
+ALTER VIEW clusters RENAME COLUMN size TO members;
+COMMENT ON VIEW clusters IS 'kept';
+GRANT SELECT ON clusters, points TO reporter;
+ALTER VIEW "Other Schema"."the labels" OWNER TO reporter;
+GRANT USAGE ON SCHEMA "Other Schema" TO reporter;
+SQL
+$node->safe_psql('updated', "CREATE ROLE reporter; CREATE EXTENSION gkmeans VERSION '0.1.0'; $made");
+$node->safe_psql('fresh', $made);
+my $views = <<'SQL';
+SELECT oid::regclass, oid, relowner::regrole, relacl, reloptions, obj_description(oid, 'pg_class'),
+	(SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
+FROM pg_class c WHERE relkind = 'v' AND relnamespace IN ('public'::regnamespace, '"Other Schema"'::regnamespace) ORDER BY 1
+SQL
+my $views_before = $node->safe_psql('updated', $views);
+my $rows = 'TABLE clusters; TABLE above; TABLE aliased; SELECT * FROM "Other Schema"."the labels" ORDER BY 1';
+my $expected_rows = $node->safe_psql('fresh', $rows);
+like($expected_rows, qr/\|24\|/, 'what the views show');
+
+# What no update can keep is an error, which leaves all as it was
+$node->safe_psql('updated', q{CREATE MATERIALIZED VIEW stored AS SELECT * FROM gkmeans_fit('public.points', '{x,y}', 3)});
+my (undef, undef, $error) = $node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE');
+like($error, qr/ERROR:  cannot drop function gkmeans_fit_0_1_0.*because other objects depend on it\nDETAIL:  materialized view stored depends on function/s, 'a materialized view is in the way');
+is($node->safe_psql('updated', $version), '0.1.0', 'which leaves 0.1.0');
+is($node->safe_psql('updated', $views), $views_before, 'and its views');
+$node->safe_psql('updated', 'DROP MATERIALIZED VIEW stored');
+
+# The update, in the middle of a session that has the library
+my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); ALTER EXTENSION gkmeans UPDATE; $rows; $version");
+is($said, '', 'the update says nothing');
+is($out, "4\n$expected_rows\n$new", 'the session goes on with its views');
+is($node->safe_psql('updated', $catalog), $expected, 'the extension equals a new one');
+is($node->safe_psql('updated', $functions), $node->safe_psql('fresh', $functions), 'there is no function besides');
+like($node->safe_psql('updated', $functions), qr/\|0$/, 'and none of the old names');
+is($node->safe_psql('updated', $views), $views_before, 'the views have their numbers, owners, privileges, options, comments and columns');
+is($node->safe_psql('updated', $rows), $expected_rows, 'and the rows of a new installation');
+is($node->safe_psql('updated', 'TABLE above; SELECT rows_read, k FROM last'), "70\n70|3", 'the view on gkmeans_last_fit() as well');
+is($node->safe_psql('updated', 'SET ROLE reporter; SELECT count(*) FROM clusters'), 3, 'for those who may read them');
+$error = ($node->psql('updated', 'DROP EXTENSION gkmeans'))[2];
+like($error, qr/view clusters depends on function gkmeans_fit\(/, 'the views depend on the new functions');
+is($node->safe_psql('updated', 'DROP EXTENSION gkmeans CASCADE; ' . $functions), '0|0', 'the extension can be dropped');
+
+# In a schema of its own, and with privileges that were taken away
+$node->safe_psql('elsewhere', <<'SQL');
+CREATE SCHEMA ml;
+CREATE EXTENSION gkmeans SCHEMA ml VERSION '0.1.0';
+CREATE VIEW clusters AS SELECT * FROM ml.gkmeans_fit('VALUES (1), (2), (10)', '{column1}', 2);
+REVOKE EXECUTE ON FUNCTION ml.gkmeans_devices() FROM PUBLIC;
+SQL
+$said = ($node->psql('elsewhere', 'ALTER EXTENSION gkmeans UPDATE'))[2];
+like($said, qr/WARNING:  the privileges of function gkmeans_devices are those of a new installation\nHINT:  Grant and revoke again what was granted and revoked\./, 'privileges that are lost are told');
+is($node->safe_psql('elsewhere', 'SELECT cluster_id, size FROM clusters'), "0|2\n1|1", 'a view on an extension in another schema');
+is($node->safe_psql('elsewhere', "SET search_path = ml; $catalog"), $expected, 'which equals a new one as well');
+
+# A function of 0.1.0 that has other columns now, before the update
+$said = ($node->psql('fresh', q{TABLE above; DROP EXTENSION gkmeans CASCADE; CREATE EXTENSION gkmeans VERSION '0.1.0'; SELECT * FROM gkmeans_last_fit()}))[2];
+like($said, qr/ERROR:  extension "gkmeans" is of another version than its library\nHINT:  Run ALTER EXTENSION gkmeans UPDATE\.$/, 'a function with other columns is an error');
+
+end_server($node);
+done_testing();

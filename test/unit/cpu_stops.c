@@ -1,0 +1,28 @@
+/*
+ * Stops of the CPU engine that a test has planned: this takes the place of src/cpu/stop.c.
+ */
+#include "cpu_stops.h"
+#include "state.h"
+
+static _Atomic(GkCpuEngine *) planned;
+static atomic_llong looks;
+
+/* Whether the engine is closing, or shall take itself for that. */
+bool
+gk_stopped(GkCpuEngine *engine)
+{
+	if (atomic_load_explicit(&engine->pool.stop, memory_order_relaxed))
+		return true;
+	return atomic_load_explicit(&planned, memory_order_relaxed) == engine &&
+		atomic_fetch_sub_explicit(&looks, 1, memory_order_relaxed) <= 1;
+}
+
+/* Plans a stop, or takes the plan back. */
+int64_t
+plan_cpu_stop(GkEngine *engine, int64_t look)
+{
+	int64_t		left = atomic_exchange(&looks, look);
+
+	atomic_store(&planned, look > 0 ? (GkCpuEngine *) engine : NULL);
+	return left > 0 ? left : 0;
+}

@@ -1,0 +1,167 @@
+\echo Use "CREATE EXTENSION gkmeans" to load this file. \quit
+
+-- The row path: gkmeans_fit reads its source through this aggregate.
+
+CREATE FUNCTION gkmeans_feed_accumulate(internal, bigint, bigint, "any", "any", VARIADIC "any")
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_accumulate'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+
+CREATE FUNCTION gkmeans_feed_combine(internal, internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_combine'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_serialize(internal)
+RETURNS bytea AS 'MODULE_PATHNAME', 'gk_feed_serialize'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_deserialize(bytea, internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'gk_feed_deserialize'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION gkmeans_feed_final(internal)
+RETURNS bigint AS 'MODULE_PATHNAME', 'gk_feed_final'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any") (
+    SFUNC = gkmeans_feed_accumulate,
+    STYPE = internal,
+    FINALFUNC = gkmeans_feed_final,
+    COMBINEFUNC = gkmeans_feed_combine,
+    SERIALFUNC = gkmeans_feed_serialize,
+    DESERIALFUNC = gkmeans_feed_deserialize,
+    PARALLEL = SAFE
+);
+
+COMMENT ON AGGREGATE gkmeans_feed(bigint, bigint, "any", "any", VARIADIC "any")
+IS 'internal: brings the rows of a source to the engine of a fit';
+
+-- Fitting
+
+CREATE FUNCTION gkmeans_fit(
+    source text,
+    features text[] DEFAULT NULL,
+    k integer DEFAULT NULL,
+    id_column text DEFAULT NULL,
+    weight_column text DEFAULT NULL,
+    init text DEFAULT 'k-means||',
+    initial_centroids double precision[] DEFAULT NULL,
+    metric text DEFAULT 'euclidean',
+    scale text DEFAULT 'none',
+    nulls text DEFAULT 'skip',
+    max_iter integer DEFAULT 300,
+    tol double precision DEFAULT 1e-4,
+    n_init integer DEFAULT 1,
+    seed bigint DEFAULT 0,
+    labels_table text DEFAULT NULL,
+    if_exists text DEFAULT 'error',
+    options jsonb DEFAULT '{}',
+    OUT cluster_id integer,
+    OUT centroid double precision[],
+    OUT size bigint,
+    OUT weight double precision,
+    OUT inertia double precision,
+    OUT avg_distance double precision,
+    OUT radius double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_fit'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000 ROWS 10;
+
+COMMENT ON FUNCTION gkmeans_fit(text, text[], integer, text, text, text, double precision[], text,
+    text, text, integer, double precision, integer, bigint, text, text, jsonb)
+IS 'k-means over the rows of a table, view or query: one row for every cluster';
+
+CREATE FUNCTION gkmeans_fit_predict(
+    id_type anyelement,
+    source text,
+    features text[] DEFAULT NULL,
+    k integer DEFAULT NULL,
+    id_column text DEFAULT NULL,
+    weight_column text DEFAULT NULL,
+    init text DEFAULT 'k-means||',
+    initial_centroids double precision[] DEFAULT NULL,
+    metric text DEFAULT 'euclidean',
+    scale text DEFAULT 'none',
+    nulls text DEFAULT 'skip',
+    max_iter integer DEFAULT 300,
+    tol double precision DEFAULT 1e-4,
+    n_init integer DEFAULT 1,
+    seed bigint DEFAULT 0,
+    labels_table text DEFAULT NULL,
+    if_exists text DEFAULT 'error',
+    options jsonb DEFAULT '{}',
+    OUT id anyelement,
+    OUT cluster_id integer,
+    OUT distance double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_fit_predict'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000 ROWS 100000;
+
+COMMENT ON FUNCTION gkmeans_fit_predict(anyelement, text, text[], integer, text, text, text,
+    double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
+    jsonb)
+IS 'k-means over the rows of a table, view or query: the cluster of every row';
+
+
+-- What the session did
+
+CREATE FUNCTION gkmeans_last_fit(
+    OUT rows_read bigint,
+    OUT rows_skipped bigint,
+    OUT dimension integer,
+    OUT k integer,
+    OUT k_effective integer,
+    OUT iterations integer,
+    OUT converged boolean,
+    OUT inertia double precision,
+    OUT best_start integer,
+    OUT engine text,
+    OUT engine_reason text,
+    OUT devices integer,
+    OUT threads integer,
+    OUT workers integer,
+    OUT read_twice boolean,
+    OUT read_seconds double precision,
+    OUT seed_seconds double precision,
+    OUT iterate_seconds double precision,
+    OUT label_seconds double precision,
+    OUT host_bytes_peak bigint,
+    OUT pinned_bytes_peak bigint,
+    OUT device_bytes_peak bigint,
+    OUT ring_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_last_fit'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 1;
+
+COMMENT ON FUNCTION gkmeans_last_fit()
+IS 'report of the last fit of this session; no row before the first';
+
+CREATE FUNCTION gkmeans_memory(
+    OUT kind text,
+    OUT device integer,
+    OUT bytes bigint,
+    OUT peak bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_memory'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 5;
+
+COMMENT ON FUNCTION gkmeans_memory()
+IS 'memory that the fits of this session hold now, and the most they held';
+
+CREATE FUNCTION gkmeans_devices(
+    OUT device integer,
+    OUT name text,
+    OUT compute_capability text,
+    OUT total_bytes bigint,
+    OUT free_bytes bigint,
+    OUT own_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_devices'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 4;
+
+COMMENT ON FUNCTION gkmeans_devices()
+IS 'GPUs of the host: their memory, and how much of it this session holds; no row without GPUs';
