@@ -24,8 +24,8 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft exported import_model \
-		model_cache model_row model_table moment nearest predict_with quantiles score_functions scorer target versions \
+	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
+		model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
@@ -112,7 +112,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql views.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

@@ -25,8 +25,8 @@ typedef enum GkScale
 	GK_SCALE_NONE,
 	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
 	GK_SCALE_MINMAX,			/* (x - least) / (greatest - least) */
-	GK_SCALE_GIVEN,				/* by GkFitSpec.offset and .factor */
-	GK_SCALE_AUTO				/* for several columns standard, else none; not for gk_fit() */
+	GK_SCALE_AUTO,				/* for several columns standard, else none; not for gk_fit() */
+	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; not for users */
 } GkScale;
 
 /* What to do. */

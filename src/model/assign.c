@@ -16,7 +16,7 @@
 #include "utils/builtins.h"
 
 #include "alloc.h"
-#include "fit_call.h"
+#include "assign.h"
 #include "model_cache.h"
 #include "nearest.h"
 #include "scorer.h"
@@ -44,8 +44,8 @@ text_of(FunctionCallInfo fcinfo, int number, const char *argument)
 }
 
 /* The version that an argument asks for: NULL is the deployed one. */
-static int
-version_of(FunctionCallInfo fcinfo, int number)
+int
+gk_version_argument(FunctionCallInfo fcinfo, int number)
 {
 	if (PG_ARGISNULL(number))
 		return 0;
@@ -125,8 +125,8 @@ check_dimension(const GkCall *call, const GkModel *model)
 }
 
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
-static void
-label_source(GkCall *call, Oid relation_id, int version, const char *source,
+const GkModel *
+gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
 			 const char *id_column, Oid id_type, const char *labels_table, GkIfExists if_exists)
 {
 	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
@@ -142,6 +142,7 @@ label_source(GkCall *call, Oid relation_id, int version, const char *source,
 	check_dimension(call, model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
+	return model;
 }
 
 /* SQL: the cluster and distance of every row of a source. */
@@ -154,9 +155,9 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(1))
 		refuse_null("model");
-	label_source(&call, PG_GETARG_OID(1), version_of(fcinfo, 4), text_of(fcinfo, 2, "source"),
-				 text_of(fcinfo, 3, "id_column"), get_fn_expr_argtype(fcinfo->flinfo, 0), NULL,
-				 GK_EXISTS_ERROR);
+	gk_label_source(&call, PG_GETARG_OID(1), gk_version_argument(fcinfo, 4),
+					text_of(fcinfo, 2, "source"), text_of(fcinfo, 3, "id_column"),
+					get_fn_expr_argtype(fcinfo->flinfo, 0), NULL, GK_EXISTS_ERROR);
 	gk_call_put_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
 	SPI_finish();
@@ -179,10 +180,11 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	BlessTupleDesc(descriptor);
 	if (PG_ARGISNULL(0))
 		refuse_null("model");
-	label_source(&call, PG_GETARG_OID(0), version_of(fcinfo, 5), text_of(fcinfo, 1, "source"),
-				 text_of(fcinfo, 2, "id_column"), InvalidOid, text_of(fcinfo, 3, "labels_table"),
-				 gk_if_exists("labels_mode", PG_ARGISNULL(4) ? "merge"
-							  : text_to_cstring(PG_GETARG_TEXT_PP(4))));
+	gk_label_source(&call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 5),
+					text_of(fcinfo, 1, "source"), text_of(fcinfo, 2, "id_column"), InvalidOid,
+					text_of(fcinfo, 3, "labels_table"),
+					gk_if_exists("labels_mode", PG_ARGISNULL(4) ? "merge"
+								 : text_to_cstring(PG_GETARG_TEXT_PP(4))));
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);

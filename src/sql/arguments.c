@@ -332,6 +332,34 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
 }
 
+/* The metric that a word names. */
+GkMetric
+gk_metric_word(const char *word)
+{
+	return find_word("metric", word, metric_words);
+}
+
+/* The scaling that a word names. */
+GkScale
+gk_scale_word(const char *word)
+{
+	return find_word("scale", word, scale_words);
+}
+
+/* Whether rows that cannot be used are errors. */
+bool
+gk_nulls_word(const char *word)
+{
+	return find_word("nulls", word, nulls_words) == 1;
+}
+
+/* An argument that lists features. */
+List *
+gk_features_argument(FunctionCallInfo fcinfo, int number)
+{
+	return read_features(fcinfo, number);
+}
+
 /* What a word of an argument says to do where a labels table exists. */
 GkIfExists
 gk_if_exists(const char *argument, const char *word)
