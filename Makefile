@@ -47,7 +47,7 @@ PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
+EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o kernels/cuda/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
 
 # `make installcheck`: on the server that PGHOST and PGPORT say, and on servers of its own (TAP).
 # After `make install`, and not as root.
@@ -131,10 +131,20 @@ WITH_CUDA ?= $(if $(wildcard $(NVCC)),1,0)
 CUDA_RPATH ?= $(CUDA_HOME)/lib64
 GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
 	-gencode=arch=compute_90a,code=sm_90a
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) -I$(srcdir)/src/engine \
-	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+# The host side is C++, the device side CUDA: only the latter sees headers with device code.
+CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
+	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(GENCODE) \
+	-I$(srcdir)/kernels/cuda -I$(srcdir)/kernels -I$(srcdir)/src/engine \
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-ffp-contract=off
+ifdef CI
+CUDA_CXXFLAGS += -Werror
+endif
 cuda_library = gkmeans_cuda$(DLSUFFIX)
-CUDA_OBJS = $(patsubst $(srcdir)/%.cu,%.o,$(wildcard $(srcdir)/kernels/*.cu))
+CUDA_HOST_OBJS = $(patsubst $(srcdir)/%.cpp,%.o,$(wildcard $(srcdir)/kernels/*.cpp))
+CUDA_DEVICE_OBJS = $(patsubst $(srcdir)/%.cu,%.o,$(wildcard $(srcdir)/kernels/cuda/*.cu))
+CUDA_OBJS = $(CUDA_HOST_OBJS) $(CUDA_DEVICE_OBJS)
+CUDA_HEADERS = $(wildcard $(addprefix $(srcdir)/, kernels/*.h kernels/cuda/*.h kernels/cuda/*.cuh src/engine/*.h))
 
 ifeq ($(WITH_CUDA),1)
 all: $(cuda_library)
@@ -144,8 +154,11 @@ else
 all: no-cuda
 endif
 
-$(CUDA_OBJS): kernels/%.o: $(srcdir)/kernels/%.cu $(wildcard $(srcdir)/kernels/*.cuh) \
-		$(wildcard $(srcdir)/src/engine/*.h)
+$(CUDA_HOST_OBJS): kernels/%.o: $(srcdir)/kernels/%.cpp $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(CXX) $(CUDA_CXXFLAGS) -c $< -o $@
+
+$(CUDA_DEVICE_OBJS): kernels/cuda/%.o: $(srcdir)/kernels/cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
 

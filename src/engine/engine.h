@@ -423,7 +423,7 @@ struct GkEngine
 /* The CPU engine (engine.c). */
 extern const GkEngineClass *gk_cpu_engine(void);
 
-/* The CUDA engine (kernels/engine.cu); gkmeans_cuda exports it, and gk_cuda_fault() for tests. */
+/* The CUDA engine (kernels/cuda_engine.cpp); gkmeans_cuda exports it. */
 extern const GkEngineClass *gk_cuda_engine(void);
 
 #ifdef __cplusplus

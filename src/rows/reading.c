@@ -124,7 +124,8 @@ feed_function(void)
 	if (!OidIsValid(found))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("extension \"gkmeans\" has no function \"%s\"", FEED_NAME)));
+				 errmsg("extension \"gkmeans\" has no function \"%s\"", FEED_NAME),
+				 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
 	return found;
 }
 

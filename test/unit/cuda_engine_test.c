@@ -2,11 +2,13 @@
  * The CUDA engine against the reference engine and, on larger data, the CPU engine: every output of
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
- * Usage: cuda_engine_test ENGINE [seed [GPUs [few | quick | streamed | stops | all | large [scale]]]]
+ * Usage: cuda_engine_test ENGINE [seed [GPUs
+ *			[few | quick | streamed | stops | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
- * "few" is every kernel on a little data, for compute-sanitizer.  "streamed" is rows that do not
+ * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
+ * compute-sanitizer.  "streamed" is rows that do not
  * fit the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB
  * for the latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they
  * can notice, and then at random for as many seconds as the scale says.  The GPUs must be free of
@@ -19,6 +21,7 @@
 #include <string.h>
 
 #include "cpu_stops.h"
+#include "cuda_accumulation.h"
 #include "engine_compare.h"
 #include "engine_drive.h"
 #include "engine_ends.h"
@@ -39,6 +42,7 @@ static const GkEngineClass *tested;
 
 /* Plans an error of CUDA; NULL if the engine is another. */
 static int64_t (*plan_cuda_fault) (int64_t call, int error);
+static Probe probe;
 
 /* Plans a stop; NULL if the engine has none. */
 static StopPlan plan_stop;
@@ -501,6 +505,43 @@ test_lost_context(int devices)
 	free_data(&data);
 }
 
+/* Labels with a check of the tensor cores that sees so many times the error. */
+static void
+test_pretended_error(double times, double expected)
+{
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+	double		factor;
+
+	tested->release_process();
+	(void) probe.pretend_error(times);
+	compare_case(&comparison, NORMAL, 3000, 17, 64, 0, 3, 1, 0);
+	compare_case(&comparison, BLOBS, 500, 130, 200, 1, 3, 1, 0);
+	compare_case(&comparison, CROWDS, 400, 700, 40, 0, 3, 1, 0);
+	factor = probe.pretend_error(1.0);
+	tested->release_process();
+	ok(!comparison.differs && (expected > 0.0 ? factor == expected : factor > 0.0 && factor < 5.0),
+	   "labels are right where a check sees %g times the error: the bound's factor is %g", times,
+	   factor);
+}
+
+/* The bound on the error of the tensor cores, and what is done where a check says that it does not hold. */
+static void
+test_accumulation(int rounds)
+{
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+
+	if (probe.multiply == NULL)
+	{
+		search_models(rounds / 20);
+		return;
+	}
+	compare_case(&comparison, NORMAL, 100, 3, 5, 0, 1, 1, 0);
+	search_worst_products(&probe, rounds);
+	test_pretended_error(1.0, 0.0);
+	test_pretended_error(3.0, 5.0);
+	test_pretended_error(1e6, INFINITY);
+}
+
 /* Fits of more than 2^31 values on the devices. */
 static void
 test_beyond_31_bits(int devices)
@@ -576,6 +617,12 @@ find_engine(const char *name)
 	library = dlopen(name, RTLD_NOW);
 	plan_cuda_fault = library == NULL ? NULL
 		: (int64_t (*) (int64_t, int)) dlsym(library, "gk_cuda_fault");
+	if (library != NULL)
+		probe = (Probe) {
+			.multiply = (int (*) (int, const uint16_t *, const uint16_t *, int, int64_t, int, float *))
+				dlsym(library, "gk_cuda_multiply"),
+			.pretend_error = (double (*) (double)) dlsym(library, "gk_cuda_pretend_error")
+		};
 	plan_stop = library == NULL ? NULL : (StopPlan) dlsym(library, "gk_cuda_stop");
 	get = library == NULL ? NULL
 		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
@@ -648,6 +695,10 @@ main(int argc, char **argv)
 	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
+	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 && strcmp(part, "stops") != 0)
+		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
+	if (strcmp(part, "products") == 0)
+		return done_testing();
 	for (int devices = least; devices <= most; devices *= 2)
 		if (strcmp(part, "large") == 0)
 			test_beyond_31_bits(devices);

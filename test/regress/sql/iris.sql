@@ -28,7 +28,7 @@ JOIN iris USING (id)
 GROUP BY species, cluster_id ORDER BY species, cluster_id;
 
 -- A query, an array, weights, scaling, cosine
-SELECT cluster_id, size FROM gkmeans_fit('SELECT petal_length * petal_width AS area FROM iris', '{area}', 2);
+SELECT cluster_id, size FROM gkmeans_fit('SELECT petal_length * petal_width AS area FROM iris', '{area}', 2, n_init => 16);
 SELECT cluster_id, size, round(weight::numeric, 2) AS weight
 FROM gkmeans_fit('SELECT ARRAY[petal_length, petal_width] AS v, sepal_length AS w FROM iris', '{v}', 2,
                  weight_column => 'w', n_init => 8);

@@ -1,0 +1,254 @@
+/*
+ * The commands about the data as such: range, moments, transform, rows.
+ */
+#include <cstring>
+
+#include "cuda_engine.h"
+#include "exact.h"
+
+namespace gk
+{
+
+/* A float from the integer of the same order. */
+static float
+from_ordered(uint32_t key)
+{
+	uint32_t	bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+	float		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* GK_RANGE: least and greatest values. */
+void
+Engine::range(GkCommand *c)
+{
+	int			d = dimension;
+	std::vector<uint64_t> start(2 + d);
+	uint32_t   *columns = (uint32_t *) (start.data() + 2);
+	std::vector<uint32_t> least(d, 0xffffffffu);
+	std::vector<uint32_t> greatest(d, 0);
+	uint64_t	weight_bits[2] = {UINT64_MAX, 0};
+
+	start[0] = UINT64_MAX;
+	memset(columns, 0xff, d * sizeof(uint32_t));
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
+		to_device(*shard, (uint64_t *) shard->scratch.get(), start.data(), start.size());
+	}
+	walk("range", plain_rows(d * 4.0), [&](Shard &shard, const Slice &slice)
+	{
+		unsigned long long *weights = (unsigned long long *) shard.scratch.get();
+		uint32_t   *found = (uint32_t *) (weights + 2);
+
+		range_slice(shard, slice, found, found + d, weights);
+	});
+	for (auto &shard : shards)
+	{
+		std::vector<uint64_t> found(start.size());
+		const uint32_t *its = (const uint32_t *) (found.data() + 2);
+
+		to_host(*shard, found.data(), (const uint64_t *) shard->scratch.get(), found.size());
+		for (int j = 0; j < d; j++)
+		{
+			least[j] = std::min(least[j], its[j]);
+			greatest[j] = std::max(greatest[j], its[d + j]);
+		}
+		weight_bits[0] = std::min(weight_bits[0], found[0]);
+		weight_bits[1] = std::max(weight_bits[1], found[1]);
+	}
+	c->u.range.least_weight = c->u.range.greatest_weight = 1.0;
+	if (rows == 0)
+		return;
+	for (int j = 0; j < d; j++)
+	{
+		c->u.range.least[j] = from_ordered(least[j]);
+		c->u.range.greatest[j] = from_ordered(greatest[j]);
+	}
+	if (weighted)
+	{
+		memcpy(&c->u.range.least_weight, &weight_bits[0], sizeof(double));
+		memcpy(&c->u.range.greatest_weight, &weight_bits[1], sizeof(double));
+	}
+}
+
+/* GK_MOMENTS: sums of z and z², and the exponents. */
+void
+Engine::moments(GkCommand *c)
+{
+	int			d = dimension;
+	int64_t		columns = d + 1;
+	std::vector<double> parameters(3 * d);
+	std::vector<int64_t> total(6 * columns);
+	std::vector<int64_t> part(6 * columns);
+
+	for (int j = 0; j < d; j++)
+	{
+		parameters[j] = c->u.moments.pivot[j];
+		parameters[d + j] = gk_power_of_two(c->u.moments.first_exponents[j]);
+		parameters[2 * d + j] = gk_power_of_two(c->u.moments.second_exponents[j]);
+	}
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, parameters.size() * sizeof(double) +
+							   total.size() * sizeof(int64_t));
+		to_device(*shard, (double *) shard->scratch.get(), parameters.data(), parameters.size());
+		zero(*shard, (int64_t *) shard->scratch.get() + parameters.size(), total.size());
+	}
+	walk("moments", plain_rows(d * 8.0), [&](Shard &shard, const Slice &slice)
+	{
+		const double *p = (const double *) shard.scratch.get();
+		MomentGrid	scales;
+
+		scales.pivot = p;
+		scales.first_scales = p + d;
+		scales.second_scales = p + 2 * d;
+		scales.weight_scale = gk_power_of_two(c->u.moments.weight_exponent);
+		scales.rest_scale = gk_power_of_two(c->u.moments.rest_bits);
+		moments_slice(shard, slice, scales, (int64_t *) shard.scratch.get() + 3 * d);
+	});
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get() + parameters.size(),
+				part.size());
+		for (size_t i = 0; i < part.size(); i++)
+			total[i] += part[i];
+	}
+	for (int j = 0; j < d; j++)
+	{
+		c->u.moments.first[j] = GkSum{total[j], total[columns + j]};
+		c->u.moments.second[j] = GkSum{total[2 * columns + j], total[3 * columns + j]};
+	}
+	memcpy(c->u.moments.exponent_sum, &total[4 * columns], columns * sizeof(int64_t));
+	memcpy(c->u.moments.nonzero, &total[5 * columns], columns * sizeof(int64_t));
+	c->u.moments.weight = GkSum{total[d], total[columns + d]};
+}
+
+/* GK_TRANSFORM: rows in place. */
+void
+Engine::transform(GkCommand *c)
+{
+	for (auto &shard : shards)
+	{
+		double	   *to;
+
+		shard->scratch.reserve(*shard, 2 * dimension * sizeof(double));
+		to = (double *) shard->scratch.get();
+		to_device(*shard, to, c->u.transform.offset, dimension);
+		to_device(*shard, to + dimension, c->u.transform.factor, dimension);
+		shard->bounds_valid = false;
+		shard->origin.release();
+		shard->centroids.prepared = shard->candidates.prepared = false;
+	}
+	sums_valid = false;
+	walk("transform", 0, rows, plain_rows(dimension * 16.0), true,
+		 [&](Shard &shard, const Slice &slice)
+	{
+		const double *parameters = (const double *) shard.scratch.get();
+
+		transform_slice(shard, slice, parameters, parameters + dimension, c->u.transform.normalize);
+	});
+	for (auto &shard : shards)
+		shard->wait();
+}
+
+/* Rows of a list that a shard has, and their places in the list. */
+struct Part
+{
+	std::vector<int64_t> rows;
+	std::vector<int64_t> places;
+};
+
+/* Brings the values of rows, `width` each, to their places. */
+template <typename T> static void
+gather(Shard &shard, const Part &part, const T *values, int width, T *to)
+{
+	int64_t		count = (int64_t) part.rows.size();
+	std::vector<T> found(count * width);
+	T		   *together;
+
+	if (count == 0)
+		return;
+	shard.scratch.reserve(shard, count * (sizeof(int64_t) + width * sizeof(T)));
+	together = (T *) (shard.scratch.get() + count * sizeof(int64_t));
+	to_device(shard, (int64_t *) shard.scratch.get(), part.rows.data(), count);
+	gather_rows(shard, values, width, (const int64_t *) shard.scratch.get(), count, together);
+	to_host(shard, found.data(), (const T *) together, count * width);
+	for (int64_t i = 0; i < count; i++)
+		memcpy(to + part.places[i] * width, &found[i * width], width * sizeof(T));
+}
+
+/* Features, and weights unless NULL, of rows. */
+void
+Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double *weights)
+{
+	std::vector<Part> resident(shards.size());
+
+	/* first: making room may move rows to the host */
+	for (auto &shard : shards)
+		shard->scratch.reserve(*shard, count * (sizeof(int64_t) + std::max<uint64_t>(
+												dimension * sizeof(float), sizeof(double))));
+	for (int64_t i = 0; i < count; i++)
+	{
+		const Range &one = range_of(numbers[i]);
+		Shard	   &shard = *shards[one.shard];
+		int64_t		row = one.local + (numbers[i] - one.first);
+		const float *x;
+		const double *w;
+
+		if (weights != nullptr)
+			weights[i] = 1.0;
+		if (row < shard.resident)
+		{
+			resident[one.shard].rows.push_back(row);
+			resident[one.shard].places.push_back(i);
+			continue;
+		}
+		shard.host_row(row, &x, &w);
+		memcpy(features + i * dimension, x, dimension * sizeof(float));
+		if (weights != nullptr && w != nullptr)
+			weights[i] = *w;
+	}
+	for (size_t s = 0; s < shards.size(); s++)
+	{
+		gather(*shards[s], resident[s], shards[s]->device_features(), dimension, features);
+		if (weights != nullptr && weighted)
+			gather(*shards[s], resident[s], shards[s]->device_weights(), 1, weights);
+	}
+}
+
+/* Labels of rows. */
+void
+Engine::read_labels(const int64_t *numbers, int64_t count, int32_t *labels)
+{
+	std::vector<Part> parts(shards.size());
+
+	for (int64_t i = 0; i < count; i++)
+	{
+		const Range &one = range_of(numbers[i]);
+
+		parts[one.shard].rows.push_back(one.local + (numbers[i] - one.first));
+		parts[one.shard].places.push_back(i);
+	}
+	for (size_t s = 0; s < shards.size(); s++)
+		gather(*shards[s], parts[s], (const int32_t *) shards[s]->labels.get(), 1, labels);
+}
+
+/* GK_ROWS: features of rows. */
+void
+Engine::get_rows(GkCommand *c)
+{
+	int64_t		most = std::max<int64_t>((2 << 20) / (dimension * sizeof(float)), 64);
+
+	for (int64_t from = 0; from < c->u.rows.count; from += most)
+	{
+		if (stopping.is_set())
+			throw Stopped{};
+		read_rows(c->u.rows.rows + from, std::min(most, c->u.rows.count - from),
+				  c->u.rows.features + from * dimension, nullptr);
+	}
+}
+
+}								/* namespace gk */

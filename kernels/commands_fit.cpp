@@ -1,0 +1,428 @@
+/*
+ * The commands of the iteration.
+ */
+#include <cstring>
+
+#include "cuda_engine.h"
+#include "exact.h"
+#include "filter.h"
+#include "nccl.h"
+#include "speed.h"
+
+namespace gk
+{
+
+/* How long a slice should take: passes can be left between slices. */
+#define SLICE_SECONDS 6e-3
+
+/*
+ * How much of the rows it should be, within limits: what a slice needs besides, 22 bytes a row, is
+ * memory too.
+ */
+#define SLICE_BYTES (INT64_C(256) << 20)
+#define MOST_ROWS (INT64_C(8) << 20)
+
+/* Rows of a slice of a pass that reads so many bytes a row. */
+int64_t
+Engine::plain_rows(double bytes_a_row) const
+{
+	double		bandwidth = GK_DEVICE_WORK_SHARE * shards[0]->device->speed.bandwidth;
+
+	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
+}
+
+/* Rows of a slice of the filter, at most: whole waves, which take no longer than a part of one. */
+int64_t
+Engine::most_filter_rows(int64_t centroids) const
+{
+	double		seconds = filter_seconds(*shards[0], centroids);
+	int64_t		wave = filter_wave(*shards[0], centroids);
+	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
+								  MOST_ROWS / 8, MOST_ROWS);
+	int64_t		longest = 1;
+
+	for (const auto &shard : shards)
+		longest = std::max(longest, shard->rows);
+	most = std::clamp<int64_t>((int64_t) (SLICE_SECONDS / seconds), 512, most);
+	return std::min(longest, (most + wave - 1) / wave * wave);
+}
+
+/* Rows of a slice of the filter: so few that all that it flags can be listed, if need be. */
+int64_t
+Engine::filter_rows(int64_t centroids) const
+{
+	int64_t		most = most_filter_rows(centroids);
+
+	for (const auto &shard : shards)
+		if (crowded && shard->rows > 0)
+			most = std::min<int64_t>(most, shard->flag_capacity);
+	return most;
+}
+
+/* Makes all ready that the filter needs besides the centroids. */
+void
+Engine::prepare_filter(int64_t centroids)
+{
+	bool		valid = true;
+
+	for (auto &shard : shards)
+	{
+		shard->need_labels();
+		if (shard->rows == 0)
+			continue;
+		shard->bounds.reserve(*shard, shard->rows);
+		reserve_filter(*shard, most_filter_rows(centroids));
+		sample_origin(*shard);
+		valid = valid && shard->bounds_valid;
+	}
+	if (valid)
+		return;
+	for (auto &shard : shards)
+	{
+		if (shard->rows > 0)
+			zero(*shard, shard->row_statistics.get(), 1);
+		shard->bounds_valid = shard->centroids.prepared = shard->candidates.prepared = false;
+	}
+	walk("row bounds", plain_rows(dimension * 4.0), [](Shard &shard, const Slice &slice)
+		 { compute_bounds(shard, slice); });
+	for (auto &shard : shards)
+		shard->bounds_valid = true;
+}
+
+/* Zeroes what a pass counts. */
+void
+Engine::reset_counters()
+{
+	for (auto &shard : shards)
+		zero(*shard, shard->counters.get(), 1);
+}
+
+/* Brings what a pass has counted to the host: the one wait of a step. */
+void
+Engine::read_counters()
+{
+	for (auto &shard : shards)
+	{
+		shard->use();
+		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
+								cudaMemcpyDeviceToHost, shard->device->compute));
+	}
+	/* one after the other again and again: where one has failed, others may wait for it for ever */
+	for (auto &shard : shards)
+		shard->mark();
+	for (int tries = 0, done = false; !done; tries++)
+	{
+		done = true;
+		for (auto &shard : shards)
+			done = shard->reached() && done;
+		if (!done)
+			pause_between_looks(tries);
+	}
+	for (auto &shard : shards)
+		if (shard->result->flagged > shard->flag_capacity)
+			crowded = true;
+}
+
+/* How many integers the sums of the clusters are. */
+int64_t
+Engine::sum_count() const
+{
+	return shards[0]->centroids.count * (dimension + 1) * (grid.wide ? 2 : 1);
+}
+
+/* The sums over all rows, on a device. */
+int64_t *
+Engine::final_sums(Shard &shard) const
+{
+	return shards.size() > 1 ? shard.totals.get() : shard.sums.get();
+}
+
+/* GK_GRID: the grid of the sums, and the origin of the filter. */
+void
+Engine::set_grid(GkCommand *c)
+{
+	std::vector<double> scales(dimension + 1);
+
+	for (int j = 0; j <= dimension; j++)
+		scales[j] = gk_power_of_two(c->u.grid.exponents[j]);
+	grid.wide = c->u.grid.wide;
+	grid.rest_bits = c->u.grid.rest_bits;
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		shard->grid_scales.reserve(*shard, dimension + 1);
+		shard->grid_exponents.reserve(*shard, dimension + 1);
+		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
+		to_device(*shard, shard->grid_exponents.get(), c->u.grid.exponents, dimension + 1);
+		if (c->u.grid.center != nullptr)
+			set_origin(*shard, c->u.grid.center);
+		shard->wait();
+	}
+}
+
+/* GK_CENTROIDS: sets them, forgets the labels. */
+void
+Engine::set_centroids(GkCommand *c)
+{
+	int64_t		k = c->u.centroids.k;
+
+	if (k < 1 || k > GK_MAX_CLUSTERS)
+		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
+	spherical = c->u.centroids.spherical;
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		/* what seeding had, with fewer centroids and so larger slices */
+		shard->candidates.release();
+		release_filter(*shard, most_filter_rows(k));
+		reserve_centroids(*shard, shard->centroids, k);
+		shard->shifts.reserve(*shard, k);
+		to_device(*shard, shard->centroids.exact.get(), c->u.centroids.centroids, k * dimension);
+		shard->need_labels();
+		shard->use();
+		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
+								shard->device->compute));
+	}
+	for (auto &shard : shards)
+		shard->wait();
+}
+
+/* GK_STEP: assign, sum, and unless a cluster is empty, new centroids. */
+void
+Engine::step(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+	bool		all = !sums_valid;
+	bool		several = shards.size() > 1;
+
+	prepare_filter(k);
+	for (auto &shard : shards)
+	{
+		shard->sums.reserve(*shard, sum_count());
+		if (several)
+			shard->totals.reserve(*shard, sum_count());
+		if (all)
+			zero(*shard, shard->sums.get(), sum_count());
+		if (all && several)
+			zero(*shard, shard->totals.get(), sum_count());
+		if (shard->rows > 0)
+			prepare_centroids(*shard, shard->centroids);
+	}
+	reset_counters();
+	sums_valid = false;
+	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
+	{
+		filter_slice(shard, slice, shard.centroids, true);
+		decide_flagged(shard, slice, shard.centroids);
+		sum_slice(shard, slice, grid, k, all);
+	});
+	if (several)
+	{
+		summing = true;
+		reduce_sums(shards, sum_count());
+	}
+	for (auto &shard : shards)
+	{
+		shard->use();
+		if (several)
+			add_totals(*shard, sum_count());
+		finish_step(*shard, grid, final_sums(*shard), spherical, false);
+	}
+	read_counters();
+	summing = false;
+	sums_valid = true;
+	c->u.step.changed = 0;
+	for (auto &shard : shards)
+		c->u.step.changed += shard->result->changed;
+	c->u.step.empty = shards[0]->result->empty;
+	c->u.step.shift2 = c->u.step.empty > 0 ? 0.0 : shards[0]->result->shift2;
+	if (c->u.step.empty > 0 && c->u.step.is_empty != nullptr)
+	{
+		Shard	   &shard = *shards[0];
+
+		shard.use();
+		shard.scratch.reserve(shard, k);
+		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
+		to_host(shard, c->u.step.is_empty, (const uint8_t *) shard.scratch.get(), k);
+	}
+}
+
+/* Moves the rows of a relocation in the sums of every device, or (sign -1) back. */
+void
+Engine::move(const GkCommand *c, int sign)
+{
+	int64_t		k = shards[0]->centroids.count;
+	int64_t		most = std::max<int64_t>((4 << 20) / (dimension * sizeof(float)), 16);
+
+	for (int64_t from = 0; from < c->u.relocate.count; from += most)
+	{
+		int64_t		count = std::min(most, c->u.relocate.count - from);
+		std::vector<float> features(count * dimension);
+		std::vector<double> weights(count);
+		std::vector<int32_t> labels(count);
+
+		read_rows(c->u.relocate.rows + from, count, features.data(), weights.data());
+		read_labels(c->u.relocate.rows + from, count, labels.data());
+		for (auto &shard : shards)
+		{
+			Scratch		plan;
+			float	   *x = nullptr;
+			double	   *w = nullptr;
+			int32_t    *l = nullptr;
+			int64_t    *t = nullptr;
+
+			for (int pass = 0; pass < 2; pass++)
+			{
+				plan.used = 0;
+				x = plan.take<float>(count * dimension);
+				w = plan.take<double>(count);
+				l = plan.take<int32_t>(count);
+				t = plan.take<int64_t>(count);
+				shard->scratch.reserve(*shard, plan.used);
+				plan.base = shard->scratch.get();
+			}
+			to_device(*shard, x, features.data(), count * dimension);
+			to_device(*shard, w, weights.data(), count);
+			to_device(*shard, l, labels.data(), count);
+			to_device(*shard, t, c->u.relocate.clusters + from, count);
+			move_rows(*shard, grid, k, final_sums(*shard), count, x, weighted ? w : nullptr, l, t,
+					  sign);
+			shard->wait();
+		}
+	}
+}
+
+/* GK_RELOCATE: the update of a step with empty clusters, with some rows elsewhere. */
+void
+Engine::relocate(GkCommand *c)
+{
+	move(c, 1);
+	reset_counters();
+	for (auto &shard : shards)
+	{
+		shard->use();
+		finish_step(*shard, grid, final_sums(*shard), spherical, true);
+	}
+	read_counters();
+	c->u.relocate.shift2 = shards[0]->result->shift2;
+	move(c, -1);
+}
+
+/* GK_DISTANCES: d² to the centroid of the label. */
+void
+Engine::distances()
+{
+	for (auto &shard : shards)
+	{
+		shard->need_labels();
+		shard->need_distance2();
+	}
+	reset_counters();
+	walk("distances", plain_rows(dimension * 12.0), [](Shard &shard, const Slice &slice)
+		 { label_distances(shard, slice, shard.centroids, USE_DISTANCES, 0, false); });
+	for (auto &shard : shards)
+		shard->wait();
+}
+
+/* A double >= 0 from its bits. */
+static double
+from_bits(unsigned long long bits)
+{
+	double		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* GK_ASSIGN: labels and d² with the centroids as they are. */
+void
+Engine::assign(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+
+	for (auto &shard : shards)
+		shard->need_distance2();
+	prepare_filter(k);
+	for (auto &shard : shards)
+		if (shard->rows > 0)
+			prepare_centroids(*shard, shard->centroids);
+	reset_counters();
+	sums_valid = false;
+	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
+	{
+		if (k > 1)
+		{
+			filter_slice(shard, slice, shard.centroids, true);
+			decide_flagged(shard, slice, shard.centroids);
+		}
+		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
+	});
+	read_counters();
+	c->u.assign.changed = 0;
+	c->u.assign.greatest = c->u.assign.greatest_distance = 0.0;
+	for (auto &shard : shards)
+	{
+		c->u.assign.changed += shard->result->changed;
+		c->u.assign.greatest = std::max(c->u.assign.greatest, from_bits(shard->result->greatest));
+		c->u.assign.greatest_distance = std::max(c->u.assign.greatest_distance,
+												 from_bits(shard->result->greatest_distance));
+	}
+}
+
+/* GK_STATISTICS: per cluster, of the labels and d² of GK_ASSIGN. */
+void
+Engine::statistics(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+	std::vector<int64_t> part(k * 8);
+	StatisticsGrid scales;
+	int			weight_exponent;
+
+	to_host(*shards[0], &weight_exponent, shards[0]->grid_exponents.get() + dimension, 1);
+	scales.weight_scale = gk_power_of_two(weight_exponent);
+	scales.inertia_scale = gk_power_of_two(c->u.statistics.inertia_exponent);
+	scales.distance_scale = gk_power_of_two(c->u.statistics.distance_exponent);
+	scales.rest_scale = gk_power_of_two(c->u.statistics.rest_bits);
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, k * 8 * sizeof(int64_t));
+		zero(*shard, (int64_t *) shard->scratch.get(), k * 8);
+	}
+	walk("statistics", plain_rows(16), [&](Shard &shard, const Slice &slice)
+		 { statistics_slice(shard, slice, scales, (int64_t *) shard.scratch.get()); });
+	memset(c->u.statistics.sizes, 0, k * sizeof(int64_t));
+	memset(c->u.statistics.weights, 0, k * sizeof(GkSum));
+	memset(c->u.statistics.inertia, 0, k * sizeof(GkSum));
+	memset(c->u.statistics.distance, 0, k * sizeof(GkSum));
+	memset(c->u.statistics.radius2, 0, k * sizeof(double));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), k * 8);
+		for (int64_t i = 0; i < k; i++)
+		{
+			const int64_t *from = &part[i * 7];
+
+			c->u.statistics.sizes[i] += from[0];
+			c->u.statistics.weights[i].high += from[1];
+			c->u.statistics.weights[i].low += from[2];
+			c->u.statistics.inertia[i].high += from[3];
+			c->u.statistics.inertia[i].low += from[4];
+			c->u.statistics.distance[i].high += from[5];
+			c->u.statistics.distance[i].low += from[6];
+			c->u.statistics.radius2[i] = std::max(c->u.statistics.radius2[i],
+												  from_bits((unsigned long long) part[k * 7 + i]));
+		}
+	}
+}
+
+/* GK_GET_CENTROIDS: copies them out. */
+void
+Engine::get_centroids(GkCommand *c)
+{
+	Shard	   &shard = *shards[0];
+
+	to_host(shard, c->u.get_centroids.centroids, (const double *) shard.centroids.exact.get(),
+			shard.centroids.count * dimension);
+}
+
+}								/* namespace gk */

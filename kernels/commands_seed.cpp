@@ -1,0 +1,372 @@
+/*
+ * The commands of seeding and of relocation: candidates, masses, lists of rows.
+ */
+#include <cstring>
+
+#include "cuda_engine.h"
+#include "exact.h"
+#include "filter.h"
+
+namespace gk
+{
+
+/* Rows that a list on the device has room for, at least. */
+#define LIST_ROWS 65536
+
+/* GK_CANDIDATES: the nearest of the candidates, old and new. */
+void
+Engine::run_candidates(GkCommand *c)
+{
+	int64_t		most = std::max<int64_t>((32 << 20) / (dimension * 10), 64);
+	double		greatest = 0.0;
+
+	for (auto &shard : shards)
+	{
+		shard->need_labels();
+		shard->need_distance2();
+	}
+	sums_valid = false;
+	for (int64_t from = 0; from < c->u.candidates.count; from += most)
+	{
+		int64_t		count = std::min(most, c->u.candidates.count - from);
+		int64_t		first_label = c->u.candidates.first_label + from;
+
+		for (auto &shard : shards)
+		{
+			reserve_centroids(*shard, shard->candidates, count);
+			to_device(*shard, shard->candidates.exact.get(),
+					  c->u.candidates.candidates + from * dimension, count * dimension);
+		}
+		if (count > 1)
+		{
+			prepare_filter(count);
+			for (auto &shard : shards)
+				if (shard->rows > 0)
+					prepare_centroids(*shard, shard->candidates);
+		}
+		reset_counters();
+		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
+		{
+			if (count > 1)
+			{
+				filter_slice(shard, slice, shard.candidates, false);
+				decide_flagged(shard, slice, shard.candidates);
+			}
+			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
+							first_label == 0);
+		});
+		read_counters();
+		greatest = 0.0;
+		for (auto &shard : shards)
+		{
+			double		its;
+
+			memcpy(&its, &shard->result->greatest, sizeof(its));
+			greatest = std::max(greatest, its);
+		}
+	}
+	c->u.candidates.greatest = greatest;
+}
+
+/* GK_POTENTIALS: what Σ of the masses would be with each trial. */
+void
+Engine::potentials(GkCommand *c)
+{
+	int			count = c->u.potentials.count;
+	double		scale = gk_power_of_two(c->u.potentials.exponent);
+	std::vector<int64_t> part(count);
+
+	for (auto &shard : shards)
+	{
+		shard->need_distance2();
+		shard->scratch.reserve(*shard, (count + (uint64_t) count * dimension) * sizeof(int64_t));
+		zero(*shard, (int64_t *) shard->scratch.get(), count);
+		to_device(*shard, (double *) shard->scratch.get() + count, c->u.potentials.trials,
+				  (uint64_t) count * dimension);
+	}
+	walk("potentials", plain_rows(dimension * (4.0 + 2.0 * count)),
+		 [&](Shard &shard, const Slice &slice)
+	{
+		potentials_slice(shard, slice, (const double *) shard.scratch.get() + count, count, scale,
+						 (int64_t *) shard.scratch.get());
+	});
+	memset(c->u.potentials.potentials, 0, count * sizeof(int64_t));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
+		for (int i = 0; i < count; i++)
+			c->u.potentials.potentials[i] += part[i];
+	}
+}
+
+/* GK_MASSES: Σ of the masses by leading bits of the hash. */
+void
+Engine::masses(GkCommand *c)
+{
+	int64_t		count = INT64_C(1) << c->u.masses.bits;
+	std::vector<int64_t> part(count);
+	Mass		mass = {c->u.masses.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->u.masses.exponent)};
+
+	for (auto &shard : shards)
+	{
+		shard->need_distance2();
+		shard->scratch.reserve(*shard, count * sizeof(int64_t));
+		zero(*shard, (int64_t *) shard->scratch.get(), count);
+	}
+	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
+		 { masses_slice(shard, slice, mass, c->u.masses.bits, (int64_t *) shard.scratch.get()); });
+	memset(c->u.masses.buckets, 0, count * sizeof(int64_t));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
+		for (int64_t i = 0; i < count; i++)
+			c->u.masses.buckets[i] += part[i];
+	}
+}
+
+/*
+ * Lists the wanted rows from .. to - 1, in row order; false if some device has more than its list
+ * has room for, *most then says how many at most.
+ */
+bool
+Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
+			 std::vector<GkEntry> *found, uint64_t *most)
+{
+	size_t		before = found->size();
+
+	*most = 0;
+	for (auto &shard : shards)
+	{
+		shard->need_distance2();
+		zero(*shard, &shard->counters.get()->listed, 1);
+	}
+	walk("list rows", from, to, plain_rows(dimension * 8.0), false,
+		 [&](Shard &shard, const Slice &slice)
+	{
+		Wanted		its = filter;
+
+		/* the table of buckets lies behind the list */
+		if (its.buckets != nullptr)
+			its.buckets = (const uint8_t *) (shard.scratch.get() + capacity * sizeof(Listed));
+		list_slice(shard, slice, its, (Listed *) shard.scratch.get(), capacity);
+	});
+	read_counters();
+	for (auto &shard : shards)
+		*most = std::max<uint64_t>(*most, shard->result->listed);
+	if (*most > capacity)
+		return false;
+	for (size_t s = 0; s < shards.size(); s++)
+	{
+		std::vector<Listed> listed(shards[s]->result->listed);
+
+		if (listed.empty())
+			continue;
+		to_host(*shards[s], listed.data(), (const Listed *) shards[s]->scratch.get(),
+				listed.size());
+		for (const Listed &one : listed)
+			found->push_back(GkEntry{global_row((int) s, one.row), one.hash, one.mass,
+									 one.distance2});
+	}
+	std::sort(found->begin() + before, found->end(),
+			  [](const GkEntry &a, const GkEntry &b) { return a.row < b.row; });
+	return true;
+}
+
+/*
+ * Lists at most `most` of the wanted rows in row order, and returns the row to go on from. The
+ * list's memory must have been reserved.
+ */
+int64_t
+Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vector<GkEntry> *found)
+{
+	int64_t		window = rows - from;
+
+	while (from < rows)
+	{
+		int64_t		to = std::min(rows, from + window);
+		uint64_t	most_listed;
+
+		if (!list(filter, from, to, LIST_ROWS, found, &most_listed))
+		{
+			window = std::max<int64_t>(
+				(int64_t) ((double) (to - from) * LIST_ROWS / 2 / most_listed), 1024);
+			continue;
+		}
+		from = to;
+		if ((int64_t) found->size() > most)
+		{
+			from = (*found)[most].row;
+			found->resize(most);
+			break;
+		}
+	}
+	return from;
+}
+
+/* GK_ENTRIES: the rows of the wanted buckets. */
+void
+Engine::entries(GkCommand *c)
+{
+	uint64_t	buckets = UINT64_C(1) << c->u.entries.bits;
+	std::vector<GkEntry> found;
+	Wanted		filter = {};
+
+	filter.mass = Mass{c->u.entries.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->u.entries.exponent)};
+	filter.buckets = c->u.entries.wanted;
+	filter.bits = c->u.entries.bits;
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, LIST_ROWS * sizeof(Listed) + buckets);
+		to_device(*shard, (uint8_t *) shard->scratch.get() + LIST_ROWS * sizeof(Listed),
+				  c->u.entries.wanted, buckets);
+	}
+	c->u.entries.next = list_in_order(filter, c->u.entries.from, c->u.entries.capacity, &found);
+	c->u.entries.count = (int64_t) found.size();
+	for (size_t i = 0; i < found.size(); i++)
+	{
+		c->u.entries.entries[i] = found[i];
+		c->u.entries.entries[i].distance2 = 0.0;
+	}
+}
+
+/* GK_LABEL_WEIGHTS: Σ of the weights by label. */
+void
+Engine::label_weights(GkCommand *c)
+{
+	int64_t		count = c->u.label_weights.count;
+	std::vector<GkSum> part(count);
+
+	for (auto &shard : shards)
+	{
+		shard->need_labels();
+		shard->scratch.reserve(*shard, count * sizeof(GkSum));
+		zero(*shard, (GkSum *) shard->scratch.get(), count);
+	}
+	walk("label weights", plain_rows(12), [&](Shard &shard, const Slice &slice)
+		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
+	memset(c->u.label_weights.weights, 0, count * sizeof(GkSum));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const GkSum *) shard->scratch.get(), count);
+		for (int64_t i = 0; i < count; i++)
+		{
+			c->u.label_weights.weights[i].high += part[i].high;
+			c->u.label_weights.weights[i].low += part[i].low;
+		}
+	}
+}
+
+/* Rows of weight > 0 by 16 bits of d² or of the hash, summed over the devices. */
+std::vector<unsigned long long>
+Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
+{
+	std::vector<unsigned long long> total(65536);
+	std::vector<unsigned long long> part(65536);
+
+	for (auto &shard : shards)
+		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
+	walk("histogram", plain_rows(with_hash ? dimension * 8.0 : 8.0),
+		 [&](Shard &shard, const Slice &slice)
+	{
+		histogram_slice(shard, slice, with_hash, known, prefix, shift,
+						(unsigned long long *) shard.scratch.get());
+	});
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const unsigned long long *) shard->scratch.get(), 65536);
+		for (int i = 0; i < 65536; i++)
+			total[i] += part[i];
+	}
+	return total;
+}
+
+/*
+ * A filter that passes the count farthest rows, and so few that they fit a list: d² from the
+ * top 16 bits at a time; where that does not do, hashes from below likewise.  If rows equal
+ * in both are too many, *ties says how they are and *equal how many of them are to be taken,
+ * the first by their bits.
+ */
+Wanted
+Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties)
+{
+	Wanted		filter = {};
+	uint64_t	taken = 0;
+	uint64_t	prefix = 0;
+	uint64_t	wanted_rows = (uint64_t) count;
+
+	*equal = 0;
+	filter.hash_limit = UINT64_MAX;
+	for (int shift = 48; shift >= 0; shift -= 16)
+	{
+		std::vector<unsigned long long> counts = histogram(false, 0, prefix, shift);
+		int			bin = 65535;
+
+		for (; bin > 0 && taken + counts[bin] < wanted_rows; bin--)
+			taken += counts[bin];
+		prefix = prefix << 16 | (uint64_t) bin;
+		filter.key = prefix << shift;
+		if (taken + counts[bin] <= capacity)
+			return filter;
+	}
+	prefix = 0;
+	for (int shift = 48; shift >= 0; shift -= 16)
+	{
+		std::vector<unsigned long long> counts = histogram(true, filter.key, prefix, shift);
+		int			bin = 0;
+
+		for (; bin < 65535 && taken + counts[bin] < wanted_rows; bin++)
+			taken += counts[bin];
+		prefix = prefix << 16 | (uint64_t) bin;
+		filter.hash_limit = (prefix << shift) + ((UINT64_C(1) << shift) - 1);
+		if (taken + counts[bin] <= capacity)
+			return filter;
+	}
+	*ties = filter;
+	ties->only_equal = true;
+	*equal = (int64_t) (wanted_rows - taken);
+	/* all below the tie */
+	if (filter.hash_limit > 0)
+		filter.hash_limit--;
+	else
+	{
+		filter.hash_limit = UINT64_MAX;
+		filter.key++;
+	}
+	return filter;
+}
+
+/* GK_FARTHEST: the rows with the greatest d². */
+void
+Engine::farthest(GkCommand *c)
+{
+	int64_t		count = std::min(c->u.farthest.count, rows);
+	uint64_t	capacity = std::max<uint64_t>(LIST_ROWS, (uint64_t) count + LIST_ROWS);
+	std::vector<GkEntry> found;
+	int64_t		equal = 0;
+	uint64_t	most;
+	Wanted		ties = {};
+	Wanted		filter;
+
+	c->u.farthest.found = 0;
+	if (count < 1)
+		return;
+	for (auto &shard : shards)
+	{
+		shard->need_distance2();
+		shard->scratch.reserve(*shard, capacity * sizeof(Listed));
+	}
+	filter = find_farthest(count, capacity, &equal, &ties);
+	if (!list(filter, 0, rows, capacity, &found, &most))
+		fail(GK_INTERNAL, "GK_FARTHEST", "the list of the farthest rows is too short");
+	if (equal > 0)
+		take_ties(ties, equal, capacity, &found);
+	order_farthest(&found, count);
+	for (GkEntry &one : found)
+		one.mass = 0;
+	memcpy(c->u.farthest.entries, found.data(), found.size() * sizeof(GkEntry));
+	c->u.farthest.found = (int64_t) found.size();
+}
+
+}								/* namespace gk */

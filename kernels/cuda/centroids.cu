@@ -1,0 +1,382 @@
+/*
+ * Norms and rounding errors of centroids and rows, for the filter: docs/filter.md has the bound.
+ *
+ * With y = x - p and e = c - p (p, the origin, near the mean), the nearest centroid is the one with
+ * the least s = |e|²/2 - y·e.  The filter has 16-bit roundings of y and e, scaled by powers of
+ * two, and is wrong by at most
+ *
+ *     |y - ŷ| |e| + |ŷ| (|e - ê| + γ |ê|)                    (Cauchy and Schwarz)
+ *
+ * where γ bounds the accumulation.  Both products are split by a b <= t a²/2 + b²/(2 t), which
+ * holds for every t > 0, into a part of the row and a part of the centroid: the latter is taken
+ * off |e|²/2 beforehand ("lower"), so that it costs nothing in the filter and a far
+ * centroid loosens nobody's bound but its own.
+ */
+#include <algorithm>
+#include <cmath>
+
+#include "accumulation.h"
+#include "exact.h"
+#include "filter.cuh"
+#include "warp.cuh"
+
+namespace gk
+{
+
+/* x². */
+template <typename T> static __device__ __forceinline__ T
+square(T x)
+{
+	return x * x;
+}
+
+/* The error of rounding a value to 16 bits. */
+static __device__ __forceinline__ float
+lost_in_half(float y)
+{
+	return y - __half2float(__float2half_rn(y));
+}
+
+/* A positive float as 16 bits that are not less. */
+static __device__ __forceinline__ uint32_t
+code_up(float value)
+{
+	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
+}
+
+/* The part of a thread in |x - origin|². */
+template <int LANES, typename T> static __device__ __forceinline__ T
+part_of_norm(const float *x, const float *origin, int d)
+{
+	T			sum = 0;
+
+	for (int j = threadIdx.x % LANES * 4; j < d; j += LANES * 4)
+	{
+		float4		v = read_four(x, j, d, d % 4 == 0);
+		float4		p = read_four(origin, j, d, d % 4 == 0);
+
+		sum += square((T) v.x - (T) p.x) + square((T) v.y - (T) p.y) + square((T) v.z - (T) p.z) +
+			square((T) v.w - (T) p.w);
+	}
+	return sum;
+}
+
+/* The part of a thread in the square of what rounding takes off a scaled row. */
+template <int LANES> static __device__ __forceinline__ float
+part_of_error(const float *x, const float *origin, int d, float scale)
+{
+	float		sum = 0.0f;
+
+	for (int j = threadIdx.x % LANES * 4; j < d; j += LANES * 4)
+	{
+		float4		v = read_four(x, j, d, d % 4 == 0);
+		float4		p = read_four(origin, j, d, d % 4 == 0);
+
+		sum += square(lost_in_half((v.x - p.x) * scale)) +
+			square(lost_in_half((v.y - p.y) * scale)) +
+			square(lost_in_half((v.z - p.z) * scale)) +
+			square(lost_in_half((v.w - p.w) * scale));
+	}
+	return sum;
+}
+
+/* Norm and rounding error of rows: LANES threads a row. */
+template <int LANES> static __global__ void
+bounds_kernel(const float *features, const float *origin, int64_t rows, int d, int64_t sampled,
+			  uint32_t *bounds, RowStatistics *statistics)
+{
+	int64_t		groups = (int64_t) gridDim.x * blockDim.x / LANES;
+	int64_t		row = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES;
+
+	/* all lanes of a warp stay as long as one has a row */
+	for (; row - threadIdx.x % 32 / LANES < rows; row += groups)
+	{
+		const float *x = features + min(row, rows - 1) * d;
+		float		norm2 = sum_of_lanes<LANES>(part_of_norm<LANES, float>(x, origin, d));
+		float		norm = sqrtf(norm2);
+		float		error;
+		uint32_t	code;
+		int			exponent;
+
+		/* squares that a float may not have held; a warp decides together */
+		if (!__all_sync(0xffffffffu, norm2 > 1e-28f && norm2 < 1e36f))
+			norm = __double2float_ru(
+				sqrt(sum_of_lanes<LANES>(part_of_norm<LANES, double>(x, origin, d))));
+		norm *= 1.0f + 1.0f / 512;
+		code = code_up(norm);
+		exponent = scale_of_norm(__uint_as_float(code << 16));
+		error = sqrtf(sum_of_lanes<LANES>(
+			part_of_error<LANES>(x, origin, d, power_of_two(exponent))));
+		/* the subtraction in float, and a scale that did not bring the norm where it should */
+		error = error * power_of_two(-exponent) * (1.0f + 1.0f / 512) + norm * 0x1p-22f + 0x1p-140f;
+		if (threadIdx.x % LANES == 0 && row < rows)
+		{
+			bounds[row] = code << 16 | (code == 0x7f80 ? code : code_up(error));
+			if (code != 0x7f80 && norm > 0.0f && (row & sampled) == 0)
+			{
+				atomicAdd(&statistics->norm_log, (double) log2f(norm));
+				atomicAdd(&statistics->error_log, (double) log2f(error));
+				atomicAdd(&statistics->count, 1ull);
+			}
+		}
+	}
+}
+
+/* Enqueues the kernel. */
+template <int LANES> static void
+launch_bounds(Shard &shard, const Slice &slice)
+{
+	int64_t		blocks = (slice.rows * LANES + 255) / 256;
+	int64_t		sampled = 1;		/* every so many rows, a power of two */
+
+	while (sampled * 2048 < slice.rows)
+		sampled *= 2;
+
+	bounds_kernel<LANES><<<blocks_for(shard, blocks, 8), 256, 0, shard.device->compute>>>
+		(slice.features, shard.origin.get(), slice.rows, shard.dimension, sampled - 1,
+		 shard.bounds.get() + slice.first, shard.row_statistics.get());
+	GK_LAUNCHED("bounds_kernel");
+}
+
+/* Norm and rounding error of the rows of a slice. */
+void
+compute_bounds(Shard &shard, const Slice &slice)
+{
+	if (shard.dimension <= 8)
+		launch_bounds<2>(shard, slice);
+	else if (shard.dimension <= 32)
+		launch_bounds<8>(shard, slice);
+	else
+		launch_bounds<32>(shard, slice);
+}
+
+/* The mean of a few rows, as the origin. */
+static __global__ void
+sample_kernel(const float *features, int64_t rows, int64_t step, int d, float *origin)
+{
+	int			j = blockIdx.x * blockDim.x + threadIdx.x;
+	double		sum = 0.0;
+	int			count = 0;
+
+	if (j >= d)
+		return;
+	for (int64_t row = 0; row < rows; row += step)
+	{
+		sum += features[row * d + j];
+		count++;
+	}
+	origin[j] = (float) (sum / count);
+}
+
+/* Makes the mean of a few rows the origin, unless there is one. */
+void
+sample_origin(Shard &shard)
+{
+	if (shard.origin.get() != nullptr || shard.rows == 0)
+		return;
+	shard.row_statistics.reserve(shard, 1);
+	shard.origin.reserve(shard, shard.dimension);
+
+	Slice		slice;
+
+	try
+	{
+		slice = shard.start_slice(0, INT64_MAX / 2);
+	}
+	catch (...)
+	{
+		/* an origin that is there is taken for a good one */
+		shard.origin.release();
+		throw;
+	}
+
+	sample_kernel<<<(shard.dimension + 127) / 128, 128, 0, shard.device->compute>>>
+		(slice.features, slice.rows, slice.rows / 256 + 1, shard.dimension, shard.origin.get());
+	GK_LAUNCHED("sample_kernel");
+	shard.finish_slice(slice, false);
+	shard.bounds_valid = false;
+}
+
+/* Sets the origin that the filter takes off rows and centroids. */
+void
+set_origin(Shard &shard, const double *origin)
+{
+	std::vector<float> rounded(origin, origin + shard.dimension);
+
+	for (float &value : rounded)
+		if (!std::isfinite(value))
+			value = 0.0f;
+	shard.use();
+	shard.origin.reserve(shard, shard.dimension);
+	shard.row_statistics.reserve(shard, 1);
+	GK_CUDA(cudaMemcpyAsync(shard.origin.get(), rounded.data(), rounded.size() * sizeof(float),
+							cudaMemcpyHostToDevice, shard.device->compute));
+	shard.bounds_valid = false;
+	shard.centroids.prepared = shard.candidates.prepared = false;
+}
+
+/* Memory for so many centroids. */
+void
+reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
+{
+	centroids.count = count;
+	centroids.padded = (count + 127) / 128 * 128;
+	centroids.prepared = false;
+	centroids.exact.reserve(shard, count * shard.dimension);
+	centroids.rounded.reserve(shard, centroids.padded * tiles_of(shard.depth) * TILE_COLUMNS);
+	centroids.lower.reserve(shard, centroids.padded);
+	centroids.slack.reserve(shard, centroids.padded);
+	centroids.norm.reserve(shard, centroids.padded);
+	centroids.error.reserve(shard, centroids.padded);
+	centroids.scale.reserve(shard, 1);
+}
+
+/* The norms of the centroids: one warp a centroid. */
+static __global__ void
+norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
+	double		norm2 = 0.0;
+
+	if (centroid >= count)
+		return;
+	for (int j = lane; j < d; j += 32)
+	{
+		double		e = exact[centroid * d + j] - (double) origin[j];
+
+		norm2 += e * e;
+	}
+	norm2 = sum_of_lanes<32>(norm2);
+	if (lane == 0)
+		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
+}
+
+/* Scaled 16-bit centroids, with norm and error of each: one warp a centroid. */
+static __global__ void
+round_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
+			 int depth, double gamma, __half *rounded, float *norm, float *error,
+			 CentroidScale *scale)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
+	double		greatest = __longlong_as_double((long long) scale->greatest_norm);
+	int			exponent = greatest > 0.0 && greatest < 1e300 ? 14 - ilogb(greatest) : 0;
+	double		factor;
+	double		norm2 = 0.0;
+	double		kept2 = 0.0;
+	double		lost2 = 0.0;
+
+	exponent = max(-126, min(126, exponent));
+	factor = ldexp(1.0, exponent);
+	if (centroid >= padded)
+		return;
+	for (int j = lane; j < tiles_of(depth) * TILE_COLUMNS; j += 32)
+	{
+		double		e = 0.0;
+		__half		kept;
+		double		lost;
+
+		if (centroid < count && j < d)
+			e = (exact[centroid * d + j] - (double) origin[j]) * factor;
+		/* a centroid too far for 16 bits: kept without a value, so that every row looks at it */
+		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
+		rounded[place_of_centroid(depth, centroid, j)] = kept;
+		lost = e - (double) __half2float(kept);
+		norm2 += e * e;
+		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
+		lost2 += lost * lost;
+	}
+	norm2 = sum_of_lanes<32>(norm2);
+	kept2 = sum_of_lanes<32>(kept2);
+	lost2 = sum_of_lanes<32>(lost2);
+	if (lane == 0)
+	{
+		double		length = sqrt(norm2) * (1.0 + 0x1p-40);
+		double		missed = (sqrt(lost2) + gamma * sqrt(kept2)) * (1.0 + 0x1p-40) +
+			length * 0x1p-50;
+
+		norm[centroid] = __double2float_ru(length);
+		error[centroid] = __double2float_ru(missed);
+		if (centroid == 0)
+			scale->exponent = exponent;
+		if (length > 0.0 && isfinite(length))
+		{
+			atomicAdd(&scale->norm_log, log2(length));
+			atomicAdd(&scale->norm_count, 1);
+			atomicAdd(&scale->error_log, log2(missed));
+			atomicAdd(&scale->error_count, 1);
+		}
+	}
+}
+
+/* 2^x within the range of a float, and positive whatever x is. */
+static __device__ double
+safe_power(double x)
+{
+	return isfinite(x) ? exp2(fmax(-40.0, fmin(40.0, x))) : 1.0;
+}
+
+/* The lower bounds of |e|²/2 by the two splits. */
+static __global__ void
+lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const float *error,
+			 const RowStatistics *rows, CentroidScale *scale, float *lower, float *slack)
+{
+	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	double		row_norm = rows->norm_log / rows->count + scale->exponent;
+	double		row_error = rows->error_log / rows->count + scale->exponent;
+	double		lambda = safe_power(scale->error_log / scale->error_count - row_norm);
+	double		mu = safe_power(scale->norm_log / scale->norm_count - row_error);
+
+	if (centroid == 0)
+	{
+		scale->lambda = __double2float_ru(lambda);
+		scale->mu = __double2float_ru(mu);
+	}
+	if (centroid < count)
+	{
+		double		e = norm[centroid];
+		double		q = error[centroid];
+		double		half = e * e / 2;
+		double		bound;
+
+		/* the splits; rounding here and in the filter; that of d² itself in double */
+		bound = half - q * q / (2 * lambda) - e * e / (2 * mu) - half * 0x1p-21 -
+			e * e * d * 0x1p-50;
+		lower[centroid] = bound > -3.0e38 && bound < 3.0e38 ? __double2float_rd(bound) : -3.0e38f;
+		slack[centroid] = __double2float_ru(half - (double) lower[centroid] + half * 0x1p-21);
+	}
+	else if (centroid < padded)
+	{
+		lower[centroid] = 3.0e38f;
+		slack[centroid] = 0.0f;
+	}
+}
+
+/* Makes centroids ready for the filter. */
+void
+prepare_centroids(Shard &shard, Centroids &centroids)
+{
+	cudaStream_t stream = shard.device->compute;
+	int			d = shard.dimension;
+
+	if (centroids.prepared)
+		return;
+	shard.use();
+	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
+	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
+		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get());
+	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
+		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
+		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
+		 centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
+		 centroids.scale.get());
+	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
+		(centroids.count, centroids.padded, d, centroids.norm.get(), centroids.error.get(),
+		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
+		 centroids.slack.get());
+	GK_LAUNCHED("prepare_centroids");
+	centroids.prepared = true;
+}
+
+}								/* namespace gk */

@@ -1,0 +1,277 @@
+/*
+ * Shared by the kernels of the filter: the layout of 16-bit values in shared memory, the best
+ * scores of a row, and the bound that decides or flags it (docs/filter.md has the proof).
+ */
+#ifndef GK_FILTER_CUH
+#define GK_FILTER_CUH
+
+#ifndef __CUDACC__
+#error "for device code alone"
+#endif
+
+#include <cuda_fp16.h>
+
+#include "filter.h"
+#include "launch.h"
+
+namespace gk
+{
+
+#define NO_SCORE 3.2e38f
+
+/*
+ * 16-bit operands lie in tiles of 64 columns of some rows or 128 centroids, one tile after the
+ * other, in shared memory and outside.  The eight 16-byte parts of a row of a tile are in an order
+ * that depends on the row: what wgmma calls the 128-byte swizzle.
+ */
+#define TILE_CENTROIDS 128
+#define TILE_COLUMNS 64
+
+/* Tiles side by side. */
+static __host__ __device__ __forceinline__ int
+tiles_of(int depth)
+{
+	return (depth + TILE_COLUMNS - 1) / TILE_COLUMNS;
+}
+
+/* An address in shared memory, as instructions take it. */
+static __device__ __forceinline__ uint32_t
+shared_address(const void *at)
+{
+	return (uint32_t) __cvta_generic_to_shared(at);
+}
+
+/* Where the part of 8 values of a row lies in a tile. */
+static __device__ __forceinline__ int
+place_of(int row, int part)
+{
+	return row * TILE_COLUMNS + (part ^ (row & 7)) * 8;
+}
+
+/* Where the value of a centroid lies. */
+static __device__ __forceinline__ int64_t
+place_of_centroid(int depth, int64_t centroid, int column)
+{
+	return (centroid / TILE_CENTROIDS * tiles_of(depth) + column / TILE_COLUMNS) *
+		(TILE_CENTROIDS * TILE_COLUMNS) +
+		place_of((int) (centroid % TILE_CENTROIDS), column % TILE_COLUMNS / 8) + column % 8;
+}
+
+/* The two least scores of a row that a thread has seen, and whose the least is. */
+struct Best
+{
+	float		least;
+	float		second;
+	int			centroid;
+};
+
+/* Takes a score into what is known of its row. */
+static __device__ __forceinline__ void
+take_score(Best *best, float score, int centroid)
+{
+	best->second = fminf(best->second, fmaxf(best->least, score));
+	if (score < best->least)
+		best->centroid = centroid;
+	best->least = fminf(best->least, score);
+}
+
+/* Joins what two threads know of a row. */
+static __device__ __forceinline__ void
+join(Best *best, float least, float second, int centroid)
+{
+	best->second = fminf(fminf(best->second, second), fmaxf(best->least, least));
+	if (least < best->least)
+		best->centroid = centroid;
+	best->least = fminf(best->least, least);
+}
+
+/* Joins what the four threads of a row know. */
+static __device__ __forceinline__ void
+join_four(Best *best)
+{
+#pragma unroll
+	for (int other = 1; other < 4; other *= 2)
+		join(best, __shfl_xor_sync(0xffffffffu, best->least, other),
+			 __shfl_xor_sync(0xffffffffu, best->second, other),
+			 __shfl_xor_sync(0xffffffffu, best->centroid, other));
+}
+
+/* Bounds of a row, in the scale of the centroids, and its own scale. */
+struct RowBound
+{
+	float		norm;
+	float		error;
+	float		factor;			/* the row is multiplied by it … */
+	float		back;			/* … and minus products by this; NaN = can't be decided */
+};
+
+/* The power of two that brings a norm to 2^14 .. 2^15. */
+static __device__ __forceinline__ int
+scale_of_norm(float norm)
+{
+	int			exponent = 14 - (int) ((__float_as_uint(norm) >> 23) & 255) + 127;
+
+	return max(-126, min(126, exponent));
+}
+
+/* 2^exponent as a float, -126 <= exponent <= 127. */
+static __device__ __forceinline__ float
+power_of_two(int exponent)
+{
+	return __int_as_float((exponent + 127) << 23);
+}
+
+/* Reads the bound of a row from its code. */
+static __device__ __forceinline__ RowBound
+read_bound(uint32_t code, int centroid_exponent)
+{
+	float		norm = __uint_as_float(code & 0xffff0000u);
+	int			exponent = scale_of_norm(norm);
+	int			difference = centroid_exponent - exponent;
+	bool		usable = norm == 0.0f || (difference >= -60 && difference <= 60);
+	float		unit = power_of_two(centroid_exponent);
+	RowBound	bound;
+
+	bound.norm = norm * unit;
+	bound.error = __uint_as_float(code << 16) * unit;
+	bound.factor = norm == 0.0f ? 0.0f : power_of_two(exponent);
+	bound.back = !usable ? __int_as_float(0x7fc00000) :
+		norm == 0.0f ? 0.0f : -power_of_two(difference);
+	return bound;
+}
+
+/* How much a row's part of the bound is. */
+static __device__ __forceinline__ float
+row_part(const FilterArguments &a, float norm, float error)
+{
+	return a.scale->lambda * norm * norm * 0.5f + a.scale->mu * error * error * 0.5f +
+		norm * norm * ((float) a.d * 0x1p-50f);
+}
+
+/* How much the centroid's own is, from what is known of the centroid. */
+static __device__ __forceinline__ float
+own_part(float norm, float error, float centroid_slack, float centroid_norm, float centroid_error)
+{
+	return centroid_slack + error * centroid_norm + norm * centroid_error;
+}
+
+/* The score up to which a centroid can be nearest, if `least` is that of one with these parts. */
+static __device__ __forceinline__ float
+limit_of(float least, float own, float part)
+{
+	return least + own + part + (fabsf(least) + own + part) * 0x1p-19f;
+}
+
+/* sum += a × b, 16 × 8 × 16. */
+static __device__ __forceinline__ void
+multiply(float *sum, const uint32_t *a, const uint32_t *b)
+{
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+				 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+	for (int i = 0; i < 2; i++)
+		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+					 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+					 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+					 : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+/* Upper bound on the winning score, from one score computed outside the tensor cores. */
+static __device__ __forceinline__ float
+first_limit(float score, float own, float part)
+{
+	return score + 1.0625f * (own + part) + fabsf(score) * 0x1p-16f;
+}
+
+/* Counts one more for each thread that is here; the thread's own number. */
+static __device__ __forceinline__ uint32_t
+take_number(uint32_t *count)
+{
+	unsigned	here = __activemask();
+	int			leader = __ffs(here) - 1;
+	uint32_t	first = 0;
+
+	if ((int) (threadIdx.x % 32) == leader)
+		first = atomicAdd(count, (uint32_t) __popc(here));
+	return __shfl_sync(here, first, leader) + __popc(here & ((1u << threadIdx.x % 32) - 1));
+}
+
+/* Labels a row, or flags it; `limit` is the score up to which a centroid can be nearest. */
+static __device__ __forceinline__ void
+conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
+{
+	bool		usable = isfinite(back) && isfinite(limit);
+	bool		sure = usable && best.second > limit;
+
+	a.fresh[row] = sure ? best.centroid : GK_PENDING;
+	if (usable && !sure)
+	{
+		uint32_t	place = take_number(a.flag_count);
+
+		if (place < a.flag_capacity)
+		{
+			a.flag_rows[place] = row;
+			a.flag_limits[place] = limit;
+			a.candidate_counts[place] = 0;
+		}
+	}
+	/* not a number, or infinite: nothing is known */
+	if (!usable)
+		atomicAdd(a.open_count, 1u);
+}
+
+/* Prefetches rows into the L2 cache; called by THREADS consecutive threads. */
+template <int THREADS> static __device__ __forceinline__ void
+prefetch_rows(const FilterArguments &a, int64_t first, int rows)
+{
+	const char *from = (const char *) (a.features + first * a.d);
+	int			bytes = first < a.rows ?
+		(int) min((int64_t) rows, a.rows - first) * a.d * (int) sizeof(float) : 0;
+
+	for (int at = threadIdx.x % THREADS * 128; at < bytes; at += THREADS * 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* Four features of a row, minus the origin, times the row's factor, as 16-bit. */
+static __device__ __forceinline__ uint2
+convert(float4 x, float4 p, float factor)
+{
+	__half2		low = __floats2half2_rn((x.x - p.x) * factor, (x.y - p.y) * factor);
+	__half2		high = __floats2half2_rn((x.z - p.z) * factor, (x.w - p.w) * factor);
+	uint2		both;
+
+	both.x = *(uint32_t *) &low;
+	both.y = *(uint32_t *) &high;
+	return both;
+}
+
+/* Four values of a row from column j on; 0 past the end. */
+static __device__ __forceinline__ float4
+read_four(const float *row, int j, int d, bool aligned)
+{
+	float4		x = make_float4(0, 0, 0, 0);
+
+	if (aligned)
+	{
+		if (j < d)
+			x = __ldg((const float4 *) (row + j));
+		return x;
+	}
+	if (j < d)
+		x.x = __ldg(row + j);
+	if (j + 1 < d)
+		x.y = __ldg(row + j + 1);
+	if (j + 2 < d)
+		x.z = __ldg(row + j + 2);
+	if (j + 3 < d)
+		x.w = __ldg(row + j + 3);
+	return x;
+}
+
+}								/* namespace gk */
+
+#endif							/* GK_FILTER_CUH */

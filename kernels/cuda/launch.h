@@ -1,0 +1,147 @@
+/*
+ * The launchers: each enqueues work on a shard's compute stream and returns.
+ */
+#ifndef GK_LAUNCH_H
+#define GK_LAUNCH_H
+
+#include "shard.h"
+
+namespace gk
+{
+
+/* centroids.cu: what the filter knows of centroids and rows */
+void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
+void		prepare_centroids(Shard &shard, Centroids &centroids);
+void		set_origin(Shard &shard, const double *origin);
+void		sample_origin(Shard &shard);
+void		compute_bounds(Shard &shard, const Slice &slice);
+
+/* filter_*.cu: fresh labels of all rows of a slice, or flags */
+struct FilterArguments;
+bool		filter_resident_fits(const Shard &shard, int64_t centroids);
+void		filter_resident(Shard &shard, const FilterArguments &a);
+bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
+int64_t		filter_hopper_wave(const Shard &shard);
+void		filter_hopper(Shard &shard, const FilterArguments &a);
+int64_t		filter_generic_wave(const Shard &shard);
+void		filter_generic(Shard &shard, const FilterArguments &a);
+
+/* filter_generic.cu: the candidates of the flagged rows */
+void		list_candidates(Shard &shard, const FilterArguments &a);
+
+/*
+ * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
+ * warps or by warpgroups; false where filters don't do that.  Multiples of 16 columns and 64 pairs.
+ */
+bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
+						   int64_t pairs, bool by_warpgroup, float *products);
+
+/* exact.cu: by the definition */
+void		decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids);
+enum DistanceUse
+{
+	USE_DISTANCES,
+	USE_ASSIGN,
+	USE_CANDIDATES
+};
+void		label_distances(Shard &shard, const Slice &slice, const Centroids &centroids,
+							DistanceUse use, int64_t first_label, bool forget);
+void		potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count,
+							 double scale, int64_t *sums);
+
+/* update.cu: fixed-point sums and centroids */
+struct Grid
+{
+	bool		wide;
+	int			rest_bits;
+};
+void		sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all);
+void		add_totals(Shard &shard, int64_t count);
+void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
+					  const float *features, const double *weights, const int32_t *labels,
+					  const int64_t *clusters, int sign);
+void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
+						bool even_if_empty);
+void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
+					   uint8_t *is_empty);
+
+/* passes.cu: whole-data passes */
+void		range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
+						unsigned long long *weight_bits);
+struct MomentGrid
+{
+	const double *pivot;
+	const double *first_scales;
+	const double *second_scales;
+	double		weight_scale;
+	double		rest_scale;
+};
+void		moments_slice(Shard &shard, const Slice &slice, const MomentGrid &grid, int64_t *sums);
+void		transform_slice(Shard &shard, const Slice &slice, const double *offset,
+							const double *factor, bool normalize);
+struct StatisticsGrid
+{
+	double		weight_scale;
+	double		inertia_scale;
+	double		distance_scale;
+	double		rest_scale;
+};
+void		statistics_slice(Shard &shard, const Slice &slice, const StatisticsGrid &grid,
+							 int64_t *sums);
+void		label_weights_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t *sums);
+
+/* rows.cu: hashes, masses and lists of rows */
+struct Mass
+{
+	bool		distance;			/* times d² */
+	double		scale;
+};
+/* what a row must be to be listed */
+struct Wanted
+{
+	Mass		mass;
+	const uint8_t *buckets;			/* by mass > 0 and bucket; NULL: by key */
+	int			bits;
+	uint64_t	key;				/* bits of d² at least … */
+	uint64_t	hash_limit;			/* … and at most this hash where they are equal */
+	bool		only_equal;			/* d² == key and hash == hash_limit */
+};
+struct Listed
+{
+	int64_t		row;				/* in the shard */
+	uint64_t	hash;
+	int64_t		mass;
+	double		distance2;
+};
+void		masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits,
+						 int64_t *buckets);
+void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list,
+					   uint64_t capacity);
+template <typename T> void gather_rows(Shard &shard, const T *values, int width,
+									   const int64_t *rows, int64_t count, T *to);
+/* counts rows by the 16 bits below those that are known, of d² or (with_hash) of the hash */
+void		histogram_slice(Shard &shard, const Slice &slice, bool with_hash,
+							uint64_t known_distance, uint64_t prefix, int shift,
+							unsigned long long *counts);
+
+/* a row of a shard, and the number of the other that it is compared with */
+struct RowPair
+{
+	int64_t		row;
+	int64_t		other;
+};
+void		compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
+						  const double *other_weights, int8_t *order);
+
+/* Blocks for so many units of work. */
+static inline int
+blocks_for(const Shard &shard, int64_t units, int per_processor)
+{
+	int64_t		most = (int64_t) shard.device->processors * per_processor;
+
+	return (int) (units < 1 ? 1 : units < most ? units : most);
+}
+
+}								/* namespace gk */
+
+#endif							/* GK_LAUNCH_H */

@@ -1,0 +1,306 @@
+/*
+ * Rows as such: their hashes, masses by hash, and lists of those that are wanted.
+ */
+#include "exact.h"
+#include "launch.h"
+#include "warp.cuh"
+
+namespace gk
+{
+
+/*
+ * The hash of row first + lane, for each lane: `width` lanes (a power of two) share the work on
+ * a row.
+ */
+static __device__ uint64_t
+hash_rows(const float *features, const double *weights, int64_t first, int64_t rows, int d,
+		  int width)
+{
+	int			lane = threadIdx.x % 32;
+	int			at_once = 32 / width;
+	uint64_t	mine = 0;
+	uint64_t	weight_bits = 0;
+
+	for (int turn = 0; turn < width; turn++)
+	{
+		int64_t		row = first + turn * at_once + lane / width;
+		uint64_t	terms = 0;
+
+		if (row < rows)
+			for (int j = lane % width * 2; j < d; j += width * 2)
+			{
+				uint32_t	even = __float_as_uint(features[row * d + j]);
+				uint32_t	odd = j + 1 < d ? __float_as_uint(features[row * d + j + 1]) : 0;
+
+				terms += gk_hash_term(even, odd, j / 2);
+			}
+		for (int other = width / 2; other > 0; other /= 2)
+			terms += __shfl_xor_sync(0xffffffffu, terms, other);
+		terms = __shfl_sync(0xffffffffu, terms, lane % at_once * width);
+		if (lane / at_once == turn)
+			mine = terms;
+	}
+	if (weights != nullptr && first + lane < rows)
+		weight_bits = (uint64_t) __double_as_longlong(weights[first + lane]);
+	return gk_hash_finish(mine, weight_bits);
+}
+
+/* Copies the values of some rows together: one block a row. */
+template <typename T> static __global__ void
+gather_kernel(const T *values, int width, const int64_t *rows, T *to)
+{
+	int64_t		row = rows[blockIdx.x];
+
+	for (int j = threadIdx.x; j < width; j += blockDim.x)
+		to[(int64_t) blockIdx.x * width + j] = values[row * width + j];
+}
+
+/* Copies the values of some rows, `width` each, together. */
+template <typename T> void
+gather_rows(Shard &shard, const T *values, int width, const int64_t *rows, int64_t count, T *to)
+{
+	shard.use();
+	gather_kernel<<<(unsigned) count, width < 128 ? 32 : 128, 0, shard.device->compute>>>
+		(values, width, rows, to);
+	GK_LAUNCHED("gather_kernel");
+}
+
+template void gather_rows(Shard &, const float *, int, const int64_t *, int64_t, float *);
+template void gather_rows(Shard &, const double *, int, const int64_t *, int64_t, double *);
+template void gather_rows(Shard &, const int32_t *, int, const int64_t *, int64_t, int32_t *);
+
+struct RowArguments
+{
+	const float *features;
+	const double *weights;
+	const double *distance2;
+	int64_t		rows;
+	int64_t		first;			/* the slice's first row in the shard */
+	int			d;
+	int			width;			/* lanes on a row */
+};
+
+/* The arguments of the kernels here. */
+static RowArguments
+row_arguments(Shard &shard, const Slice &slice)
+{
+	RowArguments a;
+
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.distance2 = shard.distance2.get() == nullptr ? nullptr : shard.distance2.get() + slice.first;
+	a.rows = slice.rows;
+	a.first = slice.first;
+	a.d = shard.dimension;
+	a.width = 1;
+	while (a.width < 32 && a.width * 4 <= a.d)
+		a.width *= 2;
+	return a;
+}
+
+/* The quantised mass of a row. */
+static __device__ int64_t
+mass_of(const RowArguments &a, const Mass &mass, int64_t row)
+{
+	double		value = a.weights != nullptr ? a.weights[row] : 1.0;
+
+	if (mass.distance)
+		value = GK_MUL(value, a.distance2[row]);
+	return gk_quantize(value, mass.scale);
+}
+
+/* The bucket of a hash. */
+static __device__ __forceinline__ uint64_t
+bucket_of(uint64_t hash, int bits)
+{
+	return bits == 0 ? 0 : hash >> (64 - bits);
+}
+
+/* Masses by bucket: 32 rows a warp. */
+static __global__ void
+masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+	int64_t		total = 0;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
+	{
+		int64_t		row = first + lane;
+		int64_t		mine = row < a.rows ? mass_of(a, mass, row) : 0;
+		uint64_t	hash;
+
+		if (bits == 0)
+		{
+			total += mine;
+			continue;
+		}
+		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		if (mine != 0)
+			atomicAdd((unsigned long long *) &buckets[bucket_of(hash, bits)],
+					  (unsigned long long) mine);
+	}
+	if (bits != 0)
+		return;
+	total = sum_of_lanes<32>(total);
+	if (lane == 0)
+		atomicAdd((unsigned long long *) buckets, (unsigned long long) total);
+}
+
+/* Adds the masses of a slice's rows to their buckets. */
+void
+masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits, int64_t *buckets)
+{
+	masses_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, slice), mass, bits, buckets);
+	GK_LAUNCHED("masses_kernel");
+}
+
+/* Lists the rows that are wanted, in no order. */
+static __global__ void
+list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Counters *counters)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
+	{
+		int64_t		row = first + lane;
+		bool		can = row < a.rows;
+		uint64_t	key = can && wanted.buckets == nullptr ?
+			(uint64_t) __double_as_longlong(a.distance2[row]) : 0;
+		int64_t		mass = 0;
+		uint64_t	hash;
+
+		if (can && wanted.buckets != nullptr)
+		{
+			mass = mass_of(a, wanted.mass, row);
+			can = mass > 0;
+		}
+		else if (can)
+			can = (a.weights == nullptr || a.weights[row] > 0.0) &&
+				(wanted.only_equal ? key == wanted.key : key >= wanted.key);
+		if (!__any_sync(0xffffffffu, can))
+			continue;
+		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		if (can && wanted.buckets != nullptr)
+			can = wanted.buckets[bucket_of(hash, wanted.bits)] != 0;
+		else if (can)
+			can = wanted.only_equal ? hash == wanted.hash_limit :
+				key > wanted.key || hash <= wanted.hash_limit;
+		if (can)
+		{
+			unsigned long long place = atomicAdd(&counters->listed, 1ull);
+
+			if (place < capacity)
+			{
+				list[place].row = a.first + row;
+				list[place].hash = hash;
+				list[place].mass = mass;
+				list[place].distance2 = __longlong_as_double((long long) key);
+			}
+		}
+	}
+}
+
+/* Lists the rows of a slice that are wanted; counters->listed is how many there are. */
+void
+list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list, uint64_t capacity)
+{
+	list_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0, shard.device->compute>>>
+		(row_arguments(shard, slice), wanted, list, capacity, shard.counters.get());
+	GK_LAUNCHED("list_kernel");
+}
+
+/* Counts rows by 16 bits of their key. */
+static __global__ void
+histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64_t prefix,
+				 int shift, unsigned long long *counts)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
+		 first += step)
+	{
+		int64_t		row = first + lane;
+		bool		can = row < a.rows && (a.weights == nullptr || a.weights[row] > 0.0);
+		uint64_t	key = can ? (uint64_t) __double_as_longlong(a.distance2[row]) : 0;
+		int			bin;
+		unsigned	group;
+
+		if (with_hash)
+		{
+			can = can && key == known_distance;
+			if (!__any_sync(0xffffffffu, can))
+				continue;
+			key = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		}
+		can = can && (shift == 48 || key >> (shift + 16) == prefix);
+		bin = can ? (int) (key >> shift & 0xffff) : -1;
+		group = __match_any_sync(0xffffffffu, bin);
+		if (can && lane == __ffs(group) - 1)
+			atomicAdd(&counts[bin], (unsigned long long) __popc(group));
+	}
+}
+
+/* Counts a slice's rows by 16 bits of d² or, where d² is known, of the hash. */
+void
+histogram_slice(Shard &shard, const Slice &slice, bool with_hash, uint64_t known_distance,
+				uint64_t prefix, int shift, unsigned long long *counts)
+{
+	histogram_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
+		shard.device->compute>>>
+		(row_arguments(shard, slice), with_hash, known_distance, prefix, shift, counts);
+	GK_LAUNCHED("histogram_kernel");
+}
+
+/* The order of a row and another one: a warp a pair. */
+static __global__ void
+compare_kernel(const float *features, const double *weights, int d, const RowPair *pairs,
+			   int64_t count, const float *others, const double *other_weights, int8_t *order)
+{
+	int			lane = threadIdx.x % 32;
+	int64_t		step = (int64_t) gridDim.x * blockDim.x / 32;
+
+	for (int64_t i = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32; i < count; i += step)
+	{
+		RowPair		pair = pairs[i];
+		int			result = 0;
+
+		for (int base = 0; base < d && result == 0; base += 32)
+		{
+			int			j = base + lane;
+			uint32_t	left = j < d ? __float_as_uint(features[pair.row * d + j]) : 0;
+			uint32_t	right = j < d ? __float_as_uint(others[pair.other * d + j]) : 0;
+			unsigned	differing = __ballot_sync(0xffffffffu, left != right);
+
+			if (differing != 0)
+				result = __shfl_sync(0xffffffffu, left < right ? -1 : 1, __ffs(differing) - 1);
+		}
+		if (result == 0 && weights != nullptr)
+		{
+			uint64_t	left = (uint64_t) __double_as_longlong(weights[pair.row]);
+			uint64_t	right = (uint64_t) __double_as_longlong(other_weights[pair.other]);
+
+			result = (left > right) - (left < right);
+		}
+		if (lane == 0)
+			order[i] = (int8_t) result;
+	}
+}
+
+/* Compares resident rows with others that have been brought to the device. */
+void
+compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
+			  const double *other_weights, int8_t *order)
+{
+	compare_kernel<<<blocks_for(shard, (count + 7) / 8, 8), 256, 0, shard.device->compute>>>
+		(shard.device_features(), shard.weighted ? shard.device_weights() : nullptr,
+		 shard.dimension, pairs, count, others, other_weights, order);
+	GK_LAUNCHED("compare_kernel");
+}
+
+}								/* namespace gk */

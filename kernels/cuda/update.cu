@@ -1,0 +1,644 @@
+/*
+ * The update: fixed-point sums of the rows that changed their label, and the centroids from them.
+ *
+ * Sums are integers, so it does not matter in which order they are added, and what left a
+ * cluster can be taken off again.  A cluster's sums lie together: d features and the weight; a
+ * second limb, if there is one, lies k × (d + 1) further on.
+ */
+#include <type_traits>
+
+#include <cub/block/block_scan.cuh>
+
+#include "exact.h"
+#include "launch.h"
+#include "warp.cuh"
+
+namespace gk
+{
+
+struct SumArguments
+{
+	const float *features;
+	const double *weights;
+	int64_t		rows;
+	int			d;
+	const double *scales;		/* d + 1 */
+	double		rest_scale;
+	const int32_t *fresh;
+	int32_t    *labels;
+	int64_t    *sums;
+	int64_t		k;
+	int64_t		limb;			/* k × (d + 1) */
+	int			lanes;			/* threads that have a row's columns, a power of two */
+	bool		all;			/* take all rows, not only those that changed */
+	Counters   *counters;
+};
+
+/* to += value, by two adds of 32 bits in shared memory, which has none of 64. */
+static __device__ __forceinline__ void
+add_shared(int64_t *to, int64_t value)
+{
+	uint32_t   *halves = (uint32_t *) to;
+	uint32_t	low = (uint32_t) value;
+	uint32_t	high = (uint32_t) ((uint64_t) value >> 32);
+	uint32_t	before = atomicAdd(&halves[0], low);
+
+	high += before + low < low;
+	if (high != 0)
+		atomicAdd(&halves[1], high);
+}
+
+/* to += value, wherever it lies. */
+template <bool SHARED> static __device__ __forceinline__ void
+add_sum(int64_t *to, int64_t value)
+{
+	if (SHARED)
+		add_shared(to, value);
+	else
+		atomicAdd((unsigned long long *) to, (unsigned long long) value);
+}
+
+#define SUM_THREADS 256
+#define SUM_ROWS 1024			/* of a block at a time */
+#define SORTED_ROWS 4096		/* the same where they are put in the order of their labels */
+#define SORTED_CLUSTERS 2048	/* up to which that pays */
+#define SUM_TAKEN 0x8000		/* in a place: the row leaves */
+
+/*
+ * Rows of a block that are to be added to a cluster, or taken off: one that moved leaves one
+ * cluster and comes to another.
+ */
+template <bool SORTED> struct alignas(16) Items
+{
+	static constexpr int ROWS = SORTED ? SORTED_ROWS : SUM_ROWS;
+
+	typename std::conditional<SORTED, uint16_t, int32_t>::type labels[2 * ROWS];
+	uint16_t	places[2 * ROWS];	/* in the block's rows */
+	int			starts[SORTED ? SORTED_CLUSTERS : 1];
+	typename cub::BlockScan<int, SUM_THREADS>::TempStorage scan;
+	int			count;
+};
+
+/* Gives f the label of each of a block's rows to be summed, with its place; all threads come. */
+template <int ROWS, typename F> static __device__ __forceinline__ void
+each_item(const SumArguments &a, int64_t first, F f)
+{
+#pragma unroll 4
+	for (int i = 0; i < ROWS / SUM_THREADS; i++)
+	{
+		int			place = i * SUM_THREADS + threadIdx.x;
+		int64_t		row = first + place;
+		bool		valid = row < a.rows;
+		int32_t		fresh = valid ? a.fresh[row] : -1;
+		int32_t		old = valid ? a.labels[row] : -1;
+
+		f(valid && (a.all || fresh != old), fresh, place);
+		if (!a.all)
+			f(fresh != old && old >= 0, old, place | SUM_TAKEN);
+	}
+}
+
+/* Lists what is to be summed as it comes. */
+static __device__ void
+list_items(const SumArguments &a, Items<false> *items, int64_t first)
+{
+	if (threadIdx.x == 0)
+		items->count = 0;
+	__syncthreads();
+	each_item<SUM_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	{
+		unsigned	lanes = __ballot_sync(0xffffffffu, has);
+		int			lane = threadIdx.x % 32;
+		int			to = 0;
+
+		if (lane == 0 && lanes != 0)
+			to = atomicAdd(&items->count, __popc(lanes));
+		to = __shfl_sync(0xffffffffu, to, 0) + __popc(lanes & ((1u << lane) - 1));
+		if (has)
+		{
+			items->labels[to] = label;
+			items->places[to] = (uint16_t) place;
+		}
+	});
+}
+
+/* Lists what is to be summed in the order of the labels: a counting sort. */
+static __device__ void
+list_items(const SumArguments &a, Items<true> *items, int64_t first)
+{
+	constexpr int EACH = SORTED_CLUSTERS / SUM_THREADS;
+	int			counts[EACH];
+	int			total;
+
+	for (int i = threadIdx.x; i < SORTED_CLUSTERS; i += SUM_THREADS)
+		items->starts[i] = 0;
+	__syncthreads();
+	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int)
+	{
+		if (has)
+			atomicAdd(&items->starts[label], 1);
+	});
+	__syncthreads();
+	for (int i = 0; i < EACH; i++)
+		counts[i] = items->starts[threadIdx.x * EACH + i];
+	cub::BlockScan<int, SUM_THREADS>(items->scan).ExclusiveSum(counts, counts, total);
+	for (int i = 0; i < EACH; i++)
+		items->starts[threadIdx.x * EACH + i] = counts[i];
+	if (threadIdx.x == 0)
+		items->count = total;
+	__syncthreads();
+	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	{
+		if (has)
+		{
+			int			to = atomicAdd(&items->starts[label], 1);
+
+			items->labels[to] = (uint16_t) label;
+			items->places[to] = (uint16_t) place;
+		}
+	});
+}
+
+/* Labels of a block's rows := the fresh ones; how many of a thread's changed. */
+template <int ROWS> static __device__ int
+take_labels(const SumArguments &a, int64_t first)
+{
+	int			changed = 0;
+
+#pragma unroll 4
+	for (int i = 0; i < ROWS / SUM_THREADS; i++)
+	{
+		int64_t		row = first + i * SUM_THREADS + threadIdx.x;
+
+		if (row < a.rows && a.fresh[row] != a.labels[row])
+		{
+			a.labels[row] = a.fresh[row];
+			changed++;
+		}
+	}
+	return changed;
+}
+
+/* A thread's share of a cluster's sums before it is added to them: every `lanes`th column. */
+template <bool WIDE, int COLUMNS> struct Partial
+{
+	int64_t		high[COLUMNS];
+	int64_t		low[WIDE ? COLUMNS : 1];
+
+	__device__ __forceinline__ void clear()
+	{
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+			high[v] = low[WIDE ? v : 0] = 0;
+	}
+};
+
+/* Adds what was added up to the sums of the cluster: columns span + lane, + lanes, … */
+template <bool SHARED, bool WIDE, int COLUMNS> static __device__ __forceinline__ void
+flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, int lane, int lanes,
+			  Partial<WIDE, COLUMNS> &partial)
+{
+#pragma unroll
+	for (int v = 0; v < COLUMNS; v++)
+	{
+		int			j = span + v * lanes + lane;
+
+		if (j > a.d)
+			continue;
+		add_sum<SHARED>(sums + (int64_t) cluster * (a.d + 1) + j, partial.high[v]);
+		if (WIDE)
+			add_sum<SHARED>(sums + a.limb + (int64_t) cluster * (a.d + 1) + j,
+							partial.low[WIDE ? v : 0]);
+	}
+	partial.clear();
+}
+
+/* Reads the same columns, and the weights, of the rows of items i .. i + AHEAD - 1. */
+template <int AHEAD, int COLUMNS> static __device__ __forceinline__ void
+read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t first, int span,
+		   int lane, int lanes, float (&x)[AHEAD][COLUMNS], double (&weights)[AHEAD])
+{
+#pragma unroll
+	for (int u = 0; u < AHEAD; u++)
+	{
+		int64_t		row = first + (i + u < to ? places[i + u] & ~SUM_TAKEN : 0);
+
+		weights[u] = a.weights != nullptr && i + u < to ? a.weights[row] : 1.0;
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+		{
+			int			j = span + v * lanes + lane;
+
+			x[u][v] = j < a.d && i + u < to ? a.features[row * a.d + j] : 1.0f;
+		}
+	}
+}
+
+/*
+ * Adds items from .. to - 1 to the sums; a group of `lanes` threads does that together, each thread
+ * COLUMNS columns at a time.
+ */
+template <bool WIDE, bool SHARED, int COLUMNS, typename Label> static __device__ void
+add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places,
+		  int from, int to, int64_t first, int lane, int lanes)
+{
+	constexpr int AHEAD = 4;
+
+	for (int span = 0; span <= a.d; span += lanes * COLUMNS)
+	{
+		double		scales[COLUMNS];
+		Partial<WIDE, COLUMNS> partial;
+		int32_t		current = from < to ? labels[from] : 0;
+
+		partial.clear();
+#pragma unroll
+		for (int v = 0; v < COLUMNS; v++)
+			scales[v] = span + v * lanes + lane <= a.d ? a.scales[span + v * lanes + lane] : 0.0;
+		for (int i = from; i < to; i += AHEAD)
+		{
+			float		x[AHEAD][COLUMNS];
+			double		weights[AHEAD];
+
+			read_items(a, places, i, to, first, span, lane, lanes, x, weights);
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				bool		taken;
+
+				if (i + u >= to)
+					break;
+				taken = places[i + u] & SUM_TAKEN;
+				if (labels[i + u] != current)
+				{
+					flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
+					current = labels[i + u];
+				}
+#pragma unroll
+				for (int v = 0; v < COLUMNS; v++)
+				{
+					double		value = x[u][v];
+					int64_t		high;
+
+					if (a.weights != nullptr)
+						value = GK_MUL(weights[u], value);
+					high = gk_quantize(value, scales[v]);
+					partial.high[v] += taken ? -high : high;
+					if (WIDE)
+					{
+						int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
+
+						partial.low[WIDE ? v : 0] += taken ? -low : low;
+					}
+				}
+			}
+		}
+		if (from < to)
+			flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
+	}
+}
+
+/* Labels := fresh labels, and the sums after them. */
+template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
+__launch_bounds__(SUM_THREADS)
+sum_kernel(SumArguments a)
+{
+	constexpr int ROWS = Items<SORTED>::ROWS;
+	extern __shared__ uint4 sum_memory[];
+	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
+	int64_t    *shared_sums = (int64_t *) (items + 1);
+	int64_t    *sums = SHARED ? shared_sums : a.sums;
+	int64_t		all = a.limb * (WIDE ? 2 : 1);
+	int			lanes = COLUMNS > 1 ? 32 : a.lanes;
+	int			groups = SUM_THREADS / lanes;
+	int			group = threadIdx.x / lanes;
+	unsigned	total = 0;
+
+	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
+		shared_sums[i] = 0;
+	for (int64_t first = (int64_t) blockIdx.x * ROWS; first < a.rows;
+		 first += (int64_t) gridDim.x * ROWS)
+	{
+		__syncthreads();
+		list_items(a, items, first);
+		__syncthreads();
+		total += take_labels<ROWS>(a, first);
+		add_items<WIDE, SHARED, COLUMNS>(a, sums, items->labels, items->places,
+										 items->count * group / groups,
+										 items->count * (group + 1) / groups, first,
+										 threadIdx.x % lanes, lanes);
+	}
+	total = sum_of_lanes<32>(total);
+	if (threadIdx.x % 32 == 0 && total > 0)
+		atomicAdd(&a.counters->changed, (unsigned long long) total);
+	__syncthreads();
+	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
+		if (shared_sums[i] != 0)
+			atomicAdd((unsigned long long *) &a.sums[i], (unsigned long long) shared_sums[i]);
+}
+
+/* Enqueues one kernel. */
+template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static void
+launch_sum(Shard &shard, const SumArguments &a)
+{
+	const void *kernel = (const void *) sum_kernel<WIDE, SORTED, SHARED, COLUMNS>;
+	size_t		bytes = sizeof(Items<SORTED>) +
+		(SHARED ? a.limb * (WIDE ? 2 : 1) * sizeof(int64_t) : 0);
+	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
+	int			per_processor;
+
+	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SUM_THREADS,
+			bytes));
+	sum_kernel<WIDE, SORTED, SHARED, COLUMNS>
+		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
+		   shard.device->compute>>>(a);
+	GK_LAUNCHED("sum_kernel");
+}
+
+/* Chooses where sums are kept, and how many columns a thread has. */
+template <bool WIDE> static void
+choose_sum(Shard &shard, const SumArguments &a)
+{
+	size_t		own = a.limb * (WIDE ? 2 : 1) * sizeof(int64_t);
+	bool		sorted = a.k <= SORTED_CLUSTERS &&
+		sizeof(Items<true>) <= shard.device->shared_memory;
+	bool		shared = sorted && own <= 32 << 10 &&
+		sizeof(Items<true>) + own <= shard.device->shared_memory;
+	bool		narrow = a.lanes < 32;
+
+	if (shared)
+		narrow ? launch_sum<WIDE, true, true, 1>(shard, a) :
+			launch_sum<WIDE, true, true, 4>(shard, a);
+	else if (sorted)
+		narrow ? launch_sum<WIDE, true, false, 1>(shard, a) :
+			launch_sum<WIDE, true, false, 4>(shard, a);
+	else
+		narrow ? launch_sum<WIDE, false, false, 1>(shard, a) :
+			launch_sum<WIDE, false, false, 4>(shard, a);
+}
+
+/* Labels of a slice := the fresh ones, and the sums after them. */
+void
+sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all)
+{
+	SumArguments a;
+
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.rows = slice.rows;
+	a.d = shard.dimension;
+	for (a.lanes = 1; a.lanes < 32 && a.lanes < a.d + 1;)
+		a.lanes *= 2;
+	a.scales = shard.grid_scales.get();
+	a.rest_scale = gk_power_of_two(grid.rest_bits);
+	a.fresh = shard.fresh.get();
+	a.labels = shard.labels.get() + slice.first;
+	a.sums = shard.sums.get();
+	a.k = k;
+	a.limb = k * (shard.dimension + 1);
+	a.all = all;
+	a.counters = shard.counters.get();
+	if (grid.wide)
+		choose_sum<true>(shard, a);
+	else
+		choose_sum<false>(shard, a);
+}
+
+/* Moves a few rows from their label's sums to those of another cluster: one block a row. */
+static __global__ void
+move_kernel(SumArguments a, const int64_t *clusters, bool wide, int sign)
+{
+	int64_t		row = blockIdx.x;
+	double		weight = a.weights != nullptr ? a.weights[row] : 1.0;
+
+	for (int j = threadIdx.x; j <= a.d; j += blockDim.x)
+	{
+		double		value = j < a.d ? (double) a.features[row * a.d + j] : 1.0;
+		int64_t    *from = a.sums + (int64_t) a.labels[row] * (a.d + 1) + j;
+		int64_t    *to = a.sums + clusters[row] * (a.d + 1) + j;
+		int64_t		high;
+
+		if (a.weights != nullptr)
+			value = GK_MUL(weight, value);
+		high = sign * gk_quantize(value, a.scales[j]);
+		add_sum<false>(from, -high);
+		add_sum<false>(to, high);
+		if (wide)
+		{
+			int64_t		low = sign * gk_quantize_rest(value, a.scales[j], a.rest_scale);
+
+			add_sum<false>(from + a.limb, -low);
+			add_sum<false>(to + a.limb, low);
+		}
+	}
+}
+
+/* Moves rows between clusters in the sums. */
+void
+move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
+		  const float *features, const double *weights, const int32_t *labels,
+		  const int64_t *clusters, int sign)
+{
+	SumArguments a = {};
+
+	a.features = features;
+	a.weights = weights;
+	a.d = shard.dimension;
+	a.scales = shard.grid_scales.get();
+	a.rest_scale = gk_power_of_two(grid.rest_bits);
+	a.labels = (int32_t *) labels;
+	a.sums = sums;
+	a.limb = k * (shard.dimension + 1);
+	move_kernel<<<(unsigned) count, 128, 0, shard.device->compute>>>(a, clusters, grid.wide, sign);
+	GK_LAUNCHED("move_kernel");
+}
+
+/* totals += sums, sums := 0. */
+static __global__ void
+totals_kernel(int64_t *totals, int64_t *sums, int64_t count)
+{
+	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; i < count;
+		 i += (int64_t) gridDim.x * blockDim.x)
+	{
+		totals[i] += sums[i];
+		sums[i] = 0;
+	}
+}
+
+/* Adds what the shards have summed in this step to the totals. */
+void
+add_totals(Shard &shard, int64_t count)
+{
+	totals_kernel<<<blocks_for(shard, (count + 255) / 256, 16), 256, 0, shard.device->compute>>>
+		(shard.totals.get(), shard.sums.get(), count);
+	GK_LAUNCHED("totals_kernel");
+}
+
+struct FinishArguments
+{
+	const int64_t *sums;
+	int64_t		k;
+	int			d;
+	int64_t		limb;
+	bool		wide;
+	int			rest_bits;
+	const int  *exponents;
+	bool		spherical;
+	bool		even_if_empty;
+	double	   *centroids;
+	double	   *shifts;
+	Counters   *counters;
+};
+
+/* The value of a sum. */
+static __device__ __forceinline__ double
+value_of(const FinishArguments &a, int64_t at)
+{
+	return gk_sum_value(a.sums[at], a.wide ? a.sums[a.limb + at] : 0, a.wide ? a.rest_bits : 0);
+}
+
+/* Counts the clusters without weight, and marks them if asked. */
+static __global__ void
+empty_kernel(FinishArguments a, uint8_t *is_empty)
+{
+	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	bool		empty = c < a.k && !(value_of(a, c * (a.d + 1) + a.d) > 0.0);
+	unsigned	lanes = __ballot_sync(0xffffffffu, empty);
+
+	if (is_empty != nullptr && c < a.k)
+		is_empty[c] = empty;
+	if (is_empty == nullptr && threadIdx.x % 32 == 0 && lanes != 0)
+		atomicAdd(&a.counters->empty, (unsigned long long) __popc(lanes));
+}
+
+/*
+ * New centroids, 8 clusters a block: 256 threads make 32 features of each at a time, one thread a
+ * cluster adds them up in index order.
+ */
+static __global__ void
+__launch_bounds__(256)
+centroids_kernel(FinishArguments a)
+{
+	__shared__ double values[8][33];
+	__shared__ double norms[8];
+	int			mine = threadIdx.x / 32;
+	int			lane = threadIdx.x % 32;
+	int64_t		c = (int64_t) blockIdx.x * 8 + mine;
+	double		weight = c < a.k ? value_of(a, c * (a.d + 1) + a.d) : 0.0;
+	bool		keep = !(weight > 0.0);
+	double		total = 0.0;
+
+	if (a.counters->empty > 0 && !a.even_if_empty)
+		return;
+	for (int pass = a.spherical ? 0 : 1; pass < 2; pass++)
+	{
+		double		norm = pass == 1 && a.spherical ? norms[mine] : 1.0;
+
+		total = 0.0;
+		if (pass == 1 && a.spherical && !(norm > 0.0))
+			keep = true;
+		for (int from = 0; from < a.d; from += 32)
+		{
+			int			j = from + lane;
+			double		square = 0.0;
+
+			if (j < a.d && !keep)
+			{
+				double		fresh = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
+												a.exponents[j], a.exponents[a.d]);
+
+				if (pass == 0)
+					square = GK_MUL(fresh, fresh);
+				else
+				{
+					double	   *old = a.centroids + c * a.d + j;
+					double		step;
+
+					if (a.spherical)
+						fresh = GK_DIV(fresh, norm);
+					step = GK_SUB(fresh, *old);
+					square = GK_MUL(step, step);
+					*old = fresh;
+				}
+			}
+			values[mine][lane] = square;
+			__syncwarp();
+			if (lane == 0)
+				for (int i = 0; i < 32 && from + i < a.d; i++)
+					total = GK_ADD(total, values[mine][i]);
+			__syncwarp();
+		}
+		if (lane == 0)
+			norms[mine] = GK_SQRT(total);
+		__syncwarp();
+	}
+	if (lane == 0 && c < a.k)
+		a.shifts[c] = total;
+}
+
+/* The sum of the shifts, in the order of gk_ordered_sum(). */
+static __global__ void
+shift_kernel(FinishArguments a)
+{
+	__shared__ double lanes[GK_LANES];
+
+	if (a.counters->empty > 0 && !a.even_if_empty)
+		return;
+	lanes[threadIdx.x] = gk_lane_sum(a.shifts, a.k, threadIdx.x);
+	for (int width = GK_LANES / 2; width > 0; width /= 2)
+	{
+		__syncthreads();
+		if (threadIdx.x < width)
+			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
+	}
+	if (threadIdx.x == 0)
+		a.counters->shift2 = lanes[0];
+}
+
+/* The arguments of the kernels here. */
+static FinishArguments
+finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
+{
+	FinishArguments a = {};
+
+	a.sums = sums;
+	a.k = k;
+	a.d = shard.dimension;
+	a.limb = k * (shard.dimension + 1);
+	a.wide = grid.wide;
+	a.rest_bits = grid.rest_bits;
+	a.exponents = shard.grid_exponents.get();
+	a.centroids = shard.centroids.exact.get();
+	a.shifts = shard.shifts.get();
+	a.counters = shard.counters.get();
+	return a;
+}
+
+/* Counts empty clusters; new centroids if there are none, or even so. */
+void
+finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool even_if_empty)
+{
+	int64_t		k = shard.centroids.count;
+	FinishArguments a = finish_arguments(shard, grid, sums, k);
+	cudaStream_t stream = shard.device->compute;
+
+	a.spherical = spherical;
+	a.even_if_empty = even_if_empty;
+	if (!even_if_empty)
+		empty_kernel<<<(unsigned) ((k + 255) / 256), 256, 0, stream>>>(a, nullptr);
+	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a);
+	shift_kernel<<<1, GK_LANES, 0, stream>>>(a);
+	GK_LAUNCHED("finish_step");
+	shard.centroids.prepared = false;
+}
+
+/* Marks the empty clusters. */
+void
+mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k, uint8_t *is_empty)
+{
+	empty_kernel<<<(unsigned) ((k + 255) / 256), 256, 0, shard.device->compute>>>
+		(finish_arguments(shard, grid, sums, k), is_empty);
+	GK_LAUNCHED("empty_kernel");
+}
+
+}								/* namespace gk */

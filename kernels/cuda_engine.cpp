@@ -1,0 +1,742 @@
+/*
+ * The CUDA engine: its life, its thread, the rows as they come, and the C boundary.
+ */
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "cuda_engine.h"
+#include "nccl.h"
+
+namespace gk
+{
+
+/* Bytes that a device must have free to begin with. */
+#define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
+
+/* Throws unless a device has memory for what a fit needs besides its rows. */
+static void
+require_memory(const Device *device)
+{
+	size_t		free_bytes;
+	size_t		total;
+
+	GK_CUDA(cudaSetDevice(device->ordinal));
+	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
+	if (free_bytes < LEAST_FREE)
+		fail_device_full(device->ordinal, LEAST_FREE);
+}
+
+/* Opens the devices and starts the thread. */
+Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
+{
+	SignalsBlocked blocked;
+	std::vector<Device *> devices;
+	int			visible = 0;
+	int			count = config.device_count;
+
+	check_context();
+	GK_CUDA(cudaGetDeviceCount(&visible));
+	if (visible == 0)
+		fail(GK_NO_DEVICE, "cudaGetDeviceCount", "no GPU is visible");
+	if (count == 0)
+		count = visible;
+	if (config.host_memory_limit != 0)
+		host.limit = config.host_memory_limit;
+	host.draw = config.draw_host_memory;
+	host.give_back = config.return_host_memory;
+	for (int i = 0; i < count; i++)
+	{
+		devices.push_back(open_device(config.device_count == 0 ? i : config.devices[i]));
+		require_memory(devices.back());
+	}
+	/* what that takes of the devices is not there for rows */
+	if (count > 1)
+		open_reduce(devices);
+	for (Device *device : devices)
+	{
+		shards.push_back(std::make_unique<Shard>(device, host, weighted,
+												 config.device_memory_limit, stopping));
+		shards.back()->counters.reserve(*shards.back(), 1);
+	}
+	shard_ranges.resize(shards.size());
+	status = make_status(GK_OK, "", "");
+	thread = std::thread([this] { run_commands(); });
+}
+
+/* Waits until the devices have done their work; false if they have not after some seconds. */
+bool
+Engine::comes_to_rest() const
+{
+	for (int tries = 0; tries < 50000; tries++)
+	{
+		bool		busy = false;
+
+		for (const auto &shard : shards)
+			busy |= cudaStreamQuery(shard->device->compute) == cudaErrorNotReady;
+		if (!busy)
+			return true;
+		pause_between_looks(tries);
+	}
+	return false;
+}
+
+/* Waits until the devices have done what they were given, or given it up. */
+void
+Engine::end_work()
+{
+	/* a device that has failed is waited for by the others */
+	if (summing && !comes_to_rest())
+		abort_reduce(shards);
+	summing = false;
+	for (auto &shard : shards)
+		(void) cudaStreamSynchronize(shard->device->compute);
+}
+
+/* Stops the thread and frees everything. */
+Engine::~Engine()
+{
+	stopping.close();
+	for (auto &shard : shards)
+		shard->hurry(true);
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+
+		wanted.notify_all();
+	}
+	if (thread.joinable())
+		thread.join();
+	end_work();
+
+	UnpinningHeld held;
+
+	take_back_buffer();
+	shards.clear();
+}
+
+/* Pins the memory that batches lie in; where that can't be, copies take longer. */
+void
+Engine::lend_buffer(void *base, size_t bytes)
+{
+	SignalsBlocked blocked;
+	cudaError_t error;
+
+	take_back_buffer();
+	if (base == nullptr)
+		return;
+	error = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
+	if (error == cudaErrorMemoryAllocation || error == cudaErrorNotSupported ||
+		error == cudaErrorHostMemoryAlreadyRegistered || error == cudaErrorInvalidValue)
+	{
+		(void) cudaGetLastError();
+		return;
+	}
+	check(error, "cudaHostRegister");
+	lent = base;
+	lent_bytes = bytes;
+	lent_peak = std::max(lent_peak, bytes);
+}
+
+/* Waits for the copies out of the lent memory and unpins it. */
+void
+Engine::take_back_buffer()
+{
+	for (auto &shard : shards)
+		(void) cudaStreamSynchronize(shard->device->copy);
+	if (lent != nullptr)
+		(void) cudaHostUnregister(lent);
+	lent = nullptr;
+	lent_bytes = 0;
+}
+
+/* Says how wide a row is. */
+void
+Engine::set_dimension(int d)
+{
+	if (d < 1 || d > GK_MAX_DIMENSION)
+		fail(GK_LIMIT, "set_dimension", "too many features");
+	dimension = d;
+	for (auto &shard : shards)
+		shard->set_dimension(d);
+}
+
+/* Takes a batch to the device that has the fewest rows. */
+uint64_t
+Engine::append(const GkBatch &batch)
+{
+	int			least = 0;
+	int64_t		local;
+	cudaEvent_t event;
+
+	if (rows + batch.rows > GK_MAX_ROWS)
+		fail(GK_LIMIT, "append", "too many rows");
+	for (size_t i = 1; i < shards.size(); i++)
+		if (shards[i]->rows < shards[least]->rows)
+			least = (int) i;
+	local = shards[least]->rows;
+	event = batch.rows == 0 ? nullptr :
+		shards[least]->append(batch.features, batch.weights, batch.rows);
+	if (batch.rows > 0)
+	{
+		if (!ranges.empty() && ranges.back().shard == least)
+			ranges.back().rows += batch.rows;
+		else
+			ranges.push_back(Range{least, rows, local, batch.rows});
+	}
+	rows += batch.rows;
+	reading.push_back(Reading{++tickets, shards[least].get(), event});
+	return tickets;
+}
+
+/* The greatest ticket of which, and of all before, the memory is free again. */
+uint64_t
+Engine::reclaim()
+{
+	while (!reading.empty())
+	{
+		cudaError_t error = cudaSuccess;
+
+		if (reading.front().event != nullptr)
+			error = cudaEventQuery(reading.front().event);
+		if (error == cudaErrorNotReady)
+			return reading.front().ticket - 1;
+		check(error, "cudaEventQuery");
+		if (reading.front().event != nullptr)
+			reading.front().shard->recycle(reading.front().event);
+		reading.pop_front();
+	}
+	return tickets;
+}
+
+/* Drops all rows. */
+void
+Engine::clear()
+{
+	for (auto &shard : shards)
+		shard->clear();
+	(void) reclaim();
+	ranges.clear();
+	for (auto &list : shard_ranges)
+		list.clear();
+	rows = 0;
+	state = GkState{};
+	sums_valid = crowded = false;
+	for (auto &shard : shards)
+	{
+		shard->origin.release();
+		shard->centroids.release();
+		shard->candidates.release();
+		shard->sums.release();
+		shard->totals.release();
+		shard->grid_scales.release();
+		shard->grid_exponents.release();
+		shard->scratch.release();
+	}
+}
+
+/* Waits for the transfers and makes the maps of row numbers. */
+void
+Engine::seal(GkCommand *c)
+{
+	for (auto &shard : shards)
+	{
+		shard->use();
+		GK_CUDA(cudaStreamSynchronize(shard->device->copy));
+	}
+	for (auto &list : shard_ranges)
+		list.clear();
+	for (const Range &one : ranges)
+		shard_ranges[one.shard].push_back(one);
+	c->u.seal.rows = rows;
+}
+
+/* How many rows of a shard come before a row in append order. */
+int64_t
+Engine::local_end(int shard, int64_t row) const
+{
+	const std::vector<Range> &list = shard_ranges[shard];
+	auto		after = std::lower_bound(list.begin(), list.end(), row,
+										 [](const Range &one, int64_t r) { return one.first < r; });
+
+	if (after == list.begin())
+		return 0;
+	after--;
+	return after->local + std::min(after->rows, row - after->first);
+}
+
+/* The place in append order of a shard's row. */
+int64_t
+Engine::global_row(int shard, int64_t local) const
+{
+	const std::vector<Range> &list = shard_ranges[shard];
+	auto		after = std::upper_bound(list.begin(), list.end(), local,
+										 [](int64_t r, const Range &one) { return r < one.local; });
+
+	after--;
+	return after->first + (local - after->local);
+}
+
+/* Where a row lies. */
+const Range &
+Engine::range_of(int64_t row) const
+{
+	auto		after = std::upper_bound(ranges.begin(), ranges.end(), row,
+										 [](int64_t r, const Range &one) { return r < one.first; });
+
+	return *(after - 1);
+}
+
+/* Runs a command; what it throws becomes its status. */
+void
+Engine::execute(GkCommand *c)
+{
+	switch (c->operation)
+	{
+		case GK_SEAL:
+			return seal(c);
+		case GK_RANGE:
+			return range(c);
+		case GK_MOMENTS:
+			return moments(c);
+		case GK_TRANSFORM:
+			return transform(c);
+		case GK_GRID:
+			return set_grid(c);
+		case GK_CANDIDATES:
+			return run_candidates(c);
+		case GK_POTENTIALS:
+			return potentials(c);
+		case GK_MASSES:
+			return masses(c);
+		case GK_ENTRIES:
+			return entries(c);
+		case GK_LABEL_WEIGHTS:
+			return label_weights(c);
+		case GK_ROWS:
+			return get_rows(c);
+		case GK_COMPARE:
+			return compare(c);
+		case GK_CENTROIDS:
+			return set_centroids(c);
+		case GK_STEP:
+			return step(c);
+		case GK_RELOCATE:
+			return relocate(c);
+		case GK_DISTANCES:
+			return distances();
+		case GK_FARTHEST:
+			return farthest(c);
+		case GK_ASSIGN:
+			return assign(c);
+		case GK_STATISTICS:
+			return statistics(c);
+		case GK_GET_CENTROIDS:
+			return get_centroids(c);
+	}
+	fail(GK_INTERNAL, "submit", "unknown command");
+}
+
+/* The status of an exception that is being handled. */
+static GkStatus
+status_of_exception()
+{
+	try
+	{
+		throw;
+	}
+	catch (const Failure &failure)
+	{
+		return failure.status;
+	}
+	catch (const Stopped &)
+	{
+		return make_status(GK_INTERNAL, "", "the engine is being closed");
+	}
+	catch (const std::bad_alloc &)
+	{
+		return make_status(GK_NO_HOST_MEMORY, "malloc", "out of memory");
+	}
+	catch (const std::system_error &)
+	{
+		return make_status(GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
+	}
+	catch (const std::exception &error)
+	{
+		return make_status(GK_INTERNAL, "", error.what());
+	}
+	catch (...)
+	{
+		return make_status(GK_INTERNAL, "", "unknown exception");
+	}
+}
+
+/* The name of a command for a profiler. */
+static const char *
+name_of(GkOperation operation)
+{
+	static const char *const names[] = {
+		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
+		"entries", "label weights", "rows", "compare", "set centroids", "step", "relocate",
+		"distances", "farthest", "assign", "statistics", "get centroids"
+	};
+
+	static_assert(sizeof(names) / sizeof(*names) == GK_GET_CENTROIDS + 1, "a name for each");
+	return operation <= GK_GET_CENTROIDS ? names[operation] : "unknown";
+}
+
+/* Does what closing does after a stop that a test has planned, and lets the engine go on. */
+void
+Engine::outlive_stop()
+{
+	for (auto &shard : shards)
+		shard->hurry(true);
+	end_work();
+	for (auto &shard : shards)
+		shard->hurry(stopping.is_closing());
+}
+
+/* Runs a command and returns its status. */
+GkStatus
+Engine::run_one(GkCommand *c)
+{
+	ProfileRange range(name_of(c->operation));
+	int64_t		centroids = state.centroids;
+
+	try
+	{
+		check_context();
+		if (!gk_can_run(&state, c))
+			fail(GK_INTERNAL, "submit", "a command needs what is not there");
+		gk_forget(&state, c);
+		execute(c);
+		gk_note(&state, c, centroids);
+		return make_status(GK_OK, "", "");
+	}
+	catch (...)
+	{
+		GkStatus	ended = status_of_exception();
+
+		sums_valid = false;
+		if (stopping.is_planned())
+			outlive_stop();
+		return ended;
+	}
+}
+
+/* The thread: waits for a command, runs it. */
+void
+Engine::run_commands()
+{
+	std::unique_lock<std::mutex> lock(mutex);
+
+	while (!stopping.is_closing())
+	{
+		GkCommand  *now = command;
+		GkStatus	ended;
+
+		if (now == nullptr)
+		{
+			/* the next command often comes at once */
+			lock.unlock();
+			for (int tries = 0; tries < 200 && idle && !stopping.is_closing(); tries++)
+				std::this_thread::yield();
+			lock.lock();
+			wanted.wait(lock, [this] { return command != nullptr || stopping.is_closing(); });
+			continue;
+		}
+		lock.unlock();
+		ended = run_one(now);
+		lock.lock();
+		status = ended;
+		command = nullptr;
+		idle = true;
+		finished.notify_all();
+	}
+}
+
+/* Starts a command. */
+void
+Engine::submit(GkCommand *c)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	if (command != nullptr)
+		fail(GK_INTERNAL, "submit", "a command is running");
+	command = c;
+	idle = false;
+	wanted.notify_all();
+}
+
+/* Waits at most this long for the command. */
+GkStatus
+Engine::wait(int milliseconds)
+{
+	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+
+	/* most steps of small jobs end while this looks */
+	for (int tries = 0; tries < 200 && !idle && milliseconds > 0; tries++)
+		std::this_thread::yield();
+	lock.lock();
+	if (!idle)
+		finished.wait_for(lock, std::chrono::milliseconds(milliseconds),
+						  [this] { return idle.load(); });
+	return idle ? status : make_status(GK_RUNNING, "", "");
+}
+
+/* Copies labels and d² of rows, range by range. */
+void
+Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	check_context();
+	if (from < 0 || count < 0 || from + count > rows)
+		fail(GK_INTERNAL, "fetch", "no such rows");
+	for (int64_t row = from; row < from + count;)
+	{
+		const Range &one = range_of(row);
+		Shard	   &shard = *shards[one.shard];
+		int64_t		local = one.local + (row - one.first);
+		int64_t		part = std::min(from + count, one.first + one.rows) - row;
+		cudaStream_t stream = shard.device->compute;
+
+		shard.use();
+		if (labels != nullptr && shard.labels.get() != nullptr)
+			GK_CUDA(cudaMemcpyAsync(labels + (row - from), shard.labels.get() + local,
+									part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream));
+		else if (labels != nullptr)
+			memset(labels + (row - from), 0xff, part * sizeof(int32_t));
+		if (distance2 != nullptr && shard.distance2.get() != nullptr)
+			GK_CUDA(cudaMemcpyAsync(distance2 + (row - from), shard.distance2.get() + local,
+									part * sizeof(double), cudaMemcpyDeviceToHost, stream));
+		else if (distance2 != nullptr)
+			memset(distance2 + (row - from), 0, part * sizeof(double));
+		row += part;
+	}
+	for (auto &shard : shards)
+	{
+		shard->use();
+		GK_CUDA(cudaStreamSynchronize(shard->device->compute));
+	}
+}
+
+/* Counts the memory. */
+void
+Engine::usage(GkUsage *usage) const
+{
+	memset(usage, 0, sizeof(*usage));
+	usage->host_bytes = host.used;
+	usage->host_peak = host.peak;
+	usage->pinned_bytes = host.used + lent_bytes;
+	usage->pinned_peak = host.peak + lent_peak;
+	for (const auto &shard : shards)
+	{
+		usage->device_bytes += shard->account.used;
+		usage->device_peak += shard->account.peak;
+		usage->device[usage->devices++] = GkDeviceUsage{shard->device->ordinal,
+														shard->account.used, shard->account.peak};
+	}
+	usage->threads = 1;
+}
+
+/* The engine as C sees it. */
+struct Handle
+{
+	GkEngine	base;
+	Engine	   *engine;
+};
+
+/* Calls a function; what it throws becomes the status. */
+template <typename F> static GkStatus
+guarded(F function)
+{
+	try
+	{
+		function();
+		return make_status(GK_OK, "", "");
+	}
+	catch (...)
+	{
+		return status_of_exception();
+	}
+}
+
+/* The engine behind C's pointer. */
+static Engine &
+engine_of(GkEngine *engine)
+{
+	return *((Handle *) engine)->engine;
+}
+
+/* Opens an engine; NULL if that fails. */
+static GkStatus
+cuda_open(const GkEngineConfig *config, GkEngine **engine)
+{
+	*engine = nullptr;
+	return guarded([&]
+	{
+		auto		handle = std::make_unique<Handle>();
+
+		handle->base.class_of = gk_cuda_engine();
+		handle->engine = new Engine(*config);
+		*engine = &handle.release()->base;
+	});
+}
+
+/* Lends the memory that batches will lie in. */
+static GkStatus
+cuda_lend_buffer(GkEngine *engine, void *base, size_t bytes)
+{
+	return guarded([&] { engine_of(engine).lend_buffer(base, bytes); });
+}
+
+/* Says how wide a row is. */
+static GkStatus
+cuda_set_dimension(GkEngine *engine, int dimension)
+{
+	return guarded([&] { engine_of(engine).set_dimension(dimension); });
+}
+
+/* Takes a batch of rows. */
+static GkStatus
+cuda_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
+{
+	return guarded([&] { *ticket = engine_of(engine).append(*batch); });
+}
+
+/* Says which batches' memory is free again. */
+static GkStatus
+cuda_reclaim(GkEngine *engine, uint64_t *ticket)
+{
+	return guarded([&] { *ticket = engine_of(engine).reclaim(); });
+}
+
+/* Drops all rows. */
+static GkStatus
+cuda_clear(GkEngine *engine)
+{
+	return guarded([&] { engine_of(engine).clear(); });
+}
+
+/* Starts a command. */
+static GkStatus
+cuda_submit(GkEngine *engine, GkCommand *command)
+{
+	return guarded([&] { engine_of(engine).submit(command); });
+}
+
+/* Waits a while for the command; its status, or that it is still running. */
+static GkStatus
+cuda_wait(GkEngine *engine, int milliseconds)
+{
+	GkStatus	status;
+	GkStatus	outer = guarded([&] { status = engine_of(engine).wait(milliseconds); });
+
+	return outer.code == GK_OK ? status : outer;
+}
+
+/* Copies labels and d² of rows. */
+static GkStatus
+cuda_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	return guarded([&] { engine_of(engine).fetch(from, count, labels, distance2); });
+}
+
+/* Says what the engine uses. */
+static void
+cuda_usage(const GkEngine *engine, GkUsage *usage)
+{
+	((const Handle *) engine)->engine->usage(usage);
+}
+
+/* Lists the devices without opening them. */
+static void
+list_devices(GkDevice *devices, int capacity, int *count)
+{
+	SignalsBlocked blocked;
+
+	check_context();
+	*count = 0;
+	GK_CUDA(cudaGetDeviceCount(count));
+	for (int i = 0; i < *count && i < capacity; i++)
+	{
+		GkDevice   *device = &devices[i];
+		Device	   *open = find_device(i);
+		cudaDeviceProp property;
+		Speed		speed;
+
+		memset(device, 0, sizeof(*device));
+		GK_CUDA(cudaGetDeviceProperties(&property, i));
+		speed = speed_of(i);
+		device->number = i;
+		snprintf(device->name, sizeof(device->name), "%.63s", property.name);
+		device->major = property.major;
+		device->minor = property.minor;
+		device->total_bytes = property.totalGlobalMem;
+		device->flops = speed.flops;
+		device->bandwidth = speed.bandwidth;
+		if (open != nullptr)
+		{
+			size_t		free_bytes;
+			size_t		total;
+
+			GK_CUDA(cudaSetDevice(i));
+			GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
+			device->free_bytes = free_bytes;
+			device->own_bytes = open->own_bytes;
+			device->open = true;
+		}
+	}
+}
+
+/* Lists the devices. */
+static GkStatus
+cuda_list_devices(GkDevice *devices, int capacity, int *count)
+{
+	return guarded([&] { list_devices(devices, capacity, count); });
+}
+
+/* Releases what the process keeps between engines. */
+static void
+cuda_release_process(void)
+{
+	(void) guarded([] { close_reduce(); });
+	(void) guarded([] { close_devices(); });
+}
+
+/* Closes an engine. */
+static void
+cuda_close(GkEngine *engine)
+{
+	Handle	   *handle = (Handle *) engine;
+
+	if (handle == nullptr)
+		return;
+	(void) guarded([&] { delete handle->engine; });
+	delete handle;
+}
+
+}								/* namespace gk */
+
+/*
+ * For tests: look number `look` of the commands to come at whether the engine is being closed finds
+ * it so, and so do those after it; 0 takes the plan back.  Gives how many looks of an earlier plan
+ * were still to come, 0 if it has stopped a command.
+ */
+extern "C" __attribute__((visibility("default"))) int64_t
+gk_cuda_stop(GkEngine *engine, int64_t look)
+{
+	return gk::engine_of(engine).plan_stop(look);
+}
+
+/* What the library is for. */
+extern "C" __attribute__((visibility("default"))) const GkEngineClass *
+gk_cuda_engine(void)
+{
+	static const GkEngineClass class_of = {
+		"cuda", gk::cuda_open, gk::cuda_lend_buffer, gk::cuda_set_dimension, gk::cuda_append,
+		gk::cuda_reclaim, gk::cuda_clear, gk::cuda_submit, gk::cuda_wait, gk::cuda_fetch,
+		gk::cuda_usage, gk::cuda_close, gk::cuda_list_devices, gk::cuda_release_process
+	};
+
+	return &class_of;
+}

@@ -1,0 +1,262 @@
+/*
+ * The CUDA engine: rows on the devices, one thread that runs the commands.
+ */
+#ifndef GK_CUDA_ENGINE_H
+#define GK_CUDA_ENGINE_H
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cuda/launch.h"
+#include "engine_state.h"
+#include "profile.h"
+
+namespace gk
+{
+
+/* Rows that follow each other in append order and in a shard. */
+struct Range
+{
+	int			shard;
+	int64_t		first;			/* in append order */
+	int64_t		local;			/* in the shard */
+	int64_t		rows;
+};
+
+/* An engine: its shards, its thread, its command. */
+class Engine
+{
+public:
+	explicit Engine(const GkEngineConfig &config);
+	~Engine();
+
+	void		lend_buffer(void *base, size_t bytes);
+	void		set_dimension(int d);
+	uint64_t	append(const GkBatch &batch);
+	uint64_t	reclaim();
+	void		clear();
+	void		submit(GkCommand *command);
+	GkStatus	wait(int milliseconds);
+	void		fetch(int64_t from, int64_t count, int32_t *labels, double *distance2);
+	void		usage(GkUsage *usage) const;
+	int64_t		plan_stop(int64_t look) { return stopping.plan(look); }
+
+private:
+	/* cuda_engine.cpp */
+	void		take_back_buffer();
+	bool		comes_to_rest() const;
+	void		end_work();
+	void		outlive_stop();
+	void		run_commands();
+	GkStatus	run_one(GkCommand *command);
+	void		execute(GkCommand *c);
+	void		seal(GkCommand *c);
+	int64_t		local_end(int shard, int64_t row) const;
+	int64_t		global_row(int shard, int64_t local) const;
+	const Range &range_of(int64_t row) const;
+
+	/* commands_data.cpp */
+	void		range(GkCommand *c);
+	void		moments(GkCommand *c);
+	void		transform(GkCommand *c);
+	void		get_rows(GkCommand *c);
+	void		read_rows(const int64_t *rows, int64_t count, float *features, double *weights);
+	void		read_labels(const int64_t *rows, int64_t count, int32_t *labels);
+
+	/* commands_seed.cpp */
+	void		run_candidates(GkCommand *c);
+	void		potentials(GkCommand *c);
+	void		masses(GkCommand *c);
+	void		entries(GkCommand *c);
+	void		label_weights(GkCommand *c);
+	void		farthest(GkCommand *c);
+	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix,
+											  int shift);
+	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
+					 std::vector<GkEntry> *found, uint64_t *most);
+	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
+							  std::vector<GkEntry> *found);
+	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
+
+	/* ties.cpp */
+	void		compare(GkCommand *c);
+	void		compare_rows(const int64_t *rows, const int64_t *others, int64_t count,
+							 int8_t *order);
+	void		compare_with(const int64_t *rows, const std::vector<int64_t> &others,
+							 const std::vector<int64_t> &which, int8_t *order);
+	static void compare_for_ties(void *context, const int64_t *rows, const int64_t *others,
+								 int64_t count, int8_t *order);
+	void		order_farthest(std::vector<GkEntry> *found, int64_t most);
+	void		take_ties(const Wanted &ties, int64_t most, uint64_t capacity,
+						  std::vector<GkEntry> *found);
+
+	/* commands_fit.cpp */
+	void		set_grid(GkCommand *c);
+	void		set_centroids(GkCommand *c);
+	void		step(GkCommand *c);
+	void		relocate(GkCommand *c);
+	void		move(const GkCommand *c, int sign);
+	void		distances();
+	void		assign(GkCommand *c);
+	void		statistics(GkCommand *c);
+	void		get_centroids(GkCommand *c);
+	void		prepare_filter(int64_t centroids);
+	int64_t		most_filter_rows(int64_t centroids) const;
+	int64_t		filter_rows(int64_t centroids) const;
+	void		reset_counters();
+	void		read_counters();
+	int64_t    *final_sums(Shard &shard) const;
+	int64_t		sum_count() const;
+
+	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
+									int64_t slice_rows, bool write_back, F f);
+	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
+	{
+		walk(pass, 0, rows, slice_rows, false, f);
+	}
+	int64_t		plain_rows(double bytes_a_row) const;
+
+	bool		weighted;
+	int			dimension = 0;
+	int64_t		rows = 0;
+	StopFlag	stopping;
+	Account		host;
+	std::vector<std::unique_ptr<Shard>> shards;
+	std::vector<Range> ranges;
+	std::vector<std::vector<Range>> shard_ranges;
+
+	/* batches whose memory is still read */
+	struct Reading
+	{
+		uint64_t	ticket;
+		Shard	   *shard;
+		cudaEvent_t event;
+	};
+	uint64_t	tickets = 0;
+	std::deque<Reading> reading;
+	void	   *lent = nullptr;
+	size_t		lent_bytes = 0;
+	size_t		lent_peak = 0;
+
+	/* the state of the algorithm */
+	GkState		state = {};
+	Grid		grid = {};
+	bool		spherical = false;
+	bool		sums_valid = false;
+	bool		crowded = false;		/* slices have had more flagged rows than could be listed */
+	bool		summing = false;		/* a sum over the devices may be under way */
+
+	/* the command */
+	std::mutex	mutex;
+	std::condition_variable wanted;
+	std::condition_variable finished;
+	GkCommand  *command = nullptr;
+	std::atomic<bool> idle{true};
+	GkStatus	status;
+	std::thread thread;
+};
+
+/*
+ * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each
+ * in the order of its rows.
+ */
+template <typename F> void
+Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
+{
+	ProfileRange range(pass);
+	std::vector<int64_t> next(shards.size());
+	std::vector<int64_t> end(shards.size());
+	bool		more = true;
+
+	for (size_t i = 0; i < shards.size(); i++)
+	{
+		next[i] = local_end((int) i, from);
+		end[i] = local_end((int) i, to);
+	}
+	while (more)
+	{
+		more = false;
+		for (size_t i = 0; i < shards.size(); i++)
+		{
+			if (next[i] >= end[i])
+				continue;
+			if (stopping.is_set())
+				throw Stopped{};
+
+			Slice		slice = shards[i]->start_slice(next[i],
+													   std::min(slice_rows, end[i] - next[i]));
+
+			f(*shards[i], slice);
+			shards[i]->finish_slice(slice, write_back);
+			next[i] += slice.rows;
+			more = true;
+		}
+	}
+}
+
+/* Bytes copied between looks at whether the engine is being closed: some milliseconds. */
+#define COPY_BYTES (UINT64_C(32) << 20)
+
+/* Copies to a device, in the order of its work. */
+template <typename T> void
+to_device(Shard &shard, T *to, const T *from, uint64_t count)
+{
+	uint64_t	most = COPY_BYTES / sizeof(T);
+
+	shard.use();
+	for (uint64_t at = 0; at < count; at += most)
+	{
+		shard.check_stop();
+		GK_CUDA(cudaMemcpyAsync(to + at, from + at, std::min(most, count - at) * sizeof(T),
+								cudaMemcpyHostToDevice, shard.device->compute));
+	}
+}
+
+/* Copies from a device when its work is done, and waits for the copy. */
+template <typename T> void
+to_host(Shard &shard, T *to, const T *from, uint64_t count)
+{
+	uint64_t	most = COPY_BYTES / sizeof(T);
+
+	shard.wait();
+	for (uint64_t at = 0; at < count; at += most)
+	{
+		shard.check_stop();
+		GK_CUDA(cudaMemcpyAsync(to + at, from + at, std::min(most, count - at) * sizeof(T),
+								cudaMemcpyDeviceToHost, shard.device->compute));
+	}
+	shard.wait();
+}
+
+/* Zeroes memory of a device, in the order of its work. */
+template <typename T> void
+zero(Shard &shard, T *to, uint64_t count)
+{
+	shard.use();
+	GK_CUDA(cudaMemsetAsync(to, 0, count * sizeof(T), shard.device->compute));
+}
+
+/* Space of a command in the scratch memory of a shard: parts of 16 bytes' alignment. */
+class Scratch
+{
+public:
+	template <typename T> T *take(uint64_t count)
+	{
+		T		   *part = (T *) (base == nullptr ? nullptr : base + used);
+
+		used += (count * sizeof(T) + 15) / 16 * 16;
+		return part;
+	}
+
+	char	   *base = nullptr;
+	uint64_t	used = 0;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_CUDA_ENGINE_H */

@@ -1,0 +1,171 @@
+/*
+ * Devices and their memory: contexts that stay for the process, memory that is counted
+ * against a limit, and a mapping that grows in place.
+ */
+#ifndef GK_DEVICE_H
+#define GK_DEVICE_H
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "check.h"
+
+namespace gk
+{
+
+/* Bytes of a device that stay free: the driver needs them for kernels to run. */
+#define DRIVER_RESERVE (UINT64_C(256) << 20)
+
+/* Blocks all signals of this thread, and so of the threads that libraries start meanwhile. */
+class SignalsBlocked
+{
+public:
+	SignalsBlocked();
+	~SignalsBlocked();
+
+private:
+	unsigned char saved[128];	/* a sigset_t */
+};
+
+/* Peak speed of a device, per second. */
+struct Speed
+{
+	double		flops;			/* of 16-bit products in the tensor cores */
+	double		bandwidth;		/* bytes of its memory */
+};
+
+/* The speed of a device, from what it says of itself; opens nothing. */
+Speed		speed_of(int ordinal);
+
+/* A device of this process. */
+struct Device
+{
+	int			ordinal;
+	int			major;			/* compute capability */
+	int			minor;
+	int			processors;
+	Speed		speed;
+	double		accumulation;	/* the factor of accumulation_bound() */
+	size_t		shared_memory;	/* bytes that a block can have */
+	uint64_t	total_memory;
+	cudaStream_t compute;
+	cudaStream_t copy;
+	std::atomic<uint64_t> own_bytes{0};	/* of all engines of this process */
+};
+
+/* Opens a device, once for the process. */
+Device	   *open_device(int ordinal);
+
+/* A device that this process has open, or NULL. */
+Device	   *find_device(int ordinal);
+
+/* Releases all devices; no engine may be open. */
+void		close_devices();
+
+/* Bytes in use against a limit. */
+class Account
+{
+public:
+	void		add(uint64_t bytes);	/* throws where a shared account refuses */
+	void		subtract(uint64_t bytes);
+	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
+
+	uint64_t	limit = UINT64_MAX;
+	bool		full = false;	/* the limit is what the device has, not a setting */
+	Device	   *device = nullptr;	/* that counts too, if any */
+	bool		(*draw) (uint64_t bytes) = nullptr;	/* of a shared account, if any */
+	void		(*give_back) (uint64_t bytes) = nullptr;
+	std::atomic<uint64_t> used{0};
+	std::atomic<uint64_t> peak{0};
+};
+
+/* Makes room on a device that is full, by moving rows off it. */
+class MemoryOwner
+{
+public:
+	virtual void make_room(uint64_t bytes) = 0;
+
+	Device	   *device = nullptr;
+	Account		account;
+
+protected:
+	~MemoryOwner() = default;
+};
+
+/* Memory of a device for `count` values; freed with the object. */
+class Block
+{
+public:
+	Block() = default;
+	Block(const Block &) = delete;
+	Block & operator=(const Block &) = delete;
+	~Block() { release(); }
+
+	/* At least this many bytes; what was in them is lost where it grows. */
+	void		reserve(MemoryOwner &owner, uint64_t wanted);
+	void		release();
+
+	void	   *data = nullptr;
+	uint64_t	bytes = 0;
+
+private:
+	MemoryOwner *holder = nullptr;
+};
+
+/* A block of values of one type. */
+template <typename T> class Buffer
+{
+public:
+	void		reserve(MemoryOwner &owner, uint64_t count)
+	{
+		block.reserve(owner, count * sizeof(T));
+	}
+	void		release() { block.release(); }
+	T		   *get() const { return (T *) block.data; }
+	uint64_t	capacity() const { return block.bytes / sizeof(T); }
+
+private:
+	Block		block;
+};
+
+/*
+ * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of
+ * 1/128 of what is there up to 256 MB, since each takes 20 microseconds to free.
+ */
+class Mapping
+{
+public:
+	Mapping() = default;
+	Mapping(const Mapping &) = delete;
+	Mapping & operator=(const Mapping &) = delete;
+	~Mapping() { release(); }
+
+	/* Grows to at least this many bytes; false where limit or device have no room. */
+	bool		grow(MemoryOwner &owner, uint64_t wanted);
+
+	/* Frees what is not needed for this many bytes. */
+	void		shrink(uint64_t wanted);
+	void		release();
+
+	void	   *data() const { return (void *) base; }
+	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* bytes there after grow(wanted) */
+
+private:
+	void		set_up(MemoryOwner &owner);
+	uint64_t	next_piece(uint64_t there) const;
+	bool		add_piece(uint64_t bytes);
+
+	MemoryOwner *holder = nullptr;
+	unsigned long long base = 0;
+	uint64_t	reserved = 0;
+	uint64_t	least_piece = 0;
+	uint64_t	mapped = 0;
+	std::vector<uint64_t> pieces;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_DEVICE_H */

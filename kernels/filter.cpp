@@ -1,0 +1,114 @@
+/*
+ * The filter: which kernel, and its memory.
+ *
+ * For each row the least and second least of lower - y·e over all centroids are found.  Rows whose
+ * gap is wider than what the filter may err (docs/filter.md) have their label; for the others a
+ * second run over those rows alone lists candidates, and exact.cu decides among them.
+ */
+#include <algorithm>
+
+#include "cuda/launch.h"
+#include "filter.h"
+#include "speed.h"
+
+namespace gk
+{
+
+/* Flagged rows of a slice that can always be listed, where memory is not scarce. */
+#define LISTED_ROWS (INT64_C(64) << 10)
+
+/* Bytes of a row in the list. */
+#define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
+
+/* Flagged rows of a slice whose candidates can be listed: all of a small one. */
+static uint32_t
+flag_capacity(const Shard &shard, int64_t slice_rows)
+{
+	int64_t		room = (int64_t) (shard.account.limit / 32 / LISTED_BYTES);
+	int64_t		all = std::clamp<int64_t>(room, 1024, LISTED_ROWS);
+
+	return (uint32_t) std::max<int64_t>(std::min(slice_rows / 8, room), std::min(slice_rows, all));
+}
+
+/* Memory for slices of so many rows. */
+void
+reserve_filter(Shard &shard, int64_t slice_rows)
+{
+	shard.flag_capacity = flag_capacity(shard, slice_rows);
+	shard.fresh.reserve(shard, slice_rows);
+	shard.flag_count.reserve(shard, 2);
+	shard.flag_rows.reserve(shard, shard.flag_capacity);
+	shard.flag_limits.reserve(shard, shard.flag_capacity);
+	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
+	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
+}
+
+/* Frees the memory of slices where it is for slices more than twice as large as these. */
+void
+release_filter(Shard &shard, int64_t slice_rows)
+{
+	if (shard.fresh.capacity() <= (uint64_t) slice_rows * 2)
+		return;
+	shard.fresh.release();
+	shard.flag_rows.release();
+	shard.flag_limits.release();
+	shard.flag_candidate_counts.release();
+	shard.flag_candidates.release();
+}
+
+/* Rows that all processors compare at a time, 1 where that makes no difference. */
+int64_t
+filter_wave(const Shard &shard, int64_t centroids)
+{
+	if (filter_resident_fits(shard, centroids))
+		return 1;
+	if (filter_hopper_fits(shard, centroids))
+		return filter_hopper_wave(shard);
+	return filter_generic_wave(shard);
+}
+
+/* About how long a row takes. */
+double
+filter_seconds(const Shard &shard, int64_t centroids)
+{
+	double		padded = (double) ((centroids + 63) / 64 * 64);
+	const Speed &speed = shard.device->speed;
+
+	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
+}
+
+/* The arguments of the filter for a slice. */
+FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
+								 const Centroids &with, bool labelled)
+	: features(slice.features), origin(shard.origin.get()),
+	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
+	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
+	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
+	  scale(with.scale.get()), count((int) with.count),
+	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
+	  flag_count(shard.flag_count.get()), open_count(shard.flag_count.get() + 1),
+	  flag_capacity(shard.flag_capacity), flag_rows(shard.flag_rows.get()),
+	  flag_limits(shard.flag_limits.get()),
+	  candidate_counts(shard.flag_candidate_counts.get()),
+	  candidates(shard.flag_candidates.get())
+{
+}
+
+/* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
+void
+filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	FilterArguments a(shard, slice, centroids, labelled);
+
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
+	if (filter_resident_fits(shard, a.count))
+		filter_resident(shard, a);
+	else if (filter_hopper_fits(shard, a.count))
+		filter_hopper(shard, a);
+	else
+		filter_generic(shard, a);
+	list_candidates(shard, a);
+}
+
+}								/* namespace gk */

@@ -1,0 +1,251 @@
+/*
+ * A shard: the rows that one device has, and all that the device holds for them.
+ *
+ * The first rows lie in device memory, the rest, where they don't fit, in page-locked
+ * host memory; a pass walks over slices and does not see the difference.
+ */
+#ifndef GK_SHARD_H
+#define GK_SHARD_H
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "device.h"
+#include "pinned.h"
+
+struct __half;
+
+namespace gk
+{
+
+/* Whether an engine is being closed; a test may have a look of its choice find it so. */
+class StopFlag
+{
+public:
+	void		close() { closing = true; }
+	bool		is_closing() const { return closing; }
+
+	/* For commands: whether to end at once. */
+	bool		is_set() { return closing || (counting && --looks <= 0); }
+
+	/* As gk_cuda_stop(). */
+	int64_t		plan(int64_t look);
+	bool		is_planned() const { return counting; }
+
+private:
+	std::atomic<bool> closing{false};
+	std::atomic<bool> counting{false};
+	std::atomic<int64_t> looks{0};
+};
+
+/* Rows in device memory during a pass. */
+struct Slice
+{
+	float	   *features;
+	double	   *weights;		/* NULL if not weighted */
+	int64_t		first;			/* number of the first row in the shard */
+	int64_t		rows;
+	int			slot;			/* of the stream buffers; -1 = resident */
+};
+
+/* Rows in host memory. */
+struct Chunk
+{
+	Chunk(Account &account, int64_t capacity, int dimension, bool weighted);
+
+	float	   *features() const { return (float *) memory.data; }
+	double	   *weights() const { return (double *) ((char *) memory.data + weights_at); }
+
+	int64_t		capacity;
+	int64_t		first = 0;
+	int64_t		rows = 0;
+	uint64_t	weights_at;
+	PinnedBlock memory;
+};
+
+/* Scale and constants of a set of centroids for the filter (centroids.cu). */
+struct CentroidScale
+{
+	unsigned long long greatest_norm;	/* bits of a double */
+	double		error_log;		/* sums of log2 over the centroids */
+	double		norm_log;
+	int			error_count;
+	int			norm_count;
+	int			exponent;		/* centroids are scaled by 2^exponent */
+	float		lambda;
+	float		mu;
+};
+
+/* Centroids that rows are compared with: centroids or candidates. */
+struct Centroids
+{
+	void		release();
+
+	int64_t		count = 0;
+	int64_t		padded = 0;
+	bool		prepared = false;
+	Buffer<double> exact;		/* count × d */
+	Buffer<__half> rounded;		/* minus origin, scaled, rounded: tiles of filter.cuh */
+	Buffer<float> lower;		/* padded: lower bound of |c|²/2, by what the filter may err */
+	Buffer<float> slack;		/* padded: |c|²/2 - lower */
+	Buffer<float> norm;			/* padded */
+	Buffer<float> error;		/* padded */
+	Buffer<CentroidScale> scale;
+};
+
+/* Counters of a pass, on the device. */
+struct Counters
+{
+	unsigned long long changed;
+	unsigned long long empty;
+	unsigned long long greatest;			/* bits of a double >= 0 */
+	unsigned long long greatest_distance;
+	double		shift2;
+	unsigned long long listed;
+	unsigned long long flagged;				/* rows of a slice, at most */
+};
+
+/* Page-locked memory that the device reads and writes. */
+struct Shared
+{
+	Counters	counters;
+	int			stop;			/* the engine is being closed */
+};
+
+/* Mean logarithms of the rows' norms, for the constants of the filter. */
+struct RowStatistics
+{
+	double		norm_log;
+	double		error_log;
+	unsigned long long count;
+};
+
+/* Backs off (30 µs) after 2000 unsuccessful polls. */
+void		pause_between_looks(int tries);
+
+/* Events, destroyed with the object. */
+struct Events
+{
+	~Events()
+	{
+		for (cudaEvent_t event : list)
+			(void) cudaEventDestroy(event);
+	}
+
+	std::vector<cudaEvent_t> list;
+};
+
+/* The rows of an engine that one device has, and what it knows of them. */
+class Shard : public MemoryOwner
+{
+public:
+	Shard(Device *on, Account &host, bool weighted, uint64_t limit, StopFlag &stop);
+	~Shard();
+
+	void		set_dimension(int d);
+
+	/* Takes rows; the event is when the memory of the batch is free, none if it is at once. */
+	cudaEvent_t append(const float *x, const double *w, int64_t count);
+	void		clear();
+	void		recycle(cudaEvent_t event) { spare_events.push_back(event); }
+
+	void		use() const { GK_CUDA(cudaSetDevice(device->ordinal)); }
+
+	/* Throws Stopped if the engine is being closed; hurry() makes kernels end soon as well. */
+	void		check_stop() const;
+	void		hurry(bool now);
+
+	/* The slice at `from` of at most `most` rows; finish() ends its use. */
+	Slice		start_slice(int64_t from, int64_t most);
+	void		finish_slice(const Slice &slice, bool write_back);
+
+	/* Waits for the compute stream, or throws Stopped. */
+	void		wait();
+	void		wait_event(cudaEvent_t event);
+
+	/* Marks a place in the compute stream; whether it has been reached, or throws Stopped. */
+	void		mark();
+	bool		reached() const;
+
+	/* The features and weight of a row that does not lie on the device. */
+	void		host_row(int64_t row, const float **x, const double **w) const;
+	const float *device_features() const { return (const float *) features.data(); }
+	const double *device_weights() const { return (const double *) weights.data(); }
+
+	/* The state of each row, made when first needed. */
+	void		need_labels();
+	void		need_distance2();
+
+	void		make_room(uint64_t bytes) override;
+
+	int			dimension = 0;
+	int			depth = 0;				/* dimension rounded up to 16 */
+	bool		weighted;
+	int64_t		rows = 0;
+	int64_t		resident = 0;
+
+	Buffer<int32_t> labels;				/* -1 = none */
+	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see centroids.cu */
+	Buffer<double> distance2;
+	bool		bounds_valid = false;
+	Buffer<float> origin;				/* dimension */
+	Buffer<RowStatistics> row_statistics;
+
+	Centroids		centroids;
+	Centroids		candidates;
+
+	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
+	Buffer<int> grid_exponents;
+	Buffer<int64_t> sums;				/* limbs × k × (d + 1), of this shard's rows */
+	Buffer<int64_t> totals;				/* the same over all shards, if there are several */
+	Buffer<double> shifts;				/* k */
+
+	/* of one slice in a pass */
+	Buffer<int32_t> fresh;				/* new labels */
+	uint32_t	flag_capacity = 0;
+	Buffer<uint32_t> flag_count;
+	Buffer<int64_t> flag_rows;
+	Buffer<float> flag_limits;
+	Buffer<uint32_t> flag_candidate_counts;
+	Buffer<int32_t> flag_candidates;
+
+	Buffer<char> scratch;				/* of one command */
+	Buffer<Counters> counters;
+	Counters   *result = nullptr;		/* page-locked: where counters go */
+	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
+
+private:
+	uint64_t	row_bytes() const;
+	int64_t		chunk_rows() const;
+	bool		fits(int64_t count);
+	void		append_to_host(const float *x, const double *w, int64_t count);
+	void		demote();
+	void		reserve_stream();
+	void		check_room(uint64_t bytes) const;
+	const Chunk &chunk_of(int64_t row) const;
+	void		load(const Chunk &chunk, Slice *slice);
+	cudaEvent_t new_event();
+
+	Account    &host;
+	StopFlag   &stopping;
+	Mapping		features;
+	Mapping		weights;
+	std::deque<std::unique_ptr<Chunk>> spilled;
+	Buffer<float> stream_features[2];
+	Buffer<double> stream_weights[2];
+	cudaEvent_t loaded[2] = {};
+	cudaEvent_t done[2] = {};
+	bool		streaming = false;			/* reserve_stream() has been entered */
+	int			next_slot = 0;
+	cudaEvent_t paces[2] = {};
+	cudaEvent_t marker;
+	int			next_pace = 0;
+	Events		all_events;
+	std::vector<cudaEvent_t> spare_events;
+	std::unique_ptr<PinnedBlock> shared_block;
+};
+
+}								/* namespace gk */
+
+#endif							/* GK_SHARD_H */
