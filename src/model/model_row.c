@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -293,8 +294,11 @@ unpack_points(const GkModelRow *row, GkModel *model)
 	model->ties = gk_row_permutation(row, GK_MODEL_TIES, model->k);
 	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
 	for (int i = 0; i < model->k; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		gk_pack_centroid(model->packed, d, i,
 						 points + (int64) (model->ties != NULL ? model->ties[i] : i) * d);
+	}
 	gk_pack_rest(model->packed, d, model->k);
 	MemoryContextDelete(temporary);
 }
