@@ -6,12 +6,13 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql
+ROOMS = engine cpu job rows fit sql model
 BELOW_cpu = engine
 BELOW_job = engine
 BELOW_rows = engine job
 BELOW_fit = engine job
 BELOW_sql = engine job rows fit
+BELOW_model = engine job rows fit sql
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
@@ -21,8 +22,11 @@ OBJS = \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table \
-		module report))
+	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
+		module report table_name)) \
+	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
+		model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
+		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -34,9 +38,10 @@ PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"
 
 ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wmissing-prototypes -Wno-psabi \
 	-fno-math-errno -ffp-contract=off
-PG_CFLAGS = -ffp-contract=off -fvisibility=hidden -pthread
-# What PostgreSQL exports from a module; before 16 it says nothing.
-PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CFLAGS = -fvisibility=hidden -pthread
+# What PostgreSQL exports from a module; before 16 it says nothing.  The bitcode for JIT is made with these
+# flags alone, and no result may depend on fused operations.
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -ffp-contract=off
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
 ENGINE_CFLAGS += -Werror
@@ -90,6 +95,8 @@ $(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
+# The distances of a row that is scored.
+src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
 include $(srcdir)/src/cpu/isa.mk
 
@@ -105,13 +112,14 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(srcdir)/sql/$(EXTENSION).sql
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql)
+sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
-	cp $< $@
+	cat $(SCRIPTS) > $@
 
 # 0.1.0 was never released: its update makes everything anew, between what keeps the views.
-sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql: $(addprefix $(srcdir)/sql/, \
-		update_begin.sql $(EXTENSION).sql update_end.sql)
+sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql: $(srcdir)/sql/update_begin.sql $(SCRIPTS) \
+		$(srcdir)/sql/update_end.sql
 	@mkdir -p $(@D)
 	sed '/^\\echo Use "CREATE EXTENSION/d' $^ > $@
 

@@ -1,11 +1,12 @@
 #!/bin/bash
-# The module exports the functions that its SQL script names, and what PostgreSQL looks for: nothing
+# The module exports the functions that its SQL scripts name, and what PostgreSQL looks for: nothing
 # else.  Prints TAP.
 # test/exports.sh LIBRARY: run from the top of the sources.
 
 expected=$(
     printf '%s\n' Pg_magic_func _PG_init
-    sed -n "s/.*AS 'MODULE_PATHNAME', '\([a-z_]*\)'.*/\1\npg_finfo_\1/p" sql/gkmeans.sql
+    sed -n "s/.*AS 'MODULE_PATHNAME', '\([a-z_]*\)'.*/\1\npg_finfo_\1/p" sql/*.sql |
+        sort -u
 )
 difference=$(diff <(sort <<< "$expected") <(nm -D --defined-only "$1" | sed 's/.* . //' | sort))
 if [ -z "$difference" ]; then

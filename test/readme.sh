@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs every block of SQL in README.md and docs/recipes.md, one after the other in one session for
+# Runs every block of SQL in README.md, docs/recipes.md and docs/models.md, one after the other in one session for
 # each page, and prints TAP.
 # test/readme.sh PSQL: run from the top of the sources, PGDATABASE set and the database empty.
 
-pages=(README.md docs/recipes.md)
+pages=(README.md docs/recipes.md docs/models.md)
 echo "1..$(cat "${pages[@]}" | grep -c '^```sql$')"
 number=0
 status=0

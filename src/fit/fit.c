@@ -165,9 +165,9 @@ iterate(Fitter *fitter, Start *start)
 	gk_run(fitter->job, &get);
 }
 
-/* Labels with the centroids as they are, and the statistics of the clusters. */
-static void
-label_rows(Fitter *fitter, Start *start)
+/* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
+static double
+label_rows(Fitter *fitter, int64 count)
 {
 	Statistics *statistics = &fitter->statistics;
 	int			bits = fitter->prepared.value_bits;
@@ -187,12 +187,12 @@ label_rows(Fitter *fitter, Start *start)
 	command.u.statistics.distance = statistics->distance;
 	command.u.statistics.radius2 = statistics->radius2;
 	gk_run(fitter->job, &command);
-	for (int64 c = 0; c < start->count; c++)
+	for (int64 c = 0; c < count; c++)
 	{
 		total.high += statistics->inertia[c].high;
 		total.low += statistics->inertia[c].low;
 	}
-	start->inertia = value_of(fitter, total, statistics->inertia_exponent);
+	return value_of(fitter, total, statistics->inertia_exponent);
 }
 
 /* One start, from its first centroids to its labels. */
@@ -208,7 +208,7 @@ run_start(Fitter *fitter, Start *start)
 	iterate(fitter, start);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	INSTR_TIME_SET_CURRENT(begin);
-	label_rows(fitter, start);
+	start->inertia = label_rows(fitter, start->count);
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
@@ -239,7 +239,7 @@ run_starts(Fitter *fitter, Start *best)
 	if (best->number != starts - 1)
 	{
 		set_centroids(fitter, best->centroids, best->count);
-		label_rows(fitter, best);
+		best->inertia = label_rows(fitter, best->count);
 	}
 	pfree(fresh.centroids);
 }
@@ -302,6 +302,33 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 : errdetail("The others are empty, and their numbers left out.")));
 }
 
+/* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
+static void
+keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
+{
+	GkFit	   *fit = fitter->fit;
+	GkFitModel *model = &fit->model;
+	int			d = fitter->spec->dimension;
+
+	model->offset = fitter->prepared.offset;
+	model->factor = fitter->prepared.factor;
+	model->mean = fitter->prepared.mean;
+	model->variance = fitter->prepared.variance;
+	model->least = fitter->prepared.least;
+	model->greatest = fitter->prepared.greatest;
+	model->points = gk_allocate(fit->k * d, sizeof(double));
+	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+		model->place_of_label[labels[c]] = (int32) c;
+	}
+	for (int64 label = 0, next = 0; label < best->count; label++)
+		if (fit->cluster_of_label[label] >= 0)
+			model->ties[next++] = model->place_of_label[label];
+}
+
 /*
  * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
  * that those of an earlier fit go on: the number of one that ends empty stays free.
@@ -315,7 +342,8 @@ order_clusters(Fitter *fitter, const Start *best)
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
-	fit->centroids = best->centroids;
+	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
+		: best->centroids;
 	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
 	{
@@ -335,9 +363,29 @@ order_clusters(Fitter *fitter, const Start *best)
 		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
 		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
+	if (fitter->spec->for_model)
+	{
+		keep_for_model(fitter, best, labels);
+		pfree(fit->centroids);
+	}
 	fit->centroids = ordered;
 	pfree(best->centroids);
 	pfree(labels);
+}
+
+/* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
+static void
+find_total(Fitter *fitter)
+{
+	GkFit	   *fit = fitter->fit;
+	GkCommand	step = {.operation = GK_STEP};
+	GkCommand	mean = {.operation = GK_CENTROIDS};
+
+	mean.u.centroids.centroids = fitter->prepared.mean;
+	mean.u.centroids.k = 1;
+	gk_run(fitter->job, &mean);
+	gk_run(fitter->job, &step);
+	fit->model.total = label_rows(fitter, 1);
 }
 
 /* Fits; labels and d² of the result stay in the engine. */
@@ -362,6 +410,8 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
 	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
 
+	if (spec->for_model)
+		find_total(&fitter);
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
 	fit->inertia = best.inertia;
@@ -369,4 +419,19 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	fit->converged = best.converged;
 	fit->best_start = best.number;
 	warn_of_fewer(&fitter, &best);
+}
+
+/* Labels the rows with spec->points. */
+void
+gk_label(GkJob *job, const GkFitSpec *spec)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+	GkPrepared	prepared = {0};
+
+	gk_prepare(job, spec, &prepared);
+	centroids.u.centroids.centroids = spec->points;
+	centroids.u.centroids.k = spec->k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
 }

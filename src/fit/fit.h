@@ -26,6 +26,21 @@ typedef struct GkCluster
 	double		radius;
 } GkCluster;
 
+/* What a model needs beside the clusters: how rows are compared, and how they lie. */
+typedef struct GkFitModel
+{
+	double	   *offset;			/* dimension: a compared feature is … */
+	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
+	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
+	int32	   *place_of_label; /* engine label → place among the clusters */
+	int32	   *ties;			/* k: the places in the order in which ties are decided */
+	double	   *mean;			/* dimension: of the rows as compared, unweighted */
+	double	   *variance;
+	float	   *least;
+	float	   *greatest;
+	double		total;			/* Σ weight × d² to the mean of all rows */
+} GkFitModel;
+
 /* What came out.  Everything in the memory context current at the call. */
 typedef struct GkFit
 {
@@ -40,10 +55,14 @@ typedef struct GkFit
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
+	GkFitModel	model;			/* only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
+
+/* Labels the rows with spec->points; labels and d² stay in the engine. */
+extern void gk_label(GkJob *job, const GkFitSpec *spec);
 
 /* A row's distance from its d²: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);

@@ -25,7 +25,8 @@ typedef enum GkScale
 	GK_SCALE_NONE,
 	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
 	GK_SCALE_MINMAX,			/* (x - least) / (greatest - least) */
-	GK_SCALE_AUTO				/* for several columns standard, else none; not for gk_fit() */
+	GK_SCALE_AUTO,				/* for several columns standard, else none; not for gk_fit() */
+	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; not for users */
 } GkScale;
 
 /* What to do. */
@@ -47,6 +48,12 @@ typedef struct GkFitSpec
 	int64		seed;
 	double		oversampling;	/* k-means||: candidates a round over k */
 	int			rounds;			/* k-means|| */
+	bool		for_model;		/* fill in GkFit.model */
+
+	/* for gk_label(), and GK_SCALE_GIVEN */
+	const double *offset;		/* dimension */
+	const double *factor;		/* dimension */
+	const double *points;		/* k × dimension: centroids as rows are compared with them */
 } GkFitSpec;
 
 #endif							/* GK_FIT_SPEC_H */

@@ -173,6 +173,12 @@ choose_scale(const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared
 	{
 		double		unit = 1.0;
 
+		if (spec->scale == GK_SCALE_GIVEN)
+		{
+			prepared->offset[j] = spec->offset[j];
+			prepared->factor[j] = spec->factor[j];
+			continue;
+		}
 		prepared->offset[j] = 0.0;
 		if (spec->scale == GK_SCALE_STANDARD)
 		{
@@ -288,7 +294,9 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	gk_run(job, &command);
 	prepared->rest_bits = command.u.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
+	/* labels alone are averages of nothing */
+	if (spec->points == NULL)
+		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
@@ -320,6 +328,10 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	warn_of_units(spec, &profile);
 	set_grid(job, spec, &profile, prepared);
 	prepared->greatest_weight = profile.greatest_weight;
+	prepared->mean = profile.mean;
+	prepared->variance = profile.variance;
+	prepared->least = profile.least;
+	prepared->greatest = profile.greatest;
 	for (int j = 0; j < spec->dimension; j++)
 		sum += profile.variance[j];
 	prepared->mean_variance = sum / spec->dimension;

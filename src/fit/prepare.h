@@ -14,7 +14,11 @@ typedef struct GkPrepared
 	double	   *offset;			/* dimension: a stored feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double		greatest_weight;
-	double		mean_variance;	/* of the features as stored */
+	double	   *mean;			/* dimension: of the features as stored */
+	double	   *variance;
+	float	   *least;
+	float	   *greatest;
+	double		mean_variance;
 	int			value_bits;		/* of a value in a sum over all rows */
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
 	int			weight_exponent;

@@ -27,6 +27,7 @@ int			gk_host_memory_limit_kb = 0;
 int			gk_total_host_memory_limit_kb = 0;
 int			gk_device_memory_limit_kb = 0;
 int			gk_max_gpu_backends = 8;
+int			gk_model_cache_size_kb = 64 * 1024;
 
 static char *devices = NULL;
 
@@ -110,6 +111,11 @@ define_user_settings(void)
 							"0 means without a limit.",
 							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gkmeans.model_cache_size",
+							"Memory in which a session keeps the models that it scores with.",
+							"0 means none is kept from one statement to the next.",
+							&gk_model_cache_size_kb, 64 * 1024, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
 
 /* The settings that limit what fits may take of the host; only superusers may change them. */

@@ -27,6 +27,7 @@ extern int	gk_host_memory_limit_kb;	/* gkmeans.host_memory_limit; 0 = by the hos
 extern int	gk_total_host_memory_limit_kb;	/* gkmeans.total_host_memory_limit; 0 = by the host */
 extern int	gk_device_memory_limit_kb;	/* gkmeans.device_memory_limit; 0 = what is free */
 extern int	gk_max_gpu_backends;	/* gkmeans.max_gpu_backends; 0 = any number */
+extern int	gk_model_cache_size_kb; /* gkmeans.model_cache_size; 0 = none */
 
 /* Defines the settings; once, from _PG_init. */
 extern void gk_define_settings(void);

@@ -276,6 +276,8 @@ DEFINE_CONVERSION(int4_to_float, int32, float)
 DEFINE_CONVERSION(int8_to_float, int64, float)
 DEFINE_CONVERSION(float4_to_float, float, float)
 DEFINE_CONVERSION(float8_to_float, double, float)
+DEFINE_CONVERSION(int2_to_double, int16, double)
+DEFINE_CONVERSION(float4_to_double, float, double)
 DEFINE_CONVERSION(int4_to_double, int32, double)
 DEFINE_CONVERSION(int8_to_double, int64, double)
 DEFINE_CONVERSION(float8_to_double, double, double)
@@ -360,7 +362,20 @@ gk_decode_floats(const GkColumn *column, const GkElements *elements, float *out)
 	elog(ERROR, "unknown element %d of an array", (int) column->element);
 }
 
-/* Decodes all elements of a type that float32 does not hold exactly. */
+/* Half precision as double, by way of float32. */
+static GkDecoded
+half_to_double(const GkElements *elements, double *out)
+{
+	float	   *values = palloc(elements->count * sizeof(float));
+	GkDecoded	decoded = half_to_float(elements->data, elements->count, values);
+
+	for (int64 i = 0; i < elements->count; i++)
+		out[i] = values[i];
+	pfree(values);
+	return decoded;
+}
+
+/* Decodes all elements as double. */
 GkDecoded
 gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *out)
 {
@@ -368,6 +383,12 @@ gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *ou
 		return GK_DECODED_NULL;
 	switch (column->element)
 	{
+		case GK_INT2:
+			return int2_to_double(elements->data, elements->count, out);
+		case GK_FLOAT4:
+			return float4_to_double(elements->data, elements->count, out);
+		case GK_HALF:
+			return half_to_double(elements, out);
 		case GK_INT4:
 			return int4_to_double(elements->data, elements->count, out);
 		case GK_INT8:
@@ -377,7 +398,7 @@ gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *ou
 		case GK_NUMERIC:
 			return numeric_to_double(column, elements, out);
 		default:
-			elog(ERROR, "element %d of an array needs no double", (int) column->element);
+			elog(ERROR, "unknown element %d of an array", (int) column->element);
 	}
 }
 

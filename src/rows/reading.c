@@ -100,6 +100,8 @@ feed_spec(const GkSource *source)
 		if (classes[i] != GK_FEATURE_EXACT)
 			spec.shifting = !spec.zero_is_unusable;
 	}
+	if (source->spec.dimension > 0)
+		spec.shifting = source->spec.shift != NULL;
 	return spec;
 }
 
@@ -403,9 +405,12 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 
 	memset(rows, 0, sizeof(GkRows));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
+	if (spec.shifting && source->spec.dimension > 0)
+		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	read_once(reading, source, job, rows);
-	if (spec.shifting && gk_shift_correct(gk_feed_shift(reading->feed),
-										  atomic_load(&reading->feed->ring.dimension)))
+	if (spec.shifting && source->spec.dimension == 0 &&
+		gk_shift_correct(gk_feed_shift(reading->feed),
+						 atomic_load(&reading->feed->ring.dimension)))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);

@@ -168,6 +168,15 @@ widen(Range *range, double least, double greatest)
 		;
 }
 
+/* Settles it before any reading. */
+void
+gk_shift_set(GkShift *shift, int dimension, const double *values)
+{
+	memset(shift->values, 0, shift->features * sizeof(double));
+	memcpy(shift->values, values, Min(dimension, shift->features) * sizeof(double));
+	atomic_store(&shift->settled, GK_SET);
+}
+
 /* Adds to the ranges those that a process has seen. */
 void
 gk_shift_widen(GkShift *shift, int dimension, const double *least, const double *greatest)

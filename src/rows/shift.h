@@ -41,6 +41,9 @@ extern const double *gk_shift_values(GkShift *shift);
 extern const double *gk_shift_settle(GkShift *shift, int dimension, const double *least,
 									 const double *greatest, bool exact);
 
+/* Settles it before any reading: `values` is what is taken off. */
+extern void gk_shift_set(GkShift *shift, int dimension, const double *values);
+
 /* Adds to the ranges those that a process has seen. */
 extern void gk_shift_widen(GkShift *shift, int dimension, const double *least,
 						   const double *greatest);

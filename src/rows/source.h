@@ -25,6 +25,8 @@ typedef struct GkSourceSpec
 	const char *id_column;		/* NULL = none */
 	const char *weight_column;	/* NULL = none */
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
+	int			dimension;		/* 0 = as the rows have it; else rows of a model … */
+	const double *shift;		/* … dimension: what is taken off; NULL = nothing */
 	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
 } GkSourceSpec;
 

@@ -51,7 +51,8 @@ static const char *const init_words[] = {"k-means||", "k-means++", "random", "gi
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
-static const char *const if_exists_words[] = {"error", "replace", "append", NULL};
+static const char *const if_exists_words[] = {"error", "replace", "append", "merge", "delete",
+NULL};
 static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
 /* The words as a list for a hint. */
@@ -329,6 +330,41 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
 	source->id_type = InvalidOid;
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
+}
+
+/* The metric that a word names. */
+GkMetric
+gk_metric_word(const char *word)
+{
+	return find_word("metric", word, metric_words);
+}
+
+/* The scaling that a word names. */
+GkScale
+gk_scale_word(const char *word)
+{
+	return find_word("scale", word, scale_words);
+}
+
+/* Whether rows that cannot be used are errors. */
+bool
+gk_nulls_word(const char *word)
+{
+	return find_word("nulls", word, nulls_words) == 1;
+}
+
+/* An argument that lists features. */
+List *
+gk_features_argument(FunctionCallInfo fcinfo, int number)
+{
+	return read_features(fcinfo, number);
+}
+
+/* What a word of an argument says to do where a labels table exists. */
+GkIfExists
+gk_if_exists(const char *argument, const char *word)
+{
+	return find_word(argument, word, if_exists_words);
 }
 
 /* Reads and checks the arguments. */

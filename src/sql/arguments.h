@@ -28,4 +28,13 @@ typedef struct GkArguments
  */
 extern void gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments);
 
+/* The words and lists of arguments that other functions have as well. */
+extern GkMetric gk_metric_word(const char *word);
+extern GkScale gk_scale_word(const char *word);
+extern bool gk_nulls_word(const char *word);	/* whether they are errors */
+extern List *gk_features_argument(FunctionCallInfo fcinfo, int number);
+
+/* What a word of an argument says to do where a labels table exists. */
+extern GkIfExists gk_if_exists(const char *argument, const char *word);
+
 #endif							/* GK_ARGUMENTS_H */

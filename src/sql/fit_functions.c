@@ -16,10 +16,7 @@
 #include "arguments.h"
 #include "choose_engine.h"
 #include "engine_error.h"
-#include "fit.h"
-#include "job.h"
-#include "labels_table.h"
-#include "reading.h"
+#include "fit_call.h"
 #include "report.h"
 #include "seconds.h"
 #include "sql_function.h"
@@ -29,20 +26,6 @@
 
 GK_SQL_FUNCTION(gkmeans_fit);
 GK_SQL_FUNCTION(gkmeans_fit_predict);
-
-/* One call, from its arguments to its result. */
-typedef struct Call
-{
-	GkArguments arguments;
-	MemoryContext caller;		/* outlives the job */
-	GkJob	   *job;
-	GkEngine   *engine;
-	Oid			id_type;		/* InvalidOid without an id column */
-	GkLabelsTable *table;		/* NULL = none; in the caller's context */
-	GkRows		rows;
-	GkFit		fit;
-	GkReport	report;
-} Call;
 
 /* A piece of the engine's labels. */
 typedef struct Window
@@ -54,8 +37,8 @@ typedef struct Window
 } Window;
 
 /* Begins the job, leaves SPI connected and the job's memory context current. */
-static void
-begin_call(Call *call, FunctionCallInfo fcinfo, int first)
+void
+gk_call_open(GkCall *call)
 {
 	/* for those who call it in a function marked as safe */
 	PreventCommandIfParallelMode("a gkmeans fit");
@@ -66,12 +49,19 @@ begin_call(Call *call, FunctionCallInfo fcinfo, int first)
 		elog(ERROR, "could not connect to SPI");
 	call->job = gk_job_begin();
 	MemoryContextSwitchTo(gk_job_context(call->job));
+}
+
+/* The same, and reads the arguments. */
+void
+gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
+{
+	gk_call_open(call);
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
 /* Checks the table of labels, if there is to be one. */
 static void
-check_labels_table(Call *call)
+check_labels_table(GkCall *call)
 {
 	const GkArguments *arguments = &call->arguments;
 	MemoryContext before;
@@ -87,7 +77,7 @@ check_labels_table(Call *call)
 
 /* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
 static void
-check_rows(const Call *call)
+check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -114,7 +104,7 @@ check_rows(const Call *call)
 
 /* Opens the engine, and notes why it is that one. */
 static void
-open_engine(Call *call, const GkSource *source)
+open_engine(GkCall *call, const GkSource *source)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
 	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
@@ -130,7 +120,7 @@ open_engine(Call *call, const GkSource *source)
 
 /* Notes what the features are, and decides what follows from that. */
 static void
-note_features(Call *call, GkSource *source)
+note_features(GkCall *call, GkSource *source)
 {
 	GkFitSpec  *spec = &call->arguments.fit;
 	bool		is_array;
@@ -152,12 +142,13 @@ note_features(Call *call, GkSource *source)
 }
 
 /* Reads the rows of the source into an engine. */
-static void
-read_rows(Call *call)
+void
+gk_call_read(GkCall *call)
 {
 	GkSource   *source = gk_source_describe(&call->arguments.source);
 	instr_time	begin;
 
+	call->source = source;
 	note_features(call, source);
 	call->id_type = gk_source_id_type(source);
 	check_labels_table(call);
@@ -165,24 +156,22 @@ read_rows(Call *call)
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
-	check_rows(call);
+	call->arguments.fit.dimension = call->rows.dimension;
+	call->arguments.fit.rows = call->rows.read - call->rows.skipped;
+	call->arguments.fit.shift = call->rows.shift;
 }
 
 /* Fits. */
-static void
-fit_rows(Call *call)
+void
+gk_call_fit(GkCall *call)
 {
-	GkFitSpec  *spec = &call->arguments.fit;
-
-	spec->dimension = call->rows.dimension;
-	spec->rows = call->rows.read - call->rows.skipped;
-	spec->shift = call->rows.shift;
-	gk_fit(call->job, spec, &call->fit);
+	check_rows(call);
+	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
 /* Fills in the report, and ends the job. */
-static void
-end_job(Call *call)
+void
+gk_call_end_job(GkCall *call)
 {
 	GkReport   *report = &call->report;
 
@@ -209,7 +198,7 @@ end_job(Call *call)
 
 /* Brings the window to a row. */
 static void
-move_window(Call *call, Window *window, int64 row)
+move_window(GkCall *call, Window *window, int64 row)
 {
 	if (row >= window->from && row < window->from + window->count)
 		return;
@@ -220,8 +209,8 @@ move_window(Call *call, Window *window, int64 row)
 }
 
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
-static void
-put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
+void
+gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor)
 {
 	Window		window = {0};
 	Datum		values[3] = {0};
@@ -251,7 +240,7 @@ put_labels(Call *call, Tuplestorestate *store, TupleDesc descriptor)
 
 /* A centroid as an array. */
 static Datum
-centroid_array(const Call *call, int64 cluster, Datum *elements)
+centroid_array(const GkCall *call, int64 cluster, Datum *elements)
 {
 	int			d = call->rows.dimension;
 
@@ -262,8 +251,8 @@ centroid_array(const Call *call, int64 cluster, Datum *elements)
 }
 
 /* Puts one row for every cluster into the result. */
-static void
-put_clusters(const Call *call, ReturnSetInfo *result)
+void
+gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 {
 	Datum	   *elements = gk_allocate(call->rows.dimension, sizeof(Datum));
 
@@ -287,14 +276,35 @@ put_clusters(const Call *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the table of labels and ends the call. */
-static void
-end_call(Call *call, Tuplestorestate *labels)
+/* Writes the table of labels, if there is to be one. */
+void
+gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
 	if (call->table != NULL)
-		gk_labels_table_write(call->table, labels);
+		gk_labels_table_write(call->table, labels, written);
+}
+
+/* Ends the call. */
+void
+gk_call_end(GkCall *call)
+{
 	SPI_finish();
 	gk_remember_fit(&call->report);
+}
+
+/* The labels for the table of labels; NULL if there is none. */
+Tuplestorestate *
+gk_call_labels(GkCall *call)
+{
+	Tuplestorestate *labels;
+
+	if (call->table == NULL)
+		return NULL;
+	MemoryContextSwitchTo(call->caller);
+	labels = tuplestore_begin_heap(false, false, work_mem);
+	MemoryContextSwitchTo(gk_job_context(call->job));
+	gk_call_put_labels(call, labels, gk_labels_descriptor(call->id_type));
+	return labels;
 }
 
 /* SQL: clusters the rows of a source; one row for every cluster. */
@@ -302,23 +312,19 @@ Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Tuplestorestate *labels = NULL;
-	Call		call;
+	Tuplestorestate *labels;
+	GkLabelsWritten written;
+	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	begin_call(&call, fcinfo, 0);
-	read_rows(&call);
-	fit_rows(&call);
-	put_clusters(&call, result);
-	if (call.table != NULL)
-	{
-		MemoryContextSwitchTo(call.caller);
-		labels = tuplestore_begin_heap(false, false, work_mem);
-		MemoryContextSwitchTo(gk_job_context(call.job));
-		put_labels(&call, labels, gk_labels_descriptor(call.id_type));
-	}
-	end_job(&call);
-	end_call(&call, labels);
+	gk_call_begin(&call, fcinfo, 0);
+	gk_call_read(&call);
+	gk_call_fit(&call);
+	gk_call_put_clusters(&call, result);
+	labels = gk_call_labels(&call);
+	gk_call_end_job(&call);
+	gk_call_write_labels(&call, labels, &written);
+	gk_call_end(&call);
 	if (labels != NULL)
 		tuplestore_end(labels);
 	return (Datum) 0;
@@ -329,20 +335,22 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Call		call;
+	GkLabelsWritten written;
+	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	begin_call(&call, fcinfo, 1);
+	gk_call_begin(&call, fcinfo, 1);
 	if (call.arguments.source.id_column == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("gkmeans_fit_predict needs an id_column"),
 				 errhint("Name the column that tells the rows apart as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	read_rows(&call);
-	fit_rows(&call);
-	put_labels(&call, result->setResult, result->setDesc);
-	end_job(&call);
-	end_call(&call, result->setResult);
+	gk_call_read(&call);
+	gk_call_fit(&call);
+	gk_call_put_labels(&call, result->setResult, result->setDesc);
+	gk_call_end_job(&call);
+	gk_call_write_labels(&call, result->setResult, &written);
+	gk_call_end(&call);
 	return (Datum) 0;
 }

@@ -8,14 +8,11 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/tablespace.h"
-#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -23,9 +20,9 @@
 #include "utils/queryenvironment.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/varlena.h"
 
 #include "labels_table.h"
+#include "table_name.h"
 
 #define COLUMNS 3
 
@@ -192,8 +189,7 @@ explain_truncate(void *arg)
 					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
 			break;
 		case ERRCODE_FEATURE_NOT_SUPPORTED:
-			errhint("Delete its rows in the same transaction and set if_exists to \"append\", or "
-					"MERGE the rows of gkmeans_fit_predict into it.");
+			errhint("Write if_exists => 'merge' or 'delete' instead.");
 			break;
 		case ERRCODE_OBJECT_IN_USE:
 			errhint("The statement that calls the fit uses the table as well: call the fit in a "
@@ -241,8 +237,8 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Write if_exists => 'replace' to replace its rows, or if_exists => "
-						 "'append' to add to them.")));
+				 errhint("Write if_exists => 'merge' to write the rows that differ, 'delete' or "
+						 "'replace' to replace all, or 'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
@@ -253,6 +249,8 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	check_insert(table, relation_id);
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
+	if (table->if_exists == GK_EXISTS_MERGE)
+		gk_check_unique_ids(relation_id, table->id_name);
 }
 
 /* Raises the error that CREATE TABLE would: for a lack of privileges, or for the type of the id. */
@@ -293,44 +291,16 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* The schema that the table is in, or will be made in. */
-static Oid
-schema_of(const RangeVar *variable)
-{
-	Oid			relation_id = RangeVarGetRelid(variable, NoLock, true);
-
-	return OidIsValid(relation_id) ? get_rel_namespace(relation_id)
-		: RangeVarGetCreationNamespace(variable);
-}
-
-/* Reads the name of the table, quoted and qualified as in FROM. */
-static RangeVar *
-parse_name(const char *name)
-{
-	List	   *parts;
-
-	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_NAME),
-				 errmsg("labels_table is not a name: \"%s\"", name),
-				 errhint("Write the name of one table as in FROM, in double quotes where it needs "
-						 "them: '\"My Labels\"'.")));
-	return makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
-}
-
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
 gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
 					  const char *id_name, Oid id_type)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
-	RangeVar   *variable = parse_name(name);
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
-	/* neither the search path nor the name of the labels themselves shall come between */
-	variable->schemaname = get_namespace_name(schema_of(variable));
-	table->variable = variable;
-	table->name = quote_qualified_identifier(variable->schemaname, variable->relname);
+	table->variable = gk_table_name("labels_table", name);
+	table->name = gk_quoted_name(table->variable);
 	/* the arguments are gone when the labels are written */
 	table->id_column = pstrdup(id_column);
 	if (id_name != NULL)
@@ -363,38 +333,73 @@ truncate_table(GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
-/*
- * Looks again for a table that was not there before the fit, and keeps other fits from
- * making it until this transaction ends.
- */
+/* Looks again for a table that was not there before, and keeps other fits from making it. */
 static void
 look_up_again(GkLabelsTable *table)
 {
-	const char *name = table->variable->relname;
-	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name)));
-
-	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(table->variable->schemaname, false),
-					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+	gk_lock_table_name(table->variable);
 	look_up(table);
 }
 
-/* Makes or empties the table and inserts the labels. */
+/* Makes the table. */
+static void
+make_table(GkLabelsTable *table)
+{
+	/* "character" and "bit" without a length would be of length 1 */
+	execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
+					 table->name, quote_identifier(table->id_name),
+					 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+										  FORMAT_TYPE_FORCE_QUALIFY),
+					 table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+}
+
+/* Prepares a table that is there already; how many rows were deleted. */
+static int64
+prepare_table(GkLabelsTable *table)
+{
+	if (table->if_exists == GK_EXISTS_REPLACE)
+		truncate_table(table);
+	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
+		return 0;
+	/* writers follow one another; readers go on */
+	execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->name));
+	if (table->if_exists == GK_EXISTS_MERGE)
+		return 0;
+	execute(psprintf("DELETE FROM %s", table->name));
+	return (int64) SPI_processed;
+}
+
+/* Writes the registered labels. */
+static void
+write_labels(GkLabelsTable *table, GkLabelsWritten *written)
+{
+	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
+	{
+		gk_merge_labels(table->name, table->id_name, table->id_type, written);
+		return;
+	}
+	if (table->if_exists == GK_EXISTS_MERGE)
+		gk_check_label_ids(table->id_name);
+	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
+					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
+					 table->name, quote_identifier(table->id_name)));
+	written->inserted = (int64) SPI_processed;
+}
+
+/* Makes the table if it is not there, and writes the labels. */
 void
-gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
+gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, GkLabelsWritten *written)
 {
 	EphemeralNamedRelationData relation = {0};
 
+	memset(written, 0, sizeof(*written));
+
 	if (!table->exists)
 		look_up_again(table);
-	/* "character" and "bit" without a length would be of length 1 */
-	if (!table->exists)
-		execute(psprintf("CREATE TABLE %s (%s %s, cluster_id integer, distance double precision)",
-						 table->name, quote_identifier(table->id_name),
-						 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											  FORMAT_TYPE_FORCE_QUALIFY)));
-	else if (table->if_exists == GK_EXISTS_REPLACE)
-		truncate_table(table);
-
+	if (table->exists)
+		written->deleted = prepare_table(table);
+	else
+		make_table(table);
 	relation.md.name = pstrdup("gkmeans_labels");
 	relation.md.reliddesc = InvalidOid;
 	relation.md.tupdesc = gk_labels_descriptor(table->id_type);
@@ -403,9 +408,7 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels)
 	relation.reldata = labels;
 	if (SPI_register_relation(&relation) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
-					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
-					 table->name, quote_identifier(table->id_name)));
+	write_labels(table, written);
 	SPI_unregister_relation(relation.md.name);
 
 	/* the scan had a read pointer of its own; the labels may be a function's result */

@@ -9,12 +9,16 @@
 #include "access/tupdesc.h"
 #include "utils/tuplestore.h"
 
+#include "merge_labels.h"
+
 /* What to do where the table exists. */
 typedef enum GkIfExists
 {
 	GK_EXISTS_ERROR,
 	GK_EXISTS_REPLACE,
-	GK_EXISTS_APPEND
+	GK_EXISTS_APPEND,
+	GK_EXISTS_MERGE,
+	GK_EXISTS_DELETE
 } GkIfExists;
 
 /* A table that may be written to; in the memory context current at the check. */
@@ -33,9 +37,10 @@ extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exis
 extern TupleDesc gk_labels_descriptor(Oid id_type);
 
 /*
- * Makes or empties the table and inserts the labels.  SPI must be connected.  Where the table cannot
- * be emptied, the error's HINT says what to do instead.
+ * Makes the table if it is not there, and writes the labels.  SPI must be connected.  Where it
+ * cannot be truncated, the error's HINT says what to do instead.
  */
-extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels);
+extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels,
+								  GkLabelsWritten *written);
 
 #endif							/* GK_LABELS_TABLE_H */

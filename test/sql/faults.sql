@@ -54,6 +54,12 @@ SELECT is(sweep(format($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{
 FROM unnest('{k-means||,k-means++,random}'::text[]) init;
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')$$), 'swept', 'with a labels table');
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3)$$), 'swept', 'double precision far from the origin');
+SELECT is(sweep($$SELECT * FROM gkmeans_create_model('model', 'data', '{x,y}', 3, weight_column => 'w', scale => 'standard', id_column => 'id', labels_table => 'model_labels', if_exists => 'replace')$$), 'swept', 'gkmeans_create_model');
+SELECT is((SELECT count(*)::int FROM model WHERE deployed), 1, 'one version is deployed after all that');
+SELECT is(sweep($$SELECT * FROM gkmeans_predict_rows(NULL::int, 'model', 'data', 'id') ORDER BY id$$), 'swept', 'gkmeans_predict_rows');
+SELECT is(sweep($$SELECT * FROM gkmeans_assign('model', 'data', 'id', 'model_labels', 'delete')$$), 'swept', 'gkmeans_assign');
+SELECT is(sweep($$SELECT * FROM gkmeans_evaluate('model', 'data')$$), 'swept', 'gkmeans_evaluate');
+SELECT is(sweep($$SELECT * FROM gkmeans_evaluate_labels('data', '{x,y}', 'w')$$), 'swept', 'gkmeans_evaluate_labels');
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
 

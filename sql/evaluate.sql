@@ -1,0 +1,79 @@
+
+-- How good a clustering is
+
+CREATE FUNCTION gkmeans_evaluate(
+    model regclass,
+    source text,
+    version integer DEFAULT NULL,
+    sample integer DEFAULT 10000,
+    seed bigint DEFAULT 0,
+    OUT version integer,
+    OUT rows bigint,
+    OUT k integer,
+    OUT inertia double precision,
+    OUT mean_squared_distance double precision,
+    OUT between_ss double precision,
+    OUT total_ss double precision,
+    OUT explained double precision,
+    OUT silhouette double precision,
+    OUT silhouette_rows bigint,
+    OUT simplified_silhouette double precision,
+    OUT davies_bouldin double precision,
+    OUT calinski_harabasz double precision)
+RETURNS record
+AS 'MODULE_PATHNAME', 'gkmeans_evaluate'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000;
+
+COMMENT ON FUNCTION gkmeans_evaluate(regclass, text, integer, integer, bigint)
+IS 'how well a model fits the rows of a table, view or query';
+
+CREATE FUNCTION gkmeans_evaluate_labels(
+    source text,
+    features text[],
+    label_column text,
+    metric text DEFAULT 'euclidean',
+    scale text DEFAULT 'none',
+    nulls text DEFAULT 'skip',
+    sample integer DEFAULT 10000,
+    seed bigint DEFAULT 0,
+    OUT rows bigint,
+    OUT k integer,
+    OUT inertia double precision,
+    OUT mean_squared_distance double precision,
+    OUT between_ss double precision,
+    OUT total_ss double precision,
+    OUT explained double precision,
+    OUT silhouette double precision,
+    OUT silhouette_rows bigint,
+    OUT simplified_silhouette double precision,
+    OUT davies_bouldin double precision,
+    OUT calinski_harabasz double precision)
+RETURNS record
+AS 'MODULE_PATHNAME', 'gkmeans_evaluate_labels'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000;
+
+COMMENT ON FUNCTION gkmeans_evaluate_labels(text, text[], text, text, text, text, integer, bigint)
+IS 'how well labels from anywhere fit the rows of a table, view or query';
+
+CREATE FUNCTION gkmeans_cluster_quality(
+    model regclass,
+    source text,
+    version integer DEFAULT NULL,
+    sample integer DEFAULT 10000,
+    seed bigint DEFAULT 0,
+    OUT cluster_id integer,
+    OUT name text,
+    OUT rows bigint,
+    OUT silhouette double precision,
+    OUT simplified_silhouette double precision,
+    OUT nearest_cluster_id integer,
+    OUT separation double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_cluster_quality'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000000 ROWS 10;
+
+COMMENT ON FUNCTION gkmeans_cluster_quality(regclass, text, integer, integer, bigint)
+IS 'how well the clusters of a model fit the rows of a table, view or query';

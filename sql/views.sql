@@ -1,0 +1,243 @@
+
+-- What BI tools see: models that the reader has SELECT on, in columns of plain types
+
+CREATE FUNCTION _gkmeans_models(
+    OUT id oid,
+    OUT schema_name text,
+    OUT model_name text,
+    OUT owner text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_models'
+LANGUAGE C STABLE PARALLEL RESTRICTED
+COST 1000 ROWS 10;
+
+COMMENT ON FUNCTION _gkmeans_models()
+IS 'internal: what the views in schema gkmeans read';
+
+CREATE FUNCTION _gkmeans_versions(
+    id oid,
+    OUT version integer,
+    OUT status text,
+    OUT deployed boolean,
+    OUT deployed_at timestamptz,
+    OUT deployed_by text,
+    OUT started_at timestamptz,
+    OUT finished_at timestamptz,
+    OUT started_by text,
+    OUT note text,
+    OUT definition jsonb,
+    OUT metric text,
+    OUT k integer,
+    OUT dimension integer,
+    OUT features text[],
+    OUT array_column text,
+    OUT rows_read bigint,
+    OUT rows_used bigint,
+    OUT inertia double precision,
+    OUT between_ss double precision,
+    OUT total_ss double precision,
+    OUT iterations integer,
+    OUT converged boolean,
+    OUT report jsonb)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_versions'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 5;
+
+COMMENT ON FUNCTION _gkmeans_versions(oid)
+IS 'internal: what the views in schema gkmeans read';
+
+CREATE FUNCTION _gkmeans_clusters(
+    id oid,
+    OUT version integer,
+    OUT deployed boolean,
+    OUT cluster_id integer,
+    OUT cluster_name text,
+    OUT size bigint,
+    OUT share double precision,
+    OUT weight double precision,
+    OUT inertia double precision,
+    OUT avg_distance double precision,
+    OUT radius double precision,
+    OUT profile text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_clusters'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 20;
+
+COMMENT ON FUNCTION _gkmeans_clusters(oid)
+IS 'internal: what the views in schema gkmeans read';
+
+CREATE FUNCTION _gkmeans_centroid_features(
+    id oid,
+    OUT version integer,
+    OUT deployed boolean,
+    OUT cluster_id integer,
+    OUT cluster_name text,
+    OUT feature_no integer,
+    OUT feature text,
+    OUT value double precision,
+    OUT overall_mean double precision,
+    OUT overall_deviation double precision,
+    OUT z_score double precision,
+    OUT importance_rank integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_features'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 100;
+
+COMMENT ON FUNCTION _gkmeans_centroid_features(oid)
+IS 'internal: what the views in schema gkmeans read';
+
+DO $$
+BEGIN
+    IF '@extschema@' <> 'gkmeans' THEN
+        CREATE SCHEMA gkmeans;
+        COMMENT ON SCHEMA gkmeans IS 'models of gkmeans for BI tools';
+    END IF;
+END
+$$;
+
+GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
+
+CREATE VIEW gkmeans.models AS
+SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    m.schema_name, m.model_name, m.owner,
+    pg_catalog.obj_description(m.id, 'pg_class') AS description,
+    v.version, v.versions, v.k, v.dimension, v.metric, v.scale, v.features, v.source,
+    v.labels_table, v.rows_used, v.inertia, v.explained, v.fitted_at,
+    (EXTRACT(epoch FROM pg_catalog.now() - v.fitted_at) / 3600)::double precision AS age_hours,
+    v.last_status, v.last_run_at
+FROM @extschema@._gkmeans_models() m,
+    LATERAL (
+        SELECT max(version) FILTER (WHERE deployed) AS version,
+            count(*) AS versions,
+            max(k) FILTER (WHERE deployed) AS k,
+            max(dimension) FILTER (WHERE deployed) AS dimension,
+            max(metric) FILTER (WHERE deployed) AS metric,
+            max(definition ->> 'scale') FILTER (WHERE deployed) AS scale,
+            max(COALESCE(pg_catalog.array_to_string(features, ', '), array_column))
+                FILTER (WHERE deployed) AS features,
+            max(definition ->> 'source') FILTER (WHERE deployed) AS source,
+            max(definition ->> 'labels_table') FILTER (WHERE deployed) AS labels_table,
+            max(rows_used) FILTER (WHERE deployed) AS rows_used,
+            max(inertia) FILTER (WHERE deployed) AS inertia,
+            max(CASE WHEN total_ss > 0 THEN between_ss / total_ss END)
+                FILTER (WHERE deployed) AS explained,
+            max(finished_at) FILTER (WHERE deployed) AS fitted_at,
+            (array_agg(status ORDER BY version DESC NULLS LAST))[1] AS last_status,
+            (array_agg(started_at ORDER BY version DESC NULLS LAST))[1] AS last_run_at
+        FROM @extschema@._gkmeans_versions(m.id)) v;
+
+COMMENT ON VIEW gkmeans.models IS 'models that you may read, one row each; figures are those of the deployed version';
+COMMENT ON COLUMN gkmeans.models.model IS 'schema and name; the key of this view';
+COMMENT ON COLUMN gkmeans.models.schema_name IS 'schema of the model';
+COMMENT ON COLUMN gkmeans.models.model_name IS 'name of the model';
+COMMENT ON COLUMN gkmeans.models.owner IS 'role that owns the model';
+COMMENT ON COLUMN gkmeans.models.description IS 'comment on the model';
+COMMENT ON COLUMN gkmeans.models.version IS 'the deployed version; empty if none is';
+COMMENT ON COLUMN gkmeans.models.versions IS 'how many versions there are';
+COMMENT ON COLUMN gkmeans.models.k IS 'number of clusters';
+COMMENT ON COLUMN gkmeans.models.dimension IS 'number of features';
+COMMENT ON COLUMN gkmeans.models.metric IS 'euclidean or cosine';
+COMMENT ON COLUMN gkmeans.models.scale IS 'scaling that was asked for';
+COMMENT ON COLUMN gkmeans.models.features IS 'names of the features, or of the array that holds them';
+COMMENT ON COLUMN gkmeans.models.source IS 'table, view or query that was clustered';
+COMMENT ON COLUMN gkmeans.models.labels_table IS 'table that the labels were written to';
+COMMENT ON COLUMN gkmeans.models.rows_used IS 'rows that were clustered';
+COMMENT ON COLUMN gkmeans.models.inertia IS 'sum of the squared distances to the centroids';
+COMMENT ON COLUMN gkmeans.models.explained IS 'share of the variance that the clusters explain, 0 to 1';
+COMMENT ON COLUMN gkmeans.models.fitted_at IS 'when the version was finished';
+COMMENT ON COLUMN gkmeans.models.age_hours IS 'hours since then';
+COMMENT ON COLUMN gkmeans.models.last_status IS 'status of the newest version';
+COMMENT ON COLUMN gkmeans.models.last_run_at IS 'when the newest version was begun';
+
+CREATE VIEW gkmeans.versions AS
+SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS version_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    v.version, v.status, COALESCE(v.deployed, false) AS deployed, v.deployed_at, v.deployed_by,
+    v.started_at, v.finished_at,
+    EXTRACT(epoch FROM v.finished_at - v.started_at)::double precision AS seconds,
+    v.started_by, v.rows_read, v.rows_used, v.k, v.dimension, v.metric, v.inertia,
+    CASE WHEN v.total_ss > 0 THEN v.between_ss / v.total_ss END AS explained,
+    v.iterations, v.converged, v.report ->> 'engine' AS engine,
+    CASE WHEN v.report ->> 'devices' ~ '^\d{1,4}$' THEN (v.report ->> 'devices')::integer END AS devices,
+    v.note
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v;
+
+COMMENT ON VIEW gkmeans.versions IS 'versions of the models that you may read';
+COMMENT ON COLUMN gkmeans.versions.version_key IS 'model and version; the key of this view';
+COMMENT ON COLUMN gkmeans.versions.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.versions.version IS 'number of the version';
+COMMENT ON COLUMN gkmeans.versions.status IS 'fitted or imported';
+COMMENT ON COLUMN gkmeans.versions.deployed IS 'whether this version scores';
+COMMENT ON COLUMN gkmeans.versions.deployed_at IS 'when it was deployed last';
+COMMENT ON COLUMN gkmeans.versions.deployed_by IS 'role that deployed it';
+COMMENT ON COLUMN gkmeans.versions.started_at IS 'when it was begun';
+COMMENT ON COLUMN gkmeans.versions.finished_at IS 'when it was finished';
+COMMENT ON COLUMN gkmeans.versions.seconds IS 'how long it took';
+COMMENT ON COLUMN gkmeans.versions.started_by IS 'role that made it';
+COMMENT ON COLUMN gkmeans.versions.rows_read IS 'rows of the source';
+COMMENT ON COLUMN gkmeans.versions.rows_used IS 'rows that were clustered';
+COMMENT ON COLUMN gkmeans.versions.k IS 'number of clusters';
+COMMENT ON COLUMN gkmeans.versions.dimension IS 'number of features';
+COMMENT ON COLUMN gkmeans.versions.metric IS 'euclidean or cosine';
+COMMENT ON COLUMN gkmeans.versions.inertia IS 'sum of the squared distances to the centroids';
+COMMENT ON COLUMN gkmeans.versions.explained IS 'share of the variance that the clusters explain, 0 to 1';
+COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations until it ended';
+COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it ended before the limit of iterations';
+COMMENT ON COLUMN gkmeans.versions.engine IS 'cpu or cuda';
+COMMENT ON COLUMN gkmeans.versions.devices IS 'GPUs that it ran on';
+COMMENT ON COLUMN gkmeans.versions.note IS 'note that was given';
+
+CREATE VIEW gkmeans.clusters AS
+SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, c.version, c.cluster_id) AS cluster_key,
+    pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, c.version) AS version_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    c.version, c.deployed, c.cluster_id, c.cluster_name, c.size, c.share, c.weight, c.inertia,
+    c.avg_distance, c.radius, c.profile
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_clusters(m.id) c;
+
+COMMENT ON VIEW gkmeans.clusters IS 'clusters of the models that you may read';
+COMMENT ON COLUMN gkmeans.clusters.cluster_key IS 'model, version and cluster; the key of this view';
+COMMENT ON COLUMN gkmeans.clusters.version_key IS 'key of gkmeans.versions';
+COMMENT ON COLUMN gkmeans.clusters.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.clusters.version IS 'number of the version';
+COMMENT ON COLUMN gkmeans.clusters.deployed IS 'whether this version scores';
+COMMENT ON COLUMN gkmeans.clusters.cluster_id IS 'number of the cluster';
+COMMENT ON COLUMN gkmeans.clusters.cluster_name IS 'its name; "cluster 3" without one';
+COMMENT ON COLUMN gkmeans.clusters.size IS 'rows in it';
+COMMENT ON COLUMN gkmeans.clusters.share IS 'their share of all rows, 0 to 1';
+COMMENT ON COLUMN gkmeans.clusters.weight IS 'sum of their weights';
+COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of their squared distances to the centroid';
+COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';
+COMMENT ON COLUMN gkmeans.clusters.radius IS 'greatest distance to the centroid';
+COMMENT ON COLUMN gkmeans.clusters.profile IS 'the features that stand out, in standard deviations from the mean of all rows';
+
+CREATE VIEW gkmeans.centroid_features AS
+SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id,
+        f.feature_no) AS centroid_feature_key,
+    pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id) AS cluster_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    f.version, f.deployed, f.cluster_id, f.cluster_name, f.feature_no, f.feature, f.value,
+    f.overall_mean, f.overall_deviation, f.z_score, f.importance_rank
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_centroid_features(m.id) f;
+
+COMMENT ON VIEW gkmeans.centroid_features IS 'features of the clusters of the models that you may read';
+COMMENT ON COLUMN gkmeans.centroid_features.centroid_feature_key IS 'model, version, cluster and feature; the key of this view';
+COMMENT ON COLUMN gkmeans.centroid_features.cluster_key IS 'key of gkmeans.clusters';
+COMMENT ON COLUMN gkmeans.centroid_features.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.centroid_features.version IS 'number of the version';
+COMMENT ON COLUMN gkmeans.centroid_features.deployed IS 'whether this version scores';
+COMMENT ON COLUMN gkmeans.centroid_features.cluster_id IS 'number of the cluster';
+COMMENT ON COLUMN gkmeans.centroid_features.cluster_name IS 'its name; "cluster 3" without one';
+COMMENT ON COLUMN gkmeans.centroid_features.feature_no IS 'place of the feature, from 1';
+COMMENT ON COLUMN gkmeans.centroid_features.feature IS 'name of the feature';
+COMMENT ON COLUMN gkmeans.centroid_features.value IS 'of the centroid, in the units of the feature';
+COMMENT ON COLUMN gkmeans.centroid_features.overall_mean IS 'mean of all rows';
+COMMENT ON COLUMN gkmeans.centroid_features.overall_deviation IS 'standard deviation of all rows';
+COMMENT ON COLUMN gkmeans.centroid_features.z_score IS 'how many standard deviations the centroid is from the mean';
+COMMENT ON COLUMN gkmeans.centroid_features.importance_rank IS 'place of the feature among those of the cluster, the one that stands out most first';
+
+GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features
+    TO PUBLIC;

@@ -1,0 +1,199 @@
+/*
+ * The SQL functions that label all rows of a source by a model: gkmeans_assign and
+ * gkmeans_predict_rows.
+ *
+ * Rows go the way of a fit, into the engine that the settings choose; the shift, the scale and the
+ * centroids are those of the model.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "alloc.h"
+#include "assign.h"
+#include "model_cache.h"
+#include "nearest.h"
+#include "scorer.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_assign);
+GK_SQL_FUNCTION(gkmeans_predict_rows);
+
+/* Raises the error of an argument that must not be NULL. */
+static void
+refuse_null(const char *argument)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("%s is NULL", argument)));
+}
+
+/* An argument as text, which must be there. */
+static char *
+text_of(FunctionCallInfo fcinfo, int number, const char *argument)
+{
+	if (PG_ARGISNULL(number))
+		refuse_null(argument);
+	return text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* The version that an argument asks for: NULL is the deployed one. */
+int
+gk_version_argument(FunctionCallInfo fcinfo, int number)
+{
+	if (PG_ARGISNULL(number))
+		return 0;
+	/* 0 must not mean the deployed one */
+	return PG_GETARG_INT32(number) == 0 ? -1 : PG_GETARG_INT32(number);
+}
+
+/* The columns that the source must have. */
+static List *
+feature_columns(const GkModel *model)
+{
+	List	   *columns = NIL;
+
+	if (model->array_column != NULL)
+		return list_make1(model->array_column);
+	for (int j = 0; j < model->dimension; j++)
+		columns = lappend(columns, model->features[j]);
+	return columns;
+}
+
+/* The centroids as rows are compared with them, in the order of ties. */
+static double *
+unpack_points(const GkModel *model)
+{
+	int64		d = model->dimension;
+	double	   *points = gk_allocate(model->k * d, sizeof(double));
+
+	for (int64 i = 0; i < model->k; i++)
+		for (int64 j = 0; j < d; j++)
+			points[i * d + j] = model->packed[i / GK_GROUP * GK_GROUP * d + j * GK_GROUP +
+											  i % GK_GROUP];
+	return points;
+}
+
+/* Says how rows are to be read and compared: as the model does. */
+static void
+ask_for_model(GkCall *call, const GkModel *model)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	call->arguments.source.features = feature_columns(model);
+	call->arguments.source.dimension = model->dimension;
+	call->arguments.source.shift = model->shift;
+	spec->k = model->k;
+	spec->metric = model->metric;
+	spec->scale = model->factor != NULL ? GK_SCALE_GIVEN : GK_SCALE_NONE;
+	spec->offset = model->offset;
+	spec->factor = model->factor;
+	spec->points = unpack_points(model);
+	spec->n_init = 1;
+	spec->max_iter = 1;
+	call->fit.k = model->k;
+	call->fit.cluster_of_label = gk_allocate(model->k, sizeof(int32));
+	for (int i = 0; i < model->k; i++)
+		call->fit.cluster_of_label[i] = gk_cluster_id(model, gk_cluster_at(model, i));
+}
+
+/* Raises an error unless the rows are as long as those of the model. */
+static void
+check_dimension(const GkCall *call, const GkModel *model)
+{
+	bool		is_array;
+	int			count;
+
+	(void) gk_source_features(call->source, &count, &is_array);
+	if (is_array != (model->array_column != NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the features of the source do not fit the model"),
+				 is_array ? errdetail("They are elements of an array, the model has columns.")
+				 : errdetail("They are columns, the model has an array.")));
+	if (call->rows.dimension > 0 && call->rows.dimension != model->dimension)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the rows have %d features, the model has %d",
+						call->rows.dimension, model->dimension)));
+}
+
+/* Reads the rows of a source and labels them by a model; begins the job and SPI. */
+const GkModel *
+gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
+			 const char *id_column, Oid id_type, const char *labels_table, GkIfExists if_exists)
+{
+	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
+
+	gk_call_open(call);
+	call->arguments.source.source = source;
+	call->arguments.source.id_column = id_column;
+	call->arguments.source.id_type = id_type;
+	call->arguments.labels_table = labels_table;
+	call->arguments.if_exists = if_exists;
+	ask_for_model(call, model);
+	gk_call_read(call);
+	check_dimension(call, model);
+	if (call->arguments.fit.rows > 0)
+		gk_label(call->job, &call->arguments.fit);
+	return model;
+}
+
+/* SQL: the cluster and distance of every row of a source. */
+Datum
+gkmeans_predict_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	GkCall		call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		refuse_null("model");
+	gk_label_source(&call, PG_GETARG_OID(1), gk_version_argument(fcinfo, 4),
+					text_of(fcinfo, 2, "source"), text_of(fcinfo, 3, "id_column"),
+					get_fn_expr_argtype(fcinfo->flinfo, 0), NULL, GK_EXISTS_ERROR);
+	gk_call_put_labels(&call, result->setResult, result->setDesc);
+	gk_call_end_job(&call);
+	SPI_finish();
+	return (Datum) 0;
+}
+
+/* SQL: labels all rows of a source into a table; what that did to it. */
+Datum
+gkmeans_assign(PG_FUNCTION_ARGS)
+{
+	TupleDesc	descriptor;
+	Tuplestorestate *labels;
+	GkLabelsWritten written;
+	GkCall		call;
+	Datum		values[5];
+	bool		nulls[5] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "gkmeans_assign must return a row");
+	BlessTupleDesc(descriptor);
+	if (PG_ARGISNULL(0))
+		refuse_null("model");
+	gk_label_source(&call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 5),
+					text_of(fcinfo, 1, "source"), text_of(fcinfo, 2, "id_column"), InvalidOid,
+					text_of(fcinfo, 3, "labels_table"),
+					gk_if_exists("labels_mode", PG_ARGISNULL(4) ? "merge"
+								 : text_to_cstring(PG_GETARG_TEXT_PP(4))));
+	labels = gk_call_labels(&call);
+	gk_call_end_job(&call);
+	gk_call_write_labels(&call, labels, &written);
+	SPI_finish();
+	tuplestore_end(labels);
+	values[0] = Int64GetDatum(call.rows.read);
+	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);
+	values[2] = Int64GetDatum(written.inserted);
+	values[3] = Int64GetDatum(written.updated);
+	values[4] = Int64GetDatum(written.deleted);
+	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+}

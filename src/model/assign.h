@@ -1,0 +1,24 @@
+/*
+ * The rows of a source labelled by a model.
+ */
+#ifndef GK_ASSIGN_H
+#define GK_ASSIGN_H
+
+#include "postgres.h"
+
+#include "fit_call.h"
+#include "model.h"
+
+/* The version that an argument asks for: NULL is the deployed one. */
+extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
+
+/*
+ * Reads the rows of a source and labels them by a version of a model; begins the job and SPI.
+ * A label is a centroid's place in the order of ties.  The model stays valid as long as the
+ * caller's context.
+ */
+extern const GkModel *gk_label_source(GkCall *call, Oid relation_id, int version,
+									  const char *source, const char *id_column, Oid id_type,
+									  const char *labels_table, GkIfExists if_exists);
+
+#endif							/* GK_ASSIGN_H */

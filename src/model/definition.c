@@ -1,0 +1,133 @@
+/*
+ * The definition of a model: how it was asked for, as JSON.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/syscache.h"
+
+#include "definition.h"
+
+/* Arguments that are no part of a definition. */
+static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
+"scale_offset", "scale_factor", "if_exists", "note", NULL};
+
+/* Whether an argument is one of those. */
+static bool
+is_left_out(const char *name)
+{
+	for (int i = 0; left_out[i] != NULL; i++)
+		if (strcmp(left_out[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Appends an array of texts. */
+static void
+append_texts(StringInfo json, ArrayType *array)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			count;
+
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+	appendStringInfoChar(json, '[');
+	for (int i = 0; i < count; i++)
+	{
+		appendStringInfoString(json, i > 0 ? ", " : "");
+		if (nulls[i])
+			appendStringInfoString(json, "null");
+		else
+			escape_json(json, TextDatumGetCString(elements[i]));
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* Appends a value. */
+static void
+append_value(StringInfo json, Oid type, Datum value)
+{
+	switch (type)
+	{
+		case TEXTOID:
+			escape_json(json, TextDatumGetCString(value));
+			break;
+		case TEXTARRAYOID:
+			append_texts(json, DatumGetArrayTypeP(value));
+			break;
+		case INT4OID:
+			appendStringInfo(json, "%d", DatumGetInt32(value));
+			break;
+		case INT8OID:
+			appendStringInfo(json, INT64_FORMAT, DatumGetInt64(value));
+			break;
+		case FLOAT8OID:
+			appendStringInfoString(json, DatumGetCString(DirectFunctionCall1(float8out, value)));
+			break;
+		case JSONBOID:
+			(void) JsonbToCString(json, &DatumGetJsonbP(value)->root, -1);
+			break;
+		default:
+			elog(ERROR, "type %u in the definition of a model", type);
+	}
+}
+
+/* The arguments of a call by their names. */
+char *
+gk_definition(FunctionCallInfo fcinfo)
+{
+	HeapTuple	function = SearchSysCache1(PROCOID, ObjectIdGetDatum(fcinfo->flinfo->fn_oid));
+	StringInfoData json;
+	Oid		   *types;
+	char	  **names;
+	char	   *modes;
+
+	if (!HeapTupleIsValid(function))
+		elog(ERROR, "cache lookup failed for function %u", fcinfo->flinfo->fn_oid);
+	(void) get_func_arg_info(function, &types, &names, &modes);
+	ReleaseSysCache(function);
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"search_path\": ");
+	escape_json(&json, GetConfigOption("search_path", false, false));
+	for (int i = 0; i < PG_NARGS(); i++)
+	{
+		if (PG_ARGISNULL(i) || is_left_out(names[i]))
+			continue;
+		appendStringInfoString(&json, ", ");
+		escape_json(&json, names[i]);
+		appendStringInfoString(&json, ": ");
+		append_value(&json, types[i], PG_GETARG_DATUM(i));
+	}
+	appendStringInfoChar(&json, '}');
+	return json.data;
+}
+
+/* The report of a fit. */
+char *
+gk_report_json(const GkReport *report)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"engine\": ");
+	escape_json(&json, report->engine);
+	appendStringInfoString(&json, ", \"engine_reason\": ");
+	escape_json(&json, report->engine_reason);
+	appendStringInfo(&json, ", \"devices\": %d, \"threads\": %d, \"workers\": %d, "
+					 "\"read_twice\": %s", report->usage.devices, report->usage.threads,
+					 report->workers, report->read_twice ? "true" : "false");
+	appendStringInfo(&json, ", \"read_seconds\": %.6f, \"seed_seconds\": %.6f, "
+					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f}",
+					 report->read_seconds, report->seed_seconds, report->iterate_seconds,
+					 report->label_seconds);
+	return json.data;
+}

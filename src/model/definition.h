@@ -1,0 +1,22 @@
+/*
+ * The definition of a model: how it was asked for, as JSON.
+ */
+#ifndef GK_DEFINITION_H
+#define GK_DEFINITION_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "report.h"
+
+/*
+ * The arguments of a call by their names, and the search path of now.  Those that are NULL are
+ * left out, and those that say nothing of how a model is fitted.
+ */
+extern char *gk_definition(FunctionCallInfo fcinfo);
+
+/* The report of a fit. */
+extern char *gk_report_json(const GkReport *report);
+
+#endif							/* GK_DEFINITION_H */

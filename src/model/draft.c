@@ -1,0 +1,176 @@
+/*
+ * A row of a model that is about to be written.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#include "alloc.h"
+#include "draft.h"
+#include "model_type.h"
+
+/* An empty row. */
+void
+gk_begin_draft(GkDraft *draft)
+{
+	draft->descriptor = lookup_rowtype_tupdesc_copy(gk_model_type(), -1);
+	memset(draft->nulls, true, sizeof(draft->nulls));
+	gk_draft_set(draft, GK_MODEL_GROUP_NO, Int32GetDatum(0));
+	gk_draft_set(draft, GK_MODEL_PART, Int32GetDatum(0));
+}
+
+/* Sets an attribute. */
+void
+gk_draft_set(GkDraft *draft, GkModelAttribute number, Datum value)
+{
+	draft->values[number - 1] = value;
+	draft->nulls[number - 1] = false;
+}
+
+/* Sets a text; NULL leaves it unset. */
+void
+gk_draft_text(GkDraft *draft, GkModelAttribute number, const char *text)
+{
+	if (text != NULL)
+		gk_draft_set(draft, number, CStringGetTextDatum(text));
+}
+
+/* Sets a jsonb. */
+void
+gk_draft_json(GkDraft *draft, GkModelAttribute number, const char *json)
+{
+	gk_draft_set(draft, number, DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+}
+
+/* Sets an array of texts, of which some may be NULL. */
+void
+gk_draft_texts(GkDraft *draft, GkModelAttribute number, const char *const *texts, int count)
+{
+	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+	bool	   *nulls = gk_allocate(count, sizeof(bool));
+	int			lower = 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		nulls[i] = texts[i] == NULL;
+		elements[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(texts[i]);
+	}
+	gk_draft_set(draft, number,
+				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, TEXTOID,
+													-1, false, TYPALIGN_INT)));
+}
+
+/* An array of numbers, its elements copied from where they lie. */
+static Datum
+make_array(const void *values, Size width, Oid type, int dimensions, int rows, int columns)
+{
+	Size		overhead = ARR_OVERHEAD_NONULLS(dimensions);
+	Size		bytes = (Size) rows * columns * width;
+	ArrayType  *array;
+
+	if (bytes > MaxAllocSize - overhead)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("array of a model is too large")));
+	array = palloc0(overhead + bytes);
+	SET_VARSIZE(array, overhead + bytes);
+	array->ndim = dimensions;
+	array->dataoffset = 0;
+	array->elemtype = type;
+	ARR_DIMS(array)[0] = rows;
+	ARR_LBOUND(array)[0] = 1;
+	if (dimensions == 2)
+	{
+		ARR_DIMS(array)[1] = columns;
+		ARR_LBOUND(array)[1] = 1;
+	}
+	memcpy(ARR_DATA_PTR(array), values, bytes);
+	return PointerGetDatum(array);
+}
+
+/* Sets an array of doubles. */
+void
+gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const double *values, int count)
+{
+	gk_draft_set(draft, number, make_array(values, sizeof(double), FLOAT8OID, 1, count, 1));
+}
+
+/* Sets an array of arrays of doubles. */
+void
+gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const double *values, int rows,
+				int columns)
+{
+	gk_draft_set(draft, number, make_array(values, sizeof(double), FLOAT8OID, 2, rows, columns));
+}
+
+/* Sets an array of integers. */
+void
+gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values, int count)
+{
+	gk_draft_set(draft, number, make_array(values, sizeof(int32), INT4OID, 1, count, 1));
+}
+
+/* Who begins, and when. */
+void
+gk_draft_begun(GkDraft *draft)
+{
+	gk_draft_set(draft, GK_MODEL_STARTED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
+	gk_draft_text(draft, GK_MODEL_STARTED_BY, GetUserNameFromId(GetUserId(), false));
+}
+
+/* The version is complete and deployed now. */
+void
+gk_draft_deployed(GkDraft *draft, const char *status)
+{
+	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
+
+	gk_draft_text(draft, GK_MODEL_STATUS, status);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, now);
+	gk_draft_set(draft, GK_MODEL_DEPLOYED, BoolGetDatum(true));
+	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT, now);
+	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
+}
+
+/* Writes the row into a model. */
+void
+gk_insert_draft(const GkDraft *draft, const char *name)
+{
+	StringInfoData columns;
+	StringInfoData places;
+	Datum		values[GK_MODEL_ATTRIBUTES];
+	Oid			types[GK_MODEL_ATTRIBUTES];
+	int			count = 0;
+	int			code;
+
+	initStringInfo(&columns);
+	initStringInfo(&places);
+	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(draft->descriptor, i);
+
+		if (draft->nulls[i])
+			continue;
+		types[count] = attribute->atttypid;
+		values[count++] = draft->values[i];
+		appendStringInfo(&columns, "%s%s", count > 1 ? ", " : "",
+						 quote_identifier(NameStr(attribute->attname)));
+		appendStringInfo(&places, "%s$%d", count > 1 ? ", " : "", count);
+	}
+	code = SPI_execute_with_args(psprintf("INSERT INTO %s (%s) VALUES (%s)", name, columns.data,
+										  places.data),
+								 count, types, values, NULL, false, 0);
+	if (code != SPI_OK_INSERT)
+		elog(ERROR, "could not write model %s: %s", name, SPI_result_code_string(code));
+}

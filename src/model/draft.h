@@ -1,0 +1,43 @@
+/*
+ * A row of a model that is about to be written.
+ */
+#ifndef GK_DRAFT_H
+#define GK_DRAFT_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+
+#include "model.h"
+
+/* What is not set is NULL.  Values lie in the memory context current when they are set. */
+typedef struct GkDraft
+{
+	TupleDesc	descriptor;		/* of gkmeans_model */
+	Datum		values[GK_MODEL_ATTRIBUTES];
+	bool		nulls[GK_MODEL_ATTRIBUTES];
+} GkDraft;
+
+extern void gk_begin_draft(GkDraft *draft);
+extern void gk_draft_set(GkDraft *draft, GkModelAttribute number, Datum value);
+extern void gk_draft_text(GkDraft *draft, GkModelAttribute number, const char *text);
+extern void gk_draft_json(GkDraft *draft, GkModelAttribute number, const char *json);
+extern void gk_draft_texts(GkDraft *draft, GkModelAttribute number, const char *const *texts,
+						   int count);
+extern void gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const double *values,
+							 int count);
+extern void gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const double *values,
+							int rows, int columns);
+extern void gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values,
+							  int count);
+
+/* Who begins, and when. */
+extern void gk_draft_begun(GkDraft *draft);
+
+/* When it ended; the version is deployed now. */
+extern void gk_draft_deployed(GkDraft *draft, const char *status);
+
+/* Writes the row into a model, by its quoted name.  SPI must be connected. */
+extern void gk_insert_draft(const GkDraft *draft, const char *name);
+
+#endif							/* GK_DRAFT_H */

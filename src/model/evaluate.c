@@ -1,0 +1,350 @@
+/*
+ * The SQL functions that measure a clustering: of a model, or by labels from anywhere.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+
+#include "alloc.h"
+#include "assign.h"
+#include "engine_error.h"
+#include "model_cache.h"
+#include "prepare.h"
+#include "quality.h"
+#include "scorer.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_evaluate);
+GK_SQL_FUNCTION(gkmeans_evaluate_labels);
+GK_SQL_FUNCTION(gkmeans_cluster_quality);
+
+#define FIGURES 12
+#define DEFAULT_SAMPLE 10000
+#define MAX_SAMPLE 1000000
+
+/* An argument as text; an error if it is NULL. */
+static char *
+text_of(FunctionCallInfo fcinfo, int number, const char *argument)
+{
+	if (PG_ARGISNULL(number))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s is NULL", argument)));
+	return text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* An argument as text, or its default. */
+static char *
+text_or(FunctionCallInfo fcinfo, int number, const char *by_default)
+{
+	return PG_ARGISNULL(number) ? pstrdup(by_default)
+		: text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* Sample and seed. */
+static void
+read_sample(FunctionCallInfo fcinfo, int first, GkClustering *clustering)
+{
+	clustering->sample = PG_ARGISNULL(first) ? DEFAULT_SAMPLE : PG_GETARG_INT32(first);
+	clustering->seed = PG_ARGISNULL(first + 1) ? 0 : PG_GETARG_INT64(first + 1);
+	if (clustering->sample < 1 || clustering->sample > MAX_SAMPLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("sample is out of range"),
+				 errhint("Valid values are 1 to %d.", MAX_SAMPLE)));
+}
+
+/* What a call says of its rows. */
+static void
+describe_rows(const GkCall *call, GkClustering *clustering)
+{
+	clustering->job = call->job;
+	clustering->engine = call->engine;
+	clustering->metric = call->arguments.fit.metric;
+	clustering->rows = call->arguments.fit.rows;
+	clustering->dimension = call->rows.dimension;
+}
+
+/* Raises an error if there is nothing to measure. */
+static void
+check_rows(int64 rows)
+{
+	if (rows == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the source has no usable row")));
+}
+
+/* Reads a source, labels it by a model and measures that. */
+static const GkModel *
+measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
+{
+	GkClustering clustering = {0};
+	const GkModel *model;
+	int32	   *labels;
+
+	read_sample(fcinfo, 3, &clustering);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("model is NULL")));
+	model = gk_label_source(call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 2),
+							text_of(fcinfo, 1, "source"), NULL, InvalidOid, NULL,
+							GK_EXISTS_ERROR);
+	check_rows(call->arguments.fit.rows);
+	describe_rows(call, &clustering);
+	labels = gk_allocate(clustering.rows, sizeof(int32));
+	gk_check(call->engine->class_of->fetch(call->engine, 0, clustering.rows, labels, NULL));
+	clustering.labels = labels;
+	clustering.k = model->k;
+	clustering.packed = model->packed;
+	gk_measure(&clustering, quality);
+	return model;
+}
+
+/* A number that is NULL if it is not defined. */
+static void
+put_number(Datum *value, bool *is_null, double number)
+{
+	*is_null = isnan(number);
+	*value = Float8GetDatum(number);
+}
+
+/* The figures, from the number of rows on. */
+static void
+put_figures(const GkQuality *quality, Datum *values, bool *nulls)
+{
+	double		total = quality->total;
+
+	memset(nulls, false, FIGURES * sizeof(bool));
+	values[0] = Int64GetDatum(quality->rows);
+	values[1] = Int32GetDatum(quality->clusters);
+	values[2] = Float8GetDatum(quality->inertia);
+	values[3] = Float8GetDatum(quality->inertia / quality->rows);
+	values[4] = Float8GetDatum(total - quality->inertia);
+	values[5] = Float8GetDatum(total);
+	put_number(&values[6], &nulls[6], total > 0.0 ? 1.0 - quality->inertia / total : NAN);
+	put_number(&values[7], &nulls[7], quality->silhouette);
+	values[8] = Int64GetDatum(quality->silhouette_rows);
+	put_number(&values[9], &nulls[9], quality->simplified_silhouette);
+	put_number(&values[10], &nulls[10], quality->davies_bouldin);
+	put_number(&values[11], &nulls[11], quality->calinski_harabasz);
+}
+
+/* The row that a function returns. */
+static TupleDesc
+result_row(FunctionCallInfo fcinfo)
+{
+	TupleDesc	descriptor;
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "function must return a row");
+	return BlessTupleDesc(descriptor);
+}
+
+/* SQL: the figures of a model on the rows of a source. */
+Datum
+gkmeans_evaluate(PG_FUNCTION_ARGS)
+{
+	TupleDesc	descriptor = result_row(fcinfo);
+	GkCall		call;
+	GkQuality	quality;
+	Datum		values[FIGURES + 1];
+	bool		nulls[FIGURES + 1] = {0};
+
+	values[0] = Int32GetDatum(measure_model(fcinfo, &call, &quality)->version);
+	put_figures(&quality, values + 1, nulls + 1);
+	gk_call_end_job(&call);
+	SPI_finish();
+	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+}
+
+/* The order of labels by the place of their cluster. */
+static int *
+places_of_labels(const GkModel *model)
+{
+	int		   *labels = gk_allocate(model->k, sizeof(int));
+
+	for (int i = 0; i < model->k; i++)
+		labels[gk_cluster_at(model, i)] = i;
+	return labels;
+}
+
+/* Puts one row for every cluster of a model into a result. */
+static void
+put_clusters(const GkModel *model, const GkQuality *quality, ReturnSetInfo *result)
+{
+	int		   *labels = places_of_labels(model);
+
+	for (int place = 0; place < model->k; place++)
+	{
+		int			label = labels[place];
+		int			nearest = quality->nearest[label];
+		Datum		values[7] = {0};
+		bool		nulls[7] = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		values[0] = Int32GetDatum(gk_cluster_id(model, place));
+		values[1] = CStringGetTextDatum(gk_cluster_name(model, place));
+		values[2] = Int64GetDatum(quality->sizes[label]);
+		put_number(&values[3], &nulls[3], quality->silhouettes[label]);
+		put_number(&values[4], &nulls[4], quality->simplified_silhouettes[label]);
+		nulls[5] = nearest < 0;
+		if (nearest >= 0)
+			values[5] = Int32GetDatum(gk_cluster_id(model, gk_cluster_at(model, nearest)));
+		put_number(&values[6], &nulls[6], quality->separations[label]);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}
+
+/* SQL: the figures of the clusters of a model on the rows of a source. */
+Datum
+gkmeans_cluster_quality(PG_FUNCTION_ARGS)
+{
+	GkCall		call;
+	GkQuality	quality;
+	const GkModel *model;
+
+	InitMaterializedSRF(fcinfo, 0);
+	model = measure_model(fcinfo, &call, &quality);
+	put_clusters(model, &quality, (ReturnSetInfo *) fcinfo->resultinfo);
+	gk_call_end_job(&call);
+	SPI_finish();
+	return (Datum) 0;
+}
+
+/* A label and its number, in a hash table. */
+typedef struct Label
+{
+	uint64		hash;			/* key; texts of the same hash are in a chain */
+	struct LabelName *names;
+} Label;
+
+typedef struct LabelName
+{
+	struct LabelName *next;
+	int			number;
+	char		text[FLEXIBLE_ARRAY_MEMBER];
+} LabelName;
+
+/* The number of a label: a new one if it has not been seen. */
+static int
+number_of_label(HTAB *table, const char *text, int *count)
+{
+	uint64		hash = DatumGetUInt64(hash_any_extended((const unsigned char *) text,
+														(int) strlen(text), 0));
+	bool		found;
+	Label	   *label = hash_search(table, &hash, HASH_ENTER, &found);
+	LabelName  *name;
+
+	if (!found)
+		label->names = NULL;
+	for (name = label->names; name != NULL; name = name->next)
+		if (strcmp(name->text, text) == 0)
+			return name->number;
+	if (*count >= GK_MAX_CLUSTERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("there are more than %d labels", GK_MAX_CLUSTERS)));
+	name = palloc(offsetof(LabelName, text) + strlen(text) + 1);
+	strcpy(name->text, text);
+	name->number = (*count)++;
+	name->next = label->names;
+	label->names = name;
+	return name->number;
+}
+
+/* The numbers of the labels of all rows, which were read as ids; how many labels there are. */
+static int
+read_labels(GkCall *call, int32 *labels)
+{
+	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(Label),.hcxt =
+	CurrentMemoryContext};
+	HTAB	   *table = hash_create("labels of gkmeans", 64, &control,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	Oid			output;
+	bool		is_varlena;
+	Datum		id;
+	bool		is_null;
+	int64		row;
+	int			count = 0;
+
+	getTypeOutputInfo(call->id_type, &output, &is_varlena);
+	while (gk_row_ids_next(call->rows.ids, &id, &is_null, &row))
+	{
+		char	   *text;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row < 0)
+			continue;
+		labels[row] = -1;
+		if (is_null)
+			continue;
+		text = OidOutputFunctionCall(output, id);
+		labels[row] = number_of_label(table, text, &count);
+		pfree(text);
+	}
+	hash_destroy(table);
+	return count;
+}
+
+/* Begins the job and reads the arguments. */
+static void
+begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
+{
+	GkArguments *arguments = &call->arguments;
+
+	gk_call_open(call);
+	arguments->source.source = text_of(fcinfo, 0, "source");
+	arguments->source.id_column = text_of(fcinfo, 2, "label_column");
+	if (!PG_ARGISNULL(1))
+		arguments->source.features = gk_features_argument(fcinfo, 1);
+	arguments->fit.metric = gk_metric_word(text_or(fcinfo, 3, "euclidean"));
+	arguments->fit.scale = gk_scale_word(text_or(fcinfo, 4, "none"));
+	arguments->source.nulls_are_errors = gk_nulls_word(text_or(fcinfo, 5, "skip"));
+	arguments->fit.k = 1;
+	arguments->fit.n_init = 1;
+	arguments->fit.max_iter = 1;
+}
+
+/* SQL: the figures of labels from anywhere. */
+Datum
+gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
+{
+	TupleDesc	descriptor = result_row(fcinfo);
+	GkClustering clustering = {0};
+	GkPrepared	prepared = {0};
+	GkCall		call;
+	GkQuality	quality;
+	int32	   *labels;
+	Datum		values[FIGURES];
+	bool		nulls[FIGURES];
+
+	read_sample(fcinfo, 6, &clustering);
+	begin_labels_call(&call, fcinfo);
+	gk_call_read(&call);
+	check_rows(call.arguments.fit.rows);
+	gk_prepare(call.job, &call.arguments.fit, &prepared);
+	describe_rows(&call, &clustering);
+	labels = gk_allocate(clustering.rows, sizeof(int32));
+	clustering.k = read_labels(&call, labels);
+	clustering.labels = labels;
+	check_rows(clustering.k);
+	gk_measure(&clustering, &quality);
+	put_figures(&quality, values, nulls);
+	gk_call_end_job(&call);
+	SPI_finish();
+	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+}

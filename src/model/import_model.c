@@ -1,0 +1,315 @@
+/*
+ * The SQL function gkmeans_import_model: a model from centroids.
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "access/relation.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "alloc.h"
+#include "definition.h"
+#include "draft.h"
+#include "sql_function.h"
+#include "target.h"
+
+GK_SQL_FUNCTION(gkmeans_import_model);
+
+/* Places of the arguments. */
+enum
+{
+	MODEL,
+	CENTROIDS,
+	FEATURES,
+	METRIC,
+	SCALE_OFFSET,
+	SCALE_FACTOR,
+	NAMES,
+	SOURCE,
+	IF_EXISTS,
+	NOTE
+};
+
+/* What is imported. */
+typedef struct Import
+{
+	int			k;
+	int			dimension;
+	bool		cosine;
+	const double *centroids;
+	const double *offset;		/* NULL = not scaled */
+	const double *factor;
+} Import;
+
+/* An argument as text; NULL if it is NULL. */
+static char *
+text_of(FunctionCallInfo fcinfo, int number)
+{
+	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* Raises the error of an argument that is not as it must be. */
+static void
+refuse(const char *argument, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s %s", argument, what)));
+}
+
+/* An argument that is an array; NULL if it is NULL. */
+static ArrayType *
+array_argument(FunctionCallInfo fcinfo, int number, const char *argument, int dimensions,
+			   int count, bool allow_nulls)
+{
+	ArrayType  *array;
+
+	if (PG_ARGISNULL(number))
+		return NULL;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	if (ARR_NDIM(array) != dimensions)
+		refuse(argument, dimensions == 2 ? "must be an array of arrays, one for each centroid"
+			   : "must be an array of one dimension");
+	if (count > 0 && ARR_DIMS(array)[0] != count)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s has %d elements, expected %d", argument, ARR_DIMS(array)[0], count)));
+	if (!allow_nulls && array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s contains a NULL", argument)));
+	return array;
+}
+
+/* The elements of an array of doubles, all of which float32 can come near. */
+static const double *
+check_doubles(ArrayType *array, int64 count, const char *argument)
+{
+	const double *values;
+
+	if (array == NULL)
+		return NULL;
+	values = (const double *) ARR_DATA_PTR(array);
+	for (int64 i = 0; i < count; i++)
+		if (!(fabs(values[i]) <= FLT_MAX))
+			refuse(argument, "contains a value that is not finite or too large for real");
+	return values;
+}
+
+/* The centroids. */
+static void
+read_centroids(FunctionCallInfo fcinfo, Import *import)
+{
+	ArrayType  *array = array_argument(fcinfo, CENTROIDS, "centroids", 2, 0, false);
+
+	if (array == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("centroids is NULL")));
+	import->k = ARR_DIMS(array)[0];
+	import->dimension = ARR_DIMS(array)[1];
+	if (import->dimension > GK_MAX_DIMENSION || import->k > GK_MAX_CLUSTERS ||
+		(int64) import->k * import->dimension > GK_MAX_MODEL_NUMBERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("model is too large"),
+				 errdetail("The limits are %d centroids, %d features, and %lld numbers in all.",
+						   GK_MAX_CLUSTERS, GK_MAX_DIMENSION,
+						   (long long) GK_MAX_MODEL_NUMBERS)));
+	import->centroids = check_doubles(array, (int64) import->k * import->dimension, "centroids");
+}
+
+/* Scale and metric. */
+static void
+read_comparison(FunctionCallInfo fcinfo, Import *import)
+{
+	int			d = import->dimension;
+	char	   *metric = text_of(fcinfo, METRIC);
+
+	if (metric != NULL && strcmp(metric, "euclidean") != 0 && strcmp(metric, "cosine") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid metric: \"%s\"", metric),
+				 errhint("Valid values are \"euclidean\", \"cosine\".")));
+	import->cosine = metric != NULL && strcmp(metric, "cosine") == 0;
+	import->offset = check_doubles(array_argument(fcinfo, SCALE_OFFSET, "scale_offset", 1, d,
+												  false), d, "scale_offset");
+	import->factor = check_doubles(array_argument(fcinfo, SCALE_FACTOR, "scale_factor", 1, d,
+												  false), d, "scale_factor");
+	if ((import->offset == NULL) != (import->factor == NULL))
+		refuse(import->offset == NULL ? "scale_offset" : "scale_factor", "is missing");
+	for (int j = 0; import->factor != NULL && j < d; j++)
+		if (import->factor[j] < 0.0)
+			refuse("scale_factor", "contains a negative number");
+}
+
+/* One centroid as it is compared. */
+static void
+compare_centroid(const Import *import, const double *centroid, double *point)
+{
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < import->dimension; j++)
+	{
+		/* those of the cosine metric are unit vectors, as rows are compared */
+		bool		scaled = import->factor != NULL && !import->cosine;
+
+		point[j] = scaled ? (centroid[j] - import->offset[j]) * import->factor[j] : centroid[j];
+		if (!(fabs(point[j]) <= FLT_MAX))
+			refuse("centroids", "contains a value that is too large when scaled");
+		norm2 += point[j] * point[j];
+	}
+	if (!import->cosine)
+		return;
+	if (!(norm2 > 0.0))
+		refuse("centroids", "contains one without a direction");
+	for (int j = 0; j < import->dimension; j++)
+		point[j] /= sqrt(norm2);
+}
+
+/* The centroids as they are kept and as they are compared. */
+static void
+draft_centroids(GkDraft *draft, const Import *import)
+{
+	int64		d = import->dimension;
+	double	   *points = gk_allocate(import->k * d, sizeof(double));
+
+	for (int c = 0; c < import->k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		compare_centroid(import, import->centroids + c * d, points + c * d);
+	}
+	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, import->cosine ? points : import->centroids,
+					import->k, import->dimension);
+	if (!import->cosine && import->factor != NULL)
+		gk_draft_matrix(draft, GK_MODEL_POINTS, points, import->k, import->dimension);
+	pfree(points);
+}
+
+/* The order of names. */
+static int
+compare_names(const void *a, const void *b, void *argument)
+{
+	return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* Refuses names that are not different. */
+static void
+check_names(const char *const *names, int count)
+{
+	const char **sorted = gk_allocate(count, sizeof(char *));
+
+	memcpy(sorted, names, count * sizeof(char *));
+	qsort_interruptible(sorted, count, sizeof(char *), compare_names, NULL);
+	for (int i = 1; i < count; i++)
+		if (strcmp(sorted[i - 1], sorted[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_COLUMN),
+					 errmsg("feature \"%s\" is named more than once", sorted[i])));
+	pfree(sorted);
+}
+
+/* The names of the features: given, or x1, x2, … */
+static void
+draft_features(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
+{
+	int			d = import->dimension;
+	ArrayType  *array = array_argument(fcinfo, FEATURES, "features", 1, d, false);
+	const char **names = gk_allocate(d, sizeof(char *));
+	Datum	   *elements;
+	bool	   *nulls;
+
+	if (array != NULL)
+		deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &d);
+	for (int j = 0; j < d; j++)
+		names[j] = array != NULL ? TextDatumGetCString(elements[j]) : psprintf("x%d", j + 1);
+	check_names(names, d);
+	gk_draft_texts(draft, GK_MODEL_FEATURES, names, d);
+}
+
+/* The names of the clusters. */
+static void
+draft_names(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
+{
+	ArrayType  *array = array_argument(fcinfo, NAMES, "names", 1, import->k, true);
+
+	if (array != NULL)
+		gk_draft_set(draft, GK_MODEL_NAMES, PointerGetDatum(array));
+}
+
+/* All of the version. */
+static void
+draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
+{
+	gk_begin_draft(draft);
+	gk_draft_begun(draft);
+	gk_draft_set(draft, GK_MODEL_K, Int32GetDatum(import->k));
+	gk_draft_set(draft, GK_MODEL_DIMENSION, Int32GetDatum(import->dimension));
+	gk_draft_text(draft, GK_MODEL_METRIC, import->cosine ? "cosine" : "euclidean");
+	if (import->offset != NULL)
+	{
+		gk_draft_doubles(draft, GK_MODEL_SCALE_OFFSET, import->offset, import->dimension);
+		gk_draft_doubles(draft, GK_MODEL_SCALE_FACTOR, import->factor, import->dimension);
+	}
+	draft_centroids(draft, import);
+	draft_features(draft, fcinfo, import);
+	draft_names(draft, fcinfo, import);
+	gk_draft_text(draft, GK_MODEL_NOTE, text_of(fcinfo, NOTE));
+	gk_draft_deployed(draft, "imported");
+}
+
+/* The clusters of a model that is there already and stays as it is. */
+static int
+existing_k(Oid relation_id)
+{
+	Relation	relation = gk_open_model(relation_id);
+	GkHeads    *heads = gk_begin_heads(relation);
+	GkModelRow	row;
+	int			k;
+
+	gk_find_head_or_fail(heads, relation, 0);
+	gk_open_row(&row, relation, gk_head(heads));
+	k = gk_row_integer(&row, GK_MODEL_K, 1, GK_MAX_CLUSTERS);
+	gk_end_heads(heads);
+	relation_close(relation, NoLock);
+	return k;
+}
+
+/* SQL: makes a model of centroids; how many they are. */
+Datum
+gkmeans_import_model(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_of(fcinfo, MODEL);
+	char	   *word = text_of(fcinfo, IF_EXISTS);
+	GkModelExists if_exists = gk_model_exists_word(word != NULL ? word : "error");
+	const char *definition = gk_definition(fcinfo);
+	Import		import = {0};
+	GkTarget	target;
+	GkDraft		draft;
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("model is NULL"),
+				 errhint("Give the name of the table that the model is to be.")));
+	PreventCommandIfReadOnly("gkmeans_import_model()");
+	PreventCommandIfParallelMode("gkmeans_import_model()");
+	read_centroids(fcinfo, &import);
+	read_comparison(fcinfo, &import);
+	draft_import(&draft, fcinfo, &import);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	gk_open_target(&target, name, if_exists, definition);
+	if (!target.exists || if_exists != GK_MODEL_SKIP)
+		gk_write_target(&target, &draft, definition);
+	SPI_finish();
+	PG_RETURN_INT32(target.exists && if_exists == GK_MODEL_SKIP ? existing_k(target.relation_id)
+					: import.k);
+}

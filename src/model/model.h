@@ -1,0 +1,165 @@
+/*
+ * A model: a table of its user of the type gkmeans_model, one head row a version.
+ *
+ * A model is read by a direct scan under the active snapshot, after explicit checks of what it
+ * is and who asks: no planner, no policy, no index expression, so nobody's code runs.  Its rows
+ * are foreign input: whoever may write to the table may have written anything.
+ */
+#ifndef GK_MODEL_H
+#define GK_MODEL_H
+
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "utils/array.h"
+#include "utils/relcache.h"
+
+#include "fit.h"
+
+/* Numbers, k × dimension, of a model at most: a row of a table holds less than 1 GB. */
+#define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
+
+/*
+ * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
+ * 0.9999 and 1.
+ */
+#define GK_QUANTILES 47
+
+/* The attributes of gkmeans_model, by their place in the type. */
+typedef enum GkModelAttribute
+{
+	GK_MODEL_VERSION = 1,
+	GK_MODEL_GROUP_NO,
+	GK_MODEL_PART,
+	GK_MODEL_STATUS,
+	GK_MODEL_DEPLOYED,
+	GK_MODEL_DEPLOYED_AT,
+	GK_MODEL_DEPLOYED_BY,
+	GK_MODEL_STARTED_AT,
+	GK_MODEL_FINISHED_AT,
+	GK_MODEL_STARTED_BY,
+	GK_MODEL_NOTE,
+	GK_MODEL_DEFINITION,
+	GK_MODEL_METRIC,
+	GK_MODEL_K,
+	GK_MODEL_DIMENSION,
+	GK_MODEL_FEATURES,
+	GK_MODEL_ARRAY_COLUMN,
+	GK_MODEL_SHIFT,
+	GK_MODEL_SCALE_OFFSET,
+	GK_MODEL_SCALE_FACTOR,
+	GK_MODEL_FEATURE_MEAN,
+	GK_MODEL_FEATURE_DEVIATION,
+	GK_MODEL_FEATURE_LEAST,
+	GK_MODEL_FEATURE_GREATEST,
+	GK_MODEL_CENTROIDS,
+	GK_MODEL_POINTS,
+	GK_MODEL_TIES,
+	GK_MODEL_CLUSTER_IDS,
+	GK_MODEL_NAMES,
+	GK_MODEL_SIZES,
+	GK_MODEL_WEIGHTS,
+	GK_MODEL_INERTIAS,
+	GK_MODEL_AVG_DISTANCES,
+	GK_MODEL_RADII,
+	GK_MODEL_ROWS_READ,
+	GK_MODEL_ROWS_USED,
+	GK_MODEL_INERTIA,
+	GK_MODEL_BETWEEN_SS,
+	GK_MODEL_TOTAL_SS,
+	GK_MODEL_ITERATIONS,
+	GK_MODEL_CONVERGED,
+	GK_MODEL_SCORE_QUANTILES,
+	GK_MODEL_REPORT,
+	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
+} GkModelAttribute;
+
+/* A version unpacked for scoring.  Everything in one memory context. */
+typedef struct GkModel
+{
+	MemoryContext context;
+	Oid			relation;
+	int			version;
+	GkMetric	metric;
+	int			k;
+	int			dimension;
+	char	  **features;		/* dimension; NULL where they are elements of array_column */
+	char	   *array_column;	/* NULL = every feature is a column */
+	double	   *shift;			/* dimension; NULL = none */
+	double	   *offset;			/* dimension; NULL = not scaled */
+	double	   *factor;
+	double	   *packed;			/* centroids as compared, in the order of ties (nearest.h) */
+	int32	   *ties;			/* packed place → that of the cluster; NULL = the same */
+	int32	   *cluster_ids;	/* k, ascending; NULL = 0 … k - 1 */
+	char	  **names;			/* k, NULL = unnamed; NULL = no names */
+	double	   *avg_distances;	/* k, NaN = not known; NULL = none is known */
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not known */
+} GkModel;
+
+/* The name of a relation for messages. */
+extern const char *gk_model_name(Relation relation);
+
+/* Whether a relation is a model. */
+extern bool gk_is_model(Relation relation);
+
+/*
+ * Opens a model to read it, with AccessShareLock: 42P01, 42809, 42501 or 0A000 if it is not there,
+ * no model, not readable for the current user, or under row-level security.
+ */
+extern Relation gk_open_model(Oid relation_id);
+
+/* The same; NULL instead of an error. */
+extern Relation gk_try_open_model(Oid relation_id);
+
+/* Goes through the head rows that the active snapshot sees; false at the end. */
+typedef struct GkHeads GkHeads;
+extern GkHeads *gk_begin_heads(Relation relation);
+extern bool gk_next_head(GkHeads *heads);
+extern TupleTableSlot *gk_head(const GkHeads *heads);
+extern void gk_end_heads(GkHeads *heads);
+
+/* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
+extern bool gk_find_head(GkHeads *heads, int version);
+
+/* The same, but an error: 55000 if none is deployed, 42704 if there is no such version. */
+extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
+
+/* Raises XX001. */
+extern void gk_model_is_damaged(Relation relation, int version, const char *attribute)
+			pg_attribute_noreturn();
+
+/* A row whose attributes are read, checked; the version is for the error. */
+typedef struct GkModelRow
+{
+	Relation	relation;
+	TupleTableSlot *slot;
+	int			version;
+} GkModelRow;
+
+extern void gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot);
+extern int	gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least,
+						   int greatest);
+extern char *gk_row_text(const GkModelRow *row, GkModelAttribute number);	/* NULL for NULL */
+
+/* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL. */
+extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);
+extern double *gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns);
+extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count,
+						   bool allow_nulls);
+extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
+extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
+extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* Numbers that may be unknown (NaN) or infinite, as distances. */
+extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* The shape of a version: k, dimension and metric, checked. */
+extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);
+
+/* Whether the row is a version that can score: one with centroids. */
+extern bool gk_row_has_centroids(const GkModelRow *row);
+
+/* Unpacks a head row into a context of its own below `parent`. */
+extern GkModel *gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent);
+
+#endif							/* GK_MODEL_H */

@@ -1,0 +1,345 @@
+/*
+ * The rows of a model, as foreign input: every attribute is checked before it is used.
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "alloc.h"
+#include "model.h"
+#include "nearest.h"
+
+/* Raises XX001. */
+void
+gk_model_is_damaged(Relation relation, int version, const char *attribute)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("version %d of model \"%s\" is damaged", version, gk_model_name(relation)),
+			 errdetail("Attribute \"%s\" is not as gkmeans writes it.", attribute)));
+}
+
+/* Raises XX001 for an attribute of a row. */
+static void
+damaged(const GkModelRow *row, GkModelAttribute number)
+{
+	TupleDesc	descriptor = RelationGetDescr(row->relation);
+
+	gk_model_is_damaged(row->relation, row->version,
+						NameStr(TupleDescAttr(descriptor, number - 1)->attname));
+}
+
+/* An attribute as it is. */
+static Datum
+attribute(const GkModelRow *row, GkModelAttribute number, bool *is_null)
+{
+	return slot_getattr(row->slot, number, is_null);
+}
+
+/* Begins to read a row. */
+void
+gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot)
+{
+	bool		is_null;
+
+	row->relation = relation;
+	row->slot = slot;
+	row->version = DatumGetInt32(slot_getattr(slot, GK_MODEL_VERSION, &is_null));
+	if (is_null)
+		row->version = 0;
+}
+
+/* An integer within bounds. */
+int
+gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least, int greatest)
+{
+	bool		is_null;
+	int			value = DatumGetInt32(attribute(row, number, &is_null));
+
+	if (is_null || value < least || value > greatest)
+		damaged(row, number);
+	return value;
+}
+
+/* A text. */
+char *
+gk_row_text(const GkModelRow *row, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+
+	return is_null ? NULL : TextDatumGetCString(value);
+}
+
+/* An array of that many elements, or rows × columns; NULL for NULL. */
+static ArrayType *
+array_of(const GkModelRow *row, GkModelAttribute number, Oid type, int rows, int columns)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+	ArrayType  *array;
+
+	if (is_null)
+		return NULL;
+	array = DatumGetArrayTypePCopy(value);
+	if (ARR_ELEMTYPE(array) != type || ARR_NDIM(array) != (columns > 0 ? 2 : 1) ||
+		ARR_DIMS(array)[0] != rows || (columns > 0 && ARR_DIMS(array)[1] != columns))
+		damaged(row, number);
+	return array;
+}
+
+/* The elements of an array of doubles without NULLs that are finite; NULL for NULL. */
+static double *
+finite_elements(const GkModelRow *row, GkModelAttribute number, ArrayType *array, int64 count)
+{
+	double	   *values;
+
+	if (array == NULL)
+		return NULL;
+	if (array_contains_nulls(array))
+		damaged(row, number);
+	values = (double *) ARR_DATA_PTR(array);
+	for (int64 i = 0; i < count; i++)
+		if (!isfinite(values[i]))
+			damaged(row, number);
+	return values;
+}
+
+/* An array of finite numbers. */
+double *
+gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	return finite_elements(row, number, array_of(row, number, FLOAT8OID, count, 0), count);
+}
+
+/* An array of arrays of numbers. */
+double *
+gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns)
+{
+	return finite_elements(row, number, array_of(row, number, FLOAT8OID, rows, columns),
+						   (int64) rows * columns);
+}
+
+/* Numbers that are not negative, and may be unknown or infinite. */
+double *
+gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, FLOAT8OID, count, 0);
+	Datum	   *elements;
+	bool	   *nulls;
+	double	   *values;
+
+	if (array == NULL)
+		return NULL;
+	deconstruct_array(array, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &elements, &nulls, &count);
+	values = gk_allocate(count, sizeof(double));
+	for (int i = 0; i < count; i++)
+	{
+		values[i] = nulls[i] ? NAN : DatumGetFloat8(elements[i]);
+		if (!nulls[i] && !(values[i] >= 0.0))
+			damaged(row, number);
+	}
+	return values;
+}
+
+/* An array of texts. */
+char **
+gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count, bool allow_nulls)
+{
+	ArrayType  *array = array_of(row, number, TEXTOID, count, 0);
+	Datum	   *elements;
+	bool	   *nulls;
+	char	  **texts;
+
+	if (array == NULL)
+		return NULL;
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+	texts = gk_allocate(count, sizeof(char *));
+	for (int i = 0; i < count; i++)
+	{
+		if (nulls[i] && !allow_nulls)
+			damaged(row, number);
+		texts[i] = nulls[i] ? NULL : TextDatumGetCString(elements[i]);
+	}
+	return texts;
+}
+
+/* An array of numbers of rows. */
+int64 *
+gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, INT8OID, count, 0);
+	int64	   *values;
+
+	if (array == NULL)
+		return NULL;
+	if (array_contains_nulls(array))
+		damaged(row, number);
+	values = (int64 *) ARR_DATA_PTR(array);
+	for (int i = 0; i < count; i++)
+		if (values[i] < 0)
+			damaged(row, number);
+	return values;
+}
+
+/* An array that has each of 0 … count - 1 once. */
+int32 *
+gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, INT4OID, count, 0);
+	int32	   *values;
+	bool	   *seen;
+
+	if (array == NULL)
+		return NULL;
+	if (array_contains_nulls(array))
+		damaged(row, number);
+	values = (int32 *) ARR_DATA_PTR(array);
+	seen = gk_allocate_zero(count, sizeof(bool));
+	for (int i = 0; i < count; i++)
+	{
+		if (values[i] < 0 || values[i] >= count || seen[values[i]])
+			damaged(row, number);
+		seen[values[i]] = true;
+	}
+	pfree(seen);
+	return values;
+}
+
+/* An array of ids of clusters, which ascend. */
+int32 *
+gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, INT4OID, count, 0);
+	int32	   *values;
+
+	if (array == NULL)
+		return NULL;
+	if (array_contains_nulls(array))
+		damaged(row, number);
+	values = (int32 *) ARR_DATA_PTR(array);
+	for (int i = 0; i < count; i++)
+		if (values[i] < 0 || values[i] >= GK_MAX_CLUSTERS ||
+			(i > 0 && values[i] <= values[i - 1]))
+			damaged(row, number);
+	return values;
+}
+
+/* Whether the row is a version that can score. */
+bool
+gk_row_has_centroids(const GkModelRow *row)
+{
+	return !slot_attisnull(row->slot, GK_MODEL_CENTROIDS);
+}
+
+/* The shape of a version. */
+void
+gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric)
+{
+	char	   *word = gk_row_text(row, GK_MODEL_METRIC);
+
+	*k = gk_row_integer(row, GK_MODEL_K, 1, GK_MAX_CLUSTERS);
+	*dimension = gk_row_integer(row, GK_MODEL_DIMENSION, 1, GK_MAX_DIMENSION);
+	if ((int64) *k * *dimension > GK_MAX_MODEL_NUMBERS)
+		damaged(row, GK_MODEL_K);
+	if (word == NULL || (strcmp(word, "euclidean") != 0 && strcmp(word, "cosine") != 0))
+		damaged(row, GK_MODEL_METRIC);
+	*metric = strcmp(word, "cosine") == 0 ? GK_COSINE : GK_EUCLIDEAN;
+	pfree(word);
+}
+
+/* Shift and scale. */
+static void
+unpack_scale(const GkModelRow *row, GkModel *model)
+{
+	int			d = model->dimension;
+
+	model->shift = gk_row_doubles(row, GK_MODEL_SHIFT, d);
+	model->offset = gk_row_doubles(row, GK_MODEL_SCALE_OFFSET, d);
+	model->factor = gk_row_doubles(row, GK_MODEL_SCALE_FACTOR, d);
+	if ((model->offset == NULL) != (model->factor == NULL))
+		damaged(row, GK_MODEL_SCALE_FACTOR);
+	for (int j = 0; model->factor != NULL && j < d; j++)
+		if (model->factor[j] < 0.0)
+			damaged(row, GK_MODEL_SCALE_FACTOR);
+}
+
+/* The centroids as they are compared, packed in the order of ties. */
+static void
+unpack_points(const GkModelRow *row, GkModel *model)
+{
+	GkModelAttribute number = slot_attisnull(row->slot, GK_MODEL_POINTS) ? GK_MODEL_CENTROIDS :
+		GK_MODEL_POINTS;
+	MemoryContext temporary = AllocSetContextCreate(model->context, "gkmeans points",
+													ALLOCSET_DEFAULT_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(temporary);
+	int			d = model->dimension;
+	double	   *points = gk_row_matrix(row, number, model->k, d);
+
+	if (points == NULL)
+		damaged(row, number);
+	for (int64 i = 0; i < (int64) model->k * d; i++)
+		if (!(fabs(points[i]) <= FLT_MAX))
+			damaged(row, number);
+	MemoryContextSwitchTo(before);
+	model->ties = gk_row_permutation(row, GK_MODEL_TIES, model->k);
+	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
+	for (int i = 0; i < model->k; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		gk_pack_centroid(model->packed, d, i,
+						 points + (int64) (model->ties != NULL ? model->ties[i] : i) * d);
+	}
+	gk_pack_rest(model->packed, d, model->k);
+	MemoryContextDelete(temporary);
+}
+
+/* The quantiles of the anomaly score, which ascend. */
+static void
+unpack_quantiles(const GkModelRow *row, GkModel *model)
+{
+	double	   *quantiles = gk_row_measures(row, GK_MODEL_SCORE_QUANTILES, GK_QUANTILES);
+
+	for (int i = 0; quantiles != NULL && i < GK_QUANTILES; i++)
+		if (isnan(quantiles[i]) || (i > 0 && quantiles[i] < quantiles[i - 1]))
+			damaged(row, GK_MODEL_SCORE_QUANTILES);
+	model->score_quantiles = quantiles;
+}
+
+/* Unpacks a head row. */
+GkModel *
+gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gkmeans model",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	GkModel    *model = palloc0(sizeof(GkModel));
+	GkModelRow	row;
+
+	gk_open_row(&row, relation, slot);
+	model->context = context;
+	model->relation = RelationGetRelid(relation);
+	model->version = row.version;
+	gk_row_shape(&row, &model->k, &model->dimension, &model->metric);
+	model->array_column = gk_row_text(&row, GK_MODEL_ARRAY_COLUMN);
+	model->features = gk_row_texts(&row, GK_MODEL_FEATURES, model->dimension, false);
+	if ((model->features == NULL) != (model->array_column != NULL))
+		damaged(&row, GK_MODEL_FEATURES);
+	unpack_scale(&row, model);
+	unpack_points(&row, model);
+	model->cluster_ids = gk_row_ids(&row, GK_MODEL_CLUSTER_IDS, model->k);
+	model->names = gk_row_texts(&row, GK_MODEL_NAMES, model->k, true);
+	model->avg_distances = gk_row_measures(&row, GK_MODEL_AVG_DISTANCES, model->k);
+	unpack_quantiles(&row, model);
+	MemoryContextSwitchTo(before);
+	return model;
+}

@@ -1,0 +1,284 @@
+/*
+ * A model as a table: what it is, who may read it, and its head rows.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "model.h"
+#include "model_type.h"
+
+/* Versions that a HINT lists at most. */
+#define MOST_LISTED 20
+
+struct GkHeads
+{
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+};
+
+/* The schema of the extension; InvalidOid if it is not there. */
+Oid
+gk_extension_schema(void)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			schema = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum("gkmeans"));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return schema;
+}
+
+/* The extension's type. */
+Oid
+gk_model_type(void)
+{
+	return GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("gkmeans_model"),
+						   ObjectIdGetDatum(gk_extension_schema()));
+}
+
+/* Whether a type is the extension's; it stays so as long as the extension is there. */
+static bool
+is_model_type(Oid type)
+{
+	static Oid	known = InvalidOid;
+
+	if (OidIsValid(type) && type != known && type == gk_model_type())
+		known = type;
+	return OidIsValid(type) && type == known;
+}
+
+/* The name of a relation for messages. */
+const char *
+gk_model_name(Relation relation)
+{
+	return RelationGetRelationName(relation);
+}
+
+/* Whether a relation is a model. */
+bool
+gk_is_model(Relation relation)
+{
+	return relation->rd_rel->relkind == RELKIND_RELATION &&
+		is_model_type(relation->rd_rel->reloftype) &&
+		RelationGetNumberOfAttributes(relation) >= GK_MODEL_ATTRIBUTES;
+}
+
+/* Raises an error unless a relation is a model that can be read here. */
+static void
+check_model(Relation relation)
+{
+	const char *name = gk_model_name(relation);
+
+	if (!gk_is_model(relation))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a gkmeans model", name),
+				 errhint("Models are made by gkmeans_create_model().")));
+	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("model \"%s\" is a temporary table", name),
+				 errdetail("Parallel workers could not read it.")));
+	if (relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT && RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot read unlogged model \"%s\" during recovery", name)));
+}
+
+/* Whether the current user may read all of a model. */
+static bool
+may_read(Relation relation)
+{
+	return pg_class_aclcheck(RelationGetRelid(relation), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/* Whether a policy stands between the current user and the rows. */
+static bool
+is_restricted(Relation relation)
+{
+	return check_enable_rls(RelationGetRelid(relation), InvalidOid, true) == RLS_ENABLED;
+}
+
+/* Opens a model to read it. */
+Relation
+gk_open_model(Oid relation_id)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+
+	if (relation == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("model with OID %u does not exist", relation_id)));
+	check_model(relation);
+	if (!may_read(relation))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(relation));
+	if (is_restricted(relation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("model \"%s\" is under row-level security", gk_model_name(relation)),
+				 errhint("Disable it: the privileges on a model are those on its table.")));
+	return relation;
+}
+
+/* The same; NULL instead of an error. */
+Relation
+gk_try_open_model(Oid relation_id)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+
+	if (relation == NULL)
+		return NULL;
+	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
+		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
+		return relation;
+	relation_close(relation, AccessShareLock);
+	return NULL;
+}
+
+/* Begins to go through the head rows. */
+GkHeads *
+gk_begin_heads(Relation relation)
+{
+	GkHeads    *heads = palloc(sizeof(GkHeads));
+
+	heads->slot = table_slot_create(relation, NULL);
+	heads->scan = table_beginscan_strat(relation, GetActiveSnapshot(), 0, NULL, true, false);
+	return heads;
+}
+
+/* An integer attribute; -1 for NULL. */
+static int
+integer_of(TupleTableSlot *slot, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = slot_getattr(slot, number, &is_null);
+
+	return is_null ? -1 : DatumGetInt32(value);
+}
+
+/* Goes on to the next head row; false at the end. */
+bool
+gk_next_head(GkHeads *heads)
+{
+	while (table_scan_getnextslot(heads->scan, ForwardScanDirection, heads->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (integer_of(heads->slot, GK_MODEL_GROUP_NO) == 0 &&
+			integer_of(heads->slot, GK_MODEL_PART) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The head row. */
+TupleTableSlot *
+gk_head(const GkHeads *heads)
+{
+	return heads->slot;
+}
+
+/* Ends it. */
+void
+gk_end_heads(GkHeads *heads)
+{
+	ExecDropSingleTupleTableSlot(heads->slot);
+	table_endscan(heads->scan);
+	pfree(heads);
+}
+
+/* Positions the heads at a version. */
+bool
+gk_find_head(GkHeads *heads, int version)
+{
+	while (gk_next_head(heads))
+	{
+		bool		is_null;
+		bool		deployed = DatumGetBool(slot_getattr(heads->slot, GK_MODEL_DEPLOYED, &is_null));
+
+		if (version == 0 ? !is_null && deployed
+			: integer_of(heads->slot, GK_MODEL_VERSION) == version)
+			return true;
+	}
+	return false;
+}
+
+/* The order of numbers. */
+static int
+compare_integers(const void *a, const void *b, void *argument)
+{
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* The newest versions that there are, for a HINT. */
+static const char *
+list_versions(Relation relation)
+{
+	GkHeads    *heads = gk_begin_heads(relation);
+	int			room = 16;
+	int			count = 0;
+	int		   *numbers = palloc(room * sizeof(int));
+	StringInfoData list;
+
+	while (gk_next_head(heads))
+	{
+		if (count == room)
+			numbers = repalloc(numbers, (room *= 2) * sizeof(int));
+		numbers[count++] = integer_of(heads->slot, GK_MODEL_VERSION);
+	}
+	gk_end_heads(heads);
+	qsort_interruptible(numbers, count, sizeof(int), compare_integers, NULL);
+	initStringInfo(&list);
+	for (int i = Max(count - MOST_LISTED, 0); i < count; i++)
+		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "..., " : "",
+						 numbers[i]);
+	return list.data;
+}
+
+/* Positions the heads at a version, or raises an error. */
+void
+gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
+{
+	if (gk_find_head(heads, version))
+		return;
+	if (version == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no deployed version", gk_model_name(relation)),
+				 errhint("Deploy one with gkmeans_deploy().")));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("model \"%s\" has no version %d", gk_model_name(relation), version),
+			 errhint("Its versions are: %s.", list_versions(relation))));
+}

@@ -1,0 +1,74 @@
+/*
+ * Whether what a function read before is what it would read now.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/proc.h"
+#include "utils/snapmgr.h"
+
+#include "moment.h"
+
+struct GkMoment
+{
+	LocalTransactionId transaction;
+	SubTransactionId subtransaction;	/* the lock is its, and what it wrote may be undone */
+	CommandId	command;
+	TransactionId xmin;
+	TransactionId xmax;
+	uint32		count;			/* transactions in progress … */
+	int32		subcount;		/* … and subtransactions */
+	TransactionId running[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* This transaction. */
+static LocalTransactionId
+this_transaction(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProc->vxid.lxid;
+#else
+	return MyProc->lxid;
+#endif
+}
+
+/* Notes what the active snapshot sees. */
+GkMoment *
+gk_note_moment(void)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	int			count = snapshot->xcnt + snapshot->subxcnt;
+	GkMoment   *moment = palloc(offsetof(GkMoment, running) + count * sizeof(TransactionId));
+
+	moment->transaction = this_transaction();
+	moment->subtransaction = GetCurrentSubTransactionId();
+	moment->command = snapshot->curcid;
+	moment->xmin = snapshot->xmin;
+	moment->xmax = snapshot->xmax;
+	moment->count = snapshot->xcnt;
+	moment->subcount = snapshot->subxcnt;
+	if (snapshot->xcnt > 0)
+		memcpy(moment->running, snapshot->xip, snapshot->xcnt * sizeof(TransactionId));
+	if (snapshot->subxcnt > 0)
+		memcpy(moment->running + snapshot->xcnt, snapshot->subxip,
+			   snapshot->subxcnt * sizeof(TransactionId));
+	return moment;
+}
+
+/* Whether the active snapshot still sees the same. */
+bool
+gk_is_same_moment(const GkMoment *moment)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+
+	return moment->transaction == this_transaction() &&
+		moment->subtransaction == GetCurrentSubTransactionId() &&
+		moment->command == snapshot->curcid &&
+		moment->xmin == snapshot->xmin && moment->xmax == snapshot->xmax &&
+		moment->count == snapshot->xcnt && moment->subcount == snapshot->subxcnt &&
+		(snapshot->xcnt == 0 ||
+		 memcmp(moment->running, snapshot->xip, snapshot->xcnt * sizeof(TransactionId)) == 0) &&
+		(snapshot->subxcnt <= 0 ||
+		 memcmp(moment->running + snapshot->xcnt, snapshot->subxip,
+				snapshot->subxcnt * sizeof(TransactionId)) == 0);
+}

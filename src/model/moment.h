@@ -1,0 +1,21 @@
+/*
+ * Whether what a function read before is what it would read now.
+ *
+ * A function's state can outlive a statement (an expression of PL/pgSQL keeps it for the
+ * transaction), so what it read of a table holds only as long as it would see the same rows.
+ */
+#ifndef GK_MOMENT_H
+#define GK_MOMENT_H
+
+#include "postgres.h"
+
+/* What the active snapshot sees, in the memory context current when it was noted. */
+typedef struct GkMoment GkMoment;
+
+/* Notes it. */
+extern GkMoment *gk_note_moment(void);
+
+/* Whether the active snapshot still sees the same, in the same subtransaction. */
+extern bool gk_is_same_moment(const GkMoment *moment);
+
+#endif							/* GK_MOMENT_H */

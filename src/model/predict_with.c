@@ -1,0 +1,170 @@
+/*
+ * The SQL functions that predict without a table: from an exported model, or from centroids.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/primnodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#include "exported.h"
+#include "model_cache.h"
+#include "scorer.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_export);
+GK_SQL_FUNCTION(gkmeans_predict_with);
+GK_SQL_FUNCTION(gkmeans_predict_centroids);
+
+/* What gkmeans_predict_with keeps from call to call. */
+typedef struct Exported
+{
+	GkScorer   *scorer;
+	bool		is_constant;	/* the argument cannot change */
+	Jsonb	   *source;			/* in the scorer's context */
+} Exported;
+
+/* SQL: a model as JSON. */
+Datum
+gkmeans_export(PG_FUNCTION_ARGS)
+{
+	int			version = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	/* 0 must not mean the deployed one */
+	if (!PG_ARGISNULL(1) && version == 0)
+		version = -1;
+	PG_RETURN_JSONB_P(gk_export_model(gk_read_model(PG_GETARG_OID(0), version,
+													CurrentMemoryContext)));
+}
+
+/* Whether the exported model is a constant of the expression. */
+static bool
+is_constant(FmgrInfo *function)
+{
+	return function->fn_expr != NULL && IsA(function->fn_expr, FuncExpr) &&
+		IsA(linitial(((FuncExpr *) function->fn_expr)->args), Const);
+}
+
+/* Whether two values are the same, byte for byte. */
+static bool
+is_same(const Jsonb *left, const Jsonb *right)
+{
+	return VARSIZE(left) == VARSIZE(right) && memcmp(left, right, VARSIZE(left)) == 0;
+}
+
+/* Unpacks an exported model, unless it is that of the call before. */
+static GkScorer *
+scorer_of(FunctionCallInfo fcinfo)
+{
+	Exported   *exported = fcinfo->flinfo->fn_extra;
+	Jsonb	   *given;
+	MemoryContext before;
+
+	if (exported != NULL && exported->is_constant)
+		return exported->scorer;
+	given = PG_GETARG_JSONB_P(0);
+	if (exported != NULL && is_same(exported->source, given))
+		return exported->scorer;
+	fcinfo->flinfo->fn_extra = NULL;
+	if (exported == NULL)
+	{
+		exported = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(Exported));
+		exported->scorer = gk_new_scorer(fcinfo);
+		exported->is_constant = is_constant(fcinfo->flinfo);
+	}
+	else
+		MemoryContextReset(exported->scorer->context);
+	before = MemoryContextSwitchTo(exported->scorer->context);
+	exported->source = (Jsonb *) PG_DETOAST_DATUM_COPY(PointerGetDatum(given));
+	gk_prepare_scorer(exported->scorer, gk_unpack_exported(exported->source), fcinfo, 1);
+	MemoryContextSwitchTo(before);
+	fcinfo->flinfo->fn_extra = exported;
+	return exported->scorer;
+}
+
+/* SQL: the cluster of a row by an exported model. */
+Datum
+gkmeans_predict_with(PG_FUNCTION_ARGS)
+{
+	GkScorer   *scorer = scorer_of(fcinfo);
+	double		distance2;
+
+	if (!gk_take_features(scorer, fcinfo))
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(gk_cluster_id(scorer->model, gk_nearest_cluster(scorer, &distance2)));
+}
+
+/* Refuses centroids and features that do not go together. */
+static void
+check_arrays(ArrayType *centroids, ArrayType *features)
+{
+	if (ARR_NDIM(centroids) != 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("centroids must be an array of arrays, one for each centroid")));
+	if (array_contains_nulls(centroids))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("centroids contains a NULL")));
+	if (ARR_NDIM(features) != 1 || ARR_DIMS(features)[0] != ARR_DIMS(centroids)[1])
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("features does not fit the centroids"),
+				 errdetail("It must have one dimension and %d elements.",
+						   ARR_DIMS(centroids)[1])));
+}
+
+/* Whether all numbers are finite. */
+static bool
+all_finite(const double *values, int count)
+{
+	for (int j = 0; j < count; j++)
+		if (!isfinite(values[j]))
+			return false;
+	return true;
+}
+
+/* SQL: the nearest of some centroids, counted from 0, in double precision. */
+Datum
+gkmeans_predict_centroids(PG_FUNCTION_ARGS)
+{
+	ArrayType  *centroids = PG_GETARG_ARRAYTYPE_P(0);
+	ArrayType  *features = PG_GETARG_ARRAYTYPE_P(1);
+	const double *values = (const double *) ARR_DATA_PTR(features);
+	double		least = HUGE_VAL;
+	int			nearest = -1;
+
+	check_arrays(centroids, features);
+	if (array_contains_nulls(features) || !all_finite(values, ARR_DIMS(features)[0]))
+		PG_RETURN_NULL();
+	for (int c = 0; c < ARR_DIMS(centroids)[0]; c++)
+	{
+		const double *centroid = (const double *) ARR_DATA_PTR(centroids) +
+			(int64) c * ARR_DIMS(features)[0];
+		double		sum = 0.0;
+
+		for (int j = 0; j < ARR_DIMS(features)[0]; j++)
+			sum += (values[j] - centroid[j]) * (values[j] - centroid[j]);
+		if (sum < least)
+		{
+			least = sum;
+			nearest = c;
+		}
+	}
+	if (nearest < 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(nearest);
+}

@@ -1,0 +1,54 @@
+/*
+ * Figures of a clustering: silhouettes, Davies-Bouldin, Calinski-Harabasz, sums of squares.
+ *
+ * They are those of the rows as compared, and agree with scikit-learn on these.  Weights do not
+ * count.  Sums over rows are integers, so the order of the rows does not show.
+ */
+#ifndef GK_QUALITY_H
+#define GK_QUALITY_H
+
+#include "postgres.h"
+
+#include "fit.h"
+#include "job.h"
+
+/* What is measured. */
+typedef struct GkClustering
+{
+	GkJob	   *job;
+	GkEngine   *engine;			/* holds the rows as compared */
+	GkMetric	metric;
+	int64		rows;
+	int			dimension;
+	int			k;				/* labels are below */
+	const int32 *labels;		/* rows; -1 = the row does not count */
+	const double *packed;		/* the centroids of the labels (nearest.h); NULL = their means */
+	int			sample;			/* rows of the silhouette at most */
+	int64		seed;
+} GkClustering;
+
+/* What came out.  NaN where a figure is not defined. */
+typedef struct GkQuality
+{
+	int64		rows;			/* that count */
+	int			clusters;		/* with rows */
+	double		inertia;		/* Σ d² to the centroid of the label */
+	double		total;			/* Σ d² to the mean of all */
+	double		silhouette;
+	int64		silhouette_rows;
+	double		simplified_silhouette;
+	double		davies_bouldin;
+	double		calinski_harabasz;
+
+	/* by label */
+	int64	   *sizes;
+	double	   *silhouettes;
+	double	   *simplified_silhouettes;
+	int		   *nearest;		/* label of the nearest other centroid, -1 = there is none */
+	double	   *separations;	/* distance to it */
+} GkQuality;
+
+/* Measures a clustering; everything in the current memory context, which is the job's. */
+extern void gk_measure(const GkClustering *clustering, GkQuality *quality);
+
+#endif							/* GK_QUALITY_H */

@@ -1,0 +1,473 @@
+/*
+ * A scoring function's state: a model, and how its arguments become the numbers that are
+ * compared with the centroids.  The steps are those of a fit, one by one.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "parser/parse_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
+
+#include "alloc.h"
+#include "model_cache.h"
+#include "nearest.h"
+#include "scorer.h"
+
+/* Features that a HINT lists at most. */
+#define MOST_LISTED 50
+
+/* The name of a feature. */
+char *
+gk_feature_name(const GkModel *model, int feature)
+{
+	return model->features != NULL ? pstrdup(model->features[feature])
+		: psprintf("%s[%d]", model->array_column, feature + 1);
+}
+
+/* The id of the cluster at a place. */
+int
+gk_cluster_id(const GkModel *model, int place)
+{
+	return model->cluster_ids != NULL ? model->cluster_ids[place] : place;
+}
+
+/* The name of the cluster at a place. */
+char *
+gk_cluster_name(const GkModel *model, int place)
+{
+	return model->names != NULL && model->names[place] != NULL ?
+		pstrdup(model->names[place]) : psprintf("cluster %d", gk_cluster_id(model, place));
+}
+
+/* The columns that a row needs, for a HINT. */
+static char *
+list_features(const GkModel *model)
+{
+	StringInfoData list;
+
+	if (model->array_column != NULL)
+		return psprintf("The feature of the model is the array %s.",
+						quote_identifier(model->array_column));
+	initStringInfo(&list);
+	appendStringInfoString(&list, "The features of the model are: ");
+	for (int j = 0; j < model->dimension && j < MOST_LISTED; j++)
+		appendStringInfo(&list, "%s%s", j > 0 ? ", " : "", quote_identifier(model->features[j]));
+	appendStringInfoString(&list, model->dimension > MOST_LISTED ? ", ..." : ".");
+	return list.data;
+}
+
+/* Raises the error of a wrong number of features. */
+static void
+refuse_count(const GkModel *model, int64 count)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+			 errmsg(count == 1 ? "%lld feature given, the model has %d"
+					: "%lld features given, the model has %d",
+					(long long) count, model->dimension),
+			 errhint("%s", list_features(model))));
+}
+
+/* Raises the error of a type that cannot stand for a feature. */
+static void
+refuse_type(const char *what, Oid type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("%s is of type %s, which cannot be a feature", what, format_type_be(type)),
+			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
+}
+
+/* Finds out how the arguments are decoded, where each is one feature. */
+static void
+describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
+{
+	int			count = PG_NARGS() - scorer->first;
+
+	scorer->form = GK_FORM_COLUMNS;
+	scorer->columns = palloc(count * sizeof(GkColumn));
+	for (int i = 0; i < count; i++)
+	{
+		Oid			type = get_fn_expr_argtype(fcinfo->flinfo, scorer->first + i);
+
+		if (!gk_describe_column(type, &scorer->columns[i]) ||
+			scorer->columns[i].shape != GK_SCALAR)
+			refuse_type(psprintf("argument %d", scorer->first + i + 1), type);
+	}
+	if (count != scorer->model->dimension)
+		refuse_count(scorer->model, count);
+}
+
+/* Finds out what stands for the features. */
+static void
+describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, scorer->first);
+	GkColumn	column;
+
+	if (PG_NARGS() - scorer->first != 1)
+		describe_numbers(scorer, fcinfo);
+	else if (type == UNKNOWNOID)
+		scorer->form = GK_FORM_LITERAL;
+	else if (type_is_rowtype(type))
+		scorer->form = GK_FORM_ROW;
+	else if (gk_describe_column(type, &column) && column.shape != GK_SCALAR)
+		scorer->form = GK_FORM_ARRAY;
+	else
+		describe_numbers(scorer, fcinfo);
+	if (scorer->form == GK_FORM_LITERAL)
+		(void) gk_describe_column(FLOAT8ARRAYOID, &column);
+	if (scorer->form == GK_FORM_ARRAY || scorer->form == GK_FORM_LITERAL)
+	{
+		scorer->columns = palloc(sizeof(GkColumn));
+		*scorer->columns = column;
+	}
+}
+
+/* An empty scorer that the function keeps. */
+GkScorer *
+gk_new_scorer(FunctionCallInfo fcinfo)
+{
+	MemoryContext parent = fcinfo->flinfo->fn_mcxt;
+	GkScorer   *scorer = MemoryContextAllocZero(parent, sizeof(GkScorer));
+
+	scorer->context = AllocSetContextCreate(parent, "gkmeans scorer", ALLOCSET_SMALL_SIZES);
+	return scorer;
+}
+
+/* Prepares for a model and the types of the arguments; in scorer->context. */
+void
+gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinfo, int first)
+{
+	MemoryContext before = MemoryContextSwitchTo(scorer->context);
+	int			d = model->dimension;
+
+	scorer->model = model;
+	scorer->first = first;
+	describe_arguments(scorer, fcinfo);
+	memset(&scorer->fields, 0, sizeof(scorer->fields));
+	scorer->values = gk_allocate(d, sizeof(double));
+	scorer->stored = gk_allocate(d, sizeof(float));
+	scorer->row = gk_allocate(d, sizeof(double));
+	scorer->distances2 = NULL;
+	MemoryContextSwitchTo(before);
+}
+
+/* The scorer of a call: the one of the call before, if it would read the same model. */
+GkScorer *
+gk_scorer(FunctionCallInfo fcinfo, int first)
+{
+	GkScorer   *scorer = fcinfo->flinfo->fn_extra;
+	Oid			relation_id = PG_GETARG_OID(0);
+	MemoryContext before;
+
+	if (scorer != NULL && scorer->model->relation == relation_id &&
+		gk_is_same_moment(scorer->moment))
+		return scorer;
+	fcinfo->flinfo->fn_extra = NULL;
+	if (scorer == NULL)
+		scorer = gk_new_scorer(fcinfo);
+	else
+		MemoryContextReset(scorer->context);
+	before = MemoryContextSwitchTo(scorer->context);
+	scorer->moment = gk_note_moment();
+	MemoryContextSwitchTo(before);
+	gk_prepare_scorer(scorer, gk_read_model(relation_id, 0, scorer->context), fcinfo, first);
+	fcinfo->flinfo->fn_extra = scorer;
+	return scorer;
+}
+
+/* Stores a feature as a fit does; false if it cannot be. */
+static inline bool
+store_feature(GkScorer *scorer, int feature, double value)
+{
+	const double *shift = scorer->model->shift;
+
+	if (!isfinite((float) value))
+		return false;
+	scorer->stored[feature] = shift == NULL ? (float) value + 0.0f
+		: (float) (value + 0.0 - shift[feature]) + 0.0f;
+	return true;
+}
+
+/* Takes features that are arguments. */
+static bool
+take_columns(GkScorer *scorer, FunctionCallInfo fcinfo)
+{
+	for (int j = 0; j < scorer->model->dimension; j++)
+	{
+		const NullableDatum *argument = &fcinfo->args[scorer->first + j];
+
+		if (argument->isnull ||
+			!store_feature(scorer, j, gk_decode_scalar(scorer->columns[j].element,
+													   argument->value)))
+			return false;
+	}
+	return true;
+}
+
+/* Takes features that are the elements of an array or a vector. */
+static bool
+take_array(GkScorer *scorer, Datum array)
+{
+	const GkModel *model = scorer->model;
+	const GkColumn *column = scorer->columns;
+	GkElements	elements;
+	bool		usable = true;
+
+	gk_open_elements(column, array, model->dimension, &elements);
+	if (elements.dimensions > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("array of features must have one dimension"),
+				 errdetail("It has %d dimensions.", elements.dimensions)));
+	if (elements.count != model->dimension)
+		refuse_count(model, elements.count);
+	if (elements.data == NULL)
+		elog(ERROR, "array of features has no data");
+	if (model->shift == NULL)
+		return gk_decode_floats(column, &elements, scorer->stored) == GK_DECODED;
+	if (gk_decode_doubles(column, &elements, scorer->values) != GK_DECODED)
+		return false;
+	for (int j = 0; usable && j < model->dimension; j++)
+		usable = store_feature(scorer, j, scorer->values[j]);
+	return usable;
+}
+
+/* Takes a literal: an array of double precision. */
+static bool
+take_literal(GkScorer *scorer, const char *literal)
+{
+	Datum		array = OidInputFunctionCall(F_ARRAY_IN, pstrdup(literal), FLOAT8OID, -1);
+
+	return take_array(scorer, array);
+}
+
+/* Refuses a record that has lost the names of its fields. */
+static void
+refuse_nameless(TupleDesc descriptor)
+{
+	for (int i = 0; i < descriptor->natts; i++)
+	{
+		char		name[NAMEDATALEN];
+
+		snprintf(name, sizeof(name), "f%d", i + 1);
+		if (strcmp(NameStr(TupleDescAttr(descriptor, i)->attname), name) != 0)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the row has no column names"),
+			 errhint("Pass the alias of a table or subquery instead of ROW(...).")));
+}
+
+/* The number of the field of that name. */
+static int
+find_field(const GkModel *model, TupleDesc descriptor, const char *name)
+{
+	int			found = 0;
+
+	for (int i = 1; i <= descriptor->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, i - 1);
+
+		if (attribute->attisdropped || strcmp(NameStr(attribute->attname), name) != 0)
+			continue;
+		if (found > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
+					 errmsg("the row has more than one column \"%s\"", name)));
+		found = i;
+	}
+	if (found == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("the row has no column \"%s\"", name),
+				 errhint("%s", list_features(model))));
+	return found;
+}
+
+/* Finds out where the features are in a row type. */
+static void
+describe_fields(GkScorer *scorer, TupleDesc descriptor)
+{
+	const GkModel *model = scorer->model;
+	GkFields   *fields = &scorer->fields;
+	int			count = model->array_column != NULL ? 1 : model->dimension;
+
+	scorer->columns = gk_allocate(count, sizeof(GkColumn));
+	fields->numbers = gk_allocate(count, sizeof(int));
+	for (int j = 0; j < count; j++)
+	{
+		const char *name = model->array_column != NULL ? model->array_column : model->features[j];
+		int			number = find_field(model, descriptor, name);
+		Oid			type = TupleDescAttr(descriptor, number - 1)->atttypid;
+
+		if (!gk_describe_column(type, &scorer->columns[j]) ||
+			(scorer->columns[j].shape != GK_SCALAR) != (model->array_column != NULL))
+			refuse_type(psprintf("column \"%s\"", name), type);
+		fields->numbers[j] = number;
+	}
+	fields->values = gk_allocate(descriptor->natts, sizeof(Datum));
+	fields->nulls = gk_allocate(descriptor->natts, sizeof(bool));
+	fields->descriptor = CreateTupleDescCopyConstr(descriptor);
+}
+
+/* Learns the row type of a row, unless it is that of the row before. */
+static void
+learn_fields(GkScorer *scorer, HeapTupleHeader row)
+{
+	GkFields   *fields = &scorer->fields;
+	TupleDesc	descriptor;
+	MemoryContext before;
+
+	if (fields->descriptor != NULL && fields->type == HeapTupleHeaderGetTypeId(row) &&
+		fields->typmod == HeapTupleHeaderGetTypMod(row))
+		return;
+	fields->descriptor = NULL;
+	fields->type = HeapTupleHeaderGetTypeId(row);
+	fields->typmod = HeapTupleHeaderGetTypMod(row);
+	descriptor = lookup_rowtype_tupdesc(fields->type, fields->typmod);
+	if (fields->type == RECORDOID)
+		refuse_nameless(descriptor);
+	before = MemoryContextSwitchTo(scorer->context);
+	describe_fields(scorer, descriptor);
+	MemoryContextSwitchTo(before);
+	ReleaseTupleDesc(descriptor);
+}
+
+/* Takes features that are columns of a row, or the elements of its array. */
+static bool
+take_row(GkScorer *scorer, Datum datum)
+{
+	HeapTupleHeader row = DatumGetHeapTupleHeader(datum);
+	GkFields   *fields = &scorer->fields;
+	HeapTupleData tuple = {0};
+
+	learn_fields(scorer, row);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(row);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_data = row;
+	heap_deform_tuple(&tuple, fields->descriptor, fields->values, fields->nulls);
+	if (scorer->model->array_column != NULL)
+		return !fields->nulls[fields->numbers[0] - 1] &&
+			take_array(scorer, fields->values[fields->numbers[0] - 1]);
+	for (int j = 0; j < scorer->model->dimension; j++)
+	{
+		int			place = fields->numbers[j] - 1;
+
+		if (fields->nulls[place] ||
+			!store_feature(scorer, j, gk_decode_scalar(scorer->columns[j].element,
+													   fields->values[place])))
+			return false;
+	}
+	return true;
+}
+
+/* Scales and normalises as the engines do; false if the row has no direction or passes float32. */
+static bool
+compare_row(GkScorer *scorer)
+{
+	const GkModel *model = scorer->model;
+	bool		finite = true;
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < model->dimension; j++)
+	{
+		float		x = scorer->stored[j];
+
+		if (model->factor != NULL)
+			x = (float) (((double) x - model->offset[j]) * model->factor[j]) + 0.0f;
+		finite &= isfinite(x) != 0;
+		norm2 += (double) x * (double) x;
+		scorer->row[j] = x;
+	}
+	if (!finite || model->metric == GK_EUCLIDEAN)
+		return finite;
+	if (!(norm2 > 0.0))
+		return model->factor != NULL;
+	norm2 = sqrt(norm2);
+	for (int j = 0; j < model->dimension; j++)
+		scorer->row[j] = (float) (scorer->row[j] / norm2) + 0.0f;
+	return true;
+}
+
+/* Brings the features of a call into ->row. */
+bool
+gk_take_features(GkScorer *scorer, FunctionCallInfo fcinfo)
+{
+	Datum		first = fcinfo->args[scorer->first].value;
+	bool		usable = false;
+
+	if (fcinfo->args[scorer->first].isnull)
+		return false;
+	switch (scorer->form)
+	{
+		case GK_FORM_COLUMNS:
+			usable = take_columns(scorer, fcinfo);
+			break;
+		case GK_FORM_ARRAY:
+			usable = take_array(scorer, first);
+			break;
+		case GK_FORM_LITERAL:
+			usable = take_literal(scorer, DatumGetCString(first));
+			break;
+		case GK_FORM_ROW:
+			usable = take_row(scorer, first);
+			break;
+	}
+	return usable && compare_row(scorer);
+}
+
+/* The place of the cluster that is number `i` in the order of ties. */
+int
+gk_cluster_at(const GkModel *model, int i)
+{
+	return model->ties != NULL ? model->ties[i] : i;
+}
+
+/* The place of the nearest cluster, and its d². */
+int
+gk_nearest_cluster(const GkScorer *scorer, double *distance2)
+{
+	const GkModel *model = scorer->model;
+
+	return gk_cluster_at(model, (int) gk_nearest(model->packed, scorer->row, model->dimension,
+												 model->k, distance2));
+}
+
+/* d² to all centroids. */
+void
+gk_all_distances2(GkScorer *scorer)
+{
+	const GkModel *model = scorer->model;
+	MemoryContext before = MemoryContextSwitchTo(scorer->context);
+
+	if (scorer->distances2 == NULL)
+		scorer->distances2 = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP, sizeof(double));
+	MemoryContextSwitchTo(before);
+
+	gk_distances2(model->packed, scorer->row, model->dimension, model->k, scorer->distances2);
+}
+
+/* A coordinate as compared, in the units of the feature. */
+double
+gk_in_units(const GkModel *model, int feature, double value)
+{
+	if (model->metric == GK_COSINE)
+		return value;
+	if (model->factor != NULL)
+		value = model->factor[feature] > 0.0 ? value / model->factor[feature] : 0.0;
+	return value + ((model->offset != NULL ? model->offset[feature] : 0.0) +
+					(model->shift != NULL ? model->shift[feature] : 0.0));
+}

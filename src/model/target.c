@@ -1,0 +1,159 @@
+/*
+ * The table that a new version of a model is written to.
+ *
+ * All is done by SQL commands as the current user: privileges, triggers and event triggers are
+ * PostgreSQL's.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "model_type.h"
+#include "table_name.h"
+#include "target.h"
+
+#if PG_VERSION_NUM >= 160000
+#define OWNS_RELATION(id) object_ownercheck(RelationRelationId, (id), GetUserId())
+#else
+#define OWNS_RELATION(id) pg_class_ownercheck((id), GetUserId())
+#endif
+
+/* The word of if_exists. */
+GkModelExists
+gk_model_exists_word(const char *word)
+{
+	if (strcmp(word, "error") == 0)
+		return GK_MODEL_ERROR;
+	if (strcmp(word, "replace") == 0)
+		return GK_MODEL_REPLACE;
+	if (strcmp(word, "skip") == 0)
+		return GK_MODEL_SKIP;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid if_exists: \"%s\"", word),
+			 errhint("Valid values are \"error\", \"replace\", \"skip\".")));
+}
+
+/* Runs a command. */
+static void
+execute(const char *command)
+{
+	int			code = SPI_execute(command, false, 0);
+
+	if (code < 0)
+		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+}
+
+/* Makes the table. */
+static void
+make_model(const char *name, const char *definition)
+{
+	const char *schema = get_namespace_name(gk_extension_schema());
+
+	execute(psprintf("CREATE TABLE %s OF %s (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
+					 " PRIMARY KEY (version, group_no, part))", name,
+					 quote_qualified_identifier(schema, "gkmeans_model"),
+					 quote_literal_cstr(definition)));
+	execute(psprintf("CREATE UNIQUE INDEX ON %s ((true)) WHERE deployed", name));
+	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
+					 " ALTER points SET STORAGE EXTERNAL", name));
+}
+
+/* Raises an error unless the relation is a model that the caller may give a version. */
+static void
+check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
+{
+	Relation	relation;
+
+	if (if_exists == GK_MODEL_ERROR)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", name->relname),
+				 errhint("Set if_exists to \"replace\" or \"skip\".")));
+	relation = gk_open_model(relation_id);
+	relation_close(relation, NoLock);
+	if (if_exists == GK_MODEL_REPLACE && !OWNS_RELATION(relation_id))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
+}
+
+/* The highest version that there is. */
+static int
+highest_version(Oid relation_id)
+{
+	Relation	relation = gk_open_model(relation_id);
+	GkHeads    *heads;
+	int			highest = 0;
+
+	/* what others committed while the lock was waited for counts */
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	while (gk_next_head(heads))
+	{
+		GkModelRow	row;
+
+		gk_open_row(&row, relation, gk_head(heads));
+		highest = Max(highest, row.version);
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	relation_close(relation, NoLock);
+	return highest;
+}
+
+/* Makes the model, or locks the one that is there. */
+void
+gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
+			   const char *definition)
+{
+	RangeVar   *variable = gk_table_name("model", name);
+
+	target->name = gk_quoted_name(variable);
+	target->version = 1;
+	target->relation_id = RangeVarGetRelid(variable, NoLock, true);
+	if (!OidIsValid(target->relation_id))
+	{
+		gk_lock_table_name(variable);
+		target->relation_id = RangeVarGetRelid(variable, NoLock, true);
+	}
+	target->exists = OidIsValid(target->relation_id);
+	if (target->exists)
+		check_existing(target->relation_id, variable, if_exists);
+	else if (isTempOrTempToastNamespace(get_namespace_oid(variable->schemaname, false)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a model cannot be a temporary table"),
+				 errdetail("Parallel workers could not read it.")));
+	else
+	{
+		make_model(target->name, definition);
+		target->relation_id = RangeVarGetRelid(variable, NoLock, false);
+	}
+	if (target->exists && if_exists == GK_MODEL_REPLACE)
+	{
+		LockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
+		target->version = highest_version(target->relation_id) + 1;
+	}
+}
+
+/* Writes the new version and deploys it. */
+void
+gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
+{
+	if (target->exists)
+		execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", target->name));
+	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
+	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
+	gk_insert_draft(draft, target->name);
+	if (target->exists)
+		execute(psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
+						 target->name, quote_literal_cstr(definition)));
+}

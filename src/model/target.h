@@ -1,0 +1,40 @@
+/*
+ * The table that a new version of a model is written to.
+ */
+#ifndef GK_TARGET_H
+#define GK_TARGET_H
+
+#include "postgres.h"
+
+#include "draft.h"
+
+typedef enum GkModelExists
+{
+	GK_MODEL_ERROR,
+	GK_MODEL_REPLACE,
+	GK_MODEL_SKIP
+} GkModelExists;
+
+/* A model that is made or gets a version; in the memory context current at the opening. */
+typedef struct GkTarget
+{
+	char	   *name;			/* quoted */
+	Oid			relation_id;
+	bool		exists;			/* it was there before */
+	int			version;		/* the one that will be written */
+} GkTarget;
+
+/* The word of if_exists. */
+extern GkModelExists gk_model_exists_word(const char *word);
+
+/*
+ * Makes the model with this definition, or locks the one that is there: 42P07 if it must not be.
+ * With GK_MODEL_SKIP one that is there is left alone.  SPI must be connected.
+ */
+extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
+						   const char *definition);
+
+/* Writes the new version and deploys it; the definition becomes that of the model. */
+extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition);
+
+#endif							/* GK_TARGET_H */

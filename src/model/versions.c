@@ -1,0 +1,314 @@
+/*
+ * The SQL functions that choose among the versions of a model.
+ *
+ * They write by UPDATE and DELETE as the current user, who needs the privileges of these alone.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "alloc.h"
+#include "model.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_deploy);
+GK_SQL_FUNCTION(gkmeans_rollback);
+GK_SQL_FUNCTION(gkmeans_prune);
+GK_SQL_FUNCTION(gkmeans_name_clusters);
+
+/* What is to be known of a version to choose among them. */
+typedef struct Version
+{
+	int			number;
+	bool		deployed;
+	TimestampTz deployed_at;	/* 0 = never */
+	bool		can_score;
+	int			k;
+} Version;
+
+/* A model that is about to change. */
+typedef struct Change
+{
+	Relation	relation;
+	char	   *name;			/* quoted */
+	int			count;
+	Version    *versions;
+	const Version *deployed;	/* NULL = none */
+} Change;
+
+/* Reads what is to be known of a head row. */
+static void
+read_version(Relation relation, TupleTableSlot *slot, Version *version)
+{
+	GkModelRow	row;
+	bool		is_null;
+	Datum		value;
+
+	gk_open_row(&row, relation, slot);
+	version->number = row.version;
+	version->can_score = gk_row_has_centroids(&row);
+	value = slot_getattr(slot, GK_MODEL_DEPLOYED, &is_null);
+	version->deployed = !is_null && DatumGetBool(value);
+	value = slot_getattr(slot, GK_MODEL_DEPLOYED_AT, &is_null);
+	version->deployed_at = is_null ? 0 : DatumGetTimestampTz(value);
+	value = slot_getattr(slot, GK_MODEL_K, &is_null);
+	version->k = is_null ? 0 : DatumGetInt32(value);
+}
+
+/* Reads all versions that are committed now. */
+static void
+read_versions(Change *change)
+{
+	int			room = 16;
+	GkHeads    *heads;
+
+	change->versions = palloc(room * sizeof(Version));
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(change->relation);
+	while (gk_next_head(heads))
+	{
+		if (change->count == room)
+		{
+			room *= 2;
+			change->versions = repalloc(change->versions, room * sizeof(Version));
+		}
+		read_version(change->relation, gk_head(heads), &change->versions[change->count++]);
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	for (int i = 0; i < change->count; i++)
+		if (change->versions[i].deployed)
+			change->deployed = &change->versions[i];
+}
+
+/* Opens a model, locks it against other changes, and connects to SPI. */
+static void
+begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
+{
+	Oid			user = GetUserId();
+	const char *schema;
+
+	memset(change, 0, sizeof(*change));
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	change->relation = gk_open_model(relation_id);
+	if (pg_class_aclcheck(relation_id, user, privilege) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relation_id, user, privilege, ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(change->relation));
+	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	schema = get_namespace_name(RelationGetNamespace(change->relation));
+	change->name = quote_qualified_identifier(schema, gk_model_name(change->relation));
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	read_versions(change);
+}
+
+/* Ends it. */
+static void
+end_change(Change *change)
+{
+	SPI_finish();
+	relation_close(change->relation, NoLock);
+}
+
+/* Updates the head row of a version; $2 is `names`, if that is not 0. */
+static void
+update_version(const Change *change, int version, const char *set, Datum names)
+{
+	Oid			types[2] = {INT4OID, TEXTARRAYOID};
+	Datum		values[2] = {Int32GetDatum(version), names};
+	int			code;
+
+	code = SPI_execute_with_args(psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
+										  " AND group_no OPERATOR(pg_catalog.=) 0"
+										  " AND part OPERATOR(pg_catalog.=) 0",
+										  change->name, set),
+								 names == 0 ? 1 : 2, types, values, NULL, false, 0);
+	if (code != SPI_OK_UPDATE)
+		elog(ERROR, "could not change model %s: %s", change->name, SPI_result_code_string(code));
+	if (SPI_processed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("version %d of model \"%s\" was not changed", version,
+						gk_model_name(change->relation)),
+				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
+}
+
+/* The version of a number, or an error. */
+static const Version *
+find_version(const Change *change, int number)
+{
+	for (int i = 0; i < change->count; i++)
+		if (change->versions[i].number == number)
+			return &change->versions[i];
+
+	/* says which there are */
+	gk_find_head_or_fail(gk_begin_heads(change->relation), change->relation,
+						 number == 0 ? -1 : number);
+	elog(ERROR, "version %d of model %s has just been deleted", number, change->name);
+}
+
+/* The version that was deployed last before the present one; NULL if there is none. */
+static const Version *
+find_previous(const Change *change)
+{
+	const Version *found = NULL;
+
+	for (int i = 0; i < change->count; i++)
+	{
+		const Version *version = &change->versions[i];
+
+		if (version->deployed || version->deployed_at == 0 || !version->can_score ||
+			(change->deployed != NULL && version->deployed_at > change->deployed->deployed_at))
+			continue;
+		if (found == NULL || version->deployed_at > found->deployed_at)
+			found = version;
+	}
+	return found;
+}
+
+/* SQL: deploys a version; the one that was deployed before. */
+Datum
+gkmeans_deploy(PG_FUNCTION_ARGS)
+{
+	Change		change;
+	const Version *version;
+	int			before;
+
+	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_deploy()");
+	version = find_version(&change, PG_GETARG_INT32(1));
+	if (!version->can_score)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("version %d of model \"%s\" has no centroids", version->number,
+						gk_model_name(change.relation))));
+	if (change.deployed != NULL && change.deployed != version)
+		update_version(&change, change.deployed->number, "deployed = NULL", 0);
+	if (change.deployed != version)
+		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
+					   "deployed_at = pg_catalog.clock_timestamp()", 0);
+	before = change.deployed != NULL ? change.deployed->number : 0;
+	end_change(&change);
+	if (before == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(before);
+}
+
+/* SQL: withdraws the deployed version for the one before; which that is. */
+Datum
+gkmeans_rollback(PG_FUNCTION_ARGS)
+{
+	Change		change;
+	const Version *version;
+
+	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
+	version = find_previous(&change);
+	if (version == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no version that was deployed before",
+						gk_model_name(change.relation)),
+				 errhint("Deploy one with gkmeans_deploy().")));
+	if (change.deployed != NULL)
+		update_version(&change, change.deployed->number,
+					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL", 0);
+	update_version(&change, version->number, "deployed = true", 0);
+	end_change(&change);
+	PG_RETURN_INT32(version->number);
+}
+
+/* The order of versions: the newest first. */
+static int
+compare_versions(const void *a, const void *b, void *argument)
+{
+	int			left = ((const Version *) a)->number;
+	int			right = ((const Version *) b)->number;
+
+	return (left < right) - (left > right);
+}
+
+/* The numbers of the versions to be deleted, as an array. */
+static ArrayType *
+list_old(Change *change, int keep)
+{
+	Datum	   *numbers = palloc((change->count + 1) * sizeof(Datum));
+	int			count = 0;
+	int			previous = find_previous(change) != NULL ? find_previous(change)->number : -1;
+
+	qsort_interruptible(change->versions, change->count, sizeof(Version), compare_versions, NULL);
+	for (int i = keep; i < change->count; i++)
+		if (!change->versions[i].deployed && change->versions[i].number != previous)
+			numbers[count++] = Int32GetDatum(change->versions[i].number);
+	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
+}
+
+/* SQL: deletes all but the newest versions, the deployed one and that before it; how many. */
+Datum
+gkmeans_prune(PG_FUNCTION_ARGS)
+{
+	Change		change;
+	int			keep = PG_GETARG_INT32(1);
+	Oid			type = INT4ARRAYOID;
+	ArrayType  *old;
+	Datum		value;
+	int			code;
+
+	if (keep < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("keep is out of range"),
+				 errhint("Valid values are 0 and above.")));
+	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
+	old = list_old(&change, keep);
+	value = PointerGetDatum(old);
+	code = SPI_execute_with_args(psprintf("DELETE FROM %s WHERE version"
+										  " OPERATOR(pg_catalog.=) ANY ($1)", change.name),
+								 1, &type, &value, NULL, false, 0);
+	if (code != SPI_OK_DELETE)
+		elog(ERROR, "could not delete versions of %s: %s", change.name,
+			 SPI_result_code_string(code));
+	end_change(&change);
+	PG_RETURN_INT32(ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0]);
+}
+
+/* Raises an error unless there is a name, or NULL, for each cluster of the deployed version. */
+static void
+check_names(const Change *change, ArrayType *names)
+{
+	int			count = ARR_NDIM(names) == 1 ? ARR_DIMS(names)[0] : -1;
+
+	if (change->deployed == NULL)
+		gk_find_head_or_fail(gk_begin_heads(change->relation), change->relation, 0);
+	if (count != change->deployed->k)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("names does not fit the clusters of model \"%s\"",
+						gk_model_name(change->relation)),
+				 errdetail("It must have one dimension and %d elements, of which some may be NULL.",
+						   change->deployed->k)));
+}
+
+/* SQL: names the clusters of the deployed version, in the order of their ids. */
+Datum
+gkmeans_name_clusters(PG_FUNCTION_ARGS)
+{
+	Change		change;
+
+	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
+	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
+	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
+	end_change(&change);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,65 @@
+/*
+ * One call of a function that fits, from its arguments to its result.
+ */
+#ifndef GK_FIT_CALL_H
+#define GK_FIT_CALL_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+
+#include "arguments.h"
+#include "fit.h"
+#include "job.h"
+#include "labels_table.h"
+#include "reading.h"
+#include "report.h"
+
+typedef struct GkCall
+{
+	GkArguments arguments;
+	MemoryContext caller;		/* outlives the job */
+	GkJob	   *job;
+	GkEngine   *engine;
+	GkSource   *source;
+	Oid			id_type;		/* InvalidOid without an id column */
+	GkLabelsTable *table;		/* NULL = none; in the caller's context */
+	GkRows		rows;
+	GkFit		fit;
+	GkReport	report;
+} GkCall;
+
+/* Begins the job; leaves SPI connected and the job's memory context current. */
+extern void gk_call_open(GkCall *call);
+
+/*
+ * Begins the job and reads the arguments from number `first` on; leaves SPI connected and
+ * the job's memory context current.
+ */
+extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
+
+/* Reads the rows of the source into an engine. */
+extern void gk_call_read(GkCall *call);
+
+/* Fits; an error if there is no row to fit. */
+extern void gk_call_fit(GkCall *call);
+
+/* Puts one row for every cluster into the result. */
+extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
+
+/* Puts id, cluster and distance of every row of the source into a tuplestore. */
+extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);
+
+/* The labels for the table of labels, in the caller's context; NULL if there is none. */
+extern Tuplestorestate *gk_call_labels(GkCall *call);
+
+/* Fills in the report, and ends the job. */
+extern void gk_call_end_job(GkCall *call);
+
+/* Writes the table of labels, if there is to be one. */
+extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
+
+/* Ends the call. */
+extern void gk_call_end(GkCall *call);
+
+#endif							/* GK_FIT_CALL_H */

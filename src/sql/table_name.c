@@ -1,0 +1,68 @@
+/*
+ * Names of tables that a function makes.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "common/hashfn.h"
+#include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/varlena.h"
+
+#include "table_name.h"
+
+/* The schema that the table is in, or will be made in. */
+static Oid
+schema_of(const RangeVar *name)
+{
+	Oid			relation_id = RangeVarGetRelid(name, NoLock, true);
+
+	return OidIsValid(relation_id) ? get_rel_namespace(relation_id)
+		: RangeVarGetCreationNamespace(name);
+}
+
+/* Reads the name of a table, quoted and qualified as in FROM. */
+static RangeVar *
+parse_name(const char *argument, const char *name)
+{
+	List	   *parts;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("%s is not a name: \"%s\"", argument, name),
+				 errhint("Write the name of one table as in FROM, in double quotes where it needs "
+						 "them: '\"My Table\"'.")));
+	return makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+}
+
+/* The relation that a name means, its schema filled in. */
+RangeVar *
+gk_table_name(const char *argument, const char *name)
+{
+	RangeVar   *variable = parse_name(argument, name);
+
+	variable->schemaname = get_namespace_name(schema_of(variable));
+	return variable;
+}
+
+/* The same, quoted. */
+char *
+gk_quoted_name(const RangeVar *name)
+{
+	return quote_qualified_identifier(name->schemaname, name->relname);
+}
+
+/* Keeps others from making a relation of that name. */
+void
+gk_lock_table_name(const RangeVar *name)
+{
+	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) name->relname,
+											   strlen(name->relname)));
+
+	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(name->schemaname, false),
+					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+}

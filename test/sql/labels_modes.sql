@@ -1,0 +1,92 @@
+-- if_exists => merge and delete: a labels table that readers never see empty, and of which only what differs is written.
+\ir helpers.psql
+
+CREATE TABLE data AS SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x FROM generate_series(1, 300) i;
+CREATE FUNCTION fit_into(name text, choice text, source text DEFAULT 'data') RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM gkmeans_fit(source, '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id', labels_table => name, if_exists => choice)
+$$;
+CREATE FUNCTION labels_of(source text) RETURNS TABLE (id int, cluster_id int, distance float8) LANGUAGE sql AS $$
+	SELECT * FROM gkmeans_fit_predict(NULL::int, source, '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id')
+$$;
+
+-- merge
+SELECT is(fit_into('merged', 'merge'), 3::bigint, 'merge makes the table');
+SELECT col_is_pk('gk_test', 'merged', 'id', 'with a primary key');
+SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'and all labels');
+CREATE TABLE versions_before AS SELECT id, ctid::text AS place FROM merged;
+SELECT is(fit_into('merged', 'merge'), 3::bigint, 'the same again');
+SELECT set_eq('SELECT id, ctid::text AS place FROM merged', 'TABLE versions_before', 'writes no row');
+CREATE VIEW changed AS SELECT CASE WHEN id <= 10 THEN 1000 + id ELSE id END AS id, CASE WHEN id = 11 THEN x + 10 WHEN id = 12 THEN NULL ELSE x END AS x FROM data WHERE id <> 13;
+CREATE TABLE log (what text, id int);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (TG_OP, coalesce(NEW.id, OLD.id)); RETURN NULL; END $$;
+CREATE TRIGGER watch AFTER INSERT OR UPDATE OR DELETE ON merged FOR EACH ROW EXECUTE FUNCTION note();
+SELECT is(fit_into('merged', 'merge', 'changed'), 3::bigint, 'a source that has changed');
+SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('changed')$$, 'the table follows');
+SELECT is((SELECT array_agg(id ORDER BY id) FROM log WHERE what = 'INSERT'), ARRAY(SELECT generate_series(1001, 1010)), 'new rows are inserted');
+SELECT is((SELECT array_agg(id ORDER BY id) FROM log WHERE what = 'DELETE'), ARRAY(SELECT generate_series(1, 10)) || 13, 'those that are gone are deleted');
+SELECT ok((SELECT array_agg(id) @> '{11,12}' FROM log WHERE what = 'UPDATE'), 'those that moved are updated');
+SELECT is((SELECT row(cluster_id, distance)::text FROM merged WHERE id = 12), '(,)', 'a row that cannot be clustered any more is NULL');
+CREATE TABLE keyed (id int UNIQUE, cluster_id int, distance float8, at text DEFAULT 'new');
+INSERT INTO keyed SELECT *, 'old' FROM labels_of('data') WHERE id <= 200;
+SELECT is(fit_into('keyed', 'merge'), 3::bigint, 'merge into a table with a unique index and more columns');
+SELECT is((SELECT array_agg(at || n ORDER BY at) FROM (SELECT at, count(*) AS n FROM keyed GROUP BY at) k), '{new100,old200}', 'the others are left alone');
+CREATE TABLE "Named Ids" ("The Id" text PRIMARY KEY, cluster_id int, distance float8);
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT id::text AS "The Id", x FROM data', '{x}', 3, id_column => 'The Id', labels_table => '"Named Ids"', if_exists => 'merge')$$, 'ids of another type and name');
+SELECT is(count(*)::int, 300, 'are there') FROM "Named Ids";
+SELECT is(count(*)::int, 300, 'gkmeans_fit_predict merges as well') FROM gkmeans_fit_predict(NULL::int, 'data', '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id', labels_table => 'merged', if_exists => 'merge');
+SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'the same labels');
+
+-- What merge cannot do
+CREATE TABLE no_index (id int, cluster_id int, distance float8);
+CREATE UNIQUE INDEX ON no_index (id) WHERE id > 0;
+CREATE UNIQUE INDEX ON no_index (id, cluster_id);
+CREATE UNIQUE INDEX ON no_index ((id + 0));
+CREATE INDEX ON no_index (id);
+SELECT fails_with($$SELECT fit_into('no_index', 'merge')$$, '42P10', 'no unique index on the id alone', 'no unique index', NULL, 'delete');
+CREATE TABLE deferred (id int UNIQUE DEFERRABLE, cluster_id int, distance float8);
+SELECT fails_with($$SELECT fit_into('deferred', 'merge')$$, '42P10', 'one that is checked later');
+SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT id / 2 AS id, x FROM data'')', name), '21000', 'ids that are not unique, ' || name, 'more than once') FROM unnest('{merged,fresh}'::text[]) name;
+SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT nullif(id, 7) AS id, x FROM data'')', name), '21000', 'an id that is NULL, ' || name, 'NULL') FROM unnest('{merged,fresh}'::text[]) name;
+SELECT hasnt_table('gk_test', 'fresh'::name, 'no table is made');
+SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'the table is as it was');
+SELECT fails_with($$SELECT gkmeans_fit('SELECT json_build_object(1, id) AS id, x FROM data', '{x}', 3, id_column => 'id', labels_table => 'json_ids', if_exists => 'merge')$$, '42704', 'ids that have no order');
+
+-- delete
+CREATE TABLE plain (id int, cluster_id int, distance float8);
+INSERT INTO plain SELECT i, -1, 0 FROM generate_series(1, 5) i;
+SELECT is(fit_into('plain', 'delete'), 3::bigint, 'delete');
+SELECT set_eq('TABLE plain', $$SELECT * FROM labels_of('data')$$, 'replaces all rows');
+SELECT is(fit_into('plain', 'delete', 'SELECT id % 5 AS id, x FROM data'), 3::bigint, 'also where ids are not unique');
+SELECT is(count(*)::int, 300, 'all are there') FROM plain;
+SELECT is(fit_into('new_one', 'delete'), 3::bigint, 'delete where there is no table');
+SELECT hasnt_pk('gk_test', 'new_one', 'makes one without a key');
+
+-- Models
+CREATE TABLE made AS SELECT * FROM gkmeans_create_model('m', 'data', '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id', labels_table => 'model_labels');
+SELECT col_is_pk('gk_test', 'model_labels', 'id', 'a model merges its labels');
+SELECT is((SELECT count(*)::int FROM model_labels l JOIN data d USING (id) WHERE gkmeans_predict('m', d) = cluster_id AND gkmeans_distance('m', d) = distance), 300, 'which are those that it predicts');
+SELECT lives_ok($$SELECT gkmeans_create_model('m', 'changed', '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id', labels_table => 'model_labels', if_exists => 'replace')$$, 'again');
+SELECT is((SELECT count(*)::int FROM model_labels), 299, 'merged');
+
+-- Privileges, and names in the way
+CREATE ROLE gk_writer;
+GRANT USAGE, CREATE ON SCHEMA gk_test TO gk_writer;
+GRANT SELECT ON data TO gk_writer;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO gk_writer;
+GRANT SELECT, INSERT, UPDATE ON merged TO gk_writer;
+GRANT INSERT ON log TO gk_writer;
+SET LOCAL ROLE gk_writer;
+SELECT fails_with($$SELECT fit_into('merged', 'merge')$$, '42501', 'merge needs DELETE');
+RESET ROLE;
+GRANT DELETE ON merged TO gk_writer;
+SET LOCAL ROLE gk_writer;
+SELECT is(fit_into('merged', 'merge'), 3::bigint, 'and SELECT, INSERT and UPDATE');
+RESET ROLE;
+CREATE TABLE t (id int PRIMARY KEY, cluster_id int, distance float8);
+SELECT is(fit_into('t', 'merge'), 3::bigint, 'a table called t');
+CREATE TABLE l (id int PRIMARY KEY, cluster_id int, distance float8);
+SELECT is(fit_into('l', 'merge') + fit_into('l', 'merge'), 6::bigint, 'a table called l');
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,92 @@
+-- gkmeans_predict_rows and gkmeans_assign: all rows of a source by a model, through the engine.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+
+CREATE TABLE iris AS
+	SELECT f[1]::int AS id, f[2]::float8 AS a, f[3]::float8 AS b, f[4]::float8 AS c, f[5]::float8 AS d FROM csv_lines(:'iris') f;
+CREATE TABLE far AS SELECT id, a + 1e6 AS a, b + 1e6 AS b, c + 1e9 AS c, d AS d FROM iris;
+CREATE TABLE grid AS SELECT i AS id, (i % 5)::float8 AS a, (i / 5 % 5)::float8 AS b, (i / 25 % 5)::float8 AS c, (i % 3)::float8 AS d FROM generate_series(0, 374) i;
+CREATE FUNCTION compare(source text, arguments text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, %L, ''{a,b,c,d}'', 7, id_column => ''id'', %s)', source, arguments);
+	EXECUTE format('SELECT FROM gkmeans_create_model(''model'', %L, ''{a,b,c,d}'', 7, %s)', source, arguments);
+	RETURN NEXT set_eq(format('SELECT * FROM gkmeans_predict_rows(NULL::int, ''model'', %L, ''id'')', source), 'TABLE labels', format('%s, %s: the labels of the fit', source, arguments));
+	EXECUTE format('CREATE TABLE scored AS SELECT id, gkmeans_predict(''model'', t) AS cluster_id, gkmeans_distance(''model'', t) AS distance FROM (SELECT id, a * 1.1 AS a, b * 0.9 AS b, c + 1 AS c, d + 0.5 AS d FROM %s) t', source);
+	RETURN NEXT set_eq(format('SELECT * FROM gkmeans_predict_rows(NULL::int, ''model'', ''SELECT d + 0.5 AS d, b * 0.9 AS b, 7 AS other, id, c + 1 AS c, a * 1.1 AS a FROM %s'', ''id'')', source), 'TABLE scored', 'other rows, in another order: as gkmeans_predict');
+	DROP TABLE labels, model, scored;
+END $$;
+SET LOCAL client_min_messages = error;
+SELECT compare(source, format('scale => %L, metric => %L', scale, metric)) FROM unnest('{iris,far,grid}'::text[]) source, unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
+SELECT compare('grid', 'initial_centroids => ''{{4,4,4,2},{0,0,0,0},{2,2,2,1},{0,4,0,1},{900,0,0,0},{4,0,4,1},{4,4,0,0}}'', max_iter => 2');
+
+-- Types of the columns: also those that hold less than what the model was fitted on
+SELECT gkmeans_create_model('m', 'far', '{a,b,c,d}', 5, scale => 'standard');
+SELECT set_eq(format('SELECT * FROM gkmeans_predict_rows(NULL::int, ''m'', %L, ''id'')', source), format('SELECT id, gkmeans_predict(''m'', t), gkmeans_distance(''m'', t) FROM (%s) t', source), 'columns of other types: ' || source) FROM unnest(ARRAY[
+	'SELECT id, a::real AS a, b::real AS b, c::real AS c, d::real AS d FROM far', 'SELECT id, a::numeric AS a, b::int AS b, c::bigint AS c, d::smallint AS d FROM far']) source;
+SELECT gkmeans_create_model('v', 'SELECT ARRAY[a, b, c] AS v FROM far', '{v}', 5);
+SELECT set_eq(format('SELECT * FROM gkmeans_predict_rows(NULL::int, ''v'', %L, ''id'')', source), format('SELECT id, gkmeans_predict(''v'', v), gkmeans_distance(''v'', v) FROM (%s) t', source), 'arrays: ' || source) FROM unnest(ARRAY['SELECT id, ARRAY[a, b, c] AS v FROM far',
+	'SELECT id, ARRAY[a, b, c]::real[] AS v FROM far', 'SELECT id, ARRAY[a, b, c]::numeric[] AS v FROM far', 'SELECT id, ARRAY[id, id, id]::smallint[] AS v FROM far', 'SELECT id, CASE WHEN id > 5 THEN ARRAY[a, NULL, c] END AS v FROM far']) source;
+SET LOCAL client_min_messages = warning;
+
+-- Ids, rows without label, nothing at all, versions
+SELECT is(pg_typeof(id)::text, 'text', 'ids are of the type asked for') FROM gkmeans_predict_rows(NULL::text, 'm', 'SELECT id::text AS id, a, b, c, d FROM far', 'id') LIMIT 1;
+SELECT is((SELECT count(*)::int FROM gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, nullif(a, 1000005.1) AS a, b, c, d FROM far', 'id') WHERE cluster_id IS NULL AND distance IS NULL), (SELECT count(*)::int FROM far WHERE a = 1000005.1), 'rows that cannot be scored have no label');
+SELECT is((SELECT count(*)::int FROM gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, NULL::float8 AS a, b, c, d FROM far', 'id') WHERE cluster_id IS NULL), 150, 'none can be scored');
+SELECT is_empty($$SELECT * FROM gkmeans_predict_rows(NULL::int, 'm', 'SELECT * FROM far WHERE false', 'id')$$, 'no row');
+SELECT gkmeans_import_model('i', '{{0},{10}}', '{a}');
+SELECT gkmeans_import_model('i', '{{10},{0}}', '{a}', if_exists => 'replace');
+SELECT is((SELECT array_agg(cluster_id) FROM gkmeans_predict_rows(NULL::int, 'i', 'SELECT 1 AS id, 9 AS a', 'id', version) p), ARRAY[label], format('version %s', version)) FROM (VALUES (NULL, 0), (1, 1), (2, 0)) v(version, label);
+SELECT is((SELECT count(*)::int FROM gkmeans_predict_rows(NULL::int, 'm', 'far', 'id') p JOIN far f USING (id) WHERE p.cluster_id = gkmeans_predict('m', f)), 150, 'joined with the source');
+
+-- gkmeans_assign
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'far', 'id', 'labels') s), '(150,150,150,0,0)', 'a labels table that is made');
+SELECT col_is_pk('gk_test', 'labels', 'id', 'with a primary key');
+SELECT set_eq('TABLE labels', $$SELECT * FROM gkmeans_predict_rows(NULL::int, 'm', 'far', 'id')$$, 'its labels');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'far', 'id', 'labels') s), '(150,150,0,0,0)', 'merged once more: nothing is written');
+UPDATE labels SET cluster_id = cluster_id + 1 WHERE id <= 20;
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'SELECT * FROM far WHERE id > 10 UNION ALL SELECT 1000 + id, a, b, c, NULL FROM far WHERE id <= 5', 'id', 'labels') s), '(145,140,5,10,10)', 'merged: inserted, updated, deleted');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'far', 'id', 'labels', 'delete') s), '(150,150,150,0,145)', 'delete');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'far', 'id', 'labels', 'replace') s), '(150,150,150,0,0)', 'replace');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'SELECT id + 1000 AS id, a, b, c, d FROM far', 'id', 'labels', 'append') s), '(150,150,150,0,0)', 'append');
+SELECT is(count(*)::int, 300, 'appended') FROM labels;
+SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'error')$$, '42P07', 'error');
+SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'upsert')$$, '22023', 'another word', 'labels_mode', NULL, 'merge');
+
+-- Errors
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'iris', 'no_id')$$, '42703', 'no such id column');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c FROM far', 'id')$$, '42703', 'a feature is missing', '"d"');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c, ''x'' AS d FROM far', 'id')$$, '42804', 'a feature that is no number');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'v', 'SELECT id, ARRAY[a, b] AS v FROM far', 'id')$$, '22000', 'arrays that are too short', '2 features.* 3');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'v', 'SELECT id, a AS v FROM far', 'id')$$, '42804', 'a number instead of an array');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'i', 'SELECT id, ARRAY[a] AS a FROM far', 'id')$$, '42804', 'an array instead of a number');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::uuid, 'm', 'far', 'id')$$, '42804', 'ids of another type');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'far', 'id', 9)$$, '42704', 'no such version');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'far', 'far', 'id')$$, '42809', 'no model');
+SELECT fails_with(format('SELECT gkmeans_assign(%s)', arguments), '22004', arguments) FROM unnest(ARRAY['NULL, ''far'', ''id'', ''x''', '''m'', NULL, ''id'', ''x''', '''m'', ''far'', NULL, ''x''', '''m'', ''far'', ''id'', NULL']) arguments;
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, 1 / (id - 100) AS a, b, c, d FROM far', 'id')$$, '22012', 'an error in the source');
+CREATE ROLE gk_reader;
+GRANT USAGE ON SCHEMA gk_test TO gk_reader;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO gk_reader;
+GRANT SELECT ON far TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'far', 'id')$$, '42501', 'without SELECT on the model', 'table m');
+RESET ROLE;
+GRANT SELECT ON m TO gk_reader;
+REVOKE SELECT ON far FROM gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'far', 'id')$$, '42501', 'without SELECT on the source', 'table far');
+RESET ROLE;
+
+-- Parallel workers read
+SET LOCAL max_parallel_workers_per_gather = 2;
+SET LOCAL parallel_setup_cost = 0;
+SET LOCAL parallel_tuple_cost = 0;
+SET LOCAL min_parallel_table_scan_size = 0;
+CREATE TABLE many AS SELECT i AS id, 1e6 + noise(i, 1) AS a, noise(i, 2) * 100 AS b, noise(i, 3) AS c, noise(i, 4) AS d FROM generate_series(1, 20000) i;
+ANALYZE many;
+SELECT gkmeans_create_model('large', 'many', '{a,b,c,d}', 20, scale => 'minmax', max_iter => 5);
+SELECT is((SELECT count(*)::int FROM gkmeans_predict_rows(NULL::int, 'large', 'many', 'id') p JOIN many m USING (id) WHERE p.cluster_id = gkmeans_predict('large', m) AND p.distance = gkmeans_distance('large', m)), 20000, 'read in parallel');
+
+SELECT nothing_left('nothing is left of these jobs');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,123 @@
+-- gkmeans_create_model and gkmeans_import_model: a model is a table of its user.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+
+CREATE TABLE iris AS
+	SELECT f[1]::int AS id, f[2]::float8 AS sepal_length, f[3]::float8 AS sepal_width, f[4]::float8 AS petal_length, f[5]::float8 AS petal_width
+	FROM csv_lines(:'iris') f;
+
+-- The rows of gkmeans_fit, bit for bit
+CREATE TABLE created AS SELECT * FROM gkmeans_create_model('m', 'iris', '{sepal_length,sepal_width,petal_length,petal_width}', 3, n_init => 16, note => 'the first');
+CREATE TABLE fitted AS SELECT * FROM gkmeans_fit('iris', '{sepal_length,sepal_width,petal_length,petal_width}', 3, n_init => 16);
+SELECT is(fingerprint('TABLE created'), fingerprint('TABLE fitted'), 'gkmeans_create_model returns the rows of gkmeans_fit');
+SELECT near(inertia, 78.85143964, 1e-9, 'the inertia of the version') FROM m;
+SELECT is(sizes, '{62,50,38}'::bigint[], 'its sizes') FROM m;
+SELECT near(between_ss / total_ss, 0.8842752513, 1e-6, 'the explained share') FROM m;
+SELECT is(row(version, group_no, part, status, deployed, k, dimension, metric, rows_read, rows_used)::text, '(1,0,0,fitted,t,3,4,euclidean,150,150)', 'the head row') FROM m;
+SELECT is(row(note, started_by, deployed_by)::text, format('("the first",%s,%s)', current_user, current_user), 'who made it') FROM m;
+SELECT ok(finished_at >= started_at AND deployed_at >= started_at, 'and when') FROM m;
+SELECT is(features, '{sepal_length,sepal_width,petal_length,petal_width}', 'its features') FROM m;
+SELECT is((SELECT array_agg(round(v::numeric, 5)) FROM unnest(feature_mean) v), (SELECT ARRAY[avg(sepal_length), avg(sepal_width), avg(petal_length), avg(petal_width)]::numeric(9,5)[] FROM iris), 'means of the features') FROM m;
+SELECT is((SELECT array_agg(round(v::numeric, 5)) FROM unnest(feature_deviation) v),
+	(SELECT ARRAY[stddev_pop(sepal_length), stddev_pop(sepal_width), stddev_pop(petal_length), stddev_pop(petal_width)]::numeric(9,5)[] FROM iris), 'deviations of the features') FROM m;
+SELECT is((feature_least || feature_greatest)::real[], (SELECT ARRAY[min(sepal_length), min(sepal_width), min(petal_length), min(petal_width), max(sepal_length), max(sepal_width), max(petal_length), max(petal_width)]::real[] FROM iris),
+	'ranges of the features') FROM m;
+SELECT is((SELECT array_agg(v ORDER BY n) FROM unnest(score_quantiles) WITH ORDINALITY u(v, n)), (SELECT array_agg(v ORDER BY v) FROM unnest(score_quantiles) v), 'the quantiles ascend') FROM m;
+SELECT is(array_length(score_quantiles, 1), 47, 'there are 47 of them') FROM m;
+SELECT is(fingerprint('SELECT cluster_id, centroid, size, weight, inertia, avg_distance, radius FROM gkmeans_clusters(''m'')'), fingerprint('TABLE fitted'), 'gkmeans_clusters gives the same again');
+SELECT is((SELECT array_agg(c) FROM gkmeans_clusters('m') s, unnest(centroid) c), (SELECT array_agg(c) FROM unnest(gkmeans_centroids('m')) c), 'gkmeans_centroids as well');
+SELECT is(count(*)::int, 3, 'gkmeans_centroids is fit for initial_centroids')
+FROM gkmeans_fit('iris', '{sepal_length,sepal_width,petal_length,petal_width}', initial_centroids => gkmeans_centroids('m'));
+
+-- Statistics with weights: Σ weight × d² to the weighted mean
+CREATE TABLE weighted AS SELECT i AS id, (i % 7)::float8 AS x, 1000 + i % 11 AS y, (i % 5)::float8 AS w FROM generate_series(1, 200) i;
+SELECT lives_ok($$SELECT gkmeans_create_model('w', 'weighted', '{x,y}', 4, weight_column => 'w')$$, 'a model with weights');
+SELECT near((SELECT total_ss FROM w), (SELECT sum(w * ((x - mx) ^ 2 + (y - my) ^ 2)) FROM weighted, (SELECT sum(w * x) / sum(w) mx, sum(w * y) / sum(w) my FROM weighted) m), 1e-9, 'total_ss counts the weights');
+
+-- The definition is the default of a column
+SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm'::regclass), (SELECT quote_literal(definition) || '::jsonb' FROM m), 'the definition is the default of its column, and in the row');
+SELECT is(definition - '{search_path,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
+	'{"k": 3, "scale": "none", "metric": "euclidean", "n_init": 16, "source": "iris", "features": ["sepal_length", "sepal_width", "petal_length", "petal_width"]}', 'the definition has the arguments') FROM m;
+SELECT is(definition ->> 'search_path', current_setting('search_path'), 'and the search path') FROM m;
+
+-- Names
+CREATE SCHEMA "Other Schema";
+SELECT lives_ok(format('SELECT gkmeans_create_model(%L, ''iris'', ''{sepal_length}'', 2)', name), 'a model ' || name) FROM unnest(ARRAY['gk_test.qualified', '"Other Schema"."The Model"', 'UPPER']) name;
+SELECT is(gkmeans_predict('"Other Schema"."The Model"', 4.0), gkmeans_predict('upper', 4.0), 'they are there');
+SELECT fails_with($$SELECT gkmeans_create_model('no_schema.m', 'iris', '{sepal_length}', 2)$$, '3F000', 'a schema that is not there');
+SELECT fails_with($$SELECT gkmeans_create_model('pg_temp.t', 'iris', '{sepal_length}', 2)$$, '0A000', 'a temporary model');
+SELECT fails_with($$SELECT gkmeans_create_model(NULL, 'iris', '{sepal_length}', 2)$$, '22004', 'no name');
+SELECT fails_with($$SELECT gkmeans_create_model('never', 'SELECT 1 / (id - 20) AS x FROM iris', '{x}', 2)$$, '22012', 'an error in the source');
+SELECT hasnt_table('gk_test', 'never'::name, 'leaves no model');
+CREATE TEMP TABLE temporary OF gkmeans_model;
+SELECT fails_with($$SELECT gkmeans_predict('temporary', 1.0)$$, '0A000', 'a temporary table of the type is refused', 'temporary');
+
+-- if_exists
+SELECT fails_with($$SELECT gkmeans_create_model('m', 'iris', '{sepal_length}', 2)$$, '42P07', 'if_exists => error', 'already exists', NULL, 'replace.*skip');
+SELECT fails_with($$SELECT gkmeans_create_model('iris', 'iris', '{sepal_length}', 2)$$, '42P07', 'a table that is no model: there already');
+SELECT fails_with($$SELECT gkmeans_create_model('iris', 'iris', '{sepal_length}', 2, if_exists => 'replace')$$, '42809', 'a table that is no model cannot be replaced');
+SELECT fails_with($$SELECT gkmeans_create_model('m', 'iris', '{sepal_length}', 2, if_exists => 'append')$$, '22023', 'another word', NULL, NULL, 'error.*replace.*skip');
+SELECT is(fingerprint($$SELECT * FROM gkmeans_create_model('m', 'no_such_source', '{x}', 2, if_exists => 'skip')$$), fingerprint('TABLE fitted'), 'if_exists => skip gives the clusters that are there');
+SELECT is(count(*)::int, 1, 'and makes no version') FROM m;
+SELECT is(count(*)::int, 2, 'if_exists => replace') FROM gkmeans_create_model('m', 'iris', '{petal_length}', 2, if_exists => 'replace');
+SELECT is(array_agg(row(version, deployed)::text ORDER BY version), '{"(1,)","(2,t)"}', 'adds a version and deploys it') FROM m;
+SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm'::regclass), (SELECT quote_literal(definition) || '::jsonb' FROM m WHERE version = 2), 'the definition is the new one');
+SELECT is(gkmeans_predict('m', 1.4), 1, 'and scores');
+SELECT is((SELECT count(*)::int FROM gkmeans_clusters('m', 1)), 3, 'the older version is there');
+SELECT fails_with($$SELECT gkmeans_clusters('m', 3)$$, '42704', 'a version that is not there', 'no version 3', NULL, 'versions are: 1, 2');
+SELECT fails_with($$SELECT gkmeans_clusters('m', 0)$$, '42704', 'version 0 is none');
+
+-- An ordinary table in every other way
+SELECT is(reloftype::regtype::text, 'gkmeans_model', 'a model is a typed table') FROM pg_class WHERE oid = 'm'::regclass;
+SELECT fails_with('ALTER TABLE m ADD COLUMN x int', '42809', 'its shape cannot be altered');
+CREATE VIEW labelled AS SELECT id, gkmeans_predict('m', i) AS cluster_id FROM iris i;
+SELECT is((SELECT count(DISTINCT cluster_id)::int FROM labelled), 2, 'a view that predicts');
+SELECT fails_with('DROP TABLE m', '2BP01', 'holds the model');
+ALTER TABLE m RENAME TO renamed;
+SELECT is((SELECT count(DISTINCT cluster_id)::int FROM labelled), 2, 'a rename does not matter to it');
+ALTER TABLE renamed SET SCHEMA "Other Schema";
+SELECT is((SELECT count(DISTINCT cluster_id)::int FROM labelled), 2, 'nor another schema');
+ALTER TABLE "Other Schema".renamed SET SCHEMA gk_test;
+ALTER TABLE renamed RENAME TO m;
+SELECT fails_with('DROP EXTENSION gkmeans', '2BP01', 'DROP EXTENSION refuses while there are models');
+CREATE TABLE log (version int, deployed boolean);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (NEW.version, NEW.deployed); RETURN NEW; END $$;
+CREATE TRIGGER watch AFTER INSERT OR UPDATE OF deployed ON m FOR EACH ROW EXECUTE FUNCTION note();
+SELECT lives_ok($$SELECT gkmeans_create_model('m', 'iris', '{petal_length}', 3, if_exists => 'replace')$$, 'a model with a trigger');
+SELECT is(array_agg(log::text), '{"(2,)","(3,t)"}', 'which fires for both versions') FROM log;
+
+-- Wide, few, odd
+SELECT lives_ok($$SELECT gkmeans_create_model('arrays', 'SELECT id, ARRAY[sepal_length, petal_length]::real[] AS v FROM iris', '{v}', 3, id_column => 'id', labels_table => 'array_labels')$$, 'a model of an array column, with labels');
+SELECT is(row(array_column, features)::text, '(v,)', 'its array is named') FROM arrays;
+SELECT is((SELECT count(*)::int FROM array_labels JOIN iris USING (id) WHERE gkmeans_predict('arrays', sepal_length::real, petal_length::real) = cluster_id), 150, 'the labels table has the labels of the model');
+SET LOCAL client_min_messages = error;
+SELECT is(count(*)::int, 1, 'fewer clusters than asked for') FROM gkmeans_create_model('few', 'SELECT 7 AS x FROM iris', '{x}', 5);
+SET LOCAL client_min_messages = warning;
+SELECT is(row(k, score_quantiles[1], score_quantiles[47])::text, '(1,0,0)', 'rows that are all equal') FROM few;
+SELECT is(row(gkmeans_distance('few', 7), gkmeans_anomaly_score('few', 7), gkmeans_anomaly_score('few', 8))::text, '(0,0,Infinity)', 'score 0, and others infinity');
+
+-- Import
+SELECT is(gkmeans_import_model('plain', '{{0,0},{10,10},{20,0}}'), 3, 'import from centroids');
+SELECT is(row(status, deployed, features, metric, k, dimension)::text, '(imported,t,"{x1,x2}",euclidean,3,2)', 'a version of status imported') FROM plain;
+SELECT is(gkmeans_predict('plain', 9, 9), 1, 'it scores');
+SELECT is(gkmeans_name('plain', 9, 9), 'cluster 1', 'a cluster without a name');
+SELECT is(row(gkmeans_anomaly_score('plain', 9, 9), gkmeans_anomaly_percentile('plain', 9, 9))::text, '(,)', 'what is not known of it is NULL');
+SELECT is((SELECT count(*)::int FROM gkmeans_clusters('plain') WHERE size IS NULL AND weight IS NULL AND radius IS NULL), 3, 'also in gkmeans_clusters');
+SELECT is(gkmeans_import_model('scaled', '{{0,100},{10,100}}', '{a,b}', scale_offset => '{5,50}', scale_factor => '{0.1,0.01}', names => '{left,NULL}'), 2, 'import with scale and names');
+SELECT is(gkmeans_name('scaled', 1, 100), 'left', 'a name');
+SELECT near(gkmeans_distance('scaled', 1, 150), sqrt(0.1 ^ 2 + 0.5 ^ 2), 1e-6, 'distances are scaled');
+SELECT is(gkmeans_import_model('unit', '{{3,4},{-1,0}}', metric => 'cosine'), 2, 'import with the cosine metric');
+SELECT is(gkmeans_centroids('unit'), '{{0.6,0.8},{-1,0}}', 'its centroids are of length 1');
+SELECT near(gkmeans_distance('unit', 6, 8) + 1, 1, 1e-6, 'and its distances 1 - cos');
+SELECT is(gkmeans_import_model('plain', '{{1}}', if_exists => 'replace'), 1, 'if_exists => replace');
+SELECT is(gkmeans_import_model('plain', '{{1},{2},{3}}', if_exists => 'skip'), 1, 'if_exists => skip');
+SELECT fails_with(format('SELECT gkmeans_import_model(%L, %s)', 'bad', arguments), code, 'import: ' || arguments)
+FROM (VALUES ('NULL', '22004'), ('''{1,2}''', '22023'), ('''{{1,NULL}}''', '22004'), ('''{{1,NaN}}''', '22023'), ('''{{1e300}}''', '22023'),
+	('''{{1,2}}'', ''{a}''', '22023'), ('''{{1,2}}'', ''{a,a}''', '42701'), ('''{{1}}'', metric => ''manhattan''', '22023'), ('''{{0,0}}'', metric => ''cosine''', '22023'),
+	('''{{1}}'', scale_offset => ''{1}''', '22023'), ('''{{1}}'', scale_offset => ''{0}'', scale_factor => ''{-1}''', '22023'), ('''{{1}}'', names => ''{a,b}''', '22023'), ('''{{1}}'', if_exists => ''x''', '22023')) t(arguments, code);
+SELECT hasnt_table('gk_test', 'bad'::name, 'none of them leaves a model');
+
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

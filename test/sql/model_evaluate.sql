@@ -1,0 +1,103 @@
+-- Figures of a clustering: gkmeans_evaluate, gkmeans_evaluate_labels, gkmeans_cluster_quality.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+\set ruspini `cat data/ruspini.csv`
+\set wine `cat data/wine.csv`
+
+CREATE TABLE iris AS SELECT f[1]::int AS id, f[2:5]::float8[] AS v, f[6] AS species FROM csv_lines(:'iris') f;
+CREATE TABLE ruspini AS SELECT f[1]::int AS id, f[2]::float8 AS x, f[3]::float8 AS y FROM csv_lines(:'ruspini') f;
+CREATE TABLE wine AS SELECT f[1]::int AS id, f[2:14]::float8[] AS v FROM csv_lines(:'wine') f;
+
+-- What scikit-learn gives
+CREATE FUNCTION figures(e record, inertia float8, silhouette float8, simplified float8, davies_bouldin float8, calinski_harabasz float8, explained float8, name text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN NEXT near(e.inertia, inertia, 1e-6, name || ': inertia');
+	RETURN NEXT near(e.silhouette, silhouette, 1e-6, name || ': silhouette');
+	RETURN NEXT near(e.simplified_silhouette, simplified, 1e-6, name || ': simplified silhouette');
+	RETURN NEXT near(e.davies_bouldin, davies_bouldin, 1e-6, name || ': Davies-Bouldin');
+	RETURN NEXT near(e.calinski_harabasz, calinski_harabasz, 1e-6, name || ': Calinski-Harabasz');
+	IF explained IS NOT NULL THEN
+		RETURN NEXT near(e.explained, explained, 1e-6, name || ': explained');
+	END IF;
+END $$;
+SELECT gkmeans_create_model('i3', 'iris', '{v}', 3, n_init => 16);
+SELECT gkmeans_create_model('r4', 'ruspini', '{x,y}', 4, n_init => 16);
+SELECT gkmeans_create_model('w3', 'wine', '{v}', 3, n_init => 16, scale => 'standard');
+SELECT gkmeans_create_model('i2', 'iris', '{v}', 2, n_init => 16);
+SELECT gkmeans_create_model('i4', 'iris', '{v}', 4, n_init => 16);
+SELECT figures(e, 78.8514414, 0.5528190124, 0.6663855565, 0.6619715465, 561.62775663, 0.8842752513, 'iris, k = 3') FROM gkmeans_evaluate('i3', 'iris') e;
+SELECT figures(e, 12881.0512361, 0.7376569909, 0.8157677279, 0.3569642132, 425.32734309, 0.9472895715, 'ruspini, k = 4') FROM gkmeans_evaluate('r4', 'ruspini') e;
+SELECT figures(e, 1277.9284888, 0.2848589192, 0.4163051126, 1.3891879777, 70.94000800, 0.4477404975, 'wine, k = 3') FROM gkmeans_evaluate('w3', 'wine') e;
+SELECT near(e.silhouette, 0.681046, 1e-5, 'iris, k = 2: silhouette') FROM gkmeans_evaluate('i2', 'iris') e;
+SELECT near(e.davies_bouldin, 0.404293, 1e-5, 'iris, k = 2: Davies-Bouldin') FROM gkmeans_evaluate('i2', 'iris') e;
+SELECT near(e.silhouette, 0.498051, 1e-5, 'iris, k = 4: silhouette') FROM gkmeans_evaluate('i4', 'iris') e;
+SELECT near(e.calinski_harabasz, 530.7658, 1e-5, 'iris, k = 4: Calinski-Harabasz') FROM gkmeans_evaluate('i4', 'iris') e;
+SELECT is(row(version, rows, k, silhouette_rows)::text, '(1,150,3,150)', 'what was measured') FROM gkmeans_evaluate('i3', 'iris');
+SELECT near(e.inertia, m.inertia, 1e-12, 'inertia of the model') FROM gkmeans_evaluate('i3', 'iris') e, i3 m;
+SELECT near(e.total_ss, m.total_ss, 1e-12, 'total_ss of the model') FROM gkmeans_evaluate('i3', 'iris') e, i3 m;
+SELECT near(e.mean_squared_distance, e.inertia / 150, 1e-12, 'mean_squared_distance') FROM gkmeans_evaluate('i3', 'iris') e;
+
+-- The labels of the model, from a column
+CREATE TABLE labelled AS SELECT v, 'cluster ' || gkmeans_predict('i3', v) AS label, species FROM iris;
+SELECT figures(e, 78.8514414, 0.5528190124, 0.6663855565, 0.6619715465, 561.62775663, 0.8842752513, 'the same labels, from a column') FROM gkmeans_evaluate_labels('labelled', '{v}', 'label') e;
+SELECT near(e.silhouette, 0.503477440693296, 1e-6, 'species: silhouette') FROM gkmeans_evaluate_labels('labelled', '{v}', 'species') e;
+SELECT near(e.davies_bouldin, 0.7513707094756737, 1e-6, 'species: Davies-Bouldin') FROM gkmeans_evaluate_labels('labelled', '{v}', 'species') e;
+SELECT near(e.calinski_harabasz, 487.33087637489984, 1e-6, 'species: Calinski-Harabasz') FROM gkmeans_evaluate_labels('labelled', '{v}', 'species') e;
+
+-- Each cluster
+SELECT near(sum(silhouette * rows) / 150, 0.5528190124, 1e-6, 'silhouettes of the clusters add up') FROM gkmeans_cluster_quality('i3', 'iris');
+SELECT near(sum(simplified_silhouette * rows) / 150, 0.6663855565, 1e-6, 'the simplified ones as well') FROM gkmeans_cluster_quality('i3', 'iris');
+SELECT is((SELECT array_agg(rows ORDER BY cluster_id) FROM gkmeans_cluster_quality('i3', 'iris')), (SELECT array_agg(size ORDER BY cluster_id) FROM gkmeans_clusters('i3')), 'their rows');
+SELECT is((SELECT array_agg(nearest_cluster_id ORDER BY cluster_id) FROM gkmeans_cluster_quality('i3', 'iris')),
+	(SELECT array_agg(nearest ORDER BY a) FROM (SELECT DISTINCT ON (a.cluster_id) a.cluster_id AS a, b.cluster_id AS nearest FROM gkmeans_clusters('i3') a JOIN gkmeans_clusters('i3') b ON a.cluster_id <> b.cluster_id
+		ORDER BY a.cluster_id, (SELECT sum((x - y) ^ 2) FROM unnest(a.centroid, b.centroid) u(x, y))) n), 'their nearest neighbours');
+
+-- Not defined
+SET LOCAL client_min_messages = error;
+SELECT gkmeans_create_model('one', 'iris', '{v}', 1);
+SELECT is(row(silhouette, simplified_silhouette, davies_bouldin, calinski_harabasz)::text, '(,,,)', 'one cluster: the indices are NULL') FROM gkmeans_evaluate('one', 'iris');
+SELECT is(row(silhouette, simplified_silhouette, davies_bouldin, calinski_harabasz)::text, '(,,,)', 'as many clusters as rows') FROM gkmeans_evaluate_labels('SELECT id, v FROM iris WHERE id <= 5', '{v}', 'id');
+SELECT is(row(k, silhouette_rows)::text, '(5,5)', 'which are counted') FROM gkmeans_evaluate_labels('SELECT id, v FROM iris WHERE id <= 5', '{v}', 'id');
+SELECT is(row(rows, k, silhouette, calinski_harabasz)::text, '(6,2,1,1)', 'rows equal to their centroids') FROM gkmeans_evaluate_labels('SELECT i % 2 AS l, i % 2 * 10 AS x FROM generate_series(1, 6) i', '{x}', 'l');
+SELECT is(rows, 100::bigint, 'rows without a label do not count') FROM gkmeans_evaluate_labels($$SELECT v, nullif(species, 'setosa') AS l FROM iris$$, '{v}', 'l');
+SELECT is(rows, 149::bigint, 'nor those that cannot be compared') FROM gkmeans_evaluate_labels($$SELECT CASE WHEN id > 1 THEN v END AS v, species FROM iris$$, '{v}', 'species');
+SELECT is(silhouette < 1 AND silhouette > 0.6, true, 'a cluster of one row counts 0') FROM gkmeans_evaluate_labels($$VALUES (0, 'a'), (0, 'a'), (10, 'b')$$, '{column1}', 'column2');
+
+-- Samples: the same whatever the order of the rows, near the whole
+CREATE TABLE many AS SELECT i AS id, (i % 3) * 2 + noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 6000) i;
+SELECT gkmeans_create_model('many3', 'many', '{x,y}', 3);
+CREATE TABLE whole AS SELECT * FROM gkmeans_evaluate('many3', 'many');
+SELECT is(silhouette_rows, 6000::bigint, 'a sample as large as the rows is all of them') FROM whole;
+CREATE TABLE sampled AS SELECT * FROM gkmeans_evaluate('many3', 'many', sample => 500);
+SELECT is(silhouette_rows, 500::bigint, 'a sample') FROM sampled;
+SELECT near(s.silhouette, w.silhouette, 0.03, 'near the silhouette of all') FROM sampled s, whole w;
+SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate('many3', 'SELECT * FROM many ORDER BY y', sample => 500) e), (SELECT row(s.*)::text FROM sampled s), 'rows in another order: the same bits');
+SELECT isnt((SELECT e.silhouette FROM gkmeans_evaluate('many3', 'many', sample => 500, seed => 1) e), (SELECT s.silhouette FROM sampled s), 'another seed');
+SELECT is((SELECT e.inertia FROM gkmeans_evaluate('many3', 'many', sample => 500, seed => 1) e), (SELECT s.inertia FROM whole s), 'only the silhouette is of the sample');
+
+-- By the definition, in SQL
+CREATE FUNCTION by_hand(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE result float8;
+BEGIN
+	EXECUTE format($q$ WITH p AS MATERIALIZED (%s), d AS (SELECT a.id, a.l, b.l AS other, sum(sqrt((a.x - b.x) ^ 2 + (a.y - b.y) ^ 2)) AS total, count(*) AS n FROM p a, p b GROUP BY 1, 2, 3),
+		s AS (SELECT id, max(CASE WHEN l = other THEN total / nullif(n - 1, 0) END) AS a, min(CASE WHEN l <> other THEN total / n END) AS b FROM d GROUP BY 1)
+		SELECT avg(CASE WHEN a IS NULL THEN 0 ELSE (b - a) / greatest(a, b) END) FROM s $q$, query) INTO result;
+	RETURN result;
+END $$;
+SELECT near(e.silhouette, by_hand(query), 1e-6, 'silhouette by hand: ' || query) FROM unnest(ARRAY['SELECT id, x, y, id % 3 AS l FROM many WHERE id <= 200', 'SELECT id, x, y, CASE WHEN id = 7 THEN 9 ELSE id % 4 END AS l FROM many WHERE id <= 150',
+	'SELECT id, round(x)::real AS x, round(y)::real AS y, id % 2 AS l FROM many WHERE id <= 100']) query, LATERAL gkmeans_evaluate_labels(query, '{x,y}', 'l') e;
+
+-- Errors
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', NULL)$$, '22004', 'no source');
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'iris', sample => 0)$$, '22023', 'no sample');
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'ruspini')$$, '42703', 'another source');
+SELECT fails_with($$SELECT gkmeans_evaluate('iris', 'iris')$$, '42809', 'no model');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'no_column')$$, '42703', 'no such label column');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', metric => 'manhattan')$$, '22023', 'another metric');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', scale => 'log')$$, '22023', 'another scaling');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT v, NULL::text AS l FROM iris', '{v}', 'l')$$, '22023', 'no labels');
+
+SELECT nothing_left('nothing is left of these jobs');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,67 @@
+-- Predictions without the table: gkmeans_export, gkmeans_predict_with, gkmeans_predict_centroids.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+
+CREATE TABLE iris AS
+	SELECT f[1]::int AS id, f[2]::float8 AS a, f[3]::float8 AS b, f[4]::float8 AS c, f[5]::float8 AS d, ARRAY[f[2], f[3]]::real[] AS v FROM csv_lines(:'iris') f;
+SET LOCAL client_min_messages = error;
+CREATE FUNCTION agrees(source text, features text, form text, arguments text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	name text := format('%s, %s', form, arguments);
+	result bigint;
+BEGIN
+	EXECUTE format('SELECT FROM gkmeans_create_model(''model'', %L, %L, 5, %s)', source, features, arguments);
+	EXECUTE format('SELECT count(*) FROM (%s) t, (SELECT gkmeans_export(''model'') AS e OFFSET 0) e WHERE gkmeans_predict_with(e, %s) = gkmeans_predict(''model'', %s)', source, form, form) INTO result;
+	DROP TABLE model;
+	RETURN is(result, 150::bigint, name);
+END $$;
+SELECT agrees('SELECT id, a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b,c,d}', form, format('scale => %L, metric => %L', scale, metric))
+FROM unnest('{t,"a, b, c, d"}'::text[]) form, unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
+SELECT agrees('SELECT v FROM iris', '{v}', form, 'initial_centroids => ''{{5,3},{4,3},{100,100},{6,3},{7,3}}'', max_iter => 1') FROM unnest('{t,v,v[1]\,v[2]}'::text[]) form;
+SET LOCAL client_min_messages = warning;
+
+-- Where only an immutable function may stand
+SELECT gkmeans_create_model('m', 'iris', '{a,b,c,d}', 3);
+SELECT gkmeans_name_clusters('m', ARRAY['x', NULL, 'y "z"']);
+SELECT gkmeans_export('m') AS exported \gset
+SELECT is(:'exported'::jsonb ->> 'names', '["x", null, "y \"z\""]', 'names are exported');
+CREATE TABLE generated (a float8, b float8, c float8, d float8, cluster_id int GENERATED ALWAYS AS (gkmeans_predict_with(:'exported', a, b, c, d)) STORED);
+INSERT INTO generated SELECT a, b, c, d FROM iris;
+SELECT is(count(*)::int, 150, 'a generated column') FROM generated g WHERE cluster_id = gkmeans_predict('m', g);
+UPDATE generated SET a = NULL;
+SELECT is(count(*)::int, 0, 'follows the row') FROM generated WHERE cluster_id IS NOT NULL;
+CREATE INDEX ON iris (gkmeans_predict_with(:'exported', a, b, c, d));
+SET LOCAL enable_seqscan = off;
+SELECT is(count(*)::int, (SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 'an index expression') FROM iris WHERE gkmeans_predict_with(:'exported', a, b, c, d) = 1;
+RESET enable_seqscan;
+SELECT is((SELECT array_agg(gkmeans_predict_with(e, 6, 3, 5, 2) ORDER BY n) FROM (VALUES (1, :'exported'::jsonb), (2, :'exported'::jsonb || '{"cluster_ids": [3,5,7]}'), (3, :'exported'::jsonb)) t(n, e)),
+	(SELECT ARRAY[p, (ARRAY[3,5,7])[p + 1], p] FROM gkmeans_predict('m', 6, 3, 5, 2) p), 'another model in every row');
+SET LOCAL extra_float_digits = 0;
+SELECT is(gkmeans_export('m')::text, :'exported'::jsonb::text, 'no digit is lost whatever the settings');
+RESET extra_float_digits;
+SELECT is(gkmeans_export('m', 1)::text, :'exported'::jsonb::text, 'by version');
+SELECT fails_with($$SELECT gkmeans_export('m', 0)$$, '42704', 'version 0 is none');
+SELECT fails_with($$SELECT gkmeans_export('m', 2)$$, '42704', 'a version that is not there');
+SELECT fails_with($$SELECT gkmeans_export('iris')$$, '42809', 'no model');
+SELECT is(gkmeans_export(NULL), NULL, 'no model at all');
+
+-- JSON that is no model
+SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', :'exported'::jsonb || change::jsonb), '22023', 'exported model: ' || change, 'not an exported model') FROM unnest(ARRAY['{"gkmeans": 2}', '{"gkmeans": null}', '{"k": 0}', '{"k": 2}', '{"k": 4}', '{"k": 1e9}', '{"k": 2.5}',
+	'{"k": "3"}', '{"dimension": 3}', '{"dimension": 65536}', '{"metric": "x"}', '{"metric": 1}', '{"features": ["a"]}', '{"features": [1,2,3,4]}', '{"features": ["a","b","c",null]}', '{"features": "a"}', '{"array_column": ["v"]}', '{"shift": [1]}', '{"shift": [1,2,3,"x"]}', '{"shift": [1,2,3,1e999]}',
+	'{"shift": {"a": 1}}', '{"scale_factor": [1,2,3,4]}', '{"scale_offset": [1,2,3,4], "scale_factor": [1,2,3,-4]}', '{"points": []}', '{"points": [1,2,3]}', '{"points": null}', '{"points": [[1,2,3,4],[1,2,3,4],[1,2,3,1e99]]}', '{"ties": [0,1]}', '{"ties": [0,1,1]}', '{"ties": [0,1,3]}',
+	'{"ties": [0,1,-1]}', '{"cluster_ids": [0,1,1000000]}', '{"names": ["a"]}', '{"names": [1,2,3]}']) change;
+SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', json), '22023', 'exported model: ' || json) FROM unnest('{[],1,"null","{}","\"x\""}'::text[]) json;
+SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3)', :'exported'), '22000', 'too few features');
+SELECT is(gkmeans_predict_with(NULL, 1), NULL, 'no model');
+
+-- Centroids
+SELECT is((SELECT count(*)::int FROM iris i WHERE gkmeans_predict_centroids(gkmeans_centroids('m'), ARRAY[a, b, c, d]) = gkmeans_predict('m', i)), 150, 'gkmeans_predict_centroids');
+SELECT is(gkmeans_predict_centroids('{{1},{3},{1}}', '{2}'), 0, 'the first of equals');
+SELECT is(gkmeans_predict_centroids('{{1e15},{1000000000000001}}', '{1000000000000001}'), 1, 'in double precision');
+SELECT is(gkmeans_predict_centroids('{{1},{3}}', values), NULL, 'features ' || values::text) FROM unnest(ARRAY['{NULL}', '{NaN}', '{Infinity}']) f, LATERAL (SELECT f::float8[]) v(values);
+SELECT fails_with($$SELECT gkmeans_predict_centroids('{1,2}', '{1}')$$, '22023', 'centroids of one dimension');
+SELECT fails_with($$SELECT gkmeans_predict_centroids('{{1,2}}', '{1}')$$, '22000', 'too few features');
+SELECT fails_with($$SELECT gkmeans_predict_centroids('{{1,NULL}}', '{1,2}')$$, '22004', 'a NULL among the centroids');
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,184 @@
+-- Models are foreign input, and reading one runs nobody's code.
+\ir helpers.psql
+
+CREATE ROLE gk_owner;
+CREATE ROLE gk_reader;
+CREATE ROLE gk_writer;
+GRANT CREATE, USAGE ON SCHEMA gk_test TO gk_owner, gk_reader, gk_writer;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+CREATE TABLE data AS SELECT i AS id, noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y FROM generate_series(1, 300) i;
+GRANT SELECT ON data TO PUBLIC;
+
+-- A damaged row, attribute by attribute
+SELECT gkmeans_create_model('good', 'data', '{x,y}', 3, scale => 'standard', initial_centroids => '{{0,20},{0,0},{0,10}}');
+CREATE FUNCTION damage(attribute text, value text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	code text;
+	call text;
+BEGIN
+	EXECUTE format('CREATE TABLE bad OF gkmeans_model');
+	INSERT INTO bad SELECT * FROM good;
+	EXECUTE format('UPDATE bad SET %I = %s', attribute, value);
+	FOREACH call IN ARRAY '{"gkmeans_predict(''bad'', 1, 2)","(SELECT count(*) FROM gkmeans_clusters(''bad''))","gkmeans_predict(''bad'', d) FROM (SELECT 1 AS x, 2 AS y) d","(SELECT s.anomaly_percentile FROM gkmeans_score(''bad'', 1, 2) s)"}'::text[] LOOP
+		code := 'none';
+		BEGIN
+			EXECUTE 'SELECT ' || call;
+		EXCEPTION WHEN OTHERS THEN code := SQLSTATE;
+		END;
+		IF code = 'XX001' THEN
+			EXIT;
+		END IF;
+		IF code NOT IN ('none', '55000', '42704') THEN
+			RETURN NEXT fail(format('%s = %s: %s by %s', attribute, value, code, call));
+		END IF;
+	END LOOP;
+	RETURN NEXT is(code, 'XX001', format('%s = %s', attribute, value));
+	DROP TABLE bad;
+END $$;
+SELECT damage(attribute, value) FROM (VALUES
+	('metric', 'NULL'), ('metric', '''manhattan'''), ('metric', ''''''), ('k', 'NULL'), ('k', '0'), ('k', '-1'), ('k', '2'), ('k', '4'), ('k', '1000000'), ('k', '2147483647'),
+	('dimension', 'NULL'), ('dimension', '0'), ('dimension', '-2147483648'), ('dimension', '1'), ('dimension', '65535'), ('dimension', '65536'),
+	('features', 'NULL'), ('features', '''{x}'''), ('features', '''{x,NULL}'''), ('features', '''{}'''), ('features', '''{{x,y}}'''), ('array_column', '''v'''),
+	('shift', '''{}'''), ('shift', '''{1}'''), ('shift', '''{1,NULL}'''), ('shift', '''{1,NaN}'''), ('shift', '''{1,Infinity}'''), ('shift', '''{{1,2}}'''), ('shift', 'array_fill(1::float8, ''{100000}'')'),
+	('scale_offset', 'NULL'), ('scale_offset', '''{1,2,3}'''), ('scale_offset', '''{NaN,1}'''), ('scale_factor', 'NULL'), ('scale_factor', '''{1}'''), ('scale_factor', '''{-1,1}'''), ('scale_factor', '''{NaN,1}'''), ('scale_factor', '''{NULL,1}'''),
+	('centroids', 'NULL'), ('centroids', '''{}'''), ('centroids', '''{1,2,3,4,5,6}'''), ('centroids', '''{{1,2},{3,4}}'''), ('centroids', '''{{1,2,3},{4,5,6}}'''), ('centroids', '''{{1,2},{3,NULL},{5,6}}'''), ('centroids', '''{{1,2},{3,NaN},{5,6}}'''),
+	('centroids', '''{{{1,2},{3,4},{5,6}}}'''), ('points', '''{}'''), ('points', '''{{1,2}}'''), ('points', '''{{1,2},{3,4},{5,NULL}}'''), ('points', '''{{1,2},{3,4},{5,Infinity}}'''), ('points', '''{{1,2},{3,4},{5,1e300}}'''),
+	('ties', '''{}'''), ('ties', '''{0,1}'''), ('ties', '''{0,1,1}'''), ('ties', '''{0,1,3}'''), ('ties', '''{0,1,-1}'''), ('ties', '''{0,1,NULL}'''), ('ties', '''{2147483647,1,0}'''), ('ties', '''{{0,1,2}}'''),
+	('cluster_ids', '''{0,1}'''), ('cluster_ids', '''{0,2,1}'''), ('cluster_ids', '''{0,0,1}'''), ('cluster_ids', '''{-1,0,1}'''), ('cluster_ids', '''{0,1,NULL}'''), ('cluster_ids', '''{0,1,1000000}'''),
+	('names', '''{}'''), ('names', '''{a,b}'''), ('names', '''{{a,b,c}}'''), ('sizes', '''{1,2}'''), ('sizes', '''{1,2,-3}'''), ('sizes', '''{1,2,NULL}'''), ('weights', '''{1,2}'''), ('weights', '''{1,2,-1}'''), ('weights', '''{1,2,NaN}'''),
+	('inertias', '''{}'''), ('inertias', '''{1,2,-1}'''), ('radii', '''{1}'''), ('radii', '''{1,2,-1}'''), ('avg_distances', '''{1,2,3,4}'''), ('avg_distances', '''{1,2,NaN}'''), ('avg_distances', '''{1,2,-1}'''),
+	('score_quantiles', '''{}'''), ('score_quantiles', 'array_fill(1::float8, ''{46}'')'), ('score_quantiles', 'array_fill(NULL::float8, ''{47}'')'), ('score_quantiles', 'array_fill(-1::float8, ''{47}'')'),
+	('score_quantiles', 'array_fill(''NaN''::float8, ''{47}'')'), ('score_quantiles', '(SELECT array_agg(-i::float8 + 100) FROM generate_series(1, 47) i)')) d(attribute, value);
+
+-- What is odd but no damage
+CREATE FUNCTION odd(change text, call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE result text;
+BEGIN
+	CREATE TABLE odd_model OF gkmeans_model;
+	INSERT INTO odd_model SELECT * FROM good;
+	EXECUTE 'UPDATE odd_model SET ' || change;
+	BEGIN
+		EXECUTE 'SELECT ' || call INTO result;
+	EXCEPTION WHEN OTHERS THEN result := SQLSTATE;
+	END;
+	DROP TABLE odd_model;
+	RETURN result;
+END $$;
+SELECT gkmeans_predict('good', 0, 20)::text AS near_20 \gset
+SELECT is(odd('version = NULL, status = NULL, definition = NULL, report = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), :'near_20', 'what scoring does not need may be anything');
+SELECT is(odd('group_no = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), '55000', 'a row without a group is no head row');
+SELECT is(odd('part = 1', 'gkmeans_predict(''odd_model'', 0, 20)'), '55000', 'nor is a part');
+SELECT is(odd('deployed = false', 'gkmeans_predict(''odd_model'', 0, 20)'), '55000', 'false is not deployed');
+SELECT is(odd('names = ''{<script>,<script>,<script>}''', 'gkmeans_name(''odd_model'', 0, 10)'), '<script>', 'names are text');
+SELECT is(odd('sizes = NULL, weights = NULL, inertias = NULL, avg_distances = NULL, radii = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), :'near_20', 'statistics may be missing');
+
+-- Privileges
+SET LOCAL ROLE gk_owner;
+SELECT gkmeans_create_model('owned', 'data', '{x,y}', 3, initial_centroids => '{{0,20.12345},{0,0},{0,10}}', max_iter => 1);
+SELECT gkmeans_predict('owned', 0.5, 10.5) AS label \gset
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(call, '42501', 'without SELECT: ' || call, '^permission denied for table owned$', '^$', '^$') FROM unnest(ARRAY['SELECT gkmeans_predict(''owned'', 1, 2)', 'SELECT gkmeans_distance(''owned'', d) FROM data d',
+	'SELECT gkmeans_transform(''owned'', ''{1,2}'')', 'SELECT gkmeans_name(''owned'', 1, 2)', 'SELECT gkmeans_anomaly_score(''owned'', 1, 2)', 'SELECT gkmeans_anomaly_percentile(''owned'', 1, 2)', 'SELECT * FROM gkmeans_nearest(''owned'', 1, 1, 2)',
+	'SELECT * FROM gkmeans_explain(''owned'', 1, 2)', 'SELECT gkmeans_score(''owned'', 1, 2)', 'SELECT gkmeans_clusters(''owned'')', 'SELECT gkmeans_centroids(''owned'')', 'SELECT gkmeans_centroids(''owned'', 99)']) call;
+SELECT fails_with($$SELECT gkmeans_create_model('owned', 'data', '{x,y}', 3, if_exists => 'replace')$$, '42501', 'nor can it be replaced');
+SELECT fails_with($$SELECT gkmeans_create_model('owned', 'data', '{x,y}', 3, if_exists => 'skip')$$, '42501', 'nor skipped');
+RESET ROLE;
+GRANT SELECT (version, group_no, part, deployed, k, dimension, metric, features, centroids, points, ties) ON owned TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_predict('owned', 1, 2)$$, '42501', 'SELECT on some columns is not enough');
+RESET ROLE;
+GRANT SELECT ON owned TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT is(gkmeans_predict('owned', 0.5, 10.5), :label, 'SELECT is enough to predict');
+SELECT fails_with($$SELECT gkmeans_create_model('owned', 'data', '{x,y}', 3, if_exists => 'replace')$$, '42501', 'but not to replace');
+RESET ROLE;
+GRANT INSERT, UPDATE, DELETE ON owned TO gk_writer;
+SET LOCAL ROLE gk_writer;
+SELECT fails_with($$SELECT gkmeans_create_model('owned', 'data', '{x,y}', 3, if_exists => 'replace')$$, '42501', 'nor is the privilege to write');
+RESET ROLE;
+CREATE SCHEMA closed AUTHORIZATION gk_owner;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_create_model('closed.m', 'data', '{x,y}', 3)$$, '42501', 'no CREATE in the schema');
+RESET ROLE;
+
+-- Nothing of the owner's runs: index expressions, partial indexes, policies, rules, triggers
+SET LOCAL ROLE gk_owner;
+CREATE FUNCTION spy(x int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF current_user <> 'gk_owner' THEN
+		RAISE EXCEPTION 'spy runs as %', current_user;
+	END IF;
+	RETURN x;
+END $$;
+GRANT EXECUTE ON FUNCTION spy TO PUBLIC;
+SET LOCAL client_min_messages = error;
+CREATE INDEX ON owned (spy(version));
+CREATE INDEX ON owned (version) WHERE spy(k) > 0;
+CREATE STATISTICS watching ON (spy(version)), k FROM owned;
+ANALYZE owned;
+SET LOCAL client_min_messages = warning;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with('SELECT count(*) FROM owned WHERE spy(version) > 0', 'P0001', 'the spy would be seen');
+SELECT is(gkmeans_predict('owned', 0.5, 10.5), :label, 'a model with the owner''s functions in its indexes');
+SELECT is(count(*)::int, 3, 'also its clusters') FROM gkmeans_clusters('owned');
+RESET ROLE;
+ALTER TABLE owned ENABLE ROW LEVEL SECURITY;
+CREATE POLICY watch ON owned USING (spy(version) > 0);
+SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_predict('owned', 0.5, 10.5)$$, '0A000', 'row-level security is refused', 'row-level security', NULL, 'Disable');
+SET LOCAL row_security = off;
+SELECT fails_with($$SELECT gkmeans_predict('owned', 0.5, 10.5)$$, '0A000', 'also if it is set off');
+RESET row_security;
+SET LOCAL ROLE gk_owner;
+SELECT is(gkmeans_predict('owned', 0.5, 10.5), :label, 'it does not apply to the owner');
+RESET ROLE;
+ALTER TABLE owned FORCE ROW LEVEL SECURITY;
+SET LOCAL ROLE gk_owner;
+SELECT fails_with($$SELECT gkmeans_predict('owned', 0.5, 10.5)$$, '0A000', 'unless it is forced');
+RESET ROLE;
+ALTER TABLE owned DISABLE ROW LEVEL SECURITY;
+
+-- Children, partitions, a view and a type of the same shape are no models; a child's rows are not read
+CREATE TABLE child () INHERITS (owned);
+INSERT INTO child SELECT * FROM good;
+SELECT is(gkmeans_predict('owned', 0.5, 10.5), :label, 'the rows of a child are not the model''s');
+SELECT fails_with($$SELECT gkmeans_predict('child', 1, 2)$$, '42809', 'a child is no model');
+CREATE TABLE partitioned OF gkmeans_model PARTITION BY LIST (version);
+SELECT fails_with($$SELECT gkmeans_predict('partitioned', 1, 2)$$, '42809', 'a partitioned table is no model');
+CREATE TABLE alike (LIKE good);
+INSERT INTO alike SELECT * FROM good;
+SELECT fails_with($$SELECT gkmeans_predict('alike', 1, 2)$$, '42809', 'a table of the same columns is no model');
+CREATE TYPE gkmeans_model AS (version int);
+CREATE TABLE typed OF gk_test.gkmeans_model;
+SELECT fails_with($$SELECT gkmeans_predict('typed', 1, 2)$$, '42809', 'a type of the same name makes no model');
+SELECT lives_ok($$SELECT gkmeans_import_model('beside', '{{1}}')$$, 'and is not taken for the right one');
+SELECT is(gkmeans_predict('beside', 2), 0, 'the model is one');
+CREATE UNLOGGED TABLE unlogged OF public.gkmeans_model;
+INSERT INTO unlogged SELECT * FROM good;
+SELECT is(gkmeans_predict('unlogged', 0, 20)::text, :'near_20', 'an unlogged model');
+
+-- Two deployed versions, where there is no index that forbids it: one of them
+CREATE TABLE two OF public.gkmeans_model;
+INSERT INTO two SELECT * FROM good;
+INSERT INTO two SELECT * FROM good;
+SELECT is(gkmeans_predict('two', 0, 20)::text, :'near_20', 'a model without its indexes');
+
+-- Objects in front of the search path do not come between
+CREATE SCHEMA trap;
+CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
+CREATE FUNCTION trap.trapped(int, int) RETURNS boolean LANGUAGE sql AS 'SELECT trap.raise()';
+CREATE OPERATOR trap.= (LEFTARG = int, RIGHTARG = int, FUNCTION = trap.trapped);
+CREATE DOMAIN trap.jsonb AS int;
+CREATE TABLE trap.beside (x int);
+CREATE FUNCTION careful(if_exists text) RETURNS text LANGUAGE plpgsql SET search_path = trap, gk_test, public, pg_catalog AS $$
+BEGIN
+	PERFORM gkmeans_create_model('gk_test.careful', 'gk_test.data', '{x,y}', 2, if_exists => careful.if_exists);
+	PERFORM gkmeans_import_model('gk_test.careful', '{{1,2}}', if_exists => 'replace');
+	RETURN gkmeans_predict('gk_test.careful', 1, 2);
+END $$;
+SELECT is(careful('error'), '0', 'create with traps in the search path');
+SELECT is(careful('replace'), '0', 'replace as well');
+
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,217 @@
+-- Scoring rows by a model: the labels of the fit bit for bit, in every form of the arguments.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+\set ruspini `cat data/ruspini.csv`
+\set wine `cat data/wine.csv`
+
+CREATE TABLE iris AS
+	SELECT f[1]::int AS id, f[2]::float8 AS a, f[3]::float8 AS b, f[4]::float8 AS c, f[5]::float8 AS d FROM csv_lines(:'iris') f;
+CREATE TABLE far AS SELECT id, a + 1e6 AS a, b + 1e6 AS b, c + 1e6 AS c, d + 1e6 AS d FROM iris;
+CREATE TABLE ruspini AS SELECT f[1]::int AS id, f[2]::float8 AS a, f[3]::float8 AS b, f[3]::float8 AS c, f[2]::float8 AS d FROM csv_lines(:'ruspini') f;
+CREATE TABLE wine AS SELECT f[1]::int AS id, f[2]::float8 AS a, f[6]::float8 AS b, f[11]::float8 AS c, f[14]::float8 AS d FROM csv_lines(:'wine') f;
+-- many rows as far from one centroid as from another
+CREATE TABLE grid AS SELECT i AS id, (i % 5)::float8 AS a, (i / 5 % 5)::float8 AS b, (i / 25 % 5)::float8 AS c, (i % 3)::float8 AS d FROM generate_series(0, 374) i;
+
+-- How many rows a query labels as the fit did, label and distance.
+CREATE FUNCTION labels_of(source text, form text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE result bigint;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM labels JOIN %s t USING (id) WHERE gkmeans_predict(''model'', %s) = cluster_id AND gkmeans_distance(''model'', %s) = distance',
+		source, form, form) INTO result;
+	RETURN result;
+END $$;
+CREATE FUNCTION compare(source text, scale text, metric text, k int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	form text;
+	count bigint;
+	arguments text := format('%L, ''{a,b,c,d}'', %s, id_column => ''id'', scale => %L, metric => %L, seed => 3', source, k, scale, metric);
+BEGIN
+	EXECUTE format('CREATE TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, %s)', arguments);
+	EXECUTE format('SELECT FROM gkmeans_create_model(''model'', %s)', arguments);
+	SELECT count(*) INTO count FROM labels WHERE cluster_id IS NOT NULL;
+	FOREACH form IN ARRAY '{t,"(SELECT r FROM (SELECT d, 1 AS other, c, b, a) r)","a, b, c, d","ARRAY[a,b,c,d]","ARRAY[a,b,c,d]::numeric[]","VARIADIC ARRAY[a,b,c,d]","a::numeric, b, c::numeric, d"}'::text[] LOOP
+		RETURN NEXT is(labels_of(source, form), count, format('%s, scale %s, %s, as %s', source, scale, metric, form));
+	END LOOP;
+	RETURN NEXT is((SELECT count(*) FROM gkmeans_clusters('model') c WHERE size = (SELECT count(*) FROM labels WHERE labels.cluster_id = c.cluster_id)), (SELECT count(DISTINCT cluster_id) FROM labels), 'sizes are those of the labels');
+	DROP TABLE labels, model;
+END $$;
+SET LOCAL client_min_messages = error;
+SELECT compare(source, scale, metric, k) FROM (VALUES ('iris', 3), ('far', 3), ('ruspini', 4), ('wine', 3), ('wine', 40), ('grid', 7), ('grid', 12), ('iris', 1)) s(source, k),
+	unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
+
+-- Ties go to the centroid that the fit chose, also where the clusters were numbered anew.
+SELECT gkmeans_create_model('ties', 'SELECT i % 10 AS x FROM generate_series(0, 99) i UNION ALL SELECT 9 FROM generate_series(1, 5)', '{x}', initial_centroids => '{{4},{0},{9}}');
+CREATE TABLE tie_labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'SELECT 100 * i + i % 10 AS id, i % 10 AS x FROM generate_series(0, 99) i UNION ALL SELECT -9, 9 FROM generate_series(1, 5)', '{x}', id_column => 'id', initial_centroids => '{{4},{0},{9}}');
+SELECT is((SELECT count(*)::int FROM tie_labels WHERE gkmeans_predict('ties', abs(id) % 10) = cluster_id), 105, 'ties as the fit decided them');
+
+-- Given centroids keep their numbers; one that ends empty leaves its number free.
+CREATE TABLE gaps AS SELECT i AS id, i % 3 * 10.0 AS x FROM generate_series(1, 30) i;
+CREATE TABLE gap_labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'gaps', '{x}', id_column => 'id', initial_centroids => '{{20},{500},{0},{600},{10}}', max_iter => 1);
+CREATE TABLE gap_clusters AS SELECT * FROM gkmeans_create_model('gap', 'gaps', '{x}', initial_centroids => '{{20},{500},{0},{600},{10}}', max_iter => 1);
+SELECT is((SELECT count(*)::int FROM gap_labels l JOIN gaps g USING (id) WHERE gkmeans_predict('gap', g) = l.cluster_id), 30, 'ids with gaps are those of the fit');
+SELECT is((SELECT array_agg(cluster_id) FROM gkmeans_clusters('gap')), (SELECT array_agg(cluster_id) FROM gap_clusters), 'also in gkmeans_clusters');
+SELECT is(cardinality(gkmeans_transform('gap', 7)), (SELECT count(*)::int FROM gap_clusters), 'gkmeans_transform has as many distances as there are clusters');
+
+-- Arrays, vectors of real, digits
+\set digits `cat data/digits.csv`
+CREATE TABLE digits AS SELECT m[1]::int AS id, m[2]::real[] AS v FROM regexp_matches(:'digits', '(\d+),\d,"(\{[^"]*\})"', 'g') m;
+SELECT is(count(*)::int, 1797, 'digits has its rows') FROM digits;
+CREATE FUNCTION compare_arrays(scale text, metric text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE form text;
+BEGIN
+	CREATE TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'digits', '{v}', 10, id_column => 'id', scale => compare_arrays.scale, metric => compare_arrays.metric, max_iter => 20);
+	PERFORM gkmeans_create_model('model', 'digits', '{v}', 10, id_column => 'id', scale => compare_arrays.scale, metric => compare_arrays.metric, max_iter => 20);
+	FOREACH form IN ARRAY '{t,v,v::float8[],v::numeric[],v::int[],VARIADIC v,(SELECT r FROM (SELECT v::float8[] AS v) r)}'::text[] LOOP
+		RETURN NEXT is(labels_of('digits', form), 1797::bigint, format('digits, scale %s, %s, as %s', scale, metric, form));
+	END LOOP;
+	DROP TABLE labels, model;
+END $$;
+SELECT compare_arrays(scale, metric) FROM unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
+SET LOCAL client_min_messages = warning;
+
+-- The other functions
+CREATE TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, 'iris', '{a,b,c,d}', 3, id_column => 'id', n_init => 16);
+SELECT gkmeans_create_model('m', 'iris', '{a,b,c,d}', 3, n_init => 16);
+SELECT is(gkmeans_predict('m', '{5.1,3.5,1.4,0.2}'), 1, 'a literal');
+SELECT is((SELECT count(*)::int FROM iris i WHERE (gkmeans_transform('m', i))[gkmeans_predict('m', i) + 1] = gkmeans_distance('m', i)), 150, 'gkmeans_transform has the distance at the place of the cluster');
+SELECT is((SELECT count(*)::int FROM iris i WHERE (SELECT min(t) FROM unnest(gkmeans_transform('m', i)) t) = gkmeans_distance('m', i)), 150, 'and it is the least');
+SELECT ok(bool_and(abs(t - sqrt((SELECT sum((x::real - e) ^ 2) FROM unnest(ARRAY[a,b,c,d], cs.centroid) u(x, e)))) < 1e-6), 'distances are distances')
+FROM iris i, gkmeans_clusters('m') cs, LATERAL (SELECT (gkmeans_transform('m', i))[cs.cluster_id + 1]) t(t);
+SELECT is((SELECT array_agg(cluster_id ORDER BY distance) FROM gkmeans_nearest('m', 2, '{5.1,3.5,1.4,0.2}')), '{1,0}', 'gkmeans_nearest');
+SELECT is((SELECT count(*)::int FROM gkmeans_nearest('m', 100, '{5.1,3.5,1.4,0.2}')), 3, 'gives at most k');
+SELECT fails_with($$SELECT gkmeans_nearest('m', 0, '{5.1,3.5,1.4,0.2}')$$, '22023', 'and at least one');
+SELECT is((SELECT array_agg(name) FROM gkmeans_nearest('m', 1, 5.1, 3.5, 1.4, 0.2)), '{cluster 1}', 'with its name');
+SELECT ok(bool_and(abs(total - 1) < 1e-12), 'the shares of gkmeans_explain add up to 1') FROM iris i, LATERAL (SELECT sum(share) FROM gkmeans_explain('m', i)) s(total);
+SELECT is((SELECT array_agg(feature) FROM (SELECT feature FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) LIMIT 1) f), '{c}', 'and the feature that is displaced comes first');
+SELECT ok(bool_and(abs(value - centroid - difference) < 1e-12 AND share BETWEEN 0 AND 1), 'its columns') FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2);
+SELECT is((SELECT round(value::numeric, 6) FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) WHERE feature = 'b'), 3.4, 'the value is in the units of the feature');
+SELECT ok(bool_and(s.cluster_id = l.cluster_id AND s.distance = l.distance AND s.second_distance >= s.distance AND s.second_cluster_id <> s.cluster_id
+		AND abs(s.silhouette - (s.second_distance - s.distance) / s.second_distance) < 1e-15 AND s.name = 'cluster ' || l.cluster_id), 'gkmeans_score')
+FROM iris i JOIN labels l USING (id), LATERAL gkmeans_score('m', i) s;
+SELECT near(avg(silhouette), 0.6663855565, 1e-6, 'the mean of the silhouettes by row is the simplified silhouette') FROM iris i, LATERAL gkmeans_score('m', i) s;
+SELECT near(avg(score), 1, 1e-6, 'the mean anomaly score of a cluster is 1') FROM (SELECT gkmeans_anomaly_score('m', i) AS score, gkmeans_predict('m', i) AS cluster_id FROM iris i) s WHERE cluster_id = 0;
+SELECT ok(bool_and(abs(percentile - share) < 0.03), 'the percentile is the share of rows with a lower score')
+FROM (SELECT gkmeans_anomaly_percentile('m', i) AS percentile, percent_rank() OVER (ORDER BY gkmeans_anomaly_score('m', i)) AS share FROM iris i) s;
+SELECT is(gkmeans_anomaly_percentile('m', 100, 100, 100, 100), 1::float8, 'a row that is farther than all');
+SELECT gkmeans_create_model('spread', 'SELECT noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 20000) i', '{x,y}', 5);
+SELECT ok(abs(count(*) / 20000.0 - 0.01) <= 1e-4, 'one row of a hundred has a percentile above 0.99') FROM generate_series(1, 20000) i WHERE gkmeans_anomaly_percentile('spread', noise(i, 1), noise(i, 2)) > 0.99;
+
+-- MADlib's example: silhouettes by row of two given centroids
+CREATE TABLE km_sample (id int, points float8[]);
+INSERT INTO km_sample VALUES (1, '{14.23,1.71,2.43,15.6,127,2.8,3.06,0.28,2.29,5.64,1.04,3.92,1065}'), (2, '{13.2,1.78,2.14,11.2,1,2.65,2.76,0.26,1.28,4.38,1.05,3.49,1050}'),
+	(3, '{13.16,2.36,2.67,18.6,101,2.8,3.24,0.3,2.81,5.6799,1.03,3.17,1185}'), (4, '{14.37,1.95,2.5,16.8,113,3.85,3.49,0.24,2.18,7.8,0.86,3.45,1480}'), (5, '{13.24,2.59,2.87,21,118,2.8,2.69,0.39,1.82,4.32,1.04,2.93,735}');
+SELECT gkmeans_import_model('madlib', (SELECT ARRAY[(SELECT points FROM km_sample WHERE id = 4), (SELECT points FROM km_sample WHERE id = 5)]));
+SELECT is((SELECT array_agg(s.cluster_id ORDER BY k.id) FROM km_sample k, LATERAL gkmeans_score('madlib', points) s), '{1,1,0,0,1}', 'given centroids');
+SELECT ok(bool_and(s.silhouette > 1 - 1e-8), 'a row on its centroid has a silhouette of 1') FROM km_sample k, LATERAL gkmeans_score('madlib', points) s WHERE id >= 4;
+
+-- Rows that cannot be scored
+CREATE TABLE odd (id int, a float8, b float8, c float8, d float8, other text);
+INSERT INTO odd VALUES (1, 5, NULL, 1, 0, NULL), (2, 5, 'NaN', 1, 0, NULL), (3, 5, 'Infinity', 1, 0, NULL), (4, 5, 1e39, 1, 0, NULL), (5, 5, 3, 1, 0, NULL);
+SELECT is((SELECT array_agg(gkmeans_predict('m', o) ORDER BY id) FROM odd o), '{NULL,NULL,NULL,NULL,1}', 'NULL, NaN, infinite and too large are unusable; other columns do not matter');
+SELECT is((SELECT array_agg(gkmeans_predict('m', a, b, c, d) ORDER BY id) FROM odd), '{NULL,NULL,NULL,NULL,1}', 'so as columns');
+SELECT is((SELECT array_agg(gkmeans_predict('m', ARRAY[a, b, c, d]) ORDER BY id) FROM odd), '{NULL,NULL,NULL,NULL,1}', 'and as arrays');
+SELECT is((SELECT array_agg(gkmeans_predict('m', ARRAY[a, b, c, d]::numeric[]) ORDER BY id) FROM odd WHERE id <> 3), '{NULL,NULL,NULL,1}', 'of numeric');
+SELECT is((SELECT count(*)::int FROM odd o, LATERAL gkmeans_score('m', o) s WHERE s.cluster_id IS NULL AND s.name IS NULL AND s.distance IS NULL), 4, 'gkmeans_score gives a row of NULLs');
+SELECT is((SELECT count(*)::int FROM odd o, LATERAL gkmeans_nearest('m', 1, o) s), 1, 'gkmeans_nearest none');
+SELECT is(count(*)::int, 2, 'a row that is NULL') FROM iris i RIGHT JOIN generate_series(149, 151) n ON i.id = n, LATERAL gkmeans_score('m', i) s WHERE s.cluster_id IS NOT NULL;
+SELECT is(gkmeans_predict('m', NULL::float8[]), NULL, 'an array that is NULL');
+SELECT is(gkmeans_predict(NULL, 1, 2), NULL, 'no model');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_score(NULL, 1) s), '(,,,,,,,)', 'no model, as a row');
+SELECT gkmeans_create_model('direction', 'iris', '{a,b}', 2, metric => 'cosine');
+SELECT is(gkmeans_predict('direction', 0, 0), NULL, 'a row without direction');
+SELECT gkmeans_import_model('steep', '{{0},{1}}', scale_offset => '{0}', scale_factor => '{1e30}');
+SELECT is(gkmeans_predict('steep', 1e20), NULL, 'a row that is too large when scaled');
+
+-- Errors
+SELECT fails_with($$SELECT gkmeans_predict('m', 1, 2, 3)$$, '22000', 'too few features', '3 features given.* has 4', NULL, 'a, b, c, d');
+SELECT fails_with($$SELECT gkmeans_predict('m', 1)$$, '22000', 'one feature', '1 feature given');
+SELECT fails_with($$SELECT gkmeans_predict('m', ARRAY[1, 2, 3])$$, '22000', 'an array that is too short');
+SELECT fails_with($$SELECT gkmeans_predict('m', '{}'::float8[])$$, '22000', 'an empty array');
+SELECT fails_with($$SELECT gkmeans_predict('m', '{{1,2},{3,4}}'::float8[])$$, '22000', 'an array of arrays');
+SELECT fails_with($$SELECT gkmeans_predict('m', array_fill(1::real, '{100000}'))$$, '22000', 'an array that is much too long');
+SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 3 AS c) r$$, '42703', 'a row without a column', 'no column "d"', NULL, 'a, b, c, d');
+SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 3 AS c, 4 AS d, 5 AS d) r$$, '42702', 'a row with two columns of the name');
+SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 'x' AS c, 4 AS d) r$$, '42804', 'a column that is no number');
+SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, '{1}'::int[] AS c, 4 AS d) r$$, '42804', 'a column that is an array');
+SELECT fails_with($$SELECT gkmeans_predict('m', ROW(1, 2, 3, 4))$$, '22023', 'a record without names', NULL, NULL, 'alias');
+SELECT fails_with($$SELECT gkmeans_predict('m', 'x'::text)$$, '42804', 'a text');
+SELECT fails_with($$SELECT gkmeans_predict('m', 1, 2, 3, 'x'::text)$$, '42804', 'a text among numbers', 'argument 5');
+SELECT fails_with($$SELECT gkmeans_predict('m', '{"a": 1}'::jsonb)$$, '42804', 'a jsonb');
+SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2')$$, '22P02', 'a literal that is no array');
+SELECT fails_with($$SELECT gkmeans_predict('iris', 1)$$, '42809', 'a table that is no model', 'not a gkmeans model');
+SELECT fails_with($$SELECT gkmeans_predict('no_such', 1)$$, '42P01', 'no table');
+SELECT fails_with($$SELECT gkmeans_predict(4000000000, 1)$$, '42P01', 'an OID of nothing');
+SELECT fails_with($$SELECT gkmeans_predict('pg_class', 1)$$, '42809', 'a catalog');
+CREATE VIEW model_view AS TABLE m;
+SELECT fails_with($$SELECT gkmeans_predict('model_view', 1)$$, '42809', 'a view of a model');
+CREATE TABLE empty OF gkmeans_model;
+SELECT fails_with($$SELECT gkmeans_predict('empty', 1)$$, '55000', 'no deployed version', NULL, NULL, 'gkmeans_deploy');
+
+-- Types: domains, rows of composite types, jsonb_to_record, every number
+CREATE DOMAIN positive AS float8 CHECK (VALUE >= 0);
+CREATE TYPE flower AS (d real, c numeric, b int, a bigint);
+CREATE DOMAIN some_flower AS flower;
+SELECT is(gkmeans_predict('m', 5::positive, 3::smallint, 1::numeric, 0::bigint), 1, 'numbers of all types');
+SELECT is(gkmeans_predict('m', '(0,1,3,5)'::flower), 1, 'a composite type');
+SELECT is(gkmeans_predict('m', '(0,1,3,5)'::some_flower), 1, 'a domain over one');
+SELECT is((SELECT gkmeans_predict('m', r) FROM jsonb_to_record('{"a": 5, "b": 3, "c": 1, "d": 0}') AS r(a float8, b float8, c float8, d float8)), 1, 'jsonb_to_record');
+SELECT is((SELECT count(*)::int FROM (SELECT gkmeans_predict('m', r) AS p FROM (SELECT * FROM iris WHERE id <= 20 ORDER BY id) r) s WHERE p = 1), 20, 'a subquery');
+ALTER TABLE iris DROP COLUMN id;
+ALTER TABLE iris ADD COLUMN e int DEFAULT 3;
+SELECT is((SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 50, 'a table with a dropped column and one added');
+SELECT is((SELECT array_agg(gkmeans_predict(model, 5, 3, 1, 0)) FROM unnest('{m,m}'::regclass[]) model), '{1,1}', 'the model is a value');
+SELECT is((SELECT array_agg(gkmeans_predict(model, f) ORDER BY n) FROM unnest('{m,spread,m,spread}'::text[]) WITH ORDINALITY u(model, n), LATERAL (SELECT 5 AS a, 3 AS b, 1 AS c, 0 AS d, 0.5 AS x, 0.5 AS y) f),
+	(SELECT ARRAY[1, s, 1, s] FROM gkmeans_predict('spread', 0.5, 0.5) s), 'another one in every row');
+
+-- The cache of the session
+SET LOCAL gkmeans.model_cache_size = 0;
+SELECT is(gkmeans_predict('m', 5, 3, 1, 0), 1, 'without a cache');
+SELECT is((SELECT count(*)::int FROM pg_backend_memory_contexts WHERE name = 'gkmeans model' AND parent = 'CacheMemoryContext'), 0, 'no model is kept');
+SET LOCAL gkmeans.model_cache_size = '1MB';
+SELECT gkmeans_import_model('wide_' || i, ARRAY(SELECT ARRAY(SELECT noise(j, i) FROM generate_series(1, 500) j) FROM generate_series(1, 100)), if_exists => 'error') FROM generate_series(1, 6) i;
+SELECT is(count(gkmeans_predict(('wide_' || i)::regclass, array_fill(0.5, '{500}')))::int, 6, 'models larger than the cache') FROM generate_series(1, 6) i;
+SELECT ok(coalesce(sum(total_bytes), 0) <= 1024 * 1024, 'the cache keeps to its size') FROM pg_backend_memory_contexts WHERE name = 'gkmeans model' AND parent = 'CacheMemoryContext';
+
+RESET gkmeans.model_cache_size;
+
+-- In a plan of parallel workers, in expressions of PL/pgSQL, in generated columns of a view, in a trigger
+SET LOCAL max_parallel_workers_per_gather = 2;
+SET LOCAL parallel_setup_cost = 0;
+SET LOCAL parallel_tuple_cost = 0;
+SET LOCAL min_parallel_table_scan_size = 0;
+CREATE TABLE many AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 20000) i;
+ANALYZE many;
+CREATE FUNCTION plan_of(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || query; END $$;
+SELECT matches(string_agg(line, E'\n'), 'Gather', 'scoring runs in parallel workers') FROM plan_of($$SELECT gkmeans_predict('spread', m), count(*) FROM many m GROUP BY 1$$) line;
+CREATE TABLE parallel_result AS SELECT gkmeans_predict('spread', m) AS cluster_id, count(*) AS size FROM many m GROUP BY 1;
+SELECT set_eq('SELECT * FROM parallel_result', $$SELECT cluster_id, size FROM gkmeans_clusters('spread')$$, 'and gives the sizes of the clusters');
+CREATE TABLE arriving (x float8, y float8, cluster_id int);
+CREATE FUNCTION label() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.cluster_id := gkmeans_predict('spread', NEW); RETURN NEW; END $$;
+CREATE TRIGGER label BEFORE INSERT ON arriving FOR EACH ROW EXECUTE FUNCTION label();
+INSERT INTO arriving SELECT x, y FROM many WHERE id <= 100;
+SELECT is((SELECT count(*)::int FROM arriving a WHERE cluster_id = gkmeans_predict('spread', a)), 100, 'a trigger that labels rows');
+
+-- Never stale: in one expression of PL/pgSQL, and after a savepoint is rolled back
+CREATE FUNCTION follow() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE seen text := '';
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		PERFORM gkmeans_import_model('moving', ARRAY[[0.0], [i * 10.0]], if_exists => 'replace');
+		seen := seen || gkmeans_distance('moving', 30) || ' ';
+		BEGIN
+			PERFORM gkmeans_import_model('moving', '{{29}}', if_exists => 'replace');
+			seen := seen || gkmeans_distance('moving', 30) || ' ';
+			RAISE division_by_zero;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+		seen := seen || gkmeans_distance('moving', 30) || ', ';
+	END LOOP;
+	UPDATE moving SET deployed = NULL WHERE deployed;
+	UPDATE moving SET deployed = true WHERE version = 1;
+	seen := seen || gkmeans_distance('moving', 30);
+	RETURN seen;
+END $$;
+SELECT is(follow(), '20 1 20, 10 1 10, 0 1 0, 20', 'each expression sees the version that is deployed');
+SELECT nothing_left('nothing is left of these fits');
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,84 @@
+-- Versions of a model: deploy, rollback, prune, names.
+\ir helpers.psql
+
+SELECT gkmeans_import_model('m', '{{0},{10}}');
+CREATE FUNCTION make(n int) RETURNS void LANGUAGE sql AS $$ SELECT gkmeans_import_model('m', ARRAY[[0.0], [n * 10.0]], if_exists => 'replace', note => 'number ' || n) $$;
+CREATE FUNCTION deployed() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(version::text, ',') FROM m WHERE deployed $$;
+SELECT make(2);
+SELECT make(3);
+SELECT is(deployed(), '3', 'the newest is deployed');
+SELECT is(gkmeans_deploy('m', 1), 3, 'gkmeans_deploy returns the version before');
+SELECT is(deployed(), '1', 'and deploys');
+SELECT is(gkmeans_distance('m', 30), 20::float8, 'it scores');
+SELECT is(gkmeans_deploy('m', 1), 1, 'once more changes nothing');
+SELECT is(gkmeans_rollback('m'), 3, 'gkmeans_rollback returns to the one before');
+SELECT is(gkmeans_distance('m', 30), 0::float8, 'which scores');
+SELECT is(gkmeans_rollback('m'), 2, 'again: the one before that');
+SELECT fails_with($$SELECT gkmeans_rollback('m')$$, '55000', 'version 1 was withdrawn: there is none before', 'deployed before', NULL, 'gkmeans_deploy');
+SELECT is(deployed(), '2', 'nothing was changed');
+SELECT is(gkmeans_deploy('m', 3), 2, 'deploy after rollback');
+SELECT is(gkmeans_rollback('m'), 2, 'rollback goes to what was deployed before');
+UPDATE m SET deployed = NULL WHERE deployed;
+SELECT is(gkmeans_deploy('m', 1), NULL, 'none was deployed');
+SELECT fails_with($$SELECT gkmeans_deploy('m', 7)$$, '42704', 'a version that is not there', 'no version 7', NULL, '1, 2, 3');
+SELECT fails_with($$SELECT gkmeans_deploy('m', 0)$$, '42704', 'version 0 is none');
+INSERT INTO m (version, group_no, part, status) VALUES (4, 0, 0, 'failed');
+SELECT fails_with($$SELECT gkmeans_deploy('m', 4)$$, '55000', 'a version without centroids', 'no centroids');
+SELECT is(deployed(), '1', 'nothing was changed by these');
+
+-- Prune
+SELECT make(n) FROM generate_series(5, 9) n;
+SELECT is(array_agg(version ORDER BY version), '{1,2,3,4,5,6,7,8,9}', 'nine versions') FROM m;
+SELECT gkmeans_deploy('m', 6);
+SELECT is(gkmeans_prune('m'), 0, 'ten are kept by default');
+SELECT is(gkmeans_prune('m', 2), 6, 'gkmeans_prune returns how many it deleted');
+SELECT is(array_agg(version ORDER BY version), '{6,8,9}', 'the newest two and the deployed one are left') FROM m;
+SELECT is(gkmeans_rollback('m'), 9, 'the one before is among them');
+SELECT gkmeans_deploy('m', 6);
+SELECT is(gkmeans_prune('m', 0), 1, 'keep none');
+SELECT is(array_agg(version ORDER BY version), '{6,9}', 'but the deployed one and the one before') FROM m;
+SELECT fails_with($$SELECT gkmeans_prune('m', -1)$$, '22023', 'less than none');
+
+-- Names
+SELECT lives_ok($$SELECT gkmeans_name_clusters('m', '{near,NULL}')$$, 'gkmeans_name_clusters');
+SELECT is((SELECT array_agg(name) FROM gkmeans_clusters('m')), '{near,NULL}', 'the names are there');
+SELECT is(gkmeans_name('m', 1), 'near', 'a name');
+SELECT is(gkmeans_name('m', 1000), 'cluster 1', 'no name');
+SELECT fails_with(format('SELECT gkmeans_name_clusters(''m'', %L)', names), '22023', 'names ' || names, 'does not fit', '2 elements') FROM unnest('{"{a}","{a,b,c}","{}","{{a,b}}"}'::text[]) names;
+
+-- Privileges: those of the UPDATE or DELETE, no others
+CREATE ROLE gk_deployer;
+CREATE ROLE gk_reader;
+GRANT USAGE ON SCHEMA gk_test TO gk_deployer, gk_reader;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+GRANT SELECT ON m TO gk_deployer, gk_reader;
+GRANT UPDATE (deployed, deployed_at, deployed_by) ON m TO gk_deployer;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(call, '42501', 'SELECT alone is not enough: ' || call) FROM unnest(ARRAY['SELECT gkmeans_deploy(''m'', 9)', 'SELECT gkmeans_rollback(''m'')', 'SELECT gkmeans_prune(''m'', 0)', 'SELECT gkmeans_name_clusters(''m'', ''{a,b}'')']) call;
+SET LOCAL ROLE gk_deployer;
+SELECT is(gkmeans_deploy('m', 9), 6, 'UPDATE on the columns is enough to deploy');
+SELECT is(gkmeans_rollback('m'), 6, 'and to roll back');
+SELECT fails_with($$SELECT gkmeans_name_clusters('m', '{a,b}')$$, '42501', 'not to name');
+SELECT fails_with($$SELECT gkmeans_prune('m', 0)$$, '42501', 'nor to prune');
+RESET ROLE;
+SELECT is(deployed_by, current_user::text, 'who deployed version 6') FROM m WHERE version = 6;
+
+-- A trigger that has the last word
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON m FOR EACH ROW EXECUTE FUNCTION refuse();
+SELECT gkmeans_import_model('n', '{{1}}');
+SELECT fails_with($$SELECT gkmeans_name_clusters('m', '{a,b}')$$, '55000', 'a trigger that refuses the change is not passed over');
+CREATE TABLE plain (x int);
+SELECT fails_with(call, '42809', 'no model: ' || call) FROM unnest(ARRAY['SELECT gkmeans_deploy(''plain'', 1)', 'SELECT gkmeans_rollback(''plain'')', 'SELECT gkmeans_prune(''plain'')', 'SELECT gkmeans_name_clusters(''plain'', ''{a}'')']) call;
+SELECT is(gkmeans_deploy(NULL, 1), NULL, 'no model at all');
+
+-- A thousand versions
+INSERT INTO n SELECT (r).* FROM (SELECT jsonb_populate_record(n, jsonb_build_object('version', v, 'deployed', NULL)) AS r FROM n, generate_series(2, 1000) v) x;
+SELECT is(gkmeans_deploy('n', 1000), 1, 'deploy among a thousand versions');
+SELECT is(gkmeans_predict('n', 5), 0, 'and predict');
+SELECT is(gkmeans_prune('n', 1), 998, 'and prune');
+SET LOCAL transaction_read_only = on;
+SELECT fails_with($$SELECT gkmeans_deploy('n', 1)$$, '25006', 'a read-only transaction');
+
+SELECT * FROM finish();
+ROLLBACK;

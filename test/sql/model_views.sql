@@ -1,0 +1,86 @@
+-- The views in schema gkmeans, as BI tools see them.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+
+CREATE TABLE iris AS
+	SELECT f[1]::int AS id, f[2]::float8 AS sepal_length, f[3]::float8 AS sepal_width, f[4]::float8 AS petal_length, f[5]::float8 AS petal_width
+	FROM csv_lines(:'iris') f;
+CREATE ROLE bi;
+CREATE ROLE other;
+CREATE SCHEMA "An Area";
+GRANT USAGE ON SCHEMA "An Area" TO bi;
+SELECT gkmeans_create_model('"An Area".flowers', 'iris', '{sepal_length,sepal_width,petal_length,petal_width}', 3, n_init => 16, scale => 'standard', note => 'a note');
+SELECT gkmeans_name_clusters('"An Area".flowers', '{common,NULL,rare}');
+COMMENT ON TABLE "An Area".flowers IS 'kinds of iris';
+SELECT gkmeans_create_model('secret', 'iris', '{sepal_length}', 2);
+SELECT gkmeans_import_model('imported', '{{1,2},{3,4}}');
+CREATE SCHEMA closed;
+SELECT gkmeans_import_model('closed.hidden', '{{1}}');
+GRANT USAGE ON SCHEMA gk_test TO bi;
+GRANT SELECT ON closed.hidden TO bi;
+GRANT SELECT ON "An Area".flowers TO bi;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+
+-- A role with SELECT on one model, and nothing else
+SET LOCAL ROLE bi;
+SELECT is((SELECT array_agg(model) FROM gkmeans.models), '{"\"An Area\".flowers"}', 'one sees the model that one has SELECT on');
+SELECT is(row(schema_name, model_name, owner, description, version, versions, k, dimension, metric, scale, features, source, rows_used, last_status)::text,
+	format('("An Area",flowers,%s,"kinds of iris",1,1,3,4,euclidean,standard,"sepal_length, sepal_width, petal_length, petal_width",iris,150,fitted)', session_user), 'its row in gkmeans.models') FROM gkmeans.models;
+SELECT near(explained, 1 - inertia / 600, 1e-6, 'explained: the total of standardised rows is their number times that of the features') FROM gkmeans.models;
+SELECT ok(age_hours BETWEEN -0.1 AND 1 AND fitted_at <= clock_timestamp() AND last_run_at <= fitted_at, 'its times') FROM gkmeans.models;
+SELECT is(row(version_key, model, version, status, deployed, rows_read, k, converged, engine IS NOT NULL, note)::text, '("""An Area"".flowers/1","""An Area"".flowers",1,fitted,t,150,3,t,t,"a note")', 'its version') FROM gkmeans.versions;
+SELECT is(array_agg(row(cluster_key, version_key, cluster_name)::text ORDER BY cluster_id), ARRAY['("""An Area"".flowers/1/0","""An Area"".flowers/1",common)', '("""An Area"".flowers/1/1","""An Area"".flowers/1","cluster 1")', '("""An Area"".flowers/1/2","""An Area"".flowers/1",rare)'], 'its clusters') FROM gkmeans.clusters;
+SELECT is(sum(size), 150::numeric, 'their sizes') FROM gkmeans.clusters;
+SELECT near(sum(share), 1, 1e-12, 'their shares') FROM gkmeans.clusters;
+SELECT ok(bool_and(profile ~ '^(average|[a-z_]+ [+-]\d\.\d σ(, [a-z_]+ [+-]\d\.\d σ){0,2})$'), 'profiles read well') FROM gkmeans.clusters;
+SELECT is(count(*)::int, 12, 'three clusters of four features') FROM gkmeans.centroid_features;
+SELECT ok(bool_and(abs(z_score - (value - overall_mean) / overall_deviation) < 1e-9), 'z_score') FROM gkmeans.centroid_features;
+SELECT is((SELECT array_agg(feature ORDER BY importance_rank) FROM gkmeans.centroid_features WHERE cluster_id = 0), (SELECT array_agg(feature ORDER BY abs(z_score) DESC) FROM gkmeans.centroid_features WHERE cluster_id = 0), 'importance_rank');
+SELECT is((SELECT array_agg(value ORDER BY feature_no) FROM gkmeans.centroid_features WHERE cluster_id = 1), (SELECT centroid FROM gkmeans_clusters('"An Area".flowers') WHERE cluster_id = 1), 'the values are the centroid');
+SELECT is((SELECT count(*)::int FROM gkmeans.centroid_features f JOIN gkmeans.clusters c USING (cluster_key) JOIN gkmeans.versions USING (version_key) JOIN gkmeans.models m ON m.model = f.model), 12, 'the keys relate the views');
+SELECT is_empty($$SELECT * FROM gkmeans.models WHERE model ~ 'secret|hidden|imported'$$, 'no other model is seen');
+SELECT fails_with('SELECT * FROM secret', '42501', 'nor read');
+SET LOCAL ROLE other;
+SELECT is((SELECT count(*)::int FROM gkmeans.models) + (SELECT count(*)::int FROM gkmeans.versions) + (SELECT count(*)::int FROM gkmeans.clusters) + (SELECT count(*)::int FROM gkmeans.centroid_features), 0, 'a role without models sees empty views');
+RESET ROLE;
+SELECT is((SELECT array_agg(model_name ORDER BY model_name) FROM gkmeans.models WHERE schema_name IN ('gk_test', 'closed', 'An Area')), '{flowers,hidden,imported,secret}', 'a superuser sees all');
+SELECT is(row(version, k, features, rows_used, inertia, explained, last_status)::text, '(1,2,"x1, x2",,,,imported)', 'an imported model') FROM gkmeans.models WHERE model_name = 'imported';
+SELECT is((SELECT count(*)::int FROM gkmeans.clusters WHERE model = 'gk_test.imported' AND size IS NULL AND profile IS NULL), 2, 'its clusters');
+
+-- Types, keys, comments
+SELECT is_empty($$SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'gkmeans'
+	AND data_type NOT IN ('text', 'integer', 'bigint', 'double precision', 'boolean', 'timestamp with time zone')$$, 'plain types only');
+SELECT is_empty($$SELECT attrelid::regclass, attname FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid WHERE relnamespace = 'gkmeans'::regnamespace AND relkind = 'v' AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'every column is commented');
+SELECT is(count(*), count(DISTINCT model), 'gkmeans.models has a key') FROM gkmeans.models;
+SELECT is(count(*), count(DISTINCT version_key), 'gkmeans.versions has one') FROM gkmeans.versions;
+SELECT is(count(*), count(DISTINCT cluster_key), 'gkmeans.clusters has one') FROM gkmeans.clusters;
+SELECT is(count(*), count(DISTINCT centroid_feature_key), 'gkmeans.centroid_features has one') FROM gkmeans.centroid_features;
+SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND deptype = 'e' JOIN pg_extension e ON e.oid = refobjid
+	WHERE extname = 'gkmeans' AND prosecdef$$, 'no function is SECURITY DEFINER');
+SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND deptype = 'e' JOIN pg_extension e ON e.oid = refobjid
+	WHERE extname = 'gkmeans' AND proname ~ '^gkmeans_(?!feed)' AND obj_description(p.oid, 'pg_proc') IS NULL$$, 'every function is commented');
+
+-- A damaged version is left out, and the others are seen; what is odd is shown as it is
+CREATE FUNCTION quietly(query text) RETURNS bigint LANGUAGE plpgsql SET client_min_messages = error AS $$ DECLARE n bigint; BEGIN EXECUTE 'SELECT count(*) FROM ' || query INTO n; RETURN n; END $$;
+UPDATE secret SET centroids = '{{1,2,3}}', definition = '[1]', report = '{"devices": "many"}', features = '{a}';
+SELECT is(quietly('gkmeans.clusters WHERE model = ''gk_test.secret'''), 0::bigint, 'a damaged version has no clusters');
+SELECT is(quietly('gkmeans.clusters'), 6::bigint, 'the others are there');
+SELECT is(quietly('gkmeans.centroid_features'), 17::bigint, 'also their features');
+SELECT is((SELECT count(*)::int FROM gkmeans.versions WHERE model = 'gk_test.secret' AND devices IS NULL), 1, 'and the version itself');
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model = 'gk_test.secret' AND source IS NULL), 1, 'and the model');
+UPDATE secret SET names = '{<script>,"a''b"}', centroids = '{{1},{2}}';
+SELECT is((SELECT array_agg(cluster_name ORDER BY cluster_id) FROM gkmeans.clusters WHERE model = 'gk_test.secret'), '{<script>,"a''b"}', 'names as they are');
+ALTER TABLE imported ENABLE ROW LEVEL SECURITY;
+ALTER TABLE imported OWNER TO bi;
+ALTER TABLE imported FORCE ROW LEVEL SECURITY;
+SET LOCAL ROLE bi;
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'imported'), 0, 'a model under row-level security is left out');
+RESET ROLE;
+
+-- A thousand models
+DO $$ BEGIN FOR i IN 1 .. 300 LOOP PERFORM gkmeans_import_model('many_' || i, '{{1},{2}}'); END LOOP; END $$;
+SELECT is(count(*)::int, 300, 'many models') FROM gkmeans.models WHERE model_name LIKE 'many%';
+SELECT is(count(*)::int, 600, 'and their clusters') FROM gkmeans.clusters WHERE model LIKE 'gk\_test.many%';
+
+SELECT * FROM finish();
+ROLLBACK;

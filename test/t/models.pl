@@ -1,0 +1,171 @@
+# Models beyond one session: dump and restore by the owner of a database, a standby, logical replication, prepared
+# statements while another session deploys, and damaged rows under valgrind.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $primary = start_server('primary', allows_streaming => 'logical');
+$primary->safe_psql('postgres', <<~'SQL');
+	CREATE ROLE tenant LOGIN;
+	CREATE DATABASE shop OWNER tenant;
+	SQL
+$primary->safe_psql('shop', <<~'SQL');
+	CREATE EXTENSION gkmeans;
+	SET ROLE tenant;
+	CREATE TABLE customers AS SELECT i AS id, i % 7 * 10.0 AS spent, i % 3 AS visits FROM generate_series(1, 500) i;
+	SET search_path = "$user", public;
+	CREATE SCHEMA area;
+	SELECT gkmeans_create_model('area.segments', 'public.customers', '{spent,visits}', 4, scale => 'standard', id_column => 'id', labels_table => 'area.labels');
+	SELECT gkmeans_create_model('area.segments', 'public.customers', '{spent,visits}', 3, scale => 'minmax', if_exists => 'replace');
+	SELECT gkmeans_name_clusters('area.segments', '{one,two,three}');
+	COMMENT ON TABLE area.segments IS 'kinds of customers';
+	CREATE VIEW area.scored AS SELECT c.id, gkmeans_predict('area.segments', c) AS segment FROM public.customers c;
+	CREATE TABLE public.generated (spent float8, visits int);
+	SQL
+my $scores = q{SELECT string_agg(gkmeans_predict('area.segments', c) || gkmeans_name('area.segments', c), ',' ORDER BY id) FROM public.customers c};
+my $seen = q{SELECT * FROM gkmeans.clusters ORDER BY 1};
+my $expected = $primary->safe_psql('shop', $scores);
+
+# Dump by the owner of the database, restore by the same
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/shop.dump';
+$primary->command_ok([ 'pg_dump', '-U', 'tenant', '-Fc', '-f', $dump, $primary->connstr('shop') ], 'the owner of the database dumps it');
+$primary->safe_psql('postgres', 'CREATE DATABASE copy OWNER tenant');
+$primary->safe_psql('copy', 'CREATE EXTENSION gkmeans');
+$primary->command_ok([ 'pg_restore', '-U', 'tenant', '--no-comments', '-d', $primary->connstr('copy'), '-L', restorable($dump), $dump ], 'and restores it');
+is($primary->safe_psql('copy', $scores), $expected, 'the copy gives the same labels and names');
+is($primary->safe_psql('copy', 'SELECT count(DISTINCT segment) FROM area.scored'), 3, 'a view that predicts was restored');
+is($primary->safe_psql('copy', 'SELECT count(*) FROM area.segments'), 2, 'with all versions');
+is($primary->safe_psql('copy', $seen), $primary->safe_psql('shop', $seen), 'the views show the same');
+is($primary->safe_psql('copy', "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'area.segments'::regclass"),
+	$primary->safe_psql('shop', "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'area.segments'::regclass"), 'the definition was restored');
+my ($one) = run_command([ 'pg_dump', '-U', 'tenant', '-t', 'area.segments', $primary->connstr('shop') ]);
+$primary->safe_psql('postgres', 'CREATE DATABASE single OWNER tenant');
+$primary->safe_psql('single', "CREATE EXTENSION gkmeans; CREATE SCHEMA area AUTHORIZATION tenant;");
+$primary->safe_psql('single', $one);
+is($primary->safe_psql('single', q{SELECT gkmeans_predict('area.segments', 60, 2)}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.segments', 60, 2)}), 'one model alone');
+
+# DROP EXTENSION
+my ($status, $out, $error) = $primary->psql('single', 'DROP EXTENSION gkmeans');
+like($error, qr/other objects depend on it/, 'DROP EXTENSION refuses while there is a model');
+$primary->safe_psql('single', 'DROP EXTENSION gkmeans CASCADE');
+is($primary->safe_psql('single', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'area'::regnamespace}), 0, 'CASCADE drops it');
+is($primary->safe_psql('single', q{SELECT count(*) FROM pg_namespace WHERE nspname = 'gkmeans'}), 0, 'and the schema of the views');
+$primary->safe_psql('single', 'CREATE SCHEMA gkmeans');
+($status, $out, $error) = $primary->psql('single', 'CREATE EXTENSION gkmeans');
+like($error, qr/schema "gkmeans" already exists/, 'a foreign schema of the name stops the installation');
+$primary->safe_psql('single', 'CREATE EXTENSION gkmeans SCHEMA gkmeans');
+is($primary->safe_psql('single', q{SELECT gkmeans.gkmeans_import_model('public.m', '{{1}}'); SELECT count(*) FROM gkmeans.models}), "1\n1", 'the extension may be in a schema of that name itself');
+
+# Roles
+$primary->safe_psql('shop', 'CREATE ROLE heir; REASSIGN OWNED BY tenant TO heir; ALTER ROLE heir RENAME TO keeper; GRANT USAGE ON SCHEMA area TO keeper');
+is($primary->safe_psql('shop', $scores), $expected, 'predictions go on under another owner');
+is($primary->safe_psql('shop', q{SELECT owner FROM gkmeans.models}), 'keeper', 'whom the view shows');
+$primary->safe_psql('shop', 'REASSIGN OWNED BY keeper TO tenant');
+
+# A prepared statement, while another session deploys
+my $session = $primary->background_psql('shop', on_error_stop => 0);
+$session->query_safe(q{PREPARE p AS SELECT gkmeans_name('area.segments', $1::float8, $2::float8) IN ('one', 'two', 'three')});
+is($session->query_safe('EXECUTE p (60, 2)'), 't', 'a prepared statement') for 1 .. 6;
+is($primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 1)}), 2, 'another session deploys');
+is($session->query_safe('EXECUTE p (60, 2)'), 'f', 'the statement follows');
+$session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
+is($session->query_safe('EXECUTE p (60, 2)'), 'f', 'a snapshot');
+is($primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 2)}), 1, 'another deployment');
+is($session->query_safe('EXECUTE p (60, 2)'), 'f', 'the snapshot stays');
+$session->query_safe('COMMIT');
+is($session->query_safe('EXECUTE p (60, 2)'), 't', 'the next transaction follows');
+$primary->safe_psql('shop', 'VACUUM FULL area.segments');
+is($session->query_safe('EXECUTE p (60, 2)'), 't', 'a table that was rewritten');
+$session->quit;
+
+# A standby
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$primary->wait_for_catchup($standby);
+is($standby->safe_psql('shop', $scores), $expected, 'a standby predicts the same');
+is($standby->safe_psql('shop', $seen), $primary->safe_psql('shop', $seen), 'and shows the same');
+for my $call (q{gkmeans_create_model('m', 'public.customers', '{spent}', 2)}, q{gkmeans_import_model('m', '{{1}}')}, q{gkmeans_deploy('area.segments', 1)}, q{gkmeans_rollback('area.segments')},
+	q{gkmeans_prune('area.segments')}, q{gkmeans_name_clusters('area.segments', '{a,b,c}')})
+{
+	(undef, undef, $error) = $standby->psql('shop', "\\set VERBOSITY verbose\nSELECT $call");
+	like($error, qr/25006/, "the standby refuses $call");
+}
+$primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 1)});
+$primary->wait_for_catchup($standby);
+is($standby->safe_psql('shop', $scores), $primary->safe_psql('shop', $scores), 'a deployment arrives');
+$primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 2)});
+$standby->stop;
+
+# Logical replication
+$primary->safe_psql('shop', 'CREATE PUBLICATION models FOR TABLE area.segments');
+my $subscriber = start_server('subscriber');
+$subscriber->safe_psql('postgres', 'CREATE SCHEMA area');
+$subscriber->safe_psql('postgres', q{CREATE TABLE area.segments OF gkmeans_model (PRIMARY KEY (version, group_no, part))});
+$subscriber->safe_psql('postgres', "CREATE SUBSCRIPTION models CONNECTION '" . $primary->connstr . " dbname=shop' PUBLICATION models");
+$subscriber->wait_for_subscription_sync($primary, 'models');
+is($subscriber->safe_psql('postgres', q{SELECT gkmeans_predict('area.segments', 60, 2)}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.segments', 60, 2)}), 'a subscriber predicts the same');
+$primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 1)});
+$primary->wait_for_catchup('models');
+is($subscriber->safe_psql('postgres', q{SELECT version FROM area.segments WHERE deployed}), 1, 'a deployment is replicated');
+$subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION models');
+end_server($subscriber);
+
+# Damaged rows and every form of scoring under valgrind
+SKIP:
+{
+	skip 'valgrind is not installed', 1 if system('valgrind --version >/dev/null 2>&1') != 0;
+	skip 'valgrind and GPU drivers do not go together', 1 if ($ENV{TEMP_CONFIG} // '') ne '' && slurp_file($ENV{TEMP_CONFIG}) =~ /cuda/;
+	$primary->stop;
+	$primary->append_conf('postgresql.conf', "shared_buffers = 16MB\ngkmeans.cpu_threads = 2\njit = off");
+	my @queries = (
+		q{SELECT count(gkmeans_predict('area.segments', c)), count(gkmeans_transform('area.segments', spent, visits)), count(gkmeans_anomaly_percentile('area.segments', ARRAY[spent, visits])) FROM public.customers c WHERE id <= 50},
+		q{SELECT count(*) FROM public.customers c, LATERAL gkmeans_score('area.segments', c) s, LATERAL gkmeans_nearest('area.segments', 2, c) n, LATERAL gkmeans_explain('area.segments', c) e WHERE id <= 20},
+		q{SELECT count(gkmeans_predict_with(e, spent, visits)) FROM public.customers, (SELECT gkmeans_export('area.segments') e) x WHERE id <= 20},
+		q{SELECT count(*), sum(cluster_id) FROM gkmeans_predict_rows(NULL::int, 'area.segments', 'public.customers', 'id')},
+		q{SELECT * FROM gkmeans_assign('area.segments', 'public.customers', 'id', 'area.labels')},
+		q{SELECT count(*) FROM gkmeans_create_model('public.v', 'public.customers', '{spent,visits}', 3, metric => 'cosine')},
+		q{SELECT gkmeans_import_model('public.bad', '{{1,2},{3,4},{5,6}}', scale_offset => '{0,0}', scale_factor => '{1,1}', names => '{a,b,c}')},
+		q{SELECT count(*) FROM gkmeans.models, gkmeans.clusters, gkmeans.centroid_features});
+	for my $damage (q{k = 2}, q{k = 1000000}, q{dimension = 65535}, q{dimension = 1}, q{features = '{}'}, q{shift = '{1}'}, q{scale_offset = '{{1,2}}'}, q{scale_factor = '{}'}, q{centroids = '{1,2}'}, q{points = '{{1}}'},
+		q{points = '{}'}, q{ties = '{5,6,7}'}, q{cluster_ids = '{1,1,1}'}, q{names = '{}'}, q{sizes = '{1}'}, q{weights = '{}'}, q{avg_distances = '{1}'}, q{score_quantiles = '{1,2,3}'}, q{radii = '{1}'}, q{inertias = '{1}'})
+	{
+		my ($attribute) = $damage =~ /(\w+)/;
+		push @queries, "UPDATE public.bad SET $damage", q{SELECT gkmeans_predict('public.bad', 1, 2)}, q{SELECT count(*) FROM gkmeans_clusters('public.bad')}, q{SELECT count(*) FROM gkmeans.clusters},
+			"UPDATE public.bad b SET $attribute = g.$attribute FROM public.good g";
+	}
+	splice(@queries, 7, 0, 'CREATE TABLE public.good AS TABLE public.bad');
+	my $log = PostgreSQL::Test::Utils::tempdir() . '/valgrind.log';
+	my $postgres = $primary->config_data('--bindir') . '/postgres';
+	my $input = join("\n", @queries) . "\n";
+	($out, $error) = ('', '');
+	IPC::Run::run(
+		[ 'valgrind', '--quiet', '--trace-children=no', '--leak-check=no', '--error-exitcode=9', '--num-callers=30', "--log-file=$log",
+			"--suppressions=$FindBin::Bin/../valgrind.supp", $postgres, '--single', '-D', $primary->data_dir, 'shop' ],
+		'<', \$input, '>', \$out, '2>', \$error);
+	my $status = $? >> 8;
+	is($status, 0, 'valgrind finds nothing') or diag(slurp_file($log));
+	my @errors = $error =~ /ERROR:  (.*)/g;
+	is(scalar(grep { !/is damaged/ } @errors), 0, 'no other error than damage') or diag($error);
+	cmp_ok(scalar(@errors), '>=', 20, 'every damage is found');
+	unlike($error, qr/leak/i, 'no leak is told of');
+	$primary->start;
+}
+end_server($primary);
+done_testing();
+
+# The list of a dump without what only a superuser restores.
+sub restorable
+{
+	my ($file) = @_;
+	my ($list) = run_command([ 'pg_restore', '-l', $file ]);
+	my $name = PostgreSQL::Test::Utils::tempdir() . '/list';
+	append_to_file($name, join("\n", grep { !/ EXTENSION | SCHEMA - public/ } split(/\n/, $list)) . "\n");
+	return $name;
+}
