@@ -266,12 +266,10 @@ list_versions(Relation relation)
 	return list.data;
 }
 
-/* Positions the heads at a version, or raises an error. */
+/* Raises the error of a version that is not there; 0 is the deployed one. */
 void
-gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
+gk_model_has_no_version(Relation relation, int version)
 {
-	if (gk_find_head(heads, version))
-		return;
 	if (version == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -281,4 +279,12 @@ gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("model \"%s\" has no version %d", gk_model_name(relation), version),
 			 errhint("Its versions are: %s.", list_versions(relation))));
+}
+
+/* Positions the heads at a version, or raises an error. */
+void
+gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
+{
+	if (!gk_find_head(heads, version))
+		gk_model_has_no_version(relation, version);
 }
