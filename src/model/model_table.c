@@ -82,13 +82,29 @@ gk_model_name(Relation relation)
 	return RelationGetRelationName(relation);
 }
 
+/*
+ * Whether the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
+ * passes over dropped columns, so those after them would be taken for others.
+ */
+static bool
+has_places_of_type(Relation relation)
+{
+	TupleDesc	descriptor = RelationGetDescr(relation);
+
+	if (descriptor->natts < GK_MODEL_ATTRIBUTES)
+		return false;
+	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
+		if (TupleDescAttr(descriptor, i)->attisdropped)
+			return false;
+	return true;
+}
+
 /* Whether a relation is a model. */
 bool
 gk_is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
-		is_model_type(relation->rd_rel->reloftype) &&
-		RelationGetNumberOfAttributes(relation) >= GK_MODEL_ATTRIBUTES;
+		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
 }
 
 /* Raises an error unless a relation is a model that can be read here. */

@@ -148,6 +148,15 @@ SELECT fails_with($$SELECT gkmeans_predict('partitioned', 1, 2)$$, '42809', 'a p
 CREATE TABLE alike (LIKE good);
 INSERT INTO alike SELECT * FROM good;
 SELECT fails_with($$SELECT gkmeans_predict('alike', 1, 2)$$, '42809', 'a table of the same columns is no model');
+DO $$ BEGIN EXECUTE (
+	SELECT format('CREATE TABLE shifted (%s)', string_agg(CASE attname WHEN 'iterations' THEN 'junk int, more int, ' ELSE '' END || format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum))
+	FROM pg_attribute WHERE attrelid = 'good'::regclass AND attnum > 0);
+END $$;
+INSERT INTO shifted (version, group_no, part, deployed, metric, k, dimension, features, centroids, iterations) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{1}}', 1094795585);
+ALTER TABLE shifted DROP junk, DROP more;
+ALTER TABLE shifted OF public.gkmeans_model;
+SELECT fails_with($$SELECT gkmeans_predict('shifted', 1)$$, '42809', 'a table whose columns have other numbers is no model');
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'shifted'), 0, 'and is not seen as one');
 CREATE TYPE gkmeans_model AS (version int);
 CREATE TABLE typed OF gk_test.gkmeans_model;
 SELECT fails_with($$SELECT gkmeans_predict('typed', 1, 2)$$, '42809', 'a type of the same name makes no model');
