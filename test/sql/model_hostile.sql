@@ -172,6 +172,14 @@ INSERT INTO two SELECT * FROM good;
 INSERT INTO two SELECT * FROM good;
 SELECT is(gkmeans_predict('two', 0, 20)::text, :'near_20', 'a model without its indexes');
 
+-- Emptied and filled again in the transaction that made it: the same file, place and writer
+CREATE TABLE anew OF public.gkmeans_model;
+INSERT INTO anew (version, group_no, part, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{0}}');
+SELECT is(gkmeans_distance('anew', 1), 1::float8, 'a model that is still to be emptied');
+TRUNCATE anew;
+INSERT INTO anew (version, group_no, part, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{100}}');
+SELECT is(gkmeans_distance('anew', 1), 99::float8, 'what it is filled with afterwards');
+
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
