@@ -180,6 +180,15 @@ TRUNCATE anew;
 INSERT INTO anew (version, group_no, part, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{100}}');
 SELECT is(gkmeans_distance('anew', 1), 99::float8, 'what it is filled with afterwards');
 
+-- What a function of PL/pgSQL keeps is not another role's
+SELECT lives_ok($$SELECT gkmeans_import_model('private', '{{0},{10}}')$$, 'a model that only its owner may read');
+CREATE FUNCTION inner_distance() RETURNS float8 STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN gkmeans_distance('private', 1); END $$;
+CREATE FUNCTION outer_distance() RETURNS float8 STABLE SECURITY DEFINER LANGUAGE plpgsql AS $$ BEGIN RETURN inner_distance(); END $$;
+SET LOCAL ROLE gk_reader;
+SELECT is(outer_distance(), 1::float8, 'through a function of the owner');
+SELECT fails_with('SELECT outer_distance(), inner_distance()', '42501', 'but not by what that left behind');
+RESET ROLE;
+
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
