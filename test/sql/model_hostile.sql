@@ -189,6 +189,14 @@ SELECT is(outer_distance(), 1::float8, 'through a function of the owner');
 SELECT fails_with('SELECT outer_distance(), inner_distance()', '42501', 'but not by what that left behind');
 RESET ROLE;
 
+-- A row type that changes between two rows
+CREATE TYPE changing AS (x numeric, y numeric);
+CREATE FUNCTION before_change() RETURNS changing LANGUAGE plpgsql AS $$ DECLARE r changing; BEGIN EXECUTE 'SELECT 0.0, 20.0' INTO r; RETURN r; END $$;
+CREATE FUNCTION after_change() RETURNS changing LANGUAGE plpgsql AS $$ DECLARE r changing; BEGIN EXECUTE 'SELECT 0::bigint, 20::bigint' INTO r; RETURN r; END $$;
+CREATE FUNCTION change() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER TYPE changing ALTER ATTRIBUTE x TYPE bigint, ALTER ATTRIBUTE y TYPE bigint'; RETURN 0; END $$;
+SELECT results_eq($$SELECT gkmeans_predict('good', CASE i WHEN 1 THEN before_change() WHEN 3 THEN after_change() END)::text, CASE i WHEN 2 THEN change() END FROM generate_series(1, 3) i$$,
+	format('VALUES (%L, NULL::int), (NULL, 0), (%L, NULL)', :'near_20', :'near_20'), 'a row type that changes from row to row');
+
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
