@@ -188,6 +188,7 @@ numbers_of(Jsonb *exported, const char *key, int64 count)
 	iterator = JsonbIteratorInit(array->val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (token == WJB_KEY || (token == WJB_ELEM && found == count))
 			refuse(key);
 		if (token == WJB_ELEM)
