@@ -29,6 +29,19 @@ gk_anomaly_score(double distance, double avg_distance)
 	return distance == 0.0 && avg_distance == 0.0 ? 0.0 : distance / avg_distance;
 }
 
+/* A score with the bits that quantiles have: equal scores must not pass those that they made. */
+static double
+as_quantile(double score)
+{
+	uint64		bits;
+
+	score += 0.0;
+	memcpy(&bits, &score, sizeof(bits));
+	bits &= ~(uint64) UINT32_MAX;
+	memcpy(&score, &bits, sizeof(score));
+	return score;
+}
+
 /* The share of the fit's rows with a lower score. */
 double
 gk_anomaly_percentile(const double *quantiles, double score)
@@ -39,7 +52,7 @@ gk_anomaly_percentile(const double *quantiles, double score)
 
 	if (quantiles == NULL || isnan(score))
 		return NAN;
-	while (above < GK_QUANTILES && quantiles[above] < score)
+	while (above < GK_QUANTILES && as_quantile(quantiles[above]) < as_quantile(score))
 		above++;
 	if (above == 0)
 		return 0.0;
@@ -49,6 +62,6 @@ gk_anomaly_percentile(const double *quantiles, double score)
 	if (isinf(quantiles[above]))
 		return from;
 	to = gk_quantile_level(above);
-	return from + (to - from) * (score - quantiles[above - 1]) /
-		(quantiles[above] - quantiles[above - 1]);
+	return from + (to - from) * Min(1.0, (score - quantiles[above - 1]) /
+									(quantiles[above] - quantiles[above - 1]));
 }

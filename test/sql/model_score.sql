@@ -92,6 +92,10 @@ SELECT near(avg(silhouette), 0.6663855565, 1e-6, 'the mean of the silhouettes by
 SELECT near(avg(score), 1, 1e-6, 'the mean anomaly score of a cluster is 1') FROM (SELECT gkmeans_anomaly_score('m', i) AS score, gkmeans_predict('m', i) AS cluster_id FROM iris i) s WHERE cluster_id = 0;
 SELECT ok(bool_and(abs(percentile - share) < 0.03), 'the percentile is the share of rows with a lower score')
 FROM (SELECT gkmeans_anomaly_percentile('m', i) AS percentile, percent_rank() OVER (ORDER BY gkmeans_anomaly_score('m', i)) AS share FROM iris i) s;
+CREATE TABLE thirds AS SELECT i % 3 AS x FROM generate_series(1, 1000) i;
+SELECT gkmeans_create_model('tied', 'thirds', '{x}', 2);
+SELECT ok(bool_and(abs(percentile - share) <= 0.05), 'the percentile of many equal scores')
+FROM (SELECT gkmeans_anomaly_percentile('tied', t) AS percentile, percent_rank() OVER (ORDER BY gkmeans_anomaly_score('tied', t)) AS share FROM thirds t) s;
 SELECT is(gkmeans_anomaly_percentile('m', 100, 100, 100, 100), 1::float8, 'a row that is farther than all');
 SELECT gkmeans_create_model('spread', 'SELECT noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 20000) i', '{x,y}', 5);
 SELECT ok(abs(count(*) / 20000.0 - 0.01) <= 1e-4, 'one row of a hundred has a percentile above 0.99') FROM generate_series(1, 20000) i WHERE gkmeans_anomaly_percentile('spread', noise(i, 1), noise(i, 2)) > 0.99;
