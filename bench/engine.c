@@ -52,9 +52,9 @@ seed_rounds(GkEngine *engine, Shape s, const float *x)
 			for (int j = 0; j < s.d; j++)
 				candidates[i * s.d + j] = x[row * s.d + j];
 		}
-		c.u.candidates.candidates = candidates;
-		c.u.candidates.count = s.k;
-		c.u.candidates.first_label = round * s.k;
+		c.candidates.candidates = candidates;
+		c.candidates.count = s.k;
+		c.candidates.first_label = round * s.k;
 		seconds -= now();
 		run(engine, &c);
 		seconds += now();
@@ -74,21 +74,21 @@ profile(GkEngine *engine, int d, double seconds[2])
 	int64_t    *counts = malloc(2 * (d + 1) * sizeof(int64_t));
 	GkCommand	c = {.operation = GK_RANGE};
 
-	c.u.range.least = range;
-	c.u.range.greatest = range + d;
+	c.range.least = range;
+	c.range.greatest = range + d;
 	seconds[0] = -now();
 	run(engine, &c);
 	seconds[0] += now();
 	for (int j = 0; j < d; j++)
 		exponents[j] = 20;
 	c = (GkCommand) {.operation = GK_MOMENTS};
-	c.u.moments.pivot = pivot;
-	c.u.moments.first_exponents = c.u.moments.second_exponents = exponents;
-	c.u.moments.rest_bits = 20;
-	c.u.moments.first = sums;
-	c.u.moments.second = sums + d;
-	c.u.moments.exponent_sum = counts;
-	c.u.moments.nonzero = counts + d + 1;
+	c.moments.pivot = pivot;
+	c.moments.first_exponents = c.moments.second_exponents = exponents;
+	c.moments.rest_bits = 20;
+	c.moments.first = sums;
+	c.moments.second = sums + d;
+	c.moments.exponent_sum = counts;
+	c.moments.nonzero = counts + d + 1;
 	seconds[1] = -now();
 	run(engine, &c);
 	seconds[1] += now();
@@ -109,13 +109,13 @@ describe(GkEngine *engine, int64_t k)
 	GkCommand	c = {.operation = GK_STATISTICS};
 	double		seconds = -now();
 
-	c.u.statistics.inertia_exponent = c.u.statistics.distance_exponent = 20;
-	c.u.statistics.rest_bits = 20;
-	c.u.statistics.sizes = sizes;
-	c.u.statistics.weights = sums;
-	c.u.statistics.inertia = sums + k;
-	c.u.statistics.distance = sums + 2 * k;
-	c.u.statistics.radius2 = radius2;
+	c.statistics.inertia_exponent = c.statistics.distance_exponent = 20;
+	c.statistics.rest_bits = 20;
+	c.statistics.sizes = sizes;
+	c.statistics.weights = sums;
+	c.statistics.inertia = sums + k;
+	c.statistics.distance = sums + 2 * k;
+	c.statistics.radius2 = radius2;
 	run(engine, &c);
 	seconds += now();
 	free(sums);
@@ -154,7 +154,7 @@ wrong_in_sample(GkEngine *engine, Shape s, const float *x)
 	GkCommand	c = {.operation = GK_GET_CENTROIDS};
 	int64_t		wrong;
 
-	c.u.get_centroids.centroids = centroids;
+	c.get_centroids.centroids = centroids;
 	run(engine, &c);
 	wrong = wrong_labels(engine, &rows, centroids, s.k, true, s.n / SAMPLE);
 	free(centroids);
@@ -201,7 +201,7 @@ bench(Shape s, bool blobs, int threads)
 	for (int i = 0; i < ITERATIONS; i++)
 	{
 		c = (GkCommand) {.operation = GK_STEP};
-		c.u.step.is_empty = is_empty;
+		c.step.is_empty = is_empty;
 		start = now();
 		used -= busy();
 		run(engine, &c);
@@ -212,9 +212,9 @@ bench(Shape s, bool blobs, int threads)
 			first = last;
 		if (getenv("GK_BENCH_STEPS") != NULL)
 			printf("  step %d: %.2f ms, %lld changed, shift %g\n", i, last * 1e3,
-				   (long long) c.u.step.changed, c.u.step.shift2);
-		if (c.u.step.empty > 0)
-			relocate(engine, is_empty, c.u.step.empty);
+				   (long long) c.step.changed, c.step.shift2);
+		if (c.step.empty > 0)
+			relocate(engine, is_empty, c.step.empty);
 	}
 	c = (GkCommand) {.operation = GK_ASSIGN};
 	start = now();

@@ -55,7 +55,7 @@ wrong_in_sample(GkEngine *engine, const Rows *rows, int64_t k)
 	GkCommand	c = {.operation = GK_GET_CENTROIDS};
 	int64_t		wrong;
 
-	c.u.get_centroids.centroids = centroids;
+	c.get_centroids.centroids = centroids;
 	run(engine, &c);
 	wrong = wrong_labels(engine, rows, centroids, k, true, rows->n / sample + 1);
 	free(centroids);
@@ -101,8 +101,8 @@ time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
 		start = now();
 		run(engine, &c);
 		seconds[i] = now() - start;
-		changed = c.u.step.changed;
-		if (c.u.step.empty > 0)
+		changed = c.step.changed;
+		if (c.step.empty > 0)
 		{
 			c = (GkCommand) {.operation = GK_RELOCATE};
 			run(engine, &c);

@@ -59,18 +59,18 @@ Engine::range(GkCommand *c)
 		weight_bits[0] = std::min(weight_bits[0], found[0]);
 		weight_bits[1] = std::max(weight_bits[1], found[1]);
 	}
-	c->u.range.least_weight = c->u.range.greatest_weight = 1.0;
+	c->range.least_weight = c->range.greatest_weight = 1.0;
 	if (rows == 0)
 		return;
 	for (int j = 0; j < d; j++)
 	{
-		c->u.range.least[j] = from_ordered(least[j]);
-		c->u.range.greatest[j] = from_ordered(greatest[j]);
+		c->range.least[j] = from_ordered(least[j]);
+		c->range.greatest[j] = from_ordered(greatest[j]);
 	}
 	if (weighted)
 	{
-		memcpy(&c->u.range.least_weight, &weight_bits[0], sizeof(double));
-		memcpy(&c->u.range.greatest_weight, &weight_bits[1], sizeof(double));
+		memcpy(&c->range.least_weight, &weight_bits[0], sizeof(double));
+		memcpy(&c->range.greatest_weight, &weight_bits[1], sizeof(double));
 	}
 }
 
@@ -86,9 +86,9 @@ Engine::moments(GkCommand *c)
 
 	for (int j = 0; j < d; j++)
 	{
-		parameters[j] = c->u.moments.pivot[j];
-		parameters[d + j] = gk_power_of_two(c->u.moments.first_exponents[j]);
-		parameters[2 * d + j] = gk_power_of_two(c->u.moments.second_exponents[j]);
+		parameters[j] = c->moments.pivot[j];
+		parameters[d + j] = gk_power_of_two(c->moments.first_exponents[j]);
+		parameters[2 * d + j] = gk_power_of_two(c->moments.second_exponents[j]);
 	}
 	for (auto &shard : shards)
 	{
@@ -105,8 +105,8 @@ Engine::moments(GkCommand *c)
 		scales.pivot = p;
 		scales.first_scales = p + d;
 		scales.second_scales = p + 2 * d;
-		scales.weight_scale = gk_power_of_two(c->u.moments.weight_exponent);
-		scales.rest_scale = gk_power_of_two(c->u.moments.rest_bits);
+		scales.weight_scale = gk_power_of_two(c->moments.weight_exponent);
+		scales.rest_scale = gk_power_of_two(c->moments.rest_bits);
 		moments_slice(shard, slice, scales, (int64_t *) shard.scratch.get() + 3 * d);
 	});
 	for (auto &shard : shards)
@@ -118,12 +118,12 @@ Engine::moments(GkCommand *c)
 	}
 	for (int j = 0; j < d; j++)
 	{
-		c->u.moments.first[j] = GkSum{total[j], total[columns + j]};
-		c->u.moments.second[j] = GkSum{total[2 * columns + j], total[3 * columns + j]};
+		c->moments.first[j] = GkSum{total[j], total[columns + j]};
+		c->moments.second[j] = GkSum{total[2 * columns + j], total[3 * columns + j]};
 	}
-	memcpy(c->u.moments.exponent_sum, &total[4 * columns], columns * sizeof(int64_t));
-	memcpy(c->u.moments.nonzero, &total[5 * columns], columns * sizeof(int64_t));
-	c->u.moments.weight = GkSum{total[d], total[columns + d]};
+	memcpy(c->moments.exponent_sum, &total[4 * columns], columns * sizeof(int64_t));
+	memcpy(c->moments.nonzero, &total[5 * columns], columns * sizeof(int64_t));
+	c->moments.weight = GkSum{total[d], total[columns + d]};
 }
 
 /* GK_TRANSFORM: rows in place. */
@@ -136,8 +136,8 @@ Engine::transform(GkCommand *c)
 
 		shard->scratch.reserve(*shard, 2 * dimension * sizeof(double));
 		to = (double *) shard->scratch.get();
-		to_device(*shard, to, c->u.transform.offset, dimension);
-		to_device(*shard, to + dimension, c->u.transform.factor, dimension);
+		to_device(*shard, to, c->transform.offset, dimension);
+		to_device(*shard, to + dimension, c->transform.factor, dimension);
 		shard->bounds_valid = false;
 		shard->origin.release();
 		shard->centroids.prepared = shard->candidates.prepared = false;
@@ -148,7 +148,7 @@ Engine::transform(GkCommand *c)
 	{
 		const double *parameters = (const double *) shard.scratch.get();
 
-		transform_slice(shard, slice, parameters, parameters + dimension, c->u.transform.normalize);
+		transform_slice(shard, slice, parameters, parameters + dimension, c->transform.normalize);
 	});
 	for (auto &shard : shards)
 		shard->wait();
@@ -242,12 +242,12 @@ Engine::get_rows(GkCommand *c)
 {
 	int64_t		most = std::max<int64_t>((2 << 20) / (dimension * sizeof(float)), 64);
 
-	for (int64_t from = 0; from < c->u.rows.count; from += most)
+	for (int64_t from = 0; from < c->rows.count; from += most)
 	{
 		if (stopping.is_set())
 			throw Stopped{};
-		read_rows(c->u.rows.rows + from, std::min(most, c->u.rows.count - from),
-				  c->u.rows.features + from * dimension, nullptr);
+		read_rows(c->rows.rows + from, std::min(most, c->rows.count - from),
+				  c->rows.features + from * dimension, nullptr);
 	}
 }
 

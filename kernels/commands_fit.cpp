@@ -144,18 +144,18 @@ Engine::set_grid(GkCommand *c)
 	std::vector<double> scales(dimension + 1);
 
 	for (int j = 0; j <= dimension; j++)
-		scales[j] = gk_power_of_two(c->u.grid.exponents[j]);
-	grid.wide = c->u.grid.wide;
-	grid.rest_bits = c->u.grid.rest_bits;
+		scales[j] = gk_power_of_two(c->grid.exponents[j]);
+	grid.wide = c->grid.wide;
+	grid.rest_bits = c->grid.rest_bits;
 	sums_valid = false;
 	for (auto &shard : shards)
 	{
 		shard->grid_scales.reserve(*shard, dimension + 1);
 		shard->grid_exponents.reserve(*shard, dimension + 1);
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
-		to_device(*shard, shard->grid_exponents.get(), c->u.grid.exponents, dimension + 1);
-		if (c->u.grid.center != nullptr)
-			set_origin(*shard, c->u.grid.center);
+		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
+		if (c->grid.center != nullptr)
+			set_origin(*shard, c->grid.center);
 		shard->wait();
 	}
 }
@@ -164,11 +164,11 @@ Engine::set_grid(GkCommand *c)
 void
 Engine::set_centroids(GkCommand *c)
 {
-	int64_t		k = c->u.centroids.k;
+	int64_t		k = c->centroids.k;
 
 	if (k < 1 || k > GK_MAX_CLUSTERS)
 		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
-	spherical = c->u.centroids.spherical;
+	spherical = c->centroids.spherical;
 	sums_valid = false;
 	for (auto &shard : shards)
 	{
@@ -177,7 +177,7 @@ Engine::set_centroids(GkCommand *c)
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, k);
-		to_device(*shard, shard->centroids.exact.get(), c->u.centroids.centroids, k * dimension);
+		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
 		shard->need_labels();
 		shard->use();
 		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
@@ -231,19 +231,19 @@ Engine::step(GkCommand *c)
 	read_counters();
 	summing = false;
 	sums_valid = true;
-	c->u.step.changed = 0;
+	c->step.changed = 0;
 	for (auto &shard : shards)
-		c->u.step.changed += shard->result->changed;
-	c->u.step.empty = shards[0]->result->empty;
-	c->u.step.shift2 = c->u.step.empty > 0 ? 0.0 : shards[0]->result->shift2;
-	if (c->u.step.empty > 0 && c->u.step.is_empty != nullptr)
+		c->step.changed += shard->result->changed;
+	c->step.empty = shards[0]->result->empty;
+	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
+	if (c->step.empty > 0 && c->step.is_empty != nullptr)
 	{
 		Shard	   &shard = *shards[0];
 
 		shard.use();
 		shard.scratch.reserve(shard, k);
 		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
-		to_host(shard, c->u.step.is_empty, (const uint8_t *) shard.scratch.get(), k);
+		to_host(shard, c->step.is_empty, (const uint8_t *) shard.scratch.get(), k);
 	}
 }
 
@@ -254,15 +254,15 @@ Engine::move(const GkCommand *c, int sign)
 	int64_t		k = shards[0]->centroids.count;
 	int64_t		most = std::max<int64_t>((4 << 20) / (dimension * sizeof(float)), 16);
 
-	for (int64_t from = 0; from < c->u.relocate.count; from += most)
+	for (int64_t from = 0; from < c->relocate.count; from += most)
 	{
-		int64_t		count = std::min(most, c->u.relocate.count - from);
+		int64_t		count = std::min(most, c->relocate.count - from);
 		std::vector<float> features(count * dimension);
 		std::vector<double> weights(count);
 		std::vector<int32_t> labels(count);
 
-		read_rows(c->u.relocate.rows + from, count, features.data(), weights.data());
-		read_labels(c->u.relocate.rows + from, count, labels.data());
+		read_rows(c->relocate.rows + from, count, features.data(), weights.data());
+		read_labels(c->relocate.rows + from, count, labels.data());
 		for (auto &shard : shards)
 		{
 			Scratch		plan;
@@ -284,7 +284,7 @@ Engine::move(const GkCommand *c, int sign)
 			to_device(*shard, x, features.data(), count * dimension);
 			to_device(*shard, w, weights.data(), count);
 			to_device(*shard, l, labels.data(), count);
-			to_device(*shard, t, c->u.relocate.clusters + from, count);
+			to_device(*shard, t, c->relocate.clusters + from, count);
 			move_rows(*shard, grid, k, final_sums(*shard), count, x, weighted ? w : nullptr, l, t,
 					  sign);
 			shard->wait();
@@ -304,7 +304,7 @@ Engine::relocate(GkCommand *c)
 		finish_step(*shard, grid, final_sums(*shard), spherical, true);
 	}
 	read_counters();
-	c->u.relocate.shift2 = shards[0]->result->shift2;
+	c->relocate.shift2 = shards[0]->result->shift2;
 	move(c, -1);
 }
 
@@ -358,13 +358,13 @@ Engine::assign(GkCommand *c)
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
-	c->u.assign.changed = 0;
-	c->u.assign.greatest = c->u.assign.greatest_distance = 0.0;
+	c->assign.changed = 0;
+	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (auto &shard : shards)
 	{
-		c->u.assign.changed += shard->result->changed;
-		c->u.assign.greatest = std::max(c->u.assign.greatest, from_bits(shard->result->greatest));
-		c->u.assign.greatest_distance = std::max(c->u.assign.greatest_distance,
+		c->assign.changed += shard->result->changed;
+		c->assign.greatest = std::max(c->assign.greatest, from_bits(shard->result->greatest));
+		c->assign.greatest_distance = std::max(c->assign.greatest_distance,
 												 from_bits(shard->result->greatest_distance));
 	}
 }
@@ -380,9 +380,9 @@ Engine::statistics(GkCommand *c)
 
 	to_host(*shards[0], &weight_exponent, shards[0]->grid_exponents.get() + dimension, 1);
 	scales.weight_scale = gk_power_of_two(weight_exponent);
-	scales.inertia_scale = gk_power_of_two(c->u.statistics.inertia_exponent);
-	scales.distance_scale = gk_power_of_two(c->u.statistics.distance_exponent);
-	scales.rest_scale = gk_power_of_two(c->u.statistics.rest_bits);
+	scales.inertia_scale = gk_power_of_two(c->statistics.inertia_exponent);
+	scales.distance_scale = gk_power_of_two(c->statistics.distance_exponent);
+	scales.rest_scale = gk_power_of_two(c->statistics.rest_bits);
 	for (auto &shard : shards)
 	{
 		shard->scratch.reserve(*shard, k * 8 * sizeof(int64_t));
@@ -390,11 +390,11 @@ Engine::statistics(GkCommand *c)
 	}
 	walk("statistics", plain_rows(16), [&](Shard &shard, const Slice &slice)
 		 { statistics_slice(shard, slice, scales, (int64_t *) shard.scratch.get()); });
-	memset(c->u.statistics.sizes, 0, k * sizeof(int64_t));
-	memset(c->u.statistics.weights, 0, k * sizeof(GkSum));
-	memset(c->u.statistics.inertia, 0, k * sizeof(GkSum));
-	memset(c->u.statistics.distance, 0, k * sizeof(GkSum));
-	memset(c->u.statistics.radius2, 0, k * sizeof(double));
+	memset(c->statistics.sizes, 0, k * sizeof(int64_t));
+	memset(c->statistics.weights, 0, k * sizeof(GkSum));
+	memset(c->statistics.inertia, 0, k * sizeof(GkSum));
+	memset(c->statistics.distance, 0, k * sizeof(GkSum));
+	memset(c->statistics.radius2, 0, k * sizeof(double));
 	for (auto &shard : shards)
 	{
 		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), k * 8);
@@ -402,14 +402,14 @@ Engine::statistics(GkCommand *c)
 		{
 			const int64_t *from = &part[i * 7];
 
-			c->u.statistics.sizes[i] += from[0];
-			c->u.statistics.weights[i].high += from[1];
-			c->u.statistics.weights[i].low += from[2];
-			c->u.statistics.inertia[i].high += from[3];
-			c->u.statistics.inertia[i].low += from[4];
-			c->u.statistics.distance[i].high += from[5];
-			c->u.statistics.distance[i].low += from[6];
-			c->u.statistics.radius2[i] = std::max(c->u.statistics.radius2[i],
+			c->statistics.sizes[i] += from[0];
+			c->statistics.weights[i].high += from[1];
+			c->statistics.weights[i].low += from[2];
+			c->statistics.inertia[i].high += from[3];
+			c->statistics.inertia[i].low += from[4];
+			c->statistics.distance[i].high += from[5];
+			c->statistics.distance[i].low += from[6];
+			c->statistics.radius2[i] = std::max(c->statistics.radius2[i],
 												  from_bits((unsigned long long) part[k * 7 + i]));
 		}
 	}
@@ -421,7 +421,7 @@ Engine::get_centroids(GkCommand *c)
 {
 	Shard	   &shard = *shards[0];
 
-	to_host(shard, c->u.get_centroids.centroids, (const double *) shard.centroids.exact.get(),
+	to_host(shard, c->get_centroids.centroids, (const double *) shard.centroids.exact.get(),
 			shard.centroids.count * dimension);
 }
 

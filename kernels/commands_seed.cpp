@@ -26,16 +26,16 @@ Engine::run_candidates(GkCommand *c)
 		shard->need_distance2();
 	}
 	sums_valid = false;
-	for (int64_t from = 0; from < c->u.candidates.count; from += most)
+	for (int64_t from = 0; from < c->candidates.count; from += most)
 	{
-		int64_t		count = std::min(most, c->u.candidates.count - from);
-		int64_t		first_label = c->u.candidates.first_label + from;
+		int64_t		count = std::min(most, c->candidates.count - from);
+		int64_t		first_label = c->candidates.first_label + from;
 
 		for (auto &shard : shards)
 		{
 			reserve_centroids(*shard, shard->candidates, count);
 			to_device(*shard, shard->candidates.exact.get(),
-					  c->u.candidates.candidates + from * dimension, count * dimension);
+					  c->candidates.candidates + from * dimension, count * dimension);
 		}
 		if (count > 1)
 		{
@@ -65,15 +65,15 @@ Engine::run_candidates(GkCommand *c)
 			greatest = std::max(greatest, its);
 		}
 	}
-	c->u.candidates.greatest = greatest;
+	c->candidates.greatest = greatest;
 }
 
 /* GK_POTENTIALS: what Σ of the masses would be with each trial. */
 void
 Engine::potentials(GkCommand *c)
 {
-	int			count = c->u.potentials.count;
-	double		scale = gk_power_of_two(c->u.potentials.exponent);
+	int			count = c->potentials.count;
+	double		scale = gk_power_of_two(c->potentials.exponent);
 	std::vector<int64_t> part(count);
 
 	for (auto &shard : shards)
@@ -81,7 +81,7 @@ Engine::potentials(GkCommand *c)
 		shard->need_distance2();
 		shard->scratch.reserve(*shard, (count + (uint64_t) count * dimension) * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
-		to_device(*shard, (double *) shard->scratch.get() + count, c->u.potentials.trials,
+		to_device(*shard, (double *) shard->scratch.get() + count, c->potentials.trials,
 				  (uint64_t) count * dimension);
 	}
 	walk("potentials", plain_rows(dimension * (4.0 + 2.0 * count)),
@@ -90,12 +90,12 @@ Engine::potentials(GkCommand *c)
 		potentials_slice(shard, slice, (const double *) shard.scratch.get() + count, count, scale,
 						 (int64_t *) shard.scratch.get());
 	});
-	memset(c->u.potentials.potentials, 0, count * sizeof(int64_t));
+	memset(c->potentials.potentials, 0, count * sizeof(int64_t));
 	for (auto &shard : shards)
 	{
 		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
 		for (int i = 0; i < count; i++)
-			c->u.potentials.potentials[i] += part[i];
+			c->potentials.potentials[i] += part[i];
 	}
 }
 
@@ -103,10 +103,10 @@ Engine::potentials(GkCommand *c)
 void
 Engine::masses(GkCommand *c)
 {
-	int64_t		count = INT64_C(1) << c->u.masses.bits;
+	int64_t		count = INT64_C(1) << c->masses.bits;
 	std::vector<int64_t> part(count);
-	Mass		mass = {c->u.masses.mass == GK_MASS_DISTANCE,
-		gk_power_of_two(c->u.masses.exponent)};
+	Mass		mass = {c->masses.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->masses.exponent)};
 
 	for (auto &shard : shards)
 	{
@@ -115,13 +115,13 @@ Engine::masses(GkCommand *c)
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
 	}
 	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
-		 { masses_slice(shard, slice, mass, c->u.masses.bits, (int64_t *) shard.scratch.get()); });
-	memset(c->u.masses.buckets, 0, count * sizeof(int64_t));
+		 { masses_slice(shard, slice, mass, c->masses.bits, (int64_t *) shard.scratch.get()); });
+	memset(c->masses.buckets, 0, count * sizeof(int64_t));
 	for (auto &shard : shards)
 	{
 		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
 		for (int64_t i = 0; i < count; i++)
-			c->u.masses.buckets[i] += part[i];
+			c->masses.buckets[i] += part[i];
 	}
 }
 
@@ -208,26 +208,26 @@ Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vec
 void
 Engine::entries(GkCommand *c)
 {
-	uint64_t	buckets = UINT64_C(1) << c->u.entries.bits;
+	uint64_t	buckets = UINT64_C(1) << c->entries.bits;
 	std::vector<GkEntry> found;
 	Wanted		filter = {};
 
-	filter.mass = Mass{c->u.entries.mass == GK_MASS_DISTANCE,
-		gk_power_of_two(c->u.entries.exponent)};
-	filter.buckets = c->u.entries.wanted;
-	filter.bits = c->u.entries.bits;
+	filter.mass = Mass{c->entries.mass == GK_MASS_DISTANCE,
+		gk_power_of_two(c->entries.exponent)};
+	filter.buckets = c->entries.wanted;
+	filter.bits = c->entries.bits;
 	for (auto &shard : shards)
 	{
 		shard->scratch.reserve(*shard, LIST_ROWS * sizeof(Listed) + buckets);
 		to_device(*shard, (uint8_t *) shard->scratch.get() + LIST_ROWS * sizeof(Listed),
-				  c->u.entries.wanted, buckets);
+				  c->entries.wanted, buckets);
 	}
-	c->u.entries.next = list_in_order(filter, c->u.entries.from, c->u.entries.capacity, &found);
-	c->u.entries.count = (int64_t) found.size();
+	c->entries.next = list_in_order(filter, c->entries.from, c->entries.capacity, &found);
+	c->entries.count = (int64_t) found.size();
 	for (size_t i = 0; i < found.size(); i++)
 	{
-		c->u.entries.entries[i] = found[i];
-		c->u.entries.entries[i].distance2 = 0.0;
+		c->entries.entries[i] = found[i];
+		c->entries.entries[i].distance2 = 0.0;
 	}
 }
 
@@ -235,7 +235,7 @@ Engine::entries(GkCommand *c)
 void
 Engine::label_weights(GkCommand *c)
 {
-	int64_t		count = c->u.label_weights.count;
+	int64_t		count = c->label_weights.count;
 	std::vector<GkSum> part(count);
 
 	for (auto &shard : shards)
@@ -246,14 +246,14 @@ Engine::label_weights(GkCommand *c)
 	}
 	walk("label weights", plain_rows(12), [&](Shard &shard, const Slice &slice)
 		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
-	memset(c->u.label_weights.weights, 0, count * sizeof(GkSum));
+	memset(c->label_weights.weights, 0, count * sizeof(GkSum));
 	for (auto &shard : shards)
 	{
 		to_host(*shard, part.data(), (const GkSum *) shard->scratch.get(), count);
 		for (int64_t i = 0; i < count; i++)
 		{
-			c->u.label_weights.weights[i].high += part[i].high;
-			c->u.label_weights.weights[i].low += part[i].low;
+			c->label_weights.weights[i].high += part[i].high;
+			c->label_weights.weights[i].low += part[i].low;
 		}
 	}
 }
@@ -341,7 +341,7 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 void
 Engine::farthest(GkCommand *c)
 {
-	int64_t		count = std::min(c->u.farthest.count, rows);
+	int64_t		count = std::min(c->farthest.count, rows);
 	uint64_t	capacity = std::max<uint64_t>(LIST_ROWS, (uint64_t) count + LIST_ROWS);
 	std::vector<GkEntry> found;
 	int64_t		equal = 0;
@@ -349,7 +349,7 @@ Engine::farthest(GkCommand *c)
 	Wanted		ties = {};
 	Wanted		filter;
 
-	c->u.farthest.found = 0;
+	c->farthest.found = 0;
 	if (count < 1)
 		return;
 	for (auto &shard : shards)
@@ -365,8 +365,8 @@ Engine::farthest(GkCommand *c)
 	order_farthest(&found, count);
 	for (GkEntry &one : found)
 		one.mass = 0;
-	memcpy(c->u.farthest.entries, found.data(), found.size() * sizeof(GkEntry));
-	c->u.farthest.found = (int64_t) found.size();
+	memcpy(c->farthest.entries, found.data(), found.size() * sizeof(GkEntry));
+	c->farthest.found = (int64_t) found.size();
 }
 
 }								/* namespace gk */

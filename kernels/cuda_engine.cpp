@@ -248,7 +248,7 @@ Engine::seal(GkCommand *c)
 		list.clear();
 	for (const Range &one : ranges)
 		shard_ranges[one.shard].push_back(one);
-	c->u.seal.rows = rows;
+	c->seal.rows = rows;
 }
 
 /* How many rows of a shard come before a row in append order. */

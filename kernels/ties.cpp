@@ -173,7 +173,7 @@ Engine::compare_rows(const int64_t *numbers, const int64_t *others, int64_t coun
 void
 Engine::compare(GkCommand *c)
 {
-	compare_rows(c->u.compare.rows, c->u.compare.others, c->u.compare.count, c->u.compare.order);
+	compare_rows(c->compare.rows, c->compare.others, c->compare.count, c->compare.order);
 }
 
 /* For gk_order_ties(): the context is the engine. */

@@ -196,9 +196,9 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 	switch (command->operation)
 	{
 		case GK_CANDIDATES:
-			return values * (8.0 + 2.0 * command->u.candidates.count);
+			return values * (8.0 + 2.0 * command->candidates.count);
 		case GK_POTENTIALS:
-			return values * 4.0 * command->u.potentials.count;
+			return values * 4.0 * command->potentials.count;
 		case GK_STEP:
 		case GK_ASSIGN:
 			return values * (8.0 + 2.0 * engine->k) + 8.0 * engine->k * engine->d;
@@ -206,11 +206,11 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 		case GK_GET_CENTROIDS:
 			return 8.0 * engine->k * engine->d;
 		case GK_CENTROIDS:
-			return 4.0 * command->u.centroids.k * engine->d;
+			return 4.0 * command->centroids.k * engine->d;
 		case GK_MASSES:
-			return values + (double) (1 << command->u.masses.bits);
+			return values + (double) (1 << command->masses.bits);
 		case GK_COMPARE:
-			return 4.0 * command->u.compare.count * engine->d;
+			return 4.0 * command->compare.count * engine->d;
 		case GK_GRID:
 			return 0;
 		default:

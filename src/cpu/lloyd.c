@@ -13,7 +13,7 @@
 void
 gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 {
-	const GkGrid *grid = &command->u.grid;
+	const GkGrid *grid = &command->grid;
 	double	   *scales;
 
 	if (!gk_array_need(engine, &engine->exponents, engine->d + 1, sizeof(int)) ||
@@ -41,7 +41,7 @@ gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 void
 gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		k = command->u.centroids.k;
+	int64_t		k = command->centroids.k;
 
 	if (k < 1 || k > GK_MAX_CLUSTERS)
 	{
@@ -52,10 +52,10 @@ gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	engine->hashes_valid = false;
 	if (!gk_array_need(engine, &engine->centroids, k, engine->d * sizeof(double)))
 		return;
-	memcpy(engine->centroids.base, command->u.centroids.centroids,
+	memcpy(engine->centroids.base, command->centroids.centroids,
 		   (size_t) k * engine->d * sizeof(double));
 	engine->k = k;
-	engine->spherical = command->u.centroids.spherical;
+	engine->spherical = command->centroids.spherical;
 	engine->points_valid = false;
 	engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
@@ -121,9 +121,9 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 	bool		bounds = (double) engine->k * (engine->d + 4) > BOUNDS_PAY;
 	GkAssignment assignment = {.keep_bounds = bounds,.add_changed = engine->sums_valid};
 
-	command->u.step.changed = 0;
-	command->u.step.empty = 0;
-	command->u.step.shift2 = 0.0;
+	command->step.changed = 0;
+	command->step.empty = 0;
+	command->step.shift2 = 0.0;
 	if (!engine->sums_valid)
 	{
 		if (!gk_sums_prepare(engine))
@@ -135,11 +135,11 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 	if (!prepare(engine, &assignment) || !gk_assign_rows(engine, &assignment) ||
 		!gk_sums_merge(engine))
 		return;
-	command->u.step.changed = assignment.changed;
-	command->u.step.empty = count_empty(engine);
-	if (command->u.step.empty == 0)
+	command->step.changed = assignment.changed;
+	command->step.empty = count_empty(engine);
+	if (command->step.empty == 0)
 	{
-		if (!gk_centroids_update(engine, &command->u.step.shift2))
+		if (!gk_centroids_update(engine, &command->step.shift2))
 			return;
 	}
 	else
@@ -147,8 +147,8 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 		if (!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
 			return;
 		memset(engine->deltas.base, 0, engine->k * sizeof(float));
-		for (int64_t c = 0; c < engine->k && command->u.step.is_empty != NULL; c++)
-			command->u.step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
+		for (int64_t c = 0; c < engine->k && command->step.is_empty != NULL; c++)
+			command->step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
 	}
 	engine->sums_valid = true;
 	if (bounds)
@@ -159,11 +159,11 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 static void
 move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 {
-	for (int64_t i = 0; i < command->u.relocate.count; i++)
+	for (int64_t i = 0; i < command->relocate.count; i++)
 	{
-		int64_t		row = command->u.relocate.rows[i];
+		int64_t		row = command->relocate.rows[i];
 		int64_t		own = gk_labels(engine)[row];
-		int64_t		other = command->u.relocate.clusters[i];
+		int64_t		other = command->relocate.clusters[i];
 
 		gk_sums_add_row(engine, 0, row, back ? other : own, back ? own : other);
 	}
@@ -173,10 +173,10 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 void
 gk_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
-	command->u.relocate.shift2 = 0.0;
+	command->relocate.shift2 = 0.0;
 	engine->sums_valid = false;
 	move_rows(engine, command, false);
-	if (gk_sums_merge(engine) && gk_centroids_update(engine, &command->u.relocate.shift2))
+	if (gk_sums_merge(engine) && gk_centroids_update(engine, &command->relocate.shift2))
 	{
 		move_rows(engine, command, true);
 		engine->sums_valid = gk_sums_merge(engine);
@@ -189,22 +189,22 @@ gk_run_assign(GkCpuEngine *engine, GkCommand *command)
 {
 	GkAssignment assignment = {.exact = true};
 
-	command->u.assign.changed = 0;
-	command->u.assign.greatest = command->u.assign.greatest_distance = 0.0;
+	command->assign.changed = 0;
+	command->assign.greatest = command->assign.greatest_distance = 0.0;
 	if (!prepare(engine, &assignment) || !gk_assign_rows(engine, &assignment))
 		return;
-	command->u.assign.changed = assignment.changed;
+	command->assign.changed = assignment.changed;
 	if (assignment.changed > 0)
 		engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
-	command->u.assign.greatest = assignment.greatest_mass;
-	command->u.assign.greatest_distance = assignment.greatest_distance;
+	command->assign.greatest = assignment.greatest_mass;
+	command->assign.greatest_distance = assignment.greatest_distance;
 }
 
 /* Copies the centroids out. */
 void
 gk_run_get_centroids(GkCpuEngine *engine, GkCommand *command)
 {
-	memcpy(command->u.get_centroids.centroids, engine->centroids.base,
+	memcpy(command->get_centroids.centroids, engine->centroids.base,
 		   (size_t) engine->k * engine->d * sizeof(double));
 }

@@ -95,7 +95,7 @@ gk_forget_labels(GkCpuEngine *engine)
 void
 gk_run_seal(GkCpuEngine *engine, GkCommand *command)
 {
-	command->u.seal.rows = engine->n;
+	command->seal.rows = engine->n;
 	if (engine->n == 0)
 		return;
 	if (!gk_array_resize(engine, &engine->features, gk_padded_rows(engine),
@@ -137,8 +137,8 @@ range_weights(GkCpuEngine *engine, GkCommand *command)
 		if (i % 65536 == 0 && gk_stopped(engine))
 			break;
 	}
-	command->u.range.least_weight = least;
-	command->u.range.greatest_weight = greatest;
+	command->range.least_weight = least;
+	command->range.greatest_weight = greatest;
 }
 
 /* The least and the greatest value of each feature, and of the weights. */
@@ -160,18 +160,18 @@ gk_run_range(GkCpuEngine *engine, GkCommand *command)
 				gk_block(engine, 0)[j * GK_BLOCK];
 	gk_parallel(engine, gk_block_count(engine), gk_grain(engine, gk_block_count(engine), 16.0 * d),
 				0, range_chunk, least);
-	memcpy(command->u.range.least, least, d * sizeof(float));
-	memcpy(command->u.range.greatest, least + d, d * sizeof(float));
+	memcpy(command->range.least, least, d * sizeof(float));
+	memcpy(command->range.greatest, least + d, d * sizeof(float));
 	for (int w = 1; w < workers; w++)
 		for (int j = 0; j < d; j++)
 		{
 			float		low = least[(size_t) w * 2 * d + j];
 			float		high = least[((size_t) w * 2 + 1) * d + j];
 
-			if (low < command->u.range.least[j])
-				command->u.range.least[j] = low;
-			if (high > command->u.range.greatest[j])
-				command->u.range.greatest[j] = high;
+			if (low < command->range.least[j])
+				command->range.least[j] = low;
+			if (high > command->range.greatest[j])
+				command->range.greatest[j] = high;
 		}
 }
 
@@ -242,28 +242,28 @@ finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all)
 	int			d = engine->d;
 	int64_t		stride = (int64_t) d * 6 + 4;
 
-	memset(command->u.moments.first, 0, d * sizeof(GkSum));
-	memset(command->u.moments.second, 0, d * sizeof(GkSum));
-	memset(command->u.moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
-	memset(command->u.moments.nonzero, 0, (d + 1) * sizeof(int64_t));
-	memset(&command->u.moments.weight, 0, sizeof(GkSum));
+	memset(command->moments.first, 0, d * sizeof(GkSum));
+	memset(command->moments.second, 0, d * sizeof(GkSum));
+	memset(command->moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
+	memset(command->moments.nonzero, 0, (d + 1) * sizeof(int64_t));
+	memset(&command->moments.weight, 0, sizeof(GkSum));
 	for (int w = 0; w < engine->pool.threads; w++)
 	{
 		const int64_t *sums = all + w * stride;
 
 		for (int j = 0; j < d; j++, sums += 6)
 		{
-			command->u.moments.first[j].high += sums[0];
-			command->u.moments.first[j].low += sums[1];
-			command->u.moments.second[j].high += sums[2];
-			command->u.moments.second[j].low += sums[3];
-			command->u.moments.exponent_sum[j] += sums[4];
-			command->u.moments.nonzero[j] += sums[5];
+			command->moments.first[j].high += sums[0];
+			command->moments.first[j].low += sums[1];
+			command->moments.second[j].high += sums[2];
+			command->moments.second[j].low += sums[3];
+			command->moments.exponent_sum[j] += sums[4];
+			command->moments.nonzero[j] += sums[5];
 		}
-		command->u.moments.weight.high += sums[0];
-		command->u.moments.weight.low += sums[1];
-		command->u.moments.exponent_sum[d] += sums[2];
-		command->u.moments.nonzero[d] += sums[3];
+		command->moments.weight.high += sums[0];
+		command->moments.weight.low += sums[1];
+		command->moments.exponent_sum[d] += sums[2];
+		command->moments.nonzero[d] += sums[3];
 	}
 }
 
@@ -284,14 +284,14 @@ gk_run_moments(GkCpuEngine *engine, GkCommand *command)
 	scales = (double *) ((char *) engine->scratch.base + engine->pool.threads * sums_bytes);
 	for (int j = 0; j < d; j++)
 	{
-		scales[j] = gk_power_of_two(command->u.moments.first_exponents[j]);
-		scales[d + j] = gk_power_of_two(command->u.moments.second_exponents[j]);
+		scales[j] = gk_power_of_two(command->moments.first_exponents[j]);
+		scales[d + j] = gk_power_of_two(command->moments.second_exponents[j]);
 	}
-	moments.weight_scale = gk_power_of_two(command->u.moments.weight_exponent);
-	moments.sums.pivot = command->u.moments.pivot;
+	moments.weight_scale = gk_power_of_two(command->moments.weight_exponent);
+	moments.sums.pivot = command->moments.pivot;
 	moments.sums.first_scales = scales;
 	moments.sums.second_scales = scales + d;
-	moments.sums.rest_scale = gk_power_of_two(command->u.moments.rest_bits);
+	moments.sums.rest_scale = gk_power_of_two(command->moments.rest_bits);
 	if (gk_parallel(engine, gk_block_count(engine),
 					gk_grain(engine, gk_block_count(engine), 16.0 * 8 * d), 0, moments_chunk,
 					&moments))
@@ -306,8 +306,8 @@ transform_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, in
 
 	(void) worker;
 	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
-		engine->kernels->transform(gk_block(engine, b), engine->d, command->u.transform.offset,
-								   command->u.transform.factor, command->u.transform.normalize);
+		engine->kernels->transform(gk_block(engine, b), engine->d, command->transform.offset,
+								   command->transform.factor, command->transform.normalize);
 }
 
 /* Moves and scales the rows in place; what was known of them is void. */
@@ -326,13 +326,13 @@ gk_run_transform(GkCpuEngine *engine, GkCommand *command)
 void
 gk_run_rows(GkCpuEngine *engine, GkCommand *command)
 {
-	for (int64_t i = 0; i < command->u.rows.count && !gk_stopped(engine); i++)
+	for (int64_t i = 0; i < command->rows.count && !gk_stopped(engine); i++)
 	{
-		int64_t		row = command->u.rows.rows[i];
+		int64_t		row = command->rows.rows[i];
 		const float *from = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 
 		for (int j = 0; j < engine->d; j++)
-			command->u.rows.features[i * engine->d + j] = from[j * GK_BLOCK];
+			command->rows.features[i * engine->d + j] = from[j * GK_BLOCK];
 	}
 }
 
@@ -370,15 +370,15 @@ compare_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 
 	(void) worker;
 	for (int64_t i = from; i < to && !gk_stopped(engine); i++)
-		command->u.compare.order[i] = (int8_t)
-			gk_compare_rows(engine, command->u.compare.rows[i], command->u.compare.others[i]);
+		command->compare.order[i] = (int8_t)
+			gk_compare_rows(engine, command->compare.rows[i], command->compare.others[i]);
 }
 
 /* The order of pairs of rows by their bits. */
 void
 gk_run_compare(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		count = command->u.compare.count;
+	int64_t		count = command->compare.count;
 
 	gk_parallel(engine, count, gk_grain(engine, count, 8.0 * engine->d), 0, compare_chunk,
 				command);

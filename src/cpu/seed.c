@@ -14,7 +14,7 @@ static void
 few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const GkCommand *command = context;
-	int64_t		first_label = command->u.candidates.first_label;
+	int64_t		first_label = command->candidates.first_label;
 
 	(void) worker;
 	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
@@ -23,13 +23,13 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 		int32_t    *labels = gk_labels(engine) + b * GK_BLOCK;
 		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
 
-		for (int64_t c = 0; c < command->u.candidates.count; c += GK_POINTS_AT_ONCE)
+		for (int64_t c = 0; c < command->candidates.count; c += GK_POINTS_AT_ONCE)
 		{
-			int64_t		left = command->u.candidates.count - c;
+			int64_t		left = command->candidates.count - c;
 			int			count = left < GK_POINTS_AT_ONCE ? (int) left : GK_POINTS_AT_ONCE;
 
 			engine->kernels->distances(gk_block(engine, b), engine->d,
-									   command->u.candidates.candidates + c * engine->d, count,
+									   command->candidates.candidates + c * engine->d, count,
 									   fresh);
 			for (int i = 0; i < count * GK_BLOCK; i++)
 			{
@@ -52,31 +52,31 @@ gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	int64_t		blocks = gk_block_count(engine);
 	GkAssignment assignment = {
 		.points = &engine->points,.exact = true,.keep_nearer = true,
-		.first_label = command->u.candidates.first_label
+		.first_label = command->candidates.first_label
 	};
 
-	command->u.candidates.greatest = 0.0;
+	command->candidates.greatest = 0.0;
 	engine->sums_valid = false;
 	engine->points_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
 		return;
 	engine->no_labels = false;
-	if (command->u.candidates.count <= FEW_CANDIDATES)
+	if (command->candidates.count <= FEW_CANDIDATES)
 	{
 		if (!gk_parallel(engine, blocks,
 						 gk_grain(engine, blocks,
-								  64.0 * engine->d * command->u.candidates.count / 8),
+								  64.0 * engine->d * command->candidates.count / 8),
 						 0, few_candidates_chunk, command))
 			return;
 		assignment.greatest_mass = gk_greatest_mass(engine);
 	}
-	else if (!gk_points_prepare(engine, &engine->points, command->u.candidates.candidates,
-								command->u.candidates.count, false) ||
+	else if (!gk_points_prepare(engine, &engine->points, command->candidates.candidates,
+								command->candidates.count, false) ||
 			 !gk_assign_rows(engine, &assignment))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
-	command->u.candidates.greatest = assignment.greatest_mass;
+	command->candidates.greatest = assignment.greatest_mass;
 }
 
 /* Adds blocks to the potential of each trial. */
@@ -84,7 +84,7 @@ static void
 potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	GkCommand  *command = context;
-	double		scale = gk_power_of_two(command->u.potentials.exponent);
+	double		scale = gk_power_of_two(command->potentials.exponent);
 	int64_t		sums[64] = {0};
 
 	(void) worker;
@@ -94,13 +94,13 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 		int			rows = gk_block_rows(engine, b);
 		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
 
-		for (int t = 0; t < command->u.potentials.count; t += GK_POINTS_AT_ONCE)
+		for (int t = 0; t < command->potentials.count; t += GK_POINTS_AT_ONCE)
 		{
-			int			left = command->u.potentials.count - t;
+			int			left = command->potentials.count - t;
 			int			count = left < GK_POINTS_AT_ONCE ? left : GK_POINTS_AT_ONCE;
 
 			engine->kernels->distances(gk_block(engine, b), engine->d,
-									   command->u.potentials.trials + (int64_t) t * engine->d,
+									   command->potentials.trials + (int64_t) t * engine->d,
 									   count, fresh);
 			for (int i = 0; i < count; i++)
 				for (int r = 0; r < rows; r++)
@@ -113,8 +113,8 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 				}
 		}
 	}
-	for (int t = 0; t < command->u.potentials.count; t++)
-		__atomic_fetch_add(&command->u.potentials.potentials[t], sums[t], __ATOMIC_RELAXED);
+	for (int t = 0; t < command->potentials.count; t++)
+		__atomic_fetch_add(&command->potentials.potentials[t], sums[t], __ATOMIC_RELAXED);
 }
 
 /* What the sum of weight × d² would be with each trial as one more centroid. */
@@ -125,9 +125,9 @@ gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
 
 	if (!gk_need_distances(engine))
 		return;
-	memset(command->u.potentials.potentials, 0, command->u.potentials.count * sizeof(int64_t));
+	memset(command->potentials.potentials, 0, command->potentials.count * sizeof(int64_t));
 	gk_parallel(engine, blocks,
-				gk_grain(engine, blocks, 64.0 * engine->d * command->u.potentials.count / 8), 0,
+				gk_grain(engine, blocks, 64.0 * engine->d * command->potentials.count / 8), 0,
 				potentials_chunk, command);
 }
 
@@ -188,24 +188,24 @@ static void
 masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const GkCommand *command = context;
-	int			bits = command->u.masses.bits;
+	int			bits = command->masses.bits;
 	int64_t    *buckets = (int64_t *) engine->scratch.base + ((int64_t) worker << bits);
 	const uint64_t *hashes = engine->hashes.base;
-	double		scale = gk_power_of_two(command->u.masses.exponent);
+	double		scale = gk_power_of_two(command->masses.exponent);
 
 	for (int64_t row = from; row < to; row++)
 		buckets[gk_hash_bucket(hashes[row], bits)] +=
-			mass_of(engine, row, command->u.masses.mass, scale);
+			mass_of(engine, row, command->masses.mass, scale);
 }
 
 /* The mass of the rows, by buckets of their hashes. */
 void
 gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		count = INT64_C(1) << command->u.masses.bits;
+	int64_t		count = INT64_C(1) << command->masses.bits;
 	int			workers = gk_partial_workers(engine, count * sizeof(int64_t));
 
-	if (command->u.masses.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+	if (command->masses.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
 		return;
 	if (!need_hashes(engine) ||
 		!gk_array_need(engine, &engine->scratch, workers, count * sizeof(int64_t)))
@@ -213,9 +213,9 @@ gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 	memset(engine->scratch.base, 0, workers * count * sizeof(int64_t));
 	if (!gk_parallel(engine, engine->n, 65536, workers, masses_chunk, command))
 		return;
-	memset(command->u.masses.buckets, 0, count * sizeof(int64_t));
+	memset(command->masses.buckets, 0, count * sizeof(int64_t));
 	for (int w = 0; w < workers; w++)
-		engine->kernels->add(command->u.masses.buckets,
+		engine->kernels->add(command->masses.buckets,
 							 (int64_t *) engine->scratch.base + w * count, count);
 }
 
@@ -223,35 +223,35 @@ gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 void
 gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 {
-	double		scale = gk_power_of_two(command->u.entries.exponent);
+	double		scale = gk_power_of_two(command->entries.exponent);
 	const uint64_t *hashes;
 	int64_t		row;
 
-	command->u.entries.count = 0;
-	command->u.entries.next = engine->n;
-	if (command->u.entries.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+	command->entries.count = 0;
+	command->entries.next = engine->n;
+	if (command->entries.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
 		return;
 	if (!need_hashes(engine))
 		return;
 	hashes = engine->hashes.base;
-	for (row = command->u.entries.from; row < engine->n; row++)
+	for (row = command->entries.from; row < engine->n; row++)
 	{
 		int64_t		mass;
 
 		if (row % 65536 == 0 && gk_stopped(engine))
 			return;
-		if (!command->u.entries.wanted[gk_hash_bucket(hashes[row], command->u.entries.bits)])
+		if (!command->entries.wanted[gk_hash_bucket(hashes[row], command->entries.bits)])
 			continue;
-		mass = mass_of(engine, row, command->u.entries.mass, scale);
+		mass = mass_of(engine, row, command->entries.mass, scale);
 		if (mass <= 0)
 			continue;
-		if (command->u.entries.count == command->u.entries.capacity)
+		if (command->entries.count == command->entries.capacity)
 			break;
-		command->u.entries.entries[command->u.entries.count++] = (GkEntry) {
+		command->entries.entries[command->entries.count++] = (GkEntry) {
 			.row = row,.hash = hashes[row],.mass = mass,.distance2 = 0.0
 		};
 	}
-	command->u.entries.next = row;
+	command->entries.next = row;
 }
 
 /* Adds rows to a worker's weights of the labels. */
@@ -259,7 +259,7 @@ static void
 label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const GkCommand *command = context;
-	GkSum	   *sums = (GkSum *) engine->scratch.base + worker * command->u.label_weights.count;
+	GkSum	   *sums = (GkSum *) engine->scratch.base + worker * command->label_weights.count;
 	double		scale = ((const double *) engine->scales.base)[engine->d];
 	double		rest_scale = gk_power_of_two(engine->rest_bits);
 
@@ -278,7 +278,7 @@ label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 void
 gk_run_label_weights(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		count = command->u.label_weights.count;
+	int64_t		count = command->label_weights.count;
 	int			workers = gk_partial_workers(engine, count * sizeof(GkSum));
 
 	if (!gk_array_need(engine, &engine->scratch, workers, count * sizeof(GkSum)))
@@ -286,8 +286,8 @@ gk_run_label_weights(GkCpuEngine *engine, GkCommand *command)
 	memset(engine->scratch.base, 0, workers * count * sizeof(GkSum));
 	if (!gk_parallel(engine, engine->n, 65536, workers, label_weights_chunk, command))
 		return;
-	memset(command->u.label_weights.weights, 0, count * sizeof(GkSum));
+	memset(command->label_weights.weights, 0, count * sizeof(GkSum));
 	for (int w = 0; w < workers; w++)
-		engine->kernels->add((int64_t *) command->u.label_weights.weights,
+		engine->kernels->add((int64_t *) command->label_weights.weights,
 							 (int64_t *) engine->scratch.base + w * count * 2, count * 2);
 }

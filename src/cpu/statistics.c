@@ -216,11 +216,11 @@ finish_farthest(GkCpuEngine *engine, Farthest *farthest, int workers)
 void
 gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		capacity = command->u.farthest.count;
+	int64_t		capacity = command->farthest.count;
 	Farthest	farthest;
 	int			workers;
 
-	command->u.farthest.found = 0;
+	command->farthest.found = 0;
 	if (capacity > engine->n)
 		capacity = engine->n;
 	if (capacity < 1 || !gk_need_distances(engine))
@@ -238,8 +238,8 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 	if (!gk_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
 		return;
 	finish_farthest(engine, &farthest, workers);
-	command->u.farthest.found = farthest.heaps[0].count;
-	memcpy(command->u.farthest.entries, farthest.heaps[0].entries,
+	command->farthest.found = farthest.heaps[0].count;
+	memcpy(command->farthest.entries, farthest.heaps[0].entries,
 		   farthest.heaps[0].count * sizeof(GkEntry));
 }
 
@@ -301,9 +301,9 @@ gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
 		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(GkTally)))
 		return;
 	tallying.tallies = engine->scratch.base;
-	tallying.scales.inertia = gk_power_of_two(command->u.statistics.inertia_exponent);
-	tallying.scales.distance = gk_power_of_two(command->u.statistics.distance_exponent);
-	tallying.scales.rest = gk_power_of_two(command->u.statistics.rest_bits);
+	tallying.scales.inertia = gk_power_of_two(command->statistics.inertia_exponent);
+	tallying.scales.distance = gk_power_of_two(command->statistics.distance_exponent);
+	tallying.scales.rest = gk_power_of_two(command->statistics.rest_bits);
 	memset(tallying.tallies, 0, workers * k * sizeof(GkTally));
 	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, &tallying))
 		return;
@@ -316,10 +316,10 @@ gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
 			add_tally(tally, tally + w * k);
 		for (int i = 0; i < 2 && !engine->weighted; i++)
 			tally->weight[i] = tally->size * one.weight[i];
-		command->u.statistics.sizes[c] = tally->size;
-		command->u.statistics.weights[c] = (GkSum) {tally->weight[0], tally->weight[1]};
-		command->u.statistics.inertia[c] = (GkSum) {tally->sums[0], tally->sums[1]};
-		command->u.statistics.distance[c] = (GkSum) {tally->sums[2], tally->sums[3]};
-		command->u.statistics.radius2[c] = tally->radius2;
+		command->statistics.sizes[c] = tally->size;
+		command->statistics.weights[c] = (GkSum) {tally->weight[0], tally->weight[1]};
+		command->statistics.inertia[c] = (GkSum) {tally->sums[0], tally->sums[1]};
+		command->statistics.distance[c] = (GkSum) {tally->sums[2], tally->sums[3]};
+		command->statistics.radius2[c] = tally->radius2;
 	}
 }

@@ -336,7 +336,7 @@ typedef struct GkCommand
 		{
 			double	   *centroids;		/* out: k × d */
 		}			get_centroids;
-	}			u;
+	};
 } GkCommand;
 
 /* A device as gkmeans_devices() shows it. */

@@ -52,14 +52,14 @@ gk_has_rows_for(const GkState *state, const GkCommand *command)
 	switch (command->operation)
 	{
 		case GK_CANDIDATES:
-			return command->u.candidates.first_label == 0 ||
+			return command->candidates.first_label == 0 ||
 				(state->labels > 0 && state->distances);
 		case GK_MASSES:
-			return command->u.masses.mass == GK_MASS_WEIGHT || state->distances;
+			return command->masses.mass == GK_MASS_WEIGHT || state->distances;
 		case GK_ENTRIES:
-			return command->u.entries.mass == GK_MASS_WEIGHT || state->distances;
+			return command->entries.mass == GK_MASS_WEIGHT || state->distances;
 		case GK_LABEL_WEIGHTS:
-			return state->labels > 0 && state->labels <= command->u.label_weights.count;
+			return state->labels > 0 && state->labels <= command->label_weights.count;
 		case GK_POTENTIALS:
 		case GK_FARTHEST:
 			return state->distances;
@@ -132,11 +132,11 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 			state->grid = true;
 			break;
 		case GK_CANDIDATES:
-			state->labels = command->u.candidates.first_label + command->u.candidates.count;
+			state->labels = command->candidates.first_label + command->candidates.count;
 			state->distances = true;
 			break;
 		case GK_CENTROIDS:
-			state->centroids = command->u.centroids.k;
+			state->centroids = command->centroids.k;
 			break;
 		case GK_STEP:
 			state->centroids = state->labels = centroids;

@@ -72,10 +72,10 @@ sum_masses(GkJob *job, Line *line)
 	GkCommand	command = {.operation = GK_MASSES};
 	int64		total = 0;
 
-	command.u.masses.mass = line->mass;
-	command.u.masses.exponent = line->exponent;
-	command.u.masses.bits = line->bits;
-	command.u.masses.buckets = line->buckets;
+	command.masses.mass = line->mass;
+	command.masses.exponent = line->exponent;
+	command.masses.bits = line->bits;
+	command.masses.buckets = line->buckets;
 	gk_run(job, &command);
 	for (int64 i = 0; i < INT64CONST(1) << line->bits; i++)
 		total += line->buckets[i];
@@ -108,10 +108,10 @@ compare_rows(void *context, const int64 *rows, const int64 *others, int64 count,
 {
 	GkCommand	command = {.operation = GK_COMPARE};
 
-	command.u.compare.rows = rows;
-	command.u.compare.others = others;
-	command.u.compare.count = count;
-	command.u.compare.order = order;
+	command.compare.rows = rows;
+	command.compare.others = others;
+	command.compare.count = count;
+	command.compare.order = order;
 	gk_run(context, &command);
 }
 
@@ -190,19 +190,19 @@ collect_entries(GkDrawer *drawer, Line *line)
 	GkCommand	command = {.operation = GK_ENTRIES};
 
 	reserve_entries(line, Min(FIRST_CAPACITY, 2 * drawer->rows));
-	command.u.entries.mass = line->mass;
-	command.u.entries.exponent = line->exponent;
-	command.u.entries.bits = line->bits;
-	command.u.entries.wanted = line->wanted;
-	while (command.u.entries.from < drawer->rows)
+	command.entries.mass = line->mass;
+	command.entries.exponent = line->exponent;
+	command.entries.bits = line->bits;
+	command.entries.wanted = line->wanted;
+	while (command.entries.from < drawer->rows)
 	{
 		if (line->used > line->capacity / 2)
 			reserve_entries(line, 2 * line->capacity);
-		command.u.entries.entries = line->entries + line->used;
-		command.u.entries.capacity = line->capacity - line->used;
+		command.entries.entries = line->entries + line->used;
+		command.entries.capacity = line->capacity - line->used;
 		gk_run(drawer->job, &command);
-		line->used += command.u.entries.count;
-		command.u.entries.from = command.u.entries.next;
+		line->used += command.entries.count;
+		command.entries.from = command.entries.next;
 		merge_entries(drawer->job, line);
 	}
 }

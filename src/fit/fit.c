@@ -70,9 +70,9 @@ set_centroids(Fitter *fitter, const double *centroids, int64 count)
 {
 	GkCommand	command = {.operation = GK_CENTROIDS};
 
-	command.u.centroids.centroids = centroids;
-	command.u.centroids.k = count;
-	command.u.centroids.spherical = fitter->spec->metric == GK_COSINE;
+	command.centroids.centroids = centroids;
+	command.centroids.k = count;
+	command.centroids.spherical = fitter->spec->metric == GK_COSINE;
 	gk_run(fitter->job, &command);
 }
 
@@ -115,10 +115,10 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	int64		moves = 0;
 
 	gk_run(fitter->job, &distances);
-	farthest.u.farthest.count = empty;
-	farthest.u.farthest.entries = entries;
+	farthest.farthest.count = empty;
+	farthest.farthest.entries = entries;
 	gk_run(fitter->job, &farthest);
-	for (int64 c = 0; c < count && moves < farthest.u.farthest.found; c++)
+	for (int64 c = 0; c < count && moves < farthest.farthest.found; c++)
 	{
 		if (!fitter->is_empty[c])
 			continue;
@@ -127,14 +127,14 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 		rows[moves] = entries[moves].row;
 		clusters[moves++] = c;
 	}
-	relocate.u.relocate.rows = rows;
-	relocate.u.relocate.clusters = clusters;
-	relocate.u.relocate.count = moves;
+	relocate.relocate.rows = rows;
+	relocate.relocate.clusters = clusters;
+	relocate.relocate.count = moves;
 	gk_run(fitter->job, &relocate);
 	pfree(clusters);
 	pfree(rows);
 	pfree(entries);
-	return relocate.u.relocate.shift2;
+	return relocate.relocate.shift2;
 }
 
 /* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
@@ -152,16 +152,16 @@ iterate(Fitter *fitter, Start *start)
 		GkCommand	step = {.operation = GK_STEP};
 		double		shift2;
 
-		step.u.step.is_empty = fitter->is_empty;
+		step.step.is_empty = fitter->is_empty;
 		gk_run(fitter->job, &step);
-		shift2 = step.u.step.shift2;
-		if (step.u.step.empty > 0)
-			shift2 = relocate_empty(fitter, start->count, step.u.step.empty);
+		shift2 = step.step.shift2;
+		if (step.step.empty > 0)
+			shift2 = relocate_empty(fitter, start->count, step.step.empty);
 		start->iterations++;
-		start->converged = step.u.step.changed == 0
+		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
-	get.u.get_centroids.centroids = start->centroids;
+	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
 }
 
@@ -176,16 +176,16 @@ label_rows(Fitter *fitter, int64 count)
 	GkSum		total = {0, 0};
 
 	gk_run(fitter->job, &assign);
-	statistics->inertia_exponent = gk_grid_exponent(assign.u.assign.greatest, bits);
-	statistics->distance_exponent = gk_grid_exponent(assign.u.assign.greatest_distance, bits);
-	command.u.statistics.inertia_exponent = statistics->inertia_exponent;
-	command.u.statistics.distance_exponent = statistics->distance_exponent;
-	command.u.statistics.rest_bits = bits;
-	command.u.statistics.sizes = statistics->sizes;
-	command.u.statistics.weights = statistics->weights;
-	command.u.statistics.inertia = statistics->inertia;
-	command.u.statistics.distance = statistics->distance;
-	command.u.statistics.radius2 = statistics->radius2;
+	statistics->inertia_exponent = gk_grid_exponent(assign.assign.greatest, bits);
+	statistics->distance_exponent = gk_grid_exponent(assign.assign.greatest_distance, bits);
+	command.statistics.inertia_exponent = statistics->inertia_exponent;
+	command.statistics.distance_exponent = statistics->distance_exponent;
+	command.statistics.rest_bits = bits;
+	command.statistics.sizes = statistics->sizes;
+	command.statistics.weights = statistics->weights;
+	command.statistics.inertia = statistics->inertia;
+	command.statistics.distance = statistics->distance;
+	command.statistics.radius2 = statistics->radius2;
 	gk_run(fitter->job, &command);
 	for (int64 c = 0; c < count; c++)
 	{
@@ -381,8 +381,8 @@ find_total(Fitter *fitter)
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
 
-	mean.u.centroids.centroids = fitter->prepared.mean;
-	mean.u.centroids.k = 1;
+	mean.centroids.centroids = fitter->prepared.mean;
+	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
 	fit->model.total = label_rows(fitter, 1);
@@ -430,8 +430,8 @@ gk_label(GkJob *job, const GkFitSpec *spec)
 	GkPrepared	prepared = {0};
 
 	gk_prepare(job, spec, &prepared);
-	centroids.u.centroids.centroids = spec->points;
-	centroids.u.centroids.k = spec->k;
+	centroids.centroids.centroids = spec->points;
+	centroids.centroids.k = spec->k;
 	gk_run(job, &centroids);
 	gk_run(job, &assign);
 }

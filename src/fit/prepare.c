@@ -75,10 +75,10 @@ find_range(GkJob *job, const GkFitSpec *spec, Profile *profile)
 {
 	GkCommand	command = {.operation = GK_RANGE};
 
-	command.u.range.least = profile->least;
-	command.u.range.greatest = profile->greatest;
+	command.range.least = profile->least;
+	command.range.greatest = profile->greatest;
 	gk_run(job, &command);
-	profile->greatest_weight = command.u.range.greatest_weight;
+	profile->greatest_weight = command.range.greatest_weight;
 	if (!(profile->greatest_weight > 0.0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -90,15 +90,15 @@ find_range(GkJob *job, const GkFitSpec *spec, Profile *profile)
 static void
 derive_moments(Profile *profile, const GkCommand *command, int64 rows, int j)
 {
-	int			rest_bits = command->u.moments.rest_bits;
-	const GkSum *firsts = command->u.moments.first;
-	const GkSum *seconds = command->u.moments.second;
+	int			rest_bits = command->moments.rest_bits;
+	const GkSum *firsts = command->moments.first;
+	const GkSum *seconds = command->moments.second;
 	double		first = gk_grid_value(firsts[j].high, firsts[j].low,
-									  command->u.moments.first_exponents[j], rest_bits);
+									  command->moments.first_exponents[j], rest_bits);
 	double		second = gk_grid_value(seconds[j].high, seconds[j].low,
-									   command->u.moments.second_exponents[j], rest_bits);
+									   command->moments.second_exponents[j], rest_bits);
 
-	profile->mean[j] = command->u.moments.pivot[j] + first / rows;
+	profile->mean[j] = command->moments.pivot[j] + first / rows;
 	profile->variance[j] = Max((second - first * first / rows) / rows, 0.0);
 }
 
@@ -133,15 +133,15 @@ describe_moments(const GkFitSpec *spec, const Profile *profile, int bits, GkComm
 		first_exponents[j] = gk_grid_exponent(range, bits);
 		second_exponents[j] = gk_grid_exponent(range * range, bits);
 	}
-	command->u.moments.pivot = pivot;
-	command->u.moments.first_exponents = first_exponents;
-	command->u.moments.second_exponents = second_exponents;
-	command->u.moments.weight_exponent = gk_grid_exponent(profile->greatest_weight, bits);
-	command->u.moments.rest_bits = bits;
-	command->u.moments.first = gk_allocate(d, sizeof(GkSum));
-	command->u.moments.second = gk_allocate(d, sizeof(GkSum));
-	command->u.moments.exponent_sum = gk_allocate(d + 1, sizeof(int64));
-	command->u.moments.nonzero = gk_allocate(d + 1, sizeof(int64));
+	command->moments.pivot = pivot;
+	command->moments.first_exponents = first_exponents;
+	command->moments.second_exponents = second_exponents;
+	command->moments.weight_exponent = gk_grid_exponent(profile->greatest_weight, bits);
+	command->moments.rest_bits = bits;
+	command->moments.first = gk_allocate(d, sizeof(GkSum));
+	command->moments.second = gk_allocate(d, sizeof(GkSum));
+	command->moments.exponent_sum = gk_allocate(d + 1, sizeof(int64));
+	command->moments.nonzero = gk_allocate(d + 1, sizeof(int64));
 }
 
 /* Means, variances and the spread of the exponents. */
@@ -157,12 +157,12 @@ find_moments(GkJob *job, const GkFitSpec *spec, Profile *profile, int bits)
 	{
 		derive_moments(profile, &command, spec->rows, j);
 		profile->spread[j] = spread_of(gk_exponent(largest_of(profile, j)),
-									   command.u.moments.exponent_sum[j],
-									   command.u.moments.nonzero[j]);
+									   command.moments.exponent_sum[j],
+									   command.moments.nonzero[j]);
 	}
 	profile->weight_spread = spread_of(gk_exponent_double(profile->greatest_weight),
-									   command.u.moments.exponent_sum[d],
-									   command.u.moments.nonzero[d]);
+									   command.moments.exponent_sum[d],
+									   command.moments.nonzero[d]);
 }
 
 /* Offset and factor of every feature, by the kind of scaling; a constant feature becomes 0. */
@@ -200,9 +200,9 @@ transform(GkJob *job, const GkFitSpec *spec, const GkPrepared *prepared)
 {
 	GkCommand	command = {.operation = GK_TRANSFORM};
 
-	command.u.transform.offset = prepared->offset;
-	command.u.transform.factor = prepared->factor;
-	command.u.transform.normalize = spec->metric == GK_COSINE;
+	command.transform.offset = prepared->offset;
+	command.transform.factor = prepared->factor;
+	command.transform.normalize = spec->metric == GK_COSINE;
 	gk_run(job, &command);
 }
 
@@ -287,12 +287,12 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	for (int j = 0; j < d; j++)
 		exponents[j] = gk_grid_exponent(profile->greatest_weight * largest_of(profile, j), bits);
 	exponents[d] = spec->weighted ? gk_grid_exponent(profile->greatest_weight, bits) : 0;
-	command.u.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
-	command.u.grid.rest_bits = bits;
-	command.u.grid.exponents = exponents;
-	command.u.grid.center = profile->mean;
+	command.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
+	command.grid.rest_bits = bits;
+	command.grid.exponents = exponents;
+	command.grid.center = profile->mean;
 	gk_run(job, &command);
-	prepared->rest_bits = command.u.grid.wide ? bits : 0;
+	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
 	/* labels alone are averages of nothing */
 	if (spec->points == NULL)
@@ -308,9 +308,9 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	double		sum = 0.0;
 
 	gk_run(job, &seal);
-	if (seal.u.seal.rows != spec->rows)
+	if (seal.seal.rows != spec->rows)
 		elog(ERROR, "gkmeans engine holds %lld rows instead of %lld",
-			 (long long) seal.u.seal.rows, (long long) spec->rows);
+			 (long long) seal.seal.rows, (long long) spec->rows);
 	prepared->value_bits = gk_value_bits(spec->rows);
 	prepared->offset = gk_allocate(spec->dimension, sizeof(double));
 	prepared->factor = gk_allocate(spec->dimension, sizeof(double));

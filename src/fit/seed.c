@@ -64,9 +64,9 @@ fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
 {
 	GkCommand	command = {.operation = GK_ROWS};
 
-	command.u.rows.rows = rows;
-	command.u.rows.count = count;
-	command.u.rows.features = features;
+	command.rows.rows = rows;
+	command.rows.count = count;
+	command.rows.features = features;
 	gk_run(seeder->spec->job, &command);
 }
 
@@ -100,11 +100,11 @@ compare_points(Seeder *seeder, const double *points, int64 first, int64 count)
 {
 	GkCommand	command = {.operation = GK_CANDIDATES};
 
-	command.u.candidates.candidates = points;
-	command.u.candidates.count = count;
-	command.u.candidates.first_label = first;
+	command.candidates.candidates = points;
+	command.candidates.count = count;
+	command.candidates.first_label = first;
 	gk_run(seeder->spec->job, &command);
-	seeder->greatest = command.u.candidates.greatest;
+	seeder->greatest = command.candidates.greatest;
 }
 
 /* The same for the points from `first` on. */
@@ -192,8 +192,8 @@ candidate_weights(Seeder *seeder)
 	double	   *weights = gk_allocate(seeder->count, sizeof(double));
 	GkCommand	command = {.operation = GK_LABEL_WEIGHTS};
 
-	command.u.label_weights.count = seeder->count;
-	command.u.label_weights.weights = sums;
+	command.label_weights.count = seeder->count;
+	command.label_weights.weights = sums;
 	gk_run(seeder->spec->job, &command);
 	for (int64 i = 0; i < seeder->count; i++)
 		weights[i] = gk_sum_value(sums[i].high, sums[i].low, seeder->spec->rest_bits);
@@ -241,11 +241,11 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 
 	fetch_rows(seeder, rows, count, features);
 	trials = as_double(seeder, features, count);
-	command.u.potentials.trials = trials;
-	command.u.potentials.count = (int) count;
-	command.u.potentials.exponent = gk_grid_exponent(seeder->greatest,
+	command.potentials.trials = trials;
+	command.potentials.count = (int) count;
+	command.potentials.exponent = gk_grid_exponent(seeder->greatest,
 													 gk_value_bits(seeder->spec->rows));
-	command.u.potentials.potentials = potentials;
+	command.potentials.potentials = potentials;
 	gk_run(seeder->spec->job, &command);
 	for (int64 i = 1; i < count; i++)
 		if (potentials[i] < potentials[best])

@@ -102,9 +102,9 @@ fetch_rows(Measurement *measurement, int64 *numbers, int64 count, float *feature
 {
 	GkCommand	command = {.operation = GK_ROWS};
 
-	command.u.rows.rows = numbers;
-	command.u.rows.count = count;
-	command.u.rows.features = features;
+	command.rows.rows = numbers;
+	command.rows.count = count;
+	command.rows.features = features;
 	gk_run(measurement->clustering->job, &command);
 }
 
@@ -141,13 +141,13 @@ find_scales(Measurement *measurement)
 	GkCommand	command = {.operation = GK_RANGE};
 	double		square = 0.0;
 
-	command.u.range.least = gk_allocate(d, sizeof(float));
-	command.u.range.greatest = gk_allocate(d, sizeof(float));
+	command.range.least = gk_allocate(d, sizeof(float));
+	command.range.greatest = gk_allocate(d, sizeof(float));
 	gk_run(clustering->job, &command);
 	for (int j = 0; j < d; j++)
 	{
-		double		limit = Max(fabsf(command.u.range.least[j]),
-								fabsf(command.u.range.greatest[j]));
+		double		limit = Max(fabsf(command.range.least[j]),
+								fabsf(command.range.greatest[j]));
 
 		measurement->scales[j] = scale_for(limit);
 		for (int c = 0; clustering->packed != NULL && c < clustering->k; c++)

@@ -276,6 +276,7 @@ DEFINE_CONVERSION(int4_to_float, int32, float)
 DEFINE_CONVERSION(int8_to_float, int64, float)
 DEFINE_CONVERSION(float4_to_float, float, float)
 DEFINE_CONVERSION(float8_to_float, double, float)
+DEFINE_CONVERSION(bool_to_double, uint8, double)
 DEFINE_CONVERSION(int2_to_double, int16, double)
 DEFINE_CONVERSION(float4_to_double, float, double)
 DEFINE_CONVERSION(int4_to_double, int32, double)
@@ -383,6 +384,8 @@ gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *ou
 		return GK_DECODED_NULL;
 	switch (column->element)
 	{
+		case GK_BOOL:
+			return bool_to_double(elements->data, elements->count, out);
 		case GK_INT2:
 			return int2_to_double(elements->data, elements->count, out);
 		case GK_FLOAT4:

@@ -170,13 +170,14 @@ append_id(StringInfo query, const GkSource *source, char **names)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* Appends a feature as a double; a numeric beyond that, which a cast would refuse, as infinite. */
+/* Appends a feature as a double; a numeric that a cast would refuse as infinite, or as 0. */
 static void
 append_double(StringInfo query, const char *name, const GkColumn *described)
 {
 	if (described->element == GK_NUMERIC)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
-						 " THEN 'infinity' ELSE CAST(%s AS pg_catalog.float8) END", name, name);
+						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) 1e-300"
+						 " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END", name, name, name);
 	else if (described->element == GK_BOOL)
 		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else

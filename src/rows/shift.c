@@ -115,6 +115,7 @@ gk_shift_init(GkShift *shift, int features, const GkFeatureClass *classes, int c
 {
 	atomic_init(&shift->settled, GK_UNSET);
 	shift->features = features;
+	memset(shift->values, 0, features * sizeof(double));
 	for (int i = 0; i < features; i++)
 		classes_of(shift)[i] = classes[count == 1 ? 0 : i];
 }

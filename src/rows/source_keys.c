@@ -118,10 +118,14 @@ const char *
 gk_key_of_column(const Query *query, int column)
 {
 	TargetEntry *entry = get_tle_by_resno(query->targetList, column);
-	const Var  *var = (const Var *) entry->expr;
+	const Var  *var;
 	const Query *from;
 
 	check_stack_depth();
+	/* SEARCH and CYCLE add columns to a WITH query that its target list has not */
+	if (entry == NULL)
+		return NULL;
+	var = (const Var *) entry->expr;
 	if (OidIsValid(entry->resorigtbl))
 		return key_of_relation(entry->resorigtbl, entry->resorigcol);
 	if (query->setOperations != NULL)

@@ -78,10 +78,15 @@ explain_error(void *arg)
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 
-/* Parses a query that holds a source, which is one statement. */
+/* Parses a query that holds a source, which is one statement as long as it is read alike. */
 static RawStmt *
-parse(const char *text)
+parse(const GkSourceText *source, const char *text)
 {
+	if (standard_conforming_strings != source->standard_strings)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("setting \"%s\" changed while the source was being read",
+						"standard_conforming_strings")));
 	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
 }
 
@@ -95,7 +100,7 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	query = parse_analyze_fixedparams(parse(text), text, NULL, 0, NULL);
+	query = parse_analyze_fixedparams(parse(source, text), text, NULL, 0, NULL);
 	error_context_stack = callback.previous;
 	return query;
 }
@@ -111,7 +116,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	rewritten = pg_analyze_and_rewrite_fixedparams(parse(text), text, &parameter,
+	rewritten = pg_analyze_and_rewrite_fixedparams(parse(source, text), text, &parameter,
 												   OidIsValid(parameter) ? 1 : 0, NULL);
 	query->source = source;
 	query->text = text;

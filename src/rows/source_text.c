@@ -129,6 +129,7 @@ gk_source_text(const char *source)
 	int			length;
 
 	text->source = source;
+	text->standard_strings = standard_conforming_strings;
 	text->from = relation_name(source);
 	text->is_name = text->from != NULL;
 	if (text->is_name)

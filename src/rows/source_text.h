@@ -15,6 +15,7 @@ typedef struct GkSourceText
 	const char *from;			/* what stands for it after FROM */
 	bool		is_name;		/* it is the name of a relation */
 	int			location;		/* where in `source` the statement begins, in bytes */
+	bool		standard_strings;	/* standard_conforming_strings as it was read by */
 } GkSourceText;
 
 /* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */

@@ -86,6 +86,13 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT emb, "Odd, name" FROM docu
 SELECT is(taken('SELECT id, topic, emb FROM documents', ', id_column => ''topic'''), '{emb}', 'the id is no number beside an array');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT id, true AS flag, emb FROM documents', k => 1)$$, '42702', 'a boolean beside an array', NULL, '"flag"');
 
+-- SEARCH and CYCLE add columns that no target list has
+CREATE VIEW counted AS WITH RECURSIVE t(n) AS (SELECT 1::float8 UNION ALL SELECT n + 1 FROM t WHERE n < 5)
+	SEARCH DEPTH FIRST BY n SET ord CYCLE n SET is_cycle USING path SELECT n, is_cycle, n * 2 AS m FROM t;
+SELECT is((SELECT count(*)::int FROM gkmeans_fit($$WITH RECURSIVE t(n) AS (SELECT 1::float8 UNION ALL SELECT n + 1 FROM t WHERE n < 5)
+	CYCLE n SET is_cycle USING path SELECT n, is_cycle FROM t$$, k => 2)), 2, 'a column of CYCLE');
+SELECT is(taken('SELECT * FROM counted'), '{n,is_cycle,m}', 'one of SEARCH and CYCLE in a view');
+
 -- Booleans are 0 and 1
 SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (true, 1.0), (true, 1), (false, 9)', '{column1,column2}', 2)$$,
 	$$VALUES ('{1,1}'::float8[], 2::bigint), ('{0,9}', 1)$$, 'boolean columns');

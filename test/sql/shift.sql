@@ -50,5 +50,19 @@ SELECT is(labels('SELECT id, x + 1e12 AS x, y FROM data', '{x,y}', 0) IS NOT NUL
 SELECT near((SELECT sum(inertia) FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3, n_init => 4)),
 	(SELECT sum(inertia) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 4)), 1e-4, 'inertia with one column at 1e9');
 
+-- A source that changes between two readings
+CREATE TABLE far AS SELECT i, 1e9 + i % 7 + CASE WHEN i > 100000 THEN 1e12 ELSE 0 END AS x FROM generate_series(1, 120000) i;
+CREATE FUNCTION read_otherwise() RETURNS float8 LANGUAGE sql AS $$SELECT 0.0 * length(set_config('standard_conforming_strings', 'off', true))$$;
+SELECT fails_with($test$SELECT * FROM gkmeans_fit($$SELECT CASE WHEN i = 1 THEN x + read_otherwise() ELSE x END AS x, 'a\' AS t, ' AS t, $1 AS u -- ' AS u
+	FROM far$$, '{x}', 2)$test$, '55000', 'a setting that changes what the text says', 'standard_conforming_strings');
+CREATE TEMP TABLE hidden AS SELECT i, ARRAY[i % 2 = 0] AS v FROM generate_series(1, 10) i;
+CREATE TABLE farther AS SELECT i, ARRAY[x] AS v FROM far;
+CREATE FUNCTION hide(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF i = 5 AND to_regclass('pg_temp.hidden') IS NOT NULL THEN ALTER TABLE pg_temp.hidden RENAME TO farther; END IF;
+	RETURN i;
+END $$;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT v FROM farther WHERE hide(i) > 0', '{v}', 2)), 10, 'a table of booleans that hides the first one');
+SELECT is((SELECT read_twice FROM gkmeans_last_fit()), true, 'it was read twice');
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -134,6 +134,13 @@ SELECT is(cardinality(centroid), 1500, 'a table of 1500 columns') FROM gkmeans_f
 SELECT is(cardinality(centroid), 1500, 'and its columns by name')
 FROM gkmeans_fit('wide', (SELECT array_agg('f' || f) FROM generate_series(1, 1500) f), 1);
 
+-- Numbers too small for double precision are 0, in however many columns
+DO $$ BEGIN
+	EXECUTE (SELECT 'CREATE TABLE tiny AS SELECT ' || string_agg(format('(i * 1e-400)::numeric AS c%s', c), ', ') || ' FROM generate_series(1, 3) i' FROM generate_series(1, 120) c);
+END $$;
+SELECT is((SELECT centroid[120] FROM gkmeans_fit('tiny', (SELECT array_agg('c' || c) FROM generate_series(1, 120) c), 1)), 0::float8, 'tiny numerics in many columns');
+SELECT is((SELECT centroid FROM gkmeans_fit('tiny', '{c1,c2}', 1)), '{0,0}', 'tiny numerics in a few');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

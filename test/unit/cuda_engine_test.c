@@ -304,16 +304,16 @@ end_step(Twin *twin)
 		;
 	check_status(status);
 	run(twin->reference, &step);
-	good = step.u.step.changed == twin->command.u.step.changed &&
-		step.u.step.shift2 == twin->command.u.step.shift2;
+	good = step.step.changed == twin->command.step.changed &&
+		step.step.shift2 == twin->command.step.shift2;
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_RELOCATE};
 
-		if (step.u.step.empty > 0)
+		if (step.step.empty > 0)
 			run(engines[e], &c);
 		c = (GkCommand) {.operation = GK_GET_CENTROIDS};
-		c.u.get_centroids.centroids = centroids[e];
+		c.get_centroids.centroids = centroids[e];
 		run(engines[e], &c);
 	}
 	good = good && memcmp(centroids[0], centroids[1], bytes) == 0;

@@ -72,11 +72,11 @@ compare_range(Pair *pair)
 		GkCommand	c = {.operation = GK_RANGE};
 		double	   *weights = room(pair, e, 2, 2 * sizeof(double));
 
-		c.u.range.least = room(pair, e, 0, d * sizeof(float));
-		c.u.range.greatest = room(pair, e, 1, d * sizeof(float));
+		c.range.least = room(pair, e, 0, d * sizeof(float));
+		c.range.greatest = room(pair, e, 1, d * sizeof(float));
 		run(pair->engines[e], &c);
-		weights[0] = c.u.range.least_weight;
-		weights[1] = c.u.range.greatest_weight;
+		weights[0] = c.range.least_weight;
+		weights[1] = c.range.greatest_weight;
 	}
 	same_outputs(pair, 3, "range");
 }
@@ -100,17 +100,17 @@ compare_moments(Pair *pair)
 		GkCommand	c = {.operation = GK_MOMENTS};
 		GkSum	   *weight = room(pair, e, 4, sizeof(GkSum));
 
-		c.u.moments.pivot = pair->data->center;
-		c.u.moments.first_exponents = exponents;
-		c.u.moments.second_exponents = exponents + d;
-		c.u.moments.weight_exponent = 10;
-		c.u.moments.rest_bits = REST_BITS;
-		c.u.moments.first = room(pair, e, 0, d * sizeof(GkSum));
-		c.u.moments.second = room(pair, e, 1, d * sizeof(GkSum));
-		c.u.moments.exponent_sum = room(pair, e, 2, (d + 1) * 8);
-		c.u.moments.nonzero = room(pair, e, 3, (d + 1) * 8);
+		c.moments.pivot = pair->data->center;
+		c.moments.first_exponents = exponents;
+		c.moments.second_exponents = exponents + d;
+		c.moments.weight_exponent = 10;
+		c.moments.rest_bits = REST_BITS;
+		c.moments.first = room(pair, e, 0, d * sizeof(GkSum));
+		c.moments.second = room(pair, e, 1, d * sizeof(GkSum));
+		c.moments.exponent_sum = room(pair, e, 2, (d + 1) * 8);
+		c.moments.nonzero = room(pair, e, 3, (d + 1) * 8);
 		run(pair->engines[e], &c);
-		*weight = c.u.moments.weight;
+		*weight = c.moments.weight;
 	}
 	same_outputs(pair, 5, "moments");
 	free(exponents);
@@ -131,13 +131,13 @@ compare_transform(Pair *pair, bool normalize)
 		GkCommand	c = {.operation = GK_TRANSFORM};
 		GkCommand	get = {.operation = GK_ROWS};
 
-		c.u.transform.offset = pair->data->center;
-		c.u.transform.factor = factor;
-		c.u.transform.normalize = normalize;
+		c.transform.offset = pair->data->center;
+		c.transform.factor = factor;
+		c.transform.normalize = normalize;
 		run(pair->engines[e], &c);
-		get.u.rows.rows = rows;
-		get.u.rows.count = 3;
-		get.u.rows.features = room(pair, e, 0, 3 * d * sizeof(float));
+		get.rows.rows = rows;
+		get.rows.count = 3;
+		get.rows.features = room(pair, e, 0, 3 * d * sizeof(float));
 		run(pair->engines[e], &get);
 	}
 	same_outputs(pair, 1, "transform");
@@ -156,9 +156,9 @@ normalize_centroids(Pair *pair)
 		int64_t		number = (int64_t) (random_bits() % (uint64_t) pair->data->n);
 		GkCommand	c = {.operation = GK_ROWS};
 
-		c.u.rows.rows = &number;
-		c.u.rows.count = 1;
-		c.u.rows.features = row;
+		c.rows.rows = &number;
+		c.rows.count = 1;
+		c.rows.features = row;
 		run(pair->engines[1], &c);
 		for (int j = 0; j < d; j++)
 			pair->centroids[i * d + j] = row[j];
@@ -216,24 +216,24 @@ compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 		GkCommand	c = {.operation = GK_MASSES};
 		int64_t		from = 0;
 
-		c.u.masses.mass = mass;
-		c.u.masses.exponent = exponent;
-		c.u.masses.bits = bits;
-		c.u.masses.buckets = room(pair, e, 0, buckets * 8);
+		c.masses.mass = mass;
+		c.masses.exponent = exponent;
+		c.masses.bits = bits;
+		c.masses.buckets = room(pair, e, 0, buckets * 8);
 		run(pair->engines[e], &c);
 		c = (GkCommand) {.operation = GK_ENTRIES};
-		c.u.entries.mass = mass;
-		c.u.entries.exponent = exponent;
-		c.u.entries.bits = bits;
-		c.u.entries.wanted = wanted;
-		c.u.entries.capacity = 100;
+		c.entries.mass = mass;
+		c.entries.exponent = exponent;
+		c.entries.bits = bits;
+		c.entries.wanted = wanted;
+		c.entries.capacity = 100;
 		room(pair, e, 1, (pair->data->n + 100) * sizeof(GkEntry));
-		for (int64_t total = 0; from < pair->data->n; from = c.u.entries.next)
+		for (int64_t total = 0; from < pair->data->n; from = c.entries.next)
 		{
-			c.u.entries.from = from;
-			c.u.entries.entries = (GkEntry *) pair->out[e][1] + total;
+			c.entries.from = from;
+			c.entries.entries = (GkEntry *) pair->out[e][1] + total;
 			run(pair->engines[e], &c);
-			total += c.u.entries.count;
+			total += c.entries.count;
 		}
 	}
 	same_outputs(pair, 2, "masses and entries");
@@ -260,10 +260,10 @@ compare_pairs(Pair *pair)
 	{
 		GkCommand	c = {.operation = GK_COMPARE};
 
-		c.u.compare.rows = rows;
-		c.u.compare.others = others;
-		c.u.compare.count = count;
-		c.u.compare.order = room(pair, e, 0, count);
+		c.compare.rows = rows;
+		c.compare.others = others;
+		c.compare.count = count;
+		c.compare.order = room(pair, e, 0, count);
 		run(pair->engines[e], &c);
 	}
 	same_outputs(pair, 1, "order of pairs");
@@ -283,11 +283,11 @@ compare_candidates(Pair *pair, int64_t count)
 		{
 			GkCommand	c = {.operation = GK_CANDIDATES};
 
-			c.u.candidates.candidates = pair->centroids + from * pair->data->d;
-			c.u.candidates.count = pair->data->k - from < count ? pair->data->k - from : count;
-			c.u.candidates.first_label = from;
+			c.candidates.candidates = pair->centroids + from * pair->data->d;
+			c.candidates.count = pair->data->k - from < count ? pair->data->k - from : count;
+			c.candidates.first_label = from;
 			run(pair->engines[e], &c);
-			greatest = c.u.candidates.greatest;
+			greatest = c.candidates.greatest;
 			memcpy(room(pair, e, 2, 8), &greatest, 8);
 		}
 		same_output(pair, 2, "greatest d² of candidates");
@@ -308,10 +308,10 @@ compare_seeding(Pair *pair, int64_t count)
 	{
 		GkCommand	c = {.operation = GK_POTENTIALS};
 
-		c.u.potentials.trials = pair->centroids;
-		c.u.potentials.count = (int) trials;
-		c.u.potentials.exponent = exponent;
-		c.u.potentials.potentials = room(pair, e, 0, trials * 8);
+		c.potentials.trials = pair->centroids;
+		c.potentials.count = (int) trials;
+		c.potentials.exponent = exponent;
+		c.potentials.potentials = room(pair, e, 0, trials * 8);
 		run(pair->engines[e], &c);
 	}
 	same_outputs(pair, 1, "potentials");
@@ -323,8 +323,8 @@ compare_seeding(Pair *pair, int64_t count)
 	{
 		GkCommand	c = {.operation = GK_LABEL_WEIGHTS};
 
-		c.u.label_weights.count = pair->data->k;
-		c.u.label_weights.weights = room(pair, e, 0, pair->data->k * sizeof(GkSum));
+		c.label_weights.count = pair->data->k;
+		c.label_weights.weights = room(pair, e, 0, pair->data->k * sizeof(GkSum));
 		run(pair->engines[e], &c);
 	}
 	same_outputs(pair, 1, "label weights");
@@ -338,7 +338,7 @@ compare_centroids(Pair *pair)
 	{
 		GkCommand	c = {.operation = GK_GET_CENTROIDS};
 
-		c.u.get_centroids.centroids = room(pair, e, 0, pair->data->k * pair->data->d * 8);
+		c.get_centroids.centroids = room(pair, e, 0, pair->data->k * pair->data->d * 8);
 		run(pair->engines[e], &c);
 	}
 	same_outputs(pair, 1, "centroids");
@@ -372,11 +372,11 @@ compare_step(Pair *pair)
 		GkCommand	c = {.operation = GK_STEP};
 		double	   *numbers = room(pair, e, 1, 3 * 8);
 
-		c.u.step.is_empty = room(pair, e, 0, k);
+		c.step.is_empty = room(pair, e, 0, k);
 		run(pair->engines[e], &c);
-		numbers[0] = (double) (changed = c.u.step.changed);
-		numbers[1] = (double) (empty = c.u.step.empty);
-		numbers[2] = c.u.step.shift2;
+		numbers[0] = (double) (changed = c.step.changed);
+		numbers[1] = (double) (empty = c.step.empty);
+		numbers[2] = c.step.shift2;
 	}
 	same_outputs(pair, 2, "step");
 	memcpy(is_empty, pair->out[1][0], k);
@@ -402,18 +402,18 @@ compare_statistics(Pair *pair)
 		double		greatest_distance;
 
 		run(pair->engines[e], &c);
-		numbers[0] = (double) c.u.assign.changed;
-		numbers[1] = greatest = c.u.assign.greatest;
-		numbers[2] = greatest_distance = c.u.assign.greatest_distance;
+		numbers[0] = (double) c.assign.changed;
+		numbers[1] = greatest = c.assign.greatest;
+		numbers[2] = greatest_distance = c.assign.greatest_distance;
 		c = (GkCommand) {.operation = GK_STATISTICS};
-		c.u.statistics.inertia_exponent = mass_exponent(pair->data->n, greatest);
-		c.u.statistics.distance_exponent = mass_exponent(pair->data->n, greatest_distance);
-		c.u.statistics.rest_bits = REST_BITS;
-		c.u.statistics.sizes = room(pair, e, 1, k * 8);
-		c.u.statistics.weights = room(pair, e, 2, k * sizeof(GkSum));
-		c.u.statistics.inertia = room(pair, e, 3, k * sizeof(GkSum));
-		c.u.statistics.distance = room(pair, e, 4, k * sizeof(GkSum));
-		c.u.statistics.radius2 = room(pair, e, 5, k * 8);
+		c.statistics.inertia_exponent = mass_exponent(pair->data->n, greatest);
+		c.statistics.distance_exponent = mass_exponent(pair->data->n, greatest_distance);
+		c.statistics.rest_bits = REST_BITS;
+		c.statistics.sizes = room(pair, e, 1, k * 8);
+		c.statistics.weights = room(pair, e, 2, k * sizeof(GkSum));
+		c.statistics.inertia = room(pair, e, 3, k * sizeof(GkSum));
+		c.statistics.distance = room(pair, e, 4, k * sizeof(GkSum));
+		c.statistics.radius2 = room(pair, e, 5, k * 8);
 		run(pair->engines[e], &c);
 	}
 	same_outputs(pair, 6, "statistics");
@@ -504,10 +504,10 @@ compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)
 			GkCommand	c = {.operation = GK_FARTHEST};
 			int64_t    *found = room(&pair, e, 1, sizeof(int64_t));
 
-			c.u.farthest.count = counts[i];
-			c.u.farthest.entries = room(&pair, e, 0, counts[i] * sizeof(GkEntry));
+			c.farthest.count = counts[i];
+			c.farthest.entries = room(&pair, e, 0, counts[i] * sizeof(GkEntry));
 			run(pair.engines[e], &c);
-			*found = c.u.farthest.found;
+			*found = c.farthest.found;
 		}
 		same_outputs(&pair, 2, "farthest rows");
 	}

@@ -142,7 +142,7 @@ append_rows(GkEngine *engine, const Rows *rows, int64_t batch_rows, int slot_cou
 		check_status(engine->class_of->lend_buffer(engine, NULL, 0));
 	free(slots.tickets);
 	free(slots.buffer);
-	if (seal.u.seal.rows != rows->n)
+	if (seal.seal.rows != rows->n)
 	{
 		printf("Bail out! rows are missing\n");
 		exit(1);
@@ -156,10 +156,10 @@ set_grid(GkEngine *engine, bool wide, const int *exponents, const double *center
 {
 	GkCommand	c = {.operation = GK_GRID};
 
-	c.u.grid.wide = wide;
-	c.u.grid.rest_bits = REST_BITS;
-	c.u.grid.exponents = exponents;
-	c.u.grid.center = center;
+	c.grid.wide = wide;
+	c.grid.rest_bits = REST_BITS;
+	c.grid.exponents = exponents;
+	c.grid.center = center;
 	run(engine, &c);
 }
 
@@ -169,9 +169,9 @@ set_centroids(GkEngine *engine, const double *centroids, int64_t k, bool spheric
 {
 	GkCommand	c = {.operation = GK_CENTROIDS};
 
-	c.u.centroids.centroids = centroids;
-	c.u.centroids.k = k;
-	c.u.centroids.spherical = spherical;
+	c.centroids.centroids = centroids;
+	c.centroids.k = k;
+	c.centroids.spherical = spherical;
 	run(engine, &c);
 }
 
@@ -189,10 +189,10 @@ relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEn
 
 	run(engine, &c);
 	c = (GkCommand) {.operation = GK_FARTHEST};
-	c.u.farthest.count = empty;
-	c.u.farthest.entries = entries;
+	c.farthest.count = empty;
+	c.farthest.entries = entries;
 	run(engine, &c);
-	found = c.u.farthest.found;
+	found = c.farthest.found;
 	for (int64_t i = 0, cluster = 0; i < found; i++, cluster++)
 	{
 		while (!is_empty[cluster])
@@ -201,13 +201,13 @@ relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEn
 		clusters[i] = cluster;
 	}
 	c = (GkCommand) {.operation = GK_RELOCATE};
-	c.u.relocate.count = found;
-	c.u.relocate.rows = rows;
-	c.u.relocate.clusters = clusters;
+	c.relocate.count = found;
+	c.relocate.rows = rows;
+	c.relocate.clusters = clusters;
 	run(engine, &c);
 	free(rows);
 	free(clusters);
-	return c.u.relocate.shift2;
+	return c.relocate.shift2;
 }
 
 /* The label of a row by the definition, and its d². */

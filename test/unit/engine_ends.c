@@ -63,37 +63,37 @@ fill_data_command(GkCommand *c, Room *room)
 	switch (c->operation)
 	{
 		case GK_RANGE:
-			c->u.range.least = room->out[0];
-			c->u.range.greatest = room->out[1];
+			c->range.least = room->out[0];
+			c->range.greatest = room->out[1];
 			break;
 		case GK_MOMENTS:
-			c->u.moments.pivot = room->zeros;
-			c->u.moments.first_exponents = room->exponents;
-			c->u.moments.second_exponents = room->exponents;
-			c->u.moments.rest_bits = REST_BITS;
-			c->u.moments.first = room->out[0];
-			c->u.moments.second = room->out[1];
-			c->u.moments.exponent_sum = room->out[2];
-			c->u.moments.nonzero = room->out[3];
+			c->moments.pivot = room->zeros;
+			c->moments.first_exponents = room->exponents;
+			c->moments.second_exponents = room->exponents;
+			c->moments.rest_bits = REST_BITS;
+			c->moments.first = room->out[0];
+			c->moments.second = room->out[1];
+			c->moments.exponent_sum = room->out[2];
+			c->moments.nonzero = room->out[3];
 			break;
 		case GK_TRANSFORM:
-			c->u.transform.offset = room->zeros;
-			c->u.transform.factor = room->ones;
+			c->transform.offset = room->zeros;
+			c->transform.factor = room->ones;
 			break;
 		case GK_GRID:
-			c->u.grid.rest_bits = REST_BITS;
-			c->u.grid.exponents = room->exponents;
-			c->u.grid.center = room->zeros;
+			c->grid.rest_bits = REST_BITS;
+			c->grid.exponents = room->exponents;
+			c->grid.center = room->zeros;
 			break;
 		case GK_ROWS:
-			c->u.rows.rows = &room->row;
-			c->u.rows.count = 1;
-			c->u.rows.features = room->out[0];
+			c->rows.rows = &room->row;
+			c->rows.count = 1;
+			c->rows.features = room->out[0];
 			break;
 		case GK_COMPARE:
-			c->u.compare.rows = c->u.compare.others = room->pairs;
-			c->u.compare.count = room->entries;
-			c->u.compare.order = room->out[0];
+			c->compare.rows = c->compare.others = room->pairs;
+			c->compare.count = room->entries;
+			c->compare.order = room->out[0];
 			break;
 		default:
 			break;
@@ -109,29 +109,29 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 	switch (c->operation)
 	{
 		case GK_CANDIDATES:
-			c->u.candidates.candidates = room->centroids;
-			c->u.candidates.count = many || k < 5 ? k : 5;
+			c->candidates.candidates = room->centroids;
+			c->candidates.count = many || k < 5 ? k : 5;
 			break;
 		case GK_POTENTIALS:
-			c->u.potentials.trials = room->centroids;
-			c->u.potentials.count = (int) (k < 64 ? k : 64);
-			c->u.potentials.potentials = room->out[0];
+			c->potentials.trials = room->centroids;
+			c->potentials.count = (int) (k < 64 ? k : 64);
+			c->potentials.potentials = room->out[0];
 			break;
 		case GK_MASSES:
-			c->u.masses.mass = GK_MASS_DISTANCE;
-			c->u.masses.bits = BUCKET_BITS;
-			c->u.masses.buckets = room->out[0];
+			c->masses.mass = GK_MASS_DISTANCE;
+			c->masses.bits = BUCKET_BITS;
+			c->masses.buckets = room->out[0];
 			break;
 		case GK_ENTRIES:
-			c->u.entries.mass = GK_MASS_DISTANCE;
-			c->u.entries.bits = BUCKET_BITS;
-			c->u.entries.wanted = room->wanted;
-			c->u.entries.capacity = room->entries;
-			c->u.entries.entries = room->out[0];
+			c->entries.mass = GK_MASS_DISTANCE;
+			c->entries.bits = BUCKET_BITS;
+			c->entries.wanted = room->wanted;
+			c->entries.capacity = room->entries;
+			c->entries.entries = room->out[0];
 			break;
 		case GK_LABEL_WEIGHTS:
-			c->u.label_weights.count = k;
-			c->u.label_weights.weights = room->out[0];
+			c->label_weights.count = k;
+			c->label_weights.weights = room->out[0];
 			break;
 		default:
 			break;
@@ -147,31 +147,31 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 	switch (c->operation)
 	{
 		case GK_CENTROIDS:
-			c->u.centroids.centroids = room->centroids;
-			c->u.centroids.k = many || k < 5 ? k : 5;
+			c->centroids.centroids = room->centroids;
+			c->centroids.k = many || k < 5 ? k : 5;
 			break;
 		case GK_STEP:
-			c->u.step.is_empty = room->is_empty;
+			c->step.is_empty = room->is_empty;
 			break;
 		case GK_FARTHEST:
-			c->u.farthest.count = 1;
-			c->u.farthest.entries = room->out[0];
+			c->farthest.count = 1;
+			c->farthest.entries = room->out[0];
 			break;
 		case GK_RELOCATE:
-			c->u.relocate.rows = &room->row;
-			c->u.relocate.clusters = &room->cluster;
-			c->u.relocate.count = 1;
+			c->relocate.rows = &room->row;
+			c->relocate.clusters = &room->cluster;
+			c->relocate.count = 1;
 			break;
 		case GK_STATISTICS:
-			c->u.statistics.rest_bits = REST_BITS;
-			c->u.statistics.sizes = room->out[0];
-			c->u.statistics.weights = room->out[1];
-			c->u.statistics.inertia = room->out[2];
-			c->u.statistics.distance = room->out[3];
-			c->u.statistics.radius2 = room->out[4];
+			c->statistics.rest_bits = REST_BITS;
+			c->statistics.sizes = room->out[0];
+			c->statistics.weights = room->out[1];
+			c->statistics.inertia = room->out[2];
+			c->statistics.distance = room->out[3];
+			c->statistics.radius2 = room->out[4];
 			break;
 		case GK_GET_CENTROIDS:
-			c->u.get_centroids.centroids = room->out[0];
+			c->get_centroids.centroids = room->out[0];
 			break;
 		default:
 			break;

@@ -128,9 +128,9 @@ test_rows(Large *large, int devices)
 	for (int i = 3; i < 6; i++)
 		if (numbers[i] >= n)
 			numbers[i] = n - 1;
-	c.u.rows.rows = numbers;
-	c.u.rows.count = 6;
-	c.u.rows.features = features;
+	c.rows.rows = numbers;
+	c.rows.count = 6;
+	c.rows.features = features;
 	run(large->engine, &c);
 	for (int i = 0; i < 6; i++)
 		good &= memcmp(features + i * d, large->rows.x + numbers[i] * d, d * sizeof(float)) == 0;
@@ -146,14 +146,14 @@ test_candidates(Large *large)
 	int64_t		mass = 0;
 	int64_t		wrong;
 
-	c.u.candidates.candidates = large->centroids;
-	c.u.candidates.count = large->k;
+	c.candidates.candidates = large->centroids;
+	c.candidates.count = large->k;
 	run(large->engine, &c);
 	wrong = wrong_labels(large->engine, &large->rows, large->centroids, large->k, true, 1);
 	ok(wrong == 0, "candidates: %lld wrong labels or d²", (long long) wrong);
 	c = (GkCommand) {.operation = GK_MASSES};
-	c.u.masses.mass = GK_MASS_WEIGHT;
-	c.u.masses.buckets = &mass;
+	c.masses.mass = GK_MASS_WEIGHT;
+	c.masses.buckets = &mass;
 	run(large->engine, &c);
 	ok(mass == large->rows.n, "the mass of all rows is their number");
 }
@@ -170,8 +170,8 @@ test_step(Large *large, int number)
 	run(large->engine, &c);
 	wrong = wrong_labels(large->engine, &large->rows, large->centroids, large->k, false, 1);
 	ok(wrong == 0, "step %d: %lld wrong labels, %lld changed", number, (long long) wrong,
-	   (long long) c.u.step.changed);
-	if (c.u.step.empty > 0)
+	   (long long) c.step.changed);
+	if (c.step.empty > 0)
 	{
 		c = (GkCommand) {.operation = GK_RELOCATE};
 		run(large->engine, &c);
@@ -179,7 +179,7 @@ test_step(Large *large, int number)
 	add_rows(large);
 	update_centroids(large);
 	c = (GkCommand) {.operation = GK_GET_CENTROIDS};
-	c.u.get_centroids.centroids = centroids;
+	c.get_centroids.centroids = centroids;
 	run(large->engine, &c);
 	ok(memcmp(centroids, large->centroids, values * sizeof(double)) == 0,
 	   "step %d: centroids are those of plain addition", number);
@@ -202,14 +202,14 @@ test_assignment(Large *large)
 	wrong = wrong_labels(large->engine, &large->rows, large->centroids, large->k, true, 1);
 	ok(wrong == 0, "final assignment: %lld wrong labels or d²", (long long) wrong);
 	add_rows(large);
-	greatest = c.u.assign.greatest;
+	greatest = c.assign.greatest;
 	c = (GkCommand) {.operation = GK_STATISTICS};
-	c.u.statistics.rest_bits = REST_BITS;
-	c.u.statistics.sizes = sizes;
-	c.u.statistics.weights = sums;
-	c.u.statistics.inertia = sums + large->k;
-	c.u.statistics.distance = sums + 2 * large->k;
-	c.u.statistics.radius2 = radius2;
+	c.statistics.rest_bits = REST_BITS;
+	c.statistics.sizes = sizes;
+	c.statistics.weights = sums;
+	c.statistics.inertia = sums + large->k;
+	c.statistics.distance = sums + 2 * large->k;
+	c.statistics.radius2 = radius2;
 	run(large->engine, &c);
 	ok(memcmp(sizes, large->sizes, large->k * sizeof(int64_t)) == 0, "sizes of the clusters");
 	for (int64_t i = 0; i < large->k; i++)
@@ -234,7 +234,7 @@ test_distances(Large *large)
 	memcpy(large->centroids + (large->k - 1) * d, large->centroids, d * sizeof(double));
 	set_centroids(large->engine, large->centroids, large->k, false);
 	run(large->engine, &c);
-	ok(c.u.step.empty == 1, "a cluster without rows is empty");
+	ok(c.step.empty == 1, "a cluster without rows is empty");
 	c = (GkCommand) {.operation = GK_DISTANCES};
 	run(large->engine, &c);
 	wrong = wrong_labels(large->engine, &large->rows, large->centroids, large->k, true, 1);
@@ -243,8 +243,8 @@ test_distances(Large *large)
 	for (int64_t i = 0; i < large->rows.n; i++)
 		greatest = fmax(greatest, distance2[i]);
 	c = (GkCommand) {.operation = GK_FARTHEST};
-	c.u.farthest.count = 1;
-	c.u.farthest.entries = &entry;
+	c.farthest.count = 1;
+	c.farthest.entries = &entry;
 	run(large->engine, &c);
 	ok(entry.distance2 == greatest && distance2[entry.row] == greatest,
 	   "the farthest row is number %lld", (long long) entry.row);

@@ -105,24 +105,24 @@ set_grids(Work *work, GkCommand *c)
 
 	if (c->operation == GK_MOMENTS)
 	{
-		c->u.moments.pivot = data->center;
-		c->u.moments.first_exponents = work->exponents;
-		c->u.moments.second_exponents = work->exponents + data->d;
+		c->moments.pivot = data->center;
+		c->moments.first_exponents = work->exponents;
+		c->moments.second_exponents = work->exponents + data->d;
 	}
 	if (c->operation == GK_GRID)
 	{
-		c->u.grid.wide = data->wide;
-		c->u.grid.exponents = data->exponents;
-		c->u.grid.center = data->center;
+		c->grid.wide = data->wide;
+		c->grid.exponents = data->exponents;
+		c->grid.center = data->center;
 	}
 	if (c->operation == GK_POTENTIALS)
-		c->u.potentials.exponent = exponent;
+		c->potentials.exponent = exponent;
 	if (c->operation == GK_MASSES)
-		c->u.masses.exponent = exponent;
+		c->masses.exponent = exponent;
 	if (c->operation == GK_ENTRIES)
-		c->u.entries.exponent = exponent;
+		c->entries.exponent = exponent;
 	if (c->operation == GK_STATISTICS)
-		c->u.statistics.inertia_exponent = c->u.statistics.distance_exponent = exponent;
+		c->statistics.inertia_exponent = c->statistics.distance_exponent = exponent;
 }
 
 /* A command of a script. */
@@ -134,11 +134,11 @@ make(Work *work, int word)
 
 	set_grids(work, &c);
 	if (word & MORE)
-		c.u.candidates.first_label = data->k < 5 ? data->k : 5;
+		c.candidates.first_label = data->k < 5 ? data->k : 5;
 	if (c.operation == GK_CENTROIDS)
-		c.u.centroids.spherical = data->spherical;
+		c.centroids.spherical = data->spherical;
 	if (c.operation == GK_FARTHEST)
-		c.u.farthest.count = data->n < data->k ? data->n : data->k;
+		c.farthest.count = data->n < data->k ? data->n : data->k;
 	return c;
 }
 
@@ -206,15 +206,15 @@ answer_features(Work *work, Side *side, GkOperation last)
 		rows[i] = i;
 	if (last == GK_STEP || last == GK_RELOCATE || last == GK_CENTROIDS)
 	{
-		c.u.get_centroids.centroids = more_answer(side, data->k * data->d * sizeof(double));
+		c.get_centroids.centroids = more_answer(side, data->k * data->d * sizeof(double));
 		run(side->engine, &c);
 	}
 	if (last == GK_TRANSFORM)
 	{
 		c = (GkCommand) {.operation = GK_ROWS};
-		c.u.rows.rows = rows;
-		c.u.rows.count = data->n;
-		c.u.rows.features = more_answer(side, data->n * data->d * sizeof(float));
+		c.rows.rows = rows;
+		c.rows.count = data->n;
+		c.rows.features = more_answer(side, data->n * data->d * sizeof(float));
 		run(side->engine, &c);
 	}
 	free(rows);

@@ -127,14 +127,14 @@ fit_centroids(const Data *data, Feeding feeding, int steps)
 	{
 		c = (GkCommand) {.operation = GK_STEP};
 		run(engine, &c);
-		if (c.u.step.empty > 0)
+		if (c.step.empty > 0)
 		{
 			c = (GkCommand) {.operation = GK_RELOCATE};
 			run(engine, &c);
 		}
 	}
 	c = (GkCommand) {.operation = GK_GET_CENTROIDS};
-	c.u.get_centroids.centroids = centroids;
+	c.get_centroids.centroids = centroids;
 	run(engine, &c);
 	engine->class_of->close(engine);
 	return centroids;

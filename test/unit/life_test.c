@@ -44,19 +44,19 @@ long_command(GkEngine *engine, int number, const Data *data, double *room)
 	if (number == 1)
 	{
 		c.operation = GK_CANDIDATES;
-		c.u.candidates.candidates = data->centroids;
-		c.u.candidates.count = data->k;
+		c.candidates.candidates = data->centroids;
+		c.candidates.count = data->k;
 	}
 	else if (number == 2)
 	{
 		c.operation = GK_CANDIDATES;
-		c.u.candidates.candidates = data->centroids;
-		c.u.candidates.count = 1;
+		c.candidates.candidates = data->centroids;
+		c.candidates.count = 1;
 		run(engine, &c);
 		c = (GkCommand) {.operation = GK_POTENTIALS};
-		c.u.potentials.trials = data->centroids;
-		c.u.potentials.count = 64;
-		c.u.potentials.potentials = (int64_t *) room;
+		c.potentials.trials = data->centroids;
+		c.potentials.count = 64;
+		c.potentials.potentials = (int64_t *) room;
 	}
 	else if (number == 3)
 		c.operation = GK_ASSIGN;
@@ -266,11 +266,11 @@ test_clear(void)
 	engine->class_of->set_dimension(engine, 19);
 	engine->class_of->append(engine, &batch, &ticket);
 	run(engine, &seal);
-	get.u.rows.rows = rows;
-	get.u.rows.count = 2;
-	get.u.rows.features = features;
+	get.rows.rows = rows;
+	get.rows.count = 2;
+	get.rows.features = features;
 	run(engine, &get);
-	ok(seal.u.seal.rows == 3000 && memcmp(features, second.x, 19 * sizeof(float)) == 0 &&
+	ok(seal.seal.rows == 3000 && memcmp(features, second.x, 19 * sizeof(float)) == 0 &&
 	   memcmp(features + 19, second.x + 2999 * 19, 19 * sizeof(float)) == 0,
 	   "rows can be read again");
 	engine->class_of->close(engine);

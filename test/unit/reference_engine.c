@@ -213,16 +213,16 @@ run_range(ReferenceEngine *e, GkCommand *c)
 		{
 			float		v = e->x[i * e->d + j];
 
-			if (i == 0 || v < c->u.range.least[j])
-				c->u.range.least[j] = v;
-			if (i == 0 || v > c->u.range.greatest[j])
-				c->u.range.greatest[j] = v;
+			if (i == 0 || v < c->range.least[j])
+				c->range.least[j] = v;
+			if (i == 0 || v > c->range.greatest[j])
+				c->range.greatest[j] = v;
 		}
-	c->u.range.least_weight = c->u.range.greatest_weight = e->n > 0 ? weight_of(e, 0) : 1.0;
+	c->range.least_weight = c->range.greatest_weight = e->n > 0 ? weight_of(e, 0) : 1.0;
 	for (int64_t i = 1; more_rows(e, i); i++)
 	{
-		c->u.range.least_weight = fmin(c->u.range.least_weight, weight_of(e, i));
-		c->u.range.greatest_weight = fmax(c->u.range.greatest_weight, weight_of(e, i));
+		c->range.least_weight = fmin(c->range.least_weight, weight_of(e, i));
+		c->range.greatest_weight = fmax(c->range.greatest_weight, weight_of(e, i));
 	}
 }
 
@@ -232,11 +232,11 @@ run_moments(ReferenceEngine *e, GkCommand *c)
 {
 	int			d = e->d;
 
-	memset(c->u.moments.first, 0, d * sizeof(GkSum));
-	memset(c->u.moments.second, 0, d * sizeof(GkSum));
-	memset(c->u.moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
-	memset(c->u.moments.nonzero, 0, (d + 1) * sizeof(int64_t));
-	memset(&c->u.moments.weight, 0, sizeof(GkSum));
+	memset(c->moments.first, 0, d * sizeof(GkSum));
+	memset(c->moments.second, 0, d * sizeof(GkSum));
+	memset(c->moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
+	memset(c->moments.nonzero, 0, (d + 1) * sizeof(int64_t));
+	memset(&c->moments.weight, 0, sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		weight = weight_of(e, i);
@@ -244,24 +244,24 @@ run_moments(ReferenceEngine *e, GkCommand *c)
 		for (int j = 0; j < d; j++)
 		{
 			float		x = e->x[i * d + j];
-			double		z = (double) x - c->u.moments.pivot[j];
+			double		z = (double) x - c->moments.pivot[j];
 
-			add_value(&c->u.moments.first[j], z, c->u.moments.first_exponents[j], true,
-					  c->u.moments.rest_bits, 1);
-			add_value(&c->u.moments.second[j], z * z, c->u.moments.second_exponents[j], true,
-					  c->u.moments.rest_bits, 1);
+			add_value(&c->moments.first[j], z, c->moments.first_exponents[j], true,
+					  c->moments.rest_bits, 1);
+			add_value(&c->moments.second[j], z * z, c->moments.second_exponents[j], true,
+					  c->moments.rest_bits, 1);
 			if (x != 0)
 			{
-				c->u.moments.exponent_sum[j] += gk_exponent(x);
-				c->u.moments.nonzero[j]++;
+				c->moments.exponent_sum[j] += gk_exponent(x);
+				c->moments.nonzero[j]++;
 			}
 		}
-		add_value(&c->u.moments.weight, weight, c->u.moments.weight_exponent, true,
-				  c->u.moments.rest_bits, 1);
+		add_value(&c->moments.weight, weight, c->moments.weight_exponent, true,
+				  c->moments.rest_bits, 1);
 		if (weight != 0)
 		{
-			c->u.moments.exponent_sum[d] += gk_exponent_double(weight);
-			c->u.moments.nonzero[d]++;
+			c->moments.exponent_sum[d] += gk_exponent_double(weight);
+			c->moments.nonzero[d]++;
 		}
 	}
 }
@@ -277,11 +277,11 @@ run_transform(ReferenceEngine *e, GkCommand *c)
 
 		for (int j = 0; j < e->d; j++)
 		{
-			x[j] = (float) (((double) x[j] - c->u.transform.offset[j]) *
-							c->u.transform.factor[j]) + 0.0f;
+			x[j] = (float) (((double) x[j] - c->transform.offset[j]) *
+							c->transform.factor[j]) + 0.0f;
 			norm2 += (double) x[j] * (double) x[j];
 		}
-		if (c->u.transform.normalize && norm2 > 0.0)
+		if (c->transform.normalize && norm2 > 0.0)
 			for (int j = 0; j < e->d; j++)
 				x[j] = (float) ((double) x[j] / sqrt(norm2)) + 0.0f;
 	}
@@ -291,21 +291,21 @@ run_transform(ReferenceEngine *e, GkCommand *c)
 static void
 run_candidates(ReferenceEngine *e, GkCommand *c)
 {
-	c->u.candidates.greatest = 0.0;
+	c->candidates.greatest = 0.0;
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		d2;
-		int32_t		label = nearest(e, i, c->u.candidates.candidates, c->u.candidates.count, &d2);
+		int32_t		label = nearest(e, i, c->candidates.candidates, c->candidates.count, &d2);
 		double		mass;
 
-		if (c->u.candidates.first_label == 0 || d2 < e->distance2[i])
+		if (c->candidates.first_label == 0 || d2 < e->distance2[i])
 		{
 			e->distance2[i] = d2;
-			e->labels[i] = (int32_t) (c->u.candidates.first_label + label);
+			e->labels[i] = (int32_t) (c->candidates.first_label + label);
 		}
 		mass = weight_of(e, i) * e->distance2[i];
-		if (mass > c->u.candidates.greatest)
-			c->u.candidates.greatest = mass;
+		if (mass > c->candidates.greatest)
+			c->candidates.greatest = mass;
 	}
 }
 
@@ -313,18 +313,18 @@ run_candidates(ReferenceEngine *e, GkCommand *c)
 static void
 run_potentials(ReferenceEngine *e, GkCommand *c)
 {
-	double		scale = gk_power_of_two(c->u.potentials.exponent);
+	double		scale = gk_power_of_two(c->potentials.exponent);
 
-	for (int t = 0; t < c->u.potentials.count; t++)
+	for (int t = 0; t < c->potentials.count; t++)
 	{
-		c->u.potentials.potentials[t] = 0;
+		c->potentials.potentials[t] = 0;
 		for (int64_t i = 0; more_rows(e, i); i++)
 		{
-			double		d2 = square(e, i, c->u.potentials.trials + (int64_t) t * e->d);
+			double		d2 = square(e, i, c->potentials.trials + (int64_t) t * e->d);
 
 			if (!(d2 < e->distance2[i]))
 				d2 = e->distance2[i];
-			c->u.potentials.potentials[t] += gk_quantize(weight_of(e, i) * d2, scale);
+			c->potentials.potentials[t] += gk_quantize(weight_of(e, i) * d2, scale);
 		}
 	}
 }
@@ -351,10 +351,10 @@ bucket_of(uint64_t hash, int bits)
 static void
 run_masses(ReferenceEngine *e, GkCommand *c)
 {
-	memset(c->u.masses.buckets, 0, sizeof(int64_t) << c->u.masses.bits);
+	memset(c->masses.buckets, 0, sizeof(int64_t) << c->masses.bits);
 	for (int64_t i = 0; more_rows(e, i); i++)
-		c->u.masses.buckets[bucket_of(hash_of(e, i), c->u.masses.bits)] +=
-			mass_of(e, i, c->u.masses.mass, c->u.masses.exponent);
+		c->masses.buckets[bucket_of(hash_of(e, i), c->masses.bits)] +=
+			mass_of(e, i, c->masses.mass, c->masses.exponent);
 }
 
 /* The rows with mass in the wanted buckets, until the list is full. */
@@ -363,63 +363,63 @@ run_entries(ReferenceEngine *e, GkCommand *c)
 {
 	int64_t		i;
 
-	c->u.entries.count = 0;
-	for (i = c->u.entries.from; more_rows(e, i); i++)
+	c->entries.count = 0;
+	for (i = c->entries.from; more_rows(e, i); i++)
 	{
 		uint64_t	hash = hash_of(e, i);
-		int64_t		mass = mass_of(e, i, c->u.entries.mass, c->u.entries.exponent);
+		int64_t		mass = mass_of(e, i, c->entries.mass, c->entries.exponent);
 
-		if (mass <= 0 || !c->u.entries.wanted[bucket_of(hash, c->u.entries.bits)])
+		if (mass <= 0 || !c->entries.wanted[bucket_of(hash, c->entries.bits)])
 			continue;
-		if (c->u.entries.count == c->u.entries.capacity)
+		if (c->entries.count == c->entries.capacity)
 			break;
-		c->u.entries.entries[c->u.entries.count++] = (GkEntry) {
+		c->entries.entries[c->entries.count++] = (GkEntry) {
 			.row = i,.hash = hash,.mass = mass,.distance2 = 0.0
 		};
 	}
-	c->u.entries.next = i;
+	c->entries.next = i;
 }
 
 /* One iteration: labels, sums anew, and new centroids unless clusters are empty. */
 static void
 run_step(ReferenceEngine *e, GkCommand *c)
 {
-	c->u.step.changed = 0;
-	c->u.step.empty = 0;
-	c->u.step.shift2 = 0.0;
+	c->step.changed = 0;
+	c->step.empty = 0;
+	c->step.shift2 = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		double		d2;
 		int32_t		label = nearest(e, i, e->centroids, e->k, &d2);
 
-		c->u.step.changed += label != e->labels[i];
+		c->step.changed += label != e->labels[i];
 		e->labels[i] = label;
 		add_row(e, i, label, 1);
 	}
 	for (int64_t k = 0; k < e->k; k++)
-		c->u.step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
-	if (c->u.step.empty == 0)
-		c->u.step.shift2 = update(e);
-	else if (c->u.step.is_empty != NULL)
+		c->step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
+	if (c->step.empty == 0)
+		c->step.shift2 = update(e);
+	else if (c->step.is_empty != NULL)
 		for (int64_t k = 0; k < e->k; k++)
-			c->u.step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
+			c->step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
 }
 
 /* An update with some rows lent to other clusters. */
 static void
 run_relocate(ReferenceEngine *e, GkCommand *c)
 {
-	for (int64_t i = 0; i < c->u.relocate.count; i++)
+	for (int64_t i = 0; i < c->relocate.count; i++)
 	{
-		add_row(e, c->u.relocate.rows[i], e->labels[c->u.relocate.rows[i]], -1);
-		add_row(e, c->u.relocate.rows[i], c->u.relocate.clusters[i], 1);
+		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], -1);
+		add_row(e, c->relocate.rows[i], c->relocate.clusters[i], 1);
 	}
-	c->u.relocate.shift2 = update(e);
-	for (int64_t i = 0; i < c->u.relocate.count; i++)
+	c->relocate.shift2 = update(e);
+	for (int64_t i = 0; i < c->relocate.count; i++)
 	{
-		add_row(e, c->u.relocate.rows[i], e->labels[c->u.relocate.rows[i]], 1);
-		add_row(e, c->u.relocate.rows[i], c->u.relocate.clusters[i], -1);
+		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], 1);
+		add_row(e, c->relocate.rows[i], c->relocate.clusters[i], -1);
 	}
 }
 
@@ -447,9 +447,9 @@ compare_bits(const ReferenceEngine *e, int64_t row, int64_t other)
 static void
 run_compare(ReferenceEngine *e, GkCommand *c)
 {
-	for (int64_t i = 0; i < c->u.compare.count; i++)
-		c->u.compare.order[i] =
-			(int8_t) compare_bits(e, c->u.compare.rows[i], c->u.compare.others[i]);
+	for (int64_t i = 0; i < c->compare.count; i++)
+		c->compare.order[i] =
+			(int8_t) compare_bits(e, c->compare.rows[i], c->compare.others[i]);
 }
 
 /* Whose rows compare_farther() compares. */
@@ -487,10 +487,10 @@ run_farthest(ReferenceEngine *e, GkCommand *c)
 		};
 	compared = e;
 	qsort(all, found, sizeof(GkEntry), compare_farther);
-	if (found > c->u.farthest.count)
-		found = c->u.farthest.count;
-	memcpy(c->u.farthest.entries, all, found * sizeof(GkEntry));
-	c->u.farthest.found = found;
+	if (found > c->farthest.count)
+		found = c->farthest.count;
+	memcpy(c->farthest.entries, all, found * sizeof(GkEntry));
+	c->farthest.found = found;
 	free(all);
 }
 
@@ -498,16 +498,16 @@ run_farthest(ReferenceEngine *e, GkCommand *c)
 static void
 run_assign(ReferenceEngine *e, GkCommand *c)
 {
-	c->u.assign.changed = 0;
-	c->u.assign.greatest = c->u.assign.greatest_distance = 0.0;
+	c->assign.changed = 0;
+	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		int32_t		label = nearest(e, i, e->centroids, e->k, &e->distance2[i]);
 
-		c->u.assign.changed += label != e->labels[i];
+		c->assign.changed += label != e->labels[i];
 		e->labels[i] = label;
-		c->u.assign.greatest = fmax(c->u.assign.greatest, weight_of(e, i) * e->distance2[i]);
-		c->u.assign.greatest_distance = fmax(c->u.assign.greatest_distance,
+		c->assign.greatest = fmax(c->assign.greatest, weight_of(e, i) * e->distance2[i]);
+		c->assign.greatest_distance = fmax(c->assign.greatest_distance,
 											 weight_of(e, i) * sqrt(e->distance2[i]));
 	}
 }
@@ -516,25 +516,25 @@ run_assign(ReferenceEngine *e, GkCommand *c)
 static void
 run_statistics(ReferenceEngine *e, GkCommand *c)
 {
-	memset(c->u.statistics.sizes, 0, e->k * sizeof(int64_t));
-	memset(c->u.statistics.weights, 0, e->k * sizeof(GkSum));
-	memset(c->u.statistics.inertia, 0, e->k * sizeof(GkSum));
-	memset(c->u.statistics.distance, 0, e->k * sizeof(GkSum));
-	memset(c->u.statistics.radius2, 0, e->k * sizeof(double));
+	memset(c->statistics.sizes, 0, e->k * sizeof(int64_t));
+	memset(c->statistics.weights, 0, e->k * sizeof(GkSum));
+	memset(c->statistics.inertia, 0, e->k * sizeof(GkSum));
+	memset(c->statistics.distance, 0, e->k * sizeof(GkSum));
+	memset(c->statistics.radius2, 0, e->k * sizeof(double));
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
 		int32_t		label = e->labels[i];
 		double		weight = weight_of(e, i);
 		double		d2 = e->distance2[i];
 
-		c->u.statistics.sizes[label]++;
-		add_value(&c->u.statistics.weights[label], weight, e->exponents[e->d], true,
-				  c->u.statistics.rest_bits, 1);
-		add_value(&c->u.statistics.inertia[label], weight * d2, c->u.statistics.inertia_exponent,
-				  true, c->u.statistics.rest_bits, 1);
-		add_value(&c->u.statistics.distance[label], weight * sqrt(d2),
-				  c->u.statistics.distance_exponent, true, c->u.statistics.rest_bits, 1);
-		c->u.statistics.radius2[label] = fmax(c->u.statistics.radius2[label], d2);
+		c->statistics.sizes[label]++;
+		add_value(&c->statistics.weights[label], weight, e->exponents[e->d], true,
+				  c->statistics.rest_bits, 1);
+		add_value(&c->statistics.inertia[label], weight * d2, c->statistics.inertia_exponent,
+				  true, c->statistics.rest_bits, 1);
+		add_value(&c->statistics.distance[label], weight * sqrt(d2),
+				  c->statistics.distance_exponent, true, c->statistics.rest_bits, 1);
+		c->statistics.radius2[label] = fmax(c->statistics.radius2[label], d2);
 	}
 }
 
@@ -542,9 +542,9 @@ run_statistics(ReferenceEngine *e, GkCommand *c)
 static void
 run_label_weights(ReferenceEngine *e, GkCommand *c)
 {
-	memset(c->u.label_weights.weights, 0, c->u.label_weights.count * sizeof(GkSum));
+	memset(c->label_weights.weights, 0, c->label_weights.count * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
-		add_value(&c->u.label_weights.weights[e->labels[i]], weight_of(e, i), e->exponents[e->d],
+		add_value(&c->label_weights.weights[e->labels[i]], weight_of(e, i), e->exponents[e->d],
 				  e->wide, e->rest_bits, 1);
 }
 
@@ -552,20 +552,20 @@ run_label_weights(ReferenceEngine *e, GkCommand *c)
 static void
 run_grid(ReferenceEngine *e, GkCommand *c)
 {
-	e->wide = c->u.grid.wide;
-	e->rest_bits = c->u.grid.rest_bits;
+	e->wide = c->grid.wide;
+	e->rest_bits = c->grid.rest_bits;
 	e->exponents = allocate(e->exponents, e->d + 1, sizeof(int));
-	memcpy(e->exponents, c->u.grid.exponents, (e->d + 1) * sizeof(int));
+	memcpy(e->exponents, c->grid.exponents, (e->d + 1) * sizeof(int));
 }
 
 /* Takes the first centroids; no row has a label then. */
 static void
 run_centroids(ReferenceEngine *e, GkCommand *c)
 {
-	e->k = c->u.centroids.k;
-	e->spherical = c->u.centroids.spherical;
+	e->k = c->centroids.k;
+	e->spherical = c->centroids.spherical;
 	e->centroids = allocate(e->centroids, e->k * e->d, sizeof(double));
-	memcpy(e->centroids, c->u.centroids.centroids, e->k * e->d * sizeof(double));
+	memcpy(e->centroids, c->centroids.centroids, e->k * e->d * sizeof(double));
 	e->sums = allocate(e->sums, e->k * (e->d + 1), sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 		e->labels[i] = -1;
@@ -578,7 +578,7 @@ execute(ReferenceEngine *e, GkCommand *c)
 	switch (c->operation)
 	{
 		case GK_SEAL:
-			c->u.seal.rows = e->n;
+			c->seal.rows = e->n;
 			break;
 		case GK_RANGE:
 			run_range(e, c);
@@ -608,8 +608,8 @@ execute(ReferenceEngine *e, GkCommand *c)
 			run_label_weights(e, c);
 			break;
 		case GK_ROWS:
-			for (int64_t i = 0; i < c->u.rows.count; i++)
-				memcpy(c->u.rows.features + i * e->d, e->x + c->u.rows.rows[i] * e->d,
+			for (int64_t i = 0; i < c->rows.count; i++)
+				memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d,
 					   e->d * sizeof(float));
 			break;
 		case GK_COMPARE:
@@ -638,7 +638,7 @@ execute(ReferenceEngine *e, GkCommand *c)
 			run_statistics(e, c);
 			break;
 		case GK_GET_CENTROIDS:
-			memcpy(c->u.get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
+			memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
 			break;
 	}
 }

@@ -20,35 +20,35 @@ output_of(GkCommand *c)
 	switch (c->operation)
 	{
 		case GK_RANGE:
-			return c->u.range.greatest;
+			return c->range.greatest;
 		case GK_MOMENTS:
-			return &c->u.moments.second->low;
+			return &c->moments.second->low;
 		case GK_CANDIDATES:
-			return &c->u.candidates.greatest;
+			return &c->candidates.greatest;
 		case GK_POTENTIALS:
-			return c->u.potentials.potentials;
+			return c->potentials.potentials;
 		case GK_MASSES:
-			return c->u.masses.buckets;
+			return c->masses.buckets;
 		case GK_ENTRIES:
-			return &c->u.entries.entries->hash;
+			return &c->entries.entries->hash;
 		case GK_LABEL_WEIGHTS:
-			return &c->u.label_weights.weights->low;
+			return &c->label_weights.weights->low;
 		case GK_ROWS:
-			return c->u.rows.features;
+			return c->rows.features;
 		case GK_COMPARE:
-			return c->u.compare.order;
+			return c->compare.order;
 		case GK_STEP:
-			return &c->u.step.changed;
+			return &c->step.changed;
 		case GK_RELOCATE:
-			return &c->u.relocate.shift2;
+			return &c->relocate.shift2;
 		case GK_FARTHEST:
-			return &c->u.farthest.entries->hash;
+			return &c->farthest.entries->hash;
 		case GK_ASSIGN:
-			return &c->u.assign.greatest_distance;
+			return &c->assign.greatest_distance;
 		case GK_STATISTICS:
-			return &c->u.statistics.distance->low;
+			return &c->statistics.distance->low;
 		case GK_GET_CENTROIDS:
-			return c->u.get_centroids.centroids;
+			return c->get_centroids.centroids;
 		default:
 			return NULL;
 	}
