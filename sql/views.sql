@@ -106,7 +106,8 @@ SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     pg_catalog.obj_description(m.id, 'pg_class') AS description,
     v.version, v.versions, v.k, v.dimension, v.metric, v.scale, v.features, v.source,
     v.labels_table, v.rows_used, v.inertia, v.explained, v.fitted_at,
-    (EXTRACT(epoch FROM pg_catalog.now() - v.fitted_at) / 3600)::double precision AS age_hours,
+    (pg_catalog.date_part('epoch', pg_catalog.now())
+        - pg_catalog.date_part('epoch', v.fitted_at)) / 3600 AS age_hours,
     v.last_status, v.last_run_at
 FROM @extschema@._gkmeans_models() m,
     LATERAL (
@@ -122,7 +123,8 @@ FROM @extschema@._gkmeans_models() m,
             max(definition ->> 'labels_table') FILTER (WHERE deployed) AS labels_table,
             max(rows_used) FILTER (WHERE deployed) AS rows_used,
             max(inertia) FILTER (WHERE deployed) AS inertia,
-            max(CASE WHEN total_ss > 0 THEN between_ss / total_ss END)
+            max(CASE WHEN total_ss BETWEEN 1e-150 AND 1e150 AND abs(between_ss) <= 1e150
+                THEN CASE WHEN abs(between_ss) < 1e-150 THEN 0 ELSE between_ss / total_ss END END)
                 FILTER (WHERE deployed) AS explained,
             max(finished_at) FILTER (WHERE deployed) AS fitted_at,
             (array_agg(status ORDER BY version DESC NULLS LAST))[1] AS last_status,
@@ -157,9 +159,12 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     v.version, v.status, COALESCE(v.deployed, false) AS deployed, v.deployed_at, v.deployed_by,
     v.started_at, v.finished_at,
-    EXTRACT(epoch FROM v.finished_at - v.started_at)::double precision AS seconds,
+    pg_catalog.date_part('epoch', v.finished_at)
+        - pg_catalog.date_part('epoch', v.started_at) AS seconds,
     v.started_by, v.rows_read, v.rows_used, v.k, v.dimension, v.metric, v.inertia,
-    CASE WHEN v.total_ss > 0 THEN v.between_ss / v.total_ss END AS explained,
+    CASE WHEN v.total_ss BETWEEN 1e-150 AND 1e150 AND abs(v.between_ss) <= 1e150
+        THEN CASE WHEN abs(v.between_ss) < 1e-150 THEN 0 ELSE v.between_ss / v.total_ss END
+        END AS explained,
     v.iterations, v.converged, v.report ->> 'engine' AS engine,
     CASE WHEN v.report ->> 'devices' ~ '^\d{1,4}$' THEN (v.report ->> 'devices')::integer END AS devices,
     v.note

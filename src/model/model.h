@@ -121,7 +121,10 @@ extern void gk_end_heads(GkHeads *heads);
 /* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
 extern bool gk_find_head(GkHeads *heads, int version);
 
-/* The same, but an error: 55000 if none is deployed, 42704 if there is no such version. */
+/* Raises 55000 if the version is 0, as none is deployed, 42704 for another. */
+extern void gk_model_has_no_version(Relation relation, int version) pg_attribute_noreturn();
+
+/* Positions the heads at a version, or raises that error. */
 extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
 
 /* Raises XX001. */

@@ -26,6 +26,7 @@ typedef struct Entry
 	Oid			file;			/* pg_class.relfilenode */
 	ItemPointerData place;
 	TransactionId writer;
+	CommandId	command;		/* of the writer: TRUNCATE in one transaction may keep the file */
 	int			pins;
 	bool		stale;			/* to be freed when the last pin is gone */
 	Size		bytes;
@@ -98,10 +99,30 @@ invalidate(Datum argument, Oid relation_id)
 	}
 }
 
+/* The transaction that wrote a row. */
+static TransactionId
+writer_of(TupleTableSlot *slot)
+{
+	bool		is_null;
+
+	return DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &is_null));
+}
+
+/* The command of that transaction. */
+static CommandId
+command_of(TupleTableSlot *slot)
+{
+	bool		is_null;
+
+	return DatumGetCommandId(slot_getsysattr(slot, MinCommandIdAttributeNumber, &is_null));
+}
+
 /* The entry of a row; NULL if there is none. */
 static Entry *
-find_entry(Relation relation, TupleTableSlot *slot, TransactionId writer)
+find_entry(Relation relation, TupleTableSlot *slot)
 {
+	TransactionId writer = writer_of(slot);
+	CommandId	command = command_of(slot);
 	dlist_iter	iterator;
 
 	dlist_foreach(iterator, &entries)
@@ -110,7 +131,8 @@ find_entry(Relation relation, TupleTableSlot *slot, TransactionId writer)
 
 		if (!entry->stale && entry->model->relation == RelationGetRelid(relation) &&
 			entry->file == relation->rd_rel->relfilenode &&
-			ItemPointerEquals(&entry->place, &slot->tts_tid) && entry->writer == writer)
+			ItemPointerEquals(&entry->place, &slot->tts_tid) && entry->writer == writer &&
+			entry->command == command)
 			return entry;
 	}
 	return NULL;
@@ -118,7 +140,7 @@ find_entry(Relation relation, TupleTableSlot *slot, TransactionId writer)
 
 /* Unpacks a row into a new entry. */
 static Entry *
-make_entry(Relation relation, TupleTableSlot *slot, TransactionId writer)
+make_entry(Relation relation, TupleTableSlot *slot)
 {
 	static bool watching = false;
 	GkModel    *model = gk_unpack_model(relation, slot, CurrentMemoryContext);
@@ -132,7 +154,8 @@ make_entry(Relation relation, TupleTableSlot *slot, TransactionId writer)
 	entry->model = model;
 	entry->file = relation->rd_rel->relfilenode;
 	entry->place = slot->tts_tid;
-	entry->writer = writer;
+	entry->writer = writer_of(slot);
+	entry->command = command_of(slot);
 	entry->bytes = MemoryContextMemAllocated(model->context, true);
 	total_bytes += entry->bytes;
 	dlist_push_head(&entries, &entry->node);
@@ -158,16 +181,12 @@ gk_read_model(Oid relation_id, int version, MemoryContext context)
 	Relation	relation = gk_open_model(relation_id);
 	GkHeads    *heads = gk_begin_heads(relation);
 	TupleTableSlot *slot = gk_head(heads);
-	TransactionId writer;
 	Entry	   *entry;
-	bool		is_null;
 
 	gk_find_head_or_fail(heads, relation, version);
-	writer = DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber,
-												   &is_null));
-	entry = find_entry(relation, slot, writer);
+	entry = find_entry(relation, slot);
 	if (entry == NULL)
-		entry = make_entry(relation, slot, writer);
+		entry = make_entry(relation, slot);
 	else
 		dlist_move_head(&entries, &entry->node);
 	pin(entry, place, context);

@@ -82,13 +82,29 @@ gk_model_name(Relation relation)
 	return RelationGetRelationName(relation);
 }
 
+/*
+ * Whether the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
+ * passes over dropped columns, so those after them would be taken for others.
+ */
+static bool
+has_places_of_type(Relation relation)
+{
+	TupleDesc	descriptor = RelationGetDescr(relation);
+
+	if (descriptor->natts < GK_MODEL_ATTRIBUTES)
+		return false;
+	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
+		if (TupleDescAttr(descriptor, i)->attisdropped)
+			return false;
+	return true;
+}
+
 /* Whether a relation is a model. */
 bool
 gk_is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
-		is_model_type(relation->rd_rel->reloftype) &&
-		RelationGetNumberOfAttributes(relation) >= GK_MODEL_ATTRIBUTES;
+		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
 }
 
 /* Raises an error unless a relation is a model that can be read here. */
@@ -266,12 +282,10 @@ list_versions(Relation relation)
 	return list.data;
 }
 
-/* Positions the heads at a version, or raises an error. */
+/* Raises the error of a version that is not there; 0 is the deployed one. */
 void
-gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
+gk_model_has_no_version(Relation relation, int version)
 {
-	if (gk_find_head(heads, version))
-		return;
 	if (version == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -281,4 +295,12 @@ gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("model \"%s\" has no version %d", gk_model_name(relation), version),
 			 errhint("Its versions are: %s.", list_versions(relation))));
+}
+
+/* Positions the heads at a version, or raises an error. */
+void
+gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
+{
+	if (!gk_find_head(heads, version))
+		gk_model_has_no_version(relation, version);
 }

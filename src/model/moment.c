@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "storage/proc.h"
 #include "utils/snapmgr.h"
 
@@ -11,6 +12,7 @@
 
 struct GkMoment
 {
+	Oid			user;			/* whose privileges were checked */
 	LocalTransactionId transaction;
 	SubTransactionId subtransaction;	/* the lock is its, and what it wrote may be undone */
 	CommandId	command;
@@ -40,6 +42,7 @@ gk_note_moment(void)
 	int			count = snapshot->xcnt + snapshot->subxcnt;
 	GkMoment   *moment = palloc(offsetof(GkMoment, running) + count * sizeof(TransactionId));
 
+	moment->user = GetUserId();
 	moment->transaction = this_transaction();
 	moment->subtransaction = GetCurrentSubTransactionId();
 	moment->command = snapshot->curcid;
@@ -61,7 +64,7 @@ gk_is_same_moment(const GkMoment *moment)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 
-	return moment->transaction == this_transaction() &&
+	return moment->user == GetUserId() && moment->transaction == this_transaction() &&
 		moment->subtransaction == GetCurrentSubTransactionId() &&
 		moment->command == snapshot->curcid &&
 		moment->xmin == snapshot->xmin && moment->xmax == snapshot->xmax &&

@@ -15,7 +15,7 @@ typedef struct GkMoment GkMoment;
 /* Notes it. */
 extern GkMoment *gk_note_moment(void);
 
-/* Whether the active snapshot still sees the same, in the same subtransaction. */
+/* Whether the active snapshot still sees the same, for the same user in the same subtransaction. */
 extern bool gk_is_same_moment(const GkMoment *moment);
 
 #endif							/* GK_MOMENT_H */

@@ -16,8 +16,11 @@
 #define WINDOW_NUMBERS (1 << 20)
 /* Numbers of a sample at most: half a gigabyte. */
 #define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)
-/* Bits of a value in a sum. */
-#define SUM_BITS 60
+/*
+ * Bits of a value in a sum: as many as leave room for 2^39 rows, since what is small beside the
+ * range of the rows, as d² within clusters beside an outlier, must not be rounded away.
+ */
+#define SUM_BITS 88
 
 /* A sum of integers: the same in any order. */
 typedef __int128 Sum;

@@ -332,12 +332,16 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row)
 	MemoryContext before;
 
 	if (fields->descriptor != NULL && fields->type == HeapTupleHeaderGetTypeId(row) &&
-		fields->typmod == HeapTupleHeaderGetTypMod(row))
+		fields->typmod == HeapTupleHeaderGetTypMod(row) &&
+		(fields->cached == NULL || fields->cached->tupDesc_identifier == fields->identifier))
 		return;
 	fields->descriptor = NULL;
 	fields->type = HeapTupleHeaderGetTypeId(row);
 	fields->typmod = HeapTupleHeaderGetTypMod(row);
 	descriptor = lookup_rowtype_tupdesc(fields->type, fields->typmod);
+	fields->cached = fields->type == RECORDOID ? NULL
+		: lookup_type_cache(fields->type, TYPECACHE_TUPDESC);
+	fields->identifier = fields->cached != NULL ? fields->cached->tupDesc_identifier : 0;
 	if (fields->type == RECORDOID)
 		refuse_nameless(descriptor);
 	before = MemoryContextSwitchTo(scorer->context);

@@ -28,6 +28,8 @@ typedef struct GkFields
 	Oid			type;
 	int32		typmod;
 	TupleDesc	descriptor;		/* NULL = not known yet */
+	const struct TypeCacheEntry *cached;	/* of a type that has a name; NULL = none */
+	uint64		identifier;		/* of its columns when they were looked at */
 	int		   *numbers;		/* a feature's, or the array column's */
 	Datum	   *values;
 	bool	   *nulls;

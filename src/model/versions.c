@@ -154,10 +154,8 @@ find_version(const Change *change, int number)
 		if (change->versions[i].number == number)
 			return &change->versions[i];
 
-	/* says which there are */
-	gk_find_head_or_fail(gk_begin_heads(change->relation), change->relation,
-						 number == 0 ? -1 : number);
-	elog(ERROR, "version %d of model %s has just been deleted", number, change->name);
+	/* 0 must not mean the deployed one */
+	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
 }
 
 /* The version that was deployed last before the present one; NULL if there is none. */
@@ -290,7 +288,7 @@ check_names(const Change *change, ArrayType *names)
 	int			count = ARR_NDIM(names) == 1 ? ARR_DIMS(names)[0] : -1;
 
 	if (change->deployed == NULL)
-		gk_find_head_or_fail(gk_begin_heads(change->relation), change->relation, 0);
+		gk_model_has_no_version(change->relation, 0);
 	if (count != change->deployed->k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

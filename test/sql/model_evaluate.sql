@@ -98,6 +98,12 @@ SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', met
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', scale => 'log')$$, '22023', 'another scaling');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT v, NULL::text AS l FROM iris', '{v}', 'l')$$, '22023', 'no labels');
 
+-- Beside a row that is far away, what is small is not rounded away
+CREATE TABLE outlier AS SELECT i % 20 / 20.0 AS x, i * 7 % 20 / 20.0 AS y, i % 2 AS label FROM generate_series(1, 60) i UNION ALL SELECT 1e9, 1e9, 2;
+SELECT gkmeans_create_model('with_outlier', 'outlier', '{x,y}', 3, n_init => 4);
+SELECT near(e.inertia, m.inertia, 1e-6, 'the inertia of the fit') FROM gkmeans_evaluate('with_outlier', 'outlier') e, with_outlier m;
+SELECT near(e.calinski_harabasz, m.between_ss / 2 / (m.inertia / 58), 1e-6, 'Calinski-Harabasz') FROM gkmeans_evaluate('with_outlier', 'outlier') e, with_outlier m;
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;

@@ -148,6 +148,15 @@ SELECT fails_with($$SELECT gkmeans_predict('partitioned', 1, 2)$$, '42809', 'a p
 CREATE TABLE alike (LIKE good);
 INSERT INTO alike SELECT * FROM good;
 SELECT fails_with($$SELECT gkmeans_predict('alike', 1, 2)$$, '42809', 'a table of the same columns is no model');
+DO $$ BEGIN EXECUTE (
+	SELECT format('CREATE TABLE shifted (%s)', string_agg(CASE attname WHEN 'iterations' THEN 'junk int, more int, ' ELSE '' END || format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum))
+	FROM pg_attribute WHERE attrelid = 'good'::regclass AND attnum > 0);
+END $$;
+INSERT INTO shifted (version, group_no, part, deployed, metric, k, dimension, features, centroids, iterations) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{1}}', 1094795585);
+ALTER TABLE shifted DROP junk, DROP more;
+ALTER TABLE shifted OF public.gkmeans_model;
+SELECT fails_with($$SELECT gkmeans_predict('shifted', 1)$$, '42809', 'a table whose columns have other numbers is no model');
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'shifted'), 0, 'and is not seen as one');
 CREATE TYPE gkmeans_model AS (version int);
 CREATE TABLE typed OF gk_test.gkmeans_model;
 SELECT fails_with($$SELECT gkmeans_predict('typed', 1, 2)$$, '42809', 'a type of the same name makes no model');
@@ -162,6 +171,31 @@ CREATE TABLE two OF public.gkmeans_model;
 INSERT INTO two SELECT * FROM good;
 INSERT INTO two SELECT * FROM good;
 SELECT is(gkmeans_predict('two', 0, 20)::text, :'near_20', 'a model without its indexes');
+
+-- Emptied and filled again in the transaction that made it: the same file, place and writer
+CREATE TABLE anew OF public.gkmeans_model;
+INSERT INTO anew (version, group_no, part, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{0}}');
+SELECT is(gkmeans_distance('anew', 1), 1::float8, 'a model that is still to be emptied');
+TRUNCATE anew;
+INSERT INTO anew (version, group_no, part, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, true, 'euclidean', 1, 1, '{x}', '{{100}}');
+SELECT is(gkmeans_distance('anew', 1), 99::float8, 'what it is filled with afterwards');
+
+-- What a function of PL/pgSQL keeps is not another role's
+SELECT lives_ok($$SELECT gkmeans_import_model('private', '{{0},{10}}')$$, 'a model that only its owner may read');
+CREATE FUNCTION inner_distance() RETURNS float8 STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN gkmeans_distance('private', 1); END $$;
+CREATE FUNCTION outer_distance() RETURNS float8 STABLE SECURITY DEFINER LANGUAGE plpgsql AS $$ BEGIN RETURN inner_distance(); END $$;
+SET LOCAL ROLE gk_reader;
+SELECT is(outer_distance(), 1::float8, 'through a function of the owner');
+SELECT fails_with('SELECT outer_distance(), inner_distance()', '42501', 'but not by what that left behind');
+RESET ROLE;
+
+-- A row type that changes between two rows
+CREATE TYPE changing AS (x numeric, y numeric);
+CREATE FUNCTION before_change() RETURNS changing LANGUAGE plpgsql AS $$ DECLARE r changing; BEGIN EXECUTE 'SELECT 0.0, 20.0' INTO r; RETURN r; END $$;
+CREATE FUNCTION after_change() RETURNS changing LANGUAGE plpgsql AS $$ DECLARE r changing; BEGIN EXECUTE 'SELECT 0::bigint, 20::bigint' INTO r; RETURN r; END $$;
+CREATE FUNCTION change() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER TYPE changing ALTER ATTRIBUTE x TYPE bigint, ALTER ATTRIBUTE y TYPE bigint'; RETURN 0; END $$;
+SELECT results_eq($$SELECT gkmeans_predict('good', CASE i WHEN 1 THEN before_change() WHEN 3 THEN after_change() END)::text, CASE i WHEN 2 THEN change() END FROM generate_series(1, 3) i$$,
+	format('VALUES (%L, NULL::int), (NULL, 0), (%L, NULL)', :'near_20', :'near_20'), 'a row type that changes from row to row');
 
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
