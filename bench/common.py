@@ -1,4 +1,4 @@
-"""What the benchmarks through SQL share: a session of the server that PGHOST and the like name, and the count of what was not met."""
+"""Shared by the SQL benchmarks: a session on the server that PGHOST and PGPORT name, and a count of the targets missed."""
 
 import time
 

@@ -1,8 +1,8 @@
 /*
- * What a process does on its GPUs, from the outside: time by kernel, and the calls that take or
- * give back memory, those between the first and the last iteration apart.
+ * Records what a process does on its GPUs: the time of each kernel, and the calls that allocate or
+ * free memory, with those between the first and the last iteration counted separately.
  *
- * CUDA loads it into any program.  Prints to stderr when the process ends.
+ * CUDA loads it into any program.  It prints to stderr when the process ends.
  *
  *   cc -O2 -shared -fPIC -I$CUDA_HOME/include bench/cuda_trace.c -o cuda_trace.so \
  *       -L$CUDA_HOME/lib64 -lcupti

@@ -1,7 +1,7 @@
 """End-to-end benchmark: whole gkmeans calls against scikit-learn, PostGIS and a plain scan.
 
-Connects to the server that PGHOST and the like name (bench/run starts one), makes its
-tables there, prints a table in Markdown, and checks what it timed.
+Connects to the server that PGHOST and PGPORT name (bench/run starts one), creates its tables
+there, prints Markdown tables, and checks the results that it timed.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The CUDA engine through SQL: device memory, rows beyond it, cancelling, many fits, many sessions, a killed backend.
 
-Runs on the host of a server whose gkmeans has its GPU library, which PGHOST and the like name, as its superuser and
-with the right to kill its processes.  GPUs and server must be otherwise idle.  Makes its tables there (5 GB), and
+Run it on the host of the server that PGHOST and PGPORT name, whose gkmeans has the GPU library, as a superuser of that
+server who may kill its processes.  GPUs and server must be otherwise idle.  It creates its tables there (5 GB) and
 prints Markdown.
 
     PGHOST=/tmp PGUSER=postgres python3 bench/gpu.py --gpus 1 2 4

@@ -1,4 +1,4 @@
--- What scripts/demo shows.  Run from the top of the sources.
+-- Shown by scripts/demo.  Run it in the top folder of the sources.
 \pset footer off
 \set QUIET on
 SET client_min_messages = warning;

@@ -1,6 +1,5 @@
-# Shared by scripts/demo and scripts/test: packages, a private copy of
-# PostgreSQL with gkmeans in it, and a server of its own in a folder.
-# Nothing outside that folder changes, except for packages that were missing.
+# Shared by the scripts: packages, a private copy of PostgreSQL with gkmeans in it, and a private
+# server, all in one folder.  Outside that folder, they only install missing packages.
 
 set -Eeuo pipefail
 trap 'echo "$(basename "$0"): line $LINENO: failed: $BASH_COMMAND" >&2' ERR
@@ -18,7 +17,7 @@ export LC_ALL=C.UTF-8 PGUSER=postgres
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
-# Runs a command as the one who owns the folder: PostgreSQL refuses to run as root.
+# Runs a command as the owner of the folder: PostgreSQL refuses to run as root.
 as_owner() {
     if $is_root; then
         runuser -u "$owner" -- env HOME="$folder" "$@"
@@ -27,7 +26,7 @@ as_owner() {
     fi
 }
 
-# Runs a command with its output in a log, shown if the command fails.
+# Runs a command with its output in a log, and shows the log if the command fails.
 logged() {
     local log=$1
     shift
@@ -45,8 +44,8 @@ is_known() {
     [ -n "$(apt-cache show "$1" 2> /dev/null)" ]
 }
 
-# The major version of PostgreSQL to use: one that is here, with its headers if there is a
-# choice, or the distribution's.
+# The major version of PostgreSQL to use: the newest one installed, preferably with headers, or the
+# distribution's.
 choose_major() {
     local newest
     newest=$(newest_of '/usr/lib/postgresql/*/lib/pgxs')
@@ -69,7 +68,7 @@ packaged_major() {
 }
 
 # Installs the packages of the list that are missing, on Debian and as root.
-# One that begins with ? is left out where there is no such package.
+# A name that begins with ? is optional: it is skipped if no such package exists.
 install_missing() {
     local package missing=()
     for package in "$@"; do
@@ -90,7 +89,7 @@ install_missing() {
     install_without_cluster "${missing[@]}"
 }
 
-# Debian's package makes and starts a server when it is installed: not here.
+# Keeps Debian's package from creating and starting a server when it is installed.
 install_without_cluster() {
     local switch=/etc/postgresql-common/createcluster.d/gkmeans.conf status=0 log
     log=$(mktemp)
@@ -103,8 +102,8 @@ install_without_cluster() {
     rm -f "$log"
 }
 
-# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  More packages may be named,
-# which only root gets; @ stands for the major version.
+# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  The arguments name
+# further packages, which it installs only as root; @ stands for the major version.
 install_requirements() {
     if [ -n "${PG_CONFIG:-}" ]; then
         return
@@ -119,7 +118,7 @@ install_requirements() {
     fi
 }
 
-# Makes the folder, or takes one that an earlier run made.
+# Creates the folder, or reuses that of an earlier run.
 open_folder() {
     folder=$1
     owner=$(id -un)
@@ -138,7 +137,7 @@ open_folder() {
     as_owner touch .gkmeans
 }
 
-# Copies the sources, which the owner of the folder may not be able to read in place.
+# Copies the sources, because the owner of the folder may not be allowed to read them in place.
 copy_sources() {
     as_owner rm -rf source
     as_owner mkdir -p source build
@@ -147,7 +146,7 @@ copy_sources() {
 }
 
 # A private copy of PostgreSQL: its programs, and links to the rest.  It finds its
-# files relative to its programs, so gkmeans can be installed into the copy alone.
+# files relative to its programs, so gkmeans can be installed into the copy only.
 copy_postgresql() {
     local bin lib share include
     bin=$("$PG_CONFIG" --bindir)
@@ -177,8 +176,8 @@ stop_server() {
     as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null || true
 }
 
-# Starts a server that only a socket in the folder reaches, and only its owner and root may open.
-# Arguments are further lines of its configuration.
+# Starts a server that listens only on a socket in the folder, which only its owner and root can open.
+# The arguments are additional lines of its configuration.
 start_server() {
     local version
     version=$("$programs/pg_config" --version | grep -oE '[0-9]+' | head -1)

@@ -342,14 +342,20 @@ static void
 normalize(double *centroid, int dimension)
 {
 	double		sum = 0.0;
+	double		greatest = 0.0;
 
 	for (int j = 0; j < dimension; j++)
-		sum += centroid[j] * centroid[j];
-	if (!(sum > 0.0))
+		greatest = Max(greatest, fabs(centroid[j]));
+	if (!(greatest > 0.0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("an initial centroid has no direction"),
 				 errdetail("All its features are zero, and the metric is cosine.")));
+	/* squares of the smallest numbers are 0, or have few digits */
+	for (int j = 0; greatest < 1e-140 && j < dimension; j++)
+		centroid[j] = centroid[j] * 0x1p300 * 0x1p300;
+	for (int j = 0; j < dimension; j++)
+		sum += centroid[j] * centroid[j];
 	for (int j = 0; j < dimension; j++)
 		centroid[j] /= sqrt(sum);
 }

@@ -128,8 +128,8 @@ extern void gk_model_has_no_version(Relation relation, int version) pg_attribute
 extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
 
 /* Raises XX001. */
-extern void gk_model_is_damaged(Relation relation, int version, const char *attribute)
-			pg_attribute_noreturn();
+__attribute__((noreturn))
+extern void gk_model_is_damaged(Relation relation, int version, const char *attribute);
 
 /* A row whose attributes are read, checked; the version is for the error. */
 typedef struct GkModelRow

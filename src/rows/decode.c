@@ -47,10 +47,14 @@ describe_vector(Oid type, GkColumn *column)
 
 	if (HeapTupleIsValid(tuple))
 	{
-		const char *name = NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname);
+		Form_pg_type form = (Form_pg_type) GETSTRUCT(tuple);
+		const char *name = NameStr(form->typname);
 
 		is_half = strcmp(name, "halfvec") == 0;
 		is_vector = is_half || strcmp(name, "vector") == 0;
+		/* an extension of that name may have other types of these names */
+		is_vector = is_vector && form->typtype == TYPTYPE_BASE && form->typlen == -1 &&
+			!form->typbyval;
 		ReleaseSysCache(tuple);
 	}
 	if (!is_vector)
@@ -148,6 +152,10 @@ read_vector_header(const GkColumn *column, const char *payload, Size bytes, GkEl
 	if (bytes < VECTOR_HEADER)
 		elog(ERROR, "vector is too short");
 	memcpy(&count, payload, sizeof(count));
+	if (count <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("vector has %d dimensions", count)));
 	elements->dimensions = 1;
 	elements->count = count;
 	elements->has_nulls = false;

@@ -267,7 +267,7 @@ check_function(const GkSourceQuery *query, Oid function)
 	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
 		ereport(ERROR,
 				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
-				 errmsg("function \"%s\" is not the one of extension \"gkmeans\"", FEED_NAME),
+				 errmsg("function \"%s\" resolves to one outside extension \"gkmeans\"", FEED_NAME),
 				 errhint("Drop or rename the other function of that name.")));
 }
 

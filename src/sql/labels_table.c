@@ -262,6 +262,11 @@ check_creation(const GkLabelsTable *table)
 	AclResult	result;
 
 	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	if (SystemAttributeByName(table->id_name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_COLUMN),
+				 errmsg("column name \"%s\" conflicts with a system column name",
+						table->id_name)));
 	CheckAttributeType(table->id_name, table->id_type, get_typcollation(table->id_type), NIL, 0);
 	result = object_aclcheck(TypeRelationId, table->id_type, GetUserId(), ACL_USAGE);
 	if (result != ACLCHECK_OK)
@@ -275,15 +280,21 @@ check_creation(const GkLabelsTable *table)
 		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }
 
-/* Looks whether the table is there, and as it has to be. */
+/*
+ * Looks whether the table is there, and as it has to be.  It is locked only for so long: fits that
+ * kept the lock until they write would wait for each other.
+ */
 static void
 look_up(GkLabelsTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->variable, NoLock, true);
+	Oid			relation_id = RangeVarGetRelid(table->variable, AccessShareLock, true);
 
 	table->exists = OidIsValid(relation_id);
 	if (table->exists)
+	{
 		check_existing(table, relation_id);
+		UnlockRelationOid(relation_id, AccessShareLock);
+	}
 	else
 	{
 		name_id_column(table, InvalidOid);

@@ -14,14 +14,22 @@
 
 #include "table_name.h"
 
-/* The schema that the table is in, or will be made in. */
-static Oid
+/* The schema that the table is in, or will be made in; others may drop both at any moment. */
+static char *
 schema_of(const RangeVar *name)
 {
 	Oid			relation_id = RangeVarGetRelid(name, NoLock, true);
+	Oid			schema = OidIsValid(relation_id) ? get_rel_namespace(relation_id) : InvalidOid;
+	char	   *found;
 
-	return OidIsValid(relation_id) ? get_rel_namespace(relation_id)
-		: RangeVarGetCreationNamespace(name);
+	if (!OidIsValid(schema))
+		schema = RangeVarGetCreationNamespace(name);
+	found = get_namespace_name(schema);
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema of relation \"%s\" was dropped", name->relname)));
+	return found;
 }
 
 /* Reads the name of a table, quoted and qualified as in FROM. */
@@ -45,7 +53,7 @@ gk_table_name(const char *argument, const char *name)
 {
 	RangeVar   *variable = parse_name(argument, name);
 
-	variable->schemaname = get_namespace_name(schema_of(variable));
+	variable->schemaname = schema_of(variable);
 	return variable;
 }
 

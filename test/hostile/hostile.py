@@ -65,6 +65,9 @@ def literal(text):
 # What PostgreSQL itself says where a plan's tables are dropped or changed while it is made.
 VANISHED = re.compile("could not open relation with OID|cache lookup failed for|attribute [0-9]+ of ")
 
+# What it says of functions that write, though they are marked as safe for parallel workers.
+MISUSED = re.compile("cannot assign (Xids|XIDs|TransactionIds|transaction IDs) during a parallel operation", re.IGNORECASE)
+
 
 class Attempts:
     """Counts the attempts of one test; what must not happen is kept for its result."""
@@ -89,6 +92,8 @@ class Attempts:
             state = error.pgcode or ("lost" if self.session.closed else "client")
             if state.startswith("XX") and "act_at_planning" in str(statements) and VANISHED.match(str(error)):
                 state = "vanished"
+            if state.startswith("XX") and MISUSED.match(str(error)):
+                state = "misused"
             if state.startswith("XX") or (state == "lost" and not may_die):
                 self.wrong.append(f"{state}: {error}".strip() + "\nafter " + "; ".join(statements))
         self.states[state or "ok"] = self.states.get(state or "ok", 0) + 1
@@ -370,9 +375,12 @@ def sources_that_act():
 def tickets_of_segments():
     """Tickets with the handle of each segment of shared memory there is, that of the reading among them, and no key."""
     attempts = Attempts("tickets with a true handle")
-    folder, prefix = {"mmap": ("pg_dynshmem", "mmap."), "posix": ("/dev/shm", "PostgreSQL.")}[setting_of("dynamic_shared_memory_type")]
-    replay = (f"DO $do$DECLARE handle bigint; BEGIN FOR handle IN SELECT substr(f, {len(prefix) + 1})::bigint FROM pg_ls_dir('{folder}') f"
-              f" WHERE f ~ '^{prefix.replace('.', '[.]')}[0-9]+$' LOOP BEGIN EXECUTE format('EXECUTE replay(%L)', as_ticket(handle));"
+    handles = {"mmap": "SELECT substr(f, 6)::bigint FROM pg_ls_dir('pg_dynshmem') f WHERE f ~ '^mmap[.][0-9]+$'",
+               "posix": "SELECT substr(f, 12)::bigint FROM pg_ls_dir('/dev/shm') f WHERE f ~ '^PostgreSQL[.][0-9]+$'",
+               "sysv": "SELECT split_part(ltrim(l), ' ', 1)::bigint & 4294967295 FROM"
+                       " regexp_split_to_table(pg_read_file('/proc/sysvipc/shm', 0, 1000000), e'\\n') l WHERE l ~ '^ *-?[1-9]'"}
+    replay = (f"DO $do$DECLARE handle bigint; BEGIN FOR handle IN {handles[setting_of('dynamic_shared_memory_type')]}"
+              " LOOP BEGIN EXECUTE format('EXECUTE replay(%L)', as_ticket(handle));"
               " RAISE EXCEPTION SQLSTATE 'XX999'; EXCEPTION WHEN object_not_in_prerequisite_state THEN PERFORM nextval('refused'); END; END LOOP; END$do$")
     attempts.run("postgres", ["CREATE SEQUENCE refused", "COMMIT"])
     for number, setting in enumerate(for_a_while(0.05, SETTINGS * 30, len(SETTINGS))):
@@ -453,7 +461,7 @@ def interrupted_by_others():
                 state = "ok"
             except psycopg2.Error as error:
                 state = error.pgcode or ("lost" if session is not None and session.closed else "client")
-                if state.startswith("XX"):
+                if state.startswith("XX") and not MISUSED.match(str(error)):
                     attempts.wrong.append(f"{state}: {error}")
             try:
                 if session is not None and not session.closed:

@@ -153,6 +153,8 @@ SELECT hasnt_table('gk_test', 'never'::name, 'leaves no labels table');
 SELECT fails_with($$SELECT fit_into('reference', 'replace', 'SELECT id, 1 / (id - 200) AS x, y FROM data')$$, '22012', 'an error while a table is replaced');
 SELECT is(count(*)::int, 300, 'leaves the old one') FROM reference;
 
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'new_labels', options => '{"id_name": "ctid"}')$$, '42701', 'an id column called like one of the system', 'system column');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-/* The class of engines around `inner` of which the call of number `call` (from 1) fails with `code`. */
+/* Wraps `inner` so that its call number `call` (from 1) fails with `code`. */
 extern const GkEngineClass *gk_fault_engine(const GkEngineClass *inner, int64_t call, GkCode code);
 
 #endif							/* FAULT_ENGINE_H */
