@@ -248,7 +248,9 @@ class Session:
         try:
             self.cursor.execute("LOAD 'gkmeans_faults'")
         except psycopg2.Error:
-            SETTINGS.pop("gkmeans.fault_at")
+            SETTINGS.pop("gkmeans.fault_at", None)
+        if self.connection.server_version >= 160000 and "force_parallel_mode" in SETTINGS:
+            SETTINGS["debug_parallel_query"] = SETTINGS.pop("force_parallel_mode")
 
     def make(self, call):
         """Makes a call in a transaction that is rolled back; its SQLSTATE, None if it ends well."""
