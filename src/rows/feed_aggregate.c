@@ -167,11 +167,13 @@ live_feeder(FunctionCallInfo fcinfo)
 static void
 end_argument(FunctionCallInfo fcinfo, int argument)
 {
-	GkFeedPass *pass = gk_feed_pass_find(fcinfo);
 	void	   *state = PG_ARGISNULL(argument) ? NULL : PG_GETARG_POINTER(argument);
+	GkFeedPass *pass;
 
+	/* a worker that saw no row has no pass */
 	if (state == NULL || state == &ended)
 		return;
+	pass = gk_feed_pass_find(fcinfo);
 	if (state != pass->feeder)
 		gk_feed_refuse();
 	finish_feeder(pass->feeder);

@@ -256,7 +256,8 @@ def direct_calls():
     for ticket, call, place, setting, user in for_a_while(0.15, cases, 50):
         call = call.format(t=ticket)
         text = place.format(c=call, d=call.replace("(", "(DISTINCT ", 1))
-        attempts.run(user, setting + [text], want_error=True)
+        # without a row there is nothing to feed, and the answer is NULL
+        attempts.run(user, setting + [text], want_error="WHERE false" not in place)
     cases = list(itertools.product(TICKETS, CALLS, SETTINGS))
     dice.shuffle(cases)
     for ticket, call, setting in for_a_while(0.05, cases, 10):
