@@ -299,7 +299,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 ? errdetail_plural("There is only %lld distinct row with a weight above zero.",
 								"There are only %lld distinct rows with a weight above zero.",
 								best->count, (long long) best->count)
-			 : errdetail("The others are empty, and their numbers left out.")));
+			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 
 /* Keeps what a model needs: the centroids as compared, in the order of the clusters. */

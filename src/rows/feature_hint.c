@@ -201,10 +201,11 @@ gk_feature_hint(Oid type, const char *column)
 	const char *expression = column_expression(base, quoted);
 
 	if (base == UUIDOID)
-		return psprintf("A uuid is no measure: leave it out, or name it as id_column => %s.",
+		return psprintf("A uuid is not a measure: leave it out, or name it as id_column => %s.",
 						quote_literal_cstr(column));
 	if (expression != NULL)
-		return psprintf("Give a query as the source, with %s in place of the column%s.",
+		return psprintf("Give a query as the source, with %s in place of the column%s. "
+						"Name each expression with AS.",
 						expression, more_advice(base, quoted));
 	return "A feature is a number, a boolean, an array of these, or a vector.";
 }

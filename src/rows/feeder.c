@@ -353,7 +353,7 @@ raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("row to be clustered by direction is all zero"),
+			 errmsg("cannot cluster a row of zeros by direction"),
 			 errdetail("%s has no direction.", gk_row_name(feeder, fcinfo)),
 			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
 }

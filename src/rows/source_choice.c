@@ -151,8 +151,8 @@ static void
 tell_choice(const GkSource *source, const Choice *choice, const List *chosen)
 {
 	ereport(NOTICE,
-			(errmsg_plural("features were left out: clustering by column %s",
-						   "features were left out: clustering by columns %s",
+			(errmsg_plural("features are not given: clustering by column %s",
+						   "features are not given: clustering by columns %s",
 						   list_length(chosen), names_of(source, chosen)),
 			 choice->left_out_count > 0
 			 ? errdetail("Not taken: %s.", choice->left_out.data) : 0,

@@ -74,7 +74,8 @@ explain_error(void *arg)
 		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
 		errhint("It was looked for in the search_path, which is %s here; write its schema too "
-				"where that may differ, as in a view, a function or a job.",
+				"if it is in another one, or where the search_path may differ, as in a view, a "
+				"function or a job.",
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 

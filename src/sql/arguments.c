@@ -121,15 +121,15 @@ read_features(FunctionCallInfo fcinfo, int number)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("features is empty"),
-				 errhint("Name at least one column, or leave it out to take every number that "
-						 "is no key.")));
+				 errhint("Name at least one column, or leave features out to take every number "
+						 "that is not a key, or the only array.")));
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("features contains a NULL"),
-					 errdetail("Element %d is no name.", i + 1)));
+					 errdetail("Element %d is NULL.", i + 1)));
 		features = lappend(features, TextDatumGetCString(values[i]));
 	}
 	return features;
@@ -184,7 +184,7 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	if (!PG_ARGISNULL(number))
 		arguments->fit.k = PG_GETARG_INT64(number);
 	if (arguments->fit.k <= 0)
-		out_of_range("k", "1 and above");
+		out_of_range("k", psprintf("1 to %d", GK_MAX_CLUSTERS));
 	if (given > 0 && given != arguments->fit.k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -232,7 +232,7 @@ read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
 	if (fit->max_iter < 1)
 		out_of_range("max_iter", "1 and above");
 	if (!(fit->tol >= 0.0) || isinf(fit->tol))
-		out_of_range("tol", "0 and above");
+		out_of_range("tol", "finite numbers, 0 and above");
 	if (fit->n_init < 1 || fit->n_init > MAX_STARTS)
 		out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
 }

@@ -237,13 +237,14 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->variable->relname),
-				 errhint("Write if_exists => 'merge' to write the rows that differ, 'delete' or "
-						 "'replace' to replace all, or 'append' to add to them.")));
+				 errhint("Write if_exists => 'merge' to write only the rows that differ, 'replace' "
+						 "(with TRUNCATE) or 'delete' (with DELETE) to replace all rows, or "
+						 "'append' to add to them.")));
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
 		&& kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("%s is not a table", table->name)));
+				 errmsg("\"%s\" is not a table", table->variable->relname)));
 	check_columns(table, relation_id);
 	check_generated(table, relation_id);
 	check_insert(table, relation_id);

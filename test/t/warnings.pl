@@ -21,7 +21,7 @@ sub fit
 my ($out, $said) = fit(q{'data', '{x,y}', 3});
 is($said, '', 'an ordinary fit says nothing');
 ($out, $said) = fit(q{'VALUES (1), (1), (2)', NULL, 3});
-is($said, "NOTICE:  features were left out: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
+is($said, "NOTICE:  features are not given: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
 	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
 
 # Columns of different orders: the largest decides alone, unless they are scaled
