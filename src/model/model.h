@@ -122,7 +122,8 @@ extern void gk_end_heads(GkHeads *heads);
 extern bool gk_find_head(GkHeads *heads, int version);
 
 /* Raises 55000 if the version is 0, as none is deployed, 42704 for another. */
-extern void gk_model_has_no_version(Relation relation, int version) pg_attribute_noreturn();
+__attribute__((noreturn))
+extern void gk_model_has_no_version(Relation relation, int version);
 
 /* Positions the heads at a version, or raises that error. */
 extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
