@@ -25,7 +25,7 @@ OBJS = \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
-		model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
+		matching model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
