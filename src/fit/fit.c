@@ -28,7 +28,7 @@ typedef struct Statistics
 } Statistics;
 
 /* One fit under way. */
-typedef struct Fitter
+struct GkFitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
@@ -36,8 +36,10 @@ typedef struct Fitter
 	int64		k;				/* clusters asked for; at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
+	int64		room;			/* clusters that the statistics have room for */
+	double		seconds;		/* of the preparation */
 	GkFit	   *fit;
-} Fitter;
+};
 
 /* The outcome of one start. */
 typedef struct Start
@@ -59,14 +61,14 @@ gk_distance(GkMetric metric, double distance2)
 
 /* The value of a two-limb sum of the statistics. */
 static double
-value_of(const Fitter *fitter, GkSum sum, int exponent)
+value_of(const GkFitter *fitter, GkSum sum, int exponent)
 {
 	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
 }
 
 /* Sets centroids. */
 static void
-set_centroids(Fitter *fitter, const double *centroids, int64 count)
+set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 {
 	GkCommand	command = {.operation = GK_CENTROIDS};
 
@@ -78,11 +80,18 @@ set_centroids(Fitter *fitter, const double *centroids, int64 count)
 
 /* The first centroids of a start. */
 static void
-choose_centroids(Fitter *fitter, Start *start)
+choose_centroids(GkFitter *fitter, Start *start)
 {
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
 
+	if (start->number == GK_EARLIER_START)
+	{
+		memcpy(start->centroids, spec->earlier,
+			   (Size) spec->k * spec->dimension * sizeof(double));
+		start->count = spec->k;
+		return;
+	}
 	if (spec->init == GK_INIT_GIVEN)
 	{
 		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
@@ -90,7 +99,7 @@ choose_centroids(Fitter *fitter, Start *start)
 		return;
 	}
 	seed.init = spec->init;
-	seed.k = fitter->k;
+	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
 	seed.greatest_weight = fitter->prepared.greatest_weight;
@@ -104,7 +113,7 @@ choose_centroids(Fitter *fitter, Start *start)
 
 /* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
 static double
-relocate_empty(Fitter *fitter, int64 count, int64 empty)
+relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 {
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
@@ -139,7 +148,7 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 
 /* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
 static void
-iterate(Fitter *fitter, Start *start)
+iterate(GkFitter *fitter, Start *start)
 {
 	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
@@ -167,7 +176,7 @@ iterate(Fitter *fitter, Start *start)
 
 /* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
 static double
-label_rows(Fitter *fitter, int64 count)
+label_rows(GkFitter *fitter, int64 count)
 {
 	Statistics *statistics = &fitter->statistics;
 	int			bits = fitter->prepared.value_bits;
@@ -197,7 +206,7 @@ label_rows(Fitter *fitter, int64 count)
 
 /* One start, from its first centroids to its labels. */
 static void
-run_start(Fitter *fitter, Start *start)
+run_start(GkFitter *fitter, Start *start)
 {
 	instr_time	begin;
 
@@ -214,18 +223,19 @@ run_start(Fitter *fitter, Start *start)
 
 /* All starts; the best one's labels are in the engine at the end. */
 static void
-run_starts(Fitter *fitter, Start *best)
+run_starts(GkFitter *fitter, Start *best)
 {
 	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
 	int64		values = fitter->k * fitter->spec->dimension;
 	Start		fresh = {0};
 
+	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
 	best->centroids = gk_allocate(values, sizeof(double));
 	run_start(fitter, best);
-	if (starts == 1)
+	if (best->number + 1 >= starts)
 		return;
 	fresh.centroids = gk_allocate(values, sizeof(double));
-	for (fresh.number = 1; fresh.number < starts; fresh.number++)
+	for (fresh.number = best->number + 1; fresh.number < starts; fresh.number++)
 	{
 		run_start(fitter, &fresh);
 		if (fresh.inertia < best->inertia)
@@ -250,7 +260,7 @@ compare_labels(const void *a, const void *b, void *arg)
 {
 	int64		left = *(const int32 *) a;
 	int64		right = *(const int32 *) b;
-	const Fitter *fitter = arg;
+	const GkFitter *fitter = arg;
 	const int64 *sizes = fitter->statistics.sizes;
 	const double *centroids = fitter->fit->centroids;
 	int			d = fitter->spec->dimension;
@@ -265,7 +275,7 @@ compare_labels(const void *a, const void *b, void *arg)
 
 /* One cluster as users see it. */
 static void
-describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
+describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 {
 	const Statistics *statistics = &fitter->statistics;
 	GkMetric	metric = fitter->spec->metric;
@@ -284,7 +294,7 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 
 /* Says why there are fewer clusters than asked for. */
 static void
-warn_of_fewer(const Fitter *fitter, const Start *best)
+warn_of_fewer(const GkFitter *fitter, const Start *best)
 {
 	int64		k = fitter->spec->k;
 
@@ -304,7 +314,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 
 /* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
 static void
-keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
+keep_for_model(GkFitter *fitter, const Start *best, const int32 *labels)
 {
 	GkFit	   *fit = fitter->fit;
 	GkFitModel *model = &fit->model;
@@ -330,15 +340,15 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
- * that those of an earlier fit go on: the number of one that ends empty stays free.
+ * Puts the clusters in order, leaving out the empty ones.  Given and earlier centroids keep their
+ * numbers, so that those of an earlier fit go on: the number of one that ends empty stays free.
  */
 static void
-order_clusters(Fitter *fitter, const Start *best)
+order_clusters(GkFitter *fitter, const Start *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
-	bool		is_given = fitter->spec->init == GK_INIT_GIVEN;
+	bool		is_given = fitter->spec->init == GK_INIT_GIVEN || best->number == GK_EARLIER_START;
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
@@ -375,7 +385,7 @@ order_clusters(Fitter *fitter, const Start *best)
 
 /* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
 static void
-find_total(Fitter *fitter)
+find_total(GkFitter *fitter)
 {
 	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
@@ -388,37 +398,153 @@ find_total(Fitter *fitter)
 	fit->model.total = label_rows(fitter, 1);
 }
 
-/* Fits; labels and d² of the result stay in the engine. */
-void
-gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+/* Makes room for the statistics of so many clusters. */
+static void
+make_room(GkFitter *fitter, int64 clusters)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.fit = fit};
-	Start		best = {0};
+	Statistics *statistics = &fitter->statistics;
+
+	if (fitter->room >= clusters)
+		return;
+	/* what was there before goes with the job */
+	statistics->sizes = gk_allocate(clusters, sizeof(int64));
+	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
+	statistics->inertia = gk_allocate(clusters, sizeof(GkSum));
+	statistics->distance = gk_allocate(clusters, sizeof(GkSum));
+	statistics->radius2 = gk_allocate(clusters, sizeof(double));
+	fitter->room = clusters;
+}
+
+/* Prepares the rows. */
+GkFitter *
+gk_fit_begin(GkJob *job, const GkFitSpec *spec)
+{
+	GkFitter   *fitter = palloc0(sizeof(GkFitter));
 	instr_time	begin;
 
-	memset(fit, 0, sizeof(*fit));
+	fitter->job = job;
+	fitter->spec = spec;
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(job, spec, &fitter.prepared);
-	fit->seed_seconds = gk_seconds_since(begin);
+	gk_prepare(job, spec, &fitter->prepared);
+	fitter->seconds = gk_seconds_since(begin);
+	return fitter;
+}
 
-	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
-	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));
-	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
-	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.distance = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
+/* What is known of the rows. */
+const GkPrepared *
+gk_fit_rows(const GkFitter *fitter)
+{
+	return &fitter->prepared;
+}
+
+/* Labels the rows with centroids as they are. */
+double
+gk_fit_label(GkFitter *fitter, const double *points, int64 count, GkCluster *clusters)
+{
+	double		inertia;
+
+	make_room(fitter, count);
+	set_centroids(fitter, points, count);
+	inertia = label_rows(fitter, count);
+	for (int64 c = 0; c < count; c++)
+	{
+		describe_cluster(fitter, c, &clusters[c]);
+		clusters[c].id = (int32) c;
+	}
+	return inertia;
+}
+
+/* All starts, and the clusters of the best; labels and d² stay in the engine. */
+void
+gk_fit_run(GkFitter *fitter, GkFit *fit)
+{
+	const GkFitSpec *spec = fitter->spec;
+	Start		best = {0};
+
+	memset(fit, 0, sizeof(*fit));
+	fitter->fit = fit;
+	fit->seed_seconds = fitter->seconds;
+	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
+		: Min(spec->k, spec->rows);
+	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
+	make_room(fitter, fitter->k);
 	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
 
 	if (spec->for_model)
-		find_total(&fitter);
-	run_starts(&fitter, &best);
-	order_clusters(&fitter, &best);
+		find_total(fitter);
+	run_starts(fitter, &best);
+	order_clusters(fitter, &best);
+	fit->labels = best.count;
 	fit->inertia = best.inertia;
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
-	warn_of_fewer(&fitter, &best);
+	warn_of_fewer(fitter, &best);
+}
+
+/* Fits. */
+void
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	gk_fit_run(gk_fit_begin(job, spec), fit);
+}
+
+/* The order of places by the ids that clusters are to have. */
+static int
+compare_ids(const void *a, const void *b, void *ids)
+{
+	int32		left = ((const int32 *) ids)[*(const int32 *) a];
+	int32		right = ((const int32 *) ids)[*(const int32 *) b];
+
+	return (left > right) - (left < right);
+}
+
+/* Rows of numbers in another order. */
+static double *
+reorder(double *rows, const int32 *order, int64 count, int dimension)
+{
+	double	   *ordered = gk_allocate(count * dimension, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+		memcpy(ordered + i * dimension, rows + order[i] * (int64) dimension,
+			   dimension * sizeof(double));
+	pfree(rows);
+	return ordered;
+}
+
+/* Gives the clusters other ids and puts them into their order. */
+void
+gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
+{
+	GkFitModel *model = &fit->model;
+	GkCluster  *clusters = gk_allocate(fit->k, sizeof(GkCluster));
+	int32	   *order = gk_allocate(fit->k, sizeof(int32));
+	int32	   *place_of = gk_allocate(fit->k, sizeof(int32));
+
+	for (int32 c = 0; c < fit->k; c++)
+		order[c] = c;
+	qsort_interruptible(order, fit->k, sizeof(int32), compare_ids, (void *) ids);
+	for (int32 c = 0; c < fit->k; c++)
+	{
+		place_of[order[c]] = c;
+		clusters[c] = fit->clusters[order[c]];
+		clusters[c].id = ids[order[c]];
+	}
+	for (int64 label = 0; label < fit->labels; label++)
+	{
+		if (fit->cluster_of_label[label] < 0)
+			continue;
+		fit->cluster_of_label[label] = ids[model->place_of_label[label]];
+		model->place_of_label[label] = place_of[model->place_of_label[label]];
+	}
+	for (int64 i = 0; i < fit->k; i++)
+		model->ties[i] = place_of[model->ties[i]];
+	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);
+	model->points = reorder(model->points, order, fit->k, dimension);
+	pfree(fit->clusters);
+	fit->clusters = clusters;
+	pfree(order);
+	pfree(place_of);
 }
 
 /* Labels the rows with spec->points. */

@@ -41,17 +41,21 @@ typedef struct GkFitModel
 	double		total;			/* Σ weight × d² to the mean of all rows */
 } GkFitModel;
 
+/* The start from GkFitSpec.earlier. */
+#define GK_EARLIER_START (-1)
+
 /* What came out.  Everything in the memory context current at the call. */
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
+	int64		labels;			/* that the engine uses */
+	int32	   *cluster_of_label;	/* engine label → id; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;
-	int			best_start;		/* which of the n_init, from 0 */
+	int			best_start;		/* which of the n_init, from 0; GK_EARLIER_START */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
@@ -60,6 +64,27 @@ typedef struct GkFit
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
+
+/* The same in steps, for those who look at the rows before: prepares them, which can be done once. */
+typedef struct GkFitter GkFitter;
+extern GkFitter *gk_fit_begin(GkJob *job, const GkFitSpec *spec);
+extern void gk_fit_run(GkFitter *fitter, GkFit *fit);
+
+/* What is known of the rows as they are compared. */
+extern const struct GkPrepared *gk_fit_rows(const GkFitter *fitter);
+
+/*
+ * Labels the rows with `count` centroids as rows are compared with them; labels and d² stay in the
+ * engine.  Fills in the clusters, whose ids are the labels, those without rows as well; the inertia.
+ */
+extern double gk_fit_label(GkFitter *fitter, const double *points, int64 count,
+						   GkCluster *clusters);
+
+/*
+ * Gives the clusters of a fit for a model other ids, by their place, and puts them into the order
+ * of these.
+ */
+extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
 
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
