@@ -24,7 +24,7 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
+	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported fitted import_model \
 		matching model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
 		views))
 

@@ -28,18 +28,16 @@ typedef struct Statistics
 } Statistics;
 
 /* One fit under way. */
-struct GkFitter
+typedef struct Fitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
-	GkPrepared	prepared;
+	GkPrepared *prepared;
 	int64		k;				/* clusters asked for; at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
-	int64		room;			/* clusters that the statistics have room for */
-	double		seconds;		/* of the preparation */
 	GkFit	   *fit;
-};
+} Fitter;
 
 /* The outcome of one start. */
 typedef struct Start
@@ -61,14 +59,14 @@ gk_distance(GkMetric metric, double distance2)
 
 /* The value of a two-limb sum of the statistics. */
 static double
-value_of(const GkFitter *fitter, GkSum sum, int exponent)
+value_of(const Fitter *fitter, GkSum sum, int exponent)
 {
-	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
 }
 
 /* Sets centroids. */
 static void
-set_centroids(GkFitter *fitter, const double *centroids, int64 count)
+set_centroids(Fitter *fitter, const double *centroids, int64 count)
 {
 	GkCommand	command = {.operation = GK_CENTROIDS};
 
@@ -80,7 +78,7 @@ set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 
 /* The first centroids of a start. */
 static void
-choose_centroids(GkFitter *fitter, Start *start)
+choose_centroids(Fitter *fitter, Start *start)
 {
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
@@ -94,7 +92,7 @@ choose_centroids(GkFitter *fitter, Start *start)
 	}
 	if (spec->init == GK_INIT_GIVEN)
 	{
-		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
+		gk_to_stored(spec, fitter->prepared, spec->initial, spec->k, start->centroids);
 		start->count = spec->k;
 		return;
 	}
@@ -102,8 +100,8 @@ choose_centroids(GkFitter *fitter, Start *start)
 	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
-	seed.greatest_weight = fitter->prepared.greatest_weight;
-	seed.rest_bits = fitter->prepared.rest_bits;
+	seed.greatest_weight = fitter->prepared->greatest_weight;
+	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;
 	seed.start = (uint32) start->number;
 	seed.oversampling = spec->oversampling;
@@ -113,7 +111,7 @@ choose_centroids(GkFitter *fitter, Start *start)
 
 /* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
 static double
-relocate_empty(GkFitter *fitter, int64 count, int64 empty)
+relocate_empty(Fitter *fitter, int64 count, int64 empty)
 {
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
@@ -148,9 +146,9 @@ relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 
 /* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
 static void
-iterate(GkFitter *fitter, Start *start)
+iterate(Fitter *fitter, Start *start)
 {
-	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
+	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
 	set_centroids(fitter, start->centroids, start->count);
@@ -176,10 +174,10 @@ iterate(GkFitter *fitter, Start *start)
 
 /* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
 static double
-label_rows(GkFitter *fitter, int64 count)
+label_rows(Fitter *fitter, int64 count)
 {
 	Statistics *statistics = &fitter->statistics;
-	int			bits = fitter->prepared.value_bits;
+	int			bits = fitter->prepared->value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
@@ -206,7 +204,7 @@ label_rows(GkFitter *fitter, int64 count)
 
 /* One start, from its first centroids to its labels. */
 static void
-run_start(GkFitter *fitter, Start *start)
+run_start(Fitter *fitter, Start *start)
 {
 	instr_time	begin;
 
@@ -223,7 +221,7 @@ run_start(GkFitter *fitter, Start *start)
 
 /* All starts; the best one's labels are in the engine at the end. */
 static void
-run_starts(GkFitter *fitter, Start *best)
+run_starts(Fitter *fitter, Start *best)
 {
 	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
 	int64		values = fitter->k * fitter->spec->dimension;
@@ -260,7 +258,7 @@ compare_labels(const void *a, const void *b, void *arg)
 {
 	int64		left = *(const int32 *) a;
 	int64		right = *(const int32 *) b;
-	const GkFitter *fitter = arg;
+	const Fitter *fitter = arg;
 	const int64 *sizes = fitter->statistics.sizes;
 	const double *centroids = fitter->fit->centroids;
 	int			d = fitter->spec->dimension;
@@ -275,14 +273,14 @@ compare_labels(const void *a, const void *b, void *arg)
 
 /* One cluster as users see it. */
 static void
-describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
+describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 {
 	const Statistics *statistics = &fitter->statistics;
 	GkMetric	metric = fitter->spec->metric;
 
 	cluster->size = statistics->sizes[label];
 	cluster->weight = value_of(fitter, statistics->weights[label],
-							   fitter->prepared.weight_exponent);
+							   fitter->prepared->weight_exponent);
 	cluster->inertia = value_of(fitter, statistics->inertia[label],
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
@@ -294,7 +292,7 @@ describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 
 /* Says why there are fewer clusters than asked for. */
 static void
-warn_of_fewer(const GkFitter *fitter, const Start *best)
+warn_of_fewer(const Fitter *fitter, const Start *best)
 {
 	int64		k = fitter->spec->k;
 
@@ -314,18 +312,18 @@ warn_of_fewer(const GkFitter *fitter, const Start *best)
 
 /* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
 static void
-keep_for_model(GkFitter *fitter, const Start *best, const int32 *labels)
+keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 {
 	GkFit	   *fit = fitter->fit;
 	GkFitModel *model = &fit->model;
 	int			d = fitter->spec->dimension;
 
-	model->offset = fitter->prepared.offset;
-	model->factor = fitter->prepared.factor;
-	model->mean = fitter->prepared.mean;
-	model->variance = fitter->prepared.variance;
-	model->least = fitter->prepared.least;
-	model->greatest = fitter->prepared.greatest;
+	model->offset = fitter->prepared->offset;
+	model->factor = fitter->prepared->factor;
+	model->mean = fitter->prepared->mean;
+	model->variance = fitter->prepared->variance;
+	model->least = fitter->prepared->least;
+	model->greatest = fitter->prepared->greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	model->ties = gk_allocate(fit->k, sizeof(int32));
 	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
@@ -344,7 +342,7 @@ keep_for_model(GkFitter *fitter, const Start *best, const int32 *labels)
  * numbers, so that those of an earlier fit go on: the number of one that ends empty stays free.
  */
 static void
-order_clusters(GkFitter *fitter, const Start *best)
+order_clusters(Fitter *fitter, const Start *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
@@ -354,7 +352,7 @@ order_clusters(GkFitter *fitter, const Start *best)
 
 	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
 		: best->centroids;
-	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
+	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
 	{
 		fit->cluster_of_label[c] = -1;
@@ -385,108 +383,84 @@ order_clusters(GkFitter *fitter, const Start *best)
 
 /* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
 static void
-find_total(GkFitter *fitter)
+find_total(Fitter *fitter)
 {
-	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
 
-	mean.centroids.centroids = fitter->prepared.mean;
+	mean.centroids.centroids = fitter->prepared->mean;
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fit->model.total = label_rows(fitter, 1);
+	fitter->prepared->total = label_rows(fitter, 1);
 }
 
-/* Makes room for the statistics of so many clusters. */
+/* Room for the statistics of so many clusters. */
 static void
-make_room(GkFitter *fitter, int64 clusters)
+begin_statistics(Statistics *statistics, int64 clusters)
 {
-	Statistics *statistics = &fitter->statistics;
-
-	if (fitter->room >= clusters)
-		return;
-	/* what was there before goes with the job */
 	statistics->sizes = gk_allocate(clusters, sizeof(int64));
 	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
 	statistics->inertia = gk_allocate(clusters, sizeof(GkSum));
 	statistics->distance = gk_allocate(clusters, sizeof(GkSum));
 	statistics->radius2 = gk_allocate(clusters, sizeof(double));
-	fitter->room = clusters;
 }
 
-/* Prepares the rows. */
-GkFitter *
-gk_fit_begin(GkJob *job, const GkFitSpec *spec)
-{
-	GkFitter   *fitter = palloc0(sizeof(GkFitter));
-	instr_time	begin;
-
-	fitter->job = job;
-	fitter->spec = spec;
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(job, spec, &fitter->prepared);
-	fitter->seconds = gk_seconds_since(begin);
-	return fitter;
-}
-
-/* What is known of the rows. */
-const GkPrepared *
-gk_fit_rows(const GkFitter *fitter)
-{
-	return &fitter->prepared;
-}
-
-/* Labels the rows with centroids as they are. */
-double
-gk_fit_label(GkFitter *fitter, const double *points, int64 count, GkCluster *clusters)
-{
-	double		inertia;
-
-	make_room(fitter, count);
-	set_centroids(fitter, points, count);
-	inertia = label_rows(fitter, count);
-	for (int64 c = 0; c < count; c++)
-	{
-		describe_cluster(fitter, c, &clusters[c]);
-		clusters[c].id = (int32) c;
-	}
-	return inertia;
-}
-
-/* All starts, and the clusters of the best; labels and d² stay in the engine. */
-void
-gk_fit_run(GkFitter *fitter, GkFit *fit)
+/* Room for what the engine says of the clusters. */
+static void
+begin_fitter(Fitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
-	Start		best = {0};
 
-	memset(fit, 0, sizeof(*fit));
-	fitter->fit = fit;
-	fit->seed_seconds = fitter->seconds;
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
 	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
-	make_room(fitter, fitter->k);
-	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
+	begin_statistics(&fitter->statistics, fitter->k);
+	fitter->fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
+}
 
+/* Fits prepared rows; labels and d² of the result stay in the engine. */
+void
+gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit)
+{
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
+	Start		best = {0};
+
+	memset(fit, 0, sizeof(*fit));
+	begin_fitter(&fitter);
 	if (spec->for_model)
-		find_total(fitter);
-	run_starts(fitter, &best);
-	order_clusters(fitter, &best);
+	{
+		if (isnan(prepared->total))
+			find_total(&fitter);
+		fit->model.total = prepared->total;
+	}
+	run_starts(&fitter, &best);
+	order_clusters(&fitter, &best);
 	fit->labels = best.count;
 	fit->inertia = best.inertia;
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
-	warn_of_fewer(fitter, &best);
+	warn_of_fewer(&fitter, &best);
 }
 
-/* Fits. */
-void
-gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+/* Labels prepared rows with centroids as they are. */
+double
+gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, const double *points,
+			 int64 count, GkCluster *clusters)
 {
-	gk_fit_run(gk_fit_begin(job, spec), fit);
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
+	double		inertia;
+
+	begin_statistics(&fitter.statistics, count);
+	set_centroids(&fitter, points, count);
+	inertia = label_rows(&fitter, count);
+	for (int64 c = 0; c < count; c++)
+	{
+		describe_cluster(&fitter, c, &clusters[c]);
+		clusters[c].id = (int32) c;
+	}
+	return inertia;
 }
 
 /* The order of places by the ids that clusters are to have. */
@@ -512,7 +486,7 @@ reorder(double *rows, const int32 *order, int64 count, int dimension)
 	return ordered;
 }
 
-/* Gives the clusters other ids and puts them into their order. */
+/* Gives the clusters other ids and puts them in that order. */
 void
 gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
 {
@@ -547,17 +521,40 @@ gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
 	pfree(place_of);
 }
 
+/* Prepares the rows and fits. */
+void
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkPrepared	prepared;
+	instr_time	begin;
+	double		seconds;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_prepare(job, spec, &prepared);
+	seconds = gk_seconds_since(begin);
+	gk_fit_prepared(job, spec, &prepared, fit);
+	fit->seed_seconds += seconds;
+}
+
+/* Labels the rows with these centroids. */
+static void
+label_with(GkJob *job, const double *points, int64 k)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+
+	centroids.centroids.centroids = points;
+	centroids.centroids.k = k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
+}
+
 /* Labels the rows with spec->points. */
 void
 gk_label(GkJob *job, const GkFitSpec *spec)
 {
-	GkCommand	centroids = {.operation = GK_CENTROIDS};
-	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkPrepared	prepared = {0};
 
 	gk_prepare(job, spec, &prepared);
-	centroids.centroids.centroids = spec->points;
-	centroids.centroids.k = spec->k;
-	gk_run(job, &centroids);
-	gk_run(job, &assign);
+	label_with(job, spec->points, spec->k);
 }

@@ -14,6 +14,7 @@
 
 #include "fit_spec.h"
 #include "job.h"
+#include "prepare.h"
 
 /* One cluster as users see it. */
 typedef struct GkCluster
@@ -41,7 +42,7 @@ typedef struct GkFitModel
 	double		total;			/* Σ weight × d² to the mean of all rows */
 } GkFitModel;
 
-/* The start from GkFitSpec.earlier. */
+/* The number of the start from GkFitSpec.earlier. */
 #define GK_EARLIER_START (-1)
 
 /* What came out.  Everything in the memory context current at the call. */
@@ -50,7 +51,7 @@ typedef struct GkFit
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int64		labels;			/* that the engine uses */
+	int64		labels;			/* that the engine tells apart */
 	int32	   *cluster_of_label;	/* engine label → id; -1 = dropped */
 	double		inertia;
 	int			iterations;
@@ -65,29 +66,21 @@ typedef struct GkFit
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
-/* The same in steps, for those who look at the rows before: prepares them, which can be done once. */
-typedef struct GkFitter GkFitter;
-extern GkFitter *gk_fit_begin(GkJob *job, const GkFitSpec *spec);
-extern void gk_fit_run(GkFitter *fitter, GkFit *fit);
-
-/* What is known of the rows as they are compared. */
-extern const struct GkPrepared *gk_fit_rows(const GkFitter *fitter);
-
-/*
- * Labels the rows with `count` centroids as rows are compared with them; labels and d² stay in the
- * engine.  Fills in the clusters, whose ids are the labels, those without rows as well; the inertia.
- */
-extern double gk_fit_label(GkFitter *fitter, const double *points, int64 count,
-						   GkCluster *clusters);
-
-/*
- * Gives the clusters of a fit for a model other ids, by their place, and puts them into the order
- * of these.
- */
-extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
+/* The same of rows that gk_prepare() has prepared: once for fits with any k, seed, init and limits. */
+extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit);
 
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
+
+/*
+ * Labels prepared rows with `count` centroids as rows are compared with them; labels and d² stay in
+ * the engine.  Fills in a cluster for each of these, whose id is its label, and returns the inertia.
+ */
+extern double gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared,
+						   const double *points, int64 count, GkCluster *clusters);
+
+/* Gives the clusters of a fit for a model other ids, by their places, and puts them in that order. */
+extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
 
 /* A row's distance from its d²: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);
