@@ -25,8 +25,8 @@ OBJS = \
 		quantiles seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model definition draft evaluate exported import_model \
-		model_cache model_row model_table moment predict_with quality score_functions scorer target versions \
+	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model definition draft evaluate exported fitted import_model \
+		matching model_cache model_row model_table moment predict_with quality score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.

@@ -12,6 +12,9 @@ CREATE TYPE gkmeans_model AS (
     started_at timestamptz,
     finished_at timestamptz,
     started_by text,
+    outcome text,
+    error_code text,
+    error_message text,
     note text,
     definition jsonb,
     metric text,
@@ -43,6 +46,8 @@ CREATE TYPE gkmeans_model AS (
     total_ss double precision,
     iterations integer,
     converged boolean,
+    moved bigint,
+    drift jsonb,
     score_quantiles double precision[],
     report jsonb
 );

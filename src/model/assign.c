@@ -107,6 +107,7 @@ gk_call_describe_model(GkCall *call, const GkModel *model)
 {
 	GkLabelling *labelling = &call->labelling;
 
+	memset(labelling, 0, sizeof(*labelling));
 	labelling->version = model->version;
 	labelling->k = model->k;
 	labelling->place_of_label = labelling->ties = model->ties;
