@@ -108,8 +108,11 @@ extern bool gk_is_model(Relation relation);
  */
 extern Relation gk_open_model(Oid relation_id);
 
-/* The same; NULL instead of an error. */
-extern Relation gk_try_open_model(Oid relation_id);
+/*
+ * The same; NULL instead of an error, and where the lock would have to be waited for, which
+ * *is_locked says.
+ */
+extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
 /* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
@@ -118,7 +121,10 @@ extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
-/* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
+/*
+ * Positions the heads at a version, at the deployed one if it is 0, before any has been read; false
+ * if there is none, XX001 if there are several.
+ */
 extern bool gk_find_head(GkHeads *heads, int version);
 
 /* Raises 55000 if the version is 0, as none is deployed, 42704 for another. */

@@ -46,6 +46,7 @@ typedef struct Change
 	int			count;
 	Version    *versions;
 	const Version *deployed;	/* NULL = none */
+	bool		is_ambiguous;	/* there are others that are deployed as well */
 } Change;
 
 /* Reads what is to be known of a head row. */
@@ -89,8 +90,25 @@ read_versions(Change *change)
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	for (int i = 0; i < change->count; i++)
-		if (change->versions[i].deployed)
-			change->deployed = &change->versions[i];
+	{
+		if (!change->versions[i].deployed)
+			continue;
+		change->is_ambiguous = change->deployed != NULL;
+		change->deployed = &change->versions[i];
+	}
+}
+
+/* Raises XX001 if several versions are deployed, which the unique index keeps from happening. */
+static void
+check_one_is_deployed(const Change *change)
+{
+	if (change->is_ambiguous)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("model \"%s\" has several deployed versions",
+						gk_model_name(change->relation)),
+				 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
+						 "((true)) WHERE deployed again.")));
 }
 
 /* Opens a model, locks it against other changes, and connects to SPI. */
@@ -192,9 +210,11 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("version %d of model \"%s\" has no centroids", version->number,
 						gk_model_name(change.relation))));
-	if (change.deployed != NULL && change.deployed != version)
-		update_version(&change, change.deployed->number, "deployed = NULL", 0);
-	if (change.deployed != version)
+	/* several are deployed where the unique index was dropped */
+	for (int i = 0; i < change.count; i++)
+		if (change.versions[i].deployed && &change.versions[i] != version)
+			update_version(&change, change.versions[i].number, "deployed = NULL", 0);
+	if (!version->deployed)
 		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
 					   "deployed_at = pg_catalog.clock_timestamp()", 0);
 	before = change.deployed != NULL ? change.deployed->number : 0;
@@ -212,6 +232,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	const Version *version;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
+	check_one_is_deployed(&change);
 	version = find_previous(&change);
 	if (version == NULL)
 		ereport(ERROR,
@@ -305,6 +326,7 @@ gkmeans_name_clusters(PG_FUNCTION_ARGS)
 	Change		change;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
+	check_one_is_deployed(&change);
 	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
 	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
 	end_change(&change);
