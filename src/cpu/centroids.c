@@ -120,8 +120,7 @@ measure(GkCpuEngine *engine, Packing *packing, float scale)
 
 	packing->scale = scale;
 	set_center(engine, points, scale);
-	if (!gk_parallel(engine, points->count, gk_grain(engine, points->count, 2.0 * engine->d), 0,
-					 norms_chunk, packing))
+	if (!gk_cpu_for_each(engine, points->count, 2.0 * engine->d, norms_chunk, packing))
 		return false;
 	points->filter.scale = scale;
 	points->filter.greatest_norm = greatest_norm(points);
@@ -151,8 +150,8 @@ choose_scale(GkCpuEngine *engine, Packing *packing, bool keep_scale)
  * space of these points as they were packed last.
  */
 bool
-gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact, int64_t count,
-				  bool keep_scale)
+gk_cpu_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact, int64_t count,
+					  bool keep_scale)
 {
 	int			d = engine->d;
 	int			width = engine->kernels->panel;
@@ -165,10 +164,10 @@ gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact, in
 	points->set_panels = SET_BYTES / (int64_t) (points->panel_floats * sizeof(float));
 	if (points->set_panels < 1)
 		points->set_panels = 1;
-	if (!gk_array_need(engine, &points->panels, points->panel_count,
-					   points->panel_floats * sizeof(float)) ||
-		!gk_array_need(engine, &points->norms, count, sizeof(float)) ||
-		!gk_array_need(engine, &points->center, d, sizeof(float)))
+	if (!gk_cpu_array_need(engine, &points->panels, points->panel_count,
+						   points->panel_floats * sizeof(float)) ||
+		!gk_cpu_array_need(engine, &points->norms, count, sizeof(float)) ||
+		!gk_cpu_array_need(engine, &points->center, d, sizeof(float)))
 		return false;
 	if (!choose_scale(engine, &packing, keep_scale))
 		return false;
@@ -178,16 +177,14 @@ gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact, in
 	points->filter.gamma = isfinite(points->filter.greatest_norm) ?
 		(float) (d + 16) * 0x1p-24f * 1.01f : INFINITY;
 	points->filter.gamma_double = (float) (d + 16) * 0x1p-49f;
-	return gk_parallel(engine, points->panel_count,
-					   gk_grain(engine, points->panel_count, 2.0 * width * d), 0, panels_chunk,
-					   &packing);
+	return gk_cpu_for_each(engine, points->panel_count, 2.0 * width * d, panels_chunk, &packing);
 }
 
 /* Gives the memory of the points back. */
 void
-gk_points_free(GkCpuEngine *engine, GkPoints *points)
+gk_cpu_points_free(GkCpuEngine *engine, GkPoints *points)
 {
-	gk_array_free(engine, &points->panels);
-	gk_array_free(engine, &points->norms);
-	gk_array_free(engine, &points->center);
+	gk_cpu_array_free(engine, &points->panels);
+	gk_cpu_array_free(engine, &points->norms);
+	gk_cpu_array_free(engine, &points->center);
 }

@@ -180,13 +180,13 @@ typedef struct GkKernels
 	void		(*add) (int64_t *sums, const int64_t *others, int64_t count);
 } GkKernels;
 
-extern const GkKernels gk_kernels_generic;
+extern const GkKernels gk_cpu_kernels_generic;
 #if defined(__x86_64__)
-extern const GkKernels gk_kernels_avx2;
-extern const GkKernels gk_kernels_avx512;
+extern const GkKernels gk_cpu_kernels_avx2;
+extern const GkKernels gk_cpu_kernels_avx512;
 #endif
 
 /* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
-extern const GkKernels *gk_kernels_find(const char *name);
+extern const GkKernels *gk_cpu_kernels_find(const char *name);
 
 #endif							/* GK_KERNELS_H */

@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "kernels_x86.h"
 
-#define GK_KERNELS gk_kernels_avx512
+#define GK_KERNELS gk_cpu_kernels_avx512
 #define GK_KERNELS_NAME "avx512"
 #define GK_PANEL 12
 #define GK_WIDTH 16

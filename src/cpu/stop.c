@@ -6,7 +6,7 @@
 
 /* Whether the engine is closing. */
 bool
-gk_stopped(GkCpuEngine *engine)
+gk_cpu_stopped(GkCpuEngine *engine)
 {
 	return atomic_load_explicit(&engine->pool.stop, memory_order_relaxed);
 }
