@@ -1,5 +1,5 @@
 /*
- * Assignment: the nearest point of every row, by the filter and, where the filter can't tell,
+ * Assignment: the nearest centroid of every row, by the filter and, where the filter can't tell,
  * by the definition.
  */
 #include <math.h>
@@ -94,30 +94,30 @@ settle_bounds(Worker *w, const GkTile *tile)
 
 /* d² by the definition. */
 static double
-exact_distance2(const GkCpuEngine *engine, int64_t row, const double *point)
+exact_distance2(const GkCpuEngine *engine, int64_t row, const double *centroid)
 {
 	const float *x = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 	double		sum = 0.0;
 
 	for (int j = 0; j < engine->d; j++)
-		sum = gk_add_square(sum, x[j * GK_BLOCK], point[j]);
+		sum = gk_add_square(sum, x[j * GK_BLOCK], centroid[j]);
 	return sum;
 }
 
-/* Compares the points of a panel that are within the threshold. */
+/* Compares the centroids of a panel whose scores are within the threshold. */
 static void
 decide_panel(Worker *w, int64_t first, const uint32_t *masks)
 {
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 	GkTile	   *tile = w->doubtful;
 	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
 
-	for (int i = 0; i < w->engine->kernels->panel && first + i < points->count; i++)
+	for (int i = 0; i < w->engine->kernels->panel && first + i < packed->count; i++)
 		for (uint32_t mask = masks[i] & live; mask != 0; mask &= mask - 1)
 		{
 			int			lane = __builtin_ctz(mask);
 			double		distance2 = exact_distance2(w->engine, tile->rows[lane],
-													points->exact + (first + i) * w->engine->d);
+													packed->exact + (first + i) * w->engine->d);
 
 			if (tile->index[lane] < 0 || distance2 < w->least[lane])
 			{
@@ -145,23 +145,23 @@ static bool
 compare_doubtful(Worker *w)
 {
 	GkCpuEngine *engine = w->engine;
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 	GkTile	   *tile = w->doubtful;
 	uint32_t	masks[GK_TILE];
 
 	for (int i = 0; i < tile->count; i++)
 	{
-		engine->kernels->pack(&points->filter, tile->x, i,
+		engine->kernels->pack(&packed->filter, tile->x, i,
 							  gk_cpu_block(engine, tile->rows[i] / GK_BLOCK),
 							  1u << tile->rows[i] % GK_BLOCK);
 		tile->index[i] = -1;
 	}
 	if (tile->count > 0)
 		clear_free_places(w, tile);
-	for (int64_t p = 0; p < points->panel_count && tile->count > 0; p++)
+	for (int64_t p = 0; p < packed->panel_count && tile->count > 0; p++)
 	{
 		engine->kernels->within(engine->d, tile,
-								(float *) points->panels.base + p * points->panel_floats, masks);
+								(float *) packed->panels.base + p * packed->panel_floats, masks);
 		decide_panel(w, p * engine->kernels->panel, masks);
 		if (gk_cpu_stopped(engine))
 			return false;
@@ -248,24 +248,24 @@ look_ahead(const Worker *w, GkTile *tile)
 	tile->ahead_bytes = blocks * w->block_bytes;
 }
 
-/* Finds the nearest points of the rows of the first tiles; false if the engine is closing. */
+/* Finds the nearest centroids of the rows of the first tiles; false if the engine is closing. */
 static bool
 run_filter(Worker *w, int count)
 {
 	const GkKernels *kernels = w->engine->kernels;
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 
 	for (int t = 0; t < count; t++)
 		look_ahead(w, &w->tiles[t]);
-	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
+	for (int64_t p = 0; p < packed->panel_count; p += packed->set_panels)
 	{
 		int64_t		first = p * kernels->panel;
-		int64_t		most = points->set_panels * kernels->panel;
-		int64_t		left = points->count - first;
+		int64_t		most = packed->set_panels * kernels->panel;
+		int64_t		left = packed->count - first;
 
 		for (int t = 0; t < count; t++)
 			kernels->nearest(w->engine->d, &w->tiles[t],
-							 (float *) points->panels.base + p * points->panel_floats,
+							 (float *) packed->panels.base + p * packed->panel_floats,
 							 first, left < most ? left : most);
 		if (gk_cpu_stopped(w->engine))
 			return false;
@@ -290,7 +290,7 @@ filter_tiles(Worker *w)
 		if (found)
 		{
 			kernels->squares(w->engine->d, &w->tiles[t]);
-			kernels->judge(&w->assignment->points->filter, &w->tiles[t],
+			kernels->judge(&w->assignment->packed->filter, &w->tiles[t],
 						   w->assignment->keep_bounds);
 			settle(w, &w->tiles[t]);
 		}
@@ -321,7 +321,7 @@ add_rows(Worker *w, int64_t block, uint32_t mask)
 		int			room = GK_TILE - tile->count;
 		uint32_t	now = room >= GK_BLOCK ? mask : first_bits(mask, room);
 
-		engine->kernels->pack(&w->assignment->points->filter, tile->x, tile->count,
+		engine->kernels->pack(&w->assignment->packed->filter, tile->x, tile->count,
 							  gk_cpu_block(engine, block), now);
 		mask &= ~now;
 		if (now == 0xffff)
@@ -365,7 +365,7 @@ find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
 			masks[b - from] = (1u << gk_cpu_block_rows(engine, b)) - 1;
 }
 
-/* Leaves d² of a block to the points of its labels. */
+/* Leaves each row's d² to the centroid of its label. */
 static void
 measure_block(Worker *w, int64_t block)
 {
@@ -376,7 +376,7 @@ measure_block(Worker *w, int64_t block)
 	const int32_t *winners = label_place(w, block * GK_BLOCK);
 	double		fresh[GK_BLOCK];
 
-	engine->kernels->own_distances(gk_cpu_block(engine, block), engine->d, a->points->exact,
+	engine->kernels->own_distances(gk_cpu_block(engine, block), engine->d, a->packed->exact,
 								   winners, fresh);
 	for (int i = 0; i < GK_BLOCK; i++)
 	{
@@ -455,13 +455,13 @@ part_bytes(size_t bytes)
 
 /* Lays out a worker's memory. */
 static Layout
-lay_out(const GkCpuEngine *engine, const GkPoints *points)
+lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 {
 	Layout		layout;
 
 	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
 	layout.group = 1;
-	if (points->panel_count > points->set_panels && layout.tile_bytes < GROUP_BYTES)
+	if (packed->panel_count > packed->set_panels && layout.tile_bytes < GROUP_BYTES)
 		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
 	if (layout.group > 64)
 		layout.group = 64;
@@ -489,7 +489,7 @@ guard_gaps(char *memory, const Layout *layout)
 static Worker *
 begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 {
-	Layout		layout = lay_out(engine, assignment->points);
+	Layout		layout = lay_out(engine, assignment->packed);
 	char	   *memory = (char *) engine->scratch.base + number * layout.bytes;
 	Worker	   *w = (Worker *) memory;
 
@@ -556,14 +556,14 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 
 /* Blocks a chunk: some groups of tiles, so that few of them are partly filled. */
 static int64_t
-chunk_blocks(const GkCpuEngine *engine, const GkPoints *points, int group)
+chunk_blocks(const GkCpuEngine *engine, const GkPacked *packed, int group)
 {
 	int64_t		blocks = gk_cpu_block_count(engine);
 	int64_t		tile = GK_TILE / GK_BLOCK;
 	int64_t		least = CHUNK_GROUPS * group * tile;
 	int64_t		share = blocks / (8 * engine->pool.threads);
 	int64_t		grain = gk_cpu_grain(engine, blocks,
-									 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+									 2.0 * GK_BLOCK * engine->d * (double) (packed->count + 4) / 8);
 
 	if (least > share)
 		least = share;
@@ -578,8 +578,8 @@ bool
 gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 {
 	int64_t		blocks = gk_cpu_block_count(engine);
-	Layout		layout = lay_out(engine, assignment->points);
-	int64_t		grain = chunk_blocks(engine, assignment->points, layout.group);
+	Layout		layout = lay_out(engine, assignment->packed);
+	int64_t		grain = chunk_blocks(engine, assignment->packed, layout.group);
 
 	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
 		return false;

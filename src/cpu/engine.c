@@ -73,7 +73,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 		gk_note(&engine->state, command, centroids);
 	else if (!gk_only_reads(command->operation))
 	{
-		engine->sums_valid = engine->points_valid = engine->no_labels = false;
+		engine->sums_valid = engine->packed_valid = engine->no_labels = false;
 		engine->per_row_state = GK_PER_ROW_NOTHING;
 	}
 }
@@ -162,13 +162,13 @@ free_all(GkCpuEngine *engine)
 {
 	GkArray    *arrays[] = {
 		&engine->features, &engine->weights, &engine->labels, &engine->per_row, &engine->hashes,
-		&engine->exponents, &engine->scales, &engine->grid_center, &engine->centroids,
+		&engine->exponents, &engine->scales, &engine->grid_origin, &engine->centroids,
 		&engine->shifts, &engine->deltas, &engine->sums, &engine->partial_sums, &engine->scratch
 	};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		gk_cpu_array_free(engine, arrays[i]);
-	gk_cpu_points_free(engine, &engine->points);
+	gk_cpu_packed_free(engine, &engine->packed);
 }
 
 /* Drops the rows and all that was made of them. */
@@ -183,7 +183,7 @@ cpu_clear(GkEngine *base)
 	engine->k = 0;
 	engine->state = (GkState) {0};
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	engine->hashes_valid = engine->has_grid = engine->points_valid = engine->sums_valid = false;
+	engine->hashes_valid = engine->has_grid = engine->packed_valid = engine->sums_valid = false;
 	return ok;
 }
 

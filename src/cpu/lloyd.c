@@ -18,10 +18,10 @@ gk_cpu_run_grid(GkCpuEngine *engine, GkCommand *command)
 
 	if (!gk_cpu_array_need(engine, &engine->exponents, engine->d + 1, sizeof(int)) ||
 		!gk_cpu_array_need(engine, &engine->scales, engine->d + 1, sizeof(double)) ||
-		!gk_cpu_array_need(engine, &engine->grid_center, engine->d, sizeof(double)))
+		!gk_cpu_array_need(engine, &engine->grid_origin, engine->d, sizeof(double)))
 		return;
 	memcpy(engine->exponents.base, grid->exponents, (engine->d + 1) * sizeof(int));
-	memcpy(engine->grid_center.base, grid->center, engine->d * sizeof(double));
+	memcpy(engine->grid_origin.base, grid->origin, engine->d * sizeof(double));
 	scales = engine->scales.base;
 	for (int j = 0; j <= engine->d; j++)
 		scales[j] = gk_power_of_two(grid->exponents[j]);
@@ -33,7 +33,7 @@ gk_cpu_run_grid(GkCpuEngine *engine, GkCommand *command)
 	engine->rest_bits = grid->rest_bits;
 	engine->has_grid = true;
 	engine->sums_valid = false;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 }
 
@@ -56,7 +56,7 @@ gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command)
 		   (size_t) k * engine->d * sizeof(double));
 	engine->k = k;
 	engine->spherical = command->centroids.spherical;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	gk_cpu_forget_labels(engine);
@@ -85,16 +85,16 @@ static bool
 prepare(GkCpuEngine *engine, GkAssignment *assignment)
 {
 	bool		bounds = engine->per_row_state == GK_PER_ROW_BOUNDS;
-	float		scale = engine->points.filter.scale;
+	float		scale = engine->packed.filter.scale;
 
 	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return false;
-	if (!engine->points_valid &&
-		!gk_cpu_points_prepare(engine, &engine->points, engine->centroids.base, engine->k, bounds))
+	if (!engine->packed_valid &&
+		!gk_cpu_pack(engine, &engine->packed, engine->centroids.base, engine->k, bounds))
 		return false;
-	engine->points_valid = true;
-	assignment->points = &engine->points;
-	if (bounds && scale == engine->points.filter.scale)
+	engine->packed_valid = true;
+	assignment->packed = &engine->packed;
+	if (bounds && scale == engine->packed.filter.scale)
 	{
 		assignment->use_bounds = true;
 		find_moves(engine, &assignment->moves);

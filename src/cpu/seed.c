@@ -21,12 +21,12 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 	{
 		double	   *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
 		int32_t    *labels = gk_cpu_labels(engine) + b * GK_BLOCK;
-		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
-		for (int64_t c = 0; c < command->candidates.count; c += GK_POINTS_AT_ONCE)
+		for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
 		{
 			int64_t		left = command->candidates.count - c;
-			int			count = left < GK_POINTS_AT_ONCE ? (int) left : GK_POINTS_AT_ONCE;
+			int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 
 			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
 									   command->candidates.candidates + c * engine->d, count,
@@ -51,13 +51,13 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		blocks = gk_cpu_block_count(engine);
 	GkAssignment assignment = {
-		.points = &engine->points,.exact = true,.keep_nearer = true,
+		.packed = &engine->packed,.exact = true,.keep_nearer = true,
 		.first_label = command->candidates.first_label
 	};
 
 	command->candidates.greatest = 0.0;
 	engine->sums_valid = false;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return;
@@ -69,8 +69,8 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 			return;
 		assignment.greatest_mass = gk_cpu_greatest_mass(engine);
 	}
-	else if (!gk_cpu_points_prepare(engine, &engine->points, command->candidates.candidates,
-									command->candidates.count, false) ||
+	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
+						  command->candidates.count, false) ||
 			 !gk_cpu_assign_rows(engine, &assignment))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
@@ -90,12 +90,12 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 	{
 		const double *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
 		int			rows = gk_cpu_block_rows(engine, b);
-		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
-		for (int t = 0; t < command->potentials.count; t += GK_POINTS_AT_ONCE)
+		for (int t = 0; t < command->potentials.count; t += GK_CENTROIDS_AT_ONCE)
 		{
 			int			left = command->potentials.count - t;
-			int			count = left < GK_POINTS_AT_ONCE ? left : GK_POINTS_AT_ONCE;
+			int			count = left < GK_CENTROIDS_AT_ONCE ? left : GK_CENTROIDS_AT_ONCE;
 
 			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
 									   command->potentials.trials + (int64_t) t * engine->d,

@@ -59,19 +59,19 @@ typedef struct GkPool
 	atomic_bool stop;			/* the engine is closing: every loop ends at once */
 } GkPool;
 
-/* A set of points (centroids or candidates), packed for the filter (centroids.c). */
-typedef struct GkPoints
+/* Centroids, or seeding's candidates for them, packed for the filter (centroids.c). */
+typedef struct GkPacked
 {
 	const double *exact;		/* count × d */
 	int64_t		count;
 	GkArray		panels;			/* see kernels.h */
 	GkArray		norms;			/* float, count: upper bounds of the norms in filter space */
-	GkArray		center;			/* float, d: filter space = x × scale - center */
+	GkArray		origin;			/* float, d: filter space = x × scale - origin */
 	GkFilter	filter;
 	size_t		panel_floats;
 	int64_t		panel_count;
 	int64_t		set_panels;		/* panels that stay in the cache together */
-} GkPoints;
+} GkPacked;
 
 /* What the 8 bytes a row of GkCpuEngine.per_row hold now. */
 typedef enum GkPerRow
@@ -115,14 +115,14 @@ struct GkCpuEngine
 	GkArray		exponents;		/* int, d + 1 */
 	GkArray		scales;			/* double, d + 1 */
 	GkQuantizer quantizer;		/* of these scales */
-	GkArray		grid_center;	/* double, d */
+	GkArray		grid_origin;	/* double, d */
 
 	/* the centroids */
 	int64_t		k;
 	bool		spherical;
 	GkArray		centroids;		/* double, k × d */
-	GkPoints	points;			/* of the centroids, or of seeding's candidates */
-	bool		points_valid;	/* points are the centroids as they are */
+	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
+	bool		packed_valid;	/* packed holds the centroids as they are */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
@@ -182,14 +182,14 @@ extern int	gk_cpu_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t o
 extern uint64_t gk_cpu_row_hash(const GkCpuEngine *engine, int64_t row);
 
 /* centroids.c */
-extern bool gk_cpu_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact,
-								  int64_t count, bool keep_scale);
-extern void gk_cpu_points_free(GkCpuEngine *engine, GkPoints *points);
+extern bool gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact,
+						int64_t count, bool keep_scale);
+extern void gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed);
 
 /* assign.c */
 typedef struct GkAssignment
 {
-	GkPoints   *points;
+	GkPacked   *packed;
 	bool		use_bounds;		/* skip the rows whose bounds allow it */
 	bool		keep_bounds;	/* write bounds for the next time */
 	bool		add_changed;	/* move the changed rows between the sums */

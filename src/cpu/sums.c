@@ -234,9 +234,9 @@ gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2)
 	shifts = engine->shifts.base;
 	deltas = engine->deltas.base;
 	for (int64_t c = 0; c < engine->k; c++)
-		deltas[c] = (float) (sqrt(shifts[c]) * engine->points.filter.scale * (1.0 + 0x1p-20)) +
+		deltas[c] = (float) (sqrt(shifts[c]) * engine->packed.filter.scale * (1.0 + 0x1p-20)) +
 			(shifts[c] > 0.0 ? 0x1p-100f : 0.0f);
 	*shift2 = gk_ordered_sum(shifts, engine->k);
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	return true;
 }

@@ -124,7 +124,7 @@ typedef struct GkGrid
 	int			rest_bits;
 	const int  *exponents;			/* dimension + 1: one a feature, the last for the weights
 									 * (0 if not weighted: a row counts 1) */
-	const double *center;			/* dimension: near the mean of the rows; a hint for the
+	const double *origin;			/* dimension: near the mean of the rows; a hint for the
 									 * engine's filter, never part of a result */
 } GkGrid;
 

@@ -290,7 +290,7 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	command.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
 	command.grid.rest_bits = bits;
 	command.grid.exponents = exponents;
-	command.grid.center = profile->mean;
+	command.grid.origin = profile->mean;
 	gk_run(job, &command);
 	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
