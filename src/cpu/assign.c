@@ -61,7 +61,7 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 		gk_cpu_sums_add_row(w->engine, w->number, row, old, label);
 }
 
-/* Whether a tile is full, of rows that lie one after the other from the beginning of a block. */
+/* True if a tile is full, of rows that lie one after the other from the beginning of a block. */
 static inline bool
 is_run(const GkTile *tile)
 {

@@ -58,7 +58,7 @@ gk_cpu_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction e
 	return status;
 }
 
-/* Whether the threads are to end. */
+/* True if the threads are to end. */
 static inline bool
 is_closing(GkPool *pool)
 {

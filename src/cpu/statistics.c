@@ -93,7 +93,7 @@ gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command)
 		engine->per_row_state = GK_PER_ROW_DISTANCE2;
 }
 
-/* Whether an entry comes after another: farther first, then by hash, bits and number. */
+/* True if an entry comes after another: farther first, then by hash, bits and number. */
 static bool
 comes_after(const GkCpuEngine *engine, const GkEntry *entry, const GkEntry *other)
 {

@@ -4,7 +4,7 @@
  */
 #include "state.h"
 
-/* Whether the engine is closing. */
+/* True if the engine is closing. */
 bool
 gk_cpu_stopped(GkCpuEngine *engine)
 {

@@ -75,7 +75,7 @@ draft_features(Creation *creation)
 		gk_draft_texts(&creation->draft, GK_MODEL_FEATURES, names, count);
 }
 
-/* Whether any of some numbers is not zero. */
+/* True if any of some numbers is not zero. */
 static bool
 has_nonzero(const double *values, int count)
 {
@@ -114,7 +114,7 @@ draft_statistics(Creation *creation)
 	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_GREATEST, greatest, d);
 }
 
-/* Whether a list has every number at its own place. */
+/* True if a list has every number at its own place. */
 static bool
 is_identity(const int32 *list, int count)
 {

@@ -21,7 +21,7 @@
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* Whether an argument is one of those. */
+/* True if an argument is one of those. */
 static bool
 is_left_out(const char *name)
 {

@@ -99,7 +99,7 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* Whether a relation is a model. */
+/* True if a relation is a model. */
 extern bool gk_is_model(Relation relation);
 
 /*
@@ -160,7 +160,7 @@ extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, i
 /* The shape of a version: k, dimension and metric, checked. */
 extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);
 
-/* Whether the row is a version that can score: one with centroids. */
+/* True if the row is a version that can score: one with centroids. */
 extern bool gk_row_has_centroids(const GkModelRow *row);
 
 /* Unpacks a head row into a context of its own below `parent`. */

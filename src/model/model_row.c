@@ -234,7 +234,7 @@ gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count)
 	return values;
 }
 
-/* Whether the row is a version that can score. */
+/* True if the row is a version that can score. */
 bool
 gk_row_has_centroids(const GkModelRow *row)
 {

@@ -64,7 +64,7 @@ gk_model_type(void)
 						   ObjectIdGetDatum(gk_extension_schema()));
 }
 
-/* Whether a type is the extension's; it stays so as long as the extension is there. */
+/* True if a type is the extension's; it stays so as long as the extension is there. */
 static bool
 is_model_type(Oid type)
 {
@@ -83,7 +83,7 @@ gk_model_name(Relation relation)
 }
 
 /*
- * Whether the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
+ * True if the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
  * passes over dropped columns, so those after them would be taken for others.
  */
 static bool
@@ -99,7 +99,7 @@ has_places_of_type(Relation relation)
 	return true;
 }
 
-/* Whether a relation is a model. */
+/* True if a relation is a model. */
 bool
 gk_is_model(Relation relation)
 {
@@ -129,14 +129,14 @@ check_model(Relation relation)
 				 errmsg("cannot read unlogged model \"%s\" during recovery", name)));
 }
 
-/* Whether the current user may read all of a model. */
+/* True if the current user may read all of a model. */
 static bool
 may_read(Relation relation)
 {
 	return pg_class_aclcheck(RelationGetRelid(relation), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* Whether a policy stands between the current user and the rows. */
+/* True if a policy stands between the current user and the rows. */
 static bool
 is_restricted(Relation relation)
 {

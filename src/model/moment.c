@@ -1,5 +1,5 @@
 /*
- * Whether what a function read before is what it would read now.
+ * True if what a function read before is what it would read now.
  */
 #include "postgres.h"
 
@@ -58,7 +58,7 @@ gk_note_moment(void)
 	return moment;
 }
 
-/* Whether the active snapshot still sees the same. */
+/* True if the active snapshot still sees the same. */
 bool
 gk_is_same_moment(const GkMoment *moment)
 {

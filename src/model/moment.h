@@ -1,5 +1,5 @@
 /*
- * Whether what a function read before is what it would read now.
+ * True if what a function read before is what it would read now.
  *
  * A function's state can outlive a statement (an expression of PL/pgSQL keeps it for the
  * transaction), so what it read of a table holds only as long as it would see the same rows.
@@ -15,7 +15,7 @@ typedef struct GkMoment GkMoment;
 /* Notes it. */
 extern GkMoment *gk_note_moment(void);
 
-/* Whether the active snapshot still sees the same, for the same user in the same subtransaction. */
+/* True if the active snapshot still sees the same, for the same user in the same subtransaction. */
 extern bool gk_is_same_moment(const GkMoment *moment);
 
 #endif							/* GK_MOMENT_H */

@@ -50,7 +50,7 @@ gkmeans_export(PG_FUNCTION_ARGS)
 													CurrentMemoryContext)));
 }
 
-/* Whether the exported model is a constant of the expression. */
+/* True if the exported model is a constant of the expression. */
 static bool
 is_constant(FmgrInfo *function)
 {
@@ -58,7 +58,7 @@ is_constant(FmgrInfo *function)
 		IsA(linitial(((FuncExpr *) function->fn_expr)->args), Const);
 }
 
-/* Whether two values are the same, byte for byte. */
+/* True if two values are the same, byte for byte. */
 static bool
 is_same(const Jsonb *left, const Jsonb *right)
 {
@@ -127,7 +127,7 @@ check_arrays(ArrayType *centroids, ArrayType *features)
 						   ARR_DIMS(centroids)[1])));
 }
 
-/* Whether all numbers are finite. */
+/* True if all numbers are finite. */
 static bool
 all_finite(const double *values, int count)
 {

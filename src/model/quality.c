@@ -270,7 +270,7 @@ add_distances(Measurement *measurement, int64 number, int32 label, const float *
 		scale_for(1.0));
 }
 
-/* Whether one row comes after another in the sample's order. */
+/* True if one row comes after another in the sample's order. */
 static bool
 comes_after(const Drawn *left, const Drawn *right)
 {

@@ -69,7 +69,7 @@ typedef struct Summary
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const Summary *summary, ReturnSetInfo *result);
 
-/* Whether the current user may use a schema and read a table; no lock is taken. */
+/* True if the current user may use a schema and read a table; no lock is taken. */
 static bool
 is_visible(Oid relation_id)
 {

@@ -346,7 +346,7 @@ gk_scale_word(const char *word)
 	return find_word("scale", word, scale_words);
 }
 
-/* Whether rows that cannot be used are errors. */
+/* True if rows that cannot be used are errors. */
 bool
 gk_nulls_word(const char *word)
 {

@@ -58,7 +58,7 @@ gk_labels_descriptor(Oid id_type)
 	return descriptor;
 }
 
-/* Whether a name is that of a column besides the id. */
+/* True if a name is that of a column besides the id. */
 static bool
 is_taken(const char *name)
 {

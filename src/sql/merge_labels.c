@@ -20,7 +20,7 @@
 
 #include "merge_labels.h"
 
-/* Whether an index makes the values of a column unique. */
+/* True if an index makes the values of a column unique. */
 static bool
 is_unique_on(Oid index_id, AttrNumber column)
 {

@@ -7,7 +7,7 @@
 static _Atomic(GkCpuEngine *) planned;
 static atomic_llong looks;
 
-/* Whether the engine is closing, or shall take itself for that. */
+/* True if the engine is closing, or shall take itself for that. */
 bool
 gk_cpu_stopped(GkCpuEngine *engine)
 {
