@@ -142,7 +142,7 @@ copy_sources() {
     as_owner rm -rf source
     as_owner mkdir -p source build
     tar -C "$repository" --exclude=./.git --exclude=./build --exclude='*.o' --exclude='*.so' \
-        --exclude='*.bc' -cf - . | as_owner tar -C source --no-same-owner -xf -
+        --exclude='*.bc' --exclude='./sql/gkmeans--*' -cf - . | as_owner tar -C source --no-same-owner -xf -
 }
 
 # A private copy of PostgreSQL: its programs, and links to the rest.  It finds its

@@ -58,18 +58,18 @@ panels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 
 		for (int i = 0; i < width; i++)
 		{
-			int64_t		number = p * width + i;
-			const double *c = packed->exact + number * d;
+			int64_t		index = p * width + i;
+			const double *c = packed->exact + index * d;
 			double		sum = 0.0;
 
 			for (int j = 0; j < d; j++)
 			{
-				double		moved = number < packed->count ? c[j] * packing->scale - origin[j] : 0.0;
+				double		moved = index < packed->count ? c[j] * packing->scale - origin[j] : 0.0;
 
 				panel[(j + 1) * width + i] = (float) moved;
 				sum += moved * moved;
 			}
-			panel[i] = number < packed->count ? (float) (sum / 2) : INFINITY;
+			panel[i] = index < packed->count ? (float) (sum / 2) : INFINITY;
 		}
 	}
 }

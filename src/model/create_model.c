@@ -47,7 +47,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* Refuses what would be too large for a row. */
+/* Refuses a model that would be too large for a row. */
 static void
 check_size(const GkCall *call)
 {
@@ -75,7 +75,7 @@ draft_features(Creation *creation)
 		gk_draft_texts(&creation->draft, GK_MODEL_FEATURES, names, count);
 }
 
-/* True if any of some numbers is not zero. */
+/* True if any number is not zero. */
 static bool
 has_nonzero(const double *values, int count)
 {
@@ -114,7 +114,7 @@ draft_statistics(Creation *creation)
 	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_GREATEST, greatest, d);
 }
 
-/* True if a list has every number at its own place. */
+/* True if every number of a list equals its position. */
 static bool
 is_identity(const int32 *list, int count)
 {
@@ -124,7 +124,7 @@ is_identity(const int32 *list, int count)
 	return true;
 }
 
-/* The ids of the clusters, where given centroids that ended empty leave theirs free. */
+/* The ids of the clusters; those of initial centroids that ended empty are not used. */
 static void
 draft_ids(Creation *creation)
 {
@@ -166,7 +166,7 @@ draft_comparison(Creation *creation)
 	draft_ids(creation);
 }
 
-/* An array of numbers of which some are not known. */
+/* An array of numbers, some of which may be unknown. */
 static Datum
 measures_array(const double *values, int count)
 {
@@ -197,7 +197,7 @@ draft_sizes(Creation *creation)
 												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
-/* What is known of each cluster. */
+/* The statistics of each cluster. */
 static void
 draft_clusters(Creation *creation)
 {
@@ -220,7 +220,7 @@ draft_clusters(Creation *creation)
 	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
 }
 
-/* What is known of the fit as a whole. */
+/* The statistics of the fit as a whole. */
 static void
 draft_fit(Creation *creation)
 {
@@ -255,7 +255,7 @@ draft_version(Creation *creation)
 	MemoryContextSwitchTo(before);
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
@@ -268,7 +268,7 @@ put_existing(Oid relation_id, ReturnSetInfo *result)
 	relation_close(relation, NoLock);
 }
 
-/* Reads the arguments that are the model's, and makes or locks it; false if it is to be skipped. */
+/* Reads the arguments about the model, and creates or locks it; false if it is to be skipped. */
 static bool
 begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 {
@@ -282,7 +282,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("model is NULL"),
-				 errhint("Give the name of the table that the model is to be.")));
+				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
@@ -293,7 +293,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
 }
 
-/* SQL: fits a model and makes the table that it is. */
+/* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
 {

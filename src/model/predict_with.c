@@ -27,7 +27,7 @@ GK_SQL_FUNCTION(gkmeans_export);
 GK_SQL_FUNCTION(gkmeans_predict_with);
 GK_SQL_FUNCTION(gkmeans_predict_centroids);
 
-/* What gkmeans_predict_with keeps from call to call. */
+/* The state that gkmeans_predict_with keeps between calls. */
 typedef struct Exported
 {
 	GkScorer   *scorer;
@@ -65,7 +65,7 @@ is_same(const Jsonb *left, const Jsonb *right)
 	return VARSIZE(left) == VARSIZE(right) && memcmp(left, right, VARSIZE(left)) == 0;
 }
 
-/* Unpacks an exported model, unless it is that of the call before. */
+/* Unpacks an exported model, unless it is the same as in the previous call. */
 static GkScorer *
 scorer_of(FunctionCallInfo fcinfo)
 {
@@ -107,7 +107,7 @@ gkmeans_predict_with(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(gk_cluster_id(scorer->model, gk_nearest_cluster(scorer, &distance2)));
 }
 
-/* Refuses centroids and features that do not go together. */
+/* Refuses centroids and features that do not match. */
 static void
 check_arrays(ArrayType *centroids, ArrayType *features)
 {

@@ -50,13 +50,13 @@ extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
 extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);
 
-/* The labels for the table of labels, in the caller's context; NULL if there is none. */
+/* The labels for the labels table, in the caller's context; NULL if none was requested. */
 extern Tuplestorestate *gk_call_labels(GkCall *call);
 
 /* Fills in the report, and ends the job. */
 extern void gk_call_end_job(GkCall *call);
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the labels table, if one was requested. */
 extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
 /* Ends the call. */

@@ -21,13 +21,13 @@
 #include "seconds.h"
 #include "sql_function.h"
 
-/* Labels that are fetched from the engine at once. */
+/* The number of labels fetched from the engine at once. */
 #define WINDOW_ROWS 16384
 
 GK_SQL_FUNCTION(gkmeans_fit);
 GK_SQL_FUNCTION(gkmeans_fit_predict);
 
-/* A piece of the engine's labels. */
+/* A window on the engine's labels. */
 typedef struct Window
 {
 	int64		from;
@@ -36,11 +36,11 @@ typedef struct Window
 	double	   *distance2;
 } Window;
 
-/* Begins the job, leaves SPI connected and the job's memory context current. */
+/* Begins the job; leaves SPI connected and the job's memory context current. */
 void
 gk_call_open(GkCall *call)
 {
-	/* for those who call it in a function marked as safe */
+	/* in case a function marked parallel safe calls this */
 	PreventCommandIfParallelMode("a gkmeans fit");
 
 	memset(call, 0, sizeof(*call));
@@ -59,7 +59,7 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
-/* Checks the table of labels, if there is to be one. */
+/* Checks the labels table, if one was requested. */
 static void
 check_labels_table(GkCall *call)
 {
@@ -75,7 +75,7 @@ check_labels_table(GkCall *call)
 	MemoryContextSwitchTo(before);
 }
 
-/* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
+/* Raises an error if no row can be clustered, or initial centroids have another dimension. */
 static void
 check_rows(const GkCall *call)
 {
@@ -102,7 +102,7 @@ check_rows(const GkCall *call)
 								  arguments->initial_dimension, rows->dimension)));
 }
 
-/* Opens the engine, and notes why it is that one. */
+/* Opens the engine, and records why that one. */
 static void
 open_engine(GkCall *call, const GkSource *source)
 {
@@ -118,7 +118,7 @@ open_engine(GkCall *call, const GkSource *source)
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
 }
 
-/* Notes what the features are, and decides what follows from that. */
+/* Records the features, and decides what depends on them. */
 static void
 note_features(GkCall *call, GkSource *source)
 {
@@ -196,7 +196,7 @@ gk_call_end_job(GkCall *call)
 	gk_job_end(call->job);
 }
 
-/* Brings the window to a row. */
+/* Moves the window to a row. */
 static void
 move_window(GkCall *call, Window *window, int64 row)
 {
@@ -276,7 +276,7 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the labels table, if one was requested. */
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
@@ -292,7 +292,7 @@ gk_call_end(GkCall *call)
 	gk_remember_fit(&call->report);
 }
 
-/* The labels for the table of labels; NULL if there is none. */
+/* The labels for the labels table; NULL if none was requested. */
 Tuplestorestate *
 gk_call_labels(GkCall *call)
 {

@@ -1,5 +1,5 @@
 /*
- * The table of labels: an id, cluster_id and distance, one row for every row of the source.
+ * The labels table: id, cluster_id and distance of every row of the source.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ struct GkLabelsTable
 	RangeVar   *variable;		/* qualified */
 	char	   *name;			/* the same, quoted */
 	char	   *id_column;		/* of the source */
-	char	   *asked_id_name;	/* NULL = it is left open */
+	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
 	GkIfExists	if_exists;
@@ -58,14 +58,14 @@ gk_labels_descriptor(Oid id_type)
 	return descriptor;
 }
 
-/* True if a name is that of a column besides the id. */
+/* True if a name is that of another column of the labels. */
 static bool
 is_taken(const char *name)
 {
 	return strcmp(name, column_names[1]) == 0 || strcmp(name, column_names[2]) == 0;
 }
 
-/* Names the id column: as asked for, or as in the source if the table has that, or else "id". */
+/* Names the id column: as requested, or as in the source if the table has that, or else "id". */
 static void
 name_id_column(GkLabelsTable *table, Oid relation_id)
 {
@@ -84,7 +84,7 @@ column_name(const GkLabelsTable *table, int column)
 	return column == 0 ? table->id_name : column_names[column];
 }
 
-/* Raises the error that a column is missing. */
+/* Reports a missing column. */
 static void
 raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
 {
@@ -97,7 +97,7 @@ raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
 	ereport(ERROR,
 			(errcode(replace ? ERRCODE_DATATYPE_MISMATCH : ERRCODE_UNDEFINED_COLUMN),
 			 errmsg("table \"%s\" has no column \"%s\"", get_rel_name(relation_id), column),
-			 errhint("A table of labels has the columns %s%s, cluster_id and distance.",
+			 errhint("A labels table has the columns %s%s, cluster_id and distance.",
 					 quote_identifier(table->id_name), also)));
 }
 
@@ -126,7 +126,7 @@ check_columns(GkLabelsTable *table, Oid relation_id)
 	}
 }
 
-/* Raises an error if a column of the labels cannot be given a value. */
+/* Raises an error if a column of the labels is generated. */
 static void
 check_generated(const GkLabelsTable *table, Oid relation_id)
 {
@@ -154,7 +154,7 @@ check_generated(const GkLabelsTable *table, Oid relation_id)
 	}
 }
 
-/* Raises the error that INSERT would: the whole table or these columns have to be open. */
+/* Raises the error that INSERT would, for lack of the privilege on the table or its columns. */
 static void
 check_insert(const GkLabelsTable *table, Oid relation_id)
 {
@@ -172,7 +172,7 @@ check_insert(const GkLabelsTable *table, Oid relation_id)
 					   get_rel_name(relation_id));
 }
 
-/* What to do where the table cannot be emptied. */
+/* Adds a hint if the table cannot be emptied. */
 static void
 explain_truncate(void *arg)
 {
@@ -198,7 +198,7 @@ explain_truncate(void *arg)
 	}
 }
 
-/* Raises the error that TRUNCATE would: for a lack of the privilege, or for foreign keys. */
+/* Raises the error that TRUNCATE would, for lack of the privilege or because of foreign keys. */
 static void
 check_truncate(GkLabelsTable *table, Oid relation_id)
 {
@@ -209,7 +209,7 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
 					   get_rel_name(relation_id));
-	/* whoever holds it now is waited for when the table is written */
+	/* TRUNCATE will wait for current lock holders */
 	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
 		return;
 	relation = try_relation_open(relation_id, NoLock);
@@ -220,14 +220,14 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	}
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	/* those of its partitions or children count only where they are truncated as well */
+	/* foreign keys to partitions or children count only if these are truncated as well */
 	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
 		heap_truncate_check_FKs(list_make1(relation), false);
 	error_context_stack = callback.previous;
 	relation_close(relation, AccessShareLock);
 }
 
-/* Checks a table that is there already. */
+/* Checks an existing table. */
 static void
 check_existing(GkLabelsTable *table, Oid relation_id)
 {
@@ -254,7 +254,7 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		gk_check_unique_ids(relation_id, table->id_name);
 }
 
-/* Raises the error that CREATE TABLE would: for a lack of privileges, or for the type of the id. */
+/* Raises the error that CREATE TABLE would, for lack of privileges or because of the id's type. */
 static void
 check_creation(const GkLabelsTable *table)
 {
@@ -282,8 +282,8 @@ check_creation(const GkLabelsTable *table)
 }
 
 /*
- * Looks whether the table is there, and as it has to be.  It is locked only for so long: fits that
- * kept the lock until they write would wait for each other.
+ * Looks up and checks the table.  The lock is released at once: fits that kept it until they
+ * write would block each other.
  */
 static void
 look_up(GkLabelsTable *table)
@@ -303,7 +303,7 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* Checks that the table can be made, replaced or appended to. */
+/* Checks that the table can be created, replaced or appended to. */
 GkLabelsTable *
 gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
 					  const char *id_name, Oid id_type)
@@ -313,7 +313,7 @@ gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_col
 	PreventCommandIfReadOnly("gkmeans with labels_table");
 	table->variable = gk_table_name("labels_table", name);
 	table->name = gk_quoted_name(table->variable);
-	/* the arguments are gone when the labels are written */
+	/* the arguments are freed before the labels are written */
 	table->id_column = pstrdup(id_column);
 	if (id_name != NULL)
 		table->asked_id_name = pstrdup(id_name);
@@ -345,7 +345,7 @@ truncate_table(GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
-/* Looks again for a table that was not there before, and keeps other fits from making it. */
+/* Looks again for a table that did not exist before, and keeps other fits from creating it. */
 static void
 look_up_again(GkLabelsTable *table)
 {
@@ -353,7 +353,7 @@ look_up_again(GkLabelsTable *table)
 	look_up(table);
 }
 
-/* Makes the table. */
+/* Creates the table. */
 static void
 make_table(GkLabelsTable *table)
 {
@@ -365,7 +365,7 @@ make_table(GkLabelsTable *table)
 					 table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
 }
 
-/* Prepares a table that is there already; how many rows were deleted. */
+/* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
 {
@@ -398,7 +398,7 @@ write_labels(GkLabelsTable *table, GkLabelsWritten *written)
 	written->inserted = (int64) SPI_processed;
 }
 
-/* Makes the table if it is not there, and writes the labels. */
+/* Creates the table if it does not exist, and writes the labels. */
 void
 gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, GkLabelsWritten *written)
 {

@@ -1,5 +1,5 @@
 /*
- * The table of labels: an id, cluster_id and distance, one row for every row of the source.
+ * The labels table: id, cluster_id and distance of every row of the source.
  */
 #ifndef GK_LABELS_TABLE_H
 #define GK_LABELS_TABLE_H
@@ -11,7 +11,7 @@
 
 #include "merge_labels.h"
 
-/* What to do where the table exists. */
+/* What to do if the table exists. */
 typedef enum GkIfExists
 {
 	GK_EXISTS_ERROR,
@@ -21,13 +21,13 @@ typedef enum GkIfExists
 	GK_EXISTS_DELETE
 } GkIfExists;
 
-/* A table that may be written to; in the memory context current at the check. */
+/* A table that was checked; lies in the memory context current at the check. */
 typedef struct GkLabelsTable GkLabelsTable;
 
 /*
- * Checks that the table can be made, replaced or appended to: 42P07 if it exists and
- * must not, 42804 if its columns differ.  Its column of ids is
- * called id_name; NULL leaves it open: "id", or id_column where the table has such a column.
+ * Checks that the table can be created, replaced or appended to: 42P07 if it exists and must
+ * not, 42804 if its columns differ.  Its id column is called id_name or, if that is NULL,
+ * id_column if the table has such a column, else "id".
  */
 extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists,
 											const char *id_column, const char *id_name,
@@ -37,8 +37,8 @@ extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exis
 extern TupleDesc gk_labels_descriptor(Oid id_type);
 
 /*
- * Makes the table if it is not there, and writes the labels.  SPI must be connected.  Where it
- * cannot be truncated, the error's HINT says what to do instead.
+ * Creates the table if it does not exist, and writes the labels.  SPI must be connected.  If it
+ * cannot be truncated, the error has a HINT.
  */
 extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels,
 								  GkLabelsWritten *written);

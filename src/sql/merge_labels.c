@@ -1,8 +1,8 @@
 /*
  * Labels merged into a table: only rows that differ are written.
  *
- * Readers see the old labels until the transaction commits, and never an empty table: not even
- * those whose snapshot is older, as they would after TRUNCATE.
+ * Readers see the old labels until the transaction commits, and never an empty table, not even
+ * with an older snapshot, as they would after TRUNCATE.
  */
 #include "postgres.h"
 
@@ -61,7 +61,7 @@ gk_check_unique_ids(Oid relation_id, const char *id_name)
 				 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
 }
 
-/* Runs a command; how many rows it concerned. */
+/* Runs a command; returns how many rows it affected. */
 static int64
 run(const char *command)
 {
@@ -72,7 +72,7 @@ run(const char *command)
 	return (int64) SPI_processed;
 }
 
-/* Raises an error if an id of the labels is NULL or there twice. */
+/* Raises an error if an id of the labels is NULL or a duplicate. */
 void
 gk_check_label_ids(const char *id_name)
 {
@@ -109,7 +109,7 @@ equality_of(Oid type)
 	return text;
 }
 
-/* Makes the rows of a table those of the labels. */
+/* Updates, deletes and inserts so that the rows of a table become those of the labels. */
 void
 gk_merge_labels(const char *table, const char *id_name, Oid id_type, GkLabelsWritten *written)
 {

@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-/* What the writing of labels did to the table. */
+/* Counts of the rows inserted, updated and deleted. */
 typedef struct GkLabelsWritten
 {
 	int64		inserted;
@@ -17,12 +17,13 @@ typedef struct GkLabelsWritten
 /* Raises 42P10 unless ids are unique in a table, by an index on that column alone. */
 extern void gk_check_unique_ids(Oid relation_id, const char *id_name);
 
-/* Raises 21000 if an id of the labels, registered as gkmeans_labels, is NULL or there twice. */
+/* Raises 21000 if an id of the labels, registered as gkmeans_labels, is NULL or a duplicate. */
 extern void gk_check_label_ids(const char *id_name);
 
 /*
- * Makes the rows of a table those of the labels, which are registered as gkmeans_labels.
- * SPI must be connected, and the table locked against other writers of labels.
+ * Updates, deletes and inserts so that the rows of a table become those of the labels, which
+ * are registered as gkmeans_labels.  SPI must be connected, and the table locked against other
+ * fits.
  */
 extern void gk_merge_labels(const char *table, const char *id_name, Oid id_type,
 							GkLabelsWritten *written);
