@@ -31,8 +31,8 @@ typedef struct GkFitModel
 	double	   *offset;			/* dimension: a compared feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *place_of_label; /* engine label → position among the clusters */
-	int32	   *ties;			/* k: positions, in the order in which ties are decided */
+	int32	   *place_of_label; /* engine label → place among the clusters, -1 = empty; always */
+	int32	   *ties;			/* k: the places in the order in which ties are decided; always */
 	double	   *mean;			/* dimension: of the rows as compared, unweighted */
 	double	   *variance;
 	float	   *least;
@@ -46,7 +46,6 @@ typedef struct GkFit
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;
@@ -54,7 +53,7 @@ typedef struct GkFit
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
-	GkFitModel	model;			/* only if GkFitSpec.for_model */
+	GkFitModel	model;			/* most of it only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */

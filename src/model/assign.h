@@ -13,6 +13,12 @@
 extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 
 /*
+ * Says that the labels in the engine are those of a model, as gk_call_describe_fit() does of a fit;
+ * a label is a centroid's place in the order of ties.
+ */
+extern void gk_call_describe_model(GkCall *call, const GkModel *model);
+
+/*
  * Reads the rows of a source and labels them by a version of a model; begins the job and SPI.
  * A label is a centroid's position in the order of ties.  The model stays valid as long as the
  * caller's context.

@@ -38,6 +38,7 @@ typedef struct Creation
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not known */
 } Creation;
 
 /* An argument by its name; NULL if it is NULL. */
@@ -227,7 +228,7 @@ draft_fit(Creation *creation)
 	const GkCall *call = &creation->call;
 	const GkFit *fit = &call->fit;
 	GkDraft    *draft = &creation->draft;
-	double		quantiles[GK_QUANTILES];
+	double	   *quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
 
 	gk_draft_set(draft, GK_MODEL_ROWS_READ, Int64GetDatum(call->rows.read));
 	gk_draft_set(draft, GK_MODEL_ROWS_USED, Int64GetDatum(call->arguments.fit.rows));
@@ -238,7 +239,10 @@ draft_fit(Creation *creation)
 	gk_draft_set(draft, GK_MODEL_CONVERGED, BoolGetDatum(fit->converged));
 	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, fit,
 						  call->arguments.fit.rows, quantiles))
+	{
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
+		creation->score_quantiles = quantiles;
+	}
 }
 
 /* Makes the row of the new version, while the engine has the rows. */
@@ -284,6 +288,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 				 errmsg("model is NULL"),
 				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
+	creation->score_quantiles = NULL;
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
@@ -314,11 +319,13 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
 	gk_call_read(call);
 	check_size(call);
 	gk_call_fit(call);
 	gk_call_put_clusters(call, result);
 	draft_version(&creation);
+	gk_call_describe_fit(call, creation.target.version, NULL, creation.score_quantiles);
 	labels = gk_call_labels(call);
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
