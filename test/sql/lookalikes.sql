@@ -59,7 +59,7 @@ END $$;
 
 -- None holds numbers; one that does by itself is what it is.
 SELECT alike(name, kind, value, CASE kind WHEN 'float8' THEN 'ok ok ok ok ok 22000 42804 ok ok ok 22000' WHEN 'real[]' THEN 'ok ok 42804 42804 22000 ok ok 42804 42804 42804 ok'
-	WHEN 'composite' THEN '42804 42804 42804 42804 42703 42703 42804 42804 42804 42804 42703' ELSE '42804 42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' END)
+	WHEN 'composite' THEN '42804 42804 42804 42804 ok 42703 42804 42804 42804 42804 42703' ELSE '42804 42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' END)
 FROM unnest('{vector,halfvec,sparsevec}'::text[]) name,
 	(VALUES ('base type like text', '[1,2]'), ('base type like bytea', '\x0200000000000000803f0000803f'), ('base type like int4', '7'), ('base type like uuid', md5('1')),
 		('base type like cstring', '1'), ('composite', '(1)'), ('range', '[1,2]'), ('enum', '1'), ('text', '[1,2]'), ('float8', '1'), ('real[]', '{1,2}')) kinds(kind, value);
