@@ -122,7 +122,11 @@ extern bool gk_find_head(GkHeads *heads, int version);
 __attribute__((noreturn))
 extern void gk_model_has_no_version(Relation relation, int version);
 
-/* Positions the heads at a version, or reports that it is missing. */
+/* Raises 55000. */
+__attribute__((noreturn))
+extern void gk_version_has_no_centroids(Relation relation, int version);
+
+/* Positions the heads at a version that can score, or raises one of these errors. */
 extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
 
 /* Raises XX001. */

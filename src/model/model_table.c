@@ -297,10 +297,23 @@ gk_model_has_no_version(Relation relation, int version)
 			 errhint("Its versions are: %s.", list_versions(relation))));
 }
 
+/* Raises the error of a version that cannot score. */
+void
+gk_version_has_no_centroids(Relation relation, int version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("version %d of model \"%s\" has no centroids", version,
+					gk_model_name(relation))));
+}
+
 /* Positions the heads at a version, or raises an error. */
 void
 gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 {
 	if (!gk_find_head(heads, version))
 		gk_model_has_no_version(relation, version);
+	/* the deployed one must have them, or it is damaged */
+	if (version != 0 && slot_attisnull(gk_head(heads), GK_MODEL_CENTROIDS))
+		gk_version_has_no_centroids(relation, version);
 }

@@ -188,10 +188,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_deploy()");
 	version = find_version(&change, PG_GETARG_INT32(1));
 	if (!version->can_score)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model \"%s\" has no centroids", version->number,
-						gk_model_name(change.relation))));
+		gk_version_has_no_centroids(change.relation, version->number);
 	if (change.deployed != NULL && change.deployed != version)
 		update_version(&change, change.deployed->number, "deployed = NULL", 0);
 	if (change.deployed != version)

@@ -143,22 +143,22 @@ read_int32(const char *place)
 
 /* Reads the header of a vector, of which `bytes` bytes after the length word are available. */
 static void
-read_vector_header(const GkColumn *column, const char *payload, Size bytes, GkElements *elements)
+read_vector_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
+				   GkElements *elements)
 {
 	Size		width = column->element == GK_HALF ? 2 : 4;
-	int16		count;
+	int16		count = 0;
 
-	if (bytes < VECTOR_HEADER)
-		elog(ERROR, "vector is too short");
-	memcpy(&count, payload, sizeof(count));
-	if (count <= 0)
+	if (bytes >= VECTOR_HEADER)
+		memcpy(&count, payload, sizeof(count));
+	if (count <= 0 || (whole && bytes < VECTOR_HEADER + count * width))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("vector has %d dimensions", count)));
+				 errmsg("vector of %d dimensions has %zu bytes", count, bytes)));
 	elements->dimensions = 1;
 	elements->count = count;
 	elements->has_nulls = false;
-	elements->data = bytes >= VECTOR_HEADER + count * width ? payload + VECTOR_HEADER : NULL;
+	elements->data = whole ? payload + VECTOR_HEADER : NULL;
 }
 
 /* True if the bitmap of an array has a NULL. */
@@ -198,7 +198,7 @@ read_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
 			GkElements *elements)
 {
 	if (column->shape == GK_VECTOR)
-		read_vector_header(column, payload, bytes, elements);
+		read_vector_header(column, payload, bytes, whole, elements);
 	else if (bytes >= ARRAY_START + 2 * sizeof(int32) || (whole && bytes >= ARRAY_START))
 		read_array_header(column, payload, whole, elements);
 	else
