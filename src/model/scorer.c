@@ -82,9 +82,15 @@ refuse_count(const GkModel *model, int64 count)
 static void
 refuse_type(const char *what, Oid type)
 {
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(type, &category, &preferred);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("%s is of type %s, which cannot be a feature", what, format_type_be(type)),
+			 category == TYPCATEGORY_STRING ?
+			 errhint("Cast it to float8[] if it holds all features, or to float8 if it holds one.") :
 			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
 }
 
