@@ -81,31 +81,47 @@ unpack_points(const GkModel *model)
 }
 
 /* Says how rows are to be read and compared: as the model does. */
-static void
-ask_for_model(GkCall *call, const GkModel *model)
+void
+gk_call_compare_as(GkCall *call, const GkModel *model)
 {
 	GkFitSpec  *spec = &call->arguments.fit;
 
 	call->arguments.source.features = feature_columns(model);
 	call->arguments.source.dimension = model->dimension;
 	call->arguments.source.shift = model->shift;
-	spec->k = model->k;
 	spec->metric = model->metric;
 	spec->scale = model->factor != NULL ? GK_SCALE_GIVEN : GK_SCALE_NONE;
 	spec->offset = model->offset;
 	spec->factor = model->factor;
 	spec->points = unpack_points(model);
-	spec->n_init = 1;
-	spec->max_iter = 1;
+}
+
+/* Says that the labels will be those of the model. */
+void
+gk_call_label_as(GkCall *call, const GkModel *model)
+{
 	call->fit.k = model->k;
 	call->fit.cluster_of_label = gk_allocate(model->k, sizeof(int32));
 	for (int i = 0; i < model->k; i++)
 		call->fit.cluster_of_label[i] = gk_cluster_id(model, gk_cluster_at(model, i));
 }
 
-/* Raises an error unless the rows are as long as those of the model. */
+/* The same, and nothing else is to be done. */
 static void
-check_dimension(const GkCall *call, const GkModel *model)
+ask_for_model(GkCall *call, const GkModel *model)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	gk_call_compare_as(call, model);
+	gk_call_label_as(call, model);
+	spec->k = model->k;
+	spec->n_init = 1;
+	spec->max_iter = 1;
+}
+
+/* Raises an error unless the rows are as long as those of the model. */
+void
+gk_call_check_as(const GkCall *call, const GkModel *model)
 {
 	bool		is_array;
 	int			count;
@@ -139,7 +155,7 @@ gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
 	call->arguments.if_exists = if_exists;
 	ask_for_model(call, model);
 	gk_call_read(call);
-	check_dimension(call, model);
+	gk_call_check_as(call, model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 	return model;
