@@ -325,15 +325,24 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
-	model->ties = gk_allocate(fit->k, sizeof(int32));
-	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
 	for (int64 c = 0; c < fit->k; c++)
-	{
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+}
+
+/* Keeps where the clusters of the labels are. */
+static void
+keep_places(GkFit *fit, int64 label_count, const int32 *labels)
+{
+	GkFitModel *model = &fit->model;
+
+	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate(label_count, sizeof(int32));
+	for (int64 label = 0; label < label_count; label++)
+		model->place_of_label[label] = -1;
+	for (int64 c = 0; c < fit->k; c++)
 		model->place_of_label[labels[c]] = (int32) c;
-	}
-	for (int64 label = 0, next = 0; label < best->count; label++)
-		if (fit->cluster_of_label[label] >= 0)
+	for (int64 label = 0, next = 0; label < label_count; label++)
+		if (model->place_of_label[label] >= 0)
 			model->ties[next++] = model->place_of_label[label];
 }
 
@@ -354,11 +363,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		: best->centroids;
 	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
-	{
-		fit->cluster_of_label[c] = -1;
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
-	}
 	if (!is_given)
 		qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
@@ -369,8 +375,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
 		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
-		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
+	keep_places(fit, best->count, labels);
 	if (fitter->spec->for_model)
 	{
 		keep_for_model(fitter, best, labels);
@@ -416,7 +422,6 @@ begin_fitter(Fitter *fitter)
 		: Min(spec->k, spec->rows);
 	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
-	fitter->fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
 }
 
 /* Fits prepared rows; labels and d² of the result stay in the engine. */
@@ -505,12 +510,8 @@ gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
 		clusters[c].id = ids[order[c]];
 	}
 	for (int64 label = 0; label < fit->labels; label++)
-	{
-		if (fit->cluster_of_label[label] < 0)
-			continue;
-		fit->cluster_of_label[label] = ids[model->place_of_label[label]];
-		model->place_of_label[label] = place_of[model->place_of_label[label]];
-	}
+		if (model->place_of_label[label] >= 0)
+			model->place_of_label[label] = place_of[model->place_of_label[label]];
 	for (int64 i = 0; i < fit->k; i++)
 		model->ties[i] = place_of[model->ties[i]];
 	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);

@@ -33,13 +33,14 @@ typedef struct GkFitModel
 	double	   *offset;			/* dimension: a compared feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *place_of_label; /* engine label → place among the clusters */
-	int32	   *ties;			/* k: the places in the order in which ties are decided */
+	int32	   *place_of_label; /* engine label → place among the clusters, -1 = empty; always */
+	int32	   *ties;			/* k: the places in the order in which ties are decided; always */
 	double	   *mean;			/* dimension: of the rows as compared, unweighted */
 	double	   *variance;
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
 } GkFitModel;
 
 /* The number of the start from GkFitSpec.earlier. */
@@ -52,7 +53,6 @@ typedef struct GkFit
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
 	int64		labels;			/* that the engine tells apart */
-	int32	   *cluster_of_label;	/* engine label → id; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;
@@ -60,7 +60,7 @@ typedef struct GkFit
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
-	GkFitModel	model;			/* only if it was asked for */
+	GkFitModel	model;			/* most of it only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */

@@ -18,11 +18,14 @@ extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
  */
 extern void gk_call_compare_as(GkCall *call, const GkModel *model);
 
-/* Says that the labels in the engine are, or will be, those made with these points. */
-extern void gk_call_label_as(GkCall *call, const GkModel *model);
-
 /* Raises 42804 or 22000 unless the rows that a call has read are like those of a model. */
 extern void gk_call_check_as(const GkCall *call, const GkModel *model);
+
+/*
+ * Says that the labels in the engine are those of a model, as gk_call_describe_fit() does of a fit;
+ * a label is a centroid's place in the order of ties.
+ */
+extern void gk_call_describe_model(GkCall *call, const GkModel *model);
 
 /*
  * Reads the rows of a source and labels them by a version of a model; begins the job and SPI.

@@ -104,11 +104,13 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
 	gk_call_read(call);
 	gk_check_model_size(call);
 	gk_call_fit(call);
 	gk_call_put_clusters(call, result);
 	gk_draft_version(&creation.draft, call);
+	gk_call_describe_fit(call, creation.target.version, NULL);
 	labels = gk_call_labels(call);
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));

@@ -10,7 +10,6 @@
 
 #include "alloc.h"
 #include "fitted.h"
-#include "quantiles.h"
 
 /* Refuses what would be too large for a row. */
 void
@@ -198,10 +197,10 @@ draft_clusters(GkDraft *draft, const GkCall *call)
 
 /* What is known of the fit as a whole. */
 static void
-draft_fit(GkDraft *draft, const GkCall *call)
+draft_fit(GkDraft *draft, GkCall *call)
 {
 	const GkFit *fit = &call->fit;
-	double		quantiles[GK_QUANTILES];
+	const double *quantiles = gk_call_quantiles(call);
 
 	gk_draft_set(draft, GK_MODEL_ROWS_READ, Int64GetDatum(call->rows.read));
 	gk_draft_set(draft, GK_MODEL_ROWS_USED, Int64GetDatum(call->arguments.fit.rows));
@@ -210,14 +209,13 @@ draft_fit(GkDraft *draft, const GkCall *call)
 	gk_draft_set(draft, GK_MODEL_BETWEEN_SS, Float8GetDatum(fit->model.total - fit->inertia));
 	gk_draft_set(draft, GK_MODEL_ITERATIONS, Int32GetDatum(fit->iterations));
 	gk_draft_set(draft, GK_MODEL_CONVERGED, BoolGetDatum(fit->converged));
-	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, fit,
-						  call->arguments.fit.rows, quantiles))
+	if (quantiles != NULL)
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
 }
 
 /* Makes the row of a new version, while the engine has the rows. */
 void
-gk_draft_version(GkDraft *draft, const GkCall *call)
+gk_draft_version(GkDraft *draft, GkCall *call)
 {
 	MemoryContext before = MemoryContextSwitchTo(call->caller);
 

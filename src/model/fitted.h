@@ -30,6 +30,6 @@ extern void gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *
 									   GkFeatureStatistics *statistics);
 
 /* Fills in the row of a new version, in the caller's context, while the engine has the rows. */
-extern void gk_draft_version(GkDraft *draft, const GkCall *call);
+extern void gk_draft_version(GkDraft *draft, GkCall *call);
 
 #endif							/* GK_FITTED_H */

@@ -14,16 +14,11 @@
 #include "utils/array.h"
 #include "utils/relcache.h"
 
+#include "anomaly.h"
 #include "fit.h"
 
 /* Numbers, k × dimension, of a model at most: a row of a table holds less than 1 GB. */
 #define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
-
-/*
- * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
- * 0.9999 and 1.
- */
-#define GK_QUANTILES 47
 
 /* The attributes of gkmeans_model, by their place in the type. */
 typedef enum GkModelAttribute

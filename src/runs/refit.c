@@ -58,6 +58,7 @@ typedef struct Refit
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
 	GkDrift		drift;
 	bool		has_drift;
+	char	  **names;			/* of the new version's clusters, by place; NULL = none */
 	GkDraft		draft;
 	Tuplestorestate *labels;	/* of the version that will be deployed; NULL = none are written */
 } Refit;
@@ -215,6 +216,7 @@ read_rows(Refit *refit, bool as_deployed)
 	if (as_deployed)
 		gk_call_compare_as(call, refit->deployed);
 	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
 	gk_call_read(call);
 	gk_call_check_rows(call);
 	if (as_deployed)
@@ -243,7 +245,7 @@ find_drift(Refit *refit)
 	MemoryContextSwitchTo(before);
 	refit->has_drift = true;
 	refit->result->psi = refit->drift.psi;
-	gk_call_label_as(call, model);
+	gk_call_describe_model(call, model);
 }
 
 /* Whether so little drifted that nothing is to be fitted. */
@@ -322,6 +324,19 @@ number_clusters(Refit *refit)
 	pfree(ids);
 }
 
+/* How many rows have another cluster than that of the deployed version. */
+static int64
+count_moved(Refit *refit)
+{
+	const GkFit *fit = &refit->call.fit;
+	int32	   *ids = gk_allocate(fit->labels, sizeof(int32));
+
+	for (int64 label = 0; label < fit->labels; label++)
+		ids[label] = fit->model.place_of_label[label] < 0 ? -1
+			: fit->clusters[fit->model.place_of_label[label]].id;
+	return gk_count_moved(refit->labels_before, refit->call.engine, ids);
+}
+
 /* Fits the rows. */
 static void
 fit_rows(Refit *refit)
@@ -343,8 +358,7 @@ fit_rows(Refit *refit)
 	if (!is_comparable(refit))
 		return;
 	number_clusters(refit);
-	refit->result->moved = gk_count_moved(refit->labels_before, call->engine,
-										  call->fit.cluster_of_label);
+	refit->result->moved = count_moved(refit);
 }
 
 /* Whether the new version is to be deployed; how much better it is. */
@@ -384,23 +398,22 @@ describe_outcome(const Refit *refit)
 
 /* The names of the clusters that go on; the others have none. */
 static void
-draft_names(Refit *refit)
+find_names(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
-	const char **names = gk_allocate_zero(fit->k, sizeof(char *));
 	int			place = 0;
 
 	if (model->names == NULL || !is_comparable(refit) ||
 		(fit->best_start != GK_EARLIER_START && fit->k != model->k))
 		return;
+	refit->names = gk_allocate_zero(fit->k, sizeof(char *));
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		while (gk_cluster_id(model, place) < fit->clusters[c].id)
 			place++;
-		names[c] = model->names[place];
+		refit->names[c] = model->names[place];
 	}
-	gk_draft_texts(&refit->draft, GK_MODEL_NAMES, names, (int) fit->k);
 }
 
 /* Makes the row of the new version. */
@@ -410,7 +423,10 @@ draft_fit(Refit *refit)
 	MemoryContext before = MemoryContextSwitchTo(refit->context);
 
 	gk_draft_version(&refit->draft, &refit->call);
-	draft_names(refit);
+	find_names(refit);
+	if (refit->names != NULL)
+		gk_draft_texts(&refit->draft, GK_MODEL_NAMES, (const char *const *) refit->names,
+					   (int) refit->call.fit.k);
 	if (refit->result->moved >= 0)
 		gk_draft_set(&refit->draft, GK_MODEL_MOVED, Int64GetDatum(refit->result->moved));
 	refit->result->outcome = describe_outcome(refit);
@@ -426,7 +442,7 @@ label_again(Refit *refit)
 
 	(void) gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
 						call->arguments.fit.points, refit->deployed->k, now);
-	gk_call_label_as(call, refit->deployed);
+	gk_call_describe_model(call, refit->deployed);
 }
 
 /*
@@ -436,17 +452,24 @@ label_again(Refit *refit)
 static void
 make_labels(Refit *refit)
 {
-	if (refit->call.table == NULL)
+	GkCall	   *call = &refit->call;
+
+	if (call->table == NULL)
 		return;
-	if (!refit->result->deployed)
+	if (refit->result->deployed)
 	{
-		if (!keeps_scale(refit))
-			return;
-		label_again(refit);
+		gk_call_describe_fit(call, refit->result->version, refit->names);
+		if (refit->labels != NULL)
+			tuplestore_end(refit->labels);
 	}
-	else if (refit->labels != NULL)
-		tuplestore_end(refit->labels);
-	refit->labels = gk_call_labels(&refit->call);
+	else if (keeps_scale(refit))
+		label_again(refit);
+	else
+	{
+		gk_call_describe_model(call, refit->deployed);
+		return;
+	}
+	refit->labels = gk_call_labels(call);
 }
 
 /* Fits, and decides what becomes of it. */

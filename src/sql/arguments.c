@@ -53,7 +53,8 @@ static const char *const scale_words[] = {"none", "standard", "minmax", "auto", 
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", "merge", "delete",
 NULL};
-static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
+static const char *const option_words[] = {"oversampling", "rounds", "id_name", "changes_table",
+NULL};
 
 /* The words as a list for a hint. */
 static char *
@@ -247,12 +248,21 @@ read_id_name(const JsonbValue *value)
 		value->val.string.len >= NAMEDATALEN)
 		out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
 	name = pnstrdup(value->val.string.val, value->val.string.len);
-	if (strcmp(name, "cluster_id") == 0 || strcmp(name, "distance") == 0)
+	if (gk_is_label_column(name))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("option id_name is the name of another column of the labels: \"%s\"",
 						name)));
 	return name;
+}
+
+/* The option that names the table of changes. */
+static const char *
+read_changes_table(const JsonbValue *value)
+{
+	if (value->type != jbvString)
+		out_of_range("option changes_table", "names of tables");
+	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
 /* One option. */
@@ -274,6 +284,8 @@ read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 	}
 	else if (option == 2)
 		arguments->id_name = read_id_name(value);
+	else if (option == 3)
+		arguments->changes_table = read_changes_table(value);
 	else
 	{
 		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
@@ -367,6 +379,27 @@ gk_if_exists(const char *argument, const char *word)
 	return find_word(argument, word, if_exists_words);
 }
 
+/* Raises an error if what is said of labels does not go together. */
+static void
+check_labels(const GkArguments *arguments)
+{
+	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("labels_table needs an id_column"),
+				 errhint("Name the column that tells the rows apart as id_column.")));
+	if (arguments->labels_table == NULL && arguments->changes_table != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option changes_table needs a labels_table"),
+				 errhint("It names the table of the changes of that table.")));
+	if (arguments->labels_table == NULL && arguments->id_name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name needs a labels_table"),
+				 errhint("It names the id column of that table.")));
+}
+
 /* Reads and checks the arguments. */
 void
 gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
@@ -385,14 +418,5 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
-	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("labels_table needs an id_column"),
-				 errhint("Name the column that tells the rows apart as id_column.")));
-	if (arguments->labels_table == NULL && arguments->id_name != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option id_name needs a labels_table"),
-				 errhint("It names the id column of that table.")));
+	check_labels(arguments);
 }

@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "anomaly.h"
 #include "engine.h"
 #include "fit.h"
 

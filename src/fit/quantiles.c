@@ -11,7 +11,6 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
-#include "anomaly.h"
 #include "engine_error.h"
 #include "quantiles.h"
 

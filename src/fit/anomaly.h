@@ -6,7 +6,11 @@
 
 #include "postgres.h"
 
-#include "model.h"
+/*
+ * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
+ * 0.9999 and 1.
+ */
+#define GK_QUANTILES 47
 
 /* The share of the rows that quantile number i stands for. */
 extern double gk_quantile_level(int i);
