@@ -511,10 +511,8 @@ gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
 		clusters[c].id = ids[order[c]];
 	}
 	for (int64 label = 0; label < fit->labels; label++)
-	{
 		if (model->place_of_label[label] >= 0)
 			model->place_of_label[label] = place_of[model->place_of_label[label]];
-	}
 	for (int64 i = 0; i < fit->k; i++)
 		model->ties[i] = place_of[model->ties[i]];
 	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);

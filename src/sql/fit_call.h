@@ -43,6 +43,9 @@ extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 
+/* Raises an error if there is no row to fit, or the initial centroids do not fit the rows. */
+extern void gk_call_check_rows(const GkCall *call);
+
 /* Fits; an error if there is no row to fit. */
 extern void gk_call_fit(GkCall *call);
 

@@ -73,8 +73,8 @@ check_labels_table(GkCall *call)
 }
 
 /* Raises an error if no row can be clustered, or initial centroids have another dimension. */
-static void
-check_rows(const GkCall *call)
+void
+gk_call_check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -162,7 +162,7 @@ gk_call_read(GkCall *call)
 void
 gk_call_fit(GkCall *call)
 {
-	check_rows(call);
+	gk_call_check_rows(call);
 	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
