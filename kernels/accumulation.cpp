@@ -18,7 +18,7 @@
 namespace gk
 {
 
-/* Above F for every N even if sums kept 23 bits (G = -1), fewer than on any known GPU. */
+/* Above F for N >= 4 even if sums kept 23 bits (G = -1), fewer than on any known GPU. */
 #define SAFE_FACTOR 5.0
 
 /* The products that are checked: pairs of a row and a centroid with this many columns. */

@@ -31,7 +31,8 @@ void		list_candidates(Shard &shard, const FilterArguments &a);
 
 /*
  * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
- * warps or by warpgroups; false if no filter does that on this device.  Multiples of 16 columns and 64 pairs.
+ * warps or by warpgroups; false if no filter does that on this device.  Multiples of 16 columns
+ * and 64 pairs.
  */
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
 						   int64_t pairs, bool by_warpgroup, float *products);
