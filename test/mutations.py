@@ -507,7 +507,7 @@ def make_call(seed):
 
 
 # kB: what malloc may need more by chance, and what PostgreSQL itself keeps of the catalogs of a table that is rolled back.
-MOST_GROWTH, PER_CALL = 12288, 2
+MOST_GROWTH, PER_CALL = 16384, 4
 
 
 class Session:
