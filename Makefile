@@ -21,11 +21,12 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
-		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
-		model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
+	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit nearest prepare \
+		quantiles seed)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
+		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model definition draft evaluate exported import_model \
+		model_cache model_row model_table moment predict_with quality score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
@@ -96,7 +97,7 @@ src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
 # The distances of a row that is scored.
-src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
+src/fit/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
 include $(srcdir)/src/cpu/isa.mk
 

@@ -47,7 +47,7 @@ allocate(void *old, size_t count, size_t size)
 	return memory;
 }
 
-/* Whether to go on to a row: there is one, and no stop is planned for this look. */
+/* True if to go on to a row: there is one, and no stop is planned for this look. */
 static bool
 more_rows(ReferenceEngine *e, int64_t row)
 {
