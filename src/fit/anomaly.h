@@ -1,5 +1,5 @@
 /*
- * Anomaly scores: how far a row is from its centroid, beside the other rows of its cluster.
+ * Anomaly scores: a row's distance from its centroid, relative to the other rows of its cluster.
  */
 #ifndef GK_ANOMALY_H
 #define GK_ANOMALY_H
@@ -12,7 +12,7 @@
  */
 #define GK_QUANTILES 47
 
-/* The share of the rows that quantile number i stands for. */
+/* The level of quantile number i, a share of the rows. */
 extern double gk_quantile_level(int i);
 
 /* distance ÷ average distance of the cluster; NaN if that is not known. */

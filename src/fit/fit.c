@@ -15,7 +15,7 @@
 #include "seconds.h"
 #include "seed.h"
 
-/* The statistics of the clusters as the engine gives them, by label. */
+/* The statistics of the clusters, as the engine returns them, by label. */
 typedef struct Statistics
 {
 	int			inertia_exponent;
@@ -27,19 +27,19 @@ typedef struct Statistics
 	double	   *radius2;
 } Statistics;
 
-/* One fit under way. */
+/* The state of a fit. */
 typedef struct Fitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
 	GkPrepared *prepared;
-	int64		k;				/* clusters asked for; at most the number of rows */
+	int64		k;				/* clusters requested, at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
 	GkFit	   *fit;
 } Fitter;
 
-/* The outcome of one start. */
+/* The result of one start. */
 typedef struct Start
 {
 	int			number;
@@ -50,7 +50,7 @@ typedef struct Start
 	bool		converged;
 } Start;
 
-/* A row's distance from its d². */
+/* Turns a row's d² into its distance. */
 double
 gk_distance(GkMetric metric, double distance2)
 {
@@ -109,7 +109,7 @@ choose_centroids(Fitter *fitter, Start *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
+/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
 static double
 relocate_empty(Fitter *fitter, int64 count, int64 empty)
 {
@@ -144,7 +144,7 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	return relocate.relocate.shift2;
 }
 
-/* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
+/* Lloyd's iteration until no label changes, the centroids hardly move, or max_iter is reached. */
 static void
 iterate(Fitter *fitter, Start *start)
 {
@@ -172,7 +172,7 @@ iterate(Fitter *fitter, Start *start)
 	gk_run(fitter->job, &get);
 }
 
-/* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
+/* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
 static double
 label_rows(Fitter *fitter, int64 count)
 {
@@ -219,7 +219,7 @@ run_start(Fitter *fitter, Start *start)
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
-/* All starts; the best one's labels are in the engine at the end. */
+/* All starts; at the end the engine holds the labels of the best. */
 static void
 run_starts(Fitter *fitter, Start *best)
 {
@@ -285,12 +285,12 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
-	/* not a number if nothing is left of weights that are very small beside others */
+	/* NaN if a cluster's weights are so small that the sums lose them */
 	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
-/* Says why there are fewer clusters than asked for. */
+/* Warns that there are fewer clusters than requested, and why. */
 static void
 warn_of_fewer(const Fitter *fitter, const Start *best)
 {
@@ -310,7 +310,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 
-/* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
+/* Keeps what a model needs: the centroids as rows are compared with them, in cluster order. */
 static void
 keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 {
@@ -348,7 +348,7 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
 
 /*
  * Puts the clusters in order, leaving out the empty ones.  Given and earlier centroids keep their
- * numbers, so that those of an earlier fit go on: the number of one that ends empty stays free.
+ * numbers, so that a fit can continue an earlier one: if one ends empty, its number is not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)
@@ -387,7 +387,7 @@ order_clusters(Fitter *fitter, const Start *best)
 	pfree(labels);
 }
 
-/* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
+/* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
 find_total(Fitter *fitter)
 {

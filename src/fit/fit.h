@@ -1,11 +1,10 @@
 /*
  * The algorithm: k-means on an engine that holds the rows.
  *
- * Knows the engine interface and nothing of Datum, SPI or CUDA.  Lloyd's iteration with the
- * stopping rules and the relocation of empty clusters of scikit-learn; seeding
- * in seed.c.  All randomness comes from a counter-based generator keyed by the seed,
- * and all draws go over the rows in the order of their hash and bits, so the order of
- * the rows does not matter.
+ * Knows the engine interface and nothing of Datum, SPI or CUDA. Lloyd's iteration, with
+ * scikit-learn's stopping rules and relocation of empty clusters; seeding is in seed.c.  All
+ * randomness comes from a counter-based generator keyed by the seed, and all draws order the
+ * rows by hash and bits, so the order of the rows does not matter.
  */
 #ifndef GK_FIT_H
 #define GK_FIT_H
@@ -19,7 +18,7 @@
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
-	int32		id;				/* its place here, or that of its initial centroid */
+	int32		id;				/* its position here, or that of its initial centroid */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -27,7 +26,7 @@ typedef struct GkCluster
 	double		radius;
 } GkCluster;
 
-/* What a model needs beside the clusters: how rows are compared, and how they lie. */
+/* What a model needs besides the clusters: how rows are compared, and their mean. */
 typedef struct GkFitModel
 {
 	double	   *offset;			/* dimension: a compared feature is … */
@@ -46,7 +45,7 @@ typedef struct GkFitModel
 /* The number of the start from GkFitSpec.earlier. */
 #define GK_EARLIER_START (-1)
 
-/* What came out.  Everything in the memory context current at the call. */
+/* The result of a fit; everything in the memory context current at the call. */
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
@@ -82,7 +81,7 @@ extern double gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepar
 /* Gives the clusters of a fit for a model other ids, by their places, and puts them in that order. */
 extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
 
-/* A row's distance from its d²: Euclidean, or 1 - cos. */
+/* Turns a row's d² into its distance: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);
 
 #endif							/* GK_FIT_H */

@@ -2,8 +2,8 @@
  * The SQL functions that label all rows of a source by a model: gkmeans_assign and
  * gkmeans_predict_rows.
  *
- * Rows go the way of a fit, into the engine that the settings choose; the shift, the scale and the
- * centroids are those of the model.
+ * Rows take the same path as in a fit, into the engine that the settings choose; shift, scale
+ * and centroids are the model's.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ refuse_null(const char *argument)
 			 errmsg("%s is NULL", argument)));
 }
 
-/* An argument as text, which must be there. */
+/* An argument as text, which must not be NULL. */
 static char *
 text_of(FunctionCallInfo fcinfo, int number, const char *argument)
 {
@@ -43,7 +43,7 @@ text_of(FunctionCallInfo fcinfo, int number, const char *argument)
 	return text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* The version that an argument asks for: NULL is the deployed one. */
+/* The version that an argument names; 0, the deployed one, for NULL. */
 int
 gk_version_argument(FunctionCallInfo fcinfo, int number)
 {
@@ -80,7 +80,7 @@ unpack_points(const GkModel *model)
 	return points;
 }
 
-/* Says how rows are to be read and compared: as the model does. */
+/* Has rows read and compared as the model requires. */
 void
 gk_call_compare_as(GkCall *call, const GkModel *model)
 {
@@ -127,7 +127,7 @@ ask_for_model(GkCall *call, const GkModel *model)
 	spec->max_iter = 1;
 }
 
-/* Raises an error unless the rows are as long as those of the model. */
+/* Raises an error unless the rows have as many features as the model. */
 void
 gk_call_check_as(const GkCall *call, const GkModel *model)
 {

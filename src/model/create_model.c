@@ -45,7 +45,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
@@ -58,7 +58,7 @@ put_existing(Oid relation_id, ReturnSetInfo *result)
 	relation_close(relation, NoLock);
 }
 
-/* Reads the arguments that are the model's, and makes or locks it; false if it is to be skipped. */
+/* Reads the arguments about the model, and creates or locks it; false if it is to be skipped. */
 static bool
 begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 {
@@ -72,7 +72,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("model is NULL"),
-				 errhint("Give the name of the table that the model is to be.")));
+				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
@@ -83,7 +83,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
 }
 
-/* SQL: fits a model and makes the table that it is. */
+/* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
 {

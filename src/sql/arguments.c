@@ -24,7 +24,7 @@
 #define MAX_ROUNDS 100
 #define MAX_OVERSAMPLING 1000.0
 
-/* Places of the arguments, counted from the source. */
+/* Positions of the arguments, counted from the source. */
 enum
 {
 	SOURCE,
@@ -46,7 +46,7 @@ enum
 	OPTIONS
 };
 
-/* The words that an argument may be, NULL at the end; their places are the enums' values. */
+/* The valid words for an argument, NULL at the end; their positions are the enum's values. */
 static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
@@ -68,7 +68,7 @@ list_words(const char *const *words)
 	return list.data;
 }
 
-/* The place of a word among those that are valid. */
+/* The position of a word among the valid ones. */
 static int
 find_word(const char *argument, const char *word, const char *const *words)
 {
@@ -88,14 +88,14 @@ text_argument(FunctionCallInfo fcinfo, int number, const char *by_default)
 	return PG_ARGISNULL(number) ? by_default : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* An argument as one of some words; the first is the default. */
+/* An argument as one of several words; the first is the default. */
 static int
 word_argument(FunctionCallInfo fcinfo, int number, const char *argument, const char *const *words)
 {
 	return find_word(argument, text_argument(fcinfo, number, words[0]), words);
 }
 
-/* Raises the error of an argument that is out of its range. */
+/* Reports an argument that is out of range. */
 static void
 out_of_range(const char *argument, const char *valid)
 {
@@ -171,7 +171,7 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	arguments->initial_dimension = ARR_DIMS(array)[1];
 }
 
-/* k, which the initial centroids may give. */
+/* k, which may follow from the initial centroids. */
 static void
 read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 {
@@ -358,7 +358,7 @@ gk_scale_word(const char *word)
 	return find_word("scale", word, scale_words);
 }
 
-/* Whether rows that cannot be used are errors. */
+/* True if unusable rows are errors. */
 bool
 gk_nulls_word(const char *word)
 {
@@ -372,7 +372,7 @@ gk_features_argument(FunctionCallInfo fcinfo, int number)
 	return read_features(fcinfo, number);
 }
 
-/* What a word of an argument says to do where a labels table exists. */
+/* Parses what to do if a labels table exists. */
 GkIfExists
 gk_if_exists(const char *argument, const char *word)
 {

@@ -33,7 +33,7 @@ GK_SQL_FUNCTION(gkmeans_fit_predict);
 void
 gk_call_open(GkCall *call)
 {
-	/* for those who call it in a function marked as safe */
+	/* in case a function marked parallel safe calls this */
 	PreventCommandIfParallelMode("a gkmeans fit");
 
 	memset(call, 0, sizeof(*call));
@@ -72,7 +72,7 @@ check_labels_table(GkCall *call)
 		call->arguments.fit.for_model = true;
 }
 
-/* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
+/* Raises an error if no row can be clustered, or initial centroids have another dimension. */
 void
 gk_call_check_rows(const GkCall *call)
 {
@@ -99,7 +99,7 @@ gk_call_check_rows(const GkCall *call)
 								  arguments->initial_dimension, rows->dimension)));
 }
 
-/* Opens the engine, and notes why it is that one. */
+/* Opens the engine, and records why that one. */
 static void
 open_engine(GkCall *call, const GkSource *source)
 {
@@ -115,7 +115,7 @@ open_engine(GkCall *call, const GkSource *source)
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
 }
 
-/* Notes what the features are, and decides what follows from that. */
+/* Records the features, and decides what depends on them. */
 static void
 note_features(GkCall *call, GkSource *source)
 {
@@ -334,7 +334,7 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the labels table, if one was requested. */
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {

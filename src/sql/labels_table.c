@@ -42,7 +42,7 @@ struct GkLabelsTable
 {
 	GkOutputTable output;
 	char	   *id_column;		/* of the source */
-	char	   *asked_id_name;	/* NULL = it is left open */
+	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
 	GkIfExists	if_exists;
@@ -139,7 +139,7 @@ check_columns(const GkLabelsTable *table, Oid relation_id)
 	gk_check_insert(relation_id, columns, count);
 }
 
-/* What to do where the table cannot be emptied. */
+/* Adds a hint if the table cannot be emptied. */
 static void
 explain_truncate(void *arg)
 {
@@ -165,7 +165,7 @@ explain_truncate(void *arg)
 	}
 }
 
-/* Raises the error that TRUNCATE would: for a lack of the privilege, or for foreign keys. */
+/* Raises the error that TRUNCATE would, for lack of the privilege or because of foreign keys. */
 static void
 check_truncate(GkLabelsTable *table, Oid relation_id)
 {
@@ -176,7 +176,7 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
 					   get_rel_name(relation_id));
-	/* whoever holds it now is waited for when the table is written */
+	/* TRUNCATE will wait for current lock holders */
 	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
 		return;
 	relation = try_relation_open(relation_id, NoLock);
@@ -187,14 +187,14 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	}
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	/* those of its partitions or children count only where they are truncated as well */
+	/* foreign keys to partitions or children count only if these are truncated as well */
 	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
 		heap_truncate_check_FKs(list_make1(relation), false);
 	error_context_stack = callback.previous;
 	relation_close(relation, AccessShareLock);
 }
 
-/* Checks a table that is there already. */
+/* Checks an existing table. */
 static void
 check_existing(GkLabelsTable *table, Oid relation_id)
 {
@@ -216,8 +216,8 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 }
 
 /*
- * Looks whether the table is there, and as it has to be.  It is locked only for so long: fits that
- * kept the lock until they write would wait for each other.
+ * Looks up and checks the table.  The lock is released at once: fits that kept it until they
+ * write would block each other.
  */
 static void
 look_up(GkLabelsTable *table)
@@ -292,7 +292,7 @@ truncate_table(GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
-/* Looks again for a table that was not there before, and keeps other fits from making it. */
+/* Looks again for a table that did not exist before, and keeps other fits from creating it. */
 static void
 look_up_again(GkLabelsTable *table)
 {
@@ -326,7 +326,7 @@ make_table(const GkLabelsTable *table)
 	comment(table);
 }
 
-/* Prepares a table that is there already; how many rows were deleted. */
+/* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
 {

@@ -12,7 +12,7 @@
 #include "label_columns.h"
 #include "merge_labels.h"
 
-/* What to do where the table exists. */
+/* What to do if the table exists. */
 typedef enum GkIfExists
 {
 	GK_EXISTS_ERROR,

@@ -1,8 +1,8 @@
 /*
  * Labels merged into a table: only rows that differ are written.
  *
- * Readers see the old labels until the transaction commits, and never an empty table: not even
- * those whose snapshot is older, as they would after TRUNCATE.
+ * Readers see the old labels until the transaction commits, and never an empty table, not even
+ * with an older snapshot, as they would after TRUNCATE.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@
 #include "merge_labels.h"
 #include "output_table.h"
 
-/* Whether an index makes the values of a column unique. */
+/* True if an index makes the values of a column unique. */
 static bool
 is_unique_on(Oid index_id, AttrNumber column)
 {
