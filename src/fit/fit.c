@@ -316,6 +316,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->variance = fitter->prepared.variance;
 	model->least = fitter->prepared.least;
 	model->greatest = fitter->prepared.greatest;
+	model->greatest_weight = fitter->prepared.greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	model->ties = gk_allocate(fit->k, sizeof(int32));
 	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));

@@ -39,6 +39,7 @@ typedef struct GkFitModel
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	double		greatest_weight;	/* of a row */
 } GkFitModel;
 
 /* What came out.  Everything in the memory context current at the call. */

@@ -18,6 +18,7 @@
 #include "clusters.h"
 #include "definition.h"
 #include "fit_call.h"
+#include "map.h"
 #include "quantiles.h"
 #include "sql_function.h"
 #include "target.h"
@@ -252,6 +253,7 @@ draft_version(Creation *creation)
 	draft_statistics(creation);
 	draft_clusters(creation);
 	draft_fit(creation);
+	gk_draft_map(&creation->draft, &creation->call);
 	MemoryContextSwitchTo(before);
 }
 
