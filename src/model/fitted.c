@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "fitted.h"
+#include "map.h"
 
 /* Refuses a model that would be too large for a row. */
 void
@@ -224,5 +225,6 @@ gk_draft_version(GkDraft *draft, GkCall *call)
 	draft_statistics(draft, call);
 	draft_clusters(draft, call);
 	draft_fit(draft, call);
+	gk_draft_map(draft, call);
 	MemoryContextSwitchTo(before);
 }
