@@ -324,6 +324,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->variance = fitter->prepared->variance;
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
+	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
@@ -347,9 +348,8 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user, and
- * those of an earlier fit, keep their numbers, so that a fit can continue an earlier one: if one
- * ends empty, its number is not used.
+ * Puts the clusters in order, leaving out the empty ones.  Given and earlier centroids keep their
+ * numbers, so that a fit can continue an earlier one: if one ends empty, its number is not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)

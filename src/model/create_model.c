@@ -45,7 +45,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {

@@ -69,8 +69,15 @@ typedef enum GkModelAttribute
 	GK_MODEL_ITERATIONS,
 	GK_MODEL_CONVERGED,
 	GK_MODEL_MOVED,
-	GK_MODEL_DRIFT,
 	GK_MODEL_SCORE_QUANTILES,
+	GK_MODEL_SILHOUETTE,
+	GK_MODEL_SIMPLIFIED_SILHOUETTE,
+	GK_MODEL_HISTORY,
+	GK_MODEL_K_SELECTION,
+	GK_MODEL_DRIFT,
+	GK_MODEL_MAP_X,
+	GK_MODEL_MAP_Y,
+	GK_MODEL_SAMPLE_POINTS,
 	GK_MODEL_REPORT,
 	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
 } GkModelAttribute;
@@ -111,12 +118,12 @@ extern bool gk_is_model(Relation relation);
 extern Relation gk_open_model(Oid relation_id);
 
 /*
- * The same; NULL instead of an error, and where the lock would have to be waited for, which
- * *is_locked says.
+ * The same for the views, with USAGE on its schema as well; NULL instead of an error, and instead of
+ * waiting for the lock, with a WARNING.
  */
-extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
+extern Relation gk_open_visible_model(Oid relation_id);
 
-/* Scans the head rows that the active snapshot sees; false at the end. */
+/* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);
 extern bool gk_next_head(GkHeads *heads);

@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -166,16 +167,12 @@ gk_open_model(Oid relation_id)
 	return relation;
 }
 
-/* The same; NULL instead of an error. */
-Relation
-gk_try_open_model(Oid relation_id, bool *is_locked)
+/* The same where the lock is taken already; NULL and no lock instead of an error. */
+static Relation
+open_locked(Oid relation_id)
 {
-	Relation	relation;
+	Relation	relation = try_relation_open(relation_id, NoLock);
 
-	*is_locked = !ConditionalLockRelationOid(relation_id, AccessShareLock);
-	if (*is_locked)
-		return NULL;
-	relation = try_relation_open(relation_id, NoLock);
 	if (relation == NULL)
 	{
 		UnlockRelationOid(relation_id, AccessShareLock);
@@ -189,7 +186,57 @@ gk_try_open_model(Oid relation_id, bool *is_locked)
 	return NULL;
 }
 
-/* Begins a scan of the head rows. */
+/* Whether the current user may use a schema and read a table; no lock is taken. */
+static bool
+is_visible(Oid relation_id)
+{
+	bool		is_missing = false;
+	Oid			schema = get_rel_namespace(relation_id);
+
+	if (!OidIsValid(schema) || isAnyTempNamespace(schema))
+		return false;
+#if PG_VERSION_NUM >= 160000
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#else
+	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#endif
+	return pg_class_aclcheck_ext(relation_id, GetUserId(), ACL_SELECT, &is_missing) ==
+		ACLCHECK_OK && !is_missing;
+}
+
+/* Says that a model is left out because its readers would have to wait. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table = (Form_pg_class) GETSTRUCT(tuple);
+	if (is_model_type(table->reloftype))
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("model \"%s\" is left out: another transaction has locked it",
+						NameStr(table->relname))));
+	ReleaseSysCache(tuple);
+}
+
+/* Opens a model if the current user may see it in the views. */
+Relation
+gk_open_visible_model(Oid relation_id)
+{
+	if (!is_visible(relation_id))
+		return NULL;
+	if (ConditionalLockRelationOid(relation_id, AccessShareLock))
+		return open_locked(relation_id);
+	tell_of_lock(relation_id);
+	return NULL;
+}
+
+/* Begins to go through the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {
