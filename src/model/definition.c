@@ -25,14 +25,22 @@
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* True if an argument is not part of a definition. */
-static bool
-is_left_out(const char *name)
+/* True if an argument is part of a definition. */
+bool
+gk_is_definition_key(const char *name)
 {
 	for (int i = 0; left_out[i] != NULL; i++)
 		if (strcmp(left_out[i], name) == 0)
-			return true;
-	return false;
+			return false;
+	return true;
+}
+
+/* True if an argument says that initial centroids are given, which are not part of a definition. */
+static bool
+is_given(const char *name, Oid type, Datum value)
+{
+	return strcmp(name, "init") == 0 && type == TEXTOID &&
+		strcmp(TextDatumGetCString(value), "given") == 0;
 }
 
 /* Appends an array of texts. */
@@ -104,7 +112,8 @@ gk_definition(FunctionCallInfo fcinfo)
 	escape_json(&json, GetConfigOption("search_path", false, false));
 	for (int i = 0; i < PG_NARGS(); i++)
 	{
-		if (PG_ARGISNULL(i) || is_left_out(names[i]))
+		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
+			is_given(names[i], types[i], PG_GETARG_DATUM(i)))
 			continue;
 		appendStringInfoString(&json, ", ");
 		escape_json(&json, names[i]);
@@ -143,6 +152,19 @@ gk_model_definition(Relation relation)
 				 errmsg("model \"%s\" has no definition", gk_model_name(relation)),
 				 errdetail("The default of its column \"definition\" is not a constant JSON object.")));
 	return definition;
+}
+
+/* The search path of now, as part of a definition. */
+Jsonb *
+gk_search_path_json(void)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"search_path\": ");
+	escape_json(&json, GetConfigOption("search_path", false, false));
+	appendStringInfoChar(&json, '}');
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
 /* A text in a definition. */

@@ -24,6 +24,12 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
  */
 extern Jsonb *gk_model_definition(Relation relation);
 
+/* True if an argument of gkmeans_create_model() is part of a definition. */
+extern bool gk_is_definition_key(const char *name);
+
+/* The current search path, as an object that is part of a definition. */
+extern Jsonb *gk_search_path_json(void);
+
 /* A text in it; NULL if it is not there or no text. */
 extern char *gk_definition_text(const Jsonb *definition, const char *key);
 
