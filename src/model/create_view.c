@@ -58,11 +58,11 @@ is_used(const View *view, const char *name)
 	return false;
 }
 
-/* A name that no other column has and that is short enough, and notes it. */
+/* A name that no other column has and that a column can have, and notes it. */
 static const char *
 choose_name(View *view, const char *name)
 {
-	char	   *chosen = makeObjectName(name, NULL, NULL);
+	char	   *chosen = makeObjectName(name[0] != '\0' ? name : "feature", NULL, NULL);
 
 	for (int number = 2; is_used(view, chosen); number++)
 		chosen = makeObjectName(name, NULL, psprintf("%d", number));
@@ -123,7 +123,8 @@ describe_scored(View *view)
 	if (path != NULL)
 		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
-	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s.gkmeans_score(%s, t) AS s",
+	/* the source may have a column t, but none is called t.* */
+	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s.gkmeans_score(%s, t.*) AS s",
 					 gk_source_text(source)->from, view->functions, view->constant);
 	view->used = columns_of(psprintf("SELECT t.* FROM %s", view->from.data));
 	appendStringInfoString(&view->columns, "\n    t.*");
