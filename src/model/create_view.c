@@ -112,7 +112,6 @@ describe_scored(View *view)
 {
 	const Jsonb *definition = gk_model_definition(view->model);
 	const char *source = gk_definition_text(definition, "source");
-	const char *path = gk_definition_text(definition, "search_path");
 	ListCell   *cell;
 
 	if (source == NULL)
@@ -120,9 +119,7 @@ describe_scored(View *view)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(view->model)),
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
-	if (path != NULL)
-		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+	gk_use_definition_path(definition);
 	/* the source may have a column t, but none is called t.* */
 	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s.gkmeans_score(%s, t.*) AS s",
 					 gk_source_text(source)->from, view->functions, view->constant);

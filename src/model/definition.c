@@ -167,16 +167,47 @@ gk_search_path_json(void)
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
+/* A text in an object; NULL if it is not there or no text. */
+static char *
+text_in(JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+
+	if (getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
+		value.type != jbvString)
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
 /* A text in a definition. */
 char *
 gk_definition_text(const Jsonb *definition, const char *key)
 {
-	JsonbValue	value;
+	return text_in((JsonbContainer *) &definition->root, key);
+}
 
-	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, key, strlen(key),
-									 &value) == NULL || value.type != jbvString)
+/* A text among the options of a definition. */
+char *
+gk_definition_option(const Jsonb *definition, const char *key)
+{
+	JsonbValue	options;
+
+	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, "options",
+									 strlen("options"), &options) == NULL ||
+		options.type != jbvBinary || !JsonContainerIsObject(options.val.binary.data))
 		return NULL;
-	return pnstrdup(value.val.string.val, value.val.string.len);
+	return text_in(options.val.binary.data, key);
+}
+
+/* Sets the search path of a definition. */
+void
+gk_use_definition_path(const Jsonb *definition)
+{
+	const char *path = gk_definition_text(definition, "search_path");
+
+	if (path != NULL)
+		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* The report of a fit. */

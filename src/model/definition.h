@@ -33,6 +33,12 @@ extern Jsonb *gk_search_path_json(void);
 /* A text in it; NULL if it is not there or no text. */
 extern char *gk_definition_text(const Jsonb *definition, const char *key);
 
+/* A text among its options; the same. */
+extern char *gk_definition_option(const Jsonb *definition, const char *key);
+
+/* Makes its search path that of the current nest level of the settings, if it has one. */
+extern void gk_use_definition_path(const Jsonb *definition);
+
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
 
