@@ -324,7 +324,7 @@ class Fit(Call):
             arguments["id_column"] = "'id'"
         if self.function == "gkmeans_create_model":
             arguments["model"] = "'made_model'"
-            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "note")}})
+            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "note")}})
         for _ in range(dice.choice([0, 1, 1, 2, 2, 3, 5])):
             self.mutate(arguments)
         self.head = ""
@@ -373,6 +373,7 @@ class Fit(Call):
         if any(name in values for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if self.function == "gkmeans_create_model":
+            self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
             self.allow("42P07|42|54|55" if "made" not in arguments["model"] or arguments.get("labels_table", "NULL") != "NULL" else "")
         # of two mistakes either may be found first, and one may make another of the rest
         if self.wrong > 1:
