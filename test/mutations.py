@@ -485,7 +485,7 @@ class Management(Call):
         if "labels_table" in arguments:
             self.allow("22004" if arguments["labels_table"] == "NULL" else "42|23|21|55|22023" if arguments["labels_table"] not in ("'\"Labels\"'", "'full_labels'", "'made'") else "")
             self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
-            self.allow("21000|42P10|42" if "UNION ALL" in source or "fitted" in source or "labels_mode" in arguments else "")
+            self.allow("21000|42P10|42" if "UNION ALL" in source or "fitted" in source or "labels_mode" in arguments or arguments["id_column"] != "'id'" else "")
         if any(name in source for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if function == "gkmeans_import_model":
