@@ -49,6 +49,8 @@ typedef struct GkFitSpec
 	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
+	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
+								 * start before those of n_init, which may be 0 then; NULL = none */
 
 	/* for gk_label(), and GK_SCALE_GIVEN */
 	const double *offset;		/* dimension */

@@ -40,4 +40,7 @@ extern void gk_draft_deployed(GkDraft *draft, const char *status);
 /* Writes the row into a model, by its quoted name.  SPI must be connected. */
 extern void gk_insert_draft(const GkDraft *draft, const char *name);
 
+/* Writes what is set into the head row of a version that is there.  SPI must be connected. */
+extern void gk_update_draft(const GkDraft *draft, const char *name, int version);
+
 #endif							/* GK_DRAFT_H */

@@ -34,6 +34,9 @@ typedef enum GkModelAttribute
 	GK_MODEL_STARTED_AT,
 	GK_MODEL_FINISHED_AT,
 	GK_MODEL_STARTED_BY,
+	GK_MODEL_OUTCOME,
+	GK_MODEL_ERROR_CODE,
+	GK_MODEL_ERROR_MESSAGE,
 	GK_MODEL_NOTE,
 	GK_MODEL_DEFINITION,
 	GK_MODEL_METRIC,
@@ -65,6 +68,8 @@ typedef enum GkModelAttribute
 	GK_MODEL_TOTAL_SS,
 	GK_MODEL_ITERATIONS,
 	GK_MODEL_CONVERGED,
+	GK_MODEL_MOVED,
+	GK_MODEL_DRIFT,
 	GK_MODEL_SCORE_QUANTILES,
 	GK_MODEL_REPORT,
 	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
@@ -105,8 +110,11 @@ extern bool gk_is_model(Relation relation);
  */
 extern Relation gk_open_model(Oid relation_id);
 
-/* The same; NULL instead of an error. */
-extern Relation gk_try_open_model(Oid relation_id);
+/*
+ * The same; NULL instead of an error, and where the lock would have to be waited for, which
+ * *is_locked says.
+ */
+extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
 /* Scans the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
@@ -115,7 +123,10 @@ extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
-/* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
+/*
+ * Positions the heads at a version, at the deployed one if it is 0, before any has been read; false
+ * if there is none, XX001 if there are several.
+ */
 extern bool gk_find_head(GkHeads *heads, int version);
 
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */

@@ -30,6 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "model.h"
@@ -89,21 +90,45 @@ is_visible(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
-/* Opens a model if the current user may see it. */
+/* Opens a model if the current user may see it, and nobody has locked it against readers. */
 static Relation
 open_visible(Oid relation_id)
 {
-	return is_visible(relation_id) ? gk_try_open_model(relation_id) : NULL;
+	bool		is_locked;
+
+	return is_visible(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
+}
+
+/* Says that a model is left out because its readers would have to wait. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table = (Form_pg_class) GETSTRUCT(tuple);
+	if (table->reloftype == gk_model_type())
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("model \"%s\" is left out: another transaction has locked it",
+						NameStr(table->relname))));
+	ReleaseSysCache(tuple);
 }
 
 /* Puts the name and owner of a model into a result. */
 static void
 put_model(Oid relation_id, ReturnSetInfo *result)
 {
-	Relation	relation = open_visible(relation_id);
+	bool		is_locked = false;
+	Relation	relation = is_visible(relation_id) ? gk_try_open_model(relation_id, &is_locked)
+		: NULL;
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
+	if (is_locked)
+		tell_of_lock(relation_id);
 	if (relation == NULL)
 		return;
 	values[0] = ObjectIdGetDatum(relation_id);

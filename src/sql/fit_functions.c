@@ -52,6 +52,18 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
+/* Says that the changes of the labels are to be written to a table. */
+void
+gk_call_track_changes(GkCall *call, const char *changes_table)
+{
+	call->arguments.changes_table = changes_table;
+	if (changes_table != NULL && call->arguments.labels_table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table needs a labels_table"),
+				 errhint("It is the table of the changes of that table.")));
+}
+
 /* Checks the tables of labels and changes, if there are to be any. */
 static void
 check_labels_table(GkCall *call)
@@ -73,8 +85,8 @@ check_labels_table(GkCall *call)
 }
 
 /* Raises an error if no row can be clustered, or initial centroids have another dimension. */
-static void
-check_rows(const GkCall *call)
+void
+gk_call_check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -162,7 +174,7 @@ gk_call_read(GkCall *call)
 void
 gk_call_fit(GkCall *call)
 {
-	check_rows(call);
+	gk_call_check_rows(call);
 	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
@@ -235,25 +247,35 @@ wanted_columns(const GkCall *call)
 	return call->table != NULL ? gk_labels_table_columns(call->table) : 0;
 }
 
-/* Says that the labels are those of the fit. */
+/* The quantiles of the anomaly scores of a fit. */
+const double *
+gk_call_quantiles(GkCall *call)
+{
+	GkFitModel *model = &call->fit.model;
+	double	   *quantiles;
+
+	if (model->score_quantiles != NULL)
+		return model->score_quantiles;
+	quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
+	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, &call->fit,
+						  call->arguments.fit.rows, quantiles))
+		model->score_quantiles = quantiles;
+	return model->score_quantiles;
+}
+
+/* Says that the labels in the engine are those of the fit. */
 void
-gk_call_describe_fit(GkCall *call, int version, char *const *names, const double *score_quantiles)
+gk_call_describe_fit(GkCall *call, int version, char *const *names)
 {
 	GkLabelColumns columns = wanted_columns(call);
 	GkLabelling *labelling = &call->labelling;
-	double	   *quantiles;
 
+	memset(labelling, 0, sizeof(*labelling));
 	describe_clusters(call);
 	labelling->version = version;
 	labelling->names = names;
-	labelling->score_quantiles = score_quantiles;
-	if (score_quantiles == NULL && (columns & GK_LABEL_SET(GK_LABEL_ANOMALY_PERCENTILE)))
-	{
-		quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
-		if (gk_find_quantiles(call->engine, call->arguments.fit.metric, &call->fit,
-							  call->arguments.fit.rows, quantiles))
-			labelling->score_quantiles = quantiles;
-	}
+	if (columns & GK_LABEL_SET(GK_LABEL_ANOMALY_PERCENTILE))
+		labelling->score_quantiles = gk_call_quantiles(call);
 	if (columns & SECOND)
 		labelling->packed = pack_centroids(call);
 }
@@ -268,7 +290,7 @@ put_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row, Tuplesto
 	instr_time	begin;
 
 	if (call->labelling.k == 0)
-		gk_call_describe_fit(call, 0, NULL, NULL);
+		gk_call_describe_fit(call, 0, NULL);
 	INSTR_TIME_SET_CURRENT(begin);
 	if (labels != NULL)
 	{
