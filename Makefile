@@ -29,7 +29,7 @@ OBJS = \
 	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model defined_call definition draft evaluate exported fitted import_model \
 		map matching model_cache model_row model_table moment predict_with quality running score_functions scorer summary target versions \
 		views)) \
-	$(addprefix src/runs/, $(addsuffix .o, drift labels_before owner refit refit_functions run))
+	$(addprefix src/runs/, $(addsuffix .o, drift drift_functions drift_view labels_before owner refit refit_functions run))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \

@@ -27,8 +27,10 @@
 #include "utils/rel.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "model.h"
 #include "model_type.h"
+#include "running.h"
 #include "sql_function.h"
 #include "summary.h"
 
@@ -100,6 +102,51 @@ gk_visible_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The status of a version: a run that is recorded as running may be lost. */
+static Datum
+status_of(Relation relation, const GkModelRow *row, Datum status, bool *is_null)
+{
+	if (!*is_null && strcmp(TextDatumGetCString(status), "running") == 0 &&
+		!gk_is_running(RelationGetRelid(relation), row->version))
+		return CStringGetTextDatum("lost");
+	return status;
+}
+
+/* The stability index that is written down in a row. */
+static Datum
+psi_of(const GkModelRow *row, bool *is_null)
+{
+	Datum		drift = slot_getattr(row->slot, GK_MODEL_DRIFT, is_null);
+	double		psi = *is_null ? NAN : gk_json_number(&DatumGetJsonbP(drift)->root, "psi");
+
+	*is_null = isnan(psi);
+	return Float8GetDatum(psi);
+}
+
+/* Puts attributes of a version into a result; number 0 is psi. */
+static void
+put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnSetInfo *result)
+{
+	int			count = result->setDesc->natts;
+	Datum	   *values = palloc(count * sizeof(Datum));
+	bool	   *nulls = palloc(count * sizeof(bool));
+	GkModelRow	row;
+
+	gk_open_row(&row, relation, slot);
+	for (int i = 0; i < count; i++)
+	{
+		if (numbers[i] == InvalidAttrNumber)
+			values[i] = psi_of(&row, &nulls[i]);
+		else
+			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
+		if (numbers[i] == GK_MODEL_STATUS)
+			values[i] = status_of(relation, &row, values[i], &nulls[i]);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	pfree(values);
+	pfree(nulls);
+}
+
 /* The attributes of the model that have the names of the result's columns. */
 static int *
 match_attributes(Relation relation, TupleDesc descriptor)
@@ -119,23 +166,15 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	int		   *numbers;
-	Datum	   *values;
-	bool	   *nulls;
 	GkHeads    *heads;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
 	numbers = match_attributes(relation, result->setDesc);
-	values = palloc(result->setDesc->natts * sizeof(Datum));
-	nulls = palloc(result->setDesc->natts * sizeof(bool));
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
-	{
-		for (int i = 0; i < result->setDesc->natts; i++)
-			values[i] = slot_getattr(gk_head(heads), numbers[i], &nulls[i]);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
+		put_version(relation, gk_head(heads), numbers, result);
 	gk_end_heads(heads);
 	relation_close(relation, AccessShareLock);
 	return (Datum) 0;
