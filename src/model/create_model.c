@@ -74,6 +74,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 				 errmsg("model is NULL"),
 				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
+	gk_call_track_changes(&creation->call, text_of(fcinfo, last - 2));
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
