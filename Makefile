@@ -6,13 +6,14 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql model
+ROOMS = engine cpu job rows fit sql model pictures
 BELOW_cpu = engine
 BELOW_job = engine
 BELOW_rows = engine job
 BELOW_fit = engine job
 BELOW_sql = engine job rows fit
 BELOW_model = engine job rows fit sql
+BELOW_pictures = engine job fit model rows sql
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
@@ -26,7 +27,10 @@ OBJS = \
 		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
 		map model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer summary target versions \
-		views))
+		views)) \
+	$(addprefix src/pictures/, $(addsuffix .o, clusters_picture convergence_picture drift_picture \
+		elbow_picture history_picture json_rows markup page panel pictures plot profile_picture \
+		sizes_picture subject svg))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -112,7 +116,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql pictures.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@
