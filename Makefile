@@ -6,17 +6,19 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql model pictures
+ROOMS = engine cpu progress job rows fit sql model pictures
 BELOW_cpu = engine
-BELOW_job = engine
-BELOW_rows = engine job
-BELOW_fit = engine job
-BELOW_sql = engine job rows fit
-BELOW_model = engine job rows fit sql
-BELOW_pictures = engine job fit model rows sql
+BELOW_progress =
+BELOW_job = engine progress
+BELOW_rows = engine progress job
+BELOW_fit = engine progress job
+BELOW_sql = engine progress job rows fit
+BELOW_model = engine progress job rows fit sql
+BELOW_pictures = engine progress job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
+	$(addprefix src/progress/, $(addsuffix .o, progress running)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
@@ -24,7 +26,7 @@ OBJS = \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare sample seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
-		module report table_name)) \
+		module progress_view report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
 		map model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer summary target versions \
 		views)) \
@@ -116,7 +118,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql pictures.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql pictures.sql progress.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

@@ -12,6 +12,7 @@
 #include "fit.h"
 #include "fixed_point.h"
 #include "prepare.h"
+#include "progress.h"
 #include "seconds.h"
 #include "seed.h"
 
@@ -158,6 +159,7 @@ iterate(Fitter *fitter, Start *start)
 		if (step.step.empty > 0)
 			shift2 = relocate_empty(fitter, start->count, step.step.empty);
 		start->iterations++;
+		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
@@ -195,18 +197,29 @@ label_rows(Fitter *fitter, int64 count)
 	return value_of(fitter, total, statistics->inertia_exponent);
 }
 
+/* How many starts there are. */
+static int
+number_of_starts(const GkFitSpec *spec)
+{
+	return spec->init == GK_INIT_GIVEN ? 1 : spec->n_init;
+}
+
 /* One start, from its first centroids to its labels. */
 static void
 run_start(Fitter *fitter, Start *start)
 {
 	instr_time	begin;
 
+	gk_progress_start(start->number + 1, number_of_starts(fitter->spec), fitter->spec->max_iter);
+	gk_progress_phase(GK_PHASE_SEEDING);
 	INSTR_TIME_SET_CURRENT(begin);
 	choose_centroids(fitter, start);
 	fitter->fit->seed_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
 	iterate(fitter, start);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
 	start->inertia = label_rows(fitter, start->count);
 	fitter->fit->label_seconds += gk_seconds_since(begin);
@@ -216,12 +229,13 @@ run_start(Fitter *fitter, Start *start)
 static void
 run_starts(Fitter *fitter, Start *best)
 {
-	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
+	int			starts = number_of_starts(fitter->spec);
 	int64		values = fitter->k * fitter->spec->dimension;
 	Start		fresh = {0};
 
 	best->centroids = gk_allocate(values, sizeof(double));
 	run_start(fitter, best);
+	gk_progress_inertia(best->inertia);
 	if (starts == 1)
 		return;
 	fresh.centroids = gk_allocate(values, sizeof(double));
@@ -234,6 +248,7 @@ run_starts(Fitter *fitter, Start *best)
 
 			*best = fresh;
 			fresh.centroids = spare;
+			gk_progress_inertia(best->inertia);
 		}
 	}
 	if (best->number != starts - 1)
@@ -398,6 +413,7 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
+	gk_progress_phase(GK_PHASE_SEEDING);
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_prepare(job, spec, &fitter.prepared);
 	fit->seed_seconds = gk_seconds_since(begin);
@@ -430,6 +446,7 @@ gk_label(GkJob *job, const GkFitSpec *spec)
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkPrepared	prepared = {0};
 
+	gk_progress_phase(GK_PHASE_LABELLING);
 	gk_prepare(job, spec, &prepared);
 	centroids.centroids.centroids = spec->points;
 	centroids.centroids.k = spec->k;
