@@ -18,7 +18,7 @@ BELOW_pictures = engine progress job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
-	$(addprefix src/progress/, $(addsuffix .o, progress running)) \
+	$(addprefix src/progress/, $(addsuffix .o, live_fits progress)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \

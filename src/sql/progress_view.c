@@ -15,7 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "running.h"
+#include "live_fits.h"
 #include "sql_function.h"
 
 GK_SQL_FUNCTION(gk_running_fits);
@@ -106,69 +106,69 @@ seconds_between(int64 from, int64 to)
  * starts may converge earlier.  NaN where nothing is known.
  */
 static double
-remaining_seconds(const GkRunning *running, int64 now)
+remaining_seconds(const GkLiveFit *fit, int64 now)
 {
-	double		seconds = seconds_between(running->phase_started, now);
+	double		seconds = seconds_between(fit->phase_started, now);
 
-	if (running->phase == GK_PHASE_READING && running->rows > 0 &&
-		running->expected > running->rows)
-		return seconds * (running->expected - running->rows) / running->rows;
-	if (running->phase == GK_PHASE_ITERATING && running->iteration > 0)
-		return seconds / running->iteration *
-			(running->max_iterations - running->iteration +
-			 (double) (running->starts - running->start) * running->max_iterations);
+	if (fit->phase == GK_PHASE_READING && fit->rows > 0 &&
+		fit->expected > fit->rows)
+		return seconds * (fit->expected - fit->rows) / fit->rows;
+	if (fit->phase == GK_PHASE_ITERATING && fit->iteration > 0)
+		return seconds / fit->iteration *
+			(fit->max_iterations - fit->iteration +
+			 (double) (fit->starts - fit->start) * fit->max_iterations);
 	return NAN;
 }
 
 /* Whether the current user may see more of a fit than that it runs. */
 static bool
-may_see(const GkRunning *running)
+may_see(const GkLiveFit *fit)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
-		has_privs_of_role(GetUserId(), running->role);
+		has_privs_of_role(GetUserId(), fit->role);
 }
 
 /* The name of a model; one of another database may be in an encoding of its own. */
 static const char *
-model_name(const GkRunning *running)
+model_name(const GkLiveFit *fit)
 {
-	if (running->model == NULL)
+	if (fit->model == NULL)
 		return NULL;
-	if (running->database == MyDatabaseId ||
-		pg_verifymbstr(running->model, strlen(running->model), true))
-		return running->model;
+	if (fit->database == MyDatabaseId ||
+		pg_verifymbstr(fit->model, strlen(fit->model), true))
+		return fit->model;
 	return "?";
 }
 
 /* What only some may see. */
 static void
-describe(const GkRunning *running, Row *row)
+describe(const GkLiveFit *fit, Row *row)
 {
 	int64		now = GetCurrentTimestamp();
 
-	set_text(row, DATABASE_NAME, get_database_name(running->database));
-	set_text(row, ROLE_NAME, GetUserNameFromId(running->role, true));
-	set_text(row, MODEL, model_name(running));
-	set_integer(row, START_NO, running->start, 1);
-	set_integer(row, STARTS, running->starts, 1);
-	if (running->start > 0)
+	set_text(row, DATABASE_NAME, get_database_name(fit->database));
+	set_text(row, ROLE_NAME, GetUserNameFromId(fit->role, true));
+	set_text(row, MODEL, model_name(fit));
+	set_integer(row, START_NO, fit->start, 1);
+	set_integer(row, STARTS, fit->starts, 1);
+	if (fit->start > 0)
 	{
-		set_integer(row, ITERATION, running->iteration, 0);
-		set_integer(row, MAX_ITERATIONS, running->max_iterations, 1);
+		set_integer(row, ITERATION, fit->iteration, 0);
+		set_integer(row, MAX_ITERATIONS, fit->max_iterations, 1);
 	}
-	set_count(row, ROWS_DONE, running->rows, 0);
-	set_count(row, ROWS_ESTIMATED, running->expected, 1);
-	set_number(row, INERTIA, running->inertia);
-	set_count(row, MOVED, running->moved, 0);
-	set_text(row, ENGINE, running->engine);
-	if (running->engine != NULL)
+	set_count(row, ROWS_DONE, fit->rows, 0);
+	set_count(row, ROWS_ESTIMATED, fit->expected, 1);
+	set_number(row, INERTIA, fit->inertia);
+	set_count(row, MOVED, fit->moved, 0);
+	set_text(row, ENGINE, fit->engine);
+	if (fit->engine != NULL)
 	{
-		set_integer(row, DEVICES, running->devices, 0);
-		set_count(row, DEVICE_BYTES, (int64) running->device_bytes, 0);
+		set_integer(row, DEVICES, fit->devices, 0);
+		set_count(row, DEVICE_BYTES, (int64) fit->device_bytes, 0);
 	}
-	set(row, STARTED_AT, TimestampTzGetDatum(running->started));
-	set_number(row, SECONDS, Max(0.0, seconds_between(running->started, now)));
-	set_number(row, REMAINING_SECONDS, remaining_seconds(running, now));
+	set(row, STARTED_AT, TimestampTzGetDatum(fit->started));
+	set_number(row, SECONDS, Max(0.0, seconds_between(fit->started, now)));
+	set_number(row, REMAINING_SECONDS, remaining_seconds(fit, now));
 }
 
 /* SQL: the fits that run on the server now. */
@@ -177,7 +177,7 @@ gk_running_fits(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			count;
-	GkRunning  *running = gk_find_running(&count);
+	GkLiveFit  *fits = gk_live_fits(&count);
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < count; i++)
@@ -185,10 +185,10 @@ gk_running_fits(PG_FUNCTION_ARGS)
 		Row			row;
 
 		memset(row.nulls, true, sizeof(row.nulls));
-		set(&row, PID, Int32GetDatum(running[i].pid));
-		set_text(&row, PHASE, gk_phase_name(running[i].phase));
-		if (may_see(&running[i]))
-			describe(&running[i], &row);
+		set(&row, PID, Int32GetDatum(fits[i].pid));
+		set_text(&row, PHASE, gk_phase_name(fits[i].phase));
+		if (may_see(&fits[i]))
+			describe(&fits[i], &row);
 		tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
 	}
 	return (Datum) 0;

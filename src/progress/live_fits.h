@@ -1,15 +1,15 @@
 /*
  * The fits that run on the server now, as far as they show themselves.
  */
-#ifndef GK_RUNNING_H
-#define GK_RUNNING_H
+#ifndef GK_LIVE_FITS_H
+#define GK_LIVE_FITS_H
 
 #include "postgres.h"
 
 #include "progress.h"
 
 /* A fit as it was a moment ago. */
-typedef struct GkRunning
+typedef struct GkLiveFit
 {
 	int			pid;
 	Oid			database;
@@ -29,9 +29,9 @@ typedef struct GkRunning
 	double		inertia;		/* NaN = not known */
 	int			devices;
 	uint64		device_bytes;
-} GkRunning;
+} GkLiveFit;
 
 /* All of them, palloc'd; `count` of them. */
-extern GkRunning *gk_find_running(int *count);
+extern GkLiveFit *gk_live_fits(int *count);
 
-#endif							/* GK_RUNNING_H */
+#endif							/* GK_LIVE_FITS_H */

@@ -8,7 +8,7 @@
 
 #include "miscadmin.h"
 
-#include "running.h"
+#include "live_fits.h"
 #include "shared_progress.h"
 
 /* Whether a lock is that of a fit. */
@@ -31,7 +31,7 @@ copy_name(const char *name, Size room)
 
 /* Copies what a segment says; false if it is not that of a fit of the process. */
 static bool
-copy_progress(dsm_segment *segment, int pid, GkRunning *running)
+copy_progress(dsm_segment *segment, int pid, GkLiveFit *fit)
 {
 	GkSharedProgress *shared = dsm_segment_address(segment);
 	uint64		bits;
@@ -40,54 +40,54 @@ copy_progress(dsm_segment *segment, int pid, GkRunning *running)
 		shared->magic != GK_PROGRESS_MAGIC || shared->pid != pid)
 		return false;
 	pg_read_barrier();
-	running->pid = pid;
-	running->database = shared->database;
-	running->role = shared->role;
-	running->started = shared->started;
-	running->model = atomic_load(&shared->has_model) ? copy_name(shared->model, GK_PROGRESS_NAME)
+	fit->pid = pid;
+	fit->database = shared->database;
+	fit->role = shared->role;
+	fit->started = shared->started;
+	fit->model = atomic_load(&shared->has_model) ? copy_name(shared->model, GK_PROGRESS_NAME)
 		: NULL;
-	running->engine = atomic_load(&shared->has_engine) ?
+	fit->engine = atomic_load(&shared->has_engine) ?
 		copy_name(shared->engine, GK_PROGRESS_ENGINE) : NULL;
-	running->phase = atomic_load(&shared->phase);
-	running->phase_started = atomic_load(&shared->phase_started);
-	running->start = atomic_load(&shared->start);
-	running->starts = atomic_load(&shared->starts);
-	running->iteration = atomic_load(&shared->iteration);
-	running->max_iterations = atomic_load(&shared->max_iterations);
-	running->moved = atomic_load(&shared->moved);
-	running->rows = atomic_load(&shared->rows);
-	running->expected = atomic_load(&shared->expected);
+	fit->phase = atomic_load(&shared->phase);
+	fit->phase_started = atomic_load(&shared->phase_started);
+	fit->start = atomic_load(&shared->start);
+	fit->starts = atomic_load(&shared->starts);
+	fit->iteration = atomic_load(&shared->iteration);
+	fit->max_iterations = atomic_load(&shared->max_iterations);
+	fit->moved = atomic_load(&shared->moved);
+	fit->rows = atomic_load(&shared->rows);
+	fit->expected = atomic_load(&shared->expected);
 	bits = atomic_load(&shared->inertia);
-	memcpy(&running->inertia, &bits, sizeof(bits));
-	running->devices = atomic_load(&shared->devices);
-	running->device_bytes = atomic_load(&shared->device_bytes);
+	memcpy(&fit->inertia, &bits, sizeof(bits));
+	fit->devices = atomic_load(&shared->devices);
+	fit->device_bytes = atomic_load(&shared->device_bytes);
 	return true;
 }
 
 /* Reads the segment of a handle, if it is there and that of a fit of the process. */
 static bool
-read_segment(dsm_handle handle, int pid, GkRunning *running)
+read_segment(dsm_handle handle, int pid, GkLiveFit *fit)
 {
 	dsm_segment *segment = dsm_find_mapping(handle);
 	bool		is_fit;
 
 	/* one of this very process must not be attached twice */
 	if (segment != NULL)
-		return copy_progress(segment, pid, running);
+		return copy_progress(segment, pid, fit);
 	segment = dsm_attach(handle);
 	if (segment == NULL)
 		return false;
-	is_fit = copy_progress(segment, pid, running);
+	is_fit = copy_progress(segment, pid, fit);
 	dsm_detach(segment);
 	return is_fit;
 }
 
 /* All fits that run. */
-GkRunning *
-gk_find_running(int *count)
+GkLiveFit *
+gk_live_fits(int *count)
 {
 	LockData   *locks = GetLockStatusData();
-	GkRunning  *running = palloc(Max(locks->nelements, 1) * sizeof(GkRunning));
+	GkLiveFit  *fits = palloc(Max(locks->nelements, 1) * sizeof(GkLiveFit));
 
 	*count = 0;
 	for (int i = 0; i < locks->nelements; i++)
@@ -95,8 +95,8 @@ gk_find_running(int *count)
 		CHECK_FOR_INTERRUPTS();
 		if (is_lock_of_fit(&locks->locks[i]) &&
 			read_segment(locks->locks[i].locktag.locktag_field3, locks->locks[i].pid,
-						 &running[*count]))
+						 &fits[*count]))
 			(*count)++;
 	}
-	return running;
+	return fits;
 }
