@@ -1,7 +1,7 @@
 /*
  * The SQL functions that choose among the versions of a model.
  *
- * They write by UPDATE and DELETE as the current user, who needs the privileges of these alone.
+ * They use UPDATE and DELETE as the current user, who needs only the privileges for these.
  */
 #include "postgres.h"
 
@@ -22,13 +22,14 @@
 #include "alloc.h"
 #include "model.h"
 #include "sql_function.h"
+#include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
 GK_SQL_FUNCTION(gkmeans_rollback);
 GK_SQL_FUNCTION(gkmeans_prune);
 GK_SQL_FUNCTION(gkmeans_name_clusters);
 
-/* What is to be known of a version to choose among them. */
+/* The facts about a version by which one is chosen. */
 typedef struct Version
 {
 	int			number;
@@ -38,7 +39,7 @@ typedef struct Version
 	int			k;
 } Version;
 
-/* A model that is about to change. */
+/* A model to be changed. */
 typedef struct Change
 {
 	Relation	relation;
@@ -48,7 +49,7 @@ typedef struct Change
 	const Version *deployed;	/* NULL = none */
 } Change;
 
-/* Reads what is to be known of a head row. */
+/* Reads the facts of a head row. */
 static void
 read_version(Relation relation, TupleTableSlot *slot, Version *version)
 {
@@ -67,7 +68,7 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	version->k = is_null ? 0 : DatumGetInt32(value);
 }
 
-/* Reads all versions that are committed now. */
+/* Reads all committed versions. */
 static void
 read_versions(Change *change)
 {
@@ -115,7 +116,7 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 	read_versions(change);
 }
 
-/* Ends it. */
+/* Ends the change. */
 static void
 end_change(Change *change)
 {
@@ -146,7 +147,7 @@ update_version(const Change *change, int version, const char *set, Datum names)
 				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
 }
 
-/* The version of a number, or an error. */
+/* The version with a number, or an error. */
 static const Version *
 find_version(const Change *change, int number)
 {
@@ -158,7 +159,7 @@ find_version(const Change *change, int number)
 	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
 }
 
-/* The version that was deployed last before the present one; NULL if there is none. */
+/* The version that was deployed before the current one; NULL if there is none. */
 static const Version *
 find_previous(const Change *change)
 {
@@ -177,7 +178,7 @@ find_previous(const Change *change)
 	return found;
 }
 
-/* SQL: deploys a version; the one that was deployed before. */
+/* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
 {
@@ -188,10 +189,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_deploy()");
 	version = find_version(&change, PG_GETARG_INT32(1));
 	if (!version->can_score)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model \"%s\" has no centroids", version->number,
-						gk_model_name(change.relation))));
+		gk_version_has_no_centroids(change.relation, version->number);
 	if (change.deployed != NULL && change.deployed != version)
 		update_version(&change, change.deployed->number, "deployed = NULL", 0);
 	if (change.deployed != version)
@@ -204,7 +202,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(before);
 }
 
-/* SQL: withdraws the deployed version for the one before; which that is. */
+/* SQL: goes back to the version deployed before; returns it. */
 Datum
 gkmeans_rollback(PG_FUNCTION_ARGS)
 {
@@ -252,23 +250,18 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* SQL: deletes all but the newest versions, the deployed one and that before it; how many. */
-Datum
-gkmeans_prune(PG_FUNCTION_ARGS)
+/* Deletes all but the newest versions, the deployed one and the previous; returns how many. */
+int
+gk_prune(Oid relation_id, int keep)
 {
 	Change		change;
-	int			keep = PG_GETARG_INT32(1);
 	Oid			type = INT4ARRAYOID;
 	ArrayType  *old;
 	Datum		value;
 	int			code;
+	int			deleted;
 
-	if (keep < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("keep is out of range"),
-				 errhint("Valid values are 0 and above.")));
-	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
+	begin_change(&change, relation_id, ACL_DELETE, "gkmeans_prune()");
 	old = list_old(&change, keep);
 	value = PointerGetDatum(old);
 	code = SPI_execute_with_args(psprintf("DELETE FROM %s WHERE version"
@@ -277,8 +270,23 @@ gkmeans_prune(PG_FUNCTION_ARGS)
 	if (code != SPI_OK_DELETE)
 		elog(ERROR, "could not delete versions of %s: %s", change.name,
 			 SPI_result_code_string(code));
+	deleted = ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0];
 	end_change(&change);
-	PG_RETURN_INT32(ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0]);
+	return deleted;
+}
+
+/* SQL: the same. */
+Datum
+gkmeans_prune(PG_FUNCTION_ARGS)
+{
+	int			keep = PG_GETARG_INT32(1);
+
+	if (keep < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("keep is out of range"),
+				 errhint("Valid values are 0 and above.")));
+	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
 }
 
 /* Raises an error unless there is a name, or NULL, for each cluster of the deployed version. */

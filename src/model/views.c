@@ -1,8 +1,8 @@
 /*
- * What the views in schema gkmeans read: the models that the current user may read, their
- * versions, their clusters, and the features of these.
+ * The functions behind the views in schema gkmeans: the models that the current user may read,
+ * with their versions, clusters and features.
  *
- * A damaged version is left out with a WARNING: it must not keep the others from being seen.
+ * A damaged version is left out with a WARNING, so that it does not hide the others.
  */
 #include "postgres.h"
 
@@ -178,7 +178,7 @@ put_number(Datum *value, bool *is_null, double number)
 	*value = Float8GetDatum(number);
 }
 
-/* One of some numbers that may not be known. */
+/* One of several numbers that may be unknown. */
 static double
 number_of(const double *numbers, int i)
 {
