@@ -114,7 +114,7 @@ gk_call_describe_model(GkCall *call, const GkModel *model)
 	labelling->packed = model->packed;
 }
 
-/* The same, and nothing else is to be done. */
+/* The same, for labels alone. */
 static void
 ask_for_model(GkCall *call, const GkModel *model)
 {

@@ -45,7 +45,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* Puts the clusters of an existing model that stays as it is. */
+/* The clusters of a model that is there already and stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
@@ -74,6 +74,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 				 errmsg("model is NULL"),
 				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
+	gk_call_track_changes(&creation->call, text_of(fcinfo, last - 2));
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);

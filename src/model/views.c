@@ -25,6 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "model.h"
@@ -40,14 +41,35 @@ GK_SQL_FUNCTION(gk_visible_features);
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const GkSummary *summary, ReturnSetInfo *result);
 
+/* Says that a model is left out because its readers would have to wait. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table = (Form_pg_class) GETSTRUCT(tuple);
+	if (table->reloftype == gk_model_type())
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("model \"%s\" is left out: another transaction has locked it",
+						NameStr(table->relname))));
+	ReleaseSysCache(tuple);
+}
+
 /* Puts the name and owner of a model into a result. */
 static void
 put_model(Oid relation_id, ReturnSetInfo *result)
 {
-	Relation	relation = gk_open_visible_model(relation_id);
+	bool		is_locked;
+	Relation	relation = gk_open_visible_model(relation_id, &is_locked);
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
+	if (is_locked)
+		tell_of_lock(relation_id);
 	if (relation == NULL)
 		return;
 	values[0] = ObjectIdGetDatum(relation_id);
@@ -117,7 +139,8 @@ Datum
 gk_visible_versions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
+	bool		is_locked;
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
 	int		   *numbers;
 	Datum	   *values;
 	bool	   *nulls;
@@ -145,7 +168,8 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 static void
 put_summaries(FunctionCallInfo fcinfo, PutSummary put)
 {
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
+	bool		is_locked;
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans summary",
 												  ALLOCSET_DEFAULT_SIZES);
 	GkHeads    *heads;

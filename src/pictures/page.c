@@ -332,7 +332,8 @@ gkmeans_report(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(MODEL))
 		PG_RETURN_NULL();
-	if (!gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)), version))
+	gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)));
+	if (!gk_find_subject(&subject, version))
 		gk_model_has_no_version(subject.relation, version);
 	gk_read_subject(&subject);
 	initStringInfo(&page);

@@ -138,7 +138,8 @@ gkmeans_plot(PG_FUNCTION_ARGS)
 	height = length_argument(fcinfo, HEIGHT, "height", USUAL_HEIGHT, GK_LEAST_HEIGHT);
 	as_data_uri = is_data_uri(PG_ARGISNULL(FORMAT) ? "svg"
 							  : text_to_cstring(PG_GETARG_TEXT_PP(FORMAT)));
-	if (!gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)), version))
+	gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)));
+	if (!gk_find_subject(&subject, version))
 		gk_model_has_no_version(subject.relation, version);
 	gk_read_subject(&subject);
 	check_subject(&subject, picture);
@@ -172,7 +173,8 @@ try_picture(GkSubject *subject, const GkPicture *picture)
 Datum
 gk_visible_picture(PG_FUNCTION_ARGS)
 {
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
+	bool		is_locked;
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
 	const GkPicture *picture = find_picture(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	bool		as_data_uri = is_data_uri(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	GkSubject	subject;
@@ -180,7 +182,8 @@ gk_visible_picture(PG_FUNCTION_ARGS)
 
 	if (relation == NULL)
 		PG_RETURN_NULL();
-	if (gk_open_subject(&subject, relation, 0))
+	gk_open_subject(&subject, relation);
+	if (gk_find_deployed_subject(&subject))
 		svg = try_picture(&subject, picture);
 	gk_close_subject(&subject);
 	if (svg == NULL)
@@ -219,13 +222,15 @@ put_names(GkSubject *subject, ReturnSetInfo *result)
 Datum
 gk_visible_pictures(PG_FUNCTION_ARGS)
 {
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
+	bool		is_locked;
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
 	GkSubject	subject;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (relation == NULL)
 		return (Datum) 0;
-	if (gk_open_subject(&subject, relation, 0))
+	gk_open_subject(&subject, relation);
+	if (gk_find_deployed_subject(&subject))
 		put_names(&subject, (ReturnSetInfo *) fcinfo->resultinfo);
 	gk_close_subject(&subject);
 	return (Datum) 0;

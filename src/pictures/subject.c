@@ -112,9 +112,9 @@ read_all(GkSubject *subject)
 	qsort_interruptible(subject->past, subject->count, sizeof(GkPast), compare_past, NULL);
 }
 
-/* Opens a version of a model. */
-bool
-gk_open_subject(GkSubject *subject, Relation relation, int version)
+/* Begins to read a model. */
+void
+gk_open_subject(GkSubject *subject, Relation relation)
 {
 	memset(subject, 0, sizeof(*subject));
 	subject->relation = relation;
@@ -122,10 +122,35 @@ gk_open_subject(GkSubject *subject, Relation relation, int version)
 		get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
 	read_all(subject);
 	subject->heads = gk_begin_heads(relation);
+}
+
+/* Moves to a version. */
+bool
+gk_find_subject(GkSubject *subject, int version)
+{
 	if (!gk_find_head(subject->heads, version))
 		return false;
-	gk_open_row(&subject->row, relation, gk_head(subject->heads));
+	gk_open_row(&subject->row, subject->relation, gk_head(subject->heads));
 	return true;
+}
+
+/* Moves to the deployed version, without an error where rows contradict each other. */
+bool
+gk_find_deployed_subject(GkSubject *subject)
+{
+	int			deployed = 0;
+	int			same = 0;
+	int			version = 0;
+
+	for (int i = 0; i < subject->count; i++)
+		if (subject->past[i].deployed)
+		{
+			deployed++;
+			version = subject->past[i].version;
+		}
+	for (int i = 0; i < subject->count; i++)
+		same += subject->past[i].version == version;
+	return deployed == 1 && same == 1 && gk_find_subject(subject, version);
 }
 
 /* Reads what is known of its clusters. */

@@ -38,11 +38,14 @@ typedef struct GkSubject
 	GkPast	   *past;			/* by number */
 } GkSubject;
 
-/*
- * Opens a version of an open model, the deployed one if it is 0; false if there is none.  It is to
- * be closed in any case.
- */
-extern bool gk_open_subject(GkSubject *subject, Relation relation, int version);
+/* Begins to read an open model; reads what is known of its versions. */
+extern void gk_open_subject(GkSubject *subject, Relation relation);
+
+/* Moves to a version, the deployed one if it is 0; false if there is none, XX001 if there are two. */
+extern bool gk_find_subject(GkSubject *subject, int version);
+
+/* Moves to the deployed version; false unless there is exactly one. */
+extern bool gk_find_deployed_subject(GkSubject *subject);
 
 /* Reads its clusters: XX001 if it is damaged.  Here and in drawing, nothing but memory is taken. */
 extern void gk_read_subject(GkSubject *subject);

@@ -53,8 +53,7 @@ static const char *const scale_words[] = {"none", "standard", "minmax", "auto", 
 static const char *const nulls_words[] = {"skip", "error", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", "merge", "delete",
 NULL};
-static const char *const option_words[] = {"oversampling", "rounds", "id_name", "changes_table",
-NULL};
+static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
 /* The words as a list for a hint. */
 static char *
@@ -256,15 +255,6 @@ read_id_name(const JsonbValue *value)
 	return name;
 }
 
-/* The option that names the table of changes. */
-static const char *
-read_changes_table(const JsonbValue *value)
-{
-	if (value->type != jbvString)
-		out_of_range("option changes_table", "names of tables");
-	return pnstrdup(value->val.string.val, value->val.string.len);
-}
-
 /* One option. */
 static void
 read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
@@ -284,8 +274,6 @@ read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 	}
 	else if (option == 2)
 		arguments->id_name = read_id_name(value);
-	else if (option == 3)
-		arguments->changes_table = read_changes_table(value);
 	else
 	{
 		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
@@ -388,11 +376,6 @@ check_labels(const GkArguments *arguments)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("labels_table needs an id_column"),
 				 errhint("Name the column that tells the rows apart as id_column.")));
-	if (arguments->labels_table == NULL && arguments->changes_table != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option changes_table needs a labels_table"),
-				 errhint("It names the table of the changes of that table.")));
 	if (arguments->labels_table == NULL && arguments->id_name != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
