@@ -179,6 +179,9 @@ extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int 
 extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
 
+/* An array of arrays of `columns` finite single-precision numbers, however many; *rows = 0 for NULL. */
+extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows);
+
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);
 
