@@ -107,9 +107,6 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* True if a relation is a model. */
-extern bool gk_is_model(Relation relation);
-
 /*
  * Opens a model for reading, with AccessShareLock.  Errors: 42P01 if it does not exist, 42809 if
  * it is not a model, 42501 if the current user may not read it, 0A000 if it is under row-level
