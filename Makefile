@@ -25,7 +25,7 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit nearest prepare \
 		quantiles seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
-		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+		label_columns label_rows labels_table merge_labels module output_table report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model defined_call definition draft evaluate exported fitted import_model \
 		matching model_cache model_row model_table moment predict_with quality running score_functions scorer target versions \
 		views)) \

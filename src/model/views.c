@@ -36,6 +36,7 @@
 #include "model.h"
 #include "model_type.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gk_visible_models);
 GK_SQL_FUNCTION(gk_visible_versions);
@@ -353,14 +354,6 @@ z_score(const Summary *summary, int c, int j)
 		summary->deviation[j];
 }
 
-/* Puts a number that may be unknown. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
-}
-
 /* One of several numbers that may be unknown. */
 static double
 number_of(const double *numbers, int i)
@@ -450,11 +443,11 @@ put_clusters(const Summary *summary, ReturnSetInfo *result)
 		values[3] = name_of(summary, c);
 		nulls[4] = summary->sizes == NULL;
 		values[4] = Int64GetDatum(nulls[4] ? 0 : summary->sizes[c]);
-		put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
-		put_number(&values[6], &nulls[6], number_of(summary->weights, c));
-		put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
-		put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
-		put_number(&values[9], &nulls[9], number_of(summary->radii, c));
+		gk_put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
+		gk_put_number(&values[6], &nulls[6], number_of(summary->weights, c));
+		gk_put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
+		gk_put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
+		gk_put_number(&values[9], &nulls[9], number_of(summary->radii, c));
 		nulls[10] = profile == NULL;
 		values[10] = nulls[10] ? (Datum) 0 : CStringGetTextDatum(profile);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -483,9 +476,9 @@ put_feature(const Summary *summary, int c, int j, int rank, Datum name, ReturnSe
 	values[4] = Int32GetDatum(j + 1);
 	values[5] = CStringGetTextDatum(feature_of(summary, j));
 	values[6] = Float8GetDatum(summary->centroids[(int64) c * summary->dimension + j]);
-	put_number(&values[7], &nulls[7], number_of(summary->mean, j));
-	put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
-	put_number(&values[9], &nulls[9], z_score(summary, c, j));
+	gk_put_number(&values[7], &nulls[7], number_of(summary->mean, j));
+	gk_put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
+	gk_put_number(&values[9], &nulls[9], z_score(summary, c, j));
 	nulls[10] = nulls[9];
 	values[10] = Int32GetDatum(rank);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
