@@ -324,6 +324,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->variance = fitter->prepared->variance;
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
+	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));

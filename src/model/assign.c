@@ -110,7 +110,7 @@ ask_for_model(GkCall *call, const GkModel *model)
 	spec->max_iter = 1;
 }
 
-/* Raises an error unless the rows are as long as those of the model. */
+/* Raises an error unless the rows have as many features as the model. */
 void
 gk_call_check_as(const GkCall *call, const GkModel *model)
 {

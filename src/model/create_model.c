@@ -39,7 +39,7 @@ typedef struct Creation
 	const char *definition;
 } Creation;
 
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
