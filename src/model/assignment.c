@@ -6,7 +6,6 @@
 
 #include "access/relation.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
 
@@ -14,6 +13,7 @@
 #include "assignment.h"
 #include "definition.h"
 #include "model.h"
+#include "sql_values.h"
 #include "table_name.h"
 
 /* Places of the arguments. */
@@ -27,13 +27,6 @@ enum
 	CHANGES_TABLE,
 	VERSION
 };
-
-/* An argument as text; NULL if it is NULL. */
-static const char *
-text_of(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
 
 /* The name of a table, qualified by the search path of now; NULL for NULL. */
 static const char *
@@ -115,20 +108,17 @@ void
 gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
 {
 	GkArguments *arguments = &assignment->arguments;
-	const char *mode = text_of(fcinfo, LABELS_MODE);
+	const char *mode = gk_text_or(fcinfo, LABELS_MODE, NULL);
 
 	memset(assignment, 0, sizeof(*assignment));
 	assignment->nest_level = NewGUCNestLevel();
-	if (PG_ARGISNULL(MODEL))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("model is NULL")));
+	gk_require_argument(fcinfo, MODEL, "model");
 	assignment->model = PG_GETARG_OID(MODEL);
 	assignment->version = gk_version_argument(fcinfo, VERSION);
-	arguments->source.source = text_of(fcinfo, SOURCE);
-	arguments->source.id_column = text_of(fcinfo, ID_COLUMN);
-	arguments->labels_table = qualify("labels_table", text_of(fcinfo, LABELS_TABLE));
-	arguments->changes_table = qualify("changes_table", text_of(fcinfo, CHANGES_TABLE));
+	arguments->source.source = gk_text_or(fcinfo, SOURCE, NULL);
+	arguments->source.id_column = gk_text_or(fcinfo, ID_COLUMN, NULL);
+	arguments->labels_table = qualify("labels_table", gk_text_or(fcinfo, LABELS_TABLE, NULL));
+	arguments->changes_table = qualify("changes_table", gk_text_or(fcinfo, CHANGES_TABLE, NULL));
 	arguments->if_exists = mode != NULL ? gk_if_exists("labels_mode", mode) : GK_EXISTS_MERGE;
 	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
 		arguments->labels_table == NULL)

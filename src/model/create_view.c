@@ -27,6 +27,7 @@
 #include "scorer.h"
 #include "source_text.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "table_name.h"
 #include "target.h"
 
@@ -34,6 +35,9 @@ GK_SQL_FUNCTION(gkmeans_create_view);
 
 /* What a column of the view is called that has the name of another. */
 #define PREFIX "gkmeans_"
+
+/* What a view shows. */
+static const char *const kinds[] = {"scored", "clusters", NULL};
 
 /* A view that is made. */
 typedef struct View
@@ -167,13 +171,13 @@ describe_clusters(View *view)
 
 /* Makes the view of a kind. */
 static void
-make_view(View *view, const RangeVar *name, const char *kind, bool replace)
+make_view(View *view, const RangeVar *name, bool scored, bool replace)
 {
 	int			nest_level = NewGUCNestLevel();
 	char	   *command;
 	int			code;
 
-	if (strcmp(kind, "scored") == 0)
+	if (scored)
 		describe_scored(view);
 	else
 		describe_clusters(view);
@@ -205,7 +209,7 @@ begin_view(View *view, Relation model)
 Datum
 gkmeans_create_view(PG_FUNCTION_ARGS)
 {
-	char	   *kind = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	bool		scored = gk_find_word("kind", text_to_cstring(PG_GETARG_TEXT_PP(2)), kinds) == 0;
 	GkModelExists if_exists = gk_model_exists_word(text_to_cstring(PG_GETARG_TEXT_PP(3)));
 	Relation	model;
 	RangeVar   *name;
@@ -213,11 +217,6 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("gkmeans_create_view()");
 	PreventCommandIfParallelMode("gkmeans_create_view()");
-	if (strcmp(kind, "scored") != 0 && strcmp(kind, "clusters") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid kind: \"%s\"", kind),
-				 errhint("Valid values are \"scored\", \"clusters\".")));
 	model = gk_open_model(PG_GETARG_OID(0));
 	name = gk_table_name("view_name", text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -225,7 +224,7 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(RangeVarGetRelid(name, NoLock, true)))
 	{
 		begin_view(&view, model);
-		make_view(&view, name, kind, if_exists == GK_MODEL_REPLACE);
+		make_view(&view, name, scored, if_exists == GK_MODEL_REPLACE);
 	}
 	SPI_finish();
 	relation_close(model, NoLock);

@@ -39,6 +39,9 @@ extern char *gk_definition_option(const Jsonb *definition, const char *key);
 /* Makes its search path that of the current nest level of the settings, if it has one. */
 extern void gk_use_definition_path(const Jsonb *definition);
 
+/* A number in a JSON object; NaN if it is not there, no number, or too large. */
+extern double gk_json_number(JsonbContainer *object, const char *key);
+
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
 

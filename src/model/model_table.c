@@ -103,8 +103,8 @@ has_places_of_type(Relation relation)
 }
 
 /* True if a relation is a model. */
-bool
-gk_is_model(Relation relation)
+static bool
+is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
 		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
@@ -116,7 +116,7 @@ check_model(Relation relation)
 {
 	const char *name = gk_model_name(relation);
 
-	if (!gk_is_model(relation))
+	if (!is_model(relation))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a gkmeans model", name),
@@ -178,7 +178,7 @@ open_locked(Oid relation_id)
 		UnlockRelationOid(relation_id, AccessShareLock);
 		return NULL;
 	}
-	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
+	if (is_model(relation) && may_read(relation) && !is_restricted(relation) &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
 		return relation;
@@ -186,9 +186,9 @@ open_locked(Oid relation_id)
 	return NULL;
 }
 
-/* Whether the current user may use a schema and read a table; no lock is taken. */
-static bool
-is_visible(Oid relation_id)
+/* True if the current user may use a schema and read a table; no lock is taken. */
+bool
+gk_is_visible_model(Oid relation_id)
 {
 	bool		is_missing = false;
 	Oid			schema = get_rel_namespace(relation_id);
@@ -228,7 +228,7 @@ tell_of_lock(Oid relation_id)
 Relation
 gk_open_visible_model(Oid relation_id)
 {
-	if (!is_visible(relation_id))
+	if (!gk_is_visible_model(relation_id))
 		return NULL;
 	if (ConditionalLockRelationOid(relation_id, AccessShareLock))
 		return open_locked(relation_id);
@@ -236,7 +236,7 @@ gk_open_visible_model(Oid relation_id)
 	return NULL;
 }
 
-/* Begins to go through the head rows. */
+/* Begins a scan of the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {
