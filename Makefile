@@ -21,12 +21,12 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
+	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit history prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
-		matching model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
-		views))
+	$(addprefix src/model/, $(addsuffix .o, anomaly assign axes clusters create_model definition draft evaluate \
+		exported gap import_model matching model_cache model_row model_table moment nearest predict_with quality \
+		quantiles score_functions scorer select_k selection target versions views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \

@@ -44,7 +44,9 @@ CREATE TYPE gkmeans_model AS (
     iterations integer,
     converged boolean,
     score_quantiles double precision[],
-    report jsonb
+    report jsonb,
+    history jsonb,
+    k_selection jsonb
 );
 
 COMMENT ON TYPE gkmeans_model
@@ -71,6 +73,8 @@ CREATE FUNCTION gkmeans_create_model(
     options jsonb DEFAULT '{}',
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,
+    k_candidates integer[] DEFAULT NULL,
+    criterion text DEFAULT 'simplified_silhouette',
     OUT cluster_id integer,
     OUT centroid double precision[],
     OUT size bigint,
@@ -85,7 +89,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb, text, text)
+    jsonb, text, text, integer[], text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(

@@ -32,7 +32,7 @@ typedef struct Fitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
-	GkPrepared	prepared;
+	GkPrepared *prepared;
 	int64		k;				/* clusters asked for; at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
@@ -61,7 +61,7 @@ gk_distance(GkMetric metric, double distance2)
 static double
 value_of(const Fitter *fitter, GkSum sum, int exponent)
 {
-	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
 }
 
 /* Sets centroids. */
@@ -85,7 +85,7 @@ choose_centroids(Fitter *fitter, Start *start)
 
 	if (spec->init == GK_INIT_GIVEN)
 	{
-		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
+		gk_to_stored(spec, fitter->prepared, spec->initial, spec->k, start->centroids);
 		start->count = spec->k;
 		return;
 	}
@@ -93,8 +93,8 @@ choose_centroids(Fitter *fitter, Start *start)
 	seed.k = fitter->k;
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
-	seed.greatest_weight = fitter->prepared.greatest_weight;
-	seed.rest_bits = fitter->prepared.rest_bits;
+	seed.greatest_weight = fitter->prepared->greatest_weight;
+	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;
 	seed.start = (uint32) start->number;
 	seed.oversampling = spec->oversampling;
@@ -137,11 +137,24 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	return relocate.relocate.shift2;
 }
 
+/* Writes an iteration down. */
+static void
+note_iteration(Fitter *fitter, const Start *start, const GkCommand *step, double shift2)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
+
+	iteration.inertia = NAN;
+	iteration.shift = sqrt(shift2);
+	iteration.moved = step->step.changed;
+	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
+	gk_history_add(&fitter->fit->model.history, &iteration);
+}
+
 /* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
 static void
 iterate(Fitter *fitter, Start *start)
 {
-	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
+	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
 	set_centroids(fitter, start->centroids, start->count);
@@ -160,6 +173,8 @@ iterate(Fitter *fitter, Start *start)
 		start->iterations++;
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && shift2 <= tolerance);
+		if (fitter->spec->for_model)
+			note_iteration(fitter, start, &step, shift2);
 	}
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
@@ -170,7 +185,7 @@ static double
 label_rows(Fitter *fitter, int64 count)
 {
 	Statistics *statistics = &fitter->statistics;
-	int			bits = fitter->prepared.value_bits;
+	int			bits = fitter->prepared->value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
@@ -272,7 +287,7 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 
 	cluster->size = statistics->sizes[label];
 	cluster->weight = value_of(fitter, statistics->weights[label],
-							   fitter->prepared.weight_exponent);
+							   fitter->prepared->weight_exponent);
 	cluster->inertia = value_of(fitter, statistics->inertia[label],
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
@@ -288,7 +303,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 {
 	int64		k = fitter->spec->k;
 
-	if (fitter->fit->k == k)
+	if (fitter->fit->k == k || fitter->spec->is_reference)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
@@ -310,12 +325,12 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	GkFitModel *model = &fit->model;
 	int			d = fitter->spec->dimension;
 
-	model->offset = fitter->prepared.offset;
-	model->factor = fitter->prepared.factor;
-	model->mean = fitter->prepared.mean;
-	model->variance = fitter->prepared.variance;
-	model->least = fitter->prepared.least;
-	model->greatest = fitter->prepared.greatest;
+	model->offset = fitter->prepared->offset;
+	model->factor = fitter->prepared->factor;
+	model->mean = fitter->prepared->mean;
+	model->variance = fitter->prepared->variance;
+	model->least = fitter->prepared->least;
+	model->greatest = fitter->prepared->greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	model->ties = gk_allocate(fit->k, sizeof(int32));
 	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
@@ -344,7 +359,7 @@ order_clusters(Fitter *fitter, const Start *best)
 
 	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
 		: best->centroids;
-	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
+	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
 	{
 		fit->cluster_of_label[c] = -1;
@@ -377,41 +392,48 @@ order_clusters(Fitter *fitter, const Start *best)
 static void
 find_total(Fitter *fitter)
 {
-	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
 
-	mean.centroids.centroids = fitter->prepared.mean;
+	mean.centroids.centroids = fitter->prepared->mean;
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fit->model.total = label_rows(fitter, 1);
+	fitter->prepared->total = label_rows(fitter, 1);
 }
 
-/* Fits; labels and d² of the result stay in the engine. */
-void
-gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+/* Room for what the engine says of the clusters. */
+static void
+begin_fitter(Fitter *fitter)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.fit = fit};
+	const GkFitSpec *spec = fitter->spec;
+
+	fitter->k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
+	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
+	fitter->statistics.sizes = gk_allocate(fitter->k, sizeof(int64));
+	fitter->statistics.weights = gk_allocate(fitter->k, sizeof(GkSum));
+	fitter->statistics.inertia = gk_allocate(fitter->k, sizeof(GkSum));
+	fitter->statistics.distance = gk_allocate(fitter->k, sizeof(GkSum));
+	fitter->statistics.radius2 = gk_allocate(fitter->k, sizeof(double));
+	fitter->fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
+}
+
+/* Fits prepared rows; labels and d² of the result stay in the engine. */
+void
+gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit)
+{
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
 	Start		best = {0};
-	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(job, spec, &fitter.prepared);
-	fit->seed_seconds = gk_seconds_since(begin);
-
-	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
-	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));
-	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
-	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.distance = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
-	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
-
+	begin_fitter(&fitter);
 	if (spec->for_model)
-		find_total(&fitter);
+	{
+		if (isnan(prepared->total))
+			find_total(&fitter);
+		fit->model.total = prepared->total;
+		gk_history_begin(&fit->model.history);
+	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
 	fit->inertia = best.inertia;
@@ -421,17 +443,60 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	warn_of_fewer(&fitter, &best);
 }
 
+/* Prepares the rows and fits. */
+void
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkPrepared	prepared;
+	instr_time	begin;
+	double		seconds;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_prepare(job, spec, &prepared);
+	seconds = gk_seconds_since(begin);
+	gk_fit_prepared(job, spec, &prepared, fit);
+	fit->seed_seconds += seconds;
+}
+
+/* Labels the rows with these centroids. */
+static void
+label_with(GkJob *job, const double *points, int64 k)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+
+	centroids.centroids.centroids = points;
+	centroids.centroids.k = k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
+}
+
+/* Brings the labels and d² of an earlier fit back, numbered in the order in which ties are decided. */
+void
+gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkFitModel *model = &fit->model;
+	int			d = spec->dimension;
+	double	   *points = gk_allocate(fit->k * d, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+	{
+		int64		place = model->ties[label];
+
+		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
+		model->place_of_label[label] = (int32) place;
+		fit->cluster_of_label[label] = fit->clusters[place].id;
+	}
+	label_with(job, points, fit->k);
+	pfree(points);
+}
+
 /* Labels the rows with spec->points. */
 void
 gk_label(GkJob *job, const GkFitSpec *spec)
 {
-	GkCommand	centroids = {.operation = GK_CENTROIDS};
-	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkPrepared	prepared = {0};
 
 	gk_prepare(job, spec, &prepared);
-	centroids.centroids.centroids = spec->points;
-	centroids.centroids.k = spec->k;
-	gk_run(job, &centroids);
-	gk_run(job, &assign);
+	label_with(job, spec->points, spec->k);
 }

@@ -13,7 +13,9 @@
 #include "postgres.h"
 
 #include "fit_spec.h"
+#include "history.h"
 #include "job.h"
+#include "prepare.h"
 
 /* One cluster as users see it. */
 typedef struct GkCluster
@@ -39,6 +41,7 @@ typedef struct GkFitModel
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	GkHistory	history;
 } GkFitModel;
 
 /* What came out.  Everything in the memory context current at the call. */
@@ -60,6 +63,15 @@ typedef struct GkFit
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
+
+/* The same of rows that gk_prepare() has prepared: once for fits with any k, seed, init and limits. */
+extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit);
+
+/*
+ * Brings the labels and d² of an earlier fit of these rows, made for a model, back into the
+ * engine.  Its labels are numbered anew.
+ */
+extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);

@@ -49,6 +49,7 @@ typedef struct GkFitSpec
 	double		oversampling;	/* k-means||: candidates a round over k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
+	bool		is_reference;	/* of random rows: say nothing of fewer clusters */
 
 	/* for gk_label(), and GK_SCALE_GIVEN */
 	const double *offset;		/* dimension */

@@ -335,6 +335,7 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	for (int j = 0; j < spec->dimension; j++)
 		sum += profile.variance[j];
 	prepared->mean_variance = sum / spec->dimension;
+	prepared->total = NAN;
 }
 
 /* Makes a unit vector of a given centroid. */

@@ -19,6 +19,7 @@
 #include "definition.h"
 #include "fit_call.h"
 #include "quantiles.h"
+#include "selection.h"
 #include "sql_function.h"
 #include "target.h"
 
@@ -28,13 +29,21 @@ GK_SQL_FUNCTION(gkmeans_create_model);
 enum
 {
 	MODEL,
-	SOURCE
+	SOURCE,
+	K = 3,
+	INITIAL_CENTROIDS = 7,
+	IF_EXISTS = 18,
+	NOTE,
+	K_CANDIDATES,
+	CRITERION,
+	ARGUMENTS
 };
 
 /* A call that makes a model. */
 typedef struct Creation
 {
 	GkCall		call;
+	GkCandidateSpec candidates;	/* count 0: k was given */
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
@@ -236,6 +245,7 @@ draft_fit(Creation *creation)
 	gk_draft_set(draft, GK_MODEL_BETWEEN_SS, Float8GetDatum(fit->model.total - fit->inertia));
 	gk_draft_set(draft, GK_MODEL_ITERATIONS, Int32GetDatum(fit->iterations));
 	gk_draft_set(draft, GK_MODEL_CONVERGED, BoolGetDatum(fit->converged));
+	gk_draft_json(draft, GK_MODEL_HISTORY, gk_history_json(&fit->model.history));
 	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, fit,
 						  call->arguments.fit.rows, quantiles))
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
@@ -272,9 +282,8 @@ put_existing(Oid relation_id, ReturnSetInfo *result)
 static bool
 begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 {
-	int			last = PG_NARGS() - 1;
 	char	   *name = text_of(fcinfo, MODEL);
-	char	   *if_exists = text_of(fcinfo, last - 1);
+	char	   *if_exists = text_of(fcinfo, IF_EXISTS);
 	GkModelExists choice = gk_model_exists_word(if_exists != NULL ? if_exists : "error");
 	MemoryContext before = MemoryContextSwitchTo(creation->call.caller);
 
@@ -287,10 +296,56 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
-	gk_draft_text(&creation->draft, GK_MODEL_NOTE, text_of(fcinfo, last));
+	gk_draft_text(&creation->draft, GK_MODEL_NOTE, text_of(fcinfo, NOTE));
 	gk_open_target(&creation->target, name, choice, creation->definition);
 	MemoryContextSwitchTo(before);
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
+}
+
+/* Begins the job; where k is to be chosen, the greatest candidate stands for it. */
+static void
+begin_call(Creation *creation, FunctionCallInfo fcinfo)
+{
+	LOCAL_FCINFO(fit, ARGUMENTS);
+
+	memset(&creation->candidates, 0, sizeof(creation->candidates));
+	if (!gk_read_candidates(fcinfo, K_CANDIDATES, "k_candidates", &creation->candidates))
+	{
+		gk_call_begin(&creation->call, fcinfo, SOURCE);
+		return;
+	}
+	if (!PG_ARGISNULL(K) || !PG_ARGISNULL(INITIAL_CENTROIDS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k_candidates and %s are given",
+						PG_ARGISNULL(K) ? "initial_centroids" : "k"),
+				 errhint("Leave out one of the two.")));
+	InitFunctionCallInfoData(*fit, fcinfo->flinfo, ARGUMENTS, fcinfo->fncollation, NULL, NULL);
+	for (int i = 0; i < ARGUMENTS; i++)
+		fit->args[i] = fcinfo->args[i];
+	fit->args[K].value = Int64GetDatum(creation->candidates.candidates[creation->candidates.count - 1]);
+	fit->args[K].isnull = false;
+	gk_call_begin(&creation->call, fit, SOURCE);
+}
+
+/* Fits with k, or with the candidate that is chosen; the table of the candidates goes into the row. */
+static void
+fit_model(Creation *creation)
+{
+	GkCall	   *call = &creation->call;
+	GkSelection selection;
+	MemoryContext before;
+
+	if (creation->candidates.count == 0)
+	{
+		gk_call_fit(call);
+		return;
+	}
+	gk_select_k(call, &creation->candidates, &selection);
+	gk_take_chosen(call, &creation->candidates, &selection);
+	before = MemoryContextSwitchTo(call->caller);
+	gk_draft_json(&creation->draft, GK_MODEL_K_SELECTION, gk_selection_json(&selection));
+	MemoryContextSwitchTo(before);
 }
 
 /* SQL: fits a model and makes the table that it is. */
@@ -304,7 +359,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	GkCall	   *call = &creation.call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	gk_call_begin(call, fcinfo, SOURCE);
+	begin_call(&creation, fcinfo);
 	if (!begin_creation(&creation, fcinfo))
 	{
 		MemoryContextSwitchTo(call->caller);
@@ -316,7 +371,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	call->arguments.fit.for_model = true;
 	gk_call_read(call);
 	check_size(call);
-	gk_call_fit(call);
+	fit_model(&creation);
 	gk_call_put_clusters(call, result);
 	draft_version(&creation);
 	labels = gk_call_labels(call);

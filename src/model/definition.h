@@ -8,6 +8,7 @@
 
 #include "fmgr.h"
 
+#include "history.h"
 #include "report.h"
 
 /*
@@ -18,5 +19,8 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
 
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
+
+/* Its iterations: an array of objects. */
+extern char *gk_history_json(const GkHistory *history);
 
 #endif							/* GK_DEFINITION_H */

@@ -71,7 +71,9 @@ typedef enum GkModelAttribute
 	GK_MODEL_CONVERGED,
 	GK_MODEL_SCORE_QUANTILES,
 	GK_MODEL_REPORT,
-	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
+	GK_MODEL_HISTORY,
+	GK_MODEL_K_SELECTION,
+	GK_MODEL_ATTRIBUTES = GK_MODEL_K_SELECTION
 } GkModelAttribute;
 
 /* A version unpacked for scoring.  Everything in one memory context. */

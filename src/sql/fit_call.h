@@ -41,7 +41,10 @@ extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 
-/* Fits; an error if there is no row to fit. */
+/* Raises an error if there is no row to fit, or the initial centroids do not fit the rows. */
+extern void gk_call_check_rows(const GkCall *call);
+
+/* Fits, after that check. */
 extern void gk_call_fit(GkCall *call);
 
 /* Puts one row for every cluster into the result. */

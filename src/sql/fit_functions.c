@@ -76,8 +76,8 @@ check_labels_table(GkCall *call)
 }
 
 /* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
-static void
-check_rows(const GkCall *call)
+void
+gk_call_check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -165,7 +165,7 @@ gk_call_read(GkCall *call)
 void
 gk_call_fit(GkCall *call)
 {
-	check_rows(call);
+	gk_call_check_rows(call);
 	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
