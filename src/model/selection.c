@@ -114,29 +114,49 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 	return true;
 }
 
-/* Measures the fit whose labels are in the engine. */
+/* The labels in the engine, numbered in the order of ties without those of empty clusters. */
+static int32 *
+fetch_labels(const GkCall *call, const GkFit *fit)
+{
+	int64		rows = call->arguments.fit.rows;
+	int32	   *labels = gk_allocate(rows, sizeof(int32));
+	int32	   *label_of_place = gk_allocate(fit->k, sizeof(int32));
+
+	for (int64 label = 0; label < fit->k; label++)
+		label_of_place[fit->model.ties[label]] = (int32) label;
+	gk_check(call->engine->class_of->fetch(call->engine, 0, rows, labels, NULL));
+	for (int64 row = 0; row < rows; row++)
+		labels[row] = label_of_place[fit->model.place_of_label[labels[row]]];
+	return labels;
+}
+
+/* The centroids by those labels. */
+static double *
+pack_points(const GkFit *fit, int dimension)
+{
+	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+		gk_pack_centroid(packed, dimension, label,
+						 fit->model.points + (int64) fit->model.ties[label] * dimension);
+	gk_pack_rest(packed, dimension, fit->k);
+	return packed;
+}
+
+/* Measures the fit whose labels are in the engine, as gkmeans_evaluate() does a model. */
 static void
 measure_fit(const GkCall *call, const GkCandidateSpec *spec, const GkFit *fit, GkQuality *quality)
 {
-	const GkFitSpec *fit_spec = &call->arguments.fit;
-	int			d = fit_spec->dimension;
-	int32	   *labels = gk_allocate(fit_spec->rows, sizeof(int32));
-	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * d, sizeof(double));
-	GkClustering clustering = {.job = call->job,.engine = call->engine,.metric = fit_spec->metric};
+	GkClustering clustering = {.job = call->job,.engine = call->engine};
 
-	gk_check(call->engine->class_of->fetch(call->engine, 0, fit_spec->rows, labels, NULL));
-	for (int64 row = 0; row < fit_spec->rows; row++)
-		labels[row] = fit->model.place_of_label[labels[row]];
-	for (int64 c = 0; c < fit->k; c++)
-		gk_pack_centroid(packed, d, c, fit->model.points + c * d);
-	gk_pack_rest(packed, d, fit->k);
-	clustering.rows = fit_spec->rows;
-	clustering.dimension = d;
+	clustering.metric = call->arguments.fit.metric;
+	clustering.rows = call->arguments.fit.rows;
+	clustering.dimension = call->arguments.fit.dimension;
 	clustering.k = (int) fit->k;
-	clustering.labels = labels;
-	clustering.packed = packed;
+	clustering.labels = fetch_labels(call, fit);
+	clustering.packed = pack_points(fit, clustering.dimension);
 	clustering.sample = spec->sample;
-	clustering.seed = fit_spec->seed;
+	clustering.seed = call->arguments.fit.seed;
 	gk_measure(&clustering, quality);
 }
 
