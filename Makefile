@@ -24,7 +24,7 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit history prepare seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign axes clusters create_model definition draft evaluate \
+	$(addprefix src/model/, $(addsuffix .o, anomaly assign axes clusters compare contingency create_model definition draft evaluate \
 		exported gap import_model matching model_cache model_row model_table moment nearest predict_with quality \
 		quantiles score_functions scorer select_k selection target versions views))
 
