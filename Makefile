@@ -21,12 +21,13 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit history prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
-		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign axes clusters compare contingency create_model definition draft evaluate \
-		exported gap import_model matching model_cache model_row model_table moment nearest predict_with quality \
-		quantiles score_functions scorer select_k selection target versions views))
+	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history nearest prepare \
+		quantiles seed)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
+		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+	$(addprefix src/model/, $(addsuffix .o, assign axes clusters compare contingency create_model \
+		definition draft evaluate exported gap import_model matching model_cache model_row model_table \
+		moment predict_with quality score_functions scorer select_k selection target versions views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -96,7 +97,7 @@ src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
 # The distances of a row that is scored.
-src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
+src/fit/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
 include $(srcdir)/src/cpu/isa.mk
 

@@ -154,8 +154,8 @@ Engine::set_grid(GkCommand *c)
 		shard->grid_exponents.reserve(*shard, dimension + 1);
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
-		if (c->grid.center != nullptr)
-			set_origin(*shard, c->grid.center);
+		if (c->grid.origin != nullptr)
+			set_origin(*shard, c->grid.origin);
 		shard->wait();
 	}
 }

@@ -19,7 +19,7 @@ struct __half;
 namespace gk
 {
 
-/* Whether an engine is being closed; a test may have a look of its choice find it so. */
+/* True if an engine is being closed; a test may have a look of its choice find it so. */
 class StopFlag
 {
 public:

@@ -15,7 +15,7 @@
 #include "seconds.h"
 #include "seed.h"
 
-/* The statistics of the clusters as the engine gives them, by label. */
+/* The statistics of the clusters, as the engine returns them, by label. */
 typedef struct Statistics
 {
 	int			inertia_exponent;
@@ -27,19 +27,19 @@ typedef struct Statistics
 	double	   *radius2;
 } Statistics;
 
-/* One fit under way. */
+/* The state of a fit. */
 typedef struct Fitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
 	GkPrepared *prepared;
-	int64		k;				/* clusters asked for; at most the number of rows */
+	int64		k;				/* clusters requested, at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
 	GkFit	   *fit;
 } Fitter;
 
-/* The outcome of one start. */
+/* The result of one start. */
 typedef struct Start
 {
 	int			number;
@@ -50,7 +50,7 @@ typedef struct Start
 	bool		converged;
 } Start;
 
-/* A row's distance from its d². */
+/* Turns a row's d² into its distance. */
 double
 gk_distance(GkMetric metric, double distance2)
 {
@@ -102,7 +102,7 @@ choose_centroids(Fitter *fitter, Start *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
+/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
 static double
 relocate_empty(Fitter *fitter, int64 count, int64 empty)
 {
@@ -150,7 +150,7 @@ note_iteration(Fitter *fitter, const Start *start, const GkCommand *step, double
 	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
-/* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
+/* Lloyd's iteration until no label changes, the centroids hardly move, or max_iter is reached. */
 static void
 iterate(Fitter *fitter, Start *start)
 {
@@ -180,7 +180,7 @@ iterate(Fitter *fitter, Start *start)
 	gk_run(fitter->job, &get);
 }
 
-/* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
+/* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
 static double
 label_rows(Fitter *fitter, int64 count)
 {
@@ -227,7 +227,7 @@ run_start(Fitter *fitter, Start *start)
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
-/* All starts; the best one's labels are in the engine at the end. */
+/* All starts; at the end the engine holds the labels of the best. */
 static void
 run_starts(Fitter *fitter, Start *best)
 {
@@ -292,12 +292,12 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
-	/* not a number if nothing is left of weights that are very small beside others */
+	/* NaN if a cluster's weights are so small that the sums lose them */
 	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
-/* Says why there are fewer clusters than asked for. */
+/* Warns that there are fewer clusters than requested, and why. */
 static void
 warn_of_fewer(const Fitter *fitter, const Start *best)
 {
@@ -317,7 +317,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 
-/* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
+/* Keeps what a model needs: the centroids as rows are compared with them, in cluster order. */
 static void
 keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 {
@@ -332,21 +332,31 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
-	model->ties = gk_allocate(fit->k, sizeof(int32));
-	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
 	for (int64 c = 0; c < fit->k; c++)
-	{
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+}
+
+/* Keeps where the clusters of the labels are. */
+static void
+keep_places(GkFit *fit, int64 label_count, const int32 *labels)
+{
+	GkFitModel *model = &fit->model;
+
+	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate(label_count, sizeof(int32));
+	for (int64 label = 0; label < label_count; label++)
+		model->place_of_label[label] = -1;
+	for (int64 c = 0; c < fit->k; c++)
 		model->place_of_label[labels[c]] = (int32) c;
-	}
-	for (int64 label = 0, next = 0; label < best->count; label++)
-		if (fit->cluster_of_label[label] >= 0)
+	for (int64 label = 0, next = 0; label < label_count; label++)
+		if (model->place_of_label[label] >= 0)
 			model->ties[next++] = model->place_of_label[label];
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
- * that those of an earlier fit go on: the number of one that ends empty stays free.
+ * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user keep
+ * their numbers, so that a fit can continue an earlier one: if one ends empty, its number is
+ * not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)
@@ -361,11 +371,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		: best->centroids;
 	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
-	{
-		fit->cluster_of_label[c] = -1;
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
-	}
 	if (!is_given)
 		qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
@@ -376,8 +383,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
 		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
-		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
+	keep_places(fit, best->count, labels);
 	if (fitter->spec->for_model)
 	{
 		keep_for_model(fitter, best, labels);
@@ -388,7 +395,7 @@ order_clusters(Fitter *fitter, const Start *best)
 	pfree(labels);
 }
 
-/* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
+/* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
 find_total(Fitter *fitter)
 {
@@ -415,7 +422,6 @@ begin_fitter(Fitter *fitter)
 	fitter->statistics.inertia = gk_allocate(fitter->k, sizeof(GkSum));
 	fitter->statistics.distance = gk_allocate(fitter->k, sizeof(GkSum));
 	fitter->statistics.radius2 = gk_allocate(fitter->k, sizeof(double));
-	fitter->fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
 }
 
 /* Fits prepared rows; labels and d² of the result stay in the engine. */
@@ -485,7 +491,6 @@ gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 
 		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
 		model->place_of_label[label] = (int32) place;
-		fit->cluster_of_label[label] = fit->clusters[place].id;
 	}
 	label_with(job, points, fit->k);
 	pfree(points);

@@ -1,11 +1,10 @@
 /*
  * The algorithm: k-means on an engine that holds the rows.
  *
- * Knows the engine interface and nothing of Datum, SPI or CUDA.  Lloyd's iteration with the
- * stopping rules and the relocation of empty clusters of scikit-learn; seeding
- * in seed.c.  All randomness comes from a counter-based generator keyed by the seed,
- * and all draws go over the rows in the order of their hash and bits, so the order of
- * the rows does not matter.
+ * Knows the engine interface and nothing of Datum, SPI or CUDA. Lloyd's iteration, with
+ * scikit-learn's stopping rules and relocation of empty clusters; seeding is in seed.c.  All
+ * randomness comes from a counter-based generator keyed by the seed, and all draws order the
+ * rows by hash and bits, so the order of the rows does not matter.
  */
 #ifndef GK_FIT_H
 #define GK_FIT_H
@@ -20,7 +19,7 @@
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
-	int32		id;				/* its place here, or that of its initial centroid */
+	int32		id;				/* its position here, or that of its initial centroid */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -28,14 +27,14 @@ typedef struct GkCluster
 	double		radius;
 } GkCluster;
 
-/* What a model needs beside the clusters: how rows are compared, and how they lie. */
+/* What a model needs besides the clusters: how rows are compared, and their mean. */
 typedef struct GkFitModel
 {
 	double	   *offset;			/* dimension: a compared feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *place_of_label; /* engine label → place among the clusters */
-	int32	   *ties;			/* k: the places in the order in which ties are decided */
+	int32	   *place_of_label; /* engine label → place among the clusters, -1 = empty; always */
+	int32	   *ties;			/* k: the places in the order in which ties are decided; always */
 	double	   *mean;			/* dimension: of the rows as compared, unweighted */
 	double	   *variance;
 	float	   *least;
@@ -44,13 +43,12 @@ typedef struct GkFitModel
 	GkHistory	history;
 } GkFitModel;
 
-/* What came out.  Everything in the memory context current at the call. */
+/* The result of a fit; everything in the memory context current at the call. */
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
 	double		inertia;
 	int			iterations;
 	bool		converged;
@@ -58,7 +56,7 @@ typedef struct GkFit
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
-	GkFitModel	model;			/* only if it was asked for */
+	GkFitModel	model;			/* most of it only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
@@ -76,7 +74,7 @@ extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
 
-/* A row's distance from its d²: Euclidean, or 1 - cos. */
+/* Turns a row's d² into its distance: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);
 
 #endif							/* GK_FIT_H */

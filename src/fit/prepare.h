@@ -1,5 +1,5 @@
 /*
- * What comes before the first centroid: scaling, normalising, and the grids of the sums.
+ * Prepares the rows of a fit: scaling, normalising, and the grids of the sums.
  */
 #ifndef GK_PREPARE_H
 #define GK_PREPARE_H
@@ -28,7 +28,7 @@ typedef struct GkPrepared
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
 extern void gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared);
 
-/* Centroids from the user's units to those of the engine. */
+/* Converts centroids from the user's units to the engine's. */
 extern void gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 						 const double *from, int64 count, double *to);
 

@@ -47,6 +47,7 @@ typedef struct Creation
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not known */
 } Creation;
 
 /* An argument by its name; NULL if it is NULL. */
@@ -56,7 +57,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* Refuses what would be too large for a row. */
+/* Refuses a model that would be too large for a row. */
 static void
 check_size(const GkCall *call)
 {
@@ -84,7 +85,7 @@ draft_features(Creation *creation)
 		gk_draft_texts(&creation->draft, GK_MODEL_FEATURES, names, count);
 }
 
-/* Whether any of some numbers is not zero. */
+/* True if any number is not zero. */
 static bool
 has_nonzero(const double *values, int count)
 {
@@ -123,7 +124,7 @@ draft_statistics(Creation *creation)
 	gk_draft_doubles(&creation->draft, GK_MODEL_FEATURE_GREATEST, greatest, d);
 }
 
-/* Whether a list has every number at its own place. */
+/* True if every number of a list equals its position. */
 static bool
 is_identity(const int32 *list, int count)
 {
@@ -133,7 +134,7 @@ is_identity(const int32 *list, int count)
 	return true;
 }
 
-/* The ids of the clusters, where given centroids that ended empty leave theirs free. */
+/* The ids of the clusters; those of initial centroids that ended empty are not used. */
 static void
 draft_ids(Creation *creation)
 {
@@ -175,7 +176,7 @@ draft_comparison(Creation *creation)
 	draft_ids(creation);
 }
 
-/* An array of numbers of which some are not known. */
+/* An array of numbers, some of which may be unknown. */
 static Datum
 measures_array(const double *values, int count)
 {
@@ -206,7 +207,7 @@ draft_sizes(Creation *creation)
 												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
-/* What is known of each cluster. */
+/* The statistics of each cluster. */
 static void
 draft_clusters(Creation *creation)
 {
@@ -229,14 +230,14 @@ draft_clusters(Creation *creation)
 	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
 }
 
-/* What is known of the fit as a whole. */
+/* The statistics of the fit as a whole. */
 static void
 draft_fit(Creation *creation)
 {
 	const GkCall *call = &creation->call;
 	const GkFit *fit = &call->fit;
 	GkDraft    *draft = &creation->draft;
-	double		quantiles[GK_QUANTILES];
+	double	   *quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
 
 	gk_draft_set(draft, GK_MODEL_ROWS_READ, Int64GetDatum(call->rows.read));
 	gk_draft_set(draft, GK_MODEL_ROWS_USED, Int64GetDatum(call->arguments.fit.rows));
@@ -248,7 +249,10 @@ draft_fit(Creation *creation)
 	gk_draft_json(draft, GK_MODEL_HISTORY, gk_history_json(&fit->model.history));
 	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, fit,
 						  call->arguments.fit.rows, quantiles))
+	{
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
+		creation->score_quantiles = quantiles;
+	}
 }
 
 /* Makes the row of the new version, while the engine has the rows. */
@@ -265,7 +269,7 @@ draft_version(Creation *creation)
 	MemoryContextSwitchTo(before);
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
@@ -278,7 +282,7 @@ put_existing(Oid relation_id, ReturnSetInfo *result)
 	relation_close(relation, NoLock);
 }
 
-/* Reads the arguments that are the model's, and makes or locks it; false if it is to be skipped. */
+/* Reads the arguments about the model, and creates or locks it; false if it is to be skipped. */
 static bool
 begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 {
@@ -291,8 +295,9 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("model is NULL"),
-				 errhint("Give the name of the table that the model is to be.")));
+				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
+	creation->score_quantiles = NULL;
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
@@ -348,7 +353,7 @@ fit_model(Creation *creation)
 	MemoryContextSwitchTo(before);
 }
 
-/* SQL: fits a model and makes the table that it is. */
+/* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
 {
@@ -369,11 +374,13 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
 	gk_call_read(call);
 	check_size(call);
 	fit_model(&creation);
 	gk_call_put_clusters(call, result);
 	draft_version(&creation);
+	gk_call_describe_fit(call, creation.target.version, NULL, creation.score_quantiles);
 	labels = gk_call_labels(call);
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));

@@ -1,5 +1,5 @@
 /*
- * The definition of a model: how it was asked for, as JSON.
+ * The definition of a model: the arguments of its creation, as JSON.
  */
 #include "postgres.h"
 
@@ -20,11 +20,11 @@
 
 #include "definition.h"
 
-/* Arguments that are no part of a definition. */
+/* Arguments that are not part of a definition. */
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* Whether an argument is one of those. */
+/* True if an argument is not part of a definition. */
 static bool
 is_left_out(const char *name)
 {

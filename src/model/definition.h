@@ -1,5 +1,5 @@
 /*
- * The definition of a model: how it was asked for, as JSON.
+ * The definition of a model: the arguments of its creation, as JSON.
  */
 #ifndef GK_DEFINITION_H
 #define GK_DEFINITION_H
@@ -12,8 +12,8 @@
 #include "report.h"
 
 /*
- * The arguments of a call by their names, and the search path of now.  Those that are NULL are
- * left out, and those that say nothing of how a model is fitted.
+ * The arguments of a call by name, and the current search path.  NULLs are left out, and so are
+ * arguments that do not affect how a model is fitted.
  */
 extern char *gk_definition(FunctionCallInfo fcinfo);
 

@@ -122,7 +122,7 @@ gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values, 
 	gk_draft_set(draft, number, make_array(values, sizeof(int32), INT4OID, 1, count, 1));
 }
 
-/* Who begins, and when. */
+/* Sets who created the version, and when. */
 void
 gk_draft_begun(GkDraft *draft)
 {
@@ -130,7 +130,7 @@ gk_draft_begun(GkDraft *draft)
 	gk_draft_text(draft, GK_MODEL_STARTED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
-/* The version is complete and deployed now. */
+/* Marks the version as complete and deployed. */
 void
 gk_draft_deployed(GkDraft *draft, const char *status)
 {

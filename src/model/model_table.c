@@ -1,5 +1,5 @@
 /*
- * A model as a table: what it is, who may read it, and its head rows.
+ * A model as a table: checks, privileges, and its head rows.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 #include "model.h"
 #include "model_type.h"
 
-/* Versions that a HINT lists at most. */
+/* The most versions in a HINT. */
 #define MOST_LISTED 20
 
 struct GkHeads
@@ -64,7 +64,7 @@ gk_model_type(void)
 						   ObjectIdGetDatum(gk_extension_schema()));
 }
 
-/* Whether a type is the extension's; it stays so as long as the extension is there. */
+/* True if a type is the extension's, which does not change while the extension exists. */
 static bool
 is_model_type(Oid type)
 {
@@ -83,8 +83,8 @@ gk_model_name(Relation relation)
 }
 
 /*
- * Whether the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
- * passes over dropped columns, so those after them would be taken for others.
+ * True if the attributes of a table have the same numbers as in its type.  ALTER TABLE OF skips
+ * dropped columns, so those after them would be mistaken for others.
  */
 static bool
 has_places_of_type(Relation relation)
@@ -99,7 +99,7 @@ has_places_of_type(Relation relation)
 	return true;
 }
 
-/* Whether a relation is a model. */
+/* True if a relation is a model. */
 bool
 gk_is_model(Relation relation)
 {
@@ -129,14 +129,14 @@ check_model(Relation relation)
 				 errmsg("cannot read unlogged model \"%s\" during recovery", name)));
 }
 
-/* Whether the current user may read all of a model. */
+/* True if the current user may read all of a model. */
 static bool
 may_read(Relation relation)
 {
 	return pg_class_aclcheck(RelationGetRelid(relation), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* Whether a policy stands between the current user and the rows. */
+/* True if row-level security applies to the current user. */
 static bool
 is_restricted(Relation relation)
 {
@@ -180,7 +180,7 @@ gk_try_open_model(Oid relation_id)
 	return NULL;
 }
 
-/* Begins to go through the head rows. */
+/* Begins a scan of the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {
@@ -201,7 +201,7 @@ integer_of(TupleTableSlot *slot, GkModelAttribute number)
 	return is_null ? -1 : DatumGetInt32(value);
 }
 
-/* Goes on to the next head row; false at the end. */
+/* Moves to the next head row; false at the end. */
 bool
 gk_next_head(GkHeads *heads)
 {
@@ -222,7 +222,7 @@ gk_head(const GkHeads *heads)
 	return heads->slot;
 }
 
-/* Ends it. */
+/* Ends the scan. */
 void
 gk_end_heads(GkHeads *heads)
 {
@@ -257,7 +257,7 @@ compare_integers(const void *a, const void *b, void *argument)
 	return (left > right) - (left < right);
 }
 
-/* The newest versions that there are, for a HINT. */
+/* The newest versions, for a HINT. */
 static const char *
 list_versions(Relation relation)
 {
@@ -282,7 +282,7 @@ list_versions(Relation relation)
 	return list.data;
 }
 
-/* Raises the error of a version that is not there; 0 is the deployed one. */
+/* Reports a missing version; 0 is the deployed one. */
 void
 gk_model_has_no_version(Relation relation, int version)
 {
@@ -297,10 +297,23 @@ gk_model_has_no_version(Relation relation, int version)
 			 errhint("Its versions are: %s.", list_versions(relation))));
 }
 
+/* Raises the error of a version that cannot score. */
+void
+gk_version_has_no_centroids(Relation relation, int version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("version %d of model \"%s\" has no centroids", version,
+					gk_model_name(relation))));
+}
+
 /* Positions the heads at a version, or raises an error. */
 void
 gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 {
 	if (!gk_find_head(heads, version))
 		gk_model_has_no_version(relation, version);
+	/* the deployed one must have them, or it is damaged */
+	if (version != 0 && slot_attisnull(gk_head(heads), GK_MODEL_CENTROIDS))
+		gk_version_has_no_centroids(relation, version);
 }

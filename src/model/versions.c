@@ -1,7 +1,7 @@
 /*
  * The SQL functions that choose among the versions of a model.
  *
- * They write by UPDATE and DELETE as the current user, who needs the privileges of these alone.
+ * They use UPDATE and DELETE as the current user, who needs only the privileges for these.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@ GK_SQL_FUNCTION(gkmeans_rollback);
 GK_SQL_FUNCTION(gkmeans_prune);
 GK_SQL_FUNCTION(gkmeans_name_clusters);
 
-/* What is to be known of a version to choose among them. */
+/* The facts about a version by which one is chosen. */
 typedef struct Version
 {
 	int			number;
@@ -38,7 +38,7 @@ typedef struct Version
 	int			k;
 } Version;
 
-/* A model that is about to change. */
+/* A model to be changed. */
 typedef struct Change
 {
 	Relation	relation;
@@ -48,7 +48,7 @@ typedef struct Change
 	const Version *deployed;	/* NULL = none */
 } Change;
 
-/* Reads what is to be known of a head row. */
+/* Reads the facts of a head row. */
 static void
 read_version(Relation relation, TupleTableSlot *slot, Version *version)
 {
@@ -67,7 +67,7 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	version->k = is_null ? 0 : DatumGetInt32(value);
 }
 
-/* Reads all versions that are committed now. */
+/* Reads all committed versions. */
 static void
 read_versions(Change *change)
 {
@@ -115,7 +115,7 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 	read_versions(change);
 }
 
-/* Ends it. */
+/* Ends the change. */
 static void
 end_change(Change *change)
 {
@@ -146,7 +146,7 @@ update_version(const Change *change, int version, const char *set, Datum names)
 				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
 }
 
-/* The version of a number, or an error. */
+/* The version with a number, or an error. */
 static const Version *
 find_version(const Change *change, int number)
 {
@@ -158,7 +158,7 @@ find_version(const Change *change, int number)
 	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
 }
 
-/* The version that was deployed last before the present one; NULL if there is none. */
+/* The version that was deployed before the current one; NULL if there is none. */
 static const Version *
 find_previous(const Change *change)
 {
@@ -177,7 +177,7 @@ find_previous(const Change *change)
 	return found;
 }
 
-/* SQL: deploys a version; the one that was deployed before. */
+/* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
 {
@@ -188,10 +188,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_deploy()");
 	version = find_version(&change, PG_GETARG_INT32(1));
 	if (!version->can_score)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model \"%s\" has no centroids", version->number,
-						gk_model_name(change.relation))));
+		gk_version_has_no_centroids(change.relation, version->number);
 	if (change.deployed != NULL && change.deployed != version)
 		update_version(&change, change.deployed->number, "deployed = NULL", 0);
 	if (change.deployed != version)
@@ -204,7 +201,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(before);
 }
 
-/* SQL: withdraws the deployed version for the one before; which that is. */
+/* SQL: goes back to the version deployed before; returns it. */
 Datum
 gkmeans_rollback(PG_FUNCTION_ARGS)
 {
@@ -252,7 +249,7 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* SQL: deletes all but the newest versions, the deployed one and that before it; how many. */
+/* SQL: deletes all but the newest versions, the deployed one and the previous; returns how many. */
 Datum
 gkmeans_prune(PG_FUNCTION_ARGS)
 {

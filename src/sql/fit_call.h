@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "fit.h"
 #include "job.h"
+#include "label_rows.h"
 #include "labels_table.h"
 #include "reading.h"
 #include "report.h"
@@ -26,6 +27,7 @@ typedef struct GkCall
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */
 	GkRows		rows;
 	GkFit		fit;
+	GkLabelling labelling;		/* of the labels in the engine; k is 0 until it is described */
 	GkReport	report;
 } GkCall;
 
@@ -50,16 +52,27 @@ extern void gk_call_fit(GkCall *call);
 /* Puts one row for every cluster into the result. */
 extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
 
+/*
+ * Says that the labels are those of the fit, for the columns of a table of labels: the version of
+ * the model, 0 for none; the names of the clusters by their place, NULL for none; the quantiles of
+ * the anomaly scores, NULL to find them if they are asked for.  Without it they are of no model.
+ */
+extern void gk_call_describe_fit(GkCall *call, int version, char *const *names,
+								 const double *score_quantiles);
+
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
 extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);
 
-/* The labels for the table of labels, in the caller's context; NULL if there is none. */
+/*
+ * The labels for the table of labels, in the caller's context; NULL if there is none.  The ids
+ * can be gone through once: either this or gk_call_put_labels().
+ */
 extern Tuplestorestate *gk_call_labels(GkCall *call);
 
 /* Fills in the report, and ends the job. */
 extern void gk_call_end_job(GkCall *call);
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the table of labels and that of changes, if there are to be any. */
 extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
 /* Ends the call. */
