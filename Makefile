@@ -6,13 +6,14 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql model
+ROOMS = engine cpu job rows fit sql model runs
 BELOW_cpu = engine
 BELOW_job = engine
 BELOW_rows = engine job
 BELOW_fit = engine job
 BELOW_sql = engine job rows fit
 BELOW_model = engine job rows fit sql
+BELOW_runs = engine job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
@@ -22,12 +23,14 @@ OBJS = \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history nearest prepare \
-		quantiles seed)) \
+		quantiles sample seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign axes clusters compare contingency create_model \
-		definition draft evaluate exported gap import_model matching model_cache model_row model_table \
-		moment predict_with quality score_functions scorer select_k selection target versions views))
+		defined_call definition draft evaluate exported fitted gap import_model map matching model_cache \
+		model_row model_table moment predict_with quality running score_functions scorer select_k \
+		selection summary target versions views)) \
+	$(addprefix src/runs/, $(addsuffix .o, drift labels_before owner refit refit_functions run))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -113,7 +116,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

@@ -59,7 +59,9 @@ CREATE FUNCTION _gkmeans_clusters(
     OUT inertia double precision,
     OUT avg_distance double precision,
     OUT radius double precision,
-    OUT profile text)
+    OUT profile text,
+    OUT map_x double precision,
+    OUT map_y double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_clusters'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
@@ -200,7 +202,7 @@ SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, c.version, 
     pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, c.version) AS version_key,
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     c.version, c.deployed, c.cluster_id, c.cluster_name, c.size, c.share, c.weight, c.inertia,
-    c.avg_distance, c.radius, c.profile
+    c.avg_distance, c.radius, c.profile, c.map_x, c.map_y
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_clusters(m.id) c;
 
 COMMENT ON VIEW gkmeans.clusters IS 'clusters of the models that you may read';
@@ -218,6 +220,8 @@ COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of their squared distances to
 COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.radius IS 'greatest distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.profile IS 'the features that stand out, in standard deviations from the mean of all rows';
+COMMENT ON COLUMN gkmeans.clusters.map_x IS 'place in the plane in which the clusters lie farthest apart: along its main axis';
+COMMENT ON COLUMN gkmeans.clusters.map_y IS 'place in that plane: along its second axis';
 
 CREATE VIEW gkmeans.centroid_features AS
 SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id,

@@ -83,6 +83,13 @@ choose_centroids(Fitter *fitter, Start *start)
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
 
+	if (start->number == GK_EARLIER_START)
+	{
+		memcpy(start->centroids, spec->earlier,
+			   (Size) spec->k * spec->dimension * sizeof(double));
+		start->count = spec->k;
+		return;
+	}
 	if (spec->init == GK_INIT_GIVEN)
 	{
 		gk_to_stored(spec, fitter->prepared, spec->initial, spec->k, start->centroids);
@@ -90,7 +97,7 @@ choose_centroids(Fitter *fitter, Start *start)
 		return;
 	}
 	seed.init = spec->init;
-	seed.k = fitter->k;
+	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
 	seed.greatest_weight = fitter->prepared->greatest_weight;
@@ -235,12 +242,13 @@ run_starts(Fitter *fitter, Start *best)
 	int64		values = fitter->k * fitter->spec->dimension;
 	Start		fresh = {0};
 
+	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
 	best->centroids = gk_allocate(values, sizeof(double));
 	run_start(fitter, best);
-	if (starts == 1)
+	if (best->number + 1 >= starts)
 		return;
 	fresh.centroids = gk_allocate(values, sizeof(double));
-	for (fresh.number = 1; fresh.number < starts; fresh.number++)
+	for (fresh.number = best->number + 1; fresh.number < starts; fresh.number++)
 	{
 		run_start(fitter, &fresh);
 		if (fresh.inertia < best->inertia)
@@ -331,6 +339,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->variance = fitter->prepared->variance;
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
+	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
@@ -354,16 +363,15 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user keep
- * their numbers, so that a fit can continue an earlier one: if one ends empty, its number is
- * not used.
+ * Puts the clusters in order, leaving out the empty ones.  Given and earlier centroids keep their
+ * numbers, so that a fit can continue an earlier one: if one ends empty, its number is not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
-	bool		is_given = fitter->spec->init == GK_INIT_GIVEN;
+	bool		is_given = fitter->spec->init == GK_INIT_GIVEN || best->number == GK_EARLIER_START;
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
@@ -409,19 +417,27 @@ find_total(Fitter *fitter)
 	fitter->prepared->total = label_rows(fitter, 1);
 }
 
+/* Room for the statistics of so many clusters. */
+static void
+begin_statistics(Statistics *statistics, int64 clusters)
+{
+	statistics->sizes = gk_allocate(clusters, sizeof(int64));
+	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
+	statistics->inertia = gk_allocate(clusters, sizeof(GkSum));
+	statistics->distance = gk_allocate(clusters, sizeof(GkSum));
+	statistics->radius2 = gk_allocate(clusters, sizeof(double));
+}
+
 /* Room for what the engine says of the clusters. */
 static void
 begin_fitter(Fitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
 
-	fitter->k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
+	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
+		: Min(spec->k, spec->rows);
 	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
-	fitter->statistics.sizes = gk_allocate(fitter->k, sizeof(int64));
-	fitter->statistics.weights = gk_allocate(fitter->k, sizeof(GkSum));
-	fitter->statistics.inertia = gk_allocate(fitter->k, sizeof(GkSum));
-	fitter->statistics.distance = gk_allocate(fitter->k, sizeof(GkSum));
-	fitter->statistics.radius2 = gk_allocate(fitter->k, sizeof(double));
+	begin_statistics(&fitter->statistics, fitter->k);
 }
 
 /* Fits prepared rows; labels and d² of the result stay in the engine. */
@@ -442,11 +458,85 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
+	fit->labels = best.count;
 	fit->inertia = best.inertia;
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
 	warn_of_fewer(&fitter, &best);
+}
+
+/* Labels prepared rows with centroids as they are. */
+double
+gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, const double *points,
+			 int64 count, GkCluster *clusters)
+{
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
+	double		inertia;
+
+	begin_statistics(&fitter.statistics, count);
+	set_centroids(&fitter, points, count);
+	inertia = label_rows(&fitter, count);
+	for (int64 c = 0; c < count; c++)
+	{
+		describe_cluster(&fitter, c, &clusters[c]);
+		clusters[c].id = (int32) c;
+	}
+	return inertia;
+}
+
+/* The order of places by the ids that clusters are to have. */
+static int
+compare_ids(const void *a, const void *b, void *ids)
+{
+	int32		left = ((const int32 *) ids)[*(const int32 *) a];
+	int32		right = ((const int32 *) ids)[*(const int32 *) b];
+
+	return (left > right) - (left < right);
+}
+
+/* Rows of numbers in another order. */
+static double *
+reorder(double *rows, const int32 *order, int64 count, int dimension)
+{
+	double	   *ordered = gk_allocate(count * dimension, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+		memcpy(ordered + i * dimension, rows + order[i] * (int64) dimension,
+			   dimension * sizeof(double));
+	pfree(rows);
+	return ordered;
+}
+
+/* Gives the clusters other ids and puts them in that order. */
+void
+gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
+{
+	GkFitModel *model = &fit->model;
+	GkCluster  *clusters = gk_allocate(fit->k, sizeof(GkCluster));
+	int32	   *order = gk_allocate(fit->k, sizeof(int32));
+	int32	   *place_of = gk_allocate(fit->k, sizeof(int32));
+
+	for (int32 c = 0; c < fit->k; c++)
+		order[c] = c;
+	qsort_interruptible(order, fit->k, sizeof(int32), compare_ids, (void *) ids);
+	for (int32 c = 0; c < fit->k; c++)
+	{
+		place_of[order[c]] = c;
+		clusters[c] = fit->clusters[order[c]];
+		clusters[c].id = ids[order[c]];
+	}
+	for (int64 label = 0; label < fit->labels; label++)
+		if (model->place_of_label[label] >= 0)
+			model->place_of_label[label] = place_of[model->place_of_label[label]];
+	for (int64 i = 0; i < fit->k; i++)
+		model->ties[i] = place_of[model->ties[i]];
+	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);
+	model->points = reorder(model->points, order, fit->k, dimension);
+	pfree(fit->clusters);
+	fit->clusters = clusters;
+	pfree(order);
+	pfree(place_of);
 }
 
 /* Prepares the rows and fits. */
@@ -492,6 +582,7 @@ gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
 		model->place_of_label[label] = (int32) place;
 	}
+	fit->labels = fit->k;
 	label_with(job, points, fit->k);
 	pfree(points);
 }

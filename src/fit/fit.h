@@ -41,7 +41,12 @@ typedef struct GkFitModel
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
 	GkHistory	history;
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
+	double		greatest_weight;	/* of a row */
 } GkFitModel;
+
+/* The number of the start from GkFitSpec.earlier. */
+#define GK_EARLIER_START (-1)
 
 /* The result of a fit; everything in the memory context current at the call. */
 typedef struct GkFit
@@ -49,10 +54,11 @@ typedef struct GkFit
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
+	int64		labels;			/* that the engine tells apart */
 	double		inertia;
 	int			iterations;
 	bool		converged;
-	int			best_start;		/* which of the n_init, from 0 */
+	int			best_start;		/* which of the n_init, from 0; GK_EARLIER_START */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
@@ -73,6 +79,16 @@ extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
+
+/*
+ * Labels prepared rows with `count` centroids as rows are compared with them; labels and d² stay in
+ * the engine.  Fills in a cluster for each of these, whose id is its label, and returns the inertia.
+ */
+extern double gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared,
+						   const double *points, int64 count, GkCluster *clusters);
+
+/* Gives the clusters of a fit for a model other ids, by their places, and puts them in that order. */
+extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
 
 /* Turns a row's d² into its distance: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);

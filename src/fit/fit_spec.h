@@ -50,6 +50,8 @@ typedef struct GkFitSpec
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
 	bool		is_reference;	/* of random rows: say nothing of fewer clusters */
+	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
+								 * start before those of n_init, which may be 0 then; NULL = none */
 
 	/* for gk_label(), and GK_SCALE_GIVEN */
 	const double *offset;		/* dimension */

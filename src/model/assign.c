@@ -81,24 +81,19 @@ unpack_points(const GkModel *model)
 }
 
 /* Has rows read and compared as the model requires. */
-static void
-ask_for_model(GkCall *call, const GkModel *model)
+void
+gk_call_compare_as(GkCall *call, const GkModel *model)
 {
 	GkFitSpec  *spec = &call->arguments.fit;
 
 	call->arguments.source.features = feature_columns(model);
 	call->arguments.source.dimension = model->dimension;
 	call->arguments.source.shift = model->shift;
-	spec->k = model->k;
 	spec->metric = model->metric;
 	spec->scale = model->factor != NULL ? GK_SCALE_GIVEN : GK_SCALE_NONE;
 	spec->offset = model->offset;
 	spec->factor = model->factor;
 	spec->points = unpack_points(model);
-	spec->n_init = 1;
-	spec->max_iter = 1;
-	call->fit.k = model->k;
-	gk_call_describe_model(call, model);
 }
 
 /* Says that the labels are a model's. */
@@ -107,6 +102,7 @@ gk_call_describe_model(GkCall *call, const GkModel *model)
 {
 	GkLabelling *labelling = &call->labelling;
 
+	memset(labelling, 0, sizeof(*labelling));
 	labelling->version = model->version;
 	labelling->k = model->k;
 	labelling->place_of_label = labelling->ties = model->ties;
@@ -117,9 +113,23 @@ gk_call_describe_model(GkCall *call, const GkModel *model)
 	labelling->packed = model->packed;
 }
 
-/* Raises an error unless the rows have as many features as the model. */
+/* The same, and nothing else is to be done. */
 static void
-check_dimension(const GkCall *call, const GkModel *model)
+ask_for_model(GkCall *call, const GkModel *model)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	gk_call_compare_as(call, model);
+	gk_call_describe_model(call, model);
+	call->fit.k = model->k;
+	spec->k = model->k;
+	spec->n_init = 1;
+	spec->max_iter = 1;
+}
+
+/* Raises an error unless the rows have as many features as the model. */
+void
+gk_call_check_as(const GkCall *call, const GkModel *model)
 {
 	bool		is_array;
 	int			count;
@@ -149,7 +159,7 @@ label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 	call->arguments.of_model = true;
 	ask_for_model(call, model);
 	gk_call_read(call);
-	check_dimension(call, model);
+	gk_call_check_as(call, model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 	return model;

@@ -13,6 +13,15 @@
 extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 
 /*
+ * Says that a call, before it reads, is to compare rows as a model does: with its features, shift,
+ * scale and metric; the centroids become fit.points, in the order in which ties are decided.
+ */
+extern void gk_call_compare_as(GkCall *call, const GkModel *model);
+
+/* Raises 42804 or 22000 unless the rows that a call has read are like those of a model. */
+extern void gk_call_check_as(const GkCall *call, const GkModel *model);
+
+/*
  * Says that the labels in the engine are those of a model, as gk_call_describe_fit() does of a fit;
  * a label is a centroid's place in the order of ties.
  */

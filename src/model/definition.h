@@ -7,6 +7,8 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "utils/jsonb.h"
+#include "utils/relcache.h"
 
 #include "history.h"
 #include "report.h"
@@ -16,6 +18,15 @@
  * arguments that do not affect how a model is fitted.
  */
 extern char *gk_definition(FunctionCallInfo fcinfo);
+
+/*
+ * The definition of a model: the default of its column "definition", which only its owner can
+ * set.  55000 if that is no constant; a copy in the current memory context.
+ */
+extern Jsonb *gk_model_definition(Relation relation);
+
+/* A text in it; NULL if it is not there or no text. */
+extern char *gk_definition_text(const Jsonb *definition, const char *key);
 
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);

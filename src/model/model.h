@@ -34,6 +34,9 @@ typedef enum GkModelAttribute
 	GK_MODEL_STARTED_AT,
 	GK_MODEL_FINISHED_AT,
 	GK_MODEL_STARTED_BY,
+	GK_MODEL_OUTCOME,
+	GK_MODEL_ERROR_CODE,
+	GK_MODEL_ERROR_MESSAGE,
 	GK_MODEL_NOTE,
 	GK_MODEL_DEFINITION,
 	GK_MODEL_METRIC,
@@ -65,11 +68,18 @@ typedef enum GkModelAttribute
 	GK_MODEL_TOTAL_SS,
 	GK_MODEL_ITERATIONS,
 	GK_MODEL_CONVERGED,
+	GK_MODEL_MOVED,
 	GK_MODEL_SCORE_QUANTILES,
-	GK_MODEL_REPORT,
+	GK_MODEL_SILHOUETTE,
+	GK_MODEL_SIMPLIFIED_SILHOUETTE,
 	GK_MODEL_HISTORY,
 	GK_MODEL_K_SELECTION,
-	GK_MODEL_ATTRIBUTES = GK_MODEL_K_SELECTION
+	GK_MODEL_DRIFT,
+	GK_MODEL_MAP_X,
+	GK_MODEL_MAP_Y,
+	GK_MODEL_SAMPLE_POINTS,
+	GK_MODEL_REPORT,
+	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
 } GkModelAttribute;
 
 /* A version unpacked for scoring.  Everything in one memory context. */
@@ -110,7 +120,10 @@ extern Relation gk_open_model(Oid relation_id);
 /* The same; NULL instead of an error. */
 extern Relation gk_try_open_model(Oid relation_id);
 
-/* Scans the head rows that the active snapshot sees; false at the end. */
+/* The same, and USAGE on its schema is asked for: what the views show. */
+extern Relation gk_open_visible_model(Oid relation_id);
+
+/* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);
 extern bool gk_next_head(GkHeads *heads);

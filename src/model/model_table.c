@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -180,7 +181,34 @@ gk_try_open_model(Oid relation_id)
 	return NULL;
 }
 
-/* Begins a scan of the head rows. */
+/* Whether the current user may use a schema and read a table; no lock is taken. */
+static bool
+is_visible(Oid relation_id)
+{
+	bool		is_missing = false;
+	Oid			schema = get_rel_namespace(relation_id);
+
+	if (!OidIsValid(schema) || isAnyTempNamespace(schema))
+		return false;
+#if PG_VERSION_NUM >= 160000
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#else
+	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#endif
+	return pg_class_aclcheck_ext(relation_id, GetUserId(), ACL_SELECT, &is_missing) ==
+		ACLCHECK_OK && !is_missing;
+}
+
+/* Opens a model if the current user may see it in the views. */
+Relation
+gk_open_visible_model(Oid relation_id)
+{
+	return is_visible(relation_id) ? gk_try_open_model(relation_id) : NULL;
+}
+
+/* Begins to go through the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {

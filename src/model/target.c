@@ -86,8 +86,8 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 }
 
 /* The highest version. */
-static int
-highest_version(Oid relation_id)
+int
+gk_highest_version(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
 	GkHeads    *heads;
@@ -140,8 +140,15 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	if (target->exists && if_exists == GK_MODEL_REPLACE)
 	{
 		LockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
-		target->version = highest_version(target->relation_id) + 1;
+		target->version = gk_highest_version(target->relation_id) + 1;
 	}
+}
+
+/* Withdraws the deployed version of a model. */
+void
+gk_withdraw_deployed(const char *name)
+{
+	execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", name));
 }
 
 /* Writes the new version and deploys it. */
@@ -149,7 +156,7 @@ void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
 	if (target->exists)
-		execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", target->name));
+		gk_withdraw_deployed(target->name);
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
 	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_insert_draft(draft, target->name);

@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "model.h"
 #include "sql_function.h"
+#include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
 GK_SQL_FUNCTION(gkmeans_rollback);
@@ -249,23 +250,18 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* SQL: deletes all but the newest versions, the deployed one and the previous; returns how many. */
-Datum
-gkmeans_prune(PG_FUNCTION_ARGS)
+/* Deletes all but the newest versions, the deployed one and the previous; returns how many. */
+int
+gk_prune(Oid relation_id, int keep)
 {
 	Change		change;
-	int			keep = PG_GETARG_INT32(1);
 	Oid			type = INT4ARRAYOID;
 	ArrayType  *old;
 	Datum		value;
 	int			code;
+	int			deleted;
 
-	if (keep < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("keep is out of range"),
-				 errhint("Valid values are 0 and above.")));
-	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
+	begin_change(&change, relation_id, ACL_DELETE, "gkmeans_prune()");
 	old = list_old(&change, keep);
 	value = PointerGetDatum(old);
 	code = SPI_execute_with_args(psprintf("DELETE FROM %s WHERE version"
@@ -274,8 +270,23 @@ gkmeans_prune(PG_FUNCTION_ARGS)
 	if (code != SPI_OK_DELETE)
 		elog(ERROR, "could not delete versions of %s: %s", change.name,
 			 SPI_result_code_string(code));
+	deleted = ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0];
 	end_change(&change);
-	PG_RETURN_INT32(ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0]);
+	return deleted;
+}
+
+/* SQL: the same. */
+Datum
+gkmeans_prune(PG_FUNCTION_ARGS)
+{
+	int			keep = PG_GETARG_INT32(1);
+
+	if (keep < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("keep is out of range"),
+				 errhint("Valid values are 0 and above.")));
+	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
 }
 
 /* Raises an error unless there is a name, or NULL, for each cluster of the deployed version. */

@@ -393,6 +393,10 @@ describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 										 Max(1, rows->dimension) * sizeof(double));
 	if (shift != NULL)
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
+	rows->unusable = MemoryContextAlloc(gk_job_context(job), feed->columns * sizeof(int64));
+	for (int i = 0; i < feed->columns; i++)
+		rows->unusable[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls) +
+			atomic_load(&gk_feed_troubles(feed)[i].not_finite);
 	if (rows->read > 0 && rows->read == rows->skipped)
 		rows->trouble = gk_describe_troubles(feed, rows->read);
 }

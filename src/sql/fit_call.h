@@ -53,12 +53,17 @@ extern void gk_call_fit(GkCall *call);
 extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
 
 /*
- * Says that the labels are those of the fit, for the columns of a table of labels: the version of
- * the model, 0 for none; the names of the clusters by their place, NULL for none; the quantiles of
- * the anomaly scores, NULL to find them if they are asked for.  Without it they are of no model.
+ * The quantiles of the anomaly scores of a fit whose labels are in the engine, GK_QUANTILES; NULL if
+ * no row has a score.  They are found once, in the current memory context.
  */
-extern void gk_call_describe_fit(GkCall *call, int version, char *const *names,
-								 const double *score_quantiles);
+extern const double *gk_call_quantiles(GkCall *call);
+
+/*
+ * Says that the labels in the engine are those of the fit, for the columns of a table of labels: the
+ * version of the model, 0 for none; the names of the clusters by their place, NULL for none.
+ * Without it they are of no model.
+ */
+extern void gk_call_describe_fit(GkCall *call, int version, char *const *names);
 
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
 extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);

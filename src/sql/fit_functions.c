@@ -235,25 +235,35 @@ wanted_columns(const GkCall *call)
 	return call->table != NULL ? gk_labels_table_columns(call->table) : 0;
 }
 
-/* Says that the labels are those of the fit. */
+/* The quantiles of the anomaly scores of a fit. */
+const double *
+gk_call_quantiles(GkCall *call)
+{
+	GkFitModel *model = &call->fit.model;
+	double	   *quantiles;
+
+	if (model->score_quantiles != NULL)
+		return model->score_quantiles;
+	quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
+	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, &call->fit,
+						  call->arguments.fit.rows, quantiles))
+		model->score_quantiles = quantiles;
+	return model->score_quantiles;
+}
+
+/* Says that the labels in the engine are those of the fit. */
 void
-gk_call_describe_fit(GkCall *call, int version, char *const *names, const double *score_quantiles)
+gk_call_describe_fit(GkCall *call, int version, char *const *names)
 {
 	GkLabelColumns columns = wanted_columns(call);
 	GkLabelling *labelling = &call->labelling;
-	double	   *quantiles;
 
+	memset(labelling, 0, sizeof(*labelling));
 	describe_clusters(call);
 	labelling->version = version;
 	labelling->names = names;
-	labelling->score_quantiles = score_quantiles;
-	if (score_quantiles == NULL && (columns & GK_LABEL_SET(GK_LABEL_ANOMALY_PERCENTILE)))
-	{
-		quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
-		if (gk_find_quantiles(call->engine, call->arguments.fit.metric, &call->fit,
-							  call->arguments.fit.rows, quantiles))
-			labelling->score_quantiles = quantiles;
-	}
+	if (columns & GK_LABEL_SET(GK_LABEL_ANOMALY_PERCENTILE))
+		labelling->score_quantiles = gk_call_quantiles(call);
 	if (columns & SECOND)
 		labelling->packed = pack_centroids(call);
 }
@@ -268,7 +278,7 @@ put_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row, Tuplesto
 	instr_time	begin;
 
 	if (call->labelling.k == 0)
-		gk_call_describe_fit(call, 0, NULL, NULL);
+		gk_call_describe_fit(call, 0, NULL);
 	INSTR_TIME_SET_CURRENT(begin);
 	if (labels != NULL)
 	{
