@@ -109,10 +109,11 @@ choose_centroids(Fitter *fitter, Start *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
-static double
-relocate_empty(Fitter *fitter, int64 count, int64 empty)
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(Fitter *fitter, int64 count, GkCommand *step)
 {
+	int64		empty = step->step.empty;
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
 	GkCommand	relocate = {.operation = GK_RELOCATE};
@@ -141,17 +142,18 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	pfree(clusters);
 	pfree(rows);
 	pfree(entries);
-	return relocate.relocate.shift2;
+	step->step.shift2 = relocate.relocate.shift2;
+	step->step.between = relocate.relocate.between;
 }
 
 /* Writes an iteration down. */
 static void
-note_iteration(Fitter *fitter, const Start *start, const GkCommand *step, double shift2)
+note_iteration(Fitter *fitter, const Start *start, const GkCommand *step)
 {
 	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
 
-	iteration.inertia = NAN;
-	iteration.shift = sqrt(shift2);
+	iteration.inertia = Max(fitter->prepared->total_to_origin - step->step.between, 0.0);
+	iteration.shift = sqrt(step->step.shift2);
 	iteration.moved = step->step.changed;
 	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
 	gk_history_add(&fitter->fit->model.history, &iteration);
@@ -170,18 +172,16 @@ iterate(Fitter *fitter, Start *start)
 	while (start->iterations < fitter->spec->max_iter && !start->converged)
 	{
 		GkCommand	step = {.operation = GK_STEP};
-		double		shift2;
 
 		step.step.is_empty = fitter->is_empty;
 		gk_run(fitter->job, &step);
-		shift2 = step.step.shift2;
 		if (step.step.empty > 0)
-			shift2 = relocate_empty(fitter, start->count, step.step.empty);
+			relocate_empty(fitter, start->count, &step);
 		start->iterations++;
 		start->converged = step.step.changed == 0
-			|| (tolerance > 0.0 && shift2 <= tolerance);
+			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
 		if (fitter->spec->for_model)
-			note_iteration(fitter, start, &step, shift2);
+			note_iteration(fitter, start, &step);
 	}
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
@@ -415,6 +415,7 @@ find_total(Fitter *fitter)
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
 	fitter->prepared->total = label_rows(fitter, 1);
+	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
 /* Room for the statistics of so many clusters. */

@@ -14,7 +14,7 @@ typedef struct GkIteration
 {
 	int			start;			/* from 1 */
 	int			iteration;		/* of that start, from 1 */
-	double		inertia;		/* of the rows as labelled in it, to the centroids that it ends with */
+	double		inertia;		/* of the rows as labelled in it, to the centroids it ends with */
 	double		shift;			/* √ Σ (new - old)² over the centroids, as rows are compared */
 	int64		moved;			/* rows with another label than before it; all, the first time */
 	bool		is_last;		/* of its start */

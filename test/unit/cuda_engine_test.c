@@ -305,7 +305,8 @@ end_step(Twin *twin)
 	check_status(status);
 	run(twin->reference, &step);
 	good = step.step.changed == twin->command.step.changed &&
-		step.step.shift2 == twin->command.step.shift2;
+		step.step.shift2 == twin->command.step.shift2 &&
+		step.step.between == twin->command.step.between;
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_RELOCATE};

@@ -351,9 +351,9 @@ compare_relocation(Pair *pair, const uint8_t *is_empty, int64_t empty)
 	for (int e = 0; e < 2; e++)
 	{
 		GkEntry    *entries = room(pair, e, 0, empty * sizeof(GkEntry));
-		double	   *shift2 = room(pair, e, 1, 8);
+		double	   *numbers = room(pair, e, 1, 2 * 8);
 
-		*shift2 = relocate_farthest(pair->engines[e], is_empty, empty, entries);
+		relocate_farthest(pair->engines[e], is_empty, empty, entries, numbers);
 	}
 	same_outputs(pair, 2, "relocation");
 }
@@ -370,13 +370,14 @@ compare_step(Pair *pair)
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_STEP};
-		double	   *numbers = room(pair, e, 1, 3 * 8);
+		double	   *numbers = room(pair, e, 1, 4 * 8);
 
 		c.step.is_empty = room(pair, e, 0, k);
 		run(pair->engines[e], &c);
 		numbers[0] = (double) (changed = c.step.changed);
 		numbers[1] = (double) (empty = c.step.empty);
 		numbers[2] = c.step.shift2;
+		numbers[3] = c.step.between;
 	}
 	same_outputs(pair, 2, "step");
 	memcpy(is_empty, pair->out[1][0], k);

@@ -177,10 +177,11 @@ set_centroids(GkEngine *engine, const double *centroids, int64_t k, bool spheric
 
 /*
  * Moves the farthest rows to the empty clusters of a step, as the fit layer does it; `entries` has
- * room for as many rows as clusters are empty.  Gives the shift.
+ * room for as many rows as clusters are empty.  Gives shift2 and between.
  */
-double
-relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEntry *entries)
+void
+relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEntry *entries,
+				  double numbers[2])
 {
 	int64_t    *rows = calloc(empty, sizeof(int64_t));
 	int64_t    *clusters = calloc(empty, sizeof(int64_t));
@@ -207,7 +208,8 @@ relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEn
 	run(engine, &c);
 	free(rows);
 	free(clusters);
-	return c.relocate.shift2;
+	numbers[0] = c.relocate.shift2;
+	numbers[1] = c.relocate.between;
 }
 
 /* The label of a row by the definition, and its d². */

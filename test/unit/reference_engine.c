@@ -24,6 +24,7 @@ typedef struct ReferenceEngine
 	bool		wide;
 	int			rest_bits;
 	int		   *exponents;		/* d + 1 */
+	double	   *origin;			/* d: of the grid */
 	int64_t		k;
 	bool		spherical;
 	double	   *centroids;		/* k × d */
@@ -157,13 +158,13 @@ sum_value(const ReferenceEngine *e, const GkSum *sum)
 	return gk_sum_value(sum->high, sum->low, e->wide ? e->rest_bits : 0);
 }
 
-/* New centroids from the sums; a cluster without weight keeps its own.  Returns shift². */
-static double
-update(ReferenceEngine *e)
+/* New centroids from the sums; a cluster without weight keeps its own. */
+static void
+update(ReferenceEngine *e, double *shift2, double *between)
 {
 	double	   *shifts = allocate(NULL, e->k, sizeof(double));
+	double	   *gains = allocate(NULL, e->k, sizeof(double));
 	double	   *fresh = allocate(NULL, e->d, sizeof(double));
-	double		total;
 
 	for (int64_t c = 0; c < e->k; c++)
 	{
@@ -172,7 +173,7 @@ update(ReferenceEngine *e)
 		double		weight = sum_value(e, &sums[e->d]);
 		double		norm2 = 0.0;
 
-		shifts[c] = 0.0;
+		shifts[c] = gains[c] = 0.0;
 		if (!(weight > 0.0))
 			continue;
 		for (int j = 0; j < e->d; j++)
@@ -181,27 +182,26 @@ update(ReferenceEngine *e)
 								   e->exponents[e->d]);
 			norm2 += fresh[j] * fresh[j];
 		}
-		if (e->spherical)
-		{
-			double		norm = sqrt(norm2);
-
-			if (!(norm > 0.0))
-				continue;
-			for (int j = 0; j < e->d; j++)
-				fresh[j] = fresh[j] / norm;
-		}
 		for (int j = 0; j < e->d; j++)
 		{
-			double		step = fresh[j] - old[j];
+			double		norm = sqrt(norm2);
+			double		mean = fresh[j];
+			double		step;
 
+			if (e->spherical)
+				fresh[j] = norm > 0.0 ? mean / norm : old[j];
+			step = fresh[j] - old[j];
 			shifts[c] += step * step;
+			gains[c] += gk_gain(mean, e->origin[j], fresh[j]);
 			old[j] = fresh[j];
 		}
+		gains[c] *= ldexp(weight, -e->exponents[e->d] - (e->wide ? e->rest_bits : 0));
 	}
-	total = gk_ordered_sum(shifts, e->k);
+	*shift2 = gk_ordered_sum(shifts, e->k);
+	*between = gk_ordered_sum(gains, e->k);
 	free(shifts);
+	free(gains);
 	free(fresh);
-	return total;
 }
 
 /* Least and greatest values and weights. */
@@ -386,7 +386,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 {
 	c->step.changed = 0;
 	c->step.empty = 0;
-	c->step.shift2 = 0.0;
+	c->step.shift2 = c->step.between = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
@@ -400,7 +400,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 	for (int64_t k = 0; k < e->k; k++)
 		c->step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
 	if (c->step.empty == 0)
-		c->step.shift2 = update(e);
+		update(e, &c->step.shift2, &c->step.between);
 	else if (c->step.is_empty != NULL)
 		for (int64_t k = 0; k < e->k; k++)
 			c->step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
@@ -415,7 +415,7 @@ run_relocate(ReferenceEngine *e, GkCommand *c)
 		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], -1);
 		add_row(e, c->relocate.rows[i], c->relocate.clusters[i], 1);
 	}
-	c->relocate.shift2 = update(e);
+	update(e, &c->relocate.shift2, &c->relocate.between);
 	for (int64_t i = 0; i < c->relocate.count; i++)
 	{
 		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], 1);
@@ -556,6 +556,8 @@ run_grid(ReferenceEngine *e, GkCommand *c)
 	e->rest_bits = c->grid.rest_bits;
 	e->exponents = allocate(e->exponents, e->d + 1, sizeof(int));
 	memcpy(e->exponents, c->grid.exponents, (e->d + 1) * sizeof(int));
+	e->origin = allocate(e->origin, e->d, sizeof(double));
+	memcpy(e->origin, c->grid.origin, e->d * sizeof(double));
 }
 
 /* Takes the first centroids; no row has a label then. */
@@ -786,6 +788,7 @@ reference_close(GkEngine *engine)
 	free(e->labels);
 	free(e->distance2);
 	free(e->exponents);
+	free(e->origin);
 	free(e->centroids);
 	free(e->sums);
 	free(e);
