@@ -25,12 +25,12 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history nearest prepare \
 		quantiles sample seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
-		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+		label_columns label_rows labels_table merge_labels module output_table report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign axes clusters compare contingency create_model \
 		defined_call definition draft evaluate exported fitted gap import_model map matching model_cache \
 		model_row model_table moment predict_with quality running score_functions scorer select_k \
 		selection summary target versions views)) \
-	$(addprefix src/runs/, $(addsuffix .o, drift labels_before owner refit refit_functions run))
+	$(addprefix src/runs/, $(addsuffix .o, drift drift_functions drift_view labels_before owner refit refit_functions run))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \

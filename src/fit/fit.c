@@ -363,8 +363,9 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Given and earlier centroids keep their
- * numbers, so that a fit can continue an earlier one: if one ends empty, its number is not used.
+ * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user, and
+ * those of an earlier fit, keep their numbers, so that a fit can continue an earlier one: if one
+ * ends empty, its number is not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)

@@ -117,10 +117,16 @@ extern bool gk_is_model(Relation relation);
  */
 extern Relation gk_open_model(Oid relation_id);
 
-/* The same; NULL instead of an error. */
-extern Relation gk_try_open_model(Oid relation_id);
+/*
+ * The same; NULL instead of an error, and where the lock would have to be waited for, which
+ * *is_locked says.
+ */
+extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
-/* The same, and USAGE on its schema is asked for: what the views show. */
+/* True if the current user may use the schema of a table and read it: what the views show. */
+extern bool gk_is_visible_model(Oid relation_id);
+
+/* Opens such a model; NULL if it is none, or locked against readers. */
 extern Relation gk_open_visible_model(Oid relation_id);
 
 /* Goes through the head rows that the active snapshot sees; false at the end. */
@@ -130,7 +136,10 @@ extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
-/* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
+/*
+ * Positions the heads at a version, at the deployed one if it is 0, before any has been read; false
+ * if there is none, XX001 if there are several.
+ */
 extern bool gk_find_head(GkHeads *heads, int version);
 
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */

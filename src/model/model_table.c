@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -34,6 +35,7 @@ struct GkHeads
 {
 	TableScanDesc scan;
 	TupleTableSlot *slot;
+	TupleTableSlot *found;		/* by gk_find_head() */
 };
 
 /* The schema of the extension; InvalidOid if it is not there. */
@@ -167,12 +169,19 @@ gk_open_model(Oid relation_id)
 
 /* The same; NULL instead of an error. */
 Relation
-gk_try_open_model(Oid relation_id)
+gk_try_open_model(Oid relation_id, bool *is_locked)
 {
-	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	Relation	relation;
 
-	if (relation == NULL)
+	*is_locked = !ConditionalLockRelationOid(relation_id, AccessShareLock);
+	if (*is_locked)
 		return NULL;
+	relation = try_relation_open(relation_id, NoLock);
+	if (relation == NULL)
+	{
+		UnlockRelationOid(relation_id, AccessShareLock);
+		return NULL;
+	}
 	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
@@ -181,9 +190,9 @@ gk_try_open_model(Oid relation_id)
 	return NULL;
 }
 
-/* Whether the current user may use a schema and read a table; no lock is taken. */
-static bool
-is_visible(Oid relation_id)
+/* True if the current user may use a schema and read a table; no lock is taken. */
+bool
+gk_is_visible_model(Oid relation_id)
 {
 	bool		is_missing = false;
 	Oid			schema = get_rel_namespace(relation_id);
@@ -201,20 +210,23 @@ is_visible(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
-/* Opens a model if the current user may see it in the views. */
+/* Opens a model if the current user may see it, and nobody has locked it against readers. */
 Relation
 gk_open_visible_model(Oid relation_id)
 {
-	return is_visible(relation_id) ? gk_try_open_model(relation_id) : NULL;
+	bool		is_locked;
+
+	return gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
 }
 
-/* Begins to go through the head rows. */
+/* Begins a scan of the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {
 	GkHeads    *heads = palloc(sizeof(GkHeads));
 
 	heads->slot = table_slot_create(relation, NULL);
+	heads->found = table_slot_create(relation, NULL);
 	heads->scan = table_beginscan_strat(relation, GetActiveSnapshot(), 0, NULL, true, false);
 	return heads;
 }
@@ -255,8 +267,44 @@ void
 gk_end_heads(GkHeads *heads)
 {
 	ExecDropSingleTupleTableSlot(heads->slot);
+	ExecDropSingleTupleTableSlot(heads->found);
 	table_endscan(heads->scan);
 	pfree(heads);
+}
+
+/* Whether the head is that of a version, of a deployed one if it is 0. */
+static bool
+is_head_of(const GkHeads *heads, int version)
+{
+	bool		is_null;
+	Datum		deployed = slot_getattr(heads->slot, GK_MODEL_DEPLOYED, &is_null);
+
+	return version == 0 ? !is_null && DatumGetBool(deployed)
+		: integer_of(heads->slot, GK_MODEL_VERSION) == version;
+}
+
+/*
+ * Raises the error that a version is there twice, or two are deployed: the indexes that keep it
+ * from happening can be dropped.  To choose one would be to guess.
+ */
+static void
+raise_ambiguous(const GkHeads *heads)
+{
+	const char *name = gk_model_name(heads->scan->rs_rd);
+	int			one = integer_of(heads->found, GK_MODEL_VERSION);
+	int			other = integer_of(heads->slot, GK_MODEL_VERSION);
+
+	if (one == other)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("version %d of model \"%s\" is there more than once", one, name),
+				 errhint("Delete the rows that are too many, and make the primary key again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("model \"%s\" has several deployed versions", name),
+			 errdetail("Versions %d and %d are deployed.", Min(one, other), Max(one, other)),
+			 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
+					 "((true)) WHERE deployed again.")));
 }
 
 /* Positions the heads at a version. */
@@ -265,14 +313,16 @@ gk_find_head(GkHeads *heads, int version)
 {
 	while (gk_next_head(heads))
 	{
-		bool		is_null;
-		bool		deployed = DatumGetBool(slot_getattr(heads->slot, GK_MODEL_DEPLOYED, &is_null));
-
-		if (version == 0 ? !is_null && deployed
-			: integer_of(heads->slot, GK_MODEL_VERSION) == version)
-			return true;
+		if (!is_head_of(heads, version))
+			continue;
+		if (!TTS_EMPTY(heads->found))
+			raise_ambiguous(heads);
+		ExecCopySlot(heads->found, heads->slot);
 	}
-	return false;
+	if (TTS_EMPTY(heads->found))
+		return false;
+	ExecCopySlot(heads->slot, heads->found);
+	return true;
 }
 
 /* The order of numbers. */

@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "model.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
@@ -47,6 +48,7 @@ typedef struct Change
 	int			count;
 	Version    *versions;
 	const Version *deployed;	/* NULL = none */
+	bool		is_ambiguous;	/* there are others that are deployed as well */
 } Change;
 
 /* Reads the facts of a head row. */
@@ -90,8 +92,25 @@ read_versions(Change *change)
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	for (int i = 0; i < change->count; i++)
-		if (change->versions[i].deployed)
-			change->deployed = &change->versions[i];
+	{
+		if (!change->versions[i].deployed)
+			continue;
+		change->is_ambiguous = change->deployed != NULL;
+		change->deployed = &change->versions[i];
+	}
+}
+
+/* Raises XX001 if several versions are deployed, which the unique index keeps from happening. */
+static void
+check_one_is_deployed(const Change *change)
+{
+	if (change->is_ambiguous)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("model \"%s\" has several deployed versions",
+						gk_model_name(change->relation)),
+				 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
+						 "((true)) WHERE deployed again.")));
 }
 
 /* Opens a model, locks it against other changes, and connects to SPI. */
@@ -190,9 +209,11 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	version = find_version(&change, PG_GETARG_INT32(1));
 	if (!version->can_score)
 		gk_version_has_no_centroids(change.relation, version->number);
-	if (change.deployed != NULL && change.deployed != version)
-		update_version(&change, change.deployed->number, "deployed = NULL", 0);
-	if (change.deployed != version)
+	/* several are deployed where the unique index was dropped */
+	for (int i = 0; i < change.count; i++)
+		if (change.versions[i].deployed && &change.versions[i] != version)
+			update_version(&change, change.versions[i].number, "deployed = NULL", 0);
+	if (!version->deployed)
 		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
 					   "deployed_at = pg_catalog.clock_timestamp()", 0);
 	before = change.deployed != NULL ? change.deployed->number : 0;
@@ -210,6 +231,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	const Version *version;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
+	check_one_is_deployed(&change);
 	version = find_previous(&change);
 	if (version == NULL)
 		ereport(ERROR,
@@ -250,27 +272,37 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
+/* Deletes versions; returns how many: triggers may keep some. */
+static int
+delete_versions(const Change *change, ArrayType *numbers)
+{
+	Oid			type = INT4ARRAYOID;
+	Datum		value = PointerGetDatum(numbers);
+	char	   *command = psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
+								   " RETURNING group_no OPERATOR(pg_catalog.=) 0"
+								   " AND part OPERATOR(pg_catalog.=) 0", change->name);
+	int			code = SPI_execute_with_args(command, 1, &type, &value, NULL, false, 0);
+	int			count = 0;
+	bool		is_null;
+
+	if (code != SPI_OK_DELETE_RETURNING)
+		elog(ERROR, "could not delete versions of %s: %s", change->name,
+			 SPI_result_code_string(code));
+	for (uint64 i = 0; i < SPI_processed; i++)
+		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+											&is_null)) && !is_null;
+	return count;
+}
+
 /* Deletes all but the newest versions, the deployed one and the previous; returns how many. */
 int
 gk_prune(Oid relation_id, int keep)
 {
 	Change		change;
-	Oid			type = INT4ARRAYOID;
-	ArrayType  *old;
-	Datum		value;
-	int			code;
 	int			deleted;
 
 	begin_change(&change, relation_id, ACL_DELETE, "gkmeans_prune()");
-	old = list_old(&change, keep);
-	value = PointerGetDatum(old);
-	code = SPI_execute_with_args(psprintf("DELETE FROM %s WHERE version"
-										  " OPERATOR(pg_catalog.=) ANY ($1)", change.name),
-								 1, &type, &value, NULL, false, 0);
-	if (code != SPI_OK_DELETE)
-		elog(ERROR, "could not delete versions of %s: %s", change.name,
-			 SPI_result_code_string(code));
-	deleted = ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0];
+	deleted = delete_versions(&change, list_old(&change, keep));
 	end_change(&change);
 	return deleted;
 }
@@ -282,10 +314,7 @@ gkmeans_prune(PG_FUNCTION_ARGS)
 	int			keep = PG_GETARG_INT32(1);
 
 	if (keep < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("keep is out of range"),
-				 errhint("Valid values are 0 and above.")));
+		gk_out_of_range("keep", "0 and above");
 	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
 }
 
@@ -313,6 +342,7 @@ gkmeans_name_clusters(PG_FUNCTION_ARGS)
 	Change		change;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
+	check_one_is_deployed(&change);
 	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
 	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
 	end_change(&change);

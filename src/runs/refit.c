@@ -126,8 +126,6 @@ define(Refit *refit)
 		set_text(defined, "labels_mode", "merge");
 	set_text(defined, "labels_table", spec->labels_table);
 	set_text(defined, "labels_mode", spec->labels_mode);
-	if (spec->changes_table != NULL)
-		set_text(defined, "changes_table", spec->changes_table);
 }
 
 /* Whether the features that a definition names are those of a model. */
@@ -213,6 +211,8 @@ read_rows(Refit *refit, bool as_deployed)
 
 	gk_call_open(call);
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
+	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
+						  : gk_definition_text(refit->definition, "changes_table"));
 	if (as_deployed)
 		gk_call_compare_as(call, refit->deployed);
 	call->arguments.fit.for_model = true;

@@ -20,8 +20,10 @@ typedef struct GkArguments
 	const char *labels_table;	/* NULL = none */
 	GkIfExists	if_exists;
 	const char *id_name;		/* of the labels table's id column; NULL = it is left open */
+
+	/* those that functions of models set */
 	const char *changes_table;	/* NULL = none */
-	bool		of_model;		/* the labels are a model's; not an argument */
+	bool		of_model;		/* the labels have a version and names */
 } GkArguments;
 
 /*

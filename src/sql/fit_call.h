@@ -40,6 +40,12 @@ extern void gk_call_open(GkCall *call);
  */
 extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 
+/*
+ * Says that the changes of the labels are to be written to a table, NULL for none: before the source
+ * is read.  22023 if there is no table of labels.
+ */
+extern void gk_call_track_changes(GkCall *call, const char *changes_table);
+
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 

@@ -52,6 +52,18 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
+/* Says that the changes of the labels are to be written to a table. */
+void
+gk_call_track_changes(GkCall *call, const char *changes_table)
+{
+	call->arguments.changes_table = changes_table;
+	if (changes_table != NULL && call->arguments.labels_table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table needs a labels_table"),
+				 errhint("It is the table of the changes of that table.")));
+}
+
 /* Checks the tables of labels and changes, if there are to be any. */
 static void
 check_labels_table(GkCall *call)

@@ -134,13 +134,11 @@ SELECT is((SELECT array_agg(DISTINCT version) FROM changes), '{1}', 'with the ve
 SELECT is((SELECT count(*)::int FROM changes WHERE from_cluster_id IS NOT DISTINCT FROM to_cluster_id), 0, 'none without a difference');
 SELECT gkmeans_assign('m', 'SELECT id AS "The Id", * FROM iris', 'The Id', 'named', changes_table => '"Changes of 2"') FROM (SELECT run('CREATE TABLE named ("The Id" int PRIMARY KEY, cluster_id int, version int, labelled_at timestamptz)')) made;
 SELECT set_eq('SELECT "The Id", to_cluster_id, version, changed_at FROM "Changes of 2" WHERE from_cluster_id IS NULL', 'TABLE named', 'ids of another name; changed_at is labelled_at');
-SELECT gkmeans_create_model('m2', 'iris', '{a,b,c,d}', 3, id_column => 'id', labels_table => 'labels_of_m2', options => '{"changes_table": "changes_of_m2"}');
+SELECT gkmeans_create_model('m2', 'iris', '{a,b,c,d}', 3, id_column => 'id', labels_table => 'labels_of_m2', changes_table => 'changes_of_m2');
 SELECT set_eq('SELECT id, NULL::int, cluster_id, 1 FROM labels_of_m2', 'SELECT id, from_cluster_id, to_cluster_id, version FROM changes_of_m2', 'gkmeans_create_model: all rows came');
-SELECT gkmeans_create_model('m2', 'iris', '{a,b}', 3, id_column => 'id', labels_table => 'labels_of_m2', options => '{"changes_table": "changes_of_m2"}', if_exists => 'replace');
+SELECT gkmeans_create_model('m2', 'iris', '{a,b}', 3, id_column => 'id', labels_table => 'labels_of_m2', changes_table => 'changes_of_m2', if_exists => 'replace');
 SELECT is((SELECT array_agg(DISTINCT version) FROM changes_of_m2), '{1,2}', 'the next version');
 SELECT is((SELECT count(*)::int FROM (SELECT id, (array_agg(to_cluster_id ORDER BY version DESC))[1] AS cluster_id FROM changes_of_m2 GROUP BY id) c JOIN labels_of_m2 USING (id, cluster_id)), 150, 'adds up');
-SELECT gkmeans_fit('iris', '{a}', 2, id_column => 'id', labels_table => 'labels_of_fit', if_exists => 'merge', options => '{"changes_table": "changes_of_fit"}');
-SELECT set_eq('SELECT id, NULL::int AS was, cluster_id, NULL::int AS version FROM labels_of_fit', 'SELECT id, from_cluster_id, to_cluster_id, version FROM changes_of_fit', 'gkmeans_fit: without a version');
 CREATE FUNCTION assign_with(changes text, mode text DEFAULT 'merge') RETURNS text LANGUAGE sql AS $$ SELECT format('SELECT gkmeans_assign(''m'', ''iris'', ''id'', ''tracked'', %L, %L)', mode, changes) $$;
 CREATE TABLE too_few (id int, from_cluster_id int, to_cluster_id int, version int);
 CREATE TABLE wrong_type (id int, from_cluster_id int, to_cluster_id bigint, version int, changed_at timestamptz);
@@ -151,8 +149,7 @@ SELECT fails_with(assign_with(name), '42804', name, 'has another type') FROM unn
 SELECT fails_with(assign_with('a_view'), '42809', 'a view');
 SELECT fails_with(assign_with('tracked'), '22023', 'the labels table itself', 'the same table');
 SELECT fails_with(assign_with('changes', mode), '22023', 'mode ' || mode, 'merged') FROM unnest('{delete,replace,append}'::text[]) mode;
-SELECT fails_with($$SELECT gkmeans_fit('iris', '{a}', 2, options => '{"changes_table": "x"}')$$, '22023', 'changes without labels', 'needs a labels_table');
-SELECT fails_with($$SELECT gkmeans_fit('iris', '{a}', 2, options => '{"changes_table": 1}')$$, '22023', 'a name that is none', 'changes_table');
+SELECT fails_with($$SELECT gkmeans_create_model('m3', 'iris', '{a}', 2, changes_table => 'x')$$, '22023', 'changes without labels', 'needs a labels_table');
 SELECT fails_with($$SELECT gkmeans_assign('m', 'SELECT id AS version, * FROM iris', 'version', 'ids_of_version', changes_table => 'x')$$, '42701', 'ids called like a column of changes', '"version"') FROM (SELECT run('CREATE TABLE ids_of_version (version int PRIMARY KEY, cluster_id int)')) made;
 GRANT ALL ON tracked TO gk_other_writer;
 GRANT SELECT ON changes, labels TO gk_other_writer;

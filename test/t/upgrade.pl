@@ -89,7 +89,9 @@ make($new);
 my @options = map { ("--$_->[0]", $_->[1]) } [ 'old-datadir', $old->data_dir ], [ 'new-datadir', $new->data_dir ], [ 'old-bindir', $old->config_data('--bindir') ], [ 'new-bindir', $bin ],
 	[ 'old-port', $old->port ], [ 'new-port', $new->port ], [ 'socketdir', $new->host ];
 chdir PostgreSQL::Test::Utils::tempdir();
-ok(run_log([ 'pg_upgrade', '--no-sync', @options ]), 'pg_upgrade') or BAIL_OUT('nothing was upgraded');
+my $said = '';
+my $upgraded = IPC::Run::run([ 'pg_upgrade', '--no-sync', @options ], '<', \undef, '>&', \$said);
+ok($upgraded, 'pg_upgrade') or BAIL_OUT($said);
 $new->start;
 for my $name (sort keys %queries)
 {
