@@ -29,7 +29,7 @@ OBJS = \
 	$(addprefix src/model/, $(addsuffix .o, assign axes clusters compare contingency create_model \
 		defined_call definition draft evaluate exported fitted gap import_model map matching model_cache \
 		model_row model_table moment predict_with quality running score_functions scorer select_k \
-		selection summary target versions views)) \
+		selection summary table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, drift drift_functions drift_view labels_before owner refit refit_functions run))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.

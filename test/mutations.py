@@ -263,7 +263,8 @@ BEFORE = [("", "")] * 14 + [
     ("CREATE TRIGGER t BEFORE UPDATE OR DELETE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
-VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features"]
+VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features",
+         "gkmeans.iterations", "gkmeans.k_selection"]
 
 
 class Call:

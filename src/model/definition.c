@@ -217,9 +217,9 @@ gk_report_json(const GkReport *report)
 	return json.data;
 }
 
-/* Appends a number, or null if it is not known. */
-static void
-append_number(StringInfo json, const char *key, double number)
+/* Appends a key and a number, null if it is not finite. */
+void
+gk_append_json_number(StringInfo json, const char *key, double number)
 {
 	char		buffer[DOUBLE_SHORTEST_DECIMAL_LEN] = "null";
 
@@ -242,8 +242,8 @@ gk_history_json(const GkHistory *history)
 
 		appendStringInfo(&json, "%s{\"start\": %d, \"iteration\": %d", i > 0 ? ", " : "",
 						 iteration->start, iteration->iteration);
-		append_number(&json, "inertia", iteration->inertia);
-		append_number(&json, "shift", iteration->shift);
+		gk_append_json_number(&json, "inertia", iteration->inertia);
+		gk_append_json_number(&json, "shift", iteration->shift);
 		appendStringInfo(&json, ", \"moved\": %lld}", (long long) iteration->moved);
 	}
 	appendStringInfoChar(&json, ']');

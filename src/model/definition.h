@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lib/stringinfo.h"
 #include "utils/jsonb.h"
 #include "utils/relcache.h"
 
@@ -30,6 +31,9 @@ extern char *gk_definition_text(const Jsonb *definition, const char *key);
 
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
+
+/* Appends a comma, a key and a number, null if it is not finite: the shortest that is read as it. */
+extern void gk_append_json_number(StringInfo json, const char *key, double number);
 
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);

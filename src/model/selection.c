@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
-#include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -15,6 +14,7 @@
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "engine_error.h"
 #include "nearest.h"
 #include "quality.h"
@@ -394,17 +394,6 @@ gk_put_selection(const GkSelection *selection, ReturnSetInfo *result)
 	}
 }
 
-/* Appends a key and its number: the shortest that is read as the same one. */
-static void
-append_number(StringInfo json, const char *key, double number)
-{
-	char		buffer[DOUBLE_SHORTEST_DECIMAL_LEN] = "null";
-
-	if (isfinite(number))
-		double_to_shortest_decimal_buf(number, buffer);
-	appendStringInfo(json, ", \"%s\": %s", key, buffer);
-}
-
 /* The table as JSON. */
 char *
 gk_selection_json(const GkSelection *selection)
@@ -418,9 +407,9 @@ gk_selection_json(const GkSelection *selection)
 
 		appendStringInfo(&json, "%s{\"k\": %d", i == 0 ? "[" : ", ", candidate->k);
 		for (int figure = 0; figure < GK_FIGURES; figure++)
-			append_number(&json, figure_names[figure], candidate->figures[figure]);
+			gk_append_json_number(&json, figure_names[figure], candidate->figures[figure]);
 		appendStringInfo(&json, ", \"iterations\": %d", candidate->fit.iterations);
-		append_number(&json, "seconds", candidate->seconds);
+		gk_append_json_number(&json, "seconds", candidate->seconds);
 		appendStringInfo(&json, ", \"chosen\": %s}", i == selection->chosen ? "true" : "false");
 	}
 	appendStringInfoChar(&json, ']');

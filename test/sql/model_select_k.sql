@@ -103,6 +103,58 @@ SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', k_candidate
 SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', k_candidates => '{2,3}', criterion => 'best')$$, '22023', 'another criterion');
 SELECT hasnt_table('no', 'nothing was made');
 
+-- The iterations that every model keeps
+CREATE FUNCTION by_start(model text) RETURNS TABLE (start_no int, n bigint, last_iteration int, first_moved bigint, falls bool, ends float8) LANGUAGE sql AS $$
+	SELECT start_no, count(*), max(iteration), max(moved) FILTER (WHERE iteration = 1), bool_and(inertia <= coalesce(before, inertia) * (1 + 1e-12)), min(inertia)
+	FROM (SELECT *, lag(inertia) OVER (PARTITION BY start_no ORDER BY iteration) AS before FROM gkmeans.iterations i WHERE i.model = 'gk_test.' || $1) i GROUP BY 1 $$;
+SELECT is((SELECT array_agg(start_no ORDER BY start_no) FROM by_start('i3')), '{1,2,3,4}', 'all starts');
+SELECT ok(bool_and(n = last_iteration AND first_moved = 150 AND falls), 'every iteration; the inertia never rises') FROM by_start('i3');
+SELECT is((SELECT array_agg(last_iteration) FROM by_start('i3') WHERE ends < (SELECT inertia FROM i3) * (1 + 1e-12)) @> (SELECT ARRAY[iterations] FROM i3), true, 'the best start ends with the inertia and iterations of the fit');
+SELECT near(ends, (SELECT inertia FROM i3), 1e-12, 'the last inertia is that of the fit, start ' || start_no) FROM by_start('i3') WHERE ends < (SELECT inertia FROM i3) * 1.00001;
+SELECT ok(bool_and((moved = 0) = (shift = 0)), 'nothing moves in the last iteration alone') FROM gkmeans.iterations WHERE model = 'gk_test.i3';
+SELECT count(*) FROM gkmeans_create_model('weighted', 'SELECT *, 0.5 + id % 4 AS w FROM iris', '{v}', 5, weight_column => 'w', seed => 1);
+SELECT near(ends, (SELECT inertia FROM weighted), 1e-12, 'weighted') FROM by_start('weighted');
+SELECT ok(falls, 'weighted: never rises') FROM by_start('weighted');
+SELECT count(*) FROM gkmeans_create_model('angular', 'iris', '{v}', 5, metric => 'cosine', seed => 3, tol => 0);
+SELECT near(ends, (SELECT inertia FROM angular), 1e-9, 'cosine') FROM by_start('angular');
+SELECT ok(falls, 'cosine: never rises') FROM by_start('angular');
+SELECT count(*) FROM gkmeans_create_model('far', 'SELECT x + 1e6 AS x, y - 1e6 AS y FROM uniform', '{x,y}', 20, tol => 0);
+SELECT near(ends, (SELECT inertia FROM far), 1e-9, 'far from zero') FROM by_start('far');
+SELECT count(*) FROM gkmeans_create_model('relocated', 'ruspini', '{x,y}', initial_centroids => '{{10,10},{500,500},{600,600},{100,150}}', tol => 0);
+SELECT near(ends, (SELECT inertia FROM relocated), 1e-12, 'clusters that were empty') FROM by_start('relocated');
+SELECT ok(n < last_iteration + 1 AND falls, 'their iterations') FROM by_start('relocated');
+CREATE TABLE line AS SELECT i / 300.0 + noise(i, 1) / 100 AS x FROM generate_series(1, 300) i;
+SET LOCAL client_min_messages = error;
+SELECT count(*) FROM gkmeans_create_model('long', 'line', '{x}', 20, init => 'random', n_init => 200, max_iter => 2000, tol => 0);
+RESET client_min_messages;
+SELECT ok(jsonb_array_length(history) BETWEEN 700 AND 1400, 'very many iterations: a part of them') FROM long;
+SELECT ok(count(*) = 200 AND bool_and(falls), 'of each start') FROM by_start('long');
+SELECT near(min(ends), (SELECT inertia FROM long), 1e-12, 'the last one of each above all') FROM by_start('long');
+SELECT is(count(*), count(DISTINCT iteration_key), 'their keys are unique') FROM gkmeans.iterations;
+SELECT is(count(*), count(DISTINCT k_key), 'and those of the candidates') FROM gkmeans.k_selection;
+SELECT is((SELECT array_agg(row(k, inertia, explained, silhouette, bic, gap, chosen)::text ORDER BY k) FROM gkmeans.k_selection WHERE version_key = 'gk_test.chosen1/1'), (SELECT array_agg(row(k, inertia, explained, silhouette, bic, gap, chosen)::text ORDER BY k) FROM gkmeans_select_k('iris', '{v}', '{2,3,4,5}', 'calinski_harabasz')), 'gkmeans.k_selection');
+SELECT is(count(*), 0::bigint, 'nothing of models whose k was given') FROM gkmeans.k_selection WHERE model = 'gk_test.i3';
+
+-- What others have written there is left out where it cannot be
+UPDATE i3 SET history = '[{"start": 1, "iteration": 2, "inertia": 5, "shift": "wide", "moved": 1e99}, {"start": 1, "iteration": 2}, {"start": 1, "iteration": 1}, {"start": 1e400, "iteration": 1}, {"start": 1.5, "iteration": 3}, {"iteration": 9}, 7, null, [], {"start": 2, "iteration": 1, "moved": -1, "inertia": 1e400}]';
+SELECT is(array_agg(row(start_no, iteration, inertia, shift, moved)::text ORDER BY start_no), '{"(1,2,5,,)","(2,1,,,)"}', 'odd iterations') FROM gkmeans.iterations WHERE model = 'gk_test.i3';
+UPDATE i3 SET history = '{"start": 1, "iteration": 2}', k_selection = '[{"k": 3, "chosen": "yes", "inertia": []}, {"k": 2}]';
+SELECT is(count(*), 0::bigint, 'no array') FROM gkmeans.iterations WHERE model = 'gk_test.i3';
+SELECT is(array_agg(row(k, inertia, chosen)::text), '{"(3,,)"}', 'odd candidates') FROM gkmeans.k_selection WHERE model = 'gk_test.i3';
+UPDATE i3 SET history = '"scalar"', k_selection = 'null';
+SELECT is((SELECT count(*) FROM gkmeans.iterations WHERE model = 'gk_test.i3') + (SELECT count(*) FROM gkmeans.k_selection WHERE model = 'gk_test.i3'), 0::bigint, 'scalars');
+
+-- A reader without SELECT sees neither
+CREATE ROLE bi;
+GRANT USAGE ON SCHEMA gk_test TO bi;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+GRANT SELECT ON chosen1 TO bi;
+SET LOCAL ROLE bi;
+SELECT is((SELECT array_agg(DISTINCT model) FROM gkmeans.iterations), '{gk_test.chosen1}', 'iterations of the model that one may read');
+SELECT is((SELECT array_agg(DISTINCT model) FROM gkmeans.k_selection), '{gk_test.chosen1}', 'candidates as well');
+SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}')$$, '42501', 'select_k reads as the caller', 'permission denied for table iris');
+RESET ROLE;
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;
