@@ -23,7 +23,9 @@
 #define SUM_BITS 88
 
 /* A sum of integers, the same in any order. */
-typedef __int128 Sum;
+typedef int128 Sum;
+
+StaticAssertDecl(__alignof__(Sum) <= MAXIMUM_ALIGNOF, "palloc aligns no more");
 
 /* A row of the sample; the least keys are drawn. */
 typedef struct Drawn
