@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/pmsignal.h"
 #include "utils/memutils.h"
@@ -12,6 +13,7 @@
 
 #include "engine_error.h"
 #include "job.h"
+#include "progress.h"
 
 /* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -315,7 +317,9 @@ gk_run(GkJob *job, GkCommand *command)
 		CHECK_FOR_INTERRUPTS();
 		if (IsUnderPostmaster && !PostmasterIsAlive())
 			proc_exit(1);
+		pgstat_report_wait_start(gk_progress_wait_event());
 		status = engine->class_of->wait(engine, WAIT_MILLISECONDS);
+		pgstat_report_wait_end();
 		if (status.code != GK_RUNNING)
 			break;
 	}

@@ -18,6 +18,7 @@
 #include "arguments.h"
 #include "definition.h"
 #include "draft.h"
+#include "map.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
@@ -179,6 +180,7 @@ draft_centroids(GkDraft *draft, const Import *import)
 					import->k, import->dimension);
 	if (!import->cosine && import->factor != NULL)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, import->k, import->dimension);
+	gk_draft_centroid_map(draft, points, import->k, import->dimension);
 	pfree(points);
 }
 

@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -187,6 +188,35 @@ gk_try_open_model(Oid relation_id, bool *is_locked)
 		return relation;
 	relation_close(relation, AccessShareLock);
 	return NULL;
+}
+
+/* True if the current user may use a schema and read a table; no lock is taken. */
+bool
+gk_is_visible_model(Oid relation_id)
+{
+	bool		is_missing = false;
+	Oid			schema = get_rel_namespace(relation_id);
+
+	if (!OidIsValid(schema) || isAnyTempNamespace(schema))
+		return false;
+#if PG_VERSION_NUM >= 160000
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#else
+	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#endif
+	return pg_class_aclcheck_ext(relation_id, GetUserId(), ACL_SELECT, &is_missing) ==
+		ACLCHECK_OK && !is_missing;
+}
+
+/* Opens a model if the current user may see it, and nobody has locked it against readers. */
+Relation
+gk_open_visible_model(Oid relation_id)
+{
+	bool		is_locked;
+
+	return gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
 }
 
 /* Begins a scan of the head rows. */
