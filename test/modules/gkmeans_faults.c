@@ -17,7 +17,7 @@ PGDLLEXPORT void _PG_init(void);
 
 static int	fault_at = 0;
 
-/* The engine class as it is, or the one that fails. */
+/* The engine class, or the one that fails. */
 static const GkEngineClass *
 with_fault(const GkEngineClass *engine_class)
 {

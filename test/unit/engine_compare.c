@@ -9,7 +9,7 @@
 #include "engine_compare.h"
 #include "engine_drive.h"
 
-/* Both engines, and room for what they answer: first the tested one, then the oracle. */
+/* Both engines and their outputs: first the tested one, then the oracle. */
 typedef struct Pair
 {
 	Comparison *comparison;
@@ -116,7 +116,7 @@ compare_moments(Pair *pair)
 	free(exponents);
 }
 
-/* Transforms the rows, and looks at the first, the middle and the last one. */
+/* Transforms the rows, and compares the first, the middle and the last one. */
 static void
 compare_transform(Pair *pair, bool normalize)
 {
@@ -240,7 +240,7 @@ compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 	free(wanted);
 }
 
-/* The order of pairs of rows: each fifth row with itself, the others mostly with one of a few. */
+/* The order of pairs of rows: every fifth row with itself, the others mostly with one of a few. */
 static void
 compare_pairs(Pair *pair)
 {
@@ -296,7 +296,7 @@ compare_candidates(Pair *pair, int64_t count)
 	return greatest;
 }
 
-/* All that seeding asks: candidates, potentials, masses, weights of the labels. */
+/* The commands of seeding: candidates, potentials, masses, weights of the labels. */
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
@@ -434,7 +434,7 @@ open_pair(Comparison *comparison, const Data *data, Feeding feeding)
 	return pair;
 }
 
-/* Closes both engines, and frees what they answered. */
+/* Closes both engines, and frees their outputs. */
 static void
 close_pair(Pair *pair)
 {
@@ -448,7 +448,7 @@ close_pair(Pair *pair)
 	free(pair->centroids);
 }
 
-/* A whole fit of at most so many steps on both engines, twice from the same centroids. */
+/* A whole fit of at most this many steps on both engines, twice from the same centroids. */
 void
 compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps)
 {
@@ -481,7 +481,7 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	set_context(NULL);
 }
 
-/* The farthest rows from one centroid: many are equally far, in several numbers of them. */
+/* The farthest rows from one centroid, of which many are equally distant; various counts. */
 void
 compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)
 {

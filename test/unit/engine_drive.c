@@ -10,7 +10,7 @@
 #include "engine_drive.h"
 #include "exact.h"
 
-/* Seconds on a clock that only goes on. */
+/* Seconds on a monotonic clock. */
 double
 now(void)
 {
@@ -22,7 +22,7 @@ now(void)
 
 static const char *context = NULL;
 
-/* Says what is going on, should the program end. */
+/* Sets the text to print if the program ends early. */
 void
 set_context(const char *text)
 {

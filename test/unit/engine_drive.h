@@ -19,10 +19,10 @@ typedef struct Rows
 	const double *w;			/* n, or NULL if not weighted */
 } Rows;
 
-/* Seconds on a clock that only goes on. */
+/* Seconds on a monotonic clock. */
 extern double now(void);
 
-/* Says what is going on, should the program end; the text stays the caller's.  NULL = nothing. */
+/* Sets the text to print if the program ends early; it remains the caller's.  NULL = none. */
 extern void set_context(const char *text);
 
 /* Ends the program unless the status is GK_OK. */

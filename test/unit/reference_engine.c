@@ -37,7 +37,7 @@ typedef struct ReferenceEngine
 
 static const GkStatus ok = {GK_OK, -1, 0, 0, 0, "", ""};
 
-/* Memory or the end of the test. */
+/* Allocates memory, or ends the test. */
 static void *
 allocate(void *old, size_t count, size_t size)
 {
@@ -48,7 +48,7 @@ allocate(void *old, size_t count, size_t size)
 	return memory;
 }
 
-/* True if to go on to a row: there is one, and no stop is planned for this look. */
+/* True if there is another row, and no stop is planned for this check. */
 static bool
 more_rows(ReferenceEngine *e, int64_t row)
 {
@@ -57,7 +57,7 @@ more_rows(ReferenceEngine *e, int64_t row)
 	return row < e->n && !e->stopped;
 }
 
-/* Plans, for tests, which look finds the engine closing; 0 takes the plan back. */
+/* For tests: plans which check finds the engine closing; 0 cancels the plan. */
 int64_t
 plan_reference_stop(GkEngine *engine, int64_t look)
 {
@@ -76,7 +76,7 @@ weight_of(const ReferenceEngine *e, int64_t row)
 	return e->weighted ? e->w[row] : 1.0;
 }
 
-/* d² between a row and a point, by the rule. */
+/* d² between a row and a centroid, by the definition. */
 static double
 square(const ReferenceEngine *e, int64_t row, const double *point)
 {
@@ -106,7 +106,7 @@ hash_of(const ReferenceEngine *e, int64_t row)
 	return gk_hash_finish(terms, weight_bits);
 }
 
-/* The label of a row by the rule, among count points. */
+/* The label of a row among `count` centroids, by the definition. */
 static int32_t
 nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count,
 		double *distance2)
@@ -466,7 +466,7 @@ comes_before(const ReferenceEngine *e, const GkEntry *left, const GkEntry *right
 	return order != 0 ? order < 0 : left->row < right->row;
 }
 
-/* Puts a row in its place among the farthest; of one too many the last is dropped. */
+/* Inserts a row among the farthest; drops the last if there are too many. */
 static void
 insert_farthest(const ReferenceEngine *e, GkCommand *c, GkEntry entry)
 {
@@ -645,7 +645,7 @@ execute(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
-/* Runs a command at once, if all is there that it needs. */
+/* Runs a command at once, if the engine has what it needs. */
 static GkStatus
 reference_submit(GkEngine *engine, GkCommand *c)
 {
@@ -689,7 +689,7 @@ reference_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 	return ok;
 }
 
-/* Says how wide a row is. */
+/* Sets the number of features of a row. */
 static GkStatus
 reference_set_dimension(GkEngine *engine, int dimension)
 {
@@ -764,7 +764,7 @@ reference_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, 
 	return ok;
 }
 
-/* The memory of the rows, about. */
+/* Roughly the memory of the rows. */
 static void
 reference_usage(const GkEngine *engine, GkUsage *usage)
 {
