@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "assign.h"
@@ -131,6 +132,17 @@ gk_call_check_as(const GkCall *call, const GkModel *model)
 						call->rows.dimension, model->dimension)));
 }
 
+/* Shows others which model it is; nothing if it has just been dropped. */
+static void
+show_model(Oid relation_id)
+{
+	char	   *name = get_rel_name(relation_id);
+	char	   *schema = get_namespace_name(get_rel_namespace(relation_id));
+
+	if (name != NULL && schema != NULL)
+		gk_progress_model(quote_qualified_identifier(schema, name));
+}
+
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
 static const GkModel *
 label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
@@ -138,6 +150,7 @@ label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
 
 	gk_call_open(call);
+	show_model(relation_id);
 	call->arguments = *asked;
 	call->arguments.of_model = true;
 	ask_for_model(call, model);
@@ -176,7 +189,7 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 					get_fn_expr_argtype(fcinfo->flinfo, 0), NULL, GK_EXISTS_ERROR);
 	gk_call_put_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return (Datum) 0;
 }
 
@@ -227,7 +240,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
-	SPI_finish();
+	gk_call_close(&call);
 	tuplestore_end(labels);
 	values[0] = Int64GetDatum(call.rows.read);
 	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);

@@ -73,6 +73,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	gk_draft_begun(&creation->draft);
 	gk_draft_text(&creation->draft, GK_MODEL_NOTE, gk_text_or(fcinfo, last, NULL));
 	gk_open_target(&creation->target, name, choice, creation->definition);
+	gk_progress_model(creation->target.name);
 	MemoryContextSwitchTo(before);
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
 }
@@ -93,7 +94,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	{
 		MemoryContextSwitchTo(call->caller);
 		gk_job_end(call->job);
-		SPI_finish();
+		gk_call_close(call);
 		put_existing(creation.target.relation_id, result);
 		return (Datum) 0;
 	}
@@ -110,6 +111,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
 	gk_draft_deployed(&creation.draft, "fitted");
 	gk_call_write_labels(call, labels, &written);
+	gk_progress_phase(GK_PHASE_WRITING);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
 	if (labels != NULL)

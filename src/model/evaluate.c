@@ -86,6 +86,7 @@ measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 	clustering.labels = labels;
 	clustering.k = model->k;
 	clustering.packed = model->packed;
+	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, quality);
 	return model;
 }
@@ -135,7 +136,7 @@ gkmeans_evaluate(PG_FUNCTION_ARGS)
 	values[0] = Int32GetDatum(measure_model(fcinfo, &call, &quality)->version);
 	put_figures(&quality, values + 1, nulls + 1);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
 
@@ -189,7 +190,7 @@ gkmeans_cluster_quality(PG_FUNCTION_ARGS)
 	model = measure_model(fcinfo, &call, &quality);
 	put_clusters(model, &quality, (ReturnSetInfo *) fcinfo->resultinfo);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return (Datum) 0;
 }
 
@@ -310,9 +311,10 @@ gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
 	clustering.k = read_labels(&call, labels);
 	clustering.labels = labels;
 	check_rows(clustering.k);
+	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, &quality);
 	put_figures(&quality, values, nulls);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
