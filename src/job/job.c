@@ -152,8 +152,8 @@ gk_job_bytes(void)
 }
 
 /* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
-GkDeviceUsage *
-gk_usage_of_device(GkUsage *usage, int number)
+static GkDeviceUsage *
+usage_of_device(GkUsage *usage, int number)
 {
 	for (int i = 0; i < usage->devices; i++)
 		if (usage->device[i].number == number)
@@ -170,7 +170,7 @@ add_devices(GkUsage *usage, const GkUsage *one)
 {
 	for (int i = 0; i < one->devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, one->device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, one->device[i].number);
 
 		if (device == NULL)
 			continue;
@@ -211,7 +211,7 @@ gk_engines_usage(GkUsage *usage)
 	usage->device_peak = Max(usage->device_peak, engines_peak.device_peak);
 	for (int i = 0; i < engines_peak.devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, engines_peak.device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, engines_peak.device[i].number);
 
 		if (device != NULL)
 			device->peak = Max(device->peak, engines_peak.device[i].peak);
@@ -256,8 +256,8 @@ note_peak(const GkUsage *usage)
 	for (int i = 0; i < usage->devices; i++)
 	{
 		const GkDeviceUsage *own = &usage->device[i];
-		GkDeviceUsage *known = gk_usage_of_device(&engines_peak, own->number);
-		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
+		GkDeviceUsage *known = usage_of_device(&engines_peak, own->number);
+		GkDeviceUsage *other = usage_of_device(&others, own->number);
 
 		if (known != NULL)
 			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));

@@ -22,27 +22,10 @@
 #include "nearest.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_assign);
 GK_SQL_FUNCTION(gkmeans_predict_rows);
-
-/* Raises the error of an argument that must not be NULL. */
-static void
-refuse_null(const char *argument)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("%s is NULL", argument)));
-}
-
-/* An argument as text, which must not be NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number, const char *argument)
-{
-	if (PG_ARGISNULL(number))
-		refuse_null(argument);
-	return text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
 
 /* The version that an argument names; 0, the deployed one, for NULL. */
 int
@@ -200,10 +183,9 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (PG_ARGISNULL(1))
-		refuse_null("model");
+	gk_require_argument(fcinfo, 1, "model");
 	gk_label_source(&call, PG_GETARG_OID(1), gk_version_argument(fcinfo, 4),
-					text_of(fcinfo, 2, "source"), text_of(fcinfo, 3, "id_column"),
+					gk_required_text(fcinfo, 2, "source"), gk_required_text(fcinfo, 3, "id_column"),
 					get_fn_expr_argtype(fcinfo->flinfo, 0), NULL, GK_EXISTS_ERROR);
 	gk_call_put_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
@@ -228,15 +210,14 @@ static void
 read_assignment(FunctionCallInfo fcinfo, GkArguments *asked)
 {
 	memset(asked, 0, sizeof(*asked));
-	if (PG_ARGISNULL(MODEL))
-		refuse_null("model");
-	asked->source.source = text_of(fcinfo, SOURCE, "source");
-	asked->source.id_column = text_of(fcinfo, ID_COLUMN, "id_column");
-	asked->labels_table = text_of(fcinfo, LABELS_TABLE, "labels_table");
+	gk_require_argument(fcinfo, MODEL, "model");
+	asked->source.source = gk_required_text(fcinfo, SOURCE, "source");
+	asked->source.id_column = gk_required_text(fcinfo, ID_COLUMN, "id_column");
+	asked->labels_table = gk_required_text(fcinfo, LABELS_TABLE, "labels_table");
 	asked->if_exists = PG_ARGISNULL(LABELS_MODE) ? GK_EXISTS_MERGE
-		: gk_if_exists("labels_mode", text_of(fcinfo, LABELS_MODE, NULL));
+		: gk_if_exists("labels_mode", gk_required_text(fcinfo, LABELS_MODE, NULL));
 	if (!PG_ARGISNULL(CHANGES_TABLE))
-		asked->changes_table = text_of(fcinfo, CHANGES_TABLE, NULL);
+		asked->changes_table = gk_required_text(fcinfo, CHANGES_TABLE, NULL);
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */

@@ -107,9 +107,6 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* True if a relation is a model. */
-extern bool gk_is_model(Relation relation);
-
 /*
  * Opens a model for reading, with AccessShareLock.  Errors: 42P01 if it does not exist, 42809 if
  * it is not a model, 42501 if the current user may not read it, 0A000 if it is under row-level
@@ -123,8 +120,11 @@ extern Relation gk_open_model(Oid relation_id);
  */
 extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
-/* The same, and USAGE on its schema is asked for: what the views show. */
-extern Relation gk_open_visible_model(Oid relation_id, bool *is_locked);
+/* True if the current user may use the schema of a table and read it: what the views show. */
+extern bool gk_is_visible_model(Oid relation_id);
+
+/* Opens such a model; NULL if it is none, or locked against readers. */
+extern Relation gk_open_visible_model(Oid relation_id);
 
 /* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;

@@ -28,9 +28,12 @@
 #include "utils/syscache.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "model.h"
 #include "model_type.h"
+#include "running.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "summary.h"
 
 GK_SQL_FUNCTION(gk_visible_models);
@@ -63,8 +66,9 @@ tell_of_lock(Oid relation_id)
 static void
 put_model(Oid relation_id, ReturnSetInfo *result)
 {
-	bool		is_locked;
-	Relation	relation = gk_open_visible_model(relation_id, &is_locked);
+	bool		is_locked = false;
+	Relation	relation = gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked)
+		: NULL;
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
@@ -122,6 +126,51 @@ gk_visible_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The status of a version: a run that is recorded as running may be lost. */
+static Datum
+status_of(Relation relation, const GkModelRow *row, Datum status, bool *is_null)
+{
+	if (!*is_null && strcmp(TextDatumGetCString(status), "running") == 0 &&
+		!gk_is_running(RelationGetRelid(relation), row->version))
+		return CStringGetTextDatum("lost");
+	return status;
+}
+
+/* The stability index that is written down in a row. */
+static Datum
+psi_of(const GkModelRow *row, bool *is_null)
+{
+	Datum		drift = slot_getattr(row->slot, GK_MODEL_DRIFT, is_null);
+	double		psi = *is_null ? NAN : gk_json_number(&DatumGetJsonbP(drift)->root, "psi");
+
+	*is_null = isnan(psi);
+	return Float8GetDatum(psi);
+}
+
+/* Puts attributes of a version into a result; number 0 is psi. */
+static void
+put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnSetInfo *result)
+{
+	int			count = result->setDesc->natts;
+	Datum	   *values = palloc(count * sizeof(Datum));
+	bool	   *nulls = palloc(count * sizeof(bool));
+	GkModelRow	row;
+
+	gk_open_row(&row, relation, slot);
+	for (int i = 0; i < count; i++)
+	{
+		if (numbers[i] == InvalidAttrNumber)
+			values[i] = psi_of(&row, &nulls[i]);
+		else
+			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
+		if (numbers[i] == GK_MODEL_STATUS)
+			values[i] = status_of(relation, &row, values[i], &nulls[i]);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	pfree(values);
+	pfree(nulls);
+}
+
 /* The attributes of the model that have the names of the result's columns. */
 static int *
 match_attributes(Relation relation, TupleDesc descriptor)
@@ -139,26 +188,17 @@ Datum
 gk_visible_versions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		is_locked;
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	int		   *numbers;
-	Datum	   *values;
-	bool	   *nulls;
 	GkHeads    *heads;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
 	numbers = match_attributes(relation, result->setDesc);
-	values = palloc(result->setDesc->natts * sizeof(Datum));
-	nulls = palloc(result->setDesc->natts * sizeof(bool));
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
-	{
-		for (int i = 0; i < result->setDesc->natts; i++)
-			values[i] = slot_getattr(gk_head(heads), numbers[i], &nulls[i]);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
+		put_version(relation, gk_head(heads), numbers, result);
 	gk_end_heads(heads);
 	relation_close(relation, AccessShareLock);
 	return (Datum) 0;
@@ -168,8 +208,7 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 static void
 put_summaries(FunctionCallInfo fcinfo, PutSummary put)
 {
-	bool		is_locked;
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans summary",
 												  ALLOCSET_DEFAULT_SIZES);
 	GkHeads    *heads;
@@ -192,14 +231,6 @@ put_summaries(FunctionCallInfo fcinfo, PutSummary put)
 	}
 	gk_end_heads(heads);
 	relation_close(relation, AccessShareLock);
-}
-
-/* A number that may not be known. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
 }
 
 /* One of several numbers that may be unknown. */
@@ -229,15 +260,15 @@ put_clusters(const GkSummary *summary, ReturnSetInfo *result)
 		values[3] = CStringGetTextDatum(gk_summary_name(summary, c));
 		nulls[4] = summary->sizes == NULL;
 		values[4] = Int64GetDatum(nulls[4] ? 0 : summary->sizes[c]);
-		put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
-		put_number(&values[6], &nulls[6], number_of(summary->weights, c));
-		put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
-		put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
-		put_number(&values[9], &nulls[9], number_of(summary->radii, c));
+		gk_put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
+		gk_put_number(&values[6], &nulls[6], number_of(summary->weights, c));
+		gk_put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
+		gk_put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
+		gk_put_number(&values[9], &nulls[9], number_of(summary->radii, c));
 		nulls[10] = profile == NULL;
 		values[10] = nulls[10] ? (Datum) 0 : CStringGetTextDatum(profile);
-		put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
-		put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
+		gk_put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
+		gk_put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }
@@ -264,9 +295,9 @@ put_feature(const GkSummary *summary, int c, int j, int rank, Datum name, Return
 	values[4] = Int32GetDatum(j + 1);
 	values[5] = CStringGetTextDatum(gk_summary_feature(summary, j));
 	values[6] = Float8GetDatum(summary->centroids[(int64) c * summary->dimension + j]);
-	put_number(&values[7], &nulls[7], number_of(summary->mean, j));
-	put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
-	put_number(&values[9], &nulls[9], gk_z_score(summary, c, j));
+	gk_put_number(&values[7], &nulls[7], number_of(summary->mean, j));
+	gk_put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
+	gk_put_number(&values[9], &nulls[9], gk_z_score(summary, c, j));
 	nulls[10] = nulls[9];
 	values[10] = Int32GetDatum(rank);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

@@ -38,17 +38,17 @@ typedef struct Runs
 static int
 add_run(Runs *runs, const GkJsonRows *rows, int from)
 {
-	double		number = gk_json_number(rows->rows[from], "start");
+	double		number = gk_read_number(rows->rows[from], "start");
 	Run		   *run = &runs->runs[runs->count];
 
 	memset(run, 0, sizeof(*run));
 	run->number = number;
 	run->iteration = gk_allocate(rows->count - from, sizeof(double));
 	run->inertia = gk_allocate(rows->count - from, sizeof(double));
-	for (; from < rows->count && gk_json_number(rows->rows[from], "start") == number; from++)
+	for (; from < rows->count && gk_read_number(rows->rows[from], "start") == number; from++)
 	{
-		double		iteration = gk_json_number(rows->rows[from], "iteration");
-		double		inertia = gk_json_number(rows->rows[from], "inertia");
+		double		iteration = gk_read_number(rows->rows[from], "iteration");
+		double		inertia = gk_read_number(rows->rows[from], "inertia");
 
 		if (isnan(inertia) || !(iteration >= 0.0 && iteration < 1e9))
 			continue;
@@ -72,7 +72,7 @@ read_runs(const GkSubject *subject, Runs *runs)
 	if (json != NULL)
 		rows = gk_json_rows(&json->root, NULL);
 	for (int i = 0; i < rows.count && runs->count < MOST_STARTS;)
-		i = isnan(gk_json_number(rows.rows[i], "start")) ? i + 1 : add_run(runs, &rows, i);
+		i = isnan(gk_read_number(rows.rows[i], "start")) ? i + 1 : add_run(runs, &rows, i);
 	for (int i = 0; i < runs->count; i++)
 	{
 		const Run  *run = &runs->runs[i];

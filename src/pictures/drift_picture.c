@@ -98,8 +98,8 @@ static void
 draw_shares(GkSvg *svg, JsonbContainer *row, const GkSummary *summary, double left, double y,
 			double line, double greatest)
 {
-	double		shares[2] = {gk_json_number(row, "share_then"), gk_json_number(row, "share_now")};
-	double		number = gk_json_number(row, "cluster_id");
+	double		shares[2] = {gk_read_number(row, "share_then"), gk_read_number(row, "share_now")};
+	double		number = gk_read_number(row, "cluster_id");
 	double		names = Min(110.0, (svg->width - left) * 0.35);
 	double		width = svg->width - left - names - 56.0;
 
@@ -131,8 +131,8 @@ draw_clusters(const GkSubject *subject, GkSvg *svg, double left)
 
 	for (int i = 0; i < rows.count; i++)
 	{
-		double		then = gk_json_number(rows.rows[i], "share_then");
-		double		now = gk_json_number(rows.rows[i], "share_now");
+		double		then = gk_read_number(rows.rows[i], "share_then");
+		double		now = gk_read_number(rows.rows[i], "share_now");
 
 		greatest = Max(greatest, Max(isnan(then) ? 0.0 : then, isnan(now) ? 0.0 : now));
 	}

@@ -48,20 +48,20 @@ read_selection(const GkSubject *subject, Selection *selection)
 	selection->silhouette = gk_allocate(Max(rows.count, 1), sizeof(double));
 	for (int i = 0; i < rows.count; i++)
 	{
-		double		k = gk_json_number(rows.rows[i], "k");
+		double		k = gk_read_number(rows.rows[i], "k");
 
 		if (isnan(k) || (selection->count > 0 && k <= selection->k[selection->count - 1]))
 			continue;
 		if (gk_json_true(rows.rows[i], "chosen"))
 			selection->chosen = k;
 		selection->k[selection->count] = k;
-		selection->inertia[selection->count] = gk_json_number(rows.rows[i], "inertia");
-		selection->silhouette[selection->count++] = gk_json_number(rows.rows[i], "silhouette");
+		selection->inertia[selection->count] = gk_read_number(rows.rows[i], "inertia");
+		selection->silhouette[selection->count++] = gk_read_number(rows.rows[i], "silhouette");
 	}
 	selection->is_simplified = !is_known(selection->silhouette, selection->count);
 	for (int i = 0, j = 0; selection->is_simplified && i < rows.count && j < selection->count; i++)
-		if (gk_json_number(rows.rows[i], "k") == selection->k[j])
-			selection->silhouette[j++] = gk_json_number(rows.rows[i], "simplified_silhouette");
+		if (gk_read_number(rows.rows[i], "k") == selection->k[j])
+			selection->silhouette[j++] = gk_read_number(rows.rows[i], "simplified_silhouette");
 }
 
 /* What is missing. */

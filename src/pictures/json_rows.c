@@ -55,7 +55,7 @@ gk_json_rows(JsonbContainer *container, const char *key)
 
 /* A number of an object. */
 double
-gk_json_number(JsonbContainer *object, const char *key)
+gk_read_number(JsonbContainer *object, const char *key)
 {
 	JsonbValue	value;
 	double		number;

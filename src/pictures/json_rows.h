@@ -19,7 +19,7 @@ typedef struct GkJsonRows
 extern GkJsonRows gk_json_rows(JsonbContainer *container, const char *key);
 
 /* A number of an object; NaN if it is missing or not finite. */
-extern double gk_json_number(JsonbContainer *object, const char *key);
+extern double gk_read_number(JsonbContainer *object, const char *key);
 
 /* Whether a key of an object is true. */
 extern bool gk_json_true(JsonbContainer *object, const char *key);

@@ -271,11 +271,11 @@ put_feature_drift(StringInfo page, JsonbContainer *row)
 {
 	appendStringInfoString(page, "<tr>");
 	put_text(page, gk_json_text(row, "feature"));
-	put_number(page, number_text(gk_json_number(row, "mean_then")));
-	put_number(page, number_text(gk_json_number(row, "mean_now")));
-	put_number(page, number_text(gk_json_number(row, "shift")));
-	put_number(page, number_text(gk_json_number(row, "deviation_ratio")));
-	put_number(page, number_text(gk_json_number(row, "unusable_now")));
+	put_number(page, number_text(gk_read_number(row, "mean_then")));
+	put_number(page, number_text(gk_read_number(row, "mean_now")));
+	put_number(page, number_text(gk_read_number(row, "shift")));
+	put_number(page, number_text(gk_read_number(row, "deviation_ratio")));
+	put_number(page, number_text(gk_read_number(row, "unusable_now")));
 	appendStringInfoString(page, "</tr>\n");
 }
 

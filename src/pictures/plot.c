@@ -173,8 +173,7 @@ try_picture(GkSubject *subject, const GkPicture *picture)
 Datum
 gk_visible_picture(PG_FUNCTION_ARGS)
 {
-	bool		is_locked;
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	const GkPicture *picture = find_picture(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	bool		as_data_uri = is_data_uri(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	GkSubject	subject;
@@ -222,8 +221,7 @@ put_names(GkSubject *subject, ReturnSetInfo *result)
 Datum
 gk_visible_pictures(PG_FUNCTION_ARGS)
 {
-	bool		is_locked;
-	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0), &is_locked);
+	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	GkSubject	subject;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);

@@ -78,7 +78,7 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 		subject->is_simplified = subject->is_simplified || !isnan(past->silhouette);
 	}
 	past->drift = json_of(row, GK_MODEL_DRIFT);
-	past->psi = past->drift != NULL ? gk_json_number(&past->drift->root, "psi") : NAN;
+	past->psi = past->drift != NULL ? gk_read_number(&past->drift->root, "psi") : NAN;
 }
 
 /* The order of versions. */
