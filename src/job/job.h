@@ -51,9 +51,6 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
-/* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
-extern GkDeviceUsage *gk_usage_of_device(GkUsage *usage, int number);
-
 /* The memory of their engines; the peaks are those of the session. */
 extern void gk_engines_usage(GkUsage *usage);
 
@@ -71,9 +68,6 @@ extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_clas
 /* The same; NULL if unavailable, with the cause in *status. */
 extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 										const GkEngineConfig *config, GkStatus *status);
-
-/* The engine of a job, NULL if none is open. */
-extern GkEngine *gk_job_engine(GkJob *job);
 
 /*
  * Runs a command on the job's engine to its end; cancel, timeout and termination act within 10 ms.

@@ -220,6 +220,7 @@ gk_draft_version(GkDraft *draft, GkCall *call)
 {
 	MemoryContext before = MemoryContextSwitchTo(call->caller);
 
+	gk_progress_phase(GK_PHASE_MEASURING);
 	draft_features(draft, call);
 	draft_comparison(draft, call);
 	draft_statistics(draft, call);

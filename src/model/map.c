@@ -168,7 +168,9 @@ choose_sign(double *axis, int d)
 	for (int j = 1; j < d; j++)
 		if (fabs(axis[j]) > fabs(axis[largest]))
 			largest = j;
-	for (int j = 0; axis[largest] < 0.0 && j < d; j++)
+	if (axis[largest] >= 0.0)
+		return;
+	for (int j = 0; j < d; j++)
 		axis[j] = axis[j] == 0.0 ? 0.0 : -axis[j];
 }
 

@@ -107,9 +107,6 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* True if a relation is a model. */
-extern bool gk_is_model(Relation relation);
-
 /*
  * Opens a model for reading, with AccessShareLock.  Errors: 42P01 if it does not exist, 42809 if
  * it is not a model, 42501 if the current user may not read it, 0A000 if it is under row-level
@@ -178,6 +175,9 @@ extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int c
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* An array of arrays of `columns` finite single-precision numbers, however many; *rows = 0 for NULL. */
+extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows);
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);

@@ -103,8 +103,8 @@ has_places_of_type(Relation relation)
 }
 
 /* True if a relation is a model. */
-bool
-gk_is_model(Relation relation)
+static bool
+is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
 		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
@@ -116,7 +116,7 @@ check_model(Relation relation)
 {
 	const char *name = gk_model_name(relation);
 
-	if (!gk_is_model(relation))
+	if (!is_model(relation))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a gkmeans model", name),
@@ -182,7 +182,7 @@ gk_try_open_model(Oid relation_id, bool *is_locked)
 		UnlockRelationOid(relation_id, AccessShareLock);
 		return NULL;
 	}
-	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
+	if (is_model(relation) && may_read(relation) && !is_restricted(relation) &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
 		return relation;

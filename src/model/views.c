@@ -33,6 +33,7 @@
 #include "model_type.h"
 #include "running.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "summary.h"
 
 GK_SQL_FUNCTION(gk_visible_models);
@@ -232,14 +233,6 @@ put_summaries(FunctionCallInfo fcinfo, PutSummary put)
 	relation_close(relation, AccessShareLock);
 }
 
-/* A number that may not be known. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
-}
-
 /* One of several numbers that may be unknown. */
 static double
 number_of(const double *numbers, int i)
@@ -267,15 +260,15 @@ put_clusters(const GkSummary *summary, ReturnSetInfo *result)
 		values[3] = CStringGetTextDatum(gk_summary_name(summary, c));
 		nulls[4] = summary->sizes == NULL;
 		values[4] = Int64GetDatum(nulls[4] ? 0 : summary->sizes[c]);
-		put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
-		put_number(&values[6], &nulls[6], number_of(summary->weights, c));
-		put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
-		put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
-		put_number(&values[9], &nulls[9], number_of(summary->radii, c));
+		gk_put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
+		gk_put_number(&values[6], &nulls[6], number_of(summary->weights, c));
+		gk_put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
+		gk_put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
+		gk_put_number(&values[9], &nulls[9], number_of(summary->radii, c));
 		nulls[10] = profile == NULL;
 		values[10] = nulls[10] ? (Datum) 0 : CStringGetTextDatum(profile);
-		put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
-		put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
+		gk_put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
+		gk_put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }
@@ -302,9 +295,9 @@ put_feature(const GkSummary *summary, int c, int j, int rank, Datum name, Return
 	values[4] = Int32GetDatum(j + 1);
 	values[5] = CStringGetTextDatum(gk_summary_feature(summary, j));
 	values[6] = Float8GetDatum(summary->centroids[(int64) c * summary->dimension + j]);
-	put_number(&values[7], &nulls[7], number_of(summary->mean, j));
-	put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
-	put_number(&values[9], &nulls[9], gk_z_score(summary, c, j));
+	gk_put_number(&values[7], &nulls[7], number_of(summary->mean, j));
+	gk_put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
+	gk_put_number(&values[9], &nulls[9], gk_z_score(summary, c, j));
 	nulls[10] = nulls[9];
 	values[10] = Int32GetDatum(rank);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
