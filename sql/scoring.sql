@@ -164,10 +164,10 @@ IS 'the cluster and distance of every row of a table, view or query by a model';
 
 CREATE FUNCTION gkmeans_assign(
     model regclass,
-    source text,
-    id_column text,
-    labels_table text,
-    labels_mode text DEFAULT 'merge',
+    source text DEFAULT NULL,
+    id_column text DEFAULT NULL,
+    labels_table text DEFAULT NULL,
+    labels_mode text DEFAULT NULL,
     changes_table text DEFAULT NULL,
     version integer DEFAULT NULL,
     OUT rows bigint,

@@ -29,14 +29,22 @@
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* True if an argument is not part of a definition. */
-static bool
-is_left_out(const char *name)
+/* True if an argument is part of a definition. */
+bool
+gk_is_definition_key(const char *name)
 {
 	for (int i = 0; left_out[i] != NULL; i++)
 		if (strcmp(left_out[i], name) == 0)
-			return true;
-	return false;
+			return false;
+	return true;
+}
+
+/* True if an argument says that initial centroids are given, which are not part of a definition. */
+static bool
+is_given(const char *name, Oid type, Datum value)
+{
+	return strcmp(name, "init") == 0 && type == TEXTOID &&
+		strcmp(TextDatumGetCString(value), "given") == 0;
 }
 
 /* Appends an array of texts. */
@@ -124,7 +132,8 @@ gk_definition(FunctionCallInfo fcinfo)
 	escape_json(&json, GetConfigOption("search_path", false, false));
 	for (int i = 0; i < PG_NARGS(); i++)
 	{
-		if (PG_ARGISNULL(i) || is_left_out(names[i]))
+		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
+			is_given(names[i], types[i], PG_GETARG_DATUM(i)))
 			continue;
 		/* it has a default, and says nothing where k is not chosen */
 		if (strcmp(names[i], "criterion") == 0 && PG_ARGISNULL(i - 1))
@@ -168,16 +177,60 @@ gk_model_definition(Relation relation)
 	return definition;
 }
 
+/* The search path of now, as part of a definition. */
+Jsonb *
+gk_search_path_json(void)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"search_path\": ");
+	escape_json(&json, GetConfigOption("search_path", false, false));
+	appendStringInfoChar(&json, '}');
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+}
+
+/* A text in an object; NULL if it is not there or no text. */
+static char *
+text_in(JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+
+	if (getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
+		value.type != jbvString)
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
 /* A text in a definition. */
 char *
 gk_definition_text(const Jsonb *definition, const char *key)
 {
-	JsonbValue	value;
+	return text_in((JsonbContainer *) &definition->root, key);
+}
 
-	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, key, strlen(key),
-									 &value) == NULL || value.type != jbvString)
+/* A text among the options of a definition. */
+char *
+gk_definition_option(const Jsonb *definition, const char *key)
+{
+	JsonbValue	options;
+
+	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, "options",
+									 strlen("options"), &options) == NULL ||
+		options.type != jbvBinary || !JsonContainerIsObject(options.val.binary.data))
 		return NULL;
-	return pnstrdup(value.val.string.val, value.val.string.len);
+	return text_in(options.val.binary.data, key);
+}
+
+/* Sets the search path of a definition. */
+void
+gk_use_definition_path(const Jsonb *definition)
+{
+	const char *path = gk_definition_text(definition, "search_path");
+
+	if (path != NULL)
+		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* A number in a JSON object. */

@@ -26,8 +26,20 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
  */
 extern Jsonb *gk_model_definition(Relation relation);
 
+/* True if an argument of gkmeans_create_model() is part of a definition. */
+extern bool gk_is_definition_key(const char *name);
+
+/* The current search path, as an object that is part of a definition. */
+extern Jsonb *gk_search_path_json(void);
+
 /* A text in it; NULL if it is not there or no text. */
 extern char *gk_definition_text(const Jsonb *definition, const char *key);
+
+/* A text among its options; the same. */
+extern char *gk_definition_option(const Jsonb *definition, const char *key);
+
+/* Makes its search path that of the current nest level of the settings, if it has one. */
+extern void gk_use_definition_path(const Jsonb *definition);
 
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);

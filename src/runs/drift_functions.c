@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "access/relation.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,6 +19,7 @@
 #include "drift.h"
 #include "model_cache.h"
 #include "owner.h"
+#include "run.h"
 #include "sql_function.h"
 #include "sql_values.h"
 
@@ -98,6 +98,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	GkCall	   *call = &look->call;
 
 	gk_call_open(call);
+	gk_progress_model(gk_qualified_name(look->relation));
 	if (look->as_owner)
 		use_definition(look);
 	else
@@ -127,7 +128,7 @@ find_drift(Look *look)
 	gk_find_drift(look->model, &look->then, now, spec, &prepared, &call->rows, &look->drift);
 	MemoryContextSwitchTo(before);
 	gk_call_end_job(call);
-	SPI_finish();
+	gk_call_close(call);
 }
 
 /* Looks at the drift. */

@@ -48,6 +48,9 @@ extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
  */
 extern void gk_call_track_changes(GkCall *call, const char *changes_table);
 
+/* Describes the source, and checks the tables of labels and changes; gk_call_read() does it as well. */
+extern void gk_call_describe(GkCall *call);
+
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 

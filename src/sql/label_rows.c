@@ -14,6 +14,7 @@
 #include "engine_error.h"
 #include "label_rows.h"
 #include "nearest.h"
+#include "sql_values.h"
 
 /* Labels that are fetched from the engine at once, and numbers of their rows at most. */
 #define WINDOW_ROWS 16384
@@ -151,8 +152,7 @@ find_second(Window *window, int64 at, int own, double *distance2)
 static void
 put_number(Datum *values, bool *nulls, GkLabelColumn column, double number)
 {
-	nulls[column] = isnan(number);
-	values[column] = Float8GetDatum(number);
+	gk_put_number(&values[column], &nulls[column], number);
 }
 
 /* How unusual a row is. */
