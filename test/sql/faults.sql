@@ -14,7 +14,7 @@ RESET ROLE;
 CREATE TABLE data AS
 	SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y, 1 + i % 2 AS w FROM generate_series(1, 300) i;
 
--- Runs a fit with a fault at 1, 2, … until it succeeds; tells the number of faults, or what was wrong.
+-- Runs a fit with a fault at 1, 2, … until it succeeds; returns the number of faults, or what was wrong.
 CREATE FUNCTION sweep(fit text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	expected text := fingerprint(fit);
@@ -67,7 +67,7 @@ SELECT is(sweep($$SELECT * FROM gkmeans_evaluate_labels('data', '{x,y}', 'w')$$)
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
 
--- A number means the same call each time: names of the calls by their numbers
+-- A number always means the same call: names of the calls by their numbers
 CREATE FUNCTION failing_calls(fit text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE calls text[] := '{}'; said text;
 BEGIN
