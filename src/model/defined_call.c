@@ -30,6 +30,11 @@
 static void
 refuse(Relation relation, const char *key, const char *kind)
 {
+	if (relation == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid %s", key),
+				 errhint("It must be %s.", kind)));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the definition of model \"%s\" is not valid", gk_model_name(relation)),
@@ -151,9 +156,10 @@ gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call)
 		NullableDatum *argument = &call->arguments->args[i];
 		JsonbValue	value;
 
-		argument->isnull = getKeyJsonValueFromContainer((JsonbContainer *) &definition->root,
-														call->names[i], strlen(call->names[i]),
-														&value) == NULL || value.type == jbvNull;
+		argument->isnull = definition == NULL ||
+			getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, call->names[i],
+										 strlen(call->names[i]), &value) == NULL ||
+			value.type == jbvNull;
 		if (!argument->isnull)
 			argument->value = argument_value(relation, call->names[i], &value, call->types[i]);
 	}
