@@ -55,14 +55,14 @@ my %form = (
 	text => q{replace(replace(%1$s, E'\n', '\n'), E'\t', '\t')},
 	timestamptz => q{'at ' || (extract(epoch FROM %1$s) * 1000000)::bigint});
 
-# What changes from one statement to the next is not compared.
+# What changes from one statement to the next is not compared.  Pictures show times in the zone of the session.
 sub is_constant { return $_[0] !~ /^(?:value\tmodels\t[^\t]*\tage_hours|[a-z]+\tprogress)\t/; }
 
 for my $view (sort keys %types)
 {
 	my $key = sprintf($form{ $types{$view}{ $keys{$view} } }, qq{"$keys{$view}"});
 	my @values = map { sprintf(q{('%s', COALESCE(%s, 'NULL'))}, $_, sprintf($form{ $types{$view}{$_} }, qq{"$_"})) } sort keys %{ $types{$view} };
-	my $rows = $node->safe_psql('postgres', "SET ROLE tool; SELECT concat_ws(E'\\t', 'value', '$view', $key, c, v) FROM gkmeans.$view, LATERAL (VALUES " . join(', ', @values) . ') v(c, v)');
+	my $rows = $node->safe_psql('postgres', "SET ROLE tool; SET timezone = 'UTC'; SELECT concat_ws(E'\\t', 'value', '$view', $key, c, v) FROM gkmeans.$view, LATERAL (VALUES " . join(', ', @values) . ') v(c, v)');
 	push @expected, split /\n/, $rows;
 	my ($count, $distinct, $nulls) = split /\|/, $node->safe_psql('postgres', "SELECT count(*), count(DISTINCT $keys{$view}), count(*) FILTER (WHERE $keys{$view} IS NULL) FROM gkmeans.$view");
 	is("$distinct $nulls", "$count 0", "the key of gkmeans.$view is unique and not NULL, over all models");
@@ -126,7 +126,7 @@ SKIP:
 	skip "there is no Java, no compiler for it, or no $jdbc", 5 if !$compiler || !-f $jdbc || system('java -version 2>/dev/null') != 0;
 	system("$compiler -proc:none -source 11 -target 11 -nowarn -cp $jdbc -d $classes $programs/Client.java 2>$classes/said") == 0
 		or BAIL_OUT("$compiler: " . slurp_file("$classes/said"));
-	compare('jdbc', 'java', '-Xshare:auto', '-cp', "$classes:$jdbc", 'Client');
+	compare('jdbc', 'java', '-Duser.timezone=UTC', '-cp', "$classes:$jdbc", 'Client');
 }
 
 end_server($node);
