@@ -47,6 +47,13 @@ for my $line (split /\n/, $node->safe_psql('postgres', $columns))
 }
 is(scalar(grep { my $type = $_; !grep { $_ eq $type } @allowed } map { values %$_ } values %types), 0, 'no column of another type than those listed');
 is(scalar(grep { /\t$/ } @remarks), 0, 'every column is commented');
+my %documented = slurp_file("$FindBin::Bin/../../docs/models.md") =~ /^\| `(\w+)` \| [^|]+ \| `(\w+)`/mg;
+is_deeply(\%keys, \%documented, 'the documentation lists the views and their keys');
+for my $refers (slurp_file("$FindBin::Bin/../../docs/models.md") =~ /^\| (`\w+` \| [^|]+ \| `\w+_key`[^|]* \|.*) \|$/mg)
+{
+	my ($view, @names) = $refers =~ /`(\w+)`/g;
+	is(scalar(grep { !exists $types{$view}{$_} } @names), 0, "gkmeans.$view has the keys that the documentation lists");
+}
 my %form = (
 	bool => q{CASE WHEN %1$s THEN 'true' ELSE 'false' END},
 	float8 => q{'float ' || encode(float8send(%1$s), 'hex')},
