@@ -23,7 +23,7 @@ GK_SQL_FUNCTION(gkmeans_forge_segment);
 
 static int	fault_at = 0;
 
-/* The engine class as it is, or the one that fails. */
+/* The engine class, or the one that fails. */
 static const GkEngineClass *
 with_fault(const GkEngineClass *engine_class)
 {
