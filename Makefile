@@ -21,7 +21,7 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
+	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit merge prepare search seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
@@ -93,8 +93,8 @@ $(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
 
 # The conversion loops, which every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
-# The distances between the candidates of k-means||.
-src/fit/candidates.o: override CFLAGS += -O3
+# The distances between the candidates of k-means||, and between centroids.
+src/fit/candidates.o src/fit/merge.o: override CFLAGS += -O3
 # The distances of a row that is scored.
 src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
 

@@ -10,45 +10,25 @@
 #include "alloc.h"
 #include "exact.h"
 #include "fit.h"
+#include "fitter.h"
 #include "fixed_point.h"
 #include "prepare.h"
 #include "seconds.h"
+#include "search.h"
 #include "seed.h"
 
-/* The statistics of the clusters as the engine gives them, by label. */
-typedef struct Statistics
-{
-	int			inertia_exponent;
-	int			distance_exponent;
-	int64	   *sizes;
-	GkSum	   *weights;
-	GkSum	   *inertia;
-	GkSum	   *distance;
-	double	   *radius2;
-} Statistics;
+/* Starts of the best quality. */
+#define BEST_STARTS 8
 
-/* One fit under way. */
-typedef struct Fitter
-{
-	GkJob	   *job;
-	const GkFitSpec *spec;
-	GkPrepared	prepared;
-	int64		k;				/* clusters asked for; at most the number of rows */
-	uint8	   *is_empty;		/* k */
-	Statistics	statistics;
-	GkFit	   *fit;
-} Fitter;
+/*
+ * Work of a fit, about the multiplications of a pass over the rows, up to which `auto` is the best
+ * or a good quality: at most a second on two cores.
+ */
+#define BEST_WORK 2e7
+#define GOOD_WORK 2e8
 
-/* The outcome of one start. */
-typedef struct Start
-{
-	int			number;
-	int64		count;			/* centroids */
-	double	   *centroids;		/* k × dimension, in the engine's units */
-	double		inertia;
-	int			iterations;
-	bool		converged;
-} Start;
+/* What a row and a cluster cost beside the features, in features. */
+#define WORK_OVERHEAD 8
 
 /* A row's distance from its d². */
 double
@@ -59,14 +39,14 @@ gk_distance(GkMetric metric, double distance2)
 
 /* The value of a two-limb sum of the statistics. */
 static double
-value_of(const Fitter *fitter, GkSum sum, int exponent)
+value_of(const GkFitter *fitter, GkSum sum, int exponent)
 {
 	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
 }
 
 /* Sets centroids. */
-static void
-set_centroids(Fitter *fitter, const double *centroids, int64 count)
+void
+gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 {
 	GkCommand	command = {.operation = GK_CENTROIDS};
 
@@ -78,7 +58,7 @@ set_centroids(Fitter *fitter, const double *centroids, int64 count)
 
 /* The first centroids of a start. */
 static void
-choose_centroids(Fitter *fitter, Start *start)
+choose_centroids(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
@@ -104,7 +84,7 @@ choose_centroids(Fitter *fitter, Start *start)
 
 /* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
 static double
-relocate_empty(Fitter *fitter, int64 count, int64 empty)
+relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 {
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
@@ -137,17 +117,17 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	return relocate.relocate.shift2;
 }
 
-/* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
-static void
-iterate(Fitter *fitter, Start *start)
+/* Lloyd's iteration until no label changes, the centroids rest, or so many steps. */
+void
+gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 {
 	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
-	set_centroids(fitter, start->centroids, start->count);
+	gk_fitter_set_centroids(fitter, start->centroids, start->count);
 	start->converged = false;
 	start->iterations = 0;
-	while (start->iterations < fitter->spec->max_iter && !start->converged)
+	while (start->iterations < limit && !start->converged)
 	{
 		GkCommand	step = {.operation = GK_STEP};
 		double		shift2;
@@ -166,16 +146,17 @@ iterate(Fitter *fitter, Start *start)
 }
 
 /* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
-static double
-label_rows(Fitter *fitter, int64 count)
+double
+gk_fitter_label_rows(GkFitter *fitter, int64 count)
 {
-	Statistics *statistics = &fitter->statistics;
+	GkStatistics *statistics = &fitter->statistics;
 	int			bits = fitter->prepared.value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
 
 	gk_run(fitter->job, &assign);
+	statistics->greatest = assign.assign.greatest;
 	statistics->inertia_exponent = gk_grid_exponent(assign.assign.greatest, bits);
 	statistics->distance_exponent = gk_grid_exponent(assign.assign.greatest_distance, bits);
 	command.statistics.inertia_exponent = statistics->inertia_exponent;
@@ -197,7 +178,7 @@ label_rows(Fitter *fitter, int64 count)
 
 /* One start, from its first centroids to its labels. */
 static void
-run_start(Fitter *fitter, Start *start)
+run_start(GkFitter *fitter, GkStart *start)
 {
 	instr_time	begin;
 
@@ -205,43 +186,101 @@ run_start(Fitter *fitter, Start *start)
 	choose_centroids(fitter, start);
 	fitter->fit->seed_seconds += gk_seconds_since(begin);
 	INSTR_TIME_SET_CURRENT(begin);
-	iterate(fitter, start);
+	gk_fitter_iterate(fitter, start, fitter->spec->max_iter);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	INSTR_TIME_SET_CURRENT(begin);
-	start->inertia = label_rows(fitter, start->count);
+	start->inertia = gk_fitter_label_rows(fitter, start->count);
+	start->first_inertia = start->inertia;
+	start->rounds = 0;
 	fitter->fit->label_seconds += gk_seconds_since(begin);
+}
+
+/* The quality that a fit gets: `auto` goes by the sizes alone, so that no machine differs. */
+static GkFitQuality
+choose_quality(const GkFitSpec *spec, int64 k)
+{
+	double		work = (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+
+	if (spec->init == GK_INIT_GIVEN)
+		return GK_QUALITY_FAST;
+	if (spec->quality != GK_QUALITY_AUTO)
+		return spec->quality;
+	return work <= BEST_WORK ? GK_QUALITY_BEST : work <= GOOD_WORK ? GK_QUALITY_GOOD
+		: GK_QUALITY_FAST;
+}
+
+/* How often to start. */
+static int
+count_starts(const GkFitter *fitter)
+{
+	const GkFitSpec *spec = fitter->spec;
+
+	if (spec->init == GK_INIT_GIVEN)
+		return 1;
+	return fitter->fit->quality == GK_QUALITY_BEST ? Max(spec->n_init, BEST_STARTS)
+		: spec->n_init;
+}
+
+/* Searches from a start. */
+static void
+search_from(GkFitter *fitter, GkStart *start)
+{
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_search(fitter, start);
+	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+}
+
+/* One start, and a search from each for the best quality. */
+static void
+run_start_for(GkFitter *fitter, GkStart *start)
+{
+	run_start(fitter, start);
+	if (fitter->fit->quality == GK_QUALITY_BEST)
+		search_from(fitter, start);
+}
+
+/* Runs a start, and keeps it as the best one if it is. */
+static void
+try_start(GkFitter *fitter, GkStart *fresh, GkStart *best)
+{
+	run_start_for(fitter, fresh);
+	if (fresh->inertia < best->inertia)
+	{
+		GkStart		spare = *best;
+
+		*best = *fresh;
+		*fresh = spare;
+	}
 }
 
 /* All starts; the best one's labels are in the engine at the end. */
 static void
-run_starts(Fitter *fitter, Start *best)
+run_starts(GkFitter *fitter, GkStart *best)
 {
-	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
+	int			starts = count_starts(fitter);
 	int64		values = fitter->k * fitter->spec->dimension;
-	Start		fresh = {0};
+	GkStart		fresh = {0};
 
 	best->centroids = gk_allocate(values, sizeof(double));
-	run_start(fitter, best);
-	if (starts == 1)
-		return;
-	fresh.centroids = gk_allocate(values, sizeof(double));
-	for (fresh.number = 1; fresh.number < starts; fresh.number++)
+	run_start_for(fitter, best);
+	if (starts > 1)
+		fresh.centroids = gk_allocate(values, sizeof(double));
+	for (int number = 1; number < starts; number++)
 	{
-		run_start(fitter, &fresh);
-		if (fresh.inertia < best->inertia)
-		{
-			double	   *spare = best->centroids;
-
-			*best = fresh;
-			fresh.centroids = spare;
-		}
+		fresh.number = number;
+		try_start(fitter, &fresh, best);
 	}
 	if (best->number != starts - 1)
 	{
-		set_centroids(fitter, best->centroids, best->count);
-		best->inertia = label_rows(fitter, best->count);
+		gk_fitter_set_centroids(fitter, best->centroids, best->count);
+		best->inertia = gk_fitter_label_rows(fitter, best->count);
 	}
-	pfree(fresh.centroids);
+	if (starts > 1)
+		pfree(fresh.centroids);
+	if (fitter->fit->quality == GK_QUALITY_GOOD)
+		search_from(fitter, best);
 }
 
 /* The order of the clusters: rows descending, then centroids ascending. */
@@ -250,7 +289,7 @@ compare_labels(const void *a, const void *b, void *arg)
 {
 	int64		left = *(const int32 *) a;
 	int64		right = *(const int32 *) b;
-	const Fitter *fitter = arg;
+	const GkFitter *fitter = arg;
 	const int64 *sizes = fitter->statistics.sizes;
 	const double *centroids = fitter->fit->centroids;
 	int			d = fitter->spec->dimension;
@@ -265,9 +304,9 @@ compare_labels(const void *a, const void *b, void *arg)
 
 /* One cluster as users see it. */
 static void
-describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
+describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 {
-	const Statistics *statistics = &fitter->statistics;
+	const GkStatistics *statistics = &fitter->statistics;
 	GkMetric	metric = fitter->spec->metric;
 
 	cluster->size = statistics->sizes[label];
@@ -284,7 +323,7 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 
 /* Says why there are fewer clusters than asked for. */
 static void
-warn_of_fewer(const Fitter *fitter, const Start *best)
+warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 {
 	int64		k = fitter->spec->k;
 
@@ -304,7 +343,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 
 /* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
 static void
-keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
+keep_for_model(GkFitter *fitter, const GkStart *best, const int32 *labels)
 {
 	GkFit	   *fit = fitter->fit;
 	GkFitModel *model = &fit->model;
@@ -334,7 +373,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
  * that those of an earlier fit go on: the number of one that ends empty stays free.
  */
 static void
-order_clusters(Fitter *fitter, const Start *best)
+order_clusters(GkFitter *fitter, const GkStart *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
@@ -375,7 +414,7 @@ order_clusters(Fitter *fitter, const Start *best)
 
 /* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
 static void
-find_total(Fitter *fitter)
+find_total(GkFitter *fitter)
 {
 	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
@@ -385,15 +424,15 @@ find_total(Fitter *fitter)
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fit->model.total = label_rows(fitter, 1);
+	fit->model.total = gk_fitter_label_rows(fitter, 1);
 }
 
 /* Fits; labels and d² of the result stay in the engine. */
 void
 gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.fit = fit};
-	Start		best = {0};
+	GkFitter		fitter = {.job = job,.spec = spec,.fit = fit};
+	GkStart		best = {0};
 	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
@@ -402,7 +441,8 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	fit->seed_seconds = gk_seconds_since(begin);
 
 	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
-	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));
+	fit->quality = choose_quality(spec, fitter.k);
+	fitter.is_empty = gk_allocate_zero(fitter.k + gk_search_depth(spec, fitter.k), sizeof(uint8));
 	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
 	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
 	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
@@ -418,6 +458,9 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
+	fit->search_rounds = best.rounds;
+	fit->search_improvement = best.rounds > 0 && best.first_inertia > 0.0
+		? 1.0 - best.inertia / best.first_inertia : 0.0;
 	warn_of_fewer(&fitter, &best);
 }
 

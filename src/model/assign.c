@@ -97,6 +97,7 @@ ask_for_model(GkCall *call, const GkModel *model)
 	spec->points = unpack_points(model);
 	spec->n_init = 1;
 	spec->max_iter = 1;
+	call->fit.quality = GK_QUALITY_FAST;
 	call->fit.k = model->k;
 	call->fit.cluster_of_label = gk_allocate(model->k, sizeof(int32));
 	for (int i = 0; i < model->k; i++)
