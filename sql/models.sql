@@ -12,6 +12,9 @@ CREATE TYPE gkmeans_model AS (
     started_at timestamptz,
     finished_at timestamptz,
     started_by text,
+    outcome text,
+    error_code text,
+    error_message text,
     note text,
     definition jsonb,
     metric text,
@@ -43,7 +46,16 @@ CREATE TYPE gkmeans_model AS (
     total_ss double precision,
     iterations integer,
     converged boolean,
+    moved bigint,
     score_quantiles double precision[],
+    silhouette double precision,
+    simplified_silhouette double precision,
+    history jsonb,
+    k_selection jsonb,
+    drift jsonb,
+    map_x double precision[],
+    map_y double precision[],
+    sample_points real[],
     report jsonb
 );
 
@@ -70,6 +82,7 @@ CREATE FUNCTION gkmeans_create_model(
     labels_table text DEFAULT NULL,
     labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
+    changes_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,
     OUT cluster_id integer,
@@ -86,7 +99,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    text, jsonb, text, text)
+    text, jsonb, text, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(

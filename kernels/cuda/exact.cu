@@ -1,5 +1,5 @@
 /*
- * By the definition: d² in double, in index order, one thread a sum.
+ * The definition: d² in double, summed in index order, one thread a sum.
  */
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace gk
 
 #define STEP 32					/* features of a stage in shared memory */
 
-/* Raises a maximum of doubles >= 0, as bits; one atomic a warp. */
+/* Raises a maximum of doubles >= 0, held as bits; one atomic operation per warp. */
 static __device__ void
 raise_maximum(unsigned long long *to, double value)
 {
@@ -45,7 +45,19 @@ exact_distance(const float *x, const double *c, int d)
 	return sum;
 }
 
-/* Decides among the few candidates of a flagged row: eight lanes a row, some candidates each. */
+/* Takes a centroid if it is nearer; of equals, the one with the lowest number; INT32_MAX = none. */
+static __device__ __forceinline__ void
+take_nearer(double its, int its_centroid, double *best, int *centroid)
+{
+	if (its_centroid != INT32_MAX &&
+		(*centroid == INT32_MAX || its < *best || (its == *best && its_centroid < *centroid)))
+	{
+		*best = its;
+		*centroid = its_centroid;
+	}
+}
+
+/* Decides among the few candidates of a flagged row: eight lanes a row, several candidates each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *centroids, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
@@ -76,27 +88,17 @@ candidates_kernel(const float *features, int d, const double *centroids, const u
 		}
 		for (int c = lane; c < count; c += LANES)
 		{
-			int			its_centroid = candidates[flag * FILTER_CANDIDATES + c];
-			double		its = exact_distance(features + row * d,
-											 centroids + (int64_t) its_centroid * d, d);
+			int			its = candidates[flag * FILTER_CANDIDATES + c];
 
-			if (centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid))
-			{
-				best = its;
-				centroid = its_centroid;
-			}
+			take_nearer(exact_distance(features + row * d, centroids + (int64_t) its * d, d), its,
+						&best, &centroid);
 		}
 		for (int other = 1; other < LANES; other *= 2)
 		{
 			double		its = __shfl_xor_sync(group, best, other);
 			int			its_centroid = __shfl_xor_sync(group, centroid, other);
 
-			if (its_centroid != INT32_MAX &&
-				(centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid)))
-			{
-				best = its;
-				centroid = its_centroid;
-			}
+			take_nearer(its, its_centroid, &best, &centroid);
 		}
 		if (lane == 0)
 			fresh[row] = centroid;
@@ -104,8 +106,8 @@ candidates_kernel(const float *features, int d, const double *centroids, const u
 }
 
 /*
- * d² between 4 rows and one centroid for each thread; CENTROIDS × (256 / CENTROIDS) × 4 in all.
- * `rows` has the rows' places; the threads of a block must come together.
+ * d² between 4 rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × 4 in all.
+ * `rows` holds the positions of the rows; all threads of a block must take part.
  */
 template <int CENTROIDS> struct ExactTile
 {
@@ -151,13 +153,13 @@ template <int CENTROIDS> struct ExactTile
 	}
 };
 
-/* Rows that a block of pending_kernel looks through at a time, at most. */
+/* The most rows that a block of pending_kernel scans at a time. */
 #define PENDING_ROWS 2048
 
-/* Products of a row between looks at whether the engine is being closed. */
+/* Products of a row between checks for the engine being closed. */
 #define LOOK_PRODUCTS (1 << 20)
 
-/* The first centroid of those with the least d², of what COUNT threads have found. */
+/* The first centroid with the least d² among those that COUNT threads have found. */
 template <int COUNT> static __device__ __forceinline__ int
 nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 {
@@ -188,9 +190,45 @@ is_set(const volatile int *flag, int *shared)
 	return *shared != 0;
 }
 
+/* Lists the pending ones of `span` rows, by all threads; their number ends in *found. */
+static __device__ __forceinline__ void
+list_pending(const int32_t *fresh, int64_t first, int64_t rows, int span, int *pending, int *found)
+{
+	__syncthreads();
+	if (threadIdx.x == 0)
+		*found = 0;
+	__syncthreads();
+	for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
+		if (fresh[first + i] == GK_PENDING)
+			pending[atomicAdd(found, 1)] = i;
+	__syncthreads();
+}
+
+/* Chooses the next 16 of the pending rows, by all threads: their positions, or -1. */
+static __device__ __forceinline__ void
+choose_pending(int64_t first, const int *pending, int from, int found, int64_t *places)
+{
+	__syncthreads();
+	if (threadIdx.x < 16)
+		places[threadIdx.x] = from + threadIdx.x < found ? first + pending[from + threadIdx.x] : -1;
+	__syncthreads();
+}
+
+/* Stores the nearest centroid among a thread's share of them for its four rows. */
+template <int WIDTH> static __device__ __forceinline__ void
+store_nearest(const double best[4], const int centroid[4], double (*least)[WIDTH],
+			  int (*which)[WIDTH])
+{
+	for (int i = 0; i < 4; i++)
+	{
+		least[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = best[i];
+		which[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = centroid[i];
+	}
+}
+
 /*
- * Decides pending rows, if there are any, among all centroids: a block sees `span` rows at a time.
- * They get any label once the engine is being closed.
+ * Decides pending rows, if any, among all centroids: a block scans `span` rows at a time.  Once
+ * the engine is being closed, they get arbitrary labels.
  */
 static __global__ void
 __launch_bounds__(256)
@@ -208,32 +246,20 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 	__shared__ double least[16][width];
 	__shared__ int which[16][width];
 
-	/* the second is the number of rows that are open */
+	/* the second is the number of open rows */
 	if (flag_count[0] <= capacity && flag_count[1] == 0)
 		return;
 	for (int64_t first = (int64_t) blockIdx.x * span; first < rows;
 		 first += (int64_t) gridDim.x * span)
 	{
-		__syncthreads();
-		if (threadIdx.x == 0)
-			found = 0;
-		__syncthreads();
-		for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
-			if (fresh[first + i] == GK_PENDING)
-				pending[atomicAdd(&found, 1)] = i;
-		__syncthreads();
+		list_pending(fresh, first, rows, span, pending, &found);
 		for (int from = 0; from < found; from += 16)
 		{
-			int			group = threadIdx.x / width;
 			int			p = threadIdx.x % width;
 			double		best[4];
 			int			centroid[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
 
-			__syncthreads();
-			if (threadIdx.x < 16)
-				places[threadIdx.x] = from + threadIdx.x < found ?
-					first + pending[from + threadIdx.x] : -1;
-			__syncthreads();
+			choose_pending(first, pending, from, found, places);
 			for (int64_t first_centroid = 0; first_centroid < count; first_centroid += width)
 			{
 				double		sums[4];
@@ -248,11 +274,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 						centroid[i] = (int) (first_centroid + p);
 					}
 			}
-			for (int i = 0; i < 4; i++)
-			{
-				least[group * 4 + i][p] = best[i];
-				which[group * 4 + i][p] = centroid[i];
-			}
+			store_nearest<width>(best, centroid, least, which);
 			__syncthreads();
 			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
 				fresh[places[threadIdx.x]] = stopped ? 0 :
@@ -261,7 +283,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 	}
 }
 
-/* Decides what the filter has left open. */
+/* Decides the rows that the filter has left open. */
 void
 decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids)
 {
@@ -297,7 +319,7 @@ struct DistanceArguments
 	Counters   *counters;
 };
 
-/* Takes the d² of a row. */
+/* Stores the d² of a row. */
 template <DistanceUse USE> static __device__ void
 take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum, double *greatest,
 			  double *greatest_distance, unsigned *changed)
@@ -327,6 +349,20 @@ take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum
 	}
 }
 
+/* Copies `width` features of a block's rows, from column `from` on, into shared memory. */
+static __device__ __forceinline__ void
+load_stage(const DistanceArguments &a, int64_t first, int valid, int from, int width,
+		   float (*x)[STEP + 1])
+{
+	if (width == STEP)
+#pragma unroll 16
+		for (int e = threadIdx.x; e < valid * STEP; e += 128)
+			x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
+	else
+		for (int e = threadIdx.x; e < valid * width; e += 128)
+			x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+}
+
 /* d² between each row and the centroid of its label: one thread a row, 128 rows a block. */
 template <DistanceUse USE> static __global__ void
 __launch_bounds__(128)
@@ -352,14 +388,7 @@ distance_kernel(DistanceArguments a)
 			int			width = min(STEP, a.d - from);
 
 			__syncthreads();
-			if (width == STEP)
-#pragma unroll 16
-				for (int e = threadIdx.x; e < valid * STEP; e += 128)
-					x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
-			else
-				for (int e = threadIdx.x; e < valid * width; e += 128)
-					x[e / width][e % width] =
-						a.features[(first + e / width) * a.d + from + e % width];
+			load_stage(a, first, valid, from, width, x);
 			__syncthreads();
 			if (row < a.rows && a.d % 2 == 0)
 #pragma unroll 8
@@ -458,7 +487,7 @@ potentials_kernel(const float *features, const double *weights, const double *di
 	}
 }
 
-/* Adds what a slice's rows are to the potentials of trials. */
+/* Adds a slice's rows to the potentials of the trials. */
 void
 potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count, double scale,
 				 int64_t *sums)

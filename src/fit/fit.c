@@ -13,24 +13,25 @@
 #include "fitter.h"
 #include "fixed_point.h"
 #include "prepare.h"
-#include "seconds.h"
+#include "progress.h"
 #include "search.h"
+#include "seconds.h"
 #include "seed.h"
 
-/* Starts of the best quality. */
+/* The least number of starts for the best quality. */
 #define BEST_STARTS 8
 
 /*
- * Work of a fit, about the multiplications of a pass over the rows, up to which `auto` is the best
- * or a good quality: at most a second on two cores.
+ * The work of a fit, about the multiplications of a pass over the rows, up to which `auto` is the
+ * best or a good quality.
  */
 #define BEST_WORK 2e7
 #define GOOD_WORK 2e8
 
-/* What a row and a cluster cost beside the features, in features. */
+/* The cost of a row and a cluster beside the features, in features. */
 #define WORK_OVERHEAD 8
 
-/* A row's distance from its d². */
+/* Turns a row's d² into its distance. */
 double
 gk_distance(GkMetric metric, double distance2)
 {
@@ -41,7 +42,7 @@ gk_distance(GkMetric metric, double distance2)
 static double
 value_of(const GkFitter *fitter, GkSum sum, int exponent)
 {
-	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
 }
 
 /* Sets centroids. */
@@ -63,18 +64,25 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
 
+	if (start->number == GK_EARLIER_START)
+	{
+		memcpy(start->centroids, spec->earlier,
+			   (Size) spec->k * spec->dimension * sizeof(double));
+		start->count = spec->k;
+		return;
+	}
 	if (spec->init == GK_INIT_GIVEN)
 	{
-		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
+		gk_to_stored(spec, fitter->prepared, spec->initial, spec->k, start->centroids);
 		start->count = spec->k;
 		return;
 	}
 	seed.init = spec->init;
-	seed.k = fitter->k;
+	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
-	seed.greatest_weight = fitter->prepared.greatest_weight;
-	seed.rest_bits = fitter->prepared.rest_bits;
+	seed.greatest_weight = fitter->prepared->greatest_weight;
+	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;
 	seed.start = (uint32) start->number;
 	seed.oversampling = spec->oversampling;
@@ -82,7 +90,7 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
+/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
 static double
 relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 {
@@ -117,11 +125,11 @@ relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 	return relocate.relocate.shift2;
 }
 
-/* Lloyd's iteration until no label changes, the centroids rest, or so many steps. */
+/* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
 void
 gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 {
-	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
+	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
 	gk_fitter_set_centroids(fitter, start->centroids, start->count);
@@ -138,6 +146,7 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 		if (step.step.empty > 0)
 			shift2 = relocate_empty(fitter, start->count, step.step.empty);
 		start->iterations++;
+		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
@@ -145,12 +154,12 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 	gk_run(fitter->job, &get);
 }
 
-/* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
+/* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
 double
 gk_fitter_label_rows(GkFitter *fitter, int64 count)
 {
 	GkStatistics *statistics = &fitter->statistics;
-	int			bits = fitter->prepared.value_bits;
+	int			bits = fitter->prepared->value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
@@ -176,26 +185,7 @@ gk_fitter_label_rows(GkFitter *fitter, int64 count)
 	return value_of(fitter, total, statistics->inertia_exponent);
 }
 
-/* One start, from its first centroids to its labels. */
-static void
-run_start(GkFitter *fitter, GkStart *start)
-{
-	instr_time	begin;
-
-	INSTR_TIME_SET_CURRENT(begin);
-	choose_centroids(fitter, start);
-	fitter->fit->seed_seconds += gk_seconds_since(begin);
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_fitter_iterate(fitter, start, fitter->spec->max_iter);
-	fitter->fit->iterate_seconds += gk_seconds_since(begin);
-	INSTR_TIME_SET_CURRENT(begin);
-	start->inertia = gk_fitter_label_rows(fitter, start->count);
-	start->first_inertia = start->inertia;
-	start->rounds = 0;
-	fitter->fit->label_seconds += gk_seconds_since(begin);
-}
-
-/* The quality that a fit gets: `auto` goes by the sizes alone, so that no machine differs. */
+/* The quality of a fit; `auto` goes by sizes alone, so that the machine makes no difference. */
 static GkFitQuality
 choose_quality(const GkFitSpec *spec, int64 k)
 {
@@ -209,16 +199,49 @@ choose_quality(const GkFitSpec *spec, int64 k)
 		: GK_QUALITY_FAST;
 }
 
-/* How often to start. */
+/* How many starts there are. */
 static int
-count_starts(const GkFitter *fitter)
+number_of_starts(const GkFitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
 
 	if (spec->init == GK_INIT_GIVEN)
 		return 1;
-	return fitter->fit->quality == GK_QUALITY_BEST ? Max(spec->n_init, BEST_STARTS)
-		: spec->n_init;
+	return fitter->fit->quality == GK_QUALITY_BEST && spec->n_init > 0
+		? Max(spec->n_init, BEST_STARTS) : spec->n_init;
+}
+
+/* Shows others which start begins; that from earlier centroids is the first. */
+static void
+show_start(const GkFitter *fitter, const GkStart *start)
+{
+	int			earlier = fitter->spec->earlier != NULL ? 1 : 0;
+
+	gk_progress_start(start->number + 1 + earlier, number_of_starts(fitter) + earlier,
+					  fitter->spec->max_iter);
+}
+
+/* One start, from its first centroids to its labels. */
+static void
+run_start(GkFitter *fitter, GkStart *start)
+{
+	instr_time	begin;
+
+	show_start(fitter, start);
+	gk_progress_phase(GK_PHASE_SEEDING);
+	INSTR_TIME_SET_CURRENT(begin);
+	choose_centroids(fitter, start);
+	fitter->fit->seed_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_ITERATING);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_fitter_iterate(fitter, start, fitter->spec->max_iter);
+	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_LABELLING);
+	INSTR_TIME_SET_CURRENT(begin);
+	start->inertia = gk_fitter_label_rows(fitter, start->count);
+	start->first_inertia = start->inertia;
+	start->rounds = 0;
+	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
 /* Searches from a start. */
@@ -227,59 +250,70 @@ search_from(GkFitter *fitter, GkStart *start)
 {
 	instr_time	begin;
 
+	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_search(fitter, start);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_LABELLING);
 }
 
-/* One start, and a search from each for the best quality. */
-static void
-run_start_for(GkFitter *fitter, GkStart *start)
+/* True if there is a search from a start of its own, and not from the best of all starts alone. */
+static bool
+searches_each(const GkFitter *fitter, const GkStart *start)
 {
-	run_start(fitter, start);
-	if (fitter->fit->quality == GK_QUALITY_BEST)
-		search_from(fitter, start);
+	if (start->number == GK_EARLIER_START)
+		return false;
+	return fitter->fit->quality == GK_QUALITY_BEST ||
+		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
 }
 
-/* Runs a start, and keeps it as the best one if it is. */
+/* Runs the starts after the first, and keeps the best. */
 static void
-try_start(GkFitter *fitter, GkStart *fresh, GkStart *best)
+run_more_starts(GkFitter *fitter, int starts, GkStart *best)
 {
-	run_start_for(fitter, fresh);
-	if (fresh->inertia < best->inertia)
+	GkStart		fresh = {0};
+
+	fresh.centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
+	for (int number = best->number + 1; number < starts; number++)
 	{
-		GkStart		spare = *best;
+		fresh.number = number;
+		run_start(fitter, &fresh);
+		if (searches_each(fitter, &fresh))
+			search_from(fitter, &fresh);
+		if (fresh.inertia < best->inertia)
+		{
+			GkStart		spare = *best;
 
-		*best = *fresh;
-		*fresh = spare;
+			*best = fresh;
+			fresh = spare;
+			gk_progress_inertia(best->inertia);
+		}
 	}
+	pfree(fresh.centroids);
 }
 
-/* All starts; the best one's labels are in the engine at the end. */
+/* All starts and searches; at the end the engine holds the labels of the best. */
 static void
 run_starts(GkFitter *fitter, GkStart *best)
 {
-	int			starts = count_starts(fitter);
-	int64		values = fitter->k * fitter->spec->dimension;
-	GkStart		fresh = {0};
+	int			starts = number_of_starts(fitter);
 
-	best->centroids = gk_allocate(values, sizeof(double));
-	run_start_for(fitter, best);
-	if (starts > 1)
-		fresh.centroids = gk_allocate(values, sizeof(double));
-	for (int number = 1; number < starts; number++)
+	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
+	best->centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
+	run_start(fitter, best);
+	if (searches_each(fitter, best))
+		search_from(fitter, best);
+	gk_progress_inertia(best->inertia);
+	if (best->number + 1 < starts)
 	{
-		fresh.number = number;
-		try_start(fitter, &fresh, best);
+		run_more_starts(fitter, starts, best);
+		if (best->number != starts - 1)
+		{
+			gk_fitter_set_centroids(fitter, best->centroids, best->count);
+			best->inertia = gk_fitter_label_rows(fitter, best->count);
+		}
 	}
-	if (best->number != starts - 1)
-	{
-		gk_fitter_set_centroids(fitter, best->centroids, best->count);
-		best->inertia = gk_fitter_label_rows(fitter, best->count);
-	}
-	if (starts > 1)
-		pfree(fresh.centroids);
-	if (fitter->fit->quality == GK_QUALITY_GOOD)
+	if (fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier == NULL)
 		search_from(fitter, best);
 }
 
@@ -311,17 +345,17 @@ describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 
 	cluster->size = statistics->sizes[label];
 	cluster->weight = value_of(fitter, statistics->weights[label],
-							   fitter->prepared.weight_exponent);
+							   fitter->prepared->weight_exponent);
 	cluster->inertia = value_of(fitter, statistics->inertia[label],
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
-	/* not a number if nothing is left of weights that are very small beside others */
+	/* NaN if a cluster's weights are so small that the sums lose them */
 	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
-/* Says why there are fewer clusters than asked for. */
+/* Warns that there are fewer clusters than requested, and why. */
 static void
 warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 {
@@ -341,7 +375,7 @@ warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 
-/* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
+/* Keeps what a model needs: the centroids as rows are compared with them, in cluster order. */
 static void
 keep_for_model(GkFitter *fitter, const GkStart *best, const int32 *labels)
 {
@@ -349,47 +383,55 @@ keep_for_model(GkFitter *fitter, const GkStart *best, const int32 *labels)
 	GkFitModel *model = &fit->model;
 	int			d = fitter->spec->dimension;
 
-	model->offset = fitter->prepared.offset;
-	model->factor = fitter->prepared.factor;
-	model->mean = fitter->prepared.mean;
-	model->variance = fitter->prepared.variance;
-	model->least = fitter->prepared.least;
-	model->greatest = fitter->prepared.greatest;
+	model->offset = fitter->prepared->offset;
+	model->factor = fitter->prepared->factor;
+	model->mean = fitter->prepared->mean;
+	model->variance = fitter->prepared->variance;
+	model->least = fitter->prepared->least;
+	model->greatest = fitter->prepared->greatest;
+	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
-	model->ties = gk_allocate(fit->k, sizeof(int32));
-	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
 	for (int64 c = 0; c < fit->k; c++)
-	{
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+}
+
+/* Keeps where the clusters of the labels are. */
+static void
+keep_places(GkFit *fit, int64 label_count, const int32 *labels)
+{
+	GkFitModel *model = &fit->model;
+
+	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate(label_count, sizeof(int32));
+	for (int64 label = 0; label < label_count; label++)
+		model->place_of_label[label] = -1;
+	for (int64 c = 0; c < fit->k; c++)
 		model->place_of_label[labels[c]] = (int32) c;
-	}
-	for (int64 label = 0, next = 0; label < best->count; label++)
-		if (fit->cluster_of_label[label] >= 0)
+	for (int64 label = 0, next = 0; label < label_count; label++)
+		if (model->place_of_label[label] >= 0)
 			model->ties[next++] = model->place_of_label[label];
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
- * that those of an earlier fit go on: the number of one that ends empty stays free.
+ * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user, and
+ * those of an earlier fit, keep their numbers, so that a fit can continue an earlier one: if one
+ * ends empty, its number is not used.
  */
 static void
 order_clusters(GkFitter *fitter, const GkStart *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
-	bool		is_given = fitter->spec->init == GK_INIT_GIVEN;
+	bool		is_given = fitter->spec->init == GK_INIT_GIVEN || best->number == GK_EARLIER_START;
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
 	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
 		: best->centroids;
-	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
+	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
-	{
-		fit->cluster_of_label[c] = -1;
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
-	}
 	if (!is_given)
 		qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
@@ -400,8 +442,8 @@ order_clusters(GkFitter *fitter, const GkStart *best)
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
 		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
-		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
+	keep_places(fit, best->count, labels);
 	if (fitter->spec->for_model)
 	{
 		keep_for_model(fitter, best, labels);
@@ -412,48 +454,63 @@ order_clusters(GkFitter *fitter, const GkStart *best)
 	pfree(labels);
 }
 
-/* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
+/* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
 find_total(GkFitter *fitter)
 {
-	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
 
-	mean.centroids.centroids = fitter->prepared.mean;
+	mean.centroids.centroids = fitter->prepared->mean;
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fit->model.total = gk_fitter_label_rows(fitter, 1);
+	fitter->prepared->total = gk_fitter_label_rows(fitter, 1);
 }
 
-/* Fits; labels and d² of the result stay in the engine. */
-void
-gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+/* Room for the statistics of so many clusters. */
+static void
+begin_statistics(GkStatistics *statistics, int64 clusters)
 {
-	GkFitter		fitter = {.job = job,.spec = spec,.fit = fit};
+	statistics->sizes = gk_allocate(clusters, sizeof(int64));
+	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
+	statistics->inertia = gk_allocate(clusters, sizeof(GkSum));
+	statistics->distance = gk_allocate(clusters, sizeof(GkSum));
+	statistics->radius2 = gk_allocate(clusters, sizeof(double));
+}
+
+/* Room for what the engine says of the clusters. */
+static void
+begin_fitter(GkFitter *fitter)
+{
+	const GkFitSpec *spec = fitter->spec;
+
+	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
+		: Min(spec->k, spec->rows);
+	fitter->fit->quality = choose_quality(spec, fitter->k);
+	fitter->is_empty = gk_allocate_zero(fitter->k + gk_search_depth(spec, fitter->k),
+										sizeof(uint8));
+	begin_statistics(&fitter->statistics, fitter->k);
+}
+
+/* Fits prepared rows; labels and d² of the result stay in the engine. */
+void
+gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit)
+{
+	GkFitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
 	GkStart		best = {0};
-	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(job, spec, &fitter.prepared);
-	fit->seed_seconds = gk_seconds_since(begin);
-
-	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
-	fit->quality = choose_quality(spec, fitter.k);
-	fitter.is_empty = gk_allocate_zero(fitter.k + gk_search_depth(spec, fitter.k), sizeof(uint8));
-	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
-	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.distance = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
-	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
-
+	begin_fitter(&fitter);
 	if (spec->for_model)
-		find_total(&fitter);
+	{
+		if (isnan(prepared->total))
+			find_total(&fitter);
+		fit->model.total = prepared->total;
+	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
+	fit->labels = best.count;
 	fit->inertia = best.inertia;
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
@@ -464,17 +521,115 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	warn_of_fewer(&fitter, &best);
 }
 
+/* Labels prepared rows with centroids as they are. */
+double
+gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, const double *points,
+			 int64 count, GkCluster *clusters)
+{
+	GkFitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
+	double		inertia;
+
+	begin_statistics(&fitter.statistics, count);
+	gk_fitter_set_centroids(&fitter, points, count);
+	inertia = gk_fitter_label_rows(&fitter, count);
+	for (int64 c = 0; c < count; c++)
+	{
+		describe_cluster(&fitter, c, &clusters[c]);
+		clusters[c].id = (int32) c;
+	}
+	return inertia;
+}
+
+/* The order of places by the ids that clusters are to have. */
+static int
+compare_ids(const void *a, const void *b, void *ids)
+{
+	int32		left = ((const int32 *) ids)[*(const int32 *) a];
+	int32		right = ((const int32 *) ids)[*(const int32 *) b];
+
+	return (left > right) - (left < right);
+}
+
+/* Rows of numbers in another order. */
+static double *
+reorder(double *rows, const int32 *order, int64 count, int dimension)
+{
+	double	   *ordered = gk_allocate(count * dimension, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+		memcpy(ordered + i * dimension, rows + order[i] * (int64) dimension,
+			   dimension * sizeof(double));
+	pfree(rows);
+	return ordered;
+}
+
+/* Gives the clusters other ids and puts them in that order. */
+void
+gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
+{
+	GkFitModel *model = &fit->model;
+	GkCluster  *clusters = gk_allocate(fit->k, sizeof(GkCluster));
+	int32	   *order = gk_allocate(fit->k, sizeof(int32));
+	int32	   *place_of = gk_allocate(fit->k, sizeof(int32));
+
+	for (int32 c = 0; c < fit->k; c++)
+		order[c] = c;
+	qsort_interruptible(order, fit->k, sizeof(int32), compare_ids, (void *) ids);
+	for (int32 c = 0; c < fit->k; c++)
+	{
+		place_of[order[c]] = c;
+		clusters[c] = fit->clusters[order[c]];
+		clusters[c].id = ids[order[c]];
+	}
+	for (int64 label = 0; label < fit->labels; label++)
+		if (model->place_of_label[label] >= 0)
+			model->place_of_label[label] = place_of[model->place_of_label[label]];
+	for (int64 i = 0; i < fit->k; i++)
+		model->ties[i] = place_of[model->ties[i]];
+	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);
+	model->points = reorder(model->points, order, fit->k, dimension);
+	pfree(fit->clusters);
+	fit->clusters = clusters;
+	pfree(order);
+	pfree(place_of);
+}
+
+/* Prepares the rows and fits. */
+void
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkPrepared	prepared;
+	instr_time	begin;
+	double		seconds;
+
+	gk_progress_phase(GK_PHASE_SEEDING);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_prepare(job, spec, &prepared);
+	seconds = gk_seconds_since(begin);
+	gk_fit_prepared(job, spec, &prepared, fit);
+	fit->seed_seconds += seconds;
+}
+
+/* Labels the rows with these centroids. */
+static void
+label_with(GkJob *job, const double *points, int64 k)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+
+	centroids.centroids.centroids = points;
+	centroids.centroids.k = k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
+}
+
 /* Labels the rows with spec->points. */
 void
 gk_label(GkJob *job, const GkFitSpec *spec)
 {
-	GkCommand	centroids = {.operation = GK_CENTROIDS};
-	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkPrepared	prepared = {0};
 
+	gk_progress_phase(GK_PHASE_LABELLING);
 	gk_prepare(job, spec, &prepared);
-	centroids.centroids.centroids = spec->points;
-	centroids.centroids.k = spec->k;
-	gk_run(job, &centroids);
-	gk_run(job, &assign);
+	label_with(job, spec->points, spec->k);
 }

@@ -26,8 +26,8 @@ typedef struct GkFitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
-	GkPrepared	prepared;
-	int64		k;				/* clusters asked for; at most the number of rows */
+	GkPrepared *prepared;
+	int64		k;				/* clusters requested, at most the number of rows */
 	uint8	   *is_empty;		/* k, and as many more as a search adds */
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
@@ -36,7 +36,7 @@ typedef struct GkFitter
 /* The outcome of one start, or of a search from it. */
 typedef struct GkStart
 {
-	int			number;
+	int			number;			/* from 0; GK_EARLIER_START */
 	int64		count;			/* centroids */
 	double	   *centroids;		/* k × dimension, in the engine's units */
 	double		inertia;
@@ -49,7 +49,7 @@ typedef struct GkStart
 /* Gives the engine centroids; forgets the labels. */
 extern void gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count);
 
-/* Lloyd's iteration until no label changes, the centroids rest, or so many steps. */
+/* Lloyd's iteration until no label changes, the centroids rest, or `limit` is reached. */
 extern void gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit);
 
 /* Labels with the engine's centroids as they are, and the statistics of clusters; the inertia. */

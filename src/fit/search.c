@@ -147,7 +147,7 @@ merge_centroids(Search *search)
 	gk_run(fitter->job, &command);
 	for (int64 c = 0; c < trial->count; c++)
 		search->weights[c] = gk_sum_value(search->sums[c].high, search->sums[c].low,
-										  fitter->prepared.rest_bits);
+										  fitter->prepared->rest_bits);
 	gk_merge_closest(trial->centroids, search->weights, trial->count, fitter->spec->dimension,
 					 search->depth, fitter->spec->metric == GK_COSINE);
 	trial->count -= search->depth;

@@ -1,10 +1,11 @@
 /*
- * The job of one fit: who owns what outlives a function call, and how the
- * backend waits for an engine.
+ * The job of one fit: owns the resources that outlive a function call, and waits for the
+ * engine.
  */
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/pmsignal.h"
 #include "utils/memutils.h"
@@ -12,8 +13,9 @@
 
 #include "engine_error.h"
 #include "job.h"
+#include "progress.h"
 
-/* How long one wait for the engine may be, in milliseconds. */
+/* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
 struct GkJob
@@ -22,16 +24,16 @@ struct GkJob
 	MemoryContext context;
 	GkRelease  *releases;		/* last acquired first */
 	GkEngine   *engine;			/* NULL = not open */
-	GkCommand	command;		/* the one that runs; outlives the stack after an error */
+	GkCommand	command;		/* the current one; after an error it outlives the stack */
 	GkJob	   *next;			/* the job that this one is nested in */
 };
 
 static GkJob *jobs = NULL;
 
-/* The most memory that the engines of this session took at once; the peaks alone count. */
+/* The most memory that the engines of this session held at once; only the peaks count. */
 static GkUsage engines_peak;
 
-/* The rings of the jobs that read rows now, and the most that they took. */
+/* Bytes of the current rings, and the most that they held at once. */
 static Size rings_bytes = 0;
 static Size rings_peak = 0;
 
@@ -50,7 +52,7 @@ release_job(GkJob *job)
 	MemoryContextDelete(job->context);
 }
 
-/* Releases the jobs of a resource owner that ends: silently after an error. */
+/* Releases the jobs of an ending resource owner, silently after an error. */
 static void
 release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 {
@@ -149,9 +151,9 @@ gk_job_bytes(void)
 	return bytes;
 }
 
-/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
-GkDeviceUsage *
-gk_usage_of_device(GkUsage *usage, int number)
+/* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
+static GkDeviceUsage *
+usage_of_device(GkUsage *usage, int number)
 {
 	for (int i = 0; i < usage->devices; i++)
 		if (usage->device[i].number == number)
@@ -162,13 +164,13 @@ gk_usage_of_device(GkUsage *usage, int number)
 	return &usage->device[usage->devices++];
 }
 
-/* Adds what an engine has of each device. */
+/* Adds an engine's usage of each device. */
 static void
 add_devices(GkUsage *usage, const GkUsage *one)
 {
 	for (int i = 0; i < one->devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, one->device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, one->device[i].number);
 
 		if (device == NULL)
 			continue;
@@ -177,7 +179,7 @@ add_devices(GkUsage *usage, const GkUsage *one)
 	}
 }
 
-/* The memory of the engines of all jobs, added up. */
+/* The memory of the engines of all jobs. */
 static void
 add_engines(GkUsage *usage)
 {
@@ -199,7 +201,7 @@ add_engines(GkUsage *usage)
 	}
 }
 
-/* The memory of the engines of all jobs, and the most that jobs of this session took at once. */
+/* The memory of the engines of all jobs, and the most that this session's held at once. */
 void
 gk_engines_usage(GkUsage *usage)
 {
@@ -209,14 +211,14 @@ gk_engines_usage(GkUsage *usage)
 	usage->device_peak = Max(usage->device_peak, engines_peak.device_peak);
 	for (int i = 0; i < engines_peak.devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, engines_peak.device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, engines_peak.device[i].number);
 
 		if (device != NULL)
 			device->peak = Max(device->peak, engines_peak.device[i].peak);
 	}
 }
 
-/* The memory of the rings of all jobs, and the most that they took at once. */
+/* The memory of the rings of all jobs, and the most that they held at once. */
 void
 gk_rings_usage(Size *bytes, Size *most)
 {
@@ -239,7 +241,7 @@ gk_forget_ring(Size bytes)
 	rings_bytes -= bytes;
 }
 
-/* Notes the memory that an engine took, beside those that stay open. */
+/* Updates the peaks before an engine closes. */
 static void
 note_peak(const GkUsage *usage)
 {
@@ -254,8 +256,8 @@ note_peak(const GkUsage *usage)
 	for (int i = 0; i < usage->devices; i++)
 	{
 		const GkDeviceUsage *own = &usage->device[i];
-		GkDeviceUsage *known = gk_usage_of_device(&engines_peak, own->number);
-		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
+		GkDeviceUsage *known = usage_of_device(&engines_peak, own->number);
+		GkDeviceUsage *other = usage_of_device(&others, own->number);
 
 		if (known != NULL)
 			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));
@@ -276,7 +278,7 @@ close_engine(void *resource)
 	engine->class_of->close(engine);
 }
 
-/* Opens the engine of a job, which has none; if that fails the answer is NULL, and why. */
+/* Opens the engine of a job that has none; NULL if that fails, with the cause in *status. */
 GkEngine *
 gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 					   const GkEngineConfig *config, GkStatus *status)
@@ -301,13 +303,6 @@ gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngine
 	return engine;
 }
 
-/* The engine of a job. */
-GkEngine *
-gk_job_engine(GkJob *job)
-{
-	return job->engine;
-}
-
 /* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
 void
 gk_run(GkJob *job, GkCommand *command)
@@ -322,7 +317,9 @@ gk_run(GkJob *job, GkCommand *command)
 		CHECK_FOR_INTERRUPTS();
 		if (IsUnderPostmaster && !PostmasterIsAlive())
 			proc_exit(1);
+		pgstat_report_wait_start(gk_progress_wait_event());
 		status = engine->class_of->wait(engine, WAIT_MILLISECONDS);
+		pgstat_report_wait_end();
 		if (status.code != GK_RUNNING)
 			break;
 	}

@@ -15,9 +15,12 @@
 #include "utils/builtins.h"
 
 #include "alloc.h"
+#include "arguments.h"
 #include "definition.h"
 #include "draft.h"
+#include "map.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "target.h"
 
 GK_SQL_FUNCTION(gkmeans_import_model);
@@ -37,7 +40,7 @@ enum
 	NOTE
 };
 
-/* What is imported. */
+/* The arguments of an import. */
 typedef struct Import
 {
 	int			k;
@@ -48,14 +51,7 @@ typedef struct Import
 	const double *factor;
 } Import;
 
-/* An argument as text; NULL if it is NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
-/* Raises the error of an argument that is not as it must be. */
+/* Refuses an argument. */
 static void
 refuse(const char *argument, const char *what)
 {
@@ -88,7 +84,7 @@ array_argument(FunctionCallInfo fcinfo, int number, const char *argument, int di
 	return array;
 }
 
-/* The elements of an array of doubles, all of which float32 can come near. */
+/* The elements of an array of doubles, all in the range of float32. */
 static const double *
 check_doubles(ArrayType *array, int64 count, const char *argument)
 {
@@ -131,14 +127,8 @@ static void
 read_comparison(FunctionCallInfo fcinfo, Import *import)
 {
 	int			d = import->dimension;
-	char	   *metric = text_of(fcinfo, METRIC);
 
-	if (metric != NULL && strcmp(metric, "euclidean") != 0 && strcmp(metric, "cosine") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid metric: \"%s\"", metric),
-				 errhint("Valid values are \"euclidean\", \"cosine\".")));
-	import->cosine = metric != NULL && strcmp(metric, "cosine") == 0;
+	import->cosine = gk_metric_word(gk_text_or(fcinfo, METRIC, "euclidean")) == GK_COSINE;
 	import->offset = check_doubles(array_argument(fcinfo, SCALE_OFFSET, "scale_offset", 1, d,
 												  false), d, "scale_offset");
 	import->factor = check_doubles(array_argument(fcinfo, SCALE_FACTOR, "scale_factor", 1, d,
@@ -150,7 +140,7 @@ read_comparison(FunctionCallInfo fcinfo, Import *import)
 			refuse("scale_factor", "contains a negative number");
 }
 
-/* One centroid as it is compared. */
+/* A centroid as rows are compared with it. */
 static void
 compare_centroid(const Import *import, const double *centroid, double *point)
 {
@@ -158,7 +148,7 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 
 	for (int j = 0; j < import->dimension; j++)
 	{
-		/* those of the cosine metric are unit vectors, as rows are compared */
+		/* with the cosine metric, rows are compared with unit vectors */
 		bool		scaled = import->factor != NULL && !import->cosine;
 
 		point[j] = scaled ? (centroid[j] - import->offset[j]) * import->factor[j] : centroid[j];
@@ -174,7 +164,7 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 		point[j] /= sqrt(norm2);
 }
 
-/* The centroids as they are kept and as they are compared. */
+/* The centroids as stored and as rows are compared with them. */
 static void
 draft_centroids(GkDraft *draft, const Import *import)
 {
@@ -190,6 +180,7 @@ draft_centroids(GkDraft *draft, const Import *import)
 					import->k, import->dimension);
 	if (!import->cosine && import->factor != NULL)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, import->k, import->dimension);
+	gk_draft_centroid_map(draft, points, import->k, import->dimension);
 	pfree(points);
 }
 
@@ -200,7 +191,7 @@ compare_names(const void *a, const void *b, void *argument)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Refuses names that are not different. */
+/* Refuses equal names. */
 static void
 check_names(const char *const *names, int count)
 {
@@ -244,7 +235,7 @@ draft_names(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 		gk_draft_set(draft, GK_MODEL_NAMES, PointerGetDatum(array));
 }
 
-/* All of the version. */
+/* The whole version. */
 static void
 draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 {
@@ -261,11 +252,11 @@ draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 	draft_centroids(draft, import);
 	draft_features(draft, fcinfo, import);
 	draft_names(draft, fcinfo, import);
-	gk_draft_text(draft, GK_MODEL_NOTE, text_of(fcinfo, NOTE));
+	gk_draft_text(draft, GK_MODEL_NOTE, gk_text_or(fcinfo, NOTE, NULL));
 	gk_draft_deployed(draft, "imported");
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* The number of clusters of an existing model that stays as it is. */
 static int
 existing_k(Oid relation_id)
 {
@@ -282,13 +273,12 @@ existing_k(Oid relation_id)
 	return k;
 }
 
-/* SQL: makes a model of centroids; how many they are. */
+/* SQL: creates a model from centroids; returns how many. */
 Datum
 gkmeans_import_model(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_of(fcinfo, MODEL);
-	char	   *word = text_of(fcinfo, IF_EXISTS);
-	GkModelExists if_exists = gk_model_exists_word(word != NULL ? word : "error");
+	const char *name = gk_text_or(fcinfo, MODEL, NULL);
+	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, IF_EXISTS, "error"));
 	const char *definition = gk_definition(fcinfo);
 	Import		import = {0};
 	GkTarget	target;
@@ -298,7 +288,7 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("model is NULL"),
-				 errhint("Give the name of the table that the model is to be.")));
+				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_import_model()");
 	PreventCommandIfParallelMode("gkmeans_import_model()");
 	read_centroids(fcinfo, &import);

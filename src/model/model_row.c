@@ -1,5 +1,5 @@
 /*
- * The rows of a model, as foreign input: every attribute is checked before it is used.
+ * The rows of a model are untrusted input: every attribute is checked before use.
  */
 #include "postgres.h"
 
@@ -37,14 +37,14 @@ damaged(const GkModelRow *row, GkModelAttribute number)
 						NameStr(TupleDescAttr(descriptor, number - 1)->attname));
 }
 
-/* An attribute as it is. */
+/* An attribute, unchecked. */
 static Datum
 attribute(const GkModelRow *row, GkModelAttribute number, bool *is_null)
 {
 	return slot_getattr(row->slot, number, is_null);
 }
 
-/* Begins to read a row. */
+/* Begins reading a row. */
 void
 gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot)
 {
@@ -126,6 +126,30 @@ gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int colu
 {
 	return finite_elements(row, number, array_of(row, number, FLOAT8OID, rows, columns),
 						   (int64) rows * columns);
+}
+
+/* An array of arrays of single-precision numbers. */
+float *
+gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+	ArrayType  *array;
+	float	   *values;
+
+	*rows = 0;
+	if (is_null)
+		return NULL;
+	array = DatumGetArrayTypePCopy(value);
+	if (ARR_ELEMTYPE(array) != FLOAT4OID || ARR_NDIM(array) != 2 ||
+		ARR_DIMS(array)[1] != columns || array_contains_nulls(array))
+		damaged(row, number);
+	values = (float *) ARR_DATA_PTR(array);
+	for (int64 i = 0; i < (int64) ARR_DIMS(array)[0] * columns; i++)
+		if (!isfinite(values[i]))
+			damaged(row, number);
+	*rows = ARR_DIMS(array)[0];
+	return values;
 }
 
 /* Numbers that are not negative, and may be unknown or infinite. */
@@ -234,7 +258,7 @@ gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count)
 	return values;
 }
 
-/* Whether the row is a version that can score. */
+/* True if the row is a version that can score. */
 bool
 gk_row_has_centroids(const GkModelRow *row)
 {

@@ -12,9 +12,9 @@
 #include "nearest.h"
 #include "quality.h"
 
-/* Numbers that are fetched from the engine at once. */
+/* Numbers fetched from the engine at once. */
 #define WINDOW_NUMBERS (1 << 20)
-/* Numbers of a sample at most: half a gigabyte. */
+/* The most numbers in a sample: half a gigabyte. */
 #define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)
 /*
  * Bits of a value in a sum: as many as leave room for 2^39 rows, since what is small beside the
@@ -22,7 +22,7 @@
  */
 #define SUM_BITS 88
 
-/* A sum of integers: the same in any order. */
+/* A sum of integers, the same in any order. */
 typedef __int128 Sum;
 
 /* A row of the sample; the least keys are drawn. */
@@ -33,7 +33,7 @@ typedef struct Drawn
 	int64		row;
 } Drawn;
 
-/* A measurement under way. */
+/* The state of a measurement. */
 typedef struct Measurement
 {
 	const GkClustering *clustering;
@@ -61,7 +61,7 @@ typedef struct Measurement
 	Drawn	   *drawn;			/* a heap, the greatest first */
 } Measurement;
 
-/* Uses one row: its number, label and features. */
+/* A function that uses one row: its number, label and features. */
 typedef void (*UseRow) (Measurement *measurement, int64 number, int32 label,
 						const float *features);
 
@@ -111,7 +111,7 @@ fetch_rows(Measurement *measurement, int64 *numbers, int64 count, float *feature
 	gk_run(measurement->clustering->job, &command);
 }
 
-/* Goes through all rows that count. */
+/* Calls a function for all rows that count. */
 static void
 for_each_row(Measurement *measurement, UseRow use)
 {
@@ -270,14 +270,14 @@ add_distances(Measurement *measurement, int64 number, int32 label, const float *
 		scale_for(1.0));
 }
 
-/* Whether one row comes after another in the sample's order. */
+/* True if one row comes after another in the sample's order. */
 static bool
 comes_after(const Drawn *left, const Drawn *right)
 {
 	return left->key != right->key ? left->key > right->key : left->label > right->label;
 }
 
-/* Puts the first of the heap where it belongs. */
+/* Restores the heap after its first element has changed. */
 static void
 sift_down(Drawn *heap, int count)
 {
@@ -300,7 +300,7 @@ sift_down(Drawn *heap, int count)
 	}
 }
 
-/* Puts the last of the heap where it belongs. */
+/* Restores the heap after an element was added at the end. */
 static void
 sift_up(Drawn *heap, int at)
 {
@@ -314,7 +314,7 @@ sift_up(Drawn *heap, int at)
 	}
 }
 
-/* The key of a row: of its bits and the seed, not of its place. */
+/* The key of a row, which depends on its bits and the seed, not on its position. */
 static uint64
 key_of(const float *features, int dimension, int64 seed)
 {
@@ -330,7 +330,7 @@ key_of(const float *features, int dimension, int64 seed)
 	return gk_mix(key);
 }
 
-/* Takes a row into the sample if its key is among the least. */
+/* Adds a row to the sample if its key is among the least. */
 static void
 draw_row(Measurement *measurement, int64 number, int32 label, const float *features)
 {
@@ -356,7 +356,7 @@ compare_drawn(const void *a, const void *b, void *argument)
 	return comes_after(a, b) ? 1 : comes_after(b, a) ? -1 : 0;
 }
 
-/* Fetches the sample: its features, and the same packed. */
+/* Fetches the features of the sample, plain and packed. */
 static void
 fetch_sample(Measurement *measurement, float *features, double *packed)
 {

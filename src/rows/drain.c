@@ -11,7 +11,7 @@
 
 /* How long the thread sleeps when it has nothing to do, in milliseconds. */
 #define IDLE_MILLISECONDS 100
-/* The same while the engine still reads slots, which have to be given back. */
+/* The same while the engine is still reading slots, which must be returned to the ring. */
 #define PENDING_MILLISECONDS 1
 
 struct GkDrain
@@ -23,6 +23,7 @@ struct GkDrain
 	sem_t		finished;
 	GkStatus	status;
 	int64_t		rows;
+	atomic_llong *progress;
 	int64_t    *first_rows;		/* by sequence number */
 	int64_t		batches;		/* the greatest sequence number + 1 */
 	int64_t		allocated;
@@ -43,7 +44,7 @@ failure(GkCode code, const char *where, const char *message)
 	return status;
 }
 
-/* Notes the engine's number of the first row of a batch. */
+/* Records the engine's number of the first row of a batch. */
 static GkStatus
 note_first_row(GkDrain *drain, int64_t sequence)
 {
@@ -63,7 +64,7 @@ note_first_row(GkDrain *drain, int64_t sequence)
 	return (GkStatus) {.code = GK_OK};
 }
 
-/* Gives back the slots that the engine has read. */
+/* Returns the slots that the engine has read. */
 static GkStatus
 reclaim_slots(GkDrain *drain)
 {
@@ -85,7 +86,7 @@ reclaim_slots(GkDrain *drain)
 	return status;
 }
 
-/* Gives the engine a batch that has rows. */
+/* Passes a batch with rows to the engine. */
 static GkStatus
 append_slot(GkDrain *drain, int slot)
 {
@@ -112,6 +113,7 @@ append_slot(GkDrain *drain, int slot)
 		return status;
 	drain->pending_slots[drain->pending++] = slot;
 	drain->rows += batch.rows;
+	atomic_store(drain->progress, drain->rows);
 	return status;
 }
 
@@ -151,7 +153,7 @@ drain_ring(GkDrain *drain)
 	return status;
 }
 
-/* The thread. */
+/* The thread's main function. */
 static void *
 drain_main(void *argument)
 {
@@ -166,7 +168,7 @@ drain_main(void *argument)
 
 /* Starts the thread with all signals blocked. */
 GkStatus
-gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
+gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress, GkDrain **result)
 {
 	GkDrain    *drain = calloc(1, sizeof(GkDrain));
 	sigset_t	all;
@@ -178,6 +180,7 @@ gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
 		return failure(GK_NO_HOST_MEMORY, "calloc", "out of memory for a thread");
 	drain->ring = ring;
 	drain->engine = engine;
+	drain->progress = progress;
 	sem_init(&drain->finished, 0, 0);
 
 	sigfillset(&all);
@@ -200,7 +203,7 @@ gk_drain_wait(GkDrain *drain, int milliseconds)
 	return gk_wait_semaphore(&drain->finished, milliseconds);
 }
 
-/* What went wrong. */
+/* The thread's status. */
 GkStatus
 gk_drain_status(const GkDrain *drain)
 {

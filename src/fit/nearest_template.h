@@ -1,7 +1,7 @@
 /*
  * Distances of one row to all centroids, for one width of vectors.
  *
- * Included by nearest.c once a width, with VECTOR_BYTES, TARGET and NAME() defined.
+ * nearest.c includes it once for each width, with VECTOR_BYTES, TARGET and NAME() defined.
  */
 #define V NAME(Doubles)
 #define L NAME(Integers)
@@ -36,7 +36,7 @@ NAME(sum)(const double *packed, const double *row, int dimension, const int grou
 		sums[i] = partial[i];
 }
 
-/* As many groups as can go together; how many. */
+/* Sums as many groups as fit together; returns how many. */
 TARGET static inline __attribute__((always_inline)) int
 NAME(sum_some)(const double *packed, const double *row, int dimension, int64_t left, V *sums)
 {
@@ -63,7 +63,7 @@ NAME(sum_some)(const double *packed, const double *row, int dimension, int64_t l
 	return 1;
 }
 
-/* The least d² and where: the first of equals, as each lane keeps what is not greater. */
+/* The least d² and its position, the first of equals: a lane only replaces a greater value. */
 TARGET static int64_t
 NAME(nearest)(const double *packed, const double *row, int dimension, int64_t groups,
 			  double *distance2)

@@ -10,20 +10,20 @@
 
 #include <stdint.h>
 
-/* Centroids of a group; what is missing of the last group is filled with infinities. */
+/* Centroids of a group; the last group is filled up with infinities. */
 #define GK_GROUP 8
 
-/* How many groups so many centroids are. */
+/* The number of groups for `count` centroids. */
 #define GK_GROUPS(count) (((count) + GK_GROUP - 1) / GK_GROUP)
 
-/* Puts centroid number `position` into its place among the packed ones. */
+/* Packs centroid number `position`. */
 extern void gk_pack_centroid(double *packed, int dimension, int64_t position,
 							 const double *centroid);
 
-/* Fills the places after the last centroid. */
+/* Fills the rest of the last group. */
 extern void gk_pack_rest(double *packed, int dimension, int64_t count);
 
-/* The least d² and where: the first of equals. */
+/* The least d² and its position, the first of equals. */
 extern int64_t gk_nearest(const double *packed, const double *row, int dimension, int64_t count,
 						  double *distance2);
 

@@ -6,7 +6,7 @@
 
 #include "nearest.h"
 
-/* What one width of vectors offers. */
+/* The functions for one vector width. */
 typedef struct Kernels
 {
 	int64_t		(*nearest) (const double *packed, const double *row, int dimension,
@@ -32,7 +32,7 @@ typedef struct Kernels
 #include "nearest_template.h"
 #endif
 
-/* The widest that this processor has. */
+/* Those of the widest vectors that this processor has. */
 static const Kernels *
 kernels(void)
 {
@@ -51,7 +51,7 @@ kernels(void)
 	return chosen;
 }
 
-/* Puts a centroid into its place among the packed ones. */
+/* Packs a centroid. */
 void
 gk_pack_centroid(double *packed, int dimension, int64_t position, const double *centroid)
 {
@@ -61,7 +61,7 @@ gk_pack_centroid(double *packed, int dimension, int64_t position, const double *
 		place[(int64_t) j * GK_GROUP] = centroid[j];
 }
 
-/* Fills the places after the last centroid. */
+/* Fills the rest of the last group. */
 void
 gk_pack_rest(double *packed, int dimension, int64_t count)
 {
@@ -71,7 +71,7 @@ gk_pack_rest(double *packed, int dimension, int64_t count)
 				   position % GK_GROUP] = HUGE_VAL;
 }
 
-/* The least d² and where. */
+/* The least d² and its position. */
 int64_t
 gk_nearest(const double *packed, const double *row, int dimension, int64_t count,
 		   double *distance2)
