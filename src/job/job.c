@@ -303,6 +303,13 @@ gk_job_open_engine(GkJob *job, const GkEngineClass *engine_class, const GkEngine
 	return engine;
 }
 
+/* The engine of a job. */
+GkEngine *
+gk_job_engine(GkJob *job)
+{
+	return job->engine;
+}
+
 /* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
 void
 gk_run(GkJob *job, GkCommand *command)

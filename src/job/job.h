@@ -69,6 +69,9 @@ extern GkEngine *gk_job_open_engine(GkJob *job, const GkEngineClass *engine_clas
 extern GkEngine *gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 										const GkEngineConfig *config, GkStatus *status);
 
+/* The engine of a job, NULL if none is open. */
+extern GkEngine *gk_job_engine(GkJob *job);
+
 /*
  * Runs a command on the job's engine to its end; cancel, timeout and termination act within 10 ms.
  * After an error the engine may still write into the command's arrays until it is closed: they
