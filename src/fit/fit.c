@@ -90,10 +90,11 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
-static double
-relocate_empty(GkFitter *fitter, int64 count, int64 empty)
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(GkFitter *fitter, int64 count, GkCommand *step)
 {
+	int64		empty = step->step.empty;
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
 	GkCommand	relocate = {.operation = GK_RELOCATE};
@@ -122,7 +123,21 @@ relocate_empty(GkFitter *fitter, int64 count, int64 empty)
 	pfree(clusters);
 	pfree(rows);
 	pfree(entries);
-	return relocate.relocate.shift2;
+	step->step.shift2 = relocate.relocate.shift2;
+	step->step.between = relocate.relocate.between;
+}
+
+/* Writes an iteration down. */
+static void
+note_iteration(GkFitter *fitter, const GkStart *start, const GkCommand *step)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
+
+	iteration.inertia = Max(fitter->prepared->total_to_origin - step->step.between, 0.0);
+	iteration.shift = sqrt(step->step.shift2);
+	iteration.moved = step->step.changed;
+	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
+	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
 /* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
@@ -138,17 +153,17 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 	while (start->iterations < limit && !start->converged)
 	{
 		GkCommand	step = {.operation = GK_STEP};
-		double		shift2;
 
 		step.step.is_empty = fitter->is_empty;
 		gk_run(fitter->job, &step);
-		shift2 = step.step.shift2;
 		if (step.step.empty > 0)
-			shift2 = relocate_empty(fitter, start->count, step.step.empty);
+			relocate_empty(fitter, start->count, &step);
 		start->iterations++;
 		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
-			|| (tolerance > 0.0 && shift2 <= tolerance);
+			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
+		if (fitter->spec->for_model && !fitter->is_searching)
+			note_iteration(fitter, start, &step);
 	}
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
@@ -252,7 +267,9 @@ search_from(GkFitter *fitter, GkStart *start)
 
 	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
+	fitter->is_searching = true;
 	gk_search(fitter, start);
+	fitter->is_searching = false;
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 }
@@ -361,7 +378,7 @@ warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 {
 	int64		k = fitter->spec->k;
 
-	if (fitter->fit->k == k)
+	if (fitter->fit->k == k || fitter->spec->is_reference)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
@@ -466,6 +483,7 @@ find_total(GkFitter *fitter)
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
 	fitter->prepared->total = gk_fitter_label_rows(fitter, 1);
+	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
 /* Room for the statistics of so many clusters. */
@@ -507,6 +525,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 		if (isnan(prepared->total))
 			find_total(&fitter);
 		fit->model.total = prepared->total;
+		gk_history_begin(&fit->model.history);
 	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
@@ -621,6 +640,26 @@ label_with(GkJob *job, const double *points, int64 k)
 	centroids.centroids.k = k;
 	gk_run(job, &centroids);
 	gk_run(job, &assign);
+}
+
+/* Brings the labels and d² of an earlier fit back, numbered in the order in which ties are decided. */
+void
+gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkFitModel *model = &fit->model;
+	int			d = spec->dimension;
+	double	   *points = gk_allocate(fit->k * d, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+	{
+		int64		place = model->ties[label];
+
+		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
+		model->place_of_label[label] = (int32) place;
+	}
+	fit->labels = fit->k;
+	label_with(job, points, fit->k);
+	pfree(points);
 }
 
 /* Labels the rows with spec->points. */

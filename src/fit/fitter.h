@@ -31,6 +31,7 @@ typedef struct GkFitter
 	uint8	   *is_empty;		/* k, and as many more as a search adds */
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
+	bool		is_searching;	/* the history leaves these iterations out */
 } GkFitter;
 
 /* The outcome of one start, or of a search from it. */

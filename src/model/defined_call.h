@@ -21,7 +21,7 @@ typedef struct GkDefinedCall
 
 /*
  * Fills in the arguments, in the current memory context; 55000 if the definition does not fit them.
- * Keys that are no arguments are passed over.
+ * Without a model it is an argument of a call: 22023.  NULL defines nothing.  Keys that are no arguments are passed over.
  */
 extern void gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call);
 

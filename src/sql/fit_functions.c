@@ -164,20 +164,26 @@ note_features(GkCall *call, GkSource *source)
 	MemoryContextSwitchTo(before);
 }
 
+/* Describes the source, and checks the tables of labels and changes. */
+void
+gk_call_describe(GkCall *call)
+{
+	call->source = gk_source_describe(&call->arguments.source);
+	note_features(call, call->source);
+	call->id_type = gk_source_id_type(call->source);
+	check_labels_table(call);
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
 {
-	GkSource   *source = gk_source_describe(&call->arguments.source);
 	instr_time	begin;
 
-	call->source = source;
-	note_features(call, source);
-	call->id_type = gk_source_id_type(source);
-	check_labels_table(call);
-	open_engine(call, source);
+	gk_call_describe(call);
+	open_engine(call, call->source);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_source_read(source, call->job, call->engine, &call->rows);
+	gk_source_read(call->source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;

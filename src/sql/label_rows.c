@@ -10,9 +10,11 @@
 
 #include "alloc.h"
 #include "anomaly.h"
+#include "draw.h"
 #include "engine_error.h"
 #include "label_rows.h"
 #include "nearest.h"
+#include "sql_values.h"
 
 /* Labels that are fetched from the engine at once, and numbers of their rows at most. */
 #define WINDOW_ROWS 16384
@@ -94,7 +96,6 @@ static void
 move_window(Window *window, int64 row)
 {
 	const GkLabelRows *rows = window->rows;
-	GkCommand	command = {.operation = GK_ROWS};
 
 	if (row >= window->from && row < window->from + window->count)
 		return;
@@ -106,10 +107,7 @@ move_window(Window *window, int64 row)
 		return;
 	for (int64 i = 0; i < window->count; i++)
 		window->numbers[i] = window->from + i;
-	command.rows.rows = window->numbers;
-	command.rows.count = window->count;
-	command.rows.features = window->features;
-	gk_run(rows->job, &command);
+	gk_fetch_rows(rows->job, window->numbers, window->count, window->features);
 }
 
 /* d² of a row of the window to all centroids. */
@@ -154,8 +152,7 @@ find_second(Window *window, int64 at, int own, double *distance2)
 static void
 put_number(Datum *values, bool *nulls, GkLabelColumn column, double number)
 {
-	nulls[column] = isnan(number);
-	values[column] = Float8GetDatum(number);
+	gk_put_number(&values[column], &nulls[column], number);
 }
 
 /* How unusual a row is. */
