@@ -218,6 +218,7 @@ MODEL_ARGUMENTS = {
     "keep": (["0", "1", "10", "2147483647", "NULL"], [("-1", "22023")]),
     "names": (["'{a,b,c}'", "'{\"<b>\",NULL,c}'", "ARRAY[repeat('n', 100000), '', E'\\n']", "'[5:7]={a,b,c}'", "NULL"], [("'{}'", "22023"), ("'{{a,b,c}}'", "22023"), ("'{a}'", "22023")]),
     "sample": (["2", "10", "1000000", "10000"], [("0", "22023"), ("1", "22023"), ("-1", "22023"), ("2147483647", "22023|54|53"), ("NULL", "22")]),
+    "k_sample": (["2", "10", "1000", "1"], [("0", "22023"), ("-1", "22023"), ("2147483647", "22023")]),
     "label_column": (["'w'"], [("'z'", "42703|"), ("'nowhere'", "42703"), ("''", "42703"), ("'x'", "42|22"), ("NULL", "22004")]),
     "labels_mode": (["'replace'", "'append'", "'merge'", "'delete'", "NULL"], [("'error'", "42P07|22023"), ("'maybe'", "22023")]),
     "changes_table": (["'changes'", "'made_changes'", "'\"Made; changes\"'", "NULL"],
@@ -234,6 +235,10 @@ MODEL_ARGUMENTS = {
     "note": (["NULL", "''", "repeat('n', 100000)", "E'\\n<script>'"], []),
     "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\"}'"], [("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
     "given": (["'{{1,2},{3,4}}'", "'{{0,0}}'"], [("'{}'", "22023"), ("NULL", ""), ("'{{1,NULL}}'", "22004"), ("'{{1,2,3}}'", "22000"), ("'{1,2}'", "22023"), ("'{{NaN,1}}'", "22|")]),
+    "k_list": (["'{2,3}'", "'{1}'", "'{3,2,3}'", "'{{2,3},{4,5}}'", "'[5:6]={2,40}'"], [("NULL", "22004"), ("'{}'", "22023"), ("'{0,1}'", "22023"), ("'{2,NULL}'", "22004"), ("'{1000001}'", "22023"),
+                                                                           ("(SELECT array_agg(i) FROM generate_series(1, 1001) i)", "54000")]),
+    "criterion": (["'gap'", "'bic'", "'elbow'", "'silhouette'", "'davies_bouldin'", "NULL"], [("'best'", "22023"), ("''", "22023"), ("'gap_error'", "22023")]),
+    "gap_references": (["1", "3", "NULL"], [("0", "22023|"), ("-1", "22023"), ("1001", "22023")]),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
 }
 # Other functions of models: their arguments, with the pool of values if it has another name.
@@ -246,6 +251,10 @@ MODEL_FUNCTIONS = {
     "gkmeans_assign": ["model", "source", "id_column", "labels_table", "labels_mode", "changes_table", "version"],
     "gkmeans_evaluate": ["model", "source", "version", "sample", "seed"], "gkmeans_cluster_quality": ["model", "source", "version", "sample", "seed"],
     "gkmeans_evaluate_labels": ["source", "features=some_features", "label_column", "metric", "scale", "nulls", "sample", "seed"],
+    "gkmeans_select_k": ["source", "features=some_features", "k=k_list", "criterion", "weight_column", "init", "metric", "scale", "nulls", "max_iter", "tol", "n_init", "seed", "sample=k_sample", "gap_references"],
+    "gkmeans_compare": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_transitions": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_compare_labels": ["source", "label_a=label_column", "label_b=label_column"],
 }
 # Those that must have all of these.
 NEEDED = {"model", "new_model", "version of gkmeans_deploy", "names", "centroids", "given", "point", "id_type", "source", "id_column", "labels_table", "some_features", "label_column"}
