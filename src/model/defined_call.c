@@ -189,7 +189,7 @@ gk_set_defined(GkDefinedCall *call, const char *name, Datum value)
 	*find_argument(call, name) = (NullableDatum) {value, false};
 }
 
-/* Whether an argument is defined. */
+/* True if an argument is defined. */
 bool
 gk_is_defined(const GkDefinedCall *call, const char *name)
 {

@@ -168,8 +168,8 @@ gk_open_model(Oid relation_id)
 }
 
 /*
- * Opens a model to change it.  Whoever waits for the lock holds no other: the one who has it may need
- * a stronger one in the end, and would wait for the waiting.
+ * Opens a model to change it.  Whoever waits for the lock holds no other: its holder may need a
+ * stronger one in the end, and would wait for those who wait.
  */
 Relation
 gk_open_model_to_change(Oid relation_id)
@@ -301,7 +301,7 @@ gk_end_heads(GkHeads *heads)
 	pfree(heads);
 }
 
-/* Whether the head is that of a version, of a deployed one if it is 0. */
+/* True if the head is that of a version, of a deployed one if it is 0. */
 static bool
 is_head_of(const GkHeads *heads, int version)
 {

@@ -1,5 +1,5 @@
 /*
- * Acting as the owner of a model: what a model is refitted by is the owner's text.
+ * Acting as the owner of a model, because a refit runs the owner's SQL.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ gk_begin_as_owner(Relation relation, GkOwner *owner)
 		SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
 }
 
-/* Whether a search path names the schema of temporary tables. */
+/* True if a search path names the schema of temporary tables. */
 static bool
 names_temporary(const char *path)
 {
@@ -52,8 +52,8 @@ names_temporary(const char *path)
 }
 
 /*
- * Sets the search path of a definition.  Where it says nothing of temporary tables they come first,
- * but those of another role must not take the place of the owner's tables.
+ * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
+ * would come first; another role's must not replace the owner's tables.
  */
 void
 gk_use_search_path(const GkOwner *owner, const Jsonb *definition)
@@ -92,8 +92,8 @@ begin_as_owner_of(Oid relation_id, GkOwner *owner)
 }
 
 /*
- * Opens a model as its owner.  What it is and who asks is known before the lock is waited for; who
- * owns it is looked at once more when it cannot change any more.
+ * Opens a model as its owner.  Its kind and the caller's privileges are checked before waiting for
+ * the lock; the owner is looked up once more when it cannot change any more.
  */
 void
 gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
@@ -105,7 +105,7 @@ gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
 	*relation = gk_open_model(relation_id);
 }
 
-/* Closes it. */
+/* Closes the model. */
 void
 gk_close_as_owner(Relation relation, const GkOwner *owner)
 {
