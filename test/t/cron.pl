@@ -53,6 +53,26 @@ for my $mode ('connections', 'background workers')
 		SQL
 }
 
+# The blocks of docs/jobs.md, and then the jobs that they schedule, one after the other
+{
+	my $node = $servers{connections};
+	my $page = slurp_file("$FindBin::Bin/../../docs/jobs.md");
+	my $blocks = join "\n", $page =~ /^```sql\n(.*?)^```$/msg;
+	my ($status, $out, $err) = $node->psql('postgres', $blocks, on_error_stop => 1);
+	is($err, '', 'the blocks of docs/jobs.md run');
+	my @jobs = split /\n/, $node->safe_psql('postgres', q{SELECT jobname FROM cron.job WHERE jobname LIKE 'buyer%' ORDER BY jobid});
+	cmp_ok(scalar(@jobs), '>=', 7, 'they schedule jobs');
+	for my $job (@jobs)
+	{
+		$node->safe_psql('postgres', 'UPDATE buyers SET recency = recency + buyer_id % 3, seen_at = now() WHERE buyer_id <= 1000');
+		my $command = $node->safe_psql('postgres', "SELECT command FROM cron.job WHERE jobname = '$job'");
+		is(($node->psql('postgres', $command))[2], '', "$job runs");
+	}
+	is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE status IN ('failed', 'running')) FROM buyer_kinds}), 0, 'no run failed');
+	cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM buyer_moves'), '>', 0, 'who moved is recorded');
+	$node->safe_psql('postgres', q{SELECT cron.unschedule(jobid) FROM cron.job WHERE jobname LIKE 'buyer%'});
+}
+
 # What pg_cron says of the last run of a job, and what the model says.
 sub run_of
 {
