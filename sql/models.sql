@@ -81,6 +81,8 @@ CREATE FUNCTION gkmeans_create_model(
     labels_table text DEFAULT NULL,
     labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
+    k_candidates integer[] DEFAULT NULL,
+    criterion text DEFAULT 'simplified_silhouette',
     changes_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,
@@ -98,7 +100,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb, text, text, text)
+    jsonb, integer[], text, text, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(

@@ -10,6 +10,15 @@ COST 100;
 COMMENT ON FUNCTION gkmeans_predict(regclass, "any")
 IS 'the cluster that a row belongs to';
 
+CREATE FUNCTION gkmeans_predict_version(model regclass, version integer, VARIADIC features "any")
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_predict_version'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+COST 100;
+
+COMMENT ON FUNCTION gkmeans_predict_version(regclass, integer, "any")
+IS 'the cluster of a version that a row belongs to';
+
 CREATE FUNCTION gkmeans_distance(model regclass, VARIADIC features "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'gkmeans_distance'

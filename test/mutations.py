@@ -151,7 +151,7 @@ SETTINGS = {
     "plan_cache_mode": ["auto", "force_generic_plan"], "force_parallel_mode": ["off"] * 3 + ["on"], "default_transaction_isolation": ["read committed", "serializable"],
     "temp_file_limit": ["-1", "-1", "0"], "role": ["none"] * 8 + ["mutant_nobody"], "row_security": ["on", "off"], "transform_null_equals": ["off", "on"],
 }
-# What a setting may end a call with that would else be right.
+# SQLSTATEs with which a setting may end a call that would otherwise succeed.
 SETTING_CODES = {("gkmeans.host_memory_limit", "1kB"): "53200", ("gkmeans.host_memory_limit", "200kB"): "53200", ("statement_timeout", "1ms"): "57014",
                  ("statement_timeout", "5ms"): "57014", ("search_path", "public"): "42P01|42|3F", ("search_path", ""): "42P01|42|3F",
                  ("default_transaction_read_only", "on"): "25006", ("temp_file_limit", "0"): "53400", ("role", "mutant_nobody"): "42501|42"}
@@ -180,7 +180,7 @@ EXPORTS = [("(SELECT doc FROM exports WHERE m = 'rfm')", False, "")] * 3 + [
     ("(SELECT doc || '{\"dimension\": -1}' FROM exports WHERE m = 'rfm')", False, "22023"), ("(SELECT doc || '{\"points\": [1e999]}' FROM exports WHERE m = 'rfm')", False, "22023"),
     ("(SELECT jsonb_build_array(doc) FROM exports WHERE m = 'rfm')", False, "22023"), ("'null'", False, "22023"), ("NULL", False, ""), ("'['", False, "22P02"),
     ("(SELECT doc FROM exports WHERE m = 'none')", False, "")]
-# What stands for the features: SQLSTATEs for a model of columns, and for one of an array.
+# The forms of the features: SQLSTATEs for a model of columns, and for one of an array.
 FORMS = [("p", "", "42703"), ("p", "", "42703"), ("p.x, p.y", "", ""), ("p.y, p.x", "", ""), ("ARRAY[p.x, p.y]", "", ""), ("VARIADIC ARRAY[p.x, p.y]", "", ""),
          ("'{1,2}'", "", ""), ("'{1,NULL}'", "", ""), ("'{NaN,Infinity}'", "", ""), ("'[0:1]={1,2}'", "", ""), ("1e300, (-1e300)", "", ""), ("NULL", "", ""),
          ("NULL::record", "", ""), ("NULL::mutant.plain", "", "42703"), ("VARIADIC NULL::real[]", "", ""), ("p.x, NULL::int", "", ""), ("ARRAY[p.x, NULL]", "", ""),
@@ -236,7 +236,7 @@ MODEL_ARGUMENTS = {
     "given": (["'{{1,2},{3,4}}'", "'{{0,0}}'"], [("'{}'", "22023"), ("NULL", ""), ("'{{1,NULL}}'", "22004"), ("'{{1,2,3}}'", "22000"), ("'{1,2}'", "22023"), ("'{{NaN,1}}'", "22|")]),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
 }
-# Other functions of models: their arguments, with the pool of values where it has another name.
+# Other functions of models: their arguments, with the pool of values if it has another name.
 MODEL_FUNCTIONS = {
     "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "version"], "gkmeans_deploy": ["model", "version"],
     "gkmeans_rollback": ["model"], "gkmeans_prune": ["model", "keep"], "gkmeans_name_clusters": ["model", "names"],
@@ -263,7 +263,8 @@ BEFORE = [("", "")] * 14 + [
     ("CREATE TRIGGER t BEFORE UPDATE OR DELETE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
-VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features"]
+VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features",
+         "gkmeans.iterations", "gkmeans.k_selection"]
 
 
 class Call:

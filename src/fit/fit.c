@@ -110,10 +110,11 @@ choose_centroids(Fitter *fitter, Start *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
-static double
-relocate_empty(Fitter *fitter, int64 count, int64 empty)
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(Fitter *fitter, int64 count, GkCommand *step)
 {
+	int64		empty = step->step.empty;
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
 	GkCommand	relocate = {.operation = GK_RELOCATE};
@@ -142,7 +143,21 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	pfree(clusters);
 	pfree(rows);
 	pfree(entries);
-	return relocate.relocate.shift2;
+	step->step.shift2 = relocate.relocate.shift2;
+	step->step.between = relocate.relocate.between;
+}
+
+/* Writes an iteration down. */
+static void
+note_iteration(Fitter *fitter, const Start *start, const GkCommand *step)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
+
+	iteration.inertia = Max(fitter->prepared->total_to_origin - step->step.between, 0.0);
+	iteration.shift = sqrt(step->step.shift2);
+	iteration.moved = step->step.changed;
+	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
+	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
 /* Lloyd's iteration until no label changes, the centroids hardly move, or max_iter is reached. */
@@ -158,17 +173,17 @@ iterate(Fitter *fitter, Start *start)
 	while (start->iterations < fitter->spec->max_iter && !start->converged)
 	{
 		GkCommand	step = {.operation = GK_STEP};
-		double		shift2;
 
 		step.step.is_empty = fitter->is_empty;
 		gk_run(fitter->job, &step);
-		shift2 = step.step.shift2;
 		if (step.step.empty > 0)
-			shift2 = relocate_empty(fitter, start->count, step.step.empty);
+			relocate_empty(fitter, start->count, &step);
 		start->iterations++;
 		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
-			|| (tolerance > 0.0 && shift2 <= tolerance);
+			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
+		if (fitter->spec->for_model)
+			note_iteration(fitter, start, &step);
 	}
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
@@ -321,7 +336,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 {
 	int64		k = fitter->spec->k;
 
-	if (fitter->fit->k == k)
+	if (fitter->fit->k == k || fitter->spec->is_reference)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
@@ -426,6 +441,7 @@ find_total(Fitter *fitter)
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
 	fitter->prepared->total = label_rows(fitter, 1);
+	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
 /* Room for the statistics of so many clusters. */
@@ -465,6 +481,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 		if (isnan(prepared->total))
 			find_total(&fitter);
 		fit->model.total = prepared->total;
+		gk_history_begin(&fit->model.history);
 	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
@@ -576,6 +593,26 @@ label_with(GkJob *job, const double *points, int64 k)
 	centroids.centroids.k = k;
 	gk_run(job, &centroids);
 	gk_run(job, &assign);
+}
+
+/* Brings the labels and d² of an earlier fit back, numbered in the order in which ties are decided. */
+void
+gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkFitModel *model = &fit->model;
+	int			d = spec->dimension;
+	double	   *points = gk_allocate(fit->k * d, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+	{
+		int64		place = model->ties[label];
+
+		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
+		model->place_of_label[label] = (int32) place;
+	}
+	fit->labels = fit->k;
+	label_with(job, points, fit->k);
+	pfree(points);
 }
 
 /* Labels the rows with spec->points. */

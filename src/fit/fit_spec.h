@@ -49,6 +49,7 @@ typedef struct GkFitSpec
 	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
+	bool		is_reference;	/* of random rows: say nothing of fewer clusters */
 	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
 								 * start before those of n_init, which may be 0 then; NULL = none */
 

@@ -30,12 +30,8 @@ gk_sample_features(GkJob *job, const GkFit *fit, const int64 *rows, int64 count,
 				   int32 *places)
 {
 	GkEngine   *engine = gk_job_engine(job);
-	GkCommand	command = {.operation = GK_ROWS};
 
-	command.rows.rows = rows;
-	command.rows.count = count;
-	command.rows.features = features;
-	gk_run(job, &command);
+	gk_fetch_rows(job, rows, count, features);
 	for (int64 i = 0; i < count; i++)
 	{
 		int32		label;

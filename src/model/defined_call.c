@@ -7,8 +7,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -39,10 +41,11 @@ refuse(Relation relation, const char *key, const char *kind)
 			 errdetail("Key \"%s\" must be %s.", key, kind)));
 }
 
-/* The arguments of the function, by their names. */
+/* The arguments of the extension's own function, even if another function has its name. */
 static void
 describe_arguments(GkDefinedCall *call)
 {
+	Oid			extension = get_extension_oid("gkmeans", false);
 	CatCList   *functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(DEFINED_FUNCTION));
 	char	   *modes;
 
@@ -52,7 +55,7 @@ describe_arguments(GkDefinedCall *call)
 		HeapTuple	tuple = &functions->members[i]->tuple;
 		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(tuple);
 
-		if (function->pronamespace != gk_extension_schema())
+		if (getExtensionOfObject(ProcedureRelationId, function->oid) != extension)
 			continue;
 		call->count = function->pronargs;
 		(void) get_func_arg_info(tuple, &call->types, &call->names, &modes);

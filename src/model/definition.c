@@ -7,6 +7,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -67,6 +68,19 @@ append_texts(StringInfo json, ArrayType *array)
 	appendStringInfoChar(json, ']');
 }
 
+/* Appends an array of integers; one that was read as an argument has no NULLs. */
+static void
+append_integers(StringInfo json, ArrayType *array)
+{
+	int			count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	const int32 *values = (const int32 *) ARR_DATA_PTR(array);
+
+	appendStringInfoChar(json, '[');
+	for (int i = 0; i < count; i++)
+		appendStringInfo(json, "%s%d", i > 0 ? ", " : "", values[i]);
+	appendStringInfoChar(json, ']');
+}
+
 /* Appends a value. */
 static void
 append_value(StringInfo json, Oid type, Datum value)
@@ -78,6 +92,9 @@ append_value(StringInfo json, Oid type, Datum value)
 			break;
 		case TEXTARRAYOID:
 			append_texts(json, DatumGetArrayTypeP(value));
+			break;
+		case INT4ARRAYOID:
+			append_integers(json, DatumGetArrayTypeP(value));
 			break;
 		case INT4OID:
 			appendStringInfo(json, "%d", DatumGetInt32(value));
@@ -117,6 +134,9 @@ gk_definition(FunctionCallInfo fcinfo)
 	{
 		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
 			is_given(names[i], types[i], PG_GETARG_DATUM(i)))
+			continue;
+		/* it has a default, and says nothing where k is not chosen */
+		if (strcmp(names[i], "criterion") == 0 && PG_ARGISNULL(i - 1))
 			continue;
 		appendStringInfoString(&json, ", ");
 		escape_json(&json, names[i]);
@@ -247,5 +267,38 @@ gk_report_json(const GkReport *report)
 					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f}",
 					 report->read_seconds, report->seed_seconds, report->iterate_seconds,
 					 report->label_seconds);
+	return json.data;
+}
+
+/* Appends a key and a number, null if it is not finite. */
+void
+gk_append_json_number(StringInfo json, const char *key, double number)
+{
+	char		buffer[DOUBLE_SHORTEST_DECIMAL_LEN] = "null";
+
+	if (isfinite(number))
+		double_to_shortest_decimal_buf(number, buffer);
+	appendStringInfo(json, ", \"%s\": %s", key, buffer);
+}
+
+/* The iterations of a fit. */
+char *
+gk_history_json(const GkHistory *history)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoChar(&json, '[');
+	for (int i = 0; i < history->count; i++)
+	{
+		const GkIteration *iteration = &history->iterations[i];
+
+		appendStringInfo(&json, "%s{\"start\": %d, \"iteration\": %d", i > 0 ? ", " : "",
+						 iteration->start, iteration->iteration);
+		gk_append_json_number(&json, "inertia", iteration->inertia);
+		gk_append_json_number(&json, "shift", iteration->shift);
+		appendStringInfo(&json, ", \"moved\": %lld}", (long long) iteration->moved);
+	}
+	appendStringInfoChar(&json, ']');
 	return json.data;
 }

@@ -7,9 +7,11 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lib/stringinfo.h"
 #include "utils/jsonb.h"
 #include "utils/relcache.h"
 
+#include "history.h"
 #include "report.h"
 
 /*
@@ -42,7 +44,13 @@ extern void gk_use_definition_path(const Jsonb *definition);
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
 
+/* Appends a comma, a key and a number, null if it is not finite: the shortest that is read as it. */
+extern void gk_append_json_number(StringInfo json, const char *key, double number);
+
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
+
+/* Its iterations: an array of objects. */
+extern char *gk_history_json(const GkHistory *history);
 
 #endif							/* GK_DEFINITION_H */

@@ -8,6 +8,7 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "draw.h"
 #include "exact.h"
 #include "nearest.h"
 #include "quality.h"
@@ -23,7 +24,9 @@
 #define SUM_BITS 88
 
 /* A sum of integers, the same in any order. */
-typedef __int128 Sum;
+typedef int128 Sum;
+
+StaticAssertDecl(__alignof__(Sum) <= MAXIMUM_ALIGNOF, "palloc aligns no more");
 
 /* A row of the sample; the least keys are drawn. */
 typedef struct Drawn
@@ -99,18 +102,6 @@ square_distance(const float *features, const double *point, int dimension)
 	return sum;
 }
 
-/* Fetches rows from the engine. */
-static void
-fetch_rows(Measurement *measurement, int64 *numbers, int64 count, float *features)
-{
-	GkCommand	command = {.operation = GK_ROWS};
-
-	command.rows.rows = numbers;
-	command.rows.count = count;
-	command.rows.features = features;
-	gk_run(measurement->clustering->job, &command);
-}
-
 /* Calls a function for all rows that count. */
 static void
 for_each_row(Measurement *measurement, UseRow use)
@@ -124,7 +115,7 @@ for_each_row(Measurement *measurement, UseRow use)
 
 		for (int64 i = 0; i < count; i++)
 			measurement->numbers[i] = from + i;
-		fetch_rows(measurement, measurement->numbers, count, measurement->features);
+		gk_fetch_rows(clustering->job, measurement->numbers, count, measurement->features);
 		for (int64 i = 0; i < count; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -366,7 +357,7 @@ fetch_sample(Measurement *measurement, float *features, double *packed)
 
 	for (int i = 0; i < count; i++)
 		numbers[i] = measurement->drawn[i].row;
-	fetch_rows(measurement, numbers, count, features);
+	gk_fetch_rows(measurement->clustering->job, numbers, count, features);
 	for (int i = 0; i < count; i++)
 	{
 		for (int j = 0; j < d; j++)

@@ -229,6 +229,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 {
 	Change		change;
 	const Version *version;
+	int			number;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
 	check_one_is_deployed(&change);
@@ -242,9 +243,10 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	if (change.deployed != NULL)
 		update_version(&change, change.deployed->number,
 					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL", 0);
-	update_version(&change, version->number, "deployed = true", 0);
+	number = version->number;
+	update_version(&change, number, "deployed = true", 0);
 	end_change(&change);
-	PG_RETURN_INT32(version->number);
+	PG_RETURN_INT32(number);
 }
 
 /* The order of versions: the newest first. */

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -224,13 +225,14 @@ gk_progress_wait_event(void)
 #endif
 }
 
-/* The name of the model that the fit is for. */
+/* The name of the model that the fit is for; of a long one the beginning, in whole characters. */
 void
 gk_progress_model(const char *name)
 {
 	if (innermost == NULL || atomic_load(&innermost->shared->has_model))
 		return;
-	strlcpy(innermost->shared->model, name, GK_PROGRESS_NAME);
+	strlcpy(innermost->shared->model, name,
+			pg_mbcliplen(name, strlen(name), GK_PROGRESS_NAME - 1) + 1);
 	atomic_store(&innermost->shared->has_model, true);
 }
 

@@ -57,7 +57,7 @@ extern void gk_call_read(GkCall *call);
 /* Raises an error if there is no row to fit, or the initial centroids do not fit the rows. */
 extern void gk_call_check_rows(const GkCall *call);
 
-/* Fits; an error if there is no row to fit. */
+/* Fits, after that check. */
 extern void gk_call_fit(GkCall *call);
 
 /* Puts one row for every cluster into the result. */

@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "anomaly.h"
+#include "draw.h"
 #include "engine_error.h"
 #include "label_rows.h"
 #include "nearest.h"
@@ -95,7 +96,6 @@ static void
 move_window(Window *window, int64 row)
 {
 	const GkLabelRows *rows = window->rows;
-	GkCommand	command = {.operation = GK_ROWS};
 
 	if (row >= window->from && row < window->from + window->count)
 		return;
@@ -107,10 +107,7 @@ move_window(Window *window, int64 row)
 		return;
 	for (int64 i = 0; i < window->count; i++)
 		window->numbers[i] = window->from + i;
-	command.rows.rows = window->numbers;
-	command.rows.count = window->count;
-	command.rows.features = window->features;
-	gk_run(rows->job, &command);
+	gk_fetch_rows(rows->job, window->numbers, window->count, window->features);
 }
 
 /* d² of a row of the window to all centroids. */

@@ -14,7 +14,7 @@ RESET ROLE;
 CREATE TABLE data AS
 	SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y, 1 + i % 2 AS w FROM generate_series(1, 300) i;
 
--- Runs a fit with a fault at 1, 2, … until it succeeds; tells the number of faults, or what was wrong.
+-- Runs a fit with a fault at 1, 2, … until it succeeds; returns the number of faults, or what was wrong.
 CREATE FUNCTION sweep(fit text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	expected text := fingerprint(fit);
@@ -58,12 +58,16 @@ SELECT is(sweep($$SELECT * FROM gkmeans_create_model('model', 'data', '{x,y}', 3
 SELECT is((SELECT count(*)::int FROM model WHERE deployed), 1, 'one version is deployed after all that');
 SELECT is(sweep($$SELECT * FROM gkmeans_predict_rows(NULL::int, 'model', 'data', 'id') ORDER BY id$$), 'swept', 'gkmeans_predict_rows');
 SELECT is(sweep($$SELECT * FROM gkmeans_assign('model', 'data', 'id', 'model_labels', 'delete')$$), 'swept', 'gkmeans_assign');
+CREATE TABLE full_labels (id int PRIMARY KEY, cluster_id int, distance float8, name text, second_cluster_id int, second_distance float8, anomaly_score float8, anomaly_percentile float8, labelled_at timestamptz);
+SELECT is(sweep($$SELECT * FROM gkmeans_create_model('model', 'data', '{x,y}', 3, id_column => 'id', labels_table => 'full_labels', changes_table => 'changes', if_exists => 'replace')$$), 'swept', 'all columns of a labels table');
+SELECT is((SELECT count(*)::int FROM changes JOIN full_labels USING (id) WHERE from_cluster_id IS NULL AND to_cluster_id = cluster_id), 300, 'a fault writes no change');
+SELECT is((SELECT count(*)::int FROM changes), 300, 'and none twice');
 SELECT is(sweep($$SELECT * FROM gkmeans_evaluate('model', 'data')$$), 'swept', 'gkmeans_evaluate');
 SELECT is(sweep($$SELECT * FROM gkmeans_evaluate_labels('data', '{x,y}', 'w')$$), 'swept', 'gkmeans_evaluate_labels');
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
 
--- A number means the same call each time: names of the calls by their numbers
+-- A number always means the same call: names of the calls by their numbers
 CREATE FUNCTION failing_calls(fit text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE calls text[] := '{}'; said text;
 BEGIN

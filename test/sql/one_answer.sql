@@ -109,7 +109,7 @@ SELECT is(
 	format('rows with the same hash by %s: %s', other, init))
 FROM unnest('{id DESC,d,"b DESC"}'::text[]) other, unnest('{k-means||,k-means++,random}'::text[]) init;
 
--- A row twice is a row of weight 2; a weight for all alike changes nothing.
+-- A duplicate row is a row of weight 2; equal weights change nothing.
 SELECT is(
 	(SELECT array_agg((cluster_id, centroid, inertia, size)::text ORDER BY cluster_id) FROM gkmeans_fit(
 		'SELECT n FROM data, generate_series(1, 2)', '{n}', 3, initial_centroids => '{{0,0,0},{6,6,2},{12,12,4}}')),

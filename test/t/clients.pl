@@ -23,6 +23,8 @@ $node->safe_psql('postgres', <<~'SQL');
 	SELECT gkmeans_create_model('segments', 'customers', '{spent,visits}', 3, scale => 'standard', if_exists => 'replace',
 		note => E'a "note",\twith a tab and\ntwo lines: é ∑ 😀');
 	SELECT gkmeans_name_clusters('segments', '{Über uns,NULL,"<b>''c''</b>"}');
+	INSERT INTO customers SELECT i, i % 5 * 12.0, i % 4 FROM generate_series(501, 700) i;
+	SELECT gkmeans_refit('segments', deploy => 'always', note => 'once more');
 	COMMENT ON TABLE segments IS 'kinds of customers';
 	SELECT gkmeans_create_model('secret', 'customers', '{spent,visits}', 3);
 	SELECT gkmeans_import_model('imported', '{{1,2},{3,4}}');
