@@ -33,6 +33,15 @@ my @queries = (
 	"SELECT count(*), sum(cluster_id) FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', labels_table => 'labels')",
 	"SELECT count(*) FROM gkmeans_fit('SELECT ''{1,2}''::real[] AS v UNION ALL SELECT ''{1}''', '{v}', 3)",
 	"SELECT count(*) FROM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 3)",
+	"CREATE TABLE few AS SELECT * FROM data WHERE id <= 200",
+	"CREATE TABLE full_labels (id int PRIMARY KEY, cluster_id int, name text, second_cluster_id int, second_distance float8, anomaly_score float8, anomaly_percentile float8, version int, labelled_at timestamptz)",
+	"SELECT count(*), sum(size) FROM gkmeans_create_model('model', 'few', '{x,y}', 5, scale => 'standard', id_column => 'id', labels_table => 'full_labels', changes_table => 'changes')",
+	"UPDATE few SET x = x + 5 WHERE id <= 30",
+	"SELECT updated FROM gkmeans_assign('model')",
+	q{SELECT gkmeans_alter_model('model', '{"n_init": 2, "k": null, "notify": "channel"}')},
+	q{SELECT gkmeans_alter_model('model', '{"n_init": 0}')},
+	"SELECT gkmeans_create_view('model', 'scored'), gkmeans_create_view('model', 'wide', 'clusters')",
+	"SELECT count(s), (SELECT count(w) FROM wide w) FROM scored s",
 	"LOAD 'gkmeans_faults'",
 	"SET gkmeans.fault_at = 4",
 	"SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)",
@@ -54,7 +63,7 @@ IPC::Run::run(
 my $status = $? >> 8;
 is($status, 0, 'valgrind finds nothing') or diag(slurp_file($log));
 my @errors = $error =~ /ERROR:  (.*)/g;
-is(scalar(@errors), 4, 'four queries fail as they should') or diag($error);
+is(scalar(@errors), 5, 'five queries fail as they should') or diag($error);
 like($out, qr/sum = "3000"/, 'the others give all rows');
 unlike($error, qr/leak/i, 'no leak is told of');
 
