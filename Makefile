@@ -25,13 +25,13 @@ OBJS = \
 	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
 		module report table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
-		model_cache model_row model_table moment nearest predict_with quality quantiles score_functions scorer target versions \
+		model_cache model_row model_table moment nearest predict_with quality quantiles sample score_functions scorer target versions \
 		views))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed statistics stop sums))
+	rows seed separation statistics stop sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

@@ -427,6 +427,18 @@ distances(const float *block, int d, const double *points, int count, double *di
 	}
 }
 
+/* The square roots of GK_BLOCK × count numbers. */
+static void
+roots(double *values, int count)
+{
+	for (int i = 0; i < count * GK_BLOCK; i += 4)
+	{
+		QInMemory  *four = (QInMemory *) (values + i);
+
+		*four = q_sqrt(*four);
+	}
+}
+
 /* d² of each row of a block to the point of its label, by the definition. */
 static void
 own_distances(const float *block, int d, const double *points, const int32_t *labels,
@@ -907,6 +919,7 @@ const GkKernels GK_KERNELS = {
 	.bounds = bounds,
 	.transpose = transpose,
 	.distances = distances,
+	.roots = roots,
 	.own_distances = own_distances,
 	.range = range,
 	.moments = moments,

@@ -61,6 +61,17 @@ gk_pack_centroid(double *packed, int dimension, int64_t position, const double *
 		place[(int64_t) j * GK_GROUP] = centroid[j];
 }
 
+/* Takes a centroid from its place. */
+void
+gk_unpack_centroid(const double *packed, int dimension, int64_t position, double *centroid)
+{
+	const double *place = packed + position / GK_GROUP * GK_GROUP * dimension +
+		position % GK_GROUP;
+
+	for (int j = 0; j < dimension; j++)
+		centroid[j] = place[(int64_t) j * GK_GROUP];
+}
+
 /* Fills the places after the last centroid. */
 void
 gk_pack_rest(double *packed, int dimension, int64_t count)

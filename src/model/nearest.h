@@ -20,6 +20,10 @@
 extern void gk_pack_centroid(double *packed, int dimension, int64_t position,
 							 const double *centroid);
 
+/* Takes it from there. */
+extern void gk_unpack_centroid(const double *packed, int dimension, int64_t position,
+							   double *centroid);
+
 /* Fills the places after the last centroid. */
 extern void gk_pack_rest(double *packed, int dimension, int64_t count);
 
