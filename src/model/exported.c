@@ -288,10 +288,7 @@ unpack_points(Jsonb *exported, GkModel *model)
 	for (int64 i = 0; i < model->k * d; i++)
 		if (!(fabs(points[i]) <= FLT_MAX))
 			refuse("points");
-	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
-	for (int i = 0; i < model->k; i++)
-		gk_pack_centroid(model->packed, model->dimension, i, points + i * d);
-	gk_pack_rest(model->packed, model->dimension, model->k);
+	gk_pack_points(model, points, NULL);
 	pfree(points);
 }
 

@@ -47,8 +47,15 @@ typedef struct GkScorer
 	double	   *values;			/* dimension: room for the elements of an array */
 	float	   *stored;			/* dimension: the shift taken off */
 	double	   *row;			/* dimension: as compared */
+	float	   *scratch;		/* of the model's filter, if it has one */
 	double	   *distances2;		/* all d², in whole groups; NULL until they are asked for */
 } GkScorer;
+
+/*
+ * For tests: a module may leave a pointer to the name of the vectors that compare rows with centroids
+ * (nearest.h) in the rendezvous variable of this name.
+ */
+#define GK_VECTORS "gkmeans_vectors"
 
 /* The scorer of a call whose argument 0 is the model; `first` is the first of the features'. */
 extern GkScorer *gk_scorer(FunctionCallInfo fcinfo, int first);

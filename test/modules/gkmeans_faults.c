@@ -1,5 +1,6 @@
 /*
- * A module for tests: the setting gkmeans.fault_at, the number of the engine call that fails.
+ * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails, and
+ * gkmeans.vectors, the vectors that scoring uses.
  */
 #include "postgres.h"
 
@@ -16,6 +17,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 static int	fault_at = 0;
+static char *vectors = NULL;
 
 /* The engine class as it is, or the one that fails. */
 static const GkEngineClass *
@@ -24,7 +26,7 @@ with_fault(const GkEngineClass *engine_class)
 	return fault_at == 0 ? engine_class : gk_fault_engine(engine_class, fault_at, GK_DEVICE_ERROR);
 }
 
-/* Defines the setting, and offers gkmeans the engine that fails. */
+/* Defines the settings, and offers gkmeans the engine that fails. */
 void
 _PG_init(void)
 {
@@ -36,4 +38,10 @@ _PG_init(void)
 							&fault_at, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 	*wrap = (void *) with_fault;
+	DefineCustomStringVariable("gkmeans.vectors",
+							   "Vectors that rows are compared with centroids by, for tests.",
+							   "NULL means the widest.",
+							   &vectors, NULL,
+							   PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
+	*find_rendezvous_variable("gkmeans_vectors") = &vectors;
 }
