@@ -6,13 +6,14 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql model
+ROOMS = engine cpu job rows fit sql model runs
 BELOW_cpu = engine
 BELOW_job = engine
 BELOW_rows = engine job
 BELOW_fit = engine job
 BELOW_sql = engine job rows fit
 BELOW_model = engine job rows fit sql
+BELOW_runs = engine job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
@@ -21,12 +22,14 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, candidates draw fit prepare seed)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments fit_functions gpu_devices labels_table merge_labels \
-		module report table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, anomaly assign clusters create_model definition draft evaluate exported import_model \
-		model_cache model_row model_table moment nearest predict_with quality quantiles sample score_functions scorer target versions \
-		views))
+	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit nearest prepare \
+		quantiles seed)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
+		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model defined_call definition draft evaluate exported fitted import_model \
+		matching model_cache model_row model_table moment predict_with quality running sample score_functions scorer target versions \
+		views)) \
+	$(addprefix src/runs/, $(addsuffix .o, drift labels_before owner refit refit_functions run))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -96,7 +99,7 @@ src/rows/decode.o: override CFLAGS += -ftree-vectorize
 # The distances between the candidates of k-means||.
 src/fit/candidates.o: override CFLAGS += -O3
 # The distances of a row that is scored.
-src/model/nearest.o: override CFLAGS += -O3 -Wno-psabi
+src/fit/nearest.o: override CFLAGS += -O3 -Wno-psabi
 
 include $(srcdir)/src/cpu/isa.mk
 
@@ -112,7 +115,7 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql views.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

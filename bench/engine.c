@@ -248,7 +248,7 @@ main(int argc, char **argv)
 	const char *only = getenv("GK_BENCH_SHAPE");
 
 	if (argc > 2)
-		gk_cpu_engine_use(gk_kernels_find(argv[2]), false);
+		gk_cpu_engine_use(gk_cpu_kernels_find(argv[2]), false);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
 		for (int blobs = 0; blobs < 2 && (only == NULL || atoi(only) == (int) i); blobs++)
 			bench(shapes[i], blobs, threads);

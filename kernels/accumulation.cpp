@@ -1,10 +1,10 @@
 /*
- * The error of the tensor cores: what is assumed, and what a device shows.
+ * The error of the tensor cores: what the filter assumes, and what a device shows.
  *
- * A tensor core adds N products and an accumulator at a time.  It aligns them to the largest, cuts
- * off what lies below 2^-(23 + G) of it (G guard bits), adds, and cuts the sum to 24 bits.  Over a
- * sum of D products it loses less than F × D × 2^-24 of the norms, F = 2 ((N - 1) 2^-G + 1) / N:
- * docs/filter.md has the proof.
+ * A tensor core adds N products and an accumulator at a time.  It aligns them to the largest,
+ * truncates each below 2^-(23 + G) of it (G guard bits), adds them, and truncates the sum to 24
+ * bits.  A sum of D products has an error below F × D × 2^-24 of the product of the norms, F = 2
+ * ((N - 1) 2^-G + 1) / N: docs/filter.md has the proof.
  */
 #include <algorithm>
 #include <atomic>
@@ -18,23 +18,23 @@
 namespace gk
 {
 
-/* Above F for every N, even where sums keep 23 bits, one less than any GPU that is known (G -1). */
+/* Above F for N >= 4 even if sums kept 23 bits (G = -1), fewer than on any known GPU. */
 #define SAFE_FACTOR 5.0
 
-/* The checked products: pairs of a row and a centroid, of so many columns. */
+/* The products that are checked: pairs of a row and a centroid with this many columns. */
 #define CHECK_PAIRS 64
 #define CHECK_DEPTH 256
 
 /*
- * The part of a bound that a check may see.  The worst pairs show 0.995 of what F allows: so what
- * passes has an F below the factor, for each of the factors here.
+ * The part of a bound that the errors seen may reach.  The worst pairs show 0.995 of what F
+ * allows, so a device that passes has an F below the factor, for each of the factors here.
  */
 #define CHECK_SHARE 0.9
 
-/* For tests: how many times its error a check sees. */
+/* For tests: the check multiplies the errors that it sees by this. */
 static std::atomic<double> pretended{1.0};
 
-/* Above F of the generations whose tensor cores have been studied; 0 for others. */
+/* A factor above F for the generations whose tensor cores have been studied; 0 for others. */
 static double
 factor_of(int major)
 {
@@ -87,8 +87,9 @@ set_below(uint16_t *a, uint16_t *b, int shift)
 }
 
 /*
- * The worst pair for a tensor core with N products a step and G guard bits: 1 stays the sum, nearly
- * all of each further product is cut off as it is aligned, and of one a step as the sum is rounded.
+ * The worst pair for a tensor core with N products a step and G guard bits: the sum stays 1;
+ * almost all of each further product is lost in alignment, or, for one product a step, in the
+ * truncation of the sum.
  */
 static void
 worst_pair(int n, int guard_bits, uint16_t *a, uint16_t *b)
@@ -147,7 +148,7 @@ error_of(const uint16_t *a, const uint16_t *b, float product)
 	return std::fabs(sum - product) / std::sqrt(left * right) * 0x1p24;
 }
 
-/* The greatest error that the products of a device show; not a number counts as infinite. */
+/* The greatest error in the products of a device; NaN counts as infinite. */
 static double
 measure(const Device &device)
 {
@@ -188,8 +189,8 @@ check_accumulation(const Device &device)
 }								/* namespace gk */
 
 /*
- * For tests: checks of devices that are opened from now on see so many times the error that there
- * is.  Gives the factor of the bound that device 0 works with, 0 if it is not open.
+ * For tests: checks of devices opened from now on multiply the errors by this.  Returns the
+ * factor of device 0's bound, 0 if it is not open.
  */
 extern "C" __attribute__((visibility("default"))) double
 gk_cuda_pretend_error(double times)

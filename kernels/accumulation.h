@@ -1,6 +1,6 @@
 /*
- * How far the tensor cores of a device may be wrong when they add up products of 16-bit values:
- * what the filter's bound assumes, and the check of it when a device is opened (docs/filter.md).
+ * The error of a device's tensor cores when they add up products of 16-bit values: what the
+ * filter's bound assumes, and its check when a device is opened (docs/filter.md).
  */
 #ifndef GK_ACCUMULATION_H
 #define GK_ACCUMULATION_H
@@ -19,8 +19,8 @@ namespace gk
 double		accumulation_bound(double factor, int depth);
 
 /*
- * The factor for a device: that of its generation if its products are as exact as is assumed, else
- * a wider one, or infinity, with which no product decides anything.
+ * The factor for a device: that of its generation if its products are as exact as assumed; else
+ * a larger one, or infinity, with which the filter decides nothing.
  */
 double		check_accumulation(const Device &device);
 

@@ -14,7 +14,7 @@ static std::atomic<int> lost_error{0};
 static std::atomic<int64_t> calls_to_fault{0};
 static std::atomic<int> fault_error{0};
 
-/* The fault that is planned for this call, if any. */
+/* The planned fault of this call, if any. */
 cudaError_t
 planned_fault()
 {
@@ -56,7 +56,7 @@ fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed, const ch
 	throw Failure{status};
 }
 
-/* Throws that a device has too little memory left, whoever holds it. */
+/* Throws the error that a device has too little free memory, whoever uses it. */
 void
 fail_device_full(int device, uint64_t needed)
 {
@@ -150,7 +150,7 @@ check(cudaError_t error, const char *call)
 	throw Failure{status};
 }
 
-/* Throws if an error before has left the context dead. */
+/* Throws if an earlier error has left the context dead. */
 void
 check_context()
 {
@@ -161,8 +161,8 @@ check_context()
 }								/* namespace gk */
 
 /*
- * For tests: from now on, call number `call` of CUDA gives this error; 0 takes the plan back.
- * Gives how many calls were still to come before the one planned earlier, 0 if it has been.
+ * For tests: CUDA call number `call` from now on fails with this error; 0 cancels the plan.
+ * Returns how many calls an earlier plan was still waiting for, 0 if it has fired.
  */
 extern "C" __attribute__((visibility("default"))) int64_t
 gk_cuda_fault(int64_t call, int error)

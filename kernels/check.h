@@ -18,7 +18,7 @@ struct Failure
 	GkStatus	status;
 };
 
-/* Thrown where a pass is left because the engine is being closed. */
+/* Thrown to leave a pass because the engine is being closed. */
 struct Stopped
 {
 };
@@ -31,7 +31,7 @@ GkStatus	make_status(GkCode code, const char *where, const char *message);
 [[noreturn]] void fail_memory(GkCode code, int device, uint64_t needed, uint64_t allowed,
 							  const char *message);
 
-/* Throws that a device has too little memory left, whoever holds it. */
+/* Throws the error that a device has too little free memory, whoever uses it. */
 [[noreturn]] void fail_device_full(int device, uint64_t needed);
 
 /*
@@ -40,12 +40,12 @@ GkStatus	make_status(GkCode code, const char *where, const char *message);
  */
 void		check(cudaError_t error, const char *call);
 
-/* Throws if an error before has left the context dead. */
+/* Throws if an earlier error has left the context dead. */
 void		check_context();
 
 /*
- * The error that a test has planned in place of this call, or cudaSuccess.  Every call of CUDA that
- * can fail asks.
+ * The error that a test has planned for this call, or cudaSuccess.  Used at every CUDA call that
+ * can fail.
  */
 cudaError_t planned_fault();
 

@@ -1,5 +1,5 @@
 /*
- * The commands about the data as such: range, moments, transform, rows.
+ * The commands about the rows: range, moments, transform, fetching rows.
  */
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace gk
 {
 
-/* A float from the integer of the same order. */
+/* The float of an integer in the order of floats. */
 static float
 from_ordered(uint32_t key)
 {
@@ -154,14 +154,14 @@ Engine::transform(GkCommand *c)
 		shard->wait();
 }
 
-/* Rows of a list that a shard has, and their places in the list. */
+/* The rows of a list that a shard holds, and their positions in the list. */
 struct Part
 {
 	std::vector<int64_t> rows;
 	std::vector<int64_t> places;
 };
 
-/* Brings the values of rows, `width` each, to their places. */
+/* Copies the values of rows, `width` each, to their positions. */
 template <typename T> static void
 gather(Shard &shard, const Part &part, const T *values, int width, T *to)
 {
@@ -186,7 +186,7 @@ Engine::read_rows(const int64_t *numbers, int64_t count, float *features, double
 {
 	std::vector<Part> resident(shards.size());
 
-	/* first: making room may move rows to the host */
+	/* comes first: making room may move rows to the host */
 	for (auto &shard : shards)
 		shard->scratch.reserve(*shard, count * (sizeof(int64_t) + std::max<uint64_t>(
 												dimension * sizeof(float), sizeof(double))));

@@ -12,17 +12,16 @@
 namespace gk
 {
 
-/* How long a slice should take: passes can be left between slices. */
+/* The target duration of a slice: a pass can be stopped between slices. */
 #define SLICE_SECONDS 6e-3
 
 /*
- * How much of the rows it should be, within limits: what a slice needs besides, 22 bytes a row, is
- * memory too.
+ * The target share of the rows in a slice, within limits: a slice takes another 22 bytes a row.
  */
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
-/* Rows of a slice of a pass that reads so many bytes a row. */
+/* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
 {
@@ -31,7 +30,7 @@ Engine::plain_rows(double bytes_a_row) const
 	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }
 
-/* Rows of a slice of the filter, at most: whole waves, which take no longer than a part of one. */
+/* The most rows in a slice of the filter: whole waves, because a partial wave takes as long. */
 int64_t
 Engine::most_filter_rows(int64_t centroids) const
 {
@@ -47,7 +46,7 @@ Engine::most_filter_rows(int64_t centroids) const
 	return std::min(longest, (most + wave - 1) / wave * wave);
 }
 
-/* Rows of a slice of the filter: so few that all that it flags can be listed, if need be. */
+/* Rows in a slice of the filter: so few that all flagged rows can be listed, if necessary. */
 int64_t
 Engine::filter_rows(int64_t centroids) const
 {
@@ -59,7 +58,7 @@ Engine::filter_rows(int64_t centroids) const
 	return most;
 }
 
-/* Makes all ready that the filter needs besides the centroids. */
+/* Prepares everything that the filter needs besides the centroids. */
 void
 Engine::prepare_filter(int64_t centroids)
 {
@@ -97,7 +96,7 @@ Engine::reset_counters()
 		zero(*shard, shard->counters.get(), 1);
 }
 
-/* Brings what a pass has counted to the host: the one wait of a step. */
+/* Copies a pass's counters to the host: the only wait of a step. */
 void
 Engine::read_counters()
 {
@@ -107,7 +106,7 @@ Engine::read_counters()
 		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
 								cudaMemcpyDeviceToHost, shard->device->compute));
 	}
-	/* one after the other again and again: where one has failed, others may wait for it for ever */
+	/* polls them in turn: if one has failed, others may wait for it for ever */
 	for (auto &shard : shards)
 		shard->mark();
 	for (int tries = 0, done = false; !done; tries++)
@@ -123,7 +122,7 @@ Engine::read_counters()
 			crowded = true;
 }
 
-/* How many integers the sums of the clusters are. */
+/* The number of integers in the sums of the clusters. */
 int64_t
 Engine::sum_count() const
 {
@@ -154,8 +153,8 @@ Engine::set_grid(GkCommand *c)
 		shard->grid_exponents.reserve(*shard, dimension + 1);
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
-		if (c->grid.center != nullptr)
-			set_origin(*shard, c->grid.center);
+		if (c->grid.origin != nullptr)
+			set_origin(*shard, c->grid.origin);
 		shard->wait();
 	}
 }
@@ -172,7 +171,7 @@ Engine::set_centroids(GkCommand *c)
 	sums_valid = false;
 	for (auto &shard : shards)
 	{
-		/* what seeding had, with fewer centroids and so larger slices */
+		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
@@ -292,7 +291,7 @@ Engine::move(const GkCommand *c, int sign)
 	}
 }
 
-/* GK_RELOCATE: the update of a step with empty clusters, with some rows elsewhere. */
+/* GK_RELOCATE: the update of a step with empty clusters, with some rows moved to them. */
 void
 Engine::relocate(GkCommand *c)
 {
@@ -369,7 +368,7 @@ Engine::assign(GkCommand *c)
 	}
 }
 
-/* GK_STATISTICS: per cluster, of the labels and d² of GK_ASSIGN. */
+/* GK_STATISTICS: for each cluster, from the labels and d² of GK_ASSIGN. */
 void
 Engine::statistics(GkCommand *c)
 {

@@ -10,7 +10,7 @@
 namespace gk
 {
 
-/* Rows that a list on the device has room for, at least. */
+/* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
 
 /* GK_CANDIDATES: the nearest of the candidates, old and new. */
@@ -68,7 +68,7 @@ Engine::run_candidates(GkCommand *c)
 	c->candidates.greatest = greatest;
 }
 
-/* GK_POTENTIALS: what Σ of the masses would be with each trial. */
+/* GK_POTENTIALS: the sum of the masses if each trial were chosen. */
 void
 Engine::potentials(GkCommand *c)
 {
@@ -126,8 +126,8 @@ Engine::masses(GkCommand *c)
 }
 
 /*
- * Lists the wanted rows from .. to - 1, in row order; false if some device has more than its list
- * has room for, *most then says how many at most.
+ * Lists the wanted rows from .. to - 1 in row order; false if a device has more than its list
+ * can hold: then *most is the greatest number.
  */
 bool
 Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
@@ -146,7 +146,7 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 	{
 		Wanted		its = filter;
 
-		/* the table of buckets lies behind the list */
+		/* the table of buckets follows the list */
 		if (its.buckets != nullptr)
 			its.buckets = (const uint8_t *) (shard.scratch.get() + capacity * sizeof(Listed));
 		list_slice(shard, slice, its, (Listed *) shard.scratch.get(), capacity);
@@ -174,8 +174,8 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 }
 
 /*
- * Lists at most `most` of the wanted rows in row order, and returns the row to go on from. The
- * list's memory must have been reserved.
+ * Lists at most `most` of the wanted rows in row order, and returns the row to continue from.
+ * The list's memory must have been reserved.
  */
 int64_t
 Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vector<GkEntry> *found)
@@ -283,9 +283,9 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 }
 
 /*
- * A filter that passes the count farthest rows, and so few that they fit a list: d² from the
- * top 16 bits at a time; where that does not do, hashes from below likewise.  If rows equal
- * in both are too many, *ties says how they are and *equal how many of them are to be taken,
+ * A filter that passes the `count` farthest rows, and few enough for a list.  It refines d² from
+ * the top, 16 bits at a time; if that is not enough, the hash likewise from the bottom.  If too
+ * many rows are equal in both, *ties describes these and *equal says how many of them to take,
  * the first by their bits.
  */
 Wanted

@@ -1,5 +1,5 @@
 /*
- * The CUDA engine: its life, its thread, the rows as they come, and the C boundary.
+ * The CUDA engine: opening and closing, its thread, the intake of rows, and the C boundary.
  */
 #include <cstdio>
 #include <cstring>
@@ -12,10 +12,10 @@
 namespace gk
 {
 
-/* Bytes that a device must have free to begin with. */
+/* Bytes that a device must have free at the beginning. */
 #define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
 
-/* Throws unless a device has memory for what a fit needs besides its rows. */
+/* Throws unless a device has enough free memory for what a fit needs besides its rows. */
 static void
 require_memory(const Device *device)
 {
@@ -51,7 +51,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		devices.push_back(open_device(config.device_count == 0 ? i : config.devices[i]));
 		require_memory(devices.back());
 	}
-	/* what that takes of the devices is not there for rows */
+	/* NCCL's memory is not available for rows */
 	if (count > 1)
 		open_reduce(devices);
 	for (Device *device : devices)
@@ -65,7 +65,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	thread = std::thread([this] { run_commands(); });
 }
 
-/* Waits until the devices have done their work; false if they have not after some seconds. */
+/* Waits until the devices have finished; false if they have not after some seconds. */
 bool
 Engine::comes_to_rest() const
 {
@@ -82,11 +82,11 @@ Engine::comes_to_rest() const
 	return false;
 }
 
-/* Waits until the devices have done what they were given, or given it up. */
+/* Waits until the devices have finished their work or abandoned it. */
 void
 Engine::end_work()
 {
-	/* a device that has failed is waited for by the others */
+	/* other devices may be waiting for one that has failed */
 	if (summing && !comes_to_rest())
 		abort_reduce(shards);
 	summing = false;
@@ -115,7 +115,7 @@ Engine::~Engine()
 	shards.clear();
 }
 
-/* Pins the memory that batches lie in; where that can't be, copies take longer. */
+/* Pins the memory of the batches; if that fails, copies take longer. */
 void
 Engine::lend_buffer(void *base, size_t bytes)
 {
@@ -150,7 +150,7 @@ Engine::take_back_buffer()
 	lent_bytes = 0;
 }
 
-/* Says how wide a row is. */
+/* Sets the number of features of a row. */
 void
 Engine::set_dimension(int d)
 {
@@ -161,7 +161,7 @@ Engine::set_dimension(int d)
 		shard->set_dimension(d);
 }
 
-/* Takes a batch to the device that has the fewest rows. */
+/* Copies a batch to the device that has the fewest rows. */
 uint64_t
 Engine::append(const GkBatch &batch)
 {
@@ -189,7 +189,7 @@ Engine::append(const GkBatch &batch)
 	return tickets;
 }
 
-/* The greatest ticket of which, and of all before, the memory is free again. */
+/* The greatest ticket up to which all batches' memory is free again. */
 uint64_t
 Engine::reclaim()
 {
@@ -277,7 +277,7 @@ Engine::global_row(int shard, int64_t local) const
 	return after->first + (local - after->local);
 }
 
-/* Where a row lies. */
+/* The location of a row. */
 const Range &
 Engine::range_of(int64_t row) const
 {
@@ -287,7 +287,7 @@ Engine::range_of(int64_t row) const
 	return *(after - 1);
 }
 
-/* Runs a command; what it throws becomes its status. */
+/* Runs a command; an exception becomes its status. */
 void
 Engine::execute(GkCommand *c)
 {
@@ -388,7 +388,7 @@ name_of(GkOperation operation)
 	return operation <= GK_GET_CENTROIDS ? names[operation] : "unknown";
 }
 
-/* Does what closing does after a stop that a test has planned, and lets the engine go on. */
+/* After a stop planned by a test: does what closing does, and keeps the engine usable. */
 void
 Engine::outlive_stop()
 {
@@ -477,7 +477,7 @@ Engine::wait(int milliseconds)
 {
 	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
 
-	/* most steps of small jobs end while this looks */
+	/* most steps of small jobs end while this polls */
 	for (int tries = 0; tries < 200 && !idle && milliseconds > 0; tries++)
 		std::this_thread::yield();
 	lock.lock();
@@ -544,7 +544,7 @@ struct Handle
 	Engine	   *engine;
 };
 
-/* Calls a function; what it throws becomes the status. */
+/* Calls a function; an exception becomes the status. */
 template <typename F> static GkStatus
 guarded(F function)
 {
@@ -588,7 +588,7 @@ cuda_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 	return guarded([&] { engine_of(engine).lend_buffer(base, bytes); });
 }
 
-/* Says how wide a row is. */
+/* Sets the number of features of a row. */
 static GkStatus
 cuda_set_dimension(GkEngine *engine, int dimension)
 {
@@ -602,7 +602,7 @@ cuda_append(GkEngine *engine, const GkBatch *batch, uint64_t *ticket)
 	return guarded([&] { *ticket = engine_of(engine).append(*batch); });
 }
 
-/* Says which batches' memory is free again. */
+/* Reports which batches' memory is free again. */
 static GkStatus
 cuda_reclaim(GkEngine *engine, uint64_t *ticket)
 {
@@ -623,7 +623,7 @@ cuda_submit(GkEngine *engine, GkCommand *command)
 	return guarded([&] { engine_of(engine).submit(command); });
 }
 
-/* Waits a while for the command; its status, or that it is still running. */
+/* Waits for the command; returns its status, or that it is still running. */
 static GkStatus
 cuda_wait(GkEngine *engine, int milliseconds)
 {
@@ -640,7 +640,7 @@ cuda_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, doubl
 	return guarded([&] { engine_of(engine).fetch(from, count, labels, distance2); });
 }
 
-/* Says what the engine uses. */
+/* Reports the engine's memory. */
 static void
 cuda_usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -717,9 +717,9 @@ cuda_close(GkEngine *engine)
 }								/* namespace gk */
 
 /*
- * For tests: look number `look` of the commands to come at whether the engine is being closed finds
- * it so, and so do those after it; 0 takes the plan back.  Gives how many looks of an earlier plan
- * were still to come, 0 if it has stopped a command.
+ * For tests: check number `look` from now on for the engine being closed, and those after it,
+ * answer yes; 0 cancels the plan.  Returns how many checks an earlier plan was still waiting
+ * for, 0 if it has stopped a command.
  */
 extern "C" __attribute__((visibility("default"))) int64_t
 gk_cuda_stop(GkEngine *engine, int64_t look)
@@ -727,7 +727,7 @@ gk_cuda_stop(GkEngine *engine, int64_t look)
 	return gk::engine_of(engine).plan_stop(look);
 }
 
-/* What the library is for. */
+/* The class of the CUDA engine; the library's entry point. */
 extern "C" __attribute__((visibility("default"))) const GkEngineClass *
 gk_cuda_engine(void)
 {

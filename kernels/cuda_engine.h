@@ -137,7 +137,7 @@ private:
 	std::vector<Range> ranges;
 	std::vector<std::vector<Range>> shard_ranges;
 
-	/* batches whose memory is still read */
+	/* batches whose memory is still being read */
 	struct Reading
 	{
 		uint64_t	ticket;
@@ -155,7 +155,7 @@ private:
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
-	bool		crowded = false;		/* slices have had more flagged rows than could be listed */
+	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be under way */
 
 	/* the command */
@@ -223,10 +223,10 @@ Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, boo
 	}
 }
 
-/* Bytes copied between looks at whether the engine is being closed: some milliseconds. */
+/* Bytes copied between checks for the engine being closed: some milliseconds. */
 #define COPY_BYTES (UINT64_C(32) << 20)
 
-/* Copies to a device, in the order of its work. */
+/* Copies to a device, in stream order. */
 template <typename T> void
 to_device(Shard &shard, T *to, const T *from, uint64_t count)
 {
@@ -241,7 +241,7 @@ to_device(Shard &shard, T *to, const T *from, uint64_t count)
 	}
 }
 
-/* Copies from a device when its work is done, and waits for the copy. */
+/* Copies from a device in stream order, and waits for the copy. */
 template <typename T> void
 to_host(Shard &shard, T *to, const T *from, uint64_t count)
 {
@@ -257,7 +257,7 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 	shard.wait();
 }
 
-/* Zeroes memory of a device, in the order of its work. */
+/* Zeroes memory of a device, in stream order. */
 template <typename T> void
 zero(Shard &shard, T *to, uint64_t count)
 {
@@ -265,7 +265,7 @@ zero(Shard &shard, T *to, uint64_t count)
 	GK_CUDA(cudaMemsetAsync(to, 0, count * sizeof(T), shard.device->compute));
 }
 
-/* Space of a command in the scratch memory of a shard: parts of 16 bytes' alignment. */
+/* Allocates parts of a shard's scratch memory for a command, aligned to 16 bytes. */
 class Scratch
 {
 public:

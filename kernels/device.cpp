@@ -20,8 +20,8 @@ namespace gk
 {
 
 /*
- * The driver's calls for memory that is mapped; fetched by name, so that libcuda isn't linked.
- * The numbers of their errors are those of the runtime.
+ * The driver calls for mapped memory, fetched by name so that libcuda is not linked.  Their
+ * error numbers are those of the runtime.
  */
 struct Driver
 {
@@ -45,7 +45,7 @@ SignalsBlocked::SignalsBlocked()
 	pthread_sigmask(SIG_BLOCK, &all, (sigset_t *) saved);
 }
 
-/* Puts back which signals were blocked. */
+/* Restores the signal mask. */
 SignalsBlocked::~SignalsBlocked()
 {
 	pthread_sigmask(SIG_SETMASK, (sigset_t *) saved, nullptr);
@@ -114,7 +114,7 @@ speed_of(int ordinal)
 		bandwidth > 0.0 ? bandwidth : GK_DEVICE_BANDWIDTH};
 }
 
-/* Reads what is to be known of a device and makes its streams. */
+/* Reads a device's properties and creates its streams. */
 static void
 set_up_device(Device *device, int ordinal)
 {
@@ -166,7 +166,7 @@ open_device(int ordinal)
 	{
 		int			current;
 
-		/* no half of a context stays behind */
+		/* leaves no half-made context behind */
 		if (cudaGetDevice(&current) == cudaSuccess && current == ordinal)
 			(void) cudaDeviceReset();
 		throw;
@@ -225,7 +225,7 @@ Account::subtract(uint64_t bytes)
 		device->own_bytes -= bytes;
 }
 
-/* At least this many bytes; what was in them is lost where it grows. */
+/* At least this many bytes; growing loses the contents. */
 void
 Block::reserve(MemoryOwner &owner, uint64_t wanted)
 {
@@ -267,7 +267,7 @@ Block::release()
 	bytes = 0;
 }
 
-/* Bytes of the first pieces of a mapping; later ones are this share of what is there, to a most. */
+/* Bytes of the first pieces of a mapping; later ones are a share of its size, up to a maximum. */
 #define LEAST_PIECE (UINT64_C(16) << 20)
 #define PIECE_SHARE 128
 #define MOST_PIECE (UINT64_C(256) << 20)
@@ -284,7 +284,7 @@ memory_of(const Device *device)
 	return property;
 }
 
-/* Reserves addresses for as much as the device has. */
+/* Reserves addresses for all memory of the device. */
 void
 Mapping::set_up(MemoryOwner &owner)
 {
@@ -304,7 +304,7 @@ Mapping::set_up(MemoryOwner &owner)
 	holder = &owner;
 }
 
-/* Bytes of the piece that follows so many bytes. */
+/* The size of the next piece of a mapping of this size. */
 uint64_t
 Mapping::next_piece(uint64_t there) const
 {
@@ -313,7 +313,7 @@ Mapping::next_piece(uint64_t there) const
 	return std::max(share / least_piece * least_piece, least_piece);
 }
 
-/* Bytes there after grow(wanted). */
+/* The size after grow(wanted). */
 uint64_t
 Mapping::after(MemoryOwner &owner, uint64_t wanted)
 {
@@ -326,7 +326,7 @@ Mapping::after(MemoryOwner &owner, uint64_t wanted)
 	return there;
 }
 
-/* Maps so many bytes more; false where limit or device have no room. */
+/* Maps this many more bytes; false if the limit or the device has no room. */
 bool
 Mapping::add_piece(uint64_t bytes)
 {
@@ -353,7 +353,7 @@ Mapping::add_piece(uint64_t bytes)
 		if (result != cudaSuccess)
 			(void) cu.MemUnmap(base + mapped, bytes);
 	}
-	/* it stays as long as it is mapped */
+	/* it lives as long as it is mapped */
 	(void) cu.MemRelease(handle);
 	check(result, "cuMemMap");
 	pieces.push_back(bytes);
@@ -362,7 +362,7 @@ Mapping::add_piece(uint64_t bytes)
 	return true;
 }
 
-/* Grows to at least this many bytes; false where limit or device have no room. */
+/* Grows to at least this many bytes; false if the limit or the device has no room. */
 bool
 Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 {
@@ -379,7 +379,7 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 	return true;
 }
 
-/* Frees what is not needed for this many bytes. */
+/* Shrinks to what this many bytes need. */
 void
 Mapping::shrink(uint64_t wanted)
 {
@@ -394,7 +394,7 @@ Mapping::shrink(uint64_t wanted)
 	}
 }
 
-/* Frees all, the addresses too. */
+/* Frees everything, including the addresses. */
 void
 Mapping::release()
 {

@@ -16,10 +16,10 @@
 namespace gk
 {
 
-/* Bytes of a device that stay free: the driver needs them for kernels to run. */
+/* Bytes of a device to leave free: the driver needs them to run kernels. */
 #define DRIVER_RESERVE (UINT64_C(256) << 20)
 
-/* Blocks all signals of this thread, and so of the threads that libraries start meanwhile. */
+/* Blocks all signals in this thread, and so in the threads that libraries start meanwhile. */
 class SignalsBlocked
 {
 public:
@@ -37,7 +37,7 @@ struct Speed
 	double		bandwidth;		/* bytes of its memory */
 };
 
-/* The speed of a device, from what it says of itself; opens nothing. */
+/* The speed of a device, from its attributes; opens nothing. */
 Speed		speed_of(int ordinal);
 
 /* A device of this process. */
@@ -69,13 +69,13 @@ void		close_devices();
 class Account
 {
 public:
-	void		add(uint64_t bytes);	/* throws where a shared account refuses */
+	void		add(uint64_t bytes);	/* throws if a shared account refuses */
 	void		subtract(uint64_t bytes);
 	bool		has_room(uint64_t bytes) const { return used + bytes <= limit; }
 
 	uint64_t	limit = UINT64_MAX;
-	bool		full = false;	/* the limit is what the device has, not a setting */
-	Device	   *device = nullptr;	/* that counts too, if any */
+	bool		full = false;	/* the limit is the device's memory, not a setting */
+	Device	   *device = nullptr;	/* that counts them too, if any */
 	bool		(*draw) (uint64_t bytes) = nullptr;	/* of a shared account, if any */
 	void		(*give_back) (uint64_t bytes) = nullptr;
 	std::atomic<uint64_t> used{0};
@@ -104,7 +104,7 @@ public:
 	Block & operator=(const Block &) = delete;
 	~Block() { release(); }
 
-	/* At least this many bytes; what was in them is lost where it grows. */
+	/* At least this many bytes; growing loses the contents. */
 	void		reserve(MemoryOwner &owner, uint64_t wanted);
 	void		release();
 
@@ -132,8 +132,8 @@ private:
 };
 
 /*
- * Device memory at one address that grows and shrinks at its end: by pieces of 16 MB, later of
- * 1/128 of what is there up to 256 MB, since each takes 20 microseconds to free.
+ * Device memory at one address that grows and shrinks at its end: in pieces of 16 MB, later of
+ * 1/128 of its size up to 256 MB, because each takes 20 µs to free.
  */
 class Mapping
 {
@@ -143,15 +143,15 @@ public:
 	Mapping & operator=(const Mapping &) = delete;
 	~Mapping() { release(); }
 
-	/* Grows to at least this many bytes; false where limit or device have no room. */
+	/* Grows to at least this many bytes; false if the limit or the device has no room. */
 	bool		grow(MemoryOwner &owner, uint64_t wanted);
 
-	/* Frees what is not needed for this many bytes. */
+	/* Shrinks to what this many bytes need. */
 	void		shrink(uint64_t wanted);
 	void		release();
 
 	void	   *data() const { return (void *) base; }
-	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* bytes there after grow(wanted) */
+	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* size after grow(wanted) */
 
 private:
 	void		set_up(MemoryOwner &owner);

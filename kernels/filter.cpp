@@ -1,9 +1,9 @@
 /*
- * The filter: which kernel, and its memory.
+ * The filter: the choice of the kernel, and its memory.
  *
- * For each row the least and second least of lower - y·e over all centroids are found.  Rows whose
- * gap is wider than what the filter may err (docs/filter.md) have their label; for the others a
- * second run over those rows alone lists candidates, and exact.cu decides among them.
+ * For each row it finds the least and second least of lower - y·e over all centroids.  If their
+ * gap exceeds the filter's error bound (docs/filter.md), the row has its label.  The other rows
+ * are flagged: a second run over these lists their candidates, and exact.cu decides among them.
  */
 #include <algorithm>
 
@@ -14,13 +14,13 @@
 namespace gk
 {
 
-/* Flagged rows of a slice that can always be listed, where memory is not scarce. */
+/* Flagged rows of a slice that can always be listed, unless memory is scarce. */
 #define LISTED_ROWS (INT64_C(64) << 10)
 
 /* Bytes of a row in the list. */
 #define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
 
-/* Flagged rows of a slice whose candidates can be listed: all of a small one. */
+/* The capacity for flagged rows: all rows of a small slice. */
 static uint32_t
 flag_capacity(const Shard &shard, int64_t slice_rows)
 {
@@ -30,7 +30,7 @@ flag_capacity(const Shard &shard, int64_t slice_rows)
 	return (uint32_t) std::max<int64_t>(std::min(slice_rows / 8, room), std::min(slice_rows, all));
 }
 
-/* Memory for slices of so many rows. */
+/* Allocates memory for slices of this many rows. */
 void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
@@ -43,7 +43,7 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
 }
 
-/* Frees the memory of slices where it is for slices more than twice as large as these. */
+/* Frees the memory of slices if it is for slices more than twice as large. */
 void
 release_filter(Shard &shard, int64_t slice_rows)
 {
@@ -56,7 +56,7 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_candidates.release();
 }
 
-/* Rows that all processors compare at a time, 1 where that makes no difference. */
+/* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t
 filter_wave(const Shard &shard, int64_t centroids)
 {

@@ -1,6 +1,6 @@
 /*
- * The filter: fresh labels of a slice by 16-bit products in the tensor cores, and the candidates
- * of the rows that these don't decide.
+ * The filter: new labels of a slice by 16-bit products in the tensor cores, and candidates for
+ * the rows that these do not decide.
  */
 #ifndef GK_FILTER_H
 #define GK_FILTER_H
@@ -12,7 +12,7 @@ namespace gk
 
 #define FILTER_CANDIDATES 32		/* of a flagged row that are listed */
 
-/* A fresh label that the exact pass is still to decide. */
+/* A label that the exact pass has yet to decide. */
 #define GK_PENDING (-2)
 
 /* The arguments of the filter's kernels. */
@@ -37,10 +37,10 @@ struct FilterArguments
 	const CentroidScale *scale;
 	int			count;			/* of centroids */
 
-	const int32_t *labels;		/* what the labels were, NULL if that is no help */
+	const int32_t *labels;		/* the previous labels, NULL if they do not help */
 	int32_t    *fresh;
 	uint32_t   *flag_count;
-	uint32_t   *open_count;		/* of rows that only all centroids can decide */
+	uint32_t   *open_count;		/* of rows without a list of candidates */
 	uint32_t	flag_capacity;
 	int64_t    *flag_rows;
 	float	   *flag_limits;
@@ -48,13 +48,13 @@ struct FilterArguments
 	int32_t    *candidates;
 };
 
-/* Memory for slices of so many rows. */
+/* Allocates memory for slices of this many rows. */
 void		reserve_filter(Shard &shard, int64_t slice_rows);
 
-/* Frees it where it is for slices more than twice as large as these. */
+/* Frees it if it is for slices more than twice as large. */
 void		release_filter(Shard &shard, int64_t slice_rows);
 
-/* Rows that all processors compare at a time, 1 where that makes no difference. */
+/* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t		filter_wave(const Shard &shard, int64_t centroids);
 
 /* About how long a row takes. */

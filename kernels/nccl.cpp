@@ -1,8 +1,8 @@
 /*
  * Sums over the devices, by NCCL.
  *
- * NCCL is loaded when more than one device is used, so that a host without it can use one.  Its
- * few types are declared here: their values are fixed in NCCL's interface.
+ * NCCL is loaded only if more than one device is used, so that a host without it can use one.
+ * The few types needed are declared here; NCCL's interface fixes their values.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -34,10 +34,10 @@ struct Nccl
 
 static Nccl nccl;
 
-/* By the devices they join; never destroyed: NCCL's own exit handlers may come first. */
+/* Communicators by their devices; never destroyed: NCCL's own exit handlers may come first. */
 static auto &communicators = *new std::map<std::vector<int>, std::vector<NcclCommunicator>>;
 
-/* Takes from NCCL what has no place in a server: listening sockets, plugins, files. */
+/* Turns off what has no place in a server: listening sockets, plugins, files. */
 static void
 pin_environment()
 {
@@ -130,7 +130,7 @@ add_up(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &d
 	return nccl.group_end() ?: result;
 }
 
-/* Aborts communicators that may be of no use any more. */
+/* Aborts communicators, which may have become unusable. */
 static void
 abort_all(const std::vector<NcclCommunicator> &ours)
 {
@@ -138,7 +138,7 @@ abort_all(const std::vector<NcclCommunicator> &ours)
 		(void) nccl.abort(communicator);
 }
 
-/* Connects the devices, which the first sum does; throws what goes wrong. */
+/* Connects the devices, by a first sum; throws on failure. */
 static void
 connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices)
 {
@@ -152,7 +152,7 @@ connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &
 			GK_ATTEMPT(cudaMemsetAsync(one[i], 0, sizeof(int64_t), devices[i]->compute));
 	if (error == cudaSuccess)
 		result = add_up(ours, devices, one, 1);
-	/* what has begun may wait for what has not */
+	/* a sum that was started may wait for one that was not */
 	if (error != cudaSuccess || result != 0)
 		abort_all(ours);
 	for (size_t i = 0; i < devices.size(); i++)
@@ -165,7 +165,7 @@ connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &
 	check_nccl(result, GK_NO_DEVICE, "ncclAllReduce");
 }
 
-/* Makes devices ready to sum; once for the process. */
+/* Prepares devices for sums; once in a process. */
 void
 open_reduce(const std::vector<Device *> &devices)
 {
@@ -184,7 +184,7 @@ open_reduce(const std::vector<Device *> &devices)
 	communicators[ordinals] = opened;
 }
 
-/* Ends a sum that does not come to an end. */
+/* Aborts a sum that does not end. */
 void
 abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards)
 {

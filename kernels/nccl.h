@@ -12,13 +12,13 @@
 namespace gk
 {
 
-/* Makes devices ready to sum; once for the process. */
+/* Prepares devices for sums; once in a process. */
 void		open_reduce(const std::vector<Device *> &devices);
 
 /* sums of every shard := their sum over all shards. */
 void		reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count);
 
-/* Aborts a sum that does not come to an end; the next engine connects its devices anew. */
+/* Aborts a sum that does not end; the next engine connects its devices again. */
 void		abort_reduce(const std::vector<std::unique_ptr<Shard>> &shards);
 
 /* Destroys the communicators; before the devices are released. */

@@ -15,10 +15,10 @@ namespace gk
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
-/* Less than this is freed at once. */
+/* Blocks smaller than this are freed at once. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
 
-/* Mapped memory, page-locked while some device was the current one. */
+/* Mapped memory, and the device that was current when it was page-locked. */
 struct Pages
 {
 	void	   *data;
@@ -26,7 +26,7 @@ struct Pages
 	int			device;
 };
 
-/* Memory yet to be unpinned.  Never destroyed: static objects may go before the thread. */
+/* Memory to be unpinned.  Never destroyed: static objects may go before the thread ends. */
 struct Unpinning
 {
 	std::mutex	mutex;
@@ -38,7 +38,7 @@ struct Unpinning
 
 static auto &unpinning = *new Unpinning;
 
-/* So many bytes rounded up to whole pages, huge ones if there are some. */
+/* Bytes rounded up to whole pages, huge ones if there are any. */
 static uint64_t
 whole_pages(uint64_t bytes)
 {
@@ -64,12 +64,12 @@ map(uint64_t bytes)
 	if (slack > before)
 		(void) munmap(base + before + bytes, slack - before);
 	(void) madvise(base + before, bytes, MADV_HUGEPAGE);
-	/* a child's copy on write would move pages that a device reads */
+	/* copy-on-write after a fork would move pages that a device reads */
 	(void) madvise(base + before, bytes, MADV_DONTFORK);
 	return base + before;
 }
 
-/* Maps and locks; false if there is not so much memory, or not so much may be locked. */
+/* Maps and locks memory; false if there is not enough, or not enough may be locked. */
 static bool
 pin(Pages *pages)
 {
@@ -90,7 +90,7 @@ pin(Pages *pages)
 	return false;
 }
 
-/* Unlocks and unmaps; on the device that was current, so that CUDA opens no other. */
+/* Unlocks and unmaps memory, on the device that was current then, so that CUDA opens no other. */
 static void
 unpin(const Pages &pages)
 {
@@ -99,7 +99,7 @@ unpin(const Pages &pages)
 	(void) munmap(pages.data, pages.bytes);
 }
 
-/* Unpins what is listed, to the end or until the thread is to pause. */
+/* Unpins the listed memory, until the list is empty or the thread is to pause. */
 static void
 unpin_listed(std::unique_lock<std::mutex> &lock, bool to_the_end)
 {
@@ -114,7 +114,7 @@ unpin_listed(std::unique_lock<std::mutex> &lock, bool to_the_end)
 	}
 }
 
-/* The thread. */
+/* The thread's main function. */
 static void
 run_unpinning()
 {
@@ -164,7 +164,7 @@ UnpinningHeld::UnpinningHeld()
 	unpinning.held++;
 }
 
-/* Lets the thread go on; without one, it is done here. */
+/* Resumes the thread; if there is none, unpins here. */
 UnpinningHeld::~UnpinningHeld()
 {
 	std::unique_lock<std::mutex> lock(unpinning.mutex);
@@ -195,7 +195,7 @@ finish_unpinning()
 	unpin_listed(lock, true);
 }
 
-/* Maps and locks, if need be after what earlier fits are still giving back; throws if it fails. */
+/* Maps and locks memory; if that fails, waits for memory that is still being freed; then throws. */
 static void
 pin_somehow(Pages *pages, const Account &account)
 {
@@ -226,7 +226,7 @@ PinnedBlock::PinnedBlock(Account &a, uint64_t size) : bytes(whole_pages(size)), 
 	device = pages.device;
 }
 
-/* Gives the memory back. */
+/* Frees the memory. */
 PinnedBlock::~PinnedBlock()
 {
 	Pages		pages = {data, bytes, device};
@@ -242,7 +242,7 @@ PinnedBlock::~PinnedBlock()
 	}
 	catch (const std::exception &)
 	{
-		/* no memory for the list, or no thread: it is done here */
+		/* no memory for the list, or no thread: frees it here */
 	}
 	unpin(pages);
 }

@@ -1,6 +1,6 @@
 /*
- * Page-locked host memory, in huge pages: it takes half the time of cudaHostAlloc to get, a fifth
- * to free.
+ * Page-locked host memory in huge pages: allocation takes half the time of cudaHostAlloc,
+ * freeing a fifth.
  */
 #ifndef GK_PINNED_H
 #define GK_PINNED_H
@@ -10,7 +10,7 @@
 namespace gk
 {
 
-/* Page-locked memory of one owner, counted.  It is zero at first. */
+/* Page-locked memory of one owner, counted.  It is initially zero. */
 class PinnedBlock
 {
 public:
@@ -18,7 +18,7 @@ public:
 	PinnedBlock(const PinnedBlock &) = delete;
 	PinnedBlock & operator=(const PinnedBlock &) = delete;
 
-	/* The memory counts as free; a thread unpins it, 20 ms a gigabyte. */
+	/* Counts the memory as free; a thread unpins it, at 20 ms a gigabyte. */
 	~PinnedBlock();
 
 	void	   *data = nullptr;

@@ -1,6 +1,6 @@
 /*
- * Ranges that a profiler shows: commands, and the passes over the rows in them.  Without a profiler
- * a range is a test of a pointer.
+ * NVTX ranges: commands, and their passes over the rows.  Without a profiler a range costs the
+ * test of a pointer.
  */
 #ifndef GK_PROFILE_H
 #define GK_PROFILE_H
@@ -14,13 +14,13 @@ namespace gk
 
 #if __has_include(<nvtx3/nvtx3.hpp>)
 
-/* The domain that ranges are listed under. */
+/* The domain of the ranges. */
 struct ProfileDomain
 {
 	static constexpr const char *name{"gkmeans"};
 };
 
-/* From here to the end of the block. */
+/* A range from here to the end of the block. */
 using ProfileRange = nvtx3::scoped_range_in<ProfileDomain>;
 
 #else

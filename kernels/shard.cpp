@@ -1,5 +1,5 @@
 /*
- * A shard: rows as they come, rows that leave the device, and the walk over slices.
+ * A shard: the intake of rows, spilling rows to the host, and slices.
  */
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace gk
 {
 
-/* Plans which look of the commands to come finds the engine closing; 0 takes it back. */
+/* Plans which check from now on finds the engine closing; 0 cancels the plan. */
 int64_t
 StopFlag::plan(int64_t look)
 {
@@ -74,7 +74,7 @@ Shard::check_stop() const
 		throw Stopped{};
 }
 
-/* Lets the longest kernels come to an end soon, whatever they leave; or no longer. */
+/* Tells the longest kernels to end soon, whatever their results; or cancels that. */
 void
 Shard::hurry(bool now)
 {
@@ -114,7 +114,7 @@ Shard::new_event()
 	return event;
 }
 
-/* Says how wide a row is. */
+/* Sets the number of features of a row. */
 void
 Shard::set_dimension(int d)
 {
@@ -139,7 +139,7 @@ Shard::chunk_rows() const
 	return std::max<int64_t>(bytes / row_bytes(), 1);
 }
 
-/* True if so many more rows can stay on the device, with room left to work on them. */
+/* True if this many more rows fit the device, with room left to work on them. */
 bool
 Shard::fits(int64_t count)
 {
@@ -153,7 +153,7 @@ Shard::fits(int64_t count)
 	return spilled.empty() && after + state + work <= account.limit;
 }
 
-/* Takes rows; the event is when the memory of the batch is free, none if it is at once. */
+/* Takes rows; the event fires when the batch's memory is free; no event if it is free at once. */
 cudaEvent_t
 Shard::append(const float *x, const double *w, int64_t count)
 {
@@ -179,7 +179,7 @@ Shard::append(const float *x, const double *w, int64_t count)
 	return event;
 }
 
-/* Takes rows that the device has no room for. */
+/* Takes rows that do not fit the device. */
 void
 Shard::append_to_host(const float *x, const double *w, int64_t count)
 {
@@ -191,7 +191,7 @@ Shard::append_to_host(const float *x, const double *w, int64_t count)
 
 			if (!host.has_room(bytes))
 				fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
-							"rows that the devices have no room for pass the limit of host memory");
+							"rows that do not fit the devices exceed the host memory limit");
 			spilled.push_back(std::make_unique<Chunk>(host, chunk_rows(), dimension, weighted));
 			spilled.back()->first = rows;
 		}
@@ -220,7 +220,7 @@ Shard::demote()
 	check_stop();
 	if (!host.has_room(bytes))
 		fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
-					"rows that the devices have no room for pass the limit of host memory");
+					"rows that do not fit the devices exceed the host memory limit");
 	spilled.push_front(std::make_unique<Chunk>(host, count, dimension, weighted));
 
 	Chunk	   &chunk = *spilled.front();
@@ -237,7 +237,7 @@ Shard::demote()
 	weights.shrink(resident * sizeof(double));
 }
 
-/* Throws if so many more bytes are too many. */
+/* Throws if this many more bytes exceed the limit. */
 void
 Shard::check_room(uint64_t bytes) const
 {
@@ -249,7 +249,7 @@ Shard::check_room(uint64_t bytes) const
 				"out of device memory");
 }
 
-/* Makes room for so many bytes by moving rows to the host. */
+/* Makes room for this many bytes by moving rows to the host. */
 void
 Shard::make_room(uint64_t bytes)
 {
@@ -277,7 +277,7 @@ Shard::make_room(uint64_t bytes)
 	check_room(bytes);
 }
 
-/* Makes the buffers through which rows of the host pass, unless they are there. */
+/* Creates the stream buffers, through which rows on the host pass, unless they exist. */
 void
 Shard::reserve_stream()
 {
@@ -379,7 +379,7 @@ Shard::start_slice(int64_t from, int64_t most)
 	return slice;
 }
 
-/* Ends the use of a slice; what was changed in it goes back to the host. */
+/* Ends the use of a slice; copies changes back to the host. */
 void
 Shard::finish_slice(const Slice &slice, bool write_back)
 {
@@ -429,7 +429,7 @@ Shard::wait_event(cudaEvent_t event)
 		pause_between_looks(tries);
 }
 
-/* Marks a place in the compute stream. */
+/* Records an event in the compute stream. */
 void
 Shard::mark()
 {
@@ -437,7 +437,7 @@ Shard::mark()
 	GK_CUDA(cudaEventRecord(marker, device->compute));
 }
 
-/* True if the place marked last has been reached; throws Stopped if the engine is being closed. */
+/* True if the event recorded last has occurred; throws Stopped if the engine is being closed. */
 bool
 Shard::reached() const
 {
@@ -454,7 +454,7 @@ Shard::wait()
 	wait_event(paces[next_pace]);
 }
 
-/* The features and weight of a row that does not lie on the device. */
+/* The features and weight of a row that is not on the device. */
 void
 Shard::host_row(int64_t row, const float **x, const double **w) const
 {

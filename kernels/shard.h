@@ -1,8 +1,8 @@
 /*
- * A shard: the rows that one device has, and all that the device holds for them.
+ * A shard: the rows of one device, and everything that the device holds for them.
  *
- * The first rows lie in device memory, the rest, where they don't fit, in page-locked
- * host memory; a pass walks over slices and does not see the difference.
+ * The first rows lie in device memory; those that do not fit lie in page-locked host memory.  A
+ * pass walks over slices and does not see the difference.
  */
 #ifndef GK_SHARD_H
 #define GK_SHARD_H
@@ -19,14 +19,14 @@ struct __half;
 namespace gk
 {
 
-/* Whether an engine is being closed; a test may have a look of its choice find it so. */
+/* Tells if an engine is being closed; a test can make a chosen check say so. */
 class StopFlag
 {
 public:
 	void		close() { closing = true; }
 	bool		is_closing() const { return closing; }
 
-	/* For commands: whether to end at once. */
+	/* For commands: true if they must end at once. */
 	bool		is_set() { return closing || (counting && --looks <= 0); }
 
 	/* As gk_cuda_stop(). */
@@ -77,7 +77,7 @@ struct CentroidScale
 	float		mu;
 };
 
-/* Centroids that rows are compared with: centroids or candidates. */
+/* A set of centroids, or of candidates, that rows are compared with. */
 struct Centroids
 {
 	void		release();
@@ -87,7 +87,7 @@ struct Centroids
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
 	Buffer<__half> rounded;		/* minus origin, scaled, rounded: tiles of filter.cuh */
-	Buffer<float> lower;		/* padded: lower bound of |c|²/2, by what the filter may err */
+	Buffer<float> lower;		/* padded: |c|²/2 minus the centroid's part of the error bound */
 	Buffer<float> slack;		/* padded: |c|²/2 - lower */
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
@@ -136,7 +136,7 @@ struct Events
 	std::vector<cudaEvent_t> list;
 };
 
-/* The rows of an engine that one device has, and what it knows of them. */
+/* The rows of an engine on one device, and their state. */
 class Shard : public MemoryOwner
 {
 public:
@@ -145,7 +145,7 @@ public:
 
 	void		set_dimension(int d);
 
-	/* Takes rows; the event is when the memory of the batch is free, none if it is at once. */
+	/* Takes rows; the event fires when the batch's memory is free; none if it is at once. */
 	cudaEvent_t append(const float *x, const double *w, int64_t count);
 	void		clear();
 	void		recycle(cudaEvent_t event) { spare_events.push_back(event); }
@@ -164,11 +164,11 @@ public:
 	void		wait();
 	void		wait_event(cudaEvent_t event);
 
-	/* Marks a place in the compute stream; whether it has been reached, or throws Stopped. */
+	/* Records an event in the compute stream; tells if it has occurred, or throws Stopped. */
 	void		mark();
 	bool		reached() const;
 
-	/* The features and weight of a row that does not lie on the device. */
+	/* The features and weight of a row that is not on the device. */
 	void		host_row(int64_t row, const float **x, const double **w) const;
 	const float *device_features() const { return (const float *) features.data(); }
 	const double *device_weights() const { return (const double *) weights.data(); }

@@ -1,5 +1,5 @@
 /*
- * Rows told apart by their bits, where they lie: the order of pairs, and of the farthest rows where
+ * Compares rows by their bits, on the devices: the order of pairs, and of the farthest rows if
  * d² and hash are equal.
  */
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace gk
 {
 
-/* Pairs that are compared at once, and bytes of the rows that the others are compared with. */
+/* Pairs compared at once, and bytes for the rows with which others are compared. */
 #define PAIRS_AT_ONCE 65536
 #define OTHERS_BYTES (2 << 20)
 
@@ -40,14 +40,14 @@ compare_on_host(const float *x, const double *w, const float *other, const doubl
 	return (weights[0] > weights[1]) - (weights[0] < weights[1]);
 }
 
-/* The rows that others are compared with. */
+/* The rows with which others are compared. */
 struct Others
 {
 	std::vector<float> features;
 	std::vector<double> weights;
 };
 
-/* Where all that lies on a device. */
+/* The addresses of all that on a device. */
 struct CompareRoom
 {
 	RowPair    *pairs;
@@ -56,7 +56,7 @@ struct CompareRoom
 	int8_t	   *order;
 };
 
-/* Takes room for so many pairs and others. */
+/* Allocates room for this many pairs and others. */
 static CompareRoom
 take_room(Scratch *scratch, uint64_t pairs, uint64_t others, int d)
 {
@@ -69,7 +69,7 @@ take_room(Scratch *scratch, uint64_t pairs, uint64_t others, int d)
 	return room;
 }
 
-/* Compares resident rows of a shard, and brings what it finds to its places. */
+/* Compares resident rows of a shard, and copies the results to their positions. */
 static void
 compare_resident(Shard &shard, const std::vector<RowPair> &pairs,
 				 const std::vector<int64_t> &places, const Others &others, int8_t *order)
@@ -92,7 +92,7 @@ compare_resident(Shard &shard, const std::vector<RowPair> &pairs,
 		order[places[i]] = found[i];
 }
 
-/* Makes room on a device to compare so many pairs. */
+/* Makes room on a device to compare this many pairs. */
 static void
 reserve_room(Shard &shard, uint64_t pairs, uint64_t others)
 {
@@ -102,7 +102,7 @@ reserve_room(Shard &shard, uint64_t pairs, uint64_t others)
 	shard.scratch.reserve(shard, scratch.used);
 }
 
-/* Compares each row with the one of the others that `which` tells. */
+/* Compares each row with the one of the others that `which` names. */
 void
 Engine::compare_with(const int64_t *numbers, const std::vector<int64_t> &others,
 					 const std::vector<int64_t> &which, int8_t *order)
@@ -111,7 +111,7 @@ Engine::compare_with(const int64_t *numbers, const std::vector<int64_t> &others,
 	std::vector<std::vector<RowPair>> pairs(shards.size());
 	std::vector<std::vector<int64_t>> places(shards.size());
 
-	/* first: making room may move rows to the host */
+	/* comes first: making room may move rows to the host */
 	for (auto &shard : shards)
 		reserve_room(*shard, which.size(), others.size());
 	values.features.resize(others.size() * dimension);
@@ -141,7 +141,7 @@ Engine::compare_with(const int64_t *numbers, const std::vector<int64_t> &others,
 		compare_resident(*shards[s], pairs[s], places[s], values, order);
 }
 
-/* The order of pairs of rows: so many at a time that the others take little memory. */
+/* The order of pairs of rows: in portions, so that the others take little memory. */
 void
 Engine::compare_rows(const int64_t *numbers, const int64_t *others, int64_t count, int8_t *order)
 {
@@ -184,7 +184,7 @@ Engine::compare_for_ties(void *context, const int64_t *rows, const int64_t *othe
 	((Engine *) context)->compare_rows(rows, others, count, order);
 }
 
-/* Puts rows in the order of GK_FARTHEST, and drops those beyond the first `most`. */
+/* Sorts rows in the order of GK_FARTHEST, and keeps the first `most`. */
 void
 Engine::order_farthest(std::vector<GkEntry> *found, int64_t most)
 {
@@ -218,7 +218,7 @@ Engine::order_farthest(std::vector<GkEntry> *found, int64_t most)
 }
 
 /*
- * The first `most` by their bits of rows that are equal in d² and hash, however many there are: a
+ * Of any number of rows that are equal in d² and hash, finds the first `most` by their bits: a
  * window of rows at a time.
  */
 void

@@ -142,7 +142,7 @@ copy_sources() {
     as_owner rm -rf source
     as_owner mkdir -p source build
     tar -C "$repository" --exclude=./.git --exclude=./build --exclude='*.o' --exclude='*.so' \
-        --exclude='*.bc' -cf - . | as_owner tar -C source --no-same-owner -xf -
+        --exclude='*.bc' --exclude='./sql/gkmeans--*' -cf - . | as_owner tar -C source --no-same-owner -xf -
 }
 
 # A private copy of PostgreSQL: its programs, and links to the rest.  It finds its
@@ -155,7 +155,7 @@ copy_postgresql() {
     include=$("$PG_CONFIG" --includedir)
     as_owner rm -rf postgresql
     as_owner mkdir -p "postgresql$bin" "postgresql$lib" "postgresql$share" "postgresql${include%/*}"
-    as_owner cp -p "$bin"/{pg_*,postgres,initdb,psql,createdb,dropdb} "postgresql$bin"
+    as_owner cp -p "$bin"/{pg_*,postgres,initdb,psql,createdb,dropdb,vacuumdb} "postgresql$bin"
     as_owner cp -as "$lib/." "postgresql$lib"
     as_owner cp -as "$share/." "postgresql$share"
     as_owner ln -sfn "$include" "postgresql$include"

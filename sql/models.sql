@@ -12,6 +12,9 @@ CREATE TYPE gkmeans_model AS (
     started_at timestamptz,
     finished_at timestamptz,
     started_by text,
+    outcome text,
+    error_code text,
+    error_message text,
     note text,
     definition jsonb,
     metric text,
@@ -43,6 +46,8 @@ CREATE TYPE gkmeans_model AS (
     total_ss double precision,
     iterations integer,
     converged boolean,
+    moved bigint,
+    drift jsonb,
     score_quantiles double precision[],
     report jsonb
 );
@@ -69,6 +74,7 @@ CREATE FUNCTION gkmeans_create_model(
     labels_table text DEFAULT NULL,
     labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
+    changes_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,
     OUT cluster_id integer,
@@ -85,7 +91,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb, text, text)
+    jsonb, text, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(

@@ -159,6 +159,7 @@ CREATE FUNCTION gkmeans_assign(
     id_column text,
     labels_table text,
     labels_mode text DEFAULT 'merge',
+    changes_table text DEFAULT NULL,
     version integer DEFAULT NULL,
     OUT rows bigint,
     OUT labelled bigint,
@@ -170,5 +171,5 @@ AS 'MODULE_PATHNAME', 'gkmeans_assign'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000;
 
-COMMENT ON FUNCTION gkmeans_assign(regclass, text, text, text, text, integer)
+COMMENT ON FUNCTION gkmeans_assign(regclass, text, text, text, text, text, integer)
 IS 'writes the cluster and distance of every row of a table, view or query to a labels table';

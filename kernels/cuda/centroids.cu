@@ -2,15 +2,15 @@
  * Norms and rounding errors of centroids and rows, for the filter: docs/filter.md has the bound.
  *
  * With y = x - p and e = c - p (p, the origin, near the mean), the nearest centroid is the one with
- * the least s = |e|²/2 - y·e.  The filter has 16-bit roundings of y and e, scaled by powers of
- * two, and is wrong by at most
+ * the least s = |e|²/2 - y·e.  The filter uses 16-bit roundings ŷ and ê of y and e, scaled by
+ * powers of two.  Its error is at most
  *
  *     |y - ŷ| |e| + |ŷ| (|e - ê| + γ |ê|)                    (Cauchy and Schwarz)
  *
  * where γ bounds the accumulation.  Both products are split by a b <= t a²/2 + b²/(2 t), which
- * holds for every t > 0, into a part of the row and a part of the centroid: the latter is taken
- * off |e|²/2 beforehand ("lower"), so that it costs nothing in the filter and a far
- * centroid loosens nobody's bound but its own.
+ * holds for every t > 0, into a part of the row and a part of the centroid.  The latter is
+ * subtracted from |e|²/2 beforehand ("lower"), so it costs nothing in the filter, and a distant
+ * centroid loosens no other's bound.
  */
 #include <algorithm>
 #include <cmath>
@@ -37,14 +37,14 @@ lost_in_half(float y)
 	return y - __half2float(__float2half_rn(y));
 }
 
-/* A positive float as 16 bits that are not less. */
+/* A positive float rounded up to 16 bits. */
 static __device__ __forceinline__ uint32_t
 code_up(float value)
 {
 	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
 }
 
-/* The part of a thread in |x - origin|². */
+/* A thread's part of |x - origin|². */
 template <int LANES, typename T> static __device__ __forceinline__ T
 part_of_norm(const float *x, const float *origin, int d)
 {
@@ -61,7 +61,7 @@ part_of_norm(const float *x, const float *origin, int d)
 	return sum;
 }
 
-/* The part of a thread in the square of what rounding takes off a scaled row. */
+/* A thread's part of the squared rounding error of a scaled row. */
 template <int LANES> static __device__ __forceinline__ float
 part_of_error(const float *x, const float *origin, int d, float scale)
 {
@@ -80,7 +80,7 @@ part_of_error(const float *x, const float *origin, int d, float scale)
 	return sum;
 }
 
-/* Norm and rounding error of rows: LANES threads a row. */
+/* Norm and rounding error of rows, LANES threads a row. */
 template <int LANES> static __global__ void
 bounds_kernel(const float *features, const float *origin, int64_t rows, int d, int64_t sampled,
 			  uint32_t *bounds, RowStatistics *statistics)
@@ -98,7 +98,7 @@ bounds_kernel(const float *features, const float *origin, int64_t rows, int d, i
 		uint32_t	code;
 		int			exponent;
 
-		/* squares that a float may not have held; a warp decides together */
+		/* recomputes squares that may have overflowed a float; the whole warp decides together */
 		if (!__all_sync(0xffffffffu, norm2 > 1e-28f && norm2 < 1e36f))
 			norm = __double2float_ru(
 				sqrt(sum_of_lanes<LANES>(part_of_norm<LANES, double>(x, origin, d))));
@@ -107,7 +107,7 @@ bounds_kernel(const float *features, const float *origin, int64_t rows, int d, i
 		exponent = scale_of_norm(__uint_as_float(code << 16));
 		error = sqrtf(sum_of_lanes<LANES>(
 			part_of_error<LANES>(x, origin, d, power_of_two(exponent))));
-		/* the subtraction in float, and a scale that did not bring the norm where it should */
+		/* the subtraction in float, and a scale that did not bring the norm into its range */
 		error = error * power_of_two(-exponent) * (1.0f + 1.0f / 512) + norm * 0x1p-22f + 0x1p-140f;
 		if (threadIdx.x % LANES == 0 && row < rows)
 		{
@@ -127,7 +127,7 @@ template <int LANES> static void
 launch_bounds(Shard &shard, const Slice &slice)
 {
 	int64_t		blocks = (slice.rows * LANES + 255) / 256;
-	int64_t		sampled = 1;		/* every so many rows, a power of two */
+	int64_t		sampled = 1;		/* every this many rows, a power of two */
 
 	while (sampled * 2048 < slice.rows)
 		sampled *= 2;
@@ -150,7 +150,7 @@ compute_bounds(Shard &shard, const Slice &slice)
 		launch_bounds<32>(shard, slice);
 }
 
-/* The mean of a few rows, as the origin. */
+/* Computes the mean of a few rows as the origin. */
 static __global__ void
 sample_kernel(const float *features, int64_t rows, int64_t step, int d, float *origin)
 {
@@ -185,7 +185,7 @@ sample_origin(Shard &shard)
 	}
 	catch (...)
 	{
-		/* an origin that is there is taken for a good one */
+		/* an existing origin is assumed to be good */
 		shard.origin.release();
 		throw;
 	}
@@ -197,7 +197,7 @@ sample_origin(Shard &shard)
 	shard.bounds_valid = false;
 }
 
-/* Sets the origin that the filter takes off rows and centroids. */
+/* Sets the origin, which the filter subtracts from rows and centroids. */
 void
 set_origin(Shard &shard, const double *origin)
 {
@@ -215,7 +215,7 @@ set_origin(Shard &shard, const double *origin)
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
 
-/* Memory for so many centroids. */
+/* Allocates memory for this many centroids. */
 void
 reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 {
@@ -279,7 +279,7 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 
 		if (centroid < count && j < d)
 			e = (exact[centroid * d + j] - (double) origin[j]) * factor;
-		/* a centroid too far for 16 bits: kept without a value, so that every row looks at it */
+		/* out of range of 16 bits: gets no value, so that every row has it as a candidate */
 		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
 		rounded[place_of_centroid(depth, centroid, j)] = kept;
 		lost = e - (double) __half2float(kept);
@@ -340,7 +340,7 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 		double		half = e * e / 2;
 		double		bound;
 
-		/* the splits; rounding here and in the filter; that of d² itself in double */
+		/* the splits; roundings here and in the filter; the rounding of d² itself in double */
 		bound = half - q * q / (2 * lambda) - e * e / (2 * mu) - half * 0x1p-21 -
 			e * e * d * 0x1p-50;
 		lower[centroid] = bound > -3.0e38 && bound < 3.0e38 ? __double2float_rd(bound) : -3.0e38f;
@@ -353,7 +353,7 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 	}
 }
 
-/* Makes centroids ready for the filter. */
+/* Prepares centroids for the filter. */
 void
 prepare_centroids(Shard &shard, Centroids &centroids)
 {

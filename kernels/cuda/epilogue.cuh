@@ -1,9 +1,9 @@
 /*
- * The epilogue of the filters that multiply a block's rows with panels of centroids: from products
- * to scores, from scores to what is known of a row, and from that to its label or a flag.
+ * The epilogue of the filters that multiply a block's rows with panels of centroids: from
+ * products to scores, from scores to a row's best two, and from these to its label or a flag.
  *
- * Accumulators lie as wgmma and mma.sync leave them: a thread has two rows, 8 apart, and of each
- * eight centroids two; four threads have a row.
+ * Accumulators have the layout of wgmma and mma.sync: a thread holds two rows, 8 apart, and two
+ * of every eight centroids; four threads share a row.
  */
 #ifndef GK_EPILOGUE_CUH
 #define GK_EPILOGUE_CUH
@@ -20,7 +20,7 @@ row_of_thread(int thread)
 	return thread / 32 * 16 + thread % 32 / 4;
 }
 
-/* The part of the bound that is a row's and a centroid's. */
+/* The part of the bound that depends on both row and centroid. */
 static __device__ __forceinline__ float
 own_of(const FilterArguments &a, const RowBound &bound, int centroid)
 {
@@ -47,8 +47,9 @@ add_products(const uint4 &row, const uint4 &centroid, float sum)
 }
 
 /*
- * Upper bound on the winning score of row r of tiles of ROWS rows, from the score of the centroid
- * that was nearest, computed outside the tensor cores: most centroids then need no second look.
+ * Upper bound on the winning score of row r of tiles of ROWS rows, from the score of the
+ * centroid that was nearest, computed outside the tensor cores: most centroids then need no
+ * further work.
  */
 template <int ROWS> static __device__ __forceinline__ float
 start_score(const FilterArguments &a, const __half *rows, int r, int centroid,
@@ -107,7 +108,7 @@ make_scores(float (&sums)[EIGHTS][4], const float (&back)[2], float (&least)[PAR
 	}
 }
 
-/* Takes the scores of row I into what is known of it; only of the parts that can matter. */
+/* Merges the scores of row I into its best two; only the parts that can matter. */
 template <int I, int EIGHTS, int PARTS> static __device__ __forceinline__ void
 take_scores(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, Best *best)
 {
@@ -132,7 +133,7 @@ least_of(const float (&least)[PARTS][2])
 				 fminf(least[2 % PARTS][I], least[3 % PARTS][I]));
 }
 
-/* Takes the scores of a panel into what is known of a thread's two rows. */
+/* Merges the scores of a panel into the best two of a thread's two rows. */
 template <int EIGHTS, int PARTS> static __device__ __forceinline__ void
 take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, Best best[2])
 {

@@ -1,5 +1,5 @@
 /*
- * By the definition: d² in double, in index order, one thread a sum.
+ * The definition: d² in double, summed in index order, one thread a sum.
  */
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace gk
 
 #define STEP 32					/* features of a stage in shared memory */
 
-/* Raises a maximum of doubles >= 0, as bits; one atomic a warp. */
+/* Raises a maximum of doubles >= 0, held as bits; one atomic operation per warp. */
 static __device__ void
 raise_maximum(unsigned long long *to, double value)
 {
@@ -45,7 +45,7 @@ exact_distance(const float *x, const double *c, int d)
 	return sum;
 }
 
-/* Decides among the few candidates of a flagged row: eight lanes a row, some candidates each. */
+/* Decides among the few candidates of a flagged row: eight lanes a row, several candidates each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *centroids, const uint32_t *flag_count,
 				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
@@ -104,8 +104,8 @@ candidates_kernel(const float *features, int d, const double *centroids, const u
 }
 
 /*
- * d² between 4 rows and one centroid for each thread; CENTROIDS × (256 / CENTROIDS) × 4 in all.
- * `rows` has the rows' places; the threads of a block must come together.
+ * d² between 4 rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × 4 in all.
+ * `rows` holds the positions of the rows; all threads of a block must take part.
  */
 template <int CENTROIDS> struct ExactTile
 {
@@ -151,13 +151,13 @@ template <int CENTROIDS> struct ExactTile
 	}
 };
 
-/* Rows that a block of pending_kernel looks through at a time, at most. */
+/* The most rows that a block of pending_kernel scans at a time. */
 #define PENDING_ROWS 2048
 
-/* Products of a row between looks at whether the engine is being closed. */
+/* Products of a row between checks for the engine being closed. */
 #define LOOK_PRODUCTS (1 << 20)
 
-/* The first centroid of those with the least d², of what COUNT threads have found. */
+/* The first centroid with the least d² among those that COUNT threads have found. */
 template <int COUNT> static __device__ __forceinline__ int
 nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
 {
@@ -189,8 +189,8 @@ is_set(const volatile int *flag, int *shared)
 }
 
 /*
- * Decides pending rows, if there are any, among all centroids: a block sees `span` rows at a time.
- * They get any label once the engine is being closed.
+ * Decides pending rows, if any, among all centroids: a block scans `span` rows at a time.  Once
+ * the engine is being closed, they get arbitrary labels.
  */
 static __global__ void
 __launch_bounds__(256)
@@ -208,7 +208,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 	__shared__ double least[16][width];
 	__shared__ int which[16][width];
 
-	/* the second is the number of rows that are open */
+	/* the second is the number of open rows */
 	if (flag_count[0] <= capacity && flag_count[1] == 0)
 		return;
 	for (int64_t first = (int64_t) blockIdx.x * span; first < rows;
@@ -261,7 +261,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 	}
 }
 
-/* Decides what the filter has left open. */
+/* Decides the rows that the filter has left open. */
 void
 decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids)
 {
@@ -297,7 +297,7 @@ struct DistanceArguments
 	Counters   *counters;
 };
 
-/* Takes the d² of a row. */
+/* Stores the d² of a row. */
 template <DistanceUse USE> static __device__ void
 take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum, double *greatest,
 			  double *greatest_distance, unsigned *changed)
@@ -458,7 +458,7 @@ potentials_kernel(const float *features, const double *weights, const double *di
 	}
 }
 
-/* Adds what a slice's rows are to the potentials of trials. */
+/* Adds a slice's rows to the potentials of the trials. */
 void
 potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count, double scale,
 				 int64_t *sums)

@@ -20,9 +20,9 @@ namespace gk
 #define NO_SCORE 3.2e38f
 
 /*
- * 16-bit operands lie in tiles of 64 columns of some rows or 128 centroids, one tile after the
- * other, in shared memory and outside.  The eight 16-byte parts of a row of a tile are in an order
- * that depends on the row: what wgmma calls the 128-byte swizzle.
+ * 16-bit operands lie in tiles of 64 columns of some rows or of 128 centroids, one tile after
+ * the other, in shared and global memory.  The eight 16-byte parts of a row of a tile are
+ * permuted depending on the row: wgmma's 128-byte swizzle.
  */
 #define TILE_CENTROIDS 128
 #define TILE_COLUMNS 64
@@ -34,21 +34,21 @@ tiles_of(int depth)
 	return (depth + TILE_COLUMNS - 1) / TILE_COLUMNS;
 }
 
-/* An address in shared memory, as instructions take it. */
+/* An address in shared memory, as PTX instructions take it. */
 static __device__ __forceinline__ uint32_t
 shared_address(const void *at)
 {
 	return (uint32_t) __cvta_generic_to_shared(at);
 }
 
-/* Where the part of 8 values of a row lies in a tile. */
+/* The position in a tile of a part of 8 values of a row. */
 static __device__ __forceinline__ int
 place_of(int row, int part)
 {
 	return row * TILE_COLUMNS + (part ^ (row & 7)) * 8;
 }
 
-/* Where the value of a centroid lies. */
+/* The position of a value of a centroid. */
 static __device__ __forceinline__ int64_t
 place_of_centroid(int depth, int64_t centroid, int column)
 {
@@ -57,7 +57,7 @@ place_of_centroid(int depth, int64_t centroid, int column)
 		place_of((int) (centroid % TILE_CENTROIDS), column % TILE_COLUMNS / 8) + column % 8;
 }
 
-/* The two least scores of a row that a thread has seen, and whose the least is. */
+/* The two least scores of a row that a thread has seen, and the centroid of the least. */
 struct Best
 {
 	float		least;
@@ -65,7 +65,7 @@ struct Best
 	int			centroid;
 };
 
-/* Takes a score into what is known of its row. */
+/* Merges a score into a row's best two. */
 static __device__ __forceinline__ void
 take_score(Best *best, float score, int centroid)
 {
@@ -75,7 +75,7 @@ take_score(Best *best, float score, int centroid)
 	best->least = fminf(best->least, score);
 }
 
-/* Joins what two threads know of a row. */
+/* Merges the best two of a row from two threads. */
 static __device__ __forceinline__ void
 join(Best *best, float least, float second, int centroid)
 {
@@ -85,7 +85,7 @@ join(Best *best, float least, float second, int centroid)
 	best->least = fminf(best->least, least);
 }
 
-/* Joins what the four threads of a row know. */
+/* Merges the best two of a row from its four threads. */
 static __device__ __forceinline__ void
 join_four(Best *best)
 {
@@ -102,7 +102,7 @@ struct RowBound
 	float		norm;
 	float		error;
 	float		factor;			/* the row is multiplied by it … */
-	float		back;			/* … and minus products by this; NaN = can't be decided */
+	float		back;			/* … and negated products by this; NaN = undecidable */
 };
 
 /* The power of two that brings a norm to 2^14 .. 2^15. */
@@ -140,7 +140,7 @@ read_bound(uint32_t code, int centroid_exponent)
 	return bound;
 }
 
-/* How much a row's part of the bound is. */
+/* The row's part of the bound. */
 static __device__ __forceinline__ float
 row_part(const FilterArguments &a, float norm, float error)
 {
@@ -148,14 +148,14 @@ row_part(const FilterArguments &a, float norm, float error)
 		norm * norm * ((float) a.d * 0x1p-50f);
 }
 
-/* How much the centroid's own is, from what is known of the centroid. */
+/* The centroid's part, from its norm and rounding error. */
 static __device__ __forceinline__ float
 own_part(float norm, float error, float centroid_slack, float centroid_norm, float centroid_error)
 {
 	return centroid_slack + error * centroid_norm + norm * centroid_error;
 }
 
-/* The score up to which a centroid can be nearest, if `least` is that of one with these parts. */
+/* The score up to which a centroid can be nearest, if one with these parts has score `least`. */
 static __device__ __forceinline__ float
 limit_of(float least, float own, float part)
 {
@@ -187,7 +187,7 @@ first_limit(float score, float own, float part)
 	return score + 1.0625f * (own + part) + fabsf(score) * 0x1p-16f;
 }
 
-/* Counts one more for each thread that is here; the thread's own number. */
+/* Adds one for each participating thread; returns the thread's own number. */
 static __device__ __forceinline__ uint32_t
 take_number(uint32_t *count)
 {
@@ -219,7 +219,7 @@ conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, f
 			a.candidate_counts[place] = 0;
 		}
 	}
-	/* not a number, or infinite: nothing is known */
+	/* NaN or infinite: nothing is known */
 	if (!usable)
 		atomicAdd(a.open_count, 1u);
 }

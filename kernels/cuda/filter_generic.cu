@@ -1,7 +1,7 @@
 /*
  * The filter for any number of centroids and columns: both pass through shared memory.
  *
- * A block has 128 rows at a time, 16 a warp, and all the centroids of a panel for each.
+ * A block compares 128 rows at a time, 16 per warp, with all centroids of a panel.
  */
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace gk
 #define GENERIC_THREADS 256
 #define GENERIC_ROWS 128		/* of a block */
 
-/* The arguments, and how the centroids are cut. */
+/* The arguments, and the partition of the centroids. */
 struct GenericArguments : FilterArguments
 {
 	explicit GenericArguments(const FilterArguments &common)
@@ -27,7 +27,7 @@ struct GenericArguments : FilterArguments
 	int			parts;			/* blocks that share the centroids of a flagged row */
 };
 
-/* Copies 16 bytes from global to shared memory, without waiting where the device can. */
+/* Copies 16 bytes from global to shared memory, asynchronously if the device can. */
 static __device__ __forceinline__ void
 copy_16(void *to, const void *from)
 {
@@ -38,7 +38,7 @@ copy_16(void *to, const void *from)
 #endif
 }
 
-/* Makes one group of the copies since the last. */
+/* Commits the copies since the last group as a group. */
 static __device__ __forceinline__ void
 copy_commit()
 {
@@ -78,7 +78,7 @@ load_matrices(uint32_t *to, const __half *from)
 				 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(from)));
 }
 
-/* Nothing stands between stores and these products but a barrier. */
+/* Between stores and these products, a barrier is enough. */
 static __device__ __forceinline__ void
 publish_stores()
 {
@@ -130,7 +130,7 @@ struct RowShared
 	int64_t		row[GENERIC_ROWS];		/* in the slice; -1 = none */
 };
 
-/* Reads what is known of the rows of a block. */
+/* Reads the bounds of the rows of a block. */
 template <bool SECOND> static __device__ void
 start_rows(const GenericArguments &a, RowShared *shared, int64_t first, int64_t count)
 {
@@ -194,7 +194,7 @@ load_rows(const GenericArguments &a, const RowShared *shared, __half *to, int fr
 	}
 }
 
-/* Which tile of the centroids comes next. */
+/* The next tile of the centroids. */
 struct Cursor
 {
 	int			panel;
@@ -228,7 +228,7 @@ load_tile(const GenericArguments &a, __half *to, const Cursor &which)
 	}
 }
 
-/* Starts to fill the stages: with all `total` tiles if they are to stay, and only if `load`. */
+/* Starts filling the stages, if `load`: with all `total` tiles if they are to stay. */
 template <int PANEL> static __device__ __forceinline__ void
 fill_stages(const GenericArguments &a, __half *stages, Cursor &next, int tiles, int total,
 			bool once, bool load)
@@ -242,7 +242,7 @@ fill_stages(const GenericArguments &a, __half *stages, Cursor &next, int tiles, 
 	}
 }
 
-/* Waits for the next stage; for all if they are to stay. */
+/* Waits for the next stage; for all of them if they are to stay. */
 static __device__ __forceinline__ void
 wait_stage(const GenericArguments &a, bool once)
 {
@@ -252,7 +252,7 @@ wait_stage(const GenericArguments &a, bool once)
 		copy_wait<1>();
 }
 
-/* Waits for the tile of centroids, and loads that of the rows if they don't stay. */
+/* Waits for the tile of centroids, and loads the tile of rows if the rows do not stay. */
 template <bool STAYS> static __device__ __forceinline__ void
 await_tile(const GenericArguments &a, const RowShared *shared, __half *tile, int from, int width,
 		   bool once)
@@ -276,7 +276,7 @@ static __device__ void
 start_scores(const GenericArguments &a, const RowShared *shared, const __half *rows,
 			 const int r[2], Best best[2])
 {
-	/* the rows are there */
+	/* now the rows are in place */
 	__syncthreads();
 	for (int i = 0; i < 2; i++)
 	{
@@ -339,9 +339,9 @@ compare_tile(const GenericArguments &a, const RowShared *shared, float (&sums)[P
 }
 
 /*
- * With STAYS the rows lie in shared memory while the centroids stream by, else both stream.
- * SECOND is the run over the flagged rows.  Centroids of which all tiles fit the stages are loaded
- * once.
+ * With STAYS the rows stay in shared memory while the centroids stream through; else both
+ * stream.  SECOND is the run over the flagged rows.  If all tiles of the centroids fit the
+ * stages, they are loaded once.
  */
 template <int PANEL, bool STAYS, bool SECOND> static __global__ void
 __launch_bounds__(GENERIC_THREADS, PANEL == 64 && STAYS ? 3 : 2)
@@ -443,7 +443,7 @@ launch_filter(Shard &shard, GenericArguments &a, bool second)
 {
 	size_t		most = shard.device->shared_memory;
 
-	/* two stages where that lets two blocks share a processor, or one fit it at all */
+	/* two stages if that lets two blocks share a multiprocessor, or one fit at all */
 	a.stages = (shared_bytes(PANEL, STAYS, a.depth, 3) + 1024) * 2 <= most + 1024 ||
 		((shared_bytes(PANEL, STAYS, a.depth, 2) + 1024) * 2 > most + 1024 &&
 		 shared_bytes(PANEL, STAYS, a.depth, 3) <= most) ? 3 : 2;
@@ -453,7 +453,7 @@ launch_filter(Shard &shard, GenericArguments &a, bool second)
 		launch_kernel<PANEL, STAYS, false>(shard, a);
 }
 
-/* Chooses how the rows get into shared memory. */
+/* Chooses if the rows stay in shared memory. */
 template <int PANEL> static void
 choose_filter(Shard &shard, GenericArguments &a, bool second)
 {
@@ -475,14 +475,14 @@ run_generic(Shard &shard, const FilterArguments &arguments, bool second)
 {
 	GenericArguments a(arguments);
 
-	/* 64 centroids a panel also where a processor has 64 kB */
+	/* 64 centroids a panel also if a multiprocessor has only 64 kB */
 	if (a.count <= 64 || shard.device->shared_memory < (90 << 10))
 		choose_filter<64>(shard, a, second);
 	else
 		choose_filter<128>(shard, a, second);
 }
 
-/* Rows that all processors compare at a time. */
+/* Rows that all multiprocessors compare at a time. */
 int64_t
 filter_generic_wave(const Shard &shard)
 {

@@ -1,11 +1,10 @@
 /*
  * The filter on Hopper: many centroids, rows of up to 512 columns.
  *
- * Persistent, warp-specialised: a producer warp streams tiles of centroids through a ring of stages
- * in shared memory, round and round; WARPGROUPS consumer warpgroups hold 64 rows each, see every
- * centroid once, and go on to their next rows.  They start at staggered offsets of the round, so
- * that one converts rows and others are in their epilogue while the tensor cores multiply for the
- * rest.
+ * Persistent, warp-specialised: a producer warp streams tiles of centroids through a ring of
+ * stages in shared memory, over and over; WARPGROUPS consumer warpgroups hold 64 rows each, see
+ * every centroid once, and move on to their next rows.  They start at staggered offsets, so that
+ * some convert rows or run their epilogue while the tensor cores multiply for the others.
  */
 #include <algorithm>
 
@@ -22,7 +21,7 @@ namespace gk
 #define EIGHTS (TILE_CENTROIDS / 8)
 #define PARTS 4					/* of a panel of centroids */
 
-/* A stage of the ring: a tile of centroids, with the last of a panel their lower bounds. */
+/* A stage of the ring: a tile of centroids; the last of a panel comes with their lower bounds. */
 struct Stage
 {
 	__half		values[TILE_VALUES];
@@ -42,7 +41,7 @@ struct HopperArguments : FilterArguments
 	int			stages;
 };
 
-/* Threads that one arrival at the end of a stage speaks for. */
+/* Threads for which one arrival at the end of a stage counts. */
 #ifdef ARRIVE_BY_LANE
 #define LANES_OF_ARRIVAL 1
 #else
@@ -54,8 +53,9 @@ struct HopperArguments : FilterArguments
 namespace ptx = cuda::ptx;
 
 /*
- * A warp is done with what it has read of a stage.  One lane speaks for all, which __syncwarp()
- * makes right; racecheck knows only what a lane has read itself, and takes -DARRIVE_BY_LANE.
+ * Signals that a warp has read its part of a stage.  One lane arrives for all, which is correct
+ * after __syncwarp(); racecheck only tracks the reads of each lane, so build with
+ * -DARRIVE_BY_LANE for it.
  */
 static __device__ __forceinline__ void
 release_stage(uint64_t *empty)
@@ -80,14 +80,14 @@ copy_bulk(void *to, const void *from, uint32_t bytes, uint64_t *barrier)
 	ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, to, from, bytes, barrier);
 }
 
-/* The threads of a warpgroup wait for each other. */
+/* A barrier for the threads of a warpgroup. */
 static __device__ __forceinline__ void
 sync_warpgroup(int group)
 {
 	asm volatile("bar.sync %0, %1;" :: "r"(group + 1), "n"(GROUP_THREADS) : "memory");
 }
 
-/* Where the producer or a consumer is in the ring. */
+/* The position of the producer or a consumer in the ring. */
 struct Ring
 {
 	int			stage;
@@ -128,7 +128,7 @@ struct Plan
 	}
 };
 
-/* The producer: streams the centroids, round and round; one thread. */
+/* The producer, one thread: streams the centroids over and over. */
 static __device__ void
 produce(const HopperArguments &a, Stage *stages, uint64_t *full, uint64_t *empty, int64_t end)
 {
@@ -201,8 +201,8 @@ load_rows(const HopperArguments &a, __half *to, int64_t first, int exponent)
 }
 
 /*
- * Multiplies a warpgroup's rows with a panel of centroids as its tiles come; the stage of the last
- * stays taken.
+ * Multiplies a warpgroup's rows with a panel of centroids as its tiles arrive; keeps the stage
+ * of the last tile.
  */
 static __device__ __forceinline__ Ring
 multiply_panel(const HopperArguments &a, const __half *rows, Stage *stages, uint64_t *full,
@@ -232,7 +232,7 @@ multiply_panel(const HopperArguments &a, const __half *rows, Stage *stages, uint
 	return ring;
 }
 
-/* Lets a panel of centroids pass. */
+/* Skips a panel of centroids. */
 static __device__ __forceinline__ Ring
 skip_panel(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
 {
@@ -245,7 +245,7 @@ skip_panel(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
 	return ring;
 }
 
-/* Reads the bounds of a thread's two rows, and the centroids that were nearest; -1: not known. */
+/* Reads the bounds of a thread's two rows, and their previous labels; -1: unknown. */
 static __device__ __forceinline__ void
 read_rows(const HopperArguments &a, int64_t first, const int r[2], uint32_t codes[2],
 		  int centroids[2])
@@ -273,7 +273,7 @@ consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, u
 	Best		best[2];
 	Ring		ring = {0, 0};
 	int			panel = 0;
-	int			left = 0;		/* panels that the rows have not seen */
+	int			left = 0;		/* panels that the rows have yet to see */
 	int			exponent = a.scale->exponent;
 
 	for (int64_t at = 0; at < end; at++)
@@ -323,7 +323,7 @@ consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, u
 						  [&](int i)
 						  { return read_bound(__ldg(a.bounds + first + r[i]), exponent); });
 			first += plan.step * GROUP_ROWS;
-			/* all have read what the next rows overwrite */
+			/* all threads have read what the next rows overwrite */
 			sync_warpgroup(group);
 		}
 	}
@@ -342,7 +342,7 @@ hopper_kernel(HopperArguments a)
 	extern __shared__ unsigned char hopper_memory[];
 	Stage	   *stages = (Stage *) (((uintptr_t) hopper_memory + 1023) / 1024 * 1024);
 	__half	   *rows = (__half *) (stages + a.stages);
-	/* uniform, which the compiler sees this way only */
+	/* makes the compiler see that this is uniform */
 	int			group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0);
 	int64_t		end = 0;
 
@@ -403,12 +403,12 @@ filter_hopper_fits(const Shard &shard, int64_t centroids)
 
 	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS || warpgroups_for(shard) == 0)
 		return false;
-	/* built for another device, the kernel is empty: it has no barriers */
+	/* built for another device, the kernel is empty and has no barriers */
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<4>));
 	return attributes.sharedSizeBytes > 0;
 }
 
-/* Rows that all processors compare at a time. */
+/* Rows that all multiprocessors compare at a time. */
 int64_t
 filter_hopper_wave(const Shard &shard)
 {

@@ -1,10 +1,11 @@
 /*
- * The filter where all centroids fit the shared memory of a block: rows come straight from memory
- * into the registers of a warp, which goes its own way; so what bounds it is reading the rows.
+ * The filter if all centroids fit the shared memory of a block: each warp loads rows from
+ * global memory straight into registers, independently of other warps.  So it is bound by
+ * reading the rows.
  *
- * A warp has 16 rows for each of its TILES.  The products of mma.sync are m16n8k16; the thread t of
- * the four of a row holds columns 4t .. 4t + 3 of each 16, of rows and centroids alike, in place of
- * the columns that PTX numbers: the order within a sum is free.
+ * A warp holds 16 rows for each of its TILES. The products of mma.sync are m16n8k16.  Thread t
+ * of the four of a row holds columns 4t .. 4t + 3 of each 16, of rows and centroids alike,
+ * instead of the columns that PTX specifies: the order within a sum is free.
  */
 #include <algorithm>
 
@@ -27,7 +28,7 @@ struct ResidentCentroids
 	const float *origin;		/* depth */
 };
 
-/* Centroids that a block goes through: a whole number of steps of the kernel. */
+/* The centroids that a block compares: a whole number of the kernel's steps. */
 static __host__ __device__ int
 resident_count(int centroids, int step)
 {
@@ -42,7 +43,7 @@ resident_bytes(int centroids, int columns)
 		columns * sizeof(float);
 }
 
-/* Copies the centroids and what is known of them into shared memory. */
+/* Copies the centroids and their bounds into shared memory. */
 static __device__ ResidentCentroids
 load_centroids(const FilterArguments &a, int centroids, int columns, unsigned char *memory)
 {
@@ -168,7 +169,7 @@ compare(const WarpRows<STEPS, TILES> &rows, const ResidentCentroids &centroids, 
 	}
 }
 
-/* Labels or flags a warp's rows: each thread one in four of what its row of threads has. */
+/* Labels or flags a warp's rows, each thread a quarter of those that its four threads share. */
 template <int TILES> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int64_t first,
 			  Best (&best)[TILES * 2])
@@ -247,7 +248,7 @@ launch(Shard &shard, const FilterArguments &a)
 	GK_LAUNCHED("resident_kernel");
 }
 
-/* Fewer centroids at a time where there are few. */
+/* Compares fewer centroids at a time if there are few. */
 template <int STEPS, int TILES, int EIGHTS> static void
 choose_centroids(Shard &shard, const FilterArguments &a)
 {
@@ -257,7 +258,7 @@ choose_centroids(Shard &shard, const FilterArguments &a)
 		launch<STEPS, TILES, EIGHTS>(shard, a);
 }
 
-/* True if rows fit registers and centroids shared memory. */
+/* True if rows fit registers and centroids fit shared memory. */
 bool
 filter_resident_fits(const Shard &shard, int64_t centroids)
 {

@@ -9,7 +9,7 @@
 namespace gk
 {
 
-/* centroids.cu: what the filter knows of centroids and rows */
+/* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
 void		set_origin(Shard &shard, const double *origin);
@@ -31,7 +31,8 @@ void		list_candidates(Shard &shard, const FilterArguments &a);
 
 /*
  * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
- * warps or by warpgroups; false where filters don't do that.  Multiples of 16 columns and 64 pairs.
+ * warps or by warpgroups; false if no filter does that on this device.  Multiples of 16 columns
+ * and 64 pairs.
  */
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
 						   int64_t pairs, bool by_warpgroup, float *products);
@@ -108,14 +109,14 @@ struct Mass
 	bool		distance;			/* times d² */
 	double		scale;
 };
-/* what a row must be to be listed */
+/* the condition for listing a row */
 struct Wanted
 {
 	Mass		mass;
-	const uint8_t *buckets;			/* by mass > 0 and bucket; NULL: by key */
+	const uint8_t *buckets;			/* lists rows with mass > 0 in these buckets; NULL: by key */
 	int			bits;
 	uint64_t	key;				/* bits of d² at least … */
-	uint64_t	hash_limit;			/* … and at most this hash where they are equal */
+	uint64_t	hash_limit;			/* … and, if equal, at most this hash */
 	bool		only_equal;			/* d² == key and hash == hash_limit */
 };
 struct Listed
@@ -131,12 +132,12 @@ void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed 
 					   uint64_t capacity);
 template <typename T> void gather_rows(Shard &shard, const T *values, int width,
 									   const int64_t *rows, int64_t count, T *to);
-/* counts rows by the 16 bits below those that are known, of d² or (with_hash) of the hash */
+/* counts rows by the 16 bits below the known ones, of d² or (with_hash) of the hash */
 void		histogram_slice(Shard &shard, const Slice &slice, bool with_hash,
 							uint64_t known_distance, uint64_t prefix, int shift,
 							unsigned long long *counts);
 
-/* a row of a shard, and the number of the other that it is compared with */
+/* a row of a shard, and the number of the other row */
 struct RowPair
 {
 	int64_t		row;
@@ -145,7 +146,7 @@ struct RowPair
 void		compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
 						  const double *other_weights, int8_t *order);
 
-/* Blocks for so many units of work. */
+/* The number of blocks for this many units of work. */
 static inline int
 blocks_for(const Shard &shard, int64_t units, int per_processor)
 {

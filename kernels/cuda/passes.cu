@@ -16,7 +16,7 @@ add_global(int64_t *to, int64_t value)
 		atomicAdd((unsigned long long *) to, (unsigned long long) value);
 }
 
-/* A float as an integer of the same order. */
+/* A float as an integer that orders alike. */
 static __device__ __forceinline__ uint32_t
 ordered(float x)
 {
@@ -26,8 +26,8 @@ ordered(float x)
 }
 
 /*
- * Threads to columns: narrow rows have several threads a column, wide ones several columns a
- * thread.  A block has a run of rows.
+ * Maps threads to columns: several threads a column for narrow rows, several columns a thread
+ * for wide ones.  A block takes a run of consecutive rows.
  */
 struct Columns
 {
@@ -90,7 +90,7 @@ range_kernel(const float *features, const double *weights, int64_t rows, int d, 
 	}
 }
 
-/* Takes a slice into the range. */
+/* Extends the range by a slice. */
 void
 range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
 			unsigned long long *weight_bits)
@@ -101,8 +101,8 @@ range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greates
 }
 
 /*
- * Fixed-point moments: six rows of d + 1 sums: Σz high and low, Σz² high and low, exponents, how
- * many are not 0; the last column is that of the weights.
+ * Fixed-point moments, six rows of d + 1 sums: Σz high and low, Σz² high and low, exponents,
+ * count of nonzeros; the last column is for the weights.
  */
 static __global__ void
 moments_kernel(const float *features, const double *weights, int64_t rows, int d, MomentGrid grid,
@@ -169,7 +169,7 @@ moments_slice(Shard &shard, const Slice &slice, const MomentGrid &grid, int64_t 
 	GK_LAUNCHED("moments_kernel");
 }
 
-/* Rows in place: shifted, scaled, and divided by their norm if asked; 128 rows a block. */
+/* Shifts and scales rows in place, and divides them by their norm if asked; 128 rows a block. */
 static __global__ void
 __launch_bounds__(128)
 transform_kernel(float *features, int64_t rows, int d, const double *offset, const double *factor,
@@ -234,7 +234,7 @@ transform_slice(Shard &shard, const Slice &slice, const double *offset, const do
 	GK_LAUNCHED("transform_kernel");
 }
 
-/* Adds values of the lanes of equal label together, then to the sums. */
+/* Adds up the values of lanes with equal labels, then adds them to the sums. */
 template <int COUNT> static __device__ void
 add_by_label(int64_t *sums, int32_t label, bool valid, int64_t values[COUNT])
 {
@@ -268,7 +268,7 @@ add_by_label(int64_t *sums, int32_t label, bool valid, int64_t values[COUNT])
 }
 
 /*
- * Per cluster: rows; weights, inertia and distance as two limbs each; behind all of them the
+ * For each cluster: rows; weights, inertia and distance in two limbs each; after all these, the
  * greatest d² as bits.
  */
 static __global__ void
@@ -316,7 +316,7 @@ statistics_slice(Shard &shard, const Slice &slice, const StatisticsGrid &grid, i
 	GK_LAUNCHED("statistics_kernel");
 }
 
-/* Per label: the weights as two limbs. */
+/* For each label: the weights in two limbs. */
 static __global__ void
 label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows,
 					 const double *scale, bool wide, double rest_scale, int64_t *sums)
@@ -338,7 +338,7 @@ label_weights_kernel(const double *weights, const int32_t *labels, int64_t rows,
 	}
 }
 
-/* Adds the weights of a slice's rows to those of their labels. */
+/* Adds the weights of a slice's rows to their labels' weights. */
 void
 label_weights_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t *sums)
 {

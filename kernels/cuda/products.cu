@@ -12,7 +12,7 @@ namespace gk
 #define PAIRS 64				/* of a block */
 #define PAIR_THREADS 128
 
-/* Copies a tile of 64 columns of a block's rows or centroids, as the filters keep it. */
+/* Copies a tile of 64 columns of a block's rows or centroids, in the filters' layout. */
 static __device__ void
 load_pairs(__half *to, const __half *from, int depth, int first)
 {
@@ -112,7 +112,7 @@ warpgroup_kernel(const __half *a, const __half *b, int depth, float *products)
 #endif
 }
 
-/* Memory of the device that is open for products of some pairs. */
+/* Device memory for the products of some pairs. */
 struct PairMemory
 {
 	PairMemory(int depth, int64_t pairs)
@@ -125,8 +125,8 @@ struct PairMemory
 };
 
 /*
- * Products of pairs of 16-bit rows and centroids, as the tensor cores make them; by warps, or by
- * warpgroups where that is what filters do: false if not.
+ * Products of pairs of 16-bit rows and centroids, as the tensor cores compute them, by warps or
+ * by warpgroups; false if no filter does that on this device.
  */
 bool
 multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth, int64_t pairs,
@@ -164,8 +164,7 @@ multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int d
 }								/* namespace gk */
 
 /*
- * For tests: products of pairs, as multiply_pairs(), on a device that is open.  1 if they have been
- * made, 0 if not.
+ * For tests: multiply_pairs() on an open device. 1 if the products were computed, 0 if not.
  */
 extern "C" __attribute__((visibility("default"))) int
 gk_cuda_multiply(int ordinal, const uint16_t *a, const uint16_t *b, int depth, int64_t pairs,

@@ -1,5 +1,5 @@
 /*
- * Rows as such: their hashes, masses by hash, and lists of those that are wanted.
+ * Hashes of rows, masses by hash, and lists of wanted rows.
  */
 #include "exact.h"
 #include "launch.h"
@@ -9,7 +9,7 @@ namespace gk
 {
 
 /*
- * The hash of row first + lane, for each lane: `width` lanes (a power of two) share the work on
+ * The hash of row first + lane, for each lane; `width` lanes (a power of two) share the work on
  * a row.
  */
 static __device__ uint64_t
@@ -45,7 +45,7 @@ hash_rows(const float *features, const double *weights, int64_t first, int64_t r
 	return gk_hash_finish(mine, weight_bits);
 }
 
-/* Copies the values of some rows together: one block a row. */
+/* Gathers the values of some rows, one block a row. */
 template <typename T> static __global__ void
 gather_kernel(const T *values, int width, const int64_t *rows, T *to)
 {
@@ -55,7 +55,7 @@ gather_kernel(const T *values, int width, const int64_t *rows, T *to)
 		to[(int64_t) blockIdx.x * width + j] = values[row * width + j];
 }
 
-/* Copies the values of some rows, `width` each, together. */
+/* Gathers the values of some rows, `width` each. */
 template <typename T> void
 gather_rows(Shard &shard, const T *values, int width, const int64_t *rows, int64_t count, T *to)
 {
@@ -150,7 +150,7 @@ masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits, int64
 	GK_LAUNCHED("masses_kernel");
 }
 
-/* Lists the rows that are wanted, in no order. */
+/* Lists the wanted rows, in no particular order. */
 static __global__ void
 list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Counters *counters)
 {
@@ -198,7 +198,7 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 	}
 }
 
-/* Lists the rows of a slice that are wanted; counters->listed is how many there are. */
+/* Lists the wanted rows of a slice; counters->listed is their number. */
 void
 list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list, uint64_t capacity)
 {
@@ -239,7 +239,7 @@ histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64
 	}
 }
 
-/* Counts a slice's rows by 16 bits of d² or, where d² is known, of the hash. */
+/* Counts a slice's rows by 16 bits of d² or, if d² is known, of the hash. */
 void
 histogram_slice(Shard &shard, const Slice &slice, bool with_hash, uint64_t known_distance,
 				uint64_t prefix, int shift, unsigned long long *counts)
@@ -285,7 +285,7 @@ compare_kernel(const float *features, const double *weights, int d, const RowPai
 	}
 }
 
-/* Compares resident rows with others that have been brought to the device. */
+/* Compares resident rows with others that have been copied to the device. */
 void
 compare_pairs(Shard &shard, const RowPair *pairs, int64_t count, const float *others,
 			  const double *other_weights, int8_t *order)

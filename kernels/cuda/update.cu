@@ -1,9 +1,9 @@
 /*
  * The update: fixed-point sums of the rows that changed their label, and the centroids from them.
  *
- * Sums are integers, so it does not matter in which order they are added, and what left a
- * cluster can be taken off again.  A cluster's sums lie together: d features and the weight; a
- * second limb, if there is one, lies k × (d + 1) further on.
+ * Sums are integers, so the order of additions does not matter, and a row that leaves a cluster
+ * can be subtracted.  A cluster's sums lie together: d features and the weight; the second limb,
+ * if there is one, lies k × (d + 1) further on.
  */
 #include <type_traits>
 
@@ -29,12 +29,12 @@ struct SumArguments
 	int64_t    *sums;
 	int64_t		k;
 	int64_t		limb;			/* k × (d + 1) */
-	int			lanes;			/* threads that have a row's columns, a power of two */
-	bool		all;			/* take all rows, not only those that changed */
+	int			lanes;			/* threads that share a row's columns, a power of two */
+	bool		all;			/* sum all rows, not only those whose label changed */
 	Counters   *counters;
 };
 
-/* to += value, by two adds of 32 bits in shared memory, which has none of 64. */
+/* to += value; in shared memory, which has no 64-bit atomic add, by two 32-bit ones. */
 static __device__ __forceinline__ void
 add_shared(int64_t *to, int64_t value)
 {
@@ -48,7 +48,7 @@ add_shared(int64_t *to, int64_t value)
 		atomicAdd(&halves[1], high);
 }
 
-/* to += value, wherever it lies. */
+/* to += value, in shared or global memory. */
 template <bool SHARED> static __device__ __forceinline__ void
 add_sum(int64_t *to, int64_t value)
 {
@@ -60,13 +60,13 @@ add_sum(int64_t *to, int64_t value)
 
 #define SUM_THREADS 256
 #define SUM_ROWS 1024			/* of a block at a time */
-#define SORTED_ROWS 4096		/* the same where they are put in the order of their labels */
-#define SORTED_CLUSTERS 2048	/* up to which that pays */
-#define SUM_TAKEN 0x8000		/* in a place: the row leaves */
+#define SORTED_ROWS 4096		/* the same if they are sorted by label */
+#define SORTED_CLUSTERS 2048	/* the most clusters for which sorting pays off */
+#define SUM_TAKEN 0x8000		/* in a position: the row leaves */
 
 /*
- * Rows of a block that are to be added to a cluster, or taken off: one that moved leaves one
- * cluster and comes to another.
+ * Rows of a block to be added to a cluster or subtracted: a row that moved leaves one cluster
+ * and joins another.
  */
 template <bool SORTED> struct alignas(16) Items
 {
@@ -79,7 +79,7 @@ template <bool SORTED> struct alignas(16) Items
 	int			count;
 };
 
-/* Gives f the label of each of a block's rows to be summed, with its place; all threads come. */
+/* Calls f for each of a block's rows to be summed, with label and position; by all threads. */
 template <int ROWS, typename F> static __device__ __forceinline__ void
 each_item(const SumArguments &a, int64_t first, F f)
 {
@@ -98,7 +98,7 @@ each_item(const SumArguments &a, int64_t first, F f)
 	}
 }
 
-/* Lists what is to be summed as it comes. */
+/* Lists the rows to be summed, unsorted. */
 static __device__ void
 list_items(const SumArguments &a, Items<false> *items, int64_t first)
 {
@@ -122,7 +122,7 @@ list_items(const SumArguments &a, Items<false> *items, int64_t first)
 	});
 }
 
-/* Lists what is to be summed in the order of the labels: a counting sort. */
+/* Lists the rows to be summed, sorted by label: a counting sort. */
 static __device__ void
 list_items(const SumArguments &a, Items<true> *items, int64_t first)
 {
@@ -159,7 +159,7 @@ list_items(const SumArguments &a, Items<true> *items, int64_t first)
 	});
 }
 
-/* Labels of a block's rows := the fresh ones; how many of a thread's changed. */
+/* Replaces labels of a block's rows by the new ones; returns how many of the thread's changed. */
 template <int ROWS> static __device__ int
 take_labels(const SumArguments &a, int64_t first)
 {
@@ -193,7 +193,7 @@ template <bool WIDE, int COLUMNS> struct Partial
 	}
 };
 
-/* Adds what was added up to the sums of the cluster: columns span + lane, + lanes, … */
+/* Adds a thread's partial sums to those of the cluster: columns span + lane, + lanes, … */
 template <bool SHARED, bool WIDE, int COLUMNS> static __device__ __forceinline__ void
 flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, int lane, int lanes,
 			  Partial<WIDE, COLUMNS> &partial)
@@ -235,8 +235,8 @@ read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t
 }
 
 /*
- * Adds items from .. to - 1 to the sums; a group of `lanes` threads does that together, each thread
- * COLUMNS columns at a time.
+ * Adds items from .. to - 1 to the sums: a group of `lanes` threads together, each COLUMNS
+ * columns at a time.
  */
 template <bool WIDE, bool SHARED, int COLUMNS, typename Label> static __device__ void
 add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places,
@@ -297,7 +297,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 	}
 }
 
-/* Labels := fresh labels, and the sums after them. */
+/* Replaces labels by the new ones, and updates the sums. */
 template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
 __launch_bounds__(SUM_THREADS)
 sum_kernel(SumArguments a)
@@ -355,7 +355,7 @@ launch_sum(Shard &shard, const SumArguments &a)
 	GK_LAUNCHED("sum_kernel");
 }
 
-/* Chooses where sums are kept, and how many columns a thread has. */
+/* Chooses where to keep sums, and how many columns a thread takes. */
 template <bool WIDE> static void
 choose_sum(Shard &shard, const SumArguments &a)
 {
@@ -377,7 +377,7 @@ choose_sum(Shard &shard, const SumArguments &a)
 			launch_sum<WIDE, false, false, 4>(shard, a);
 }
 
-/* Labels of a slice := the fresh ones, and the sums after them. */
+/* Replaces the labels of a slice by the new ones, and updates the sums. */
 void
 sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all)
 {
@@ -465,7 +465,7 @@ totals_kernel(int64_t *totals, int64_t *sums, int64_t count)
 	}
 }
 
-/* Adds what the shards have summed in this step to the totals. */
+/* Adds the shards' sums of this step to the totals. */
 void
 add_totals(Shard &shard, int64_t count)
 {
@@ -512,8 +512,8 @@ empty_kernel(FinishArguments a, uint8_t *is_empty)
 }
 
 /*
- * New centroids, 8 clusters a block: 256 threads make 32 features of each at a time, one thread a
- * cluster adds them up in index order.
+ * New centroids, 8 clusters a block: 256 threads compute 32 features of each at a time; one
+ * thread per cluster adds up the shifts in index order.
  */
 static __global__ void
 __launch_bounds__(256)
@@ -614,7 +614,7 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	return a;
 }
 
-/* Counts empty clusters; new centroids if there are none, or even so. */
+/* Counts empty clusters; computes new centroids if there are none, or if forced. */
 void
 finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool even_if_empty)
 {

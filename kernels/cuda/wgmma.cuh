@@ -1,5 +1,5 @@
 /*
- * The tensor cores of Hopper: products of rows and centroids that lie in tiles in shared memory.
+ * Hopper's tensor cores: products of rows and centroids in tiles in shared memory.
  */
 #ifndef GK_WGMMA_CUH
 #define GK_WGMMA_CUH
@@ -17,7 +17,7 @@
 namespace gk
 {
 
-/* Describes tiles to wgmma: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
+/* wgmma's descriptor of a tile: 1024 bytes from 8 rows to the next 8, 128-byte swizzle. */
 static __device__ __forceinline__ uint64_t
 describe(const __half *tile)
 {
@@ -57,14 +57,14 @@ multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
 #undef SIXTEEN
 #undef FOUR
 
-/* Orders what wrote sums and tiles before the products to come. */
+/* Orders earlier writes of sums and tiles before later products. */
 static __device__ __forceinline__ void
 start_products()
 {
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/* Makes one group of the products since the last. */
+/* Commits the products since the last group as a group. */
 static __device__ __forceinline__ void
 commit_products()
 {

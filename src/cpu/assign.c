@@ -1,5 +1,5 @@
 /*
- * Assignment: the nearest point of every row, by the filter and, where the filter can't tell,
+ * Assignment: the nearest centroid of every row, by the filter and, where the filter can't tell,
  * by the definition.
  */
 #include <math.h>
@@ -39,7 +39,7 @@ label_place(const Worker *w, int64_t row)
 {
 	if (w->assignment->keep_nearer)
 		return w->winners + row % (MOST_BLOCKS * GK_BLOCK);
-	return gk_labels(w->engine) + row;
+	return gk_cpu_labels(w->engine) + row;
 }
 
 /* The bounds of a block. */
@@ -58,10 +58,10 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 	w->changed += changed;
 	*label_place(w, row) = label;
 	if (w->assignment->add_changed && changed)
-		gk_sums_add_row(w->engine, w->number, row, old, label);
+		gk_cpu_sums_add_row(w->engine, w->number, row, old, label);
 }
 
-/* Whether a tile is full, of rows that lie one after the other from the beginning of a block. */
+/* True if a tile is full, of rows that lie one after the other from the beginning of a block. */
 static inline bool
 is_run(const GkTile *tile)
 {
@@ -94,30 +94,30 @@ settle_bounds(Worker *w, const GkTile *tile)
 
 /* d² by the definition. */
 static double
-exact_distance2(const GkCpuEngine *engine, int64_t row, const double *point)
+exact_distance2(const GkCpuEngine *engine, int64_t row, const double *centroid)
 {
-	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	const float *x = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 	double		sum = 0.0;
 
 	for (int j = 0; j < engine->d; j++)
-		sum = gk_add_square(sum, x[j * GK_BLOCK], point[j]);
+		sum = gk_add_square(sum, x[j * GK_BLOCK], centroid[j]);
 	return sum;
 }
 
-/* Compares the points of a panel that are within the threshold. */
+/* Compares the centroids of a panel whose scores are within the threshold. */
 static void
 decide_panel(Worker *w, int64_t first, const uint32_t *masks)
 {
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 	GkTile	   *tile = w->doubtful;
 	uint32_t	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
 
-	for (int i = 0; i < w->engine->kernels->panel && first + i < points->count; i++)
+	for (int i = 0; i < w->engine->kernels->panel && first + i < packed->count; i++)
 		for (uint32_t mask = masks[i] & live; mask != 0; mask &= mask - 1)
 		{
 			int			lane = __builtin_ctz(mask);
 			double		distance2 = exact_distance2(w->engine, tile->rows[lane],
-													points->exact + (first + i) * w->engine->d);
+													packed->exact + (first + i) * w->engine->d);
 
 			if (tile->index[lane] < 0 || distance2 < w->least[lane])
 			{
@@ -145,25 +145,25 @@ static bool
 compare_doubtful(Worker *w)
 {
 	GkCpuEngine *engine = w->engine;
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 	GkTile	   *tile = w->doubtful;
 	uint32_t	masks[GK_TILE];
 
 	for (int i = 0; i < tile->count; i++)
 	{
-		engine->kernels->pack(&points->filter, tile->x, i,
-							  gk_block(engine, tile->rows[i] / GK_BLOCK),
+		engine->kernels->pack(&packed->filter, tile->x, i,
+							  gk_cpu_block(engine, tile->rows[i] / GK_BLOCK),
 							  1u << tile->rows[i] % GK_BLOCK);
 		tile->index[i] = -1;
 	}
 	if (tile->count > 0)
 		clear_free_places(w, tile);
-	for (int64_t p = 0; p < points->panel_count && tile->count > 0; p++)
+	for (int64_t p = 0; p < packed->panel_count && tile->count > 0; p++)
 	{
 		engine->kernels->within(engine->d, tile,
-								(float *) points->panels.base + p * points->panel_floats, masks);
+								(float *) packed->panels.base + p * packed->panel_floats, masks);
 		decide_panel(w, p * engine->kernels->panel, masks);
-		if (gk_stopped(engine))
+		if (gk_cpu_stopped(engine))
 			return false;
 	}
 	return true;
@@ -242,32 +242,32 @@ look_ahead(const Worker *w, GkTile *tile)
 
 	if (blocks > w->most_ahead)
 		blocks = w->most_ahead;
-	if (blocks > gk_block_count(engine) - next)
-		blocks = gk_block_count(engine) - next;
-	tile->ahead = (const char *) gk_block(engine, next);
+	if (blocks > gk_cpu_block_count(engine) - next)
+		blocks = gk_cpu_block_count(engine) - next;
+	tile->ahead = (const char *) gk_cpu_block(engine, next);
 	tile->ahead_bytes = blocks * w->block_bytes;
 }
 
-/* Finds the nearest points of the rows of the first tiles; false if the engine is closing. */
+/* Finds the nearest centroids of the rows of the first tiles; false if the engine is closing. */
 static bool
 run_filter(Worker *w, int count)
 {
 	const GkKernels *kernels = w->engine->kernels;
-	const GkPoints *points = w->assignment->points;
+	const GkPacked *packed = w->assignment->packed;
 
 	for (int t = 0; t < count; t++)
 		look_ahead(w, &w->tiles[t]);
-	for (int64_t p = 0; p < points->panel_count; p += points->set_panels)
+	for (int64_t p = 0; p < packed->panel_count; p += packed->set_panels)
 	{
 		int64_t		first = p * kernels->panel;
-		int64_t		most = points->set_panels * kernels->panel;
-		int64_t		left = points->count - first;
+		int64_t		most = packed->set_panels * kernels->panel;
+		int64_t		left = packed->count - first;
 
 		for (int t = 0; t < count; t++)
 			kernels->nearest(w->engine->d, &w->tiles[t],
-							 (float *) points->panels.base + p * points->panel_floats,
+							 (float *) packed->panels.base + p * packed->panel_floats,
 							 first, left < most ? left : most);
-		if (gk_stopped(w->engine))
+		if (gk_cpu_stopped(w->engine))
 			return false;
 	}
 	return true;
@@ -290,7 +290,7 @@ filter_tiles(Worker *w)
 		if (found)
 		{
 			kernels->squares(w->engine->d, &w->tiles[t]);
-			kernels->judge(&w->assignment->points->filter, &w->tiles[t],
+			kernels->judge(&w->assignment->packed->filter, &w->tiles[t],
 						   w->assignment->keep_bounds);
 			settle(w, &w->tiles[t]);
 		}
@@ -315,14 +315,14 @@ add_rows(Worker *w, int64_t block, uint32_t mask)
 {
 	GkCpuEngine *engine = w->engine;
 
-	while (mask != 0 && !gk_stopped(engine))
+	while (mask != 0 && !gk_cpu_stopped(engine))
 	{
 		GkTile	   *tile = &w->tiles[w->filled];
 		int			room = GK_TILE - tile->count;
 		uint32_t	now = room >= GK_BLOCK ? mask : first_bits(mask, room);
 
-		engine->kernels->pack(&w->assignment->points->filter, tile->x, tile->count,
-							  gk_block(engine, block), now);
+		engine->kernels->pack(&w->assignment->packed->filter, tile->x, tile->count,
+							  gk_cpu_block(engine, block), now);
 		mask &= ~now;
 		if (now == 0xffff)
 		{
@@ -354,30 +354,30 @@ find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
 	int64_t		active;
 
 	for (int64_t b = from; b < to; b++)
-		masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+		masks[b - from] = (1u << gk_cpu_block_rows(engine, b)) - 1;
 	if (!a->use_bounds)
 		return;
 	active = engine->kernels->bounds(&a->moves, block_bounds(engine, from),
-									 gk_labels(engine) + from * GK_BLOCK, to - from, masks);
+									 gk_cpu_labels(engine) + from * GK_BLOCK, to - from, masks);
 	/* whole blocks are faster than picked rows */
 	if (active > (to - from) * GK_BLOCK * 4 / 5)
 		for (int64_t b = from; b < to; b++)
-			masks[b - from] = (1u << gk_block_rows(engine, b)) - 1;
+			masks[b - from] = (1u << gk_cpu_block_rows(engine, b)) - 1;
 }
 
-/* Leaves d² of a block to the points of its labels. */
+/* Leaves each row's d² to the centroid of its label. */
 static void
 measure_block(Worker *w, int64_t block)
 {
 	GkCpuEngine *engine = w->engine;
 	const GkAssignment *a = w->assignment;
-	double	   *distance2 = gk_distance2(engine) + block * GK_BLOCK;
-	int32_t    *labels = gk_labels(engine) + block * GK_BLOCK;
+	double	   *distance2 = gk_cpu_distance2(engine) + block * GK_BLOCK;
+	int32_t    *labels = gk_cpu_labels(engine) + block * GK_BLOCK;
 	const int32_t *winners = label_place(w, block * GK_BLOCK);
 	double		fresh[GK_BLOCK];
 
-	engine->kernels->own_distances(gk_block(engine, block), engine->d, a->points->exact, winners,
-								   fresh);
+	engine->kernels->own_distances(gk_cpu_block(engine, block), engine->d, a->packed->exact,
+								   winners, fresh);
 	for (int i = 0; i < GK_BLOCK; i++)
 	{
 		if (a->keep_nearer)
@@ -395,8 +395,8 @@ static void
 note_greatest(Worker *w, int64_t block)
 {
 	GkCpuEngine *engine = w->engine;
-	const double *distance2 = gk_distance2(engine) + block * GK_BLOCK;
-	int			rows = gk_block_rows(engine, block);
+	const double *distance2 = gk_cpu_distance2(engine) + block * GK_BLOCK;
+	int			rows = gk_cpu_block_rows(engine, block);
 
 	if (!engine->weighted && rows == GK_BLOCK)
 	{
@@ -406,7 +406,7 @@ note_greatest(Worker *w, int64_t block)
 	}
 	for (int i = 0; i < rows; i++)
 	{
-		double		weight = gk_weight(engine, block * GK_BLOCK + i);
+		double		weight = gk_cpu_weight(engine, block * GK_BLOCK + i);
 		double		mass = weight * distance2[i];
 		double		distance = weight * sqrt(distance2[i]);
 
@@ -455,13 +455,13 @@ part_bytes(size_t bytes)
 
 /* Lays out a worker's memory. */
 static Layout
-lay_out(const GkCpuEngine *engine, const GkPoints *points)
+lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 {
 	Layout		layout;
 
 	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
 	layout.group = 1;
-	if (points->panel_count > points->set_panels && layout.tile_bytes < GROUP_BYTES)
+	if (packed->panel_count > packed->set_panels && layout.tile_bytes < GROUP_BYTES)
 		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
 	if (layout.group > 64)
 		layout.group = 64;
@@ -478,18 +478,18 @@ lay_out(const GkCpuEngine *engine, const GkPoints *points)
 static void
 guard_gaps(char *memory, const Layout *layout)
 {
-	gk_guard_gap(memory + layout->tiles - GK_GAP);
-	gk_guard_gap(memory + layout->doubtful - GK_GAP);
+	gk_cpu_guard_gap(memory + layout->tiles - GK_GAP);
+	gk_cpu_guard_gap(memory + layout->doubtful - GK_GAP);
 	for (int t = 0; t <= layout->group + 1; t++)
-		gk_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
-	gk_guard_gap(memory + layout->bytes - GK_GAP);
+		gk_cpu_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
+	gk_cpu_guard_gap(memory + layout->bytes - GK_GAP);
 }
 
 /* Sets up a worker at the beginning of a chunk. */
 static Worker *
 begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 {
-	Layout		layout = lay_out(engine, assignment->points);
+	Layout		layout = lay_out(engine, assignment->packed);
 	char	   *memory = (char *) engine->scratch.base + number * layout.bytes;
 	Worker	   *w = (Worker *) memory;
 
@@ -532,19 +532,19 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 		find_active(w, b, end, masks);
 		for (int64_t i = b; i < end; i++)
 			add_rows(w, i, masks[i - b]);
-		if (gk_stopped(engine))
+		if (gk_cpu_stopped(engine))
 			return;
 	}
 	filter_tiles(w);
 	decide(w);
-	if (gk_stopped(engine))
+	if (gk_cpu_stopped(engine))
 		return;
 	if (assignment->add_all)
-		gk_sums_add_blocks(engine, number, from, to);
+		gk_cpu_sums_add_blocks(engine, number, from, to);
 	if (assignment->keep_nearer)
 		for (int64_t row = engine->n; row < to * GK_BLOCK; row++)
 			*label_place(w, row) = 0;
-	for (int64_t b = from; assignment->exact && b < to && !gk_stopped(engine); b++)
+	for (int64_t b = from; assignment->exact && b < to && !gk_cpu_stopped(engine); b++)
 	{
 		measure_block(w, b);
 		note_greatest(w, b);
@@ -556,14 +556,14 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 
 /* Blocks a chunk: some groups of tiles, so that few of them are partly filled. */
 static int64_t
-chunk_blocks(const GkCpuEngine *engine, const GkPoints *points, int group)
+chunk_blocks(const GkCpuEngine *engine, const GkPacked *packed, int group)
 {
-	int64_t		blocks = gk_block_count(engine);
+	int64_t		blocks = gk_cpu_block_count(engine);
 	int64_t		tile = GK_TILE / GK_BLOCK;
 	int64_t		least = CHUNK_GROUPS * group * tile;
 	int64_t		share = blocks / (8 * engine->pool.threads);
-	int64_t		grain = gk_grain(engine, blocks,
-								 2.0 * GK_BLOCK * engine->d * (double) (points->count + 4) / 8);
+	int64_t		grain = gk_cpu_grain(engine, blocks,
+									 2.0 * GK_BLOCK * engine->d * (double) (packed->count + 4) / 8);
 
 	if (least > share)
 		least = share;
@@ -575,13 +575,13 @@ chunk_blocks(const GkCpuEngine *engine, const GkPoints *points, int group)
 
 /* Assigns all rows; false if memory is short or the engine is closing. */
 bool
-gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
+gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 {
-	int64_t		blocks = gk_block_count(engine);
-	Layout		layout = lay_out(engine, assignment->points);
-	int64_t		grain = chunk_blocks(engine, assignment->points, layout.group);
+	int64_t		blocks = gk_cpu_block_count(engine);
+	Layout		layout = lay_out(engine, assignment->packed);
+	int64_t		grain = chunk_blocks(engine, assignment->packed, layout.group);
 
-	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
+	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
 		return false;
 	/* chunks begin where the winners' buffer does */
 	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
@@ -589,5 +589,5 @@ gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 	atomic_init(&assignment->changed, 0);
 	assignment->mutex = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
 	engine->no_labels = false;
-	return gk_parallel(engine, blocks, grain, 0, assign_chunk, assignment);
+	return gk_cpu_parallel(engine, blocks, grain, 0, assign_chunk, assignment);
 }

@@ -1,39 +1,39 @@
 /*
- * Points (centroids, candidates) as the filter wants them: see kernels.h.
+ * Centroids, or seeding's candidates for them, packed for the filter: see kernels.h.
  */
 #include <math.h>
 #include <string.h>
 
 #include "state.h"
 
-/* Points whose panels are in the L2 cache while rows stream past. */
+/* Bytes of centroids whose panels are in the L2 cache while rows stream past. */
 #define SET_BYTES ((int64_t) 512 << 10)
 
 typedef struct Packing
 {
-	GkPoints   *points;
+	GkPacked   *packed;
 	double		scale;
 } Packing;
 
-/* Norms in filter space, of points from .. to - 1. */
+/* Norms in filter space, of centroids from .. to - 1. */
 static void
 norms_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const Packing *packing = context;
-	GkPoints   *points = packing->points;
-	const float *center = points->center.base;
-	float	   *norms = points->norms.base;
+	GkPacked   *packed = packing->packed;
+	const float *origin = packed->origin.base;
+	float	   *norms = packed->norms.base;
 	int			d = engine->d;
 
 	(void) worker;
 	for (int64_t i = from; i < to; i++)
 	{
-		const double *c = points->exact + i * d;
+		const double *c = packed->exact + i * d;
 		double		sum = 0.0;
 
 		for (int j = 0; j < d; j++)
 		{
-			double		moved = c[j] * packing->scale - center[j];
+			double		moved = c[j] * packing->scale - origin[j];
 
 			sum += moved * moved;
 		}
@@ -46,67 +46,67 @@ static void
 panels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const Packing *packing = context;
-	GkPoints   *points = packing->points;
-	const float *center = points->center.base;
+	GkPacked   *packed = packing->packed;
+	const float *origin = packed->origin.base;
 	int			width = engine->kernels->panel;
 	int			d = engine->d;
 
 	(void) worker;
 	for (int64_t p = from; p < to; p++)
 	{
-		float	   *panel = (float *) points->panels.base + p * points->panel_floats;
+		float	   *panel = (float *) packed->panels.base + p * packed->panel_floats;
 
 		for (int i = 0; i < width; i++)
 		{
-			int64_t		point = p * width + i;
-			const double *c = points->exact + point * d;
+			int64_t		index = p * width + i;
+			const double *c = packed->exact + index * d;
 			double		sum = 0.0;
 
 			for (int j = 0; j < d; j++)
 			{
-				double		moved = point < points->count ? c[j] * packing->scale - center[j] : 0.0;
+				double		moved = index < packed->count ? c[j] * packing->scale - origin[j] : 0.0;
 
 				panel[(j + 1) * width + i] = (float) moved;
 				sum += moved * moved;
 			}
-			panel[i] = point < points->count ? (float) (sum / 2) : INFINITY;
+			panel[i] = index < packed->count ? (float) (sum / 2) : INFINITY;
 		}
 	}
 }
 
-/* The origin of the filter space: the grid's center, or the mean of the points. */
+/* The origin of the filter space: the grid's, or the mean of the centroids. */
 static void
-set_center(GkCpuEngine *engine, GkPoints *points, double scale)
+set_origin(GkCpuEngine *engine, GkPacked *packed, double scale)
 {
-	float	   *center = points->center.base;
-	const double *grid_center = engine->grid_center.base;
+	float	   *origin = packed->origin.base;
+	const double *grid_origin = engine->grid_origin.base;
 	int			d = engine->d;
-	int64_t		sample = points->count < 64 ? points->count : 64;
+	int64_t		sample = packed->count < 64 ? packed->count : 64;
 
 	for (int j = 0; j < d; j++)
 	{
 		double		sum = 0.0;
 
 		if (engine->has_grid)
-			sum = grid_center[j];
+			sum = grid_origin[j];
 		else
 		{
 			for (int64_t i = 0; i < sample; i++)
-				sum += points->exact[i * d + j];
+				sum += packed->exact[i * d + j];
 			sum /= sample;
 		}
-		center[j] = (float) (sum * scale);
+		origin[j] = (float) (sum * scale);
 	}
 }
 
 /* The greatest norm. */
 static float
-greatest_norm(const GkPoints *points)
+greatest_norm(const GkPacked *packed)
 {
-	const float *norms = points->norms.base;
+	const float *norms = packed->norms.base;
 	float		greatest = 0.0f;
 
-	for (int64_t i = 0; i < points->count; i++)
+	for (int64_t i = 0; i < packed->count; i++)
 		if (!(norms[i] <= greatest))
 			greatest = norms[i];
 	return greatest;
@@ -116,23 +116,22 @@ greatest_norm(const GkPoints *points)
 static bool
 measure(GkCpuEngine *engine, Packing *packing, float scale)
 {
-	GkPoints   *points = packing->points;
+	GkPacked   *packed = packing->packed;
 
 	packing->scale = scale;
-	set_center(engine, points, scale);
-	if (!gk_parallel(engine, points->count, gk_grain(engine, points->count, 2.0 * engine->d), 0,
-					 norms_chunk, packing))
+	set_origin(engine, packed, scale);
+	if (!gk_cpu_for_each(engine, packed->count, 2.0 * engine->d, norms_chunk, packing))
 		return false;
-	points->filter.scale = scale;
-	points->filter.greatest_norm = greatest_norm(points);
+	packed->filter.scale = scale;
+	packed->filter.greatest_norm = greatest_norm(packed);
 	return true;
 }
 
-/* Measures the points in a space where the greatest norm is about 1. */
+/* Measures the centroids in a space where the greatest norm is about 1. */
 static bool
 choose_scale(GkCpuEngine *engine, Packing *packing, bool keep_scale)
 {
-	GkFilter   *filter = &packing->points->filter;
+	GkFilter   *filter = &packing->packed->filter;
 	int			exponent;
 
 	if (!measure(engine, packing, keep_scale ? filter->scale : 1.0f))
@@ -147,47 +146,45 @@ choose_scale(GkCpuEngine *engine, Packing *packing, bool keep_scale)
 }
 
 /*
- * Packs points for the filter.  keep_scale: the bounds of the rows are in the
- * space of these points as they were packed last.
+ * Packs centroids for the filter.  keep_scale: the bounds of the rows are in the space in
+ * which these were packed last.
  */
 bool
-gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact, int64_t count,
-				  bool keep_scale)
+gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact, int64_t count,
+			bool keep_scale)
 {
 	int			d = engine->d;
 	int			width = engine->kernels->panel;
-	Packing		packing = {.points = points};
+	Packing		packing = {.packed = packed};
 
-	points->exact = exact;
-	points->count = count;
-	points->panel_floats = (size_t) width * (d + 1);
-	points->panel_count = (count + width - 1) / width;
-	points->set_panels = SET_BYTES / (int64_t) (points->panel_floats * sizeof(float));
-	if (points->set_panels < 1)
-		points->set_panels = 1;
-	if (!gk_array_need(engine, &points->panels, points->panel_count,
-					   points->panel_floats * sizeof(float)) ||
-		!gk_array_need(engine, &points->norms, count, sizeof(float)) ||
-		!gk_array_need(engine, &points->center, d, sizeof(float)))
+	packed->exact = exact;
+	packed->count = count;
+	packed->panel_floats = (size_t) width * (d + 1);
+	packed->panel_count = (count + width - 1) / width;
+	packed->set_panels = SET_BYTES / (int64_t) (packed->panel_floats * sizeof(float));
+	if (packed->set_panels < 1)
+		packed->set_panels = 1;
+	if (!gk_cpu_array_need(engine, &packed->panels, packed->panel_count,
+						   packed->panel_floats * sizeof(float)) ||
+		!gk_cpu_array_need(engine, &packed->norms, count, sizeof(float)) ||
+		!gk_cpu_array_need(engine, &packed->origin, d, sizeof(float)))
 		return false;
 	if (!choose_scale(engine, &packing, keep_scale))
 		return false;
-	points->filter.d = d;
-	points->filter.center = points->center.base;
-	points->filter.norms = points->norms.base;
-	points->filter.gamma = isfinite(points->filter.greatest_norm) ?
+	packed->filter.d = d;
+	packed->filter.origin = packed->origin.base;
+	packed->filter.norms = packed->norms.base;
+	packed->filter.gamma = isfinite(packed->filter.greatest_norm) ?
 		(float) (d + 16) * 0x1p-24f * 1.01f : INFINITY;
-	points->filter.gamma_double = (float) (d + 16) * 0x1p-49f;
-	return gk_parallel(engine, points->panel_count,
-					   gk_grain(engine, points->panel_count, 2.0 * width * d), 0, panels_chunk,
-					   &packing);
+	packed->filter.gamma_double = (float) (d + 16) * 0x1p-49f;
+	return gk_cpu_for_each(engine, packed->panel_count, 2.0 * width * d, panels_chunk, &packing);
 }
 
-/* Gives the memory of the points back. */
+/* Frees the packed centroids. */
 void
-gk_points_free(GkCpuEngine *engine, GkPoints *points)
+gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed)
 {
-	gk_array_free(engine, &points->panels);
-	gk_array_free(engine, &points->norms);
-	gk_array_free(engine, &points->center);
+	gk_cpu_array_free(engine, &packed->panels);
+	gk_cpu_array_free(engine, &packed->norms);
+	gk_cpu_array_free(engine, &packed->origin);
 }

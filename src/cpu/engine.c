@@ -29,32 +29,32 @@ static void
 dispatch(GkCpuEngine *engine, GkCommand *command)
 {
 	static void (*const functions[]) (GkCpuEngine *engine, GkCommand *command) = {
-		[GK_SEAL] = gk_run_seal,
-		[GK_RANGE] = gk_run_range,
-		[GK_MOMENTS] = gk_run_moments,
-		[GK_TRANSFORM] = gk_run_transform,
-		[GK_GRID] = gk_run_grid,
-		[GK_CANDIDATES] = gk_run_candidates,
-		[GK_POTENTIALS] = gk_run_potentials,
-		[GK_MASSES] = gk_run_masses,
-		[GK_ENTRIES] = gk_run_entries,
-		[GK_LABEL_WEIGHTS] = gk_run_label_weights,
-		[GK_ROWS] = gk_run_rows,
-		[GK_COMPARE] = gk_run_compare,
-		[GK_CENTROIDS] = gk_run_centroids,
-		[GK_STEP] = gk_run_step,
-		[GK_RELOCATE] = gk_run_relocate,
-		[GK_DISTANCES] = gk_run_distances,
-		[GK_FARTHEST] = gk_run_farthest,
-		[GK_ASSIGN] = gk_run_assign,
-		[GK_STATISTICS] = gk_run_statistics,
-		[GK_SEPARATION] = gk_run_separation,
-		[GK_GET_CENTROIDS] = gk_run_get_centroids
+		[GK_SEAL] = gk_cpu_run_seal,
+		[GK_RANGE] = gk_cpu_run_range,
+		[GK_MOMENTS] = gk_cpu_run_moments,
+		[GK_TRANSFORM] = gk_cpu_run_transform,
+		[GK_GRID] = gk_cpu_run_grid,
+		[GK_CANDIDATES] = gk_cpu_run_candidates,
+		[GK_POTENTIALS] = gk_cpu_run_potentials,
+		[GK_MASSES] = gk_cpu_run_masses,
+		[GK_ENTRIES] = gk_cpu_run_entries,
+		[GK_LABEL_WEIGHTS] = gk_cpu_run_label_weights,
+		[GK_ROWS] = gk_cpu_run_rows,
+		[GK_COMPARE] = gk_cpu_run_compare,
+		[GK_CENTROIDS] = gk_cpu_run_centroids,
+		[GK_STEP] = gk_cpu_run_step,
+		[GK_RELOCATE] = gk_cpu_run_relocate,
+		[GK_DISTANCES] = gk_cpu_run_distances,
+		[GK_FARTHEST] = gk_cpu_run_farthest,
+		[GK_ASSIGN] = gk_cpu_run_assign,
+		[GK_STATISTICS] = gk_cpu_run_statistics,
+		[GK_SEPARATION] = gk_cpu_run_separation,
+		[GK_GET_CENTROIDS] = gk_cpu_run_get_centroids
 	};
 
 	functions[command->operation] (engine, command);
-	if (gk_stopped(engine))
-		gk_fail(engine, GK_INTERNAL, "", "the engine is being closed");
+	if (gk_cpu_stopped(engine))
+		gk_cpu_fail(engine, GK_INTERNAL, "", "the engine is being closed");
 }
 
 /* Runs a command on the calling thread, which leads the others. */
@@ -65,7 +65,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 
 	if (!gk_can_run(&engine->state, command))
 	{
-		gk_fail(engine, GK_INTERNAL, "submit", "a command needs what is not there");
+		gk_cpu_fail(engine, GK_INTERNAL, "submit", "a command needs what is not there");
 		return;
 	}
 	gk_forget(&engine->state, command);
@@ -74,7 +74,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 		gk_note(&engine->state, command, centroids);
 	else if (!gk_only_reads(command->operation))
 	{
-		engine->sums_valid = engine->points_valid = engine->no_labels = false;
+		engine->sums_valid = engine->packed_valid = engine->no_labels = false;
 		engine->per_row_state = GK_PER_ROW_NOTHING;
 	}
 }
@@ -101,11 +101,11 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->host_limit = config->host_memory_limit;
 	engine->draw_host_memory = config->draw_host_memory;
 	engine->return_host_memory = config->return_host_memory;
-	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_kernels_find(NULL);
+	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_cpu_kernels_find(NULL);
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);
-	status = gk_pool_init(&engine->pool, config->threads, config->max_threads, execute);
+	status = gk_cpu_pool_init(&engine->pool, config->threads, config->max_threads, execute);
 	if (status.code != GK_OK)
 		free(engine);
 	else
@@ -131,7 +131,7 @@ cpu_set_dimension(GkEngine *base, int dimension)
 
 	engine->status = ok;
 	if (dimension < 1 || dimension > GK_MAX_DIMENSION)
-		gk_fail(engine, GK_LIMIT, "set_dimension", "too many features");
+		gk_cpu_fail(engine, GK_LIMIT, "set_dimension", "too many features");
 	else
 		engine->d = dimension;
 	return engine->status;
@@ -142,7 +142,7 @@ static GkStatus
 cpu_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
 {
 	GkCpuEngine *engine = (GkCpuEngine *) base;
-	GkStatus	status = gk_rows_append(engine, batch);
+	GkStatus	status = gk_cpu_rows_append(engine, batch);
 
 	if (status.code == GK_OK)
 		*ticket = ++engine->tickets;
@@ -163,13 +163,13 @@ free_all(GkCpuEngine *engine)
 {
 	GkArray    *arrays[] = {
 		&engine->features, &engine->weights, &engine->labels, &engine->per_row, &engine->hashes,
-		&engine->exponents, &engine->scales, &engine->grid_center, &engine->centroids,
+		&engine->exponents, &engine->scales, &engine->grid_origin, &engine->centroids,
 		&engine->shifts, &engine->deltas, &engine->sums, &engine->partial_sums, &engine->scratch
 	};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-		gk_array_free(engine, arrays[i]);
-	gk_points_free(engine, &engine->points);
+		gk_cpu_array_free(engine, arrays[i]);
+	gk_cpu_packed_free(engine, &engine->packed);
 }
 
 /* Drops the rows and all that was made of them. */
@@ -184,7 +184,7 @@ cpu_clear(GkEngine *base)
 	engine->k = 0;
 	engine->state = (GkState) {0};
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	engine->hashes_valid = engine->has_grid = engine->points_valid = engine->sums_valid = false;
+	engine->hashes_valid = engine->has_grid = engine->packed_valid = engine->sums_valid = false;
 	return ok;
 }
 
@@ -230,7 +230,7 @@ cpu_submit(GkEngine *base, GkCommand *command)
 
 	engine->status = ok;
 	if (work_of(engine, command) > small_work)
-		return gk_pool_submit(engine, command);
+		return gk_cpu_pool_submit(engine, command);
 	execute(engine, command);
 	return ok;
 }
@@ -242,7 +242,7 @@ cpu_wait(GkEngine *base, int milliseconds)
 	GkCpuEngine *engine = (GkCpuEngine *) base;
 	GkStatus	status = ok;
 
-	if (gk_pool_wait(&engine->pool, milliseconds))
+	if (gk_cpu_pool_wait(&engine->pool, milliseconds))
 		return engine->status;
 	status.code = GK_RUNNING;
 	return status;
@@ -256,15 +256,15 @@ cpu_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *
 
 	engine->status = ok;
 	if (from < 0 || count < 0 || count > engine->n - from)
-		gk_fail(engine, GK_INTERNAL, "fetch", "there are no such rows");
+		gk_cpu_fail(engine, GK_INTERNAL, "fetch", "there are no such rows");
 	if (distance2 != NULL && count > 0)
-		(void) gk_need_distances(engine);
+		(void) gk_cpu_need_distances(engine);
 	if (engine->status.code != GK_OK || count == 0)
 		return engine->status;
 	if (labels != NULL)
-		memcpy(labels, gk_labels(engine) + from, count * sizeof(int32_t));
+		memcpy(labels, gk_cpu_labels(engine) + from, count * sizeof(int32_t));
 	if (distance2 != NULL)
-		memcpy(distance2, gk_distance2(engine) + from, count * sizeof(double));
+		memcpy(distance2, gk_cpu_distance2(engine) + from, count * sizeof(double));
 	return ok;
 }
 
@@ -288,7 +288,7 @@ cpu_close(GkEngine *base)
 
 	if (engine == NULL)
 		return;
-	gk_pool_close(engine);
+	gk_cpu_pool_close(engine);
 	free_all(engine);
 	free(engine);
 }

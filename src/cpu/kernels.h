@@ -38,14 +38,14 @@
 
 #define GK_BLOCK 16				/* rows of a block */
 #define GK_TILE 32				/* rows the filter takes at a time */
-#define GK_POINTS_AT_ONCE 4		/* points of GkKernels.distances */
+#define GK_CENTROIDS_AT_ONCE 4		/* centroids of GkKernels.distances */
 
 /* The filter space and its error window. */
 typedef struct GkFilter
 {
 	int			d;
 	float		scale;			/* S, a power of two */
-	const float *center;		/* G */
+	const float *origin;		/* G */
 	const float *norms;			/* upper bounds of |c'| */
 	float		greatest_norm;
 	float		gamma;			/* infinite if a centroid is out of range:
@@ -120,7 +120,7 @@ typedef struct GkMomentSums
 typedef struct GkKernels
 {
 	const char *name;
-	int			panel;			/* points of a panel: panel floats h, then d × panel floats c^ */
+	int			panel;			/* centroids of a panel: as many floats h, then d × as many c^ */
 
 	/* Puts the rows of the mask, as x^, into the tile from `position`. */
 	void		(*pack) (const GkFilter *filter, float *x, int position, const float *block,
@@ -128,13 +128,13 @@ typedef struct GkKernels
 	/* norm2 of all rows of the tile. */
 	void		(*squares) (int d, GkTile *tile);
 	/*
-	 * best, second and index of the tile over count points, in panels, whose first
-	 * is number `first`; if that is not 0, of the points before as well.
+	 * best, second and index of the tile over count centroids in panels, the first of which
+	 * is number `first`; if that is not 0, over the centroids before as well.
 	 */
 	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
 	/* What best and second mean: threshold, flagged, changed, and the bounds if wanted. */
 	void		(*judge) (const GkFilter *filter, GkTile *tile, bool keep_bounds);
-	/* masks[i] = rows whose score with point i of the panel is not above the threshold. */
+	/* masks[i] = rows whose score with centroid i of the panel is not above the threshold. */
 	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
 	/*
 	 * Moves the bounds of blocks along with the centroids; leaves in each mask those
@@ -145,13 +145,13 @@ typedef struct GkKernels
 
 	/* 16 rows, row-major, to a block. */
 	void		(*transpose) (float *block, const float *rows, int d);
-	/* d² by the definition, of the rows of a block to count <= GK_POINTS_AT_ONCE points. */
-	void		(*distances) (const float *block, int d, const double *points, int count,
+	/* d² by the definition, of the rows of a block to count <= GK_CENTROIDS_AT_ONCE centroids. */
+	void		(*distances) (const float *block, int d, const double *centroids, int count,
 							  double *distance2);
 	/* The square roots of numbers, GK_BLOCK × count of them. */
 	void		(*roots) (double *values, int count);
-	/* d² of each row to the point of its label. */
-	void		(*own_distances) (const float *block, int d, const double *points,
+	/* d² of each row to the centroid of its label. */
+	void		(*own_distances) (const float *block, int d, const double *centroids,
 								  const int32_t *labels, double *distance2);
 	/* least and greatest over `blocks` blocks. */
 	void		(*range) (const float *block, int64_t blocks, int d, float *least, float *greatest);
@@ -182,13 +182,13 @@ typedef struct GkKernels
 	void		(*add) (int64_t *sums, const int64_t *others, int64_t count);
 } GkKernels;
 
-extern const GkKernels gk_kernels_generic;
+extern const GkKernels gk_cpu_kernels_generic;
 #if defined(__x86_64__)
-extern const GkKernels gk_kernels_avx2;
-extern const GkKernels gk_kernels_avx512;
+extern const GkKernels gk_cpu_kernels_avx2;
+extern const GkKernels gk_cpu_kernels_avx512;
 #endif
 
 /* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
-extern const GkKernels *gk_kernels_find(const char *name);
+extern const GkKernels *gk_cpu_kernels_find(const char *name);
 
 #endif							/* GK_KERNELS_H */

@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 #include "kernels_x86.h"
 
-#define GK_KERNELS gk_kernels_avx2
+#define GK_KERNELS gk_cpu_kernels_avx2
 #define GK_KERNELS_NAME "avx2"
 #define GK_PANEL 6
 #define GK_WIDTH 8

@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "kernels_x86.h"
 
-#define GK_KERNELS gk_kernels_avx512
+#define GK_KERNELS gk_cpu_kernels_avx512
 #define GK_KERNELS_NAME "avx512"
 #define GK_PANEL 12
 #define GK_WIDTH 16
@@ -42,7 +42,7 @@ compress(const GkFilter *filter, float *x, const float *block, uint32_t mask)
 	for (int j = 0; j < filter->d; j++)
 	{
 		__m512		v = _mm512_fmsub_ps(_mm512_loadu_ps(block + j * GK_BLOCK), scale,
-										_mm512_set1_ps(filter->center[j]));
+										_mm512_set1_ps(filter->origin[j]));
 
 		_mm512_mask_storeu_ps(x + j * GK_TILE, to, _mm512_maskz_compress_ps(from, v));
 	}

@@ -3,7 +3,7 @@
  */
 #include <stdint.h>
 
-#define GK_KERNELS gk_kernels_generic
+#define GK_KERNELS gk_cpu_kernels_generic
 #define GK_KERNELS_NAME "generic"
 #define GK_PANEL 4
 #define GK_WIDTH 4

@@ -1,6 +1,6 @@
 /*
  * The loops of kernels.h for one instruction set.  The includer defines
- *	GK_KERNELS, GK_KERNELS_NAME, GK_PANEL (points of a panel),
+ *	GK_KERNELS, GK_KERNELS_NAME, GK_PANEL (centroids of a panel),
  *	GK_WIDTH (float lanes), V (a vector of them), VI (the same of int32),
  *	v_load, v_store, v_set, v_fnmadd (c - a b), v_fmsub (a b - c), v_min, v_max,
  *	v_sqrt, v_if_less (a, b, value where a < b, value elsewhere),
@@ -51,7 +51,7 @@ static void
 pack(const GkFilter *filter, float *x, int position, const float *block, uint32_t mask)
 {
 	int			d = filter->d;
-	const float *center = filter->center;
+	const float *origin = filter->origin;
 
 	if (mask == 0xffff && position % GK_BLOCK == 0)
 	{
@@ -60,7 +60,7 @@ pack(const GkFilter *filter, float *x, int position, const float *block, uint32_
 		for (int j = 0; j < d; j++)
 			for (int lane = 0; lane < GK_BLOCK; lane += GK_WIDTH)
 				v_store(x + j * GK_TILE + position + lane,
-						v_fmsub(v_load(block + j * GK_BLOCK + lane), scale, v_set(center[j])));
+						v_fmsub(v_load(block + j * GK_BLOCK + lane), scale, v_set(origin[j])));
 		return;
 	}
 #ifdef GK_COMPRESS
@@ -71,7 +71,7 @@ pack(const GkFilter *filter, float *x, int position, const float *block, uint32_
 		const float *from = block + __builtin_ctz(mask);
 
 		for (int j = 0; j < d; j++)
-			x[j * GK_TILE + position] = from[j * GK_BLOCK] * filter->scale - center[j];
+			x[j * GK_TILE + position] = from[j * GK_BLOCK] * filter->scale - origin[j];
 	}
 #endif
 }
@@ -94,14 +94,14 @@ squares(int d, GkTile *tile)
 	}
 }
 
-/* Scores of 2 × GK_WIDTH rows with the first `points` points of a panel. */
+/* Scores of 2 × GK_WIDTH rows with the first `centroids` centroids of a panel. */
 static inline __attribute__((always_inline)) void
-score(int d, const float *x, const float *panel, const int points, V *left, V *right)
+score(int d, const float *x, const float *panel, const int centroids, V *left, V *right)
 {
 	const float *c = panel + GK_PANEL;
 
 	UNROLL(16)
-	for (int i = 0; i < points; i++)
+	for (int i = 0; i < centroids; i++)
 		left[i] = right[i] = v_set(panel[i]);
 	for (int j = 0; j < d; j++)
 	{
@@ -109,12 +109,12 @@ score(int d, const float *x, const float *panel, const int points, V *left, V *r
 		V			x1 = v_load(x + GK_WIDTH);
 
 		UNROLL(16)
-		for (int i = 0; i < points; i++)
+		for (int i = 0; i < centroids; i++)
 		{
-			V			point = v_set(c[i]);
+			V			centroid = v_set(c[i]);
 
-			left[i] = v_fnmadd(x0, point, left[i]);
-			right[i] = v_fnmadd(x1, point, right[i]);
+			left[i] = v_fnmadd(x0, centroid, left[i]);
+			right[i] = v_fnmadd(x1, centroid, right[i]);
 		}
 		x += GK_TILE;
 		c += GK_PANEL;
@@ -138,17 +138,17 @@ take(V value, int32_t id, Found *found)
 	found->best = v_min(found->best, value);
 }
 
-/* Takes the first `points` points of a panel into account. */
+/* Takes the first `centroids` centroids of a panel into account. */
 static inline __attribute__((always_inline)) void
-take_points(int d, const float *x, const float *panel, const int points, int32_t id,
-			Found *found0, Found *found1)
+take_centroids(int d, const float *x, const float *panel, const int centroids, int32_t id,
+			   Found *found0, Found *found1)
 {
 	V			left[GK_PANEL];
 	V			right[GK_PANEL];
 
-	score(d, x, panel, points, left, right);
+	score(d, x, panel, centroids, left, right);
 	UNROLL(16)
-	for (int i = 0; i < points; i++)
+	for (int i = 0; i < centroids; i++)
 	{
 		take(left[i], id + i, found0);
 		take(right[i], id + i, found1);
@@ -184,7 +184,7 @@ store_found(GkTile *tile, int lane, const Found *found)
 	vi_store(tile->index + lane, found->index);
 }
 
-/* The best and the second best score of each row over count points, and the best one's number. */
+/* Each row's best and second best score over count centroids, and the number of the best. */
 static void
 nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 {
@@ -211,11 +211,11 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 			if (lane == 0)
 				prefetch(tile, p, panel_count);
 			if (left > 2 * GK_PANEL / 3)
-				take_points(d, x, panel, GK_PANEL, id, &found0, &found1);
+				take_centroids(d, x, panel, GK_PANEL, id, &found0, &found1);
 			else if (left > GK_PANEL / 3)
-				take_points(d, x, panel, 2 * GK_PANEL / 3, id, &found0, &found1);
+				take_centroids(d, x, panel, 2 * GK_PANEL / 3, id, &found0, &found1);
 			else
-				take_points(d, x, panel, GK_PANEL / 3, id, &found0, &found1);
+				take_centroids(d, x, panel, GK_PANEL / 3, id, &found0, &found1);
 		}
 		store_found(tile, lane, &found0);
 		store_found(tile, lane + GK_WIDTH, &found1);
@@ -308,7 +308,7 @@ judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
 		judge_closely(filter, tile, false);
 }
 
-/* The rows whose score with each point of a panel is not above their threshold. */
+/* The rows whose score with each centroid of a panel is not above their threshold. */
 static void
 within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 {
@@ -381,11 +381,11 @@ transpose(float *block, const float *rows, int d)
 			block[j * GK_BLOCK + row] = rows[(size_t) row * d + j];
 }
 
-/* d² of a block to exactly `count` points. */
+/* d² of a block to exactly `count` centroids. */
 static inline __attribute__((always_inline)) void
-distances_to(const float *block, int d, const double *points, const int count, double *distance2)
+distances_to(const float *block, int d, const double *centroids, const int count, double *distance2)
 {
-	D			sums[GK_POINTS_AT_ONCE][GK_PARTS] = {};
+	D			sums[GK_CENTROIDS_AT_ONCE][GK_PARTS] = {};
 
 	for (int j = 0; j < d; j++)
 	{
@@ -397,7 +397,7 @@ distances_to(const float *block, int d, const double *points, const int count, d
 			UNROLL(4)
 			for (int i = 0; i < count; i++)
 			{
-				D			difference = x - points[(size_t) i * d + j];
+				D			difference = x - centroids[(size_t) i * d + j];
 
 				sums[i][part] += difference * difference;
 			}
@@ -406,23 +406,23 @@ distances_to(const float *block, int d, const double *points, const int count, d
 	memcpy(distance2, sums, count * GK_BLOCK * sizeof(double));
 }
 
-/* d² of a block to count points, by the definition. */
+/* d² of a block to count centroids, by the definition. */
 static void
-distances(const float *block, int d, const double *points, int count, double *distance2)
+distances(const float *block, int d, const double *centroids, int count, double *distance2)
 {
 	switch (count)
 	{
 		case 1:
-			distances_to(block, d, points, 1, distance2);
+			distances_to(block, d, centroids, 1, distance2);
 			break;
 		case 2:
-			distances_to(block, d, points, 2, distance2);
+			distances_to(block, d, centroids, 2, distance2);
 			break;
 		case 3:
-			distances_to(block, d, points, 3, distance2);
+			distances_to(block, d, centroids, 3, distance2);
 			break;
 		default:
-			distances_to(block, d, points, 4, distance2);
+			distances_to(block, d, centroids, 4, distance2);
 			break;
 	}
 }
@@ -439,9 +439,9 @@ roots(double *values, int count)
 	}
 }
 
-/* d² of each row of a block to the point of its label, by the definition. */
+/* d² of each row of a block to the centroid of its label, by the definition. */
 static void
-own_distances(const float *block, int d, const double *points, const int32_t *labels,
+own_distances(const float *block, int d, const double *centroids, const int32_t *labels,
 			  double *distance2)
 {
 	for (int row = 0; row < GK_BLOCK; row += 4)
@@ -451,7 +451,7 @@ own_distances(const float *block, int d, const double *points, const int32_t *la
 		int			j = 0;
 
 		for (int i = 0; i < 4; i++)
-			p[i] = points + (int64_t) labels[row + i] * d;
+			p[i] = centroids + (int64_t) labels[row + i] * d;
 		for (; j + 4 <= d; j += 4)
 		{
 			Q			c[4];

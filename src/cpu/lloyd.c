@@ -11,17 +11,17 @@
 
 /* Takes the grid of the sums; what was made on another grid is no longer valid. */
 void
-gk_run_grid(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_grid(GkCpuEngine *engine, GkCommand *command)
 {
 	const GkGrid *grid = &command->grid;
 	double	   *scales;
 
-	if (!gk_array_need(engine, &engine->exponents, engine->d + 1, sizeof(int)) ||
-		!gk_array_need(engine, &engine->scales, engine->d + 1, sizeof(double)) ||
-		!gk_array_need(engine, &engine->grid_center, engine->d, sizeof(double)))
+	if (!gk_cpu_array_need(engine, &engine->exponents, engine->d + 1, sizeof(int)) ||
+		!gk_cpu_array_need(engine, &engine->scales, engine->d + 1, sizeof(double)) ||
+		!gk_cpu_array_need(engine, &engine->grid_origin, engine->d, sizeof(double)))
 		return;
 	memcpy(engine->exponents.base, grid->exponents, (engine->d + 1) * sizeof(int));
-	memcpy(engine->grid_center.base, grid->center, engine->d * sizeof(double));
+	memcpy(engine->grid_origin.base, grid->origin, engine->d * sizeof(double));
 	scales = engine->scales.base;
 	for (int j = 0; j <= engine->d; j++)
 		scales[j] = gk_power_of_two(grid->exponents[j]);
@@ -33,33 +33,33 @@ gk_run_grid(GkCpuEngine *engine, GkCommand *command)
 	engine->rest_bits = grid->rest_bits;
 	engine->has_grid = true;
 	engine->sums_valid = false;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 }
 
 /* Takes the first centroids; no row has a label then. */
 void
-gk_run_centroids(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		k = command->centroids.k;
 
 	if (k < 1 || k > GK_MAX_CLUSTERS)
 	{
-		gk_fail(engine, GK_LIMIT, "centroids", "too many clusters");
+		gk_cpu_fail(engine, GK_LIMIT, "centroids", "too many clusters");
 		return;
 	}
-	gk_array_free(engine, &engine->hashes);
+	gk_cpu_array_free(engine, &engine->hashes);
 	engine->hashes_valid = false;
-	if (!gk_array_need(engine, &engine->centroids, k, engine->d * sizeof(double)))
+	if (!gk_cpu_array_need(engine, &engine->centroids, k, engine->d * sizeof(double)))
 		return;
 	memcpy(engine->centroids.base, command->centroids.centroids,
 		   (size_t) k * engine->d * sizeof(double));
 	engine->k = k;
 	engine->spherical = command->centroids.spherical;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	gk_forget_labels(engine);
+	gk_cpu_forget_labels(engine);
 }
 
 /* How far the centroids moved. */
@@ -85,16 +85,16 @@ static bool
 prepare(GkCpuEngine *engine, GkAssignment *assignment)
 {
 	bool		bounds = engine->per_row_state == GK_PER_ROW_BOUNDS;
-	float		scale = engine->points.filter.scale;
+	float		scale = engine->packed.filter.scale;
 
-	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return false;
-	if (!engine->points_valid &&
-		!gk_points_prepare(engine, &engine->points, engine->centroids.base, engine->k, bounds))
+	if (!engine->packed_valid &&
+		!gk_cpu_pack(engine, &engine->packed, engine->centroids.base, engine->k, bounds))
 		return false;
-	engine->points_valid = true;
-	assignment->points = &engine->points;
-	if (bounds && scale == engine->points.filter.scale)
+	engine->packed_valid = true;
+	assignment->packed = &engine->packed;
+	if (bounds && scale == engine->packed.filter.scale)
 	{
 		assignment->use_bounds = true;
 		find_moves(engine, &assignment->moves);
@@ -110,13 +110,13 @@ count_empty(const GkCpuEngine *engine)
 	int64_t		empty = 0;
 
 	for (int64_t c = 0; c < engine->k; c++)
-		empty += !(gk_cluster_weight(engine, c) > 0.0);
+		empty += !(gk_cpu_cluster_weight(engine, c) > 0.0);
 	return empty;
 }
 
 /* One iteration: labels, sums, and new centroids unless clusters are empty. */
 void
-gk_run_step(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 {
 	bool		bounds = (double) engine->k * (engine->d + 4) > BOUNDS_PAY;
 	GkAssignment assignment = {.keep_bounds = bounds,.add_changed = engine->sums_valid};
@@ -126,29 +126,29 @@ gk_run_step(GkCpuEngine *engine, GkCommand *command)
 	command->step.shift2 = 0.0;
 	if (!engine->sums_valid)
 	{
-		if (!gk_sums_prepare(engine))
+		if (!gk_cpu_sums_prepare(engine))
 			return;
 		assignment.add_all = true;
 		engine->per_row_state = GK_PER_ROW_NOTHING;
 	}
 	engine->sums_valid = false;
-	if (!prepare(engine, &assignment) || !gk_assign_rows(engine, &assignment) ||
-		!gk_sums_merge(engine))
+	if (!prepare(engine, &assignment) || !gk_cpu_assign_rows(engine, &assignment) ||
+		!gk_cpu_sums_merge(engine))
 		return;
 	command->step.changed = assignment.changed;
 	command->step.empty = count_empty(engine);
 	if (command->step.empty == 0)
 	{
-		if (!gk_centroids_update(engine, &command->step.shift2))
+		if (!gk_cpu_centroids_update(engine, &command->step.shift2))
 			return;
 	}
 	else
 	{
-		if (!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
+		if (!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
 			return;
 		memset(engine->deltas.base, 0, engine->k * sizeof(float));
 		for (int64_t c = 0; c < engine->k && command->step.is_empty != NULL; c++)
-			command->step.is_empty[c] = !(gk_cluster_weight(engine, c) > 0.0);
+			command->step.is_empty[c] = !(gk_cpu_cluster_weight(engine, c) > 0.0);
 	}
 	engine->sums_valid = true;
 	if (bounds)
@@ -162,36 +162,36 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 	for (int64_t i = 0; i < command->relocate.count; i++)
 	{
 		int64_t		row = command->relocate.rows[i];
-		int64_t		own = gk_labels(engine)[row];
+		int64_t		own = gk_cpu_labels(engine)[row];
 		int64_t		other = command->relocate.clusters[i];
 
-		gk_sums_add_row(engine, 0, row, back ? other : own, back ? own : other);
+		gk_cpu_sums_add_row(engine, 0, row, back ? other : own, back ? own : other);
 	}
 }
 
 /* The update of a step with rows lent to its empty clusters; the sums are as before then. */
 void
-gk_run_relocate(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
 	command->relocate.shift2 = 0.0;
 	engine->sums_valid = false;
 	move_rows(engine, command, false);
-	if (gk_sums_merge(engine) && gk_centroids_update(engine, &command->relocate.shift2))
+	if (gk_cpu_sums_merge(engine) && gk_cpu_centroids_update(engine, &command->relocate.shift2))
 	{
 		move_rows(engine, command, true);
-		engine->sums_valid = gk_sums_merge(engine);
+		engine->sums_valid = gk_cpu_sums_merge(engine);
 	}
 }
 
 /* Labels and d² of all rows with the centroids as they are. */
 void
-gk_run_assign(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_assign(GkCpuEngine *engine, GkCommand *command)
 {
 	GkAssignment assignment = {.exact = true};
 
 	command->assign.changed = 0;
 	command->assign.greatest = command->assign.greatest_distance = 0.0;
-	if (!prepare(engine, &assignment) || !gk_assign_rows(engine, &assignment))
+	if (!prepare(engine, &assignment) || !gk_cpu_assign_rows(engine, &assignment))
 		return;
 	command->assign.changed = assignment.changed;
 	if (assignment.changed > 0)
@@ -203,7 +203,7 @@ gk_run_assign(GkCpuEngine *engine, GkCommand *command)
 
 /* Copies the centroids out. */
 void
-gk_run_get_centroids(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_get_centroids(GkCpuEngine *engine, GkCommand *command)
 {
 	memcpy(command->get_centroids.centroids, engine->centroids.base,
 		   (size_t) engine->k * engine->d * sizeof(double));

@@ -32,7 +32,7 @@
 
 /* Notes an error; the first one counts. */
 void
-gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message)
+gk_cpu_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message)
 {
 	if (engine->status.code != GK_OK)
 		return;
@@ -45,7 +45,7 @@ gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message
 static bool
 no_memory(GkCpuEngine *engine, uint64_t needed)
 {
-	gk_fail(engine, GK_NO_HOST_MEMORY, "mmap", "out of memory for the rows");
+	gk_cpu_fail(engine, GK_NO_HOST_MEMORY, "mmap", "out of memory for the rows");
 	engine->status.needed = needed;
 	engine->status.allowed = engine->host_limit;
 	return false;
@@ -58,7 +58,7 @@ draw(GkCpuEngine *engine, size_t before, size_t after)
 	if (after <= before || engine->draw_host_memory == NULL ||
 		engine->draw_host_memory(after - before))
 		return true;
-	gk_fail(engine, GK_HOST_MEMORY_REFUSED, "draw_host_memory", "host memory is refused");
+	gk_cpu_fail(engine, GK_HOST_MEMORY_REFUSED, "draw_host_memory", "host memory is refused");
 	engine->status.needed = after - before;
 	return false;
 }
@@ -201,7 +201,7 @@ account(GkCpuEngine *engine, size_t before, size_t after)
 
 /* Makes the array count × size bytes large, keeping what it holds; new bytes are 0. */
 bool
-gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+gk_cpu_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 {
 	size_t		bytes;
 	uint64_t	total;
@@ -231,7 +231,7 @@ gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 
 /* Makes the array at least count × size bytes large, with room to grow if it must grow. */
 bool
-gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 {
 	size_t		bytes;
 	size_t		room;
@@ -242,22 +242,22 @@ gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 	if (bytes <= array->bytes)
 		return true;
 	room = bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
-	if (gk_array_resize(engine, array, bytes + room, 1))
+	if (gk_cpu_array_resize(engine, array, bytes + room, 1))
 		return true;
 	engine->status = before;
-	return gk_array_resize(engine, array, bytes, 1);
+	return gk_cpu_array_resize(engine, array, bytes, 1);
 }
 
 /* Makes an access to the GK_GAP bytes there an error until the array is used anew. */
 void
-gk_guard_gap(void *gap)
+gk_cpu_guard_gap(void *gap)
 {
 	ASAN_POISON_MEMORY_REGION(gap, GK_GAP);
 }
 
 /* Makes the array at least count × size bytes large; what it held may be lost. */
 bool
-gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
+gk_cpu_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 {
 	size_t		bytes;
 
@@ -266,13 +266,13 @@ gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 	ASAN_UNPOISON_MEMORY_REGION(array->base, array->bytes);
 	if (array->base != NULL && bytes <= array->bytes)
 		return true;
-	gk_array_free(engine, array);
-	return gk_array_resize(engine, array, count, size);
+	gk_cpu_array_free(engine, array);
+	return gk_cpu_array_resize(engine, array, count, size);
 }
 
 /* Gives the memory of an array back. */
 void
-gk_array_free(GkCpuEngine *engine, GkArray *array)
+gk_cpu_array_free(GkCpuEngine *engine, GkArray *array)
 {
 	if (array->base == NULL)
 		return;

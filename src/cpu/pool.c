@@ -1,6 +1,6 @@
 /*
  * Threads of the CPU engine: one leads, it runs a command from beginning to end; the
- * others join it inside gk_parallel().  The caller of the engine only waits, so it stays
+ * others join it inside gk_cpu_parallel().  The caller of the engine only waits, so it stays
  * interruptible.  Small commands run on the caller, at once.
  */
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ available_threads(void)
 
 /* Makes a pool that has no thread yet; its leader runs commands by `execute`. */
 GkStatus
-gk_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction execute)
+gk_cpu_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction execute)
 {
 	GkStatus	status = {.code = GK_OK,.device = -1};
 	pthread_condattr_t attributes;
@@ -58,7 +58,7 @@ gk_pool_init(GkPool *pool, int threads, int max_threads, GkExecuteFunction execu
 	return status;
 }
 
-/* Whether the threads are to end. */
+/* True if the threads are to end. */
 static inline bool
 is_closing(GkPool *pool)
 {
@@ -70,7 +70,7 @@ static void
 do_chunks(GkCpuEngine *engine, int worker, GkChunkFunction function, void *context, int64_t count,
 		  int64_t grain)
 {
-	while (!gk_stopped(engine))
+	while (!gk_cpu_stopped(engine))
 	{
 		int64_t		from = atomic_fetch_add_explicit(&engine->pool.next, grain,
 													 memory_order_relaxed);
@@ -86,8 +86,8 @@ do_chunks(GkCpuEngine *engine, int worker, GkChunkFunction function, void *conte
  * False if the engine is closing; then some may not be done.
  */
 bool
-gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit, GkChunkFunction function,
-			void *context)
+gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
+				GkChunkFunction function, void *context)
 {
 	GkPool	   *pool = &engine->pool;
 	bool		help = pool->started > 1 && limit != 1 && count > grain;
@@ -115,7 +115,27 @@ gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit, GkChun
 			pthread_cond_wait(&pool->idle, &pool->mutex);
 		pthread_mutex_unlock(&pool->mutex);
 	}
-	return !gk_stopped(engine);
+	return !gk_cpu_stopped(engine);
+}
+
+/* The chunk size at which a chunk takes about a millisecond if an item takes `work` flops. */
+int64_t
+gk_cpu_grain(const GkCpuEngine *engine, int64_t count, double work)
+{
+	double		grain = 1e-3 * GK_THREAD_FLOPS / (work + 1);
+	double		share = (double) count / (8.0 * engine->pool.threads);
+
+	if (grain > share)
+		grain = share;
+	return grain < 1 ? 1 : (int64_t) grain;
+}
+
+/* The same on all threads, for items of `work` flops each. */
+bool
+gk_cpu_for_each(GkCpuEngine *engine, int64_t count, double work, GkChunkFunction function,
+				void *context)
+{
+	return gk_cpu_parallel(engine, count, gk_cpu_grain(engine, count, work), 0, function, context);
 }
 
 /* Runs commands until the end; with the mutex held. */
@@ -224,14 +244,14 @@ start_threads(GkCpuEngine *engine)
 
 /* Gives a command to the leader. */
 GkStatus
-gk_pool_submit(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command)
 {
 	GkPool	   *pool = &engine->pool;
 	GkStatus	status = {.code = GK_OK,.device = -1};
 
 	if (!start_threads(engine))
 	{
-		gk_fail(engine, GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
+		gk_cpu_fail(engine, GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
 		return engine->status;
 	}
 	pthread_mutex_lock(&pool->mutex);
@@ -244,7 +264,7 @@ gk_pool_submit(GkCpuEngine *engine, GkCommand *command)
 
 /* Waits for the command; false if it goes on. */
 bool
-gk_pool_wait(GkPool *pool, int milliseconds)
+gk_cpu_pool_wait(GkPool *pool, int milliseconds)
 {
 	struct timespec until;
 
@@ -269,7 +289,7 @@ gk_pool_wait(GkPool *pool, int milliseconds)
 
 /* Ends the threads, a command that runs included. */
 void
-gk_pool_close(GkCpuEngine *engine)
+gk_cpu_pool_close(GkCpuEngine *engine)
 {
 	GkPool	   *pool = &engine->pool;
 

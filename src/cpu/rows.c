@@ -13,7 +13,7 @@
 static void
 put_row(GkCpuEngine *engine, int64_t row, const float *features)
 {
-	float	   *to = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	float	   *to = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 
 	for (int j = 0; j < engine->d; j++)
 		to[j * GK_BLOCK] = features[j];
@@ -21,7 +21,7 @@ put_row(GkCpuEngine *engine, int64_t row, const float *features)
 
 /* Takes a batch of rows. */
 GkStatus
-gk_rows_append(GkCpuEngine *engine, const GkBatch *batch)
+gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch)
 {
 	int64_t		rows = engine->n + batch->rows;
 	int64_t		blocks = (rows + GK_BLOCK - 1) / GK_BLOCK;
@@ -29,10 +29,11 @@ gk_rows_append(GkCpuEngine *engine, const GkBatch *batch)
 
 	engine->status.code = GK_OK;
 	if (rows > GK_MAX_ROWS)
-		gk_fail(engine, GK_LIMIT, "append", "too many rows");
+		gk_cpu_fail(engine, GK_LIMIT, "append", "too many rows");
 	if (engine->status.code != GK_OK ||
-		!gk_array_grow(engine, &engine->features, blocks * GK_BLOCK, engine->d * sizeof(float)) ||
-		(engine->weighted && !gk_array_grow(engine, &engine->weights, rows, sizeof(double))))
+		!gk_cpu_array_grow(engine, &engine->features, blocks * GK_BLOCK,
+						   engine->d * sizeof(float)) ||
+		(engine->weighted && !gk_cpu_array_grow(engine, &engine->weights, rows, sizeof(double))))
 		return engine->status;
 	if (engine->weighted)
 		memcpy((double *) engine->weights.base + engine->n, batch->weights,
@@ -44,7 +45,7 @@ gk_rows_append(GkCpuEngine *engine, const GkBatch *batch)
 
 		if (row % GK_BLOCK == 0 && batch->rows - i >= GK_BLOCK)
 		{
-			engine->kernels->transpose(gk_block(engine, row / GK_BLOCK), features, engine->d);
+			engine->kernels->transpose(gk_cpu_block(engine, row / GK_BLOCK), features, engine->d);
 			i += GK_BLOCK;
 		}
 		else
@@ -63,9 +64,9 @@ pad(GkCpuEngine *engine)
 {
 	int64_t		last = engine->n - 1;
 
-	for (int64_t row = engine->n; row < gk_padded_rows(engine); row++)
+	for (int64_t row = engine->n; row < gk_cpu_padded_rows(engine); row++)
 	{
-		float	   *block = gk_block(engine, row / GK_BLOCK);
+		float	   *block = gk_cpu_block(engine, row / GK_BLOCK);
 
 		for (int j = 0; j < engine->d; j++)
 			block[j * GK_BLOCK + row % GK_BLOCK] = block[j * GK_BLOCK + last % GK_BLOCK];
@@ -79,34 +80,34 @@ forget_labels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 	(void) context;
 	(void) worker;
 	for (int64_t row = from * GK_BLOCK; row < to * GK_BLOCK; row++)
-		gk_labels(engine)[row] = row < engine->n ? -1 : 0;
+		gk_cpu_labels(engine)[row] = row < engine->n ? -1 : 0;
 }
 
 /* Sets all labels to "none"; those of the padding are valid ones. */
 void
-gk_forget_labels(GkCpuEngine *engine)
+gk_cpu_forget_labels(GkCpuEngine *engine)
 {
 	if (!engine->no_labels)
-		engine->no_labels = gk_parallel(engine, gk_block_count(engine), 4096, 0,
-										forget_labels_chunk, NULL);
+		engine->no_labels = gk_cpu_parallel(engine, gk_cpu_block_count(engine), 4096, 0,
+											forget_labels_chunk, NULL);
 }
 
 /* Ends the appending: pads the rows, and makes labels for them. */
 void
-gk_run_seal(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_seal(GkCpuEngine *engine, GkCommand *command)
 {
 	command->seal.rows = engine->n;
 	if (engine->n == 0)
 		return;
-	if (!gk_array_resize(engine, &engine->features, gk_padded_rows(engine),
-						 engine->d * sizeof(float)) ||
+	if (!gk_cpu_array_resize(engine, &engine->features, gk_cpu_padded_rows(engine),
+							 engine->d * sizeof(float)) ||
 		(engine->weighted &&
-		 !gk_array_resize(engine, &engine->weights, engine->n, sizeof(double))) ||
-		!gk_array_need(engine, &engine->labels, gk_padded_rows(engine), sizeof(int32_t)))
+		 !gk_cpu_array_resize(engine, &engine->weights, engine->n, sizeof(double))) ||
+		!gk_cpu_array_need(engine, &engine->labels, gk_cpu_padded_rows(engine), sizeof(int32_t)))
 		return;
 	pad(engine);
 	engine->no_labels = false;
-	gk_forget_labels(engine);
+	gk_cpu_forget_labels(engine);
 }
 
 /* What GK_RANGE gathers: d least and d greatest for each worker. */
@@ -115,8 +116,8 @@ range_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 {
 	float	   *least = (float *) context + (size_t) worker * 2 * engine->d;
 
-	for (int64_t b = from; b < to && !gk_stopped(engine); b += BLOCKS_AT_ONCE)
-		engine->kernels->range(gk_block(engine, b),
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b += BLOCKS_AT_ONCE)
+		engine->kernels->range(gk_cpu_block(engine, b),
 							   b + BLOCKS_AT_ONCE < to ? BLOCKS_AT_ONCE : to - b,
 							   engine->d, least, least + engine->d);
 }
@@ -125,16 +126,16 @@ range_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 static void
 range_weights(GkCpuEngine *engine, GkCommand *command)
 {
-	double		least = engine->n > 0 ? gk_weight(engine, 0) : 1.0;
+	double		least = engine->n > 0 ? gk_cpu_weight(engine, 0) : 1.0;
 	double		greatest = least;
 
 	for (int64_t i = 1; engine->weighted && i < engine->n; i++)
 	{
-		double		weight = gk_weight(engine, i);
+		double		weight = gk_cpu_weight(engine, i);
 
 		least = weight < least ? weight : least;
 		greatest = weight > greatest ? weight : greatest;
-		if (i % 65536 == 0 && gk_stopped(engine))
+		if (i % 65536 == 0 && gk_cpu_stopped(engine))
 			break;
 	}
 	command->range.least_weight = least;
@@ -143,7 +144,7 @@ range_weights(GkCpuEngine *engine, GkCommand *command)
 
 /* The least and the greatest value of each feature, and of the weights. */
 void
-gk_run_range(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_range(GkCpuEngine *engine, GkCommand *command)
 {
 	int			d = engine->d;
 	int			workers = engine->pool.threads;
@@ -151,15 +152,14 @@ gk_run_range(GkCpuEngine *engine, GkCommand *command)
 
 	range_weights(engine, command);
 	if (engine->n == 0 ||
-		!gk_array_need(engine, &engine->scratch, workers, 2 * sizeof(float) * d))
+		!gk_cpu_array_need(engine, &engine->scratch, workers, 2 * sizeof(float) * d))
 		return;
 	least = engine->scratch.base;
 	for (int w = 0; w < workers; w++)
 		for (int j = 0; j < d; j++)
 			least[(size_t) w * 2 * d + j] = least[((size_t) w * 2 + 1) * d + j] =
-				gk_block(engine, 0)[j * GK_BLOCK];
-	gk_parallel(engine, gk_block_count(engine), gk_grain(engine, gk_block_count(engine), 16.0 * d),
-				0, range_chunk, least);
+				gk_cpu_block(engine, 0)[j * GK_BLOCK];
+	gk_cpu_for_each(engine, gk_cpu_block_count(engine), 16.0 * d, range_chunk, least);
 	memcpy(command->range.least, least, d * sizeof(float));
 	memcpy(command->range.greatest, least + d, d * sizeof(float));
 	for (int w = 1; w < workers; w++)
@@ -204,7 +204,7 @@ add_weights(const GkCpuEngine *engine, const Moments *moments, int64_t from, int
 	int64_t		one[4] = {0};
 
 	for (int64_t row = from; engine->weighted && row < to; row++)
-		add_weight(moments, sums, gk_weight(engine, row));
+		add_weight(moments, sums, gk_cpu_weight(engine, row));
 	if (engine->weighted)
 		return;
 	add_weight(moments, one, 1.0);
@@ -221,14 +221,15 @@ moments_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 	int64_t		step;
 
 	sums.sums = moments->all + worker * ((int64_t) engine->d * 6 + 4);
-	for (int64_t b = from; b < to && !gk_stopped(engine); b += step)
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b += step)
 	{
-		int			rows = gk_block_rows(engine, b);
+		int			rows = gk_cpu_block_rows(engine, b);
 
 		step = 1;
-		while (step < BLOCKS_AT_ONCE && b + step < to && gk_block_rows(engine, b + step) == rows)
+		while (step < BLOCKS_AT_ONCE && b + step < to &&
+			   gk_cpu_block_rows(engine, b + step) == rows)
 			step++;
-		engine->kernels->moments(gk_block(engine, b), step, rows, engine->d, &sums);
+		engine->kernels->moments(gk_cpu_block(engine, b), step, rows, engine->d, &sums);
 	}
 	add_weights(engine, moments, from * GK_BLOCK,
 				to * GK_BLOCK < engine->n ? to * GK_BLOCK : engine->n,
@@ -269,15 +270,15 @@ finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all)
 
 /* Moments of each feature and of the weights, in fixed point. */
 void
-gk_run_moments(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_moments(GkCpuEngine *engine, GkCommand *command)
 {
 	int			d = engine->d;
 	size_t		sums_bytes = ((size_t) d * 6 + 4) * sizeof(int64_t);
 	Moments		moments = {.command = command};
 	double	   *scales;
 
-	if (!gk_array_need(engine, &engine->scratch,
-					   engine->pool.threads * sums_bytes + 2 * d * sizeof(double), 1))
+	if (!gk_cpu_array_need(engine, &engine->scratch,
+						   engine->pool.threads * sums_bytes + 2 * d * sizeof(double), 1))
 		return;
 	memset(engine->scratch.base, 0, engine->pool.threads * sums_bytes);
 	moments.all = engine->scratch.base;
@@ -292,9 +293,7 @@ gk_run_moments(GkCpuEngine *engine, GkCommand *command)
 	moments.sums.first_scales = scales;
 	moments.sums.second_scales = scales + d;
 	moments.sums.rest_scale = gk_power_of_two(command->moments.rest_bits);
-	if (gk_parallel(engine, gk_block_count(engine),
-					gk_grain(engine, gk_block_count(engine), 16.0 * 8 * d), 0, moments_chunk,
-					&moments))
+	if (gk_cpu_for_each(engine, gk_cpu_block_count(engine), 16.0 * 8 * d, moments_chunk, &moments))
 		finish_moments(engine, command, moments.all);
 }
 
@@ -305,31 +304,30 @@ transform_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, in
 	const GkCommand *command = context;
 
 	(void) worker;
-	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
-		engine->kernels->transform(gk_block(engine, b), engine->d, command->transform.offset,
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
+		engine->kernels->transform(gk_cpu_block(engine, b), engine->d, command->transform.offset,
 								   command->transform.factor, command->transform.normalize);
 }
 
 /* Moves and scales the rows in place; what was known of them is void. */
 void
-gk_run_transform(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_transform(GkCpuEngine *engine, GkCommand *command)
 {
 	engine->hashes_valid = false;
 	engine->sums_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	gk_parallel(engine, gk_block_count(engine),
-				gk_grain(engine, gk_block_count(engine), 16.0 * 8 * engine->d), 0, transform_chunk,
-				command);
+	gk_cpu_for_each(engine, gk_cpu_block_count(engine), 16.0 * 8 * engine->d, transform_chunk,
+					command);
 }
 
 /* Copies some rows out. */
 void
-gk_run_rows(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_rows(GkCpuEngine *engine, GkCommand *command)
 {
-	for (int64_t i = 0; i < command->rows.count && !gk_stopped(engine); i++)
+	for (int64_t i = 0; i < command->rows.count && !gk_cpu_stopped(engine); i++)
 	{
 		int64_t		row = command->rows.rows[i];
-		const float *from = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+		const float *from = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 
 		for (int j = 0; j < engine->d; j++)
 			command->rows.features[i * engine->d + j] = from[j * GK_BLOCK];
@@ -338,10 +336,10 @@ gk_run_rows(GkCpuEngine *engine, GkCommand *command)
 
 /* The order of two rows by their bits: features in turn, then the weight. */
 int
-gk_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other)
+gk_cpu_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other)
 {
-	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
-	const float *y = gk_block(engine, other / GK_BLOCK) + other % GK_BLOCK;
+	const float *x = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	const float *y = gk_cpu_block(engine, other / GK_BLOCK) + other % GK_BLOCK;
 	uint64_t	weights[2] = {0, 0};
 
 	for (int64_t j = 0; j < (int64_t) engine->d * GK_BLOCK; j += GK_BLOCK)
@@ -369,26 +367,25 @@ compare_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 	const GkCommand *command = context;
 
 	(void) worker;
-	for (int64_t i = from; i < to && !gk_stopped(engine); i++)
+	for (int64_t i = from; i < to && !gk_cpu_stopped(engine); i++)
 		command->compare.order[i] = (int8_t)
-			gk_compare_rows(engine, command->compare.rows[i], command->compare.others[i]);
+			gk_cpu_compare_rows(engine, command->compare.rows[i], command->compare.others[i]);
 }
 
 /* The order of pairs of rows by their bits. */
 void
-gk_run_compare(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_compare(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		count = command->compare.count;
 
-	gk_parallel(engine, count, gk_grain(engine, count, 8.0 * engine->d), 0, compare_chunk,
-				command);
+	gk_cpu_for_each(engine, count, 8.0 * engine->d, compare_chunk, command);
 }
 
 /* The hash of one row. */
 uint64_t
-gk_row_hash(const GkCpuEngine *engine, int64_t row)
+gk_cpu_row_hash(const GkCpuEngine *engine, int64_t row)
 {
-	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	const float *x = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
 	uint64_t	terms = 0;
 	uint64_t	weight_bits = 0;
 

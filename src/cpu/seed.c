@@ -17,18 +17,18 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 	int64_t		first_label = command->candidates.first_label;
 
 	(void) worker;
-	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
 	{
-		double	   *old = gk_distance2(engine) + b * GK_BLOCK;
-		int32_t    *labels = gk_labels(engine) + b * GK_BLOCK;
-		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+		double	   *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
+		int32_t    *labels = gk_cpu_labels(engine) + b * GK_BLOCK;
+		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
-		for (int64_t c = 0; c < command->candidates.count; c += GK_POINTS_AT_ONCE)
+		for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
 		{
 			int64_t		left = command->candidates.count - c;
-			int			count = left < GK_POINTS_AT_ONCE ? (int) left : GK_POINTS_AT_ONCE;
+			int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 
-			engine->kernels->distances(gk_block(engine, b), engine->d,
+			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
 									   command->candidates.candidates + c * engine->d, count,
 									   fresh);
 			for (int i = 0; i < count * GK_BLOCK; i++)
@@ -47,33 +47,31 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 
 /* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
 void
-gk_run_candidates(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		blocks = gk_block_count(engine);
+	int64_t		blocks = gk_cpu_block_count(engine);
 	GkAssignment assignment = {
-		.points = &engine->points,.exact = true,.keep_nearer = true,
+		.packed = &engine->packed,.exact = true,.keep_nearer = true,
 		.first_label = command->candidates.first_label
 	};
 
 	command->candidates.greatest = 0.0;
 	engine->sums_valid = false;
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return;
 	engine->no_labels = false;
 	if (command->candidates.count <= FEW_CANDIDATES)
 	{
-		if (!gk_parallel(engine, blocks,
-						 gk_grain(engine, blocks,
-								  64.0 * engine->d * command->candidates.count / 8),
-						 0, few_candidates_chunk, command))
+		if (!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
+							 few_candidates_chunk, command))
 			return;
-		assignment.greatest_mass = gk_greatest_mass(engine);
+		assignment.greatest_mass = gk_cpu_greatest_mass(engine);
 	}
-	else if (!gk_points_prepare(engine, &engine->points, command->candidates.candidates,
-								command->candidates.count, false) ||
-			 !gk_assign_rows(engine, &assignment))
+	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
+						  command->candidates.count, false) ||
+			 !gk_cpu_assign_rows(engine, &assignment))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
 	command->candidates.greatest = assignment.greatest_mass;
@@ -88,18 +86,18 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 	int64_t		sums[64] = {0};
 
 	(void) worker;
-	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
 	{
-		const double *old = gk_distance2(engine) + b * GK_BLOCK;
-		int			rows = gk_block_rows(engine, b);
-		double		fresh[GK_POINTS_AT_ONCE * GK_BLOCK];
+		const double *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
+		int			rows = gk_cpu_block_rows(engine, b);
+		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
-		for (int t = 0; t < command->potentials.count; t += GK_POINTS_AT_ONCE)
+		for (int t = 0; t < command->potentials.count; t += GK_CENTROIDS_AT_ONCE)
 		{
 			int			left = command->potentials.count - t;
-			int			count = left < GK_POINTS_AT_ONCE ? left : GK_POINTS_AT_ONCE;
+			int			count = left < GK_CENTROIDS_AT_ONCE ? left : GK_CENTROIDS_AT_ONCE;
 
-			engine->kernels->distances(gk_block(engine, b), engine->d,
+			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
 									   command->potentials.trials + (int64_t) t * engine->d,
 									   count, fresh);
 			for (int i = 0; i < count; i++)
@@ -109,7 +107,7 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 
 					if (!(d2 < old[r]))
 						d2 = old[r];
-					sums[t + i] += gk_quantize(gk_weight(engine, b * GK_BLOCK + r) * d2, scale);
+					sums[t + i] += gk_quantize(gk_cpu_weight(engine, b * GK_BLOCK + r) * d2, scale);
 				}
 		}
 	}
@@ -119,16 +117,15 @@ potentials_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 
 /* What the sum of weight × d² would be with each trial as one more centroid. */
 void
-gk_run_potentials(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_potentials(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		blocks = gk_block_count(engine);
+	int64_t		blocks = gk_cpu_block_count(engine);
 
-	if (!gk_need_distances(engine))
+	if (!gk_cpu_need_distances(engine))
 		return;
 	memset(command->potentials.potentials, 0, command->potentials.count * sizeof(int64_t));
-	gk_parallel(engine, blocks,
-				gk_grain(engine, blocks, 64.0 * engine->d * command->potentials.count / 8), 0,
-				potentials_chunk, command);
+	gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->potentials.count / 8,
+					potentials_chunk, command);
 }
 
 /* Hashes the rows of some blocks. */
@@ -140,12 +137,12 @@ hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 
 	(void) context;
 	(void) worker;
-	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
 	{
 		uint64_t	terms[GK_BLOCK];
-		int			rows = gk_block_rows(engine, b);
+		int			rows = gk_cpu_block_rows(engine, b);
 
-		engine->kernels->hash(gk_block(engine, b), engine->d, terms);
+		engine->kernels->hash(gk_cpu_block(engine, b), engine->d, terms);
 		for (int r = 0; r < rows; r++)
 		{
 			uint64_t	weight_bits = 0;
@@ -161,14 +158,13 @@ hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 static bool
 need_hashes(GkCpuEngine *engine)
 {
-	int64_t		blocks = gk_block_count(engine);
+	int64_t		blocks = gk_cpu_block_count(engine);
 
 	if (engine->hashes_valid)
 		return true;
-	if (!gk_array_need(engine, &engine->hashes, gk_padded_rows(engine), sizeof(uint64_t)))
+	if (!gk_cpu_array_need(engine, &engine->hashes, gk_cpu_padded_rows(engine), sizeof(uint64_t)))
 		return false;
-	engine->hashes_valid = gk_parallel(engine, blocks, gk_grain(engine, blocks, 16.0 * engine->d),
-									   0, hash_chunk, NULL);
+	engine->hashes_valid = gk_cpu_for_each(engine, blocks, 16.0 * engine->d, hash_chunk, NULL);
 	return engine->hashes_valid;
 }
 
@@ -176,10 +172,10 @@ need_hashes(GkCpuEngine *engine)
 static inline int64_t
 mass_of(const GkCpuEngine *engine, int64_t row, GkMass mass, double scale)
 {
-	double		value = gk_weight(engine, row);
+	double		value = gk_cpu_weight(engine, row);
 
 	if (mass == GK_MASS_DISTANCE)
-		value = value * gk_distance2(engine)[row];
+		value = value * gk_cpu_distance2(engine)[row];
 	return gk_quantize(value, scale);
 }
 
@@ -200,18 +196,18 @@ masses_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 
 /* The mass of the rows, by buckets of their hashes. */
 void
-gk_run_masses(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_masses(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		count = INT64_C(1) << command->masses.bits;
-	int			workers = gk_partial_workers(engine, count * sizeof(int64_t));
+	int			workers = gk_cpu_partial_workers(engine, count * sizeof(int64_t));
 
-	if (command->masses.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+	if (command->masses.mass == GK_MASS_DISTANCE && !gk_cpu_need_distances(engine))
 		return;
 	if (!need_hashes(engine) ||
-		!gk_array_need(engine, &engine->scratch, workers, count * sizeof(int64_t)))
+		!gk_cpu_array_need(engine, &engine->scratch, workers, count * sizeof(int64_t)))
 		return;
 	memset(engine->scratch.base, 0, workers * count * sizeof(int64_t));
-	if (!gk_parallel(engine, engine->n, 65536, workers, masses_chunk, command))
+	if (!gk_cpu_parallel(engine, engine->n, 65536, workers, masses_chunk, command))
 		return;
 	memset(command->masses.buckets, 0, count * sizeof(int64_t));
 	for (int w = 0; w < workers; w++)
@@ -221,7 +217,7 @@ gk_run_masses(GkCpuEngine *engine, GkCommand *command)
 
 /* Lists the rows with mass in the wanted buckets, until the list is full. */
 void
-gk_run_entries(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_entries(GkCpuEngine *engine, GkCommand *command)
 {
 	double		scale = gk_power_of_two(command->entries.exponent);
 	const uint64_t *hashes;
@@ -229,7 +225,7 @@ gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 
 	command->entries.count = 0;
 	command->entries.next = engine->n;
-	if (command->entries.mass == GK_MASS_DISTANCE && !gk_need_distances(engine))
+	if (command->entries.mass == GK_MASS_DISTANCE && !gk_cpu_need_distances(engine))
 		return;
 	if (!need_hashes(engine))
 		return;
@@ -238,7 +234,7 @@ gk_run_entries(GkCpuEngine *engine, GkCommand *command)
 	{
 		int64_t		mass;
 
-		if (row % 65536 == 0 && gk_stopped(engine))
+		if (row % 65536 == 0 && gk_cpu_stopped(engine))
 			return;
 		if (!command->entries.wanted[gk_hash_bucket(hashes[row], command->entries.bits)])
 			continue;
@@ -265,8 +261,8 @@ label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 
 	for (int64_t row = from; row < to; row++)
 	{
-		GkSum	   *sum = &sums[gk_labels(engine)[row]];
-		double		weight = gk_weight(engine, row);
+		GkSum	   *sum = &sums[gk_cpu_labels(engine)[row]];
+		double		weight = gk_cpu_weight(engine, row);
 
 		sum->high += gk_quantize(weight, scale);
 		if (engine->wide)
@@ -276,15 +272,15 @@ label_weights_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from
 
 /* The weight of the rows of each label, on the grid of the weights. */
 void
-gk_run_label_weights(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_label_weights(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		count = command->label_weights.count;
-	int			workers = gk_partial_workers(engine, count * sizeof(GkSum));
+	int			workers = gk_cpu_partial_workers(engine, count * sizeof(GkSum));
 
-	if (!gk_array_need(engine, &engine->scratch, workers, count * sizeof(GkSum)))
+	if (!gk_cpu_array_need(engine, &engine->scratch, workers, count * sizeof(GkSum)))
 		return;
 	memset(engine->scratch.base, 0, workers * count * sizeof(GkSum));
-	if (!gk_parallel(engine, engine->n, 65536, workers, label_weights_chunk, command))
+	if (!gk_cpu_parallel(engine, engine->n, 65536, workers, label_weights_chunk, command))
 		return;
 	memset(command->label_weights.weights, 0, count * sizeof(GkSum));
 	for (int w = 0; w < workers; w++)

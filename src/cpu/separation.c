@@ -62,7 +62,7 @@ begin_tile(const GkCpuEngine *engine, const Separation *separation, int worker, 
 
 		if (own != NULL)
 			make_block(engine, command, (block + b) * GK_BLOCK, own);
-		tile->blocks[b] = own != NULL ? own : gk_block(engine, first_block + block + b);
+		tile->blocks[b] = own != NULL ? own : gk_cpu_block(engine, first_block + block + b);
 	}
 	for (int i = 0; i < count * GK_BLOCK; i++)
 	{
@@ -136,17 +136,17 @@ compare_tile(GkCpuEngine *engine, const Separation *separation, Tile *tile)
 	const GkCommand *command = separation->command;
 	int64_t		group = 0;
 
-	for (int64_t p = 0; p < separation->points; p += GK_POINTS_AT_ONCE)
+	for (int64_t p = 0; p < separation->points; p += GK_CENTROIDS_AT_ONCE)
 	{
-		int			count = separation->points - p < GK_POINTS_AT_ONCE
-			? (int) (separation->points - p) : GK_POINTS_AT_ONCE;
+		int			count = separation->points - p < GK_CENTROIDS_AT_ONCE
+			? (int) (separation->points - p) : GK_CENTROIDS_AT_ONCE;
 		int64_t		next = group;
 
-		if (gk_stopped(engine))
+		if (gk_cpu_stopped(engine))
 			return false;
 		for (int b = 0; b < tile->count; b++)
 		{
-			double		distances[GK_POINTS_AT_ONCE * GK_BLOCK];
+			double		distances[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
 			engine->kernels->distances(tile->blocks[b], engine->d,
 									   command->separation.points + p * engine->d, count,
@@ -193,7 +193,7 @@ separation_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 
 /* How far rows are from their own group of points, and from the nearest other one. */
 void
-gk_run_separation(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		groups = command->separation.groups;
 	Separation	separation = {.command = command,.points = command->separation.ends[groups - 1]};
@@ -202,13 +202,12 @@ gk_run_separation(GkCpuEngine *engine, GkCommand *command)
 	separation.single = separation.points == groups;
 	if (command->separation.features == NULL)
 		separation.before = command->separation.first % GK_BLOCK;
-	else if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
+	else if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
 							(size_t) TILE_BLOCKS * GK_BLOCK * engine->d * sizeof(float)))
 		return;
 	else
 		separation.blocks = engine->scratch.base;
 	blocks = (separation.before + command->separation.count + GK_BLOCK - 1) / GK_BLOCK;
-	gk_parallel(engine, blocks,
-				gk_grain(engine, blocks, 4.0 * GK_BLOCK * engine->d * separation.points), 0,
-				separation_chunk, &separation);
+	gk_cpu_for_each(engine, blocks, 4.0 * GK_BLOCK * engine->d * separation.points,
+					separation_chunk, &separation);
 }

@@ -34,7 +34,7 @@ typedef void (*GkChunkFunction) (GkCpuEngine *engine, void *context, int worker,
 /* Runs a command on the calling thread, which leads the others. */
 typedef void (*GkExecuteFunction) (GkCpuEngine *engine, GkCommand *command);
 
-/* The threads: number 0 leads (runs commands), the others help in gk_parallel(). */
+/* The threads: number 0 leads (runs commands), the others help in gk_cpu_parallel(). */
 typedef struct GkPool
 {
 	GkExecuteFunction execute;
@@ -59,19 +59,19 @@ typedef struct GkPool
 	atomic_bool stop;			/* the engine is closing: every loop ends at once */
 } GkPool;
 
-/* A set of points (centroids or candidates), packed for the filter (centroids.c). */
-typedef struct GkPoints
+/* Centroids, or seeding's candidates for them, packed for the filter (centroids.c). */
+typedef struct GkPacked
 {
 	const double *exact;		/* count × d */
 	int64_t		count;
 	GkArray		panels;			/* see kernels.h */
 	GkArray		norms;			/* float, count: upper bounds of the norms in filter space */
-	GkArray		center;			/* float, d: filter space = x × scale - center */
+	GkArray		origin;			/* float, d: filter space = x × scale - origin */
 	GkFilter	filter;
 	size_t		panel_floats;
 	int64_t		panel_count;
 	int64_t		set_panels;		/* panels that stay in the cache together */
-} GkPoints;
+} GkPacked;
 
 /* What the 8 bytes a row of GkCpuEngine.per_row hold now. */
 typedef enum GkPerRow
@@ -115,14 +115,14 @@ struct GkCpuEngine
 	GkArray		exponents;		/* int, d + 1 */
 	GkArray		scales;			/* double, d + 1 */
 	GkQuantizer quantizer;		/* of these scales */
-	GkArray		grid_center;	/* double, d */
+	GkArray		grid_origin;	/* double, d */
 
 	/* the centroids */
 	int64_t		k;
 	bool		spherical;
 	GkArray		centroids;		/* double, k × d */
-	GkPoints	points;			/* of the centroids, or of seeding's candidates */
-	bool		points_valid;	/* points are the centroids as they are */
+	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
+	bool		packed_valid;	/* packed holds the centroids as they are */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
@@ -141,24 +141,27 @@ struct GkCpuEngine
 #endif
 
 /* memory.c; the first failure of a command is its status */
-extern void gk_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
-extern void gk_guard_gap(void *gap);
-extern bool gk_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
-extern bool gk_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
-extern bool gk_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
-extern void gk_array_free(GkCpuEngine *engine, GkArray *array);
+extern void gk_cpu_fail(GkCpuEngine *engine, GkCode code, const char *where, const char *message);
+extern void gk_cpu_guard_gap(void *gap);
+extern bool gk_cpu_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern bool gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern bool gk_cpu_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
+extern void gk_cpu_array_free(GkCpuEngine *engine, GkArray *array);
 
 /* pool.c */
-extern GkStatus gk_pool_init(GkPool *pool, int threads, int max_threads,
-							 GkExecuteFunction execute);
-extern GkStatus gk_pool_submit(GkCpuEngine *engine, GkCommand *command);
-extern bool gk_pool_wait(GkPool *pool, int milliseconds);
-extern void gk_pool_close(GkCpuEngine *engine);
-extern bool gk_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
-						GkChunkFunction function, void *context);
+extern GkStatus gk_cpu_pool_init(GkPool *pool, int threads, int max_threads,
+								 GkExecuteFunction execute);
+extern GkStatus gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command);
+extern bool gk_cpu_pool_wait(GkPool *pool, int milliseconds);
+extern void gk_cpu_pool_close(GkCpuEngine *engine);
+extern bool gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
+							GkChunkFunction function, void *context);
+extern int64_t gk_cpu_grain(const GkCpuEngine *engine, int64_t count, double work);
+extern bool gk_cpu_for_each(GkCpuEngine *engine, int64_t count, double work,
+							GkChunkFunction function, void *context);
 
 /* stop.c: whether a command is to end at once */
-extern bool gk_stopped(GkCpuEngine *engine);
+extern bool gk_cpu_stopped(GkCpuEngine *engine);
 
 /*
  * engine.c; for tests: engines opened from now on use these kernels (NULL: the best), and the
@@ -167,26 +170,26 @@ extern bool gk_stopped(GkCpuEngine *engine);
 extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
 
 /* rows.c */
-extern GkStatus gk_rows_append(GkCpuEngine *engine, const GkBatch *batch);
-extern void gk_run_seal(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_range(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_moments(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_transform(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_rows(GkCpuEngine *engine, GkCommand *command);
-extern void gk_forget_labels(GkCpuEngine *engine);
-extern void gk_run_compare(GkCpuEngine *engine, GkCommand *command);
-extern int	gk_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other);
-extern uint64_t gk_row_hash(const GkCpuEngine *engine, int64_t row);
+extern GkStatus gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch);
+extern void gk_cpu_run_seal(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_range(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_moments(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_transform(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_rows(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_forget_labels(GkCpuEngine *engine);
+extern void gk_cpu_run_compare(GkCpuEngine *engine, GkCommand *command);
+extern int	gk_cpu_compare_rows(const GkCpuEngine *engine, int64_t row, int64_t other);
+extern uint64_t gk_cpu_row_hash(const GkCpuEngine *engine, int64_t row);
 
 /* centroids.c */
-extern bool gk_points_prepare(GkCpuEngine *engine, GkPoints *points, const double *exact,
-							  int64_t count, bool keep_scale);
-extern void gk_points_free(GkCpuEngine *engine, GkPoints *points);
+extern bool gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact,
+						int64_t count, bool keep_scale);
+extern void gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed);
 
 /* assign.c */
 typedef struct GkAssignment
 {
-	GkPoints   *points;
+	GkPacked   *packed;
 	bool		use_bounds;		/* skip the rows whose bounds allow it */
 	bool		keep_bounds;	/* write bounds for the next time */
 	bool		add_changed;	/* move the changed rows between the sums */
@@ -201,66 +204,67 @@ typedef struct GkAssignment
 	double		greatest_distance;	/* weight × d */
 } GkAssignment;
 
-extern bool gk_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
+extern bool gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
 
 /* sums.c */
-extern bool gk_sums_prepare(GkCpuEngine *engine);
-extern void gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to);
-extern void gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
-extern bool gk_sums_merge(GkCpuEngine *engine);
-extern bool gk_centroids_update(GkCpuEngine *engine, double *shift2);
-extern double gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
+extern bool gk_cpu_sums_prepare(GkCpuEngine *engine);
+extern void gk_cpu_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from,
+								int64_t to);
+extern void gk_cpu_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
+extern bool gk_cpu_sums_merge(GkCpuEngine *engine);
+extern bool gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2);
+extern double gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
 
 /* lloyd.c */
-extern void gk_run_grid(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_centroids(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_step(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_relocate(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_assign(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_get_centroids(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_grid(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_relocate(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_assign(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_get_centroids(GkCpuEngine *engine, GkCommand *command);
 
 /* seed.c */
-extern void gk_run_candidates(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_potentials(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_masses(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_entries(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_label_weights(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_potentials(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_masses(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_entries(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 
 /* statistics.c */
-extern bool gk_need_distances(GkCpuEngine *engine);
-extern int	gk_partial_workers(const GkCpuEngine *engine, size_t bytes);
-extern double gk_greatest_mass(GkCpuEngine *engine);
-extern void gk_run_distances(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_farthest(GkCpuEngine *engine, GkCommand *command);
-extern void gk_run_statistics(GkCpuEngine *engine, GkCommand *command);
+extern bool gk_cpu_need_distances(GkCpuEngine *engine);
+extern int	gk_cpu_partial_workers(const GkCpuEngine *engine, size_t bytes);
+extern double gk_cpu_greatest_mass(GkCpuEngine *engine);
+extern void gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 
 /* separation.c */
-extern void gk_run_separation(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
 
 /* Blocks in use. */
 static inline int64_t
-gk_block_count(const GkCpuEngine *engine)
+gk_cpu_block_count(const GkCpuEngine *engine)
 {
 	return (engine->n + GK_BLOCK - 1) / GK_BLOCK;
 }
 
 /* Rows with the padding. */
 static inline int64_t
-gk_padded_rows(const GkCpuEngine *engine)
+gk_cpu_padded_rows(const GkCpuEngine *engine)
 {
-	return gk_block_count(engine) * GK_BLOCK;
+	return gk_cpu_block_count(engine) * GK_BLOCK;
 }
 
 /* The features of a block. */
 static inline float *
-gk_block(const GkCpuEngine *engine, int64_t block)
+gk_cpu_block(const GkCpuEngine *engine, int64_t block)
 {
 	return (float *) engine->features.base + block * GK_BLOCK * engine->d;
 }
 
 /* How many rows of a block are no padding. */
 static inline int
-gk_block_rows(const GkCpuEngine *engine, int64_t block)
+gk_cpu_block_rows(const GkCpuEngine *engine, int64_t block)
 {
 	int64_t		left = engine->n - block * GK_BLOCK;
 
@@ -269,35 +273,23 @@ gk_block_rows(const GkCpuEngine *engine, int64_t block)
 
 /* The labels of the rows. */
 static inline int32_t *
-gk_labels(const GkCpuEngine *engine)
+gk_cpu_labels(const GkCpuEngine *engine)
 {
 	return (int32_t *) engine->labels.base;
 }
 
 /* The d² of the rows; only while per_row_state is GK_PER_ROW_DISTANCE2, or is about to be. */
 static inline double *
-gk_distance2(const GkCpuEngine *engine)
+gk_cpu_distance2(const GkCpuEngine *engine)
 {
 	return (double *) engine->per_row.base;
 }
 
 /* The weight of a row. */
 static inline double
-gk_weight(const GkCpuEngine *engine, int64_t row)
+gk_cpu_weight(const GkCpuEngine *engine, int64_t row)
 {
 	return engine->weighted ? ((const double *) engine->weights.base)[row] : 1.0;
-}
-
-/* Items a chunk so that it takes about a millisecond when one takes `work` flops. */
-static inline int64_t
-gk_grain(const GkCpuEngine *engine, int64_t count, double work)
-{
-	double		grain = 1e-3 * GK_THREAD_FLOPS / (work + 1);
-	double		share = (double) count / (8.0 * engine->pool.threads);
-
-	if (grain > share)
-		grain = share;
-	return grain < 1 ? 1 : (int64_t) grain;
 }
 
 #endif							/* GK_STATE_H */

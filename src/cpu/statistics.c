@@ -11,7 +11,7 @@
 
 /* How many workers may have `bytes` of results of their own. */
 int
-gk_partial_workers(const GkCpuEngine *engine, size_t bytes)
+gk_cpu_partial_workers(const GkCpuEngine *engine, size_t bytes)
 {
 	size_t		workers = PARTIAL_BYTES / (bytes + 1);
 
@@ -22,10 +22,11 @@ gk_partial_workers(const GkCpuEngine *engine, size_t bytes)
 
 /* Notes an error unless the rows have their d². */
 bool
-gk_need_distances(GkCpuEngine *engine)
+gk_cpu_need_distances(GkCpuEngine *engine)
 {
 	if (engine->per_row_state != GK_PER_ROW_DISTANCE2)
-		gk_fail(engine, GK_INTERNAL, "distances", "a command needs distances that are not there");
+		gk_cpu_fail(engine, GK_INTERNAL, "distances",
+					"a command needs distances that are not there");
 	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
 }
 
@@ -41,13 +42,13 @@ static void
 greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	Greatest   *greatest = context;
-	const double *distance2 = gk_distance2(engine);
+	const double *distance2 = gk_cpu_distance2(engine);
 	double		most = 0.0;
 
 	(void) worker;
 	for (int64_t row = from; row < to; row++)
 	{
-		double		mass = gk_weight(engine, row) * distance2[row];
+		double		mass = gk_cpu_weight(engine, row) * distance2[row];
 
 		most = mass > most ? mass : most;
 	}
@@ -58,11 +59,11 @@ greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int
 
 /* The greatest weight × d² over the rows. */
 double
-gk_greatest_mass(GkCpuEngine *engine)
+gk_cpu_greatest_mass(GkCpuEngine *engine)
 {
 	Greatest	greatest = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-	gk_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
+	gk_cpu_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
 	return greatest.mass;
 }
 
@@ -72,28 +73,27 @@ distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, in
 {
 	(void) context;
 	(void) worker;
-	for (int64_t b = from; b < to && !gk_stopped(engine); b++)
-		engine->kernels->own_distances(gk_block(engine, b), engine->d, engine->centroids.base,
-									   gk_labels(engine) + b * GK_BLOCK,
-									   gk_distance2(engine) + b * GK_BLOCK);
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
+		engine->kernels->own_distances(gk_cpu_block(engine, b), engine->d, engine->centroids.base,
+									   gk_cpu_labels(engine) + b * GK_BLOCK,
+									   gk_cpu_distance2(engine) + b * GK_BLOCK);
 }
 
 /* d² of all rows to the centroids of their labels. */
 void
-gk_run_distances(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command)
 {
-	int64_t		blocks = gk_block_count(engine);
+	int64_t		blocks = gk_cpu_block_count(engine);
 
 	(void) command;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	if (!gk_array_need(engine, &engine->per_row, gk_padded_rows(engine), sizeof(double)))
+	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return;
-	if (gk_parallel(engine, blocks, gk_grain(engine, blocks, 64.0 * engine->d), 0, distances_chunk,
-					NULL))
+	if (gk_cpu_for_each(engine, blocks, 64.0 * engine->d, distances_chunk, NULL))
 		engine->per_row_state = GK_PER_ROW_DISTANCE2;
 }
 
-/* Whether an entry comes after another: farther first, then by hash, bits and number. */
+/* True if an entry comes after another: farther first, then by hash, bits and number. */
 static bool
 comes_after(const GkCpuEngine *engine, const GkEntry *entry, const GkEntry *other)
 {
@@ -103,7 +103,7 @@ comes_after(const GkCpuEngine *engine, const GkEntry *entry, const GkEntry *othe
 		return entry->distance2 < other->distance2;
 	if (entry->hash != other->hash)
 		return entry->hash > other->hash;
-	order = gk_compare_rows(engine, entry->row, other->row);
+	order = gk_cpu_compare_rows(engine, entry->row, other->row);
 	return order != 0 ? order > 0 : entry->row > other->row;
 }
 
@@ -178,14 +178,14 @@ farthest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int
 
 	for (int64_t row = from; row < to; row++)
 	{
-		GkEntry		entry = {.row = row,.distance2 = gk_distance2(engine)[row]};
+		GkEntry		entry = {.row = row,.distance2 = gk_cpu_distance2(engine)[row]};
 
-		if (row % 256 == 0 && gk_stopped(engine))
+		if (row % 256 == 0 && gk_cpu_stopped(engine))
 			return;
-		if (!(gk_weight(engine, row) > 0) ||
+		if (!(gk_cpu_weight(engine, row) > 0) ||
 			(heap->count == farthest->capacity && entry.distance2 < heap->entries[0].distance2))
 			continue;
-		entry.hash = gk_row_hash(engine, row);
+		entry.hash = gk_cpu_row_hash(engine, row);
 		offer(engine, heap, farthest->capacity, entry);
 	}
 }
@@ -198,10 +198,10 @@ finish_farthest(GkCpuEngine *engine, Farthest *farthest, int workers)
 	int64_t		count;
 
 	for (int w = 1; w < workers; w++)
-		for (int64_t i = 0; i < farthest->heaps[w].count && !gk_stopped(engine); i++)
+		for (int64_t i = 0; i < farthest->heaps[w].count && !gk_cpu_stopped(engine); i++)
 			offer(engine, heap, farthest->capacity, farthest->heaps[w].entries[i]);
 	count = heap->count;
-	while (heap->count > 1 && !gk_stopped(engine))
+	while (heap->count > 1 && !gk_cpu_stopped(engine))
 	{
 		GkEntry		last = heap->entries[0];
 
@@ -214,7 +214,7 @@ finish_farthest(GkCpuEngine *engine, Farthest *farthest, int workers)
 
 /* Lists the rows farthest from their centroids, farthest first. */
 void
-gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		capacity = command->farthest.count;
 	Farthest	farthest;
@@ -223,11 +223,11 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 	command->farthest.found = 0;
 	if (capacity > engine->n)
 		capacity = engine->n;
-	if (capacity < 1 || !gk_need_distances(engine))
+	if (capacity < 1 || !gk_cpu_need_distances(engine))
 		return;
-	workers = gk_partial_workers(engine, capacity * sizeof(GkEntry));
-	if (!gk_array_need(engine, &engine->scratch, workers,
-					   capacity * sizeof(GkEntry) + sizeof(Heap)))
+	workers = gk_cpu_partial_workers(engine, capacity * sizeof(GkEntry));
+	if (!gk_cpu_array_need(engine, &engine->scratch, workers,
+						   capacity * sizeof(GkEntry) + sizeof(Heap)))
 		return;
 	farthest.capacity = capacity;
 	farthest.heaps = engine->scratch.base;
@@ -235,7 +235,7 @@ gk_run_farthest(GkCpuEngine *engine, GkCommand *command)
 		farthest.heaps[w] = (Heap) {
 			.entries = (GkEntry *) (farthest.heaps + workers) + w * capacity
 		};
-	if (!gk_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
+	if (!gk_cpu_parallel(engine, engine->n, 16384, workers, farthest_chunk, &farthest))
 		return;
 	finish_farthest(engine, &farthest, workers);
 	command->farthest.found = farthest.heaps[0].count;
@@ -265,10 +265,10 @@ statistics_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 {
 	const Tallying *tallying = context;
 	GkTally    *tallies = tallying->tallies + worker * engine->k;
-	const int32_t *labels = gk_labels(engine);
+	const int32_t *labels = gk_cpu_labels(engine);
 	const double *weights = engine->weighted ? engine->weights.base : NULL;
 
-	engine->kernels->tally(&tallying->scales, gk_distance2(engine) + from,
+	engine->kernels->tally(&tallying->scales, gk_cpu_distance2(engine) + from,
 						   weights != NULL ? weights + from : NULL, labels + from,
 						   (int) (to - from), tallies);
 	for (int64_t row = from; weights != NULL && row < to; row++)
@@ -290,22 +290,22 @@ add_tally(GkTally *to, const GkTally *from)
 
 /* Size, weight, inertia, distance and radius of each cluster. */
 void
-gk_run_statistics(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command)
 {
 	int64_t		k = engine->k;
-	int			workers = gk_partial_workers(engine, k * sizeof(GkTally));
+	int			workers = gk_cpu_partial_workers(engine, k * sizeof(GkTally));
 	Tallying	tallying = {.weight_scale = ((const double *) engine->scales.base)[engine->d]};
 	GkTally		one = {0};
 
-	if (!gk_need_distances(engine) ||
-		!gk_array_need(engine, &engine->scratch, workers, k * sizeof(GkTally)))
+	if (!gk_cpu_need_distances(engine) ||
+		!gk_cpu_array_need(engine, &engine->scratch, workers, k * sizeof(GkTally)))
 		return;
 	tallying.tallies = engine->scratch.base;
 	tallying.scales.inertia = gk_power_of_two(command->statistics.inertia_exponent);
 	tallying.scales.distance = gk_power_of_two(command->statistics.distance_exponent);
 	tallying.scales.rest = gk_power_of_two(command->statistics.rest_bits);
 	memset(tallying.tallies, 0, workers * k * sizeof(GkTally));
-	if (!gk_parallel(engine, engine->n, 16384, workers, statistics_chunk, &tallying))
+	if (!gk_cpu_parallel(engine, engine->n, 16384, workers, statistics_chunk, &tallying))
 		return;
 	add_weight(&tallying, &one, 1.0);
 	for (int64_t c = 0; c < k; c++)

@@ -4,9 +4,9 @@
  */
 #include "state.h"
 
-/* Whether the engine is closing. */
+/* True if the engine is closing. */
 bool
-gk_stopped(GkCpuEngine *engine)
+gk_cpu_stopped(GkCpuEngine *engine)
 {
 	return atomic_load_explicit(&engine->pool.stop, memory_order_relaxed);
 }

@@ -30,7 +30,7 @@ sum_value(const GkCpuEngine *engine, const int64_t *sums, int j)
 
 /* The weight of a cluster. */
 double
-gk_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
+gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
 {
 	return sum_value(engine, cluster_sums(engine, cluster), engine->d);
 }
@@ -52,22 +52,21 @@ clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 
 /* Gets memory for the sums of k centroids and sets them to 0. */
 bool
-gk_sums_prepare(GkCpuEngine *engine)
+gk_cpu_sums_prepare(GkCpuEngine *engine)
 {
 	double		all;
 	double		share = (double) engine->features.bytes / PARTIAL_SHARE;
 
 	engine->sum_stride = ((int64_t) engine->d + 1) * (engine->wide ? 2 : 1);
 	all = (double) engine->k * engine->sum_stride * sizeof(int64_t) * engine->pool.threads;
-	if (!gk_array_need(engine, &engine->sums, engine->k, engine->sum_stride * sizeof(int64_t)))
+	if (!gk_cpu_array_need(engine, &engine->sums, engine->k, engine->sum_stride * sizeof(int64_t)))
 		return false;
 	if (all > PARTIAL_BYTES && all > share)
-		gk_array_free(engine, &engine->partial_sums);
-	else if (!gk_array_need(engine, &engine->partial_sums, engine->k * engine->pool.threads,
-							engine->sum_stride * sizeof(int64_t)))
+		gk_cpu_array_free(engine, &engine->partial_sums);
+	else if (!gk_cpu_array_need(engine, &engine->partial_sums, engine->k * engine->pool.threads,
+								engine->sum_stride * sizeof(int64_t)))
 		return false;
-	return gk_parallel(engine, engine->k, gk_grain(engine, engine->k, 4.0 * engine->sum_stride), 0,
-					   clear_chunk, NULL);
+	return gk_cpu_for_each(engine, engine->k, 4.0 * engine->sum_stride, clear_chunk, NULL);
 }
 
 /* Takes the lock of a cluster's sums. */
@@ -89,10 +88,10 @@ unlock(GkCpuEngine *engine, int64_t cluster)
 
 /* Moves a row from the sums of one cluster (-1: none) to those of another. */
 void
-gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to)
+gk_cpu_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int64_t to)
 {
-	const float *x = gk_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
-	double		weight = gk_weight(engine, row);
+	const float *x = gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK;
+	double		weight = gk_cpu_weight(engine, row);
 	int64_t		stride = engine->sum_stride;
 	int64_t    *partial = engine->partial_sums.base;
 
@@ -116,7 +115,7 @@ gk_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from, int6
 
 /* Adds the rows of blocks from .. to - 1 to the sums of their labels' clusters. */
 void
-gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
+gk_cpu_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
 {
 	const double *weights = engine->weighted ? engine->weights.base : NULL;
 	int64_t    *partial = engine->partial_sums.base;
@@ -124,15 +123,15 @@ gk_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to)
 	for (int64_t b = from; b < to; b++)
 	{
 		int64_t		first = b * GK_BLOCK;
-		int			rows = gk_block_rows(engine, b);
+		int			rows = gk_cpu_block_rows(engine, b);
 
 		if (partial != NULL)
-			engine->kernels->add_block(&engine->quantizer, gk_block(engine, b),
+			engine->kernels->add_block(&engine->quantizer, gk_cpu_block(engine, b),
 									   weights == NULL ? NULL : weights + first,
-									   gk_labels(engine) + first, rows, engine->sum_stride,
+									   gk_cpu_labels(engine) + first, rows, engine->sum_stride,
 									   partial + worker * engine->k * engine->sum_stride);
 		for (int64_t row = first; partial == NULL && row < first + rows; row++)
-			gk_sums_add_row(engine, worker, row, -1, gk_labels(engine)[row]);
+			gk_cpu_sums_add_row(engine, worker, row, -1, gk_cpu_labels(engine)[row]);
 	}
 }
 
@@ -157,13 +156,12 @@ merge_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 
 /* Adds the threads' sums to the sums. */
 bool
-gk_sums_merge(GkCpuEngine *engine)
+gk_cpu_sums_merge(GkCpuEngine *engine)
 {
 	if (engine->partial_sums.base == NULL)
-		return !gk_stopped(engine);
-	return gk_parallel(engine, engine->k,
-					   gk_grain(engine, engine->k, 4.0 * engine->sum_stride * engine->pool.threads),
-					   0, merge_chunk, NULL);
+		return !gk_cpu_stopped(engine);
+	return gk_cpu_for_each(engine, engine->k, 4.0 * engine->sum_stride * engine->pool.threads,
+						   merge_chunk, NULL);
 }
 
 /* The new centroid of a cluster into `fresh`; false if it keeps the old one. */
@@ -202,7 +200,7 @@ update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 	double	   *shifts = engine->shifts.base;
 
 	(void) context;
-	for (int64_t c = from; c < to && !gk_stopped(engine); c++)
+	for (int64_t c = from; c < to && !gk_cpu_stopped(engine); c++)
 	{
 		double	   *centroid = (double *) engine->centroids.base + c * engine->d;
 		double		shift = 0.0;
@@ -221,25 +219,24 @@ update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 
 /* Makes new centroids of the sums; false if memory is short or the engine is closing. */
 bool
-gk_centroids_update(GkCpuEngine *engine, double *shift2)
+gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2)
 {
 	const double *shifts;
 	float	   *deltas;
 
-	if (!gk_array_need(engine, &engine->scratch, engine->pool.threads,
-					   engine->d * sizeof(double)) ||
-		!gk_array_need(engine, &engine->shifts, engine->k, sizeof(double)) ||
-		!gk_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
+	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
+						   engine->d * sizeof(double)) ||
+		!gk_cpu_array_need(engine, &engine->shifts, engine->k, sizeof(double)) ||
+		!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
 		return false;
-	if (!gk_parallel(engine, engine->k, gk_grain(engine, engine->k, 40.0 * engine->d), 0,
-					 update_chunk, NULL))
+	if (!gk_cpu_for_each(engine, engine->k, 40.0 * engine->d, update_chunk, NULL))
 		return false;
 	shifts = engine->shifts.base;
 	deltas = engine->deltas.base;
 	for (int64_t c = 0; c < engine->k; c++)
-		deltas[c] = (float) (sqrt(shifts[c]) * engine->points.filter.scale * (1.0 + 0x1p-20)) +
+		deltas[c] = (float) (sqrt(shifts[c]) * engine->packed.filter.scale * (1.0 + 0x1p-20)) +
 			(shifts[c] > 0.0 ? 0x1p-100f : 0.0f);
 	*shift2 = gk_ordered_sum(shifts, engine->k);
-	engine->points_valid = false;
+	engine->packed_valid = false;
 	return true;
 }

@@ -13,7 +13,7 @@
  * Errors: every call that can fail returns a GkStatus; nothing throws, jumps
  * or prints.  Ownership: the engine owns all it allocates and frees it in
  * close(); pointers in a command belong to the caller and must stay valid
- * until wait() stops saying GK_RUNNING, or close() has returned.
+ * until wait() no longer returns GK_RUNNING, or close() has returned.
  *
  * Threads: one thread at a time drives an engine.  append(), reclaim() and set_dimension()
  * are called by the drain thread while the rows are read, everything else by
@@ -30,25 +30,25 @@
 extern "C" {
 #endif
 
-/* Limits: a checked error (SQLSTATE 54000) past them, never an overflow. */
+/* Limits: exceeding one is a checked error (SQLSTATE 54000), never an overflow. */
 #define GK_MAX_DIMENSION 65535
 #define GK_MAX_CLUSTERS 1000000
 #define GK_MAX_ROWS (INT64_C(1) << 40)
 
-/* Devices that a fit can run on at most. */
+/* The most devices that a fit can use. */
 #define GK_MAX_DEVICES 16
 
 typedef enum GkCode
 {
 	GK_OK = 0,
-	GK_RUNNING,				/* not an error: the command goes on */
+	GK_RUNNING,				/* not an error: the command is still running */
 	GK_NO_DEVICE,			/* no usable device or library; message names the cause */
-	GK_NO_DEVICE_MEMORY,	/* needed and allowed are set */
-	GK_NO_HOST_MEMORY,		/* needed and allowed are set */
-	GK_LIMIT,				/* a size is past a limit of the engine */
+	GK_NO_DEVICE_MEMORY,	/* `needed` and `allowed` are set */
+	GK_NO_HOST_MEMORY,		/* `needed` and `allowed` are set */
+	GK_LIMIT,				/* a size exceeds a limit of the engine */
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
-	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refuses the bytes that are needed */
+	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes needed */
 	GK_INTERNAL				/* should not happen */
 } GkCode;
 
@@ -60,24 +60,24 @@ typedef struct GkStatus
 	uint64_t	needed;			/* bytes, with the memory codes */
 	uint64_t	allowed;
 	char		where[40];		/* the call that failed */
-	char		message[216];	/* one line of English, no final stop */
+	char		message[216];	/* one line of English, without a full stop */
 } GkStatus;
 
-/* How an engine is to be opened.  0 means "the engine chooses". */
+/* How to open an engine. 0 means "the engine chooses". */
 typedef struct GkEngineConfig
 {
 	bool		weighted;
 	int			threads;			/* CPU engine: threads to use, the caller's included */
-	int			max_threads;		/* CPU engine: never more than these */
+	int			max_threads;		/* CPU engine: upper limit */
 	int			device_count;		/* CUDA engine: devices[] in use; 0 = all visible */
 	int			devices[GK_MAX_DEVICES];
 	uint64_t	device_memory_limit;	/* bytes per device, 0 = what is free */
 	uint64_t	host_memory_limit;	/* bytes of row storage in host memory, 0 = none */
 
 	/*
-	 * An account of host memory that this engine shares with others, NULL = none.  It draws what
-	 * counts against host_memory_limit before it takes it, unless that is refused, and returns it.
-	 * Any thread calls them.
+	 * An account of host memory shared with other engines, NULL = none.  The engine draws what
+	 * counts against host_memory_limit before it allocates, unless refused, and returns it
+	 * after freeing.  Any thread may call these.
 	 */
 	bool		(*draw_host_memory) (uint64_t bytes);
 	void		(*return_host_memory) (uint64_t bytes);
@@ -91,7 +91,7 @@ typedef struct GkBatch
 	const double *weights;		/* rows, finite, >= 0; NULL if not weighted */
 } GkBatch;
 
-/* Bytes of one device that an engine holds now and held at most. */
+/* Bytes of one device that an engine holds, and the most it held. */
 typedef struct GkDeviceUsage
 {
 	int			number;			/* as GkEngineConfig.devices names it */
@@ -99,7 +99,7 @@ typedef struct GkDeviceUsage
 	uint64_t	peak;
 } GkDeviceUsage;
 
-/* Bytes that an engine holds now and held at most. */
+/* Bytes that an engine holds, and the most it held. */
 typedef struct GkUsage
 {
 	uint64_t	host_bytes;
@@ -115,7 +115,7 @@ typedef struct GkUsage
 
 /*
  * Fixed-point grid of a sum: a value v goes to the integer rint(v × 2^exponent), and,
- * if `wide`, what is left of it to rint(rest × 2^GkGrid.rest_bits).
+ * if `wide`, the remainder goes to rint(rest × 2^GkGrid.rest_bits).
  * See gk_quantize() in exact.h.
  */
 typedef struct GkGrid
@@ -124,7 +124,7 @@ typedef struct GkGrid
 	int			rest_bits;
 	const int  *exponents;			/* dimension + 1: one a feature, the last for the weights
 									 * (0 if not weighted: a row counts 1) */
-	const double *center;			/* dimension: near the mean of the rows; a hint for the
+	const double *origin;			/* dimension: near the mean of the rows; a hint for the
 									 * engine's filter, never part of a result */
 } GkGrid;
 
@@ -152,9 +152,9 @@ typedef enum GkMass
 
 typedef enum GkOperation
 {
-	/* all rows are appended: finish the transfers, count the rows */
+	/* all rows have been appended: finish the transfers, count the rows */
 	GK_SEAL,
-	/* per feature least and greatest value, the same of the weights */
+	/* the least and greatest value of each feature and of the weights */
 	GK_RANGE,
 	/* per feature fixed-point Σ(x-p) and Σ(x-p)², exponent statistics */
 	GK_MOMENTS,
@@ -180,9 +180,9 @@ typedef enum GkOperation
 	GK_CENTROIDS,
 	/* one Lloyd iteration: assign, sum, and unless a cluster is empty, update */
 	GK_STEP,
-	/* the update of a step with empty clusters, after the given moves */
+	/* the update of a step that had empty clusters, after the given moves */
 	GK_RELOCATE,
-	/* d² of every row to the centroid of its label (that the label was chosen with) */
+	/* d² of every row to the centroid that its label was chosen with */
 	GK_DISTANCES,
 	/* the rows with the greatest d² of GK_DISTANCES, ties to the least hash, then by their bits */
 	GK_FARTHEST,
@@ -240,7 +240,7 @@ typedef struct GkCommand
 		{
 			const double *candidates;	/* count × d */
 			int64_t		count;
-			int64_t		first_label;	/* label of the first; 0 = forget the candidates before */
+			int64_t		first_label;	/* label of the first; 0 = forget earlier candidates */
 			double		greatest;		/* out: max over the rows of weight × d² */
 		}			candidates;
 		struct
@@ -267,7 +267,7 @@ typedef struct GkCommand
 			int64_t		capacity;
 			GkEntry    *entries;		/* out: at most capacity, in row order */
 			int64_t		count;			/* out: */
-			int64_t		next;			/* out: the row to go on from; = rows at the end */
+			int64_t		next;			/* out: the row to continue from; = rows at the end */
 		}			entries;
 		struct
 		{
@@ -283,7 +283,7 @@ typedef struct GkCommand
 		struct
 		{
 			const int64_t *rows;		/* count, each < the number of rows */
-			const int64_t *others;		/* count, likewise; the same one again and again costs least */
+			const int64_t *others;		/* count, likewise; cheapest if they repeat */
 			int64_t		count;
 			int8_t	   *order;			/* out: count: -1, 0 or 1 where the row comes before the
 										 * other, has the same bits, or comes after it: by the
@@ -373,8 +373,8 @@ typedef struct GkDevice
 	uint64_t	free_bytes;
 	uint64_t	own_bytes;		/* held by the engines of this process */
 	bool		open;			/* this process has a context on it */
-	double		flops;			/* of its tensor cores, and … */
-	double		bandwidth;		/* … bytes of its memory, in a second at best; 0 = not known */
+	double		flops;			/* peak of its tensor cores, a second; 0 = unknown */
+	double		bandwidth;		/* peak bytes of its memory, a second; 0 = unknown */
 } GkDevice;
 
 typedef struct GkEngine GkEngine;
@@ -388,12 +388,13 @@ typedef struct GkEngineClass
 	GkStatus	(*open) (const GkEngineConfig *config, GkEngine **engine);
 
 	/*
-	 * Lends the memory that batches will lie in: an engine may pin it.  NULL takes it back,
-	 * whatever is pending: the engine touches it no more when the call returns, even if it fails.
+	 * Lends the memory that will hold the batches: an engine may pin it.  NULL takes it back:
+	 * once the call returns, even with an error, the engine no longer touches it, whatever was
+	 * pending.
 	 */
 	GkStatus	(*lend_buffer) (GkEngine *engine, void *base, size_t bytes);
 
-	/* Says how wide a row is; once, before the first append. */
+	/* Sets the number of features of a row; once, before the first append. */
 	GkStatus	(*set_dimension) (GkEngine *engine, int dimension);
 
 	/*
@@ -402,16 +403,16 @@ typedef struct GkEngineClass
 	 */
 	GkStatus	(*append) (GkEngine *engine, const GkBatch *batch, uint64_t *ticket);
 
-	/* The greatest ticket of which, and of all before, the memory is free again. */
+	/* The greatest ticket up to which all batches' memory is free again. */
 	GkStatus	(*reclaim) (GkEngine *engine, uint64_t *ticket);
 
 	/* Drops all rows (and the dimension): the source is read again. */
 	GkStatus	(*clear) (GkEngine *engine);
 
-	/* Starts a command; one at a time.  The command is the engine's until wait() ends it. */
+	/* Starts a command; one at a time.  It belongs to the engine until wait() reports its end. */
 	GkStatus	(*submit) (GkEngine *engine, GkCommand *command);
 
-	/* Waits at most this long for the command; GK_RUNNING if it goes on. */
+	/* Waits at most this long for the command; GK_RUNNING if it is still running. */
 	GkStatus	(*wait) (GkEngine *engine, int milliseconds);
 
 	/* Copies labels and d² of rows from .. from + count - 1; either pointer may be NULL. */
@@ -420,19 +421,19 @@ typedef struct GkEngineClass
 
 	void		(*usage) (const GkEngine *engine, GkUsage *usage);
 
-	/* Stops what runs within 100 ms, frees everything.  Never fails; NULL is allowed. */
+	/* Stops a running command within 100 ms and frees everything.  Never fails; NULL is allowed. */
 	void		(*close) (GkEngine *engine);
 
 	/*
 	 * Lists the devices, at most `capacity` of them; *count is how many there are.  Opens none:
-	 * free_bytes is 0 on a device that this process has not open.  NULL for an engine without
+	 * free_bytes is 0 for a device that this process has not opened.  NULL for an engine without
 	 * devices.
 	 */
 	GkStatus	(*list_devices) (GkDevice *devices, int capacity, int *count);
 
 	/*
-	 * Gives back what the process keeps between engines: contexts, communicators.
-	 * Only while no engine is open.  NULL if it keeps nothing.
+	 * Releases what the process keeps between engines: contexts, communicators.  Only while no
+	 * engine is open.  NULL if it keeps nothing.
 	 */
 	void		(*release_process) (void);
 } GkEngineClass;

@@ -1,9 +1,9 @@
 /*
- * What an engine knows between two commands, the same for every engine.
+ * What an engine knows between two commands; every engine uses it.
  *
- * A command forgets, before it begins, all that it changes, and notes what it made when it has
- * ended well.  So what a command leaves that was stopped or failed is never taken for good:
- * a command that needs it is refused until it has been made anew.
+ * Before it begins, a command marks as unknown all that it will change; when it succeeds, it
+ * marks what it produced as known.  So the partial results of a command that failed or was
+ * stopped are never used: a command that needs them is refused until they are computed again.
  */
 #ifndef GK_ENGINE_STATE_H
 #define GK_ENGINE_STATE_H
@@ -20,7 +20,7 @@ typedef struct GkState
 	int64_t		labels;			/* every row has one below this, 0 = unknown */
 } GkState;
 
-/* Whether a command only reads what is there. */
+/* True if a command changes nothing. */
 static inline bool
 gk_only_reads(GkOperation operation)
 {
@@ -44,7 +44,7 @@ gk_only_reads(GkOperation operation)
 	}
 }
 
-/* Whether all is there that a command needs of the rows' labels and d². */
+/* True if a command has the labels and d² that it needs. */
 static inline bool
 gk_has_rows_for(const GkState *state, const GkCommand *command)
 {
@@ -75,7 +75,7 @@ gk_has_rows_for(const GkState *state, const GkCommand *command)
 	}
 }
 
-/* Whether all is there that a command needs. */
+/* True if a command has all that it needs. */
 static inline bool
 gk_can_run(const GkState *state, const GkCommand *command)
 {
@@ -97,7 +97,7 @@ gk_can_run(const GkState *state, const GkCommand *command)
 	}
 }
 
-/* Forgets what a command is about to change. */
+/* Marks as unknown what a command is about to change. */
 static inline void
 gk_forget(GkState *state, const GkCommand *command)
 {
@@ -120,7 +120,7 @@ gk_forget(GkState *state, const GkCommand *command)
 		state->sums = false;
 }
 
-/* Notes what a command has made; `centroids` is how many there were before it. */
+/* Marks as known what a command has produced; `centroids` is how many there were before it. */
 static inline void
 gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 {

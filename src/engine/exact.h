@@ -84,7 +84,7 @@ gk_sum_value(int64_t high, int64_t low, int rest_bits)
 	return (double) ((__int128) high * ((__int128) 1 << rest_bits) + low);
 }
 
-/* What a two-limb sum stands for, on a grid of this exponent. */
+/* The value of a two-limb sum on a grid of this exponent. */
 GK_INLINE double
 gk_grid_value(int64_t high, int64_t low, int exponent, int rest_bits)
 {
@@ -101,7 +101,7 @@ gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
 	return ldexp(GK_DIV(sum, weight), weight_exponent - sum_exponent);
 }
 
-/* Lanes of the sum of doubles: a fixed order that 256 threads can follow. */
+/* Lanes of a sum of doubles: a fixed order that 256 threads can follow. */
 #define GK_LANES 256
 
 /* The sum of one lane: every GK_LANES-th of count values, from number `lane` on. */
@@ -139,7 +139,7 @@ gk_exponent(float x)
 	return (int) ((bits >> 23) & 255) - 127;
 }
 
-/* The same of a double weight. */
+/* The same for a weight. */
 GK_INLINE int
 gk_exponent_double(double x)
 {
@@ -151,7 +151,7 @@ gk_exponent_double(double x)
 
 /*
  * Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits of x,
- * a variable of 64 bits without sign or a vector of such.
+ * an unsigned 64-bit variable or a vector of them.
  */
 #define GK_MIX(x) \
 	((x) ^= (x) >> 30, \
@@ -160,7 +160,7 @@ gk_exponent_double(double x)
 	 (x) *= UINT64_C(0x94d049bb133111eb), \
 	 (x) ^= (x) >> 31)
 
-/* The same of a value. */
+/* The same for a value. */
 GK_INLINE uint64_t
 gk_mix(uint64_t x)
 {
@@ -169,20 +169,20 @@ gk_mix(uint64_t x)
 }
 
 /*
- * The hash of a row finds it a place on a line whatever the order of the rows.  Features 2i and
- * 2i + 1 are a word, their bits (the first one low, 0 in place of a missing last one) plus
- * (i + 1) × GK_HASH_KEY.  The words, mixed, are added modulo 2^64.  A word's mix is a bijection,
- * so no value of a feature hides another feature.  Different rows may share a hash all the
- * same: they are told apart by their bits.
+ * The hash of a row gives it a position that does not depend on the order of the rows.  Features
+ * 2i and 2i + 1 form a word: their bits (the first one low, 0 for a missing last one) plus (i +
+ * 1) × GK_HASH_KEY. The mixed words are added modulo 2^64.  Mixing is a bijection, so no value
+ * of a feature hides another feature.  Different rows may still share a hash: their bits
+ * distinguish them.
  */
 #define GK_HASH_KEY UINT64_C(0x9e3779b97f4a7c15)
 
-/* The bits of a hash that count: tests leave out some, so that different rows share hashes. */
+/* The bits of a hash that count; tests leave some out, so that different rows share hashes. */
 #ifndef GK_HASH_MASK
 #define GK_HASH_MASK UINT64_MAX
 #endif
 
-/* What features 2i and 2i + 1 add to the row hash. */
+/* The contribution of features 2i and 2i + 1 to the row hash. */
 GK_INLINE uint64_t
 gk_hash_term(uint32_t even, uint32_t odd, uint32_t i)
 {

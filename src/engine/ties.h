@@ -1,11 +1,12 @@
 /*
- * Entries in the order of their rows' bits where their hashes are equal.
+ * Orders entries whose hashes are equal by the bits of their rows.
  *
- * The rows lie in an engine, which alone can tell them apart (GK_COMPARE).  It compares the rows
- * of every run with one of them at once, which splits the run in three: those before, those equal
- * to it, and those after.  Nearly always a run is of equal rows, and once is enough.
+ * Only the engine that holds the rows can compare them (GK_COMPARE).  One command compares the
+ * rows of every run of equal hashes with one row of the run, which splits the run in three:
+ * rows before it, equal to it, and after it.  A run nearly always consists of equal rows: then
+ * one command is enough.
  *
- * Plain C that is C++ too, without allocation: for the fit layer and for engines.
+ * Plain C that is also C++, without allocation: for the fit layer and for engines.
  */
 #ifndef GK_TIES_H
 #define GK_TIES_H
@@ -16,10 +17,10 @@
 typedef void (*GkCompareRows) (void *context, const int64_t *rows, const int64_t *others,
 							   int64_t count, int8_t *order);
 
-/* Where the work is done: as many of each as there are entries. */
+/* Work arrays, each with one element per entry. */
 typedef struct GkTies
 {
-	int64_t    *ends;			/* of the run that begins here; negative if it is of equal rows */
+	int64_t    *ends;			/* end of the run that begins here, negated if its rows are equal */
 	int64_t    *rows;
 	int64_t    *others;
 	int8_t	   *order;
@@ -40,7 +41,7 @@ gk_tie_mark(GkTies *ties, int64_t begin, int64_t end, bool equal)
 		ties->ends[begin] = equal || end - begin == 1 ? -end : end;
 }
 
-/* Changes the places of two entries and of what their comparison said. */
+/* Swaps two entries and their comparison results. */
 static inline void
 gk_tie_swap(GkEntry *entries, int8_t *order, int64_t a, int64_t b)
 {
@@ -96,8 +97,8 @@ gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties)
 }
 
 /*
- * Orders entries by the bits of their rows inside the runs that gk_tie_mark() has marked from the
- * first entry to the last.  Then each run is of equal rows, in any order.
+ * Orders entries by the bits of their rows within the runs that gk_tie_mark() has marked, from
+ * the first entry to the last.  Afterwards the rows of each run are equal, in any order.
  */
 static inline void
 gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compare, void *context)

@@ -1,9 +1,9 @@
 /*
  * From many weighted candidates to k centroids: the last part of k-means||.
  *
- * Plain double arithmetic in a fixed order on one thread: the candidates are few
- * beside the rows.  A candidate that is nearer to its centroid than half
- * the way from there to a new point cannot be nearer to that.
+ * Plain double arithmetic in a fixed order on one thread: there are few candidates compared
+ * with the rows.  If a candidate's distance from its centroid is less than half the distance
+ * between that centroid and a new one, the new one cannot be nearer.
  */
 #include "postgres.h"
 
@@ -15,12 +15,12 @@
 #include "candidates.h"
 #include "random.h"
 
-/* Multiplications that greedy trials, and the Lloyd steps after them, may take. */
+/* The most multiplications for greedy trials, and for the Lloyd steps after them. */
 #define WORK_LIMIT 5e8
 
 #define MAX_LLOYD_STEPS 10
 
-/* Draws of the reduction are told from those over the rows by this round. */
+/* The round number that distinguishes draws of the reduction from those over the rows. */
 #define REDUCE_ROUND UINT32_C(0x80000000)
 
 #define LANES 8
@@ -31,9 +31,9 @@ typedef struct Reduction
 	const GkCandidates *candidates;
 	double	   *centroids;
 	int64		chosen;
-	double	   *distance2;		/* count: to the nearest centroid */
+	double	   *distance2;		/* count: d² to the nearest centroid */
 	int64	   *nearest;		/* count: which one that is */
-	double	   *reach;			/* k: a quarter of d² from a point to every centroid */
+	double	   *reach;			/* k: a quarter of d² between the new centroid and each other */
 	double	   *point;			/* dimension */
 	uint64		draws;
 } Reduction;
@@ -67,7 +67,7 @@ features_of(const GkCandidates *candidates, int64 candidate)
 	return candidates->features + candidate * candidates->dimension;
 }
 
-/* Makes a candidate the point that the others are compared with. */
+/* Makes a candidate the new centroid to compare the others with. */
 static void
 set_point(Reduction *reduction, int64 candidate)
 {
@@ -80,7 +80,7 @@ set_point(Reduction *reduction, int64 candidate)
 		reduction->reach[c] = square(x, reduction->centroids + c * d, d) / 4;
 }
 
-/* d² of a candidate to the point if that is nearer than its centroid, else what it has. */
+/* d² of a candidate to the nearest centroid, the new one included. */
 static inline double
 nearer(const Reduction *reduction, int64 candidate)
 {
@@ -127,7 +127,7 @@ choose(Reduction *reduction, int64 candidate)
 	reduction->chosen++;
 }
 
-/* The chance of a candidate to be drawn: its weight, and d² once there is a centroid. */
+/* A candidate's mass in a draw: its weight, times d² once there is a centroid. */
 static inline double
 mass_of(const Reduction *reduction, int64 candidate)
 {
@@ -247,7 +247,7 @@ lloyd_step(Reduction *reduction, double *sums, double *weights)
 	return changed;
 }
 
-/* Lloyd steps as far as the work limit goes. */
+/* Lloyd steps within the work limit. */
 static void
 polish(Reduction *reduction)
 {
@@ -263,7 +263,7 @@ polish(Reduction *reduction)
 	pfree(sums);
 }
 
-/* Weighted k-means++ on the candidates, greedy and polished where they are few. */
+/* Weighted k-means++ on the candidates; greedy, with Lloyd steps after it, if they are few. */
 int64
 gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids)
 {

@@ -18,7 +18,7 @@ typedef struct GkCandidates
 } GkCandidates;
 
 /*
- * Weighted k-means++ on the candidates and, where they are few, Lloyd steps after it.
+ * Weighted k-means++ on the candidates; greedy, with Lloyd steps after it, if they are few.
  * Returns the number of centroids: fewer than k if fewer candidates differ.
  */
 extern int64 gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids);

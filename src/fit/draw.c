@@ -1,10 +1,9 @@
 /*
  * Drawing rows by mass, whatever their order.
  *
- * The rows lie on a line in the order of their hash, and of their bits where
- * hashes are equal, each as long as its mass, an integer; a draw is a point of
- * the line.  The engine sums the masses by the leading bits of the hash, and
- * lists the rows of those buckets that a point fell into.
+ * The rows form a line, ordered by hash and, if hashes are equal, by bits.  Each is as long as
+ * its mass, an integer; a draw is a point of the line.  The engine sums the masses by the
+ * leading bits of the hash, and lists the rows of the buckets that contain a drawn point.
  */
 #include "postgres.h"
 
@@ -15,10 +14,10 @@
 #include "random.h"
 #include "ties.h"
 
-/* Room for the rows of the wanted buckets, to begin with. */
+/* Initial capacity for the rows of the wanted buckets. */
 #define FIRST_CAPACITY 32768
 
-/* The buckets that points fell into, and their rows. */
+/* The buckets that contain drawn points, and their rows. */
 typedef struct Line
 {
 	GkMass		mass;
@@ -54,7 +53,7 @@ compare_hashes(const void *a, const void *b, void *unused)
 	return (left > right) - (left < right);
 }
 
-/* Buckets of about 16 rows. */
+/* Bits that make buckets of about 16 rows. */
 static int
 bucket_bits(int64 rows)
 {
@@ -82,7 +81,7 @@ sum_masses(GkJob *job, Line *line)
 	return total;
 }
 
-/* Throws the points onto the line and marks their buckets. */
+/* Draws the points and marks their buckets. */
 static void
 throw_points(GkDrawer *drawer, Line *line, int64 total)
 {
@@ -102,7 +101,7 @@ throw_points(GkDrawer *drawer, Line *line, int64 total)
 	}
 }
 
-/* Compares rows by their bits where they lie; the context is the job. */
+/* Has the engine compare rows by their bits; the context is the job. */
 static void
 compare_rows(void *context, const int64 *rows, const int64 *others, int64 count, int8 *order)
 {
@@ -115,7 +114,7 @@ compare_rows(void *context, const int64 *rows, const int64 *others, int64 count,
 	gk_run(context, &command);
 }
 
-/* Sorts the entries by hash, and by bits where that is the same. */
+/* Sorts the entries by hash and, if hashes are equal, by bits. */
 static void
 sort_entries(GkJob *job, Line *line)
 {
@@ -133,7 +132,7 @@ sort_entries(GkJob *job, Line *line)
 	gk_order_ties(line->entries, line->used, &line->ties, compare_rows, job);
 }
 
-/* Sorts the entries and makes one of those of equal rows. */
+/* Sorts the entries and merges those of equal rows. */
 static void
 merge_entries(GkJob *job, Line *line)
 {
@@ -153,14 +152,14 @@ merge_entries(GkJob *job, Line *line)
 	line->used = kept;
 }
 
-/* An array of the old one's memory, longer; NULL begins one. */
+/* Reallocates an array; NULL for a new one. */
 static void *
 lengthen(void *array, int64 count, Size size)
 {
 	return array == NULL ? gk_allocate(count, size) : repalloc_huge(array, mul_size(count, size));
 }
 
-/* Makes room for so many entries. */
+/* Makes room for this many entries. */
 static void
 reserve_entries(Line *line, int64 capacity)
 {
@@ -172,7 +171,7 @@ reserve_entries(Line *line, int64 capacity)
 	line->capacity = capacity;
 }
 
-/* Gives that room back. */
+/* Frees the entries. */
 static void
 free_entries(Line *line)
 {
@@ -207,7 +206,7 @@ collect_entries(GkDrawer *drawer, Line *line)
 	}
 }
 
-/* The rows that the points lie in. */
+/* The rows that contain the points. */
 static int64
 rows_of_points(const Line *line, int64 *rows)
 {

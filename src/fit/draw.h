@@ -8,21 +8,20 @@
 
 #include "job.h"
 
-/* Where the rows are drawn from, and with which random numbers. */
+/* The rows to draw from, and the random numbers to use. */
 typedef struct GkDrawer
 {
 	GkJob	   *job;
 	int64		rows;			/* in the engine */
 	uint64		seed;
 	uint32		start;
-	uint32		round;			/* the draws made so far */
+	uint32		round;			/* counts the draws made so far */
 } GkDrawer;
 
 /*
- * Draws `count` rows with replacement, each with a probability of its mass over
- * all mass; `greatest` is the greatest mass of a row.  Writes the engine's numbers
- * of the rows drawn, equal rows once, in the order of their hash and bits.  Returns
- * how many; 0 if there is no mass.
+ * Draws `count` rows with replacement, each with a probability proportional to its mass;
+ * `greatest` is the greatest mass of a row.  Writes the engine's numbers of the distinct rows
+ * drawn, ordered by hash and bits.  Returns how many; 0 if there is no mass.
  */
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
 

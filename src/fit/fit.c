@@ -15,7 +15,7 @@
 #include "seconds.h"
 #include "seed.h"
 
-/* The statistics of the clusters as the engine gives them, by label. */
+/* The statistics of the clusters, as the engine returns them, by label. */
 typedef struct Statistics
 {
 	int			inertia_exponent;
@@ -27,19 +27,19 @@ typedef struct Statistics
 	double	   *radius2;
 } Statistics;
 
-/* One fit under way. */
+/* The state of a fit. */
 typedef struct Fitter
 {
 	GkJob	   *job;
 	const GkFitSpec *spec;
-	GkPrepared	prepared;
-	int64		k;				/* clusters asked for; at most the number of rows */
+	GkPrepared *prepared;
+	int64		k;				/* clusters requested, at most the number of rows */
 	uint8	   *is_empty;		/* k */
 	Statistics	statistics;
 	GkFit	   *fit;
 } Fitter;
 
-/* The outcome of one start. */
+/* The result of one start. */
 typedef struct Start
 {
 	int			number;
@@ -50,7 +50,7 @@ typedef struct Start
 	bool		converged;
 } Start;
 
-/* A row's distance from its d². */
+/* Turns a row's d² into its distance. */
 double
 gk_distance(GkMetric metric, double distance2)
 {
@@ -61,7 +61,7 @@ gk_distance(GkMetric metric, double distance2)
 static double
 value_of(const Fitter *fitter, GkSum sum, int exponent)
 {
-	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared.value_bits);
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
 }
 
 /* Sets centroids. */
@@ -83,18 +83,25 @@ choose_centroids(Fitter *fitter, Start *start)
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
 
+	if (start->number == GK_EARLIER_START)
+	{
+		memcpy(start->centroids, spec->earlier,
+			   (Size) spec->k * spec->dimension * sizeof(double));
+		start->count = spec->k;
+		return;
+	}
 	if (spec->init == GK_INIT_GIVEN)
 	{
-		gk_to_stored(spec, &fitter->prepared, spec->initial, spec->k, start->centroids);
+		gk_to_stored(spec, fitter->prepared, spec->initial, spec->k, start->centroids);
 		start->count = spec->k;
 		return;
 	}
 	seed.init = spec->init;
-	seed.k = fitter->k;
+	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
-	seed.greatest_weight = fitter->prepared.greatest_weight;
-	seed.rest_bits = fitter->prepared.rest_bits;
+	seed.greatest_weight = fitter->prepared->greatest_weight;
+	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;
 	seed.start = (uint32) start->number;
 	seed.oversampling = spec->oversampling;
@@ -102,7 +109,7 @@ choose_centroids(Fitter *fitter, Start *start)
 	start->count = gk_seed(&seed, start->centroids);
 }
 
-/* Gives the empty clusters the rows farthest from their centroids; returns the shift. */
+/* Moves empty clusters to the rows farthest from their centroids; returns the shift. */
 static double
 relocate_empty(Fitter *fitter, int64 count, int64 empty)
 {
@@ -137,11 +144,11 @@ relocate_empty(Fitter *fitter, int64 count, int64 empty)
 	return relocate.relocate.shift2;
 }
 
-/* Lloyd's iteration until no label changes, the centroids rest, or the limit. */
+/* Lloyd's iteration until no label changes, the centroids hardly move, or max_iter is reached. */
 static void
 iterate(Fitter *fitter, Start *start)
 {
-	double		tolerance = fitter->spec->tol * fitter->prepared.mean_variance;
+	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
 	set_centroids(fitter, start->centroids, start->count);
@@ -165,12 +172,12 @@ iterate(Fitter *fitter, Start *start)
 	gk_run(fitter->job, &get);
 }
 
-/* Labels with `count` centroids as they are, and the statistics of the clusters; the inertia. */
+/* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
 static double
 label_rows(Fitter *fitter, int64 count)
 {
 	Statistics *statistics = &fitter->statistics;
-	int			bits = fitter->prepared.value_bits;
+	int			bits = fitter->prepared->value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
@@ -212,7 +219,7 @@ run_start(Fitter *fitter, Start *start)
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
-/* All starts; the best one's labels are in the engine at the end. */
+/* All starts; at the end the engine holds the labels of the best. */
 static void
 run_starts(Fitter *fitter, Start *best)
 {
@@ -220,12 +227,13 @@ run_starts(Fitter *fitter, Start *best)
 	int64		values = fitter->k * fitter->spec->dimension;
 	Start		fresh = {0};
 
+	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
 	best->centroids = gk_allocate(values, sizeof(double));
 	run_start(fitter, best);
-	if (starts == 1)
+	if (best->number + 1 >= starts)
 		return;
 	fresh.centroids = gk_allocate(values, sizeof(double));
-	for (fresh.number = 1; fresh.number < starts; fresh.number++)
+	for (fresh.number = best->number + 1; fresh.number < starts; fresh.number++)
 	{
 		run_start(fitter, &fresh);
 		if (fresh.inertia < best->inertia)
@@ -272,17 +280,17 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 
 	cluster->size = statistics->sizes[label];
 	cluster->weight = value_of(fitter, statistics->weights[label],
-							   fitter->prepared.weight_exponent);
+							   fitter->prepared->weight_exponent);
 	cluster->inertia = value_of(fitter, statistics->inertia[label],
 								statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: value_of(fitter, statistics->distance[label], statistics->distance_exponent);
-	/* not a number if nothing is left of weights that are very small beside others */
+	/* NaN if a cluster's weights are so small that the sums lose them */
 	cluster->avg_distance /= cluster->weight > 0.0 ? cluster->weight : NAN;
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
-/* Says why there are fewer clusters than asked for. */
+/* Warns that there are fewer clusters than requested, and why. */
 static void
 warn_of_fewer(const Fitter *fitter, const Start *best)
 {
@@ -302,7 +310,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 
-/* Keeps what a model needs: the centroids as compared, in the order of the clusters. */
+/* Keeps what a model needs: the centroids as rows are compared with them, in cluster order. */
 static void
 keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 {
@@ -310,47 +318,54 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	GkFitModel *model = &fit->model;
 	int			d = fitter->spec->dimension;
 
-	model->offset = fitter->prepared.offset;
-	model->factor = fitter->prepared.factor;
-	model->mean = fitter->prepared.mean;
-	model->variance = fitter->prepared.variance;
-	model->least = fitter->prepared.least;
-	model->greatest = fitter->prepared.greatest;
+	model->offset = fitter->prepared->offset;
+	model->factor = fitter->prepared->factor;
+	model->mean = fitter->prepared->mean;
+	model->variance = fitter->prepared->variance;
+	model->least = fitter->prepared->least;
+	model->greatest = fitter->prepared->greatest;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
-	model->ties = gk_allocate(fit->k, sizeof(int32));
-	model->place_of_label = gk_allocate_zero(best->count, sizeof(int32));
 	for (int64 c = 0; c < fit->k; c++)
-	{
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+}
+
+/* Keeps where the clusters of the labels are. */
+static void
+keep_places(GkFit *fit, int64 label_count, const int32 *labels)
+{
+	GkFitModel *model = &fit->model;
+
+	model->ties = gk_allocate(fit->k, sizeof(int32));
+	model->place_of_label = gk_allocate(label_count, sizeof(int32));
+	for (int64 label = 0; label < label_count; label++)
+		model->place_of_label[label] = -1;
+	for (int64 c = 0; c < fit->k; c++)
 		model->place_of_label[labels[c]] = (int32) c;
-	}
-	for (int64 label = 0, next = 0; label < best->count; label++)
-		if (fit->cluster_of_label[label] >= 0)
+	for (int64 label = 0, next = 0; label < label_count; label++)
+		if (model->place_of_label[label] >= 0)
 			model->ties[next++] = model->place_of_label[label];
 }
 
 /*
- * Puts the clusters in order, leaving out the empty ones.  Given centroids keep their numbers, so
- * that those of an earlier fit go on: the number of one that ends empty stays free.
+ * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user, and
+ * those of an earlier fit, keep their numbers, so that a fit can continue an earlier one: if one
+ * ends empty, its number is not used.
  */
 static void
 order_clusters(Fitter *fitter, const Start *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
-	bool		is_given = fitter->spec->init == GK_INIT_GIVEN;
+	bool		is_given = fitter->spec->init == GK_INIT_GIVEN || best->number == GK_EARLIER_START;
 	int32	   *labels = gk_allocate(best->count, sizeof(int32));
 	double	   *ordered;
 
 	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
 		: best->centroids;
-	gk_to_user(fitter->spec, &fitter->prepared, best->centroids, best->count, fit->centroids);
+	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
-	{
-		fit->cluster_of_label[c] = -1;
 		if (fitter->statistics.sizes[c] > 0)
 			labels[fit->k++] = (int32) c;
-	}
 	if (!is_given)
 		qsort_interruptible(labels, fit->k, sizeof(int32), compare_labels, fitter);
 	fit->clusters = gk_allocate(fit->k, sizeof(GkCluster));
@@ -361,8 +376,8 @@ order_clusters(Fitter *fitter, const Start *best)
 		describe_cluster(fitter, labels[c], &fit->clusters[c]);
 		memcpy(ordered + c * d, fit->centroids + labels[c] * (int64) d, d * sizeof(double));
 		fit->clusters[c].id = is_given ? labels[c] : (int32) c;
-		fit->cluster_of_label[labels[c]] = fit->clusters[c].id;
 	}
+	keep_places(fit, best->count, labels);
 	if (fitter->spec->for_model)
 	{
 		keep_for_model(fitter, best, labels);
@@ -373,47 +388,61 @@ order_clusters(Fitter *fitter, const Start *best)
 	pfree(labels);
 }
 
-/* The inertia of a single cluster; before the fit, whose labels it would overwrite. */
+/* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
 find_total(Fitter *fitter)
 {
-	GkFit	   *fit = fitter->fit;
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
 
-	mean.centroids.centroids = fitter->prepared.mean;
+	mean.centroids.centroids = fitter->prepared->mean;
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fit->model.total = label_rows(fitter, 1);
+	fitter->prepared->total = label_rows(fitter, 1);
 }
 
-/* Fits; labels and d² of the result stay in the engine. */
-void
-gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+/* Room for the statistics of so many clusters. */
+static void
+begin_statistics(Statistics *statistics, int64 clusters)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.fit = fit};
+	statistics->sizes = gk_allocate(clusters, sizeof(int64));
+	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
+	statistics->inertia = gk_allocate(clusters, sizeof(GkSum));
+	statistics->distance = gk_allocate(clusters, sizeof(GkSum));
+	statistics->radius2 = gk_allocate(clusters, sizeof(double));
+}
+
+/* Room for what the engine says of the clusters. */
+static void
+begin_fitter(Fitter *fitter)
+{
+	const GkFitSpec *spec = fitter->spec;
+
+	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
+		: Min(spec->k, spec->rows);
+	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
+	begin_statistics(&fitter->statistics, fitter->k);
+}
+
+/* Fits prepared rows; labels and d² of the result stay in the engine. */
+void
+gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit)
+{
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
 	Start		best = {0};
-	instr_time	begin;
 
 	memset(fit, 0, sizeof(*fit));
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_prepare(job, spec, &fitter.prepared);
-	fit->seed_seconds = gk_seconds_since(begin);
-
-	fitter.k = spec->init == GK_INIT_GIVEN ? spec->k : Min(spec->k, spec->rows);
-	fitter.is_empty = gk_allocate_zero(fitter.k, sizeof(uint8));
-	fitter.statistics.sizes = gk_allocate(fitter.k, sizeof(int64));
-	fitter.statistics.weights = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.inertia = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.distance = gk_allocate(fitter.k, sizeof(GkSum));
-	fitter.statistics.radius2 = gk_allocate(fitter.k, sizeof(double));
-	fit->cluster_of_label = gk_allocate_zero(spec->k, sizeof(int32));
-
+	begin_fitter(&fitter);
 	if (spec->for_model)
-		find_total(&fitter);
+	{
+		if (isnan(prepared->total))
+			find_total(&fitter);
+		fit->model.total = prepared->total;
+	}
 	run_starts(&fitter, &best);
 	order_clusters(&fitter, &best);
+	fit->labels = best.count;
 	fit->inertia = best.inertia;
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
@@ -421,17 +450,113 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	warn_of_fewer(&fitter, &best);
 }
 
+/* Labels prepared rows with centroids as they are. */
+double
+gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, const double *points,
+			 int64 count, GkCluster *clusters)
+{
+	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
+	double		inertia;
+
+	begin_statistics(&fitter.statistics, count);
+	set_centroids(&fitter, points, count);
+	inertia = label_rows(&fitter, count);
+	for (int64 c = 0; c < count; c++)
+	{
+		describe_cluster(&fitter, c, &clusters[c]);
+		clusters[c].id = (int32) c;
+	}
+	return inertia;
+}
+
+/* The order of places by the ids that clusters are to have. */
+static int
+compare_ids(const void *a, const void *b, void *ids)
+{
+	int32		left = ((const int32 *) ids)[*(const int32 *) a];
+	int32		right = ((const int32 *) ids)[*(const int32 *) b];
+
+	return (left > right) - (left < right);
+}
+
+/* Rows of numbers in another order. */
+static double *
+reorder(double *rows, const int32 *order, int64 count, int dimension)
+{
+	double	   *ordered = gk_allocate(count * dimension, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+		memcpy(ordered + i * dimension, rows + order[i] * (int64) dimension,
+			   dimension * sizeof(double));
+	pfree(rows);
+	return ordered;
+}
+
+/* Gives the clusters other ids and puts them in that order. */
+void
+gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids)
+{
+	GkFitModel *model = &fit->model;
+	GkCluster  *clusters = gk_allocate(fit->k, sizeof(GkCluster));
+	int32	   *order = gk_allocate(fit->k, sizeof(int32));
+	int32	   *place_of = gk_allocate(fit->k, sizeof(int32));
+
+	for (int32 c = 0; c < fit->k; c++)
+		order[c] = c;
+	qsort_interruptible(order, fit->k, sizeof(int32), compare_ids, (void *) ids);
+	for (int32 c = 0; c < fit->k; c++)
+	{
+		place_of[order[c]] = c;
+		clusters[c] = fit->clusters[order[c]];
+		clusters[c].id = ids[order[c]];
+	}
+	for (int64 label = 0; label < fit->labels; label++)
+		if (model->place_of_label[label] >= 0)
+			model->place_of_label[label] = place_of[model->place_of_label[label]];
+	for (int64 i = 0; i < fit->k; i++)
+		model->ties[i] = place_of[model->ties[i]];
+	fit->centroids = reorder(fit->centroids, order, fit->k, dimension);
+	model->points = reorder(model->points, order, fit->k, dimension);
+	pfree(fit->clusters);
+	fit->clusters = clusters;
+	pfree(order);
+	pfree(place_of);
+}
+
+/* Prepares the rows and fits. */
+void
+gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
+{
+	GkPrepared	prepared;
+	instr_time	begin;
+	double		seconds;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_prepare(job, spec, &prepared);
+	seconds = gk_seconds_since(begin);
+	gk_fit_prepared(job, spec, &prepared, fit);
+	fit->seed_seconds += seconds;
+}
+
+/* Labels the rows with these centroids. */
+static void
+label_with(GkJob *job, const double *points, int64 k)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+
+	centroids.centroids.centroids = points;
+	centroids.centroids.k = k;
+	gk_run(job, &centroids);
+	gk_run(job, &assign);
+}
+
 /* Labels the rows with spec->points. */
 void
 gk_label(GkJob *job, const GkFitSpec *spec)
 {
-	GkCommand	centroids = {.operation = GK_CENTROIDS};
-	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkPrepared	prepared = {0};
 
 	gk_prepare(job, spec, &prepared);
-	centroids.centroids.centroids = spec->points;
-	centroids.centroids.k = spec->k;
-	gk_run(job, &centroids);
-	gk_run(job, &assign);
+	label_with(job, spec->points, spec->k);
 }

@@ -1,11 +1,10 @@
 /*
  * The algorithm: k-means on an engine that holds the rows.
  *
- * Knows the engine interface and nothing of Datum, SPI or CUDA.  Lloyd's iteration with the
- * stopping rules and the relocation of empty clusters of scikit-learn; seeding
- * in seed.c.  All randomness comes from a counter-based generator keyed by the seed,
- * and all draws go over the rows in the order of their hash and bits, so the order of
- * the rows does not matter.
+ * Knows the engine interface and nothing of Datum, SPI or CUDA. Lloyd's iteration, with
+ * scikit-learn's stopping rules and relocation of empty clusters; seeding is in seed.c.  All
+ * randomness comes from a counter-based generator keyed by the seed, and all draws order the
+ * rows by hash and bits, so the order of the rows does not matter.
  */
 #ifndef GK_FIT_H
 #define GK_FIT_H
@@ -14,11 +13,12 @@
 
 #include "fit_spec.h"
 #include "job.h"
+#include "prepare.h"
 
 /* One cluster as users see it. */
 typedef struct GkCluster
 {
-	int32		id;				/* its place here, or that of its initial centroid */
+	int32		id;				/* its position here, or that of its initial centroid */
 	int64		size;
 	double		weight;
 	double		inertia;
@@ -26,45 +26,62 @@ typedef struct GkCluster
 	double		radius;
 } GkCluster;
 
-/* What a model needs beside the clusters: how rows are compared, and how they lie. */
+/* What a model needs besides the clusters: how rows are compared, and their mean. */
 typedef struct GkFitModel
 {
 	double	   *offset;			/* dimension: a compared feature is … */
 	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
 	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *place_of_label; /* engine label → place among the clusters */
-	int32	   *ties;			/* k: the places in the order in which ties are decided */
+	int32	   *place_of_label; /* engine label → place among the clusters, -1 = empty; always */
+	int32	   *ties;			/* k: the places in the order in which ties are decided; always */
 	double	   *mean;			/* dimension: of the rows as compared, unweighted */
 	double	   *variance;
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
 } GkFitModel;
 
-/* What came out.  Everything in the memory context current at the call. */
+/* The number of the start from GkFitSpec.earlier. */
+#define GK_EARLIER_START (-1)
+
+/* The result of a fit; everything in the memory context current at the call. */
 typedef struct GkFit
 {
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int32	   *cluster_of_label;	/* engine label → id, GkFitSpec.k entries; -1 = dropped */
+	int64		labels;			/* that the engine tells apart */
 	double		inertia;
 	int			iterations;
 	bool		converged;
-	int			best_start;		/* which of the n_init, from 0 */
+	int			best_start;		/* which of the n_init, from 0; GK_EARLIER_START */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
-	GkFitModel	model;			/* only if it was asked for */
+	GkFitModel	model;			/* most of it only if it was asked for */
 } GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
+/* The same of rows that gk_prepare() has prepared: once for fits with any k, seed, init and limits. */
+extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit);
+
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
 
-/* A row's distance from its d²: Euclidean, or 1 - cos. */
+/*
+ * Labels prepared rows with `count` centroids as rows are compared with them; labels and d² stay in
+ * the engine.  Fills in a cluster for each of these, whose id is its label, and returns the inertia.
+ */
+extern double gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared,
+						   const double *points, int64 count, GkCluster *clusters);
+
+/* Gives the clusters of a fit for a model other ids, by their places, and puts them in that order. */
+extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
+
+/* Turns a row's d² into its distance: Euclidean, or 1 - cos. */
 extern double gk_distance(GkMetric metric, double distance2);
 
 #endif							/* GK_FIT_H */

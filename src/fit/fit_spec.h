@@ -1,5 +1,5 @@
 /*
- * What a fit is to do.
+ * The specification of a fit.
  */
 #ifndef GK_FIT_SPEC_H
 #define GK_FIT_SPEC_H
@@ -25,11 +25,11 @@ typedef enum GkScale
 	GK_SCALE_NONE,
 	GK_SCALE_STANDARD,			/* (x - mean) / population standard deviation */
 	GK_SCALE_MINMAX,			/* (x - least) / (greatest - least) */
-	GK_SCALE_AUTO,				/* for several columns standard, else none; not for gk_fit() */
-	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; not for users */
+	GK_SCALE_AUTO,				/* standard for several columns, else none; not for gk_fit() */
+	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; internal */
 } GkScale;
 
-/* What to do. */
+/* The specification of a fit. */
 typedef struct GkFitSpec
 {
 	int64		k;
@@ -37,7 +37,7 @@ typedef struct GkFitSpec
 	int64		rows;			/* usable rows in the engine */
 	bool		weighted;
 	const char *const *names;	/* dimension: of the features; NULL: elements of an array */
-	const double *shift;		/* dimension: what the row source took off */
+	const double *shift;		/* dimension: subtracted by the row source */
 	GkInit		init;
 	const double *initial;		/* k × dimension, in the user's units; with GK_INIT_GIVEN */
 	GkMetric	metric;
@@ -46,9 +46,11 @@ typedef struct GkFitSpec
 	double		tol;
 	int			n_init;
 	int64		seed;
-	double		oversampling;	/* k-means||: candidates a round over k */
+	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
+	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
+								 * start before those of n_init, which may be 0 then; NULL = none */
 
 	/* for gk_label(), and GK_SCALE_GIVEN */
 	const double *offset;		/* dimension */

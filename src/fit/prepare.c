@@ -1,5 +1,5 @@
 /*
- * What comes before the first centroid: scaling, normalising, and the grids of the sums.
+ * Prepares the rows of a fit: scaling, normalising, and the grids of the sums.
  */
 #include "postgres.h"
 
@@ -13,16 +13,16 @@
 #include "fixed_point.h"
 #include "prepare.h"
 
-/* The least greatest weight × spread² for which the grids of the sums are fine enough. */
+/* The smallest maximum of weight × spread² for which the grids of the sums are fine enough. */
 #define LEAST_PRODUCT 1e-280
 
-/* Bits that a typical value should have on a grid: two limbs where one gives fewer. */
+/* Bits that a typical value should have on a grid; if one limb gives fewer, two are used. */
 #define ENOUGH_BITS 30
 
-/* Unscaled features whose deviations differ by more than this factor are worth a WARNING. */
+/* Unscaled features whose standard deviations differ by more than this factor cause a WARNING. */
 #define FAR_APART 100.0
 
-/* What is known of the features as they are stored now. */
+/* The profile of the features as currently stored. */
 typedef struct Profile
 {
 	float	   *least;
@@ -30,11 +30,11 @@ typedef struct Profile
 	double		greatest_weight;
 	double	   *mean;
 	double	   *variance;
-	double	   *spread;			/* greatest exponent less the mean one */
+	double	   *spread;			/* greatest exponent minus the mean exponent */
 	double		weight_spread;
 } Profile;
 
-/* Memory for a profile. */
+/* Allocates a profile. */
 static void
 allocate_profile(Profile *profile, int dimension)
 {
@@ -45,7 +45,7 @@ allocate_profile(Profile *profile, int dimension)
 	profile->spread = gk_allocate(dimension, sizeof(double));
 }
 
-/* Refuses weights with which the arithmetic would overflow, or find nothing but zeros. */
+/* Refuses weights with which the arithmetic would overflow, or round everything to zero. */
 static void
 check_products(const GkFitSpec *spec, const Profile *profile)
 {
@@ -102,7 +102,7 @@ derive_moments(Profile *profile, const GkCommand *command, int64 rows, int j)
 	profile->variance[j] = Max((second - first * first / rows) / rows, 0.0);
 }
 
-/* How far the mean exponent of some values is below the greatest. */
+/* The difference between the greatest and the mean exponent of some values. */
 static double
 spread_of(int greatest, int64 exponent_sum, int64 nonzero)
 {
@@ -116,7 +116,7 @@ largest_of(const Profile *profile, int j)
 	return Max(fabsf(profile->least[j]), fabsf(profile->greatest[j]));
 }
 
-/* Fills in what GK_MOMENTS needs to know. */
+/* Fills in the inputs of GK_MOMENTS. */
 static void
 describe_moments(const GkFitSpec *spec, const Profile *profile, int bits, GkCommand *command)
 {
@@ -218,14 +218,14 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 	return widest;
 }
 
-/* What a feature is called: the column's name, or the number of the element. */
+/* The name of a feature: the column's name, or the number of the element. */
 static const char *
 feature_name(const GkFitSpec *spec, int j)
 {
 	return spec->names != NULL ? psprintf("\"%s\"", spec->names[j]) : psprintf("%d", j + 1);
 }
 
-/* Warns if so many bits are too few for typical weights and features: the sums lose them. */
+/* Warns if this many bits are too few for typical weights and features, so that sums lose them. */
 static void
 warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bits)
 {
@@ -244,8 +244,8 @@ warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bi
 }
 
 /*
- * Warns if columns are compared whose deviations are of different orders: the distances are
- * those of the widest alone.  Constant columns tell no rows apart in any unit.
+ * Warns if the standard deviations of unscaled columns differ by orders of magnitude: only the
+ * widest ones then affect the distances.  Constant columns are ignored.
  */
 static void
 warn_of_units(const GkFitSpec *spec, const Profile *profile)
@@ -290,11 +290,11 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	command.grid.wide = spec->weighted || bits - profile->spread[widest] < ENOUGH_BITS;
 	command.grid.rest_bits = bits;
 	command.grid.exponents = exponents;
-	command.grid.center = profile->mean;
+	command.grid.origin = profile->mean;
 	gk_run(job, &command);
 	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	/* labels alone are averages of nothing */
+	/* labels alone need no sums */
 	if (spec->points == NULL)
 		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
@@ -335,6 +335,7 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	for (int j = 0; j < spec->dimension; j++)
 		sum += profile.variance[j];
 	prepared->mean_variance = sum / spec->dimension;
+	prepared->total = NAN;
 }
 
 /* Makes a unit vector of a given centroid. */
@@ -351,7 +352,7 @@ normalize(double *centroid, int dimension)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("an initial centroid has no direction"),
 				 errdetail("All its features are zero, and the metric is cosine.")));
-	/* squares of the smallest numbers are 0, or have few digits */
+	/* the squares of very small numbers underflow */
 	for (int j = 0; greatest < 1e-140 && j < dimension; j++)
 		centroid[j] = centroid[j] * 0x1p300 * 0x1p300;
 	for (int j = 0; j < dimension; j++)
@@ -360,7 +361,7 @@ normalize(double *centroid, int dimension)
 		centroid[j] /= sqrt(sum);
 }
 
-/* Centroids from the user's units to those of the engine. */
+/* Converts centroids from the user's units to the engine's. */
 void
 gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 			 const double *from, int64 count, double *to)

@@ -1,5 +1,5 @@
 /*
- * What comes before the first centroid: scaling, normalising, and the grids of the sums.
+ * Prepares the rows of a fit: scaling, normalising, and the grids of the sums.
  */
 #ifndef GK_PREPARE_H
 #define GK_PREPARE_H
@@ -22,12 +22,13 @@ typedef struct GkPrepared
 	int			value_bits;		/* of a value in a sum over all rows */
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
 	int			weight_exponent;
+	double		total;			/* Σ weight × d² to the mean of all rows; NaN = not found yet */
 } GkPrepared;
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
 extern void gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared);
 
-/* Centroids from the user's units to those of the engine. */
+/* Converts centroids from the user's units to the engine's. */
 extern void gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 						 const double *from, int64 count, double *to);
 

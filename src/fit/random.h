@@ -1,8 +1,7 @@
 /*
  * Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011).
  *
- * A draw is a function of the seed and of where it is used, not of what was
- * drawn before.
+ * A draw depends only on the seed and on its place in the algorithm, not on earlier draws.
  */
 #ifndef GK_RANDOM_H
 #define GK_RANDOM_H

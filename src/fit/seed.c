@@ -2,8 +2,8 @@
  * Seeding: the first centroids.
  *
  * k-means|| (Bahmani et al. 2012), greedy k-means++ (Arthur and Vassilvitskii
- * 2007) and random rows.  Each chooses rows as points; where two of the rows drawn
- * have equal features, or too few are found, points are added by distance.
+ * 2007) and random rows.  Each chooses rows as points; if two of the rows drawn have equal
+ * features, or too few are found, more are drawn by distance.
  */
 #include "postgres.h"
 
@@ -20,13 +20,13 @@
 #include "fixed_point.h"
 #include "seed.h"
 
-/* Multiplications that the reduction of the candidates of k-means|| may take. */
+/* The most multiplications for the reduction of the candidates of k-means||. */
 #define REDUCTION_LIMIT 1e10
 
-/* Rounds in which the centroids are drawn where it would take more. */
+/* If it would take more: rounds in which the centroids are drawn directly. */
 #define PLAIN_ROUNDS 32
 
-/* Attempts to draw rows that differ by weight alone, before distance helps. */
+/* Attempts to draw distinct rows by weight, before drawing by distance. */
 #define RANDOM_ATTEMPTS 10
 
 /* The points chosen so far: the candidates of k-means||, else the centroids. */
@@ -70,7 +70,7 @@ fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
 	gk_run(seeder->spec->job, &command);
 }
 
-/* Writes the features of so many points as double. */
+/* Writes the features of points as double. */
 static void
 widen(const Seeder *seeder, const float *features, int64 count, double *result)
 {
@@ -94,7 +94,7 @@ as_double(const Seeder *seeder, const float *features, int64 count)
 	return result;
 }
 
-/* Brings the distances of all rows up to date with points first .. first + count - 1. */
+/* Updates the distances of all rows with points first .. first + count - 1. */
 static void
 compare_points(Seeder *seeder, const double *points, int64 first, int64 count)
 {
@@ -118,7 +118,7 @@ compare_points_from(Seeder *seeder, int64 first)
 	pfree(points);
 }
 
-/* Makes rows points; `rows` is not on the stack. */
+/* Makes rows points; `rows` must not be on the stack. */
 static void
 add_points(Seeder *seeder, const int64 *rows, int64 count)
 {
@@ -143,8 +143,8 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 }
 
 /*
- * Draws rows by distance, so many at a time at most, until there are k points or no
- * row is away from them.
+ * Draws rows by distance, at most `width` at a time, until there are k points or every row
+ * coincides with one.
  */
 static void
 fill_by_distance(Seeder *seeder, int64 width)
@@ -228,7 +228,7 @@ seed_parallel(Seeder *seeder, double *centroids)
 	return seeder->count;
 }
 
-/* The row of some, drawn by distance, that leaves the least distance. */
+/* The best of some rows drawn by distance: the one that leaves the least total distance. */
 static int64
 best_trial(Seeder *seeder, const int64 *rows, int64 count)
 {
@@ -256,7 +256,7 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	return rows[best];
 }
 
-/* Whether k-means|| would bring more candidates than can well be reduced. */
+/* True if k-means|| would draw too many candidates to reduce in reasonable time. */
 static bool
 has_too_many_candidates(const GkSeedSpec *spec)
 {
@@ -265,7 +265,7 @@ has_too_many_candidates(const GkSeedSpec *spec)
 	return candidates * spec->k * spec->dimension > REDUCTION_LIMIT;
 }
 
-/* k-means++ with many draws from the same distances: the points are the centroids. */
+/* k-means++ with many draws from the same distances; the points become the centroids. */
 static void
 seed_in_rounds(Seeder *seeder)
 {
@@ -279,7 +279,7 @@ seed_in_rounds(Seeder *seeder)
 	pfree(row);
 }
 
-/* Greedy k-means++: the points are the centroids. */
+/* Greedy k-means++; the points become the centroids. */
 static void
 seed_plusplus(Seeder *seeder)
 {
@@ -298,14 +298,14 @@ seed_plusplus(Seeder *seeder)
 	pfree(rows);
 }
 
-/* The features of a point, as the key of a table. */
+/* The key of a hash table: the features of a point. */
 typedef struct FeatureKey
 {
 	const float *features;
 	Size		bytes;
 } FeatureKey;
 
-/* A hash of the features themselves. */
+/* Hashes the features that a key points to. */
 static uint32
 hash_features(const void *key, Size unused)
 {
@@ -314,7 +314,7 @@ hash_features(const void *key, Size unused)
 	return hash_bytes((const unsigned char *) features->features, (int) features->bytes);
 }
 
-/* 0 if the features are equal. */
+/* Returns 0 if the features are equal. */
 static int
 compare_features(const void *a, const void *b, Size unused)
 {
@@ -324,7 +324,7 @@ compare_features(const void *a, const void *b, Size unused)
 	return memcmp(left->features, right->features, left->bytes);
 }
 
-/* A table of features; the points must not move. */
+/* A hash table of features; the points must not move. */
 static HTAB *
 make_feature_table(int64 count)
 {
@@ -354,7 +354,7 @@ drop_duplicates(Seeder *seeder, HTAB *known, int64 fresh)
 	seeder->count = first;
 }
 
-/* Rows drawn by weight, no two with equal features: the points are the centroids. */
+/* Rows drawn by weight, no two with equal features; the points become the centroids. */
 static void
 seed_random(Seeder *seeder)
 {

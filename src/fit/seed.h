@@ -25,8 +25,8 @@ typedef struct GkSeedSpec
 } GkSeedSpec;
 
 /*
- * Chooses k centroids, or fewer if fewer rows differ (the duplicates of given
- * features with other weights aside).  Returns how many.
+ * Chooses k centroids, or fewer if there are fewer distinct rows (rows that differ only in
+ * weight count once).  Returns how many.
  */
 extern int64 gk_seed(const GkSeedSpec *spec, double *centroids);
 

@@ -1,5 +1,5 @@
 /*
- * Arrays of any length: the size is checked, and may pass 1 GB.
+ * Arrays of any length: the size is checked, and may exceed 1 GB.
  */
 #ifndef GK_MEMORY_H
 #define GK_MEMORY_H

@@ -1,8 +1,8 @@
 /*
  * Which engine a fit gets: the CPU engine, or the CUDA engine on some of the GPUs.
  *
- * The costs that decide are rough on purpose: they only have to tell jobs of milliseconds
- * from jobs of minutes.  What was chosen, and why, is in gkmeans_last_fit().
+ * The cost estimates are rough on purpose: they only have to tell jobs of milliseconds from
+ * jobs of minutes. gkmeans_last_fit() shows the choice and its reason.
  */
 #include "postgres.h"
 
@@ -18,7 +18,7 @@
 #include "settings.h"
 #include "speed.h"
 
-/* Iterations that a fit is expected to take, if it may take so many. */
+/* Expected iterations of a fit, unless its limit is lower. */
 #define EXPECTED_ITERATIONS 20.0
 
 /* Seconds to open the first GPU, each further one, and the links between them. */
@@ -26,20 +26,20 @@
 #define NEXT_DEVICE_SECONDS 0.3
 #define LINK_SECONDS 1.1
 
-/* A job that the CPUs do in this time is not worth a look for GPUs. */
+/* A job that takes the CPUs less time than this does not even look for GPUs. */
 #define SMALL_SECONDS 1.0
 
-/* A job that the CPUs do in this time does not wait for a GPU slot. */
+/* A job that takes the CPUs less time than this does not wait for a GPU slot. */
 #define PATIENCE_SECONDS 60.0
 
-/* Whether the work makes a difference to the choice of the engine. */
+/* True if the choice of the engine depends on the work. */
 bool
 gk_engine_depends_on_work(void)
 {
 	return gk_engine_choice != GK_ENGINE_CPU && gk_cuda_library_installed();
 }
 
-/* The engine class as it is, or as a test module would have it. */
+/* The engine class, or a test module's replacement for it. */
 static const GkEngineClass *
 tested(const GkEngineClass *engine_class)
 {
@@ -70,7 +70,7 @@ row_bytes(const GkWork *work)
 	return work->rows * work->dimension * sizeof(float);
 }
 
-/* Seconds that the CPU engine is expected to take. */
+/* Expected seconds on the CPU engine. */
 static double
 cpu_seconds(const GkWork *work)
 {
@@ -82,7 +82,7 @@ cpu_seconds(const GkWork *work)
 	return operations(work) / (threads * GK_THREAD_FILTER_FLOPS);
 }
 
-/* Seconds that a GPU is expected to take alone, once it is open. */
+/* Expected seconds on one GPU, once it is open. */
 static double
 one_device_seconds(const GkWork *work, const GkDevice *device)
 {
@@ -94,7 +94,7 @@ one_device_seconds(const GkWork *work, const GkDevice *device)
 			   passes * row_bytes(work) / (GK_DEVICE_READ_SHARE * bandwidth));
 }
 
-/* Seconds that the GPUs are expected to take together, their opening included. */
+/* Expected seconds on several GPUs, including their opening. */
 static double
 device_seconds(const GkWork *work, const GkDevice *devices, int count)
 {
@@ -112,7 +112,7 @@ device_seconds(const GkWork *work, const GkDevice *devices, int count)
 	return opening + slowest / count;
 }
 
-/* How many of the devices pay: the least expected time, and room for the rows if there is any. */
+/* How many devices to use: the least expected time, and enough memory for the rows if possible. */
 static int
 devices_that_pay(const GkWork *work, const GkDevice *devices, int count)
 {
@@ -126,7 +126,7 @@ devices_that_pay(const GkWork *work, const GkDevice *devices, int count)
 	return best;
 }
 
-/* Takes the devices that gkmeans.devices names, or those that pay. */
+/* Takes the devices that gkmeans.devices names, or as many as pay off. */
 static void
 choose_devices(const GkWork *work, const GkDevice *devices, int count, GkEngineConfig *config)
 {
@@ -142,7 +142,7 @@ choose_devices(const GkWork *work, const GkDevice *devices, int count, GkEngineC
 		config->devices[i] = devices[i].number;
 }
 
-/* What is known of the devices that were taken; of one that is not there, nothing. */
+/* Describes the devices taken; the description of one that does not exist is zero. */
 static void
 look_up_devices(const GkEngineConfig *config, const GkDevice *devices, int count, GkDevice *taken)
 {
@@ -155,7 +155,7 @@ look_up_devices(const GkEngineConfig *config, const GkDevice *devices, int count
 	}
 }
 
-/* Why no GPU can be used at all, else NULL; fills in the devices. */
+/* Lists the devices; returns why no GPU can be used, or NULL. */
 static const char *
 find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
 {
@@ -174,7 +174,7 @@ find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
 	return status.code == GK_OK ? NULL : pstrdup(status.message);
 }
 
-/* Raises the error that there is no GPU where one was asked for. */
+/* Raises the error that a GPU was asked for and there is none. */
 static void
 raise_no_device(const char *reason)
 {
@@ -184,7 +184,7 @@ raise_no_device(const char *reason)
 			 errhint("Set gkmeans.engine to auto or cpu.")));
 }
 
-/* Whether the job is better done without these GPUs; in *reason why. */
+/* True if the CPUs suit the job better than these GPUs; *reason says why. */
 static bool
 prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char **reason)
 {
@@ -206,7 +206,7 @@ prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char *
 	return false;
 }
 
-/* Whether it is for the devices that an engine was not opened. */
+/* True if an engine could not be opened because of its devices. */
 static bool
 devices_fail(GkStatus status)
 {
@@ -214,7 +214,7 @@ devices_fail(GkStatus status)
 		status.code == GK_DEVICE_ERROR || status.code == GK_CONTEXT_LOST;
 }
 
-/* Opens the CUDA engine; NULL, and why, where the CPU engine may stand in for it. */
+/* Opens the CUDA engine; NULL, with the cause in *reason, if the CPU engine may stand in for it. */
 static GkEngine *
 open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **reason)
 {
@@ -245,7 +245,7 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
 	if (devices_fail(status) && !demanded && config->device_count > 1)
 	{
-		/* one may be free, and needs nothing that several do, NCCL above all */
+		/* one device may be free, and needs no NCCL */
 		*reason = psprintf("%s, but: %s", *reason, status.message);
 		config->device_count = 1;
 		engine = gk_job_try_open_engine(job, tested(cuda), config, &status);
@@ -263,7 +263,7 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	return engine;
 }
 
-/* Opens the engine that the settings and the work ask for. */
+/* Opens the engine that the settings and the work call for. */
 GkEngine *
 gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 {

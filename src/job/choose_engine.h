@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "job.h"
 
-/* The work of a fit as far as it is known before its rows are read. */
+/* The work of a fit as far as known before its rows are read. */
 typedef struct GkWork
 {
 	bool		weighted;
@@ -20,18 +20,18 @@ typedef struct GkWork
 	double		iterations;		/* at most */
 } GkWork;
 
-/* Whether the work makes a difference to the choice of the engine. */
+/* True if the choice of the engine depends on the work. */
 extern bool gk_engine_depends_on_work(void);
 
 /*
- * Opens the engine that the settings and the work ask for, owned by the job; in *reason one
- * line why it is that one.  Error 58000 if it is unavailable.
+ * Opens the engine that the settings and the work call for, owned by the job; *reason says in
+ * one line why that one.  Error 58000 if it is unavailable.
  */
 extern GkEngine *gk_open_engine(GkJob *job, const GkWork *work, const char **reason);
 
 /*
- * For tests: a module may leave a function in the rendezvous variable of this name, which every
- * engine class goes through before it is opened.
+ * For tests: a module may set the rendezvous variable of this name to a function that replaces
+ * an engine class before it is opened.
  */
 #define GK_WRAP_ENGINE "gkmeans_wrap_engine"
 typedef const GkEngineClass *(*GkWrapEngine) (const GkEngineClass *engine_class);

@@ -1,5 +1,5 @@
 /*
- * The library of the CUDA engine, which is loaded on demand.
+ * The library of the CUDA engine, loaded on demand.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@ cuda_library_path(void)
 	return path;
 }
 
-/* Whether the library is installed; it may still not load. */
+/* True if the library is installed; loading it may still fail. */
 bool
 gk_cuda_library_installed(void)
 {
@@ -50,7 +50,7 @@ load_cuda_class(const char **reason)
 		return NULL;
 	}
 
-	/* a library may start threads; they must not take this process's signals */
+	/* the library may start threads, which must not receive this process's signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -66,7 +66,7 @@ load_cuda_class(const char **reason)
 	return cuda_engine();
 }
 
-/* Gives the devices back before the libraries' own exit handlers run, in whatever order. */
+/* Releases the devices before the libraries' own exit handlers run, in whatever order. */
 static void
 release_devices(int code, Datum cuda_class)
 {

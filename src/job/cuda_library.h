@@ -1,5 +1,5 @@
 /*
- * The library of the CUDA engine, which is loaded on demand.
+ * The library of the CUDA engine, loaded on demand.
  */
 #ifndef GK_CUDA_LIBRARY_H
 #define GK_CUDA_LIBRARY_H
@@ -8,7 +8,7 @@
 
 #include "engine.h"
 
-/* Whether the library is installed; it may still not load. */
+/* True if the library is installed; loading it may still fail. */
 extern bool gk_cuda_library_installed(void);
 
 /* The CUDA engine's class.  NULL if unavailable, with the cause in *reason. */

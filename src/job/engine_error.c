@@ -1,12 +1,12 @@
 /*
- * What goes wrong in an engine, as an error of PostgreSQL.
+ * Reports the errors of an engine as PostgreSQL errors.
  */
 #include "postgres.h"
 
 #include "engine_error.h"
 #include "host_account.h"
 
-/* Raises what a lack of memory means: a limit of ours, or one of the system's. */
+/* Reports a lack of memory: by a limit of gkmeans, or by the system. */
 static void
 raise_no_memory(const GkStatus *status, const char *setting)
 {
@@ -18,7 +18,7 @@ raise_no_memory(const GkStatus *status, const char *setting)
 				 ? errdetail("%s failed for %llu bytes.", status->where,
 							 (unsigned long long) status->needed)
 				 : errdetail("%s failed.", status->where),
-				 errhint("The operating system has no more, or limits what a process may take.")));
+				 errhint("The operating system is out of memory, or limits that of a process.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("gkmeans: %s", status->message),
@@ -27,7 +27,7 @@ raise_no_memory(const GkStatus *status, const char *setting)
 			 errhint("The setting \"%s\" limits this memory.", setting)));
 }
 
-/* Raises that the fits of all sessions together would pass their limit. */
+/* Reports that the fits of all sessions together would exceed their limit. */
 static void
 raise_refused(const GkStatus *status)
 {
@@ -42,7 +42,7 @@ raise_refused(const GkStatus *status)
 					 "The setting \"gkmeans.total_host_memory_limit\" limits this memory.")));
 }
 
-/* Raises that a device is full, by whatever there is besides this fit. */
+/* Reports that a device is full because of other users. */
 static void
 raise_device_full(const GkStatus *status)
 {
@@ -57,7 +57,7 @@ raise_device_full(const GkStatus *status)
 					 "\"gkmeans.engine\" the engine.")));
 }
 
-/* Raises what a failure of a device means. */
+/* Reports the failure of a device. */
 static void
 raise_device_error(const GkStatus *status)
 {

@@ -1,5 +1,5 @@
 /*
- * What goes wrong in an engine, as an error of PostgreSQL.
+ * Reports the errors of an engine as PostgreSQL errors.
  */
 #ifndef GK_ENGINE_ERROR_H
 #define GK_ENGINE_ERROR_H

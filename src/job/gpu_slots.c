@@ -25,13 +25,14 @@
 #include "settings.h"
 
 /*
- * Slots are advisory locks, which a standby can take too.  Those of users are of a database,
- * these of none.  Number 0 is the queue, which its first has; the slots follow.
+ * Slots are advisory locks, which a standby can take too.  Users' advisory locks belong to a
+ * database, these to none.  Number 0 is the queue, held by whoever is first in it; the slots
+ * follow.
  */
 #define QUEUE 0
 #define SLOT_KIND 3
 
-/* The locks of sessions that keep devices open between fits, as many as slots. */
+/* The locks of the sessions that keep devices open between fits; as many as slots. */
 #define KEEPER_KIND 4
 
 /* How often the first of the queue looks for a free slot, in milliseconds. */
@@ -47,7 +48,7 @@ lock_tag(int number, int kind)
 	return tag;
 }
 
-/* Whether this session or its transaction has a lock. */
+/* True if this session or its transaction has a lock. */
 static bool
 held_by_me(LOCKTAG tag)
 {
@@ -58,7 +59,7 @@ held_by_me(LOCKTAG tag)
 #endif
 }
 
-/* Takes a lock for the transaction if that needs no waiting. */
+/* Takes a lock for the transaction if that is possible without waiting. */
 static LockAcquireResult
 try_lock(int number, LOCKMODE mode)
 {
@@ -72,7 +73,7 @@ try_lock(int number, LOCKMODE mode)
 	return result;
 }
 
-/* Gives back a lock of the transaction. */
+/* Releases a lock of the transaction. */
 static void
 unlock(int number, LOCKMODE mode)
 {
@@ -94,14 +95,14 @@ own_slot(void)
 	return 0;
 }
 
-/* Whether this transaction has a slot. */
+/* True if this transaction has a slot. */
 bool
 gk_has_slot(void)
 {
 	return own_slot() > 0;
 }
 
-/* Gives back the slot that this transaction has, if any: not one of an outer transaction. */
+/* Releases this transaction's slot, if it has one; not that of an outer transaction. */
 void
 gk_return_slot(void)
 {
@@ -111,7 +112,7 @@ gk_return_slot(void)
 		unlock(slot, ExclusiveLock);
 }
 
-/* Takes whichever slot is free. */
+/* Takes any free slot. */
 static bool
 take_free_slot(void)
 {
@@ -121,7 +122,7 @@ take_free_slot(void)
 	return false;
 }
 
-/* Whether a slot could be had now without waiting, and without passing others; takes it if so. */
+/* Takes a slot if one is free and nobody is waiting; false if not. */
 bool
 gk_try_slot(void)
 {
@@ -136,7 +137,7 @@ gk_try_slot(void)
 	return taken;
 }
 
-/* Waits in the queue until no other is before; false when gkmeans.queue_timeout has passed. */
+/* Waits to become first in the queue; false when gkmeans.queue_timeout has passed. */
 static bool
 wait_in_queue(void)
 {
@@ -196,7 +197,7 @@ holder_of(int slot)
 	return transaction == holders[0].localTransactionId ? process->pid : 0;
 }
 
-/* Whether a process waits for a lock of this one, be it through others; `seen` were looked at. */
+/* True if a process waits for a lock of this one, directly or not; `seen` lists those visited. */
 static bool
 waits_for_me(int pid, List **seen)
 {
@@ -240,8 +241,8 @@ check_deadlock(void)
 /*
  * Waits for a slot; false when gkmeans.queue_timeout has passed.
  *
- * Who is first in the queue looks for a free slot again and again: a wait is for one lock only.
- * The deadlock detector does not see what it waits for, so that it looks for itself.
+ * The first in the queue polls for a free slot, because a process can wait for one lock only.
+ * PostgreSQL's deadlock detector does not see that wait, so this function checks for deadlocks.
  */
 static bool
 wait_for_slot(void)
@@ -279,7 +280,7 @@ gk_take_slot(void)
 	if (gk_try_slot())
 		return;
 
-	/* the transaction ends with this error, so nothing goes on with a lock half taken */
+	/* this error ends the transaction, so a lock half taken does no harm */
 	if (!wait_for_slot())
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
@@ -293,14 +294,14 @@ gk_take_slot(void)
 static const GkEngineClass *opened_class = NULL;
 static int	keeper = 0;
 
-/* Whether this session may keep its devices open; DISCARD ALL takes that from it. */
+/* True if this session may keep its devices open; DISCARD ALL ends that. */
 static bool
 is_keeper(void)
 {
 	return gk_max_gpu_backends == 0 || (keeper > 0 && held_by_me(lock_tag(keeper, KEEPER_KIND)));
 }
 
-/* After a transaction and its jobs: gives the devices back unless the session may keep them. */
+/* After a transaction and its jobs: releases the devices unless the session may keep them. */
 static void
 give_way(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 {
@@ -314,7 +315,7 @@ give_way(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 	engine_class->release_process();
 }
 
-/* Makes the session a keeper if there are fewer than slots. */
+/* Makes the session a keeper if there are fewer keepers than slots. */
 static void
 become_keeper(void)
 {
@@ -334,7 +335,7 @@ become_keeper(void)
 	keeper = 0;
 }
 
-/* Before devices are opened: sees to it that they are given back in time. */
+/* Call before opening devices: makes sure that they are released in time. */
 void
 gk_note_opening(const GkEngineClass *engine_class)
 {

@@ -2,9 +2,9 @@
  * GPU slots: how the backends share the GPUs of the host.
  *
  * A backend takes one of gkmeans.max_gpu_backends slots before it opens the CUDA engine
- * and keeps it to the end of its transaction.  A slot is a heavyweight lock: it is seen in
- * pg_locks, and an abort frees it at once.  Those that wait for one form a queue, a lock as
- * well: who has it gets the slot that is free first.
+ * and keeps it to the end of its transaction.  A slot is a heavyweight lock: pg_locks shows it,
+ * and an abort frees it at once.  Waiting backends form a queue, which is a lock as well: its
+ * holder gets the next free slot.
  */
 #ifndef GK_GPU_SLOTS_H
 #define GK_GPU_SLOTS_H
@@ -13,16 +13,16 @@
 
 #include "engine.h"
 
-/* Takes a slot if this transaction has none; waits for gkmeans.queue_timeout, 53300 after that. */
+/* Takes a slot if this transaction has none; error 53300 after gkmeans.queue_timeout. */
 extern void gk_take_slot(void);
 
-/* Whether a slot could be had now without waiting; takes it if so. */
+/* Takes a slot if that is possible without waiting; false if not. */
 extern bool gk_try_slot(void);
 
-/* Whether this transaction has a slot. */
+/* True if this transaction has a slot. */
 extern bool gk_has_slot(void);
 
-/* Gives back a slot that was taken for nothing. */
+/* Releases a slot that turned out not to be needed. */
 extern void gk_return_slot(void);
 
 /*

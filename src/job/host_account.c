@@ -1,10 +1,10 @@
 /*
  * The account of host memory that the fits of all sessions of the server share.
  *
- * PostgreSQL keeps some shared memory for what is not known when the server starts; a kilobyte or
- * a few of it hold the account, as contrib/pg_prewarm's state does, so that nothing has to be
- * preloaded.  Two numbers say what is held: the sum, which the limit is compared with, and an
- * entry for each session, which gkmeans_sessions() shows and which is returned at its end.
+ * PostgreSQL reserves some shared memory for requests after server start.  The account takes a
+ * few kilobytes of it, as contrib/pg_prewarm does for its state, so that nothing has to be
+ * preloaded.  It records the sum, which is compared with the limit, and an entry for each
+ * session, which gkmeans_sessions() shows and which is returned when the session ends.
  */
 #include "postgres.h"
 
@@ -18,10 +18,10 @@
 
 #include "host_account.h"
 
-/* More sessions than these that hold memory at a time are counted, but not shown. */
+/* If more sessions than this hold memory, the others are counted but not shown. */
 #define MAX_ENTRIES 1000
 
-/* What one session has drawn; free if pid is 0. */
+/* The bytes that one session has drawn; free if pid is 0. */
 typedef struct Entry
 {
 	atomic_int	pid;
@@ -35,7 +35,7 @@ typedef struct Account
 	Entry		entries[FLEXIBLE_ARRAY_MEMBER];
 } Account;
 
-/* What a session has to itself where the server has no shared memory left. */
+/* Used by a session alone if the server has no shared memory left. */
 static Account own_account;
 static Entry own_entry;
 
@@ -43,7 +43,7 @@ static Account *account = &own_account;
 static Entry *entry = &own_entry;	/* of this session */
 static uint64 session_limit = 0;
 
-/* Returns what is left of this session's memory as its process ends. */
+/* At process exit: returns all that this session still holds. */
 static void
 leave(int code, Datum arg)
 {
@@ -60,7 +60,7 @@ find_account(void)
 	bool		found;
 	Account    *shared;
 
-	/* the name tells apart what different versions of the library keep */
+	/* the name distinguishes the accounts of different versions of the library */
 	shared = ShmemInitStruct(psprintf("gkmeans host memory, %zu bytes", size), size, &found);
 	if (!found)
 	{
@@ -70,7 +70,7 @@ find_account(void)
 	return shared;
 }
 
-/* The account in shared memory; NULL if there is no room and none is demanded. */
+/* The account in shared memory; NULL if there is no room and it is not required. */
 static Account *
 try_account(bool demanded)
 {
@@ -91,7 +91,7 @@ try_account(bool demanded)
 		if (demanded || error->sqlerrcode != ERRCODE_OUT_OF_MEMORY)
 			PG_RE_THROW();
 		FlushErrorState();
-		/* the error has forgotten that the lock holds interrupts off */
+		/* the error has reset the count of held interrupts, which the lock's release decrements */
 		HOLD_INTERRUPTS();
 	}
 	PG_END_TRY();
@@ -99,7 +99,7 @@ try_account(bool demanded)
 	return shared;
 }
 
-/* A free entry for this session; one that nobody sees where there is none. */
+/* A free entry for this session, or a private one if there is none. */
 static Entry *
 take_entry(void)
 {
@@ -113,7 +113,7 @@ take_entry(void)
 	return &own_entry;
 }
 
-/* Attaches to the account, unless that was done, or a fit goes on that draws from another. */
+/* Attaches to the account, unless that is done or a fit is drawing from the private one. */
 static void
 attach(bool demanded)
 {
@@ -137,7 +137,7 @@ gk_host_account_open(uint64 limit, bool demanded)
 	session_limit = limit;
 }
 
-/* Draws bytes, unless all sessions together would pass the limit. */
+/* Draws bytes, unless all sessions together would exceed the limit. */
 bool
 gk_host_account_draw(uint64_t bytes)
 {

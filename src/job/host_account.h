@@ -1,8 +1,8 @@
 /*
  * The account of host memory that the fits of all sessions of the server share.
  *
- * It lies in PostgreSQL's shared memory, so it is the same in every database and on a standby, and
- * starts empty after a crash; what a session has drawn is returned when the session ends.
+ * It lies in PostgreSQL's shared memory: all databases share it, a standby has one too, and it
+ * is empty after a crash.  What a session has drawn is returned when the session ends.
  */
 #ifndef GK_HOST_ACCOUNT_H
 #define GK_HOST_ACCOUNT_H
@@ -10,13 +10,13 @@
 #include "postgres.h"
 
 /*
- * Before an engine is opened: attaches to the account, and sets the limit for this session.  Where
- * the server has no shared memory left, a limit that is demanded is an error (53200); without
- * one the session keeps an account of its own.
+ * Before an engine is opened: attaches to the account, and sets the limit for this session.  If
+ * the server has no shared memory left, that is an error (53200) if the limit is `demanded`;
+ * else the session keeps an account of its own.
  */
 extern void gk_host_account_open(uint64 limit, bool demanded);
 
-/* Draws bytes; false if all sessions together would pass the limit.  Any thread may call it. */
+/* Draws bytes; false if all sessions together would exceed the limit.  Any thread may call it. */
 extern bool gk_host_account_draw(uint64_t bytes);
 
 /* Returns bytes that were drawn.  Any thread may call it. */

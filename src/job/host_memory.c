@@ -12,7 +12,7 @@
 #include "host_memory.h"
 #include "settings.h"
 
-/* The least of `least` and the limits in files of a control group and of those above it. */
+/* The least of `least` and the limits in the files of a control group and its ancestors. */
 static uint64
 least_group_limit(const char *root, char *group, const char *file, uint64 least)
 {
@@ -34,7 +34,7 @@ least_group_limit(const char *root, char *group, const char *file, uint64 least)
 	return least;
 }
 
-/* Bytes of memory that the host has, or that a container or service may take of it. */
+/* Bytes of memory of the host, or the limit of the container or service. */
 static uint64
 usable_memory(void)
 {

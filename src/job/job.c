@@ -1,6 +1,6 @@
 /*
- * The job of one fit: who owns what outlives a function call, and how the
- * backend waits for an engine.
+ * The job of one fit: owns the resources that outlive a function call, and waits for the
+ * engine.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 #include "engine_error.h"
 #include "job.h"
 
-/* How long one wait for the engine may be, in milliseconds. */
+/* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
 struct GkJob
@@ -22,16 +22,16 @@ struct GkJob
 	MemoryContext context;
 	GkRelease  *releases;		/* last acquired first */
 	GkEngine   *engine;			/* NULL = not open */
-	GkCommand	command;		/* the one that runs; outlives the stack after an error */
+	GkCommand	command;		/* the current one; after an error it outlives the stack */
 	GkJob	   *next;			/* the job that this one is nested in */
 };
 
 static GkJob *jobs = NULL;
 
-/* The most memory that the engines of this session took at once; the peaks alone count. */
+/* The most memory that the engines of this session held at once; only the peaks count. */
 static GkUsage engines_peak;
 
-/* The rings of the jobs that read rows now, and the most that they took. */
+/* Bytes of the current rings, and the most that they held at once. */
 static Size rings_bytes = 0;
 static Size rings_peak = 0;
 
@@ -50,7 +50,7 @@ release_job(GkJob *job)
 	MemoryContextDelete(job->context);
 }
 
-/* Releases the jobs of a resource owner that ends: silently after an error. */
+/* Releases the jobs of an ending resource owner, silently after an error. */
 static void
 release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 {
@@ -149,7 +149,7 @@ gk_job_bytes(void)
 	return bytes;
 }
 
-/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
+/* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
 GkDeviceUsage *
 gk_usage_of_device(GkUsage *usage, int number)
 {
@@ -162,7 +162,7 @@ gk_usage_of_device(GkUsage *usage, int number)
 	return &usage->device[usage->devices++];
 }
 
-/* Adds what an engine has of each device. */
+/* Adds an engine's usage of each device. */
 static void
 add_devices(GkUsage *usage, const GkUsage *one)
 {
@@ -177,7 +177,7 @@ add_devices(GkUsage *usage, const GkUsage *one)
 	}
 }
 
-/* The memory of the engines of all jobs, added up. */
+/* The memory of the engines of all jobs. */
 static void
 add_engines(GkUsage *usage)
 {
@@ -199,7 +199,7 @@ add_engines(GkUsage *usage)
 	}
 }
 
-/* The memory of the engines of all jobs, and the most that jobs of this session took at once. */
+/* The memory of the engines of all jobs, and the most that this session's held at once. */
 void
 gk_engines_usage(GkUsage *usage)
 {
@@ -216,7 +216,7 @@ gk_engines_usage(GkUsage *usage)
 	}
 }
 
-/* The memory of the rings of all jobs, and the most that they took at once. */
+/* The memory of the rings of all jobs, and the most that they held at once. */
 void
 gk_rings_usage(Size *bytes, Size *most)
 {
@@ -239,7 +239,7 @@ gk_forget_ring(Size bytes)
 	rings_bytes -= bytes;
 }
 
-/* Notes the memory that an engine took, beside those that stay open. */
+/* Updates the peaks before an engine closes. */
 static void
 note_peak(const GkUsage *usage)
 {
@@ -276,7 +276,7 @@ close_engine(void *resource)
 	engine->class_of->close(engine);
 }
 
-/* Opens the engine of a job, which has none; if that fails the answer is NULL, and why. */
+/* Opens the engine of a job that has none; NULL if that fails, with the cause in *status. */
 GkEngine *
 gk_job_try_open_engine(GkJob *job, const GkEngineClass *engine_class,
 					   const GkEngineConfig *config, GkStatus *status)

@@ -1,6 +1,6 @@
 /*
- * The job of one fit: who owns what outlives a function call, and how the
- * backend waits for an engine.
+ * The job of one fit: owns the resources that outlive a function call, and waits for the
+ * engine.
  *
  * A job belongs to the resource owner that is current when it begins.  What it owns is
  * released, last acquired first, by gk_job_end(), or at the moment of an error by the
@@ -19,7 +19,7 @@ typedef struct GkJob GkJob;
 /* Releases one resource; must not throw, palloc or wait without a bound. */
 typedef void (*GkReleaseFunction) (void *resource);
 
-/* A place in the job's list; `resource` is NULL until something is acquired. */
+/* An entry of the job's list; `resource` is NULL until something is acquired. */
 typedef struct GkRelease
 {
 	GkReleaseFunction function;
@@ -37,12 +37,12 @@ extern void gk_job_end(GkJob *job);
 extern MemoryContext gk_job_context(GkJob *job);
 
 /*
- * Register first, acquire second: takes a place in the job's list (may throw);
- * then acquire the resource and store it in ->resource with no error possible between.
+ * Register first, then acquire: adds an entry to the job's list (may throw).  Acquire the
+ * resource after it and store it in ->resource, with no error possible in between.
  */
 extern GkRelease *gk_job_reserve(GkJob *job, GkReleaseFunction function);
 
-/* Releases one resource before the end of the job (and leaves its place empty). */
+/* Releases one resource before the end of the job. */
 extern void gk_job_release(GkRelease *release);
 
 /* How many jobs are alive in this backend; 0 outside a fit. */
@@ -51,13 +51,13 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
-/* The entry of a device in a usage, made if need be; NULL if that has no room for one more. */
+/* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
 extern GkDeviceUsage *gk_usage_of_device(GkUsage *usage, int number);
 
-/* The memory of their engines, added up; the peaks are those of the session. */
+/* The memory of their engines; the peaks are those of the session. */
 extern void gk_engines_usage(GkUsage *usage);
 
-/* The memory of their rings, and the most that rings of this session took at once. */
+/* The memory of their rings, and the most that this session's held at once. */
 extern void gk_rings_usage(Size *bytes, Size *most);
 
 /* Note that a ring was created, and that it was freed. */
@@ -77,8 +77,8 @@ extern GkEngine *gk_job_engine(GkJob *job);
 
 /*
  * Runs a command on the job's engine to its end; cancel, timeout and termination act within 10 ms.
- * After an error the engine may go on writing into the command's arrays until it is
- * closed: they must lie in the job's context, never on the stack.
+ * After an error the engine may still write into the command's arrays until it is closed: they
+ * must lie in the job's context, never on the stack.
  */
 extern void gk_run(GkJob *job, GkCommand *command);
 

@@ -1,12 +1,12 @@
 /*
- * Seconds for the report of a fit.
+ * Measures durations, for the report of a fit.
  */
 #ifndef GK_SECONDS_H
 #define GK_SECONDS_H
 
 #include "portability/instr_time.h"
 
-/* Seconds since some moment. */
+/* Seconds since `begin`. */
 static inline double
 gk_seconds_since(instr_time begin)
 {

@@ -31,7 +31,7 @@ int			gk_model_cache_size_kb = 64 * 1024;
 
 static char *devices = NULL;
 
-/* Reads a list of device numbers; how many there are, -1 if it is none. */
+/* Reads a list of device numbers; returns how many, -1 if it is not such a list. */
 static int
 read_devices(const char *list, int *numbers, int capacity)
 {
@@ -57,7 +57,7 @@ read_devices(const char *list, int *numbers, int capacity)
 	return count;
 }
 
-/* Whether a list means every device. */
+/* True if a list means every device. */
 static bool
 means_all(const char *list)
 {
@@ -78,14 +78,14 @@ check_devices(char **value, void **extra, GucSource source)
 	return false;
 }
 
-/* The devices that gkmeans.devices names; 0 if it leaves the choice, or names all. */
+/* The devices that gkmeans.devices names; 0 if it leaves the choice open, or names all. */
 int
 gk_named_devices(int *numbers, int capacity)
 {
 	return devices == NULL || means_all(devices) ? 0 : read_devices(devices, numbers, capacity);
 }
 
-/* Whether gkmeans.devices asks for every device. */
+/* True if gkmeans.devices asks for every device. */
 bool
 gk_all_devices_named(void)
 {

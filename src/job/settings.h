@@ -32,10 +32,10 @@ extern int	gk_model_cache_size_kb; /* gkmeans.model_cache_size; 0 = none */
 /* Defines the settings; once, from _PG_init. */
 extern void gk_define_settings(void);
 
-/* The devices that gkmeans.devices names; 0 if it leaves the choice, or names all. */
+/* The devices that gkmeans.devices names; 0 if it leaves the choice open, or names all. */
 extern int	gk_named_devices(int *numbers, int capacity);
 
-/* Whether gkmeans.devices asks for every device. */
+/* True if gkmeans.devices asks for every device. */
 extern bool gk_all_devices_named(void);
 
 #endif							/* GK_SETTINGS_H */

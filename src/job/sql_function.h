@@ -1,5 +1,5 @@
 /*
- * Functions that SQL calls: all that the module exports besides its entry.
+ * Functions that SQL calls: all that the module exports besides _PG_init.
  */
 #ifndef GK_SQL_FUNCTION_H
 #define GK_SQL_FUNCTION_H

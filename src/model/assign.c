@@ -2,8 +2,8 @@
  * The SQL functions that label all rows of a source by a model: gkmeans_assign and
  * gkmeans_predict_rows.
  *
- * Rows go the way of a fit, into the engine that the settings choose; the shift, the scale and the
- * centroids are those of the model.
+ * Rows take the same path as in a fit, into the engine that the settings choose; shift, scale
+ * and centroids are the model's.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ refuse_null(const char *argument)
 			 errmsg("%s is NULL", argument)));
 }
 
-/* An argument as text, which must be there. */
+/* An argument as text, which must not be NULL. */
 static char *
 text_of(FunctionCallInfo fcinfo, int number, const char *argument)
 {
@@ -43,7 +43,7 @@ text_of(FunctionCallInfo fcinfo, int number, const char *argument)
 	return text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* The version that an argument asks for: NULL is the deployed one. */
+/* The version that an argument names; 0, the deployed one, for NULL. */
 int
 gk_version_argument(FunctionCallInfo fcinfo, int number)
 {
@@ -78,32 +78,56 @@ unpack_points(const GkModel *model)
 	return points;
 }
 
-/* Says how rows are to be read and compared: as the model does. */
-static void
-ask_for_model(GkCall *call, const GkModel *model)
+/* Has rows read and compared as the model requires. */
+void
+gk_call_compare_as(GkCall *call, const GkModel *model)
 {
 	GkFitSpec  *spec = &call->arguments.fit;
 
 	call->arguments.source.features = feature_columns(model);
 	call->arguments.source.dimension = model->dimension;
 	call->arguments.source.shift = model->shift;
-	spec->k = model->k;
 	spec->metric = model->metric;
 	spec->scale = model->factor != NULL ? GK_SCALE_GIVEN : GK_SCALE_NONE;
 	spec->offset = model->offset;
 	spec->factor = model->factor;
 	spec->points = unpack_points(model);
+}
+
+/* Says that the labels are a model's. */
+void
+gk_call_describe_model(GkCall *call, const GkModel *model)
+{
+	GkLabelling *labelling = &call->labelling;
+
+	memset(labelling, 0, sizeof(*labelling));
+	labelling->version = model->version;
+	labelling->k = model->k;
+	labelling->place_of_label = labelling->ties = model->ties;
+	labelling->ids = model->cluster_ids;
+	labelling->names = model->names;
+	labelling->avg_distances = model->avg_distances;
+	labelling->score_quantiles = model->score_quantiles;
+	labelling->packed = model->packed;
+}
+
+/* The same, for labels alone. */
+static void
+ask_for_model(GkCall *call, const GkModel *model)
+{
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	gk_call_compare_as(call, model);
+	gk_call_describe_model(call, model);
+	call->fit.k = model->k;
+	spec->k = model->k;
 	spec->n_init = 1;
 	spec->max_iter = 1;
-	call->fit.k = model->k;
-	call->fit.cluster_of_label = gk_allocate(model->k, sizeof(int32));
-	for (int i = 0; i < model->k; i++)
-		call->fit.cluster_of_label[i] = gk_cluster_id(model, gk_cluster_at(model, i));
 }
 
 /* Raises an error unless the rows are as long as those of the model. */
-static void
-check_dimension(const GkCall *call, const GkModel *model)
+void
+gk_call_check_as(const GkCall *call, const GkModel *model)
 {
 	bool		is_array;
 	int			count;
@@ -123,24 +147,34 @@ check_dimension(const GkCall *call, const GkModel *model)
 }
 
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
-const GkModel *
-gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
-			 const char *id_column, Oid id_type, const char *labels_table, GkIfExists if_exists)
+static const GkModel *
+label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 {
 	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
 
 	gk_call_open(call);
-	call->arguments.source.source = source;
-	call->arguments.source.id_column = id_column;
-	call->arguments.source.id_type = id_type;
-	call->arguments.labels_table = labels_table;
-	call->arguments.if_exists = if_exists;
+	call->arguments = *asked;
+	call->arguments.of_model = true;
 	ask_for_model(call, model);
 	gk_call_read(call);
-	check_dimension(call, model);
+	gk_call_check_as(call, model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 	return model;
+}
+
+/* The same, for others. */
+const GkModel *
+gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
+				const char *id_column, Oid id_type, const char *labels_table,
+				GkIfExists if_exists)
+{
+	GkArguments asked = {.labels_table = labels_table,.if_exists = if_exists};
+
+	asked.source.source = source;
+	asked.source.id_column = id_column;
+	asked.source.id_type = id_type;
+	return label_rows(call, relation_id, version, &asked);
 }
 
 /* SQL: the cluster and distance of every row of a source. */
@@ -162,6 +196,34 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Places of the arguments of gkmeans_assign. */
+enum
+{
+	MODEL,
+	SOURCE,
+	ID_COLUMN,
+	LABELS_TABLE,
+	LABELS_MODE,
+	CHANGES_TABLE,
+	VERSION
+};
+
+/* What gkmeans_assign is asked for. */
+static void
+read_assignment(FunctionCallInfo fcinfo, GkArguments *asked)
+{
+	memset(asked, 0, sizeof(*asked));
+	if (PG_ARGISNULL(MODEL))
+		refuse_null("model");
+	asked->source.source = text_of(fcinfo, SOURCE, "source");
+	asked->source.id_column = text_of(fcinfo, ID_COLUMN, "id_column");
+	asked->labels_table = text_of(fcinfo, LABELS_TABLE, "labels_table");
+	asked->if_exists = PG_ARGISNULL(LABELS_MODE) ? GK_EXISTS_MERGE
+		: gk_if_exists("labels_mode", text_of(fcinfo, LABELS_MODE, NULL));
+	if (!PG_ARGISNULL(CHANGES_TABLE))
+		asked->changes_table = text_of(fcinfo, CHANGES_TABLE, NULL);
+}
+
 /* SQL: labels all rows of a source into a table; what that did to it. */
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
@@ -169,6 +231,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	TupleDesc	descriptor;
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
+	GkArguments asked;
 	GkCall		call;
 	Datum		values[5];
 	bool		nulls[5] = {0};
@@ -176,13 +239,8 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "gkmeans_assign must return a row");
 	BlessTupleDesc(descriptor);
-	if (PG_ARGISNULL(0))
-		refuse_null("model");
-	gk_label_source(&call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 5),
-					text_of(fcinfo, 1, "source"), text_of(fcinfo, 2, "id_column"), InvalidOid,
-					text_of(fcinfo, 3, "labels_table"),
-					gk_if_exists("labels_mode", PG_ARGISNULL(4) ? "merge"
-								 : text_to_cstring(PG_GETARG_TEXT_PP(4))));
+	read_assignment(fcinfo, &asked);
+	label_rows(&call, PG_GETARG_OID(MODEL), gk_version_argument(fcinfo, VERSION), &asked);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);

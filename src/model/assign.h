@@ -9,12 +9,27 @@
 #include "fit_call.h"
 #include "model.h"
 
-/* The version that an argument asks for: NULL is the deployed one. */
+/* The version that an argument names; 0, the deployed one, for NULL. */
 extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 
 /*
+ * Says that a call, before it reads, is to compare rows as a model does: with its features, shift,
+ * scale and metric; the centroids become fit.points, in the order in which ties are decided.
+ */
+extern void gk_call_compare_as(GkCall *call, const GkModel *model);
+
+/* Raises 42804 or 22000 unless the rows that a call has read are like those of a model. */
+extern void gk_call_check_as(const GkCall *call, const GkModel *model);
+
+/*
+ * Says that the labels in the engine are those of a model, as gk_call_describe_fit() does of a fit;
+ * a label is a centroid's place in the order of ties.
+ */
+extern void gk_call_describe_model(GkCall *call, const GkModel *model);
+
+/*
  * Reads the rows of a source and labels them by a version of a model; begins the job and SPI.
- * A label is a centroid's place in the order of ties.  The model stays valid as long as the
+ * A label is a centroid's position in the order of ties.  The model stays valid as long as the
  * caller's context.
  */
 extern const GkModel *gk_label_source(GkCall *call, Oid relation_id, int version,

@@ -27,7 +27,7 @@ typedef struct Clusters
 	int			dimension;
 	double	   *centroids;
 	int32	   *ids;
-	char	  **names;			/* the arrays are NULL where nothing is known */
+	char	  **names;			/* arrays are NULL if unknown */
 	int64	   *sizes;
 	double	   *weights;
 	double	   *inertias;
@@ -72,7 +72,7 @@ array_of_doubles(const double *values, int count)
 	return PointerGetDatum(array);
 }
 
-/* A number of a cluster; NULL if it is not known. */
+/* Puts a number of a cluster; NULL if it is unknown. */
 static void
 put_measure(Datum *value, bool *is_null, const double *values, int cluster)
 {

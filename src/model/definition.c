@@ -1,5 +1,5 @@
 /*
- * The definition of a model: how it was asked for, as JSON.
+ * The definition of a model: the arguments of its creation, as JSON.
  */
 #include "postgres.h"
 
@@ -8,20 +8,24 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "nodes/primnodes.h"
+#include "nodes/readfuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "definition.h"
+#include "model.h"
 
-/* Arguments that are no part of a definition. */
+/* Arguments that are not part of a definition. */
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* Whether an argument is one of those. */
+/* True if an argument is not part of a definition. */
 static bool
 is_left_out(const char *name)
 {
@@ -109,6 +113,48 @@ gk_definition(FunctionCallInfo fcinfo)
 	}
 	appendStringInfoChar(&json, '}');
 	return json.data;
+}
+
+/* The default of the column "definition", as the catalog has it; NULL if there is none. */
+static Node *
+default_of(Relation relation)
+{
+	const TupleConstr *constraints = RelationGetDescr(relation)->constr;
+
+	for (int i = 0; constraints != NULL && i < constraints->num_defval; i++)
+		if (constraints->defval[i].adnum == GK_MODEL_DEFINITION)
+			return stringToNode(constraints->defval[i].adbin);
+	return NULL;
+}
+
+/* The definition of a model. */
+Jsonb *
+gk_model_definition(Relation relation)
+{
+	Node	   *node = default_of(relation);
+	Const	   *constant = node != NULL && IsA(node, Const) ? (Const *) node : NULL;
+	Jsonb	   *definition = NULL;
+
+	if (constant != NULL && constant->consttype == JSONBOID && !constant->constisnull)
+		definition = DatumGetJsonbPCopy(constant->constvalue);
+	if (definition == NULL || !JB_ROOT_IS_OBJECT(definition))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no definition", gk_model_name(relation)),
+				 errdetail("The default of its column \"definition\" is not a constant JSON object.")));
+	return definition;
+}
+
+/* A text in a definition. */
+char *
+gk_definition_text(const Jsonb *definition, const char *key)
+{
+	JsonbValue	value;
+
+	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, key, strlen(key),
+									 &value) == NULL || value.type != jbvString)
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
 /* The report of a fit. */

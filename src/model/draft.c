@@ -122,7 +122,7 @@ gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values, 
 	gk_draft_set(draft, number, make_array(values, sizeof(int32), INT4OID, 1, count, 1));
 }
 
-/* Who begins, and when. */
+/* Sets who created the version, and when. */
 void
 gk_draft_begun(GkDraft *draft)
 {
@@ -130,7 +130,7 @@ gk_draft_begun(GkDraft *draft)
 	gk_draft_text(draft, GK_MODEL_STARTED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
-/* The version is complete and deployed now. */
+/* Marks the version as complete and deployed. */
 void
 gk_draft_deployed(GkDraft *draft, const char *status)
 {
@@ -173,4 +173,42 @@ gk_insert_draft(const GkDraft *draft, const char *name)
 								 count, types, values, NULL, false, 0);
 	if (code != SPI_OK_INSERT)
 		elog(ERROR, "could not write model %s: %s", name, SPI_result_code_string(code));
+}
+
+/* Writes what is set into the head row of a version. */
+void
+gk_update_draft(const GkDraft *draft, const char *name, int version)
+{
+	StringInfoData command;
+	Datum		values[GK_MODEL_ATTRIBUTES + 1];
+	Oid			types[GK_MODEL_ATTRIBUTES + 1];
+	int			count = 0;
+	int			code;
+
+	initStringInfo(&command);
+	appendStringInfo(&command, "UPDATE %s SET ", name);
+	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(draft->descriptor, i);
+
+		if (draft->nulls[i] || i + 1 == GK_MODEL_GROUP_NO || i + 1 == GK_MODEL_PART)
+			continue;
+		types[count] = attribute->atttypid;
+		values[count++] = draft->values[i];
+		appendStringInfo(&command, "%s%s = $%d", count > 1 ? ", " : "",
+						 quote_identifier(NameStr(attribute->attname)), count);
+	}
+	types[count] = INT4OID;
+	values[count++] = Int32GetDatum(version);
+	appendStringInfo(&command, " WHERE version OPERATOR(pg_catalog.=) $%d"
+					 " AND group_no OPERATOR(pg_catalog.=) 0"
+					 " AND part OPERATOR(pg_catalog.=) 0", count);
+	code = SPI_execute_with_args(command.data, count, types, values, NULL, false, 0);
+	if (code != SPI_OK_UPDATE)
+		elog(ERROR, "could not write model %s: %s", name, SPI_result_code_string(code));
+	if (SPI_processed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("version %d of model %s was not changed", version, name),
+				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
 }

@@ -10,7 +10,7 @@
 
 #include "model.h"
 
-/* What is not set is NULL.  Values lie in the memory context current when they are set. */
+/* Attributes that are not set are NULL. Values lie in the memory context current at the call. */
 typedef struct GkDraft
 {
 	TupleDesc	descriptor;		/* of gkmeans_model */
@@ -31,13 +31,16 @@ extern void gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const doubl
 extern void gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values,
 							  int count);
 
-/* Who begins, and when. */
+/* Sets who created the version, and when. */
 extern void gk_draft_begun(GkDraft *draft);
 
-/* When it ended; the version is deployed now. */
+/* Sets when it was completed, and marks it as deployed. */
 extern void gk_draft_deployed(GkDraft *draft, const char *status);
 
 /* Writes the row into a model, by its quoted name.  SPI must be connected. */
 extern void gk_insert_draft(const GkDraft *draft, const char *name);
+
+/* Writes what is set into the head row of a version that is there.  SPI must be connected. */
+extern void gk_update_draft(const GkDraft *draft, const char *name, int version);
 
 #endif							/* GK_DRAFT_H */

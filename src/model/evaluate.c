@@ -66,7 +66,7 @@ read_sample(FunctionCallInfo fcinfo, int first, GkClustering *clustering)
 				 errhint("Valid values are 1 to %d.", MAX_SAMPLE)));
 }
 
-/* What a call says of its rows. */
+/* Describes the rows of a call. */
 static void
 describe_rows(const GkCall *call, GkClustering *clustering)
 {
@@ -171,7 +171,7 @@ gkmeans_evaluate(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
 
-/* The order of labels by the place of their cluster. */
+/* The labels in the order of their clusters. */
 static int *
 places_of_labels(const GkModel *model)
 {
@@ -225,10 +225,10 @@ gkmeans_cluster_quality(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* A label and its number, in a hash table. */
+/* An entry of a hash table: a label and its number. */
 typedef struct Label
 {
-	uint64		hash;			/* key; texts of the same hash are in a chain */
+	uint64		hash;			/* key; texts with the same hash form a chain */
 	struct LabelName *names;
 } Label;
 
@@ -314,7 +314,7 @@ sort_labels(Labels *labels, int32 *of_rows, int64 rows)
 	}
 }
 
-/* The numbers of the labels of all rows, which were read as ids; how many labels there are. */
+/* The numbers of all rows' labels, which were read as ids; returns how many labels there are. */
 static int
 read_labels(GkCall *call, int32 *of_rows)
 {

@@ -1,5 +1,5 @@
 /*
- * Models as JSON: for predictions without the table, such as in a generated column.
+ * Models as JSON, for predictions without the table, such as in a generated column.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@
 /* The version of the format. */
 #define FORMAT 1
 
-/* Raises the error of a JSON that is no exported model. */
+/* Refuses a JSON value that is not an exported model. */
 static void
 refuse(const char *key)
 {
@@ -32,7 +32,7 @@ refuse(const char *key)
 			 errdetail("Key \"%s\" is missing or not as gkmeans_export() writes it.", key)));
 }
 
-/* Appends a number: the shortest that is read as the same one. */
+/* Appends a number in its shortest form that reads back exactly. */
 static void
 append_double(StringInfo json, double value)
 {

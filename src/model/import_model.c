@@ -37,7 +37,7 @@ enum
 	NOTE
 };
 
-/* What is imported. */
+/* The arguments of an import. */
 typedef struct Import
 {
 	int			k;
@@ -55,7 +55,7 @@ text_of(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* Raises the error of an argument that is not as it must be. */
+/* Refuses an argument. */
 static void
 refuse(const char *argument, const char *what)
 {
@@ -88,7 +88,7 @@ array_argument(FunctionCallInfo fcinfo, int number, const char *argument, int di
 	return array;
 }
 
-/* The elements of an array of doubles, all of which float32 can come near. */
+/* The elements of an array of doubles, all in the range of float32. */
 static const double *
 check_doubles(ArrayType *array, int64 count, const char *argument)
 {
@@ -150,7 +150,7 @@ read_comparison(FunctionCallInfo fcinfo, Import *import)
 			refuse("scale_factor", "contains a negative number");
 }
 
-/* One centroid as it is compared. */
+/* A centroid as rows are compared with it. */
 static void
 compare_centroid(const Import *import, const double *centroid, double *point)
 {
@@ -158,7 +158,7 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 
 	for (int j = 0; j < import->dimension; j++)
 	{
-		/* those of the cosine metric are unit vectors, as rows are compared */
+		/* with the cosine metric, rows are compared with unit vectors */
 		bool		scaled = import->factor != NULL && !import->cosine;
 
 		point[j] = scaled ? (centroid[j] - import->offset[j]) * import->factor[j] : centroid[j];
@@ -174,7 +174,7 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 		point[j] /= sqrt(norm2);
 }
 
-/* The centroids as they are kept and as they are compared. */
+/* The centroids as stored and as rows are compared with them. */
 static void
 draft_centroids(GkDraft *draft, const Import *import)
 {
@@ -200,7 +200,7 @@ compare_names(const void *a, const void *b, void *argument)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Refuses names that are not different. */
+/* Refuses equal names. */
 static void
 check_names(const char *const *names, int count)
 {
@@ -244,7 +244,7 @@ draft_names(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 		gk_draft_set(draft, GK_MODEL_NAMES, PointerGetDatum(array));
 }
 
-/* All of the version. */
+/* The whole version. */
 static void
 draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 {
@@ -265,7 +265,7 @@ draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 	gk_draft_deployed(draft, "imported");
 }
 
-/* The clusters of a model that is there already and stays as it is. */
+/* The number of clusters of an existing model that stays as it is. */
 static int
 existing_k(Oid relation_id)
 {
@@ -282,7 +282,7 @@ existing_k(Oid relation_id)
 	return k;
 }
 
-/* SQL: makes a model of centroids; how many they are. */
+/* SQL: creates a model from centroids; returns how many. */
 Datum
 gkmeans_import_model(PG_FUNCTION_ARGS)
 {
@@ -298,7 +298,7 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("model is NULL"),
-				 errhint("Give the name of the table that the model is to be.")));
+				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_import_model()");
 	PreventCommandIfParallelMode("gkmeans_import_model()");
 	read_centroids(fcinfo, &import);

@@ -1,9 +1,10 @@
 /*
- * A model: a table of its user of the type gkmeans_model, one head row a version.
+ * A model: a user's table of type gkmeans_model, with one head row per version.
  *
- * A model is read by a direct scan under the active snapshot, after explicit checks of what it
- * is and who asks: no planner, no policy, no index expression, so nobody's code runs.  Its rows
- * are foreign input: whoever may write to the table may have written anything.
+ * A model is read by a direct scan under the active snapshot, after explicit checks of the
+ * table and of the user's privileges: no planner, no policy, no index expression, so nobody's
+ * code runs.  Its rows are untrusted input: whoever may write to the table may have written
+ * anything.
  */
 #ifndef GK_MODEL_H
 #define GK_MODEL_H
@@ -14,17 +15,12 @@
 #include "utils/array.h"
 #include "utils/relcache.h"
 
+#include "anomaly.h"
 #include "fit.h"
 #include "nearest.h"
 
-/* Numbers, k × dimension, of a model at most: a row of a table holds less than 1 GB. */
+/* The most numbers, k × dimension, in a model: a row of a table holds less than 1 GB. */
 #define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
-
-/*
- * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
- * 0.9999 and 1.
- */
-#define GK_QUANTILES 47
 
 /* The attributes of gkmeans_model, by their place in the type. */
 typedef enum GkModelAttribute
@@ -39,6 +35,9 @@ typedef enum GkModelAttribute
 	GK_MODEL_STARTED_AT,
 	GK_MODEL_FINISHED_AT,
 	GK_MODEL_STARTED_BY,
+	GK_MODEL_OUTCOME,
+	GK_MODEL_ERROR_CODE,
+	GK_MODEL_ERROR_MESSAGE,
 	GK_MODEL_NOTE,
 	GK_MODEL_DEFINITION,
 	GK_MODEL_METRIC,
@@ -70,6 +69,8 @@ typedef enum GkModelAttribute
 	GK_MODEL_TOTAL_SS,
 	GK_MODEL_ITERATIONS,
 	GK_MODEL_CONVERGED,
+	GK_MODEL_MOVED,
+	GK_MODEL_DRIFT,
 	GK_MODEL_SCORE_QUANTILES,
 	GK_MODEL_REPORT,
 	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
@@ -84,57 +85,68 @@ typedef struct GkModel
 	GkMetric	metric;
 	int			k;
 	int			dimension;
-	char	  **features;		/* dimension; NULL where they are elements of array_column */
+	char	  **features;		/* dimension; NULL if they are elements of array_column */
 	char	   *array_column;	/* NULL = every feature is a column */
 	double	   *shift;			/* dimension; NULL = none */
 	double	   *offset;			/* dimension; NULL = not scaled */
 	double	   *factor;
 	double	   *packed;			/* centroids as compared, in the order of ties (nearest.h) */
 	GkSieve    *sieve;			/* of many centroids; NULL = they are few */
-	int32	   *ties;			/* packed place → that of the cluster; NULL = the same */
+	int32	   *ties;			/* packed position → the cluster's; NULL = identity */
 	int32	   *cluster_ids;	/* k, ascending; NULL = 0 … k - 1 */
 	char	  **names;			/* k, NULL = unnamed; NULL = no names */
-	double	   *avg_distances;	/* k, NaN = not known; NULL = none is known */
+	double	   *avg_distances;	/* k, NaN = unknown; NULL = all unknown */
 	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not known */
 } GkModel;
 
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* Whether a relation is a model. */
+/* True if a relation is a model. */
 extern bool gk_is_model(Relation relation);
 
 /*
- * Opens a model to read it, with AccessShareLock: 42P01, 42809, 42501 or 0A000 if it is not there,
- * no model, not readable for the current user, or under row-level security.
+ * Opens a model for reading, with AccessShareLock.  Errors: 42P01 if it does not exist, 42809 if
+ * it is not a model, 42501 if the current user may not read it, 0A000 if it is under row-level
+ * security.
  */
 extern Relation gk_open_model(Oid relation_id);
 
-/* The same; NULL instead of an error. */
-extern Relation gk_try_open_model(Oid relation_id);
+/*
+ * The same; NULL instead of an error, and where the lock would have to be waited for, which
+ * *is_locked says.
+ */
+extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
-/* Goes through the head rows that the active snapshot sees; false at the end. */
+/* Scans the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);
 extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
-/* Positions the heads at a version, at the deployed one if it is 0; false if there is none. */
+/*
+ * Positions the heads at a version, at the deployed one if it is 0, before any has been read; false
+ * if there is none, XX001 if there are several.
+ */
 extern bool gk_find_head(GkHeads *heads, int version);
 
-/* Raises 55000 if the version is 0, as none is deployed, 42704 for another. */
+/* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */
 __attribute__((noreturn))
 extern void gk_model_has_no_version(Relation relation, int version);
 
-/* Positions the heads at a version, or raises that error. */
+/* Raises 55000. */
+__attribute__((noreturn))
+extern void gk_version_has_no_centroids(Relation relation, int version);
+
+/* Positions the heads at a version that can score, or raises one of these errors. */
 extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version);
 
 /* Raises XX001. */
 __attribute__((noreturn))
 extern void gk_model_is_damaged(Relation relation, int version, const char *attribute);
 
-/* A row whose attributes are read, checked; the version is for the error. */
+/* A row whose attributes are read and checked; the version is for errors. */
 typedef struct GkModelRow
 {
 	Relation	relation;
@@ -162,7 +174,7 @@ extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, i
 /* The shape of a version: k, dimension and metric, checked. */
 extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);
 
-/* Whether the row is a version that can score: one with centroids. */
+/* True if the row is a version that can score: one with centroids. */
 extern bool gk_row_has_centroids(const GkModelRow *row);
 
 /*

@@ -1,8 +1,8 @@
 /*
  * The models that a session keeps unpacked between statements.
  *
- * The head rows are scanned at every reading, so what is found is what the snapshot sees; only
- * the unpacking is saved, for a row that is physically the same.
+ * The head rows are scanned at every reading, so the result is what the snapshot sees.  Only the
+ * unpacking is saved, if the row is physically the same.
  */
 #include "postgres.h"
 
@@ -18,7 +18,7 @@
 #include "model_cache.h"
 #include "settings.h"
 
-/* One unpacked version, and which row it is. */
+/* One unpacked version, and the identity of its row. */
 typedef struct Entry
 {
 	dlist_node	node;			/* most recently used first */
@@ -52,7 +52,7 @@ free_entry(Entry *entry)
 	pfree(entry);
 }
 
-/* Frees the least recently used entries until those that are left are within the limit. */
+/* Frees the least recently used entries until the rest is within the limit. */
 static void
 trim(void)
 {
@@ -69,7 +69,7 @@ trim(void)
 	}
 }
 
-/* The callback of a memory context: one use less. */
+/* A memory context's callback: ends a use. */
 static void
 unpin(void *argument)
 {
@@ -81,7 +81,7 @@ unpin(void *argument)
 	trim();
 }
 
-/* The callback of an invalidation: what is known of the relation, or of all, may be wrong. */
+/* The invalidation callback: entries of the relation, or all entries, may be stale. */
 static void
 invalidate(Datum argument, Oid relation_id)
 {

@@ -1,5 +1,5 @@
 /*
- * The rows of a model, as foreign input: every attribute is checked before it is used.
+ * The rows of a model are untrusted input: every attribute is checked before use.
  */
 #include "postgres.h"
 
@@ -36,14 +36,14 @@ damaged(const GkModelRow *row, GkModelAttribute number)
 						NameStr(TupleDescAttr(descriptor, number - 1)->attname));
 }
 
-/* An attribute as it is. */
+/* An attribute, unchecked. */
 static Datum
 attribute(const GkModelRow *row, GkModelAttribute number, bool *is_null)
 {
 	return slot_getattr(row->slot, number, is_null);
 }
 
-/* Begins to read a row. */
+/* Begins reading a row. */
 void
 gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot)
 {
@@ -233,7 +233,7 @@ gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count)
 	return values;
 }
 
-/* Whether the row is a version that can score. */
+/* True if the row is a version that can score. */
 bool
 gk_row_has_centroids(const GkModelRow *row)
 {

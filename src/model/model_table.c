@@ -1,5 +1,5 @@
 /*
- * A model as a table: what it is, who may read it, and its head rows.
+ * A model as a table: checks, privileges, and its head rows.
  */
 #include "postgres.h"
 
@@ -14,6 +14,7 @@
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -26,13 +27,14 @@
 #include "model.h"
 #include "model_type.h"
 
-/* Versions that a HINT lists at most. */
+/* The most versions in a HINT. */
 #define MOST_LISTED 20
 
 struct GkHeads
 {
 	TableScanDesc scan;
 	TupleTableSlot *slot;
+	TupleTableSlot *found;		/* by gk_find_head() */
 };
 
 /* The schema of the extension; InvalidOid if it is not there. */
@@ -64,7 +66,7 @@ gk_model_type(void)
 						   ObjectIdGetDatum(gk_extension_schema()));
 }
 
-/* Whether a type is the extension's; it stays so as long as the extension is there. */
+/* True if a type is the extension's, which does not change while the extension exists. */
 static bool
 is_model_type(Oid type)
 {
@@ -83,8 +85,8 @@ gk_model_name(Relation relation)
 }
 
 /*
- * Whether the attributes of a table have the numbers that they have in its type.  ALTER TABLE OF
- * passes over dropped columns, so those after them would be taken for others.
+ * True if the attributes of a table have the same numbers as in its type.  ALTER TABLE OF skips
+ * dropped columns, so those after them would be mistaken for others.
  */
 static bool
 has_places_of_type(Relation relation)
@@ -99,7 +101,7 @@ has_places_of_type(Relation relation)
 	return true;
 }
 
-/* Whether a relation is a model. */
+/* True if a relation is a model. */
 bool
 gk_is_model(Relation relation)
 {
@@ -129,14 +131,14 @@ check_model(Relation relation)
 				 errmsg("cannot read unlogged model \"%s\" during recovery", name)));
 }
 
-/* Whether the current user may read all of a model. */
+/* True if the current user may read all of a model. */
 static bool
 may_read(Relation relation)
 {
 	return pg_class_aclcheck(RelationGetRelid(relation), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* Whether a policy stands between the current user and the rows. */
+/* True if row-level security applies to the current user. */
 static bool
 is_restricted(Relation relation)
 {
@@ -166,12 +168,19 @@ gk_open_model(Oid relation_id)
 
 /* The same; NULL instead of an error. */
 Relation
-gk_try_open_model(Oid relation_id)
+gk_try_open_model(Oid relation_id, bool *is_locked)
 {
-	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	Relation	relation;
 
-	if (relation == NULL)
+	*is_locked = !ConditionalLockRelationOid(relation_id, AccessShareLock);
+	if (*is_locked)
 		return NULL;
+	relation = try_relation_open(relation_id, NoLock);
+	if (relation == NULL)
+	{
+		UnlockRelationOid(relation_id, AccessShareLock);
+		return NULL;
+	}
 	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
@@ -180,13 +189,14 @@ gk_try_open_model(Oid relation_id)
 	return NULL;
 }
 
-/* Begins to go through the head rows. */
+/* Begins a scan of the head rows. */
 GkHeads *
 gk_begin_heads(Relation relation)
 {
 	GkHeads    *heads = palloc(sizeof(GkHeads));
 
 	heads->slot = table_slot_create(relation, NULL);
+	heads->found = table_slot_create(relation, NULL);
 	heads->scan = table_beginscan_strat(relation, GetActiveSnapshot(), 0, NULL, true, false);
 	return heads;
 }
@@ -201,7 +211,7 @@ integer_of(TupleTableSlot *slot, GkModelAttribute number)
 	return is_null ? -1 : DatumGetInt32(value);
 }
 
-/* Goes on to the next head row; false at the end. */
+/* Moves to the next head row; false at the end. */
 bool
 gk_next_head(GkHeads *heads)
 {
@@ -222,13 +232,49 @@ gk_head(const GkHeads *heads)
 	return heads->slot;
 }
 
-/* Ends it. */
+/* Ends the scan. */
 void
 gk_end_heads(GkHeads *heads)
 {
 	ExecDropSingleTupleTableSlot(heads->slot);
+	ExecDropSingleTupleTableSlot(heads->found);
 	table_endscan(heads->scan);
 	pfree(heads);
+}
+
+/* Whether the head is that of a version, of a deployed one if it is 0. */
+static bool
+is_head_of(const GkHeads *heads, int version)
+{
+	bool		is_null;
+	Datum		deployed = slot_getattr(heads->slot, GK_MODEL_DEPLOYED, &is_null);
+
+	return version == 0 ? !is_null && DatumGetBool(deployed)
+		: integer_of(heads->slot, GK_MODEL_VERSION) == version;
+}
+
+/*
+ * Raises the error that a version is there twice, or two are deployed: the indexes that keep it
+ * from happening can be dropped.  To choose one would be to guess.
+ */
+static void
+raise_ambiguous(const GkHeads *heads)
+{
+	const char *name = gk_model_name(heads->scan->rs_rd);
+	int			one = integer_of(heads->found, GK_MODEL_VERSION);
+	int			other = integer_of(heads->slot, GK_MODEL_VERSION);
+
+	if (one == other)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("version %d of model \"%s\" is there more than once", one, name),
+				 errhint("Delete the rows that are too many, and make the primary key again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("model \"%s\" has several deployed versions", name),
+			 errdetail("Versions %d and %d are deployed.", Min(one, other), Max(one, other)),
+			 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
+					 "((true)) WHERE deployed again.")));
 }
 
 /* Positions the heads at a version. */
@@ -237,14 +283,16 @@ gk_find_head(GkHeads *heads, int version)
 {
 	while (gk_next_head(heads))
 	{
-		bool		is_null;
-		bool		deployed = DatumGetBool(slot_getattr(heads->slot, GK_MODEL_DEPLOYED, &is_null));
-
-		if (version == 0 ? !is_null && deployed
-			: integer_of(heads->slot, GK_MODEL_VERSION) == version)
-			return true;
+		if (!is_head_of(heads, version))
+			continue;
+		if (!TTS_EMPTY(heads->found))
+			raise_ambiguous(heads);
+		ExecCopySlot(heads->found, heads->slot);
 	}
-	return false;
+	if (TTS_EMPTY(heads->found))
+		return false;
+	ExecCopySlot(heads->slot, heads->found);
+	return true;
 }
 
 /* The order of numbers. */
@@ -257,7 +305,7 @@ compare_integers(const void *a, const void *b, void *argument)
 	return (left > right) - (left < right);
 }
 
-/* The newest versions that there are, for a HINT. */
+/* The newest versions, for a HINT. */
 static const char *
 list_versions(Relation relation)
 {
@@ -282,7 +330,7 @@ list_versions(Relation relation)
 	return list.data;
 }
 
-/* Raises the error of a version that is not there; 0 is the deployed one. */
+/* Reports a missing version; 0 is the deployed one. */
 void
 gk_model_has_no_version(Relation relation, int version)
 {
@@ -297,10 +345,23 @@ gk_model_has_no_version(Relation relation, int version)
 			 errhint("Its versions are: %s.", list_versions(relation))));
 }
 
+/* Raises the error of a version that cannot score. */
+void
+gk_version_has_no_centroids(Relation relation, int version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("version %d of model \"%s\" has no centroids", version,
+					gk_model_name(relation))));
+}
+
 /* Positions the heads at a version, or raises an error. */
 void
 gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 {
 	if (!gk_find_head(heads, version))
 		gk_model_has_no_version(relation, version);
+	/* the deployed one must have them, or it is damaged */
+	if (version != 0 && slot_attisnull(gk_head(heads), GK_MODEL_CENTROIDS))
+		gk_version_has_no_centroids(relation, version);
 }

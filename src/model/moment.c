@@ -1,5 +1,5 @@
 /*
- * Whether what a function read before is what it would read now.
+ * Tells if what a function read before is what it would read now.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@ struct GkMoment
 {
 	Oid			user;			/* whose privileges were checked */
 	LocalTransactionId transaction;
-	SubTransactionId subtransaction;	/* the lock is its, and what it wrote may be undone */
+	SubTransactionId subtransaction;	/* owns the lock, and its changes may be undone */
 	CommandId	command;
 	TransactionId xmin;
 	TransactionId xmax;
@@ -34,7 +34,7 @@ this_transaction(void)
 #endif
 }
 
-/* Notes what the active snapshot sees. */
+/* Records what the active snapshot sees. */
 GkMoment *
 gk_note_moment(void)
 {
@@ -58,7 +58,7 @@ gk_note_moment(void)
 	return moment;
 }
 
-/* Whether the active snapshot still sees the same. */
+/* True if the active snapshot still sees the same. */
 bool
 gk_is_same_moment(const GkMoment *moment)
 {

@@ -1,5 +1,5 @@
 /*
- * Whether what a function read before is what it would read now.
+ * Tells if what a function read before is what it would read now.
  *
  * A function's state can outlive a statement (an expression of PL/pgSQL keeps it for the
  * transaction), so what it read of a table holds only as long as it would see the same rows.
@@ -9,13 +9,13 @@
 
 #include "postgres.h"
 
-/* What the active snapshot sees, in the memory context current when it was noted. */
+/* A record of what the active snapshot sees; lies in the memory context current when made. */
 typedef struct GkMoment GkMoment;
 
-/* Notes it. */
+/* Records it. */
 extern GkMoment *gk_note_moment(void);
 
-/* Whether the active snapshot still sees the same, for the same user in the same subtransaction. */
+/* True if the active snapshot still sees the same, for the same user in the same subtransaction. */
 extern bool gk_is_same_moment(const GkMoment *moment);
 
 #endif							/* GK_MOMENT_H */

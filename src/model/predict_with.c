@@ -27,7 +27,7 @@ GK_SQL_FUNCTION(gkmeans_export);
 GK_SQL_FUNCTION(gkmeans_predict_with);
 GK_SQL_FUNCTION(gkmeans_predict_centroids);
 
-/* What gkmeans_predict_with keeps from call to call. */
+/* The state that gkmeans_predict_with keeps between calls. */
 typedef struct Exported
 {
 	GkScorer   *scorer;
@@ -50,7 +50,7 @@ gkmeans_export(PG_FUNCTION_ARGS)
 													CurrentMemoryContext)));
 }
 
-/* Whether the exported model is a constant of the expression. */
+/* True if the exported model is a constant of the expression. */
 static bool
 is_constant(FmgrInfo *function)
 {
@@ -58,14 +58,14 @@ is_constant(FmgrInfo *function)
 		IsA(linitial(((FuncExpr *) function->fn_expr)->args), Const);
 }
 
-/* Whether two values are the same, byte for byte. */
+/* True if two values are the same, byte for byte. */
 static bool
 is_same(const Jsonb *left, const Jsonb *right)
 {
 	return VARSIZE(left) == VARSIZE(right) && memcmp(left, right, VARSIZE(left)) == 0;
 }
 
-/* Unpacks an exported model, unless it is that of the call before. */
+/* Unpacks an exported model, unless it is the same as in the previous call. */
 static GkScorer *
 scorer_of(FunctionCallInfo fcinfo)
 {
@@ -107,7 +107,7 @@ gkmeans_predict_with(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(gk_cluster_id(scorer->model, gk_nearest_cluster(scorer, &distance2)));
 }
 
-/* Refuses centroids and features that do not go together. */
+/* Refuses centroids and features that do not match. */
 static void
 check_arrays(ArrayType *centroids, ArrayType *features)
 {
@@ -127,7 +127,7 @@ check_arrays(ArrayType *centroids, ArrayType *features)
 						   ARR_DIMS(centroids)[1])));
 }
 
-/* Whether all numbers are finite. */
+/* True if all numbers are finite. */
 static bool
 all_finite(const double *values, int count)
 {

@@ -1,8 +1,8 @@
 /*
  * Figures of a clustering: silhouettes, Davies-Bouldin, Calinski-Harabasz, sums of squares.
  *
- * They are those of the rows as compared, and agree with scikit-learn on these.  Weights do not
- * count.  Sums over rows are integers, so the order of the rows does not show.
+ * They are computed from the rows as compared, and agree with scikit-learn's for these.  Weights
+ * are ignored.  Sums over rows are integers, so the order of the rows does not matter.
  */
 #ifndef GK_QUALITY_H
 #define GK_QUALITY_H
@@ -12,7 +12,7 @@
 #include "fit.h"
 #include "job.h"
 
-/* What is measured. */
+/* The clustering to measure. */
 typedef struct GkClustering
 {
 	GkJob	   *job;
@@ -23,11 +23,11 @@ typedef struct GkClustering
 	int			k;				/* labels are below */
 	const int32 *labels;		/* rows; -1 = the row does not count */
 	const double *packed;		/* the centroids of the labels (nearest.h); NULL = their means */
-	int			sample;			/* rows of the silhouette at most */
+	int			sample;			/* the most rows for the silhouette */
 	int64		seed;
 } GkClustering;
 
-/* What came out.  NaN where a figure is not defined. */
+/* The figures; NaN if one is not defined. */
 typedef struct GkQuality
 {
 	int64		rows;			/* that count */

@@ -28,10 +28,10 @@ GK_SQL_FUNCTION(gkmeans_nearest);
 GK_SQL_FUNCTION(gkmeans_explain);
 GK_SQL_FUNCTION(gkmeans_score);
 
-/* One centroid and how far it is. */
+/* A centroid and its distance. */
 typedef struct Neighbour
 {
-	int			place;			/* in the order of ties */
+	int			place;			/* position in the order of ties */
 	double		distance2;
 } Neighbour;
 
@@ -60,7 +60,7 @@ gkmeans_distance(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8(gk_distance(scorer->model->metric, distance2));
 }
 
-/* SQL: the distances to all centroids, by the number of their cluster. */
+/* SQL: the distances to all centroids, in the order of the clusters. */
 Datum
 gkmeans_transform(PG_FUNCTION_ARGS)
 {
@@ -125,7 +125,7 @@ gkmeans_anomaly_score(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8(score);
 }
 
-/* SQL: the share of the rows of the fit whose anomaly score is lower. */
+/* SQL: the share of the fit's rows with a lower anomaly score. */
 Datum
 gkmeans_anomaly_percentile(PG_FUNCTION_ARGS)
 {
@@ -164,7 +164,7 @@ find_neighbours(GkScorer *scorer)
 	return neighbours;
 }
 
-/* SQL: the nearest clusters, so many of them. */
+/* SQL: the n nearest clusters. */
 Datum
 gkmeans_nearest(PG_FUNCTION_ARGS)
 {
@@ -304,7 +304,7 @@ find_two(GkScorer *scorer, Neighbour *first, Neighbour *second)
 	}
 }
 
-/* A number that is NULL if it is not known. */
+/* Puts a number; NULL if it is unknown. */
 static void
 put_number(Datum *value, bool *is_null, double number)
 {
@@ -343,7 +343,7 @@ describe_row(GkScorer *scorer, Datum *values, bool *nulls)
 	put_number(&values[7], &nulls[7], gk_anomaly_percentile(model->score_quantiles, score));
 }
 
-/* SQL: all that is known of a row; NULLs for one that cannot be compared. */
+/* SQL: all figures of a row; NULLs for one that cannot be compared. */
 Datum
 gkmeans_score(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,6 @@
 /*
- * A scoring function's state: a model, and how its arguments become the numbers that are
- * compared with the centroids.  The steps are those of a fit, one by one.
+ * The state of a scoring function: a model, and how arguments become the numbers that are
+ * compared with its centroids.  Each step is the same as in a fit.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@
 #include "nearest.h"
 #include "scorer.h"
 
-/* Features that a HINT lists at most. */
+/* The most features in a HINT. */
 #define MOST_LISTED 50
 
 /* The name of a feature. */
@@ -34,14 +34,14 @@ gk_feature_name(const GkModel *model, int feature)
 		: psprintf("%s[%d]", model->array_column, feature + 1);
 }
 
-/* The id of the cluster at a place. */
+/* The id of the cluster at a position. */
 int
 gk_cluster_id(const GkModel *model, int place)
 {
 	return model->cluster_ids != NULL ? model->cluster_ids[place] : place;
 }
 
-/* The name of the cluster at a place. */
+/* The name of the cluster at a position. */
 char *
 gk_cluster_name(const GkModel *model, int place)
 {
@@ -66,7 +66,7 @@ list_features(const GkModel *model)
 	return list.data;
 }
 
-/* Raises the error of a wrong number of features. */
+/* Reports a wrong number of features. */
 static void
 refuse_count(const GkModel *model, int64 count)
 {
@@ -78,17 +78,23 @@ refuse_count(const GkModel *model, int64 count)
 			 errhint("%s", list_features(model))));
 }
 
-/* Raises the error of a type that cannot stand for a feature. */
+/* Reports a type that cannot be a feature. */
 static void
 refuse_type(const char *what, Oid type)
 {
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(type, &category, &preferred);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("%s is of type %s, which cannot be a feature", what, format_type_be(type)),
+			 category == TYPCATEGORY_STRING ?
+			 errhint("Cast it to float8[] if it holds all features, or to float8 if it holds one.") :
 			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
 }
 
-/* Finds out how the arguments are decoded, where each is one feature. */
+/* Finds out how to decode arguments that are one feature each. */
 static void
 describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
 {
@@ -108,7 +114,7 @@ describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
 		refuse_count(scorer->model, count);
 }
 
-/* Finds out what stands for the features. */
+/* Finds out in which form the features are passed. */
 static void
 describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 {
@@ -134,7 +140,7 @@ describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 	}
 }
 
-/* An empty scorer that the function keeps. */
+/* Creates an empty scorer, which the function keeps. */
 GkScorer *
 gk_new_scorer(FunctionCallInfo fcinfo)
 {
@@ -157,7 +163,7 @@ choose_vectors(void)
 				 errmsg("this processor has no vectors \"%s\"", **vectors)));
 }
 
-/* Prepares for a model and the types of the arguments; in scorer->context. */
+/* Prepares a scorer for a model and the types of the arguments, in scorer->context. */
 void
 gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinfo, int first)
 {
@@ -178,7 +184,7 @@ gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinf
 	MemoryContextSwitchTo(before);
 }
 
-/* The scorer of a call: the one of the call before, if it would read the same model. */
+/* The scorer of a call: that of the previous call if it would read the same model. */
 GkScorer *
 gk_scorer(FunctionCallInfo fcinfo, int first)
 {
@@ -202,7 +208,7 @@ gk_scorer(FunctionCallInfo fcinfo, int first)
 	return scorer;
 }
 
-/* Stores a feature as a fit does; false if it cannot be. */
+/* Stores a feature as a fit does; false if it cannot be compared. */
 static inline bool
 store_feature(GkScorer *scorer, int feature, double value)
 {
@@ -215,7 +221,7 @@ store_feature(GkScorer *scorer, int feature, double value)
 	return true;
 }
 
-/* Takes features that are arguments. */
+/* Takes features that are arguments of their own. */
 static bool
 take_columns(GkScorer *scorer, FunctionCallInfo fcinfo)
 {
@@ -286,7 +292,7 @@ refuse_nameless(TupleDesc descriptor)
 			 errhint("Pass the alias of a table or subquery instead of ROW(...).")));
 }
 
-/* The number of the field of that name. */
+/* The number of the field with this name. */
 static int
 find_field(const GkModel *model, TupleDesc descriptor, const char *name)
 {
@@ -312,7 +318,7 @@ find_field(const GkModel *model, TupleDesc descriptor, const char *name)
 	return found;
 }
 
-/* Finds out where the features are in a row type. */
+/* Finds the features in a row type. */
 static void
 describe_fields(GkScorer *scorer, TupleDesc descriptor)
 {
@@ -338,7 +344,7 @@ describe_fields(GkScorer *scorer, TupleDesc descriptor)
 	fields->descriptor = CreateTupleDescCopyConstr(descriptor);
 }
 
-/* Learns the row type of a row, unless it is that of the row before. */
+/* Describes the type of a row, unless it is the same as in the previous call. */
 static void
 learn_fields(GkScorer *scorer, HeapTupleHeader row)
 {
@@ -393,7 +399,7 @@ take_row(GkScorer *scorer, Datum datum)
 	return true;
 }
 
-/* Scales and normalises as the engines do; false if the row has no direction or passes float32. */
+/* Scales and normalises as the engines do; false if the row has no direction, or overflows. */
 static bool
 compare_row(GkScorer *scorer)
 {
@@ -421,7 +427,7 @@ compare_row(GkScorer *scorer)
 	return true;
 }
 
-/* Brings the features of a call into ->row. */
+/* Puts the features of a call into ->row. */
 bool
 gk_take_features(GkScorer *scorer, FunctionCallInfo fcinfo)
 {
@@ -448,14 +454,14 @@ gk_take_features(GkScorer *scorer, FunctionCallInfo fcinfo)
 	return usable && compare_row(scorer);
 }
 
-/* The place of the cluster that is number `i` in the order of ties. */
+/* The position of the cluster that is number `i` in the order of ties. */
 int
 gk_cluster_at(const GkModel *model, int i)
 {
 	return model->ties != NULL ? model->ties[i] : i;
 }
 
-/* The place of the nearest cluster, and its d². */
+/* The position of the nearest cluster, and its d². */
 int
 gk_nearest_cluster(const GkScorer *scorer, double *distance2)
 {

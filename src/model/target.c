@@ -1,8 +1,8 @@
 /*
- * The table that a new version of a model is written to.
+ * The table to which a new version of a model is written.
  *
- * All is done by SQL commands as the current user: privileges, triggers and event triggers are
- * PostgreSQL's.
+ * Everything is done by SQL commands as the current user, so privileges, triggers and event
+ * triggers apply as usual.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 #define OWNS_RELATION(id) pg_class_ownercheck((id), GetUserId())
 #endif
 
-/* The word of if_exists. */
+/* Parses if_exists. */
 GkModelExists
 gk_model_exists_word(const char *word)
 {
@@ -53,7 +53,7 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
-/* Makes the table. */
+/* Creates the table. */
 static void
 make_model(const char *name, const char *definition)
 {
@@ -68,7 +68,7 @@ make_model(const char *name, const char *definition)
 					 " ALTER points SET STORAGE EXTERNAL", name));
 }
 
-/* Raises an error unless the relation is a model that the caller may give a version. */
+/* Raises an error unless the relation is a model that may get a new version. */
 static void
 check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 {
@@ -85,15 +85,15 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
 }
 
-/* The highest version that there is. */
-static int
-highest_version(Oid relation_id)
+/* The highest version. */
+int
+gk_highest_version(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
 	GkHeads    *heads;
 	int			highest = 0;
 
-	/* what others committed while the lock was waited for counts */
+	/* count what others committed while this waited for the lock */
 	PushActiveSnapshot(GetLatestSnapshot());
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
@@ -109,7 +109,7 @@ highest_version(Oid relation_id)
 	return highest;
 }
 
-/* Makes the model, or locks the one that is there. */
+/* Creates the model, or locks an existing one. */
 void
 gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 			   const char *definition)
@@ -140,8 +140,15 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	if (target->exists && if_exists == GK_MODEL_REPLACE)
 	{
 		LockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
-		target->version = highest_version(target->relation_id) + 1;
+		target->version = gk_highest_version(target->relation_id) + 1;
 	}
+}
+
+/* Withdraws the deployed version of a model. */
+void
+gk_withdraw_deployed(const char *name)
+{
+	execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", name));
 }
 
 /* Writes the new version and deploys it. */
@@ -149,7 +156,7 @@ void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
 	if (target->exists)
-		execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", target->name));
+		gk_withdraw_deployed(target->name);
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
 	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_insert_draft(draft, target->name);

@@ -1,5 +1,5 @@
 /*
- * The table that a new version of a model is written to.
+ * The table to which a new version of a model is written.
  */
 #ifndef GK_TARGET_H
 #define GK_TARGET_H
@@ -15,26 +15,32 @@ typedef enum GkModelExists
 	GK_MODEL_SKIP
 } GkModelExists;
 
-/* A model that is made or gets a version; in the memory context current at the opening. */
+/* A model that is created or gets a version; lies in the memory context current at opening. */
 typedef struct GkTarget
 {
 	char	   *name;			/* quoted */
 	Oid			relation_id;
-	bool		exists;			/* it was there before */
-	int			version;		/* the one that will be written */
+	bool		exists;			/* it existed before */
+	int			version;		/* the version to be written */
 } GkTarget;
 
-/* The word of if_exists. */
+/* Parses if_exists. */
 extern GkModelExists gk_model_exists_word(const char *word);
 
 /*
- * Makes the model with this definition, or locks the one that is there: 42P07 if it must not be.
- * With GK_MODEL_SKIP one that is there is left alone.  SPI must be connected.
+ * Creates the model with this definition, or locks an existing one: 42P07 if it must not exist.
+ * With GK_MODEL_SKIP, leaves an existing one alone.  SPI must be connected.
  */
 extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 						   const char *definition);
 
 /* Writes the new version and deploys it; the definition becomes that of the model. */
 extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition);
+
+/* The highest version of a model that is committed or the transaction's own; 0 = there is none. */
+extern int	gk_highest_version(Oid relation_id);
+
+/* Withdraws the deployed version of a model, by its quoted name.  SPI must be connected. */
+extern void gk_withdraw_deployed(const char *name);
 
 #endif							/* GK_TARGET_H */

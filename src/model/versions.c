@@ -1,7 +1,7 @@
 /*
  * The SQL functions that choose among the versions of a model.
  *
- * They write by UPDATE and DELETE as the current user, who needs the privileges of these alone.
+ * They use UPDATE and DELETE as the current user, who needs only the privileges for these.
  */
 #include "postgres.h"
 
@@ -22,13 +22,14 @@
 #include "alloc.h"
 #include "model.h"
 #include "sql_function.h"
+#include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
 GK_SQL_FUNCTION(gkmeans_rollback);
 GK_SQL_FUNCTION(gkmeans_prune);
 GK_SQL_FUNCTION(gkmeans_name_clusters);
 
-/* What is to be known of a version to choose among them. */
+/* The facts about a version by which one is chosen. */
 typedef struct Version
 {
 	int			number;
@@ -38,7 +39,7 @@ typedef struct Version
 	int			k;
 } Version;
 
-/* A model that is about to change. */
+/* A model to be changed. */
 typedef struct Change
 {
 	Relation	relation;
@@ -46,9 +47,10 @@ typedef struct Change
 	int			count;
 	Version    *versions;
 	const Version *deployed;	/* NULL = none */
+	bool		is_ambiguous;	/* there are others that are deployed as well */
 } Change;
 
-/* Reads what is to be known of a head row. */
+/* Reads the facts of a head row. */
 static void
 read_version(Relation relation, TupleTableSlot *slot, Version *version)
 {
@@ -67,7 +69,7 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	version->k = is_null ? 0 : DatumGetInt32(value);
 }
 
-/* Reads all versions that are committed now. */
+/* Reads all committed versions. */
 static void
 read_versions(Change *change)
 {
@@ -89,8 +91,25 @@ read_versions(Change *change)
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	for (int i = 0; i < change->count; i++)
-		if (change->versions[i].deployed)
-			change->deployed = &change->versions[i];
+	{
+		if (!change->versions[i].deployed)
+			continue;
+		change->is_ambiguous = change->deployed != NULL;
+		change->deployed = &change->versions[i];
+	}
+}
+
+/* Raises XX001 if several versions are deployed, which the unique index keeps from happening. */
+static void
+check_one_is_deployed(const Change *change)
+{
+	if (change->is_ambiguous)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("model \"%s\" has several deployed versions",
+						gk_model_name(change->relation)),
+				 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
+						 "((true)) WHERE deployed again.")));
 }
 
 /* Opens a model, locks it against other changes, and connects to SPI. */
@@ -115,7 +134,7 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 	read_versions(change);
 }
 
-/* Ends it. */
+/* Ends the change. */
 static void
 end_change(Change *change)
 {
@@ -146,7 +165,7 @@ update_version(const Change *change, int version, const char *set, Datum names)
 				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
 }
 
-/* The version of a number, or an error. */
+/* The version with a number, or an error. */
 static const Version *
 find_version(const Change *change, int number)
 {
@@ -158,7 +177,7 @@ find_version(const Change *change, int number)
 	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
 }
 
-/* The version that was deployed last before the present one; NULL if there is none. */
+/* The version that was deployed before the current one; NULL if there is none. */
 static const Version *
 find_previous(const Change *change)
 {
@@ -177,7 +196,7 @@ find_previous(const Change *change)
 	return found;
 }
 
-/* SQL: deploys a version; the one that was deployed before. */
+/* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
 {
@@ -188,13 +207,12 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_deploy()");
 	version = find_version(&change, PG_GETARG_INT32(1));
 	if (!version->can_score)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model \"%s\" has no centroids", version->number,
-						gk_model_name(change.relation))));
-	if (change.deployed != NULL && change.deployed != version)
-		update_version(&change, change.deployed->number, "deployed = NULL", 0);
-	if (change.deployed != version)
+		gk_version_has_no_centroids(change.relation, version->number);
+	/* several are deployed where the unique index was dropped */
+	for (int i = 0; i < change.count; i++)
+		if (change.versions[i].deployed && &change.versions[i] != version)
+			update_version(&change, change.versions[i].number, "deployed = NULL", 0);
+	if (!version->deployed)
 		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
 					   "deployed_at = pg_catalog.clock_timestamp()", 0);
 	before = change.deployed != NULL ? change.deployed->number : 0;
@@ -204,7 +222,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(before);
 }
 
-/* SQL: withdraws the deployed version for the one before; which that is. */
+/* SQL: goes back to the version deployed before; returns it. */
 Datum
 gkmeans_rollback(PG_FUNCTION_ARGS)
 {
@@ -212,6 +230,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	const Version *version;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
+	check_one_is_deployed(&change);
 	version = find_previous(&change);
 	if (version == NULL)
 		ereport(ERROR,
@@ -252,33 +271,53 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* SQL: deletes all but the newest versions, the deployed one and that before it; how many. */
+/* Deletes versions; returns how many: triggers may keep some. */
+static int
+delete_versions(const Change *change, ArrayType *numbers)
+{
+	Oid			type = INT4ARRAYOID;
+	Datum		value = PointerGetDatum(numbers);
+	char	   *command = psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
+								   " RETURNING group_no OPERATOR(pg_catalog.=) 0"
+								   " AND part OPERATOR(pg_catalog.=) 0", change->name);
+	int			code = SPI_execute_with_args(command, 1, &type, &value, NULL, false, 0);
+	int			count = 0;
+	bool		is_null;
+
+	if (code != SPI_OK_DELETE_RETURNING)
+		elog(ERROR, "could not delete versions of %s: %s", change->name,
+			 SPI_result_code_string(code));
+	for (uint64 i = 0; i < SPI_processed; i++)
+		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+											&is_null)) && !is_null;
+	return count;
+}
+
+/* Deletes all but the newest versions, the deployed one and the previous; returns how many. */
+int
+gk_prune(Oid relation_id, int keep)
+{
+	Change		change;
+	int			deleted;
+
+	begin_change(&change, relation_id, ACL_DELETE, "gkmeans_prune()");
+	deleted = delete_versions(&change, list_old(&change, keep));
+	end_change(&change);
+	return deleted;
+}
+
+/* SQL: the same. */
 Datum
 gkmeans_prune(PG_FUNCTION_ARGS)
 {
-	Change		change;
 	int			keep = PG_GETARG_INT32(1);
-	Oid			type = INT4ARRAYOID;
-	ArrayType  *old;
-	Datum		value;
-	int			code;
 
 	if (keep < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("keep is out of range"),
 				 errhint("Valid values are 0 and above.")));
-	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
-	old = list_old(&change, keep);
-	value = PointerGetDatum(old);
-	code = SPI_execute_with_args(psprintf("DELETE FROM %s WHERE version"
-										  " OPERATOR(pg_catalog.=) ANY ($1)", change.name),
-								 1, &type, &value, NULL, false, 0);
-	if (code != SPI_OK_DELETE)
-		elog(ERROR, "could not delete versions of %s: %s", change.name,
-			 SPI_result_code_string(code));
-	end_change(&change);
-	PG_RETURN_INT32(ARR_NDIM(old) == 0 ? 0 : ARR_DIMS(old)[0]);
+	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
 }
 
 /* Raises an error unless there is a name, or NULL, for each cluster of the deployed version. */
@@ -305,6 +344,7 @@ gkmeans_name_clusters(PG_FUNCTION_ARGS)
 	Change		change;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
+	check_one_is_deployed(&change);
 	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
 	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
 	end_change(&change);

@@ -1,8 +1,8 @@
 /*
- * What the views in schema gkmeans read: the models that the current user may read, their
- * versions, their clusters, and the features of these.
+ * The functions behind the views in schema gkmeans: the models that the current user may read,
+ * with their versions, clusters and features.
  *
- * A damaged version is left out with a WARNING: it must not keep the others from being seen.
+ * A damaged version is left out with a WARNING, so that it does not hide the others.
  */
 #include "postgres.h"
 
@@ -30,6 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "model.h"
@@ -41,18 +42,18 @@ GK_SQL_FUNCTION(gk_visible_versions);
 GK_SQL_FUNCTION(gk_visible_clusters);
 GK_SQL_FUNCTION(gk_visible_features);
 
-/* Features that a profile names at most, and the least deviation that is worth it. */
+/* The most features in a profile, and the least deviation from the mean that is mentioned. */
 #define PROFILE_FEATURES 3
 #define PROFILE_LEAST 0.5
 
-/* The clusters of a version, as far as they are known. */
+/* What is known of the clusters of a version. */
 typedef struct Summary
 {
 	int			version;
 	bool		deployed;
 	int			k;
 	int			dimension;
-	char	  **features;		/* NULL where they are elements of array_column */
+	char	  **features;		/* NULL if they are elements of array_column */
 	char	   *array_column;
 	double	   *centroids;
 	int32	   *ids;
@@ -69,7 +70,7 @@ typedef struct Summary
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const Summary *summary, ReturnSetInfo *result);
 
-/* Whether the current user may use a schema and read a table; no lock is taken. */
+/* True if the current user may use a schema and read a table; no lock is taken. */
 static bool
 is_visible(Oid relation_id)
 {
@@ -89,21 +90,45 @@ is_visible(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
-/* Opens a model if the current user may see it. */
+/* Opens a model if the current user may see it, and nobody has locked it against readers. */
 static Relation
 open_visible(Oid relation_id)
 {
-	return is_visible(relation_id) ? gk_try_open_model(relation_id) : NULL;
+	bool		is_locked;
+
+	return is_visible(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
+}
+
+/* Says that a model is left out because its readers would have to wait. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table = (Form_pg_class) GETSTRUCT(tuple);
+	if (table->reloftype == gk_model_type())
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("model \"%s\" is left out: another transaction has locked it",
+						NameStr(table->relname))));
+	ReleaseSysCache(tuple);
 }
 
 /* Puts the name and owner of a model into a result. */
 static void
 put_model(Oid relation_id, ReturnSetInfo *result)
 {
-	Relation	relation = open_visible(relation_id);
+	bool		is_locked = false;
+	Relation	relation = is_visible(relation_id) ? gk_try_open_model(relation_id, &is_locked)
+		: NULL;
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
+	if (is_locked)
+		tell_of_lock(relation_id);
 	if (relation == NULL)
 		return;
 	values[0] = ObjectIdGetDatum(relation_id);
@@ -224,7 +249,7 @@ read_summary(GkModelRow *row, Summary *summary)
 	summary->deviation = gk_row_measures(row, GK_MODEL_FEATURE_DEVIATION, summary->dimension);
 }
 
-/* Puts a damaged version into the log of the session instead of a result. */
+/* Reports a damaged version as a WARNING. */
 static void
 tell_of_damage(MemoryContext context)
 {
@@ -241,8 +266,8 @@ tell_of_damage(MemoryContext context)
 }
 
 /*
- * Reads a version; false if it is damaged.  Nothing but memory is taken between the
- * raising of that error and here, so it can be caught without a subtransaction.
+ * Reads a version; false if it is damaged.  The code that raises that error acquires nothing but
+ * memory, so it can be caught without a subtransaction.
  */
 static bool
 try_summary(GkModelRow *row, Summary *summary)
@@ -318,7 +343,7 @@ feature_of(const Summary *summary, int j)
 		: psprintf("%s[%d]", summary->array_column, j + 1);
 }
 
-/* How many deviations a centroid is from the mean of the rows; NaN if that is not known. */
+/* By how many standard deviations a centroid differs from the rows' mean; NaN if unknown. */
 static double
 z_score(const Summary *summary, int c, int j)
 {
@@ -328,7 +353,7 @@ z_score(const Summary *summary, int c, int j)
 		summary->deviation[j];
 }
 
-/* A number that may not be known. */
+/* Puts a number that may be unknown. */
 static void
 put_number(Datum *value, bool *is_null, double number)
 {
@@ -336,7 +361,7 @@ put_number(Datum *value, bool *is_null, double number)
 	*value = Float8GetDatum(number);
 }
 
-/* One of some numbers that may not be known. */
+/* One of several numbers that may be unknown. */
 static double
 number_of(const double *numbers, int i)
 {
@@ -347,7 +372,7 @@ number_of(const double *numbers, int i)
 typedef struct Rank
 {
 	int			feature;
-	double		z;				/* without its sign, -1 if it is not known */
+	double		z;				/* absolute, -1 if unknown */
 } Rank;
 
 /* The order of features: those that stand out most first. */
@@ -375,7 +400,7 @@ rank_features(const Summary *summary, int c, Rank *order)
 	qsort_interruptible(order, summary->dimension, sizeof(Rank), compare_ranks, NULL);
 }
 
-/* The features that stand out, and by how much; NULL if the rows are not known. */
+/* The features that stand out, and by how much; NULL if the rows' statistics are unknown. */
 static char *
 describe_profile(const Summary *summary, int c, Rank *order)
 {
@@ -394,7 +419,7 @@ describe_profile(const Summary *summary, int c, Rank *order)
 	return profile.len > 0 ? profile.data : "average";
 }
 
-/* All rows of a version's clusters; 0 if they are not known. */
+/* The number of rows of all clusters; 0 if unknown. */
 static double
 total_size(const Summary *summary)
 {

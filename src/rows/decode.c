@@ -1,9 +1,8 @@
 /*
  * Decoding: from a Datum of a feature column to numbers.
  *
- * The elements of an array are read where they lie, aligned or not, so that an
- * array with a short header needs no copy; and the check for NaN and infinities
- * rides in the loop that converts them.
+ * The elements of an array are read in place, aligned or not, so that an array with a short
+ * header needs no copy.  The loop that converts them also checks for NaN and infinities.
  */
 #include "postgres.h"
 
@@ -27,16 +26,16 @@
 #include "varatt.h"
 #endif
 
-/* What precedes the elements of a one-dimensional array without NULLs, after the length word. */
+/* Bytes between the length word and the elements of a one-dimensional array without NULLs. */
 #define ARRAY_HEADER (ARR_OVERHEAD_NONULLS(1) - VARHDRSZ)
-/* What precedes the bitmap of NULLs. */
+/* Bytes before the bitmap of NULLs. */
 #define BITMAP_OFFSET (sizeof(ArrayType) + 2 * sizeof(int32) - VARHDRSZ)
-/* What every array has. */
+/* The part of the header that every array has. */
 #define ARRAY_START (sizeof(ArrayType) - VARHDRSZ)
-/* The same of pgvector's types: int16 dimension, int16 unused. */
+/* The header of pgvector's types: int16 dimension, int16 unused. */
 #define VECTOR_HEADER 4
 
-/* Finds the element of one of pgvector's types; false if the type is none of them. */
+/* Finds the element of one of pgvector's types; false for another type. */
 static bool
 describe_vector(Oid type, GkColumn *column)
 {
@@ -52,7 +51,7 @@ describe_vector(Oid type, GkColumn *column)
 
 		is_half = strcmp(name, "halfvec") == 0;
 		is_vector = is_half || strcmp(name, "vector") == 0;
-		/* an extension of that name may have other types of these names */
+		/* another extension of that name may have types of these names */
 		is_vector = is_vector && form->typtype == TYPTYPE_BASE && form->typlen == -1 &&
 			!form->typbyval;
 		ReleaseSysCache(tuple);
@@ -99,7 +98,7 @@ describe_number(Oid type, GkElement *element)
 	}
 }
 
-/* Finds out how to decode a type; false if it is none that holds numbers. */
+/* Finds out how to decode a type; false if it does not hold numbers. */
 bool
 gk_describe_column(Oid type, GkColumn *column)
 {
@@ -117,7 +116,7 @@ gk_describe_column(Oid type, GkColumn *column)
 	return describe_number(getBaseType(column->element_type), &column->element);
 }
 
-/* Whether float32 holds every value of the type exactly. */
+/* True if float32 holds every value of the type exactly. */
 bool
 gk_is_exact(const GkColumn *column)
 {
@@ -125,14 +124,14 @@ gk_is_exact(const GkColumn *column)
 		column->element == GK_HALF || column->element == GK_BOOL;
 }
 
-/* Whether all values of the type are integers. */
+/* True if all values of the type are integers. */
 bool
 gk_is_integer(const GkColumn *column)
 {
 	return column->element == GK_INT2 || column->element == GK_INT4 || column->element == GK_INT8;
 }
 
-/* An int at a place that need not be aligned. */
+/* An int at an address that need not be aligned. */
 static inline int32
 read_int32(const char *place)
 {
@@ -142,27 +141,27 @@ read_int32(const char *place)
 	return value;
 }
 
-/* Reads the head of a vector, of which `bytes` bytes without the length word are there. */
+/* Reads the header of a vector, of which `bytes` bytes after the length word are available. */
 static void
-read_vector_header(const GkColumn *column, const char *payload, Size bytes, GkElements *elements)
+read_vector_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
+				   GkElements *elements)
 {
 	Size		width = column->element == GK_HALF ? 2 : 4;
-	int16		count;
+	int16		count = 0;
 
-	if (bytes < VECTOR_HEADER)
-		elog(ERROR, "vector is too short");
-	memcpy(&count, payload, sizeof(count));
-	if (count <= 0)
+	if (bytes >= VECTOR_HEADER)
+		memcpy(&count, payload, sizeof(count));
+	if (count <= 0 || (whole && bytes < VECTOR_HEADER + count * width))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("vector has %d dimensions", count)));
+				 errmsg("vector of %d dimensions has %zu bytes", count, bytes)));
 	elements->dimensions = 1;
 	elements->count = count;
 	elements->has_nulls = false;
-	elements->data = bytes >= VECTOR_HEADER + count * width ? payload + VECTOR_HEADER : NULL;
+	elements->data = whole ? payload + VECTOR_HEADER : NULL;
 }
 
-/* Whether the bitmap of an array has a NULL. */
+/* True if the bitmap of an array has a NULL. */
 static bool
 bitmap_has_null(const char *bitmap, int64 count)
 {
@@ -172,7 +171,7 @@ bitmap_has_null(const char *bitmap, int64 count)
 	return false;
 }
 
-/* Reads the head of an array; its data is set only if all of it is there. */
+/* Reads the header of an array; sets its data only if the whole array is available. */
 static void
 read_array_header(const GkColumn *column, const char *payload, bool whole, GkElements *elements)
 {
@@ -193,20 +192,20 @@ read_array_header(const GkColumn *column, const char *payload, bool whole, GkEle
 		elements->has_nulls = bitmap_has_null(payload + BITMAP_OFFSET, elements->count);
 }
 
-/* Reads the head of an array or a vector of which the first `bytes` bytes are there. */
+/* Reads the header of an array or a vector of which the first `bytes` bytes are available. */
 static void
 read_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
 			GkElements *elements)
 {
 	if (column->shape == GK_VECTOR)
-		read_vector_header(column, payload, bytes, elements);
+		read_vector_header(column, payload, bytes, whole, elements);
 	else if (bytes >= ARRAY_START + 2 * sizeof(int32) || (whole && bytes >= ARRAY_START))
 		read_array_header(column, payload, whole, elements);
 	else
 		elog(ERROR, "array is too short");
 }
 
-/* Opens an array or a vector that is compressed or lies elsewhere. */
+/* Opens an array or a vector that is compressed or stored out of line. */
 static void
 open_toasted(const GkColumn *column, Datum value, int expected, GkElements *elements)
 {
@@ -215,7 +214,7 @@ open_toasted(const GkColumn *column, Datum value, int expected, GkElements *elem
 	int64		bytes = toast_raw_datum_size(value);
 	struct varlena *whole;
 
-	/* a look at the head tells whether a large one is worth the rest */
+	/* the header tells whether to fetch the rest of a large one */
 	if (bytes > VARHDRSZ + ARRAY_HEADER + limit * width + limit / 8 + MAXIMUM_ALIGNOF)
 	{
 		struct varlena *head = PG_DETOAST_DATUM_SLICE(value, 0, ARRAY_HEADER);
@@ -235,7 +234,7 @@ gk_open_elements(const GkColumn *column, Datum value, int expected, GkElements *
 {
 	struct varlena *array = (struct varlena *) DatumGetPointer(value);
 
-	/* elements with headers of their own have to be aligned */
+	/* elements with their own headers have to be aligned */
 	if (VARATT_IS_EXTERNAL(array) || VARATT_IS_COMPRESSED(array) ||
 		(column->length < 0 && VARATT_IS_SHORT(array)))
 		open_toasted(column, value, expected, elements);
@@ -243,7 +242,7 @@ gk_open_elements(const GkColumn *column, Datum value, int expected, GkElements *
 		read_header(column, VARDATA_ANY(array), VARSIZE_ANY_EXHDR(array), true, elements);
 }
 
-/* Has its top bit set if the float of these bits is NaN or infinite. */
+/* The top bit is set if the float of these bits is NaN or infinite. */
 static inline uint32
 not_finite(uint32 bits)
 {
@@ -260,7 +259,7 @@ float_bits(float value)
 	return bits;
 }
 
-/* What is infinite as float32 is so for us; adding 0 turns -0 into 0. */
+/* A number counts as infinite if it is so as float32; adding 0 turns -0 into 0. */
 #define DEFINE_CONVERSION(name, in_type, out_type) \
 static GkDecoded \
 name(const char *in, int64 count, out_type *out) \
@@ -291,7 +290,7 @@ DEFINE_CONVERSION(int4_to_double, int32, double)
 DEFINE_CONVERSION(int8_to_double, int64, double)
 DEFINE_CONVERSION(float8_to_double, double, double)
 
-/* Half precision is exact in float32: move the bits, and correct the exponent by a product. */
+/* Half precision is exact in float32: moves the bits, and corrects the exponent by a product. */
 static GkDecoded
 half_to_float(const char *in, int64 count, float *out)
 {
@@ -413,7 +412,7 @@ gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *ou
 	}
 }
 
-/* Decodes a scalar; NaN and infinities come through. */
+/* Decodes a scalar; NaN and infinities are returned as they are. */
 double
 gk_decode_scalar(GkElement element, Datum value)
 {

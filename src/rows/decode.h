@@ -26,7 +26,7 @@ typedef enum GkShape
 	GK_VECTOR					/* pgvector: vector and halfvec */
 } GkShape;
 
-/* What is to be known of a column to decode it. */
+/* How to decode a column. */
 typedef struct GkColumn
 {
 	GkShape		shape;
@@ -37,7 +37,7 @@ typedef struct GkColumn
 	char		align;
 } GkColumn;
 
-/* What a value turned out to be. */
+/* The result of decoding a value. */
 typedef enum GkDecoded
 {
 	GK_DECODED,
@@ -48,25 +48,25 @@ typedef enum GkDecoded
 /* The elements of an array or a vector. */
 typedef struct GkElements
 {
-	int			dimensions;		/* of the array: 1 is what we want */
+	int			dimensions;		/* of the array; must be 1 */
 	int64		count;
 	bool		has_nulls;
-	const char *data;			/* NULL if it was too large to be brought in; not aligned */
+	const char *data;			/* NULL if it was too large to fetch; not aligned */
 } GkElements;
 
-/* Finds out how to decode a type; false if it is none that holds numbers. */
+/* Finds out how to decode a type; false if it does not hold numbers. */
 extern bool gk_describe_column(Oid type, GkColumn *column);
 
-/* Whether float32 and so the engine hold every value of the type exactly. */
+/* True if float32 and so the engine hold every value of the type exactly. */
 extern bool gk_is_exact(const GkColumn *column);
 
-/* Whether all values of the type are integers. */
+/* True if all values of the type are integers. */
 extern bool gk_is_integer(const GkColumn *column);
 
 /*
- * Opens an array or a vector; what it detoasts is in the current memory context.
- * An array of other than one dimension and `expected` (0: up to GK_MAX_DIMENSION)
- * elements may come back without its data.
+ * Opens an array or a vector; detoasts into the current memory context.
+ * The data may be missing unless the array has one dimension and `expected` elements (0: up to
+ * GK_MAX_DIMENSION).
  */
 extern void gk_open_elements(const GkColumn *column, Datum value, int expected,
 							 GkElements *elements);
@@ -75,7 +75,7 @@ extern void gk_open_elements(const GkColumn *column, Datum value, int expected,
 extern GkDecoded gk_decode_floats(const GkColumn *column, const GkElements *elements, float *out);
 extern GkDecoded gk_decode_doubles(const GkColumn *column, const GkElements *elements, double *out);
 
-/* Decodes a scalar; NaN and infinities come through. */
+/* Decodes a scalar; NaN and infinities are returned as they are. */
 extern double gk_decode_scalar(GkElement element, Datum value);
 
 #endif							/* GK_DECODE_H */

@@ -11,7 +11,7 @@
 
 /* How long the thread sleeps when it has nothing to do, in milliseconds. */
 #define IDLE_MILLISECONDS 100
-/* The same while the engine still reads slots, which have to be given back. */
+/* The same while the engine is still reading slots, which must be returned to the ring. */
 #define PENDING_MILLISECONDS 1
 
 struct GkDrain
@@ -43,7 +43,7 @@ failure(GkCode code, const char *where, const char *message)
 	return status;
 }
 
-/* Notes the engine's number of the first row of a batch. */
+/* Records the engine's number of the first row of a batch. */
 static GkStatus
 note_first_row(GkDrain *drain, int64_t sequence)
 {
@@ -63,7 +63,7 @@ note_first_row(GkDrain *drain, int64_t sequence)
 	return (GkStatus) {.code = GK_OK};
 }
 
-/* Gives back the slots that the engine has read. */
+/* Returns the slots that the engine has read. */
 static GkStatus
 reclaim_slots(GkDrain *drain)
 {
@@ -85,7 +85,7 @@ reclaim_slots(GkDrain *drain)
 	return status;
 }
 
-/* Gives the engine a batch that has rows. */
+/* Passes a batch with rows to the engine. */
 static GkStatus
 append_slot(GkDrain *drain, int slot)
 {
@@ -151,7 +151,7 @@ drain_ring(GkDrain *drain)
 	return status;
 }
 
-/* The thread. */
+/* The thread's main function. */
 static void *
 drain_main(void *argument)
 {
@@ -200,7 +200,7 @@ gk_drain_wait(GkDrain *drain, int milliseconds)
 	return gk_wait_semaphore(&drain->finished, milliseconds);
 }
 
-/* What went wrong. */
+/* The thread's status. */
 GkStatus
 gk_drain_status(const GkDrain *drain)
 {

@@ -15,10 +15,10 @@ typedef struct GkDrain GkDrain;
 /* Starts the thread. */
 extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **drain);
 
-/* Waits for the thread to empty a closed ring, or to fail; false if it goes on. */
+/* Waits for the thread to empty a closed ring, or to fail; false if it is still running. */
 extern bool gk_drain_wait(GkDrain *drain, int milliseconds);
 
-/* What went wrong; after gk_drain_wait() said true. */
+/* The thread's status; once gk_drain_wait() has returned true. */
 extern GkStatus gk_drain_status(const GkDrain *drain);
 
 /* How many rows went into the engine. */
@@ -30,7 +30,7 @@ extern int64_t gk_drain_rows(const GkDrain *drain);
  */
 extern int64_t *gk_drain_first_rows(GkDrain *drain, int64_t *count);
 
-/* Stops and joins the thread, wherever it is, and frees the drain. */
+/* Stops and joins the thread, in whatever state, and frees the drain. */
 extern void gk_drain_stop(GkDrain *drain);
 
 #endif							/* GK_DRAIN_H */

@@ -1,5 +1,5 @@
 /*
- * Advice for columns that hold no numbers: the expression that makes numbers of them.
+ * Advice for columns that hold no numbers: an expression that turns them into numbers.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ static const struct
 	{PG_LSNOID, "%s - '0/0'::pg_lsn"}
 };
 
-/* Expressions by the name of the type, for those of other extensions. */
+/* Expressions by type name, for types of other extensions. */
 static const struct
 {
 	const char *type;
@@ -86,7 +86,7 @@ range_expression(Oid type)
 	return category == TYPCATEGORY_DATETIME ? "extract(epoch FROM lower(%s))" : "lower(%s)";
 }
 
-/* The expression for a type of none of the tables, NULL if there is none. */
+/* The expression for a type that is in neither table, NULL if there is none. */
 static const char *
 expression_by_category(Oid type)
 {
@@ -118,7 +118,7 @@ expression_by_category(Oid type)
 	}
 }
 
-/* The expression that makes a number of a value, NULL if there is none. */
+/* The expression that turns a value into a number, NULL if there is none. */
 static const char *
 expression_of(Oid type)
 {
@@ -137,7 +137,7 @@ expression_of(Oid type)
 	return expression != NULL ? expression : expression_by_category(type);
 }
 
-/* Puts a column in the place of %s. */
+/* Replaces %s by a column. */
 static char *
 fill_in(const char *expression, const char *column)
 {
@@ -146,7 +146,7 @@ fill_in(const char *expression, const char *column)
 	return psprintf("%.*s%s%s", (int) (place - expression), expression, column, place + 2);
 }
 
-/* Whether values of a type are names of something. */
+/* True if the values of a type are names. */
 static bool
 is_category(Oid type)
 {
@@ -179,7 +179,7 @@ column_expression(Oid type, const char *column)
 	return fill_in(expression, column);
 }
 
-/* What else there is to say of a type. */
+/* Further advice for a type. */
 static const char *
 more_advice(Oid type, const char *column)
 {

@@ -1,5 +1,5 @@
 /*
- * The feed's shared memory: its size, its layout, and what it is at the beginning.
+ * The feed's shared memory: its size, layout and initial state.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 
 #define FEED_MAGIC UINT64CONST(0x676b6d65616e7331)
 
-/* A slot of arrays holds a row of GK_MAX_DIMENSION with its weight; scalars are never so wide. */
+/* A slot of arrays holds at least a row of GK_MAX_DIMENSION; rows of scalars are shorter. */
 #define ARRAY_SLOT_BYTES (512 * 1024)
 #define SCALAR_SLOT_BYTES (256 * 1024)
 
@@ -27,7 +27,7 @@ add_array(Size *end, int64 count, Size size)
 	return begin;
 }
 
-/* Explains what a lack of shared memory means. */
+/* Explains a lack of shared memory. */
 static void
 explain_lack_of_memory(void *arg)
 {
@@ -40,7 +40,7 @@ explain_lack_of_memory(void *arg)
 			"memory (/dev/shm).", gk_ring_size_kb);
 }
 
-/* Creates a segment whose mapping ends only when we say so. */
+/* Creates a segment that stays mapped until it is detached explicitly. */
 static dsm_segment *
 create_segment(Size bytes)
 {
@@ -55,7 +55,7 @@ create_segment(Size bytes)
 	return segment;
 }
 
-/* How many slots the ring has: each process fills one while another of its is read. */
+/* The number of slots: each process fills one while another of its slots is read. */
 static int
 count_slots(Size slot_bytes)
 {
@@ -65,7 +65,7 @@ count_slots(Size slot_bytes)
 	return (int) Max(2, Min(Min(allowed, useful), GK_MAX_SLOTS));
 }
 
-/* Notes the names of the columns, for messages. */
+/* Stores the names of the columns, for messages. */
 static void
 name_columns(GkFeed *feed, const GkFeedSpec *spec)
 {
@@ -112,7 +112,7 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	return segment;
 }
 
-/* Empties it for a reading; the shift stays if it is set. */
+/* Resets it for a reading; keeps the shift if it is set. */
 void
 gk_feed_reset(GkFeed *feed, dsm_handle ids)
 {
@@ -135,7 +135,7 @@ gk_feed_reset(GkFeed *feed, dsm_handle ids)
 		gk_feed_learn_dimension(feed, feed->width);
 }
 
-/* Whether a segment is a feed of that key and leader. */
+/* True if a segment is the feed with that key and leader. */
 bool
 gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 {
@@ -143,7 +143,7 @@ gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 		memcmp(feed->key, key, sizeof(feed->key)) == 0;
 }
 
-/* Says how many features a row has, unless another process has said so. */
+/* Sets the number of features of a row, unless another process has. */
 void
 gk_feed_learn_dimension(GkFeed *feed, int dimension)
 {
@@ -169,7 +169,7 @@ gk_feed_names(GkFeed *feed)
 	return (NameData *) ((char *) feed + feed->names);
 }
 
-/* The rows that each column made unusable. */
+/* The number of rows that each column made unusable. */
 GkTroubles *
 gk_feed_troubles(GkFeed *feed)
 {

@@ -15,13 +15,13 @@
 #include "ring.h"
 #include "shift.h"
 
-/* Up to so many scalar features are arguments of their own, more come as arrays of GK_PIECE. */
+/* Up to this many scalar features are single arguments; more come as arrays of GK_PIECE. */
 #define GK_MAX_ARGUMENTS 90
 #define GK_PIECE 64
 
 #define GK_FEED_KEY_BYTES 12
 
-/* How the rows are to be read. */
+/* How to read the rows. */
 typedef struct GkFeedSpec
 {
 	bool		weighted;
@@ -37,20 +37,20 @@ typedef struct GkFeedSpec
 	const char *weight;			/* the name of the weight column, NULL = none */
 } GkFeedSpec;
 
-/* How many rows a column made unusable. */
+/* The number of rows that a column made unusable. */
 typedef struct GkTroubles
 {
 	_Atomic int64 nulls;
 	_Atomic int64 not_finite;
 } GkTroubles;
 
-/* What lies in shared memory; the arrays and the ring's slots follow. */
+/* The shared memory; the arrays and the ring's slots follow. */
 typedef struct GkFeed
 {
 	uint64		magic;
 	uint8		key[GK_FEED_KEY_BYTES]; /* random, new for each run of the query */
 	int			leader_pid;
-	Oid			aggregate;		/* the extension's, whose query this is */
+	Oid			aggregate;		/* the extension's aggregate, which the query calls */
 	bool		nulls_are_errors;
 	bool		zero_is_unusable;
 	bool		shifting;
@@ -64,32 +64,32 @@ typedef struct GkFeed
 	_Atomic int64 skipped;
 	GkOnce		dimension_known;
 	Size		shift;			/* offset, if shifting */
-	int			columns;		/* of features; the weight comes after them */
+	int			columns;		/* number of feature columns; the weight follows them */
 	Size		names;			/* offsets of arrays, columns + 1 */
 	Size		troubles;
-	_Atomic int64 zeros;		/* rows without a direction */
+	_Atomic int64 zeros;		/* rows of zeros, which have no direction */
 	GkRing		ring;
 } GkFeed;
 
 /*
- * Creates the shared memory, empty; *bytes is the size of its ring.
- * Its mapping is pinned: the caller stores it where it will be released.
+ * Creates the shared memory, without rows; *bytes is the size of its ring.  The mapping is
+ * pinned: the caller must store it where it will be released.
  */
 extern dsm_segment *gk_feed_create(const GkFeedSpec *spec, Size *bytes);
 
-/* Empties it for a reading; the shift stays if it is set. */
+/* Resets it for a reading; keeps the shift if it is set. */
 extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);
 
-/* Whether a segment is a feed, and one of that key that this leader reads. */
+/* True if a segment is the feed with that key and leader. */
 extern bool gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid);
 
-/* Says how many features a row has, unless another process has said so. */
+/* Sets the number of features of a row, unless another process has. */
 extern void gk_feed_learn_dimension(GkFeed *feed, int dimension);
 
 /* The shift of the features, NULL if they are not shifted. */
 extern GkShift *gk_feed_shift(GkFeed *feed);
 
-/* Per column of the source, the weight last: its name, and the rows that it made unusable. */
+/* For each column of the source, the weight last: its name, and how many rows it made unusable. */
 extern NameData *gk_feed_names(GkFeed *feed);
 extern GkTroubles *gk_feed_troubles(GkFeed *feed);
 

@@ -1,12 +1,12 @@
 /*
  * The feed: the aggregate that every process runs over its share of the rows.
  *
- * Its transition function decodes a row straight into a slot of the ring.  What it
- * needs to know is looked up once, with the first row.  All results go
- * through shared memory, so nothing of a state is sent or combined.
+ * Its transition function decodes a row straight into a slot of the ring.  Everything it needs
+ * is looked up once, at the first row.  All results go through shared memory, so no state is
+ * ever sent or combined.
  *
- * Every function makes sure that the query of a live reading calls it (feed_pass.c), and takes no
- * pointer for a state but the one that this process made for that reading.
+ * Every function verifies that the query of a current reading calls it (feed_pass.c), and
+ * accepts only the state that this process created for that reading.
  */
 #include "postgres.h"
 
@@ -25,10 +25,10 @@ GK_SQL_FUNCTION(gk_feed_serialize);
 GK_SQL_FUNCTION(gk_feed_deserialize);
 GK_SQL_FUNCTION(gk_feed_final);
 
-/* What the rest of the process's states are: its share is ended. */
+/* The state of a process whose share has ended. */
 static char ended;
 
-/* Raises the error of a source whose columns are not those that were described. */
+/* Reports that the columns of a source are not those that were described. */
 __attribute__((noreturn))
 static void
 refuse_change(void)
@@ -39,7 +39,7 @@ refuse_change(void)
 			 errdetail("Its columns have other types than when the fit began.")));
 }
 
-/* Looks up how to decode the columns, and checks them against the feed. */
+/* Finds out how to decode the columns, and checks them against the feed. */
 static void
 describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -68,7 +68,7 @@ describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 		refuse_change();
 }
 
-/* Looks up how to decode the weight. */
+/* Finds out how to decode the weight. */
 static void
 describe_weight(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -80,7 +80,7 @@ describe_weight(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	feeder->weight_element = weight.element;
 }
 
-/* Joins those that write ids; a composite type may stand for "record", an array for "anyarray". */
+/* Joins the writers of ids; accepts a composite type for "record", an array for "anyarray". */
 static void
 begin_ids(GkFeeder *feeder, FunctionCallInfo fcinfo, int participant)
 {
@@ -90,7 +90,7 @@ begin_ids(GkFeeder *feeder, FunctionCallInfo fcinfo, int participant)
 	feeder->ids = gk_row_ids_attach(feeder->feed->ids, feeder->id_type, participant);
 }
 
-/* Makes the state of this process, with its first row. */
+/* Creates the state of this process, at its first row. */
 static GkFeeder *
 begin_feeder(FunctionCallInfo fcinfo)
 {
@@ -129,7 +129,7 @@ begin_feeder(FunctionCallInfo fcinfo)
 	return feeder;
 }
 
-/* Ends the share of this process: all of it goes to shared memory. */
+/* Ends the share of this process: flushes it to shared memory. */
 static void
 finish_feeder(GkFeeder *feeder)
 {
@@ -151,7 +151,7 @@ finish_feeder(GkFeeder *feeder)
 	feeder->feed = NULL;
 }
 
-/* The state that is passed, if it is that of this process and not yet ended. */
+/* The state argument, if it is this process's and has not ended. */
 static GkFeeder *
 live_feeder(FunctionCallInfo fcinfo)
 {
@@ -163,14 +163,14 @@ live_feeder(FunctionCallInfo fcinfo)
 	return pass->feeder;
 }
 
-/* Ends the share that is passed, if it is one; no state is touched that is not this process's. */
+/* Ends the share of a state argument; touches no state but this process's own. */
 static void
 end_argument(FunctionCallInfo fcinfo, int argument)
 {
 	void	   *state = PG_ARGISNULL(argument) ? NULL : PG_GETARG_POINTER(argument);
 	GkFeedPass *pass;
 
-	/* a worker that saw no row has no pass */
+	/* a worker that has seen no row has no pass */
 	if (state == NULL || state == &ended)
 		return;
 	pass = gk_feed_pass_find(fcinfo);
@@ -204,7 +204,7 @@ gk_feed_serialize(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(cstring_to_text(""));
 }
 
-/* The state of a share that another process ended. */
+/* Deserialisation function: the state of a share that another process has ended. */
 Datum
 gk_feed_deserialize(PG_FUNCTION_ARGS)
 {
@@ -212,7 +212,7 @@ gk_feed_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(&ended);
 }
 
-/* Nothing to combine: both shares go to shared memory. */
+/* Combine function: nothing to combine, both shares are flushed to shared memory. */
 Datum
 gk_feed_combine(PG_FUNCTION_ARGS)
 {
@@ -221,7 +221,7 @@ gk_feed_combine(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(&ended);
 }
 
-/* Ends the share of a plan without workers. */
+/* Final function: ends the share of a plan without workers. */
 Datum
 gk_feed_final(PG_FUNCTION_ARGS)
 {

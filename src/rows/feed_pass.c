@@ -12,7 +12,7 @@
 
 #include "feed_pass.h"
 
-/* What a ticket holds: the parameter of the query, and all that a worker is told. */
+/* The ticket: the parameter of the query, and all that a worker receives. */
 typedef struct Ticket
 {
 	dsm_handle	handle;
@@ -25,8 +25,8 @@ StaticAssertDecl(sizeof(Ticket) == UUID_LEN, "a ticket is a uuid");
 static GkFeedPass *passes = NULL;
 
 /*
- * Gives the executor its ticket.  Whoever asks speculatively, as a planner does, gets none;
- * PostgreSQL logs no parameter of a list with such a hook.
+ * Gives the executor its ticket.  Speculative requests, such as the planner's, get none;
+ * PostgreSQL does not log the parameters of a list with this hook.
  */
 static ParamExternData *
 fetch_ticket(ParamListInfo params, int paramid, bool speculative, ParamExternData *workspace)
@@ -43,7 +43,7 @@ fetch_ticket(ParamListInfo params, int paramid, bool speculative, ParamExternDat
 	return workspace;
 }
 
-/* Makes the parameters: the static one that nobody should look at has no type. */
+/* Makes the parameter list; its static entry, which nobody should use, has no type. */
 static ParamListInfo
 make_params(GkFeedPass *pass, MemoryContext context)
 {
@@ -56,7 +56,7 @@ make_params(GkFeedPass *pass, MemoryContext context)
 	return params;
 }
 
-/* Lets the query feed that runs with pass->params. */
+/* Lets the query that runs with pass->params feed. */
 void
 gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context)
 {
@@ -75,7 +75,7 @@ gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context)
 	passes = pass;
 }
 
-/* Ends that. */
+/* Closes the pass. */
 void
 gk_feed_pass_close(GkFeedPass *pass)
 {
@@ -90,7 +90,7 @@ gk_feed_pass_close(GkFeedPass *pass)
 	pass->feeder = NULL;
 }
 
-/* Raises the error that a call from elsewhere is. */
+/* Refuses a call from elsewhere. */
 void
 gk_feed_refuse(void)
 {
@@ -100,7 +100,7 @@ gk_feed_refuse(void)
 			 errhint("Call gkmeans_fit or gkmeans_fit_predict.")));
 }
 
-/* The executor of the aggregate that calls, or an error if it is none, or a window's. */
+/* The executor of the calling aggregate; an error if there is none, or a window's. */
 static EState *
 executor_of(FunctionCallInfo fcinfo)
 {
@@ -115,13 +115,13 @@ gk_feed_pass_find(FunctionCallInfo fcinfo)
 {
 	EState	   *executor = executor_of(fcinfo);
 
-	/* an outer reading is suspended: its query calls nothing before the inner one ends */
+	/* an outer reading is suspended: its query calls nothing until the inner one ends */
 	if (passes == NULL || executor->es_param_list_info != passes->params)
 		gk_feed_refuse();
 	return passes;
 }
 
-/* Whether the aggregate is called with a parameter of its query: not from within the source. */
+/* True if the aggregate's argument is a parameter of its query: not called from the source. */
 static bool
 has_ticket(FunctionCallInfo fcinfo)
 {
@@ -134,7 +134,7 @@ has_ticket(FunctionCallInfo fcinfo)
 	return IsA(first, Param) && ((Param *) first)->paramkind == PARAM_EXTERN;
 }
 
-/* Finds the feed of a worker's ticket; NULL if it is no feed of the leader's. */
+/* Finds the feed of a worker's ticket; NULL if it is not a feed of its leader. */
 static GkFeed *
 attach_feed(const Ticket *ticket)
 {
@@ -150,13 +150,13 @@ attach_feed(const Ticket *ticket)
 	if (!gk_feed_is_ours(feed, ticket->key, MyProc->lockGroupLeader->pid))
 		return NULL;
 
-	/* a worker may keep it: it ends with the query */
+	/* a worker may keep it mapped: it ends with the query */
 	if (attached)
 		dsm_pin_mapping(segment);
 	return feed;
 }
 
-/* Opens the pass of a worker: its query is the first and the only one to have one. */
+/* Opens the pass of a worker: only its own query, which comes first, gets one. */
 static void
 admit_worker(FunctionCallInfo fcinfo)
 {
@@ -176,7 +176,7 @@ admit_worker(FunctionCallInfo fcinfo)
 	passes = &pass;
 }
 
-/* The pass of a query's first row in this process. */
+/* The pass of a query, at its first row in this process. */
 GkFeedPass *
 gk_feed_pass_enter(FunctionCallInfo fcinfo)
 {

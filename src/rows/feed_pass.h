@@ -1,10 +1,10 @@
 /*
  * Who may feed: the query of a reading, and no other.
  *
- * In the backend that reads, the query is known by the identity of its parameter list, which
- * nothing that SQL can say has.  A parallel worker gets a copy of the list: there it is the
- * worker's own query, not one that a function runs inside it, with a random key that no plan,
- * log or view shows.
+ * The reading backend recognises the query by the address of its parameter list, which no SQL
+ * can produce.  A parallel worker gets a copy of the list.  There, it must be the worker's own
+ * query, not one that a function runs inside it, and present a random key that no plan, log or
+ * view shows.
  */
 #ifndef GK_FEED_PASS_H
 #define GK_FEED_PASS_H
@@ -18,32 +18,32 @@
 
 #include "feeder.h"
 
-/* The query of a reading, as the process knows it that runs it. */
+/* The query of a reading, in a process that runs it. */
 typedef struct GkFeedPass
 {
 	ParamListInfo params;		/* NULL = closed */
 	GkFeed	   *feed;
 	GkFeeder   *feeder;			/* the share of this process; NULL before its first row */
-	pg_uuid_t	ticket;			/* what the parameter is: handle and key */
+	pg_uuid_t	ticket;			/* the parameter: handle and key */
 	struct GkFeedPass *outer;	/* the reading that this one is nested in */
 } GkFeedPass;
 
 /* The type of the query's one parameter. */
 #define GK_TICKET_TYPE UUIDOID
 
-/* Lets the query feed that runs with pass->params, until the pass is closed. */
+/* Lets the query that runs with pass->params feed, until the pass is closed. */
 extern void gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context);
 
-/* Ends that; before the segment is unmapped.  A pass that is closed stays so. */
+/* Closes the pass, before the segment is unmapped; closing it twice does no harm. */
 extern void gk_feed_pass_close(GkFeedPass *pass);
 
 /* The pass of the query that calls an aggregate's function; an error if it has none. */
 extern GkFeedPass *gk_feed_pass_find(FunctionCallInfo fcinfo);
 
-/* The same for the first row of this process, which has to prove itself. */
+/* The same at the first row of this process, where the caller has to prove itself. */
 extern GkFeedPass *gk_feed_pass_enter(FunctionCallInfo fcinfo);
 
-/* Raises the error that a call from elsewhere is. */
+/* Refuses a call from elsewhere. */
 __attribute__((noreturn))
 extern void gk_feed_refuse(void);
 

@@ -16,9 +16,9 @@
 #include "feeder.h"
 #include "unusable.h"
 
-/* How long a wait for a slot is before we look around, in milliseconds. */
+/* How long to wait for a slot before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
-/* Rows are held as doubles until so many bytes give an idea of their range. */
+/* Rows are held as doubles until this many bytes of them show their range. */
 #define HELD_BYTES (512 * 1024)
 
 /* Claims a slot for the next batch. */
@@ -51,7 +51,7 @@ gk_feeder_publish(GkFeeder *feeder)
 	feeder->slot = -1;
 }
 
-/* Makes room for what depends on the dimension. */
+/* Allocates what depends on the dimension. */
 void
 gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
 {
@@ -77,7 +77,7 @@ gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
 										  sizeof(double));
 }
 
-/* The first array that any process sees says how long all are. */
+/* The first array that any process sees sets the length of all. */
 static void
 learn_dimension(GkFeeder *feeder, int dimension)
 {
@@ -85,7 +85,7 @@ learn_dimension(GkFeeder *feeder, int dimension)
 	gk_feeder_set_dimension(feeder, atomic_load(&feeder->feed->ring.dimension));
 }
 
-/* Refuses what is not a one-dimensional array of the right length. */
+/* Refuses all but one-dimensional arrays of the right length. */
 static void
 check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements *elements,
 			   int expected)
@@ -136,10 +136,10 @@ reserve_row(GkFeeder *feeder)
 typedef float Floats __attribute__((vector_size(16)));
 typedef uint32 Bits __attribute__((vector_size(16)));
 
-/* Has its top bit set if the float of these bits is NaN or infinite. */
+/* The top bit is set if the float of these bits is NaN or infinite. */
 #define NOT_FINITE(bits) (((bits) & 0x7fffffff) + 0x00800000)
 
-/* Decodes a row of reals into the batch, without a branch a feature; adding 0 turns -0 into 0. */
+/* Decodes a row of reals into the batch, without a branch per feature; adding 0 turns -0 into 0. */
 static GkDecoded
 decode_reals(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -209,8 +209,9 @@ prefetch_array(const char *data, Size bytes)
 }
 
 /*
- * Rows lie in a page one before the other: fetches the next but one, if the distance is what it
- * was, and on a new page the next one as well.  A wrong guess does no harm.
+ * Consecutive rows of a page lie at descending addresses: prefetches the next row but one, if
+ * the distance is the same as before, and on a new page the next one as well.  A wrong guess
+ * does no harm.
  */
 static inline void
 prefetch_rows(GkFeeder *feeder, const char *data)
@@ -251,7 +252,7 @@ decode_array(GkFeeder *feeder, FunctionCallInfo fcinfo, int column, int offset, 
 							feeder->features + feeder->rows * feeder->dimension + offset);
 }
 
-/* Decodes a row of arrays: one, or the pieces that many scalars come in. */
+/* Decodes a row of arrays: a single array, or the pieces of many scalars. */
 static GkDecoded
 decode_arrays(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -272,7 +273,7 @@ decode_arrays(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	return decoded;
 }
 
-/* Decodes the weight of a row; one that makes no sense is an error always. */
+/* Decodes the weight of a row; an invalid one is always an error. */
 static GkDecoded
 decode_weight(GkFeeder *feeder, FunctionCallInfo fcinfo, double *weight)
 {
@@ -289,7 +290,7 @@ decode_weight(GkFeeder *feeder, FunctionCallInfo fcinfo, double *weight)
 	return GK_DECODED;
 }
 
-/* Takes the shift from a row, which becomes float32. */
+/* Subtracts the shift from a row and rounds it to float32. */
 static void
 shift_row(const GkFeeder *feeder, const double *values, float *row)
 {
@@ -300,8 +301,8 @@ shift_row(const GkFeeder *feeder, const double *values, float *row)
 }
 
 /*
- * Settles the shift: the first process to do so guesses it from the rows that it holds.
- * If it is alone and at the end, these are all rows there are, and it needs no guess.
+ * Determines the shift: the first process to do so guesses it from the rows that it holds.  If
+ * it is alone and at the end, these are all the rows, and no guess is needed.
  */
 void
 gk_feeder_settle_shift(GkFeeder *feeder, bool at_end)
@@ -317,7 +318,7 @@ gk_feeder_settle_shift(GkFeeder *feeder, bool at_end)
 	feeder->held = NULL;
 }
 
-/* Stores the row of ->values: shifted, or held until the shift is known. */
+/* Stores the row in ->values: shifted, or held until the shift is known. */
 static void
 store_values(GkFeeder *feeder)
 {
@@ -335,7 +336,7 @@ store_values(GkFeeder *feeder)
 		memcpy(feeder->held + feeder->rows * dimension, values, dimension * sizeof(double));
 }
 
-/* Whether the row in the batch is all zero. */
+/* True if the row in the batch is all zero. */
 static bool
 is_zero_row(const GkFeeder *feeder)
 {
@@ -347,7 +348,7 @@ is_zero_row(const GkFeeder *feeder)
 	return true;
 }
 
-/* Raises the error that an all-zero row is, if nulls are errors. */
+/* Reports an all-zero row, if unusable rows are errors. */
 static void
 raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -358,7 +359,7 @@ raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
 }
 
-/* Brings a row into the batch; false if it is unusable. */
+/* Adds a row to the batch; false if it is unusable. */
 bool
 gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {

@@ -25,15 +25,15 @@ enum
 /* One process's share: the transition state. */
 typedef struct GkFeeder
 {
-	GkFeed	   *feed;			/* NULL: ended, all is in shared memory */
+	GkFeed	   *feed;			/* NULL: ended, everything is in shared memory */
 	MemoryContext context;
 	int64		read;
 	int64		skipped;
 	int64		zeros;			/* skipped for having no direction */
-	int64	   *nulls;			/* per column and weight, rows skipped for it; NULL until one is */
+	int64	   *nulls;			/* rows skipped for each column and the weight; may be NULL */
 	int64	   *not_finite;
 	int			dimension;
-	bool		scalars;		/* the columns are scalars, one a feature */
+	bool		scalars;		/* every column is a scalar, one feature */
 	bool		reals;			/* … all of type real */
 	bool		weighted;
 	GkElement	weight_element;
@@ -50,26 +50,26 @@ typedef struct GkFeeder
 
 	/* while shifting */
 	bool		shifting;
-	const double *shift;		/* NULL = not known yet: rows are held */
+	const double *shift;		/* NULL = not yet known: rows are held */
 	double	   *values;			/* the row, and its range so far */
 	double	   *least;
 	double	   *greatest;
 	double	   *held;			/* rows of the batch, not yet shifted */
 	int64		held_limit;
 
-	const char *last_data;		/* where the array of the row before lay */
+	const char *last_data;		/* address of the previous row's array */
 	int64		distance;		/* from one row of a page to the next */
 	int			count;
 	GkColumn	columns[FLEXIBLE_ARRAY_MEMBER];
 } GkFeeder;
 
-/* Makes room for what depends on the dimension. */
+/* Allocates what depends on the dimension. */
 extern void gk_feeder_set_dimension(GkFeeder *feeder, int dimension);
 
-/* Brings a row, the arguments of the transition function, into the batch; false if unusable. */
+/* Adds a row, the arguments of the transition function, to the batch; false if it is unusable. */
 extern bool gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo);
 
-/* Settles the shift of the rows that are held. */
+/* Determines the shift of the held rows. */
 extern void gk_feeder_settle_shift(GkFeeder *feeder, bool at_end);
 
 /* Hands the batch over. */

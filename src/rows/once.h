@@ -1,5 +1,5 @@
 /*
- * What several processes want to be set, and one of them sets.
+ * A value in shared memory that exactly one of several processes sets.
  */
 #ifndef GK_ONCE_H
 #define GK_ONCE_H
@@ -20,14 +20,14 @@ enum
 	GK_SET
 };
 
-/* Whether it is set. */
+/* True if it is set. */
 static inline bool
 gk_once_is_set(GkOnce *once)
 {
 	return atomic_load(once) == GK_SET;
 }
 
-/* True: the caller sets it now, and ends that with gk_once_end().  False: another one has set it. */
+/* True: the caller sets it, then calls gk_once_end().  False: another process has set it. */
 static inline bool
 gk_once_begin(GkOnce *once)
 {
@@ -43,7 +43,7 @@ gk_once_begin(GkOnce *once)
 	return false;
 }
 
-/* Says that it is set. */
+/* Marks it as set. */
 static inline void
 gk_once_end(GkOnce *once)
 {

@@ -32,10 +32,10 @@
 #include "source_query.h"
 #include "unusable.h"
 
-/* How long a wait for the thread is before interrupts are looked at, in milliseconds. */
+/* How long to wait for the thread before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
-/* What has to be undone when a reading ends, early or not. */
+/* The resources of a reading, to be released when it ends, early or not. */
 typedef struct Reading
 {
 	GkRelease  *release;
@@ -43,12 +43,12 @@ typedef struct Reading
 	dsm_segment *segment;
 	Size		ring_bytes;
 	GkFeed	   *feed;
-	bool		lent;			/* the engine knows the ring's memory */
+	bool		lent;			/* the ring's memory is lent to the engine */
 	GkDrain    *drain;
 	GkFeedPass	pass;			/* open while the query runs */
 } Reading;
 
-/* The aggregate that reads. */
+/* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
 
 /* Stops the thread, then frees what it used. */
@@ -68,7 +68,7 @@ release_reading(void *resource)
 	gk_forget_ring(reading->ring_bytes);
 }
 
-/* How a feature is treated; many scalars come as double precision. */
+/* The class of a feature; many scalars come as double precision. */
 static GkFeatureClass
 feature_class(const GkColumn *column)
 {
@@ -76,7 +76,7 @@ feature_class(const GkColumn *column)
 		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
 }
 
-/* Says how the rows are to be read. */
+/* Describes how to read the rows. */
 static GkFeedSpec
 feed_spec(const GkSource *source)
 {
@@ -96,7 +96,7 @@ feed_spec(const GkSource *source)
 	for (int i = 0; i < source->count; i++)
 	{
 		classes[i] = feature_class(&source->described[i]);
-		/* a row that is zero is so whatever the others are: it must not be shifted */
+		/* a row of zeros must be recognised whatever the others are, so no shift */
 		if (classes[i] != GK_FEATURE_EXACT)
 			spec.shifting = !spec.zero_is_unusable;
 	}
@@ -105,7 +105,7 @@ feed_spec(const GkSource *source)
 	return spec;
 }
 
-/* The extension's own aggregate, whatever else has its name. */
+/* The extension's own aggregate, even if another function has its name. */
 static Oid
 feed_function(void)
 {
@@ -129,7 +129,7 @@ feed_function(void)
 	return found;
 }
 
-/* Whether all columns have names of their own. */
+/* True if all column names differ. */
 static bool
 names_differ(const GkSource *source)
 {
@@ -143,7 +143,7 @@ names_differ(const GkSource *source)
 	return true;
 }
 
-/* Names the columns for the query: as in the source, or by their place if names are not unique. */
+/* The column names for the query: those of the source, or numbered if they are not unique. */
 static char **
 name_columns(const GkSource *source)
 {
@@ -156,7 +156,7 @@ name_columns(const GkSource *source)
 	return names;
 }
 
-/* Appends the id, cast to the type asked for, or a NULL in its place. */
+/* Appends the id, cast to the requested type, or NULL if there is none. */
 static void
 append_id(StringInfo query, const GkSource *source, char **names)
 {
@@ -170,7 +170,7 @@ append_id(StringInfo query, const GkSource *source, char **names)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* Appends a feature as a double; a numeric that a cast would refuse as infinite, or as 0. */
+/* Appends a feature as a double; a numeric that a cast would refuse, as infinity or 0. */
 static void
 append_double(StringInfo query, const char *name, const GkColumn *described)
 {
@@ -184,7 +184,7 @@ append_double(StringInfo query, const char *name, const GkColumn *described)
 		appendStringInfo(query, "CAST(%s AS pg_catalog.float8)", name);
 }
 
-/* Appends the features: a function has 100 arguments at most, more come in pieces. */
+/* Appends the features: a function takes at most 100 arguments, more come in pieces. */
 static void
 append_features(StringInfo query, const GkSource *source, char **names)
 {
@@ -217,7 +217,7 @@ append_source(StringInfo query, const GkSource *source, char **names)
 	appendStringInfoChar(query, ')');
 }
 
-/* The query that feeds the rows; its parameter is its ticket. */
+/* The query that feeds the rows; its parameter is the ticket. */
 static char *
 feed_query(const GkSource *source, Oid function)
 {
@@ -239,7 +239,7 @@ feed_query(const GkSource *source, Oid function)
 	return query.data;
 }
 
-/* What the planner expects of the source: how many rows, and how many features a row. */
+/* The planner's estimate of the source: how many rows, and how many features per row. */
 void
 gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 {
@@ -258,7 +258,7 @@ gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
 }
 
-/* Makes sure that the query calls the extension's aggregate, and not one that fits better. */
+/* Makes sure that the query calls the extension's aggregate, not a better match of that name. */
 static void
 check_function(const GkSourceQuery *query, Oid function)
 {
@@ -272,7 +272,7 @@ check_function(const GkSourceQuery *query, Oid function)
 }
 
 
-/* Prepares the query: without its parameter, so that no plan has a ticket in it. */
+/* Prepares the query, without its parameter, so that no plan contains a ticket. */
 static GkSourceQuery *
 prepare_query(const GkSource *source, const Reading *reading)
 {
@@ -294,8 +294,8 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query and runs it.  Compiling it does not pay, and each process has to have one
- * share only, not one a partition.
+ * Prepares the query and runs it, without JIT compilation, which does not pay off, and without
+ * partitionwise aggregation, because a process must have only one share.
  */
 static void
 run_query(const GkSource *source, Reading *reading, GkJob *job)
@@ -335,7 +335,7 @@ begin_reading(const GkFeedSpec *spec, GkJob *job, GkEngine *engine, Size *ring_b
 	return reading;
 }
 
-/* Frees ring and thread at the normal end. */
+/* Frees the ring and the thread at the normal end. */
 static void
 end_reading(Reading *reading)
 {
@@ -348,7 +348,7 @@ end_reading(Reading *reading)
 	gk_check(status);
 }
 
-/* Runs the query once, and waits until the engine has its rows. */
+/* Runs the query once, and waits until the engine has all rows. */
 static void
 read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 {
@@ -381,7 +381,7 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
-/* Says what was read. */
+/* Describes the rows that were read. */
 static void
 describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 {
@@ -393,6 +393,10 @@ describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
 										 Max(1, rows->dimension) * sizeof(double));
 	if (shift != NULL)
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
+	rows->unusable = MemoryContextAlloc(gk_job_context(job), feed->columns * sizeof(int64));
+	for (int i = 0; i < feed->columns; i++)
+		rows->unusable[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls) +
+			atomic_load(&gk_feed_troubles(feed)[i].not_finite);
 	if (rows->read > 0 && rows->read == rows->skipped)
 		rows->trouble = gk_describe_troubles(feed, rows->read);
 }

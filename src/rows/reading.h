@@ -10,10 +10,10 @@
 #include "row_ids.h"
 #include "source.h"
 
-/* What the planner expects of the source: how many rows, and how many features a row. */
+/* The planner's estimate of the source: how many rows, and how many features per row. */
 extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
 
-/* What came of reading. */
+/* The result of a reading. */
 typedef struct GkRows
 {
 	int64		read;			/* rows of the source */
@@ -24,7 +24,8 @@ typedef struct GkRows
 	int			workers;		/* parallel workers that fed rows */
 	Size		ring_bytes;		/* size of the ring */
 	bool		read_twice;		/* the first guess of the shift was wrong */
-	const char *trouble;		/* why no row was usable, column by column; NULL if some was */
+	int64	   *unusable;		/* of the rows read, by column of features: those it made unusable */
+	const char *trouble;		/* why no row was usable, column by column; NULL if a row was */
 } GkRows;
 
 /*

@@ -16,7 +16,7 @@ enum
 	SLOT_TAKEN
 };
 
-/* Makes an empty ring. */
+/* Initialises an empty ring. */
 void
 gk_ring_init(GkRing *ring, int slots, size_t slot_bytes, size_t memory, bool weighted)
 {
@@ -59,7 +59,7 @@ gk_ring_weights(GkRing *ring, int slot, int dimension)
 	return (double *) ((char *) gk_ring_features(ring, slot) + (features + 7) / 8 * 8);
 }
 
-/* Waits on a semaphore for so long; false if in vain. */
+/* Waits on a semaphore for at most this long; false if it timed out. */
 bool
 gk_wait_semaphore(sem_t *semaphore, int milliseconds)
 {
@@ -76,7 +76,7 @@ gk_wait_semaphore(sem_t *semaphore, int milliseconds)
 	return sem_clockwait(semaphore, CLOCK_MONOTONIC, &until) == 0;
 }
 
-/* Finds a slot in one state and puts it into another; -1 if there is none. */
+/* Moves some slot from one state to another; -1 if there is none. */
 static int
 move_slot(GkRing *ring, int from, int to)
 {
@@ -91,7 +91,7 @@ move_slot(GkRing *ring, int from, int to)
 	return -1;
 }
 
-/* Claims a free slot; -1 if there is none for so long. */
+/* Claims a free slot; -1 if none becomes free in time. */
 int
 gk_ring_claim(GkRing *ring, int milliseconds, int64_t *sequence)
 {
@@ -99,7 +99,7 @@ gk_ring_claim(GkRing *ring, int milliseconds, int64_t *sequence)
 
 	if (!gk_wait_semaphore(&ring->free_slots, milliseconds))
 		return -1;
-	/* the semaphore promises one; another claim may take it from under a scan */
+	/* the semaphore guarantees a free slot, but another claim may take it during a scan */
 	while ((slot = move_slot(ring, SLOT_FREE, SLOT_CLAIMED)) < 0)
 		;
 	*sequence = atomic_fetch_add(&ring->claimed, 1);
@@ -107,7 +107,7 @@ gk_ring_claim(GkRing *ring, int milliseconds, int64_t *sequence)
 	return slot;
 }
 
-/* Says that a claimed slot is filled. */
+/* Marks a claimed slot as filled. */
 void
 gk_ring_publish(GkRing *ring, int slot, int64_t rows)
 {
@@ -116,7 +116,7 @@ gk_ring_publish(GkRing *ring, int slot, int64_t rows)
 	sem_post(&ring->ready_slots);
 }
 
-/* Takes a ready slot; -1 if there is none for so long. */
+/* Takes a ready slot; -1 if none becomes ready in time. */
 int
 gk_ring_take(GkRing *ring, int milliseconds)
 {
@@ -125,7 +125,7 @@ gk_ring_take(GkRing *ring, int milliseconds)
 	return move_slot(ring, SLOT_READY, SLOT_TAKEN);
 }
 
-/* Gives a taken slot back. */
+/* Returns a taken slot. */
 void
 gk_ring_return(GkRing *ring, int slot)
 {
@@ -133,7 +133,7 @@ gk_ring_return(GkRing *ring, int slot)
 	sem_post(&ring->free_slots);
 }
 
-/* Says that no more batches will come, and wakes the thread. */
+/* Marks the ring as closed, and wakes the thread. */
 void
 gk_ring_close(GkRing *ring)
 {
@@ -141,7 +141,7 @@ gk_ring_close(GkRing *ring)
 	sem_post(&ring->ready_slots);
 }
 
-/* Says that the engine failed. */
+/* Records the engine's failure. */
 void
 gk_ring_fail(GkRing *ring, const GkStatus *failure)
 {

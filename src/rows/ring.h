@@ -4,9 +4,9 @@
  *
  * A slot is free, then claimed by a process that fills it, then ready, then taken by the
  * thread, then free again.  Slots are claimed and become ready in any order;
- * the sequence number of a batch, given with the claim, names it for good.
+ * a batch gets its sequence number, which identifies it from then on, when its slot is claimed.
  *
- * Nothing of PostgreSQL here: the thread may use all of it.
+ * Nothing of PostgreSQL here: the thread may call everything.
  */
 #ifndef GK_RING_H
 #define GK_RING_H
@@ -31,17 +31,17 @@ typedef struct GkRing
 	sem_t		ready_slots;
 	_Alignas(64) atomic_int_fast64_t claimed;	/* batches so far; the next sequence number */
 	atomic_int	dimension;		/* 0 until the first row is seen */
-	atomic_int	closed;			/* nobody claims any more */
-	atomic_int	failed;			/* `failure` says why nobody takes any more */
+	atomic_int	closed;			/* no more slots will be claimed */
+	atomic_int	failed;			/* no more slots will be taken; see `failure` */
 	GkStatus	failure;
 	bool		weighted;
 	int			slots;
 	size_t		slot_bytes;		/* a multiple of 64 */
-	size_t		memory;			/* where the slots' memory begins, from the ring */
+	size_t		memory;			/* offset of the slots' memory from the ring */
 	GkSlot		slot[GK_MAX_SLOTS];
 } GkRing;
 
-/* Makes an empty ring; the memory of its slots begins `memory` bytes after it. */
+/* Initialises an empty ring; the memory of its slots begins `memory` bytes after it. */
 extern void gk_ring_init(GkRing *ring, int slots, size_t slot_bytes, size_t memory, bool weighted);
 
 /* How many rows a slot holds. */
@@ -51,25 +51,25 @@ extern int64_t gk_ring_capacity(const GkRing *ring, int dimension);
 extern float *gk_ring_features(GkRing *ring, int slot);
 extern double *gk_ring_weights(GkRing *ring, int slot, int dimension);
 
-/* Claims a free slot; -1 if there is none for so long. */
+/* Claims a free slot; -1 if none becomes free in time. */
 extern int	gk_ring_claim(GkRing *ring, int milliseconds, int64_t *sequence);
 
-/* Says that a claimed slot is filled with so many rows. */
+/* Marks a claimed slot as filled with this many rows. */
 extern void gk_ring_publish(GkRing *ring, int slot, int64_t rows);
 
-/* Takes a ready slot; -1 if there is none for so long. */
+/* Takes a ready slot; -1 if none becomes ready in time. */
 extern int	gk_ring_take(GkRing *ring, int milliseconds);
 
-/* Gives a taken slot back. */
+/* Returns a taken slot. */
 extern void gk_ring_return(GkRing *ring, int slot);
 
-/* Says that all claimed slots are published, and no more will be. */
+/* Marks the ring as closed: all claimed slots are published, and no more will be claimed. */
 extern void gk_ring_close(GkRing *ring);
 
-/* Says that the engine failed; once, by the thread. */
+/* Records the engine's failure; once, by the thread. */
 extern void gk_ring_fail(GkRing *ring, const GkStatus *failure);
 
-/* Waits on a semaphore for so long; false if in vain. */
+/* Waits on a semaphore for at most this long; false if it timed out. */
 extern bool gk_wait_semaphore(sem_t *semaphore, int milliseconds);
 
 #endif							/* GK_RING_H */

@@ -15,16 +15,16 @@
 
 #include "row_ids.h"
 
-/* What lies in shared memory. */
+/* The shared memory of a store. */
 typedef struct SharedIds
 {
 	SharedFileSet files;
 	Oid			type;
 	int			participants;
-	/* the tuplestore follows at a multiple of MAXALIGN */
+	/* the tuplestore follows, aligned to MAXALIGN */
 } SharedIds;
 
-/* Where the row of an id is. */
+/* The position of an id's row. */
 typedef struct Place
 {
 	int64		sequence;
@@ -58,7 +58,7 @@ store_of(SharedIds *shared)
 	return (SharedTuplestore *) ((char *) shared + MAXALIGN(sizeof(SharedIds)));
 }
 
-/* The release function: the files go with the segment. */
+/* The release function; the files are deleted with the segment. */
 static void
 release_ids(void *resource)
 {
@@ -69,7 +69,7 @@ release_ids(void *resource)
 	free(ids->first_rows);
 }
 
-/* A descriptor of tuples with nothing but an id. */
+/* A descriptor of tuples that consist of an id. */
 static TupleDesc
 id_descriptor(Oid type)
 {
@@ -79,7 +79,7 @@ id_descriptor(Oid type)
 	return descriptor;
 }
 
-/* Makes an empty store that the job owns. */
+/* Creates an empty store that the job owns. */
 GkRowIds *
 gk_row_ids_create(GkJob *job, Oid type, int participants)
 {
@@ -103,7 +103,7 @@ gk_row_ids_create(GkJob *job, Oid type, int participants)
 	return ids;
 }
 
-/* How other processes find it. */
+/* The handle by which other processes attach. */
 dsm_handle
 gk_row_ids_handle(const GkRowIds *ids)
 {
@@ -136,7 +136,7 @@ gk_row_ids_attach(dsm_handle handle, Oid type, int participant)
 	dsm_segment *segment = dsm_find_mapping(handle);
 	SharedIds  *shared;
 
-	/* a worker may keep it: it ends with the query */
+	/* a worker may keep it mapped: it ends with the query */
 	if (segment == NULL)
 	{
 		segment = dsm_attach(handle);
@@ -184,7 +184,7 @@ gk_row_ids_flush(GkRowIdsWriter *writer)
 	sts_end_write(writer->store);
 }
 
-/* Goes through the ids, one for every row of the source. */
+/* Returns the ids in turn, one for every row of the source. */
 bool
 gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
 {

@@ -2,8 +2,8 @@
  * The ids of the rows: a shared tuplestore that every process writes beside the
  * ring, and the leader reads at the end.
  *
- * An id is stored with the place of its row: the sequence number of the batch and the
- * row's number in it, or none if the row was skipped.
+ * An id is stored with the position of its row: the sequence number of the batch and the row's
+ * number in it, -1 if the row was skipped.
  */
 #ifndef GK_ROW_IDS_H
 #define GK_ROW_IDS_H
@@ -17,20 +17,20 @@
 /* The ids of a reading. */
 typedef struct GkRowIds GkRowIds;
 
-/* Makes an empty store that the job owns, for so many processes. */
+/* Creates an empty store that the job owns, for this many processes. */
 extern GkRowIds *gk_row_ids_create(GkJob *job, Oid type, int participants);
 
-/* How other processes find it. */
+/* The handle by which other processes attach. */
 extern dsm_handle gk_row_ids_handle(const GkRowIds *ids);
 
 /*
  * Ends the writing: first_rows is the engine's number of the first row of each batch;
- * it was malloc'ed, and belongs to the ids now.
+ * it was malloc'ed, and the ids own it from now on.
  */
 extern void gk_row_ids_finish(GkRowIds *ids, int64 *first_rows, int64 batches);
 
 /*
- * Goes through the ids, one for every row of the source, in no particular order.
+ * Returns the ids in turn, one for every row of the source, in no particular order.
  * *row is the engine's number of the row, -1 if it was skipped.  False at the end.
  * The id is valid until the next call.
  */
@@ -39,7 +39,7 @@ extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
 /* Frees the store. */
 extern void gk_row_ids_release(GkRowIds *ids);
 
-/* One process's end of the store. */
+/* A process's writer. */
 typedef struct GkRowIdsWriter GkRowIdsWriter;
 
 /* Joins as one of the participants, counted from 0; in the current memory context. */

@@ -1,5 +1,5 @@
 /*
- * The shift: what is taken off a feature before it is rounded to float32.
+ * The shift: a constant subtracted from a feature before it is rounded to float32.
  */
 #include "postgres.h"
 
@@ -10,16 +10,16 @@
 #include "once.h"
 #include "shift.h"
 
-/* A feature is shifted if it lies further from zero than so many times its range. */
+/* A feature is shifted if its distance from zero exceeds this multiple of its range. */
 #define FAR 16.0
-/* The grid of shifts has the least power of 16 that is not less than the range. */
+/* Shifts are multiples of a power of 16, the least that is not below the range. */
 #define GRID_BITS 4
-/* What a guess adds to each side of the range that it has seen, as a share of it. */
+/* The part of the range seen so far that a guess adds on each side. */
 #define GUESS_MARGIN 0.15
-/* float32 holds all integers up to here. */
+/* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
 
-/* The shift of a feature with such a range. */
+/* The shift of a feature with this range. */
 static double
 shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 {
@@ -42,7 +42,7 @@ shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 	return rint((least / 2 + greatest / 2) / grid) * grid;
 }
 
-/* The shift that the whole feature will probably have, from the range of some rows. */
+/* The likely shift of the whole feature, from the range of some rows. */
 static double
 guess_shift(double least, double greatest, GkFeatureClass feature_class)
 {
@@ -61,7 +61,7 @@ key_of(double value)
 	return bits >= 0 ? bits : bits ^ PG_INT64_MAX;
 }
 
-/* The double of such an integer. */
+/* The double of this integer. */
 static double
 value_of(int64 key)
 {
@@ -82,7 +82,7 @@ typedef struct Range
 struct GkShift
 {
 	GkOnce		settled;
-	int			features;		/* there is room for */
+	int			features;		/* capacity */
 	double		values[FLEXIBLE_ARRAY_MEMBER];
 	/* the ranges follow, and the classes as bytes */
 };
@@ -101,7 +101,7 @@ classes_of(GkShift *shift)
 	return (uint8 *) (ranges_of(shift) + shift->features);
 }
 
-/* Bytes that it takes for so many features at most. */
+/* The size of a shift for at most this many features. */
 Size
 gk_shift_bytes(int features)
 {
@@ -109,7 +109,7 @@ gk_shift_bytes(int features)
 					mul_size(features, sizeof(double) + sizeof(Range) + sizeof(uint8)));
 }
 
-/* Makes one that is not settled. */
+/* Initialises a shift that is not yet determined. */
 void
 gk_shift_init(GkShift *shift, int features, const GkFeatureClass *classes, int count)
 {
@@ -138,7 +138,7 @@ gk_shift_values(GkShift *shift)
 	return gk_once_is_set(&shift->settled) ? shift->values : NULL;
 }
 
-/* Settles the shift by the ranges of some rows. */
+/* Determines the shift from the ranges of some rows. */
 const double *
 gk_shift_settle(GkShift *shift, int dimension, const double *least, const double *greatest,
 				bool exact)
@@ -169,7 +169,7 @@ widen(Range *range, double least, double greatest)
 		;
 }
 
-/* Settles it before any reading. */
+/* Sets the shift before any reading. */
 void
 gk_shift_set(GkShift *shift, int dimension, const double *values)
 {
@@ -178,7 +178,7 @@ gk_shift_set(GkShift *shift, int dimension, const double *values)
 	atomic_store(&shift->settled, GK_SET);
 }
 
-/* Adds to the ranges those that a process has seen. */
+/* Extends the ranges by those that a process has seen. */
 void
 gk_shift_widen(GkShift *shift, int dimension, const double *least, const double *greatest)
 {
@@ -186,7 +186,7 @@ gk_shift_widen(GkShift *shift, int dimension, const double *least, const double 
 		widen(&ranges_of(shift)[i], least[i], greatest[i]);
 }
 
-/* After a reading: puts right what was guessed wrong. */
+/* After a reading: corrects wrong guesses. */
 bool
 gk_shift_correct(GkShift *shift, int dimension)
 {

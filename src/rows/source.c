@@ -13,7 +13,7 @@
 #include "source_columns.h"
 #include "source_query.h"
 
-/* How to join an array with the other features: an expression of SQL. */
+/* An SQL expression that joins an array with the other features. */
 static const char *
 joined_features(const GkSource *source, int array)
 {
@@ -48,7 +48,7 @@ check_shapes(const GkSource *source)
 							 "one array: %s.", joined_features(source, i))));
 }
 
-/* Finds the features: those named, or those that suggest themselves. */
+/* Finds the features: those named, or a choice. */
 static void
 find_features(GkSource *source)
 {
@@ -90,7 +90,7 @@ find_weight(GkSource *source)
 				 errhint("A weight is one number for each row.")));
 }
 
-/* Finds the id, and whether it can be had in the type asked for. */
+/* Finds the id column, and checks its type against the requested one. */
 static void
 find_id(GkSource *source)
 {
@@ -144,7 +144,7 @@ gk_source_features(const GkSource *source, int *count, bool *is_array)
 	return source->names;
 }
 
-/* Says that rows are compared by their direction from zero. */
+/* Declares that rows are compared by direction. */
 void
 gk_source_by_direction(GkSource *source)
 {

@@ -4,10 +4,10 @@
  *
  * source.c parses and describes the source, and reading.c runs
  *     SELECT _gkmeans_feed(…, id, weight, features …) FROM (source) AS source
- * The aggregate (feed_aggregate.c) runs in the parallel workers where the planner
- * allows them; it decodes rows (decode.c) into batches of a ring in dynamic
- * shared memory (ring.c), and one thread of the backend (drain.c) moves ready batches
- * into the engine.  Ids travel beside the rows in a shared tuplestore (row_ids.c).
+ * The aggregate (feed_aggregate.c) runs in parallel workers if the planner allows them.  It
+ * decodes rows (decode.c) into batches of a ring in dynamic shared memory (ring.c); one thread
+ * of the backend (drain.c) moves ready batches into the engine.  Ids take a separate path,
+ * through a shared tuplestore (row_ids.c).
  */
 #ifndef GK_SOURCE_H
 #define GK_SOURCE_H
@@ -17,17 +17,17 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 
-/* What the user asked for. */
+/* The arguments of the user. */
 typedef struct GkSourceSpec
 {
 	const char *source;			/* a relation name or one SELECT, VALUES, TABLE or WITH */
-	List	   *features;		/* of char *; NIL = every number that is no key, or the one array */
+	List	   *features;		/* of char *; NIL = all numbers but keys, or the only array */
 	const char *id_column;		/* NULL = none */
 	const char *weight_column;	/* NULL = none */
-	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they come */
-	int			dimension;		/* 0 = as the rows have it; else rows of a model … */
-	const double *shift;		/* … dimension: what is taken off; NULL = nothing */
-	bool		nulls_are_errors;	/* NULL, NaN, infinite: an error instead of a skipped row */
+	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they are */
+	int			dimension;		/* 0 = unknown; else rows of a model … */
+	const double *shift;		/* … with this shift, `dimension` numbers; NULL = none */
+	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */
@@ -43,8 +43,8 @@ extern Oid	gk_source_id_type(const GkSource *source);
 extern const char *const *gk_source_features(const GkSource *source, int *count, bool *is_array);
 
 /*
- * Says that rows are compared by their direction from zero: they are not shifted then, and
- * an all-zero row is unusable.
+ * Declares that rows are compared by direction: they are not shifted, and an all-zero row is
+ * unusable.
  */
 extern void gk_source_by_direction(GkSource *source);
 

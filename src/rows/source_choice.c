@@ -1,8 +1,8 @@
 /*
- * The choice of the features where the user left them out.
+ * Chooses the features if the user did not name them.
  *
- * Every number counts that does not only tell the rows apart.  Where the numbers of a row may be
- * meant to be its columns as well as the elements of an array, the user is asked.
+ * It takes every number except keys, which only identify rows.  If both plain columns and an
+ * array could be meant, it is an error that asks the user.
  */
 #include "postgres.h"
 
@@ -15,10 +15,10 @@
 #include "source_choice.h"
 #include "source_keys.h"
 
-/* Names of columns in a message, at most. */
+/* The most column names in a message. */
 #define MAX_NAMES 20
 
-/* The columns by what they may be; numbers from 1. */
+/* The columns by kind, numbered from 1. */
 typedef struct Choice
 {
 	List	   *scalars;
@@ -28,7 +28,7 @@ typedef struct Choice
 	int			left_out_count;
 } Choice;
 
-/* Notes a column that is left out, and why. */
+/* Records a column that is left out, and why. */
 static void
 leave_out(const GkSource *source, Choice *choice, int column, const char *reason)
 {
@@ -37,7 +37,7 @@ leave_out(const GkSource *source, Choice *choice, int column, const char *reason
 						 gk_column_name(source, column), reason);
 }
 
-/* Sorts a column into the choice. */
+/* Assigns a column to its kind. */
 static void
 sort_column(const GkSource *source, Choice *choice, int column)
 {
@@ -59,7 +59,7 @@ sort_column(const GkSource *source, Choice *choice, int column)
 		choice->arrays = lappend_int(choice->arrays, column);
 }
 
-/* Sorts all columns but id and weight. */
+/* Assigns all columns but id and weight to their kinds. */
 static void
 sort_columns(const GkSource *source, Choice *choice)
 {
@@ -88,7 +88,7 @@ names_of(const GkSource *source, const List *columns)
 	return names.data;
 }
 
-/* The argument that names these columns, ready to be written. */
+/* The argument that names these columns, as the user would write it. */
 static const char *
 argument_of(const GkSource *source, const List *columns)
 {
@@ -103,7 +103,7 @@ argument_of(const GkSource *source, const List *columns)
 					quote_literal_cstr(OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(array))));
 }
 
-/* Asks whether the columns or an array are meant. */
+/* Asks if the columns or an array is meant. */
 static void
 ask_for_shape(const GkSource *source, const Choice *choice)
 {
@@ -130,7 +130,7 @@ ask_for_array(const GkSource *source, const Choice *choice)
 					 argument_of(source, list_make1_int(lsecond_int(choice->arrays))))));
 }
 
-/* Raises that nothing is left to choose. */
+/* Reports that no column can be chosen. */
 static void
 refuse_choice(const GkSource *source, const Choice *choice)
 {
@@ -146,7 +146,7 @@ refuse_choice(const GkSource *source, const Choice *choice)
 			 : errhint("A feature is a number, a boolean, an array of these, or a vector.")));
 }
 
-/* Tells what was chosen. */
+/* Reports the choice. */
 static void
 tell_choice(const GkSource *source, const Choice *choice, const List *chosen)
 {

@@ -1,12 +1,12 @@
 /*
- * The choice of the features where the user left them out.
+ * Chooses the features if the user did not name them.
  */
 #ifndef GK_SOURCE_CHOICE_H
 #define GK_SOURCE_CHOICE_H
 
 #include "source_columns.h"
 
-/* Chooses the features where the user left them out, and tells which. */
+/* Chooses the features if the user did not name them, and reports the choice as a NOTICE. */
 extern void gk_choose_features(GkSource *source);
 
 #endif							/* GK_SOURCE_CHOICE_H */

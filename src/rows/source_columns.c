@@ -9,7 +9,7 @@
 #include "feature_hint.h"
 #include "source_columns.h"
 
-/* Names of columns in a message, at most. */
+/* The most column names in a message. */
 #define MAX_NAMES 20
 
 /* The name of a column. */
@@ -26,7 +26,7 @@ gk_column_type(const GkSource *source, int column)
 	return TupleDescAttr(source->columns, column - 1)->atttypid;
 }
 
-/* The names of all columns, or the first of very many. */
+/* The names of all columns, or of the first few if there are many. */
 static const char *
 column_names(const GkSource *source)
 {
@@ -41,7 +41,7 @@ column_names(const GkSource *source)
 	return names.data;
 }
 
-/* A column whose name differs in nothing but upper and lower case, 0 if there is none. */
+/* A column whose name differs only in case, 0 if there is none. */
 static int
 find_other_case(const GkSource *source, const char *name)
 {
@@ -51,7 +51,7 @@ find_other_case(const GkSource *source, const char *name)
 	return 0;
 }
 
-/* What to do about a column that is missing. */
+/* A hint for a column that does not exist. */
 static const char *
 missing_hint(const GkSource *source, const char *name)
 {

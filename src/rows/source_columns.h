@@ -1,5 +1,5 @@
 /*
- * The columns of a described source; between the files that describe and read it.
+ * The columns of a described source; for the files that describe and read it.
  */
 #ifndef GK_SOURCE_COLUMNS_H
 #define GK_SOURCE_COLUMNS_H

@@ -1,8 +1,8 @@
 /*
- * Which columns of a query only tell rows apart: those of primary keys, and identity columns.
+ * Finds the columns of a query that only identify rows: primary keys and identity columns.
  *
- * The parser notes the table that an output column comes from, through subqueries and
- * common table expressions.  Views and set operations are looked through here.
+ * The parser records the table that an output column comes from, even through subqueries and
+ * common table expressions.  This file also looks through views and set operations.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@
 
 #include "source_keys.h"
 
-/* Whether a column is GENERATED … AS IDENTITY. */
+/* True if a column is GENERATED … AS IDENTITY. */
 static bool
 is_identity(Oid relation_id, AttrNumber column)
 {
@@ -38,7 +38,7 @@ is_identity(Oid relation_id, AttrNumber column)
 	return found;
 }
 
-/* The query of a view; get_view_query() wants none that is materialised. */
+/* The query of a view; get_view_query() does not take materialised views. */
 static Query *
 query_of_view(Relation view)
 {
@@ -64,7 +64,7 @@ key_of_view(Oid relation_id, AttrNumber column)
 	return key;
 }
 
-/* What a column of a relation is. */
+/* The kind of key that a column of a relation is, NULL if none. */
 static const char *
 key_of_relation(Oid relation_id, AttrNumber column)
 {
@@ -79,7 +79,7 @@ key_of_relation(Oid relation_id, AttrNumber column)
 	return is_identity(relation_id, column) ? "identity" : NULL;
 }
 
-/* What a column is on all sides of a UNION or its kin. */
+/* The kind of key that a column is on all sides of a UNION, INTERSECT or EXCEPT. */
 static const char *
 key_of_branches(const Query *query, const Node *branch, int column)
 {
@@ -113,7 +113,7 @@ query_of_table(const Query *query, const RangeTblEntry *table)
 	return NULL;
 }
 
-/* What an output column of a query is. */
+/* The kind of key that an output column of a query is. */
 const char *
 gk_key_of_column(const Query *query, int column)
 {
@@ -122,7 +122,7 @@ gk_key_of_column(const Query *query, int column)
 	const Query *from;
 
 	check_stack_depth();
-	/* SEARCH and CYCLE add columns to a WITH query that its target list has not */
+	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
 	if (entry == NULL)
 		return NULL;
 	var = (const Var *) entry->expr;

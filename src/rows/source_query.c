@@ -16,14 +16,14 @@
 
 #include "source_query.h"
 
-/* Where errors come from: a query around the text of a source. */
+/* The context of an error: a query around the text of a source. */
 typedef struct Surroundings
 {
 	const GkSourceText *source;
 	const char *text;
 } Surroundings;
 
-/* Whether the error at hand is of a name without a schema, and has no HINT of its own. */
+/* True if the current error is about a name without a schema, and has no HINT. */
 static bool
 lacks_schema(void)
 {
@@ -36,7 +36,7 @@ lacks_schema(void)
 	return lacks;
 }
 
-/* A place in the query, in characters from 1, as one in the source; 0 if it is in neither. */
+/* Maps a position in the query (in characters, from 1) to one in the source; 0 if outside. */
 static int
 place_in_source(const Surroundings *around, int place)
 {
@@ -51,7 +51,7 @@ place_in_source(const Surroundings *around, int place)
 	return place >= 1 && place <= length ? place : 0;
 }
 
-/* Makes an error of the query one of the source. */
+/* Turns an error of the query into one of the source. */
 static void
 explain_error(void *arg)
 {
@@ -79,7 +79,7 @@ explain_error(void *arg)
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 
-/* Parses a query that holds a source, which is one statement as long as it is read alike. */
+/* Parses a query that contains a source, which is one statement while the settings are the same. */
 static RawStmt *
 parse(const GkSourceText *source, const char *text)
 {

@@ -1,6 +1,6 @@
 /*
- * Queries over a source: analysed, planned and run without SPI, so that errors show the
- * source as its user wrote it, and nothing of the query around it.
+ * Queries over a source: analysed, planned and run without SPI, so that errors show the source
+ * as the user wrote it, and nothing of the query around it.
  */
 #ifndef GK_SOURCE_QUERY_H
 #define GK_SOURCE_QUERY_H
@@ -12,7 +12,7 @@
 
 #include "source_text.h"
 
-/* The query as it is parsed and analysed, its views not yet expanded. */
+/* The query, parsed and analysed, its views not yet expanded. */
 extern Query *gk_query_analyze(const GkSourceText *source, const char *text);
 
 /* The query ready to run; it is read-only. */
@@ -25,12 +25,12 @@ typedef struct GkSourceQuery
 } GkSourceQuery;
 
 /*
- * Analyses and plans a query, for parallel workers where that is possible; it has one parameter
- * of that type, or none.
+ * Analyses and plans a query, for parallel workers if possible; it has one parameter of that
+ * type, or none.
  */
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter);
 
-/* Runs it under the active snapshot and drops its rows. */
+/* Runs it under the active snapshot and discards its rows. */
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters);
 
 #endif							/* GK_SOURCE_QUERY_H */

@@ -19,7 +19,7 @@
 
 #define SOURCE_HINT "The source is the name of a relation, or one SELECT, VALUES, TABLE or WITH."
 
-/* Whether the text has only what a name consists of: SplitIdentifierString() takes more. */
+/* True if the text could be a name: SplitIdentifierString() accepts more. */
 static bool
 looks_like_name(const char *source)
 {
@@ -119,7 +119,7 @@ parse(const char *source)
 	return statements;
 }
 
-/* Makes of the user's text what stands after FROM. */
+/* Turns the user's text into what follows FROM. */
 GkSourceText *
 gk_source_text(const char *source)
 {

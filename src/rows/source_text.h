@@ -6,16 +6,16 @@
 
 #include "postgres.h"
 
-/* What stands before the statement in `from`: a parenthesis and a new line. */
+/* What precedes the statement in `from`: a parenthesis and a newline. */
 #define GK_FROM_PREFIX 2
 
 typedef struct GkSourceText
 {
 	const char *source;			/* as the user wrote it */
-	const char *from;			/* what stands for it after FROM */
+	const char *from;			/* its form after FROM */
 	bool		is_name;		/* it is the name of a relation */
 	int			location;		/* where in `source` the statement begins, in bytes */
-	bool		standard_strings;	/* standard_conforming_strings as it was read by */
+	bool		standard_strings;	/* the standard_conforming_strings it was parsed with */
 } GkSourceText;
 
 /* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */

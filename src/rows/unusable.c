@@ -1,7 +1,7 @@
 /*
- * Rows that cannot be clustered: what makes them so, in which column, and what they are called.
+ * Rows that cannot be clustered: the reason, the column, and a name for the row.
  *
- * A row is looked at here only after its decoding has failed, so nothing of this needs to be fast.
+ * A row comes here only after its decoding has failed, so nothing here needs to be fast.
  */
 #include "postgres.h"
 
@@ -16,12 +16,12 @@
 
 #include "unusable.h"
 
-/* What is shown of a value and of a row, in bytes; larger values are not even looked at. */
+/* How much of a value and of a row a message shows, in bytes; larger values are not fetched. */
 #define SHOWN_OF_VALUE 64
 #define SHOWN_OF_ROW 200
 #define LARGEST_SHOWN (1024 * 1024)
 
-/* Columns that are named where no row is usable. */
+/* The most columns named when no row is usable. */
 #define COLUMNS_NAMED 3
 
 /* One number of a row. */
@@ -33,7 +33,7 @@ typedef struct Value
 	double		number;
 } Value;
 
-/* Looks at a number; true ends the walk. */
+/* Visits a number; true ends the walk. */
 typedef bool (*Visitor) (const Value *value, void *context);
 
 /* Appends a value's text, or its beginning. */
@@ -54,7 +54,7 @@ append_value(StringInfo text, Oid type, const NullableDatum *value, bool is_piec
 	else
 		all = OidOutputFunctionCall(output, value->value);
 
-	/* many columns come as arrays, without braces they read as one row */
+	/* many columns come as arrays; without their braces they read as one row */
 	length = strlen(all);
 	if (is_piece && length >= 2)
 	{
@@ -67,7 +67,7 @@ append_value(StringInfo text, Oid type, const NullableDatum *value, bool is_piec
 		appendStringInfoString(text, "...");
 }
 
-/* What a row holds, or its beginning. */
+/* The values of a row, or the first of them. */
 static const char *
 row_text(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -87,7 +87,7 @@ row_text(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 	return text.data;
 }
 
-/* Names the row at hand. */
+/* A name for the current row. */
 const char *
 gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -112,7 +112,7 @@ visit_elements(const GkFeeder *feeder, int argument, Datum array, Visitor visit,
 	bool	   *nulls;
 	int			count;
 
-	/* pgvector lets neither NULL nor NaN in */
+	/* pgvector admits neither NULL nor NaN */
 	if (column->shape == GK_VECTOR)
 		return false;
 	deconstruct_array(DatumGetArrayTypeP(array), column->element_type, column->length,
@@ -156,7 +156,7 @@ visit_row(const GkFeeder *feeder, FunctionCallInfo fcinfo, Visitor visit, void *
 	(void) visit(&weight, context);
 }
 
-/* Whether a number can be clustered. */
+/* True if a number can be clustered. */
 static bool
 is_usable(const Value *value)
 {
@@ -186,7 +186,7 @@ count_unusable(const Value *value, void *context)
 	return false;
 }
 
-/* What a number is that cannot be clustered. */
+/* Describes a number that cannot be clustered. */
 static const char *
 kind_of(const Value *value)
 {
@@ -198,7 +198,7 @@ kind_of(const Value *value)
 		: "too large for real";
 }
 
-/* Raises the error that an unusable row is. */
+/* Reports an unusable row. */
 void
 gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
@@ -217,7 +217,7 @@ gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
 }
 
-/* Notes which columns made a row unusable. */
+/* Counts a row for the columns that made it unusable. */
 void
 gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
 {
@@ -238,7 +238,7 @@ gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
 		feeder->not_finite[0]++;
 }
 
-/* Adds what this process noted to the feed. */
+/* Adds this process's counts to the feed. */
 void
 gk_merge_troubles(GkFeeder *feeder)
 {
@@ -252,7 +252,7 @@ gk_merge_troubles(GkFeeder *feeder)
 	}
 }
 
-/* The column that made most rows unusable of those not yet named; -1 if none did. */
+/* The column not yet named that made most rows unusable; -1 if none did. */
 static int
 worst_column(GkFeed *feed, const int *named, int count, bool nulls)
 {
@@ -275,7 +275,7 @@ worst_column(GkFeed *feed, const int *named, int count, bool nulls)
 	return worst;
 }
 
-/* Appends a phrase on the rows that something made unusable. */
+/* Appends a phrase about the rows that something made unusable. */
 static void
 append_phrase(StringInfo text, const char *what, int64 rows, int64 all)
 {
@@ -286,7 +286,7 @@ append_phrase(StringInfo text, const char *what, int64 rows, int64 all)
 		appendStringInfo(text, "%s in %s", what, all == 1 ? "it" : "all of them");
 }
 
-/* What a column is, or has among its elements, in a row that it makes unusable. */
+/* Describes what is wrong with a column, or its elements, in an unusable row. */
 static const char *
 describe_trouble(bool is_number, bool nulls)
 {
@@ -296,7 +296,7 @@ describe_trouble(bool is_number, bool nulls)
 		: "has an element that is NaN, infinite or too large";
 }
 
-/* Appends phrases on the columns that have most NULLs, or most numbers that are not finite. */
+/* Appends phrases about the columns with most NULLs, or most numbers that are not finite. */
 static void
 append_columns(StringInfo text, GkFeed *feed, int64 all, bool nulls)
 {
@@ -318,7 +318,7 @@ append_columns(StringInfo text, GkFeed *feed, int64 all, bool nulls)
 	}
 }
 
-/* Says what made rows unusable, of a feed that has no other. */
+/* Describes why no row of a feed was usable. */
 const char *
 gk_describe_troubles(GkFeed *feed, int64 rows)
 {

@@ -24,7 +24,7 @@
 #define MAX_ROUNDS 100
 #define MAX_OVERSAMPLING 1000.0
 
-/* Places of the arguments, counted from the source. */
+/* Positions of the arguments, counted from the source. */
 enum
 {
 	SOURCE,
@@ -46,7 +46,7 @@ enum
 	OPTIONS
 };
 
-/* The words that an argument may be, NULL at the end; their places are the enums' values. */
+/* The valid words for an argument, NULL at the end; their positions are the enum's values. */
 static const char *const init_words[] = {"k-means||", "k-means++", "random", "given", NULL};
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
@@ -67,7 +67,7 @@ list_words(const char *const *words)
 	return list.data;
 }
 
-/* The place of a word among those that are valid. */
+/* The position of a word among the valid ones. */
 static int
 find_word(const char *argument, const char *word, const char *const *words)
 {
@@ -87,14 +87,14 @@ text_argument(FunctionCallInfo fcinfo, int number, const char *by_default)
 	return PG_ARGISNULL(number) ? by_default : text_to_cstring(PG_GETARG_TEXT_PP(number));
 }
 
-/* An argument as one of some words; the first is the default. */
+/* An argument as one of several words; the first is the default. */
 static int
 word_argument(FunctionCallInfo fcinfo, int number, const char *argument, const char *const *words)
 {
 	return find_word(argument, text_argument(fcinfo, number, words[0]), words);
 }
 
-/* Raises the error of an argument that is out of its range. */
+/* Reports an argument that is out of range. */
 static void
 out_of_range(const char *argument, const char *valid)
 {
@@ -170,7 +170,7 @@ read_initial(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	arguments->initial_dimension = ARR_DIMS(array)[1];
 }
 
-/* k, which the initial centroids may give. */
+/* k, which may follow from the initial centroids. */
 static void
 read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 {
@@ -247,7 +247,7 @@ read_id_name(const JsonbValue *value)
 		value->val.string.len >= NAMEDATALEN)
 		out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
 	name = pnstrdup(value->val.string.val, value->val.string.len);
-	if (strcmp(name, "cluster_id") == 0 || strcmp(name, "distance") == 0)
+	if (gk_is_label_column(name))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("option id_name is the name of another column of the labels: \"%s\"",
@@ -346,7 +346,7 @@ gk_scale_word(const char *word)
 	return find_word("scale", word, scale_words);
 }
 
-/* Whether rows that cannot be used are errors. */
+/* True if unusable rows are errors. */
 bool
 gk_nulls_word(const char *word)
 {
@@ -360,11 +360,27 @@ gk_features_argument(FunctionCallInfo fcinfo, int number)
 	return read_features(fcinfo, number);
 }
 
-/* What a word of an argument says to do where a labels table exists. */
+/* Parses what to do if a labels table exists. */
 GkIfExists
 gk_if_exists(const char *argument, const char *word)
 {
 	return find_word(argument, word, if_exists_words);
+}
+
+/* Raises an error if what is said of labels does not go together. */
+static void
+check_labels(const GkArguments *arguments)
+{
+	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("labels_table needs an id_column"),
+				 errhint("Name the column that tells the rows apart as id_column.")));
+	if (arguments->labels_table == NULL && arguments->id_name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name needs a labels_table"),
+				 errhint("It names the id column of that table.")));
 }
 
 /* Reads and checks the arguments. */
@@ -385,14 +401,5 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
-	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("labels_table needs an id_column"),
-				 errhint("Name the column that tells the rows apart as id_column.")));
-	if (arguments->labels_table == NULL && arguments->id_name != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option id_name needs a labels_table"),
-				 errhint("It names the id column of that table.")));
+	check_labels(arguments);
 }

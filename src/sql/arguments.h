@@ -15,26 +15,30 @@
 typedef struct GkArguments
 {
 	GkSourceSpec source;
-	GkFitSpec	fit;			/* dimension, rows, weighted and shift are not known yet */
+	GkFitSpec	fit;			/* dimension, rows, weighted and shift are set later */
 	int			initial_dimension;	/* of fit.initial */
 	const char *labels_table;	/* NULL = none */
 	GkIfExists	if_exists;
 	const char *id_name;		/* of the labels table's id column; NULL = it is left open */
+
+	/* those that functions of models set */
+	const char *changes_table;	/* NULL = none */
+	bool		of_model;		/* the labels have a version and names */
 } GkArguments;
 
 /*
- * Reads and checks the arguments from number `first` (the source) on; a NULL
- * stands for the default.  What they point to lies in the current memory context.
+ * Reads and checks the arguments from number `first` (the source) on; NULL means the default.
+ * Results lie in the current memory context.
  */
 extern void gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments);
 
-/* The words and lists of arguments that other functions have as well. */
+/* Parses arguments that other functions share. */
 extern GkMetric gk_metric_word(const char *word);
 extern GkScale gk_scale_word(const char *word);
-extern bool gk_nulls_word(const char *word);	/* whether they are errors */
+extern bool gk_nulls_word(const char *word);	/* true if they are errors */
 extern List *gk_features_argument(FunctionCallInfo fcinfo, int number);
 
-/* What a word of an argument says to do where a labels table exists. */
+/* Parses what to do if a labels table exists. */
 extern GkIfExists gk_if_exists(const char *argument, const char *word);
 
 #endif							/* GK_ARGUMENTS_H */

@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "fit.h"
 #include "job.h"
+#include "label_rows.h"
 #include "labels_table.h"
 #include "reading.h"
 #include "report.h"
@@ -26,6 +27,7 @@ typedef struct GkCall
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */
 	GkRows		rows;
 	GkFit		fit;
+	GkLabelling labelling;		/* of the labels in the engine; k is 0 until it is described */
 	GkReport	report;
 } GkCall;
 
@@ -38,8 +40,17 @@ extern void gk_call_open(GkCall *call);
  */
 extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 
+/*
+ * Says that the changes of the labels are to be written to a table, NULL for none: before the source
+ * is read.  22023 if there is no table of labels.
+ */
+extern void gk_call_track_changes(GkCall *call, const char *changes_table);
+
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
+
+/* Raises an error if there is no row to fit, or the initial centroids do not fit the rows. */
+extern void gk_call_check_rows(const GkCall *call);
 
 /* Fits; an error if there is no row to fit. */
 extern void gk_call_fit(GkCall *call);
@@ -47,16 +58,32 @@ extern void gk_call_fit(GkCall *call);
 /* Puts one row for every cluster into the result. */
 extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
 
+/*
+ * The quantiles of the anomaly scores of a fit whose labels are in the engine, GK_QUANTILES; NULL if
+ * no row has a score.  They are found once, in the current memory context.
+ */
+extern const double *gk_call_quantiles(GkCall *call);
+
+/*
+ * Says that the labels in the engine are those of the fit, for the columns of a table of labels: the
+ * version of the model, 0 for none; the names of the clusters by their place, NULL for none.
+ * Without it they are of no model.
+ */
+extern void gk_call_describe_fit(GkCall *call, int version, char *const *names);
+
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
 extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);
 
-/* The labels for the table of labels, in the caller's context; NULL if there is none. */
+/*
+ * The labels for the table of labels, in the caller's context; NULL if there is none.  The ids
+ * can be gone through once: either this or gk_call_put_labels().
+ */
 extern Tuplestorestate *gk_call_labels(GkCall *call);
 
 /* Fills in the report, and ends the job. */
 extern void gk_call_end_job(GkCall *call);
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the table of labels and that of changes, if there are to be any. */
 extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
 /* Ends the call. */

@@ -17,30 +17,23 @@
 #include "choose_engine.h"
 #include "engine_error.h"
 #include "fit_call.h"
+#include "nearest.h"
+#include "quantiles.h"
 #include "report.h"
 #include "seconds.h"
 #include "sql_function.h"
 
-/* Labels that are fetched from the engine at once. */
-#define WINDOW_ROWS 16384
+/* The columns that tell of the second nearest cluster, for which centroids as compared are needed. */
+#define SECOND (GK_LABEL_SET(GK_LABEL_SECOND_CLUSTER) | GK_LABEL_SET(GK_LABEL_SECOND_DISTANCE))
 
 GK_SQL_FUNCTION(gkmeans_fit);
 GK_SQL_FUNCTION(gkmeans_fit_predict);
-
-/* A piece of the engine's labels. */
-typedef struct Window
-{
-	int64		from;
-	int64		count;
-	int32	   *labels;			/* WINDOW_ROWS */
-	double	   *distance2;
-} Window;
 
 /* Begins the job, leaves SPI connected and the job's memory context current. */
 void
 gk_call_open(GkCall *call)
 {
-	/* for those who call it in a function marked as safe */
+	/* in case a function marked parallel safe calls this */
 	PreventCommandIfParallelMode("a gkmeans fit");
 
 	memset(call, 0, sizeof(*call));
@@ -59,25 +52,41 @@ gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first)
 	gk_read_arguments(fcinfo, first, &call->arguments);
 }
 
-/* Checks the table of labels, if there is to be one. */
+/* Says that the changes of the labels are to be written to a table. */
+void
+gk_call_track_changes(GkCall *call, const char *changes_table)
+{
+	call->arguments.changes_table = changes_table;
+	if (changes_table != NULL && call->arguments.labels_table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table needs a labels_table"),
+				 errhint("It is the table of the changes of that table.")));
+}
+
+/* Checks the tables of labels and changes, if there are to be any. */
 static void
 check_labels_table(GkCall *call)
 {
 	const GkArguments *arguments = &call->arguments;
+	GkLabelsSpec spec = {.table = arguments->labels_table,.if_exists = arguments->if_exists,
+		.changes_table = arguments->changes_table,.of_model = arguments->of_model,
+		.id_name = arguments->id_name,.id_column = arguments->source.id_column,
+		.id_type = call->id_type};
 	MemoryContext before;
 
 	if (arguments->labels_table == NULL)
 		return;
 	before = MemoryContextSwitchTo(call->caller);
-	call->table = gk_labels_table_check(arguments->labels_table, arguments->if_exists,
-										arguments->source.id_column, arguments->id_name,
-										call->id_type);
+	call->table = gk_labels_table_check(&spec);
 	MemoryContextSwitchTo(before);
+	if (gk_labels_table_columns(call->table) & SECOND)
+		call->arguments.fit.for_model = true;
 }
 
-/* Raises an error if there is nothing to cluster, or the initial centroids do not fit. */
-static void
-check_rows(const GkCall *call)
+/* Raises an error if no row can be clustered, or initial centroids have another dimension. */
+void
+gk_call_check_rows(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const GkArguments *arguments = &call->arguments;
@@ -102,7 +111,7 @@ check_rows(const GkCall *call)
 								  arguments->initial_dimension, rows->dimension)));
 }
 
-/* Opens the engine, and notes why it is that one. */
+/* Opens the engine, and records why that one. */
 static void
 open_engine(GkCall *call, const GkSource *source)
 {
@@ -118,7 +127,7 @@ open_engine(GkCall *call, const GkSource *source)
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
 }
 
-/* Notes what the features are, and decides what follows from that. */
+/* Records the features, and decides what depends on them. */
 static void
 note_features(GkCall *call, GkSource *source)
 {
@@ -165,7 +174,7 @@ gk_call_read(GkCall *call)
 void
 gk_call_fit(GkCall *call)
 {
-	check_rows(call);
+	gk_call_check_rows(call);
 	gk_fit(call->job, &call->arguments.fit, &call->fit);
 }
 
@@ -196,46 +205,107 @@ gk_call_end_job(GkCall *call)
 	gk_job_end(call->job);
 }
 
-/* Brings the window to a row. */
+/* What is known of the clusters of a fit. */
 static void
-move_window(GkCall *call, Window *window, int64 row)
+describe_clusters(GkCall *call)
 {
-	if (row >= window->from && row < window->from + window->count)
-		return;
-	window->from = row - row % WINDOW_ROWS;
-	window->count = Min(call->arguments.fit.rows - window->from, WINDOW_ROWS);
-	gk_check(call->engine->class_of->fetch(call->engine, window->from, window->count,
-										   window->labels, window->distance2));
+	const GkFit *fit = &call->fit;
+	GkLabelling *labelling = &call->labelling;
+	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
+	double	   *avg_distances = gk_allocate(fit->k, sizeof(double));
+
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		ids[c] = fit->clusters[c].id;
+		avg_distances[c] = fit->clusters[c].avg_distance;
+	}
+	labelling->k = (int) fit->k;
+	labelling->place_of_label = fit->model.place_of_label;
+	labelling->ties = fit->model.ties;
+	labelling->ids = ids;
+	labelling->avg_distances = avg_distances;
+}
+
+/* The centroids in the order of ties, as rows are compared with them. */
+static const double *
+pack_centroids(const GkCall *call)
+{
+	const GkFit *fit = &call->fit;
+	int			d = call->rows.dimension;
+	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * d, sizeof(double));
+
+	for (int64 i = 0; i < fit->k; i++)
+		gk_pack_centroid(packed, d, i, fit->model.points + (int64) fit->model.ties[i] * d);
+	gk_pack_rest(packed, d, fit->k);
+	return packed;
+}
+
+/* The columns of the labels that are wanted. */
+static GkLabelColumns
+wanted_columns(const GkCall *call)
+{
+	return call->table != NULL ? gk_labels_table_columns(call->table) : 0;
+}
+
+/* The quantiles of the anomaly scores of a fit. */
+const double *
+gk_call_quantiles(GkCall *call)
+{
+	GkFitModel *model = &call->fit.model;
+	double	   *quantiles;
+
+	if (model->score_quantiles != NULL)
+		return model->score_quantiles;
+	quantiles = gk_allocate(GK_QUANTILES, sizeof(double));
+	if (gk_find_quantiles(call->engine, call->arguments.fit.metric, &call->fit,
+						  call->arguments.fit.rows, quantiles))
+		model->score_quantiles = quantiles;
+	return model->score_quantiles;
+}
+
+/* Says that the labels in the engine are those of the fit. */
+void
+gk_call_describe_fit(GkCall *call, int version, char *const *names)
+{
+	GkLabelColumns columns = wanted_columns(call);
+	GkLabelling *labelling = &call->labelling;
+
+	memset(labelling, 0, sizeof(*labelling));
+	describe_clusters(call);
+	labelling->version = version;
+	labelling->names = names;
+	if (columns & GK_LABEL_SET(GK_LABEL_ANOMALY_PERCENTILE))
+		labelling->score_quantiles = gk_call_quantiles(call);
+	if (columns & SECOND)
+		labelling->packed = pack_centroids(call);
+}
+
+/* Puts a row for every row of the source into a result, or into the labels of a table. */
+static void
+put_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row, Tuplestorestate *labels)
+{
+	GkLabelRows rows = {.job = call->job,.engine = call->engine,.spec = &call->arguments.fit,
+		.rows = &call->rows,.labelling = &call->labelling,.result = result,
+		.result_row = result_row,.labels = labels};
+	instr_time	begin;
+
+	if (call->labelling.k == 0)
+		gk_call_describe_fit(call, 0, NULL);
+	INSTR_TIME_SET_CURRENT(begin);
+	if (labels != NULL)
+	{
+		rows.columns = wanted_columns(call);
+		rows.labels_row = gk_labels_descriptor(call->id_type);
+	}
+	gk_put_label_rows(&rows);
+	call->report.label_seconds += gk_seconds_since(begin);
 }
 
 /* Puts id, cluster and distance of every row of the source into a tuplestore. */
 void
 gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor)
 {
-	Window		window = {0};
-	Datum		values[3] = {0};
-	bool		nulls[3];
-	int64		row;
-	instr_time	begin;
-
-	INSTR_TIME_SET_CURRENT(begin);
-	window.labels = gk_allocate(WINDOW_ROWS, sizeof(int32));
-	window.distance2 = gk_allocate(WINDOW_ROWS, sizeof(double));
-	while (gk_row_ids_next(call->rows.ids, &values[0], &nulls[0], &row))
-	{
-		CHECK_FOR_INTERRUPTS();
-		nulls[1] = nulls[2] = row < 0;
-		if (row >= 0)
-		{
-			move_window(call, &window, row);
-			row -= window.from;
-			values[1] = Int32GetDatum(call->fit.cluster_of_label[window.labels[row]]);
-			values[2] = Float8GetDatum(gk_distance(call->arguments.fit.metric,
-												   window.distance2[row]));
-		}
-		tuplestore_putvalues(store, descriptor, values, nulls);
-	}
-	call->report.label_seconds += gk_seconds_since(begin);
+	put_labels(call, store, descriptor, NULL);
 }
 
 /* A centroid as an array. */
@@ -276,12 +346,12 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the table of labels, if there is to be one. */
+/* Writes the labels table, if one was requested. */
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
 	if (call->table != NULL)
-		gk_labels_table_write(call->table, labels, written);
+		gk_labels_table_write(call->table, labels, call->labelling.version, written);
 }
 
 /* Ends the call. */
@@ -292,19 +362,28 @@ gk_call_end(GkCall *call)
 	gk_remember_fit(&call->report);
 }
 
+/* The same for the table of labels as well; its labels, NULL if there is none. */
+static Tuplestorestate *
+put_all_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row)
+{
+	Tuplestorestate *labels = NULL;
+
+	if (call->table != NULL)
+	{
+		MemoryContextSwitchTo(call->caller);
+		labels = tuplestore_begin_heap(false, false, work_mem);
+		MemoryContextSwitchTo(gk_job_context(call->job));
+	}
+	if (labels != NULL || result != NULL)
+		put_labels(call, result, result_row, labels);
+	return labels;
+}
+
 /* The labels for the table of labels; NULL if there is none. */
 Tuplestorestate *
 gk_call_labels(GkCall *call)
 {
-	Tuplestorestate *labels;
-
-	if (call->table == NULL)
-		return NULL;
-	MemoryContextSwitchTo(call->caller);
-	labels = tuplestore_begin_heap(false, false, work_mem);
-	MemoryContextSwitchTo(gk_job_context(call->job));
-	gk_call_put_labels(call, labels, gk_labels_descriptor(call->id_type));
-	return labels;
+	return put_all_labels(call, NULL, NULL);
 }
 
 /* SQL: clusters the rows of a source; one row for every cluster. */
@@ -335,6 +414,7 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Tuplestorestate *labels;
 	GkLabelsWritten written;
 	GkCall		call;
 
@@ -348,9 +428,11 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	gk_call_read(&call);
 	gk_call_fit(&call);
-	gk_call_put_labels(&call, result->setResult, result->setDesc);
+	labels = put_all_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
-	gk_call_write_labels(&call, result->setResult, &written);
+	gk_call_write_labels(&call, labels, &written);
 	gk_call_end(&call);
+	if (labels != NULL)
+		tuplestore_end(labels);
 	return (Datum) 0;
 }

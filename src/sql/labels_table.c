@@ -1,16 +1,13 @@
 /*
- * The table of labels: an id, cluster_id and distance, one row for every row of the source.
+ * The table of labels: an id, cluster_id and what else is asked for, one row for every row of the
+ * source.
  */
 #include "postgres.h"
 
 #include "access/relation.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_tablespace.h"
-#include "catalog/pg_type.h"
-#include "commands/tablespace.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -19,74 +16,77 @@
 #include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
+#include "utils/timestamp.h"
 
+#include "changes_table.h"
 #include "labels_table.h"
+#include "output_table.h"
 #include "table_name.h"
 
-#define COLUMNS 3
+/* What a table must have, and what one that is made has. */
+#define REQUIRED (GK_LABEL_SET(GK_LABEL_ID) | GK_LABEL_SET(GK_LABEL_CLUSTER))
+#define MADE (REQUIRED | GK_LABEL_SET(GK_LABEL_DISTANCE))
 
-#if PG_VERSION_NUM < 160000
-#define object_aclcheck(class, object, user, mode) \
-	((class) == TypeRelationId ? pg_type_aclcheck(object, user, mode) \
-	 : pg_tablespace_aclcheck(object, user, mode))
+/* What only a model can fill. */
+#define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
+
+#if PG_VERSION_NUM >= 170000
+#define MAY_ANALYZE(id) (pg_class_aclcheck((id), GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK)
+#elif PG_VERSION_NUM >= 160000
+#define MAY_ANALYZE(id) object_ownercheck(RelationRelationId, (id), GetUserId())
+#else
+#define MAY_ANALYZE(id) pg_class_ownercheck((id), GetUserId())
 #endif
-
-static const char *const column_names[COLUMNS] = {"id", "cluster_id", "distance"};
 
 struct GkLabelsTable
 {
-	RangeVar   *variable;		/* qualified */
-	char	   *name;			/* the same, quoted */
+	GkOutputTable output;
 	char	   *id_column;		/* of the source */
-	char	   *asked_id_name;	/* NULL = it is left open */
+	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
 	GkIfExists	if_exists;
+	bool		of_model;
 	bool		exists;
+	GkLabelColumns columns;		/* that will be filled */
+	GkChangesTable *changes;	/* NULL = none */
 };
 
-/* The row type of the labels. */
-TupleDesc
-gk_labels_descriptor(Oid id_type)
+/* Whether a table has a column of that name. */
+static bool
+has_column(Oid relation_id, const char *name)
 {
-	Oid			types[COLUMNS] = {id_type, INT4OID, FLOAT8OID};
-	TupleDesc	descriptor = CreateTemplateTupleDesc(COLUMNS);
-
-	for (int i = 0; i < COLUMNS; i++)
-		TupleDescInitEntry(descriptor, i + 1, column_names[i], types[i], -1, 0);
-	return descriptor;
+	return OidIsValid(relation_id) && get_attnum(relation_id, name) > 0;
 }
 
-/* Whether a name is that of a column besides the id. */
+/* Whether a name is never taken for that of the ids: every table may have such a column. */
 static bool
 is_taken(const char *name)
 {
-	return strcmp(name, column_names[1]) == 0 || strcmp(name, column_names[2]) == 0;
+	return strcmp(name, gk_label_column_name(GK_LABEL_CLUSTER, NULL)) == 0 ||
+		strcmp(name, gk_label_column_name(GK_LABEL_DISTANCE, NULL)) == 0;
 }
 
-/* Names the id column: as asked for, or as in the source if the table has that, or else "id". */
+/*
+ * Names the id column: as asked for, or as in the source if the table has that, or else "id".  A
+ * table that has an "id" may have the other for something else: the name of the cluster.
+ */
 static void
 name_id_column(GkLabelsTable *table, Oid relation_id)
 {
-	table->id_name = column_names[0];
+	const char *by_default = "id";
+
+	table->id_name = by_default;
 	if (table->asked_id_name != NULL)
 		table->id_name = table->asked_id_name;
-	else if (!is_taken(table->id_column) && OidIsValid(relation_id) &&
-			 get_attnum(relation_id, table->id_column) > 0)
+	else if (!is_taken(table->id_column) && has_column(relation_id, table->id_column) &&
+			 !(gk_is_label_column(table->id_column) && has_column(relation_id, by_default)))
 		table->id_name = table->id_column;
-}
-
-/* The name of a column of the table. */
-static const char *
-column_name(const GkLabelsTable *table, int column)
-{
-	return column == 0 ? table->id_name : column_names[column];
 }
 
 /* Raises the error that a column is missing. */
 static void
-raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
+raise_no_column(const GkLabelsTable *table, const char *column)
 {
 	bool		replace = table->if_exists == GK_EXISTS_REPLACE;
 	const char *also = "";
@@ -96,83 +96,50 @@ raise_no_column(const GkLabelsTable *table, Oid relation_id, const char *column)
 		also = psprintf(" (or %s)", quote_identifier(table->id_column));
 	ereport(ERROR,
 			(errcode(replace ? ERRCODE_DATATYPE_MISMATCH : ERRCODE_UNDEFINED_COLUMN),
-			 errmsg("table \"%s\" has no column \"%s\"", get_rel_name(relation_id), column),
-			 errhint("A table of labels has the columns %s%s, cluster_id and distance.",
-					 quote_identifier(table->id_name), also)));
+			 errmsg("table \"%s\" has no column \"%s\"", table->output.variable->relname, column),
+			 errhint("A table of labels has the columns %s%s and cluster_id, and may have "
+					 "distance and others.", quote_identifier(table->id_name), also)));
 }
 
-/* Raises an error unless the relation has the columns of the labels. */
-static void
-check_columns(GkLabelsTable *table, Oid relation_id)
+/* Finds the columns that will be filled. */
+static GkLabelColumns
+find_columns(GkLabelsTable *table, Oid relation_id)
 {
-	Oid			types[COLUMNS] = {table->id_type, INT4OID, FLOAT8OID};
+	GkLabelColumns columns = 0;
 
 	name_id_column(table, relation_id);
-	for (int i = 0; i < COLUMNS; i++)
+	for (int i = 0; i < GK_LABEL_COLUMNS; i++)
 	{
-		const char *name = column_name(table, i);
-		AttrNumber	number = get_attnum(relation_id, name);
+		const char *name = gk_label_column_name(i, table->id_name);
 
-		if (number <= 0)
-			raise_no_column(table, relation_id, name);
-		if (get_atttype(relation_id, number) != types[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column \"%s\" of table \"%s\" has another type than the labels",
-							name, get_rel_name(relation_id)),
-					 errdetail("It is %s, expected %s.",
-							   format_type_be(get_atttype(relation_id, number)),
-							   format_type_be(types[i]))));
+		/* a column of ids may have the name of another */
+		if (has_column(relation_id, name) &&
+			(i == GK_LABEL_ID || strcmp(name, table->id_name) != 0))
+			columns |= GK_LABEL_SET(i);
+		else if (REQUIRED & GK_LABEL_SET(i))
+			raise_no_column(table, name);
 	}
+	return table->of_model ? columns : columns & ~OF_MODEL;
 }
 
-/* Raises an error if a column of the labels cannot be given a value. */
+/* Raises the error that INSERT into those columns would. */
 static void
-check_generated(const GkLabelsTable *table, Oid relation_id)
+check_columns(const GkLabelsTable *table, Oid relation_id)
 {
-	for (int i = 0; i < COLUMNS; i++)
-	{
-		const char *name = column_name(table, i);
-		AttrNumber	number = get_attnum(relation_id, name);
-		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation_id),
-											Int16GetDatum(number));
-		Form_pg_attribute column;
-		bool		always;
+	GkOutputColumn columns[GK_LABEL_COLUMNS];
+	int			count = 0;
 
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		column = (Form_pg_attribute) GETSTRUCT(tuple);
-		always = column->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
-		if (always || column->attgenerated != '\0')
-			ereport(ERROR,
-					(errcode(ERRCODE_GENERATED_ALWAYS),
-					 errmsg("cannot insert a non-DEFAULT value into column \"%s\"", name),
-					 always ? errdetail("Column \"%s\" is an identity column defined as "
-										"GENERATED ALWAYS.", name)
-					 : errdetail("Column \"%s\" is a generated column.", name)));
-		ReleaseSysCache(tuple);
-	}
+	for (int i = 0; i < GK_LABEL_COLUMNS; i++)
+		if (table->columns & GK_LABEL_SET(i))
+			columns[count++] = (GkOutputColumn)
+			{
+				gk_label_column_name(i, table->id_name),
+				gk_label_column_type(i, table->id_type)
+			};
+	gk_check_insert(relation_id, columns, count);
 }
 
-/* Raises the error that INSERT would: the whole table or these columns have to be open. */
-static void
-check_insert(const GkLabelsTable *table, Oid relation_id)
-{
-	Oid			user = GetUserId();
-	bool		allowed = true;
-
-	if (pg_class_aclcheck(relation_id, user, ACL_INSERT) == ACLCHECK_OK)
-		return;
-	for (int i = 0; i < COLUMNS; i++)
-		allowed = allowed &&
-			pg_attribute_aclcheck(relation_id, get_attnum(relation_id, column_name(table, i)), user,
-								  ACL_INSERT) == ACLCHECK_OK;
-	if (!allowed)
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation_id)),
-					   get_rel_name(relation_id));
-}
-
-/* What to do where the table cannot be emptied. */
+/* Adds a hint if the table cannot be emptied. */
 static void
 explain_truncate(void *arg)
 {
@@ -182,7 +149,7 @@ explain_truncate(void *arg)
 	{
 		case ERRCODE_T_R_DEADLOCK_DETECTED:
 			errhint("Another transaction has read the table and waits for this one. Begin both with "
-					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->name);
+					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->output.name);
 			break;
 		case ERRCODE_LOCK_NOT_AVAILABLE:
 			errhint("A transaction that has read the table is still open; new readers wait behind "
@@ -198,7 +165,7 @@ explain_truncate(void *arg)
 	}
 }
 
-/* Raises the error that TRUNCATE would: for a lack of the privilege, or for foreign keys. */
+/* Raises the error that TRUNCATE would, for lack of the privilege or because of foreign keys. */
 static void
 check_truncate(GkLabelsTable *table, Oid relation_id)
 {
@@ -209,7 +176,7 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
 					   get_rel_name(relation_id));
-	/* whoever holds it now is waited for when the table is written */
+	/* TRUNCATE will wait for current lock holders */
 	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
 		return;
 	relation = try_relation_open(relation_id, NoLock);
@@ -220,75 +187,42 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	}
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	/* those of its partitions or children count only where they are truncated as well */
+	/* foreign keys to partitions or children count only if these are truncated as well */
 	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
 		heap_truncate_check_FKs(list_make1(relation), false);
 	error_context_stack = callback.previous;
 	relation_close(relation, AccessShareLock);
 }
 
-/* Checks a table that is there already. */
+/* Checks an existing table. */
 static void
 check_existing(GkLabelsTable *table, Oid relation_id)
 {
-	char		kind = get_rel_relkind(relation_id);
-
 	if (table->if_exists == GK_EXISTS_ERROR)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", table->variable->relname),
+				 errmsg("relation \"%s\" already exists", table->output.variable->relname),
 				 errhint("Write if_exists => 'merge' to write only the rows that differ, 'replace' "
 						 "(with TRUNCATE) or 'delete' (with DELETE) to replace all rows, or "
 						 "'append' to add to them.")));
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
-		&& kind != RELKIND_FOREIGN_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", table->variable->relname)));
+	gk_check_is_table(&table->output, relation_id);
+	/* what a table made in the meantime has besides was not computed */
+	table->columns &= find_columns(table, relation_id);
 	check_columns(table, relation_id);
-	check_generated(table, relation_id);
-	check_insert(table, relation_id);
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_check_unique_ids(relation_id, table->id_name);
 }
 
-/* Raises the error that CREATE TABLE would: for a lack of privileges, or for the type of the id. */
-static void
-check_creation(const GkLabelsTable *table)
-{
-	RangeVar   *variable = copyObject(table->variable);
-	Oid			tablespace;
-	AclResult	result;
-
-	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
-	if (SystemAttributeByName(table->id_name) != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_COLUMN),
-				 errmsg("column name \"%s\" conflicts with a system column name",
-						table->id_name)));
-	CheckAttributeType(table->id_name, table->id_type, get_typcollation(table->id_type), NIL, 0);
-	result = object_aclcheck(TypeRelationId, table->id_type, GetUserId(), ACL_USAGE);
-	if (result != ACLCHECK_OK)
-		aclcheck_error_type(result, table->id_type);
-
-	tablespace = GetDefaultTablespace(variable->relpersistence, false);
-	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
-		return;
-	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
-}
-
 /*
- * Looks whether the table is there, and as it has to be.  It is locked only for so long: fits that
- * kept the lock until they write would wait for each other.
+ * Looks up and checks the table.  The lock is released at once: fits that kept it until they
+ * write would block each other.
  */
 static void
 look_up(GkLabelsTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->variable, AccessShareLock, true);
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
 
 	table->exists = OidIsValid(relation_id);
 	if (table->exists)
@@ -299,38 +233,51 @@ look_up(GkLabelsTable *table)
 	else
 	{
 		name_id_column(table, InvalidOid);
-		check_creation(table);
+		table->columns &= MADE;
+		gk_check_creation(&table->output, table->id_name, table->id_type);
 	}
+}
+
+/* Checks the table of changes, if there is to be one. */
+static void
+check_changes(GkLabelsTable *table, const char *name)
+{
+	if (name == NULL)
+		return;
+	if (table->if_exists != GK_EXISTS_MERGE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table needs labels that are merged"),
+				 errhint("Changes are the differences that 'merge' finds.")));
+	table->changes = gk_changes_table_check(name, &table->output, table->id_name, table->id_type);
 }
 
 /* Checks that the table can be made, replaced or appended to. */
 GkLabelsTable *
-gk_labels_table_check(const char *name, GkIfExists if_exists, const char *id_column,
-					  const char *id_name, Oid id_type)
+gk_labels_table_check(const GkLabelsSpec *spec)
 {
 	GkLabelsTable *table = palloc0(sizeof(GkLabelsTable));
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
-	table->variable = gk_table_name("labels_table", name);
-	table->name = gk_quoted_name(table->variable);
+	gk_output_table(&table->output, "labels_table", spec->table);
 	/* the arguments are gone when the labels are written */
-	table->id_column = pstrdup(id_column);
-	if (id_name != NULL)
-		table->asked_id_name = pstrdup(id_name);
-	table->id_type = id_type;
-	table->if_exists = if_exists;
+	table->id_column = pstrdup(spec->id_column);
+	if (spec->id_name != NULL)
+		table->asked_id_name = pstrdup(spec->id_name);
+	table->id_type = spec->id_type;
+	table->if_exists = spec->if_exists;
+	table->of_model = spec->of_model;
+	table->columns = ~(GkLabelColumns) 0;
 	look_up(table);
+	check_changes(table, spec->changes_table);
 	return table;
 }
 
-/* Runs a command that writes. */
-static void
-execute(const char *command)
+/* The columns that will be filled. */
+GkLabelColumns
+gk_labels_table_columns(const GkLabelsTable *table)
 {
-	int			code = SPI_execute(command, false, 0);
-
-	if (code < 0)
-		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+	return table->columns;
 }
 
 /* Empties the table. */
@@ -341,31 +288,45 @@ truncate_table(GkLabelsTable *table)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	execute(psprintf("TRUNCATE %s", table->name));
+	gk_execute(psprintf("TRUNCATE %s", table->output.name));
 	error_context_stack = callback.previous;
 }
 
-/* Looks again for a table that was not there before, and keeps other fits from making it. */
+/* Looks again for a table that did not exist before, and keeps other fits from creating it. */
 static void
 look_up_again(GkLabelsTable *table)
 {
-	gk_lock_table_name(table->variable);
+	gk_lock_table_name(table->output.variable);
 	look_up(table);
+}
+
+/* Says what the table and its columns are. */
+static void
+comment(const GkLabelsTable *table)
+{
+	gk_execute(psprintf("COMMENT ON TABLE %s IS 'clusters of rows, written by gkmeans'",
+						table->output.name));
+	for (int i = 0; i < GK_LABEL_COLUMNS; i++)
+		if (table->columns & GK_LABEL_SET(i))
+			gk_execute(psprintf("COMMENT ON COLUMN %s.%s IS %s", table->output.name,
+								quote_identifier(gk_label_column_name(i, table->id_name)),
+								quote_literal_cstr(gk_label_column_comment(i))));
 }
 
 /* Makes the table. */
 static void
-make_table(GkLabelsTable *table)
+make_table(const GkLabelsTable *table)
 {
 	/* "character" and "bit" without a length would be of length 1 */
-	execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
-					 table->name, quote_identifier(table->id_name),
-					 format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-										  FORMAT_TYPE_FORCE_QUALIFY),
-					 table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+	gk_execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
+						table->output.name, quote_identifier(table->id_name),
+						format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											 FORMAT_TYPE_FORCE_QUALIFY),
+						table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+	comment(table);
 }
 
-/* Prepares a table that is there already; how many rows were deleted. */
+/* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
 {
@@ -374,45 +335,39 @@ prepare_table(GkLabelsTable *table)
 	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
 		return 0;
 	/* writers follow one another; readers go on */
-	execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->name));
-	if (table->if_exists == GK_EXISTS_MERGE)
-		return 0;
-	execute(psprintf("DELETE FROM %s", table->name));
-	return (int64) SPI_processed;
+	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	return table->if_exists == GK_EXISTS_MERGE ? 0
+		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
 /* Writes the registered labels. */
 static void
-write_labels(GkLabelsTable *table, GkLabelsWritten *written)
+write_labels(const GkLabelsTable *table, const GkLabelStamp *stamp, GkLabelsWritten *written)
 {
-	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
-	{
-		gk_merge_labels(table->name, table->id_name, table->id_type, written);
-		return;
-	}
+	GkLabelsMerge merge = {.table = table->exists ? table->output.name : NULL,
+		.id_name = table->id_name,.id_type = table->id_type,.columns = table->columns,
+		.stamp = stamp,.changes = table->changes};
+
 	if (table->if_exists == GK_EXISTS_MERGE)
-		gk_check_label_ids(table->id_name);
-	execute(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
-					 " SELECT id, cluster_id, distance FROM gkmeans_labels",
-					 table->name, quote_identifier(table->id_name)));
-	written->inserted = (int64) SPI_processed;
+		gk_begin_merge(&merge, written);
+	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
+		gk_merge_labels(&merge, written);
+	else
+		written->inserted =
+			gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM " GK_LABELS " AS l",
+										table->output.name,
+										gk_label_names(table->columns, table->id_name),
+										gk_label_values(table->columns)), stamp);
 }
 
-/* Makes the table if it is not there, and writes the labels. */
-void
-gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, GkLabelsWritten *written)
+/* Registers the labels with SPI, and writes them. */
+static void
+register_labels(const GkLabelsTable *table, Tuplestorestate *labels, const GkLabelStamp *stamp,
+				GkLabelsWritten *written)
 {
 	EphemeralNamedRelationData relation = {0};
 
-	memset(written, 0, sizeof(*written));
-
-	if (!table->exists)
-		look_up_again(table);
-	if (table->exists)
-		written->deleted = prepare_table(table);
-	else
-		make_table(table);
-	relation.md.name = pstrdup("gkmeans_labels");
+	relation.md.name = pstrdup(GK_LABELS);
 	relation.md.reliddesc = InvalidOid;
 	relation.md.tupdesc = gk_labels_descriptor(table->id_type);
 	relation.md.enrtype = ENR_NAMED_TUPLESTORE;
@@ -420,10 +375,41 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, GkLabelsWri
 	relation.reldata = labels;
 	if (SPI_register_relation(&relation) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	write_labels(table, written);
+	write_labels(table, stamp, written);
 	SPI_unregister_relation(relation.md.name);
+}
 
-	/* the scan had a read pointer of its own; the labels may be a function's result */
-	tuplestore_select_read_pointer(labels, 0);
-	tuplestore_rescan(labels);
+/*
+ * Renews what the planner knows of the table, where something was written and the caller may.
+ * Those that append do not wait for one another.
+ */
+static void
+analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	char		kind = OidIsValid(relation_id) ? get_rel_relkind(relation_id) : '\0';
+
+	if (written->inserted + written->updated + written->deleted > 0 &&
+		(kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
+		MAY_ANALYZE(relation_id) &&
+		ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
+		gk_execute(psprintf("ANALYZE %s", table->output.name));
+}
+
+/* Makes the table if it is not there, and writes the labels. */
+void
+gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version,
+					  GkLabelsWritten *written)
+{
+	GkLabelStamp stamp = {.version = version,.time = GetCurrentTimestamp()};
+
+	memset(written, 0, sizeof(*written));
+	if (!table->exists)
+		look_up_again(table);
+	if (table->exists)
+		written->deleted = prepare_table(table);
+	else
+		make_table(table);
+	register_labels(table, labels, &stamp, written);
+	analyze_table(table, written);
 }

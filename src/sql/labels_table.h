@@ -1,17 +1,18 @@
 /*
- * The table of labels: an id, cluster_id and distance, one row for every row of the source.
+ * The table of labels: an id, cluster_id and what else is asked for, one row for every row of the
+ * source.
  */
 #ifndef GK_LABELS_TABLE_H
 #define GK_LABELS_TABLE_H
 
 #include "postgres.h"
 
-#include "access/tupdesc.h"
 #include "utils/tuplestore.h"
 
+#include "label_columns.h"
 #include "merge_labels.h"
 
-/* What to do where the table exists. */
+/* What to do if the table exists. */
 typedef enum GkIfExists
 {
 	GK_EXISTS_ERROR,
@@ -21,26 +22,37 @@ typedef enum GkIfExists
 	GK_EXISTS_DELETE
 } GkIfExists;
 
+/* What is asked for. */
+typedef struct GkLabelsSpec
+{
+	const char *table;			/* its name */
+	GkIfExists	if_exists;
+	const char *changes_table;	/* its name; NULL = none; with GK_EXISTS_MERGE alone */
+	bool		of_model;		/* the labels have a version and names: the columns are filled */
+	const char *id_name;		/* of the column of ids; NULL leaves it open: "id", or … */
+	const char *id_column;		/* … that of the source, where the table has such a column */
+	Oid			id_type;
+} GkLabelsSpec;
+
 /* A table that may be written to; in the memory context current at the check. */
 typedef struct GkLabelsTable GkLabelsTable;
 
 /*
- * Checks that the table can be made, replaced or appended to: 42P07 if it exists and
- * must not, 42804 if its columns differ.  Its column of ids is
- * called id_name; NULL leaves it open: "id", or id_column where the table has such a column.
+ * Checks that the table can be made, replaced or appended to: 42P07 if it exists and must not,
+ * 42703 or 42804 if its columns differ, 42501 for a lack of privileges.  The same for the table of
+ * changes.
  */
-extern GkLabelsTable *gk_labels_table_check(const char *name, GkIfExists if_exists,
-											const char *id_column, const char *id_name,
-											Oid id_type);
+extern GkLabelsTable *gk_labels_table_check(const GkLabelsSpec *spec);
 
-/* The row type of the labels. */
-extern TupleDesc gk_labels_descriptor(Oid id_type);
+/* The columns that will be filled. */
+extern GkLabelColumns gk_labels_table_columns(const GkLabelsTable *table);
 
 /*
- * Makes the table if it is not there, and writes the labels.  SPI must be connected.  Where it
- * cannot be truncated, the error's HINT says what to do instead.
+ * Makes the table if it is not there, and writes the labels, whose rows are those of
+ * gk_labels_descriptor().  `version` is the model's, 0 for none.  SPI must be connected.  Where the
+ * table cannot be truncated, the error's HINT says what to do instead.
  */
-extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels,
+extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version,
 								  GkLabelsWritten *written);
 
 #endif							/* GK_LABELS_TABLE_H */

@@ -1,8 +1,8 @@
 /*
  * Labels merged into a table: only rows that differ are written.
  *
- * Readers see the old labels until the transaction commits, and never an empty table: not even
- * those whose snapshot is older, as they would after TRUNCATE.
+ * Readers see the old labels until the transaction commits, and never an empty table, not even
+ * with an older snapshot, as they would after TRUNCATE.
  */
 #include "postgres.h"
 
@@ -11,6 +11,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -19,8 +20,9 @@
 #include "utils/typcache.h"
 
 #include "merge_labels.h"
+#include "output_table.h"
 
-/* Whether an index makes the values of a column unique. */
+/* True if an index makes the values of a column unique. */
 static bool
 is_unique_on(Oid index_id, AttrNumber column)
 {
@@ -61,25 +63,15 @@ gk_check_unique_ids(Oid relation_id, const char *id_name)
 				 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
 }
 
-/* Runs a command; how many rows it concerned. */
-static int64
-run(const char *command)
-{
-	int			code = SPI_execute(command, false, 0);
-
-	if (code < 0)
-		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-	return (int64) SPI_processed;
-}
-
 /* Raises an error if an id of the labels is NULL or there twice. */
-void
-gk_check_label_ids(const char *id_name)
+static void
+check_ids(const char *id_name)
 {
 	char	   *id;
 
-	if (run("SELECT id FROM gkmeans_labels GROUP BY id"
-			" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR id IS NULL LIMIT 1") == 0)
+	if (gk_execute("SELECT id FROM " GK_LABELS " GROUP BY id"
+				   " HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR id IS NULL"
+				   " LIMIT 1") == 0)
 		return;
 	id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	ereport(ERROR,
@@ -109,25 +101,59 @@ equality_of(Oid type)
 	return text;
 }
 
-/* Makes the rows of a table those of the labels. */
+/* Checks the ids, and writes the changes. */
 void
-gk_merge_labels(const char *table, const char *id_name, Oid id_type, GkLabelsWritten *written)
+gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
-	const char *id = quote_identifier(id_name);
-	char	   *equal = equality_of(id_type);
+	check_ids(merge->id_name);
+	if (merge->changes != NULL)
+		written->changes = gk_changes_table_append(merge->changes, merge->table,
+												   equality_of(merge->id_type), merge->stamp);
+}
 
-	gk_check_label_ids(id_name);
+/* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
+static char *
+list_columns(GkLabelColumns columns, const char *between, const char *format)
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = GK_LABEL_CLUSTER; i < GK_LABEL_COLUMNS; i++)
+	{
+		const char *name = gk_label_column_name(i, NULL);
+
+		if (columns & GK_LABEL_SET(i))
+		{
+			appendStringInfoString(&list, list.len > 0 ? between : "");
+			appendStringInfo(&list, format, quote_identifier(name), gk_label_value(i));
+		}
+	}
+	return list.data;
+}
+
+/* Makes the rows of the table those of the labels. */
+void
+gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
+{
+	const char *table = merge->table;
+	const char *id = quote_identifier(merge->id_name);
+	char	   *equal = equality_of(merge->id_type);
+	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
+
 	written->updated =
-		run(psprintf("UPDATE %s AS t SET cluster_id = l.cluster_id, distance = l.distance"
-					 " FROM gkmeans_labels AS l WHERE t.%s %s l.id"
-					 " AND (t.cluster_id IS DISTINCT FROM l.cluster_id"
-					 " OR t.distance IS DISTINCT FROM l.distance)", table, id, equal));
+		gk_execute_stamped(psprintf("UPDATE %s AS t SET %s FROM " GK_LABELS " AS l"
+									" WHERE t.%s %s l.id AND (%s)", table,
+									list_columns(merge->columns, ", ", "%s = %s"), id, equal,
+									list_columns(compared, " OR ", "t.%s IS DISTINCT FROM %s")),
+						   merge->stamp);
 	written->deleted =
-		run(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS"
-					 " (SELECT 1 FROM gkmeans_labels AS l WHERE t.%s %s l.id)", table, id, equal));
+		gk_execute(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS"
+							" (SELECT 1 FROM " GK_LABELS " AS l WHERE t.%s %s l.id)",
+							table, id, equal));
 	written->inserted =
-		run(psprintf("INSERT INTO %s (%s, cluster_id, distance)"
-					 " SELECT l.id, l.cluster_id, l.distance FROM gkmeans_labels AS l"
-					 " WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
-					 table, id, table, id, equal));
+		gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM " GK_LABELS " AS l"
+									" WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
+									table, gk_label_names(merge->columns, merge->id_name),
+									gk_label_values(merge->columns), table, id, equal),
+						   merge->stamp);
 }

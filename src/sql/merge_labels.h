@@ -6,25 +6,39 @@
 
 #include "postgres.h"
 
+#include "changes_table.h"
+#include "label_columns.h"
+
 /* What the writing of labels did to the table. */
 typedef struct GkLabelsWritten
 {
 	int64		inserted;
 	int64		updated;
 	int64		deleted;
+	int64		changes;		/* rows that the table of changes got */
 } GkLabelsWritten;
+
+/* What is merged, and into what. */
+typedef struct GkLabelsMerge
+{
+	const char *table;			/* quoted; NULL = it was made now, and is empty */
+	const char *id_name;
+	Oid			id_type;
+	GkLabelColumns columns;		/* that are filled */
+	const GkLabelStamp *stamp;
+	GkChangesTable *changes;	/* NULL = none */
+} GkLabelsMerge;
 
 /* Raises 42P10 unless ids are unique in a table, by an index on that column alone. */
 extern void gk_check_unique_ids(Oid relation_id, const char *id_name);
 
-/* Raises 21000 if an id of the labels, registered as gkmeans_labels, is NULL or there twice. */
-extern void gk_check_label_ids(const char *id_name);
-
 /*
- * Makes the rows of a table those of the labels, which are registered as gkmeans_labels.
- * SPI must be connected, and the table locked against other writers of labels.
+ * The labels are registered with SPI as GK_LABELS, and the table is locked against other writers
+ * of labels.  Raises 21000 if an id of theirs is NULL or there twice.  Writes the changes.
  */
-extern void gk_merge_labels(const char *table, const char *id_name, Oid id_type,
-							GkLabelsWritten *written);
+extern void gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written);
+
+/* Makes the rows of the table those of the labels. */
+extern void gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written);
 
 #endif							/* GK_MERGE_LABELS_H */

@@ -1,5 +1,5 @@
 /*
- * What a session tells of its fits: the SQL functions gkmeans_last_fit and gkmeans_memory.
+ * Reports about fits: the SQL functions gkmeans_last_fit, gkmeans_memory and gkmeans_sessions.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ gk_remember_fit(const GkReport *report)
 	has_report = true;
 }
 
-/* Raises an error where the function was made by another version, with other columns. */
+/* Raises an error if the function was created by another version, with other columns. */
 static void
 check_columns(const ReturnSetInfo *result, int count)
 {
@@ -88,7 +88,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row of gkmeans_memory(); device -1 is none. */
+/* Puts one row of gkmeans_memory(); device -1 means none. */
 static void
 put_memory(ReturnSetInfo *result, const char *kind, int device, uint64 bytes, uint64 most)
 {
@@ -124,7 +124,7 @@ gkmeans_memory(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* SQL: the sessions of the server whose fits hold host memory now. */
+/* SQL: the sessions of the server whose fits hold host memory. */
 Datum
 gkmeans_sessions(PG_FUNCTION_ARGS)
 {

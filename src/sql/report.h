@@ -1,5 +1,5 @@
 /*
- * What a session tells of its fits.
+ * Reports about the fits of a session.
  */
 #ifndef GK_REPORT_H
 #define GK_REPORT_H

@@ -1,5 +1,5 @@
 /*
- * Names of tables that a function makes.
+ * Names of tables that a function creates.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@
 
 #include "table_name.h"
 
-/* The schema that the table is in, or will be made in; others may drop both at any moment. */
+/* The schema that the table is in, or will be created in; others may drop both at any moment. */
 static char *
 schema_of(const RangeVar *name)
 {
@@ -64,7 +64,7 @@ gk_quoted_name(const RangeVar *name)
 	return quote_qualified_identifier(name->schemaname, name->relname);
 }
 
-/* Keeps others from making a relation of that name. */
+/* Keeps others from creating a relation of that name. */
 void
 gk_lock_table_name(const RangeVar *name)
 {

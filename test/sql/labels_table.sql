@@ -114,9 +114,9 @@ SELECT lives_ok($$SELECT fit_named('both_names', 'append')$$, 'the name of the s
 SELECT set_eq('SELECT customer_id, cluster_id, distance FROM both_names', 'TABLE reference', 'in a table that has both');
 SELECT lives_ok($$SELECT fit_named('unnamed', 'replace', id_is => 'distance'), fit_named('new_named', id_is => 'distance')$$, 'an id column called as another of the labels');
 SELECT set_eq('SELECT * FROM ' || name, 'TABLE reference', 'is id in ' || name) FROM unnest('{unnamed,new_named}'::text[]) name;
-SELECT fails_with(format('SELECT fit_named(%L, %L, %L)', 'named_1', choice, 'client'), code, 'an id column that is not there, ' || choice, 'table "named_1" has no column "client"', NULL, 'has the columns client, cluster_id and distance')
+SELECT fails_with(format('SELECT fit_named(%L, %L, %L)', 'named_1', choice, 'client'), code, 'an id column that is not there, ' || choice, 'table "named_1" has no column "client"', NULL, 'has the columns client and cluster_id')
 FROM (VALUES ('append', '42703'), ('replace', '42804')) c(choice, code);
-SELECT fails_with($$SELECT fit_named('named_2', 'append')$$, '42703', 'no id column of either name', 'has no column "id"', NULL, 'has the columns id \(or customer_id\), cluster_id and distance');
+SELECT fails_with($$SELECT fit_named('named_2', 'append')$$, '42703', 'no id column of either name', 'has no column "id"', NULL, 'has the columns id \(or customer_id\) and cluster_id');
 SELECT fails_with(format($$SELECT fit_named('bad_name', id_name => %L)$$, id_name), '22023', 'the id column cannot be called ' || left(id_name, 20), message)
 FROM (VALUES ('cluster_id', 'name of another column of the labels: "cluster_id"'), ('distance', 'name of another column'), ('', 'option id_name is out of range'), (repeat('n', 64), 'option id_name is out of range')) n(id_name, message);
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit('data', '{x}', 3, id_column => 'id', labels_table => 'bad_name', options => %L)$$, options), '22023', 'options ' || options, 'option id_name', NULL, 'names of 1 to 63 bytes')

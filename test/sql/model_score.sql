@@ -138,7 +138,8 @@ SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 
 SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 'x' AS c, 4 AS d) r$$, '42804', 'a column that is no number');
 SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, '{1}'::int[] AS c, 4 AS d) r$$, '42804', 'a column that is an array');
 SELECT fails_with($$SELECT gkmeans_predict('m', ROW(1, 2, 3, 4))$$, '22023', 'a record without names', NULL, NULL, 'alias');
-SELECT fails_with($$SELECT gkmeans_predict('m', 'x'::text)$$, '42804', 'a text');
+SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2,3,4}'::text)$$, '42804', 'a text', 'argument 2 is of type text', NULL, 'Cast it to float8\[]');
+SELECT is(gkmeans_predict('m', '{5.1,3.5,1.4,0.2}'::text::float8[]), gkmeans_predict('m', 5.1, 3.5, 1.4, 0.2), 'which helps');
 SELECT fails_with($$SELECT gkmeans_predict('m', 1, 2, 3, 'x'::text)$$, '42804', 'a text among numbers', 'argument 5');
 SELECT fails_with($$SELECT gkmeans_predict('m', '{"a": 1}'::jsonb)$$, '42804', 'a jsonb');
 SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2')$$, '22P02', 'a literal that is no array');

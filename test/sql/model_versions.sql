@@ -23,7 +23,8 @@ SELECT is(gkmeans_deploy('m', 1), NULL, 'none was deployed');
 SELECT fails_with($$SELECT gkmeans_deploy('m', 7)$$, '42704', 'a version that is not there', 'no version 7', NULL, '1, 2, 3');
 SELECT fails_with($$SELECT gkmeans_deploy('m', 0)$$, '42704', 'version 0 is none');
 INSERT INTO m (version, group_no, part, status) VALUES (4, 0, 0, 'failed');
-SELECT fails_with($$SELECT gkmeans_deploy('m', 4)$$, '55000', 'a version without centroids', 'no centroids');
+SELECT fails_with('SELECT ' || call, '55000', 'a version without centroids: ' || call, 'no centroids')
+FROM unnest(ARRAY['gkmeans_deploy(''m'', 4)', 'gkmeans_clusters(''m'', 4)', 'gkmeans_centroids(''m'', 4)', 'gkmeans_export(''m'', 4)', 'gkmeans_predict_rows(NULL::int, ''m'', ''SELECT 1 AS id, 2 AS x'', ''id'', 4)']) call;
 SELECT is(deployed(), '1', 'nothing was changed by these');
 
 -- Prune
@@ -71,6 +72,35 @@ SELECT fails_with($$SELECT gkmeans_name_clusters('m', '{a,b}')$$, '55000', 'a tr
 CREATE TABLE plain (x int);
 SELECT fails_with(call, '42809', 'no model: ' || call) FROM unnest(ARRAY['SELECT gkmeans_deploy(''plain'', 1)', 'SELECT gkmeans_rollback(''plain'')', 'SELECT gkmeans_prune(''plain'')', 'SELECT gkmeans_name_clusters(''plain'', ''{a}'')']) call;
 SELECT is(gkmeans_deploy(NULL, 1), NULL, 'no model at all');
+
+-- Indexes that were dropped: nothing is guessed
+SELECT gkmeans_import_model('doubled', '{{0},{10}}');
+SELECT gkmeans_import_model('doubled', '{{0},{20}}', if_exists => 'replace');
+SELECT gkmeans_import_model('doubled', '{{0},{30}}', if_exists => 'replace');
+DO $$ BEGIN EXECUTE format('DROP INDEX %s', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'doubled'::regclass AND indpred IS NOT NULL)); END $$;
+UPDATE doubled SET deployed = true WHERE version IN (1, 3);
+SELECT fails_with(call, 'XX001', 'several versions are deployed: ' || call, 'model "doubled" has several deployed versions', CASE WHEN call ~ 'rollback|name_' THEN NULL ELSE 'Versions 1 and 3' END, 'gkmeans_deploy')
+FROM unnest(ARRAY['SELECT gkmeans_predict(''doubled'', 5)', 'SELECT gkmeans_clusters(''doubled'')', 'SELECT gkmeans_rollback(''doubled'')', 'SELECT gkmeans_name_clusters(''doubled'', ''{a,b}'')', 'SELECT gkmeans_assign(''doubled'', ''SELECT 1 AS id, 2 AS x1'', ''id'', ''x'')']) call;
+SELECT is(array_agg(centroid[1]), '{0,20}', 'a version that is named can be read') FROM gkmeans_clusters('doubled', 2);
+SELECT is(gkmeans_prune('doubled', 0), 0, 'gkmeans_prune keeps all that are deployed, and the one before');
+SELECT is(gkmeans_deploy('doubled', 1), 3, 'gkmeans_deploy mends it');
+SELECT is(array_agg(version), '{1}', 'one is deployed') FROM doubled WHERE deployed;
+SELECT is(gkmeans_distance('doubled', 11), 1::float8, 'it scores');
+UPDATE doubled SET deployed = true;
+SELECT is(gkmeans_deploy('doubled', 1), 3, 'also if it is deployed already');
+SELECT is(array_agg(version), '{1}', 'one is deployed again') FROM doubled WHERE deployed;
+ALTER TABLE doubled DROP CONSTRAINT doubled_pkey;
+INSERT INTO doubled SELECT * FROM doubled WHERE version = 3;
+SELECT fails_with($$SELECT gkmeans_clusters('doubled', 3)$$, 'XX001', 'a version that is there twice', 'version 3 of model "doubled" is there more than once', NULL, 'primary key');
+
+-- Prune says what it deleted, whatever triggers do
+SELECT gkmeans_import_model('kept', '{{1}}');
+SELECT gkmeans_import_model('kept', '{{1}}', if_exists => 'replace') FROM generate_series(2, 6);
+CREATE FUNCTION keep_odd() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN OLD.version % 2 = 0 THEN OLD END; END $$;
+CREATE TRIGGER keep_odd BEFORE DELETE ON kept FOR EACH ROW EXECUTE FUNCTION keep_odd();
+INSERT INTO kept (version, group_no, part) VALUES (2, 1, 0), (4, 0, 1);
+SELECT is(gkmeans_prune('kept', 0), 2, 'two of the four were deleted');
+SELECT is(array_agg(version ORDER BY version), '{1,3,5,6}', 'these are left') FROM kept;
 
 -- A thousand versions
 INSERT INTO n SELECT (r).* FROM (SELECT jsonb_populate_record(n, jsonb_build_object('version', v, 'deployed', NULL)) AS r FROM n, generate_series(2, 1000) v) x;

@@ -18,7 +18,7 @@ SELECT results_eq($$SELECT cluster_id, size, round(centroid[1]), round(centroid[
 SELECT results_eq($$SELECT id % 1000 / 100, min(cluster_id), max(cluster_id) FROM gkmeans_fit_predict(NULL::int, 'visits', '{x,y}', id_column => 'id', initial_centroids => yesterday())
 	WHERE id < 1000 GROUP BY 1 ORDER BY 1$$, 'VALUES (0, 0, 0), (1, 1, 1), (2, 2, 2)', 'and so have the rows');
 SELECT count(*) AS clusters FROM gkmeans_fit('visits', '{x,y}', initial_centroids => yesterday(), scale => 'standard', id_column => 'id', labels_table => 'visit_segments') \gset
-SELECT results_eq('SELECT cluster_id, count(*) FROM visit_segments GROUP BY 1 ORDER BY 1', 'VALUES (0, 50::bigint), (1, 90), (2, 110)', 'and so has the table of labels');
+SELECT results_eq('SELECT cluster_id, count(*) FROM visit_segments GROUP BY 1 ORDER BY 1', 'VALUES (0, 50::bigint), (1, 90), (2, 110)', 'and so has the labels table');
 SELECT results_eq($$SELECT cluster_id, size FROM gkmeans_fit('visits', '{x,y}', initial_centroids => '{{0,100},{0,0},{100,0}}', metric => 'euclidean', scale => 'minmax')$$,
 	'VALUES (0, 110::bigint), (1, 50), (2, 90)', 'any order that is given');
 SELECT results_eq($$SELECT cluster_id, size FROM gkmeans_fit('SELECT x, y FROM visits WHERE x > 50 OR y > 50', '{x,y}', initial_centroids => '{{1,0},{0,1}}', metric => 'cosine')$$,

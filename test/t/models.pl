@@ -49,6 +49,13 @@ $primary->safe_psql('single', "CREATE EXTENSION gkmeans; CREATE SCHEMA area AUTH
 $primary->safe_psql('single', $one);
 is($primary->safe_psql('single', q{SELECT gkmeans_predict('area.segments', 60, 2)}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.segments', 60, 2)}), 'one model alone');
 
+my ($schema) = run_command([ 'pg_dump', '-U', 'tenant', '-n', 'area', $primary->connstr('shop') ]);
+$primary->safe_psql('postgres', 'CREATE DATABASE schema OWNER tenant');
+$primary->safe_psql('schema', "CREATE EXTENSION gkmeans; SET ROLE tenant; CREATE TABLE public.customers (id int, spent numeric, visits int)");
+$primary->safe_psql('schema', "SET ROLE tenant;\n$schema");
+is($primary->safe_psql('schema', $seen), $primary->safe_psql('shop', $seen), 'one schema, restored by the same role');
+is($primary->safe_psql('schema', q{INSERT INTO public.customers VALUES (1, 60, 2); SET ROLE tenant; SELECT segment FROM area.scored}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.segments', 60, 2)}), 'with its view');
+
 # DROP EXTENSION
 my ($status, $out, $error) = $primary->psql('single', 'DROP EXTENSION gkmeans');
 like($error, qr/other objects depend on it/, 'DROP EXTENSION refuses while there is a model');
@@ -115,6 +122,25 @@ $primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 1)});
 $primary->wait_for_catchup('models');
 is($subscriber->safe_psql('postgres', q{SELECT version FROM area.segments WHERE deployed}), 1, 'a deployment is replicated');
 $subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION models');
+
+# A publication of all tables, to a server with the same tables; the models that are made later arrive as well
+$primary->safe_psql('shop', 'CREATE PUBLICATION everything FOR ALL TABLES');
+my $all = $primary->connstr . ' dbname=shop';
+$subscriber->safe_psql('postgres', 'CREATE DATABASE replica');
+my ($shape) = run_command([ 'pg_dump', '--schema-only', '--no-owner', '--no-publications', $primary->connstr('shop') ]);
+$subscriber->safe_psql('replica', $shape);
+$subscriber->safe_psql('replica', "CREATE SUBSCRIPTION everything CONNECTION '$all' PUBLICATION everything");
+$subscriber->wait_for_subscription_sync($primary, 'everything', 'replica');
+is($subscriber->safe_psql('replica', $scores), $primary->safe_psql('shop', $scores), 'a subscriber to all tables predicts the same');
+is($subscriber->safe_psql('replica', $seen), $primary->safe_psql('shop', $seen), 'and shows the same');
+$primary->safe_psql('shop', q{SELECT gkmeans_deploy('area.segments', 2); SET ROLE tenant; SELECT gkmeans_create_model('area.later', 'public.customers', '{spent}', 2)});
+$subscriber->safe_psql('replica', 'CREATE TABLE area.later OF gkmeans_model (PRIMARY KEY (version, group_no, part)); ALTER SUBSCRIPTION everything REFRESH PUBLICATION');
+$subscriber->wait_for_subscription_sync($primary, 'everything', 'replica');
+$primary->wait_for_catchup('everything');
+is($subscriber->safe_psql('replica', $scores), $expected, 'a deployment is replicated');
+is($subscriber->safe_psql('replica', q{SELECT gkmeans_predict('area.later', 60)}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.later', 60)}), 'and a new model');
+$subscriber->safe_psql('replica', 'DROP SUBSCRIPTION everything');
+$primary->safe_psql('shop', 'DROP TABLE area.later');
 end_server($subscriber);
 
 # Damaged rows and every form of scoring under valgrind

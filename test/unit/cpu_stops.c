@@ -7,9 +7,9 @@
 static _Atomic(GkCpuEngine *) planned;
 static atomic_llong looks;
 
-/* Whether the engine is closing, or shall take itself for that. */
+/* True if the engine is closing, or shall take itself for that. */
 bool
-gk_stopped(GkCpuEngine *engine)
+gk_cpu_stopped(GkCpuEngine *engine)
 {
 	if (atomic_load_explicit(&engine->pool.stop, memory_order_relaxed))
 		return true;

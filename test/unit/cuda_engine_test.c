@@ -634,7 +634,7 @@ find_engine(const char *name)
 	return get();
 }
 
-/* Whether the engine has what it needs to run. */
+/* True if the engine has what it needs to run. */
 static bool
 can_run(void)
 {

@@ -159,7 +159,7 @@ set_grid(GkEngine *engine, bool wide, const int *exponents, const double *center
 	c.grid.wide = wide;
 	c.grid.rest_bits = REST_BITS;
 	c.grid.exponents = exponents;
-	c.grid.center = center;
+	c.grid.origin = center;
 	run(engine, &c);
 }
 

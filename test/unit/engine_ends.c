@@ -89,7 +89,7 @@ fill_data_command(GkCommand *c, Room *room)
 		case GK_GRID:
 			c->grid.rest_bits = REST_BITS;
 			c->grid.exponents = room->exponents;
-			c->grid.center = room->zeros;
+			c->grid.origin = room->zeros;
 			break;
 		case GK_ROWS:
 			c->rows.rows = &room->row;

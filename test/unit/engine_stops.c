@@ -117,7 +117,7 @@ set_grids(Work *work, GkCommand *c)
 	{
 		c->grid.wide = data->wide;
 		c->grid.exponents = data->exponents;
-		c->grid.center = data->center;
+		c->grid.origin = data->center;
 	}
 	if (c->operation == GK_POTENTIALS)
 		c->potentials.exponent = exponent;

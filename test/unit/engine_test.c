@@ -35,7 +35,7 @@ compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, con
 	bool		spherical = (dice >> 10 & 3) == 0;
 	Data		data = make_data(kind, n, d, k, weighted, wide, spherical);
 
-	gk_cpu_engine_use(gk_kernels_find(set), dice >> 12 & 1);
+	gk_cpu_engine_use(gk_cpu_kernels_find(set), dice >> 12 & 1);
 	snprintf(comparison->where, sizeof(comparison->where),
 			 "n %lld d %d k %lld %s %s threads %d batch %lld%s%s%s",
 			 (long long) n, d, (long long) k, kind_name(kind), set, feeding.threads,
@@ -56,7 +56,7 @@ test_shape(int64_t n, int d, int64_t k, int steps)
 	k = k < n ? k : n;
 	for (int kind = 0; kind < KINDS; kind++)
 		for (int s = 0; s < 3; s++)
-			if (gk_kernels_find(sets[s]) != NULL)
+			if (gk_cpu_kernels_find(sets[s]) != NULL)
 				compare_case(&comparison, kind, n, d, k, sets[s], steps);
 	ok(!comparison.differs, "n %lld, d %d, k %lld", (long long) n, d, (long long) k);
 }

@@ -47,7 +47,7 @@ allocate(void *old, size_t count, size_t size)
 	return memory;
 }
 
-/* Whether to go on to a row: there is one, and no stop is planned for this look. */
+/* True if to go on to a row: there is one, and no stop is planned for this look. */
 static bool
 more_rows(ReferenceEngine *e, int64_t row)
 {
@@ -452,46 +452,46 @@ run_compare(ReferenceEngine *e, GkCommand *c)
 			(int8_t) compare_bits(e, c->compare.rows[i], c->compare.others[i]);
 }
 
-/* Whose rows compare_farther() compares. */
-static const ReferenceEngine *compared;
-
-/* Farther first, then by hash, then by bits. */
-static int
-compare_farther(const void *a, const void *b)
+/* Whether a row comes before another: farther first, then by hash, by bits, and by number. */
+static bool
+comes_before(const ReferenceEngine *e, const GkEntry *left, const GkEntry *right)
 {
-	const GkEntry *left = a;
-	const GkEntry *right = b;
 	int			order;
 
 	if (left->distance2 != right->distance2)
-		return left->distance2 > right->distance2 ? -1 : 1;
+		return left->distance2 > right->distance2;
 	if (left->hash != right->hash)
-		return left->hash < right->hash ? -1 : 1;
-	order = compare_bits(compared, left->row, right->row);
-	if (order != 0)
-		return order;
-	return (left->row > right->row) - (left->row < right->row);
+		return left->hash < right->hash;
+	order = compare_bits(e, left->row, right->row);
+	return order != 0 ? order < 0 : left->row < right->row;
 }
 
-/* The farthest rows with a weight: all of them, sorted. */
+/* Puts a row in its place among the farthest; of one too many the last is dropped. */
+static void
+insert_farthest(const ReferenceEngine *e, GkCommand *c, GkEntry entry)
+{
+	GkEntry    *entries = c->farthest.entries;
+	int64_t		at = c->farthest.found;
+
+	if (at < c->farthest.count)
+		c->farthest.found++;
+	else if (at == 0 || !comes_before(e, &entry, &entries[--at]))
+		return;
+	for (; at > 0 && comes_before(e, &entry, &entries[at - 1]); at--)
+		entries[at] = entries[at - 1];
+	entries[at] = entry;
+}
+
+/* The farthest rows with a weight. */
 static void
 run_farthest(ReferenceEngine *e, GkCommand *c)
 {
-	GkEntry    *all = allocate(NULL, e->n, sizeof(GkEntry));
-	int64_t		found = 0;
-
+	c->farthest.found = 0;
 	for (int64_t i = 0; more_rows(e, i); i++)
 		if (weight_of(e, i) > 0)
-			all[found++] = (GkEntry) {
-			.row = i,.hash = hash_of(e, i),.mass = 0,.distance2 = e->distance2[i]
-		};
-	compared = e;
-	qsort(all, found, sizeof(GkEntry), compare_farther);
-	if (found > c->farthest.count)
-		found = c->farthest.count;
-	memcpy(c->farthest.entries, all, found * sizeof(GkEntry));
-	c->farthest.found = found;
-	free(all);
+			insert_farthest(e, c, (GkEntry) {
+							.row = i,.hash = hash_of(e, i),.mass = 0,.distance2 = e->distance2[i]
+							});
 }
 
 /* Labels and d² with the centroids as they are. */

@@ -1,8 +1,8 @@
 /*
  * The quantiles of the anomaly scores of the rows of a fit.
  *
- * The bits of doubles that are not negative have the order of their values: two passes
- * over the distances in the engine count them by the upper and by the next 16 bits.
+ * The bits of non-negative doubles have the order of their values: two passes over the
+ * distances in the engine count them by their upper 16 and their next 16 bits.
  */
 #include "postgres.h"
 
@@ -11,7 +11,6 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
-#include "anomaly.h"
 #include "engine_error.h"
 #include "quantiles.h"
 
@@ -31,8 +30,8 @@ typedef struct Scores
 	double		greatest;
 	int64		count;			/* rows with a score */
 	int64	   *upper;			/* BUCKETS */
-	int			wanted;			/* buckets that quantiles fall into */
-	int16	   *slots;			/* BUCKETS: place of a bucket among the wanted, -1 = none */
+	int			wanted;			/* buckets that contain quantiles */
+	int16	   *slots;			/* BUCKETS: position of a bucket among the wanted, -1 = none */
 	int64	   *lower;			/* wanted × BUCKETS */
 } Scores;
 
@@ -103,7 +102,7 @@ pass(Scores *scores, bool second)
 	}
 }
 
-/* The bucket that holds the score of a rank, and its rank in there. */
+/* The bucket that holds the score of a rank, and its rank in the bucket. */
 static uint32
 find_bucket(const int64 *buckets, int64 *rank)
 {

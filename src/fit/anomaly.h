@@ -1,14 +1,18 @@
 /*
- * Anomaly scores: how far a row is from its centroid, beside the other rows of its cluster.
+ * Anomaly scores: a row's distance from its centroid, relative to the other rows of its cluster.
  */
 #ifndef GK_ANOMALY_H
 #define GK_ANOMALY_H
 
 #include "postgres.h"
 
-#include "model.h"
+/*
+ * Quantiles of the anomaly score: 0, 0.05 … 0.90, 0.91 … 0.99, 0.991 … 0.999, 0.9991 …
+ * 0.9999 and 1.
+ */
+#define GK_QUANTILES 47
 
-/* The share of the rows that quantile number i stands for. */
+/* The level of quantile number i, a share of the rows. */
 extern double gk_quantile_level(int i);
 
 /* distance ÷ average distance of the cluster; NaN if that is not known. */

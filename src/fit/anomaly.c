@@ -1,5 +1,5 @@
 /*
- * Anomaly scores: how far a row is from its centroid, beside the other rows of its cluster.
+ * Anomaly scores: a row's distance from its centroid, relative to the other rows of its cluster.
  */
 #include "postgres.h"
 
@@ -7,7 +7,7 @@
 
 #include "anomaly.h"
 
-/* The share of the rows that quantile number i stands for: finer and finer towards the top. */
+/* The level of quantile number i, a share of the rows; levels get denser towards the top. */
 double
 gk_quantile_level(int i)
 {
@@ -29,7 +29,7 @@ gk_anomaly_score(double distance, double avg_distance)
 	return distance == 0.0 && avg_distance == 0.0 ? 0.0 : distance / avg_distance;
 }
 
-/* A score with the bits that quantiles have: equal scores must not pass those that they made. */
+/* A score cut to the bits that quantiles have, so that equal scores compare equal to them. */
 static double
 as_quantile(double score)
 {

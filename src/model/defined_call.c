@@ -1,0 +1,181 @@
+/*
+ * From the definition of a model to the arguments of the call that it was made by.
+ *
+ * The function's own list of arguments says what is to be what, so a new argument needs nothing
+ * here.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/fmgrprotos.h"
+#include "utils/numeric.h"
+#include "utils/syscache.h"
+
+#include "defined_call.h"
+#include "model.h"
+#include "model_type.h"
+
+/* The function whose call a definition is. */
+#define DEFINED_FUNCTION "gkmeans_create_model"
+
+/* Raises the error of a key whose value is of another kind than the argument. */
+static void
+refuse(Relation relation, const char *key, const char *kind)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the definition of model \"%s\" is not valid", gk_model_name(relation)),
+			 errdetail("Key \"%s\" must be %s.", key, kind)));
+}
+
+/* The arguments of the function, by their names. */
+static void
+describe_arguments(GkDefinedCall *call)
+{
+	CatCList   *functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(DEFINED_FUNCTION));
+	char	   *modes;
+
+	call->count = 0;
+	for (int i = 0; i < functions->n_members; i++)
+	{
+		HeapTuple	tuple = &functions->members[i]->tuple;
+		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(tuple);
+
+		if (function->pronamespace != gk_extension_schema())
+			continue;
+		call->count = function->pronargs;
+		(void) get_func_arg_info(tuple, &call->types, &call->names, &modes);
+	}
+	ReleaseSysCacheList(functions);
+	if (call->count == 0)
+		elog(ERROR, "function %s is missing", DEFINED_FUNCTION);
+}
+
+/* An array of texts, or of numbers. */
+static Datum
+array_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
+{
+	bool		texts = type == TEXTARRAYOID;
+	ArrayBuildState *state = initArrayResult(texts ? TEXTOID : INT4OID, CurrentMemoryContext,
+											 false);
+	JsonbIterator *iterator;
+	JsonbIteratorToken token;
+	JsonbValue	element;
+
+	if (value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
+		refuse(relation, key, "an array");
+	iterator = JsonbIteratorInit(value->val.binary.data);
+	while ((token = JsonbIteratorNext(&iterator, &element, true)) != WJB_DONE)
+	{
+		Datum		datum = (Datum) 0;
+
+		if (token != WJB_ELEM)
+			continue;
+		if (element.type != (texts ? jbvString : jbvNumeric))
+			refuse(relation, key, texts ? "an array of strings" : "an array of numbers");
+		if (texts)
+			datum = PointerGetDatum(cstring_to_text_with_len(element.val.string.val,
+															 element.val.string.len));
+		else
+			datum = DirectFunctionCall1(numeric_int4, NumericGetDatum(element.val.numeric));
+		(void) accumArrayResult(state, datum, false, texts ? TEXTOID : INT4OID,
+								CurrentMemoryContext);
+	}
+	return makeArrayResult(state, CurrentMemoryContext);
+}
+
+/* A number of some type. */
+static Datum
+number_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
+{
+	Datum		number = (Datum) 0;
+
+	if (value->type != jbvNumeric)
+		refuse(relation, key, "a number");
+	number = NumericGetDatum(value->val.numeric);
+	if (type == INT4OID)
+		return DirectFunctionCall1(numeric_int4, number);
+	if (type == INT8OID)
+		return DirectFunctionCall1(numeric_int8, number);
+	return DirectFunctionCall1(numeric_float8, number);
+}
+
+/* The value of a key as an argument. */
+static Datum
+argument_value(Relation relation, const char *key, JsonbValue *value, Oid type)
+{
+	switch (type)
+	{
+		case TEXTOID:
+			if (value->type != jbvString)
+				refuse(relation, key, "a string");
+			return PointerGetDatum(cstring_to_text_with_len(value->val.string.val,
+															value->val.string.len));
+		case TEXTARRAYOID:
+		case INT4ARRAYOID:
+			return array_value(relation, key, value, type);
+		case INT4OID:
+		case INT8OID:
+		case FLOAT8OID:
+			return number_value(relation, key, value, type);
+		case BOOLOID:
+			if (value->type != jbvBool)
+				refuse(relation, key, "true or false");
+			return BoolGetDatum(value->val.boolean);
+		case JSONBOID:
+			return JsonbPGetDatum(JsonbValueToJsonb(value));
+		default:
+			refuse(relation, key, "left out");
+	}
+	return (Datum) 0;
+}
+
+/* Fills in the arguments. */
+void
+gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call)
+{
+	describe_arguments(call);
+	call->arguments = palloc0(SizeForFunctionCallInfo(call->count));
+	InitFunctionCallInfoData(*call->arguments, NULL, call->count, InvalidOid, NULL, NULL);
+	for (int i = 0; i < call->count; i++)
+	{
+		NullableDatum *argument = &call->arguments->args[i];
+		JsonbValue	value;
+
+		argument->isnull = getKeyJsonValueFromContainer((JsonbContainer *) &definition->root,
+														call->names[i], strlen(call->names[i]),
+														&value) == NULL || value.type == jbvNull;
+		if (!argument->isnull)
+			argument->value = argument_value(relation, call->names[i], &value, call->types[i]);
+	}
+}
+
+/* The place of an argument. */
+static NullableDatum *
+find_argument(const GkDefinedCall *call, const char *name)
+{
+	for (int i = 0; i < call->count; i++)
+		if (strcmp(call->names[i], name) == 0)
+			return &call->arguments->args[i];
+	elog(ERROR, "function %s has no argument %s", DEFINED_FUNCTION, name);
+}
+
+/* Sets an argument. */
+void
+gk_set_defined(GkDefinedCall *call, const char *name, Datum value)
+{
+	*find_argument(call, name) = (NullableDatum) {value, false};
+}
+
+/* Whether an argument is defined. */
+bool
+gk_is_defined(const GkDefinedCall *call, const char *name)
+{
+	return !find_argument(call, name)->isnull;
+}

@@ -1,0 +1,228 @@
+/*
+ * What a fit leaves in the row of its version.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+
+#include "alloc.h"
+#include "fitted.h"
+
+/* Refuses what would be too large for a row. */
+void
+gk_check_model_size(const GkCall *call)
+{
+	int64		numbers = call->arguments.fit.k * call->rows.dimension;
+
+	if (numbers > GK_MAX_MODEL_NUMBERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("model is too large"),
+				 errdetail("Its centroids have %lld numbers, the limit is %lld.",
+						   (long long) numbers, (long long) GK_MAX_MODEL_NUMBERS)));
+}
+
+/* The features: their names, or that of the array that holds them. */
+static void
+draft_features(GkDraft *draft, const GkCall *call)
+{
+	bool		is_array;
+	int			count;
+	const char *const *names = gk_source_features(call->source, &count, &is_array);
+
+	if (is_array)
+		gk_draft_text(draft, GK_MODEL_ARRAY_COLUMN, names[0]);
+	else
+		gk_draft_texts(draft, GK_MODEL_FEATURES, names, count);
+}
+
+/* Whether any of some numbers is not zero. */
+static bool
+has_nonzero(const double *values, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (values[i] != 0.0)
+			return true;
+	return false;
+}
+
+/* Mean, deviation, least and greatest value of the features, in the units of the centroids. */
+void
+gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *prepared,
+						   GkFeatureStatistics *statistics)
+{
+	int			d = spec->dimension;
+
+	statistics->mean = gk_allocate(d, sizeof(double));
+	statistics->deviation = gk_allocate(d, sizeof(double));
+	statistics->least = gk_allocate(d, sizeof(double));
+	statistics->greatest = gk_allocate(d, sizeof(double));
+	for (int j = 0; j < d; j++)
+	{
+		bool		keep = spec->metric == GK_COSINE;
+		double		factor = prepared->factor[j];
+		double		unit = keep ? 1.0 : factor > 0.0 ? 1.0 / factor : 0.0;
+		double		origin = keep ? 0.0 : prepared->offset[j] + spec->shift[j];
+
+		statistics->mean[j] = prepared->mean[j] * unit + origin;
+		statistics->deviation[j] = sqrt(prepared->variance[j]) * unit;
+		statistics->least[j] = prepared->least[j] * unit + origin;
+		statistics->greatest[j] = prepared->greatest[j] * unit + origin;
+	}
+}
+
+/* The same in the row. */
+static void
+draft_statistics(GkDraft *draft, const GkCall *call)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	const GkFitModel *model = &call->fit.model;
+	GkPrepared	prepared = {.offset = model->offset,.factor = model->factor,.mean = model->mean,
+		.variance = model->variance,.least = model->least,.greatest = model->greatest};
+	GkFeatureStatistics statistics;
+
+	gk_find_feature_statistics(spec, &prepared, &statistics);
+	gk_draft_doubles(draft, GK_MODEL_FEATURE_MEAN, statistics.mean, spec->dimension);
+	gk_draft_doubles(draft, GK_MODEL_FEATURE_DEVIATION, statistics.deviation, spec->dimension);
+	gk_draft_doubles(draft, GK_MODEL_FEATURE_LEAST, statistics.least, spec->dimension);
+	gk_draft_doubles(draft, GK_MODEL_FEATURE_GREATEST, statistics.greatest, spec->dimension);
+}
+
+/* Whether a list has every number at its own place. */
+static bool
+is_identity(const int32 *list, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (list[i] != i)
+			return false;
+	return true;
+}
+
+/* The ids of the clusters, where given centroids that ended empty leave theirs free. */
+static void
+draft_ids(GkDraft *draft, const GkCall *call)
+{
+	const GkFit *fit = &call->fit;
+	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
+
+	for (int64 c = 0; c < fit->k; c++)
+		ids[c] = fit->clusters[c].id;
+	if (!is_identity(ids, (int) fit->k))
+		gk_draft_integers(draft, GK_MODEL_CLUSTER_IDS, ids, (int) fit->k);
+	pfree(ids);
+}
+
+/* How rows are compared. */
+static void
+draft_comparison(GkDraft *draft, const GkCall *call)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	const GkFit *fit = &call->fit;
+	int			d = spec->dimension;
+	int			k = (int) fit->k;
+
+	gk_draft_text(draft, GK_MODEL_METRIC, spec->metric == GK_COSINE ? "cosine" : "euclidean");
+	gk_draft_set(draft, GK_MODEL_K, Int32GetDatum(k));
+	gk_draft_set(draft, GK_MODEL_DIMENSION, Int32GetDatum(d));
+	if (has_nonzero(spec->shift, d))
+		gk_draft_doubles(draft, GK_MODEL_SHIFT, spec->shift, d);
+	if (spec->scale != GK_SCALE_NONE)
+	{
+		gk_draft_doubles(draft, GK_MODEL_SCALE_OFFSET, fit->model.offset, d);
+		gk_draft_doubles(draft, GK_MODEL_SCALE_FACTOR, fit->model.factor, d);
+	}
+	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, fit->centroids, k, d);
+	if (memcmp(fit->centroids, fit->model.points, (Size) k * d * sizeof(double)) != 0)
+		gk_draft_matrix(draft, GK_MODEL_POINTS, fit->model.points, k, d);
+	if (!is_identity(fit->model.ties, k))
+		gk_draft_integers(draft, GK_MODEL_TIES, fit->model.ties, k);
+	draft_ids(draft, call);
+}
+
+/* An array of numbers of which some are not known. */
+static Datum
+measures_array(const double *values, int count)
+{
+	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+	bool	   *nulls = gk_allocate(count, sizeof(bool));
+	int			lower = 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		nulls[i] = isnan(values[i]);
+		elements[i] = Float8GetDatum(values[i]);
+	}
+	return PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
+											  sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* The sizes of the clusters. */
+static void
+draft_sizes(GkDraft *draft, const GkCall *call)
+{
+	const GkFit *fit = &call->fit;
+	Datum	   *sizes = gk_allocate(fit->k, sizeof(Datum));
+
+	for (int64 c = 0; c < fit->k; c++)
+		sizes[c] = Int64GetDatum(fit->clusters[c].size);
+	gk_draft_set(draft, GK_MODEL_SIZES,
+				 PointerGetDatum(construct_array(sizes, (int) fit->k, INT8OID, sizeof(int64),
+												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+}
+
+/* What is known of each cluster. */
+static void
+draft_clusters(GkDraft *draft, const GkCall *call)
+{
+	const GkFit *fit = &call->fit;
+	int			k = (int) fit->k;
+	double	   *numbers = gk_allocate(4 * fit->k, sizeof(double));
+
+	for (int c = 0; c < k; c++)
+	{
+		numbers[c] = fit->clusters[c].weight;
+		numbers[k + c] = fit->clusters[c].inertia;
+		numbers[2 * k + c] = fit->clusters[c].avg_distance;
+		numbers[3 * k + c] = fit->clusters[c].radius;
+	}
+	draft_sizes(draft, call);
+	gk_draft_set(draft, GK_MODEL_WEIGHTS, measures_array(numbers, k));
+	gk_draft_set(draft, GK_MODEL_INERTIAS, measures_array(numbers + k, k));
+	gk_draft_set(draft, GK_MODEL_AVG_DISTANCES, measures_array(numbers + 2 * k, k));
+	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
+}
+
+/* What is known of the fit as a whole. */
+static void
+draft_fit(GkDraft *draft, GkCall *call)
+{
+	const GkFit *fit = &call->fit;
+	const double *quantiles = gk_call_quantiles(call);
+
+	gk_draft_set(draft, GK_MODEL_ROWS_READ, Int64GetDatum(call->rows.read));
+	gk_draft_set(draft, GK_MODEL_ROWS_USED, Int64GetDatum(call->arguments.fit.rows));
+	gk_draft_set(draft, GK_MODEL_INERTIA, Float8GetDatum(fit->inertia));
+	gk_draft_set(draft, GK_MODEL_TOTAL_SS, Float8GetDatum(fit->model.total));
+	gk_draft_set(draft, GK_MODEL_BETWEEN_SS, Float8GetDatum(fit->model.total - fit->inertia));
+	gk_draft_set(draft, GK_MODEL_ITERATIONS, Int32GetDatum(fit->iterations));
+	gk_draft_set(draft, GK_MODEL_CONVERGED, BoolGetDatum(fit->converged));
+	if (quantiles != NULL)
+		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
+}
+
+/* Makes the row of a new version, while the engine has the rows. */
+void
+gk_draft_version(GkDraft *draft, GkCall *call)
+{
+	MemoryContext before = MemoryContextSwitchTo(call->caller);
+
+	draft_features(draft, call);
+	draft_comparison(draft, call);
+	draft_statistics(draft, call);
+	draft_clusters(draft, call);
+	draft_fit(draft, call);
+	MemoryContextSwitchTo(before);
+}

@@ -1,0 +1,106 @@
+/*
+ * Acting as the owner of a model: what a model is refitted by is the owner's text.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+#include "definition.h"
+#include "model.h"
+#include "owner.h"
+
+#if PG_VERSION_NUM >= 160000
+#define OWNS_RELATION(id) object_ownercheck(RelationRelationId, (id), GetUserId())
+#else
+#define OWNS_RELATION(id) pg_class_ownercheck((id), GetUserId())
+#endif
+
+/* Becomes the owner of a table. */
+void
+gk_begin_as_owner(Relation relation, GkOwner *owner)
+{
+	Oid			role = relation->rd_rel->relowner;
+
+	if (!OWNS_RELATION(RelationGetRelid(relation)))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(relation));
+	GetUserIdAndSecContext(&owner->caller, &owner->security_context);
+	owner->is_other = owner->caller != role;
+	owner->nest_level = NewGUCNestLevel();
+	if (owner->is_other)
+		SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
+}
+
+/* Whether a search path names the schema of temporary tables. */
+static bool
+names_temporary(const char *path)
+{
+	List	   *schemas;
+	ListCell   *cell;
+
+	if (!SplitIdentifierString(pstrdup(path), ',', &schemas))
+		return false;
+	foreach(cell, schemas)
+		if (strcmp(lfirst(cell), "pg_temp") == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Sets the search path of a definition.  Where it says nothing of temporary tables they come first,
+ * but those of another role must not take the place of the owner's tables.
+ */
+void
+gk_use_search_path(const GkOwner *owner, const Jsonb *definition)
+{
+	const char *path = gk_definition_text(definition, "search_path");
+
+	if (path == NULL || strspn(path, " ") == strlen(path))
+		path = "pg_catalog";
+	if (owner->is_other && !names_temporary(path))
+		path = psprintf("%s, pg_temp", path);
+	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+}
+
+/* Becomes the caller again. */
+void
+gk_end_as_owner(const GkOwner *owner)
+{
+	AtEOXact_GUC(false, owner->nest_level);
+	if (owner->is_other)
+		SetUserIdAndSecContext(owner->caller, owner->security_context);
+}
+
+/*
+ * Opens a model as its owner.  What it is and who asks is known before the lock is waited for; the
+ * lock that is taken first keeps the owner from changing.
+ */
+void
+gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
+{
+	Relation	model = try_relation_open(relation_id, AccessShareLock);
+
+	if (model == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("model with OID %u does not exist", relation_id)));
+	gk_begin_as_owner(model, owner);
+	relation_close(model, NoLock);
+	*relation = gk_open_model(relation_id);
+	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+}
+
+/* Closes it. */
+void
+gk_close_as_owner(Relation relation, const GkOwner *owner)
+{
+	relation_close(relation, NoLock);
+	gk_end_as_owner(owner);
+}

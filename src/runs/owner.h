@@ -1,0 +1,38 @@
+/*
+ * Acting as the owner of a model.
+ */
+#ifndef GK_OWNER_H
+#define GK_OWNER_H
+
+#include "postgres.h"
+
+#include "utils/jsonb.h"
+#include "utils/relcache.h"
+
+/* Who was the current user before, and what else was. */
+typedef struct GkOwner
+{
+	Oid			caller;
+	int			security_context;
+	int			nest_level;		/* of the settings */
+	bool		is_other;		/* the caller is not the owner */
+} GkOwner;
+
+/*
+ * Raises 42501 unless the current user has the privileges of the owner of a table.  If he is
+ * another role, the owner becomes the current user in a security-restricted operation, as
+ * REFRESH MATERIALIZED VIEW does it.  An error ends it as well, with its (sub)transaction.
+ */
+extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
+
+/* Sets the search path of a definition until then. */
+extern void gk_use_search_path(const GkOwner *owner, const Jsonb *definition);
+
+/* Ends it. */
+extern void gk_end_as_owner(const GkOwner *owner);
+
+/* Both with a model that is opened to be changed, with ShareUpdateExclusiveLock, and closed. */
+extern void gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner);
+extern void gk_close_as_owner(Relation relation, const GkOwner *owner);
+
+#endif							/* GK_OWNER_H */

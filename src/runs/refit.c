@@ -1,0 +1,580 @@
+/*
+ * A refit: a new version of a model by its definition, from one reading of its source.
+ *
+ * The rows are labelled with the deployed version first, which shows how they drifted.  Then they are
+ * fitted from its centroids and from fresh ones, and labelled with the version that is deployed at
+ * the end.  Only a new scale needs a second reading: the engine holds rows as they are compared.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "alloc.h"
+#include "assign.h"
+#include "defined_call.h"
+#include "definition.h"
+#include "drift.h"
+#include "fitted.h"
+#include "labels_before.h"
+#include "matching.h"
+#include "model_cache.h"
+#include "owner.h"
+#include "refit.h"
+#include "run.h"
+#include "scorer.h"
+#include "target.h"
+#include "versions.h"
+
+/* A refit under way. */
+typedef struct Refit
+{
+	const GkRefitSpec *spec;
+	GkRefitResult *result;
+	MemoryContext context;		/* of the result */
+	GkOwner		owner;
+	Relation	relation;
+	Jsonb	   *definition;
+	GkDefinedCall defined;
+	const GkModel *deployed;
+	GkThen		then;
+
+	/* whether the definition is still that of the deployed version */
+	bool		same_features;	/* and metric */
+	bool		same_scale;
+	bool		same_k;
+
+	GkCall		call;			/* the reading of now */
+	GkPrepared	prepared;
+	double	   *points;			/* of the deployed version, by place, as rows are compared now */
+	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
+	GkDrift		drift;
+	bool		has_drift;
+	char	  **names;			/* of the new version's clusters, by place; NULL = none */
+	GkDraft		draft;
+	Tuplestorestate *labels;	/* of the version that will be deployed; NULL = none are written */
+} Refit;
+
+/* Reads the deployed version, as it is committed now. */
+static void
+read_deployed(Refit *refit)
+{
+	GkHeads    *heads;
+	GkModelRow	row;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	refit->deployed = gk_read_model(refit->spec->model, 0, refit->context);
+	heads = gk_begin_heads(refit->relation);
+	gk_find_head_or_fail(heads, refit->relation, 0);
+	gk_open_row(&row, refit->relation, gk_head(heads));
+	gk_read_then(&row, &refit->then);
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+}
+
+/* The columns of the deployed version, as text[]. */
+static Datum
+deployed_features(const GkModel *model)
+{
+	int			count = model->array_column != NULL ? 1 : model->dimension;
+	Datum	   *names = gk_allocate(count, sizeof(Datum));
+
+	for (int i = 0; i < count; i++)
+		names[i] = CStringGetTextDatum(model->array_column != NULL ? model->array_column
+									   : model->features[i]);
+	return PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* Sets an argument to a text, if there is one. */
+static void
+set_text(GkDefinedCall *defined, const char *name, const char *text)
+{
+	if (text != NULL)
+		gk_set_defined(defined, name, CStringGetTextDatum(text));
+}
+
+/*
+ * Makes the arguments of the fit.  What was left to be chosen stays as it was; a labels table that
+ * was to be new is that of the model by now.
+ */
+static void
+define(Refit *refit)
+{
+	const GkRefitSpec *spec = refit->spec;
+	GkDefinedCall *defined = &refit->defined;
+	const char *mode = gk_definition_text(refit->definition, "labels_mode");
+
+	gk_define_call(refit->relation, refit->definition, defined);
+	if (!gk_is_defined(defined, "source"))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no source", gk_model_name(refit->relation)),
+				 errdetail("Its definition names none.")));
+	if (!gk_is_defined(defined, "features"))
+		gk_set_defined(defined, "features", deployed_features(refit->deployed));
+	if (!gk_is_defined(defined, "k"))
+		gk_set_defined(defined, "k", Int64GetDatum(refit->deployed->k));
+	if (mode == NULL || strcmp(mode, "error") == 0)
+		set_text(defined, "labels_mode", "merge");
+	set_text(defined, "labels_table", spec->labels_table);
+	set_text(defined, "labels_mode", spec->labels_mode);
+}
+
+/* Whether the features that a definition names are those of a model. */
+static bool
+has_features(const GkModel *model, const List *features)
+{
+	int			count = model->array_column != NULL ? 1 : model->dimension;
+	int			i = 0;
+	ListCell   *cell;
+
+	if (list_length(features) != count)
+		return false;
+	foreach(cell, features)
+		if (strcmp(lfirst(cell), model->array_column != NULL ? model->array_column
+				   : model->features[i++]) != 0)
+			return false;
+	return true;
+}
+
+/* Looks at what the definition has in common with the deployed version. */
+static void
+compare_definition(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	const char *scale = gk_definition_text(refit->definition, "scale");
+	GkArguments arguments;
+
+	gk_read_arguments(refit->defined.arguments, 1, &arguments);
+	refit->same_features = has_features(model, arguments.source.features) &&
+		arguments.fit.metric == model->metric;
+	refit->same_scale = strcmp(scale != NULL ? scale : "none",
+							   refit->then.scale != NULL ? refit->then.scale : "none") == 0;
+	refit->same_k = arguments.fit.k == model->k;
+}
+
+/* Whether a fit by the definition can be compared with the deployed version. */
+static bool
+is_comparable(const Refit *refit)
+{
+	return refit->same_features && refit->same_k;
+}
+
+/* Whether rows are compared as the deployed version does. */
+static bool
+keeps_scale(const Refit *refit)
+{
+	return refit->same_features && refit->same_scale && !refit->spec->rescale;
+}
+
+/* Begins: becomes the owner, locks the model, and finds out what is to be done. */
+static void
+begin_refit(Refit *refit, int version)
+{
+	const GkRefitSpec *spec = refit->spec;
+
+	refit->context = CurrentMemoryContext;
+	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
+	refit->definition = gk_model_definition(refit->relation);
+	gk_use_search_path(&refit->owner, refit->definition);
+	read_deployed(refit);
+	define(refit);
+	compare_definition(refit);
+	gk_begin_draft(&refit->draft);
+	if (version == 0)
+	{
+		gk_draft_begun(&refit->draft);
+		gk_draft_text(&refit->draft, GK_MODEL_STARTED_BY,
+					  GetUserNameFromId(refit->owner.caller, false));
+		gk_draft_text(&refit->draft, GK_MODEL_NOTE, spec->note);
+	}
+	gk_draft_set(&refit->draft, GK_MODEL_DEFINITION, JsonbPGetDatum(refit->definition));
+	refit->result->version = version != 0 ? version : gk_highest_version(spec->model) + 1;
+	refit->result->inertia = refit->result->inertia_before = NAN;
+	refit->result->improvement = refit->result->psi = NAN;
+	refit->result->moved = -1;
+}
+
+/* Reads the rows, to compare them as the deployed version does or as the definition says. */
+static void
+read_rows(Refit *refit, bool as_deployed)
+{
+	GkCall	   *call = &refit->call;
+
+	gk_call_open(call);
+	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
+	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
+						  : gk_definition_text(refit->definition, "changes_table"));
+	if (as_deployed)
+		gk_call_compare_as(call, refit->deployed);
+	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
+	gk_call_read(call);
+	gk_call_check_rows(call);
+	if (as_deployed)
+		gk_call_check_as(call, refit->deployed);
+	gk_check_model_size(call);
+	gk_prepare(call->job, &call->arguments.fit, &refit->prepared);
+	refit->result->rows = call->arguments.fit.rows;
+}
+
+/* Labels the rows with the deployed version, and finds out how they drifted. */
+static void
+find_drift(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkCall	   *call = &refit->call;
+	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
+	MemoryContext before;
+
+	refit->result->inertia_before =
+		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
+					 call->arguments.fit.points, model->k, now);
+	before = MemoryContextSwitchTo(refit->context);
+	gk_find_drift(model, &refit->then, now, &call->arguments.fit, &refit->prepared, &call->rows,
+				  &refit->drift);
+	gk_draft_json(&refit->draft, GK_MODEL_DRIFT, gk_drift_json(&refit->drift));
+	MemoryContextSwitchTo(before);
+	refit->has_drift = true;
+	refit->result->psi = refit->drift.psi;
+	gk_call_describe_model(call, model);
+}
+
+/* Whether so little drifted that nothing is to be fitted. */
+static bool
+is_quiet(const Refit *refit)
+{
+	return refit->has_drift && refit->same_scale && refit->same_k &&
+		refit->drift.psi < refit->spec->only_if_drift;
+}
+
+/* Brings the points of the deployed version into the order of the places. */
+static void
+keep_points(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkCall	   *call = &refit->call;
+	int64		d = model->dimension;
+
+	refit->points = gk_allocate(model->k * d, sizeof(double));
+	if (!keeps_scale(refit))
+	{
+		gk_to_stored(&call->arguments.fit, &refit->prepared, refit->then.centroids, model->k,
+					 refit->points);
+		return;
+	}
+	for (int i = 0; i < model->k; i++)
+		memcpy(refit->points + gk_cluster_at(model, i) * d,
+			   call->arguments.fit.points + i * d, d * sizeof(double));
+}
+
+/*
+ * Labels the rows with the deployed version, unless it was done, and keeps the labels, to count
+ * those that change.
+ */
+static void
+keep_labels(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkCall	   *call = &refit->call;
+	int32	   *ids = gk_allocate(model->k, sizeof(int32));
+
+	for (int i = 0; i < model->k; i++)
+		ids[i] = gk_cluster_id(model, keeps_scale(refit) ? gk_cluster_at(model, i) : i);
+	if (!keeps_scale(refit))
+	{
+		GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
+
+		refit->result->inertia_before =
+			gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, refit->points,
+						 model->k, now);
+	}
+	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
+}
+
+/* Gives the clusters the numbers of those that they go on from. */
+static void
+number_clusters(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkFit	   *fit = &refit->call.fit;
+	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
+
+	if (fit->best_start == GK_EARLIER_START)
+		for (int64 c = 0; c < fit->k; c++)
+			ids[c] = gk_cluster_id(model, fit->clusters[c].id);
+	else if (fit->k == model->k)
+	{
+		gk_match_centroids(fit->model.points, model->k, refit->points, model->k,
+						   model->dimension, ids);
+		for (int64 c = 0; c < fit->k; c++)
+			ids[c] = gk_cluster_id(model, ids[c]);
+	}
+	else
+		return;
+	gk_fit_renumber(fit, model->dimension, ids);
+	pfree(ids);
+}
+
+/* How many rows have another cluster than that of the deployed version. */
+static int64
+count_moved(Refit *refit)
+{
+	const GkFit *fit = &refit->call.fit;
+	int32	   *ids = gk_allocate(fit->labels, sizeof(int32));
+
+	for (int64 label = 0; label < fit->labels; label++)
+		ids[label] = fit->model.place_of_label[label] < 0 ? -1
+			: fit->clusters[fit->model.place_of_label[label]].id;
+	return gk_count_moved(refit->labels_before, refit->call.engine, ids);
+}
+
+/* Fits the rows. */
+static void
+fit_rows(Refit *refit)
+{
+	GkCall	   *call = &refit->call;
+	GkFitSpec  *spec = &call->arguments.fit;
+
+	if (refit->spec->starts >= 0)
+		spec->n_init = refit->spec->starts;
+	if (is_comparable(refit))
+	{
+		keep_points(refit);
+		keep_labels(refit);
+		spec->earlier = refit->points;
+	}
+	else
+		spec->n_init = Max(spec->n_init, 1);
+	gk_fit_prepared(call->job, spec, &refit->prepared, &call->fit);
+	if (!is_comparable(refit))
+		return;
+	number_clusters(refit);
+	refit->result->moved = count_moved(refit);
+}
+
+/* Whether the new version is to be deployed; how much better it is. */
+static void
+decide(Refit *refit)
+{
+	GkRefitResult *result = refit->result;
+
+	result->inertia = refit->call.fit.inertia;
+	if (!is_comparable(refit))
+		result->inertia_before = NAN;
+	else
+		result->improvement = result->inertia_before > 0.0
+			? 1.0 - result->inertia / result->inertia_before : 0.0;
+	result->deployed = refit->spec->deploy == GK_DEPLOY_ALWAYS ||
+		(refit->spec->deploy == GK_DEPLOY_BETTER &&
+		 !(result->improvement <= refit->spec->min_improvement));
+	result->status = result->deployed || refit->spec->deploy == GK_DEPLOY_NEVER ? "fitted"
+		: "rejected";
+}
+
+/* What came of it, for people. */
+static const char *
+describe_outcome(const Refit *refit)
+{
+	const GkRefitResult *result = refit->result;
+	const char *end = result->deployed ? "" : ", not deployed";
+	double		percent = 100.0 * result->improvement;
+
+	if (!is_comparable(refit))
+		return psprintf("the definition is another than that of version %d%s",
+						refit->deployed->version, end);
+	return psprintf("%.1f %% %s than version %d, " INT64_FORMAT " %s moved%s", fabs(percent),
+					percent < 0.0 ? "worse" : "better", refit->deployed->version, result->moved,
+					result->moved == 1 ? "row" : "rows", end);
+}
+
+/* The names of the clusters that go on; the others have none. */
+static void
+find_names(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int			place = 0;
+
+	if (model->names == NULL || !is_comparable(refit) ||
+		(fit->best_start != GK_EARLIER_START && fit->k != model->k))
+		return;
+	refit->names = gk_allocate_zero(fit->k, sizeof(char *));
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		while (gk_cluster_id(model, place) < fit->clusters[c].id)
+			place++;
+		refit->names[c] = model->names[place];
+	}
+}
+
+/* Makes the row of the new version. */
+static void
+draft_fit(Refit *refit)
+{
+	MemoryContext before = MemoryContextSwitchTo(refit->context);
+
+	gk_draft_version(&refit->draft, &refit->call);
+	find_names(refit);
+	if (refit->names != NULL)
+		gk_draft_texts(&refit->draft, GK_MODEL_NAMES, (const char *const *) refit->names,
+					   (int) refit->call.fit.k);
+	if (refit->result->moved >= 0)
+		gk_draft_set(&refit->draft, GK_MODEL_MOVED, Int64GetDatum(refit->result->moved));
+	refit->result->outcome = describe_outcome(refit);
+	MemoryContextSwitchTo(before);
+}
+
+/* Labels the rows with the deployed version again. */
+static void
+label_again(Refit *refit)
+{
+	GkCall	   *call = &refit->call;
+	GkCluster  *now = gk_allocate(refit->deployed->k, sizeof(GkCluster));
+
+	(void) gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
+						call->arguments.fit.points, refit->deployed->k, now);
+	gk_call_describe_model(call, refit->deployed);
+}
+
+/*
+ * Makes the labels of the version that is deployed at the end.  If that is the old one, and the rows
+ * are compared in another way now, they were made before; other features have none.
+ */
+static void
+make_labels(Refit *refit)
+{
+	GkCall	   *call = &refit->call;
+
+	if (call->table == NULL)
+		return;
+	if (refit->result->deployed)
+	{
+		gk_call_describe_fit(call, refit->result->version, refit->names);
+		if (refit->labels != NULL)
+			tuplestore_end(refit->labels);
+	}
+	else if (keeps_scale(refit))
+		label_again(refit);
+	else
+	{
+		gk_call_describe_model(call, refit->deployed);
+		return;
+	}
+	refit->labels = gk_call_labels(call);
+}
+
+/* Fits, and decides what becomes of it. */
+static void
+run_fit(Refit *refit)
+{
+	fit_rows(refit);
+	decide(refit);
+	draft_fit(refit);
+	make_labels(refit);
+}
+
+/* Leaves it at what was found out about the drift; the labels are those of the deployed version. */
+static void
+run_check(Refit *refit)
+{
+	GkRefitResult *result = refit->result;
+
+	result->status = "checked";
+	result->outcome = psprintf("psi %.2g, below %g", result->psi, refit->spec->only_if_drift);
+	result->outcome = MemoryContextStrdup(refit->context, result->outcome);
+	gk_draft_set(&refit->draft, GK_MODEL_ROWS_READ, Int64GetDatum(refit->call.rows.read));
+	gk_draft_set(&refit->draft, GK_MODEL_ROWS_USED, Int64GetDatum(result->rows));
+	refit->labels = gk_call_labels(&refit->call);
+}
+
+/* Reads the rows, fits unless little drifted, and leaves the rows. */
+static void
+run(Refit *refit)
+{
+	if (refit->same_features)
+	{
+		read_rows(refit, true);
+		find_drift(refit);
+	}
+	else
+		read_rows(refit, false);
+	if (is_quiet(refit))
+		run_check(refit);
+	else
+	{
+		if (refit->same_features && !keeps_scale(refit))
+		{
+			if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
+				refit->labels = gk_call_labels(&refit->call);
+			gk_call_end_job(&refit->call);
+			SPI_finish();
+			read_rows(refit, false);
+		}
+		run_fit(refit);
+	}
+	gk_call_end_job(&refit->call);
+	gk_draft_json(&refit->draft, GK_MODEL_REPORT, gk_report_json(&refit->call.report));
+}
+
+/* Writes the labels and the row of the version. */
+static void
+write_version(Refit *refit, bool has_row)
+{
+	GkRefitResult *result = refit->result;
+	GkDraft    *draft = &refit->draft;
+	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
+	char	   *name = gk_qualified_name(refit->relation);
+	GkLabelsWritten written;
+
+	if (refit->labels != NULL)
+		gk_call_write_labels(&refit->call, refit->labels, &written);
+	gk_draft_text(draft, GK_MODEL_STATUS, result->status);
+	gk_draft_text(draft, GK_MODEL_OUTCOME, result->outcome);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, now);
+	if (result->deployed)
+	{
+		gk_draft_set(draft, GK_MODEL_DEPLOYED, BoolGetDatum(true));
+		gk_draft_set(draft, GK_MODEL_DEPLOYED_AT, now);
+		gk_draft_text(draft, GK_MODEL_DEPLOYED_BY,
+					  GetUserNameFromId(refit->owner.caller, false));
+		gk_withdraw_deployed(name);
+	}
+	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(result->version));
+	if (has_row)
+		gk_update_draft(draft, name, result->version);
+	else
+		gk_insert_draft(draft, name);
+}
+
+/* Refits. */
+void
+gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
+{
+	Refit		refit = {.spec = spec,.result = result};
+	GkNews		news;
+
+	PreventCommandIfReadOnly("gkmeans_refit()");
+	memset(result, 0, sizeof(GkRefitResult));
+	begin_refit(&refit, version);
+	run(&refit);
+	gk_mark_lost(refit.relation, version);
+	write_version(&refit, version != 0);
+	gk_call_end(&refit.call);
+	if (spec->keep >= 0)
+		(void) gk_prune(spec->model, spec->keep);
+	news = (GkNews) {.version = result->version,.status = result->status,
+		.deployed = result->deployed,.psi = result->psi,.moved = result->moved};
+	gk_tell(refit.relation, refit.definition, &news);
+	gk_close_as_owner(refit.relation, &refit.owner);
+	if (refit.labels != NULL)
+		tuplestore_end(refit.labels);
+}

@@ -1,0 +1,286 @@
+/*
+ * The SQL function gkmeans_refit and the procedure gkmeans_refresh.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "tcop/pquery.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+#include "refit.h"
+#include "run.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_refit);
+GK_SQL_FUNCTION(gkmeans_refresh);
+
+#define MAX_STARTS 1000
+
+/* Places of the arguments. */
+enum
+{
+	MODEL,
+	DEPLOY,
+	MIN_IMPROVEMENT,
+	ONLY_IF_DRIFT,
+	STARTS,
+	RESCALE,
+	LABELS_TABLE,
+	LABELS_MODE,
+	CHANGES_TABLE,
+	KEEP,
+	NOTE
+};
+
+/* An argument as text; NULL if it is NULL. */
+static char *
+text_of(FunctionCallInfo fcinfo, int number)
+{
+	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* Raises the error of an argument that is out of its range. */
+static void
+out_of_range(const char *argument, const char *valid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s is out of range", argument),
+			 errhint("Valid values are %s.", valid)));
+}
+
+/* The word that says when to deploy. */
+static GkDeploy
+deploy_word(const char *word)
+{
+	if (strcmp(word, "better") == 0)
+		return GK_DEPLOY_BETTER;
+	if (strcmp(word, "always") == 0)
+		return GK_DEPLOY_ALWAYS;
+	if (strcmp(word, "never") == 0)
+		return GK_DEPLOY_NEVER;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid deploy: \"%s\"", word),
+			 errhint("Valid values are \"better\", \"always\", \"never\".")));
+}
+
+/* Reads and checks the arguments. */
+static void
+read_spec(FunctionCallInfo fcinfo, GkRefitSpec *spec)
+{
+	const char *deploy = text_of(fcinfo, DEPLOY);
+
+	if (PG_ARGISNULL(MODEL))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("model is NULL")));
+	spec->model = PG_GETARG_OID(MODEL);
+	spec->deploy = deploy_word(deploy != NULL ? deploy : "better");
+	spec->min_improvement = PG_ARGISNULL(MIN_IMPROVEMENT) ? 0.0
+		: PG_GETARG_FLOAT8(MIN_IMPROVEMENT);
+	spec->only_if_drift = PG_ARGISNULL(ONLY_IF_DRIFT) ? NAN : PG_GETARG_FLOAT8(ONLY_IF_DRIFT);
+	spec->starts = PG_ARGISNULL(STARTS) ? -1 : PG_GETARG_INT32(STARTS);
+	spec->rescale = !PG_ARGISNULL(RESCALE) && PG_GETARG_BOOL(RESCALE);
+	spec->labels_table = text_of(fcinfo, LABELS_TABLE);
+	spec->labels_mode = text_of(fcinfo, LABELS_MODE);
+	spec->changes_table = text_of(fcinfo, CHANGES_TABLE);
+	spec->keep = PG_ARGISNULL(KEEP) ? -1 : PG_GETARG_INT32(KEEP);
+	spec->note = text_of(fcinfo, NOTE);
+	if (!(fabs(spec->min_improvement) <= 1.0))
+		out_of_range("min_improvement", "numbers from -1 to 1");
+	if (!PG_ARGISNULL(ONLY_IF_DRIFT) && !(spec->only_if_drift >= 0.0))
+		out_of_range("only_if_drift", "0 and above");
+	if (!PG_ARGISNULL(STARTS) && (spec->starts < 0 || spec->starts > MAX_STARTS))
+		out_of_range("starts", "0 to 1000");
+	if (!PG_ARGISNULL(KEEP) && spec->keep < 1)
+		out_of_range("keep", "1 and above");
+}
+
+/* Puts a number into a result, NULL if it is not known. */
+static void
+put_number(Datum *value, bool *is_null, double number)
+{
+	*is_null = isnan(number);
+	*value = Float8GetDatum(number);
+}
+
+/* SQL: fits a new version of a model; what came of it. */
+Datum
+gkmeans_refit(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	GkRefitResult result;
+	GkRefitSpec spec;
+	Datum		values[10] = {0};
+	bool		nulls[10] = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	read_spec(fcinfo, &spec);
+	gk_refit(&spec, 0, &result);
+	values[0] = Int32GetDatum(result.version);
+	values[1] = CStringGetTextDatum(result.status);
+	values[2] = BoolGetDatum(result.deployed);
+	values[3] = Int64GetDatum(result.rows);
+	put_number(&values[4], &nulls[4], result.inertia_before);
+	put_number(&values[5], &nulls[5], result.inertia);
+	put_number(&values[6], &nulls[6], result.improvement);
+	put_number(&values[7], &nulls[7], result.psi);
+	nulls[8] = result.moved < 0;
+	values[8] = Int64GetDatum(result.moved);
+	values[9] = CStringGetTextDatum(result.outcome);
+	tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	return (Datum) 0;
+}
+
+/* Something that is tried in a subtransaction. */
+typedef void (*Attempt) (void *argument);
+
+/* Tries it; the error, in the memory context of now, if it failed. */
+static ErrorData *
+try_in_subtransaction(Attempt attempt, void *argument)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		attempt(argument);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return error;
+}
+
+/* Commits; the error, in the memory context of now, if that failed. */
+static ErrorData *
+try_commit(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		SPI_commit();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return error;
+}
+
+/* A run: what is asked for, its version, and how it failed. */
+typedef struct Run
+{
+	GkRefitSpec spec;
+	int			version;
+	ErrorData  *error;
+} Run;
+
+/* An attempt: the refit. */
+static void
+refit(void *argument)
+{
+	Run		   *run = argument;
+	GkRefitResult result;
+
+	gk_refit(&run->spec, run->version, &result);
+	gk_leave_run(run->spec.model, run->version);
+}
+
+/* An attempt: the record that it failed. */
+static void
+record_failure(void *argument)
+{
+	Run		   *run = argument;
+
+	gk_record_failure(run->spec.model, run->version, run->error);
+}
+
+/* Records and commits that a run failed; that must not hide why. */
+static void
+end_failed(Run *run)
+{
+	ErrorData  *error = try_in_subtransaction(record_failure, run);
+
+	if (error == NULL)
+		error = try_commit();
+	if (error != NULL)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not record that version %d failed: %s", run->version,
+						error->message)));
+}
+
+/* Runs a refit in transactions of its own. */
+static void
+run_in_transactions(Run *run)
+{
+	run->version = gk_enter_run(run->spec.model, run->spec.note);
+	SPI_commit();
+	EnsurePortalSnapshotExists();
+	run->error = try_in_subtransaction(refit, run);
+	if (run->error == NULL)
+		run->error = try_commit();
+	if (run->error == NULL)
+		return;
+	EnsurePortalSnapshotExists();
+	end_failed(run);
+	ReThrowError(run->error);
+}
+
+/* Whether the caller lets a procedure commit. */
+static bool
+may_commit(FunctionCallInfo fcinfo)
+{
+	return fcinfo->context != NULL && IsA(fcinfo->context, CallContext) &&
+		!castNode(CallContext, fcinfo->context)->atomic && !IsSubTransaction();
+}
+
+/* SQL: fits a new version of a model, and records how that went. */
+Datum
+gkmeans_refresh(PG_FUNCTION_ARGS)
+{
+	GkRefitResult result;
+	Run			run = {0};
+
+	read_spec(fcinfo, &run.spec);
+	if (!may_commit(fcinfo))
+	{
+		gk_refit(&run.spec, 0, &result);
+		PG_RETURN_VOID();
+	}
+	PreventCommandIfReadOnly("gkmeans_refresh()");
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	run_in_transactions(&run);
+	SPI_finish();
+	PG_RETURN_VOID();
+}

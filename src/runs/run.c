@@ -1,0 +1,193 @@
+/*
+ * The record of a run: a row of the model that says how it goes, and tells those who listen.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/relation.h"
+#include "commands/async.h"
+#include "common/shortest_dec.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "definition.h"
+#include "run.h"
+#include "running.h"
+#include "target.h"
+
+/* The name of a model, qualified and quoted. */
+char *
+gk_qualified_name(Relation relation)
+{
+	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+									  gk_model_name(relation));
+}
+
+/* Connects to SPI. */
+static void
+connect_spi(void)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+}
+
+/* Marks runs as failed that are recorded as running and are not. */
+void
+gk_mark_lost(Relation relation, int but)
+{
+	Oid			type = INT4OID;
+	Datum		value = Int32GetDatum(but);
+	int			code;
+
+	code = SPI_execute_with_args(psprintf("UPDATE %s SET status = 'failed',"
+										  " finished_at = pg_catalog.clock_timestamp(),"
+										  " outcome = 'lost: its session ended before the run did'"
+										  " WHERE status OPERATOR(pg_catalog.=) 'running'"
+										  " AND version OPERATOR(pg_catalog.<>) $1",
+										  gk_qualified_name(relation)),
+								 1, &type, &value, NULL, false, 0);
+	if (code != SPI_OK_UPDATE)
+		elog(ERROR, "could not change model \"%s\": %s", gk_model_name(relation),
+			 SPI_result_code_string(code));
+}
+
+/* Who runs it, for those who look. */
+static char *
+describe_session(void)
+{
+	return psprintf("{\"pid\": %d, \"backend_start\": \"%s\"}", MyProcPid,
+					timestamptz_to_str(MyStartTimestamp));
+}
+
+/* Writes the row of a run that begins; its version. */
+static int
+insert_running(Relation relation, const Jsonb *definition, const GkOwner *owner, const char *note)
+{
+	int			version = gk_highest_version(RelationGetRelid(relation)) + 1;
+	GkDraft		draft;
+
+	gk_begin_draft(&draft);
+	gk_draft_begun(&draft);
+	gk_draft_set(&draft, GK_MODEL_VERSION, Int32GetDatum(version));
+	gk_draft_text(&draft, GK_MODEL_STATUS, "running");
+	gk_draft_text(&draft, GK_MODEL_STARTED_BY, GetUserNameFromId(owner->caller, false));
+	gk_draft_text(&draft, GK_MODEL_NOTE, note);
+	gk_draft_set(&draft, GK_MODEL_DEFINITION, JsonbPGetDatum(definition));
+	gk_draft_json(&draft, GK_MODEL_REPORT, describe_session());
+	gk_insert_draft(&draft, gk_qualified_name(relation));
+	return version;
+}
+
+/* Records that a run begins. */
+int
+gk_enter_run(Oid relation_id, const char *note)
+{
+	Relation	relation;
+	GkOwner		owner;
+	Jsonb	   *definition;
+	int			version;
+
+	gk_open_as_owner(relation_id, &relation, &owner);
+	LockRelationIdForSession(&relation->rd_lockInfo.lockRelId, ShareUpdateExclusiveLock);
+	definition = gk_model_definition(relation);
+	gk_use_search_path(&owner, definition);
+	connect_spi();
+	gk_mark_lost(relation, 0);
+	version = insert_running(relation, definition, &owner, note);
+	SPI_finish();
+	gk_begin_running(relation_id, version);
+	gk_close_as_owner(relation, &owner);
+	return version;
+}
+
+/* The run is over when the transaction ends. */
+void
+gk_leave_run(Oid relation_id, int version)
+{
+	LockRelId	id = {relation_id, MyDatabaseId};
+
+	gk_end_running(relation_id, version);
+	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	UnlockRelationIdForSession(&id, ShareUpdateExclusiveLock);
+}
+
+/* The row of a run that failed. */
+static void
+draft_failure(GkDraft *draft, const ErrorData *error, const char *status)
+{
+	gk_begin_draft(draft);
+	gk_draft_text(draft, GK_MODEL_STATUS, status);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
+	gk_draft_text(draft, GK_MODEL_OUTCOME, psprintf("%s: %s", status, error->message));
+	gk_draft_text(draft, GK_MODEL_ERROR_CODE, unpack_sql_state(error->sqlerrcode));
+	gk_draft_text(draft, GK_MODEL_ERROR_MESSAGE, error->detail == NULL ? error->message
+				  : psprintf("%s\n%s", error->message, error->detail));
+}
+
+/* Records that a run failed. */
+void
+gk_record_failure(Oid relation_id, int version, const ErrorData *error)
+{
+	bool		is_cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+	GkNews		news = {.version = version,.status = is_cancelled ? "cancelled" : "failed",
+		.psi = NAN,.moved = -1,.error_code = unpack_sql_state(error->sqlerrcode)};
+	GkDraft		draft;
+	GkOwner		owner;
+	Relation	relation;
+	Jsonb	   *definition;
+
+	news.error_code = pstrdup(news.error_code);
+	gk_open_as_owner(relation_id, &relation, &owner);
+	definition = gk_model_definition(relation);
+	gk_use_search_path(&owner, definition);
+	connect_spi();
+	draft_failure(&draft, error, news.status);
+	gk_update_draft(&draft, gk_qualified_name(relation), version);
+	SPI_finish();
+	gk_tell(relation, definition, &news);
+	gk_close_as_owner(relation, &owner);
+}
+
+/* Appends a number, null if it is not known. */
+static void
+append_number(StringInfo json, double number)
+{
+	char		digits[DOUBLE_SHORTEST_DECIMAL_LEN] = "null";
+
+	if (isfinite(number))
+		double_to_shortest_decimal_buf(number, digits);
+	appendStringInfoString(json, digits);
+}
+
+/* Tells those who listen. */
+void
+gk_tell(Relation relation, const Jsonb *definition, const GkNews *news)
+{
+	const char *channel = gk_definition_text(definition, "notify");
+	StringInfoData json;
+
+	if (channel == NULL)
+		return;
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"model\":");
+	escape_json(&json, gk_qualified_name(relation));
+	appendStringInfo(&json, ",\"version\":%d,\"status\":\"%s\",\"deployed\":%s,\"psi\":",
+					 news->version, news->status, news->deployed ? "true" : "false");
+	append_number(&json, news->psi);
+	appendStringInfoString(&json, ",\"moved\":");
+	append_number(&json, news->moved < 0 ? NAN : (double) news->moved);
+	if (news->error_code != NULL)
+		appendStringInfo(&json, ",\"error_code\":\"%s\"", news->error_code);
+	appendStringInfoChar(&json, '}');
+	Async_Notify(channel, json.data);
+}

@@ -1,0 +1,48 @@
+/*
+ * The record of a run: a row of the model that says how it goes, and tells those who listen.
+ */
+#ifndef GK_RUN_H
+#define GK_RUN_H
+
+#include "postgres.h"
+
+#include "utils/jsonb.h"
+#include "utils/relcache.h"
+
+#include "draft.h"
+#include "owner.h"
+
+/* The name of a model, qualified and quoted. */
+extern char *gk_qualified_name(Relation relation);
+
+/*
+ * Marks runs as failed that are recorded as running and are not, but for one version.  As the
+ * owner, under the lock that keeps runs from running.  SPI must be connected.
+ */
+extern void gk_mark_lost(Relation relation, int but);
+
+/*
+ * Records that a run begins, as the owner; the version.  From now on until gk_leave_run() the
+ * session keeps others from changing the model, in all transactions.
+ */
+extern int	gk_enter_run(Oid relation_id, const char *note);
+extern void gk_leave_run(Oid relation_id, int version);
+
+/* Records that it failed, as the owner; nothing if the model is gone. */
+extern void gk_record_failure(Oid relation_id, int version, const ErrorData *error);
+
+/* What those who listen are told at the commit. */
+typedef struct GkNews
+{
+	int			version;
+	const char *status;
+	bool		deployed;
+	double		psi;			/* NaN = not known */
+	int64		moved;			/* -1 = not known */
+	const char *error_code;		/* NULL = none */
+} GkNews;
+
+/* Tells it on the channel that the definition names, if it names one. */
+extern void gk_tell(Relation relation, const Jsonb *definition, const GkNews *news);
+
+#endif							/* GK_RUN_H */

@@ -1,0 +1,151 @@
+/*
+ * The table of changes: which rows moved from one cluster to another, came and went.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "changes_table.h"
+#include "table_name.h"
+
+#define COLUMNS 5
+
+struct GkChangesTable
+{
+	GkOutputTable output;
+	GkOutputColumn columns[COLUMNS];	/* the ids first */
+	bool		exists;
+};
+
+/* What the columns are besides the ids. */
+static const GkOutputColumn columns_of_changes[COLUMNS] = {
+	{NULL, InvalidOid},
+	{"from_cluster_id", INT4OID},
+	{"to_cluster_id", INT4OID},
+	{"version", INT4OID},
+	{"changed_at", TIMESTAMPTZOID}
+};
+
+static const char *const comments[COLUMNS] = {
+	"id of a row of the source",
+	"cluster that the row was in; NULL if it was in none",
+	"cluster that the row is in now; NULL if it is in none",
+	"version of the model that says so",
+	"when the labels were written"
+};
+
+/* Refuses ids that are called as another column. */
+static void
+check_id_name(const char *id_name)
+{
+	for (int i = 1; i < COLUMNS; i++)
+		if (strcmp(columns_of_changes[i].name, id_name) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_COLUMN),
+					 errmsg("the column of ids has the name of a column of changes: \"%s\"",
+							id_name),
+					 errhint("Name the column of ids in the table of labels otherwise.")));
+}
+
+/* Checks a table that is there already. */
+static void
+check_existing(const GkChangesTable *table, Oid relation_id)
+{
+	gk_check_is_table(&table->output, relation_id);
+	for (int i = 0; i < COLUMNS; i++)
+		if (get_attnum(relation_id, table->columns[i].name) <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("table \"%s\" has no column \"%s\"", table->output.variable->relname,
+							table->columns[i].name),
+					 errhint("A table of changes has the columns %s, from_cluster_id, "
+							 "to_cluster_id, version and changed_at.",
+							 quote_identifier(table->columns[0].name))));
+	gk_check_insert(relation_id, table->columns, COLUMNS);
+}
+
+/* Looks whether the table is there, and as it has to be. */
+static void
+look_up(GkChangesTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
+
+	table->exists = OidIsValid(relation_id);
+	if (table->exists)
+	{
+		check_existing(table, relation_id);
+		UnlockRelationOid(relation_id, AccessShareLock);
+	}
+	else
+		gk_check_creation(&table->output, table->columns[0].name, table->columns[0].type);
+}
+
+/* Checks that the table can be made or appended to. */
+GkChangesTable *
+gk_changes_table_check(const char *name, const GkOutputTable *labels, const char *id_name,
+					   Oid id_type)
+{
+	GkChangesTable *table = palloc0(sizeof(GkChangesTable));
+
+	gk_output_table(&table->output, "changes_table", name);
+	if (strcmp(table->output.name, labels->name) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table and labels_table are the same table")));
+	check_id_name(id_name);
+	memcpy(table->columns, columns_of_changes, sizeof(columns_of_changes));
+	table->columns[0] = (GkOutputColumn) {pstrdup(id_name), id_type};
+	look_up(table);
+	return table;
+}
+
+/* Makes the table. */
+static void
+make_table(const GkChangesTable *table)
+{
+	gk_execute(psprintf("CREATE TABLE %s (%s %s, from_cluster_id integer, to_cluster_id integer,"
+						" version integer, changed_at timestamp with time zone)",
+						table->output.name, quote_identifier(table->columns[0].name),
+						format_type_extended(table->columns[0].type, -1,
+											 FORMAT_TYPE_TYPEMOD_GIVEN |
+											 FORMAT_TYPE_FORCE_QUALIFY)));
+	gk_execute(psprintf("COMMENT ON TABLE %s IS 'rows that changed their cluster, written by"
+						" gkmeans'", table->output.name));
+	for (int i = 0; i < COLUMNS; i++)
+		gk_execute(psprintf("COMMENT ON COLUMN %s.%s IS %s", table->output.name,
+							quote_identifier(table->columns[i].name),
+							quote_literal_cstr(comments[i])));
+}
+
+/* Appends the differences. */
+int64
+gk_changes_table_append(GkChangesTable *table, const char *labels, const char *equal,
+						const GkLabelStamp *stamp)
+{
+	const char *id = quote_identifier(table->columns[0].name);
+	const char *insert;
+
+	if (!table->exists)
+	{
+		gk_lock_table_name(table->output.variable);
+		look_up(table);
+	}
+	if (!table->exists)
+		make_table(table);
+	table->exists = true;
+	insert = psprintf("INSERT INTO %s (%s, from_cluster_id, to_cluster_id, version, changed_at)",
+					  table->output.name, id);
+	if (labels == NULL)
+		return gk_execute_stamped(psprintf("%s SELECT l.id, NULL::pg_catalog.int4, l.cluster_id,"
+										   " $1, $2 FROM " GK_LABELS " AS l"
+										   " WHERE l.cluster_id IS NOT NULL", insert), stamp);
+	return gk_execute_stamped(psprintf("%s SELECT COALESCE(l.id, t.%s), t.cluster_id,"
+									   " l.cluster_id, $1, $2"
+									   " FROM %s AS t FULL JOIN " GK_LABELS " AS l ON t.%s %s l.id"
+									   " WHERE t.cluster_id IS DISTINCT FROM l.cluster_id",
+									   insert, id, labels, id, equal), stamp);
+}

@@ -1,0 +1,34 @@
+/*
+ * The table of changes: which rows moved from one cluster to another, came and went.
+ *
+ * It has the columns id (or what the labels call it), from_cluster_id, to_cluster_id, version and
+ * changed_at.  Rows are added only.  The changes since a moment, in their order, make the labels of
+ * then those of now.
+ */
+#ifndef GK_CHANGES_TABLE_H
+#define GK_CHANGES_TABLE_H
+
+#include "postgres.h"
+
+#include "label_columns.h"
+#include "output_table.h"
+
+/* A table that may be written to; in the memory context current at the check. */
+typedef struct GkChangesTable GkChangesTable;
+
+/*
+ * Checks that the table can be made or appended to: 42703 or 42804 if its columns differ, 42501 for
+ * a lack of privileges, 22023 if it is that of the labels.
+ */
+extern GkChangesTable *gk_changes_table_check(const char *name, const GkOutputTable *labels,
+											  const char *id_name, Oid id_type);
+
+/*
+ * Appends the differences between a table of labels (quoted; NULL = there was none) and the labels
+ * that are registered as GK_LABELS; how many.  Makes the table if it is not there.  `equal` is the
+ * operator that compares two ids.  SPI must be connected.
+ */
+extern int64 gk_changes_table_append(GkChangesTable *table, const char *labels, const char *equal,
+									 const GkLabelStamp *stamp);
+
+#endif							/* GK_CHANGES_TABLE_H */

@@ -1,0 +1,153 @@
+/*
+ * A table that a function makes or writes to by SQL: what is checked before the work begins.
+ */
+#include "postgres.h"
+
+#include "catalog/heap.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_tablespace.h"
+#include "catalog/pg_type.h"
+#include "commands/tablespace.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "output_table.h"
+#include "table_name.h"
+
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class, object, user, mode) \
+	((class) == TypeRelationId ? pg_type_aclcheck(object, user, mode) \
+	 : pg_tablespace_aclcheck(object, user, mode))
+#endif
+
+/* The table that an argument names. */
+void
+gk_output_table(GkOutputTable *table, const char *argument, const char *name)
+{
+	table->variable = gk_table_name(argument, name);
+	table->name = gk_quoted_name(table->variable);
+}
+
+/* Raises the error that CREATE TABLE would. */
+void
+gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
+{
+	RangeVar   *variable = copyObject(table->variable);
+	Oid			tablespace;
+	AclResult	result;
+
+	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	if (SystemAttributeByName(id_name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_COLUMN),
+				 errmsg("column name \"%s\" conflicts with a system column name", id_name)));
+	CheckAttributeType(id_name, id_type, get_typcollation(id_type), NIL, 0);
+	result = object_aclcheck(TypeRelationId, id_type, GetUserId(), ACL_USAGE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error_type(result, id_type);
+
+	tablespace = GetDefaultTablespace(variable->relpersistence, false);
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
+}
+
+/* Raises 42809 unless the relation is a table. */
+void
+gk_check_is_table(const GkOutputTable *table, Oid relation_id)
+{
+	char		kind = get_rel_relkind(relation_id);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE
+		&& kind != RELKIND_FOREIGN_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", table->variable->relname)));
+}
+
+/* Raises an error if a column has another type. */
+static void
+check_type(Oid relation_id, const GkOutputColumn *column)
+{
+	Oid			type = get_atttype(relation_id, get_attnum(relation_id, column->name));
+
+	if (type != column->type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of table \"%s\" has another type than the labels",
+						column->name, get_rel_name(relation_id)),
+				 errdetail("It is %s, expected %s.", format_type_be(type),
+						   format_type_be(column->type))));
+}
+
+/* Raises an error if a column cannot be given a value. */
+static void
+check_generated(Oid relation_id, const char *name)
+{
+	AttrNumber	number = get_attnum(relation_id, name);
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation_id),
+										Int16GetDatum(number));
+	Form_pg_attribute column;
+	bool		always;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	column = (Form_pg_attribute) GETSTRUCT(tuple);
+	always = column->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
+	if (always || column->attgenerated != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_GENERATED_ALWAYS),
+				 errmsg("cannot insert a non-DEFAULT value into column \"%s\"", name),
+				 always ? errdetail("Column \"%s\" is an identity column defined as "
+									"GENERATED ALWAYS.", name)
+				 : errdetail("Column \"%s\" is a generated column.", name)));
+	ReleaseSysCache(tuple);
+}
+
+/* Raises an error unless the whole table or these columns are open to INSERT. */
+static void
+check_privilege(Oid relation_id, const GkOutputColumn *columns, int count)
+{
+	Oid			user = GetUserId();
+	bool		allowed = true;
+
+	if (pg_class_aclcheck(relation_id, user, ACL_INSERT) == ACLCHECK_OK)
+		return;
+	for (int i = 0; i < count; i++)
+		allowed = allowed &&
+			pg_attribute_aclcheck(relation_id, get_attnum(relation_id, columns[i].name), user,
+								  ACL_INSERT) == ACLCHECK_OK;
+	if (!allowed)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation_id)),
+					   get_rel_name(relation_id));
+}
+
+/* Raises the error that INSERT would. */
+void
+gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count)
+{
+	for (int i = 0; i < count; i++)
+		check_type(relation_id, &columns[i]);
+	for (int i = 0; i < count; i++)
+		check_generated(relation_id, columns[i].name);
+	check_privilege(relation_id, columns, count);
+}
+
+/* Runs a command that writes. */
+int64
+gk_execute(const char *command)
+{
+	int			code = SPI_execute(command, false, 0);
+
+	if (code < 0)
+		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+	return (int64) SPI_processed;
+}

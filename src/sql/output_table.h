@@ -1,0 +1,46 @@
+/*
+ * A table that a function makes or writes to by SQL: what is checked before the work begins.
+ */
+#ifndef GK_OUTPUT_TABLE_H
+#define GK_OUTPUT_TABLE_H
+
+#include "postgres.h"
+
+#include "nodes/primnodes.h"
+
+/* A table by its name. */
+typedef struct GkOutputTable
+{
+	RangeVar   *variable;		/* qualified */
+	char	   *name;			/* the same, quoted */
+} GkOutputTable;
+
+/* A column that is written. */
+typedef struct GkOutputColumn
+{
+	const char *name;
+	Oid			type;
+} GkOutputColumn;
+
+/* The table that an argument names; in the current memory context. */
+extern void gk_output_table(GkOutputTable *table, const char *argument, const char *name);
+
+/*
+ * Raises the error that CREATE TABLE would: for a lack of privileges, or for the name or type of
+ * the first column.
+ */
+extern void gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type);
+
+/* Raises 42809 unless the relation is a table. */
+extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
+
+/*
+ * Raises the error that INSERT would: 42804 for columns of other types, 428C9 for generated ones,
+ * 42501 for a lack of privileges.  The columns must be there.
+ */
+extern void gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count);
+
+/* Runs a command that writes; how many rows it concerned.  SPI must be connected. */
+extern int64 gk_execute(const char *command);
+
+#endif							/* GK_OUTPUT_TABLE_H */

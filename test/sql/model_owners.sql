@@ -1,0 +1,101 @@
+-- Models as tables of their owners: renamed, given away, reassigned, dropped; an attribute added to their type.
+\ir helpers.psql
+
+CREATE ROLE owner;
+CREATE ROLE heir;
+CREATE ROLE reader;
+CREATE SCHEMA mine AUTHORIZATION owner;
+GRANT USAGE ON SCHEMA mine TO heir, reader;
+GRANT USAGE ON SCHEMA gk_test TO owner, heir, reader;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+CREATE TABLE customers AS SELECT i AS id, i % 7 * 10.0 AS spent, i % 3 AS visits FROM generate_series(1, 300) i;
+GRANT SELECT ON customers TO PUBLIC;
+SET LOCAL ROLE owner;
+SELECT count(*) FROM gkmeans_create_model('mine.kinds', 'gk_test.customers', '{spent,visits}', 4, scale => 'standard');
+SELECT gkmeans_name_clusters('mine.kinds', '{one,two,three,four}');
+GRANT SELECT ON mine.kinds TO reader;
+CREATE TABLE mine.seen AS SELECT id, gkmeans_predict('mine.kinds', c) AS cluster_id FROM gk_test.customers c;
+GRANT SELECT ON mine.seen TO PUBLIC;
+CREATE VIEW mine.labelled AS SELECT id, gkmeans_predict('mine.kinds', c) AS cluster_id FROM gk_test.customers c;
+GRANT SELECT ON mine.labelled TO reader;
+RESET ROLE;
+
+-- Rows of the view that differ from what was seen at first
+CREATE FUNCTION differ() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM mine.seen s FULL JOIN mine.labelled l USING (id) WHERE s.cluster_id IS DISTINCT FROM l.cluster_id';
+SELECT is(differ(), 0::bigint, 'a view predicts');
+SET LOCAL ROLE reader;
+SELECT is(count(DISTINCT cluster_id)::int, 4, 'for a reader as well') FROM mine.labelled;
+SELECT is(gkmeans_name('mine.kinds', 60, 2), gkmeans_name('mine.kinds', '{60,2}'), 'who may use the model');
+SELECT fails_with($$SELECT gkmeans_deploy('mine.kinds', 1)$$, '42501', 'but not deploy');
+SELECT fails_with($$ALTER TABLE mine.kinds RENAME TO stolen$$, '42501', 'nor rename');
+RESET ROLE;
+
+-- Names
+ALTER ROLE owner RENAME TO "Former Owner";
+SELECT is((SELECT owner FROM gkmeans.models WHERE model = 'mine.kinds'), 'Former Owner', 'a role that is renamed');
+ALTER ROLE "Former Owner" RENAME TO owner;
+ALTER SCHEMA mine RENAME TO "Mine too";
+SELECT is((SELECT array_agg(cluster_key ORDER BY cluster_id) FROM gkmeans.clusters WHERE model ~ 'Mine too'),
+	'{"\"Mine too\".kinds/1/0","\"Mine too\".kinds/1/1","\"Mine too\".kinds/1/2","\"Mine too\".kinds/1/3"}', 'a schema that is renamed');
+ALTER SCHEMA "Mine too" RENAME TO mine;
+ALTER TABLE mine.kinds RENAME TO sorts;
+SELECT is(differ(), 0::bigint, 'the view predicts with a model that was renamed');
+SELECT fails_with($$SELECT gkmeans_predict('mine.kinds', 60, 2)$$, '42P01', 'the old name is gone');
+ALTER TABLE mine.sorts RENAME TO kinds;
+
+-- Owners
+ALTER TABLE mine.kinds OWNER TO heir;
+SELECT is(differ(), 0::bigint, 'the view of the former owner predicts');
+SET LOCAL ROLE owner;
+SELECT fails_with('SELECT * FROM mine.labelled', '42501', 'but not for him', 'permission denied for table kinds');
+SET LOCAL ROLE reader;
+SELECT is(count(DISTINCT cluster_id)::int, 4, 'but for a reader of both') FROM mine.labelled;
+SET LOCAL ROLE heir;
+SELECT is(gkmeans_deploy('mine.kinds', 1), 1, 'the new owner deploys');
+SELECT lives_ok($$SELECT gkmeans_name_clusters('mine.kinds', '{a,b,c,d}')$$, 'and names clusters');
+RESET ROLE;
+REASSIGN OWNED BY heir TO owner;
+SELECT is((SELECT owner FROM gkmeans.models WHERE model = 'mine.kinds'), 'owner', 'REASSIGN OWNED');
+SELECT is(differ(), 0::bigint, 'the view predicts');
+SET LOCAL ROLE owner;
+SELECT is(count(*)::int, 2, 'and the owner makes a version') FROM gkmeans_create_model('mine.kinds', 'gk_test.customers', '{spent,visits}', 2, if_exists => 'replace');
+SELECT is(gkmeans_rollback('mine.kinds'), 1, 'and rolls back');
+RESET ROLE;
+DROP OWNED BY heir;
+DROP ROLE heir;
+SELECT is(differ(), 0::bigint, 'a role that owned the model once is dropped');
+
+-- An attribute that a later version of the extension adds, here in the middle of a session that has the model cached
+SELECT is(gkmeans_predict('mine.kinds', 60, 2), (SELECT cluster_id FROM mine.seen JOIN customers USING (id) WHERE spent = 60 AND visits = 2 LIMIT 1), 'the session keeps the model');
+ALTER TYPE gkmeans_model ADD ATTRIBUTE of_tomorrow jsonb CASCADE;
+SELECT is((SELECT count(*)::int FROM mine.kinds WHERE of_tomorrow IS NULL), 2, 'the models have the attribute');
+SELECT is(differ(), 0::bigint, 'and predict');
+SELECT is((SELECT versions FROM gkmeans.models WHERE model = 'mine.kinds'), 2::bigint, 'the views show them');
+SET LOCAL ROLE owner;
+SELECT is(count(*)::int, 3, 'a version is added') FROM gkmeans_create_model('mine.kinds', 'gk_test.customers', '{spent,visits}', 3, if_exists => 'replace');
+SELECT is(count(*)::int, 2, 'and a model made') FROM gkmeans_create_model('mine.later', 'gk_test.customers', '{spent,visits}', 2);
+SELECT is(gkmeans_predict_with(gkmeans_export('mine.kinds', 1), 60, 2), (SELECT cluster_id FROM mine.seen JOIN customers USING (id) WHERE spent = 60 AND visits = 2 LIMIT 1), 'the older version can be exported');
+SELECT is(gkmeans_deploy('mine.kinds', 1), 3, 'and deployed');
+RESET ROLE;
+SELECT is(differ(), 0::bigint, 'and predicts');
+ALTER TYPE gkmeans_model DROP ATTRIBUTE of_tomorrow CASCADE;
+SELECT is(differ(), 0::bigint, 'without it again');
+SELECT is(gkmeans_predict('mine.later', 60, 2), gkmeans_predict('mine.later', '{60,2}'), 'also the model that was made in between');
+
+-- The end of an owner
+SELECT fails_with('DROP ROLE owner', '2BP01', 'a role that owns a model is not dropped', NULL, 'owner of table mine.kinds');
+SELECT fails_with('DROP TABLE mine.kinds', '2BP01', 'nor a model with which a view predicts', NULL, 'view mine.labelled depends on table mine.kinds');
+SET LOCAL ROLE reader;
+SELECT is((SELECT array_agg(model) FROM gkmeans.models), '{mine.kinds}', 'a reader sees the model');
+RESET ROLE;
+DROP OWNED BY reader;
+SET LOCAL ROLE reader;
+SELECT is((SELECT count(*)::int FROM gkmeans.models), 0, 'DROP OWNED takes the privilege');
+RESET ROLE;
+DROP OWNED BY owner CASCADE;
+DROP ROLE owner;
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE schema_name = 'mine') + (SELECT count(*)::int FROM pg_class WHERE reloftype = 'gkmeans_model'::regtype AND relnamespace::regnamespace::text = 'mine'), 0, 'and his models');
+SELECT is(to_regclass('mine.kinds'), NULL, 'which are gone');
+
+SELECT * FROM finish();
+ROLLBACK;
