@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -18,8 +19,8 @@
 #include "varatt.h"
 #endif
 
+#include "assign.h"
 #include "exported.h"
-#include "model_cache.h"
 #include "scorer.h"
 #include "sql_function.h"
 
@@ -35,19 +36,39 @@ typedef struct Exported
 	Jsonb	   *source;			/* in the scorer's context */
 } Exported;
 
-/* SQL: a model as JSON. */
+/* Refuses a format other than JSON. */
+static void
+check_format(FunctionCallInfo fcinfo)
+{
+	char	   *format = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
+
+	if (format != NULL && strcmp(format, "json") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid format: \"%s\"", format),
+				 errhint("The valid value is \"json\".")));
+}
+
+/* SQL: a version of a model as JSON. */
 Datum
 gkmeans_export(PG_FUNCTION_ARGS)
 {
-	int			version = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+	Relation	relation;
+	GkHeads    *heads;
+	GkModelRow	row;
+	char	   *json;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	/* 0 must not mean the deployed one */
-	if (!PG_ARGISNULL(1) && version == 0)
-		version = -1;
-	PG_RETURN_JSONB_P(gk_export_model(gk_read_model(PG_GETARG_OID(0), version,
-													CurrentMemoryContext)));
+	check_format(fcinfo);
+	relation = gk_open_model(PG_GETARG_OID(0));
+	heads = gk_begin_heads(relation);
+	gk_find_head_or_fail(heads, relation, gk_version_argument(fcinfo, 2));
+	gk_open_row(&row, relation, gk_head(heads));
+	json = gk_export_model(gk_unpack_model(relation, row.slot, CurrentMemoryContext), &row);
+	gk_end_heads(heads);
+	relation_close(relation, NoLock);
+	PG_RETURN_TEXT_P(cstring_to_text(json));
 }
 
 /* True if the exported model is a constant of the expression. */

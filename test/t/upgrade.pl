@@ -80,7 +80,7 @@ my %queries = (
 	'gkmeans.centroid_features' => 'SELECT * FROM gkmeans.centroid_features ORDER BY 1',
 	'what a role may see' => 'SET ROLE dashboard; SELECT model, cluster_name FROM gkmeans.clusters ORDER BY 1, 2',
 	'the definition' => q{SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'area.segments'::regclass},
-	'exports' => q{SELECT gkmeans_export('area.segments', 1), gkmeans_export('area.topics')});
+	'exports' => q{SELECT gkmeans_export('area.segments', version => 1), gkmeans_export('area.topics')});
 my %expected = map { $_ => $old->safe_psql('shop', $queries{$_}) } keys %queries;
 isnt($expected{$_}, '', "before: $_") for sort keys %expected;
 $old->stop;
