@@ -155,8 +155,10 @@ gk_new_scorer(FunctionCallInfo fcinfo)
 static void
 choose_vectors(void)
 {
-	char	  **const *vectors = (char **const *) find_rendezvous_variable(GK_VECTORS);
+	static char **const *vectors = NULL;
 
+	if (vectors == NULL)
+		vectors = (char **const *) find_rendezvous_variable(GK_VECTORS);
 	if (*vectors != NULL && !gk_nearest_use(**vectors))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

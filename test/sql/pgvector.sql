@@ -24,13 +24,13 @@ SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('vectors', '{v}', 3)$$), finge
 CREATE FUNCTION scores_as_fitted(source text, form text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE result bigint;
 BEGIN
-	EXECUTE format('SELECT FROM gkmeans_create_model(''kinds'', %L, ''{v}'', 3)', source);
+	EXECUTE format('SELECT FROM gkmeans_create_model(''fitted'', %L, ''{v}'', 3)', source);
 	EXECUTE format('CREATE TEMP TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, %L, ''{v}'', 3, id_column => ''id'')', source);
-	EXECUTE format('SELECT count(*) FROM labels JOIN (%s) t USING (id) WHERE gkmeans_predict(''kinds'', %s) = cluster_id AND gkmeans_distance(''kinds'', %s) = distance', source, form, form) INTO result;
+	EXECUTE format('SELECT count(*) FROM labels JOIN (%s) t USING (id) WHERE gkmeans_predict(''fitted'', %s) = cluster_id AND gkmeans_distance(''fitted'', %s) = distance', source, form, form) INTO result;
 	RETURN NEXT is(result, 600::bigint, format('%s of %s', form, source));
-	DROP TABLE labels, kinds;
+	DROP TABLE labels, fitted;
 END $$;
-SELECT scores_as_fitted('SELECT id, v FROM vectors', form) FROM unnest('{t,v,v::vector(3),v::real[],v::float8[],v::numeric[]}'::text[]) form;
+SELECT scores_as_fitted('SELECT id, v FROM vectors', form) FROM unnest('{t,v,v::vector(3),v::real[],v::real[]::float8[]}'::text[]) form;
 SELECT scores_as_fitted('SELECT id, fixed AS v FROM vectors', form) FROM unnest('{t,v}'::text[]) form;
 SELECT gkmeans_create_model('kinds', 'vectors', '{v}', 3);
 SELECT is((SELECT count(*)::int FROM vectors, (SELECT gkmeans_export('kinds')::jsonb AS e OFFSET 0) e WHERE gkmeans_predict_with(e, v) = gkmeans_predict('kinds', v)), 600, 'vector, exported');
