@@ -6,30 +6,36 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu job rows fit sql model runs
+ROOMS = engine cpu progress job rows fit sql model runs pictures
 BELOW_cpu = engine
-BELOW_job = engine
-BELOW_rows = engine job
-BELOW_fit = engine job
-BELOW_sql = engine job rows fit
-BELOW_model = engine job rows fit sql
-BELOW_runs = engine job rows fit sql model
+BELOW_progress =
+BELOW_job = engine progress
+BELOW_rows = engine progress job
+BELOW_fit = engine progress job
+BELOW_sql = engine progress job rows fit
+BELOW_model = engine progress job rows fit sql
+BELOW_runs = engine progress job rows fit sql model
+BELOW_pictures = engine progress job rows fit sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
+	$(addprefix src/progress/, $(addsuffix .o, live_fits progress)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit nearest prepare \
-		quantiles seed)) \
+		quantiles sample seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
-		label_columns label_rows labels_table merge_labels module output_table report table_name)) \
+		label_columns label_rows labels_table merge_labels module output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign clusters create_model defined_call definition draft evaluate exported fitted import_model \
-		matching model_cache model_row model_table moment predict_with quality running sample score_functions scorer target versions \
+		map matching model_cache model_row model_table moment predict_with quality running score_functions scorer silhouette summary target versions \
 		views)) \
-	$(addprefix src/runs/, $(addsuffix .o, drift labels_before owner refit refit_functions run))
+	$(addprefix src/runs/, $(addsuffix .o, drift drift_functions drift_view labels_before owner refit refit_functions run)) \
+	$(addprefix src/pictures/, $(addsuffix .o, clusters_picture convergence_picture drift_picture \
+		elbow_picture history_picture json_rows markup page panel pictures plot profile_picture \
+		sizes_picture subject svg))
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
@@ -115,7 +121,8 @@ folders:
 	@mkdir -p $(addprefix src/, $(ROOMS)) sql
 .PHONY: folders
 
-SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql)
+SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql \
+	pictures.sql progress.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

@@ -20,19 +20,34 @@ from_ordered(uint32_t key)
 	return value;
 }
 
+/* Widens a range by another: least and greatest weight, then d least and d greatest values. */
+static void
+widen_range(std::vector<uint64_t> *range, const std::vector<uint64_t> &other, int d)
+{
+	uint32_t   *mine = (uint32_t *) (range->data() + 2);
+	const uint32_t *its = (const uint32_t *) (other.data() + 2);
+
+	for (int j = 0; j < d; j++)
+	{
+		mine[j] = std::min(mine[j], its[j]);
+		mine[d + j] = std::max(mine[d + j], its[d + j]);
+	}
+	(*range)[0] = std::min((*range)[0], other[0]);
+	(*range)[1] = std::max((*range)[1], other[1]);
+}
+
 /* GK_RANGE: least and greatest values. */
 void
 Engine::range(GkCommand *c)
 {
 	int			d = dimension;
 	std::vector<uint64_t> start(2 + d);
-	uint32_t   *columns = (uint32_t *) (start.data() + 2);
-	std::vector<uint32_t> least(d, 0xffffffffu);
-	std::vector<uint32_t> greatest(d, 0);
-	uint64_t	weight_bits[2] = {UINT64_MAX, 0};
+	std::vector<uint64_t> all;
+	const uint32_t *columns;
 
 	start[0] = UINT64_MAX;
-	memset(columns, 0xff, d * sizeof(uint32_t));
+	memset(start.data() + 2, 0xff, d * sizeof(uint32_t));
+	all = start;
 	for (auto &shard : shards)
 	{
 		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
@@ -48,29 +63,23 @@ Engine::range(GkCommand *c)
 	for (auto &shard : shards)
 	{
 		std::vector<uint64_t> found(start.size());
-		const uint32_t *its = (const uint32_t *) (found.data() + 2);
 
 		to_host(*shard, found.data(), (const uint64_t *) shard->scratch.get(), found.size());
-		for (int j = 0; j < d; j++)
-		{
-			least[j] = std::min(least[j], its[j]);
-			greatest[j] = std::max(greatest[j], its[d + j]);
-		}
-		weight_bits[0] = std::min(weight_bits[0], found[0]);
-		weight_bits[1] = std::max(weight_bits[1], found[1]);
+		widen_range(&all, found, d);
 	}
 	c->range.least_weight = c->range.greatest_weight = 1.0;
 	if (rows == 0)
 		return;
+	columns = (const uint32_t *) (all.data() + 2);
 	for (int j = 0; j < d; j++)
 	{
-		c->range.least[j] = from_ordered(least[j]);
-		c->range.greatest[j] = from_ordered(greatest[j]);
+		c->range.least[j] = from_ordered(columns[j]);
+		c->range.greatest[j] = from_ordered(columns[d + j]);
 	}
 	if (weighted)
 	{
-		memcpy(&c->range.least_weight, &weight_bits[0], sizeof(double));
-		memcpy(&c->range.greatest_weight, &weight_bits[1], sizeof(double));
+		c->range.least_weight = from_bits(all[0]);
+		c->range.greatest_weight = from_bits(all[1]);
 	}
 }
 

@@ -186,12 +186,10 @@ Engine::set_centroids(GkCommand *c)
 		shard->wait();
 }
 
-/* GK_STEP: assign, sum, and unless a cluster is empty, new centroids. */
+/* Prepares the sums of the clusters, cleared if they are made anew, and the filter for a step. */
 void
-Engine::step(GkCommand *c)
+Engine::prepare_step(int64_t k, bool all)
 {
-	int64_t		k = shards[0]->centroids.count;
-	bool		all = !sums_valid;
 	bool		several = shards.size() > 1;
 
 	prepare_filter(k);
@@ -209,6 +207,17 @@ Engine::step(GkCommand *c)
 	}
 	reset_counters();
 	sums_valid = false;
+}
+
+/* GK_STEP: assign, sum, and unless a cluster is empty, new centroids. */
+void
+Engine::step(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+	bool		all = !sums_valid;
+	bool		several = shards.size() > 1;
+
+	prepare_step(k, all);
 	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		filter_slice(shard, slice, shard.centroids, true);
@@ -321,16 +330,6 @@ Engine::distances()
 		 { label_distances(shard, slice, shard.centroids, USE_DISTANCES, 0, false); });
 	for (auto &shard : shards)
 		shard->wait();
-}
-
-/* A double >= 0 from its bits. */
-static double
-from_bits(unsigned long long bits)
-{
-	double		value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
 }
 
 /* GK_ASSIGN: labels and d² with the centroids as they are. */

@@ -58,12 +58,7 @@ Engine::run_candidates(GkCommand *c)
 		read_counters();
 		greatest = 0.0;
 		for (auto &shard : shards)
-		{
-			double		its;
-
-			memcpy(&its, &shard->result->greatest, sizeof(its));
-			greatest = std::max(greatest, its);
-		}
+			greatest = std::max(greatest, from_bits(shard->result->greatest));
 	}
 	c->candidates.greatest = greatest;
 }

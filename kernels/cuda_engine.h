@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -102,6 +103,7 @@ private:
 	void		set_grid(GkCommand *c);
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
+	void		prepare_step(int64_t k, bool all);
 	void		relocate(GkCommand *c);
 	void		move(const GkCommand *c, int sign);
 	void		distances();
@@ -225,6 +227,16 @@ Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, boo
 
 /* Bytes copied between checks for the engine being closed: some milliseconds. */
 #define COPY_BYTES (UINT64_C(32) << 20)
+
+/* A double from its bits. */
+static inline double
+from_bits(unsigned long long bits)
+{
+	double		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
 
 /* Copies to a device, in stream order. */
 template <typename T> void

@@ -47,8 +47,15 @@ CREATE TYPE gkmeans_model AS (
     iterations integer,
     converged boolean,
     moved bigint,
-    drift jsonb,
     score_quantiles double precision[],
+    silhouette double precision,
+    simplified_silhouette double precision,
+    history jsonb,
+    k_selection jsonb,
+    drift jsonb,
+    map_x double precision[],
+    map_y double precision[],
+    sample_points real[],
     report jsonb
 );
 

@@ -117,7 +117,7 @@ LANGUAGE C STABLE PARALLEL SAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_export(regclass, text, integer)
-IS 'the deployed version of a model, or another, as JSON for gkmeans_predict_with and gkmeans_import_model';
+IS 'the deployed version of a model, or another, as JSON for gkmeans_import_model and gkmeans_predict_with';
 
 CREATE FUNCTION gkmeans_predict_with(exported jsonb, VARIADIC features "any")
 RETURNS integer

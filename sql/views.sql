@@ -24,6 +24,9 @@ CREATE FUNCTION _gkmeans_versions(
     OUT started_at timestamptz,
     OUT finished_at timestamptz,
     OUT started_by text,
+    OUT outcome text,
+    OUT error_code text,
+    OUT error_message text,
     OUT note text,
     OUT definition jsonb,
     OUT metric text,
@@ -38,6 +41,8 @@ CREATE FUNCTION _gkmeans_versions(
     OUT total_ss double precision,
     OUT iterations integer,
     OUT converged boolean,
+    OUT moved bigint,
+    OUT psi double precision,
     OUT report jsonb)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_versions'
@@ -59,7 +64,9 @@ CREATE FUNCTION _gkmeans_clusters(
     OUT inertia double precision,
     OUT avg_distance double precision,
     OUT radius double precision,
-    OUT profile text)
+    OUT profile text,
+    OUT map_x double precision,
+    OUT map_y double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_clusters'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
@@ -89,6 +96,25 @@ COST 100 ROWS 100;
 COMMENT ON FUNCTION _gkmeans_centroid_features(oid)
 IS 'internal: what the views in schema gkmeans read';
 
+CREATE FUNCTION _gkmeans_drift(
+    id oid,
+    OUT version integer,
+    OUT checked_at timestamptz,
+    OUT cluster_id integer,
+    OUT cluster_name text,
+    OUT share_then double precision,
+    OUT share_now double precision,
+    OUT psi double precision,
+    OUT avg_distance_then double precision,
+    OUT avg_distance_now double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_drift'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 20;
+
+COMMENT ON FUNCTION _gkmeans_drift(oid)
+IS 'internal: what the views in schema gkmeans read';
+
 DO $$
 BEGIN
     IF '@extschema@' <> 'gkmeans' THEN
@@ -108,7 +134,7 @@ SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     v.labels_table, v.rows_used, v.inertia, v.explained, v.fitted_at,
     (pg_catalog.date_part('epoch', pg_catalog.now())
         - pg_catalog.date_part('epoch', v.fitted_at)) / 3600 AS age_hours,
-    v.last_status, v.last_run_at
+    v.last_status, v.last_run_at, v.last_error, v.psi
 FROM @extschema@._gkmeans_models() m,
     LATERAL (
         SELECT max(version) FILTER (WHERE deployed) AS version,
@@ -128,7 +154,9 @@ FROM @extschema@._gkmeans_models() m,
                 FILTER (WHERE deployed) AS explained,
             max(finished_at) FILTER (WHERE deployed) AS fitted_at,
             (array_agg(status ORDER BY version DESC NULLS LAST))[1] AS last_status,
-            (array_agg(started_at ORDER BY version DESC NULLS LAST))[1] AS last_run_at
+            (array_agg(started_at ORDER BY version DESC NULLS LAST))[1] AS last_run_at,
+            (array_agg(error_message ORDER BY version DESC NULLS LAST))[1] AS last_error,
+            (array_agg(psi ORDER BY version DESC NULLS LAST) FILTER (WHERE psi IS NOT NULL))[1] AS psi
         FROM @extschema@._gkmeans_versions(m.id)) v;
 
 COMMENT ON VIEW gkmeans.models IS 'models that you may read, one row each; figures are those of the deployed version';
@@ -153,6 +181,8 @@ COMMENT ON COLUMN gkmeans.models.fitted_at IS 'when the version was finished';
 COMMENT ON COLUMN gkmeans.models.age_hours IS 'hours since then';
 COMMENT ON COLUMN gkmeans.models.last_status IS 'status of the newest version';
 COMMENT ON COLUMN gkmeans.models.last_run_at IS 'when the newest version was begun';
+COMMENT ON COLUMN gkmeans.models.last_error IS 'why the newest version failed; empty if it did not';
+COMMENT ON COLUMN gkmeans.models.psi IS 'population stability index when it was last looked at: below 0.1 nothing, above 0.25 refit';
 
 CREATE VIEW gkmeans.versions AS
 SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS version_key,
@@ -165,16 +195,16 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
     CASE WHEN v.total_ss BETWEEN 1e-150 AND 1e150 AND abs(v.between_ss) <= 1e150
         THEN CASE WHEN abs(v.between_ss) < 1e-150 THEN 0 ELSE v.between_ss / v.total_ss END
         END AS explained,
-    v.iterations, v.converged, v.report ->> 'engine' AS engine,
+    v.iterations, v.converged, v.psi, v.moved, v.report ->> 'engine' AS engine,
     CASE WHEN v.report ->> 'devices' ~ '^\d{1,4}$' THEN (v.report ->> 'devices')::integer END AS devices,
-    v.note
+    v.outcome, v.error_code, v.error_message, v.note
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v;
 
 COMMENT ON VIEW gkmeans.versions IS 'versions of the models that you may read';
 COMMENT ON COLUMN gkmeans.versions.version_key IS 'model and version; the key of this view';
 COMMENT ON COLUMN gkmeans.versions.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.versions.version IS 'number of the version';
-COMMENT ON COLUMN gkmeans.versions.status IS 'fitted or imported';
+COMMENT ON COLUMN gkmeans.versions.status IS 'running, fitted, rejected (fitted, not better), checked (drift only), failed, cancelled, lost (its session ended before it did) or imported';
 COMMENT ON COLUMN gkmeans.versions.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.versions.deployed_at IS 'when it was deployed last';
 COMMENT ON COLUMN gkmeans.versions.deployed_by IS 'role that deployed it';
@@ -191,8 +221,13 @@ COMMENT ON COLUMN gkmeans.versions.inertia IS 'sum of the squared distances to t
 COMMENT ON COLUMN gkmeans.versions.explained IS 'share of the variance that the clusters explain, 0 to 1';
 COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations until it ended';
 COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it ended before the limit of iterations';
+COMMENT ON COLUMN gkmeans.versions.psi IS 'population stability index of the rows beside those of the version that was deployed before';
+COMMENT ON COLUMN gkmeans.versions.moved IS 'rows with another cluster than that version gives them';
 COMMENT ON COLUMN gkmeans.versions.engine IS 'cpu or cuda';
 COMMENT ON COLUMN gkmeans.versions.devices IS 'GPUs that it ran on';
+COMMENT ON COLUMN gkmeans.versions.outcome IS 'what came of it, in a sentence';
+COMMENT ON COLUMN gkmeans.versions.error_code IS 'SQLSTATE of a run that failed';
+COMMENT ON COLUMN gkmeans.versions.error_message IS 'message and detail of a run that failed';
 COMMENT ON COLUMN gkmeans.versions.note IS 'note that was given';
 
 CREATE VIEW gkmeans.clusters AS
@@ -200,7 +235,7 @@ SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, c.version, 
     pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, c.version) AS version_key,
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     c.version, c.deployed, c.cluster_id, c.cluster_name, c.size, c.share, c.weight, c.inertia,
-    c.avg_distance, c.radius, c.profile
+    c.avg_distance, c.radius, c.profile, c.map_x, c.map_y
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_clusters(m.id) c;
 
 COMMENT ON VIEW gkmeans.clusters IS 'clusters of the models that you may read';
@@ -218,6 +253,8 @@ COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of their squared distances to
 COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.radius IS 'greatest distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.profile IS 'the features that stand out, in standard deviations from the mean of all rows';
+COMMENT ON COLUMN gkmeans.clusters.map_x IS 'place in the plane in which the clusters lie farthest apart: along its main axis';
+COMMENT ON COLUMN gkmeans.clusters.map_y IS 'place in that plane: along its second axis';
 
 CREATE VIEW gkmeans.centroid_features AS
 SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id,
@@ -244,5 +281,29 @@ COMMENT ON COLUMN gkmeans.centroid_features.overall_deviation IS 'standard devia
 COMMENT ON COLUMN gkmeans.centroid_features.z_score IS 'how many standard deviations the centroid is from the mean';
 COMMENT ON COLUMN gkmeans.centroid_features.importance_rank IS 'place of the feature among those of the cluster, the one that stands out most first';
 
-GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features
-    TO PUBLIC;
+CREATE VIEW gkmeans.drift AS
+SELECT pg_catalog.format('%I.%I/%s/%s/drift', m.schema_name, m.model_name, d.version, d.cluster_id) AS drift_key,
+    pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, d.version, d.cluster_id) AS cluster_key,
+    pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, d.version) AS version_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    d.version, d.checked_at, d.cluster_id, d.cluster_name, d.share_then, d.share_now, d.psi,
+    d.avg_distance_then, d.avg_distance_now
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_drift(m.id) d;
+
+COMMENT ON VIEW gkmeans.drift IS 'how the rows of the clusters changed, whenever a model was refitted or checked';
+COMMENT ON COLUMN gkmeans.drift.drift_key IS 'model, version and cluster; the key of this view';
+COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters';
+COMMENT ON COLUMN gkmeans.drift.version_key IS 'key of gkmeans.versions';
+COMMENT ON COLUMN gkmeans.drift.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.drift.version IS 'the run that looked; its rows are compared with those of the version deployed then';
+COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when it looked';
+COMMENT ON COLUMN gkmeans.drift.cluster_id IS 'number of the cluster';
+COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'its name; "cluster 3" without one';
+COMMENT ON COLUMN gkmeans.drift.share_then IS 'its share of the rows that the deployed version was fitted to, 0 to 1';
+COMMENT ON COLUMN gkmeans.drift.share_now IS 'its share of the rows of the run';
+COMMENT ON COLUMN gkmeans.drift.psi IS 'its part of the population stability index';
+COMMENT ON COLUMN gkmeans.drift.avg_distance_then IS 'average distance to the centroid then';
+COMMENT ON COLUMN gkmeans.drift.avg_distance_now IS 'average distance to the same centroid in the run';
+
+GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features,
+    gkmeans.drift TO PUBLIC;

@@ -31,7 +31,8 @@ check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|s
 check 'the ring and its thread know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
     src/rows/{ring,drain}.[ch]
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
-check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{job,rows,fit,sql,model,runs}/*.c
+check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{progress,job,rows,fit,sql,model,runs,pictures}/*.c
+check 'pictures are drawn without running a query' '\bSPI_|#include.*spi\.h' src/pictures/*
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&

@@ -188,7 +188,7 @@ FORMS = [("p", "", "42703"), ("p", "", "42703"), ("p.x, p.y", "", ""), ("p.y, p.
          ("9::mutant.positive, 1", "", ""), ("ARRAY[1, 2]::mutant.positive[]", "", ""), ("(SELECT q FROM mutant.plain q LIMIT 1)", "", "42703"),
          ("(SELECT q FROM (SELECT 1 AS x, 2 AS y) q)", "", "42703"), ("(SELECT q FROM (SELECT ARRAY[1, 2] AS v) q)", "42703", ""), ("(SELECT q FROM mutant.vectors q LIMIT 1)", "42703", ""),
          ("jsonb_populate_record(NULL::mutant.plain, to_jsonb(p))", "", "42703"), ("'1 2'::int2vector", "", ""),
-         ("p.*", "22000", "22000"), ("", "42883", "42883"), ("VARIADIC ARRAY[[p.x, p.y]]", "22000", "22000"), ("ROW(p.x, p.y)", "22023", "22023"),
+         ("p.*", "", "42703"), ("", "42883", "42883"), ("VARIADIC ARRAY[[p.x, p.y]]", "22000", "22000"), ("ROW(p.x, p.y)", "22023", "22023"),
          ("ROW(1, 'x')::mutant.pair", "42703", "42703"), ("p.x", "22000", "22000"), ("p.x, p.y, p.w", "22000", "22000"), ("'{{1,2}}'", "22000", "22000"), ("'{1,x}'", "22P02", "22P02"),
          ("'x'", "22P02", "22P02"), ("''", "22P02", "22P02"), ("'1', '2'", "42804", "42804"), ("p.x, NULL", "42804", "42804"), ("ARRAY[]::real[]", "22000", "22000"),
          ("'1 2'::oidvector", "42804", "42804"), ("point(p.x, p.y)", "42804", "42804"), ("row_to_json(p)", "42804", "42804"), ("to_jsonb(p)", "42804", "42804"),
@@ -324,7 +324,7 @@ class Fit(Call):
             arguments["id_column"] = "'id'"
         if self.function == "gkmeans_create_model":
             arguments["model"] = "'made_model'"
-            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "note")}})
+            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "note")}})
         for _ in range(dice.choice([0, 1, 1, 2, 2, 3, 5])):
             self.mutate(arguments)
         self.head = ""
@@ -373,6 +373,7 @@ class Fit(Call):
         if any(name in values for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if self.function == "gkmeans_create_model":
+            self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
             self.allow("42P07|42|54|55" if "made" not in arguments["model"] or arguments.get("labels_table", "NULL") != "NULL" else "")
         # of two mistakes either may be found first, and one may make another of the rest
         if self.wrong > 1:
@@ -484,7 +485,7 @@ class Management(Call):
         if "labels_table" in arguments:
             self.allow("22004" if arguments["labels_table"] == "NULL" else "42|23|21|55|22023" if arguments["labels_table"] not in ("'\"Labels\"'", "'full_labels'", "'made'") else "")
             self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
-            self.allow("21000|42P10|42" if "UNION ALL" in source or "fitted" in source or "labels_mode" in arguments else "")
+            self.allow("21000|42P10|42" if "UNION ALL" in source or "fitted" in source or "labels_mode" in arguments or arguments["id_column"] != "'id'" else "")
         if any(name in source for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if function == "gkmeans_import_model":

@@ -252,6 +252,22 @@ norms_kernel(const double *exact, const float *origin, int64_t count, int d, Cen
 		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
 }
 
+/* Stores norm and error of a centroid, and adds their logarithms to the means. */
+static __device__ __forceinline__ void
+store_bounds(int64_t centroid, double length, double missed, float *norm, float *error,
+			 CentroidScale *scale)
+{
+	norm[centroid] = __double2float_ru(length);
+	error[centroid] = __double2float_ru(missed);
+	if (length > 0.0 && isfinite(length))
+	{
+		atomicAdd(&scale->norm_log, log2(length));
+		atomicAdd(&scale->norm_count, 1);
+		atomicAdd(&scale->error_log, log2(missed));
+		atomicAdd(&scale->error_count, 1);
+	}
+}
+
 /* Scaled 16-bit centroids, with norm and error of each: one warp a centroid. */
 static __global__ void
 round_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
@@ -296,17 +312,9 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 		double		missed = (sqrt(lost2) + gamma * sqrt(kept2)) * (1.0 + 0x1p-40) +
 			length * 0x1p-50;
 
-		norm[centroid] = __double2float_ru(length);
-		error[centroid] = __double2float_ru(missed);
 		if (centroid == 0)
 			scale->exponent = exponent;
-		if (length > 0.0 && isfinite(length))
-		{
-			atomicAdd(&scale->norm_log, log2(length));
-			atomicAdd(&scale->norm_count, 1);
-			atomicAdd(&scale->error_log, log2(missed));
-			atomicAdd(&scale->error_count, 1);
-		}
+		store_bounds(centroid, length, missed, norm, error, scale);
 	}
 }
 

@@ -45,6 +45,18 @@ exact_distance(const float *x, const double *c, int d)
 	return sum;
 }
 
+/* Takes a centroid if it is nearer; of equals, the one with the lowest number; INT32_MAX = none. */
+static __device__ __forceinline__ void
+take_nearer(double its, int its_centroid, double *best, int *centroid)
+{
+	if (its_centroid != INT32_MAX &&
+		(*centroid == INT32_MAX || its < *best || (its == *best && its_centroid < *centroid)))
+	{
+		*best = its;
+		*centroid = its_centroid;
+	}
+}
+
 /* Decides among the few candidates of a flagged row: eight lanes a row, several candidates each. */
 static __global__ void
 candidates_kernel(const float *features, int d, const double *centroids, const uint32_t *flag_count,
@@ -76,27 +88,17 @@ candidates_kernel(const float *features, int d, const double *centroids, const u
 		}
 		for (int c = lane; c < count; c += LANES)
 		{
-			int			its_centroid = candidates[flag * FILTER_CANDIDATES + c];
-			double		its = exact_distance(features + row * d,
-											 centroids + (int64_t) its_centroid * d, d);
+			int			its = candidates[flag * FILTER_CANDIDATES + c];
 
-			if (centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid))
-			{
-				best = its;
-				centroid = its_centroid;
-			}
+			take_nearer(exact_distance(features + row * d, centroids + (int64_t) its * d, d), its,
+						&best, &centroid);
 		}
 		for (int other = 1; other < LANES; other *= 2)
 		{
 			double		its = __shfl_xor_sync(group, best, other);
 			int			its_centroid = __shfl_xor_sync(group, centroid, other);
 
-			if (its_centroid != INT32_MAX &&
-				(centroid == INT32_MAX || its < best || (its == best && its_centroid < centroid)))
-			{
-				best = its;
-				centroid = its_centroid;
-			}
+			take_nearer(its, its_centroid, &best, &centroid);
 		}
 		if (lane == 0)
 			fresh[row] = centroid;
@@ -188,6 +190,42 @@ is_set(const volatile int *flag, int *shared)
 	return *shared != 0;
 }
 
+/* Lists the pending ones of `span` rows, by all threads; their number ends in *found. */
+static __device__ __forceinline__ void
+list_pending(const int32_t *fresh, int64_t first, int64_t rows, int span, int *pending, int *found)
+{
+	__syncthreads();
+	if (threadIdx.x == 0)
+		*found = 0;
+	__syncthreads();
+	for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
+		if (fresh[first + i] == GK_PENDING)
+			pending[atomicAdd(found, 1)] = i;
+	__syncthreads();
+}
+
+/* Chooses the next 16 of the pending rows, by all threads: their positions, or -1. */
+static __device__ __forceinline__ void
+choose_pending(int64_t first, const int *pending, int from, int found, int64_t *places)
+{
+	__syncthreads();
+	if (threadIdx.x < 16)
+		places[threadIdx.x] = from + threadIdx.x < found ? first + pending[from + threadIdx.x] : -1;
+	__syncthreads();
+}
+
+/* Stores the nearest centroid among a thread's share of them for its four rows. */
+template <int WIDTH> static __device__ __forceinline__ void
+store_nearest(const double best[4], const int centroid[4], double (*least)[WIDTH],
+			  int (*which)[WIDTH])
+{
+	for (int i = 0; i < 4; i++)
+	{
+		least[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = best[i];
+		which[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = centroid[i];
+	}
+}
+
 /*
  * Decides pending rows, if any, among all centroids: a block scans `span` rows at a time.  Once
  * the engine is being closed, they get arbitrary labels.
@@ -214,26 +252,14 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 	for (int64_t first = (int64_t) blockIdx.x * span; first < rows;
 		 first += (int64_t) gridDim.x * span)
 	{
-		__syncthreads();
-		if (threadIdx.x == 0)
-			found = 0;
-		__syncthreads();
-		for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
-			if (fresh[first + i] == GK_PENDING)
-				pending[atomicAdd(&found, 1)] = i;
-		__syncthreads();
+		list_pending(fresh, first, rows, span, pending, &found);
 		for (int from = 0; from < found; from += 16)
 		{
-			int			group = threadIdx.x / width;
 			int			p = threadIdx.x % width;
 			double		best[4];
 			int			centroid[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
 
-			__syncthreads();
-			if (threadIdx.x < 16)
-				places[threadIdx.x] = from + threadIdx.x < found ?
-					first + pending[from + threadIdx.x] : -1;
-			__syncthreads();
+			choose_pending(first, pending, from, found, places);
 			for (int64_t first_centroid = 0; first_centroid < count; first_centroid += width)
 			{
 				double		sums[4];
@@ -248,11 +274,7 @@ pending_kernel(const float *features, int64_t rows, int d, const double *centroi
 						centroid[i] = (int) (first_centroid + p);
 					}
 			}
-			for (int i = 0; i < 4; i++)
-			{
-				least[group * 4 + i][p] = best[i];
-				which[group * 4 + i][p] = centroid[i];
-			}
+			store_nearest<width>(best, centroid, least, which);
 			__syncthreads();
 			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
 				fresh[places[threadIdx.x]] = stopped ? 0 :
@@ -327,6 +349,20 @@ take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum
 	}
 }
 
+/* Copies `width` features of a block's rows, from column `from` on, into shared memory. */
+static __device__ __forceinline__ void
+load_stage(const DistanceArguments &a, int64_t first, int valid, int from, int width,
+		   float (*x)[STEP + 1])
+{
+	if (width == STEP)
+#pragma unroll 16
+		for (int e = threadIdx.x; e < valid * STEP; e += 128)
+			x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
+	else
+		for (int e = threadIdx.x; e < valid * width; e += 128)
+			x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+}
+
 /* d² between each row and the centroid of its label: one thread a row, 128 rows a block. */
 template <DistanceUse USE> static __global__ void
 __launch_bounds__(128)
@@ -352,14 +388,7 @@ distance_kernel(DistanceArguments a)
 			int			width = min(STEP, a.d - from);
 
 			__syncthreads();
-			if (width == STEP)
-#pragma unroll 16
-				for (int e = threadIdx.x; e < valid * STEP; e += 128)
-					x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
-			else
-				for (int e = threadIdx.x; e < valid * width; e += 128)
-					x[e / width][e % width] =
-						a.features[(first + e / width) * a.d + from + e % width];
+			load_stage(a, first, valid, from, width, x);
 			__syncthreads();
 			if (row < a.rows && a.d % 2 == 0)
 #pragma unroll 8

@@ -260,6 +260,41 @@ read_rows(const HopperArguments &a, int64_t first, const int r[2], uint32_t code
 	}
 }
 
+/* Begins with the next rows of a warpgroup: their values, bounds and first scores. */
+static __device__ __forceinline__ void
+begin_rows(const HopperArguments &a, __half *rows, const int r[2], int64_t first, int64_t next,
+		   int exponent, int group, float back[2], Best best[2])
+{
+	uint32_t	codes[2];
+	int			centroids[2];
+
+	read_rows(a, first, r, codes, centroids);
+	load_rows(a, rows, first, exponent);
+	prefetch_rows<GROUP_THREADS>(a, next, GROUP_ROWS);
+	publish_stores();
+	sync_warpgroup(group);
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		RowBound	bound = read_bound(codes[i], exponent);
+
+		back[i] = bound.back;
+		best[i] = {NO_SCORE, 0.0f, 0};
+		best[i].second = start_score<GROUP_ROWS>(a, rows, r[i], centroids[i], bound);
+	}
+}
+
+/* Turns the products of a panel into scores, with the lower bounds in its last stage. */
+static __device__ __forceinline__ void
+score_panel(const Stage &stage, float (&sums)[EIGHTS][4], const float (&back)[2],
+			float (&least)[PARTS][2])
+{
+	make_scores(sums, back, least, [&](int n)
+	{
+		return *(const float2 *) &stage.lower[threadIdx.x % 4 * 2 + n * 8];
+	});
+}
+
 /* A consumer warpgroup. */
 static __device__ __forceinline__ void
 consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, uint64_t *empty,
@@ -290,30 +325,12 @@ consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, u
 		}
 		if (left == 0)
 		{
-			uint32_t	codes[2];
-			int			centroids[2];
-
-			read_rows(a, first, r, codes, centroids);
-			load_rows(a, rows, first, exponent);
-			prefetch_rows<GROUP_THREADS>(a, first + plan.step * GROUP_ROWS, GROUP_ROWS);
-			publish_stores();
-			sync_warpgroup(group);
-#pragma unroll
-			for (int i = 0; i < 2; i++)
-			{
-				RowBound	bound = read_bound(codes[i], exponent);
-
-				back[i] = bound.back;
-				best[i] = {NO_SCORE, 0.0f, 0};
-				best[i].second = start_score<GROUP_ROWS>(a, rows, r[i], centroids[i], bound);
-			}
+			begin_rows(a, rows, r, first, first + plan.step * GROUP_ROWS, exponent, group, back,
+					   best);
 			left = a.panels;
 		}
 		ring = multiply_panel(a, rows, stages, full, empty, ring, sums);
-		make_scores(sums, back, least, [&](int n)
-		{
-			return *(const float2 *) &stages[ring.stage].lower[threadIdx.x % 4 * 2 + n * 8];
-		});
+		score_panel(stages[ring.stage], sums, back, least);
 		release_stage(&empty[ring.stage]);
 		ring.step(a.stages);
 		take_panel(sums, least, column, best);

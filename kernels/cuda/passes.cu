@@ -100,6 +100,35 @@ range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greates
 	GK_LAUNCHED("range_kernel");
 }
 
+/* Adds a share of the weights to the moments: the last column of the sums. */
+static __device__ __forceinline__ void
+add_weight_moments(const double *weights, int64_t rows, int d, const MomentGrid &grid,
+				   int64_t *sums)
+{
+	Columns		mine(rows, 1);
+	int64_t		high = 0;
+	int64_t		low = 0;
+	int64_t		exponents = 0;
+	int64_t		nonzero = 0;
+
+	for (int64_t row = mine.first_row; row < mine.end_row; row += mine.row_step)
+	{
+		double		weight = weights != nullptr ? weights[row] : 1.0;
+
+		high += gk_quantize(weight, grid.weight_scale);
+		low += gk_quantize_rest(weight, grid.weight_scale, grid.rest_scale);
+		if (weight != 0.0)
+		{
+			exponents += gk_exponent_double(weight);
+			nonzero++;
+		}
+	}
+	add_global(&sums[d], high);
+	add_global(&sums[(d + 1) + d], low);
+	add_global(&sums[4 * (d + 1) + d], exponents);
+	add_global(&sums[5 * (d + 1) + d], nonzero);
+}
+
 /*
  * Fixed-point moments, six rows of d + 1 sums: Σz high and low, Σz² high and low, exponents,
  * count of nonzeros; the last column is for the weights.
@@ -109,11 +138,6 @@ moments_kernel(const float *features, const double *weights, int64_t rows, int d
 			   int64_t *sums)
 {
 	Columns		mine(rows, d);
-	Columns		weight_rows(rows, 1);
-	int64_t		high = 0;
-	int64_t		low = 0;
-	int64_t		exponents = 0;
-	int64_t		nonzero = 0;
 
 	for (int j = mine.first_column; j < d; j += blockDim.x)
 	{
@@ -141,23 +165,7 @@ moments_kernel(const float *features, const double *weights, int64_t rows, int d
 		for (int i = 0; i < 6; i++)
 			add_global(&sums[i * (d + 1) + j], total[i]);
 	}
-	for (int64_t row = weight_rows.first_row; row < weight_rows.end_row;
-		 row += weight_rows.row_step)
-	{
-		double		weight = weights != nullptr ? weights[row] : 1.0;
-
-		high += gk_quantize(weight, grid.weight_scale);
-		low += gk_quantize_rest(weight, grid.weight_scale, grid.rest_scale);
-		if (weight != 0.0)
-		{
-			exponents += gk_exponent_double(weight);
-			nonzero++;
-		}
-	}
-	add_global(&sums[d], high);
-	add_global(&sums[(d + 1) + d], low);
-	add_global(&sums[4 * (d + 1) + d], exponents);
-	add_global(&sums[5 * (d + 1) + d], nonzero);
+	add_weight_moments(weights, rows, d, grid, sums);
 }
 
 /* Adds a slice to the moments. */

@@ -234,6 +234,30 @@ read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t
 	}
 }
 
+/* Adds one row's values in a thread's columns to its partial sums, or (taken) subtracts them. */
+template <bool WIDE, int COLUMNS> static __device__ __forceinline__ void
+add_item(const SumArguments &a, const float (&x)[COLUMNS], double weight,
+		 const double (&scales)[COLUMNS], bool taken, Partial<WIDE, COLUMNS> &partial)
+{
+#pragma unroll
+	for (int v = 0; v < COLUMNS; v++)
+	{
+		double		value = x[v];
+		int64_t		high;
+
+		if (a.weights != nullptr)
+			value = GK_MUL(weight, value);
+		high = gk_quantize(value, scales[v]);
+		partial.high[v] += taken ? -high : high;
+		if (WIDE)
+		{
+			int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
+
+			partial.low[WIDE ? v : 0] += taken ? -low : low;
+		}
+	}
+}
+
 /*
  * Adds items from .. to - 1 to the sums: a group of `lanes` threads together, each COLUMNS
  * columns at a time.
@@ -273,23 +297,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 					flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
 					current = labels[i + u];
 				}
-#pragma unroll
-				for (int v = 0; v < COLUMNS; v++)
-				{
-					double		value = x[u][v];
-					int64_t		high;
-
-					if (a.weights != nullptr)
-						value = GK_MUL(weights[u], value);
-					high = gk_quantize(value, scales[v]);
-					partial.high[v] += taken ? -high : high;
-					if (WIDE)
-					{
-						int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
-
-						partial.low[WIDE ? v : 0] += taken ? -low : low;
-					}
-				}
+				add_item<WIDE, COLUMNS>(a, x[u], weights[u], scales, taken, partial);
 			}
 		}
 		if (from < to)
@@ -511,6 +519,19 @@ empty_kernel(FinishArguments a, uint8_t *is_empty)
 		atomicAdd(&a.counters->empty, (unsigned long long) __popc(lanes));
 }
 
+/* Replaces a feature of a centroid; returns the square of its step. */
+static __device__ __forceinline__ double
+replace_feature(const FinishArguments &a, double *feature, double fresh, double norm)
+{
+	double		step;
+
+	if (a.spherical)
+		fresh = GK_DIV(fresh, norm);
+	step = GK_SUB(fresh, *feature);
+	*feature = fresh;
+	return GK_MUL(step, step);
+}
+
 /*
  * New centroids, 8 clusters a block: 256 threads compute 32 features of each at a time; one
  * thread per cluster adds up the shifts in index order.
@@ -547,19 +568,8 @@ centroids_kernel(FinishArguments a)
 				double		fresh = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
 												a.exponents[j], a.exponents[a.d]);
 
-				if (pass == 0)
-					square = GK_MUL(fresh, fresh);
-				else
-				{
-					double	   *old = a.centroids + c * a.d + j;
-					double		step;
-
-					if (a.spherical)
-						fresh = GK_DIV(fresh, norm);
-					step = GK_SUB(fresh, *old);
-					square = GK_MUL(step, step);
-					*old = fresh;
-				}
+				square = pass == 0 ? GK_MUL(fresh, fresh) :
+					replace_feature(a, a.centroids + c * a.d + j, fresh, norm);
 			}
 			values[mine][lane] = square;
 			__syncwarp();

@@ -12,6 +12,7 @@
 #include "fit.h"
 #include "fixed_point.h"
 #include "prepare.h"
+#include "progress.h"
 #include "seconds.h"
 #include "seed.h"
 
@@ -165,6 +166,7 @@ iterate(Fitter *fitter, Start *start)
 		if (step.step.empty > 0)
 			shift2 = relocate_empty(fitter, start->count, step.step.empty);
 		start->iterations++;
+		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && shift2 <= tolerance);
 	}
@@ -202,18 +204,39 @@ label_rows(Fitter *fitter, int64 count)
 	return value_of(fitter, total, statistics->inertia_exponent);
 }
 
+/* How many starts there are. */
+static int
+number_of_starts(const GkFitSpec *spec)
+{
+	return spec->init == GK_INIT_GIVEN ? 1 : spec->n_init;
+}
+
+/* Shows others which start begins; that from earlier centroids is the first. */
+static void
+show_start(const Fitter *fitter, const Start *start)
+{
+	int			earlier = fitter->spec->earlier != NULL ? 1 : 0;
+
+	gk_progress_start(start->number + 1 + earlier, number_of_starts(fitter->spec) + earlier,
+					  fitter->spec->max_iter);
+}
+
 /* One start, from its first centroids to its labels. */
 static void
 run_start(Fitter *fitter, Start *start)
 {
 	instr_time	begin;
 
+	show_start(fitter, start);
+	gk_progress_phase(GK_PHASE_SEEDING);
 	INSTR_TIME_SET_CURRENT(begin);
 	choose_centroids(fitter, start);
 	fitter->fit->seed_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
 	iterate(fitter, start);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
 	start->inertia = label_rows(fitter, start->count);
 	fitter->fit->label_seconds += gk_seconds_since(begin);
@@ -223,13 +246,14 @@ run_start(Fitter *fitter, Start *start)
 static void
 run_starts(Fitter *fitter, Start *best)
 {
-	int			starts = fitter->spec->init == GK_INIT_GIVEN ? 1 : fitter->spec->n_init;
+	int			starts = number_of_starts(fitter->spec);
 	int64		values = fitter->k * fitter->spec->dimension;
 	Start		fresh = {0};
 
 	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
 	best->centroids = gk_allocate(values, sizeof(double));
 	run_start(fitter, best);
+	gk_progress_inertia(best->inertia);
 	if (best->number + 1 >= starts)
 		return;
 	fresh.centroids = gk_allocate(values, sizeof(double));
@@ -242,6 +266,7 @@ run_starts(Fitter *fitter, Start *best)
 
 			*best = fresh;
 			fresh.centroids = spare;
+			gk_progress_inertia(best->inertia);
 		}
 	}
 	if (best->number != starts - 1)
@@ -324,6 +349,7 @@ keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
 	model->variance = fitter->prepared->variance;
 	model->least = fitter->prepared->least;
 	model->greatest = fitter->prepared->greatest;
+	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
@@ -531,6 +557,7 @@ gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	instr_time	begin;
 	double		seconds;
 
+	gk_progress_phase(GK_PHASE_SEEDING);
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_prepare(job, spec, &prepared);
 	seconds = gk_seconds_since(begin);
@@ -557,6 +584,7 @@ gk_label(GkJob *job, const GkFitSpec *spec)
 {
 	GkPrepared	prepared = {0};
 
+	gk_progress_phase(GK_PHASE_LABELLING);
 	gk_prepare(job, spec, &prepared);
 	label_with(job, spec->points, spec->k);
 }

@@ -40,6 +40,7 @@ typedef struct GkFitModel
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
 	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
+	double		greatest_weight;	/* of a row */
 } GkFitModel;
 
 /* The number of the start from GkFitSpec.earlier. */

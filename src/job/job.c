@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/pmsignal.h"
 #include "utils/memutils.h"
@@ -12,6 +13,7 @@
 
 #include "engine_error.h"
 #include "job.h"
+#include "progress.h"
 
 /* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -150,8 +152,8 @@ gk_job_bytes(void)
 }
 
 /* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
-GkDeviceUsage *
-gk_usage_of_device(GkUsage *usage, int number)
+static GkDeviceUsage *
+usage_of_device(GkUsage *usage, int number)
 {
 	for (int i = 0; i < usage->devices; i++)
 		if (usage->device[i].number == number)
@@ -168,7 +170,7 @@ add_devices(GkUsage *usage, const GkUsage *one)
 {
 	for (int i = 0; i < one->devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, one->device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, one->device[i].number);
 
 		if (device == NULL)
 			continue;
@@ -209,7 +211,7 @@ gk_engines_usage(GkUsage *usage)
 	usage->device_peak = Max(usage->device_peak, engines_peak.device_peak);
 	for (int i = 0; i < engines_peak.devices; i++)
 	{
-		GkDeviceUsage *device = gk_usage_of_device(usage, engines_peak.device[i].number);
+		GkDeviceUsage *device = usage_of_device(usage, engines_peak.device[i].number);
 
 		if (device != NULL)
 			device->peak = Max(device->peak, engines_peak.device[i].peak);
@@ -254,8 +256,8 @@ note_peak(const GkUsage *usage)
 	for (int i = 0; i < usage->devices; i++)
 	{
 		const GkDeviceUsage *own = &usage->device[i];
-		GkDeviceUsage *known = gk_usage_of_device(&engines_peak, own->number);
-		GkDeviceUsage *other = gk_usage_of_device(&others, own->number);
+		GkDeviceUsage *known = usage_of_device(&engines_peak, own->number);
+		GkDeviceUsage *other = usage_of_device(&others, own->number);
 
 		if (known != NULL)
 			known->peak = Max(known->peak, own->peak + (other != NULL ? other->bytes : 0));
@@ -322,7 +324,9 @@ gk_run(GkJob *job, GkCommand *command)
 		CHECK_FOR_INTERRUPTS();
 		if (IsUnderPostmaster && !PostmasterIsAlive())
 			proc_exit(1);
+		pgstat_report_wait_start(gk_progress_wait_event());
 		status = engine->class_of->wait(engine, WAIT_MILLISECONDS);
+		pgstat_report_wait_end();
 		if (status.code != GK_RUNNING)
 			break;
 	}

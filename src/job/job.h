@@ -51,9 +51,6 @@ extern int	gk_live_jobs(void);
 /* The palloc'd bytes of those jobs. */
 extern Size gk_job_bytes(void);
 
-/* The entry of a device in a usage, added if missing; NULL if there is no room for it. */
-extern GkDeviceUsage *gk_usage_of_device(GkUsage *usage, int number);
-
 /* The memory of their engines; the peaks are those of the session. */
 extern void gk_engines_usage(GkUsage *usage);
 

@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "assign.h"
@@ -21,27 +22,10 @@
 #include "nearest.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_assign);
 GK_SQL_FUNCTION(gkmeans_predict_rows);
-
-/* Raises the error of an argument that must not be NULL. */
-static void
-refuse_null(const char *argument)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("%s is NULL", argument)));
-}
-
-/* An argument as text, which must not be NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number, const char *argument)
-{
-	if (PG_ARGISNULL(number))
-		refuse_null(argument);
-	return text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
 
 /* The version that an argument names; 0, the deployed one, for NULL. */
 int
@@ -125,7 +109,7 @@ ask_for_model(GkCall *call, const GkModel *model)
 	spec->max_iter = 1;
 }
 
-/* Raises an error unless the rows are as long as those of the model. */
+/* Raises an error unless the rows have as many features as the model. */
 void
 gk_call_check_as(const GkCall *call, const GkModel *model)
 {
@@ -146,6 +130,17 @@ gk_call_check_as(const GkCall *call, const GkModel *model)
 						call->rows.dimension, model->dimension)));
 }
 
+/* Shows others which model it is; nothing if it has just been dropped. */
+static void
+show_model(Oid relation_id)
+{
+	char	   *name = get_rel_name(relation_id);
+	char	   *schema = get_namespace_name(get_rel_namespace(relation_id));
+
+	if (name != NULL && schema != NULL)
+		gk_progress_model(quote_qualified_identifier(schema, name));
+}
+
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
 static const GkModel *
 label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
@@ -153,6 +148,7 @@ label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
 
 	gk_call_open(call);
+	show_model(relation_id);
 	call->arguments = *asked;
 	call->arguments.of_model = true;
 	ask_for_model(call, model);
@@ -185,14 +181,13 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (PG_ARGISNULL(1))
-		refuse_null("model");
+	gk_require_argument(fcinfo, 1, "model");
 	gk_label_source(&call, PG_GETARG_OID(1), gk_version_argument(fcinfo, 4),
-					text_of(fcinfo, 2, "source"), text_of(fcinfo, 3, "id_column"),
+					gk_required_text(fcinfo, 2, "source"), gk_required_text(fcinfo, 3, "id_column"),
 					get_fn_expr_argtype(fcinfo->flinfo, 0), NULL, GK_EXISTS_ERROR);
 	gk_call_put_labels(&call, result->setResult, result->setDesc);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return (Datum) 0;
 }
 
@@ -213,15 +208,14 @@ static void
 read_assignment(FunctionCallInfo fcinfo, GkArguments *asked)
 {
 	memset(asked, 0, sizeof(*asked));
-	if (PG_ARGISNULL(MODEL))
-		refuse_null("model");
-	asked->source.source = text_of(fcinfo, SOURCE, "source");
-	asked->source.id_column = text_of(fcinfo, ID_COLUMN, "id_column");
-	asked->labels_table = text_of(fcinfo, LABELS_TABLE, "labels_table");
+	gk_require_argument(fcinfo, MODEL, "model");
+	asked->source.source = gk_required_text(fcinfo, SOURCE, "source");
+	asked->source.id_column = gk_required_text(fcinfo, ID_COLUMN, "id_column");
+	asked->labels_table = gk_required_text(fcinfo, LABELS_TABLE, "labels_table");
 	asked->if_exists = PG_ARGISNULL(LABELS_MODE) ? GK_EXISTS_MERGE
-		: gk_if_exists("labels_mode", text_of(fcinfo, LABELS_MODE, NULL));
+		: gk_if_exists("labels_mode", gk_required_text(fcinfo, LABELS_MODE, NULL));
 	if (!PG_ARGISNULL(CHANGES_TABLE))
-		asked->changes_table = text_of(fcinfo, CHANGES_TABLE, NULL);
+		asked->changes_table = gk_required_text(fcinfo, CHANGES_TABLE, NULL);
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
@@ -244,7 +238,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
-	SPI_finish();
+	gk_call_close(&call);
 	tuplestore_end(labels);
 	values[0] = Int64GetDatum(call.rows.read);
 	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);

@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
+#include "assign.h"
 #include "clusters.h"
 #include "sql_function.h"
 
@@ -123,16 +124,6 @@ gk_put_model_clusters(Relation relation, TupleTableSlot *slot, ReturnSetInfo *re
 	}
 }
 
-/* The version that an argument asks for: NULL is the deployed one. */
-static int
-version_argument(FunctionCallInfo fcinfo, int number)
-{
-	if (PG_ARGISNULL(number))
-		return 0;
-	/* 0 must not mean the deployed one */
-	return PG_GETARG_INT32(number) == 0 ? -1 : PG_GETARG_INT32(number);
-}
-
 /* SQL: the clusters of a version. */
 Datum
 gkmeans_clusters(PG_FUNCTION_ARGS)
@@ -145,7 +136,7 @@ gkmeans_clusters(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	relation = gk_open_model(PG_GETARG_OID(0));
 	heads = gk_begin_heads(relation);
-	gk_find_head_or_fail(heads, relation, version_argument(fcinfo, 1));
+	gk_find_head_or_fail(heads, relation, gk_version_argument(fcinfo, 1));
 	gk_put_model_clusters(relation, gk_head(heads), (ReturnSetInfo *) fcinfo->resultinfo, true);
 	gk_end_heads(heads);
 	relation_close(relation, NoLock);
@@ -166,7 +157,7 @@ gkmeans_centroids(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	relation = gk_open_model(PG_GETARG_OID(0));
 	heads = gk_begin_heads(relation);
-	gk_find_head_or_fail(heads, relation, version_argument(fcinfo, 1));
+	gk_find_head_or_fail(heads, relation, gk_version_argument(fcinfo, 1));
 	read_clusters(relation, gk_head(heads), &clusters);
 	centroids = PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(gk_head(heads),
 																	 GK_MODEL_CENTROIDS,

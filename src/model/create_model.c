@@ -18,6 +18,7 @@
 #include "fit_call.h"
 #include "fitted.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "target.h"
 
 GK_SQL_FUNCTION(gkmeans_create_model);
@@ -38,14 +39,7 @@ typedef struct Creation
 	const char *definition;
 } Creation;
 
-/* An argument by its name; NULL if it is NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
-/* The clusters of a model that is there already and stays as it is. */
+/* Puts the clusters of an existing model that stays as it is. */
 static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
@@ -63,9 +57,8 @@ static bool
 begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 {
 	int			last = PG_NARGS() - 1;
-	char	   *name = text_of(fcinfo, MODEL);
-	char	   *if_exists = text_of(fcinfo, last - 1);
-	GkModelExists choice = gk_model_exists_word(if_exists != NULL ? if_exists : "error");
+	const char *name = gk_text_or(fcinfo, MODEL, NULL);
+	GkModelExists choice = gk_model_exists_word(gk_text_or(fcinfo, last - 1, "error"));
 	MemoryContext before = MemoryContextSwitchTo(creation->call.caller);
 
 	if (name == NULL)
@@ -74,12 +67,13 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 				 errmsg("model is NULL"),
 				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_create_model()");
-	gk_call_track_changes(&creation->call, text_of(fcinfo, last - 2));
+	gk_call_track_changes(&creation->call, gk_text_or(fcinfo, last - 2, NULL));
 	creation->definition = gk_definition(fcinfo);
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
-	gk_draft_text(&creation->draft, GK_MODEL_NOTE, text_of(fcinfo, last));
+	gk_draft_text(&creation->draft, GK_MODEL_NOTE, gk_text_or(fcinfo, last, NULL));
 	gk_open_target(&creation->target, name, choice, creation->definition);
+	gk_progress_model(creation->target.name);
 	MemoryContextSwitchTo(before);
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
 }
@@ -100,7 +94,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	{
 		MemoryContextSwitchTo(call->caller);
 		gk_job_end(call->job);
-		SPI_finish();
+		gk_call_close(call);
 		put_existing(creation.target.relation_id, result);
 		return (Datum) 0;
 	}
@@ -117,6 +111,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
 	gk_draft_deployed(&creation.draft, "fitted");
 	gk_call_write_labels(call, labels, &written);
+	gk_progress_phase(GK_PHASE_WRITING);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
 	if (labels != NULL)

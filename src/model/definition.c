@@ -3,6 +3,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -15,6 +17,7 @@
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
+#include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -155,6 +158,22 @@ gk_definition_text(const Jsonb *definition, const char *key)
 									 &value) == NULL || value.type != jbvString)
 		return NULL;
 	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+/* A number in a JSON object. */
+double
+gk_json_number(JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+	double		number;
+
+	if (!JsonContainerIsObject(object) ||
+		getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
+		value.type != jbvNumeric)
+		return NAN;
+	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+												NumericGetDatum(value.val.numeric)));
+	return isfinite(number) ? number : NAN;
 }
 
 /* The report of a fit. */

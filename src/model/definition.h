@@ -27,6 +27,9 @@ extern Jsonb *gk_model_definition(Relation relation);
 /* A text in it; NULL if it is not there or no text. */
 extern char *gk_definition_text(const Jsonb *definition, const char *key);
 
+/* A number in a JSON object; NaN if it is not there, no number, or too large. */
+extern double gk_json_number(JsonbContainer *object, const char *key);
+
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
 

@@ -115,6 +115,13 @@ gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const double *values, i
 	gk_draft_set(draft, number, make_array(values, sizeof(double), FLOAT8OID, 2, rows, columns));
 }
 
+/* Sets an array of arrays of single-precision numbers. */
+void
+gk_draft_reals(GkDraft *draft, GkModelAttribute number, const float *values, int rows, int columns)
+{
+	gk_draft_set(draft, number, make_array(values, sizeof(float), FLOAT4OID, 2, rows, columns));
+}
+
 /* Sets an array of integers. */
 void
 gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values, int count)

@@ -25,6 +25,7 @@
 #include "quality.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_evaluate);
 GK_SQL_FUNCTION(gkmeans_evaluate_labels);
@@ -34,25 +35,6 @@ GK_SQL_FUNCTION(gkmeans_cluster_quality);
 #define DEFAULT_SAMPLE 10000
 #define MAX_SAMPLE 1000000
 
-/* An argument as text; an error if it is NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number, const char *argument)
-{
-	if (PG_ARGISNULL(number))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s is NULL", argument)));
-	return text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
-/* An argument as text, or its default. */
-static char *
-text_or(FunctionCallInfo fcinfo, int number, const char *by_default)
-{
-	return PG_ARGISNULL(number) ? pstrdup(by_default)
-		: text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
 /* Sample and seed. */
 static void
 read_sample(FunctionCallInfo fcinfo, int first, GkClustering *clustering)
@@ -60,10 +42,7 @@ read_sample(FunctionCallInfo fcinfo, int first, GkClustering *clustering)
 	clustering->sample = PG_ARGISNULL(first) ? DEFAULT_SAMPLE : PG_GETARG_INT32(first);
 	clustering->seed = PG_ARGISNULL(first + 1) ? 0 : PG_GETARG_INT64(first + 1);
 	if (clustering->sample < 1 || clustering->sample > MAX_SAMPLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("sample is out of range"),
-				 errhint("Valid values are 1 to %d.", MAX_SAMPLE)));
+		gk_out_of_range("sample", psprintf("1 to %d", MAX_SAMPLE));
 }
 
 /* Describes the rows of a call. */
@@ -96,12 +75,9 @@ measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 	int32	   *labels;
 
 	read_sample(fcinfo, 3, &clustering);
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("model is NULL")));
+	gk_require_argument(fcinfo, 0, "model");
 	model = gk_label_source(call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 2),
-							text_of(fcinfo, 1, "source"), NULL, InvalidOid, NULL,
+							gk_required_text(fcinfo, 1, "source"), NULL, InvalidOid, NULL,
 							GK_EXISTS_ERROR);
 	check_rows(call->arguments.fit.rows);
 	describe_rows(call, &clustering);
@@ -110,16 +86,9 @@ measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 	clustering.labels = labels;
 	clustering.k = model->k;
 	clustering.packed = model->packed;
+	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, quality);
 	return model;
-}
-
-/* A number that is NULL if it is not defined. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
 }
 
 /* The figures, from the number of rows on. */
@@ -135,12 +104,12 @@ put_figures(const GkQuality *quality, Datum *values, bool *nulls)
 	values[3] = Float8GetDatum(quality->inertia / quality->rows);
 	values[4] = Float8GetDatum(total - quality->inertia);
 	values[5] = Float8GetDatum(total);
-	put_number(&values[6], &nulls[6], total > 0.0 ? 1.0 - quality->inertia / total : NAN);
-	put_number(&values[7], &nulls[7], quality->silhouette);
+	gk_put_number(&values[6], &nulls[6], total > 0.0 ? 1.0 - quality->inertia / total : NAN);
+	gk_put_number(&values[7], &nulls[7], quality->silhouette);
 	values[8] = Int64GetDatum(quality->silhouette_rows);
-	put_number(&values[9], &nulls[9], quality->simplified_silhouette);
-	put_number(&values[10], &nulls[10], quality->davies_bouldin);
-	put_number(&values[11], &nulls[11], quality->calinski_harabasz);
+	gk_put_number(&values[9], &nulls[9], quality->simplified_silhouette);
+	gk_put_number(&values[10], &nulls[10], quality->davies_bouldin);
+	gk_put_number(&values[11], &nulls[11], quality->calinski_harabasz);
 }
 
 /* The row that a function returns. */
@@ -167,7 +136,7 @@ gkmeans_evaluate(PG_FUNCTION_ARGS)
 	values[0] = Int32GetDatum(measure_model(fcinfo, &call, &quality)->version);
 	put_figures(&quality, values + 1, nulls + 1);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
 
@@ -199,12 +168,12 @@ put_clusters(const GkModel *model, const GkQuality *quality, ReturnSetInfo *resu
 		values[0] = Int32GetDatum(gk_cluster_id(model, place));
 		values[1] = CStringGetTextDatum(gk_cluster_name(model, place));
 		values[2] = Int64GetDatum(quality->sizes[label]);
-		put_number(&values[3], &nulls[3], quality->silhouettes[label]);
-		put_number(&values[4], &nulls[4], quality->simplified_silhouettes[label]);
+		gk_put_number(&values[3], &nulls[3], quality->silhouettes[label]);
+		gk_put_number(&values[4], &nulls[4], quality->simplified_silhouettes[label]);
 		nulls[5] = nearest < 0;
 		if (nearest >= 0)
 			values[5] = Int32GetDatum(gk_cluster_id(model, gk_cluster_at(model, nearest)));
-		put_number(&values[6], &nulls[6], quality->separations[label]);
+		gk_put_number(&values[6], &nulls[6], quality->separations[label]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }
@@ -221,7 +190,7 @@ gkmeans_cluster_quality(PG_FUNCTION_ARGS)
 	model = measure_model(fcinfo, &call, &quality);
 	put_clusters(model, &quality, (ReturnSetInfo *) fcinfo->resultinfo);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return (Datum) 0;
 }
 
@@ -357,13 +326,13 @@ begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
 	GkArguments *arguments = &call->arguments;
 
 	gk_call_open(call);
-	arguments->source.source = text_of(fcinfo, 0, "source");
-	arguments->source.id_column = text_of(fcinfo, 2, "label_column");
+	arguments->source.source = gk_required_text(fcinfo, 0, "source");
+	arguments->source.id_column = gk_required_text(fcinfo, 2, "label_column");
 	if (!PG_ARGISNULL(1))
 		arguments->source.features = gk_features_argument(fcinfo, 1);
-	arguments->fit.metric = gk_metric_word(text_or(fcinfo, 3, "euclidean"));
-	arguments->fit.scale = gk_scale_word(text_or(fcinfo, 4, "none"));
-	arguments->source.nulls_are_errors = gk_nulls_word(text_or(fcinfo, 5, "skip"));
+	arguments->fit.metric = gk_metric_word(gk_text_or(fcinfo, 3, "euclidean"));
+	arguments->fit.scale = gk_scale_word(gk_text_or(fcinfo, 4, "none"));
+	arguments->source.nulls_are_errors = gk_nulls_word(gk_text_or(fcinfo, 5, "skip"));
 	arguments->fit.k = 1;
 	arguments->fit.n_init = 1;
 	arguments->fit.max_iter = 1;
@@ -392,9 +361,10 @@ gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
 	clustering.k = read_labels(&call, labels);
 	clustering.labels = labels;
 	check_rows(clustering.k);
+	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, &quality);
 	put_figures(&quality, values, nulls);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }

@@ -19,7 +19,9 @@
 
 #include "alloc.h"
 #include "exported.h"
+#include "map.h"
 #include "nearest.h"
+#include "scorer.h"
 
 /* The version of the format. */
 #define FORMAT 1
@@ -129,7 +131,9 @@ typedef enum Kind
 	INTEGER,
 	TRUTH,
 	TEXT,
-	OBJECT
+	DOCUMENT,
+	PLACES,						/* a place for each cluster */
+	SAMPLE						/* three numbers for each of some rows */
 } Kind;
 
 static const struct
@@ -156,7 +160,14 @@ static const struct
 	{GK_MODEL_ITERATIONS, INTEGER, "iterations"},
 	{GK_MODEL_CONVERGED, TRUTH, "converged"},
 	{GK_MODEL_SCORE_QUANTILES, QUANTILES, "score_quantiles"},
-	{GK_MODEL_REPORT, OBJECT, "report"}
+	{GK_MODEL_SILHOUETTE, NUMBER, "silhouette"},
+	{GK_MODEL_SIMPLIFIED_SILHOUETTE, NUMBER, "simplified_silhouette"},
+	{GK_MODEL_HISTORY, DOCUMENT, "history"},
+	{GK_MODEL_K_SELECTION, DOCUMENT, "k_selection"},
+	{GK_MODEL_MAP_X, PLACES, "map_x"},
+	{GK_MODEL_MAP_Y, PLACES, "map_y"},
+	{GK_MODEL_SAMPLE_POINTS, SAMPLE, "sample_points"},
+	{GK_MODEL_REPORT, DOCUMENT, "report"}
 };
 
 /* Appends a key whose value is an array of numbers that may be unknown or infinite. */
@@ -216,6 +227,26 @@ append_single(StringInfo json, const GkModelRow *row, GkModelAttribute number, K
 		(void) JsonbToCString(json, &DatumGetJsonbP(value)->root, -1);
 }
 
+/* Appends a key whose value is an array of three numbers for each of some rows. */
+static void
+append_sample(StringInfo json, const char *key, const GkModelRow *row, GkModelAttribute number)
+{
+	int			count;
+	const float *points = gk_row_reals(row, number, 3, &count);
+
+	if (points == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":[", key);
+	for (int64 i = 0; i < count; i++)
+	{
+		const double point[] = {points[3 * i], points[3 * i + 1], points[3 * i + 2]};
+
+		appendStringInfoString(json, i > 0 ? "," : "");
+		append_doubles(json, point, 3, 1);
+	}
+	appendStringInfoChar(json, ']');
+}
+
 /* Appends what the row of a version says besides. */
 static void
 append_carried(StringInfo json, const GkModelRow *row, int k, int dimension)
@@ -239,6 +270,12 @@ append_carried(StringInfo json, const GkModelRow *row, int k, int dimension)
 			case QUANTILES:
 				append_measures(json, key, gk_row_measures(row, number, GK_QUANTILES),
 								GK_QUANTILES);
+				break;
+			case PLACES:
+				append_numbers(json, key, gk_row_doubles(row, number, k), k);
+				break;
+			case SAMPLE:
+				append_sample(json, key, row, number);
 				break;
 			default:
 				append_single(json, row, number, carried[i].kind, key);
@@ -286,9 +323,12 @@ gk_export_model(const GkModel *model, const GkModelRow *row)
 	append_integers(&json, "ties", model->ties, model->k);
 	append_integers(&json, "cluster_ids", model->cluster_ids, model->k);
 	append_texts(&json, "names", model->names, model->k);
-	append_centroids(&json, row, model->k, model->dimension);
-	append_carried(&json, row, model->k, model->dimension);
-	append_single(&json, row, GK_MODEL_DEFINITION, OBJECT, "definition");
+	if (row != NULL)
+	{
+		append_centroids(&json, row, model->k, model->dimension);
+		append_carried(&json, row, model->k, model->dimension);
+		append_single(&json, row, GK_MODEL_DEFINITION, DOCUMENT, "definition");
+	}
 	appendStringInfoChar(&json, '}');
 	return json.data;
 }
@@ -561,6 +601,25 @@ draft_quantiles(GkDraft *draft, Jsonb *exported, const char *key)
 	gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
 }
 
+/* Sets three numbers for each of some rows. */
+static void
+draft_sample(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const char *key)
+{
+	JsonbValue *array = value_of(exported, key);
+	int			rows = array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ?
+		0 : JsonContainerSize(array->val.binary.data);
+	double	   *numbers = numbers_of(exported, key, 3 * (int64) rows);
+	float	   *points = gk_allocate(3 * (int64) rows, sizeof(float));
+
+	for (int64 i = 0; i < 3 * (int64) rows; i++)
+	{
+		if (!(fabs(numbers[i]) <= FLT_MAX))
+			refuse(key);
+		points[i] = (float) numbers[i];
+	}
+	gk_draft_reals(draft, number, points, rows, 3);
+}
+
 /* Sets what is no array. */
 static void
 draft_single(GkDraft *draft, GkModelAttribute number, Kind kind, Jsonb *exported, const char *key)
@@ -577,8 +636,7 @@ draft_single(GkDraft *draft, GkModelAttribute number, Kind kind, Jsonb *exported
 		gk_draft_set(draft, number, BoolGetDatum(value->val.boolean));
 	else if (kind == TEXT && value->type == jbvString)
 		gk_draft_text(draft, number, pnstrdup(value->val.string.val, value->val.string.len));
-	else if (kind == OBJECT && value->type == jbvBinary &&
-			 JsonContainerIsObject(value->val.binary.data))
+	else if (kind == DOCUMENT && value->type == jbvBinary)
 		gk_draft_set(draft, number, JsonbPGetDatum(JsonbValueToJsonb(value)));
 	else
 		refuse(key);
@@ -609,11 +667,29 @@ draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
 			case QUANTILES:
 				draft_quantiles(draft, exported, key);
 				break;
+			case PLACES:
+				gk_draft_doubles(draft, number, numbers_of(exported, key, k), k);
+				break;
+			case SAMPLE:
+				draft_sample(draft, number, exported, key);
+				break;
 			default:
 				draft_single(draft, number, carried[i].kind, exported, key);
 				break;
 		}
 	}
+}
+
+/* Points, by cluster, in the units of the features. */
+static double *
+points_in_units(const GkModel *model, const double *points)
+{
+	int			d = model->dimension;
+	double	   *centroids = gk_allocate(model->k * (int64) d, sizeof(double));
+
+	for (int64 i = 0; i < model->k * (int64) d; i++)
+		centroids[i] = gk_in_units(model, (int) (i % d), points[i]);
+	return centroids;
 }
 
 /* Sets the centroids, by cluster, and their order in ties. */
@@ -627,10 +703,15 @@ draft_points(GkDraft *draft, const GkModel *model, Jsonb *exported)
 	for (int i = 0; i < model->k; i++)
 		gk_unpack_centroid(model->packed, model->dimension, i,
 						   points + (model->ties != NULL ? model->ties[i] : i) * d);
+	if (centroids == NULL && model->metric == GK_EUCLIDEAN &&
+		(model->shift != NULL || model->factor != NULL))
+		centroids = points_in_units(model, points);
 	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, centroids != NULL ? centroids : points, model->k,
 					model->dimension);
 	if (centroids != NULL)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, model->k, model->dimension);
+	if (value_of(exported, "map_x") == NULL || value_of(exported, "map_y") == NULL)
+		gk_draft_centroid_map(draft, points, model->k, model->dimension);
 	if (model->ties != NULL)
 		gk_draft_integers(draft, GK_MODEL_TIES, model->ties, model->k);
 }

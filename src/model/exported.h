@@ -13,7 +13,7 @@
 
 /*
  * A version of a model as JSON: all that its labels depend on, and what else its row says of the rows
- * that it was fitted on.
+ * that it was fitted on, unless the row is NULL.
  */
 extern char *gk_export_model(const GkModel *model, const GkModelRow *row);
 

@@ -10,8 +10,9 @@
 
 #include "alloc.h"
 #include "fitted.h"
+#include "map.h"
 
-/* Refuses what would be too large for a row. */
+/* Refuses a model that would be too large for a row. */
 void
 gk_check_model_size(const GkCall *call)
 {
@@ -39,7 +40,7 @@ draft_features(GkDraft *draft, const GkCall *call)
 		gk_draft_texts(draft, GK_MODEL_FEATURES, names, count);
 }
 
-/* Whether any of some numbers is not zero. */
+/* True if any number is not zero. */
 static bool
 has_nonzero(const double *values, int count)
 {
@@ -91,7 +92,7 @@ draft_statistics(GkDraft *draft, const GkCall *call)
 	gk_draft_doubles(draft, GK_MODEL_FEATURE_GREATEST, statistics.greatest, spec->dimension);
 }
 
-/* Whether a list has every number at its own place. */
+/* True if every number of a list equals its position. */
 static bool
 is_identity(const int32 *list, int count)
 {
@@ -101,7 +102,7 @@ is_identity(const int32 *list, int count)
 	return true;
 }
 
-/* The ids of the clusters, where given centroids that ended empty leave theirs free. */
+/* The ids of the clusters; those of initial centroids that ended empty are not used. */
 static void
 draft_ids(GkDraft *draft, const GkCall *call)
 {
@@ -142,7 +143,7 @@ draft_comparison(GkDraft *draft, const GkCall *call)
 	draft_ids(draft, call);
 }
 
-/* An array of numbers of which some are not known. */
+/* An array of numbers, some of which may be unknown. */
 static Datum
 measures_array(const double *values, int count)
 {
@@ -173,7 +174,7 @@ draft_sizes(GkDraft *draft, const GkCall *call)
 												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
-/* What is known of each cluster. */
+/* The statistics of each cluster. */
 static void
 draft_clusters(GkDraft *draft, const GkCall *call)
 {
@@ -195,7 +196,7 @@ draft_clusters(GkDraft *draft, const GkCall *call)
 	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
 }
 
-/* What is known of the fit as a whole. */
+/* The statistics of the fit as a whole. */
 static void
 draft_fit(GkDraft *draft, GkCall *call)
 {
@@ -219,10 +220,12 @@ gk_draft_version(GkDraft *draft, GkCall *call)
 {
 	MemoryContext before = MemoryContextSwitchTo(call->caller);
 
+	gk_progress_phase(GK_PHASE_MEASURING);
 	draft_features(draft, call);
 	draft_comparison(draft, call);
 	draft_statistics(draft, call);
 	draft_clusters(draft, call);
 	draft_fit(draft, call);
+	gk_draft_map(draft, call);
 	MemoryContextSwitchTo(before);
 }

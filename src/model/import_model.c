@@ -16,10 +16,13 @@
 #include "utils/jsonb.h"
 
 #include "alloc.h"
+#include "arguments.h"
 #include "definition.h"
 #include "draft.h"
 #include "exported.h"
+#include "map.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "target.h"
 
 GK_SQL_FUNCTION(gkmeans_import_model);
@@ -50,13 +53,6 @@ typedef struct Import
 	const double *offset;		/* NULL = not scaled */
 	const double *factor;
 } Import;
-
-/* An argument as text; NULL if it is NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
 
 /* Refuses an argument. */
 static void
@@ -134,14 +130,8 @@ static void
 read_comparison(FunctionCallInfo fcinfo, Import *import)
 {
 	int			d = import->dimension;
-	char	   *metric = text_of(fcinfo, METRIC);
 
-	if (metric != NULL && strcmp(metric, "euclidean") != 0 && strcmp(metric, "cosine") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid metric: \"%s\"", metric),
-				 errhint("Valid values are \"euclidean\", \"cosine\".")));
-	import->cosine = metric != NULL && strcmp(metric, "cosine") == 0;
+	import->cosine = gk_metric_word(gk_text_or(fcinfo, METRIC, "euclidean")) == GK_COSINE;
 	import->offset = check_doubles(array_argument(fcinfo, SCALE_OFFSET, "scale_offset", 1, d,
 												  false), d, "scale_offset");
 	import->factor = check_doubles(array_argument(fcinfo, SCALE_FACTOR, "scale_factor", 1, d,
@@ -193,6 +183,7 @@ draft_centroids(GkDraft *draft, const Import *import)
 					import->k, import->dimension);
 	if (!import->cosine && import->factor != NULL)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, import->k, import->dimension);
+	gk_draft_centroid_map(draft, points, import->k, import->dimension);
 	pfree(points);
 }
 
@@ -264,7 +255,7 @@ draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 	draft_centroids(draft, import);
 	draft_features(draft, fcinfo, import);
 	draft_names(draft, fcinfo, import);
-	gk_draft_text(draft, GK_MODEL_NOTE, text_of(fcinfo, NOTE));
+	gk_draft_text(draft, GK_MODEL_NOTE, gk_text_or(fcinfo, NOTE, NULL));
 	gk_draft_deployed(draft, "imported");
 }
 
@@ -290,7 +281,7 @@ draft_from_json(GkDraft *draft, FunctionCallInfo fcinfo)
 	gk_begin_draft(draft);
 	k = gk_draft_exported(draft, PG_GETARG_JSONB_P(EXPORTED));
 	gk_draft_begun(draft);
-	gk_draft_text(draft, GK_MODEL_NOTE, text_of(fcinfo, NOTE));
+	gk_draft_text(draft, GK_MODEL_NOTE, gk_text_or(fcinfo, NOTE, NULL));
 	gk_draft_deployed(draft, "imported");
 	return k;
 }
@@ -330,9 +321,8 @@ existing_k(Oid relation_id)
 Datum
 gkmeans_import_model(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_of(fcinfo, MODEL);
-	char	   *word = text_of(fcinfo, IF_EXISTS);
-	GkModelExists if_exists = gk_model_exists_word(word != NULL ? word : "error");
+	const char *name = gk_text_or(fcinfo, MODEL, NULL);
+	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, IF_EXISTS, "error"));
 	const char *definition = gk_definition(fcinfo);
 	GkTarget	target;
 	GkDraft		draft;

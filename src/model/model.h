@@ -70,8 +70,15 @@ typedef enum GkModelAttribute
 	GK_MODEL_ITERATIONS,
 	GK_MODEL_CONVERGED,
 	GK_MODEL_MOVED,
-	GK_MODEL_DRIFT,
 	GK_MODEL_SCORE_QUANTILES,
+	GK_MODEL_SILHOUETTE,
+	GK_MODEL_SIMPLIFIED_SILHOUETTE,
+	GK_MODEL_HISTORY,
+	GK_MODEL_K_SELECTION,
+	GK_MODEL_DRIFT,
+	GK_MODEL_MAP_X,
+	GK_MODEL_MAP_Y,
+	GK_MODEL_SAMPLE_POINTS,
 	GK_MODEL_REPORT,
 	GK_MODEL_ATTRIBUTES = GK_MODEL_REPORT
 } GkModelAttribute;
@@ -102,9 +109,6 @@ typedef struct GkModel
 /* The name of a relation for messages. */
 extern const char *gk_model_name(Relation relation);
 
-/* True if a relation is a model. */
-extern bool gk_is_model(Relation relation);
-
 /*
  * Opens a model for reading, with AccessShareLock.  Errors: 42P01 if it does not exist, 42809 if
  * it is not a model, 42501 if the current user may not read it, 0A000 if it is under row-level
@@ -118,7 +122,13 @@ extern Relation gk_open_model(Oid relation_id);
  */
 extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
 
-/* Scans the head rows that the active snapshot sees; false at the end. */
+/* True if the current user may use the schema of a table and read it: what the views show. */
+extern bool gk_is_visible_model(Oid relation_id);
+
+/* Opens such a model; NULL if it is none, or locked against readers. */
+extern Relation gk_open_visible_model(Oid relation_id);
+
+/* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);
 extern bool gk_next_head(GkHeads *heads);
@@ -167,6 +177,9 @@ extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int c
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* An array of arrays of `columns` finite single-precision numbers, however many; *rows = 0 for NULL. */
+extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows);
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);

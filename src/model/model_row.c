@@ -127,6 +127,30 @@ gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int colu
 						   (int64) rows * columns);
 }
 
+/* An array of arrays of single-precision numbers. */
+float *
+gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+	ArrayType  *array;
+	float	   *values;
+
+	*rows = 0;
+	if (is_null)
+		return NULL;
+	array = DatumGetArrayTypePCopy(value);
+	if (ARR_ELEMTYPE(array) != FLOAT4OID || ARR_NDIM(array) != 2 ||
+		ARR_DIMS(array)[1] != columns || array_contains_nulls(array))
+		damaged(row, number);
+	values = (float *) ARR_DATA_PTR(array);
+	for (int64 i = 0; i < (int64) ARR_DIMS(array)[0] * columns; i++)
+		if (!isfinite(values[i]))
+			damaged(row, number);
+	*rows = ARR_DIMS(array)[0];
+	return values;
+}
+
 /* Numbers that are not negative, and may be unknown or infinite. */
 double *
 gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count)

@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -102,8 +103,8 @@ has_places_of_type(Relation relation)
 }
 
 /* True if a relation is a model. */
-bool
-gk_is_model(Relation relation)
+static bool
+is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
 		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
@@ -115,7 +116,7 @@ check_model(Relation relation)
 {
 	const char *name = gk_model_name(relation);
 
-	if (!gk_is_model(relation))
+	if (!is_model(relation))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a gkmeans model", name),
@@ -181,12 +182,41 @@ gk_try_open_model(Oid relation_id, bool *is_locked)
 		UnlockRelationOid(relation_id, AccessShareLock);
 		return NULL;
 	}
-	if (gk_is_model(relation) && may_read(relation) && !is_restricted(relation) &&
+	if (is_model(relation) && may_read(relation) && !is_restricted(relation) &&
 		relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT || !RecoveryInProgress()))
 		return relation;
 	relation_close(relation, AccessShareLock);
 	return NULL;
+}
+
+/* True if the current user may use a schema and read a table; no lock is taken. */
+bool
+gk_is_visible_model(Oid relation_id)
+{
+	bool		is_missing = false;
+	Oid			schema = get_rel_namespace(relation_id);
+
+	if (!OidIsValid(schema) || isAnyTempNamespace(schema))
+		return false;
+#if PG_VERSION_NUM >= 160000
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#else
+	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		return false;
+#endif
+	return pg_class_aclcheck_ext(relation_id, GetUserId(), ACL_SELECT, &is_missing) ==
+		ACLCHECK_OK && !is_missing;
+}
+
+/* Opens a model if the current user may see it, and nobody has locked it against readers. */
+Relation
+gk_open_visible_model(Oid relation_id)
+{
+	bool		is_locked;
+
+	return gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
 }
 
 /* Begins a scan of the head rows. */

@@ -23,6 +23,7 @@
 #include "exported.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_export);
 GK_SQL_FUNCTION(gkmeans_predict_with);
@@ -36,17 +37,18 @@ typedef struct Exported
 	Jsonb	   *source;			/* in the scorer's context */
 } Exported;
 
-/* Refuses a format other than JSON. */
-static void
-check_format(FunctionCallInfo fcinfo)
+/* True if all of a version is asked for, false if it is what predictions need. */
+static bool
+wants_all(FunctionCallInfo fcinfo)
 {
-	char	   *format = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
+	const char *format = gk_text_or(fcinfo, 1, "json");
 
-	if (format != NULL && strcmp(format, "json") != 0)
+	if (strcmp(format, "json") != 0 && strcmp(format, "predict") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid format: \"%s\"", format),
-				 errhint("The valid value is \"json\".")));
+				 errhint("Valid values are \"json\", \"predict\".")));
+	return strcmp(format, "json") == 0;
 }
 
 /* SQL: a version of a model as JSON. */
@@ -56,16 +58,17 @@ gkmeans_export(PG_FUNCTION_ARGS)
 	Relation	relation;
 	GkHeads    *heads;
 	GkModelRow	row;
+	bool		all = wants_all(fcinfo);
 	char	   *json;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	check_format(fcinfo);
 	relation = gk_open_model(PG_GETARG_OID(0));
 	heads = gk_begin_heads(relation);
 	gk_find_head_or_fail(heads, relation, gk_version_argument(fcinfo, 2));
 	gk_open_row(&row, relation, gk_head(heads));
-	json = gk_export_model(gk_unpack_model(relation, row.slot, CurrentMemoryContext), &row);
+	json = gk_export_model(gk_unpack_model(relation, row.slot, CurrentMemoryContext),
+						   all ? &row : NULL);
 	gk_end_heads(heads);
 	relation_close(relation, NoLock);
 	PG_RETURN_TEXT_P(cstring_to_text(json));

@@ -14,7 +14,7 @@
 #include "exact.h"
 #include "nearest.h"
 #include "quality.h"
-#include "sample.h"
+#include "silhouette.h"
 
 /* Numbers that are fetched from the engine at once. */
 #define WINDOW_NUMBERS (1 << 20)

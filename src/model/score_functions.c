@@ -17,6 +17,7 @@
 #include "nearest.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_predict);
 GK_SQL_FUNCTION(gkmeans_distance);
@@ -176,10 +177,7 @@ gkmeans_nearest(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (count < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("n is out of range"),
-				 errhint("Valid values are 1 and above.")));
+		gk_out_of_range("n", "1 and above");
 	scorer = gk_scorer(fcinfo, 2);
 	model = scorer->model;
 	if (!gk_take_features(scorer, fcinfo))
@@ -304,14 +302,6 @@ find_two(GkScorer *scorer, Neighbour *first, Neighbour *second)
 	}
 }
 
-/* Puts a number; NULL if it is unknown. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
-}
-
 /* The columns of gkmeans_score. */
 static void
 describe_row(GkScorer *scorer, Datum *values, bool *nulls)
@@ -333,14 +323,14 @@ describe_row(GkScorer *scorer, Datum *values, bool *nulls)
 	values[0] = Int32GetDatum(gk_cluster_id(model, cluster));
 	values[1] = CStringGetTextDatum(gk_cluster_name(model, cluster));
 	nulls[0] = nulls[1] = false;
-	put_number(&values[2], &nulls[2], distance);
+	gk_put_number(&values[2], &nulls[2], distance);
 	nulls[3] = second.place < 0;
 	if (second.place >= 0)
 		values[3] = Int32GetDatum(gk_cluster_id(model, gk_cluster_at(model, second.place)));
-	put_number(&values[4], &nulls[4], other);
-	put_number(&values[5], &nulls[5], other == 0.0 ? 0.0 : (other - distance) / other);
-	put_number(&values[6], &nulls[6], score);
-	put_number(&values[7], &nulls[7], gk_anomaly_percentile(model->score_quantiles, score));
+	gk_put_number(&values[4], &nulls[4], other);
+	gk_put_number(&values[5], &nulls[5], other == 0.0 ? 0.0 : (other - distance) / other);
+	gk_put_number(&values[6], &nulls[6], score);
+	gk_put_number(&values[7], &nulls[7], gk_anomaly_percentile(model->score_quantiles, score));
 }
 
 /* SQL: all figures of a row; NULLs for one that cannot be compared. */

@@ -19,6 +19,7 @@
 
 #include "model_type.h"
 #include "table_name.h"
+#include "sql_values.h"
 #include "target.h"
 
 #if PG_VERSION_NUM >= 160000
@@ -31,16 +32,9 @@
 GkModelExists
 gk_model_exists_word(const char *word)
 {
-	if (strcmp(word, "error") == 0)
-		return GK_MODEL_ERROR;
-	if (strcmp(word, "replace") == 0)
-		return GK_MODEL_REPLACE;
-	if (strcmp(word, "skip") == 0)
-		return GK_MODEL_SKIP;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid if_exists: \"%s\"", word),
-			 errhint("Valid values are \"error\", \"replace\", \"skip\".")));
+	static const char *const words[] = {"error", "replace", "skip", NULL};
+
+	return gk_find_word("if_exists", word, words);
 }
 
 /* Runs a command. */

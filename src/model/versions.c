@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "model.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
@@ -313,10 +314,7 @@ gkmeans_prune(PG_FUNCTION_ARGS)
 	int			keep = PG_GETARG_INT32(1);
 
 	if (keep < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("keep is out of range"),
-				 errhint("Valid values are 0 and above.")));
+		gk_out_of_range("keep", "0 and above");
 	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
 }
 

@@ -23,6 +23,7 @@ struct GkDrain
 	sem_t		finished;
 	GkStatus	status;
 	int64_t		rows;
+	atomic_llong *progress;
 	int64_t    *first_rows;		/* by sequence number */
 	int64_t		batches;		/* the greatest sequence number + 1 */
 	int64_t		allocated;
@@ -112,6 +113,7 @@ append_slot(GkDrain *drain, int slot)
 		return status;
 	drain->pending_slots[drain->pending++] = slot;
 	drain->rows += batch.rows;
+	atomic_store(drain->progress, drain->rows);
 	return status;
 }
 
@@ -166,7 +168,7 @@ drain_main(void *argument)
 
 /* Starts the thread with all signals blocked. */
 GkStatus
-gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
+gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress, GkDrain **result)
 {
 	GkDrain    *drain = calloc(1, sizeof(GkDrain));
 	sigset_t	all;
@@ -178,6 +180,7 @@ gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **result)
 		return failure(GK_NO_HOST_MEMORY, "calloc", "out of memory for a thread");
 	drain->ring = ring;
 	drain->engine = engine;
+	drain->progress = progress;
 	sem_init(&drain->finished, 0, 0);
 
 	sigfillset(&all);

@@ -12,8 +12,9 @@
 
 typedef struct GkDrain GkDrain;
 
-/* Starts the thread. */
-extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, GkDrain **drain);
+/* Starts the thread; it writes how many rows went into the engine so far to `progress`. */
+extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
+							   GkDrain **drain);
 
 /* Waits for the thread to empty a closed ring, or to fail; false if it is still running. */
 extern bool gk_drain_wait(GkDrain *drain, int milliseconds);

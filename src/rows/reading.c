@@ -16,6 +16,7 @@
 #include "nodes/params.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
+#include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -27,6 +28,7 @@
 #include "engine_error.h"
 #include "feed.h"
 #include "feed_pass.h"
+#include "progress.h"
 #include "reading.h"
 #include "source_columns.h"
 #include "source_query.h"
@@ -271,6 +273,23 @@ check_function(const GkSourceQuery *query, Oid function)
 				 errhint("Drop or rename the other function of that name.")));
 }
 
+/* The rows that the planner expects below the aggregates: of all workers together. */
+static double
+expected_rows(const Plan *plan)
+{
+	double		processes = 1.0;
+
+	while (plan != NULL && (IsA(plan, Agg) || IsA(plan, Gather)))
+	{
+		/* as the planner divides them; the leader does what the workers leave it time for */
+		if (IsA(plan, Gather))
+			processes = ((const Gather *) plan)->num_workers +
+				(parallel_leader_participation ?
+				 Max(0.0, 1.0 - 0.3 * ((const Gather *) plan)->num_workers) : 0.0);
+		plan = plan->lefttree;
+	}
+	return plan != NULL ? plan->plan_rows * Max(processes, 1.0) : 0.0;
+}
 
 /* Prepares the query, without its parameter, so that no plan contains a ticket. */
 static GkSourceQuery *
@@ -281,6 +300,7 @@ prepare_query(const GkSource *source, const Reading *reading)
 										 GK_TICKET_TYPE);
 
 	check_function(query, function);
+	gk_progress_expect(expected_rows(query->plan->planTree));
 	reading->feed->aggregate = function;
 	return query;
 }
@@ -360,7 +380,8 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	if (OidIsValid(feed->id_type))
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
-	gk_check(gk_drain_start(&feed->ring, reading->engine, &reading->drain));
+	atomic_store(gk_progress_rows(), 0);
+	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), &reading->drain));
 	run_query(source, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))

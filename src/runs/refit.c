@@ -210,6 +210,7 @@ read_rows(Refit *refit, bool as_deployed)
 	GkCall	   *call = &refit->call;
 
 	gk_call_open(call);
+	gk_progress_model(gk_qualified_name(refit->relation));
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
 	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
 						  : gk_definition_text(refit->definition, "changes_table"));
@@ -235,6 +236,7 @@ find_drift(Refit *refit)
 	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
 	MemoryContext before;
 
+	gk_progress_phase(GK_PHASE_LABELLING);
 	refit->result->inertia_before =
 		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
 					 call->arguments.fit.points, model->k, now);
@@ -516,7 +518,7 @@ run(Refit *refit)
 			if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
 				refit->labels = gk_call_labels(&refit->call);
 			gk_call_end_job(&refit->call);
-			SPI_finish();
+			gk_call_close(&refit->call);
 			read_rows(refit, false);
 		}
 		run_fit(refit);
@@ -535,6 +537,7 @@ write_version(Refit *refit, bool has_row)
 	char	   *name = gk_qualified_name(refit->relation);
 	GkLabelsWritten written;
 
+	gk_progress_phase(GK_PHASE_WRITING);
 	if (refit->labels != NULL)
 		gk_call_write_labels(&refit->call, refit->labels, &written);
 	gk_draft_text(draft, GK_MODEL_STATUS, result->status);

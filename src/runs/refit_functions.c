@@ -20,6 +20,7 @@
 #include "refit.h"
 #include "run.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_refit);
 GK_SQL_FUNCTION(gkmeans_refresh);
@@ -42,49 +43,22 @@ enum
 	NOTE
 };
 
-/* An argument as text; NULL if it is NULL. */
-static char *
-text_of(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
-/* Raises the error of an argument that is out of its range. */
-static void
-out_of_range(const char *argument, const char *valid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s is out of range", argument),
-			 errhint("Valid values are %s.", valid)));
-}
-
 /* The word that says when to deploy. */
 static GkDeploy
 deploy_word(const char *word)
 {
-	if (strcmp(word, "better") == 0)
-		return GK_DEPLOY_BETTER;
-	if (strcmp(word, "always") == 0)
-		return GK_DEPLOY_ALWAYS;
-	if (strcmp(word, "never") == 0)
-		return GK_DEPLOY_NEVER;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid deploy: \"%s\"", word),
-			 errhint("Valid values are \"better\", \"always\", \"never\".")));
+	static const char *const words[] = {"better", "always", "never", NULL};
+
+	return gk_find_word("deploy", word, words);
 }
 
 /* Reads and checks the arguments. */
 static void
 read_spec(FunctionCallInfo fcinfo, GkRefitSpec *spec)
 {
-	const char *deploy = text_of(fcinfo, DEPLOY);
+	const char *deploy = gk_text_or(fcinfo, DEPLOY, NULL);
 
-	if (PG_ARGISNULL(MODEL))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("model is NULL")));
+	gk_require_argument(fcinfo, MODEL, "model");
 	spec->model = PG_GETARG_OID(MODEL);
 	spec->deploy = deploy_word(deploy != NULL ? deploy : "better");
 	spec->min_improvement = PG_ARGISNULL(MIN_IMPROVEMENT) ? 0.0
@@ -92,27 +66,19 @@ read_spec(FunctionCallInfo fcinfo, GkRefitSpec *spec)
 	spec->only_if_drift = PG_ARGISNULL(ONLY_IF_DRIFT) ? NAN : PG_GETARG_FLOAT8(ONLY_IF_DRIFT);
 	spec->starts = PG_ARGISNULL(STARTS) ? -1 : PG_GETARG_INT32(STARTS);
 	spec->rescale = !PG_ARGISNULL(RESCALE) && PG_GETARG_BOOL(RESCALE);
-	spec->labels_table = text_of(fcinfo, LABELS_TABLE);
-	spec->labels_mode = text_of(fcinfo, LABELS_MODE);
-	spec->changes_table = text_of(fcinfo, CHANGES_TABLE);
+	spec->labels_table = gk_text_or(fcinfo, LABELS_TABLE, NULL);
+	spec->labels_mode = gk_text_or(fcinfo, LABELS_MODE, NULL);
+	spec->changes_table = gk_text_or(fcinfo, CHANGES_TABLE, NULL);
 	spec->keep = PG_ARGISNULL(KEEP) ? -1 : PG_GETARG_INT32(KEEP);
-	spec->note = text_of(fcinfo, NOTE);
+	spec->note = gk_text_or(fcinfo, NOTE, NULL);
 	if (!(fabs(spec->min_improvement) <= 1.0))
-		out_of_range("min_improvement", "numbers from -1 to 1");
+		gk_out_of_range("min_improvement", "numbers from -1 to 1");
 	if (!PG_ARGISNULL(ONLY_IF_DRIFT) && !(spec->only_if_drift >= 0.0))
-		out_of_range("only_if_drift", "0 and above");
+		gk_out_of_range("only_if_drift", "0 and above");
 	if (!PG_ARGISNULL(STARTS) && (spec->starts < 0 || spec->starts > MAX_STARTS))
-		out_of_range("starts", "0 to 1000");
+		gk_out_of_range("starts", "0 to 1000");
 	if (!PG_ARGISNULL(KEEP) && spec->keep < 1)
-		out_of_range("keep", "1 and above");
-}
-
-/* Puts a number into a result, NULL if it is not known. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
+		gk_out_of_range("keep", "1 and above");
 }
 
 /* SQL: fits a new version of a model; what came of it. */
@@ -132,10 +98,10 @@ gkmeans_refit(PG_FUNCTION_ARGS)
 	values[1] = CStringGetTextDatum(result.status);
 	values[2] = BoolGetDatum(result.deployed);
 	values[3] = Int64GetDatum(result.rows);
-	put_number(&values[4], &nulls[4], result.inertia_before);
-	put_number(&values[5], &nulls[5], result.inertia);
-	put_number(&values[6], &nulls[6], result.improvement);
-	put_number(&values[7], &nulls[7], result.psi);
+	gk_put_number(&values[4], &nulls[4], result.inertia_before);
+	gk_put_number(&values[5], &nulls[5], result.inertia);
+	gk_put_number(&values[6], &nulls[6], result.improvement);
+	gk_put_number(&values[7], &nulls[7], result.psi);
 	nulls[8] = result.moved < 0;
 	values[8] = Int64GetDatum(result.moved);
 	values[9] = CStringGetTextDatum(result.outcome);

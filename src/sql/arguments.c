@@ -15,6 +15,7 @@
 #include "alloc.h"
 #include "arguments.h"
 #include "engine.h"
+#include "sql_values.h"
 
 #define DEFAULT_MAX_ITER 300
 #define DEFAULT_TOL 1e-4
@@ -55,53 +56,11 @@ static const char *const if_exists_words[] = {"error", "replace", "append", "mer
 NULL};
 static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
 
-/* The words as a list for a hint. */
-static char *
-list_words(const char *const *words)
-{
-	StringInfoData list;
-
-	initStringInfo(&list);
-	for (int i = 0; words[i] != NULL; i++)
-		appendStringInfo(&list, "%s\"%s\"", i > 0 ? ", " : "", words[i]);
-	return list.data;
-}
-
-/* The position of a word among the valid ones. */
-static int
-find_word(const char *argument, const char *word, const char *const *words)
-{
-	for (int i = 0; words[i] != NULL; i++)
-		if (strcmp(words[i], word) == 0)
-			return i;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid %s: \"%s\"", argument, word),
-			 errhint("Valid values are %s.", list_words(words))));
-}
-
-/* An argument as text, or its default. */
-static const char *
-text_argument(FunctionCallInfo fcinfo, int number, const char *by_default)
-{
-	return PG_ARGISNULL(number) ? by_default : text_to_cstring(PG_GETARG_TEXT_PP(number));
-}
-
 /* An argument as one of several words; the first is the default. */
 static int
 word_argument(FunctionCallInfo fcinfo, int number, const char *argument, const char *const *words)
 {
-	return find_word(argument, text_argument(fcinfo, number, words[0]), words);
-}
-
-/* Reports an argument that is out of range. */
-static void
-out_of_range(const char *argument, const char *valid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s is out of range", argument),
-			 errhint("Valid values are %s.", valid)));
+	return gk_find_word(argument, gk_text_or(fcinfo, number, words[0]), words);
 }
 
 /* The names of the features. */
@@ -184,7 +143,7 @@ read_k(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 	if (!PG_ARGISNULL(number))
 		arguments->fit.k = PG_GETARG_INT64(number);
 	if (arguments->fit.k <= 0)
-		out_of_range("k", psprintf("1 to %d", GK_MAX_CLUSTERS));
+		gk_out_of_range("k", psprintf("1 to %d", GK_MAX_CLUSTERS));
 	if (given > 0 && given != arguments->fit.k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -230,11 +189,11 @@ read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
 	fit->n_init = PG_ARGISNULL(first + N_INIT) ? 1 : PG_GETARG_INT32(first + N_INIT);
 	fit->seed = PG_ARGISNULL(first + SEED) ? 0 : PG_GETARG_INT64(first + SEED);
 	if (fit->max_iter < 1)
-		out_of_range("max_iter", "1 and above");
+		gk_out_of_range("max_iter", "1 and above");
 	if (!(fit->tol >= 0.0) || isinf(fit->tol))
-		out_of_range("tol", "finite numbers, 0 and above");
+		gk_out_of_range("tol", "finite numbers, 0 and above");
 	if (fit->n_init < 1 || fit->n_init > MAX_STARTS)
-		out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
+		gk_out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
 }
 
 /* The option that names the id column of the labels table. */
@@ -245,7 +204,7 @@ read_id_name(const JsonbValue *value)
 
 	if (value->type != jbvString || value->val.string.len == 0 ||
 		value->val.string.len >= NAMEDATALEN)
-		out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
+		gk_out_of_range("option id_name", psprintf("names of 1 to %d bytes", NAMEDATALEN - 1));
 	name = pnstrdup(value->val.string.val, value->val.string.len);
 	if (gk_is_label_column(name))
 		ereport(ERROR,
@@ -259,7 +218,7 @@ read_id_name(const JsonbValue *value)
 static void
 read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 {
-	int			option = find_word("option", key, option_words);
+	int			option = gk_find_word("option", key, option_words);
 	GkFitSpec  *fit = &arguments->fit;
 	double		number = NAN;
 
@@ -269,7 +228,7 @@ read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 	if (option == 0)
 	{
 		if (!(number > 0.0 && number <= MAX_OVERSAMPLING))
-			out_of_range("option oversampling", "numbers above 0, up to 1000");
+			gk_out_of_range("option oversampling", "numbers above 0, up to 1000");
 		fit->oversampling = number;
 	}
 	else if (option == 2)
@@ -277,7 +236,7 @@ read_option(const char *key, const JsonbValue *value, GkArguments *arguments)
 	else
 	{
 		if (!(number >= 0.0 && number <= MAX_ROUNDS && number == floor(number)))
-			out_of_range("option rounds", "whole numbers from 0 to 100");
+			gk_out_of_range("option rounds", "whole numbers from 0 to 100");
 		fit->rounds = (int) number;
 	}
 }
@@ -302,7 +261,7 @@ read_options(FunctionCallInfo fcinfo, int number, GkArguments *arguments)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("options is not a JSON object"),
-				 errhint("Known options are %s.", list_words(option_words))));
+				 errhint("Known options are %s.", gk_list_words(option_words))));
 	iterator = JsonbIteratorInit(&options->root);
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{
@@ -324,10 +283,10 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("source is NULL"),
 				 errhint("Give the name of a table or view, or a query.")));
-	source->source = text_argument(fcinfo, first + SOURCE, NULL);
+	source->source = gk_text_or(fcinfo, first + SOURCE, NULL);
 	source->features = read_features(fcinfo, first + FEATURES);
-	source->id_column = text_argument(fcinfo, first + ID_COLUMN, NULL);
-	source->weight_column = text_argument(fcinfo, first + WEIGHT_COLUMN, NULL);
+	source->id_column = gk_text_or(fcinfo, first + ID_COLUMN, NULL);
+	source->weight_column = gk_text_or(fcinfo, first + WEIGHT_COLUMN, NULL);
 	source->id_type = InvalidOid;
 	source->nulls_are_errors = word_argument(fcinfo, first + NULLS, "nulls", nulls_words) == 1;
 }
@@ -336,21 +295,21 @@ read_source(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 GkMetric
 gk_metric_word(const char *word)
 {
-	return find_word("metric", word, metric_words);
+	return gk_find_word("metric", word, metric_words);
 }
 
 /* The scaling that a word names. */
 GkScale
 gk_scale_word(const char *word)
 {
-	return find_word("scale", word, scale_words);
+	return gk_find_word("scale", word, scale_words);
 }
 
 /* True if unusable rows are errors. */
 bool
 gk_nulls_word(const char *word)
 {
-	return find_word("nulls", word, nulls_words) == 1;
+	return gk_find_word("nulls", word, nulls_words) == 1;
 }
 
 /* An argument that lists features. */
@@ -364,7 +323,7 @@ gk_features_argument(FunctionCallInfo fcinfo, int number)
 GkIfExists
 gk_if_exists(const char *argument, const char *word)
 {
-	return find_word(argument, word, if_exists_words);
+	return gk_find_word(argument, word, if_exists_words);
 }
 
 /* Raises an error if what is said of labels does not go together. */
@@ -399,7 +358,7 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	read_limits(fcinfo, first, fit);
 	read_options(fcinfo, first + OPTIONS, arguments);
 	fit->weighted = arguments->source.weight_column != NULL;
-	arguments->labels_table = text_argument(fcinfo, first + LABELS_TABLE, NULL);
+	arguments->labels_table = gk_text_or(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
 	check_labels(arguments);
 }

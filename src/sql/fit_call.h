@@ -13,6 +13,7 @@
 #include "job.h"
 #include "label_rows.h"
 #include "labels_table.h"
+#include "progress.h"
 #include "reading.h"
 #include "report.h"
 
@@ -21,6 +22,7 @@ typedef struct GkCall
 	GkArguments arguments;
 	MemoryContext caller;		/* outlives the job */
 	GkJob	   *job;
+	GkProgress *progress;		/* outlives the job: until SPI is finished */
 	GkEngine   *engine;
 	GkSource   *source;
 	Oid			id_type;		/* InvalidOid without an id column */
@@ -86,7 +88,10 @@ extern void gk_call_end_job(GkCall *call);
 /* Writes the table of labels and that of changes, if there are to be any. */
 extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
-/* Ends the call. */
+/* Ends the call: what its job leaves, after the job has ended.  Nothing is remembered of it. */
+extern void gk_call_close(GkCall *call);
+
+/* The same, and remembers it as the session's last fit. */
 extern void gk_call_end(GkCall *call);
 
 #endif							/* GK_FIT_CALL_H */

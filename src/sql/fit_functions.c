@@ -40,6 +40,7 @@ gk_call_open(GkCall *call)
 	call->caller = CurrentMemoryContext;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
+	call->progress = gk_progress_begin();
 	call->job = gk_job_begin();
 	MemoryContextSwitchTo(gk_job_context(call->job));
 }
@@ -111,6 +112,16 @@ gk_call_check_rows(const GkCall *call)
 								  arguments->initial_dimension, rows->dimension)));
 }
 
+/* Shows others which engine it is, and what it holds of its devices. */
+static void
+show_engine(const GkCall *call)
+{
+	GkUsage		usage;
+
+	call->engine->class_of->usage(call->engine, &usage);
+	gk_progress_engine(call->report.engine, usage.devices, usage.device_bytes);
+}
+
 /* Opens the engine, and records why that one. */
 static void
 open_engine(GkCall *call, const GkSource *source)
@@ -120,11 +131,14 @@ open_engine(GkCall *call, const GkSource *source)
 	.iterations = spec->max_iter};
 	const char *reason;
 
+	gk_progress_phase(GK_PHASE_QUEUED);
 	if (gk_engine_depends_on_work())
 		gk_source_estimate(source, &work.rows, &work.dimension);
 	call->engine = gk_open_engine(call->job, &work, &reason);
 	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+	gk_progress_phase(GK_PHASE_READING);
+	show_engine(call);
 }
 
 /* Records the features, and decides what depends on them. */
@@ -165,6 +179,7 @@ gk_call_read(GkCall *call)
 	INSTR_TIME_SET_CURRENT(begin);
 	gk_source_read(source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
+	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
 	call->arguments.fit.rows = call->rows.read - call->rows.skipped;
 	call->arguments.fit.shift = call->rows.shift;
@@ -291,6 +306,7 @@ put_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row, Tuplesto
 
 	if (call->labelling.k == 0)
 		gk_call_describe_fit(call, 0, NULL);
+	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
 	if (labels != NULL)
 	{
@@ -350,15 +366,25 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
-	if (call->table != NULL)
-		gk_labels_table_write(call->table, labels, call->labelling.version, written);
+	if (call->table == NULL)
+		return;
+	gk_progress_phase(GK_PHASE_WRITING);
+	gk_labels_table_write(call->table, labels, call->labelling.version, written);
 }
 
-/* Ends the call. */
+/* Ends what outlives the job. */
+void
+gk_call_close(GkCall *call)
+{
+	gk_progress_end(call->progress);
+	SPI_finish();
+}
+
+/* The same, and remembers the fit. */
 void
 gk_call_end(GkCall *call)
 {
-	SPI_finish();
+	gk_call_close(call);
 	gk_remember_fit(&call->report);
 }
 

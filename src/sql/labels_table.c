@@ -122,21 +122,40 @@ find_columns(GkLabelsTable *table, Oid relation_id)
 	return table->of_model ? columns : columns & ~OF_MODEL;
 }
 
-/* Raises the error that INSERT into those columns would. */
-static void
-check_columns(const GkLabelsTable *table, Oid relation_id)
+/* Lists some columns; how many there are. */
+static int
+list_columns(const GkLabelsTable *table, GkLabelColumns set, GkOutputColumn *columns)
 {
-	GkOutputColumn columns[GK_LABEL_COLUMNS];
 	int			count = 0;
 
 	for (int i = 0; i < GK_LABEL_COLUMNS; i++)
-		if (table->columns & GK_LABEL_SET(i))
+		if (set & GK_LABEL_SET(i))
 			columns[count++] = (GkOutputColumn)
 			{
 				gk_label_column_name(i, table->id_name),
 				gk_label_column_type(i, table->id_type)
 			};
+	return count;
+}
+
+/* Raises the errors that the commands would which will write those columns. */
+static void
+check_columns(const GkLabelsTable *table, Oid relation_id)
+{
+	bool		merge = table->if_exists == GK_EXISTS_MERGE;
+	GkOutputColumn columns[GK_LABEL_COLUMNS];
+	int			count = list_columns(table, table->columns, columns);
+
 	gk_check_insert(relation_id, columns, count);
+	if (merge || table->if_exists == GK_EXISTS_DELETE)
+		gk_check_privilege(relation_id, ACL_DELETE, NULL, 0);
+	if (!merge)
+		return;
+	count = list_columns(table, table->columns & ~GK_LABEL_SET(GK_LABEL_ID), columns);
+	gk_check_privilege(relation_id, ACL_UPDATE, columns, count);
+	/* the time of a label is written, but not compared */
+	count = list_columns(table, table->columns & ~GK_LABEL_SET(GK_LABEL_TIME), columns);
+	gk_check_privilege(relation_id, ACL_SELECT, columns, count);
 }
 
 /* Adds a hint if the table cannot be emptied. */

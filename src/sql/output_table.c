@@ -112,19 +112,19 @@ check_generated(Oid relation_id, const char *name)
 	ReleaseSysCache(tuple);
 }
 
-/* Raises an error unless the whole table or these columns are open to INSERT. */
-static void
-check_privilege(Oid relation_id, const GkOutputColumn *columns, int count)
+/* Raises an error unless a role may do something with the whole table, or with these columns. */
+void
+gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *columns, int count)
 {
 	Oid			user = GetUserId();
-	bool		allowed = true;
+	bool		allowed = count > 0;
 
-	if (pg_class_aclcheck(relation_id, user, ACL_INSERT) == ACLCHECK_OK)
+	if (pg_class_aclcheck(relation_id, user, privilege) == ACLCHECK_OK)
 		return;
 	for (int i = 0; i < count; i++)
 		allowed = allowed &&
 			pg_attribute_aclcheck(relation_id, get_attnum(relation_id, columns[i].name), user,
-								  ACL_INSERT) == ACLCHECK_OK;
+								  privilege) == ACLCHECK_OK;
 	if (!allowed)
 		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relation_id)),
 					   get_rel_name(relation_id));
@@ -138,7 +138,7 @@ gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count)
 		check_type(relation_id, &columns[i]);
 	for (int i = 0; i < count; i++)
 		check_generated(relation_id, columns[i].name);
-	check_privilege(relation_id, columns, count);
+	gk_check_privilege(relation_id, ACL_INSERT, columns, count);
 }
 
 /* Runs a command that writes. */

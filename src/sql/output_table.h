@@ -40,6 +40,13 @@ extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
  */
 extern void gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count);
 
+/*
+ * Raises 42501 unless the current role has a privilege on the whole table, or on all these columns
+ * if there are any.
+ */
+extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *columns,
+							   int count);
+
 /* Runs a command that writes; how many rows it concerned.  SPI must be connected. */
 extern int64 gk_execute(const char *command);
 

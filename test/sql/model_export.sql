@@ -30,9 +30,10 @@ INSERT INTO generated SELECT a, b, c, d FROM iris;
 SELECT is(count(*)::int, 150, 'a generated column') FROM generated g WHERE cluster_id = gkmeans_predict('m', g);
 UPDATE generated SET a = NULL;
 SELECT is(count(*)::int, 0, 'follows the row') FROM generated WHERE cluster_id IS NOT NULL;
-CREATE INDEX ON iris (gkmeans_predict_with(:'exported', a, b, c, d));
+SELECT gkmeans_export('m', 'predict') AS brief \gset
+CREATE INDEX ON iris (gkmeans_predict_with(:'brief', a, b, c, d));
 SET LOCAL enable_seqscan = off;
-SELECT is(count(*)::int, (SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 'an index expression') FROM iris WHERE gkmeans_predict_with(:'exported', a, b, c, d) = 1;
+SELECT is(count(*)::int, (SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 'an index expression') FROM iris WHERE gkmeans_predict_with(:'brief', a, b, c, d) = 1;
 RESET enable_seqscan;
 SELECT is((SELECT array_agg(gkmeans_predict_with(e, 6, 3, 5, 2) ORDER BY n) FROM (VALUES (1, :'exported'::jsonb), (2, :'exported'::jsonb || '{"cluster_ids": [3,5,7]}'), (3, :'exported'::jsonb)) t(n, e)),
 	(SELECT ARRAY[p, (ARRAY[3,5,7])[p + 1], p] FROM gkmeans_predict('m', 6, 3, 5, 2) p), 'another model in every row');
@@ -89,7 +90,7 @@ SELECT is(gkmeans_import_model('other', exported => :'exported', if_exists => 'r
 SELECT is((SELECT array_agg(note ORDER BY version) FROM other), '{NULL,again}', 'with a note of its own');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || change::jsonb), '22023', 'import: ' || change, 'not an exported model') FROM unnest(ARRAY['{"gkmeans": 2}', '{"points": []}', '{"centroids": [1]}', '{"sizes": [1,2]}', '{"sizes": [1,2,-3]}',
 	'{"sizes": [1,2,2.5]}', '{"sizes": 3}', '{"sizes": null}', '{"weights": [1,2,-1]}', '{"radii": [1,2,"x"]}', '{"avg_distances": {}}', '{"score_quantiles": [1,2]}', '{"feature_mean": [1]}', '{"feature_mean": [1,2,3,null]}', '{"rows_used": -1}', '{"rows_used": 1e30}', '{"inertia": "much"}', '{"iterations": 1e10}',
-	'{"converged": 1}', '{"note": {}}', '{"report": []}', '{"cluster_ids": [2,1,0]}']) change;
+	'{"converged": 1}', '{"note": {}}', '{"report": 1}', '{"history": "x"}', '{"map_x": [1]}', '{"map_y": [1,2,null]}', '{"sample_points": [[1,2]]}', '{"sample_points": [[1,2,1e39]]}', '{"sample_points": {}}', '{"silhouette": true}', '{"cluster_ids": [2,1,0]}']) change;
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || jsonb_build_object('score_quantiles', (SELECT jsonb_agg(-i) FROM generate_series(1, 47) i))), '22023', 'quantiles that are negative');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || jsonb_build_object('score_quantiles', (SELECT jsonb_agg(47 - i) FROM generate_series(1, 47) i))), '22023', 'quantiles that descend');
 SELECT is(gkmeans_import_model('unknown', exported => :'exported'::jsonb || '{"avg_distances": [null, "Infinity", 2]}'), 3, 'import of unknown and infinite numbers');
@@ -97,7 +98,14 @@ SELECT is((SELECT avg_distances FROM unknown), '{NULL,Infinity,2}', 'what is unk
 SELECT is(gkmeans_export('unknown')::jsonb -> 'avg_distances', '[null, "Infinity", 2]', 'and back');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %s)', :'exported', other), '22023', other || ' as well') FROM unnest('{"centroids => ''{{1}}''","features => ''{a}''","names => ''{a}''","scale_offset => ''{1}''","scale_factor => ''{1}''"}'::text[]) other;
 SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
-SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json');
+SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json.*predict');
+SELECT is(gkmeans_export('m', NULL), :'exported', 'no format is json');
+SELECT is((SELECT array_agg(key ORDER BY key) FROM jsonb_object_keys(:'brief'::jsonb) key), '{dimension,features,gkmeans,k,metric,names,points}', 'what predictions need');
+SELECT is(:'exported'::jsonb @> :'brief'::jsonb, true, 'is part of the whole');
+SELECT gkmeans_create_model('scaled', 'SELECT a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b,c,d}', 3, scale => 'standard');
+SELECT is(gkmeans_import_model('brief', exported => gkmeans_export('scaled', 'predict')::jsonb), 3, 'it can be imported');
+SELECT ok(bool_and(abs(x - y) <= 1e-12 * abs(y)), 'centroids in the units of the features') FROM unnest(gkmeans_centroids('brief'), gkmeans_centroids('scaled')) u(x, y);
+SELECT is((SELECT array_agg(gkmeans_distance('brief', a + 1e6, b, c * 1e9, d) ORDER BY id) FROM iris), (SELECT array_agg(gkmeans_distance('scaled', a + 1e6, b, c * 1e9, d) ORDER BY id) FROM iris), 'distances bit for bit');
 
 -- Centroids
 SELECT is((SELECT count(*)::int FROM iris i WHERE gkmeans_predict_centroids(gkmeans_centroids('m'), ARRAY[a, b, c, d]) = gkmeans_predict('m', i)), 150, 'gkmeans_predict_centroids');

@@ -120,6 +120,7 @@ CREATE TABLE other_type (id text, cluster_id int, distance float8);
 CREATE TABLE too_few (id int, distance float8);
 CREATE TABLE in_parts (id int, cluster_id int, distance float8) PARTITION BY RANGE (id);
 CREATE VIEW a_view AS SELECT * FROM one_column;
+CREATE TABLE merged (id int PRIMARY KEY, cluster_id int, distance float8, labelled_at timestamptz, more int);
 CREATE TYPE gk_private AS ENUM ('a');
 REVOKE USAGE ON TYPE gk_private FROM PUBLIC;
 CREATE TABLE gk_closed.labels (id int, cluster_id int, distance float8);
@@ -148,6 +149,22 @@ SELECT fails_with(fit_into('a_view', 'append'), '42809', 'a view');
 SELECT fails_with(fit_into('fresh', 'error', '''a''::gk_private'), '42501', 'no USAGE on the type of the id', 'permission denied for type gk_private');
 SELECT fails_with(fit_into('fresh', 'error', 'ROW(1, 2)'), '42P16', 'a type that no column can have', 'pseudo-type record');
 RESET ROLE;
+-- Each privilege that a merge needs, on columns where there is one
+CREATE FUNCTION lacks(privileges text, if_exists text, code text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	EXECUTE format('GRANT %s ON merged TO gk_reader', privileges);
+	SET LOCAL ROLE gk_reader;
+	result := fails_with(fit_into('merged', if_exists), code, if_exists || ' with ' || privileges, CASE code WHEN '42501' THEN 'permission denied for table merged' ELSE 'the source was read' END);
+	RESET ROLE;
+	REVOKE ALL ON merged FROM gk_reader;
+	RETURN result;
+END $$;
+SELECT lacks(privileges, if_exists, code) FROM (VALUES ('INSERT', 'delete', '42501'), ('INSERT, DELETE', 'delete', 'P0001'), ('INSERT, UPDATE, DELETE', 'merge', '42501'),
+	('SELECT, INSERT, DELETE', 'merge', '42501'), ('SELECT, INSERT, UPDATE', 'merge', '42501'), ('SELECT, UPDATE, DELETE', 'merge', '42501'), ('SELECT, INSERT, UPDATE, DELETE', 'merge', 'P0001'),
+	('SELECT (id, cluster_id), INSERT, UPDATE, DELETE', 'merge', '42501'), ('SELECT, INSERT, UPDATE (cluster_id, distance), DELETE', 'merge', '42501'),
+	('SELECT (id, cluster_id, distance), INSERT (id, cluster_id, distance, labelled_at), UPDATE (cluster_id, distance, labelled_at), DELETE', 'merge', 'P0001')) p(privileges, if_exists, code);
 
 -- a policy on the labels table
 ALTER TABLE owned_labels ENABLE ROW LEVEL SECURITY;

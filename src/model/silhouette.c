@@ -9,7 +9,7 @@
 
 #include "alloc.h"
 #include "exact.h"
-#include "sample.h"
+#include "silhouette.h"
 
 /* Numbers of a sample at most: a quarter of a gigabyte, and twice that as doubles. */
 #define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)

@@ -1,8 +1,8 @@
 /*
  * The silhouette: rows drawn without regard to their order, and each compared with all others.
  */
-#ifndef GK_SAMPLE_H
-#define GK_SAMPLE_H
+#ifndef GK_SILHOUETTE_H
+#define GK_SILHOUETTE_H
 
 #include "postgres.h"
 
@@ -33,4 +33,4 @@ gk_silhouette(double own, double other)
 	return greater > 0.0 && isfinite(greater) ? (other - own) / greater : 0.0;
 }
 
-#endif							/* GK_SAMPLE_H */
+#endif							/* GK_SILHOUETTE_H */

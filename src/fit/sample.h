@@ -1,0 +1,25 @@
+/*
+ * A few rows of a fit, whatever their order in the source.
+ */
+#ifndef GK_SAMPLE_H
+#define GK_SAMPLE_H
+
+#include "postgres.h"
+
+#include "fit.h"
+
+/*
+ * Draws rows after a fit for a model, by weight: all of them if there are at most `count`, else
+ * at most so many.  Writes the engine's numbers of the rows; returns how many.
+ */
+extern int64 gk_sample_rows(GkJob *job, const GkFitSpec *spec, const GkFit *fit, int64 count,
+							int64 *rows);
+
+/*
+ * The features of these rows, as they are compared: count × dimension; and the places of their
+ * clusters: count.  All arrays in the context of the job.
+ */
+extern void gk_sample_features(GkJob *job, const GkFit *fit, const int64 *rows, int64 count,
+							   float *features, int32 *places);
+
+#endif							/* GK_SAMPLE_H */

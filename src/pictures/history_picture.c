@@ -1,0 +1,140 @@
+/*
+ * The picture of the versions: their inertia and silhouette, and which were deployed.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "alloc.h"
+#include "markup.h"
+#include "panel.h"
+#include "pictures.h"
+
+/* More versions than these are not marked one by one. */
+#define MOST_MARKS 120
+
+/* The versions that have an inertia. */
+typedef struct Course
+{
+	int			count;
+	const GkPast **past;
+	double	   *x;
+	double	   *values;
+} Course;
+
+/* Collects the versions, those of the last thousand. */
+static void
+collect(const GkSubject *subject, Course *course)
+{
+	int			room = Min(subject->count, 1000);
+
+	course->count = 0;
+	course->past = gk_allocate(Max(room, 1), sizeof(GkPast *));
+	course->x = gk_allocate(Max(room, 1), sizeof(double));
+	course->values = gk_allocate(Max(room, 1), sizeof(double));
+	for (int i = subject->count - room; i < subject->count; i++)
+	{
+		if (isnan(subject->past[i].inertia))
+			continue;
+		course->x[course->count] = course->count;
+		course->past[course->count++] = &subject->past[i];
+	}
+}
+
+/* What is missing. */
+const char *
+gk_history_missing(const GkSubject *subject)
+{
+	Course		course;
+
+	collect(subject, &course);
+	return course.count == 0 ? "inertia" : NULL;
+}
+
+/* What the picture shows. */
+const char *
+gk_history_describe(const GkSubject *subject)
+{
+	Course		course;
+
+	collect(subject, &course);
+	return psprintf("Inertia and silhouette of versions %d to %d",
+					course.past[0]->version, course.past[course.count - 1]->version);
+}
+
+/* Marks the versions that were deployed, and the one that is. */
+static void
+draw_marks(GkSvg *svg, const GkPanel *panel, const Course *course, const char *color)
+{
+	for (int i = 0; i < course->count; i++)
+	{
+		double		x = gk_panel_x(panel, course->x[i]);
+		double		y = gk_panel_y(panel, course->values[i]);
+		bool		deployed = course->past[i]->deployed;
+
+		if (isnan(y) || (course->count > MOST_MARKS >> svg->detail && !deployed))
+			continue;
+		if (deployed)
+			gk_svg_circle(svg, x, y, 7.0, "fill=\"none\" stroke=\"currentColor\"");
+		gk_svg_circle(svg, x, y, 3.5, psprintf(course->past[i]->was_deployed ? "fill=\"%s\""
+											   : "fill=\"none\" stroke=\"%s\"", color));
+	}
+}
+
+/* Draws one figure over the versions. */
+static void
+draw_figure(GkSvg *svg, GkPanel *panel, const Course *course, const char *what, const char *color)
+{
+	gk_panel_clear(panel);
+	gk_panel_cover(panel, course->values, course->count);
+	gk_panel_round(panel);
+	gk_panel_draw_y(svg, panel, what);
+	gk_panel_series(svg, panel, course->x, course->values, course->count, color, false);
+	draw_marks(svg, panel, course, color);
+}
+
+/* Explains the marks. */
+static void
+draw_legend(GkSvg *svg)
+{
+	double		y = svg->height - 9.0;
+
+	gk_svg_circle(svg, 66.0, y - 4.0, 3.5, "");
+	gk_svg_text(svg, 76.0, y, GK_START, "opacity=\".8\"", "was deployed");
+	gk_svg_circle(svg, 172.0, y - 4.0, 3.5, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 182.0, y, GK_START, "opacity=\".8\"", "never");
+	if (svg->width < 400)
+		return;
+	gk_svg_circle(svg, 240.0, y - 4.0, 3.5, "");
+	gk_svg_circle(svg, 240.0, y - 4.0, 7.0, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 252.0, y, GK_START, "opacity=\".8\"", "deployed now");
+}
+
+/* Draws the picture. */
+void
+gk_history_draw(const GkSubject *subject, GkSvg *svg)
+{
+	double		height = (svg->height - 130.0) / 2.0;
+	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0,.height = height};
+	Course		course;
+	const char **names;
+
+	collect(subject, &course);
+	names = gk_allocate(course.count, sizeof(char *));
+	panel.greatest_x = course.count - 1;
+	for (int i = 0; i < course.count; i++)
+	{
+		names[i] = psprintf("%d", course.past[i]->version);
+		course.values[i] = course.past[i]->inertia;
+	}
+	draw_figure(svg, &panel, &course, "inertia", gk_cluster_color(0));
+	for (int i = 0; i < course.count; i++)
+		course.values[i] = course.past[i]->silhouette;
+	panel.top += height + 34.0;
+	draw_figure(svg, &panel, &course,
+				subject->is_simplified ? "simplified silhouette" : "silhouette",
+				gk_cluster_color(5));
+	gk_panel_draw_names(svg, &panel, course.x, names, course.count);
+	gk_svg_text(svg, svg->width - 24.0, svg->height - 9.0, GK_END, "opacity=\".8\"", "version");
+	draw_legend(svg);
+}

@@ -1,0 +1,238 @@
+/*
+ * Text in markup.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+
+#include "alloc.h"
+#include "markup.h"
+
+/* Shown instead of what markup must not contain or nobody could read. */
+#define REPLACEMENT 0xfffd
+
+#define ELLIPSIS "&#8230;"
+
+/* The characters of a text, as code points of Unicode. */
+typedef struct Characters
+{
+	int			count;
+	pg_wchar   *points;
+} Characters;
+
+/* Whether a character can stand in markup, and does not disturb what is around it. */
+static bool
+is_shown(pg_wchar point)
+{
+	if (point < 0x20)
+		return point == '\n';
+	if (point >= 0x7f && point < 0xa0)
+		return false;
+	/* marks of direction, surrogates, what is no character */
+	if (point == 0x061c || point == 0x200e || point == 0x200f || (point >= 0x202a && point <= 0x202e) ||
+		(point >= 0x2066 && point <= 0x2069))
+		return false;
+	return !(point >= 0xd800 && point <= 0xdfff) && (point & 0xfffe) != 0xfffe && point <= 0x10ffff;
+}
+
+/* A text of the database in UTF-8; bytes whose meaning nobody knows become question marks. */
+static const char *
+to_utf8(const char *text)
+{
+	char	   *copy;
+
+	if (GetDatabaseEncoding() != PG_SQL_ASCII)
+		return pg_server_to_any(text, strlen(text), PG_UTF8);
+	copy = pstrdup(text);
+	for (char *c = copy; *c != '\0'; c++)
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	return copy;
+}
+
+/* The characters of a text of the database. */
+static Characters
+characters_of(const char *text)
+{
+	const char *utf8 = to_utf8(text);
+	Size		length = strlen(utf8);
+	Characters	characters = {0, gk_allocate(Max(1, length), sizeof(pg_wchar))};
+
+	for (Size i = 0; i < length;)
+	{
+		Size		width = pg_utf_mblen((const unsigned char *) utf8 + i);
+		pg_wchar	point = '\t';
+
+		if (i + width <= length)
+			point = utf8_to_unicode((const unsigned char *) utf8 + i);
+		if (point == '\t' || point == '\r')
+			point = ' ';
+		characters.points[characters.count++] = is_shown(point) ? point : REPLACEMENT;
+		i += width;
+	}
+	return characters;
+}
+
+/* Pixels of a character in letters of 12 pixels, rather too many than too few. */
+static double
+width_of(pg_wchar point)
+{
+	if (point >= 0x1100)
+		return 12.5;
+	if (point >= 0x80)
+		return 8.0;
+	if (strchr("iljtfrI.,:;'|!()[]/ ", (int) point) != NULL)
+		return 4.2;
+	if (strchr("mwMW%@", (int) point) != NULL)
+		return 11.8;
+	return point >= 'A' && point <= 'Z' ? 8.6 : 7.4;
+}
+
+/* Pixels of a text. */
+double
+gk_text_width(const char *text)
+{
+	Characters	characters = characters_of(text);
+	double		width = 0.0;
+
+	for (int i = 0; i < characters.count; i++)
+		width += width_of(characters.points[i]);
+	return width;
+}
+
+/* Appends a character. */
+static void
+append_character(StringInfo markup, pg_wchar point)
+{
+	switch (point)
+	{
+		case '<':
+			appendStringInfoString(markup, "&lt;");
+			break;
+		case '>':
+			appendStringInfoString(markup, "&gt;");
+			break;
+		case '&':
+			appendStringInfoString(markup, "&amp;");
+			break;
+		case '"':
+			appendStringInfoString(markup, "&#34;");
+			break;
+		case '\'':
+			appendStringInfoString(markup, "&#39;");
+			break;
+		default:
+			if (point < 0x80)
+				appendStringInfoChar(markup, (char) point);
+			else
+				appendStringInfo(markup, "&#%u;", point);
+	}
+}
+
+/* Appends a text of the database. */
+void
+gk_append_escaped(StringInfo markup, const char *text, int most)
+{
+	Characters	characters = characters_of(text);
+
+	for (int i = 0; i < characters.count && i < most; i++)
+		append_character(markup, characters.points[i]);
+	if (characters.count > most)
+		appendStringInfoString(markup, ELLIPSIS);
+	pfree(characters.points);
+}
+
+/* A text of the database as markup, clipped. */
+const char *
+gk_clip(const char *text, double width)
+{
+	Characters	characters = characters_of(text);
+	double		used = 0.0;
+	int			fitting = 0;
+	int			shorter = 0;
+	StringInfoData markup;
+
+	while (fitting < characters.count && used + width_of(characters.points[fitting]) <= width)
+	{
+		used += width_of(characters.points[fitting++]);
+		if (used <= width - 10.0)
+			shorter = fitting;
+	}
+	initStringInfo(&markup);
+	for (int i = 0; i < (fitting < characters.count ? shorter : fitting); i++)
+		append_character(&markup, characters.points[i]);
+	if (fitting < characters.count)
+		appendStringInfoString(&markup, ELLIPSIS);
+	pfree(characters.points);
+	return markup.data;
+}
+
+/* Drops zeros at the end of a fraction. */
+static char *
+drop_zeros(char *number)
+{
+	char	   *end = number + strlen(number);
+
+	if (strchr(number, '.') == NULL)
+		return number;
+	while (end[-1] == '0')
+		*--end = '\0';
+	if (end[-1] == '.')
+		*--end = '\0';
+	return number;
+}
+
+/* A number for people. */
+const char *
+gk_short_number(double value)
+{
+	static const char *const suffixes[] = {"", "k", "M", "G", "T"};
+	double		size = fabs(value);
+	int			thousands = 0;
+	int			decimals;
+
+	if (!isfinite(value))
+		return "n/a";
+	if (size == 0.0)
+		return "0";
+	if (size < 1e-3 || size >= 999.5e12)
+		return psprintf("%.1e", value);
+	while (size >= (thousands == 0 ? 9999.5 : 999.5))
+	{
+		size /= 1000.0;
+		thousands++;
+	}
+	decimals = Max(0, 2 - (int) floor(log10(size)));
+	return psprintf("%s%s%s", value < 0.0 ? "-" : "",
+					drop_zeros(psprintf("%.*f", decimals, size)), suffixes[thousands]);
+}
+
+/* A number of rows. */
+const char *
+gk_count_text(int64 count)
+{
+	char	   *digits = psprintf("%lld", (long long) count);
+	int			length = (int) strlen(digits);
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < length; i++)
+	{
+		if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-')
+			appendStringInfoChar(&text, ',');
+		appendStringInfoChar(&text, digits[i]);
+	}
+	return text.data;
+}
+
+/* A share. */
+const char *
+gk_share_text(double share)
+{
+	if (!isfinite(share))
+		return "n/a";
+	return psprintf(fabs(share) < 0.0995 ? "%.1f %%" : "%.0f %%", 100.0 * share);
+}

@@ -1,0 +1,30 @@
+/*
+ * Text in markup: escaped, clipped to a width, and in ASCII alone, so that it reads the same in
+ * every encoding of database, client and file.
+ */
+#ifndef GK_MARKUP_H
+#define GK_MARKUP_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+/* Pixels of a text in letters of 12 pixels, roughly. */
+extern double gk_text_width(const char *text);
+
+/* Appends a text of the database, at most so many characters of it. */
+extern void gk_append_escaped(StringInfo markup, const char *text, int most);
+
+/* A text of the database as markup, cut off with an ellipsis where it is wider than `width`. */
+extern const char *gk_clip(const char *text, double width);
+
+/* A number for people: 0.0123, 12.3, 1234, 12.3k, 4.56M; "n/a" if it is none. */
+extern const char *gk_short_number(double value);
+
+/* A number of rows: 12,345. */
+extern const char *gk_count_text(int64 count);
+
+/* A share of 0 to 1: 12 %, 1.2 %. */
+extern const char *gk_share_text(double share);
+
+#endif							/* GK_MARKUP_H */

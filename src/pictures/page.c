@@ -1,0 +1,354 @@
+/*
+ * The SQL function gkmeans_report: a page about a model, in one file.
+ *
+ * It is HTML that is XML as well.  Nothing in it points to anything outside.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "commands/comment.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/rel.h"
+
+#include "alloc.h"
+#include "json_rows.h"
+#include "markup.h"
+#include "pictures.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_report);
+
+/* Places of the arguments. */
+enum
+{
+	MODEL,
+	VERSION,
+	TITLE
+};
+
+/* Clusters, versions and features that are listed, and characters of texts, at most. */
+#define MOST_CLUSTERS 200
+#define MOST_VERSIONS 50
+#define MOST_FEATURES 50
+#define MOST_TITLE 200
+#define MOST_NAME 100
+#define MOST_TEXT 4000
+#define MOST_DEFINITION 20000
+
+static const char *const style =
+	":root{color-scheme:light dark;--line:#d5d8dc;--soft:#5f6670;--card:#f4f6f8}"
+	"body{margin:0 auto;max-width:1120px;padding:24px;font:15px/1.5 system-ui,sans-serif;"
+	"color:#1c2126;background:#fff}"
+	"h1{margin:0;font-size:26px;overflow-wrap:anywhere}h2{margin:36px 0 12px;font-size:19px}"
+	"p{margin:6px 0}.soft{color:var(--soft)}"
+	".cards{display:flex;flex-wrap:wrap;gap:10px;margin:20px 0}"
+	".cards div{background:var(--card);border-radius:8px;padding:10px 16px;min-width:90px}"
+	".cards b{display:block;font-size:20px}.cards span{color:var(--soft);font-size:13px}"
+	".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:16px}"
+	"figure{margin:0;padding:10px;border:1px solid var(--line);border-radius:8px}"
+	"svg{display:block;width:100%;height:auto}"
+	".wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px}"
+	"th,td{text-align:left;padding:5px 10px;border-bottom:1px solid var(--line);vertical-align:top}"
+	"td{overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap}th{color:var(--soft);font-weight:600}"
+	"pre{background:var(--card);padding:14px;border-radius:8px;white-space:pre-wrap;"
+	"overflow-wrap:anywhere;font-size:13px}"
+	".dot{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:8px}"
+	"@media(prefers-color-scheme:dark){:root{--line:#3a4149;--soft:#a3adb8;--card:#22282e}"
+	"body{color:#e6e9ec;background:#14181c}}"
+	"@media print{:root{color-scheme:light;--line:#ccc;--soft:#555;--card:#f4f4f4}"
+	"body{max-width:none;padding:0;color:#000;background:#fff;font-size:12px}"
+	".plots{grid-template-columns:1fr 1fr}"
+	"figure,tr,.cards div{break-inside:avoid}h2{break-after:avoid}"
+	"body *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}";
+
+/* Appends a cell of a table: a text of the database. */
+static void
+put_text(StringInfo page, const char *text)
+{
+	appendStringInfoString(page, "<td>");
+	gk_append_escaped(page, text != NULL ? text : "", MOST_TEXT);
+	appendStringInfoString(page, "</td>");
+}
+
+/* Appends a cell of a table: a number as markup. */
+static void
+put_number(StringInfo page, const char *number)
+{
+	appendStringInfo(page, "<td class=\"n\">%s</td>", number);
+}
+
+/* A number that may not be known. */
+static const char *
+number_text(double value)
+{
+	return isnan(value) ? "&#8211;" : gk_short_number(value);
+}
+
+/* The beginning of the page. */
+static void
+put_head(StringInfo page, const char *title)
+{
+	appendStringInfoString(page, "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">"
+						   "<head><meta charset=\"utf-8\"/>"
+						   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/><title>");
+	gk_append_escaped(page, title, MOST_TITLE);
+	appendStringInfo(page, "</title><style>%s</style></head>\n<body><h1>", style);
+	gk_append_escaped(page, title, MOST_TITLE);
+	appendStringInfoString(page, "</h1>\n");
+}
+
+/* What the model is. */
+static void
+put_model(StringInfo page, const GkSubject *subject)
+{
+	const char *comment = GetComment(RelationGetRelid(subject->relation), RelationRelationId, 0);
+	const char *note = gk_row_text(&subject->row, GK_MODEL_NOTE);
+	const char *made_by = gk_row_text(&subject->row, GK_MODEL_STARTED_BY);
+
+	appendStringInfoString(page, "<p class=\"soft\">Model ");
+	gk_append_escaped(page, subject->model, MOST_TEXT);
+	appendStringInfo(page, ", version %d", subject->row.version);
+	for (int i = 0; i < subject->count; i++)
+		if (subject->past[i].version == subject->row.version)
+		{
+			appendStringInfoString(page, ", ");
+			gk_append_escaped(page, subject->past[i].status != NULL ? subject->past[i].status
+							  : "unknown", MOST_NAME);
+			if (subject->past[i].day[0] != '\0')
+				appendStringInfo(page, " on %s", subject->past[i].day);
+			if (made_by != NULL)
+				appendStringInfoString(page, " by ");
+			gk_append_escaped(page, made_by != NULL ? made_by : "", MOST_NAME);
+			appendStringInfoString(page, subject->past[i].deployed ? ", deployed" : "");
+		}
+	appendStringInfoString(page, "</p>\n");
+	for (int i = 0; i < 2; i++)
+	{
+		const char *text = i == 0 ? comment : note;
+
+		if (text == NULL || text[0] == '\0')
+			continue;
+		appendStringInfoString(page, "<p>");
+		gk_append_escaped(page, text, MOST_TEXT);
+		appendStringInfoString(page, "</p>\n");
+	}
+}
+
+/* A figure of the version, if it is known. */
+static void
+put_card(StringInfo page, const char *value, const char *what)
+{
+	if (value != NULL)
+		appendStringInfo(page, "<div><b>%s</b><span>%s</span></div>", value, what);
+}
+
+/* A number for a card; NULL if it is not known. */
+static const char *
+card_number(const GkSubject *subject, GkModelAttribute number)
+{
+	double		value = gk_subject_number(subject, number);
+
+	return isnan(value) ? NULL : gk_short_number(value);
+}
+
+/* The share of the variance that the clusters explain; NULL if it is not known. */
+static const char *
+explained_text(const GkSubject *subject)
+{
+	double		explained = gk_subject_number(subject, GK_MODEL_BETWEEN_SS) /
+		gk_subject_number(subject, GK_MODEL_TOTAL_SS);
+
+	return isfinite(explained) ? gk_share_text(explained) : NULL;
+}
+
+/* The figures of the version. */
+static void
+put_cards(StringInfo page, const GkSubject *subject)
+{
+	double		rows = gk_total_size(&subject->summary);
+	const char *metric = gk_row_text(&subject->row, GK_MODEL_METRIC);
+
+	appendStringInfoString(page, "<div class=\"cards\">");
+	put_card(page, gk_count_text(subject->summary.k), "clusters");
+	put_card(page, gk_count_text(subject->summary.dimension), "features");
+	put_card(page, rows > 0.0 ? gk_count_text((int64) rows) : NULL, "rows");
+	put_card(page, metric != NULL && strcmp(metric, "cosine") == 0 ? "cosine" : "Euclidean",
+			 "metric");
+	put_card(page, card_number(subject, GK_MODEL_INERTIA), "inertia");
+	put_card(page, explained_text(subject), "of the variance explained");
+	put_card(page, card_number(subject, GK_MODEL_SILHOUETTE), "silhouette");
+	put_card(page, card_number(subject, GK_MODEL_SIMPLIFIED_SILHOUETTE),
+			 "simplified silhouette");
+	appendStringInfoString(page, "</div>\n");
+}
+
+/* The pictures. */
+static void
+put_pictures(StringInfo page, const GkSubject *subject)
+{
+	appendStringInfoString(page, "<div class=\"plots\">\n");
+	for (const GkPicture *picture = gk_pictures; picture->name != NULL; picture++)
+		if (picture->missing(subject) == NULL)
+			appendStringInfo(page, "<figure>%s</figure>\n",
+							 gk_draw_picture(subject, picture, 640, 400));
+	appendStringInfoString(page, "</div>\n");
+}
+
+/* A cluster. */
+static void
+put_cluster(StringInfo page, const GkSummary *summary, int c, double total, GkRank *order)
+{
+	appendStringInfo(page, "<tr><td class=\"n\">%d</td><td><span class=\"dot\" style=\"background:%s\"></span>",
+					 gk_summary_id(summary, c), gk_cluster_color(c));
+	gk_append_escaped(page, gk_summary_name(summary, c), MOST_NAME);
+	appendStringInfoString(page, "</td>");
+	put_number(page, summary->sizes != NULL ? gk_count_text(summary->sizes[c]) : "&#8211;");
+	put_number(page, total > 0.0 ? gk_share_text(summary->sizes[c] / total) : "&#8211;");
+	put_number(page, number_text(summary->avg_distances != NULL ? summary->avg_distances[c] : NAN));
+	put_number(page, number_text(summary->radii != NULL ? summary->radii[c] : NAN));
+	put_text(page, gk_describe_profile(summary, c, order));
+	appendStringInfoString(page, "</tr>\n");
+}
+
+/* The clusters. */
+static void
+put_clusters(StringInfo page, const GkSubject *subject)
+{
+	const GkSummary *summary = &subject->summary;
+	double		total = gk_total_size(summary);
+	GkRank	   *order = gk_allocate(summary->dimension, sizeof(GkRank));
+
+	appendStringInfoString(page, "<h2>Clusters</h2><div class=\"wide\"><table><tr><th class=\"n\">number</th>"
+						   "<th>name</th><th class=\"n\">rows</th><th class=\"n\">share</th>"
+						   "<th class=\"n\">average distance</th><th class=\"n\">radius</th>"
+						   "<th>what stands out</th></tr>\n");
+	for (int c = 0; c < Min(summary->k, MOST_CLUSTERS); c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_cluster(page, summary, c, total, order);
+	}
+	appendStringInfoString(page, "</table></div>\n");
+	if (summary->k > MOST_CLUSTERS)
+		appendStringInfo(page, "<p class=\"soft\">and %s more</p>\n",
+						 gk_count_text(summary->k - MOST_CLUSTERS));
+}
+
+/* The newest versions. */
+static void
+put_versions(StringInfo page, const GkSubject *subject)
+{
+	appendStringInfoString(page, "<h2>Versions</h2><div class=\"wide\"><table><tr><th class=\"n\">version</th>"
+						   "<th>status</th><th>finished</th><th class=\"n\">rows</th>"
+						   "<th class=\"n\">clusters</th><th class=\"n\">inertia</th>"
+						   "<th class=\"n\">silhouette</th><th class=\"n\">psi</th></tr>\n");
+	for (int i = subject->count - 1; i >= Max(0, subject->count - MOST_VERSIONS); i--)
+	{
+		const GkPast *past = &subject->past[i];
+
+		appendStringInfo(page, "<tr><td class=\"n\">%d</td><td>", past->version);
+		gk_append_escaped(page, past->status != NULL ? past->status : "", MOST_NAME);
+		appendStringInfo(page, "%s</td><td>%s</td>", past->deployed ? ", deployed" : "",
+						 past->day);
+		put_number(page, past->rows >= 0 ? gk_count_text(past->rows) : "&#8211;");
+		put_number(page, past->k > 0 ? gk_count_text(past->k) : "&#8211;");
+		put_number(page, number_text(past->inertia));
+		put_number(page, number_text(past->silhouette));
+		put_number(page, number_text(past->psi));
+		appendStringInfoString(page, "</tr>\n");
+	}
+	appendStringInfoString(page, "</table></div>\n");
+}
+
+/* A feature whose rows drifted, or not. */
+static void
+put_feature_drift(StringInfo page, JsonbContainer *row)
+{
+	appendStringInfoString(page, "<tr>");
+	put_text(page, gk_json_text(row, "feature"));
+	put_number(page, number_text(gk_read_number(row, "mean_then")));
+	put_number(page, number_text(gk_read_number(row, "mean_now")));
+	put_number(page, number_text(gk_read_number(row, "shift")));
+	put_number(page, number_text(gk_read_number(row, "deviation_ratio")));
+	put_number(page, number_text(gk_read_number(row, "unusable_now")));
+	appendStringInfoString(page, "</tr>\n");
+}
+
+/* The drift of the features. */
+static void
+put_drift(StringInfo page, const GkSubject *subject)
+{
+	const GkPast *drift = gk_subject_drift(subject);
+	GkJsonRows	rows;
+
+	if (drift == NULL)
+		return;
+	rows = gk_json_rows(&drift->drift->root, "features");
+	appendStringInfo(page, "<h2>Drift</h2><p>Version %d found a psi of %s: %s.</p>\n",
+					 drift->version, gk_short_number(drift->psi),
+					 drift->psi < 0.1 ? "the rows are distributed as they were" :
+					 drift->psi < 0.25 ? "the rows begin to differ from those of the fit"
+					 : "the rows differ from those of the fit");
+	if (rows.count == 0)
+		return;
+	appendStringInfoString(page, "<div class=\"wide\"><table><tr><th>feature</th><th class=\"n\">mean then</th>"
+						   "<th class=\"n\">mean now</th><th class=\"n\">shift in deviations</th>"
+						   "<th class=\"n\">ratio of deviations</th>"
+						   "<th class=\"n\">unusable now</th></tr>\n");
+	for (int i = 0; i < Min(rows.count, MOST_FEATURES); i++)
+		put_feature_drift(page, rows.rows[i]);
+	appendStringInfoString(page, "</table></div>\n");
+	if (rows.count > MOST_FEATURES)
+		appendStringInfo(page, "<p class=\"soft\">and %d more features</p>\n",
+						 rows.count - MOST_FEATURES);
+}
+
+/* How the version was asked for. */
+static void
+put_definition(StringInfo page, const GkSubject *subject)
+{
+	Jsonb	   *definition = gk_subject_json(subject, GK_MODEL_DEFINITION);
+
+	if (definition == NULL)
+		return;
+	appendStringInfoString(page, "<h2>Definition</h2><pre>");
+	gk_append_escaped(page, JsonbToCStringIndent(NULL, &definition->root,
+												 VARSIZE(definition)), MOST_DEFINITION);
+	appendStringInfoString(page, "</pre>\n");
+}
+
+/* SQL: a page about a model. */
+Datum
+gkmeans_report(PG_FUNCTION_ARGS)
+{
+	int			version = PG_ARGISNULL(VERSION) ? 0 : PG_GETARG_INT32(VERSION);
+	GkSubject	subject;
+	StringInfoData page;
+
+	if (PG_ARGISNULL(MODEL))
+		PG_RETURN_NULL();
+	gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)));
+	if (!gk_find_subject(&subject, version))
+		gk_model_has_no_version(subject.relation, version);
+	gk_read_subject(&subject);
+	initStringInfo(&page);
+	put_head(&page, PG_ARGISNULL(TITLE) ? subject.model
+			 : text_to_cstring(PG_GETARG_TEXT_PP(TITLE)));
+	put_model(&page, &subject);
+	if (subject.summary.k > 0)
+		put_cards(&page, &subject);
+	put_pictures(&page, &subject);
+	if (subject.summary.k > 0)
+		put_clusters(&page, &subject);
+	put_drift(&page, &subject);
+	put_versions(&page, &subject);
+	put_definition(&page, &subject);
+	appendStringInfoString(&page, "</body></html>\n");
+	gk_close_subject(&subject);
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(page.data, page.len));
+}

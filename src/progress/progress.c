@@ -1,0 +1,304 @@
+/*
+ * How far the fits of this backend are, for others to see.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+#include "utils/ps_status.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "progress.h"
+#include "shared_progress.h"
+
+/* Bytes of the title of a process that are kept. */
+#define TITLE_BYTES 128
+
+struct GkProgress
+{
+	ResourceOwner owner;
+	dsm_segment *segment;		/* NULL = nobody sees this fit */
+	GkSharedProgress *shared;	/* in the segment, or `unseen` */
+	GkSharedProgress unseen;
+	LOCKTAG		tag;
+	bool		is_locked;
+	bool		has_title;
+	char		title[TITLE_BYTES]; /* of the process before */
+	GkProgress *outer;			/* the fit that this one is nested in */
+};
+
+static GkProgress *innermost = NULL;
+
+static const char *const phase_names[] = {
+	"queued", "reading", "seeding", "iterating", "labelling", "measuring", "writing"
+};
+
+/* The name of a phase. */
+const char *
+gk_phase_name(GkPhase phase)
+{
+	return phase >= 0 && phase < lengthof(phase_names) ? phase_names[phase] : "unknown";
+}
+
+/* Takes the lock that names the segment; does without where the table of locks is full. */
+static void
+lock_segment(GkProgress *progress)
+{
+	LockAcquireResult result;
+
+	GK_SET_PROGRESS_TAG(progress->tag, dsm_segment_handle(progress->segment));
+#if PG_VERSION_NUM >= 180000
+	result = LockAcquireExtended(&progress->tag, ShareLock, false, true, false, NULL, false);
+#else
+	result = LockAcquireExtended(&progress->tag, ShareLock, false, true, false, NULL);
+#endif
+	progress->is_locked = result != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* Gives the lock back. */
+static void
+unlock_segment(GkProgress *progress)
+{
+	ResourceOwner before = CurrentResourceOwner;
+
+	if (!progress->is_locked)
+		return;
+	CurrentResourceOwner = progress->owner;
+	(void) LockRelease(&progress->tag, ShareLock, false);
+	CurrentResourceOwner = before;
+}
+
+/* Gives back all of a fit. */
+static void
+release_progress(GkProgress *progress)
+{
+	GkProgress **link = &innermost;
+
+	while (*link != progress)
+		link = &(*link)->outer;
+	*link = progress->outer;
+	unlock_segment(progress);
+	if (progress->segment != NULL)
+		dsm_detach(progress->segment);
+	if (progress->has_title)
+		set_ps_display(progress->title);
+	pfree(progress);
+}
+
+/* Releases the fits of a resource owner that ends. */
+static void
+release_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
+{
+	GkProgress *next;
+
+	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS)
+		return;
+	for (GkProgress *progress = innermost; progress != NULL; progress = next)
+	{
+		next = progress->outer;
+		if (progress->owner == CurrentResourceOwner)
+			release_progress(progress);
+	}
+}
+
+/* What a fit is when it begins. */
+static void
+fill_in(GkSharedProgress *shared)
+{
+	union
+	{
+		double		number;
+		uint64		bits;
+	}			unknown = {NAN};
+
+	memset(shared, 0, sizeof(*shared));
+	shared->pid = MyProcPid;
+	shared->database = MyDatabaseId;
+	shared->role = GetUserId();
+	shared->started = GetCurrentTimestamp();
+	atomic_store(&shared->phase_started, shared->started);
+	atomic_store(&shared->moved, -1);
+	atomic_store(&shared->inertia, unknown.bits);
+	pg_write_barrier();
+	shared->magic = GK_PROGRESS_MAGIC;
+}
+
+/* Makes the segment; none where the server has no more of them. */
+static void
+make_segment(GkProgress *progress)
+{
+	progress->segment = dsm_create(sizeof(GkSharedProgress), DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	if (progress->segment == NULL)
+		return;
+	dsm_pin_mapping(progress->segment);
+	progress->shared = dsm_segment_address(progress->segment);
+}
+
+/* Begins to show a fit. */
+GkProgress *
+gk_progress_begin(void)
+{
+	static bool registered = false;
+	GkProgress *progress;
+
+	if (!registered)
+		RegisterResourceReleaseCallback(release_of_owner, NULL);
+	registered = true;
+
+	progress = MemoryContextAllocZero(TopMemoryContext, sizeof(GkProgress));
+	progress->owner = CurrentResourceOwner;
+	progress->shared = &progress->unseen;
+	progress->outer = innermost;
+	innermost = progress;
+	make_segment(progress);
+	fill_in(progress->shared);
+	if (progress->segment != NULL)
+		lock_segment(progress);
+	return progress;
+}
+
+/* Ends it. */
+void
+gk_progress_end(GkProgress *progress)
+{
+	release_progress(progress);
+}
+
+/* Puts a phase into the title of the process, behind what was there. */
+static void
+show_title(GkProgress *progress, GkPhase phase)
+{
+	char		title[TITLE_BYTES + 32];
+	int			length;
+
+	if (!update_process_title)
+		return;
+	if (!progress->has_title)
+	{
+		const char *before = get_ps_display(&length);
+
+		length = Min(length, TITLE_BYTES - 1);
+		memcpy(progress->title, before, length);
+		progress->title[length] = '\0';
+		progress->has_title = true;
+	}
+	snprintf(title, sizeof(title), "%s gkmeans %s", progress->title, gk_phase_name(phase));
+	set_ps_display(title);
+}
+
+/* A phase begins. */
+void
+gk_progress_phase(GkPhase phase)
+{
+	if (innermost == NULL)
+		return;
+	atomic_store(&innermost->shared->phase_started, GetCurrentTimestamp());
+	atomic_store(&innermost->shared->phase, phase);
+	show_title(innermost, phase);
+}
+
+/* What the backend waits for while an engine works. */
+uint32
+gk_progress_wait_event(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static const char *const names[] = {
+		"GkmeansQueued", "GkmeansReading", "GkmeansSeeding", "GkmeansIterating",
+		"GkmeansLabelling", "GkmeansMeasuring", "GkmeansWriting"
+	};
+	static uint32 events[lengthof(names)];
+	int			phase = innermost != NULL ? atomic_load(&innermost->shared->phase) : -1;
+
+	if (phase < 0 || phase >= (int) lengthof(names))
+		return PG_WAIT_EXTENSION;
+	if (events[phase] == 0)
+		events[phase] = WaitEventExtensionNew(names[phase]);
+	return events[phase];
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* The name of the model that the fit is for. */
+void
+gk_progress_model(const char *name)
+{
+	if (innermost == NULL || atomic_load(&innermost->shared->has_model))
+		return;
+	strlcpy(innermost->shared->model, name, GK_PROGRESS_NAME);
+	atomic_store(&innermost->shared->has_model, true);
+}
+
+/* The engine, its devices and the bytes that it holds of them. */
+void
+gk_progress_engine(const char *name, int devices, uint64 device_bytes)
+{
+	GkSharedProgress *shared;
+
+	if (innermost == NULL)
+		return;
+	shared = innermost->shared;
+	if (!atomic_load(&shared->has_engine))
+	{
+		strlcpy(shared->engine, name, GK_PROGRESS_ENGINE);
+		atomic_store(&shared->has_engine, true);
+	}
+	atomic_store(&shared->devices, devices);
+	atomic_store(&shared->device_bytes, device_bytes);
+}
+
+/* How many rows are expected. */
+void
+gk_progress_expect(double rows)
+{
+	if (innermost != NULL)
+		atomic_store(&innermost->shared->expected, rows >= 1.0 && rows < 1e18 ? (int64) rows : 0);
+}
+
+/* Where any thread counts the rows that were read. */
+atomic_llong *
+gk_progress_rows(void)
+{
+	static atomic_llong nobody;
+
+	return innermost != NULL ? &innermost->shared->rows : &nobody;
+}
+
+/* A start begins. */
+void
+gk_progress_start(int start, int starts, int max_iterations)
+{
+	if (innermost == NULL)
+		return;
+	atomic_store(&innermost->shared->iteration, 0);
+	atomic_store(&innermost->shared->moved, -1);
+	atomic_store(&innermost->shared->max_iterations, max_iterations);
+	atomic_store(&innermost->shared->starts, starts);
+	atomic_store(&innermost->shared->start, start);
+}
+
+/* An iteration of it ended. */
+void
+gk_progress_iteration(int iteration, int64 moved)
+{
+	if (innermost == NULL)
+		return;
+	atomic_store(&innermost->shared->moved, moved);
+	atomic_store(&innermost->shared->iteration, iteration);
+}
+
+/* The least inertia of the starts so far. */
+void
+gk_progress_inertia(double inertia)
+{
+	uint64		bits;
+
+	memcpy(&bits, &inertia, sizeof(bits));
+	if (innermost != NULL)
+		atomic_store(&innermost->shared->inertia, bits);
+}

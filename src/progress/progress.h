@@ -1,0 +1,65 @@
+/*
+ * How far the fits of the server are.
+ *
+ * A fit writes where it is into a small segment of dynamic shared memory of its own, and holds a
+ * lock whose tag names the segment, so that others find it.  Both belong to the resource owner
+ * that is current when the fit begins and vanish with it, however it ends.  Each call below is
+ * about the innermost fit of this backend, and does nothing outside of one.
+ */
+#ifndef GK_PROGRESS_H
+#define GK_PROGRESS_H
+
+#include <stdatomic.h>
+
+#include "postgres.h"
+
+typedef enum GkPhase
+{
+	GK_PHASE_QUEUED,			/* waits for a GPU */
+	GK_PHASE_READING,
+	GK_PHASE_SEEDING,
+	GK_PHASE_ITERATING,
+	GK_PHASE_LABELLING,
+	GK_PHASE_MEASURING,
+	GK_PHASE_WRITING
+} GkPhase;
+
+/* The name of a phase. */
+extern const char *gk_phase_name(GkPhase phase);
+
+typedef struct GkProgress GkProgress;
+
+/* Begins to show a fit.  Where there is no shared memory left, nobody sees it. */
+extern GkProgress *gk_progress_begin(void);
+
+/* Ends it.  One that is not ended is, with its resource owner. */
+extern void gk_progress_end(GkProgress *progress);
+
+/* A phase begins: as others see it, in the title of the process, and as its wait event. */
+extern void gk_progress_phase(GkPhase phase);
+
+/* What the backend waits for while an engine works. */
+extern uint32 gk_progress_wait_event(void);
+
+/* The name of the model that the fit is for; cut off if it is long. */
+extern void gk_progress_model(const char *name);
+
+/* The engine, its devices (0 = none) and the bytes that it holds of them. */
+extern void gk_progress_engine(const char *name, int devices, uint64 device_bytes);
+
+/* How many rows are expected; not positive = not known. */
+extern void gk_progress_expect(double rows);
+
+/* Where any thread counts the rows that were read; valid until the fit ends. */
+extern atomic_llong *gk_progress_rows(void);
+
+/* A start begins, from 1; of how many, and its limit of iterations. */
+extern void gk_progress_start(int start, int starts, int max_iterations);
+
+/* An iteration of it ended: its number, from 1, and how many rows changed their cluster. */
+extern void gk_progress_iteration(int iteration, int64 moved);
+
+/* The least inertia of the starts so far. */
+extern void gk_progress_inertia(double inertia);
+
+#endif							/* GK_PROGRESS_H */

@@ -1,0 +1,56 @@
+/*
+ * Where a fit writes how far it is, and others read it.
+ */
+#ifndef GK_SHARED_PROGRESS_H
+#define GK_SHARED_PROGRESS_H
+
+#include <stdatomic.h>
+
+#include "postgres.h"
+
+#include "catalog/pg_extension.h"
+#include "storage/dsm.h"
+#include "storage/lock.h"
+
+/* What tells a segment of a fit from others, and from one of another version of the library. */
+#define GK_PROGRESS_MAGIC UINT64CONST(0x676b6d65616e7331)
+
+/*
+ * The lock that names a segment: an advisory one of no database, of a kind that SQL cannot take.
+ * What it names is checked nevertheless.
+ */
+#define GK_PROGRESS_KIND 5
+#define GK_SET_PROGRESS_TAG(tag, handle) \
+	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, handle, GK_PROGRESS_KIND)
+
+/* Bytes of a name with its end. */
+#define GK_PROGRESS_NAME (2 * NAMEDATALEN + 8)
+#define GK_PROGRESS_ENGINE 16
+
+/* The segment.  Numbers are written one by one and without a lock: each is right for itself. */
+typedef struct GkSharedProgress
+{
+	uint64		magic;			/* written last */
+	int			pid;
+	Oid			database;
+	Oid			role;
+	int64		started;		/* TimestampTz */
+	char		model[GK_PROGRESS_NAME];	/* valid once has_model is set */
+	char		engine[GK_PROGRESS_ENGINE]; /* valid once has_engine is set */
+	atomic_bool has_model;
+	atomic_bool has_engine;
+	atomic_int	phase;
+	atomic_llong phase_started; /* TimestampTz */
+	atomic_int	start;			/* 0 = none has begun */
+	atomic_int	starts;
+	atomic_int	iteration;
+	atomic_int	max_iterations;
+	atomic_llong moved;			/* -1 = not known */
+	atomic_llong rows;
+	atomic_llong expected;		/* 0 = not known */
+	atomic_ullong inertia;		/* the bits of a double, NaN = not known */
+	atomic_int	devices;
+	atomic_ullong device_bytes;
+} GkSharedProgress;
+
+#endif							/* GK_SHARED_PROGRESS_H */

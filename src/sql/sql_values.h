@@ -1,0 +1,32 @@
+/*
+ * Values between SQL and C: arguments, and columns of a result.
+ */
+#ifndef GK_SQL_VALUES_H
+#define GK_SQL_VALUES_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+
+/* An argument as text, or its default. */
+extern const char *gk_text_or(FunctionCallInfo fcinfo, int number, const char *by_default);
+
+/* An argument as text; 22004 for NULL. */
+extern const char *gk_required_text(FunctionCallInfo fcinfo, int number, const char *argument);
+
+/* Raises 22004 if an argument is NULL. */
+extern void gk_require_argument(FunctionCallInfo fcinfo, int number, const char *argument);
+
+/* The position of a word among the valid ones, which end with NULL; 22023 if it is none. */
+extern int	gk_find_word(const char *argument, const char *word, const char *const *words);
+
+/* Such words as a list for a hint. */
+extern char *gk_list_words(const char *const *words);
+
+/* Raises 22023 with a hint about the valid values. */
+extern void gk_out_of_range(const char *argument, const char *valid);
+
+/* Puts a number into a column of a result; NaN becomes NULL. */
+extern void gk_put_number(Datum *value, bool *is_null, double number);
+
+#endif							/* GK_SQL_VALUES_H */

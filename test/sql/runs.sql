@@ -1,0 +1,253 @@
+-- Refits: numbers and names that stay, deployment, labels, privileges.
+\ir helpers.psql
+
+-- Three kinds of rows, whose numbers per kind are given; noise() spreads them.
+CREATE TABLE kinds (id int PRIMARY KEY, kind int, x float8, y float8);
+CREATE FUNCTION fill(a int, b int, c int, seed int DEFAULT 0) RETURNS void LANGUAGE sql AS $$
+	TRUNCATE kinds;
+	INSERT INTO kinds SELECT row_number() OVER (), k, 10 * k + noise(i, 1 + seed), (k % 2) * 10 + noise(i, 2 + seed)
+	FROM unnest(ARRAY[a, b, c]) WITH ORDINALITY AS s(n, k), generate_series(1, n) i;
+$$;
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('m', 'kinds', '{x,y}', 3, id_column => 'id', labels_table => 'kind_labels', seed => 3);
+SELECT gkmeans_name_clusters('m', '{one,two,three}');
+CREATE FUNCTION deployed() RETURNS int LANGUAGE sql AS $$ SELECT version FROM m WHERE deployed $$;
+CREATE FUNCTION names_of_kinds() RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(DISTINCT kind || ' ' || gkmeans_predict('m', k) || ' ' || gkmeans_name('m', k), ', ' ORDER BY kind || ' ' || gkmeans_predict('m', k) || ' ' || gkmeans_name('m', k)) FROM kinds k
+$$;
+SELECT is(names_of_kinds(), '1 0 one, 2 1 two, 3 2 three', 'numbers by size, and names');
+
+-- Nothing changed
+SELECT is(row(r.*)::text, '(2,rejected,f,100,' || m.inertia || ',' || m.inertia || ',0,0,0,"0.0 % better than version 1, 0 rows moved, not deployed")', 'a refit of the same rows is not better')
+FROM gkmeans_refit('m') r, m WHERE m.version = 1;
+SELECT is(row(d.*)::text, '(0,one,50,0.5,50,0.5,0,' || d.avg_distance_then || ',' || d.avg_distance_then || ',1)', 'the fit''s own rows did not drift') FROM gkmeans_drift('m') d WHERE cluster_id = 0;
+SELECT ok(bool_and(shift = 0 AND deviation_ratio = 1 AND mean_now = mean_then AND unusable_now = 0), 'nor did their features') FROM gkmeans_feature_drift('m');
+SELECT is(deployed(), 1, 'it is not deployed');
+SELECT is(names, '{one,two,three}', 'it has the names') FROM m WHERE version = 2;
+
+-- 30 refits of data whose sizes change their order
+CREATE TEMP TABLE seen AS SELECT 0 AS number, ''::text AS names, 0 AS sizes, 0 AS same WHERE false;
+DO $$
+BEGIN
+	FOR i IN 1 .. 30 LOOP
+		PERFORM gk_test.fill(20 + i * 37 % 61, 20 + i * 23 % 59, 20 + i * 11 % 53, i);
+		PERFORM gkmeans_refit('m', deploy => 'always', starts => i % 4);
+		INSERT INTO seen SELECT i, gk_test.names_of_kinds(),
+			(SELECT string_agg(c, '' ORDER BY size DESC)::int FROM (SELECT (cluster_id + 1)::text AS c, size FROM gkmeans_clusters('m')) s),
+			(SELECT count(*) FROM gk_test.kinds k JOIN gk_test.kind_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('m', k) AND l.distance = gkmeans_distance('m', k));
+		ASSERT (SELECT same = (SELECT count(*) FROM gk_test.kinds) FROM seen WHERE number = i), 'a label is not what gkmeans_predict says';
+	END LOOP;
+END $$;
+SELECT is((SELECT array_agg(DISTINCT names) FROM seen), '{"1 0 one, 2 1 two, 3 2 three"}', 'numbers and names stay through 30 refits');
+SELECT is(count(DISTINCT sizes)::int, 6, 'while the sizes had every order') FROM seen;
+SELECT is(deployed(), 32, 'each was deployed');
+SELECT is(count(*)::int, 32, 'each is a version') FROM m;
+
+-- The start from the deployed centroids alone is a fit from them
+SELECT fill(60, 40, 20, 99);
+CREATE TEMP TABLE before AS SELECT gkmeans_centroids('m') AS centroids;
+SELECT gkmeans_refit('m', starts => 0);
+SELECT is(fingerprint('SELECT cluster_id, centroid, size, weight, inertia, avg_distance, radius FROM gkmeans_clusters(''m'', 33)'),
+	fingerprint('SELECT * FROM gkmeans_fit(''kinds'', ''{x,y}'', initial_centroids => (SELECT centroids FROM before))'), 'starts => 0 is a fit from the deployed centroids, bit for bit');
+
+-- A fresh start wins: its clusters are matched with the old ones
+SELECT fill(40, 40, 40);
+SELECT gkmeans_create_model('m2', 'kinds', '{x,y}', initial_centroids => '{{30,10},{30.4,10.5},{15,5}}');
+SELECT gkmeans_name_clusters('m2', '{right,also right,left}');
+SELECT is(row(status, deployed, improvement > 0.5, psi < 1e-12)::text, '(fitted,t,t,t)', 'a bad optimum is left') FROM gkmeans_refit('m2', starts => 10);
+SELECT is(gkmeans_name('m2', 10.5, 10.5), 'left', 'the cluster that was at the left is');
+SELECT is(gkmeans_predict('m2', 10.5, 10.5), 2, 'with its number');
+SELECT is((SELECT array_agg(name ORDER BY cluster_id) FROM gkmeans_clusters('m2')), '{right,also right,left}', 'all names are there');
+
+-- deploy, min_improvement
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('d', 'kinds', '{x,y}', 3);
+UPDATE kinds SET x = x + 0.5;
+SELECT is(row(status, deployed)::text, '(fitted,f)', 'deploy => never') FROM gkmeans_refit('d', deploy => 'never');
+SELECT is(row(status, deployed, outcome ~ '^[1-9].* % better than version 1, 0 rows moved, not deployed$')::text, '(rejected,f,t)', 'less than min_improvement') FROM gkmeans_refit('d', min_improvement => 0.9);
+SELECT is(row(status, deployed, version)::text, '(fitted,t,4)', 'enough') FROM gkmeans_refit('d', min_improvement => 0.1, note => 'the fourth');
+SELECT is(row(status, deployed, deployed_by, started_by, note, moved)::text, format('(fitted,t,%s,%s,"the fourth",0)', session_user, session_user), 'its row') FROM d WHERE version = 4;
+SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"0.0 % better than version 4, 0 rows moved")', 'deploy => always') FROM gkmeans_refit('d', deploy => 'always');
+SELECT is(gkmeans_rollback('d'), 4, 'rollback knows the one before');
+SELECT gkmeans_refit('d', keep => 2);
+SELECT is(array_agg(version ORDER BY version), '{1,4,5,6}', 'keep => 2 keeps two, the deployed one and that before it') FROM d;
+
+-- Labels of a version that is not deployed stay those of the one that is
+SELECT fill(50, 30, 20, 1);
+SELECT gkmeans_refit('m', deploy => 'always');
+SELECT fill(20, 30, 50, 2);
+SELECT is(row(status, deployed)::text, '(rejected,f)', 'a refit that is rejected') FROM gkmeans_refit('m', min_improvement => 1);
+SELECT is((SELECT count(*)::int FROM kinds k JOIN kind_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('m', k) AND l.distance = gkmeans_distance('m', k)), 100, 'the labels are those of the deployed version, bit for bit');
+SELECT is(row(status, deployed, rows, moved, inertia)::text, '(checked,f,100,,)', 'only_if_drift') FROM gkmeans_refit('m', only_if_drift => 10);
+SELECT is(row(status, psi IS NOT NULL, k, centroids IS NULL, drift ? 'clusters', outcome ~ '^psi 0\.\d+, below 10$')::text, '(checked,t,,t,t,t)', 'its row') FROM m, LATERAL (SELECT (drift ->> 'psi')::float8 AS psi) p WHERE version = (SELECT max(version) FROM m);
+DELETE FROM kind_labels WHERE id <= 10;
+SELECT gkmeans_refit('m', only_if_drift => 10);
+SELECT is(count(*)::int, 100, 'a check writes the labels as well') FROM kind_labels;
+SELECT is(row(status)::text, '(fitted)', 'enough drift') FROM gkmeans_refit('m', only_if_drift => 0.1);
+
+-- Scales: kept, and found anew
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('s', 'kinds', '{x,y}', 3, scale => 'standard', id_column => 'id', labels_table => 's_labels');
+UPDATE kinds SET x = x * 3 + kind;
+SELECT gkmeans_refit('s');
+SELECT is(b.scale_factor, a.scale_factor, 'the scale stays') FROM s a, s b WHERE a.version = 1 AND b.version = 2;
+SELECT is(row(status, deployed, psi < 1e-9)::text, '(fitted,t,t)', 'rescale') FROM gkmeans_refit('s', rescale => true, deploy => 'always', min_improvement => -1);
+SELECT isnt(b.scale_factor, a.scale_factor, 'finds it anew') FROM s a, s b WHERE a.version = 2 AND b.version = 3;
+SELECT gkmeans_create_model('s_anew', 'kinds', '{x,y}', 3, scale => 'standard');
+SELECT is(s.scale_factor, n.scale_factor, 'as a first fit') FROM s, s_anew n WHERE s.version = 3;
+SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('s', k) AND l.distance = gkmeans_distance('s', k)), 100, 'labels after it');
+SELECT near(inertia_before, (SELECT sum(inertia) FROM gkmeans_clusters('s', 3)), 1e-3, 'inertia_before is in the new scale') FROM gkmeans_refit('s', rescale => true, deploy => 'never');
+SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.distance = gkmeans_distance('s', k)), 100, 'labels of the old version after one that is not deployed');
+
+-- Another definition
+ALTER TABLE s ALTER definition SET DEFAULT '{"source": "gk_test.kinds", "features": ["x", "y"], "k": 2, "scale": "standard", "search_path": ""}';
+SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition is another than that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);
+SELECT is(k, 2, 'has effect') FROM s WHERE deployed;
+ALTER TABLE s ALTER definition SET DEFAULT '{"source": "SELECT x, y, x + y AS z FROM gk_test.kinds", "features": ["z", "x"], "k": 2, "n_init": 2, "metric": "cosine", "search_path": "public"}';
+SELECT is(row(status, deployed, psi, moved)::text, '(fitted,t,,)', 'other features') FROM gkmeans_refit('s');
+SELECT is(row(features, metric, scale_factor)::text, '("{z,x}",cosine,)', 'have effect') FROM s WHERE deployed;
+SELECT is((SELECT status FROM gkmeans_refit('s')), 'rejected', 'and the next refit compares with it');
+
+-- The definition may leave out what was chosen
+CREATE TABLE chosen AS SELECT i AS a, noise(i, 1) * 10 AS b FROM generate_series(1, 100) i;
+SELECT gkmeans_create_model('auto', 'chosen', k => 2);
+ALTER TABLE chosen ADD c float8 DEFAULT 1;
+SELECT gkmeans_refit('auto', deploy => 'always');
+SELECT is(features, '{a,b}', 'a new column does not change the model') FROM auto WHERE deployed;
+SELECT gkmeans_import_model('imported', '{{0,0},{100,10}}', '{a,b}', source => 'chosen');
+SELECT is(row(status, deployed, psi, inertia_before > inertia)::text, '(fitted,t,,t)', 'an imported model is refitted') FROM gkmeans_refit('imported', starts => 0);
+SELECT ok((SELECT bool_and(rows_then IS NULL AND psi IS NULL AND rows_now > 0) FROM gkmeans_drift('imported', version => 1)), 'what it was fitted to is not known');
+
+-- Drift as it is defined
+CREATE TABLE shares AS SELECT (i % 10 >= 2)::int * 10 + (i % 10 >= 7)::int * 10 AS v FROM generate_series(0, 99) i;
+SELECT gkmeans_create_model('sh', 'shares', '{v}', initial_centroids => '{{0},{10},{20}}');
+SELECT near(sum(psi), 0.0875469, 1e-6, 'shares .2, .5, .3 → .1, .6, .3: psi') FROM gkmeans_drift('sh', 'SELECT (i % 10 >= 1)::int * 10 + (i % 10 >= 7)::int * 10 AS v FROM generate_series(0, 9) i');
+SELECT is(array_agg(row(share_then, share_now)::text ORDER BY cluster_id), '{"(0.2,0.1)","(0.5,0.6)","(0.3,0.3)"}', 'the shares') FROM gkmeans_drift('sh', 'SELECT (i % 10 >= 1)::int * 10 + (i % 10 >= 7)::int * 10 AS v FROM generate_series(0, 9) i');
+SELECT near(psi, (0.005 - 0.2) * ln(0.005 / 0.2), 1e-12, 'an empty cluster counts as half a row') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
+SELECT is(row(avg_distance_now, distance_ratio)::text, '(,)', 'and has no distance') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
+SELECT is(unusable_now, 0.25::float8, 'unusable rows') FROM gkmeans_feature_drift('sh', 'SELECT nullif(i, 4) AS v FROM generate_series(1, 4) i');
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('far', 'kinds', '{x,y}', 3);
+UPDATE kinds SET x = x + 3 * (SELECT stddev_pop(x) FROM kinds) WHERE kind = 2;
+SELECT is((SELECT cluster_id FROM gkmeans_drift('far') ORDER BY psi DESC LIMIT 1), 1, 'a cluster that moved far has the greatest psi');
+SELECT is((SELECT feature FROM gkmeans_feature_drift('far') ORDER BY abs(shift) DESC LIMIT 1), 'x', 'and its feature the greatest shift');
+CREATE TEMP TABLE far_drift AS SELECT * FROM gkmeans_drift('far');
+SELECT gkmeans_refit('far');
+SELECT is((SELECT array_agg(psi ORDER BY cluster_id) FROM gkmeans.drift WHERE model = 'gk_test.far'), array_agg(psi ORDER BY cluster_id), 'a refit writes the same down') FROM far_drift;
+SELECT is((SELECT row(version, psi)::text FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), (SELECT row(2, sum(psi))::text FROM (SELECT psi FROM gkmeans.drift WHERE model = 'gk_test.far' ORDER BY cluster_id) d), 'gkmeans.versions has the sum');
+SELECT is((SELECT psi FROM gkmeans.models WHERE model = 'gk_test.far'), (SELECT psi FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), 'and gkmeans.models the newest');
+SELECT is(array_agg(key ORDER BY key), '{checked_at,clusters,features,psi}', 'the drift of a version') FROM far, jsonb_object_keys(drift) key WHERE version = 2;
+SELECT is(array_agg(key ORDER BY key), '{avg_distance_now,avg_distance_then,cluster_id,psi,rows_now,rows_then,share_now,share_then}', 'of a cluster') FROM far, jsonb_object_keys(drift -> 'clusters' -> 0) key WHERE version = 2;
+SELECT is(array_agg(key ORDER BY key), '{deviation_now,deviation_ratio,deviation_then,feature,mean_now,mean_then,shift,unusable_now}', 'of a feature') FROM far, jsonb_object_keys(drift -> 'features' -> 0) key WHERE version = 2;
+SELECT is((SELECT row(drift ->> 'psi')::text FROM far WHERE version = 2), (SELECT row(psi)::text FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), 'its psi');
+
+-- Of every scale and metric the own rows did not drift
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('m_' || s || '_' || c, 'kinds', '{x,y}', 3, scale => s, metric => c, seed => 1) FROM unnest(ARRAY['none', 'standard', 'minmax']) s, unnest(ARRAY['euclidean', 'cosine']) c;
+SELECT is(array_agg(DISTINCT row(psi, distance_ratio)::text), '{"(0,1)"}', 'drift of its own rows: ' || s || ', ' || c) FROM unnest(ARRAY['none', 'standard', 'minmax']) s, unnest(ARRAY['euclidean', 'cosine']) c, LATERAL gkmeans_drift(format('m_%s_%s', s, c)::regclass) GROUP BY s, c;
+SELECT is(array_agg(DISTINCT row(shift, deviation_ratio)::text), '{"(0,1)"}', 'of features: ' || s || ', ' || c) FROM unnest(ARRAY['none', 'standard', 'minmax']) s, unnest(ARRAY['euclidean', 'cosine']) c, LATERAL gkmeans_feature_drift(format('m_%s_%s', s, c)::regclass) GROUP BY s, c;
+SELECT is(array_agg(DISTINCT row(r.status, r.psi, r.moved)::text), '{"(rejected,0,0)"}', 'a refit of its own rows: ' || s || ', ' || c) FROM unnest(ARRAY['none', 'standard', 'minmax']) s, unnest(ARRAY['euclidean', 'cosine']) c, LATERAL gkmeans_refit(format('m_%s_%s', s, c)::regclass) r GROUP BY s, c;
+
+-- Arrays, weights, clusters that end empty
+CREATE TABLE arrays AS SELECT i AS id, ARRAY[i % 4 * 10 + noise(i, 1), noise(i, 2)]::real[] AS v, 1 + i % 3 AS w FROM generate_series(1, 200) i;
+SELECT gkmeans_create_model('arr', 'arrays', '{v}', 4, weight_column => 'w', id_column => 'id', labels_table => 'arr_labels');
+SELECT is(row(psi, moved)::text, '(0,0)', 'a refit of arrays with weights') FROM gkmeans_refit('arr');
+SELECT ok(bool_and(psi = 0 AND distance_ratio = 1), 'and their drift') FROM gkmeans_drift('arr');
+SELECT fails_with($$SELECT gkmeans_drift('arr', 'SELECT ARRAY[1,2,3]::real[] AS v')$$, '22000', 'arrays of another length', '3 features, the model has 2');
+SELECT gkmeans_create_model('few', 'SELECT * FROM arrays', '{v}', 4, id_column => 'id');
+DELETE FROM arrays WHERE id % 4 = 1 OR id > 40;
+UPDATE arrays SET v = ARRAY[id % 4 * 10, 0]::real[];
+SELECT gkmeans_name_clusters('few', (SELECT array_agg('at ' || round(centroid[1]::numeric, -1) ORDER BY cluster_id) FROM gkmeans_clusters('few')));
+SELECT is(row(k, cluster_ids, names)::text, (SELECT format('(3,%s,%s)', quote_ident(array_agg(c.cluster_id ORDER BY c.cluster_id)::text), quote_ident(array_agg(c.name ORDER BY c.cluster_id)::text))
+	FROM gkmeans_clusters('few', 1) c WHERE c.name <> 'at 10'), 'a cluster without rows is left out, the others keep their numbers and names') FROM (SELECT gkmeans_refit('few', starts => 0, deploy => 'always')) r, few WHERE version = 2;
+
+-- Privileges
+CREATE ROLE owner_of_m;
+CREATE ROLE stranger;
+CREATE ROLE writer;
+GRANT USAGE, CREATE ON SCHEMA gk_test TO owner_of_m;
+GRANT USAGE ON SCHEMA gk_test TO stranger, writer;
+GRANT SELECT ON kinds TO owner_of_m;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+SET LOCAL ROLE owner_of_m;
+CREATE TABLE witness (what text);
+CREATE FUNCTION told(what text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING '%: %', what, current_user; RETURN 1; END $$;
+CREATE FUNCTION gk_test.spy(v float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'owner_of_m' THEN RAISE EXCEPTION 'seen as %', current_user; END IF; RETURN v; END $$;
+CREATE FUNCTION gk_test.climb(v float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN SET LOCAL ROLE NONE; RETURN v; END $$;
+SET LOCAL search_path = gk_test, public;
+SELECT gkmeans_create_model('owned', 'SELECT id, spy(x) AS x, y FROM kinds', '{x,y}', 3, id_column => 'id', labels_table => 'owned_labels');
+SELECT is((SELECT status FROM gkmeans_refit('owned')), 'rejected', 'the owner refits');
+GRANT SELECT ON owned TO stranger, writer;
+GRANT INSERT, UPDATE ON owned TO writer;
+SET LOCAL ROLE stranger;
+SELECT fails_with($$SELECT gkmeans_refit('owned')$$, '42501', 'SELECT is not enough', 'must be owner of table owned');
+SELECT fails_with($$CALL gkmeans_refresh('owned')$$, '42501', 'nor for gkmeans_refresh', 'must be owner of table owned');
+SELECT fails_with($$SELECT gkmeans_drift('owned')$$, '42501', 'nor to read the source of the definition', 'must be owner');
+SELECT lives_ok($$SELECT gkmeans_drift('owned', 'SELECT 1.0 AS x, 2.0 AS y')$$, 'but to look at other rows');
+RESET ROLE;
+SELECT fill(50, 30, 20, 5);
+SET LOCAL search_path = pg_catalog;
+CREATE TEMP TABLE by_superuser AS SELECT deployed, version FROM public.gkmeans_refit('gk_test.owned', deploy => 'always');
+CREATE TEMP TABLE who_after AS SELECT current_user::text AS who, current_setting('search_path') AS path, array_agg(DISTINCT d.name) AS names FROM public.gkmeans_drift('gk_test.owned') d;
+SET LOCAL search_path = gk_test, public;
+SELECT is(row(b.*)::text, '(t,3)', 'a superuser refits as the owner, with the search path of the definition') FROM by_superuser b;
+SELECT is(row(w.*)::text, format('(%s,pg_catalog,"{""cluster 0"",""cluster 1"",""cluster 2""}")', session_user), 'and is himself again, with his own search path; drift as well') FROM who_after w;
+SELECT is(row(started_by, deployed_by)::text, format('(%s,%s)', session_user, session_user), 'the row tells who asked') FROM owned WHERE version = 3;
+SELECT is((SELECT tableowner::text FROM pg_tables WHERE tablename = 'owned_labels'), 'owner_of_m', 'the labels are the owner''s');
+SELECT is((SELECT count(*)::int FROM kinds k JOIN owned_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('owned', k)), 100, 'and are written');
+ALTER TABLE owned ALTER definition SET DEFAULT '{"source": "SELECT gk_test.climb(x) AS x, y FROM gk_test.kinds", "features": ["x", "y"], "k": 3, "search_path": "public"}';
+SELECT fails_with($$SELECT gkmeans_refit('owned')$$, '42501', 'a function of the source cannot become the caller again', 'within security-restricted operation');
+SELECT is(current_user::text, session_user::text, 'the caller is himself after the error');
+SELECT fails_with($$SELECT gkmeans_drift('owned')$$, '42501', 'nor when drift is looked at', 'within security-restricted operation');
+SET LOCAL ROLE writer;
+UPDATE owned SET definition = '{"source": "SELECT gk_test.told(''evil'') AS x, 1 AS y", "features": ["x", "y"], "k": 1, "scale": "none"}';
+SELECT fails_with($$ALTER TABLE owned ALTER definition SET DEFAULT '{}'$$, '42501', 'a writer cannot change the definition');
+RESET ROLE;
+ALTER TABLE owned ALTER definition SET DEFAULT '{"source": "SELECT gk_test.spy(x) AS x, y FROM gk_test.kinds", "features": ["x", "y"], "k": 3, "search_path": "public"}';
+SELECT is((SELECT row(rows)::text FROM gkmeans_refit('owned')), '(100)', 'what a writer wrote into rows is not run');
+
+-- In a transaction block gkmeans_refresh commits nothing, and records nothing but what comes of it
+SELECT fill(50, 30, 20, 8);
+CALL gkmeans_refresh('d', note => 'by CALL');
+SELECT is(note, 'by CALL', 'CALL gkmeans_refresh in a transaction block') FROM d ORDER BY version DESC LIMIT 1;
+ALTER TABLE d ALTER definition SET DEFAULT '{"source": "SELECT x / (kind - 2) AS x, y FROM gk_test.kinds", "features": ["x", "y"], "k": 3}';
+SELECT fails_with($$CALL gkmeans_refresh('d')$$, '22012', 'an error is just the error');
+SELECT is_empty($$SELECT * FROM d WHERE status IN ('running', 'failed')$$, 'without a record');
+SELECT nothing_left('nothing of it is left');
+
+-- Errors
+SELECT fails_with($$SELECT gkmeans_refit(NULL)$$, '22004', 'no model');
+SELECT fails_with($$SELECT gkmeans_refit('kinds')$$, '42809', 'no model, but a table');
+SELECT fails_with($$SELECT gkmeans_refit('m', deploy => 'sometimes')$$, '22023', 'an unknown word', 'invalid deploy', NULL, '"better", "always", "never"');
+SELECT fails_with($$SELECT gkmeans_refit('m', starts => -1)$$, '22023', 'starts', 'starts is out of range');
+SELECT fails_with($$SELECT gkmeans_refit('m', keep => 0)$$, '22023', 'keep', 'keep is out of range');
+SELECT fails_with($$SELECT gkmeans_refit('m', only_if_drift => 'NaN')$$, '22023', 'only_if_drift', 'only_if_drift is out of range');
+SELECT fails_with($$SELECT gkmeans_refit('m', min_improvement => 2)$$, '22023', 'min_improvement', 'min_improvement is out of range');
+SELECT gkmeans_import_model('sourceless', '{{1},{2}}');
+SELECT fails_with($$SELECT gkmeans_refit('sourceless')$$, '55000', 'a model without a source', 'has no source');
+SELECT fails_with($$SELECT gkmeans_drift('sourceless')$$, '55000', 'its drift', 'has no source');
+UPDATE sourceless SET deployed = NULL;
+SELECT fails_with($$SELECT gkmeans_refit('sourceless')$$, '55000', 'no deployed version', 'no deployed version');
+CREATE FUNCTION text_of_mine() RETURNS jsonb LANGUAGE sql AS $$ SELECT '{"source": "kinds"}'::jsonb $$;
+ALTER TABLE d ALTER definition SET DEFAULT text_of_mine();
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'a definition that is no constant', 'has no definition');
+ALTER TABLE d ALTER definition SET DEFAULT '{"source": "kinds", "k": "three"}';
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'a key of another type', 'definition of model "d" is not valid', 'Key "k" must be a number');
+ALTER TABLE d ALTER definition SET DEFAULT '{"source": "kinds", "features": "x"}';
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'no array', NULL, 'Key "features" must be an array');
+ALTER TABLE d ALTER definition SET DEFAULT '{"source": "kinds", "features": ["x", 7]}';
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'an array of something else', NULL, 'Key "features" must be an array of strings');
+ALTER TABLE d ALTER definition DROP DEFAULT;
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'no definition at all');
+
+-- Foreign rows in the view of drift
+INSERT INTO m (version, group_no, part, status, drift) VALUES (901, 0, 0, 'checked', '[1]'), (902, 0, 0, 'checked', '{"psi": "x", "clusters": [1, {}, {"cluster_id": -1}, {"cluster_id": 1e300}, {"cluster_id": 1, "psi": 1e400, "share_now": "x"}]}'), (903, 0, 0, 'checked', '7');
+SELECT is((SELECT array_agg(row(version, cluster_id, cluster_name, psi, share_now)::text) FROM gkmeans.drift WHERE model = 'gk_test.m' AND version > 900), '{"(902,1,two,,)"}', 'what is not as gkmeans writes it is left out');
+SELECT is((SELECT count(*)::int FROM gkmeans.versions WHERE model = 'gk_test.m' AND version > 900 AND psi IS NULL), 3, 'and has no psi');
+UPDATE m SET status = 'running' WHERE version = 901;
+SELECT is((SELECT status FROM gkmeans.versions WHERE model = 'gk_test.m' AND version = 901), 'lost', 'a run without a session is lost');
+SELECT gkmeans_refit('m');
+SELECT is((SELECT row(status, outcome)::text FROM m WHERE version = 901), '(failed,"lost: its session ended before the run did")', 'the next refit marks it');
+
+SELECT * FROM finish();
+ROLLBACK;
