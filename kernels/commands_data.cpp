@@ -46,7 +46,8 @@ Engine::range(GkCommand *c)
 	const uint32_t *columns;
 
 	start[0] = UINT64_MAX;
-	memset(start.data() + 2, 0xff, d * sizeof(uint32_t));
+	for (int j = 0; j < d; j++)
+		start[2 + j / 2] |= UINT64_C(0xffffffff) << (j % 2 * 32);
 	all = start;
 	for (auto &shard : shards)
 	{
