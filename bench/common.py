@@ -5,7 +5,7 @@ import time
 import psycopg2
 import psycopg2.extensions
 
-# float8[] as text: the time of a call is the server's, not that of a client's parser
+# float8[] as text, so that the time of a call does not include a client's parser
 RAW_ARRAY = psycopg2.extensions.new_type((1022,), "RAW_ARRAY", lambda value, cursor: value)
 
 

@@ -50,7 +50,7 @@ grow(void *list, size_t count, size_t *room, size_t size)
 	return realloc(list, *room * size);
 }
 
-/* Notes a call of the driver that is about memory. */
+/* Records a driver call about memory. */
 static void CUPTIAPI
 note_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 		  const CUpti_CallbackData *data)
@@ -150,7 +150,7 @@ by_name(const void *a, const void *b)
 	return order != 0 ? order : (((const Run *) a)->start > ((const Run *) b)->start) * 2 - 1;
 }
 
-/* Prints all that was noted. */
+/* Prints everything recorded. */
 static void
 report(void)
 {
@@ -192,7 +192,7 @@ report(void)
 			call_count, inside);
 }
 
-/* What CUDA calls when it has loaded this library. */
+/* CUDA calls this when it has loaded the library. */
 int
 InitializeInjection(void)
 {

@@ -166,8 +166,9 @@ static void
 relocate(GkEngine *engine, const uint8_t *is_empty, int64_t empty)
 {
 	GkEntry    *entries = malloc(empty * sizeof(GkEntry));
+	double		numbers[2];
 
-	(void) relocate_farthest(engine, is_empty, empty, entries);
+	relocate_farthest(engine, is_empty, empty, entries, numbers);
 	free(entries);
 }
 

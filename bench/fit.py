@@ -120,7 +120,7 @@ class FitBench(Bench):
         phases = self.query("SELECT read_seconds, seed_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
         their, our = statistics.median(theirs), statistics.median(ours)
 
-        # the truth is scikit-learn's in double: in float32, the faster, it rounds away some labels
+        # the reference is scikit-learn in double: in float32, which is faster, rounding changes some labels
         truth = model.fit(rows.astype(np.float64))
         agreement = self.agreement(features, k, given, truth.labels_)
         exact = truth.inertia_
@@ -190,7 +190,7 @@ class FitBench(Bench):
         for workers in (0, 1, 2):
             self.cursor.execute(f"SET max_parallel_workers_per_gather = {workers}")
             scans, reads = [], []
-            # many, and two to warm up: a hypervisor is slow to give memory that it has taken back
+            # many, and two to warm up: a hypervisor is slow to return memory that it has reclaimed
             for _ in range(2 + max(9, self.options.repeats)):
                 scans.append(self.timed("SELECT count(features) FROM rows")[0])
                 self.query(f"SELECT size FROM gkmeans_fit('rows', '{features}', 1, max_iter => 1)")

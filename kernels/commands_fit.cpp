@@ -151,10 +151,11 @@ Engine::set_grid(GkCommand *c)
 	{
 		shard->grid_scales.reserve(*shard, dimension + 1);
 		shard->grid_exponents.reserve(*shard, dimension + 1);
+		shard->grid_origin.reserve(*shard, dimension);
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
-		if (c->grid.origin != nullptr)
-			set_origin(*shard, c->grid.origin);
+		to_device(*shard, shard->grid_origin.get(), c->grid.origin, dimension);
+		set_origin(*shard, c->grid.origin);
 		shard->wait();
 	}
 }
@@ -175,7 +176,7 @@ Engine::set_centroids(GkCommand *c)
 		shard->candidates.release();
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
-		shard->shifts.reserve(*shard, k);
+		shard->shifts.reserve(*shard, 2 * k);
 		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
 		shard->need_labels();
 		shard->use();
@@ -244,6 +245,7 @@ Engine::step(GkCommand *c)
 		c->step.changed += shard->result->changed;
 	c->step.empty = shards[0]->result->empty;
 	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
+	c->step.between = c->step.empty > 0 ? 0.0 : shards[0]->result->between;
 	if (c->step.empty > 0 && c->step.is_empty != nullptr)
 	{
 		Shard	   &shard = *shards[0];
@@ -313,6 +315,7 @@ Engine::relocate(GkCommand *c)
 	}
 	read_counters();
 	c->relocate.shift2 = shards[0]->result->shift2;
+	c->relocate.between = shards[0]->result->between;
 	move(c, -1);
 }
 

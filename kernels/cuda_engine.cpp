@@ -231,6 +231,7 @@ Engine::clear()
 		shard->totals.release();
 		shard->grid_scales.release();
 		shard->grid_exponents.release();
+		shard->grid_origin.release();
 		shard->scratch.release();
 	}
 }

@@ -102,6 +102,7 @@ struct Counters
 	unsigned long long greatest;			/* bits of a double >= 0 */
 	unsigned long long greatest_distance;
 	double		shift2;
+	double		between;
 	unsigned long long listed;
 	unsigned long long flagged;				/* rows of a slice, at most */
 };
@@ -197,9 +198,10 @@ public:
 
 	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
 	Buffer<int> grid_exponents;
+	Buffer<double> grid_origin;			/* dimension */
 	Buffer<int64_t> sums;				/* limbs × k × (d + 1), of this shard's rows */
 	Buffer<int64_t> totals;				/* the same over all shards, if there are several */
-	Buffer<double> shifts;				/* k */
+	Buffer<double> shifts;				/* k, and k: what the clusters explain */
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */

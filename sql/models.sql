@@ -78,9 +78,12 @@ CREATE FUNCTION gkmeans_create_model(
     tol double precision DEFAULT 1e-4,
     n_init integer DEFAULT 1,
     seed bigint DEFAULT 0,
+    quality text DEFAULT 'auto',
     labels_table text DEFAULT NULL,
     labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
+    k_candidates integer[] DEFAULT NULL,
+    criterion text DEFAULT 'simplified_silhouette',
     changes_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     note text DEFAULT NULL,
@@ -98,7 +101,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb, text, text, text)
+    text, jsonb, integer[], text, text, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(
@@ -189,3 +192,25 @@ COST 1000;
 
 COMMENT ON FUNCTION gkmeans_name_clusters(regclass, text[])
 IS 'names the clusters of the deployed version, in the order of their ids';
+
+CREATE FUNCTION gkmeans_alter_model(model regclass, changes jsonb)
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'gkmeans_alter_model'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_alter_model(regclass, jsonb)
+IS 'changes the definition by which a model is refitted; returns it';
+
+CREATE FUNCTION gkmeans_create_view(
+    model regclass,
+    view_name text,
+    kind text DEFAULT 'scored',
+    if_exists text DEFAULT 'error')
+RETURNS void
+AS 'MODULE_PATHNAME', 'gkmeans_create_view'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000;
+
+COMMENT ON FUNCTION gkmeans_create_view(regclass, text, text, text)
+IS 'creates a view of the scored rows of a model, or of its clusters with a column for each feature';

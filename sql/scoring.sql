@@ -10,6 +10,15 @@ COST 100;
 COMMENT ON FUNCTION gkmeans_predict(regclass, "any")
 IS 'the cluster that a row belongs to';
 
+CREATE FUNCTION gkmeans_predict_version(model regclass, version integer, VARIADIC features "any")
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_predict_version'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+COST 100;
+
+COMMENT ON FUNCTION gkmeans_predict_version(regclass, integer, "any")
+IS 'the cluster of a version that a row belongs to';
+
 CREATE FUNCTION gkmeans_distance(model regclass, VARIADIC features "any")
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'gkmeans_distance'
@@ -158,10 +167,10 @@ IS 'the cluster and distance of every row of a table, view or query by a model';
 
 CREATE FUNCTION gkmeans_assign(
     model regclass,
-    source text,
-    id_column text,
-    labels_table text,
-    labels_mode text DEFAULT 'merge',
+    source text DEFAULT NULL,
+    id_column text DEFAULT NULL,
+    labels_table text DEFAULT NULL,
+    labels_mode text DEFAULT NULL,
     changes_table text DEFAULT NULL,
     version integer DEFAULT NULL,
     OUT rows bigint,

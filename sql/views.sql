@@ -115,6 +115,47 @@ COST 100 ROWS 20;
 COMMENT ON FUNCTION _gkmeans_drift(oid)
 IS 'internal: what the views in schema gkmeans read';
 
+CREATE FUNCTION _gkmeans_iterations(
+    id oid,
+    OUT version integer,
+    OUT start integer,
+    OUT iteration integer,
+    OUT inertia double precision,
+    OUT shift double precision,
+    OUT moved bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_iterations'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 100;
+
+COMMENT ON FUNCTION _gkmeans_iterations(oid)
+IS 'internal: what the views in schema gkmeans read';
+
+CREATE FUNCTION _gkmeans_k_selection(
+    id oid,
+    OUT version integer,
+    OUT k integer,
+    OUT inertia double precision,
+    OUT explained double precision,
+    OUT silhouette double precision,
+    OUT simplified_silhouette double precision,
+    OUT davies_bouldin double precision,
+    OUT calinski_harabasz double precision,
+    OUT bic double precision,
+    OUT gap double precision,
+    OUT gap_error double precision,
+    OUT elbow double precision,
+    OUT iterations integer,
+    OUT seconds double precision,
+    OUT chosen boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gk_visible_k_selection'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 100 ROWS 10;
+
+COMMENT ON FUNCTION _gkmeans_k_selection(oid)
+IS 'internal: what the views in schema gkmeans read';
+
 DO $$
 BEGIN
     IF '@extschema@' <> 'gkmeans' THEN
@@ -305,5 +346,53 @@ COMMENT ON COLUMN gkmeans.drift.psi IS 'its part of the population stability ind
 COMMENT ON COLUMN gkmeans.drift.avg_distance_then IS 'average distance to the centroid then';
 COMMENT ON COLUMN gkmeans.drift.avg_distance_now IS 'average distance to the same centroid in the run';
 
+CREATE VIEW gkmeans.iterations AS
+SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, i.version, i.start, i.iteration)
+        AS iteration_key,
+    pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, i.version) AS version_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    i.version, i.start AS start_no, i.iteration, i.inertia, i.shift, i.moved
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_iterations(m.id) i;
+
+COMMENT ON VIEW gkmeans.iterations IS 'iterations of the fits of the models that you may read; of fits with very many, a part';
+COMMENT ON COLUMN gkmeans.iterations.iteration_key IS 'model, version, start and iteration; the key of this view';
+COMMENT ON COLUMN gkmeans.iterations.version_key IS 'key of gkmeans.versions';
+COMMENT ON COLUMN gkmeans.iterations.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.iterations.version IS 'number of the version';
+COMMENT ON COLUMN gkmeans.iterations.start_no IS 'which of the starts, from 1; 0 is the start of a refit from the clusters before it';
+COMMENT ON COLUMN gkmeans.iterations.iteration IS 'iteration of that start, from 1';
+COMMENT ON COLUMN gkmeans.iterations.inertia IS 'sum of the squared distances to the centroids that the iteration ended with';
+COMMENT ON COLUMN gkmeans.iterations.shift IS 'how far the centroids moved: root of the sum of their squared distances, as rows are compared';
+COMMENT ON COLUMN gkmeans.iterations.moved IS 'rows that changed their cluster; all in the first iteration';
+
+CREATE VIEW gkmeans.k_selection AS
+SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, s.version, s.k) AS k_key,
+    pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, s.version) AS version_key,
+    pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
+    s.version, s.k, s.inertia, s.explained, s.silhouette, s.simplified_silhouette,
+    s.davies_bouldin, s.calinski_harabasz, s.bic, s.gap, s.gap_error, s.elbow, s.iterations,
+    s.seconds, s.chosen
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_k_selection(m.id) s;
+
+COMMENT ON VIEW gkmeans.k_selection IS 'numbers of clusters that were tried for the models that you may read';
+COMMENT ON COLUMN gkmeans.k_selection.k_key IS 'model, version and number of clusters; the key of this view';
+COMMENT ON COLUMN gkmeans.k_selection.version_key IS 'key of gkmeans.versions';
+COMMENT ON COLUMN gkmeans.k_selection.model IS 'key of gkmeans.models';
+COMMENT ON COLUMN gkmeans.k_selection.version IS 'number of the version';
+COMMENT ON COLUMN gkmeans.k_selection.k IS 'number of clusters that was tried';
+COMMENT ON COLUMN gkmeans.k_selection.inertia IS 'sum of the squared distances to the centroids';
+COMMENT ON COLUMN gkmeans.k_selection.explained IS 'share of the variance that the clusters explain, 0 to 1';
+COMMENT ON COLUMN gkmeans.k_selection.silhouette IS 'mean silhouette of a sample, -1 to 1; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.davies_bouldin IS 'Davies-Bouldin index; least is best';
+COMMENT ON COLUMN gkmeans.k_selection.calinski_harabasz IS 'Calinski-Harabasz index; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.bic IS 'Bayesian information criterion; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.gap IS 'gap statistic; empty if it was not asked for';
+COMMENT ON COLUMN gkmeans.k_selection.gap_error IS 'its standard error';
+COMMENT ON COLUMN gkmeans.k_selection.elbow IS 'how far the inertia is below the chord of its curve; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.iterations IS 'iterations of the best start';
+COMMENT ON COLUMN gkmeans.k_selection.seconds IS 'how long the fit took';
+COMMENT ON COLUMN gkmeans.k_selection.chosen IS 'whether the model has this number of clusters';
+
 GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features,
-    gkmeans.drift TO PUBLIC;
+    gkmeans.iterations, gkmeans.k_selection, gkmeans.drift TO PUBLIC;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What of the layers of docs/architecture.md the compiler does not see: names that give a trespass away.  Prints TAP.
+# Checks the layers of docs/architecture.md beyond what the compiler sees, by names.  Prints TAP.
 # Run from the top of the sources.
 
 shopt -s nullglob
@@ -10,7 +10,7 @@ result() {
     echo "$1 $number - $2"
 }
 
-# check "what holds" "pattern of what does not" files ...
+# check "what must hold" "pattern of violations" files ...
 check() {
     local what=$1 pattern=$2 found
     shift 2

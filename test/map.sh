@@ -1,5 +1,5 @@
 #!/bin/bash
-# The map of docs/architecture.md names every file of these folders, and none that is not there.
+# The map of docs/architecture.md names every file of these folders, and only files that exist.
 # Prints TAP.  Run from the top of the sources.
 
 folders=$(sed -n 's/^### \(`.*\)$/\1/p' docs/architecture.md | grep -o '`[a-z/_]*`' | tr -d '`')

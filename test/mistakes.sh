@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes every mistake of test/mistakes.sql, compares what is said to it with test/expected/mistakes.out, and prints TAP.
+# Makes every mistake of test/mistakes.sql, compares the messages with test/expected/mistakes.out, and prints TAP.
 # test/mistakes.sh PSQL OUTPUT: run from the top of the sources, PGDATABASE set and the database empty.
 
 psql=$1

@@ -491,10 +491,11 @@ struct FinishArguments
 	bool		wide;
 	int			rest_bits;
 	const int  *exponents;
+	const double *origin;
 	bool		spherical;
 	bool		even_if_empty;
 	double	   *centroids;
-	double	   *shifts;
+	double	   *shifts;			/* k, and k: what the clusters explain */
 	Counters   *counters;
 };
 
@@ -519,34 +520,37 @@ empty_kernel(FinishArguments a, uint8_t *is_empty)
 		atomicAdd(&a.counters->empty, (unsigned long long) __popc(lanes));
 }
 
-/* Replaces a feature of a centroid; returns the square of its step. */
+/* Replaces a feature of a centroid; the square of its step, and in *gain what its mean explains. */
 static __device__ __forceinline__ double
-replace_feature(const FinishArguments &a, double *feature, double fresh, double norm)
+replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, double norm,
+				double *gain)
 {
+	double	   *feature = a.centroids + cluster * a.d + j;
+	double		fresh = mean;
 	double		step;
 
 	if (a.spherical)
-		fresh = GK_DIV(fresh, norm);
+		fresh = norm > 0.0 ? GK_DIV(mean, norm) : *feature;
 	step = GK_SUB(fresh, *feature);
+	*gain = gk_gain(mean, a.origin[j], fresh);
 	*feature = fresh;
 	return GK_MUL(step, step);
 }
 
 /*
  * New centroids, 8 clusters a block: 256 threads compute 32 features of each at a time; one
- * thread per cluster adds up the shifts in index order.
+ * thread per cluster adds up the shifts in index order, another what the cluster explains.
  */
 static __global__ void
 __launch_bounds__(256)
 centroids_kernel(FinishArguments a)
 {
-	__shared__ double values[8][33];
+	__shared__ double values[8][2][33];
 	__shared__ double norms[8];
 	int			mine = threadIdx.x / 32;
 	int			lane = threadIdx.x % 32;
 	int64_t		c = (int64_t) blockIdx.x * 8 + mine;
 	double		weight = c < a.k ? value_of(a, c * (a.d + 1) + a.d) : 0.0;
-	bool		keep = !(weight > 0.0);
 	double		total = 0.0;
 
 	if (a.counters->empty > 0 && !a.even_if_empty)
@@ -556,26 +560,26 @@ centroids_kernel(FinishArguments a)
 		double		norm = pass == 1 && a.spherical ? norms[mine] : 1.0;
 
 		total = 0.0;
-		if (pass == 1 && a.spherical && !(norm > 0.0))
-			keep = true;
 		for (int from = 0; from < a.d; from += 32)
 		{
 			int			j = from + lane;
 			double		square = 0.0;
+			double		gain = 0.0;
 
-			if (j < a.d && !keep)
+			if (j < a.d && weight > 0.0)
 			{
-				double		fresh = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
-												a.exponents[j], a.exponents[a.d]);
+				double		mean = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
+											   a.exponents[j], a.exponents[a.d]);
 
-				square = pass == 0 ? GK_MUL(fresh, fresh) :
-					replace_feature(a, a.centroids + c * a.d + j, fresh, norm);
+				square = pass == 0 ? GK_MUL(mean, mean) :
+					replace_feature(a, c, j, mean, norm, &gain);
 			}
-			values[mine][lane] = square;
+			values[mine][0][lane] = square;
+			values[mine][1][lane] = gain;
 			__syncwarp();
-			if (lane == 0)
+			if (lane < 2)
 				for (int i = 0; i < 32 && from + i < a.d; i++)
-					total = GK_ADD(total, values[mine][i]);
+					total = GK_ADD(total, values[mine][lane][i]);
 			__syncwarp();
 		}
 		if (lane == 0)
@@ -584,9 +588,12 @@ centroids_kernel(FinishArguments a)
 	}
 	if (lane == 0 && c < a.k)
 		a.shifts[c] = total;
+	if (lane == 1 && c < a.k)
+		a.shifts[a.k + c] = GK_MUL(total, ldexp(weight > 0.0 ? weight : 0.0,
+												-a.exponents[a.d] - (a.wide ? a.rest_bits : 0)));
 }
 
-/* The sum of the shifts, in the order of gk_ordered_sum(). */
+/* The sums of what the clusters have, in the order of gk_ordered_sum(): a block for each. */
 static __global__ void
 shift_kernel(FinishArguments a)
 {
@@ -594,7 +601,7 @@ shift_kernel(FinishArguments a)
 
 	if (a.counters->empty > 0 && !a.even_if_empty)
 		return;
-	lanes[threadIdx.x] = gk_lane_sum(a.shifts, a.k, threadIdx.x);
+	lanes[threadIdx.x] = gk_lane_sum(a.shifts + blockIdx.x * a.k, a.k, threadIdx.x);
 	for (int width = GK_LANES / 2; width > 0; width /= 2)
 	{
 		__syncthreads();
@@ -602,7 +609,7 @@ shift_kernel(FinishArguments a)
 			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
 	}
 	if (threadIdx.x == 0)
-		a.counters->shift2 = lanes[0];
+		*(blockIdx.x == 0 ? &a.counters->shift2 : &a.counters->between) = lanes[0];
 }
 
 /* The arguments of the kernels here. */
@@ -618,6 +625,7 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	a.wide = grid.wide;
 	a.rest_bits = grid.rest_bits;
 	a.exponents = shard.grid_exponents.get();
+	a.origin = shard.grid_origin.get();
 	a.centroids = shard.centroids.exact.get();
 	a.shifts = shard.shifts.get();
 	a.counters = shard.counters.get();
@@ -637,7 +645,7 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool 
 	if (!even_if_empty)
 		empty_kernel<<<(unsigned) ((k + 255) / 256), 256, 0, stream>>>(a, nullptr);
 	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a);
-	shift_kernel<<<1, GK_LANES, 0, stream>>>(a);
+	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);
 	GK_LAUNCHED("finish_step");
 	shard.centroids.prepared = false;
 }

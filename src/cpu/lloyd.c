@@ -123,7 +123,7 @@ gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 
 	command->step.changed = 0;
 	command->step.empty = 0;
-	command->step.shift2 = 0.0;
+	command->step.shift2 = command->step.between = 0.0;
 	if (!engine->sums_valid)
 	{
 		if (!gk_cpu_sums_prepare(engine))
@@ -139,7 +139,7 @@ gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 	command->step.empty = count_empty(engine);
 	if (command->step.empty == 0)
 	{
-		if (!gk_cpu_centroids_update(engine, &command->step.shift2))
+		if (!gk_cpu_centroids_update(engine, &command->step.shift2, &command->step.between))
 			return;
 	}
 	else
@@ -173,10 +173,11 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 void
 gk_cpu_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
-	command->relocate.shift2 = 0.0;
+	command->relocate.shift2 = command->relocate.between = 0.0;
 	engine->sums_valid = false;
 	move_rows(engine, command, false);
-	if (gk_cpu_sums_merge(engine) && gk_cpu_centroids_update(engine, &command->relocate.shift2))
+	if (gk_cpu_sums_merge(engine) &&
+		gk_cpu_centroids_update(engine, &command->relocate.shift2, &command->relocate.between))
 	{
 		move_rows(engine, command, true);
 		engine->sums_valid = gk_cpu_sums_merge(engine);

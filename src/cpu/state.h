@@ -123,7 +123,7 @@ struct GkCpuEngine
 	GkArray		centroids;		/* double, k × d */
 	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
 	bool		packed_valid;	/* packed holds the centroids as they are */
-	GkArray		shifts;			/* double, k: |new - old|² of the last update */
+	GkArray		shifts;			/* double, k: |new - old|² of the last update; k: `between` of it */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
 	GkArray		partial_sums;	/* the same for each worker, or nothing if they were too many */
@@ -212,7 +212,7 @@ extern void gk_cpu_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, in
 								int64_t to);
 extern void gk_cpu_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
 extern bool gk_cpu_sums_merge(GkCpuEngine *engine);
-extern bool gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2);
+extern bool gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between);
 extern double gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
 
 /* lloyd.c */

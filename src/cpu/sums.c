@@ -164,69 +164,85 @@ gk_cpu_sums_merge(GkCpuEngine *engine)
 						   merge_chunk, NULL);
 }
 
-/* The new centroid of a cluster into `fresh`; false if it keeps the old one. */
-static bool
-new_centroid(GkCpuEngine *engine, int64_t cluster, double *fresh)
+/* The mean of a cluster of weight above zero into `mean`; its norm. */
+static double
+cluster_mean(const GkCpuEngine *engine, const int64_t *sums, double weight, double *mean)
 {
-	const int64_t *sums = cluster_sums(engine, cluster);
 	const int  *exponents = engine->exponents.base;
-	double		weight = sum_value(engine, sums, engine->d);
 	double		norm2 = 0.0;
-	double		norm;
 
-	if (!(weight > 0.0))
-		return false;
 	for (int j = 0; j < engine->d; j++)
 	{
-		fresh[j] = gk_centroid(sum_value(engine, sums, j), weight, exponents[j],
-							   exponents[engine->d]);
-		norm2 += fresh[j] * fresh[j];
+		mean[j] = gk_centroid(sum_value(engine, sums, j), weight, exponents[j],
+							  exponents[engine->d]);
+		norm2 += mean[j] * mean[j];
 	}
-	if (!engine->spherical)
-		return true;
-	norm = sqrt(norm2);
-	if (!(norm > 0.0))
-		return false;
+	return sqrt(norm2);
+}
+
+/* A weight from its sum. */
+static double
+weight_of(const GkCpuEngine *engine, double sum)
+{
+	const int  *exponents = engine->exponents.base;
+
+	return ldexp(sum, -exponents[engine->d] - (engine->wide ? engine->rest_bits : 0));
+}
+
+/*
+ * Makes the new centroid of a cluster, unless its mean lacks the direction that is needed.
+ * Returns how far it moved, and in *between what it explains.
+ */
+static double
+move_centroid(const GkCpuEngine *engine, int64_t cluster, double *mean, double *between)
+{
+	const int64_t *sums = cluster_sums(engine, cluster);
+	const double *origin = engine->grid_origin.base;
+	double	   *centroid = (double *) engine->centroids.base + cluster * engine->d;
+	double		weight = sum_value(engine, sums, engine->d);
+	double		shift = 0.0;
+	double		gain = 0.0;
+	double		norm;
+
+	*between = 0.0;
+	if (!(weight > 0.0))
+		return 0.0;
+	norm = cluster_mean(engine, sums, weight, mean);
 	for (int j = 0; j < engine->d; j++)
-		fresh[j] = fresh[j] / norm;
-	return true;
+	{
+		double		fresh = !engine->spherical ? mean[j] : norm > 0.0 ? mean[j] / norm : centroid[j];
+		double		step = fresh - centroid[j];
+
+		shift += step * step;
+		gain += gk_gain(mean[j], origin[j], fresh);
+		centroid[j] = fresh;
+	}
+	*between = gain * weight_of(engine, weight);
+	return shift;
 }
 
 /* Makes new centroids of some clusters, and notes how far they moved. */
 static void
 update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	double	   *fresh = (double *) engine->scratch.base + (int64_t) worker * engine->d;
+	double	   *mean = (double *) engine->scratch.base + (int64_t) worker * engine->d;
 	double	   *shifts = engine->shifts.base;
 
 	(void) context;
 	for (int64_t c = from; c < to && !gk_cpu_stopped(engine); c++)
-	{
-		double	   *centroid = (double *) engine->centroids.base + c * engine->d;
-		double		shift = 0.0;
-
-		if (new_centroid(engine, c, fresh))
-			for (int j = 0; j < engine->d; j++)
-			{
-				double		step = fresh[j] - centroid[j];
-
-				shift += step * step;
-				centroid[j] = fresh[j];
-			}
-		shifts[c] = shift;
-	}
+		shifts[c] = move_centroid(engine, c, mean, &shifts[engine->k + c]);
 }
 
 /* Makes new centroids of the sums; false if memory is short or the engine is closing. */
 bool
-gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2)
+gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between)
 {
 	const double *shifts;
 	float	   *deltas;
 
 	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
 						   engine->d * sizeof(double)) ||
-		!gk_cpu_array_need(engine, &engine->shifts, engine->k, sizeof(double)) ||
+		!gk_cpu_array_need(engine, &engine->shifts, engine->k, 2 * sizeof(double)) ||
 		!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
 		return false;
 	if (!gk_cpu_for_each(engine, engine->k, 40.0 * engine->d, update_chunk, NULL))
@@ -237,6 +253,7 @@ gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2)
 		deltas[c] = (float) (sqrt(shifts[c]) * engine->packed.filter.scale * (1.0 + 0x1p-20)) +
 			(shifts[c] > 0.0 ? 0x1p-100f : 0.0f);
 	*shift2 = gk_ordered_sum(shifts, engine->k);
+	*between = gk_ordered_sum(shifts + engine->k, engine->k);
 	engine->packed_valid = false;
 	return true;
 }

@@ -125,7 +125,7 @@ typedef struct GkGrid
 	const int  *exponents;			/* dimension + 1: one a feature, the last for the weights
 									 * (0 if not weighted: a row counts 1) */
 	const double *origin;			/* dimension: near the mean of the rows; a hint for the
-									 * engine's filter, never part of a result */
+									 * engine's filter, and what `between` is measured from */
 } GkGrid;
 
 /* A two-limb sum: value = (high × 2^rest_bits + low) / 2^(exponent + rest_bits). */
@@ -301,6 +301,8 @@ typedef struct GkCommand
 			int64_t		changed;		/* out: rows with a new label (all, the first time) */
 			int64_t		empty;			/* out: clusters of weight 0; if > 0, GK_RELOCATE is due */
 			double		shift2;			/* out: Σ (new - old)² over the centroids, 0 if empty > 0 */
+			double		between;		/* out: Σ weight × (d² to the grid's origin - d² to the new
+										 * centroid) over the rows as labelled, 0 if empty > 0 */
 			uint8_t    *is_empty;		/* out: k, only written if empty > 0; may be NULL */
 		}			step;
 		struct
@@ -309,6 +311,7 @@ typedef struct GkCommand
 			const int64_t *clusters;	/* count: … for this one; for this update only */
 			int64_t		count;			/* 0 .. empty */
 			double		shift2;			/* out: */
+			double		between;		/* out: of the rows as they were moved */
 		}			relocate;
 		struct
 		{

@@ -101,6 +101,20 @@ gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
 	return ldexp(GK_DIV(sum, weight), weight_exponent - sum_exponent);
 }
 
+/*
+ * What a coordinate of a cluster's mean adds to `between` of an update: its square to the origin
+ * of the grid less that to the new centroid.  Their sum in index order times the cluster's weight is
+ * the cluster's part.
+ */
+GK_INLINE double
+gk_gain(double mean, double origin, double centroid)
+{
+	double		to_origin = GK_SUB(mean, origin);
+	double		to_centroid = GK_SUB(mean, centroid);
+
+	return GK_SUB(GK_MUL(to_origin, to_origin), GK_MUL(to_centroid, to_centroid));
+}
+
 /* Lanes of a sum of doubles: a fixed order that 256 threads can follow. */
 #define GK_LANES 256
 

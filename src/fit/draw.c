@@ -1,5 +1,5 @@
 /*
- * Drawing rows by mass, whatever their order.
+ * Drawing rows by mass, whatever their order, and fetching rows.
  *
  * The rows form a line, ordered by hash and, if hashes are equal, by bits.  Each is as long as
  * its mass, an integer; a draw is a point of the line.  The engine sums the masses by the
@@ -262,4 +262,16 @@ gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 
 	pfree(line.wanted);
 	pfree(line.buckets);
 	return found;
+}
+
+/* The features of rows, as they are compared. */
+void
+gk_fetch_rows(GkJob *job, const int64 *rows, int64 count, float *features)
+{
+	GkCommand	command = {.operation = GK_ROWS};
+
+	command.rows.rows = rows;
+	command.rows.count = count;
+	command.rows.features = features;
+	gk_run(job, &command);
 }

@@ -1,5 +1,5 @@
 /*
- * Drawing rows by mass, whatever their order.
+ * Drawing rows by mass, whatever their order, and fetching rows.
  */
 #ifndef GK_DRAW_H
 #define GK_DRAW_H
@@ -24,5 +24,11 @@ typedef struct GkDrawer
  * drawn, ordered by hash and bits.  Returns how many; 0 if there is no mass.
  */
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
+
+/*
+ * The features of rows, as they are compared: count × dimension.  Both arrays lie in the context of
+ * the job.
+ */
+extern void gk_fetch_rows(GkJob *job, const int64 *rows, int64 count, float *features);
 
 #endif							/* GK_DRAW_H */

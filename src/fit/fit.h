@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "fit_spec.h"
+#include "history.h"
 #include "job.h"
 #include "prepare.h"
 
@@ -39,6 +40,7 @@ typedef struct GkFitModel
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	GkHistory	history;
 	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
 	double		greatest_weight;	/* of a row */
 } GkFitModel;
@@ -56,7 +58,10 @@ typedef struct GkFit
 	double		inertia;
 	int			iterations;
 	bool		converged;
-	int			best_start;		/* which of the n_init, from 0; GK_EARLIER_START */
+	int			best_start;		/* which of the starts, from 0; GK_EARLIER_START */
+	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
+	int			search_rounds;	/* of the search from the best start; 0 without one */
+	double		search_improvement; /* share of that start's inertia that the search took off */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
@@ -68,6 +73,12 @@ extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* The same of rows that gk_prepare() has prepared: once for fits with any k, seed, init and limits. */
 extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit);
+
+/*
+ * Brings the labels and d² of an earlier fit of these rows, made for a model, back into the
+ * engine.  Its labels are numbered anew.
+ */
+extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);

@@ -29,6 +29,14 @@ typedef enum GkScale
 	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; internal */
 } GkScale;
 
+typedef enum GkFitQuality
+{
+	GK_QUALITY_AUTO,			/* by the sizes of the data */
+	GK_QUALITY_FAST,			/* the best of n_init starts */
+	GK_QUALITY_GOOD,			/* a search from there */
+	GK_QUALITY_BEST				/* the best of several searches */
+} GkFitQuality;
+
 /* The specification of a fit. */
 typedef struct GkFitSpec
 {
@@ -45,10 +53,12 @@ typedef struct GkFitSpec
 	int			max_iter;
 	double		tol;
 	int			n_init;
+	GkFitQuality quality;
 	int64		seed;
 	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
+	bool		is_reference;	/* of random rows: say nothing of fewer clusters */
 	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
 								 * start before those of n_init, which may be 0 then; NULL = none */
 

@@ -23,6 +23,7 @@ typedef struct GkPrepared
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
 	int			weight_exponent;
 	double		total;			/* Σ weight × d² to the mean of all rows; NaN = not found yet */
+	double		total_to_origin;	/* the same to the origin of the grid, which is near it */
 } GkPrepared;
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */

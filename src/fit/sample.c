@@ -1,5 +1,5 @@
 /*
- * A few rows of a fit, whatever their order in the source.
+ * A sample of the rows of a fit, independent of their order in the source.
  */
 #include "postgres.h"
 
@@ -7,7 +7,7 @@
 #include "engine_error.h"
 #include "sample.h"
 
-/* The number of the start that these draws have for themselves: no fit has so many. */
+/* The start number of these draws; no fit has that many starts. */
 #define SAMPLE_START PG_UINT32_MAX
 
 /* Draws rows by weight. */
@@ -30,12 +30,8 @@ gk_sample_features(GkJob *job, const GkFit *fit, const int64 *rows, int64 count,
 				   int32 *places)
 {
 	GkEngine   *engine = gk_job_engine(job);
-	GkCommand	command = {.operation = GK_ROWS};
 
-	command.rows.rows = rows;
-	command.rows.count = count;
-	command.rows.features = features;
-	gk_run(job, &command);
+	gk_fetch_rows(job, rows, count, features);
 	for (int64 i = 0; i < count; i++)
 	{
 		int32		label;

@@ -58,18 +58,6 @@ reserve_points(Seeder *seeder, int64 more)
 	}
 }
 
-/* The features of rows of the engine. */
-static void
-fetch_rows(Seeder *seeder, const int64 *rows, int64 count, float *features)
-{
-	GkCommand	command = {.operation = GK_ROWS};
-
-	command.rows.rows = rows;
-	command.rows.count = count;
-	command.rows.features = features;
-	gk_run(seeder->spec->job, &command);
-}
-
 /* Writes the features of points as double. */
 static void
 widen(const Seeder *seeder, const float *features, int64 count, double *result)
@@ -125,7 +113,8 @@ add_points(Seeder *seeder, const int64 *rows, int64 count)
 	int64		first = seeder->count;
 
 	reserve_points(seeder, count);
-	fetch_rows(seeder, rows, count, seeder->points + first * seeder->spec->dimension);
+	gk_fetch_rows(seeder->spec->job, rows, count,
+				  seeder->points + first * seeder->spec->dimension);
 	seeder->count += count;
 	compare_points_from(seeder, first);
 }
@@ -239,7 +228,7 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	double	   *trials;
 	int64		best = 0;
 
-	fetch_rows(seeder, rows, count, features);
+	gk_fetch_rows(seeder->spec->job, rows, count, features);
 	trials = as_double(seeder, features, count);
 	command.potentials.trials = trials;
 	command.potentials.count = (int) count;
@@ -370,7 +359,7 @@ seed_random(Seeder *seeder)
 
 		if (found == 0)
 			break;
-		fetch_rows(seeder, rows, found, seeder->points + seeder->count * spec->dimension);
+		gk_fetch_rows(spec->job, rows, found, seeder->points + seeder->count * spec->dimension);
 		seeder->count += found;
 		drop_duplicates(seeder, known, found);
 	}

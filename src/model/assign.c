@@ -18,6 +18,7 @@
 
 #include "alloc.h"
 #include "assign.h"
+#include "assignment.h"
 #include "model_cache.h"
 #include "nearest.h"
 #include "scorer.h"
@@ -191,33 +192,6 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Places of the arguments of gkmeans_assign. */
-enum
-{
-	MODEL,
-	SOURCE,
-	ID_COLUMN,
-	LABELS_TABLE,
-	LABELS_MODE,
-	CHANGES_TABLE,
-	VERSION
-};
-
-/* What gkmeans_assign is asked for. */
-static void
-read_assignment(FunctionCallInfo fcinfo, GkArguments *asked)
-{
-	memset(asked, 0, sizeof(*asked));
-	gk_require_argument(fcinfo, MODEL, "model");
-	asked->source.source = gk_required_text(fcinfo, SOURCE, "source");
-	asked->source.id_column = gk_required_text(fcinfo, ID_COLUMN, "id_column");
-	asked->labels_table = gk_required_text(fcinfo, LABELS_TABLE, "labels_table");
-	asked->if_exists = PG_ARGISNULL(LABELS_MODE) ? GK_EXISTS_MERGE
-		: gk_if_exists("labels_mode", gk_required_text(fcinfo, LABELS_MODE, NULL));
-	if (!PG_ARGISNULL(CHANGES_TABLE))
-		asked->changes_table = gk_required_text(fcinfo, CHANGES_TABLE, NULL);
-}
-
 /* SQL: labels all rows of a source into a table; what that did to it. */
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
@@ -225,7 +199,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	TupleDesc	descriptor;
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
-	GkArguments asked;
+	GkAssignment assignment;
 	GkCall		call;
 	Datum		values[5];
 	bool		nulls[5] = {0};
@@ -233,12 +207,13 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "gkmeans_assign must return a row");
 	BlessTupleDesc(descriptor);
-	read_assignment(fcinfo, &asked);
-	label_rows(&call, PG_GETARG_OID(MODEL), gk_version_argument(fcinfo, VERSION), &asked);
+	gk_begin_assignment(fcinfo, &assignment);
+	label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
 	gk_call_close(&call);
+	gk_end_assignment(&assignment);
 	tuplestore_end(labels);
 	values[0] = Int64GetDatum(call.rows.read);
 	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);

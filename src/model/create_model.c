@@ -17,23 +17,30 @@
 #include "definition.h"
 #include "fit_call.h"
 #include "fitted.h"
+#include "selection.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
 
 GK_SQL_FUNCTION(gkmeans_create_model);
 
-/* Places of the arguments. */
+/* Places of the arguments; those after criterion are counted from the last one. */
 enum
 {
 	MODEL,
-	SOURCE
+	SOURCE,
+	K = 3,
+	INITIAL_CENTROIDS = 7,
+	K_CANDIDATES = 19,
+	CRITERION,
+	MOST_ARGUMENTS = 32
 };
 
 /* A call that makes a model. */
 typedef struct Creation
 {
 	GkCall		call;
+	GkCandidateSpec candidates;	/* count 0: k was given */
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
@@ -78,6 +85,53 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	return !creation->target.exists || choice != GK_MODEL_SKIP;
 }
 
+/* Begins the job; where k is to be chosen, the greatest candidate stands for it. */
+static void
+begin_call(Creation *creation, FunctionCallInfo fcinfo)
+{
+	GkCandidateSpec *candidates = &creation->candidates;
+	LOCAL_FCINFO(fit, MOST_ARGUMENTS);
+
+	memset(candidates, 0, sizeof(*candidates));
+	if (!gk_read_candidates(fcinfo, K_CANDIDATES, "k_candidates", candidates))
+	{
+		gk_call_begin(&creation->call, fcinfo, SOURCE);
+		return;
+	}
+	if (!PG_ARGISNULL(K) || !PG_ARGISNULL(INITIAL_CENTROIDS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k_candidates and %s are given",
+						PG_ARGISNULL(K) ? "initial_centroids" : "k"),
+				 errhint("Leave out one of the two.")));
+	Assert(PG_NARGS() <= MOST_ARGUMENTS);
+	InitFunctionCallInfoData(*fit, fcinfo->flinfo, PG_NARGS(), fcinfo->fncollation, NULL, NULL);
+	memcpy(fit->args, fcinfo->args, PG_NARGS() * sizeof(NullableDatum));
+	fit->args[K].value = Int64GetDatum(candidates->candidates[candidates->count - 1]);
+	fit->args[K].isnull = false;
+	gk_call_begin(&creation->call, fit, SOURCE);
+}
+
+/* Fits with k, or with the candidate that is chosen; the table of these goes into the row. */
+static void
+fit_model(Creation *creation)
+{
+	GkCall	   *call = &creation->call;
+	GkSelection selection;
+	MemoryContext before;
+
+	if (creation->candidates.count == 0)
+	{
+		gk_call_fit(call);
+		return;
+	}
+	gk_select_k(call, &creation->candidates, &selection);
+	gk_take_chosen(call, &creation->candidates, &selection);
+	before = MemoryContextSwitchTo(call->caller);
+	gk_draft_json(&creation->draft, GK_MODEL_K_SELECTION, gk_selection_json(&selection));
+	MemoryContextSwitchTo(before);
+}
+
 /* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
@@ -89,7 +143,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	GkCall	   *call = &creation.call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	gk_call_begin(call, fcinfo, SOURCE);
+	begin_call(&creation, fcinfo);
 	if (!begin_creation(&creation, fcinfo))
 	{
 		MemoryContextSwitchTo(call->caller);
@@ -102,7 +156,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	call->arguments.of_model = true;
 	gk_call_read(call);
 	gk_check_model_size(call);
-	gk_call_fit(call);
+	fit_model(&creation);
 	gk_call_put_clusters(call, result);
 	gk_draft_version(&creation.draft, call);
 	gk_call_describe_fit(call, creation.target.version, NULL);

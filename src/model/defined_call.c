@@ -7,8 +7,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -28,16 +30,22 @@
 static void
 refuse(Relation relation, const char *key, const char *kind)
 {
+	if (relation == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid %s", key),
+				 errhint("It must be %s.", kind)));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the definition of model \"%s\" is not valid", gk_model_name(relation)),
 			 errdetail("Key \"%s\" must be %s.", key, kind)));
 }
 
-/* The arguments of the function, by their names. */
+/* The arguments of the extension's own function, even if another function has its name. */
 static void
 describe_arguments(GkDefinedCall *call)
 {
+	Oid			extension = get_extension_oid("gkmeans", false);
 	CatCList   *functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(DEFINED_FUNCTION));
 	char	   *modes;
 
@@ -47,7 +55,7 @@ describe_arguments(GkDefinedCall *call)
 		HeapTuple	tuple = &functions->members[i]->tuple;
 		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(tuple);
 
-		if (function->pronamespace != gk_extension_schema())
+		if (getExtensionOfObject(ProcedureRelationId, function->oid) != extension)
 			continue;
 		call->count = function->pronargs;
 		(void) get_func_arg_info(tuple, &call->types, &call->names, &modes);
@@ -148,22 +156,30 @@ gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call)
 		NullableDatum *argument = &call->arguments->args[i];
 		JsonbValue	value;
 
-		argument->isnull = getKeyJsonValueFromContainer((JsonbContainer *) &definition->root,
-														call->names[i], strlen(call->names[i]),
-														&value) == NULL || value.type == jbvNull;
+		argument->isnull = definition == NULL ||
+			getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, call->names[i],
+										 strlen(call->names[i]), &value) == NULL ||
+			value.type == jbvNull;
 		if (!argument->isnull)
 			argument->value = argument_value(relation, call->names[i], &value, call->types[i]);
 	}
 }
 
 /* The place of an argument. */
-static NullableDatum *
-find_argument(const GkDefinedCall *call, const char *name)
+int
+gk_defined_place(const GkDefinedCall *call, const char *name)
 {
 	for (int i = 0; i < call->count; i++)
 		if (strcmp(call->names[i], name) == 0)
-			return &call->arguments->args[i];
+			return i;
 	elog(ERROR, "function %s has no argument %s", DEFINED_FUNCTION, name);
+}
+
+/* The argument of a name. */
+static NullableDatum *
+find_argument(const GkDefinedCall *call, const char *name)
+{
+	return &call->arguments->args[gk_defined_place(call, name)];
 }
 
 /* Sets an argument. */
@@ -173,7 +189,7 @@ gk_set_defined(GkDefinedCall *call, const char *name, Datum value)
 	*find_argument(call, name) = (NullableDatum) {value, false};
 }
 
-/* Whether an argument is defined. */
+/* True if an argument is defined. */
 bool
 gk_is_defined(const GkDefinedCall *call, const char *name)
 {

@@ -7,6 +7,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -28,14 +29,22 @@
 static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names", "exported",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
-/* True if an argument is not part of a definition. */
-static bool
-is_left_out(const char *name)
+/* True if an argument is part of a definition. */
+bool
+gk_is_definition_key(const char *name)
 {
 	for (int i = 0; left_out[i] != NULL; i++)
 		if (strcmp(left_out[i], name) == 0)
-			return true;
-	return false;
+			return false;
+	return true;
+}
+
+/* True if an argument says that initial centroids are given, which are not part of a definition. */
+static bool
+is_given(const char *name, Oid type, Datum value)
+{
+	return strcmp(name, "init") == 0 && type == TEXTOID &&
+		strcmp(TextDatumGetCString(value), "given") == 0;
 }
 
 /* Appends an array of texts. */
@@ -59,6 +68,19 @@ append_texts(StringInfo json, ArrayType *array)
 	appendStringInfoChar(json, ']');
 }
 
+/* Appends an array of integers; one that was read as an argument has no NULLs. */
+static void
+append_integers(StringInfo json, ArrayType *array)
+{
+	int			count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	const int32 *values = (const int32 *) ARR_DATA_PTR(array);
+
+	appendStringInfoChar(json, '[');
+	for (int i = 0; i < count; i++)
+		appendStringInfo(json, "%s%d", i > 0 ? ", " : "", values[i]);
+	appendStringInfoChar(json, ']');
+}
+
 /* Appends a value. */
 static void
 append_value(StringInfo json, Oid type, Datum value)
@@ -70,6 +92,9 @@ append_value(StringInfo json, Oid type, Datum value)
 			break;
 		case TEXTARRAYOID:
 			append_texts(json, DatumGetArrayTypeP(value));
+			break;
+		case INT4ARRAYOID:
+			append_integers(json, DatumGetArrayTypeP(value));
 			break;
 		case INT4OID:
 			appendStringInfo(json, "%d", DatumGetInt32(value));
@@ -107,7 +132,11 @@ gk_definition(FunctionCallInfo fcinfo)
 	escape_json(&json, GetConfigOption("search_path", false, false));
 	for (int i = 0; i < PG_NARGS(); i++)
 	{
-		if (PG_ARGISNULL(i) || is_left_out(names[i]))
+		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
+			is_given(names[i], types[i], PG_GETARG_DATUM(i)))
+			continue;
+		/* it has a default, and says nothing where k is not chosen */
+		if (strcmp(names[i], "criterion") == 0 && PG_ARGISNULL(i - 1))
 			continue;
 		appendStringInfoString(&json, ", ");
 		escape_json(&json, names[i]);
@@ -148,16 +177,60 @@ gk_model_definition(Relation relation)
 	return definition;
 }
 
+/* The search path of now, as part of a definition. */
+Jsonb *
+gk_search_path_json(void)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"search_path\": ");
+	escape_json(&json, GetConfigOption("search_path", false, false));
+	appendStringInfoChar(&json, '}');
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+}
+
+/* A text in an object; NULL if it is not there or no text. */
+static char *
+text_in(JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+
+	if (getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
+		value.type != jbvString)
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
 /* A text in a definition. */
 char *
 gk_definition_text(const Jsonb *definition, const char *key)
 {
-	JsonbValue	value;
+	return text_in((JsonbContainer *) &definition->root, key);
+}
 
-	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, key, strlen(key),
-									 &value) == NULL || value.type != jbvString)
+/* A text among the options of a definition. */
+char *
+gk_definition_option(const Jsonb *definition, const char *key)
+{
+	JsonbValue	options;
+
+	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, "options",
+									 strlen("options"), &options) == NULL ||
+		options.type != jbvBinary || !JsonContainerIsObject(options.val.binary.data))
 		return NULL;
-	return pnstrdup(value.val.string.val, value.val.string.len);
+	return text_in(options.val.binary.data, key);
+}
+
+/* Sets the search path of a definition. */
+void
+gk_use_definition_path(const Jsonb *definition)
+{
+	const char *path = gk_definition_text(definition, "search_path");
+
+	if (path != NULL)
+		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* A number in a JSON object. */
@@ -194,5 +267,38 @@ gk_report_json(const GkReport *report)
 					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f}",
 					 report->read_seconds, report->seed_seconds, report->iterate_seconds,
 					 report->label_seconds);
+	return json.data;
+}
+
+/* Appends a key and a number, null if it is not finite. */
+void
+gk_append_json_number(StringInfo json, const char *key, double number)
+{
+	char		buffer[DOUBLE_SHORTEST_DECIMAL_LEN] = "null";
+
+	if (isfinite(number))
+		double_to_shortest_decimal_buf(number, buffer);
+	appendStringInfo(json, ", \"%s\": %s", key, buffer);
+}
+
+/* The iterations of a fit. */
+char *
+gk_history_json(const GkHistory *history)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoChar(&json, '[');
+	for (int i = 0; i < history->count; i++)
+	{
+		const GkIteration *iteration = &history->iterations[i];
+
+		appendStringInfo(&json, "%s{\"start\": %d, \"iteration\": %d", i > 0 ? ", " : "",
+						 iteration->start, iteration->iteration);
+		gk_append_json_number(&json, "inertia", iteration->inertia);
+		gk_append_json_number(&json, "shift", iteration->shift);
+		appendStringInfo(&json, ", \"moved\": %lld}", (long long) iteration->moved);
+	}
+	appendStringInfoChar(&json, ']');
 	return json.data;
 }

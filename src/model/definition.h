@@ -7,9 +7,11 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lib/stringinfo.h"
 #include "utils/jsonb.h"
 #include "utils/relcache.h"
 
+#include "history.h"
 #include "report.h"
 
 /*
@@ -24,13 +26,31 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
  */
 extern Jsonb *gk_model_definition(Relation relation);
 
+/* True if an argument of gkmeans_create_model() is part of a definition. */
+extern bool gk_is_definition_key(const char *name);
+
+/* The current search path, as an object that is part of a definition. */
+extern Jsonb *gk_search_path_json(void);
+
 /* A text in it; NULL if it is not there or no text. */
 extern char *gk_definition_text(const Jsonb *definition, const char *key);
+
+/* A text among its options; the same. */
+extern char *gk_definition_option(const Jsonb *definition, const char *key);
+
+/* Makes its search path that of the current nest level of the settings, if it has one. */
+extern void gk_use_definition_path(const Jsonb *definition);
 
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
 
+/* Appends a comma, a key and a number, null if it is not finite: the shortest that is read as it. */
+extern void gk_append_json_number(StringInfo json, const char *key, double number);
+
 /* The report of a fit. */
 extern char *gk_report_json(const GkReport *report);
+
+/* Its iterations: an array of objects. */
+extern char *gk_history_json(const GkHistory *history);
 
 #endif							/* GK_DEFINITION_H */

@@ -9,6 +9,7 @@
 #include "utils/array.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "fitted.h"
 #include "map.h"
 
@@ -210,6 +211,7 @@ draft_fit(GkDraft *draft, GkCall *call)
 	gk_draft_set(draft, GK_MODEL_BETWEEN_SS, Float8GetDatum(fit->model.total - fit->inertia));
 	gk_draft_set(draft, GK_MODEL_ITERATIONS, Int32GetDatum(fit->iterations));
 	gk_draft_set(draft, GK_MODEL_CONVERGED, BoolGetDatum(fit->converged));
+	gk_draft_json(draft, GK_MODEL_HISTORY, gk_history_json(&fit->model.history));
 	if (quantiles != NULL)
 		gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
 }

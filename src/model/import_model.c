@@ -194,12 +194,30 @@ compare_names(const void *a, const void *b, void *argument)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Refuses equal names. */
+/* Refuses a name that no column of a row can have. */
+static void
+check_length(const char *name)
+{
+	if (name[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("features contains an empty name")));
+	if (strlen(name) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("feature name \"%s\" is too long", name),
+				 errdetail("Rows have columns of these names, and a column's has at most %d bytes.",
+						   NAMEDATALEN - 1)));
+}
+
+/* Refuses names that are not those of different columns. */
 static void
 check_names(const char *const *names, int count)
 {
 	const char **sorted = gk_allocate(count, sizeof(char *));
 
+	for (int i = 0; i < count; i++)
+		check_length(names[i]);
 	memcpy(sorted, names, count * sizeof(char *));
 	qsort_interruptible(sorted, count, sizeof(char *), compare_names, NULL);
 	for (int i = 1; i < count; i++)

@@ -117,16 +117,13 @@ extern const char *gk_model_name(Relation relation);
 extern Relation gk_open_model(Oid relation_id);
 
 /*
- * The same; NULL instead of an error, and where the lock would have to be waited for, which
- * *is_locked says.
+ * The same for the views, with USAGE on its schema as well; NULL instead of an error, and instead of
+ * waiting for the lock, with a WARNING.
  */
-extern Relation gk_try_open_model(Oid relation_id, bool *is_locked);
+extern Relation gk_open_visible_model(Oid relation_id);
 
 /* True if the current user may use the schema of a table and read it: what the views show. */
 extern bool gk_is_visible_model(Oid relation_id);
-
-/* Opens such a model; NULL if it is none, or locked against readers. */
-extern Relation gk_open_visible_model(Oid relation_id);
 
 /* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;

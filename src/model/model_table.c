@@ -167,16 +167,12 @@ gk_open_model(Oid relation_id)
 	return relation;
 }
 
-/* The same; NULL instead of an error. */
-Relation
-gk_try_open_model(Oid relation_id, bool *is_locked)
+/* The same where the lock is taken already; NULL and no lock instead of an error. */
+static Relation
+open_locked(Oid relation_id)
 {
-	Relation	relation;
+	Relation	relation = try_relation_open(relation_id, NoLock);
 
-	*is_locked = !ConditionalLockRelationOid(relation_id, AccessShareLock);
-	if (*is_locked)
-		return NULL;
-	relation = try_relation_open(relation_id, NoLock);
 	if (relation == NULL)
 	{
 		UnlockRelationOid(relation_id, AccessShareLock);
@@ -210,13 +206,34 @@ gk_is_visible_model(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
-/* Opens a model if the current user may see it, and nobody has locked it against readers. */
+/* Says that a model is left out because its readers would have to wait. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table = (Form_pg_class) GETSTRUCT(tuple);
+	if (is_model_type(table->reloftype))
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("model \"%s\" is left out: another transaction has locked it",
+						NameStr(table->relname))));
+	ReleaseSysCache(tuple);
+}
+
+/* Opens a model if the current user may see it in the views. */
 Relation
 gk_open_visible_model(Oid relation_id)
 {
-	bool		is_locked;
-
-	return gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked) : NULL;
+	if (!gk_is_visible_model(relation_id))
+		return NULL;
+	if (ConditionalLockRelationOid(relation_id, AccessShareLock))
+		return open_locked(relation_id);
+	tell_of_lock(relation_id);
+	return NULL;
 }
 
 /* Begins a scan of the head rows. */
@@ -272,7 +289,7 @@ gk_end_heads(GkHeads *heads)
 	pfree(heads);
 }
 
-/* Whether the head is that of a version, of a deployed one if it is 0. */
+/* True if the head is that of a version, of a deployed one if it is 0. */
 static bool
 is_head_of(const GkHeads *heads, int version)
 {

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "draw.h"
 #include "exact.h"
 #include "nearest.h"
 #include "quality.h"
@@ -25,7 +26,9 @@
 #define SUM_BITS 86
 
 /* A sum of integers: the same in any order. */
-typedef __int128 Sum;
+typedef int128 Sum;
+
+StaticAssertDecl(__alignof__(Sum) <= MAXIMUM_ALIGNOF, "palloc aligns no more");
 
 /* Sums over the rows of a label, or over all. */
 typedef struct Tally
@@ -106,14 +109,10 @@ square_distance(const float *features, const double *point, int dimension)
 static void
 fetch_window(Measurement *measurement, int64 from, int64 count)
 {
-	GkCommand	command = {.operation = GK_ROWS};
-
 	for (int64 i = 0; i < count; i++)
 		measurement->numbers[i] = from + i;
-	command.rows.rows = measurement->numbers;
-	command.rows.count = count;
-	command.rows.features = measurement->features;
-	gk_run(measurement->clustering->job, &command);
+	gk_fetch_rows(measurement->clustering->job, measurement->numbers, count,
+				  measurement->features);
 }
 
 /* Has the engine compare a window of rows with the centroids. */

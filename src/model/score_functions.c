@@ -14,12 +14,14 @@
 
 #include "alloc.h"
 #include "anomaly.h"
+#include "assign.h"
 #include "nearest.h"
 #include "scorer.h"
 #include "sql_function.h"
 #include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_predict);
+GK_SQL_FUNCTION(gkmeans_predict_version);
 GK_SQL_FUNCTION(gkmeans_distance);
 GK_SQL_FUNCTION(gkmeans_transform);
 GK_SQL_FUNCTION(gkmeans_name);
@@ -36,16 +38,29 @@ typedef struct Neighbour
 	double		distance2;
 } Neighbour;
 
-/* SQL: the number of the nearest cluster. */
-Datum
-gkmeans_predict(PG_FUNCTION_ARGS)
+/* The number of the nearest cluster. */
+static Datum
+predict(GkScorer *scorer, FunctionCallInfo fcinfo)
 {
-	GkScorer   *scorer = gk_scorer(fcinfo, 1);
 	double		distance2;
 
 	if (!gk_take_features(scorer, fcinfo))
 		PG_RETURN_NULL();
 	PG_RETURN_INT32(gk_cluster_id(scorer->model, gk_nearest_cluster(scorer, &distance2)));
+}
+
+/* SQL: the number of the nearest cluster. */
+Datum
+gkmeans_predict(PG_FUNCTION_ARGS)
+{
+	return predict(gk_scorer(fcinfo, 1), fcinfo);
+}
+
+/* SQL: the number of the nearest cluster of a version. */
+Datum
+gkmeans_predict_version(PG_FUNCTION_ARGS)
+{
+	return predict(gk_version_scorer(fcinfo, gk_version_argument(fcinfo, 1), 2), fcinfo);
 }
 
 /* SQL: the distance to the nearest centroid. */

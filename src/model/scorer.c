@@ -188,14 +188,14 @@ gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinf
 
 /* The scorer of a call: that of the previous call if it would read the same model. */
 GkScorer *
-gk_scorer(FunctionCallInfo fcinfo, int first)
+gk_version_scorer(FunctionCallInfo fcinfo, int version, int first)
 {
 	GkScorer   *scorer = fcinfo->flinfo->fn_extra;
 	Oid			relation_id = PG_GETARG_OID(0);
 	MemoryContext before;
 
 	if (scorer != NULL && scorer->model->relation == relation_id &&
-		gk_is_same_moment(scorer->moment))
+		scorer->version == version && gk_is_same_moment(scorer->moment))
 		return scorer;
 	fcinfo->flinfo->fn_extra = NULL;
 	if (scorer == NULL)
@@ -205,9 +205,17 @@ gk_scorer(FunctionCallInfo fcinfo, int first)
 	before = MemoryContextSwitchTo(scorer->context);
 	scorer->moment = gk_note_moment();
 	MemoryContextSwitchTo(before);
-	gk_prepare_scorer(scorer, gk_read_model(relation_id, 0, scorer->context), fcinfo, first);
+	gk_prepare_scorer(scorer, gk_read_model(relation_id, version, scorer->context), fcinfo, first);
+	scorer->version = version;
 	fcinfo->flinfo->fn_extra = scorer;
 	return scorer;
+}
+
+/* The same with the deployed version. */
+GkScorer *
+gk_scorer(FunctionCallInfo fcinfo, int first)
+{
+	return gk_version_scorer(fcinfo, 0, first);
 }
 
 /* Stores a feature as a fit does; false if it cannot be compared. */

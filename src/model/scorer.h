@@ -39,6 +39,7 @@ typedef struct GkScorer
 {
 	MemoryContext context;		/* of all below; reset when the model is read again */
 	const GkModel *model;
+	int			version;		/* requested; 0 = the deployed one */
 	GkMoment   *moment;			/* NULL = the model is not a table's */
 	int			first;			/* number of the first argument with features */
 	GkForm		form;
@@ -59,6 +60,9 @@ typedef struct GkScorer
 
 /* The scorer of a call whose argument 0 is the model; `first` is the first with features. */
 extern GkScorer *gk_scorer(FunctionCallInfo fcinfo, int first);
+
+/* The same with a version of it; 0 = the deployed one. */
+extern GkScorer *gk_version_scorer(FunctionCallInfo fcinfo, int version, int first);
 
 /* The same for a model that is not a table's: `model` lives in scorer->context. */
 extern GkScorer *gk_new_scorer(FunctionCallInfo fcinfo);

@@ -8,6 +8,7 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "draw.h"
 #include "exact.h"
 #include "silhouette.h"
 
@@ -157,15 +158,11 @@ fetch_sample(const GkSample *sample, Compared *compared)
 {
 	int			d = sample->clustering->dimension;
 	int64	   *numbers = gk_allocate(sample->count, sizeof(int64));
-	GkCommand	command = {.operation = GK_ROWS};
 
 	for (int i = 0; i < sample->count; i++)
 		numbers[i] = sample->drawn[i].row;
 	compared->features = gk_allocate((int64) sample->count * d, sizeof(float));
-	command.rows.rows = numbers;
-	command.rows.count = sample->count;
-	command.rows.features = compared->features;
-	gk_run(sample->clustering->job, &command);
+	gk_fetch_rows(sample->clustering->job, numbers, sample->count, compared->features);
 	pfree(numbers);
 	compared->points = gk_allocate((int64) sample->count * d, sizeof(double));
 	for (int64 i = 0; i < (int64) sample->count * d; i++)

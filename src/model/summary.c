@@ -120,8 +120,8 @@ gk_z_score(const GkSummary *summary, int c, int j)
 }
 
 /* The order of features: those that stand out most first. */
-static int
-compare_ranks(const void *a, const void *b, void *argument)
+int
+gk_compare_ranks(const void *a, const void *b, void *argument)
 {
 	const GkRank *left = a;
 	const GkRank *right = b;
@@ -141,7 +141,7 @@ gk_rank_features(const GkSummary *summary, int c, GkRank *order)
 
 		order[j] = (GkRank) {j, isnan(z) ? -1.0 : fabs(z)};
 	}
-	qsort_interruptible(order, summary->dimension, sizeof(GkRank), compare_ranks, NULL);
+	qsort_interruptible(order, summary->dimension, sizeof(GkRank), gk_compare_ranks, NULL);
 }
 
 /* The features that stand out, and by how much; NULL if the rows are not known. */

@@ -60,6 +60,9 @@ extern const char *gk_summary_feature(const GkSummary *summary, int j);
 /* How many deviations a centroid is from the mean of the rows; NaN if that is not known. */
 extern double gk_z_score(const GkSummary *summary, int c, int j);
 
+/* For qsort: the order of features, those that stand out most first. */
+extern int	gk_compare_ranks(const void *a, const void *b, void *argument);
+
 /* The features of a cluster, those that stand out most first: `dimension` of them. */
 extern void gk_rank_features(const GkSummary *summary, int c, GkRank *order);
 

@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "alloc.h"
+#include "draft.h"
 #include "model.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -156,8 +157,7 @@ update_version(const Change *change, int version, const char *set, Datum names)
 										  " AND part OPERATOR(pg_catalog.=) 0",
 										  change->name, set),
 								 names == 0 ? 1 : 2, types, values, NULL, false, 0);
-	if (code != SPI_OK_UPDATE)
-		elog(ERROR, "could not change model %s: %s", change->name, SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_UPDATE, change->name);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -229,6 +229,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 {
 	Change		change;
 	const Version *version;
+	int			number;
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
 	check_one_is_deployed(&change);
@@ -242,9 +243,10 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	if (change.deployed != NULL)
 		update_version(&change, change.deployed->number,
 					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL", 0);
-	update_version(&change, version->number, "deployed = true", 0);
+	number = version->number;
+	update_version(&change, number, "deployed = true", 0);
 	end_change(&change);
-	PG_RETURN_INT32(version->number);
+	PG_RETURN_INT32(number);
 }
 
 /* The order of versions: the newest first. */
@@ -285,9 +287,7 @@ delete_versions(const Change *change, ArrayType *numbers)
 	int			count = 0;
 	bool		is_null;
 
-	if (code != SPI_OK_DELETE_RETURNING)
-		elog(ERROR, "could not delete versions of %s: %s", change->name,
-			 SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_DELETE_RETURNING, change->name);
 	for (uint64 i = 0; i < SPI_processed; i++)
 		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
 											&is_null)) && !is_null;

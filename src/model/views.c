@@ -44,36 +44,14 @@ GK_SQL_FUNCTION(gk_visible_features);
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const GkSummary *summary, ReturnSetInfo *result);
 
-/* Says that a model is left out because its readers would have to wait. */
-static void
-tell_of_lock(Oid relation_id)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
-	Form_pg_class table;
-
-	if (!HeapTupleIsValid(tuple))
-		return;
-	table = (Form_pg_class) GETSTRUCT(tuple);
-	if (table->reloftype == gk_model_type())
-		ereport(WARNING,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("model \"%s\" is left out: another transaction has locked it",
-						NameStr(table->relname))));
-	ReleaseSysCache(tuple);
-}
-
 /* Puts the name and owner of a model into a result. */
 static void
 put_model(Oid relation_id, ReturnSetInfo *result)
 {
-	bool		is_locked = false;
-	Relation	relation = gk_is_visible_model(relation_id) ? gk_try_open_model(relation_id, &is_locked)
-		: NULL;
+	Relation	relation = gk_open_visible_model(relation_id);
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
-	if (is_locked)
-		tell_of_lock(relation_id);
 	if (relation == NULL)
 		return;
 	values[0] = ObjectIdGetDatum(relation_id);

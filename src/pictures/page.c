@@ -21,6 +21,7 @@
 #include "markup.h"
 #include "pictures.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_report);
 
@@ -337,8 +338,7 @@ gkmeans_report(PG_FUNCTION_ARGS)
 		gk_model_has_no_version(subject.relation, version);
 	gk_read_subject(&subject);
 	initStringInfo(&page);
-	put_head(&page, PG_ARGISNULL(TITLE) ? subject.model
-			 : text_to_cstring(PG_GETARG_TEXT_PP(TITLE)));
+	put_head(&page, gk_text_or(fcinfo, TITLE, subject.model));
 	put_model(&page, &subject);
 	if (subject.summary.k > 0)
 		put_cards(&page, &subject);

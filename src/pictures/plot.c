@@ -12,6 +12,7 @@
 
 #include "pictures.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_plot);
 GK_SQL_FUNCTION(gk_visible_pictures);
@@ -72,7 +73,7 @@ length_argument(FunctionCallInfo fcinfo, int number, const char *name, int usual
 	return length;
 }
 
-/* Whether the format is a data URI. */
+/* True if the format is a data URI. */
 static bool
 is_data_uri(const char *format)
 {
@@ -132,12 +133,10 @@ gkmeans_plot(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(MODEL))
 		PG_RETURN_NULL();
-	picture = find_picture(PG_ARGISNULL(WHAT) ? "clusters"
-						   : text_to_cstring(PG_GETARG_TEXT_PP(WHAT)));
+	picture = find_picture(gk_text_or(fcinfo, WHAT, "clusters"));
 	width = length_argument(fcinfo, WIDTH, "width", USUAL_WIDTH, GK_LEAST_WIDTH);
 	height = length_argument(fcinfo, HEIGHT, "height", USUAL_HEIGHT, GK_LEAST_HEIGHT);
-	as_data_uri = is_data_uri(PG_ARGISNULL(FORMAT) ? "svg"
-							  : text_to_cstring(PG_GETARG_TEXT_PP(FORMAT)));
+	as_data_uri = is_data_uri(gk_text_or(fcinfo, FORMAT, "svg"));
 	gk_open_subject(&subject, gk_open_model(PG_GETARG_OID(MODEL)));
 	if (!gk_find_subject(&subject, version))
 		gk_model_has_no_version(subject.relation, version);

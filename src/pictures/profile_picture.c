@@ -99,18 +99,6 @@ deviation_of(const Table *table, int cluster, int feature)
 	return isfinite(z) ? z : 0.0;
 }
 
-/* The order of features that are to be chosen: those that stand out most first. */
-static int
-compare_ranks(const void *a, const void *b, void *argument)
-{
-	const GkRank *left = a;
-	const GkRank *right = b;
-
-	if (left->z != right->z)
-		return left->z > right->z ? -1 : 1;
-	return (left->feature > right->feature) - (left->feature < right->feature);
-}
-
 /* The order of numbers. */
 static int
 compare_integers(const void *a, const void *b, void *argument)
@@ -138,7 +126,7 @@ choose_features(Table *table, int room)
 		for (int i = 0; d > room && i < (table->has_rows ? table->clusters : 1); i++)
 			ranks[j].z = Max(ranks[j].z, fabs(deviation_of(table, table->cluster[i], j)));
 	}
-	qsort_interruptible(ranks, d, sizeof(GkRank), compare_ranks, NULL);
+	qsort_interruptible(ranks, d, sizeof(GkRank), gk_compare_ranks, NULL);
 	for (int i = 0; i < table->features; i++)
 		table->feature[i] = ranks[i].feature;
 	qsort_interruptible(table->feature, table->features, sizeof(int), compare_integers, NULL);

@@ -327,7 +327,7 @@ run_query(const GkSource *source, Reading *reading, GkJob *job)
 	set_locally("enable_partitionwise_aggregate", "off");
 	query = prepare_query(source, reading);
 	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
-	gk_query_run(query, reading->pass.params);
+	gk_query_run(query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
 	AtEOXact_GUC(true, nest_level);
 }

@@ -129,7 +129,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
 
 /* Runs a query. */
 void
-gk_query_run(const GkSourceQuery *query, ParamListInfo parameters)
+gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
 {
 	Surroundings around = {query->source, query->text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -138,7 +138,7 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
-							  None_Receiver, parameters, NULL, 0);
+							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);
 #if PG_VERSION_NUM >= 180000
 	ExecutorRun(running, ForwardScanDirection, 0);

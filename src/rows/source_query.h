@@ -9,6 +9,7 @@
 
 #include "nodes/params.h"
 #include "nodes/plannodes.h"
+#include "tcop/dest.h"
 
 #include "source_text.h"
 
@@ -30,7 +31,8 @@ typedef struct GkSourceQuery
  */
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter);
 
-/* Runs it under the active snapshot and discards its rows. */
-extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters);
+/* Runs it under the active snapshot; its rows go to the receiver. */
+extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
+						 DestReceiver *receiver);
 
 #endif							/* GK_SOURCE_QUERY_H */

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "access/relation.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,12 +19,14 @@
 #include "drift.h"
 #include "model_cache.h"
 #include "owner.h"
+#include "run.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_drift);
 GK_SQL_FUNCTION(gkmeans_feature_drift);
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -33,7 +34,7 @@ enum
 	VERSION
 };
 
-/* One look at the drift of a version. */
+/* The state of a call. */
 typedef struct Look
 {
 	Relation	relation;
@@ -49,17 +50,14 @@ typedef struct Look
 static void
 open_model(Look *look, FunctionCallInfo fcinfo)
 {
-	if (PG_ARGISNULL(MODEL))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("model is NULL")));
+	gk_require_argument(fcinfo, MODEL, "model");
 	look->as_owner = PG_ARGISNULL(SOURCE);
 	look->relation = gk_open_model(PG_GETARG_OID(MODEL));
 	if (look->as_owner)
 		gk_begin_as_owner(look->relation, &look->owner);
 }
 
-/* Reads the version that is asked for. */
+/* Reads the requested version. */
 static void
 read_version(Look *look, FunctionCallInfo fcinfo)
 {
@@ -89,7 +87,7 @@ use_definition(Look *look)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(look->relation)),
-				 errdetail("Its definition names none."),
+				 errdetail("Its definition does not name one."),
 				 errhint("Give one as source.")));
 }
 
@@ -100,6 +98,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	GkCall	   *call = &look->call;
 
 	gk_call_open(call);
+	gk_progress_model(gk_qualified_name(look->relation));
 	if (look->as_owner)
 		use_definition(look);
 	else
@@ -113,7 +112,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	gk_call_check_as(call, look->model);
 }
 
-/* Finds the drift, in the memory context of now. */
+/* Computes the drift, in the current memory context. */
 static void
 find_drift(Look *look)
 {
@@ -129,10 +128,10 @@ find_drift(Look *look)
 	gk_find_drift(look->model, &look->then, now, spec, &prepared, &call->rows, &look->drift);
 	MemoryContextSwitchTo(before);
 	gk_call_end_job(call);
-	SPI_finish();
+	gk_call_close(call);
 }
 
-/* Looks at the drift. */
+/* Reads the rows and computes their drift. */
 static void
 look_at(Look *look, FunctionCallInfo fcinfo)
 {
@@ -144,14 +143,6 @@ look_at(Look *look, FunctionCallInfo fcinfo)
 	relation_close(look->relation, NoLock);
 	if (look->as_owner)
 		gk_end_as_owner(&look->owner);
-}
-
-/* Puts a number into a result, NULL if it is not known. */
-static void
-put_number(Datum *value, bool *is_null, double number)
-{
-	*is_null = isnan(number);
-	*value = Float8GetDatum(number);
 }
 
 /* SQL: how the rows of the clusters of a model changed. */
@@ -174,13 +165,13 @@ gkmeans_drift(PG_FUNCTION_ARGS)
 		values[1] = CStringGetTextDatum(cluster->name);
 		nulls[2] = cluster->rows_then < 0;
 		values[2] = Int64GetDatum(cluster->rows_then);
-		put_number(&values[3], &nulls[3], cluster->share_then);
+		gk_put_number(&values[3], &nulls[3], cluster->share_then);
 		values[4] = Int64GetDatum(cluster->rows_now);
-		put_number(&values[5], &nulls[5], cluster->share_now);
-		put_number(&values[6], &nulls[6], cluster->psi);
-		put_number(&values[7], &nulls[7], cluster->avg_distance_then);
-		put_number(&values[8], &nulls[8], cluster->avg_distance_now);
-		put_number(&values[9], &nulls[9], gk_drift_ratio(cluster->avg_distance_now,
+		gk_put_number(&values[5], &nulls[5], cluster->share_now);
+		gk_put_number(&values[6], &nulls[6], cluster->psi);
+		gk_put_number(&values[7], &nulls[7], cluster->avg_distance_then);
+		gk_put_number(&values[8], &nulls[8], cluster->avg_distance_now);
+		gk_put_number(&values[9], &nulls[9], gk_drift_ratio(cluster->avg_distance_now,
 														 cluster->avg_distance_then));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
@@ -204,13 +195,13 @@ gkmeans_feature_drift(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = CStringGetTextDatum(feature->feature);
-		put_number(&values[1], &nulls[1], feature->mean_then);
-		put_number(&values[2], &nulls[2], feature->mean_now);
-		put_number(&values[3], &nulls[3], feature->shift);
-		put_number(&values[4], &nulls[4], feature->deviation_then);
-		put_number(&values[5], &nulls[5], feature->deviation_now);
-		put_number(&values[6], &nulls[6], feature->deviation_ratio);
-		put_number(&values[7], &nulls[7], feature->unusable_now);
+		gk_put_number(&values[1], &nulls[1], feature->mean_then);
+		gk_put_number(&values[2], &nulls[2], feature->mean_now);
+		gk_put_number(&values[3], &nulls[3], feature->shift);
+		gk_put_number(&values[4], &nulls[4], feature->deviation_then);
+		gk_put_number(&values[5], &nulls[5], feature->deviation_now);
+		gk_put_number(&values[6], &nulls[6], feature->deviation_ratio);
+		gk_put_number(&values[7], &nulls[7], feature->unusable_now);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -48,13 +48,16 @@ extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
  */
 extern void gk_call_track_changes(GkCall *call, const char *changes_table);
 
+/* Describes the source, and checks the tables of labels and changes; gk_call_read() does it as well. */
+extern void gk_call_describe(GkCall *call);
+
 /* Reads the rows of the source into an engine. */
 extern void gk_call_read(GkCall *call);
 
 /* Raises an error if there is no row to fit, or the initial centroids do not fit the rows. */
 extern void gk_call_check_rows(const GkCall *call);
 
-/* Fits; an error if there is no row to fit. */
+/* Fits, after that check. */
 extern void gk_call_fit(GkCall *call);
 
 /* Puts one row for every cluster into the result. */

@@ -164,20 +164,26 @@ note_features(GkCall *call, GkSource *source)
 	MemoryContextSwitchTo(before);
 }
 
+/* Describes the source, and checks the tables of labels and changes. */
+void
+gk_call_describe(GkCall *call)
+{
+	call->source = gk_source_describe(&call->arguments.source);
+	note_features(call, call->source);
+	call->id_type = gk_source_id_type(call->source);
+	check_labels_table(call);
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
 {
-	GkSource   *source = gk_source_describe(&call->arguments.source);
 	instr_time	begin;
 
-	call->source = source;
-	note_features(call, source);
-	call->id_type = gk_source_id_type(source);
-	check_labels_table(call);
-	open_engine(call, source);
+	gk_call_describe(call);
+	open_engine(call, call->source);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_source_read(source, call->job, call->engine, &call->rows);
+	gk_source_read(call->source, call->job, call->engine, &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
@@ -208,6 +214,9 @@ gk_call_end_job(GkCall *call)
 	report->converged = call->fit.converged;
 	report->inertia = call->fit.inertia;
 	report->best_start = call->fit.best_start;
+	report->quality = gk_quality_name(Max(call->fit.quality, GK_QUALITY_FAST));
+	report->search_rounds = call->fit.search_rounds;
+	report->search_improvement = call->fit.search_improvement;
 	report->workers = call->rows.workers;
 	report->read_twice = call->rows.read_twice;
 	report->seed_seconds = call->fit.seed_seconds;

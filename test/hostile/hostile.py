@@ -62,10 +62,10 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-# What PostgreSQL itself says where a plan's tables are dropped or changed while it is made.
+# PostgreSQL's own errors if a plan's tables are dropped or changed during planning.
 VANISHED = re.compile("could not open relation with OID|cache lookup failed for|attribute [0-9]+ of ")
 
-# What it says of functions that write, though they are marked as safe for parallel workers.
+# Its errors about functions that write although they are marked parallel safe.
 MISUSED = re.compile("cannot assign (Xids|XIDs|TransactionIds|transaction IDs) during a parallel operation", re.IGNORECASE)
 
 
@@ -202,7 +202,7 @@ CREATE OR REPLACE PROCEDURE rolls_back() LANGUAGE plpgsql AS $$ BEGIN ROLLBACK; 
 CREATE OR REPLACE FUNCTION recurse(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN recurse(i + 1); END $$;
 """
 
-# Aggregates that only a superuser can make: the feed's functions in places that are not theirs.
+# Aggregates that only a superuser can create: the feed's functions in the wrong places.
 EVIL = {
     "evil_state": '(uuid, "any", "any", VARIADIC "any") (SFUNC = _gkmeans_feed_accumulate, STYPE = internal,'
     " FINALFUNC = numeric_avg)",

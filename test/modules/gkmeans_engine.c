@@ -1,6 +1,6 @@
 /*
- * A module for tests: engines of its own in place of that of gkmeans.  What their hashes of rows are is
- * said when it is built: test/unit/Makefile.
+ * A module for tests: replaces gkmeans's CPU engine by one of its own, whose row hashes are
+ * chosen at build time (test/unit/Makefile).
  */
 #include "postgres.h"
 

@@ -1,6 +1,7 @@
 /*
  * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails, and
- * gkmeans.vectors, the vectors that scoring uses.
+ * gkmeans.vectors, the vectors that scoring uses; and locks and segments that are not those of a
+ * fit, but look like them.
  */
 #include "postgres.h"
 
@@ -11,15 +12,20 @@
 
 #include "choose_engine.h"
 #include "fault_engine.h"
+#include "shared_progress.h"
+#include "sql_function.h"
 
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
+GK_SQL_FUNCTION(gkmeans_forge_lock);
+GK_SQL_FUNCTION(gkmeans_forge_segment);
+
 static int	fault_at = 0;
 static char *vectors = NULL;
 
-/* The engine class as it is, or the one that fails. */
+/* The engine class, or the one that fails. */
 static const GkEngineClass *
 with_fault(const GkEngineClass *engine_class)
 {
@@ -44,4 +50,36 @@ _PG_init(void)
 							   &vectors, NULL,
 							   PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 	*find_rendezvous_variable("gkmeans_vectors") = &vectors;
+}
+
+/* SQL: takes the lock of a fit whose segment has this handle, until the transaction ends. */
+Datum
+gkmeans_forge_lock(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag;
+
+	GK_SET_PROGRESS_TAG(tag, (dsm_handle) PG_GETARG_INT64(0));
+	(void) LockAcquire(&tag, ShareLock, false, true);
+	PG_RETURN_VOID();
+}
+
+/*
+ * SQL: makes a segment of so many bytes, for the life of the session, and returns its handle.  It
+ * begins as that of a fit of this process; the rest of it are ones.
+ */
+Datum
+gkmeans_forge_segment(PG_FUNCTION_ARGS)
+{
+	int			bytes = PG_GETARG_INT32(0);
+	dsm_segment *segment = dsm_create(bytes, 0);
+	GkSharedProgress *shared = dsm_segment_address(segment);
+
+	dsm_pin_mapping(segment);
+	memset(shared, 1, bytes);
+	if (bytes >= (int) offsetof(GkSharedProgress, database))
+	{
+		shared->magic = GK_PROGRESS_MAGIC;
+		shared->pid = PG_GETARG_INT32(1);
+	}
+	PG_RETURN_INT64(dsm_segment_handle(segment));
 }

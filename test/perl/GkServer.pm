@@ -13,10 +13,10 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(has_module start_server settled_segments segments backends_left threads_of resident_of new_session start_query wait_until_active
 	end_server nothing_left slack_ms);
 
-# What "within 100 ms" may take here, on a machine that does other things as well.
+# How long "within 100 ms" may take here, on a busy machine.
 sub slack_ms { return 300; }
 
-# Whether a module that only tests load is installed: "make installcheck" finds none unless someone saw to it.
+# True if a module that only tests load is installed: "make installcheck" does not install it.
 sub has_module
 {
 	my ($name) = @_;
@@ -90,7 +90,7 @@ sub settled_segments
 	return $settled{ $node->name };
 }
 
-# Client backends and parallel workers, other than the one that counts.
+# Client backends and parallel workers, except the one that counts.
 sub backends_left
 {
 	my ($node) = @_;
@@ -114,7 +114,7 @@ sub resident_of
 	return $kb;
 }
 
-# A session with its process id; one fit has run in it, so that what stays for its life is there.
+# A session with its process id; one fit has run in it, so that what a session keeps is loaded.
 sub new_session
 {
 	my ($node) = @_;
@@ -133,7 +133,7 @@ sub start_query
 	return;
 }
 
-# Gives a backend time to get into its query, which must go on.
+# Gives a backend time to start its query, which must still be running.
 sub wait_until_active
 {
 	my ($node, $pid, $ms) = @_;
@@ -154,7 +154,7 @@ sub nothing_left
 	return;
 }
 
-# Stops a server; its log tells of no leak and no crash that the test did not want.
+# Stops a server; its log must report no leak, and no crash that the test did not cause.
 sub end_server
 {
 	my ($node, %options) = @_;

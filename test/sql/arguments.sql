@@ -70,7 +70,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}'
 SELECT fails_with($$SELECT * FROM gkmeans_fit(NULL, '{x,y}', 2)$$, '22004', 'source NULL', 'source');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{tableoid}', 2)$$, '42703', 'a system column');
 
--- NULL features: every numeric column but id and weight
+-- features NULL: every numeric column but id and weight
 SELECT is((SELECT cardinality(centroid) FROM gkmeans_fit('data', NULL, 1)), 4, 'NULL features: every numeric column');
 SELECT is((SELECT cardinality(centroid) FROM gkmeans_fit('data', NULL, 1, weight_column => 'w', id_column => 'id')), 2,
 	'NULL features: not the id, not the weight');

@@ -10,7 +10,7 @@ INSERT INTO big VALUES (0, '{1,2,3}');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT * FROM big ORDER BY id', '{v}', 1)$$, '22000', 'an array of 960 MB after one of 3 elements');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT * FROM big ORDER BY id DESC', '{v}', 1)$$, '54000', 'and before it');
 SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'SELECT * FROM big ORDER BY id', '{v}', 1, id_column => 'id')$$, '22000', 'with ids');
--- only its size was looked at
+-- only its size was read
 SELECT cmp_ok((SELECT sum(total_bytes) FROM pg_backend_memory_contexts), '<', 500 * 1000 * 1000::numeric, 'nothing of that size is left');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT array_fill(1::numeric, ''{5000000}'') AS v', '{v}', 1)$$, '54000', 'a numeric array of 5 million elements');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT array_fill(NULL::float8, ''{100000000}'') AS v', '{v}', 1)$$, '54000', 'an array of 100 million NULLs');

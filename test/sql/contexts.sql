@@ -138,7 +138,7 @@ SELECT ok(engine IN ('cpu', 'cuda') AND devices >= 0 AND read_seconds >= 0 AND s
 	'every column has a value that can be') FROM gkmeans_last_fit();
 SELECT cmp_ok((SELECT sum(peak) FROM gkmeans_memory()), '>', 0::numeric, 'gkmeans_memory tells the peak of the last fit');
 
--- gkmeans_memory while the rows are read: a source that looks
+-- gkmeans_memory while the rows are read, called by the source
 CREATE FUNCTION held(what text) RETURNS real LANGUAGE sql VOLATILE AS $$ SELECT bytes FROM gkmeans_memory() WHERE kind = what $$;
 CREATE VIEW looking AS SELECT held('ring') AS ring FROM generate_series(1, 10);
 SELECT is(centroid[1]::bigint, (SELECT ring_bytes FROM gkmeans_last_fit()), 'the ring is there while the rows are read')

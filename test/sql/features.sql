@@ -1,7 +1,7 @@
 -- The features where they are left out: what is measured, and nothing that only tells rows apart.
 \ir helpers.psql
 
--- The features that a fit took, told afterwards by gkmeans_last_fit.
+-- The features that a fit took, from gkmeans_last_fit.
 CREATE FUNCTION taken(source text, more text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN after_fit(format('gkmeans_fit(%L, k => 1 %s)', source, more), 'features');
@@ -74,7 +74,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('only_key', k => 1)$$, '42804', 'a
 SELECT fails_with($$SELECT * FROM gkmeans_fit('only_text', k => 1)$$, '42804', 'a key and no other number', 'no numbers besides', '"t" \(text\), "d" \(date\)');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT t FROM only_text', k => 1)$$, '42804', 'no number at all', 'no column that can be a feature', '"t" \(text\)', 'number');
 
--- An array: alone it is taken, beside numbers the user is asked
+-- An array is taken if it is alone; beside numbers, the user must choose
 CREATE TABLE documents (id int PRIMARY KEY, topic int, emb real[], "Odd, name" float8[]);
 INSERT INTO documents VALUES (1, 1, '{1,2}', '{3}');
 SELECT is(taken('SELECT id, emb FROM documents'), '{emb}', 'a key and an array');
@@ -86,7 +86,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT emb, "Odd, name" FROM docu
 SELECT is(taken('SELECT id, topic, emb FROM documents', ', id_column => ''topic'''), '{emb}', 'the id is no number beside an array');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT id, true AS flag, emb FROM documents', k => 1)$$, '42702', 'a boolean beside an array', NULL, '"flag"');
 
--- SEARCH and CYCLE add columns that no target list has
+-- SEARCH and CYCLE add columns that are in no target list
 CREATE VIEW counted AS WITH RECURSIVE t(n) AS (SELECT 1::float8 UNION ALL SELECT n + 1 FROM t WHERE n < 5)
 	SEARCH DEPTH FIRST BY n SET ord CYCLE n SET is_cycle USING path SELECT n, is_cycle, n * 2 AS m FROM t;
 SELECT is((SELECT count(*)::int FROM gkmeans_fit($$WITH RECURSIVE t(n) AS (SELECT 1::float8 UNION ALL SELECT n + 1 FROM t WHERE n < 5)

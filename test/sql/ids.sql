@@ -32,7 +32,7 @@ SELECT results_eq($$SELECT id, cluster_id FROM gkmeans_fit_predict(NULL::int, 'S
 SELECT results_eq($$SELECT id, cluster_id FROM gkmeans_fit_predict(NULL::float8, 'SELECT i AS x FROM generate_series(1, 3) i', '{x}', 3, id_column => 'x') ORDER BY id$$,
 	'VALUES (1::float8, 0), (2, 1), (3, 2)', 'the id may be a feature');
 
--- Enough of them to spill, with workers and without
+-- Enough ids to spill, with workers and without
 CREATE TABLE many AS SELECT i AS id, (i % 5)::float8 AS x FROM generate_series(1, 100000) i;
 ANALYZE many;
 SET LOCAL work_mem = '64kB';

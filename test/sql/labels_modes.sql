@@ -68,7 +68,7 @@ SELECT is((SELECT count(*)::int FROM model_labels l JOIN data d USING (id) WHERE
 SELECT lives_ok($$SELECT gkmeans_create_model('m', 'changed', '{x}', initial_centroids => '{{0},{10},{20}}', id_column => 'id', labels_table => 'model_labels', if_exists => 'replace')$$, 'again');
 SELECT is((SELECT count(*)::int FROM model_labels), 299, 'merged');
 
--- Privileges, and names in the way
+-- Privileges, and conflicting names
 CREATE ROLE gk_writer;
 GRANT USAGE, CREATE ON SCHEMA gk_test TO gk_writer;
 GRANT SELECT ON data TO gk_writer;

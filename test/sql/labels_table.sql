@@ -67,7 +67,7 @@ CREATE TABLE split_0 PARTITION OF split FOR VALUES IN (0);
 SELECT lives_ok($$SELECT fit_into('split', 'append')$$, 'append to a partitioned table');
 SELECT is((SELECT count(*) FROM split_0), (SELECT count(*) FROM reference WHERE cluster_id = 0), 'the rows are where they belong');
 
--- What was made while the fit ran
+-- Relations created while the fit ran
 CREATE FUNCTION make_table(name text) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('CREATE TABLE IF NOT EXISTS %I AS TABLE reference', name);
@@ -124,7 +124,7 @@ FROM unnest(ARRAY['{"id_name": 1}', '{"id_name": null}']) options;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x}', 3, id_column => 'id', options => '{"id_name": "customer_id"}')$$, '22023', 'a name without a labels table', 'option id_name needs a labels_table', NULL, 'It names the id column of that table');
 SELECT hasnt_table('gk_test', 'bad_name'::name, 'makes no table');
 
--- A table that cannot be emptied, and what to do instead
+-- A table that cannot be emptied, and the hint about it
 CREATE TABLE referred (id int PRIMARY KEY, cluster_id int, distance float8);
 SELECT lives_ok($$SELECT fit_into('referred', 'append', 'SELECT * FROM data WHERE id <= 100')$$, 'labels that a foreign key will refer to');
 CREATE TABLE campaign (customer int REFERENCES referred DEFERRABLE);

@@ -54,7 +54,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, y / (id - id + 1) + NUL
 SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{x}', 2)$$, 'workers')::int, '>', 0, 'workers read these');
 RESET parallel_leader_participation; RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size; RESET max_parallel_workers_per_gather;
 
--- The column, be it one of very many; the row, be it very long
+-- The column, even among very many; the row, even if very long
 DO $$ BEGIN
 	EXECUTE (SELECT 'CREATE TABLE wide AS SELECT ' || string_agg(format('(i + %s)::float8 AS "Field %s"', f, f), ', ') || ' FROM generate_series(1, 10) i' FROM generate_series(1, 200) f);
 END $$;
@@ -83,7 +83,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0), (NULL, 1)'
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,NULL}''::real[]), (NULL), (''{1,Infinity}'')', '{column1}', 1)$$, '22023', 'unusable arrays', NULL,
 	'^3 rows were read: column "column1" is NULL or has a NULL element in 2, column "column1" has an element that is NaN, infinite or too large in 1\.$');
 
--- The cure for each type, and it is one: the expression of the HINT makes a feature
+-- The HINT for each type works: its expression is a feature
 CREATE TYPE mood AS ENUM ('so-so', 'fine');
 CREATE DOMAIN city AS text;
 CREATE TYPE pair AS (field int, other int);

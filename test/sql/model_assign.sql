@@ -62,7 +62,7 @@ SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'i', 'SELECT id, ARRA
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::uuid, 'm', 'far', 'id')$$, '42804', 'ids of another type');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'far', 'id', 9)$$, '42704', 'no such version');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'far', 'far', 'id')$$, '42809', 'no model');
-SELECT fails_with(format('SELECT gkmeans_assign(%s)', arguments), '22004', arguments) FROM unnest(ARRAY['NULL, ''far'', ''id'', ''x''', '''m'', NULL, ''id'', ''x''', '''m'', ''far'', NULL, ''x''', '''m'', ''far'', ''id'', NULL']) arguments;
+SELECT fails_with(format('SELECT gkmeans_assign(%s)', arguments), '22004', arguments) FROM unnest(ARRAY['NULL, ''far'', ''id'', ''x''', '''m'', ''far'', NULL, ''x''', '''m'', ''far'', ''id'', NULL']) arguments;
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, 1 / (id - 100) AS a, b, c, d FROM far', 'id')$$, '22012', 'an error in the source');
 CREATE ROLE gk_reader;
 GRANT USAGE ON SCHEMA gk_test TO gk_reader;
@@ -86,6 +86,32 @@ CREATE TABLE many AS SELECT i AS id, 1e6 + noise(i, 1) AS a, noise(i, 2) * 100 A
 ANALYZE many;
 SELECT gkmeans_create_model('large', 'many', '{a,b,c,d}', 20, scale => 'minmax', max_iter => 5);
 SELECT is((SELECT count(*)::int FROM gkmeans_predict_rows(NULL::int, 'large', 'many', 'id') p JOIN many m USING (id) WHERE p.cluster_id = gkmeans_predict('large', m) AND p.distance = gkmeans_distance('large', m)), 20000, 'read in parallel');
+
+-- Without arguments: those of the definition, for the owner alone
+CREATE SCHEMA elsewhere;
+SET LOCAL search_path = elsewhere, gk_test, public;
+CREATE TABLE rows AS SELECT id AS "The Id", a, b FROM iris;
+SELECT gkmeans_create_model('gk_test.defined', 'rows', '{a,b}', 3, id_column => 'The Id', labels_table => 'kinds', options => '{"id_name": "of_row"}', changes_table => 'moves');
+SET LOCAL search_path = gk_test, public;
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('defined') s), '(150,150,0,0,0)', 'source, id and tables of the definition, by its search path');
+UPDATE elsewhere.rows SET a = a + 3 WHERE "The Id" <= 10;
+SELECT is((SELECT updated >= 10 AND inserted = 0 AND deleted = 0 FROM gkmeans_assign('defined')), true, 'rows that changed');
+SELECT is((SELECT count(*)::int FROM elsewhere.moves), 150 + (SELECT count(*)::int FROM elsewhere.moves WHERE from_cluster_id IS NOT NULL), 'with their changes');
+SELECT is((SELECT count(*) > 0 FROM elsewhere.moves WHERE from_cluster_id IS NOT NULL), true, 'which are some');
+SELECT is(current_setting('search_path'), 'gk_test, public', 'the search path is as it was');
+SELECT is((SELECT inserted FROM gkmeans_assign('defined', labels_table => 'here')), 150::bigint, 'another table of labels');
+SELECT columns_are('gk_test', 'here', '{id,cluster_id,distance}'::name[], 'is where the caller looks for it, and as it would be without the definition');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('defined', 'SELECT id AS "The Id", a, b FROM iris LIMIT 20') s), '(20,20,0,10,130)', 'another source') FROM (SELECT 1 FROM gkmeans_assign('defined')) first;
+SELECT fails_with($$SELECT gkmeans_assign('defined', 'rows')$$, '42P01', 'which is looked up as the caller does');
+SELECT fails_with($$SELECT gkmeans_assign('defined', labels_mode => 'append', changes_table => 'moves')$$, '22023', 'changes where nothing is merged');
+SELECT is((SELECT inserted FROM gkmeans_assign('defined', labels_mode => 'delete')), 150::bigint, 'another mode writes no changes');
+SELECT gkmeans_create_model('undefined', 'iris', '{a}', 2);
+SELECT fails_with($$SELECT gkmeans_assign('undefined')$$, '22004', 'a definition without an id', 'id_column is NULL', 'definition');
+SELECT fails_with($$SELECT gkmeans_assign('undefined', id_column => 'id')$$, '22004', 'nor labels', 'labels_table is NULL');
+CREATE ROLE gk_superuser SUPERUSER;
+SET LOCAL ROLE gk_superuser;
+SELECT fails_with($$SELECT gkmeans_assign('defined')$$, '42501', 'not even a superuser runs the text of another', 'definition of model "defined"', 'would run as you', 'SET ROLE');
+RESET ROLE;
 
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();

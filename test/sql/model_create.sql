@@ -36,7 +36,7 @@ SELECT near((SELECT total_ss FROM w), (SELECT sum(w * ((x - mx) ^ 2 + (y - my) ^
 
 -- The definition is the default of a column
 SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm'::regclass), (SELECT quote_literal(definition) || '::jsonb' FROM m), 'the definition is the default of its column, and in the row');
-SELECT is(definition - '{search_path,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
+SELECT is(definition - '{search_path,quality,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
 	'{"k": 3, "scale": "none", "metric": "euclidean", "n_init": 16, "source": "iris", "features": ["sepal_length", "sepal_width", "petal_length", "petal_width"]}', 'the definition has the arguments') FROM m;
 SELECT is(definition ->> 'search_path', current_setting('search_path'), 'and the search path') FROM m;
 
@@ -98,6 +98,8 @@ SELECT is(row(gkmeans_distance('few', 7), gkmeans_anomaly_score('few', 7), gkmea
 
 -- Import
 SELECT is(gkmeans_import_model('plain', '{{0,0},{10,10},{20,0}}'), 3, 'import from centroids');
+SELECT fails_with(format('SELECT gkmeans_import_model(''long'', ''{{1,2}}'', ARRAY[%L, %L])', 'a', name), code, 'a feature that no column can be called') FROM (VALUES (repeat('ä', 32), '42622'), ('', '42602')) n(name, code);
+SELECT is(gkmeans_import_model('long', '{{1,2}}', ARRAY['a', repeat('n', 63)]), 1, 'the longest name that a column can have');
 SELECT is(row(status, deployed, features, metric, k, dimension)::text, '(imported,t,"{x1,x2}",euclidean,3,2)', 'a version of status imported') FROM plain;
 SELECT is(gkmeans_predict('plain', 9, 9), 1, 'it scores');
 SELECT is(gkmeans_name('plain', 9, 9), 'cluster 1', 'a cluster without a name');

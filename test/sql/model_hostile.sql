@@ -213,6 +213,17 @@ END $$;
 SELECT is(careful('error'), '0', 'create with traps in the search path');
 SELECT is(careful('replace'), '0', 'replace as well');
 
+-- Nor does a function with the name and arguments of the extension's, but other types
+DO $$
+DECLARE
+	arguments text;
+BEGIN
+	SELECT string_agg(quote_ident(name) || ' int', ', ' ORDER BY number) INTO arguments
+	FROM pg_proc p, unnest(p.proargnames[1:p.pronargs]) WITH ORDINALITY names(name, number) WHERE p.oid = 'gkmeans_create_model'::regproc;
+	EXECUTE format('CREATE FUNCTION public.gkmeans_create_model(%s, more int) RETURNS int LANGUAGE sql AS %L', arguments, 'SELECT 1');
+END $$;
+SELECT is((SELECT status FROM gkmeans_refit('good', deploy => 'never')), 'fitted', 'a refit takes the function of the extension');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -42,7 +42,7 @@ SELECT fails_with(format('SELECT * FROM gkmeans_fit(''data'', ''{x}'', 2, id_col
 FROM unnest(ARRAY['', ' ', 'a b', 'a; DROP TABLE witness', '"unfinished', 'a.', '.a']) name;
 SELECT is((SELECT here FROM witness), 1, 'the witness is still there');
 
--- An id whose value is SQL, a search path that is meddled with
+-- An id whose value is SQL, a manipulated search path
 SELECT results_eq($$SELECT id FROM gkmeans_fit_predict(NULL::text, 'SELECT value, length(value) AS n FROM attack', '{n}', 2, id_column => 'value') ORDER BY id COLLATE "C"$$,
 	'SELECT value FROM attack ORDER BY value COLLATE "C"', 'ids that look like SQL come back as they are');
 CREATE FUNCTION _gkmeans_feed(VARIADIC "any") RETURNS int LANGUAGE internal AS 'pg_num_nonnulls';
@@ -54,7 +54,7 @@ SET LOCAL search_path = gk_test, public;
 DROP OPERATOR gk_test.= (text, text);
 SELECT is((:meddled_clusters, :meddled_labels)::text, '(2,10)', 'a search path with other operators and functions first');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('data', '{x}', 2)), 2, 'another function of the name of the aggregate');
--- names of columns that mean something else in the query that reads, or are not unique
+-- column names with a meaning in the feed's query, or not unique
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT id AS source, x AS "select", id * 2 AS "q"";u o", 1 AS ctid FROM data', ARRAY['select', 'q";u o'], 2, id_column => 'source')), 2, 'columns named source, select and ctid');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit_predict(NULL::int, 'SELECT id, x AS c1, id + 0.5 AS twice, 0 AS twice FROM data', '{c1}', 2, id_column => 'id')), 10, 'columns of the same name beside one named c1');
 SELECT is((SELECT count(*)::int FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'

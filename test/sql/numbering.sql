@@ -8,7 +8,7 @@ INSERT INTO visits SELECT 200 + i, 0 + i % 3, 100 FROM generate_series(1, 20) i;
 CREATE TABLE segments AS SELECT * FROM gkmeans_fit('visits', '{x,y}', 3, n_init => 4);
 SELECT is((SELECT array_agg(size ORDER BY cluster_id)::text FROM segments), '{50,30,20}', 'the first night: by size');
 
--- The second night the sizes are the other way round: each segment keeps its number
+-- The second night the sizes are reversed: each segment keeps its number
 INSERT INTO visits SELECT 1000 + i, 0 + i % 3, 100 FROM generate_series(1, 90) i;
 INSERT INTO visits SELECT 2000 + i, 100 + i % 3, 0 FROM generate_series(1, 60) i;
 CREATE FUNCTION yesterday() RETURNS float8[] LANGUAGE sql AS 'SELECT array_agg(centroid ORDER BY cluster_id) FROM segments';

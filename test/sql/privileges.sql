@@ -85,7 +85,7 @@ SET LOCAL ROLE gk_reader;
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT x, y FROM secrets WHERE leaky(y)', '{x,y}', 2)), 40, 'a leaky function sees only rows of the policy');
 RESET ROLE;
 
--- The labels table: made by the caller, with his privileges
+-- The labels table is created by the caller, with the caller's privileges
 SET LOCAL ROLE gk_reader;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'gk_test.labels')$$, '42501', 'no CREATE on the schema');
 RESET ROLE;
@@ -105,7 +105,7 @@ SELECT lives_ok($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_colum
 SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'replace')$$, '42501', 'but not to replace');
 RESET ROLE;
 SELECT is((SELECT count(*)::int FROM owned_labels), 10, 'the labels are there, once');
--- What is missing is found before the rows are read: this source must not be
+-- Missing privileges are found before the rows are read: this source must not be
 CREATE FUNCTION never() RETURNS float8 LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'the source was read'; END $$;
 CREATE FUNCTION fit_into(labels text, if_exists text, id text DEFAULT '1') RETURNS text LANGUAGE sql AS $$
 	SELECT format('SELECT * FROM gkmeans_fit(%L, ''{x}'', 1, id_column => ''id'', labels_table => %L, if_exists => %L)', 'SELECT ' || id || ' AS id, gk_test.never() AS x', labels, if_exists)

@@ -85,6 +85,21 @@ SELECT gkmeans_refit('m', only_if_drift => 10);
 SELECT is(count(*)::int, 100, 'a check writes the labels as well') FROM kind_labels;
 SELECT is(row(status)::text, '(fitted)', 'enough drift') FROM gkmeans_refit('m', only_if_drift => 0.1);
 
+-- Changes of the labels, and more columns of them
+CREATE TEMP TABLE labels_before AS SELECT id, cluster_id FROM kind_labels;
+UPDATE kinds SET x = 30.5, y = 10.5 WHERE id <= 5;
+DELETE FROM kinds WHERE id = 6;
+INSERT INTO kinds VALUES (1001, 2, 20.5, 0.5);
+ALTER TABLE kind_labels ADD name text, ADD version int, ADD anomaly_percentile float8, ADD second_cluster_id int;
+SELECT gkmeans_refit('m', deploy => 'always', changes_table => 'kind_changes');
+SELECT results_eq($$SELECT id, from_cluster_id, to_cluster_id FROM kind_changes ORDER BY id$$,
+	$$SELECT id, b.cluster_id, l.cluster_id FROM labels_before b FULL JOIN kind_labels l USING (id) WHERE b.cluster_id IS DISTINCT FROM l.cluster_id ORDER BY id$$, 'changes_table');
+SELECT is((SELECT array_agg(DISTINCT version) FROM kind_changes), (SELECT array_agg(version) FROM m WHERE deployed), 'with the version');
+SELECT is((SELECT count(*)::int FROM kinds k JOIN kind_labels l USING (id), LATERAL gkmeans_score('m', k) s WHERE row(s.cluster_id, s.name, s.anomaly_percentile, s.second_cluster_id, deployed()) = row(l.cluster_id, l.name, l.anomaly_percentile, l.second_cluster_id, l.version)), 100, 'names and scores in the labels table');
+UPDATE kinds SET x = x + 1;
+SELECT gkmeans_refit('m', deploy => 'never');
+SELECT is((SELECT count(*)::int FROM kinds k JOIN kind_labels l USING (id), LATERAL gkmeans_score('m', k) s WHERE row(s.cluster_id, s.name, s.anomaly_percentile, s.second_cluster_id, deployed()) = row(l.cluster_id, l.name, l.anomaly_percentile, l.second_cluster_id, l.version)), 100, 'those of the deployed version where the new one is not');
+
 -- Scales: kept, and found anew
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('s', 'kinds', '{x,y}', 3, scale => 'standard', id_column => 'id', labels_table => 's_labels');
@@ -101,7 +116,7 @@ SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.
 
 -- Another definition
 ALTER TABLE s ALTER definition SET DEFAULT '{"source": "gk_test.kinds", "features": ["x", "y"], "k": 2, "scale": "standard", "search_path": ""}';
-SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition is another than that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);
+SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition differs from that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);
 SELECT is(k, 2, 'has effect') FROM s WHERE deployed;
 ALTER TABLE s ALTER definition SET DEFAULT '{"source": "SELECT x, y, x + y AS z FROM gk_test.kinds", "features": ["z", "x"], "k": 2, "n_init": 2, "metric": "cosine", "search_path": "public"}';
 SELECT is(row(status, deployed, psi, moved)::text, '(fitted,t,,)', 'other features') FROM gkmeans_refit('s');

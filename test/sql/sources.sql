@@ -134,7 +134,7 @@ SELECT is(cardinality(centroid), 1500, 'a table of 1500 columns') FROM gkmeans_f
 SELECT is(cardinality(centroid), 1500, 'and its columns by name')
 FROM gkmeans_fit('wide', (SELECT array_agg('f' || f) FROM generate_series(1, 1500) f), 1);
 
--- All of the query in a worker, which sees no row
+-- The whole query in a worker, which sees no row
 SELECT set_config(CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END, 'on', true) AS setting \gset
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x FROM data WHERE x IS NULL', '{x}', 1)$$, '22023', 'no row in a worker', 'no usable row');
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT x FROM data', '{x}', 1)), (SELECT count(*)::int FROM data), 'all rows in a worker');

@@ -11,7 +11,7 @@ use Time::HiRes qw(time);
 my $node = start_server('cancel');
 my $slack = slack_ms();
 
-# Fits that do not end by themselves, by the phase that takes their time.
+# Fits that do not end by themselves, by the phase that takes the time.
 my %phase = (
 	'load, without workers' =>
 		q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01 AND random() < 2', '{v}', 3)},
@@ -81,7 +81,7 @@ for my $name (sort keys %phase)
 	eval { $session->quit };
 }
 
-# Rows as near to one centroid as to another, which the definition decides: a timeout while it does.
+# Rows equally near to two centroids, which the definition decides: a timeout while it does.
 my ($session, $pid) = new_session($node);
 $session->query(<<~'SQL');
 	CREATE TABLE doubtful AS SELECT ARRAY(SELECT noise(i, f)::real FROM generate_series(1, 64) f) AS v FROM generate_series(1, 5000) i;
@@ -115,7 +115,7 @@ for my $name (sort keys %tied)
 }
 eval { $session->quit };
 
-# The client goes away in the middle of a fit: the backend goes on unless it is told to look.
+# The client disconnects in the middle of a fit: the backend continues unless told to check.
 my ($silent, $silent_pid) = new_session($node);
 start_query($silent, $phase{'iterate, large steps'});
 wait_until_active($node, $silent_pid);

@@ -1,5 +1,5 @@
 # Between SQL and a CUDA engine, without a GPU: which engine a fit gets, what errors of devices become, and the slots.
-# test/unit/cuda_stand_in.c passes for the GPU library; its file in the data directory tells what goes wrong.
+# test/unit/cuda_stand_in.c replaces the GPU library; a file in the data directory plans its failures.
 use strict;
 use warnings;
 use FindBin;
@@ -27,7 +27,7 @@ $node->safe_psql('postgres', "UPDATE pg_proc SET probin = '$folder/gkmeans' WHER
 $node->append_conf('postgresql.conf', "gkmeans.engine = auto\ngkmeans.cpu_threads = 1\ndeadlock_timeout = 100ms\n");
 $node->reload;
 
-# Says what goes wrong from now on; nothing without words.
+# Plans the failures from now on; without arguments, none.
 sub pretend
 {
 	my (%words) = @_;
@@ -46,7 +46,7 @@ sub connect_to
 	return ($session, $session->query_safe('SELECT pg_backend_pid()'));
 }
 
-# What a session says, the results and the errors, without the places in the sources.
+# The output of a session, results and errors, without positions in the sources.
 sub answer
 {
 	my ($session, $query) = @_;
@@ -65,7 +65,7 @@ sub ask
 	return $answer;
 }
 
-# The bits of a fit, and which engine it had.
+# The bits of a fit, and its engine.
 my $fit = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit('data', '{x,y}', 3) f};
 my $labels = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id') f};
 my $engine = 'SELECT engine, devices, engine_reason FROM gkmeans_last_fit()';
@@ -74,7 +74,7 @@ my $auto = 'SET gkmeans.engine = auto;';
 my $bits = ask('SET gkmeans.engine = cpu', $fit);
 my $label_bits = ask('SET gkmeans.engine = cpu', $labels);
 
-# A fit of few rows of which the planner expects many.
+# A fit of few rows where the planner expects many.
 sub promised
 {
 	my ($rows, $arguments) = @_;
@@ -207,7 +207,7 @@ pretend(lost => 1);
 is(ask($auto, "$promised; $engine"), "$bits\ncpu|0|an illegal memory access", 'a context that is lost when it is opened: auto');
 pretend();
 
-# The slots: those of a process, and what waits for one
+# The slots of a process, and who waits for one
 my $locks = q{FROM pg_locks WHERE locktype = 'advisory' AND database = 0 AND objsubid = 3};
 
 sub slots_of
@@ -271,7 +271,7 @@ eval { $holder->quit };
 unlink $hold;
 $waiter->query($cuda);
 
-# Cancelled and too late: first in the queue, and behind another
+# Cancelled and timed out: first in the queue, and behind another
 ($holder, $holder_pid) = connect_to($node, $one);
 answer($holder, "BEGIN; $fit");
 for my $place ('first', 'second')
@@ -293,14 +293,14 @@ answer($holder, 'COMMIT');
 is(answer($third, ''), $bits, 'and gets the slot');
 end_transactions('cancelled and too late', $holder, $waiter, $third);
 
-# Errors that are caught leave nothing behind, and a fit goes on after one
+# Errors that are caught leave nothing behind, and a fit works after one
 answer($holder, "BEGIN; $fit");
 like(answer($waiter, "SET gkmeans.queue_timeout = '50ms'; BEGIN; SAVEPOINT s; $fit; ROLLBACK TO s; SET LOCAL gkmeans.engine = cpu; $fit; COMMIT"),
 	qr/^$bits\nERROR:  53300: /, 'a savepoint before a fit that is too late');
 is(answer($waiter, "RESET gkmeans.queue_timeout; SHOW lock_timeout"), '0', 'the settings are as before');
 end_transactions('a savepoint', $holder, $waiter);
 
-# Two slots: who waits gets the one that is free first, in the order of the queue
+# Two slots: waiters get the first free one, in the order of the queue
 $_->query($two) for $holder, $waiter, $third;
 my ($fourth, $fourth_pid) = connect_to($node, $two);
 for my $first (1, 2)
@@ -365,7 +365,7 @@ usleep(500_000);
 $node->safe_psql('postgres', "COMMIT PREPARED 'one'");
 is(answer($holder, ''), $bits, 'its session gets the slot after COMMIT PREPARED');
 
-# What a session keeps: as many as there are slots keep their devices open, until they end
+# As many sessions as there are slots keep their devices open, until they end
 my $released = $node->data_dir . '/cuda_stand_in.released';
 my $open = 'SELECT count(free_bytes) FROM gkmeans_devices()';
 sub releases_of { my ($process) = @_; return scalar(grep { $_ == $process } split /\n/, slurp_file($released)); }

@@ -13,7 +13,7 @@ $node->append_conf('postgresql.conf', "gkmeans.engine = cpu\ndeadlock_timeout = 
 $node->reload;
 $node->safe_psql('postgres', q{SELECT 1 FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'labels')});
 
-# What a session says, the results and the errors, without the places in the sources.
+# The output of a session, results and errors, without positions in the sources.
 sub answer
 {
 	my ($session, $query) = @_;
@@ -68,7 +68,7 @@ is(answer($second, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM 
 is(answer($first, $replace), '3', 'the table is replaced');
 is(answer($second, "$count; COMMIT; $count"), "0\n3000", 'the snapshot shows no row, the next one all');
 
-# One that is idle in a transaction holds up the fit, and the readers behind it
+# A session that is idle in a transaction blocks the fit, and the readers behind it
 my ($reader, $reader_pid) = connect_to();
 is(answer($second, "BEGIN; $count"), '3000', 'a reader stays in its transaction');
 start_query($first, $replace);
@@ -87,7 +87,7 @@ is(answer($reader, $count), '3000', 'the table is as it was');
 answer($second, 'COMMIT');
 answer($first, 'RESET lock_timeout');
 
-# MERGE waits for no reader, and no reader for it
+# merge waits for no reader, and no reader for it
 my $merge = qq{MERGE INTO labels t USING gkmeans_fit_predict(NULL::int, '$source', '{x,y}', 3, id_column => 'id') f ON t.id = f.id
 	WHEN MATCHED THEN UPDATE SET cluster_id = f.cluster_id, distance = f.distance
 	WHEN NOT MATCHED THEN INSERT (id, cluster_id, distance) VALUES (f.id, f.cluster_id, f.distance)};

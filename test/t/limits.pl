@@ -44,7 +44,7 @@ for my $setting ('gkmeans.max_cpu_threads', 'gkmeans.total_host_memory_limit')
 is($node->safe_psql('postgres', "SET gkmeans.cpu_threads = 9; $fit; $threads", connstr => $as_analyst), "$bits\n2", 'a cap of a role');
 is(ask("$fit; SET gkmeans.max_cpu_threads = -1"), "$bits\nERROR:  22023: -1 is outside the valid range for parameter \"gkmeans.max_cpu_threads\" (0 .. 1024)", 'a cap below 0');
 
-# Memory: what one session holds is in the way of another, in another database too
+# Memory that one session holds is not available to another, even in another database
 sub held_by
 {
 	my ($pid, $on) = @_;
@@ -78,7 +78,7 @@ for my $database ('postgres', 'other')
 is(ask("SET gkmeans.total_host_memory_limit = '1 kB'; SET gkmeans.total_host_memory_limit = 0; $fit"), $bits, '0 leaves it to the memory of the host');
 is(ask("SET gkmeans.host_memory_limit = '1TB'; $fit"), $bits, 'a limit of one fit that the host does not have');
 
-# It is returned in whatever way a fit ends
+# It is returned however a fit ends
 my $all = 'SELECT coalesce(sum(host_bytes), 0) FROM gkmeans_sessions()';
 $node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
 is(ask($all), 0, 'a cancelled fit returns it');
@@ -103,7 +103,7 @@ $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_acti
 is(ask($all), 0, 'a terminated session returns it');
 eval { $session->quit };
 
-# Many sessions at once, of which not all find room: none is left with anything
+# Many sessions at once, too many for the memory: afterwards nothing is held
 my @crowd = map { (new_session($node))[0] } 1 .. 6;
 start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; $fit") for @crowd;
 my @answers = map { $_->query('SELECT 1') } @crowd;
@@ -113,7 +113,7 @@ is($others, 0, 'six sessions: no other error');
 is(ask($all), 0, 'six sessions: all is returned');
 $_->quit for @crowd;
 
-# kill -9 of a backend: the server begins anew, and so does the account
+# kill -9 of a backend: the server restarts, with an empty account
 ($session, $pid) = new_session($node);
 start_query($session, $endless);
 wait_until_active($node, $pid);
@@ -141,7 +141,7 @@ is(ask($all, on => $standby), 0, 'the standby: it is returned');
 $session->quit;
 end_server($standby);
 
-# A server that has no shared memory left: locks have taken it
+# A server without shared memory left: locks have taken it
 $node->append_conf('postgresql.conf', "max_connections = 1000\nmax_wal_senders = 0\nwal_level = minimal");
 $node->restart;
 my ($hungry) = $node->background_psql('postgres', on_error_stop => 0);

@@ -92,7 +92,7 @@ is($node->safe_psql('postgres', q{SELECT count(DISTINCT query) FROM pg_stat_stat
 is($node->safe_psql('postgres', q{SELECT query FROM pg_stat_statements WHERE query LIKE '%\_gkmeans\_feed(%x, y) FROM data AS source (id, x, y)' LIMIT 1}),
 	'SELECT public._gkmeans_feed($1, id, $2::pg_catalog.float8, x, y) FROM data AS source (id, x, y)', 'which can be read');
 
-# A source has no parameter to ask for it.
+# A source has no parameter that could get it.
 my ($out, $err);
 $node->psql('postgres', q{SELECT count(*) FROM gkmeans_fit('SELECT length($1::text) AS x FROM data', '{x}', 1)}, stderr => \$err);
 like($err, qr/there is no parameter \$1/, 'the source cannot name the parameter of the query that reads it');

@@ -101,7 +101,7 @@ $_->{stderr} = '' for $session, $other;
 nothing_left($node, $session, $pid, $threads, 'two fits at once, the first');
 nothing_left($node, $other, $other_pid, $threads, 'two fits at once, the second');
 
-# Eight sessions at once give what one gives alone
+# Eight sessions at once give the same result as one alone
 my @sessions = map { $node->background_psql('postgres') } 1 .. 8;
 $_->query_until(qr/started/, "\\echo started\n\\o /dev/null\n" . "$fit;\n" x 20 . "\\o\n") for @sessions;
 is($_->query($fit), $expected, 'eight sessions at once') for @sessions;

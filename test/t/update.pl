@@ -18,7 +18,7 @@ my $node = start_server('update');
 my ($new) = $node->safe_psql('postgres', q{SELECT default_version FROM pg_available_extensions WHERE name = 'gkmeans'});
 $node->safe_psql('postgres', "CREATE DATABASE $_") for 'updated', 'fresh', 'elsewhere';
 
-# What the extension is made of: everything of its functions but their numbers.
+# The contents of the extension: everything about its functions but their OIDs.
 my $catalog = <<'SQL';
 SELECT pg_describe_object(d.classid, d.objid, 0), p.proargnames, p.proargmodes, p.proargtypes::regtype[], p.proallargtypes::regtype[],
 	p.prorettype::regtype, p.proretset, p.pronargdefaults, pg_get_expr(p.proargdefaults, 0), p.provolatile, p.proparallel, p.proisstrict,
@@ -40,7 +40,7 @@ my $expected = do
 };
 like($expected, qr/function gkmeans_fit\(/, 'a new installation');
 
-# 0.1.0 with views, one of them with all that a view may have; and the same with the new version
+# 0.1.0 with views, one of them with everything a view can have; and the same with the new version
 my $made = <<'SQL';
 CREATE SCHEMA "Other Schema";
 CREATE TABLE points AS SELECT i AS id, i % 3 * 10 AS x, i % 7 AS y FROM generate_series(1, 70) i;
@@ -71,7 +71,7 @@ my $rows = 'TABLE clusters; TABLE above; TABLE aliased; SELECT * FROM "Other Sch
 my $expected_rows = $node->safe_psql('fresh', $rows);
 like($expected_rows, qr/\|24\|/, 'what the views show');
 
-# What no update can keep is an error, which leaves all as it was
+# What an update cannot keep is an error that leaves everything unchanged
 $node->safe_psql('updated', q{CREATE MATERIALIZED VIEW stored AS SELECT * FROM gkmeans_fit('public.points', '{x,y}', 3) WITH NO DATA});
 my (undef, undef, $error) = $node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE');
 like($error, qr/ERROR:  cannot drop function gkmeans_fit_0_1_0.*because other objects depend on it\nDETAIL:  materialized view stored depends on function/s, 'a materialized view is in the way');

@@ -43,6 +43,7 @@ $old->safe_psql('shop', <<~'SQL');
 	SELECT gkmeans_create_model('area.segments', 'public.customers', '{spent,visits}', 4, scale => 'standard', id_column => 'id', labels_table => 'area.labels');
 	SELECT gkmeans_create_model('area.segments', 'public.customers', '{spent,visits}', 3, scale => 'minmax', id_column => 'id', labels_table => 'area.labels', if_exists => 'replace');
 	SELECT gkmeans_name_clusters('area.segments', '{one,two,three}');
+	SELECT gkmeans_refit('area.segments', deploy => 'never');
 	SELECT gkmeans_create_model('area.topics', 'public.customers', '{embedding}', 5, metric => 'cosine');
 	SELECT gkmeans_import_model('area.imported', '{{0,0},{30,1},{60,2}}', features => '{spent,visits}', names => '{a,NULL,c}');
 	ALTER TABLE area.imported SET UNLOGGED;
@@ -78,6 +79,7 @@ my %queries = (
 	'gkmeans.versions' => 'SELECT * FROM gkmeans.versions ORDER BY 1',
 	'gkmeans.clusters' => 'SELECT * FROM gkmeans.clusters ORDER BY 1',
 	'gkmeans.centroid_features' => 'SELECT * FROM gkmeans.centroid_features ORDER BY 1',
+	'gkmeans.drift' => 'SELECT * FROM gkmeans.drift ORDER BY 1',
 	'what a role may see' => 'SET ROLE dashboard; SELECT model, cluster_name FROM gkmeans.clusters ORDER BY 1, 2',
 	'the definition' => q{SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'area.segments'::regclass},
 	'exports' => q{SELECT gkmeans_export('area.segments', version => 1), gkmeans_export('area.topics')});
@@ -104,6 +106,7 @@ my $as_tenant = sub { return $new->safe_psql('shop', "SET ROLE tenant; $_[0]") }
 is($as_tenant->(q{INSERT INTO area.arriving VALUES (60, 2) RETURNING segment = gkmeans_predict('area.segments', 60, 2)}), 't', 'a new row is labelled');
 is($as_tenant->(q{SELECT updated + inserted + deleted FROM gkmeans_assign('area.segments', 'public.customers', 'id', 'area.labels')}), 0, 'no label differs');
 is($as_tenant->(q{SET client_min_messages = warning; SELECT count(*) FROM gkmeans_create_model('area.segments', 'public.customers', '{spent,visits}', 2, if_exists => 'replace')}), 2, 'a version is added');
+is($as_tenant->(q{SET client_min_messages = warning; CALL gkmeans_refresh('area.segments', deploy => 'never'); SELECT count(*), max(status) FILTER (WHERE version = 5) FROM area.segments}), '5|fitted', 'and refitted');
 is($as_tenant->(q{SET client_min_messages = warning; SELECT gkmeans_rollback('area.segments')}), 2, 'and rolled back');
 is($new->safe_psql('shop', $queries{'a view that scores'}), $expected{'a view that scores'}, 'which the view follows');
 (undef, undef, my $error) = $new->psql('shop', 'DROP TABLE area.segments');

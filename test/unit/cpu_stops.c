@@ -1,5 +1,5 @@
 /*
- * Stops of the CPU engine that a test has planned: this takes the place of src/cpu/stop.c.
+ * Stops of the CPU engine, planned by a test: replaces src/cpu/stop.c.
  */
 #include "cpu_stops.h"
 #include "state.h"
@@ -7,7 +7,7 @@
 static _Atomic(GkCpuEngine *) planned;
 static atomic_llong looks;
 
-/* True if the engine is closing, or shall take itself for that. */
+/* True if the engine is closing, or a planned stop says so. */
 bool
 gk_cpu_stopped(GkCpuEngine *engine)
 {
@@ -17,7 +17,7 @@ gk_cpu_stopped(GkCpuEngine *engine)
 		atomic_fetch_sub_explicit(&looks, 1, memory_order_relaxed) <= 1;
 }
 
-/* Plans a stop, or takes the plan back. */
+/* Plans a stop, or cancels the plan. */
 int64_t
 plan_cpu_stop(GkEngine *engine, int64_t look)
 {

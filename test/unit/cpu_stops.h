@@ -7,9 +7,9 @@
 #include "engine.h"
 
 /*
- * Look number `look` of this engine's commands to come at whether it is closing finds it so, and so
- * do those after it; 0 takes the plan back.  Gives how many looks of the plan before were still
- * to come, 0 if it has stopped a command.  One engine at a time has a plan.
+ * From now on, this engine's check number `look` for being closed, and all later ones, answer
+ * yes; 0 cancels the plan.  Returns how many checks the previous plan was still waiting for, 0
+ * if it has stopped a command.  Only one engine at a time has a plan.
  */
 extern int64_t plan_cpu_stop(GkEngine *engine, int64_t look);
 

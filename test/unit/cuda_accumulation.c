@@ -15,7 +15,7 @@
 
 #define PAIRS 1024
 
-/* A search: pairs, what they were changed to, and their errors. */
+/* A search: pairs, their changed versions, and their errors. */
 typedef struct Search
 {
 	const Probe *probe;
@@ -152,7 +152,7 @@ error_of(const uint16_t *a, const uint16_t *b, int depth, float product)
 		: fabs(sum - (double) product) / sqrt(left * right) * 0x1p24;
 }
 
-/* One round: each pair is changed, and stays so if that makes its error greater. */
+/* One round: changes each pair, and keeps the change if the error grows. */
 static bool
 climb(Search *s)
 {
@@ -190,7 +190,7 @@ greatest_error(const Search *s)
 	return greatest;
 }
 
-/* Searches for the worst products of some depth, which are to be near this bound and not above. */
+/* Searches for the worst products of some depth; they must come near the bound, not above it. */
 static void
 search(Search *s, const char *what, double bound, double least, int rounds)
 {
@@ -252,7 +252,7 @@ search_worst_products(const Probe *probe, int rounds)
 		{
 			Search		s = start_search(probe, depths[i], by_warpgroup);
 
-			/* no tensor core that is known loses less than 0.59 of a column */
+			/* no known tensor core loses less than 0.59 a column */
 			search(&s, by_warpgroup ? "warpgroups" : "warps", factor * (depths[i] + 16) + 8,
 				   0.5 * depths[i], rounds);
 			end_search(&s);
@@ -310,8 +310,9 @@ multiply_by_model(int device, const uint16_t *a, const uint16_t *b, int depth, i
 }
 
 /*
- * The same search in models of the tensor cores of V100, T4, A100 and H100, and of two that there
- * are not, against the bound of docs/filter.md itself: it holds and is nearly reached.
+ * The same search in models of the tensor cores of V100, T4, A100 and H100, and of two
+ * hypothetical ones, against the bound of docs/filter.md itself: it holds and is nearly
+ * reached.
  */
 void
 search_models(int rounds)

@@ -13,7 +13,7 @@ typedef struct Probe
 	int			(*multiply) (int device, const uint16_t *a, const uint16_t *b, int depth,
 							 int64_t pairs, int by_warpgroup, float *products);
 
-	/* checks to come see so many times the error; the factor of GPU 0's bound, 0 if not open */
+	/* later checks multiply the error; returns the factor of GPU 0's bound, 0 if it is not open */
 	double		(*pretend_error) (double times);
 } Probe;
 

@@ -48,14 +48,14 @@ static Probe probe;
 static StopPlan plan_stop;
 static double scale = 1.0;
 
-/* A number of rows that is not for the reference engine. */
+/* From this many rows on, the reference engine is too slow. */
 static int64_t
 scaled(int64_t rows)
 {
 	return (int64_t) fmax(1.0, (double) rows * scale);
 }
 
-/* One data set; `flags` has a bit each for weighted, wide, spherical. */
+/* One data set; the bits of `flags`: weighted, wide, spherical. */
 static void
 compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int flags, int steps,
 			 int devices, uint64_t limit)
@@ -163,7 +163,7 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, KINDS / 2);
 }
 
-/* More rows that are equally far than a list has room for: they are in the order of their bits. */
+/* More equally distant rows than a list can hold: they come in the order of their bits. */
 static void
 test_ties(int devices)
 {
@@ -238,7 +238,7 @@ test_out_of_core(int devices)
 		}
 }
 
-/* What engines hold in host memory is drawn from the account that they share, and returned to it. */
+/* Engines draw their host memory from a shared account, and return it. */
 static void
 test_account(int devices)
 {
@@ -289,7 +289,7 @@ start_step(Twin *twin)
 	check_status(twin->engine->class_of->submit(twin->engine, &twin->command));
 }
 
-/* Ends the step; does it, and do the centroids after it, agree with the reference? */
+/* Ends the step; true if it and the centroids after it agree with the reference. */
 static bool
 end_step(Twin *twin)
 {
@@ -305,7 +305,8 @@ end_step(Twin *twin)
 	check_status(status);
 	run(twin->reference, &step);
 	good = step.step.changed == twin->command.step.changed &&
-		step.step.shift2 == twin->command.step.shift2;
+		step.step.shift2 == twin->command.step.shift2 &&
+		step.step.between == twin->command.step.between;
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_RELOCATE};
@@ -373,7 +374,7 @@ test_two_engines(int devices)
 	ok(good && bytes_left(tested) == 0, "two engines at once, on 1 GPU and on %d", second);
 }
 
-/* Closing in the middle of every command, and whether what was held is given back. */
+/* Closing in the middle of every command releases everything. */
 static void
 test_close(int devices)
 {
@@ -402,7 +403,7 @@ test_close(int devices)
 	free_data(&data);
 }
 
-/* Closing with more rows in host memory than can be given back in the time. */
+/* Closing with more rows in host memory than can be freed in time. */
 static void
 test_close_spilled(int devices)
 {
@@ -414,7 +415,7 @@ test_close_spilled(int devices)
 	   devices, seconds * 1e3);
 }
 
-/* Every call failing once, and a fit that is right afterwards. */
+/* Every call fails once, and a fit afterwards is right. */
 static void
 test_faults(int devices)
 {
@@ -454,7 +455,7 @@ least_free(int devices)
 	return least;
 }
 
-/* Every call of CUDA in all the commands failing once: an error, or a way around it, and nothing left. */
+/* Every CUDA call of all commands fails once: an error, or a way around it, and nothing is left. */
 static void
 test_cuda_faults(int devices, int error, GkCode expected)
 {
@@ -489,7 +490,7 @@ test_cuda_faults(int devices, int error, GkCode expected)
 	free_data(&data);
 }
 
-/* A failed launch, after which CUDA is of no use to a process: every later call says so. */
+/* A failed launch makes CUDA unusable in the process: every later call reports it. */
 static void
 test_lost_context(int devices)
 {
@@ -505,7 +506,7 @@ test_lost_context(int devices)
 	free_data(&data);
 }
 
-/* Labels with a check of the tensor cores that sees so many times the error. */
+/* Labels if the check of the tensor cores multiplies the error that it sees. */
 static void
 test_pretended_error(double times, double expected)
 {
@@ -524,7 +525,7 @@ test_pretended_error(double times, double expected)
 	   factor);
 }
 
-/* The bound on the error of the tensor cores, and what is done where a check says that it does not hold. */
+/* The bound on the tensor cores' error, and what happens if a check finds that it does not hold. */
 static void
 test_accumulation(int rounds)
 {
@@ -554,7 +555,7 @@ test_beyond_31_bits(int devices)
 	test_large(tested, scaled(1100000), 2000, 10, true, feeding);
 }
 
-/* Every command stopped at its first looks and some later ones, on data with ties and without. */
+/* Stops every command at its first checks and some later ones, on data with and without ties. */
 static void
 test_stops(int devices)
 {
@@ -587,7 +588,7 @@ test_stops(int devices)
 	}
 }
 
-/* Random commands stopped at random for so many seconds. */
+/* Stops random commands at random checks for this many seconds. */
 static void
 test_random_stops(int devices, double seconds)
 {
@@ -600,7 +601,7 @@ test_random_stops(int devices, double seconds)
 	   devices, (long long) stopper.stops, (long long) stopper.refused);
 }
 
-/* The engine of a name: a library, the CPU engine or one that errs. */
+/* The engine with this name: a library, the CPU engine or a spoiled one. */
 static const GkEngineClass *
 find_engine(const char *name)
 {
@@ -645,7 +646,7 @@ can_run(void)
 		(tested->list_devices(devices, 16, &count).code == GK_OK && count > 0);
 }
 
-/* What is asked for, with a number of GPUs. */
+/* Runs what the arguments ask for on a number of GPUs. */
 static void
 test_on(int devices, bool all)
 {

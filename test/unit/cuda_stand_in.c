@@ -1,19 +1,19 @@
 /*
- * A stand-in for the GPU library, for tests of what lies between SQL and a CUDA engine, without a
- * GPU: it says that there are devices, and lets a CPU engine of its own do their work.
+ * A stand-in for the GPU library, to test everything between SQL and a CUDA engine without a
+ * GPU: it pretends that there are devices, and uses a CPU engine of its own.
  *
- * What it says is told by the file "cuda_stand_in" in the working directory, a server's data
- * directory: lines of a word and a number.
+ * The file "cuda_stand_in" in the working directory, a server's data directory, controls it:
+ * lines of a word and a number.
  *
- *   devices N   there are N devices (4 if it is not said)
+ *   devices N   there are N devices (default 4)
  *   driver 0    there is no driver
- *   gflops N    a device does so many billions of operations in a second
+ *   gflops N    the speed of a device, in billions of operations per second
  *   several N   several devices cannot be opened together, with the GkCode N
  *   full N      device number N has no memory left
- *   lost N      call number N loses the context: 1 is open, then come the commands
+ *   lost N      call number N loses the context: open is number 1, commands follow
  *   failed N    call number N fails
  *
- * A command of the process PID goes on while there is a file "cuda_stand_in.hold.PID".  Each
+ * A command of process PID keeps running while a file "cuda_stand_in.hold.PID" exists.  Each
  * release_process() appends the PID to "cuda_stand_in.released".
  */
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int	device_count;
 static int	device_numbers[MAX_DEVICES];
 static int	calls;
 
-/* The number behind a word of the file, or what it is without the word. */
+/* The number after a word of the file, or its default. */
 static int
 told(const char *word, int otherwise)
 {
@@ -60,7 +60,7 @@ make_status(GkCode code, int device, int native, const char *where, const char *
 	return status;
 }
 
-/* What the real library says of a device without memory. */
+/* The error of the real library for a device without memory. */
 static GkStatus
 full_device(int device)
 {
@@ -73,7 +73,7 @@ full_device(int device)
 	return status;
 }
 
-/* Counts a call, and says whether it fails. */
+/* Counts a call; returns an error if it is to fail. */
 static GkStatus
 count_call(const char *where)
 {
@@ -104,7 +104,7 @@ list_devices(GkDevice *devices, int capacity, int *count)
 	return make_status(GK_OK, -1, 0, "", "");
 }
 
-/* Why the devices of a configuration cannot be opened. */
+/* The reason why the devices of a configuration cannot be opened. */
 static GkStatus
 open_devices(const GkEngineConfig *config)
 {
@@ -151,7 +151,7 @@ submit(GkEngine *engine, GkCommand *command)
 	return status.code == GK_OK ? gk_cpu_engine()->submit(engine, command) : status;
 }
 
-/* Waits for a command, which goes on while it is held. */
+/* Waits for a command, which keeps running while it is held. */
 static GkStatus
 wait(GkEngine *engine, int milliseconds)
 {
@@ -164,7 +164,7 @@ wait(GkEngine *engine, int milliseconds)
 	return make_status(GK_RUNNING, -1, 0, "", "");
 }
 
-/* Calls the memory of the CPU engine that of the devices: the first has one share, the second two. */
+/* Reports the CPU engine's memory as the devices': one share of the first, two of the second. */
 static void
 usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -183,7 +183,7 @@ usage(const GkEngine *engine, GkUsage *usage)
 	}
 }
 
-/* Forgets the devices, and notes that it did. */
+/* Releases the devices, and records that. */
 static void
 release_process(void)
 {

@@ -1,5 +1,5 @@
 /*
- * Random data sets, most of them unpleasant, for tests that compare engines.
+ * Random data sets, most of them difficult, for tests that compare engines.
  */
 #include <limits.h>
 #include <math.h>
@@ -79,7 +79,7 @@ make_value(Kind kind, int64_t row, int j, int64_t k)
 	}
 }
 
-/* Centroids: some are rows, some near rows, a few the same as others. */
+/* Centroids: some are rows, some lie near rows, a few equal others. */
 static void
 choose_centroids(Data *data)
 {
@@ -250,7 +250,7 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 	return data;
 }
 
-/* What a kind is called. */
+/* The name of a kind. */
 const char *
 kind_name(Kind kind)
 {
@@ -316,14 +316,14 @@ account_return(uint64_t bytes)
 	atomic_fetch_sub(&drawn, bytes);
 }
 
-/* How much may be drawn from now on. */
+/* Sets the limit of the account. */
 void
 account_allow(uint64_t bytes)
 {
 	atomic_store(&allowed, bytes);
 }
 
-/* What is drawn now. */
+/* The bytes drawn. */
 uint64_t
 account_drawn(void)
 {
@@ -347,7 +347,7 @@ open_engine(const GkEngineClass *class_of, bool weighted, Feeding feeding)
 	return engine;
 }
 
-/* Appends batches of the data until there are as many rows, or an error. */
+/* Appends batches of the data until there are this many rows, or an error. */
 GkStatus
 append_until(GkEngine *engine, const GkBatch *batch, int64_t rows)
 {

@@ -1,12 +1,12 @@
 /*
- * Random data sets, most of them unpleasant, for tests that compare engines.
+ * Random data sets, most of them difficult, for tests that compare engines.
  */
 #ifndef ENGINE_CASES_H
 #define ENGINE_CASES_H
 
 #include "engine.h"
 
-/* What the rows look like. */
+/* Kinds of rows. */
 typedef enum Kind
 {
 	NORMAL,						/* independent normal values */
@@ -41,7 +41,7 @@ typedef struct Data
 	double	   *center;			/* d */
 } Data;
 
-/* How a data set goes into an engine. */
+/* How to pass a data set to an engine. */
 typedef struct Feeding
 {
 	int			threads;
@@ -57,7 +57,7 @@ extern void account_return(uint64_t bytes);
 extern void account_allow(uint64_t bytes);
 extern uint64_t account_drawn(void);
 
-/* Appends a batch again and again, until there are as many rows, or an error. */
+/* Appends a batch repeatedly until there are this many rows, or an error. */
 extern GkStatus append_until(GkEngine *engine, const GkBatch *batch, int64_t rows);
 
 extern uint64_t random_bits(void);

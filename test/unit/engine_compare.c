@@ -9,7 +9,7 @@
 #include "engine_compare.h"
 #include "engine_drive.h"
 
-/* Both engines, and room for what they answer: first the tested one, then the oracle. */
+/* Both engines and their outputs: first the tested one, then the oracle. */
 typedef struct Pair
 {
 	Comparison *comparison;
@@ -116,7 +116,7 @@ compare_moments(Pair *pair)
 	free(exponents);
 }
 
-/* Transforms the rows, and looks at the first, the middle and the last one. */
+/* Transforms the rows, and compares the first, the middle and the last one. */
 static void
 compare_transform(Pair *pair, bool normalize)
 {
@@ -240,7 +240,7 @@ compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 	free(wanted);
 }
 
-/* The order of pairs of rows: each fifth row with itself, the others mostly with one of a few. */
+/* The order of pairs of rows: every fifth row with itself, the others mostly with one of a few. */
 static void
 compare_pairs(Pair *pair)
 {
@@ -296,7 +296,7 @@ compare_candidates(Pair *pair, int64_t count)
 	return greatest;
 }
 
-/* All that seeding asks: candidates, potentials, masses, weights of the labels. */
+/* The commands of seeding: candidates, potentials, masses, weights of the labels. */
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
@@ -351,9 +351,9 @@ compare_relocation(Pair *pair, const uint8_t *is_empty, int64_t empty)
 	for (int e = 0; e < 2; e++)
 	{
 		GkEntry    *entries = room(pair, e, 0, empty * sizeof(GkEntry));
-		double	   *shift2 = room(pair, e, 1, 8);
+		double	   *numbers = room(pair, e, 1, 2 * 8);
 
-		*shift2 = relocate_farthest(pair->engines[e], is_empty, empty, entries);
+		relocate_farthest(pair->engines[e], is_empty, empty, entries, numbers);
 	}
 	same_outputs(pair, 2, "relocation");
 }
@@ -370,13 +370,14 @@ compare_step(Pair *pair)
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_STEP};
-		double	   *numbers = room(pair, e, 1, 3 * 8);
+		double	   *numbers = room(pair, e, 1, 4 * 8);
 
 		c.step.is_empty = room(pair, e, 0, k);
 		run(pair->engines[e], &c);
 		numbers[0] = (double) (changed = c.step.changed);
 		numbers[1] = (double) (empty = c.step.empty);
 		numbers[2] = c.step.shift2;
+		numbers[3] = c.step.between;
 	}
 	same_outputs(pair, 2, "step");
 	memcpy(is_empty, pair->out[1][0], k);
@@ -487,7 +488,7 @@ open_pair(Comparison *comparison, const Data *data, Feeding feeding)
 	return pair;
 }
 
-/* Closes both engines, and frees what they answered. */
+/* Closes both engines, and frees their outputs. */
 static void
 close_pair(Pair *pair)
 {
@@ -501,7 +502,7 @@ close_pair(Pair *pair)
 	free(pair->centroids);
 }
 
-/* A whole fit of at most so many steps on both engines, twice from the same centroids. */
+/* A whole fit of at most this many steps on both engines, twice from the same centroids. */
 void
 compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps)
 {
@@ -535,7 +536,7 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	set_context(NULL);
 }
 
-/* The farthest rows from one centroid: many are equally far, in several numbers of them. */
+/* The farthest rows from one centroid, of which many are equally distant; various counts. */
 void
 compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)
 {

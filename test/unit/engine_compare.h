@@ -6,20 +6,20 @@
 
 #include "engine_cases.h"
 
-/* What is compared. */
+/* A comparison. */
 typedef struct Comparison
 {
 	const GkEngineClass *tested;
 	const GkEngineClass *oracle;
 	char		where[200];		/* the case that runs */
-	bool		differs;		/* some output was not the same; the first is said */
+	bool		differs;		/* some output differs; the first is reported */
 	GkUsage		usage;			/* of the tested engine, before it was closed last */
 } Comparison;
 
-/* A whole fit of at most so many steps on both engines, twice from the same centroids. */
+/* A whole fit of at most this many steps on both engines, twice from the same centroids. */
 extern void compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps);
 
-/* The farthest rows from one centroid, in several numbers of them. */
+/* The farthest rows from one centroid; various counts. */
 extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);
 
 /* An exponent that makes masses up to `greatest` large and sums of them no overflow. */

@@ -10,7 +10,7 @@
 #include "engine_drive.h"
 #include "exact.h"
 
-/* Seconds on a clock that only goes on. */
+/* Seconds on a monotonic clock. */
 double
 now(void)
 {
@@ -22,7 +22,7 @@ now(void)
 
 static const char *context = NULL;
 
-/* Says what is going on, should the program end. */
+/* Sets the text to print if the program ends early. */
 void
 set_context(const char *text)
 {
@@ -177,10 +177,11 @@ set_centroids(GkEngine *engine, const double *centroids, int64_t k, bool spheric
 
 /*
  * Moves the farthest rows to the empty clusters of a step, as the fit layer does it; `entries` has
- * room for as many rows as clusters are empty.  Gives the shift.
+ * room for as many rows as clusters are empty.  Gives shift2 and between.
  */
-double
-relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEntry *entries)
+void
+relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEntry *entries,
+				  double numbers[2])
 {
 	int64_t    *rows = calloc(empty, sizeof(int64_t));
 	int64_t    *clusters = calloc(empty, sizeof(int64_t));
@@ -207,7 +208,8 @@ relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty, GkEn
 	run(engine, &c);
 	free(rows);
 	free(clusters);
-	return c.relocate.shift2;
+	numbers[0] = c.relocate.shift2;
+	numbers[1] = c.relocate.between;
 }
 
 /* The label of a row by the definition, and its d². */

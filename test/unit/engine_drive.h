@@ -19,10 +19,10 @@ typedef struct Rows
 	const double *w;			/* n, or NULL if not weighted */
 } Rows;
 
-/* Seconds on a clock that only goes on. */
+/* Seconds on a monotonic clock. */
 extern double now(void);
 
-/* Says what is going on, should the program end; the text stays the caller's.  NULL = nothing. */
+/* Sets the text to print if the program ends early; it remains the caller's.  NULL = none. */
 extern void set_context(const char *text);
 
 /* Ends the program unless the status is GK_OK. */
@@ -46,10 +46,10 @@ extern void set_centroids(GkEngine *engine, const double *centroids, int64_t k, 
 
 /*
  * Moves the farthest rows to the empty clusters of a step, as the fit layer does it; `entries` has
- * room for as many rows as clusters are empty.  Gives the shift.
+ * room for as many rows as clusters are empty.  Gives shift2 and between.
  */
-extern double relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty,
-								GkEntry *entries);
+extern void relocate_farthest(GkEngine *engine, const uint8_t *is_empty, int64_t empty,
+							  GkEntry *entries, double numbers[2]);
 
 /* The label of a row by the definition, and its d². */
 extern int32_t nearest_centroid(const float *row, int d, const double *centroids, int64_t k,

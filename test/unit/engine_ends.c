@@ -193,7 +193,7 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 	}
 }
 
-/* A command with its inputs, on all centroids or candidates there are, or on a few. */
+/* A command with its inputs, on all centroids or candidates, or on a few. */
 GkCommand
 fill_command(GkOperation operation, Room *room, bool many)
 {
@@ -207,7 +207,7 @@ fill_command(GkOperation operation, Room *room, bool many)
 	return c;
 }
 
-/* Command number i of the order; those that lead to a long one are made for that. */
+/* Command number i of the order; those before a long one prepare it. */
 static GkCommand
 make_command(Room *room, int i, int last)
 {
@@ -218,7 +218,7 @@ make_command(Room *room, int i, int last)
 	return fill_command(operation, room, i == last || (operation == GK_CENTROIDS && many));
 }
 
-/* Appends rows, and waits until they are taken. */
+/* Appends rows, and waits until the engine has read them. */
 static GkStatus
 append_batch(GkEngine *engine, const GkBatch *batch)
 {
@@ -231,7 +231,7 @@ append_batch(GkEngine *engine, const GkBatch *batch)
 	return status;
 }
 
-/* Says how wide a row is and appends all rows at once. */
+/* Sets the number of features and appends all rows at once. */
 GkStatus
 append_all(GkEngine *engine, const Data *data)
 {

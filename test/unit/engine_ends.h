@@ -33,10 +33,10 @@ typedef struct Room
 extern Room make_room(const Data *data);
 extern void free_room(Room *room);
 
-/* A command with its inputs, on all centroids or candidates there are, or on a few. */
+/* A command with its inputs, on all centroids or candidates, or on a few. */
 extern GkCommand fill_command(GkOperation operation, Room *room, bool many);
 
-/* Says how wide a row is and appends all rows at once. */
+/* Sets the number of features and appends all rows at once. */
 extern GkStatus append_all(GkEngine *engine, const Data *data);
 
 /* Runs a command to its end, good or bad. */

@@ -17,7 +17,7 @@
 #define GRID_EXPONENT 30
 #define STEPS 3
 
-/* A fit under way, and what it should have come to. */
+/* A running fit, and its expected state. */
 typedef struct Large
 {
 	GkEngine   *engine;
@@ -106,7 +106,7 @@ update_centroids(Large *large)
 		}
 }
 
-/* The memory that the rows take, and whether each is where it should be. */
+/* Checks the memory that the rows take, and the position of each. */
 static void
 test_rows(Large *large, int devices)
 {
@@ -275,7 +275,7 @@ begin_large(const GkEngineClass *class_of, int64_t n, int d, int64_t k, bool wid
 }
 
 /*
- * Fits n rows and tests every answer; says whether the rows lay on the devices as a whole.
+ * Fits n rows and tests every answer; true if all rows were on the devices.
  */
 void
 test_large(const GkEngineClass *class_of, int64_t n, int d, int64_t k, bool wide, Feeding feeding)

@@ -7,7 +7,7 @@
 #include "engine_cases.h"
 
 /*
- * Fits n rows and tests every answer; says whether the rows lay on the devices as a whole.
+ * Fits n rows and tests every answer; true if all rows were on the devices.
  */
 extern void test_large(const GkEngineClass *class_of, int64_t n, int d, int64_t k, bool wide,
 					   Feeding feeding);

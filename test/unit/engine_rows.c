@@ -1,5 +1,5 @@
 /*
- * Rows in great number, made and checked by several threads.
+ * Very many rows, generated and checked by several threads.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,7 +88,7 @@ make_part(void *argument, int64_t from, int64_t to)
 	}
 }
 
-/* Nearly normal rows, or so many blobs that lie 20 σ apart in each feature. */
+/* Nearly normal rows, or this many blobs that lie 20 σ apart in each feature. */
 float *
 make_rows(int64_t n, int d, int64_t blobs)
 {
@@ -133,8 +133,8 @@ check_part(void *argument, int64_t from, int64_t to)
 }
 
 /*
- * Of how many rows is the label in the engine not the nearest centroid, or, if asked for, d² not its
- * distance?  Looks at the last row and at every `every`-th.
+ * Counts the rows whose label in the engine is not the nearest centroid or, if asked for, whose
+ * d² is not the distance.  Checks the last row and every `every`-th.
  */
 int64_t
 wrong_labels(GkEngine *engine, const Rows *rows, const double *centroids, int64_t k, bool distances,

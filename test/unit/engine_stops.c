@@ -1,5 +1,5 @@
 /*
- * Commands that are stopped wherever they can notice, and what becomes of the engine.
+ * Stops commands wherever they can notice, and tests the engine afterwards.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,14 +20,14 @@
 
 #define MANY_LOOKS (INT64_C(1) << 40)
 
-/* Slow programs take fewer rows at random. */
+/* Slow builds use fewer rows at random. */
 #ifdef SLOW
 #define FEWER 5
 #else
 #define FEWER 1
 #endif
 
-/* The last command of each script is stopped; those before it make what it needs. */
+/* The last command of each script is stopped; those before it prepare it. */
 static const int scripts[][10] = {
 	{GK_SEAL, END},
 	{GK_RANGE, END},
@@ -70,7 +70,7 @@ typedef struct Side
 	size_t		bytes;
 } Side;
 
-/* A stopper at work on a data set. */
+/* The state of a test on a data set. */
 typedef struct Work
 {
 	Stopper    *stopper;
@@ -83,7 +83,7 @@ typedef struct Work
 	bool		good;
 } Work;
 
-/* Notes that something is wrong, and prints it the first time. */
+/* Records a failure, and prints the first one. */
 static void
 note_wrong(Work *work, const int *script, int64_t look, const char *what)
 {
@@ -156,7 +156,7 @@ refill(Work *work, GkEngine *engine)
 	check_status(append_all(engine, work->data));
 }
 
-/* Runs the commands of a script that lead to the last one, which it gives. */
+/* Runs the commands of a script before the last one, and returns that. */
 static int
 run_before_last(Work *work, GkEngine *engine, const int *script)
 {
@@ -171,7 +171,7 @@ run_before_last(Work *work, GkEngine *engine, const int *script)
 	return script[0];
 }
 
-/* Takes more of an answer. */
+/* Appends to an answer. */
 static void *
 more_answer(Side *side, size_t bytes)
 {
@@ -182,7 +182,7 @@ more_answer(Side *side, size_t bytes)
 	return side->answer + side->bytes - bytes;
 }
 
-/* Takes labels and d² into the answer, as far as the last command has made them. */
+/* Appends labels and d² to the answer, if the last command has computed them. */
 static void
 answer_rows(Work *work, Side *side, GkOperation last)
 {
@@ -200,7 +200,7 @@ answer_rows(Work *work, Side *side, GkOperation last)
 									 more_answer(side, n * sizeof(double))));
 }
 
-/* Takes the rows into the answer of a transformation, the centroids into that of what moves them. */
+/* Appends the rows after a transformation, the centroids after a command that moves them. */
 static void
 answer_features(Work *work, Side *side, GkOperation last)
 {
@@ -256,8 +256,8 @@ compare_answers(Work *work, const int *script, int64_t look)
 }
 
 /*
- * Stops the last command of a script at a look. It must say that it did not end, unless the looks
- * before the end were fewer.
+ * Stops the last command of a script at a check.  It must report that it did not end, unless it
+ * made fewer checks.
  */
 static void
 stop_once(Work *work, const int *script, int64_t look)
@@ -313,7 +313,7 @@ replace_tested(Work *work)
 	open_tested(work);
 }
 
-/* Stops a script at a look: the engine can be used again, and it can be closed. */
+/* Stops a script at a check: afterwards the engine can be used again, or closed. */
 static void
 stop_at(Work *work, const int *script, int64_t look)
 {
@@ -329,7 +329,7 @@ stop_at(Work *work, const int *script, int64_t look)
 	replace_tested(work);
 }
 
-/* How many looks the last command of a script takes; compares what it answers. */
+/* Counts the checks of a script's last command; compares its answer. */
 static int64_t
 count_looks(Work *work, const int *script)
 {
@@ -345,7 +345,7 @@ count_looks(Work *work, const int *script)
 	return MANY_LOOKS - work->stopper->plan(engine, 0);
 }
 
-/* What no weight × d², no weight × d and no weight is above. */
+/* An upper bound of weight × d², weight × d and weight. */
 static double
 greatest_mass(const Data *data)
 {
@@ -382,7 +382,7 @@ begin_work(Stopper *stopper, const Data *data)
 	return work;
 }
 
-/* Closes both engines; whether all was well. */
+/* Closes both engines; true if everything was right. */
 static bool
 end_work(Work *work)
 {
@@ -395,7 +395,7 @@ end_work(Work *work)
 	return work->good;
 }
 
-/* Stops every command on the data; does the engine afterwards do as one that was never stopped? */
+/* Stops every command on the data; the engine must then behave as if it had never been stopped. */
 bool
 stop_everywhere(Stopper *stopper, const Data *data)
 {
@@ -429,7 +429,7 @@ random_data(void)
 					 false);
 }
 
-/* Stops random commands on random data at random looks for so many seconds. */
+/* Stops random commands on random data at random checks for this many seconds. */
 bool
 stop_at_random(Stopper *stopper, double seconds)
 {

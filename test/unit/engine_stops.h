@@ -1,5 +1,5 @@
 /*
- * Commands that are stopped wherever they can notice, and what becomes of the engine.
+ * Stops commands wherever they can notice, and tests the engine afterwards.
  */
 #ifndef ENGINE_STOPS_H
 #define ENGINE_STOPS_H
@@ -7,8 +7,8 @@
 #include "engine_cases.h"
 
 /*
- * Makes look number `look` of the commands to come find the engine closing, and those after it; 0
- * takes the plan back. Gives how many looks of an earlier plan were still to come.
+ * From now on, check number `look` and all later ones find the engine closing; 0 cancels the
+ * plan.  Returns how many checks an earlier plan was still waiting for.
  */
 typedef int64_t (*StopPlan) (GkEngine *engine, int64_t look);
 
@@ -19,16 +19,16 @@ typedef struct Stopper
 	StopPlan	plan;
 	const GkEngineClass *oracle;	/* never stopped */
 	Feeding		feeding;
-	int64_t		first;			/* each of so many looks is a stop once, … */
-	int64_t		others;			/* … and so many by chance of those after them */
+	int64_t		first;			/* each of this many checks is a stop once, … */
+	int64_t		others;			/* … and this many random later ones */
 	int64_t		stops;			/* out: how often a command was stopped */
 	int64_t		refused;		/* out: how often one was refused afterwards */
 } Stopper;
 
-/* Stops every command on the data; does the engine afterwards do as one that was never stopped? */
+/* Stops every command on the data; the engine must then behave as if it had never been stopped. */
 extern bool stop_everywhere(Stopper *stopper, const Data *data);
 
-/* Stops random commands on random data at random looks for so many seconds. */
+/* Stops random commands on random data at random checks for this many seconds. */
 extern bool stop_at_random(Stopper *stopper, double seconds);
 
 #endif							/* ENGINE_STOPS_H */

@@ -12,7 +12,7 @@
 #include "state.h"
 #include "tap.h"
 
-/* Slow programs take fewer rows. */
+/* Slow builds use fewer rows. */
 #ifdef SLOW
 #define FEWER 5
 #else
@@ -75,7 +75,7 @@ test_case(Kind kind, int64_t n, int d, int64_t k, bool wide, int threads, const 
 	free_data(&data);
 }
 
-/* Rows that are equally far, or equal, are in the order of their bits. */
+/* Rows that are equally distant, or equal, come in the order of their bits. */
 static void
 test_ties(void)
 {

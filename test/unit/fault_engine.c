@@ -1,10 +1,9 @@
 /*
- * An engine that fails on purpose: one of its calls.
+ * An engine that fails on purpose, in one of its calls.
  *
- * Calls are counted from open on; what can't fail is not counted, and neither is
- * a wait that says GK_RUNNING.  Of the reclaims one counts for each batch, the one that gives it
- * back, and its number follows that of the append: how many it takes is a matter of chance, and the
- * numbers must be the same in every run.
+ * Calls are counted from open on, except those that cannot fail and waits that return
+ * GK_RUNNING. Of the reclaims only the one that returns a batch counts, with the number after
+ * its append's: the number of reclaims varies, and the count must be the same in every run.
  */
 #include <string.h>
 
@@ -42,7 +41,7 @@ before(WrappingEngine *engine, const char *call)
 	return strikes(engine) ? fault(call) : ok;
 }
 
-/* Counts the reclaim that gives this batch back. */
+/* Counts the reclaim that returns this batch. */
 static GkStatus
 appended(WrappingEngine *engine, uint64_t ticket)
 {
@@ -54,7 +53,7 @@ appended(WrappingEngine *engine, uint64_t ticket)
 	return ok;
 }
 
-/* Fails the reclaim that gives back the batch of which that is to fail. */
+/* Fails the reclaim of the batch whose reclaim is to fail. */
 static GkStatus
 reclaimed(WrappingEngine *engine, uint64_t ticket)
 {

@@ -15,7 +15,7 @@
 #include "fault_engine.h"
 #include "tap.h"
 
-/* What close may take; slow programs and busy machines get more than the 0.1 s of engine.h. */
+/* The time allowed for close; slow builds and busy machines get more than engine.h's 0.1 s. */
 #ifdef SLOW
 #define CLOSE_SECONDS 5.0
 #else
@@ -100,7 +100,7 @@ test_close(int64_t n, int d, int64_t k, int rounds, const char *name)
 	free_data(&data);
 }
 
-/* A limit on memory is honoured, and says what was needed. */
+/* A memory limit holds, and its error says what was needed. */
 static void
 test_limit(void)
 {
@@ -129,7 +129,7 @@ test_limit(void)
 	free_data(&data);
 }
 
-/* Engines that share an account draw all they hold from it, and return it. */
+/* Engines that share an account draw all their memory from it, and return it. */
 static void
 test_account(void)
 {
@@ -169,7 +169,7 @@ test_account(void)
 	free_data(&data);
 }
 
-/* A whole fit draws what it holds at every moment, on no more threads than are allowed. */
+/* At every moment, a fit has drawn what it holds, and uses no more threads than allowed. */
 static void
 test_account_of_fit(void)
 {
@@ -314,7 +314,7 @@ test_signals(void)
 	free_data(&data);
 }
 
-/* One small fit through the fault engine; how many calls it made, or -1 if one failed wrongly. */
+/* One small fit through the fault engine; returns how many calls, or -1 if one failed wrongly. */
 static int64_t
 faulty_fit(const Data *data, int64_t fail_at, GkCode code)
 {
@@ -353,7 +353,7 @@ faulty_fit(const Data *data, int64_t fail_at, GkCode code)
 	return wrong ? -1 : calls;
 }
 
-/* The fault engine fails exactly the call it shall. */
+/* The fault engine fails exactly the planned call. */
 static void
 test_faults(void)
 {

@@ -24,6 +24,7 @@ typedef struct ReferenceEngine
 	bool		wide;
 	int			rest_bits;
 	int		   *exponents;		/* d + 1 */
+	double	   *origin;			/* d: of the grid */
 	int64_t		k;
 	bool		spherical;
 	double	   *centroids;		/* k × d */
@@ -36,7 +37,7 @@ typedef struct ReferenceEngine
 
 static const GkStatus ok = {GK_OK, -1, 0, 0, 0, "", ""};
 
-/* Memory or the end of the test. */
+/* Allocates memory, or ends the test. */
 static void *
 allocate(void *old, size_t count, size_t size)
 {
@@ -47,7 +48,7 @@ allocate(void *old, size_t count, size_t size)
 	return memory;
 }
 
-/* True if to go on to a row: there is one, and no stop is planned for this look. */
+/* True if there is another row, and no stop is planned for this check. */
 static bool
 more_rows(ReferenceEngine *e, int64_t row)
 {
@@ -56,7 +57,7 @@ more_rows(ReferenceEngine *e, int64_t row)
 	return row < e->n && !e->stopped;
 }
 
-/* Plans, for tests, which look finds the engine closing; 0 takes the plan back. */
+/* For tests: plans which check finds the engine closing; 0 cancels the plan. */
 int64_t
 plan_reference_stop(GkEngine *engine, int64_t look)
 {
@@ -75,7 +76,7 @@ weight_of(const ReferenceEngine *e, int64_t row)
 	return e->weighted ? e->w[row] : 1.0;
 }
 
-/* d² between a row and a point, by the rule. */
+/* d² between a row and a centroid, by the definition. */
 static double
 square(const ReferenceEngine *e, int64_t row, const double *point)
 {
@@ -105,7 +106,7 @@ hash_of(const ReferenceEngine *e, int64_t row)
 	return gk_hash_finish(terms, weight_bits);
 }
 
-/* The label of a row by the rule, among count points. */
+/* The label of a row among `count` centroids, by the definition. */
 static int32_t
 nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count,
 		double *distance2)
@@ -157,13 +158,13 @@ sum_value(const ReferenceEngine *e, const GkSum *sum)
 	return gk_sum_value(sum->high, sum->low, e->wide ? e->rest_bits : 0);
 }
 
-/* New centroids from the sums; a cluster without weight keeps its own.  Returns shift². */
-static double
-update(ReferenceEngine *e)
+/* New centroids from the sums; a cluster without weight keeps its own. */
+static void
+update(ReferenceEngine *e, double *shift2, double *between)
 {
 	double	   *shifts = allocate(NULL, e->k, sizeof(double));
+	double	   *gains = allocate(NULL, e->k, sizeof(double));
 	double	   *fresh = allocate(NULL, e->d, sizeof(double));
-	double		total;
 
 	for (int64_t c = 0; c < e->k; c++)
 	{
@@ -172,7 +173,7 @@ update(ReferenceEngine *e)
 		double		weight = sum_value(e, &sums[e->d]);
 		double		norm2 = 0.0;
 
-		shifts[c] = 0.0;
+		shifts[c] = gains[c] = 0.0;
 		if (!(weight > 0.0))
 			continue;
 		for (int j = 0; j < e->d; j++)
@@ -181,27 +182,26 @@ update(ReferenceEngine *e)
 								   e->exponents[e->d]);
 			norm2 += fresh[j] * fresh[j];
 		}
-		if (e->spherical)
-		{
-			double		norm = sqrt(norm2);
-
-			if (!(norm > 0.0))
-				continue;
-			for (int j = 0; j < e->d; j++)
-				fresh[j] = fresh[j] / norm;
-		}
 		for (int j = 0; j < e->d; j++)
 		{
-			double		step = fresh[j] - old[j];
+			double		norm = sqrt(norm2);
+			double		mean = fresh[j];
+			double		step;
 
+			if (e->spherical)
+				fresh[j] = norm > 0.0 ? mean / norm : old[j];
+			step = fresh[j] - old[j];
 			shifts[c] += step * step;
+			gains[c] += gk_gain(mean, e->origin[j], fresh[j]);
 			old[j] = fresh[j];
 		}
+		gains[c] *= ldexp(weight, -e->exponents[e->d] - (e->wide ? e->rest_bits : 0));
 	}
-	total = gk_ordered_sum(shifts, e->k);
+	*shift2 = gk_ordered_sum(shifts, e->k);
+	*between = gk_ordered_sum(gains, e->k);
 	free(shifts);
+	free(gains);
 	free(fresh);
-	return total;
 }
 
 /* Least and greatest values and weights. */
@@ -386,7 +386,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 {
 	c->step.changed = 0;
 	c->step.empty = 0;
-	c->step.shift2 = 0.0;
+	c->step.shift2 = c->step.between = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 	{
@@ -400,7 +400,7 @@ run_step(ReferenceEngine *e, GkCommand *c)
 	for (int64_t k = 0; k < e->k; k++)
 		c->step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
 	if (c->step.empty == 0)
-		c->step.shift2 = update(e);
+		update(e, &c->step.shift2, &c->step.between);
 	else if (c->step.is_empty != NULL)
 		for (int64_t k = 0; k < e->k; k++)
 			c->step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
@@ -415,7 +415,7 @@ run_relocate(ReferenceEngine *e, GkCommand *c)
 		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], -1);
 		add_row(e, c->relocate.rows[i], c->relocate.clusters[i], 1);
 	}
-	c->relocate.shift2 = update(e);
+	update(e, &c->relocate.shift2, &c->relocate.between);
 	for (int64_t i = 0; i < c->relocate.count; i++)
 	{
 		add_row(e, c->relocate.rows[i], e->labels[c->relocate.rows[i]], 1);
@@ -466,7 +466,7 @@ comes_before(const ReferenceEngine *e, const GkEntry *left, const GkEntry *right
 	return order != 0 ? order < 0 : left->row < right->row;
 }
 
-/* Puts a row in its place among the farthest; of one too many the last is dropped. */
+/* Inserts a row among the farthest; drops the last if there are too many. */
 static void
 insert_farthest(const ReferenceEngine *e, GkCommand *c, GkEntry entry)
 {
@@ -595,6 +595,8 @@ run_grid(ReferenceEngine *e, GkCommand *c)
 	e->rest_bits = c->grid.rest_bits;
 	e->exponents = allocate(e->exponents, e->d + 1, sizeof(int));
 	memcpy(e->exponents, c->grid.exponents, (e->d + 1) * sizeof(int));
+	e->origin = allocate(e->origin, e->d, sizeof(double));
+	memcpy(e->origin, c->grid.origin, e->d * sizeof(double));
 }
 
 /* Takes the first centroids; no row has a label then. */
@@ -610,82 +612,63 @@ run_centroids(ReferenceEngine *e, GkCommand *c)
 		e->labels[i] = -1;
 }
 
-/* Runs a command to its end. */
+/* Counts the rows. */
 static void
-execute(ReferenceEngine *e, GkCommand *c)
+run_seal(ReferenceEngine *e, GkCommand *c)
 {
-	switch (c->operation)
-	{
-		case GK_SEAL:
-			c->seal.rows = e->n;
-			break;
-		case GK_RANGE:
-			run_range(e, c);
-			break;
-		case GK_MOMENTS:
-			run_moments(e, c);
-			break;
-		case GK_TRANSFORM:
-			run_transform(e, c);
-			break;
-		case GK_GRID:
-			run_grid(e, c);
-			break;
-		case GK_CANDIDATES:
-			run_candidates(e, c);
-			break;
-		case GK_POTENTIALS:
-			run_potentials(e, c);
-			break;
-		case GK_MASSES:
-			run_masses(e, c);
-			break;
-		case GK_ENTRIES:
-			run_entries(e, c);
-			break;
-		case GK_LABEL_WEIGHTS:
-			run_label_weights(e, c);
-			break;
-		case GK_ROWS:
-			for (int64_t i = 0; i < c->rows.count; i++)
-				memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d,
-					   e->d * sizeof(float));
-			break;
-		case GK_COMPARE:
-			run_compare(e, c);
-			break;
-		case GK_CENTROIDS:
-			run_centroids(e, c);
-			break;
-		case GK_STEP:
-			run_step(e, c);
-			break;
-		case GK_RELOCATE:
-			run_relocate(e, c);
-			break;
-		case GK_DISTANCES:
-			for (int64_t i = 0; more_rows(e, i); i++)
-				e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
-			break;
-		case GK_FARTHEST:
-			run_farthest(e, c);
-			break;
-		case GK_ASSIGN:
-			run_assign(e, c);
-			break;
-		case GK_STATISTICS:
-			run_statistics(e, c);
-			break;
-		case GK_SEPARATION:
-			run_separation(e, c);
-			break;
-		case GK_GET_CENTROIDS:
-			memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
-			break;
-	}
+	c->seal.rows = e->n;
 }
 
-/* Runs a command at once, if all is there that it needs. */
+/* Copies some rows out. */
+static void
+run_rows(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t i = 0; i < c->rows.count; i++)
+		memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d, e->d * sizeof(float));
+}
+
+/* d² to the centroid of the label. */
+static void
+run_distances(ReferenceEngine *e, GkCommand *c)
+{
+	(void) c;
+	for (int64_t i = 0; more_rows(e, i); i++)
+		e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
+}
+
+/* Copies the centroids out. */
+static void
+run_get_centroids(ReferenceEngine *e, GkCommand *c)
+{
+	memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
+}
+
+/* The function that runs a command. */
+static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
+	[GK_SEAL] = run_seal,
+	[GK_RANGE] = run_range,
+	[GK_MOMENTS] = run_moments,
+	[GK_TRANSFORM] = run_transform,
+	[GK_GRID] = run_grid,
+	[GK_CANDIDATES] = run_candidates,
+	[GK_POTENTIALS] = run_potentials,
+	[GK_MASSES] = run_masses,
+	[GK_ENTRIES] = run_entries,
+	[GK_LABEL_WEIGHTS] = run_label_weights,
+	[GK_ROWS] = run_rows,
+	[GK_COMPARE] = run_compare,
+	[GK_CENTROIDS] = run_centroids,
+	[GK_STEP] = run_step,
+	[GK_RELOCATE] = run_relocate,
+	[GK_DISTANCES] = run_distances,
+	[GK_FARTHEST] = run_farthest,
+	[GK_ASSIGN] = run_assign,
+	[GK_STATISTICS] = run_statistics,
+	[GK_SEPARATION] = run_separation,
+	[GK_GET_CENTROIDS] = run_get_centroids,
+};
+
+/* Runs a command at once, if the engine has what it needs. */
 static GkStatus
 reference_submit(GkEngine *engine, GkCommand *c)
 {
@@ -697,7 +680,7 @@ reference_submit(GkEngine *engine, GkCommand *c)
 	if (!gk_can_run(&e->state, c))
 		return ok;
 	gk_forget(&e->state, c);
-	execute(e, c);
+	functions[c->operation](e, c);
 	if (e->stopped)
 		return ok;
 	gk_note(&e->state, c, centroids);
@@ -729,7 +712,7 @@ reference_lend_buffer(GkEngine *engine, void *base, size_t bytes)
 	return ok;
 }
 
-/* Says how wide a row is. */
+/* Sets the number of features of a row. */
 static GkStatus
 reference_set_dimension(GkEngine *engine, int dimension)
 {
@@ -804,7 +787,7 @@ reference_fetch(GkEngine *engine, int64_t from, int64_t count, int32_t *labels, 
 	return ok;
 }
 
-/* The memory of the rows, about. */
+/* Roughly the memory of the rows. */
 static void
 reference_usage(const GkEngine *engine, GkUsage *usage)
 {
@@ -828,6 +811,7 @@ reference_close(GkEngine *engine)
 	free(e->labels);
 	free(e->distance2);
 	free(e->exponents);
+	free(e->origin);
 	free(e->centroids);
 	free(e->sums);
 	free(e);

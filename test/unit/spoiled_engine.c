@@ -10,7 +10,7 @@ const int	gk_spoils[SPOILS] = {
 	GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES
 };
 
-/* What is spoiled. */
+/* The kind of answer to spoil. */
 static int	spoiled;
 
 /* An output of a command, NULL if it has none. */

@@ -1,6 +1,6 @@
 /*
- * An engine that errs on purpose: changes one bit of what one kind of command answers.  Shows that a
- * comparison would notice.
+ * An engine that errs on purpose: it changes one bit in the answers of one kind of command, to
+ * show that a comparison would notice.
  */
 #ifndef SPOILED_ENGINE_H
 #define SPOILED_ENGINE_H

@@ -2,7 +2,7 @@
  * The CPU engine and the reference engine, stopped in every command wherever they can notice: as
  * the end of an engine, and as a pause after which it answers as one that was never stopped.
  *
- * Usage: stop_test [seed [seconds]]: with seconds, at random for so long.
+ * Usage: stop_test [seed [seconds]]: with seconds, stops at random for that long.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "state.h"
 #include "tap.h"
 
-/* How many looks of a command are a stop each, and how many of the rest by chance. */
+/* How many of a command's first checks are stops, and how many random later ones. */
 #ifdef SLOW
 #define FIRST_LOOKS 3
 #define OTHER_LOOKS 9
@@ -24,7 +24,7 @@
 /* Rows enough for several tiles in a chunk: doubtful rows of more than one come together. */
 #define ROWS 1100
 
-/* The CPU engine with so many threads (looks of several have no order), and its oracle. */
+/* The CPU engine with this many threads (with several, checks have no order), and its oracle. */
 static Stopper
 cpu_stopper(int threads)
 {

@@ -7,7 +7,7 @@
 
 static const GkStatus ok = {.code = GK_OK,.device = -1};
 
-/* What the next engine will be. */
+/* The wrapping of the next engine. */
 static const GkEngineClass *next_class;
 static const Meddling *next_meddling;
 

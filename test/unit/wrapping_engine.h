@@ -1,24 +1,24 @@
 /*
- * An engine around another one: passes every call on, and asks those who meddle with it.
+ * An engine around another one: it passes every call on, and lets hooks change it.
  */
 #ifndef WRAPPING_ENGINE_H
 #define WRAPPING_ENGINE_H
 
 #include "engine.h"
 
-/* What those who meddle need to know of an engine. */
+/* The state of an engine that the hooks see. */
 typedef struct WrappingEngine
 {
 	GkEngine	base;
 	const struct Meddling *meddling;
 	GkEngine   *inner;
 	GkCommand  *command;		/* the one under way */
-	int64_t		calls;			/* theirs, as all that follows */
+	int64_t		calls;			/* from here on for the hooks */
 	bool		reclaim_fails;
 	uint64_t	ticket;
 } WrappingEngine;
 
-/* What is done to the calls; NULL: nothing. */
+/* The hooks; NULL: none. */
 typedef struct Meddling
 {
 	const char *name;			/* of the engine */
@@ -37,7 +37,7 @@ typedef struct Meddling
 	void		(*fetched) (int64_t count, int32_t *labels, double *distance2);
 } Meddling;
 
-/* The class of such engines; opening them is as the last call said. */
+/* The class of such engines; they open as the last call said. */
 extern const GkEngineClass *gk_wrapping_engine(const GkEngineClass *inner, const Meddling *meddling);
 
 #endif							/* WRAPPING_ENGINE_H */

@@ -1,0 +1,136 @@
+/*
+ * What gkmeans_assign() is asked for: its arguments, and where they are left out, the definition of
+ * the model.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+#include "assign.h"
+#include "assignment.h"
+#include "definition.h"
+#include "model.h"
+#include "sql_values.h"
+#include "table_name.h"
+
+/* Places of the arguments. */
+enum
+{
+	MODEL,
+	SOURCE,
+	ID_COLUMN,
+	LABELS_TABLE,
+	LABELS_MODE,
+	CHANGES_TABLE,
+	VERSION
+};
+
+/* The name of a table, qualified by the search path of now; NULL for NULL. */
+static const char *
+qualify(const char *argument, const char *name)
+{
+	return name != NULL ? gk_quoted_name(gk_table_name(argument, name)) : NULL;
+}
+
+/* What is to be done where the table exists: it was made by an earlier call, if it must be new. */
+static GkIfExists
+mode_of_definition(const Jsonb *definition)
+{
+	const char *word = gk_definition_text(definition, "labels_mode");
+	GkIfExists	mode = word != NULL ? gk_if_exists("labels_mode", word) : GK_EXISTS_MERGE;
+
+	return mode == GK_EXISTS_ERROR ? GK_EXISTS_MERGE : mode;
+}
+
+/* Where the labels go by the definition; a mode that was asked for stays. */
+static void
+define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
+{
+	arguments->labels_table = qualify("labels_table",
+									  gk_definition_text(definition, "labels_table"));
+	arguments->id_name = gk_definition_option(definition, "id_name");
+	if (!has_mode)
+		arguments->if_exists = mode_of_definition(definition);
+	if (arguments->changes_table == NULL && arguments->if_exists == GK_EXISTS_MERGE)
+		arguments->changes_table = qualify("changes_table",
+										   gk_definition_text(definition, "changes_table"));
+}
+
+/* Fills in what was left out. */
+static void
+define(GkAssignment *assignment, bool has_mode)
+{
+	GkArguments *arguments = &assignment->arguments;
+	bool		has_source = arguments->source.source != NULL;
+	Relation	relation = gk_open_model(assignment->model);
+	const Jsonb *definition;
+
+	if (relation->rd_rel->relowner != GetUserId())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to use the definition of model \"%s\"",
+						gk_model_name(relation)),
+				 errdetail("It is the text of the model's owner, and would run as you."),
+				 errhint("Name source, id_column and labels_table, or become the owner with "
+						 "SET ROLE.")));
+	definition = gk_model_definition(relation);
+	gk_use_definition_path(definition);
+	if (!has_source)
+		arguments->source.source = gk_definition_text(definition, "source");
+	if (arguments->source.id_column == NULL)
+		arguments->source.id_column = gk_definition_text(definition, "id_column");
+	if (arguments->labels_table == NULL)
+		define_labels(arguments, definition, has_mode);
+	/* a source that was given is looked up as the caller does */
+	if (has_source)
+		gk_end_assignment(assignment);
+	if (has_source)
+		assignment->nest_level = NewGUCNestLevel();
+	relation_close(relation, NoLock);
+}
+
+/* Raises an error if something is said nowhere. */
+static void
+check_value(const char *value, const char *argument)
+{
+	if (value == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s is NULL", argument),
+				 errdetail("The definition of the model does not name one.")));
+}
+
+/* Reads what is asked for. */
+void
+gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
+{
+	GkArguments *arguments = &assignment->arguments;
+	const char *mode = gk_text_or(fcinfo, LABELS_MODE, NULL);
+
+	memset(assignment, 0, sizeof(*assignment));
+	assignment->nest_level = NewGUCNestLevel();
+	gk_require_argument(fcinfo, MODEL, "model");
+	assignment->model = PG_GETARG_OID(MODEL);
+	assignment->version = gk_version_argument(fcinfo, VERSION);
+	arguments->source.source = gk_text_or(fcinfo, SOURCE, NULL);
+	arguments->source.id_column = gk_text_or(fcinfo, ID_COLUMN, NULL);
+	arguments->labels_table = qualify("labels_table", gk_text_or(fcinfo, LABELS_TABLE, NULL));
+	arguments->changes_table = qualify("changes_table", gk_text_or(fcinfo, CHANGES_TABLE, NULL));
+	arguments->if_exists = mode != NULL ? gk_if_exists("labels_mode", mode) : GK_EXISTS_MERGE;
+	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
+		arguments->labels_table == NULL)
+		define(assignment, mode != NULL);
+	check_value(arguments->source.source, "source");
+	check_value(arguments->source.id_column, "id_column");
+	check_value(arguments->labels_table, "labels_table");
+}
+
+/* Sets the search path back. */
+void
+gk_end_assignment(const GkAssignment *assignment)
+{
+	AtEOXact_GUC(false, assignment->nest_level);
+}

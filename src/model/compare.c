@@ -1,0 +1,262 @@
+/*
+ * The SQL functions that compare two clusterings: gkmeans_compare and gkmeans_transitions those of
+ * models, or versions of one, gkmeans_compare_labels labels from anywhere.
+ *
+ * The models may have different features and scales, so the rows are labelled by the scoring
+ * functions in one query, which the executor runs in parallel where it can.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "executor/tstoreReceiver.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/tuplestore.h"
+
+#include "alloc.h"
+#include "assign.h"
+#include "contingency.h"
+#include "model_cache.h"
+#include "model_type.h"
+#include "scorer.h"
+#include "source.h"
+#include "source_query.h"
+#include "sql_function.h"
+
+GK_SQL_FUNCTION(gkmeans_compare);
+GK_SQL_FUNCTION(gkmeans_compare_labels);
+GK_SQL_FUNCTION(gkmeans_transitions);
+
+/* Two models and the rows that they share. */
+typedef struct Comparison
+{
+	const GkModel *from;
+	const GkModel *to;
+	GkContingency contingency;
+} Comparison;
+
+/* Raises the error of an argument that must not be NULL. */
+static void
+refuse_null(const char *argument)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("%s is NULL", argument)));
+}
+
+/* The model and version of two arguments. */
+static const GkModel *
+read_model(FunctionCallInfo fcinfo, int model, const char *argument, int version)
+{
+	if (PG_ARGISNULL(model))
+		refuse_null(argument);
+	return gk_read_model(PG_GETARG_OID(model), gk_version_argument(fcinfo, version),
+						 CurrentMemoryContext);
+}
+
+/* A call that labels a row of the source. */
+static const char *
+labelling(const GkModel *model)
+{
+	return psprintf("%s.gkmeans_predict_version(%u::pg_catalog.regclass, %d, source.*)",
+					quote_identifier(get_namespace_name(gk_extension_schema())), model->relation,
+					model->version);
+}
+
+/* The text of an argument that must be there. */
+static char *
+text_of(FunctionCallInfo fcinfo, int number, const char *argument)
+{
+	if (PG_ARGISNULL(number))
+		refuse_null(argument);
+	return text_to_cstring(PG_GETARG_TEXT_PP(number));
+}
+
+/* Takes what a query found; rows that lack one of the labels are left out. */
+static void
+take_rows(GkContingency *contingency, Tuplestorestate *store, TupleDesc descriptor)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsMinimalTuple);
+
+	contingency->shared = gk_allocate(tuplestore_tuple_count(store), sizeof(GkShared));
+	while (tuplestore_gettupleslot(store, true, false, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		if (!slot->tts_isnull[0] && !slot->tts_isnull[1])
+			contingency->shared[contingency->count++] =
+				(GkShared) {DatumGetInt32(slot->tts_values[0]), DatumGetInt32(slot->tts_values[1]),
+			DatumGetInt64(slot->tts_values[2])};
+	}
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Runs a query for labels and the rows that have them. */
+static void
+count_rows(const GkSourceText *source, const char *text, GkContingency *contingency)
+{
+	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
+	DestReceiver *receiver = CreateTuplestoreDestReceiver();
+	GkSourceQuery *query = gk_query_plan(source, text, InvalidOid);
+
+	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
+	gk_query_run(query, NULL, receiver);
+	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
+	receiver->rDestroy(receiver);
+	tuplestore_end(store);
+	if (contingency->count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the source has no row with both labels")));
+}
+
+/* Labels the rows of a source by both models. */
+static void
+compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
+{
+	GkSourceText *source;
+
+	comparison->from = read_model(fcinfo, 0, "model_a", 3);
+	comparison->to = read_model(fcinfo, 1, "model_b", 4);
+	source = gk_source_text(text_of(fcinfo, 2, "source"));
+	count_rows(source, psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
+								" GROUP BY 1, 2 ORDER BY 1, 2", labelling(comparison->from),
+								labelling(comparison->to), source->from),
+			   &comparison->contingency);
+}
+
+/* Measures how much two clusterings agree, and makes the row of it. */
+static Datum
+agreement_row(FunctionCallInfo fcinfo, const GkContingency *contingency)
+{
+	GkAgreement agreement;
+	TupleDesc	descriptor;
+	Datum		values[5];
+	bool		nulls[5] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "function must return a row");
+	BlessTupleDesc(descriptor);
+	gk_measure_agreement(contingency, &agreement);
+	values[0] = Int64GetDatum(agreement.rows);
+	values[1] = Float8GetDatum(agreement.adjusted_rand);
+	values[2] = Float8GetDatum(agreement.normalized_mutual_info);
+	values[3] = Int64GetDatum(agreement.moved);
+	values[4] = Float8GetDatum((double) agreement.moved / agreement.rows);
+	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+}
+
+/* SQL: how much two models agree on the rows of a source. */
+Datum
+gkmeans_compare(PG_FUNCTION_ARGS)
+{
+	Comparison	comparison = {0};
+
+	compare_models(fcinfo, &comparison);
+	return agreement_row(fcinfo, &comparison.contingency);
+}
+
+/* The number of a label: its place among their texts. */
+static const char *
+label_number(const char *column)
+{
+	return psprintf("(pg_catalog.dense_rank() OVER (ORDER BY %s) OPERATOR(pg_catalog.-) 1)"
+					"::pg_catalog.int4", column);
+}
+
+/* SQL: how much two columns of labels agree. */
+Datum
+gkmeans_compare_labels(PG_FUNCTION_ARGS)
+{
+	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
+	const char *a = text_of(fcinfo, 1, "label_a");
+	const char *b = text_of(fcinfo, 2, "label_b");
+	GkContingency contingency = {0};
+
+	gk_source_require(source, a, "label_a");
+	gk_source_require(source, b, "label_b");
+	a = quote_identifier(a);
+	b = quote_identifier(b);
+	count_rows(source,
+			   psprintf("SELECT %s, %s, rows FROM (SELECT source.%s::pg_catalog.text"
+						" COLLATE pg_catalog.\"C\" AS a, source.%s::pg_catalog.text"
+						" COLLATE pg_catalog.\"C\" AS b, pg_catalog.count(*) AS rows FROM %s"
+						" AS source WHERE source.%s IS NOT NULL AND source.%s IS NOT NULL"
+						" GROUP BY 1, 2) pairs ORDER BY 1, 2", label_number("a"), label_number("b"),
+						a, b, source->from, a, b),
+			   &contingency);
+	return agreement_row(fcinfo, &contingency);
+}
+
+/* The place of the cluster with an id. */
+static int
+place_of_id(const GkModel *model, int id)
+{
+	int			low = 0;
+	int			high = model->k - 1;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (gk_cluster_id(model, middle) < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The name of the cluster with an id. */
+static Datum
+name_of(const GkModel *model, int id)
+{
+	return CStringGetTextDatum(gk_cluster_name(model, place_of_id(model, id)));
+}
+
+/* Rows of a cluster of the first model, from an entry on. */
+static int64
+rows_from(const GkContingency *contingency, int64 entry)
+{
+	int64		rows = 0;
+
+	for (int64 i = entry; i < contingency->count &&
+		 contingency->shared[i].from == contingency->shared[entry].from; i++)
+		rows += contingency->shared[i].rows;
+	return rows;
+}
+
+/* SQL: how many rows of each cluster of one model are in each of another. */
+Datum
+gkmeans_transitions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Comparison	comparison = {0};
+	const GkContingency *contingency = &comparison.contingency;
+	int64		rows = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	compare_models(fcinfo, &comparison);
+	for (int64 i = 0; i < contingency->count; i++)
+	{
+		const GkShared *shared = &contingency->shared[i];
+		Datum		values[6];
+		bool		nulls[6] = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		if (i == 0 || shared->from != contingency->shared[i - 1].from)
+			rows = rows_from(contingency, i);
+		values[0] = Int32GetDatum(shared->from);
+		values[1] = name_of(comparison.from, shared->from);
+		values[2] = Int32GetDatum(shared->to);
+		values[3] = name_of(comparison.to, shared->to);
+		values[4] = Int64GetDatum(shared->rows);
+		values[5] = Float8GetDatum((double) shared->rows / rows);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

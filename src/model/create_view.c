@@ -1,0 +1,232 @@
+/*
+ * The SQL function gkmeans_create_view.
+ *
+ * The view is made by CREATE VIEW as the current user.  It needs the privileges of whoever reads it:
+ * on the source, and on the model.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/namespace.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/plancache.h"
+#include "utils/rel.h"
+
+#include "definition.h"
+#include "model.h"
+#include "model_cache.h"
+#include "model_type.h"
+#include "scorer.h"
+#include "source_text.h"
+#include "sql_function.h"
+#include "sql_values.h"
+#include "table_name.h"
+#include "target.h"
+
+GK_SQL_FUNCTION(gkmeans_create_view);
+
+/* What a column of the view is called that has the name of another. */
+#define PREFIX "gkmeans_"
+
+/* What a view shows. */
+static const char *const kinds[] = {"scored", "clusters", NULL};
+
+/* A view that is made. */
+typedef struct View
+{
+	Relation	model;
+	const char *constant;		/* the model in SQL */
+	const char *functions;		/* the schema of the extension, quoted */
+	List	   *used;			/* of char *: names of columns */
+	StringInfoData columns;		/* the list after SELECT */
+	StringInfoData from;
+} View;
+
+/* True if a name is used already. */
+static bool
+is_used(const View *view, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, view->used)
+		if (strcmp(lfirst(cell), name) == 0)
+			return true;
+	return false;
+}
+
+/* A name that no other column has and that a column can have, and notes it. */
+static const char *
+choose_name(View *view, const char *name)
+{
+	char	   *chosen = makeObjectName(name[0] != '\0' ? name : "feature", NULL, NULL);
+
+	for (int number = 2; is_used(view, chosen); number++)
+		chosen = makeObjectName(name, NULL, psprintf("%d", number));
+	view->used = lappend(view->used, chosen);
+	return chosen;
+}
+
+/* Appends a column. */
+static void
+append_column(View *view, const char *value, const char *name)
+{
+	appendStringInfo(&view->columns, "%s\n    %s AS %s", view->columns.len > 0 ? "," : "", value,
+					 quote_identifier(name));
+}
+
+/* Appends a column of gkmeans. */
+static void
+append_own(View *view, const char *value, const char *name)
+{
+	append_column(view, value, choose_name(view, is_used(view, name) ? psprintf(PREFIX "%s", name)
+										   : name));
+}
+
+/* The names of the columns of a query, which is parsed and no more. */
+static List *
+columns_of(const char *query)
+{
+	SPIPlanPtr	plan = SPI_prepare(query, 0, NULL);
+	List	   *names = NIL;
+	TupleDesc	descriptor;
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
+	descriptor = ((CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan)))->resultDesc;
+	for (int i = 0; i < descriptor->natts; i++)
+		names = lappend(names, pstrdup(NameStr(TupleDescAttr(descriptor, i)->attname)));
+	SPI_freeplan(plan);
+	return names;
+}
+
+/*
+ * The rows of the source with what gkmeans_score() says of them.  The source is looked up as it was
+ * when the model was made; whoever sets that path ends it.
+ */
+static void
+describe_scored(View *view)
+{
+	const Jsonb *definition = gk_model_definition(view->model);
+	const char *source = gk_definition_text(definition, "source");
+	ListCell   *cell;
+
+	if (source == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no source", gk_model_name(view->model)),
+				 errhint("Its owner can set one with gkmeans_alter_model().")));
+	gk_use_definition_path(definition);
+	/* the source may have a column t, but none is called t.* */
+	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s.gkmeans_score(%s, t.*) AS s",
+					 gk_source_text(source)->from, view->functions, view->constant);
+	view->used = columns_of(psprintf("SELECT t.* FROM %s", view->from.data));
+	appendStringInfoString(&view->columns, "\n    t.*");
+	foreach(cell, columns_of(psprintf("SELECT s.* FROM %s", view->from.data)))
+		append_own(view, psprintf("s.%s", quote_identifier(lfirst(cell))), lfirst(cell));
+}
+
+/* The clusters, with a column for each feature, which is found by its name. */
+static void
+describe_clusters(View *view)
+{
+	static const char *const own[] = {"cluster_id", "cluster_name", "size", "share", "weight",
+	"inertia", "avg_distance", "radius", "profile"};
+	const GkModel *model = gk_read_model(RelationGetRelid(view->model), 0, CurrentMemoryContext);
+	StringInfoData features;
+
+	initStringInfo(&features);
+	if (model->dimension + lengthof(own) > MaxHeapAttributeNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("model \"%s\" has too many features for a view",
+						gk_model_name(view->model)),
+				 errdetail("It has %d, and a view has at most %d columns.", model->dimension,
+						   MaxHeapAttributeNumber)));
+	for (int j = 0; j < model->dimension; j++)
+	{
+		const char *feature = gk_feature_name(model, j);
+
+		appendStringInfo(&features, ",\n    (f.feature_values OPERATOR(pg_catalog.->>) %s)"
+						 "::pg_catalog.float8 AS %s", quote_literal_cstr(feature),
+						 quote_identifier(choose_name(view, feature)));
+	}
+	for (int i = 0; i < lengthof(own); i++)
+		append_own(view, psprintf("c.%s", own[i]), own[i]);
+	appendStringInfoString(&view->columns, features.data);
+	appendStringInfo(&view->from, "%s._gkmeans_clusters(%s) AS c\n    JOIN (SELECT v.cluster_id,"
+					 " pg_catalog.jsonb_object_agg(v.feature, v.value) AS feature_values\n"
+					 "        FROM %s._gkmeans_centroid_features(%s) AS v\n"
+					 "        WHERE v.deployed GROUP BY v.cluster_id) AS f\n"
+					 "    ON c.cluster_id OPERATOR(pg_catalog.=) f.cluster_id\nWHERE c.deployed",
+					 view->functions, view->constant, view->functions, view->constant);
+}
+
+/* Makes the view of a kind. */
+static void
+make_view(View *view, const RangeVar *name, bool scored, bool replace)
+{
+	int			nest_level = NewGUCNestLevel();
+	char	   *command;
+	int			code;
+
+	if (scored)
+		describe_scored(view);
+	else
+		describe_clusters(view);
+	command = psprintf("CREATE %sVIEW %s WITH (security_invoker = true) AS\nSELECT%s\nFROM %s",
+					   replace ? "OR REPLACE " : "", gk_quoted_name(name), view->columns.data,
+					   view->from.data);
+	code = SPI_execute(command, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+	AtEOXact_GUC(false, nest_level);
+}
+
+/* Begins the description of a view of a model. */
+static void
+begin_view(View *view, Relation model)
+{
+	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(model)),
+												  gk_model_name(model));
+
+	memset(view, 0, sizeof(*view));
+	view->model = model;
+	view->constant = psprintf("%s::pg_catalog.regclass", quote_literal_cstr(name));
+	view->functions = quote_identifier(get_namespace_name(gk_extension_schema()));
+	initStringInfo(&view->columns);
+	initStringInfo(&view->from);
+}
+
+/* SQL: creates a view of the scored rows of a model, or of its clusters. */
+Datum
+gkmeans_create_view(PG_FUNCTION_ARGS)
+{
+	bool		scored = gk_find_word("kind", text_to_cstring(PG_GETARG_TEXT_PP(2)), kinds) == 0;
+	GkModelExists if_exists = gk_model_exists_word(text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	Relation	model;
+	RangeVar   *name;
+	View		view;
+
+	PreventCommandIfReadOnly("gkmeans_create_view()");
+	PreventCommandIfParallelMode("gkmeans_create_view()");
+	model = gk_open_model(PG_GETARG_OID(0));
+	name = gk_table_name("view_name", text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	if (if_exists != GK_MODEL_SKIP || !OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+	{
+		begin_view(&view, model);
+		make_view(&view, name, scored, if_exists == GK_MODEL_REPLACE);
+	}
+	SPI_finish();
+	relation_close(model, NoLock);
+	PG_RETURN_VOID();
+}

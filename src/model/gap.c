@@ -1,0 +1,292 @@
+/*
+ * The references of the gap statistic.
+ *
+ * Distances do not change when the axes are turned, so the random rows stay in the coordinates of
+ * the box.  They are fitted by an engine of their own, in a job of their own: the engine of the call
+ * keeps its rows.
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "miscadmin.h"
+
+#include "alloc.h"
+#include "axes.h"
+#include "choose_engine.h"
+#include "draw.h"
+#include "engine_error.h"
+#include "fit.h"
+#include "gap.h"
+#include "random.h"
+
+/* Rows that are appended to an engine at once. */
+#define BATCH_ROWS 4096
+
+/* Beyond the numbers of the starts, which are the third word of the other counters. */
+#define BOX_START UINT32_MAX
+
+/* The box that the random rows lie in. */
+typedef struct Box
+{
+	int			dimension;
+	int			rows;			/* of a reference */
+	double	   *least;			/* dimension: along the axes */
+	double	   *greatest;
+} Box;
+
+/* The order of rows by their bits, so that sums over them do not follow the order of the source. */
+static int
+compare_rows(const void *a, const void *b, void *dimension)
+{
+	return memcmp(a, b, *(const int *) dimension * sizeof(float));
+}
+
+/* Numbers of the rows to be looked at: all, or some that are drawn; how many. */
+static int
+choose_rows(const GkCall *call, const GkPrepared *prepared, int sample, int64 *numbers)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkDrawer	drawer = {.job = call->job,.rows = spec->rows,.seed = (uint64) spec->seed};
+
+	if (spec->rows > sample)
+	{
+		drawer.start = BOX_START;
+		return (int) gk_draw_rows(&drawer, GK_MASS_WEIGHT, prepared->greatest_weight, sample,
+								  numbers);
+	}
+	for (int64 i = 0; i < spec->rows; i++)
+		numbers[i] = i;
+	return (int) spec->rows;
+}
+
+/* Fetches those rows, in an order of their own. */
+static float *
+fetch_rows(const GkCall *call, const GkPrepared *prepared, int sample, int *count)
+{
+	int			d = call->arguments.fit.dimension;
+	GkCommand	command = {.operation = GK_ROWS};
+	int64	   *numbers = gk_allocate(sample, sizeof(int64));
+
+	*count = choose_rows(call, prepared, sample, numbers);
+	command.rows.rows = numbers;
+	command.rows.count = *count;
+	command.rows.features = gk_allocate((int64) *count * d, sizeof(float));
+	gk_run(call->job, &command);
+	qsort_interruptible(command.rows.features, *count, d * sizeof(float), compare_rows, &d);
+	pfree(numbers);
+	return command.rows.features;
+}
+
+/* The covariances of the rows, times their number. */
+static double *
+find_covariances(const float *rows, int count, int d, const double *mean)
+{
+	double	   *covariances = gk_allocate_zero((int64) d * d, sizeof(double));
+	double	   *centred = gk_allocate(d, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			centred[j] = rows[i * d + j] - mean[j];
+		for (int64 a = 0; a < d; a++)
+			for (int64 b = a; b < d; b++)
+				covariances[a * d + b] += centred[a] * centred[b];
+	}
+	for (int64 a = 0; a < d; a++)
+		for (int64 b = 0; b < a; b++)
+			covariances[a * d + b] = covariances[b * d + a];
+	pfree(centred);
+	return covariances;
+}
+
+/* The range of the rows along the axes: from the mean, or from zero where directions count. */
+static void
+find_range(Box *box, const float *rows, int count, const double *origin, const double *axes)
+{
+	int			d = box->dimension;
+
+	for (int a = 0; a < d; a++)
+	{
+		box->least[a] = HUGE_VAL;
+		box->greatest[a] = -HUGE_VAL;
+		for (int64 i = 0; i < count; i++)
+		{
+			double		place = 0.0;
+
+			CHECK_FOR_INTERRUPTS();
+			for (int j = 0; j < d; j++)
+				place += axes[(int64) a * d + j] * (rows[i * d + j] - origin[j]);
+			box->least[a] = Min(box->least[a], place);
+			box->greatest[a] = Max(box->greatest[a], place);
+		}
+		if (!(Max(fabs(box->least[a]), fabs(box->greatest[a])) <= FLT_MAX))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("the features are too large for gap"),
+					 errhint("Add scale => 'standard', or choose another criterion.")));
+	}
+}
+
+/* The box of the principal axes of the rows. */
+static void
+find_box(const GkCall *call, const GkPrepared *prepared, int sample, Box *box)
+{
+	int			d = call->arguments.fit.dimension;
+	int			count;
+	float	   *rows = fetch_rows(call, prepared, sample, &count);
+	double	   *origin = gk_allocate_zero(d, sizeof(double));
+	double	   *covariances = find_covariances(rows, count, d, prepared->mean);
+	double	   *axes = gk_allocate((int64) d * d, sizeof(double));
+
+	if (call->arguments.fit.metric == GK_EUCLIDEAN)
+		memcpy(origin, prepared->mean, d * sizeof(double));
+	gk_find_axes(covariances, d, axes);
+	box->dimension = d;
+	box->rows = (int) Min(sample, call->arguments.fit.rows);
+	box->least = gk_allocate(d, sizeof(double));
+	box->greatest = gk_allocate(d, sizeof(double));
+	find_range(box, rows, count, origin, axes);
+	pfree(axes);
+	pfree(covariances);
+	pfree(origin);
+	pfree(rows);
+}
+
+/* Makes rows of a reference, from number `first` on. */
+static void
+make_rows(const Box *box, uint64 seed, int number, int64 first, int64 count, float *rows)
+{
+	int			d = box->dimension;
+
+	for (int64 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+		{
+			uint64		bits = gk_random_bits(seed, BOX_START, (uint32) number,
+											  (uint64) (first + i) * d + j);
+			double		place = (bits >> 11) * 0x1p-53;
+
+			/* an engine takes no negative zero */
+			rows[i * d + j] = (float) (box->least[j] +
+									   place * (box->greatest[j] - box->least[j])) + 0.0f;
+		}
+	}
+}
+
+/* Waits until the engine has read what was appended. */
+static void
+wait_for(GkEngine *engine, uint64 ticket)
+{
+	uint64		reclaimed = 0;
+
+	while (reclaimed < ticket)
+	{
+		CHECK_FOR_INTERRUPTS();
+		gk_check(engine->class_of->reclaim(engine, &reclaimed));
+		if (reclaimed < ticket)
+			pg_usleep(50L);
+	}
+}
+
+/* Brings the rows of a reference into an engine of its own. */
+static void
+load_reference(GkJob *job, const GkFitSpec *spec, const Box *box, int number)
+{
+	GkWork		work = {.rows = box->rows,.dimension = box->dimension,.k = spec->k,
+	.starts = spec->n_init,.iterations = spec->max_iter};
+	const char *reason;
+	GkEngine   *engine = gk_open_engine(job, &work, &reason);
+	float	   *rows = gk_allocate((int64) BATCH_ROWS * box->dimension, sizeof(float));
+
+	gk_check(engine->class_of->set_dimension(engine, box->dimension));
+	for (int64 first = 0; first < box->rows; first += BATCH_ROWS)
+	{
+		GkBatch		batch = {.rows = Min(BATCH_ROWS, box->rows - first),.features = rows};
+		uint64_t	ticket;
+
+		make_rows(box, (uint64) spec->seed, number, first, batch.rows, rows);
+		gk_check(engine->class_of->append(engine, &batch, &ticket));
+		wait_for(engine, ticket);
+	}
+}
+
+/* ln of the mean square of a fit; NaN if there is nothing left of it. */
+static double
+log_square(const GkFit *fit, int64 rows)
+{
+	return fit->inertia > 0.0 && rows > fit->k ? log(fit->inertia / (rows - fit->k)) : NAN;
+}
+
+/* Fits each k to one reference; the logarithms go to every `stride`th place. */
+static void
+fit_reference(const GkFitSpec *spec, const Box *box, int number, const GkReference *references,
+			  int ks, double *logarithms, int stride)
+{
+	GkJob	   *job = gk_job_begin();
+	MemoryContext before = MemoryContextSwitchTo(gk_job_context(job));
+	GkFitSpec	own = *spec;
+	GkPrepared	prepared;
+	GkFit		fit;
+
+	own.rows = box->rows;
+	own.weighted = false;
+	own.names = NULL;
+	own.shift = gk_allocate_zero(box->dimension, sizeof(double));
+	own.scale = GK_SCALE_NONE;
+	own.for_model = false;
+	own.is_reference = true;
+	load_reference(job, &own, box, number);
+	gk_prepare(job, &own, &prepared);
+	for (int i = 0; i < ks; i++)
+	{
+		own.k = references[i].k;
+		gk_fit_prepared(job, &own, &prepared, &fit);
+		logarithms[(int64) i * stride] = log_square(&fit, box->rows);
+	}
+	MemoryContextSwitchTo(before);
+	gk_job_end(job);
+}
+
+/* Mean and error of some logarithms. */
+static void
+summarise(const double *logarithms, int count, GkReference *reference)
+{
+	double		sum = 0.0;
+	double		squares = 0.0;
+
+	for (int i = 0; i < count; i++)
+		sum += logarithms[i];
+	reference->expected = sum / count;
+	for (int i = 0; i < count; i++)
+		squares += (logarithms[i] - reference->expected) * (logarithms[i] - reference->expected);
+	reference->error = sqrt(squares / count) * sqrt(1.0 + 1.0 / count);
+}
+
+/* Fits each k to random data sets. */
+void
+gk_find_references(const GkCall *call, const GkPrepared *prepared, int sample, int count,
+				   GkReference *references, int ks)
+{
+	int			d = call->arguments.fit.dimension;
+	double	   *logarithms;
+	Box			box;
+
+	if (d > GK_MAX_GAP_DIMENSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("gap is for rows of at most %d features, these have %d",
+						GK_MAX_GAP_DIMENSION, d),
+				 errhint("Choose another criterion, and leave out gap_references.")));
+	find_box(call, prepared, sample, &box);
+	logarithms = gk_allocate((int64) ks * count, sizeof(double));
+	for (int number = 0; number < count; number++)
+		fit_reference(&call->arguments.fit, &box, number, references, ks, logarithms + number,
+					  count);
+	for (int i = 0; i < ks; i++)
+		summarise(logarithms + (int64) i * count, count, &references[i]);
+	pfree(logarithms);
+}

@@ -1,0 +1,417 @@
+/*
+ * The choice of k.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+#include "alloc.h"
+#include "definition.h"
+#include "engine_error.h"
+#include "nearest.h"
+#include "quality.h"
+#include "selection.h"
+
+#define DEFAULT_SAMPLE 10000
+
+/* References of the gap where it is the criterion and nothing is said of them. */
+#define DEFAULT_REFERENCES 20
+
+/* The columns of the result: k, the figures, and these. */
+#define COLUMNS (GK_FIGURES + 4)
+
+static const char *const figure_names[] = {"inertia", "explained", "silhouette",
+	"simplified_silhouette", "davies_bouldin", "calinski_harabasz", "bic", "gap", "gap_error",
+"elbow"};
+
+/* The figure that the word of a criterion names. */
+static GkFigure
+find_criterion(const char *word)
+{
+	for (int figure = GK_FIGURE_SILHOUETTE; figure < GK_FIGURES; figure++)
+		if (figure != GK_FIGURE_GAP_ERROR && strcmp(figure_names[figure], word) == 0)
+			return figure;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid criterion: \"%s\"", word),
+			 errhint("Valid values are \"simplified_silhouette\", \"silhouette\", "
+					 "\"davies_bouldin\", \"calinski_harabasz\", \"bic\", \"gap\", \"elbow\".")));
+}
+
+/* The order of numbers. */
+static int
+compare_integers(const void *a, const void *b, void *argument)
+{
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* Refuses a list of k that cannot be tried. */
+static void
+check_candidates(const char *argument, const Datum *values, const bool *nulls, int count)
+{
+	if (count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is empty", argument),
+				 errhint("List the numbers of clusters to be tried: '{2,3,4,5,6}'.")));
+	if (count > GK_MAX_CANDIDATES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%s has %d elements, more than the limit of %d", argument, count,
+						GK_MAX_CANDIDATES)));
+	for (int i = 0; i < count; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("%s contains a NULL", argument)));
+		if (DatumGetInt32(values[i]) < 1 || DatumGetInt32(values[i]) > GK_MAX_CLUSTERS)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s contains a number that is out of range", argument),
+					 errdetail("Element %d is %d.", i + 1, DatumGetInt32(values[i])),
+					 errhint("Valid values are 1 to %d.", GK_MAX_CLUSTERS)));
+	}
+}
+
+/* Reads the candidates and the criterion. */
+bool
+gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
+				   GkCandidateSpec *spec)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			count;
+
+	if (PG_ARGISNULL(first))
+		return false;
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(first), INT4OID, sizeof(int32), true, TYPALIGN_INT,
+					  &values, &nulls, &count);
+	check_candidates(argument, values, nulls, count);
+	spec->candidates = gk_allocate(count, sizeof(int));
+	for (int i = 0; i < count; i++)
+		spec->candidates[i] = DatumGetInt32(values[i]);
+	qsort_interruptible(spec->candidates, count, sizeof(int), compare_integers, NULL);
+	spec->count = 1;
+	for (int i = 1; i < count; i++)
+		if (spec->candidates[i] != spec->candidates[i - 1])
+			spec->candidates[spec->count++] = spec->candidates[i];
+	spec->criterion = PG_ARGISNULL(first + 1) ? GK_FIGURE_SIMPLIFIED_SILHOUETTE
+		: find_criterion(text_to_cstring(PG_GETARG_TEXT_PP(first + 1)));
+	spec->sample = DEFAULT_SAMPLE;
+	spec->references = spec->criterion == GK_FIGURE_GAP ? DEFAULT_REFERENCES : 0;
+	return true;
+}
+
+/* The labels in the engine, numbered in the order of ties without those of empty clusters. */
+static int32 *
+fetch_labels(const GkCall *call, const GkFit *fit)
+{
+	int64		rows = call->arguments.fit.rows;
+	int32	   *labels = gk_allocate(rows, sizeof(int32));
+	int32	   *label_of_place = gk_allocate(fit->k, sizeof(int32));
+
+	for (int64 label = 0; label < fit->k; label++)
+		label_of_place[fit->model.ties[label]] = (int32) label;
+	gk_check(call->engine->class_of->fetch(call->engine, 0, rows, labels, NULL));
+	for (int64 row = 0; row < rows; row++)
+		labels[row] = label_of_place[fit->model.place_of_label[labels[row]]];
+	return labels;
+}
+
+/* The centroids by those labels. */
+static double *
+pack_points(const GkFit *fit, int dimension)
+{
+	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+		gk_pack_centroid(packed, dimension, label,
+						 fit->model.points + (int64) fit->model.ties[label] * dimension);
+	gk_pack_rest(packed, dimension, fit->k);
+	return packed;
+}
+
+/* Measures the fit whose labels are in the engine, as gkmeans_evaluate() does a model. */
+static void
+measure_fit(const GkCall *call, const GkCandidateSpec *spec, const GkFit *fit, GkQuality *quality)
+{
+	GkClustering clustering = {.job = call->job,.engine = call->engine};
+
+	clustering.metric = call->arguments.fit.metric;
+	clustering.rows = call->arguments.fit.rows;
+	clustering.dimension = call->arguments.fit.dimension;
+	clustering.k = (int) fit->k;
+	clustering.labels = fetch_labels(call, fit);
+	clustering.packed = pack_points(fit, clustering.dimension);
+	clustering.sample = spec->sample;
+	clustering.seed = call->arguments.fit.seed;
+	gk_measure(&clustering, quality);
+}
+
+/*
+ * The Bayesian information criterion of spherical Gaussians that share one variance, as in
+ * X-means (Pelleg and Moore 2000): log-likelihood - parameters ÷ 2 × ln(rows).
+ */
+static double
+find_bic(const GkQuality *quality, int k, int dimension)
+{
+	double		rows = quality->rows;
+	double		free_rows = rows - quality->clusters;
+	double		variance = quality->inertia / (dimension * free_rows);
+	double		likelihood = -rows * log(rows);
+
+	if (!(free_rows > 0.0))
+		return NAN;
+	if (!(quality->inertia > 0.0))
+		return HUGE_VAL;
+	for (int c = 0; c < k; c++)
+		if (quality->sizes[c] > 0)
+			likelihood += quality->sizes[c] * log(quality->sizes[c]);
+	likelihood -= dimension * (rows * log(2 * M_PI * variance) + free_rows) / 2;
+	return likelihood - (double) quality->clusters * (dimension + 1) / 2 * log(rows);
+}
+
+/* The gap of a clustering to the references. */
+static double
+find_gap(const GkQuality *quality, const GkReference *reference)
+{
+	if (isnan(reference->expected) || quality->rows <= quality->clusters)
+		return NAN;
+	if (!(quality->inertia > 0.0))
+		return HUGE_VAL;
+	return reference->expected - log(quality->inertia / (quality->rows - quality->clusters));
+}
+
+/* The figures of a fit that was measured. */
+static void
+derive_figures(GkCandidate *candidate, const GkQuality *quality, int dimension,
+			   const GkReference *reference)
+{
+	double	   *figures = candidate->figures;
+	double		total = candidate->fit.model.total;
+
+	figures[GK_FIGURE_INERTIA] = candidate->fit.inertia;
+	figures[GK_FIGURE_EXPLAINED] = total > 0.0 ? 1.0 - candidate->fit.inertia / total : NAN;
+	figures[GK_FIGURE_SILHOUETTE] = quality->silhouette;
+	figures[GK_FIGURE_SIMPLIFIED_SILHOUETTE] = quality->simplified_silhouette;
+	figures[GK_FIGURE_DAVIES_BOULDIN] = quality->davies_bouldin;
+	figures[GK_FIGURE_CALINSKI_HARABASZ] = quality->calinski_harabasz;
+	figures[GK_FIGURE_BIC] = find_bic(quality, (int) candidate->fit.k, dimension);
+	figures[GK_FIGURE_GAP] = reference == NULL ? NAN : find_gap(quality, reference);
+	figures[GK_FIGURE_GAP_ERROR] = reference == NULL ? NAN : reference->error;
+	figures[GK_FIGURE_ELBOW] = NAN;
+}
+
+/* Fits one candidate and measures it; labels stay in the engine. */
+static void
+try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
+			  const GkReference *reference, GkCandidate *candidate)
+{
+	GkFit	   *fit = &candidate->fit;
+	MemoryContext scratch;
+	MemoryContext before;
+	GkQuality	quality;
+
+	call->arguments.fit.k = candidate->k;
+	gk_fit_prepared(call->job, &call->arguments.fit, prepared, fit);
+	candidate->seconds = fit->seed_seconds + fit->iterate_seconds + fit->label_seconds;
+	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
+									ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(scratch);
+	measure_fit(call, spec, fit, &quality);
+	derive_figures(candidate, &quality, call->arguments.fit.dimension, reference);
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(scratch);
+}
+
+/*
+ * How far the inertia is below the chord from a single cluster to the greatest k, in parts of
+ * that chord's height: the inertia of a single cluster is known, asked for or not.
+ */
+static void
+find_elbows(GkSelection *selection)
+{
+	const GkCandidate *last = &selection->candidates[selection->count - 1];
+	double		total = last->fit.model.total;
+	double		height = total - last->fit.inertia;
+
+	for (int i = 0; i < selection->count; i++)
+	{
+		GkCandidate *candidate = &selection->candidates[i];
+
+		if (last->k > 2 && height > 0.0)
+			candidate->figures[GK_FIGURE_ELBOW] = (total - candidate->fit.inertia) / height -
+				(candidate->k - 1.0) / (last->k - 1.0);
+	}
+}
+
+/* The least k whose gap is not below that of the next one by more than the error. */
+static int
+choose_by_gap(const GkSelection *selection)
+{
+	for (int i = 0; i < selection->count; i++)
+	{
+		const double *figures = selection->candidates[i].figures;
+		const double *next = i + 1 < selection->count ? selection->candidates[i + 1].figures : NULL;
+
+		if (isnan(figures[GK_FIGURE_GAP]))
+			continue;
+		if (next == NULL || isnan(next[GK_FIGURE_GAP]) ||
+			figures[GK_FIGURE_GAP] >= next[GK_FIGURE_GAP] - next[GK_FIGURE_GAP_ERROR])
+			return i;
+	}
+	return -1;
+}
+
+/* How good a candidate is by the criterion: greater is better; NaN = not defined. */
+static double
+value_of(const GkCandidate *candidate, GkFigure criterion)
+{
+	double		value = candidate->figures[criterion];
+
+	if (criterion == GK_FIGURE_DAVIES_BOULDIN)
+		return -value;
+	/* rows equal to their centroids: by its definition the index is 1 then, as if that were bad */
+	if (criterion == GK_FIGURE_CALINSKI_HARABASZ && !isnan(value) &&
+		!(candidate->fit.inertia > 0.0))
+		return HUGE_VAL;
+	return value;
+}
+
+/* The place of the best candidate, the least of equals; -1 if there is none. */
+static int
+choose(const GkSelection *selection, GkFigure criterion)
+{
+	int			best = -1;
+
+	if (criterion == GK_FIGURE_GAP)
+		return choose_by_gap(selection);
+	for (int i = 0; i < selection->count; i++)
+	{
+		double		value = value_of(&selection->candidates[i], criterion);
+
+		if (!isnan(value) && (best < 0 || value > value_of(&selection->candidates[best], criterion)))
+			best = i;
+	}
+	return best;
+}
+
+/* What is known of random rows, for each candidate; NULL if it is not asked for. */
+static GkReference *
+find_references(GkCall *call, const GkCandidateSpec *spec, const GkPrepared *prepared)
+{
+	GkReference *references;
+
+	if (spec->references == 0)
+		return NULL;
+	references = gk_allocate_zero(spec->count, sizeof(GkReference));
+	for (int i = 0; i < spec->count; i++)
+		references[i].k = spec->candidates[i];
+	gk_find_references(call, prepared, spec->sample, spec->references, references, spec->count);
+	return references;
+}
+
+/* Fits and measures each candidate, and chooses. */
+void
+gk_select_k(GkCall *call, const GkCandidateSpec *spec, GkSelection *selection)
+{
+	GkPrepared	prepared;
+	GkReference *references;
+
+	gk_call_check_rows(call);
+	gk_prepare(call->job, &call->arguments.fit, &prepared);
+	references = find_references(call, spec, &prepared);
+	selection->count = spec->count;
+	selection->candidates = gk_allocate_zero(spec->count, sizeof(GkCandidate));
+	for (int i = 0; i < spec->count; i++)
+	{
+		selection->candidates[i].k = spec->candidates[i];
+		try_candidate(call, spec, &prepared, references == NULL ? NULL : &references[i],
+					  &selection->candidates[i]);
+	}
+	find_elbows(selection);
+	selection->chosen = choose(selection, spec->criterion);
+}
+
+/* Makes the chosen candidate the fit of the call. */
+void
+gk_take_chosen(GkCall *call, const GkCandidateSpec *spec, const GkSelection *selection)
+{
+	GkFit	   *fit = &call->fit;
+
+	if (selection->chosen < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is defined for none of the candidates",
+						figure_names[spec->criterion]),
+				 errhint("Silhouettes and indices need two clusters or more, and fewer than "
+						 "there are rows.")));
+	*fit = selection->candidates[selection->chosen].fit;
+	call->arguments.fit.k = selection->candidates[selection->chosen].k;
+	fit->seed_seconds = fit->iterate_seconds = fit->label_seconds = 0.0;
+	for (int i = 0; i < selection->count; i++)
+	{
+		fit->seed_seconds += selection->candidates[i].fit.seed_seconds;
+		fit->iterate_seconds += selection->candidates[i].fit.iterate_seconds;
+		fit->label_seconds += selection->candidates[i].fit.label_seconds;
+	}
+	if (selection->chosen != selection->count - 1)
+		gk_fit_restore(call->job, &call->arguments.fit, fit);
+}
+
+/* Puts one row for every candidate into a result. */
+void
+gk_put_selection(const GkSelection *selection, ReturnSetInfo *result)
+{
+	for (int i = 0; i < selection->count; i++)
+	{
+		const GkCandidate *candidate = &selection->candidates[i];
+		Datum		values[COLUMNS];
+		bool		nulls[COLUMNS] = {0};
+
+		values[0] = Int32GetDatum(candidate->k);
+		for (int figure = 0; figure < GK_FIGURES; figure++)
+		{
+			values[1 + figure] = Float8GetDatum(candidate->figures[figure]);
+			nulls[1 + figure] = !isfinite(candidate->figures[figure]);
+		}
+		values[COLUMNS - 3] = Int32GetDatum(candidate->fit.iterations);
+		values[COLUMNS - 2] = Float8GetDatum(candidate->seconds);
+		values[COLUMNS - 1] = BoolGetDatum(i == selection->chosen);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}
+
+/* The table as JSON. */
+char *
+gk_selection_json(const GkSelection *selection)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	for (int i = 0; i < selection->count; i++)
+	{
+		const GkCandidate *candidate = &selection->candidates[i];
+
+		appendStringInfo(&json, "%s{\"k\": %d", i == 0 ? "[" : ", ", candidate->k);
+		for (int figure = 0; figure < GK_FIGURES; figure++)
+			gk_append_json_number(&json, figure_names[figure], candidate->figures[figure]);
+		appendStringInfo(&json, ", \"iterations\": %d", candidate->fit.iterations);
+		gk_append_json_number(&json, "seconds", candidate->seconds);
+		appendStringInfo(&json, ", \"chosen\": %s}", i == selection->chosen ? "true" : "false");
+	}
+	appendStringInfoChar(&json, ']');
+	return json.data;
+}

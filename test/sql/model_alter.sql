@@ -1,0 +1,88 @@
+-- gkmeans_alter_model: the definition by which a model is refitted.
+\ir helpers.psql
+
+CREATE TABLE data AS SELECT i AS id, i AS "The Id", (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 5 + noise(i, 2) AS y, 'text' AS word FROM generate_series(1, 300) i;
+SELECT gkmeans_create_model('m', 'data', '{x}', 3, note => 'a note');
+CREATE FUNCTION definition(model regclass) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE result jsonb;
+BEGIN
+	EXECUTE 'SELECT ' || (SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum WHERE adrelid = model AND attname = 'definition') INTO result;
+	RETURN result - 'search_path';
+END $$;
+CREATE TABLE first AS SELECT definition('m') AS d;
+
+-- Keys are set, and go back to their defaults
+SELECT is(gkmeans_alter_model('m', '{"k": 4, "scale": "standard"}') - 'search_path', d || '{"k": 4, "scale": "standard"}', 'it returns the new definition') FROM first;
+SELECT is(definition('m'), d || '{"k": 4, "scale": "standard"}', 'which is that of the model') FROM first;
+SELECT is((SELECT definition - 'search_path' FROM m), d, 'the version has the one that it was fitted by') FROM first;
+SELECT is(gkmeans_alter_model('m', '{"k": null, "scale": null, "n_init": 5}') - 'search_path', (d || '{"n_init": 5}') - 'k' - 'scale', 'null takes a key away') FROM first;
+SELECT is(gkmeans_alter_model('m', '{}') - 'search_path', (d || '{"n_init": 5}') - 'k' - 'scale', 'nothing changes nothing') FROM first;
+SELECT lives_ok(format('SELECT gkmeans_alter_model(''m'', %L)', change), 'a change: ' || change) FROM unnest(ARRAY['{"notify": "segments"}', '{"notify": null}', '{"source": "SELECT x, y FROM data WHERE x > 0"}', '{"source": "data", "features": ["y", "x"]}', '{"id_column": "id", "labels_table": "labels"}',
+	'{"labels_mode": "append", "options": {"id_name": "The Id", "rounds": 3}}', '{"labels_mode": "merge", "changes_table": "changes"}', '{"weight_column": "y", "features": ["x"]}', '{"metric": "cosine", "nulls": "error", "max_iter": 7, "tol": 0.5, "seed": 8589934592, "init": "random"}']) change;
+SELECT is(gkmeans_alter_model('m', '{"k": 3}') -> 'k', '3', 'k is back where it was');
+SELECT is(definition('m') @> '{"source": "data", "features": ["x"], "id_column": "id", "labels_table": "labels", "labels_mode": "merge", "changes_table": "changes", "options": {"id_name": "The Id", "rounds": 3}, "weight_column": "y", "metric": "cosine", "nulls": "error", "max_iter": 7, "tol": 0.5, "seed": 8589934592, "init": "random"}', true, 'all of them are there');
+SELECT is(gkmeans_predict('m', 5), gkmeans_predict_with(gkmeans_export('m'), 5), 'it still scores as before');
+
+-- What gkmeans_create_model would refuse
+CREATE TABLE mistakes (changes jsonb, code text, message text);
+INSERT INTO mistakes VALUES ('[]', '22023', 'not a JSON object'), ('1', '22023', 'not a JSON object'), ('{"kk": 3}', '22023', 'invalid key: "kk"'), ('{"model": "x"}', '22023', 'invalid key'), ('{"note": "x"}', '22023', 'invalid key'), ('{"initial_centroids": [[1]]}', '22023', 'invalid key'),
+	('{"k": 0}', '22023', 'k is out of range'), ('{"k": "3"}', '22023', 'invalid k'), ('{"k": 2000000}', '54000', 'limit'), ('{"k": 1e30}', '22003', 'out of range'), ('{"features": "x"}', '22023', 'invalid features'), ('{"features": [1]}', '22023', 'invalid features'), ('{"features": []}', '22023', 'features is empty'),
+	('{"metric": "manhattan"}', '22023', 'invalid metric'), ('{"scale": 1}', '22023', 'invalid scale'), ('{"init": "given"}', '22023', 'initial_centroids'), ('{"n_init": 0}', '22023', 'n_init'), ('{"tol": -1}', '22023', 'tol'), ('{"options": {"rouns": 3}}', '22023', 'invalid option'), ('{"options": []}', '22023', 'options'),
+	('{"labels_mode": "upsert"}', '22023', 'invalid labels_mode'), ('{"labels_mode": "append"}', '22023', 'changes_table'), ('{"labels_table": null}', '22023', 'needs a labels_table'), ('{"labels_table": null, "options": null}', '22023', 'changes_table needs'), ('{"id_column": null}', '22023', 'labels_table needs'),
+	('{"k_candidates": [2, 3]}', '22023', 'k_candidates and k'), ('{"k": null, "k_candidates": [0]}', '22023', 'k_candidates'), ('{"k": null, "k_candidates": [2, 3], "criterion": "best"}', '22023', 'criterion'), ('{"source": null, "k": -1}', '22023', 'k is out of range'), ('{"source": "nowhere"}', '42P01', 'nowhere'), ('{"source": "DELETE FROM data"}', '42601', 'source'), ('{"features": ["z"]}', '42703', 'z'), ('{"features": ["word"]}', '42804', 'word'), ('{"id_column": "z"}', '42703', 'z'), ('{"weight_column": "word"}', '42804', 'word'),
+	('{"labels_table": "data"}', '42703', 'cluster_id'), ('{"changes_table": "data"}', '42703', 'from_cluster_id'), ('{"notify": ""}', '22023', 'notify'), ('{"notify": 7}', '22023', 'notify'), (jsonb_build_object('notify', repeat('n', 64)), '22023', 'notify'), ('{"search_path": 1}', '22023', 'search_path'), ('{"search_path": "\"a"}', '22023', 'search_path');
+CREATE TABLE as_it_is AS SELECT definition('m') AS d;
+SELECT fails_with(format('SELECT gkmeans_alter_model(''m'', %L)', changes), code, 'refused: ' || left(changes::text, 60), message) FROM mistakes;
+SELECT is(definition('m'), d, 'nothing was changed') FROM as_it_is;
+SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"kk": 3}')$$, '22023', 'the HINT lists the keys', NULL, NULL, 'source, features, k, id_column, .*changes_table, notify and search_path');
+SELECT is(gkmeans_alter_model('m', NULL), NULL, 'no changes at all');
+SELECT fails_with($$SELECT gkmeans_alter_model('data', '{}')$$, '42809', 'no model');
+
+-- A table that must not be there at the first fit is there now
+SELECT gkmeans_create_model('n', 'data', '{x}', 3, id_column => 'id', labels_table => 'labels_of_n', labels_mode => 'error');
+SELECT fails_with($$SELECT gkmeans_alter_model('n', '{"features": ["x", "y"]}')$$, '42P10', 'a refit would merge', 'no unique index', NULL, 'delete');
+SELECT lives_ok($$SELECT gkmeans_alter_model('n', '{"features": ["x", "y"], "labels_mode": "delete"}')$$, 'or delete');
+SELECT gkmeans_import_model('i', '{{0},{1}}');
+SELECT is(gkmeans_alter_model('i', '{"seed": 7}') -> 'seed', '7', 'a model without a source');
+SELECT is(gkmeans_alter_model('i', '{"source": "SELECT x AS x1 FROM data"}') ->> 'source', 'SELECT x AS x1 FROM data', 'gets one');
+SELECT gkmeans_create_model('given', 'data', '{x}', initial_centroids => '{{0},{10}}', init => 'given');
+SELECT is(gkmeans_alter_model('given', '{"n_init": 3}') -> 'n_init', '3', 'initial centroids are no part of a definition');
+
+-- The search path is that of the definition
+CREATE SCHEMA elsewhere;
+CREATE TABLE elsewhere.other_data AS SELECT * FROM data;
+SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"source": "other_data"}')$$, '42P01', 'not on the path');
+SELECT is(gkmeans_alter_model('m', '{"source": "other_data", "search_path": "elsewhere, public, gk_test"}') ->> 'search_path', 'elsewhere, public, gk_test', 'another path');
+SET LOCAL search_path = gk_test, public, pg_catalog;
+SELECT is(gkmeans_alter_model('m', '{"source": "data", "search_path": null}') ->> 'search_path', 'gk_test, public, pg_catalog', 'null is the path of now');
+
+-- A default that somebody else has set
+CREATE TABLE set_by_hand OF gkmeans_model (definition WITH OPTIONS DEFAULT jsonb_build_object('k', 3));
+SELECT fails_with($$SELECT gkmeans_alter_model('set_by_hand', '{"k": 4}')$$, '55000', 'a default that is no constant', 'has no definition');
+ALTER TABLE set_by_hand ALTER definition DROP DEFAULT;
+SELECT fails_with($$SELECT gkmeans_alter_model('set_by_hand', '{"k": 4}')$$, '55000', 'none');
+
+-- Who may: the owner; what he wrote runs as him, and is looked at as him
+CREATE ROLE gk_owner;
+CREATE ROLE gk_writer;
+GRANT USAGE, CREATE ON SCHEMA gk_test TO gk_owner;
+GRANT USAGE ON SCHEMA gk_test TO gk_writer;
+GRANT SELECT ON data TO gk_owner;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+SET LOCAL ROLE gk_owner;
+CREATE TABLE whose (name text);
+CREATE FUNCTION note_user() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'looked at by %', current_user; IF current_user <> 'gk_owner' THEN RAISE EXCEPTION 'trapped %', current_user; END IF; RETURN 1; END $$;
+SELECT gkmeans_create_model('owned', 'SELECT x FROM data', '{x}', 2);
+GRANT ALL ON owned TO gk_writer;
+RESET ROLE;
+SET LOCAL client_min_messages = error;
+SELECT lives_ok($$SELECT gkmeans_alter_model('owned', '{"source": "SELECT x * gk_test.note_user() AS x FROM data WHERE gk_test.note_user() = 1"}')$$, 'a superuser changes it: the owner looks at the source');
+SET LOCAL ROLE gk_writer;
+SELECT fails_with($$SELECT gkmeans_alter_model('owned', '{"k": 4}')$$, '42501', 'who may write rows may not', 'must be owner');
+RESET ROLE;
+SET LOCAL transaction_read_only = on;
+SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"k": 4}')$$, '25006', 'a read-only transaction');
+
+SELECT nothing_left('nothing is left');
+SELECT * FROM finish();
+ROLLBACK;

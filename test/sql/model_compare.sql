@@ -1,0 +1,103 @@
+-- gkmeans_compare, gkmeans_compare_labels, gkmeans_transitions, gkmeans_predict_version.
+\ir helpers.psql
+\set iris `cat data/iris.csv`
+
+CREATE TABLE iris AS SELECT f[1]::int AS id, f[2:5]::float8[] AS v, f[2]::float8 AS sepal_length, f[6] AS species FROM csv_lines(:'iris') f;
+SELECT gkmeans_create_model('i3', 'iris', '{v}', 3, n_init => 16);
+SELECT gkmeans_create_model('i4', 'iris', '{v}', 4, n_init => 16);
+CREATE TABLE labelled AS SELECT id, gkmeans_predict('i3', v) AS three, gkmeans_predict('i4', v) AS four, species FROM iris;
+
+-- What scikit-learn gives
+SELECT near(adjusted_rand, 0.7302382723, 1e-9, 'k = 3 against species: adjusted Rand') FROM gkmeans_compare_labels('labelled', 'three', 'species');
+SELECT near(normalized_mutual_info, 0.7581756800, 1e-9, 'k = 3 against species: mutual information') FROM gkmeans_compare_labels('labelled', 'three', 'species');
+SELECT near(adjusted_rand, 0.7150245776, 1e-9, 'k = 3 against k = 4: adjusted Rand') FROM gkmeans_compare('i3', 'i4', 'iris');
+SELECT near(normalized_mutual_info, 0.7919604058, 1e-9, 'k = 3 against k = 4: mutual information') FROM gkmeans_compare('i3', 'i4', 'iris');
+SELECT is(row(rows, moved)::text, '(150,34)', 'rows, and those that moved') FROM gkmeans_compare('i3', 'i4', 'iris');
+SELECT near(moved_share, 34 / 150.0, 1e-12, 'their share') FROM gkmeans_compare('i3', 'i4', 'iris');
+SELECT is(a, b, 'models and labels are compared alike') FROM gkmeans_compare('i3', 'i4', 'iris') a, gkmeans_compare_labels('labelled', 'three', 'four') b;
+SELECT is(row(b.adjusted_rand, b.moved)::text, row(a.adjusted_rand, a.moved)::text, 'the other way round') FROM gkmeans_compare('i3', 'i4', 'iris') a, gkmeans_compare('i4', 'i3', 'iris') b;
+SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'a model agrees with itself') FROM gkmeans_compare('i3', 'i3', 'iris');
+
+-- The limits
+CREATE TABLE pairs (a text, b int);
+INSERT INTO pairs SELECT 'only', 7 FROM generate_series(1, 5);
+SELECT is(row(rows, adjusted_rand, normalized_mutual_info, moved)::text, '(5,1,1,0)', 'one cluster each') FROM gkmeans_compare_labels('pairs', 'a', 'b');
+SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'one row') FROM gkmeans_compare_labels('SELECT * FROM pairs LIMIT 1', 'a', 'b');
+SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(0,0,4)', 'one cluster against single rows') FROM gkmeans_compare_labels('SELECT 1 AS a, i AS b FROM generate_series(1, 5) i', 'a', 'b');
+SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'single rows each') FROM gkmeans_compare_labels('SELECT -i AS a, i AS b FROM generate_series(1, 50) i', 'a', 'b');
+SELECT is(rows, 2::bigint, 'rows without a label do not count') FROM gkmeans_compare_labels('VALUES (1, 1), (NULL, 1), (2, NULL), (2, 2)', 'column1', 'column2');
+SELECT is(moved, 4::bigint, 'the matching is the best one, not that of the largest first') FROM gkmeans_compare_labels('SELECT a, b FROM (VALUES (1, 1, 4), (1, 2, 3), (2, 1, 3)) v(a, b, n), generate_series(1, n)', 'a', 'b');
+SELECT is(row(rows, moved)::text, '(9000,3000)', 'more clusters than are matched exactly') FROM gkmeans_compare_labels('SELECT i / 3 AS a, (i + 1) / 3 AS b FROM generate_series(0, 8999) i', 'a', 'b');
+SELECT is(row(rows, moved)::text, '(6000,2000)', 'as many as are matched exactly') FROM gkmeans_compare_labels('SELECT i / 3 AS a, (i + 1) / 3 AS b FROM generate_series(0, 5999) i', 'a', 'b');
+SELECT is(row(rows, moved)::text, '(4200,2100)', 'many on one side') FROM gkmeans_compare_labels('SELECT i AS a, i / 2 AS b FROM generate_series(0, 4199) i', 'a', 'b');
+
+-- Labels are compared by their text, whatever their type
+CREATE TABLE "Odd Names" AS SELECT i % 2 AS "A b", (ARRAY['x', 'y'])[i % 2 + 1] AS "c""d", point(i % 3, 0) AS p, i % 3 AS source FROM generate_series(1, 12) i;
+SELECT is(adjusted_rand, 1::float8, 'names that are quoted') FROM gkmeans_compare_labels('"Odd Names"', 'A b', 'c"d');
+SELECT is(adjusted_rand, 1::float8, 'a type without an order, a column called source') FROM gkmeans_compare_labels('"Odd Names"', 'p', 'source');
+SELECT gkmeans_import_model('thirds', '{{0},{1},{2}}', features => '{source}');
+SELECT is(row(rows, moved)::text, '(12,0)', 'a column called source, and models') FROM gkmeans_compare('thirds', 'thirds', '"Odd Names"');
+
+-- Models with other features and scales, versions, rows that cannot be scored
+SELECT gkmeans_create_model('by_length', 'iris', '{sepal_length}', 3, scale => 'standard');
+SELECT is(row(c.rows, c.adjusted_rand)::text, row(l.rows, l.adjusted_rand)::text, 'models with other features') FROM gkmeans_compare('i3', 'by_length', 'iris') c,
+	gkmeans_compare_labels('SELECT gkmeans_predict(''i3'', i) AS a, gkmeans_predict(''by_length'', i) AS b FROM iris i', 'a', 'b') l;
+SELECT gkmeans_create_model('i3', 'iris', '{v}', 4, n_init => 16, if_exists => 'replace');
+SELECT near(adjusted_rand, 0.7150245776, 1e-9, 'two versions of one model') FROM gkmeans_compare('i3', 'i3', 'iris', 1, 2);
+SELECT near(adjusted_rand, 0.7150245776, 1e-9, 'the deployed one if none is named') FROM gkmeans_compare('i3', 'i3', 'iris', 1);
+SELECT is(rows, 148::bigint, 'rows that one of them cannot score') FROM gkmeans_compare('i4', 'by_length', 'SELECT CASE WHEN id > 1 THEN v END AS v, CASE WHEN id < 150 THEN sepal_length END AS sepal_length FROM iris');
+SELECT is((SELECT array_agg(gkmeans_predict_version('i3', 1, i) ORDER BY id) FROM iris i), (SELECT array_agg(three ORDER BY id) FROM labelled), 'gkmeans_predict_version');
+SELECT is((SELECT array_agg(gkmeans_predict_version('i3', 2, v) ORDER BY id) FROM iris i), (SELECT array_agg(four ORDER BY id) FROM labelled), 'another version');
+SELECT is((SELECT array_agg(gkmeans_predict_version('i3', n, v) ORDER BY n) FROM iris, unnest('{1,2}'::int[]) n WHERE id = 60), (SELECT ARRAY[three, four] FROM labelled WHERE id = 60), 'the version may change from row to row');
+
+-- Transitions
+SELECT is(array_agg(row(from_cluster_id, to_cluster_id, rows)::text ORDER BY 1), (SELECT array_agg(row(three, four, n)::text ORDER BY three, four) FROM (SELECT three, four, count(*) AS n FROM labelled GROUP BY 1, 2) l), 'transitions') FROM (SELECT * FROM gkmeans_transitions('i3', 'i4', 'iris', 1) ORDER BY 1, 3) t;
+SELECT is(sum(rows), 150::numeric, 'of all rows') FROM gkmeans_transitions('i3', 'i4', 'iris', 1);
+SELECT ok(bool_and(abs(total - 1) < 1e-12), 'the shares of a cluster add up') FROM (SELECT sum(share) AS total FROM gkmeans_transitions('i3', 'i4', 'iris', 1) GROUP BY from_cluster_id) t;
+SELECT gkmeans_name_clusters('i4', '{one,NULL,three,four}');
+SELECT is(array_agg(DISTINCT to_name), '{"cluster 1",four,one,three}', 'names') FROM gkmeans_transitions('i3', 'i4', 'iris', 1);
+CREATE TABLE spots AS SELECT * FROM (VALUES (0.0, 0.0), (5, 0), (9, 9)) v(x, y);
+SET LOCAL client_min_messages = error;
+SELECT gkmeans_create_model('with_gaps', 'spots', '{x,y}', initial_centroids => '{{0,0},{100,100},{5,0},{9,9}}', max_iter => 1);
+RESET client_min_messages;
+SELECT is((SELECT array_agg(to_name ORDER BY to_cluster_id) FROM gkmeans_transitions('with_gaps', 'with_gaps', 'spots')), '{cluster 0,cluster 2,cluster 3}', 'ids with a gap have their names');
+
+-- In a parallel plan
+CREATE TABLE many AS SELECT ARRAY[noise(i, 1) * 8, noise(i, 2) * 4, noise(i, 3) * 7, noise(i, 4) * 2] AS v FROM generate_series(1, 20000) i;
+ANALYZE many;
+CREATE TABLE alone AS SELECT * FROM gkmeans_compare('i3', 'i4', 'many', 1);
+SET LOCAL parallel_setup_cost = 0;
+SET LOCAL parallel_tuple_cost = 0;
+SET LOCAL min_parallel_table_scan_size = 0;
+SELECT is(c::text, a::text, 'in parallel: the same') FROM gkmeans_compare('i3', 'i4', 'many', 1) c, alone a;
+
+-- Privileges: both models, and the source
+CREATE ROLE reader;
+GRANT USAGE ON SCHEMA gk_test TO reader;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gk_test TO PUBLIC;
+GRANT SELECT ON i3, iris TO reader;
+SET LOCAL ROLE reader;
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'iris')$$, '42501', 'no privilege on the second model', 'permission denied for table i4');
+SELECT fails_with($$SELECT gkmeans_transitions('i4', 'i3', 'iris')$$, '42501', 'nor on the first', 'permission denied for table i4');
+SELECT is(rows, 150::bigint, 'with SELECT on both') FROM gkmeans_compare('i3', 'i3', 'iris', 1, 2);
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i3', 'many')$$, '42501', 'no privilege on the source', 'permission denied for table many');
+RESET ROLE;
+
+-- Errors
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'iris', 'iris')$$, '42809', 'no model');
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'iris', 9)$$, '42704', 'no such version');
+SELECT fails_with($$SELECT gkmeans_predict_version('i3', 0, '{5,3,4,1}')$$, '42704', 'version 0 is not the deployed one');
+SELECT fails_with($$SELECT gkmeans_compare('i3', NULL, 'iris')$$, '22004', 'model_b is NULL');
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', NULL)$$, '22004', 'source is NULL');
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'spots')$$, '42703', 'a source without the columns', 'has no column');
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
+SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'DELETE FROM iris')$$, '42601', 'a source that changes rows');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three', 'five')$$, '42703', 'no such label', 'source has no column "five"', 'label_b');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', '', 'three')$$, '42703', 'an empty name');
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT 1 AS a, 2 AS a', 'a', 'a')$$, '42702', 'a name of two columns');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', NULL, 'three')$$, '22004', 'label_a is NULL');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three) FROM iris; --', 'three')$$, '42703', 'names are quoted');
+
+SELECT nothing_left('nothing is left of these calls');
+SELECT * FROM finish();
+ROLLBACK;
