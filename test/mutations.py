@@ -8,6 +8,7 @@ import random
 import time
 
 import psycopg2
+import psycopg2.errors
 
 SETUP = '''
 SET client_min_messages = error;
@@ -232,7 +233,7 @@ MODEL_ARGUMENTS = {
                   [("NULL", "22004"), ("''", "42"), ("'rfm'", "42P07|"), ("'plain'", "42P07|42809"), ("'shown'", "42P07|42809"), ("'nowhere.model'", "3F000"), ("'pg_catalog.model'", "42"),
                    ("'pg_temp.model'", "0A000|42"), ("'a.b.c.d'", "42|0A"), ("'made; DROP TABLE rfm'", "42"), ("repeat('m', 300)", "42|22|"), ("'counter'", "42"), ("'mood'", "42")]),
     "note": (["NULL", "''", "repeat('n', 100000)", "E'\\n<script>'"], []),
-    "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\"}'"], [("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
+    "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\\\"\"}'"], [("'{\"\",x}'", "42602"), ("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
     "given": (["'{{1,2},{3,4}}'", "'{{0,0}}'"], [("'{}'", "22023"), ("NULL", ""), ("'{{1,NULL}}'", "22004"), ("'{{1,2,3}}'", "22000"), ("'{1,2}'", "22023"), ("'{{NaN,1}}'", "22|")]),
     "deploy": (["'better'", "'always'", "'never'", "NULL"], [("'maybe'", "22023"), ("''", "22023")]),
     "min_improvement": (["0", "0.5", "-1", "1", "NULL"], [("2", "22023"), ("'NaN'", "22023"), ("'-Infinity'", "22023")]),
@@ -581,7 +582,11 @@ class Session:
             if error.pgcode is None or error.pgcode.startswith("57P"):
                 raise
             code, message = error.pgcode, str(error).splitlines()[0]
-        self.cursor.execute("ROLLBACK")
+        try:
+            self.cursor.execute("ROLLBACK")
+        except psycopg2.errors.QueryCanceled:
+            # the timeout of the call counts for this too
+            self.cursor.execute("ROLLBACK")
         self.cursor.execute("DEALLOCATE ALL")
         for command in early:
             self.cursor.execute("RESET " + command.split()[1])
