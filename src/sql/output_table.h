@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-#include "nodes/primnodes.h"
+#include "nodes/parsenodes.h"
 
 /* A table by its name. */
 typedef struct GkOutputTable
