@@ -46,7 +46,7 @@ Engine::range(GkCommand *c)
 	const uint32_t *columns;
 
 	start[0] = UINT64_MAX;
-	memset(start.data() + 2, 0xff, d * sizeof(uint32_t));
+	std::fill_n((uint32_t *) (start.data() + 2), d, 0xffffffffu);
 	all = start;
 	for (auto &shard : shards)
 	{
