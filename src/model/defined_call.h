@@ -26,6 +26,9 @@ typedef struct GkDefinedCall
  */
 extern void gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call);
 
+/* The number of an argument. */
+extern int	gk_defined_place(const GkDefinedCall *call, const char *name);
+
 /* Sets an argument. */
 extern void gk_set_defined(GkDefinedCall *call, const char *name, Datum value);
 

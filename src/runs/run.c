@@ -21,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "definition.h"
+#include "draft.h"
 #include "run.h"
 #include "running.h"
 #include "target.h"
@@ -56,9 +57,7 @@ gk_mark_lost(Relation relation, int but)
 										  " AND version OPERATOR(pg_catalog.<>) $1",
 										  gk_qualified_name(relation)),
 								 1, &type, &value, NULL, false, 0);
-	if (code != SPI_OK_UPDATE)
-		elog(ERROR, "could not change model \"%s\": %s", gk_model_name(relation),
-			 SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_UPDATE, gk_qualified_name(relation));
 }
 
 /* Records who runs it. */
