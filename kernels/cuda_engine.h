@@ -151,7 +151,7 @@ private:
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
-	bool		summing = false;		/* a sum over the devices may be under way */
+	bool		summing = false;		/* a sum over the devices may be in progress */
 
 	/* the command */
 	std::mutex	mutex;
