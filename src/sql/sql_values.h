@@ -26,6 +26,10 @@ extern char *gk_list_words(const char *const *words);
 /* Raises 22023 with a hint about the valid values. */
 extern void gk_out_of_range(const char *argument, const char *valid);
 
+/* Raises the error of a function that another version of the extension has made: 55000. */
+__attribute__((noreturn))
+extern void gk_refuse_version(void);
+
 /* Puts a number into a column of a result; NaN becomes NULL. */
 extern void gk_put_number(Datum *value, bool *is_null, double number);
 
