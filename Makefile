@@ -25,8 +25,8 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history nearest prepare \
-		quantiles sample seed)) \
+	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history merge nearest prepare \
+		quantiles sample search seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_rows labels_table merge_labels module output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
@@ -104,8 +104,8 @@ $(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
 
 # The conversion loops, which every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
-# The distances between the candidates of k-means||.
-src/fit/candidates.o: override CFLAGS += -O3
+# The distances between the candidates of k-means||, and between centroids.
+src/fit/candidates.o src/fit/merge.o: override CFLAGS += -O3
 # The distances of a row that is scored.
 src/fit/nearest.o: override CFLAGS += -O3 -Wno-psabi
 

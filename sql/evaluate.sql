@@ -94,6 +94,7 @@ CREATE FUNCTION gkmeans_select_k(
     tol double precision DEFAULT 1e-4,
     n_init integer DEFAULT 4,
     seed bigint DEFAULT 0,
+    quality text DEFAULT 'auto',
     sample integer DEFAULT 10000,
     gap_references integer DEFAULT NULL,
     OUT k integer,
@@ -116,7 +117,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 12;
 
 COMMENT ON FUNCTION gkmeans_select_k(text, text[], integer[], text, text, text, text, text, text,
-    integer, double precision, integer, bigint, integer, integer)
+    integer, double precision, integer, bigint, text, integer, integer)
 IS 'how good the clusterings of a table, view or query with several k are, from one read of it';
 
 -- How two models differ

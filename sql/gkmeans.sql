@@ -56,6 +56,7 @@ CREATE FUNCTION gkmeans_fit(
     tol double precision DEFAULT 1e-4,
     n_init integer DEFAULT 1,
     seed bigint DEFAULT 0,
+    quality text DEFAULT 'auto',
     labels_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     options jsonb DEFAULT '{}',
@@ -72,7 +73,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_fit(text, text[], bigint, text, text, text, double precision[], text,
-    text, text, integer, double precision, integer, bigint, text, text, jsonb)
+    text, text, integer, double precision, integer, bigint, text, text, text, jsonb)
 IS 'k-means over the rows of a table, view or query: one row for every cluster';
 
 CREATE FUNCTION gkmeans_fit_predict(
@@ -91,6 +92,7 @@ CREATE FUNCTION gkmeans_fit_predict(
     tol double precision DEFAULT 1e-4,
     n_init integer DEFAULT 1,
     seed bigint DEFAULT 0,
+    quality text DEFAULT 'auto',
     labels_table text DEFAULT NULL,
     if_exists text DEFAULT 'error',
     options jsonb DEFAULT '{}',
@@ -104,7 +106,7 @@ COST 1000000 ROWS 100000;
 
 COMMENT ON FUNCTION gkmeans_fit_predict(anyelement, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb)
+    text, jsonb)
 IS 'k-means over the rows of a table, view or query: the cluster of every row';
 
 
@@ -121,6 +123,9 @@ CREATE FUNCTION gkmeans_last_fit(
     OUT converged boolean,
     OUT inertia double precision,
     OUT best_start integer,
+    OUT quality text,
+    OUT search_rounds integer,
+    OUT search_improvement double precision,
     OUT engine text,
     OUT engine_reason text,
     OUT devices integer,

@@ -78,6 +78,7 @@ CREATE FUNCTION gkmeans_create_model(
     tol double precision DEFAULT 1e-4,
     n_init integer DEFAULT 1,
     seed bigint DEFAULT 0,
+    quality text DEFAULT 'auto',
     labels_table text DEFAULT NULL,
     labels_mode text DEFAULT 'merge',
     options jsonb DEFAULT '{}',
@@ -100,7 +101,7 @@ COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION gkmeans_create_model(text, text, text[], bigint, text, text, text,
     double precision[], text, text, text, integer, double precision, integer, bigint, text, text,
-    jsonb, integer[], text, text, text, text)
+    text, jsonb, integer[], text, text, text, text)
 IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scored';
 
 CREATE FUNCTION gkmeans_import_model(

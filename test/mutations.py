@@ -218,6 +218,7 @@ MODEL_ARGUMENTS = {
     "keep": (["0", "1", "10", "2147483647", "NULL"], [("-1", "22023")]),
     "names": (["'{a,b,c}'", "'{\"<b>\",NULL,c}'", "ARRAY[repeat('n', 100000), '', E'\\n']", "'[5:7]={a,b,c}'", "NULL"], [("'{}'", "22023"), ("'{{a,b,c}}'", "22023"), ("'{a}'", "22023")]),
     "sample": (["2", "10", "1000000", "10000"], [("0", "22023"), ("1", "22023"), ("-1", "22023"), ("2147483647", "22023|54|53"), ("NULL", "22")]),
+    "k_sample": (["2", "10", "1000", "1"], [("0", "22023"), ("-1", "22023"), ("2147483647", "22023")]),
     "label_column": (["'w'"], [("'z'", "42703|"), ("'nowhere'", "42703"), ("''", "42703"), ("'x'", "42|22"), ("NULL", "22004")]),
     "labels_mode": (["'replace'", "'append'", "'merge'", "'delete'", "NULL"], [("'error'", "42P07|22023"), ("'maybe'", "22023")]),
     "changes_table": (["'changes'", "'made_changes'", "'\"Made; changes\"'", "NULL"],
@@ -234,6 +235,21 @@ MODEL_ARGUMENTS = {
     "note": (["NULL", "''", "repeat('n', 100000)", "E'\\n<script>'"], []),
     "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\"}'"], [("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
     "given": (["'{{1,2},{3,4}}'", "'{{0,0}}'"], [("'{}'", "22023"), ("NULL", ""), ("'{{1,NULL}}'", "22004"), ("'{{1,2,3}}'", "22000"), ("'{1,2}'", "22023"), ("'{{NaN,1}}'", "22|")]),
+    "k_list": (["'{2,3}'", "'{1}'", "'{3,2,3}'", "'{{2,3},{4,5}}'", "'[5:6]={2,40}'"], [("NULL", "22004"), ("'{}'", "22023"), ("'{0,1}'", "22023"), ("'{2,NULL}'", "22004"), ("'{1000001}'", "22023"),
+                                                                           ("(SELECT array_agg(i) FROM generate_series(1, 1001) i)", "54000")]),
+    "criterion": (["'gap'", "'bic'", "'elbow'", "'silhouette'", "'davies_bouldin'", "NULL"], [("'best'", "22023"), ("''", "22023"), ("'gap_error'", "22023")]),
+    "gap_references": (["1", "3", "NULL"], [("0", "22023|"), ("-1", "22023"), ("1001", "22023")]),
+    "deploy": (["'better'", "'always'", "'never'", "NULL"], [("'maybe'", "22023"), ("''", "22023")]),
+    "min_improvement": (["0", "0.5", "-1", "1", "NULL"], [("2", "22023"), ("'NaN'", "22023"), ("'-Infinity'", "22023")]),
+    "only_if_drift": (["NULL", "0", "0.1", "1e300"], [("-1", "22023"), ("'NaN'", "22023")]),
+    "starts": (["NULL", "0", "2"], [("-1", "22023"), ("1001", "22023"), ("2147483647", "22023")]),
+    "rescale": (["true", "false", "NULL"], []),
+    "kept_runs": (["1", "NULL", "2147483647"], [("0", "22023"), ("-1", "22023")]),
+    "what": (["'clusters'", "'profile'", "'sizes'", "'elbow'", "'convergence'", "'drift'", "'history'"], [("'nothing'", "22023"), ("''", "22023"), ("'<svg>'", "22023"), ("NULL", "22|")]),
+    "width": (["640", "400", "NULL"], [("0", "22023"), ("-5", "22023"), ("2147483647", "22023")]),
+    "format": (["'svg'", "'data_uri'", "NULL"], [("'png'", "22023")]),
+    "title": (["NULL", "'<b>'", "repeat('t', 100000)"], []),
+    "oid": (["'rfm'::regclass", "0", "4294967295", "NULL", "'plain'::regclass", "'damaged'::regclass", "'pg_class'::regclass", "'plain_index'::regclass", "'parts'::regclass"], []),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
 }
 # Other functions of models: their arguments, with the pool of values if it has another name.
@@ -246,9 +262,21 @@ MODEL_FUNCTIONS = {
     "gkmeans_assign": ["model", "source", "id_column", "labels_table", "labels_mode", "changes_table", "version"],
     "gkmeans_evaluate": ["model", "source", "version", "sample", "seed"], "gkmeans_cluster_quality": ["model", "source", "version", "sample", "seed"],
     "gkmeans_evaluate_labels": ["source", "features=some_features", "label_column", "metric", "scale", "nulls", "sample", "seed"],
+    "gkmeans_select_k": ["source", "features=some_features", "k=k_list", "criterion", "weight_column", "init", "metric", "scale", "nulls", "max_iter", "tol", "n_init", "seed", "sample=k_sample", "gap_references"],
+    "gkmeans_compare": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_transitions": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_compare_labels": ["source", "label_a=label_column", "label_b=label_column"],
+    "gkmeans_refit": ["model", "deploy", "min_improvement", "only_if_drift", "starts", "rescale", "labels_table", "labels_mode", "changes_table", "keep=kept_runs", "note"],
+    "gkmeans_refresh": ["model", "deploy", "min_improvement", "only_if_drift", "starts", "rescale", "labels_table", "labels_mode", "changes_table", "keep=kept_runs", "note"],
+    "gkmeans_drift": ["model", "source=any_source", "version"], "gkmeans_feature_drift": ["model", "source=any_source", "version"],
+    "gkmeans_plot": ["model", "what", "version", "width", "height=width", "format"], "gkmeans_report": ["model", "version", "title"],
+    "_gkmeans_versions": ["id=oid"], "_gkmeans_clusters": ["id=oid"], "_gkmeans_centroid_features": ["id=oid"], "_gkmeans_drift": ["id=oid"],
+    "_gkmeans_pictures": ["id=oid"], "_gkmeans_picture": ["id=oid", "what", "format"],
 }
+# Where a labels table may be left out.
+OPTIONAL_LABELS = ("gkmeans_refit", "gkmeans_refresh")
 # Those that must have all of these.
-NEEDED = {"model", "new_model", "version of gkmeans_deploy", "names", "centroids", "given", "point", "id_type", "source", "id_column", "labels_table", "some_features", "label_column"}
+NEEDED = {"model", "new_model", "version of gkmeans_deploy", "format of _gkmeans_picture", "names", "centroids", "given", "point", "oid", "what", "id_type", "source", "id_column", "labels_table", "some_features", "label_column"}
 MODEL_WRAPPERS = ["SELECT * FROM {call}"] * 6 + [
     "SELECT {call}", "SELECT * FROM {call} LIMIT 1", "SELECT count(*) FROM {call} f", "SELECT f.* FROM generate_series(1, 2), LATERAL {call} f", "SELECT {call} FROM generate_series(1, 2)",
     "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM {call}", "PREPARE q AS SELECT * FROM {call}; EXECUTE q; EXECUTE q", "SAVEPOINT s; SELECT {call}; ROLLBACK TO s; SELECT * FROM {call}",
@@ -262,9 +290,10 @@ BEFORE = [("", "")] * 14 + [
     ("UPDATE twice SET shift = '{1e30,-1e30}'", ""), ("INSERT INTO rfm (version, group_no, part, status) VALUES (2, 0, 0, 'failed')", "55000"), ("ALTER TABLE rfm ENABLE ROW LEVEL SECURITY", "0A000"),
     ("CREATE TRIGGER t BEFORE UPDATE OR DELETE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
+    ("CREATE RULE r AS ON INSERT TO rfm DO INSTEAD UPDATE plain SET z = 1", "55000|0A"), ("CREATE RULE r AS ON DELETE TO rfm DO INSTEAD NOTHING", "55000|0A"),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
-VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features",
-         "gkmeans.iterations", "gkmeans.k_selection"]
+VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features", "gkmeans.iterations", "gkmeans.k_selection",
+         "gkmeans.drift", "gkmeans.plots", "gkmeans.progress"]
 
 
 class Call:
@@ -445,7 +474,8 @@ class Management(Call):
             self.choose_arguments(function)
             self.consider_pairs(function)
             given = ", ".join(f"{name} => {value}" for name, value in self.arguments.items())
-            self.text = dice.choice(MODEL_WRAPPERS).format(call=f"{function}({given})")
+            wrapper = "CALL {call}" if function == "gkmeans_refresh" else dice.choice(MODEL_WRAPPERS)
+            self.text = wrapper.format(call=f"{function}({given})")
         self.choose_settings()
         self.consider_context()
 
@@ -455,7 +485,8 @@ class Management(Call):
         for argument in MODEL_FUNCTIONS[function]:
             name, _, pool = argument.partition("=")
             pool = pool or name
-            if pool not in NEEDED and f"{pool} of {function}" not in NEEDED and dice.random() < 0.6:
+            is_needed = pool in NEEDED or f"{pool} of {function}" in NEEDED
+            if (not is_needed or (pool == "labels_table" and function in OPTIONAL_LABELS)) and dice.random() < 0.6:
                 continue
             if pool == "model":
                 self.arguments[name], self.is_array, codes = dice.choice(MODELS)
@@ -466,7 +497,8 @@ class Management(Call):
             elif pool == "labels_table" and dice.random() < 0.5:
                 self.arguments[name] = dice.choice(["'\"Labels\"'", "'full_labels'", "'kinds'", "'made'"])
             else:
-                pools = {**ARGUMENTS, **MODEL_ARGUMENTS, "source": tuple(SOURCES.values()), "some_features": tuple(FEATURES.values())}
+                pools = {**ARGUMENTS, **MODEL_ARGUMENTS, "source": tuple(SOURCES.values()), "any_source": tuple(SOURCES.values()),
+                         "some_features": tuple(FEATURES.values())}
                 self.arguments[name] = self.choose(pools[pool], 0.25)
 
     def consider_pairs(self, function):
@@ -483,7 +515,14 @@ class Management(Call):
             self.allow("42|22")
         if arguments.get("id_column", "'id'") == "NULL":
             self.allow("22004")
-        if "labels_table" in arguments:
+        if function in OPTIONAL_LABELS:
+            self.allow("55000" if "rfm" not in arguments["model"] else "")
+            self.allow("42|22|21|23|55" if any(name in arguments for name in ("labels_table", "labels_mode", "changes_table")) else "")
+        if function == "gkmeans_plot" or function == "_gkmeans_picture":
+            self.allow("55000")
+        if function in ("gkmeans_drift", "gkmeans_feature_drift"):
+            self.allow("55000" if "rfm" not in arguments["model"] else "")
+        if "labels_table" in arguments and "id_column" in arguments:
             self.allow("22004" if arguments["labels_table"] == "NULL" else "42|23|21|55|22023" if arguments["labels_table"] not in ("'\"Labels\"'", "'full_labels'", "'made'") else "")
             self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
             self.allow("21000|42P10|42" if "UNION ALL" in source or "fitted" in source or "labels_mode" in arguments or arguments["id_column"] != "'id'" else "")
@@ -500,11 +539,11 @@ class Management(Call):
     def consider_context(self):
         """What only the statement around the call makes wrong."""
         twice = any(word in self.text for word in ("EXECUTE q; EXECUTE", "generate_series(1, 2)", "ROLLBACK TO s"))
-        if any(word in self.text for word in ("labels_table", "import_model", "rollback", "deploy", "prune")) and (twice or "CURSOR" in self.text):
+        if any(word in self.text for word in ("labels_table", "import_model", "rollback", "deploy", "prune", "refit")) and (twice or "CURSOR" in self.text):
             self.allow("42|55|25")
         if "name_clusters" in self.text and "SELECT * FROM" in self.text and "TABLE taken" in self.text:
             self.allow("42P16|42")
-        if any(word in self.text for word in ("deploy", "rollback", "name_clusters", "CREATE")):
+        if any(word in self.text for word in ("deploy", "rollback", "name_clusters", "refit", "refresh", "CREATE")):
             self.allow("25006" if self.settings.get("default_transaction_read_only") == "on" else "")
             self.allow("42" if "role" in self.settings else "")
             self.allow("55000|XX001" if self.before else "")

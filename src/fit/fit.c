@@ -10,46 +10,26 @@
 #include "alloc.h"
 #include "exact.h"
 #include "fit.h"
+#include "fitter.h"
 #include "fixed_point.h"
 #include "prepare.h"
 #include "progress.h"
+#include "search.h"
 #include "seconds.h"
 #include "seed.h"
 
-/* The statistics of the clusters, as the engine returns them, by label. */
-typedef struct Statistics
-{
-	int			inertia_exponent;
-	int			distance_exponent;
-	int64	   *sizes;
-	GkSum	   *weights;
-	GkSum	   *inertia;
-	GkSum	   *distance;
-	double	   *radius2;
-} Statistics;
+/* The least number of starts for the best quality. */
+#define BEST_STARTS 8
 
-/* The state of a fit. */
-typedef struct Fitter
-{
-	GkJob	   *job;
-	const GkFitSpec *spec;
-	GkPrepared *prepared;
-	int64		k;				/* clusters requested, at most the number of rows */
-	uint8	   *is_empty;		/* k */
-	Statistics	statistics;
-	GkFit	   *fit;
-} Fitter;
+/*
+ * The work of a fit, about the multiplications of a pass over the rows, up to which `auto` is the
+ * best or a good quality.
+ */
+#define BEST_WORK 2e7
+#define GOOD_WORK 2e8
 
-/* The result of one start. */
-typedef struct Start
-{
-	int			number;
-	int64		count;			/* centroids */
-	double	   *centroids;		/* k × dimension, in the engine's units */
-	double		inertia;
-	int			iterations;
-	bool		converged;
-} Start;
+/* The cost of a row and a cluster beside the features, in features. */
+#define WORK_OVERHEAD 8
 
 /* Turns a row's d² into its distance. */
 double
@@ -60,14 +40,14 @@ gk_distance(GkMetric metric, double distance2)
 
 /* The value of a two-limb sum of the statistics. */
 static double
-value_of(const Fitter *fitter, GkSum sum, int exponent)
+value_of(const GkFitter *fitter, GkSum sum, int exponent)
 {
 	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
 }
 
 /* Sets centroids. */
-static void
-set_centroids(Fitter *fitter, const double *centroids, int64 count)
+void
+gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 {
 	GkCommand	command = {.operation = GK_CENTROIDS};
 
@@ -79,7 +59,7 @@ set_centroids(Fitter *fitter, const double *centroids, int64 count)
 
 /* The first centroids of a start. */
 static void
-choose_centroids(Fitter *fitter, Start *start)
+choose_centroids(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
 	GkSeedSpec	seed = {.job = fitter->job};
@@ -112,7 +92,7 @@ choose_centroids(Fitter *fitter, Start *start)
 
 /* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
 static void
-relocate_empty(Fitter *fitter, int64 count, GkCommand *step)
+relocate_empty(GkFitter *fitter, int64 count, GkCommand *step)
 {
 	int64		empty = step->step.empty;
 	GkCommand	distances = {.operation = GK_DISTANCES};
@@ -149,7 +129,7 @@ relocate_empty(Fitter *fitter, int64 count, GkCommand *step)
 
 /* Writes an iteration down. */
 static void
-note_iteration(Fitter *fitter, const Start *start, const GkCommand *step)
+note_iteration(GkFitter *fitter, const GkStart *start, const GkCommand *step)
 {
 	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
 
@@ -160,17 +140,17 @@ note_iteration(Fitter *fitter, const Start *start, const GkCommand *step)
 	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
-/* Lloyd's iteration until no label changes, the centroids hardly move, or max_iter is reached. */
-static void
-iterate(Fitter *fitter, Start *start)
+/* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
+void
+gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 {
 	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
-	set_centroids(fitter, start->centroids, start->count);
+	gk_fitter_set_centroids(fitter, start->centroids, start->count);
 	start->converged = false;
 	start->iterations = 0;
-	while (start->iterations < fitter->spec->max_iter && !start->converged)
+	while (start->iterations < limit && !start->converged)
 	{
 		GkCommand	step = {.operation = GK_STEP};
 
@@ -182,7 +162,7 @@ iterate(Fitter *fitter, Start *start)
 		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
-		if (fitter->spec->for_model)
+		if (fitter->spec->for_model && !fitter->is_searching)
 			note_iteration(fitter, start, &step);
 	}
 	get.get_centroids.centroids = start->centroids;
@@ -190,16 +170,17 @@ iterate(Fitter *fitter, Start *start)
 }
 
 /* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
-static double
-label_rows(Fitter *fitter, int64 count)
+double
+gk_fitter_label_rows(GkFitter *fitter, int64 count)
 {
-	Statistics *statistics = &fitter->statistics;
+	GkStatistics *statistics = &fitter->statistics;
 	int			bits = fitter->prepared->value_bits;
 	GkCommand	assign = {.operation = GK_ASSIGN};
 	GkCommand	command = {.operation = GK_STATISTICS};
 	GkSum		total = {0, 0};
 
 	gk_run(fitter->job, &assign);
+	statistics->greatest = assign.assign.greatest;
 	statistics->inertia_exponent = gk_grid_exponent(assign.assign.greatest, bits);
 	statistics->distance_exponent = gk_grid_exponent(assign.assign.greatest_distance, bits);
 	command.statistics.inertia_exponent = statistics->inertia_exponent;
@@ -219,26 +200,45 @@ label_rows(Fitter *fitter, int64 count)
 	return value_of(fitter, total, statistics->inertia_exponent);
 }
 
+/* The quality of a fit; `auto` goes by sizes alone, so that the machine makes no difference. */
+static GkFitQuality
+choose_quality(const GkFitSpec *spec, int64 k)
+{
+	double		work = (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+
+	if (spec->init == GK_INIT_GIVEN)
+		return GK_QUALITY_FAST;
+	if (spec->quality != GK_QUALITY_AUTO)
+		return spec->quality;
+	return work <= BEST_WORK ? GK_QUALITY_BEST : work <= GOOD_WORK ? GK_QUALITY_GOOD
+		: GK_QUALITY_FAST;
+}
+
 /* How many starts there are. */
 static int
-number_of_starts(const GkFitSpec *spec)
+number_of_starts(const GkFitter *fitter)
 {
-	return spec->init == GK_INIT_GIVEN ? 1 : spec->n_init;
+	const GkFitSpec *spec = fitter->spec;
+
+	if (spec->init == GK_INIT_GIVEN)
+		return 1;
+	return fitter->fit->quality == GK_QUALITY_BEST && spec->n_init > 0
+		? Max(spec->n_init, BEST_STARTS) : spec->n_init;
 }
 
 /* Shows others which start begins; that from earlier centroids is the first. */
 static void
-show_start(const Fitter *fitter, const Start *start)
+show_start(const GkFitter *fitter, const GkStart *start)
 {
 	int			earlier = fitter->spec->earlier != NULL ? 1 : 0;
 
-	gk_progress_start(start->number + 1 + earlier, number_of_starts(fitter->spec) + earlier,
+	gk_progress_start(start->number + 1 + earlier, number_of_starts(fitter) + earlier,
 					  fitter->spec->max_iter);
 }
 
 /* One start, from its first centroids to its labels. */
 static void
-run_start(Fitter *fitter, Start *start)
+run_start(GkFitter *fitter, GkStart *start)
 {
 	instr_time	begin;
 
@@ -249,47 +249,89 @@ run_start(Fitter *fitter, Start *start)
 	fitter->fit->seed_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
-	iterate(fitter, start);
+	gk_fitter_iterate(fitter, start, fitter->spec->max_iter);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
-	start->inertia = label_rows(fitter, start->count);
+	start->inertia = gk_fitter_label_rows(fitter, start->count);
+	start->first_inertia = start->inertia;
+	start->rounds = 0;
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
-/* All starts; at the end the engine holds the labels of the best. */
+/* Searches from a start. */
 static void
-run_starts(Fitter *fitter, Start *best)
+search_from(GkFitter *fitter, GkStart *start)
 {
-	int			starts = number_of_starts(fitter->spec);
-	int64		values = fitter->k * fitter->spec->dimension;
-	Start		fresh = {0};
+	instr_time	begin;
 
-	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
-	best->centroids = gk_allocate(values, sizeof(double));
-	run_start(fitter, best);
-	gk_progress_inertia(best->inertia);
-	if (best->number + 1 >= starts)
-		return;
-	fresh.centroids = gk_allocate(values, sizeof(double));
-	for (fresh.number = best->number + 1; fresh.number < starts; fresh.number++)
+	gk_progress_phase(GK_PHASE_ITERATING);
+	INSTR_TIME_SET_CURRENT(begin);
+	fitter->is_searching = true;
+	gk_search(fitter, start);
+	fitter->is_searching = false;
+	fitter->fit->iterate_seconds += gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_LABELLING);
+}
+
+/* True if there is a search from a start of its own, and not from the best of all starts alone. */
+static bool
+searches_each(const GkFitter *fitter, const GkStart *start)
+{
+	if (start->number == GK_EARLIER_START)
+		return false;
+	return fitter->fit->quality == GK_QUALITY_BEST ||
+		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
+}
+
+/* Runs the starts after the first, and keeps the best. */
+static void
+run_more_starts(GkFitter *fitter, int starts, GkStart *best)
+{
+	GkStart		fresh = {0};
+
+	fresh.centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
+	for (int number = best->number + 1; number < starts; number++)
 	{
+		fresh.number = number;
 		run_start(fitter, &fresh);
+		if (searches_each(fitter, &fresh))
+			search_from(fitter, &fresh);
 		if (fresh.inertia < best->inertia)
 		{
-			double	   *spare = best->centroids;
+			GkStart		spare = *best;
 
 			*best = fresh;
-			fresh.centroids = spare;
+			fresh = spare;
 			gk_progress_inertia(best->inertia);
 		}
 	}
-	if (best->number != starts - 1)
-	{
-		set_centroids(fitter, best->centroids, best->count);
-		best->inertia = label_rows(fitter, best->count);
-	}
 	pfree(fresh.centroids);
+}
+
+/* All starts and searches; at the end the engine holds the labels of the best. */
+static void
+run_starts(GkFitter *fitter, GkStart *best)
+{
+	int			starts = number_of_starts(fitter);
+
+	best->number = fitter->spec->earlier != NULL ? GK_EARLIER_START : 0;
+	best->centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
+	run_start(fitter, best);
+	if (searches_each(fitter, best))
+		search_from(fitter, best);
+	gk_progress_inertia(best->inertia);
+	if (best->number + 1 < starts)
+	{
+		run_more_starts(fitter, starts, best);
+		if (best->number != starts - 1)
+		{
+			gk_fitter_set_centroids(fitter, best->centroids, best->count);
+			best->inertia = gk_fitter_label_rows(fitter, best->count);
+		}
+	}
+	if (fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier == NULL)
+		search_from(fitter, best);
 }
 
 /* The order of the clusters: rows descending, then centroids ascending. */
@@ -298,7 +340,7 @@ compare_labels(const void *a, const void *b, void *arg)
 {
 	int64		left = *(const int32 *) a;
 	int64		right = *(const int32 *) b;
-	const Fitter *fitter = arg;
+	const GkFitter *fitter = arg;
 	const int64 *sizes = fitter->statistics.sizes;
 	const double *centroids = fitter->fit->centroids;
 	int			d = fitter->spec->dimension;
@@ -313,9 +355,9 @@ compare_labels(const void *a, const void *b, void *arg)
 
 /* One cluster as users see it. */
 static void
-describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
+describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 {
-	const Statistics *statistics = &fitter->statistics;
+	const GkStatistics *statistics = &fitter->statistics;
 	GkMetric	metric = fitter->spec->metric;
 
 	cluster->size = statistics->sizes[label];
@@ -332,7 +374,7 @@ describe_cluster(const Fitter *fitter, int64 label, GkCluster *cluster)
 
 /* Warns that there are fewer clusters than requested, and why. */
 static void
-warn_of_fewer(const Fitter *fitter, const Start *best)
+warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 {
 	int64		k = fitter->spec->k;
 
@@ -352,7 +394,7 @@ warn_of_fewer(const Fitter *fitter, const Start *best)
 
 /* Keeps what a model needs: the centroids as rows are compared with them, in cluster order. */
 static void
-keep_for_model(Fitter *fitter, const Start *best, const int32 *labels)
+keep_for_model(GkFitter *fitter, const GkStart *best, const int32 *labels)
 {
 	GkFit	   *fit = fitter->fit;
 	GkFitModel *model = &fit->model;
@@ -393,7 +435,7 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
  * ends empty, its number is not used.
  */
 static void
-order_clusters(Fitter *fitter, const Start *best)
+order_clusters(GkFitter *fitter, const GkStart *best)
 {
 	GkFit	   *fit = fitter->fit;
 	int			d = fitter->spec->dimension;
@@ -431,7 +473,7 @@ order_clusters(Fitter *fitter, const Start *best)
 
 /* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
-find_total(Fitter *fitter)
+find_total(GkFitter *fitter)
 {
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
@@ -440,13 +482,13 @@ find_total(Fitter *fitter)
 	mean.centroids.k = 1;
 	gk_run(fitter->job, &mean);
 	gk_run(fitter->job, &step);
-	fitter->prepared->total = label_rows(fitter, 1);
+	fitter->prepared->total = gk_fitter_label_rows(fitter, 1);
 	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
 /* Room for the statistics of so many clusters. */
 static void
-begin_statistics(Statistics *statistics, int64 clusters)
+begin_statistics(GkStatistics *statistics, int64 clusters)
 {
 	statistics->sizes = gk_allocate(clusters, sizeof(int64));
 	statistics->weights = gk_allocate(clusters, sizeof(GkSum));
@@ -457,13 +499,15 @@ begin_statistics(Statistics *statistics, int64 clusters)
 
 /* Room for what the engine says of the clusters. */
 static void
-begin_fitter(Fitter *fitter)
+begin_fitter(GkFitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
 
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
-	fitter->is_empty = gk_allocate_zero(fitter->k, sizeof(uint8));
+	fitter->fit->quality = choose_quality(spec, fitter->k);
+	fitter->is_empty = gk_allocate_zero(fitter->k + gk_search_depth(spec, fitter->k),
+										sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
 }
 
@@ -471,8 +515,8 @@ begin_fitter(Fitter *fitter)
 void
 gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
-	Start		best = {0};
+	GkFitter		fitter = {.job = job,.spec = spec,.prepared = prepared,.fit = fit};
+	GkStart		best = {0};
 
 	memset(fit, 0, sizeof(*fit));
 	begin_fitter(&fitter);
@@ -490,6 +534,9 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 	fit->iterations = best.iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
+	fit->search_rounds = best.rounds;
+	fit->search_improvement = best.rounds > 0 && best.first_inertia > 0.0
+		? 1.0 - best.inertia / best.first_inertia : 0.0;
 	warn_of_fewer(&fitter, &best);
 }
 
@@ -498,12 +545,12 @@ double
 gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, const double *points,
 			 int64 count, GkCluster *clusters)
 {
-	Fitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
+	GkFitter		fitter = {.job = job,.spec = spec,.prepared = prepared};
 	double		inertia;
 
 	begin_statistics(&fitter.statistics, count);
-	set_centroids(&fitter, points, count);
-	inertia = label_rows(&fitter, count);
+	gk_fitter_set_centroids(&fitter, points, count);
+	inertia = gk_fitter_label_rows(&fitter, count);
 	for (int64 c = 0; c < count; c++)
 	{
 		describe_cluster(&fitter, c, &clusters[c]);

@@ -58,7 +58,10 @@ typedef struct GkFit
 	double		inertia;
 	int			iterations;
 	bool		converged;
-	int			best_start;		/* which of the n_init, from 0; GK_EARLIER_START */
+	int			best_start;		/* which of the starts, from 0; GK_EARLIER_START */
+	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
+	int			search_rounds;	/* of the search from the best start; 0 without one */
+	double		search_improvement; /* share of that start's inertia that the search took off */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;

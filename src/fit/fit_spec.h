@@ -29,6 +29,14 @@ typedef enum GkScale
 	GK_SCALE_GIVEN				/* by GkFitSpec.offset and .factor; internal */
 } GkScale;
 
+typedef enum GkFitQuality
+{
+	GK_QUALITY_AUTO,			/* by the sizes of the data */
+	GK_QUALITY_FAST,			/* the best of n_init starts */
+	GK_QUALITY_GOOD,			/* a search from there */
+	GK_QUALITY_BEST				/* the best of several searches */
+} GkFitQuality;
+
 /* The specification of a fit. */
 typedef struct GkFitSpec
 {
@@ -45,6 +53,7 @@ typedef struct GkFitSpec
 	int			max_iter;
 	double		tol;
 	int			n_init;
+	GkFitQuality quality;
 	int64		seed;
 	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */

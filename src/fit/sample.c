@@ -1,5 +1,5 @@
 /*
- * A few rows of a fit, whatever their order in the source.
+ * A sample of the rows of a fit, independent of their order in the source.
  */
 #include "postgres.h"
 
@@ -7,7 +7,7 @@
 #include "engine_error.h"
 #include "sample.h"
 
-/* The number of the start that these draws have for themselves: no fit has so many. */
+/* The start number of these draws; no fit has that many starts. */
 #define SAMPLE_START PG_UINT32_MAX
 
 /* Draws rows by weight. */

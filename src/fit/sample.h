@@ -1,5 +1,5 @@
 /*
- * A few rows of a fit, whatever their order in the source.
+ * A sample of the rows of a fit, independent of their order in the source.
  */
 #ifndef GK_SAMPLE_H
 #define GK_SAMPLE_H
@@ -9,8 +9,8 @@
 #include "fit.h"
 
 /*
- * Draws rows after a fit for a model, by weight: all of them if there are at most `count`, else
- * at most so many.  Writes the engine's numbers of the rows; returns how many.
+ * Draws rows after a fit for a model, by weight: all rows if there are at most `count`, else at
+ * most `count`.  Writes the engine's numbers of the rows; returns how many.
  */
 extern int64 gk_sample_rows(GkJob *job, const GkFitSpec *spec, const GkFit *fit, int64 count,
 							int64 *rows);

@@ -100,7 +100,7 @@ check_value(const char *value, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s is NULL", argument),
-				 errdetail("The definition of the model names none.")));
+				 errdetail("The definition of the model does not name one.")));
 }
 
 /* Reads what is asked for. */

@@ -23,6 +23,7 @@
 #include "model_cache.h"
 #include "model_type.h"
 #include "scorer.h"
+#include "source.h"
 #include "source_query.h"
 #include "sql_function.h"
 
@@ -172,10 +173,14 @@ Datum
 gkmeans_compare_labels(PG_FUNCTION_ARGS)
 {
 	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
-	const char *a = quote_identifier(text_of(fcinfo, 1, "label_a"));
-	const char *b = quote_identifier(text_of(fcinfo, 2, "label_b"));
+	const char *a = text_of(fcinfo, 1, "label_a");
+	const char *b = text_of(fcinfo, 2, "label_b");
 	GkContingency contingency = {0};
 
+	gk_source_require(source, a, "label_a");
+	gk_source_require(source, b, "label_b");
+	a = quote_identifier(a);
+	b = quote_identifier(b);
 	count_rows(source,
 			   psprintf("SELECT %s, %s, rows FROM (SELECT source.%s::pg_catalog.text"
 						" COLLATE pg_catalog.\"C\" AS a, source.%s::pg_catalog.text"

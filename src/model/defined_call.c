@@ -166,13 +166,20 @@ gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call)
 }
 
 /* The place of an argument. */
-static NullableDatum *
-find_argument(const GkDefinedCall *call, const char *name)
+int
+gk_defined_place(const GkDefinedCall *call, const char *name)
 {
 	for (int i = 0; i < call->count; i++)
 		if (strcmp(call->names[i], name) == 0)
-			return &call->arguments->args[i];
+			return i;
 	elog(ERROR, "function %s has no argument %s", DEFINED_FUNCTION, name);
+}
+
+/* The argument of a name. */
+static NullableDatum *
+find_argument(const GkDefinedCall *call, const char *name)
+{
+	return &call->arguments->args[gk_defined_place(call, name)];
 }
 
 /* Sets an argument. */
@@ -182,7 +189,7 @@ gk_set_defined(GkDefinedCall *call, const char *name, Datum value)
 	*find_argument(call, name) = (NullableDatum) {value, false};
 }
 
-/* Whether an argument is defined. */
+/* True if an argument is defined. */
 bool
 gk_is_defined(const GkDefinedCall *call, const char *name)
 {

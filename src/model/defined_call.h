@@ -20,15 +20,19 @@ typedef struct GkDefinedCall
 } GkDefinedCall;
 
 /*
- * Fills in the arguments, in the current memory context; 55000 if the definition does not fit them.
- * Without a model it is an argument of a call: 22023.  NULL defines nothing.  Keys that are no arguments are passed over.
+ * Fills in the arguments, in the current memory context; 55000 if the definition does not fit
+ * them.  Without a model, the definition is an argument of a call: 22023.  NULL defines nothing.
+ * Keys that are not arguments are ignored.
  */
 extern void gk_define_call(Relation relation, const Jsonb *definition, GkDefinedCall *call);
+
+/* The number of an argument. */
+extern int	gk_defined_place(const GkDefinedCall *call, const char *name);
 
 /* Sets an argument. */
 extern void gk_set_defined(GkDefinedCall *call, const char *name, Datum value);
 
-/* Whether an argument is defined. */
+/* True if an argument is defined. */
 extern bool gk_is_defined(const GkDefinedCall *call, const char *name);
 
 #endif							/* GK_DEFINED_CALL_H */

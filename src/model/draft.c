@@ -150,6 +150,19 @@ gk_draft_deployed(GkDraft *draft, const char *status)
 	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
+/* Raises an error if a rule did something else instead of a command. */
+void
+gk_check_written(int code, int expected, const char *name)
+{
+	if (code == SPI_OK_REWRITTEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("could not write to model %s", name),
+				 errdetail("A rule of the table does something else instead.")));
+	if (code != expected)
+		elog(ERROR, "could not write to model %s: %s", name, SPI_result_code_string(code));
+}
+
 /* Writes the row into a model. */
 void
 gk_insert_draft(const GkDraft *draft, const char *name)
@@ -178,8 +191,12 @@ gk_insert_draft(const GkDraft *draft, const char *name)
 	code = SPI_execute_with_args(psprintf("INSERT INTO %s (%s) VALUES (%s)", name, columns.data,
 										  places.data),
 								 count, types, values, NULL, false, 0);
-	if (code != SPI_OK_INSERT)
-		elog(ERROR, "could not write model %s: %s", name, SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_INSERT, name);
+	if (SPI_processed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the new version of model %s was not written", name),
+				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
 }
 
 /* Writes what is set into the head row of a version. */
@@ -211,8 +228,7 @@ gk_update_draft(const GkDraft *draft, const char *name, int version)
 					 " AND group_no OPERATOR(pg_catalog.=) 0"
 					 " AND part OPERATOR(pg_catalog.=) 0", count);
 	code = SPI_execute_with_args(command.data, count, types, values, NULL, false, 0);
-	if (code != SPI_OK_UPDATE)
-		elog(ERROR, "could not write model %s: %s", name, SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_UPDATE, name);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -39,6 +39,12 @@ extern void gk_draft_begun(GkDraft *draft);
 /* Sets when it was completed, and marks it as deployed. */
 extern void gk_draft_deployed(GkDraft *draft, const char *status);
 
+/*
+ * Raises 55000 if a rule of a model, by its quoted name, replaced a command: what SPI returned is
+ * not what was expected of it.
+ */
+extern void gk_check_written(int code, int expected, const char *name);
+
 /* Writes the row into a model, by its quoted name.  SPI must be connected. */
 extern void gk_insert_draft(const GkDraft *draft, const char *name);
 

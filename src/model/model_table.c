@@ -289,7 +289,7 @@ gk_end_heads(GkHeads *heads)
 	pfree(heads);
 }
 
-/* Whether the head is that of a version, of a deployed one if it is 0. */
+/* True if the head is that of a version, of a deployed one if it is 0. */
 static bool
 is_head_of(const GkHeads *heads, int version)
 {

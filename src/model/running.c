@@ -59,7 +59,7 @@ gk_end_running(Oid relation_id, int version)
 	own_relation = InvalidOid;
 }
 
-/* Whether somebody holds it. */
+/* True if somebody holds it. */
 bool
 gk_is_running(Oid relation_id, int version)
 {

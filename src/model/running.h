@@ -15,7 +15,7 @@ extern void gk_begin_running(Oid relation_id, int version);
 /* Gives it back when the transaction ends. */
 extern void gk_end_running(Oid relation_id, int version);
 
-/* Whether somebody holds it; on a standby it is taken for granted. */
+/* True if somebody holds it; on a standby it is taken for granted. */
 extern bool gk_is_running(Oid relation_id, int version);
 
 #endif							/* GK_RUNNING_H */

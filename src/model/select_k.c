@@ -22,12 +22,13 @@ enum
 	K = 2,
 	CRITERION,
 	N_INIT = 11,
-	SAMPLE = 13,
+	SAMPLE = 14,
 	GAP_REFERENCES
 };
 
 /* Where the arguments of a fit are among those of this function; -1 = it has no such one. */
-static const int places[] = {0, 1, -1, -1, 4, 5, -1, 6, 7, 8, 9, 10, N_INIT, 12, -1, -1, -1};
+static const int places[] = {0, 1, -1, -1, 4, 5, -1, 6, 7, 8, 9, 10, N_INIT, 12, 13, -1,
+-1, -1};
 
 #define FIT_ARGUMENTS ((int) lengthof(places))
 #define FIT_K 2

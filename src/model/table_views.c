@@ -1,9 +1,9 @@
 /*
- * What the views gkmeans.iterations and gkmeans.k_selection read: tables that are written down as JSON
- * in the rows of a model, as arrays of objects.
+ * The functions behind the views gkmeans.iterations and gkmeans.k_selection, which read tables
+ * stored as JSON arrays of objects in the rows of a model.
  *
- * Rows are foreign input: an object without a key of its own is left out, and what else is not as
- * gkmeans writes it is not known.
+ * Rows are untrusted input: an object without its key is left out, and anything else that
+ * gkmeans would not have written counts as unknown.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ find_value(JsonbContainer *object, Form_pg_attribute column, Datum *value)
 	return true;
 }
 
-/* Whether the keys of an object come after those of the one before, which makes them unique. */
+/* True if the keys of an object come after those of the one before, which makes them unique. */
 static bool
 comes_next(Table *table, const Datum *values)
 {

@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "alloc.h"
+#include "draft.h"
 #include "model.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -156,8 +157,7 @@ update_version(const Change *change, int version, const char *set, Datum names)
 										  " AND part OPERATOR(pg_catalog.=) 0",
 										  change->name, set),
 								 names == 0 ? 1 : 2, types, values, NULL, false, 0);
-	if (code != SPI_OK_UPDATE)
-		elog(ERROR, "could not change model %s: %s", change->name, SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_UPDATE, change->name);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -287,9 +287,7 @@ delete_versions(const Change *change, ArrayType *numbers)
 	int			count = 0;
 	bool		is_null;
 
-	if (code != SPI_OK_DELETE_RETURNING)
-		elog(ERROR, "could not delete versions of %s: %s", change->name,
-			 SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_DELETE_RETURNING, change->name);
 	for (uint64 i = 0; i < SPI_processed; i++)
 		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
 											&is_null)) && !is_null;

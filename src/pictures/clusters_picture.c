@@ -232,7 +232,7 @@ draw_centroid(GkSvg *svg, const Plane *plane, const GkSummary *summary, int clus
 	gk_svg_end_shapes(svg);
 }
 
-/* Whether a text of a width at a place would lie on another, or beside the plane. */
+/* True if a text of a width at a place would lie on another, or beside the plane. */
 static bool
 is_taken(const Plane *plane, const Taken *taken, int count, double x, double y, double width)
 {

@@ -22,7 +22,7 @@ typedef struct Selection
 	double		chosen;			/* NaN = none */
 } Selection;
 
-/* Whether any of some numbers is known. */
+/* True if any of some numbers is known. */
 static bool
 is_known(const double *values, int count)
 {

@@ -67,7 +67,7 @@ gk_read_number(JsonbContainer *object, const char *key)
 	return isfinite(number) ? number : NAN;
 }
 
-/* Whether a key of an object is true. */
+/* True if a key of an object is true. */
 bool
 gk_json_true(JsonbContainer *object, const char *key)
 {

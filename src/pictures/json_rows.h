@@ -21,7 +21,7 @@ extern GkJsonRows gk_json_rows(JsonbContainer *container, const char *key);
 /* A number of an object; NaN if it is missing or not finite. */
 extern double gk_read_number(JsonbContainer *object, const char *key);
 
-/* Whether a key of an object is true. */
+/* True if a key of an object is true. */
 extern bool gk_json_true(JsonbContainer *object, const char *key);
 
 /* A text of an object; NULL if it is missing. */

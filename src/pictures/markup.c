@@ -23,7 +23,7 @@ typedef struct Characters
 	pg_wchar   *points;
 } Characters;
 
-/* Whether a character can stand in markup, and does not disturb what is around it. */
+/* True if a character can stand in markup, and does not disturb what is around it. */
 static bool
 is_shown(pg_wchar point)
 {

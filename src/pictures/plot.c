@@ -73,7 +73,7 @@ length_argument(FunctionCallInfo fcinfo, int number, const char *name, int usual
 	return length;
 }
 
-/* Whether the format is a data URI. */
+/* True if the format is a data URI. */
 static bool
 is_data_uri(const char *format)
 {

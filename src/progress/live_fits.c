@@ -1,8 +1,8 @@
 /*
- * The fits that run on the server now.
+ * The fits that are running on the server.
  *
- * They are found through the table of locks.  A lock says where to look, and nothing more: what is
- * there has to prove that it is the segment of a fit of the process that holds the lock.
+ * They are found through the lock table.  A lock only says where to look: the memory there must
+ * prove that it is the segment of a fit of the process that holds the lock.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "live_fits.h"
 #include "shared_progress.h"
 
-/* Whether a lock is that of a fit. */
+/* True if a lock is that of a fit. */
 static bool
 is_lock_of_fit(const LockInstanceData *instance)
 {
@@ -22,14 +22,14 @@ is_lock_of_fit(const LockInstanceData *instance)
 		(instance->holdMask & LOCKBIT_ON(ShareLock)) != 0;
 }
 
-/* A name in shared memory, which may lack its end. */
+/* A name in shared memory, which may lack its terminator. */
 static char *
 copy_name(const char *name, Size room)
 {
 	return pnstrdup(name, strnlen(name, room));
 }
 
-/* Copies what a segment says; false if it is not that of a fit of the process. */
+/* Copies a segment; false if it does not belong to a fit of the process. */
 static bool
 copy_progress(dsm_segment *segment, int pid, GkLiveFit *fit)
 {
@@ -64,14 +64,14 @@ copy_progress(dsm_segment *segment, int pid, GkLiveFit *fit)
 	return true;
 }
 
-/* Reads the segment of a handle, if it is there and that of a fit of the process. */
+/* Reads the segment of a handle, if it exists and belongs to a fit of the process. */
 static bool
 read_segment(dsm_handle handle, int pid, GkLiveFit *fit)
 {
 	dsm_segment *segment = dsm_find_mapping(handle);
 	bool		is_fit;
 
-	/* one of this very process must not be attached twice */
+	/* this process's own must not be attached twice */
 	if (segment != NULL)
 		return copy_progress(segment, pid, fit);
 	segment = dsm_attach(handle);

@@ -1,5 +1,5 @@
 /*
- * The fits that run on the server now, as far as they show themselves.
+ * The fits that are running on the server, if they have a progress segment.
  */
 #ifndef GK_LIVE_FITS_H
 #define GK_LIVE_FITS_H
@@ -8,7 +8,7 @@
 
 #include "progress.h"
 
-/* A fit as it was a moment ago. */
+/* A snapshot of a fit. */
 typedef struct GkLiveFit
 {
 	int			pid;

@@ -1,5 +1,5 @@
 /*
- * How far the fits of this backend are, for others to see.
+ * The progress of this backend's fits, published for others.
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 #include "progress.h"
 #include "shared_progress.h"
 
-/* Bytes of the title of a process that are kept. */
+/* Bytes of the process title that are kept. */
 #define TITLE_BYTES 128
 
 struct GkProgress
@@ -46,7 +46,7 @@ gk_phase_name(GkPhase phase)
 	return phase >= 0 && phase < lengthof(phase_names) ? phase_names[phase] : "unknown";
 }
 
-/* Takes the lock that names the segment; does without where the table of locks is full. */
+/* Takes the lock that names the segment, unless the lock table is full. */
 static void
 lock_segment(GkProgress *progress)
 {
@@ -61,7 +61,7 @@ lock_segment(GkProgress *progress)
 	progress->is_locked = result != LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* Gives the lock back. */
+/* Releases the lock. */
 static void
 unlock_segment(GkProgress *progress)
 {
@@ -74,7 +74,7 @@ unlock_segment(GkProgress *progress)
 	CurrentResourceOwner = before;
 }
 
-/* Gives back all of a fit. */
+/* Releases everything of a fit. */
 static void
 release_progress(GkProgress *progress)
 {
@@ -91,7 +91,7 @@ release_progress(GkProgress *progress)
 	pfree(progress);
 }
 
-/* Releases the fits of a resource owner that ends. */
+/* Releases the fits of an ending resource owner. */
 static void
 release_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg)
 {
@@ -107,7 +107,7 @@ release_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, voi
 	}
 }
 
-/* What a fit is when it begins. */
+/* Initialises a fit's progress. */
 static void
 fill_in(GkSharedProgress *shared)
 {
@@ -129,7 +129,7 @@ fill_in(GkSharedProgress *shared)
 	shared->magic = GK_PROGRESS_MAGIC;
 }
 
-/* Makes the segment; none where the server has no more of them. */
+/* Creates the segment; NULL if the server has no more of them. */
 static void
 make_segment(GkProgress *progress)
 {
@@ -140,7 +140,7 @@ make_segment(GkProgress *progress)
 	progress->shared = dsm_segment_address(progress->segment);
 }
 
-/* Begins to show a fit. */
+/* Begins publishing a fit's progress. */
 GkProgress *
 gk_progress_begin(void)
 {
@@ -170,7 +170,7 @@ gk_progress_end(GkProgress *progress)
 	release_progress(progress);
 }
 
-/* Puts a phase into the title of the process, behind what was there. */
+/* Appends a phase to the process title. */
 static void
 show_title(GkProgress *progress, GkPhase phase)
 {
@@ -203,7 +203,7 @@ gk_progress_phase(GkPhase phase)
 	show_title(innermost, phase);
 }
 
-/* What the backend waits for while an engine works. */
+/* The wait event while an engine works. */
 uint32
 gk_progress_wait_event(void)
 {
@@ -254,7 +254,7 @@ gk_progress_engine(const char *name, int devices, uint64 device_bytes)
 	atomic_store(&shared->device_bytes, device_bytes);
 }
 
-/* How many rows are expected. */
+/* The number of rows expected. */
 void
 gk_progress_expect(double rows)
 {

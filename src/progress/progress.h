@@ -1,10 +1,10 @@
 /*
- * How far the fits of the server are.
+ * The progress of the server's fits.
  *
- * A fit writes where it is into a small segment of dynamic shared memory of its own, and holds a
+ * A fit writes its progress into a small dynamic shared memory segment of its own, and holds a
  * lock whose tag names the segment, so that others find it.  Both belong to the resource owner
- * that is current when the fit begins and vanish with it, however it ends.  Each call below is
- * about the innermost fit of this backend, and does nothing outside of one.
+ * that is current when the fit begins, and are released with it, however it ends.  Each call
+ * below concerns the innermost fit of this backend, and does nothing outside a fit.
  */
 #ifndef GK_PROGRESS_H
 #define GK_PROGRESS_H
@@ -29,25 +29,25 @@ extern const char *gk_phase_name(GkPhase phase);
 
 typedef struct GkProgress GkProgress;
 
-/* Begins to show a fit.  Where there is no shared memory left, nobody sees it. */
+/* Begins publishing a fit's progress; without free shared memory, it stays invisible. */
 extern GkProgress *gk_progress_begin(void);
 
-/* Ends it.  One that is not ended is, with its resource owner. */
+/* Ends it; the resource owner ends those that were not ended. */
 extern void gk_progress_end(GkProgress *progress);
 
-/* A phase begins: as others see it, in the title of the process, and as its wait event. */
+/* A phase begins: sets it in the segment, the process title and the wait event. */
 extern void gk_progress_phase(GkPhase phase);
 
-/* What the backend waits for while an engine works. */
+/* The wait event while an engine works. */
 extern uint32 gk_progress_wait_event(void);
 
-/* The name of the model that the fit is for; cut off if it is long. */
+/* The name of the model that the fit is for; truncated if it is long. */
 extern void gk_progress_model(const char *name);
 
 /* The engine, its devices (0 = none) and the bytes that it holds of them. */
 extern void gk_progress_engine(const char *name, int devices, uint64 device_bytes);
 
-/* How many rows are expected; not positive = not known. */
+/* The number of rows expected; <= 0 if unknown. */
 extern void gk_progress_expect(double rows);
 
 /* Where any thread counts the rows that were read; valid until the fit ends. */

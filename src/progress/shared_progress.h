@@ -1,5 +1,5 @@
 /*
- * Where a fit writes how far it is, and others read it.
+ * The segment into which a fit writes its progress, and from which others read it.
  */
 #ifndef GK_SHARED_PROGRESS_H
 #define GK_SHARED_PROGRESS_H
@@ -12,22 +12,22 @@
 #include "storage/dsm.h"
 #include "storage/lock.h"
 
-/* What tells a segment of a fit from others, and from one of another version of the library. */
+/* The magic number of a fit's segment, which depends on the version of the library. */
 #define GK_PROGRESS_MAGIC UINT64CONST(0x676b6d65616e7331)
 
 /*
- * The lock that names a segment: an advisory one of no database, of a kind that SQL cannot take.
- * What it names is checked nevertheless.
+ * The lock that names a segment: an advisory lock of no database and of a kind that SQL cannot
+ * take.  The segment is checked nevertheless.
  */
 #define GK_PROGRESS_KIND 5
 #define GK_SET_PROGRESS_TAG(tag, handle) \
 	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, handle, GK_PROGRESS_KIND)
 
-/* Bytes of a name with its end. */
+/* Bytes of a name with its terminator. */
 #define GK_PROGRESS_NAME (2 * NAMEDATALEN + 8)
 #define GK_PROGRESS_ENGINE 16
 
-/* The segment.  Numbers are written one by one and without a lock: each is right for itself. */
+/* The segment.  Numbers are written one by one without a lock: each is correct by itself. */
 typedef struct GkSharedProgress
 {
 	uint64		magic;			/* written last */

@@ -109,23 +109,38 @@ find_id(GkSource *source)
 				 errhint("Give NULL::%s as the first argument, id_type.", format_type_be(type))));
 }
 
+/* Analyses the text of a source; what is known then are its columns. */
+static GkSource *
+analyze_source(const GkSourceText *text)
+{
+	GkSource   *source = palloc0(sizeof(GkSource));
+
+	source->text = text;
+	source->query = gk_query_analyze(text, psprintf("SELECT * FROM %s AS source", text->from));
+	source->columns = ExecCleanTypeFromTL(source->query->targetList);
+	return source;
+}
+
 /* Parses the source, finds its columns and checks their names and types. */
 GkSource *
 gk_source_describe(const GkSourceSpec *spec)
 {
-	GkSource   *source = palloc0(sizeof(GkSource));
+	GkSource   *source = analyze_source(gk_source_text(spec->source));
 
 	source->spec = *spec;
-	source->text = gk_source_text(spec->source);
-	source->query = gk_query_analyze(source->text, psprintf("SELECT * FROM %s AS source",
-															source->text->from));
-	source->columns = ExecCleanTypeFromTL(source->query->targetList);
 	if (spec->id_column != NULL)
 		find_id(source);
 	if (spec->weight_column != NULL)
 		find_weight(source);
 	find_features(source);
 	return source;
+}
+
+/* Raises an error unless the source has a column of a name that an argument gives. */
+void
+gk_source_require(const GkSourceText *text, const char *name, const char *argument)
+{
+	(void) gk_find_column(analyze_source(text), name, argument);
 }
 
 /* The type of the id column. */

@@ -17,6 +17,8 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 
+#include "source_text.h"
+
 /* The arguments of the user. */
 typedef struct GkSourceSpec
 {
@@ -35,6 +37,9 @@ typedef struct GkSource GkSource;
 
 /* Parses the source, finds its columns and checks their names and types. */
 extern GkSource *gk_source_describe(const GkSourceSpec *spec);
+
+/* Raises 42703, or 42702 if there are two, unless the source has a column that an argument names. */
+extern void gk_source_require(const GkSourceText *text, const char *name, const char *argument);
 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);

@@ -21,6 +21,7 @@
 #include "model.h"
 #include "owner.h"
 #include "run.h"
+#include "selection.h"
 #include "sql_function.h"
 
 GK_SQL_FUNCTION(gkmeans_alter_model);
@@ -159,6 +160,20 @@ fill_in(GkDefinedCall *call, const char *mode)
 		gk_set_defined(call, "labels_mode", CStringGetTextDatum("merge"));
 }
 
+/* Checks the candidates from which k is chosen where a model is made. */
+static void
+check_candidates(const GkDefinedCall *call)
+{
+	GkCandidateSpec candidates = {0};
+
+	if (gk_read_candidates(call->arguments, gk_defined_place(call, "k_candidates"),
+						   "k_candidates", &candidates) && gk_is_defined(call, "k"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k_candidates and k are given"),
+				 errhint("Set one of the two to null.")));
+}
+
 /* Raises the errors that gkmeans_create_model() would before it reads rows. */
 static void
 check_definition(Relation relation, const Jsonb *definition, bool look_at_source)
@@ -168,6 +183,7 @@ check_definition(Relation relation, const Jsonb *definition, bool look_at_source
 
 	gk_define_call(relation, definition, &defined);
 	look_at_source = look_at_source && gk_is_defined(&defined, "source");
+	check_candidates(&defined);
 	fill_in(&defined, gk_definition_text(definition, "labels_mode"));
 	gk_call_open(&call);
 	gk_read_arguments(defined.arguments, 1, &call.arguments);

@@ -1,8 +1,9 @@
 /*
- * Drift: how the rows of now differ from those that a version was fitted to.
+ * Drift: how current rows differ from those that a version was fitted to.
  *
- * The population stability index of a cluster is (now - then) × ln(now ÷ then) of its share of the
- * rows; that of a model is their sum.  A share of nothing counts as that of half a row.
+ * The population stability index (PSI) of a cluster is (now - then) × ln(now ÷ then), where now
+ * and then are its shares of the rows; that of a model is their sum.  An empty share counts as
+ * half a row.
  */
 #include "postgres.h"
 
@@ -24,10 +25,10 @@
 #include "fitted.h"
 #include "scorer.h"
 
-/* Clusters and features that are written down at most. */
+/* The most clusters and features that are recorded. */
 #define MOST_WRITTEN 1000
 
-/* Reads what a version says of its rows. */
+/* Reads what a version records about its rows. */
 void
 gk_read_then(const GkModelRow *row, GkThen *then)
 {
@@ -65,7 +66,7 @@ stability(int64 rows_then, int64 all_then, int64 rows_now, int64 all_now)
 	return (now - then) * log(now / then);
 }
 
-/* All rows of the clusters of then; 0 if they are not known. */
+/* The number of rows of all earlier clusters; 0 if unknown. */
 static int64
 count_then(const GkThen *then, int k)
 {
@@ -103,7 +104,7 @@ find_clusters(const GkModel *model, const GkThen *then, const GkCluster *now, in
 		cluster->psi = all_then > 0 ? stability(then->sizes[place], all_then, now[i].size, all_now)
 			: NAN;
 	}
-	/* in the order of the places, so that the sum is the same wherever ties are decided otherwise */
+	/* in cluster order, so that the sum does not depend on the order of ties */
 	for (int c = 0; c < model->k && all_then > 0; c++)
 		drift->psi += drift->clusters[c].psi;
 }
@@ -134,7 +135,7 @@ find_features(const GkModel *model, const GkThen *then, const GkFeatureStatistic
 	}
 }
 
-/* Compares the rows of now. */
+/* Compares the current rows. */
 void
 gk_find_drift(const GkModel *model, const GkThen *then, const GkCluster *now,
 			  const GkFitSpec *spec, const GkPrepared *prepared, const GkRows *rows,
@@ -148,14 +149,14 @@ gk_find_drift(const GkModel *model, const GkThen *then, const GkCluster *now,
 	find_features(model, then, &statistics, rows, drift);
 }
 
-/* A thing that drifted, and how far. */
+/* A cluster or feature, and how far it drifted. */
 typedef struct Rank
 {
 	int			place;
 	double		distance;		/* -1 if it is not known */
 } Rank;
 
-/* The order of these: the farthest first. */
+/* The order by drift, the farthest first. */
 static int
 compare_ranks(const void *a, const void *b, void *argument)
 {
@@ -177,7 +178,7 @@ compare_places(const void *a, const void *b, void *argument)
 	return (left > right) - (left < right);
 }
 
-/* Keeps those that drifted most, in the order of their places; how many. */
+/* Keeps those that drifted most, in the order of their positions; returns how many. */
 static int
 choose_written(Rank *ranks, int count)
 {
@@ -201,7 +202,7 @@ append_number(StringInfo json, const char *key, double number)
 	appendStringInfo(json, ", \"%s\": %s", key, digits);
 }
 
-/* Appends a key and a number of rows, null if that is not known. */
+/* Appends a key and a number of rows, null if unknown. */
 static void
 append_rows(StringInfo json, const char *key, int64 rows)
 {

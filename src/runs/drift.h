@@ -1,5 +1,5 @@
 /*
- * Drift: how the rows of now differ from those that a version was fitted to.
+ * Drift: how current rows differ from those that a version was fitted to.
  */
 #ifndef GK_DRIFT_H
 #define GK_DRIFT_H
@@ -12,7 +12,7 @@
 #include "model.h"
 #include "reading.h"
 
-/* What a version says of the rows that it was fitted to; NULL where it does not say. */
+/* What a version records about the rows that it was fitted to; NULL if it does not. */
 typedef struct GkThen
 {
 	int64	   *sizes;			/* k, by place */
@@ -23,7 +23,7 @@ typedef struct GkThen
 	char	   *scale;			/* the word by which it was scaled; NULL = not said */
 } GkThen;
 
-/* Of one cluster.  A number that is not known, or not defined, is NaN. */
+/* The drift of a cluster.  Unknown or undefined numbers are NaN. */
 typedef struct GkClusterDrift
 {
 	int			cluster_id;
@@ -37,7 +37,7 @@ typedef struct GkClusterDrift
 	double		avg_distance_now;
 } GkClusterDrift;
 
-/* Of one feature. */
+/* The drift of a feature. */
 typedef struct GkFeatureDrift
 {
 	const char *feature;
@@ -60,13 +60,13 @@ typedef struct GkDrift
 	GkFeatureDrift *features;
 } GkDrift;
 
-/* Reads what the head row of a version says of its rows. */
+/* Reads what the head row of a version records about its rows. */
 extern void gk_read_then(const GkModelRow *row, GkThen *then);
 
 /*
- * Compares the rows of now, prepared as the model compares them and labelled by it: `now` are its
- * clusters in the order in which ties are decided.  In the current memory context, as is what
- * comes of it.
+ * Compares the current rows, prepared as the model compares them and labelled by it: `now` are
+ * its clusters in the order in which ties are decided.  The result lies in the current memory
+ * context.
  */
 extern void gk_find_drift(const GkModel *model, const GkThen *then, const GkCluster *now,
 						  const GkFitSpec *spec, const GkPrepared *prepared, const GkRows *rows,

@@ -26,7 +26,7 @@
 GK_SQL_FUNCTION(gkmeans_drift);
 GK_SQL_FUNCTION(gkmeans_feature_drift);
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -34,7 +34,7 @@ enum
 	VERSION
 };
 
-/* One look at the drift of a version. */
+/* The state of a call. */
 typedef struct Look
 {
 	Relation	relation;
@@ -57,7 +57,7 @@ open_model(Look *look, FunctionCallInfo fcinfo)
 		gk_begin_as_owner(look->relation, &look->owner);
 }
 
-/* Reads the version that is asked for. */
+/* Reads the requested version. */
 static void
 read_version(Look *look, FunctionCallInfo fcinfo)
 {
@@ -87,7 +87,7 @@ use_definition(Look *look)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(look->relation)),
-				 errdetail("Its definition names none."),
+				 errdetail("Its definition does not name one."),
 				 errhint("Give one as source.")));
 }
 
@@ -112,7 +112,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	gk_call_check_as(call, look->model);
 }
 
-/* Finds the drift, in the memory context of now. */
+/* Computes the drift, in the current memory context. */
 static void
 find_drift(Look *look)
 {
@@ -131,7 +131,7 @@ find_drift(Look *look)
 	gk_call_close(call);
 }
 
-/* Looks at the drift. */
+/* Reads the rows and computes their drift. */
 static void
 look_at(Look *look, FunctionCallInfo fcinfo)
 {

@@ -1,7 +1,7 @@
 /*
- * What the view gkmeans.drift reads: the drift that is written down in the rows of a model.
+ * The function behind the view gkmeans.drift: the drift recorded in the rows of a model.
  *
- * Rows are foreign input: what is not as gkmeans writes it is left out.
+ * Rows are untrusted input: what gkmeans would not have written is left out.
  */
 #include "postgres.h"
 
@@ -67,7 +67,7 @@ name_of(const Names *names, int id)
 	return psprintf("cluster %d", id);
 }
 
-/* A number that may not be known. */
+/* Puts a number that may be unknown. */
 static void
 put_number(JsonbContainer *cluster, const char *key, Datum *value, bool *is_null)
 {
@@ -77,7 +77,7 @@ put_number(JsonbContainer *cluster, const char *key, Datum *value, bool *is_null
 	*value = Float8GetDatum(number);
 }
 
-/* Puts what is written of one cluster into a result. */
+/* Puts the recorded drift of one cluster into a result. */
 static void
 put_cluster(const GkModelRow *row, const Names *names, JsonbContainer *cluster,
 			ReturnSetInfo *result)
@@ -100,7 +100,7 @@ put_cluster(const GkModelRow *row, const Names *names, JsonbContainer *cluster,
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/* Puts what is written in one row into a result. */
+/* Puts the drift recorded in one row into a result. */
 static void
 put_row(const GkModelRow *row, const Names *names, ReturnSetInfo *result)
 {
@@ -124,7 +124,7 @@ put_row(const GkModelRow *row, const Names *names, ReturnSetInfo *result)
 	}
 }
 
-/* SQL: the drift of the clusters of a model, as its rows tell. */
+/* SQL: the recorded drift of the clusters of a model. */
 Datum
 gk_visible_drift(PG_FUNCTION_ARGS)
 {

@@ -1,5 +1,5 @@
 /*
- * The labels that rows had before a fit, to count those that it changes.
+ * The labels of the rows before a fit, to count those that it changes.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@ struct GkLabelsBefore
 	int32	   *ids;			/* WINDOW_ROWS: as they were */
 };
 
-/* The labels of a window as ids; how many rows it has. */
+/* The labels of a window as cluster ids; returns the number of its rows. */
 static int
 fetch_ids(GkLabelsBefore *before, GkEngine *engine, int64 from, const int32 *ids)
 {
@@ -52,7 +52,7 @@ gk_keep_labels(GkEngine *engine, int64 rows, const int32 *ids)
 	return before;
 }
 
-/* How many rows have another id now. */
+/* Counts the rows that now have another id. */
 int64
 gk_count_moved(GkLabelsBefore *before, GkEngine *engine, const int32 *ids)
 {

@@ -1,5 +1,5 @@
 /*
- * Acting as the owner of a model: what a model is refitted by is the owner's text.
+ * Acting as the owner of a model, because a refit runs the owner's SQL.
  */
 #include "postgres.h"
 
@@ -37,7 +37,7 @@ gk_begin_as_owner(Relation relation, GkOwner *owner)
 		SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
 }
 
-/* Whether a search path names the schema of temporary tables. */
+/* True if a search path names the schema of temporary tables. */
 static bool
 names_temporary(const char *path)
 {
@@ -53,8 +53,8 @@ names_temporary(const char *path)
 }
 
 /*
- * Sets the search path of a definition.  Where it says nothing of temporary tables they come first,
- * but those of another role must not take the place of the owner's tables.
+ * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
+ * would come first; another role's must not replace the owner's tables.
  */
 void
 gk_use_search_path(const GkOwner *owner, const Jsonb *definition)
@@ -79,8 +79,8 @@ gk_end_as_owner(const GkOwner *owner)
 }
 
 /*
- * Opens a model as its owner.  What it is and who asks is known before the lock is waited for; the
- * lock that is taken first keeps the owner from changing.
+ * Opens a model as its owner.  Its kind and the caller's privileges are checked before waiting
+ * for the lock; the lock taken first prevents a change of owner.
  */
 void
 gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
@@ -97,7 +97,7 @@ gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
 	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
 }
 
-/* Closes it. */
+/* Closes the model. */
 void
 gk_close_as_owner(Relation relation, const GkOwner *owner)
 {

@@ -9,7 +9,7 @@
 #include "utils/jsonb.h"
 #include "utils/relcache.h"
 
-/* Who was the current user before, and what else was. */
+/* The user and settings to restore. */
 typedef struct GkOwner
 {
 	Oid			caller;
@@ -19,19 +19,19 @@ typedef struct GkOwner
 } GkOwner;
 
 /*
- * Raises 42501 unless the current user has the privileges of the owner of a table.  If he is
- * another role, the owner becomes the current user in a security-restricted operation, as
- * REFRESH MATERIALIZED VIEW does it.  An error ends it as well, with its (sub)transaction.
+ * Raises 42501 unless the current user has the privileges of the owner of a table.  If they are
+ * different roles, the owner becomes the current user in a security-restricted operation, as in
+ * REFRESH MATERIALIZED VIEW. An error ends that too, with its (sub)transaction.
  */
 extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
 
 /* Sets the search path of a definition until then. */
 extern void gk_use_search_path(const GkOwner *owner, const Jsonb *definition);
 
-/* Ends it. */
+/* Becomes the previous user again. */
 extern void gk_end_as_owner(const GkOwner *owner);
 
-/* Both with a model that is opened to be changed, with ShareUpdateExclusiveLock, and closed. */
+/* The same around opening a model to change it, with ShareUpdateExclusiveLock, and closing it. */
 extern void gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner);
 extern void gk_close_as_owner(Relation relation, const GkOwner *owner);
 

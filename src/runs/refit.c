@@ -1,9 +1,10 @@
 /*
  * A refit: a new version of a model by its definition, from one reading of its source.
  *
- * The rows are labelled with the deployed version first, which shows how they drifted.  Then they are
- * fitted from its centroids and from fresh ones, and labelled with the version that is deployed at
- * the end.  Only a new scale needs a second reading: the engine holds rows as they are compared.
+ * The rows are first labelled with the deployed version, which shows their drift.  Then they are
+ * fitted from its centroids and from new ones, and labelled with the version that is deployed
+ * at the end.  Only a new scale needs a second reading, because the engine holds rows as they
+ * are compared.
  */
 #include "postgres.h"
 
@@ -34,7 +35,7 @@
 #include "target.h"
 #include "versions.h"
 
-/* A refit under way. */
+/* The state of a refit. */
 typedef struct Refit
 {
 	const GkRefitSpec *spec;
@@ -63,7 +64,7 @@ typedef struct Refit
 	Tuplestorestate *labels;	/* of the version that will be deployed; NULL = none are written */
 } Refit;
 
-/* Reads the deployed version, as it is committed now. */
+/* Reads the committed deployed version. */
 static void
 read_deployed(Refit *refit)
 {
@@ -102,8 +103,8 @@ set_text(GkDefinedCall *defined, const char *name, const char *text)
 }
 
 /*
- * Makes the arguments of the fit.  What was left to be chosen stays as it was; a labels table that
- * was to be new is that of the model by now.
+ * Makes the arguments of the fit.  What was chosen automatically stays the same; a labels table
+ * that had to be new then is the model's now.
  */
 static void
 define(Refit *refit)
@@ -117,7 +118,7 @@ define(Refit *refit)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(refit->relation)),
-				 errdetail("Its definition names none.")));
+				 errdetail("Its definition does not name one.")));
 	if (!gk_is_defined(defined, "features"))
 		gk_set_defined(defined, "features", deployed_features(refit->deployed));
 	if (!gk_is_defined(defined, "k"))
@@ -128,7 +129,7 @@ define(Refit *refit)
 	set_text(defined, "labels_mode", spec->labels_mode);
 }
 
-/* Whether the features that a definition names are those of a model. */
+/* True if the features that a definition names are those of a model. */
 static bool
 has_features(const GkModel *model, const List *features)
 {
@@ -145,7 +146,7 @@ has_features(const GkModel *model, const List *features)
 	return true;
 }
 
-/* Looks at what the definition has in common with the deployed version. */
+/* Determines what the definition has in common with the deployed version. */
 static void
 compare_definition(Refit *refit)
 {
@@ -161,21 +162,21 @@ compare_definition(Refit *refit)
 	refit->same_k = arguments.fit.k == model->k;
 }
 
-/* Whether a fit by the definition can be compared with the deployed version. */
+/* True if a fit by the definition can be compared with the deployed version. */
 static bool
 is_comparable(const Refit *refit)
 {
 	return refit->same_features && refit->same_k;
 }
 
-/* Whether rows are compared as the deployed version does. */
+/* True if rows are compared as the deployed version does. */
 static bool
 keeps_scale(const Refit *refit)
 {
 	return refit->same_features && refit->same_scale && !refit->spec->rescale;
 }
 
-/* Begins: becomes the owner, locks the model, and finds out what is to be done. */
+/* Begins: becomes the owner, locks the model, and determines what to do. */
 static void
 begin_refit(Refit *refit, int version)
 {
@@ -203,7 +204,7 @@ begin_refit(Refit *refit, int version)
 	refit->result->moved = -1;
 }
 
-/* Reads the rows, to compare them as the deployed version does or as the definition says. */
+/* Reads the rows, prepared as for the deployed version or as the definition says. */
 static void
 read_rows(Refit *refit, bool as_deployed)
 {
@@ -227,7 +228,7 @@ read_rows(Refit *refit, bool as_deployed)
 	refit->result->rows = call->arguments.fit.rows;
 }
 
-/* Labels the rows with the deployed version, and finds out how they drifted. */
+/* Labels the rows with the deployed version, and computes their drift. */
 static void
 find_drift(Refit *refit)
 {
@@ -250,7 +251,7 @@ find_drift(Refit *refit)
 	gk_call_describe_model(call, model);
 }
 
-/* Whether so little drifted that nothing is to be fitted. */
+/* True if so little drifted that nothing is to be fitted. */
 static bool
 is_quiet(const Refit *refit)
 {
@@ -258,7 +259,7 @@ is_quiet(const Refit *refit)
 		refit->drift.psi < refit->spec->only_if_drift;
 }
 
-/* Brings the points of the deployed version into the order of the places. */
+/* Puts the centroids of the deployed version in cluster order. */
 static void
 keep_points(Refit *refit)
 {
@@ -279,8 +280,8 @@ keep_points(Refit *refit)
 }
 
 /*
- * Labels the rows with the deployed version, unless it was done, and keeps the labels, to count
- * those that change.
+ * Labels the rows with the deployed version, unless that was done, and keeps the labels, to
+ * count changes.
  */
 static void
 keep_labels(Refit *refit)
@@ -302,7 +303,7 @@ keep_labels(Refit *refit)
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
 }
 
-/* Gives the clusters the numbers of those that they go on from. */
+/* Gives the clusters the numbers of those that they continue. */
 static void
 number_clusters(Refit *refit)
 {
@@ -326,7 +327,7 @@ number_clusters(Refit *refit)
 	pfree(ids);
 }
 
-/* How many rows have another cluster than that of the deployed version. */
+/* Counts the rows whose cluster differs from the deployed version's. */
 static int64
 count_moved(Refit *refit)
 {
@@ -363,7 +364,7 @@ fit_rows(Refit *refit)
 	refit->result->moved = count_moved(refit);
 }
 
-/* Whether the new version is to be deployed; how much better it is. */
+/* True if the new version is to be deployed; how much better it is. */
 static void
 decide(Refit *refit)
 {
@@ -382,7 +383,7 @@ decide(Refit *refit)
 		: "rejected";
 }
 
-/* What came of it, for people. */
+/* The outcome, as a text. */
 static const char *
 describe_outcome(const Refit *refit)
 {
@@ -391,14 +392,14 @@ describe_outcome(const Refit *refit)
 	double		percent = 100.0 * result->improvement;
 
 	if (!is_comparable(refit))
-		return psprintf("the definition is another than that of version %d%s",
+		return psprintf("the definition differs from that of version %d%s",
 						refit->deployed->version, end);
 	return psprintf("%.1f %% %s than version %d, " INT64_FORMAT " %s moved%s", fabs(percent),
 					percent < 0.0 ? "worse" : "better", refit->deployed->version, result->moved,
 					result->moved == 1 ? "row" : "rows", end);
 }
 
-/* The names of the clusters that go on; the others have none. */
+/* The names of the clusters that continue; the others have none. */
 static void
 find_names(Refit *refit)
 {
@@ -448,8 +449,8 @@ label_again(Refit *refit)
 }
 
 /*
- * Makes the labels of the version that is deployed at the end.  If that is the old one, and the rows
- * are compared in another way now, they were made before; other features have none.
+ * Makes the labels of the version that is deployed at the end.  If that is the old one and the
+ * rows are now compared differently, they were made before; with other features there are none.
  */
 static void
 make_labels(Refit *refit)
@@ -474,7 +475,7 @@ make_labels(Refit *refit)
 	refit->labels = gk_call_labels(call);
 }
 
-/* Fits, and decides what becomes of it. */
+/* Fits, and decides if the result is deployed. */
 static void
 run_fit(Refit *refit)
 {
@@ -484,7 +485,7 @@ run_fit(Refit *refit)
 	make_labels(refit);
 }
 
-/* Leaves it at what was found out about the drift; the labels are those of the deployed version. */
+/* Records only the drift; the labels are those of the deployed version. */
 static void
 run_check(Refit *refit)
 {
@@ -498,7 +499,7 @@ run_check(Refit *refit)
 	refit->labels = gk_call_labels(&refit->call);
 }
 
-/* Reads the rows, fits unless little drifted, and leaves the rows. */
+/* Reads the rows, and fits unless they hardly drifted. */
 static void
 run(Refit *refit)
 {

@@ -13,7 +13,7 @@ typedef enum GkDeploy
 	GK_DEPLOY_NEVER
 } GkDeploy;
 
-/* What is asked for; NULL, NaN and -1 stand for what was left out. */
+/* The arguments; NULL, NaN and -1 if left out. */
 typedef struct GkRefitSpec
 {
 	Oid			model;
@@ -29,7 +29,7 @@ typedef struct GkRefitSpec
 	const char *note;
 } GkRefitSpec;
 
-/* What came of it.  NaN and -1 where a number is not known. */
+/* The result; NaN and -1 for unknown numbers. */
 typedef struct GkRefitResult
 {
 	int			version;
@@ -45,8 +45,8 @@ typedef struct GkRefitResult
 } GkRefitResult;
 
 /*
- * Refits, as the owner.  The row of the version is made, or, if `version` is not 0, is the one that
- * a run has begun.  The result lies in the current memory context.
+ * Refits, as the owner.  Creates the row of the version or, if `version` is not 0, completes the
+ * one that a run has begun.  The result lies in the current memory context.
  */
 extern void gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result);
 

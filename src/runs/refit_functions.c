@@ -27,7 +27,7 @@ GK_SQL_FUNCTION(gkmeans_refresh);
 
 #define MAX_STARTS 1000
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -43,7 +43,7 @@ enum
 	NOTE
 };
 
-/* The word that says when to deploy. */
+/* Parses when to deploy. */
 static GkDeploy
 deploy_word(const char *word)
 {
@@ -81,7 +81,7 @@ read_spec(FunctionCallInfo fcinfo, GkRefitSpec *spec)
 		gk_out_of_range("keep", "1 and above");
 }
 
-/* SQL: fits a new version of a model; what came of it. */
+/* SQL: fits a new version of a model; returns the result. */
 Datum
 gkmeans_refit(PG_FUNCTION_ARGS)
 {
@@ -109,10 +109,10 @@ gkmeans_refit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Something that is tried in a subtransaction. */
+/* A function to be tried in a subtransaction. */
 typedef void (*Attempt) (void *argument);
 
-/* Tries it; the error, in the memory context of now, if it failed. */
+/* Tries a function; returns its error, in the current memory context, or NULL. */
 static ErrorData *
 try_in_subtransaction(Attempt attempt, void *argument)
 {
@@ -140,7 +140,7 @@ try_in_subtransaction(Attempt attempt, void *argument)
 	return error;
 }
 
-/* Commits; the error, in the memory context of now, if that failed. */
+/* Commits; returns the error, in the current memory context, or NULL. */
 static ErrorData *
 try_commit(void)
 {
@@ -162,7 +162,7 @@ try_commit(void)
 	return error;
 }
 
-/* A run: what is asked for, its version, and how it failed. */
+/* A run: its arguments, its version, and its failure. */
 typedef struct Run
 {
 	GkRefitSpec spec;
@@ -190,7 +190,7 @@ record_failure(void *argument)
 	gk_record_failure(run->spec.model, run->version, run->error);
 }
 
-/* Records and commits that a run failed; that must not hide why. */
+/* Records and commits that a run failed, without hiding its error. */
 static void
 end_failed(Run *run)
 {
@@ -222,7 +222,7 @@ run_in_transactions(Run *run)
 	ReThrowError(run->error);
 }
 
-/* Whether the caller lets a procedure commit. */
+/* True if the caller lets a procedure commit. */
 static bool
 may_commit(FunctionCallInfo fcinfo)
 {
@@ -230,7 +230,7 @@ may_commit(FunctionCallInfo fcinfo)
 		!castNode(CallContext, fcinfo->context)->atomic && !IsSubTransaction();
 }
 
-/* SQL: fits a new version of a model, and records how that went. */
+/* SQL: fits a new version of a model, and records the run. */
 Datum
 gkmeans_refresh(PG_FUNCTION_ARGS)
 {

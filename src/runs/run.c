@@ -1,5 +1,5 @@
 /*
- * The record of a run: a row of the model that says how it goes, and tells those who listen.
+ * The record of a run: a row of the model that shows its state, and a notification.
  */
 #include "postgres.h"
 
@@ -21,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "definition.h"
+#include "draft.h"
 #include "run.h"
 #include "running.h"
 #include "target.h"
@@ -41,7 +42,7 @@ connect_spi(void)
 		elog(ERROR, "could not connect to SPI");
 }
 
-/* Marks runs as failed that are recorded as running and are not. */
+/* Marks runs as failed that are recorded as running but are not. */
 void
 gk_mark_lost(Relation relation, int but)
 {
@@ -56,12 +57,10 @@ gk_mark_lost(Relation relation, int but)
 										  " AND version OPERATOR(pg_catalog.<>) $1",
 										  gk_qualified_name(relation)),
 								 1, &type, &value, NULL, false, 0);
-	if (code != SPI_OK_UPDATE)
-		elog(ERROR, "could not change model \"%s\": %s", gk_model_name(relation),
-			 SPI_result_code_string(code));
+	gk_check_written(code, SPI_OK_UPDATE, gk_qualified_name(relation));
 }
 
-/* Who runs it, for those who look. */
+/* Records who runs it. */
 static char *
 describe_session(void)
 {
@@ -69,7 +68,7 @@ describe_session(void)
 					timestamptz_to_str(MyStartTimestamp));
 }
 
-/* Writes the row of a run that begins; its version. */
+/* Writes the row of a beginning run; returns its version. */
 static int
 insert_running(Relation relation, const Jsonb *definition, const GkOwner *owner, const char *note)
 {
@@ -88,7 +87,7 @@ insert_running(Relation relation, const Jsonb *definition, const GkOwner *owner,
 	return version;
 }
 
-/* Records that a run begins. */
+/* Records the beginning of a run. */
 int
 gk_enter_run(Oid relation_id, const char *note)
 {
@@ -110,7 +109,7 @@ gk_enter_run(Oid relation_id, const char *note)
 	return version;
 }
 
-/* The run is over when the transaction ends. */
+/* Ends the run with the transaction. */
 void
 gk_leave_run(Oid relation_id, int version)
 {
@@ -158,7 +157,7 @@ gk_record_failure(Oid relation_id, int version, const ErrorData *error)
 	gk_close_as_owner(relation, &owner);
 }
 
-/* Appends a number, null if it is not known. */
+/* Appends a number, null if unknown. */
 static void
 append_number(StringInfo json, double number)
 {
@@ -169,7 +168,7 @@ append_number(StringInfo json, double number)
 	appendStringInfoString(json, digits);
 }
 
-/* Tells those who listen. */
+/* Sends the notification. */
 void
 gk_tell(Relation relation, const Jsonb *definition, const GkNews *news)
 {

@@ -1,5 +1,5 @@
 /*
- * The record of a run: a row of the model that says how it goes, and tells those who listen.
+ * The record of a run: a row of the model that shows its state, and a notification.
  */
 #ifndef GK_RUN_H
 #define GK_RUN_H
@@ -16,14 +16,14 @@
 extern char *gk_qualified_name(Relation relation);
 
 /*
- * Marks runs as failed that are recorded as running and are not, but for one version.  As the
- * owner, under the lock that keeps runs from running.  SPI must be connected.
+ * Marks runs as failed that are recorded as running but are not, except one version.  As the
+ * owner, under the lock that excludes other runs.  SPI must be connected.
  */
 extern void gk_mark_lost(Relation relation, int but);
 
 /*
- * Records that a run begins, as the owner; the version.  From now on until gk_leave_run() the
- * session keeps others from changing the model, in all transactions.
+ * Records the beginning of a run, as the owner; returns its version.  Until gk_leave_run(), the
+ * session prevents others from changing the model, across transactions.
  */
 extern int	gk_enter_run(Oid relation_id, const char *note);
 extern void gk_leave_run(Oid relation_id, int version);
@@ -31,7 +31,7 @@ extern void gk_leave_run(Oid relation_id, int version);
 /* Records that it failed, as the owner; nothing if the model is gone. */
 extern void gk_record_failure(Oid relation_id, int version, const ErrorData *error);
 
-/* What those who listen are told at the commit. */
+/* The contents of the notification, which is sent at commit. */
 typedef struct GkNews
 {
 	int			version;
@@ -42,7 +42,7 @@ typedef struct GkNews
 	const char *error_code;		/* NULL = none */
 } GkNews;
 
-/* Tells it on the channel that the definition names, if it names one. */
+/* Sends it on the channel that the definition names, if any. */
 extern void gk_tell(Relation relation, const Jsonb *definition, const GkNews *news);
 
 #endif							/* GK_RUN_H */

@@ -42,6 +42,7 @@ enum
 	TOL,
 	N_INIT,
 	SEED,
+	QUALITY,
 	LABELS_TABLE,
 	IF_EXISTS,
 	OPTIONS
@@ -52,6 +53,7 @@ static const char *const init_words[] = {"k-means||", "k-means++", "random", "gi
 static const char *const metric_words[] = {"euclidean", "cosine", NULL};
 static const char *const scale_words[] = {"none", "standard", "minmax", "auto", NULL};
 static const char *const nulls_words[] = {"skip", "error", NULL};
+static const char *const quality_words[] = {"auto", "fast", "good", "best", NULL};
 static const char *const if_exists_words[] = {"error", "replace", "append", "merge", "delete",
 NULL};
 static const char *const option_words[] = {"oversampling", "rounds", "id_name", NULL};
@@ -194,6 +196,27 @@ read_limits(FunctionCallInfo fcinfo, int first, GkFitSpec *fit)
 		gk_out_of_range("tol", "finite numbers, 0 and above");
 	if (fit->n_init < 1 || fit->n_init > MAX_STARTS)
 		gk_out_of_range("n_init", psprintf("1 to %d", MAX_STARTS));
+}
+
+/* How hard to look for better centroids, which given ones do not allow. */
+static void
+read_quality(FunctionCallInfo fcinfo, int number, GkFitSpec *fit)
+{
+	fit->quality = word_argument(fcinfo, number, "quality", quality_words);
+	if (fit->init == GK_INIT_GIVEN && fit->quality > GK_QUALITY_FAST)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("quality is \"%s\", but initial_centroids are given",
+						quality_words[fit->quality]),
+				 errdetail("Given centroids keep their numbers, which a search would not."),
+				 errhint("Leave out one of the two.")));
+}
+
+/* The word for a quality. */
+const char *
+gk_quality_name(GkFitQuality quality)
+{
+	return quality_words[quality];
 }
 
 /* The option that names the id column of the labels table. */
@@ -356,6 +379,7 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	read_k(fcinfo, first + K, arguments);
 	read_init(fcinfo, first + INIT, fit);
 	read_limits(fcinfo, first, fit);
+	read_quality(fcinfo, first + QUALITY, fit);
 	read_options(fcinfo, first + OPTIONS, arguments);
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = gk_text_or(fcinfo, first + LABELS_TABLE, NULL);

@@ -32,6 +32,9 @@ typedef struct GkArguments
  */
 extern void gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments);
 
+/* The word for a quality. */
+extern const char *gk_quality_name(GkFitQuality quality);
+
 /* Parses arguments that other functions share. */
 extern GkMetric gk_metric_word(const char *word);
 extern GkScale gk_scale_word(const char *word);

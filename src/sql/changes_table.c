@@ -1,5 +1,5 @@
 /*
- * The table of changes: which rows moved from one cluster to another, came and went.
+ * The changes table: which rows changed their cluster, were added or removed.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@ static const char *const comments[COLUMNS] = {
 	"when the labels were written"
 };
 
-/* Refuses ids that are called as another column. */
+/* Refuses an id column with the name of another column. */
 static void
 check_id_name(const char *id_name)
 {
@@ -46,12 +46,12 @@ check_id_name(const char *id_name)
 		if (strcmp(columns_of_changes[i].name, id_name) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_COLUMN),
-					 errmsg("the column of ids has the name of a column of changes: \"%s\"",
+					 errmsg("id column has the name of a column of the changes table: \"%s\"",
 							id_name),
-					 errhint("Name the column of ids in the table of labels otherwise.")));
+					 errhint("Give the id column of the labels table another name.")));
 }
 
-/* Checks a table that is there already. */
+/* Checks an existing table. */
 static void
 check_existing(const GkChangesTable *table, Oid relation_id)
 {
@@ -62,13 +62,13 @@ check_existing(const GkChangesTable *table, Oid relation_id)
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("table \"%s\" has no column \"%s\"", table->output.variable->relname,
 							table->columns[i].name),
-					 errhint("A table of changes has the columns %s, from_cluster_id, "
+					 errhint("A changes table has the columns %s, from_cluster_id, "
 							 "to_cluster_id, version and changed_at.",
 							 quote_identifier(table->columns[0].name))));
 	gk_check_insert(relation_id, table->columns, COLUMNS);
 }
 
-/* Looks whether the table is there, and as it has to be. */
+/* Looks up and checks the table. */
 static void
 look_up(GkChangesTable *table)
 {
@@ -103,7 +103,7 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 	return table;
 }
 
-/* Makes the table. */
+/* Creates the table. */
 static void
 make_table(const GkChangesTable *table)
 {

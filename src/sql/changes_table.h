@@ -1,9 +1,9 @@
 /*
- * The table of changes: which rows moved from one cluster to another, came and went.
+ * The changes table: which rows changed their cluster, were added or removed.
  *
- * It has the columns id (or what the labels call it), from_cluster_id, to_cluster_id, version and
- * changed_at.  Rows are added only.  The changes since a moment, in their order, make the labels of
- * then those of now.
+ * It has the columns id (or the labels table's name for it), from_cluster_id, to_cluster_id,
+ * version and changed_at.  Rows are only added.  Applied in order, the changes since a time turn
+ * the labels of that time into the current ones.
  */
 #ifndef GK_CHANGES_TABLE_H
 #define GK_CHANGES_TABLE_H
@@ -13,7 +13,7 @@
 #include "label_columns.h"
 #include "output_table.h"
 
-/* A table that may be written to; in the memory context current at the check. */
+/* A table that was checked; lies in the memory context current at the check. */
 typedef struct GkChangesTable GkChangesTable;
 
 /*

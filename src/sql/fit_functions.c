@@ -214,6 +214,9 @@ gk_call_end_job(GkCall *call)
 	report->converged = call->fit.converged;
 	report->inertia = call->fit.inertia;
 	report->best_start = call->fit.best_start;
+	report->quality = gk_quality_name(Max(call->fit.quality, GK_QUALITY_FAST));
+	report->search_rounds = call->fit.search_rounds;
+	report->search_improvement = call->fit.search_improvement;
 	report->workers = call->rows.workers;
 	report->read_twice = call->rows.read_twice;
 	report->seed_seconds = call->fit.seed_seconds;

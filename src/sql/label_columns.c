@@ -1,5 +1,5 @@
 /*
- * The columns that a table of labels may have.
+ * The columns that a labels table can have.
  */
 #include "postgres.h"
 
@@ -53,14 +53,14 @@ gk_label_column_type(GkLabelColumn column, Oid id_type)
 	return column == GK_LABEL_ID ? id_type : descriptions[column].type;
 }
 
-/* Says what a column is. */
+/* Describes a column. */
 const char *
 gk_label_column_comment(GkLabelColumn column)
 {
 	return descriptions[column].comment;
 }
 
-/* Whether a name is that of a column besides the id. */
+/* True if a name is that of a column besides the id. */
 bool
 gk_is_label_column(const char *name)
 {

@@ -1,5 +1,5 @@
 /*
- * The columns that a table of labels may have.
+ * The columns that a labels table can have.
  */
 #ifndef GK_LABEL_COLUMNS_H
 #define GK_LABEL_COLUMNS_H
@@ -48,10 +48,10 @@ extern const char *gk_label_column_name(GkLabelColumn column, const char *id_nam
 /* A column's type. */
 extern Oid	gk_label_column_type(GkLabelColumn column, Oid id_type);
 
-/* Says what a column is, for its comment. */
+/* Describes a column, for its comment. */
 extern const char *gk_label_column_comment(GkLabelColumn column);
 
-/* Whether a name is that of a column besides the id. */
+/* True if a name is that of a column besides the id. */
 extern bool gk_is_label_column(const char *name);
 
 /* The row type of the labels. */
@@ -64,7 +64,7 @@ extern const char *gk_label_value(GkLabelColumn column);
 extern char *gk_label_names(GkLabelColumns columns, const char *id_name);
 extern char *gk_label_values(GkLabelColumns columns);
 
-/* Runs a command in which $1 is the version and $2 the time; how many rows it concerned. */
+/* Runs a command in which $1 is the version and $2 the time; returns how many rows it affected. */
 extern int64 gk_execute_stamped(const char *command, const GkLabelStamp *stamp);
 
 #endif							/* GK_LABEL_COLUMNS_H */

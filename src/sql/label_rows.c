@@ -1,5 +1,5 @@
 /*
- * The rows of labels: what is known of every row of a source, from its label in the engine.
+ * The rows of a labels table, from the labels in the engine.
  */
 #include "postgres.h"
 
@@ -16,17 +16,17 @@
 #include "nearest.h"
 #include "sql_values.h"
 
-/* Labels that are fetched from the engine at once, and numbers of their rows at most. */
+/* Labels fetched from the engine at once, and the most numbers of their rows. */
 #define WINDOW_ROWS 16384
 #define WINDOW_NUMBERS (INT64CONST(1) << 24)
 
-/* Numbers of centroids that are compared with a row before it is looked whether to stop. */
+/* Numbers of centroids that are compared with rows between checks for interrupts. */
 #define NUMBERS_AT_ONCE (INT64CONST(1) << 22)
 
-/* Whether a column is wanted. */
+/* True if a column is wanted. */
 #define IS_WANTED(rows, column) (((rows)->columns & GK_LABEL_SET(column)) != 0)
 
-/* A piece of what the engine has. */
+/* A window on the engine's labels. */
 typedef struct Window
 {
 	const GkLabelRows *rows;
@@ -43,7 +43,7 @@ typedef struct Window
 	Datum	   *names;			/* k, of the clusters; NULL = not wanted */
 } Window;
 
-/* The id of the cluster at a place. */
+/* The id of the cluster at a position. */
 static int
 id_at(const GkLabelling *labelling, int place)
 {
@@ -66,7 +66,7 @@ make_names(const GkLabelling *labelling)
 	return names;
 }
 
-/* Makes room. */
+/* Allocates a window. */
 static void
 begin_window(Window *window, const GkLabelRows *rows)
 {
@@ -91,7 +91,7 @@ begin_window(Window *window, const GkLabelRows *rows)
 									 sizeof(double));
 }
 
-/* Brings the window to a row. */
+/* Moves the window to a row. */
 static void
 move_window(Window *window, int64 row)
 {
@@ -128,7 +128,7 @@ find_distances2(Window *window, int64 at)
 	}
 }
 
-/* The place of the nearest cluster but one to a row of the window, and its d²; -1 = none. */
+/* The position of the second nearest cluster to a row of the window, and its d²; -1 = none. */
 static int
 find_second(Window *window, int64 at, int own, double *distance2)
 {
@@ -148,7 +148,7 @@ find_second(Window *window, int64 at, int own, double *distance2)
 	return second;
 }
 
-/* A number that is NULL if it is not known. */
+/* Puts a number; NULL if it is unknown. */
 static void
 put_number(Datum *values, bool *nulls, GkLabelColumn column, double number)
 {
@@ -186,7 +186,7 @@ put_second(Window *window, int64 at, int place, Datum *values, bool *nulls)
 			   gk_distance(rows->spec->metric, distance2));
 }
 
-/* What is known of a row. */
+/* Describes a row. */
 static void
 describe_row(Window *window, int64 row, Datum *values, bool *nulls)
 {

@@ -1,5 +1,5 @@
 /*
- * The rows of labels: what is known of every row of a source, from its label in the engine.
+ * The rows of a labels table, from the labels in the engine.
  */
 #ifndef GK_LABEL_ROWS_H
 #define GK_LABEL_ROWS_H
@@ -14,7 +14,7 @@
 #include "label_columns.h"
 #include "reading.h"
 
-/* What is known of the clusters, by their place. */
+/* What is known of the clusters, by position. */
 typedef struct GkLabelling
 {
 	int			version;		/* of the model; 0 = of no model */
@@ -29,7 +29,7 @@ typedef struct GkLabelling
 								 * for the second nearest cluster alone */
 } GkLabelling;
 
-/* Where labels come from, and where they go. */
+/* The source and the destination of labels. */
 typedef struct GkLabelRows
 {
 	GkJob	   *job;

@@ -52,14 +52,14 @@ struct GkLabelsTable
 	GkChangesTable *changes;	/* NULL = none */
 };
 
-/* Whether a table has a column of that name. */
+/* True if a table has a column of that name. */
 static bool
 has_column(Oid relation_id, const char *name)
 {
 	return OidIsValid(relation_id) && get_attnum(relation_id, name) > 0;
 }
 
-/* Whether a name is never taken for that of the ids: every table may have such a column. */
+/* True if a name is never taken for that of the ids: every table may have such a column. */
 static bool
 is_taken(const char *name)
 {

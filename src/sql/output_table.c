@@ -1,5 +1,5 @@
 /*
- * A table that a function makes or writes to by SQL: what is checked before the work begins.
+ * A table that a function creates or writes: the checks before its work begins.
  */
 #include "postgres.h"
 
@@ -88,7 +88,7 @@ check_type(Oid relation_id, const GkOutputColumn *column)
 						   format_type_be(column->type))));
 }
 
-/* Raises an error if a column cannot be given a value. */
+/* Raises an error if a column is generated. */
 static void
 check_generated(Oid relation_id, const char *name)
 {
@@ -112,7 +112,7 @@ check_generated(Oid relation_id, const char *name)
 	ReleaseSysCache(tuple);
 }
 
-/* Raises an error unless a role may do something with the whole table, or with these columns. */
+/* Raises an error unless a role has a privilege on the whole table, or on these columns. */
 void
 gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *columns, int count)
 {

@@ -1,5 +1,5 @@
 /*
- * A table that a function makes or writes to by SQL: what is checked before the work begins.
+ * A table that a function creates or writes: the checks before its work begins.
  */
 #ifndef GK_OUTPUT_TABLE_H
 #define GK_OUTPUT_TABLE_H
@@ -26,8 +26,8 @@ typedef struct GkOutputColumn
 extern void gk_output_table(GkOutputTable *table, const char *argument, const char *name);
 
 /*
- * Raises the error that CREATE TABLE would: for a lack of privileges, or for the name or type of
- * the first column.
+ * Raises the error that CREATE TABLE would, for lack of privileges or because of the name or
+ * type of the first column.
  */
 extern void gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type);
 
@@ -47,7 +47,7 @@ extern void gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int 
 extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *columns,
 							   int count);
 
-/* Runs a command that writes; how many rows it concerned.  SPI must be connected. */
+/* Runs a command that writes; returns how many rows it affected.  SPI must be connected. */
 extern int64 gk_execute(const char *command);
 
 #endif							/* GK_OUTPUT_TABLE_H */

@@ -120,7 +120,7 @@ remaining_seconds(const GkLiveFit *fit, int64 now)
 	return NAN;
 }
 
-/* Whether the current user may see more of a fit than that it runs. */
+/* True if the current user may see more of a fit than that it runs. */
 static bool
 may_see(const GkLiveFit *fit)
 {

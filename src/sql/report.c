@@ -51,8 +51,8 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const GkReport *report = &last_report;
-	Datum		values[24];
-	bool		nulls[24] = {0};
+	Datum		values[27];
+	bool		nulls[27] = {0};
 	int			column = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -68,6 +68,9 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	values[column++] = BoolGetDatum(report->converged);
 	values[column++] = Float8GetDatum(report->inertia);
 	values[column++] = Int32GetDatum(report->best_start + 1);
+	values[column++] = CStringGetTextDatum(report->quality);
+	values[column++] = Int32GetDatum(report->search_rounds);
+	values[column++] = Float8GetDatum(report->search_improvement);
 	values[column++] = CStringGetTextDatum(report->engine);
 	values[column++] = CStringGetTextDatum(report->engine_reason);
 	values[column++] = Int32GetDatum(report->usage.devices);

@@ -23,6 +23,9 @@ typedef struct GkReport
 	bool		converged;
 	double		inertia;
 	int			best_start;
+	const char *quality;
+	int			search_rounds;
+	double		search_improvement;
 	char		engine[32];
 	char		engine_reason[256];
 	int			workers;

@@ -60,15 +60,15 @@ SELECT is(fingerprint($$SELECT cluster_id, centroid, size FROM gkmeans_fit('data
 
 -- tol, max_iter, n_init
 CREATE TABLE cloud AS SELECT i AS id, ARRAY(SELECT (noise(i, f) + noise(i, f + 100) + noise(i, f + 200))::real FROM generate_series(1, 10) f) AS v FROM generate_series(1, 5000) i;
-SELECT is(after_fit($$gkmeans_fit('cloud', '{v}', 5, tol => 0)$$, 'iterations < 300 AND converged'), 'true', 'tol = 0 comes to an end before max_iter');
-SELECT is(after_fit(format($$gkmeans_fit('cloud', '{v}', 5, max_iter => %s)$$, n), '(iterations, converged)'), format('(%s,f)', n), format('max_iter = %s', n))
+SELECT is(after_fit($$gkmeans_fit('cloud', '{v}', 5, tol => 0, quality => 'fast')$$, 'iterations < 300 AND converged'), 'true', 'tol = 0 comes to an end before max_iter');
+SELECT is(after_fit(format($$gkmeans_fit('cloud', '{v}', 5, max_iter => %s, quality => 'fast')$$, n), '(iterations, converged)'), format('(%s,f)', n), format('max_iter = %s', n))
 FROM unnest('{1,2,3}'::int[]) n;
 CREATE FUNCTION iterations_at(tol float8) RETURNS int LANGUAGE sql AS $$
-	SELECT after_fit(format('gkmeans_fit(''cloud'', ''{v}'', 5, tol => %s)', tol), 'iterations')::int
+	SELECT after_fit(format('gkmeans_fit(''cloud'', ''{v}'', 5, tol => %s, quality => ''fast'')', tol), 'iterations')::int
 $$;
 SELECT ok(iterations_at(1e-2) <= iterations_at(1e-4) AND iterations_at(1e-4) <= iterations_at(0), 'a smaller tol, more iterations');
-SELECT ok((SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, n_init => 5)) <= (SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20)), 'the best of 5 is no worse than the first');
-SELECT ok((SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, max_iter => n + 1, tol => 0)) <= (SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, max_iter => n, tol => 0)),
+SELECT ok((SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, n_init => 5, quality => 'fast')) <= (SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, quality => 'fast')), 'the best of 5 is no worse than the first');
+SELECT ok((SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, max_iter => n + 1, tol => 0, quality => 'fast')) <= (SELECT sum(inertia) FROM gkmeans_fit('cloud', '{v}', 20, max_iter => n, tol => 0, quality => 'fast')),
 	format('iteration %s does not raise the inertia', n + 1)) FROM generate_series(1, 8) n;
 -- seeding: k-means|| and k-means++ find well separated groups that random rows often miss
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT (i % 25) * 1000 + noise(i, 9) AS x FROM generate_series(1, 5000) i', '{x}', 25, init => init, n_init => 4) WHERE size = 200), 25,

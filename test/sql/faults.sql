@@ -47,14 +47,15 @@ BEGIN
 	RETURN CASE WHEN fault > 10 THEN 'swept' ELSE format('only %s faults', fault - 1) END;
 END $$;
 
-SELECT is(sweep(format($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, %s)$$, more)), 'swept', 'gkmeans_fit, ' || more)
+SELECT is(sweep(format($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast', %s)$$, more)), 'swept', 'gkmeans_fit, ' || more)
 FROM unnest(ARRAY['init => ''k-means||''', 'init => ''k-means++''', 'init => ''random''', 'initial_centroids => ''{{0,0},{10,10},{1000,1000}}''', 'n_init => 3',
 	'weight_column => ''w''', 'scale => ''standard''', 'scale => ''minmax'', weight_column => ''w''', 'metric => ''cosine''', 'max_iter => 1']) more;
-SELECT is(sweep(format($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', init => %L) ORDER BY id$$, init)), 'swept', 'gkmeans_fit_predict, ' || init)
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT * FROM data WHERE id <= 40', '{x,y}', 3, quality => 'good')$$), 'swept', 'gkmeans_fit, quality => ''good''');
+SELECT is(sweep(format($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', quality => 'fast', init => %L) ORDER BY id$$, init)), 'swept', 'gkmeans_fit_predict, ' || init)
 FROM unnest('{k-means||,k-means++,random}'::text[]) init;
-SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')$$), 'swept', 'with a labels table');
-SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3)$$), 'swept', 'double precision far from the origin');
-SELECT is(sweep($$SELECT * FROM gkmeans_create_model('model', 'data', '{x,y}', 3, weight_column => 'w', scale => 'standard', id_column => 'id', labels_table => 'model_labels', if_exists => 'replace')$$), 'swept', 'gkmeans_create_model');
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', quality => 'fast', labels_table => 'labels', if_exists => 'replace')$$), 'swept', 'with a labels table');
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3, quality => 'fast')$$), 'swept', 'double precision far from the origin');
+SELECT is(sweep($$SELECT * FROM gkmeans_create_model('model', 'data', '{x,y}', 3, weight_column => 'w', scale => 'standard', quality => 'fast', id_column => 'id', labels_table => 'model_labels', if_exists => 'replace')$$), 'swept', 'gkmeans_create_model');
 SELECT is((SELECT count(*)::int FROM model WHERE deployed), 1, 'one version is deployed after all that');
 SELECT is(sweep($$SELECT * FROM gkmeans_predict_rows(NULL::int, 'model', 'data', 'id') ORDER BY id$$), 'swept', 'gkmeans_predict_rows');
 SELECT is(sweep($$SELECT * FROM gkmeans_assign('model', 'data', 'id', 'model_labels', 'delete')$$), 'swept', 'gkmeans_assign');
@@ -65,7 +66,7 @@ SELECT is((SELECT count(*)::int FROM changes), 300, 'and none twice');
 SELECT is(sweep($$SELECT * FROM gkmeans_evaluate('model', 'data')$$), 'swept', 'gkmeans_evaluate');
 SELECT is(sweep($$SELECT * FROM gkmeans_evaluate_labels('data', '{x,y}', 'w')$$), 'swept', 'gkmeans_evaluate_labels');
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
-SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3)$$), 'swept', 'with workers');
+SELECT is(sweep($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast')$$), 'swept', 'with workers');
 
 -- A number always means the same call: names of the calls by their numbers
 CREATE FUNCTION failing_calls(fit text) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -85,7 +86,7 @@ BEGIN
 END $$;
 SET LOCAL max_parallel_workers_per_gather = 0;
 CREATE TABLE batches AS SELECT i::real AS x, (i % 7)::real AS y FROM generate_series(1, 100000) i;
-\set fit '$$SELECT * FROM gkmeans_fit(''batches'', k => 3, max_iter => 2, init => ''random'')$$'
+\set fit '$$SELECT * FROM gkmeans_fit(''batches'', k => 3, max_iter => 2, init => ''random'', quality => ''fast'')$$'
 CREATE TABLE calls AS SELECT turn, failing_calls(:fit) AS calls FROM generate_series(1, 3) turn;
 SELECT is((SELECT count(DISTINCT calls)::int FROM calls), 1, 'the calls have the same numbers each time');
 SELECT cmp_ok(cardinality(array_positions(calls, 'reclaim')), '>', 1, 'a reclaim fails for each of several batches') FROM calls WHERE turn = 1;

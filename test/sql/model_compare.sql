@@ -92,7 +92,9 @@ SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', NULL)$$, '22004', 'source
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'spots')$$, '42703', 'a source without the columns', 'has no column');
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'DELETE FROM iris')$$, '42601', 'a source that changes rows');
-SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three', 'five')$$, '42703', 'no such label');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three', 'five')$$, '42703', 'no such label', 'source has no column "five"', 'label_b');
+SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', '', 'three')$$, '42703', 'an empty name');
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT 1 AS a, 2 AS a', 'a', 'a')$$, '42702', 'a name of two columns');
 SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', NULL, 'three')$$, '22004', 'label_a is NULL');
 SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three) FROM iris; --', 'three')$$, '42703', 'names are quoted');
 

@@ -36,7 +36,7 @@ SELECT near((SELECT total_ss FROM w), (SELECT sum(w * ((x - mx) ^ 2 + (y - my) ^
 
 -- The definition is the default of a column
 SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm'::regclass), (SELECT quote_literal(definition) || '::jsonb' FROM m), 'the definition is the default of its column, and in the row');
-SELECT is(definition - '{search_path,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
+SELECT is(definition - '{search_path,quality,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
 	'{"k": 3, "scale": "none", "metric": "euclidean", "n_init": 16, "source": "iris", "features": ["sepal_length", "sepal_width", "petal_length", "petal_width"]}', 'the definition has the arguments') FROM m;
 SELECT is(definition ->> 'search_path', current_setting('search_path'), 'and the search path') FROM m;
 

@@ -107,15 +107,17 @@ SELECT hasnt_table('no', 'nothing was made');
 CREATE FUNCTION by_start(model text) RETURNS TABLE (start_no int, n bigint, last_iteration int, first_moved bigint, falls bool, ends float8) LANGUAGE sql AS $$
 	SELECT start_no, count(*), max(iteration), max(moved) FILTER (WHERE iteration = 1), bool_and(inertia <= coalesce(before, inertia) * (1 + 1e-12)), min(inertia)
 	FROM (SELECT *, lag(inertia) OVER (PARTITION BY start_no ORDER BY iteration) AS before FROM gkmeans.iterations i WHERE i.model = 'gk_test.' || $1) i GROUP BY 1 $$;
-SELECT is((SELECT array_agg(start_no ORDER BY start_no) FROM by_start('i3')), '{1,2,3,4}', 'all starts');
-SELECT ok(bool_and(n = last_iteration AND first_moved = 150 AND falls), 'every iteration; the inertia never rises') FROM by_start('i3');
-SELECT is((SELECT array_agg(last_iteration) FROM by_start('i3') WHERE ends < (SELECT inertia FROM i3) * (1 + 1e-12)) @> (SELECT ARRAY[iterations] FROM i3), true, 'the best start ends with the inertia and iterations of the fit');
-SELECT near(ends, (SELECT inertia FROM i3), 1e-12, 'the last inertia is that of the fit, start ' || start_no) FROM by_start('i3') WHERE ends < (SELECT inertia FROM i3) * 1.00001;
-SELECT ok(bool_and((moved = 0) = (shift = 0)), 'nothing moves in the last iteration alone') FROM gkmeans.iterations WHERE model = 'gk_test.i3';
-SELECT count(*) FROM gkmeans_create_model('weighted', 'SELECT *, 0.5 + id % 4 AS w FROM iris', '{v}', 5, weight_column => 'w', seed => 1);
+SELECT count(*) FROM gkmeans_create_model('started', 'iris', '{v}', 3, n_init => 4, quality => 'fast');
+SELECT is((SELECT array_agg(start_no ORDER BY start_no) FROM by_start('started')), '{1,2,3,4}', 'all starts');
+SELECT ok(bool_and(n = last_iteration AND first_moved = 150 AND falls), 'every iteration; the inertia never rises') FROM by_start('started');
+SELECT is((SELECT array_agg(last_iteration) FROM by_start('started') WHERE ends < (SELECT inertia FROM started) * (1 + 1e-12)) @> (SELECT ARRAY[iterations] FROM started), true, 'the best start ends with the inertia and iterations of the fit');
+SELECT near(ends, (SELECT inertia FROM started), 1e-12, 'the last inertia is that of the fit, start ' || start_no) FROM by_start('started') WHERE ends < (SELECT inertia FROM started) * 1.00001;
+SELECT ok(bool_and((moved = 0) = (shift = 0)), 'nothing moves in the last iteration alone') FROM gkmeans.iterations WHERE model = 'gk_test.started';
+SELECT ok(bool_and(n = last_iteration AND falls) AND count(*) = 8, 'the starts of searches are there as well') FROM by_start('i3');
+SELECT count(*) FROM gkmeans_create_model('weighted', 'SELECT *, 0.5 + id % 4 AS w FROM iris', '{v}', 5, weight_column => 'w', seed => 1, quality => 'fast');
 SELECT near(ends, (SELECT inertia FROM weighted), 1e-12, 'weighted') FROM by_start('weighted');
 SELECT ok(falls, 'weighted: never rises') FROM by_start('weighted');
-SELECT count(*) FROM gkmeans_create_model('angular', 'iris', '{v}', 5, metric => 'cosine', seed => 3, tol => 0);
+SELECT count(*) FROM gkmeans_create_model('angular', 'iris', '{v}', 5, metric => 'cosine', seed => 3, tol => 0, quality => 'fast');
 SELECT near(ends, (SELECT inertia FROM angular), 1e-9, 'cosine') FROM by_start('angular');
 SELECT ok(falls, 'cosine: never rises') FROM by_start('angular');
 SELECT count(*) FROM gkmeans_create_model('far', 'SELECT x + 1e6 AS x, y - 1e6 AS y FROM uniform', '{x,y}', 20, tol => 0);

@@ -69,6 +69,24 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NUL
 CREATE TRIGGER refuse BEFORE UPDATE ON m FOR EACH ROW EXECUTE FUNCTION refuse();
 SELECT gkmeans_import_model('n', '{{1}}');
 SELECT fails_with($$SELECT gkmeans_name_clusters('m', '{a,b}')$$, '55000', 'a trigger that refuses the change is not passed over');
+DROP TRIGGER refuse ON m;
+CREATE TRIGGER refuse BEFORE INSERT ON m FOR EACH ROW EXECUTE FUNCTION refuse();
+SELECT fails_with($$SELECT gkmeans_import_model('m', '{{1}}', if_exists => 'replace')$$, '55000', 'nor one that refuses a version', 'was not written');
+DROP TRIGGER refuse ON m;
+
+-- Nor is a rule that does something else
+CREATE FUNCTION ruled(event text, instead text, call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	EXECUTE format('CREATE RULE r AS ON %s TO m DO INSTEAD %s', event, instead);
+	result := fails_with('SELECT ' || call, '55000', 'a rule on ' || event, 'could not write to model', 'A rule of the table');
+	DROP RULE r ON m;
+	RETURN result;
+END $$;
+SELECT ruled(event, instead, call) FROM (VALUES ('INSERT', 'UPDATE n SET note = NULL', $$gkmeans_import_model('m', '{{1}}', if_exists => 'replace')$$),
+	('UPDATE', 'NOTHING', $$gkmeans_name_clusters('m', '{a,b}')$$), ('UPDATE', 'NOTHING', $$gkmeans_deploy('m', (SELECT max(version) FROM m WHERE deployed IS NULL))$$),
+	('DELETE', 'UPDATE n SET note = NULL RETURNING n.*', $$gkmeans_prune('m', 0)$$)) r(event, instead, call);
 CREATE TABLE plain (x int);
 SELECT fails_with(call, '42809', 'no model: ' || call) FROM unnest(ARRAY['SELECT gkmeans_deploy(''plain'', 1)', 'SELECT gkmeans_rollback(''plain'')', 'SELECT gkmeans_prune(''plain'')', 'SELECT gkmeans_name_clusters(''plain'', ''{a}'')']) call;
 SELECT is(gkmeans_deploy(NULL, 1), NULL, 'no model at all');

@@ -19,27 +19,31 @@ CREATE TABLE by_feature AS SELECT * FROM data ORDER BY b, a;
 ANALYZE data; ANALYZE reversed; ANALYZE shuffled; ANALYZE by_feature;
 
 -- Ways to ask: features, weights, init, scale, metric.
-CREATE TABLE request (name text PRIMARY KEY, features text[], weight text, more text);
+CREATE TABLE request (name text PRIMARY KEY, features text[], weight text, more text, quality text DEFAULT 'fast');
 INSERT INTO request VALUES
-	('k-means||', '{a,b,c,d}', NULL, 'init => ''k-means||'''),
-	('k-means++', '{a,b,c,d}', NULL, 'init => ''k-means++'''),
-	('random', '{a,b,c,d}', NULL, 'init => ''random'''),
-	('n_init', '{a,b}', NULL, 'n_init => 3, seed => -42'),
-	('real[]', '{r}', NULL, 'max_iter => 20'),
-	('float8[]', '{f}', NULL, 'max_iter => 20'),
-	('int[]', '{n}', NULL, 'tol => 0, max_iter => 30'),
-	('weighted', '{a,b,c,d}', 'w', 'init => ''k-means||'''),
-	('weighted k-means++', '{f}', 'w', 'init => ''k-means++'', max_iter => 10'),
-	('weighted random', '{n}', 'w', 'init => ''random'', max_iter => 10'),
-	('standard', '{a,b,c,d}', NULL, 'scale => ''standard'''),
-	('minmax', '{a,b,c,d}', 'w', 'scale => ''minmax'''),
-	('cosine', '{f}', NULL, 'metric => ''cosine'''),
-	('given', '{a,c}', NULL, 'initial_centroids => ''{{0,0},{10,2},{20,4},{30,6},{1e6,8},{5,10},{1e7,0}}''');
+	('k-means||', '{a,b,c,d}', NULL, 'init => ''k-means||''', 'fast'),
+	('k-means++', '{a,b,c,d}', NULL, 'init => ''k-means++''', 'fast'),
+	('random', '{a,b,c,d}', NULL, 'init => ''random''', 'fast'),
+	('n_init', '{a,b}', NULL, 'n_init => 3, seed => -42', 'fast'),
+	('real[]', '{r}', NULL, 'max_iter => 20', 'fast'),
+	('float8[]', '{f}', NULL, 'max_iter => 20', 'fast'),
+	('int[]', '{n}', NULL, 'tol => 0, max_iter => 30', 'fast'),
+	('weighted', '{a,b,c,d}', 'w', 'init => ''k-means||''', 'fast'),
+	('weighted k-means++', '{f}', 'w', 'init => ''k-means++'', max_iter => 10', 'fast'),
+	('weighted random', '{n}', 'w', 'init => ''random'', max_iter => 10', 'fast'),
+	('standard', '{a,b,c,d}', NULL, 'scale => ''standard''', 'fast'),
+	('minmax', '{a,b,c,d}', 'w', 'scale => ''minmax''', 'fast'),
+	('cosine', '{f}', NULL, 'metric => ''cosine''', 'fast'),
+	('good', '{a,b,c,d}', NULL, 'seed => 3', 'good'),
+	('good, weighted', '{f}', 'w', 'scale => ''standard''', 'good'),
+	('good, cosine', '{r}', NULL, 'metric => ''cosine''', 'good'),
+	('best', '{a,c}', 'w', 'max_iter => 5', 'best'),
+	('given', '{a,c}', NULL, 'initial_centroids => ''{{0,0},{10,2},{20,4},{30,6},{1e6,8},{5,10},{1e7,0}}''', 'fast');
 
 -- Centroids, statistics, labels, distances and iterations of a request, as one value.
 CREATE FUNCTION answer(source text, asked request) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	arguments text := format('%L, %L, 7, weight_column => %L, %s', source, asked.features, asked.weight, asked.more);
+	arguments text := format('%L, %L, 7, weight_column => %L, quality => ''%s'', %s', source, asked.features, asked.weight, asked.quality, asked.more);
 	first text;
 BEGIN
 	first := fingerprint(format('SELECT * FROM gkmeans_fit(%s)', arguments))
@@ -72,10 +76,10 @@ FROM request JOIN answers USING (name), unnest('{0,1,2,4}'::text[]) workers, unn
 SET LOCAL parallel_leader_participation = off;
 SELECT is(answer('data', request), value, format('%s workers alone: %s', set_config('max_parallel_workers_per_gather', workers, true), name))
 FROM request JOIN answers USING (name), unnest('{1,2,4}'::text[]) workers;
-SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{a,b}', 3)$$, 'workers')::int, '>', 0, 'workers took part');
+SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{a,b}', 3, quality => 'fast')$$, 'workers')::int, '>', 0, 'workers took part');
 SET LOCAL parallel_leader_participation = on;
 SET LOCAL max_parallel_workers_per_gather = 0;
-SELECT is(after_fit($$gkmeans_fit('data', '{a,b}', 3)$$, 'workers'), '0', 'no worker took part');
+SELECT is(after_fit($$gkmeans_fit('data', '{a,b}', 3, quality => 'fast')$$, 'workers'), '0', 'no worker took part');
 
 -- The ring: from the least size to a large one, with and without workers.
 SELECT is(answer('data', request), value, format('ring of %s, %s workers: %s',

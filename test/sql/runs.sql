@@ -116,7 +116,7 @@ SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.
 
 -- Another definition
 ALTER TABLE s ALTER definition SET DEFAULT '{"source": "gk_test.kinds", "features": ["x", "y"], "k": 2, "scale": "standard", "search_path": ""}';
-SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition is another than that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);
+SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition differs from that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);
 SELECT is(k, 2, 'has effect') FROM s WHERE deployed;
 ALTER TABLE s ALTER definition SET DEFAULT '{"source": "SELECT x, y, x + y AS z FROM gk_test.kinds", "features": ["z", "x"], "k": 2, "n_init": 2, "metric": "cosine", "search_path": "public"}';
 SELECT is(row(status, deployed, psi, moved)::text, '(fitted,t,,)', 'other features') FROM gkmeans_refit('s');

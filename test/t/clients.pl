@@ -47,6 +47,13 @@ for my $line (split /\n/, $node->safe_psql('postgres', $columns))
 }
 is(scalar(grep { my $type = $_; !grep { $_ eq $type } @allowed } map { values %$_ } values %types), 0, 'no column of another type than those listed');
 is(scalar(grep { /\t$/ } @remarks), 0, 'every column is commented');
+my %documented = slurp_file("$FindBin::Bin/../../docs/models.md") =~ /^\| `(\w+)` \| [^|]+ \| `(\w+)`/mg;
+is_deeply(\%keys, \%documented, 'the documentation lists the views and their keys');
+for my $refers (slurp_file("$FindBin::Bin/../../docs/models.md") =~ /^\| (`\w+` \| [^|]+ \| `\w+_key`[^|]* \|.*) \|$/mg)
+{
+	my ($view, @names) = $refers =~ /`(\w+)`/g;
+	is(scalar(grep { !exists $types{$view}{$_} } @names), 0, "gkmeans.$view has the keys that the documentation lists");
+}
 my %form = (
 	bool => q{CASE WHEN %1$s THEN 'true' ELSE 'false' END},
 	float8 => q{'float ' || encode(float8send(%1$s), 'hex')},
@@ -55,14 +62,14 @@ my %form = (
 	text => q{replace(replace(%1$s, E'\n', '\n'), E'\t', '\t')},
 	timestamptz => q{'at ' || (extract(epoch FROM %1$s) * 1000000)::bigint});
 
-# What changes from one statement to the next is not compared.
+# What changes from one statement to the next is not compared.  Pictures show times in the zone of the session.
 sub is_constant { return $_[0] !~ /^(?:value\tmodels\t[^\t]*\tage_hours|[a-z]+\tprogress)\t/; }
 
 for my $view (sort keys %types)
 {
 	my $key = sprintf($form{ $types{$view}{ $keys{$view} } }, qq{"$keys{$view}"});
 	my @values = map { sprintf(q{('%s', COALESCE(%s, 'NULL'))}, $_, sprintf($form{ $types{$view}{$_} }, qq{"$_"})) } sort keys %{ $types{$view} };
-	my $rows = $node->safe_psql('postgres', "SET ROLE tool; SELECT concat_ws(E'\\t', 'value', '$view', $key, c, v) FROM gkmeans.$view, LATERAL (VALUES " . join(', ', @values) . ') v(c, v)');
+	my $rows = $node->safe_psql('postgres', "SET ROLE tool; SET timezone = 'UTC'; SELECT concat_ws(E'\\t', 'value', '$view', $key, c, v) FROM gkmeans.$view, LATERAL (VALUES " . join(', ', @values) . ') v(c, v)');
 	push @expected, split /\n/, $rows;
 	my ($count, $distinct, $nulls) = split /\|/, $node->safe_psql('postgres', "SELECT count(*), count(DISTINCT $keys{$view}), count(*) FILTER (WHERE $keys{$view} IS NULL) FROM gkmeans.$view");
 	is("$distinct $nulls", "$count 0", "the key of gkmeans.$view is unique and not NULL, over all models");
@@ -126,7 +133,7 @@ SKIP:
 	skip "there is no Java, no compiler for it, or no $jdbc", 5 if !$compiler || !-f $jdbc || system('java -version 2>/dev/null') != 0;
 	system("$compiler -proc:none -source 11 -target 11 -nowarn -cp $jdbc -d $classes $programs/Client.java 2>$classes/said") == 0
 		or BAIL_OUT("$compiler: " . slurp_file("$classes/said"));
-	compare('jdbc', 'java', '-Xshare:auto', '-cp', "$classes:$jdbc", 'Client');
+	compare('jdbc', 'java', '-Duser.timezone=UTC', '-cp', "$classes:$jdbc", 'Client');
 }
 
 end_server($node);

@@ -573,77 +573,60 @@ run_centroids(ReferenceEngine *e, GkCommand *c)
 		e->labels[i] = -1;
 }
 
-/* Runs a command to its end. */
+/* Counts the rows. */
 static void
-execute(ReferenceEngine *e, GkCommand *c)
+run_seal(ReferenceEngine *e, GkCommand *c)
 {
-	switch (c->operation)
-	{
-		case GK_SEAL:
-			c->seal.rows = e->n;
-			break;
-		case GK_RANGE:
-			run_range(e, c);
-			break;
-		case GK_MOMENTS:
-			run_moments(e, c);
-			break;
-		case GK_TRANSFORM:
-			run_transform(e, c);
-			break;
-		case GK_GRID:
-			run_grid(e, c);
-			break;
-		case GK_CANDIDATES:
-			run_candidates(e, c);
-			break;
-		case GK_POTENTIALS:
-			run_potentials(e, c);
-			break;
-		case GK_MASSES:
-			run_masses(e, c);
-			break;
-		case GK_ENTRIES:
-			run_entries(e, c);
-			break;
-		case GK_LABEL_WEIGHTS:
-			run_label_weights(e, c);
-			break;
-		case GK_ROWS:
-			for (int64_t i = 0; i < c->rows.count; i++)
-				memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d,
-					   e->d * sizeof(float));
-			break;
-		case GK_COMPARE:
-			run_compare(e, c);
-			break;
-		case GK_CENTROIDS:
-			run_centroids(e, c);
-			break;
-		case GK_STEP:
-			run_step(e, c);
-			break;
-		case GK_RELOCATE:
-			run_relocate(e, c);
-			break;
-		case GK_DISTANCES:
-			for (int64_t i = 0; more_rows(e, i); i++)
-				e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
-			break;
-		case GK_FARTHEST:
-			run_farthest(e, c);
-			break;
-		case GK_ASSIGN:
-			run_assign(e, c);
-			break;
-		case GK_STATISTICS:
-			run_statistics(e, c);
-			break;
-		case GK_GET_CENTROIDS:
-			memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
-			break;
-	}
+	c->seal.rows = e->n;
 }
+
+/* Copies some rows out. */
+static void
+run_rows(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t i = 0; i < c->rows.count; i++)
+		memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d, e->d * sizeof(float));
+}
+
+/* d² to the centroid of the label. */
+static void
+run_distances(ReferenceEngine *e, GkCommand *c)
+{
+	(void) c;
+	for (int64_t i = 0; more_rows(e, i); i++)
+		e->distance2[i] = square(e, i, e->centroids + (int64_t) e->labels[i] * e->d);
+}
+
+/* Copies the centroids out. */
+static void
+run_get_centroids(ReferenceEngine *e, GkCommand *c)
+{
+	memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
+}
+
+/* The function that runs a command. */
+static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
+	[GK_SEAL] = run_seal,
+	[GK_RANGE] = run_range,
+	[GK_MOMENTS] = run_moments,
+	[GK_TRANSFORM] = run_transform,
+	[GK_GRID] = run_grid,
+	[GK_CANDIDATES] = run_candidates,
+	[GK_POTENTIALS] = run_potentials,
+	[GK_MASSES] = run_masses,
+	[GK_ENTRIES] = run_entries,
+	[GK_LABEL_WEIGHTS] = run_label_weights,
+	[GK_ROWS] = run_rows,
+	[GK_COMPARE] = run_compare,
+	[GK_CENTROIDS] = run_centroids,
+	[GK_STEP] = run_step,
+	[GK_RELOCATE] = run_relocate,
+	[GK_DISTANCES] = run_distances,
+	[GK_FARTHEST] = run_farthest,
+	[GK_ASSIGN] = run_assign,
+	[GK_STATISTICS] = run_statistics,
+	[GK_GET_CENTROIDS] = run_get_centroids,
+};
 
 /* Runs a command at once, if the engine has what it needs. */
 static GkStatus
@@ -657,7 +640,7 @@ reference_submit(GkEngine *engine, GkCommand *c)
 	if (!gk_can_run(&e->state, c))
 		return ok;
 	gk_forget(&e->state, c);
-	execute(e, c);
+	functions[c->operation](e, c);
 	if (e->stopped)
 		return ok;
 	gk_note(&e->state, c, centroids);

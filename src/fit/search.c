@@ -1,0 +1,246 @@
+/*
+ * The search for centroids that are better than those in which Lloyd's iteration ends.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "alloc.h"
+#include "draw.h"
+#include "exact.h"
+#include "merge.h"
+#include "random.h"
+#include "search.h"
+
+/* Centroids that a round adds at first: so many, or this share of k. */
+#define LEAST_DEPTH 5
+#define DEPTH_SHARE 8
+
+/* Steps of Lloyd's iteration before centroids are merged. */
+#define STEPS_BEFORE_MERGE 3
+
+/* A round that takes off less than this share of the inertia has failed. */
+#define LEAST_IMPROVEMENT 1e-4
+
+/* Rounds that may fail before fewer centroids are added, where these are few. */
+#define FAILURES 2
+
+/* Steps of Lloyd's iteration of a search: as many as this, or so many times those of its start. */
+#define LEAST_STEPS 150
+#define STEPS_FACTOR 14
+
+/* Rows drawn at a time, over the centroids that a round adds. */
+#define POOL_FACTOR 4
+
+/* The draws of a search are told from those of its start's seeding by this. */
+#define SEARCH_START UINT32_C(0x40000000)
+
+/* The draws that shuffle the rows drawn are told from those that draw them by this. */
+#define SHUFFLE_ROUND UINT32_C(0x80000000)
+
+typedef struct Search
+{
+	GkFitter   *fitter;
+	GkStart    *best;
+	bool		is_labelled;	/* labels and d² in the engine are those of the best */
+	GkStart		trial;			/* room for the centroids that a round adds as well */
+	double	   *weights;		/* of the clusters before a merge */
+	GkSum	   *sums;
+	GkDrawer	drawer;
+	float	   *pool;			/* rows drawn with the best centroids, or earlier ones */
+	int64		pool_count;
+	int64		depth;			/* centroids that a round adds */
+	int			failures;
+	int			steps;			/* of Lloyd's iteration so far */
+	int			step_limit;
+} Search;
+
+/* Centroids that a search adds at most. */
+int64
+gk_search_depth(const GkFitSpec *spec, int64 k)
+{
+	int64		depth = Min(Max(LEAST_DEPTH, k / DEPTH_SHARE), k);
+
+	depth = Min(depth, spec->rows - k);
+	return Max(Min(depth, GK_MAX_CLUSTERS - k), 0);
+}
+
+/* Brings the labels and d² of the best centroids back into the engine. */
+static void
+label_best(Search *search)
+{
+	GkStart    *best = search->best;
+
+	if (search->is_labelled)
+		return;
+	gk_fitter_set_centroids(search->fitter, best->centroids, best->count);
+	best->inertia = gk_fitter_label_rows(search->fitter, best->count);
+	search->is_labelled = true;
+}
+
+/* Puts rows into a random order. */
+static void
+shuffle(const GkDrawer *drawer, int64 *rows, int64 count)
+{
+	for (int64 i = count - 1; i > 0; i--)
+	{
+		int64		other = (int64) gk_random_below((uint64) i + 1, drawer->seed, drawer->start,
+													drawer->round | SHUFFLE_ROUND, (uint64) i);
+		int64		row = rows[i];
+
+		rows[i] = rows[other];
+		rows[other] = row;
+	}
+}
+
+/* Draws rows by weight × d² to the best centroids; false if too few are away from them. */
+static bool
+fill_pool(Search *search)
+{
+	GkFitter   *fitter = search->fitter;
+	int64		wanted = Min(POOL_FACTOR * search->depth, fitter->spec->rows);
+	int64	   *rows = gk_allocate(wanted, sizeof(int64));
+	GkCommand	fetch = {.operation = GK_ROWS};
+
+	label_best(search);
+	search->pool_count = 0;
+	if (fitter->statistics.greatest > 0.0)
+		search->pool_count = gk_draw_rows(&search->drawer, GK_MASS_DISTANCE,
+										  fitter->statistics.greatest, wanted, rows);
+	shuffle(&search->drawer, rows, search->pool_count);
+	fetch.rows.rows = rows;
+	fetch.rows.count = search->pool_count;
+	fetch.rows.features = search->pool;
+	if (search->pool_count > 0)
+		gk_run(fitter->job, &fetch);
+	pfree(rows);
+	search->depth = Min(search->depth, search->pool_count);
+	return search->depth > 0;
+}
+
+/* The best centroids, and behind them rows of the pool. */
+static void
+add_centroids(Search *search)
+{
+	GkStart    *trial = &search->trial;
+	int64		d = search->fitter->spec->dimension;
+	const float *rows;
+
+	search->pool_count -= search->depth;
+	rows = search->pool + search->pool_count * d;
+	memcpy(trial->centroids, search->best->centroids, search->best->count * d * sizeof(double));
+	for (int64 i = 0; i < search->depth * d; i++)
+		trial->centroids[search->best->count * d + i] = rows[i];
+	trial->count = search->best->count + search->depth;
+}
+
+/* Merges as many centroids as were added. */
+static void
+merge_centroids(Search *search)
+{
+	GkFitter   *fitter = search->fitter;
+	GkStart    *trial = &search->trial;
+	GkCommand	command = {.operation = GK_LABEL_WEIGHTS};
+
+	command.label_weights.count = trial->count;
+	command.label_weights.weights = search->sums;
+	gk_run(fitter->job, &command);
+	for (int64 c = 0; c < trial->count; c++)
+		search->weights[c] = gk_sum_value(search->sums[c].high, search->sums[c].low,
+										  fitter->prepared->rest_bits);
+	gk_merge_closest(trial->centroids, search->weights, trial->count, fitter->spec->dimension,
+					 search->depth, fitter->spec->metric == GK_COSINE);
+	trial->count -= search->depth;
+}
+
+/* Lloyd's iteration of the trial; counts its steps. */
+static void
+iterate_trial(Search *search, int limit)
+{
+	gk_fitter_iterate(search->fitter, &search->trial, limit);
+	search->steps += search->trial.iterations;
+}
+
+/* Makes the trial the best. */
+static void
+keep_trial(Search *search)
+{
+	GkStart    *best = search->best;
+	int64		values = best->count * search->fitter->spec->dimension;
+
+	memcpy(best->centroids, search->trial.centroids, values * sizeof(double));
+	best->inertia = search->trial.inertia;
+	best->iterations = search->trial.iterations;
+	best->converged = search->trial.converged;
+}
+
+/* One round; whether it made the inertia much less. */
+static bool
+run_round(Search *search)
+{
+	GkStart    *trial = &search->trial;
+	double		before = search->best->inertia;
+
+	search->is_labelled = false;
+	add_centroids(search);
+	iterate_trial(search, Min(STEPS_BEFORE_MERGE, search->fitter->spec->max_iter));
+	merge_centroids(search);
+	iterate_trial(search, search->fitter->spec->max_iter);
+	trial->inertia = gk_fitter_label_rows(search->fitter, trial->count);
+	search->best->rounds++;
+	if (trial->inertia < before)
+	{
+		keep_trial(search);
+		search->is_labelled = true;
+	}
+	return trial->inertia < before * (1.0 - LEAST_IMPROVEMENT);
+}
+
+/* Adds fewer centroids after rounds that failed; false at the end. */
+static bool
+go_on(Search *search, bool failed)
+{
+	search->failures = failed ? search->failures + 1 : 0;
+	if (search->depth > LEAST_DEPTH && failed)
+		search->depth = Max(search->depth * 2 / 3, LEAST_DEPTH);
+	else if (search->failures == FAILURES)
+	{
+		search->depth--;
+		search->failures = 0;
+	}
+	return search->depth > 0 && search->steps < search->step_limit;
+}
+
+/* Improves a start whose labels and d² are in the engine. */
+void
+gk_search(GkFitter *fitter, GkStart *start)
+{
+	const GkFitSpec *spec = fitter->spec;
+	Search		search = {.fitter = fitter,.best = start,.is_labelled = true,
+	.step_limit = Max(LEAST_STEPS, STEPS_FACTOR * start->iterations)};
+	bool		improved = true;
+
+	search.depth = start->count < 2 ? 0 : gk_search_depth(spec, start->count);
+	if (search.depth == 0)
+		return;
+	search.trial.centroids = gk_allocate((start->count + search.depth) * spec->dimension,
+										 sizeof(double));
+	search.weights = gk_allocate(start->count + search.depth, sizeof(double));
+	search.sums = gk_allocate(start->count + search.depth, sizeof(GkSum));
+	search.pool = gk_allocate(POOL_FACTOR * search.depth * spec->dimension, sizeof(float));
+	search.drawer = (GkDrawer) {
+		.job = fitter->job,.rows = spec->rows,.seed = (uint64) spec->seed,
+		.start = SEARCH_START | (uint32) start->number
+	};
+	do
+	{
+		if ((improved || search.pool_count < search.depth) && !fill_pool(&search))
+			break;
+		improved = run_round(&search);
+	} while (go_on(&search, !improved));
+	label_best(&search);
+	pfree(search.pool);
+	pfree(search.sums);
+	pfree(search.weights);
+	pfree(search.trial.centroids);
+}

@@ -1,0 +1,24 @@
+/*
+ * The search for centroids that are better than those in which Lloyd's iteration ends.
+ *
+ * In the manner of breathing k-means (Fritzke 2020, arXiv 2006.15666) and of swap-based local
+ * search (Lattanzi and Sohler 2019): a round adds some rows as centroids, iterates, takes as many
+ * away, and iterates again.  Rows are drawn by weight × d², as k-means++ does; the pairs of
+ * centroids whose union adds least to the inertia are merged (Ward 1963).
+ */
+#ifndef GK_SEARCH_H
+#define GK_SEARCH_H
+
+#include "postgres.h"
+
+#include "fitter.h"
+
+/* Centroids that a search for k clusters adds at most. */
+extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
+
+/*
+ * Improves a start whose labels and d² are in the engine.  They are those of the outcome at the end.
+ */
+extern void gk_search(GkFitter *fitter, GkStart *start);
+
+#endif							/* GK_SEARCH_H */
