@@ -247,7 +247,7 @@ put_versions(StringInfo page, const GkSubject *subject)
 	appendStringInfoString(page, "<h2>Versions</h2><div class=\"wide\"><table><tr><th class=\"n\">version</th>"
 						   "<th>status</th><th>finished</th><th class=\"n\">rows</th>"
 						   "<th class=\"n\">clusters</th><th class=\"n\">inertia</th>"
-						   "<th class=\"n\">silhouette</th><th class=\"n\">psi</th></tr>\n");
+						   "<th class=\"n\">explained</th><th class=\"n\">psi</th><th>outcome</th></tr>\n");
 	for (int i = subject->count - 1; i >= Max(0, subject->count - MOST_VERSIONS); i--)
 	{
 		const GkPast *past = &subject->past[i];
@@ -259,8 +259,9 @@ put_versions(StringInfo page, const GkSubject *subject)
 		put_number(page, past->rows >= 0 ? gk_count_text(past->rows) : "&#8211;");
 		put_number(page, past->k > 0 ? gk_count_text(past->k) : "&#8211;");
 		put_number(page, number_text(past->inertia));
-		put_number(page, number_text(past->silhouette));
+		put_number(page, isnan(past->explained) ? "&#8211;" : gk_share_text(past->explained));
 		put_number(page, number_text(past->psi));
+		put_text(page, past->outcome);
 		appendStringInfoString(page, "</tr>\n");
 	}
 	appendStringInfoString(page, "</table></div>\n");
