@@ -486,7 +486,7 @@ find_total(GkFitter *fitter)
 	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
-/* Room for the statistics of so many clusters. */
+/* Allocates the statistics of this many clusters. */
 static void
 begin_statistics(GkStatistics *statistics, int64 clusters)
 {
