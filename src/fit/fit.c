@@ -259,10 +259,24 @@ run_start(GkFitter *fitter, GkStart *start)
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
+/* Writes down what a search came to; its rounds count on where the iterations ended. */
+static void
+note_search(GkFitter *fitter, const GkStart *start, int iterations)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = iterations + start->rounds};
+
+	iteration.inertia = start->inertia;
+	iteration.shift = NAN;
+	iteration.moved = -1;
+	iteration.is_last = true;
+	gk_history_add(&fitter->fit->model.history, &iteration);
+}
+
 /* Searches from a start. */
 static void
 search_from(GkFitter *fitter, GkStart *start)
 {
+	int			iterations = start->iterations;
 	instr_time	begin;
 
 	gk_progress_phase(GK_PHASE_ITERATING);
@@ -270,6 +284,8 @@ search_from(GkFitter *fitter, GkStart *start)
 	fitter->is_searching = true;
 	gk_search(fitter, start);
 	fitter->is_searching = false;
+	if (fitter->spec->for_model && start->rounds > 0)
+		note_search(fitter, start, iterations);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 }
