@@ -201,8 +201,8 @@ gk_fitter_label_rows(GkFitter *fitter, int64 count)
 }
 
 /* The quality of a fit; `auto` goes by sizes alone, so that the machine makes no difference. */
-static GkFitQuality
-choose_quality(const GkFitSpec *spec, int64 k)
+GkFitQuality
+gk_fit_quality(const GkFitSpec *spec, int64 k)
 {
 	double		work = (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
 
@@ -521,7 +521,7 @@ begin_fitter(GkFitter *fitter)
 
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
-	fitter->fit->quality = choose_quality(spec, fitter->k);
+	fitter->fit->quality = gk_fit_quality(spec, fitter->k);
 	fitter->is_empty = gk_allocate_zero(fitter->k + gk_search_depth(spec, fitter->k),
 										sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
