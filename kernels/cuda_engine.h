@@ -29,6 +29,8 @@ struct Range
 	int64_t		rows;
 };
 
+struct SeparationPart;
+
 /* An engine: its shards, its thread, its command. */
 class Engine
 {
@@ -60,6 +62,7 @@ private:
 	int64_t		local_end(int shard, int64_t row) const;
 	int64_t		global_row(int shard, int64_t local) const;
 	const Range &range_of(int64_t row) const;
+	template <typename F> void for_ranges(int64_t from, int64_t count, F f);
 
 	/* commands_data.cpp */
 	void		range(GkCommand *c);
@@ -115,6 +118,10 @@ private:
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
+	/* separation.cpp */
+	void		separate(GkCommand *c);
+	void		compare_own(const GkCommand *c, std::vector<SeparationPart> &parts);
+
 	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
 									int64_t slice_rows, bool write_back, F f);
 	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
@@ -122,6 +129,7 @@ private:
 		walk(pass, 0, rows, slice_rows, false, f);
 	}
 	int64_t		plain_rows(double bytes_a_row) const;
+	template <typename T> void sum_scratch(uint64_t offset, T *sums, int64_t count);
 
 	bool		weighted;
 	int			dimension = 0;
@@ -151,7 +159,7 @@ private:
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
-	bool		summing = false;		/* a sum over the devices may be under way */
+	bool		summing = false;		/* a sum over the devices may be in progress */
 
 	/* the command */
 	std::mutex	mutex;
@@ -162,6 +170,23 @@ private:
 	GkStatus	status;
 	std::thread thread;
 };
+
+/*
+ * Runs f(shard, local, at, rows) for each range that has rows from .. from + count - 1 of append
+ * order: its rows among these begin with row `local` of that shard, which is number `at` of the count.
+ */
+template <typename F> void
+Engine::for_ranges(int64_t from, int64_t count, F f)
+{
+	for (int64_t row = from; row < from + count;)
+	{
+		const Range &one = range_of(row);
+		int64_t		part = std::min(from + count, one.first + one.rows) - row;
+
+		f(one.shard, one.local + (row - one.first), row - from, part);
+		row += part;
+	}
+}
 
 /*
  * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each
@@ -243,6 +268,21 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 								cudaMemcpyDeviceToHost, shard.device->compute));
 	}
 	shard.wait();
+}
+
+/* sums := Σ over the shards of `count` integers, from number `offset` of their scratch memory on. */
+template <typename T> void
+Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
+{
+	std::vector<T> part(count);
+
+	std::fill_n(sums, count, T(0));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const T *) shard->scratch.get() + offset, count);
+		for (int64_t i = 0; i < count; i++)
+			sums[i] += part[i];
+	}
 }
 
 /* Zeroes memory of a device, in stream order. */

@@ -7,7 +7,7 @@
 #include "engine_cases.h"
 
 /* The commands in an order in which they can be run. */
-#define COMMANDS 20
+#define COMMANDS 21
 extern const GkOperation command_order[COMMANDS];
 
 /* Inputs and room for outputs of every command. */
@@ -23,6 +23,8 @@ typedef struct Room
 	int64_t		entries;		/* rows that a list has room for */
 	int64_t		row;
 	int64_t    *pairs;			/* entries, all 0: a row is compared with itself */
+	int32_t    *groups;			/* n, all 0 */
+	int64_t    *ends;			/* k: of groups of one centroid each */
 	int64_t		cluster;
 	size_t		bytes;			/* of each output */
 	void	   *out[5];
@@ -41,15 +43,14 @@ extern GkStatus append_all(GkEngine *engine, const Data *data);
 extern GkStatus run_one(GkEngine *engine, GkCommand *command);
 
 /*
- * Closes an engine so many milliseconds after command number `last` of the order was submitted, all
- * before it done; gives the seconds that the closing took.
+ * Closes an engine this many milliseconds after command number `last` of the order was
+ * submitted, with all earlier ones done; returns the seconds that closing took.
  */
 extern double close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feeding,
 							   int last, int milliseconds, bool *was_running);
 
 /*
- * Closes an engine that has been given so many batches of 4 MB; gives the seconds that the closing
- * took.
+ * Closes an engine after this many batches of 4 MB; returns the seconds that closing took.
  */
 extern double close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding);
 
