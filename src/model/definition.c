@@ -196,7 +196,8 @@ text_in(JsonbContainer *object, const char *key)
 {
 	JsonbValue	value;
 
-	if (getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
+	if (!JsonContainerIsObject(object) ||
+		getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
 		value.type != jbvString)
 		return NULL;
 	return pnstrdup(value.val.string.val, value.val.string.len);
