@@ -1,4 +1,8 @@
--- Shown by scripts/demo.  Run it in the top folder of the sources.
+-- Shown by scripts/demo.  Run it in the top folder of the sources; `report` is the file of the page at its end.
+\if :{?report}
+\else
+\set report wine_kinds.html
+\endif
 \pset footer off
 \set QUIET on
 SET client_min_messages = warning;
@@ -73,3 +77,22 @@ GROUP BY line ORDER BY line;
 SELECT rows_read, k_effective, iterations, converged, round(inertia::numeric, 2) AS inertia, engine,
        round((read_seconds + seed_seconds + iterate_seconds + label_seconds)::numeric, 3) AS seconds
 FROM gkmeans_last_fit();
+
+\echo 'Wine: thirteen measures of 178 wines, kept as a model: gkmeans_create_model chooses among 2 to 6 clusters'
+\echo
+SELECT count(*) AS clusters
+FROM gkmeans_create_model('wine_kinds', 'SELECT * FROM wine',
+         '{alcohol,malic_acid,ash,alcalinity_of_ash,magnesium,total_phenols,flavanoids,nonflavanoid_phenols,proanthocyanins,color_intensity,hue,od280_od315,proline}',
+         k_candidates => '{2,3,4,5,6}', scale => 'standard', n_init => 8);
+SELECT cluster_name, size, profile FROM gkmeans.clusters WHERE model = 'public.wine_kinds' ORDER BY cluster_id;
+
+\echo 'The model in pictures, on a page for the browser: gkmeans_report'
+\echo
+\pset format unaligned
+\pset tuples_only on
+\o :report
+SELECT gkmeans_report('wine_kinds', title => 'Kinds of wine');
+\o
+\pset tuples_only off
+\pset format aligned
+\echo '    ' :report

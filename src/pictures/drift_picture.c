@@ -11,7 +11,7 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* Where drift is to be watched, and where it asks for a refit. */
+/* The limits from which to watch drift, and from which to refit. */
 #define WATCH 0.1
 #define REFIT 0.25
 
@@ -22,14 +22,14 @@
 #define LEAST_LINE 22.0
 #define MOST_LINE 40.0
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_drift_missing(const GkSubject *subject)
 {
 	return gk_subject_drift(subject) == NULL ? "drift" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_drift_describe(const GkSubject *subject)
 {
@@ -83,7 +83,7 @@ draw_psi(const GkSubject *subject, GkSvg *svg, double width)
 	gk_panel_draw_names(svg, &panel, x, days, count);
 }
 
-/* The name of a cluster by its number, as far as this version has it. */
+/* The name of a cluster by its id, if this version has it. */
 static const char *
 name_of(const GkSummary *summary, double number)
 {

@@ -1,5 +1,6 @@
 /*
- * The picture of the versions: their inertia and silhouette, and which were deployed.
+ * The picture of the versions: their inertia, their silhouette or what they explain, and which were
+ * deployed.
  */
 #include "postgres.h"
 
@@ -10,7 +11,7 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* More versions than these are not marked one by one. */
+/* If there are more versions, they are not marked individually. */
 #define MOST_MARKS 120
 
 /* The versions that have an inertia. */
@@ -22,7 +23,7 @@ typedef struct Course
 	double	   *values;
 } Course;
 
-/* Collects the versions, those of the last thousand. */
+/* Collects at most the last thousand versions. */
 static void
 collect(const GkSubject *subject, Course *course)
 {
@@ -41,7 +42,7 @@ collect(const GkSubject *subject, Course *course)
 	}
 }
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_history_missing(const GkSubject *subject)
 {
@@ -51,18 +52,18 @@ gk_history_missing(const GkSubject *subject)
 	return course.count == 0 ? "inertia" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_history_describe(const GkSubject *subject)
 {
 	Course		course;
 
 	collect(subject, &course);
-	return psprintf("Inertia and silhouette of versions %d to %d",
+	return psprintf("Figures of the versions %d to %d",
 					course.past[0]->version, course.past[course.count - 1]->version);
 }
 
-/* Marks the versions that were deployed, and the one that is. */
+/* Marks the versions that were deployed, and the deployed one. */
 static void
 draw_marks(GkSvg *svg, const GkPanel *panel, const Course *course, const char *color)
 {
@@ -110,30 +111,70 @@ draw_legend(GkSvg *svg)
 	gk_svg_text(svg, 252.0, y, GK_START, "opacity=\".8\"", "deployed now");
 }
 
+/* A figure of a version. */
+typedef double (*Figure) (const GkPast *past);
+
+static double
+inertia_of(const GkPast *past)
+{
+	return past->inertia;
+}
+
+static double
+silhouette_of(const GkPast *past)
+{
+	return past->silhouette;
+}
+
+static double
+explained_of(const GkPast *past)
+{
+	return past->explained;
+}
+
+/* Takes a figure of the versions; false if none has it. */
+static bool
+take(Course *course, Figure figure)
+{
+	bool		is_known = false;
+
+	for (int i = 0; i < course->count; i++)
+	{
+		course->values[i] = figure(course->past[i]);
+		is_known = is_known || !isnan(course->values[i]);
+	}
+	return is_known;
+}
+
 /* Draws the picture. */
 void
 gk_history_draw(const GkSubject *subject, GkSvg *svg)
 {
-	double		height = (svg->height - 130.0) / 2.0;
-	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0,.height = height};
+	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0};
 	Course		course;
 	const char **names;
+	const char *second = subject->is_simplified ? "simplified silhouette" : "silhouette";
+	Figure		figure = silhouette_of;
 
 	collect(subject, &course);
 	names = gk_allocate(course.count, sizeof(char *));
-	panel.greatest_x = course.count - 1;
 	for (int i = 0; i < course.count; i++)
-	{
 		names[i] = psprintf("%d", course.past[i]->version);
-		course.values[i] = course.past[i]->inertia;
+	if (!take(&course, silhouette_of))
+	{
+		second = take(&course, explained_of) ? "share of the variance explained" : NULL;
+		figure = explained_of;
 	}
+	panel.greatest_x = course.count - 1;
+	panel.height = second != NULL ? (svg->height - 130.0) / 2.0 : svg->height - 96.0;
+	take(&course, inertia_of);
 	draw_figure(svg, &panel, &course, "inertia", gk_cluster_color(0));
-	for (int i = 0; i < course.count; i++)
-		course.values[i] = course.past[i]->silhouette;
-	panel.top += height + 34.0;
-	draw_figure(svg, &panel, &course,
-				subject->is_simplified ? "simplified silhouette" : "silhouette",
-				gk_cluster_color(5));
+	if (second != NULL)
+	{
+		take(&course, figure);
+		panel.top += panel.height + 34.0;
+		draw_figure(svg, &panel, &course, second, gk_cluster_color(5));
+	}
 	gk_panel_draw_names(svg, &panel, course.x, names, course.count);
 	gk_svg_text(svg, svg->width - 24.0, svg->height - 9.0, GK_END, "opacity=\".8\"", "version");
 	draw_legend(svg);

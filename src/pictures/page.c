@@ -1,7 +1,7 @@
 /*
  * The SQL function gkmeans_report: a page about a model, in one file.
  *
- * It is HTML that is XML as well.  Nothing in it points to anything outside.
+ * It is HTML that is also XML, and refers to nothing outside.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 
 GK_SQL_FUNCTION(gkmeans_report);
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -33,7 +33,7 @@ enum
 	TITLE
 };
 
-/* Clusters, versions and features that are listed, and characters of texts, at most. */
+/* The most clusters, versions and features listed, and characters of a text. */
 #define MOST_CLUSTERS 200
 #define MOST_VERSIONS 50
 #define MOST_FEATURES 50
@@ -84,7 +84,7 @@ put_number(StringInfo page, const char *number)
 	appendStringInfo(page, "<td class=\"n\">%s</td>", number);
 }
 
-/* A number that may not be known. */
+/* A number that may be unknown. */
 static const char *
 number_text(double value)
 {
@@ -104,7 +104,7 @@ put_head(StringInfo page, const char *title)
 	appendStringInfoString(page, "</h1>\n");
 }
 
-/* What the model is. */
+/* The description of the model. */
 static void
 put_model(StringInfo page, const GkSubject *subject)
 {
@@ -141,7 +141,7 @@ put_model(StringInfo page, const GkSubject *subject)
 	}
 }
 
-/* A figure of the version, if it is known. */
+/* A figure of the version, unless it is unknown. */
 static void
 put_card(StringInfo page, const char *value, const char *what)
 {
@@ -149,7 +149,7 @@ put_card(StringInfo page, const char *value, const char *what)
 		appendStringInfo(page, "<div><b>%s</b><span>%s</span></div>", value, what);
 }
 
-/* A number for a card; NULL if it is not known. */
+/* A number for a card; NULL if it is unknown. */
 static const char *
 card_number(const GkSubject *subject, GkModelAttribute number)
 {
@@ -158,7 +158,7 @@ card_number(const GkSubject *subject, GkModelAttribute number)
 	return isnan(value) ? NULL : gk_short_number(value);
 }
 
-/* The share of the variance that the clusters explain; NULL if it is not known. */
+/* The share of the variance that the clusters explain; NULL if it is unknown. */
 static const char *
 explained_text(const GkSubject *subject)
 {
@@ -247,7 +247,7 @@ put_versions(StringInfo page, const GkSubject *subject)
 	appendStringInfoString(page, "<h2>Versions</h2><div class=\"wide\"><table><tr><th class=\"n\">version</th>"
 						   "<th>status</th><th>finished</th><th class=\"n\">rows</th>"
 						   "<th class=\"n\">clusters</th><th class=\"n\">inertia</th>"
-						   "<th class=\"n\">silhouette</th><th class=\"n\">psi</th></tr>\n");
+						   "<th class=\"n\">explained</th><th class=\"n\">psi</th><th>outcome</th></tr>\n");
 	for (int i = subject->count - 1; i >= Max(0, subject->count - MOST_VERSIONS); i--)
 	{
 		const GkPast *past = &subject->past[i];
@@ -259,14 +259,15 @@ put_versions(StringInfo page, const GkSubject *subject)
 		put_number(page, past->rows >= 0 ? gk_count_text(past->rows) : "&#8211;");
 		put_number(page, past->k > 0 ? gk_count_text(past->k) : "&#8211;");
 		put_number(page, number_text(past->inertia));
-		put_number(page, number_text(past->silhouette));
+		put_number(page, isnan(past->explained) ? "&#8211;" : gk_share_text(past->explained));
 		put_number(page, number_text(past->psi));
+		put_text(page, past->outcome);
 		appendStringInfoString(page, "</tr>\n");
 	}
 	appendStringInfoString(page, "</table></div>\n");
 }
 
-/* A feature whose rows drifted, or not. */
+/* The drift of a feature. */
 static void
 put_feature_drift(StringInfo page, JsonbContainer *row)
 {
@@ -309,7 +310,7 @@ put_drift(StringInfo page, const GkSubject *subject)
 						 rows.count - MOST_FEATURES);
 }
 
-/* How the version was asked for. */
+/* The definition of the version. */
 static void
 put_definition(StringInfo page, const GkSubject *subject)
 {

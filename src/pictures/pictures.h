@@ -14,10 +14,10 @@ typedef struct GkPicture
 	const char *name;
 	const char *heading;
 
-	/* What the version lacks to be drawn; NULL if it lacks nothing. */
+	/* What the version lacks for the picture; NULL if nothing. */
 	const char *(*missing) (const GkSubject *subject);
 
-	/* What the picture shows, for those who cannot see it; markup. */
+	/* A description of the picture for those who cannot see it, as markup. */
 	const char *(*describe) (const GkSubject *subject);
 	void		(*draw) (const GkSubject *subject, GkSvg *svg);
 } GkPicture;

@@ -1,5 +1,5 @@
 /*
- * What a picture or a report shows.
+ * The subject of a picture or a report.
  */
 #include "postgres.h"
 
@@ -62,6 +62,7 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 
 	past->version = row->version;
 	past->status = gk_row_text(row, GK_MODEL_STATUS);
+	past->outcome = gk_row_text(row, GK_MODEL_OUTCOME);
 	past->day = day_of(row, GK_MODEL_FINISHED_AT);
 	value = slot_getattr(row->slot, GK_MODEL_DEPLOYED, &is_null);
 	past->deployed = !is_null && DatumGetBool(value);
@@ -71,6 +72,8 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 	value = slot_getattr(row->slot, GK_MODEL_K, &is_null);
 	past->k = is_null ? 0 : Max(DatumGetInt32(value), 0);
 	past->inertia = number_of(row, GK_MODEL_INERTIA);
+	past->explained = number_of(row, GK_MODEL_BETWEEN_SS) / number_of(row, GK_MODEL_TOTAL_SS);
+	past->explained = isfinite(past->explained) ? past->explained : NAN;
 	past->silhouette = number_of(row, GK_MODEL_SILHOUETTE);
 	if (isnan(past->silhouette))
 	{

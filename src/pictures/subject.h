@@ -1,5 +1,5 @@
 /*
- * What a picture or a report shows: a version of a model, and its other versions.
+ * The subject of a picture or a report: a version of a model, and its other versions.
  */
 #ifndef GK_SUBJECT_H
 #define GK_SUBJECT_H
@@ -15,12 +15,14 @@ typedef struct GkPast
 {
 	int			version;
 	const char *status;			/* NULL = not known */
+	const char *outcome;		/* what came of it, or why it failed; NULL = not known */
 	const char *day;			/* when it was finished: 2026-01-31; "" if that is not known */
 	bool		deployed;		/* now */
 	bool		was_deployed;	/* now or before */
 	int64		rows;			/* -1 = not known */
 	int			k;				/* 0 = not known */
 	double		inertia;
+	double		explained;		/* share of the variance that the clusters explain */
 	double		silhouette;		/* the full one, else the simplified one */
 	double		psi;
 	Jsonb	   *drift;			/* NULL = none */

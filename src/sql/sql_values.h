@@ -17,7 +17,7 @@ extern const char *gk_required_text(FunctionCallInfo fcinfo, int number, const c
 /* Raises 22004 if an argument is NULL. */
 extern void gk_require_argument(FunctionCallInfo fcinfo, int number, const char *argument);
 
-/* The position of a word among the valid ones, which end with NULL; 22023 if it is none. */
+/* The position of a word among the valid ones, which end with NULL; 22023 if it is not valid. */
 extern int	gk_find_word(const char *argument, const char *word, const char *const *words);
 
 /* Such words as a list for a hint. */
