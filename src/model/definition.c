@@ -26,7 +26,7 @@
 #include "model.h"
 
 /* Arguments that are not part of a definition. */
-static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
+static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names", "exported",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
 /* True if an argument is part of a definition. */
