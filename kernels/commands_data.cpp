@@ -46,7 +46,7 @@ Engine::range(GkCommand *c)
 	const uint32_t *columns;
 
 	start[0] = UINT64_MAX;
-	memset(start.data() + 2, 0xff, d * sizeof(uint32_t));
+	std::fill_n((uint32_t *) (start.data() + 2), d, 0xffffffffu);
 	all = start;
 	for (auto &shard : shards)
 	{
@@ -91,7 +91,6 @@ Engine::moments(GkCommand *c)
 	int64_t		columns = d + 1;
 	std::vector<double> parameters(3 * d);
 	std::vector<int64_t> total(6 * columns);
-	std::vector<int64_t> part(6 * columns);
 
 	for (int j = 0; j < d; j++)
 	{
@@ -118,13 +117,7 @@ Engine::moments(GkCommand *c)
 		scales.rest_scale = gk_power_of_two(c->moments.rest_bits);
 		moments_slice(shard, slice, scales, (int64_t *) shard.scratch.get() + 3 * d);
 	});
-	for (auto &shard : shards)
-	{
-		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get() + parameters.size(),
-				part.size());
-		for (size_t i = 0; i < part.size(); i++)
-			total[i] += part[i];
-	}
+	sum_scratch(parameters.size(), total.data(), total.size());
 	for (int j = 0; j < d; j++)
 	{
 		c->moments.first[j] = GkSum{total[j], total[columns + j]};

@@ -187,7 +187,7 @@ Engine::set_centroids(GkCommand *c)
 		shard->wait();
 }
 
-/* Prepares the sums of the clusters, cleared if they are made anew, and the filter for a step. */
+/* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
 void
 Engine::prepare_step(int64_t k, bool all)
 {

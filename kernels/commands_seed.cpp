@@ -69,7 +69,6 @@ Engine::potentials(GkCommand *c)
 {
 	int			count = c->potentials.count;
 	double		scale = gk_power_of_two(c->potentials.exponent);
-	std::vector<int64_t> part(count);
 
 	for (auto &shard : shards)
 	{
@@ -85,13 +84,7 @@ Engine::potentials(GkCommand *c)
 		potentials_slice(shard, slice, (const double *) shard.scratch.get() + count, count, scale,
 						 (int64_t *) shard.scratch.get());
 	});
-	memset(c->potentials.potentials, 0, count * sizeof(int64_t));
-	for (auto &shard : shards)
-	{
-		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
-		for (int i = 0; i < count; i++)
-			c->potentials.potentials[i] += part[i];
-	}
+	sum_scratch(0, c->potentials.potentials, count);
 }
 
 /* GK_MASSES: Σ of the masses by leading bits of the hash. */
@@ -99,7 +92,6 @@ void
 Engine::masses(GkCommand *c)
 {
 	int64_t		count = INT64_C(1) << c->masses.bits;
-	std::vector<int64_t> part(count);
 	Mass		mass = {c->masses.mass == GK_MASS_DISTANCE,
 		gk_power_of_two(c->masses.exponent)};
 
@@ -111,13 +103,7 @@ Engine::masses(GkCommand *c)
 	}
 	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
 		 { masses_slice(shard, slice, mass, c->masses.bits, (int64_t *) shard.scratch.get()); });
-	memset(c->masses.buckets, 0, count * sizeof(int64_t));
-	for (auto &shard : shards)
-	{
-		to_host(*shard, part.data(), (const int64_t *) shard->scratch.get(), count);
-		for (int64_t i = 0; i < count; i++)
-			c->masses.buckets[i] += part[i];
-	}
+	sum_scratch(0, c->masses.buckets, count);
 }
 
 /*
@@ -231,7 +217,6 @@ void
 Engine::label_weights(GkCommand *c)
 {
 	int64_t		count = c->label_weights.count;
-	std::vector<GkSum> part(count);
 
 	for (auto &shard : shards)
 	{
@@ -241,16 +226,7 @@ Engine::label_weights(GkCommand *c)
 	}
 	walk("label weights", plain_rows(12), [&](Shard &shard, const Slice &slice)
 		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
-	memset(c->label_weights.weights, 0, count * sizeof(GkSum));
-	for (auto &shard : shards)
-	{
-		to_host(*shard, part.data(), (const GkSum *) shard->scratch.get(), count);
-		for (int64_t i = 0; i < count; i++)
-		{
-			c->label_weights.weights[i].high += part[i].high;
-			c->label_weights.weights[i].low += part[i].low;
-		}
-	}
+	sum_scratch(0, (int64_t *) c->label_weights.weights, 2 * count);
 }
 
 /* Rows of weight > 0 by 16 bits of d² or of the hash, summed over the devices. */
@@ -258,7 +234,6 @@ std::vector<unsigned long long>
 Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 {
 	std::vector<unsigned long long> total(65536);
-	std::vector<unsigned long long> part(65536);
 
 	for (auto &shard : shards)
 		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
@@ -268,12 +243,7 @@ Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
 		histogram_slice(shard, slice, with_hash, known, prefix, shift,
 						(unsigned long long *) shard.scratch.get());
 	});
-	for (auto &shard : shards)
-	{
-		to_host(*shard, part.data(), (const unsigned long long *) shard->scratch.get(), 65536);
-		for (int i = 0; i < 65536; i++)
-			total[i] += part[i];
-	}
+	sum_scratch(0, total.data(), 65536);
 	return total;
 }
 

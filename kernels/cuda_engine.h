@@ -122,6 +122,7 @@ private:
 		walk(pass, 0, rows, slice_rows, false, f);
 	}
 	int64_t		plain_rows(double bytes_a_row) const;
+	template <typename T> void sum_scratch(uint64_t offset, T *sums, int64_t count);
 
 	bool		weighted;
 	int			dimension = 0;
@@ -151,7 +152,7 @@ private:
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
-	bool		summing = false;		/* a sum over the devices may be under way */
+	bool		summing = false;		/* a sum over the devices may be in progress */
 
 	/* the command */
 	std::mutex	mutex;
@@ -243,6 +244,21 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 								cudaMemcpyDeviceToHost, shard.device->compute));
 	}
 	shard.wait();
+}
+
+/* sums := Σ over the shards of `count` integers, from number `offset` of their scratch memory on. */
+template <typename T> void
+Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
+{
+	std::vector<T> part(count);
+
+	std::fill_n(sums, count, T(0));
+	for (auto &shard : shards)
+	{
+		to_host(*shard, part.data(), (const T *) shard->scratch.get() + offset, count);
+		for (int64_t i = 0; i < count; i++)
+			sums[i] += part[i];
+	}
 }
 
 /* Zeroes memory of a device, in stream order. */

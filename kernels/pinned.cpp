@@ -33,7 +33,7 @@ struct Unpinning
 	std::vector<Pages> pages;
 	std::thread thread;
 	bool		running = false;
-	int			held = 0;		/* by so many */
+	int			held = 0;		/* how many */
 };
 
 static auto &unpinning = *new Unpinning;

@@ -1,7 +1,7 @@
 \echo Use "ALTER EXTENSION gkmeans UPDATE" to load this file. \quit
 
 -- The functions of 0.1.0 make way for those that follow.  Views that call them are remembered: they
--- are made again, with the same text, when the new functions are there.
+-- are made again, with the same text, when the new functions exist.
 DO $do$
 DECLARE
     member regprocedure;

@@ -8,6 +8,7 @@ import random
 import time
 
 import psycopg2
+import psycopg2.errors
 
 SETUP = '''
 SET client_min_messages = error;
@@ -199,7 +200,7 @@ FORMS = [("p", "", "42703"), ("p", "", "42703"), ("p.x, p.y", "", ""), ("p.y, p.
 ROWS = ["plain"] * 5 + ["parts", "shown", "kept", "nothing", "equal_rows", "spoiled", "(SELECT * FROM plain ORDER BY id LIMIT 3)", "(SELECT id, y, x, w, 1 AS z FROM plain)"]
 # Functions that score a row: kinds are one value, one row, or a set of rows.
 SCORING = {"gkmeans_predict": "value", "gkmeans_distance": "value", "gkmeans_transform": "value", "gkmeans_name": "value", "gkmeans_anomaly_score": "value",
-           "gkmeans_anomaly_percentile": "value", "gkmeans_predict_with": "value", "gkmeans_score": "row", "gkmeans_explain": "set", "gkmeans_nearest": "set"}
+           "gkmeans_anomaly_percentile": "value", "gkmeans_predict_with": "value", "gkmeans_predict_version": "value", "gkmeans_score": "row", "gkmeans_explain": "set", "gkmeans_nearest": "set"}
 SCORE_WRAPPERS = {
     "value": ["SELECT {call} FROM {rows} p"] * 3 + [
         "SELECT count({call}), max({call}) FROM {rows} p", "SELECT count(*) FROM {rows} p WHERE {call} IS NULL", "SELECT {call} AS c, count(*) FROM {rows} p GROUP BY 1 ORDER BY 1",
@@ -233,7 +234,7 @@ MODEL_ARGUMENTS = {
                   [("NULL", "22004"), ("''", "42"), ("'rfm'", "42P07|"), ("'plain'", "42P07|42809"), ("'shown'", "42P07|42809"), ("'nowhere.model'", "3F000"), ("'pg_catalog.model'", "42"),
                    ("'pg_temp.model'", "0A000|42"), ("'a.b.c.d'", "42|0A"), ("'made; DROP TABLE rfm'", "42"), ("repeat('m', 300)", "42|22|"), ("'counter'", "42"), ("'mood'", "42")]),
     "note": (["NULL", "''", "repeat('n', 100000)", "E'\\n<script>'"], []),
-    "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\"}'"], [("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
+    "features": (["NULL", "'{x,y}'", "'{\"<a>\",\"\\\"\"}'"], [("'{\"\",x}'", "42602"), ("'{x}'", "22023"), ("'{x,x}'", "42701"), ("'{x,NULL}'", "22004"), ("'{}'", "22023"), ("'{{x,y}}'", "22023")]),
     "given": (["'{{1,2},{3,4}}'", "'{{0,0}}'"], [("'{}'", "22023"), ("NULL", ""), ("'{{1,NULL}}'", "22004"), ("'{{1,2,3}}'", "22000"), ("'{1,2}'", "22023"), ("'{{NaN,1}}'", "22|")]),
     "k_list": (["'{2,3}'", "'{1}'", "'{3,2,3}'", "'{{2,3},{4,5}}'", "'[5:6]={2,40}'"], [("NULL", "22004"), ("'{}'", "22023"), ("'{0,1}'", "22023"), ("'{2,NULL}'", "22004"), ("'{1000001}'", "22023"),
                                                                            ("(SELECT array_agg(i) FROM generate_series(1, 1001) i)", "54000")]),
@@ -249,6 +250,20 @@ MODEL_ARGUMENTS = {
     "width": (["640", "400", "NULL"], [("0", "22023"), ("-5", "22023"), ("2147483647", "22023")]),
     "format": (["'svg'", "'data_uri'", "NULL"], [("'png'", "22023")]),
     "title": (["NULL", "'<b>'", "repeat('t', 100000)"], []),
+    "changes": (["'{}'", "'{\"k\": 4}'", "'{\"seed\": 7, \"max_iter\": null}'", "'{\"notify\": \"channel\"}'", "'{\"search_path\": \"mutant, public\"}'", "'{\"scale\": \"standard\", \"k\": 2}'",
+                 "'{\"source\": \"parts\"}'", "NULL"],
+                [("'[]'", "22023"), ("'1'", "22023"), ("'{\"nothing\": 1}'", "22023"), ("'{\"k\": \"x\"}'", "22023|55000"), ("'{\"k\": 0}'", "22023"), ("'{\"k\": 1e30}'", "22|54"), ("'{\"source\": \"nowhere\"}'", "42P01"),
+                 ("'{\"source\": \"DROP TABLE plain\"}'", "42|0A"), ("'{\"features\": [\"nowhere\"]}'", "42703"), ("'{\"features\": [1]}'", "22023|55000"), ("'{\"features\": [[\"x\"]]}'", "22023|55000|42"), ("'{\"notify\": 1}'", "22023"),
+                 ("('{\"notify\": \"' || repeat('n', 100) || '\"}')::jsonb", "22023"), ("'{\"search_path\": 1}'", "22023"), ("'{\"metric\": \"\"}'", "22023"), ("'{'", "22P02"), ("'{\"labels_table\": \"a.b.c.d\"}'", "42|0A|22"),
+                 ("'{\"options\": []}'", "22023"), ("'{\"tol\": -1}'", "22023"), ("'{\"k_candidates\": [2, 3]}'", "22023"), ("'{\"k\": null, \"k_candidates\": [2, null]}'", "22")]),
+    "view_name": (["'made_view'", "'mutant.made_view'", "'\"Made; view\"'"],
+                  [("NULL", ""), ("''", "42"), ("'rfm'", "42P07|42809"), ("'shown'", "42P07|42P16|42809|"), ("'nowhere.v'", "3F000"), ("'a.b.c.d'", "42|0A"), ("'pg_catalog.v'", "42"), ("'counter'", "42")]),
+    "kind": (["'scored'", "'clusters'", "NULL"], [("'other'", "22023"), ("''", "22023")]),
+    "ks": (["'{2,3}'", "'{1,2,3,4,5}'", "'{3}'", "'{7,2,2}'", "'[0:1]={2,3}'"], [("NULL", "22004"), ("'{}'", "22"), ("'{0}'", "22"), ("'{-1,2}'", "22"), ("'{2,NULL}'", "22"), ("'{{2,3}}'", "22"), ("'{2147483647}'", "22|54"),
+            ("(SELECT array_agg(i) FROM generate_series(1, 3000) i)", "22|54")]),
+    "criterion": (["'simplified_silhouette'", "'silhouette'", "'davies_bouldin'", "'calinski_harabasz'", "'bic'", "'gap'", "'elbow'", "NULL"], [("'nothing'", "22023"), ("''", "22023")]),
+    "quality": (["'auto'", "NULL"], [("'none at all'", "22023")]),
+    "gap_references": (["NULL", "0", "1", "3"], [("-1", "22023"), ("2147483647", "22023")]),
     "oid": (["'rfm'::regclass", "0", "4294967295", "NULL", "'plain'::regclass", "'damaged'::regclass", "'pg_class'::regclass", "'plain_index'::regclass", "'parts'::regclass"], []),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
 }
@@ -270,13 +285,19 @@ MODEL_FUNCTIONS = {
     "gkmeans_refresh": ["model", "deploy", "min_improvement", "only_if_drift", "starts", "rescale", "labels_table", "labels_mode", "changes_table", "keep=kept_runs", "note"],
     "gkmeans_drift": ["model", "source=any_source", "version"], "gkmeans_feature_drift": ["model", "source=any_source", "version"],
     "gkmeans_plot": ["model", "what", "version", "width", "height=width", "format"], "gkmeans_report": ["model", "version", "title"],
+    "gkmeans_alter_model": ["model", "changes"], "gkmeans_create_view": ["model", "view_name", "kind", "if_exists"],
+    "gkmeans_select_k": ["source", "features=some_features", "k=ks", "criterion", "weight_column", "init", "metric", "scale", "nulls", "max_iter", "tol", "n_init", "seed", "quality",
+                         "sample", "gap_references"],
+    "gkmeans_compare": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_transitions": ["model_a=model", "model_b=model", "source", "version_a=version", "version_b=version"],
+    "gkmeans_compare_labels": ["source", "label_a=label_column", "label_b=label_column"],
     "_gkmeans_versions": ["id=oid"], "_gkmeans_clusters": ["id=oid"], "_gkmeans_centroid_features": ["id=oid"], "_gkmeans_drift": ["id=oid"],
     "_gkmeans_pictures": ["id=oid"], "_gkmeans_picture": ["id=oid", "what", "format"],
 }
 # Where a labels table may be left out.
 OPTIONAL_LABELS = ("gkmeans_refit", "gkmeans_refresh")
 # Those that must have all of these.
-NEEDED = {"model", "new_model", "version of gkmeans_deploy", "format of _gkmeans_picture", "names", "centroids", "given", "point", "oid", "what", "id_type", "source", "id_column", "labels_table", "some_features", "label_column"}
+NEEDED = {"model", "new_model", "version of gkmeans_deploy", "format of _gkmeans_picture", "names", "centroids", "given", "point", "oid", "what", "changes", "view_name", "id_type", "source", "id_column", "labels_table", "some_features", "label_column"}
 MODEL_WRAPPERS = ["SELECT * FROM {call}"] * 6 + [
     "SELECT {call}", "SELECT * FROM {call} LIMIT 1", "SELECT count(*) FROM {call} f", "SELECT f.* FROM generate_series(1, 2), LATERAL {call} f", "SELECT {call} FROM generate_series(1, 2)",
     "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM {call}", "PREPARE q AS SELECT * FROM {call}; EXECUTE q; EXECUTE q", "SAVEPOINT s; SELECT {call}; ROLLBACK TO s; SELECT * FROM {call}",
@@ -432,7 +453,10 @@ class Score(Call):
         rows = dice.choice(ROWS) if dice.random() < 0.4 else "plain"
         self.allow(codes)
         self.allow(of_form[is_array])
-        arguments = [model] + ([self.choose(MODEL_ARGUMENTS["n"])] if function == "gkmeans_nearest" else []) + [form] * (form != "")
+        number = {"gkmeans_nearest": "n", "gkmeans_predict_version": "version"}.get(function)
+        arguments = [model] + ([self.choose(MODEL_ARGUMENTS[number])] if number else []) + [form] * (form != "")
+        if number == "version" and "rfm" not in model:
+            self.allow("55000|42704")
         self.before, codes = dice.choice(BEFORE)
         self.allow(codes)
         if rows != "plain":
@@ -520,6 +544,10 @@ class Management(Call):
             self.allow("42|22|21|23|55" if any(name in arguments for name in ("labels_table", "labels_mode", "changes_table")) else "")
         if function == "gkmeans_plot" or function == "_gkmeans_picture":
             self.allow("55000")
+        if function in ("gkmeans_create_view", "gkmeans_alter_model"):
+            self.allow("55000|42703|42804|42P16" if "rfm" not in arguments["model"] else "42P16")
+        if function in ("gkmeans_compare", "gkmeans_transitions"):
+            self.allow("22|42|55000" if any("rfm" not in arguments[name] for name in ("model_a", "model_b")) else "")
         if function in ("gkmeans_drift", "gkmeans_feature_drift"):
             self.allow("55000" if "rfm" not in arguments["model"] else "")
         if "labels_table" in arguments and "id_column" in arguments:
@@ -539,11 +567,11 @@ class Management(Call):
     def consider_context(self):
         """What only the statement around the call makes wrong."""
         twice = any(word in self.text for word in ("EXECUTE q; EXECUTE", "generate_series(1, 2)", "ROLLBACK TO s"))
-        if any(word in self.text for word in ("labels_table", "import_model", "rollback", "deploy", "prune", "refit")) and (twice or "CURSOR" in self.text):
+        if any(word in self.text for word in ("labels_table", "import_model", "rollback", "deploy", "prune", "refit", "create_view", "alter_model")) and (twice or "CURSOR" in self.text):
             self.allow("42|55|25")
         if "name_clusters" in self.text and "SELECT * FROM" in self.text and "TABLE taken" in self.text:
             self.allow("42P16|42")
-        if any(word in self.text for word in ("deploy", "rollback", "name_clusters", "refit", "refresh", "CREATE")):
+        if any(word in self.text for word in ("deploy", "rollback", "name_clusters", "refit", "refresh", "alter_model", "create_view", "CREATE")):
             self.allow("25006" if self.settings.get("default_transaction_read_only") == "on" else "")
             self.allow("42" if "role" in self.settings else "")
             self.allow("55000|XX001" if self.before else "")
@@ -590,7 +618,11 @@ class Session:
             if error.pgcode is None or error.pgcode.startswith("57P"):
                 raise
             code, message = error.pgcode, str(error).splitlines()[0]
-        self.cursor.execute("ROLLBACK")
+        try:
+            self.cursor.execute("ROLLBACK")
+        except psycopg2.errors.QueryCanceled:
+            # the timeout of the call counts for this too
+            self.cursor.execute("ROLLBACK")
         self.cursor.execute("DEALLOCATE ALL")
         for command in early:
             self.cursor.execute("RESET " + command.split()[1])

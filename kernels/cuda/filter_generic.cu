@@ -47,7 +47,7 @@ copy_commit()
 #endif
 }
 
-/* Waits until at most N groups of copies are under way. */
+/* Waits until at most N groups of copies are in flight. */
 template <int N> static __device__ __forceinline__ void
 copy_wait()
 {

@@ -71,7 +71,7 @@ commit_products()
 	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Waits until at most N groups of products are under way. */
+/* Waits until at most N groups of products are in flight. */
 template <int N> static __device__ __forceinline__ void
 wait_products()
 {

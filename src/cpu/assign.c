@@ -273,7 +273,7 @@ run_filter(Worker *w, int count)
 	return true;
 }
 
-/* Runs the filter over the tiles that are there, which are empty then: also if it was stopped. */
+/* Runs the filter over the filled tiles, and empties them, even if it was stopped. */
 static void
 filter_tiles(Worker *w)
 {

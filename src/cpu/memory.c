@@ -248,7 +248,7 @@ gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size
 	return gk_cpu_array_resize(engine, array, bytes, 1);
 }
 
-/* Makes an access to the GK_GAP bytes there an error until the array is used anew. */
+/* Makes any access to the GK_GAP bytes there an error until the array is used again. */
 void
 gk_cpu_guard_gap(void *gap)
 {

@@ -154,7 +154,7 @@ hash_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 	}
 }
 
-/* Computes the hashes of all rows unless they are there. */
+/* Computes the hashes of all rows, unless they are known. */
 static bool
 need_hashes(GkCpuEngine *engine)
 {

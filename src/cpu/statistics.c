@@ -159,7 +159,7 @@ sift_up(const GkCpuEngine *engine, Heap *heap, GkEntry entry)
 	entries[at] = entry;
 }
 
-/* Offers an entry to a heap of so many entries at most. */
+/* Offers an entry to a heap with this capacity. */
 static void
 offer(const GkCpuEngine *engine, Heap *heap, int64_t capacity, GkEntry entry)
 {

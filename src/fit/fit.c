@@ -210,8 +210,9 @@ choose_quality(const GkFitSpec *spec, int64 k)
 		return GK_QUALITY_FAST;
 	if (spec->quality != GK_QUALITY_AUTO)
 		return spec->quality;
-	return work <= BEST_WORK ? GK_QUALITY_BEST : work <= GOOD_WORK ? GK_QUALITY_GOOD
-		: GK_QUALITY_FAST;
+	if (work * Max(spec->n_init, BEST_STARTS) <= BEST_WORK * BEST_STARTS)
+		return GK_QUALITY_BEST;
+	return work <= GOOD_WORK ? GK_QUALITY_GOOD : GK_QUALITY_FAST;
 }
 
 /* How many starts there are. */
@@ -486,7 +487,7 @@ find_total(GkFitter *fitter)
 	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
 }
 
-/* Room for the statistics of so many clusters. */
+/* Allocates the statistics of this many clusters. */
 static void
 begin_statistics(GkStatistics *statistics, int64 clusters)
 {

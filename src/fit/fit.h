@@ -76,7 +76,7 @@ extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepa
 
 /*
  * Brings the labels and d² of an earlier fit of these rows, made for a model, back into the
- * engine.  Its labels are numbered anew.
+ * engine.  Its labels are numbered again.
  */
 extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 

@@ -1,5 +1,5 @@
 /*
- * One fit under way: what its starts and its search share.
+ * The state of a fit, which its starts and its search share.
  */
 #ifndef GK_FITTER_H
 #define GK_FITTER_H

@@ -12,7 +12,7 @@
 #include "random.h"
 #include "search.h"
 
-/* Centroids that a round adds at first: so many, or this share of k. */
+/* Centroids that the first round adds: at least this many, or this share of k. */
 #define LEAST_DEPTH 5
 #define DEPTH_SHARE 8
 
@@ -25,7 +25,7 @@
 /* Rounds that may fail before fewer centroids are added, where these are few. */
 #define FAILURES 2
 
-/* Steps of Lloyd's iteration of a search: as many as this, or so many times those of its start. */
+/* The most Lloyd steps of a search: this many, or this multiple of its start's. */
 #define LEAST_STEPS 150
 #define STEPS_FACTOR 14
 

@@ -28,7 +28,7 @@ enum
 	VERSION
 };
 
-/* The name of a table, qualified by the search path of now; NULL for NULL. */
+/* The name of a table, qualified by the current search path; NULL for NULL. */
 static const char *
 qualify(const char *argument, const char *name)
 {

@@ -1,8 +1,8 @@
 /*
  * The SQL function gkmeans_create_view.
  *
- * The view is made by CREATE VIEW as the current user.  It needs the privileges of whoever reads it:
- * on the source, and on the model.
+ * The view is created by CREATE VIEW as the current user.  Whoever reads it needs privileges on the
+ * source and on the model.
  */
 #include "postgres.h"
 

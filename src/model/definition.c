@@ -177,7 +177,7 @@ gk_model_definition(Relation relation)
 	return definition;
 }
 
-/* The search path of now, as part of a definition. */
+/* The current search path, as part of a definition. */
 Jsonb *
 gk_search_path_json(void)
 {

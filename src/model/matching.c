@@ -14,10 +14,10 @@
 #include "matching.h"
 #include "nearest.h"
 
-/* Of a point, so many nearest others are looked at in one round of a greedy matching. */
+/* The number of nearest others of a point that one round of a greedy matching examines. */
 #define NEIGHBOURS 8
 
-/* An assignment under way; never more rows than columns. */
+/* The state of an assignment; never more rows than columns. */
 typedef struct Assignment
 {
 	int			rows;
@@ -34,7 +34,7 @@ typedef struct Assignment
 	bool	   *is_reached;		/* the length is final */
 } Assignment;
 
-/* Room for the assignment of so many rows to so many columns. */
+/* Allocates the assignment of this many rows to this many columns. */
 static void
 begin_assignment(Assignment *assignment, const double *costs, int rows, int columns)
 {

@@ -114,9 +114,12 @@ extern const char *gk_model_name(Relation relation);
  */
 extern Relation gk_open_model(Oid relation_id);
 
+/* The same with ShareUpdateExclusiveLock as well: those who change a model follow one another. */
+extern Relation gk_open_model_to_change(Oid relation_id);
+
 /*
- * The same for the views, with USAGE on its schema as well; NULL instead of an error, and instead of
- * waiting for the lock, with a WARNING.
+ * The same for the views, which need USAGE on the schema too.  Returns NULL instead of an error, and
+ * instead of waiting for the lock, with a WARNING.
  */
 extern Relation gk_open_visible_model(Oid relation_id);
 

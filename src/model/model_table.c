@@ -167,7 +167,19 @@ gk_open_model(Oid relation_id)
 	return relation;
 }
 
-/* The same where the lock is taken already; NULL and no lock instead of an error. */
+/*
+ * Opens a model to change it.  Whoever waits for the lock holds no other: its holder may need a
+ * stronger one in the end, and would wait for those who wait.
+ */
+Relation
+gk_open_model_to_change(Oid relation_id)
+{
+	relation_close(gk_open_model(relation_id), AccessShareLock);
+	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	return gk_open_model(relation_id);
+}
+
+/* Opens a model whose lock is taken already; NULL and no lock instead of an error. */
 static Relation
 open_locked(Oid relation_id)
 {

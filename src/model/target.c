@@ -11,7 +11,6 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -74,7 +73,8 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 				 errmsg("relation \"%s\" already exists", name->relname),
 				 errhint("Set if_exists to \"replace\" or \"skip\".")));
 	relation = gk_open_model(relation_id);
-	relation_close(relation, NoLock);
+	/* see gk_open_model_to_change() */
+	relation_close(relation, if_exists == GK_MODEL_REPLACE ? AccessShareLock : NoLock);
 	if (if_exists == GK_MODEL_REPLACE && !OWNS_RELATION(relation_id))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
 }
@@ -133,7 +133,8 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	}
 	if (target->exists && if_exists == GK_MODEL_REPLACE)
 	{
-		LockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
+		relation_close(gk_open_model_to_change(target->relation_id), NoLock);
+		check_existing(target->relation_id, variable, if_exists);
 		target->version = gk_highest_version(target->relation_id) + 1;
 	}
 }

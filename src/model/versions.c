@@ -10,7 +10,6 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -114,21 +113,30 @@ check_one_is_deployed(const Change *change)
 						 "((true)) WHERE deployed again.")));
 }
 
+/* Raises 42501 unless the current user has a privilege on a model, or on some of its columns. */
+static void
+check_privilege(Oid relation_id, AclMode privilege)
+{
+	Relation	relation = gk_open_model(relation_id);
+	Oid			user = GetUserId();
+
+	if (pg_class_aclcheck(relation_id, user, privilege) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relation_id, user, privilege, ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(relation));
+	relation_close(relation, AccessShareLock);
+}
+
 /* Opens a model, locks it against other changes, and connects to SPI. */
 static void
 begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
-	Oid			user = GetUserId();
 	const char *schema;
 
 	memset(change, 0, sizeof(*change));
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
-	change->relation = gk_open_model(relation_id);
-	if (pg_class_aclcheck(relation_id, user, privilege) != ACLCHECK_OK &&
-		pg_attribute_aclcheck_all(relation_id, user, privilege, ACLMASK_ANY) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(change->relation));
-	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	check_privilege(relation_id, privilege);
+	change->relation = gk_open_model_to_change(relation_id);
 	schema = get_namespace_name(RelationGetNamespace(change->relation));
 	change->name = quote_qualified_identifier(schema, gk_model_name(change->relation));
 	if (SPI_connect() != SPI_OK_CONNECT)

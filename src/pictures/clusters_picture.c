@@ -14,17 +14,17 @@
 #define CENTROID_SIZE 5.5
 #define GREATEST_RADIUS 0.09
 
-/* An axis is stretched at most so much against the other. */
+/* The most that one axis is stretched against the other. */
 #define MOST_STRETCH 3.0
 
-/* Clusters whose names stand beside their centroids; of more there are numbers. */
+/* The most clusters whose names stand beside their centroids; more get numbers. */
 #define MOST_NAMES 8
 
 /* Room for the names of the clusters, and for a line of them. */
 #define LEGEND_WIDTH 180.0
 #define LEGEND_LINE 17.0
 
-/* Where things are drawn. */
+/* The layout of the picture. */
 typedef struct Plane
 {
 	double		left;
@@ -40,14 +40,14 @@ typedef struct Plane
 	bool		is_line;		/* all lies on a line: rows are spread across it */
 } Plane;
 
-/* Rows that are drawn. */
+/* The rows to draw. */
 typedef struct Sample
 {
 	int			count;
 	float	   *points;			/* count × 3: x, y, number of the cluster */
 } Sample;
 
-/* A rectangle that a text takes. */
+/* The rectangle of a text. */
 typedef struct Taken
 {
 	double		x;
@@ -55,7 +55,7 @@ typedef struct Taken
 	double		width;
 } Taken;
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_clusters_missing(const GkSubject *subject)
 {
@@ -84,7 +84,7 @@ gk_clusters_describe(const GkSubject *subject)
 	return text.data;
 }
 
-/* The place of the cluster with a number; -1 if there is none. */
+/* The position of the cluster with an id; -1 if there is none. */
 static int
 place_of(const GkSummary *summary, float number)
 {
@@ -113,7 +113,7 @@ widen(double *least, double *greatest, double value)
 	*greatest = Max(*greatest, value);
 }
 
-/* Pixels of a unit, for a range of values; 0 if it is empty. */
+/* Pixels per unit for a range of values; 0 if it is empty. */
 static double
 scale_of(double pixels, double least, double greatest)
 {
@@ -122,7 +122,7 @@ scale_of(double pixels, double least, double greatest)
 	return isfinite(scale) ? scale : 0.0;
 }
 
-/* Finds where what is to be drawn lies. */
+/* Finds the ranges of everything to be drawn. */
 static void
 fit_plane(Plane *plane, const GkSummary *summary, const Sample *sample)
 {
@@ -155,7 +155,7 @@ fit_plane(Plane *plane, const GkSummary *summary, const Sample *sample)
 	plane->gap_y = (plane->height - (greatest_y - least_y) * plane->scale_y) / 2.0;
 }
 
-/* Where a value lies. */
+/* The position of a value. */
 static double
 plane_x(const Plane *plane, double x)
 {
@@ -168,7 +168,7 @@ plane_y(const Plane *plane, double y)
 	return plane->top + plane->height - plane->gap_y - (y - plane->least_y) * plane->scale_y;
 }
 
-/* How far a row is drawn beside the line that all lie on. */
+/* The offset of a row from the line if all rows lie on one. */
 static double
 spread_of(const Plane *plane, int row)
 {
@@ -197,7 +197,7 @@ draw_rows(GkSvg *svg, const Plane *plane, const GkSummary *summary, const Sample
 		gk_svg_end_shapes(svg);
 }
 
-/* The radius of the largest area: the less the more clusters there are. */
+/* The radius of the largest area, which decreases with the number of clusters. */
 static double
 greatest_radius(const GkSvg *svg, const GkSummary *summary)
 {
@@ -232,7 +232,7 @@ draw_centroid(GkSvg *svg, const Plane *plane, const GkSummary *summary, int clus
 	gk_svg_end_shapes(svg);
 }
 
-/* True if a text of a width at a place would lie on another, or beside the plane. */
+/* True if a text of this width at a position would overlap another, or leave the plane. */
 static bool
 is_taken(const Plane *plane, const Taken *taken, int count, double x, double y, double width)
 {
@@ -246,7 +246,7 @@ is_taken(const Plane *plane, const Taken *taken, int count, double x, double y, 
 	return false;
 }
 
-/* Writes the name or number of a cluster beside its centroid, where nothing else stands. */
+/* Writes the name or number of a cluster beside its centroid, where there is room. */
 static void
 draw_label(GkSvg *svg, const Plane *plane, const GkSummary *summary, int cluster, double radius,
 		   Taken *taken, int *count)
@@ -290,7 +290,7 @@ draw_legend_line(GkSvg *svg, const GkSummary *summary, int cluster, double x, do
 					gk_share_text(summary->sizes[cluster] / total));
 }
 
-/* The names of the clusters, the largest of them where there are many. */
+/* The names of the clusters, or of the largest if there are many. */
 static void
 draw_legend(GkSvg *svg, const GkSummary *summary, const int *order)
 {

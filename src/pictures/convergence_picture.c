@@ -11,7 +11,7 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* Starts that are drawn, those with colours of their own, and points of all lines together. */
+/* The most starts drawn, starts with colours of their own, and points of all lines. */
 #define MOST_STARTS 200
 #define COLORED_STARTS 6
 #define MOST_POINTS 1200
@@ -34,7 +34,7 @@ typedef struct Runs
 	int			longest;		/* iterations */
 } Runs;
 
-/* Adds the rows of one start, from row `from` on; the row after them. */
+/* Adds the rows of one start, from row `from` on; returns the row after them. */
 static int
 add_run(Runs *runs, const GkJsonRows *rows, int from)
 {
@@ -83,7 +83,7 @@ read_runs(const GkSubject *subject, Runs *runs)
 	}
 }
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_convergence_missing(const GkSubject *subject)
 {
@@ -93,7 +93,7 @@ gk_convergence_missing(const GkSubject *subject)
 	return runs.count == 0 ? "inertia of its iterations" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_convergence_describe(const GkSubject *subject)
 {
@@ -104,7 +104,7 @@ gk_convergence_describe(const GkSubject *subject)
 					runs.count == 1 ? "start" : "starts");
 }
 
-/* Leaves out points so that there are at most so many; the last one stays. */
+/* Leaves out points until there are few enough; keeps the last one. */
 static void
 thin_out(Run *run, int most)
 {

@@ -18,14 +18,14 @@
 #define LEAST_LINE 22.0
 #define MOST_LINE 40.0
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_drift_missing(const GkSubject *subject)
 {
 	return gk_subject_drift(subject) == NULL ? "drift" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_drift_describe(const GkSubject *subject)
 {
@@ -79,7 +79,7 @@ draw_psi(const GkSubject *subject, GkSvg *svg, double width)
 	gk_panel_draw_names(svg, &panel, x, days, count);
 }
 
-/* The name of a cluster by its number, as far as this version has it. */
+/* The name of a cluster by its id, if this version has it. */
 static const char *
 name_of(const GkSummary *summary, double number)
 {

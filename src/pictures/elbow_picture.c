@@ -22,7 +22,7 @@ typedef struct Selection
 	double		chosen;			/* NaN = none */
 } Selection;
 
-/* True if any of some numbers is known. */
+/* True if any number is known. */
 static bool
 is_known(const double *values, int count)
 {
@@ -32,7 +32,7 @@ is_known(const double *values, int count)
 	return false;
 }
 
-/* Reads the table, as far as it can be drawn. */
+/* Reads the rows of the table that can be drawn. */
 static void
 read_selection(const GkSubject *subject, Selection *selection)
 {
@@ -64,7 +64,7 @@ read_selection(const GkSubject *subject, Selection *selection)
 			selection->silhouette[j++] = gk_read_number(rows.rows[i], "simplified_silhouette");
 }
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_elbow_missing(const GkSubject *subject)
 {
@@ -74,7 +74,7 @@ gk_elbow_missing(const GkSubject *subject)
 	return selection.count == 0 ? "table of the choice of k" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_elbow_describe(const GkSubject *subject)
 {

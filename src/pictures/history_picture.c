@@ -11,7 +11,7 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* More versions than these are not marked one by one. */
+/* If there are more versions, they are not marked individually. */
 #define MOST_MARKS 120
 
 /* The versions that have an inertia. */
@@ -23,7 +23,7 @@ typedef struct Course
 	double	   *values;
 } Course;
 
-/* Collects the versions, those of the last thousand. */
+/* Collects at most the last thousand versions. */
 static void
 collect(const GkSubject *subject, Course *course)
 {
@@ -42,7 +42,7 @@ collect(const GkSubject *subject, Course *course)
 	}
 }
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_history_missing(const GkSubject *subject)
 {
@@ -52,7 +52,7 @@ gk_history_missing(const GkSubject *subject)
 	return course.count == 0 ? "inertia" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_history_describe(const GkSubject *subject)
 {
@@ -63,7 +63,7 @@ gk_history_describe(const GkSubject *subject)
 					course.past[0]->version, course.past[course.count - 1]->version);
 }
 
-/* Marks the versions that were deployed, and the one that is. */
+/* Marks the versions that were deployed, and the deployed one. */
 static void
 draw_marks(GkSvg *svg, const GkPanel *panel, const Course *course, const char *color)
 {

@@ -1,5 +1,5 @@
 /*
- * Rows of a JSON array, as foreign input.
+ * Rows of a JSON array from untrusted input.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 #include "alloc.h"
 #include "json_rows.h"
 
-/* Objects that are looked at, at most. */
+/* The most objects that are read. */
 #define MOST_ROWS 100000
 
 /* The value at a key of an object; NULL if there is none. */

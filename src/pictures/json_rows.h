@@ -1,5 +1,5 @@
 /*
- * Rows of a JSON array, as foreign input: what is not as expected is not known.
+ * Rows of a JSON array from untrusted input: anything unexpected counts as unknown.
  */
 #ifndef GK_JSON_ROWS_H
 #define GK_JSON_ROWS_H

@@ -11,7 +11,7 @@
 #include "alloc.h"
 #include "markup.h"
 
-/* Shown instead of what markup must not contain or nobody could read. */
+/* Replaces characters that markup must not contain, or that are unreadable. */
 #define REPLACEMENT 0xfffd
 
 #define ELLIPSIS "&#8230;"
@@ -23,7 +23,7 @@ typedef struct Characters
 	pg_wchar   *points;
 } Characters;
 
-/* True if a character can stand in markup, and does not disturb what is around it. */
+/* True if a character is allowed in markup, and does not affect the text around it. */
 static bool
 is_shown(pg_wchar point)
 {
@@ -31,7 +31,7 @@ is_shown(pg_wchar point)
 		return point == '\n';
 	if (point >= 0x7f && point < 0xa0)
 		return false;
-	/* marks of direction, surrogates, what is no character */
+	/* direction marks, surrogates, noncharacters */
 	if (point == 0x061c || point == 0x200e || point == 0x200f ||
 		(point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069))
 		return false;
@@ -39,7 +39,7 @@ is_shown(pg_wchar point)
 		point <= 0x10ffff;
 }
 
-/* A text of the database in UTF-8; bytes whose meaning nobody knows become question marks. */
+/* A text of the database in UTF-8; bytes without a known meaning become question marks. */
 static const char *
 to_utf8(const char *text)
 {
@@ -77,7 +77,7 @@ characters_of(const char *text)
 	return characters;
 }
 
-/* Pixels of a character in letters of 12 pixels, rather too many than too few. */
+/* The width of a character at a font size of 12 pixels, rounded up generously. */
 static double
 width_of(pg_wchar point)
 {
@@ -186,7 +186,7 @@ drop_zeros(char *number)
 	return number;
 }
 
-/* A number for people. */
+/* A number in a readable form. */
 const char *
 gk_short_number(double value)
 {

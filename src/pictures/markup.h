@@ -1,5 +1,5 @@
 /*
- * Text in markup: escaped, clipped to a width, and in ASCII alone, so that it reads the same in
+ * Text in markup: escaped, clipped to a width, and pure ASCII, so that it reads the same in
  * every encoding of database, client and file.
  */
 #ifndef GK_MARKUP_H
@@ -9,16 +9,16 @@
 
 #include "lib/stringinfo.h"
 
-/* Pixels of a text in letters of 12 pixels, roughly. */
+/* The approximate width of a text at a font size of 12 pixels. */
 extern double gk_text_width(const char *text);
 
-/* Appends a text of the database, at most so many characters of it. */
+/* Appends a text of the database, at most this many characters. */
 extern void gk_append_escaped(StringInfo markup, const char *text, int most);
 
-/* A text of the database as markup, cut off with an ellipsis where it is wider than `width`. */
+/* A text of the database as markup, truncated with an ellipsis if it is wider than `width`. */
 extern const char *gk_clip(const char *text, double width);
 
-/* A number for people: 0.0123, 12.3, 1234, 12.3k, 4.56M; "n/a" if it is none. */
+/* A number in a readable form: 0.0123, 12.3, 1234, 12.3k, 4.56M; "n/a" if it is not finite. */
 extern const char *gk_short_number(double value);
 
 /* A number of rows: 12,345. */

@@ -1,7 +1,7 @@
 /*
  * The SQL function gkmeans_report: a page about a model, in one file.
  *
- * It is HTML that is XML as well.  Nothing in it points to anything outside.
+ * It is HTML that is also XML, and refers to nothing outside.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 
 GK_SQL_FUNCTION(gkmeans_report);
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -33,7 +33,7 @@ enum
 	TITLE
 };
 
-/* Clusters, versions and features that are listed, and characters of texts, at most. */
+/* The most clusters, versions and features listed, and characters of a text. */
 #define MOST_CLUSTERS 200
 #define MOST_VERSIONS 50
 #define MOST_FEATURES 50
@@ -108,7 +108,7 @@ end_table(StringInfo page)
 	appendStringInfoString(page, "</table></div>\n");
 }
 
-/* A number that may not be known. */
+/* A number that may be unknown. */
 static const char *
 number_text(double value)
 {
@@ -129,7 +129,7 @@ put_head(StringInfo page, const char *title)
 	appendStringInfoString(page, "</h1>\n");
 }
 
-/* What the model is. */
+/* The description of the model. */
 static void
 put_model(StringInfo page, const GkSubject *subject)
 {
@@ -166,7 +166,7 @@ put_model(StringInfo page, const GkSubject *subject)
 	}
 }
 
-/* A figure of the version, if it is known. */
+/* A figure of the version, unless it is unknown. */
 static void
 put_card(StringInfo page, const char *value, const char *what)
 {
@@ -174,7 +174,7 @@ put_card(StringInfo page, const char *value, const char *what)
 		appendStringInfo(page, "<div><b>%s</b><span>%s</span></div>", value, what);
 }
 
-/* A number for a card; NULL if it is not known. */
+/* A number for a card; NULL if it is unknown. */
 static const char *
 card_number(const GkSubject *subject, GkModelAttribute number)
 {
@@ -183,7 +183,7 @@ card_number(const GkSubject *subject, GkModelAttribute number)
 	return isnan(value) ? NULL : gk_short_number(value);
 }
 
-/* The share of the variance that the clusters explain; NULL if it is not known. */
+/* The share of the variance that the clusters explain; NULL if it is unknown. */
 static const char *
 explained_text(const GkSubject *subject)
 {
@@ -294,7 +294,7 @@ put_versions(StringInfo page, const GkSubject *subject)
 	end_table(page);
 }
 
-/* A feature whose rows drifted, or not. */
+/* The drift of a feature. */
 static void
 put_feature_drift(StringInfo page, JsonbContainer *row)
 {
@@ -336,7 +336,7 @@ put_drift(StringInfo page, const GkSubject *subject)
 						 rows.count - MOST_FEATURES);
 }
 
-/* How the version was asked for. */
+/* The definition of the version. */
 static void
 put_definition(StringInfo page, const GkSubject *subject)
 {

@@ -9,10 +9,10 @@
 #include "markup.h"
 #include "panel.h"
 
-/* Pixels between two numbers of an axis, at least. */
+/* The least distance between two numbers of an axis, in pixels. */
 #define TICK_PIXELS 34.0
 
-/* Begins with no range of y. */
+/* Begins a panel with an empty range of y. */
 void
 gk_panel_clear(GkPanel *panel)
 {
@@ -53,7 +53,7 @@ gk_panel_round(GkPanel *panel)
 		panel->least_y = 0.0;
 		panel->greatest_y = 1.0;
 	}
-	/* sums of the two must not overflow, nor their difference vanish */
+	/* their sum must not overflow, nor their difference vanish */
 	panel->least_y = Max(-1e300, Min(panel->least_y, 1e300));
 	panel->greatest_y = Max(-1e300, Min(panel->greatest_y, 1e300));
 	if (panel->greatest_y - panel->least_y <= 1e-9 * fabs(panel->greatest_y) ||
@@ -70,7 +70,7 @@ gk_panel_round(GkPanel *panel)
 	panel->greatest_y = ceil(panel->greatest_y / panel->step_y - 1e-9) * panel->step_y;
 }
 
-/* Where a value lies between two. */
+/* The position of a value between two others. */
 static double
 part_of(double value, double least, double greatest)
 {
@@ -79,14 +79,14 @@ part_of(double value, double least, double greatest)
 	return Max(-1.0, Min(part, 2.0));
 }
 
-/* Where a value of x lies. */
+/* The position of a value of x. */
 double
 gk_panel_x(const GkPanel *panel, double value)
 {
 	return panel->left + panel->width * part_of(value, panel->least_x, panel->greatest_x);
 }
 
-/* Where a value of y lies; not a number if it is none. */
+/* The position of a value of y; NaN for NaN. */
 double
 gk_panel_y(const GkPanel *panel, double value)
 {
@@ -108,7 +108,7 @@ gk_panel_draw_y(GkSvg *svg, const GkPanel *panel, const char *what)
 		double		value = panel->least_y + i * step;
 		double		y = gk_panel_y(panel, value);
 
-		/* what is left of rounding at zero would be written as 1e-17 */
+		/* a rounding error at zero would be written as 1e-17 */
 		if (fabs(value) < step * 1e-6)
 			value = 0.0;
 		gk_svg_line(svg, panel->left, y, panel->left + panel->width, y, "opacity=\".15\"");

@@ -1,5 +1,5 @@
 /*
- * A panel of a picture: axes with numbers, and where values lie between them.
+ * A panel of a picture: axes with numbers, and the positions of values.
  */
 #ifndef GK_PANEL_H
 #define GK_PANEL_H
@@ -19,27 +19,27 @@ typedef struct GkPanel
 	double		step_y;			/* between the numbers of y; gk_panel_round() sets it */
 } GkPanel;
 
-/* Widens the range of y by values; those that are not finite do not count. */
+/* Widens the range of y by values; ignores those that are not finite. */
 extern void gk_panel_cover(GkPanel *panel, const double *values, int count);
 
-/* Begins with no range of y. */
+/* Begins a panel with an empty range of y. */
 extern void gk_panel_clear(GkPanel *panel);
 
-/* Rounds the range of y to numbers for people, so that it is never empty. */
+/* Rounds the range of y to round numbers, so that it is never empty. */
 extern void gk_panel_round(GkPanel *panel);
 
-/* Where a value lies. */
+/* The position of a value. */
 extern double gk_panel_x(const GkPanel *panel, double value);
 extern double gk_panel_y(const GkPanel *panel, double value);
 
-/* Draws lines and numbers of y, and what they are. */
+/* Draws lines and numbers of y, and its title. */
 extern void gk_panel_draw_y(GkSvg *svg, const GkPanel *panel, const char *what);
 
-/* Draws labels, which are plain ASCII, along the bottom, as many as there is room for. */
+/* Draws labels in plain ASCII along the bottom, as many as fit. */
 extern void gk_panel_draw_names(GkSvg *svg, const GkPanel *panel, const double *x,
 								const char *const *names, int count);
 
-/* Draws numbers along the bottom, whole ones alone. */
+/* Draws numbers along the bottom, only whole ones. */
 extern void gk_panel_draw_x(GkSvg *svg, const GkPanel *panel, const char *what);
 
 /* Draws a series of values, and a dot on each if there is room. */

@@ -1,5 +1,5 @@
 /*
- * The pictures of a model: which there are, and drawing one within its limit.
+ * The pictures of a model: their list, and drawing one within the size limit.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@ const GkPicture gk_pictures[] = {
 	{NULL}
 };
 
-/* Draws a picture with so much left out. */
+/* Draws a picture with this much left out. */
 static void
 draw(const GkSubject *subject, const GkPicture *picture, int width, int height, int detail,
 	 GkSvg *svg)
@@ -35,7 +35,7 @@ draw(const GkSubject *subject, const GkPicture *picture, int width, int height, 
 	gk_svg_end(svg);
 }
 
-/* Draws a picture: with as much detail as its limit allows. */
+/* Draws a picture with as much detail as the size limit allows. */
 const char *
 gk_draw_picture(const GkSubject *subject, const GkPicture *picture, int width, int height)
 {

@@ -14,10 +14,10 @@ typedef struct GkPicture
 	const char *name;
 	const char *heading;
 
-	/* What the version lacks to be drawn; NULL if it lacks nothing. */
+	/* What the version lacks for the picture; NULL if nothing. */
 	const char *(*missing) (const GkSubject *subject);
 
-	/* What the picture shows, for those who cannot see it; markup. */
+	/* A description of the picture for those who cannot see it, as markup. */
 	const char *(*describe) (const GkSubject *subject);
 	void		(*draw) (const GkSubject *subject, GkSvg *svg);
 } GkPicture;
@@ -30,7 +30,7 @@ extern const GkPicture gk_pictures[];
 #define GK_LEAST_HEIGHT 160
 #define GK_MOST_LENGTH 4000
 
-/* A psi from which drift is to be watched, and from which it asks for a refit. */
+/* The limits of psi from which to watch drift, and from which to refit. */
 #define GK_PSI_WATCH 0.1
 #define GK_PSI_REFIT 0.25
 

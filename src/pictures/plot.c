@@ -1,5 +1,5 @@
 /*
- * The SQL function gkmeans_plot, and what the view gkmeans.plots reads.
+ * The SQL function gkmeans_plot, and the functions behind the view gkmeans.plots.
  */
 #include "postgres.h"
 
@@ -18,7 +18,7 @@ GK_SQL_FUNCTION(gkmeans_plot);
 GK_SQL_FUNCTION(gk_visible_pictures);
 GK_SQL_FUNCTION(gk_visible_picture);
 
-/* Places of the arguments. */
+/* Positions of the arguments. */
 enum
 {
 	MODEL,
@@ -47,7 +47,7 @@ list_pictures(void)
 	return list.data;
 }
 
-/* The picture of a name. */
+/* The picture with this name. */
 static const GkPicture *
 find_picture(const char *name)
 {
@@ -60,7 +60,7 @@ find_picture(const char *name)
 			 errhint("Valid values are %s.", list_pictures())));
 }
 
-/* A length that is asked for. */
+/* A length argument. */
 static int
 length_argument(FunctionCallInfo fcinfo, int number, const char *name, int usual, int least)
 {

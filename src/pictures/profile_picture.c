@@ -16,7 +16,7 @@
 #define LEAST_WIDTH 42.0
 #define MOST_WIDTH 110.0
 
-/* Strengths of a colour, and how much of a deviation one of them is. */
+/* The number of strengths of a colour, and the deviation that one step stands for. */
 #define LEVELS 6
 #define LEVEL 0.4
 
@@ -38,14 +38,14 @@ typedef struct Table
 	double		height;
 } Table;
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_profile_missing(const GkSubject *subject)
 {
 	return subject->summary.centroids == NULL ? "centroids" : NULL;
 }
 
-/* What the picture shows. */
+/* A description of the picture. */
 const char *
 gk_profile_describe(const GkSubject *subject)
 {
@@ -89,7 +89,7 @@ place_among_centroids(const GkSummary *summary, int cluster, int feature)
 	return (value_of(summary, cluster, feature) - mean) / sqrt(square / summary->k);
 }
 
-/* How far a centroid stands out. */
+/* By how much a centroid stands out. */
 static double
 deviation_of(const Table *table, int cluster, int feature)
 {
@@ -142,7 +142,7 @@ choose_clusters(Table *table, int room)
 	qsort_interruptible(table->cluster, table->clusters, sizeof(int), compare_integers, NULL);
 }
 
-/* Decides what is shown where. */
+/* Lays out the picture. */
 static void
 lay_out(Table *table, const GkSvg *svg)
 {

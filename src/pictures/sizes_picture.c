@@ -15,7 +15,7 @@
 /* Room for the number of rows and the share. */
 #define NUMBER_WIDTH 110.0
 
-/* What is missing. */
+/* What the version lacks for the picture; NULL if nothing. */
 const char *
 gk_sizes_missing(const GkSubject *subject)
 {
@@ -54,7 +54,7 @@ draw_bar(GkSvg *svg, const GkSummary *summary, int cluster, int64 largest, doubl
 						 gk_share_text(share)));
 }
 
-/* Says how many clusters are not shown, and their rows. */
+/* Writes how many clusters are not shown, and their rows. */
 static void
 draw_rest(GkSvg *svg, const GkSummary *summary, const int *order, int shown, double y)
 {

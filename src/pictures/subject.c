@@ -1,5 +1,5 @@
 /*
- * What a picture or a report shows.
+ * The subject of a picture or a report.
  */
 #include "postgres.h"
 

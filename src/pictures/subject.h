@@ -1,5 +1,5 @@
 /*
- * What a picture or a report shows: a version of a model, and its other versions.
+ * The subject of a picture or a report: a version of a model, and its other versions.
  */
 #ifndef GK_SUBJECT_H
 #define GK_SUBJECT_H

@@ -7,7 +7,7 @@
 
 #include "svg.h"
 
-/* Colours that those who see few of them tell apart, also in grey, on white and on black. */
+/* Colours that colour-blind people can distinguish, also in grey, on white and on black. */
 static const char *const colors[] = {
 	"#1a78c8", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a09000", "#8a8a8a"
 };

@@ -11,7 +11,7 @@
 
 #include "lib/stringinfo.h"
 
-/* Bytes of a picture at most: as a data URI it fits the 32,766 characters of a cell of Power BI. */
+/* The most bytes of a picture: as a data URI it fits the 32,766 characters of a Power BI cell. */
 #define GK_MOST_SVG_BYTES 24000
 
 /* How much is left out to meet that limit: 0 = nothing … */
@@ -25,7 +25,7 @@ typedef struct GkSvg
 	int			detail;			/* 0 … GK_LEAST_DETAIL */
 } GkSvg;
 
-/* How a text stands. */
+/* The alignment of a text. */
 typedef enum GkAnchor
 {
 	GK_START,
@@ -58,7 +58,7 @@ extern void gk_svg_rectangle(GkSvg *svg, double x, double y, double width, doubl
 /* A circle. */
 extern void gk_svg_circle(GkSvg *svg, double x, double y, double radius, const char *style);
 
-/* A path through points, with gaps where y is not a number. */
+/* A path through points, with gaps where y is NaN. */
 extern void gk_svg_path(GkSvg *svg, const double *x, const double *y, int count,
 						const char *style);
 

@@ -142,7 +142,8 @@ apply(const Jsonb *definition, const Changes *changes)
 
 		result = DirectFunctionCall2(jsonb_delete, result, CStringGetTextDatum(key));
 		if (strcmp(key, "search_path") == 0)
-			result = DirectFunctionCall2(jsonb_concat, result, JsonbPGetDatum(gk_search_path_json()));
+			result = DirectFunctionCall2(jsonb_concat, result,
+										 JsonbPGetDatum(gk_search_path_json()));
 	}
 	return DatumGetJsonbP(result);
 }
@@ -213,10 +214,7 @@ set_definition(const char *model, Jsonb *definition)
 	SPI_finish();
 }
 
-/*
- * SQL: changes the definition of a model; returns it.  What it says is looked at as the owner: it is
- * his text.
- */
+/* SQL: changes the definition of a model; returns it.  Its text is the owner's: checked as him. */
 Datum
 gkmeans_alter_model(PG_FUNCTION_ARGS)
 {

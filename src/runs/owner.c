@@ -6,7 +6,6 @@
 #include "access/relation.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -78,12 +77,9 @@ gk_end_as_owner(const GkOwner *owner)
 		SetUserIdAndSecContext(owner->caller, owner->security_context);
 }
 
-/*
- * Opens a model as its owner.  Its kind and the caller's privileges are checked before waiting
- * for the lock; the lock taken first prevents a change of owner.
- */
-void
-gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
+/* Becomes the owner of a model, by its OID. */
+static Relation
+begin_as_owner_of(Oid relation_id, GkOwner *owner)
 {
 	Relation	model = try_relation_open(relation_id, AccessShareLock);
 
@@ -92,9 +88,21 @@ gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("model with OID %u does not exist", relation_id)));
 	gk_begin_as_owner(model, owner);
-	relation_close(model, NoLock);
+	return model;
+}
+
+/*
+ * Opens a model as its owner.  Its kind and the caller's privileges are checked before waiting for
+ * the lock; the owner is looked up once more when it cannot change any more.
+ */
+void
+gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
+{
+	relation_close(begin_as_owner_of(relation_id, owner), AccessShareLock);
+	relation_close(gk_open_model_to_change(relation_id), NoLock);
+	gk_end_as_owner(owner);
+	relation_close(begin_as_owner_of(relation_id, owner), NoLock);
 	*relation = gk_open_model(relation_id);
-	LockRelationOid(relation_id, ShareUpdateExclusiveLock);
 }
 
 /* Closes the model. */

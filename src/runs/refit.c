@@ -53,7 +53,7 @@ typedef struct Refit
 	bool		same_scale;
 	bool		same_k;
 
-	GkCall		call;			/* the reading of now */
+	GkCall		call;			/* the current reading */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */

@@ -372,6 +372,8 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	GkFitSpec  *fit = &arguments->fit;
 
 	memset(arguments, 0, sizeof(*arguments));
+	if (PG_NARGS() <= first + OPTIONS)
+		gk_refuse_version();
 	fit->metric = word_argument(fcinfo, first + METRIC, "metric", metric_words);
 	fit->scale = word_argument(fcinfo, first + SCALE, "scale", scale_words);
 	read_source(fcinfo, first, arguments);

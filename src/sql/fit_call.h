@@ -43,12 +43,12 @@ extern void gk_call_open(GkCall *call);
 extern void gk_call_begin(GkCall *call, FunctionCallInfo fcinfo, int first);
 
 /*
- * Says that the changes of the labels are to be written to a table, NULL for none: before the source
- * is read.  22023 if there is no table of labels.
+ * Asks for the changes of the labels in a table, NULL for none; before the source is read.  Raises
+ * 22023 without a labels table.
  */
 extern void gk_call_track_changes(GkCall *call, const char *changes_table);
 
-/* Describes the source, and checks the tables of labels and changes; gk_call_read() does it as well. */
+/* Describes the source, and checks the tables of labels and changes; part of gk_call_read(). */
 extern void gk_call_describe(GkCall *call);
 
 /* Reads the rows of the source into an engine. */
@@ -64,15 +64,15 @@ extern void gk_call_fit(GkCall *call);
 extern void gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result);
 
 /*
- * The quantiles of the anomaly scores of a fit whose labels are in the engine, GK_QUANTILES; NULL if
- * no row has a score.  They are found once, in the current memory context.
+ * The GK_QUANTILES quantiles of the anomaly scores of a fit whose labels are in the engine; NULL if
+ * no row has a score.  They are computed once, in the current memory context.
  */
 extern const double *gk_call_quantiles(GkCall *call);
 
 /*
- * Says that the labels in the engine are those of the fit, for the columns of a table of labels: the
- * version of the model, 0 for none; the names of the clusters by their place, NULL for none.
- * Without it they are of no model.
+ * Describes the labels of the fit, which are in the engine, for the columns of a labels table: the
+ * version of the model, 0 for none, and the names of the clusters by place, NULL for none.  Without
+ * this call, the labels belong to no model.
  */
 extern void gk_call_describe_fit(GkCall *call, int version, char *const *names);
 

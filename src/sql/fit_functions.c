@@ -23,7 +23,7 @@
 #include "seconds.h"
 #include "sql_function.h"
 
-/* The columns that tell of the second nearest cluster, for which centroids as compared are needed. */
+/* The columns about the second nearest cluster; they need the centroids as compared. */
 #define SECOND (GK_LABEL_SET(GK_LABEL_SECOND_CLUSTER) | GK_LABEL_SET(GK_LABEL_SECOND_DISTANCE))
 
 GK_SQL_FUNCTION(gkmeans_fit);

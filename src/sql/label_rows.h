@@ -20,7 +20,7 @@ typedef struct GkLabelling
 	int			version;		/* of the model; 0 = of no model */
 	int			k;
 	const int32 *place_of_label;	/* engine label → place; NULL = the same */
-	const int32 *ties;			/* k: the places in the order in which ties are decided; NULL = so */
+	const int32 *ties;			/* k: the places in the order of ties; NULL = ascending */
 	const int32 *ids;			/* k; NULL = the place */
 	char *const *names;			/* k, NULL = unnamed; NULL = none has a name */
 	const double *avg_distances;	/* k, NaN = not known; NULL = none is known */

@@ -11,6 +11,7 @@
 #include "job.h"
 #include "report.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 static bool has_report = false;
 static GkReport last_report;
@@ -39,10 +40,7 @@ static void
 check_columns(const ReturnSetInfo *result, int count)
 {
 	if (result->setDesc->natts != count)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension \"gkmeans\" is of another version than its library"),
-				 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
+		gk_refuse_version();
 }
 
 /* SQL: the report of the last fit of this session, no row before the first. */

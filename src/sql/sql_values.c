@@ -70,6 +70,16 @@ gk_out_of_range(const char *argument, const char *valid)
 			 errhint("Valid values are %s.", valid)));
 }
 
+/* Raises the error of a function that another version of the extension has made. */
+void
+gk_refuse_version(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("extension \"gkmeans\" is of another version than its library"),
+			 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
+}
+
 /* Puts a number into a column of a result. */
 void
 gk_put_number(Datum *value, bool *is_null, double number)

@@ -17,7 +17,7 @@ extern const char *gk_required_text(FunctionCallInfo fcinfo, int number, const c
 /* Raises 22004 if an argument is NULL. */
 extern void gk_require_argument(FunctionCallInfo fcinfo, int number, const char *argument);
 
-/* The position of a word among the valid ones, which end with NULL; 22023 if it is none. */
+/* The position of a word among the valid ones, which end with NULL; 22023 if it is not valid. */
 extern int	gk_find_word(const char *argument, const char *word, const char *const *words);
 
 /* Such words as a list for a hint. */
@@ -25,6 +25,10 @@ extern char *gk_list_words(const char *const *words);
 
 /* Raises 22023 with a hint about the valid values. */
 extern void gk_out_of_range(const char *argument, const char *valid);
+
+/* Raises the error of a function that another version of the extension has made: 55000. */
+__attribute__((noreturn))
+extern void gk_refuse_version(void);
 
 /* Puts a number into a column of a result; NaN becomes NULL. */
 extern void gk_put_number(Datum *value, bool *is_null, double number);

@@ -18,6 +18,10 @@ BLOCK = re.compile(r"^```(python|sql)\n([\s\S]*?)^```\n(?:\n((?: {4}.*\n|\n(?= {
 END = "end of the block"
 
 
+class PsqlError(Exception):
+    """What psql said before it ended."""
+
+
 class Psql:
     """A session of psql that runs one block after the other."""
 
@@ -32,14 +36,14 @@ class Psql:
             self.process.stdin.write(f"{code}\n\\echo {END}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise RuntimeError("psql has ended") from None
+            raise PsqlError("psql has ended") from None
         printed = []
         for line in self.process.stdout:
             if line.rstrip("\n") == END:
                 return "".join(printed)
             printed.append(line)
         self.errors.seek(0)
-        raise RuntimeError("\n".join(self.errors.read().splitlines()[-10:]))
+        raise PsqlError("\n".join(self.errors.read().splitlines()[-10:]))
 
 
 def run_python(code, names):
@@ -63,9 +67,11 @@ def outputs(text):
         language, code, _ = block.groups()
         try:
             yield block, run_python(code, names) if language == "python" else psql.run(code), None
+        except PsqlError as error:
+            yield block, "", str(error)
         except Exception:
             yield block, "", traceback.format_exc()
-    psql.process.stdin.close()
+    psql.process.kill()
     psql.process.wait()
 
 

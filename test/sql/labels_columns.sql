@@ -162,6 +162,22 @@ SET LOCAL ROLE gk_other_writer;
 SELECT is((SELECT updated FROM gkmeans_assign('m', 'iris', 'id', 'tracked', changes_table => 'changes')), (SELECT count(*) FROM labels l JOIN tracked t USING (id) WHERE l.cluster_id <> t.cluster_id), 'INSERT is enough');
 RESET ROLE;
 
+-- Refits: by the version that is deployed then, with its names
+CREATE TABLE moving AS SELECT * FROM iris;
+SELECT make_table('refitted');
+SELECT gkmeans_create_model('r', 'moving', '{a,b,c,d}', 3, id_column => 'id', labels_table => 'refitted', changes_table => 'moves_of_r');
+SELECT gkmeans_name_clusters('r', '{one,NULL,three}');
+UPDATE moving SET a = a + id / 50.0, c = c - id % 3;
+SELECT is((SELECT row(version, deployed)::text FROM gkmeans_refit('r', deploy => 'always')), '(2,t)', 'a refit');
+SELECT agrees('refitted', 'r', 'moving', 2, 'its labels are those of version 2');
+UPDATE moving SET b = b + id % 7;
+SELECT is((SELECT row(version, deployed)::text FROM gkmeans_refit('r', deploy => 'never')), '(3,f)', 'one that is not deployed');
+SELECT agrees('refitted', 'r', 'moving', 2, 'the labels are those of version 2');
+SELECT gkmeans_alter_model('r', '{"k": 5, "n_init": 4, "scale": "standard", "metric": "cosine"}');
+SELECT is((SELECT row(version, deployed)::text FROM gkmeans_refit('r', deploy => 'always')), '(4,t)', 'other clusters');
+SELECT agrees('refitted', 'r', 'moving', 4, 'the labels are those of version 4');
+SELECT is((SELECT count(*)::int FROM (SELECT DISTINCT ON (id) id, to_cluster_id AS cluster_id FROM moves_of_r ORDER BY id, changed_at DESC) c JOIN refitted USING (id, cluster_id)), 150, 'the changes add up');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

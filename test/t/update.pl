@@ -106,8 +106,9 @@ like($said, qr/WARNING:  the privileges of function gkmeans_devices are those of
 is($node->safe_psql('elsewhere', 'SELECT cluster_id, size FROM clusters'), "0|2\n1|1", 'a view on an extension in another schema');
 is($node->safe_psql('elsewhere', "SET search_path = ml; $catalog"), $expected, 'which equals a new one as well');
 
-# Before the update: a function that has other columns now, and the fits of 0.1.0
-for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'is of another version than its library' ], [ q{SELECT * FROM gkmeans_fit('points', '{x,y}', 3)}, 'has no function "_gkmeans_feed"' ])
+# Before the update: functions that have other columns and other arguments now
+for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'is of another version than its library' ], [ q{SELECT * FROM gkmeans_fit('points', '{x,y}', 3)}, 'is of another version than its library' ],
+	[ q{SELECT * FROM gkmeans_fit_predict(NULL::int, 'points', '{x,y}', 3, id_column => 'id')}, 'is of another version than its library' ])
 {
 	my ($query, $wrong) = @$case;
 	$node->safe_psql('fresh', 'DROP EXTENSION gkmeans CASCADE; CREATE EXTENSION gkmeans');

@@ -40,6 +40,15 @@ my @queries = (
 	"SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)",
 	"SET gkmeans.fault_at = 0",
 	"SELECT count(*), sum(size) FROM gkmeans_fit('data', '{x,y}', 3)",
+	"SELECT count(*) FROM gkmeans_create_model('m', 'data', '{x,y}', 3, id_column => 'id', labels_table => 'm_labels', scale => 'standard')",
+	"SELECT status FROM gkmeans_refit('m', deploy => 'always', starts => 2)",
+	"SELECT status FROM gkmeans_refit('m', rescale => true, deploy => 'never')",
+	"SELECT status FROM gkmeans_refit('m', only_if_drift => 0.1)",
+	"SELECT sum(psi) FROM gkmeans_drift('m')",
+	"CALL gkmeans_refresh('m', deploy => 'always', keep => 2)",
+	"ALTER TABLE m ALTER definition SET DEFAULT '{\"source\": \"SELECT 1 / (id - 2000) AS x, y FROM public.data\", \"features\": [\"x\", \"y\"], \"k\": 3}'",
+	"CALL gkmeans_refresh('m')",
+	"SELECT status AS failed, psi FROM gkmeans.versions ORDER BY version DESC LIMIT 1",
 	"SELECT sum(bytes) FROM gkmeans_memory()",
 	"SELECT iterations FROM gkmeans_last_fit()",
 );
@@ -54,8 +63,9 @@ IPC::Run::run(
 my $status = $? >> 8;
 is($status, 0, 'valgrind finds nothing') or diag(slurp_file($log));
 my @errors = $error =~ /ERROR:  (.*)/g;
-is(scalar(@errors), 4, 'four queries fail as they should') or diag($error);
+is(scalar(@errors), 5, 'five queries fail as they should') or diag($error);
 like($out, qr/sum = "3000"/, 'the others give all rows');
+like($out, qr/failed = "failed"/, 'a refresh that fails is recorded');
 unlike($error, qr/leak/i, 'no leak is told of');
 
 done_testing();

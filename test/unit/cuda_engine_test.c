@@ -272,7 +272,7 @@ test_account(int devices)
 	free_data(&data);
 }
 
-/* Two engines under way at once, and what each should answer. */
+/* Two engines running at once, and the answers that each should give. */
 typedef struct Twin
 {
 	Data		data;

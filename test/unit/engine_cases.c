@@ -14,7 +14,7 @@
 
 static uint64_t state = 1;
 
-/* Starts the random numbers anew. */
+/* Restarts the random numbers. */
 void
 random_seed(uint64_t seed)
 {

@@ -33,8 +33,8 @@ extern void run(GkEngine *engine, GkCommand *command);
 
 /*
  * Sets the dimension, appends all rows, this many at a time, and seals; gives the seconds.
- * With a slot_count they pass through a buffer of so many batches that is lent to the engine, as the
- * row path does it; with 0 they are handed over where they lie.
+ * With a slot_count they pass through a buffer of this many batches that is lent to the engine,
+ * as in the row path; with 0 they are passed in place.
  */
 extern double append_rows(GkEngine *engine, const Rows *rows, int64_t batch_rows, int slot_count);
 

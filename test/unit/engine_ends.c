@@ -227,8 +227,8 @@ append_all(GkEngine *engine, const Data *data)
 }
 
 /*
- * Closes an engine so many milliseconds after command number `last` of the order was submitted, all
- * before it done; gives the seconds that the closing took.
+ * Closes an engine this many milliseconds after command number `last` of the order was
+ * submitted, with all earlier ones done; returns the seconds that closing took.
  */
 double
 close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feeding, int last,
@@ -255,8 +255,7 @@ close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feedin
 }
 
 /*
- * Closes an engine that has been given so many batches of 4 MB; gives the seconds that the closing
- * took.
+ * Closes an engine after this many batches of 4 MB; returns the seconds that closing took.
  */
 double
 close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding)

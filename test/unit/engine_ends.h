@@ -41,15 +41,14 @@ extern GkStatus append_all(GkEngine *engine, const Data *data);
 extern GkStatus run_one(GkEngine *engine, GkCommand *command);
 
 /*
- * Closes an engine so many milliseconds after command number `last` of the order was submitted, all
- * before it done; gives the seconds that the closing took.
+ * Closes an engine this many milliseconds after command number `last` of the order was
+ * submitted, with all earlier ones done; returns the seconds that closing took.
  */
 extern double close_in_command(const GkEngineClass *class_of, const Data *data, Feeding feeding,
 							   int last, int milliseconds, bool *was_running);
 
 /*
- * Closes an engine that has been given so many batches of 4 MB; gives the seconds that the closing
- * took.
+ * Closes an engine after this many batches of 4 MB; returns the seconds that closing took.
  */
 extern double close_spilled(const GkEngineClass *class_of, int64_t batches, Feeding feeding);
 

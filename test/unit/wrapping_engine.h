@@ -12,7 +12,7 @@ typedef struct WrappingEngine
 	GkEngine	base;
 	const struct Meddling *meddling;
 	GkEngine   *inner;
-	GkCommand  *command;		/* the one under way */
+	GkCommand  *command;		/* the current one */
 	int64_t		calls;			/* from here on for the hooks */
 	bool		reclaim_fails;
 	uint64_t	ticket;
@@ -30,7 +30,7 @@ typedef struct Meddling
 	GkStatus	(*appended) (WrappingEngine *engine, uint64_t ticket);
 	GkStatus	(*reclaimed) (WrappingEngine *engine, uint64_t ticket);
 
-	/* After the command under way has ended. */
+	/* After the current command has ended. */
 	GkStatus	(*ended) (WrappingEngine *engine, GkStatus status);
 
 	/* After a fetch() that went well. */
