@@ -126,6 +126,7 @@ ARGUMENTS = {
     "tol": (["0", "1e-4", "1e300", "5e-324", "NULL"], [("-1", "22023"), ("'NaN'", "22023"), ("'Infinity'", "22023"), ("'-0'", "22023")]),
     "n_init": (["1", "4", "NULL"], [("0", "22023"), ("1001", "22023"), ("-2147483648", "22023")]),
     "seed": (["0", "-1", "9223372036854775807", "(-9223372036854775808)", "NULL"], []),
+    "quality": (["'auto'", "'fast'", "'good'", "'best'", "NULL"], [("'worst'", "22023"), ("''", "22023"), ("repeat('q', 9999)", "22023")]),
     "labels_table": (["NULL", "'made'", "'mutant.made'", "'there'", "'\"Made It\"'"],
                      [("''", "42"), ("'nowhere.made'", "3F000|42"), ("'other_columns'", "42"), ("'shown'", "42"), ("'counter'", "42"), ("'pg_catalog.made'", "42"),
                       ("'a.b.c.d'", "42|0A"), ("'made; DROP TABLE plain'", "42"), ("repeat('m', 200)", "42|22|"), ("'information_schema.made'", "42|"), ("'pg_temp.made'", "25|42|")]),
@@ -262,7 +263,6 @@ MODEL_ARGUMENTS = {
     "ks": (["'{2,3}'", "'{1,2,3,4,5}'", "'{3}'", "'{7,2,2}'", "'[0:1]={2,3}'"], [("NULL", "22004"), ("'{}'", "22"), ("'{0}'", "22"), ("'{-1,2}'", "22"), ("'{2,NULL}'", "22"), ("'{{2,3}}'", "22"), ("'{2147483647}'", "22|54"),
             ("(SELECT array_agg(i) FROM generate_series(1, 3000) i)", "22|54")]),
     "criterion": (["'simplified_silhouette'", "'silhouette'", "'davies_bouldin'", "'calinski_harabasz'", "'bic'", "'gap'", "'elbow'", "NULL"], [("'nothing'", "22023"), ("''", "22023")]),
-    "quality": (["'auto'", "NULL"], [("'none at all'", "22023")]),
     "gap_references": (["NULL", "0", "1", "3"], [("-1", "22023"), ("2147483647", "22023")]),
     "oid": (["'rfm'::regclass", "0", "4294967295", "NULL", "'plain'::regclass", "'damaged'::regclass", "'pg_class'::regclass", "'plain_index'::regclass", "'parts'::regclass"], []),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
@@ -375,7 +375,8 @@ class Fit(Call):
             arguments["id_column"] = "'id'"
         if self.function == "gkmeans_create_model":
             arguments["model"] = "'made_model'"
-            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "note")}})
+            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "criterion", "note")},
+                               "k_candidates": (["'{2,3}'", "NULL"], [("'{}'", "22"), ("'{2,NULL}'", "22"), ("'{0}'", "22"), ("'{{2}}'", "22")])})
         for _ in range(dice.choice([0, 1, 1, 2, 2, 3, 5])):
             self.mutate(arguments)
         self.head = ""
@@ -424,6 +425,7 @@ class Fit(Call):
         if any(name in values for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if self.function == "gkmeans_create_model":
+            self.allow("22023" if "k_candidates" in arguments or "criterion" in arguments else "")
             self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
             self.allow("42P07|42|54|55" if "made" not in arguments["model"] or arguments.get("labels_table", "NULL") != "NULL" else "")
         # of two mistakes either may be found first, and one may make another of the rest
