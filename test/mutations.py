@@ -309,7 +309,7 @@ BEFORE = [("", "")] * 14 + [
     ("ALTER TABLE rfm RENAME TO renamed", "42P01"), ("CREATE TEMP TABLE rfm (x int)", "42809"), ("UPDATE rfm SET version = version + 1", "42704|55000"),
     ("UPDATE rfm SET centroids = NULL", "55000|XX001"), ("UPDATE rfm SET sizes = '{}'", "XX001"), ("UPDATE rfm SET score_quantiles = NULL, radii = NULL, avg_distances = NULL", ""),
     ("UPDATE twice SET shift = '{1e30,-1e30}'", ""), ("INSERT INTO rfm (version, group_no, part, status) VALUES (2, 0, 0, 'failed')", "55000"), ("ALTER TABLE rfm ENABLE ROW LEVEL SECURITY", "0A000"),
-    ("CREATE TRIGGER t BEFORE UPDATE OR DELETE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
+    ("CREATE TRIGGER t BEFORE UPDATE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
     ("CREATE RULE r AS ON INSERT TO rfm DO INSTEAD UPDATE plain SET z = 1", "55000|0A"), ("CREATE RULE r AS ON DELETE TO rfm DO INSTEAD NOTHING", "55000|0A"),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
@@ -539,8 +539,8 @@ class Management(Call):
             self.allow("55000")
         if "source" in arguments and (self.is_array or "VALUES" in source or "cosine" in str(arguments) or "equal_rows" in source):
             self.allow("42|22")
-        if arguments.get("id_column", "'id'") == "NULL":
-            self.allow("22004")
+        if "NULL" in (arguments.get("id_column"), arguments.get("source"), arguments.get("labels_table")):
+            self.allow("22004|55000")
         if function in OPTIONAL_LABELS:
             self.allow("55000" if "rfm" not in arguments["model"] else "")
             self.allow("42|22|21|23|55" if any(name in arguments for name in ("labels_table", "labels_mode", "changes_table")) else "")
