@@ -530,7 +530,7 @@ measures_of(Jsonb *exported, const char *key, int count)
 		if (value->type == jbvNull)
 			numbers[i] = NAN;
 		else if (value->type == jbvString && value->val.string.len == strlen(INFINITE) - 2 &&
-				 memcmp(value->val.string.val, INFINITE + 1, value->val.string.len) == 0)
+				 memcmp(value->val.string.val, &INFINITE[1], value->val.string.len) == 0)
 			numbers[i] = HUGE_VAL;
 		else
 			numbers[i] = number_of(value, key);
