@@ -21,7 +21,7 @@ SELECT lives_ok(format('SELECT gkmeans_alter_model(''m'', %L)', change), 'a chan
 	'{"labels_mode": "append", "options": {"id_name": "The Id", "rounds": 3}}', '{"labels_mode": "merge", "changes_table": "changes"}', '{"weight_column": "y", "features": ["x"]}', '{"metric": "cosine", "nulls": "error", "max_iter": 7, "tol": 0.5, "seed": 8589934592, "init": "random"}']) change;
 SELECT is(gkmeans_alter_model('m', '{"k": 3}') -> 'k', '3', 'k is back where it was');
 SELECT is(definition('m') @> '{"source": "data", "features": ["x"], "id_column": "id", "labels_table": "labels", "labels_mode": "merge", "changes_table": "changes", "options": {"id_name": "The Id", "rounds": 3}, "weight_column": "y", "metric": "cosine", "nulls": "error", "max_iter": 7, "tol": 0.5, "seed": 8589934592, "init": "random"}', true, 'all of them are there');
-SELECT is(gkmeans_predict('m', 5), gkmeans_predict_with(gkmeans_export('m'), 5), 'it still scores as before');
+SELECT is(gkmeans_predict('m', 5), gkmeans_predict_with(gkmeans_export('m')::jsonb, 5), 'it still scores as before');
 
 -- What gkmeans_create_model would refuse
 CREATE TABLE mistakes (changes jsonb, code text, message text);
