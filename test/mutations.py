@@ -250,6 +250,7 @@ MODEL_ARGUMENTS = {
     "what": (["'clusters'", "'profile'", "'sizes'", "'elbow'", "'convergence'", "'drift'", "'history'"], [("'nothing'", "22023"), ("''", "22023"), ("'<svg>'", "22023"), ("NULL", "22|")]),
     "width": (["640", "400", "NULL"], [("0", "22023"), ("-5", "22023"), ("2147483647", "22023")]),
     "format": (["'svg'", "'data_uri'", "NULL"], [("'png'", "22023")]),
+    "export_format": (["'json'", "NULL"], [("'svg'", "22023"), ("''", "22023")]),
     "title": (["NULL", "'<b>'", "repeat('t', 100000)"], []),
     "changes": (["'{}'", "'{\"k\": 4}'", "'{\"seed\": 7, \"max_iter\": null}'", "'{\"notify\": \"channel\"}'", "'{\"search_path\": \"mutant, public\"}'", "'{\"scale\": \"standard\", \"k\": 2}'",
                  "'{\"source\": \"parts\"}'", "NULL"],
@@ -269,7 +270,7 @@ MODEL_ARGUMENTS = {
 }
 # Other functions of models: their arguments, with the pool of values if it has another name.
 MODEL_FUNCTIONS = {
-    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "format", "version"], "gkmeans_deploy": ["model", "version"],
+    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "format=export_format", "version"], "gkmeans_deploy": ["model", "version"],
     "gkmeans_rollback": ["model"], "gkmeans_prune": ["model", "keep"], "gkmeans_name_clusters": ["model", "names"],
     "gkmeans_import_model": ["model=new_model", "centroids", "features", "metric", "scale_offset", "scale_factor", "source", "if_exists", "note"],
     "gkmeans_predict_centroids": ["centroids=given", "features=point"],
@@ -312,6 +313,9 @@ BEFORE = [("", "")] * 14 + [
     ("CREATE TRIGGER t BEFORE UPDATE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
     ("CREATE RULE r AS ON INSERT TO rfm DO INSTEAD UPDATE plain SET z = 1", "55000|0A"), ("CREATE RULE r AS ON DELETE TO rfm DO INSTEAD NOTHING", "55000|0A"),
+    ("UPDATE rfm SET drift = '[1]', history = '[1]', k_selection = '[1]', definition = '[1]', report = '[1]'", "XX001"),
+    ("UPDATE rfm SET drift = '7', history = '\"x\"', k_selection = 'null', definition = 'true', report = '[]'", "XX001"),
+    ("UPDATE rfm SET drift = '{\"clusters\": [[1], {}, 7]}', history = '[[{}], {\"iteration\": []}]', k_selection = '[[1], {\"k\": {}}, {\"chosen\": []}]'", "XX001"),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
 VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features", "gkmeans.iterations", "gkmeans.k_selection",
          "gkmeans.drift", "gkmeans.plots", "gkmeans.progress"]
