@@ -250,7 +250,7 @@ MODEL_ARGUMENTS = {
     "what": (["'clusters'", "'profile'", "'sizes'", "'elbow'", "'convergence'", "'drift'", "'history'"], [("'nothing'", "22023"), ("''", "22023"), ("'<svg>'", "22023"), ("NULL", "22|")]),
     "width": (["640", "400", "NULL"], [("0", "22023"), ("-5", "22023"), ("2147483647", "22023")]),
     "format": (["'svg'", "'data_uri'", "NULL"], [("'png'", "22023")]),
-    "export_format": (["'json'", "NULL"], [("'svg'", "22023"), ("''", "22023")]),
+    "export_format": (["'json'", "'predict'", "NULL"], [("'svg'", "22023"), ("''", "22023")]),
     "title": (["NULL", "'<b>'", "repeat('t', 100000)"], []),
     "changes": (["'{}'", "'{\"k\": 4}'", "'{\"seed\": 7, \"max_iter\": null}'", "'{\"notify\": \"channel\"}'", "'{\"search_path\": \"mutant, public\"}'", "'{\"scale\": \"standard\", \"k\": 2}'",
                  "'{\"source\": \"parts\"}'", "NULL"],
