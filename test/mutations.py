@@ -126,6 +126,7 @@ ARGUMENTS = {
     "tol": (["0", "1e-4", "1e300", "5e-324", "NULL"], [("-1", "22023"), ("'NaN'", "22023"), ("'Infinity'", "22023"), ("'-0'", "22023")]),
     "n_init": (["1", "4", "NULL"], [("0", "22023"), ("1001", "22023"), ("-2147483648", "22023")]),
     "seed": (["0", "-1", "9223372036854775807", "(-9223372036854775808)", "NULL"], []),
+    "quality": (["'auto'", "'fast'", "'good'", "'best'", "NULL"], [("'worst'", "22023"), ("''", "22023"), ("repeat('q', 9999)", "22023")]),
     "labels_table": (["NULL", "'made'", "'mutant.made'", "'there'", "'\"Made It\"'"],
                      [("''", "42"), ("'nowhere.made'", "3F000|42"), ("'other_columns'", "42"), ("'shown'", "42"), ("'counter'", "42"), ("'pg_catalog.made'", "42"),
                       ("'a.b.c.d'", "42|0A"), ("'made; DROP TABLE plain'", "42"), ("repeat('m', 200)", "42|22|"), ("'information_schema.made'", "42|"), ("'pg_temp.made'", "25|42|")]),
@@ -249,6 +250,7 @@ MODEL_ARGUMENTS = {
     "what": (["'clusters'", "'profile'", "'sizes'", "'elbow'", "'convergence'", "'drift'", "'history'"], [("'nothing'", "22023"), ("''", "22023"), ("'<svg>'", "22023"), ("NULL", "22|")]),
     "width": (["640", "400", "NULL"], [("0", "22023"), ("-5", "22023"), ("2147483647", "22023")]),
     "format": (["'svg'", "'data_uri'", "NULL"], [("'png'", "22023")]),
+    "export_format": (["'json'", "'predict'", "NULL"], [("'svg'", "22023"), ("''", "22023")]),
     "title": (["NULL", "'<b>'", "repeat('t', 100000)"], []),
     "changes": (["'{}'", "'{\"k\": 4}'", "'{\"seed\": 7, \"max_iter\": null}'", "'{\"notify\": \"channel\"}'", "'{\"search_path\": \"mutant, public\"}'", "'{\"scale\": \"standard\", \"k\": 2}'",
                  "'{\"source\": \"parts\"}'", "NULL"],
@@ -262,14 +264,13 @@ MODEL_ARGUMENTS = {
     "ks": (["'{2,3}'", "'{1,2,3,4,5}'", "'{3}'", "'{7,2,2}'", "'[0:1]={2,3}'"], [("NULL", "22004"), ("'{}'", "22"), ("'{0}'", "22"), ("'{-1,2}'", "22"), ("'{2,NULL}'", "22"), ("'{{2,3}}'", "22"), ("'{2147483647}'", "22|54"),
             ("(SELECT array_agg(i) FROM generate_series(1, 3000) i)", "22|54")]),
     "criterion": (["'simplified_silhouette'", "'silhouette'", "'davies_bouldin'", "'calinski_harabasz'", "'bic'", "'gap'", "'elbow'", "NULL"], [("'nothing'", "22023"), ("''", "22023")]),
-    "quality": (["'auto'", "NULL"], [("'none at all'", "22023")]),
     "gap_references": (["NULL", "0", "1", "3"], [("-1", "22023"), ("2147483647", "22023")]),
     "oid": (["'rfm'::regclass", "0", "4294967295", "NULL", "'plain'::regclass", "'damaged'::regclass", "'pg_class'::regclass", "'plain_index'::regclass", "'parts'::regclass"], []),
     "point": (["'{1,2}'", "'{1,NULL}'", "'{NaN,1}'", "NULL", "'{1e300,1}'"], [("'{1}'", "22000"), ("'{}'", "22000"), ("'{{1,2}}'", "22000")]),
 }
 # Other functions of models: their arguments, with the pool of values if it has another name.
 MODEL_FUNCTIONS = {
-    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "format", "version"], "gkmeans_deploy": ["model", "version"],
+    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "format=export_format", "version"], "gkmeans_deploy": ["model", "version"],
     "gkmeans_rollback": ["model"], "gkmeans_prune": ["model", "keep"], "gkmeans_name_clusters": ["model", "names"],
     "gkmeans_import_model": ["model=new_model", "centroids", "features", "metric", "scale_offset", "scale_factor", "source", "if_exists", "note"],
     "gkmeans_predict_centroids": ["centroids=given", "features=point"],
@@ -309,9 +310,12 @@ BEFORE = [("", "")] * 14 + [
     ("ALTER TABLE rfm RENAME TO renamed", "42P01"), ("CREATE TEMP TABLE rfm (x int)", "42809"), ("UPDATE rfm SET version = version + 1", "42704|55000"),
     ("UPDATE rfm SET centroids = NULL", "55000|XX001"), ("UPDATE rfm SET sizes = '{}'", "XX001"), ("UPDATE rfm SET score_quantiles = NULL, radii = NULL, avg_distances = NULL", ""),
     ("UPDATE twice SET shift = '{1e30,-1e30}'", ""), ("INSERT INTO rfm (version, group_no, part, status) VALUES (2, 0, 0, 'failed')", "55000"), ("ALTER TABLE rfm ENABLE ROW LEVEL SECURITY", "0A000"),
-    ("CREATE TRIGGER t BEFORE UPDATE OR DELETE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
+    ("CREATE TRIGGER t BEFORE UPDATE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
     ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
     ("CREATE RULE r AS ON INSERT TO rfm DO INSTEAD UPDATE plain SET z = 1", "55000|0A"), ("CREATE RULE r AS ON DELETE TO rfm DO INSTEAD NOTHING", "55000|0A"),
+    ("UPDATE rfm SET drift = '[1]', history = '[1]', k_selection = '[1]', definition = '[1]', report = '[1]'", "XX001"),
+    ("UPDATE rfm SET drift = '7', history = '\"x\"', k_selection = 'null', definition = 'true', report = '[]'", "XX001"),
+    ("UPDATE rfm SET drift = '{\"clusters\": [[1], {}, 7]}', history = '[[{}], {\"iteration\": []}]', k_selection = '[[1], {\"k\": {}}, {\"chosen\": []}]'", "XX001"),
     ("TRUNCATE twice", "55000|42704"), ("SELECT gkmeans_rollback('twice')", ""), ("SELECT gkmeans_deploy('twice', 1)", ""), ("ALTER TABLE plain DROP COLUMN x CASCADE", "42"), ("LOCK TABLE rfm", "")]
 VIEWS = ["gkmeans.models", "gkmeans.versions", "gkmeans.clusters", "gkmeans.centroid_features", "gkmeans.iterations", "gkmeans.k_selection",
          "gkmeans.drift", "gkmeans.plots", "gkmeans.progress"]
@@ -375,7 +379,8 @@ class Fit(Call):
             arguments["id_column"] = "'id'"
         if self.function == "gkmeans_create_model":
             arguments["model"] = "'made_model'"
-            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "note")}})
+            self.pools.update({"model": MODEL_ARGUMENTS["new_model"], **{name: MODEL_ARGUMENTS[name] for name in ("if_exists", "labels_mode", "changes_table", "criterion", "note")},
+                               "k_candidates": (["'{2,3}'", "NULL"], [("'{}'", "22"), ("'{2,NULL}'", "22"), ("'{0}'", "22"), ("'{{2}}'", "22")])})
         for _ in range(dice.choice([0, 1, 1, 2, 2, 3, 5])):
             self.mutate(arguments)
         self.head = ""
@@ -424,6 +429,7 @@ class Fit(Call):
         if any(name in values for name in ("nested", "fitted")):
             self.allow("53200|57014|0A|55|42|25|58")
         if self.function == "gkmeans_create_model":
+            self.allow("22023" if "k_candidates" in arguments or "criterion" in arguments else "")
             self.allow("22023|42" if arguments.get("changes_table", "NULL") != "NULL" else "")
             self.allow("42P07|42|54|55" if "made" not in arguments["model"] or arguments.get("labels_table", "NULL") != "NULL" else "")
         # of two mistakes either may be found first, and one may make another of the rest
@@ -537,8 +543,8 @@ class Management(Call):
             self.allow("55000")
         if "source" in arguments and (self.is_array or "VALUES" in source or "cosine" in str(arguments) or "equal_rows" in source):
             self.allow("42|22")
-        if arguments.get("id_column", "'id'") == "NULL":
-            self.allow("22004")
+        if "NULL" in (arguments.get("id_column"), arguments.get("source"), arguments.get("labels_table")):
+            self.allow("22004|55000")
         if function in OPTIONAL_LABELS:
             self.allow("55000" if "rfm" not in arguments["model"] else "")
             self.allow("42|22|21|23|55" if any(name in arguments for name in ("labels_table", "labels_mode", "changes_table")) else "")

@@ -160,6 +160,7 @@ class Case:
             arguments["initial_centroids"] = self.make_centroids(max(k, 1))
         else:
             arguments["k"] = k
+            arguments["quality"] = dice.choice(["auto", "fast", "good", "best"])
         return arguments
 
     def make_centroids(self, k):

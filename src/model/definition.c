@@ -190,15 +190,21 @@ gk_search_path_json(void)
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
+/* The value at a key; false if there is none, or if the container is no object. */
+bool
+gk_json_find(JsonbContainer *object, const char *key, JsonbValue *value)
+{
+	return JsonContainerIsObject(object) &&
+		getKeyJsonValueFromContainer(object, key, strlen(key), value) != NULL;
+}
+
 /* A text in an object; NULL if it is not there or no text. */
 static char *
 text_in(JsonbContainer *object, const char *key)
 {
 	JsonbValue	value;
 
-	if (!JsonContainerIsObject(object) ||
-		getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
-		value.type != jbvString)
+	if (!gk_json_find(object, key, &value) || value.type != jbvString)
 		return NULL;
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
@@ -216,9 +222,8 @@ gk_definition_option(const Jsonb *definition, const char *key)
 {
 	JsonbValue	options;
 
-	if (getKeyJsonValueFromContainer((JsonbContainer *) &definition->root, "options",
-									 strlen("options"), &options) == NULL ||
-		options.type != jbvBinary || !JsonContainerIsObject(options.val.binary.data))
+	if (!gk_json_find((JsonbContainer *) &definition->root, "options", &options) ||
+		options.type != jbvBinary)
 		return NULL;
 	return text_in(options.val.binary.data, key);
 }
@@ -241,9 +246,7 @@ gk_json_number(JsonbContainer *object, const char *key)
 	JsonbValue	value;
 	double		number;
 
-	if (!JsonContainerIsObject(object) ||
-		getKeyJsonValueFromContainer(object, key, strlen(key), &value) == NULL ||
-		value.type != jbvNumeric)
+	if (!gk_json_find(object, key, &value) || value.type != jbvNumeric)
 		return NAN;
 	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
 												NumericGetDatum(value.val.numeric)));

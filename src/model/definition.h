@@ -41,6 +41,9 @@ extern char *gk_definition_option(const Jsonb *definition, const char *key);
 /* Makes its search path that of the current nest level of the settings, if it has one. */
 extern void gk_use_definition_path(const Jsonb *definition);
 
+/* Finds the value at a key; false if it is not there, or if the container is no object. */
+extern bool gk_json_find(JsonbContainer *object, const char *key, JsonbValue *value);
+
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
 

@@ -63,8 +63,7 @@ find_value(JsonbContainer *object, Form_pg_attribute column, Datum *value)
 
 	if (column->atttypid != BOOLOID)
 		return convert_number(gk_json_number(object, key), column->atttypid, value);
-	if (getKeyJsonValueFromContainer(object, key, strlen(key), &found) == NULL ||
-		found.type != jbvBool)
+	if (!gk_json_find(object, key, &found) || found.type != jbvBool)
 		return false;
 	*value = BoolGetDatum(found.val.boolean);
 	return true;

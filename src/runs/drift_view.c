@@ -110,9 +110,7 @@ put_row(const GkModelRow *row, const Names *names, ReturnSetInfo *result)
 	JsonbIteratorToken token;
 	JsonbValue	value;
 
-	if (is_null || !JB_ROOT_IS_OBJECT(DatumGetJsonbP(drift)) ||
-		getKeyJsonValueFromContainer(&DatumGetJsonbP(drift)->root, "clusters",
-									 strlen("clusters"), &value) == NULL ||
+	if (is_null || !gk_json_find(&DatumGetJsonbP(drift)->root, "clusters", &value) ||
 		value.type != jbvBinary || !JsonContainerIsArray(value.val.binary.data))
 		return;
 	iterator = JsonbIteratorInit(value.val.binary.data);
