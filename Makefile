@@ -32,7 +32,7 @@ OBJS = \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
 		create_view defined_call definition draft evaluate exported fitted gap import_model map matching \
 		model_cache model_row model_table moment predict_with quality running score_functions scorer \
-		select_k selection summary table_views target versions views)) \
+		select_k selection silhouette summary table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
 		owner refit refit_functions run)) \
 	$(addprefix src/pictures/, $(addsuffix .o, clusters_picture convergence_picture drift_picture \
@@ -42,7 +42,7 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed statistics stop sums))
+	rows seed separation statistics stop sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

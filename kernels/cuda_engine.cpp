@@ -332,6 +332,8 @@ Engine::execute(GkCommand *c)
 			return assign(c);
 		case GK_STATISTICS:
 			return statistics(c);
+		case GK_SEPARATION:
+			return separate(c);
 		case GK_GET_CENTROIDS:
 			return get_centroids(c);
 	}
@@ -379,7 +381,8 @@ name_of(GkOperation operation)
 	static const char *const names[] = {
 		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
 		"entries", "label weights", "rows", "compare", "set centroids", "step", "relocate",
-		"distances", "farthest", "assign", "statistics", "get centroids"
+		"distances", "farthest", "assign", "statistics", "separation",
+		"get centroids"
 	};
 
 	static_assert(sizeof(names) / sizeof(*names) == GK_GET_CENTROIDS + 1, "a name for each");
@@ -492,27 +495,23 @@ Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
 	check_context();
 	if (from < 0 || count < 0 || from + count > rows)
 		fail(GK_INTERNAL, "fetch", "no such rows");
-	for (int64_t row = from; row < from + count;)
+	for_ranges(from, count, [&](int i, int64_t first, int64_t at, int64_t part)
 	{
-		const Range &one = range_of(row);
-		Shard	   &shard = *shards[one.shard];
-		int64_t		local = one.local + (row - one.first);
-		int64_t		part = std::min(from + count, one.first + one.rows) - row;
+		Shard	   &shard = *shards[i];
 		cudaStream_t stream = shard.device->compute;
 
 		shard.use();
 		if (labels != nullptr && shard.labels.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync(labels + (row - from), shard.labels.get() + local,
+			GK_CUDA(cudaMemcpyAsync(labels + at, shard.labels.get() + first,
 									part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream));
 		else if (labels != nullptr)
-			memset(labels + (row - from), 0xff, part * sizeof(int32_t));
+			memset(labels + at, 0xff, part * sizeof(int32_t));
 		if (distance2 != nullptr && shard.distance2.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync(distance2 + (row - from), shard.distance2.get() + local,
+			GK_CUDA(cudaMemcpyAsync(distance2 + at, shard.distance2.get() + first,
 									part * sizeof(double), cudaMemcpyDeviceToHost, stream));
 		else if (distance2 != nullptr)
-			memset(distance2 + (row - from), 0, part * sizeof(double));
-		row += part;
-	}
+			memset(distance2 + at, 0, part * sizeof(double));
+	});
 	for (auto &shard : shards)
 	{
 		shard->use();

@@ -29,6 +29,8 @@ struct Range
 	int64_t		rows;
 };
 
+struct SeparationPart;
+
 /* An engine: its shards, its thread, its command. */
 class Engine
 {
@@ -60,6 +62,7 @@ private:
 	int64_t		local_end(int shard, int64_t row) const;
 	int64_t		global_row(int shard, int64_t local) const;
 	const Range &range_of(int64_t row) const;
+	template <typename F> void for_ranges(int64_t from, int64_t count, F f);
 
 	/* commands_data.cpp */
 	void		range(GkCommand *c);
@@ -115,6 +118,10 @@ private:
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
+	/* separation.cpp */
+	void		separate(GkCommand *c);
+	void		compare_own(const GkCommand *c, std::vector<SeparationPart> &parts);
+
 	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
 									int64_t slice_rows, bool write_back, F f);
 	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
@@ -163,6 +170,23 @@ private:
 	GkStatus	status;
 	std::thread thread;
 };
+
+/*
+ * Runs f(shard, local, at, rows) for each range that has rows from .. from + count - 1 of append
+ * order: its rows among these begin with row `local` of that shard, which is number `at` of the count.
+ */
+template <typename F> void
+Engine::for_ranges(int64_t from, int64_t count, F f)
+{
+	for (int64_t row = from; row < from + count;)
+	{
+		const Range &one = range_of(row);
+		int64_t		part = std::min(from + count, one.first + one.rows) - row;
+
+		f(one.shard, one.local + (row - one.first), row - from, part);
+		row += part;
+	}
+}
 
 /*
  * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each

@@ -171,6 +171,13 @@ build_gkmeans() {
         PG_CONFIG="$programs/pg_config" -j"$(nproc)" "$@" install
 }
 
+# Builds the modules that only tests load.
+build_modules() {
+    as_owner mkdir -p modules
+    logged modules.log as_owner make -C modules -f "$folder/source/test/modules/Makefile" \
+        PG_CONFIG="$programs/pg_config" COPT=-Werror install
+}
+
 stop_server() {
     [ -f "$folder/data/postmaster.pid" ] || return 0
     as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null || true

@@ -106,7 +106,7 @@ IS 'k-means as gkmeans_fit, kept as a model: a table with which rows can be scor
 
 CREATE FUNCTION gkmeans_import_model(
     model text,
-    centroids double precision[],
+    centroids double precision[] DEFAULT NULL,
     features text[] DEFAULT NULL,
     metric text DEFAULT 'euclidean',
     scale_offset double precision[] DEFAULT NULL,
@@ -114,15 +114,16 @@ CREATE FUNCTION gkmeans_import_model(
     names text[] DEFAULT NULL,
     source text DEFAULT NULL,
     if_exists text DEFAULT 'error',
-    note text DEFAULT NULL)
+    note text DEFAULT NULL,
+    exported jsonb DEFAULT NULL)
 RETURNS integer
 AS 'MODULE_PATHNAME', 'gkmeans_import_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_import_model(text, double precision[], text[], text,
-    double precision[], double precision[], text[], text, text, text)
-IS 'makes a model of centroids; the number of its clusters';
+    double precision[], double precision[], text[], text, text, text, jsonb)
+IS 'makes a model of centroids, or of what gkmeans_export wrote; the number of its clusters';
 
 CREATE FUNCTION gkmeans_clusters(
     model regclass,

@@ -116,14 +116,17 @@ IS 'all that a model says of a row, as one row: for LATERAL';
 
 -- Without the table: generated columns, indexes, partitions, other databases
 
-CREATE FUNCTION gkmeans_export(model regclass, version integer DEFAULT NULL)
-RETURNS jsonb
+CREATE FUNCTION gkmeans_export(
+    model regclass,
+    format text DEFAULT 'json',
+    version integer DEFAULT NULL)
+RETURNS text
 AS 'MODULE_PATHNAME', 'gkmeans_export'
 LANGUAGE C STABLE PARALLEL SAFE
 COST 1000;
 
-COMMENT ON FUNCTION gkmeans_export(regclass, integer)
-IS 'the deployed version of a model, or another, as JSON for gkmeans_predict_with';
+COMMENT ON FUNCTION gkmeans_export(regclass, text, integer)
+IS 'the deployed version of a model, or another, as JSON for gkmeans_import_model and gkmeans_predict_with';
 
 CREATE FUNCTION gkmeans_predict_with(exported jsonb, VARIADIC features "any")
 RETURNS integer

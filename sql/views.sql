@@ -360,10 +360,10 @@ COMMENT ON COLUMN gkmeans.iterations.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.iterations.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.iterations.version IS 'number of the version';
 COMMENT ON COLUMN gkmeans.iterations.start_no IS 'which of the starts, from 1; 0 is the start of a refit from the clusters before it';
-COMMENT ON COLUMN gkmeans.iterations.iteration IS 'iteration of that start, from 1';
+COMMENT ON COLUMN gkmeans.iterations.iteration IS 'iteration of that start, from 1; a search that followed is one row, its rounds counted on';
 COMMENT ON COLUMN gkmeans.iterations.inertia IS 'sum of the squared distances to the centroids that the iteration ended with';
 COMMENT ON COLUMN gkmeans.iterations.shift IS 'how far the centroids moved: root of the sum of their squared distances, as rows are compared';
-COMMENT ON COLUMN gkmeans.iterations.moved IS 'rows that changed their cluster; all in the first iteration';
+COMMENT ON COLUMN gkmeans.iterations.moved IS 'rows that changed their cluster; all in the first iteration; empty for a search';
 
 CREATE VIEW gkmeans.k_selection AS
 SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, s.version, s.k) AS k_key,

@@ -70,7 +70,7 @@ CREATE TABLE unfilled OF gkmeans_model;
 CREATE TABLE damaged OF gkmeans_model;
 INSERT INTO damaged SELECT * FROM rfm;
 UPDATE damaged SET centroids = '{{1,2}}';
-CREATE TABLE exports AS SELECT m, gkmeans_export(m::regclass) AS doc FROM unnest('{rfm,twice,arrays}'::text[]) m;
+CREATE TABLE exports AS SELECT m, gkmeans_export(m::regclass)::jsonb AS doc FROM unnest('{rfm,twice,arrays}'::text[]) m;
 CREATE TABLE wide AS SELECT i AS id, array_agg(j::real) AS v FROM generate_series(1, 12) i, generate_series(1, 1700) j GROUP BY i;
 GRANT USAGE ON SCHEMA mutant TO PUBLIC;
 GRANT SELECT ON plain, rfm TO PUBLIC;
@@ -269,7 +269,7 @@ MODEL_ARGUMENTS = {
 }
 # Other functions of models: their arguments, with the pool of values if it has another name.
 MODEL_FUNCTIONS = {
-    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "version"], "gkmeans_deploy": ["model", "version"],
+    "gkmeans_clusters": ["model", "version"], "gkmeans_centroids": ["model", "version"], "gkmeans_export": ["model", "format", "version"], "gkmeans_deploy": ["model", "version"],
     "gkmeans_rollback": ["model"], "gkmeans_prune": ["model", "keep"], "gkmeans_name_clusters": ["model", "names"],
     "gkmeans_import_model": ["model=new_model", "centroids", "features", "metric", "scale_offset", "scale_factor", "source", "if_exists", "note"],
     "gkmeans_predict_centroids": ["centroids=given", "features=point"],

@@ -499,4 +499,125 @@ potentials_slice(Shard &shard, const Slice &slice, const double *trials, int cou
 	GK_LAUNCHED("potentials_kernel");
 }
 
+/* Points that a thread of separation_kernel takes at a time. */
+#define SEPARATION_POINTS 8
+
+/* What a row has found so far among the groups of points. */
+struct SeparationState
+{
+	double		sum = 0.0;			/* over the points of this group */
+	double		own = 0.0;
+	double		other = INFINITY;
+	int64_t		group = 0;
+	int64_t		begin = 0;			/* its first point */
+	int64_t		end;				/* and the one after its last */
+
+	/* Takes the next point: its distance, or d² where a group is one point. */
+	__device__ __forceinline__ void take(const Separation &s, int64_t point, int32_t label,
+										 double distance)
+	{
+		double		mean;
+
+		sum = GK_ADD(sum, distance);
+		if (point + 1 < end)
+			return;
+		mean = s.single ? sum : GK_DIV(sum, (double) (end - begin));
+		if (group == label)
+			own = sum;
+		else
+			other = mean < other ? mean : other;
+		sum = 0.0;
+		begin = end;
+		if (++group < s.groups)
+			end = __ldg((const long long *) s.ends + group);
+	}
+};
+
+/* A distance from its square. */
+static __device__ __forceinline__ double
+separation_distance(bool cosine, double distance2)
+{
+	return cosine ? GK_MUL(0.5, distance2) : GK_SQRT(distance2);
+}
+
+/*
+ * Distances to the points of the own group and of the nearest other one: a thread has a row, and
+ * goes through the points in their order.  They are anything once the engine is being closed.
+ */
+static __global__ void
+__launch_bounds__(128)
+separation_kernel(const float *features, int64_t rows, int d, Separation s, const int32_t *labels,
+				  double *own, double *other, const volatile int *stop)
+{
+	int64_t		look = max(LOOK_PRODUCTS / d / SEPARATION_POINTS, 1) * SEPARATION_POINTS;
+	__shared__ float x[128][STEP + 1];
+	__shared__ double c[STEP][SEPARATION_POINTS];
+	__shared__ int stopped;
+
+	for (int64_t first = (int64_t) blockIdx.x * 128; first < rows;
+		 first += (int64_t) gridDim.x * 128)
+	{
+		int64_t		row = first + threadIdx.x;
+		int32_t		label = row < rows ? labels[row] : -1;
+		SeparationState state;
+
+		state.end = s.ends[0];
+		for (int64_t point = 0; point < s.points; point += SEPARATION_POINTS)
+		{
+			double		sums[SEPARATION_POINTS] = {};
+
+			if (point % look == 0 && is_set(stop, &stopped))
+				break;
+			for (int from = 0; from < d; from += STEP)
+			{
+				int			width = min(STEP, d - from);
+
+				__syncthreads();
+				for (int e = threadIdx.x; e < 128 * STEP && (point == 0 || d > STEP); e += 128)
+				{
+					int			r = e / STEP;
+					int			j = e % STEP;
+
+					x[r][j] = first + r < rows && j < width ?
+						features[(first + r) * d + from + j] : 0.0f;
+				}
+				for (int e = threadIdx.x; e < SEPARATION_POINTS * STEP; e += 128)
+				{
+					int			q = e / STEP;
+					int			j = e % STEP;
+
+					c[j][q] = point + q < s.points && j < width ?
+						s.at[(point + q) * d + from + j] : 0.0;
+				}
+				__syncthreads();
+				for (int j = 0; j < width; j++)
+#pragma unroll
+					for (int q = 0; q < SEPARATION_POINTS; q++)
+						sums[q] = gk_add_square(sums[q], x[threadIdx.x][j], c[j][q]);
+			}
+#pragma unroll
+			for (int q = 0; q < SEPARATION_POINTS; q++)
+				if (point + q < s.points)
+					state.take(s, point + q, label, s.single ? sums[q] :
+							   separation_distance(s.cosine, sums[q]));
+		}
+		if (row < rows)
+		{
+			own[row] = s.single ? separation_distance(s.cosine, state.own) : state.own;
+			other[row] = s.single ? separation_distance(s.cosine, state.other) : state.other;
+		}
+		__syncthreads();
+	}
+}
+
+/* Measures some rows against the points. */
+void
+separation_slice(Shard &shard, const float *features, int64_t rows, const Separation &separation,
+				 const int32_t *labels, double *own, double *other)
+{
+	separation_kernel<<<blocks_for(shard, (rows + 127) / 128, 8), 128, 0, shard.device->compute>>>
+		(features, rows, shard.dimension, separation, labels, own, other, shard.stop_flag);
+	GK_LAUNCHED("separation_kernel");
+}
+
 }								/* namespace gk */

@@ -49,6 +49,18 @@ void		label_distances(Shard &shard, const Slice &slice, const Centroids &centroi
 							DistanceUse use, int64_t first_label, bool forget);
 void		potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count,
 							 double scale, int64_t *sums);
+struct Separation
+{
+	const double *at;			/* the points, row-major */
+	const int64_t *ends;		/* of the groups of points */
+	int64_t		points;
+	int64_t		groups;
+	bool		single;			/* each group is one point: roots can wait for the least */
+	bool		cosine;
+};
+void		separation_slice(Shard &shard, const float *features, int64_t rows,
+							 const Separation &separation, const int32_t *labels, double *own,
+							 double *other);
 
 /* update.cu: fixed-point sums and centroids */
 struct Grid

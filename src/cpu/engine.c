@@ -48,6 +48,7 @@ dispatch(GkCpuEngine *engine, GkCommand *command)
 		[GK_FARTHEST] = gk_cpu_run_farthest,
 		[GK_ASSIGN] = gk_cpu_run_assign,
 		[GK_STATISTICS] = gk_cpu_run_statistics,
+		[GK_SEPARATION] = gk_cpu_run_separation,
 		[GK_GET_CENTROIDS] = gk_cpu_run_get_centroids
 	};
 
@@ -211,6 +212,9 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 			return values + (double) (1 << command->masses.bits);
 		case GK_COMPARE:
 			return 4.0 * command->compare.count * engine->d;
+		case GK_SEPARATION:
+			return 4.0 * command->separation.count *
+				command->separation.ends[command->separation.groups - 1] * engine->d;
 		case GK_GRID:
 			return 0;
 		default:

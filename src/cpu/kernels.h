@@ -148,6 +148,8 @@ typedef struct GkKernels
 	/* d² by the definition, of the rows of a block to count <= GK_CENTROIDS_AT_ONCE centroids. */
 	void		(*distances) (const float *block, int d, const double *centroids, int count,
 							  double *distance2);
+	/* The square roots of numbers, GK_BLOCK × count of them. */
+	void		(*roots) (double *values, int count);
 	/* d² of each row to the centroid of its label. */
 	void		(*own_distances) (const float *block, int d, const double *centroids,
 								  const int32_t *labels, double *distance2);

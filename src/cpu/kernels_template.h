@@ -427,6 +427,18 @@ distances(const float *block, int d, const double *centroids, int count, double 
 	}
 }
 
+/* The square roots of GK_BLOCK × count numbers. */
+static void
+roots(double *values, int count)
+{
+	for (int i = 0; i < count * GK_BLOCK; i += 4)
+	{
+		QInMemory  *four = (QInMemory *) (values + i);
+
+		*four = q_sqrt(*four);
+	}
+}
+
 /* d² of each row of a block to the centroid of its label, by the definition. */
 static void
 own_distances(const float *block, int d, const double *centroids, const int32_t *labels,
@@ -907,6 +919,7 @@ const GkKernels GK_KERNELS = {
 	.bounds = bounds,
 	.transpose = transpose,
 	.distances = distances,
+	.roots = roots,
 	.own_distances = own_distances,
 	.range = range,
 	.moments = moments,

@@ -238,6 +238,9 @@ extern void gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 
+/* separation.c */
+extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
+
 /* Blocks in use. */
 static inline int64_t
 gk_cpu_block_count(const GkCpuEngine *engine)

@@ -190,6 +190,8 @@ typedef enum GkOperation
 	GK_ASSIGN,
 	/* per cluster statistics of the labels and d² of GK_ASSIGN */
 	GK_STATISTICS,
+	/* how far rows are from the points of their own group, and from those of the nearest other one */
+	GK_SEPARATION,
 	/* copy the centroids out */
 	GK_GET_CENTROIDS
 } GkOperation;
@@ -335,6 +337,27 @@ typedef struct GkCommand
 			GkSum	   *distance;		/* out: k, Σ weight × d */
 			double	   *radius2;		/* out: k, max d² */
 		}			statistics;
+
+		/*
+		 * Rows and points of the caller; nothing that the engine knows of its rows is used or
+		 * changed.  A distance is sqrt(d²), or d²/2 if cosine; distances are summed in double in
+		 * the order of the points.
+		 */
+		struct
+		{
+			const double *points;		/* ends[groups - 1] × d, one group after the other */
+			const int64_t *ends;		/* groups: how many points there are up to its last one; each
+										 * has one at least */
+			int64_t		groups;
+			const float *features;		/* count × d; NULL: the engine's rows from `first` on */
+			int64_t		first;
+			int64_t		count;
+			const int32_t *labels;		/* count: the own group */
+			bool		cosine;
+			double	   *own;			/* out: count: Σ distance to the points of the own group */
+			double	   *other;			/* out: count: the least mean distance to those of another
+										 * group; infinite if there is none */
+		}			separation;
 		struct
 		{
 			double	   *centroids;		/* out: k × d */

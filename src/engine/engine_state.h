@@ -36,6 +36,7 @@ gk_only_reads(GkOperation operation)
 		case GK_COMPARE:
 		case GK_FARTHEST:
 		case GK_STATISTICS:
+		case GK_SEPARATION:
 		case GK_GET_CENTROIDS:
 			return true;
 		default:

@@ -72,8 +72,8 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 }
 
 /* The quality of a fit; `auto` goes by sizes alone, so that the machine makes no difference. */
-static GkFitQuality
-choose_quality(const GkFitSpec *spec, int64 k)
+GkFitQuality
+gk_fit_quality(const GkFitSpec *spec, int64 k)
 {
 	double		work = (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
 
@@ -131,10 +131,24 @@ run_start(GkFitter *fitter, GkStart *start)
 	fitter->fit->label_seconds += gk_seconds_since(begin);
 }
 
+/* Writes down what a search came to; its rounds count on where the iterations ended. */
+static void
+note_search(GkFitter *fitter, const GkStart *start, int iterations)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = iterations + start->rounds};
+
+	iteration.inertia = start->inertia;
+	iteration.shift = NAN;
+	iteration.moved = -1;
+	iteration.is_last = true;
+	gk_history_add(&fitter->fit->model.history, &iteration);
+}
+
 /* Searches from a start. */
 static void
 search_from(GkFitter *fitter, GkStart *start)
 {
+	int			iterations = start->iterations;
 	instr_time	begin;
 
 	gk_progress_phase(GK_PHASE_ITERATING);
@@ -142,6 +156,8 @@ search_from(GkFitter *fitter, GkStart *start)
 	fitter->is_searching = true;
 	gk_search(fitter, start);
 	fitter->is_searching = false;
+	if (fitter->spec->for_model && start->rounds > 0)
+		note_search(fitter, start, iterations);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 }
@@ -377,7 +393,7 @@ begin_fitter(GkFitter *fitter)
 
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
-	fitter->fit->quality = choose_quality(spec, fitter->k);
+	fitter->fit->quality = gk_fit_quality(spec, fitter->k);
 	fitter->is_empty = gk_allocate_zero(fitter->k + gk_search_depth(spec, fitter->k),
 										sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);

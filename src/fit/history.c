@@ -50,10 +50,12 @@ thin_out(GkHistory *history)
 	history->count = kept;
 }
 
-/* Adds an iteration. */
+/* Adds an iteration at its place. */
 void
 gk_history_add(GkHistory *history, const GkIteration *iteration)
 {
+	int			place = history->count;
+
 	if (!is_kept(history, iteration))
 		return;
 	if (history->count == history->capacity)
@@ -62,7 +64,11 @@ gk_history_add(GkHistory *history, const GkIteration *iteration)
 		history->iterations = repalloc(history->iterations,
 									   history->capacity * sizeof(GkIteration));
 	}
-	history->iterations[history->count++] = *iteration;
+	while (place > 0 && history->iterations[place - 1].start > iteration->start)
+		place--;
+	memmove(history->iterations + place + 1, history->iterations + place,
+			(history->count++ - place) * sizeof(GkIteration));
+	history->iterations[place] = *iteration;
 	history->between += !stays(iteration);
 	while (history->between > GK_HISTORY_ROOM)
 		thin_out(history);

@@ -15,8 +15,10 @@ typedef struct GkIteration
 	int			start;			/* from 1 */
 	int			iteration;		/* of that start, from 1 */
 	double		inertia;		/* of the rows as labelled in it, to the centroids it ends with */
-	double		shift;			/* √ Σ (new - old)² over the centroids, as rows are compared */
-	int64		moved;			/* rows with another label than before it; all, the first time */
+	double		shift;			/* √ Σ (new - old)² over the centroids, as rows are compared;
+								 * NaN at the end of a search */
+	int64		moved;			/* rows with another label than before it; all, the first time;
+								 * -1 at the end of a search */
 	bool		is_last;		/* of its start */
 } GkIteration;
 
@@ -36,6 +38,7 @@ typedef struct GkHistory
 /* An empty history in the current memory context, which it stays in. */
 extern void gk_history_begin(GkHistory *history);
 
+/* Adds an iteration after those of its start and of the starts before it. */
 extern void gk_history_add(GkHistory *history, const GkIteration *iteration);
 
 #endif							/* GK_HISTORY_H */

@@ -49,9 +49,7 @@ unpack_points(const GkModel *model)
 	double	   *points = gk_allocate(model->k * d, sizeof(double));
 
 	for (int64 i = 0; i < model->k; i++)
-		for (int64 j = 0; j < d; j++)
-			points[i * d + j] = model->packed[i / GK_GROUP * GK_GROUP * d + j * GK_GROUP +
-											  i % GK_GROUP];
+		gk_unpack_centroid(model->packed, model->dimension, i, points + i * d);
 	return points;
 }
 

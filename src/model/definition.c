@@ -26,7 +26,7 @@
 #include "model.h"
 
 /* Arguments that are not part of a definition. */
-static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names",
+static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names", "exported",
 "scale_offset", "scale_factor", "if_exists", "note", NULL};
 
 /* True if an argument is part of a definition. */
@@ -297,7 +297,8 @@ gk_history_json(const GkHistory *history)
 						 iteration->start, iteration->iteration);
 		gk_append_json_number(&json, "inertia", iteration->inertia);
 		gk_append_json_number(&json, "shift", iteration->shift);
-		appendStringInfo(&json, ", \"moved\": %lld}", (long long) iteration->moved);
+		gk_append_json_number(&json, "moved", iteration->moved < 0 ? NAN : iteration->moved);
+		appendStringInfoChar(&json, '}');
 	}
 	appendStringInfoChar(&json, ']');
 	return json.data;

@@ -208,14 +208,44 @@ typedef struct LabelName
 	char		text[FLEXIBLE_ARRAY_MEMBER];
 } LabelName;
 
+/* All labels that have been seen. */
+typedef struct Labels
+{
+	HTAB	   *table;
+	int			count;
+	int			room;
+	LabelName **names;			/* count, by their number */
+} Labels;
+
+/* Notes a new label under the next number. */
+static LabelName *
+add_label(Labels *labels, const char *text)
+{
+	LabelName  *name = palloc(offsetof(LabelName, text) + strlen(text) + 1);
+
+	if (labels->count >= GK_MAX_CLUSTERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("there are more than %d labels", GK_MAX_CLUSTERS)));
+	if (labels->count == labels->room)
+	{
+		labels->room *= 2;
+		labels->names = repalloc(labels->names, labels->room * sizeof(LabelName *));
+	}
+	strcpy(name->text, text);
+	name->number = labels->count;
+	labels->names[labels->count++] = name;
+	return name;
+}
+
 /* The number of a label: a new one if it has not been seen. */
 static int
-number_of_label(HTAB *table, const char *text, int *count)
+number_of_label(Labels *labels, const char *text)
 {
 	uint64		hash = DatumGetUInt64(hash_any_extended((const unsigned char *) text,
 														(int) strlen(text), 0));
 	bool		found;
-	Label	   *label = hash_search(table, &hash, HASH_ENTER, &found);
+	Label	   *label = hash_search(labels->table, &hash, HASH_ENTER, &found);
 	LabelName  *name;
 
 	if (!found)
@@ -223,33 +253,52 @@ number_of_label(HTAB *table, const char *text, int *count)
 	for (name = label->names; name != NULL; name = name->next)
 		if (strcmp(name->text, text) == 0)
 			return name->number;
-	if (*count >= GK_MAX_CLUSTERS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("there are more than %d labels", GK_MAX_CLUSTERS)));
-	name = palloc(offsetof(LabelName, text) + strlen(text) + 1);
-	strcpy(name->text, text);
-	name->number = (*count)++;
+	name = add_label(labels, text);
 	name->next = label->names;
 	label->names = name;
 	return name->number;
 }
 
+/* The order of labels. */
+static int
+compare_labels(const void *a, const void *b, void *argument)
+{
+	return strcmp((*(LabelName *const *) a)->text, (*(LabelName *const *) b)->text);
+}
+
+/* Numbers the labels in their order, so that the order of the rows does not show. */
+static void
+sort_labels(Labels *labels, int32 *of_rows, int64 rows)
+{
+	int32	   *ranks = gk_allocate(labels->count, sizeof(int32));
+
+	qsort_interruptible(labels->names, labels->count, sizeof(LabelName *), compare_labels, NULL);
+	for (int i = 0; i < labels->count; i++)
+		ranks[labels->names[i]->number] = i;
+	for (int64 row = 0; row < rows; row++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (of_rows[row] >= 0)
+			of_rows[row] = ranks[of_rows[row]];
+	}
+}
+
 /* The numbers of all rows' labels, which were read as ids; returns how many labels there are. */
 static int
-read_labels(GkCall *call, int32 *labels)
+read_labels(GkCall *call, int32 *of_rows)
 {
 	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(Label),.hcxt =
 	CurrentMemoryContext};
-	HTAB	   *table = hash_create("labels of gkmeans", 64, &control,
-									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	Labels		labels = {.room = 64};
 	Oid			output;
 	bool		is_varlena;
 	Datum		id;
 	bool		is_null;
 	int64		row;
-	int			count = 0;
 
+	labels.table = hash_create("labels of gkmeans", 64, &control,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	labels.names = palloc(labels.room * sizeof(LabelName *));
 	getTypeOutputInfo(call->id_type, &output, &is_varlena);
 	while (gk_row_ids_next(call->rows.ids, &id, &is_null, &row))
 	{
@@ -258,15 +307,16 @@ read_labels(GkCall *call, int32 *labels)
 		CHECK_FOR_INTERRUPTS();
 		if (row < 0)
 			continue;
-		labels[row] = -1;
+		of_rows[row] = -1;
 		if (is_null)
 			continue;
 		text = OidOutputFunctionCall(output, id);
-		labels[row] = number_of_label(table, text, &count);
+		of_rows[row] = number_of_label(&labels, text);
 		pfree(text);
 	}
-	hash_destroy(table);
-	return count;
+	sort_labels(&labels, of_rows, call->arguments.fit.rows);
+	hash_destroy(labels.table);
+	return labels.count;
 }
 
 /* Begins the job and reads the arguments. */

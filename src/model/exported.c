@@ -6,9 +6,11 @@
 #include <float.h>
 #include <math.h>
 
+#include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
@@ -17,10 +19,15 @@
 
 #include "alloc.h"
 #include "exported.h"
+#include "map.h"
 #include "nearest.h"
+#include "scorer.h"
 
 /* The version of the format. */
 #define FORMAT 1
+
+/* What is no number in JSON. */
+#define INFINITE "\"Infinity\""
 
 /* Refuses a JSON value that is not an exported model. */
 static void
@@ -112,9 +119,193 @@ append_points(StringInfo json, const GkModel *model)
 	appendStringInfoChar(json, ']');
 }
 
-/* The JSON of a model. */
-Jsonb *
-gk_export_model(const GkModel *model)
+/* What a version says of the rows that it was fitted on, and how long lists of it are. */
+typedef enum Kind
+{
+	FEATURES,					/* a number for each feature */
+	CLUSTERS,					/* a number for each cluster, which may be unknown or infinite */
+	COUNTS,						/* a number of rows for each cluster */
+	QUANTILES,
+	NUMBER,
+	COUNT,
+	INTEGER,
+	TRUTH,
+	TEXT,
+	DOCUMENT,
+	PLACES,						/* a place for each cluster */
+	SAMPLE						/* three numbers for each of some rows */
+} Kind;
+
+static const struct
+{
+	GkModelAttribute number;
+	Kind		kind;
+	const char *key;
+}			carried[] = {
+	{GK_MODEL_NOTE, TEXT, "note"},
+	{GK_MODEL_FEATURE_MEAN, FEATURES, "feature_mean"},
+	{GK_MODEL_FEATURE_DEVIATION, FEATURES, "feature_deviation"},
+	{GK_MODEL_FEATURE_LEAST, FEATURES, "feature_least"},
+	{GK_MODEL_FEATURE_GREATEST, FEATURES, "feature_greatest"},
+	{GK_MODEL_SIZES, COUNTS, "sizes"},
+	{GK_MODEL_WEIGHTS, CLUSTERS, "weights"},
+	{GK_MODEL_INERTIAS, CLUSTERS, "inertias"},
+	{GK_MODEL_AVG_DISTANCES, CLUSTERS, "avg_distances"},
+	{GK_MODEL_RADII, CLUSTERS, "radii"},
+	{GK_MODEL_ROWS_READ, COUNT, "rows_read"},
+	{GK_MODEL_ROWS_USED, COUNT, "rows_used"},
+	{GK_MODEL_INERTIA, NUMBER, "inertia"},
+	{GK_MODEL_BETWEEN_SS, NUMBER, "between_ss"},
+	{GK_MODEL_TOTAL_SS, NUMBER, "total_ss"},
+	{GK_MODEL_ITERATIONS, INTEGER, "iterations"},
+	{GK_MODEL_CONVERGED, TRUTH, "converged"},
+	{GK_MODEL_SCORE_QUANTILES, QUANTILES, "score_quantiles"},
+	{GK_MODEL_SILHOUETTE, NUMBER, "silhouette"},
+	{GK_MODEL_SIMPLIFIED_SILHOUETTE, NUMBER, "simplified_silhouette"},
+	{GK_MODEL_HISTORY, DOCUMENT, "history"},
+	{GK_MODEL_K_SELECTION, DOCUMENT, "k_selection"},
+	{GK_MODEL_MAP_X, PLACES, "map_x"},
+	{GK_MODEL_MAP_Y, PLACES, "map_y"},
+	{GK_MODEL_SAMPLE_POINTS, SAMPLE, "sample_points"},
+	{GK_MODEL_REPORT, DOCUMENT, "report"}
+};
+
+/* Appends a key whose value is an array of numbers that may be unknown or infinite. */
+static void
+append_measures(StringInfo json, const char *key, const double *values, int count)
+{
+	if (values == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":[", key);
+	for (int i = 0; i < count; i++)
+	{
+		appendStringInfoString(json, i > 0 ? "," : "");
+		if (isnan(values[i]))
+			appendStringInfoString(json, "null");
+		else if (isinf(values[i]))
+			appendStringInfoString(json, INFINITE);
+		else
+			append_double(json, values[i]);
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* Appends a key whose value is an array of numbers of rows. */
+static void
+append_counts(StringInfo json, const char *key, const int64 *values, int count)
+{
+	if (values == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":[", key);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(json, "%s" INT64_FORMAT, i > 0 ? "," : "", values[i]);
+	appendStringInfoChar(json, ']');
+}
+
+/* Appends a key whose value is no array, unless it is NULL. */
+static void
+append_single(StringInfo json, const GkModelRow *row, GkModelAttribute number, Kind kind,
+			  const char *key)
+{
+	bool		is_null;
+	Datum		value = slot_getattr(row->slot, number, &is_null);
+
+	if (is_null || (kind == NUMBER && !isfinite(DatumGetFloat8(value))))
+		return;
+	appendStringInfo(json, ",\"%s\":", key);
+	if (kind == NUMBER)
+		append_double(json, DatumGetFloat8(value));
+	else if (kind == COUNT)
+		appendStringInfo(json, INT64_FORMAT, DatumGetInt64(value));
+	else if (kind == INTEGER)
+		appendStringInfo(json, "%d", DatumGetInt32(value));
+	else if (kind == TRUTH)
+		appendStringInfoString(json, DatumGetBool(value) ? "true" : "false");
+	else if (kind == TEXT)
+		escape_json(json, TextDatumGetCString(value));
+	else
+		(void) JsonbToCString(json, &DatumGetJsonbP(value)->root, -1);
+}
+
+/* Appends a key whose value is an array of three numbers for each of some rows. */
+static void
+append_sample(StringInfo json, const char *key, const GkModelRow *row, GkModelAttribute number)
+{
+	int			count;
+	const float *points = gk_row_reals(row, number, 3, &count);
+
+	if (points == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":[", key);
+	for (int64 i = 0; i < count; i++)
+	{
+		const double point[] = {points[3 * i], points[3 * i + 1], points[3 * i + 2]};
+
+		appendStringInfoString(json, i > 0 ? "," : "");
+		append_doubles(json, point, 3, 1);
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* Appends what the row of a version says besides. */
+static void
+append_carried(StringInfo json, const GkModelRow *row, int k, int dimension)
+{
+	for (int i = 0; i < lengthof(carried); i++)
+	{
+		GkModelAttribute number = carried[i].number;
+		const char *key = carried[i].key;
+
+		switch (carried[i].kind)
+		{
+			case FEATURES:
+				append_numbers(json, key, gk_row_doubles(row, number, dimension), dimension);
+				break;
+			case CLUSTERS:
+				append_measures(json, key, gk_row_measures(row, number, k), k);
+				break;
+			case COUNTS:
+				append_counts(json, key, gk_row_counts(row, number, k), k);
+				break;
+			case QUANTILES:
+				append_measures(json, key, gk_row_measures(row, number, GK_QUANTILES),
+								GK_QUANTILES);
+				break;
+			case PLACES:
+				append_numbers(json, key, gk_row_doubles(row, number, k), k);
+				break;
+			case SAMPLE:
+				append_sample(json, key, row, number);
+				break;
+			default:
+				append_single(json, row, number, carried[i].kind, key);
+				break;
+		}
+	}
+}
+
+/* Appends the centroids in the units of the features, by cluster, where they are not the points. */
+static void
+append_centroids(StringInfo json, const GkModelRow *row, int k, int dimension)
+{
+	const double *centroids;
+
+	if (slot_attisnull(row->slot, GK_MODEL_POINTS))
+		return;
+	centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, k, dimension);
+	appendStringInfoString(json, ",\"centroids\":[");
+	for (int64 c = 0; c < k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		appendStringInfoString(json, c > 0 ? "," : "");
+		append_doubles(json, centroids + c * dimension, dimension, 1);
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* A version of a model as JSON. */
+char *
+gk_export_model(const GkModel *model, const GkModelRow *row)
 {
 	StringInfoData json;
 
@@ -132,8 +323,14 @@ gk_export_model(const GkModel *model)
 	append_integers(&json, "ties", model->ties, model->k);
 	append_integers(&json, "cluster_ids", model->cluster_ids, model->k);
 	append_texts(&json, "names", model->names, model->k);
+	if (row != NULL)
+	{
+		append_centroids(&json, row, model->k, model->dimension);
+		append_carried(&json, row, model->k, model->dimension);
+		append_single(&json, row, GK_MODEL_DEFINITION, DOCUMENT, "definition");
+	}
 	appendStringInfoChar(&json, '}');
-	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+	return json.data;
 }
 
 /* The value of a key; NULL if there is none. */
@@ -288,10 +485,7 @@ unpack_points(Jsonb *exported, GkModel *model)
 	for (int64 i = 0; i < model->k * d; i++)
 		if (!(fabs(points[i]) <= FLT_MAX))
 			refuse("points");
-	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
-	for (int i = 0; i < model->k; i++)
-		gk_pack_centroid(model->packed, model->dimension, i, points + i * d);
-	gk_pack_rest(model->packed, model->dimension, model->k);
+	gk_pack_points(model, points, NULL);
 	pfree(points);
 }
 
@@ -314,4 +508,271 @@ gk_unpack_exported(Jsonb *exported)
 	model->cluster_ids = places_of(exported, "cluster_ids", model->k, GK_MAX_CLUSTERS);
 	model->names = texts_of(exported, "names", model->k, true);
 	return model;
+}
+
+/* Numbers of an array that are not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
+static double *
+measures_of(Jsonb *exported, const char *key, int count)
+{
+	JsonbValue *array = value_of(exported, key);
+	double	   *numbers;
+
+	if (array == NULL)
+		return NULL;
+	if (array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ||
+		JsonContainerSize(array->val.binary.data) != count)
+		refuse(key);
+	numbers = gk_allocate(count, sizeof(double));
+	for (int i = 0; i < count; i++)
+	{
+		JsonbValue *value = getIthJsonbValueFromContainer(array->val.binary.data, i);
+
+		if (value->type == jbvNull)
+			numbers[i] = NAN;
+		else if (value->type == jbvString && value->val.string.len == strlen(INFINITE) - 2 &&
+				 memcmp(value->val.string.val, &INFINITE[1], value->val.string.len) == 0)
+			numbers[i] = HUGE_VAL;
+		else
+			numbers[i] = number_of(value, key);
+		if (numbers[i] < 0.0)
+			refuse(key);
+	}
+	return numbers;
+}
+
+/* Sets numbers that may be unknown. */
+static void
+draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
+{
+	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+	bool	   *nulls = gk_allocate(count, sizeof(bool));
+	int			lower = 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		nulls[i] = isnan(values[i]);
+		elements[i] = Float8GetDatum(values[i]);
+	}
+	gk_draft_set(draft, number,
+				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
+													sizeof(float8), FLOAT8PASSBYVAL,
+													TYPALIGN_DOUBLE)));
+}
+
+/* A number of rows. */
+static int64
+count_of(const JsonbValue *value, const char *key)
+{
+	double		number = number_of(value, key);
+
+	if (number != rint(number) || !(number >= 0.0 && number < 0x1p62))
+		refuse(key);
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
+											 NumericGetDatum(value->val.numeric)));
+}
+
+/* Sets numbers of rows. */
+static void
+draft_counts(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const char *key, int count)
+{
+	JsonbValue *array = value_of(exported, key);
+	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+
+	if (array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ||
+		JsonContainerSize(array->val.binary.data) != count)
+		refuse(key);
+	for (int i = 0; i < count; i++)
+		elements[i] = Int64GetDatum(count_of(getIthJsonbValueFromContainer(array->val.binary.data,
+																		  i), key));
+	gk_draft_set(draft, number,
+				 PointerGetDatum(construct_array(elements, count, INT8OID, sizeof(int64),
+												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+}
+
+/* Sets the quantiles of the anomaly score, which ascend. */
+static void
+draft_quantiles(GkDraft *draft, Jsonb *exported, const char *key)
+{
+	double	   *quantiles = measures_of(exported, key, GK_QUANTILES);
+
+	for (int i = 0; i < GK_QUANTILES; i++)
+		if (isnan(quantiles[i]) || (i > 0 && quantiles[i] < quantiles[i - 1]))
+			refuse(key);
+	gk_draft_doubles(draft, GK_MODEL_SCORE_QUANTILES, quantiles, GK_QUANTILES);
+}
+
+/* Sets three numbers for each of some rows. */
+static void
+draft_sample(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const char *key)
+{
+	JsonbValue *array = value_of(exported, key);
+	int			rows = array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ?
+		0 : JsonContainerSize(array->val.binary.data);
+	double	   *numbers = numbers_of(exported, key, 3 * (int64) rows);
+	float	   *points = gk_allocate(3 * (int64) rows, sizeof(float));
+
+	for (int64 i = 0; i < 3 * (int64) rows; i++)
+	{
+		if (!(fabs(numbers[i]) <= FLT_MAX))
+			refuse(key);
+		points[i] = (float) numbers[i];
+	}
+	gk_draft_reals(draft, number, points, rows, 3);
+}
+
+/* Sets what is no array. */
+static void
+draft_single(GkDraft *draft, GkModelAttribute number, Kind kind, Jsonb *exported, const char *key)
+{
+	JsonbValue *value = value_of(exported, key);
+
+	if (kind == NUMBER)
+		gk_draft_set(draft, number, Float8GetDatum(number_of(value, key)));
+	else if (kind == COUNT)
+		gk_draft_set(draft, number, Int64GetDatum(count_of(value, key)));
+	else if (kind == INTEGER)
+		gk_draft_set(draft, number, Int32GetDatum(integer_of(exported, key, 0, PG_INT32_MAX)));
+	else if (kind == TRUTH && value->type == jbvBool)
+		gk_draft_set(draft, number, BoolGetDatum(value->val.boolean));
+	else if (kind == TEXT && value->type == jbvString)
+		gk_draft_text(draft, number, pnstrdup(value->val.string.val, value->val.string.len));
+	else if (kind == DOCUMENT && value->type == jbvBinary)
+		gk_draft_set(draft, number, JsonbPGetDatum(JsonbValueToJsonb(value)));
+	else
+		refuse(key);
+}
+
+/* Sets what the JSON says of the rows that the model was fitted on. */
+static void
+draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
+{
+	for (int i = 0; i < lengthof(carried); i++)
+	{
+		GkModelAttribute number = carried[i].number;
+		const char *key = carried[i].key;
+
+		if (value_of(exported, key) == NULL)
+			continue;
+		switch (carried[i].kind)
+		{
+			case FEATURES:
+				gk_draft_doubles(draft, number, numbers_of(exported, key, dimension), dimension);
+				break;
+			case CLUSTERS:
+				draft_measures(draft, number, measures_of(exported, key, k), k);
+				break;
+			case COUNTS:
+				draft_counts(draft, number, exported, key, k);
+				break;
+			case QUANTILES:
+				draft_quantiles(draft, exported, key);
+				break;
+			case PLACES:
+				gk_draft_doubles(draft, number, numbers_of(exported, key, k), k);
+				break;
+			case SAMPLE:
+				draft_sample(draft, number, exported, key);
+				break;
+			default:
+				draft_single(draft, number, carried[i].kind, exported, key);
+				break;
+		}
+	}
+}
+
+/* Points, by cluster, in the units of the features. */
+static double *
+points_in_units(const GkModel *model, const double *points)
+{
+	int			d = model->dimension;
+	double	   *centroids = gk_allocate(model->k * (int64) d, sizeof(double));
+
+	for (int64 i = 0; i < model->k * (int64) d; i++)
+		centroids[i] = gk_in_units(model, (int) (i % d), points[i]);
+	return centroids;
+}
+
+/* Sets the centroids, by cluster, and their order in ties. */
+static void
+draft_points(GkDraft *draft, const GkModel *model, Jsonb *exported)
+{
+	int64		d = model->dimension;
+	double	   *points = gk_allocate(model->k * d, sizeof(double));
+	double	   *centroids = numbers_of(exported, "centroids", model->k * d);
+
+	for (int i = 0; i < model->k; i++)
+		gk_unpack_centroid(model->packed, model->dimension, i,
+						   points + (model->ties != NULL ? model->ties[i] : i) * d);
+	if (centroids == NULL && model->metric == GK_EUCLIDEAN &&
+		(model->shift != NULL || model->factor != NULL))
+		centroids = points_in_units(model, points);
+	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, centroids != NULL ? centroids : points, model->k,
+					model->dimension);
+	if (centroids != NULL)
+		gk_draft_matrix(draft, GK_MODEL_POINTS, points, model->k, model->dimension);
+	if (value_of(exported, "map_x") == NULL || value_of(exported, "map_y") == NULL)
+		gk_draft_centroid_map(draft, points, model->k, model->dimension);
+	if (model->ties != NULL)
+		gk_draft_integers(draft, GK_MODEL_TIES, model->ties, model->k);
+}
+
+/* Sets how rows are compared, and the clusters' ids and names. */
+static void
+draft_comparison(GkDraft *draft, const GkModel *model)
+{
+	int			d = model->dimension;
+
+	gk_draft_set(draft, GK_MODEL_K, Int32GetDatum(model->k));
+	gk_draft_set(draft, GK_MODEL_DIMENSION, Int32GetDatum(d));
+	gk_draft_text(draft, GK_MODEL_METRIC, model->metric == GK_COSINE ? "cosine" : "euclidean");
+	gk_draft_text(draft, GK_MODEL_ARRAY_COLUMN, model->array_column);
+	if (model->features != NULL)
+		gk_draft_texts(draft, GK_MODEL_FEATURES, (const char *const *) model->features, d);
+	if (model->shift != NULL)
+		gk_draft_doubles(draft, GK_MODEL_SHIFT, model->shift, d);
+	if (model->offset != NULL)
+	{
+		gk_draft_doubles(draft, GK_MODEL_SCALE_OFFSET, model->offset, d);
+		gk_draft_doubles(draft, GK_MODEL_SCALE_FACTOR, model->factor, d);
+	}
+	for (int i = 1; model->cluster_ids != NULL && i < model->k; i++)
+		if (model->cluster_ids[i] < model->cluster_ids[i - 1])
+			refuse("cluster_ids");
+	if (model->cluster_ids != NULL)
+		gk_draft_integers(draft, GK_MODEL_CLUSTER_IDS, model->cluster_ids, model->k);
+	if (model->names != NULL)
+		gk_draft_texts(draft, GK_MODEL_NAMES, (const char *const *) model->names, model->k);
+}
+
+/* The attributes of a version that is imported. */
+int
+gk_draft_exported(GkDraft *draft, Jsonb *exported)
+{
+	const GkModel *model = gk_unpack_exported(exported);
+
+	draft_comparison(draft, model);
+	draft_points(draft, model, exported);
+	draft_carried(draft, exported, model->k, model->dimension);
+	return model->k;
+}
+
+/* A definition with the features and the metric of an exported model. */
+char *
+gk_define_exported(const char *definition, Jsonb *exported)
+{
+	const GkModel *model = gk_unpack_exported(exported);
+	StringInfoData json;
+	Datum		both;
+
+	initStringInfo(&json);
+	appendStringInfo(&json, "{\"metric\":\"%s\"",
+					 model->metric == GK_COSINE ? "cosine" : "euclidean");
+	append_texts(&json, "features", model->features != NULL ? model->features
+				 : (char *const *) &model->array_column,
+				 model->features != NULL ? model->dimension : 1);
+	appendStringInfoChar(&json, '}');
+	both = DirectFunctionCall2(jsonb_concat,
+							   DirectFunctionCall1(jsonb_in, CStringGetDatum(definition)),
+							   DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+	return JsonbToCString(NULL, &DatumGetJsonbP(both)->root, -1);
 }

@@ -13,11 +13,13 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/jsonb.h"
 
 #include "alloc.h"
 #include "arguments.h"
 #include "definition.h"
 #include "draft.h"
+#include "exported.h"
 #include "map.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -37,7 +39,8 @@ enum
 	NAMES,
 	SOURCE,
 	IF_EXISTS,
-	NOTE
+	NOTE,
+	EXPORTED
 };
 
 /* The arguments of an import. */
@@ -274,6 +277,47 @@ draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 	gk_draft_deployed(draft, "imported");
 }
 
+/* The version that another model was exported as. */
+static int
+draft_from_json(GkDraft *draft, FunctionCallInfo fcinfo)
+{
+	static const struct
+	{
+		int			number;
+		const char *name;
+	}			others[] = {
+		{CENTROIDS, "centroids"}, {FEATURES, "features"}, {SCALE_OFFSET, "scale_offset"},
+		{SCALE_FACTOR, "scale_factor"}, {NAMES, "names"}
+	};
+	int			k;
+
+	for (int i = 0; i < lengthof(others); i++)
+		if (!PG_ARGISNULL(others[i].number))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s and exported cannot both be given", others[i].name)));
+	gk_begin_draft(draft);
+	k = gk_draft_exported(draft, PG_GETARG_JSONB_P(EXPORTED));
+	gk_draft_begun(draft);
+	gk_draft_text(draft, GK_MODEL_NOTE, gk_text_or(fcinfo, NOTE, NULL));
+	gk_draft_deployed(draft, "imported");
+	return k;
+}
+
+/* The version that the arguments describe; how many clusters it has. */
+static int
+draft_from_arguments(GkDraft *draft, FunctionCallInfo fcinfo)
+{
+	Import		import = {0};
+
+	if (!PG_ARGISNULL(EXPORTED))
+		return draft_from_json(draft, fcinfo);
+	read_centroids(fcinfo, &import);
+	read_comparison(fcinfo, &import);
+	draft_import(draft, fcinfo, &import);
+	return import.k;
+}
+
 /* The number of clusters of an existing model that stays as it is. */
 static int
 existing_k(Oid relation_id)
@@ -298,9 +342,9 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 	const char *name = gk_text_or(fcinfo, MODEL, NULL);
 	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, IF_EXISTS, "error"));
 	const char *definition = gk_definition(fcinfo);
-	Import		import = {0};
 	GkTarget	target;
 	GkDraft		draft;
+	int			k;
 
 	if (name == NULL)
 		ereport(ERROR,
@@ -309,9 +353,9 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 				 errhint("Give a name for the model's table.")));
 	PreventCommandIfReadOnly("gkmeans_import_model()");
 	PreventCommandIfParallelMode("gkmeans_import_model()");
-	read_centroids(fcinfo, &import);
-	read_comparison(fcinfo, &import);
-	draft_import(&draft, fcinfo, &import);
+	k = draft_from_arguments(&draft, fcinfo);
+	if (!PG_ARGISNULL(EXPORTED))
+		definition = gk_define_exported(definition, PG_GETARG_JSONB_P(EXPORTED));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	gk_open_target(&target, name, if_exists, definition);
@@ -319,5 +363,5 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 		gk_write_target(&target, &draft, definition);
 	SPI_finish();
 	PG_RETURN_INT32(target.exists && if_exists == GK_MODEL_SKIP ? existing_k(target.relation_id)
-					: import.k);
+					: k);
 }

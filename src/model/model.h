@@ -18,6 +18,7 @@
 
 #include "anomaly.h"
 #include "fit.h"
+#include "nearest.h"
 
 /* The most numbers, k × dimension, in a model: a row of a table holds less than 1 GB. */
 #define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
@@ -98,6 +99,7 @@ typedef struct GkModel
 	double	   *offset;			/* dimension; NULL = not scaled */
 	double	   *factor;
 	double	   *packed;			/* centroids as compared, in the order of ties (nearest.h) */
+	GkSieve    *sieve;			/* of many centroids; NULL = they are few */
 	int32	   *ties;			/* packed position → the cluster's; NULL = identity */
 	int32	   *cluster_ids;	/* k, ascending; NULL = 0 … k - 1 */
 	char	  **names;			/* k, NULL = unnamed; NULL = no names */
@@ -191,6 +193,12 @@ extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric
 
 /* True if the row is a version that can score: one with centroids. */
 extern bool gk_row_has_centroids(const GkModelRow *row);
+
+/*
+ * Packs the centroids of a model, k × dimension, in an order (NULL: as they are), in the current memory
+ * context.
+ */
+extern void gk_pack_points(GkModel *model, const double *points, const int32 *order);
 
 /* Unpacks a head row into a context of its own below `parent`. */
 extern GkModel *gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent);

@@ -15,7 +15,6 @@
 
 #include "alloc.h"
 #include "model.h"
-#include "nearest.h"
 
 /* Raises XX001. */
 void
@@ -297,6 +296,38 @@ unpack_scale(const GkModelRow *row, GkModel *model)
 			damaged(row, GK_MODEL_SCALE_FACTOR);
 }
 
+/* The filter of the packed centroids, where they are many. */
+static void
+make_sieve(GkModel *model)
+{
+	GkSieve    *sieve;
+	float	   *memory;
+
+	if (!gk_sieve_pays(model->dimension, model->k))
+		return;
+	sieve = palloc(sizeof(GkSieve));
+	memory = gk_allocate(gk_sieve_floats(model->dimension, model->k), sizeof(float));
+	if (gk_make_sieve(sieve, memory, model->packed, model->dimension, model->k))
+		model->sieve = sieve;
+}
+
+/* Packs the centroids of a model. */
+void
+gk_pack_points(GkModel *model, const double *points, const int32 *order)
+{
+	int64		d = model->dimension;
+
+	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
+	for (int i = 0; i < model->k; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		gk_pack_centroid(model->packed, model->dimension, i,
+						 points + (order != NULL ? order[i] : i) * d);
+	}
+	gk_pack_rest(model->packed, model->dimension, model->k);
+	make_sieve(model);
+}
+
 /* The centroids as they are compared, packed in the order of ties. */
 static void
 unpack_points(const GkModelRow *row, GkModel *model)
@@ -316,14 +347,7 @@ unpack_points(const GkModelRow *row, GkModel *model)
 			damaged(row, number);
 	MemoryContextSwitchTo(before);
 	model->ties = gk_row_permutation(row, GK_MODEL_TIES, model->k);
-	model->packed = gk_allocate(GK_GROUPS((int64) model->k) * GK_GROUP * d, sizeof(double));
-	for (int i = 0; i < model->k; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		gk_pack_centroid(model->packed, d, i,
-						 points + (int64) (model->ties != NULL ? model->ties[i] : i) * d);
-	}
-	gk_pack_rest(model->packed, d, model->k);
+	gk_pack_points(model, points, model->ties);
 	MemoryContextDelete(temporary);
 }
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -18,10 +19,11 @@
 #include "varatt.h"
 #endif
 
+#include "assign.h"
 #include "exported.h"
-#include "model_cache.h"
 #include "scorer.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_export);
 GK_SQL_FUNCTION(gkmeans_predict_with);
@@ -35,19 +37,41 @@ typedef struct Exported
 	Jsonb	   *source;			/* in the scorer's context */
 } Exported;
 
-/* SQL: a model as JSON. */
+/* True if all of a version is asked for, false if it is what predictions need. */
+static bool
+wants_all(FunctionCallInfo fcinfo)
+{
+	const char *format = gk_text_or(fcinfo, 1, "json");
+
+	if (strcmp(format, "json") != 0 && strcmp(format, "predict") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid format: \"%s\"", format),
+				 errhint("Valid values are \"json\", \"predict\".")));
+	return strcmp(format, "json") == 0;
+}
+
+/* SQL: a version of a model as JSON. */
 Datum
 gkmeans_export(PG_FUNCTION_ARGS)
 {
-	int			version = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+	Relation	relation;
+	GkHeads    *heads;
+	GkModelRow	row;
+	bool		all = wants_all(fcinfo);
+	char	   *json;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	/* 0 must not mean the deployed one */
-	if (!PG_ARGISNULL(1) && version == 0)
-		version = -1;
-	PG_RETURN_JSONB_P(gk_export_model(gk_read_model(PG_GETARG_OID(0), version,
-													CurrentMemoryContext)));
+	relation = gk_open_model(PG_GETARG_OID(0));
+	heads = gk_begin_heads(relation);
+	gk_find_head_or_fail(heads, relation, gk_version_argument(fcinfo, 2));
+	gk_open_row(&row, relation, gk_head(heads));
+	json = gk_export_model(gk_unpack_model(relation, row.slot, CurrentMemoryContext),
+						   all ? &row : NULL);
+	gk_end_heads(heads);
+	relation_close(relation, NoLock);
+	PG_RETURN_TEXT_P(cstring_to_text(json));
 }
 
 /* True if the exported model is a constant of the expression. */

@@ -1,5 +1,8 @@
 /*
  * Figures of a clustering: silhouettes, Davies-Bouldin, Calinski-Harabasz, sums of squares.
+ *
+ * The engine compares rows with centroids and with one another; here the rows are gone through three
+ * times: for their ranges and the sample, for the means, and for the sums around these.
  */
 #include "postgres.h"
 
@@ -12,61 +15,70 @@
 #include "exact.h"
 #include "nearest.h"
 #include "quality.h"
+#include "silhouette.h"
 
-/* Numbers fetched from the engine at once. */
+/* Numbers that are fetched from the engine at once. */
 #define WINDOW_NUMBERS (1 << 20)
-/* The most numbers in a sample: half a gigabyte. */
-#define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)
 /*
- * Bits of a value in a sum: as many as leave room for 2^39 rows, since what is small beside the
- * range of the rows, as d² within clusters beside an outlier, must not be rounded away.
+ * Bits of a value in a sum, which leave room for all rows.  Every sum has a scale of its own, by
+ * what its own values are at most: what is small is not rounded away because other rows are far.
  */
-#define SUM_BITS 88
+#define SUM_BITS 86
 
-/* A sum of integers, the same in any order. */
+/* A sum of integers: the same in any order. */
 typedef int128 Sum;
 
 StaticAssertDecl(__alignof__(Sum) <= MAXIMUM_ALIGNOF, "palloc aligns no more");
 
-/* A row of the sample; the least keys are drawn. */
-typedef struct Drawn
+/* Sums over the rows of a label, or over all. */
+typedef struct Tally
 {
-	uint64		key;			/* of the row's bits and the seed */
-	int32		label;
-	int64		row;
-} Drawn;
+	double		inertia_scale;
+	double		within_scale;
+	double		spread_scale;
+	Sum			inertia;		/* Σ d² to the centroid */
+	Sum			within;			/* Σ d² to the mean */
+	Sum			spread;			/* Σ d to the mean */
+	Sum			simplified;		/* Σ simplified silhouette */
+} Tally;
 
-/* The state of a measurement. */
+/* A measurement under way.  Arrays of k + 1 have a place for all rows behind those of the labels. */
 typedef struct Measurement
 {
 	const GkClustering *clustering;
 	GkQuality  *quality;
-	int64		window;			/* rows at a time */
-	int64	   *numbers;		/* window: of the rows */
+	GkSample   *sample;
+
+	/* rows at a time, and what is known of them */
+	int64		window;
+	int64	   *numbers;
 	float	   *features;		/* window × dimension */
-	double	   *row;			/* dimension */
-	double	   *scales;			/* dimension: of the sums of features */
-	double		distance_scale;
-	double		square_scale;
-	double	   *means;			/* k × dimension: of the rows of a label */
-	double	   *mean;			/* dimension: of all rows */
-	double	   *packed;			/* the centroids */
-	double	   *distances2;		/* to all centroids */
+	int32	   *groups;			/* number of the label's centroid among ->points */
+	double	   *own;			/* distance to it, and to the nearest other one */
+	double	   *other;
 
-	Sum		   *features_of;	/* k × dimension */
-	Sum			inertia;
-	Sum			within;			/* Σ d² to the mean of the label */
-	Sum			total;
-	Sum		   *spread;			/* k: Σ d to the mean of the label */
-	Sum		   *simplified;		/* k */
-
-	int			drawn_count;
-	Drawn	   *drawn;			/* a heap, the greatest first */
+	float	   *least;			/* (k + 1) × dimension */
+	float	   *greatest;
+	Sum		   *sums;			/* (k + 1) × dimension: of the features */
+	double	   *means;			/* (k + 1) × dimension */
+	Tally	   *tallies;		/* k + 1 */
+	double	   *points;			/* centroids of the labels that have rows, row-major */
+	int64	   *ends;			/* of groups of one of them each */
+	int32	   *group_of;		/* k: number of a label's centroid among them */
 } Measurement;
 
-/* A function that uses one row: its number, label and features. */
-typedef void (*UseRow) (Measurement *measurement, int64 number, int32 label,
+/* Uses one row: its number, its place in the window, its label and its features. */
+typedef void (*UseRow) (Measurement *measurement, int64 number, int64 place, int32 label,
 						const float *features);
+
+/* The power of two by which values up to a limit have SUM_BITS bits. */
+static inline double
+scale_for(double limit)
+{
+	int			exponent = limit > 0.0 ? gk_exponent_double(limit) : 0;
+
+	return gk_power_of_two(Min(Max(SUM_BITS - 1 - exponent, -1000), 1000));
+}
 
 /* Adds a value to a sum. */
 static inline void
@@ -75,20 +87,11 @@ add(Sum *sum, double value, double scale)
 	*sum += (Sum) rint(value * scale);
 }
 
-/* The power of two by which values up to a limit have SUM_BITS bits. */
+/* What a sum stands for. */
 static double
-scale_for(double limit)
+value_of(Sum sum, double scale)
 {
-	int			exponent = limit > 0.0 ? gk_exponent_double(limit) : 0;
-
-	return ldexp(1.0, Min(Max(SUM_BITS - 1 - exponent, -1000), 1000));
-}
-
-/* A distance from its square. */
-static double
-distance_of(const Measurement *measurement, double distance2)
-{
-	return gk_distance(measurement->clustering->metric, distance2);
+	return (double) sum / scale;
 }
 
 /* d² of a row to a point. */
@@ -102,7 +105,44 @@ square_distance(const float *features, const double *point, int dimension)
 	return sum;
 }
 
-/* Calls a function for all rows that count. */
+/* Fetches a window of rows from the engine. */
+static void
+fetch_window(Measurement *measurement, int64 from, int64 count)
+{
+	for (int64 i = 0; i < count; i++)
+		measurement->numbers[i] = from + i;
+	gk_fetch_rows(measurement->clustering->job, measurement->numbers, count,
+				  measurement->features);
+}
+
+/* Has the engine compare a window of rows with the centroids. */
+static void
+compare_window(Measurement *measurement, int64 from, int64 count)
+{
+	const GkClustering *clustering = measurement->clustering;
+	GkCommand	command = {.operation = GK_SEPARATION};
+
+	if (measurement->quality->clusters < 2)
+		return;
+	for (int64 i = 0; i < count; i++)
+	{
+		int32		label = clustering->labels[from + i];
+
+		measurement->groups[i] = label < 0 ? 0 : measurement->group_of[label];
+	}
+	command.separation.points = measurement->points;
+	command.separation.ends = measurement->ends;
+	command.separation.groups = measurement->quality->clusters;
+	command.separation.first = from;
+	command.separation.count = count;
+	command.separation.labels = measurement->groups;
+	command.separation.cosine = clustering->metric == GK_COSINE;
+	command.separation.own = measurement->own;
+	command.separation.other = measurement->other;
+	gk_run(clustering->job, &command);
+}
+
+/* Goes through all rows that count; compared with the centroids once there are some. */
 static void
 for_each_row(Measurement *measurement, UseRow use)
 {
@@ -113,57 +153,70 @@ for_each_row(Measurement *measurement, UseRow use)
 	{
 		int64		count = Min(measurement->window, clustering->rows - from);
 
-		for (int64 i = 0; i < count; i++)
-			measurement->numbers[i] = from + i;
-		gk_fetch_rows(clustering->job, measurement->numbers, count, measurement->features);
+		fetch_window(measurement, from, count);
+		if (measurement->points != NULL)
+			compare_window(measurement, from, count);
 		for (int64 i = 0; i < count; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (clustering->labels[from + i] >= 0)
-				use(measurement, from + i, clustering->labels[from + i],
+				use(measurement, from + i, i, clustering->labels[from + i],
 					measurement->features + i * d);
 		}
 	}
 }
 
-/* The scales of the sums, by the range of the rows and the centroids. */
+/* Widens the range of a label, or of all rows, by a row. */
 static void
-find_scales(Measurement *measurement)
-{
-	const GkClustering *clustering = measurement->clustering;
-	int			d = clustering->dimension;
-	GkCommand	command = {.operation = GK_RANGE};
-	double		square = 0.0;
-
-	command.range.least = gk_allocate(d, sizeof(float));
-	command.range.greatest = gk_allocate(d, sizeof(float));
-	gk_run(clustering->job, &command);
-	for (int j = 0; j < d; j++)
-	{
-		double		limit = Max(fabsf(command.range.least[j]),
-								fabsf(command.range.greatest[j]));
-
-		measurement->scales[j] = scale_for(limit);
-		for (int c = 0; clustering->packed != NULL && c < clustering->k; c++)
-			limit = Max(limit, fabs(clustering->packed[(int64) c / GK_GROUP * GK_GROUP * d +
-													   (int64) j * GK_GROUP + c % GK_GROUP]));
-		square += 4 * limit * limit;
-	}
-	measurement->square_scale = scale_for(square);
-	measurement->distance_scale = scale_for(distance_of(measurement, square));
-}
-
-/* Adds a row to the sums of its label. */
-static void
-add_features(Measurement *measurement, int64 number, int32 label, const float *features)
+widen(Measurement *measurement, int64 place, bool first, const float *features)
 {
 	int			d = measurement->clustering->dimension;
-	Sum		   *sums = measurement->features_of + (int64) label * d;
+	float	   *least = measurement->least + place * d;
+	float	   *greatest = measurement->greatest + place * d;
 
 	for (int j = 0; j < d; j++)
-		add(&sums[j], features[j], measurement->scales[j]);
-	measurement->quality->sizes[label]++;
-	measurement->quality->rows++;
+	{
+		least[j] = first ? features[j] : Min(least[j], features[j]);
+		greatest[j] = first ? features[j] : Max(greatest[j], features[j]);
+	}
+}
+
+/* Counts a row, takes it into the ranges and perhaps into the sample. */
+static void
+look_at_row(Measurement *measurement, int64 number, int64 place, int32 label,
+			const float *features)
+{
+	GkQuality  *quality = measurement->quality;
+
+	widen(measurement, label, quality->sizes[label] == 0, features);
+	widen(measurement, measurement->clustering->k, quality->rows == 0, features);
+	quality->clusters += quality->sizes[label] == 0;
+	quality->sizes[label]++;
+	quality->rows++;
+	gk_offer_row(measurement->sample, number, label, features);
+}
+
+/* The scale of a sum of a feature over a label. */
+static inline double
+feature_scale(const Measurement *measurement, int64 at)
+{
+	return scale_for(Max(fabsf(measurement->least[at]), fabsf(measurement->greatest[at])));
+}
+
+/* Adds a row to the sums of its label and of all. */
+static void
+add_features(Measurement *measurement, int64 number, int64 place, int32 label,
+			 const float *features)
+{
+	int64		d = measurement->clustering->dimension;
+	int64		own = label * d;
+	int64		all = measurement->clustering->k * d;
+
+	for (int j = 0; j < d; j++)
+	{
+		add(&measurement->sums[own + j], features[j], feature_scale(measurement, own + j));
+		add(&measurement->sums[all + j], features[j], feature_scale(measurement, all + j));
+	}
 }
 
 /* The means of the labels and of all rows. */
@@ -174,272 +227,109 @@ find_means(Measurement *measurement)
 	GkQuality  *quality = measurement->quality;
 	int			d = clustering->dimension;
 
-	measurement->features_of = gk_allocate_zero((int64) clustering->k * d, sizeof(Sum));
+	measurement->sums = gk_allocate_zero((clustering->k + INT64CONST(1)) * d, sizeof(Sum));
 	for_each_row(measurement, add_features);
-	for (int j = 0; j < d; j++)
+	for (int64 c = 0; c <= clustering->k; c++)
 	{
-		Sum			all = 0;
+		int64		rows = c < clustering->k ? quality->sizes[c] : quality->rows;
 
-		for (int c = 0; c < clustering->k; c++)
+		CHECK_FOR_INTERRUPTS();
+		for (int64 at = c * d; at < (c + 1) * d && rows > 0; at++)
 		{
-			Sum			sum = measurement->features_of[(int64) c * d + j];
+			double		mean = value_of(measurement->sums[at], feature_scale(measurement, at)) / rows;
 
-			all += sum;
-			measurement->means[(int64) c * d + j] = quality->sizes[c] == 0 ? 0.0
-				: (double) sum / measurement->scales[j] / quality->sizes[c];
+			/* no distance to it is greater than the range then */
+			mean = Max(mean, (double) measurement->least[at]);
+			measurement->means[at] = Min(mean, (double) measurement->greatest[at]);
 		}
-		measurement->mean[j] = quality->rows == 0 ? 0.0
-			: (double) all / measurement->scales[j] / quality->rows;
 	}
-	for (int c = 0; c < clustering->k; c++)
-		quality->clusters += quality->sizes[c] > 0;
-	pfree(measurement->features_of);
+	pfree(measurement->sums);
 }
 
-/* The centroids, packed: those that were given, or the means. */
+/* The centroids of the labels that have rows: those that were given, or the means. */
 static void
-pack_centroids(Measurement *measurement)
+find_points(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
 	int			d = clustering->dimension;
-	int64		places = GK_GROUPS((int64) clustering->k) * GK_GROUP;
+	int32		group = 0;
 
-	measurement->distances2 = gk_allocate(places, sizeof(double));
-	if (clustering->packed != NULL)
-	{
-		measurement->packed = unconstify(double *, clustering->packed);
-		return;
-	}
-	measurement->packed = gk_allocate(places * d, sizeof(double));
+	measurement->points = gk_allocate((int64) measurement->quality->clusters * d, sizeof(double));
+	measurement->ends = gk_allocate(measurement->quality->clusters, sizeof(int64));
 	for (int c = 0; c < clustering->k; c++)
-		gk_pack_centroid(measurement->packed, d, c, measurement->means + (int64) c * d);
-	gk_pack_rest(measurement->packed, d, clustering->k);
+	{
+		double	   *point = measurement->points + (int64) group * d;
+
+		if (measurement->quality->sizes[c] == 0)
+			continue;
+		measurement->group_of[c] = group++;
+		measurement->ends[measurement->group_of[c]] = group;
+		if (clustering->packed != NULL)
+			gk_unpack_centroid(clustering->packed, d, c, point);
+		else
+			memcpy(point, measurement->means + (int64) c * d, d * sizeof(double));
+	}
 }
 
-/* The least distance to the centroid of another label that has rows. */
-static double
-least_other(const Measurement *measurement, int32 label)
+/* The scales of the sums of a label, or of all. */
+static void
+find_scales(Measurement *measurement, int64 place, const double *point)
 {
-	const GkQuality *quality = measurement->quality;
-	double		least = HUGE_VAL;
+	int			d = measurement->clustering->dimension;
+	Tally	   *tally = &measurement->tallies[place];
+	double		inertia = 0.0;
+	double		within = 0.0;
 
-	for (int c = 0; c < measurement->clustering->k; c++)
-		if (c != label && quality->sizes[c] > 0)
-			least = Min(least, measurement->distances2[c]);
-	return distance_of(measurement, least);
-}
+	for (int j = 0; j < d; j++)
+	{
+		double		least = measurement->least[place * d + j];
+		double		greatest = measurement->greatest[place * d + j];
+		double		far = point == NULL ? 0.0 : Max(fabs(least - point[j]), fabs(greatest - point[j]));
 
-/* (b - a) / max(a, b). */
-static double
-silhouette_of(double own, double other)
-{
-	double		greater = Max(own, other);
-
-	return greater > 0.0 && isfinite(greater) ? (other - own) / greater : 0.0;
+		inertia += far * far;
+		within += (greatest - least) * (greatest - least);
+	}
+	tally->inertia_scale = scale_for(inertia);
+	tally->within_scale = scale_for(within);
+	tally->spread_scale = scale_for(sqrt(within));
 }
 
 /* Adds a row to the sums of squares, distances and simplified silhouettes. */
 static void
-add_distances(Measurement *measurement, int64 number, int32 label, const float *features)
-{
-	int			d = measurement->clustering->dimension;
-	double		within = square_distance(features, measurement->means + (int64) label * d, d);
-	double		own;
-
-	for (int j = 0; j < d; j++)
-		measurement->row[j] = features[j];
-	gk_distances2(measurement->packed, measurement->row, d, measurement->clustering->k,
-				  measurement->distances2);
-	own = measurement->distances2[label];
-	add(&measurement->inertia, own, measurement->square_scale);
-	add(&measurement->within, within, measurement->square_scale);
-	add(&measurement->total, square_distance(features, measurement->mean, d),
-		measurement->square_scale);
-	add(&measurement->spread[label], sqrt(within), measurement->distance_scale);
-	add(&measurement->simplified[label],
-		silhouette_of(distance_of(measurement, own), least_other(measurement, label)),
-		scale_for(1.0));
-}
-
-/* True if one row comes after another in the sample's order. */
-static bool
-comes_after(const Drawn *left, const Drawn *right)
-{
-	return left->key != right->key ? left->key > right->key : left->label > right->label;
-}
-
-/* Restores the heap after its first element has changed. */
-static void
-sift_down(Drawn *heap, int count)
-{
-	int			at = 0;
-
-	for (;;)
-	{
-		int			child = 2 * at + 1;
-		Drawn		swapped = heap[at];
-
-		if (child >= count)
-			return;
-		if (child + 1 < count && comes_after(&heap[child + 1], &heap[child]))
-			child++;
-		if (!comes_after(&heap[child], &heap[at]))
-			return;
-		heap[at] = heap[child];
-		heap[child] = swapped;
-		at = child;
-	}
-}
-
-/* Restores the heap after an element was added at the end. */
-static void
-sift_up(Drawn *heap, int at)
-{
-	while (at > 0 && comes_after(&heap[at], &heap[(at - 1) / 2]))
-	{
-		Drawn		swapped = heap[at];
-
-		heap[at] = heap[(at - 1) / 2];
-		heap[(at - 1) / 2] = swapped;
-		at = (at - 1) / 2;
-	}
-}
-
-/* The key of a row, which depends on its bits and the seed, not on its position. */
-static uint64
-key_of(const float *features, int dimension, int64 seed)
-{
-	uint64		key = gk_mix((uint64) seed + UINT64CONST(0x9e3779b97f4a7c15));
-
-	for (int j = 0; j < dimension; j++)
-	{
-		uint32		bits;
-
-		memcpy(&bits, &features[j], sizeof(bits));
-		key = gk_mix(key ^ bits) + UINT64CONST(0x9e3779b97f4a7c15);
-	}
-	return gk_mix(key);
-}
-
-/* Adds a row to the sample if its key is among the least. */
-static void
-draw_row(Measurement *measurement, int64 number, int32 label, const float *features)
-{
-	const GkClustering *clustering = measurement->clustering;
-	Drawn		row = {key_of(features, clustering->dimension, clustering->seed), label, number};
-
-	if (measurement->drawn_count < clustering->sample)
-	{
-		measurement->drawn[measurement->drawn_count] = row;
-		sift_up(measurement->drawn, measurement->drawn_count++);
-	}
-	else if (comes_after(&measurement->drawn[0], &row))
-	{
-		measurement->drawn[0] = row;
-		sift_down(measurement->drawn, measurement->drawn_count);
-	}
-}
-
-/* The order of the sample, which does not depend on that of the rows. */
-static int
-compare_drawn(const void *a, const void *b, void *argument)
-{
-	return comes_after(a, b) ? 1 : comes_after(b, a) ? -1 : 0;
-}
-
-/* Fetches the features of the sample, plain and packed. */
-static void
-fetch_sample(Measurement *measurement, float *features, double *packed)
-{
-	int			d = measurement->clustering->dimension;
-	int			count = measurement->drawn_count;
-	int64	   *numbers = gk_allocate(count, sizeof(int64));
-
-	for (int i = 0; i < count; i++)
-		numbers[i] = measurement->drawn[i].row;
-	gk_fetch_rows(measurement->clustering->job, numbers, count, features);
-	for (int i = 0; i < count; i++)
-	{
-		for (int j = 0; j < d; j++)
-			measurement->row[j] = features[(int64) i * d + j];
-		gk_pack_centroid(packed, d, i, measurement->row);
-	}
-	gk_pack_rest(packed, d, count);
-	pfree(numbers);
-}
-
-/* The silhouette of a row of the sample from the sums of its distances by label. */
-static double
-sample_silhouette(const Measurement *measurement, int32 label, const double *sums,
-				  const int64 *sizes)
-{
-	double		least = HUGE_VAL;
-
-	if (sizes[label] == 1)
-		return 0.0;
-	for (int c = 0; c < measurement->clustering->k; c++)
-		if (c != label && sizes[c] > 0)
-			least = Min(least, sums[c] / sizes[c]);
-	return silhouette_of(sums[label] / (sizes[label] - 1), least);
-}
-
-/* The silhouettes of the sample: each row against all others. */
-static void
-measure_sample(Measurement *measurement, const int64 *sizes)
+add_distances(Measurement *measurement, int64 number, int64 place, int32 label,
+			  const float *features)
 {
 	int			d = measurement->clustering->dimension;
 	int			k = measurement->clustering->k;
-	int			count = measurement->drawn_count;
-	int64		places = GK_GROUPS((int64) count) * GK_GROUP;
-	float	   *features = gk_allocate((int64) count * d, sizeof(float));
-	double	   *packed = gk_allocate(places * d, sizeof(double));
-	double	   *distances2 = gk_allocate(places, sizeof(double));
-	double	   *sums = gk_allocate(k, sizeof(double));
-	double		total = 0.0;
+	Tally	   *tally = &measurement->tallies[label];
+	Tally	   *all = &measurement->tallies[k];
+	double		within = square_distance(features, measurement->means + (int64) label * d, d);
 
-	fetch_sample(measurement, features, packed);
-	for (int i = 0; i < count; i++)
-	{
-		int32		label = measurement->drawn[i].label;
-		double		silhouette;
-
-		CHECK_FOR_INTERRUPTS();
-		for (int j = 0; j < d; j++)
-			measurement->row[j] = features[(int64) i * d + j];
-		gk_distances2(packed, measurement->row, d, count, distances2);
-		memset(sums, 0, k * sizeof(double));
-		for (int other = 0; other < count; other++)
-			sums[measurement->drawn[other].label] += distance_of(measurement, distances2[other]);
-		silhouette = sample_silhouette(measurement, label, sums, sizes);
-		measurement->quality->silhouettes[label] += silhouette;
-		total += silhouette;
-	}
-	measurement->quality->silhouette = total / count;
-	pfree(packed);
-	pfree(features);
+	add(&tally->inertia,
+		square_distance(features, measurement->points +
+						(int64) measurement->group_of[label] * d, d), tally->inertia_scale);
+	add(&tally->within, within, tally->within_scale);
+	add(&tally->spread, sqrt(within), tally->spread_scale);
+	add(&all->within, square_distance(features, measurement->means + (int64) k * d, d),
+		all->within_scale);
+	if (measurement->quality->clusters >= 2)
+		add(&tally->simplified, gk_silhouette(measurement->own[place], measurement->other[place]),
+			scale_for(1.0));
 }
 
-/* The silhouette, of all rows or a sample. */
+/* The sums around the means and the centroids. */
 static void
-find_silhouette(Measurement *measurement)
+find_sums(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
-	GkQuality  *quality = measurement->quality;
-	int64	   *sizes = gk_allocate_zero(clustering->k, sizeof(int64));
-	int			clusters = 0;
+	int64		d = clustering->dimension;
 
-	measurement->drawn = gk_allocate(Min(clustering->sample, quality->rows), sizeof(Drawn));
-	for_each_row(measurement, draw_row);
-	qsort_interruptible(measurement->drawn, measurement->drawn_count, sizeof(Drawn),
-						compare_drawn, NULL);
-	for (int i = 0; i < measurement->drawn_count; i++)
-		clusters += sizes[measurement->drawn[i].label]++ == 0;
-	quality->silhouette_rows = measurement->drawn_count;
-	if (clusters >= 2 && clusters < measurement->drawn_count)
-		measure_sample(measurement, sizes);
+	find_points(measurement);
 	for (int c = 0; c < clustering->k; c++)
-		quality->silhouettes[c] = sizes[c] > 0 && !isnan(quality->silhouette) ?
-			quality->silhouettes[c] / sizes[c] : NAN;
+		if (measurement->quality->sizes[c] > 0)
+			find_scales(measurement, c, measurement->points + measurement->group_of[c] * d);
+	find_scales(measurement, clustering->k, NULL);
+	for_each_row(measurement, add_distances);
 }
 
 /* d² between the means of two labels. */
@@ -467,7 +357,8 @@ davies_bouldin(const Measurement *measurement)
 
 	for (int c = 0; c < k; c++)
 		spread[c] = quality->sizes[c] == 0 ? 0.0
-			: (double) measurement->spread[c] / measurement->distance_scale / quality->sizes[c];
+			: value_of(measurement->tallies[c].spread, measurement->tallies[c].spread_scale) /
+			quality->sizes[c];
 	for (int a = 0; a < k; a++)
 	{
 		double		greatest = 0.0;
@@ -486,32 +377,30 @@ davies_bouldin(const Measurement *measurement)
 	return sum / quality->clusters;
 }
 
-/* The nearest other centroid of each label. */
+/* The nearest other centroid with rows of each centroid that was given. */
 static void
-find_nearest(Measurement *measurement)
+find_nearest(const GkClustering *clustering, GkQuality *quality)
 {
-	const GkClustering *clustering = measurement->clustering;
-	GkQuality  *quality = measurement->quality;
 	int			d = clustering->dimension;
+	double	   *centroid = gk_allocate(d, sizeof(double));
+	double	   *distances2 = gk_allocate(GK_GROUPS((int64) clustering->k) * GK_GROUP, sizeof(double));
 
 	for (int c = 0; c < clustering->k; c++)
 	{
 		double		least = HUGE_VAL;
 
 		CHECK_FOR_INTERRUPTS();
-		for (int j = 0; j < d; j++)
-			measurement->row[j] = measurement->packed[(int64) c / GK_GROUP * GK_GROUP * d +
-													  (int64) j * GK_GROUP + c % GK_GROUP];
-		gk_distances2(measurement->packed, measurement->row, d, clustering->k,
-					  measurement->distances2);
+		gk_unpack_centroid(clustering->packed, d, c, centroid);
+		gk_distances2(clustering->packed, centroid, d, clustering->k, distances2);
 		quality->nearest[c] = -1;
 		for (int other = 0; other < clustering->k; other++)
-			if (other != c && quality->sizes[other] > 0 && measurement->distances2[other] < least)
+			if (other != c && quality->sizes[other] > 0 && distances2[other] < least)
 			{
-				least = measurement->distances2[other];
+				least = distances2[other];
 				quality->nearest[c] = other;
 			}
-		quality->separations[c] = quality->nearest[c] < 0 ? NAN : distance_of(measurement, least);
+		quality->separations[c] = quality->nearest[c] < 0 ? NAN
+			: gk_distance(clustering->metric, least);
 	}
 }
 
@@ -520,22 +409,30 @@ static void
 derive_figures(Measurement *measurement)
 {
 	GkQuality  *quality = measurement->quality;
-	double		within = (double) measurement->within / measurement->square_scale;
+	int			k = measurement->clustering->k;
+	const Tally *all = &measurement->tallies[k];
 	Sum			simplified = 0;
+	double		within = 0.0;
 	int64		rows = quality->rows;
 	int			clusters = quality->clusters;
 
-	quality->inertia = (double) measurement->inertia / measurement->square_scale;
-	quality->total = (double) measurement->total / measurement->square_scale;
-	for (int c = 0; c < measurement->clustering->k; c++)
+	quality->total = value_of(all->within, all->within_scale);
+	for (int c = 0; c < k; c++)
 	{
-		simplified += measurement->simplified[c];
+		const Tally *tally = &measurement->tallies[c];
+
+		if (quality->sizes[c] > 0)
+		{
+			quality->inertia += value_of(tally->inertia, tally->inertia_scale);
+			within += value_of(tally->within, tally->within_scale);
+		}
+		simplified += tally->simplified;
 		quality->simplified_silhouettes[c] = quality->sizes[c] == 0 || clusters < 2 ? NAN
-			: (double) measurement->simplified[c] / scale_for(1.0) / quality->sizes[c];
+			: value_of(tally->simplified, scale_for(1.0)) / quality->sizes[c];
 	}
 	if (clusters < 2 || clusters >= rows)
 		return;
-	quality->simplified_silhouette = (double) simplified / scale_for(1.0) / rows;
+	quality->simplified_silhouette = value_of(simplified, scale_for(1.0)) / rows;
 	quality->davies_bouldin = davies_bouldin(measurement);
 	quality->calinski_harabasz = within > 0.0 ? (quality->total - within) / (clusters - 1) /
 		(within / (rows - clusters)) : 1.0;
@@ -549,30 +446,29 @@ begin_measurement(Measurement *measurement)
 	GkQuality  *quality = measurement->quality;
 	int			d = clustering->dimension;
 	int			k = clustering->k;
+	int64		places = (k + INT64CONST(1)) * d;
 
-	if ((int64) clustering->sample * d > MAX_SAMPLE_NUMBERS &&
-		clustering->rows * d > MAX_SAMPLE_NUMBERS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("sample is too large"),
-				 errhint("At most %lld rows of %d features can be compared with one another.",
-						 (long long) (MAX_SAMPLE_NUMBERS / d), d)));
-	measurement->window = Max(1, WINDOW_NUMBERS / d);
+	measurement->sample = gk_begin_sample(clustering);
+	measurement->window = Max(1, Min(WINDOW_NUMBERS / d, clustering->rows));
 	measurement->numbers = gk_allocate(measurement->window, sizeof(int64));
 	measurement->features = gk_allocate(measurement->window * d, sizeof(float));
-	measurement->row = gk_allocate(d, sizeof(double));
-	measurement->scales = gk_allocate(d, sizeof(double));
-	measurement->means = gk_allocate((int64) k * d, sizeof(double));
-	measurement->mean = gk_allocate(d, sizeof(double));
-	measurement->spread = gk_allocate_zero(k, sizeof(Sum));
-	measurement->simplified = gk_allocate_zero(k, sizeof(Sum));
+	measurement->groups = gk_allocate(measurement->window, sizeof(int32));
+	measurement->own = gk_allocate(measurement->window, sizeof(double));
+	measurement->other = gk_allocate(measurement->window, sizeof(double));
+	measurement->least = gk_allocate(places, sizeof(float));
+	measurement->greatest = gk_allocate(places, sizeof(float));
+	measurement->means = gk_allocate(places, sizeof(double));
+	measurement->tallies = gk_allocate_zero(k + INT64CONST(1), sizeof(Tally));
+	measurement->group_of = gk_allocate(k, sizeof(int32));
 	quality->silhouette = quality->simplified_silhouette = NAN;
 	quality->davies_bouldin = quality->calinski_harabasz = NAN;
 	quality->sizes = gk_allocate_zero(k, sizeof(int64));
-	quality->silhouettes = gk_allocate_zero(k, sizeof(double));
+	quality->silhouettes = gk_allocate(k, sizeof(double));
 	quality->simplified_silhouettes = gk_allocate_zero(k, sizeof(double));
 	quality->nearest = gk_allocate(k, sizeof(int));
 	quality->separations = gk_allocate(k, sizeof(double));
+	for (int c = 0; c < k; c++)
+		quality->silhouettes[c] = NAN;
 }
 
 /* Measures a clustering. */
@@ -583,11 +479,11 @@ gk_measure(const GkClustering *clustering, GkQuality *quality)
 
 	memset(quality, 0, sizeof(*quality));
 	begin_measurement(&measurement);
-	find_scales(&measurement);
+	for_each_row(&measurement, look_at_row);
 	find_means(&measurement);
-	pack_centroids(&measurement);
-	for_each_row(&measurement, add_distances);
-	find_silhouette(&measurement);
+	find_sums(&measurement);
+	gk_measure_sample(measurement.sample, quality);
 	derive_figures(&measurement);
-	find_nearest(&measurement);
+	if (clustering->packed != NULL)
+		find_nearest(clustering, quality);
 }

@@ -44,8 +44,8 @@ typedef struct GkQuality
 	int64	   *sizes;
 	double	   *silhouettes;
 	double	   *simplified_silhouettes;
-	int		   *nearest;		/* label of the nearest other centroid, -1 = there is none */
-	double	   *separations;	/* distance to it */
+	int		   *nearest;		/* label of the nearest other centroid, -1 = there is none; only … */
+	double	   *separations;	/* distance to it: … of centroids that were given */
 } GkQuality;
 
 /* Measures a clustering; everything in the current memory context, which is the job's. */

@@ -151,6 +151,20 @@ gk_new_scorer(FunctionCallInfo fcinfo)
 	return scorer;
 }
 
+/* Chooses the vectors that a test asks for, or the widest. */
+static void
+choose_vectors(void)
+{
+	static char **const *vectors = NULL;
+
+	if (vectors == NULL)
+		vectors = (char **const *) find_rendezvous_variable(GK_VECTORS);
+	if (*vectors != NULL && !gk_nearest_use(**vectors))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("this processor has no vectors \"%s\"", **vectors)));
+}
+
 /* Prepares a scorer for a model and the types of the arguments, in scorer->context. */
 void
 gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinfo, int first)
@@ -165,7 +179,10 @@ gk_prepare_scorer(GkScorer *scorer, const GkModel *model, FunctionCallInfo fcinf
 	scorer->values = gk_allocate(d, sizeof(double));
 	scorer->stored = gk_allocate(d, sizeof(float));
 	scorer->row = gk_allocate(d, sizeof(double));
+	scorer->scratch = model->sieve == NULL ? NULL
+		: gk_allocate(gk_sieve_scratch(d, model->k), sizeof(float));
 	scorer->distances2 = NULL;
+	choose_vectors();
 	MemoryContextSwitchTo(before);
 }
 
@@ -459,9 +476,13 @@ int
 gk_nearest_cluster(const GkScorer *scorer, double *distance2)
 {
 	const GkModel *model = scorer->model;
+	int			d = model->dimension;
+	int64		place = model->sieve == NULL
+		? gk_nearest(model->packed, scorer->row, d, model->k, distance2)
+		: gk_nearest_sieved(model->sieve, scorer->scratch, model->packed, scorer->row, d, model->k,
+							distance2);
 
-	return gk_cluster_at(model, (int) gk_nearest(model->packed, scorer->row, model->dimension,
-												 model->k, distance2));
+	return gk_cluster_at(model, (int) place);
 }
 
 /* d² to all centroids. */

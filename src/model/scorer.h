@@ -48,8 +48,15 @@ typedef struct GkScorer
 	double	   *values;			/* dimension: room for the elements of an array */
 	float	   *stored;			/* dimension: after the shift */
 	double	   *row;			/* dimension: as compared */
+	float	   *scratch;		/* of the model's filter, if it has one */
 	double	   *distances2;		/* all d², in whole groups; NULL until needed */
 } GkScorer;
+
+/*
+ * For tests: a module may leave a pointer to the name of the vectors that compare rows with centroids
+ * (nearest.h) in the rendezvous variable of this name.
+ */
+#define GK_VECTORS "gkmeans_vectors"
 
 /* The scorer of a call whose argument 0 is the model; `first` is the first with features. */
 extern GkScorer *gk_scorer(FunctionCallInfo fcinfo, int first);

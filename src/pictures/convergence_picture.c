@@ -135,7 +135,8 @@ draw_run(GkSvg *svg, const GkPanel *panel, const Run *run, const char *color, do
 		y[i] = gk_panel_y(panel, run->inertia[i]);
 	}
 	gk_svg_path(svg, x, y, run->count,
-				psprintf("stroke=\"%s\" stroke-width=\"%g\" opacity=\"%g\"", color, width, opacity));
+				psprintf("stroke=\"%s\" stroke-width=\"%g\" opacity=\"%g\"", color, width,
+						 opacity));
 	gk_svg_circle(svg, x[run->count - 1], y[run->count - 1], width + 1.0,
 				  psprintf("fill=\"%s\" opacity=\"%g\"", color, opacity));
 }

@@ -11,10 +11,6 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* The limits from which to watch drift, and from which to refit. */
-#define WATCH 0.1
-#define REFIT 0.25
-
 #define WATCH_COLOR "#e69f00"
 #define REFIT_COLOR "#d55e00"
 
@@ -37,8 +33,8 @@ gk_drift_describe(const GkSubject *subject)
 
 	return psprintf("Population stability index over time; %s as version %d found it: %s",
 					gk_short_number(drift->psi), drift->version,
-					drift->psi < WATCH ? "no drift worth noting" :
-					drift->psi < REFIT ? "to be watched" : "time for a refit");
+					drift->psi < GK_PSI_WATCH ? "no drift worth noting" :
+					drift->psi < GK_PSI_REFIT ? "to be watched" : "time for a refit");
 }
 
 /* Draws a limit. */
@@ -77,8 +73,8 @@ draw_psi(const GkSubject *subject, GkSvg *svg, double width)
 	gk_panel_cover(&panel, y, count);
 	gk_panel_round(&panel);
 	gk_panel_draw_y(svg, &panel, "psi");
-	draw_limit(svg, &panel, WATCH, WATCH_COLOR, "watch");
-	draw_limit(svg, &panel, REFIT, REFIT_COLOR, "refit");
+	draw_limit(svg, &panel, GK_PSI_WATCH, WATCH_COLOR, "watch");
+	draw_limit(svg, &panel, GK_PSI_REFIT, REFIT_COLOR, "refit");
 	gk_panel_series(svg, &panel, x, y, count, gk_cluster_color(0), count <= 60);
 	gk_panel_draw_names(svg, &panel, x, days, count);
 }

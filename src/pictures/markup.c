@@ -32,10 +32,11 @@ is_shown(pg_wchar point)
 	if (point >= 0x7f && point < 0xa0)
 		return false;
 	/* direction marks, surrogates, noncharacters */
-	if (point == 0x061c || point == 0x200e || point == 0x200f || (point >= 0x202a && point <= 0x202e) ||
-		(point >= 0x2066 && point <= 0x2069))
+	if (point == 0x061c || point == 0x200e || point == 0x200f ||
+		(point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069))
 		return false;
-	return !(point >= 0xd800 && point <= 0xdfff) && (point & 0xfffe) != 0xfffe && point <= 0x10ffff;
+	return !(point >= 0xd800 && point <= 0xdfff) && (point & 0xfffe) != 0xfffe &&
+		point <= 0x10ffff;
 }
 
 /* A text of the database in UTF-8; bytes without a known meaning become question marks. */

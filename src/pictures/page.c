@@ -51,12 +51,14 @@ static const char *const style =
 	".cards{display:flex;flex-wrap:wrap;gap:10px;margin:20px 0}"
 	".cards div{background:var(--card);border-radius:8px;padding:10px 16px;min-width:90px}"
 	".cards b{display:block;font-size:20px}.cards span{color:var(--soft);font-size:13px}"
-	".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:16px}"
+	".plots{display:grid;gap:16px;"
+	"grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr))}"
 	"figure{margin:0;padding:10px;border:1px solid var(--line);border-radius:8px}"
 	"svg{display:block;width:100%;height:auto}"
 	".wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px}"
 	"th,td{text-align:left;padding:5px 10px;border-bottom:1px solid var(--line);vertical-align:top}"
-	"td{overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap}th{color:var(--soft);font-weight:600}"
+	"td{overflow-wrap:anywhere}.n{text-align:right}.n,.d{white-space:nowrap}"
+	"th{color:var(--soft);font-weight:600}"
 	"pre{background:var(--card);padding:14px;border-radius:8px;white-space:pre-wrap;"
 	"overflow-wrap:anywhere;font-size:13px}"
 	".dot{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:8px}"
@@ -84,6 +86,28 @@ put_number(StringInfo page, const char *number)
 	appendStringInfo(page, "<td class=\"n\">%s</td>", number);
 }
 
+/* Begins a table; "#" before the head of a column says that it has numbers. */
+static void
+begin_table(StringInfo page, const char *const *heads)
+{
+	appendStringInfoString(page, "<div class=\"wide\"><table><tr>");
+	for (; *heads != NULL; heads++)
+	{
+		bool		is_number = (*heads)[0] == '#';
+
+		appendStringInfo(page, "<th%s>%s</th>", is_number ? " class=\"n\"" : "",
+						 *heads + is_number);
+	}
+	appendStringInfoString(page, "</tr>\n");
+}
+
+/* Ends it. */
+static void
+end_table(StringInfo page)
+{
+	appendStringInfoString(page, "</table></div>\n");
+}
+
 /* A number that may be unknown. */
 static const char *
 number_text(double value)
@@ -95,9 +119,10 @@ number_text(double value)
 static void
 put_head(StringInfo page, const char *title)
 {
-	appendStringInfoString(page, "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">"
-						   "<head><meta charset=\"utf-8\"/>"
-						   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/><title>");
+	appendStringInfoString(page, "<!DOCTYPE html>\n"
+						   "<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head>"
+						   "<meta charset=\"utf-8\"/><meta name=\"viewport\""
+						   " content=\"width=device-width,initial-scale=1\"/><title>");
 	gk_append_escaped(page, title, MOST_TITLE);
 	appendStringInfo(page, "</title><style>%s</style></head>\n<body><h1>", style);
 	gk_append_escaped(page, title, MOST_TITLE);
@@ -205,7 +230,8 @@ put_pictures(StringInfo page, const GkSubject *subject)
 static void
 put_cluster(StringInfo page, const GkSummary *summary, int c, double total, GkRank *order)
 {
-	appendStringInfo(page, "<tr><td class=\"n\">%d</td><td><span class=\"dot\" style=\"background:%s\"></span>",
+	appendStringInfo(page, "<tr><td class=\"n\">%d</td><td>"
+					 "<span class=\"dot\" style=\"background:%s\"></span>",
 					 gk_summary_id(summary, c), gk_cluster_color(c));
 	gk_append_escaped(page, gk_summary_name(summary, c), MOST_NAME);
 	appendStringInfoString(page, "</td>");
@@ -221,20 +247,20 @@ put_cluster(StringInfo page, const GkSummary *summary, int c, double total, GkRa
 static void
 put_clusters(StringInfo page, const GkSubject *subject)
 {
+	static const char *const heads[] = {"#number", "name", "#rows", "#share", "#average distance",
+	"#radius", "what stands out", NULL};
 	const GkSummary *summary = &subject->summary;
 	double		total = gk_total_size(summary);
 	GkRank	   *order = gk_allocate(summary->dimension, sizeof(GkRank));
 
-	appendStringInfoString(page, "<h2>Clusters</h2><div class=\"wide\"><table><tr><th class=\"n\">number</th>"
-						   "<th>name</th><th class=\"n\">rows</th><th class=\"n\">share</th>"
-						   "<th class=\"n\">average distance</th><th class=\"n\">radius</th>"
-						   "<th>what stands out</th></tr>\n");
+	appendStringInfoString(page, "<h2>Clusters</h2>");
+	begin_table(page, heads);
 	for (int c = 0; c < Min(summary->k, MOST_CLUSTERS); c++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		put_cluster(page, summary, c, total, order);
 	}
-	appendStringInfoString(page, "</table></div>\n");
+	end_table(page);
 	if (summary->k > MOST_CLUSTERS)
 		appendStringInfo(page, "<p class=\"soft\">and %s more</p>\n",
 						 gk_count_text(summary->k - MOST_CLUSTERS));
@@ -244,17 +270,18 @@ put_clusters(StringInfo page, const GkSubject *subject)
 static void
 put_versions(StringInfo page, const GkSubject *subject)
 {
-	appendStringInfoString(page, "<h2>Versions</h2><div class=\"wide\"><table><tr><th class=\"n\">version</th>"
-						   "<th>status</th><th>finished</th><th class=\"n\">rows</th>"
-						   "<th class=\"n\">clusters</th><th class=\"n\">inertia</th>"
-						   "<th class=\"n\">explained</th><th class=\"n\">psi</th><th>outcome</th></tr>\n");
+	static const char *const heads[] = {"#version", "status", "finished", "#rows", "#clusters",
+	"#inertia", "#explained", "#psi", "outcome", NULL};
+
+	appendStringInfoString(page, "<h2>Versions</h2>");
+	begin_table(page, heads);
 	for (int i = subject->count - 1; i >= Max(0, subject->count - MOST_VERSIONS); i--)
 	{
 		const GkPast *past = &subject->past[i];
 
 		appendStringInfo(page, "<tr><td class=\"n\">%d</td><td>", past->version);
 		gk_append_escaped(page, past->status != NULL ? past->status : "", MOST_NAME);
-		appendStringInfo(page, "%s</td><td>%s</td>", past->deployed ? ", deployed" : "",
+		appendStringInfo(page, "%s</td><td class=\"d\">%s</td>", past->deployed ? ", deployed" : "",
 						 past->day);
 		put_number(page, past->rows >= 0 ? gk_count_text(past->rows) : "&#8211;");
 		put_number(page, past->k > 0 ? gk_count_text(past->k) : "&#8211;");
@@ -264,7 +291,7 @@ put_versions(StringInfo page, const GkSubject *subject)
 		put_text(page, past->outcome);
 		appendStringInfoString(page, "</tr>\n");
 	}
-	appendStringInfoString(page, "</table></div>\n");
+	end_table(page);
 }
 
 /* The drift of a feature. */
@@ -285,6 +312,8 @@ put_feature_drift(StringInfo page, JsonbContainer *row)
 static void
 put_drift(StringInfo page, const GkSubject *subject)
 {
+	static const char *const heads[] = {"feature", "#mean then", "#mean now",
+	"#shift in deviations", "#ratio of deviations", "#unusable now", NULL};
 	const GkPast *drift = gk_subject_drift(subject);
 	GkJsonRows	rows;
 
@@ -293,18 +322,15 @@ put_drift(StringInfo page, const GkSubject *subject)
 	rows = gk_json_rows(&drift->drift->root, "features");
 	appendStringInfo(page, "<h2>Drift</h2><p>Version %d found a psi of %s: %s.</p>\n",
 					 drift->version, gk_short_number(drift->psi),
-					 drift->psi < 0.1 ? "the rows are distributed as they were" :
-					 drift->psi < 0.25 ? "the rows begin to differ from those of the fit"
+					 drift->psi < GK_PSI_WATCH ? "the rows are distributed as they were" :
+					 drift->psi < GK_PSI_REFIT ? "the rows begin to differ from those of the fit"
 					 : "the rows differ from those of the fit");
 	if (rows.count == 0)
 		return;
-	appendStringInfoString(page, "<div class=\"wide\"><table><tr><th>feature</th><th class=\"n\">mean then</th>"
-						   "<th class=\"n\">mean now</th><th class=\"n\">shift in deviations</th>"
-						   "<th class=\"n\">ratio of deviations</th>"
-						   "<th class=\"n\">unusable now</th></tr>\n");
+	begin_table(page, heads);
 	for (int i = 0; i < Min(rows.count, MOST_FEATURES); i++)
 		put_feature_drift(page, rows.rows[i]);
-	appendStringInfoString(page, "</table></div>\n");
+	end_table(page);
 	if (rows.count > MOST_FEATURES)
 		appendStringInfo(page, "<p class=\"soft\">and %d more features</p>\n",
 						 rows.count - MOST_FEATURES);

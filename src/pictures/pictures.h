@@ -30,6 +30,10 @@ extern const GkPicture gk_pictures[];
 #define GK_LEAST_HEIGHT 160
 #define GK_MOST_LENGTH 4000
 
+/* A psi from which drift is to be watched, and from which it asks for a refit. */
+#define GK_PSI_WATCH 0.1
+#define GK_PSI_REFIT 0.25
+
 /* Draws a picture that lacks nothing: SVG of at most GK_MOST_SVG_BYTES. */
 extern const char *gk_draw_picture(const GkSubject *subject, const GkPicture *picture, int width,
 								   int height);

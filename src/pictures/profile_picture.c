@@ -73,7 +73,7 @@ value_of(const GkSummary *summary, int cluster, int feature)
 	return summary->centroids[(int64) cluster * summary->dimension + feature];
 }
 
-/* How far a centroid is from the mean of the centroids, in their deviations: where no rows are known. */
+/* How far a centroid is from the mean of the centroids, in their deviations. */
 static double
 place_among_centroids(const GkSummary *summary, int cluster, int feature)
 {

@@ -43,7 +43,7 @@ typedef struct GkSubject
 /* Begins to read an open model; reads what is known of its versions. */
 extern void gk_open_subject(GkSubject *subject, Relation relation);
 
-/* Moves to a version, the deployed one if it is 0; false if there is none, XX001 if there are two. */
+/* Moves to a version, the deployed one if it is 0; false without one, XX001 if there are two. */
 extern bool gk_find_subject(GkSubject *subject, int version);
 
 /* Moves to the deployed version; false unless there is exactly one. */

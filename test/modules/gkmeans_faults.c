@@ -1,6 +1,7 @@
 /*
- * A module for tests: the setting gkmeans.fault_at, the number of the engine call that fails; and
- * locks and segments that are not those of a fit, but look like them.
+ * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails, and
+ * gkmeans.vectors, the vectors that scoring uses; and locks and segments that are not those of a
+ * fit, but look like them.
  */
 #include "postgres.h"
 
@@ -22,6 +23,7 @@ GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
 
 static int	fault_at = 0;
+static char *vectors = NULL;
 
 /* The engine class, or the one that fails. */
 static const GkEngineClass *
@@ -30,7 +32,7 @@ with_fault(const GkEngineClass *engine_class)
 	return fault_at == 0 ? engine_class : gk_fault_engine(engine_class, fault_at, GK_DEVICE_ERROR);
 }
 
-/* Defines the setting, and offers gkmeans the engine that fails. */
+/* Defines the settings, and offers gkmeans the engine that fails. */
 void
 _PG_init(void)
 {
@@ -42,6 +44,12 @@ _PG_init(void)
 							&fault_at, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 	*wrap = (void *) with_fault;
+	DefineCustomStringVariable("gkmeans.vectors",
+							   "Vectors that rows are compared with centroids by, for tests.",
+							   "NULL means the widest.",
+							   &vectors, NULL,
+							   PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
+	*find_rendezvous_variable("gkmeans_vectors") = &vectors;
 }
 
 /* SQL: takes the lock of a fit whose segment has this handle, until the transaction ends. */

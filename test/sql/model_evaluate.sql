@@ -104,6 +104,32 @@ SELECT gkmeans_create_model('with_outlier', 'outlier', '{x,y}', 3, n_init => 4);
 SELECT near(e.inertia, m.inertia, 1e-6, 'the inertia of the fit') FROM gkmeans_evaluate('with_outlier', 'outlier') e, with_outlier m;
 SELECT near(e.calinski_harabasz, m.between_ss / 2 / (m.inertia / 58), 1e-6, 'Calinski-Harabasz') FROM gkmeans_evaluate('with_outlier', 'outlier') e, with_outlier m;
 
+CREATE FUNCTION beside(far float8) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	near record;
+	beside record;
+BEGIN
+	SELECT * INTO near FROM gkmeans_evaluate_labels('SELECT * FROM outlier WHERE x < 2', '{x,y}', 'label');
+	SELECT * INTO beside FROM gkmeans_evaluate_labels(format('SELECT * FROM outlier WHERE x < 2 UNION ALL SELECT %s, %s, 2', far, far), '{x,y}', 'label');
+	RETURN NEXT near(beside.inertia, near.inertia, 1e-6, 'inertia beside a row at ' || far);
+	RETURN NEXT near(beside.calinski_harabasz, beside.between_ss / 2 / (near.inertia / 58), 1e-6, 'Calinski-Harabasz beside it');
+	RETURN NEXT near(beside.davies_bouldin, near.davies_bouldin * 2 / 3, 1e-6, 'Davies-Bouldin beside it');
+END $$;
+SELECT beside(far) FROM unnest(ARRAY[1e9, 1e17, 1e25, 1e37]) far;
+
+-- Neither the order of the rows nor the numbers that labels get shows
+CREATE TABLE in_order AS SELECT i AS id, noise(i, 5) * 10 ^ (i % 7) AS x, noise(i, 6) AS y, i % 40 AS label FROM generate_series(1, 4000) i;
+SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate_labels('SELECT * FROM in_order ORDER BY y', '{x,y}', 'label', sample => 700) e),
+	(SELECT row(e.*)::text FROM gkmeans_evaluate_labels('SELECT * FROM in_order ORDER BY x', '{x,y}', 'label', sample => 700) e), 'labels from a column, rows in another order: the same bits');
+SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate_labels('SELECT id % 3 AS x, id % 40 AS label FROM in_order ORDER BY id', '{x}', 'label', sample => 500) e),
+	(SELECT row(e.*)::text FROM gkmeans_evaluate_labels('SELECT id % 3 AS x, id % 40 AS label FROM in_order ORDER BY -id', '{x}', 'label', sample => 500) e), 'equal rows with different labels, some of them drawn: the same bits');
+
+-- Some clusters of a model have no rows in the source
+SELECT is((SELECT array_agg(row(rows, silhouette IS NULL, nearest_cluster_id IS NULL)::text ORDER BY cluster_id) FROM gkmeans_cluster_quality('i3', 'SELECT v FROM iris WHERE gkmeans_predict(''i3'', v) <> 1')),
+	ARRAY['(62,f,f)', '(0,t,f)', '(38,f,f)'], 'clusters without rows');
+SELECT near(e.silhouette, l.silhouette, 1e-12, 'silhouette without them') FROM gkmeans_evaluate('i3', 'SELECT v FROM iris WHERE gkmeans_predict(''i3'', v) <> 1') e,
+	gkmeans_evaluate_labels('SELECT v, label FROM labelled WHERE label <> ''cluster 1''', '{v}', 'label') l;
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;

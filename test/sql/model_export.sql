@@ -11,7 +11,7 @@ DECLARE
 	result bigint;
 BEGIN
 	EXECUTE format('SELECT FROM gkmeans_create_model(''model'', %L, %L, 5, %s)', source, features, arguments);
-	EXECUTE format('SELECT count(*) FROM (%s) t, (SELECT gkmeans_export(''model'') AS e OFFSET 0) e WHERE gkmeans_predict_with(e, %s) = gkmeans_predict(''model'', %s)', source, form, form) INTO result;
+	EXECUTE format('SELECT count(*) FROM (%s) t, (SELECT gkmeans_export(''model'')::jsonb AS e OFFSET 0) e WHERE gkmeans_predict_with(e, %s) = gkmeans_predict(''model'', %s)', source, form, form) INTO result;
 	DROP TABLE model;
 	RETURN is(result, 150::bigint, name);
 END $$;
@@ -30,18 +30,19 @@ INSERT INTO generated SELECT a, b, c, d FROM iris;
 SELECT is(count(*)::int, 150, 'a generated column') FROM generated g WHERE cluster_id = gkmeans_predict('m', g);
 UPDATE generated SET a = NULL;
 SELECT is(count(*)::int, 0, 'follows the row') FROM generated WHERE cluster_id IS NOT NULL;
-CREATE INDEX ON iris (gkmeans_predict_with(:'exported', a, b, c, d));
+SELECT gkmeans_export('m', 'predict') AS brief \gset
+CREATE INDEX ON iris (gkmeans_predict_with(:'brief', a, b, c, d));
 SET LOCAL enable_seqscan = off;
-SELECT is(count(*)::int, (SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 'an index expression') FROM iris WHERE gkmeans_predict_with(:'exported', a, b, c, d) = 1;
+SELECT is(count(*)::int, (SELECT count(*)::int FROM iris i WHERE gkmeans_predict('m', i) = 1), 'an index expression') FROM iris WHERE gkmeans_predict_with(:'brief', a, b, c, d) = 1;
 RESET enable_seqscan;
 SELECT is((SELECT array_agg(gkmeans_predict_with(e, 6, 3, 5, 2) ORDER BY n) FROM (VALUES (1, :'exported'::jsonb), (2, :'exported'::jsonb || '{"cluster_ids": [3,5,7]}'), (3, :'exported'::jsonb)) t(n, e)),
 	(SELECT ARRAY[p, (ARRAY[3,5,7])[p + 1], p] FROM gkmeans_predict('m', 6, 3, 5, 2) p), 'another model in every row');
 SET LOCAL extra_float_digits = 0;
-SELECT is(gkmeans_export('m')::text, :'exported'::jsonb::text, 'no digit is lost whatever the settings');
+SELECT is(gkmeans_export('m'), :'exported', 'no digit is lost whatever the settings');
 RESET extra_float_digits;
-SELECT is(gkmeans_export('m', 1)::text, :'exported'::jsonb::text, 'by version');
-SELECT fails_with($$SELECT gkmeans_export('m', 0)$$, '42704', 'version 0 is none');
-SELECT fails_with($$SELECT gkmeans_export('m', 2)$$, '42704', 'a version that is not there');
+SELECT is(gkmeans_export('m', version => 1), :'exported', 'by version');
+SELECT fails_with($$SELECT gkmeans_export('m', version => 0)$$, '42704', 'version 0 is none');
+SELECT fails_with($$SELECT gkmeans_export('m', 'json', 2)$$, '42704', 'a version that is not there');
 SELECT fails_with($$SELECT gkmeans_export('iris')$$, '42809', 'no model');
 SELECT is(gkmeans_export(NULL), NULL, 'no model at all');
 
@@ -53,6 +54,58 @@ SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', :'export
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', json), '22023', 'exported model: ' || json) FROM unnest('{[],1,"null","{}","\"x\""}'::text[]) json;
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3)', :'exported'), '22000', 'too few features');
 SELECT is(gkmeans_predict_with(NULL, 1), NULL, 'no model');
+
+-- The way back: a model of what was exported is the same, bit for bit
+CREATE FUNCTION carried(model regclass) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE result jsonb;
+BEGIN
+	EXECUTE format('SELECT to_jsonb(m) - ''{version,status,deployed,deployed_at,deployed_by,started_at,finished_at,started_by,definition,moved,drift,outcome}''::text[] FROM %s m WHERE deployed', model) INTO result;
+	RETURN result;
+END $$;
+CREATE FUNCTION goes_round(source text, features text, arguments text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	name text := format('%s of %s, %s', features, source, arguments);
+	k int;
+BEGIN
+	EXECUTE format('SELECT FROM gkmeans_create_model(''there'', %L, %L, 5, note => ''a "note"'', %s)', source, features, arguments);
+	k := gkmeans_import_model('back', exported => gkmeans_export('there')::jsonb);
+	RETURN NEXT is(k, (SELECT there.k FROM there), 'there and back: ' || name);
+	RETURN NEXT is(carried('back'), carried('there'), 'every attribute: ' || name);
+	RETURN NEXT is(gkmeans_export('back')::jsonb - 'definition', gkmeans_export('there')::jsonb - 'definition', 'and the JSON: ' || name);
+	DROP TABLE there;
+	DROP TABLE back;
+END $$;
+SET LOCAL client_min_messages = error;
+SELECT goes_round('SELECT id, a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b,c,d}', format('scale => %L, metric => %L', scale, metric))
+FROM unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
+SELECT goes_round('SELECT v, a FROM iris', '{v}', 'initial_centroids => ''{{5,3},{4,3},{100,100},{6,3},{7,3}}'', max_iter => 1, weight_column => ''a''');
+SELECT goes_round('SELECT round(a) AS a, round(b) AS b FROM iris', '{a,b}', 'seed => 3');
+SET LOCAL client_min_messages = warning;
+SELECT is(gkmeans_import_model('other', exported => :'exported'), 3, 'import');
+SELECT is((SELECT array_agg(gkmeans_anomaly_percentile('other', a, b, c, d) ORDER BY id) FROM iris), (SELECT array_agg(gkmeans_anomaly_percentile('m', a, b, c, d) ORDER BY id) FROM iris), 'percentiles as before');
+SELECT is((SELECT array_agg(gkmeans_name('other', i) ORDER BY id) FROM iris i), (SELECT array_agg(gkmeans_name('m', i) ORDER BY id) FROM iris i), 'names as before');
+SELECT is((SELECT definition - 'search_path' FROM other), '{"metric": "euclidean", "features": ["a","b","c","d"]}', 'what the model was asked for is not taken over');
+SELECT is((SELECT status FROM other), 'imported', 'status');
+SELECT is(gkmeans_import_model('other', exported => :'exported', if_exists => 'replace', note => 'again'), 3, 'another version');
+SELECT is((SELECT array_agg(note ORDER BY version) FROM other), '{NULL,again}', 'with a note of its own');
+SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || change::jsonb), '22023', 'import: ' || change, 'not an exported model') FROM unnest(ARRAY['{"gkmeans": 2}', '{"points": []}', '{"centroids": [1]}', '{"sizes": [1,2]}', '{"sizes": [1,2,-3]}',
+	'{"sizes": [1,2,2.5]}', '{"sizes": 3}', '{"sizes": null}', '{"weights": [1,2,-1]}', '{"radii": [1,2,"x"]}', '{"avg_distances": {}}', '{"score_quantiles": [1,2]}', '{"feature_mean": [1]}', '{"feature_mean": [1,2,3,null]}', '{"rows_used": -1}', '{"rows_used": 1e30}', '{"inertia": "much"}', '{"iterations": 1e10}',
+	'{"converged": 1}', '{"note": {}}', '{"report": 1}', '{"history": "x"}', '{"map_x": [1]}', '{"map_y": [1,2,null]}', '{"sample_points": [[1,2]]}', '{"sample_points": [[1,2,1e39]]}', '{"sample_points": {}}', '{"silhouette": true}', '{"cluster_ids": [2,1,0]}']) change;
+SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || jsonb_build_object('score_quantiles', (SELECT jsonb_agg(-i) FROM generate_series(1, 47) i))), '22023', 'quantiles that are negative');
+SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || jsonb_build_object('score_quantiles', (SELECT jsonb_agg(47 - i) FROM generate_series(1, 47) i))), '22023', 'quantiles that descend');
+SELECT is(gkmeans_import_model('unknown', exported => :'exported'::jsonb || '{"avg_distances": [null, "Infinity", 2]}'), 3, 'import of unknown and infinite numbers');
+SELECT is((SELECT avg_distances FROM unknown), '{NULL,Infinity,2}', 'what is unknown or infinite');
+SELECT is(gkmeans_export('unknown')::jsonb -> 'avg_distances', '[null, "Infinity", 2]', 'and back');
+SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %s)', :'exported', other), '22023', other || ' as well') FROM unnest('{"centroids => ''{{1}}''","features => ''{a}''","names => ''{a}''","scale_offset => ''{1}''","scale_factor => ''{1}''"}'::text[]) other;
+SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
+SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json.*predict');
+SELECT is(gkmeans_export('m', NULL), :'exported', 'no format is json');
+SELECT is((SELECT array_agg(key ORDER BY key) FROM jsonb_object_keys(:'brief'::jsonb) key), '{dimension,features,gkmeans,k,metric,names,points}', 'what predictions need');
+SELECT is(:'exported'::jsonb @> :'brief'::jsonb, true, 'is part of the whole');
+SELECT gkmeans_create_model('scaled', 'SELECT a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b,c,d}', 3, scale => 'standard');
+SELECT is(gkmeans_import_model('brief', exported => gkmeans_export('scaled', 'predict')::jsonb), 3, 'it can be imported');
+SELECT ok(bool_and(abs(x - y) <= 1e-12 * abs(y)), 'centroids in the units of the features') FROM unnest(gkmeans_centroids('brief'), gkmeans_centroids('scaled')) u(x, y);
+SELECT is((SELECT array_agg(gkmeans_distance('brief', a + 1e6, b, c * 1e9, d) ORDER BY id) FROM iris), (SELECT array_agg(gkmeans_distance('scaled', a + 1e6, b, c * 1e9, d) ORDER BY id) FROM iris), 'distances bit for bit');
 
 -- Centroids
 SELECT is((SELECT count(*)::int FROM iris i WHERE gkmeans_predict_centroids(gkmeans_centroids('m'), ARRAY[a, b, c, d]) = gkmeans_predict('m', i)), 150, 'gkmeans_predict_centroids');

@@ -74,7 +74,7 @@ SELECT is((SELECT versions FROM gkmeans.models WHERE model = 'mine.kinds'), 2::b
 SET LOCAL ROLE owner;
 SELECT is(count(*)::int, 3, 'a version is added') FROM gkmeans_create_model('mine.kinds', 'gk_test.customers', '{spent,visits}', 3, if_exists => 'replace');
 SELECT is(count(*)::int, 2, 'and a model made') FROM gkmeans_create_model('mine.later', 'gk_test.customers', '{spent,visits}', 2);
-SELECT is(gkmeans_predict_with(gkmeans_export('mine.kinds', 1), 60, 2), (SELECT cluster_id FROM mine.seen JOIN customers USING (id) WHERE spent = 60 AND visits = 2 LIMIT 1), 'the older version can be exported');
+SELECT is(gkmeans_predict_with(gkmeans_export('mine.kinds', version => 1)::jsonb, 60, 2), (SELECT cluster_id FROM mine.seen JOIN customers USING (id) WHERE spent = 60 AND visits = 2 LIMIT 1), 'the older version can be exported');
 SELECT is(gkmeans_deploy('mine.kinds', 1), 3, 'and deployed');
 RESET ROLE;
 SELECT is(differ(), 0::bigint, 'and predicts');

@@ -168,6 +168,57 @@ SELECT is((SELECT array_agg(gkmeans_predict(model, 5, 3, 1, 0)) FROM unnest('{m,
 SELECT is((SELECT array_agg(gkmeans_predict(model, f) ORDER BY n) FROM unnest('{m,spread,m,spread}'::text[]) WITH ORDINALITY u(model, n), LATERAL (SELECT 5 AS a, 3 AS b, 1 AS c, 0 AS d, 0.5 AS x, 0.5 AS y) f),
 	(SELECT ARRAY[1, s, 1, s] FROM gkmeans_predict('spread', 0.5, 0.5) s), 'another one in every row');
 
+-- Arrays of every type of number: elements that are NULL or no number, and wrong counts of them
+CREATE TABLE corners AS SELECT i AS id, ARRAY[i & 1, i >> 1 & 1, i >> 2 & 1] AS v FROM generate_series(0, 7) i;
+SELECT gkmeans_import_model('corner', ARRAY(SELECT v::float8[] FROM corners ORDER BY id));
+CREATE FUNCTION scores_arrays(type text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	form text;
+	odd text;
+	count int;
+	value int;
+BEGIN
+	FOREACH form IN ARRAY '{"v::%s","VARIADIC v::%s"}'::text[] LOOP
+		EXECUTE format('SELECT count(*) FROM corners WHERE gkmeans_predict(''corner'', %s) = id', format(form, type)) INTO count;
+		RETURN NEXT is(count, 8, format(form, type));
+	END LOOP;
+	EXECUTE format('SELECT count(*) FROM corners, (SELECT gkmeans_export(''corner'')::jsonb AS e OFFSET 0) e WHERE gkmeans_predict_with(e, v::%s) = id', type) INTO count;
+	RETURN NEXT is(count, 8, 'gkmeans_predict_with, ' || type);
+	EXECUTE format('SELECT gkmeans_predict(''corner'', ''{1,NULL,0}''::%s)', type) INTO value;
+	RETURN NEXT is(value, NULL, 'an element that is NULL, ' || type);
+	EXECUTE format('SELECT gkmeans_predict(''corner'', NULL::%s)', type) INTO value;
+	RETURN NEXT is(value, NULL, 'an array that is NULL, ' || type);
+	EXECUTE format('SELECT gkmeans_predict(''corner'', ''[5:7]={1,1,0}''::%s)', type) INTO value;
+	RETURN NEXT is(value, 3, 'other subscripts, ' || type);
+	FOREACH odd IN ARRAY '{"{}","{1}","{1,0}","{1,0,1,0}","{NULL}","{NULL,NULL,NULL,NULL}","{{1,0,1}}","{{1},{0},{1}}"}'::text[] LOOP
+		RETURN NEXT fails_with(format('SELECT gkmeans_predict(''corner'', %L::%s)', odd, type), '22000', odd || ', ' || type);
+	END LOOP;
+	FOREACH odd IN ARRAY CASE WHEN type IN ('float8[]', 'numeric[]') THEN '{NaN,Infinity,-Infinity,1e39,-4e38}' WHEN type = 'real[]' THEN '{NaN,Infinity,-Infinity}' ELSE '{}' END::text[] LOOP
+		EXECUTE format('SELECT gkmeans_predict(''corner'', ARRAY[0, 1, %L]::%s)', odd, type) INTO value;
+		RETURN NEXT is(value, NULL, odd || ', ' || type);
+	END LOOP;
+END $$;
+SELECT scores_arrays(type) FROM unnest('{smallint[],int[],bigint[],real[],float8[],numeric[]}'::text[]) type;
+SELECT is((SELECT count(*)::int FROM corners WHERE gkmeans_predict('corner', ARRAY[v[1] = 1, v[2] = 1, v[3] = 1]) = id), 8, 'boolean[]');
+SELECT is(gkmeans_predict('corner', ARRAY[true, NULL, false]), NULL, 'an element that is NULL, boolean[]');
+SELECT is((SELECT count(*)::int FROM corners WHERE gkmeans_predict('corner', v[1]::smallint, v[2]::numeric, v[3] = 1) = id), 8, 'numbers and a boolean');
+
+-- Many centroids: floats tell first which of them can be the nearest, and the definition decides
+CREATE TABLE distant AS SELECT i AS id, ARRAY(SELECT (scale * noise(i, 7 * j) + CASE kind WHEN 'far' THEN 1e6 WHEN 'lattice' THEN 0 ELSE 1 END)::real FROM generate_series(1, 33) j) AS v, kind
+	FROM (VALUES ('plain', 1.0), ('far', 1e-3), ('large', 1e15), ('small', 1e-20)) k(kind, scale), generate_series(1, 150) i;
+CREATE FUNCTION agrees_with_definition(kind text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	centroids float8[] := ARRAY(SELECT d.v::float8[] FROM distant d, generate_series(1, 2) WHERE d.kind = agrees_with_definition.kind ORDER BY d.id);
+BEGIN
+	PERFORM gkmeans_import_model('many_centroids', centroids, if_exists => 'replace');
+	RETURN NEXT is((SELECT count(*)::int FROM distant WHERE gkmeans_predict('many_centroids', v) = gkmeans_predict_centroids(centroids, v::float8[])), (SELECT count(*)::int FROM distant),
+		'300 centroids of 33 features, each twice: ' || kind);
+	RETURN NEXT is((SELECT count(*)::int FROM distant a, distant b, LATERAL (SELECT ARRAY(SELECT ((x + y) / 2)::real FROM unnest(a.v, b.v) u(x, y)) AS v) middle
+			WHERE a.kind = agrees_with_definition.kind AND b.kind = a.kind AND a.id < 20 AND b.id = a.id + 30 AND gkmeans_predict('many_centroids', middle.v) = gkmeans_predict_centroids(centroids, middle.v::float8[])), 19, 'half way between two of them: ' || kind);
+	RETURN NEXT is((SELECT count(*)::int FROM distant d, gkmeans_predict_with(gkmeans_export('many_centroids')::jsonb, d.v) p WHERE d.kind = agrees_with_definition.kind AND p = gkmeans_predict('many_centroids', d.v)), 150, 'exported: ' || kind);
+END $$;
+SELECT agrees_with_definition(kind) FROM unnest('{plain,far,large,small}'::text[]) kind;
+
 -- The cache of the session; from 18 on a path of numbers tells what a context is in
 CREATE VIEW cached AS WITH contexts AS MATERIALIZED (SELECT to_jsonb(m) AS c FROM pg_backend_memory_contexts m)
 	SELECT (c->>'total_bytes')::bigint AS total_bytes FROM contexts WHERE c->>'name' = 'gkmeans model' AND (c->>'parent' = 'CacheMemoryContext' OR

@@ -24,7 +24,7 @@ SELECT fails_with($$SELECT gkmeans_deploy('m', 7)$$, '42704', 'a version that is
 SELECT fails_with($$SELECT gkmeans_deploy('m', 0)$$, '42704', 'version 0 is none');
 INSERT INTO m (version, group_no, part, status) VALUES (4, 0, 0, 'failed');
 SELECT fails_with('SELECT ' || call, '55000', 'a version without centroids: ' || call, 'no centroids')
-FROM unnest(ARRAY['gkmeans_deploy(''m'', 4)', 'gkmeans_clusters(''m'', 4)', 'gkmeans_centroids(''m'', 4)', 'gkmeans_export(''m'', 4)', 'gkmeans_predict_rows(NULL::int, ''m'', ''SELECT 1 AS id, 2 AS x'', ''id'', 4)']) call;
+FROM unnest(ARRAY['gkmeans_deploy(''m'', 4)', 'gkmeans_clusters(''m'', 4)', 'gkmeans_centroids(''m'', 4)', 'gkmeans_export(''m'', ''json'', 4)', 'gkmeans_predict_rows(NULL::int, ''m'', ''SELECT 1 AS id, 2 AS x'', ''id'', 4)']) call;
 SELECT is(deployed(), '1', 'nothing was changed by these');
 
 -- Prune

@@ -20,6 +20,29 @@ SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('wide', '{v}', 3)), '{2
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('vectors', '{v}', 3)$$), fingerprint($$SELECT * FROM gkmeans_fit('data', '{v}', 3)$$), 'vectors, with workers');
 
+-- Scoring: labels and distances of the fit, as a row and as a vector
+CREATE FUNCTION scores_as_fitted(source text, form text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE result bigint;
+BEGIN
+	EXECUTE format('SELECT FROM gkmeans_create_model(''fitted'', %L, ''{v}'', 3)', source);
+	EXECUTE format('CREATE TEMP TABLE labels AS SELECT * FROM gkmeans_fit_predict(NULL::int, %L, ''{v}'', 3, id_column => ''id'')', source);
+	EXECUTE format('SELECT count(*) FROM labels JOIN (%s) t USING (id) WHERE gkmeans_predict(''fitted'', %s) = cluster_id AND gkmeans_distance(''fitted'', %s) = distance', source, form, form) INTO result;
+	RETURN NEXT is(result, 600::bigint, format('%s of %s', form, source));
+	DROP TABLE labels, fitted;
+END $$;
+SELECT scores_as_fitted('SELECT id, v FROM vectors', form) FROM unnest('{t,v,v::vector(3),v::real[],v::real[]::float8[]}'::text[]) form;
+SELECT scores_as_fitted('SELECT id, fixed AS v FROM vectors', form) FROM unnest('{t,v}'::text[]) form;
+SELECT gkmeans_create_model('kinds', 'vectors', '{v}', 3);
+SELECT is((SELECT count(*)::int FROM vectors, (SELECT gkmeans_export('kinds')::jsonb AS e OFFSET 0) e WHERE gkmeans_predict_with(e, v) = gkmeans_predict('kinds', v)), 600, 'vector, exported');
+SELECT is((SELECT count(*)::int FROM vectors t, LATERAL gkmeans_score('kinds', t) s WHERE s.cluster_id = gkmeans_predict('kinds', v)), 600, 'gkmeans_score of a row with a vector');
+SELECT is(gkmeans_predict('kinds', NULL::vector), NULL, 'a vector that is NULL');
+SELECT is(gkmeans_predict('kinds', t), NULL, 'a row with a vector that is NULL') FROM (SELECT NULL::vector AS v) t;
+SELECT fails_with($$SELECT gkmeans_predict('kinds', '[1,2]'::vector)$$, '22000', 'a vector that is too short', '2 features given.* has 3');
+SELECT fails_with($$SELECT gkmeans_predict('kinds', '[1,2,3,4]'::vector)$$, '22000', 'a vector that is too long', '4 features given.* has 3');
+SELECT fails_with($$SELECT gkmeans_predict('kinds', '[1]'::vector, '[2]'::vector, '[3]'::vector)$$, '42804', 'vectors for numbers');
+SELECT is(gkmeans_import_model('topics', (SELECT array_agg(v::real[]::float8[] ORDER BY id) FROM (SELECT * FROM wide ORDER BY id LIMIT 40) w), if_exists => 'replace'), 40, 'a model of vectors');
+SELECT is((SELECT count(*)::int FROM wide WHERE gkmeans_predict('topics', v) = gkmeans_predict_centroids(gkmeans_centroids('topics'), v::real[]::float8[])), 60, 'toasted vectors, many centroids');
+
 -- since pgvector 0.7
 SELECT to_regtype('halfvec') IS NOT NULL AS has_halfvec \gset
 \if :has_halfvec
@@ -31,6 +54,10 @@ FROM gkmeans_fit('SELECT unnest(ARRAY[''[65504]'', ''[-65504]'', ''[0]'', ''[6.1
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT unnest(ARRAY[''[5.9604645e-08]'', ''[-0]'', ''[0.00006]'']::halfvec[]) AS h', '{h}', 3)), 3, 'halfvec: denormal numbers');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT unnest(ARRAY[''[1,2,3]'', ''[1,2]'']::halfvec[]) AS v', '{v}', 1)$$, '22000', 'halfvecs of different length', NULL, 'has 2 elements, expected 3');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''{1:1}/3''::sparsevec AS v', '{v}', 1)$$, '42804', 'sparsevec is not supported');
+SELECT scores_as_fitted('SELECT id, h AS v FROM halves', form) FROM unnest('{t,v,v::halfvec(3),v::vector,v::vector::real[]}'::text[]) form;
+SELECT is(gkmeans_predict('kinds', NULL::halfvec), NULL, 'a halfvec that is NULL');
+SELECT fails_with($$SELECT gkmeans_predict('kinds', '[1,2]'::halfvec)$$, '22000', 'a halfvec that is too short', '2 features given.* has 3');
+SELECT fails_with($$SELECT gkmeans_predict('kinds', '{1:1}/3'::sparsevec)$$, '42804', 'a sparsevec');
 \endif
 \else
 SELECT skip('pgvector is not installed', 1);

@@ -156,6 +156,14 @@ SELECT is(array_agg(key ORDER BY key), '{avg_distance_now,avg_distance_then,clus
 SELECT is(array_agg(key ORDER BY key), '{deviation_now,deviation_ratio,deviation_then,feature,mean_now,mean_then,shift,unusable_now}', 'of a feature') FROM far, jsonb_object_keys(drift -> 'features' -> 0) key WHERE version = 2;
 SELECT is((SELECT row(drift ->> 'psi')::text FROM far WHERE version = 2), (SELECT row(psi)::text FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), 'its psi');
 
+-- Of very many clusters, those that drifted most are written down
+CREATE TABLE many AS SELECT i AS v FROM generate_series(1, 2400) i;
+SELECT gkmeans_create_model('many_m', 'many', '{v}', initial_centroids => (SELECT array_agg(ARRAY[2 * i - 0.5]) FROM generate_series(1, 1200) i));
+INSERT INTO many SELECT 1999 FROM generate_series(1, 100);
+SELECT gkmeans_refit('many_m', starts => 0);
+SELECT is(row(jsonb_array_length(drift -> 'clusters'), jsonb_path_exists(drift, '$.clusters[*] ? (@.cluster_id == 999 && @.rows_now == 102)'))::text, '(1000,t)', 'a thousand clusters at most') FROM many_m WHERE version = 2;
+SELECT near((drift ->> 'psi')::float8, (SELECT sum(psi) FROM gkmeans_drift('many_m', version => 1)), 1e-9, 'psi is that of all') FROM many_m WHERE version = 2;
+
 -- Of every scale and metric the own rows did not drift
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('m_' || s || '_' || c, 'kinds', '{x,y}', 3, scale => s, metric => c, seed => 1) FROM unnest(ARRAY['none', 'standard', 'minmax']) s, unnest(ARRAY['euclidean', 'cosine']) c;

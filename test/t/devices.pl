@@ -250,6 +250,7 @@ for my $case ([ '', 'COMMIT' ], [ '', 'ROLLBACK' ], [ '', 'SELECT 1 / 0' ], [ 'S
 	is(answer($holder, "BEGIN; $before $fit"), $bits, "$end: the holder");
 	start_query($waiter, "$fit");
 	ok(wait_until_queued($waiter_pid, 'true'), "$end: the other waits");
+	is($node->safe_psql('postgres', "SELECT phase FROM gkmeans.progress WHERE pid = $waiter_pid"), 'queued', "$end: others see that it does");
 	$holder->query($end);
 	is(answer($waiter, ''), $bits, "$end: the other goes on");
 	end_transactions($end, $holder);

@@ -153,7 +153,7 @@ SKIP:
 	my @queries = (
 		q{SELECT count(gkmeans_predict('area.segments', c)), count(gkmeans_transform('area.segments', spent, visits)), count(gkmeans_anomaly_percentile('area.segments', ARRAY[spent, visits])) FROM public.customers c WHERE id <= 50},
 		q{SELECT count(*) FROM public.customers c, LATERAL gkmeans_score('area.segments', c) s, LATERAL gkmeans_nearest('area.segments', 2, c) n, LATERAL gkmeans_explain('area.segments', c) e WHERE id <= 20},
-		q{SELECT count(gkmeans_predict_with(e, spent, visits)) FROM public.customers, (SELECT gkmeans_export('area.segments') e) x WHERE id <= 20},
+		q{SELECT count(gkmeans_predict_with(e, spent, visits)) FROM public.customers, (SELECT gkmeans_export('area.segments')::jsonb e) x WHERE id <= 20},
 		q{SELECT count(*), sum(cluster_id) FROM gkmeans_predict_rows(NULL::int, 'area.segments', 'public.customers', 'id')},
 		q{SELECT * FROM gkmeans_assign('area.segments', 'public.customers', 'id', 'area.labels')},
 		q{SELECT count(*) FROM gkmeans_create_model('public.v', 'public.customers', '{spent,visits}', 3, metric => 'cosine')},

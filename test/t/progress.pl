@@ -107,7 +107,7 @@ SKIP:
 
 # Writing: the labels table waits.
 $holder->query_safe('SELECT pg_advisory_lock(2)');
-start_query($session, "SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 2, max_iter => 7, id_column => 'id', labels_table => 'labels', if_exists => 'append')");
+start_query($session, "SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 2, max_iter => 7, quality => 'fast', id_column => 'id', labels_table => 'labels', if_exists => 'append')");
 wait_for('phase', qr/^writing$/, 'writing is seen');
 is(progress('start_no, starts, iteration BETWEEN 1 AND 7, max_iterations, rows_done, inertia > 0, moved >= 0'), '2|2|t|7|3000|t|t', 'what is known of it by then');
 $holder->query_safe('SELECT pg_advisory_unlock(2)');
@@ -128,7 +128,7 @@ none_left('a model is replaced');
 
 # The phases of the engine: starts without end, until each was seen.
 my %seen;
-start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 40, init => 'k-means++', n_init => 1000, max_iter => 3, tol => 0)});
+start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 40, init => 'k-means++', n_init => 1000, max_iter => 3, tol => 0, quality => 'fast')});
 for (1 .. 2000)
 {
 	my ($phase, $start, $event) = split /\|/, $node->safe_psql('other',

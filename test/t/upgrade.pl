@@ -55,10 +55,10 @@ $old->safe_psql('shop', <<~'SQL');
 	CREATE FUNCTION area.segment_of(spent float8, visits float8) RETURNS int LANGUAGE sql STABLE RETURN gkmeans_predict('area.segments', spent, visits);
 	ALTER TABLE public.customers ADD PRIMARY KEY (id);
 	ALTER TABLE area.labels ADD FOREIGN KEY (id) REFERENCES public.customers;
-	SELECT format('CREATE TABLE area.arriving (spent float8, visits int, segment int GENERATED ALWAYS AS (gkmeans_predict_with(%1$L, spent, visits)) STORED)', gkmeans_export('area.segments')) \gexec
+	SELECT format('CREATE TABLE area.arriving (spent float8, visits int, segment int GENERATED ALWAYS AS (gkmeans_predict_with(%1$L, spent, visits)) STORED)', gkmeans_export('area.segments', 'predict')) \gexec
 	INSERT INTO area.arriving SELECT spent, visits FROM public.customers;
-	SELECT format('CREATE INDEX nearest_topic ON public.customers (gkmeans_predict_with(%L, embedding))', gkmeans_export('area.topics')) \gexec
-	SELECT format('CREATE TABLE area.parts (spent float8, visits int) PARTITION BY LIST (gkmeans_predict_with(%L, spent, visits))', gkmeans_export('area.segments')) \gexec
+	SELECT format('CREATE INDEX nearest_topic ON public.customers (gkmeans_predict_with(%L, embedding))', gkmeans_export('area.topics', 'predict')) \gexec
+	SELECT format('CREATE TABLE area.parts (spent float8, visits int) PARTITION BY LIST (gkmeans_predict_with(%L, spent, visits))', gkmeans_export('area.segments', 'predict')) \gexec
 	SELECT format('CREATE TABLE area.part_%s PARTITION OF area.parts FOR VALUES IN (%1$s)', i) FROM generate_series(0, 2) i \gexec
 	INSERT INTO area.parts SELECT spent, visits FROM public.customers;
 	CREATE FUNCTION area.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'deployed: %', NEW.deployed; RETURN NEW; END $$;
@@ -82,7 +82,7 @@ my %queries = (
 	'gkmeans.drift' => 'SELECT * FROM gkmeans.drift ORDER BY 1',
 	'what a role may see' => 'SET ROLE dashboard; SELECT model, cluster_name FROM gkmeans.clusters ORDER BY 1, 2',
 	'the definition' => q{SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'area.segments'::regclass},
-	'exports' => q{SELECT gkmeans_export('area.segments', 1), gkmeans_export('area.topics')});
+	'exports' => q{SELECT gkmeans_export('area.segments', version => 1), gkmeans_export('area.topics')});
 my %expected = map { $_ => $old->safe_psql('shop', $queries{$_}) } keys %queries;
 isnt($expected{$_}, '', "before: $_") for sort keys %expected;
 $old->stop;

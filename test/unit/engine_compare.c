@@ -421,6 +421,60 @@ compare_statistics(Pair *pair)
 	compare_rows(pair, true, "labels and d²");
 }
 
+/* Random groups of so many points, or of one each; how many they are. */
+static int64_t
+make_groups(int64_t points, bool single, int64_t *ends)
+{
+	int64_t		groups = 0;
+
+	for (int64_t i = 0; i < points; i++)
+		if (single || i == points - 1 || random_bits() % 5 == 0)
+			ends[groups++] = i + 1;
+	return groups;
+}
+
+/* How far rows are from the points of their own group and of others. */
+static void
+compare_separation(Pair *pair, bool own_rows, bool single, bool cosine)
+{
+	const Data *data = pair->data;
+	int64_t		first = own_rows ? 0 : (int64_t) (random_bits() % (uint64_t) data->n);
+	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) (data->n - first));
+	int64_t    *ends = malloc(data->k * sizeof(int64_t));
+	int64_t		groups = make_groups(data->k, single, ends);
+	int32_t    *labels = malloc(count * sizeof(int32_t));
+
+	for (int64_t i = 0; i < count; i++)
+		labels[i] = (int32_t) (random_bits() % (uint64_t) groups);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_SEPARATION};
+
+		c.separation.points = pair->centroids;
+		c.separation.ends = ends;
+		c.separation.groups = groups;
+		c.separation.features = own_rows ? data->x : NULL;
+		c.separation.first = first;
+		c.separation.count = count;
+		c.separation.labels = labels;
+		c.separation.cosine = cosine;
+		c.separation.own = room(pair, e, 0, count * sizeof(double));
+		c.separation.other = room(pair, e, 1, count * sizeof(double));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 2, "separation");
+	free(labels);
+	free(ends);
+}
+
+/* The same of rows of the engine and of the caller, with groups of one point and of several. */
+static void
+compare_separations(Pair *pair)
+{
+	for (int i = 0; i < 4; i++)
+		compare_separation(pair, i & 1, i & 2, random_bits() % 2);
+}
+
 /* Both engines with the rows in them. */
 static Pair
 open_pair(Comparison *comparison, const Data *data, Feeding feeding)
@@ -472,6 +526,7 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 		for (int step = 0; step < steps && !compare_step(&pair); step++)
 			;
 		compare_statistics(&pair);
+		compare_separations(&pair);
 		/* going on after the statistics is allowed */
 		compare_step(&pair);
 	}

@@ -10,7 +10,7 @@
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
 	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP, GK_DISTANCES,
-	GK_FARTHEST, GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS
+	GK_FARTHEST, GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_SEPARATION, GK_GET_CENTROIDS
 };
 
 #define BUCKET_BITS 10
@@ -24,7 +24,7 @@ make_room(const Data *data)
 
 	room.entries = data->n < MOST_ENTRIES ? data->n : MOST_ENTRIES;
 	room.bytes = (data->k + 1) * (data->d + 1) * sizeof(GkSum) + room.entries * sizeof(GkEntry) +
-		(sizeof(int64_t) << BUCKET_BITS);
+		(sizeof(int64_t) << BUCKET_BITS) + data->n * sizeof(double);
 	room.centroids = malloc(data->k * data->d * sizeof(double));
 	memcpy(room.centroids, data->centroids, data->k * data->d * sizeof(double));
 	memcpy(room.centroids + data->d, room.centroids, data->d * sizeof(double));
@@ -36,6 +36,10 @@ make_room(const Data *data)
 	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
 	room.is_empty = calloc(data->k, 1);
 	room.pairs = calloc(room.entries, sizeof(int64_t));
+	room.groups = calloc(data->n, sizeof(int32_t));
+	room.ends = malloc(data->k * sizeof(int64_t));
+	for (int64_t i = 0; i < data->k; i++)
+		room.ends[i] = i + 1;
 	for (int i = 0; i < 5; i++)
 		room.out[i] = calloc(1, room.bytes);
 	return room;
@@ -52,6 +56,8 @@ free_room(Room *room)
 	free(room->wanted);
 	free(room->is_empty);
 	free(room->pairs);
+	free(room->groups);
+	free(room->ends);
 	for (int i = 0; i < 5; i++)
 		free(room->out[i]);
 }
@@ -169,6 +175,15 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			c->statistics.inertia = room->out[2];
 			c->statistics.distance = room->out[3];
 			c->statistics.radius2 = room->out[4];
+			break;
+		case GK_SEPARATION:
+			c->separation.points = room->centroids;
+			c->separation.ends = room->ends;
+			c->separation.groups = many || k < 5 ? k : 5;
+			c->separation.count = room->data->n;
+			c->separation.labels = room->groups;
+			c->separation.own = room->out[0];
+			c->separation.other = room->out[1];
 			break;
 		case GK_GET_CENTROIDS:
 			c->get_centroids.centroids = room->out[0];

@@ -7,7 +7,7 @@
 #include "engine_cases.h"
 
 /* The commands in an order in which they can be run. */
-#define COMMANDS 20
+#define COMMANDS 21
 extern const GkOperation command_order[COMMANDS];
 
 /* Inputs and room for outputs of every command. */
@@ -23,6 +23,8 @@ typedef struct Room
 	int64_t		entries;		/* rows that a list has room for */
 	int64_t		row;
 	int64_t    *pairs;			/* entries, all 0: a row is compared with itself */
+	int32_t    *groups;			/* n, all 0 */
+	int64_t    *ends;			/* k: of groups of one centroid each */
 	int64_t		cluster;
 	size_t		bytes;			/* of each output */
 	void	   *out[5];

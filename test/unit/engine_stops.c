@@ -14,6 +14,8 @@
 /* Candidates are a few, or are added to a few. */
 #define FEW 0x100
 #define MORE 0x200
+/* Rows are those of the caller. */
+#define OWN_ROWS 0x400
 #define END (-1)
 
 #define MANY_LOOKS (INT64_C(1) << 40)
@@ -32,6 +34,8 @@ static const int scripts[][10] = {
 	{GK_MOMENTS, END},
 	{GK_ROWS, END},
 	{GK_COMPARE, END},
+	{GK_SEPARATION, END},
+	{OWN_ROWS | GK_SEPARATION, END},
 	{GK_GRID, END},
 	{GK_SEAL, GK_TRANSFORM, END},
 	{FEW | GK_CANDIDATES, END},
@@ -135,6 +139,8 @@ make(Work *work, int word)
 	set_grids(work, &c);
 	if (word & MORE)
 		c.candidates.first_label = data->k < 5 ? data->k : 5;
+	if (word & OWN_ROWS)
+		c.separation.features = data->x;
 	if (c.operation == GK_CENTROIDS)
 		c.centroids.spherical = data->spherical;
 	if (c.operation == GK_FARTHEST)

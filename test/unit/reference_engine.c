@@ -538,6 +538,45 @@ run_statistics(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The distance of a row to a point. */
+static double
+separation_distance(const ReferenceEngine *e, const GkCommand *c, int64_t row, int64_t point)
+{
+	const float *x = c->separation.features != NULL ? c->separation.features + row * e->d
+		: e->x + (c->separation.first + row) * e->d;
+	double		sum = 0.0;
+
+	for (int j = 0; j < e->d; j++)
+		sum = gk_add_square(sum, x[j], c->separation.points[point * e->d + j]);
+	return c->separation.cosine ? sum / 2 : sqrt(sum);
+}
+
+/* How far rows are from their own group of points, and from the nearest other one. */
+static void
+run_separation(ReferenceEngine *e, GkCommand *c)
+{
+	for (int64_t row = 0; row < c->separation.count && !e->stopped; row++)
+	{
+		int64_t		point = 0;
+
+		/* a look at whether to stop */
+		(void) more_rows(e, row);
+		c->separation.other[row] = INFINITY;
+		for (int64_t group = 0; group < c->separation.groups; group++)
+		{
+			int64_t		first = point;
+			double		sum = 0.0;
+
+			for (; point < c->separation.ends[group]; point++)
+				sum += separation_distance(e, c, row, point);
+			if (c->separation.labels[row] == group)
+				c->separation.own[row] = sum;
+			else if (sum / (double) (point - first) < c->separation.other[row])
+				c->separation.other[row] = sum / (double) (point - first);
+		}
+	}
+}
+
 /* The weight of the rows of each label. */
 static void
 run_label_weights(ReferenceEngine *e, GkCommand *c)
@@ -625,6 +664,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_FARTHEST] = run_farthest,
 	[GK_ASSIGN] = run_assign,
 	[GK_STATISTICS] = run_statistics,
+	[GK_SEPARATION] = run_separation,
 	[GK_GET_CENTROIDS] = run_get_centroids,
 };
 

@@ -6,8 +6,8 @@
 
 const int	gk_spoils[SPOILS] = {
 	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
-	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS, GK_GET_CENTROIDS,
-	SPOIL_LABELS, SPOIL_DISTANCES
+	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS,
+	GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES
 };
 
 /* The kind of answer to spoil. */
@@ -47,6 +47,8 @@ output_of(GkCommand *c)
 			return &c->assign.greatest_distance;
 		case GK_STATISTICS:
 			return &c->statistics.distance->low;
+		case GK_SEPARATION:
+			return c->separation.other;
 		case GK_GET_CENTROIDS:
 			return c->get_centroids.centroids;
 		default:

@@ -12,7 +12,7 @@
 #define SPOIL_DISTANCES (GK_GET_CENTROIDS + 2)
 
 /* All that can be spoiled. */
-#define SPOILS 17
+#define SPOILS 18
 extern const int gk_spoils[SPOILS];
 
 /* The class of such engines; one in a process. */
