@@ -129,7 +129,7 @@ for my $driver ('psycopg2', 'psycopg', 'pyodbc')
 SKIP:
 {
 	# The compiler of a JDK, or the one that runs on a mere JRE
-	my ($compiler) = grep { system("command -v $_ >/dev/null 2>&1") == 0 } 'javac', 'ecj';
+	my ($compiler) = grep { system("$_ -version >/dev/null 2>&1") == 0 } 'javac', 'ecj';
 	skip "there is no Java, no compiler for it, or no $jdbc", 5 if !$compiler || !-f $jdbc || system('java -version 2>/dev/null') != 0;
 	system("$compiler -proc:none -source 11 -target 11 -nowarn -cp $jdbc -d $classes $programs/Client.java 2>$classes/said") == 0
 		or BAIL_OUT("$compiler: " . slurp_file("$classes/said"));
