@@ -25,7 +25,7 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
 		feeder reading ring row_ids shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit history merge nearest prepare \
+	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_rows labels_table merge_labels module output_table progress_view report sql_values table_name)) \

@@ -11,62 +11,10 @@
 
 #include "postgres.h"
 
+#include "fit_result.h"
 #include "fit_spec.h"
-#include "history.h"
 #include "job.h"
 #include "prepare.h"
-
-/* One cluster as users see it. */
-typedef struct GkCluster
-{
-	int32		id;				/* its position here, or that of its initial centroid */
-	int64		size;
-	double		weight;
-	double		inertia;
-	double		avg_distance;
-	double		radius;
-} GkCluster;
-
-/* What a model needs besides the clusters: how rows are compared, and their mean. */
-typedef struct GkFitModel
-{
-	double	   *offset;			/* dimension: a compared feature is … */
-	double	   *factor;			/* dimension: … (value - shift - offset) × factor */
-	double	   *points;			/* k × dimension: the centroids as rows are compared with them */
-	int32	   *place_of_label; /* engine label → place among the clusters, -1 = empty; always */
-	int32	   *ties;			/* k: the places in the order in which ties are decided; always */
-	double	   *mean;			/* dimension: of the rows as compared, unweighted */
-	double	   *variance;
-	float	   *least;
-	float	   *greatest;
-	double		total;			/* Σ weight × d² to the mean of all rows */
-	GkHistory	history;
-	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
-	double		greatest_weight;	/* of a row */
-} GkFitModel;
-
-/* The number of the start from GkFitSpec.earlier. */
-#define GK_EARLIER_START (-1)
-
-/* The result of a fit; everything in the memory context current at the call. */
-typedef struct GkFit
-{
-	int64		k;				/* clusters with rows; <= GkFitSpec.k */
-	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
-	GkCluster  *clusters;		/* k */
-	int64		labels;			/* that the engine tells apart */
-	double		inertia;
-	int			iterations;
-	bool		converged;
-	int			best_start;		/* which of the starts, from 0; GK_EARLIER_START */
-	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
-	int			search_rounds;	/* of the search from the best start; 0 without one */
-	double		search_improvement; /* share of that start's inertia that the search took off */
-	double		seed_seconds;
-	double		iterate_seconds;
-	double		label_seconds;
-	GkFitModel	model;			/* most of it only if it was asked for */
-} GkFit;
 
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);

@@ -6,7 +6,8 @@
 
 #include "postgres.h"
 
-#include "fit.h"
+#include "fit_result.h"
+#include "job.h"
 #include "prepare.h"
 
 /* The statistics of the clusters as the engine gives them, by label. */
@@ -46,6 +47,9 @@ typedef struct GkStart
 	int			rounds;			/* of the search */
 	double		first_inertia;	/* before the search */
 } GkStart;
+
+/* The value of a two-limb sum of the statistics. */
+extern double gk_fitter_value(const GkFitter *fitter, GkSum sum, int exponent);
 
 /* Gives the engine centroids; forgets the labels. */
 extern void gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count);

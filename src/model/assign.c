@@ -28,16 +28,6 @@
 GK_SQL_FUNCTION(gkmeans_assign);
 GK_SQL_FUNCTION(gkmeans_predict_rows);
 
-/* The version that an argument names; 0, the deployed one, for NULL. */
-int
-gk_version_argument(FunctionCallInfo fcinfo, int number)
-{
-	if (PG_ARGISNULL(number))
-		return 0;
-	/* 0 must not mean the deployed one */
-	return PG_GETARG_INT32(number) == 0 ? -1 : PG_GETARG_INT32(number);
-}
-
 /* The columns that the source must have. */
 static List *
 feature_columns(const GkModel *model)

@@ -9,9 +9,6 @@
 #include "fit_call.h"
 #include "model.h"
 
-/* The version that an argument names; 0, the deployed one, for NULL. */
-extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
-
 /*
  * Says that a call, before it reads, is to compare rows as a model does: with its features, shift,
  * scale and metric; the centroids become fit.points, in the order in which ties are decided.

@@ -9,7 +9,6 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
-#include "assign.h"
 #include "assignment.h"
 #include "definition.h"
 #include "model.h"

@@ -14,7 +14,6 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
-#include "assign.h"
 #include "clusters.h"
 #include "sql_function.h"
 

@@ -18,7 +18,6 @@
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
-#include "assign.h"
 #include "contingency.h"
 #include "model_cache.h"
 #include "model_type.h"

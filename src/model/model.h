@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
+#include "fmgr.h"
 #include "utils/array.h"
 #include "utils/relcache.h"
 
@@ -134,6 +135,9 @@ extern GkHeads *gk_begin_heads(Relation relation);
 extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
+
+/* The version that an argument names; 0, the deployed one, for NULL. */
+extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 
 /*
  * Positions the heads at a version, at the deployed one if it is 0, before any has been read; false

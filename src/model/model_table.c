@@ -336,6 +336,16 @@ raise_ambiguous(const GkHeads *heads)
 					 "((true)) WHERE deployed again.")));
 }
 
+/* The version that an argument names; 0, the deployed one, for NULL. */
+int
+gk_version_argument(FunctionCallInfo fcinfo, int number)
+{
+	if (PG_ARGISNULL(number))
+		return 0;
+	/* 0 must not mean the deployed one */
+	return PG_GETARG_INT32(number) == 0 ? -1 : PG_GETARG_INT32(number);
+}
+
 /* Positions the heads at a version. */
 bool
 gk_find_head(GkHeads *heads, int version)

@@ -14,7 +14,6 @@
 
 #include "alloc.h"
 #include "anomaly.h"
-#include "assign.h"
 #include "nearest.h"
 #include "scorer.h"
 #include "sql_function.h"

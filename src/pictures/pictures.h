@@ -30,7 +30,7 @@ extern const GkPicture gk_pictures[];
 #define GK_LEAST_HEIGHT 160
 #define GK_MOST_LENGTH 4000
 
-/* A psi from which drift is to be watched, and from which it asks for a refit. */
+/* The limits of psi from which to watch drift, and from which to refit. */
 #define GK_PSI_WATCH 0.1
 #define GK_PSI_REFIT 0.25
 

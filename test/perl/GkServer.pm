@@ -119,6 +119,8 @@ sub new_session
 {
 	my ($node) = @_;
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	# a timeout is for one query, not for the test
+	$session->set_query_timer_restart() if $session->can('set_query_timer_restart');
 	$session->query("SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)");
 	my $pid = $session->query_safe('SELECT pg_backend_pid()');
 	$settled{ $node->name } = segments($node);

@@ -92,7 +92,7 @@ CREATE ROLE gk_other_writer;
 GRANT USAGE ON SCHEMA gk_test TO gk_other_writer;
 GRANT SELECT ON m, iris TO gk_other_writer;
 CREATE TABLE of_another (id int PRIMARY KEY, cluster_id int, distance float8);
-GRANT ALL ON of_another TO gk_other_writer;
+GRANT SELECT, INSERT, UPDATE, DELETE ON of_another TO gk_other_writer;
 SET LOCAL ROLE gk_other_writer;
 SET LOCAL client_min_messages = warning;
 SELECT is((SELECT inserted FROM gkmeans_assign('m', 'iris', 'id', 'of_another')), 150::bigint, 'who does not own the table writes it');

@@ -254,6 +254,8 @@ SELECT fails_with($$SELECT gkmeans_refit('sourceless')$$, '55000', 'no deployed 
 CREATE FUNCTION text_of_mine() RETURNS jsonb LANGUAGE sql AS $$ SELECT '{"source": "kinds"}'::jsonb $$;
 ALTER TABLE d ALTER definition SET DEFAULT text_of_mine();
 SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'a definition that is no constant', 'has no definition');
+ALTER TABLE d ALTER definition SET DEFAULT '["source"]';
+SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'no object', 'has no definition');
 ALTER TABLE d ALTER definition SET DEFAULT '{"source": "kinds", "k": "three"}';
 SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'a key of another type', 'definition of model "d" is not valid', 'Key "k" must be a number');
 ALTER TABLE d ALTER definition SET DEFAULT '{"source": "kinds", "features": "x"}';
@@ -267,6 +269,10 @@ SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'no definition at all'
 INSERT INTO m (version, group_no, part, status, drift) VALUES (901, 0, 0, 'checked', '[1]'), (902, 0, 0, 'checked', '{"psi": "x", "clusters": [1, {}, {"cluster_id": -1}, {"cluster_id": 1e300}, {"cluster_id": 1, "psi": 1e400, "share_now": "x"}]}'), (903, 0, 0, 'checked', '7');
 SELECT is((SELECT array_agg(row(version, cluster_id, cluster_name, psi, share_now)::text) FROM gkmeans.drift WHERE model = 'gk_test.m' AND version > 900), '{"(902,1,two,,)"}', 'what is not as gkmeans writes it is left out');
 SELECT is((SELECT count(*)::int FROM gkmeans.versions WHERE model = 'gk_test.m' AND version > 900 AND psi IS NULL), 3, 'and has no psi');
+UPDATE m SET definition = '["scale"]' WHERE deployed;
+SELECT lives_ok($$SELECT gkmeans_refit('m', deploy => 'never'), gkmeans_drift('m')$$, 'a row whose definition is no object');
+UPDATE m SET definition = '7' WHERE deployed;
+SELECT lives_ok($$SELECT gkmeans_refit('m', deploy => 'never')$$, 'or a number');
 UPDATE m SET status = 'running' WHERE version = 901;
 SELECT is((SELECT status FROM gkmeans.versions WHERE model = 'gk_test.m' AND version = 901), 'lost', 'a run without a session is lost');
 SELECT gkmeans_refit('m');

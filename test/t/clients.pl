@@ -128,8 +128,9 @@ for my $driver ('psycopg2', 'psycopg', 'pyodbc')
 
 SKIP:
 {
-	# The compiler of a JDK, or the one that runs on a mere JRE
-	my ($compiler) = grep { system("command -v $_ >/dev/null 2>&1") == 0 } 'javac', 'ecj';
+	# The compiler of a JDK, or the one of Eclipse, which runs on a mere JRE; Debian 13 packages it without its classes
+	my ($compiler) = grep { system("$_ -version >/dev/null 2>&1") == 0 } 'javac', 'ecj',
+		'java -cp /usr/share/java/eclipse-jdt-core-compiler-batch.jar org.eclipse.jdt.internal.compiler.batch.Main';
 	skip "there is no Java, no compiler for it, or no $jdbc", 5 if !$compiler || !-f $jdbc || system('java -version 2>/dev/null') != 0;
 	system("$compiler -proc:none -source 11 -target 11 -nowarn -cp $jdbc -d $classes $programs/Client.java 2>$classes/said") == 0
 		or BAIL_OUT("$compiler: " . slurp_file("$classes/said"));

@@ -65,6 +65,14 @@ sub wait_until_idle
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid AND state = 'active'") or die 'it goes on';
 	return;
 }
+# Nothing of a run is left in the session; the workers of what was asked before end a little after their query.
+sub session_is_clean
+{
+	my ($name) = @_;
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'") or die 'workers go on';
+	nothing_left($node, $session, $pid, threads_of($pid), $name);
+	return;
+}
 sub errors_of
 {
 	$session->query('SELECT 1');
@@ -82,7 +90,7 @@ is(deployed(), 2, 'it is deployed');
 is(sql(q{SELECT note || ' ' || started_by || ' ' || (finished_at > started_at) || ' ' || (report ? 'engine') FROM m WHERE version = 2}), 'nightly postgres true true', 'the row of the run is that of the version');
 is(sql('SELECT count(*) FROM labels l JOIN source_of_m s USING (id) WHERE l.cluster_id = gkmeans_predict(\'m\', s.x, s.y) AND l.distance = gkmeans_distance(\'m\', s.x, s.y)'), 3000, 'labels are those of the new version');
 is(sql('SELECT count(*) FROM pg_locks WHERE relation = \'m\'::regclass OR objid = \'m\'::regclass'), 0, 'no lock is left');
-nothing_left($node, $session, $pid, threads_of($pid), 'a refresh');
+session_is_clean('a refresh');
 
 # While it runs
 move_points();
@@ -125,7 +133,7 @@ labels_are($labels_of_then, 'a failed run');
 @heard = $listener->query_safe('SELECT 1') =~ /"segments" with payload "(\{.*?\})"/g;
 is("@heard", '{"model":"public.m","version":5,"status":"failed","deployed":false,"psi":null,"moved":null,"error_code":"22012"}', 'and told');
 is($session->query('SELECT 1'), 1, 'the session goes on');
-nothing_left($node, $session, $pid, threads_of($pid), 'a failed run');
+session_is_clean('a failed run');
 mend_source();
 
 # Cancel and statement_timeout
@@ -143,7 +151,7 @@ for my $how ("pg_cancel_backend($pid)", 'statement_timeout')
 }
 $session->query_safe('RESET statement_timeout');
 is(deployed(), 4, 'the old version is deployed');
-nothing_left($node, $session, $pid, threads_of($pid), 'a cancelled run');
+session_is_clean('a cancelled run');
 
 # In blocks and procedures
 sql('TRUNCATE stops');

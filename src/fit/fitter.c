@@ -1,0 +1,141 @@
+/*
+ * Lloyd's iteration and the statistics of the clusters, for starts and searches.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "alloc.h"
+#include "exact.h"
+#include "fitter.h"
+#include "fixed_point.h"
+#include "progress.h"
+
+/* The value of a two-limb sum of the statistics. */
+double
+gk_fitter_value(const GkFitter *fitter, GkSum sum, int exponent)
+{
+	return gk_grid_value(sum.high, sum.low, exponent, fitter->prepared->value_bits);
+}
+
+/* Sets centroids. */
+void
+gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count)
+{
+	GkCommand	command = {.operation = GK_CENTROIDS};
+
+	command.centroids.centroids = centroids;
+	command.centroids.k = count;
+	command.centroids.spherical = fitter->spec->metric == GK_COSINE;
+	gk_run(fitter->job, &command);
+}
+
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(GkFitter *fitter, int64 count, GkCommand *step)
+{
+	int64		empty = step->step.empty;
+	GkCommand	distances = {.operation = GK_DISTANCES};
+	GkCommand	farthest = {.operation = GK_FARTHEST};
+	GkCommand	relocate = {.operation = GK_RELOCATE};
+	GkEntry    *entries = gk_allocate(empty, sizeof(GkEntry));
+	int64	   *rows = gk_allocate(empty, sizeof(int64));
+	int64	   *clusters = gk_allocate(empty, sizeof(int64));
+	int64		moves = 0;
+
+	gk_run(fitter->job, &distances);
+	farthest.farthest.count = empty;
+	farthest.farthest.entries = entries;
+	gk_run(fitter->job, &farthest);
+	for (int64 c = 0; c < count && moves < farthest.farthest.found; c++)
+	{
+		if (!fitter->is_empty[c])
+			continue;
+		if (!(entries[moves].distance2 > 0.0))
+			break;
+		rows[moves] = entries[moves].row;
+		clusters[moves++] = c;
+	}
+	relocate.relocate.rows = rows;
+	relocate.relocate.clusters = clusters;
+	relocate.relocate.count = moves;
+	gk_run(fitter->job, &relocate);
+	pfree(clusters);
+	pfree(rows);
+	pfree(entries);
+	step->step.shift2 = relocate.relocate.shift2;
+	step->step.between = relocate.relocate.between;
+}
+
+/* Writes an iteration down. */
+static void
+note_iteration(GkFitter *fitter, const GkStart *start, const GkCommand *step)
+{
+	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
+
+	iteration.inertia = Max(fitter->prepared->total_to_origin - step->step.between, 0.0);
+	iteration.shift = sqrt(step->step.shift2);
+	iteration.moved = step->step.changed;
+	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
+	gk_history_add(&fitter->fit->model.history, &iteration);
+}
+
+/* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
+void
+gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
+{
+	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
+	GkCommand	get = {.operation = GK_GET_CENTROIDS};
+
+	gk_fitter_set_centroids(fitter, start->centroids, start->count);
+	start->converged = false;
+	start->iterations = 0;
+	while (start->iterations < limit && !start->converged)
+	{
+		GkCommand	step = {.operation = GK_STEP};
+
+		step.step.is_empty = fitter->is_empty;
+		gk_run(fitter->job, &step);
+		if (step.step.empty > 0)
+			relocate_empty(fitter, start->count, &step);
+		start->iterations++;
+		gk_progress_iteration(start->iterations, step.step.changed);
+		start->converged = step.step.changed == 0
+			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
+		if (fitter->spec->for_model && !fitter->is_searching)
+			note_iteration(fitter, start, &step);
+	}
+	get.get_centroids.centroids = start->centroids;
+	gk_run(fitter->job, &get);
+}
+
+/* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
+double
+gk_fitter_label_rows(GkFitter *fitter, int64 count)
+{
+	GkStatistics *statistics = &fitter->statistics;
+	int			bits = fitter->prepared->value_bits;
+	GkCommand	assign = {.operation = GK_ASSIGN};
+	GkCommand	command = {.operation = GK_STATISTICS};
+	GkSum		total = {0, 0};
+
+	gk_run(fitter->job, &assign);
+	statistics->greatest = assign.assign.greatest;
+	statistics->inertia_exponent = gk_grid_exponent(assign.assign.greatest, bits);
+	statistics->distance_exponent = gk_grid_exponent(assign.assign.greatest_distance, bits);
+	command.statistics.inertia_exponent = statistics->inertia_exponent;
+	command.statistics.distance_exponent = statistics->distance_exponent;
+	command.statistics.rest_bits = bits;
+	command.statistics.sizes = statistics->sizes;
+	command.statistics.weights = statistics->weights;
+	command.statistics.inertia = statistics->inertia;
+	command.statistics.distance = statistics->distance;
+	command.statistics.radius2 = statistics->radius2;
+	gk_run(fitter->job, &command);
+	for (int64 c = 0; c < count; c++)
+	{
+		total.high += statistics->inertia[c].high;
+		total.low += statistics->inertia[c].low;
+	}
+	return gk_fitter_value(fitter, total, statistics->inertia_exponent);
+}
