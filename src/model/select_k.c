@@ -102,6 +102,6 @@ gkmeans_select_k(PG_FUNCTION_ARGS)
 	gk_select_k(&call, &spec, &selection);
 	gk_put_selection(&selection, (ReturnSetInfo *) fcinfo->resultinfo);
 	gk_call_end_job(&call);
-	SPI_finish();
+	gk_call_close(&call);
 	return (Datum) 0;
 }

@@ -194,7 +194,7 @@ check_definition(Relation relation, const Jsonb *definition, bool look_at_source
 		gk_call_describe(&call);
 	MemoryContextSwitchTo(call.caller);
 	gk_job_end(call.job);
-	SPI_finish();
+	gk_call_close(&call);
 }
 
 /* Makes a definition that of a model. */

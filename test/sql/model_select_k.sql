@@ -160,5 +160,13 @@ SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}')$$, '42501', 's
 RESET ROLE;
 
 SELECT nothing_left('nothing is left of these jobs');
+-- A call inside a longer statement leaves no progress behind
+CREATE FUNCTION left_after(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE query;
+	RETURN (SELECT count(*) FROM gkmeans.progress WHERE pid = pg_backend_pid());
+END $$;
+SELECT is(left_after($$SELECT * FROM gkmeans_select_k('iris', '{v}', '{2,3}', quality => 'fast')$$), 0::bigint, 'gkmeans_select_k ends its progress');
+SELECT is(left_after($$SELECT gkmeans_alter_model('i3', '{"seed": 5}')$$), 0::bigint, 'gkmeans_alter_model ends its progress');
 SELECT * FROM finish();
 ROLLBACK;

@@ -15,7 +15,7 @@ $session->query_safe("LOAD 'gkmeans_faults'");
 
 for my $init ('k-means||', 'k-means++', 'random')
 {
-	for my $call ("gkmeans_fit('data', '{x,y}', 3, init => '$init')", "gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', init => '$init')")
+	for my $call ("gkmeans_fit('data', '{x,y}', 3, quality => 'fast', init => '$init')", "gkmeans_fit_predict(NULL::int, 'data', '{x,y}', 3, id_column => 'id', quality => 'fast', init => '$init')")
 	{
 		my $expected = $session->query("SELECT * FROM $call f ORDER BY f");
 		my ($fault, $bad) = (0, 0);

@@ -10,7 +10,7 @@ use Time::HiRes qw(usleep);
 
 my $node = start_server('kill');
 my $expected = $node->safe_psql('postgres', q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)});
-my $iterating = q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'random', n_init => 1000, tol => 0)};
+my $iterating = q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'random', n_init => 1000, tol => 0, quality => 'fast')};
 my $loading = q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01', '{v}', 3)};
 
 # Kills one process of a running fit and waits for the server to be back.

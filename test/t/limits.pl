@@ -23,9 +23,9 @@ sub ask
 	return join "\n", grep { $_ ne '' } $out, $error =~ s/^psql:[^ ]* |\nLOCATION:.*//gmr;
 }
 
-my $fit = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit('data', '{x,y}', 3) f};
-my $large = q{SELECT sum(size) FROM gkmeans_fit('large', '{v}', 3, max_iter => 2)};
-my $endless = q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 30000, init => 'random', n_init => 1000, tol => 0)};
+my $fit = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast') f};
+my $large = q{SELECT sum(size) FROM gkmeans_fit('large', '{v}', 3, max_iter => 2, quality => 'fast')};
+my $endless = q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 30000, init => 'random', n_init => 1000, tol => 0, quality => 'fast')};
 my $bits = ask($fit);
 my $threads = 'SELECT threads FROM gkmeans_last_fit()';
 
@@ -56,7 +56,7 @@ start_query($session, $endless);
 wait_until_active($node, $pid);
 my $bytes = held_by($pid);
 cmp_ok($bytes, '>=', 200_000 * 16 * 4, 'a session that fits holds its rows');
-my $peak = ask(q{SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3); SELECT host_bytes_peak FROM gkmeans_last_fit()}) =~ s/.*\n//r;
+my $peak = ask(q{SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast'); SELECT host_bytes_peak FROM gkmeans_last_fit()}) =~ s/.*\n//r;
 my $kb = int(($bytes + $peak) / 1024) + 1;
 my $refused = qr/^ERROR:  53200: gkmeans: the fits of all sessions together are out of host memory
 DETAIL:  (\d+) bytes more are needed, (\d+) bytes are held, (\d+) bytes are allowed\.

@@ -9,7 +9,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $node = start_server('sessions');
-my $fit = q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)};
+my $fit = q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast')};
 my $expected = $node->safe_psql('postgres', $fit);
 
 # 1000 fits in one session
@@ -23,9 +23,9 @@ sub fits
 		BEGIN
 			FOR i IN 1 .. $count LOOP
 				BEGIN
-					PERFORM * FROM gkmeans_fit('data', CASE WHEN i % 10 = 0 THEN '{nowhere}'::text[] ELSE '{x,y}' END, 1 + i % 7,
+					PERFORM * FROM gkmeans_fit('data', CASE WHEN i % 10 = 0 THEN '{nowhere}'::text[] ELSE '{x,y}' END, 1 + i % 7, quality => 'fast',
 						init => (ARRAY['k-means||', 'k-means++', 'random'])[1 + i % 3], weight_column => CASE WHEN i % 2 = 0 THEN 'y' END);
-					PERFORM * FROM gkmeans_fit_predict(NULL::int, 'data', '{x}', 2, id_column => 'id', seed => i);
+					PERFORM * FROM gkmeans_fit_predict(NULL::int, 'data', '{x}', 2, id_column => 'id', seed => i, quality => 'fast');
 				EXCEPTION WHEN undefined_column THEN
 				END;
 				COMMIT;
@@ -74,7 +74,7 @@ nothing_left($node, $session, $pid, $threads, 'an error caught in PL/pgSQL');
 
 # Two fits at once, and the threads of a fit that runs
 my ($other, $other_pid) = new_session($node);
-start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'random', n_init => 1000, tol => 0)});
+start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 3000, init => 'random', n_init => 1000, tol => 0, quality => 'fast')});
 start_query($other, q{SELECT count(*) FROM gkmeans_fit('SELECT a.v FROM large a, rows_of_16 b, rows_of_16 c WHERE a.v[2] + b.v[2] + c.v[2] < 0.01', '{v}', 3)});
 wait_until_active($node, $pid);
 wait_until_active($node, $other_pid);
