@@ -1,8 +1,10 @@
 /*
  * Merging the clusters whose union costs least.
  *
- * All pairs are compared on one thread: k²/2 beside the n × k of a pass over the rows.  Most of
- * them end early, as soon as the distance so far costs more than the partners that both have.
+ * All pairs are compared once, on one thread: k²/2 beside the n × k of a pass over the rows.  Most
+ * comparisons end early, as soon as the distance so far costs more than the partners that both have.
+ * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
+ * before a merge is a lower bound, and is computed again only when it comes first.
  */
 #include "postgres.h"
 
@@ -13,19 +15,31 @@
 #include "alloc.h"
 #include "merge.h"
 
-/* Features between two looks at whether a pair already costs too much. */
+/* Features between two checks of whether a pair already costs too much. */
 #define STRIDE 16
 
-/* Pairs between two looks at interrupts, in features. */
+/* Features compared between two checks for interrupts. */
 #define INTERRUPT_WORK 10000000
 
 /* The cheapest union of a cluster with another one. */
 typedef struct Union
 {
 	double		cost;
-	int64		cluster;
-	int64		partner;
+	int64		partner;		/* -1 = none */
+	int32		partner_version;	/* of the partner when the cost was computed */
+	int32		version;		/* merges of this cluster; -1 = it is gone */
 } Union;
+
+typedef struct Merger
+{
+	double	   *centroids;
+	double	   *weights;
+	int64		count;
+	int			dimension;
+	bool		spherical;
+	Union	   *unions;
+	int64		work;			/* features compared since the last check for interrupts */
+} Merger;
 
 /* d² of two centroids, or any number above `limit` if it is above that. */
 static double
@@ -53,135 +67,137 @@ square_up_to(const double *restrict a, const double *restrict b, int dimension, 
 	return sum;
 }
 
-/* Compares a pair, and notes it with both clusters if neither has a cheaper one. */
+/* Notes a union if it is the cheapest of a cluster. */
 static void
-compare_pair(const double *centroids, const double *weights, int dimension, Union *a, Union *b)
+note_union(Merger *merger, int64 cluster, int64 partner, double cost)
 {
-	double		weight_a = weights[a->cluster];
-	double		weight_b = weights[b->cluster];
+	Union	   *known = &merger->unions[cluster];
+
+	if (known->partner >= 0 && !(cost < known->cost))
+		return;
+	known->cost = cost;
+	known->partner = partner;
+	known->partner_version = merger->unions[partner].version;
+}
+
+/* Compares two clusters. */
+static void
+compare_pair(Merger *merger, int64 a, int64 b)
+{
+	int			d = merger->dimension;
+	double		weight_a = merger->weights[a];
+	double		weight_b = merger->weights[b];
 	double		factor = weight_a > 0.0 && weight_b > 0.0
 		? weight_a * (weight_b / (weight_a + weight_b)) : 0.0;
-	double		most = Max(a->cost, b->cost);
-	double		cost;
+	double		most = Max(merger->unions[a].cost, merger->unions[b].cost);
+	double		cost = factor > 0.0
+		? factor * square_up_to(merger->centroids + a * d, merger->centroids + b * d, d,
+								most / factor) : 0.0;
 
-	cost = factor > 0.0
-		? factor * square_up_to(centroids + a->cluster * dimension,
-								centroids + b->cluster * dimension, dimension, most / factor)
-		: 0.0;
-	if (cost < a->cost)
+	note_union(merger, a, b, cost);
+	note_union(merger, b, a, cost);
+	merger->work += d;
+	if (merger->work >= INTERRUPT_WORK)
 	{
-		a->cost = cost;
-		a->partner = b->cluster;
-	}
-	if (cost < b->cost)
-	{
-		b->cost = cost;
-		b->partner = a->cluster;
+		CHECK_FOR_INTERRUPTS();
+		merger->work = 0;
 	}
 }
 
-/* The cheapest union of each cluster. */
-static Union *
-find_unions(const double *centroids, const double *weights, int64 count, int dimension)
+/* Finds the cheapest union of a cluster anew. */
+static void
+find_partner(Merger *merger, int64 cluster)
 {
-	Union	   *unions = gk_allocate(count, sizeof(Union));
-	int64		work = 0;
-
-	for (int64 i = 0; i < count; i++)
-		unions[i] = (Union) {.cost = INFINITY,.cluster = i,.partner = i == 0 ? count - 1 : 0};
-	for (int64 i = 0; i < count; i++)
-		for (int64 j = i + 1; j < count; j++)
-		{
-			compare_pair(centroids, weights, dimension, &unions[i], &unions[j]);
-			work += dimension;
-			if (work >= INTERRUPT_WORK)
-			{
-				CHECK_FOR_INTERRUPTS();
-				work = 0;
-			}
-		}
-	return unions;
+	merger->unions[cluster].cost = INFINITY;
+	merger->unions[cluster].partner = -1;
+	for (int64 other = 0; other < merger->count; other++)
+		if (other != cluster && merger->unions[other].version >= 0)
+			compare_pair(merger, cluster, other);
 }
 
-/* Ascending cost. */
-static int
-compare_unions(const void *a, const void *b, void *unused)
+/* The cluster whose union is cheapest, by what is known. */
+static int64
+find_cheapest(const Merger *merger)
 {
-	const Union *left = a;
-	const Union *right = b;
+	int64		cheapest = -1;
 
-	if (left->cost != right->cost)
-		return left->cost < right->cost ? -1 : 1;
-	return (left->cluster > right->cluster) - (left->cluster < right->cluster);
+	for (int64 c = 0; c < merger->count; c++)
+		if (merger->unions[c].version >= 0 &&
+			(cheapest < 0 || merger->unions[c].cost < merger->unions[cheapest].cost))
+			cheapest = c;
+	return cheapest;
 }
 
 /* Moves a centroid to the mean of itself and another one. */
 static void
-move_to_mean(double *centroids, const double *weights, int dimension, int64 to, int64 from,
-			 bool spherical)
+move_to_mean(Merger *merger, int64 to, int64 from)
 {
-	double		total = weights[to] + weights[from];
-	double		share = total > 0.0 ? weights[from] / total : 0.0;
-	double	   *centroid = centroids + to * dimension;
-	const double *other = centroids + from * dimension;
+	int			d = merger->dimension;
+	double		total = merger->weights[to] + merger->weights[from];
+	double		share = total > 0.0 ? merger->weights[from] / total : 0.0;
+	double	   *centroid = merger->centroids + to * d;
+	const double *other = merger->centroids + from * d;
 	double		norm2 = 0.0;
 
-	for (int j = 0; j < dimension; j++)
+	for (int j = 0; j < d; j++)
 	{
 		centroid[j] += share * (other[j] - centroid[j]);
 		norm2 += centroid[j] * centroid[j];
 	}
-	for (int j = 0; spherical && norm2 > 0.0 && j < dimension; j++)
+	for (int j = 0; merger->spherical && norm2 > 0.0 && j < d; j++)
 		centroid[j] /= sqrt(norm2);
+	merger->weights[to] = total;
 }
 
-/* Marks the clusters that go, after moving their partners. */
+/* Merges the two clusters whose union is cheapest. */
 static void
-merge_unions(double *centroids, const double *weights, int64 count, int dimension,
-			 const Union *unions, int64 excess, bool spherical, uint8 *gone)
+merge_two(Merger *merger)
 {
-	uint8	   *taken = gk_allocate_zero(count, sizeof(uint8));
-
-	for (int64 i = 0; i < count && excess > 0; i++)
+	for (;;)
 	{
-		int64		from = unions[i].cluster;
-		int64		to = unions[i].partner;
+		int64		from = find_cheapest(merger);
+		int64		to = merger->unions[from].partner;
 
-		if (taken[from] || taken[to])
-			continue;
-		move_to_mean(centroids, weights, dimension, to, from, spherical);
-		taken[from] = taken[to] = gone[from] = 1;
-		excess--;
-	}
-	for (int64 i = 0; i < count && excess > 0; i++)
-		if (!gone[unions[i].cluster])
+		if (merger->unions[to].version == merger->unions[from].partner_version)
 		{
-			gone[unions[i].cluster] = 1;
-			excess--;
+			move_to_mean(merger, to, from);
+			merger->unions[from].version = -1;
+			merger->unions[to].version++;
+			find_partner(merger, to);
+			return;
 		}
-	pfree(taken);
+		find_partner(merger, from);
+	}
 }
 
 /* Takes centroids away, in place. */
 void
-gk_merge_closest(double *centroids, const double *weights, int64 count, int dimension,
-				 int64 excess, bool spherical)
+gk_merge_closest(double *centroids, double *weights, int64 count, int dimension, int64 excess,
+				 bool spherical)
 {
-	Union	   *unions = find_unions(centroids, weights, count, dimension);
-	uint8	   *gone = gk_allocate_zero(count, sizeof(uint8));
+	Merger		merger = {.centroids = centroids,.weights = weights,.count = count,
+	.dimension = dimension,.spherical = spherical};
 	int64		kept = 0;
 
-	qsort_interruptible(unions, count, sizeof(Union), compare_unions, NULL);
-	merge_unions(centroids, weights, count, dimension, unions, excess, spherical, gone);
-	for (int64 i = 0; i < count; i++)
+	merger.unions = gk_allocate_zero(count, sizeof(Union));
+	for (int64 c = 0; c < count; c++)
 	{
-		if (gone[i])
+		merger.unions[c].cost = INFINITY;
+		merger.unions[c].partner = -1;
+	}
+	for (int64 a = 0; a < count; a++)
+		for (int64 b = a + 1; b < count; b++)
+			compare_pair(&merger, a, b);
+	for (int64 i = 0; i < excess; i++)
+		merge_two(&merger);
+	for (int64 c = 0; c < count; c++)
+	{
+		if (merger.unions[c].version < 0)
 			continue;
-		if (kept < i)
-			memmove(centroids + kept * dimension, centroids + i * dimension,
+		if (kept < c)
+			memmove(centroids + kept * dimension, centroids + c * dimension,
 					dimension * sizeof(double));
 		kept++;
 	}
-	pfree(gone);
-	pfree(unions);
+	pfree(merger.unions);
 }
