@@ -201,11 +201,10 @@ static bool
 go_on(Search *search, bool failed)
 {
 	search->failures = failed ? search->failures + 1 : 0;
-	if (search->depth > LEAST_DEPTH && failed)
-		search->depth = Max(search->depth * 2 / 3, LEAST_DEPTH);
-	else if (search->failures == FAILURES)
+	if (search->failures >= (search->depth > LEAST_DEPTH ? 1 : FAILURES))
 	{
-		search->depth--;
+		search->depth = search->depth > LEAST_DEPTH ? Max(search->depth * 2 / 3, LEAST_DEPTH)
+			: search->depth - 1;
 		search->failures = 0;
 	}
 	return search->depth > 0 && search->steps < search->step_limit;

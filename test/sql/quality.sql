@@ -57,6 +57,7 @@ SELECT is(after_fit(format($$gkmeans_fit('grid', '{x,y}', 100, quality => %L)$$,
 FROM (VALUES ('fast', 'f,f'), ('good', 't,t')) v(quality, searched);
 SELECT near(after_fit($$gkmeans_fit('grid', '{x,y}', 100, quality => 'good')$$, 'inertia / (1 - search_improvement)')::float8, inertia('grid', 100, $$quality => 'fast'$$), 1e-12,
 	'search_improvement is relative to the start');
+SELECT cmp_ok(after_fit($$gkmeans_fit('grid', '{x,y}', 64, quality => 'good')$$, 'search_rounds')::int, '<=', 20, 'a search that finds nothing more ends soon');
 -- auto goes by rows × k × (features + 8)
 SELECT is(after_fit(format($$gkmeans_fit('SELECT 1 AS x, i AS y FROM generate_series(1, %s) i', '{x,y}', %s, max_iter => 1)$$, n, k), 'quality'), quality, format('auto, %s rows, k = %s', n, k))
 FROM (VALUES (20000, 100, 'best'), (20001, 100, 'good'), (20000, 1000, 'good'), (20001, 1000, 'fast')) v(n, k, quality);
