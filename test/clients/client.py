@@ -41,7 +41,7 @@ def connect(driver, host, port, database, user):
     """A connection; with the settings of ODBC that BI tools need."""
     module = require(driver)
     if driver != "pyodbc":
-        return module.connect(host=host, port=port, dbname=database, user=user)
+        return module.connect(host=host, port=port, dbname=database, user=user, client_encoding='utf8')
     return module.connect(f"Driver={{{ODBC_NAME}}};Servername={host};Port={port};Database={database};"
                           f"Uid={user};BoolsAsChar=0;MaxLongVarcharSize=1000000")
 
