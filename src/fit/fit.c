@@ -250,9 +250,9 @@ describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 
 	cluster->size = statistics->sizes[label];
 	cluster->weight = gk_fitter_value(fitter, statistics->weights[label],
-							   fitter->prepared->weight_exponent);
+									  fitter->prepared->weight_exponent);
 	cluster->inertia = gk_fitter_value(fitter, statistics->inertia[label],
-								statistics->inertia_exponent);
+									   statistics->inertia_exponent);
 	cluster->avg_distance = metric == GK_COSINE ? cluster->inertia / 2
 		: gk_fitter_value(fitter, statistics->distance[label], statistics->distance_exponent);
 	/* NaN if a cluster's weights are so small that the sums lose them */

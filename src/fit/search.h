@@ -3,8 +3,8 @@
  *
  * In the manner of breathing k-means (Fritzke 2020, arXiv 2006.15666) and of swap-based local
  * search (Lattanzi and Sohler 2019): a round adds some rows as centroids, iterates, takes as many
- * away, and iterates again.  Rows are drawn by weight × d², as k-means++ does; the pairs of
- * centroids whose union adds least to the inertia are merged (Ward 1963).
+ * away, and iterates again.  Rows are drawn by weight × d², as k-means++ does; the
+ * centroids whose union adds least to the inertia are merged, two at a time (Ward 1963).
  */
 #ifndef GK_SEARCH_H
 #define GK_SEARCH_H
