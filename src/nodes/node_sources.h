@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 /* A server that reads some of the rows. */
-typedef struct GkNode
+typedef struct GkNodeSource
 {
 	const char *name;			/* for messages and reports; no other node of the list has it */
 	const char *const *keywords;	/* of libpq, as PQconnectStartParams() takes them: NULL ends … */
@@ -23,13 +23,13 @@ typedef struct GkNode
 	 * user is no superuser, and the user mapping requires it.
 	 */
 	bool		password_required;
-} GkNode;
+} GkNodeSource;
 
-typedef struct GkNodeList
+typedef struct GkNodeSources
 {
-	GkNode	   *nodes;			/* count, in the order of their names, which is the order of opening */
+	GkNodeSource	   *nodes;			/* count, in the order of their names, which is the order of opening */
 	int			count;			/* at least 1 */
-} GkNodeList;
+} GkNodeSources;
 
 /*
  * The nodes that gkmeans.nodes means for a source, in the current memory context.  NULL if this
@@ -38,22 +38,22 @@ typedef struct GkNodeList
  * exist (42704), or that the user may not use (42501, 42704 without a user mapping).  Connects to
  * nothing.
  */
-extern const GkNodeList *gk_node_sources(const char *source, const char **reason);
+extern const GkNodeSources *gk_node_sources(const char *source, const char **reason);
 
 /*
  * Where "auto" looks, one after the other; each is as above, and *reason stays NULL if the source
  * is none of its business.
  */
-extern const GkNodeList *gk_citus_node_sources(const char *source, const char **reason);
-extern const GkNodeList *gk_partition_node_sources(const char *source, const char **reason);
+extern const GkNodeSources *gk_citus_node_sources(const char *source, const char **reason);
+extern const GkNodeSources *gk_partition_node_sources(const char *source, const char **reason);
 
 /*
  * Fills in a node for a foreign server of postgres_fdw that the current user has USAGE on and a
  * user mapping for; errors as above.
  */
-extern void gk_foreign_server_node(Oid server, const char *source, GkNode *node);
+extern void gk_foreign_server_node(Oid server, const char *source, GkNodeSource *node);
 
 /* Sorts a list by name. */
-extern void gk_sort_nodes(GkNodeList *list);
+extern void gk_sort_nodes(GkNodeSources *list);
 
 #endif							/* GK_NODE_SOURCES_H */
