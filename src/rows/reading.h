@@ -8,6 +8,7 @@
 
 #include "job.h"
 #include "row_ids.h"
+#include "trouble_counts.h"
 #include "source.h"
 
 /* The planner's estimate of the source: how many rows, and how many features per row. */
@@ -26,6 +27,9 @@ typedef struct GkRows
 	bool		read_twice;		/* the first guess of the shift was wrong */
 	int64	   *unusable;		/* of the rows read, by column of features: those it made unusable */
 	const char *trouble;		/* why no row was usable, column by column; NULL if a row was */
+	double	   *least;			/* dimension: the ranges of the values before the shift; NULL if … */
+	double	   *greatest;		/* … nothing is shifted, or no row was usable */
+	GkTroubleCounts counts;
 } GkRows;
 
 /*
@@ -34,6 +38,9 @@ typedef struct GkRows
  * SPI must be connected.
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
+
+/* Fills in ->unusable and ->trouble from the counts of a source that was read. */
+extern void gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows);
 
 /* Frees the ids before the end of the job. */
 extern void gk_rows_release(GkRows *rows);
