@@ -6,8 +6,9 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu progress job rows fit sql model runs pictures
+ROOMS = engine cpu cluster progress job rows fit sql model runs pictures
 BELOW_cpu = engine
+BELOW_cluster = engine
 BELOW_progress =
 BELOW_job = engine progress
 BELOW_rows = engine progress job

@@ -73,6 +73,7 @@ typedef struct GkEngineConfig
 	int			devices[GK_MAX_DEVICES];
 	uint64_t	device_memory_limit;	/* bytes per device, 0 = what is free */
 	uint64_t	host_memory_limit;	/* bytes of row storage in host memory, 0 = none */
+	const struct GkTransport *transport;	/* cluster engine: how to reach its nodes */
 
 	/*
 	 * An account of host memory shared with other engines, NULL = none.  The engine draws what
