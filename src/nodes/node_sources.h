@@ -27,7 +27,7 @@ typedef struct GkNodeSource
 
 typedef struct GkNodeSources
 {
-	GkNodeSource	   *nodes;			/* count, in the order of their names, which is the order of opening */
+	GkNodeSource *nodes;		/* count, in the order of their names, which is the order of opening */
 	int			count;			/* at least 1 */
 } GkNodeSources;
 
