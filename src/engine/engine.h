@@ -190,7 +190,7 @@ typedef enum GkOperation
 	GK_ASSIGN,
 	/* per cluster statistics of the labels and d² of GK_ASSIGN */
 	GK_STATISTICS,
-	/* how far rows are from the points of their own group, and from those of the nearest other one */
+	/* how far rows are from the points of their own group, and from those of the nearest other */
 	GK_SEPARATION,
 	/* copy the centroids out */
 	GK_GET_CENTROIDS
@@ -346,8 +346,8 @@ typedef struct GkCommand
 		struct
 		{
 			const double *points;		/* ends[groups - 1] × d, one group after the other */
-			const int64_t *ends;		/* groups: how many points there are up to its last one; each
-										 * has one at least */
+			const int64_t *ends;		/* groups: how many points there are up to its last one;
+										 * each has one at least */
 			int64_t		groups;
 			const float *features;		/* count × d; NULL: the engine's rows from `first` on */
 			int64_t		first;
