@@ -48,7 +48,7 @@ typedef enum GkCode
 	GK_LIMIT,				/* a size exceeds a limit of the engine */
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
-	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes needed */
+	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes `needed` */
 	GK_INTERNAL				/* should not happen */
 } GkCode;
 
@@ -59,6 +59,8 @@ typedef struct GkStatus
 	int			native;			/* the library's own error number, 0 if none */
 	uint64_t	needed;			/* bytes, with the memory codes */
 	uint64_t	allowed;
+	uint64_t	held;			/* by all engines of the account, where it refused; no engine sets
+								 * it, or `allowed`, for GK_HOST_MEMORY_REFUSED */
 	char		where[40];		/* the call that failed */
 	char		message[216];	/* one line of English, without a full stop */
 } GkStatus;
