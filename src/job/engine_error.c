@@ -52,8 +52,8 @@ raise_device_full(const GkStatus *status)
 			 ? errdetail("%llu bytes are needed, %llu bytes are free.",
 						 (unsigned long long) status->needed, (unsigned long long) status->allowed)
 			 : errdetail("%s failed.", status->where),
-			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to use, "
-					 "\"gkmeans.engine\" the engine.")));
+			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to "
+					 "use, \"gkmeans.engine\" the engine.")));
 }
 
 /* Reports the failure of a device. */
