@@ -7,7 +7,6 @@ use GkServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $node = start_server('limits', allows_streaming => 1);
 $node->append_conf('postgresql.conf', 'gkmeans.engine = cpu');
