@@ -31,8 +31,8 @@ typedef struct GkRelease
 extern GkJob *gk_job_begin(void);
 
 /*
- * Begins a job that lasts from statement to statement: it belongs to the transaction, which releases
- * it at its end, whatever that is, without a warning.
+ * Begins a job that lasts from statement to statement: it belongs to the transaction, which
+ * releases it at its end, whatever that is, without a warning.
  */
 extern GkJob *gk_job_begin_in_transaction(void);
 
@@ -86,8 +86,8 @@ extern GkEngine *gk_job_engine(GkJob *job);
 extern void gk_run(GkJob *job, GkCommand *command);
 
 /*
- * Calls `wait` with that argument and at most 10 ms until it returns something else than GK_RUNNING,
- * and raises an error unless that is GK_OK; interrupts are served in between.
+ * Calls `wait` with that argument and at most 10 ms until it returns something else than
+ * GK_RUNNING, and raises an error unless that is GK_OK; interrupts are served in between.
  */
 extern void gk_wait(GkStatus (*wait) (void *argument, int milliseconds), void *argument);
 

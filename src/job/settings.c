@@ -148,8 +148,8 @@ define_user_settings(void)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("gkmeans.nodes",
 							   "Servers that read and keep the rows of a fit.",
-							   "A list of foreign servers, \"auto\" for those that have the rows of "
-							   "the source, or empty for this server alone.",
+							   "A list of foreign servers, \"auto\" for those that have the rows "
+							   "of the source, or empty for this server alone.",
 							   &nodes, "",
 							   PGC_USERSET, 0, check_nodes, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.model_cache_size",
@@ -179,7 +179,8 @@ define_host_limits(void)
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.total_host_memory_limit",
-							"Host memory that the rows of all fits of the server may take together.",
+							"Host memory that the rows of all fits of the server may take "
+							"together.",
 							"0 means three quarters of the memory of the host or container, "
 							"or gkmeans.host_memory_limit if that is more.",
 							&gk_total_host_memory_limit_kb, 0, 0, INT_MAX,

@@ -32,7 +32,7 @@ typedef struct GkNodeLine
 	uint64		received;
 } GkNodeLine;
 
-/* Connects to the nodes, and opens an engine on each; in the context of the job, which is current. */
+/* Connects to the nodes, and opens an engine on each; the context of the job must be current. */
 extern GkCluster *gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source,
 								  const GkWork *work);
 

@@ -36,9 +36,9 @@ extern void gk_refuse_answer(const GkPart *part);
 extern void gk_take_rows(const GkCluster *cluster, GkPart *part, const GkSource *source);
 
 /*
- * Merges what the nodes have read.  False if features have to be shifted otherwise: then ->shift and
- * ->dimension of *rows say how, and `wrong` which nodes must read their rows again.  The second time,
- * `found` is that shift; before, NULL.
+ * Merges what the nodes have read.  False if features have to be shifted otherwise: then ->shift
+ * and ->dimension of *rows say how, and `wrong` which nodes must read their rows again.  The
+ * second time, `found` is that shift; before, NULL.
  */
 extern bool gk_merge_parts(const GkCluster *cluster, const GkSource *source, const double *found,
 						   GkRows *rows, bool *wrong);

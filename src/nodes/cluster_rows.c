@@ -191,7 +191,7 @@ widen_ranges(GkRows *rows, const GkPart *part, bool first)
 	}
 }
 
-/* The shift of the rows of all nodes: that which was found before, that of a model, or by the ranges. */
+/* The shift of the rows of all nodes: what was found before, that of a model, or by the ranges. */
 static void
 find_shift(const GkSource *source, const double *found, GkRows *rows)
 {

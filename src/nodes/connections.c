@@ -358,7 +358,8 @@ beginning(void)
 	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
 		append_setting(&text, fixed_settings[i][0], fixed_settings[i][1]);
 	appendStringInfoString(&text, ") AS v (name, value)"
-						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) pg_catalog.lower(v.name); "
+						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
+						   " pg_catalog.lower(v.name); "
 						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname)"
 						   " FROM pg_catalog.pg_extension AS e"
 						   " JOIN pg_catalog.pg_namespace AS n"

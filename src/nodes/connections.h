@@ -31,7 +31,7 @@ typedef struct GkConnections
 
 /*
  * Connects to all nodes at once, and begins a read-only transaction on each, with the settings of
- * this session that a source depends on.  Each has the extension in the version that this server has.
+ * this session that a source depends on.  Each has the extension in the version of this server.
  */
 extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes);
 

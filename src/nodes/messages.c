@@ -134,7 +134,8 @@ static void
 go_on_with_answer(GkMessages *messages, Exchange *exchange)
 {
 	size_t		bytes;
-	const char *part = messages->connections->links->value(exchange->connection->link, 0, 0, &bytes);
+	const char *part = messages->connections->links->value(exchange->connection->link, 0, 0,
+														   &bytes);
 
 	add_part(messages, exchange, part, bytes);
 }

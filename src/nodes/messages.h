@@ -12,10 +12,11 @@
 typedef struct GkMessages GkMessages;
 
 /*
- * Makes the transport to some of the connections, in that order, in the current memory context, which
- * must live as long as the connections.
+ * Makes the transport to some of the connections, in that order, in the current memory context,
+ * which must live as long as the connections.
  */
-extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, int count);
+extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *const *nodes,
+									 int count);
 
 /* What the cluster engine takes; part of the messages. */
 extern const GkTransport *gk_messages_transport(const GkMessages *messages);

@@ -45,8 +45,8 @@ forget(void *resource)
 }
 
 /*
- * Raises an error where a step cannot be: a step that fails must end the transaction, which frees all
- * that the node holds.
+ * Raises an error where a step cannot be: a step that fails must end the transaction, which frees
+ * all that the node holds.
  */
 static void
 check_step(void)

@@ -40,8 +40,8 @@ typedef struct GkNodeEngine
 extern const char *gk_column_types(const GkSource *source);
 
 /*
- * Begins the job of a node, instead of an earlier one; copies what it is to do.  Raises the errors of
- * gk_source_describe() and gk_open_engine().
+ * Begins the job of a node, instead of an earlier one; copies what it is to do.  Raises the
+ * errors of gk_source_describe() and gk_open_engine().
  */
 extern void gk_node_begin(const GkNodeTask *task, GkNodeEngine *opened);
 

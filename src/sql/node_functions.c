@@ -236,7 +236,7 @@ next_part(void)
 	return result;
 }
 
-/* SQL: takes the last piece of a message and carries it out: the size of the answer, and its begin. */
+/* SQL: takes the last piece of a message and carries it out: the answer's size, and its begin. */
 Datum
 gkmeans_node_run(PG_FUNCTION_ARGS)
 {
