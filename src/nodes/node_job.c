@@ -149,7 +149,7 @@ describe_source(const GkSourceSpec *spec, bool by_direction)
 
 /* Begins the job of a node, instead of an earlier one. */
 void
-gk_node_begin(const GkNodeTask *task, GkNodeEngine *opened)
+gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 {
 	MemoryContext before = CurrentMemoryContext;
 	GkRelease  *release;
@@ -158,7 +158,7 @@ gk_node_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	GkJob	   *job;
 
 	check_step();
-	gk_node_end();
+	gk_node_job_end();
 	job = gk_job_begin_in_transaction();
 	MemoryContextSwitchTo(gk_job_context(job));
 	release = gk_job_reserve(job, forget);
@@ -192,7 +192,7 @@ drop_rows(void)
 
 /* Reads the rows. */
 const GkRows *
-gk_node_read(int dimension, const double *shift, double *seconds)
+gk_node_job_read(int dimension, const double *shift, double *seconds)
 {
 	MemoryContext before = begin_step();
 	GkSourceSpec spec = current->task.source;
@@ -248,7 +248,7 @@ put_ids(GkRowIds *ids, Oid type, Tuplestorestate *store, TupleDesc descriptor)
 
 /* Puts the ids of the rows as texts, and their numbers, into a store. */
 void
-gk_node_put_ids(Tuplestorestate *store, TupleDesc descriptor)
+gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor)
 {
 	MemoryContext before = begin_step();
 
@@ -278,7 +278,7 @@ open_node(void)
 
 /* Takes a piece of a message. */
 void
-gk_node_add_piece(const void *piece, Size bytes)
+gk_node_job_add_piece(const void *piece, Size bytes)
 {
 	MemoryContext before = begin_step();
 
@@ -298,7 +298,7 @@ wait_for_node(void *argument, int milliseconds)
 
 /* Carries out the message. */
 Size
-gk_node_carry_out(void)
+gk_node_job_carry_out(void)
 {
 	MemoryContext before = begin_step();
 
@@ -314,7 +314,7 @@ gk_node_carry_out(void)
 
 /* The next part of the answer. */
 const void *
-gk_node_next_part(Size limit, Size *bytes)
+gk_node_job_next_part(Size limit, Size *bytes)
 {
 	MemoryContext before = begin_step();
 	const char *part = current->answer;
@@ -330,7 +330,7 @@ gk_node_next_part(Size limit, Size *bytes)
 
 /* Ends the job of this node. */
 void
-gk_node_end(void)
+gk_node_job_end(void)
 {
 	check_step();
 	if (current != NULL)

@@ -43,27 +43,27 @@ extern const char *gk_column_types(const GkSource *source);
  * Begins the job of a node, instead of an earlier one; copies what it is to do.  Raises the
  * errors of gk_source_describe() and gk_open_engine().
  */
-extern void gk_node_begin(const GkNodeTask *task, GkNodeEngine *opened);
+extern void gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened);
 
 /*
  * Reads the rows, instead of those read before: with the dimension and the shift given, or, if the
  * dimension is 0, with those that it finds out.  *seconds is the time that this took.
  */
-extern const GkRows *gk_node_read(int dimension, const double *shift, double *seconds);
+extern const GkRows *gk_node_job_read(int dimension, const double *shift, double *seconds);
 
 /* Puts the ids of the rows as texts, and their numbers, into a store; once. */
-extern void gk_node_put_ids(Tuplestorestate *store, TupleDesc descriptor);
+extern void gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor);
 
 /* Takes a piece of a message. */
-extern void gk_node_add_piece(const void *piece, Size bytes);
+extern void gk_node_job_add_piece(const void *piece, Size bytes);
 
 /* Carries out the message; the size of the answer. */
-extern Size gk_node_carry_out(void);
+extern Size gk_node_job_carry_out(void);
 
 /* The next part of the answer, at most so many bytes of it; *bytes is 0 at its end. */
-extern const void *gk_node_next_part(Size limit, Size *bytes);
+extern const void *gk_node_job_next_part(Size limit, Size *bytes);
 
 /* Ends the job of this node; nothing if there is none. */
-extern void gk_node_end(void);
+extern void gk_node_job_end(void);
 
 #endif							/* GK_NODE_JOB_H */

@@ -119,7 +119,7 @@ gkmeans_node_open(PG_FUNCTION_ARGS)
 	bool		nulls[3] = {0};
 
 	read_task(fcinfo, &task);
-	gk_node_begin(&task, &opened);
+	gk_node_job_begin(&task, &opened);
 	values[0] = CStringGetTextDatum(opened.name);
 	values[1] = CStringGetTextDatum(opened.reason);
 	values[2] = CStringGetTextDatum(opened.columns);
@@ -184,7 +184,7 @@ gkmeans_node_load(PG_FUNCTION_ARGS)
 
 	if (dimension < 0 || dimension > GK_MAX_DIMENSION)
 		gk_out_of_range("dimension", psprintf("0 to %d", GK_MAX_DIMENSION));
-	rows = gk_node_read(dimension, shift_argument(fcinfo, 1, dimension), &seconds);
+	rows = gk_node_job_read(dimension, shift_argument(fcinfo, 1, dimension), &seconds);
 	values[0] = Int64GetDatum(rows->read);
 	values[1] = Int64GetDatum(rows->skipped);
 	values[2] = Int32GetDatum(rows->dimension);
@@ -209,7 +209,7 @@ gkmeans_node_ids(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != 2)
 		gk_refuse_version();
-	gk_node_put_ids(result->setResult, result->setDesc);
+	gk_node_job_put_ids(result->setResult, result->setDesc);
 	return (Datum) 0;
 }
 
@@ -219,7 +219,7 @@ gkmeans_node_put(PG_FUNCTION_ARGS)
 {
 	bytea	   *piece = PG_GETARG_BYTEA_PP(0);
 
-	gk_node_add_piece(VARDATA_ANY(piece), VARSIZE_ANY_EXHDR(piece));
+	gk_node_job_add_piece(VARDATA_ANY(piece), VARSIZE_ANY_EXHDR(piece));
 	PG_RETURN_VOID();
 }
 
@@ -228,7 +228,7 @@ static bytea *
 next_part(void)
 {
 	Size		bytes;
-	const void *part = gk_node_next_part(PART_BYTES, &bytes);
+	const void *part = gk_node_job_next_part(PART_BYTES, &bytes);
 	bytea	   *result = palloc(bytes + VARHDRSZ);
 
 	SET_VARSIZE(result, bytes + VARHDRSZ);
@@ -245,8 +245,8 @@ gkmeans_node_run(PG_FUNCTION_ARGS)
 	Datum		values[2];
 	bool		nulls[2] = {0};
 
-	gk_node_add_piece(VARDATA_ANY(piece), VARSIZE_ANY_EXHDR(piece));
-	values[0] = Int64GetDatum((int64) gk_node_carry_out());
+	gk_node_job_add_piece(VARDATA_ANY(piece), VARSIZE_ANY_EXHDR(piece));
+	values[0] = Int64GetDatum((int64) gk_node_job_carry_out());
 	values[1] = PointerGetDatum(next_part());
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
@@ -262,6 +262,6 @@ gkmeans_node_take(PG_FUNCTION_ARGS)
 Datum
 gkmeans_node_close(PG_FUNCTION_ARGS)
 {
-	gk_node_end();
+	gk_node_job_end();
 	PG_RETURN_VOID();
 }
