@@ -308,8 +308,8 @@ is_valid_entry(const GkCommand *c, const GkEntry *entries, int64_t i, int64_t fr
 }
 
 /*
- * Appends the entries of a peer, unless those of the peers before it are not all there, or there is no
- * room: the next command goes on there.
+ * Appends the entries of a peer, unless those of the peers before it are not all there, or there
+ * is no room: the next command goes on there.
  */
 static GkProgress
 take_entries(GkClusterEngine *engine, GkPeer *peer)

@@ -177,7 +177,8 @@ receive_answer(GkClusterEngine *engine, int milliseconds)
 	const void *answer = NULL;
 	size_t		bytes = 0;
 	int			node = -1;
-	GkStatus	status = transport->receive(transport->context, milliseconds, &node, &answer, &bytes);
+	GkStatus	status = transport->receive(transport->context, milliseconds, &node, &answer,
+											&bytes);
 	GkHeader	header;
 	GkPeer	   *peer;
 
@@ -187,8 +188,10 @@ receive_answer(GkClusterEngine *engine, int milliseconds)
 		return gk_cluster_fail(engine, status);
 	if (node < 0 || node >= transport->nodes || !engine->peers[node].asked ||
 		engine->peers[node].answer != NULL)
-		return gk_cluster_fail(engine, gk_status_error(GK_INTERNAL, "receive",
-													   "an answer came from a node that was not asked"));
+	{
+		status = gk_status_error(GK_INTERNAL, "receive", "a node answered that was not asked");
+		return gk_cluster_fail(engine, status);
+	}
 	peer = &engine->peers[node];
 	if (bytes < sizeof(GkHeader))
 		return refuse_answer(engine, node);

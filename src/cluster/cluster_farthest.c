@@ -92,7 +92,7 @@ take_farthest(GkClusterEngine *engine, GkPeer *peer)
 	return GK_DONE;
 }
 
-/* Goes to the beginning of all lists; peer->at is the next of each, peer->list_end behind its last. */
+/* Goes to the beginning of all lists; peer->at is the next of each, peer->list_end behind it. */
 static void
 rewind_lists(GkClusterEngine *engine)
 {
@@ -132,7 +132,8 @@ find_run(GkClusterEngine *engine)
 		GkPeer	   *peer = &engine->peers[i];
 
 		peer->run_end = peer->at;
-		while (peer->run_end < peer->list_end && !comes_before(first, item_at(engine, peer->run_end)))
+		while (peer->run_end < peer->list_end &&
+			   !comes_before(first, item_at(engine, peer->run_end)))
 			peer->run_end++;
 		peers += peer->run_end > peer->at;
 	}

@@ -1,6 +1,6 @@
 /*
- * The commands of the iteration.  The nodes give the sums of their rows; the update is made here, and the
- * centroids that moved go out with the next command that uses them.
+ * The commands of the iteration.  The nodes give the sums of their rows; the update is made here,
+ * and the centroids that moved go out with the next command that uses them.
  */
 #include <float.h>
 #include <math.h>

@@ -188,9 +188,9 @@ take_compare(GkClusterEngine *engine, GkPeer *peer)
 }
 
 /*
- * Goes through the pairs of a window, from engine->at on, whose rows lie on two nodes: lists the rows,
- * or compares those that were listed and fetched.  A row that repeats from pair to pair is listed once.
- * Returns how many are listed; *end is the pair behind the window.
+ * Goes through the pairs of a window, from engine->at on, whose rows lie on two nodes: lists the
+ * rows, or compares those that were listed and fetched.  A row that repeats from pair to pair is
+ * listed once.  Returns how many are listed; *end is the pair behind the window.
  */
 static int64_t
 walk_window(GkClusterEngine *engine, bool compare, int64_t most, int64_t *end)
@@ -253,7 +253,7 @@ finish_window(GkClusterEngine *engine)
 	return status.code == GK_OK ? GK_MORE : gk_cluster_fail(engine, status);
 }
 
-/* GK_COMPARE: a node compares rows of its own; the others are fetched, a window of them at a time. */
+/* GK_COMPARE: a node compares rows of its own; the others are fetched, a window at a time. */
 GkStatus
 gk_begin_compare(GkClusterEngine *engine, GkCommand *command)
 {

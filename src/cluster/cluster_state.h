@@ -2,8 +2,8 @@
  * The inside of the cluster engine: shared by the files that make it, seen by nobody else.
  *
  * A command takes one round or several.  In a round some nodes get a message, and each of them
- * answers; the answers are taken in the order of the nodes.  Whatever takes long is done in pieces, so
- * that wait() returns in time.
+ * answers; the answers are taken in the order of the nodes.  Whatever takes long is done in
+ * pieces, so that wait() returns in time.
  */
 #ifndef GK_CLUSTER_STATE_H
 #define GK_CLUSTER_STATE_H
@@ -23,7 +23,7 @@ typedef enum GkProgress
 {
 	GK_DONE,
 	GK_MORE,					/* to be called again, or another round was begun */
-	GK_BAD						/* the answer of a node is not valid, or engine->status says what is wrong */
+	GK_BAD						/* an answer is not valid, or engine->status says what is wrong */
 } GkProgress;
 
 /* A node. */

@@ -37,13 +37,11 @@ gk_status_error(GkCode code, const char *where, const char *format, ...)
 
 /* The status of memory that is not there. */
 static GkStatus
-no_memory(const GkMemory *memory, GkCode code, const char *where, const char *message,
-		  uint64_t needed)
+no_memory(GkCode code, const char *message, uint64_t needed)
 {
-	GkStatus	status = gk_status_error(code, where, "%s", message);
+	GkStatus	status = gk_status_error(code, "malloc", "%s", message);
 
 	status.needed = needed;
-	status.allowed = memory->bytes;
 	return status;
 }
 
@@ -61,14 +59,13 @@ gk_room_need(GkMemory *memory, GkRoom *room, size_t count, size_t size)
 	/* what grows piece by piece is not copied each time */
 	bytes += room->bytes < bytes / 2 ? 0 : bytes / 2;
 	if (memory->draw != NULL && !memory->draw(bytes - room->bytes))
-		return no_memory(memory, GK_HOST_MEMORY_REFUSED, "malloc",
-						 "the account of host memory is exhausted", bytes);
+		return no_memory(GK_HOST_MEMORY_REFUSED, "the account of host memory is exhausted", bytes);
 	base = realloc(room->base, bytes);
 	if (base == NULL)
 	{
 		if (memory->give_back != NULL)
 			memory->give_back(bytes - room->bytes);
-		return no_memory(memory, GK_NO_HOST_MEMORY, "malloc", "out of memory", bytes);
+		return no_memory(GK_NO_HOST_MEMORY, "out of memory", bytes);
 	}
 	memory->bytes += bytes - room->bytes;
 	if (memory->bytes > memory->peak)

@@ -15,7 +15,7 @@
 #define GK_MESSAGE_ORDER UINT64_C(0x0102030405060708)
 #define GK_MESSAGE_VERSION 1
 
-/* What messages ask for besides the operations of an engine: labels and d² of rows, as fetch() does. */
+/* What messages ask for besides the operations of an engine: labels and d² of rows. */
 #define GK_FETCH GK_OPERATIONS
 #define GK_MESSAGE_OPERATIONS (GK_OPERATIONS + 1)
 

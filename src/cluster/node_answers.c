@@ -1,6 +1,6 @@
 /*
- * What a node answers.  An answer has room for the outputs of its command, so that the engine writes
- * them where they belong; single numbers are filled in at the end.
+ * What a node answers.  An answer has room for the outputs of its command, so that the engine
+ * writes them where they belong; single numbers are filled in at the end.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * The cluster engine with nodes in this process: it answers every command as one engine with all rows
- * does, bit for bit; it stands failures of the way to the nodes, and answers that are not valid.
+ * The cluster engine with nodes in this process: it answers every command as one engine with all
+ * rows does, bit for bit; it stands failures of the way to the nodes, and forged messages.
  *
  * Usage: cluster_test [seed [mutations]].
  */
@@ -114,7 +114,7 @@ test_ties(void)
 		compare_farthest(&comparison, &data, (Feeding) {.threads = 1 + i % 3,.batch = 1000});
 		free_data(&data);
 	}
-	ok(!comparison.differs, "rows of several nodes that are equally far come in the order of their bits");
+	ok(!comparison.differs, "equally far rows of several nodes come in the order of their bits");
 }
 
 /* One wrong bit in any answer is noticed. */
