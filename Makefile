@@ -47,7 +47,10 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed separation statistics stop sums))
+	rows seed separation statistics stop sums)) \
+	$(addprefix src/cluster/, $(addsuffix .o, \
+	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
+	node_answers node_requests))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

@@ -241,7 +241,7 @@ Engine::take_update(GkCommand *c)
 	}
 }
 
-/* GK_STEP: assign, sum, and unless a cluster is empty or the caller wants the sums, new centroids. */
+/* GK_STEP: assign, sum, and unless a cluster is empty or sums are asked for, new centroids. */
 void
 Engine::step(GkCommand *c)
 {

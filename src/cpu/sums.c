@@ -243,7 +243,8 @@ move_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 
 /*
  * Moves the centroids by a function, and brings the bounds of the rows up to date: those of a
- * second movement since the last labels are void.  False if memory is short or the engine is closing.
+ * second movement since the last labels are void.  False if memory is short or the engine is
+ * closing.
  */
 static bool
 move_centroids(GkCpuEngine *engine, double work, GkChunkFunction function, void *context)

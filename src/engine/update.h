@@ -62,7 +62,8 @@ gk_update_centroid(const GkUpdate *update, const int64_t *highs, const int64_t *
 	norm = gk_update_mean(update, highs, lows, weight, mean);
 	for (int j = 0; j < update->dimension; j++)
 	{
-		double		fresh = !update->spherical ? mean[j] : norm > 0.0 ? mean[j] / norm : centroid[j];
+		double		fresh = !update->spherical ? mean[j]
+			: norm > 0.0 ? mean[j] / norm : centroid[j];
 		double		step = fresh - centroid[j];
 
 		shift += step * step;

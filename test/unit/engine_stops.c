@@ -323,8 +323,8 @@ run_any(Work *work, const int *script, int64_t look)
 }
 
 /*
- * After a stop of GK_DISTANCES, which changes no sums: what changed since the step before is nothing, or
- * is not known any more.
+ * After a stop of GK_DISTANCES, which changes no sums: what changed since the step before is
+ * nothing, or is not known any more.
  */
 static void
 check_unchanged(Work *work, const int *script, int64_t look)
