@@ -392,7 +392,7 @@ for my $signal ('TERM', 'KILL')
 	$one->query('SELECT 1');
 	is($one->{stderr}, '', 'the other one succeeds as well');
 	eval { $_->quit } for $one, $two;
-	is(sql("SET gkmeans.nodes = 'b'; SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 2), gkmeans_fit('few', '{x,y}', 3)"), 6, 'two fits of one query');
+	is(sql("SET gkmeans.nodes = 'b'; SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 2) AS r, gkmeans_fit('few', '{x,y}', 3) AS s"), 6, 'two fits of one query');
 	nothing_is_left('fits beside each other');
 }
 
