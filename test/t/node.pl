@@ -94,7 +94,7 @@ my $caught = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id WHERE closes(
 is(in_transaction("CREATE FUNCTION closes() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM gkmeans_node_close(); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN NULL; END'",
 		$caught, $load) =~ s/.*\n//sr, '1|0|2', 'a source that catches the error of such a step');
 like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ SELECT count(*) FROM gkmeans_fit('data', '{x}', 2) \$\$",
-		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > fits()'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
+		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > (SELECT fits())'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
 is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
 
 # Messages of any bytes.
