@@ -27,6 +27,7 @@
 
 #include "model.h"
 #include "model_type.h"
+#include "table_name.h"
 
 /* The most versions in a HINT. */
 #define MOST_LISTED 20
@@ -37,27 +38,6 @@ struct GkHeads
 	TupleTableSlot *slot;
 	TupleTableSlot *found;		/* by gk_find_head() */
 };
-
-/* The schema of the extension; InvalidOid if it is not there. */
-Oid
-gk_extension_schema(void)
-{
-	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
-	Oid			schema = InvalidOid;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum("gkmeans"));
-	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
-	systable_endscan(scan);
-	table_close(extensions, AccessShareLock);
-	return schema;
-}
 
 /* The extension's type. */
 Oid

@@ -65,20 +65,21 @@ gk_check_unique_ids(Oid relation_id, const char *id_name)
 
 /* Raises an error if an id of the labels is NULL or there twice. */
 static void
-check_ids(const char *id_name)
+check_ids(const GkLabelsMerge *merge)
 {
 	char	   *id;
 
-	if (gk_execute("SELECT id FROM " GK_LABELS " GROUP BY id"
-				   " HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR id IS NULL"
-				   " LIMIT 1") == 0)
+	if (gk_execute(psprintf("SELECT l.id FROM %s GROUP BY l.id"
+							" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR l.id IS NULL"
+							" LIMIT 1", merge->labels->from)) == 0)
 		return;
 	id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 id == NULL ? errmsg("an id of the source is NULL")
 			 : errmsg("id %s is there more than once in the source", id),
-			 errdetail("Labels are merged by column \"%s\", which must be unique.", id_name)));
+			 errdetail("Labels are merged by column \"%s\", which must be unique.",
+					   merge->id_name)));
 }
 
 /* The operator that compares two ids. */
@@ -105,10 +106,11 @@ equality_of(Oid type)
 void
 gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
-	check_ids(merge->id_name);
+	check_ids(merge);
 	if (merge->changes != NULL)
-		written->changes = gk_changes_table_append(merge->changes, merge->table,
-												   equality_of(merge->id_type), merge->stamp);
+		written->changes = gk_changes_table_append(merge->changes, merge->labels,
+												   merge->table, equality_of(merge->id_type),
+												   merge->stamp);
 }
 
 /* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
@@ -136,24 +138,27 @@ void
 gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
 	const char *table = merge->table;
+	const char *with = merge->labels->with;
+	const char *labels = merge->labels->compared;
 	const char *id = quote_identifier(merge->id_name);
 	char	   *equal = equality_of(merge->id_type);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
-		gk_execute_stamped(psprintf("UPDATE %s AS t SET %s FROM " GK_LABELS " AS l"
-									" WHERE t.%s %s l.id AND (%s)", table,
-									list_columns(merge->columns, ", ", "%s = %s"), id, equal,
+		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE t.%s %s l.id AND (%s)",
+									with, table, list_columns(merge->columns, ", ", "%s = %s"),
+									labels, id, equal,
 									list_columns(compared, " OR ", "t.%s IS DISTINCT FROM %s")),
 						   merge->stamp);
 	written->deleted =
-		gk_execute(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS"
-							" (SELECT 1 FROM " GK_LABELS " AS l WHERE t.%s %s l.id)",
-							table, id, equal));
+		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
+							" (SELECT 1 FROM %s WHERE t.%s %s l.id)",
+							with, table, labels, id, equal));
+	/* Citus has no plan for NOT EXISTS here */
 	written->inserted =
-		gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM " GK_LABELS " AS l"
-									" WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
-									table, gk_label_names(merge->columns, merge->id_name),
-									gk_label_values(merge->columns), table, id, equal),
+		gk_execute_stamped(psprintf("%sINSERT INTO %s (%s) SELECT %s FROM %s"
+									" LEFT JOIN %s AS t ON t.%s %s l.id WHERE t.%s IS NULL",
+									with, table, gk_label_names(merge->columns, merge->id_name),
+									gk_label_values(merge->columns), labels, table, id, equal, id),
 						   merge->stamp);
 }
