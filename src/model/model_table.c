@@ -25,6 +25,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "model.h"
 #include "model_type.h"
 #include "table_name.h"
@@ -101,6 +102,14 @@ check_model(Relation relation)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a gkmeans model", name),
 				 errhint("Models are made by gkmeans_create_model().")));
+	if (gk_is_citus_table(RelationGetRelid(relation)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("model \"%s\" is kept by Citus", name),
+				 errdetail("The table itself has none of its rows, or old ones."),
+				 errhint("Leave a model a local table. For queries that Citus sends to its workers, "
+						 "import it into each of them with gkmeans_import_model(), or call "
+						 "gkmeans_predict_with().")));
 	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

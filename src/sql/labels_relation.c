@@ -104,11 +104,11 @@ static void
 use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *context)
 {
 	Labels		labels = {rows, gk_labels_descriptor(id_type), GetUserId(), current};
-	GkLabelsRelation relation = {.compared = "l"};
+	GkLabelsRelation relation = {.compared = "l",.is_function = true};
 	int			nest_level = NewGUCNestLevel();
 
 	relation.from = call_function("l", id_type);
-	/* a query within a query would be sent to each worker as often as it is there */
+	/* Citus plans what compares its rows with a function only if that is in a query of its own */
 	relation.with = psprintf("WITH l AS MATERIALIZED (SELECT * FROM %s) ",
 							 call_function("f", id_type));
 	if (GetConfigOption(CITUS_LIMIT, true, false) != NULL)

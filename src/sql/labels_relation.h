@@ -17,6 +17,7 @@ typedef struct GkLabelsRelation
 	const char *from;			/* after FROM, where the command only inserts */
 	const char *with;			/* before a command that compares rows with the labels … */
 	const char *compared;		/* … and after its FROM */
+	bool		is_function;
 } GkLabelsRelation;
 
 /* What is done with the relation. */

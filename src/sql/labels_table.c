@@ -261,6 +261,16 @@ look_up(GkLabelsTable *table)
 	}
 }
 
+/* True if Citus keeps all rows of the table on one node, or on each. */
+static bool
+is_whole_on_nodes(const GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	return OidIsValid(relation_id) && gk_is_citus_table(relation_id) &&
+		gk_citus_column(relation_id) == NULL;
+}
+
 /* Checks the table of changes, if there is to be one. */
 static void
 check_changes(GkLabelsTable *table, const char *name)
@@ -272,6 +282,13 @@ check_changes(GkLabelsTable *table, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("changes_table needs labels that are merged"),
 				 errhint("Changes are the differences that 'merge' finds.")));
+	if (table->exists && is_whole_on_nodes(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("changes of the labels in reference table \"%s\" cannot be found",
+						table->output.variable->relname),
+				 errhint("Distribute that table by column \"%s\", or leave it a local table.",
+						 table->id_name)));
 	table->changes = gk_changes_table_check(name, &table->output, table->id_name, table->id_type);
 }
 

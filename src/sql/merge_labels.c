@@ -133,6 +133,30 @@ list_columns(GkLabelColumns columns, const char *between, const char *format)
 	return list.data;
 }
 
+/* The command that inserts labels, whichever these are. */
+static char *
+insert_command(const GkLabelsMerge *merge)
+{
+	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", merge->table,
+					gk_label_names(merge->columns, merge->id_name),
+					gk_label_values(merge->columns), merge->labels->from);
+}
+
+/*
+ * Inserts the labels of rows that the table does not have, where the labels come from a function:
+ * Citus may send it elsewhere with a table that it is compared with, and counts rows in conflict.
+ */
+static int64
+insert_from_function(const GkLabelsMerge *merge)
+{
+	bool		is_null;
+
+	gk_execute_stamped(psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
+								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
+								quote_identifier(merge->id_name)), merge->stamp);
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+}
+
 /* Makes the rows of the table those of the labels. */
 void
 gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
@@ -154,11 +178,11 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
 							" (SELECT 1 FROM %s WHERE t.%s %s l.id)",
 							with, table, labels, id, equal));
-	/* Citus has no plan for NOT EXISTS here */
-	written->inserted =
-		gk_execute_stamped(psprintf("%sINSERT INTO %s (%s) SELECT %s FROM %s"
-									" LEFT JOIN %s AS t ON t.%s %s l.id WHERE t.%s IS NULL",
-									with, table, gk_label_names(merge->columns, merge->id_name),
-									gk_label_values(merge->columns), labels, table, id, equal, id),
-						   merge->stamp);
+	if (merge->labels->is_function)
+		written->inserted = insert_from_function(merge);
+	else
+		written->inserted =
+			gk_execute_stamped(psprintf("%s WHERE NOT EXISTS"
+										" (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
+										insert_command(merge), table, id, equal), merge->stamp);
 }
