@@ -206,7 +206,6 @@ sub fails_early
 fails_early('columnar_labels', 'delete', qr/table "columnar_labels" is columnar.*neither updated nor deleted.*'replace' or 'append'/s);
 fails_early('columnar_labels', 'merge', qr/table "columnar_labels" (is columnar|has no unique index)/);
 fails_early('region_labels', 'append', qr/distributed by column "region".*column "id"/s);
-sql(q{CREATE TABLE region_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz); SELECT create_distributed_table('region_changes', 'to_cluster_id')});
 
 # Row-level security and privileges, on the shards
 sql(<<~'SQL');
