@@ -108,9 +108,9 @@ check_model(Relation relation)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("model \"%s\" is kept by Citus", name),
 				 errdetail("The table itself has none of its rows, or old ones."),
-				 errhint("Leave a model a local table. For queries that Citus sends to its workers, "
-						 "import it into each of them with gkmeans_import_model(), or call "
-						 "gkmeans_predict_with().")));
+				 errhint("Leave a model a local table. For queries that Citus sends to its "
+						 "workers, import it into each of them with gkmeans_import_model(), or "
+						 "call gkmeans_predict_with().")));
 	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -112,7 +112,8 @@ explain(const char *query)
 {
 	char	   *plan;
 
-	if (SPI_execute(psprintf("EXPLAIN (FORMAT JSON) %s", query), false, 1) < 0 || SPI_processed != 1)
+	if (SPI_execute(psprintf("EXPLAIN (FORMAT JSON) %s", query), false, 1) < 0 ||
+		SPI_processed != 1)
 		return NULL;
 	plan = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	SPI_freetuptable(SPI_tuptable);
