@@ -1,9 +1,9 @@
 /*
  * The cluster engine: the rows lie in the engines of several nodes.
  *
- * It forwards every command to the nodes that have rows, and merges their answers to what one engine
- * with all rows would have answered, bit for bit.  The rows are numbered node by node: a row's number
- * is that of the first row of its node, plus its number there.
+ * It forwards every command to the nodes that have rows, and merges their answers to what one
+ * engine with all rows would have answered, bit for bit.  The rows are numbered node by node: a
+ * row's number is that of the first row of its node, plus its number there.
  *
  * GkEngineConfig.transport reaches the nodes, each of which has read its rows before GK_SEAL; the
  * transport stays the caller's and outlives the engine.  append() is refused.  clear() forgets the

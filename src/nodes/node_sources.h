@@ -14,7 +14,7 @@
 typedef struct GkNodeSource
 {
 	const char *name;			/* for messages and reports; no other node of the list has it */
-	const char *const *keywords;	/* of libpq, as PQconnectStartParams() takes them: NULL ends … */
+	const char *const *keywords;	/* as PQconnectStartParams() takes them: NULL ends … */
 	const char *const *values;	/* … both; with user and dbname, without what a session sets */
 	const char *source;			/* the text of its source: a relation name or one query */
 
@@ -27,16 +27,16 @@ typedef struct GkNodeSource
 
 typedef struct GkNodeSources
 {
-	GkNodeSource	   *nodes;			/* count, in the order of their names, which is the order of opening */
+	GkNodeSource *nodes;		/* count, by their names, which is the order of opening */
 	int			count;			/* at least 1 */
 } GkNodeSources;
 
 /*
  * The nodes that gkmeans.nodes means for a source, in the current memory context.  NULL if this
- * server is to read the rows itself: the setting is empty, and *reason is NULL; or it is "auto", and
- * *reason says in one line why the source cannot be divided.  Errors: a server of a list that does not
- * exist (42704), or that the user may not use (42501, 42704 without a user mapping).  Connects to
- * nothing.
+ * server is to read the rows itself: the setting is empty, and *reason is NULL; or it is "auto",
+ * and *reason says in one line why the source cannot be divided.  Errors: a server of a list that
+ * does not exist (42704), or that the user may not use (42501, 42704 without a user mapping).
+ * Connects to nothing.
  */
 extern const GkNodeSources *gk_node_sources(const char *source, const char **reason);
 

@@ -80,6 +80,13 @@ feature_class(const GkColumn *column)
 		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
 }
 
+/* How a feature is shifted; in an array, all are alike. */
+GkFeatureClass
+gk_feature_class(const GkSource *source, int feature)
+{
+	return feature_class(&source->described[source->described[0].shape == GK_SCALAR ? feature : 0]);
+}
+
 /* Describes how to read the rows. */
 static GkFeedSpec
 feed_spec(const GkSource *source)
@@ -482,6 +489,7 @@ count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
 
 	counts->nulls = MemoryContextAlloc(gk_job_context(job), bytes);
 	counts->not_finite = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->columns = feed->columns + 1;
 	counts->zeros = atomic_load(&feed->zeros);
 	for (int i = 0; i <= feed->columns; i++)
 	{
@@ -507,6 +515,7 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 {
 	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
 
+	rows->id_type = feed->id_type;
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),

@@ -9,7 +9,8 @@
 /* Columns are those of the features, in turn, and behind them the weight. */
 typedef struct GkTroubleCounts
 {
-	int64	   *nulls;			/* columns of features + 1 */
+	int			columns;		/* of features, + 1 */
+	int64	   *nulls;			/* columns */
 	int64	   *not_finite;		/* likewise */
 	int64		zeros;			/* rows of zeros, which have no direction */
 } GkTroubleCounts;

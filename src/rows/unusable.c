@@ -304,7 +304,8 @@ name_of_column(const GkSource *source, int column)
 
 /* Appends phrases about the columns with most NULLs, or most numbers that are not finite. */
 static void
-append_columns(StringInfo text, const GkSource *source, const int64 *unusable, int64 all, bool nulls)
+append_columns(StringInfo text, const GkSource *source, const int64 *unusable, int64 all,
+			   bool nulls)
 {
 	int			named[COLUMNS_NAMED];
 
