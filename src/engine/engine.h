@@ -181,7 +181,7 @@ typedef enum GkOperation
 	GK_COMPARE,
 	/* set k and the centroids; forgets labels and sums */
 	GK_CENTROIDS,
-	/* one Lloyd iteration: assign, sum, and unless a cluster is empty or sums are asked for, update */
+	/* one Lloyd iteration: assign, sum, and update unless clusters are empty or sums asked for */
 	GK_STEP,
 	/* new centroids in place of the old ones, from an update elsewhere; labels stay */
 	GK_MOVE,
