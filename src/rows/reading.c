@@ -78,6 +78,13 @@ feature_class(const GkColumn *column)
 		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
 }
 
+/* How a feature is shifted; in an array, all are alike. */
+GkFeatureClass
+gk_feature_class(const GkSource *source, int feature)
+{
+	return feature_class(&source->described[source->described[0].shape == GK_SCALAR ? feature : 0]);
+}
+
 /* Describes how to read the rows. */
 static GkFeedSpec
 feed_spec(const GkSource *source)
@@ -403,24 +410,67 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
+/* The ranges of the values before the shift. */
+static void
+describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	MemoryContext context = gk_job_context(job);
+
+	if (rows->dimension == 0)
+		return;
+	rows->least = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	rows->greatest = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	for (int i = 0; i < rows->dimension; i++)
+		gk_shift_range(gk_feed_shift(feed), i, &rows->least[i], &rows->greatest[i]);
+}
+
+/* Counts the rows that each column made unusable. */
+static void
+count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	GkTroubleCounts *counts = &rows->counts;
+	Size		bytes = (feed->columns + 1) * sizeof(int64);
+
+	counts->nulls = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->not_finite = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->columns = feed->columns + 1;
+	counts->zeros = atomic_load(&feed->zeros);
+	for (int i = 0; i <= feed->columns; i++)
+	{
+		counts->nulls[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls);
+		counts->not_finite[i] = atomic_load(&gk_feed_troubles(feed)[i].not_finite);
+	}
+}
+
+/* Says what made rows unusable. */
+void
+gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows)
+{
+	rows->unusable = MemoryContextAlloc(gk_job_context(job), source->count * sizeof(int64));
+	for (int i = 0; i < source->count; i++)
+		rows->unusable[i] = rows->counts.nulls[i] + rows->counts.not_finite[i];
+	if (rows->read > 0 && rows->read == rows->skipped)
+		rows->trouble = gk_describe_troubles(source, &rows->counts, rows->read);
+}
+
 /* Describes the rows that were read. */
 static void
-describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
+describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 {
 	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
 
+	rows->id_type = feed->id_type;
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),
 										 Max(1, rows->dimension) * sizeof(double));
 	if (shift != NULL)
+	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
-	rows->unusable = MemoryContextAlloc(gk_job_context(job), feed->columns * sizeof(int64));
-	for (int i = 0; i < feed->columns; i++)
-		rows->unusable[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls) +
-			atomic_load(&gk_feed_troubles(feed)[i].not_finite);
-	if (rows->read > 0 && rows->read == rows->skipped)
-		rows->trouble = gk_describe_troubles(feed, rows->read);
+		describe_ranges(feed, job, rows);
+	}
+	count_troubles(feed, job, rows);
+	gk_describe_unusable(source, job, rows);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -444,7 +494,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		gk_check(engine->class_of->clear(engine));
 		read_once(reading, source, job, rows);
 	}
-	describe_rows(reading->feed, job, rows);
+	describe_rows(source, reading->feed, job, rows);
 	end_reading(reading);
 }
 
