@@ -25,15 +25,15 @@ OBJS = \
 	$(addprefix src/progress/, $(addsuffix .o, live_fits progress)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job library settings)) \
-	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
-		feeder reading ring row_ids shift source source_choice source_columns source_keys \
+	$(addprefix src/rows/, $(addsuffix .o, citus decode drain feature_hint feed feed_aggregate feed_pass \
+		feed_receiver feeder reading ring row_ids share shift source source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
-	$(addprefix src/nodes/, $(addsuffix .o, cluster cluster_ids cluster_rows connections foreign_servers \
-		id_texts messages node_job node_sources)) \
+	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_rows connections conninfo \
+		foreign_servers id_texts messages node_job node_sources partition_sources)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
-		label_columns label_rows labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
+		label_columns label_rows labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
 		create_view defined_call definition draft evaluate exported fitted gap import_model map matching \
 		model_cache model_row model_table moment predict_with quality running score_functions scorer \
