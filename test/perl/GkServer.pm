@@ -29,7 +29,8 @@ sub start_server
 {
 	my ($name, %options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(allows_streaming => $options{allows_streaming} // 0);
+	# not the locale of the user, which may not even be installed
+	$node->init(allows_streaming => $options{allows_streaming} // 0, extra => [ '--no-locale', '--encoding=UTF8' ]);
 	$node->append_conf('postgresql.conf', <<~CONF);
 		dynamic_shared_memory_type = mmap
 		max_worker_processes = 16
