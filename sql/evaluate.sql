@@ -3,7 +3,7 @@
 
 CREATE FUNCTION gkmeans_evaluate(
     model regclass,
-    source text,
+    source text DEFAULT NULL,
     version integer DEFAULT NULL,
     sample integer DEFAULT NULL,
     seed bigint DEFAULT 0,
@@ -59,7 +59,7 @@ IS 'how well labels from anywhere fit the rows of a table, view or query';
 
 CREATE FUNCTION gkmeans_cluster_quality(
     model regclass,
-    source text,
+    source text DEFAULT NULL,
     version integer DEFAULT NULL,
     sample integer DEFAULT NULL,
     seed bigint DEFAULT 0,
@@ -125,7 +125,7 @@ IS 'how good the clusterings of a table, view or query with several k are, from 
 CREATE FUNCTION gkmeans_compare(
     model_a regclass,
     model_b regclass,
-    source text,
+    source text DEFAULT NULL,
     version_a integer DEFAULT NULL,
     version_b integer DEFAULT NULL,
     OUT rows bigint,
@@ -161,7 +161,7 @@ IS 'how much two columns of labels agree';
 CREATE FUNCTION gkmeans_transitions(
     model_a regclass,
     model_b regclass,
-    source text,
+    source text DEFAULT NULL,
     version_a integer DEFAULT NULL,
     version_b integer DEFAULT NULL,
     OUT from_cluster_id integer,

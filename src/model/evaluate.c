@@ -14,11 +14,13 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "assign.h"
+#include "definition.h"
 #include "engine_error.h"
 #include "model_cache.h"
 #include "prepare.h"
@@ -72,13 +74,15 @@ static const GkModel *
 measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 {
 	GkClustering clustering = {0};
+	int			nest_level = NewGUCNestLevel();
 	const GkModel *model;
 
 	read_sample(fcinfo, 3, &clustering);
 	gk_require_argument(fcinfo, 0, "model");
 	model = gk_label_source(call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 2),
-							gk_required_text(fcinfo, 1, "source"), NULL, InvalidOid, NULL,
-							GK_EXISTS_ERROR);
+							gk_source_argument(fcinfo, 1, PG_GETARG_OID(0)), NULL, InvalidOid,
+							NULL, GK_EXISTS_ERROR);
+	AtEOXact_GUC(false, nest_level);
 	check_rows(call->arguments.fit.rows);
 	describe_rows(call, &clustering);
 	clustering.k = model->k;

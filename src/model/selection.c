@@ -15,8 +15,7 @@
 
 #include "alloc.h"
 #include "definition.h"
-#include "engine_error.h"
-#include "nearest.h"
+#include "fitted.h"
 #include "quality.h"
 #include "selection.h"
 
@@ -115,36 +114,6 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 	return true;
 }
 
-/* The centroids in the order in which ties are decided. */
-static double *
-pack_points(const GkFit *fit, int dimension)
-{
-	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
-
-	for (int64 label = 0; label < fit->k; label++)
-		gk_pack_centroid(packed, dimension, label,
-						 fit->model.points + (int64) fit->model.ties[label] * dimension);
-	gk_pack_rest(packed, dimension, fit->k);
-	return packed;
-}
-
-/* Measures a fit, as gkmeans_evaluate() does a model. */
-static void
-measure_fit(const GkCall *call, const GkCandidateSpec *spec, const GkFit *fit, GkQuality *quality)
-{
-	GkClustering clustering = {.job = call->job,.engine = call->engine};
-
-	clustering.metric = call->arguments.fit.metric;
-	clustering.rows = call->arguments.fit.rows;
-	clustering.dimension = call->arguments.fit.dimension;
-	clustering.k = (int) fit->k;
-	clustering.weighted = call->arguments.fit.weighted;
-	clustering.packed = pack_points(fit, clustering.dimension);
-	clustering.sample = spec->sample;
-	clustering.seed = call->arguments.fit.seed;
-	gk_measure(&clustering, quality);
-}
-
 /*
  * The Bayesian information criterion of spherical Gaussians that share one variance, as in
  * X-means (Pelleg and Moore 2000): log-likelihood - parameters ÷ 2 × ln(rows).
@@ -215,7 +184,7 @@ try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
 									ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(scratch);
-	measure_fit(call, spec, fit, &quality);
+	gk_measure_fit(call, fit, spec->sample, call->arguments.fit.seed, &quality);
 	derive_figures(candidate, &quality, call->arguments.fit.dimension, reference);
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(scratch);

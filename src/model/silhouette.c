@@ -17,7 +17,7 @@
 
 /* Rows of a sample by default, and at most the differences of features and the numbers in it. */
 #define DEFAULT_SAMPLE 10000
-#define DEFAULT_DIFFERENCES 0x1p33
+#define DEFAULT_DIFFERENCES 0x1p32
 #define DEFAULT_NUMBERS (INT64CONST(1) << 22)
 
 /* The start number of these draws; no fit has that many starts. */
