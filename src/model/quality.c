@@ -182,9 +182,9 @@ set_points(Measurement *measurement, bool centroids)
 	}
 }
 
-/* Has the engine compare a window of rows with the points. */
+/* Has the engine compare a window of rows with the points: all of them, or that of the own label. */
 static void
-compare_window(Measurement *measurement, int64 from, int64 count, bool cosine)
+compare_window(Measurement *measurement, int64 from, int64 count, bool all, bool cosine)
 {
 	GkCommand	command = {.operation = GK_SEPARATION};
 
@@ -200,13 +200,13 @@ compare_window(Measurement *measurement, int64 from, int64 count, bool cosine)
 	command.separation.labels = measurement->groups;
 	command.separation.cosine = cosine;
 	command.separation.own = measurement->own;
-	command.separation.other = measurement->other;
+	command.separation.other = all ? measurement->other : NULL;
 	gk_run(measurement->clustering->job, &command);
 }
 
-/* Compares all rows that count with the points. */
+/* Compares all rows that count with the points: all of them, or that of the own label. */
 static void
-compare_rows(Measurement *measurement, bool cosine, UseDistances use)
+compare_rows(Measurement *measurement, bool all, UseDistances use)
 {
 	const GkClustering *clustering = measurement->clustering;
 
@@ -214,13 +214,14 @@ compare_rows(Measurement *measurement, bool cosine, UseDistances use)
 	{
 		int64		count = Min(measurement->window, clustering->rows - from);
 
-		compare_window(measurement, from, count, cosine);
+		compare_window(measurement, from, count, all,
+					   all && clustering->metric == GK_COSINE);
 		for (int64 i = 0; i < count; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (measurement->labels[i] >= 0)
 				use(measurement, measurement->labels[i], measurement->own[i],
-					measurement->other[i]);
+					all ? measurement->other[i] : NAN);
 		}
 	}
 }
@@ -298,7 +299,7 @@ find_sums(Measurement *measurement)
 									  sizeof(double));
 	measurement->ends = gk_allocate(quality->clusters, sizeof(int64));
 	set_points(measurement, clustering->packed != NULL);
-	compare_rows(measurement, clustering->metric == GK_COSINE, add_separation);
+	compare_rows(measurement, true, add_separation);
 	find_scales(measurement);
 	set_points(measurement, false);
 	compare_rows(measurement, false, add_spread);
