@@ -104,6 +104,9 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		give_sums(GkCommand *c);
+	void		take_update(GkCommand *c);
+	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
 	void		move(const GkCommand *c, int sign);
 	void		distances();
@@ -158,6 +161,7 @@ private:
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
+	bool		sums_given = false;		/* they are less those that the caller has */
 	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be in progress */
 
@@ -173,7 +177,8 @@ private:
 
 /*
  * Runs f(shard, local, at, rows) for each range that has rows from .. from + count - 1 of append
- * order: its rows among these begin with row `local` of that shard, which is number `at` of the count.
+ * order: its rows among these begin with row `local` of that shard, which is number `at` of the
+ * count.
  */
 template <typename F> void
 Engine::for_ranges(int64_t from, int64_t count, F f)
@@ -270,7 +275,7 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 	shard.wait();
 }
 
-/* sums := Σ over the shards of `count` integers, from number `offset` of their scratch memory on. */
+/* sums := Σ over the shards of `count` integers, from number `offset` on of their scratch memory */
 template <typename T> void
 Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
 {

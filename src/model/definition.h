@@ -27,15 +27,15 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
 extern Jsonb *gk_model_definition(Relation relation);
 
 /*
- * The same for a statement that is to run its text, or to store it, as the current user: he must be the
- * owner, whose text it is.  42501 for others, with this hint.
+ * The same for a statement that is to run its text, or to store it, as the current user, who must
+ * be the owner, whose text it is.  42501 for others, with this hint.
  */
 extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
 /*
- * The source of an argument or, if that is NULL, of the definition of a model that the current user
- * owns; then the search path of the current nest level of the settings is the definition's.  55000 if
- * that names none.
+ * The source of an argument or, if that is NULL, of the definition of a model that the current
+ * user owns; then the search path of the current nest level of the settings is the definition's.
+ * 55000 if that names none.
  */
 extern char *gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model);
 
@@ -60,7 +60,7 @@ extern bool gk_json_find(JsonbContainer *object, const char *key, JsonbValue *va
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
 
-/* Appends a comma, a key and a number, null if it is not finite: the shortest that is read as it. */
+/* Appends a comma, a key and the shortest number that is read as this one; null if not finite. */
 extern void gk_append_json_number(StringInfo json, const char *key, double number);
 
 /* The report of a fit. */

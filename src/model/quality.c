@@ -182,7 +182,7 @@ set_points(Measurement *measurement, bool centroids)
 	}
 }
 
-/* Has the engine compare a window of rows with the points: all of them, or that of the own label. */
+/* Has the engine compare a window of rows with all points, or with that of the own label. */
 static void
 compare_window(Measurement *measurement, int64 from, int64 count, bool all, bool cosine)
 {
@@ -204,7 +204,7 @@ compare_window(Measurement *measurement, int64 from, int64 count, bool all, bool
 	gk_run(measurement->clustering->job, &command);
 }
 
-/* Compares all rows that count with the points: all of them, or that of the own label. */
+/* Compares all rows that count with all points, or with that of the own label. */
 static void
 compare_rows(Measurement *measurement, bool all, UseDistances use)
 {
@@ -343,7 +343,8 @@ find_nearest(const GkClustering *clustering, GkQuality *quality)
 {
 	int			d = clustering->dimension;
 	double	   *centroid = gk_allocate(d, sizeof(double));
-	double	   *distances2 = gk_allocate(GK_GROUPS((int64) clustering->k) * GK_GROUP, sizeof(double));
+	int64		places = GK_GROUPS((int64) clustering->k) * GK_GROUP;
+	double	   *distances2 = gk_allocate(places, sizeof(double));
 
 	for (int c = 0; c < clustering->k; c++)
 	{

@@ -80,8 +80,8 @@ gk_begin_sample(const GkClustering *clustering, bool by_engine)
 }
 
 /*
- * The hash of a row's features, as an engine without weights has it; of its label as well where that
- * does not follow from the features.
+ * The hash of a row's features, as an engine without weights has it; of its label as well where
+ * that does not follow from the features.
  */
 static uint64
 hash_of(const GkSample *sample, int32 label, const float *features)
@@ -98,7 +98,9 @@ hash_of(const GkSample *sample, int32 label, const float *features)
 		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
 	hash = gk_hash_finish(terms, 0);
-	return clustering->labels == NULL ? hash : gk_mix(hash + (label + UINT64CONST(1)) * GK_HASH_KEY);
+	if (clustering->labels == NULL)
+		return hash;
+	return gk_mix(hash + (label + UINT64CONST(1)) * GK_HASH_KEY);
 }
 
 /* Counts a row. */

@@ -14,8 +14,8 @@ typedef struct GkSample GkSample;
 
 /*
  * An empty sample of at most clustering->sample rows; 54000 if they could not be compared.  The
- * engine draws them, if it knows of no weights, or the caller goes through all rows that count twice.
- * Equal rows are drawn as often as their share asks for.
+ * engine draws them, if it knows of no weights, or the caller goes through all rows that count
+ * twice.  Equal rows are drawn as often as their share asks for.
  */
 extern GkSample *gk_begin_sample(const GkClustering *clustering, bool by_engine);
 
