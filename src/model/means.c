@@ -2,8 +2,8 @@
  * The means of the clusters of a clustering: of all rows alike, whatever their weights.
  *
  * An engine without weights has them from one iteration.  Otherwise the rows are gone through
- * twice: for the range of each cluster, and for sums on a grid that is as fine as this range allows.
- * Sums are integers, so the order of the rows does not matter.
+ * twice: for the range of each cluster, and for sums on a grid that is as fine as this range
+ * allows.  Sums are integers, so the order of the rows does not matter.
  */
 #include "postgres.h"
 

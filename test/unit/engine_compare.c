@@ -574,8 +574,8 @@ compare_separation(Pair *pair, bool own_rows, bool single, bool others, bool cos
 }
 
 /*
- * The same of rows of the engine and of the caller, with groups of one point and of several, with and
- * without the distances to other groups.
+ * The same of rows of the engine and of the caller, with groups of one point and of several, with
+ * and without the distances to other groups.
  */
 static void
 compare_separations(Pair *pair)
