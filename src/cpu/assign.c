@@ -157,7 +157,10 @@ compare_doubtful(Worker *w)
 		tile->index[i] = -1;
 	}
 	if (tile->count > 0)
+	{
 		clear_free_places(w, tile);
+		engine->kernels->split(engine->d, tile);
+	}
 	for (int64_t p = 0; p < packed->panel_count && tile->count > 0; p++)
 	{
 		engine->kernels->within(engine->d, tile,
@@ -256,7 +259,10 @@ run_filter(Worker *w, int count)
 	const GkPacked *packed = w->assignment->packed;
 
 	for (int t = 0; t < count; t++)
+	{
 		look_ahead(w, &w->tiles[t]);
+		kernels->split(w->engine->d, &w->tiles[t]);
+	}
 	for (int64_t p = 0; p < packed->panel_count; p += packed->set_panels)
 	{
 		int64_t		first = p * kernels->panel;
@@ -438,7 +444,8 @@ merge_greatest(const Worker *w)
 typedef struct Layout
 {
 	int			group;
-	size_t		tile_bytes;		/* features of a tile */
+	size_t		x_bytes;		/* features of a tile */
+	size_t		tile_bytes;		/* the same, and split */
 	size_t		tiles;
 	size_t		doubtful;
 	size_t		features;		/* of the tiles, then of the doubtful one */
@@ -459,7 +466,10 @@ lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 {
 	Layout		layout;
 
-	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.x_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.tile_bytes = layout.x_bytes;
+	if (engine->kernels->depth > 1)
+		layout.tile_bytes += (size_t) gk_cpu_depth(engine) * GK_TILE * sizeof(float);
 	layout.group = 1;
 	if (packed->panel_count > packed->set_panels && layout.tile_bytes < GROUP_BYTES)
 		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
@@ -500,14 +510,16 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	w->group = layout.group;
 	w->filled = 0;
 	w->tiles = (GkTile *) (memory + layout.tiles);
-	for (int t = 0; t < w->group; t++)
-	{
-		w->tiles[t].x = (float *) (memory + layout.features + t * part_bytes(layout.tile_bytes));
-		w->tiles[t].count = 0;
-	}
 	w->doubtful = (GkTile *) (memory + layout.doubtful);
-	w->doubtful->x = (float *) (memory + layout.winners - part_bytes(layout.tile_bytes));
-	w->doubtful->count = 0;
+	for (int t = 0; t <= w->group; t++)
+	{
+		GkTile	   *tile = t < w->group ? &w->tiles[t] : w->doubtful;
+		char	   *x = memory + layout.features + t * part_bytes(layout.tile_bytes);
+
+		tile->x = (float *) x;
+		tile->split = (float *) (x + layout.x_bytes);
+		tile->count = 0;
+	}
 	w->winners = (int32_t *) (memory + layout.winners);
 	w->changed = 0;
 	w->block_bytes = (int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float);

@@ -101,7 +101,7 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->host_limit = config->host_memory_limit;
 	engine->draw_host_memory = config->draw_host_memory;
 	engine->return_host_memory = config->return_host_memory;
-	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_cpu_kernels_find(NULL);
+	engine->kernels = &gk_cpu_kernels_generic;
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);
@@ -133,7 +133,10 @@ cpu_set_dimension(GkEngine *base, int dimension)
 	if (dimension < 1 || dimension > GK_MAX_DIMENSION)
 		gk_cpu_fail(engine, GK_LIMIT, "set_dimension", "too many features");
 	else
+	{
 		engine->d = dimension;
+		engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_cpu_kernels_for(dimension);
+	}
 	return engine->status;
 }
 

@@ -241,6 +241,15 @@ extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 /* separation.c */
 extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
 
+/* The features of a row as the filter multiplies them. */
+static inline int
+gk_cpu_depth(const GkCpuEngine *engine)
+{
+	int			depth = engine->kernels->depth;
+
+	return (engine->d + depth - 1) / depth * depth;
+}
+
 /* Blocks in use. */
 static inline int64_t
 gk_cpu_block_count(const GkCpuEngine *engine)
