@@ -510,7 +510,7 @@ gk_unpack_exported(Jsonb *exported)
 	return model;
 }
 
-/* Numbers of an array that are not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
+/* Numbers of an array: not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
 static double *
 measures_of(Jsonb *exported, const char *key, int count)
 {

@@ -302,7 +302,8 @@ choose(const GkSelection *selection, GkFigure criterion)
 	{
 		double		value = value_of(&selection->candidates[i], criterion);
 
-		if (!isnan(value) && (best < 0 || value > value_of(&selection->candidates[best], criterion)))
+		if (!isnan(value) &&
+			(best < 0 || value > value_of(&selection->candidates[best], criterion)))
 			best = i;
 	}
 	return best;
