@@ -42,7 +42,7 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_amx kernels_avx2 kernels_avx512 kernels_generic \
-	lloyd memory pool rows seed separation statistics stop sums))
+	lloyd memory pool regions rows seed separation statistics stop sums))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

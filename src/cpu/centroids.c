@@ -165,6 +165,7 @@ gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact, int64_t 
 	packed->filter.gamma = isfinite(packed->filter.greatest_norm) ?
 		(float) (d + 16) * 0x1p-24f * 1.01f + engine->kernels->split_error : INFINITY;
 	packed->filter.gamma_double = (float) (d + 16) * 0x1p-49f;
+	packed->filter.reach = INFINITY;
 	return gk_cpu_for_each(engine, packed->panel_count, 2.0 * width * d, panels_chunk, &packing);
 }
 
@@ -175,4 +176,5 @@ gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed)
 	gk_cpu_array_free(engine, &packed->panels);
 	gk_cpu_array_free(engine, &packed->norms);
 	gk_cpu_array_free(engine, &packed->origin);
+	gk_cpu_regions_free(engine, packed);
 }

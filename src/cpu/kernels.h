@@ -47,7 +47,8 @@ typedef struct GkFilter
 	float		scale;			/* S, a power of two */
 	const float *origin;		/* G */
 	const float *norms;			/* upper bounds of |c'| */
-	float		greatest_norm;
+	float		greatest_norm;	/* of all centroids, those that are left out too */
+	float		reach;			/* no centroid left out has a lesser norm; infinite if none is */
 	float		gamma;			/* infinite if a centroid is out of range:
 								 * all rows are decided exactly */
 	float		gamma_double;	/* (d + 16) 2^-49 */
@@ -72,6 +73,7 @@ typedef struct GkTile
 	int64_t		ahead_bytes;
 	uint32_t	flagged;		/* rows to be decided by the definition */
 	uint32_t	changed;		/* rows whose label is another one */
+	uint32_t	beyond;			/* rows for which a centroid left out may be the nearest */
 } GkTile;
 
 /* How far the centroids moved, in filter space, rounded up. */

@@ -311,7 +311,7 @@ judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 
 	for (int i = 0; i < GK_TILE; i++)
 		norms[i] = filter->norms[tile->index[i]];
-	tile->flagged = tile->changed = 0;
+	tile->flagged = tile->changed = tile->beyond = 0;
 	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
 	{
 		V			norm = v_load(norms + lane);
@@ -325,6 +325,7 @@ judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 		window *= 1.001f;
 		v_store(tile->threshold + lane, v_load(tile->best + lane) + window);
 		flag(tile, lane, window);
+		tile->beyond |= v_not_above(v_set(filter->reach), near) << lane;
 		if (keep_bounds)
 			make_bounds(tile, lane, v_if_less(near, greatest, x + norm, v_set(INFINITY)),
 						filter->gamma * both + 0x1p-90f);
