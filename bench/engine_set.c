@@ -87,7 +87,7 @@ read_set(const char *name)
 	return set;
 }
 
-/* The range and the mean of each feature: means into `mean`, what the grid needs into `exponents`. */
+/* The mean of each feature, and the exponents of the grid. */
 static void
 prepare(GkEngine *engine, const Set *set, double *mean, int *exponents)
 {
@@ -230,8 +230,9 @@ print(GkEngine *engine, const Set *set, const Times *times, const char *labels_f
 	printf("{\"append\": %g, \"prepare\": %g, \"steps\": [", times->append, times->prepare);
 	for (int i = 0; i < times->iterations; i++)
 		printf("%s%g", i > 0 ? ", " : "", times->steps[i]);
-	printf("], \"labels\": %g, \"used\": %g, \"inertia\": %.17g, \"bytes\": %llu, \"wrong\": %lld}\n",
-		   times->labels, times->used, inertia,
+	printf("], \"labels\": %g, \"used\": %g, \"inertia\": %.17g, ", times->labels, times->used,
+		   inertia);
+	printf("\"bytes\": %llu, \"wrong\": %lld}\n",
 		   (unsigned long long) (usage.devices > 0 ? usage.device_peak : usage.host_peak),
 		   (long long) wrong_in_sample(engine, set));
 }

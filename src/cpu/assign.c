@@ -78,11 +78,14 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 		gk_cpu_sums_add_row(w->engine, w->number, row, old, label);
 }
 
-/* True if a tile is full, of rows that lie one after the other from the beginning of a block. */
+/*
+ * True if a tile is full, of rows that lie one after the other from the beginning of a block.  Rows
+ * that come back from regions have lost their order.
+ */
 static inline bool
-is_run(const GkTile *tile)
+is_run(const Worker *w, const GkTile *tile)
 {
-	return tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
+	return w->waiting == NULL && tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
 		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1;
 }
 
@@ -90,7 +93,7 @@ is_run(const GkTile *tile)
 static void
 settle_bounds(Worker *w, const GkTile *tile)
 {
-	if (is_run(tile))
+	if (is_run(w, tile))
 	{
 		float	   *bounds = block_bounds(w->engine, tile->rows[0] / GK_BLOCK);
 
@@ -235,7 +238,7 @@ settle(Worker *w, const GkTile *tile)
 		settle_bounds(w, tile);
 	if (w->assignment->keep_nearer)
 		write = sure;
-	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(tile))
+	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(w, tile))
 	{
 		memcpy(label_place(w, tile->rows[0]), tile->index, sizeof(tile->index));
 		w->changed += __builtin_popcount(tile->changed);
@@ -505,7 +508,7 @@ compare_near(Worker *w, int number)
 	w->sent += tile->count;
 	w->returned += __builtin_popcount(live & tile->beyond);
 	settle_near(w, live & tile->beyond);
-	if (w->sent >= TRIED_ROWS && w->returned * 4 > w->sent)
+	if (w->sent >= TRIED_ROWS && w->returned * 4 > w->sent && !engine->regions_always)
 	{
 		w->use_regions = false;
 		atomic_store_explicit(&w->assignment->regions_fail, true, memory_order_relaxed);
@@ -700,7 +703,8 @@ typedef struct Layout
 	size_t		winners;
 	size_t		waiting;		/* headers, features, and two blocks; nothing without regions */
 	size_t		waiting_x;
-	size_t		blocks;
+	size_t		block;
+	size_t		parts;
 	size_t		bytes;
 } Layout;
 
@@ -733,10 +737,9 @@ lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 	layout.winners = layout.features + (layout.group + 2) * part_bytes(layout.tile_bytes);
 	layout.waiting = layout.winners + part_bytes(MOST_BLOCKS * GK_BLOCK * sizeof(int32_t));
 	layout.waiting_x = layout.waiting + part_bytes(packed->region_count * sizeof(Waiting));
-	layout.blocks = layout.waiting_x +
-		part_bytes(packed->region_count * row_bytes * GK_TILE);
-	layout.bytes = layout.blocks +
-		(packed->region_count > 0 ? 2 * part_bytes(row_bytes * GK_BLOCK) : 0);
+	layout.block = layout.waiting_x + part_bytes(packed->region_count * row_bytes * GK_TILE);
+	layout.parts = layout.block + (packed->region_count > 0 ? part_bytes(row_bytes * GK_BLOCK) : 0);
+	layout.bytes = layout.parts + (packed->region_count > 0 ? part_bytes(row_bytes * GK_BLOCK) : 0);
 	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
 	return layout;
 }
@@ -747,6 +750,7 @@ guard_gaps(char *memory, const Layout *layout)
 {
 	gk_cpu_guard_gap(memory + layout->tiles - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->doubtful - GK_GAP);
+	gk_cpu_guard_gap(memory + layout->features - part_bytes(sizeof(GkTile)) - GK_GAP);
 	for (int t = 0; t <= layout->group + 2; t++)
 		gk_cpu_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->bytes - GK_GAP);
@@ -763,8 +767,8 @@ begin_regions(Worker *w, char *memory, const Layout *layout)
 		!atomic_load_explicit(&w->assignment->regions_fail, memory_order_relaxed);
 	w->waiting = w->use_regions ? (Waiting *) (memory + layout->waiting) : NULL;
 	w->waiting_x = (float *) (memory + layout->waiting_x);
-	w->block = (float *) (memory + layout->blocks);
-	w->parts = w->block + (part_bytes(waiting_depth(w->engine) * GK_BLOCK * sizeof(float))) / sizeof(float);
+	w->block = (float *) (memory + layout->block);
+	w->parts = (float *) (memory + layout->parts);
 	for (int r = 0; r < count && w->use_regions; r++)
 		w->waiting[r].count = 0;
 }

@@ -16,12 +16,12 @@ static const GkKernels *chosen_kernels = NULL;
 /* Commands with less work than this run on the caller. */
 static double small_work = SMALL_WORK;
 
-/* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
+/* Sets, for tests, the kernels of engines to come and whether small data is treated as large. */
 void
-gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
+gk_cpu_engine_use(const GkKernels *kernels, bool as_large)
 {
 	chosen_kernels = kernels;
-	small_work = always_threads ? -1 : SMALL_WORK;
+	small_work = as_large ? -1 : SMALL_WORK;
 }
 
 /* Runs a command that can be run. */
@@ -102,6 +102,7 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->draw_host_memory = config->draw_host_memory;
 	engine->return_host_memory = config->return_host_memory;
 	engine->kernels = &gk_cpu_kernels_generic;
+	engine->regions_always = small_work < 0;
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);

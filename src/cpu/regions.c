@@ -1,10 +1,10 @@
 /*
  * Regions: centroids that lie near each other, with an origin of their own among them.
  *
- * A row is compared with the centroids of a region's list alone: the region's own, and those nearest
- * to its origin.  What is left out is farther from the origin than `reach`, which proves for most
- * rows of clustered data that it is farther from them than the best of the list; the other rows are
- * compared with all centroids.  Near its own origin the filter leaves fewer rows in doubt, too.
+ * A row is compared with the centroids of a region's list alone: the region's own, and those
+ * nearest to its origin.  What is left out is farther from the origin than `reach`, which proves for
+ * most rows of clustered data that it is farther from them than the best of the list; the other rows
+ * are compared with all centroids.  Near its own origin the filter leaves fewer rows in doubt, too.
  */
 #include <math.h>
 #include <string.h>
@@ -75,6 +75,8 @@ count_regions(const GkCpuEngine *engine, int64_t k)
 	size_t		count = k / CENTROIDS_PER_REGION;
 	size_t		row_bytes = (engine->d + GK_BLOCK) * sizeof(float) + 2 * sizeof(int64_t);
 
+	if (engine->regions_always && k >= 2 * CENTROIDS_PER_REGION)
+		return count < MOST_REGIONS ? (int) count : MOST_REGIONS;
 	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
 		return 0;
 	if (waiting > WAITING_BYTES)
@@ -170,6 +172,7 @@ share_out(const GkCpuEngine *engine, GkPacked *packed)
 	GkRegion   *regions = packed->regions.base;
 	int32_t    *region_of = packed->region_of.base;
 	int			width = engine->kernels->panel;
+	int			neighbours = engine->regions_always ? 1 : NEIGHBOURS;
 	int64_t		first = 0;
 
 	for (int r = 0; r < packed->region_count; r++)
@@ -186,7 +189,7 @@ share_out(const GkCpuEngine *engine, GkPacked *packed)
 	}
 	for (int r = 0; r < packed->region_count; r++)
 	{
-		int64_t		count = (2 * regions[r].count + NEIGHBOURS + width - 1) / width * width;
+		int64_t		count = (2 * regions[r].count + neighbours + width - 1) / width * width;
 
 		regions[r].count = count < packed->count ? count : packed->count;
 		regions[r].first = first;
@@ -301,23 +304,24 @@ lists_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 static bool
 pack_origins(GkCpuEngine *engine, GkPacked *packed)
 {
+	int			regions = packed->region_count;
 	int			width = engine->kernels->panel;
 	int			d = engine->d;
 	double	   *few = engine->scratch.base;
 
-	if (!gk_cpu_array_need(engine, &packed->origin_panels, (packed->region_count + width - 1) / width,
+	if (!gk_cpu_array_need(engine, &packed->origin_panels, (regions + width - 1) / width,
 						   packed->panel_floats * sizeof(float)))
 		return false;
-	for (int r = 0; r < packed->region_count; r += width)
+	for (int r = 0; r < regions; r += width)
 	{
-		int			count = packed->region_count - r < width ? packed->region_count - r : width;
+		int			count = regions - r < width ? regions - r : width;
+		float	   *panel = (float *) packed->origin_panels.base + r / width * packed->panel_floats;
 
 		for (int i = 0; i < count; i++)
 			for (int j = 0; j < d; j++)
 				few[(int64_t) i * d + j] = (double) region_origin(engine, packed, r + i)[j] /
 					packed->filter.scale;
-		engine->kernels->fill(d, few, count, packed->filter.scale, packed->origin.base,
-							  (float *) packed->origin_panels.base + r / width * packed->panel_floats);
+		engine->kernels->fill(d, few, count, packed->filter.scale, packed->origin.base, panel);
 	}
 	return true;
 }
@@ -350,7 +354,8 @@ gk_cpu_regions_pack(GkCpuEngine *engine, GkPacked *packed, bool keep_origins)
 	if (count == 0)
 		return true;
 	if (!need_memory(engine, packed) || (!known && !choose_origins(engine, packed)) ||
-		!gk_cpu_for_each(engine, count, 3.0 * packed->count * engine->d, region_norms_chunk, packed))
+		!gk_cpu_for_each(engine, count, 3.0 * packed->count * engine->d, region_norms_chunk,
+						 packed))
 		return false;
 	share_out(engine, packed);
 	if (!gk_cpu_array_need(engine, &packed->region_ids, packed->listed, sizeof(int32_t)) ||

@@ -145,6 +145,7 @@ struct GkCpuEngine
 	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
 	bool		packed_valid;	/* packed holds the centroids as they are */
 	bool		regions_failed; /* they did not pay since the centroids were set */
+	bool		regions_always; /* however few centroids and rows there are, for tests */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update; k: `between` of it */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
@@ -186,10 +187,10 @@ extern bool gk_cpu_for_each(GkCpuEngine *engine, int64_t count, double work,
 extern bool gk_cpu_stopped(GkCpuEngine *engine);
 
 /*
- * engine.c; for tests: engines opened from now on use these kernels (NULL: the best), and the
- * smallest command runs on the threads if always_threads.
+ * engine.c; for tests: engines opened from now on use these kernels (NULL: the best).  If as_large,
+ * the smallest command runs on the threads, and few centroids have regions.
  */
-extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
+extern void gk_cpu_engine_use(const GkKernels *kernels, bool as_large);
 
 /* rows.c */
 extern GkStatus gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch);
