@@ -35,7 +35,7 @@ OBJS = \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_rows labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
-		create_view defined_call definition draft evaluate exported fitted gap import_model map matching \
+		create_view defined_call definition draft evaluate exported fitted gap import_model map matching means \
 		model_cache model_row model_table moment predict_with quality running score_functions scorer \
 		select_k selection silhouette summary table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
@@ -46,8 +46,8 @@ OBJS = \
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
-	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed separation statistics stop sums)) \
+	assign centroids engine kernels kernels_amx kernels_avx2 kernels_avx512 kernels_generic \
+	lloyd memory pool regions rows seed separation statistics stop sums)) \
 	$(addprefix src/cluster/, $(addsuffix .o, \
 	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
 	node_answers node_requests))

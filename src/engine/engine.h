@@ -181,7 +181,7 @@ typedef enum GkOperation
 	GK_COMPARE,
 	/* set k and the centroids; forgets labels and sums */
 	GK_CENTROIDS,
-	/* one Lloyd iteration: assign, sum, and unless a cluster is empty or sums are asked for, update */
+	/* one Lloyd iteration: assign, sum, and update unless clusters are empty or sums asked for */
 	GK_STEP,
 	/* new centroids in place of the old ones, from an update elsewhere; labels stay */
 	GK_MOVE,
@@ -379,7 +379,8 @@ typedef struct GkCommand
 			bool		cosine;
 			double	   *own;			/* out: count: Σ distance to the points of the own group */
 			double	   *other;			/* out: count: the least mean distance to those of another
-										 * group; infinite if there is none */
+										 * group; infinite if there is none; NULL = not wanted,
+										 * which may be faster */
 		}			separation;
 		struct
 		{

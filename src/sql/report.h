@@ -35,6 +35,7 @@ typedef struct GkReport
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
+	double		measure_seconds;
 	GkUsage		usage;
 	Size		ring_bytes;
 	int			node_count;		/* 0 = this server alone */

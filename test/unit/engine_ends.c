@@ -350,7 +350,8 @@ GkCode
 run_until_error(const GkEngineClass *class_of, const Data *data, Feeding feeding)
 {
 	GkEngineConfig config = {
-		.weighted = data->weighted,.threads = feeding.threads,.device_count = feeding.devices
+		.weighted = data->weighted,.threads = feeding.threads,.device_count = feeding.devices,
+		.draw_host_memory = account_draw,.return_host_memory = account_return
 	};
 	GkEngine   *engine;
 	GkStatus	status;

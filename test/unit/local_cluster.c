@@ -65,6 +65,8 @@ local_send(void *context, int node, const void *message, size_t bytes)
 
 	if (status.code != GK_OK)
 		return status;
+	if (node == 0 && cluster->plan.record != NULL)
+		cluster->plan.record(message, bytes);
 	member->status = ok;
 	for (size_t at = 0; at < bytes && member->status.code == GK_OK; at += piece)
 		member->status = gk_node_put(member->node, (const char *) message + at,

@@ -16,10 +16,13 @@ typedef struct LocalPlan
 	const GkEngineClass *classes[MOST_NODES];	/* of the nodes' engines */
 	size_t		piece;			/* bytes that a message is cut into; 0: in one piece */
 	int64_t		fail_at;		/* this call of the transport fails; 0: none */
-	int64_t		look_at;		/* see look() */
+	int64_t		look_at;
 
 	/* Before answer number look_at is passed on: may change it.  NULL: none. */
 	void		(*look) (void *answer, size_t bytes);
+
+	/* With every message to node 0.  NULL: none. */
+	void		(*record) (const void *message, size_t bytes);
 } LocalPlan;
 
 /* The class of such engines; they open as the last call said. */
