@@ -20,6 +20,7 @@
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
+#include "utils/varlena.h"
 
 #include "alloc.h"
 #include "citus.h"

@@ -221,6 +221,78 @@ isnt(sql($as_reader . sprintf($fit_of, 'distributed')), sql(sprintf($fit_of, 'di
 like(failure($as_reader . label('labels', 'append')), qr/permission denied for table labels/, 'a role without privileges on the labels');
 like(failure($as_reader . sprintf($fit_of, 'columnar')), qr/permission denied/, 'and without those on a table');
 
+# The workers as nodes: how many, and why none
+sub on_nodes
+{
+	my ($source, $arguments, $before, $after) = @_;
+	my @said = split /\n/, sql(<<~SQL);
+		SET gkmeans.nodes = 'auto';
+		@{[ $before // '' ]}
+		SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit(\$s\$$source\$s\$, $arguments) f;
+		SELECT nodes, engine_reason FROM gkmeans_last_fit();
+		@{[ $after // '' ]}
+		SQL
+	return ($said[0], split(/\|/, $said[1], 2));
+}
+my %nodes_of = (
+	distributed => 2, columnar => 2, partitioned => 2,
+	reference => 'the rows of the source are on this server',
+	managed => 'the rows of the source are on this server',
+	local => 'the rows of the source are on this server',
+	'SELECT * FROM distributed WHERE id % 7 < 3' => 2,
+	'SELECT * FROM distributed WHERE id = 17 OR x > 5' => 2,
+	'SELECT * FROM distributed WHERE id = 17' => 1,
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN columnar l USING (id)' => 2,
+	'SELECT id, weight, x, height AS y, v FROM seen' => 2,
+	'SELECT id, 1 AS weight, x * 2 AS "the x", y AS x, coalesce(y, 0) AS y, v FROM distributed' => 2,
+	'SELECT id, x, x AS y FROM distributed' => 2,
+	'SELECT id, sum(x) AS x, max(y) AS y FROM distributed GROUP BY id' => 2,
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN local l USING (id)' => 'Citus reads the source in several steps',
+	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus reads the source in several steps',
+	'SELECT region AS id, sum(x) AS x, min(y) AS y FROM distributed GROUP BY region' => 'Citus ',
+	'SELECT * FROM distributed UNION ALL SELECT * FROM local' => 'Citus ',
+);
+for my $source (sort keys %nodes_of)
+{
+	my $expected = $nodes_of{$source};
+	my $arguments = $source =~ /id = 17$/ ? q('{x,y}', 1) : q('{x,y}', 3, scale => 'standard');
+	my ($digest, $nodes, $reason) = on_nodes($source, $arguments);
+	is($nodes, $expected =~ /^\d+$/ ? $expected : 0, "$source: $expected");
+	like($reason, qr/not over nodes: \Q$expected\E/, "$source: says why") if $expected !~ /^\d+$/;
+	is($digest, fit($source, $arguments), "$source: the same bits over nodes");
+}
+is((on_nodes('distributed', q('{v}', 4, weight_column => 'weight', n_init => 2)))[0], fit('local', q('{v}', 4, weight_column => 'weight', n_init => 2)), 'arrays and weights');
+is(sql(qq{SET gkmeans.nodes = 'auto'; SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::bigint, 'distributed', '{x,y}', 3, id_column => 'id') p}),
+	labels_of('local'), 'the labels of the rows');
+for my $mode (qw(delete merge replace append))
+{
+	sql('TRUNCATE labels') if $mode eq 'append';
+	is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', $mode)), 3, "nodes, labels into a distributed table: $mode");
+	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
+}
+
+# What this transaction has written is on its own sessions alone
+my $change = 'UPDATE distributed SET x = 3, y = 4 WHERE id <= 3000';
+my ($written, $nodes, $why) = on_nodes('distributed', q('{x,y}', 2), "BEGIN; $change;", 'ROLLBACK;');
+is($nodes, 0, 'a transaction that has written reads by itself');
+like($why, qr/this transaction has used the workers of Citus before/, 'and says why');
+is($written, sql("BEGIN; $change; SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('distributed', '{x,y}', 2) f; ROLLBACK"), 'it sees what it has written');
+isnt($written, fit('distributed', q('{x,y}', 2)), 'which is something else');
+
+# On the nodes, a user is who he is here
+sub as_reader_on_nodes
+{
+	my ($source) = @_;
+	return on_nodes($source, q('{x,y}', 3), 'SET ROLE reader;');
+}
+my ($low, $nodes_of_reader) = as_reader_on_nodes('distributed');
+is($nodes_of_reader, 2, 'a role with policies: over nodes');
+is($low, sql("$as_reader SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('local', '{x,y}', 3) f"), 'row-level security holds on the nodes');
+like(failure("SET gkmeans.nodes = 'auto'; $as_reader " . sprintf($fit_of, 'columnar')), qr/permission denied/, 'privileges hold as well');
+
+# Models over nodes
+sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_create_model('node_segments', 'distributed', '{x,y}', 3, id_column => 'id')});
+
 # Models
 for my $kind ('', 'local_')
 {
@@ -238,6 +310,8 @@ sub same
 }
 my $rows_of = q{SELECT md5(string_agg(r::text, '|' ORDER BY r::text)) FROM (%s) r};
 same(sprintf($rows_of, q{SELECT * FROM gkmeans_clusters('%model%')}), 'a model of a distributed table');
+is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
+	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a model made over nodes');
 same(sprintf($rows_of, q{SELECT * FROM gkmeans_evaluate('%model%', '%table%')}), 'its evaluation');
 same(sprintf($rows_of, q{SELECT * FROM gkmeans_predict_rows(NULL::bigint, '%model%', '%table%', 'id')}), 'the clusters of its rows');
 same(q{SELECT rows, labelled FROM gkmeans_assign('%model%')}, 'its labels');
@@ -272,15 +346,23 @@ like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS
 like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS y FROM distributed', 'id', 'reference_labels', 'merge', 'changes')}),
 	qr/changes of the labels in reference table "reference_labels" cannot be found/, 'so are those of a reference table');
 
-# A refit
+# A refit, over nodes and not
 sql("UPDATE $_ SET x = x + 40 WHERE id % 3 = 1") for qw(distributed local);
 same(q{SELECT version, status, deployed, rows, inertia_before, inertia, moved FROM gkmeans_refit('%model%')}, 'a refit');
 same(sprintf($rows_of, q{SELECT * FROM gkmeans_clusters('%model%')}), 'its clusters');
+sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_refit('node_segments')});
+is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
+	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a refit over nodes');
 
 # Predictions in queries over distributed tables
 my $exported = sql(q{SELECT gkmeans_export('segments')});
 my $with = qq{gkmeans_predict_with('$exported', x, y)};
 same("SELECT count(*), sum(id * $with) FROM %table%", 'gkmeans_predict_with in a query that Citus sends to the workers');
+sql(qq{SELECT run_command_on_workers(format('SELECT %s.gkmeans_import_model(%L, exported => %L)', 'public', 'public.segments', gkmeans_export('segments')))});
+sql(q{SELECT gkmeans_import_model('local_copy', exported => gkmeans_export('segments')::jsonb)});
+is(sql(q{SELECT sum(id * gkmeans_predict('segments', x, y)) FROM distributed}), sql(q{SELECT sum(id * gkmeans_predict('local_copy', x, y)) FROM local}), 'gkmeans_predict with a copy of the model on each worker');
+sql(q{SELECT gkmeans_create_model('of_citus', 'local', '{x,y}', 3); SELECT create_reference_table('of_citus')});
+like(failure(q{SELECT gkmeans_predict('of_citus', 1, 2)}), qr/model "of_citus" is kept by Citus.*Leave a model a local table/s, 'a model that Citus keeps is refused');
 like(sql("EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM distributed WHERE $with = 1"), qr/Custom Scan.*Filter: \(gkmeans_predict_with/s, 'it runs on the workers');
 
 done_testing();
