@@ -156,7 +156,7 @@ src/links/links.o: $(srcdir)/src/links/links.c $(srcdir)/src/links/links.h
 		-c $< -o $@
 
 $(links_library): src/links/links.o
-	$(CC) -shared $(SANITIZERS) -o $@ $< -L$(shell $(PG_CONFIG) --libdir) -lpq
+	$(CC) -shared $(SANITIZERS) $(LDFLAGS) -o $@ $< -L$(shell $(PG_CONFIG) --libdir) -lpq
 
 install-links: $(links_library)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'

@@ -54,9 +54,9 @@ extern void gk_wait_for_nodes(const GkConnections *connections, int milliseconds
 /* Waits until all nodes that were asked have answered. */
 extern void gk_await(GkConnections *connections);
 
-/* A text in the first row of an answer; NULL for NULL, or if there is no row. */
+/* A text of an answer; NULL for NULL, or if there is no such row.  22021 if it is not valid here. */
 extern const char *gk_answer_text(const GkConnections *connections, const GkConnection *one,
-								  int column);
+								  int row, int column);
 
 /* A value of a type in the first row of an answer in binary; NULL becomes *is_null. */
 extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,
