@@ -413,12 +413,15 @@ gk_citus_node_sources(const char *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source);
 	char	   *query = psprintf("SELECT * FROM %s AS source", text->from);
-	Query	   *rewritten = gk_query_rewrite(text, query);
+	Query	   *rewritten;
 	char	   *columns;
 	int			count;
 	Tasks		tasks = {0};
 
 	*reason = NULL;
+	if (!gk_has_citus())
+		return NULL;
+	rewritten = gk_query_rewrite(text, query);
 	if (!gk_is_citus_query(rewritten))
 		return NULL;
 	columns = column_names(rewritten, &count);

@@ -388,7 +388,7 @@ run_query(const GkSource *source, Reading *reading, GkJob *job)
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	if (gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
+	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		run_rows(source, reading, job);
 	else
 		run_aggregate(source, reading, job);
