@@ -285,6 +285,16 @@ sub as_reader_on_nodes
 	my ($source) = @_;
 	return on_nodes($source, q('{x,y}', 3), 'SET ROLE reader;');
 }
+like(failure("SET gkmeans.nodes = 'auto'; $as_reader " . sprintf($fit_of, 'distributed')), qr/permission denied for function gkmeans_node_open/, 'a role that may not use nodes');
+for my $worker (@nodes[ 1, 2 ])
+{
+	$worker->safe_psql('postgres', <<~'SQL');
+		DO $$ DECLARE f regprocedure; BEGIN
+			FOR f IN SELECT oid FROM pg_proc WHERE proname LIKE 'gkmeans\_node\_%' LOOP
+				EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO reader', f);
+			END LOOP; END $$
+		SQL
+}
 my ($low, $nodes_of_reader) = as_reader_on_nodes('distributed');
 is($nodes_of_reader, 2, 'a role with policies: over nodes');
 is($low, sql("$as_reader SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('local', '{x,y}', 3) f"), 'row-level security holds on the nodes');
