@@ -151,7 +151,8 @@ write_separation(GkMessage *message, GkNode *node)
 	GkCommand  *c = &node->command;
 
 	c->separation.own = gk_message_add(message, c->separation.count, sizeof(double));
-	c->separation.other = gk_message_add(message, c->separation.count, sizeof(double));
+	c->separation.other = node->asked & GK_ASK_OTHERS
+		? gk_message_add(message, c->separation.count, sizeof(double)) : NULL;
 }
 
 /* GK_FETCH. */

@@ -323,6 +323,7 @@ read_separation(GkNode *node, GkReader *reader)
 	bool		own_rows = gk_read_integer(reader, 0, 1);
 
 	c->separation.cosine = gk_read_integer(reader, 0, 1);
+	node->asked = (int) (gk_read_integer(reader, 0, GK_ASK_OTHERS) & GK_ASK_OTHERS);
 	c->separation.first = gk_read_integer(reader, 0, own_rows ? node->n : 0);
 	c->separation.count = gk_read_integer(reader, 1, own_rows ? node->n - c->separation.first
 										  : INT64_MAX);

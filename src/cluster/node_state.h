@@ -32,7 +32,7 @@ struct GkNode
 	GkCommand	compare;
 	GkCommand	range;
 	GkCommand  *current;
-	int			asked;			/* GK_ASK_… of GK_ROWS and GK_FETCH */
+	int			asked;			/* GK_ASK_… of these operations */
 	int64_t		from;			/* of GK_FETCH */
 	int64_t		count;
 	uint64_t	begin;			/* nanoseconds */
