@@ -54,7 +54,7 @@ extern void gk_wait_for_nodes(const GkConnections *connections, int milliseconds
 /* Waits until all nodes that were asked have answered. */
 extern void gk_await(GkConnections *connections);
 
-/* A text of an answer; NULL for NULL, or if there is no such row.  22021 if it is not valid here. */
+/* A text of an answer; NULL for NULL or a row that is not there.  22021 if it is not valid here. */
 extern const char *gk_answer_text(const GkConnections *connections, const GkConnection *one,
 								  int row, int column);
 
