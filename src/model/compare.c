@@ -23,6 +23,7 @@
 #include "definition.h"
 #include "model_cache.h"
 #include "model_type.h"
+#include "table_name.h"
 #include "scorer.h"
 #include "source.h"
 #include "source_query.h"
