@@ -172,7 +172,7 @@ typedef struct GkKernels
 							const GkMomentSums *moments);
 	void		(*transform) (float *block, int d, const double *offset, const double *factor,
 							  bool normalize);
-	/* gk_hash terms of the rows. */
+	/* For each row, the sum of its gk_hash_term(). */
 	void		(*hash) (const float *block, int d, uint64_t *terms);
 	/*
 	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to

@@ -142,6 +142,7 @@ static const struct
 	Kind		kind;
 	const char *key;
 }			carried[] = {
+	{GK_MODEL_OUTCOME, TEXT, "outcome"},
 	{GK_MODEL_NOTE, TEXT, "note"},
 	{GK_MODEL_FEATURE_MEAN, FEATURES, "feature_mean"},
 	{GK_MODEL_FEATURE_DEVIATION, FEATURES, "feature_deviation"},
@@ -159,11 +160,15 @@ static const struct
 	{GK_MODEL_TOTAL_SS, NUMBER, "total_ss"},
 	{GK_MODEL_ITERATIONS, INTEGER, "iterations"},
 	{GK_MODEL_CONVERGED, TRUTH, "converged"},
+	{GK_MODEL_MOVED, COUNT, "moved"},
 	{GK_MODEL_SCORE_QUANTILES, QUANTILES, "score_quantiles"},
 	{GK_MODEL_SILHOUETTE, NUMBER, "silhouette"},
 	{GK_MODEL_SIMPLIFIED_SILHOUETTE, NUMBER, "simplified_silhouette"},
+	{GK_MODEL_DAVIES_BOULDIN, NUMBER, "davies_bouldin"},
+	{GK_MODEL_CALINSKI_HARABASZ, NUMBER, "calinski_harabasz"},
 	{GK_MODEL_HISTORY, DOCUMENT, "history"},
 	{GK_MODEL_K_SELECTION, DOCUMENT, "k_selection"},
+	{GK_MODEL_DRIFT, DOCUMENT, "drift"},
 	{GK_MODEL_MAP_X, PLACES, "map_x"},
 	{GK_MODEL_MAP_Y, PLACES, "map_y"},
 	{GK_MODEL_SAMPLE_POINTS, SAMPLE, "sample_points"},
@@ -540,25 +545,6 @@ measures_of(Jsonb *exported, const char *key, int count)
 	return numbers;
 }
 
-/* Sets numbers that may be unknown. */
-static void
-draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
-{
-	Datum	   *elements = gk_allocate(count, sizeof(Datum));
-	bool	   *nulls = gk_allocate(count, sizeof(bool));
-	int			lower = 1;
-
-	for (int i = 0; i < count; i++)
-	{
-		nulls[i] = isnan(values[i]);
-		elements[i] = Float8GetDatum(values[i]);
-	}
-	gk_draft_set(draft, number,
-				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
-													sizeof(float8), FLOAT8PASSBYVAL,
-													TYPALIGN_DOUBLE)));
-}
-
 /* A number of rows. */
 static int64
 count_of(const JsonbValue *value, const char *key)
@@ -659,7 +645,7 @@ draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
 				gk_draft_doubles(draft, number, numbers_of(exported, key, dimension), dimension);
 				break;
 			case CLUSTERS:
-				draft_measures(draft, number, measures_of(exported, key, k), k);
+				gk_draft_measures(draft, number, measures_of(exported, key, k), k);
 				break;
 			case COUNTS:
 				draft_counts(draft, number, exported, key, k);

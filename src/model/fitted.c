@@ -12,6 +12,8 @@
 #include "definition.h"
 #include "fitted.h"
 #include "map.h"
+#include "nearest.h"
+#include "seconds.h"
 
 /* Refuses a model that would be too large for a row. */
 void
@@ -144,23 +146,6 @@ draft_comparison(GkDraft *draft, const GkCall *call)
 	draft_ids(draft, call);
 }
 
-/* An array of numbers, some of which may be unknown. */
-static Datum
-measures_array(const double *values, int count)
-{
-	Datum	   *elements = gk_allocate(count, sizeof(Datum));
-	bool	   *nulls = gk_allocate(count, sizeof(bool));
-	int			lower = 1;
-
-	for (int i = 0; i < count; i++)
-	{
-		nulls[i] = isnan(values[i]);
-		elements[i] = Float8GetDatum(values[i]);
-	}
-	return PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
-											  sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
 /* The sizes of the clusters. */
 static void
 draft_sizes(GkDraft *draft, const GkCall *call)
@@ -191,10 +176,10 @@ draft_clusters(GkDraft *draft, const GkCall *call)
 		numbers[3 * k + c] = fit->clusters[c].radius;
 	}
 	draft_sizes(draft, call);
-	gk_draft_set(draft, GK_MODEL_WEIGHTS, measures_array(numbers, k));
-	gk_draft_set(draft, GK_MODEL_INERTIAS, measures_array(numbers + k, k));
-	gk_draft_set(draft, GK_MODEL_AVG_DISTANCES, measures_array(numbers + 2 * k, k));
-	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
+	gk_draft_measures(draft, GK_MODEL_WEIGHTS, numbers, k);
+	gk_draft_measures(draft, GK_MODEL_INERTIAS, numbers + k, k);
+	gk_draft_measures(draft, GK_MODEL_AVG_DISTANCES, numbers + 2 * k, k);
+	gk_draft_measures(draft, GK_MODEL_RADII, numbers + 3 * k, k);
 }
 
 /* The statistics of the fit as a whole. */
@@ -230,4 +215,63 @@ gk_draft_version(GkDraft *draft, GkCall *call)
 	draft_fit(draft, call);
 	gk_draft_map(draft, call);
 	MemoryContextSwitchTo(before);
+}
+
+/* The centroids of a fit in the order in which ties are decided. */
+static double *
+pack_points(const GkFit *fit, int dimension)
+{
+	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+		gk_pack_centroid(packed, dimension, label,
+						 fit->model.points + (int64) fit->model.ties[label] * dimension);
+	gk_pack_rest(packed, dimension, fit->k);
+	return packed;
+}
+
+/* Measures a fit. */
+void
+gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, GkQuality *quality)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkClustering clustering = {.job = call->job,.engine = call->engine};
+
+	clustering.metric = spec->metric;
+	clustering.rows = spec->rows;
+	clustering.dimension = spec->dimension;
+	clustering.k = (int) fit->k;
+	clustering.weighted = spec->weighted;
+	clustering.packed = pack_points(fit, spec->dimension);
+	clustering.sample = sample;
+	clustering.seed = seed;
+	gk_measure(&clustering, quality);
+}
+
+/* Sets a figure unless it is not defined. */
+static void
+draft_figure(GkDraft *draft, GkModelAttribute number, double figure)
+{
+	if (isfinite(figure))
+		gk_draft_set(draft, number, Float8GetDatum(figure));
+}
+
+/* Measures the fit of a call, and adds the figures to the row of its version. */
+void
+gk_draft_figures(GkDraft *draft, GkCall *call)
+{
+	GkQuality	quality;
+	instr_time	begin;
+	MemoryContext before;
+
+	gk_progress_phase(GK_PHASE_MEASURING);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_measure_fit(call, &call->fit, 0, 0, &quality);
+	before = MemoryContextSwitchTo(call->caller);
+	draft_figure(draft, GK_MODEL_SILHOUETTE, quality.silhouette);
+	draft_figure(draft, GK_MODEL_SIMPLIFIED_SILHOUETTE, quality.simplified_silhouette);
+	draft_figure(draft, GK_MODEL_DAVIES_BOULDIN, quality.davies_bouldin);
+	draft_figure(draft, GK_MODEL_CALINSKI_HARABASZ, quality.calinski_harabasz);
+	MemoryContextSwitchTo(before);
+	call->report.measure_seconds = gk_seconds_since(begin);
 }

@@ -24,10 +24,12 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "drain.h"
 #include "engine_error.h"
 #include "feed.h"
 #include "feed_pass.h"
+#include "feed_receiver.h"
 #include "progress.h"
 #include "reading.h"
 #include "source_columns.h"
@@ -76,6 +78,13 @@ feature_class(const GkColumn *column)
 {
 	return gk_is_exact(column) ? GK_FEATURE_EXACT :
 		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
+}
+
+/* How a feature is shifted; in an array, all are alike. */
+GkFeatureClass
+gk_feature_class(const GkSource *source, int feature)
+{
+	return feature_class(&source->described[source->described[0].shape == GK_SCALAR ? feature : 0]);
 }
 
 /* Describes how to read the rows. */
@@ -219,6 +228,18 @@ append_source(StringInfo query, const GkSource *source, char **names)
 	appendStringInfoChar(query, ')');
 }
 
+/* Appends what the feed takes of a row besides its ticket. */
+static void
+append_row(StringInfo query, const GkSource *source, char **names)
+{
+	append_id(query, source, names);
+	if (source->weight > 0)
+		appendStringInfo(query, ", %s", names[source->weight - 1]);
+	else
+		appendStringInfoString(query, ", NULL::pg_catalog.float8");
+	append_features(query, source, names);
+}
+
 /* The query that feeds the rows; its parameter is the ticket. */
 static char *
 feed_query(const GkSource *source, Oid function)
@@ -230,15 +251,33 @@ feed_query(const GkSource *source, Oid function)
 	appendStringInfo(&query, "SELECT %s($1",
 					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
 												get_func_name(function)));
-	append_id(&query, source, names);
-	if (source->weight > 0)
-		appendStringInfo(&query, ", %s", names[source->weight - 1]);
-	else
-		appendStringInfoString(&query, ", NULL::pg_catalog.float8");
-	append_features(&query, source, names);
+	append_row(&query, source, names);
 	appendStringInfoChar(&query, ')');
 	append_source(&query, source, names);
 	return query.data;
+}
+
+/* The query whose rows are to be fed, with a NULL where the feed takes its ticket. */
+static char *
+row_query(const GkSource *source)
+{
+	char	  **names = name_columns(source);
+	StringInfoData query;
+
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT NULL::pg_catalog.uuid");
+	append_row(&query, source, names);
+	append_source(&query, source, names);
+	return query.data;
+}
+
+/* The rows that a plan of Citus is of; those of the plan if its tasks do not say. */
+static double
+citus_rows(const GkSourceQuery *query)
+{
+	double		rows = gk_citus_rows(query->text);
+
+	return rows >= 0.0 ? rows : query->plan->planTree->plan_rows;
 }
 
 /* The planner's estimate of the source: how many rows, and how many features per row. */
@@ -246,6 +285,7 @@ void
 gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 {
 	StringInfoData query;
+	const GkSourceQuery *planned;
 	const Plan *top;
 	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
 	char	  **names = name_columns(source);
@@ -253,8 +293,9 @@ gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 	initStringInfo(&query);
 	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
 	append_source(&query, source, names);
-	top = gk_query_plan(source->text, query.data, InvalidOid)->plan->planTree;
-	*rows = top->plan_rows;
+	planned = gk_query_plan(source->text, query.data, InvalidOid);
+	top = planned->plan->planTree;
+	*rows = gk_is_citus_query(planned->query) ? citus_rows(planned) : top->plan_rows;
 	*dimension = source->count;
 	if (source->described[0].shape != GK_SCALAR)
 		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
@@ -313,22 +354,44 @@ set_locally(const char *name, const char *value)
 							 true, 0, false);
 }
 
+/* Runs the query with the aggregate that feeds the rows. */
+static void
+run_aggregate(const GkSource *source, Reading *reading, GkJob *job)
+{
+	GkSourceQuery *query = prepare_query(source, reading);
+
+	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
+	gk_query_run(query, reading->pass.params, None_Receiver);
+	gk_feed_pass_close(&reading->pass);
+}
+
+/* Feeds the rows of a query that Citus plans, which must not get hold of the aggregate. */
+static void
+run_rows(const GkSource *source, Reading *reading, GkJob *job)
+{
+	GkSourceQuery *query = gk_query_plan(source->text, row_query(source), InvalidOid);
+	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
+
+	gk_progress_expect(citus_rows(query));
+	gk_query_run(query, NULL, receiver);
+	gk_feed_receiver_end(receiver);
+}
+
 /*
- * Prepares the query and runs it, without JIT compilation, which does not pay off, and without
- * partitionwise aggregation, because a process must have only one share.
+ * Runs the query, without JIT compilation, which does not pay off, and without partitionwise
+ * aggregation, because a process must have only one share.
  */
 static void
 run_query(const GkSource *source, Reading *reading, GkJob *job)
 {
-	GkSourceQuery *query;
 	int			nest_level = NewGUCNestLevel();
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	query = prepare_query(source, reading);
-	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
-	gk_query_run(query, reading->pass.params, None_Receiver);
-	gk_feed_pass_close(&reading->pass);
+	if (gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
+		run_rows(source, reading, job);
+	else
+		run_aggregate(source, reading, job);
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -403,24 +466,67 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	gk_check(status);
 }
 
+/* The ranges of the values before the shift. */
+static void
+describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	MemoryContext context = gk_job_context(job);
+
+	if (rows->dimension == 0)
+		return;
+	rows->least = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	rows->greatest = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	for (int i = 0; i < rows->dimension; i++)
+		gk_shift_range(gk_feed_shift(feed), i, &rows->least[i], &rows->greatest[i]);
+}
+
+/* Counts the rows that each column made unusable. */
+static void
+count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	GkTroubleCounts *counts = &rows->counts;
+	Size		bytes = (feed->columns + 1) * sizeof(int64);
+
+	counts->nulls = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->not_finite = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->columns = feed->columns + 1;
+	counts->zeros = atomic_load(&feed->zeros);
+	for (int i = 0; i <= feed->columns; i++)
+	{
+		counts->nulls[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls);
+		counts->not_finite[i] = atomic_load(&gk_feed_troubles(feed)[i].not_finite);
+	}
+}
+
+/* Says what made rows unusable. */
+void
+gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows)
+{
+	rows->unusable = MemoryContextAlloc(gk_job_context(job), source->count * sizeof(int64));
+	for (int i = 0; i < source->count; i++)
+		rows->unusable[i] = rows->counts.nulls[i] + rows->counts.not_finite[i];
+	if (rows->read > 0 && rows->read == rows->skipped)
+		rows->trouble = gk_describe_troubles(source, &rows->counts, rows->read);
+}
+
 /* Describes the rows that were read. */
 static void
-describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
+describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 {
 	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
 
+	rows->id_type = feed->id_type;
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),
 										 Max(1, rows->dimension) * sizeof(double));
 	if (shift != NULL)
+	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
-	rows->unusable = MemoryContextAlloc(gk_job_context(job), feed->columns * sizeof(int64));
-	for (int i = 0; i < feed->columns; i++)
-		rows->unusable[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls) +
-			atomic_load(&gk_feed_troubles(feed)[i].not_finite);
-	if (rows->read > 0 && rows->read == rows->skipped)
-		rows->trouble = gk_describe_troubles(feed, rows->read);
+		describe_ranges(feed, job, rows);
+	}
+	count_troubles(feed, job, rows);
+	gk_describe_unusable(source, job, rows);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -444,7 +550,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		gk_check(engine->class_of->clear(engine));
 		read_once(reading, source, job, rows);
 	}
-	describe_rows(reading->feed, job, rows);
+	describe_rows(source, reading->feed, job, rows);
 	end_reading(reading);
 }
 
