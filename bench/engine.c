@@ -223,10 +223,12 @@ bench(Shape s, bool blobs, int threads)
 	start = now() - start;
 	described = describe(engine, s.k);
 	engine->class_of->usage(engine, &usage);
-	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | range %5.2f ms, moments %6.2f ms | seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s"
-		   " (%6.1f a busy thread) | last %7.2f ms | labels %7.2f ms, statistics %6.2f ms | memory %.3f | wrong %lld of %d\n",
-		   (long long) s.n, s.d, (long long) s.k, blobs ? "blobs" : "normal", bytes / appended / 1e9,
-		   prepared[0] * 1e3, prepared[1] * 1e3, seeded * 1e3,
+	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | range %5.2f ms, moments %6.2f ms | "
+		   "seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s (%6.1f a busy thread) | "
+		   "last %7.2f ms | labels %7.2f ms, statistics %6.2f ms | memory %.3f | "
+		   "wrong %lld of %d\n",
+		   (long long) s.n, s.d, (long long) s.k, blobs ? "blobs" : "normal",
+		   bytes / appended / 1e9, prepared[0] * 1e3, prepared[1] * 1e3, seeded * 1e3,
 		   first * 1e3, total / ITERATIONS * 1e3,
 		   2.0 * s.n * s.d * s.k * ITERATIONS / total / 1e9,
 		   2.0 * s.n * s.d * s.k * ITERATIONS / used / 1e9, last * 1e3, start * 1e3,

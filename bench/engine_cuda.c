@@ -2,7 +2,8 @@
  * Times the CUDA engine alone: reading rows in, iterations, final labels; and checks labels against
  * the definition on a sample.  Rows are one cloud, the hard case for most, or blobs with many
  * centroids in each, where 16-bit products tell little.
- * Built by `make -C test/unit bench`.  Usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]
+ * Built by `make -C test/unit bench`.
+ * Usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -121,11 +122,12 @@ time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
 	if (s.blobs > 0)
 		snprintf(note, sizeof(note), ", %lld blobs", (long long) s.blobs);
 	printf("%9lld x %6lld x %4d%s  load %6.2f GB/s  first %8.3f  second %8.3f  median %8.3f  "
-		   "least %8.3f  assign %8.3f  close %6.1f ms  changed %.3f  device %.3f of %.3f GB  wrong %lld\n",
-		   (long long) s.n, (long long) s.k, s.d, note, (double) s.n * s.d * 4e-9 / load, seconds[0] * 1e3,
-		   seconds[1] * 1e3, seconds[2 + (ITERATIONS - 2) / 2] * 1e3, seconds[2] * 1e3, assign * 1e3, close * 1e3,
-		   (double) changed / (double) s.n, (double) usage.device_peak * 1e-9, (double) s.n * s.d * 4e-9,
-		   (long long) wrong);
+		   "least %8.3f  assign %8.3f  close %6.1f ms  changed %.3f  device %.3f of %.3f GB  "
+		   "wrong %lld\n",
+		   (long long) s.n, (long long) s.k, s.d, note, (double) s.n * s.d * 4e-9 / load,
+		   seconds[0] * 1e3, seconds[1] * 1e3, seconds[2 + (ITERATIONS - 2) / 2] * 1e3,
+		   seconds[2] * 1e3, assign * 1e3, close * 1e3, (double) changed / (double) s.n,
+		   (double) usage.device_peak * 1e-9, (double) s.n * s.d * 4e-9, (long long) wrong);
 	fflush(stdout);
 }
 
@@ -147,7 +149,8 @@ main(int argc, char **argv)
 
 	if (library == NULL)
 	{
-		fprintf(stderr, "%s\n", argc > 1 ? dlerror() : "usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]");
+		fprintf(stderr, "%s\n", argc > 1 ? dlerror() :
+				"usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]");
 		return 1;
 	}
 	get = (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");

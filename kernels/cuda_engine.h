@@ -173,7 +173,8 @@ private:
 
 /*
  * Runs f(shard, local, at, rows) for each range that has rows from .. from + count - 1 of append
- * order: its rows among these begin with row `local` of that shard, which is number `at` of the count.
+ * order: its rows among these begin with row `local` of that shard, which is number `at` of the
+ * count.
  */
 template <typename F> void
 Engine::for_ranges(int64_t from, int64_t count, F f)
@@ -270,7 +271,7 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 	shard.wait();
 }
 
-/* sums := Σ over the shards of `count` integers, from number `offset` of their scratch memory on. */
+/* sums := Σ over the shards of `count` integers, from number `offset` on of their scratch memory */
 template <typename T> void
 Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
 {

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks the layers of docs/architecture.md beyond what the compiler sees, by names.  Prints TAP.
+# Checks the layers of docs/architecture.md beyond what the compiler sees, by names, and the length
+# of lines.  Prints TAP.
 # Run from the top of the sources.
 
 shopt -s nullglob
@@ -33,6 +34,19 @@ check 'the ring and its thread know nothing of PostgreSQL' "$server_headers|\b(p
 check 'the algorithm knows neither Datum nor SPI' '\bDatum +[a-z*(]|DatumGet|GetDatum|\bSPI_|#include.*(spi|fmgr)\.h' src/fit/*
 check 'sorting can be cancelled: qsort_interruptible' '\bqsort(_arg|_r)?\(' src/{progress,job,rows,fit,sql,model,runs,pictures}/*.c
 check 'pictures are drawn without running a query' '\bSPI_|#include.*spi\.h' src/pictures/*
+
+# Tabs are four columns wide; what counts is characters, not bytes.
+long_lines=$(perl -CSD -Mopen=:std,:utf8 -ne '
+    chomp(my $line = $_);
+    1 while $line =~ s/\t/" " x (4 - length($`) % 4)/e;
+    print "$ARGV:$.: $line\n" if length $line > 100;
+    close ARGV if eof' src/*/*.[ch] kernels/*.{cpp,h} kernels/cuda/* {bench,test/unit,test/modules}/*.[ch])
+if [ $? -eq 0 ] && [ -z "$long_lines" ]; then
+    result ok 'lines of C, C++ and CUDA have at most 100 columns'
+else
+    result 'not ok' 'lines of C, C++ and CUDA have at most 100 columns'
+    printf '# %s\n' "$long_lines"
+fi
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&

@@ -148,7 +148,7 @@ SETTINGS = {
     "gkmeans.engine": ["auto", "cpu", "cpu"], "gkmeans.cpu_threads": ["0", "1", "3", "64"], "gkmeans.ring_size": ["1MB", "8MB", "32MB"],
     "gkmeans.host_memory_limit": ["0", "1kB", "200kB", "64MB"], "work_mem": ["64kB", "4MB"], "max_parallel_workers_per_gather": ["0", "2"],
     "min_parallel_table_scan_size": ["0", "8MB"], "parallel_setup_cost": ["0", "1000"], "parallel_tuple_cost": ["0", "0.1"],
-    "parallel_leader_participation": ["on", "off"], "statement_timeout": ["20s", "20s", "20s", "1ms", "5ms"], "search_path": ["mutant, public"] * 4 + ["public", ""],
+    "parallel_leader_participation": ["on", "off"], "statement_timeout": ["300s"] * 3 + ["1ms", "5ms"], "search_path": ["mutant, public"] * 4 + ["public", ""],
     "default_transaction_read_only": ["off"] * 6 + ["on"], "enable_seqscan": ["on", "off"], "gkmeans.fault_at": ["0"] * 6 + ["1", "3", "9", "25"],
     "plan_cache_mode": ["auto", "force_generic_plan"], "force_parallel_mode": ["off"] * 3 + ["on"], "default_transaction_isolation": ["read committed", "serializable"],
     "temp_file_limit": ["-1", "-1", "0"], "role": ["none"] * 8 + ["mutant_nobody"], "row_security": ["on", "off"], "transform_null_equals": ["off", "on"],
@@ -599,7 +599,7 @@ class Session:
         self.connection = psycopg2.connect(options=options)
         self.connection.autocommit = True
         self.cursor = self.connection.cursor()
-        self.cursor.execute("SET client_min_messages = error; SET search_path = mutant, public; SET statement_timeout = '20s'")
+        self.cursor.execute("SET client_min_messages = error; SET search_path = mutant, public; SET statement_timeout = '300s'")
         self.cursor.execute("SELECT pg_backend_pid()")
         self.pid = self.cursor.fetchone()[0]
         try:

@@ -178,7 +178,6 @@ gk_cpu_run_range(GkCpuEngine *engine, GkCommand *command)
 typedef struct Moments
 {
 	GkMomentSums sums;
-	const GkCommand *command;
 	int64_t    *all;			/* for each worker d × 6 and the same of the weights: 4 */
 	double		weight_scale;
 } Moments;
@@ -274,7 +273,7 @@ gk_cpu_run_moments(GkCpuEngine *engine, GkCommand *command)
 {
 	int			d = engine->d;
 	size_t		sums_bytes = ((size_t) d * 6 + 4) * sizeof(int64_t);
-	Moments		moments = {.command = command};
+	Moments		moments = {0};
 	double	   *scales;
 
 	if (!gk_cpu_array_need(engine, &engine->scratch,

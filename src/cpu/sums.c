@@ -210,7 +210,8 @@ move_centroid(const GkCpuEngine *engine, int64_t cluster, double *mean, double *
 	norm = cluster_mean(engine, sums, weight, mean);
 	for (int j = 0; j < engine->d; j++)
 	{
-		double		fresh = !engine->spherical ? mean[j] : norm > 0.0 ? mean[j] / norm : centroid[j];
+		double		fresh = !engine->spherical ? mean[j]
+			: norm > 0.0 ? mean[j] / norm : centroid[j];
 		double		step = fresh - centroid[j];
 
 		shift += step * step;

@@ -48,7 +48,7 @@ typedef enum GkCode
 	GK_LIMIT,				/* a size exceeds a limit of the engine */
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
-	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes needed */
+	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes `needed` */
 	GK_INTERNAL				/* should not happen */
 } GkCode;
 
@@ -59,6 +59,8 @@ typedef struct GkStatus
 	int			native;			/* the library's own error number, 0 if none */
 	uint64_t	needed;			/* bytes, with the memory codes */
 	uint64_t	allowed;
+	uint64_t	held;			/* by all engines of the account, where it refused; no engine sets
+								 * it, or `allowed`, for GK_HOST_MEMORY_REFUSED */
 	char		where[40];		/* the call that failed */
 	char		message[216];	/* one line of English, without a full stop */
 } GkStatus;
@@ -190,7 +192,7 @@ typedef enum GkOperation
 	GK_ASSIGN,
 	/* per cluster statistics of the labels and d² of GK_ASSIGN */
 	GK_STATISTICS,
-	/* how far rows are from the points of their own group, and from those of the nearest other one */
+	/* how far rows are from the points of their own group, and from those of the nearest other */
 	GK_SEPARATION,
 	/* copy the centroids out */
 	GK_GET_CENTROIDS
@@ -346,8 +348,8 @@ typedef struct GkCommand
 		struct
 		{
 			const double *points;		/* ends[groups - 1] × d, one group after the other */
-			const int64_t *ends;		/* groups: how many points there are up to its last one; each
-										 * has one at least */
+			const int64_t *ends;		/* groups: how many points there are up to its last one;
+										 * each has one at least */
 			int64_t		groups;
 			const float *features;		/* count × d; NULL: the engine's rows from `first` on */
 			int64_t		first;

@@ -103,8 +103,8 @@ gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
 
 /*
  * What a coordinate of a cluster's mean adds to `between` of an update: its square to the origin
- * of the grid less that to the new centroid.  Their sum in index order times the cluster's weight is
- * the cluster's part.
+ * of the grid less that to the new centroid.  Their sum in index order times the cluster's weight
+ * is the cluster's part.
  */
 GK_INLINE double
 gk_gain(double mean, double origin, double centroid)

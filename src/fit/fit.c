@@ -530,7 +530,7 @@ label_with(GkJob *job, const double *points, int64 k)
 	gk_run(job, &assign);
 }
 
-/* Brings the labels and d² of an earlier fit back, numbered in the order in which ties are decided. */
+/* Brings labels and d² of an earlier fit back, numbered in the order in which ties are decided. */
 void
 gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 {

@@ -19,7 +19,7 @@
 /* Fits; labels and d² of the result stay in the engine (fetch). */
 extern void gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
-/* The same of rows that gk_prepare() has prepared: once for fits with any k, seed, init and limits. */
+/* The same of rows that gk_prepare() has prepared, once for fits with any k, seed, init, limits. */
 extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *fit);
 
 /*
@@ -36,12 +36,12 @@ extern void gk_label(GkJob *job, const GkFitSpec *spec);
 
 /*
  * Labels prepared rows with `count` centroids as rows are compared with them; labels and d² stay in
- * the engine.  Fills in a cluster for each of these, whose id is its label, and returns the inertia.
+ * the engine.  Fills in a cluster for each of these, whose id is its label; returns the inertia.
  */
 extern double gk_fit_label(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared,
 						   const double *points, int64 count, GkCluster *clusters);
 
-/* Gives the clusters of a fit for a model other ids, by their places, and puts them in that order. */
+/* Gives the clusters of a fit for a model other ids, by their places, and sorts them by these. */
 extern void gk_fit_renumber(GkFit *fit, int dimension, const int32 *ids);
 
 /* Turns a row's d² into its distance: Euclidean, or 1 - cos. */

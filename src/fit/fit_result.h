@@ -34,7 +34,7 @@ typedef struct GkFitModel
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
 	GkHistory	history;
-	double	   *score_quantiles;	/* GK_QUANTILES; NULL = not found yet, see gk_call_quantiles() */
+	double	   *score_quantiles;	/* GK_QUANTILES; NULL: not found yet, gk_call_quantiles() */
 	double		greatest_weight;	/* of a row */
 } GkFitModel;
 

@@ -2,9 +2,9 @@
  * Merging the clusters whose union costs least.
  *
  * All pairs are compared once, on one thread: k²/2 beside the n × k of a pass over the rows.  Most
- * comparisons end early, as soon as the distance so far costs more than the partners that both have.
- * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
- * before a merge is a lower bound, and is computed again only when it comes first.
+ * comparisons end early, as soon as the distance so far costs more than the partners that both
+ * have.  A merged cluster is dearer to all others than the cheaper of its parts was.  So what was
+ * noted before a merge is a lower bound, and is computed again only when it comes first.
  */
 #include "postgres.h"
 

@@ -194,7 +194,8 @@ set_space(GkSieve *sieve, const double *packed, int dimension, int64_t count, do
 
 /* Brings a group of centroids into the space; half their squared norms. */
 static void
-pack_floats(const GkSieve *sieve, const double *packed, int dimension, int64_t group, double *halves)
+pack_floats(const GkSieve *sieve, const double *packed, int dimension, int64_t group,
+			double *halves)
 {
 	int64_t		first = group * GK_GROUP;
 	float	   *place = sieve->packed + first / GK_SIEVE_GROUP * GK_SIEVE_GROUP *

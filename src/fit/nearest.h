@@ -68,7 +68,7 @@ extern int64_t gk_nearest_sieved(const GkSieve *sieve, float *scratch, const dou
 								 const double *row, int dimension, int64_t count,
 								 double *distance2);
 
-/* For tests: "avx512", "avx2" or "plain" from now on, NULL the best; false if it does not run here. */
+/* For tests: "avx512", "avx2" or "plain" from now on, NULL: the best; false if it cannot run. */
 extern bool gk_nearest_use(const char *name);
 
 #endif							/* GK_NEAREST_H */

@@ -1,8 +1,8 @@
 /*
  * Distances of one row to all centroids, for one width of vectors.
  *
- * Included by nearest.c once a width, with VECTOR_BYTES, TARGET, NAME(), NAME_TEXT and FUSE(a, b, c),
- * c - a b of floats, defined.
+ * Included by nearest.c once a width, with VECTOR_BYTES, TARGET, NAME(), NAME_TEXT and
+ * FUSE(a, b, c), c - a b of floats, defined.
  */
 #define V NAME(Doubles)
 #define L NAME(Integers)
@@ -138,7 +138,8 @@ NAME(score)(const float *packed, const float *row, int dimension, const int grou
 
 	_Pragma("GCC unroll 8")
 	for (int i = 0; i < groups * SIEVE_PARTS; i++)
-		partial[i] = *(const F *) (packed + i / SIEVE_PARTS * stride + i % SIEVE_PARTS * SIEVE_LANES);
+		partial[i] = *(const F *) (packed + i / SIEVE_PARTS * stride +
+								   i % SIEVE_PARTS * SIEVE_LANES);
 	for (int j = 0; j < dimension; j++)
 	{
 		F			x = (F) {} + row[j];

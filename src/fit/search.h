@@ -16,9 +16,7 @@
 /* Centroids that a search for k clusters adds at most. */
 extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
 
-/*
- * Improves a start whose labels and d² are in the engine.  They are those of the outcome at the end.
- */
+/* Improves a start whose labels and d² are in the engine; at the end they are the outcome's. */
 extern void gk_search(GkFitter *fitter, GkStart *start);
 
 #endif							/* GK_SEARCH_H */

@@ -1,8 +1,8 @@
 /*
- * Arrays of any length: the size is checked, and may exceed 1 GB.
+ * Arrays of any length: the size is checked, and may exceed 1 GB.  Sorting can be cancelled.
  */
-#ifndef GK_MEMORY_H
-#define GK_MEMORY_H
+#ifndef GK_ALLOC_H
+#define GK_ALLOC_H
 
 #include "postgres.h"
 
@@ -26,4 +26,21 @@ gk_allocate_zero(int64 count, Size size)
 	return memory;
 }
 
-#endif							/* GK_MEMORY_H */
+/* The order of two integers. */
+static inline int
+gk_compare_integers(const void *a, const void *b, void *argument)
+{
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* Sorts integers. */
+static inline void
+gk_sort_integers(int *numbers, int64 count)
+{
+	qsort_interruptible(numbers, count, sizeof(int), gk_compare_integers, NULL);
+}
+
+#endif							/* GK_ALLOC_H */

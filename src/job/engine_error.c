@@ -35,9 +35,8 @@ raise_refused(const GkStatus *status)
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("gkmeans: the fits of all sessions together are out of host memory"),
 			 errdetail("%llu bytes more are needed, %llu bytes are held, %llu bytes are allowed.",
-					   (unsigned long long) status->needed,
-					   (unsigned long long) gk_host_account_bytes(),
-					   (unsigned long long) gk_host_account_limit()),
+					   (unsigned long long) status->needed, (unsigned long long) status->held,
+					   (unsigned long long) status->allowed),
 			 errhint("gkmeans_sessions() shows who holds it: try again when they are done. "
 					 "The setting \"gkmeans.total_host_memory_limit\" limits this memory.")));
 }
@@ -53,8 +52,8 @@ raise_device_full(const GkStatus *status)
 			 ? errdetail("%llu bytes are needed, %llu bytes are free.",
 						 (unsigned long long) status->needed, (unsigned long long) status->allowed)
 			 : errdetail("%s failed.", status->where),
-			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to use, "
-					 "\"gkmeans.engine\" the engine.")));
+			 errhint("Other processes may hold its memory; \"gkmeans.devices\" names the GPUs to "
+					 "use, \"gkmeans.engine\" the engine.")));
 }
 
 /* Reports the failure of a device. */
@@ -70,6 +69,16 @@ raise_device_error(const GkStatus *status)
 			 : errdetail("%s failed.", status->where),
 			 status->code == GK_CONTEXT_LOST
 			 ? errhint("Reconnect: this session cannot use its devices any more.") : 0));
+}
+
+/* Adds the figures of the account, unless the process that was refused has done so. */
+void
+gk_add_account(GkStatus *status)
+{
+	if (status->code != GK_HOST_MEMORY_REFUSED || status->allowed > 0)
+		return;
+	status->held = gk_host_account_bytes();
+	status->allowed = gk_host_account_limit();
 }
 
 /* Raises an error unless the status is GK_OK. */
@@ -94,6 +103,7 @@ gk_check(GkStatus status)
 			raise_no_memory(&status, "gkmeans.host_memory_limit");
 			break;
 		case GK_HOST_MEMORY_REFUSED:
+			gk_add_account(&status);
 			raise_refused(&status);
 			break;
 		case GK_LIMIT:

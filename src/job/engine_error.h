@@ -8,6 +8,12 @@
 
 #include "engine.h"
 
+/*
+ * Adds the figures of the account of host memory to a status that it refused, so that a process
+ * that has not opened the account can raise it.  Any thread may call it.
+ */
+extern void gk_add_account(GkStatus *status);
+
 /* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
 extern void gk_check(GkStatus status);
 

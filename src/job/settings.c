@@ -138,7 +138,8 @@ define_host_limits(void)
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.total_host_memory_limit",
-							"Host memory that the rows of all fits of the server may take together.",
+							"Host memory that the rows of all fits of the server may take "
+							"together.",
 							"0 means three quarters of the memory of the host or container, "
 							"or gkmeans.host_memory_limit if that is more.",
 							&gk_total_host_memory_limit_kb, 0, 0, INT_MAX,

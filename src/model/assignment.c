@@ -85,9 +85,10 @@ define(GkAssignment *assignment, bool has_mode)
 		define_labels(arguments, definition, has_mode);
 	/* a source that was given is looked up as the caller does */
 	if (has_source)
+	{
 		gk_end_assignment(assignment);
-	if (has_source)
 		assignment->nest_level = NewGUCNestLevel();
+	}
 	relation_close(relation, NoLock);
 }
 

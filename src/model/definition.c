@@ -26,8 +26,10 @@
 #include "model.h"
 
 /* Arguments that are not part of a definition. */
-static const char *const left_out[] = {"model", "initial_centroids", "centroids", "names", "exported",
-"scale_offset", "scale_factor", "if_exists", "note", NULL};
+static const char *const left_out[] = {
+	"model", "initial_centroids", "centroids", "names", "exported", "scale_offset", "scale_factor",
+	"if_exists", "note", NULL
+};
 
 /* True if an argument is part of a definition. */
 bool
@@ -173,7 +175,8 @@ gk_model_definition(Relation relation)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no definition", gk_model_name(relation)),
-				 errdetail("The default of its column \"definition\" is not a constant JSON object.")));
+				 errdetail("The default of its column \"definition\" is not a constant JSON "
+						   "object.")));
 	return definition;
 }
 

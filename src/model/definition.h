@@ -47,7 +47,7 @@ extern bool gk_json_find(JsonbContainer *object, const char *key, JsonbValue *va
 /* A number in a JSON object; NaN if it is not there, no number, or too large. */
 extern double gk_json_number(JsonbContainer *object, const char *key);
 
-/* Appends a comma, a key and a number, null if it is not finite: the shortest that is read as it. */
+/* Appends a comma, a key and the shortest number that is read as this one; null if not finite. */
 extern void gk_append_json_number(StringInfo json, const char *key, double number);
 
 /* The report of a fit. */

@@ -3,6 +3,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -105,6 +107,25 @@ void
 gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const double *values, int count)
 {
 	gk_draft_set(draft, number, make_array(values, sizeof(double), FLOAT8OID, 1, count, 1));
+}
+
+/* Sets an array of numbers, NaN for those that are unknown: NULL. */
+void
+gk_draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
+{
+	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+	bool	   *nulls = gk_allocate(count, sizeof(bool));
+	int			lower = 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		nulls[i] = isnan(values[i]);
+		elements[i] = Float8GetDatum(values[i]);
+	}
+	gk_draft_set(draft, number,
+				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
+													sizeof(float8), FLOAT8PASSBYVAL,
+													TYPALIGN_DOUBLE)));
 }
 
 /* Sets an array of arrays of doubles. */

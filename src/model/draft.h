@@ -26,6 +26,8 @@ extern void gk_draft_texts(GkDraft *draft, GkModelAttribute number, const char *
 						   int count);
 extern void gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const double *values,
 							 int count);
+extern void gk_draft_measures(GkDraft *draft, GkModelAttribute number, const double *values,
+							  int count);
 extern void gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const double *values,
 							int rows, int columns);
 extern void gk_draft_reals(GkDraft *draft, GkModelAttribute number, const float *values,

@@ -510,7 +510,7 @@ gk_unpack_exported(Jsonb *exported)
 	return model;
 }
 
-/* Numbers of an array that are not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
+/* Numbers of an array: not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
 static double *
 measures_of(Jsonb *exported, const char *key, int count)
 {
@@ -538,25 +538,6 @@ measures_of(Jsonb *exported, const char *key, int count)
 			refuse(key);
 	}
 	return numbers;
-}
-
-/* Sets numbers that may be unknown. */
-static void
-draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
-{
-	Datum	   *elements = gk_allocate(count, sizeof(Datum));
-	bool	   *nulls = gk_allocate(count, sizeof(bool));
-	int			lower = 1;
-
-	for (int i = 0; i < count; i++)
-	{
-		nulls[i] = isnan(values[i]);
-		elements[i] = Float8GetDatum(values[i]);
-	}
-	gk_draft_set(draft, number,
-				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
-													sizeof(float8), FLOAT8PASSBYVAL,
-													TYPALIGN_DOUBLE)));
 }
 
 /* A number of rows. */
@@ -659,7 +640,7 @@ draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
 				gk_draft_doubles(draft, number, numbers_of(exported, key, dimension), dimension);
 				break;
 			case CLUSTERS:
-				draft_measures(draft, number, measures_of(exported, key, k), k);
+				gk_draft_measures(draft, number, measures_of(exported, key, k), k);
 				break;
 			case COUNTS:
 				draft_counts(draft, number, exported, key, k);

@@ -12,8 +12,8 @@
 #include "model.h"
 
 /*
- * A version of a model as JSON: all that its labels depend on, and what else its row says of the rows
- * that it was fitted on, unless the row is NULL.
+ * A version of a model as JSON: all that its labels depend on, and what else its row says of the
+ * rows that it was fitted on, unless the row is NULL.
  */
 extern char *gk_export_model(const GkModel *model, const GkModelRow *row);
 
@@ -21,8 +21,8 @@ extern char *gk_export_model(const GkModel *model, const GkModelRow *row);
 extern GkModel *gk_unpack_exported(Jsonb *exported);
 
 /*
- * The attributes of a version that such a JSON holds; what it says of how the model was asked for is
- * left out, since a refit would run it.  22023 if it is none.  How many clusters it has.
+ * The attributes of a version that such a JSON holds; what it says of how the model was asked for
+ * is left out, since a refit would run it.  22023 if it is none.  How many clusters it has.
  */
 extern int	gk_draft_exported(GkDraft *draft, Jsonb *exported);
 

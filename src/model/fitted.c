@@ -144,23 +144,6 @@ draft_comparison(GkDraft *draft, const GkCall *call)
 	draft_ids(draft, call);
 }
 
-/* An array of numbers, some of which may be unknown. */
-static Datum
-measures_array(const double *values, int count)
-{
-	Datum	   *elements = gk_allocate(count, sizeof(Datum));
-	bool	   *nulls = gk_allocate(count, sizeof(bool));
-	int			lower = 1;
-
-	for (int i = 0; i < count; i++)
-	{
-		nulls[i] = isnan(values[i]);
-		elements[i] = Float8GetDatum(values[i]);
-	}
-	return PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
-											  sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
 /* The sizes of the clusters. */
 static void
 draft_sizes(GkDraft *draft, const GkCall *call)
@@ -191,10 +174,10 @@ draft_clusters(GkDraft *draft, const GkCall *call)
 		numbers[3 * k + c] = fit->clusters[c].radius;
 	}
 	draft_sizes(draft, call);
-	gk_draft_set(draft, GK_MODEL_WEIGHTS, measures_array(numbers, k));
-	gk_draft_set(draft, GK_MODEL_INERTIAS, measures_array(numbers + k, k));
-	gk_draft_set(draft, GK_MODEL_AVG_DISTANCES, measures_array(numbers + 2 * k, k));
-	gk_draft_set(draft, GK_MODEL_RADII, measures_array(numbers + 3 * k, k));
+	gk_draft_measures(draft, GK_MODEL_WEIGHTS, numbers, k);
+	gk_draft_measures(draft, GK_MODEL_INERTIAS, numbers + k, k);
+	gk_draft_measures(draft, GK_MODEL_AVG_DISTANCES, numbers + 2 * k, k);
+	gk_draft_measures(draft, GK_MODEL_RADII, numbers + 3 * k, k);
 }
 
 /* The statistics of the fit as a whole. */

@@ -2,8 +2,8 @@
  * The references of the gap statistic.
  *
  * Distances do not change when the axes are turned, so the random rows stay in the coordinates of
- * the box.  They are fitted by an engine of their own, in a job of their own: the engine of the call
- * keeps its rows.
+ * the box.  They are fitted by an engine of their own, in a job of their own: the engine of the
+ * call keeps its rows.
  */
 #include "postgres.h"
 

@@ -27,8 +27,9 @@ typedef struct GkReference
 
 /*
  * Fits each k to each of `count` random data sets, which are uniform in the box of the principal
- * axes of the rows in the engine of the call; the rows are prepared.  A data set has as many rows as
- * the engine, but at most `sample`.  The same bits whatever the engine and the order of the rows.
+ * axes of the rows in the engine of the call; the rows are prepared.  A data set has as many rows
+ * as the engine, but at most `sample`.  The same bits whatever the engine and the order of the
+ * rows.
  */
 extern void gk_find_references(const GkCall *call, const GkPrepared *prepared, int sample,
 							   int count, GkReference *references, int ks);

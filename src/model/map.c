@@ -39,6 +39,22 @@ typedef struct Cloud
 	double	   *mean;			/* dimension */
 } Cloud;
 
+/* Rows of which a map is made. */
+typedef struct MapRows
+{
+	int			count;
+	const float *features;		/* count × dimension, as compared */
+	const int32 *clusters;		/* count: numbers of their clusters */
+} MapRows;
+
+/* The places; in the memory context current at the call. */
+typedef struct Map
+{
+	double	   *x;				/* k */
+	double	   *y;				/* k */
+	float	   *sample;			/* count × 3: x, y, number of the cluster; in order of these */
+} Map;
+
 /* The weight of a point. */
 static double
 weight_of(const Cloud *cloud, int i)
@@ -234,7 +250,7 @@ scale_weights(const double *weights, int k)
 
 /* The rows as a cloud of points. */
 static Cloud
-cloud_of_rows(const GkMapRows *rows, int d)
+cloud_of_rows(const MapRows *rows, int d)
 {
 	Cloud		cloud = {.count = rows->count,.dimension = d};
 	double	   *points = gk_allocate((int64) rows->count * d, sizeof(double));
@@ -256,10 +272,14 @@ place_of(const double *point, const double *mean, const double *axis, int d)
 	return fabs(place) < 1e38 ? place : copysign(1e38, place);
 }
 
-/* Finds the plane and the places. */
-void
-gk_find_map(const double *points, const double *weights, int k, int dimension,
-			const GkMapRows *rows, GkMap *map)
+/*
+ * Finds the plane and the places.  Its axes are the main ones of the centroids, weighted, or of the
+ * rows where the centroids have none left, as two centroids lie on a line.  `weights` may be NULL:
+ * all the same.
+ */
+static void
+find_map(const double *points, const double *weights, int k, int dimension,
+		 const MapRows *rows, Map *map)
 {
 	Cloud		centroids = {.points = points,.weights = scale_weights(weights, k),.count = k,
 	.dimension = dimension};
@@ -291,7 +311,7 @@ gk_find_map(const double *points, const double *weights, int k, int dimension,
 
 /* Draws rows, and fetches them. */
 static void
-sample_rows(const GkCall *call, GkMapRows *rows)
+sample_rows(const GkCall *call, MapRows *rows)
 {
 	const GkFit *fit = &call->fit;
 	int			d = call->arguments.fit.dimension;
@@ -312,7 +332,7 @@ sample_rows(const GkCall *call, GkMapRows *rows)
 
 /* Puts a map into a draft. */
 static void
-put_map(GkDraft *draft, const GkMap *map, int k, int count)
+put_map(GkDraft *draft, const Map *map, int k, int count)
 {
 	gk_draft_doubles(draft, GK_MODEL_MAP_X, map->x, k);
 	gk_draft_doubles(draft, GK_MODEL_MAP_Y, map->y, k);
@@ -327,13 +347,13 @@ gk_draft_map(GkDraft *draft, const GkCall *call)
 	const GkFit *fit = &call->fit;
 	int			k = (int) fit->k;
 	double	   *weights = gk_allocate(k, sizeof(double));
-	GkMapRows	rows = {0};
-	GkMap		map;
+	MapRows		rows = {0};
+	Map		map;
 
 	for (int c = 0; c < k; c++)
 		weights[c] = fit->clusters[c].weight;
 	sample_rows(call, &rows);
-	gk_find_map(fit->model.points, weights, k, call->arguments.fit.dimension, &rows, &map);
+	find_map(fit->model.points, weights, k, call->arguments.fit.dimension, &rows, &map);
 	put_map(draft, &map, k, rows.count);
 }
 
@@ -341,9 +361,9 @@ gk_draft_map(GkDraft *draft, const GkCall *call)
 void
 gk_draft_centroid_map(GkDraft *draft, const double *points, int k, int dimension)
 {
-	GkMapRows	rows = {0};
-	GkMap		map;
+	MapRows		rows = {0};
+	Map		map;
 
-	gk_find_map(points, NULL, k, dimension, &rows, &map);
+	find_map(points, NULL, k, dimension, &rows, &map);
 	put_map(draft, &map, k, 0);
 }

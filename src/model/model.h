@@ -121,8 +121,8 @@ extern Relation gk_open_model(Oid relation_id);
 extern Relation gk_open_model_to_change(Oid relation_id);
 
 /*
- * The same for the views, which need USAGE on the schema too.  Returns NULL instead of an error, and
- * instead of waiting for the lock, with a WARNING.
+ * The same for the views, which need USAGE on the schema too.  Returns NULL instead of an error,
+ * and instead of waiting for the lock, with a WARNING.
  */
 extern Relation gk_open_visible_model(Oid relation_id);
 
@@ -182,7 +182,7 @@ extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int 
 extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
 
-/* An array of arrays of `columns` finite single-precision numbers, however many; *rows = 0 for NULL. */
+/* An array of arrays of `columns` finite single-precision numbers; how many, 0 for NULL: *rows. */
 extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows);
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
@@ -195,8 +195,8 @@ extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric
 extern bool gk_row_has_centroids(const GkModelRow *row);
 
 /*
- * Packs the centroids of a model, k × dimension, in an order (NULL: as they are), in the current memory
- * context.
+ * Packs the centroids of a model, k × dimension, in an order (NULL: as they are), in the current
+ * memory context.
  */
 extern void gk_pack_points(GkModel *model, const double *points, const int32 *order);
 

@@ -25,6 +25,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "alloc.h"
 #include "model.h"
 #include "model_type.h"
 
@@ -364,16 +365,6 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
-/* The order of numbers. */
-static int
-compare_integers(const void *a, const void *b, void *argument)
-{
-	int			left = *(const int *) a;
-	int			right = *(const int *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* The newest versions, for a HINT. */
 static const char *
 list_versions(Relation relation)
@@ -391,7 +382,7 @@ list_versions(Relation relation)
 		numbers[count++] = integer_of(heads->slot, GK_MODEL_VERSION);
 	}
 	gk_end_heads(heads);
-	qsort_interruptible(numbers, count, sizeof(int), compare_integers, NULL);
+	gk_sort_integers(numbers, count);
 	initStringInfo(&list);
 	for (int i = Max(count - MOST_LISTED, 0); i < count; i++)
 		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "..., " : "",

@@ -1,8 +1,8 @@
 /*
  * Figures of a clustering: silhouettes, Davies-Bouldin, Calinski-Harabasz, sums of squares.
  *
- * The engine compares rows with centroids and with one another; here the rows are gone through three
- * times: for their ranges and the sample, for the means, and for the sums around these.
+ * The engine compares rows with centroids and with one another; here the rows are gone through
+ * three times: for their ranges and the sample, for the means, and for the sums around these.
  */
 #include "postgres.h"
 
@@ -42,7 +42,7 @@ typedef struct Tally
 	Sum			simplified;		/* Σ simplified silhouette */
 } Tally;
 
-/* A measurement under way.  Arrays of k + 1 have a place for all rows behind those of the labels. */
+/* A measurement under way.  Arrays of k + 1 have a place for all rows behind those of labels. */
 typedef struct Measurement
 {
 	const GkClustering *clustering;
@@ -236,7 +236,8 @@ find_means(Measurement *measurement)
 		CHECK_FOR_INTERRUPTS();
 		for (int64 at = c * d; at < (c + 1) * d && rows > 0; at++)
 		{
-			double		mean = value_of(measurement->sums[at], feature_scale(measurement, at)) / rows;
+			double		sum = value_of(measurement->sums[at], feature_scale(measurement, at));
+			double		mean = sum / rows;
 
 			/* no distance to it is greater than the range then */
 			mean = Max(mean, (double) measurement->least[at]);
@@ -284,7 +285,8 @@ find_scales(Measurement *measurement, int64 place, const double *point)
 	{
 		double		least = measurement->least[place * d + j];
 		double		greatest = measurement->greatest[place * d + j];
-		double		far = point == NULL ? 0.0 : Max(fabs(least - point[j]), fabs(greatest - point[j]));
+		double		far = point == NULL ? 0.0
+			: Max(fabs(least - point[j]), fabs(greatest - point[j]));
 
 		inertia += far * far;
 		within += (greatest - least) * (greatest - least);
@@ -382,8 +384,9 @@ static void
 find_nearest(const GkClustering *clustering, GkQuality *quality)
 {
 	int			d = clustering->dimension;
+	int64		places = GK_GROUPS((int64) clustering->k) * GK_GROUP;
 	double	   *centroid = gk_allocate(d, sizeof(double));
-	double	   *distances2 = gk_allocate(GK_GROUPS((int64) clustering->k) * GK_GROUP, sizeof(double));
+	double	   *distances2 = gk_allocate(places, sizeof(double));
 
 	for (int c = 0; c < clustering->k; c++)
 	{

@@ -44,7 +44,7 @@ typedef struct GkQuality
 	int64	   *sizes;
 	double	   *silhouettes;
 	double	   *simplified_silhouettes;
-	int		   *nearest;		/* label of the nearest other centroid, -1 = there is none; only … */
+	int		   *nearest;		/* label of the nearest other centroid, -1: there is none; only … */
 	double	   *separations;	/* distance to it: … of centroids that were given */
 } GkQuality;
 

@@ -90,7 +90,8 @@ refuse_type(const char *what, Oid type)
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("%s is of type %s, which cannot be a feature", what, format_type_be(type)),
 			 category == TYPCATEGORY_STRING ?
-			 errhint("Cast it to float8[] if it holds all features, or to float8 if it holds one.") :
+			 errhint("Cast it to float8[] if it holds all features, or to float8 if it holds "
+					 "one.") :
 			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
 }
 

@@ -53,8 +53,8 @@ typedef struct GkScorer
 } GkScorer;
 
 /*
- * For tests: a module may leave a pointer to the name of the vectors that compare rows with centroids
- * (nearest.h) in the rendezvous variable of this name.
+ * For tests: a module may leave a pointer to the name of the vectors that compare rows with
+ * centroids (nearest.h) in the rendezvous variable of this name.
  */
 #define GK_VECTORS "gkmeans_vectors"
 

@@ -46,16 +46,6 @@ find_criterion(const char *word)
 					 "\"davies_bouldin\", \"calinski_harabasz\", \"bic\", \"gap\", \"elbow\".")));
 }
 
-/* The order of numbers. */
-static int
-compare_integers(const void *a, const void *b, void *argument)
-{
-	int			left = *(const int *) a;
-	int			right = *(const int *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* Refuses a list of k that cannot be tried. */
 static void
 check_candidates(const char *argument, const Datum *values, const bool *nulls, int count)
@@ -102,7 +92,7 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 	spec->candidates = gk_allocate(count, sizeof(int));
 	for (int i = 0; i < count; i++)
 		spec->candidates[i] = DatumGetInt32(values[i]);
-	qsort_interruptible(spec->candidates, count, sizeof(int), compare_integers, NULL);
+	gk_sort_integers(spec->candidates, count);
 	spec->count = 1;
 	for (int i = 1; i < count; i++)
 		if (spec->candidates[i] != spec->candidates[i - 1])
@@ -302,7 +292,8 @@ choose(const GkSelection *selection, GkFigure criterion)
 	{
 		double		value = value_of(&selection->candidates[i], criterion);
 
-		if (!isnan(value) && (best < 0 || value > value_of(&selection->candidates[best], criterion)))
+		if (!isnan(value) &&
+			(best < 0 || value > value_of(&selection->candidates[best], criterion)))
 			best = i;
 	}
 	return best;

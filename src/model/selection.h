@@ -65,8 +65,8 @@ extern bool gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *a
 
 /*
  * Fits each candidate to the rows that the call has read, with its other arguments, as
- * gkmeans_fit() does; measures them all and chooses.  The labels of the last one stay in the engine.
- * call->arguments.fit.for_model must be set.
+ * gkmeans_fit() does; measures them all and chooses.  The labels of the last one stay in the
+ * engine.  call->arguments.fit.for_model must be set.
  */
 extern void gk_select_k(GkCall *call, const GkCandidateSpec *spec, GkSelection *selection);
 

@@ -99,16 +99,6 @@ deviation_of(const Table *table, int cluster, int feature)
 	return isfinite(z) ? z : 0.0;
 }
 
-/* The order of numbers. */
-static int
-compare_integers(const void *a, const void *b, void *argument)
-{
-	int			left = *(const int *) a;
-	int			right = *(const int *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* Chooses the features: all, or those that stand out most in the clusters that are shown. */
 static void
 choose_features(Table *table, int room)
@@ -129,7 +119,7 @@ choose_features(Table *table, int room)
 	qsort_interruptible(ranks, d, sizeof(GkRank), gk_compare_ranks, NULL);
 	for (int i = 0; i < table->features; i++)
 		table->feature[i] = ranks[i].feature;
-	qsort_interruptible(table->feature, table->features, sizeof(int), compare_integers, NULL);
+	gk_sort_integers(table->feature, table->features);
 	pfree(ranks);
 }
 
@@ -139,7 +129,7 @@ choose_clusters(Table *table, int room)
 {
 	table->cluster = gk_clusters_by_size(table->summary);
 	table->clusters = Min(table->summary->k, room);
-	qsort_interruptible(table->cluster, table->clusters, sizeof(int), compare_integers, NULL);
+	gk_sort_integers(table->cluster, table->clusters);
 }
 
 /* Lays out the picture. */

@@ -24,6 +24,7 @@ struct GkDrain
 	GkStatus	status;
 	int64_t		rows;
 	atomic_llong *progress;
+	void		(*complete) (GkStatus *status);
 	int64_t    *first_rows;		/* by sequence number */
 	int64_t		batches;		/* the greatest sequence number + 1 */
 	int64_t		allocated;
@@ -161,14 +162,18 @@ drain_main(void *argument)
 
 	drain->status = drain_ring(drain);
 	if (drain->status.code != GK_OK)
+	{
+		drain->complete(&drain->status);
 		gk_ring_fail(drain->ring, &drain->status);
+	}
 	sem_post(&drain->finished);
 	return NULL;
 }
 
 /* Starts the thread with all signals blocked. */
 GkStatus
-gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress, GkDrain **result)
+gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
+			   void (*complete) (GkStatus *status), GkDrain **result)
 {
 	GkDrain    *drain = calloc(1, sizeof(GkDrain));
 	sigset_t	all;
@@ -181,6 +186,7 @@ gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress, GkDrain *
 	drain->ring = ring;
 	drain->engine = engine;
 	drain->progress = progress;
+	drain->complete = complete;
 	sem_init(&drain->finished, 0, 0);
 
 	sigfillset(&all);

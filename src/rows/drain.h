@@ -12,9 +12,12 @@
 
 typedef struct GkDrain GkDrain;
 
-/* Starts the thread; it writes how many rows went into the engine so far to `progress`. */
+/*
+ * Starts the thread; it writes how many rows went into the engine so far to `progress`.  It calls
+ * `complete` with an error before the feeders see it, to add what only this process knows.
+ */
 extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
-							   GkDrain **drain);
+							   void (*complete) (GkStatus *status), GkDrain **drain);
 
 /* Waits for the thread to empty a closed ring, or to fail; false if it is still running. */
 extern bool gk_drain_wait(GkDrain *drain, int milliseconds);

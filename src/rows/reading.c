@@ -381,7 +381,8 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	atomic_store(gk_progress_rows(), 0);
-	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), &reading->drain));
+	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
+							&reading->drain));
 	run_query(source, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))

@@ -24,7 +24,7 @@ typedef struct GkRows
 	int			workers;		/* parallel workers that fed rows */
 	Size		ring_bytes;		/* size of the ring */
 	bool		read_twice;		/* the first guess of the shift was wrong */
-	int64	   *unusable;		/* of the rows read, by column of features: those it made unusable */
+	int64	   *unusable;		/* by column of features: how many rows it made unusable */
 	const char *trouble;		/* why no row was usable, column by column; NULL if a row was */
 } GkRows;
 

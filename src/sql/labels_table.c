@@ -167,8 +167,8 @@ explain_truncate(void *arg)
 	switch (geterrcode())
 	{
 		case ERRCODE_T_R_DEADLOCK_DETECTED:
-			errhint("Another transaction has read the table and waits for this one. Begin both with "
-					"\"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->output.name);
+			errhint("Another transaction has read the table and waits for this one. Begin both "
+					"with \"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->output.name);
 			break;
 		case ERRCODE_LOCK_NOT_AVAILABLE:
 			errhint("A transaction that has read the table is still open; new readers wait behind "

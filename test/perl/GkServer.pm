@@ -11,9 +11,9 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(has_module start_server settled_segments segments backends_left threads_of resident_of new_session start_query wait_until_active
-	end_server nothing_left slack_ms);
+	wait_until_ended end_server nothing_left slack_ms);
 
-# How long "within 100 ms" may take here, on a busy machine.
+# How many ms a thread may go on working where "within 100 ms" is meant: its CPU time, on a slow machine.
 sub slack_ms { return 300; }
 
 # True if a module that only tests load is installed: "make installcheck" does not install it.
@@ -39,6 +39,7 @@ sub start_server
 		parallel_setup_cost = 0
 		parallel_tuple_cost = 0
 		restart_after_crash = on
+		autovacuum = off
 		log_line_prefix = '%m [%p] '
 		gkmeans.host_memory_limit = 1GB
 		CONF
@@ -56,18 +57,34 @@ sub start_server
 			FROM rows_of_16, generate_series(1, 100) j;
 		ANALYZE;
 
-		-- Does something to a backend and tells in how many ms it had an effect.
+		-- The CPU time that a process has had, in ms, and its threads; NULL if it has ended.
+		CREATE FUNCTION work_of(process int, OUT ms float8, OUT threads float8) LANGUAGE plpgsql AS $$
+		DECLARE fields text[];
+		BEGIN
+			-- utime, stime and num_threads of proc(5); a tick is 10 ms
+			fields := string_to_array(substring(pg_read_file(format('/proc/%s/stat', process), 0, 4096, true) FROM '.*\) (.*)'), ' ');
+			ms := 10 * (fields[12]::float8 + fields[13]::float8);
+			threads := fields[18];
+		EXCEPTION WHEN OTHERS THEN  -- it ended while it was read
+		END $$;
+
+		-- Does something to a backend, and tells for how many ms a thread of it went on working.  That is CPU time: it does
+		-- not depend on what else the machine does.
 		CREATE FUNCTION ms_until_idle(target int, action text) RETURNS float8 LANGUAGE plpgsql AS $$
-		DECLARE start timestamptz;
+		DECLARE
+			start timestamptz := clock_timestamp();
+			before record := work_of(target);
 		BEGIN
 			EXECUTE format('SELECT %s(%s)', action, target);
-			start := clock_timestamp();
-			WHILE clock_timestamp() < start + interval '30 s' LOOP
+			LOOP
 				PERFORM pg_stat_clear_snapshot();
 				EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = target AND state = 'active');
+				IF clock_timestamp() > start + interval '3 min' THEN
+					RAISE EXCEPTION '% had no effect on process %', action, target;
+				END IF;
 				PERFORM pg_sleep(0.002);
 			END LOOP;
-			RETURN 1000 * extract(epoch FROM clock_timestamp() - start);
+			RETURN coalesce(((work_of(target)).ms - before.ms) / before.threads, 0);
 		END $$;
 		SQL
 	return $node;
@@ -135,14 +152,29 @@ sub start_query
 	return;
 }
 
-# Gives a backend time to start its query, which must still be running.
+# Waits until the fit of a backend has begun, and some more; it must still be running.
 sub wait_until_active
 {
-	my ($node, $pid, $ms) = @_;
-	usleep(1000 * ($ms // 700));
+	my ($node, $pid) = @_;
+	$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM gkmeans.progress WHERE pid = $pid AND phase <> 'queued')")
+		or die 'there is no fit: its query was too short or failed';
+	usleep(500_000);
 	$node->safe_psql('postgres', "SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'active'
 		or die 'the backend is not active: its query was too short or failed';
 	return;
+}
+
+# Waits until a process has ended.  It may stay as a zombie: not every container has an init that collects them.
+sub wait_until_ended
+{
+	my ($pid) = @_;
+	for (1 .. 1800)
+	{
+		my $status = eval { slurp_file("/proc/$pid/status") } // '';
+		return 1 if $status eq '' || $status =~ /^State:\s+[ZX]/m;
+		usleep(100_000);
+	}
+	return 0;
 }
 
 # Tests that a session holds nothing of a fit: segments, threads, memory.

@@ -12,7 +12,7 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN context;
 END $$;
 CREATE TABLE data AS SELECT i AS id, i::real AS x, CASE WHEN i <> 77 THEN i END AS y, 1 AS w FROM generate_series(1, 2000) i;
-SELECT matches(context_of(query), '^source "' || source || '"', 'the CONTEXT is the source: ' || source) FROM (VALUES
+SELECT matches(context_of(query), '^(parallel worker\n)?source "' || source || '"', 'the CONTEXT is the source: ' || source) FROM (VALUES
 	($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$, 'data'),
 	($$SELECT * FROM gkmeans_fit('SELECT 1 / (x - 9)::int AS q FROM data', '{q}', 2)$$, 'SELECT 1 / \(x - 9\)::int AS q FROM data')) v(query, source);
 SELECT doesnt_match(context_of(query), 'gkmeans_feed|AS source|\mc1\M', 'and nothing internal: ' || query) FROM unnest(ARRAY[

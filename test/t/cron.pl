@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 has_module('pg_cron') or plan skip_all => 'pg_cron is not installed';
 
@@ -41,7 +40,7 @@ for my $mode ('connections', 'background workers')
 		CREATE TABLE alert (id int, score float8);
 		INSERT INTO points VALUES (9001, 500, 500);
 		CREATE ROLE impatient LOGIN SUPERUSER;
-		ALTER ROLE impatient SET statement_timeout = '2s';
+		ALTER ROLE impatient SET statement_timeout = '20s';
 		SELECT cron.schedule('nightly', '* * * * *', $$CALL gkmeans_refresh('nightly')$$);
 		SELECT cron.schedule('one', '* * * * *', $$CALL gkmeans_refresh('twice', deploy => 'always')$$);
 		SELECT cron.schedule('other', '* * * * *', $$CALL gkmeans_refresh('twice', deploy => 'always')$$);

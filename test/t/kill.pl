@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $node = start_server('kill');
 my $expected = $node->safe_psql('postgres', q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)});
@@ -23,15 +22,15 @@ sub kill_and_recover
 	my $victim = $pid;
 	if ($whom eq 'worker')
 	{
-		$victim = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE leader_pid = $pid AND backend_type = 'parallel worker' LIMIT 1");
-		isnt($victim, '', "$name: there is a worker");
+		my $workers = "FROM pg_stat_activity WHERE leader_pid = $pid AND backend_type = 'parallel worker'";
+		ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT $workers)"), "$name: there is a worker");
+		$victim = $node->safe_psql('postgres', "SELECT pid $workers LIMIT 1");
 	}
 	my $log_before = -s $node->logfile;
 	kill 'KILL', $victim;
 	ok($node->wait_for_log(qr/database system is ready to accept connections/, $log_before), "$name: the server is back");
 	eval { $session->quit };
-	usleep(100_000) for grep { -d "/proc/$pid" } 1 .. 50;
-	ok(!-d "/proc/$pid", "$name: the backend is gone");
+	ok(wait_until_ended($pid), "$name: the backend is gone");
 	cmp_ok(segments($node), '<=', settled_segments($node), "$name: no shared memory segment left");
 	is(backends_left($node), 0, "$name: no process left");
 	is($node->safe_psql('postgres', q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)}), $expected, "$name: a fit is what it was");
@@ -46,9 +45,14 @@ kill_and_recover($loading, 'worker', 'worker');
 my ($session, $pid) = new_session($node);
 start_query($session, $iterating);
 wait_until_active($node, $pid);
+my @processes = split /\n/, $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
+my $lock_file = $node->data_dir . '/postmaster.pid';
+my ($postmaster) = slurp_file($lock_file) =~ /^(\d+)/;
 $node->kill9;
-usleep(100_000) for grep { -d "/proc/$pid" } 1 .. 50;
-ok(!-d "/proc/$pid", 'the backend ends with its postmaster');
+ok(wait_until_ended($pid), 'the backend ends with its postmaster');
+# the others hold the shared memory of the server for a while; a zombie still counts as the owner of its lock files
+wait_until_ended($_) for @processes, $postmaster;
+unlink $lock_file, $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 eval { $session->quit };
 $node->start;
 is($node->safe_psql('postgres', q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3)}), $expected, 'the server starts again');
@@ -59,9 +63,8 @@ for my $mode ('fast', 'immediate')
 	my ($busy, $busy_pid) = new_session($node);
 	start_query($busy, $iterating);
 	wait_until_active($node, $busy_pid);
-	my $start = Time::HiRes::time();
-	$node->stop($mode);
-	cmp_ok(Time::HiRes::time() - $start, '<', 5, "a $mode stop does not wait for a fit");
+	# the fit has no end
+	ok($node->stop($mode, fail_ok => 1), "a $mode stop does not wait for a fit");
 	eval { $busy->quit };
 	$node->start;
 }

@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $node = start_server('labels');
 $node->append_conf('postgresql.conf', "gkmeans.engine = cpu\ndeadlock_timeout = 20ms");

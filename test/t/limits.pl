@@ -7,7 +7,6 @@ use GkServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $node = start_server('limits', allows_streaming => 1);
 $node->append_conf('postgresql.conf', 'gkmeans.engine = cpu');
@@ -62,7 +61,7 @@ my $peak = ask(q{SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3, quality =>
 my $kb = int(($bytes + $peak) / 1024) + 1;
 my $refused = qr/^ERROR:  53200: gkmeans: the fits of all sessions together are out of host memory
 DETAIL:  (\d+) bytes more are needed, (\d+) bytes are held, (\d+) bytes are allowed\.
-HINT:  gkmeans_sessions\(\) shows who holds it: try again when they are done\. The setting "gkmeans\.total_host_memory_limit" limits this memory\.$/;
+HINT:  gkmeans_sessions\(\) shows who holds it: try again when they are done\. The setting "gkmeans\.total_host_memory_limit" limits this memory\.(?:\nCONTEXT:  parallel worker\nsource "data")?$/;
 
 for my $database ('postgres', 'other')
 {
@@ -79,6 +78,16 @@ for my $database ('postgres', 'other')
 }
 is(ask("SET gkmeans.total_host_memory_limit = '1 kB'; SET gkmeans.total_host_memory_limit = 0; $fit"), $bits, '0 leaves it to the memory of the host');
 is(ask("SET gkmeans.host_memory_limit = '1TB'; $fit"), $bits, 'a limit of one fit that the host does not have');
+
+# A worker that reports it knows the figures
+$node->safe_psql('postgres', 'CREATE TABLE many AS SELECT i % 3 * 10.0 AS x, 1.0 AS y FROM generate_series(1, 2000000) i');
+my $by_workers = ask(qq{SET parallel_leader_participation = off; SET gkmeans.total_host_memory_limit = '@{[int($bytes / 1024)]} kB'; }
+	. q{SELECT count(*) FROM gkmeans_fit('many', '{x,y}', 3)});
+like($by_workers, qr/\nCONTEXT:  parallel worker\nsource "many"$/, 'a worker reports that memory is refused');
+my ($more, $taken, $limit) = $by_workers =~ /DETAIL:  (\d+) bytes more are needed, (\d+) bytes are held, (\d+) bytes are allowed/;
+is($limit, int($bytes / 1024) * 1024, 'it names the limit');
+cmp_ok($taken + $more, '>', $limit, 'and the bytes that exceed it');
+$node->safe_psql('postgres', 'DROP TABLE many');
 
 # It is returned however a fit ends
 my $all = 'SELECT coalesce(sum(host_bytes), 0) FROM gkmeans_sessions()';

@@ -178,7 +178,7 @@ $holder->query_safe('SELECT pg_advisory_unlock(1)');
 wait_for('count(*)', qr/^0$/, 'twenty fits ended');
 is(locks_of_fits(), 0, 'twenty fits: no lock');
 $_->[0]->quit for @sessions;
-for (1 .. 100)
+for (1 .. 1800)
 {
 	last if segments($node) == $segments_before;
 	usleep(50_000);

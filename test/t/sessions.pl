@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $node = start_server('sessions');
 my $fit = q{SELECT * FROM gkmeans_fit('data', '{x,y}', 3, quality => 'fast')};

@@ -1,7 +1,7 @@
 /*
- * The worst case of the bound on the error of tensor cores: a search over products of 16-bit values,
- * by hill climbing from the pairs that are worst in theory and from random ones of mixed exponents,
- * with cancellation and with values that only a sticky bit would see.
+ * The worst case of the bound on the error of tensor cores: a search over products of 16-bit
+ * values, by hill climbing from the pairs that are worst in theory and from random ones of mixed
+ * exponents, with cancellation and with values that only a sticky bit would see.
  */
 #include <math.h>
 #include <stdbool.h>

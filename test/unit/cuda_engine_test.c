@@ -8,11 +8,11 @@
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
- * compute-sanitizer.  "streamed" is rows that do not
- * fit the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB
- * for the latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they
- * can notice, and then at random for as many seconds as the scale says.  The GPUs must be free of
- * other work: what is free on them is compared.
+ * compute-sanitizer.  "streamed" is rows that do not fit the devices, "large" fits of more than
+ * 2^31 values, and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches
+ * the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
+ * seconds as the scale says.  The GPUs must be free of other work: what is free on them is
+ * compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -104,7 +104,8 @@ test_small_shapes(int devices)
 	}			shapes[] = {
 		{1, 9000, 40, 300}, {3, 6000, 100, 300}, {17, 3000, 64, 200}, {100, 1500, 50, 150},
 		{784, 300, 20, 90}, {2000, 150, 16, 60}, {2, 5000, 50, 0}, {8, 1000, 260, 0},
-		{128, 700, 130, 0}, {128, 900, 400, 0}, {250, 500, 300, 0}, {500, 400, 260, 0}, {3, 2500, 2100, 0}
+		{128, 700, 130, 0}, {128, 900, 400, 0}, {250, 500, 300, 0}, {500, 400, 260, 0},
+		{3, 2500, 2100, 0}
 	};
 	const GkEngineClass *oracle = gk_reference_engine();
 
@@ -156,11 +157,13 @@ test_few_shapes(int devices)
 		int			d;
 		int64_t		k;
 	}			shapes[] = {
-		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190}, {2300, 3, 2100}, {60, 784, 20}
+		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
+		{2300, 3, 2100}, {60, 784, 20}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
-		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, KINDS / 2);
+		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices,
+				   KINDS / 2);
 }
 
 /* More equally distant rows than a list can hold: they come in the order of their bits. */
@@ -173,7 +176,8 @@ test_ties(int devices)
 
 	for (int i = 0; i < 6; i++)
 	{
-		Data		data = make_data(kinds[i % 3], scaled(300000), 1 + 7 * i, 3, i % 2, true, false);
+		Data		data = make_data(kinds[i % 3], scaled(300000), 1 + 7 * i, 3, i % 2, true,
+									 false);
 		Feeding		feeding = {.batch = 9000,.slots = 3,.devices = devices};
 
 		/* some lie in host memory */
@@ -221,7 +225,8 @@ test_out_of_core(int devices)
 			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
 			int64_t		n = scaled(shapes[i].n);
 			double		bytes = (double) n * shapes[i].d * sizeof(float);
-			uint64_t	limit = (14 << 20) + (uint64_t) ((20.0 * (double) n + parts[j] * bytes) / devices);
+			uint64_t	limit = (14 << 20) +
+				(uint64_t) ((20.0 * (double) n + parts[j] * bytes) / devices);
 			uint64_t	most = 0;
 			double		start = now();
 
@@ -392,7 +397,8 @@ test_close(int devices)
 												   &was_running);
 
 			if (seconds > CLOSE_SECONDS)
-				printf("# command %d closed in %.0f ms\n", (int) command_order[last], seconds * 1e3);
+				printf("# command %d closed in %.0f ms\n", (int) command_order[last],
+					   seconds * 1e3);
 			longest = fmax(longest, seconds);
 			running += was_running;
 			left += bytes_left(tested);
@@ -485,7 +491,8 @@ test_cuda_faults(int devices, int error, GkCode expected)
 		failed += code != GK_OK;
 	}
 	ok(good && failed > 100 && least_free(devices) >= free_before,
-	   "%lld calls of CUDA that give error %d, of which %lld end the fit, leave nothing behind, GPUs %d",
+	   "%lld calls of CUDA that give error %d, of which %lld end the fit, leave nothing behind, "
+	   "GPUs %d",
 	   (long long) faults, error, (long long) failed, devices);
 	free_data(&data);
 }
@@ -597,7 +604,8 @@ test_random_stops(int devices, double seconds)
 	};
 	bool		good = plan_stop != NULL && stop_at_random(&stopper, seconds);
 
-	ok(good && bytes_left(tested) == 0, "GPUs %d: stopped %lld times at random, %lld refused after it",
+	ok(good && bytes_left(tested) == 0,
+	   "GPUs %d: stopped %lld times at random, %lld refused after it",
 	   devices, (long long) stopper.stops, (long long) stopper.refused);
 }
 
@@ -620,8 +628,8 @@ find_engine(const char *name)
 		: (int64_t (*) (int64_t, int)) dlsym(library, "gk_cuda_fault");
 	if (library != NULL)
 		probe = (Probe) {
-			.multiply = (int (*) (int, const uint16_t *, const uint16_t *, int, int64_t, int, float *))
-				dlsym(library, "gk_cuda_multiply"),
+			.multiply = (int (*) (int, const uint16_t *, const uint16_t *, int, int64_t, int,
+								  float *)) dlsym(library, "gk_cuda_multiply"),
 			.pretend_error = (double (*) (double)) dlsym(library, "gk_cuda_pretend_error")
 		};
 	plan_stop = library == NULL ? NULL : (StopPlan) dlsym(library, "gk_cuda_stop");

@@ -10,14 +10,28 @@
 #include "engine_drive.h"
 #include "exact.h"
 
+/* Seconds on one of the clocks of the system. */
+static double
+read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
 /* Seconds on a monotonic clock. */
 double
 now(void)
 {
-	struct timespec t;
+	return read_clock(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+/* Seconds that the threads of this process have worked. */
+double
+worked(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static const char *context = NULL;

@@ -22,6 +22,9 @@ typedef struct Rows
 /* Seconds on a monotonic clock. */
 extern double now(void);
 
+/* Seconds that the threads of this process have worked, whatever else the machine does. */
+extern double worked(void);
+
 /* Sets the text to print if the program ends early; it remains the caller's.  NULL = none. */
 extern void set_context(const char *text);
 

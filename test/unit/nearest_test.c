@@ -1,6 +1,6 @@
 /*
- * The nearest centroid of one row, as scoring finds it: by every instruction set, with the filter and
- * without, always what the definition says.
+ * The nearest centroid of one row, as scoring finds it: by every instruction set, with the filter
+ * and without, always what the definition says.
  */
 #include <math.h>
 #include <stdio.h>
@@ -118,7 +118,8 @@ test_shape(const char *name, int64_t n, int d, int64_t k)
 	sieved = 0;
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		Data		data = make_data(kind, n / FEWER < k ? k : n / FEWER, d, k, false, false, false);
+		int64_t		rows = n / FEWER < k ? k : n / FEWER;
+		Data		data = make_data(kind, rows, d, k, false, false, false);
 		bool		same = check_data(&data);
 
 		if (!same)

@@ -35,7 +35,7 @@ typedef struct ReferenceEngine
 	bool		stopped;
 } ReferenceEngine;
 
-static const GkStatus ok = {GK_OK, -1, 0, 0, 0, "", ""};
+static const GkStatus ok = {.code = GK_OK,.device = -1};
 
 /* Allocates memory, or ends the test. */
 static void *

@@ -23,7 +23,7 @@ typedef struct Meddling
 {
 	const char *name;			/* of the engine */
 
-	/* Before a call other than reclaim() and wait(); if it is not GK_OK, the call is not passed on. */
+	/* Before a call other than reclaim() and wait(), which is passed on only if it is GK_OK. */
 	GkStatus	(*before) (WrappingEngine *engine, const char *call);
 
 	/* After an append() or a reclaim() that went well. */
@@ -38,6 +38,7 @@ typedef struct Meddling
 } Meddling;
 
 /* The class of such engines; they open as the last call said. */
-extern const GkEngineClass *gk_wrapping_engine(const GkEngineClass *inner, const Meddling *meddling);
+extern const GkEngineClass *gk_wrapping_engine(const GkEngineClass *inner,
+												const Meddling *meddling);
 
 #endif							/* WRAPPING_ENGINE_H */
