@@ -10,7 +10,8 @@
  * - otherwise a quotient of integers has more than 64 bits, the last of which is set if anything
  *   remains, and the conversion to double rounds it once.
  *
- * Numbers of more than 36 digits or 24 decimal places, and those from 10^28 on, go PostgreSQL's way.
+ * Numbers of more than 36 digits or 24 decimal places, and those from 10^28 on, go PostgreSQL's
+ * way.
  */
 #include "postgres.h"
 

@@ -37,6 +37,7 @@ gk_call_open(GkCall *call)
 	PreventCommandIfParallelMode("a gkmeans fit");
 
 	memset(call, 0, sizeof(*call));
+	INSTR_TIME_SET_CURRENT(call->begin);
 	call->caller = CurrentMemoryContext;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
@@ -130,13 +131,16 @@ open_engine(GkCall *call, const GkSource *source)
 	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
 	.iterations = spec->max_iter};
 	const char *reason;
+	instr_time	begin;
 
 	gk_progress_phase(GK_PHASE_QUEUED);
+	INSTR_TIME_SET_CURRENT(begin);
 	if (gk_engine_depends_on_work())
 		gk_source_estimate(source, &work.rows, &work.dimension);
 	call->engine = gk_open_engine(call->job, &work, &reason);
 	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
 	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+	call->report.open_seconds = gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_READING);
 	show_engine(call);
 }
@@ -219,6 +223,7 @@ gk_call_end_job(GkCall *call)
 	report->search_improvement = call->fit.search_improvement;
 	report->workers = call->rows.workers;
 	report->read_twice = call->rows.read_twice;
+	report->prepare_seconds = call->fit.prepare_seconds;
 	report->seed_seconds = call->fit.seed_seconds;
 	report->iterate_seconds = call->fit.iterate_seconds;
 	report->label_seconds += call->fit.label_seconds;
@@ -394,6 +399,7 @@ void
 gk_call_end(GkCall *call)
 {
 	gk_call_close(call);
+	call->report.total_seconds = gk_seconds_since(call->begin);
 	gk_remember_fit(&call->report);
 }
 
