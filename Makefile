@@ -6,8 +6,9 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu progress job rows fit sql model runs pictures
+ROOMS = engine cpu cluster progress job rows fit sql model runs pictures
 BELOW_cpu = engine
+BELOW_cluster = engine
 BELOW_progress =
 BELOW_job = engine progress
 BELOW_rows = engine progress job
@@ -42,7 +43,10 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed separation statistics stop sums))
+	rows seed separation statistics stop sums)) \
+	$(addprefix src/cluster/, $(addsuffix .o, \
+	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
+	node_answers node_requests))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

@@ -238,7 +238,7 @@ Engine::read_labels(const int64_t *numbers, int64_t count, int32_t *labels)
 		gather(*shards[s], parts[s], (const int32_t *) shards[s]->labels.get(), 1, labels);
 }
 
-/* GK_ROWS: features of rows. */
+/* GK_ROWS: features of rows, and weights and labels if asked for. */
 void
 Engine::get_rows(GkCommand *c)
 {
@@ -246,10 +246,14 @@ Engine::get_rows(GkCommand *c)
 
 	for (int64_t from = 0; from < c->rows.count; from += most)
 	{
+		int64_t		count = std::min(most, c->rows.count - from);
+
 		if (stopping.is_set())
 			throw Stopped{};
-		read_rows(c->rows.rows + from, std::min(most, c->rows.count - from),
-				  c->rows.features + from * dimension, nullptr);
+		read_rows(c->rows.rows + from, count, c->rows.features + from * dimension,
+				  c->rows.weights == nullptr ? nullptr : c->rows.weights + from);
+		if (c->rows.labels != nullptr)
+			read_labels(c->rows.rows + from, count, c->rows.labels + from);
 	}
 }
 

@@ -210,12 +210,44 @@ Engine::prepare_step(int64_t k, bool all)
 	sums_valid = false;
 }
 
-/* GK_STEP: assign, sum, and unless a cluster is empty, new centroids. */
+/* Gives the sums of a step to the caller, and sets them to 0. */
+void
+Engine::give_sums(GkCommand *c)
+{
+	to_host(*shards[0], c->step.sums, (const int64_t *) shards[0]->sums.get(), sum_count());
+	for (auto &shard : shards)
+		zero(*shard, shard->sums.get(), sum_count());
+	c->step.empty = 0;
+	c->step.shift2 = c->step.between = 0.0;
+}
+
+/* What the update of a step came to. */
+void
+Engine::take_update(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+
+	c->step.empty = shards[0]->result->empty;
+	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
+	c->step.between = c->step.empty > 0 ? 0.0 : shards[0]->result->between;
+	if (c->step.empty > 0 && c->step.is_empty != nullptr)
+	{
+		Shard	   &shard = *shards[0];
+
+		shard.use();
+		shard.scratch.reserve(shard, k);
+		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
+		to_host(shard, c->step.is_empty, (const uint8_t *) shard.scratch.get(), k);
+	}
+}
+
+/* GK_STEP: assign, sum, and unless a cluster is empty or sums are asked for, new centroids. */
 void
 Engine::step(GkCommand *c)
 {
 	int64_t		k = shards[0]->centroids.count;
-	bool		all = !sums_valid;
+	bool		give = c->step.sums != nullptr;
+	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
 	bool		several = shards.size() > 1;
 
 	prepare_step(k, all);
@@ -232,6 +264,8 @@ Engine::step(GkCommand *c)
 	}
 	for (auto &shard : shards)
 	{
+		if (give)
+			break;
 		shard->use();
 		if (several)
 			add_totals(*shard, sum_count());
@@ -239,22 +273,26 @@ Engine::step(GkCommand *c)
 	}
 	read_counters();
 	summing = false;
+	if (give)
+		give_sums(c);
+	else
+		take_update(c);
 	sums_valid = true;
+	sums_given = give;
 	c->step.changed = 0;
 	for (auto &shard : shards)
 		c->step.changed += shard->result->changed;
-	c->step.empty = shards[0]->result->empty;
-	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
-	c->step.between = c->step.empty > 0 ? 0.0 : shards[0]->result->between;
-	if (c->step.empty > 0 && c->step.is_empty != nullptr)
-	{
-		Shard	   &shard = *shards[0];
+}
 
-		shard.use();
-		shard.scratch.reserve(shard, k);
-		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
-		to_host(shard, c->step.is_empty, (const uint8_t *) shard.scratch.get(), k);
-	}
+/* GK_MOVE: new centroids from elsewhere; labels and sums stay. */
+void
+Engine::move_centroids(GkCommand *c)
+{
+	for (auto &shard : shards)
+		to_device(*shard, shard->centroids.exact.get(), c->move.centroids,
+				  shard->centroids.count * dimension);
+	for (auto &shard : shards)
+		shard->wait();
 }
 
 /* Moves the rows of a relocation in the sums of every device, or (sign -1) back. */

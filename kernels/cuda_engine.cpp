@@ -322,6 +322,8 @@ Engine::execute(GkCommand *c)
 			return set_centroids(c);
 		case GK_STEP:
 			return step(c);
+		case GK_MOVE:
+			return move_centroids(c);
 		case GK_RELOCATE:
 			return relocate(c);
 		case GK_DISTANCES:
@@ -380,13 +382,13 @@ name_of(GkOperation operation)
 {
 	static const char *const names[] = {
 		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
-		"entries", "label weights", "rows", "compare", "set centroids", "step", "relocate",
-		"distances", "farthest", "assign", "statistics", "separation",
+		"entries", "label weights", "rows", "compare", "set centroids", "step", "move",
+		"relocate", "distances", "farthest", "assign", "statistics", "separation",
 		"get centroids"
 	};
 
-	static_assert(sizeof(names) / sizeof(*names) == GK_GET_CENTROIDS + 1, "a name for each");
-	return operation <= GK_GET_CENTROIDS ? names[operation] : "unknown";
+	static_assert(sizeof(names) / sizeof(*names) == GK_OPERATIONS, "a name for each");
+	return operation < GK_OPERATIONS ? names[operation] : "unknown";
 }
 
 /* After a stop planned by a test: does what closing does, and keeps the engine usable. */
@@ -421,7 +423,7 @@ Engine::run_one(GkCommand *c)
 	{
 		GkStatus	ended = status_of_exception();
 
-		sums_valid = false;
+		sums_valid = state.given = false;
 		if (stopping.is_planned())
 			outlive_stop();
 		return ended;

@@ -104,6 +104,9 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		give_sums(GkCommand *c);
+	void		take_update(GkCommand *c);
+	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
 	void		move(const GkCommand *c, int sign);
 	void		distances();
@@ -158,6 +161,7 @@ private:
 	Grid		grid = {};
 	bool		spherical = false;
 	bool		sums_valid = false;
+	bool		sums_given = false;		/* they are less those that the caller has */
 	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be in progress */
 

@@ -25,7 +25,7 @@ check() {
 
 server_headers='#include.*(postgres|access/|catalog/|executor/|storage/|utils/|fmgr|miscadmin)'
 check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
-    src/engine/* src/cpu/* kernels/*.* kernels/cuda/*
+    src/engine/* src/cpu/* src/cluster/* kernels/*.* kernels/cuda/*
 check 'nothing of CUDA outside of kernels' '#include <.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
 check 'the host side of kernels includes no header with device code' '#include.*\.cuh"' kernels/*.cpp kernels/*.h
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*

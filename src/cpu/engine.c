@@ -43,6 +43,7 @@ dispatch(GkCpuEngine *engine, GkCommand *command)
 		[GK_COMPARE] = gk_cpu_run_compare,
 		[GK_CENTROIDS] = gk_cpu_run_centroids,
 		[GK_STEP] = gk_cpu_run_step,
+		[GK_MOVE] = gk_cpu_run_move,
 		[GK_RELOCATE] = gk_cpu_run_relocate,
 		[GK_DISTANCES] = gk_cpu_run_distances,
 		[GK_FARTHEST] = gk_cpu_run_farthest,
@@ -75,6 +76,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 	else if (!gk_only_reads(command->operation))
 	{
 		engine->sums_valid = engine->packed_valid = engine->no_labels = false;
+		engine->state.given = false;
 		engine->per_row_state = GK_PER_ROW_NOTHING;
 	}
 }
@@ -185,6 +187,7 @@ cpu_clear(GkEngine *base)
 	engine->state = (GkState) {0};
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	engine->hashes_valid = engine->has_grid = engine->packed_valid = engine->sums_valid = false;
+	engine->moved = false;
 	return ok;
 }
 
@@ -203,6 +206,7 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 		case GK_STEP:
 		case GK_ASSIGN:
 			return values * (8.0 + 2.0 * engine->k) + 8.0 * engine->k * engine->d;
+		case GK_MOVE:
 		case GK_RELOCATE:
 		case GK_GET_CENTROIDS:
 			return 8.0 * engine->k * engine->d;

@@ -58,6 +58,7 @@ gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	engine->spherical = command->centroids.spherical;
 	engine->packed_valid = false;
 	engine->sums_valid = false;
+	engine->moved = false;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	gk_cpu_forget_labels(engine);
 }
@@ -114,45 +115,74 @@ count_empty(const GkCpuEngine *engine)
 	return empty;
 }
 
+/* Says which clusters are empty. */
+static void
+mark_empty(const GkCpuEngine *engine, const GkCommand *command)
+{
+	for (int64_t c = 0; c < engine->k && command->step.is_empty != NULL; c++)
+		command->step.is_empty[c] = !(gk_cpu_cluster_weight(engine, c) > 0.0);
+}
+
+/* Readies the sums for a step; those of all rows are to be added if they are not valid. */
+static bool
+prepare_sums(GkCpuEngine *engine, const GkCommand *command, GkAssignment *assignment)
+{
+	bool		give = command->step.sums != NULL;
+
+	assignment->add_changed = engine->sums_valid && engine->sums_given == give &&
+		(!give || command->step.changes);
+	assignment->add_all = !assignment->add_changed;
+	engine->sums_valid = false;
+	engine->sums_given = give;
+	if (!assignment->add_all)
+		return true;
+	engine->per_row_state = GK_PER_ROW_NOTHING;
+	return gk_cpu_sums_prepare(engine);
+}
+
+/* The end of a step: the sums go to the caller, or make new centroids unless clusters are empty. */
+static bool
+finish_step(GkCpuEngine *engine, GkCommand *command)
+{
+	if (!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
+		return false;
+	memset(engine->deltas.base, 0, engine->k * sizeof(float));
+	engine->moved = false;
+	if (command->step.sums != NULL)
+		return gk_cpu_sums_give(engine, command->step.sums);
+	command->step.empty = count_empty(engine);
+	if (command->step.empty == 0)
+		return gk_cpu_centroids_update(engine, &command->step.shift2, &command->step.between);
+	mark_empty(engine, command);
+	return true;
+}
+
 /* One iteration: labels, sums, and new centroids unless clusters are empty. */
 void
 gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 {
 	bool		bounds = (double) engine->k * (engine->d + 4) > BOUNDS_PAY;
-	GkAssignment assignment = {.keep_bounds = bounds,.add_changed = engine->sums_valid};
+	GkAssignment assignment = {.keep_bounds = bounds};
 
 	command->step.changed = 0;
 	command->step.empty = 0;
 	command->step.shift2 = command->step.between = 0.0;
-	if (!engine->sums_valid)
-	{
-		if (!gk_cpu_sums_prepare(engine))
-			return;
-		assignment.add_all = true;
-		engine->per_row_state = GK_PER_ROW_NOTHING;
-	}
-	engine->sums_valid = false;
-	if (!prepare(engine, &assignment) || !gk_cpu_assign_rows(engine, &assignment) ||
-		!gk_cpu_sums_merge(engine))
+	if (!prepare_sums(engine, command, &assignment) || !prepare(engine, &assignment) ||
+		!gk_cpu_assign_rows(engine, &assignment) || !gk_cpu_sums_merge(engine))
 		return;
 	command->step.changed = assignment.changed;
-	command->step.empty = count_empty(engine);
-	if (command->step.empty == 0)
-	{
-		if (!gk_cpu_centroids_update(engine, &command->step.shift2, &command->step.between))
-			return;
-	}
-	else
-	{
-		if (!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
-			return;
-		memset(engine->deltas.base, 0, engine->k * sizeof(float));
-		for (int64_t c = 0; c < engine->k && command->step.is_empty != NULL; c++)
-			command->step.is_empty[c] = !(gk_cpu_cluster_weight(engine, c) > 0.0);
-	}
+	if (!finish_step(engine, command))
+		return;
 	engine->sums_valid = true;
 	if (bounds)
 		engine->per_row_state = GK_PER_ROW_BOUNDS;
+}
+
+/* Takes new centroids that were made elsewhere. */
+void
+gk_cpu_run_move(GkCpuEngine *engine, GkCommand *command)
+{
+	(void) gk_cpu_centroids_move(engine, command->move.centroids);
 }
 
 /* Moves the rows of a relocation to their clusters, or back. */

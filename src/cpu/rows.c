@@ -330,6 +330,10 @@ gk_cpu_run_rows(GkCpuEngine *engine, GkCommand *command)
 
 		for (int j = 0; j < engine->d; j++)
 			command->rows.features[i * engine->d + j] = from[j * GK_BLOCK];
+		if (command->rows.weights != NULL)
+			command->rows.weights[i] = gk_cpu_weight(engine, row);
+		if (command->rows.labels != NULL)
+			command->rows.labels[i] = gk_cpu_labels(engine)[row];
 	}
 }
 

@@ -127,7 +127,9 @@ struct GkCpuEngine
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
 	GkArray		partial_sums;	/* the same for each worker, or nothing if they were too many */
-	bool		sums_valid;		/* sums are those of the labels */
+	bool		sums_valid;		/* sums are those of the labels … */
+	bool		sums_given;		/* … less those that the caller has */
+	bool		moved;			/* the centroids moved since the labels were chosen */
 	int64_t		sum_stride;
 	atomic_flag locks[GK_SUM_LOCKS];	/* of the sums, without partial ones */
 	GkArray		scratch;		/* of the workers */
@@ -212,6 +214,8 @@ extern void gk_cpu_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, in
 								int64_t to);
 extern void gk_cpu_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
 extern bool gk_cpu_sums_merge(GkCpuEngine *engine);
+extern bool gk_cpu_sums_give(GkCpuEngine *engine, int64_t *sums);
+extern bool gk_cpu_centroids_move(GkCpuEngine *engine, const double *centroids);
 extern bool gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between);
 extern double gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
 
@@ -219,6 +223,7 @@ extern double gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
 extern void gk_cpu_run_grid(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_move(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_relocate(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_assign(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_get_centroids(GkCpuEngine *engine, GkCommand *command);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "state.h"
-#include "exact.h"
+#include "update.h"
 
 /* Sums of their own for every thread as long as they take less than this, or a part of the rows. */
 #define PARTIAL_BYTES ((double) ((size_t) 32 << 20))
@@ -19,20 +19,34 @@ cluster_sums(const GkCpuEngine *engine, int64_t cluster)
 	return (int64_t *) engine->sums.base + cluster * engine->sum_stride;
 }
 
-/* The value of a sum of the grid. */
-static inline double
-sum_value(const GkCpuEngine *engine, const int64_t *sums, int j)
+/* The second limbs of the sums of a cluster; NULL if there are none. */
+static inline const int64_t *
+cluster_lows(const GkCpuEngine *engine, int64_t cluster)
 {
-	if (engine->wide)
-		return gk_sum_value(sums[j], sums[engine->d + 1 + j], engine->rest_bits);
-	return gk_sum_value(sums[j], 0, 0);
+	return engine->wide ? cluster_sums(engine, cluster) + engine->d + 1 : NULL;
+}
+
+/* How centroids are made of the sums. */
+static GkUpdate
+describe_update(const GkCpuEngine *engine)
+{
+	return (GkUpdate) {
+		.dimension = engine->d,.spherical = engine->spherical,
+		.grid = {
+			.wide = engine->wide,.rest_bits = engine->wide ? engine->rest_bits : 0,
+			.exponents = engine->exponents.base,.origin = engine->grid_origin.base
+		}
+	};
 }
 
 /* The weight of a cluster. */
 double
 gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
 {
-	return sum_value(engine, cluster_sums(engine, cluster), engine->d);
+	GkUpdate	update = describe_update(engine);
+
+	return gk_update_value(&update, cluster_sums(engine, cluster), cluster_lows(engine, cluster),
+						   engine->d);
 }
 
 /* Sets the sums of some clusters to 0, those of every worker too. */
@@ -164,79 +178,76 @@ gk_cpu_sums_merge(GkCpuEngine *engine)
 						   merge_chunk, NULL);
 }
 
-/* The mean of a cluster of weight above zero into `mean`; its norm. */
-static double
-cluster_mean(const GkCpuEngine *engine, const int64_t *sums, double weight, double *mean)
+/* Copies the sums of some clusters to the caller, and sets them to 0. */
+static void
+give_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	const int  *exponents = engine->exponents.base;
-	double		norm2 = 0.0;
+	int64_t		width = engine->d + 1;
+	int64_t    *highs = context;
+	int64_t    *lows = highs + engine->k * width;
 
-	for (int j = 0; j < engine->d; j++)
+	(void) worker;
+	for (int64_t c = from; c < to; c++)
 	{
-		mean[j] = gk_centroid(sum_value(engine, sums, j), weight, exponents[j],
-							  exponents[engine->d]);
-		norm2 += mean[j] * mean[j];
+		memcpy(highs + c * width, cluster_sums(engine, c), width * sizeof(int64_t));
+		if (engine->wide)
+			memcpy(lows + c * width, cluster_lows(engine, c), width * sizeof(int64_t));
+		memset(cluster_sums(engine, c), 0, engine->sum_stride * sizeof(int64_t));
 	}
-	return sqrt(norm2);
 }
 
-/* A weight from its sum. */
-static double
-weight_of(const GkCpuEngine *engine, double sum)
+/* Gives the sums to the caller, as GK_STEP says; false if the engine is closing. */
+bool
+gk_cpu_sums_give(GkCpuEngine *engine, int64_t *sums)
 {
-	const int  *exponents = engine->exponents.base;
-
-	return ldexp(sum, -exponents[engine->d] - (engine->wide ? engine->rest_bits : 0));
-}
-
-/*
- * Makes the new centroid of a cluster, unless its mean lacks the direction that is needed.
- * Returns how far it moved, and in *between what it explains.
- */
-static double
-move_centroid(const GkCpuEngine *engine, int64_t cluster, double *mean, double *between)
-{
-	const int64_t *sums = cluster_sums(engine, cluster);
-	const double *origin = engine->grid_origin.base;
-	double	   *centroid = (double *) engine->centroids.base + cluster * engine->d;
-	double		weight = sum_value(engine, sums, engine->d);
-	double		shift = 0.0;
-	double		gain = 0.0;
-	double		norm;
-
-	*between = 0.0;
-	if (!(weight > 0.0))
-		return 0.0;
-	norm = cluster_mean(engine, sums, weight, mean);
-	for (int j = 0; j < engine->d; j++)
-	{
-		double		fresh = !engine->spherical ? mean[j]
-			: norm > 0.0 ? mean[j] / norm : centroid[j];
-		double		step = fresh - centroid[j];
-
-		shift += step * step;
-		gain += gk_gain(mean[j], origin[j], fresh);
-		centroid[j] = fresh;
-	}
-	*between = gain * weight_of(engine, weight);
-	return shift;
+	return gk_cpu_for_each(engine, engine->k, 8.0 * engine->sum_stride, give_chunk, sums);
 }
 
 /* Makes new centroids of some clusters, and notes how far they moved. */
 static void
 update_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
+	const GkUpdate *update = context;
 	double	   *mean = (double *) engine->scratch.base + (int64_t) worker * engine->d;
+	double	   *centroids = engine->centroids.base;
 	double	   *shifts = engine->shifts.base;
 
-	(void) context;
 	for (int64_t c = from; c < to && !gk_cpu_stopped(engine); c++)
-		shifts[c] = move_centroid(engine, c, mean, &shifts[engine->k + c]);
+		shifts[c] = gk_update_centroid(update, cluster_sums(engine, c), cluster_lows(engine, c),
+									   mean, centroids + c * engine->d, &shifts[engine->k + c]);
 }
 
-/* Makes new centroids of the sums; false if memory is short or the engine is closing. */
-bool
-gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between)
+/* Replaces some centroids, and notes how far they moved. */
+static void
+move_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const double *fresh = context;
+	double	   *centroids = engine->centroids.base;
+	double	   *shifts = engine->shifts.base;
+
+	(void) worker;
+	for (int64_t c = from; c < to && !gk_cpu_stopped(engine); c++)
+	{
+		double		shift = 0.0;
+
+		for (int64_t i = c * engine->d; i < (c + 1) * engine->d; i++)
+		{
+			double		step = fresh[i] - centroids[i];
+
+			shift += step * step;
+			centroids[i] = fresh[i];
+		}
+		shifts[c] = shift;
+	}
+}
+
+/*
+ * Moves the centroids by a function, and brings the bounds of the rows up to date: those of a
+ * second movement since the last labels are void.  False if memory is short or the engine is
+ * closing.
+ */
+static bool
+move_centroids(GkCpuEngine *engine, double work, GkChunkFunction function, void *context)
 {
 	const double *shifts;
 	float	   *deltas;
@@ -244,17 +255,37 @@ gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between)
 	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
 						   engine->d * sizeof(double)) ||
 		!gk_cpu_array_need(engine, &engine->shifts, engine->k, 2 * sizeof(double)) ||
-		!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)))
-		return false;
-	if (!gk_cpu_for_each(engine, engine->k, 40.0 * engine->d, update_chunk, NULL))
+		!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)) ||
+		!gk_cpu_for_each(engine, engine->k, work, function, context))
 		return false;
 	shifts = engine->shifts.base;
 	deltas = engine->deltas.base;
 	for (int64_t c = 0; c < engine->k; c++)
 		deltas[c] = (float) (sqrt(shifts[c]) * engine->packed.filter.scale * (1.0 + 0x1p-20)) +
 			(shifts[c] > 0.0 ? 0x1p-100f : 0.0f);
-	*shift2 = gk_ordered_sum(shifts, engine->k);
-	*between = gk_ordered_sum(shifts + engine->k, engine->k);
+	if (engine->moved && engine->per_row_state == GK_PER_ROW_BOUNDS)
+		engine->per_row_state = GK_PER_ROW_NOTHING;
+	engine->moved = true;
 	engine->packed_valid = false;
 	return true;
+}
+
+/* Makes new centroids of the sums; false if memory is short or the engine is closing. */
+bool
+gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between)
+{
+	GkUpdate	update = describe_update(engine);
+
+	if (!move_centroids(engine, 40.0 * engine->d, update_chunk, &update))
+		return false;
+	*shift2 = gk_ordered_sum(engine->shifts.base, engine->k);
+	*between = gk_ordered_sum((double *) engine->shifts.base + engine->k, engine->k);
+	return true;
+}
+
+/* Takes new centroids; false if memory is short or the engine is closing. */
+bool
+gk_cpu_centroids_move(GkCpuEngine *engine, const double *centroids)
+{
+	return move_centroids(engine, 4.0 * engine->d, move_chunk, (void *) centroids);
 }

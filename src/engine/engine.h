@@ -75,6 +75,7 @@ typedef struct GkEngineConfig
 	int			devices[GK_MAX_DEVICES];
 	uint64_t	device_memory_limit;	/* bytes per device, 0 = what is free */
 	uint64_t	host_memory_limit;	/* bytes of row storage in host memory, 0 = none */
+	const struct GkTransport *transport;	/* cluster engine: how to reach its nodes */
 
 	/*
 	 * An account of host memory shared with other engines, NULL = none.  The engine draws what
@@ -174,14 +175,16 @@ typedef enum GkOperation
 	GK_ENTRIES,
 	/* seeding: Σ of the weights by label */
 	GK_LABEL_WEIGHTS,
-	/* features of the rows of the given numbers */
+	/* features of the rows of the given numbers; weights and labels if asked for */
 	GK_ROWS,
 	/* the order of pairs of rows by their bits */
 	GK_COMPARE,
 	/* set k and the centroids; forgets labels and sums */
 	GK_CENTROIDS,
-	/* one Lloyd iteration: assign, sum, and unless a cluster is empty, update */
+	/* one Lloyd iteration: assign, sum, and update unless clusters are empty or sums asked for */
 	GK_STEP,
+	/* new centroids in place of the old ones, from an update elsewhere; labels stay */
+	GK_MOVE,
 	/* the update of a step that had empty clusters, after the given moves */
 	GK_RELOCATE,
 	/* d² of every row to the centroid that its label was chosen with */
@@ -197,6 +200,8 @@ typedef enum GkOperation
 	/* copy the centroids out */
 	GK_GET_CENTROIDS
 } GkOperation;
+
+#define GK_OPERATIONS (GK_GET_CENTROIDS + 1)
 
 /*
  * One command.  Inputs first, outputs after "out:"; arrays are the caller's,
@@ -281,6 +286,8 @@ typedef struct GkCommand
 			const int64_t *rows;		/* count, each < the number of rows */
 			int64_t		count;
 			float	   *features;		/* out: count × d */
+			double	   *weights;		/* out: count, 1 if not weighted; may be NULL */
+			int32_t    *labels;			/* out: count; may be NULL */
 		}			rows;
 		struct
 		{
@@ -306,7 +313,21 @@ typedef struct GkCommand
 			double		between;		/* out: Σ weight × (d² to the grid's origin - d² to the new
 										 * centroid) over the rows as labelled, 0 if empty > 0 */
 			uint8_t    *is_empty;		/* out: k, only written if empty > 0; may be NULL */
+
+			/*
+			 * If not NULL, the sums go to the caller, and the update is his: GK_MOVE brings its
+			 * result.  `empty`, `shift2` and `between` are 0 then.
+			 */
+			int64_t    *sums;			/* out: k × (d + 1), features and weight; if the grid is
+										 * wide, as many second limbs behind them */
+			bool		changes;		/* write how the sums differ from those of the last step,
+										 * which must have been such a step with these centroids,
+										 * but for GK_MOVE; otherwise the whole sums */
 		}			step;
+		struct
+		{
+			const double *centroids;	/* k × d */
+		}			move;
 		struct
 		{
 			const int64_t *rows;		/* count: leave the sums of their label's cluster … */

@@ -16,6 +16,7 @@ typedef struct GkState
 	bool		grid;
 	bool		distances;		/* every row has its d² */
 	bool		sums;			/* of the last step, for a relocation */
+	bool		given;			/* the caller has the sums of the last step */
 	int64_t		centroids;		/* how many there are, 0 = none */
 	int64_t		labels;			/* every row has one below this, 0 = unknown */
 } GkState;
@@ -61,6 +62,8 @@ gk_has_rows_for(const GkState *state, const GkCommand *command)
 			return command->entries.mass == GK_MASS_WEIGHT || state->distances;
 		case GK_LABEL_WEIGHTS:
 			return state->labels > 0 && state->labels <= command->label_weights.count;
+		case GK_ROWS:
+			return command->rows.labels == NULL || state->labels > 0;
 		case GK_POTENTIALS:
 		case GK_FARTHEST:
 			return state->distances;
@@ -84,7 +87,9 @@ gk_can_run(const GkState *state, const GkCommand *command)
 	switch (command->operation)
 	{
 		case GK_STEP:
-			return good && state->grid && state->centroids > 0;
+			return good && state->grid && state->centroids > 0 &&
+				(state->given || !command->step.changes);
+		case GK_MOVE:
 		case GK_ASSIGN:
 		case GK_DISTANCES:
 		case GK_GET_CENTROIDS:
@@ -109,7 +114,8 @@ gk_forget(GkState *state, const GkCommand *command)
 		state->rows_spoiled = true;
 	if (operation == GK_GRID)
 		state->grid = false;
-	if (operation == GK_CENTROIDS || operation == GK_STEP || operation == GK_RELOCATE)
+	if (operation == GK_CENTROIDS || operation == GK_STEP || operation == GK_MOVE ||
+		operation == GK_RELOCATE)
 		state->centroids = 0;
 	if (operation == GK_SEAL || operation == GK_CANDIDATES || operation == GK_CENTROIDS ||
 		operation == GK_STEP || operation == GK_ASSIGN)
@@ -118,6 +124,8 @@ gk_forget(GkState *state, const GkCommand *command)
 		state->distances = false;
 	if (operation != GK_DISTANCES)
 		state->sums = false;
+	if (operation != GK_DISTANCES && operation != GK_MOVE)
+		state->given = false;
 }
 
 /* Marks as known what a command has produced; `centroids` is how many there were before it. */
@@ -141,7 +149,11 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 			break;
 		case GK_STEP:
 			state->centroids = state->labels = centroids;
-			state->sums = true;
+			state->sums = command->step.sums == NULL;
+			state->given = command->step.sums != NULL;
+			break;
+		case GK_MOVE:
+			state->centroids = centroids;
 			break;
 		case GK_RELOCATE:
 			state->centroids = centroids;

@@ -8,6 +8,7 @@
 
 #include "engine_compare.h"
 #include "engine_drive.h"
+#include "update.h"
 
 /* Both engines and their outputs: first the tested one, then the oracle. */
 typedef struct Pair
@@ -16,6 +17,8 @@ typedef struct Pair
 	const Data *data;
 	GkEngine   *engines[2];
 	double	   *centroids;		/* k × d: the first ones */
+	int		   *exponents;		/* d + 1: of the grid */
+	double	   *origin;			/* d: of the grid */
 	void	   *out[2][8];
 	size_t		sizes[8];
 } Pair;
@@ -171,24 +174,20 @@ static void
 set_grids(Pair *pair)
 {
 	const Data *data = pair->data;
-	int		   *exponents = malloc((data->d + 1) * sizeof(int));
-	double	   *center = calloc(data->d, sizeof(double));
 
-	memcpy(exponents, data->exponents, (data->d + 1) * sizeof(int));
+	memcpy(pair->exponents, data->exponents, (data->d + 1) * sizeof(int));
 	if (data->spherical)
 	{
 		/* weights are at most 1e8 */
 		int			bits = data->wide ? 36 : 49 - (int) ceil(log2((double) data->n + 1));
 
 		for (int j = 0; j < data->d; j++)
-			exponents[j] = bits - (data->weighted ? 28 : 1);
+			pair->exponents[j] = bits - (data->weighted ? 28 : 1);
 	}
 	else
-		memcpy(center, data->center, data->d * sizeof(double));
+		memcpy(pair->origin, data->center, data->d * sizeof(double));
 	for (int e = 0; e < 2; e++)
-		set_grid(pair->engines[e], data->wide, exponents, center);
-	free(exponents);
-	free(center);
+		set_grid(pair->engines[e], data->wide, pair->exponents, pair->origin);
 }
 
 /* An exponent that makes masses up to `greatest` large and sums of them no overflow. */
@@ -389,6 +388,112 @@ compare_step(Pair *pair)
 	return changed == 0;
 }
 
+/* Features, weights and labels of some rows. */
+static void
+compare_numbered_rows(Pair *pair)
+{
+	int64_t		count = pair->data->n < 40 ? pair->data->n : 40;
+	int64_t		rows[40];
+
+	for (int64_t i = 0; i < count; i++)
+		rows[i] = (int64_t) (random_bits() % (uint64_t) pair->data->n);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_ROWS};
+
+		c.rows.rows = rows;
+		c.rows.count = count;
+		c.rows.features = room(pair, e, 0, count * pair->data->d * sizeof(float));
+		c.rows.weights = room(pair, e, 1, count * sizeof(double));
+		c.rows.labels = room(pair, e, 2, count * sizeof(int32_t));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 3, "features, weights and labels of rows");
+}
+
+/* Adds the sums of a step that the oracle gave, and makes centroids of them. */
+static void
+update_centroids(Pair *pair, bool changes, int64_t *sums, double *centroids)
+{
+	const Data *data = pair->data;
+	int64_t		width = data->d + 1;
+	int64_t    *lows = data->wide ? sums + data->k * width : NULL;
+	const int64_t *given = pair->out[1][0];
+	double	   *mean = malloc(data->d * sizeof(double));
+	GkUpdate	update = {.dimension = data->d,.spherical = data->spherical};
+	double		between;
+
+	update.grid = (GkGrid) {
+		.wide = data->wide,.rest_bits = data->wide ? REST_BITS : 0,.exponents = pair->exponents,
+		.origin = pair->origin
+	};
+	for (int64_t i = 0; i < data->k * width * (data->wide ? 2 : 1); i++)
+		sums[i] = given[i] + (changes ? sums[i] : 0);
+	for (int64_t c = 0; c < data->k; c++)
+		gk_update_centroid(&update, sums + c * width, lows == NULL ? NULL : lows + c * width, mean,
+						   centroids + c * data->d, &between);
+	free(mean);
+}
+
+/* Moves the centroids of both engines. */
+static void
+move_centroids(Pair *pair, const double *centroids)
+{
+	GkCommand	c = {.operation = GK_MOVE};
+
+	c.move.centroids = centroids;
+	for (int e = 0; e < 2; e++)
+		run(pair->engines[e], &c);
+}
+
+/* A step that gives the sums. */
+static void
+compare_given_step(Pair *pair, bool changes)
+{
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+		int64_t    *changed = room(pair, e, 1, sizeof(int64_t));
+
+		c.step.sums = room(pair, e, 0, pair->data->k * (pair->data->d + 1) * sizeof(GkSum));
+		c.step.changes = changes;
+		run(pair->engines[e], &c);
+		*changed = c.step.changed;
+	}
+	same_outputs(pair, 2, "step that gives the sums");
+}
+
+/*
+ * Iterations whose sums are given and whose centroids are made here: mostly the changes, sometimes
+ * all; centroids sometimes move twice before a step, or rest.
+ */
+static void
+compare_given(Pair *pair, int steps)
+{
+	const Data *data = pair->data;
+	int64_t    *sums = calloc(data->k * (data->d + 1), sizeof(GkSum));
+	double	   *centroids = malloc(data->k * data->d * sizeof(double));
+
+	memcpy(centroids, pair->centroids, data->k * data->d * sizeof(double));
+	for (int step = 0; step < steps; step++)
+	{
+		bool		changes = step > 0 && random_bits() % 4 > 0;
+
+		compare_given_step(pair, changes);
+		update_centroids(pair, changes, sums, centroids);
+		if (random_bits() % 8 == 0)
+			move_centroids(pair, pair->centroids);
+		/* the second of two equal movements is none */
+		for (uint64_t times = random_bits() % 4; times > 0; times /= 2)
+			move_centroids(pair, centroids);
+		compare_rows(pair, false, "labels of a step that gives the sums");
+		compare_centroids(pair);
+	}
+	compare_numbered_rows(pair);
+	free(centroids);
+	free(sums);
+}
+
 /* The last assignment, and the statistics of the clusters. */
 static void
 compare_statistics(Pair *pair)
@@ -485,6 +590,8 @@ open_pair(Comparison *comparison, const Data *data, Feeding feeding)
 	pair.engines[1] = feed(comparison->oracle, data, feeding);
 	pair.centroids = malloc(data->k * data->d * sizeof(double));
 	memcpy(pair.centroids, data->centroids, data->k * data->d * sizeof(double));
+	pair.exponents = malloc((data->d + 1) * sizeof(int));
+	pair.origin = calloc(data->d, sizeof(double));
 	return pair;
 }
 
@@ -500,6 +607,8 @@ close_pair(Pair *pair)
 			free(pair->out[e][i]);
 	}
 	free(pair->centroids);
+	free(pair->exponents);
+	free(pair->origin);
 }
 
 /* A whole fit of at most this many steps on both engines, twice from the same centroids. */
@@ -528,6 +637,13 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 		compare_statistics(&pair);
 		compare_separations(&pair);
 		/* going on after the statistics is allowed */
+		compare_step(&pair);
+		if (start == 0)
+			continue;
+		for (int e = 0; e < 2; e++)
+			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
+		compare_given(&pair, steps);
+		/* and so is going on without the sums */
 		compare_step(&pair);
 	}
 	if (!data->spherical)

@@ -10,7 +10,8 @@
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
 	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP, GK_DISTANCES,
-	GK_FARTHEST, GK_RELOCATE, GK_ASSIGN, GK_STATISTICS, GK_SEPARATION, GK_GET_CENTROIDS
+	GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SEPARATION,
+	GK_GET_CENTROIDS
 };
 
 #define BUCKET_BITS 10
@@ -28,13 +29,17 @@ make_room(const Data *data)
 	room.centroids = malloc(data->k * data->d * sizeof(double));
 	memcpy(room.centroids, data->centroids, data->k * data->d * sizeof(double));
 	memcpy(room.centroids + data->d, room.centroids, data->d * sizeof(double));
+	room.moved = malloc((size_t) data->k * data->d * sizeof(double));
+	for (int64_t i = 0; i < data->k; i++)
+		memcpy(room.moved + i * data->d, data->centroids + (data->k - 1 - i) * data->d,
+			   data->d * sizeof(double));
 	room.ones = malloc(data->d * sizeof(double));
 	for (int j = 0; j < data->d; j++)
 		room.ones[j] = 1.0;
 	room.zeros = calloc(data->d, sizeof(double));
 	room.exponents = calloc(data->d + 1, sizeof(int));
 	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
-	room.is_empty = calloc(data->k, 1);
+	room.is_empty = calloc((size_t) data->k, 1);
 	room.pairs = calloc(room.entries, sizeof(int64_t));
 	room.groups = calloc(data->n, sizeof(int32_t));
 	room.ends = malloc(data->k * sizeof(int64_t));
@@ -50,6 +55,7 @@ void
 free_room(Room *room)
 {
 	free(room->centroids);
+	free(room->moved);
 	free(room->ones);
 	free(room->zeros);
 	free(room->exponents);
@@ -95,6 +101,7 @@ fill_data_command(GkCommand *c, Room *room)
 			c->rows.rows = &room->row;
 			c->rows.count = 1;
 			c->rows.features = room->out[0];
+			c->rows.weights = room->out[1];
 			break;
 		case GK_COMPARE:
 			c->compare.rows = c->compare.others = room->pairs;
@@ -158,6 +165,9 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			break;
 		case GK_STEP:
 			c->step.is_empty = room->is_empty;
+			break;
+		case GK_MOVE:
+			c->move.centroids = room->moved;
 			break;
 		case GK_FARTHEST:
 			c->farthest.count = 1;
@@ -340,7 +350,8 @@ GkCode
 run_until_error(const GkEngineClass *class_of, const Data *data, Feeding feeding)
 {
 	GkEngineConfig config = {
-		.weighted = data->weighted,.threads = feeding.threads,.device_count = feeding.devices
+		.weighted = data->weighted,.threads = feeding.threads,.device_count = feeding.devices,
+		.draw_host_memory = account_draw,.return_host_memory = account_return
 	};
 	GkEngine   *engine;
 	GkStatus	status;

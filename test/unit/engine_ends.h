@@ -7,7 +7,7 @@
 #include "engine_cases.h"
 
 /* The commands in an order in which they can be run. */
-#define COMMANDS 21
+#define COMMANDS GK_OPERATIONS
 extern const GkOperation command_order[COMMANDS];
 
 /* Inputs and room for outputs of every command. */
@@ -15,6 +15,7 @@ typedef struct Room
 {
 	const Data *data;
 	double	   *centroids;		/* the second one is as the first: a cluster will be empty */
+	double	   *moved;			/* k × d: others */
 	double	   *ones;			/* d */
 	double	   *zeros;			/* d */
 	int		   *exponents;		/* d + 1, all 0 */

@@ -16,6 +16,11 @@
 #define MORE 0x200
 /* Rows are those of the caller. */
 #define OWN_ROWS 0x400
+/* Sums of a step are given to the caller, whole or what changed. */
+#define GIVE 0x800
+#define CHANGES 0x1000
+/* Labels of rows are asked for. */
+#define LABELS 0x2000
 #define END (-1)
 
 #define MANY_LOOKS (INT64_C(1) << 40)
@@ -28,11 +33,12 @@
 #endif
 
 /* The last command of each script is stopped; those before it prepare it. */
-static const int scripts[][10] = {
+static const int scripts[][12] = {
 	{GK_SEAL, END},
 	{GK_RANGE, END},
 	{GK_MOMENTS, END},
 	{GK_ROWS, END},
+	{GK_CANDIDATES, LABELS | GK_ROWS, END},
 	{GK_COMPARE, END},
 	{GK_SEPARATION, END},
 	{OWN_ROWS | GK_SEPARATION, END},
@@ -49,7 +55,17 @@ static const int scripts[][10] = {
 	{GK_GRID, GK_CENTROIDS, GK_STEP, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_STEP, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_RELOCATE, GK_STEP, GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_RELOCATE, GK_RELOCATE, GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_MOVE, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_MOVE, CHANGES | GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_MOVE, CHANGES | GK_STEP, GK_DISTANCES,
+		CHANGES | GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_MOVE, CHANGES | GK_STEP, GK_MOVE, GK_STEP, GK_STEP,
+		END},
+	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_MOVE, GIVE | GK_STEP, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_DISTANCES, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_DISTANCES, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_DISTANCES, GK_FARTHEST, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, END},
 	{GK_GRID, GK_CENTROIDS, GK_ASSIGN, END},
@@ -141,6 +157,12 @@ make(Work *work, int word)
 		c.candidates.first_label = data->k < 5 ? data->k : 5;
 	if (word & OWN_ROWS)
 		c.separation.features = data->x;
+	if (word & (GIVE | CHANGES))
+		c.step.sums = work->room.out[0];
+	if (word & CHANGES)
+		c.step.changes = true;
+	if (word & LABELS)
+		c.rows.labels = work->room.out[2];
 	if (c.operation == GK_CENTROIDS)
 		c.centroids.spherical = data->spherical;
 	if (c.operation == GK_FARTHEST)
@@ -154,6 +176,15 @@ refill(Work *work, GkEngine *engine)
 {
 	check_status(engine->class_of->clear(engine));
 	check_status(append_all(engine, work->data));
+}
+
+/* The last command of a script. */
+static int
+last_of(const int *script)
+{
+	while (script[1] != END)
+		script++;
+	return script[0];
 }
 
 /* Runs the commands of a script before the last one, and returns that. */
@@ -210,7 +241,7 @@ answer_features(Work *work, Side *side, GkOperation last)
 
 	for (int64_t i = 0; i < data->n; i++)
 		rows[i] = i;
-	if (last == GK_STEP || last == GK_RELOCATE || last == GK_CENTROIDS)
+	if (last == GK_STEP || last == GK_MOVE || last == GK_RELOCATE || last == GK_CENTROIDS)
 	{
 		c.get_centroids.centroids = more_answer(side, data->k * data->d * sizeof(double));
 		run(side->engine, &c);
@@ -291,6 +322,27 @@ run_any(Work *work, const int *script, int64_t look)
 		note_wrong(work, script, look, "an error");
 }
 
+/*
+ * After a stop of GK_DISTANCES, which changes no sums: what changed since the step before is
+ * nothing, or is not known any more.
+ */
+static void
+check_unchanged(Work *work, const int *script, int64_t look)
+{
+	GkCommand	c = make(work, CHANGES | GK_STEP);
+	int64_t		count = work->data->k * (work->data->d + 1) * 2;
+
+	memset(c.step.sums, 0, count * sizeof(int64_t));
+	if (run_one(work->tested.engine, &c).code != GK_OK)
+		return;
+	for (int64_t i = 0; i < count; i++)
+		if (c.step.sums[i] != 0)
+		{
+			note_wrong(work, script, look, "changes of sums where there are none");
+			break;
+		}
+}
+
 /* Opens the engine that is to be stopped, with all rows in it. */
 static void
 open_tested(Work *work)
@@ -317,7 +369,11 @@ replace_tested(Work *work)
 static void
 stop_at(Work *work, const int *script, int64_t look)
 {
+	bool		distances = last_of(script) == GK_DISTANCES;
+
 	stop_once(work, script, look);
+	if (distances && random_bits() % 2)
+		check_unchanged(work, script, look);
 	if (random_bits() % 2)
 		run_any(work, script, look);
 	if (script[0] == GK_SEAL || script[1] == END || random_bits() % 4)

@@ -29,6 +29,7 @@ typedef struct ReferenceEngine
 	bool		spherical;
 	double	   *centroids;		/* k × d */
 	GkSum	   *sums;			/* k × (d + 1) */
+	GkSum	   *given;			/* k × (d + 1): the sums that the caller has */
 	GkState		state;
 	GkStatus	last;
 	int64_t		looks;			/* before a stop, 0 = none is planned */
@@ -380,6 +381,23 @@ run_entries(ReferenceEngine *e, GkCommand *c)
 	c->entries.next = i;
 }
 
+/* Writes the sums, or what differs from those that the caller has. */
+static void
+give_sums(ReferenceEngine *e, GkCommand *c)
+{
+	int64_t		count = e->k * (e->d + 1);
+
+	if (!c->step.changes)
+		memset(e->given, 0, count * sizeof(GkSum));
+	for (int64_t i = 0; i < count; i++)
+	{
+		c->step.sums[i] = e->sums[i].high - e->given[i].high;
+		if (e->wide)
+			c->step.sums[count + i] = e->sums[i].low - e->given[i].low;
+	}
+	memcpy(e->given, e->sums, count * sizeof(GkSum));
+}
+
 /* One iteration: labels, sums anew, and new centroids unless clusters are empty. */
 static void
 run_step(ReferenceEngine *e, GkCommand *c)
@@ -397,6 +415,11 @@ run_step(ReferenceEngine *e, GkCommand *c)
 		e->labels[i] = label;
 		add_row(e, i, label, 1);
 	}
+	if (c->step.sums != NULL)
+	{
+		give_sums(e, c);
+		return;
+	}
 	for (int64_t k = 0; k < e->k; k++)
 		c->step.empty += !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
 	if (c->step.empty == 0)
@@ -404,6 +427,13 @@ run_step(ReferenceEngine *e, GkCommand *c)
 	else if (c->step.is_empty != NULL)
 		for (int64_t k = 0; k < e->k; k++)
 			c->step.is_empty[k] = !(sum_value(e, &e->sums[k * (e->d + 1) + e->d]) > 0.0);
+}
+
+/* Takes new centroids; labels stay. */
+static void
+run_move(ReferenceEngine *e, GkCommand *c)
+{
+	memcpy(e->centroids, c->move.centroids, e->k * e->d * sizeof(double));
 }
 
 /* An update with some rows lent to other clusters. */
@@ -608,6 +638,7 @@ run_centroids(ReferenceEngine *e, GkCommand *c)
 	e->centroids = allocate(e->centroids, e->k * e->d, sizeof(double));
 	memcpy(e->centroids, c->centroids.centroids, e->k * e->d * sizeof(double));
 	e->sums = allocate(e->sums, e->k * (e->d + 1), sizeof(GkSum));
+	e->given = allocate(e->given, e->k * (e->d + 1), sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
 		e->labels[i] = -1;
 }
@@ -624,7 +655,15 @@ static void
 run_rows(ReferenceEngine *e, GkCommand *c)
 {
 	for (int64_t i = 0; i < c->rows.count; i++)
-		memcpy(c->rows.features + i * e->d, e->x + c->rows.rows[i] * e->d, e->d * sizeof(float));
+	{
+		int64_t		row = c->rows.rows[i];
+
+		memcpy(c->rows.features + i * e->d, e->x + row * e->d, e->d * sizeof(float));
+		if (c->rows.weights != NULL)
+			c->rows.weights[i] = weight_of(e, row);
+		if (c->rows.labels != NULL)
+			c->rows.labels[i] = e->labels[row];
+	}
 }
 
 /* d² to the centroid of the label. */
@@ -659,6 +698,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_COMPARE] = run_compare,
 	[GK_CENTROIDS] = run_centroids,
 	[GK_STEP] = run_step,
+	[GK_MOVE] = run_move,
 	[GK_RELOCATE] = run_relocate,
 	[GK_DISTANCES] = run_distances,
 	[GK_FARTHEST] = run_farthest,
@@ -814,6 +854,7 @@ reference_close(GkEngine *engine)
 	free(e->origin);
 	free(e->centroids);
 	free(e->sums);
+	free(e->given);
 	free(e);
 }
 

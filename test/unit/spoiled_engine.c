@@ -7,7 +7,8 @@
 const int	gk_spoils[SPOILS] = {
 	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
 	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS,
-	GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES
+	GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES, SPOIL_SUMS, SPOIL_ROW_WEIGHTS,
+	SPOIL_ROW_LABELS
 };
 
 /* The kind of answer to spoil. */
@@ -56,12 +57,28 @@ output_of(GkCommand *c)
 	}
 }
 
+/* An output that a command writes only if asked to, NULL if it is not the one to spoil. */
+static void *
+optional_output_of(GkCommand *c)
+{
+	if (spoiled == SPOIL_SUMS && c->operation == GK_STEP)
+		return c->step.sums;
+	if (spoiled == SPOIL_ROW_WEIGHTS && c->operation == GK_ROWS)
+		return c->rows.weights;
+	if (spoiled == SPOIL_ROW_LABELS && c->operation == GK_ROWS)
+		return c->rows.labels;
+	return NULL;
+}
+
 /* Changes a bit of a command's answer. */
 static GkStatus
 ended(WrappingEngine *engine, GkStatus status)
 {
-	if (status.code == GK_OK && (int) engine->command->operation == spoiled)
-		*(uint8_t *) output_of(engine->command) ^= 1;
+	uint8_t    *output = (int) engine->command->operation == spoiled
+		? output_of(engine->command) : optional_output_of(engine->command);
+
+	if (status.code == GK_OK && output != NULL)
+		*output ^= 1;
 	return status;
 }
 

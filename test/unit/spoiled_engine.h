@@ -7,12 +7,15 @@
 
 #include "engine.h"
 
-/* What can be spoiled besides the operations: what is fetched. */
-#define SPOIL_LABELS (GK_GET_CENTROIDS + 1)
-#define SPOIL_DISTANCES (GK_GET_CENTROIDS + 2)
+/* What can be spoiled besides the operations: what is fetched, and what is written if asked for. */
+#define SPOIL_LABELS GK_OPERATIONS
+#define SPOIL_DISTANCES (GK_OPERATIONS + 1)
+#define SPOIL_SUMS (GK_OPERATIONS + 2)
+#define SPOIL_ROW_WEIGHTS (GK_OPERATIONS + 3)
+#define SPOIL_ROW_LABELS (GK_OPERATIONS + 4)
 
 /* All that can be spoiled. */
-#define SPOILS 18
+#define SPOILS 21
 extern const int gk_spoils[SPOILS];
 
 /* The class of such engines; one in a process. */

@@ -1,0 +1,556 @@
+/*
+ * The cluster engine: its class, and how a command goes through its rounds.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cluster_state.h"
+
+/* Rows whose labels and d² are fetched at a time. */
+#define FETCH_ROWS (INT64_C(1) << 18)
+
+/* How long a fetch waits between looks. */
+#define FETCH_MILLISECONDS 10
+
+/* What begins each command. */
+static const GkBeginCommand beginnings[GK_OPERATIONS] = {
+	[GK_SEAL] = gk_begin_seal,
+	[GK_RANGE] = gk_begin_range,
+	[GK_MOMENTS] = gk_begin_moments,
+	[GK_TRANSFORM] = gk_begin_transform,
+	[GK_GRID] = gk_begin_grid,
+	[GK_CANDIDATES] = gk_begin_candidates,
+	[GK_POTENTIALS] = gk_begin_potentials,
+	[GK_MASSES] = gk_begin_masses,
+	[GK_ENTRIES] = gk_begin_entries,
+	[GK_LABEL_WEIGHTS] = gk_begin_label_weights,
+	[GK_ROWS] = gk_begin_rows,
+	[GK_COMPARE] = gk_begin_compare,
+	[GK_CENTROIDS] = gk_begin_centroids,
+	[GK_STEP] = gk_begin_step,
+	[GK_MOVE] = gk_begin_move,
+	[GK_RELOCATE] = gk_begin_relocate,
+	[GK_DISTANCES] = gk_begin_distances,
+	[GK_FARTHEST] = gk_begin_farthest,
+	[GK_ASSIGN] = gk_begin_assign,
+	[GK_STATISTICS] = gk_begin_statistics,
+	[GK_SEPARATION] = gk_begin_separation,
+	[GK_GET_CENTROIDS] = gk_begin_get_centroids
+};
+
+/* Milliseconds on a monotonic clock. */
+static double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
+}
+
+/* Notes an error of the command. */
+GkProgress
+gk_cluster_fail(GkClusterEngine *engine, GkStatus status)
+{
+	engine->status = status;
+	return GK_BAD;
+}
+
+/* The peer that has a row. */
+int
+gk_peer_of(const GkClusterEngine *engine, int64_t row)
+{
+	int			low = 0;
+	int			high = engine->transport->nodes;
+
+	while (high - low > 1)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (engine->first_rows[middle] <= row)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Lets each peer take its part of a range of rows. */
+void
+gk_split_range(GkClusterEngine *engine, int64_t first, int64_t count)
+{
+	for (int i = 0; i < engine->transport->nodes; i++)
+	{
+		GkPeer	   *peer = &engine->peers[i];
+		int64_t		from = first - peer->first;
+		int64_t		to = from + count;
+
+		from = from < 0 ? 0 : from > peer->rows ? peer->rows : from;
+		to = to < 0 ? 0 : to > peer->rows ? peer->rows : to;
+		peer->at = from;
+		peer->count = to - from;
+		peer->asked = peer->count > 0;
+	}
+}
+
+/* Writes a message, or only a header. */
+static void
+write_message(GkMessage *message, void *context)
+{
+	GkPeer	   *peer = context;
+	const GkRound *round = peer->engine->round;
+
+	if (round->write != NULL)
+		round->write(message, peer);
+}
+
+/* Sends a message to a peer. */
+static GkStatus
+send_message(GkClusterEngine *engine, GkPeer *peer, const GkMessage *message)
+{
+	peer->answer = NULL;
+	peer->begun = false;
+	peer->report.sent += message->used;
+	engine->unanswered++;
+	return engine->transport->send(engine->transport->context, peer->number, message->room.base,
+								   message->used);
+}
+
+/* Begins a round with the peers that are `asked`. */
+GkStatus
+gk_begin_round(GkClusterEngine *engine, const GkRound *round)
+{
+	GkHeader	header = {
+		.magic = GK_MESSAGE_MAGIC,.order = GK_MESSAGE_ORDER,.version = GK_MESSAGE_VERSION,
+		.operation = round->operation,.sequence = ++engine->sequence,.dimension = engine->d,
+		.centroids = engine->centroids_before
+	};
+	GkMessage  *written = NULL;
+	GkStatus	status = gk_status_ok();
+
+	engine->round = round;
+	engine->next = 0;
+	engine->unanswered = 0;
+	for (int i = 0; i < engine->transport->nodes && status.code == GK_OK; i++)
+	{
+		GkPeer	   *peer = &engine->peers[i];
+
+		if (!peer->asked)
+			continue;
+		if (written == NULL || !round->is_common)
+		{
+			written = round->is_common ? &engine->common : &peer->message;
+			status = gk_message_write(written, &header, write_message, peer);
+		}
+		if (status.code == GK_OK)
+			status = send_message(engine, peer, written);
+	}
+	return status;
+}
+
+/* Begins a round with all peers that have rows. */
+GkStatus
+gk_ask_all(GkClusterEngine *engine, const GkRound *round)
+{
+	for (int i = 0; i < engine->transport->nodes; i++)
+		engine->peers[i].asked = engine->peers[i].rows > 0;
+	return gk_begin_round(engine, round);
+}
+
+/* Refuses the answer of a peer. */
+static GkProgress
+refuse_answer(GkClusterEngine *engine, int node)
+{
+	const GkTransport *transport = engine->transport;
+
+	return gk_cluster_fail(engine, gk_status_error(GK_INTERNAL, "receive",
+												   "%s sent an answer that is not valid",
+												   transport->name(transport->context, node)));
+}
+
+/* Receives an answer, and checks its header. */
+static GkProgress
+receive_answer(GkClusterEngine *engine, int milliseconds)
+{
+	const GkTransport *transport = engine->transport;
+	const void *answer = NULL;
+	size_t		bytes = 0;
+	int			node = -1;
+	GkStatus	status = transport->receive(transport->context, milliseconds, &node, &answer,
+											&bytes);
+	GkHeader	header;
+	GkPeer	   *peer;
+
+	if (status.code == GK_RUNNING)
+		return GK_MORE;
+	if (status.code != GK_OK)
+		return gk_cluster_fail(engine, status);
+	if (node < 0 || node >= transport->nodes || !engine->peers[node].asked ||
+		engine->peers[node].answer != NULL)
+	{
+		status = gk_status_error(GK_INTERNAL, "receive", "a node answered that was not asked");
+		return gk_cluster_fail(engine, status);
+	}
+	peer = &engine->peers[node];
+	if (bytes < sizeof(GkHeader))
+		return refuse_answer(engine, node);
+	memcpy(&header, answer, sizeof(GkHeader));
+	if (gk_header_fault(&header) != NULL || header.operation != engine->round->operation ||
+		header.sequence != engine->sequence || header.dimension != engine->d ||
+		header.bytes != bytes)
+		return refuse_answer(engine, node);
+	peer->answer = answer;
+	peer->reader = gk_reader_begin(answer, bytes);
+	peer->report.received += bytes;
+	peer->report.seconds += 1e-9 * (double) header.nanoseconds;
+	peer->report.bytes = header.held;
+	peer->report.peak = header.peak;
+	engine->unanswered--;
+	return GK_MORE;
+}
+
+/* The peer whose answer is to be taken next, NULL if all were taken. */
+static GkPeer *
+next_peer(GkClusterEngine *engine)
+{
+	while (engine->next < engine->transport->nodes && !engine->peers[engine->next].asked)
+		engine->next++;
+	return engine->next < engine->transport->nodes ? &engine->peers[engine->next] : NULL;
+}
+
+/* Takes a piece of the answer of a peer. */
+static GkProgress
+take_answer(GkClusterEngine *engine, GkPeer *peer)
+{
+	GkProgress	progress = engine->round->take == NULL ? GK_DONE
+		: engine->round->take(engine, peer);
+
+	if (progress == GK_MORE)
+		return progress;
+	if (progress == GK_BAD && engine->status.code != GK_OK)
+		return progress;
+	if (progress == GK_BAD || !gk_reader_end(&peer->reader))
+		return refuse_answer(engine, peer->number);
+	engine->is_first = false;
+	engine->next++;
+	return GK_MORE;
+}
+
+/* Does the next piece of a command. */
+static GkProgress
+go_on(GkClusterEngine *engine, int milliseconds)
+{
+	GkPeer	   *peer = next_peer(engine);
+	GkProgress	progress;
+
+	if (peer != NULL && peer->answer != NULL)
+		return take_answer(engine, peer);
+	if (engine->unanswered > 0)
+		return receive_answer(engine, milliseconds);
+	if (engine->round->finish == NULL)
+		return GK_DONE;
+	progress = engine->round->finish(engine);
+	if (progress == GK_BAD && engine->status.code == GK_OK)
+		engine->status = gk_status_error(GK_INTERNAL, "receive",
+										 "the answers of the nodes contradict each other");
+	return progress;
+}
+
+/* Ends the command. */
+static void
+end_command(GkClusterEngine *engine)
+{
+	if (engine->status.code == GK_OK)
+	{
+		gk_note(&engine->state, engine->command, engine->centroids_before);
+		if (engine->command->operation == GK_STEP)
+			engine->given = true;
+	}
+	else
+		engine->sums_own = engine->given = false;
+	engine->command = NULL;
+}
+
+/* Describes the nodes to a new engine; false if memory is short. */
+static bool
+begin_peers(GkClusterEngine *engine, int nodes)
+{
+	engine->peers = calloc(nodes, sizeof(GkPeer));
+	engine->first_rows = calloc(nodes + 1, sizeof(int64_t));
+	for (int i = 0; engine->peers != NULL && i < nodes; i++)
+	{
+		engine->peers[i].engine = engine;
+		engine->peers[i].number = i;
+		engine->peers[i].message.memory = &engine->memory;
+	}
+	return engine->peers != NULL && engine->first_rows != NULL;
+}
+
+/* Makes an engine without rows. */
+static GkStatus
+cluster_open(const GkEngineConfig *config, GkEngine **result)
+{
+	GkClusterEngine *engine;
+
+	*result = NULL;
+	if (config->transport == NULL || config->transport->nodes < 1)
+		return gk_status_error(GK_INTERNAL, "open", "there are no nodes");
+	engine = calloc(1, sizeof(GkClusterEngine));
+	if (engine == NULL || !begin_peers(engine, config->transport->nodes))
+	{
+		if (engine != NULL)
+			free(engine->peers);
+		free(engine);
+		return gk_status_error(GK_NO_HOST_MEMORY, "calloc", "out of memory");
+	}
+	engine->base.class_of = gk_cluster_engine();
+	engine->transport = config->transport;
+	engine->memory = (GkMemory) {
+		.draw = config->draw_host_memory,.give_back = config->return_host_memory
+	};
+	engine->common.memory = &engine->memory;
+	*result = &engine->base;
+	return gk_status_ok();
+}
+
+/* Nothing to do: no batch comes here. */
+static GkStatus
+cluster_lend_buffer(GkEngine *base, void *buffer, size_t bytes)
+{
+	(void) base;
+	(void) buffer;
+	(void) bytes;
+	return gk_status_ok();
+}
+
+/* Says how wide a row is. */
+static GkStatus
+cluster_set_dimension(GkEngine *base, int dimension)
+{
+	if (dimension < 1 || dimension > GK_MAX_DIMENSION)
+		return gk_status_error(GK_LIMIT, "set_dimension", "too many features");
+	((GkClusterEngine *) base)->d = dimension;
+	return gk_status_ok();
+}
+
+/* Refuses rows: the nodes have read theirs. */
+static GkStatus
+cluster_append(GkEngine *base, const GkBatch *batch, uint64_t *ticket)
+{
+	(void) base;
+	(void) batch;
+	(void) ticket;
+	return gk_status_error(GK_INTERNAL, "append", "the rows of a cluster are those of its nodes");
+}
+
+/* No batch is pending. */
+static GkStatus
+cluster_reclaim(GkEngine *base, uint64_t *ticket)
+{
+	(void) base;
+	*ticket = 0;
+	return gk_status_ok();
+}
+
+/* Forgets the rows. */
+static GkStatus
+cluster_clear(GkEngine *base)
+{
+	GkClusterEngine *engine = (GkClusterEngine *) base;
+
+	engine->state = (GkState) {0};
+	engine->given = false;
+	engine->d = 0;
+	engine->n = engine->k = 0;
+	engine->sums_own = false;
+	for (int i = 0; i < engine->transport->nodes; i++)
+		engine->peers[i].rows = engine->peers[i].first = 0;
+	memset(engine->first_rows, 0, (engine->transport->nodes + 1) * sizeof(int64_t));
+	return gk_status_ok();
+}
+
+/* True if the nodes can still tell how their sums changed after a command. */
+static bool
+keeps_sums(GkOperation operation)
+{
+	return gk_only_reads(operation) || operation == GK_DISTANCES || operation == GK_MOVE ||
+		operation == GK_RELOCATE;
+}
+
+/* Begins a command. */
+static GkStatus
+cluster_submit(GkEngine *base, GkCommand *command)
+{
+	GkClusterEngine *engine = (GkClusterEngine *) base;
+
+	engine->status = gk_status_ok();
+	engine->command = command;
+	engine->round = NULL;
+	engine->is_first = true;
+	engine->phase = 0;
+	engine->at = 0;
+	if (!gk_can_run(&engine->state, command))
+	{
+		engine->command = NULL;
+		engine->status = gk_status_error(GK_INTERNAL, "submit",
+										 "a command needs what is not there");
+		return gk_status_ok();
+	}
+	engine->centroids_before = engine->state.centroids;
+	gk_forget(&engine->state, command);
+	engine->status = beginnings[command->operation] (engine, command);
+	if (!keeps_sums(command->operation))
+		engine->given = false;
+	if (engine->status.code != GK_OK || engine->round == NULL)
+		end_command(engine);
+	return gk_status_ok();
+}
+
+/* Goes on with the command for at most this long. */
+static GkStatus
+cluster_wait(GkEngine *base, int milliseconds)
+{
+	GkClusterEngine *engine = (GkClusterEngine *) base;
+	double		end = now() + milliseconds;
+
+	while (engine->command != NULL)
+	{
+		double		left = end - now();
+		GkProgress	progress = go_on(engine, left < 0.0 ? 0 : (int) left);
+
+		if (progress != GK_MORE)
+			end_command(engine);
+		else if (left < 0.0)
+			return gk_status_running();
+	}
+	return engine->status;
+}
+
+/* Fetches a window of labels and d². */
+static GkStatus
+fetch_window(GkClusterEngine *engine, int64_t from, int64_t count)
+{
+	static const GkRound round = {
+		.operation = GK_FETCH,.write = gk_write_fetch,.take = gk_take_fetch
+	};
+	GkProgress	progress = GK_MORE;
+
+	engine->at = from;
+	engine->centroids_before = engine->state.centroids;
+	engine->status = gk_status_ok();
+	gk_split_range(engine, from, count);
+	engine->status = gk_begin_round(engine, &round);
+	while (engine->status.code == GK_OK && progress == GK_MORE)
+		progress = go_on(engine, FETCH_MILLISECONDS);
+	return engine->status;
+}
+
+/* Copies labels and d² of a range of rows; the transport decides whether that is interrupted. */
+static GkStatus
+cluster_fetch(GkEngine *base, int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	GkClusterEngine *engine = (GkClusterEngine *) base;
+	GkStatus	status = gk_status_ok();
+
+	if (engine->command != NULL)
+		return gk_status_error(GK_INTERNAL, "fetch", "a command is running");
+	if (from < 0 || count < 0 || count > engine->n - from)
+		return gk_status_error(GK_INTERNAL, "fetch", "there are no such rows");
+	if (distance2 != NULL && !engine->state.distances)
+		return gk_status_error(GK_INTERNAL, "fetch", "there are no distances");
+	for (int64_t row = from; row < from + count && status.code == GK_OK; row += FETCH_ROWS)
+	{
+		int64_t		rows = from + count - row < FETCH_ROWS ? from + count - row : FETCH_ROWS;
+
+		engine->wanted = (GkWantedRows) {
+			.asked = (labels != NULL ? GK_ASK_LABELS : 0) |
+				(distance2 != NULL ? GK_ASK_DISTANCES : 0),
+			.labels = labels == NULL ? NULL : labels + (row - from),
+			.weights = distance2 == NULL ? NULL : distance2 + (row - from)
+		};
+		status = fetch_window(engine, row, rows);
+	}
+	return status;
+}
+
+/* The memory here; that of the nodes is in their reports. */
+static void
+cluster_usage(const GkEngine *base, GkUsage *usage)
+{
+	const GkClusterEngine *engine = (const GkClusterEngine *) base;
+
+	memset(usage, 0, sizeof(*usage));
+	usage->host_bytes = engine->memory.bytes;
+	usage->host_peak = engine->memory.peak;
+	usage->threads = 1;
+}
+
+/* Frees all memory but the engine itself. */
+static void
+free_rooms(GkClusterEngine *engine)
+{
+	GkRoom	   *rooms[] = {
+		&engine->common.room, &engine->exponents, &engine->origin, &engine->centroids,
+		&engine->moved, &engine->sums, &engine->shifts, &engine->mean, &engine->owners,
+		&engine->pair_owners, &engine->features, &engine->weights, &engine->labels,
+		&engine->numbers, &engine->entries
+	};
+
+	for (int i = 0; i < engine->transport->nodes; i++)
+		gk_room_free(&engine->memory, &engine->peers[i].message.room);
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
+		gk_room_free(&engine->memory, rooms[i]);
+	free(engine->peers);
+	free(engine->first_rows);
+}
+
+/* Gives the exchange up, and frees the engine. */
+static void
+cluster_close(GkEngine *base)
+{
+	GkClusterEngine *engine = (GkClusterEngine *) base;
+
+	if (engine == NULL)
+		return;
+	if (engine->transport->end != NULL)
+		engine->transport->end(engine->transport->context);
+	free_rooms(engine);
+	free(engine);
+}
+
+/* The number of the first row of each node, and the number of all rows behind. */
+const int64_t *
+gk_cluster_first_rows(const GkEngine *engine)
+{
+	return ((const GkClusterEngine *) engine)->first_rows;
+}
+
+/* What a node did so far. */
+void
+gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report)
+{
+	*report = ((const GkClusterEngine *) engine)->peers[node].report;
+}
+
+/* The class of the cluster engine. */
+const GkEngineClass *
+gk_cluster_engine(void)
+{
+	static const GkEngineClass class_of = {
+		.name = "cluster",
+		.open = cluster_open,
+		.lend_buffer = cluster_lend_buffer,
+		.set_dimension = cluster_set_dimension,
+		.append = cluster_append,
+		.reclaim = cluster_reclaim,
+		.clear = cluster_clear,
+		.submit = cluster_submit,
+		.wait = cluster_wait,
+		.fetch = cluster_fetch,
+		.usage = cluster_usage,
+		.close = cluster_close
+	};
+
+	return &class_of;
+}
