@@ -273,36 +273,23 @@ check_function(const GkSourceQuery *query, Oid function)
 				 errhint("Drop or rename the other function of that name.")));
 }
 
-/* The rows that the planner expects below the aggregates: of all workers together. */
+/* The rows that the planner expects below the aggregates, and how many workers share them. */
 static double
-expected_rows(const Plan *plan)
+expected_rows(const Plan *plan, int *workers)
 {
-	double		processes = 1.0;
+	double		share = 1.0;
 
+	*workers = 0;
 	while (plan != NULL && (IsA(plan, Agg) || IsA(plan, Gather)))
 	{
-		/* as the planner divides them; the leader does what the workers leave it time for */
 		if (IsA(plan, Gather))
-			processes = ((const Gather *) plan)->num_workers +
-				(parallel_leader_participation ?
-				 Max(0.0, 1.0 - 0.3 * ((const Gather *) plan)->num_workers) : 0.0);
+			*workers = ((const Gather *) plan)->num_workers;
 		plan = plan->lefttree;
 	}
-	return plan != NULL ? plan->plan_rows * Max(processes, 1.0) : 0.0;
-}
-
-/* Prepares the query, without its parameter, so that no plan contains a ticket. */
-static GkSourceQuery *
-prepare_query(const GkSource *source, const Reading *reading)
-{
-	Oid			function = feed_function();
-	GkSourceQuery *query = gk_query_plan(source->text, feed_query(source, function),
-										 GK_TICKET_TYPE);
-
-	check_function(query, function);
-	gk_progress_expect(expected_rows(query->plan->planTree));
-	reading->feed->aggregate = function;
-	return query;
+	/* as the planner divides them; the leader does what the workers leave it time for */
+	if (*workers > 0)
+		share = *workers + (parallel_leader_participation ? Max(0.0, 1.0 - 0.3 * *workers) : 0.0);
+	return plan != NULL ? plan->plan_rows * share : 0.0;
 }
 
 /* Sets a parameter until the nest level ends. */
@@ -314,22 +301,44 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query and runs it, without JIT compilation, which does not pay off, and without
- * partitionwise aggregation, because a process must have only one share.
+ * Prepares the query without its parameter, so that no plan contains a ticket; without JIT
+ * compilation, which does not pay off, and without partitionwise aggregation, because a process
+ * must have only one share.
  */
-static void
-run_query(const GkSource *source, Reading *reading, GkJob *job)
+static GkSourceQuery *
+prepare_query(const GkSource *source, Oid function)
 {
 	GkSourceQuery *query;
 	int			nest_level = NewGUCNestLevel();
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	query = prepare_query(source, reading);
+	query = gk_query_plan(source->text, feed_query(source, function), GK_TICKET_TYPE);
+	AtEOXact_GUC(true, nest_level);
+	check_function(query, function);
+	return query;
+}
+
+/* Runs the query. */
+static void
+run_query(const GkSourceQuery *query, Reading *reading, GkJob *job)
+{
 	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
 	gk_query_run(query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
-	AtEOXact_GUC(true, nest_level);
+}
+
+/* Says what the plan of the query expects. */
+static void
+note_expected(const GkSourceQuery *query, GkFeedSpec *spec)
+{
+	int			workers;
+	double		rows = expected_rows(query->plan->planTree, &workers);
+
+	gk_progress_expect(rows);
+	spec->processes = workers + 1;
+	spec->expected_bytes = rows * (spec->width * sizeof(float) +
+								   (spec->weighted ? sizeof(double) : 0));
 }
 
 /* Creates the ring and lends it to the engine. */
@@ -370,7 +379,7 @@ end_reading(Reading *reading)
 
 /* Runs the query once, and waits until the engine has all rows. */
 static void
-read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const GkSourceQuery *query, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	GkStatus	status;
@@ -383,7 +392,7 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	atomic_store(gk_progress_rows(), 0);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
 							&reading->drain));
-	run_query(source, reading, job);
+	run_query(query, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -428,13 +437,17 @@ void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
+	Oid			function = feed_function();
+	GkSourceQuery *query = prepare_query(source, function);
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
+	note_expected(query, &spec);
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
+	reading->feed->aggregate = function;
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
-	read_once(reading, source, job, rows);
+	read_once(reading, query, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
 						 atomic_load(&reading->feed->ring.dimension)))
@@ -442,7 +455,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		read_once(reading, source, job, rows);
+		read_once(reading, prepare_query(source, function), job, rows);
 	}
 	describe_rows(reading->feed, job, rows);
 	end_reading(reading);
