@@ -6,32 +6,37 @@ EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
 # The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu cluster progress job rows fit sql model runs pictures
+ROOMS = engine cpu cluster links progress job rows fit nodes sql model runs pictures
 BELOW_cpu = engine
 BELOW_cluster = engine
+BELOW_links =
 BELOW_progress =
 BELOW_job = engine progress
 BELOW_rows = engine progress job
 BELOW_fit = engine progress job
-BELOW_sql = engine progress job rows fit
-BELOW_model = engine progress job rows fit sql
-BELOW_runs = engine progress job rows fit sql model
-BELOW_pictures = engine progress job rows fit sql model
+BELOW_nodes = engine cluster links progress job rows
+BELOW_sql = engine cluster links progress job rows fit nodes
+BELOW_model = $(BELOW_sql) sql
+BELOW_runs = $(BELOW_sql) sql model
+BELOW_pictures = $(BELOW_sql) sql model
 
 # The PostgreSQL side: everything that includes postgres.h.
 OBJS = \
 	$(addprefix src/progress/, $(addsuffix .o, live_fits progress)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
-		host_account host_memory job settings)) \
-	$(addprefix src/rows/, $(addsuffix .o, decode drain feature_hint feed feed_aggregate feed_pass \
-		feeder lanes numeric_value reading ring row_ids scalars shift source source_choice source_columns source_keys \
+		host_account host_memory job library settings)) \
+	$(addprefix src/rows/, $(addsuffix .o, citus decode drain feature_hint feed feed_aggregate feed_pass \
+		feed_receiver feeder lanes numeric_value reading ring row_ids scalars share shift source \
+		source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
+	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_rows connections conninfo \
+		foreign_servers id_texts messages node_job node_sources partition_sources)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
-		label_columns label_rows labels_table merge_labels module output_table progress_view report sql_values table_name)) \
+		label_columns label_rows labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
-		create_view defined_call definition draft evaluate exported fitted gap import_model map matching \
+		create_view defined_call definition draft evaluate exported fitted gap import_model map matching means \
 		model_cache model_row model_table moment predict_with quality running score_functions scorer \
 		select_k selection silhouette summary table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
@@ -42,8 +47,8 @@ OBJS = \
 
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
-	assign centroids engine kernels kernels_avx2 kernels_avx512 kernels_generic lloyd memory pool \
-	rows seed separation statistics stop sums)) \
+	assign centroids engine kernels kernels_amx kernels_avx2 kernels_avx512 kernels_generic \
+	lloyd memory pool regions rows seed separation statistics stop sums)) \
 	$(addprefix src/cluster/, $(addsuffix .o, \
 	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
 	node_answers node_requests))
@@ -56,13 +61,13 @@ ENGINE_CFLAGS = -std=gnu11 -O3 -g -fPIC -fvisibility=hidden -pthread -Wall -Wext
 PG_CFLAGS = -fvisibility=hidden -pthread
 # What PostgreSQL exports from a module; before 16 it says nothing.  The bitcode for JIT is made with these
 # flags alone, and no result may depend on fused operations.
-PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -ffp-contract=off
+PG_CPPFLAGS = -DGK_EXTENSION_VERSION='"$(EXTENSION_VERSION)"' '-DPGDLLEXPORT=__attribute__((visibility("default")))' -ffp-contract=off
 ifdef CI
 PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror
 ENGINE_CFLAGS += -Werror
 endif
 SHLIB_LINK = $(ENGINE_OBJS) -pthread -lm -ldl
-EXTRA_CLEAN = $(ENGINE_OBJS) kernels/*.o kernels/cuda/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
+EXTRA_CLEAN = $(ENGINE_OBJS) src/links/links.o gkmeans_links$(DLSUFFIX) kernels/*.o kernels/cuda/*.o gkmeans_cuda$(DLSUFFIX) build $(DATA_built)
 
 # `make installcheck`: on the server that PGHOST and PGPORT say, and on servers of its own (TAP).
 # After `make install`, and not as root.
@@ -129,7 +134,7 @@ folders:
 .PHONY: folders
 
 SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql \
-	pictures.sql progress.sql)
+	pictures.sql progress.sql nodes.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@
@@ -139,6 +144,30 @@ sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql: $(srcdir)/sql/update_begin.sq
 		$(srcdir)/sql/update_end.sql
 	@mkdir -p $(@D)
 	sed '/^\\echo Use "CREATE EXTENSION/d' $^ > $@
+
+# The library of the connections to nodes, loaded on demand: it needs libpq.
+links_library = gkmeans_links$(DLSUFFIX)
+
+all: $(links_library)
+install: install-links
+uninstall: uninstall-links
+
+src/links/links.o: $(srcdir)/src/links/links.c $(srcdir)/src/links/links.h
+	@mkdir -p $(@D)
+	$(CC) $(ENGINE_CFLAGS) -Wno-unused-parameter $(SANITIZERS) -I$(srcdir)/src/links -I$(shell $(PG_CONFIG) --includedir) \
+		-c $< -o $@
+
+$(links_library): src/links/links.o
+	$(CC) -shared $(SANITIZERS) -o $@ $< -L$(shell $(PG_CONFIG) --libdir) -lpq
+
+install-links: $(links_library)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_SHLIB) $< '$(DESTDIR)$(pkglibdir)/$<'
+
+uninstall-links:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(links_library)'
+
+.PHONY: install-links uninstall-links
 
 # The GPU library, loaded on demand.  CUDA_HOME is where CUDA's compiler is, CUDA_RPATH where its
 # libraries (NCCL, for several GPUs) are when the server runs, GENCODE the GPUs to build for.

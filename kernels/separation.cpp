@@ -30,7 +30,8 @@ struct SeparationPart
 	void		bring(double *to_own, double *to_other, int64_t at, int64_t count)
 	{
 		to_host(*shard, to_own, own + at, count);
-		to_host(*shard, to_other, other + at, count);
+		if (to_other != nullptr)
+			to_host(*shard, to_other, other + at, count);
 	}
 };
 
@@ -61,6 +62,13 @@ SeparationPart::reserve(const GkCommand *c)
 	separation.ends = ends;
 }
 
+/* Where the distances to the other groups go; null if they are not wanted. */
+static double *
+others_of(const GkCommand *c, int64_t row)
+{
+	return c->separation.other == nullptr ? nullptr : c->separation.other + row;
+}
+
 /* Compares rows of the caller, an equal share of them on each device. */
 static void
 compare_given(const GkCommand *c, std::vector<SeparationPart> &parts)
@@ -84,8 +92,7 @@ compare_given(const GkCommand *c, std::vector<SeparationPart> &parts)
 	}
 	for (SeparationPart &part : parts)
 		if (part.rows > 0)
-			part.bring(c->separation.own + part.first, c->separation.other + part.first, 0,
-					   part.rows);
+			part.bring(c->separation.own + part.first, others_of(c, part.first), 0, part.rows);
 }
 
 /* Compares rows of the engine where they lie. */
@@ -115,8 +122,7 @@ Engine::compare_own(const GkCommand *c, std::vector<SeparationPart> &parts)
 	});
 	for_ranges(first, count, [&](int i, int64_t local, int64_t at, int64_t part)
 	{
-		parts[i].bring(c->separation.own + at, c->separation.other + at, local - parts[i].first,
-					   part);
+		parts[i].bring(c->separation.own + at, others_of(c, at), local - parts[i].first, part);
 	});
 }
 

@@ -12,7 +12,9 @@ is_root=false
 for name in ${!PG*}; do
     [ "$name" = PG_CONFIG ] || unset "$name"
 done
-export LC_ALL=C.UTF-8 PGUSER=postgres
+# PostgreSQL's test modules drop LC_ALL, and then LANG counts.
+unset LANGUAGE "${!LC_@}"
+export LC_ALL=C.UTF-8 LANG=C.UTF-8 PGUSER=postgres
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

@@ -3,9 +3,9 @@
 
 CREATE FUNCTION gkmeans_evaluate(
     model regclass,
-    source text,
+    source text DEFAULT NULL,
     version integer DEFAULT NULL,
-    sample integer DEFAULT 10000,
+    sample integer DEFAULT NULL,
     seed bigint DEFAULT 0,
     OUT version integer,
     OUT rows bigint,
@@ -35,7 +35,7 @@ CREATE FUNCTION gkmeans_evaluate_labels(
     metric text DEFAULT 'euclidean',
     scale text DEFAULT 'none',
     nulls text DEFAULT 'skip',
-    sample integer DEFAULT 10000,
+    sample integer DEFAULT NULL,
     seed bigint DEFAULT 0,
     OUT rows bigint,
     OUT k integer,
@@ -59,9 +59,9 @@ IS 'how well labels from anywhere fit the rows of a table, view or query';
 
 CREATE FUNCTION gkmeans_cluster_quality(
     model regclass,
-    source text,
+    source text DEFAULT NULL,
     version integer DEFAULT NULL,
-    sample integer DEFAULT 10000,
+    sample integer DEFAULT NULL,
     seed bigint DEFAULT 0,
     OUT cluster_id integer,
     OUT name text,
@@ -95,7 +95,7 @@ CREATE FUNCTION gkmeans_select_k(
     n_init integer DEFAULT 4,
     seed bigint DEFAULT 0,
     quality text DEFAULT 'auto',
-    sample integer DEFAULT 10000,
+    sample integer DEFAULT NULL,
     gap_references integer DEFAULT NULL,
     OUT k integer,
     OUT inertia double precision,
@@ -125,7 +125,7 @@ IS 'how good the clusterings of a table, view or query with several k are, from 
 CREATE FUNCTION gkmeans_compare(
     model_a regclass,
     model_b regclass,
-    source text,
+    source text DEFAULT NULL,
     version_a integer DEFAULT NULL,
     version_b integer DEFAULT NULL,
     OUT rows bigint,
@@ -161,7 +161,7 @@ IS 'how much two columns of labels agree';
 CREATE FUNCTION gkmeans_transitions(
     model_a regclass,
     model_b regclass,
-    source text,
+    source text DEFAULT NULL,
     version_a integer DEFAULT NULL,
     version_b integer DEFAULT NULL,
     OUT from_cluster_id integer,

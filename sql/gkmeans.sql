@@ -39,6 +39,17 @@ CREATE AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any") (
 COMMENT ON AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any")
 IS 'internal: brings the rows of a source to the engine of a fit';
 
+-- The labels of a fit, for the commands that write them to a table of Citus, which sends no volatile
+-- function to other servers.
+
+CREATE FUNCTION _gkmeans_labels()
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'gk_labels'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000 ROWS 1000000;
+
+COMMENT ON FUNCTION _gkmeans_labels()
+IS 'internal: the labels that a fit is about to write';
+
 -- Fitting
 
 CREATE FUNCTION gkmeans_fit(
@@ -142,7 +153,8 @@ CREATE FUNCTION gkmeans_last_fit(
     OUT host_bytes_peak bigint,
     OUT pinned_bytes_peak bigint,
     OUT device_bytes_peak bigint,
-    OUT ring_bytes bigint)
+    OUT ring_bytes bigint,
+    OUT nodes integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gkmeans_last_fit'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED
@@ -150,6 +162,25 @@ ROWS 1;
 
 COMMENT ON FUNCTION gkmeans_last_fit()
 IS 'report of the last fit of this session; no row before the first';
+
+CREATE FUNCTION gkmeans_last_fit_nodes(
+    OUT node text,
+    OUT rows_read bigint,
+    OUT rows_skipped bigint,
+    OUT engine text,
+    OUT engine_reason text,
+    OUT read_seconds double precision,
+    OUT compute_seconds double precision,
+    OUT bytes_peak bigint,
+    OUT bytes_sent bigint,
+    OUT bytes_received bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_last_fit_nodes'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 3;
+
+COMMENT ON FUNCTION gkmeans_last_fit_nodes()
+IS 'what each node of the last fit of this session did; no row if there were no nodes';
 
 CREATE FUNCTION gkmeans_memory(
     OUT kind text,

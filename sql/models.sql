@@ -50,6 +50,8 @@ CREATE TYPE gkmeans_model AS (
     score_quantiles double precision[],
     silhouette double precision,
     simplified_silhouette double precision,
+    davies_bouldin double precision,
+    calinski_harabasz double precision,
     history jsonb,
     k_selection jsonb,
     drift jsonb,

@@ -39,6 +39,10 @@ CREATE FUNCTION _gkmeans_versions(
     OUT inertia double precision,
     OUT between_ss double precision,
     OUT total_ss double precision,
+    OUT silhouette double precision,
+    OUT simplified_silhouette double precision,
+    OUT davies_bouldin double precision,
+    OUT calinski_harabasz double precision,
     OUT iterations integer,
     OUT converged boolean,
     OUT moved bigint,
@@ -172,7 +176,8 @@ SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     m.schema_name, m.model_name, m.owner,
     pg_catalog.obj_description(m.id, 'pg_class') AS description,
     v.version, v.versions, v.k, v.dimension, v.metric, v.scale, v.features, v.source,
-    v.labels_table, v.rows_used, v.inertia, v.explained, v.fitted_at,
+    v.labels_table, v.rows_used, v.inertia, v.explained, v.silhouette, v.davies_bouldin,
+    v.fitted_at,
     (pg_catalog.date_part('epoch', pg_catalog.now())
         - pg_catalog.date_part('epoch', v.fitted_at)) / 3600 AS age_hours,
     v.last_status, v.last_run_at, v.last_error, v.psi
@@ -193,6 +198,8 @@ FROM @extschema@._gkmeans_models() m,
             max(CASE WHEN total_ss BETWEEN 1e-150 AND 1e150 AND abs(between_ss) <= 1e150
                 THEN CASE WHEN abs(between_ss) < 1e-150 THEN 0 ELSE between_ss / total_ss END END)
                 FILTER (WHERE deployed) AS explained,
+            max(silhouette) FILTER (WHERE deployed) AS silhouette,
+            max(davies_bouldin) FILTER (WHERE deployed) AS davies_bouldin,
             max(finished_at) FILTER (WHERE deployed) AS fitted_at,
             (array_agg(status ORDER BY version DESC NULLS LAST))[1] AS last_status,
             (array_agg(started_at ORDER BY version DESC NULLS LAST))[1] AS last_run_at,
@@ -218,6 +225,8 @@ COMMENT ON COLUMN gkmeans.models.labels_table IS 'table that the labels were wri
 COMMENT ON COLUMN gkmeans.models.rows_used IS 'rows that were clustered';
 COMMENT ON COLUMN gkmeans.models.inertia IS 'sum of the squared distances to the centroids';
 COMMENT ON COLUMN gkmeans.models.explained IS 'share of the variance that the clusters explain, 0 to 1';
+COMMENT ON COLUMN gkmeans.models.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; greatest is best';
+COMMENT ON COLUMN gkmeans.models.davies_bouldin IS 'Davies-Bouldin index; least is best';
 COMMENT ON COLUMN gkmeans.models.fitted_at IS 'when the version was finished';
 COMMENT ON COLUMN gkmeans.models.age_hours IS 'hours since then';
 COMMENT ON COLUMN gkmeans.models.last_status IS 'status of the newest version';
@@ -236,6 +245,7 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
     CASE WHEN v.total_ss BETWEEN 1e-150 AND 1e150 AND abs(v.between_ss) <= 1e150
         THEN CASE WHEN abs(v.between_ss) < 1e-150 THEN 0 ELSE v.between_ss / v.total_ss END
         END AS explained,
+    v.silhouette, v.simplified_silhouette, v.davies_bouldin, v.calinski_harabasz,
     v.iterations, v.converged, v.psi, v.moved, v.report ->> 'engine' AS engine,
     CASE WHEN v.report ->> 'devices' ~ '^\d{1,4}$' THEN (v.report ->> 'devices')::integer END AS devices,
     v.outcome, v.error_code, v.error_message, v.note
@@ -260,6 +270,10 @@ COMMENT ON COLUMN gkmeans.versions.dimension IS 'number of features';
 COMMENT ON COLUMN gkmeans.versions.metric IS 'euclidean or cosine';
 COMMENT ON COLUMN gkmeans.versions.inertia IS 'sum of the squared distances to the centroids';
 COMMENT ON COLUMN gkmeans.versions.explained IS 'share of the variance that the clusters explain, 0 to 1';
+COMMENT ON COLUMN gkmeans.versions.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; greatest is best';
+COMMENT ON COLUMN gkmeans.versions.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; greatest is best';
+COMMENT ON COLUMN gkmeans.versions.davies_bouldin IS 'Davies-Bouldin index; least is best';
+COMMENT ON COLUMN gkmeans.versions.calinski_harabasz IS 'Calinski-Harabasz index; greatest is best';
 COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations until it ended';
 COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it ended before the limit of iterations';
 COMMENT ON COLUMN gkmeans.versions.psi IS 'population stability index of the rows beside those of the version that was deployed before';

@@ -295,6 +295,7 @@ write_separation(GkMessage *message, GkPeer *peer)
 
 	gk_message_integer(message, c->separation.features == NULL);
 	gk_message_integer(message, c->separation.cosine);
+	gk_message_integer(message, c->separation.other != NULL ? GK_ASK_OTHERS : 0);
 	gk_message_integer(message, c->separation.features == NULL ? peer->at : 0);
 	gk_message_integer(message, peer->count);
 	gk_message_integer(message, groups);
@@ -313,17 +314,19 @@ take_separation(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
 	const double *own = gk_read_array(&peer->reader, peer->count, sizeof(double));
-	const double *other = gk_read_array(&peer->reader, peer->count, sizeof(double));
+	const double *other = c->separation.other == NULL ? NULL
+		: gk_read_array(&peer->reader, peer->count, sizeof(double));
 	int64_t		before = c->separation.features != NULL ? peer->at
 		: peer->first + peer->at - c->separation.first;
 
 	if (!peer->reader.good)
 		return GK_BAD;
 	for (int64_t i = 0; i < peer->count; i++)
-		if (!(own[i] >= 0.0) || !(other[i] >= 0.0))
+		if (!(own[i] >= 0.0) || (other != NULL && !(other[i] >= 0.0)))
 			return GK_BAD;
 	memcpy(c->separation.own + before, own, peer->count * sizeof(double));
-	memcpy(c->separation.other + before, other, peer->count * sizeof(double));
+	if (other != NULL)
+		memcpy(c->separation.other + before, other, peer->count * sizeof(double));
 	return GK_DONE;
 }
 

@@ -19,10 +19,11 @@
 #define GK_FETCH GK_OPERATIONS
 #define GK_MESSAGE_OPERATIONS (GK_OPERATIONS + 1)
 
-/* What GK_ROWS and GK_FETCH are asked for. */
+/* What GK_ROWS, GK_FETCH and GK_SEPARATION are asked for. */
 #define GK_ASK_LABELS 1
 #define GK_ASK_WEIGHTS 2
 #define GK_ASK_DISTANCES 4
+#define GK_ASK_OTHERS 8
 
 /* How every message and every answer begins. */
 typedef struct GkHeader

@@ -38,6 +38,8 @@ gk_node_open(const GkNodeConfig *config, GkNode **result)
 	node->least_weight = node->greatest_weight = 1.0;
 	node->greatest_mass = node->greatest_distance = INFINITY;
 	status = gk_room_need(&node->memory, &node->ranges, node->d, 2 * sizeof(float));
+	if (status.code == GK_OK)
+		status = gk_room_need(&node->memory, &node->exponents, node->d + 1, sizeof(int));
 	if (status.code != GK_OK)
 		gk_node_close(node);
 	else
@@ -54,6 +56,7 @@ gk_node_close(GkNode *node)
 	gk_room_free(&node->memory, &node->put);
 	gk_room_free(&node->memory, &node->answer.room);
 	gk_room_free(&node->memory, &node->ranges);
+	gk_room_free(&node->memory, &node->exponents);
 	gk_room_free(&node->memory, &node->centroids);
 	gk_room_free(&node->memory, &node->pairs);
 	free(node);
@@ -281,6 +284,8 @@ note(GkNode *node, const GkCommand *command)
 	{
 		node->least_weight = command->range.least_weight;
 		node->greatest_weight = command->range.greatest_weight;
+		if (node->state.grid)
+			gk_node_check_grid(node);
 	}
 	if (command->operation == GK_GRID)
 		node->wide = command->grid.wide;

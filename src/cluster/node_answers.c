@@ -151,7 +151,8 @@ write_separation(GkMessage *message, GkNode *node)
 	GkCommand  *c = &node->command;
 
 	c->separation.own = gk_message_add(message, c->separation.count, sizeof(double));
-	c->separation.other = gk_message_add(message, c->separation.count, sizeof(double));
+	c->separation.other = node->asked & GK_ASK_OTHERS
+		? gk_message_add(message, c->separation.count, sizeof(double)) : NULL;
 }
 
 /* GK_FETCH. */
@@ -212,7 +213,8 @@ gather_sums(const GkNode *node, int64_t count, const int64_t *sums, int64_t *to)
 	int64_t		width = node->d + 1;
 
 	for (int64_t i = 0; i < count; i++, to += width)
-		memmove(to, sums + node->clusters[i] * width, width * sizeof(int64_t));
+		if (to != sums + node->clusters[i] * width)
+			memmove(to, sums + node->clusters[i] * width, width * sizeof(int64_t));
 	return to;
 }
 

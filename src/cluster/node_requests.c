@@ -100,25 +100,35 @@ read_transform(GkNode *node, GkReader *reader)
 	return good;
 }
 
+/* Finds out whether the grid fits the rows, which a transformation changes. */
+void
+gk_node_check_grid(GkNode *node)
+{
+	const int  *exponents = node->exponents.base;
+	bool		fits = fits_grid(node, node->greatest_weight, exponents[node->d]);
+
+	for (int j = 0; fits && j < node->d; j++)
+		fits = fits_grid(node, node->greatest_weight *
+						 fmax(fabs(least_of(node, j)), fabs(greatest_of(node, j))), exponents[j]);
+	node->grid_fits = fits;
+}
+
 /* Reads GK_GRID. */
 static bool
 read_grid(GkNode *node, GkReader *reader)
 {
 	GkGrid	   *grid = &node->command.grid;
 	int			d = node->d;
-	bool		good;
 
 	grid->wide = gk_read_integer(reader, 0, 1);
 	grid->rest_bits = (int) gk_read_integer(reader, 0, VALUE_BITS);
 	grid->exponents = gk_read_numbers(reader, d + 1, -1022, 1023);
 	grid->origin = gk_read_doubles(reader, d, GK_FARTHEST_CENTROID);
-	good = reader->good && fits_rest(node, grid->rest_bits) &&
-		fits_grid(node, node->greatest_weight, grid->exponents[d]);
-	for (int j = 0; good && j < d; j++)
-		good = fits_grid(node, node->greatest_weight *
-						 fmax(fabs(least_of(node, j)), fabs(greatest_of(node, j))),
-						 grid->exponents[j]);
-	return good;
+	if (!reader->good || !fits_rest(node, grid->rest_bits))
+		return false;
+	memcpy(node->exponents.base, grid->exponents, (d + 1) * sizeof(int));
+	gk_node_check_grid(node);
+	return node->grid_fits;
 }
 
 /* Reads GK_CANDIDATES. */
@@ -258,7 +268,7 @@ static bool
 read_step(GkNode *node, GkReader *reader)
 {
 	node->command.step.changes = gk_read_integer(reader, 0, 1);
-	return read_moves(node, reader);
+	return node->grid_fits && read_moves(node, reader);
 }
 
 /* Reads GK_FARTHEST. */
@@ -313,6 +323,7 @@ read_separation(GkNode *node, GkReader *reader)
 	bool		own_rows = gk_read_integer(reader, 0, 1);
 
 	c->separation.cosine = gk_read_integer(reader, 0, 1);
+	node->asked = (int) (gk_read_integer(reader, 0, GK_ASK_OTHERS) & GK_ASK_OTHERS);
 	c->separation.first = gk_read_integer(reader, 0, own_rows ? node->n : 0);
 	c->separation.count = gk_read_integer(reader, 1, own_rows ? node->n - c->separation.first
 										  : INT64_MAX);

@@ -32,7 +32,7 @@ struct GkNode
 	GkCommand	compare;
 	GkCommand	range;
 	GkCommand  *current;
-	int			asked;			/* GK_ASK_… of GK_ROWS and GK_FETCH */
+	int			asked;			/* GK_ASK_… of these operations */
 	int64_t		from;			/* of GK_FETCH */
 	int64_t		count;
 	uint64_t	begin;			/* nanoseconds */
@@ -54,6 +54,8 @@ struct GkNode
 	double		least_weight;
 	double		greatest_weight;
 	bool		wide;
+	bool		grid_fits;		/* no sum can overflow on it, as the rows are */
+	GkRoom		exponents;		/* int, d + 1: of the grid */
 	double		greatest_mass;	/* of the d² in the engine; infinite if unknown */
 	double		greatest_distance;
 	GkRoom		centroids;		/* double, state.centroids × d: as they are in the engine */
@@ -62,6 +64,9 @@ struct GkNode
 
 /* node_requests.c: reads the command of a message; what is wrong with it, NULL if nothing is. */
 extern const char *gk_node_read(GkNode *node);
+
+/* Finds out whether the grid fits the rows. */
+extern void gk_node_check_grid(GkNode *node);
 
 /* node_answers.c */
 extern void gk_node_write_answer(GkMessage *message, void *node);

@@ -13,6 +13,15 @@
 #define STRIDE 64				/* blocks whose bounds are looked at together */
 #define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
 #define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
+#define TRIED_ROWS 1024			/* rows after which a chunk says whether regions pay */
+
+/* The rows that wait until a tile can be filled with them. */
+typedef struct Waiting
+{
+	int			count;
+	int64_t		rows[GK_TILE];
+	int32_t		old[GK_TILE];	/* labels before */
+} Waiting;
 
 /* What one thread works with. */
 typedef struct Worker
@@ -24,6 +33,14 @@ typedef struct Worker
 	int			filled;			/* full tiles */
 	GkTile	   *tiles;			/* group */
 	GkTile	   *doubtful;		/* rows for the definition */
+	GkTile	   *near;			/* rows of a region */
+	Waiting    *waiting;		/* one a region */
+	float	   *waiting_x;		/* of each region: GK_TILE × GK_BLOCK features in turn */
+	float	   *block;			/* a block of rows of a region */
+	float	   *parts;			/* a block, GK_BLOCK features of a row beside each other */
+	bool		use_regions;
+	int64_t		sent;			/* rows to regions */
+	int64_t		returned;		/* rows for which a region was not enough */
 	double		least[GK_TILE]; /* their d² */
 	int32_t    *winners;		/* the labels of the chunk, if they don't go to the rows at once */
 	int64_t		changed;
@@ -61,11 +78,14 @@ settle_label(Worker *w, int64_t row, int32_t old, int32_t label)
 		gk_cpu_sums_add_row(w->engine, w->number, row, old, label);
 }
 
-/* True if a tile is full, of rows that lie one after the other from the beginning of a block. */
+/*
+ * True if a tile is full, of rows that lie one after the other from the beginning of a block.  Rows
+ * that come back from regions have lost their order.
+ */
 static inline bool
-is_run(const GkTile *tile)
+is_run(const Worker *w, const GkTile *tile)
 {
-	return tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
+	return w->waiting == NULL && tile->count == GK_TILE && tile->rows[0] % GK_BLOCK == 0 &&
 		tile->rows[GK_TILE - 1] == tile->rows[0] + GK_TILE - 1;
 }
 
@@ -73,7 +93,7 @@ is_run(const GkTile *tile)
 static void
 settle_bounds(Worker *w, const GkTile *tile)
 {
-	if (is_run(tile))
+	if (is_run(w, tile))
 	{
 		float	   *bounds = block_bounds(w->engine, tile->rows[0] / GK_BLOCK);
 
@@ -157,7 +177,10 @@ compare_doubtful(Worker *w)
 		tile->index[i] = -1;
 	}
 	if (tile->count > 0)
+	{
 		clear_free_places(w, tile);
+		engine->kernels->split(engine->d, tile);
+	}
 	for (int64_t p = 0; p < packed->panel_count && tile->count > 0; p++)
 	{
 		engine->kernels->within(engine->d, tile,
@@ -215,7 +238,7 @@ settle(Worker *w, const GkTile *tile)
 		settle_bounds(w, tile);
 	if (w->assignment->keep_nearer)
 		write = sure;
-	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(tile))
+	if (write != 0 && !w->assignment->add_changed && sure == UINT32_MAX && is_run(w, tile))
 	{
 		memcpy(label_place(w, tile->rows[0]), tile->index, sizeof(tile->index));
 		w->changed += __builtin_popcount(tile->changed);
@@ -256,7 +279,10 @@ run_filter(Worker *w, int count)
 	const GkPacked *packed = w->assignment->packed;
 
 	for (int t = 0; t < count; t++)
+	{
 		look_ahead(w, &w->tiles[t]);
+		kernels->split(w->engine->d, &w->tiles[t]);
+	}
 	for (int64_t p = 0; p < packed->panel_count; p += packed->set_panels)
 	{
 		int64_t		first = p * kernels->panel;
@@ -343,6 +369,237 @@ add_rows(Worker *w, int64_t block, uint32_t mask)
 		if (tile->count == GK_TILE && ++w->filled == w->group)
 			filter_tiles(w);
 	}
+}
+
+/* Features of a row that waits. */
+static inline int
+waiting_depth(const GkCpuEngine *engine)
+{
+	return (engine->d + GK_BLOCK - 1) / GK_BLOCK * GK_BLOCK;
+}
+
+/* The features of the rows that wait for a region. */
+static inline float *
+waiting_rows(const Worker *w, int region)
+{
+	return w->waiting_x + (size_t) region * GK_TILE * waiting_depth(w->engine);
+}
+
+/* Makes a tile of the rows that wait for a region. */
+static void
+fill_near(Worker *w, int region, const GkFilter *filter)
+{
+	GkCpuEngine *engine = w->engine;
+	Waiting    *waiting = &w->waiting[region];
+	GkTile	   *tile = w->near;
+	float	   *rows = waiting_rows(w, region);
+
+	for (int half = 0; half < GK_TILE; half += GK_BLOCK)
+	{
+		for (int j = 0; j < engine->d; j += GK_BLOCK)
+			engine->kernels->transpose(w->block + j * GK_BLOCK,
+									   rows + (size_t) j * GK_TILE + half * GK_BLOCK, GK_BLOCK);
+		engine->kernels->pack(filter, tile->x, half, w->block, 0xffff);
+	}
+	tile->count = waiting->count;
+	tile->ahead_bytes = 0;
+	memcpy(tile->rows, waiting->rows, sizeof(tile->rows));
+	memcpy(tile->old, waiting->old, sizeof(tile->old));
+	waiting->count = 0;
+	if (tile->count < GK_TILE)
+		clear_free_places(w, tile);
+}
+
+/* Finds the nearest centroid of a list, by the definition, for the rows of the mask. */
+static void
+decide_near(Worker *w, const GkRegion *region, const int32_t *ids, uint32_t rows)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPacked *packed = w->assignment->packed;
+	GkTile	   *tile = w->near;
+	int			width = engine->kernels->panel;
+	int32_t		winners[GK_TILE];
+	uint32_t	masks[GK_TILE];
+
+	memset(winners, -1, sizeof(winners));
+	for (int64_t c = 0; c < region->count && !gk_cpu_stopped(engine); c += width)
+	{
+		engine->kernels->within(engine->d, tile, (float *) packed->region_panels.base +
+								(region->first + c) / width * packed->panel_floats, masks);
+		for (int i = 0; i < width && c + i < region->count; i++)
+			for (uint32_t mask = masks[i] & rows; mask != 0; mask &= mask - 1)
+			{
+				int			lane = __builtin_ctz(mask);
+				int32_t		id = ids[c + i];
+				double		distance2 = exact_distance2(engine, tile->rows[lane],
+														packed->exact + (int64_t) id * engine->d);
+
+				if (winners[lane] < 0 || distance2 < w->least[lane] ||
+					(distance2 == w->least[lane] && id < winners[lane]))
+				{
+					w->least[lane] = distance2;
+					winners[lane] = id;
+				}
+			}
+	}
+	for (; rows != 0; rows &= rows - 1)
+	{
+		int			lane = __builtin_ctz(rows);
+
+		tile->index[lane] = winners[lane];
+		tile->upper[lane] = INFINITY;
+		tile->lower[lane] = 0.0f;
+	}
+}
+
+/* Takes what was found for the rows of a region; those of the mask are compared with all centroids. */
+static void
+settle_near(Worker *w, uint32_t beyond)
+{
+	GkTile	   *tile = w->near;
+
+	for (int i = 0; i < tile->count; i++)
+	{
+		int64_t		block = tile->rows[i] / GK_BLOCK;
+		int			place = tile->rows[i] % GK_BLOCK;
+
+		if (beyond >> i & 1)
+		{
+			add_rows(w, block, 1u << place);
+			continue;
+		}
+		if (w->assignment->keep_bounds)
+		{
+			block_bounds(w->engine, block)[place] = tile->upper[i];
+			block_bounds(w->engine, block)[GK_BLOCK + place] = tile->lower[i];
+		}
+		if (tile->index[i] != tile->old[i] || w->assignment->keep_nearer)
+			settle_label(w, tile->rows[i], tile->old[i], tile->index[i]);
+	}
+}
+
+/* Compares the rows that wait for a region with its list. */
+static void
+compare_near(Worker *w, int number)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPacked *packed = w->assignment->packed;
+	const GkRegion *region = (GkRegion *) packed->regions.base + number;
+	const int32_t *ids = (int32_t *) packed->region_ids.base + region->first;
+	GkTile	   *tile = w->near;
+	uint32_t	live;
+	uint32_t	doubtful;
+
+	fill_near(w, number, &region->filter);
+	live = tile->count == GK_TILE ? UINT32_MAX : (1u << tile->count) - 1;
+	engine->kernels->split(engine->d, tile);
+	engine->kernels->nearest(engine->d, tile, (float *) packed->region_panels.base +
+							 region->first / engine->kernels->panel * packed->panel_floats,
+							 0, region->count);
+	engine->kernels->squares(engine->d, tile);
+	engine->kernels->judge(&region->filter, tile, true);
+	doubtful = live & tile->flagged & ~tile->beyond;
+	for (int i = 0; i < tile->count; i++)
+		tile->index[i] = ids[tile->index[i]];
+	if (doubtful != 0)
+		decide_near(w, region, ids, doubtful);
+	if (gk_cpu_stopped(engine))
+		return;
+	w->sent += tile->count;
+	w->returned += __builtin_popcount(live & tile->beyond);
+	settle_near(w, live & tile->beyond);
+	if (w->sent >= TRIED_ROWS && w->returned * 4 > w->sent && !engine->regions_always)
+	{
+		w->use_regions = false;
+		atomic_store_explicit(&w->assignment->regions_fail, true, memory_order_relaxed);
+	}
+}
+
+/* Lets a row wait for its region; its features lie GK_BLOCK × GK_BLOCK apart in parts. */
+static void
+send_row(Worker *w, int64_t row, int region, const float *parts)
+{
+	Waiting    *waiting = &w->waiting[region];
+	float	   *to = waiting_rows(w, region) + waiting->count * GK_BLOCK;
+
+	for (int j = 0; j < w->engine->d; j += GK_BLOCK)
+		memcpy(to + (size_t) j * GK_TILE, parts + j * GK_BLOCK, GK_BLOCK * sizeof(float));
+	waiting->rows[waiting->count] = row;
+	waiting->old[waiting->count] = *label_place(w, row);
+	if (++waiting->count == GK_TILE)
+		compare_near(w, region);
+}
+
+/* Guesses the regions of the rows of a block: whose origin is the nearest. */
+static void
+guess_regions(Worker *w, int64_t block, int32_t *regions)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPacked *packed = w->assignment->packed;
+	GkTile	   *tile = w->near;
+
+	for (int half = 0; half < GK_TILE; half += GK_BLOCK)
+		engine->kernels->pack(&packed->filter, tile->x, half, gk_cpu_block(engine, block), 0xffff);
+	tile->ahead_bytes = 0;
+	engine->kernels->split(engine->d, tile);
+	engine->kernels->nearest(engine->d, tile, packed->origin_panels.base, 0, packed->region_count);
+	memcpy(regions, tile->index, GK_BLOCK * sizeof(int32_t));
+}
+
+/* The regions of the rows of a block. */
+static void
+find_regions(Worker *w, int64_t block, int32_t *regions)
+{
+	const int32_t *region_of = w->assignment->packed->region_of.base;
+	const int32_t *labels = label_place(w, block * GK_BLOCK);
+
+	if (w->assignment->keep_nearer || labels[0] < 0)
+	{
+		guess_regions(w, block, regions);
+		return;
+	}
+	for (int i = 0; i < gk_cpu_block_rows(w->engine, block); i++)
+		regions[i] = region_of[labels[i]];
+}
+
+/* Sends rows of a block to their regions. */
+static void
+send_rows(Worker *w, int64_t block, uint32_t mask)
+{
+	GkCpuEngine *engine = w->engine;
+	const float *x = gk_cpu_block(engine, block);
+	int32_t		regions[GK_BLOCK];
+	int			whole = engine->d / GK_BLOCK * GK_BLOCK;
+
+	if (mask == 0)
+		return;
+	find_regions(w, block, regions);
+	for (int j = 0; j < whole; j += GK_BLOCK)
+		engine->kernels->transpose(w->parts + j * GK_BLOCK, x + j * GK_BLOCK, GK_BLOCK);
+	if (whole < engine->d)
+	{
+		float		rest[GK_BLOCK * GK_BLOCK] = {0};
+
+		memcpy(rest, x + whole * GK_BLOCK, (engine->d - whole) * GK_BLOCK * sizeof(float));
+		engine->kernels->transpose(w->parts + whole * GK_BLOCK, rest, GK_BLOCK);
+	}
+	for (; mask != 0 && !gk_cpu_stopped(engine); mask &= mask - 1)
+	{
+		int			i = __builtin_ctz(mask);
+
+		send_row(w, block * GK_BLOCK + i, regions[i], w->parts + i * GK_BLOCK);
+	}
+}
+
+/* Compares all rows that wait. */
+static void
+compare_waiting(Worker *w)
+{
+	int			count = w->waiting == NULL ? 0 : w->assignment->packed->region_count;
+
+	for (int r = 0; r < count && !gk_cpu_stopped(w->engine); r++)
+		if (w->waiting[r].count > 0)
+			compare_near(w, r);
 }
 
 /* Which rows of a few blocks must be looked at. */
@@ -438,11 +695,16 @@ merge_greatest(const Worker *w)
 typedef struct Layout
 {
 	int			group;
-	size_t		tile_bytes;		/* features of a tile */
+	size_t		x_bytes;		/* features of a tile */
+	size_t		tile_bytes;		/* the same, and split */
 	size_t		tiles;
 	size_t		doubtful;
 	size_t		features;		/* of the tiles, then of the doubtful one */
 	size_t		winners;
+	size_t		waiting;		/* headers, features, and two blocks; nothing without regions */
+	size_t		waiting_x;
+	size_t		block;
+	size_t		parts;
 	size_t		bytes;
 } Layout;
 
@@ -457,9 +719,13 @@ part_bytes(size_t bytes)
 static Layout
 lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 {
+	size_t		row_bytes = waiting_depth(engine) * sizeof(float);
 	Layout		layout;
 
-	layout.tile_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.x_bytes = (size_t) engine->d * GK_TILE * sizeof(float);
+	layout.tile_bytes = layout.x_bytes;
+	if (engine->kernels->depth > 1)
+		layout.tile_bytes += (size_t) gk_cpu_depth(engine) * GK_TILE * sizeof(float);
 	layout.group = 1;
 	if (packed->panel_count > packed->set_panels && layout.tile_bytes < GROUP_BYTES)
 		layout.group = (int) (GROUP_BYTES / layout.tile_bytes);
@@ -467,9 +733,13 @@ lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 		layout.group = 64;
 	layout.tiles = part_bytes(sizeof(Worker));
 	layout.doubtful = layout.tiles + part_bytes(layout.group * sizeof(GkTile));
-	layout.features = layout.doubtful + part_bytes(sizeof(GkTile));
-	layout.winners = layout.features + (layout.group + 1) * part_bytes(layout.tile_bytes);
-	layout.bytes = layout.winners + part_bytes(MOST_BLOCKS * GK_BLOCK * sizeof(int32_t));
+	layout.features = layout.doubtful + 2 * part_bytes(sizeof(GkTile));
+	layout.winners = layout.features + (layout.group + 2) * part_bytes(layout.tile_bytes);
+	layout.waiting = layout.winners + part_bytes(MOST_BLOCKS * GK_BLOCK * sizeof(int32_t));
+	layout.waiting_x = layout.waiting + part_bytes(packed->region_count * sizeof(Waiting));
+	layout.block = layout.waiting_x + part_bytes(packed->region_count * row_bytes * GK_TILE);
+	layout.parts = layout.block + (packed->region_count > 0 ? part_bytes(row_bytes * GK_BLOCK) : 0);
+	layout.bytes = layout.parts + (packed->region_count > 0 ? part_bytes(row_bytes * GK_BLOCK) : 0);
 	layout.bytes = (layout.bytes + 4095) / 4096 * 4096;
 	return layout;
 }
@@ -480,9 +750,27 @@ guard_gaps(char *memory, const Layout *layout)
 {
 	gk_cpu_guard_gap(memory + layout->tiles - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->doubtful - GK_GAP);
-	for (int t = 0; t <= layout->group + 1; t++)
+	gk_cpu_guard_gap(memory + layout->features - part_bytes(sizeof(GkTile)) - GK_GAP);
+	for (int t = 0; t <= layout->group + 2; t++)
 		gk_cpu_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->bytes - GK_GAP);
+}
+
+/* Lets no row wait for any region. */
+static void
+begin_regions(Worker *w, char *memory, const Layout *layout)
+{
+	int			count = w->assignment->packed->region_count;
+
+	w->sent = w->returned = 0;
+	w->use_regions = count > 0 &&
+		!atomic_load_explicit(&w->assignment->regions_fail, memory_order_relaxed);
+	w->waiting = w->use_regions ? (Waiting *) (memory + layout->waiting) : NULL;
+	w->waiting_x = (float *) (memory + layout->waiting_x);
+	w->block = (float *) (memory + layout->block);
+	w->parts = (float *) (memory + layout->parts);
+	for (int r = 0; r < count && w->use_regions; r++)
+		w->waiting[r].count = 0;
 }
 
 /* Sets up a worker at the beginning of a chunk. */
@@ -500,15 +788,19 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	w->group = layout.group;
 	w->filled = 0;
 	w->tiles = (GkTile *) (memory + layout.tiles);
-	for (int t = 0; t < w->group; t++)
-	{
-		w->tiles[t].x = (float *) (memory + layout.features + t * part_bytes(layout.tile_bytes));
-		w->tiles[t].count = 0;
-	}
 	w->doubtful = (GkTile *) (memory + layout.doubtful);
-	w->doubtful->x = (float *) (memory + layout.winners - part_bytes(layout.tile_bytes));
-	w->doubtful->count = 0;
+	w->near = (GkTile *) (memory + layout.doubtful + part_bytes(sizeof(GkTile)));
+	for (int t = 0; t < w->group + 2; t++)
+	{
+		GkTile	   *tile = t < w->group ? &w->tiles[t] : t == w->group ? w->doubtful : w->near;
+		char	   *x = memory + layout.features + t * part_bytes(layout.tile_bytes);
+
+		tile->x = (float *) x;
+		tile->split = (float *) (x + layout.x_bytes);
+		tile->count = 0;
+	}
 	w->winners = (int32_t *) (memory + layout.winners);
+	begin_regions(w, memory, &layout);
 	w->changed = 0;
 	w->block_bytes = (int64_t) engine->d * GK_BLOCK * (int64_t) sizeof(float);
 	w->most_ahead = AHEAD_BYTES / w->block_bytes + 1;
@@ -531,10 +823,14 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 
 		find_active(w, b, end, masks);
 		for (int64_t i = b; i < end; i++)
-			add_rows(w, i, masks[i - b]);
+			if (w->use_regions)
+				send_rows(w, i, masks[i - b]);
+			else
+				add_rows(w, i, masks[i - b]);
 		if (gk_cpu_stopped(engine))
 			return;
 	}
+	compare_waiting(w);
 	filter_tiles(w);
 	decide(w);
 	if (gk_cpu_stopped(engine))
@@ -560,8 +856,8 @@ chunk_blocks(const GkCpuEngine *engine, const GkPacked *packed, int group)
 {
 	int64_t		blocks = gk_cpu_block_count(engine);
 	int64_t		tile = GK_TILE / GK_BLOCK;
-	int64_t		least = CHUNK_GROUPS * group * tile;
-	int64_t		share = blocks / (8 * engine->pool.threads);
+	int64_t		least = packed->region_count > 0 ? MOST_BLOCKS : CHUNK_GROUPS * group * tile;
+	int64_t		share = blocks / ((packed->region_count > 0 ? 3 : 8) * engine->pool.threads);
 	int64_t		grain = gk_cpu_grain(engine, blocks,
 									 2.0 * GK_BLOCK * engine->d * (double) (packed->count + 4) / 8);
 
@@ -587,6 +883,7 @@ gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
 		grain--;
 	atomic_init(&assignment->changed, 0);
+	atomic_init(&assignment->regions_fail, false);
 	assignment->mutex = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
 	engine->no_labels = false;
 	return gk_cpu_parallel(engine, blocks, grain, 0, assign_chunk, assignment);

@@ -54,23 +54,11 @@ panels_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64
 	(void) worker;
 	for (int64_t p = from; p < to; p++)
 	{
-		float	   *panel = (float *) packed->panels.base + p * packed->panel_floats;
+		int64_t		left = packed->count - p * width;
 
-		for (int i = 0; i < width; i++)
-		{
-			int64_t		index = p * width + i;
-			const double *c = packed->exact + index * d;
-			double		sum = 0.0;
-
-			for (int j = 0; j < d; j++)
-			{
-				double		moved = index < packed->count ? c[j] * packing->scale - origin[j] : 0.0;
-
-				panel[(j + 1) * width + i] = (float) moved;
-				sum += moved * moved;
-			}
-			panel[i] = index < packed->count ? (float) (sum / 2) : INFINITY;
-		}
+		engine->kernels->fill(d, packed->exact + p * width * d, left < width ? (int) left : width,
+							  packing->scale, origin,
+							  (float *) packed->panels.base + p * packed->panel_floats);
 	}
 }
 
@@ -159,7 +147,7 @@ gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact, int64_t 
 
 	packed->exact = exact;
 	packed->count = count;
-	packed->panel_floats = (size_t) width * (d + 1);
+	packed->panel_floats = (size_t) width * (gk_cpu_depth(engine) + 1);
 	packed->panel_count = (count + width - 1) / width;
 	packed->set_panels = SET_BYTES / (int64_t) (packed->panel_floats * sizeof(float));
 	if (packed->set_panels < 1)
@@ -175,8 +163,9 @@ gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exact, int64_t 
 	packed->filter.origin = packed->origin.base;
 	packed->filter.norms = packed->norms.base;
 	packed->filter.gamma = isfinite(packed->filter.greatest_norm) ?
-		(float) (d + 16) * 0x1p-24f * 1.01f : INFINITY;
+		(float) (d + 16) * 0x1p-24f * 1.01f + engine->kernels->split_error : INFINITY;
 	packed->filter.gamma_double = (float) (d + 16) * 0x1p-49f;
+	packed->filter.reach = INFINITY;
 	return gk_cpu_for_each(engine, packed->panel_count, 2.0 * width * d, panels_chunk, &packing);
 }
 
@@ -187,4 +176,5 @@ gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed)
 	gk_cpu_array_free(engine, &packed->panels);
 	gk_cpu_array_free(engine, &packed->norms);
 	gk_cpu_array_free(engine, &packed->origin);
+	gk_cpu_regions_free(engine, packed);
 }

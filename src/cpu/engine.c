@@ -19,12 +19,12 @@ static const GkKernels *chosen_kernels = NULL;
 /* Commands with less work than this run on the caller. */
 static double small_work = SMALL_WORK;
 
-/* Sets, for tests, the kernels of engines to come and whether every command runs on the threads. */
+/* Sets, for tests, the kernels of engines to come and whether small data is treated as large. */
 void
-gk_cpu_engine_use(const GkKernels *kernels, bool always_threads)
+gk_cpu_engine_use(const GkKernels *kernels, bool as_large)
 {
 	chosen_kernels = kernels;
-	small_work = always_threads ? -1 : SMALL_WORK;
+	small_work = as_large ? -1 : SMALL_WORK;
 }
 
 /* Runs a command that can be run. */
@@ -106,7 +106,8 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	engine->host_limit = config->host_memory_limit;
 	engine->draw_host_memory = config->draw_host_memory;
 	engine->return_host_memory = config->return_host_memory;
-	engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_cpu_kernels_find(NULL);
+	engine->kernels = &gk_cpu_kernels_generic;
+	engine->regions_always = small_work < 0;
 	engine->status = ok;
 	atomic_init(&engine->host_bytes, 0);
 	atomic_init(&engine->host_peak, 0);
@@ -138,7 +139,10 @@ cpu_set_dimension(GkEngine *base, int dimension)
 	if (dimension < 1 || dimension > GK_MAX_DIMENSION)
 		gk_cpu_fail(engine, GK_LIMIT, "set_dimension", "too many features");
 	else
+	{
 		engine->d = dimension;
+		engine->kernels = chosen_kernels != NULL ? chosen_kernels : gk_cpu_kernels_for(dimension);
+	}
 	return engine->status;
 }
 

@@ -47,7 +47,8 @@ typedef struct GkFilter
 	float		scale;			/* S, a power of two */
 	const float *origin;		/* G */
 	const float *norms;			/* upper bounds of |c'| */
-	float		greatest_norm;
+	float		greatest_norm;	/* of all centroids, those that are left out too */
+	float		reach;			/* no centroid left out has a lesser norm; infinite if none is */
 	float		gamma;			/* infinite if a centroid is out of range:
 								 * all rows are decided exactly */
 	float		gamma_double;	/* (d + 16) 2^-49 */
@@ -57,6 +58,7 @@ typedef struct GkFilter
 typedef struct GkTile
 {
 	float	   *x;
+	float	   *split;			/* the same as GkKernels.split makes it */
 	int			count;
 	int64_t		rows[GK_TILE];
 	int32_t		old[GK_TILE];	/* labels before */
@@ -71,6 +73,7 @@ typedef struct GkTile
 	int64_t		ahead_bytes;
 	uint32_t	flagged;		/* rows to be decided by the definition */
 	uint32_t	changed;		/* rows whose label is another one */
+	uint32_t	beyond;			/* rows for which a centroid left out may be the nearest */
 } GkTile;
 
 /* How far the centroids moved, in filter space, rounded up. */
@@ -120,7 +123,16 @@ typedef struct GkMomentSums
 typedef struct GkKernels
 {
 	const char *name;
-	int			panel;			/* centroids of a panel: as many floats h, then d × as many c^ */
+	int			panel;			/* centroids of a panel: as many floats h, then what fill() makes of
+								 * d, rounded up to `depth`, × as many c^ */
+	int			depth;
+	float		split_error;	/* what the products are off by more, as a share of X C */
+
+	/* Packs up to `panel` centroids as c^ = centroid × scale - origin. */
+	void		(*fill) (int d, const double *centroids, int count, double scale,
+						 const float *origin, float *panel);
+	/* Makes of x^ what nearest() and within() multiply: GK_TILE × d, rounded up to `depth`. */
+	void		(*split) (int d, GkTile *tile);
 
 	/* Puts the rows of the mask, as x^, into the tile from `position`. */
 	void		(*pack) (const GkFilter *filter, float *x, int position, const float *block,
@@ -166,7 +178,7 @@ typedef struct GkKernels
 							const GkMomentSums *moments);
 	void		(*transform) (float *block, int d, const double *offset, const double *factor,
 							  bool normalize);
-	/* gk_hash terms of the rows. */
+	/* For each row, the sum of its gk_hash_term(). */
 	void		(*hash) (const float *block, int d, uint64_t *terms);
 	/*
 	 * Adds the first `rows` rows of a block, times their weights unless these are NULL, to
@@ -192,9 +204,15 @@ extern const GkKernels gk_cpu_kernels_generic;
 #if defined(__x86_64__)
 extern const GkKernels gk_cpu_kernels_avx2;
 extern const GkKernels gk_cpu_kernels_avx512;
+#if defined(__AMX_BF16__) || defined(GK_HAVE_AMX)
+extern const GkKernels gk_cpu_kernels_amx;
+#endif
 #endif
 
-/* The kernels of this name if this machine runs them, NULL if not; no name: the best. */
+/* The kernels of this name if this machine runs them, NULL if not. */
 extern const GkKernels *gk_cpu_kernels_find(const char *name);
+
+/* The best kernels of this machine for rows of d features. */
+extern const GkKernels *gk_cpu_kernels_for(int d);
 
 #endif							/* GK_KERNELS_H */

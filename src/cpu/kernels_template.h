@@ -7,7 +7,8 @@
  *	v_take (index, where score < best, id), v_not_above (bits of !(a > b)),
  *	v_differs (bits of a != b), Q (four doubles), turn_4x4 (four Q, rows to columns),
  *	q_sqrt, q_widen (four floats to Q), d_load (GK_WIDTH / 2 floats from memory to doubles),
- *	and may define GK_COMPRESS, GK_TRANSPOSE and GK_TRANSPOSE_8.
+ *	and may define GK_COMPRESS, GK_TRANSPOSE, GK_TRANSPOSE_8, and GK_FILTER, a header with another
+ *	filter.
  * Nothing is contracted (-ffp-contract=off): what is fused is fused by name.
  */
 #include <math.h>
@@ -94,33 +95,6 @@ squares(int d, GkTile *tile)
 	}
 }
 
-/* Scores of 2 × GK_WIDTH rows with the first `centroids` centroids of a panel. */
-static inline __attribute__((always_inline)) void
-score(int d, const float *x, const float *panel, const int centroids, V *left, V *right)
-{
-	const float *c = panel + GK_PANEL;
-
-	UNROLL(16)
-	for (int i = 0; i < centroids; i++)
-		left[i] = right[i] = v_set(panel[i]);
-	for (int j = 0; j < d; j++)
-	{
-		V			x0 = v_load(x);
-		V			x1 = v_load(x + GK_WIDTH);
-
-		UNROLL(16)
-		for (int i = 0; i < centroids; i++)
-		{
-			V			centroid = v_set(c[i]);
-
-			left[i] = v_fnmadd(x0, centroid, left[i]);
-			right[i] = v_fnmadd(x1, centroid, right[i]);
-		}
-		x += GK_TILE;
-		c += GK_PANEL;
-	}
-}
-
 /* The best and the second best scores of some rows, and the best one's number. */
 typedef struct Found
 {
@@ -136,23 +110,6 @@ take(V value, int32_t id, Found *found)
 	found->index = v_take(found->index, value, found->best, id);
 	found->second = v_min(found->second, v_max(value, found->best));
 	found->best = v_min(found->best, value);
-}
-
-/* Takes the first `centroids` centroids of a panel into account. */
-static inline __attribute__((always_inline)) void
-take_centroids(int d, const float *x, const float *panel, const int centroids, int32_t id,
-			   Found *found0, Found *found1)
-{
-	V			left[GK_PANEL];
-	V			right[GK_PANEL];
-
-	score(d, x, panel, centroids, left, right);
-	UNROLL(16)
-	for (int i = 0; i < centroids; i++)
-	{
-		take(left[i], id + i, found0);
-		take(right[i], id + i, found1);
-	}
 }
 
 /* Fetches part number p of count of the memory that the next tile will read. */
@@ -182,6 +139,84 @@ store_found(GkTile *tile, int lane, const Found *found)
 	v_store(tile->best + lane, found->best);
 	v_store(tile->second + lane, found->second);
 	vi_store(tile->index + lane, found->index);
+}
+
+#ifdef GK_FILTER
+#include GK_FILTER
+#else
+#define GK_DEPTH 1
+#define GK_SPLIT_ERROR 0.0f
+
+/* Nothing to do: rows are multiplied as they are. */
+static void
+split(int d, GkTile *tile)
+{
+	(void) d;
+	(void) tile;
+}
+
+/* Packs up to GK_PANEL centroids into a panel. */
+static void
+fill(int d, const double *centroids, int count, double scale, const float *origin, float *panel)
+{
+	for (int i = 0; i < GK_PANEL; i++)
+	{
+		const double *c = centroids + (size_t) i * d;
+		double		sum = 0.0;
+
+		for (int j = 0; j < d; j++)
+		{
+			double		moved = i < count ? c[j] * scale - origin[j] : 0.0;
+
+			panel[(j + 1) * GK_PANEL + i] = (float) moved;
+			sum += moved * moved;
+		}
+		panel[i] = i < count ? (float) (sum / 2) : INFINITY;
+	}
+}
+
+/* Scores of 2 × GK_WIDTH rows with the first `centroids` centroids of a panel. */
+static inline __attribute__((always_inline)) void
+score(int d, const float *x, const float *panel, const int centroids, V *left, V *right)
+{
+	const float *c = panel + GK_PANEL;
+
+	UNROLL(16)
+	for (int i = 0; i < centroids; i++)
+		left[i] = right[i] = v_set(panel[i]);
+	for (int j = 0; j < d; j++)
+	{
+		V			x0 = v_load(x);
+		V			x1 = v_load(x + GK_WIDTH);
+
+		UNROLL(16)
+		for (int i = 0; i < centroids; i++)
+		{
+			V			centroid = v_set(c[i]);
+
+			left[i] = v_fnmadd(x0, centroid, left[i]);
+			right[i] = v_fnmadd(x1, centroid, right[i]);
+		}
+		x += GK_TILE;
+		c += GK_PANEL;
+	}
+}
+
+/* Takes the first `centroids` centroids of a panel into account. */
+static inline __attribute__((always_inline)) void
+take_centroids(int d, const float *x, const float *panel, const int centroids, int32_t id,
+			   Found *found0, Found *found1)
+{
+	V			left[GK_PANEL];
+	V			right[GK_PANEL];
+
+	score(d, x, panel, centroids, left, right);
+	UNROLL(16)
+	for (int i = 0; i < centroids; i++)
+	{
+		take(left[i], id + i, found0);
+		take(right[i], id + i, found1);
+	}
 }
 
 /* Each row's best and second best score over count centroids, and the number of the best. */
@@ -222,6 +257,27 @@ nearest(int d, GkTile *tile, const float *panels, int64_t first, int64_t count)
 	}
 }
 
+/* The rows whose score with each centroid of a panel is not above their threshold. */
+static void
+within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
+{
+	memset(masks, 0, GK_PANEL * sizeof(uint32_t));
+	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
+	{
+		V			left[GK_PANEL];
+		V			right[GK_PANEL];
+		V			threshold0 = v_load(tile->threshold + lane);
+		V			threshold1 = v_load(tile->threshold + lane + GK_WIDTH);
+
+		score(d, tile->x + lane, panel, GK_PANEL, left, right);
+		UNROLL(16)
+		for (int i = 0; i < GK_PANEL; i++)
+			masks[i] |= v_not_above(left[i], threshold0) << lane |
+				v_not_above(right[i], threshold1) << (lane + GK_WIDTH);
+	}
+}
+#endif
+
 /* Flags the rows whose second best score is within the window, and notes whose label changed. */
 static inline __attribute__((always_inline)) void
 flag(GkTile *tile, int lane, V window)
@@ -255,7 +311,7 @@ judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 
 	for (int i = 0; i < GK_TILE; i++)
 		norms[i] = filter->norms[tile->index[i]];
-	tile->flagged = tile->changed = 0;
+	tile->flagged = tile->changed = tile->beyond = 0;
 	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
 	{
 		V			norm = v_load(norms + lane);
@@ -269,6 +325,7 @@ judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 		window *= 1.001f;
 		v_store(tile->threshold + lane, v_load(tile->best + lane) + window);
 		flag(tile, lane, window);
+		tile->beyond |= v_not_above(v_set(filter->reach), near) << lane;
 		if (keep_bounds)
 			make_bounds(tile, lane, v_if_less(near, greatest, x + norm, v_set(INFINITY)),
 						filter->gamma * both + 0x1p-90f);
@@ -306,26 +363,6 @@ judge(const GkFilter *filter, GkTile *tile, bool keep_bounds)
 	judge_widely(filter, tile);
 	if (tile->flagged != 0)
 		judge_closely(filter, tile, false);
-}
-
-/* The rows whose score with each centroid of a panel is not above their threshold. */
-static void
-within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
-{
-	memset(masks, 0, GK_PANEL * sizeof(uint32_t));
-	for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
-	{
-		V			left[GK_PANEL];
-		V			right[GK_PANEL];
-		V			threshold0 = v_load(tile->threshold + lane);
-		V			threshold1 = v_load(tile->threshold + lane + GK_WIDTH);
-
-		score(d, tile->x + lane, panel, GK_PANEL, left, right);
-		UNROLL(16)
-		for (int i = 0; i < GK_PANEL; i++)
-			masks[i] |= v_not_above(left[i], threshold0) << lane |
-				v_not_above(right[i], threshold1) << (lane + GK_WIDTH);
-	}
 }
 
 /* Moves the bounds along with the centroids; keeps the rows that they do not settle. */
@@ -936,6 +973,10 @@ add(int64_t *sums, const int64_t *others, int64_t count)
 const GkKernels GK_KERNELS = {
 	.name = GK_KERNELS_NAME,
 	.panel = GK_PANEL,
+	.depth = GK_DEPTH,
+	.split_error = GK_SPLIT_ERROR,
+	.fill = fill,
+	.split = split,
 	.pack = pack,
 	.squares = squares,
 	.nearest = nearest,

@@ -55,6 +55,7 @@ gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	memcpy(engine->centroids.base, command->centroids.centroids,
 		   (size_t) k * engine->d * sizeof(double));
 	engine->k = k;
+	engine->regions_failed = false;
 	engine->spherical = command->centroids.spherical;
 	engine->packed_valid = false;
 	engine->sums_valid = false;
@@ -93,6 +94,13 @@ prepare(GkCpuEngine *engine, GkAssignment *assignment)
 	if (!engine->packed_valid &&
 		!gk_cpu_pack(engine, &engine->packed, engine->centroids.base, engine->k, bounds))
 		return false;
+	if (!engine->packed_valid)
+	{
+		if (engine->regions_failed)
+			gk_cpu_regions_free(engine, &engine->packed);
+		else if (!gk_cpu_regions_pack(engine, &engine->packed, bounds))
+			return false;
+	}
 	engine->packed_valid = true;
 	assignment->packed = &engine->packed;
 	if (bounds && scale == engine->packed.filter.scale)
@@ -170,6 +178,7 @@ gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 	if (!prepare_sums(engine, command, &assignment) || !prepare(engine, &assignment) ||
 		!gk_cpu_assign_rows(engine, &assignment) || !gk_cpu_sums_merge(engine))
 		return;
+	engine->regions_failed |= assignment.regions_fail;
 	command->step.changed = assignment.changed;
 	if (!finish_step(engine, command))
 		return;

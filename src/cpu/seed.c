@@ -64,6 +64,7 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	}
 	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
 						  command->candidates.count, false) ||
+			 !gk_cpu_regions_pack(engine, &engine->packed, false) ||
 			 !gk_cpu_assign_rows(engine, &assignment))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;

@@ -160,6 +160,44 @@ compare_tile(GkCpuEngine *engine, const Separation *separation, Tile *tile)
 	return true;
 }
 
+/* Compares a tile with the single points of its own groups. */
+static void
+compare_own(const GkCpuEngine *engine, const Separation *separation, Tile *tile)
+{
+	for (int b = 0; b < tile->count; b++)
+	{
+		int32_t		labels[GK_BLOCK];
+
+		for (int i = 0; i < GK_BLOCK; i++)
+			labels[i] = tile->labels[b * GK_BLOCK + i] < 0 ? 0 : tile->labels[b * GK_BLOCK + i];
+		engine->kernels->own_distances(tile->blocks[b], engine->d,
+									   separation->command->separation.points, labels,
+									   tile->own + b * GK_BLOCK);
+	}
+}
+
+/* The distances of a tile; false if the engine is closing. */
+static bool
+measure_tile(GkCpuEngine *engine, const Separation *separation, Tile *tile)
+{
+	bool		cosine = separation->command->separation.cosine;
+
+	if (separation->single && separation->command->separation.other == NULL)
+	{
+		if (gk_cpu_stopped(engine))
+			return false;
+		compare_own(engine, separation, tile);
+	}
+	else if (!compare_tile(engine, separation, tile))
+		return false;
+	if (separation->single)
+	{
+		make_distances(engine, cosine, tile->own, tile->count);
+		make_distances(engine, cosine, tile->other, tile->count);
+	}
+	return true;
+}
+
 /* Measures the rows of some blocks. */
 static void
 separation_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
@@ -172,13 +210,8 @@ separation_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 	{
 		begin_tile(engine, separation, worker, block,
 				   to - block < TILE_BLOCKS ? (int) (to - block) : TILE_BLOCKS, &tile);
-		if (!compare_tile(engine, separation, &tile))
+		if (!measure_tile(engine, separation, &tile))
 			return;
-		if (separation->single)
-		{
-			make_distances(engine, command->separation.cosine, tile.own, tile.count);
-			make_distances(engine, command->separation.cosine, tile.other, tile.count);
-		}
 		for (int i = 0; i < tile.count * GK_BLOCK; i++)
 		{
 			int64_t		row = block * GK_BLOCK + i - separation->before;
@@ -186,7 +219,8 @@ separation_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 			if (tile.labels[i] < 0)
 				continue;
 			command->separation.own[row] = tile.own[i];
-			command->separation.other[row] = tile.other[i];
+			if (command->separation.other != NULL)
+				command->separation.other[row] = tile.other[i];
 		}
 	}
 }

@@ -72,7 +72,28 @@ typedef struct GkPacked
 	size_t		panel_floats;
 	int64_t		panel_count;
 	int64_t		set_panels;		/* panels that stay in the cache together */
+
+	/* the regions (regions.c), if there are any */
+	int			region_count;
+	float		region_scale;	/* the scale that their origins are in */
+	GkArray		region_origins; /* float, regions × d */
+	GkArray		region_norms;	/* float, regions × count: as norms, in the space of the region */
+	GkArray		region_of;		/* int32, count: to which region a centroid belongs */
+	GkArray		regions;		/* GkRegion */
+	int64_t		listed;			/* places of all lists together, whole panels */
+	GkArray		region_ids;		/* int32, listed: the centroids of the lists */
+	GkArray		listed_norms;	/* float, listed */
+	GkArray		region_panels;	/* of the lists */
+	GkArray		origin_panels;	/* of the origins, in the filter space */
 } GkPacked;
+
+/* A region: which centroids its rows are compared with. */
+typedef struct GkRegion
+{
+	int64_t		first;			/* place of the first, a whole number of panels */
+	int64_t		count;
+	GkFilter	filter;
+} GkRegion;
 
 /* What the 8 bytes a row of GkCpuEngine.per_row hold now. */
 typedef enum GkPerRow
@@ -124,6 +145,8 @@ struct GkCpuEngine
 	GkArray		centroids;		/* double, k × d */
 	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
 	bool		packed_valid;	/* packed holds the centroids as they are */
+	bool		regions_failed; /* they did not pay since the centroids were set */
+	bool		regions_always; /* however few centroids and rows there are, for tests */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update; k: `between` of it */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
@@ -167,10 +190,10 @@ extern bool gk_cpu_for_each(GkCpuEngine *engine, int64_t count, double work,
 extern bool gk_cpu_stopped(GkCpuEngine *engine);
 
 /*
- * engine.c; for tests: engines opened from now on use these kernels (NULL: the best), and the
- * smallest command runs on the threads if always_threads.
+ * engine.c; for tests: engines opened from now on use these kernels (NULL: the best).  If as_large,
+ * the smallest command runs on the threads, and few centroids have regions.
  */
-extern void gk_cpu_engine_use(const GkKernels *kernels, bool always_threads);
+extern void gk_cpu_engine_use(const GkKernels *kernels, bool as_large);
 
 /* rows.c */
 extern GkStatus gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch);
@@ -189,6 +212,10 @@ extern bool gk_cpu_pack(GkCpuEngine *engine, GkPacked *packed, const double *exa
 						int64_t count, bool keep_scale);
 extern void gk_cpu_packed_free(GkCpuEngine *engine, GkPacked *packed);
 
+/* regions.c */
+extern bool gk_cpu_regions_pack(GkCpuEngine *engine, GkPacked *packed, bool keep_origins);
+extern void gk_cpu_regions_free(GkCpuEngine *engine, GkPacked *packed);
+
 /* assign.c */
 typedef struct GkAssignment
 {
@@ -202,6 +229,7 @@ typedef struct GkAssignment
 	int64_t		first_label;	/* … or always if this is 0 */
 	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
+	atomic_bool regions_fail;	/* too many rows had to be compared with all centroids */
 	pthread_mutex_t mutex;		/* of what follows, with `exact` */
 	double		greatest_mass;	/* weight × d² */
 	double		greatest_distance;	/* weight × d */
@@ -246,6 +274,15 @@ extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 
 /* separation.c */
 extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
+
+/* The features of a row as the filter multiplies them. */
+static inline int
+gk_cpu_depth(const GkCpuEngine *engine)
+{
+	int			depth = engine->kernels->depth;
+
+	return (engine->d + depth - 1) / depth * depth;
+}
 
 /* Blocks in use. */
 static inline int64_t

@@ -379,7 +379,8 @@ typedef struct GkCommand
 			bool		cosine;
 			double	   *own;			/* out: count: Σ distance to the points of the own group */
 			double	   *other;			/* out: count: the least mean distance to those of another
-										 * group; infinite if there is none */
+										 * group; infinite if there is none; NULL = not wanted,
+										 * which may be faster */
 		}			separation;
 		struct
 		{

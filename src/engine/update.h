@@ -22,7 +22,19 @@ typedef struct GkUpdate
 static inline double
 gk_update_value(const GkUpdate *update, const int64_t *highs, const int64_t *lows, int j)
 {
-	return gk_sum_value(highs[j], lows == NULL ? 0 : lows[j], update->grid.rest_bits);
+	return lows == NULL ? (double) highs[j]
+		: gk_sum_value(highs[j], lows[j], update->grid.rest_bits);
+}
+
+/* gk_centroid(); a product with a power of two is rounded as ldexp() rounds, and quicker. */
+static inline double
+gk_update_coordinate(double sum, double weight, int sum_exponent, int weight_exponent)
+{
+	int			exponent = weight_exponent - sum_exponent;
+
+	if (exponent < -1022 || exponent > 1023)
+		return gk_centroid(sum, weight, sum_exponent, weight_exponent);
+	return sum / weight * gk_power_of_two(exponent);
 }
 
 /* The mean of a cluster of weight above zero into `mean`; its norm. */
@@ -35,8 +47,8 @@ gk_update_mean(const GkUpdate *update, const int64_t *highs, const int64_t *lows
 
 	for (int j = 0; j < update->dimension; j++)
 	{
-		mean[j] = gk_centroid(gk_update_value(update, highs, lows, j), weight, exponents[j],
-							  exponents[update->dimension]);
+		mean[j] = gk_update_coordinate(gk_update_value(update, highs, lows, j), weight,
+									   exponents[j], exponents[update->dimension]);
 		norm2 += mean[j] * mean[j];
 	}
 	return sqrt(norm2);

@@ -3,7 +3,8 @@
  *
  * Plain double arithmetic in a fixed order on one thread: there are few candidates compared
  * with the rows.  If a candidate's distance from its centroid is less than half the distance
- * between that centroid and a new one, the new one cannot be nearer.
+ * between that centroid and a new one, the new one cannot be nearer.  So a new centroid is compared
+ * with those before, and only with the candidates of those that it is near to.
  */
 #include "postgres.h"
 
@@ -25,6 +26,12 @@
 
 #define LANES 8
 
+/* Candidates whose masses are added up together. */
+#define PART 128
+
+/* The end of a list of candidates. */
+#define NO_CANDIDATE (-1)
+
 /* The state of k-means++ over the candidates. */
 typedef struct Reduction
 {
@@ -33,6 +40,11 @@ typedef struct Reduction
 	int64		chosen;
 	double	   *distance2;		/* count: d² to the nearest centroid */
 	int64	   *nearest;		/* count: which one that is */
+	int64	   *next;			/* count: the next candidate of the same centroid */
+	int64	   *first;			/* k: the first candidate of each centroid */
+	double	   *farthest2;		/* k: no candidate of the centroid has a greater d² */
+	double	   *parts;			/* masses of each PART candidates */
+	bool	   *stale;			/* whose sum is to be made anew */
 	double	   *reach;			/* k: a quarter of d² between the new centroid and each other */
 	double	   *point;			/* dimension */
 	uint64		draws;
@@ -106,6 +118,52 @@ potential(Reduction *reduction, int64 trial)
 	return sum;
 }
 
+/* Gives the new centroid those candidates of another one that are nearer to it. */
+static void
+take_over(Reduction *reduction, int64 centroid)
+{
+	int64	   *link = &reduction->first[centroid];
+	double		farthest2 = 0.0;
+
+	while (*link != NO_CANDIDATE)
+	{
+		int64		i = *link;
+		double		fresh = nearer(reduction, i);
+
+		if (fresh < reduction->distance2[i])
+		{
+			reduction->distance2[i] = fresh;
+			reduction->nearest[i] = reduction->chosen;
+			reduction->stale[i / PART] = true;
+			*link = reduction->next[i];
+			reduction->next[i] = reduction->first[reduction->chosen];
+			reduction->first[reduction->chosen] = i;
+			reduction->farthest2[reduction->chosen] =
+				Max(reduction->farthest2[reduction->chosen], fresh);
+			continue;
+		}
+		farthest2 = Max(farthest2, reduction->distance2[i]);
+		link = &reduction->next[i];
+	}
+	reduction->farthest2[centroid] = farthest2;
+}
+
+/* Makes the first centroid that of all candidates. */
+static void
+take_all(Reduction *reduction)
+{
+	int64		count = reduction->candidates->count;
+
+	reduction->first[0] = 0;
+	for (int64 i = 0; i < count; i++)
+	{
+		reduction->distance2[i] = nearer(reduction, i);
+		reduction->next[i] = i + 1 < count ? i + 1 : NO_CANDIDATE;
+		reduction->farthest2[0] = Max(reduction->farthest2[0], reduction->distance2[i]);
+	}
+	memset(reduction->stale, true, (count + PART - 1) / PART);
+}
+
 /* Makes a candidate a centroid. */
 static void
 choose(Reduction *reduction, int64 candidate)
@@ -113,16 +171,13 @@ choose(Reduction *reduction, int64 candidate)
 	int			d = reduction->candidates->dimension;
 
 	set_point(reduction, candidate);
-	for (int64 i = 0; i < reduction->candidates->count; i++)
-	{
-		double		fresh = nearer(reduction, i);
-
-		if (fresh < reduction->distance2[i])
-		{
-			reduction->distance2[i] = fresh;
-			reduction->nearest[i] = reduction->chosen;
-		}
-	}
+	reduction->first[reduction->chosen] = NO_CANDIDATE;
+	reduction->farthest2[reduction->chosen] = 0.0;
+	if (reduction->chosen == 0)
+		take_all(reduction);
+	for (int64 c = 0; c < reduction->chosen; c++)
+		if (reduction->farthest2[c] > reduction->reach[c])
+			take_over(reduction, c);
 	memcpy(reduction->centroids + reduction->chosen * d, reduction->point, d * sizeof(double));
 	reduction->chosen++;
 }
@@ -136,29 +191,60 @@ mass_of(const Reduction *reduction, int64 candidate)
 	return reduction->chosen == 0 ? weight : weight * reduction->distance2[candidate];
 }
 
+/* The sum of all masses. */
+static double
+total_mass(Reduction *reduction)
+{
+	int64		count = reduction->candidates->count;
+	double		total = 0.0;
+
+	for (int64 part = 0; part * PART < count; part++)
+	{
+		if (reduction->stale[part])
+		{
+			reduction->stale[part] = false;
+			reduction->parts[part] = 0.0;
+			for (int64 i = part * PART; i < Min(count, (part + 1) * PART); i++)
+				reduction->parts[part] += mass_of(reduction, i);
+		}
+		total += reduction->parts[part];
+	}
+	return total;
+}
+
 /* Draws a candidate by mass; -1 if there is no mass. */
 static int64
 draw(Reduction *reduction)
 {
 	const GkCandidates *candidates = reduction->candidates;
-	double		total = 0.0;
-	double		target;
+	double		total = total_mass(reduction);
+	double		target = (double) (gk_random_bits(candidates->seed, candidates->start, REDUCE_ROUND,
+												  reduction->draws++) >> 11) * 0x1p-53 * total;
+	int64		parts = (candidates->count + PART - 1) / PART;
 	int64		last = -1;
 
-	for (int64 i = 0; i < candidates->count; i++)
-		total += mass_of(reduction, i);
-	target = (double) (gk_random_bits(candidates->seed, candidates->start, REDUCE_ROUND,
-									  reduction->draws++) >> 11) * 0x1p-53 * total;
-	for (int64 i = 0; i < candidates->count; i++)
+	for (int64 part = 0; part < parts; part++)
 	{
-		double		mass = mass_of(reduction, i);
+		if (part + 1 < parts && target >= reduction->parts[part])
+		{
+			target -= reduction->parts[part];
+			if (reduction->parts[part] > 0.0)
+				last = part * PART + PART - 1;
+			continue;
+		}
+		for (int64 i = part * PART; i < Min(candidates->count, (part + 1) * PART); i++)
+		{
+			double		mass = mass_of(reduction, i);
 
-		if (mass > 0.0)
-			last = i;
-		target -= mass;
-		if (mass > 0.0 && target < 0.0)
-			break;
+			if (mass > 0.0)
+				last = i;
+			target -= mass;
+			if (mass > 0.0 && target < 0.0)
+				return i;
+		}
 	}
+	while (last > 0 && !(mass_of(reduction, last) > 0.0))
+		last--;
 	return last;
 }
 
@@ -276,6 +362,12 @@ gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids)
 	reduction.nearest = gk_allocate_zero(candidates->count, sizeof(int64));
 	reduction.reach = gk_allocate(k, sizeof(double));
 	reduction.point = gk_allocate(candidates->dimension, sizeof(double));
+	reduction.next = gk_allocate(candidates->count, sizeof(int64));
+	reduction.first = gk_allocate(k, sizeof(int64));
+	reduction.farthest2 = gk_allocate(k, sizeof(double));
+	reduction.parts = gk_allocate(candidates->count / PART + 1, sizeof(double));
+	reduction.stale = gk_allocate(candidates->count / PART + 1, sizeof(bool));
+	memset(reduction.stale, true, candidates->count / PART + 1);
 	for (int64 i = 0; i < candidates->count; i++)
 		reduction.distance2[i] = INFINITY;
 
@@ -289,6 +381,11 @@ gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids)
 		choose(&reduction, best);
 	}
 	polish(&reduction);
+	pfree(reduction.stale);
+	pfree(reduction.parts);
+	pfree(reduction.farthest2);
+	pfree(reduction.first);
+	pfree(reduction.next);
 	pfree(reduction.point);
 	pfree(reduction.reach);
 	pfree(reduction.nearest);

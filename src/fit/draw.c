@@ -18,7 +18,7 @@
 #define FIRST_CAPACITY 32768
 
 /* The buckets that contain drawn points, and their rows. */
-typedef struct Line
+typedef struct GkLine
 {
 	GkMass		mass;
 	int			exponent;
@@ -31,7 +31,7 @@ typedef struct Line
 	int64		used;
 	int64		capacity;
 	GkTies		ties;			/* of the entries */
-} Line;
+} GkLine;
 
 /* Ascending int64. */
 static int
@@ -66,7 +66,7 @@ bucket_bits(int64 rows)
 
 /* Σ of the masses of all buckets. */
 static int64
-sum_masses(GkJob *job, Line *line)
+sum_masses(GkJob *job, GkLine *line)
 {
 	GkCommand	command = {.operation = GK_MASSES};
 	int64		total = 0;
@@ -83,7 +83,7 @@ sum_masses(GkJob *job, Line *line)
 
 /* Draws the points and marks their buckets. */
 static void
-throw_points(GkDrawer *drawer, Line *line, int64 total)
+throw_points(GkDrawer *drawer, GkLine *line, int64 total)
 {
 	int64		bucket = 0;
 	int64		end = line->buckets[0];
@@ -116,7 +116,7 @@ compare_rows(void *context, const int64 *rows, const int64 *others, int64 count,
 
 /* Sorts the entries by hash and, if hashes are equal, by bits. */
 static void
-sort_entries(GkJob *job, Line *line)
+sort_entries(GkJob *job, GkLine *line)
 {
 	const GkEntry *entries = line->entries;
 	int64		begin = 0;
@@ -134,7 +134,7 @@ sort_entries(GkJob *job, Line *line)
 
 /* Sorts the entries and merges those of equal rows. */
 static void
-merge_entries(GkJob *job, Line *line)
+merge_entries(GkJob *job, GkLine *line)
 {
 	int64		kept = 0;
 	int64		end;
@@ -161,7 +161,7 @@ lengthen(void *array, int64 count, Size size)
 
 /* Makes room for this many entries. */
 static void
-reserve_entries(Line *line, int64 capacity)
+reserve_entries(GkLine *line, int64 capacity)
 {
 	line->entries = lengthen(line->entries, capacity, sizeof(GkEntry));
 	line->ties.ends = lengthen(line->ties.ends, capacity, sizeof(int64));
@@ -173,7 +173,7 @@ reserve_entries(Line *line, int64 capacity)
 
 /* Frees the entries. */
 static void
-free_entries(Line *line)
+free_entries(GkLine *line)
 {
 	pfree(line->entries);
 	pfree(line->ties.ends);
@@ -184,7 +184,7 @@ free_entries(Line *line)
 
 /* Collects the rows of the wanted buckets. */
 static void
-collect_entries(GkDrawer *drawer, Line *line)
+collect_entries(GkDrawer *drawer, GkLine *line)
 {
 	GkCommand	command = {.operation = GK_ENTRIES};
 
@@ -206,9 +206,9 @@ collect_entries(GkDrawer *drawer, Line *line)
 	}
 }
 
-/* The rows that contain the points. */
+/* The rows that contain the points, and how many each of them contains. */
 static int64
-rows_of_points(const Line *line, int64 *rows)
+rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 {
 	int64		found = 0;
 	int64		point = 0;
@@ -225,9 +225,11 @@ rows_of_points(const Line *line, int64 *rows)
 			end += line->entries[entry].mass;
 			if (point == line->count || line->points[point] >= end)
 				continue;
-			rows[found++] = line->entries[entry].row;
-			while (point < line->count && line->points[point] < end)
-				point++;
+			rows[found] = line->entries[entry].row;
+			times[found] = 0;
+			for (; point < line->count && line->points[point] < end; point++)
+				times[found]++;
+			found++;
 		}
 		begin += line->buckets[bucket];
 	}
@@ -236,31 +238,135 @@ rows_of_points(const Line *line, int64 *rows)
 	return found;
 }
 
+/* An empty line of so many rows. */
+GkLine *
+gk_begin_line(int64 rows)
+{
+	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
+
+	line->bits = bucket_bits(rows);
+	line->buckets = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(int64));
+	line->wanted = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(uint8));
+	return line;
+}
+
+/* Frees a line. */
+static void
+free_line(GkLine *line)
+{
+	if (line->entries != NULL)
+		free_entries(line);
+	if (line->points != NULL)
+		pfree(line->points);
+	pfree(line->wanted);
+	pfree(line->buckets);
+	pfree(line);
+}
+
 /* Draws rows with replacement, by mass. */
 int64
 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows)
 {
-	Line		line = {.mass = mass};
+	GkLine	   *line = gk_begin_line(drawer->rows);
 	int64		found = 0;
 	int64		total;
 
-	line.exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
-	line.bits = bucket_bits(drawer->rows);
-	line.buckets = gk_allocate_zero(INT64CONST(1) << line.bits, sizeof(int64));
-	line.wanted = gk_allocate_zero(INT64CONST(1) << line.bits, sizeof(uint8));
-	line.count = count;
-	line.points = gk_allocate(count, sizeof(int64));
-	total = sum_masses(drawer->job, &line);
+	line->mass = mass;
+	line->exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
+	line->count = count;
+	line->points = gk_allocate(count, sizeof(int64));
+	total = sum_masses(drawer->job, line);
 	if (total > 0)
 	{
-		throw_points(drawer, &line, total);
-		collect_entries(drawer, &line);
-		found = rows_of_points(&line, rows);
-		free_entries(&line);
+		int64	   *times = gk_allocate(count, sizeof(int64));
+
+		throw_points(drawer, line, total);
+		collect_entries(drawer, line);
+		found = rows_of_points(line, rows, times);
+		pfree(times);
 	}
-	pfree(line.points);
-	pfree(line.wanted);
-	pfree(line.buckets);
+	free_line(line);
+	return found;
+}
+
+/* Chooses points at even distances on a line of `total` units, the first one at random. */
+static void
+choose_points(GkDrawer *drawer, GkLine *line, int64 total, int64 count)
+{
+	uint64		offset = gk_random_below((uint64) total, drawer->seed, drawer->start,
+										 drawer->round++, 0);
+	int64		bucket = 0;
+	int64		end = line->buckets[0];
+
+	line->count = count;
+	line->points = gk_allocate(count, sizeof(int64));
+	for (int64 i = 0; i < count; i++)
+	{
+		line->points[i] = (int64) (((uint128) i * total + offset) / count);
+		while (line->points[i] >= end)
+			end += line->buckets[++bucket];
+		line->wanted[bucket] = 1;
+	}
+}
+
+/* Draws rows of the engine evenly: each is a unit of the line. */
+int64
+gk_draw_evenly(GkDrawer *drawer, int64 count, int64 *rows, int64 *times)
+{
+	GkLine	   *line = gk_begin_line(drawer->rows);
+	int64		found;
+
+	line->mass = GK_MASS_WEIGHT;
+	choose_points(drawer, line, sum_masses(drawer->job, line), count);
+	collect_entries(drawer, line);
+	found = rows_of_points(line, rows, times);
+	free_line(line);
+	return found;
+}
+
+/* Counts a row. */
+void
+gk_count_on_line(GkLine *line, uint64 hash)
+{
+	line->buckets[gk_hash_bucket(hash, line->bits)]++;
+}
+
+/* Chooses the points, once all rows are counted. */
+void
+gk_choose_on_line(GkLine *line, GkDrawer *drawer, int64 count)
+{
+	int64		total = 0;
+
+	for (int64 i = 0; i < INT64CONST(1) << line->bits; i++)
+		total += line->buckets[i];
+	reserve_entries(line, Min(FIRST_CAPACITY, 2 * total));
+	choose_points(drawer, line, total, Min(count, total));
+}
+
+/* Takes a row in if its bucket contains a point. */
+void
+gk_offer_to_line(GkLine *line, GkDrawer *drawer, uint64 hash, int64 row)
+{
+	if (!line->wanted[gk_hash_bucket(hash, line->bits)])
+		return;
+	if (line->used == line->capacity)
+	{
+		merge_entries(drawer->job, line);
+		if (line->used > line->capacity / 2)
+			reserve_entries(line, 2 * line->capacity);
+	}
+	line->entries[line->used++] = (GkEntry) {.row = row,.hash = hash,.mass = 1};
+}
+
+/* The rows drawn; frees the line. */
+int64
+gk_drawn_from_line(GkLine *line, GkDrawer *drawer, int64 *rows, int64 *times)
+{
+	int64		found;
+
+	merge_entries(drawer->job, line);
+	found = rows_of_points(line, rows, times);
+	free_line(line);
 	return found;
 }
 

@@ -24,6 +24,7 @@ struct GkJob
 	MemoryContext context;
 	GkRelease  *releases;		/* last acquired first */
 	GkEngine   *engine;			/* NULL = not open */
+	bool		of_transaction; /* it may last until the commit */
 	GkCommand	command;		/* the current one; after an error it outlives the stack */
 	GkJob	   *next;			/* the job that this one is nested in */
 };
@@ -65,15 +66,15 @@ release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel
 		next = job->next;
 		if (job->owner != CurrentResourceOwner)
 			continue;
-		if (isCommit)
+		if (isCommit && !job->of_transaction)
 			elog(WARNING, "gkmeans job leaked: it was still alive when its transaction committed");
 		release_job(job);
 	}
 }
 
-/* Begins a job; its memory is context "gkmeans" below the transaction's. */
-GkJob *
-gk_job_begin(void)
+/* Begins a job of a resource owner; its memory is a context below another one. */
+static GkJob *
+begin_job(ResourceOwner owner, MemoryContext parent)
 {
 	static bool registered = false;
 	MemoryContext context;
@@ -83,12 +84,29 @@ gk_job_begin(void)
 		RegisterResourceReleaseCallback(release_jobs_of_owner, NULL);
 	registered = true;
 
-	context = AllocSetContextCreate(CurTransactionContext, "gkmeans", ALLOCSET_DEFAULT_SIZES);
+	context = AllocSetContextCreate(parent, "gkmeans", ALLOCSET_DEFAULT_SIZES);
 	job = MemoryContextAllocZero(context, sizeof(GkJob));
-	job->owner = CurrentResourceOwner;
+	job->owner = owner;
 	job->context = context;
 	job->next = jobs;
 	jobs = job;
+	return job;
+}
+
+/* Begins a job; its memory is context "gkmeans" below the transaction's. */
+GkJob *
+gk_job_begin(void)
+{
+	return begin_job(CurrentResourceOwner, CurTransactionContext);
+}
+
+/* Begins a job that lasts from statement to statement. */
+GkJob *
+gk_job_begin_in_transaction(void)
+{
+	GkJob	   *job = begin_job(TopTransactionResourceOwner, TopTransactionContext);
+
+	job->of_transaction = true;
 	return job;
 }
 
@@ -310,26 +328,43 @@ gk_job_engine(GkJob *job)
 	return job->engine;
 }
 
-/* Runs a command to its end; cancel, timeout and termination act within 10 ms. */
+/* Waits for what runs elsewhere; cancel, timeout and termination act within 10 ms. */
 void
-gk_run(GkJob *job, GkCommand *command)
+gk_wait(GkStatus (*wait) (void *argument, int milliseconds), void *argument)
 {
-	GkEngine   *engine = job->engine;
 	GkStatus	status;
 
-	job->command = *command;
-	gk_check(engine->class_of->submit(engine, &job->command));
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (IsUnderPostmaster && !PostmasterIsAlive())
 			proc_exit(1);
 		pgstat_report_wait_start(gk_progress_wait_event());
-		status = engine->class_of->wait(engine, WAIT_MILLISECONDS);
+		status = wait(argument, WAIT_MILLISECONDS);
 		pgstat_report_wait_end();
 		if (status.code != GK_RUNNING)
 			break;
 	}
 	gk_check(status);
+}
+
+/* Waits for the command of an engine. */
+static GkStatus
+wait_for_engine(void *argument, int milliseconds)
+{
+	GkEngine   *engine = argument;
+
+	return engine->class_of->wait(engine, milliseconds);
+}
+
+/* Runs a command to its end. */
+void
+gk_run(GkJob *job, GkCommand *command)
+{
+	GkEngine   *engine = job->engine;
+
+	job->command = *command;
+	gk_check(engine->class_of->submit(engine, &job->command));
+	gk_wait(wait_for_engine, engine);
 	*command = job->command;
 }

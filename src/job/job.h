@@ -30,6 +30,12 @@ typedef struct GkRelease
 /* Begins a job; its memory is context "gkmeans" below the transaction's. */
 extern GkJob *gk_job_begin(void);
 
+/*
+ * Begins a job that lasts from statement to statement: it belongs to the transaction, which
+ * releases it at its end, whatever that is, without a warning.
+ */
+extern GkJob *gk_job_begin_in_transaction(void);
+
 /* Releases everything and the job itself. */
 extern void gk_job_end(GkJob *job);
 
@@ -78,5 +84,11 @@ extern GkEngine *gk_job_engine(GkJob *job);
  * must lie in the job's context, never on the stack.
  */
 extern void gk_run(GkJob *job, GkCommand *command);
+
+/*
+ * Calls `wait` with that argument and at most 10 ms until it returns something else than
+ * GK_RUNNING, and raises an error unless that is GK_OK; interrupts are served in between.
+ */
+extern void gk_wait(GkStatus (*wait) (void *argument, int milliseconds), void *argument);
 
 #endif							/* GK_JOB_H */

@@ -30,6 +30,7 @@ int			gk_max_gpu_backends = 8;
 int			gk_model_cache_size_kb = 64 * 1024;
 
 static char *devices = NULL;
+static char *nodes = NULL;
 
 /* Reads a list of device numbers; returns how many, -1 if it is not such a list. */
 static int
@@ -92,6 +93,40 @@ gk_all_devices_named(void)
 	return devices != NULL && means_all(devices);
 }
 
+/* Refuses what is neither empty, "auto" nor a list of different names. */
+static bool
+check_nodes(char **value, void **extra, GucSource source)
+{
+	List	   *names = NIL;
+	List	   *seen = NIL;
+	ListCell   *cell;
+	bool		good = *value == NULL || SplitIdentifierString(pstrdup(*value), ',', &names);
+
+	foreach(cell, names)
+	{
+		ListCell   *other;
+
+		foreach(other, seen)
+			good = good && strcmp(lfirst(cell), lfirst(other)) != 0;
+		seen = lappend(seen, lfirst(cell));
+	}
+	if (!good)
+		GUC_check_errdetail("It is a list of different foreign servers, \"auto\", or empty.");
+	return good;
+}
+
+/* The foreign servers that gkmeans.nodes names. */
+List *
+gk_named_nodes(bool *automatic)
+{
+	List	   *names = NIL;
+
+	if (nodes != NULL && !SplitIdentifierString(pstrdup(nodes), ',', &names))
+		elog(ERROR, "gkmeans.nodes is not a list");
+	*automatic = list_length(names) == 1 && pg_strcasecmp(nodes, "auto") == 0;
+	return *automatic ? NIL : names;
+}
+
 /* The settings that say how a fit runs. */
 static void
 define_user_settings(void)
@@ -111,6 +146,12 @@ define_user_settings(void)
 							"0 means without a limit.",
 							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomStringVariable("gkmeans.nodes",
+							   "Servers that read and keep the rows of a fit.",
+							   "A list of foreign servers, \"auto\" for those that have the rows "
+							   "of the source, or empty for this server alone.",
+							   &nodes, "",
+							   PGC_USERSET, 0, check_nodes, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.model_cache_size",
 							"Memory in which a session keeps the models that it scores with.",
 							"0 means none is kept from one statement to the next.",

@@ -6,6 +6,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 #include "engine.h"
 
 /* The most that gkmeans.max_gpu_backends can be. */
@@ -34,6 +36,12 @@ extern void gk_define_settings(void);
 
 /* The devices that gkmeans.devices names; 0 if it leaves the choice open, or names all. */
 extern int	gk_named_devices(int *numbers, int capacity);
+
+/*
+ * The foreign servers that gkmeans.nodes names, as char *; NIL if it is empty, or if *automatic is
+ * true: then it is "auto".
+ */
+extern List *gk_named_nodes(bool *automatic);
 
 /* True if gkmeans.devices asks for every device. */
 extern bool gk_all_devices_named(void);

@@ -67,15 +67,8 @@ define(GkAssignment *assignment, bool has_mode)
 	Relation	relation = gk_open_model(assignment->model);
 	const Jsonb *definition;
 
-	if (relation->rd_rel->relowner != GetUserId())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to use the definition of model \"%s\"",
-						gk_model_name(relation)),
-				 errdetail("It is the text of the model's owner, and would run as you."),
-				 errhint("Name source, id_column and labels_table, or become the owner with "
-						 "SET ROLE.")));
-	definition = gk_model_definition(relation);
+	definition = gk_own_definition(relation, "Name source, id_column and labels_table, or "
+								   "become the owner with SET ROLE.");
 	gk_use_definition_path(definition);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");

@@ -14,13 +14,16 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
 #include "contingency.h"
+#include "definition.h"
 #include "model_cache.h"
 #include "model_type.h"
+#include "table_name.h"
 #include "scorer.h"
 #include "source.h"
 #include "source_query.h"
@@ -117,15 +120,17 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 static void
 compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 {
+	int			nest_level = NewGUCNestLevel();
 	GkSourceText *source;
 
 	comparison->from = read_model(fcinfo, 0, "model_a", 3);
 	comparison->to = read_model(fcinfo, 1, "model_b", 4);
-	source = gk_source_text(text_of(fcinfo, 2, "source"));
+	source = gk_source_text(gk_source_argument(fcinfo, 2, PG_GETARG_OID(0)));
 	count_rows(source, psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
 								" GROUP BY 1, 2 ORDER BY 1, 2", labelling(comparison->from),
 								labelling(comparison->to), source->from),
 			   &comparison->contingency);
+	AtEOXact_GUC(false, nest_level);
 }
 
 /* Measures how much two clusterings agree, and makes the row of it. */

@@ -161,6 +161,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_draft_version(&creation.draft, call);
 	gk_call_describe_fit(call, creation.target.version, NULL);
 	labels = gk_call_labels(call);
+	gk_draft_figures(&creation.draft, call);
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
 	gk_draft_deployed(&creation.draft, "fitted");

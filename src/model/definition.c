@@ -6,11 +6,13 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "nodes/readfuncs.h"
 #include "utils/array.h"
@@ -242,6 +244,45 @@ gk_use_definition_path(const Jsonb *definition)
 								 GUC_ACTION_SAVE, true, 0, false);
 }
 
+/* The definition of a model for its owner. */
+Jsonb *
+gk_own_definition(Relation relation, const char *hint)
+{
+	if (relation->rd_rel->relowner != GetUserId())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to use the definition of model \"%s\"",
+						gk_model_name(relation)),
+				 errdetail("It is the text of the model's owner, and would run as you."),
+				 errhint("%s", hint)));
+	return gk_model_definition(relation);
+}
+
+/* The source of an argument, or of the definition of a model. */
+char *
+gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model)
+{
+	Relation	relation;
+	const Jsonb *definition;
+	char	   *source;
+
+	if (!PG_ARGISNULL(number))
+		return text_to_cstring(PG_GETARG_TEXT_PP(number));
+	relation = gk_open_model(model);
+	definition = gk_own_definition(relation,
+								   "Give a source, or become the owner with SET ROLE.");
+	source = gk_definition_text(definition, "source");
+	if (source == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("model \"%s\" has no source", gk_model_name(relation)),
+				 errdetail("Its definition does not name one."),
+				 errhint("Give one as source.")));
+	gk_use_definition_path(definition);
+	relation_close(relation, NoLock);
+	return source;
+}
+
 /* A number in a JSON object. */
 double
 gk_json_number(JsonbContainer *object, const char *key)
@@ -272,9 +313,11 @@ gk_report_json(const GkReport *report)
 					 report->workers, report->read_twice ? "true" : "false");
 	appendStringInfo(&json, ", \"open_seconds\": %.6f, \"read_seconds\": %.6f, "
 					 "\"prepare_seconds\": %.6f, \"seed_seconds\": %.6f, "
-					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f}",
+					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f, "
+					 "\"measure_seconds\": %.6f}",
 					 report->open_seconds, report->read_seconds, report->prepare_seconds,
-					 report->seed_seconds, report->iterate_seconds, report->label_seconds);
+					 report->seed_seconds, report->iterate_seconds, report->label_seconds,
+					 report->measure_seconds);
 	return json.data;
 }
 

@@ -26,6 +26,19 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
  */
 extern Jsonb *gk_model_definition(Relation relation);
 
+/*
+ * The same for a statement that is to run its text, or to store it, as the current user, who must
+ * be the owner, whose text it is.  42501 for others, with this hint.
+ */
+extern Jsonb *gk_own_definition(Relation relation, const char *hint);
+
+/*
+ * The source of an argument or, if that is NULL, of the definition of a model that the current
+ * user owns; then the search path of the current nest level of the settings is the definition's.
+ * 55000 if that names none.
+ */
+extern char *gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model);
+
 /* True if an argument of gkmeans_create_model() is part of a definition. */
 extern bool gk_is_definition_key(const char *name);
 

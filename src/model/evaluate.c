@@ -14,11 +14,13 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "assign.h"
+#include "definition.h"
 #include "engine_error.h"
 #include "model_cache.h"
 #include "prepare.h"
@@ -32,15 +34,16 @@ GK_SQL_FUNCTION(gkmeans_evaluate_labels);
 GK_SQL_FUNCTION(gkmeans_cluster_quality);
 
 #define FIGURES 12
-#define DEFAULT_SAMPLE 10000
 #define MAX_SAMPLE 1000000
 
 /* Sample and seed. */
 static void
 read_sample(FunctionCallInfo fcinfo, int first, GkClustering *clustering)
 {
-	clustering->sample = PG_ARGISNULL(first) ? DEFAULT_SAMPLE : PG_GETARG_INT32(first);
 	clustering->seed = PG_ARGISNULL(first + 1) ? 0 : PG_GETARG_INT64(first + 1);
+	if (PG_ARGISNULL(first))
+		return;
+	clustering->sample = PG_GETARG_INT32(first);
 	if (clustering->sample < 1 || clustering->sample > MAX_SAMPLE)
 		gk_out_of_range("sample", psprintf("1 to %d", MAX_SAMPLE));
 }
@@ -71,19 +74,17 @@ static const GkModel *
 measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 {
 	GkClustering clustering = {0};
+	int			nest_level = NewGUCNestLevel();
 	const GkModel *model;
-	int32	   *labels;
 
 	read_sample(fcinfo, 3, &clustering);
 	gk_require_argument(fcinfo, 0, "model");
 	model = gk_label_source(call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 2),
-							gk_required_text(fcinfo, 1, "source"), NULL, InvalidOid, NULL,
-							GK_EXISTS_ERROR);
+							gk_source_argument(fcinfo, 1, PG_GETARG_OID(0)), NULL, InvalidOid,
+							NULL, GK_EXISTS_ERROR);
+	AtEOXact_GUC(false, nest_level);
 	check_rows(call->arguments.fit.rows);
 	describe_rows(call, &clustering);
-	labels = gk_allocate(clustering.rows, sizeof(int32));
-	gk_check(call->engine->class_of->fetch(call->engine, 0, clustering.rows, labels, NULL));
-	clustering.labels = labels;
 	clustering.k = model->k;
 	clustering.packed = model->packed;
 	gk_progress_phase(GK_PHASE_MEASURING);

@@ -142,6 +142,7 @@ static const struct
 	Kind		kind;
 	const char *key;
 }			carried[] = {
+	{GK_MODEL_OUTCOME, TEXT, "outcome"},
 	{GK_MODEL_NOTE, TEXT, "note"},
 	{GK_MODEL_FEATURE_MEAN, FEATURES, "feature_mean"},
 	{GK_MODEL_FEATURE_DEVIATION, FEATURES, "feature_deviation"},
@@ -159,11 +160,15 @@ static const struct
 	{GK_MODEL_TOTAL_SS, NUMBER, "total_ss"},
 	{GK_MODEL_ITERATIONS, INTEGER, "iterations"},
 	{GK_MODEL_CONVERGED, TRUTH, "converged"},
+	{GK_MODEL_MOVED, COUNT, "moved"},
 	{GK_MODEL_SCORE_QUANTILES, QUANTILES, "score_quantiles"},
 	{GK_MODEL_SILHOUETTE, NUMBER, "silhouette"},
 	{GK_MODEL_SIMPLIFIED_SILHOUETTE, NUMBER, "simplified_silhouette"},
+	{GK_MODEL_DAVIES_BOULDIN, NUMBER, "davies_bouldin"},
+	{GK_MODEL_CALINSKI_HARABASZ, NUMBER, "calinski_harabasz"},
 	{GK_MODEL_HISTORY, DOCUMENT, "history"},
 	{GK_MODEL_K_SELECTION, DOCUMENT, "k_selection"},
+	{GK_MODEL_DRIFT, DOCUMENT, "drift"},
 	{GK_MODEL_MAP_X, PLACES, "map_x"},
 	{GK_MODEL_MAP_Y, PLACES, "map_y"},
 	{GK_MODEL_SAMPLE_POINTS, SAMPLE, "sample_points"},

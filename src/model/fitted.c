@@ -12,6 +12,8 @@
 #include "definition.h"
 #include "fitted.h"
 #include "map.h"
+#include "nearest.h"
+#include "seconds.h"
 
 /* Refuses a model that would be too large for a row. */
 void
@@ -213,4 +215,63 @@ gk_draft_version(GkDraft *draft, GkCall *call)
 	draft_fit(draft, call);
 	gk_draft_map(draft, call);
 	MemoryContextSwitchTo(before);
+}
+
+/* The centroids of a fit in the order in which ties are decided. */
+static double *
+pack_points(const GkFit *fit, int dimension)
+{
+	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+		gk_pack_centroid(packed, dimension, label,
+						 fit->model.points + (int64) fit->model.ties[label] * dimension);
+	gk_pack_rest(packed, dimension, fit->k);
+	return packed;
+}
+
+/* Measures a fit. */
+void
+gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, GkQuality *quality)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkClustering clustering = {.job = call->job,.engine = call->engine};
+
+	clustering.metric = spec->metric;
+	clustering.rows = spec->rows;
+	clustering.dimension = spec->dimension;
+	clustering.k = (int) fit->k;
+	clustering.weighted = spec->weighted;
+	clustering.packed = pack_points(fit, spec->dimension);
+	clustering.sample = sample;
+	clustering.seed = seed;
+	gk_measure(&clustering, quality);
+}
+
+/* Sets a figure unless it is not defined. */
+static void
+draft_figure(GkDraft *draft, GkModelAttribute number, double figure)
+{
+	if (isfinite(figure))
+		gk_draft_set(draft, number, Float8GetDatum(figure));
+}
+
+/* Measures the fit of a call, and adds the figures to the row of its version. */
+void
+gk_draft_figures(GkDraft *draft, GkCall *call)
+{
+	GkQuality	quality;
+	instr_time	begin;
+	MemoryContext before;
+
+	gk_progress_phase(GK_PHASE_MEASURING);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_measure_fit(call, &call->fit, 0, 0, &quality);
+	before = MemoryContextSwitchTo(call->caller);
+	draft_figure(draft, GK_MODEL_SILHOUETTE, quality.silhouette);
+	draft_figure(draft, GK_MODEL_SIMPLIFIED_SILHOUETTE, quality.simplified_silhouette);
+	draft_figure(draft, GK_MODEL_DAVIES_BOULDIN, quality.davies_bouldin);
+	draft_figure(draft, GK_MODEL_CALINSKI_HARABASZ, quality.calinski_harabasz);
+	MemoryContextSwitchTo(before);
+	call->report.measure_seconds = gk_seconds_since(begin);
 }

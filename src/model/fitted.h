@@ -9,6 +9,7 @@
 #include "draft.h"
 #include "fit_call.h"
 #include "prepare.h"
+#include "quality.h"
 
 /* Raises 54000 if the centroids would be too large for a row. */
 extern void gk_check_model_size(const GkCall *call);
@@ -31,5 +32,15 @@ extern void gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *
 
 /* Fills in the row of a new version, in the caller's context, while the engine has the rows. */
 extern void gk_draft_version(GkDraft *draft, GkCall *call);
+
+/*
+ * Measures a fit on the rows of its call, as gkmeans_evaluate() does a model; the labels in the
+ * engine are other ones then, without d².
+ */
+extern void gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed,
+						   GkQuality *quality);
+
+/* Does so with the defaults of gkmeans_evaluate(), and adds the figures to the row. */
+extern void gk_draft_figures(GkDraft *draft, GkCall *call);
 
 #endif							/* GK_FITTED_H */

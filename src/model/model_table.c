@@ -26,8 +26,10 @@
 #include "utils/syscache.h"
 
 #include "alloc.h"
+#include "citus.h"
 #include "model.h"
 #include "model_type.h"
+#include "table_name.h"
 
 /* The most versions in a HINT. */
 #define MOST_LISTED 20
@@ -38,27 +40,6 @@ struct GkHeads
 	TupleTableSlot *slot;
 	TupleTableSlot *found;		/* by gk_find_head() */
 };
-
-/* The schema of the extension; InvalidOid if it is not there. */
-Oid
-gk_extension_schema(void)
-{
-	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
-	Oid			schema = InvalidOid;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum("gkmeans"));
-	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
-	systable_endscan(scan);
-	table_close(extensions, AccessShareLock);
-	return schema;
-}
 
 /* The extension's type. */
 Oid
@@ -122,6 +103,14 @@ check_model(Relation relation)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a gkmeans model", name),
 				 errhint("Models are made by gkmeans_create_model().")));
+	if (gk_is_citus_table(RelationGetRelid(relation)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("model \"%s\" is kept by Citus", name),
+				 errdetail("The table itself has none of its rows, or old ones."),
+				 errhint("Leave a model a local table. For queries that Citus sends to its "
+						 "workers, import it into each of them with gkmeans_import_model(), or "
+						 "call gkmeans_predict_with().")));
 	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

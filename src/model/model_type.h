@@ -6,9 +6,6 @@
 
 #include "postgres.h"
 
-/* The schema of the extension; InvalidOid if it is not there. */
-extern Oid	gk_extension_schema(void);
-
 /* The extension's type gkmeans_model; InvalidOid if the extension is not there. */
 extern Oid	gk_model_type(void);
 

@@ -1,8 +1,8 @@
 /*
  * Figures of a clustering: silhouettes, Davies-Bouldin, Calinski-Harabasz, sums of squares.
  *
- * The engine compares rows with centroids and with one another; here the rows are gone through
- * three times: for their ranges and the sample, for the means, and for the sums around these.
+ * The engine compares all rows twice: with the centroids, and with the means of the clusters.  Here
+ * its distances are added up, as integers, so the order of the rows does not matter.
  */
 #include "postgres.h"
 
@@ -11,14 +11,15 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
-#include "draw.h"
+#include "engine_error.h"
 #include "exact.h"
+#include "means.h"
 #include "nearest.h"
 #include "quality.h"
 #include "silhouette.h"
 
-/* Numbers that are fetched from the engine at once. */
-#define WINDOW_NUMBERS (1 << 20)
+/* Rows that are compared at once. */
+#define WINDOW_ROWS (1 << 17)
 /*
  * Bits of a value in a sum, which leave room for all rows.  Every sum has a scale of its own, by
  * what its own values are at most: what is small is not rounded away because other rows are far.
@@ -30,46 +31,39 @@ typedef int128 Sum;
 
 StaticAssertDecl(__alignof__(Sum) <= MAXIMUM_ALIGNOF, "palloc aligns no more");
 
-/* Sums over the rows of a label, or over all. */
+/* Sums over the rows of a label. */
 typedef struct Tally
 {
-	double		inertia_scale;
-	double		within_scale;
+	double		farthest;		/* the greatest distance to the centroid */
+	double		apart2;			/* d² of mean and centroid */
 	double		spread_scale;
-	Sum			inertia;		/* Σ d² to the centroid */
-	Sum			within;			/* Σ d² to the mean */
-	Sum			spread;			/* Σ d to the mean */
+	double		within_scale;
 	Sum			simplified;		/* Σ simplified silhouette */
+	Sum			spread;			/* Σ d to the mean */
+	Sum			within;			/* Σ d² to it */
 } Tally;
 
-/* A measurement under way.  Arrays of k + 1 have a place for all rows behind those of labels. */
+/* A measurement under way. */
 typedef struct Measurement
 {
 	const GkClustering *clustering;
 	GkQuality  *quality;
-	GkSample   *sample;
+	double	   *means;			/* k × dimension */
+	Tally	   *tallies;		/* k */
+	int32	   *group_of;		/* k: number of a label among those that have rows */
+	double	   *points;			/* what the rows are compared with: groups × dimension */
+	int64	   *ends;			/* of groups of one point each */
 
 	/* rows at a time, and what is known of them */
 	int64		window;
-	int64	   *numbers;
-	float	   *features;		/* window × dimension */
-	int32	   *groups;			/* number of the label's centroid among ->points */
-	double	   *own;			/* distance to it, and to the nearest other one */
+	int32	   *labels;
+	int32	   *groups;
+	double	   *own;			/* distance to the own point, and to the nearest other one */
 	double	   *other;
-
-	float	   *least;			/* (k + 1) × dimension */
-	float	   *greatest;
-	Sum		   *sums;			/* (k + 1) × dimension: of the features */
-	double	   *means;			/* (k + 1) × dimension */
-	Tally	   *tallies;		/* k + 1 */
-	double	   *points;			/* centroids of the labels that have rows, row-major */
-	int64	   *ends;			/* of groups of one of them each */
-	int32	   *group_of;		/* k: number of a label's centroid among them */
 } Measurement;
 
-/* Uses one row: its number, its place in the window, its label and its features. */
-typedef void (*UseRow) (Measurement *measurement, int64 number, int64 place, int32 label,
-						const float *features);
+/* Uses the distances of one row. */
+typedef void (*UseDistances) (Measurement *measurement, int32 label, double own, double other);
 
 /* The power of two by which values up to a limit have SUM_BITS bits. */
 static inline double
@@ -94,258 +88,221 @@ value_of(Sum sum, double scale)
 	return (double) sum / scale;
 }
 
-/* d² of a row to a point. */
+/* d² of two points. */
 static double
-square_distance(const float *features, const double *point, int dimension)
+square_apart(const double *left, const double *right, int dimension)
 {
 	double		sum = 0.0;
 
 	for (int j = 0; j < dimension; j++)
-		sum = gk_add_square(sum, features[j], point[j]);
+		sum += (left[j] - right[j]) * (left[j] - right[j]);
 	return sum;
 }
 
-/* Fetches a window of rows from the engine. */
-static void
-fetch_window(Measurement *measurement, int64 from, int64 count)
+/* The mean of the rows of a label. */
+static inline const double *
+mean_of(const Measurement *measurement, int label)
 {
-	for (int64 i = 0; i < count; i++)
-		measurement->numbers[i] = from + i;
-	gk_fetch_rows(measurement->clustering->job, measurement->numbers, count,
-				  measurement->features);
+	return measurement->means + (int64) label * measurement->clustering->dimension;
 }
 
-/* Has the engine compare a window of rows with the centroids. */
+/* The labels of some rows. */
+void
+gk_read_labels(const GkClustering *clustering, int64 from, int64 count, int32 *labels)
+{
+	if (clustering->labels != NULL)
+		memcpy(labels, clustering->labels + from, count * sizeof(int32));
+	else
+		gk_check(clustering->engine->class_of->fetch(clustering->engine, from, count, labels,
+													 NULL));
+}
+
+/* Gives the engine the centroids of the labels; an iteration labels the rows, or else this does. */
 static void
-compare_window(Measurement *measurement, int64 from, int64 count)
+set_centroids(const GkClustering *clustering, bool label)
+{
+	GkCommand	centroids = {.operation = GK_CENTROIDS};
+	GkCommand	assign = {.operation = GK_ASSIGN};
+	int			d = clustering->dimension;
+	double	   *points = gk_allocate((int64) clustering->k * d, sizeof(double));
+
+	for (int64 i = 0; i < clustering->k; i++)
+		gk_unpack_centroid(clustering->packed, d, i, points + i * d);
+	centroids.centroids.centroids = points;
+	centroids.centroids.k = clustering->k;
+	gk_run(clustering->job, &centroids);
+	if (label)
+		gk_run(clustering->job, &assign);
+	pfree(points);
+}
+
+/* Counts the rows of the labels, and numbers those that have some. */
+static void
+count_rows(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
+	GkQuality  *quality = measurement->quality;
+
+	for (int64 from = 0; from < clustering->rows; from += measurement->window)
+	{
+		int64		count = Min(measurement->window, clustering->rows - from);
+
+		CHECK_FOR_INTERRUPTS();
+		gk_read_labels(clustering, from, count, measurement->labels);
+		for (int64 i = 0; i < count; i++)
+			if (measurement->labels[i] >= 0)
+				quality->sizes[measurement->labels[i]]++;
+	}
+	for (int c = 0; c < clustering->k; c++)
+	{
+		quality->rows += quality->sizes[c];
+		measurement->group_of[c] = quality->clusters;
+		quality->clusters += quality->sizes[c] > 0;
+	}
+}
+
+/* Sets what the rows are compared with: the centroids, or the means. */
+static void
+set_points(Measurement *measurement, bool centroids)
+{
+	const GkClustering *clustering = measurement->clustering;
+	int			d = clustering->dimension;
+
+	for (int c = 0; c < clustering->k; c++)
+	{
+		int64		group = measurement->group_of[c];
+
+		if (measurement->quality->sizes[c] == 0)
+			continue;
+		measurement->ends[group] = group + 1;
+		if (centroids)
+			gk_unpack_centroid(clustering->packed, d, c, measurement->points + group * d);
+		else
+			memcpy(measurement->points + group * d, mean_of(measurement, c), d * sizeof(double));
+	}
+}
+
+/* Has the engine compare a window of rows with all points, or with that of the own label. */
+static void
+compare_window(Measurement *measurement, int64 from, int64 count, bool all, bool cosine)
+{
 	GkCommand	command = {.operation = GK_SEPARATION};
 
-	if (measurement->quality->clusters < 2)
-		return;
+	gk_read_labels(measurement->clustering, from, count, measurement->labels);
 	for (int64 i = 0; i < count; i++)
-	{
-		int32		label = clustering->labels[from + i];
-
-		measurement->groups[i] = label < 0 ? 0 : measurement->group_of[label];
-	}
+		measurement->groups[i] = measurement->labels[i] < 0 ? 0
+			: measurement->group_of[measurement->labels[i]];
 	command.separation.points = measurement->points;
 	command.separation.ends = measurement->ends;
 	command.separation.groups = measurement->quality->clusters;
 	command.separation.first = from;
 	command.separation.count = count;
 	command.separation.labels = measurement->groups;
-	command.separation.cosine = clustering->metric == GK_COSINE;
+	command.separation.cosine = cosine;
 	command.separation.own = measurement->own;
-	command.separation.other = measurement->other;
-	gk_run(clustering->job, &command);
+	command.separation.other = all ? measurement->other : NULL;
+	gk_run(measurement->clustering->job, &command);
 }
 
-/* Goes through all rows that count; compared with the centroids once there are some. */
+/* Compares all rows that count with all points, or with that of the own label. */
 static void
-for_each_row(Measurement *measurement, UseRow use)
+compare_rows(Measurement *measurement, bool all, UseDistances use)
 {
 	const GkClustering *clustering = measurement->clustering;
-	int			d = clustering->dimension;
 
 	for (int64 from = 0; from < clustering->rows; from += measurement->window)
 	{
 		int64		count = Min(measurement->window, clustering->rows - from);
 
-		fetch_window(measurement, from, count);
-		if (measurement->points != NULL)
-			compare_window(measurement, from, count);
+		compare_window(measurement, from, count, all,
+					   all && clustering->metric == GK_COSINE);
 		for (int64 i = 0; i < count; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (clustering->labels[from + i] >= 0)
-				use(measurement, from + i, i, clustering->labels[from + i],
-					measurement->features + i * d);
+			if (measurement->labels[i] >= 0)
+				use(measurement, measurement->labels[i], measurement->own[i],
+					all ? measurement->other[i] : NAN);
 		}
 	}
 }
 
-/* Widens the range of a label, or of all rows, by a row. */
+/* Adds the distances of a row to the centroids. */
 static void
-widen(Measurement *measurement, int64 place, bool first, const float *features)
+add_separation(Measurement *measurement, int32 label, double own, double other)
 {
-	int			d = measurement->clustering->dimension;
-	float	   *least = measurement->least + place * d;
-	float	   *greatest = measurement->greatest + place * d;
+	Tally	   *tally = &measurement->tallies[label];
 
-	for (int j = 0; j < d; j++)
-	{
-		least[j] = first ? features[j] : Min(least[j], features[j]);
-		greatest[j] = first ? features[j] : Max(greatest[j], features[j]);
-	}
+	tally->farthest = Max(tally->farthest, own);
+	add(&tally->simplified, gk_silhouette(own, other), scale_for(1.0));
 }
 
-/* Counts a row, takes it into the ranges and perhaps into the sample. */
+/* Adds the distance of a row to the mean of its cluster. */
 static void
-look_at_row(Measurement *measurement, int64 number, int64 place, int32 label,
-			const float *features)
+add_spread(Measurement *measurement, int32 label, double own, double other)
 {
-	GkQuality  *quality = measurement->quality;
+	Tally	   *tally = &measurement->tallies[label];
 
-	widen(measurement, label, quality->sizes[label] == 0, features);
-	widen(measurement, measurement->clustering->k, quality->rows == 0, features);
-	quality->clusters += quality->sizes[label] == 0;
-	quality->sizes[label]++;
-	quality->rows++;
-	gk_offer_row(measurement->sample, number, label, features);
+	add(&tally->spread, own, tally->spread_scale);
+	add(&tally->within, own * own, tally->within_scale);
 }
 
-/* The scale of a sum of a feature over a label. */
-static inline double
-feature_scale(const Measurement *measurement, int64 at)
-{
-	return scale_for(Max(fabsf(measurement->least[at]), fabsf(measurement->greatest[at])));
-}
-
-/* Adds a row to the sums of its label and of all. */
+/* The scales of the sums of distances to the means: none is greater than by way of the centroid. */
 static void
-add_features(Measurement *measurement, int64 number, int64 place, int32 label,
-			 const float *features)
-{
-	int64		d = measurement->clustering->dimension;
-	int64		own = label * d;
-	int64		all = measurement->clustering->k * d;
-
-	for (int j = 0; j < d; j++)
-	{
-		add(&measurement->sums[own + j], features[j], feature_scale(measurement, own + j));
-		add(&measurement->sums[all + j], features[j], feature_scale(measurement, all + j));
-	}
-}
-
-/* The means of the labels and of all rows. */
-static void
-find_means(Measurement *measurement)
-{
-	const GkClustering *clustering = measurement->clustering;
-	GkQuality  *quality = measurement->quality;
-	int			d = clustering->dimension;
-
-	measurement->sums = gk_allocate_zero((clustering->k + INT64CONST(1)) * d, sizeof(Sum));
-	for_each_row(measurement, add_features);
-	for (int64 c = 0; c <= clustering->k; c++)
-	{
-		int64		rows = c < clustering->k ? quality->sizes[c] : quality->rows;
-
-		CHECK_FOR_INTERRUPTS();
-		for (int64 at = c * d; at < (c + 1) * d && rows > 0; at++)
-		{
-			double		sum = value_of(measurement->sums[at], feature_scale(measurement, at));
-			double		mean = sum / rows;
-
-			/* no distance to it is greater than the range then */
-			mean = Max(mean, (double) measurement->least[at]);
-			measurement->means[at] = Min(mean, (double) measurement->greatest[at]);
-		}
-	}
-	pfree(measurement->sums);
-}
-
-/* The centroids of the labels that have rows: those that were given, or the means. */
-static void
-find_points(Measurement *measurement)
+find_scales(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
 	int			d = clustering->dimension;
-	int32		group = 0;
+	double	   *centroid = gk_allocate(d, sizeof(double));
 
-	measurement->points = gk_allocate((int64) measurement->quality->clusters * d, sizeof(double));
-	measurement->ends = gk_allocate(measurement->quality->clusters, sizeof(int64));
 	for (int c = 0; c < clustering->k; c++)
 	{
-		double	   *point = measurement->points + (int64) group * d;
+		Tally	   *tally = &measurement->tallies[c];
+		double		limit;
 
-		if (measurement->quality->sizes[c] == 0)
-			continue;
-		measurement->group_of[c] = group++;
-		measurement->ends[measurement->group_of[c]] = group;
 		if (clustering->packed != NULL)
-			gk_unpack_centroid(clustering->packed, d, c, point);
-		else
-			memcpy(point, measurement->means + (int64) c * d, d * sizeof(double));
+		{
+			gk_unpack_centroid(clustering->packed, d, c, centroid);
+			tally->apart2 = square_apart(centroid, mean_of(measurement, c), d);
+		}
+		if (clustering->packed != NULL && clustering->metric == GK_COSINE)
+			tally->farthest = sqrt(2.0 * tally->farthest);
+		limit = tally->farthest + sqrt(tally->apart2);
+		tally->spread_scale = scale_for(limit);
+		tally->within_scale = scale_for(limit * limit);
 	}
+	pfree(centroid);
 }
 
-/* The scales of the sums of a label, or of all. */
+/* The means of the rows of the labels, and the labels if there are none yet. */
 static void
-find_scales(Measurement *measurement, int64 place, const double *point)
+find_means(Measurement *measurement, GkSample *sample, bool by_engine)
 {
-	int			d = measurement->clustering->dimension;
-	Tally	   *tally = &measurement->tallies[place];
-	double		inertia = 0.0;
-	double		within = 0.0;
+	const GkClustering *clustering = measurement->clustering;
 
-	for (int j = 0; j < d; j++)
-	{
-		double		least = measurement->least[place * d + j];
-		double		greatest = measurement->greatest[place * d + j];
-		double		far = point == NULL ? 0.0
-			: Max(fabs(least - point[j]), fabs(greatest - point[j]));
-
-		inertia += far * far;
-		within += (greatest - least) * (greatest - least);
-	}
-	tally->inertia_scale = scale_for(inertia);
-	tally->within_scale = scale_for(within);
-	tally->spread_scale = scale_for(sqrt(within));
+	if (clustering->packed != NULL)
+		set_centroids(clustering, !by_engine);
+	if (by_engine)
+		gk_find_means_by_engine(clustering, measurement->means);
+	count_rows(measurement);
+	if (!by_engine)
+		gk_find_means(clustering, measurement->quality->sizes, sample, measurement->means);
 }
 
-/* Adds a row to the sums of squares, distances and simplified silhouettes. */
-static void
-add_distances(Measurement *measurement, int64 number, int64 place, int32 label,
-			  const float *features)
-{
-	int			d = measurement->clustering->dimension;
-	int			k = measurement->clustering->k;
-	Tally	   *tally = &measurement->tallies[label];
-	Tally	   *all = &measurement->tallies[k];
-	double		within = square_distance(features, measurement->means + (int64) label * d, d);
-
-	add(&tally->inertia,
-		square_distance(features, measurement->points +
-						(int64) measurement->group_of[label] * d, d), tally->inertia_scale);
-	add(&tally->within, within, tally->within_scale);
-	add(&tally->spread, sqrt(within), tally->spread_scale);
-	add(&all->within, square_distance(features, measurement->means + (int64) k * d, d),
-		all->within_scale);
-	if (measurement->quality->clusters >= 2)
-		add(&tally->simplified, gk_silhouette(measurement->own[place], measurement->other[place]),
-			scale_for(1.0));
-}
-
-/* The sums around the means and the centroids. */
+/* Compares the rows with the centroids, and with the means. */
 static void
 find_sums(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
-	int64		d = clustering->dimension;
+	GkQuality  *quality = measurement->quality;
 
-	find_points(measurement);
-	for (int c = 0; c < clustering->k; c++)
-		if (measurement->quality->sizes[c] > 0)
-			find_scales(measurement, c, measurement->points + measurement->group_of[c] * d);
-	find_scales(measurement, clustering->k, NULL);
-	for_each_row(measurement, add_distances);
-}
-
-/* d² between the means of two labels. */
-static double
-means_apart(const Measurement *measurement, int a, int b)
-{
-	int			d = measurement->clustering->dimension;
-	const double *left = measurement->means + (int64) a * d;
-	const double *right = measurement->means + (int64) b * d;
-	double		sum = 0.0;
-
-	for (int j = 0; j < d; j++)
-		sum += (left[j] - right[j]) * (left[j] - right[j]);
-	return sum;
+	measurement->points = gk_allocate((int64) quality->clusters * clustering->dimension,
+									  sizeof(double));
+	measurement->ends = gk_allocate(quality->clusters, sizeof(int64));
+	set_points(measurement, clustering->packed != NULL);
+	compare_rows(measurement, true, add_separation);
+	find_scales(measurement);
+	set_points(measurement, false);
+	compare_rows(measurement, false, add_spread);
 }
 
 /* The mean over the clusters of the greatest (S + S) / M. */
@@ -369,7 +326,8 @@ davies_bouldin(const Measurement *measurement)
 		for (int b = 0; b < k && quality->sizes[a] > 0; b++)
 		{
 			double		apart = b == a || quality->sizes[b] == 0 ? 0.0
-				: sqrt(means_apart(measurement, a, b));
+				: sqrt(square_apart(mean_of(measurement, a), mean_of(measurement, b),
+									measurement->clustering->dimension));
 
 			if (apart > 0.0)
 				greatest = Max(greatest, (spread[a] + spread[b]) / apart);
@@ -384,8 +342,8 @@ static void
 find_nearest(const GkClustering *clustering, GkQuality *quality)
 {
 	int			d = clustering->dimension;
-	int64		places = GK_GROUPS((int64) clustering->k) * GK_GROUP;
 	double	   *centroid = gk_allocate(d, sizeof(double));
+	int64		places = GK_GROUPS((int64) clustering->k) * GK_GROUP;
 	double	   *distances2 = gk_allocate(places, sizeof(double));
 
 	for (int c = 0; c < clustering->k; c++)
@@ -407,37 +365,53 @@ find_nearest(const GkClustering *clustering, GkQuality *quality)
 	}
 }
 
+/* The sum of squares of the means around the mean of all rows. */
+static double
+between_means(const Measurement *measurement)
+{
+	const GkQuality *quality = measurement->quality;
+	int			d = measurement->clustering->dimension;
+	int			k = measurement->clustering->k;
+	double	   *centre = gk_allocate_zero(d, sizeof(double));
+	double		sum = 0.0;
+
+	for (int c = 0; c < k; c++)
+		for (int j = 0; j < d; j++)
+			centre[j] += mean_of(measurement, c)[j] * quality->sizes[c] / quality->rows;
+	for (int c = 0; c < k; c++)
+		sum += quality->sizes[c] * square_apart(mean_of(measurement, c), centre, d);
+	pfree(centre);
+	return sum;
+}
+
 /* Turns the sums into figures. */
 static void
 derive_figures(Measurement *measurement)
 {
 	GkQuality  *quality = measurement->quality;
-	int			k = measurement->clustering->k;
-	const Tally *all = &measurement->tallies[k];
+	double		between = between_means(measurement);
+	int			clusters = quality->clusters;
+	double		rows = quality->rows;
 	Sum			simplified = 0;
 	double		within = 0.0;
-	int64		rows = quality->rows;
-	int			clusters = quality->clusters;
 
-	quality->total = value_of(all->within, all->within_scale);
-	for (int c = 0; c < k; c++)
+	for (int c = 0; c < measurement->clustering->k; c++)
 	{
 		const Tally *tally = &measurement->tallies[c];
 
-		if (quality->sizes[c] > 0)
-		{
-			quality->inertia += value_of(tally->inertia, tally->inertia_scale);
-			within += value_of(tally->within, tally->within_scale);
-		}
+		within += value_of(tally->within, tally->within_scale);
+		quality->inertia += value_of(tally->within, tally->within_scale) +
+			quality->sizes[c] * tally->apart2;
 		simplified += tally->simplified;
 		quality->simplified_silhouettes[c] = quality->sizes[c] == 0 || clusters < 2 ? NAN
 			: value_of(tally->simplified, scale_for(1.0)) / quality->sizes[c];
 	}
+	quality->total = within + between;
 	if (clusters < 2 || clusters >= rows)
 		return;
 	quality->simplified_silhouette = value_of(simplified, scale_for(1.0)) / rows;
 	quality->davies_bouldin = davies_bouldin(measurement);
-	quality->calinski_harabasz = within > 0.0 ? (quality->total - within) / (clusters - 1) /
+	quality->calinski_harabasz = within > 0.0 ? between / (clusters - 1) /
 		(within / (rows - clusters)) : 1.0;
 }
 
@@ -447,21 +421,15 @@ begin_measurement(Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
 	GkQuality  *quality = measurement->quality;
-	int			d = clustering->dimension;
 	int			k = clustering->k;
-	int64		places = (k + INT64CONST(1)) * d;
 
-	measurement->sample = gk_begin_sample(clustering);
-	measurement->window = Max(1, Min(WINDOW_NUMBERS / d, clustering->rows));
-	measurement->numbers = gk_allocate(measurement->window, sizeof(int64));
-	measurement->features = gk_allocate(measurement->window * d, sizeof(float));
+	measurement->window = Max(1, Min(WINDOW_ROWS, clustering->rows));
+	measurement->labels = gk_allocate(measurement->window, sizeof(int32));
 	measurement->groups = gk_allocate(measurement->window, sizeof(int32));
 	measurement->own = gk_allocate(measurement->window, sizeof(double));
 	measurement->other = gk_allocate(measurement->window, sizeof(double));
-	measurement->least = gk_allocate(places, sizeof(float));
-	measurement->greatest = gk_allocate(places, sizeof(float));
-	measurement->means = gk_allocate(places, sizeof(double));
-	measurement->tallies = gk_allocate_zero(k + INT64CONST(1), sizeof(Tally));
+	measurement->means = gk_allocate_zero((int64) k * clustering->dimension, sizeof(double));
+	measurement->tallies = gk_allocate_zero(k, sizeof(Tally));
 	measurement->group_of = gk_allocate(k, sizeof(int32));
 	quality->silhouette = quality->simplified_silhouette = NAN;
 	quality->davies_bouldin = quality->calinski_harabasz = NAN;
@@ -479,13 +447,14 @@ void
 gk_measure(const GkClustering *clustering, GkQuality *quality)
 {
 	Measurement measurement = {.clustering = clustering,.quality = quality};
+	bool		by_engine = clustering->labels == NULL && !clustering->weighted;
+	GkSample   *sample = gk_begin_sample(clustering, by_engine);
 
 	memset(quality, 0, sizeof(*quality));
 	begin_measurement(&measurement);
-	for_each_row(&measurement, look_at_row);
-	find_means(&measurement);
+	find_means(&measurement, sample, by_engine);
 	find_sums(&measurement);
-	gk_measure_sample(measurement.sample, quality);
+	gk_measure_sample(sample, quality);
 	derive_figures(&measurement);
 	if (clustering->packed != NULL)
 		find_nearest(clustering, quality);

@@ -21,9 +21,11 @@ typedef struct GkClustering
 	int64		rows;
 	int			dimension;
 	int			k;				/* labels are below */
-	const int32 *labels;		/* rows; -1 = the row does not count */
-	const double *packed;		/* the centroids of the labels (nearest.h); NULL = their means */
-	int			sample;			/* the most rows for the silhouette */
+	bool		weighted;		/* the engine knows of weights, which are ignored here */
+	const int32 *labels;		/* rows; -1 = the row does not count; NULL = the nearest … */
+	const double *packed;		/* … of these centroids, in the order of ties (nearest.h); given
+								 * without labels, and only then */
+	int			sample;			/* the most rows for the silhouette; 0 = what takes little time */
 	int64		seed;
 } GkClustering;
 
@@ -48,7 +50,13 @@ typedef struct GkQuality
 	double	   *separations;	/* distance to it: … of centroids that were given */
 } GkQuality;
 
-/* Measures a clustering; everything in the current memory context, which is the job's. */
+/*
+ * Measures a clustering of prepared rows; everything in the current memory context, which is the
+ * job's.  Unless there are labels, those in the engine are made anew, and its d² are lost.
+ */
 extern void gk_measure(const GkClustering *clustering, GkQuality *quality);
+
+/* The labels of some rows of a clustering that is being measured. */
+extern void gk_read_labels(const GkClustering *clustering, int64 from, int64 count, int32 *labels);
 
 #endif							/* GK_QUALITY_H */

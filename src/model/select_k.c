@@ -58,7 +58,8 @@ read_spec(FunctionCallInfo fcinfo, GkCandidateSpec *spec)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("k is NULL"),
 				 errhint("List the numbers of clusters to be tried: '{2,3,4,5,6}'.")));
-	spec->sample = number_within(fcinfo, SAMPLE, "sample", spec->sample, 1, MAX_SAMPLE);
+	if (!PG_ARGISNULL(SAMPLE))
+		spec->sample = number_within(fcinfo, SAMPLE, "sample", 0, 1, MAX_SAMPLE);
 	spec->references = number_within(fcinfo, GAP_REFERENCES, "gap_references", spec->references,
 									 0, GK_MAX_REFERENCES);
 	if (spec->criterion == GK_FIGURE_GAP && spec->references == 0)

@@ -15,12 +15,12 @@
 
 #include "alloc.h"
 #include "definition.h"
-#include "engine_error.h"
-#include "nearest.h"
+#include "fitted.h"
 #include "quality.h"
 #include "selection.h"
 
-#define DEFAULT_SAMPLE 10000
+/* Rows of a reference at most where nothing is said of them. */
+#define REFERENCE_ROWS 10000
 
 /* References of the gap where it is the criterion and nothing is said of them. */
 #define DEFAULT_REFERENCES 20
@@ -99,55 +99,9 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 			spec->candidates[spec->count++] = spec->candidates[i];
 	spec->criterion = PG_ARGISNULL(first + 1) ? GK_FIGURE_SIMPLIFIED_SILHOUETTE
 		: find_criterion(text_to_cstring(PG_GETARG_TEXT_PP(first + 1)));
-	spec->sample = DEFAULT_SAMPLE;
+	spec->sample = 0;
 	spec->references = spec->criterion == GK_FIGURE_GAP ? DEFAULT_REFERENCES : 0;
 	return true;
-}
-
-/* The labels in the engine, numbered in the order of ties without those of empty clusters. */
-static int32 *
-fetch_labels(const GkCall *call, const GkFit *fit)
-{
-	int64		rows = call->arguments.fit.rows;
-	int32	   *labels = gk_allocate(rows, sizeof(int32));
-	int32	   *label_of_place = gk_allocate(fit->k, sizeof(int32));
-
-	for (int64 label = 0; label < fit->k; label++)
-		label_of_place[fit->model.ties[label]] = (int32) label;
-	gk_check(call->engine->class_of->fetch(call->engine, 0, rows, labels, NULL));
-	for (int64 row = 0; row < rows; row++)
-		labels[row] = label_of_place[fit->model.place_of_label[labels[row]]];
-	return labels;
-}
-
-/* The centroids by those labels. */
-static double *
-pack_points(const GkFit *fit, int dimension)
-{
-	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
-
-	for (int64 label = 0; label < fit->k; label++)
-		gk_pack_centroid(packed, dimension, label,
-						 fit->model.points + (int64) fit->model.ties[label] * dimension);
-	gk_pack_rest(packed, dimension, fit->k);
-	return packed;
-}
-
-/* Measures the fit whose labels are in the engine, as gkmeans_evaluate() does a model. */
-static void
-measure_fit(const GkCall *call, const GkCandidateSpec *spec, const GkFit *fit, GkQuality *quality)
-{
-	GkClustering clustering = {.job = call->job,.engine = call->engine};
-
-	clustering.metric = call->arguments.fit.metric;
-	clustering.rows = call->arguments.fit.rows;
-	clustering.dimension = call->arguments.fit.dimension;
-	clustering.k = (int) fit->k;
-	clustering.labels = fetch_labels(call, fit);
-	clustering.packed = pack_points(fit, clustering.dimension);
-	clustering.sample = spec->sample;
-	clustering.seed = call->arguments.fit.seed;
-	gk_measure(&clustering, quality);
 }
 
 /*
@@ -204,7 +158,7 @@ derive_figures(GkCandidate *candidate, const GkQuality *quality, int dimension,
 	figures[GK_FIGURE_ELBOW] = NAN;
 }
 
-/* Fits one candidate and measures it; labels stay in the engine. */
+/* Fits one candidate and measures it. */
 static void
 try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 			  const GkReference *reference, GkCandidate *candidate)
@@ -220,7 +174,7 @@ try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
 									ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(scratch);
-	measure_fit(call, spec, fit, &quality);
+	gk_measure_fit(call, fit, spec->sample, call->arguments.fit.seed, &quality);
 	derive_figures(candidate, &quality, call->arguments.fit.dimension, reference);
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(scratch);
@@ -310,7 +264,8 @@ find_references(GkCall *call, const GkCandidateSpec *spec, const GkPrepared *pre
 	references = gk_allocate_zero(spec->count, sizeof(GkReference));
 	for (int i = 0; i < spec->count; i++)
 		references[i].k = spec->candidates[i];
-	gk_find_references(call, prepared, spec->sample, spec->references, references, spec->count);
+	gk_find_references(call, prepared, spec->sample > 0 ? spec->sample : REFERENCE_ROWS,
+					   spec->references, references, spec->count);
 	return references;
 }
 
@@ -358,8 +313,7 @@ gk_take_chosen(GkCall *call, const GkCandidateSpec *spec, const GkSelection *sel
 		fit->iterate_seconds += selection->candidates[i].fit.iterate_seconds;
 		fit->label_seconds += selection->candidates[i].fit.label_seconds;
 	}
-	if (selection->chosen != selection->count - 1)
-		gk_fit_restore(call->job, &call->arguments.fit, fit);
+	gk_fit_restore(call->job, &call->arguments.fit, fit);
 }
 
 /* Puts one row for every candidate into a result. */

@@ -36,7 +36,8 @@ typedef struct GkCandidateSpec
 	int			count;
 	int		   *candidates;		/* ascending, each once */
 	GkFigure	criterion;
-	int			sample;			/* rows of the silhouette and of a reference at most */
+	int			sample;			/* rows of the silhouette and of a reference at most; 0 = as
+								 * many as take little time */
 	int			references;		/* random data sets of the gap; 0 = no gap */
 } GkCandidateSpec;
 

@@ -15,120 +15,126 @@
 /* Numbers of a sample at most: a quarter of a gigabyte, and twice that as doubles. */
 #define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)
 
-/* A row of the sample; the least keys are drawn. */
+/* Rows of a sample by default, and at most the differences of features and the numbers in it. */
+#define DEFAULT_SAMPLE 10000
+#define DEFAULT_DIFFERENCES 0x1p32
+#define DEFAULT_NUMBERS (INT64CONST(1) << 22)
+
+/* The start number of these draws; no fit has that many starts. */
+#define SAMPLE_START (PG_UINT32_MAX - 1)
+
+/* A row of the sample. */
 typedef struct Drawn
 {
-	uint64		key;			/* of the row's bits and the seed */
 	int32		label;
+	int64		place;			/* in the order of drawing, which is not that of the rows */
 	int64		row;
 } Drawn;
 
 struct GkSample
 {
 	const GkClustering *clustering;
+	GkDrawer	drawer;
+	int64		most;
+	GkLine	   *line;			/* NULL: the engine draws */
 	int			count;
-	Drawn	   *drawn;			/* a heap, the greatest first */
+	Drawn	   *drawn;			/* a row that was drawn several times stands there as often */
 };
 
-/* An empty sample. */
-GkSample *
-gk_begin_sample(const GkClustering *clustering)
+/* The most rows to compare with one another. */
+static int64
+most_rows(const GkClustering *clustering)
 {
-	int64		most = Min(clustering->sample, clustering->rows);
 	int			d = clustering->dimension;
-	GkSample   *sample = palloc0(sizeof(GkSample));
+	double		most = clustering->sample;
 
-	if (most * d > MAX_SAMPLE_NUMBERS)
+	if (clustering->sample == 0)
+	{
+		most = Min(DEFAULT_SAMPLE, floor(sqrt(DEFAULT_DIFFERENCES / d)));
+		most = Min(most, DEFAULT_NUMBERS / d);
+	}
+	else if (Min(most, clustering->rows) * d > MAX_SAMPLE_NUMBERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("sample is too large"),
 				 errhint("At most %lld rows of %d features can be compared with one another.",
 						 (long long) (MAX_SAMPLE_NUMBERS / d), d)));
+	return Min((int64) most, clustering->rows);
+}
+
+/* An empty sample. */
+GkSample *
+gk_begin_sample(const GkClustering *clustering, bool by_engine)
+{
+	GkSample   *sample = palloc0(sizeof(GkSample));
+
 	sample->clustering = clustering;
-	sample->drawn = gk_allocate(most, sizeof(Drawn));
+	sample->most = most_rows(clustering);
+	sample->drawer.job = clustering->job;
+	sample->drawer.rows = clustering->rows;
+	sample->drawer.seed = (uint64) clustering->seed;
+	sample->drawer.start = SAMPLE_START;
+	if (!by_engine)
+		sample->line = gk_begin_line(clustering->rows);
 	return sample;
 }
 
-/* Whether one row comes after another in the sample's order. */
-static bool
-comes_after(const Drawn *left, const Drawn *right)
-{
-	return left->key != right->key ? left->key > right->key : left->label > right->label;
-}
-
-/* Puts the first of the heap where it belongs. */
-static void
-sift_down(Drawn *heap, int count)
-{
-	int			at = 0;
-
-	for (;;)
-	{
-		int			child = 2 * at + 1;
-		Drawn		swapped = heap[at];
-
-		if (child >= count)
-			return;
-		if (child + 1 < count && comes_after(&heap[child + 1], &heap[child]))
-			child++;
-		if (!comes_after(&heap[child], &heap[at]))
-			return;
-		heap[at] = heap[child];
-		heap[child] = swapped;
-		at = child;
-	}
-}
-
-/* Puts the last of the heap where it belongs. */
-static void
-sift_up(Drawn *heap, int at)
-{
-	while (at > 0 && comes_after(&heap[at], &heap[(at - 1) / 2]))
-	{
-		Drawn		swapped = heap[at];
-
-		heap[at] = heap[(at - 1) / 2];
-		heap[(at - 1) / 2] = swapped;
-		at = (at - 1) / 2;
-	}
-}
-
-/* The key of a row: of its bits and the seed, not of its place. */
+/*
+ * The hash of a row's features, as an engine without weights has it; of its label as well where
+ * that does not follow from the features.
+ */
 static uint64
-key_of(const float *features, int dimension, int64 seed)
+hash_of(const GkSample *sample, int32 label, const float *features)
 {
-	uint64		key = gk_mix((uint64) seed + UINT64CONST(0x9e3779b97f4a7c15));
+	const GkClustering *clustering = sample->clustering;
+	uint64		terms = 0;
+	uint64		hash;
 
-	for (int j = 0; j < dimension; j++)
+	for (int j = 0; j < clustering->dimension; j += 2)
 	{
-		uint32		bits;
+		uint32		pair[2] = {0, 0};
 
-		memcpy(&bits, &features[j], sizeof(bits));
-		key = gk_mix(key ^ bits) + UINT64CONST(0x9e3779b97f4a7c15);
+		memcpy(pair, features + j, Min(2, clustering->dimension - j) * sizeof(float));
+		terms += gk_hash_term(pair[0], pair[1], j / 2);
 	}
-	return gk_mix(key);
+	hash = gk_hash_finish(terms, 0);
+	if (clustering->labels == NULL)
+		return hash;
+	return gk_mix(hash + (label + UINT64CONST(1)) * GK_HASH_KEY);
 }
 
-/* Takes a row into the sample if its key is among the least. */
+/* Counts a row. */
+void
+gk_count_row(GkSample *sample, int32 label, const float *features)
+{
+	gk_count_on_line(sample->line, hash_of(sample, label, features));
+}
+
+/* Chooses what is drawn, once all rows are counted. */
+void
+gk_choose_rows(GkSample *sample)
+{
+	gk_choose_on_line(sample->line, &sample->drawer, sample->most);
+}
+
+/* Takes a row into the sample if it is drawn. */
 void
 gk_offer_row(GkSample *sample, int64 number, int32 label, const float *features)
 {
-	const GkClustering *clustering = sample->clustering;
-	Drawn		row = {key_of(features, clustering->dimension, clustering->seed), label, number};
-
-	if (sample->count < Min(clustering->sample, clustering->rows))
-	{
-		sample->drawn[sample->count] = row;
-		sift_up(sample->drawn, sample->count++);
-	}
-	else if (comes_after(&sample->drawn[0], &row))
-	{
-		sample->drawn[0] = row;
-		sift_down(sample->drawn, sample->count);
-	}
+	gk_offer_to_line(sample->line, &sample->drawer, hash_of(sample, label, features), number);
 }
 
-/* The order of the sample: by label, and in a way that does not depend on the order of the rows. */
+/* The label of a row. */
+static int32
+label_of(const GkClustering *clustering, int64 row)
+{
+	int32		label;
+
+	gk_read_labels(clustering, row, 1, &label);
+	return label;
+}
+
+/* The order of the sample: by label. */
 static int
 compare_drawn(const void *a, const void *b, void *argument)
 {
@@ -137,7 +143,30 @@ compare_drawn(const void *a, const void *b, void *argument)
 
 	if (left->label != right->label)
 		return left->label < right->label ? -1 : 1;
-	return (left->key > right->key) - (left->key < right->key);
+	return (left->place > right->place) - (left->place < right->place);
+}
+
+/* Lists what was drawn. */
+static void
+list_drawn(GkSample *sample)
+{
+	int64	   *rows = gk_allocate(sample->most, sizeof(int64));
+	int64	   *times = gk_allocate(sample->most, sizeof(int64));
+	int64		found = sample->line == NULL
+		? gk_draw_evenly(&sample->drawer, sample->most, rows, times)
+		: gk_drawn_from_line(sample->line, &sample->drawer, rows, times);
+
+	sample->drawn = gk_allocate(sample->most, sizeof(Drawn));
+	for (int64 i = 0; i < found; i++)
+	{
+		Drawn		drawn = {.label = label_of(sample->clustering, rows[i]),.row = rows[i]};
+
+		for (drawn.place = sample->count; times[i] > 0; times[i]--)
+			sample->drawn[sample->count++] = drawn;
+	}
+	qsort_interruptible(sample->drawn, sample->count, sizeof(Drawn), compare_drawn, NULL);
+	pfree(times);
+	pfree(rows);
 }
 
 /* The sample as the command wants it: rows, and the same as points in groups, one a label. */
@@ -234,8 +263,8 @@ gk_measure_sample(GkSample *sample, GkQuality *quality)
 {
 	Compared	compared = {0};
 
+	list_drawn(sample);
 	quality->silhouette_rows = sample->count;
-	qsort_interruptible(sample->drawn, sample->count, sizeof(Drawn), compare_drawn, NULL);
 	find_groups(sample, &compared);
 	if (compared.groups < 2 || compared.groups >= sample->count)
 		return;

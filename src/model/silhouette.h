@@ -12,15 +12,25 @@
 
 typedef struct GkSample GkSample;
 
-/* An empty sample of at most clustering->sample rows; 54000 if they could not be compared. */
-extern GkSample *gk_begin_sample(const GkClustering *clustering);
+/*
+ * An empty sample of at most clustering->sample rows; 54000 if they could not be compared.  The
+ * engine draws them, if it knows of no weights, or the caller goes through all rows that count
+ * twice.  Equal rows are drawn as often as their share asks for.
+ */
+extern GkSample *gk_begin_sample(const GkClustering *clustering, bool by_engine);
 
-/* Takes a row into the sample if it is drawn: number, label and features as compared. */
+/* The first time: counts a row, with its label and its features as compared. */
+extern void gk_count_row(GkSample *sample, int32 label, const float *features);
+
+/* In between: chooses; one row at least was counted. */
+extern void gk_choose_rows(GkSample *sample);
+
+/* The second time: takes a row into the sample if it is drawn. */
 extern void gk_offer_row(GkSample *sample, int64 number, int32 label, const float *features);
 
 /*
  * Measures the sample: silhouette_rows, silhouette and silhouettes of the quality, which are left
- * alone where they are not defined.
+ * alone where they are not defined.  Once, at the end.
  */
 extern void gk_measure_sample(GkSample *sample, GkQuality *quality);
 

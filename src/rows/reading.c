@@ -24,10 +24,12 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "drain.h"
 #include "engine_error.h"
 #include "feed.h"
 #include "feed_pass.h"
+#include "feed_receiver.h"
 #include "progress.h"
 #include "reading.h"
 #include "source_columns.h"
@@ -49,6 +51,15 @@ typedef struct Reading
 	GkDrain    *drain;
 	GkFeedPass	pass;			/* open while the query runs */
 } Reading;
+
+/* The query that feeds the rows. */
+typedef struct FeedQuery
+{
+	GkSourceQuery *query;
+	Oid			function;		/* the aggregate in it; InvalidOid = its rows come to this process */
+	double		rows;			/* that the planner expects */
+	int			processes;		/* that feed */
+} FeedQuery;
 
 /* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
@@ -76,6 +87,13 @@ feature_class(const GkColumn *column)
 {
 	return gk_is_exact(column) ? GK_FEATURE_EXACT :
 		gk_is_integer(column) ? GK_FEATURE_INTEGER : GK_FEATURE_REAL;
+}
+
+/* How a feature is shifted; in an array, all are alike. */
+GkFeatureClass
+gk_feature_class(const GkSource *source, int feature)
+{
+	return feature_class(&source->described[source->described[0].shape == GK_SCALAR ? feature : 0]);
 }
 
 /* Describes how to read the rows. */
@@ -219,6 +237,18 @@ append_source(StringInfo query, const GkSource *source, char **names)
 	appendStringInfoChar(query, ')');
 }
 
+/* Appends what the feed takes of a row besides its ticket. */
+static void
+append_row(StringInfo query, const GkSource *source, char **names)
+{
+	append_id(query, source, names);
+	if (source->weight > 0)
+		appendStringInfo(query, ", %s", names[source->weight - 1]);
+	else
+		appendStringInfoString(query, ", NULL::pg_catalog.float8");
+	append_features(query, source, names);
+}
+
 /* The query that feeds the rows; its parameter is the ticket. */
 static char *
 feed_query(const GkSource *source, Oid function)
@@ -230,15 +260,33 @@ feed_query(const GkSource *source, Oid function)
 	appendStringInfo(&query, "SELECT %s($1",
 					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
 												get_func_name(function)));
-	append_id(&query, source, names);
-	if (source->weight > 0)
-		appendStringInfo(&query, ", %s", names[source->weight - 1]);
-	else
-		appendStringInfoString(&query, ", NULL::pg_catalog.float8");
-	append_features(&query, source, names);
+	append_row(&query, source, names);
 	appendStringInfoChar(&query, ')');
 	append_source(&query, source, names);
 	return query.data;
+}
+
+/* The query whose rows are to be fed, with a NULL where the feed takes its ticket. */
+static char *
+row_query(const GkSource *source)
+{
+	char	  **names = name_columns(source);
+	StringInfoData query;
+
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT NULL::pg_catalog.uuid");
+	append_row(&query, source, names);
+	append_source(&query, source, names);
+	return query.data;
+}
+
+/* The rows that a plan of Citus is of; those of the plan if its tasks do not say. */
+static double
+citus_rows(const GkSourceQuery *query)
+{
+	double		rows = gk_citus_rows(query->text);
+
+	return rows >= 0.0 ? rows : query->plan->planTree->plan_rows;
 }
 
 /* The planner's estimate of the source: how many rows, and how many features per row. */
@@ -246,6 +294,7 @@ void
 gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 {
 	StringInfoData query;
+	const GkSourceQuery *planned;
 	const Plan *top;
 	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
 	char	  **names = name_columns(source);
@@ -253,8 +302,9 @@ gk_source_estimate(const GkSource *source, double *rows, double *dimension)
 	initStringInfo(&query);
 	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
 	append_source(&query, source, names);
-	top = gk_query_plan(source->text, query.data, InvalidOid)->plan->planTree;
-	*rows = top->plan_rows;
+	planned = gk_query_plan(source->text, query.data, InvalidOid);
+	top = planned->plan->planTree;
+	*rows = gk_is_citus_query(planned->query) ? citus_rows(planned) : top->plan_rows;
 	*dimension = source->count;
 	if (source->described[0].shape != GK_SCALAR)
 		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
@@ -292,6 +342,30 @@ expected_rows(const Plan *plan, int *workers)
 	return plan != NULL ? plan->plan_rows * share : 0.0;
 }
 
+/* Prepares a query with the aggregate, without its parameter, so that no plan has a ticket. */
+static void
+prepare_aggregate(const GkSource *source, FeedQuery *feeding)
+{
+	int			workers;
+
+	feeding->function = feed_function();
+	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
+								   GK_TICKET_TYPE);
+	check_function(feeding->query, feeding->function);
+	feeding->rows = expected_rows(feeding->query->plan->planTree, &workers);
+	feeding->processes = workers + 1;
+}
+
+/* Prepares a query that Citus plans, which must not get hold of the aggregate. */
+static void
+prepare_rows(const GkSource *source, FeedQuery *feeding)
+{
+	feeding->function = InvalidOid;
+	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid);
+	feeding->rows = citus_rows(feeding->query);
+	feeding->processes = 1;
+}
+
 /* Sets a parameter until the nest level ends. */
 static void
 set_locally(const char *name, const char *value)
@@ -301,44 +375,42 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query without its parameter, so that no plan contains a ticket; without JIT
- * compilation, which does not pay off, and without partitionwise aggregation, because a process
- * must have only one share.
+ * Prepares the query, without JIT compilation, which does not pay off, and without partitionwise
+ * aggregation, because a process must have only one share.
  */
-static GkSourceQuery *
-prepare_query(const GkSource *source, Oid function)
+static void
+prepare_query(const GkSource *source, FeedQuery *feeding)
 {
-	GkSourceQuery *query;
 	int			nest_level = NewGUCNestLevel();
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	query = gk_query_plan(source->text, feed_query(source, function), GK_TICKET_TYPE);
+	if (gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
+		prepare_rows(source, feeding);
+	else
+		prepare_aggregate(source, feeding);
 	AtEOXact_GUC(true, nest_level);
-	check_function(query, function);
-	return query;
+	gk_progress_expect(feeding->rows);
 }
 
-/* Runs the query. */
+/* Runs the query with the aggregate that feeds the rows. */
 static void
-run_query(const GkSourceQuery *query, Reading *reading, GkJob *job)
+run_aggregate(const FeedQuery *feeding, Reading *reading, GkJob *job)
 {
+	reading->feed->aggregate = feeding->function;
 	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
-	gk_query_run(query, reading->pass.params, None_Receiver);
+	gk_query_run(feeding->query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
 }
 
-/* Says what the plan of the query expects. */
+/* Runs the query, and feeds its rows. */
 static void
-note_expected(const GkSourceQuery *query, GkFeedSpec *spec)
+run_rows(const FeedQuery *feeding, Reading *reading, GkJob *job)
 {
-	int			workers;
-	double		rows = expected_rows(query->plan->planTree, &workers);
+	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
 
-	gk_progress_expect(rows);
-	spec->processes = workers + 1;
-	spec->expected_bytes = rows * (spec->width * sizeof(float) +
-								   (spec->weighted ? sizeof(double) : 0));
+	gk_query_run(feeding->query, NULL, receiver);
+	gk_feed_receiver_end(receiver);
 }
 
 /* Creates the ring and lends it to the engine. */
@@ -379,7 +451,7 @@ end_reading(Reading *reading)
 
 /* Runs the query once, and waits until the engine has all rows. */
 static void
-read_once(Reading *reading, const GkSourceQuery *query, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	GkStatus	status;
@@ -392,7 +464,10 @@ read_once(Reading *reading, const GkSourceQuery *query, GkJob *job, GkRows *rows
 	atomic_store(gk_progress_rows(), 0);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
 							&reading->drain));
-	run_query(query, reading, job);
+	if (OidIsValid(feeding->function))
+		run_aggregate(feeding, reading, job);
+	else
+		run_rows(feeding, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -412,24 +487,67 @@ read_once(Reading *reading, const GkSourceQuery *query, GkJob *job, GkRows *rows
 	gk_check(status);
 }
 
+/* The ranges of the values before the shift. */
+static void
+describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	MemoryContext context = gk_job_context(job);
+
+	if (rows->dimension == 0)
+		return;
+	rows->least = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	rows->greatest = MemoryContextAlloc(context, rows->dimension * sizeof(double));
+	for (int i = 0; i < rows->dimension; i++)
+		gk_shift_range(gk_feed_shift(feed), i, &rows->least[i], &rows->greatest[i]);
+}
+
+/* Counts the rows that each column made unusable. */
+static void
+count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
+{
+	GkTroubleCounts *counts = &rows->counts;
+	Size		bytes = (feed->columns + 1) * sizeof(int64);
+
+	counts->nulls = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->not_finite = MemoryContextAlloc(gk_job_context(job), bytes);
+	counts->columns = feed->columns + 1;
+	counts->zeros = atomic_load(&feed->zeros);
+	for (int i = 0; i <= feed->columns; i++)
+	{
+		counts->nulls[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls);
+		counts->not_finite[i] = atomic_load(&gk_feed_troubles(feed)[i].not_finite);
+	}
+}
+
+/* Says what made rows unusable. */
+void
+gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows)
+{
+	rows->unusable = MemoryContextAlloc(gk_job_context(job), source->count * sizeof(int64));
+	for (int i = 0; i < source->count; i++)
+		rows->unusable[i] = rows->counts.nulls[i] + rows->counts.not_finite[i];
+	if (rows->read > 0 && rows->read == rows->skipped)
+		rows->trouble = gk_describe_troubles(source, &rows->counts, rows->read);
+}
+
 /* Describes the rows that were read. */
 static void
-describe_rows(GkFeed *feed, GkJob *job, GkRows *rows)
+describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 {
 	const double *shift = feed->shifting ? gk_shift_values(gk_feed_shift(feed)) : NULL;
 
+	rows->id_type = feed->id_type;
 	rows->dimension = rows->read > rows->skipped ? atomic_load(&feed->ring.dimension) : 0;
 	rows->workers = atomic_load(&feed->workers);
 	rows->shift = MemoryContextAllocZero(gk_job_context(job),
 										 Max(1, rows->dimension) * sizeof(double));
 	if (shift != NULL)
+	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
-	rows->unusable = MemoryContextAlloc(gk_job_context(job), feed->columns * sizeof(int64));
-	for (int i = 0; i < feed->columns; i++)
-		rows->unusable[i] = atomic_load(&gk_feed_troubles(feed)[i].nulls) +
-			atomic_load(&gk_feed_troubles(feed)[i].not_finite);
-	if (rows->read > 0 && rows->read == rows->skipped)
-		rows->trouble = gk_describe_troubles(feed, rows->read);
+		describe_ranges(feed, job, rows);
+	}
+	count_troubles(feed, job, rows);
+	gk_describe_unusable(source, job, rows);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -437,17 +555,18 @@ void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
-	Oid			function = feed_function();
-	GkSourceQuery *query = prepare_query(source, function);
+	FeedQuery	feeding;
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
-	note_expected(query, &spec);
+	prepare_query(source, &feeding);
+	spec.processes = feeding.processes;
+	spec.expected_bytes = feeding.rows * (spec.width * sizeof(float) +
+										  (spec.weighted ? sizeof(double) : 0));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
-	reading->feed->aggregate = function;
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
-	read_once(reading, query, job, rows);
+	read_once(reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
 						 atomic_load(&reading->feed->ring.dimension)))
@@ -455,9 +574,10 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		read_once(reading, prepare_query(source, function), job, rows);
+		prepare_query(source, &feeding);
+		read_once(reading, &feeding, job, rows);
 	}
-	describe_rows(reading->feed, job, rows);
+	describe_rows(source, reading->feed, job, rows);
 	end_reading(reading);
 }
 

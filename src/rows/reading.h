@@ -8,6 +8,8 @@
 
 #include "job.h"
 #include "row_ids.h"
+#include "shift.h"
+#include "trouble_counts.h"
 #include "source.h"
 
 /* The planner's estimate of the source: how many rows, and how many features per row. */
@@ -21,11 +23,15 @@ typedef struct GkRows
 	int			dimension;		/* 0 if no row was usable */
 	double	   *shift;			/* dimension: stored float32 = value - shift */
 	GkRowIds   *ids;			/* NULL without an id column */
+	Oid			id_type;		/* of the ids */
 	int			workers;		/* parallel workers that fed rows */
 	Size		ring_bytes;		/* size of the ring */
 	bool		read_twice;		/* the first guess of the shift was wrong */
 	int64	   *unusable;		/* by column of features: how many rows it made unusable */
 	const char *trouble;		/* why no row was usable, column by column; NULL if a row was */
+	double	   *least;			/* dimension: the ranges of the values as they were; NULL if … */
+	double	   *greatest;		/* … nothing is shifted, or no row was usable */
+	GkTroubleCounts counts;
 } GkRows;
 
 /*
@@ -34,6 +40,12 @@ typedef struct GkRows
  * SPI must be connected.
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
+
+/* How a feature is shifted. */
+extern GkFeatureClass gk_feature_class(const GkSource *source, int feature);
+
+/* Fills in ->unusable and ->trouble from the counts of a source that was read. */
+extern void gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows);
 
 /* Frees the ids before the end of the job. */
 extern void gk_rows_release(GkRows *rows);

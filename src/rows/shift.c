@@ -19,9 +19,9 @@
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
 
-/* The shift of a feature with this range. */
-static double
-shift_of_range(double least, double greatest, GkFeatureClass feature_class)
+/* The shift of a feature whose values have this range. */
+double
+gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 {
 	double		range = greatest - least;
 	double		farthest = Max(fabs(least), fabs(greatest));
@@ -48,7 +48,7 @@ guess_shift(double least, double greatest, GkFeatureClass feature_class)
 {
 	double		margin = (greatest - least) * GUESS_MARGIN;
 
-	return shift_of_range(least - margin, greatest + margin, feature_class);
+	return gk_shift_of_range(least - margin, greatest + margin, feature_class);
 }
 
 /* An integer in the order of the doubles. */
@@ -146,7 +146,7 @@ gk_shift_settle(GkShift *shift, int dimension, const double *least, const double
 	if (gk_once_begin(&shift->settled))
 	{
 		for (int i = 0; i < dimension; i++)
-			shift->values[i] = (exact ? shift_of_range : guess_shift)
+			shift->values[i] = (exact ? gk_shift_of_range : guess_shift)
 				(least[i], greatest[i], classes_of(shift)[i]);
 		gk_once_end(&shift->settled);
 	}
@@ -186,6 +186,14 @@ gk_shift_widen(GkShift *shift, int dimension, const double *least, const double 
 		widen(&ranges_of(shift)[i], least[i], greatest[i]);
 }
 
+/* The range of a feature. */
+void
+gk_shift_range(GkShift *shift, int feature, double *least, double *greatest)
+{
+	*least = value_of(atomic_load(&ranges_of(shift)[feature].least));
+	*greatest = value_of(atomic_load(&ranges_of(shift)[feature].greatest));
+}
+
 /* After a reading: corrects wrong guesses. */
 bool
 gk_shift_correct(GkShift *shift, int dimension)
@@ -202,7 +210,7 @@ gk_shift_correct(GkShift *shift, int dimension)
 
 		if (low > high)
 			continue;
-		value = shift_of_range(value_of(low), value_of(high), classes_of(shift)[i]);
+		value = gk_shift_of_range(value_of(low), value_of(high), classes_of(shift)[i]);
 		changed = changed || value != shift->values[i];
 		shift->values[i] = value;
 	}

@@ -49,6 +49,12 @@ extern void gk_shift_set(GkShift *shift, int dimension, const double *values);
 extern void gk_shift_widen(GkShift *shift, int dimension, const double *least,
 						   const double *greatest);
 
+/* The range of a feature, after a reading that has seen a row. */
+extern void gk_shift_range(GkShift *shift, int feature, double *least, double *greatest);
+
+/* The shift of a feature whose values have this range. */
+extern double gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class);
+
 /* After a reading: corrects wrong guesses; true if there were any. */
 extern bool gk_shift_correct(GkShift *shift, int dimension);
 

@@ -106,6 +106,31 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 	return query;
 }
 
+/* Analyses and rewrites a query. */
+static Query *
+rewrite(const GkSourceText *source, const char *text, Oid parameter)
+{
+	return linitial_node(Query, pg_analyze_and_rewrite_fixedparams(parse(source, text), text,
+																   &parameter,
+																   OidIsValid(parameter) ? 1 : 0,
+																   NULL));
+}
+
+/* Analyses and rewrites a query, which has no parameter. */
+Query *
+gk_query_rewrite(const GkSourceText *source, const char *text)
+{
+	Surroundings around = {source, text};
+	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	Query	   *query;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	query = rewrite(source, text, InvalidOid);
+	error_context_stack = callback.previous;
+	return query;
+}
+
 /* Analyses, rewrites and plans a query. */
 GkSourceQuery *
 gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
@@ -113,15 +138,12 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
-	List	   *rewritten;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	rewritten = pg_analyze_and_rewrite_fixedparams(parse(source, text), text, &parameter,
-												   OidIsValid(parameter) ? 1 : 0, NULL);
 	query->source = source;
 	query->text = text;
-	query->query = linitial_node(Query, rewritten);
+	query->query = rewrite(source, text, parameter);
 	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK, NULL);
 	error_context_stack = callback.previous;
 	return query;

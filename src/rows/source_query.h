@@ -16,6 +16,9 @@
 /* The query, parsed and analysed, its views not yet expanded. */
 extern Query *gk_query_analyze(const GkSourceText *source, const char *text);
 
+/* The query, its views expanded, not yet planned; it has no parameter. */
+extern Query *gk_query_rewrite(const GkSourceText *source, const char *text);
+
 /* The query ready to run; it is read-only. */
 typedef struct GkSourceQuery
 {

@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "source_columns.h"
 #include "unusable.h"
 
 /* How much of a value and of a row a message shows, in bytes; larger values are not fetched. */
@@ -254,22 +255,20 @@ gk_merge_troubles(GkFeeder *feeder)
 
 /* The column not yet named that made most rows unusable; -1 if none did. */
 static int
-worst_column(GkFeed *feed, const int *named, int count, bool nulls)
+worst_column(const int64 *unusable, int columns, const int *named, int count)
 {
-	const GkTroubles *troubles = gk_feed_troubles(feed);
 	int64		most = 0;
 	int			worst = -1;
 
-	for (int i = 0; i <= feed->columns; i++)
+	for (int i = 0; i <= columns; i++)
 	{
-		int64		rows = atomic_load(nulls ? &troubles[i].nulls : &troubles[i].not_finite);
 		bool		is_named = false;
 
 		for (int j = 0; j < count; j++)
 			is_named = is_named || named[j] == i;
-		if (is_named || rows <= most)
+		if (is_named || unusable[i] <= most)
 			continue;
-		most = rows;
+		most = unusable[i];
 		worst = i;
 	}
 	return worst;
@@ -296,39 +295,43 @@ describe_trouble(bool is_number, bool nulls)
 		: "has an element that is NaN, infinite or too large";
 }
 
+/* The name of a column of features, or behind them of the weight. */
+static const char *
+name_of_column(const GkSource *source, int column)
+{
+	return column < source->count ? source->names[column] : source->spec.weight_column;
+}
+
 /* Appends phrases about the columns with most NULLs, or most numbers that are not finite. */
 static void
-append_columns(StringInfo text, GkFeed *feed, int64 all, bool nulls)
+append_columns(StringInfo text, const GkSource *source, const int64 *unusable, int64 all,
+			   bool nulls)
 {
 	int			named[COLUMNS_NAMED];
 
 	for (int i = 0; i < COLUMNS_NAMED; i++)
 	{
-		const GkTroubles *troubles;
-		int			worst = worst_column(feed, named, i, nulls);
-		bool		is_number = feed->width > 0 || worst > 0;
+		int			worst = worst_column(unusable, source->count, named, i);
+		bool		is_number = source->described[0].shape == GK_SCALAR || worst > 0;
 
 		if (worst < 0)
 			return;
 		named[i] = worst;
-		troubles = &gk_feed_troubles(feed)[worst];
-		append_phrase(text, psprintf("column \"%s\" %s", NameStr(gk_feed_names(feed)[worst]),
-									 describe_trouble(is_number, nulls)),
-					  atomic_load(nulls ? &troubles->nulls : &troubles->not_finite), all);
+		append_phrase(text, psprintf("column \"%s\" %s", name_of_column(source, worst),
+									 describe_trouble(is_number, nulls)), unusable[worst], all);
 	}
 }
 
-/* Describes why no row of a feed was usable. */
+/* Describes why no row of a source was usable. */
 const char *
-gk_describe_troubles(GkFeed *feed, int64 rows)
+gk_describe_troubles(const GkSource *source, const GkTroubleCounts *counts, int64 rows)
 {
 	StringInfoData text;
-	int64		zeros = atomic_load(&feed->zeros);
 
 	initStringInfo(&text);
-	append_columns(&text, feed, rows, true);
-	append_columns(&text, feed, rows, false);
-	if (zeros > 0)
-		append_phrase(&text, "all features are zero", zeros, rows);
+	append_columns(&text, source, counts->nulls, rows, true);
+	append_columns(&text, source, counts->not_finite, rows, false);
+	if (counts->zeros > 0)
+		append_phrase(&text, "all features are zero", counts->zeros, rows);
 	return text.data;
 }

@@ -5,6 +5,8 @@
 #define GK_UNUSABLE_H
 
 #include "feeder.h"
+#include "source.h"
+#include "trouble_counts.h"
 
 /* A name for the current row: its id, or else the beginning of its values. */
 extern const char *gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo);
@@ -18,7 +20,8 @@ extern void gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecode
 /* Adds this process's counts to the feed. */
 extern void gk_merge_troubles(GkFeeder *feeder);
 
-/* For a feed without a usable row: describes which columns made how many rows unusable. */
-extern const char *gk_describe_troubles(GkFeed *feed, int64 rows);
+/* For a source without a usable row: describes which columns made how many rows unusable. */
+extern const char *gk_describe_troubles(const GkSource *source, const GkTroubleCounts *counts,
+										int64 rows);
 
 #endif							/* GK_UNUSABLE_H */

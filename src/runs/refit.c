@@ -483,6 +483,7 @@ run_fit(Refit *refit)
 	decide(refit);
 	draft_fit(refit);
 	make_labels(refit);
+	gk_draft_figures(&refit->draft, &refit->call);
 }
 
 /* Records only the drift; the labels are those of the deployed version. */

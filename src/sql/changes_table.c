@@ -10,6 +10,7 @@
 #include "utils/lsyscache.h"
 
 #include "changes_table.h"
+#include "citus.h"
 #include "table_name.h"
 
 #define COLUMNS 5
@@ -66,6 +67,7 @@ check_existing(const GkChangesTable *table, Oid relation_id)
 							 "to_cluster_id, version and changed_at.",
 							 quote_identifier(table->columns[0].name))));
 	gk_check_insert(relation_id, table->columns, COLUMNS);
+	gk_check_distribution(relation_id, table->columns[0].name);
 }
 
 /* Looks up and checks the table. */
@@ -121,14 +123,38 @@ make_table(const GkChangesTable *table)
 							quote_literal_cstr(comments[i])));
 }
 
-/* Appends the differences. */
-int64
-gk_changes_table_append(GkChangesTable *table, const char *labels, const char *equal,
-						const GkLabelStamp *stamp)
+/* True if Citus keeps the table. */
+bool
+gk_changes_table_is_of_citus(const GkChangesTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	return OidIsValid(relation_id) && gk_is_citus_table(relation_id);
+}
+
+/* The command that appends the differences. */
+static char *
+append_command(const GkChangesTable *table, const GkLabelsRelation *labels, const char *before,
+			   const char *equal)
 {
 	const char *id = quote_identifier(table->columns[0].name);
-	const char *insert;
+	const char *insert = psprintf("INSERT INTO %s (%s, from_cluster_id, to_cluster_id, version,"
+								  " changed_at)", table->output.name, id);
 
+	if (before == NULL)
+		return psprintf("%s SELECT l.id, NULL::pg_catalog.int4, l.cluster_id, $1, $2 FROM %s"
+						" WHERE l.cluster_id IS NOT NULL", insert, labels->from);
+	return psprintf("%s%s SELECT COALESCE(l.id, t.%s), t.cluster_id, l.cluster_id, $1, $2"
+					" FROM %s AS t FULL JOIN %s ON t.%s %s l.id"
+					" WHERE t.cluster_id IS DISTINCT FROM l.cluster_id",
+					labels->with, insert, id, before, labels->compared, id, equal);
+}
+
+/* Appends the differences. */
+int64
+gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
+						const char *before, const char *equal, const GkLabelStamp *stamp)
+{
 	if (!table->exists)
 	{
 		gk_lock_table_name(table->output.variable);
@@ -137,15 +163,5 @@ gk_changes_table_append(GkChangesTable *table, const char *labels, const char *e
 	if (!table->exists)
 		make_table(table);
 	table->exists = true;
-	insert = psprintf("INSERT INTO %s (%s, from_cluster_id, to_cluster_id, version, changed_at)",
-					  table->output.name, id);
-	if (labels == NULL)
-		return gk_execute_stamped(psprintf("%s SELECT l.id, NULL::pg_catalog.int4, l.cluster_id,"
-										   " $1, $2 FROM " GK_LABELS " AS l"
-										   " WHERE l.cluster_id IS NOT NULL", insert), stamp);
-	return gk_execute_stamped(psprintf("%s SELECT COALESCE(l.id, t.%s), t.cluster_id,"
-									   " l.cluster_id, $1, $2"
-									   " FROM %s AS t FULL JOIN " GK_LABELS " AS l ON t.%s %s l.id"
-									   " WHERE t.cluster_id IS DISTINCT FROM l.cluster_id",
-									   insert, id, labels, id, equal), stamp);
+	return gk_execute_stamped(append_command(table, labels, before, equal), stamp);
 }

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "label_columns.h"
+#include "labels_relation.h"
 #include "output_table.h"
 
 /* A table that was checked; lies in the memory context current at the check. */
@@ -24,11 +25,15 @@ extern GkChangesTable *gk_changes_table_check(const char *name, const GkOutputTa
 											  const char *id_name, Oid id_type);
 
 /*
- * Appends the differences between a table of labels (quoted; NULL = there was none) and the labels
- * that are registered as GK_LABELS; how many.  Makes the table if it is not there.  `equal` is the
- * operator that compares two ids.  SPI must be connected.
+ * Appends the differences between a table (quoted; NULL = there was none) and the labels; how many.
+ * Makes the table of changes if it is not there.  `equal` is the operator that compares two ids.
+ * SPI must be connected.
  */
-extern int64 gk_changes_table_append(GkChangesTable *table, const char *labels, const char *equal,
+extern int64 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
+									 const char *before, const char *equal,
 									 const GkLabelStamp *stamp);
+
+/* True if Citus keeps the table. */
+extern bool gk_changes_table_is_of_citus(const GkChangesTable *table);
 
 #endif							/* GK_CHANGES_TABLE_H */

@@ -10,6 +10,7 @@
 #include "portability/instr_time.h"
 
 #include "arguments.h"
+#include "cluster.h"
 #include "fit.h"
 #include "job.h"
 #include "label_rows.h"
@@ -26,6 +27,7 @@ typedef struct GkCall
 	GkJob	   *job;
 	GkProgress *progress;		/* outlives the job: until SPI is finished */
 	GkEngine   *engine;
+	GkCluster  *cluster;		/* NULL = this server reads the rows alone */
 	GkSource   *source;
 	Oid			id_type;		/* InvalidOid without an id column */
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */

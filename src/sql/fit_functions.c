@@ -123,26 +123,51 @@ show_engine(const GkCall *call)
 	gk_progress_engine(call->report.engine, usage.devices, usage.device_bytes);
 }
 
-/* Opens the engine, and records why that one. */
+/* Records which engine it is, and why. */
 static void
-open_engine(GkCall *call, const GkSource *source)
+note_engine(GkCall *call, const char *reason)
 {
-	const GkFitSpec *spec = &call->arguments.fit;
-	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
-	.iterations = spec->max_iter};
+	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
+	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+	show_engine(call);
+}
+
+/* Opens an engine on this server, and reads all rows into it; `undivided` says why, unless NULL. */
+static void
+read_alone(GkCall *call, GkWork *work, const char *undivided)
+{
 	const char *reason;
 	instr_time	begin;
 
-	gk_progress_phase(GK_PHASE_QUEUED);
 	INSTR_TIME_SET_CURRENT(begin);
 	if (gk_engine_depends_on_work())
-		gk_source_estimate(source, &work.rows, &work.dimension);
-	call->engine = gk_open_engine(call->job, &work, &reason);
-	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
-	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+		gk_source_estimate(call->source, &work->rows, &work->dimension);
+	call->engine = gk_open_engine(call->job, work, &reason);
+	if (undivided != NULL)
+		reason = psprintf("%s; not over nodes: %s", reason, undivided);
 	call->report.open_seconds = gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_READING);
-	show_engine(call);
+	note_engine(call, reason);
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_source_read(call->source, call->job, call->engine, &call->rows);
+	call->report.read_seconds = gk_seconds_since(begin);
+}
+
+/* Lets each node open an engine, and read its rows into that. */
+static void
+read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
+{
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	call->cluster = gk_cluster_open(call->job, nodes, call->source, work);
+	call->report.open_seconds = gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_READING);
+	INSTR_TIME_SET_CURRENT(begin);
+	call->engine = gk_cluster_read(call->cluster, call->source, work, &call->rows);
+	call->report.read_seconds = gk_seconds_since(begin);
+	note_engine(call, nodes->count == 1 ? "1 node of gkmeans.nodes"
+				: psprintf("%d nodes of gkmeans.nodes", nodes->count));
 }
 
 /* Records the features, and decides what depends on them. */
@@ -182,13 +207,19 @@ gk_call_describe(GkCall *call)
 void
 gk_call_read(GkCall *call)
 {
-	instr_time	begin;
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
+	.iterations = spec->max_iter};
+	const GkNodeSources *nodes;
+	const char *undivided;
 
 	gk_call_describe(call);
-	open_engine(call, call->source);
-	INSTR_TIME_SET_CURRENT(begin);
-	gk_source_read(call->source, call->job, call->engine, &call->rows);
-	call->report.read_seconds = gk_seconds_since(begin);
+	gk_progress_phase(GK_PHASE_QUEUED);
+	nodes = gk_node_sources(call->arguments.source.source, &undivided);
+	if (nodes != NULL)
+		read_on_nodes(call, &work, nodes);
+	else
+		read_alone(call, &work, undivided);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
 	call->arguments.fit.rows = call->rows.read - call->rows.skipped;
@@ -231,6 +262,8 @@ gk_call_end_job(GkCall *call)
 	call->engine->class_of->usage(call->engine, &report->usage);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
+	if (call->cluster != NULL)
+		report->nodes = gk_cluster_lines(call->cluster, &report->node_count);
 	gk_job_end(call->job);
 }
 

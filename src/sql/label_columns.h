@@ -9,9 +9,6 @@
 #include "access/tupdesc.h"
 #include "datatype/timestamp.h"
 
-/* The name under which SPI commands find the rows of labels. */
-#define GK_LABELS "gkmeans_labels"
-
 /* The columns; the first of them are those of the rows of labels, in their order. */
 typedef enum GkLabelColumn
 {

@@ -14,11 +14,12 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/queryenvironment.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "changes_table.h"
+#include "citus.h"
+#include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
 #include "table_name.h"
@@ -228,6 +229,9 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	/* what a table made in the meantime has besides was not computed */
 	table->columns &= find_columns(table, relation_id);
 	check_columns(table, relation_id);
+	gk_check_distribution(relation_id, table->id_name);
+	if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
+		gk_check_changeable(relation_id);
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
@@ -257,6 +261,16 @@ look_up(GkLabelsTable *table)
 	}
 }
 
+/* True if Citus keeps all rows of the table on one node, or on each. */
+static bool
+is_whole_on_nodes(const GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	return OidIsValid(relation_id) && gk_is_citus_table(relation_id) &&
+		gk_citus_column(relation_id) == NULL;
+}
+
 /* Checks the table of changes, if there is to be one. */
 static void
 check_changes(GkLabelsTable *table, const char *name)
@@ -268,6 +282,13 @@ check_changes(GkLabelsTable *table, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("changes_table needs labels that are merged"),
 				 errhint("Changes are the differences that 'merge' finds.")));
+	if (table->exists && is_whole_on_nodes(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("changes of the labels in reference table \"%s\" cannot be found",
+						table->output.variable->relname),
+				 errhint("Distribute that table by column \"%s\", or leave it a local table.",
+						 table->id_name)));
 	table->changes = gk_changes_table_check(name, &table->output, table->id_name, table->id_type);
 }
 
@@ -359,13 +380,24 @@ prepare_table(GkLabelsTable *table)
 		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
-/* Writes the registered labels. */
-static void
-write_labels(const GkLabelsTable *table, const GkLabelStamp *stamp, GkLabelsWritten *written)
+/* What is written. */
+typedef struct Writing
 {
-	GkLabelsMerge merge = {.table = table->exists ? table->output.name : NULL,
+	const GkLabelsTable *table;
+	const GkLabelStamp *stamp;
+	GkLabelsWritten *written;
+} Writing;
+
+/* Writes the labels. */
+static void
+write_labels(const GkLabelsRelation *labels, void *context)
+{
+	const Writing *writing = context;
+	const GkLabelsTable *table = writing->table;
+	GkLabelsWritten *written = writing->written;
+	GkLabelsMerge merge = {.labels = labels,.table = table->exists ? table->output.name : NULL,
 		.id_name = table->id_name,.id_type = table->id_type,.columns = table->columns,
-		.stamp = stamp,.changes = table->changes};
+		.stamp = writing->stamp,.changes = table->changes};
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);
@@ -373,29 +405,21 @@ write_labels(const GkLabelsTable *table, const GkLabelStamp *stamp, GkLabelsWrit
 		gk_merge_labels(&merge, written);
 	else
 		written->inserted =
-			gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM " GK_LABELS " AS l",
+			gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s",
 										table->output.name,
 										gk_label_names(table->columns, table->id_name),
-										gk_label_values(table->columns)), stamp);
+										gk_label_values(table->columns), labels->from),
+							   writing->stamp);
 }
 
-/* Registers the labels with SPI, and writes them. */
-static void
-register_labels(const GkLabelsTable *table, Tuplestorestate *labels, const GkLabelStamp *stamp,
-				GkLabelsWritten *written)
+/* True if Citus plans the commands that write. */
+static bool
+is_of_citus(const GkLabelsTable *table)
 {
-	EphemeralNamedRelationData relation = {0};
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 
-	relation.md.name = pstrdup(GK_LABELS);
-	relation.md.reliddesc = InvalidOid;
-	relation.md.tupdesc = gk_labels_descriptor(table->id_type);
-	relation.md.enrtype = ENR_NAMED_TUPLESTORE;
-	relation.md.enrtuples = (double) tuplestore_tuple_count(labels);
-	relation.reldata = labels;
-	if (SPI_register_relation(&relation) != SPI_OK_REL_REGISTER)
-		elog(ERROR, "could not register the labels with SPI");
-	write_labels(table, stamp, written);
-	SPI_unregister_relation(relation.md.name);
+	return (OidIsValid(relation_id) && gk_is_citus_table(relation_id)) ||
+		(table->changes != NULL && gk_changes_table_is_of_citus(table->changes));
 }
 
 /*
@@ -421,6 +445,7 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version
 					  GkLabelsWritten *written)
 {
 	GkLabelStamp stamp = {.version = version,.time = GetCurrentTimestamp()};
+	Writing		writing = {table, &stamp, written};
 
 	memset(written, 0, sizeof(*written));
 	if (!table->exists)
@@ -429,6 +454,6 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version
 		written->deleted = prepare_table(table);
 	else
 		make_table(table);
-	register_labels(table, labels, &stamp, written);
+	gk_use_labels(labels, table->id_type, is_of_citus(table), write_labels, &writing);
 	analyze_table(table, written);
 }

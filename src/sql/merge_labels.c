@@ -65,20 +65,21 @@ gk_check_unique_ids(Oid relation_id, const char *id_name)
 
 /* Raises an error if an id of the labels is NULL or there twice. */
 static void
-check_ids(const char *id_name)
+check_ids(const GkLabelsMerge *merge)
 {
 	char	   *id;
 
-	if (gk_execute("SELECT id FROM " GK_LABELS " GROUP BY id"
-				   " HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR id IS NULL"
-				   " LIMIT 1") == 0)
+	if (gk_execute(psprintf("SELECT l.id FROM %s GROUP BY l.id"
+							" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR l.id IS NULL"
+							" LIMIT 1", merge->labels->from)) == 0)
 		return;
 	id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 id == NULL ? errmsg("an id of the source is NULL")
 			 : errmsg("id %s is there more than once in the source", id),
-			 errdetail("Labels are merged by column \"%s\", which must be unique.", id_name)));
+			 errdetail("Labels are merged by column \"%s\", which must be unique.",
+					   merge->id_name)));
 }
 
 /* The operator that compares two ids. */
@@ -105,10 +106,11 @@ equality_of(Oid type)
 void
 gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
-	check_ids(merge->id_name);
+	check_ids(merge);
 	if (merge->changes != NULL)
-		written->changes = gk_changes_table_append(merge->changes, merge->table,
-												   equality_of(merge->id_type), merge->stamp);
+		written->changes = gk_changes_table_append(merge->changes, merge->labels,
+												   merge->table, equality_of(merge->id_type),
+												   merge->stamp);
 }
 
 /* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
@@ -131,29 +133,56 @@ list_columns(GkLabelColumns columns, const char *between, const char *format)
 	return list.data;
 }
 
+/* The command that inserts labels, whichever these are. */
+static char *
+insert_command(const GkLabelsMerge *merge)
+{
+	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", merge->table,
+					gk_label_names(merge->columns, merge->id_name),
+					gk_label_values(merge->columns), merge->labels->from);
+}
+
+/*
+ * Inserts the labels of rows that the table does not have, where the labels come from a function:
+ * Citus may send it elsewhere with a table that it is compared with, and counts rows in conflict.
+ */
+static int64
+insert_from_function(const GkLabelsMerge *merge)
+{
+	bool		is_null;
+
+	gk_execute_stamped(psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
+								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
+								quote_identifier(merge->id_name)), merge->stamp);
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+}
+
 /* Makes the rows of the table those of the labels. */
 void
 gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
 	const char *table = merge->table;
+	const char *with = merge->labels->with;
+	const char *labels = merge->labels->compared;
 	const char *id = quote_identifier(merge->id_name);
 	char	   *equal = equality_of(merge->id_type);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
-		gk_execute_stamped(psprintf("UPDATE %s AS t SET %s FROM " GK_LABELS " AS l"
-									" WHERE t.%s %s l.id AND (%s)", table,
-									list_columns(merge->columns, ", ", "%s = %s"), id, equal,
+		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE t.%s %s l.id AND (%s)",
+									with, table, list_columns(merge->columns, ", ", "%s = %s"),
+									labels, id, equal,
 									list_columns(compared, " OR ", "t.%s IS DISTINCT FROM %s")),
 						   merge->stamp);
 	written->deleted =
-		gk_execute(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS"
-							" (SELECT 1 FROM " GK_LABELS " AS l WHERE t.%s %s l.id)",
-							table, id, equal));
-	written->inserted =
-		gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM " GK_LABELS " AS l"
-									" WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
-									table, gk_label_names(merge->columns, merge->id_name),
-									gk_label_values(merge->columns), table, id, equal),
-						   merge->stamp);
+		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
+							" (SELECT 1 FROM %s WHERE t.%s %s l.id)",
+							with, table, labels, id, equal));
+	if (merge->labels->is_function)
+		written->inserted = insert_from_function(merge);
+	else
+		written->inserted =
+			gk_execute_stamped(psprintf("%s WHERE NOT EXISTS"
+										" (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
+										insert_command(merge), table, id, equal), merge->stamp);
 }

@@ -8,6 +8,7 @@
 
 #include "changes_table.h"
 #include "label_columns.h"
+#include "labels_relation.h"
 
 /* What the writing of labels did to the table. */
 typedef struct GkLabelsWritten
@@ -21,6 +22,7 @@ typedef struct GkLabelsWritten
 /* What is merged, and into what. */
 typedef struct GkLabelsMerge
 {
+	const GkLabelsRelation *labels;
 	const char *table;			/* quoted; NULL = it was made now, and is empty */
 	const char *id_name;
 	Oid			id_type;
@@ -33,8 +35,7 @@ typedef struct GkLabelsMerge
 extern void gk_check_unique_ids(Oid relation_id, const char *id_name);
 
 /*
- * The labels are registered with SPI as GK_LABELS, and the table is locked against other writers
- * of labels.  Raises 21000 if an id of theirs is NULL or there twice.  Writes the changes.
+ * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or there twice.  Writes the changes.
  */
 extern void gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written);
 

@@ -9,6 +9,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "commands/tablespace.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -17,6 +18,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "citus.h"
 #include "output_table.h"
 #include "table_name.h"
 
@@ -139,6 +141,50 @@ gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count)
 	for (int i = 0; i < count; i++)
 		check_generated(relation_id, columns[i].name);
 	gk_check_privilege(relation_id, ACL_INSERT, columns, count);
+}
+
+/* Raises an error if Citus distributes the rows by another column. */
+void
+gk_check_distribution(Oid relation_id, const char *column)
+{
+	const char *by = gk_citus_column(relation_id);
+
+	if (by != NULL && strcmp(by, column) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" is distributed by column \"%s\"",
+						get_rel_name(relation_id), by),
+				 errdetail("Only the id, column \"%s\", is known of every row.", column),
+				 errhint("Call create_distributed_table with that column, or "
+						 "create_reference_table.")));
+}
+
+/* The access method of a relation. */
+static Oid
+access_method(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Oid			method;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	method = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+	ReleaseSysCache(tuple);
+	return method;
+}
+
+/* Raises an error if rows of the table cannot be changed. */
+void
+gk_check_changeable(Oid relation_id)
+{
+	Oid			method = access_method(relation_id);
+
+	if (OidIsValid(method) && strcmp(get_am_name(method), "columnar") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),
+				 errdetail("Its rows can be neither updated nor deleted."),
+				 errhint("Write if_exists => 'replace' or 'append' instead.")));
 }
 
 /* Runs a command that writes. */

@@ -47,6 +47,15 @@ extern void gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int 
 extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *columns,
 							   int count);
 
+/*
+ * Raises 0A000 if Citus distributes the rows of the table by another column than that one: Citus
+ * takes no row without a value of it.
+ */
+extern void gk_check_distribution(Oid relation_id, const char *column);
+
+/* Raises 0A000 if rows of the table can be neither updated nor deleted: Citus' columnar tables. */
+extern void gk_check_changeable(Oid relation_id);
+
 /* Runs a command that writes; returns how many rows it affected.  SPI must be connected. */
 extern int64 gk_execute(const char *command);
 

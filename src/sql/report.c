@@ -17,21 +17,45 @@ static bool has_report = false;
 static GkReport last_report;
 
 GK_SQL_FUNCTION(gkmeans_last_fit);
+GK_SQL_FUNCTION(gkmeans_last_fit_nodes);
 GK_SQL_FUNCTION(gkmeans_memory);
 GK_SQL_FUNCTION(gkmeans_sessions);
+
+/* Where what is remembered of the last fit lies. */
+static MemoryContext report_context = NULL;
+
+/* Copies what the nodes of a fit did. */
+static GkNodeLine *
+copy_nodes(const GkReport *report)
+{
+	GkNodeLine *nodes = palloc(Max(report->node_count, 1) * sizeof(GkNodeLine));
+
+	for (int i = 0; i < report->node_count; i++)
+	{
+		nodes[i] = report->nodes[i];
+		nodes[i].name = pstrdup(nodes[i].name);
+		nodes[i].engine = pstrdup(nodes[i].engine);
+		nodes[i].engine_reason = pstrdup(nodes[i].engine_reason);
+	}
+	return nodes;
+}
 
 /* Remembers a fit that ended well. */
 void
 gk_remember_fit(const GkReport *report)
 {
-	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
-	ArrayType  *features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "gkmeans report",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	GkReport	copy = *report;
 
+	copy.features = DatumGetArrayTypePCopy(PointerGetDatum(report->features));
+	copy.nodes = copy_nodes(report);
 	MemoryContextSwitchTo(before);
 	if (has_report)
-		pfree(last_report.features);
-	last_report = *report;
-	last_report.features = features;
+		MemoryContextDelete(report_context);
+	report_context = context;
+	last_report = copy;
 	has_report = true;
 }
 
@@ -49,8 +73,8 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const GkReport *report = &last_report;
-	Datum		values[30];
-	bool		nulls[30] = {0};
+	Datum		values[31];
+	bool		nulls[31] = {0};
 	int			column = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -86,9 +110,34 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	values[column++] = Int64GetDatum((int64) report->usage.pinned_peak);
 	values[column++] = Int64GetDatum((int64) report->usage.device_peak);
 	values[column++] = Int64GetDatum((int64) report->ring_bytes);
+	values[column++] = Int32GetDatum(report->node_count);
 	Assert(column <= (int) lengthof(values));
 	check_columns(result, column);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return (Datum) 0;
+}
+
+/* SQL: what each node of the last fit of this session did. */
+Datum
+gkmeans_last_fit_nodes(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result, 10);
+	for (int i = 0; has_report && i < last_report.node_count; i++)
+	{
+		const GkNodeLine *node = &last_report.nodes[i];
+		Datum		values[10] = {CStringGetTextDatum(node->name),
+			Int64GetDatum(node->rows_read), Int64GetDatum(node->rows_skipped),
+			CStringGetTextDatum(node->engine), CStringGetTextDatum(node->engine_reason),
+			Float8GetDatum(node->read_seconds), Float8GetDatum(node->compute_seconds),
+			Int64GetDatum((int64) node->bytes), Int64GetDatum((int64) node->sent),
+			Int64GetDatum((int64) node->received)};
+		bool		nulls[10] = {0};
+
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "utils/array.h"
 
+#include "cluster.h"
 #include "engine.h"
 
 /* The report of a fit. */
@@ -36,9 +37,12 @@ typedef struct GkReport
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
+	double		measure_seconds;
 	double		total_seconds;
 	GkUsage		usage;
 	Size		ring_bytes;
+	int			node_count;		/* 0 = this server alone */
+	GkNodeLine *nodes;			/* node_count */
 } GkReport;
 
 /* Remembers a fit that ended well. */

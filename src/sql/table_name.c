@@ -1,14 +1,18 @@
 /*
- * Names of tables that a function creates.
+ * Names of tables that a function creates, and of what the extension has.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "common/hashfn.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/varlena.h"
 
@@ -73,4 +77,25 @@ gk_lock_table_name(const RangeVar *name)
 
 	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(name->schemaname, false),
 					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+}
+
+/* The schema of the extension; InvalidOid if it is not there. */
+Oid
+gk_extension_schema(void)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			schema = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum("gkmeans"));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return schema;
 }

@@ -1,5 +1,5 @@
 /*
- * Names of tables that a function creates.
+ * Names of tables that a function creates, and of what the extension has.
  */
 #ifndef GK_TABLE_NAME_H
 #define GK_TABLE_NAME_H
@@ -20,5 +20,8 @@ extern char *gk_quoted_name(const RangeVar *name);
 
 /* Keeps others who call this from creating a relation of that name until the transaction ends. */
 extern void gk_lock_table_name(const RangeVar *name);
+
+/* The schema of the extension; InvalidOid if it is not there. */
+extern Oid	gk_extension_schema(void);
 
 #endif							/* GK_TABLE_NAME_H */

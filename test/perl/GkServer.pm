@@ -8,7 +8,7 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep time);
+use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(has_module start_server settled_segments segments backends_left threads_of resident_of new_session start_query wait_until_active
 	wait_until_ended end_server nothing_left slack_ms);
@@ -29,7 +29,8 @@ sub start_server
 {
 	my ($name, %options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(allows_streaming => $options{allows_streaming} // 0);
+	# not the locale of the user, which may not even be installed
+	$node->init(allows_streaming => $options{allows_streaming} // 0, extra => [ '--no-locale', '--encoding=UTF8' ]);
 	$node->append_conf('postgresql.conf', <<~CONF);
 		dynamic_shared_memory_type = mmap
 		max_worker_processes = 16

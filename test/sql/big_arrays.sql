@@ -20,12 +20,14 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 AS x', '{x}', 1, initial
 -- An id of a great size
 SELECT is((SELECT length(id) FROM gkmeans_fit_predict(NULL::text, 'SELECT repeat(''x'', 100000000) AS id, 1 AS x', '{x}', 1, id_column => 'id')), 100000000, 'an id of 100 MB');
 
--- The host memory limit
+-- The host memory limit; each thread takes some of it
+SET LOCAL gkmeans.cpu_threads = 2;
 SET LOCAL gkmeans.host_memory_limit = '1MB';
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT array_fill(i::real, ''{1000}'') AS v FROM generate_series(1, 2000) i', '{v}', 3)$$, '53200', 'over gkmeans.host_memory_limit',
 	NULL, '[0-9]', 'gkmeans.host_memory_limit') WHERE current_setting('gkmeans.engine') <> 'cuda';
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT array_fill(i::real, ''{10}'') AS v FROM generate_series(1, 2000) i', '{v}', 3)), 2000, 'under gkmeans.host_memory_limit');
 RESET gkmeans.host_memory_limit;
+RESET gkmeans.cpu_threads;
 
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();

@@ -88,7 +88,14 @@ SELECT fails_with($$SELECT gkmeans_compare('i3', 'iris', 'iris')$$, '42809', 'no
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'iris', 9)$$, '42704', 'no such version');
 SELECT fails_with($$SELECT gkmeans_predict_version('i3', 0, '{5,3,4,1}')$$, '42704', 'version 0 is not the deployed one');
 SELECT fails_with($$SELECT gkmeans_compare('i3', NULL, 'iris')$$, '22004', 'model_b is NULL');
-SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', NULL)$$, '22004', 'source is NULL');
+SELECT is((SELECT row(c.*)::text FROM gkmeans_compare('i3', 'i4') c), (SELECT row(c.*)::text FROM gkmeans_compare('i3', 'i4', 'iris') c), 'without a source, that of the definition of the first model');
+SELECT is((SELECT array_agg(t::text) FROM gkmeans_transitions('i3', 'i4') t), (SELECT array_agg(t::text) FROM gkmeans_transitions('i3', 'i4', 'iris') t), 'transitions as well');
+CREATE ROLE gk_reader;
+GRANT USAGE ON SCHEMA gk_test TO gk_reader;
+GRANT SELECT ON iris, i3, i4 TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT gk_test.fails_with(call, '42501', 'only for its owner: ' || call, 'definition of model "i3"', NULL, 'Give a source') FROM unnest(ARRAY['SELECT gkmeans_compare(''i3'', ''i4'')', 'SELECT gkmeans_transitions(''i3'', ''i4'')']) call;
+RESET ROLE;
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'spots')$$, '42703', 'a source without the columns', 'has no column');
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
 SELECT fails_with($$SELECT gkmeans_compare('i3', 'i4', 'DELETE FROM iris')$$, '42601', 'a source that changes rows');

@@ -105,9 +105,10 @@ SELECT fails_with('SELECT * FROM m_scored', '42501', 'nor the model', 'table m')
 RESET ROLE;
 GRANT SELECT ON m TO gk_reader;
 SET LOCAL ROLE gk_reader;
+SELECT fails_with($$SELECT gkmeans_create_view('m', 'x')$$, '42501', 'nor does who may read both take over its source', 'definition of model "m"');
 SELECT is((SELECT count(*)::int FROM m_scored), 30, 'with SELECT on both it is shown');
 SELECT is((SELECT count(*)::int FROM m_clusters), 3, 'and the clusters');
-SELECT fails_with($$SELECT gkmeans_create_view('m', 'x')$$, '42501', 'no CREATE on the schema', 'schema gk_test');
+SELECT fails_with($$SELECT gkmeans_create_view('m', 'x', 'clusters')$$, '42501', 'no CREATE on the schema', 'schema gk_test');
 RESET ROLE;
 
 -- Who makes a view of another's model runs none of his code
@@ -116,9 +117,14 @@ SET LOCAL ROLE gk_reader;
 CREATE FUNCTION trap() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'gk_reader' THEN RAISE EXCEPTION 'trapped %', current_user; END IF; RETURN 1; END $$;
 SELECT gkmeans_create_model('of_reader', 'SELECT id, x * gk_test.trap() AS x FROM data WHERE gk_test.trap() = 1', '{x}', 2);
 RESET ROLE;
-SELECT lives_ok($$SELECT gkmeans_create_view('of_reader', 'of_reader_scored'), gkmeans_create_view('of_reader', 'of_reader_clusters', 'clusters')$$, 'a superuser makes views');
-SELECT is((SELECT count(*)::int FROM of_reader_clusters), 2, 'and reads the clusters');
-SELECT fails_with('SELECT * FROM of_reader_scored', 'P0001', 'the source runs when the scored rows are read', 'trapped');
+SELECT fails_with($$SELECT gkmeans_create_view('of_reader', 'of_reader_scored')$$, '42501', 'a superuser does not take over the source of another', 'definition of model "of_reader"', 'text of the model''s owner', 'SET ROLE');
+SELECT lives_ok($$SELECT gkmeans_create_view('of_reader', 'of_reader_clusters', 'clusters')$$, 'but a view of the clusters');
+SELECT is((SELECT count(*)::int FROM of_reader_clusters), 2, 'which he reads');
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok($$SELECT gkmeans_create_view('of_reader', 'of_reader_scored')$$, 'the owner makes it');
+SELECT is((SELECT count(*)::int FROM of_reader_scored), 30, 'and reads it');
+RESET ROLE;
+SELECT fails_with('SELECT * FROM of_reader_scored', 'P0001', 'with security_invoker, the source runs as whoever reads it', 'trapped');
 
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_create_view('m', 'x')$$, '25006', 'a read-only transaction');

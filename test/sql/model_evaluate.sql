@@ -89,7 +89,28 @@ SELECT near(e.silhouette, by_hand(query), 1e-6, 'silhouette by hand: ' || query)
 
 -- Errors
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
-SELECT fails_with($$SELECT gkmeans_evaluate('i3', NULL)$$, '22004', 'no source');
+
+-- Without a source, that of the definition, for the owner
+SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate('i3') e), (SELECT row(e.*)::text FROM gkmeans_evaluate('i3', 'iris') e), 'the source of the definition');
+SELECT is((SELECT array_agg(q::text) FROM gkmeans_cluster_quality('i3') q), (SELECT array_agg(q::text) FROM gkmeans_cluster_quality('i3', 'iris') q), 'and of each cluster');
+CREATE SCHEMA elsewhere;
+CREATE TABLE elsewhere.iris AS SELECT * FROM iris WHERE id <= 100;
+SET LOCAL search_path = elsewhere, gk_test, public;
+SELECT is(rows, 150::bigint, 'it is looked up as the definition says') FROM gkmeans_evaluate('i3');
+SELECT is(rows, 100::bigint, 'what is given as the caller does') FROM gkmeans_evaluate('i3', 'iris');
+SELECT is(current_setting('search_path'), 'elsewhere, gk_test, public', 'whose search_path stays');
+SET LOCAL search_path = gk_test, public;
+SELECT gkmeans_import_model('sourceless', '{{1},{2}}', '{x}');
+SELECT fails_with($$SELECT gkmeans_evaluate('sourceless')$$, '55000', 'a model without a source', 'has no source', NULL, 'Give one');
+CREATE ROLE gk_reader;
+GRANT USAGE ON SCHEMA gk_test TO gk_reader;
+GRANT SELECT ON iris, i3 TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(call, '42501', 'who does not own the model: ' || call, 'definition of model "i3"', 'text of the model''s owner', 'Give a source') FROM unnest(ARRAY['SELECT gkmeans_evaluate(''i3'')', 'SELECT gkmeans_cluster_quality(''i3'')']) call;
+SELECT is(rows, 150::bigint, 'gives a source') FROM gkmeans_evaluate('i3', 'iris');
+RESET ROLE;
+
+-- Other errors
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'iris', sample => 0)$$, '22023', 'no sample');
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'ruspini')$$, '42703', 'another source');
 SELECT fails_with($$SELECT gkmeans_evaluate('iris', 'iris')$$, '42809', 'no model');

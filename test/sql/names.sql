@@ -64,5 +64,26 @@ SELECT (SELECT count(*) FROM public.gkmeans_fit('gk_test.data', '{x}', 2)) AS cl
 SET LOCAL search_path = gk_test, public;
 SELECT is((:clusters, :labels)::text, '(2,10)', 'a search path without the schema of the extension');
 
+-- The progress of a model with the longest names, cut at a character: a source says what the view shows
+CREATE FUNCTION shown() RETURNS float8 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+BEGIN
+	INSERT INTO gk_test.seen SELECT model FROM gkmeans.progress WHERE pid = pg_backend_pid() AND NOT EXISTS (SELECT FROM gk_test.seen);
+	RETURN random();
+END $$;
+CREATE TABLE seen (model text);
+CREATE FUNCTION progress_of(schema_name text, model_name text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	DELETE FROM gk_test.seen;
+	EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', schema_name);
+	PERFORM gkmeans_import_model(format('%I.%I', schema_name, model_name), '{{0}}', '{x}');
+	PERFORM gkmeans_evaluate(format('%I.%I', schema_name, model_name)::regclass, 'SELECT gk_test.shown() AS x FROM generate_series(1, 3)');
+	RETURN (SELECT model FROM gk_test.seen);
+END $$;
+SELECT is(progress_of('gk_test', 'm'), 'gk_test.m', 'progress shows the name of the model');
+SELECT is(progress_of(repeat('€', 21), repeat('ß', 31) || 'x'), format('%I.%I', repeat('€', 21), repeat('ß', 31) || 'x'), 'names of 63 bytes');
+SELECT is(progress_of(repeat('"', 63), repeat('€', 21)), '"' || repeat('""', 63) || '"."€', 'names of which the quotes are doubled: after 135 bytes, before a character that would not fit');
+SELECT is(progress_of(repeat('"', 63), 'x' || repeat('€', 20)), '"' || repeat('""', 63) || '"."x€', 'or with its last byte');
+SELECT is(progress_of(repeat('"', 63), repeat('€', 20) || 'xyz'), '"' || repeat('""', 63) || '"."€', 'whatever follows');
+
 SELECT * FROM finish();
 ROLLBACK;

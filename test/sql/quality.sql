@@ -77,7 +77,7 @@ EXCEPTION WHEN query_canceled THEN
 	RETURN true;
 END $$;
 SET LOCAL statement_timeout = 700;
-SELECT ok(cancelled($$SELECT * FROM gkmeans_fit('noisy', '{v}', 200, quality => 'best')$$), 'a timeout ends a search');
+SELECT ok(cancelled($$SELECT * FROM gkmeans_fit('noisy', '{v}', 200, n_init => 1000, quality => 'best')$$), 'a timeout ends a search');
 SET LOCAL statement_timeout = 0;
 SELECT nothing_left('nothing is left of a search that was cancelled');
 SELECT * FROM finish();

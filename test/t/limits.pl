@@ -116,7 +116,7 @@ eval { $session->quit };
 
 # Many sessions at once, too many for the memory: afterwards nothing is held
 my @crowd = map { (new_session($node))[0] } 1 .. 6;
-start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; $fit") for @crowd;
+start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; RESET gkmeans.total_host_memory_limit; $fit") for @crowd;
 my @answers = map { $_->query('SELECT 1') } @crowd;
 my $others = grep { $_->{stderr} =~ /ERROR/ && $_->{stderr} !~ /out of host memory/ } @crowd;
 is(scalar(grep { /^$bits$/m } @answers), 6, 'six sessions: all go on');

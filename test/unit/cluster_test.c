@@ -2,7 +2,7 @@
  * The cluster engine with nodes in this process: it answers every command as one engine with all
  * rows does, bit for bit; it stands failures of the way to the nodes, and forged messages.
  *
- * Usage: cluster_test [seed [mutations]]: with a number of mutations, only forges that many messages.
+ * Usage: cluster_test [seed [mutations]]: with mutations, only forges that many messages.
  */
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +141,7 @@ test_spoiled(void)
 	free_data(&data);
 }
 
-/* Fails every call of the transport, then of the cluster engine, then of the engines of the nodes. */
+/* Fails every call of the transport, then of the cluster engine, then of the nodes' engines. */
 static void
 test_failures(void)
 {

@@ -74,6 +74,15 @@ make_value(Kind kind, int64_t row, int j, int64_t k)
 			return (double) (gk_mix(row % (k / 2 + 1) * 70001 + j) % 1000) / 7.0;
 		case HEAVY_TAILED:
 			return random_normal() / (double) ((gk_mix(row) >> 44) + 1) * 0x1p20;
+		case SKEWED:
+			return exp(2.0 * random_normal());
+		case INDICATORS:
+			return gk_mix(row * 1009 + j / 8) % 8 == (uint64_t) j % 8;
+		case OUTLIERS:
+			return random_normal() * (row % 200 == 0 ? 1e5 : 1.0);
+		case TOPICS:
+			return ((double) (gk_mix(__builtin_ctzll(gk_mix(row)) * 70001 + j) % 1000) / 300.0 +
+					random_normal()) / sqrt(j + 1.0);
 		default:
 			return random_normal();
 	}
@@ -256,7 +265,7 @@ kind_name(Kind kind)
 {
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
-		"copies", "heavy-tailed", "crowds", "near-ties"
+		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers", "topics"
 	};
 
 	return names[kind];

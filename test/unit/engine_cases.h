@@ -22,6 +22,10 @@ typedef enum Kind
 	HEAVY_TAILED,				/* rows whose lengths differ by up to 2^20 */
 	CROWDS,						/* clusters well apart, each with many centroids */
 	NEAR_TIES,					/* rows within float rounding of the bisector of two centroids */
+	SKEWED,						/* amounts: log-normal */
+	INDICATORS,					/* columns of 0 and 1 */
+	OUTLIERS,					/* one row in 200 far away */
+	TOPICS,						/* clusters of very different size that overlap, a decaying spectrum */
 	KINDS
 } Kind;
 

@@ -540,7 +540,7 @@ make_groups(int64_t points, bool single, int64_t *ends)
 
 /* How far rows are from the points of their own group and of others. */
 static void
-compare_separation(Pair *pair, bool own_rows, bool single, bool cosine)
+compare_separation(Pair *pair, bool own_rows, bool single, bool others, bool cosine)
 {
 	const Data *data = pair->data;
 	int64_t		first = own_rows ? 0 : (int64_t) (random_bits() % (uint64_t) data->n);
@@ -564,20 +564,24 @@ compare_separation(Pair *pair, bool own_rows, bool single, bool cosine)
 		c.separation.labels = labels;
 		c.separation.cosine = cosine;
 		c.separation.own = room(pair, e, 0, count * sizeof(double));
-		c.separation.other = room(pair, e, 1, count * sizeof(double));
+		if (others)
+			c.separation.other = room(pair, e, 1, count * sizeof(double));
 		run(pair->engines[e], &c);
 	}
-	same_outputs(pair, 2, "separation");
+	same_outputs(pair, others ? 2 : 1, "separation");
 	free(labels);
 	free(ends);
 }
 
-/* The same of rows of the engine and of the caller, with groups of one point and of several. */
+/*
+ * The same of rows of the engine and of the caller, with groups of one point and of several, with
+ * and without the distances to other groups.
+ */
 static void
 compare_separations(Pair *pair)
 {
-	for (int i = 0; i < 4; i++)
-		compare_separation(pair, i & 1, i & 2, random_bits() % 2);
+	for (int i = 0; i < 8; i++)
+		compare_separation(pair, i & 1, i & 2, i & 4, random_bits() % 2);
 }
 
 /* Both engines with the rows in them. */

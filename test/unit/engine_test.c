@@ -49,13 +49,13 @@ compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, con
 static void
 test_shape(int64_t n, int d, int64_t k, int steps)
 {
-	static const char *const sets[] = {"generic", "avx2", "avx512"};
+	static const char *const sets[] = {"generic", "avx2", "avx512", "amx"};
 	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
 
 	n = (n + FEWER - 1) / FEWER;
 	k = k < n ? k : n;
 	for (int kind = 0; kind < KINDS; kind++)
-		for (int s = 0; s < 3; s++)
+		for (size_t s = 0; s < sizeof(sets) / sizeof(*sets); s++)
 			if (gk_cpu_kernels_find(sets[s]) != NULL)
 				compare_case(&comparison, kind, n, d, k, sets[s], steps);
 	ok(!comparison.differs, "n %lld, d %d, k %lld", (long long) n, d, (long long) k);

@@ -588,10 +588,10 @@ run_separation(ReferenceEngine *e, GkCommand *c)
 	for (int64_t row = 0; row < c->separation.count && !e->stopped; row++)
 	{
 		int64_t		point = 0;
+		double		other = INFINITY;
 
 		/* a look at whether to stop */
 		(void) more_rows(e, row);
-		c->separation.other[row] = INFINITY;
 		for (int64_t group = 0; group < c->separation.groups; group++)
 		{
 			int64_t		first = point;
@@ -601,9 +601,11 @@ run_separation(ReferenceEngine *e, GkCommand *c)
 				sum += separation_distance(e, c, row, point);
 			if (c->separation.labels[row] == group)
 				c->separation.own[row] = sum;
-			else if (sum / (double) (point - first) < c->separation.other[row])
-				c->separation.other[row] = sum / (double) (point - first);
+			else if (sum / (double) (point - first) < other)
+				other = sum / (double) (point - first);
 		}
+		if (c->separation.other != NULL)
+			c->separation.other[row] = other;
 	}
 }
 

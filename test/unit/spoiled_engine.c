@@ -49,7 +49,7 @@ output_of(GkCommand *c)
 		case GK_STATISTICS:
 			return &c->statistics.distance->low;
 		case GK_SEPARATION:
-			return c->separation.other;
+			return c->separation.other != NULL ? c->separation.other : c->separation.own;
 		case GK_GET_CENTROIDS:
 			return c->get_centroids.centroids;
 		default:

@@ -63,6 +63,10 @@ test_all(void)
 		for (int i = 0; i < 5; i++)
 			test_data(cpu_stopper(threads), kinds[i], ROWS, 3 + 4 * i, i == 1 ? 50 : 6, i % 4);
 	}
+	/* centroids in regions */
+	gk_cpu_engine_use(NULL, true);
+	test_data(cpu_stopper(1), CROWDS, ROWS, 9, 40, 0);
+	test_data(cpu_stopper(3), TOPICS, ROWS, 33, 70, 1);
 	gk_cpu_engine_use(NULL, false);
 	/* centroids in many panels, rows in many tiles */
 	large.oracle = gk_cpu_engine();

@@ -1,0 +1,288 @@
+/*
+ * Connections to PostgreSQL servers, through libpq.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include "links.h"
+
+struct GkLink
+{
+	PGconn	   *connection;
+	bool		connecting;
+	PostgresPollingStatusType polling;	/* while connecting */
+	bool		asked;			/* a query is under way */
+	bool		unsent;			/* … and not all of it was sent */
+	PGresult   *result;			/* the last one, or the first that is an error */
+};
+
+/* True if libpq has a connection parameter of this name. */
+static bool
+knows(const char *keyword)
+{
+	PQconninfoOption *options = PQconndefaults();
+	bool		found = false;
+
+	for (PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++)
+		found = found || strcmp(option->keyword, keyword) == 0;
+	PQconninfoFree(options);
+	return found;
+}
+
+/* Drops what a server says beside its results. */
+static void
+ignore_notice(void *arg, const PGresult *notice)
+{
+}
+
+/* Begins to connect. */
+static GkLink *
+open_link(const char *const *keywords, const char *const *values)
+{
+	GkLink	   *link = calloc(1, sizeof(GkLink));
+
+	if (link == NULL)
+		return NULL;
+	link->connection = PQconnectStartParams(keywords, values, 0);
+	if (link->connection == NULL)
+	{
+		free(link);
+		return NULL;
+	}
+	PQsetNoticeReceiver(link->connection, ignore_notice, NULL);
+	link->connecting = true;
+	link->polling = PGRES_POLLING_WRITING;
+	return link;
+}
+
+/* Forgets the last result, and notes whether a query was sent. */
+static bool
+begin_query(GkLink *link, int sent)
+{
+	PQclear(link->result);
+	link->result = NULL;
+	link->asked = sent == 1;
+	link->unsent = link->asked;
+	return link->asked;
+}
+
+/* Sends the text of one or more statements. */
+static bool
+send_query(GkLink *link, const char *text)
+{
+	return begin_query(link, PQsendQuery(link->connection, text));
+}
+
+/* Executes a prepared statement. */
+static bool
+execute(GkLink *link, const char *statement, const void *value, size_t bytes)
+{
+	const char *values[1] = {value};
+	int			lengths[1] = {(int) bytes};
+	int			formats[1] = {1};
+
+	return begin_query(link, PQsendQueryPrepared(link->connection, statement, value != NULL ? 1 : 0,
+												 values, lengths, formats, 1));
+}
+
+/* True if a result is an error. */
+static bool
+is_error(const PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+
+	return result != NULL && status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK &&
+		status != PGRES_EMPTY_QUERY;
+}
+
+/* Goes on connecting. */
+static GkLinkState
+go_on_connecting(GkLink *link)
+{
+	struct pollfd socket = {.fd = PQsocket(link->connection),
+		.events = link->polling == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+
+	if (PQstatus(link->connection) == CONNECTION_BAD)
+		return GK_LINK_LOST;
+	/* libpq may wait if it is asked too early */
+	if (socket.fd >= 0 && poll(&socket, 1, 0) == 0)
+		return GK_LINK_BUSY;
+	link->polling = PQconnectPoll(link->connection);
+	if (link->polling == PGRES_POLLING_FAILED)
+		return GK_LINK_LOST;
+	if (link->polling != PGRES_POLLING_OK)
+		return GK_LINK_BUSY;
+	link->connecting = false;
+	return PQsetnonblocking(link->connection, 1) == 0 ? GK_LINK_READY : GK_LINK_LOST;
+}
+
+/* Keeps a result: the last one, or the first error. */
+static void
+keep_result(GkLink *link, PGresult *result)
+{
+	if (is_error(link->result))
+	{
+		PQclear(result);
+		return;
+	}
+	PQclear(link->result);
+	link->result = result;
+}
+
+/* What is known at the end of an answer. */
+static GkLinkState
+end_answer(GkLink *link)
+{
+	link->asked = false;
+	if (PQstatus(link->connection) == CONNECTION_BAD)
+		return GK_LINK_LOST;
+	return is_error(link->result) ? GK_LINK_REFUSED : GK_LINK_READY;
+}
+
+/* Sends and receives what is possible without waiting. */
+static GkLinkState
+advance(GkLink *link)
+{
+	if (link->connecting)
+		return go_on_connecting(link);
+	if (!link->asked)
+		return PQstatus(link->connection) == CONNECTION_BAD ? GK_LINK_LOST : GK_LINK_READY;
+	if (link->unsent)
+		link->unsent = PQflush(link->connection) == 1;
+	if (PQconsumeInput(link->connection) == 0 && !is_error(link->result))
+	{
+		/* what the server said before it left explains more than that it left */
+		PGresult   *last = PQisBusy(link->connection) ? NULL : PQgetResult(link->connection);
+
+		if (last != NULL)
+			keep_result(link, last);
+		return GK_LINK_LOST;
+	}
+	while (!PQisBusy(link->connection))
+	{
+		PGresult   *result = PQgetResult(link->connection);
+		bool		is_copy;
+
+		if (result == NULL)
+			return end_answer(link);
+		/* nobody asked for a copy, which would never end */
+		is_copy = PQresultStatus(result) == PGRES_COPY_IN ||
+			PQresultStatus(result) == PGRES_COPY_OUT || PQresultStatus(result) == PGRES_COPY_BOTH;
+		keep_result(link, result);
+		if (is_copy)
+			return GK_LINK_LOST;
+	}
+	return GK_LINK_BUSY;
+}
+
+/* Waits until one of the links can go on. */
+static void
+wait_for(GkLink *const *links, int count, int milliseconds)
+{
+	struct pollfd *sockets = calloc(count > 0 ? count : 1, sizeof(struct pollfd));
+
+	if (sockets == NULL)
+	{
+		(void) poll(NULL, 0, milliseconds);
+		return;
+	}
+	for (int i = 0; i < count; i++)
+	{
+		const GkLink *link = links[i];
+
+		sockets[i].fd = link->connecting || link->asked ? PQsocket(link->connection) : -1;
+		if (link->connecting)
+			sockets[i].events = link->polling == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+		else
+			sockets[i].events = link->unsent ? POLLIN | POLLOUT : POLLIN;
+	}
+	(void) poll(sockets, count, milliseconds);
+	free(sockets);
+}
+
+/* How many rows the last result has. */
+static int
+count_rows(const GkLink *link)
+{
+	return link->result == NULL ? 0 : PQntuples(link->result);
+}
+
+/* A value of the last result. */
+static const char *
+get_value(const GkLink *link, int row, int column, size_t *bytes)
+{
+	if (bytes != NULL)
+		*bytes = 0;
+	if (row >= count_rows(link) || column >= PQnfields(link->result) ||
+		PQgetisnull(link->result, row, column))
+		return NULL;
+	if (bytes != NULL)
+		*bytes = PQgetlength(link->result, row, column);
+	return PQgetvalue(link->result, row, column);
+}
+
+/* Why a link is refused or lost. */
+static void
+get_error(const GkLink *link, GkLinkError *error)
+{
+	const PGresult *result = is_error(link->result) ? link->result : NULL;
+
+	memset(error, 0, sizeof(*error));
+	if (result != NULL)
+	{
+		error->sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+		error->message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+		error->detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+		error->hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+		error->context = PQresultErrorField(result, PG_DIAG_CONTEXT);
+		if (error->message == NULL)
+			error->message = PQresultErrorMessage(result);
+	}
+	if (error->message == NULL || error->message[0] == '\0')
+		error->message = PQerrorMessage(link->connection);
+	if (error->message[0] == '\0')
+		error->message = "the connection was closed unexpectedly";
+}
+
+/* True if the server has asked for the password. */
+static bool
+used_password(const GkLink *link)
+{
+	return PQconnectionUsedPassword(link->connection) != 0;
+}
+
+/* Ends the connection. */
+static void
+close_link(GkLink *link)
+{
+	if (link == NULL)
+		return;
+	PQclear(link->result);
+	PQfinish(link->connection);
+	free(link);
+}
+
+static const GkLinkClass link_class = {
+	.knows = knows,
+	.open = open_link,
+	.query = send_query,
+	.execute = execute,
+	.advance = advance,
+	.wait = wait_for,
+	.rows = count_rows,
+	.value = get_value,
+	.error = get_error,
+	.used_password = used_password,
+	.close = close_link
+};
+
+/* The functions of the library. */
+__attribute__((visibility("default")))
+const GkLinkClass *
+gk_link_class(void)
+{
+	return &link_class;
+}

@@ -1,0 +1,278 @@
+/*
+ * A fit over several servers: their engines, and the cluster engine over them.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+#include "alloc.h"
+#include "cluster_engine.h"
+#include "cluster_parts.h"
+#include "engine_error.h"
+#include "host_memory.h"
+#include "id_texts.h"
+#include "node_job.h"
+#include "progress.h"
+#include "source_columns.h"
+
+/* Raises an error: what a node sent is not what gkmeans sends. */
+void
+gk_refuse_answer(const GkPart *part)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("node \"%s\" sent an invalid answer", part->connection->node->name)));
+}
+
+/* A text as a literal; NULL of NULL. */
+static const char *
+literal(const char *text)
+{
+	return text == NULL ? "NULL" : quote_literal_cstr(text);
+}
+
+/* Appends the call that opens an engine on a node. */
+static void
+append_open(StringInfo text, const GkConnection *connection, const GkSource *source,
+			const GkWork *work)
+{
+	Oid			id_type = gk_source_id_type(source);
+	const char *type = !OidIsValid(id_type) ? NULL
+		: format_type_extended(id_type, -1, FORMAT_TYPE_FORCE_QUALIFY);
+
+	appendStringInfo(text, "SELECT * FROM %s.gkmeans_node_open(%d, %s, ARRAY[", connection->schema,
+					 GK_NODE_PROTOCOL, literal(connection->node->source));
+	for (int i = 0; i < source->count; i++)
+		appendStringInfo(text, "%s%s", i > 0 ? ", " : "", literal(source->names[i]));
+	appendStringInfo(text, "]::pg_catalog.text[], %s, %s, ", literal(source->spec.id_column),
+					 literal(type));
+	appendStringInfo(text, "%s, %s, %s, %.0f, %.0f, %.0f)", literal(source->spec.weight_column),
+					 source->spec.nulls_are_errors ? "true" : "false",
+					 source->by_direction ? "true" : "false",
+					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
+}
+
+/* The statement that prepares the reading of the rows, with a shift as a parameter or none. */
+static const char *
+load_statement(const char *name, const char *schema, int dimension, bool shifted)
+{
+	return psprintf("PREPARE %s%s AS SELECT * FROM %s.gkmeans_node_load(%d, %s); ", name,
+					shifted ? "(pg_catalog.float8[])" : "", schema, dimension,
+					shifted ? "$1" : "NULL");
+}
+
+/* Opens an engine on a node. */
+static void
+open_part(GkCluster *cluster, GkPart *part, const GkSource *source, const GkWork *work)
+{
+	GkConnection *connection = part->connection;
+	const char *own = gk_column_types(source);
+	const char *columns;
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfoString(&text, gk_messages_preparation(connection->schema));
+	appendStringInfoString(&text, load_statement("gk_load", connection->schema,
+												 source->spec.dimension,
+												 source->spec.shift != NULL));
+	append_open(&text, connection, source, work);
+	gk_ask(cluster->connections, connection, text.data);
+	gk_await(cluster->connections);
+
+	part->engine = gk_answer_text(cluster->connections, connection, 0);
+	part->engine_reason = gk_answer_text(cluster->connections, connection, 1);
+	columns = gk_answer_text(cluster->connections, connection, 2);
+	if (part->engine == NULL || part->engine_reason == NULL || columns == NULL)
+		gk_refuse_answer(part);
+	if (strcmp(columns, own) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the source has other columns on node \"%s\" than on this server",
+						connection->node->name),
+				 errdetail("There: %s. Here: %s.", columns, own),
+				 errhint("Give the columns the same types, or cast them in the source.")));
+	part->engine = pstrdup(part->engine);
+	part->engine_reason = pstrdup(part->engine_reason);
+}
+
+/* Raises an error if ids could not come here as texts. */
+static void
+check_ids(const GkSource *source)
+{
+	Oid			type = gk_source_id_type(source);
+
+	if (OidIsValid(type) && !gk_can_send_ids(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ids of type %s cannot be sent from a node", format_type_be(type)),
+				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
+}
+
+/* Connects to the nodes, and opens an engine on each, one after the other in their order. */
+GkCluster *
+gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
+{
+	GkCluster  *cluster = palloc0(sizeof(GkCluster));
+
+	check_ids(source);
+	cluster->job = job;
+	cluster->connections = gk_connect(job, nodes);
+	cluster->count = nodes->count;
+	cluster->parts = palloc0(nodes->count * sizeof(GkPart));
+	for (int i = 0; i < cluster->count; i++)
+	{
+		cluster->parts[i].connection = &cluster->connections->all[i];
+		open_part(cluster, &cluster->parts[i], source, work);
+	}
+	return cluster;
+}
+
+/* A shift as a node takes it. */
+static bytea *
+pack_shift(const double *shift, int dimension)
+{
+	Datum	   *elements = gk_allocate(dimension, sizeof(Datum));
+	ArrayType  *array;
+
+	for (int i = 0; i < dimension; i++)
+		elements[i] = Float8GetDatum(shift[i]);
+	array = construct_array(elements, dimension, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
+							TYPALIGN_DOUBLE);
+	return OidSendFunctionCall(F_ARRAY_SEND, PointerGetDatum(array));
+}
+
+/* Lets some nodes read their rows, all at once; `which` NULL means all. */
+static void
+load_parts(GkCluster *cluster, const GkSource *source, const char *statement, const double *shift,
+		   int dimension, const bool *which)
+{
+	bytea	   *packed = shift == NULL ? NULL : pack_shift(shift, dimension);
+
+	for (int i = 0; i < cluster->count; i++)
+		if (which == NULL || which[i])
+			gk_ask_prepared(cluster->connections, cluster->parts[i].connection, statement,
+							packed == NULL ? NULL : VARDATA(packed),
+							packed == NULL ? 0 : VARSIZE(packed) - VARHDRSZ);
+	gk_await(cluster->connections);
+	for (int i = 0; i < cluster->count; i++)
+		if (which == NULL || which[i])
+			gk_take_rows(cluster, &cluster->parts[i], source);
+}
+
+/* Lets the nodes whose features were shifted otherwise read their rows again. */
+static void
+load_again(GkCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
+{
+	const double *shift = rows->shift;
+	int			dimension = rows->dimension;
+
+	for (int i = 0; i < cluster->count; i++)
+		if (wrong[i])
+			gk_ask(cluster->connections, cluster->parts[i].connection,
+				   load_statement("gk_reload", cluster->parts[i].connection->schema,
+								  dimension, true));
+	gk_await(cluster->connections);
+	load_parts(cluster, source, "gk_reload", rows->shift, dimension, wrong);
+	if (!gk_merge_parts(cluster, source, shift, rows, wrong) || rows->dimension != dimension)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the rows of the nodes changed while they were being read")));
+	rows->read_twice = true;
+}
+
+/* Numbers the nodes that have rows; the first row of each goes to `first_rows`. */
+static int
+place_parts(GkCluster *cluster, GkConnection **nodes, int64 *first_rows)
+{
+	int			places = 0;
+	int64		rows = 0;
+
+	for (int i = 0; i < cluster->count; i++)
+	{
+		const GkRows *part = &cluster->parts[i].rows;
+
+		cluster->places[i] = -1;
+		if (part->read == part->skipped)
+			continue;
+		cluster->places[i] = places;
+		nodes[places] = cluster->parts[i].connection;
+		first_rows[places++] = rows;
+		rows += part->read - part->skipped;
+	}
+	return places;
+}
+
+/* Opens the cluster engine over the nodes that have rows, or over the first if none has. */
+static GkEngine *
+open_engine(GkCluster *cluster, GkConnection *const *nodes, int places, const GkWork *work,
+			int dimension)
+{
+	GkEngineConfig config = {.weighted = work->weighted};
+	GkConnection *first = cluster->parts[0].connection;
+	GkEngine   *engine;
+
+	cluster->messages = places > 0 ? gk_messages_begin(cluster->connections, nodes, places)
+		: gk_messages_begin(cluster->connections, &first, 1);
+	gk_limit_host_memory(&config);
+	config.transport = gk_messages_transport(cluster->messages);
+	engine = gk_job_open_engine(cluster->job, gk_cluster_engine(), &config);
+	if (dimension > 0)
+		gk_check(engine->class_of->set_dimension(engine, dimension));
+	return engine;
+}
+
+/* Reads the rows of the source on all nodes, and opens the cluster engine. */
+GkEngine *
+gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, GkRows *rows)
+{
+	bool	   *wrong = palloc0(cluster->count * sizeof(bool));
+	GkConnection **nodes = palloc(cluster->count * sizeof(GkConnection *));
+	int64	   *first_rows = palloc0(cluster->count * sizeof(int64));
+	int			places;
+
+	load_parts(cluster, source, "gk_load", source->spec.shift, source->spec.dimension, NULL);
+	if (!gk_merge_parts(cluster, source, NULL, rows, wrong))
+		load_again(cluster, source, rows, wrong);
+	atomic_store(gk_progress_rows(), rows->read - rows->skipped);
+	cluster->places = palloc(cluster->count * sizeof(int));
+	places = place_parts(cluster, nodes, first_rows);
+	if (OidIsValid(gk_source_id_type(source)))
+		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
+	return open_engine(cluster, nodes, places, work, rows->dimension);
+}
+
+/* What the nodes did so far. */
+GkNodeLine *
+gk_cluster_lines(const GkCluster *cluster, int *count)
+{
+	GkNodeLine *lines = palloc0(cluster->count * sizeof(GkNodeLine));
+
+	*count = cluster->count;
+	for (int i = 0; i < cluster->count; i++)
+	{
+		const GkPart *part = &cluster->parts[i];
+		GkNodeLine *line = &lines[i];
+
+		line->name = pstrdup(part->connection->node->name);
+		line->rows_read = part->rows.read;
+		line->rows_skipped = part->rows.skipped;
+		line->engine = pstrdup(part->engine);
+		line->engine_reason = pstrdup(part->engine_reason);
+		line->read_seconds = part->read_seconds;
+		if (cluster->places[i] >= 0)
+		{
+			GkNodeReport report;
+
+			gk_cluster_report(gk_job_engine(cluster->job), cluster->places[i], &report);
+			line->compute_seconds = report.seconds;
+			line->bytes = report.peak;
+			line->sent = report.sent;
+			line->received = report.received;
+		}
+	}
+	return lines;
+}

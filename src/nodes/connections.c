@@ -1,0 +1,420 @@
+/*
+ * The connections of a fit to its nodes.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/pmsignal.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "connections.h"
+#include "engine_error.h"
+#include "library.h"
+
+/* The longest single wait for the nodes, in milliseconds. */
+#define WAIT_MILLISECONDS 10
+
+/* How long a connection may take, unless its parameters say something else. */
+#define CONNECT_SECONDS 30
+
+/* What a fit adds to the parameters of a connection, before those of the node … */
+static const char *const defaults[][2] = {
+	{"fallback_application_name", "gkmeans"},
+	{"keepalives", "1"},
+	{"keepalives_idle", "30"},
+	{"keepalives_interval", "10"},
+	{"keepalives_count", "3"},
+	{"tcp_user_timeout", "60000"}
+};
+
+/* Settings of this session that the rows of a source depend on. */
+static const char *const copied_settings[] = {
+	"search_path", "DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits",
+	"standard_conforming_strings", "bytea_output", "row_security", "lock_timeout"
+};
+
+/* Settings that keep a node from ending a fit, and let it notice the end of one. */
+static const char *const fixed_settings[][2] = {
+	{"statement_timeout", "0"},
+	{"idle_in_transaction_session_timeout", "0"},
+	{"idle_session_timeout", "0"},
+	{"transaction_timeout", "0"},
+	{"client_connection_check_interval", "100ms"},
+	{"tcp_keepalives_idle", "30"},
+	{"tcp_keepalives_interval", "10"},
+	{"tcp_keepalives_count", "3"}
+};
+
+/* The library of libpq. */
+static const GkLinkClass *
+load_links(void)
+{
+	static const GkLinkClass *links = NULL;
+	const GkLinkClass *(*link_class) (void);
+	const char *reason;
+
+	if (links != NULL)
+		return links;
+	link_class = (const GkLinkClass *(*) (void))
+		gk_library_function("gkmeans_links", "gk_link_class", &reason);
+	if (link_class == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("cannot connect to nodes: %s", reason)));
+	links = link_class();
+	return links;
+}
+
+/* The release function: ends all connections. */
+static void
+close_connections(void *resource)
+{
+	GkConnections *connections = resource;
+
+	for (int i = 0; i < connections->count; i++)
+		connections->links->close(connections->all[i].link);
+	while (connections->descriptors-- > 0)
+		ReleaseExternalFD();
+}
+
+/* A message of libpq without its line ends. */
+static const char *
+one_line(const char *message)
+{
+	char	   *line = pstrdup(message);
+	int			length = strlen(line);
+
+	while (length > 0 && line[length - 1] == '\n')
+		line[--length] = '\0';
+	for (char *c = line; *c != '\0'; c++)
+		if (*c == '\n')
+			*c = ' ';
+	return line;
+}
+
+/* Raises the error of a connection. */
+__attribute__((noreturn))
+static void
+raise_error(const GkConnections *connections, const GkConnection *one, bool connecting)
+{
+	GkLinkError error;
+
+	connections->links->error(one->link, &error);
+	if (error.sqlstate == NULL || strlen(error.sqlstate) != 5)
+		ereport(ERROR,
+				(errcode(connecting ? ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION :
+						 ERRCODE_CONNECTION_FAILURE),
+				 connecting
+				 ? errmsg("could not connect to node \"%s\"", one->node->name)
+				 : errmsg("lost the connection to node \"%s\"", one->node->name),
+				 errdetail_internal("%s", one_line(error.message))));
+	ereport(ERROR,
+			(errcode(MAKE_SQLSTATE(error.sqlstate[0], error.sqlstate[1], error.sqlstate[2],
+								   error.sqlstate[3], error.sqlstate[4])),
+			 errmsg("node \"%s\": %s", one->node->name, one_line(error.message)),
+			 error.detail != NULL ? errdetail_internal("%s", error.detail) : 0,
+			 error.hint != NULL ? errhint("%s", error.hint) : 0,
+			 error.context != NULL ? errcontext("%s", error.context) : 0));
+}
+
+/* Sends the text of statements. */
+void
+gk_ask(GkConnections *connections, GkConnection *one, const char *text)
+{
+	if (!connections->links->query(one->link, text))
+		raise_error(connections, one, false);
+	one->is_asked = true;
+}
+
+/* Executes a prepared statement. */
+void
+gk_ask_prepared(GkConnections *connections, GkConnection *one, const char *statement,
+				const void *value, Size bytes)
+{
+	if (!connections->links->execute(one->link, statement, value, bytes))
+		raise_error(connections, one, false);
+	one->is_asked = true;
+}
+
+/* Sends and receives what is possible without waiting. */
+bool
+gk_advance(GkConnections *connections, GkConnection *one)
+{
+	GkLinkState state;
+
+	if (!one->is_asked)
+		return true;
+	state = connections->links->advance(one->link);
+	if (state == GK_LINK_BUSY)
+		return false;
+	if (state != GK_LINK_READY)
+		raise_error(connections, one, false);
+	one->is_asked = false;
+	return true;
+}
+
+/* Waits until one of the nodes can go on, or for this long. */
+void
+gk_wait_for_nodes(const GkConnections *connections, int milliseconds)
+{
+	GkLink	  **links = palloc(connections->count * sizeof(GkLink *));
+
+	for (int i = 0; i < connections->count; i++)
+		links[i] = connections->all[i].link;
+	if (IsUnderPostmaster && !PostmasterIsAlive())
+		proc_exit(1);
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	connections->links->wait(links, connections->count, milliseconds);
+	pgstat_report_wait_end();
+	pfree(links);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Waits until all nodes that were asked have answered. */
+void
+gk_await(GkConnections *connections)
+{
+	for (;;)
+	{
+		bool		all = true;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < connections->count; i++)
+			all &= gk_advance(connections, &connections->all[i]);
+		if (all)
+			return;
+		gk_wait_for_nodes(connections, WAIT_MILLISECONDS);
+	}
+}
+
+/* A text in the first row of an answer. */
+const char *
+gk_answer_text(const GkConnections *connections, const GkConnection *one, int column)
+{
+	return connections->links->value(one->link, 0, column, NULL);
+}
+
+/* A value of a type in the first row of an answer in binary. */
+Datum
+gk_answer_value(const GkConnections *connections, const GkConnection *one, int column, Oid type,
+				bool *is_null)
+{
+	StringInfoData buffer;
+	const char *value;
+	size_t		bytes;
+	Oid			function;
+	Oid			parameter;
+
+	value = connections->links->value(one->link, 0, column, &bytes);
+	*is_null = value == NULL;
+	if (value == NULL)
+		return (Datum) 0;
+	getTypeBinaryInputInfo(type, &function, &parameter);
+	initStringInfo(&buffer);
+	appendBinaryStringInfo(&buffer, value, (int) bytes);
+	return OidReceiveFunctionCall(function, &buffer, parameter, -1);
+}
+
+/* How long a node may take to connect, in milliseconds. */
+static int
+connect_milliseconds(const GkNodeSource *node)
+{
+	int			seconds = CONNECT_SECONDS;
+
+	for (int i = 0; node->keywords[i] != NULL; i++)
+		if (strcmp(node->keywords[i], "connect_timeout") == 0 && atoi(node->values[i]) > 0)
+			seconds = Min(atoi(node->values[i]), 3600);
+	return seconds * 1000;
+}
+
+/* Begins to connect to a node. */
+static void
+begin_connection(GkConnections *connections, GkConnection *one)
+{
+	const GkNodeSource *node = one->node;
+	const char **keywords;
+	const char **values;
+	int			given = 0;
+	int			count = 0;
+
+	while (node->keywords[given] != NULL)
+		given++;
+	keywords = palloc0((given + lengthof(defaults) + 2) * sizeof(char *));
+	values = palloc0((given + lengthof(defaults) + 2) * sizeof(char *));
+	for (int i = 0; i < (int) lengthof(defaults); i++)
+	{
+		keywords[count] = defaults[i][0];
+		values[count++] = defaults[i][1];
+	}
+	for (int i = 0; i < given; i++)
+	{
+		if (!connections->links->knows(node->keywords[i]))
+			continue;
+		keywords[count] = node->keywords[i];
+		values[count++] = node->values[i];
+	}
+	keywords[count] = "client_encoding";
+	values[count] = GetDatabaseEncodingName();
+
+	if (!AcquireExternalFD())
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not connect to node \"%s\"", node->name),
+				 errdetail("There are too many open files on this server."),
+				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
+	connections->descriptors++;
+	one->link = connections->links->open(keywords, values);
+	if (one->link == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+}
+
+/* True if a node is connected; raises an error if that failed, or takes too long. */
+static bool
+is_connected(GkConnections *connections, GkConnection *one, TimestampTz begin)
+{
+	GkLinkState state = connections->links->advance(one->link);
+
+	if (state == GK_LINK_READY)
+		return true;
+	if (state != GK_LINK_BUSY)
+		raise_error(connections, one, true);
+	if (TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), connect_milliseconds(one->node)))
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not connect to node \"%s\"", one->node->name),
+				 errdetail("The node did not answer within %d seconds.",
+						   connect_milliseconds(one->node) / 1000)));
+	return false;
+}
+
+/* Waits until all nodes are connected. */
+static void
+finish_connecting(GkConnections *connections)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+
+	for (;;)
+	{
+		bool		all = true;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < connections->count; i++)
+			all &= is_connected(connections, &connections->all[i], begin);
+		if (all)
+			return;
+		gk_wait_for_nodes(connections, WAIT_MILLISECONDS);
+	}
+}
+
+/* Raises an error if a server let the user in without asking for the password. */
+static void
+check_password(const GkConnections *connections, const GkConnection *one)
+{
+	if (one->node->password_required && !connections->links->used_password(one->link))
+		ereport(ERROR,
+				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+				 errmsg("password is required for node \"%s\"", one->node->name),
+				 errdetail("Non-superuser cannot connect if the server does not request a "
+						   "password."),
+				 errhint("Target server's authentication method must be changed.")));
+}
+
+/* Appends a pair of a list of settings. */
+static void
+append_setting(StringInfo text, const char *name, const char *value)
+{
+	appendStringInfo(text, "%s(%s, %s)", text->data[text->len - 1] == ' ' ? "" : ", ",
+					 quote_literal_cstr(name), quote_literal_cstr(value));
+}
+
+/*
+ * The statements that begin a session.  Settings that a node does not know are left out: they are
+ * those of other versions.
+ */
+static const char *
+beginning(void)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfoString(&text, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+						   "SELECT pg_catalog.set_config(s.name, v.value, false)"
+						   " FROM pg_catalog.pg_settings AS s, (VALUES ");
+	for (int i = 0; i < (int) lengthof(copied_settings); i++)
+		append_setting(&text, copied_settings[i],
+					   GetConfigOption(copied_settings[i], false, false));
+	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
+		append_setting(&text, fixed_settings[i][0], fixed_settings[i][1]);
+	appendStringInfoString(&text, ") AS v (name, value)"
+						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
+						   " pg_catalog.lower(v.name); "
+						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname)"
+						   " FROM pg_catalog.pg_extension AS e"
+						   " JOIN pg_catalog.pg_namespace AS n"
+						   " ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
+						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'");
+	return text.data;
+}
+
+/* Checks the extension on a node, and notes where it is. */
+static void
+note_extension(const GkConnections *connections, GkConnection *one)
+{
+	const char *version = gk_answer_text(connections, one, 0);
+
+	if (version == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("node \"%s\" has no extension \"gkmeans\"", one->node->name),
+				 errhint("Run CREATE EXTENSION gkmeans in its database.")));
+	if (strcmp(version, GK_EXTENSION_VERSION) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("node \"%s\" has version %s of extension \"gkmeans\", this server has %s",
+						one->node->name, version, GK_EXTENSION_VERSION),
+				 errhint("Install the same version on both, and run ALTER EXTENSION gkmeans "
+						 "UPDATE.")));
+	one->schema = pstrdup(gk_answer_text(connections, one, 1));
+}
+
+/* Connects to all nodes, and begins a transaction on each. */
+GkConnections *
+gk_connect(GkJob *job, const GkNodeSources *nodes)
+{
+	GkConnections *connections = palloc0(sizeof(GkConnections));
+	const char *text = beginning();
+	GkRelease  *release;
+
+	connections->links = load_links();
+	connections->all = palloc0(nodes->count * sizeof(GkConnection));
+	connections->count = nodes->count;
+	release = gk_job_reserve(job, close_connections);
+	release->resource = connections;
+	for (int i = 0; i < nodes->count; i++)
+	{
+		connections->all[i].node = &nodes->nodes[i];
+		begin_connection(connections, &connections->all[i]);
+	}
+	finish_connecting(connections);
+	for (int i = 0; i < connections->count; i++)
+	{
+		check_password(connections, &connections->all[i]);
+		gk_ask(connections, &connections->all[i], text);
+	}
+	gk_await(connections);
+	for (int i = 0; i < connections->count; i++)
+		note_extension(connections, &connections->all[i]);
+	return connections;
+}

@@ -1,0 +1,65 @@
+/*
+ * The connections of a fit to its nodes: one session and one transaction on each of them.
+ *
+ * They belong to the job and end with it, however that ends; the nodes then roll back.  Nothing is
+ * retried: an error of a node is an error of the fit, which names the node.
+ */
+#ifndef GK_CONNECTIONS_H
+#define GK_CONNECTIONS_H
+
+#include "postgres.h"
+
+#include "job.h"
+#include "links.h"
+#include "node_sources.h"
+
+typedef struct GkConnection
+{
+	const GkNodeSource *node;
+	const char *schema;			/* of the extension on the node, quoted */
+	GkLink	   *link;			/* NULL = not open */
+	bool		is_asked;		/* a query was sent, and its answer was not yet received */
+} GkConnection;
+
+typedef struct GkConnections
+{
+	const GkLinkClass *links;
+	GkConnection *all;
+	int			count;
+	int			descriptors;	/* file descriptors that are accounted for */
+} GkConnections;
+
+/*
+ * Connects to all nodes at once, and begins a read-only transaction on each, with the settings of
+ * this session that a source depends on.  Each has the extension in the version of this server.
+ */
+extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes);
+
+/* Sends the text of statements; their results will be in text. */
+extern void gk_ask(GkConnections *connections, GkConnection *one, const char *text);
+
+/* Executes a prepared statement, with at most one parameter; the results will be in binary. */
+extern void gk_ask_prepared(GkConnections *connections, GkConnection *one, const char *statement,
+							const void *value, Size bytes);
+
+/*
+ * Sends and receives what is possible without waiting.  True if the node has answered, or was not
+ * asked; raises its error.
+ */
+extern bool gk_advance(GkConnections *connections, GkConnection *one);
+
+/* Waits until one of the nodes can go on, or for this long; serves interrupts. */
+extern void gk_wait_for_nodes(const GkConnections *connections, int milliseconds);
+
+/* Waits until all nodes that were asked have answered. */
+extern void gk_await(GkConnections *connections);
+
+/* A text in the first row of an answer; NULL for NULL, or if there is no row. */
+extern const char *gk_answer_text(const GkConnections *connections, const GkConnection *one,
+								  int column);
+
+/* A value of a type in the first row of an answer in binary; NULL becomes *is_null. */
+extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,
+							 Oid type, bool *is_null);
+
+#endif							/* GK_CONNECTIONS_H */

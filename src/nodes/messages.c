@@ -1,0 +1,249 @@
+/*
+ * Messages to the nodes and their answers: the transport of the cluster engine over connections.
+ *
+ * A message goes in pieces of 1 MB, the last of which the node is to run; so does the answer.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bswap.h"
+#include "utils/memutils.h"
+
+#include "messages.h"
+
+/* The most bytes of a message in one statement. */
+#define PIECE_BYTES ((size_t) 1024 * 1024)
+
+/* What a node is doing. */
+typedef enum Stage
+{
+	SILENT,						/* nothing */
+	PUTTING,					/* it takes a piece of the message */
+	RUNNING,					/* it carries out the message, and sends the begin of the answer */
+	TAKING						/* it sends another part of the answer */
+} Stage;
+
+/* The message to a node, and its answer. */
+typedef struct Exchange
+{
+	GkConnection *connection;
+	Stage		stage;
+	const char *message;
+	size_t		bytes;
+	size_t		sent;
+	char	   *answer;
+	Size		room;
+	Size		answer_bytes;	/* of the whole answer */
+	Size		received;
+} Exchange;
+
+struct GkMessages
+{
+	GkTransport transport;
+	GkConnections *connections;
+	MemoryContext context;
+	Exchange   *exchanges;
+};
+
+/* Sends the next piece. */
+static void
+send_piece(GkMessages *messages, Exchange *exchange)
+{
+	size_t		rest = exchange->bytes - exchange->sent;
+	size_t		piece = Min(rest, PIECE_BYTES);
+
+	exchange->stage = piece < rest ? PUTTING : RUNNING;
+	gk_ask_prepared(messages->connections, exchange->connection,
+					piece < rest ? "gk_put" : "gk_run", exchange->message + exchange->sent, piece);
+	exchange->sent += piece;
+}
+
+/* GkTransport.send */
+static GkStatus
+send_message(void *context, int node, const void *message, size_t bytes)
+{
+	GkMessages *messages = context;
+	Exchange   *exchange = &messages->exchanges[node];
+
+	if (exchange->stage != SILENT)
+		elog(ERROR, "node \"%s\" has a message already", exchange->connection->node->name);
+	exchange->message = message;
+	exchange->bytes = bytes;
+	exchange->sent = 0;
+	exchange->received = 0;
+	send_piece(messages, exchange);
+	return (GkStatus) {.code = GK_OK,.device = -1};
+}
+
+/* Raises an error: what a node sent is no answer. */
+__attribute__((noreturn))
+static void
+refuse_answer(const Exchange *exchange)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("node \"%s\" sent an invalid answer", exchange->connection->node->name)));
+}
+
+/* Adds a part to the answer. */
+static void
+add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t bytes)
+{
+	Size		needed = exchange->received + bytes;
+
+	if (part == NULL || bytes > exchange->answer_bytes - exchange->received ||
+		(bytes == 0 && exchange->received < exchange->answer_bytes))
+		refuse_answer(exchange);
+	if (needed > exchange->room)
+	{
+		/* not more than twice of what has come, whatever the node announces */
+		Size		room = Min(Max(2 * needed, 1024), Max(exchange->answer_bytes, needed));
+
+		exchange->answer = exchange->answer == NULL
+			? MemoryContextAllocHuge(messages->context, room)
+			: repalloc_huge(exchange->answer, room);
+		exchange->room = room;
+	}
+	if (bytes > 0)
+		memcpy(exchange->answer + exchange->received, part, bytes);
+	exchange->received = needed;
+}
+
+/* Takes the begin of an answer, which says how long it is. */
+static void
+begin_answer(GkMessages *messages, Exchange *exchange)
+{
+	const GkLinkClass *links = messages->connections->links;
+	size_t		bytes;
+	const char *part = links->value(exchange->connection->link, 0, 0, &bytes);
+	uint64		size;
+
+	if (part == NULL || bytes != sizeof(size))
+		refuse_answer(exchange);
+	memcpy(&size, part, sizeof(size));
+	size = pg_ntoh64(size);
+	if (size > MaxAllocHugeSize)
+		refuse_answer(exchange);
+	exchange->answer_bytes = size;
+	part = links->value(exchange->connection->link, 0, 1, &bytes);
+	add_part(messages, exchange, part, bytes);
+}
+
+/* Takes another part of an answer. */
+static void
+go_on_with_answer(GkMessages *messages, Exchange *exchange)
+{
+	size_t		bytes;
+	const char *part = messages->connections->links->value(exchange->connection->link, 0, 0,
+														   &bytes);
+
+	add_part(messages, exchange, part, bytes);
+}
+
+/* Goes on with a node as far as possible without waiting; true if its answer is complete. */
+static bool
+go_on(GkMessages *messages, Exchange *exchange)
+{
+	while (exchange->stage != SILENT && gk_advance(messages->connections, exchange->connection))
+	{
+		if (exchange->stage == PUTTING)
+		{
+			send_piece(messages, exchange);
+			continue;
+		}
+		if (exchange->stage == RUNNING)
+			begin_answer(messages, exchange);
+		else
+			go_on_with_answer(messages, exchange);
+		if (exchange->received == exchange->answer_bytes)
+		{
+			exchange->stage = SILENT;
+			return true;
+		}
+		exchange->stage = TAKING;
+		gk_ask_prepared(messages->connections, exchange->connection, "gk_take", NULL, 0);
+	}
+	return false;
+}
+
+/* The node whose answer is complete; -1 if there is none yet. */
+static int
+complete_node(GkMessages *messages)
+{
+	for (int i = 0; i < messages->transport.nodes; i++)
+		if (go_on(messages, &messages->exchanges[i]))
+			return i;
+	return -1;
+}
+
+/* GkTransport.receive: serves interrupts, and raises the errors of nodes. */
+static GkStatus
+receive_answer(void *context, int milliseconds, int *node, const void **answer, size_t *bytes)
+{
+	GkMessages *messages = context;
+	GkStatus	status = {.code = GK_RUNNING,.device = -1};
+
+	CHECK_FOR_INTERRUPTS();
+	*node = complete_node(messages);
+	if (*node < 0 && milliseconds > 0)
+	{
+		gk_wait_for_nodes(messages->connections, milliseconds);
+		*node = complete_node(messages);
+	}
+	if (*node < 0)
+		return status;
+	*answer = messages->exchanges[*node].answer;
+	*bytes = messages->exchanges[*node].received;
+	status.code = GK_OK;
+	return status;
+}
+
+/* GkTransport.name */
+static const char *
+name_of_node(void *context, int node)
+{
+	return ((GkMessages *) context)->exchanges[node].connection->node->name;
+}
+
+/* GkTransport.end: the connections end with the job. */
+static void
+end_messages(void *context)
+{
+	GkMessages *messages = context;
+
+	for (int i = 0; i < messages->transport.nodes; i++)
+		messages->exchanges[i].stage = SILENT;
+}
+
+/* Makes the transport to some of the connections. */
+GkMessages *
+gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, int count)
+{
+	GkMessages *messages = palloc0(sizeof(GkMessages));
+
+	messages->connections = connections;
+	messages->context = CurrentMemoryContext;
+	messages->exchanges = palloc0(count * sizeof(Exchange));
+	for (int i = 0; i < count; i++)
+		messages->exchanges[i].connection = nodes[i];
+	messages->transport = (GkTransport) {.context = messages,.nodes = count,.send = send_message,
+		.receive = receive_answer,.name = name_of_node,.end = end_messages};
+	return messages;
+}
+
+/* What the cluster engine takes. */
+const GkTransport *
+gk_messages_transport(const GkMessages *messages)
+{
+	return &messages->transport;
+}
+
+/* The statements that prepare a node for messages. */
+const char *
+gk_messages_preparation(const char *schema)
+{
+	return psprintf("PREPARE gk_put(pg_catalog.bytea) AS SELECT %s.gkmeans_node_put($1); "
+					"PREPARE gk_run(pg_catalog.bytea) AS SELECT * FROM %s.gkmeans_node_run($1); "
+					"PREPARE gk_take AS SELECT %s.gkmeans_node_take(); ",
+					schema, schema, schema);
+}

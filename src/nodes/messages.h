@@ -1,0 +1,27 @@
+/*
+ * Messages to the nodes and their answers: the transport of the cluster engine over connections.
+ */
+#ifndef GK_MESSAGES_H
+#define GK_MESSAGES_H
+
+#include "postgres.h"
+
+#include "connections.h"
+#include "transport.h"
+
+typedef struct GkMessages GkMessages;
+
+/*
+ * Makes the transport to some of the connections, in that order, in the current memory context,
+ * which must live as long as the connections.
+ */
+extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *const *nodes,
+									 int count);
+
+/* What the cluster engine takes; part of the messages. */
+extern const GkTransport *gk_messages_transport(const GkMessages *messages);
+
+/* The statements that prepare a node for messages; its schema is quoted. */
+extern const char *gk_messages_preparation(const char *schema);
+
+#endif							/* GK_MESSAGES_H */

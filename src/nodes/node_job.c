@@ -1,0 +1,338 @@
+/*
+ * What this server does as a node of another server's fit.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "alloc.h"
+#include "engine_error.h"
+#include "host_memory.h"
+#include "id_texts.h"
+#include "node.h"
+#include "node_job.h"
+#include "seconds.h"
+#include "source_columns.h"
+
+/* The job of this node. */
+typedef struct NodeJob
+{
+	GkJob	   *job;
+	GkNodeTask	task;
+	GkRows		rows;
+	bool		has_read;
+	GkNode	   *node;			/* NULL before the first message */
+	const char *answer;			/* to the last message, NULL = none */
+	Size		answer_bytes;
+	Size		given;			/* bytes of it that were taken */
+	bool		in_step;		/* a step is under way, or has failed */
+} NodeJob;
+
+static NodeJob *current = NULL;
+
+/* The release function; the engine is closed by then. */
+static void
+forget(void *resource)
+{
+	gk_node_close(((NodeJob *) resource)->node);
+	current = NULL;
+}
+
+/*
+ * Raises an error where a step cannot be: a step that fails must end the transaction, which frees
+ * all that the node holds.
+ */
+static void
+check_step(void)
+{
+	PreventCommandIfParallelMode("a step of a gkmeans node");
+	if (GetCurrentTransactionNestLevel() > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("a step of a gkmeans node cannot be in a subtransaction")));
+	if (current != NULL && current->in_step)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("another step of this gkmeans node is under way")));
+}
+
+/* Raises the error that a step is not due. */
+static void
+refuse_step(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this step of a gkmeans node is not due"),
+			 errdetail_internal("%s", detail)));
+}
+
+/* Begins a step of a node that is open; returns the memory context before. */
+static MemoryContext
+begin_step(void)
+{
+	check_step();
+	if (current == NULL)
+		refuse_step("This session is not the node of a fit: gkmeans_node_open() comes first.");
+	current->in_step = true;
+	return MemoryContextSwitchTo(gk_job_context(current->job));
+}
+
+/* Ends a step that succeeded. */
+static void
+end_step(MemoryContext before)
+{
+	current->in_step = false;
+	MemoryContextSwitchTo(before);
+}
+
+/* The types of the columns of a source that matter. */
+const char *
+gk_column_types(const GkSource *source)
+{
+	StringInfoData types;
+
+	initStringInfo(&types);
+	for (int i = 0; i < source->count; i++)
+		appendStringInfo(&types, "%s%s %s", i > 0 ? ", " : "", source->names[i],
+						 format_type_be(gk_column_type(source, source->features[i])));
+	if (source->weight > 0)
+		appendStringInfo(&types, "; weight %s %s", source->spec.weight_column,
+						 format_type_be(gk_column_type(source, source->weight)));
+	return types.data;
+}
+
+/* A copy of a text, NULL of NULL. */
+static const char *
+copy_text(const char *text)
+{
+	return text == NULL ? NULL : pstrdup(text);
+}
+
+/* Copies what a node is to do. */
+static GkNodeTask
+copy_task(const GkNodeTask *task)
+{
+	GkNodeTask	copy = *task;
+	ListCell   *cell;
+
+	copy.source.source = copy_text(task->source.source);
+	copy.source.id_column = copy_text(task->source.id_column);
+	copy.source.weight_column = copy_text(task->source.weight_column);
+	copy.source.features = NIL;
+	foreach(cell, task->source.features)
+		copy.source.features = lappend(copy.source.features, pstrdup(lfirst(cell)));
+	return copy;
+}
+
+/* Describes the source of this node. */
+static GkSource *
+describe_source(const GkSourceSpec *spec, bool by_direction)
+{
+	GkSource   *source = gk_source_describe(spec);
+	Oid			id_type = gk_source_id_type(source);
+
+	if (by_direction)
+		gk_source_by_direction(source);
+	if (OidIsValid(id_type) && !gk_can_send_ids(id_type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ids of type %s cannot be sent from a node", format_type_be(id_type)),
+				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
+	return source;
+}
+
+/* Begins the job of a node, instead of an earlier one. */
+void
+gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
+{
+	MemoryContext before = CurrentMemoryContext;
+	GkRelease  *release;
+	GkSource   *source;
+	GkWork	   *work;
+	GkJob	   *job;
+
+	check_step();
+	gk_node_job_end();
+	job = gk_job_begin_in_transaction();
+	MemoryContextSwitchTo(gk_job_context(job));
+	release = gk_job_reserve(job, forget);
+	current = palloc0(sizeof(NodeJob));
+	release->resource = current;
+	current->job = job;
+	current->in_step = true;
+	current->task = copy_task(task);
+	work = &current->task.work;
+
+	source = describe_source(&current->task.source, task->by_direction);
+	opened->columns = gk_column_types(source);
+	if (gk_engine_depends_on_work())
+		gk_source_estimate(source, &work->rows, &work->dimension);
+	opened->name = gk_open_engine(job, work, &opened->reason)->class_of->name;
+	end_step(before);
+}
+
+/* Drops the rows of an earlier reading. */
+static void
+drop_rows(void)
+{
+	GkEngine   *engine = gk_job_engine(current->job);
+
+	if (!current->has_read)
+		return;
+	current->has_read = false;
+	gk_rows_release(&current->rows);
+	gk_check(engine->class_of->clear(engine));
+}
+
+/* Reads the rows. */
+const GkRows *
+gk_node_job_read(int dimension, const double *shift, double *seconds)
+{
+	MemoryContext before = begin_step();
+	GkSourceSpec spec = current->task.source;
+	instr_time	begin;
+
+	if (current->node != NULL)
+		refuse_step("The rows of this node are already in use.");
+	INSTR_TIME_SET_CURRENT(begin);
+	drop_rows();
+	spec.dimension = dimension;
+	spec.shift = shift;
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	MemoryContextSwitchTo(gk_job_context(current->job));
+	gk_source_read(describe_source(&spec, current->task.by_direction), current->job,
+				   gk_job_engine(current->job), &current->rows);
+	SPI_finish();
+	current->has_read = true;
+	*seconds = gk_seconds_since(begin);
+	end_step(before);
+	return &current->rows;
+}
+
+/* Puts the ids of the rows into a store, with the settings that their texts need. */
+static void
+put_ids(GkRowIds *ids, Oid type, Tuplestorestate *store, TupleDesc descriptor)
+{
+	int			nest_level = gk_begin_id_texts();
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans id",
+													  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(row_context);
+	Oid			output;
+	bool		is_varlena;
+	int64		row;
+	Datum		id;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	getTypeOutputInfo(type, &output, &is_varlena);
+	while (gk_row_ids_next(ids, &id, &nulls[0], &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		values[0] = nulls[0] ? (Datum) 0
+			: CStringGetTextDatum(OidOutputFunctionCall(output, id));
+		values[1] = Int64GetDatum(row);
+		tuplestore_putvalues(store, descriptor, values, nulls);
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(row_context);
+	gk_end_id_texts(nest_level);
+}
+
+/* Puts the ids of the rows as texts, and their numbers, into a store. */
+void
+gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor)
+{
+	MemoryContext before = begin_step();
+
+	if (!current->has_read || current->rows.ids == NULL)
+		refuse_step("There are no ids, or they were taken before.");
+	put_ids(current->rows.ids, current->rows.id_type, store, descriptor);
+	gk_rows_release(&current->rows);
+	end_step(before);
+}
+
+/* Makes what carries out the messages. */
+static void
+open_node(void)
+{
+	const GkRows *rows = &current->rows;
+	GkEngineConfig limits = {0};
+	GkNodeConfig config = {.engine = gk_job_engine(current->job),.dimension = rows->dimension,
+	.rows = rows->read - rows->skipped};
+
+	if (!current->has_read || rows->dimension == 0)
+		refuse_step("This node has no rows.");
+	gk_limit_host_memory(&limits);
+	config.draw_host_memory = limits.draw_host_memory;
+	config.return_host_memory = limits.return_host_memory;
+	gk_check(gk_node_open(&config, &current->node));
+}
+
+/* Takes a piece of a message. */
+void
+gk_node_job_add_piece(const void *piece, Size bytes)
+{
+	MemoryContext before = begin_step();
+
+	if (current->node == NULL)
+		open_node();
+	current->answer = NULL;
+	gk_check(gk_node_put(current->node, piece, bytes));
+	end_step(before);
+}
+
+/* Waits for the answer. */
+static GkStatus
+wait_for_node(void *argument, int milliseconds)
+{
+	return gk_node_wait(argument, milliseconds);
+}
+
+/* Carries out the message. */
+Size
+gk_node_job_carry_out(void)
+{
+	MemoryContext before = begin_step();
+
+	if (current->node == NULL)
+		refuse_step("There is no message.");
+	gk_check(gk_node_submit(current->node));
+	gk_wait(wait_for_node, current->node);
+	current->answer = gk_node_answer(current->node, &current->answer_bytes);
+	current->given = 0;
+	end_step(before);
+	return current->answer_bytes;
+}
+
+/* The next part of the answer. */
+const void *
+gk_node_job_next_part(Size limit, Size *bytes)
+{
+	MemoryContext before = begin_step();
+	const char *part = current->answer;
+
+	if (part == NULL)
+		refuse_step("There is no answer.");
+	part += current->given;
+	*bytes = Min(limit, current->answer_bytes - current->given);
+	current->given += *bytes;
+	end_step(before);
+	return part;
+}
+
+/* Ends the job of this node. */
+void
+gk_node_job_end(void)
+{
+	check_step();
+	if (current != NULL)
+		gk_job_end(current->job);
+}

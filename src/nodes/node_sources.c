@@ -1,0 +1,70 @@
+/*
+ * The nodes of a fit: the servers that gkmeans.nodes names for a source.
+ */
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+
+#include "node_sources.h"
+#include "settings.h"
+
+/* Compares two nodes by their names. */
+static int
+compare_names(const void *left, const void *right, void *arg)
+{
+	return strcmp(((const GkNodeSource *) left)->name, ((const GkNodeSource *) right)->name);
+}
+
+/* Sorts a list by name. */
+void
+gk_sort_nodes(GkNodeSources *list)
+{
+	qsort_interruptible(list->nodes, list->count, sizeof(GkNodeSource), compare_names, NULL);
+}
+
+/* The foreign servers of a list, each with the source as it is. */
+static const GkNodeSources *
+named_servers(const List *names, const char *source)
+{
+	GkNodeSources *list = palloc(sizeof(GkNodeSources));
+	ListCell   *cell;
+
+	list->nodes = palloc0(list_length(names) * sizeof(GkNodeSource));
+	list->count = 0;
+	foreach(cell, names)
+		gk_foreign_server_node(get_foreign_server_oid(lfirst(cell), false), source,
+							   &list->nodes[list->count++]);
+	gk_sort_nodes(list);
+	return list;
+}
+
+#pragma weak gk_citus_node_sources
+#pragma weak gk_partition_node_sources
+
+/* The nodes that have the rows of a source. */
+static const GkNodeSources *
+find_nodes(const char *source, const char **reason)
+{
+	const GkNodeSources *list = NULL;
+
+	if (gk_citus_node_sources != NULL)
+		list = gk_citus_node_sources(source, reason);
+	if (list == NULL && *reason == NULL && gk_partition_node_sources != NULL)
+		list = gk_partition_node_sources(source, reason);
+	if (list == NULL && *reason == NULL)
+		*reason = "the rows of the source are on this server";
+	return list;
+}
+
+/* The nodes that gkmeans.nodes means for a source. */
+const GkNodeSources *
+gk_node_sources(const char *source, const char **reason)
+{
+	bool		automatic;
+	List	   *names = gk_named_nodes(&automatic);
+
+	*reason = NULL;
+	if (automatic)
+		return find_nodes(source, reason);
+	return names == NIL ? NULL : named_servers(names, source);
+}

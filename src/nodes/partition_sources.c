@@ -1,0 +1,289 @@
+/*
+ * The servers of foreign tables as nodes.
+ *
+ * postgres_fdw has written a query for each foreign table that is scanned.  Where this server would
+ * only pass on their rows, the source of a node is the union of the queries for it.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_namespace.h"
+#include "executor/executor.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "parser/parsetree.h"
+#include "tcop/dest.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "node_sources.h"
+#include "source_query.h"
+#include "source_text.h"
+
+/* What postgres_fdw leaves in a scan: the query, and the numbers of the columns that it selects. */
+#define SELECT_SQL 0
+#define RETRIEVED_COLUMNS 1
+
+/* The scans of a source, by server. */
+typedef struct Scans
+{
+	const PlannedStmt *plan;
+	List	   *servers;		/* of Oid, each once */
+	List	   *sources;		/* of StringInfo, theirs */
+	const char *reason;			/* why the source cannot be divided; NULL so far */
+} Scans;
+
+/* True if a plan reads a foreign table. */
+static bool
+reads_foreign_table(const PlannedStmt *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, plan->rtable)
+	{
+		const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+
+		if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
+/* Raises the errors of a query that the user may not run; connects to nothing. */
+static void
+check_privileges(const GkSourceQuery *query)
+{
+	QueryDesc  *running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(),
+										  InvalidSnapshot, None_Receiver, NULL, NULL, 0);
+
+	ExecutorStart(running, EXEC_FLAG_EXPLAIN_ONLY);
+	ExecutorEnd(running);
+	FreeQueryDesc(running);
+}
+
+/* True if the current user may use a server. */
+static bool
+may_use(Oid server)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+#else
+	return pg_foreign_server_aclcheck(server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+#endif
+}
+
+/* As whom a scan connects; InvalidOid = the current user. */
+static Oid
+scan_user(const PlannedStmt *plan, const ForeignScan *scan)
+{
+#if PG_VERSION_NUM >= 160000
+	return scan->checkAsUser;
+#else
+	return rt_fetch(scan->scan.scanrelid, plan->rtable)->checkAsUser;
+#endif
+}
+
+/* Why a scan is not simply a query of its server; NULL if it is. */
+static const char *
+check_scan(const PlannedStmt *plan, const ForeignScan *scan)
+{
+	ForeignServer *server = GetForeignServer(scan->fs_server);
+	Oid			user;
+
+	if (strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "postgres_fdw") != 0)
+		return psprintf("server \"%s\" is not one of postgres_fdw", server->servername);
+	if (scan->scan.scanrelid == 0 || scan->operation != CMD_SELECT || scan->fdw_exprs != NIL ||
+		scan->scan.plan.initPlan != NIL || list_length(scan->fdw_private) <= RETRIEVED_COLUMNS)
+		return "the source is more than scans of foreign tables";
+	if (scan->scan.plan.qual != NIL)
+		return psprintf("server \"%s\" cannot check all conditions", server->servername);
+	user = scan_user(plan, scan);
+	if (OidIsValid(user) && user != GetUserId())
+		return "a foreign table is read as the owner of a view";
+	if (!may_use(scan->fs_server))
+		return psprintf("you may not use server \"%s\" itself", server->servername);
+	return NULL;
+}
+
+/* The source of a node so far, to which a scan of that server is added. */
+static StringInfo
+source_of(Scans *scans, Oid server)
+{
+	StringInfo	source;
+	ListCell   *cell;
+	ListCell   *found;
+
+	forboth(cell, scans->servers, found, scans->sources)
+		if (lfirst_oid(cell) == server)
+		{
+			appendStringInfoString(lfirst(found), "\nUNION ALL\n");
+			return lfirst(found);
+		}
+	source = makeStringInfo();
+	scans->servers = lappend_oid(scans->servers, server);
+	scans->sources = lappend(scans->sources, source);
+	return source;
+}
+
+/* The place of a column among those that a query of postgres_fdw selects; -1 = it is none. */
+static int
+place_of(const ForeignScan *scan, const TargetEntry *entry)
+{
+	const List *retrieved = list_nth(scan->fdw_private, RETRIEVED_COLUMNS);
+	const Var  *column = (const Var *) entry->expr;
+	int			place = 0;
+	ListCell   *cell;
+
+	if (!IsA(column, Var) || column->varno != scan->scan.scanrelid)
+		return -1;
+	foreach(cell, retrieved)
+	{
+		if (lfirst_int(cell) == column->varattno)
+			return place;
+		place++;
+	}
+	return -1;
+}
+
+/* Appends a list of names. */
+static void
+append_places(StringInfo text, int count)
+{
+	for (int i = 0; i < count; i++)
+		appendStringInfo(text, "%sc%d", i > 0 ? ", " : "", i);
+}
+
+/* Adds a scan: the columns of the source, taken from those of the query. */
+static void
+add_scan(Scans *scans, const ForeignScan *scan)
+{
+	const List *retrieved;
+	StringInfoData columns;
+	StringInfo	source;
+	ListCell   *cell;
+
+	scans->reason = check_scan(scans->plan, scan);
+	if (scans->reason != NULL)
+		return;
+	retrieved = list_nth(scan->fdw_private, RETRIEVED_COLUMNS);
+	initStringInfo(&columns);
+	foreach(cell, scan->scan.plan.targetlist)
+	{
+		int			place = place_of(scan, lfirst_node(TargetEntry, cell));
+
+		if (place < 0)
+		{
+			scans->reason = "this server computes columns of the source";
+			return;
+		}
+		appendStringInfo(&columns, "%sr.c%d", columns.len > 0 ? ", " : "", place);
+	}
+	source = source_of(scans, scan->fs_server);
+	appendStringInfo(source, "(SELECT %s FROM (%s) AS r (", columns.data,
+					 strVal(list_nth(scan->fdw_private, SELECT_SQL)));
+	append_places(source, list_length(retrieved));
+	appendStringInfoString(source, "))");
+}
+
+/* True if it is known before the execution which parts of an Append are read. */
+static bool
+reads_all_parts(const Append *append)
+{
+#if PG_VERSION_NUM >= 180000
+	return append->part_prune_index < 0;
+#else
+	return append->part_prune_info == NULL;
+#endif
+}
+
+/* Adds the scans of a plan. */
+static void
+add_scans(Scans *scans, const Plan *plan)
+{
+	ListCell   *cell;
+
+	if (scans->reason != NULL)
+		return;
+	if (IsA(plan, ForeignScan))
+		add_scan(scans, (const ForeignScan *) plan);
+	else if (IsA(plan, Append) && reads_all_parts((const Append *) plan))
+		foreach(cell, ((const Append *) plan)->appendplans)
+			add_scans(scans, lfirst(cell));
+	else if (IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, BitmapHeapScan))
+		scans->reason = "a part of the source is on this server";
+	else
+		scans->reason = "the source is more than scans of foreign tables";
+}
+
+/* True if names without a schema are those of pg_catalog, as postgres_fdw writes them. */
+static bool
+has_plain_search_path(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, fetch_search_path(true))
+		if (!isTempNamespace(lfirst_oid(cell)))
+			return lfirst_oid(cell) == PG_CATALOG_NAMESPACE;
+	return false;
+}
+
+/* The names of the columns of a source. */
+static char *
+column_names(const PlannedStmt *plan)
+{
+	StringInfoData names;
+	ListCell   *cell;
+
+	initStringInfo(&names);
+	foreach(cell, plan->planTree->targetlist)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 quote_identifier(lfirst_node(TargetEntry, cell)->resname));
+	return names.data;
+}
+
+/* Makes nodes of the servers. */
+static const GkNodeSources *
+make_nodes(const Scans *scans)
+{
+	GkNodeSources *list = palloc0(sizeof(GkNodeSources));
+	char	   *names = column_names(scans->plan);
+	ListCell   *server;
+	ListCell   *source;
+
+	list->nodes = palloc0(list_length(scans->servers) * sizeof(GkNodeSource));
+	forboth(server, scans->servers, source, scans->sources)
+		gk_foreign_server_node(lfirst_oid(server),
+							   psprintf("SELECT * FROM (%s) AS source (%s)",
+										((StringInfo) lfirst(source))->data, names),
+							   &list->nodes[list->count++]);
+	gk_sort_nodes(list);
+	return list;
+}
+
+/* The servers of foreign tables that have the rows of a source. */
+const GkNodeSources *
+gk_partition_node_sources(const char *source, const char **reason)
+{
+	const GkSourceText *text = gk_source_text(source);
+	GkSourceQuery *query = gk_query_plan(text, psprintf("SELECT * FROM %s AS source", text->from),
+										 InvalidOid);
+	Scans		scans = {.plan = query->plan};
+
+	*reason = NULL;
+	if (!reads_foreign_table(query->plan))
+		return NULL;
+	check_privileges(query);
+	if (query->plan->subplans != NIL)
+		scans.reason = "the source is more than scans of foreign tables";
+	else if (!has_plain_search_path())
+		scans.reason = "the search_path does not begin with pg_catalog";
+	else
+		add_scans(&scans, query->plan->planTree);
+	*reason = scans.reason;
+	return *reason == NULL ? make_nodes(&scans) : NULL;
+}

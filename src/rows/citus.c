@@ -1,0 +1,156 @@
+/*
+ * What is different where Citus keeps the rows.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "executor/spi.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/primnodes.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "citus.h"
+
+/* The list of the tables that Citus keeps; InvalidOid without Citus. */
+static Oid
+list_of_tables(void)
+{
+	return OidIsValid(get_extension_oid("citus", true))
+		? get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE) : InvalidOid;
+}
+
+/* Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var. */
+static bool
+read_entry(Oid list_id, Oid relation_id, char **key)
+{
+	Relation	list = table_open(list_id, AccessShareLock);
+	AttrNumber	key_column = get_attnum(list_id, "partkey");
+	ScanKeyData equal;
+	SysScanDesc scan;
+	HeapTuple	entry;
+	bool		is_null = true;
+	Datum		value = 0;
+
+	ScanKeyInit(&equal, get_attnum(list_id, "logicalrelid"), BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relation_id));
+	scan = systable_beginscan(list, InvalidOid, false, NULL, 1, &equal);
+	entry = systable_getnext(scan);
+	if (HeapTupleIsValid(entry) && key_column > 0)
+		value = heap_getattr(entry, key_column, RelationGetDescr(list), &is_null);
+	*key = is_null ? NULL : TextDatumGetCString(value);
+	systable_endscan(scan);
+	table_close(list, AccessShareLock);
+	return HeapTupleIsValid(entry);
+}
+
+/* True if a table is in Citus' list. */
+static bool
+is_listed(Oid list_id, Oid relation_id)
+{
+	char	   *key;
+
+	return read_entry(list_id, relation_id, &key);
+}
+
+/* True if Citus keeps the rows of a table. */
+bool
+gk_is_citus_table(Oid relation_id)
+{
+	Oid			list_id = list_of_tables();
+
+	return OidIsValid(list_id) && is_listed(list_id, relation_id);
+}
+
+/* The column by which Citus distributes the rows of a table. */
+const char *
+gk_citus_column(Oid relation_id)
+{
+	Oid			list_id = list_of_tables();
+	char	   *key = NULL;
+	Var		   *column;
+
+	if (!OidIsValid(list_id) || !read_entry(list_id, relation_id, &key) || key == NULL)
+		return NULL;
+	column = stringToNode(key);
+	return IsA(column, Var) ? get_attname(relation_id, column->varattno, true) : NULL;
+}
+
+/* Looks for a table of Citus' list, in queries within queries as well. */
+static bool
+reads_listed_table(Node *node, void *list_id)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->rtekind == RTE_RELATION &&
+			is_listed(*(Oid *) list_id, ((RangeTblEntry *) node)->relid);
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_listed_table, list_id,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_listed_table, list_id);
+}
+
+/* True if Citus plans a query. */
+bool
+gk_is_citus_query(const Query *query)
+{
+	Oid			list_id = list_of_tables();
+
+	return OidIsValid(list_id) && reads_listed_table((Node *) unconstify(Query *, query), &list_id);
+}
+
+/* The plan of a query as JSON. */
+static char *
+explain(const char *query)
+{
+	char	   *plan;
+
+	if (SPI_execute(psprintf("EXPLAIN (FORMAT JSON) %s", query), false, 1) < 0 ||
+		SPI_processed != 1)
+		return NULL;
+	plan = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	SPI_freetuptable(SPI_tuptable);
+	return plan;
+}
+
+/*
+ * What the tasks of a job expect, for as many as it has: unless all are to be explained, only one
+ * is shown.  A query that needs more than passing on the rows of one job is none of this.
+ */
+static const char *const count_rows =
+	"SELECT pg_catalog.avg(CAST(task OPERATOR(pg_catalog.#>>) '{Remote Plan,0,0,Plan,Plan Rows}'"
+	" AS pg_catalog.float8)) OPERATOR(pg_catalog.*)"
+	" pg_catalog.max(CAST(job OPERATOR(pg_catalog.->>) 'Task Count' AS pg_catalog.float8))"
+	" FROM pg_catalog.jsonb_path_query(CAST($1 AS pg_catalog.jsonb),"
+	" '$[0].Plan.\"Distributed Query\".Job') AS job,"
+	" pg_catalog.jsonb_array_elements(job OPERATOR(pg_catalog.->) 'Tasks') AS task";
+
+/* The rows of a query, as the workers' planners expect them. */
+double
+gk_citus_rows(const char *query)
+{
+	char	   *plan = explain(query);
+	Oid			type = TEXTOID;
+	Datum		value;
+	double		rows = -1.0;
+	bool		is_null;
+
+	if (plan == NULL)
+		return rows;
+	value = CStringGetTextDatum(plan);
+	if (SPI_execute_with_args(count_rows, 1, &type, &value, NULL, true, 1) == SPI_OK_SELECT &&
+		SPI_processed == 1)
+	{
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
+		rows = is_null ? rows : DatumGetFloat8(value);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return rows;
+}

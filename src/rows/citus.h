@@ -1,0 +1,29 @@
+/*
+ * What is different where Citus keeps the rows.
+ *
+ * Citus replaces the planner.  Without it, nothing here does anything.
+ */
+#ifndef GK_CITUS_H
+#define GK_CITUS_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
+
+/* True if Citus keeps the rows of a table: distributed, reference, or local but in its metadata. */
+extern bool gk_is_citus_table(Oid relation_id);
+
+/* The column by which Citus distributes the rows of a table; NULL if it does not. */
+extern const char *gk_citus_column(Oid relation_id);
+
+/* True if Citus plans a rewritten query, because it reads such a table. */
+extern bool gk_is_citus_query(const Query *query);
+
+/*
+ * The rows of a query, as the workers' planners expect them; a negative number if the plan does
+ * not say.  Citus' own plans are of a constant number.  SPI must be connected.
+ */
+extern double gk_citus_rows(const char *query);
+
+#endif							/* GK_CITUS_H */

@@ -1,0 +1,368 @@
+# Tables that Citus keeps: the bits of a local table, labels into them, models over them.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'Citus is not installed' unless has_module('citus') && has_module('citus_columnar');
+
+# A coordinator and two workers.
+my @nodes;
+for my $name (qw(coordinator first second))
+{
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init;
+	$node->append_conf('postgresql.conf', <<~CONF);
+		shared_preload_libraries = 'citus'
+		max_prepared_transactions = 20
+		max_connections = 60
+		max_worker_processes = 16
+		citus.node_conninfo = 'sslmode=disable'
+		citus.shard_count = 6
+		citus.local_hostname = '@{[ $node->host ]}'
+		gkmeans.cpu_threads = 1
+		CONF
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION citus; CREATE EXTENSION citus_columnar');
+	push @nodes, $node;
+}
+my $node = $nodes[0];
+
+sub sql
+{
+	my ($query) = @_;
+	return $node->safe_psql('postgres', $query);
+}
+
+# The message of a query that must fail, without what surrounds it.
+sub failure
+{
+	my ($query) = @_;
+	my ($result, undef, $error) = $node->psql('postgres', $query);
+	return $result == 0 ? "no error" : $error;
+}
+
+sql("SELECT citus_set_coordinator_host('@{[ $node->host ]}', @{[ $node->port ]})");
+sql("SELECT citus_add_node('@{[ $_->host ]}', @{[ $_->port ]})") for @nodes[ 1, 2 ];
+sql(<<~'SQL');
+	CREATE EXTENSION gkmeans;
+	CREATE FUNCTION noise(bigint, int) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+		'SELECT (hashint8extended($1, $2) & 4294967295)::float8 / 4294967296.0';
+	CREATE TABLE local AS SELECT i AS id, i % 5 AS region, (i % 3) * 10 + noise(i, 1) AS x,
+		CASE WHEN i % 100 > 0 THEN (i % 3) * 10 + noise(i, 2) END AS y, noise(i, 3)::real AS weight,
+		ARRAY[(i % 3) * 10 + noise(i, 1), noise(i, 4), noise(i, 5)]::real[] AS v
+		FROM generate_series(1, 6000) i;
+	CREATE TABLE regions AS SELECT i AS region, i * 3.5 AS height FROM generate_series(0, 4) i;
+	CREATE TABLE distributed (LIKE local);
+	ALTER TABLE distributed ADD PRIMARY KEY (id);
+	SELECT create_distributed_table('distributed', 'id');
+	CREATE TABLE columnar (LIKE local) USING columnar;
+	SELECT create_distributed_table('columnar', 'id', colocate_with => 'distributed');
+	CREATE TABLE partitioned (LIKE local) PARTITION BY RANGE (region);
+	CREATE TABLE partitioned_0 PARTITION OF partitioned FOR VALUES FROM (0) TO (2);
+	CREATE TABLE partitioned_2 PARTITION OF partitioned FOR VALUES FROM (2) TO (9);
+	SELECT create_distributed_table('partitioned', 'id', colocate_with => 'distributed');
+	CREATE TABLE reference (LIKE local);
+	SELECT create_reference_table('reference');
+	CREATE TABLE managed (LIKE local);
+	SELECT citus_add_local_table_to_metadata('managed');
+	CREATE TABLE heights (LIKE regions);
+	SELECT create_reference_table('heights');
+	CREATE VIEW seen AS SELECT d.*, h.height FROM distributed d JOIN heights h USING (region);
+	INSERT INTO distributed SELECT * FROM local;
+	INSERT INTO columnar SELECT * FROM local;
+	INSERT INTO partitioned SELECT * FROM local;
+	INSERT INTO reference SELECT * FROM local;
+	INSERT INTO managed SELECT * FROM local;
+	INSERT INTO heights SELECT * FROM regions;
+	CREATE TABLE labels (id int PRIMARY KEY, cluster_id int, distance float8);
+	SELECT create_distributed_table('labels', 'id', colocate_with => 'distributed');
+	SQL
+
+# A digest of what a fit says.
+sub fit
+{
+	my ($source, $arguments) = @_;
+	return sql("SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit(\$s\$$source\$s\$, $arguments) f");
+}
+
+# A digest of the labels that it gives.
+sub labels_of
+{
+	my ($source) = @_;
+	return sql("SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::bigint, \$s\$$source\$s\$, '{x,y}', 3, id_column => 'id') p");
+}
+
+# Sources, each with the source that has the same rows without Citus
+my %same = (
+	distributed => 'local',
+	columnar => 'local',
+	partitioned => 'local',
+	reference => 'local',
+	managed => 'local',
+	'SELECT * FROM distributed WHERE id % 7 < 3' => 'SELECT * FROM local WHERE id % 7 < 3',
+	'SELECT * FROM distributed WHERE id = 17 OR x > 5' => 'SELECT * FROM local WHERE id = 17 OR x > 5',
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN columnar l USING (id)' =>
+		'SELECT d.id, d.weight, d.x, l.y, d.v FROM local d JOIN local l USING (id)',
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN local l USING (id)' =>
+		'SELECT d.id, d.weight, d.x, l.y, d.v FROM local d JOIN local l USING (id)',
+	'SELECT id, weight, x, height AS y, v FROM seen' =>
+		'SELECT id, weight, x, height AS y, v FROM local JOIN regions USING (region)',
+	'SELECT region AS id, 1 AS weight, sum(x) AS x, min(y) AS y, ARRAY[max(x), min(y)] AS v FROM distributed GROUP BY region' =>
+		'SELECT region AS id, 1 AS weight, sum(x) AS x, min(y) AS y, ARRAY[max(x), min(y)] AS v FROM local GROUP BY region',
+	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'SELECT * FROM local ORDER BY id LIMIT 1000',
+	'SELECT * FROM distributed UNION ALL SELECT * FROM local' => 'SELECT * FROM local UNION ALL SELECT * FROM local',
+	'WITH d AS (SELECT * FROM distributed OFFSET 0) SELECT * FROM d' => 'local',
+);
+for my $source (sort keys %same)
+{
+	for my $arguments (q('{x,y}', 3), q('{v}', 3), q('{x,y}', 3, weight_column => 'weight', scale => 'standard'),
+		q('{x,y}', 4, n_init => 3, init => 'random', metric => 'cosine'))
+	{
+		is(fit($source, $arguments), fit($same{$source}, $arguments), "$source: $arguments");
+	}
+	next if $source =~ /GROUP|UNION/;
+	is(labels_of($source), labels_of($same{$source}), "$source: the labels of its rows");
+}
+
+# More features than a function takes arguments
+my $many = join ', ', map { "x * $_ AS f$_" } 1 .. 150;
+is(fit("SELECT $many FROM distributed", 'NULL, 3'), fit("SELECT $many FROM local", 'NULL, 3'), '150 features');
+like(failure("SELECT * FROM gkmeans_fit('distributed', '{x,y}', 3, nulls => 'error')"),
+	qr/The row \(.*null\) cannot be clustered/, 'a row that cannot be clustered is shown');
+is(sql(q{SELECT count(*) FROM gkmeans_fit('SELECT * FROM distributed WHERE id < 0 OR id = 5', '{x}', 1)}), 1, 'one row');
+like(failure(q{SELECT * FROM gkmeans_fit('SELECT * FROM distributed WHERE id < 0', '{x}', 1)}), qr/no usable row/, 'no row');
+
+# A function of a source that fits itself, and one that calls the feed
+like(failure(q{SELECT * FROM gkmeans_fit('SELECT _gkmeans_feed(NULL::uuid, 1, 1.0::float8, x) AS x FROM distributed', '{x}', 1)}),
+	qr/the feed of gkmeans can only be called by the functions of gkmeans/, 'the feed in a source is refused');
+like(failure('SELECT * FROM _gkmeans_labels() AS l(id bigint)'), qr/the labels of gkmeans can only be read/, 'so are the labels in a query');
+
+# Labels
+my $local_labels = q{SELECT md5(string_agg(l::text, '|' ORDER BY id)) FROM local_labels l};
+sql(q{SELECT 1 FROM gkmeans_fit('local', '{x,y}', 3, id_column => 'id', labels_table => 'local_labels', if_exists => 'merge')});
+my $expected = sql($local_labels);
+my $digest = q{SELECT md5(string_agg(l::text, '|' ORDER BY id)) FROM %s l};
+
+sub label
+{
+	my ($table, $mode, $rest, $source) = @_;
+	$rest //= '';
+	$source //= 'distributed';
+	return qq{SELECT count(*) FROM gkmeans_fit('$source', '{x,y}', 3, id_column => 'id', labels_table => '$table', if_exists => '$mode'$rest)};
+}
+for my $mode (qw(append replace delete merge))
+{
+	sql('TRUNCATE labels') if $mode eq 'append';
+	is(sql(label('labels', $mode)), 3, "labels into a distributed table: $mode");
+	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
+}
+sql('UPDATE labels SET cluster_id = cluster_id + 1 WHERE id % 10 = 0; DELETE FROM labels WHERE id % 10 = 1; INSERT INTO labels VALUES (-5, 1, 2.0)');
+is(sql(label('labels', 'merge')), 3, 'merged into what others have changed');
+is(sql(sprintf $digest, 'labels'), $expected, 'merged: they are those of the local table');
+is(sql('BEGIN; ' . label('labels', 'merge') . "; SELECT count(*) FROM labels; COMMIT"), "3\n6000", 'in a transaction');
+is(sql('BEGIN; UPDATE distributed SET x = 0, y = 0 WHERE id <= 3000; ' . label('labels', 'merge') . q{; SELECT count(DISTINCT distance) FROM labels WHERE id <= 3000 AND id % 100 > 0; ROLLBACK}),
+	"3\n1", 'a transaction sees what it has written');
+is(sql(sprintf $digest, 'labels'), $expected, 'and takes it back');
+
+sql(q{CREATE TABLE reference_labels (LIKE labels INCLUDING ALL); SELECT create_reference_table('reference_labels')});
+sql(q{CREATE TABLE columnar_labels (LIKE labels) USING columnar; SELECT create_distributed_table('columnar_labels', 'id', colocate_with => 'distributed')});
+sql(q{CREATE TABLE region_labels (region int, id int, cluster_id int, distance float8); SELECT create_distributed_table('region_labels', 'region')});
+for my $mode (qw(append replace delete merge))
+{
+	sql('UPDATE reference_labels SET cluster_id = 7 WHERE id % 3 = 0; DELETE FROM reference_labels WHERE id % 5 = 1; UPDATE reference_labels SET id = -id WHERE id = 5') if $mode eq 'merge';
+	is(sql(label('reference_labels', $mode)), 3, "labels into a reference table: $mode");
+	is(sql(sprintf $digest, 'reference_labels'), $expected, "$mode: they are those of the local table");
+	is(sql(label('local_labels', $mode)), 3, "labels of a distributed table into a local one: $mode") if $mode ne 'append';
+}
+is(sql(sprintf $digest, 'local_labels'), $expected, 'they are those of the local table');
+sql(q{CREATE TABLE managed_labels (LIKE labels INCLUDING ALL); SELECT citus_add_local_table_to_metadata('managed_labels')});
+for my $mode (qw(append replace delete merge))
+{
+	sql('UPDATE managed_labels SET cluster_id = 7 WHERE id % 3 = 0; DELETE FROM managed_labels WHERE id % 5 = 1; UPDATE managed_labels SET id = -id WHERE id = 5') if $mode eq 'merge';
+	is(sql(label('managed_labels', $mode)), 3, "labels into a local table that Citus knows: $mode");
+	is(sql(sprintf $digest, 'managed_labels'), $expected, "$mode: they are those of the local table");
+}
+for my $mode (qw(append replace))
+{
+	is(sql(label('columnar_labels', $mode)), 3, "labels into a columnar table: $mode");
+	is(sql(sprintf $digest, 'columnar_labels'), $expected, "$mode: they are those of the local table");
+}
+
+# What cannot work is refused before a row is read
+sub fails_early
+{
+	my ($table, $mode, $message) = @_;
+	like(failure(label($table, $mode, '', 'SELECT id, x, 1 / (id - id) AS y FROM distributed')), $message, "$table: $mode, before the rows are read");
+	return;
+}
+fails_early('columnar_labels', 'delete', qr/table "columnar_labels" is columnar.*neither updated nor deleted.*'replace' or 'append'/s);
+fails_early('columnar_labels', 'merge', qr/table "columnar_labels" (is columnar|has no unique index)/);
+fails_early('region_labels', 'append', qr/distributed by column "region".*column "id"/s);
+
+# Row-level security and privileges, on the shards
+sql(<<~'SQL');
+	CREATE ROLE reader LOGIN;
+	GRANT SELECT ON local, distributed TO reader;
+	GRANT CREATE ON SCHEMA public TO reader;
+	ALTER TABLE local ENABLE ROW LEVEL SECURITY;
+	ALTER TABLE distributed ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY low ON local FOR SELECT TO reader USING (region < 2);
+	CREATE POLICY low ON distributed FOR SELECT TO reader USING (region < 2);
+	SQL
+my $as_reader = 'SET ROLE reader; ';
+my $fit_of = q{SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)), sum(size) FROM gkmeans_fit('%s', '{x,y}', 3) f};
+is(sql($as_reader . sprintf($fit_of, 'distributed')), sql($as_reader . sprintf($fit_of, 'local')), 'row-level security');
+isnt(sql($as_reader . sprintf($fit_of, 'distributed')), sql(sprintf($fit_of, 'distributed')), 'leaves rows out');
+like(failure($as_reader . label('labels', 'append')), qr/permission denied for table labels/, 'a role without privileges on the labels');
+like(failure($as_reader . sprintf($fit_of, 'columnar')), qr/permission denied/, 'and without those on a table');
+
+# The workers as nodes: how many, and why none
+sub on_nodes
+{
+	my ($source, $arguments, $before, $after) = @_;
+	my @said = split /\n/, sql(<<~SQL);
+		SET gkmeans.nodes = 'auto';
+		@{[ $before // '' ]}
+		SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit(\$s\$$source\$s\$, $arguments) f;
+		SELECT nodes, engine_reason FROM gkmeans_last_fit();
+		@{[ $after // '' ]}
+		SQL
+	return ($said[0], split(/\|/, $said[1], 2));
+}
+my %nodes_of = (
+	distributed => 2, columnar => 2, partitioned => 2,
+	reference => 'the rows of the source are on this server',
+	managed => 'the rows of the source are on this server',
+	local => 'the rows of the source are on this server',
+	'SELECT * FROM distributed WHERE id % 7 < 3' => 2,
+	'SELECT * FROM distributed WHERE id = 17 OR x > 5' => 2,
+	'SELECT * FROM distributed WHERE id = 17' => 1,
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN columnar l USING (id)' => 2,
+	'SELECT id, weight, x, height AS y, v FROM seen' => 2,
+	'SELECT id, 1 AS weight, x * 2 AS "the x", y AS x, coalesce(y, 0) AS y, v FROM distributed' => 2,
+	'SELECT id, x, x AS y FROM distributed' => 2,
+	'SELECT id, sum(x) AS x, max(y) AS y FROM distributed GROUP BY id' => 2,
+	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN local l USING (id)' => 'Citus reads the source in several steps',
+	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus reads the source in several steps',
+	'SELECT region AS id, sum(x) AS x, min(y) AS y FROM distributed GROUP BY region' => 'Citus ',
+	'SELECT * FROM distributed UNION ALL SELECT * FROM local' => 'Citus ',
+);
+for my $source (sort keys %nodes_of)
+{
+	my $expected = $nodes_of{$source};
+	my $arguments = $source =~ /id = 17$/ ? q('{x,y}', 1) : q('{x,y}', 3, scale => 'standard');
+	my ($digest, $nodes, $reason) = on_nodes($source, $arguments);
+	is($nodes, $expected =~ /^\d+$/ ? $expected : 0, "$source: $expected");
+	like($reason, qr/not over nodes: \Q$expected\E/, "$source: says why") if $expected !~ /^\d+$/;
+	is($digest, fit($source, $arguments), "$source: the same bits over nodes");
+}
+is((on_nodes('distributed', q('{v}', 4, weight_column => 'weight', n_init => 2)))[0], fit('local', q('{v}', 4, weight_column => 'weight', n_init => 2)), 'arrays and weights');
+is(sql(qq{SET gkmeans.nodes = 'auto'; SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::bigint, 'distributed', '{x,y}', 3, id_column => 'id') p}),
+	labels_of('local'), 'the labels of the rows');
+for my $mode (qw(delete merge replace append))
+{
+	sql('TRUNCATE labels') if $mode eq 'append';
+	is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', $mode)), 3, "nodes, labels into a distributed table: $mode");
+	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
+}
+
+# What this transaction has written is on its own sessions alone
+my $change = 'UPDATE distributed SET x = 3, y = 4 WHERE id <= 3000';
+my ($written, $nodes, $why) = on_nodes('distributed', q('{x,y}', 2), "BEGIN; $change;", 'ROLLBACK;');
+is($nodes, 0, 'a transaction that has written reads by itself');
+like($why, qr/this transaction has used the workers of Citus before/, 'and says why');
+is($written, sql("BEGIN; $change; SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('distributed', '{x,y}', 2) f; ROLLBACK"), 'it sees what it has written');
+isnt($written, fit('distributed', q('{x,y}', 2)), 'which is something else');
+
+# On the nodes, a user is who he is here
+sub as_reader_on_nodes
+{
+	my ($source) = @_;
+	return on_nodes($source, q('{x,y}', 3), 'SET ROLE reader;');
+}
+my ($low, $nodes_of_reader) = as_reader_on_nodes('distributed');
+is($nodes_of_reader, 2, 'a role with policies: over nodes');
+is($low, sql("$as_reader SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('local', '{x,y}', 3) f"), 'row-level security holds on the nodes');
+like(failure("SET gkmeans.nodes = 'auto'; $as_reader " . sprintf($fit_of, 'columnar')), qr/permission denied/, 'privileges hold as well');
+
+# Models over nodes
+sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_create_model('node_segments', 'distributed', '{x,y}', 3, id_column => 'id')});
+
+# Models
+for my $kind ('', 'local_')
+{
+	my $source = $kind ? 'local' : 'distributed';
+	sql(qq{SELECT gkmeans_create_model('${kind}segments', '$source', '{x,y}', 3, id_column => 'id', labels_table => '${kind}assigned', labels_mode => 'merge')});
+}
+
+# Compares what a query says of the model of the distributed table and of the local one.
+sub same
+{
+	my ($query, $name) = @_;
+	my $other = $query =~ s/%table%/local/gr =~ s/%model%/local_segments/gr;
+	is(sql($query =~ s/%table%/distributed/gr =~ s/%model%/segments/gr), sql($other), $name);
+	return;
+}
+my $rows_of = q{SELECT md5(string_agg(r::text, '|' ORDER BY r::text)) FROM (%s) r};
+same(sprintf($rows_of, q{SELECT * FROM gkmeans_clusters('%model%')}), 'a model of a distributed table');
+is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
+	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a model made over nodes');
+same(sprintf($rows_of, q{SELECT * FROM gkmeans_evaluate('%model%', '%table%')}), 'its evaluation');
+same(sprintf($rows_of, q{SELECT * FROM gkmeans_predict_rows(NULL::bigint, '%model%', '%table%', 'id')}), 'the clusters of its rows');
+same(q{SELECT rows, labelled FROM gkmeans_assign('%model%')}, 'its labels');
+
+# Labels of the model, merged with their changes into distributed tables
+sql(<<~'SQL');
+	CREATE TABLE model_labels (id int PRIMARY KEY, cluster_id int, name text, distance float8, second_cluster_id int, second_distance float8,
+		anomaly_score float8, anomaly_percentile float8, version int, labelled_at timestamptz);
+	SELECT create_distributed_table('model_labels', 'id', colocate_with => 'distributed');
+	CREATE TABLE local_model_labels (LIKE model_labels INCLUDING ALL);
+	CREATE TABLE changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz);
+	SELECT create_distributed_table('changes', 'id', colocate_with => 'distributed');
+	CREATE TABLE local_changes (LIKE changes);
+	SQL
+my $assign = q{SELECT * FROM gkmeans_assign('%ssegments', '%s', 'id', '%smodel_labels', 'merge', '%schanges')};
+my $all_columns = q{SELECT string_agg((to_jsonb(l) - 'labelled_at')::text, '|' ORDER BY id) FROM %s l};
+for my $what ('a new table', 'nothing new', 'rows changed, gone and added')
+{
+	is(sql(sprintf $assign, '', 'distributed', '', ''), sql(sprintf $assign, 'local_', 'local', 'local_', 'local_'), "$what: the counts");
+	is(sql(sprintf $all_columns, 'model_labels'), sql(sprintf $all_columns, 'local_model_labels'), "$what: every column of the labels");
+	is(sql(q{SELECT md5(string_agg((to_jsonb(c) - 'changed_at')::text, '|' ORDER BY id, from_cluster_id, to_cluster_id)) FROM changes c}),
+		sql(q{SELECT md5(string_agg((to_jsonb(c) - 'changed_at')::text, '|' ORDER BY id, from_cluster_id, to_cluster_id)) FROM local_changes c}), "$what: the changes");
+	sql("UPDATE $_ SET cluster_id = cluster_id + 1, name = NULL WHERE id % 10 = 0; DELETE FROM $_ WHERE id % 10 = 1; INSERT INTO $_ (id, cluster_id) VALUES (-5, 1)")
+		for qw(model_labels local_model_labels);
+}
+
+# The changes, in a table that does not take them
+sql(q{CREATE TABLE region_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz); SELECT create_distributed_table('region_changes', 'to_cluster_id')});
+like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS y FROM distributed', 'id', 'model_labels', 'merge', 'region_changes')}),
+	qr/distributed by column "to_cluster_id"/, 'changes that cannot be written are refused before the rows are read');
+
+like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS y FROM distributed', 'id', 'reference_labels', 'merge', 'changes')}),
+	qr/changes of the labels in reference table "reference_labels" cannot be found/, 'so are those of a reference table');
+
+# A refit, over nodes and not
+sql("UPDATE $_ SET x = x + 40 WHERE id % 3 = 1") for qw(distributed local);
+same(q{SELECT version, status, deployed, rows, inertia_before, inertia, moved FROM gkmeans_refit('%model%')}, 'a refit');
+same(sprintf($rows_of, q{SELECT * FROM gkmeans_clusters('%model%')}), 'its clusters');
+sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_refit('node_segments')});
+is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
+	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a refit over nodes');
+
+# Predictions in queries over distributed tables
+my $exported = sql(q{SELECT gkmeans_export('segments')});
+my $with = qq{gkmeans_predict_with('$exported', x, y)};
+same("SELECT count(*), sum(id * $with) FROM %table%", 'gkmeans_predict_with in a query that Citus sends to the workers');
+sql(qq{SELECT run_command_on_workers(format('SELECT %s.gkmeans_import_model(%L, exported => %L)', 'public', 'public.segments', gkmeans_export('segments')))});
+sql(q{SELECT gkmeans_import_model('local_copy', exported => gkmeans_export('segments')::jsonb)});
+is(sql(q{SELECT sum(id * gkmeans_predict('segments', x, y)) FROM distributed}), sql(q{SELECT sum(id * gkmeans_predict('local_copy', x, y)) FROM local}), 'gkmeans_predict with a copy of the model on each worker');
+sql(q{SELECT gkmeans_create_model('of_citus', 'local', '{x,y}', 3); SELECT create_reference_table('of_citus')});
+like(failure(q{SELECT gkmeans_predict('of_citus', 1, 2)}), qr/model "of_citus" is kept by Citus.*Leave a model a local table/s, 'a model that Citus keeps is refused');
+like(sql("EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM distributed WHERE $with = 1"), qr/Custom Scan.*Filter: \(gkmeans_predict_with/s, 'it runs on the workers');
+
+done_testing();

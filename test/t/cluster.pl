@@ -1,0 +1,401 @@
+# A fit over three servers: the bits of one server, failures of every kind in every phase, privileges, and nothing is left on any node.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use IO::Socket::UNIX;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $first = start_server('coordinator');
+my @names = ('a', 'b', 'c');
+my %node = map { $_ => start_server("node_$_") } @names;
+
+# the nodes differ in threads, ring and parallel workers
+$node{a}->append_conf('postgresql.conf', "gkmeans.cpu_threads = 1\nmax_parallel_workers_per_gather = 0");
+$node{b}->append_conf('postgresql.conf', "gkmeans.cpu_threads = 3\ngkmeans.ring_size = '1MB'\nmax_parallel_workers_per_gather = 3");
+$node{c}->append_conf('postgresql.conf', "gkmeans.cpu_threads = 2\nDateStyle = 'SQL, DMY'");
+$_->restart for values %node;
+
+sub sql { return $first->safe_psql('postgres', $_[0]); }
+
+# The error of statements that must fail.
+sub failure
+{
+	my ($sql, $server) = @_;
+	my ($status, $out, $error) = ($server // $first)->psql('postgres', $sql);
+	return $status == 0 ? 'no error' : $error;
+}
+
+# Rows of every kind; `node` says which server has a row.
+sql(<<~'SQL');
+	CREATE EXTENSION postgres_fdw;
+	CREATE TABLE points AS
+		SELECT i AS id, 'row ' || i AS name, timestamptz '2020-01-01 00:00:00+00' + i * interval '61.123457 s' AS seen,
+			1.0 / i AS fraction,
+			noise(i, 1) * 10 + (i % 5) * 30 AS x, (1e9 + noise(i, 2) * (CASE WHEN i % 10 < 3 THEN 1 ELSE 50 END))::float8 AS far,
+			(noise(i, 3) * 1000)::int + 20000000 AS whole, (noise(i, 4) * 100)::numeric(10, 4) AS exact,
+			(noise(i, 5) * 3)::real AS small, noise(i, 6) < 0.3 AS yes,
+			1 + noise(i, 7) * 3 AS weight, exp(40 * noise(i, 8) - 20) AS wild,
+			ARRAY[noise(i, 9), noise(i, 10) * 2, noise(i, 11) + i % 7]::real[] AS v,
+			ARRAY(SELECT noise(i, f + 20)::real FROM generate_series(1, 16) f) AS v16,
+			CASE WHEN i % 10 < 1 THEN 'a' WHEN i % 10 < 9 THEN 'b' ELSE 'c' END AS node
+		FROM generate_series(1, 6000) i;
+	UPDATE points SET x = NULL WHERE id % 97 = 0;
+	UPDATE points SET x = 'NaN' WHERE id % 199 = 0;
+	UPDATE points SET v = NULL WHERE id % 53 = 0;
+	-- rows that are equal to others, on the same node and on another
+	INSERT INTO points SELECT id + 6000, name, seen, fraction, x, far, whole, exact, small, yes, weight, wild, v, v16,
+		CASE WHEN id % 2 = 0 THEN node ELSE 'c' END FROM points WHERE id % 7 = 0;
+	CREATE TABLE toasted AS SELECT i AS id, ARRAY(SELECT noise(i, f) FROM generate_series(1, 700) f) AS v,
+		CASE WHEN i % 3 = 0 THEN 'a' WHEN i % 3 = 1 THEN 'b' ELSE 'c' END AS node FROM generate_series(1, 300) i;
+	ALTER TABLE toasted ALTER v SET STORAGE EXTERNAL;
+	CREATE TABLE one_sided AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y, 'b' AS node FROM generate_series(1, 1000) i;
+	CREATE TABLE few AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y, chr(97 + i % 3) AS node FROM generate_series(1, 20) i;
+	CREATE TABLE unusable AS SELECT i AS id, NULL::float8 AS x, 'Infinity'::float8 AS y, chr(97 + i % 3) AS node FROM generate_series(1, 20) i;
+	CREATE TABLE nothing AS SELECT * FROM few LIMIT 0;
+	ANALYZE;
+	SQL
+my @tables = qw(points toasted one_sided few unusable nothing);
+my $folder = PostgreSQL::Test::Utils::tempdir();
+for my $name (@names)
+{
+	my $host = $node{$name}->host;
+	my $port = $node{$name}->port;
+	sql("CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres', use_remote_estimate 'on');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER $name");
+	for my $table (@tables)
+	{
+		my $columns = sql("SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
+			FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0");
+		my $file = "$folder/$table.$name";
+		sql("COPY (SELECT * FROM $table WHERE node = '$name') TO '$file'");
+		$node{$name}->safe_psql('postgres', "CREATE TABLE $table ($columns); COPY $table FROM '$file'; ANALYZE $table");
+	}
+}
+my $nodes = "SET gkmeans.nodes = 'c, a, b';";
+
+# The segments that PostgreSQL itself keeps there.
+my %settled;
+for my $name (@names)
+{
+	$node{$name}->safe_psql('postgres', "SELECT FROM gkmeans_fit('points', '{x}', 2)");
+	$settled{$name} = segments($node{$name});
+}
+
+# What a session of a fit leaves on the nodes.
+sub nothing_is_left
+{
+	my ($what) = @_;
+	for my $name (@names)
+	{
+		ok($node{$name}->poll_query_until('postgres',
+				"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')"), "$what: no session is left on $name");
+		is($node{$name}->safe_psql('postgres', "SELECT (SELECT count(*) FROM pg_prepared_xacts) + (SELECT count(*) FROM gkmeans_sessions())
+				+ (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')"), 0, "$what: neither memory nor a lock nor a prepared transaction on $name");
+		usleep(20_000) for grep { segments($node{$name}) > $settled{$name} } 1 .. 50;
+		cmp_ok(segments($node{$name}), '<=', $settled{$name}, "$what: no shared memory segment is left on $name");
+	}
+	return;
+}
+
+# One answer: the same query here and over the nodes.
+my $order = 'ORDER BY r.cluster_id';
+my @fits = (
+	[ 'defaults', "'points', '{x,small}', 5" ],
+	[ 'k-means++', "'points', '{x,small,wild}', 7, init => 'k-means++'" ],
+	[ 'random, several starts', "'points', '{x,small}', 9, init => 'random', n_init => 3, seed => 7" ],
+	[ 'shifts that nodes find differently', "'points', '{far,x}', 4" ],
+	[ 'integers and numerics', "'points', '{whole,exact,yes}', 6" ],
+	[ 'standard scale', "'points', '{x,far,whole,small}', 5, scale => 'standard'" ],
+	[ 'automatic scale', "'points', '{x,far}', 5, scale => 'auto'" ],
+	[ 'range scale', "'points', '{x,small}', 5, scale => 'minmax', n_init => 2" ],
+	[ 'weights', "'points', '{x,small}', 5, weight_column => 'weight'" ],
+	[ 'weights of 35 orders', "'points', '{x,small}', 5, weight_column => 'wild'" ],
+	[ 'cosine', "'points', '{v}', 5, metric => 'cosine', init => 'k-means++'" ],
+	[ 'cosine, scaled', "'points', '{x,small}', 5, metric => 'cosine', scale => 'standard'" ],
+	[ 'arrays', "'points', '{v}', 8" ],
+	[ 'longer arrays', "'points', '{v16}', 40, n_init => 2" ],
+	[ 'toasted arrays', "'toasted', '{v}', 10" ],
+	[ 'many clusters', "'points', '{v16}', 1000, max_iter => 5" ],
+	[ 'best quality', "'points', '{x,small}', 12, quality => 'best'" ],
+	[ 'fast quality', "'points', '{x,small}', 12, quality => 'fast'" ],
+	[ 'given centroids', "'points', '{x,small}', initial_centroids => '{{0,0},{30,1},{60,2},{1e6,1e6}}'" ],
+	[ 'a node alone has rows', "'one_sided', '{x,y}', 5" ],
+	[ 'more clusters than a node has rows', "'few', '{x,y}', 12" ],
+	[ 'as many clusters as rows', "'few', '{x,y}', 20" ],
+	[ 'a query', "\$\$SELECT x + 1 AS p, small * 2 AS q FROM points WHERE name LIKE '%1' AND seen > '2020-01-02'\$\$, NULL, 4" ],
+	[ 'the choice of features', "'few', k => 3" ],
+);
+for my $fit (@fits)
+{
+	my ($name, $call) = @$fit;
+	my $query = "SET client_min_messages = error; SELECT md5(string_agg(r::text, ';' $order)), count(*) FROM gkmeans_fit($call) r";
+	my $alone = sql($query);
+	is(sql("$nodes $query"), $alone, "$name: the bits of one server");
+	like($alone, qr/^[0-9a-f]{32}\|[1-9]/, "$name: there are clusters");
+}
+my $report = 'SELECT rows_read, rows_skipped, dimension, k_effective, iterations, converged, inertia, best_start, quality FROM gkmeans_last_fit()';
+my $query = "SELECT FROM gkmeans_fit('points', '{x,small}', 5)";
+is(sql("$nodes $query; $report"), sql("$query; $report"), 'the report says the same');
+is(sql("$nodes $query; SELECT engine, engine_reason, nodes FROM gkmeans_last_fit()"), 'cluster|3 nodes of gkmeans.nodes|3', 'the report names the engine and the nodes');
+is(sql("$query; SELECT nodes FROM gkmeans_last_fit(); SELECT count(*) FROM gkmeans_last_fit_nodes()"), "0\n0", 'without nodes there are none in it');
+is(sql("$nodes $query; SELECT node, rows_read, rows_skipped > 0, engine, engine_reason <> '', read_seconds > 0, compute_seconds > 0, bytes_peak > 0, bytes_sent > 0, bytes_received > 0
+		FROM gkmeans_last_fit_nodes()"),
+	join("\n", map { "$_|" . sql("SELECT count(*) FROM points WHERE node = '$_'") . '|t|cpu|t|t|t|t|t|t' } @names), 'a row for each node');
+
+# Labels and ids come here.
+my @ids = (
+	[ 'bigint', 'id' ], [ 'text', 'name' ], [ 'timestamptz', 'seen' ], [ 'numeric', 'fraction' ], [ 'float8', 'wild' ],
+	[ 'text', "CASE WHEN id % 3 > 0 THEN name END" ]);
+for my $id (@ids)
+{
+	my ($type, $column) = @$id;
+	for my $settings ('', "SET DateStyle = 'German'; SET extra_float_digits = 0; SET IntervalStyle = 'sql_standard'; SET TimeZone = 'Asia/Kolkata';")
+	{
+		my $labels = "SELECT md5(string_agg(r::text, ';' ORDER BY r::text)), count(*), count(r.id), count(r.cluster_id)
+			FROM gkmeans_fit_predict(NULL::$type, \$\$SELECT $column AS id, x, small FROM points\$\$, '{x,small}', 5, id_column => 'id') r";
+		my $alone = sql("$settings $labels");
+		is(sql("$settings $nodes $labels"), $alone, "ids of type $type: the labels of one server");
+	}
+}
+like(failure("$nodes SELECT FROM gkmeans_fit_predict(NULL::points, 'SELECT points, x FROM points', '{x}', 5, id_column => 'points')"),
+	qr/ids of type points cannot be sent from a node/, 'ids that are rows are refused');
+is(sql("$nodes SELECT count(*), count(cluster_id) FROM gkmeans_fit_predict(NULL::bigint, 'points', '{x}', 5, id_column => 'id')"),
+	sql('SELECT count(*), count(*) FILTER (WHERE x <> \'NaN\') FROM points'), 'every row has its id, and a usable one its label');
+
+# Tables of labels, models and what is made of them.
+my @models = (
+	[ 'labels_table', "SELECT FROM gkmeans_fit('points', '{x,small}', 5, id_column => 'id', labels_table => 'l', if_exists => 'replace')", 'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM l' ],
+	[ 'labels that are merged', "SELECT FROM gkmeans_fit('points', '{x,small}', 4, id_column => 'id', labels_table => 'merged', if_exists => 'merge')", 'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM merged l' ],
+	[ 'a model', "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_create_model('m', 'points', '{x,small}', 5, id_column => 'id', seed => 3, n_init => 2) r",
+		"SELECT md5(string_agg(gkmeans_predict('m', p.x, p.small)::text, ';' ORDER BY p.id)) FROM points p; SELECT md5(string_agg(size || profile, ';' ORDER BY cluster_id)) FROM gkmeans.clusters" ],
+	[ 'gkmeans_assign', "SELECT * FROM gkmeans_assign('m', 'points', id_column => 'id', labels_table => 'assigned', labels_mode => 'replace')",
+		'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM assigned l' ],
+	[ 'gkmeans_assign of no rows', "SELECT * FROM gkmeans_assign('m', 'SELECT * FROM points WHERE id < 0', id_column => 'id', labels_table => 'assigned', labels_mode => 'replace')",
+		'SELECT count(*) FROM assigned l' ],
+	[ 'gkmeans_predict_rows', "SELECT md5(string_agg(r::text, ';' ORDER BY id)) FROM gkmeans_predict_rows(NULL::bigint, 'm', 'points', 'id') r", 'SELECT 1' ],
+	[ 'gkmeans_evaluate', "SELECT * FROM gkmeans_evaluate('m', 'points')", 'SELECT 1' ],
+	[ 'gkmeans_drift', "SELECT * FROM gkmeans_drift('m', 'SELECT * FROM points WHERE id % 3 = 0')", 'SELECT 1' ],
+	[ 'gkmeans_select_k', "SELECT k, inertia, simplified_silhouette, davies_bouldin, calinski_harabasz, chosen FROM gkmeans_select_k('points', '{x,small}', '{3,4,5}')", 'SELECT 1' ],
+	[ 'gkmeans_refit', "SELECT version, status, deployed, rows, inertia FROM gkmeans_refit('m', starts => 2)",
+		"SELECT md5(string_agg(gkmeans_predict('m', p.x, p.small)::text, ';' ORDER BY p.id)) FROM points p" ],
+);
+for my $case (@models)
+{
+	my ($name, $call, $figures) = @$case;
+	my ($alone, $over_nodes) = map { sql("SET client_min_messages = error; BEGIN; $_ $call; RESET gkmeans.nodes; $figures; ROLLBACK") } '', $nodes;
+	is($over_nodes, $alone, "$name: as on one server");
+	sql("SET client_min_messages = error; $nodes $call") if $name =~ /^labels_table|^a model/;
+}
+nothing_is_left('fits that succeed');
+
+# Rows that cannot be clustered.
+for my $table ('unusable', 'nothing')
+{
+	my $call = "SELECT FROM gkmeans_fit('$table', '{x,y}', 3)";
+	my $alone = failure($call);
+	is(failure("$nodes $call"), $alone, "$table: the error of one server");
+}
+like(failure("$nodes SELECT FROM gkmeans_fit('points', '{x}', 3, nulls => 'error')"), qr/node "[abc]": column "x" is (?:NULL|NaN)/, 'a row that is an error: the node and the column');
+$node{b}->safe_psql('postgres', 'CREATE TABLE lengths AS SELECT ARRAY[1.0, i] AS v FROM generate_series(1, 9) i');
+$_->safe_psql('postgres', 'CREATE TABLE lengths AS SELECT ARRAY[1.0, i, 2] AS v FROM generate_series(1, 9) i') for $first, @node{ 'a', 'c' };
+like(failure("$nodes SELECT FROM gkmeans_fit('lengths', '{v}', 3)"), qr/arrays of features differ in length.*Those of node "a" have 3 elements, those of node "b" have 2/s, 'arrays of different length');
+$_->safe_psql('postgres', 'CREATE TABLE other_types AS SELECT i::real AS x FROM generate_series(1, 9) i') for $first, @node{ 'a', 'b' };
+$node{c}->safe_psql('postgres', 'CREATE TABLE other_types AS SELECT i::float8 AS x FROM generate_series(1, 9) i');
+like(failure("$nodes SELECT FROM gkmeans_fit('other_types', '{x}', 3)"), qr/other columns on node "c".*There: x double precision. Here: x real/s, 'columns of different types');
+sql('CREATE TABLE only_here AS SELECT 1 AS x');
+like(failure("$nodes SELECT FROM gkmeans_fit('only_here', '{x}', 1)"), qr/node "a": relation "only_here" does not exist/, 'a table that a node does not have');
+nothing_is_left('errors of the source');
+
+# The setting.
+like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a,a'"), qr/invalid value for parameter "gkmeans.nodes".*list of different foreign servers/s, 'a node named twice');
+like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a b'"), qr/invalid value for parameter "gkmeans.nodes"/, 'no list');
+like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" does not exist/, 'a server that does not exist');
+sql('CREATE FOREIGN DATA WRAPPER other; CREATE SERVER strange FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR CURRENT_USER SERVER strange');
+like(failure("SET gkmeans.nodes = 'strange'; $query"), qr/foreign server "strange" cannot be a node/, 'a server of another wrapper');
+
+# Privileges: the role that fits has to have them, here and there.
+my $password = q{PASSWORD 'secret'};
+$_->safe_psql('postgres', "CREATE ROLE fitter LOGIN $password; GRANT SELECT ON ALL TABLES IN SCHEMA public TO fitter") for $first, values %node;
+my $as = "SET ROLE fitter; $nodes";
+like(failure("$as $query"), qr/permission denied for foreign server c/, 'USAGE on the servers is needed');
+sql("GRANT USAGE ON FOREIGN SERVER $_ TO fitter") for @names;
+like(failure("$as $query"), qr/user mapping not found for "fitter"/, 'a user mapping is needed');
+sql("CREATE USER MAPPING FOR fitter SERVER $_ OPTIONS (user 'fitter')") for @names;
+like(failure("$as $query"), qr/password is required for node "c"/, 'a password in it is needed');
+sql("ALTER USER MAPPING FOR fitter SERVER $_ OPTIONS (password 'secret')") for @names;
+like(failure("$as $query"), qr/password is required for node "a".*does not request a password/s, 'and the server must ask for it');
+for my $name (@names)
+{
+	my $hba = $node{$name}->data_dir . '/pg_hba.conf';
+	my $old = slurp_file($hba);
+	open my $file, '>', $hba or die $!;
+	print $file "local all fitter scram-sha-256\n$old";
+	close $file;
+	$node{$name}->reload;
+}
+like(failure("$as $query"), qr/node "a": permission denied for function gkmeans_node_open/, 'EXECUTE on the functions of a node is needed');
+$_->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take, gkmeans_node_close TO fitter') for values %node;
+my $md5 = "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_fit('points', '{x,small}', 5) r";
+is(sql("$as $md5"), sql($md5), 'then any role can');
+sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'wrong')");
+like(failure("$as $query"), qr/could not connect to node "b".*password authentication failed/s, 'a wrong password');
+sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'secret')");
+$node{b}->safe_psql('postgres', 'REVOKE SELECT ON points FROM fitter');
+like(failure("$as $query"), qr/node "b": permission denied for table points/, 'a node checks the privileges on its table');
+$node{b}->safe_psql('postgres', 'GRANT SELECT ON points TO fitter');
+$_->safe_psql('postgres', 'ALTER TABLE points ENABLE ROW LEVEL SECURITY; CREATE POLICY odd ON points TO fitter USING (id % 2 = 1)') for $first, values %node;
+my $alone = sql("SET ROLE fitter; $md5");
+isnt($alone, sql($md5), 'row-level security hides rows');
+is(sql("$as $md5"), $alone, 'and does so on the nodes');
+like(failure("$as SET row_security = off; $query"), qr/node "[abc]": query would be affected by row-level security policy/, 'the setting row_security goes to the nodes');
+$_->safe_psql('postgres', 'ALTER ROLE fitter CONNECTION LIMIT 0') for $node{b};
+like(failure("$as $query"), qr/could not connect to node "b".*too many connections for role "fitter"/s, 'a node whose connections are used up');
+nothing_is_left('errors of privileges');
+
+# Extensions that are not there, or of another version.
+$node{b}->safe_psql('postgres', "UPDATE pg_extension SET extversion = '9.9' WHERE extname = 'gkmeans'");
+like(failure("$nodes $query"), qr/node "b" has version 9.9 of extension "gkmeans", this server has /, 'another version of the extension');
+$node{b}->safe_psql('postgres', "UPDATE pg_extension SET extversion = '0.2.0', extname = 'hidden' WHERE extname = 'gkmeans'");
+like(failure("$nodes $query"), qr/node "b" has no extension "gkmeans"/, 'no extension');
+$node{b}->safe_psql('postgres', "UPDATE pg_extension SET extname = 'gkmeans' WHERE extname = 'hidden'");
+$node{c}->safe_psql('postgres', 'SET client_min_messages = error; DROP EXTENSION gkmeans CASCADE; CREATE SCHEMA "Else where"; CREATE EXTENSION gkmeans SCHEMA "Else where"');
+is(sql("$nodes $md5"), sql($md5), 'the extension in another schema');
+$node{c}->safe_psql('postgres', 'DROP EXTENSION gkmeans; CREATE EXTENSION gkmeans');
+
+# Phases of a fit over the nodes that do not end by themselves.
+$_->safe_psql('postgres', 'CREATE TABLE wide AS SELECT a.v[1] + b.v[2] AS x, a.v[3] AS y, a.v FROM rows_of_16 a, (SELECT v FROM rows_of_16 LIMIT 40) b; ANALYZE wide') for $first, values %node;
+my %phase = (
+	'reading' => "SELECT FROM gkmeans_fit('SELECT 1 AS x FROM pg_sleep(1000)', '{x}', 1)",
+	'seeding' => "SELECT FROM gkmeans_fit('wide', '{v}', 20000, init => 'k-means++', n_init => 1000, max_iter => 1)",
+	'iterating' => "SELECT FROM gkmeans_fit('wide', '{v}', 300, init => 'random', n_init => 1000, tol => 0)",
+	'large messages' => "SELECT FROM gkmeans_fit('wide', '{v}', 30000, init => 'random', n_init => 1000, tol => 0)",
+	'ids' => "SELECT count(*) FROM gkmeans_fit_predict(NULL::bigint, 'SELECT 1::bigint AS id, y FROM wide, generate_series(1, 200)', '{y}', 3, id_column => 'id', max_iter => 1)",
+);
+
+# Waits until the nodes work for a fit.
+sub wait_for_nodes
+{
+	my ($phase) = @_;
+	usleep(700_000);
+	for my $name (@names)
+	{
+		$node{$name}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')")
+			or die "$phase: node $name has no session";
+	}
+	return;
+}
+
+for my $name (sort keys %phase)
+{
+	my ($session, $pid) = new_session($first);
+	start_query($session, "$nodes $phase{$name}");
+	wait_for_nodes($name);
+	my $ms = $first->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+	cmp_ok($ms, '<', 1000, "$name: cancelled");
+	like($session->{stderr}, qr/canceling statement due to user request/, "$name: says so") if $session->query('SELECT 1') eq 1;
+	$session->{stderr} = '';
+	nothing_is_left("$name, cancelled");
+	my $begin = time;
+	$session->query("SET statement_timeout = 900; $phase{$name}; SET statement_timeout = 0");
+	cmp_ok(time - $begin, '<', 1.9, "$name: statement_timeout");
+	like($session->{stderr}, qr/canceling statement due to statement timeout/, "$name: says that, too");
+	$session->{stderr} = '';
+	nothing_is_left("$name, statement_timeout");
+	is($session->query("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'gkmeans'"), 0, "$name: no memory is left here");
+	start_query($session, $phase{$name});
+	wait_for_nodes($name);
+	$first->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	nothing_is_left("$name, terminated");
+	eval { $session->quit };
+}
+
+# A node's session that stands still: only the user can tell that from work.
+sub node_pid
+{
+	my ($name) = @_;
+	return $node{$name}->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'gkmeans' LIMIT 1");
+}
+
+for my $name ('iterating', 'large messages', 'ids')
+{
+	my ($session, $pid) = new_session($first);
+	start_query($session, "$nodes $phase{$name}");
+	wait_for_nodes($name);
+	my $stopped = node_pid('b');
+	kill 'STOP', $stopped;
+	usleep(300_000);
+	my $ms = $first->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+	cmp_ok($ms, '<', 1000, "$name, a node stands still: cancelled");
+	kill 'CONT', $stopped;
+	nothing_is_left("$name, a node that stood still");
+	eval { $session->quit };
+}
+
+# A server that accepts nobody: the connection is waited for no longer than the user does.
+{
+	my $port = $node{c}->port + 1000;
+	my $silent = IO::Socket::UNIX->new(Local => $node{c}->host . "/.s.PGSQL.$port", Listen => 5) or die $!;
+	sql("CREATE SERVER silent FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '" . $node{c}->host . "', port '$port', connect_timeout '3'); CREATE USER MAPPING FOR CURRENT_USER SERVER silent");
+	my $begin = time;
+	like(failure("SET statement_timeout = 500; SET gkmeans.nodes = 'a, silent'; $query"), qr/statement timeout/, 'a server that does not answer: statement_timeout');
+	cmp_ok(time - $begin, '<', 1.5, 'and at once');
+	like(failure("SET gkmeans.nodes = 'a, silent'; $query"), qr/could not connect to node "silent".*did not answer within 3 seconds/s, 'connect_timeout of the server');
+}
+
+# A backend of a node that is killed takes its server down for a moment; one that is terminated does not.
+for my $signal ('TERM', 'KILL')
+{
+	my ($session, $pid) = new_session($first);
+	start_query($session, "$nodes $phase{iterating}");
+	wait_for_nodes("SIG$signal");
+	my $begin = time;
+	kill $signal, node_pid('b');
+	ok($first->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid AND state = 'active')"), "SIG$signal of a node's backend: the fit ends");
+	cmp_ok(time - $begin, '<', 2, "SIG$signal: at once");
+	$session->query('SELECT 1');
+	like($session->{stderr}, $signal eq 'TERM' ? qr/node "b": terminating connection due to administrator command/ : qr/(?:lost the connection to )?node "b"/, "SIG$signal: the error names the node");
+	ok($node{b}->poll_query_until('postgres', 'SELECT true'), "SIG$signal: the node is there");
+	nothing_is_left("SIG$signal");
+	eval { $session->quit };
+	is(sql("$nodes $md5"), sql($md5), "SIG$signal: the next fit is right");
+}
+{
+	my ($session, $pid) = new_session($first);
+	start_query($session, "$nodes $phase{iterating}");
+	wait_for_nodes('restart');
+	$node{c}->restart;
+	$session->query('SELECT 1');
+	like($session->{stderr}, qr/node "c": terminating connection due to administrator command/, 'a node that restarts');
+	nothing_is_left('a node that restarts');
+	$node{c}->stop;
+	$session->{stderr} = '';
+	$session->query("$nodes $query");
+	like($session->{stderr}, qr/could not connect to node "c"/, 'a node that is not there');
+	$node{c}->start;
+	is($session->query("$nodes $md5"), sql($md5), 'a node that is there again, for the same session');
+	nothing_is_left('a node that was not there');
+	eval { $session->quit };
+}
+
+# Two fits at once over the same nodes, named in opposite order, and one in the other.
+{
+	my ($one, $one_pid) = new_session($first);
+	my ($two, $two_pid) = new_session($first);
+	my $again = join(' UNION ALL ', ("($md5)") x 5);
+	start_query($one, "SET gkmeans.nodes = 'a, b, c'; SELECT string_agg(DISTINCT md5, '') FROM ($again) s");
+	is($two->query("SET gkmeans.nodes = 'c, b, a'; SELECT string_agg(DISTINCT md5, '') FROM ($again) s"), sql($md5), 'two fits at once over the same nodes');
+	$one->query('SELECT 1');
+	is($one->{stderr}, '', 'the other one succeeds as well');
+	eval { $_->quit } for $one, $two;
+	is(sql("SET gkmeans.nodes = 'b'; SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 2) AS r, gkmeans_fit('few', '{x,y}', 3) AS s"), 6, 'two fits of one query');
+	nothing_is_left('fits beside each other');
+}
+
+$_->stop for values %node;
+end_server($first);
+done_testing();

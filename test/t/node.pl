@@ -1,0 +1,135 @@
+# The functions of a node, called by anyone with anything in any order: errors, never a crash, and nothing outlives the transaction.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $server = start_server('node');
+my $open = "SELECT * FROM gkmeans_node_open(1, 'data', '{x,y}', 'id', 'bigint', NULL, false, false, 3, 1, 10)";
+my $load = 'SELECT rows_read, rows_skipped, rows_dimension FROM gkmeans_node_load(0, NULL)';
+my ($session, $pid) = new_session($server);
+my $threads = threads_of($pid);
+
+# What statements in one transaction print, and their first error.
+sub in_transaction
+{
+	my (@statements) = @_;
+	$session->{stderr} = '';
+	my $out = $session->query(join('; ', 'BEGIN', @statements));
+	my ($error) = $session->{stderr} =~ /ERROR: +(.*)/;
+	my ($detail) = $session->{stderr} =~ /DETAIL: +(.*)/;
+	$session->query('ROLLBACK');
+	$session->{stderr} = '';
+	return defined $error ? $error . (defined $detail ? " ($detail)" : '') : $out;
+}
+
+my $not_open = qr/this step of a gkmeans node is not due \(This session is not the node of a fit: gkmeans_node_open\(\) comes first\.\)/;
+my %too_early = (
+	gkmeans_node_load => $load, gkmeans_node_ids => 'SELECT * FROM gkmeans_node_ids()', gkmeans_node_put => "SELECT gkmeans_node_put('x')",
+	gkmeans_node_run => "SELECT gkmeans_node_run('x')", gkmeans_node_take => 'SELECT gkmeans_node_take()');
+like(in_transaction($too_early{$_}), $not_open, "$_ before gkmeans_node_open") for sort keys %too_early;
+is(in_transaction('SELECT gkmeans_node_close()'), '', 'there may be nothing to close');
+
+like(in_transaction($open), qr/^cpu\|.+\|x double precision, y double precision$/, 'a node opens its engine');
+is(in_transaction($open, 'SELECT gkmeans_node_close()', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'and closes it');
+is(in_transaction($open, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads its rows');
+is(in_transaction($open, $load, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads them again');
+is(in_transaction($open, $open, $load) =~ s/.*\n//sr, '3000|0|2', 'it is opened again');
+is(in_transaction($open, $load, 'SELECT count(*), count(DISTINCT id), min(row_number), max(row_number) FROM gkmeans_node_ids()') =~ s/.*\n//sr, '3000|3000|0|2999', 'it has ids');
+is(in_transaction($open, "SELECT rows_shift, rows_least FROM gkmeans_node_load(2, '{0.5,0}')") =~ s/.*\n//sr =~ s/\|.*//r, '{0.5,0}', 'it takes a shift');
+nothing_left($server, $session, $pid, $threads, 'transactions of a node');
+
+# A commit ends it as well, without a warning.
+is($session->query("BEGIN; $open; $load; COMMIT") =~ s/.*\n//sr, '3000|0|2', 'a transaction of a node may be committed');
+is($session->{stderr}, '', 'without a warning');
+nothing_left($server, $session, $pid, $threads, 'a committed transaction of a node');
+is($session->query($open) =~ s/\|.*//sr, 'cpu', 'a node outside of a transaction block');
+nothing_left($server, $session, $pid, $threads, 'a node without a transaction block');
+
+# Steps in a wrong order.
+like(in_transaction($open, 'SELECT * FROM gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
+like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
+like(in_transaction($open, "SELECT gkmeans_node_put('x')"), qr/not due \(This node has no rows\.\)/, 'a message before the rows');
+like(in_transaction($open, $load, 'SELECT gkmeans_node_take()'), qr/not due \(There is no answer\.\)/, 'an answer before the message');
+like(in_transaction($open, $load, "SELECT gkmeans_node_put('x')", $load), qr/not due \(The rows of this node are already in use\.\)/, 'rows after a message');
+like(in_transaction($open, "SELECT * FROM gkmeans_node_load(0, NULL), gkmeans_node_close()", $load), $not_open, 'closing in between');
+
+# Wrong arguments.
+my @wrong = (
+	[ "2, 'data', '{x}', NULL, NULL, NULL, false, false, 3, 1, 10", qr/the two servers have different versions of gkmeans/ ],
+	[ "NULL, 'data', '{x}', NULL, NULL, NULL, false, false, 3, 1, 10", qr/the two servers have different versions of gkmeans/ ],
+	[ "1, NULL, '{x}', NULL, NULL, NULL, false, false, 3, 1, 10", qr/source is NULL/ ],
+	[ "1, 'data', NULL, NULL, NULL, NULL, false, false, 3, 1, 10", qr/features is NULL/ ],
+	[ "1, 'data', '{z}', NULL, NULL, NULL, false, false, 3, 1, 10", qr/"z" .*does not exist|no column "z"/ ],
+	[ "1, 'DELETE FROM data', '{x}', NULL, NULL, NULL, false, false, 3, 1, 10", qr/source must be a SELECT/ ],
+	[ "1, 'data', '{x}', 'id', 'no such type', NULL, false, false, 3, 1, 10", qr/syntax error|does not exist|invalid type name/ ],
+	[ "1, 'data', '{x}', 'id', 'box', NULL, false, false, 3, 1, 10", qr/id column "id" is of type/ ],
+	[ "1, 'SELECT data, x FROM data', '{x}', 'data', NULL, NULL, false, false, 3, 1, 10", qr/ids of type data cannot be sent/ ],
+	[ "1, 'SELECT ARRAY[data] AS d, x FROM data', '{x}', 'd', NULL, NULL, false, false, 3, 1, 10", qr/ids of type data\[\] cannot be sent/ ],
+	[ "1, 'data', '{x}', NULL, NULL, NULL, false, false, 0, 1, 10", qr/k must be|k is out of range|invalid k|at least 1/ ],
+	[ "1, 'data', '{x}', NULL, NULL, NULL, false, false, NULL, -1, 10", qr/./ ],
+);
+like(in_transaction("SELECT gkmeans_node_open($_->[0])"), $_->[1], "gkmeans_node_open($_->[0])") for @wrong;
+my @wrong_loads = ("-1, NULL", "70000, NULL", "2, '{1}'", "2, '{1,NULL}'", "2, '{{1,2}}'", "2, '{1,NaN}'", "2, '{1,Infinity}'", "0, '{1}'", "1, '{}'");
+like(in_transaction($open, "SELECT gkmeans_node_load($_)"), qr/dimension|shift/, "gkmeans_node_load($_)") for @wrong_loads;
+is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans_node_load(1, '{1}')") =~ s/.*\n//sr, '3000|2', 'a shift of fewer features than there are');
+is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans_node_load(3, '{1,2,3}')") =~ s/.*\n//sr, '3000|2', 'a shift of more features');
+nothing_left($server, $session, $pid, $threads, 'wrong arguments');
+
+# Subtransactions, and steps within a step.
+like(in_transaction('SAVEPOINT s', $open), qr/cannot be in a subtransaction/, 'a subtransaction');
+like(in_transaction($open, 'SAVEPOINT s', $load), qr/cannot be in a subtransaction/, 'a subtransaction later');
+like(in_transaction($open, 'SAVEPOINT s', 'ROLLBACK TO s', 'RELEASE s', $load) =~ s/.*\n//sr, qr/3000/, 'a subtransaction that is over');
+for my $step ('gkmeans_node_close()', "gkmeans_node_put('x')", 'gkmeans_node_take()', "gkmeans_node_run('x')", 'gkmeans_node_load(0, NULL)')
+{
+	my $nested = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id FROM $step'/r;
+	$nested = $open =~ s/'data'/\$\$SELECT 1.5 AS x, 2.5 AS y, 1 AS id FROM $step\$\$/r;
+	like(in_transaction($nested, $load), qr/another step of this gkmeans node is under way/, "$step in the source of a node");
+}
+my $caught = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id WHERE closes() IS NULL'/r;
+is(in_transaction("CREATE FUNCTION closes() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM gkmeans_node_close(); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN NULL; END'",
+		$caught, $load) =~ s/.*\n//sr, '1|0|2', 'a source that catches the error of such a step');
+like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ SELECT count(*) FROM gkmeans_fit('data', '{x}', 2) \$\$",
+		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > fits()'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
+is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
+
+# Messages of any bytes.
+my $before = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+my $refused = 0;
+my @messages = map { 'decode(' . join(' || ', map { "md5('$_')" } $_ .. $_ + $_ % 20) . ", 'hex')" } 1 .. 60;
+push @messages, "''::bytea", map { "decode(repeat('$_', 100), 'hex')" } '00', 'ff', '7f', '80', '01';
+for my $message (@messages)
+{
+	$refused++ if in_transaction($open, $load, "SELECT gkmeans_node_run($message)") !~ /\|/;
+}
+is($refused, scalar(@messages), 'random messages are refused');
+like(in_transaction($open, $load, "SELECT gkmeans_node_put('x')", "SELECT count(gkmeans_node_put(convert_to(repeat('x', 1000000), 'utf8'))) FROM generate_series(1, 300)", "SELECT gkmeans_node_run('y')"), qr/gkmeans/, 'a long message');
+is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $before, 'the server did not restart');
+nothing_left($server, $session, $pid, $threads, 'messages');
+
+# Cancelling.
+my ($other, $other_pid) = new_session($server);
+start_query($other, 'BEGIN; ' . ($open =~ s/'data'/'SELECT 1 AS x, 2 AS y, 1 AS id FROM pg_sleep(1000)'/r) . "; $load");
+usleep(700_000);
+my $ms = $server->safe_psql('postgres', "SELECT ms_until_idle($other_pid, 'pg_cancel_backend')");
+cmp_ok($ms, '<', slack_ms(), 'reading on a node: cancelled');
+$other->query('ROLLBACK');
+nothing_left($server, $other, $other_pid, threads_of($other_pid), 'a cancelled node');
+eval { $other->quit };
+
+# Only those who may.
+$server->safe_psql('postgres', 'CREATE ROLE nobody; GRANT SELECT ON data TO nobody');
+for my $call (values %too_early, 'SELECT gkmeans_node_close()', $open)
+{
+	like(in_transaction('SET LOCAL ROLE nobody', $call), qr/permission denied for function gkmeans_node/, "$call needs EXECUTE");
+}
+$server->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load TO nobody');
+is(in_transaction('SET LOCAL ROLE nobody', $open, $load) =~ s/.*\n//sr, '3000|0|2', 'a role with EXECUTE and SELECT');
+like(in_transaction('SET LOCAL ROLE nobody', $open =~ s/'data'/'SELECT v[1] AS x, v[2] AS y, 1 AS id FROM large'/r, $load), qr/permission denied for table large/, 'a role without SELECT');
+$session->quit;
+end_server($server);
+done_testing();

@@ -1,0 +1,146 @@
+# gkmeans.nodes = auto over foreign tables: which sources are divided, and the bits of a local table.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($node, $remote) = map { PostgreSQL::Test::Cluster->new($_) } qw(coordinator remote);
+for ($node, $remote)
+{
+	$_->init;
+	$_->append_conf('postgresql.conf', "max_connections = 40\ngkmeans.cpu_threads = 1");
+	$_->start;
+}
+
+sub sql
+{
+	my ($query) = @_;
+	return $node->safe_psql('postgres', $query);
+}
+
+# The rows of each server, and a table of this server with all of them.
+my $rows = q{SELECT i AS id, i % 5 AS region, (i % 3) * 10 + i * 7919 % 1000 / 1000.0::float8 AS x,
+	CASE WHEN i % 100 > 0 THEN (i % 3) * 5 + i * 104729 % 1000 / 1000.0::float8 END AS "y or none", 'r' || i AS name
+	FROM generate_series(1, 6000) i};
+for my $server (qw(east west))
+{
+	my $low = $server eq 'east' ? 0 : 2;
+	$remote->safe_psql('postgres', "CREATE DATABASE $server");
+	$remote->safe_psql($server, <<~SQL);
+		CREATE EXTENSION gkmeans;
+		CREATE SCHEMA data;
+		CREATE TABLE data.first (name text, "y or none" float8, "the id" int, region int, x float8);
+		CREATE TABLE data.second (LIKE data.first);
+		INSERT INTO data.first SELECT name, "y or none", id, region, x FROM ($rows) r WHERE region = $low;
+		INSERT INTO data.second SELECT name, "y or none", id, region, x FROM ($rows) r WHERE region = $low + 1 OR (region = 4 AND $low = 2);
+		SQL
+}
+sql(<<~SQL);
+	CREATE EXTENSION gkmeans;
+	CREATE EXTENSION postgres_fdw;
+	CREATE TABLE local AS $rows;
+	CREATE TABLE parted (LIKE local) PARTITION BY LIST (region);
+	SQL
+for my $server (qw(east west))
+{
+	my $low = $server eq 'east' ? 0 : 2;
+	my $more = $server eq 'west' ? ', 4' : '';
+	sql(<<~SQL);
+		CREATE SERVER $server FOREIGN DATA WRAPPER postgres_fdw
+			OPTIONS (host '@{[ $remote->host ]}', port '@{[ $remote->port ]}', dbname '$server');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER $server;
+		CREATE FOREIGN TABLE ${server}_first PARTITION OF parted
+			FOR VALUES IN ($low) SERVER $server OPTIONS (schema_name 'data', table_name 'first');
+		ALTER FOREIGN TABLE ${server}_first ALTER id OPTIONS (column_name 'the id');
+		CREATE FOREIGN TABLE ${server}_second PARTITION OF parted
+			FOR VALUES IN ($low + 1$more) SERVER $server OPTIONS (schema_name 'data', table_name 'second');
+		ALTER FOREIGN TABLE ${server}_second ALTER id OPTIONS (column_name 'the id');
+		SQL
+}
+
+# A digest of a fit, how many nodes it had, and why.
+sub fit
+{
+	my ($source, $nodes, $before) = @_;
+	my @said = split /\n/, sql(<<~SQL);
+		@{[ $before // '' ]}
+		SET gkmeans.nodes = '$nodes';
+		SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit(\$s\$$source\$s\$, '{x,"y or none"}', 3, id_column => 'id') f;
+		SELECT nodes, engine_reason FROM gkmeans_last_fit();
+		SQL
+	return ($said[0], split(/\|/, $said[1], 2));
+}
+
+# Sources that are divided, with the number of their servers
+for my $case (
+	[ 'parted', 2 ], [ 'east_first', 1 ],
+	[ 'SELECT * FROM parted WHERE x > 5 AND id % 3 < 2', 2 ],
+	[ 'SELECT region, "y or none", id, x FROM parted', 2 ],
+	[ 'SELECT * FROM parted WHERE region < 2', 1 ],
+	[ q{SELECT * FROM parted WHERE name <> 'r1''0"'}, 2 ],
+	[ 'SELECT x, "y or none", id FROM east_first UNION ALL SELECT x, "y or none", id FROM west_second', 2 ])
+{
+	my ($source, $count) = @$case;
+	my ($digest, $nodes, $reason) = fit($source, 'auto');
+	is($nodes, $count, "$source: $count of the servers are nodes");
+	my ($same) = fit($source, '');
+	is($digest, $same, "$source: the same bits as without nodes");
+}
+is((fit('parted', 'auto'))[0], (fit('local', ''))[0], 'those of a local table');
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, 'parted', '{x}', 3, id_column => 'id') p}),
+	sql(q{SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, 'local', '{x}', 3, id_column => 'id') p}), 'the labels of the rows');
+
+# Sources that this server reads, and why
+sql(<<~'SQL');
+	CREATE TABLE here PARTITION OF parted FOR VALUES IN (9);
+	CREATE FUNCTION doubled(float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 * 2; END';
+	CREATE SCHEMA first_of_all;
+	SQL
+for my $case (
+	[ 'local', 'the rows of the source are on this server' ],
+	[ 'parted', 'a part of the source is on this server' ],
+	[ 'SELECT id, doubled(x) AS x, "y or none" FROM east_first', 'this server computes columns of the source' ],
+	[ 'SELECT * FROM east_first WHERE doubled(x) > 1', 'server "east" cannot check all conditions' ],
+	[ 'SELECT * FROM east_first ORDER BY doubled(x) LIMIT 100', 'the source is more than scans of foreign tables' ],
+	[ 'SELECT e.id, e.x, l."y or none" FROM east_first e JOIN local l USING (id)', 'the source is more than scans of foreign tables' ],
+	[ 'SELECT * FROM east_first WHERE x < (SELECT max(x) FROM local)', 'the source is more than scans of foreign tables' ],
+	[ 'east_first', 'the search_path does not begin with pg_catalog', 'SET search_path = public, pg_catalog;' ])
+{
+	my ($source, $expected, $before) = @$case;
+	my ($digest, $nodes, $reason) = fit($source, 'auto', $before);
+	is($nodes, 0, "$source is read by this server");
+	like($reason, qr/not over nodes: \Q$expected\E/, "$source: says why");
+	is($digest, (fit($source, '', $before))[0], "$source: the bits");
+}
+
+# What the user may not read stays unread: privileges, policies, views of others
+sql(<<~'SQL');
+	CREATE ROLE reader LOGIN;
+	CREATE USER MAPPING FOR reader SERVER east OPTIONS (user 'postgres', password_required 'false');
+	CREATE VIEW seen AS SELECT * FROM east_first;
+	GRANT SELECT ON seen TO reader;
+	CREATE TABLE kept (LIKE local) PARTITION BY LIST (region);
+	CREATE FOREIGN TABLE kept_0 PARTITION OF kept
+		FOR VALUES IN (0) SERVER east OPTIONS (schema_name 'data', table_name 'first');
+	ALTER FOREIGN TABLE kept_0 ALTER id OPTIONS (column_name 'the id');
+	ALTER TABLE kept ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY low ON kept TO reader USING (id < 1000);
+	CREATE POLICY odd ON kept AS RESTRICTIVE TO reader USING (doubled(id) > 20);
+	GRANT SELECT ON kept TO reader;
+	SQL
+my $as_reader = "SET ROLE reader; SET gkmeans.nodes = 'auto';";
+my $fit_of = q{SELECT sum(size) FROM gkmeans_fit('%s', '{x}', 1)};
+my ($result, $output, $error) = $node->psql('postgres', $as_reader . sprintf($fit_of, 'east_first'));
+like($error, qr/permission denied for foreign table east_first/, 'a foreign table that one may not read');
+like(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^197\n.*cannot check all conditions/, 'a policy that the server cannot check');
+sql('DROP POLICY odd ON kept');
+like(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^199\n.*may not use server "east" itself/, 'a role without USAGE on the server');
+sql('GRANT USAGE ON FOREIGN SERVER east TO reader');
+is(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT nodes FROM gkmeans_last_fit()'), "199\n1", 'a policy that the node checks');
+like(sql("$as_reader " . sprintf($fit_of, 'seen') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^1200\n.*read as the owner of a view/, 'a view of another role');
+
+$_->stop for $node, $remote;
+done_testing();
