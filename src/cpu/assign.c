@@ -452,7 +452,7 @@ decide_near(Worker *w, const GkRegion *region, const int32_t *ids, uint32_t rows
 	}
 }
 
-/* Takes what was found for the rows of a region; those of the mask are compared with all centroids. */
+/* Takes what was found for the rows of a region; those of the mask are compared with all. */
 static void
 settle_near(Worker *w, uint32_t beyond)
 {
@@ -546,19 +546,21 @@ guess_regions(Worker *w, int64_t block, int32_t *regions)
 	memcpy(regions, tile->index, GK_BLOCK * sizeof(int32_t));
 }
 
-/* The regions of the rows of a block. */
+/* The regions of the rows of a block: by their labels, if these are of the same centroids. */
 static void
 find_regions(Worker *w, int64_t block, int32_t *regions)
 {
-	const int32_t *region_of = w->assignment->packed->region_of.base;
+	const GkPacked *packed = w->assignment->packed;
+	const int32_t *region_of = packed->region_of.base;
 	const int32_t *labels = label_place(w, block * GK_BLOCK);
+	int			rows = gk_cpu_block_rows(w->engine, block);
+	bool		known = !w->assignment->keep_nearer;
 
-	if (w->assignment->keep_nearer || labels[0] < 0)
-	{
+	for (int i = 0; i < rows && known; i++)
+		known = labels[i] >= 0 && labels[i] < packed->count;
+	if (!known)
 		guess_regions(w, block, regions);
-		return;
-	}
-	for (int i = 0; i < gk_cpu_block_rows(w->engine, block); i++)
+	for (int i = 0; i < rows && known; i++)
 		regions[i] = region_of[labels[i]];
 }
 

@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $server = start_server('node');
 my $open = "SELECT * FROM gkmeans_node_open(1, 'data', '{x,y}', 'id', 'bigint', NULL, false, false, 3, 1, 10)";
@@ -114,7 +113,7 @@ nothing_left($server, $session, $pid, $threads, 'messages');
 # Cancelling.
 my ($other, $other_pid) = new_session($server);
 start_query($other, 'BEGIN; ' . ($open =~ s/'data'/'SELECT 1 AS x, 2 AS y, 1 AS id FROM pg_sleep(1000)'/r) . "; $load");
-usleep(700_000);
+ok($server->poll_query_until('postgres', "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $other_pid"), 'reading on a node');
 my $ms = $server->safe_psql('postgres', "SELECT ms_until_idle($other_pid, 'pg_cancel_backend')");
 cmp_ok($ms, '<', slack_ms(), 'reading on a node: cancelled');
 $other->query('ROLLBACK');
