@@ -386,7 +386,10 @@ beginning(void)
 	appendStringInfoString(&text, ") AS v (name, value)"
 						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
 						   " pg_catalog.lower(v.name); "
-						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname)"
+						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname),"
+						   " pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(),"
+						   " pg_catalog.current_setting('port'), pg_catalog.current_database(),"
+						   " SESSION_USER)"
 						   " FROM pg_catalog.pg_extension AS e"
 						   " JOIN pg_catalog.pg_namespace AS n"
 						   " ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
@@ -412,7 +415,34 @@ note_extension(const GkConnections *connections, GkConnection *one)
 						one->node->name, version, GK_EXTENSION_VERSION),
 				 errhint("Install the same version on both, and run ALTER EXTENSION gkmeans "
 						 "UPDATE.")));
+	if (gk_answer_text(connections, one, 0, 1) == NULL ||
+		gk_answer_text(connections, one, 0, 2) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("node \"%s\" sent an invalid answer", one->node->name)));
 	one->schema = pstrdup(gk_answer_text(connections, one, 0, 1));
+	one->database = pstrdup(gk_answer_text(connections, one, 0, 2));
+}
+
+/* Raises an error if two nodes are the same database, and would read the same rows. */
+static void
+check_differences(const GkConnections *connections)
+{
+	for (int i = 0; i < connections->count; i++)
+		for (int j = 0; j < i; j++)
+		{
+			const GkConnection *one = &connections->all[i];
+			const GkConnection *other = &connections->all[j];
+
+			if (strcmp(one->database, other->database) == 0 &&
+				strcmp(one->node->source, other->node->source) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("nodes \"%s\" and \"%s\" are the same database",
+								other->node->name, one->node->name),
+						 errdetail("Both would read the same rows."),
+						 errhint("Name one of them in gkmeans.nodes.")));
+		}
 }
 
 /* Connects to all nodes, and begins a transaction on each. */
@@ -442,5 +472,6 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 	gk_await(connections);
 	for (int i = 0; i < connections->count; i++)
 		note_extension(connections, &connections->all[i]);
+	check_differences(connections);
 	return connections;
 }

@@ -219,6 +219,11 @@ nothing_is_left('errors of the source');
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a,a'"), qr/invalid value for parameter "gkmeans.nodes".*list of different foreign servers/s, 'a node named twice');
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a b'"), qr/invalid value for parameter "gkmeans.nodes"/, 'no list');
 like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" does not exist/, 'a server that does not exist');
+{
+	my ($host, $port) = ($node{a}->host, $node{a}->port);
+	sql("CREATE SERVER again FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER again");
+	like(failure("SET gkmeans.nodes = 'b, again, a'; $query"), qr/nodes "a" and "again" are the same database/, 'two servers that are the same database');
+}
 sql('CREATE FOREIGN DATA WRAPPER other; CREATE SERVER strange FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR CURRENT_USER SERVER strange');
 like(failure("SET gkmeans.nodes = 'strange'; $query"), qr/foreign server "strange" cannot be a node/, 'a server of another wrapper');
 
