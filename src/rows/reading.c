@@ -56,7 +56,7 @@ typedef struct Reading
 typedef struct FeedQuery
 {
 	GkSourceQuery *query;
-	Oid			function;		/* the aggregate in it; InvalidOid = its rows come to this process */
+	Oid			function;		/* the aggregate; InvalidOid = rows come to this process */
 	double		rows;			/* that the planner expects */
 	int			processes;		/* that feed */
 } FeedQuery;
