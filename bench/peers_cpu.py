@@ -4,7 +4,8 @@ Usage: peers_cpu.py ENGINE_SET_BENCH [--repeats N] [--scale S] [--threads T] [--
 
 ENGINE_SET_BENCH is what `make -C test/unit bench` builds.  Everybody starts from the same rows that are in memory and the same
 centroids, makes at most 20 iterations with `tol` 0, and ends with labels.  The engine's time includes copying the rows into the
-engine and what a fit computes of them before it iterates.  The programs run in turn; each figure is the least of the repeats.
+engine and what a fit computes of them before it iterates.  The programs run in turn; each figure is the least of the repeats, but
+elkan and faiss run once.
 """
 
 import argparse
@@ -66,15 +67,17 @@ def compare(options, name, folder):
     rows, initial = make(name, options.scale)
     file = os.path.join(folder, "set")
     write(file, rows, initial)
-    engine, lloyd, elkan, faiss = [], [], [], []
-    for _ in range(options.repeats):
+    engine, lloyd, elkan, faiss, faiss_inertia = [], [], [], [], None
+    for repeat in range(options.repeats):
+        others = repeat == 0 and not options.fast
         report, labels = run_engine(options.bench, file, options.threads, folder)
         engine.append(report)
         seconds, model = run_sklearn(rows, initial, "lloyd")
         lloyd.append(seconds)
-        elkan.append(run_sklearn(rows, initial, "elkan")[0] if not options.fast else None)
-        seconds, faiss_inertia = run_faiss(rows, initial, options.threads) if not options.fast else (None, None)
-        faiss.append(seconds)
+        if others:
+            elkan.append(run_sklearn(rows, initial, "elkan")[0])
+            seconds, faiss_inertia = run_faiss(rows, initial, options.threads)
+            faiss.append(seconds)
     best = min(engine, key=lambda report: report["seconds"])
     steps = [min(report["steps"][i] for report in engine) for i in range(len(best["steps"]))]
     later = sorted(steps[1:]) or steps
