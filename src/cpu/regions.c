@@ -25,6 +25,8 @@
 /* Memory for the rows that wait for their region, a thread: these bytes, or a part of all rows. */
 #define WAITING_BYTES ((size_t) 4 << 20)
 #define WAITING_SHARE 16
+#define WAITING_SHARE_OF_FEW 4
+#define FEW_BYTES ((size_t) 64 << 20)
 
 /* The lists take no more than such a part of all rows. */
 #define LISTS_SHARE 8
@@ -72,7 +74,8 @@ region_origin(const GkCpuEngine *engine, const GkPacked *packed, int region)
 static int
 count_regions(const GkCpuEngine *engine, int64_t k)
 {
-	size_t		share = engine->features.bytes / WAITING_SHARE;
+	size_t		share = engine->features.bytes /
+		(engine->features.bytes < FEW_BYTES ? WAITING_SHARE_OF_FEW : WAITING_SHARE);
 	size_t		waiting = share / engine->pool.threads;
 	size_t		count = k / CENTROIDS_PER_REGION;
 	size_t		row_bytes = (engine->d + GK_BLOCK) * sizeof(float) + 2 * sizeof(int64_t);
