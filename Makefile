@@ -26,7 +26,8 @@ OBJS = \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job library settings)) \
 	$(addprefix src/rows/, $(addsuffix .o, citus decode drain feature_hint feed feed_aggregate feed_pass \
-		feed_receiver feeder reading ring row_ids share shift source source_choice source_columns source_keys \
+		feed_receiver feeder lanes numeric_value reading ring row_ids scalars share shift source \
+		source_choice source_columns source_keys \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
@@ -110,8 +111,9 @@ src/$(1)/%.o src/$(1)/%.bc: override CPPFLAGS := $(addprefix -I$(srcdir)/src/, $
 endef
 $(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
 
-# The conversion loops, which every number of a source passes.
+# The loops that every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
+src/rows/lanes.o: override CFLAGS += -O3
 # The distances between the candidates of k-means||, and between centroids.
 src/fit/candidates.o src/fit/merge.o: override CFLAGS += -O3
 # The distances of a row that is scored.
@@ -156,7 +158,7 @@ src/links/links.o: $(srcdir)/src/links/links.c $(srcdir)/src/links/links.h
 		-c $< -o $@
 
 $(links_library): src/links/links.o
-	$(CC) -shared $(SANITIZERS) -o $@ $< -L$(shell $(PG_CONFIG) --libdir) -lpq
+	$(CC) -shared $(SANITIZERS) $(LDFLAGS) -o $@ $< -L$(shell $(PG_CONFIG) --libdir) -lpq
 
 install-links: $(links_library)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'

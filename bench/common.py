@@ -34,6 +34,11 @@ class Session:
         row = self.query(f"SELECT {columns} FROM gkmeans_last_fit()")[0]
         return row[0] if len(row) == 1 else row
 
+    def processor_seconds(self):
+        """How long the backend has run on a processor."""
+        with open(f"/proc/{self.connection.get_backend_pid()}/schedstat") as line:
+            return int(line.read().split()[0]) / 1e9
+
     def own_memory(self):
         """Anonymous memory of the backend in bytes: without the shared buffers that it has touched."""
         with open(f"/proc/{self.connection.get_backend_pid()}/status") as lines:

@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 from common import Bench, Session
 
 ITERATIONS = 12
+PARTS = ["speed", "postgis", "reading", "memory", "columns", "small"]
 # rows, features, clusters, required ratio on normal data, on blobs
 SHAPES = [
     (200_000, 128, 256, 1.0, 2.0),
@@ -117,7 +118,7 @@ class FitBench(Bench):
             ours.append(seconds)
         inertia = sum(cluster[4] for cluster in clusters)
         iterations = self.last_fit("iterations")
-        phases = self.query("SELECT read_seconds, seed_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
+        phases = self.query("SELECT read_seconds, prepare_seconds + seed_seconds, iterate_seconds, label_seconds FROM gkmeans_last_fit()")[0]
         their, our = statistics.median(theirs), statistics.median(ours)
 
         # the reference is scikit-learn in double: in float32, which is faster, rounding changes some labels
@@ -202,6 +203,70 @@ class FitBench(Bench):
         self.cursor.execute("RESET max_parallel_workers_per_gather")
         print()
 
+    def compare_reading(self, name, source, features, beside, workers):
+        """One line: rows into the engine against another look at the same columns, in turns."""
+        self.cursor.execute(f"SET max_parallel_workers_per_gather = {workers}")
+        others, reads, on_processor = [], [], []
+        for _ in range(2 + max(9, self.options.repeats)):
+            began = self.processor_seconds()
+            others.append(self.timed(f"SELECT {beside} FROM {source}")[0])
+            between = self.processor_seconds()
+            self.query(f"SELECT size FROM gkmeans_fit('{source}', '{features}', 1, max_iter => 1, quality => 'fast')")
+            on_processor.append((between - began, self.processor_seconds() - between))
+            reads.append(self.last_fit("read_seconds"))
+        self.cursor.execute("RESET max_parallel_workers_per_gather")
+        other, read = statistics.median(others[2:]), statistics.median(reads[2:])
+        alone, own = (min(part) for part in zip(*on_processor[2:]))
+        # the threads of the engine are not counted, and the fit of one cluster takes the backend itself no time
+        ratio = own / alone if workers == 0 else read / other
+        print(f"| {name} | {workers} | {other:.3f} | {read:.3f} | {read / other:.2f} |"
+              + (f" {alone:.3f} | {own:.3f} | {ratio:.2f} |" if workers == 0 else " | | |")
+              + f" 1.5 | {self.verdict(ratio <= 1.5)} |", flush=True)
+
+    def columns(self):
+        """Columns into the engine against their sums, and arrays of the same numbers beside them."""
+        n = 2_000_000 // self.options.shrink
+        six = [f"f{j}" for j in range(6)]
+        floats = ", ".join(f"random() * {10 ** (j % 3)} AS {name}" for j, name in enumerate(six))
+        self.cursor.execute("DROP TABLE IF EXISTS columns; CREATE UNLOGGED TABLE columns AS"
+                            f" SELECT {floats}, (random() * 1000)::int AS i, (random() * 10000)::numeric(8,2) AS n"
+                            f" FROM generate_series(1, {n})")
+        arrays = f"ARRAY[{', '.join(six)}]"
+        self.cursor.execute("DROP TABLE IF EXISTS others; CREATE UNLOGGED TABLE others AS SELECT"
+                            f" {', '.join(f'{name}::real' for name in six)}, {arrays}::real[] AS r, {arrays} AS d FROM columns")
+        for table in ("columns", "others"):
+            self.cursor.execute(f"VACUUM ANALYZE {table}")
+        print("| columns | workers | beside s | read s | ratio | on a processor: beside s | whole fit s | ratio | allowed | met |")
+        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")
+        for name, source, columns in (("six float8", "columns", six), ("six float8, int, numeric(8,2)", "columns", six + ["i", "n"]),
+                                      ("six real", "others", six)):
+            sums = ", ".join(f"sum({column})" for column in columns)
+            for workers in (0, 1):
+                self.compare_reading(f"{name}, beside their sums", source, "{" + ",".join(columns) + "}", sums, workers)
+        for name, column in (("real[] of six", "r"), ("float8[] of six", "d")):
+            self.compare_reading(f"{name}, beside count({column})", "others", "{" + column + "}", f"count({column})", 0)
+        print()
+
+    def small(self):
+        """A small fit in a warm session, and where its time goes."""
+        n, d, k = 10_000, 16, 8
+        rows = normal_rows(n, d, k, np.random.default_rng(9))
+        phases = ("open", "read", "prepare", "seed", "iterate", "label", "total")
+        print(f"| {n:,} × {d}, k {k}, 20 iterations | quality | the client's ms, least | median | " + " | ".join(phases) + " |")
+        print("|---|---|--:|--:|" + "--:|" * len(phases))
+        for as_array in (False, True):
+            features = self.load(rows, as_array)
+            for quality in ("fast", "auto"):
+                runs = []
+                for _ in range(60 if quality == "fast" else 10):
+                    seconds, _ = self.timed(f"SELECT size FROM gkmeans_fit('rows', '{features}', {k}, max_iter => 20,"
+                                            f" tol => 0, quality => '{quality}')")
+                    runs.append((seconds, self.last_fit(", ".join(f"{phase}_seconds" for phase in phases))))
+                runs.sort()
+                print(f"| {'real[]' if as_array else 'columns'} | {quality} | {runs[0][0] * 1e3:.2f} | {runs[len(runs) // 2][0] * 1e3:.2f} | "
+                      + " | ".join(f"{part * 1e3:.2f}" for part in runs[0][1]) + " |", flush=True)
+        print()
+
     def memory(self):
         """Peak of the backend's own memory during a fit, and the ring, over the data in float32."""
         n, d, k = 1_000_000 // self.options.shrink, 128, 16
@@ -238,7 +303,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3, help="the median of so many runs")
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")
-    parser.add_argument("--only", choices=["speed", "postgis", "reading", "memory"], action="append")
+    parser.add_argument("--only", choices=PARTS, action="append")
     options = parser.parse_args()
     bench = FitBench(options)
 
@@ -249,7 +314,7 @@ def main():
           f" scikit-learn {sklearn.__version__},"
           f" BLAS: {blas['internal_api'] + ' ' + blas['threading_layer'] if blas else 'the slow reference one'};"
           f" median of {options.repeats}\n")
-    parts = options.only or ["speed", "postgis", "reading", "memory"]
+    parts = options.only or PARTS.copy()
     if "memory" in parts and "reading" not in parts:
         parts.insert(parts.index("memory"), "reading")
     for part in parts:

@@ -123,7 +123,7 @@ class QualityBench(Bench):
             results = []
             for name, quality, more in (("fast", "fast", ""), ("fast, n_init 10", "fast", ", n_init => 10"), ("good", "good", "")):
                 self.query("SELECT size FROM gkmeans_fit('rows', '{v}', %s, quality => %s" + more + ")", k, quality)
-                results.append((name, *self.last_fit("inertia, search_rounds, seed_seconds + iterate_seconds, iterate_seconds")))
+                results.append((name, *self.last_fit("inertia, search_rounds, prepare_seconds + seed_seconds + iterate_seconds, iterate_seconds")))
             least, base = min(result[1] for result in results), results[0][4]
             for name, value, rounds, seconds, iterating in results:
                 print(f"| {kind}, {n:,} × {d}, k {k} | {name} | {100 * (value / least - 1):.3f} | {rounds} | {seconds:.2f} |"

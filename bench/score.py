@@ -55,11 +55,6 @@ class ScoreBench(Bench):
         if vectors is not None:
             self.query_none(f"SET gkmeans.vectors = {vectors}")
 
-    def processor_seconds(self):
-        """How long the backend has run on a processor."""
-        with open(f"/proc/{self.connection.get_backend_pid()}/schedstat") as line:
-            return int(line.read().split()[0]) / 1e9
-
     def timed(self, text, *values):
         started = self.processor_seconds()
         answer = self.query(text, *values)

@@ -4,7 +4,8 @@ random tables full of ties, equal rows and extreme values, compared bit for bit.
 PGPORT, PGUSER and PGDATABASE.
 
 order.py [--cases N] [--seed S] [module ...]: a module, gkmeans_engine_*.so of test/unit/Makefile, has engines of its
-own, among them the plain one that defines what others must answer; in some different rows share hashes everywhere.
+own, among them the plain one that defines what others must answer, and clusters of up to seven nodes; in some
+different rows share hashes everywhere.
 Each takes its turn; the environment variable GK_ENGINE_MODULES may name them. A failing case is printed as SQL that shows it, with as few rows as still do."""
 import argparse
 import itertools
@@ -217,7 +218,7 @@ class Server:
         self.engines = [("gkmeans.engine", "cpu")]
         if module:
             self.cursor.execute(f"LOAD '{module}'")
-            self.engines = [("gkmeans.reference", "off"), ("gkmeans.reference", "on")]
+            self.engines = [("gkmeans.test_engine", number) for number in (0, -1, 1, 2, 3, 7)]
         elif self.run("SELECT count(*) FROM gkmeans_devices()")[0][0] > 0:
             self.engines.append(("gkmeans.engine", "cuda"))
 

@@ -452,7 +452,7 @@ decide_near(Worker *w, const GkRegion *region, const int32_t *ids, uint32_t rows
 	}
 }
 
-/* Takes what was found for the rows of a region; those of the mask are compared with all centroids. */
+/* Takes what was found for the rows of a region; those of the mask are compared with all. */
 static void
 settle_near(Worker *w, uint32_t beyond)
 {

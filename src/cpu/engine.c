@@ -1,6 +1,7 @@
 /*
  * The CPU engine: its class, and which function runs which command.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static const GkKernels *chosen_kernels = NULL;
 
 /* Work of about a millisecond, in flops. */
 #define SMALL_WORK (1e-3 * GK_THREAD_FLOPS)
+/* A thread with less to do is not worth waking. */
+#define LEAST_WORK_OF_THREAD (0.5 * SMALL_WORK)
 
 /* Commands with less work than this run on the caller. */
 static double small_work = SMALL_WORK;
@@ -230,15 +233,26 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 	}
 }
 
+/* On how many threads a command runs that is not small. */
+static int
+useful_threads(const GkCpuEngine *engine, double work)
+{
+	double		useful = small_work < 0 ? HUGE_VAL : ceil(work / LEAST_WORK_OF_THREAD);
+
+	return useful < engine->pool.threads ? (int) useful : engine->pool.threads;
+}
+
 /* Starts a command on the threads, or runs it at once if it is small. */
 static GkStatus
 cpu_submit(GkEngine *base, GkCommand *command)
 {
 	GkCpuEngine *engine = (GkCpuEngine *) base;
+	double		work = work_of(engine, command);
 
 	engine->status = ok;
-	if (work_of(engine, command) > small_work)
-		return gk_cpu_pool_submit(engine, command);
+	if (work > small_work)
+		return gk_cpu_pool_submit(engine, command, useful_threads(engine, work));
+	engine->pool.useful = 1;
 	execute(engine, command);
 	return ok;
 }

@@ -160,6 +160,12 @@ typedef struct GkKernels
 	/* d² by the definition, of the rows of a block to count <= GK_CENTROIDS_AT_ONCE centroids. */
 	void		(*distances) (const float *block, int d, const double *centroids, int count,
 							  double *distance2);
+	/*
+	 * Takes the d² of a block's rows to a point, and its label, where the d² is less than that
+	 * before, or the label is 0.
+	 */
+	void		(*take_nearer) (const double *fresh, int32_t label, double *distance2,
+								int32_t *labels);
 	/* The square roots of numbers, GK_BLOCK × count of them. */
 	void		(*roots) (double *values, int count);
 	/* d² of each row to the centroid of its label. */

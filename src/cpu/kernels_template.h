@@ -464,6 +464,31 @@ distances(const float *block, int d, const double *centroids, int count, double 
 	}
 }
 
+/* Takes the d² of a block's rows to a point where it is less, or the point is the first. */
+static void
+take_nearer(const double *fresh, int32_t label, double *distance2, int32_t *labels)
+{
+	UNROLL(8)
+	for (int part = 0; part < GK_PARTS; part++)
+	{
+		D			new;
+		D			old;
+		I			before;
+		U			nearer;
+		I			narrow;
+
+		memcpy(&new, fresh + part * GK_DOUBLES, sizeof(new));
+		memcpy(&old, distance2 + part * GK_DOUBLES, sizeof(old));
+		memcpy(&before, labels + part * GK_DOUBLES, sizeof(before));
+		nearer = label == 0 ? ~(U) {} : (U) (new < old);
+		narrow = __builtin_convertvector(nearer, I);
+		old = (D) ((nearer & (U) new) | (~nearer & (U) old));
+		before = (narrow & label) | (~narrow & before);
+		memcpy(distance2 + part * GK_DOUBLES, &old, sizeof(old));
+		memcpy(labels + part * GK_DOUBLES, &before, sizeof(before));
+	}
+}
+
 /* The square roots of GK_BLOCK × count numbers. */
 static void
 roots(double *values, int count)
@@ -960,6 +985,7 @@ const GkKernels GK_KERNELS = {
 	.bounds = bounds,
 	.transpose = transpose,
 	.distances = distances,
+	.take_nearer = take_nearer,
 	.roots = roots,
 	.own_distances = own_distances,
 	.range = range,

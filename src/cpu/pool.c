@@ -90,7 +90,7 @@ gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 				GkChunkFunction function, void *context)
 {
 	GkPool	   *pool = &engine->pool;
-	bool		help = pool->started > 1 && limit != 1 && count > grain;
+	bool		help = pool->started > 1 && pool->useful > 1 && limit != 1 && count > grain;
 
 	atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
 	if (help)
@@ -100,7 +100,7 @@ gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 		pool->context = context;
 		pool->count = count;
 		pool->grain = grain;
-		pool->limit = limit > 0 ? limit : pool->threads;
+		pool->limit = limit > 0 && limit < pool->useful ? limit : pool->useful;
 		pool->open = true;
 		pool->generation++;
 		pthread_cond_broadcast(&pool->wake);
@@ -208,23 +208,23 @@ thread_main(void *argument)
 	return NULL;
 }
 
-/* Starts the threads, as many as there can be; false if there is none. */
+/* Starts threads, up to so many if there can be; false if there is none. */
 static bool
-start_threads(GkCpuEngine *engine)
+start_threads(GkCpuEngine *engine, int threads)
 {
 	GkPool	   *pool = &engine->pool;
 	sigset_t	all;
 	sigset_t	before;
 
-	if (pool->started > 0)
+	if (pool->started >= threads)
 		return true;
 	if (pool->ids == NULL)
 		pool->ids = malloc(pool->threads * sizeof(pthread_t));
 	if (pool->ids == NULL)
-		return false;
+		return pool->started > 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (pool->started < pool->threads)
+	while (pool->started < threads)
 	{
 		Start	   *start = malloc(sizeof(Start));
 
@@ -242,14 +242,14 @@ start_threads(GkCpuEngine *engine)
 	return pool->started > 0;
 }
 
-/* Gives a command to the leader. */
+/* Gives a command to the leader, for so many threads. */
 GkStatus
-gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command)
+gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command, int threads)
 {
 	GkPool	   *pool = &engine->pool;
 	GkStatus	status = {.code = GK_OK,.device = -1};
 
-	if (!start_threads(engine))
+	if (!start_threads(engine, threads))
 	{
 		gk_cpu_fail(engine, GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
 		return engine->status;
@@ -257,6 +257,7 @@ gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command)
 	pthread_mutex_lock(&pool->mutex);
 	atomic_store(&pool->done, false);
 	pool->command = command;
+	pool->useful = threads;
 	pthread_cond_broadcast(&pool->wake);
 	pthread_mutex_unlock(&pool->mutex);
 	return status;

@@ -2,9 +2,10 @@
  * Regions: centroids that lie near each other, with an origin of their own among them.
  *
  * A row is compared with the centroids of a region's list alone: the region's own, and those
- * nearest to its origin.  What is left out is farther from the origin than `reach`, which proves for
- * most rows of clustered data that it is farther from them than the best of the list; the other rows
- * are compared with all centroids.  Near its own origin the filter leaves fewer rows in doubt, too.
+ * nearest to its origin.  What is left out is farther from the origin than `reach`, which proves
+ * for most rows of clustered data that it is farther from them than the best of the list; the other
+ * rows are compared with all centroids.  Near its own origin the filter leaves fewer rows in doubt,
+ * too.
  */
 #include <math.h>
 #include <string.h>

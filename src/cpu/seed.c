@@ -31,16 +31,9 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
 									   command->candidates.candidates + c * engine->d, count,
 									   fresh);
-			for (int i = 0; i < count * GK_BLOCK; i++)
-			{
-				bool		first = first_label + c + i / GK_BLOCK == 0;
-
-				if (first || fresh[i] < old[i % GK_BLOCK])
-				{
-					old[i % GK_BLOCK] = fresh[i];
-					labels[i % GK_BLOCK] = (int32_t) (first_label + c + i / GK_BLOCK);
-				}
-			}
+			for (int i = 0; i < count; i++)
+				engine->kernels->take_nearer(fresh + i * GK_BLOCK, (int32_t) (first_label + c + i),
+											 old, labels);
 		}
 	}
 }

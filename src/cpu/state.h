@@ -39,7 +39,8 @@ typedef struct GkPool
 {
 	GkExecuteFunction execute;
 	int			threads;		/* wanted */
-	int			started;		/* 0 until the first big command */
+	int			started;		/* as many as the largest command so far could use */
+	int			useful;			/* to the command that runs */
 	pthread_t  *ids;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;		/* a command for the leader, a job for the helpers, or the end */
@@ -179,7 +180,7 @@ extern void gk_cpu_array_free(GkCpuEngine *engine, GkArray *array);
 /* pool.c */
 extern GkStatus gk_cpu_pool_init(GkPool *pool, int threads, int max_threads,
 								 GkExecuteFunction execute);
-extern GkStatus gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command);
+extern GkStatus gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command, int threads);
 extern bool gk_cpu_pool_wait(GkPool *pool, int milliseconds);
 extern void gk_cpu_pool_close(GkCpuEngine *engine);
 extern bool gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,

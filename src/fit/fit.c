@@ -407,6 +407,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 	GkStart		best = {0};
 
 	memset(fit, 0, sizeof(*fit));
+	fit->prepare_seconds = prepared->seconds;
 	begin_fitter(&fitter);
 	if (spec->for_model)
 	{
@@ -506,15 +507,10 @@ void
 gk_fit(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 {
 	GkPrepared	prepared;
-	instr_time	begin;
-	double		seconds;
 
 	gk_progress_phase(GK_PHASE_SEEDING);
-	INSTR_TIME_SET_CURRENT(begin);
 	gk_prepare(job, spec, &prepared);
-	seconds = gk_seconds_since(begin);
 	gk_fit_prepared(job, spec, &prepared, fit);
-	fit->seed_seconds += seconds;
 }
 
 /* Labels the rows with these centroids. */

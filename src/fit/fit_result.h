@@ -55,6 +55,7 @@ typedef struct GkFit
 	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
 	int			search_rounds;	/* of the search from the best start; 0 without one */
 	double		search_improvement; /* share of that start's inertia that the search took off */
+	double		prepare_seconds;	/* once, however many fits share the prepared rows */
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;

@@ -12,6 +12,7 @@
 #include "exact.h"
 #include "fixed_point.h"
 #include "prepare.h"
+#include "seconds.h"
 
 /* The smallest maximum of weight × spread² for which the grids of the sums are fine enough. */
 #define LEAST_PRODUCT 1e-280
@@ -299,18 +300,28 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
-/* Seals the rows, transforms them as the spec asks, and sets the grid. */
-void
-gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
+/* Seals the rows. */
+static void
+seal_rows(GkJob *job, const GkFitSpec *spec)
 {
 	GkCommand	seal = {.operation = GK_SEAL};
-	Profile		profile;
-	double		sum = 0.0;
 
 	gk_run(job, &seal);
 	if (seal.seal.rows != spec->rows)
 		elog(ERROR, "gkmeans engine holds %lld rows instead of %lld",
 			 (long long) seal.seal.rows, (long long) spec->rows);
+}
+
+/* Seals the rows, transforms them as the spec asks, and sets the grid. */
+void
+gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
+{
+	Profile		profile;
+	double		sum = 0.0;
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	seal_rows(job, spec);
 	prepared->value_bits = gk_value_bits(spec->rows);
 	prepared->offset = gk_allocate(spec->dimension, sizeof(double));
 	prepared->factor = gk_allocate(spec->dimension, sizeof(double));
@@ -336,6 +347,7 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 		sum += profile.variance[j];
 	prepared->mean_variance = sum / spec->dimension;
 	prepared->total = NAN;
+	prepared->seconds = gk_seconds_since(begin);
 }
 
 /* Makes a unit vector of a given centroid. */

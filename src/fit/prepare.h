@@ -22,6 +22,7 @@ typedef struct GkPrepared
 	int			value_bits;		/* of a value in a sum over all rows */
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
 	int			weight_exponent;
+	double		seconds;		/* that all this took */
 	double		total;			/* Σ weight × d² to the mean of all rows; NaN = not found yet */
 	double		total_to_origin;	/* the same to the origin of the grid, which is near it */
 } GkPrepared;

@@ -4,7 +4,6 @@
 #include "postgres.h"
 
 #include "draw.h"
-#include "engine_error.h"
 #include "sample.h"
 
 /* The start number of these draws; no fit has that many starts. */
@@ -29,14 +28,13 @@ void
 gk_sample_features(GkJob *job, const GkFit *fit, const int64 *rows, int64 count, float *features,
 				   int32 *places)
 {
-	GkEngine   *engine = gk_job_engine(job);
+	GkCommand	command = {.operation = GK_ROWS};
 
-	gk_fetch_rows(job, rows, count, features);
+	command.rows.rows = rows;
+	command.rows.count = count;
+	command.rows.features = features;
+	command.rows.labels = places;
+	gk_run(job, &command);
 	for (int64 i = 0; i < count; i++)
-	{
-		int32		label;
-
-		gk_check(engine->class_of->fetch(engine, rows[i], 1, &label, NULL));
-		places[i] = fit->model.place_of_label[label];
-	}
+		places[i] = fit->model.place_of_label[places[i]];
 }

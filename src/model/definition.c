@@ -311,11 +311,13 @@ gk_report_json(const GkReport *report)
 	appendStringInfo(&json, ", \"devices\": %d, \"threads\": %d, \"workers\": %d, "
 					 "\"read_twice\": %s", report->usage.devices, report->usage.threads,
 					 report->workers, report->read_twice ? "true" : "false");
-	appendStringInfo(&json, ", \"read_seconds\": %.6f, \"seed_seconds\": %.6f, "
+	appendStringInfo(&json, ", \"open_seconds\": %.6f, \"read_seconds\": %.6f, "
+					 "\"prepare_seconds\": %.6f, \"seed_seconds\": %.6f, "
 					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f, "
 					 "\"measure_seconds\": %.6f}",
-					 report->read_seconds, report->seed_seconds, report->iterate_seconds,
-					 report->label_seconds, report->measure_seconds);
+					 report->open_seconds, report->read_seconds, report->prepare_seconds,
+					 report->seed_seconds, report->iterate_seconds, report->label_seconds,
+					 report->measure_seconds);
 	return json.data;
 }
 

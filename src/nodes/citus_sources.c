@@ -1,9 +1,9 @@
 /*
  * Citus' workers as nodes.
  *
- * EXPLAIN shows the queries that Citus would send to its workers, the tasks, and where it would send
- * them.  Where nothing is left for this server to do, the source of a node is the union of its
- * tasks.  Citus sends a shard's task to one placement alone, so each row is read once.
+ * EXPLAIN shows the queries that Citus would send to its workers, the tasks, and where it would
+ * send them.  Where nothing is left for this server to do, the source of a node is the union of
+ * its tasks.  Citus sends a shard's task to one placement alone, so each row is read once.
  */
 #include "postgres.h"
 
@@ -141,7 +141,7 @@ is_select(const char *query, int columns)
 }
 
 /*
- * True if this server would pass on the columns of the tasks as they are: each is one of the tasks',
+ * True if this server would pass on the columns of the tasks as they are: each is one of theirs,
  * and none is there twice.
  */
 static bool
@@ -302,7 +302,7 @@ read_workers(Worker **workers)
 	return count;
 }
 
-/* What Citus adds to a role's connections to a worker: the entry for it, or that for all workers. */
+/* What Citus adds to a role's connections to a worker: its entry, or that for all workers. */
 static char *
 find_authinfo(const char *role, int node_id)
 {
@@ -361,7 +361,7 @@ describe_node(const Worker *worker, const char *source, GkNodeSource *node)
 	node->source = source;
 }
 
-/* Makes nodes of the workers that have tasks; NULL if a task is on none of them, or all are here. */
+/* Makes nodes of the workers with tasks; NULL if a task is on none of them, or all are here. */
 static const GkNodeSources *
 make_nodes(const Tasks *tasks, const char *columns, const char **reason)
 {
@@ -413,12 +413,15 @@ gk_citus_node_sources(const char *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source);
 	char	   *query = psprintf("SELECT * FROM %s AS source", text->from);
-	Query	   *rewritten = gk_query_rewrite(text, query);
+	Query	   *rewritten;
 	char	   *columns;
 	int			count;
 	Tasks		tasks = {0};
 
 	*reason = NULL;
+	if (!gk_has_citus())
+		return NULL;
+	rewritten = gk_query_rewrite(text, query);
 	if (!gk_is_citus_query(rewritten))
 		return NULL;
 	columns = column_names(rewritten, &count);

@@ -83,9 +83,9 @@ open_part(GkCluster *cluster, GkPart *part, const GkSource *source, const GkWork
 	gk_ask(cluster->connections, connection, text.data);
 	gk_await(cluster->connections);
 
-	part->engine = gk_answer_text(cluster->connections, connection, 0);
-	part->engine_reason = gk_answer_text(cluster->connections, connection, 1);
-	columns = gk_answer_text(cluster->connections, connection, 2);
+	part->engine = gk_answer_text(cluster->connections, connection, 0, 0);
+	part->engine_reason = gk_answer_text(cluster->connections, connection, 0, 1);
+	columns = gk_answer_text(cluster->connections, connection, 0, 2);
 	if (part->engine == NULL || part->engine_reason == NULL || columns == NULL)
 		gk_refuse_answer(part);
 	if (strcmp(columns, own) != 0)

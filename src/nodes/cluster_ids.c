@@ -33,9 +33,9 @@ static void
 put_id(Taker *taker, int number, int answer_row)
 {
 	const GkPart *part = &taker->cluster->parts[number];
-	const GkLinkClass *links = taker->cluster->connections->links;
-	const char *text = links->value(part->connection->link, answer_row, 0, NULL);
-	const char *place = links->value(part->connection->link, answer_row, 1, NULL);
+	const GkConnections *connections = taker->cluster->connections;
+	const char *text = gk_answer_text(connections, part->connection, answer_row, 0);
+	const char *place = gk_answer_text(connections, part->connection, answer_row, 1);
 	int64		row = place == NULL ? -2 : pg_strtoint64(place);
 	Datum		id;
 

@@ -87,11 +87,20 @@ close_connections(void *resource)
 		ReleaseExternalFD();
 }
 
-/* A message of libpq without its line ends. */
+/* A text from a server, if it is one in this encoding. */
+static const char *
+valid_text(const char *text)
+{
+	if (text == NULL || pg_verifymbstr(text, strlen(text), true))
+		return text;
+	return "(not valid in the encoding of this database)";
+}
+
+/* A message of libpq or a server without its line ends. */
 static const char *
 one_line(const char *message)
 {
-	char	   *line = pstrdup(message);
+	char	   *line = pstrdup(valid_text(message));
 	int			length = strlen(line);
 
 	while (length > 0 && line[length - 1] == '\n')
@@ -102,6 +111,20 @@ one_line(const char *message)
 	return line;
 }
 
+/* The SQLSTATE of an error of a node, as long as it is one of an error; 0 if there is none. */
+static int
+sqlstate_of(const GkLinkError *error)
+{
+	const char *state = error->sqlstate;
+
+	if (state == NULL || strlen(state) != 5)
+		return 0;
+	if (strspn(state, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 ||
+		(state[0] == '0' && state[1] >= '0' && state[1] <= '2'))
+		return ERRCODE_PROTOCOL_VIOLATION;
+	return MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+}
+
 /* Raises the error of a connection. */
 __attribute__((noreturn))
 static void
@@ -110,7 +133,7 @@ raise_error(const GkConnections *connections, const GkConnection *one, bool conn
 	GkLinkError error;
 
 	connections->links->error(one->link, &error);
-	if (error.sqlstate == NULL || strlen(error.sqlstate) != 5)
+	if (sqlstate_of(&error) == 0)
 		ereport(ERROR,
 				(errcode(connecting ? ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION :
 						 ERRCODE_CONNECTION_FAILURE),
@@ -119,12 +142,11 @@ raise_error(const GkConnections *connections, const GkConnection *one, bool conn
 				 : errmsg("lost the connection to node \"%s\"", one->node->name),
 				 errdetail_internal("%s", one_line(error.message))));
 	ereport(ERROR,
-			(errcode(MAKE_SQLSTATE(error.sqlstate[0], error.sqlstate[1], error.sqlstate[2],
-								   error.sqlstate[3], error.sqlstate[4])),
+			(errcode(sqlstate_of(&error)),
 			 errmsg("node \"%s\": %s", one->node->name, one_line(error.message)),
-			 error.detail != NULL ? errdetail_internal("%s", error.detail) : 0,
-			 error.hint != NULL ? errhint("%s", error.hint) : 0,
-			 error.context != NULL ? errcontext("%s", error.context) : 0));
+			 error.detail != NULL ? errdetail_internal("%s", valid_text(error.detail)) : 0,
+			 error.hint != NULL ? errhint("%s", valid_text(error.hint)) : 0,
+			 error.context != NULL ? errcontext("%s", valid_text(error.context)) : 0));
 }
 
 /* Sends the text of statements. */
@@ -197,11 +219,15 @@ gk_await(GkConnections *connections)
 	}
 }
 
-/* A text in the first row of an answer. */
+/* A text of an answer. */
 const char *
-gk_answer_text(const GkConnections *connections, const GkConnection *one, int column)
+gk_answer_text(const GkConnections *connections, const GkConnection *one, int row, int column)
 {
-	return connections->links->value(one->link, 0, column, NULL);
+	const char *text = connections->links->value(one->link, row, column, NULL);
+
+	if (text != NULL)
+		(void) pg_verifymbstr(text, strlen(text), false);
+	return text;
 }
 
 /* A value of a type in the first row of an answer in binary. */
@@ -360,7 +386,10 @@ beginning(void)
 	appendStringInfoString(&text, ") AS v (name, value)"
 						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
 						   " pg_catalog.lower(v.name); "
-						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname)"
+						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname),"
+						   " pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(),"
+						   " pg_catalog.current_setting('port'), pg_catalog.current_database(),"
+						   " SESSION_USER)"
 						   " FROM pg_catalog.pg_extension AS e"
 						   " JOIN pg_catalog.pg_namespace AS n"
 						   " ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
@@ -372,7 +401,7 @@ beginning(void)
 static void
 note_extension(const GkConnections *connections, GkConnection *one)
 {
-	const char *version = gk_answer_text(connections, one, 0);
+	const char *version = gk_answer_text(connections, one, 0, 0);
 
 	if (version == NULL)
 		ereport(ERROR,
@@ -386,7 +415,34 @@ note_extension(const GkConnections *connections, GkConnection *one)
 						one->node->name, version, GK_EXTENSION_VERSION),
 				 errhint("Install the same version on both, and run ALTER EXTENSION gkmeans "
 						 "UPDATE.")));
-	one->schema = pstrdup(gk_answer_text(connections, one, 1));
+	if (gk_answer_text(connections, one, 0, 1) == NULL ||
+		gk_answer_text(connections, one, 0, 2) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("node \"%s\" sent an invalid answer", one->node->name)));
+	one->schema = pstrdup(gk_answer_text(connections, one, 0, 1));
+	one->database = pstrdup(gk_answer_text(connections, one, 0, 2));
+}
+
+/* Raises an error if two nodes are the same database, and would read the same rows. */
+static void
+check_differences(const GkConnections *connections)
+{
+	for (int i = 0; i < connections->count; i++)
+		for (int j = 0; j < i; j++)
+		{
+			const GkConnection *one = &connections->all[i];
+			const GkConnection *other = &connections->all[j];
+
+			if (strcmp(one->database, other->database) == 0 &&
+				strcmp(one->node->source, other->node->source) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("nodes \"%s\" and \"%s\" are the same database",
+								other->node->name, one->node->name),
+						 errdetail("Both would read the same rows."),
+						 errhint("Name one of them in gkmeans.nodes.")));
+		}
 }
 
 /* Connects to all nodes, and begins a transaction on each. */
@@ -416,5 +472,6 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 	gk_await(connections);
 	for (int i = 0; i < connections->count; i++)
 		note_extension(connections, &connections->all[i]);
+	check_differences(connections);
 	return connections;
 }

@@ -17,6 +17,7 @@ typedef struct GkConnection
 {
 	const GkNodeSource *node;
 	const char *schema;			/* of the extension on the node, quoted */
+	const char *database;		/* which it is: alike for two connections to the same one */
 	GkLink	   *link;			/* NULL = not open */
 	bool		is_asked;		/* a query was sent, and its answer was not yet received */
 } GkConnection;
@@ -54,9 +55,9 @@ extern void gk_wait_for_nodes(const GkConnections *connections, int milliseconds
 /* Waits until all nodes that were asked have answered. */
 extern void gk_await(GkConnections *connections);
 
-/* A text in the first row of an answer; NULL for NULL, or if there is no row. */
+/* A text of an answer; NULL for NULL or a row that is not there.  22021 if it is not valid here. */
 extern const char *gk_answer_text(const GkConnections *connections, const GkConnection *one,
-								  int column);
+								  int row, int column);
 
 /* A value of a type in the first row of an answer in binary; NULL becomes *is_null. */
 extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,

@@ -38,18 +38,13 @@ named_servers(const List *names, const char *source)
 	return list;
 }
 
-#pragma weak gk_citus_node_sources
-#pragma weak gk_partition_node_sources
-
 /* The nodes that have the rows of a source. */
 static const GkNodeSources *
 find_nodes(const char *source, const char **reason)
 {
-	const GkNodeSources *list = NULL;
+	const GkNodeSources *list = gk_citus_node_sources(source, reason);
 
-	if (gk_citus_node_sources != NULL)
-		list = gk_citus_node_sources(source, reason);
-	if (list == NULL && *reason == NULL && gk_partition_node_sources != NULL)
+	if (list == NULL && *reason == NULL)
 		list = gk_partition_node_sources(source, reason);
 	if (list == NULL && *reason == NULL)
 		*reason = "the rows of the source are on this server";

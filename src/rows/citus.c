@@ -18,12 +18,19 @@
 
 #include "citus.h"
 
+/* True if this database has Citus. */
+bool
+gk_has_citus(void)
+{
+	return OidIsValid(get_extension_oid("citus", true));
+}
+
 /* The list of the tables that Citus keeps; InvalidOid without Citus. */
 static Oid
 list_of_tables(void)
 {
-	return OidIsValid(get_extension_oid("citus", true))
-		? get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE) : InvalidOid;
+	return gk_has_citus() ? get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)
+		: InvalidOid;
 }
 
 /* Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var. */

@@ -11,6 +11,9 @@
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 
+/* True if this database has Citus. */
+extern bool gk_has_citus(void);
+
 /* True if Citus keeps the rows of a table: distributed, reference, or local but in its metadata. */
 extern bool gk_is_citus_table(Oid relation_id);
 

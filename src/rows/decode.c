@@ -21,6 +21,7 @@
 
 #include "decode.h"
 #include "engine.h"
+#include "numeric_value.h"
 
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -431,7 +432,7 @@ gk_decode_scalar(GkElement element, Datum value)
 		case GK_FLOAT8:
 			return DatumGetFloat8(value);
 		case GK_NUMERIC:
-			return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value));
+			return gk_numeric_value(value);
 		default:
 			elog(ERROR, "unknown element %d of a column", (int) element);
 	}

@@ -19,6 +19,8 @@ typedef enum GkElement
 	GK_BOOL
 } GkElement;
 
+#define GK_ELEMENTS (GK_BOOL + 1)
+
 typedef enum GkShape
 {
 	GK_SCALAR,

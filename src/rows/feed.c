@@ -4,7 +4,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "optimizer/cost.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
 
@@ -16,6 +15,9 @@
 /* A slot of arrays holds at least a row of GK_MAX_DIMENSION; rows of scalars are shorter. */
 #define ARRAY_SLOT_BYTES (512 * 1024)
 #define SCALAR_SLOT_BYTES (256 * 1024)
+/* Making shared memory takes time: a source that is expected to be so small gets small slots. */
+#define SMALL_SLOT_BYTES (64 * 1024)
+#define SMALL_SOURCE_BYTES (4 * 1024 * 1024)
 
 /* Adds room for an array to a layout; returns where it begins. */
 static Size
@@ -55,12 +57,21 @@ create_segment(Size bytes)
 	return segment;
 }
 
+/* The size of a slot. */
+static Size
+choose_slot_bytes(const GkFeedSpec *spec)
+{
+	if (spec->width == 0)
+		return ARRAY_SLOT_BYTES;
+	return spec->expected_bytes <= SMALL_SOURCE_BYTES ? SMALL_SLOT_BYTES : SCALAR_SLOT_BYTES;
+}
+
 /* The number of slots: each process fills one while another of its slots is read. */
 static int
-count_slots(Size slot_bytes)
+count_slots(const GkFeedSpec *spec, Size slot_bytes)
 {
 	Size		allowed = (Size) gk_ring_size_kb * 1024 / slot_bytes;
-	Size		useful = 2 * ((Size) max_parallel_workers_per_gather + 1) + 2;
+	Size		useful = 2 * (Size) spec->processes + 2;
 
 	return (int) Max(2, Min(Min(allowed, useful), GK_MAX_SLOTS));
 }
@@ -81,8 +92,8 @@ name_columns(GkFeed *feed, const GkFeedSpec *spec)
 dsm_segment *
 gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 {
-	Size		slot_bytes = spec->width > 0 ? SCALAR_SLOT_BYTES : ARRAY_SLOT_BYTES;
-	int			slots = count_slots(slot_bytes);
+	Size		slot_bytes = choose_slot_bytes(spec);
+	int			slots = count_slots(spec, slot_bytes);
 	int			features = !spec->shifting ? 0 : spec->width > 0 ? spec->width : GK_MAX_DIMENSION;
 	Size		end = sizeof(GkFeed);
 	Size		shift = add_array(&end, gk_shift_bytes(features), 1);

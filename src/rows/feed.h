@@ -32,6 +32,8 @@ typedef struct GkFeedSpec
 	const GkFeatureClass *classes;	/* width, or 1 for all elements of the array */
 	Oid			id_type;		/* InvalidOid = no ids */
 	int			participants;	/* processes that may feed */
+	int			processes;		/* that the plan has feed */
+	double		expected_bytes; /* of all rows in the ring, by the plan */
 	int			columns;		/* of features, in the user's source */
 	const char *const *names;	/* and their names */
 	const char *weight;			/* the name of the weight column, NULL = none */

@@ -14,12 +14,65 @@
 
 #include "engine_error.h"
 #include "feeder.h"
+#include "lanes.h"
 #include "unusable.h"
 
 /* How long to wait for a slot before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 /* Rows are held as doubles until this many bytes of them show their range. */
 #define HELD_BYTES (512 * 1024)
+/* Once the shift is known, so many bytes of them are rounded at a time: they stay in the cache. */
+#define ROUNDED_BYTES (16 * 1024)
+
+/* Makes room to hold so many bytes of rows. */
+static void
+hold_rows(GkFeeder *feeder, Size bytes)
+{
+	int			dimension = feeder->dimension;
+	int64		limit = Max(1, bytes / (dimension * sizeof(double)));
+
+	if (feeder->held != NULL)
+		pfree(feeder->held);
+	feeder->held_limit = Min(limit, feeder->capacity);
+	feeder->held = MemoryContextAlloc(feeder->context, (feeder->held_limit * dimension + GK_LANES) *
+									  sizeof(double));
+}
+
+/*
+ * Determines the shift: the first process to do so guesses it from the rows that it holds.  If
+ * it is alone and at the end, these are all the rows, and no guess is needed.
+ */
+static void
+settle_shift(GkFeeder *feeder, bool at_end)
+{
+	bool		exact = at_end && !IsInParallelMode();
+	const double *shift = gk_shift_settle(gk_feed_shift(feeder->feed), feeder->dimension,
+										  feeder->least, feeder->greatest, exact);
+
+	memcpy(feeder->shift, shift, feeder->dimension * sizeof(double));
+	feeder->shift_known = true;
+}
+
+/* Rounds the held rows. */
+static void
+round_held(GkFeeder *feeder, bool at_end)
+{
+	int			dimension = feeder->dimension;
+	int64		count = feeder->rows - feeder->rounded;
+	bool		was_known = feeder->shift_known;
+
+	if (feeder->held == NULL || count == 0)
+		return;
+	if (feeder->shifting)
+		gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count, dimension);
+	if (!was_known)
+		settle_shift(feeder, at_end);
+	gk_round_rows(feeder->held, feeder->shift, count, dimension,
+				  feeder->features + feeder->rounded * dimension);
+	feeder->rounded = feeder->rows;
+	if (!was_known)
+		hold_rows(feeder, ROUNDED_BYTES);
+}
 
 /* Claims a slot for the next batch. */
 static void
@@ -38,6 +91,7 @@ claim_batch(GkFeeder *feeder)
 	pgstat_report_wait_end();
 
 	feeder->rows = 0;
+	feeder->rounded = 0;
 	feeder->features = gk_ring_features(ring, feeder->slot);
 	if (feeder->weighted)
 		feeder->weights = gk_ring_weights(ring, feeder->slot, feeder->dimension);
@@ -45,8 +99,9 @@ claim_batch(GkFeeder *feeder)
 
 /* Hands the batch over. */
 void
-gk_feeder_publish(GkFeeder *feeder)
+gk_feeder_publish(GkFeeder *feeder, bool at_end)
 {
+	round_held(feeder, at_end);
 	gk_ring_publish(&feeder->feed->ring, feeder->slot, feeder->rows);
 	feeder->slot = -1;
 }
@@ -55,26 +110,26 @@ gk_feeder_publish(GkFeeder *feeder)
 void
 gk_feeder_set_dimension(GkFeeder *feeder, int dimension)
 {
-	GkFeed	   *feed = feeder->feed;
+	const double *shift = feeder->shifting ? gk_shift_values(gk_feed_shift(feeder->feed)) : NULL;
+	int			lanes = gk_lanes(dimension);
 
 	feeder->dimension = dimension;
-	feeder->capacity = gk_ring_capacity(&feed->ring, dimension);
-	if (!feeder->shifting)
+	feeder->capacity = gk_ring_capacity(&feeder->feed->ring, dimension);
+	/* their bits can go straight into the batch */
+	if (!feeder->shifting && (feeder->scalars == NULL || feeder->reals))
 		return;
-	feeder->shift = gk_shift_values(gk_feed_shift(feed));
-	feeder->values = MemoryContextAlloc(feeder->context, 3 * dimension * sizeof(double));
-	feeder->least = feeder->values + dimension;
-	feeder->greatest = feeder->least + dimension;
+	feeder->shift = MemoryContextAllocZero(feeder->context, 3 * lanes * sizeof(double));
+	feeder->least = feeder->shift + lanes;
+	feeder->greatest = feeder->least + lanes;
 	for (int i = 0; i < dimension; i++)
 	{
 		feeder->least[i] = HUGE_VAL;
 		feeder->greatest[i] = -HUGE_VAL;
 	}
-	feeder->held_limit = Max(1, HELD_BYTES / (dimension * sizeof(double)));
-	feeder->held_limit = Min(feeder->held_limit, feeder->capacity);
-	if (feeder->shift == NULL)
-		feeder->held = MemoryContextAlloc(feeder->context, feeder->held_limit * dimension *
-										  sizeof(double));
+	if (shift != NULL)
+		memcpy(feeder->shift, shift, dimension * sizeof(double));
+	feeder->shift_known = shift != NULL || !feeder->shifting;
+	hold_rows(feeder, feeder->shift_known ? ROUNDED_BYTES : HELD_BYTES);
 }
 
 /* The first array that any process sees sets the length of all. */
@@ -128,8 +183,15 @@ reserve_row(GkFeeder *feeder)
 	if (feeder->slot >= 0 && feeder->rows < feeder->capacity)
 		return;
 	if (feeder->slot >= 0)
-		gk_feeder_publish(feeder);
+		gk_feeder_publish(feeder, false);
 	claim_batch(feeder);
+}
+
+/* Where the next row is held. */
+static inline double *
+held_row(const GkFeeder *feeder)
+{
+	return feeder->held + (feeder->rows - feeder->rounded) * feeder->dimension;
 }
 
 /* Four features at a time. */
@@ -148,10 +210,8 @@ decode_reals(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	bool		null = false;
 	Bits		checks = {0};
 	uint32		check;
-	float	   *row;
+	float	   *row = feeder->features + feeder->rows * feeder->dimension;
 
-	reserve_row(feeder);
-	row = feeder->features + feeder->rows * feeder->dimension;
 	for (; argument + 4 <= end; argument += 4, row += 4)
 	{
 		Bits		bits = {(uint32) argument[0].value, (uint32) argument[1].value,
@@ -172,32 +232,6 @@ decode_reals(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	if (null)
 		return GK_DECODED_NULL;
 	return check >> 31 ? GK_DECODED_INFINITE : GK_DECODED;
-}
-
-/* Decodes a row of scalars into the batch, or into ->values. */
-static GkDecoded
-decode_scalars(GkFeeder *feeder, FunctionCallInfo fcinfo)
-{
-	const NullableDatum *arguments = &fcinfo->args[GK_FIRST_FEATURE];
-	float	   *row;
-	bool		finite = true;
-
-	for (int i = 0; i < feeder->count; i++)
-		if (arguments[i].isnull)
-			return GK_DECODED_NULL;
-	reserve_row(feeder);
-	row = feeder->features + feeder->rows * feeder->dimension;
-	for (int i = 0; i < feeder->count; i++)
-	{
-		double		value = gk_decode_scalar(feeder->columns[i].element, arguments[i].value);
-
-		finite &= isfinite((float) value) != 0;
-		if (feeder->shifting)
-			feeder->values[i] = value + 0.0;
-		else
-			row[i] = (float) value + 0.0f;
-	}
-	return finite ? GK_DECODED : GK_DECODED_INFINITE;
 }
 
 /* Fetches an array into the cache. */
@@ -246,8 +280,8 @@ decode_array(GkFeeder *feeder, FunctionCallInfo fcinfo, int column, int offset, 
 		elog(ERROR, "array of features has no data");
 	prefetch_rows(feeder, elements.data);
 	reserve_row(feeder);
-	if (feeder->shifting)
-		return gk_decode_doubles(description, &elements, feeder->values + offset);
+	if (feeder->held != NULL)
+		return gk_decode_doubles(description, &elements, held_row(feeder) + offset);
 	return gk_decode_floats(description, &elements,
 							feeder->features + feeder->rows * feeder->dimension + offset);
 }
@@ -290,110 +324,71 @@ decode_weight(GkFeeder *feeder, FunctionCallInfo fcinfo, double *weight)
 	return GK_DECODED;
 }
 
-/* Subtracts the shift from a row and rounds it to float32. */
-static void
-shift_row(const GkFeeder *feeder, const double *values, float *row)
-{
-	const double *shift = feeder->shift;
-
-	for (int i = 0; i < feeder->dimension; i++)
-		row[i] = (float) (values[i] - shift[i]) + 0.0f;
-}
-
-/*
- * Determines the shift: the first process to do so guesses it from the rows that it holds.  If
- * it is alone and at the end, these are all the rows, and no guess is needed.
- */
-void
-gk_feeder_settle_shift(GkFeeder *feeder, bool at_end)
-{
-	bool		exact = at_end && !IsInParallelMode();
-
-	feeder->shift = gk_shift_settle(gk_feed_shift(feeder->feed), feeder->dimension, feeder->least,
-									feeder->greatest, exact);
-	for (int64 row = 0; row < feeder->rows; row++)
-		shift_row(feeder, feeder->held + row * feeder->dimension,
-				  feeder->features + row * feeder->dimension);
-	pfree(feeder->held);
-	feeder->held = NULL;
-}
-
-/* Stores the row in ->values: shifted, or held until the shift is known. */
-static void
-store_values(GkFeeder *feeder)
-{
-	const double *values = feeder->values;
-	int			dimension = feeder->dimension;
-
-	for (int i = 0; i < dimension; i++)
-	{
-		feeder->least[i] = Min(feeder->least[i], values[i]);
-		feeder->greatest[i] = Max(feeder->greatest[i], values[i]);
-	}
-	if (feeder->shift != NULL)
-		shift_row(feeder, values, feeder->features + feeder->rows * dimension);
-	else
-		memcpy(feeder->held + feeder->rows * dimension, values, dimension * sizeof(double));
-}
-
-/* True if the row in the batch is all zero. */
+/* True if the row is all zero as float32. */
 static bool
 is_zero_row(const GkFeeder *feeder)
 {
 	const float *row = feeder->features + feeder->rows * feeder->dimension;
 
 	for (int i = 0; i < feeder->dimension; i++)
-		if (row[i] != 0.0f)
+		if (feeder->held != NULL ? (float) held_row(feeder)[i] != 0.0f : row[i] != 0.0f)
 			return false;
 	return true;
 }
 
-/* Reports an all-zero row, if unusable rows are errors. */
-static void
-raise_zero(const GkFeeder *feeder, FunctionCallInfo fcinfo)
+/* Skips an all-zero row, or reports it, if unusable rows are errors. */
+static bool
+skip_zero(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("cannot cluster a row of zeros by direction"),
-			 errdetail("%s has no direction.", gk_row_name(feeder, fcinfo)),
-			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
+	if (feeder->feed->nulls_are_errors)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cannot cluster a row of zeros by direction"),
+				 errdetail("%s has no direction.", gk_row_name(feeder, fcinfo)),
+				 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
+	feeder->zeros++;
+	return false;
+}
+
+/* Skips a row that could not be decoded, or reports it. */
+static bool
+skip_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
+{
+	if (feeder->feed->nulls_are_errors)
+		gk_raise_unusable(feeder, fcinfo);
+	gk_note_unusable(feeder, fcinfo, decoded);
+	return false;
+}
+
+/* Decodes the features of a row: to where rows are held, or straight into the batch. */
+static inline GkDecoded
+decode_features(GkFeeder *feeder, FunctionCallInfo fcinfo)
+{
+	if (feeder->scalars == NULL)
+		return decode_arrays(feeder, fcinfo);
+	reserve_row(feeder);
+	if (feeder->held == NULL)
+		return decode_reals(feeder, fcinfo);
+	return gk_decode_row(feeder->scalars, &fcinfo->args[GK_FIRST_FEATURE], held_row(feeder));
 }
 
 /* Adds a row to the batch; false if it is unusable. */
 bool
 gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
-	GkDecoded	decoded;
+	GkDecoded	decoded = decode_features(feeder, fcinfo);
 	double		weight = 1.0;
 
-	if (feeder->reals && !feeder->shifting)
-		decoded = decode_reals(feeder, fcinfo);
-	else if (feeder->scalars)
-		decoded = decode_scalars(feeder, fcinfo);
-	else
-		decoded = decode_arrays(feeder, fcinfo);
 	if (feeder->weighted && decoded == GK_DECODED)
 		decoded = decode_weight(feeder, fcinfo, &weight);
 	if (decoded != GK_DECODED)
-	{
-		if (feeder->feed->nulls_are_errors)
-			gk_raise_unusable(feeder, fcinfo);
-		gk_note_unusable(feeder, fcinfo, decoded);
-		return false;
-	}
+		return skip_unusable(feeder, fcinfo, decoded);
 	if (feeder->feed->zero_is_unusable && is_zero_row(feeder))
-	{
-		if (feeder->feed->nulls_are_errors)
-			raise_zero(feeder, fcinfo);
-		feeder->zeros++;
-		return false;
-	}
+		return skip_zero(feeder, fcinfo);
 	if (feeder->weighted)
 		feeder->weights[feeder->rows] = weight;
-	if (feeder->shifting)
-		store_values(feeder);
 	feeder->rows++;
-	if (feeder->held != NULL && feeder->rows == feeder->held_limit)
-		gk_feeder_settle_shift(feeder, false);
+	if (feeder->held != NULL && feeder->rows - feeder->rounded == feeder->held_limit)
+		round_held(feeder, false);
 	return true;
 }

@@ -11,6 +11,7 @@
 #include "decode.h"
 #include "feed.h"
 #include "row_ids.h"
+#include "scalars.h"
 
 /* Arguments of the transition function. */
 enum
@@ -33,7 +34,7 @@ typedef struct GkFeeder
 	int64	   *nulls;			/* rows skipped for each column and the weight; may be NULL */
 	int64	   *not_finite;
 	int			dimension;
-	bool		scalars;		/* every column is a scalar, one feature */
+	GkScalars  *scalars;		/* every column is one feature; NULL = arrays */
 	bool		reals;			/* … all of type real */
 	bool		weighted;
 	GkElement	weight_element;
@@ -48,14 +49,15 @@ typedef struct GkFeeder
 	float	   *features;
 	double	   *weights;
 
-	/* while shifting */
+	/* rows that are decoded to doubles are held, and rounded many at a time; see lanes.h */
 	bool		shifting;
-	const double *shift;		/* NULL = not yet known: rows are held */
-	double	   *values;			/* the row, and its range so far */
-	double	   *least;
-	double	   *greatest;
-	double	   *held;			/* rows of the batch, not yet shifted */
+	double	   *held;			/* NULL = rows are decoded into the batch */
 	int64		held_limit;
+	int64		rounded;		/* rows of the batch before those that are held */
+	bool		shift_known;
+	double	   *shift;
+	double	   *least;			/* while shifting, the ranges so far */
+	double	   *greatest;
 
 	const char *last_data;		/* address of the previous row's array */
 	int64		distance;		/* from one row of a page to the next */
@@ -69,10 +71,7 @@ extern void gk_feeder_set_dimension(GkFeeder *feeder, int dimension);
 /* Adds a row, the arguments of the transition function, to the batch; false if it is unusable. */
 extern bool gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo);
 
-/* Determines the shift of the held rows. */
-extern void gk_feeder_settle_shift(GkFeeder *feeder, bool at_end);
-
-/* Hands the batch over. */
-extern void gk_feeder_publish(GkFeeder *feeder);
+/* Hands the batch over; `at_end` if no more rows follow. */
+extern void gk_feeder_publish(GkFeeder *feeder, bool at_end);
 
 #endif							/* GK_FEEDER_H */

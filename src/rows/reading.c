@@ -52,6 +52,15 @@ typedef struct Reading
 	GkFeedPass	pass;			/* open while the query runs */
 } Reading;
 
+/* The query that feeds the rows. */
+typedef struct FeedQuery
+{
+	GkSourceQuery *query;
+	Oid			function;		/* the aggregate in it; InvalidOid = none, its rows come here */
+	double		rows;			/* that the planner expects */
+	int			processes;		/* that feed */
+} FeedQuery;
+
 /* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
 
@@ -314,36 +323,47 @@ check_function(const GkSourceQuery *query, Oid function)
 				 errhint("Drop or rename the other function of that name.")));
 }
 
-/* The rows that the planner expects below the aggregates: of all workers together. */
+/* The rows that the planner expects below the aggregates, and how many workers share them. */
 static double
-expected_rows(const Plan *plan)
+expected_rows(const Plan *plan, int *workers)
 {
-	double		processes = 1.0;
+	double		share = 1.0;
 
+	*workers = 0;
 	while (plan != NULL && (IsA(plan, Agg) || IsA(plan, Gather)))
 	{
-		/* as the planner divides them; the leader does what the workers leave it time for */
 		if (IsA(plan, Gather))
-			processes = ((const Gather *) plan)->num_workers +
-				(parallel_leader_participation ?
-				 Max(0.0, 1.0 - 0.3 * ((const Gather *) plan)->num_workers) : 0.0);
+			*workers = ((const Gather *) plan)->num_workers;
 		plan = plan->lefttree;
 	}
-	return plan != NULL ? plan->plan_rows * Max(processes, 1.0) : 0.0;
+	/* as the planner divides them; the leader does what the workers leave it time for */
+	if (*workers > 0)
+		share = *workers + (parallel_leader_participation ? Max(0.0, 1.0 - 0.3 * *workers) : 0.0);
+	return plan != NULL ? plan->plan_rows * share : 0.0;
 }
 
-/* Prepares the query, without its parameter, so that no plan contains a ticket. */
-static GkSourceQuery *
-prepare_query(const GkSource *source, const Reading *reading)
+/* Prepares a query with the aggregate, without its parameter, so that no plan has a ticket. */
+static void
+prepare_aggregate(const GkSource *source, FeedQuery *feeding)
 {
-	Oid			function = feed_function();
-	GkSourceQuery *query = gk_query_plan(source->text, feed_query(source, function),
-										 GK_TICKET_TYPE);
+	int			workers;
 
-	check_function(query, function);
-	gk_progress_expect(expected_rows(query->plan->planTree));
-	reading->feed->aggregate = function;
-	return query;
+	feeding->function = feed_function();
+	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
+								   GK_TICKET_TYPE);
+	check_function(feeding->query, feeding->function);
+	feeding->rows = expected_rows(feeding->query->plan->planTree, &workers);
+	feeding->processes = workers + 1;
+}
+
+/* Prepares a query that Citus plans, which must not get hold of the aggregate. */
+static void
+prepare_rows(const GkSource *source, FeedQuery *feeding)
+{
+	feeding->function = InvalidOid;
+	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid);
+	feeding->rows = citus_rows(feeding->query);
+	feeding->processes = 1;
 }
 
 /* Sets a parameter until the nest level ends. */
@@ -354,45 +374,43 @@ set_locally(const char *name, const char *value)
 							 true, 0, false);
 }
 
-/* Runs the query with the aggregate that feeds the rows. */
-static void
-run_aggregate(const GkSource *source, Reading *reading, GkJob *job)
-{
-	GkSourceQuery *query = prepare_query(source, reading);
-
-	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
-	gk_query_run(query, reading->pass.params, None_Receiver);
-	gk_feed_pass_close(&reading->pass);
-}
-
-/* Feeds the rows of a query that Citus plans, which must not get hold of the aggregate. */
-static void
-run_rows(const GkSource *source, Reading *reading, GkJob *job)
-{
-	GkSourceQuery *query = gk_query_plan(source->text, row_query(source), InvalidOid);
-	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
-
-	gk_progress_expect(citus_rows(query));
-	gk_query_run(query, NULL, receiver);
-	gk_feed_receiver_end(receiver);
-}
-
 /*
- * Runs the query, without JIT compilation, which does not pay off, and without partitionwise
+ * Prepares the query, without JIT compilation, which does not pay off, and without partitionwise
  * aggregation, because a process must have only one share.
  */
 static void
-run_query(const GkSource *source, Reading *reading, GkJob *job)
+prepare_query(const GkSource *source, FeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
 	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
-	if (gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
-		run_rows(source, reading, job);
+	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
+		prepare_rows(source, feeding);
 	else
-		run_aggregate(source, reading, job);
+		prepare_aggregate(source, feeding);
 	AtEOXact_GUC(true, nest_level);
+	gk_progress_expect(feeding->rows);
+}
+
+/* Runs the query with the aggregate that feeds the rows. */
+static void
+run_aggregate(const FeedQuery *feeding, Reading *reading, GkJob *job)
+{
+	reading->feed->aggregate = feeding->function;
+	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
+	gk_query_run(feeding->query, reading->pass.params, None_Receiver);
+	gk_feed_pass_close(&reading->pass);
+}
+
+/* Runs the query, and feeds its rows. */
+static void
+run_rows(const FeedQuery *feeding, Reading *reading, GkJob *job)
+{
+	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
+
+	gk_query_run(feeding->query, NULL, receiver);
+	gk_feed_receiver_end(receiver);
 }
 
 /* Creates the ring and lends it to the engine. */
@@ -433,7 +451,7 @@ end_reading(Reading *reading)
 
 /* Runs the query once, and waits until the engine has all rows. */
 static void
-read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	GkStatus	status;
@@ -446,7 +464,10 @@ read_once(Reading *reading, const GkSource *source, GkJob *job, GkRows *rows)
 	atomic_store(gk_progress_rows(), 0);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
 							&reading->drain));
-	run_query(source, reading, job);
+	if (OidIsValid(feeding->function))
+		run_aggregate(feeding, reading, job);
+	else
+		run_rows(feeding, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -534,13 +555,18 @@ void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
+	FeedQuery	feeding;
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
+	prepare_query(source, &feeding);
+	spec.processes = feeding.processes;
+	spec.expected_bytes = feeding.rows * (spec.width * sizeof(float) +
+										  (spec.weighted ? sizeof(double) : 0));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
-	read_once(reading, source, job, rows);
+	read_once(reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
 						 atomic_load(&reading->feed->ring.dimension)))
@@ -548,7 +574,8 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		read_once(reading, source, job, rows);
+		prepare_query(source, &feeding);
+		read_once(reading, &feeding, job, rows);
 	}
 	describe_rows(source, reading->feed, job, rows);
 	end_reading(reading);

@@ -37,13 +37,14 @@ describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 		fits = fits && (feeder->columns[i].shape == GK_SCALAR) ==
 			(feeder->columns[0].shape == GK_SCALAR);
 	}
-	feeder->scalars = feeder->columns[0].shape == GK_SCALAR;
-	feeder->reals = feeder->scalars;
+	if (feeder->columns[0].shape == GK_SCALAR)
+		feeder->scalars = gk_plan_scalars(feeder->columns, feeder->count);
+	feeder->reals = feeder->scalars != NULL;
 	for (int i = 0; i < feeder->count; i++)
 		feeder->reals = feeder->reals && feeder->columns[i].element == GK_FLOAT4;
 	if (width == 0)
-		fits = fits && feeder->count == 1 && !feeder->scalars;
-	else if (feeder->scalars)
+		fits = fits && feeder->count == 1 && feeder->scalars == NULL;
+	else if (feeder->scalars != NULL)
 		fits = fits && feeder->count == width;
 	else
 		fits = fits && feeder->count == (width + GK_PIECE - 1) / GK_PIECE;
@@ -128,10 +129,8 @@ gk_share_end(GkFeeder *feeder)
 
 	if (feed == NULL)
 		return;
-	if (feeder->held != NULL && feeder->rows > 0)
-		gk_feeder_settle_shift(feeder, true);
 	if (feeder->slot >= 0)
-		gk_feeder_publish(feeder);
+		gk_feeder_publish(feeder, true);
 	if (feeder->shifting)
 		gk_shift_widen(gk_feed_shift(feed), feeder->dimension, feeder->least, feeder->greatest);
 	if (feeder->ids != NULL)

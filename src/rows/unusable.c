@@ -73,7 +73,7 @@ static const char *
 row_text(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
 	StringInfoData text;
-	bool		pieces = feeder->feed->width > 0 && !feeder->scalars;
+	bool		pieces = feeder->feed->width > 0 && feeder->scalars == NULL;
 
 	initStringInfo(&text);
 	for (int i = 0; i < feeder->count && text.len < SHOWN_OF_ROW; i++)
@@ -142,7 +142,7 @@ visit_row(const GkFeeder *feeder, FunctionCallInfo fcinfo, Visitor visit, void *
 		const NullableDatum *argument = &fcinfo->args[GK_FIRST_FEATURE + i];
 		Value		value = {.column = i,.is_null = argument->isnull};
 
-		if (!feeder->scalars && !argument->isnull)
+		if (feeder->scalars == NULL && !argument->isnull)
 		{
 			if (visit_elements(feeder, i, argument->value, visit, context))
 				return;

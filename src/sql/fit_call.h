@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "nodes/execnodes.h"
+#include "portability/instr_time.h"
 
 #include "arguments.h"
 #include "cluster.h"
@@ -22,6 +23,7 @@ typedef struct GkCall
 {
 	GkArguments arguments;
 	MemoryContext caller;		/* outlives the job */
+	instr_time	begin;
 	GkJob	   *job;
 	GkProgress *progress;		/* outlives the job: until SPI is finished */
 	GkEngine   *engine;

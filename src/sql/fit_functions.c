@@ -37,6 +37,7 @@ gk_call_open(GkCall *call)
 	PreventCommandIfParallelMode("a gkmeans fit");
 
 	memset(call, 0, sizeof(*call));
+	INSTR_TIME_SET_CURRENT(call->begin);
 	call->caller = CurrentMemoryContext;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
@@ -138,11 +139,13 @@ read_alone(GkCall *call, GkWork *work, const char *undivided)
 	const char *reason;
 	instr_time	begin;
 
+	INSTR_TIME_SET_CURRENT(begin);
 	if (gk_engine_depends_on_work())
 		gk_source_estimate(call->source, &work->rows, &work->dimension);
 	call->engine = gk_open_engine(call->job, work, &reason);
 	if (undivided != NULL)
 		reason = psprintf("%s; not over nodes: %s", reason, undivided);
+	call->report.open_seconds = gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_READING);
 	note_engine(call, reason);
 	INSTR_TIME_SET_CURRENT(begin);
@@ -156,7 +159,9 @@ read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
 {
 	instr_time	begin;
 
+	INSTR_TIME_SET_CURRENT(begin);
 	call->cluster = gk_cluster_open(call->job, nodes, call->source, work);
+	call->report.open_seconds = gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_READING);
 	INSTR_TIME_SET_CURRENT(begin);
 	call->engine = gk_cluster_read(call->cluster, call->source, work, &call->rows);
@@ -249,6 +254,7 @@ gk_call_end_job(GkCall *call)
 	report->search_improvement = call->fit.search_improvement;
 	report->workers = call->rows.workers;
 	report->read_twice = call->rows.read_twice;
+	report->prepare_seconds = call->fit.prepare_seconds;
 	report->seed_seconds = call->fit.seed_seconds;
 	report->iterate_seconds = call->fit.iterate_seconds;
 	report->label_seconds += call->fit.label_seconds;
@@ -426,6 +432,7 @@ void
 gk_call_end(GkCall *call)
 {
 	gk_call_close(call);
+	call->report.total_seconds = gk_seconds_since(call->begin);
 	gk_remember_fit(&call->report);
 }
 

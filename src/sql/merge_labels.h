@@ -35,7 +35,8 @@ typedef struct GkLabelsMerge
 extern void gk_check_unique_ids(Oid relation_id, const char *id_name);
 
 /*
- * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or there twice.  Writes the changes.
+ * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or
+ * there twice.  Writes the changes.
  */
 extern void gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written);
 

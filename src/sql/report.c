@@ -73,8 +73,8 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const GkReport *report = &last_report;
-	Datum		values[28];
-	bool		nulls[28] = {0};
+	Datum		values[31];
+	bool		nulls[31] = {0};
 	int			column = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -99,10 +99,13 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	values[column++] = Int32GetDatum(report->usage.threads);
 	values[column++] = Int32GetDatum(report->workers);
 	values[column++] = BoolGetDatum(report->read_twice);
+	values[column++] = Float8GetDatum(report->open_seconds);
 	values[column++] = Float8GetDatum(report->read_seconds);
+	values[column++] = Float8GetDatum(report->prepare_seconds);
 	values[column++] = Float8GetDatum(report->seed_seconds);
 	values[column++] = Float8GetDatum(report->iterate_seconds);
 	values[column++] = Float8GetDatum(report->label_seconds);
+	values[column++] = Float8GetDatum(report->total_seconds);
 	values[column++] = Int64GetDatum((int64) report->usage.host_peak);
 	values[column++] = Int64GetDatum((int64) report->usage.pinned_peak);
 	values[column++] = Int64GetDatum((int64) report->usage.device_peak);

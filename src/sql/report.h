@@ -31,11 +31,14 @@ typedef struct GkReport
 	char		engine_reason[256];
 	int			workers;
 	bool		read_twice;
+	double		open_seconds;
 	double		read_seconds;
+	double		prepare_seconds;
 	double		seed_seconds;
 	double		iterate_seconds;
 	double		label_seconds;
 	double		measure_seconds;
+	double		total_seconds;
 	GkUsage		usage;
 	Size		ring_bytes;
 	int			node_count;		/* 0 = this server alone */

@@ -1,7 +1,7 @@
 /*
  * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails, and
- * gkmeans.vectors, the vectors that scoring uses; and locks and segments that are not those of a
- * fit, but look like them.
+ * gkmeans.vectors, the vectors that scoring uses; locks and segments that are not those of a fit,
+ * but look like them; and numerics as fits convert them.
  */
 #include "postgres.h"
 
@@ -12,6 +12,7 @@
 
 #include "choose_engine.h"
 #include "fault_engine.h"
+#include "numeric_value.h"
 #include "shared_progress.h"
 #include "sql_function.h"
 
@@ -21,6 +22,7 @@ PGDLLEXPORT void _PG_init(void);
 
 GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
+GK_SQL_FUNCTION(gkmeans_numeric_value);
 
 static int	fault_at = 0;
 static char *vectors = NULL;
@@ -82,4 +84,11 @@ gkmeans_forge_segment(PG_FUNCTION_ARGS)
 		shared->pid = PG_GETARG_INT32(1);
 	}
 	PG_RETURN_INT64(dsm_segment_handle(segment));
+}
+
+/* SQL: a numeric as fits convert it to double precision. */
+Datum
+gkmeans_numeric_value(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(gk_numeric_value(PG_GETARG_DATUM(0)));
 }

@@ -136,6 +136,12 @@ SELECT is((SELECT count(*)::int FROM gkmeans_last_fit()), 1, 'one row');
 SELECT ok(engine IN ('cpu', 'cuda') AND devices >= 0 AND read_seconds >= 0 AND seed_seconds >= 0 AND iterate_seconds >= 0 AND label_seconds >= 0
 	AND device_bytes_peak >= 0 AND pinned_bytes_peak >= 0 AND rows_read = 300 AND rows_skipped = 0 AND k_effective = 3 AND iterations > 0 AND converged,
 	'every column has a value that can be') FROM gkmeans_last_fit();
+SELECT is(after_fit(fit, 'open_seconds > 0 AND read_seconds > 0 AND prepare_seconds > 0 AND seed_seconds > 0 AND iterate_seconds > 0 AND label_seconds > 0
+	AND open_seconds + read_seconds + prepare_seconds + seed_seconds + iterate_seconds + label_seconds <= total_seconds'), 'true', 'the parts take no longer than the whole: ' || fit)
+FROM unnest('{"gkmeans_fit(''data'', ''{x,y}'', 3)", "gkmeans_fit(''data'', ''{x,y}'', 3, scale => ''standard'', n_init => 3, quality => ''best'')",
+	"gkmeans_fit(''data'', ''{x,y}'', 3, id_column => ''id'', labels_table => ''timed'')", "gkmeans_fit_predict(NULL::int, ''data'', ''{x,y}'', 3, id_column => ''id'')",
+	"gkmeans_create_model(''timed_model'', ''data'', ''{x,y}'', 3, id_column => ''id'')", "gkmeans_create_model(''timed_models'', ''data'', ''{x,y}'', criterion => ''silhouette'', k_candidates => ''{2,3,4}'')"}'::text[]) fit;
+SELECT ok(report ?& '{open_seconds,read_seconds,prepare_seconds,seed_seconds,iterate_seconds,label_seconds}', 'a model keeps them') FROM timed_model WHERE report IS NOT NULL;
 SELECT cmp_ok((SELECT sum(peak) FROM gkmeans_memory()), '>', 0::numeric, 'gkmeans_memory tells the peak of the last fit');
 
 -- gkmeans_memory while the rows are read, called by the source

@@ -142,6 +142,15 @@ like(failure(q{SELECT * FROM gkmeans_fit('SELECT _gkmeans_feed(NULL::uuid, 1, 1.
 	qr/the feed of gkmeans can only be called by the functions of gkmeans/, 'the feed in a source is refused');
 like(failure('SELECT * FROM _gkmeans_labels() AS l(id bigint)'), qr/the labels of gkmeans can only be read/, 'so are the labels in a query');
 
+# How many rows are expected: Citus' own plans are always of 100,000
+sql('ANALYZE distributed');
+my $session = $node->background_psql('postgres', on_error_stop => 0);
+start_query($session, q{SELECT count(*) FROM gkmeans_fit('SELECT * FROM distributed WHERE pg_sleep(0.004) IS NOT NULL', '{x,y}', 3)});
+ok($node->poll_query_until('postgres', 'SELECT count(rows_estimated) = 1 FROM gkmeans.progress'), 'a fit says how many rows it expects');
+my $estimate = sql('SELECT rows_estimated FROM gkmeans.progress');
+ok($estimate > 4000 && $estimate < 8000, "as many as the workers' planners do: $estimate");
+$session->quit;
+
 # Labels
 my $local_labels = q{SELECT md5(string_agg(l::text, '|' ORDER BY id)) FROM local_labels l};
 sql(q{SELECT 1 FROM gkmeans_fit('local', '{x,y}', 3, id_column => 'id', labels_table => 'local_labels', if_exists => 'merge')});
@@ -284,6 +293,16 @@ sub as_reader_on_nodes
 {
 	my ($source) = @_;
 	return on_nodes($source, q('{x,y}', 3), 'SET ROLE reader;');
+}
+like(failure("SET gkmeans.nodes = 'auto'; $as_reader " . sprintf($fit_of, 'distributed')), qr/permission denied for function gkmeans_node_open/, 'a role that may not use nodes');
+for my $worker (@nodes[ 1, 2 ])
+{
+	$worker->safe_psql('postgres', <<~'SQL');
+		DO $$ DECLARE f regprocedure; BEGIN
+			FOR f IN SELECT oid FROM pg_proc WHERE proname LIKE 'gkmeans\_node\_%' LOOP
+				EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO reader', f);
+			END LOOP; END $$
+		SQL
 }
 my ($low, $nodes_of_reader) = as_reader_on_nodes('distributed');
 is($nodes_of_reader, 2, 'a role with policies: over nodes');

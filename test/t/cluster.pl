@@ -8,7 +8,7 @@ use IO::Socket::UNIX;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 
 my $first = start_server('coordinator');
 my @names = ('a', 'b', 'c');
@@ -96,7 +96,11 @@ sub nothing_is_left
 				"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')"), "$what: no session is left on $name");
 		is($node{$name}->safe_psql('postgres', "SELECT (SELECT count(*) FROM pg_prepared_xacts) + (SELECT count(*) FROM gkmeans_sessions())
 				+ (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')"), 0, "$what: neither memory nor a lock nor a prepared transaction on $name");
-		usleep(20_000) for grep { segments($node{$name}) > $settled{$name} } 1 .. 50;
+		for (1 .. 9000)
+		{
+			last if segments($node{$name}) <= $settled{$name};
+			usleep(20_000);
+		}
 		cmp_ok(segments($node{$name}), '<=', $settled{$name}, "$what: no shared memory segment is left on $name");
 	}
 	return;
@@ -215,6 +219,11 @@ nothing_is_left('errors of the source');
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a,a'"), qr/invalid value for parameter "gkmeans.nodes".*list of different foreign servers/s, 'a node named twice');
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a b'"), qr/invalid value for parameter "gkmeans.nodes"/, 'no list');
 like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" does not exist/, 'a server that does not exist');
+{
+	my ($host, $port) = ($node{a}->host, $node{a}->port);
+	sql("CREATE SERVER again FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER again");
+	like(failure("SET gkmeans.nodes = 'b, again, a'; $query"), qr/nodes "a" and "again" are the same database/, 'two servers that are the same database');
+}
 sql('CREATE FOREIGN DATA WRAPPER other; CREATE SERVER strange FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR CURRENT_USER SERVER strange');
 like(failure("SET gkmeans.nodes = 'strange'; $query"), qr/foreign server "strange" cannot be a node/, 'a server of another wrapper');
 
@@ -296,14 +305,12 @@ for my $name (sort keys %phase)
 	start_query($session, "$nodes $phase{$name}");
 	wait_for_nodes($name);
 	my $ms = $first->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
-	cmp_ok($ms, '<', 1000, "$name: cancelled");
+	cmp_ok($ms, '<', slack_ms(), "$name: cancelled");
 	like($session->{stderr}, qr/canceling statement due to user request/, "$name: says so") if $session->query('SELECT 1') eq 1;
 	$session->{stderr} = '';
 	nothing_is_left("$name, cancelled");
-	my $begin = time;
 	$session->query("SET statement_timeout = 900; $phase{$name}; SET statement_timeout = 0");
-	cmp_ok(time - $begin, '<', 1.9, "$name: statement_timeout");
-	like($session->{stderr}, qr/canceling statement due to statement timeout/, "$name: says that, too");
+	like($session->{stderr}, qr/canceling statement due to statement timeout/, "$name: statement_timeout");
 	$session->{stderr} = '';
 	nothing_is_left("$name, statement_timeout");
 	is($session->query("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'gkmeans'"), 0, "$name: no memory is left here");
@@ -329,8 +336,9 @@ for my $name ('iterating', 'large messages', 'ids')
 	my $stopped = node_pid('b');
 	kill 'STOP', $stopped;
 	usleep(300_000);
+	# it would go on for ever
 	my $ms = $first->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
-	cmp_ok($ms, '<', 1000, "$name, a node stands still: cancelled");
+	cmp_ok($ms, '<', slack_ms(), "$name, a node stands still: cancelled");
 	kill 'CONT', $stopped;
 	nothing_is_left("$name, a node that stood still");
 	eval { $session->quit };
@@ -341,9 +349,8 @@ for my $name ('iterating', 'large messages', 'ids')
 	my $port = $node{c}->port + 1000;
 	my $silent = IO::Socket::UNIX->new(Local => $node{c}->host . "/.s.PGSQL.$port", Listen => 5) or die $!;
 	sql("CREATE SERVER silent FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '" . $node{c}->host . "', port '$port', connect_timeout '3'); CREATE USER MAPPING FOR CURRENT_USER SERVER silent");
-	my $begin = time;
+	# sooner than its own timeout
 	like(failure("SET statement_timeout = 500; SET gkmeans.nodes = 'a, silent'; $query"), qr/statement timeout/, 'a server that does not answer: statement_timeout');
-	cmp_ok(time - $begin, '<', 1.5, 'and at once');
 	like(failure("SET gkmeans.nodes = 'a, silent'; $query"), qr/could not connect to node "silent".*did not answer within 3 seconds/s, 'connect_timeout of the server');
 }
 
@@ -353,10 +360,9 @@ for my $signal ('TERM', 'KILL')
 	my ($session, $pid) = new_session($first);
 	start_query($session, "$nodes $phase{iterating}");
 	wait_for_nodes("SIG$signal");
-	my $begin = time;
+	# the fit has no end of its own
 	kill $signal, node_pid('b');
 	ok($first->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid AND state = 'active')"), "SIG$signal of a node's backend: the fit ends");
-	cmp_ok(time - $begin, '<', 2, "SIG$signal: at once");
 	$session->query('SELECT 1');
 	like($session->{stderr}, $signal eq 'TERM' ? qr/node "b": terminating connection due to administrator command/ : qr/(?:lost the connection to )?node "b"/, "SIG$signal: the error names the node");
 	ok($node{b}->poll_query_until('postgres', 'SELECT true'), "SIG$signal: the node is there");

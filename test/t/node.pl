@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $server = start_server('node');
 my $open = "SELECT * FROM gkmeans_node_open(1, 'data', '{x,y}', 'id', 'bigint', NULL, false, false, 3, 1, 10)";
@@ -94,7 +93,7 @@ my $caught = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id WHERE closes(
 is(in_transaction("CREATE FUNCTION closes() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM gkmeans_node_close(); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN NULL; END'",
 		$caught, $load) =~ s/.*\n//sr, '1|0|2', 'a source that catches the error of such a step');
 like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ SELECT count(*) FROM gkmeans_fit('data', '{x}', 2) \$\$",
-		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > fits()'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
+		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > (SELECT fits())'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
 is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
 
 # Messages of any bytes.
@@ -114,7 +113,7 @@ nothing_left($server, $session, $pid, $threads, 'messages');
 # Cancelling.
 my ($other, $other_pid) = new_session($server);
 start_query($other, 'BEGIN; ' . ($open =~ s/'data'/'SELECT 1 AS x, 2 AS y, 1 AS id FROM pg_sleep(1000)'/r) . "; $load");
-usleep(700_000);
+ok($server->poll_query_until('postgres', "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $other_pid"), 'reading on a node');
 my $ms = $server->safe_psql('postgres', "SELECT ms_until_idle($other_pid, 'pg_cancel_backend')");
 cmp_ok($ms, '<', slack_ms(), 'reading on a node: cancelled');
 $other->query('ROLLBACK');

@@ -232,6 +232,28 @@ test_rows(void)
 	free_data(&data);
 }
 
+/* A step with many values is merged in pieces: wait() returns between them. */
+static void
+test_pieces(void)
+{
+	Data		data = make_data(NORMAL, 300, 4000, 300, false, false, false);
+	LocalPlan	plan = make_plan(2, false);
+	Feeding		feeding = {.threads = 1,.batch = 300};
+	GkEngine   *engine = feed(gk_local_cluster(&plan), &data, feeding);
+	GkCommand	c = {.operation = GK_STEP};
+	int			returns = 0;
+	GkStatus	status;
+
+	begin_fit(engine, &data);
+	check_status(engine->class_of->submit(engine, &c));
+	while ((status = engine->class_of->wait(engine, 0)).code == GK_RUNNING)
+		returns++;
+	/* clearing, adding twice, and more */
+	ok(status.code == GK_OK && returns >= 4, "a step with many values is merged in pieces");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
 /* A value that is wrong in most places. */
 static uint64_t
 odd_value(void)
@@ -431,6 +453,7 @@ main(int argc, char **argv)
 	test_failures();
 	test_memory();
 	test_rows();
+	test_pieces();
 	test_answers(2000 / FEWER);
 	test_messages(40000 / FEWER);
 	return done_testing();

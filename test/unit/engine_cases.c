@@ -265,7 +265,8 @@ kind_name(Kind kind)
 {
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
-		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers", "topics"
+		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers",
+		"topics"
 	};
 
 	return names[kind];

@@ -25,7 +25,7 @@ typedef enum Kind
 	SKEWED,						/* amounts: log-normal */
 	INDICATORS,					/* columns of 0 and 1 */
 	OUTLIERS,					/* one row in 200 far away */
-	TOPICS,						/* clusters of very different size that overlap, a decaying spectrum */
+	TOPICS,						/* overlapping clusters of very different size, decaying spectrum */
 	KINDS
 } Kind;
 

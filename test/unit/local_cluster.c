@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cluster_engine.h"
-#include "engine_cases.h"
 #include "local_cluster.h"
 #include "node.h"
 #include "transport.h"

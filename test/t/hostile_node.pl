@@ -1,0 +1,148 @@
+# A node that lies: whatever it answers, the server that fits reports an error or ends the fit, and never crashes.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use GkServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $server = start_server('server');
+my $host = $server->host;
+my $port = $server->port;
+$server->safe_psql('postgres', <<~SQL);
+	CREATE EXTENSION postgres_fdw;
+	CREATE TABLE few AS SELECT i AS id, noise(i, 1) AS x, 1e9 + noise(i, 2) AS y, ARRAY[noise(i, 3), noise(i, 4)] AS v FROM generate_series(1, 60) i;
+	CREATE SERVER liar FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'liar');
+	CREATE SERVER honest FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'honest');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER liar;
+	CREATE USER MAPPING FOR CURRENT_USER SERVER honest;
+	SQL
+for my $database ('liar', 'honest')
+{
+	$server->safe_psql('postgres', "CREATE DATABASE $database");
+	$server->safe_psql($database, <<~'SQL');
+		CREATE EXTENSION gkmeans;
+		CREATE FUNCTION noise(bigint, int) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+			'SELECT (hashint8extended($1, $2) & 4294967295)::float8 / 4294967296.0';
+		CREATE TABLE few AS SELECT i AS id, noise(i, 1) AS x, 1e9 + noise(i, 2) AS y, ARRAY[noise(i, 3), noise(i, 4)] AS v FROM generate_series(1, 40) i;
+		SQL
+}
+
+# The functions of a node, between the server and the true ones; settings of the database say what to change.
+$server->safe_psql('liar', <<~'SQL');
+	CREATE SCHEMA lies;
+	CREATE FUNCTION lies.asked(what text) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT nullif(current_setting('lies.' || what, true), '') $$;
+	CREATE FUNCTION lies.gkmeans_node_open(int, text, text[], text, text, text, bool, bool, bigint, bigint, bigint, OUT engine text, OUT engine_reason text, OUT columns text)
+		LANGUAGE plpgsql AS $$ BEGIN
+			SELECT * INTO engine, engine_reason, columns FROM public.gkmeans_node_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+			IF lies.asked('open') IS NOT NULL THEN EXECUTE 'SELECT ' || lies.asked('open') INTO engine, engine_reason, columns; END IF;
+		END $$;
+	CREATE FUNCTION lies.gkmeans_node_load(int, float8[], OUT r bigint, OUT s bigint, OUT d int, OUT shift float8[], OUT least_ float8[], OUT greatest_ float8[],
+			OUT nulls_ bigint[], OUT not_finite bigint[], OUT zeros bigint, OUT workers int, OUT twice bool, OUT seconds float8)
+		LANGUAGE plpgsql AS $$ DECLARE l record; BEGIN
+			SELECT * INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds FROM public.gkmeans_node_load($1, $2);
+			IF lies.asked('load') IS NOT NULL THEN
+				EXECUTE format('SELECT %s FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)) AS l (r, s, d, shift, least, greatest, nulls, not_finite, zeros, workers, twice, seconds)', lies.asked('load'))
+					INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds
+					USING r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds;
+			END IF;
+		END $$;
+	CREATE FUNCTION lies.gkmeans_node_ids() RETURNS TABLE (id text, row_number bigint) LANGUAGE plpgsql AS $$ BEGIN
+			RETURN QUERY EXECUTE coalesce('SELECT ' || lies.asked('ids') || ' FROM public.gkmeans_node_ids() i', 'SELECT * FROM public.gkmeans_node_ids()');
+		END $$;
+	CREATE FUNCTION lies.gkmeans_node_put(bytea) RETURNS void LANGUAGE sql AS 'SELECT public.gkmeans_node_put($1)';
+	CREATE FUNCTION lies.gkmeans_node_take() RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
+			part := public.gkmeans_node_take();
+			IF lies.asked('take') IS NOT NULL THEN EXECUTE 'SELECT ' || lies.asked('take') INTO part USING part; END IF;
+			RETURN part;
+		END $$;
+	-- lies.answer: the number of the answer to change, and an SQL expression of $1, its bytes, and $2, its size
+	CREATE FUNCTION lies.gkmeans_node_run(bytea, OUT answer_bytes bigint, OUT part bytea) LANGUAGE plpgsql AS $$ BEGIN
+			SELECT * INTO answer_bytes, part FROM public.gkmeans_node_run($1);
+			PERFORM set_config('lies.count', (coalesce(lies.asked('count'), '0')::int + 1)::text, false);
+			IF lies.asked('answer')::int = lies.asked('count')::int THEN
+				EXECUTE 'SELECT ' || lies.asked('change') INTO answer_bytes, part USING part, answer_bytes;
+			END IF;
+		END $$;
+	CREATE FUNCTION lies.flipped(answer bytea, seed int) RETURNS bytea LANGUAGE sql AS $$
+		SELECT CASE WHEN length(answer) = 0 THEN answer ELSE set_byte(answer, abs(hashint4(seed)) % length(answer), get_byte(answer, abs(hashint4(seed)) % length(answer)) # (1 << abs(hashint4(seed + 1)) % 8)) END $$;
+	UPDATE pg_extension SET extnamespace = 'lies'::regnamespace WHERE extname = 'gkmeans';
+	SQL
+
+my $started = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+my $fit = "SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 3, n_init => 2, scale => 'standard')";
+my $ids = "SELECT count(*) FROM gkmeans_fit_predict(NULL::int, 'few', '{x,y}', 3, id_column => 'id')";
+
+# Runs a fit while the node lies in some way; its error, or what it returns.
+sub answer_to
+{
+	my ($query, %lies) = @_;
+	my $settings = join(' ', map { my $value = $lies{$_} =~ s/([\\ ])/\\$1/gr; "-c lies.$_=$value" } sort keys %lies);
+	$settings =~ s/'/''/g;
+	$server->safe_psql('postgres', "ALTER SERVER liar OPTIONS (ADD options '$settings')");
+	my ($status, $out, $error) = $server->psql('postgres', "SET statement_timeout = '20s'; SET gkmeans.nodes = 'honest, liar'; $query");
+	$server->safe_psql('postgres', 'ALTER SERVER liar OPTIONS (DROP options)');
+	die "the server is gone: $error" if $status == 2;
+	return $status == 0 ? $out : $error;
+}
+
+is($server->safe_psql('postgres', "SET gkmeans.nodes = 'honest, liar'; $fit"), 3, 'without a lie, the fit succeeds');
+is($server->safe_psql('postgres', "SET gkmeans.nodes = 'honest, liar'; $ids"), 80, 'with ids as well');
+my $invalid = qr/node "liar" sent an invalid answer/;
+
+like(answer_to($fit, open => "NULL, 'x', 'y'"), $invalid, 'no engine');
+like(answer_to($fit, open => "'cpu', 'x', 'y'"), qr/other columns on node "liar"/, 'other columns');
+my @same = qw(r s d shift least greatest nulls not_finite zeros workers twice seconds);
+my %loads = (
+	r => [ '-1', 'NULL::bigint', '9223372036854775807', '1::bigint<<41', '0::bigint', '39::bigint' ],
+	s => [ '-1', '41::bigint', 'NULL::bigint', '40::bigint' ],
+	d => [ '-1', '0', '3', '65536', 'NULL::int', '2147483647' ],
+	shift => [ 'NULL::float8[]', "'{}'::float8[]", "'{1}'::float8[]", "'{NaN,0}'::float8[]", "'{Infinity,0}'::float8[]", "'{NULL,0}'::float8[]", "'{1,2,3}'::float8[]" ],
+	least => [ "'{}'::float8[]", "'{NaN,0}'::float8[]", "'{1e300,1e300}'::float8[]", 'NULL::float8[]' ],
+	greatest => [ 'NULL::float8[]', "'{-1e300,0}'::float8[]", "'{-Infinity,0}'::float8[]" ],
+	nulls => [ 'NULL::bigint[]', "'{}'::bigint[]", "'{1,2,3}'::bigint[]", "'{-1,0,0}'::bigint[]", "'{0,0}'::bigint[]" ],
+	not_finite => [ 'NULL::bigint[]', "'{9223372036854775807,0,0}'::bigint[]" ],
+	zeros => [ '-1', '1::bigint', 'NULL::bigint' ],
+	workers => ['NULL::int'], twice => ['NULL::bool'], seconds => ['NULL::float8'],
+);
+for my $column (sort keys %loads)
+{
+	for my $lie (@{ $loads{$column} })
+	{
+		my $answer = answer_to($fit, load => join(',', map { $_ eq $column ? "($lie)" : "l.$_" } @same));
+		# what is wrong may be seen only when the rows are used
+		like($answer, $column =~ /^[rs]$/ ? qr/invalid answer|liar|holds \d+ rows instead of \d+/ : $invalid, "rows: $column = $lie");
+	}
+}
+like(answer_to($fit, load => join(',', map { $_ eq 'shift' ? "'{0,1e300}'::float8[]" : "l.$_" } @same)), qr/^3$|rows of the nodes changed|liar/, 'a shift that it did not subtract');
+my @wrong_ids = ("i.id,i.row_number+1", "i.id,-2::bigint", "i.id,NULL::bigint", "i.id,(1::bigint<<62)");
+like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids;
+like(answer_to($ids, ids => "'x'||i.id,i.row_number"), qr/invalid input syntax for type integer/, 'ids of another type');
+is(answer_to($ids, ids => 'NULL::text,i.row_number'), 80, 'ids that are NULL');
+is(answer_to($ids, ids => 'i.id,0::bigint'), 80, 'ids of the same row');
+
+# Answers to messages.
+my @changes = ("-1::bigint, \$1", "0::bigint, \$1", "\$2 + 1, \$1", "1::bigint<<62, \$1", "9223372036854775807, \$1", "NULL::bigint, \$1", "\$2, NULL::bytea", "\$2, ''::bytea",
+	"\$2, \$1 || \$1", "0::bigint, ''::bytea", "1::bigint, 'x'::bytea", "2 * \$2, \$1 || \$1", "\$2, decode(repeat('ff', length(\$1)), 'hex')", "\$2, decode(repeat('00', length(\$1)), 'hex')",
+	"\$2 / 2, substr(\$1, 1, length(\$1) / 2)", "\$2 - 1, substr(\$1, 1, length(\$1) - 1)");
+for my $number (1, 2, 3, 6, 9)
+{
+	for my $change (@changes)
+	{
+		my $answer = answer_to($fit, answer => $number, change => $change);
+		like($answer, qr/^3$|ERROR/, "answer $number: $change");
+	}
+}
+my $refused = 0;
+for my $seed (1 .. 150)
+{
+	my $answer = answer_to($seed % 3 ? $fit : $ids, answer => 1 + $seed % 25, change => "\$2, lies.flipped(\$1, $seed)");
+	$refused++ if $answer =~ /ERROR/;
+}
+cmp_ok($refused, '>', 20, "of 150 answers with one bit flipped, $refused are refused, and the others harm nobody");
+is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server did not restart');
+ok($server->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')"), 'no session is left');
+is($server->safe_psql('postgres', "$fit"), 3, 'and it goes on');
+end_server($server);
+done_testing();
