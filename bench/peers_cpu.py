@@ -4,7 +4,9 @@ Usage: peers_cpu.py ENGINE_SET_BENCH [--repeats N] [--scale S] [--threads T] [--
 
 ENGINE_SET_BENCH is what `make -C test/unit bench` builds.  Everybody starts from the same rows that are in memory and the same
 centroids, makes at most 20 iterations with `tol` 0, and ends with labels.  The engine's time includes copying the rows into the
-engine and what a fit computes of them before it iterates.  The programs run in turn; each figure is the least of the repeats.
+engine and what a fit computes of them before it iterates.  With --processor-time, the seconds are those that one thread of each
+ran on a processor: for a machine that is busy with other work.  The programs run in turn; each figure is the least of the repeats, but
+elkan and faiss run once.
 """
 
 import argparse
@@ -31,16 +33,16 @@ def run_engine(bench, file, threads, folder):
     return report, np.fromfile(labels, dtype=np.int32)
 
 
-def run_sklearn(rows, initial, algorithm):
+def run_sklearn(rows, initial, algorithm, clock):
     """scikit-learn's seconds, and the model."""
     from sklearn.cluster import KMeans
     model = KMeans(len(initial), init=initial, n_init=1, max_iter=ITERATIONS, tol=0, algorithm=algorithm)
-    started = time.perf_counter()
+    started = clock()
     model.fit(rows)
-    return time.perf_counter() - started, model
+    return clock() - started, model
 
 
-def run_faiss(rows, initial, threads):
+def run_faiss(rows, initial, threads, clock):
     """faiss-cpu's seconds, with all rows and labels at the end; None if it is not installed."""
     try:
         import faiss
@@ -49,10 +51,10 @@ def run_faiss(rows, initial, threads):
     faiss.omp_set_num_threads(threads)
     model = faiss.Kmeans(rows.shape[1], len(initial), niter=ITERATIONS, max_points_per_centroid=len(rows),
                          min_points_per_centroid=1)
-    started = time.perf_counter()
+    started = clock()
     model.train(rows, init_centroids=initial)
     distance2, labels = model.index.search(rows, 1)
-    return time.perf_counter() - started, float(distance2.sum(dtype=np.float64))
+    return clock() - started, float(distance2.sum(dtype=np.float64))
 
 
 def least(seconds):
@@ -66,15 +68,20 @@ def compare(options, name, folder):
     rows, initial = make(name, options.scale)
     file = os.path.join(folder, "set")
     write(file, rows, initial)
-    engine, lloyd, elkan, faiss = [], [], [], []
-    for _ in range(options.repeats):
+    clock = time.process_time if options.processor_time else time.perf_counter
+    engine, lloyd, elkan, faiss, faiss_inertia = [], [], [], [], None
+    for repeat in range(options.repeats):
+        others = repeat == 0 and not options.fast
         report, labels = run_engine(options.bench, file, options.threads, folder)
+        if options.processor_time:
+            report["seconds"] = report["used"]
         engine.append(report)
-        seconds, model = run_sklearn(rows, initial, "lloyd")
+        seconds, model = run_sklearn(rows, initial, "lloyd", clock)
         lloyd.append(seconds)
-        elkan.append(run_sklearn(rows, initial, "elkan")[0] if not options.fast else None)
-        seconds, faiss_inertia = run_faiss(rows, initial, options.threads) if not options.fast else (None, None)
-        faiss.append(seconds)
+        if others:
+            elkan.append(run_sklearn(rows, initial, "elkan", clock)[0])
+            seconds, faiss_inertia = run_faiss(rows, initial, options.threads, clock)
+            faiss.append(seconds)
     best = min(engine, key=lambda report: report["seconds"])
     steps = [min(report["steps"][i] for report in engine) for i in range(len(best["steps"]))]
     later = sorted(steps[1:]) or steps
@@ -105,7 +112,10 @@ def main():
     parser.add_argument("--only", action="append", help="a set; may be given more than once")
     parser.add_argument("--fast", action="store_true", help="without scikit-learn's elkan and faiss")
     parser.add_argument("--figures", help="write the figures there, as JSON")
+    parser.add_argument("--processor-time", action="store_true", help="compare seconds on a processor, of one thread each")
     options = parser.parse_args()
+    if options.processor_time:
+        options.threads = 1
     from threadpoolctl import threadpool_limits
     figures = []
     print("| data | rows × features, k | gkmeans s | first, later ms | scikit-learn lloyd s | elkan s | faiss s | lloyd / gkmeans"

@@ -100,6 +100,7 @@ prepare(GkCpuEngine *engine, GkAssignment *assignment)
 			gk_cpu_regions_free(engine, &engine->packed);
 		else if (!gk_cpu_regions_pack(engine, &engine->packed, bounds))
 			return false;
+		engine->regions_failed |= engine->packed.region_count == 0;
 	}
 	engine->packed_valid = true;
 	assignment->packed = &engine->packed;

@@ -16,17 +16,21 @@
 #define LEAST_CENTROIDS 128
 #define MOST_CENTROIDS 16384
 
-/* Centroids a region has on average, at least, and regions, at most and at least. */
+/* Centroids a region has on average, at least, and regions, at most. */
 #define CENTROIDS_PER_REGION 8
 #define MOST_REGIONS 128
-#define LEAST_REGIONS 8
 
-/* Centroids of a list besides twice the region's own. */
-#define NEIGHBOURS 32
+/* Origins are chosen until the next one would be so much nearer, squared, than the last one was. */
+#define GAP 16.0f
 
 /* Memory for the rows that wait for their region, a thread: these bytes, or a part of all rows. */
 #define WAITING_BYTES ((size_t) 4 << 20)
 #define WAITING_SHARE 16
+#define WAITING_SHARE_OF_FEW 4
+#define FEW_BYTES ((size_t) 64 << 20)
+
+/* The lists take no more than such a part of all rows. */
+#define LISTS_SHARE 8
 
 #define LANES 8
 
@@ -71,7 +75,8 @@ region_origin(const GkCpuEngine *engine, const GkPacked *packed, int region)
 static int
 count_regions(const GkCpuEngine *engine, int64_t k)
 {
-	size_t		share = engine->features.bytes / WAITING_SHARE;
+	size_t		share = engine->features.bytes /
+		(engine->features.bytes < FEW_BYTES ? WAITING_SHARE_OF_FEW : WAITING_SHARE);
 	size_t		waiting = share / engine->pool.threads;
 	size_t		count = k / CENTROIDS_PER_REGION;
 	size_t		row_bytes = (engine->d + GK_BLOCK) * sizeof(float) + 2 * sizeof(int64_t);
@@ -88,7 +93,7 @@ count_regions(const GkCpuEngine *engine, int64_t k)
 		count = waiting / (GK_TILE * row_bytes);
 	if (count > share / (k * sizeof(float)))
 		count = share / (k * sizeof(float));
-	return count < LEAST_REGIONS ? 0 : (int) count;
+	return count < 2 ? 0 : (int) count;
 }
 
 /* Takes a seed into account for the distances of some centroids to the nearest seed. */
@@ -121,28 +126,34 @@ farthest(const Building *building, int64_t count)
 	return best;
 }
 
-/* Chooses origins among the centroids, each as far from those before as can be. */
+/* Chooses origins among the centroids, at most so many, each as far from those before as can be. */
 static bool
-choose_origins(GkCpuEngine *engine, GkPacked *packed)
+choose_origins(GkCpuEngine *engine, GkPacked *packed, int most)
 {
 	Building	building = {.packed = packed};
 	int			d = engine->d;
 	int64_t		seed = 0;
+	float		last2 = 0.0f;
 
 	/* the places of the first distances are free until they are measured */
 	building.nearest2 = packed->region_norms.base;
 	for (int64_t c = 0; c < packed->count; c++)
 		building.nearest2[c] = INFINITY;
-	for (int r = 0; r < packed->region_count; r++)
+	packed->region_count = 0;
+	for (int r = 0; r < most; r++)
 	{
 		float	   *origin = region_origin(engine, packed, r);
 
+		packed->region_count++;
 		for (int j = 0; j < d; j++)
 			origin[j] = (float) (packed->exact[seed * d + j] * packed->filter.scale);
 		building.seed = origin;
 		if (!gk_cpu_for_each(engine, packed->count, 3.0 * d, nearest_seed_chunk, &building))
 			return false;
 		seed = farthest(&building, packed->count);
+		if (r > 0 && building.nearest2[seed] * GAP < last2)
+			break;
+		last2 = building.nearest2[seed];
 	}
 	return true;
 }
@@ -165,108 +176,101 @@ region_norms_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from,
 	}
 }
 
-/* Says to which region each centroid belongs, and lays out the lists. */
+/* Says to which region each centroid belongs: whose origin is the nearest. */
 static void
-share_out(const GkCpuEngine *engine, GkPacked *packed)
+share_out(GkPacked *packed)
 {
 	const float *norms = packed->region_norms.base;
 	GkRegion   *regions = packed->regions.base;
 	int32_t    *region_of = packed->region_of.base;
-	int			width = engine->kernels->panel;
-	int			neighbours = engine->regions_always ? 1 : NEIGHBOURS;
-	int64_t		first = 0;
 
 	for (int r = 0; r < packed->region_count; r++)
-		regions[r].count = 0;
+		regions[r] = (GkRegion) {.filter = packed->filter};
 	for (int64_t c = 0; c < packed->count; c++)
 	{
 		int			best = 0;
+		float	   *radius;
 
 		for (int r = 1; r < packed->region_count; r++)
 			if (norms[r * packed->count + c] < norms[best * packed->count + c])
 				best = r;
 		region_of[c] = best;
-		regions[best].count++;
+		radius = &regions[best].radius;
+		if (norms[best * packed->count + c] > *radius)
+			*radius = norms[best * packed->count + c];
 	}
-	for (int r = 0; r < packed->region_count; r++)
-	{
-		int64_t		count = (2 * regions[r].count + neighbours + width - 1) / width * width;
-
-		regions[r].count = count < packed->count ? count : packed->count;
-		regions[r].first = first;
-		first += (regions[r].count + width - 1) / width * width;
-	}
-	packed->listed = first;
 }
 
-/* The `rank`-th least of some numbers, from 0 on; disorders them. */
-static float
-select_least(float *numbers, int64_t count, int64_t rank)
+/*
+ * Says how near to the origin the centroids of a list are.  A row is compared with all centroids
+ * that are nearer than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther
+ * than the radius, and u is taken for the distance between neighbours.
+ */
+static void
+measure_list(const GkCpuEngine *engine, GkPacked *packed, int region)
 {
-	int64_t		from = 0;
-	int64_t		to = count - 1;
+	const float *norms = (float *) packed->region_norms.base + (int64_t) region * packed->count;
+	GkRegion   *r = (GkRegion *) packed->regions.base + region;
+	float		least = INFINITY;
+	float		second = INFINITY;
 
-	while (from < to)
+	for (int64_t c = 0; c < packed->count; c++)
 	{
-		float		pivot = numbers[from + (to - from) / 2];
-		int64_t		left = from;
-		int64_t		right = to;
-
-		while (left <= right)
-		{
-			while (numbers[left] < pivot)
-				left++;
-			while (numbers[right] > pivot)
-				right--;
-			if (left <= right)
-			{
-				float		number = numbers[left];
-
-				numbers[left++] = numbers[right];
-				numbers[right--] = number;
-			}
-		}
-		if (rank <= right)
-			to = right;
-		else if (rank >= left)
-			from = left;
-		else
-			break;
+		second = norms[c] < least ? least : norms[c] < second ? norms[c] : second;
+		least = norms[c] < least ? norms[c] : least;
+		r->filter.greatest_norm = c == 0 || norms[c] > r->filter.greatest_norm ? norms[c] :
+			r->filter.greatest_norm;
 	}
-	return numbers[rank];
+	r->limit = 3.0f * r->radius + 2.0f * second;
+	if (engine->regions_always && r->limit > r->radius + second)
+		r->limit = r->radius + second;
+	for (int64_t c = 0; c < packed->count; c++)
+		r->count += norms[c] <= r->limit;
+}
+
+/* Lays out the lists; false if they are so long that they do not pay. */
+static bool
+lay_out_lists(GkCpuEngine *engine, GkPacked *packed)
+{
+	int			width = engine->kernels->panel;
+	size_t		panel = packed->panel_floats * sizeof(float);
+	int64_t		most = packed->count * packed->region_count / 2;
+
+	packed->listed = 0;
+	for (int r = 0; r < packed->region_count; r++)
+	{
+		GkRegion   *region = (GkRegion *) packed->regions.base + r;
+
+		measure_list(engine, packed, r);
+		region->first = packed->listed;
+		packed->listed += (region->count + width - 1) / width * width;
+	}
+	return engine->regions_always ||
+		(packed->listed <= most && packed->listed / width * panel <=
+		 engine->features.bytes / LISTS_SHARE);
 }
 
 /* Lists the centroids of a region, and finds what is the least norm of all others. */
 static void
-list_region(const GkCpuEngine *engine, GkPacked *packed, int region, float *work)
+list_region(const GkCpuEngine *engine, GkPacked *packed, int region)
 {
-	const float *norms = (float *) packed->region_norms.base + region * packed->count;
+	const float *norms = (float *) packed->region_norms.base + (int64_t) region * packed->count;
 	GkRegion   *r = (GkRegion *) packed->regions.base + region;
 	int32_t    *ids = (int32_t *) packed->region_ids.base + r->first;
 	float	   *listed = (float *) packed->listed_norms.base + r->first;
-	float		limit;
 	float		least = INFINITY;
 	int64_t		count = 0;
 
-	memcpy(work, norms, packed->count * sizeof(float));
-	limit = select_least(work, packed->count, r->count - 1);
-	r->filter = packed->filter;
-	r->filter.origin = region_origin(engine, packed, region);
-	r->filter.norms = listed;
-	r->filter.greatest_norm = 0.0f;
 	for (int64_t c = 0; c < packed->count; c++)
-	{
-		if (norms[c] > r->filter.greatest_norm)
-			r->filter.greatest_norm = norms[c];
-		if (norms[c] <= limit && count < r->count)
+		if (norms[c] <= r->limit)
 		{
 			ids[count] = (int32_t) c;
 			listed[count++] = norms[c];
 		}
 		else if (norms[c] < least)
 			least = norms[c];
-	}
-	r->count = count;
+	r->filter.origin = region_origin(engine, packed, region);
+	r->filter.norms = listed;
 	r->filter.reach = least * (1.0f - 0x1p-18f) - 0x1p-118f;
 }
 
@@ -278,14 +282,14 @@ lists_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	int			width = engine->kernels->panel;
 	int			d = engine->d;
 	double	   *few = (double *) engine->scratch.base +
-		(int64_t) worker * (packed->count + (int64_t) width * d);
+		(int64_t) worker * width * d;
 
 	for (int64_t i = from; i < to && !gk_cpu_stopped(engine); i++)
 	{
 		GkRegion   *r = (GkRegion *) packed->regions.base + i;
 		const int32_t *ids;
 
-		list_region(engine, packed, (int) i, (float *) (few + (int64_t) width * d));
+		list_region(engine, packed, (int) i);
 		ids = (int32_t *) packed->region_ids.base + r->first;
 		for (int64_t c = 0; c < r->count; c += width)
 		{
@@ -327,46 +331,60 @@ pack_origins(GkCpuEngine *engine, GkPacked *packed)
 	return true;
 }
 
-/* Gets the memory whose size the number of regions decides. */
+/* Gets the memory for so many regions. */
 static bool
-need_memory(GkCpuEngine *engine, GkPacked *packed)
+need_memory(GkCpuEngine *engine, GkPacked *packed, int most)
 {
-	int64_t		scratch = packed->count + (int64_t) engine->kernels->panel * engine->d;
+	int64_t		scratch = (int64_t) engine->kernels->panel * engine->d;
 
-	return gk_cpu_array_need(engine, &packed->region_origins, packed->region_count,
-							 engine->d * sizeof(float)) &&
-		gk_cpu_array_need(engine, &packed->region_norms, packed->region_count,
-						  packed->count * sizeof(float)) &&
-		gk_cpu_array_need(engine, &packed->regions, packed->region_count, sizeof(GkRegion)) &&
+	return gk_cpu_array_need(engine, &packed->region_origins, most, engine->d * sizeof(float)) &&
+		gk_cpu_array_need(engine, &packed->region_norms, most, packed->count * sizeof(float)) &&
+		gk_cpu_array_need(engine, &packed->regions, most, sizeof(GkRegion)) &&
 		gk_cpu_array_need(engine, &packed->region_of, packed->count, sizeof(int32_t)) &&
 		gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads, scratch * sizeof(double));
 }
 
-/* Packs the regions of centroids that are packed. */
+/* Lists and packs the centroids of all regions. */
+static bool
+pack_lists(GkCpuEngine *engine, GkPacked *packed)
+{
+	double		work = 4.0 * (double) packed->listed / packed->region_count * engine->d;
+
+	return gk_cpu_array_need(engine, &packed->region_ids, packed->listed, sizeof(int32_t)) &&
+		gk_cpu_array_need(engine, &packed->listed_norms, packed->listed, sizeof(float)) &&
+		gk_cpu_array_need(engine, &packed->region_panels,
+						  packed->listed / engine->kernels->panel,
+						  packed->panel_floats * sizeof(float)) &&
+		gk_cpu_for_each(engine, packed->region_count, work, lists_chunk, packed);
+}
+
+/* Packs the regions of centroids that are packed; there are none if they do not pay. */
 bool
 gk_cpu_regions_pack(GkCpuEngine *engine, GkPacked *packed, bool keep_origins)
 {
-	int			count = isfinite(packed->filter.gamma) ? count_regions(engine, packed->count) : 0;
-	bool		known = keep_origins && packed->region_count == count &&
+	int			most = isfinite(packed->filter.gamma) ? count_regions(engine, packed->count) : 0;
+	bool		known = keep_origins && packed->region_count > 0 && packed->region_most == most &&
 		packed->region_scale == packed->filter.scale;
 
-	packed->region_count = count;
+	packed->region_most = most;
 	packed->region_scale = packed->filter.scale;
-	if (count == 0)
+	if (most == 0)
+	{
+		packed->region_count = 0;
 		return true;
-	if (!need_memory(engine, packed) || (!known && !choose_origins(engine, packed)) ||
-		!gk_cpu_for_each(engine, count, 3.0 * packed->count * engine->d, region_norms_chunk,
-						 packed))
+	}
+	if (!need_memory(engine, packed, most) ||
+		(!known && !choose_origins(engine, packed, most)) ||
+		!gk_cpu_for_each(engine, packed->region_count, 3.0 * packed->count * engine->d,
+						 region_norms_chunk, packed))
 		return false;
-	share_out(engine, packed);
-	if (!gk_cpu_array_need(engine, &packed->region_ids, packed->listed, sizeof(int32_t)) ||
-		!gk_cpu_array_need(engine, &packed->listed_norms, packed->listed, sizeof(float)) ||
-		!gk_cpu_array_need(engine, &packed->region_panels,
-						   packed->listed / engine->kernels->panel,
-						   packed->panel_floats * sizeof(float)))
-		return false;
-	return gk_cpu_for_each(engine, count, 4.0 * (double) packed->listed / count * engine->d,
-						   lists_chunk, packed) && (known || pack_origins(engine, packed));
+	share_out(packed);
+	if (!lay_out_lists(engine, packed))
+	{
+		gk_cpu_regions_free(engine, packed);
+		return true;
+	}
+	return pack_lists(engine, packed) && (known || pack_origins(engine, packed));
 }
 
 /* Frees the regions. */

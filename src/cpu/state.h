@@ -75,6 +75,7 @@ typedef struct GkPacked
 
 	/* the regions (regions.c), if there are any */
 	int			region_count;
+	int			region_most;	/* there might have been */
 	float		region_scale;	/* the scale that their origins are in */
 	GkArray		region_origins; /* float, regions × d */
 	GkArray		region_norms;	/* float, regions × count: as norms, in the space of the region */
@@ -92,6 +93,8 @@ typedef struct GkRegion
 {
 	int64_t		first;			/* place of the first, a whole number of panels */
 	int64_t		count;
+	float		radius;			/* norm of the farthest of its own centroids */
+	float		limit;			/* no centroid of the list has a greater norm */
 	GkFilter	filter;
 } GkRegion;
 

@@ -3,8 +3,8 @@
  *
  * Plain double arithmetic in a fixed order on one thread: there are few candidates compared
  * with the rows.  If a candidate's distance from its centroid is less than half the distance
- * between that centroid and a new one, the new one cannot be nearer.  So a new centroid is compared
- * with those before, and only with the candidates of those that it is near to.
+ * between that centroid and a new one, the new one cannot be nearer.
+ * The masses of the candidates are added up in parts, and only the parts that changed anew.
  */
 #include "postgres.h"
 
@@ -29,9 +29,6 @@
 /* Candidates whose masses are added up together. */
 #define PART 128
 
-/* The end of a list of candidates. */
-#define NO_CANDIDATE (-1)
-
 /* The state of k-means++ over the candidates. */
 typedef struct Reduction
 {
@@ -40,9 +37,6 @@ typedef struct Reduction
 	int64		chosen;
 	double	   *distance2;		/* count: d² to the nearest centroid */
 	int64	   *nearest;		/* count: which one that is */
-	int64	   *next;			/* count: the next candidate of the same centroid */
-	int64	   *first;			/* k: the first candidate of each centroid */
-	double	   *farthest2;		/* k: no candidate of the centroid has a greater d² */
 	double	   *parts;			/* masses of each PART candidates */
 	bool	   *stale;			/* whose sum is to be made anew */
 	double	   *reach;			/* k: a quarter of d² between the new centroid and each other */
@@ -118,52 +112,6 @@ potential(Reduction *reduction, int64 trial)
 	return sum;
 }
 
-/* Gives the new centroid those candidates of another one that are nearer to it. */
-static void
-take_over(Reduction *reduction, int64 centroid)
-{
-	int64	   *link = &reduction->first[centroid];
-	double		farthest2 = 0.0;
-
-	while (*link != NO_CANDIDATE)
-	{
-		int64		i = *link;
-		double		fresh = nearer(reduction, i);
-
-		if (fresh < reduction->distance2[i])
-		{
-			reduction->distance2[i] = fresh;
-			reduction->nearest[i] = reduction->chosen;
-			reduction->stale[i / PART] = true;
-			*link = reduction->next[i];
-			reduction->next[i] = reduction->first[reduction->chosen];
-			reduction->first[reduction->chosen] = i;
-			reduction->farthest2[reduction->chosen] =
-				Max(reduction->farthest2[reduction->chosen], fresh);
-			continue;
-		}
-		farthest2 = Max(farthest2, reduction->distance2[i]);
-		link = &reduction->next[i];
-	}
-	reduction->farthest2[centroid] = farthest2;
-}
-
-/* Makes the first centroid that of all candidates. */
-static void
-take_all(Reduction *reduction)
-{
-	int64		count = reduction->candidates->count;
-
-	reduction->first[0] = 0;
-	for (int64 i = 0; i < count; i++)
-	{
-		reduction->distance2[i] = nearer(reduction, i);
-		reduction->next[i] = i + 1 < count ? i + 1 : NO_CANDIDATE;
-		reduction->farthest2[0] = Max(reduction->farthest2[0], reduction->distance2[i]);
-	}
-	memset(reduction->stale, true, (count + PART - 1) / PART);
-}
-
 /* Makes a candidate a centroid. */
 static void
 choose(Reduction *reduction, int64 candidate)
@@ -171,13 +119,17 @@ choose(Reduction *reduction, int64 candidate)
 	int			d = reduction->candidates->dimension;
 
 	set_point(reduction, candidate);
-	reduction->first[reduction->chosen] = NO_CANDIDATE;
-	reduction->farthest2[reduction->chosen] = 0.0;
-	if (reduction->chosen == 0)
-		take_all(reduction);
-	for (int64 c = 0; c < reduction->chosen; c++)
-		if (reduction->farthest2[c] > reduction->reach[c])
-			take_over(reduction, c);
+	for (int64 i = 0; i < reduction->candidates->count; i++)
+	{
+		double		fresh = nearer(reduction, i);
+
+		if (fresh < reduction->distance2[i])
+		{
+			reduction->distance2[i] = fresh;
+			reduction->nearest[i] = reduction->chosen;
+			reduction->stale[i / PART] = true;
+		}
+	}
 	memcpy(reduction->centroids + reduction->chosen * d, reduction->point, d * sizeof(double));
 	reduction->chosen++;
 }
@@ -362,9 +314,6 @@ gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids)
 	reduction.nearest = gk_allocate_zero(candidates->count, sizeof(int64));
 	reduction.reach = gk_allocate(k, sizeof(double));
 	reduction.point = gk_allocate(candidates->dimension, sizeof(double));
-	reduction.next = gk_allocate(candidates->count, sizeof(int64));
-	reduction.first = gk_allocate(k, sizeof(int64));
-	reduction.farthest2 = gk_allocate(k, sizeof(double));
 	reduction.parts = gk_allocate(candidates->count / PART + 1, sizeof(double));
 	reduction.stale = gk_allocate(candidates->count / PART + 1, sizeof(bool));
 	memset(reduction.stale, true, candidates->count / PART + 1);
@@ -383,9 +332,6 @@ gk_reduce_candidates(const GkCandidates *candidates, int64 k, double *centroids)
 	polish(&reduction);
 	pfree(reduction.stale);
 	pfree(reduction.parts);
-	pfree(reduction.farthest2);
-	pfree(reduction.first);
-	pfree(reduction.next);
 	pfree(reduction.point);
 	pfree(reduction.reach);
 	pfree(reduction.nearest);
