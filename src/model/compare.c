@@ -25,6 +25,7 @@
 #include "model_type.h"
 #include "table_name.h"
 #include "scorer.h"
+#include "settings.h"
 #include "source.h"
 #include "source_query.h"
 #include "sql_function.h"
@@ -97,14 +98,30 @@ take_rows(GkContingency *contingency, Tuplestorestate *store, TupleDesc descript
 	ExecDropSingleTupleTableSlot(slot);
 }
 
+/* Raises an error if a list of nodes has the rows: only this server can run a query over all. */
+static void
+refuse_nodes(void)
+{
+	bool		automatic;
+
+	if (gk_named_nodes(&automatic) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("clusterings cannot be compared over the nodes of a list"),
+				 errdetail("This server would read its own table of that name, not the nodes'."),
+				 errhint("Set gkmeans.nodes to '' or 'auto' to compare what this server can read.")));
+}
+
 /* Runs a query for labels and the rows that have them. */
 static void
 count_rows(const GkSourceText *source, const char *text, GkContingency *contingency)
 {
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
-	GkSourceQuery *query = gk_query_plan(source, text, InvalidOid);
+	GkSourceQuery *query;
 
+	refuse_nodes();
+	query = gk_query_plan(source, text, InvalidOid);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	gk_query_run(query, NULL, receiver);
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
