@@ -37,9 +37,9 @@ static const char *const defaults[][2] = {
 	{"tcp_user_timeout", "60000"}
 };
 
-/* Settings of this session that the rows of a source depend on. */
+/* Settings of this session that the rows of a source depend on, besides search_path. */
 static const char *const copied_settings[] = {
-	"search_path", "DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits",
+	"DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits",
 	"standard_conforming_strings", "bytea_output", "row_security", "lock_timeout"
 };
 
@@ -370,7 +370,7 @@ append_setting(StringInfo text, const char *name, const char *value)
  * those of other versions.
  */
 static const char *
-beginning(void)
+beginning(const GkNodeSource *node)
 {
 	StringInfoData text;
 
@@ -378,6 +378,8 @@ beginning(void)
 	appendStringInfoString(&text, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 						   "SELECT pg_catalog.set_config(s.name, v.value, false)"
 						   " FROM pg_catalog.pg_settings AS s, (VALUES ");
+	append_setting(&text, "search_path", node->search_path != NULL ? node->search_path
+				   : GetConfigOption("search_path", false, false));
 	for (int i = 0; i < (int) lengthof(copied_settings); i++)
 		append_setting(&text, copied_settings[i],
 					   GetConfigOption(copied_settings[i], false, false));
@@ -450,7 +452,6 @@ GkConnections *
 gk_connect(GkJob *job, const GkNodeSources *nodes)
 {
 	GkConnections *connections = palloc0(sizeof(GkConnections));
-	const char *text = beginning();
 	GkRelease  *release;
 
 	connections->links = load_links();
@@ -467,7 +468,7 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 	for (int i = 0; i < connections->count; i++)
 	{
 		check_password(connections, &connections->all[i]);
-		gk_ask(connections, &connections->all[i], text);
+		gk_ask(connections, &connections->all[i], beginning(connections->all[i].node));
 	}
 	gk_await(connections);
 	for (int i = 0; i < connections->count; i++)

@@ -3,13 +3,17 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "engine_error.h"
@@ -91,6 +95,23 @@ end_step(MemoryContext before)
 	MemoryContextSwitchTo(before);
 }
 
+/* The name of a type without its schema, which the search_path of two servers may show or not. */
+static const char *
+type_name(Oid type)
+{
+	HeapTuple	tuple;
+	const char *name;
+
+	if (type < FirstGenbkiObjectId)
+		return format_type_be(type);
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	name = pstrdup(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
 /* The types of the columns of a source that matter. */
 const char *
 gk_column_types(const GkSource *source)
@@ -100,10 +121,10 @@ gk_column_types(const GkSource *source)
 	initStringInfo(&types);
 	for (int i = 0; i < source->count; i++)
 		appendStringInfo(&types, "%s%s %s", i > 0 ? ", " : "", source->names[i],
-						 format_type_be(gk_column_type(source, source->features[i])));
+						 type_name(gk_column_type(source, source->features[i])));
 	if (source->weight > 0)
 		appendStringInfo(&types, "; weight %s %s", source->spec.weight_column,
-						 format_type_be(gk_column_type(source, source->weight)));
+						 type_name(gk_column_type(source, source->weight)));
 	return types.data;
 }
 

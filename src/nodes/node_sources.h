@@ -17,6 +17,7 @@ typedef struct GkNodeSource
 	const char *const *keywords;	/* as PQconnectStartParams() takes them: NULL ends … */
 	const char *const *values;	/* … both; with user and dbname, without what a session sets */
 	const char *source;			/* the text of its source: a relation name or one query */
+	const char *search_path;	/* with which that is read; NULL = this session's */
 
 	/*
 	 * The server must ask for the password that `values` has, and no other credentials count: the

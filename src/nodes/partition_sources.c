@@ -6,10 +6,10 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
+#include "access/transam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
-#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -158,6 +158,32 @@ append_places(StringInfo text, int count)
 		appendStringInfo(text, "%sc%d", i > 0 ? ", " : "", i);
 }
 
+/*
+ * Appends a column of the query.  How many decimals it has and the like is up to the foreign table,
+ * as this server would round to those; the node's own table may have others.
+ */
+static void
+append_column(StringInfo columns, int place, const Var *column)
+{
+	Oid			element = get_base_element_type(column->vartype);
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(OidIsValid(element) ? element : column->vartype, &category,
+								&preferred);
+	appendStringInfoString(columns, columns->len > 0 ? ", " : "");
+	/* a cast would cut a text that is too long, where this server reports an error */
+	if (column->vartypmod < 0 || column->vartype >= FirstGenbkiObjectId ||
+		category == TYPCATEGORY_STRING || category == TYPCATEGORY_BITSTRING)
+		appendStringInfo(columns, "r.c%d", place);
+	else if (column->vartype == NUMERICOID)
+		/* no cast: it would hide that the node's column is of another type */
+		appendStringInfo(columns, "pg_catalog.\"numeric\"(r.c%d, %d)", place, column->vartypmod);
+	else
+		appendStringInfo(columns, "CAST(r.c%d AS %s)", place,
+						 format_type_with_typemod(column->vartype, column->vartypmod));
+}
+
 /* Adds a scan: the columns of the source, taken from those of the query. */
 static void
 add_scan(Scans *scans, const ForeignScan *scan)
@@ -174,14 +200,15 @@ add_scan(Scans *scans, const ForeignScan *scan)
 	initStringInfo(&columns);
 	foreach(cell, scan->scan.plan.targetlist)
 	{
-		int			place = place_of(scan, lfirst_node(TargetEntry, cell));
+		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
+		int			place = place_of(scan, entry);
 
 		if (place < 0)
 		{
 			scans->reason = "this server computes columns of the source";
 			return;
 		}
-		appendStringInfo(&columns, "%sr.c%d", columns.len > 0 ? ", " : "", place);
+		append_column(&columns, place, (const Var *) entry->expr);
 	}
 	source = source_of(scans, scan->fs_server);
 	appendStringInfo(source, "(SELECT %s FROM (%s) AS r (", columns.data,
@@ -220,18 +247,6 @@ add_scans(Scans *scans, const Plan *plan)
 		scans->reason = "the source is more than scans of foreign tables";
 }
 
-/* True if names without a schema are those of pg_catalog, as postgres_fdw writes them. */
-static bool
-has_plain_search_path(void)
-{
-	ListCell   *cell;
-
-	foreach(cell, fetch_search_path(true))
-		if (!isTempNamespace(lfirst_oid(cell)))
-			return lfirst_oid(cell) == PG_CATALOG_NAMESPACE;
-	return false;
-}
-
 /* The names of the columns of a source. */
 static char *
 column_names(const PlannedStmt *plan)
@@ -257,10 +272,15 @@ make_nodes(const Scans *scans)
 
 	list->nodes = palloc0(list_length(scans->servers) * sizeof(GkNodeSource));
 	forboth(server, scans->servers, source, scans->sources)
+	{
+		GkNodeSource *node = &list->nodes[list->count++];
+
 		gk_foreign_server_node(lfirst_oid(server),
 							   psprintf("SELECT * FROM (%s) AS source (%s)",
-										((StringInfo) lfirst(source))->data, names),
-							   &list->nodes[list->count++]);
+										((StringInfo) lfirst(source))->data, names), node);
+		/* as in the sessions of postgres_fdw, which leaves the names of pg_catalog unqualified */
+		node->search_path = "pg_catalog";
+	}
 	gk_sort_nodes(list);
 	return list;
 }
@@ -280,8 +300,6 @@ gk_partition_node_sources(const char *source, const char **reason)
 	check_privileges(query);
 	if (query->plan->subplans != NIL)
 		scans.reason = "the source is more than scans of foreign tables";
-	else if (!has_plain_search_path())
-		scans.reason = "the search_path does not begin with pg_catalog";
 	else
 		add_scans(&scans, query->plan->planTree);
 	*reason = scans.reason;
