@@ -109,7 +109,7 @@ refuse_nodes(void)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("clusterings cannot be compared over the nodes of a list"),
 				 errdetail("This server would read its own table of that name, not the nodes'."),
-				 errhint("Set gkmeans.nodes to '' or 'auto' to compare what this server can read.")));
+				 errhint("Set gkmeans.nodes to '' or 'auto'.")));
 }
 
 /* Runs a query for labels and the rows that have them. */

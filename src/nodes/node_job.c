@@ -297,6 +297,17 @@ open_node(void)
 	gk_check(gk_node_open(&config, &current->node));
 }
 
+/* Raises the error of a status; a message that is refused is a fault of the client. */
+static void
+check_message(GkStatus status)
+{
+	if (status.code == GK_INTERNAL && strcmp(status.where, "node") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg_internal("%s", status.message)));
+	gk_check(status);
+}
+
 /* Takes a piece of a message. */
 void
 gk_node_job_add_piece(const void *piece, Size bytes)
@@ -306,7 +317,7 @@ gk_node_job_add_piece(const void *piece, Size bytes)
 	if (current->node == NULL)
 		open_node();
 	current->answer = NULL;
-	gk_check(gk_node_put(current->node, piece, bytes));
+	check_message(gk_node_put(current->node, piece, bytes));
 	end_step(before);
 }
 
@@ -325,7 +336,7 @@ gk_node_job_carry_out(void)
 
 	if (current->node == NULL)
 		refuse_step("There is no message.");
-	gk_check(gk_node_submit(current->node));
+	check_message(gk_node_submit(current->node));
 	gk_wait(wait_for_node, current->node);
 	current->answer = gk_node_answer(current->node, &current->answer_bytes);
 	current->given = 0;

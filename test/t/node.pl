@@ -106,6 +106,8 @@ for my $message (@messages)
 	$refused++ if in_transaction($open, $load, "SELECT gkmeans_node_run($message)") !~ /\|/;
 }
 is($refused, scalar(@messages), 'random messages are refused');
+my ($status, $shown, $sqlstate) = $server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans_node_run('x')");
+like($sqlstate, qr/08P01/, 'with the SQLSTATE of a fault of the client');
 like(in_transaction($open, $load, "SELECT gkmeans_node_put('x')", "SELECT count(gkmeans_node_put(convert_to(repeat('x', 1000000), 'utf8'))) FROM generate_series(1, 300)", "SELECT gkmeans_node_run('y')"), qr/gkmeans/, 'a long message');
 is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $before, 'the server did not restart');
 nothing_left($server, $session, $pid, $threads, 'messages');
