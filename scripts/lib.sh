@@ -181,8 +181,12 @@ build_modules() {
 }
 
 stop_server() {
+    local status=0
     [ -f "$folder/data/postmaster.pid" ] || return 0
-    as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null || true
+    as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null 2>&1 || true
+    # 3: no server is running; one that was killed has left its file behind
+    as_owner "$folder/bin/pg_ctl" status -D "$folder/data" > /dev/null || status=$?
+    [ $status -ne 3 ] || as_owner rm -f "$folder/data/postmaster.pid"
 }
 
 # Starts a server that listens only on a socket in the folder, which only its owner and root can open.

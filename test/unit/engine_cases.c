@@ -81,7 +81,7 @@ make_value(Kind kind, int64_t row, int j, int64_t k)
 		case OUTLIERS:
 			return random_normal() * (row % 200 == 0 ? 1e5 : 1.0);
 		case TOPICS:
-			return ((double) (gk_mix(__builtin_ctzll(gk_mix(row)) * 70001 + j) % 1000) / 300.0 +
+			return ((double) (gk_mix(__builtin_ctzll(gk_mix(row + 1)) * 70001 + j) % 1000) / 300.0 +
 					random_normal()) / sqrt(j + 1.0);
 		default:
 			return random_normal();

@@ -639,7 +639,8 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 		for (int step = 0; step < steps && !compare_step(&pair); step++)
 			;
 		compare_statistics(&pair);
-		compare_separations(&pair);
+		if (start == 0)
+			compare_separations(&pair);
 		/* going on after the statistics is allowed */
 		compare_step(&pair);
 		if (start == 0)
