@@ -13,7 +13,8 @@
 static const char *const settings[][2] = {
 	{"DateStyle", "ISO"},
 	{"IntervalStyle", "postgres"},
-	{"extra_float_digits", "3"}
+	{"extra_float_digits", "3"},
+	{"lc_monetary", "C"}
 };
 
 /* What a type consists of: the type of an array's elements or of a range's bounds; else itself. */
