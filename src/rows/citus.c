@@ -7,7 +7,6 @@
 #include "access/table.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "executor/spi.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
@@ -18,19 +17,21 @@
 
 #include "citus.h"
 
+/*
+ * The list of the tables that Citus keeps; InvalidOid without Citus.  Only a superuser can make a
+ * table there; its name is in a cache, for every statement that scores asks for it.
+ */
+static Oid
+list_of_tables(void)
+{
+	return get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+}
+
 /* True if this database has Citus. */
 bool
 gk_has_citus(void)
 {
-	return OidIsValid(get_extension_oid("citus", true));
-}
-
-/* The list of the tables that Citus keeps; InvalidOid without Citus. */
-static Oid
-list_of_tables(void)
-{
-	return gk_has_citus() ? get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)
-		: InvalidOid;
+	return OidIsValid(list_of_tables());
 }
 
 /* Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var. */
