@@ -163,6 +163,7 @@ read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
 	INSTR_TIME_SET_CURRENT(begin);
 	call->cluster = gk_cluster_open(call->job, nodes, call->source, work);
 	call->report.open_seconds = gk_seconds_since(begin);
+	gk_progress_nodes(nodes->count);
 	gk_progress_phase(GK_PHASE_READING);
 	INSTR_TIME_SET_CURRENT(begin);
 	call->engine = gk_cluster_read(call->cluster, call->source, work, call->labels_stay,
