@@ -60,9 +60,9 @@ extern char *gk_shared_labels(const GkCluster *cluster, const char *source, cons
 							  const char *schema);
 
 /*
- * Takes the labels of which nobody has made use, after so many rows were selected: those that
- * the source has not returned again as it did.  40001 if it returned rows more than once.  The values
- * are id, cluster and distance, and belong to the caller until it returns.
+ * Takes the labels of which nobody has made use, after so many rows were selected: those of rows
+ * that the source has not returned again as it did.  40001 if it returned rows more than once.  The
+ * values are id, cluster and distance, and are valid until `take` returns.
  */
 typedef void (*GkTakeLabel) (void *context, const Datum *values, const bool *nulls);
 extern void gk_cluster_take_rest(GkCluster *cluster, Oid id_type, int64 selected,

@@ -2,9 +2,9 @@
  * Labels that stay on the nodes: the sessions of Citus write them there.
  *
  * Each node leaves its labels in shared memory.  The command that writes them selects from the
- * source once more, so that Citus sends it to the workers, and looks up the labels of the ids there.
- * What it has not found, because the source has changed meanwhile, comes here as the rest.  So the
- * labels are those of the rows that were read, and Citus commits them as it does all that it writes.
+ * source once more, so that Citus sends it to the workers, and looks up the labels of the ids
+ * there.  What it has not found, because the source has changed meanwhile, comes here as the rest.
+ * So the labels are those of the rows that were read, and Citus commits them as all that it writes.
  */
 #include "postgres.h"
 

@@ -45,8 +45,8 @@ read_column(Relation list, HeapTuple entry, const char *name, bool *is_null)
 }
 
 /*
- * Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var, and
- * *copies says how many copies of a row there are.
+ * Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var,
+ * and *copies says how many copies of a row there are.
  */
 static bool
 read_entry(Oid list_id, Oid relation_id, char **key, char *copies)
