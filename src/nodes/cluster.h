@@ -46,11 +46,13 @@ extern GkEngine *gk_cluster_read(GkCluster *cluster, const GkSource *source, con
 
 /*
  * Has the nodes leave their labels in shared memory, for what gk_shared_labels() selects: clusters
- * has the cluster of each of so many labels of the engine.  Their transactions and their engines
- * end.
+ * has the cluster of each of so many labels of the engine.
  */
 extern void gk_cluster_share_labels(GkCluster *cluster, const int32 *clusters, int64 count,
 									bool by_cosine);
+
+/* Ends the transactions of the nodes, and all of their work but such labels. */
+extern void gk_cluster_finish(GkCluster *cluster);
 
 /*
  * What to select the labels from on the nodes, columns id, cluster_id and distance: the source, its

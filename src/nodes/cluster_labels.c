@@ -66,10 +66,17 @@ gk_cluster_share_labels(GkCluster *cluster, const int32 *clusters, int64 count, 
 		if (take_integer(cluster, &cluster->parts[i], 1, PG_INT64_MAX) !=
 			cluster->parts[i].rows.read)
 			gk_refuse_answer(&cluster->parts[i]);
-		gk_ask(cluster->connections, cluster->parts[i].connection, "COMMIT");
 	}
-	gk_await(cluster->connections);
 	cluster->handles = handles;
+}
+
+/* Ends the transactions of the nodes. */
+void
+gk_cluster_finish(GkCluster *cluster)
+{
+	for (int i = 0; i < cluster->count; i++)
+		gk_ask(cluster->connections, cluster->parts[i].connection, "COMMIT");
+	gk_await(cluster->connections);
 }
 
 /* What to select the labels from on the nodes. */

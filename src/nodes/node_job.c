@@ -370,7 +370,7 @@ share_labels(const pg_uuid_t *key, const GkNodeLabelling *labelling)
 	MemoryContextSwitchTo(before);
 }
 
-/* Leaves the labels of the rows in shared memory, and ends the job of this node. */
+/* Leaves the labels of the rows in shared memory. */
 dsm_handle
 gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling, int64 *rows)
 {
@@ -391,8 +391,8 @@ gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling, int6
 	}
 	PG_END_TRY();
 	*rows = current->rows.read;
-	MemoryContextSwitchTo(before);
-	gk_job_end(current->job);
+	gk_rows_release(&current->rows);
+	end_step(before);
 	return gk_shared_labels_publish();
 }
 

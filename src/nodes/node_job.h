@@ -64,9 +64,9 @@ typedef struct GkNodeLabelling
 } GkNodeLabelling;
 
 /*
- * Leaves the labels of the rows in shared memory, for sessions that know the key, and ends the job
- * of this node; *rows is how many.  Returns the handle of the memory, which is kept until
- * gk_node_job_end() or the next job.
+ * Leaves the labels of the rows in shared memory, for sessions that know the key; *rows is how many.
+ * Returns the handle of the memory, which outlives the transaction: it is kept until
+ * gk_node_job_end() or the next job.  The ids are used up by that.
  */
 extern dsm_handle gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling,
 									  int64 *rows);

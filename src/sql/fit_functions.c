@@ -269,7 +269,7 @@ gk_call_end_job(GkCall *call)
 	if (call->cluster != NULL)
 		report->nodes = gk_cluster_lines(call->cluster, &report->node_count);
 	if (call->labels_stay)
-		gk_share_labels(call);
+		gk_cluster_finish(call->cluster);
 	else
 		gk_job_end(call->job);
 }
@@ -458,6 +458,8 @@ put_all_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row)
 
 	if (call->labels_stay && call->labelling.k == 0)
 		gk_call_describe_fit(call, 0, NULL);
+	if (call->labels_stay)
+		gk_share_labels(call);
 	if (call->table != NULL && !call->labels_stay)
 	{
 		MemoryContextSwitchTo(call->caller);

@@ -10,6 +10,7 @@
 #include "alloc.h"
 #include "label_columns.h"
 #include "labels_on_nodes.h"
+#include "seconds.h"
 #include "source_text.h"
 #include "table_name.h"
 
@@ -42,7 +43,10 @@ gk_share_labels(GkCall *call)
 {
 	const GkLabelling *labelling = &call->labelling;
 	int32	   *clusters = gk_allocate(labelling->labels, sizeof(int32));
+	instr_time	begin;
 
+	gk_progress_phase(GK_PHASE_LABELLING);
+	INSTR_TIME_SET_CURRENT(begin);
 	for (int64 label = 0; label < labelling->labels; label++)
 	{
 		int			place = labelling->place_of_label == NULL ? (int) label
@@ -52,6 +56,7 @@ gk_share_labels(GkCall *call)
 	}
 	gk_cluster_share_labels(call->cluster, clusters, labelling->labels,
 							call->arguments.fit.metric == GK_COSINE);
+	call->report.label_seconds += gk_seconds_since(begin);
 	pfree(clusters);
 }
 

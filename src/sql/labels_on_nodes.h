@@ -14,7 +14,7 @@
  */
 extern bool gk_labels_can_stay(const GkCall *call);
 
-/* Has the nodes leave their labels, as the call describes them, for the sessions that write them. */
+/* Has the nodes leave their labels, as the call describes them, for those that write them. */
 extern void gk_share_labels(GkCall *call);
 
 /* Says how they are written. */

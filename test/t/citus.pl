@@ -295,7 +295,7 @@ is(way_of(label('labels', $_)), 'select', "$_: the workers write the labels of t
 is(way_of(label('labels', 'delete', '', 'SELECT id, x, height AS y FROM seen')), 'select', 'those of a view as well');
 is(way_of(label('labels', 'delete')), 'select', 'again');
 is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
-is(way_of(label('labels', 'merge')), '', 'labels that are merged come through the coordinator');
+is(way_of(label('labels', 'merge')), 'copy', 'labels that are merged come through the coordinator');
 is(way_of(label('reference_labels', 'delete')), 'copy', 'so do those of a reference table');
 sql(q{CREATE TABLE stamped (LIKE labels); ALTER TABLE stamped ADD version int, ADD labelled_at timestamptz; SELECT create_distributed_table('stamped', 'id', colocate_with => 'distributed')});
 is(way_of(label('stamped', 'append')), 'select', 'columns that are the same in all rows');

@@ -126,7 +126,7 @@ is($session->query('SELECT count(*), count(DISTINCT id), count(cluster_id) FROM 
 $session->query('SELECT gkmeans_node_close()');
 is($server->safe_psql('postgres', look($handle, $key)), '0|0|0', 'and no longer');
 nothing_left($server, $session, $pid, $threads, 'labels that were closed');
-my ($leaver) = new_session($server);
+my $leaver = $server->background_psql('postgres', on_error_stop => 0);
 ($handle) = split /\|/, (split /\n/, $leaver->query("BEGIN; $unusable; $load; $publish; COMMIT"))[-1];
 is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'another session leaves some');
 $leaver->quit;
