@@ -64,8 +64,8 @@ typedef struct GkNodeLabelling
 } GkNodeLabelling;
 
 /*
- * Leaves the labels of the rows in shared memory, for sessions that know the key; *rows is how many.
- * Returns the handle of the memory, which outlives the transaction: it is kept until
+ * Leaves the labels of the rows in shared memory, for sessions that know the key; *rows is how
+ * many.  Returns the handle of the memory, which outlives the transaction: it is kept until
  * gk_node_job_end() or the next job.  The ids are used up by that.
  */
 extern dsm_handle gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling,
