@@ -341,7 +341,7 @@ sql(q{SELECT create_distributed_table('moving', 'id', colocate_with => 'distribu
 my $locker = $node->background_psql('postgres', on_error_stop => 0);
 my $fitting = $node->background_psql('postgres', on_error_stop => 0);
 $locker->query_safe('BEGIN');
-$locker->query_safe('LOCK TABLE labels IN SHARE MODE');
+$locker->query_safe('LOCK TABLE labels IN SHARE UPDATE EXCLUSIVE MODE');
 start_query($fitting, "SET gkmeans.nodes = 'auto'; " . label('labels', 'delete', '', 'moving'));
 ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM gkmeans.progress WHERE phase = 'writing')}), 'a fit waits with its labels');
 is(sql('SELECT engine, nodes, rows_done FROM gkmeans.progress'), 'cluster|2|5940', 'its progress shows the nodes');
