@@ -355,28 +355,30 @@ ok($nodes[1]->poll_query_until('postgres', q{SELECT NOT EXISTS (SELECT FROM pg_s
 
 # Nobody else reads the labels, and a worker that lies is an error
 my $worker = $nodes[1];
+
+sub on_worker { return $worker->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $_[0]"); }
 my $publish = q{BEGIN; SELECT engine FROM gkmeans_node_open(1, 'SELECT i AS id, i * 1.5 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)};
 like(($worker->psql('postgres', "$publish; SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-000000000001', '{0}', false)"))[2], qr/There are no ids, or they were taken before/, 'labels before the rows');
 is($worker->safe_psql('postgres', q{SELECT _gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', 1), _gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', 'x'::text) IS NULL}),
 	'f|t', 'labels that nobody has left');
-$worker->safe_psql('postgres', 'ALTER FUNCTION gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans_node_rest RENAME TO true_rest');
-for my $lie ([ 'NULL, labels', 'handle' ], [ '-1, labels', 'handle' ], [ 'handle, labels + 1', 'labels' ], [ 'handle, NULL', 'labels' ], [ '1::bigint << 40, labels', 'handle' ])
+on_worker('ALTER FUNCTION gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans_node_rest RENAME TO true_rest');
+for my $lie ([ 'NULL::bigint, labels', 'handle' ], [ '-1::bigint, labels', 'handle' ], [ 'handle, labels + 1', 'labels' ], [ 'handle, NULL::bigint', 'labels' ], [ '1::bigint << 40, labels', 'handle' ])
 {
-	$worker->safe_psql('postgres', qq{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
 		'SELECT $lie->[0] FROM true_publish(key, clusters, by_cosine) p'});
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer/, "a worker that lies about its labels: $lie->[0]");
 }
-$worker->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
-	'SELECT 12345, labels FROM true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM true_rest()'});
+on_worker(q{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+	'SELECT 12345::bigint, labels FROM true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM true_rest()'});
 is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), 3, 'a handle that leads nowhere: the labels come through the coordinator');
 is(sql(sprintf $digest, 'labels'), $expected, 'and are right');
 for my $lie (q{SELECT * FROM true_rest() LIMIT 10}, q{SELECT * FROM true_rest() UNION ALL SELECT * FROM true_rest()}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
 {
-	$worker->safe_psql('postgres', qq{CREATE OR REPLACE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer|changed while their labels were being written|invalid input syntax|null value/, "a worker that lies about the rest: $lie");
 	is(sql(sprintf $digest, 'labels'), $expected, 'nothing of it stays');
 }
-$worker->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
+on_worker('DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
 
 # What this transaction has written is on its own sessions alone
 my $change = 'UPDATE distributed SET x = 3, y = 4 WHERE id <= 3000';
