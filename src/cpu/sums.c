@@ -23,7 +23,9 @@ cluster_sums(const GkCpuEngine *engine, int64_t cluster)
 static inline const int64_t *
 cluster_lows(const GkCpuEngine *engine, int64_t cluster)
 {
-	return engine->sum_stride > engine->d + 1 ? cluster_sums(engine, cluster) + engine->d + 1 : NULL;
+	int64_t		lows = engine->d + 1;
+
+	return engine->sum_stride > lows ? cluster_sums(engine, cluster) + lows : NULL;
 }
 
 /* How centroids are made of the sums. */

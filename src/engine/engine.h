@@ -363,7 +363,7 @@ typedef struct GkCommand
 			double	   *radius2;		/* out: k, max d² */
 		}			statistics;
 
-		/* c is the centroid of the row's label as it is now.  The sums of the last step are lost. */
+		/* c is the centroid of the row's label as it is now; sums of the last step are lost. */
 		struct
 		{
 			const int  *exponents;		/* d + 1: grids of weight × (x - c)², and of the weights */

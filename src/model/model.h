@@ -63,6 +63,7 @@ typedef enum GkModelAttribute
 	GK_MODEL_INERTIAS,
 	GK_MODEL_AVG_DISTANCES,
 	GK_MODEL_RADII,
+	GK_MODEL_DEVIATIONS,
 	GK_MODEL_ROWS_READ,
 	GK_MODEL_ROWS_USED,
 	GK_MODEL_INERTIA,
@@ -189,6 +190,8 @@ extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int c
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);
+extern double *gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows,
+									 int columns);
 
 /* The shape of a version: k, dimension and metric, checked. */
 extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);

@@ -579,9 +579,10 @@ run_squares(ReferenceEngine *e, GkCommand *c)
 	for (int64_t i = 0; more_rows(e, i); i++)
 		for (int j = 0; j <= e->d; j++)
 		{
-			int64_t		at = e->labels[i] * width + j;
+			int64_t		label = e->labels[i];
+			int64_t		at = label * width + j;
 			double		z = j < e->d
-				? (double) e->x[i * e->d + j] - e->centroids[e->labels[i] * (int64_t) e->d + j] : 1.0;
+				? (double) e->x[i * e->d + j] - e->centroids[label * e->d + j] : 1.0;
 			GkSum		sum = {c->squares.sums[at], lows[at]};
 
 			add_value(&sum, weight_of(e, i) * (z * z), c->squares.exponents[j], true,
