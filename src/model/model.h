@@ -120,6 +120,14 @@ extern const char *gk_model_name(Relation relation);
  */
 extern Relation gk_open_model(Oid relation_id);
 
+/*
+ * Its steps, for a session that knows which tables are models: opens a table, or raises 42P01;
+ * raises 42809, or 0A000 if nobody can read it; raises 42501, or 0A000 because of the user.
+ */
+extern Relation gk_open_model_table(Oid relation_id);
+extern void gk_check_model(Relation relation);
+extern void gk_check_model_reader(Relation relation);
+
 /* The same with ShareUpdateExclusiveLock as well: those who change a model follow one another. */
 extern Relation gk_open_model_to_change(Oid relation_id);
 
