@@ -159,7 +159,7 @@ stored_node(HeapTuple index, AttrNumber attribute)
 	return is_null ? NULL : stringToNode(TextDatumGetCString(stored));
 }
 
-/* True if an index is ((true)) WHERE deployed, unique: of the deployed rows there is one at most. */
+/* True if an index is unique, on ((true)) WHERE deployed: so one row is deployed at most. */
 static bool
 allows_one_deployed(HeapTuple tuple)
 {
@@ -272,7 +272,8 @@ find_deployed(Relation relation)
 	{
 		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
 
-		if (!entry->stale && entry->is_only && entry->model->relation == RelationGetRelid(relation) &&
+		if (!entry->stale && entry->is_only &&
+			entry->model->relation == RelationGetRelid(relation) &&
 			entry->file == relation->rd_rel->relfilenode && is_there(relation, entry))
 			return entry;
 	}
