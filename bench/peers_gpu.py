@@ -23,6 +23,8 @@ import time
 
 import numpy as np
 
+from real_sets import GPU_SETS
+
 ITERATIONS = 20
 SAMPLE = 1024
 SINGLE = ("flash-kmeans fp32", "FlashLib fp32")
@@ -166,6 +168,11 @@ def keep(options, table):
             json.dump(table, out, indent=1)
 
 
+def kind(name):
+    """What the rows of a set are like."""
+    return GPU_SETS[name][0].__name__.replace("_", " ") if name in GPU_SETS else name
+
+
 def ratio_text(mean, own):
     return "–" if mean is None else f"{mean / own:.2f}"
 
@@ -188,11 +195,11 @@ def compare(options, names):
         own = engine_figures(options, name, 1)
         others = all_peers(options, name)
         single, half = best(others, SINGLE), best(others, HALF)
-        print(f"| {name} | {n:,} × {k:,} × {d} | {own['first']:.2f} | {own['second']:.2f} | {own['later']:.3f} | {own['mean']:.3f}"
+        print(f"| {kind(name)} | {n:,} × {k:,} × {d} | {own['first']:.2f} | {own['second']:.2f} | {own['later']:.3f} | {own['mean']:.3f}"
               + (f" (of {own['iterations']})" if own["iterations"] < ITERATIONS else "") + f" | {own['wrong']} | "
               + " | ".join(peer_text(others, peer) for peer in SINGLE + HALF)
               + f" | {ratio_text(single, own['mean'])} | {ratio_text(half, own['mean'])} |", flush=True)
-        table.append({"name": name, "n": n, "d": d, "k": k, "own": own, "peers": others,
+        table.append({"name": name, "kind": kind(name), "n": n, "d": d, "k": k, "own": own, "peers": others,
                       "ratios": [None if mean is None else mean / own["mean"] for mean in (single, half)]})
         keep(options, table)
     return table
@@ -209,11 +216,11 @@ def scale(options, names):
         own = [engine_figures(options, name, count) for count in counts]
         efficiency = [own[0][what] * counts[0] / (own[-1][what] * counts[-1]) for what in ("later", "mean")]
         same = all(figures["inertia"] == own[0]["inertia"] for figures in own)
-        print(f"| {name} | {n:,} × {k:,} × {d} | "
+        print(f"| {kind(name)} | {n:,} × {k:,} × {d} | "
               + " | ".join(f"{figures['first']:.2f}, {figures['later']:.3f}, {figures['mean']:.3f}" for figures in own)
               + f" | {efficiency[0]:.2f} | {efficiency[1]:.2f} | {max(figures['wrong'] for figures in own)}{'' if same else ', **another inertia**'} |",
               flush=True)
-        table.append({"name": name, "devices": counts, "own": own, "same": same})
+        table.append({"name": name, "kind": kind(name), "n": n, "d": d, "k": k, "devices": counts, "own": own, "same": same})
         keep(options, table)
     return table
 

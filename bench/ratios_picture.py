@@ -17,11 +17,19 @@ def from_peers_cpu(figures):
             [(figure["name"], [figure["lloyd"] / figure["seconds"]]) for figure in figures])
 
 
+def short(number):
+    """A number of rows or clusters, in thousands or millions if it is round."""
+    for unit, letter in ((1_000_000, "M"), (1000, "k")):
+        if number >= unit and number * 10 % unit == 0:
+            return f"{number / unit:g}{letter}"
+    return str(number)
+
+
 def from_peers_gpu(figures):
     """The same, of two kinds of peers."""
     return ("the time of the fastest GPU library divided by that of gkmeans",
             "the fastest other's time / gkmeans, mean of 20 iterations on one GPU", ("in 32 bits", "in 16 bits, inexact"),
-            [(figure["name"], figure["ratios"]) for figure in figures])
+            [(f"{figure['kind']} {short(figure['n'])} × {short(figure['k'])} × {figure['d']}", figure["ratios"]) for figure in figures])
 
 
 def bars(y, name, ratios, scale):
