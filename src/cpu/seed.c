@@ -9,33 +9,61 @@
 /* Candidates so few that their d² cost less than the filter would. */
 #define FEW_CANDIDATES 8
 
-/* d² of blocks to a few candidates, by the definition. */
+/* A few candidates, and what was found on the way. */
+typedef struct FewCandidates
+{
+	const GkCommand *command;
+	pthread_mutex_t mutex;
+	double		greatest;		/* weight × d² */
+} FewCandidates;
+
+/* Compares a block with a few candidates, by the definition. */
+static void
+compare_with_few(GkCpuEngine *engine, const GkCommand *command, int64_t block)
+{
+	double	   *old = gk_cpu_distance2(engine) + block * GK_BLOCK;
+	int32_t    *labels = gk_cpu_labels(engine) + block * GK_BLOCK;
+	double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
+
+	for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
+	{
+		int64_t		left = command->candidates.count - c;
+		int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
+
+		engine->kernels->distances(gk_cpu_block(engine, block), engine->d,
+								   command->candidates.candidates + c * engine->d, count, fresh);
+		for (int i = 0; i < count; i++)
+			engine->kernels->take_nearer(fresh + i * GK_BLOCK,
+										 (int32_t) (command->candidates.first_label + c + i),
+										 old, labels);
+	}
+}
+
+/* Compares blocks with a few candidates. */
 static void
 few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	const GkCommand *command = context;
-	int64_t		first_label = command->candidates.first_label;
+	FewCandidates *few = context;
+	double		greatest[GK_BLOCK] = {0};
 
 	(void) worker;
 	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
 	{
-		double	   *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
-		int32_t    *labels = gk_cpu_labels(engine) + b * GK_BLOCK;
-		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
+		const double *distance2 = gk_cpu_distance2(engine) + b * GK_BLOCK;
+		int			rows = gk_cpu_block_rows(engine, b);
 
-		for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
+		compare_with_few(engine, few->command, b);
+		for (int i = 0; i < rows; i++)
 		{
-			int64_t		left = command->candidates.count - c;
-			int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
+			double		mass = gk_cpu_weight(engine, b * GK_BLOCK + i) * distance2[i];
 
-			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
-									   command->candidates.candidates + c * engine->d, count,
-									   fresh);
-			for (int i = 0; i < count; i++)
-				engine->kernels->take_nearer(fresh + i * GK_BLOCK, (int32_t) (first_label + c + i),
-											 old, labels);
+			greatest[i] = mass > greatest[i] ? mass : greatest[i];
 		}
 	}
+	pthread_mutex_lock(&few->mutex);
+	for (int i = 0; i < GK_BLOCK; i++)
+		few->greatest = greatest[i] > few->greatest ? greatest[i] : few->greatest;
+	pthread_mutex_unlock(&few->mutex);
 }
 
 /* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
@@ -47,6 +75,7 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 		.packed = &engine->packed,.exact = true,.keep_nearer = true,
 		.first_label = command->candidates.first_label
 	};
+	FewCandidates few = {.command = command,.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 	command->candidates.greatest = 0.0;
 	engine->sums_valid = false;
@@ -58,9 +87,9 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	if (command->candidates.count <= FEW_CANDIDATES)
 	{
 		if (!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
-							 few_candidates_chunk, command))
+							 few_candidates_chunk, &few))
 			return;
-		assignment.greatest_mass = gk_cpu_greatest_mass(engine);
+		assignment.greatest_mass = few.greatest;
 	}
 	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
 						  command->candidates.count, false) ||

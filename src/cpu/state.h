@@ -270,7 +270,6 @@ extern void gk_cpu_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 /* statistics.c */
 extern bool gk_cpu_need_distances(GkCpuEngine *engine);
 extern int	gk_cpu_partial_workers(const GkCpuEngine *engine, size_t bytes);
-extern double gk_cpu_greatest_mass(GkCpuEngine *engine);
 extern void gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
