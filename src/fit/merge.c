@@ -1,10 +1,13 @@
 /*
  * Merging the clusters whose union costs least.
  *
- * Centroids merge with those of their group, which are near them: a range of centroids is cut in
- * two, and the halves again, until groups are small.  A merged cluster is dearer to all others than
- * the cheaper of its parts was.  So what was noted before a merge is a lower bound, and is computed
- * again only when it comes first.
+ * Centroids merge with those of their group: few centroids are one group; of many, a range is cut
+ * in two where few of them lie, and the parts again, until groups are small.  A cut may part
+ * neighbours.  So there are several rounds, cut in other directions, and only the last one makes all
+ * the unions that it can: the dear ones.
+ *
+ * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
+ * before a merge is a lower bound, and is computed again only when it comes first.
  */
 #include "postgres.h"
 
@@ -16,12 +19,19 @@
 #include "merge.h"
 #include "nearest.h"
 
-/* The most centroids of a group: so many … */
-#define GROUP_MOST 256
+/*
+ * Groups are so large that the centroids of each are compared with about so many features, but have
+ * this many centroids at least.
+ */
+#define MERGE_WORK 2e7
 #define GROUP_LEAST 32
 
-/* … that the groups compare about so many features with each other, and come back twice. */
-#define MERGE_WORK 2e7
+/* Rounds, if there are several groups; each but the last leaves this share of what is to go. */
+#define ROUNDS 4
+#define LEFT_SHARE 4
+
+/* Parts of a line on which the centroids of a range are counted. */
+#define BINS 64
 
 /* Features compared between two checks for interrupts. */
 #define INTERRUPT_WORK 10000000
@@ -46,13 +56,6 @@ typedef struct Group
 	int64		cheapest;		/* the place whose union is cheapest; -1 = there is none */
 } Group;
 
-/* How far along a line a centroid lies. */
-typedef struct Position
-{
-	double		at;
-	int64		centroid;
-} Position;
-
 typedef struct Merger
 {
 	double	   *centroids;
@@ -63,11 +66,15 @@ typedef struct Merger
 	int64	   *heaviest;		/* see gk_merge_closest() */
 	double	   *first_weights;	/* the weights before all merges, with these */
 	int64	   *order;			/* the centroid at each place */
-	Position   *positions;
+	int64	   *spare;			/* the same while a range is cut */
+	double	   *positions;		/* along a line, by place */
 	Union	   *unions;			/* of each place */
 	Group	   *groups;
 	int64		group_count;
 	int64		group_most;		/* centroids of a group */
+	int64	   *winners;		/* a tree: the group of the cheapest union below; -1 = none */
+	int64		leaves;			/* of the tree, a power of two */
+	int			round;
 	double	   *packed;
 	double	   *distances2;		/* of one centroid to its group */
 	int64		work;			/* features compared since the last check for interrupts */
@@ -132,62 +139,87 @@ farthest(Merger *merger, int64 first, int64 count, const double *from)
 	return far;
 }
 
-/* The order along the line, then of the centroids. */
-static int
-compare_positions(const void *a, const void *b, void *unused)
-{
-	const Position *left = a;
-	const Position *right = b;
-
-	if (left->at != right->at)
-		return left->at < right->at ? -1 : 1;
-	return (left->centroid > right->centroid) - (left->centroid < right->centroid);
-}
-
-/* Orders the centroids of a range along the line through two that lie far apart. */
+/* Where the centroids of a range lie along a line; gives the least and the greatest position. */
 static void
-order_range(Merger *merger, int64 first, int64 count)
+find_positions(Merger *merger, int64 first, int64 count, double range[2])
 {
-	const double *begin = farthest(merger, first, count, centroid_at(merger, first));
+	bool		widest = merger->round % 2 == 0;
+	const double *begin = centroid_at(merger, first + (widest ? 0 : count / 2));
 	const double *end = farthest(merger, first, count, begin);
-	Position   *positions = merger->positions + first;
 
-	for (int64 i = 0; i < count; i++)
+	if (widest)
 	{
-		positions[i].centroid = merger->order[first + i];
-		positions[i].at = product(centroid_at(merger, first + i), end, begin, merger->dimension);
+		begin = end;
+		end = farthest(merger, first, count, begin);
+	}
+	range[0] = INFINITY;
+	range[1] = -INFINITY;
+	for (int64 place = first; place < first + count; place++)
+	{
+		double		at = product(centroid_at(merger, place), end, begin, merger->dimension);
+
+		merger->positions[place] = at;
+		range[0] = Min(range[0], at);
+		range[1] = Max(range[1], at);
 		count_work(merger, merger->dimension);
 	}
-	qsort_interruptible(positions, count, sizeof(Position), compare_positions, NULL);
-	for (int64 i = 0; i < count; i++)
-		merger->order[first + i] = positions[i].centroid;
 }
 
-/* The widest gap before one of the positions from .. to - 1: which one; 0 if there is none. */
-static int64
-widest_gap(const Position *positions, int64 from, int64 to)
+/* The part of the line that a position is in. */
+static inline int
+bin_of(double at, const double range[2])
 {
-	double		widest = 0.0;
-	int64		where = 0;
-
-	for (int64 i = from; i < to; i++)
-		if (positions[i].at - positions[i - 1].at > widest)
-		{
-			widest = positions[i].at - positions[i - 1].at;
-			where = i;
-		}
-	return where;
+	return Min((int) ((at - range[0]) / (range[1] - range[0]) * BINS), BINS - 1);
 }
 
-/* Where a range is cut, so that neighbours stay together; 0 if all its centroids are equal. */
+/* The first part of the line behind the cut: where few lie, and a quarter on each side if it can be. */
+static int
+choose_cut(const int64 *counts, int64 count)
+{
+	int64		before = 0;
+	int64		fewest = INT64CONST(-1);
+	int64		best_rest = INT64CONST(-1);
+	int			best = 1;
+
+	for (int bin = 1; bin < BINS; bin++)
+	{
+		int64		near = counts[bin - 1] + counts[bin];
+		int64		rest;
+
+		before += counts[bin - 1];
+		rest = Min(Min(before, count - before), count / 4);
+		if (rest < best_rest || (rest == best_rest && near >= fewest))
+			continue;
+		best_rest = rest;
+		fewest = near;
+		best = bin;
+	}
+	return best;
+}
+
+/* Cuts a range in two; how many centroids are in the first part, 0 if all are equal. */
 static int64
 cut(Merger *merger, int64 first, int64 count)
 {
-	int64		where;
+	int64		counts[BINS] = {0};
+	double		range[2];
+	int64		left = 0;
+	int64		right = 0;
+	int			bin;
 
-	order_range(merger, first, count);
-	where = widest_gap(merger->positions + first, count / 4, count - count / 4);
-	return where > 0 ? where : widest_gap(merger->positions + first, 1, count);
+	find_positions(merger, first, count, range);
+	if (!(range[0] < range[1]))
+		return 0;
+	for (int64 place = first; place < first + count; place++)
+		counts[bin_of(merger->positions[place], range)]++;
+	bin = choose_cut(counts, count);
+	for (int64 place = first; place < first + count; place++)
+		if (bin_of(merger->positions[place], range) < bin)
+			merger->order[first + left++] = merger->order[place];
+		else
+			merger->spare[right++] = merger->order[place];
+	memcpy(merger->order + first + left, merger->spare, right * sizeof(int64));
+	return left;
 }
 
 /* Cuts a range into groups. */
@@ -288,22 +320,29 @@ find_cheapest(const Merger *merger, Group *group)
 			group->cheapest = place;
 }
 
-/* The group of the cheapest union of all, by what is known; NULL if there is none. */
-static Group *
-find_cheapest_group(const Merger *merger)
+/* The cost of the cheapest union of a group; infinite if there is none. */
+static double
+cheapest_cost(const Merger *merger, int64 group)
 {
-	Group	   *best = NULL;
+	return group < 0 ? INFINITY : merger->unions[merger->groups[group].cheapest].cost;
+}
 
-	for (int64 g = 0; g < merger->group_count; g++)
+/* Brings the tree up to date after the cheapest union of a group has changed. */
+static void
+update_winners(Merger *merger, int64 group)
+{
+	int64		node = merger->leaves + group;
+
+	merger->winners[node] = merger->groups[group].cheapest < 0 ? -1 : group;
+	for (node /= 2; node > 0; node /= 2)
 	{
-		Group	   *group = &merger->groups[g];
+		int64		left = merger->winners[2 * node];
+		int64		right = merger->winners[2 * node + 1];
 
-		if (group->cheapest >= 0 &&
-			(best == NULL ||
-			 merger->unions[group->cheapest].cost < merger->unions[best->cheapest].cost))
-			best = group;
+		merger->winners[node] = right < 0 ||
+			(left >= 0 && cheapest_cost(merger, left) <= cheapest_cost(merger, right))
+			? left : right;
 	}
-	return best;
 }
 
 /* Notes which of all the centroids that two are made of is the heaviest. */
@@ -362,9 +401,30 @@ merge_two(Merger *merger, Group *group)
 	return known;
 }
 
-/* Makes groups of the centroids, and compares the centroids of each. */
+/* Compares the centroids of each group. */
 static void
-begin_merger(Merger *merger)
+compare_groups(Merger *merger)
+{
+	merger->leaves = 1;
+	while (merger->leaves < merger->group_count)
+		merger->leaves *= 2;
+	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int64));
+	for (int64 i = 0; i < 2 * merger->leaves; i++)
+		merger->winners[i] = -1;
+	for (int64 g = 0; g < merger->group_count; g++)
+	{
+		Group	   *group = &merger->groups[g];
+
+		for (int64 i = 0; i < group->count; i++)
+			find_partner(merger, group, group->first + i);
+		find_cheapest(merger, group);
+		update_winners(merger, g);
+	}
+}
+
+/* Makes groups of the centroids. */
+static void
+begin_round(Merger *merger)
 {
 	int64		most = 0;
 
@@ -374,21 +434,13 @@ begin_merger(Merger *merger)
 		merger->unions[place].version = 0;
 	}
 	merger->group_count = 0;
-	merger->group_most = (int64) Max(Min(MERGE_WORK / merger->dimension / merger->count,
-										 GROUP_MOST), GROUP_LEAST);
+	merger->group_most = (int64) Max(MERGE_WORK / merger->dimension / merger->count, GROUP_LEAST);
 	make_groups(merger, 0, merger->count);
 	pack_groups(merger);
 	for (int64 g = 0; g < merger->group_count; g++)
 		most = Max(most, merger->groups[g].count);
 	merger->distances2 = gk_allocate(GK_GROUPS(most) * GK_GROUP, sizeof(double));
-	for (int64 g = 0; g < merger->group_count; g++)
-	{
-		Group	   *group = &merger->groups[g];
-
-		for (int64 i = 0; i < group->count; i++)
-			find_partner(merger, group, group->first + i);
-		find_cheapest(merger, group);
-	}
+	compare_groups(merger);
 }
 
 /* Takes those that are gone out, in place. */
@@ -420,16 +472,25 @@ static void
 merge_groups(Merger *merger, int64 most)
 {
 	int64		left = merger->count;
-	Group	   *group;
 
-	begin_merger(merger);
-	while ((group = find_cheapest_group(merger)) != NULL &&
-		   (left > most || (merger->heaviest != NULL &&
-							!(merger->unions[group->cheapest].cost > 0.0))))
-		left -= merge_two(merger, group);
+	begin_round(merger);
+	if (merger->group_count > 1 && merger->round < ROUNDS - 1)
+		most += Max(left - most, 0) / LEFT_SHARE;
+	for (;;)
+	{
+		int64		group = merger->winners[1];
+
+		if (group < 0 || (left <= most && (merger->heaviest == NULL ||
+										   cheapest_cost(merger, group) > 0.0)))
+			break;
+		left -= merge_two(merger, &merger->groups[group]);
+		update_winners(merger, group);
+	}
 	drop_merged(merger);
+	pfree(merger->winners);
 	pfree(merger->distances2);
 	pfree(merger->packed);
+	merger->round++;
 }
 
 /* Makes each centroid the heaviest of itself. */
@@ -453,7 +514,8 @@ gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
 	merger.order = gk_allocate(count, sizeof(int64));
-	merger.positions = gk_allocate(count, sizeof(Position));
+	merger.spare = gk_allocate(count, sizeof(int64));
+	merger.positions = gk_allocate(count, sizeof(double));
 	merger.unions = gk_allocate(count, sizeof(Union));
 	merger.groups = gk_allocate(count, sizeof(Group));
 	do
@@ -462,6 +524,7 @@ gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
 	pfree(merger.groups);
 	pfree(merger.unions);
 	pfree(merger.positions);
+	pfree(merger.spare);
 	pfree(merger.order);
 	if (heaviest != NULL)
 		pfree(merger.first_weights);
