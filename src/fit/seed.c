@@ -30,6 +30,9 @@
 #define FIRST_SHARE 32
 #define GROWTH 3
 
+/* The least number of candidates in a round of k-means||. */
+#define LEAST_WIDTH 8
+
 /* Rounds of k-means|| by distance, and candidates over k, before it may end early … */
 #define LEAST_ROUNDS 2
 #define CANDIDATES_A_CENTROID 1.5
@@ -183,7 +186,7 @@ draw_candidates(Seeder *seeder)
 	int64	   *rows;
 	int64		found;
 
-	width = Max(width, 1);
+	width = Min(Max(width, LEAST_WIDTH), spec->rows);
 	rows = gk_allocate(width, sizeof(int64));
 	found = draw(seeder, width, rows);
 	for (int round = 0; found > 0; round++)
