@@ -1,10 +1,14 @@
 /*
  * What seeding asks of the CPU engine.
  */
+#include <math.h>
 #include <string.h>
 
 #include "state.h"
 #include "exact.h"
+
+/* Reaches are found if the earlier candidates are at most this share of the rows. */
+#define REACH_SHARE 64
 
 /* Candidates so few that their d² cost less than the filter would. */
 #define FEW_CANDIDATES 8
@@ -66,6 +70,86 @@ few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t fro
 	pthread_mutex_unlock(&few->mutex);
 }
 
+/*
+ * Finds how near rows must be to each earlier candidate so that no new one is nearer: half its
+ * distance to the nearest of these, less what d² may be rounded by.
+ */
+static void
+reaches_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	double	   *reaches = engine->reaches.base;
+
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
+	{
+		const float *block = (float *) engine->earlier.base + b * GK_BLOCK * engine->d;
+		double		least[GK_BLOCK];
+		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
+
+		for (int i = 0; i < GK_BLOCK; i++)
+			least[i] = INFINITY;
+		for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
+		{
+			int64_t		left = command->candidates.count - c;
+			int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
+
+			engine->kernels->distances(block, engine->d,
+									   command->candidates.candidates + c * engine->d, count,
+									   fresh);
+			for (int i = 0; i < count * GK_BLOCK; i++)
+				if (fresh[i] < least[i % GK_BLOCK])
+					least[i % GK_BLOCK] = fresh[i];
+		}
+		for (int i = 0; i < GK_BLOCK; i++)
+			reaches[b * GK_BLOCK + i] = least[i] / 4 * (1 - 1e-10);
+	}
+}
+
+/* The reaches of the earlier candidates; NULL if they are not known, or too many to pay. */
+static const double *
+find_reaches(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		first = command->candidates.first_label;
+	int64_t		blocks = (first + GK_BLOCK - 1) / GK_BLOCK;
+
+	if (first == 0 || engine->earlier_count != first || first > engine->n / REACH_SHARE)
+		return NULL;
+	if (!gk_cpu_array_need(engine, &engine->reaches, blocks * GK_BLOCK, sizeof(double)) ||
+		!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
+						 reaches_chunk, command))
+		return NULL;
+	return engine->reaches.base;
+}
+
+/* Keeps candidates for the next time, if they are floats, as rows are. */
+static bool
+keep_candidates(GkCpuEngine *engine, const GkCommand *command)
+{
+	int64_t		first = command->candidates.first_label;
+	int64_t		total = first + command->candidates.count;
+	const double *value = command->candidates.candidates;
+	bool		exact = true;
+	float	   *blocks;
+
+	if (first > 0 && engine->earlier_count != first)
+		return true;
+	if (!gk_cpu_array_grow(engine, &engine->earlier, (total + GK_BLOCK - 1) / GK_BLOCK,
+						   GK_BLOCK * engine->d * sizeof(float)))
+		return false;
+	blocks = engine->earlier.base;
+	for (int64_t c = first; c < total; c++)
+		for (int j = 0; j < engine->d; j++, value++)
+		{
+			float		x = (float) *value;
+
+			blocks[(c / GK_BLOCK * engine->d + j) * GK_BLOCK + c % GK_BLOCK] = x;
+			exact = exact && x == *value;
+		}
+	engine->earlier_count = exact ? total : -1;
+	return true;
+}
+
 /* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
 void
 gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
@@ -91,10 +175,17 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 			return;
 		assignment.greatest_mass = few.greatest;
 	}
-	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
-						  command->candidates.count, false) ||
-			 !gk_cpu_regions_pack(engine, &engine->packed, false) ||
-			 !gk_cpu_assign_rows(engine, &assignment))
+	else
+	{
+		assignment.reaches = find_reaches(engine, command);
+		if (engine->status.code != GK_OK || gk_cpu_stopped(engine) ||
+			!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
+						 command->candidates.count, false) ||
+			!gk_cpu_regions_pack(engine, &engine->packed, false) ||
+			!gk_cpu_assign_rows(engine, &assignment))
+			return;
+	}
+	if (!keep_candidates(engine, command))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
 	command->candidates.greatest = assignment.greatest_mass;

@@ -132,6 +132,9 @@ struct GkCpuEngine
 	GkPerRow	per_row_state;
 	GkArray		hashes;			/* uint64, padded to blocks; seeding only */
 	bool		hashes_valid;
+	GkArray		earlier;		/* float, blocks: the candidates of seeding so far … */
+	int64_t		earlier_count;	/* … or -1: they are not known */
+	GkArray		reaches;		/* double, one each of them: see GkAssignment */
 
 	/* the grid */
 	bool		has_grid;
@@ -230,6 +233,7 @@ typedef struct GkAssignment
 	bool		exact;			/* leave d² in per_row */
 	bool		keep_nearer;	/* seeding: labels change only where the new d² is less … */
 	int64_t		first_label;	/* … or always if this is 0 */
+	const double *reaches;		/* by label: no row up to this d² is compared; NULL = all are */
 	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
 	atomic_bool regions_fail;	/* too many rows had to be compared with all centroids */

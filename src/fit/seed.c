@@ -38,7 +38,7 @@
 #define CANDIDATES_A_CENTROID 1.5
 
 /* … because a round has left so much of the total of the distances. */
-#define LITTLE_LEFT 0.75
+#define LITTLE_LEFT 0.6
 
 /* Attempts to draw distinct rows by weight, before drawing by distance. */
 #define RANDOM_ATTEMPTS 10
