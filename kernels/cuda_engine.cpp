@@ -3,6 +3,7 @@
  */
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -354,6 +355,8 @@ Engine::execute(GkCommand *c)
 			return assign(c);
 		case GK_STATISTICS:
 			return statistics(c);
+		case GK_SQUARES:
+			return squares(c);
 		case GK_SEPARATION:
 			return separate(c);
 		case GK_GET_CENTROIDS:
@@ -403,8 +406,8 @@ name_of(GkOperation operation)
 	static const char *const names[] = {
 		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
 		"entries", "label weights", "rows", "compare", "set centroids", "step", "move",
-		"relocate", "distances", "farthest", "assign", "statistics", "separation",
-		"get centroids"
+		"relocate", "distances", "farthest", "assign", "statistics", "squares",
+		"separation", "get centroids"
 	};
 
 	static_assert(sizeof(names) / sizeof(*names) == GK_OPERATIONS, "a name for each");
@@ -502,8 +505,8 @@ Engine::wait(int milliseconds)
 	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
 
 	/* most steps end while this polls */
-	if (milliseconds > 0)
-		poll_until([this] { return idle.load(); }, POLL_END);
+	poll_until([this] { return idle.load(); },
+			   std::min(POLL_END, std::chrono::milliseconds(milliseconds)));
 	lock.lock();
 	if (!idle)
 		finished.wait_for(lock, std::chrono::milliseconds(milliseconds),
