@@ -3,8 +3,8 @@
  *
  * Centroids merge with those of their group: few centroids are one group; of many, a range is cut
  * in two where few of them lie, and the parts again, until groups are small.  A cut may part
- * neighbours.  So there are several rounds, cut in other directions, and only the last one makes all
- * the unions that it can: the dear ones.
+ * neighbours.  So there are several rounds, cut in other directions, and only the last one makes
+ * all the unions that it can: the dear ones.
  *
  * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
  * before a merge is a lower bound, and is computed again only when it comes first.
@@ -172,7 +172,7 @@ bin_of(double at, const double range[2])
 	return Min((int) ((at - range[0]) / (range[1] - range[0]) * BINS), BINS - 1);
 }
 
-/* The first part of the line behind the cut: where few lie, and a quarter on each side if it can be. */
+/* The first part of the line behind the cut: where few lie, a quarter on each side if possible. */
 static int
 choose_cut(const int64 *counts, int64 count)
 {

@@ -21,7 +21,7 @@
 #include "seed.h"
 
 /* The most numbers in the candidates of k-means||, which are merged on one thread. */
-#define MERGE_LIMIT 4e6
+#define MERGE_LIMIT 6e6
 
 /*
  * If there would be more, the centroids are drawn directly: first this share of them by weight,
