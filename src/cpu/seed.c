@@ -113,7 +113,8 @@ find_reaches(GkCpuEngine *engine, GkCommand *command)
 	int64_t		first = command->candidates.first_label;
 	int64_t		blocks = (first + GK_BLOCK - 1) / GK_BLOCK;
 
-	if (first == 0 || engine->earlier_count != first || first > engine->n / REACH_SHARE)
+	if (first == 0 || engine->earlier_count != first ||
+		(first > engine->n / REACH_SHARE && !engine->regions_always))
 		return NULL;
 	if (!gk_cpu_array_need(engine, &engine->reaches, blocks * GK_BLOCK, sizeof(double)) ||
 		!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,

@@ -152,7 +152,7 @@ struct GkCpuEngine
 	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
 	bool		packed_valid;	/* packed holds the centroids as they are */
 	bool		regions_failed; /* they did not pay since the centroids were set */
-	bool		regions_always; /* however few centroids and rows there are, for tests */
+	bool		regions_always; /* and reaches, however few centroids and rows, for tests */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update; k: `between` of it */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
