@@ -21,6 +21,9 @@ namespace gk
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
+/* So many rows keep their hashes from one seeding to the next. */
+#define KEPT_HASHES (INT64_C(1) << 20)
+
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
@@ -174,6 +177,8 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
+		if (shard->rows > KEPT_HASHES)
+			shard->drop_hash_heads();
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);
