@@ -16,7 +16,7 @@ namespace gk
 #define SLICE_SECONDS 6e-3
 
 /*
- * The target share of the rows in a slice, within limits: a slice takes another 22 bytes a row.
+ * The target share of the rows in a slice, within limits: a slice takes another 12 bytes a row.
  */
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
@@ -30,9 +30,9 @@ Engine::plain_rows(double bytes_a_row) const
 	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }
 
-/* The most rows in a slice of the filter: whole waves, because a partial wave takes as long. */
+/* Rows in a slice of the filter: whole waves, because a partial wave takes as long. */
 int64_t
-Engine::most_filter_rows(int64_t centroids) const
+Engine::filter_rows(int64_t centroids) const
 {
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
@@ -44,18 +44,6 @@ Engine::most_filter_rows(int64_t centroids) const
 		longest = std::max(longest, shard->rows);
 	most = std::clamp<int64_t>((int64_t) (SLICE_SECONDS / seconds), 512, most);
 	return std::min(longest, (most + wave - 1) / wave * wave);
-}
-
-/* Rows in a slice of the filter: so few that all flagged rows can be listed, if necessary. */
-int64_t
-Engine::filter_rows(int64_t centroids) const
-{
-	int64_t		most = most_filter_rows(centroids);
-
-	for (const auto &shard : shards)
-		if (crowded && shard->rows > 0)
-			most = std::min<int64_t>(most, shard->flag_capacity);
-	return most;
 }
 
 /* Prepares everything that the filter needs besides the centroids. */
@@ -70,7 +58,7 @@ Engine::prepare_filter(int64_t centroids)
 		if (shard->rows == 0)
 			continue;
 		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, most_filter_rows(centroids));
+		reserve_filter(*shard, filter_rows(centroids));
 		sample_origin(*shard);
 		valid = valid && shard->bounds_valid;
 	}
@@ -117,9 +105,6 @@ Engine::read_counters()
 		if (!done)
 			pause_between_looks(tries);
 	}
-	for (auto &shard : shards)
-		if (shard->result->flagged > shard->flag_capacity)
-			crowded = true;
 }
 
 /* The number of integers in the sums of the clusters. */
@@ -160,33 +145,6 @@ Engine::set_grid(GkCommand *c)
 	}
 }
 
-/* GK_CENTROIDS: sets them, forgets the labels. */
-void
-Engine::set_centroids(GkCommand *c)
-{
-	int64_t		k = c->centroids.k;
-
-	if (k < 1 || k > GK_MAX_CLUSTERS)
-		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
-	spherical = c->centroids.spherical;
-	sums_valid = false;
-	for (auto &shard : shards)
-	{
-		/* made by seeding, with fewer centroids and thus larger slices */
-		shard->candidates.release();
-		release_filter(*shard, most_filter_rows(k));
-		reserve_centroids(*shard, shard->centroids, k);
-		shard->shifts.reserve(*shard, 2 * k);
-		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
-		shard->need_labels();
-		shard->use();
-		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
-								shard->device->compute));
-	}
-	for (auto &shard : shards)
-		shard->wait();
-}
-
 /* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
 void
 Engine::prepare_step(int64_t k, bool all)
@@ -208,6 +166,33 @@ Engine::prepare_step(int64_t k, bool all)
 	}
 	reset_counters();
 	sums_valid = false;
+}
+
+/* GK_CENTROIDS: sets them, forgets the labels. */
+void
+Engine::set_centroids(GkCommand *c)
+{
+	int64_t		k = c->centroids.k;
+
+	if (k < 1 || k > GK_MAX_CLUSTERS)
+		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
+	spherical = c->centroids.spherical;
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		/* made by seeding, with fewer centroids and thus larger slices */
+		shard->candidates.release();
+		release_filter(*shard, filter_rows(k));
+		reserve_centroids(*shard, shard->centroids, k);
+		shard->shifts.reserve(*shard, 2 * k);
+		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
+		shard->need_labels();
+		shard->use();
+		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
+								shard->device->compute));
+	}
+	for (auto &shard : shards)
+		shard->wait();
 }
 
 /* Gives the sums of a step to the caller, and sets them to 0. */
@@ -254,7 +239,6 @@ Engine::step(GkCommand *c)
 	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		filter_slice(shard, slice, shard.centroids, true);
-		decide_flagged(shard, slice, shard.centroids);
 		sum_slice(shard, slice, grid, k, all);
 	});
 	if (several)
@@ -393,10 +377,7 @@ Engine::assign(GkCommand *c)
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
-		{
 			filter_slice(shard, slice, shard.centroids, true);
-			decide_flagged(shard, slice, shard.centroids);
-		}
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();

@@ -114,7 +114,6 @@ private:
 	void		statistics(GkCommand *c);
 	void		get_centroids(GkCommand *c);
 	void		prepare_filter(int64_t centroids);
-	int64_t		most_filter_rows(int64_t centroids) const;
 	int64_t		filter_rows(int64_t centroids) const;
 	void		reset_counters();
 	void		read_counters();
@@ -162,7 +161,6 @@ private:
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */
-	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be in progress */
 
 	/* the command */

@@ -3,7 +3,7 @@
  *
  * For each row it finds the least and second least of lower - y·e over all centroids.  If their
  * gap exceeds the filter's error bound (docs/filter.md), the row has its label.  The other rows
- * are flagged: a second run over these lists their candidates, and exact.cu decides among them.
+ * are flagged, and flagged.cu decides them.
  */
 #include <algorithm>
 
@@ -14,33 +14,16 @@
 namespace gk
 {
 
-/* Flagged rows of a slice that can always be listed, unless memory is scarce. */
-#define LISTED_ROWS (INT64_C(64) << 10)
-
-/* Bytes of a row in the list. */
-#define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
-
-/* The capacity for flagged rows: all rows of a small slice. */
-static uint32_t
-flag_capacity(const Shard &shard, int64_t slice_rows)
-{
-	int64_t		room = (int64_t) (shard.account.limit / 32 / LISTED_BYTES);
-	int64_t		all = std::clamp<int64_t>(room, 1024, LISTED_ROWS);
-
-	return (uint32_t) std::max<int64_t>(std::min(slice_rows / 8, room), std::min(slice_rows, all));
-}
-
 /* Allocates memory for slices of this many rows. */
 void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
-	shard.flag_capacity = flag_capacity(shard, slice_rows);
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_count.reserve(shard, 2);
-	shard.flag_rows.reserve(shard, shard.flag_capacity);
-	shard.flag_limits.reserve(shard, shard.flag_capacity);
-	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
-	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
+	shard.flag_counts.reserve(shard, 1 + flagged_blocks(shard));
+	shard.flag_rows.reserve(shard, slice_rows);
+	shard.flag_limits.reserve(shard, slice_rows);
+	shard.found_distances.reserve(shard, flagged_blocks(shard) * TILED_ROWS);
+	shard.found_centroids.reserve(shard, flagged_blocks(shard) * TILED_ROWS);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -52,8 +35,6 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
-	shard.flag_candidate_counts.release();
-	shard.flag_candidates.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -87,28 +68,26 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
 	  scale(with.scale.get()), count((int) with.count),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
-	  flag_count(shard.flag_count.get()), open_count(shard.flag_count.get() + 1),
-	  flag_capacity(shard.flag_capacity), flag_rows(shard.flag_rows.get()),
-	  flag_limits(shard.flag_limits.get()),
-	  candidate_counts(shard.flag_candidate_counts.get()),
-	  candidates(shard.flag_candidates.get())
+	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
+	  flag_limits(shard.flag_limits.get())
 {
 }
 
-/* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
+/* Fresh labels of a slice. */
 void
 filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
 	FilterArguments a(shard, slice, centroids, labelled);
 
-	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),
+							shard.device->compute));
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
 	else
 		filter_generic(shard, a);
-	list_candidates(shard, a);
+	decide_flagged(shard, a, centroids.exact.get());
 }
 
 }								/* namespace gk */

@@ -104,7 +104,6 @@ struct Counters
 	double		shift2;
 	double		between;
 	unsigned long long listed;
-	unsigned long long flagged;				/* rows of a slice, at most */
 };
 
 /* Page-locked memory that the device reads and writes. */
@@ -205,12 +204,11 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	uint32_t	flag_capacity = 0;
-	Buffer<uint32_t> flag_count;
-	Buffer<int64_t> flag_rows;
+	Buffer<uint32_t> flag_counts;		/* flagged rows, and what flagged.cu counts */
+	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
-	Buffer<uint32_t> flag_candidate_counts;
-	Buffer<int32_t> flag_candidates;
+	Buffer<double> found_distances;
+	Buffer<int32_t> found_centroids;
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;

@@ -205,23 +205,16 @@ static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {
 	bool		usable = isfinite(back) && isfinite(limit);
-	bool		sure = usable && best.second > limit;
 
-	a.fresh[row] = sure ? best.centroid : GK_PENDING;
-	if (usable && !sure)
+	/* a row without scores may have a centroid that only pads the last tile */
+	a.fresh[row] = min(best.centroid, a.count - 1);
+	if (!usable || !(best.second > limit))
 	{
 		uint32_t	place = take_number(a.flag_count);
 
-		if (place < a.flag_capacity)
-		{
-			a.flag_rows[place] = row;
-			a.flag_limits[place] = limit;
-			a.candidate_counts[place] = 0;
-		}
+		a.flag_rows[place] = (int32_t) row;
+		a.flag_limits[place] = usable ? limit : INFINITY;
 	}
-	/* NaN or infinite: nothing is known */
-	if (!usable)
-		atomicAdd(a.open_count, 1u);
 }
 
 /* Prefetches rows into the L2 cache; called by THREADS consecutive threads. */

@@ -26,8 +26,10 @@ void		filter_hopper(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
 void		filter_generic(Shard &shard, const FilterArguments &a);
 
-/* filter_generic.cu: the candidates of the flagged rows */
-void		list_candidates(Shard &shard, const FilterArguments &a);
+/* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
+#define TILED_ROWS 128			/* of a block */
+int64_t		flagged_blocks(const Shard &shard);
+void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
 
 /*
  * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
@@ -38,7 +40,6 @@ bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b,
 						   int64_t pairs, bool by_warpgroup, float *products);
 
 /* exact.cu: by the definition */
-void		decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids);
 enum DistanceUse
 {
 	USE_DISTANCES,

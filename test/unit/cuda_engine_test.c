@@ -195,12 +195,24 @@ test_ties(int devices)
 	   " (%.1f s)", devices, now() - start);
 }
 
-/* More flagged rows in a tile than it can list. */
+/* Most rows are undecided, between some centroids or all of them. */
 static void
 test_crowds(int devices)
 {
 	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
 	double		start = now();
+
+	compare_case(&comparison, HUB, scaled(100000), 30, 1000, 0, 3, devices, 0);
+	compare_case(&comparison, HUB, scaled(3000), 700, 300, 0, 3, devices, 0);
+	compare_case(&comparison, INDICATORS, scaled(400000), 64, 100, 0, 3, devices, 0);
+	compare_case(&comparison, LATTICE, scaled(400000), 5, 60, 0, 3, devices, 0);
+	compare_case(&comparison, NEAR_TIES, scaled(50000), 60, 200, 0, 3, devices, 0);
+	/* most rows lie in host memory */
+	compare_case(&comparison, HUB, scaled(100000), 100, 40, 1, 3, devices,
+				 (14 << 20) + (uint64_t) scaled(24000000) / devices);
+	ok(!comparison.differs, "rows that many centroids are nearest to, GPUs %d (%.1f s)", devices,
+	   now() - start);
+	start = now();
 
 	compare_case(&comparison, CROWDS, scaled(600000), 16, 150, 0, 3, devices, 0);
 	compare_case(&comparison, CROWDS, scaled(150000 * devices), 40, 600, 1, 3, devices, 0);
@@ -527,6 +539,7 @@ test_pretended_error(double times, double expected)
 	compare_case(&comparison, NORMAL, 3000, 17, 64, 0, 3, 1, 0);
 	compare_case(&comparison, BLOBS, 500, 130, 200, 1, 3, 1, 0);
 	compare_case(&comparison, CROWDS, 400, 700, 40, 0, 3, 1, 0);
+	compare_case(&comparison, HUB, 300, 20, 300, 0, 3, 1, 0);
 	factor = probe.pretend_error(1.0);
 	tested->release_process();
 	ok(!comparison.differs && (expected > 0.0 ? factor == expected : factor > 0.0 && factor < 5.0),
