@@ -168,6 +168,27 @@ Engine::prepare_step(int64_t k, bool all)
 	sums_valid = false;
 }
 
+/*
+ * Prepares what steps need, so that the first takes no longer: memory, bounds of the rows, and the
+ * kernels, which CUDA loads when they first run, here on no rows.
+ */
+void
+Engine::prepare_first_step(int64_t k)
+{
+	prepare_step(k, true);
+	for (auto &shard : shards)
+	{
+		Slice		none = {};
+
+		if (shard->rows == 0)
+			continue;
+		shard->use();
+		filter_slice(*shard, none, shard->centroids, true);
+		sum_slice(*shard, none, grid, k, true);
+		load_finish();
+	}
+}
+
 /* GK_CENTROIDS: sets them, forgets the labels. */
 void
 Engine::set_centroids(GkCommand *c)
@@ -191,6 +212,8 @@ Engine::set_centroids(GkCommand *c)
 		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
 								shard->device->compute));
 	}
+	if (k > 1 && shards[0]->grid_scales.get() != nullptr)
+		prepare_first_step(k);
 	for (auto &shard : shards)
 		shard->wait();
 }

@@ -74,6 +74,7 @@ void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
+void		load_finish();
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
