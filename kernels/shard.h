@@ -92,6 +92,8 @@ struct Centroids
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
 	Buffer<CentroidScale> scale;
+	Buffer<uint64_t> hashes;	/* a hash table, to find equal ones … */
+	Buffer<unsigned> firsts;	/* … and the first one of each slot, then the slot of each */
 };
 
 /* Counters of a pass, on the device. */

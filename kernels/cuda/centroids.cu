@@ -215,6 +215,17 @@ set_origin(Shard &shard, const double *origin)
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
 
+/* Slots of the hash table of so many centroids: a power of two, at least twice as many. */
+static int64_t
+hash_slots(int64_t count)
+{
+	int64_t		slots = 64;
+
+	while (slots < 2 * count)
+		slots *= 2;
+	return slots;
+}
+
 /* Allocates memory for this many centroids. */
 void
 reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
@@ -229,27 +240,74 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.norm.reserve(shard, centroids.padded);
 	centroids.error.reserve(shard, centroids.padded);
 	centroids.scale.reserve(shard, 1);
+	centroids.hashes.reserve(shard, hash_slots(count));
+	centroids.firsts.reserve(shard, hash_slots(count) + count);
 }
 
-/* The norms of the centroids: one warp a centroid. */
+/*
+ * Finds the first of centroids that are equal: a hash table of all of them.  A slot is UINT64_MAX
+ * while it is free; two centroids of one hash share a slot, whether they are equal or not.
+ */
+struct Twins
+{
+	unsigned long long *hashes;
+	unsigned   *firsts;			/* the first centroid of each slot */
+	unsigned   *slots;			/* of each centroid */
+	unsigned	mask;
+
+	__device__ __forceinline__ void add(int64_t centroid, unsigned long long hash) const
+	{
+		const unsigned long long free = UINT64_MAX;
+		unsigned	slot = (unsigned) (hash >> 32) & mask;
+		unsigned long long there;
+
+		hash = hash == free ? 0 : hash;
+		while ((there = atomicCAS(&hashes[slot], free, hash)) != free && there != hash)
+			slot = (slot + 1) & mask;
+		atomicMin(&firsts[slot], (unsigned) centroid);
+		slots[centroid] = slot;
+	}
+
+	/* True if an earlier centroid has the same bits. */
+	__device__ __forceinline__ bool has_earlier(const double *exact, int64_t centroid, int d) const
+	{
+		int64_t		first = firsts[slots[centroid]];
+		bool		same = first < centroid;
+
+		for (int j = 0; same && j < d; j++)
+			same = __double_as_longlong(exact[first * d + j]) ==
+				__double_as_longlong(exact[centroid * d + j]);
+		return same;
+	}
+};
+
+/* The norms of the centroids, and their hashes: one warp a centroid. */
 static __global__ void
-norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale)
+norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale,
+			 Twins twins)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	double		norm2 = 0.0;
+	unsigned long long hash = 0;
 
 	if (centroid >= count)
 		return;
 	for (int j = lane; j < d; j += 32)
 	{
-		double		e = exact[centroid * d + j] - (double) origin[j];
+		double		c = exact[centroid * d + j];
+		double		e = c - (double) origin[j];
 
 		norm2 += e * e;
+		hash += gk_mix((uint64_t) __double_as_longlong(c) + (uint64_t) j * GK_HASH_KEY);
 	}
 	norm2 = sum_of_lanes<32>(norm2);
+	hash = sum_of_lanes<32>(hash);
 	if (lane == 0)
+	{
 		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
+		twins.add(centroid, gk_mix(hash));
+	}
 }
 
 /* Stores norm and error of a centroid, and adds their logarithms to the means. */
@@ -327,8 +385,9 @@ safe_power(double x)
 
 /* The lower bounds of |e|²/2 by the two splits. */
 static __global__ void
-lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const float *error,
-			 const RowStatistics *rows, CentroidScale *scale, float *lower, float *slack)
+lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins twins,
+			 const float *norm, const float *error, const RowStatistics *rows,
+			 CentroidScale *scale, float *lower, float *slack)
 {
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	double		row_norm = rows->norm_log / rows->count + scale->exponent;
@@ -341,7 +400,8 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 		scale->lambda = __double2float_ru(lambda);
 		scale->mu = __double2float_ru(mu);
 	}
-	if (centroid < count)
+	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
+	if (centroid < count && !twins.has_earlier(exact, centroid, d))
 	{
 		double		e = norm[centroid];
 		double		q = error[centroid];
@@ -367,20 +427,27 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 {
 	cudaStream_t stream = shard.device->compute;
 	int			d = shard.dimension;
+	int64_t		slots = hash_slots(centroids.count);
+	Twins		twins = {(unsigned long long *) centroids.hashes.get(), centroids.firsts.get(),
+		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
 
 	if (centroids.prepared)
 		return;
 	shard.use();
+	GK_CUDA(cudaMemsetAsync(twins.hashes, 0xff, slots * sizeof(*twins.hashes), stream));
+	GK_CUDA(cudaMemsetAsync(twins.firsts, 0xff, slots * sizeof(*twins.firsts), stream));
 	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
 	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
-		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get());
+		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get(),
+		 twins);
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
 		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
 		 centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
 		 centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
-		(centroids.count, centroids.padded, d, centroids.norm.get(), centroids.error.get(),
+		(centroids.exact.get(), centroids.count, centroids.padded, d, twins,
+		 centroids.norm.get(), centroids.error.get(),
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
 		 centroids.slack.get());
 	GK_LAUNCHED("prepare_centroids");
