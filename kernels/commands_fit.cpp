@@ -7,6 +7,7 @@
 #include "exact.h"
 #include "filter.h"
 #include "nccl.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -174,6 +175,7 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
+		forget_regions(*shard);
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);
@@ -185,6 +187,15 @@ Engine::set_centroids(GkCommand *c)
 	}
 	for (auto &shard : shards)
 		shard->wait();
+}
+
+/* Prepares what rows are compared with. */
+void
+Engine::prepare_comparison(Shard &shard)
+{
+	/* first: it sees by these if they have moved */
+	prepare_regions(shard, most_filter_rows(shard.centroids.count));
+	prepare_centroids(shard, shard.centroids);
 }
 
 /* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
@@ -204,7 +215,7 @@ Engine::prepare_step(int64_t k, bool all)
 		if (all && several)
 			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	}
 	reset_counters();
 	sums_valid = false;
@@ -273,6 +284,8 @@ Engine::step(GkCommand *c)
 	}
 	read_counters();
 	summing = false;
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	if (give)
 		give_sums(c);
 	else
@@ -384,7 +397,7 @@ Engine::assign(GkCommand *c)
 	prepare_filter(k);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	reset_counters();
 	sums_valid = false;
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
@@ -397,6 +410,8 @@ Engine::assign(GkCommand *c)
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	c->assign.changed = 0;
 	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (auto &shard : shards)

@@ -104,6 +104,7 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		prepare_comparison(Shard &shard);
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);
 	void		move_centroids(GkCommand *c);

@@ -9,6 +9,7 @@
 
 #include "cuda/launch.h"
 #include "filter.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -36,7 +37,7 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 {
 	shard.flag_capacity = flag_capacity(shard, slice_rows);
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_count.reserve(shard, 2);
+	shard.flag_count.reserve(shard, 3);
 	shard.flag_rows.reserve(shard, shard.flag_capacity);
 	shard.flag_limits.reserve(shard, shard.flag_capacity);
 	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
@@ -85,14 +86,47 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
 	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
 	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
-	  scale(with.scale.get()), count((int) with.count),
+	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
+	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_count.get()), open_count(shard.flag_count.get() + 1),
-	  flag_capacity(shard.flag_capacity), flag_rows(shard.flag_rows.get()),
+	  flag_capacity(shard.flag_capacity), flag_begin(nullptr), flag_rows(shard.flag_rows.get()),
 	  flag_limits(shard.flag_limits.get()),
 	  candidate_counts(shard.flag_candidate_counts.get()),
 	  candidates(shard.flag_candidates.get())
 {
+}
+
+/* Compares all rows with all centroids. */
+static void
+compare_all(Shard &shard, const FilterArguments &a)
+{
+	if (filter_resident_fits(shard, a.count))
+		filter_resident(shard, a);
+	else if (filter_hopper_fits(shard, a.count))
+		filter_hopper(shard, a);
+	else
+		filter_generic(shard, a);
+}
+
+/* Compares each row with the centroids of its region, and those that remain with all. */
+static void
+compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+{
+	if (!shard.regions.labelled)
+	{
+		FilterArguments near(shard, slice, shard.regions.centers, false);
+
+		near.approximate = true;
+		compare_all(shard, near);
+	}
+	order_rows(shard, a);
+	filter_regions(shard, a);
+	list_left(shard, a);
+	a.flag_begin = a.flag_count + 2;
+	a.row_list = shard.regions.order.get();
+	a.row_count = left_count(shard);
+	filter_generic(shard, a);
 }
 
 /* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
@@ -102,12 +136,10 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 	FilterArguments a(shard, slice, centroids, labelled);
 
 	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
-	if (filter_resident_fits(shard, a.count))
-		filter_resident(shard, a);
-	else if (filter_hopper_fits(shard, a.count))
-		filter_hopper(shard, a);
+	if (labelled && has_regions(shard, centroids))
+		compare_by_regions(shard, slice, a);
 	else
-		filter_generic(shard, a);
+		compare_all(shard, a);
 	list_candidates(shard, a);
 }
 

@@ -15,6 +15,9 @@ namespace gk
 /* A label that the exact pass has yet to decide. */
 #define GK_PENDING (-2)
 
+/* A label that the centroids of a region have not decided. */
+#define GK_LEFT (-3)
+
 /* The arguments of the filter's kernels. */
 struct FilterArguments
 {
@@ -37,11 +40,15 @@ struct FilterArguments
 	const CentroidScale *scale;
 	int			count;			/* of centroids */
 
+	const int32_t *row_list;	/* the rows to compare, for filter_generic; NULL = all */
+	const uint32_t *row_count;	/* of the list */
+	bool		approximate;	/* any near centroid will do: no row is flagged */
 	const int32_t *labels;		/* the previous labels, NULL if they do not help */
 	int32_t    *fresh;
 	uint32_t   *flag_count;
 	uint32_t   *open_count;		/* of rows without a list of candidates */
 	uint32_t	flag_capacity;
+	const uint32_t *flag_begin;	/* flags before this number have their candidates; NULL = none */
 	int64_t    *flag_rows;
 	float	   *flag_limits;
 	uint32_t   *candidate_counts;

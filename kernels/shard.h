@@ -94,6 +94,53 @@ struct Centroids
 	Buffer<CentroidScale> scale;
 };
 
+/* Mean logarithms of the rows' norms, for the constants of the filter. */
+struct RowStatistics
+{
+	double		norm_log;
+	double		error_log;
+	unsigned long long count;
+};
+
+/* The list of a region, on the device. */
+struct RegionList
+{
+	int			first;			/* in the lists of all regions */
+	int			count;			/* of centroids; 0: the region's rows are compared with all */
+	int			padded;
+	float		reach;			/* all others are at least so far from the origin, scaled */
+};
+
+/* Regions of centroids, with an origin and a scale of their own (regions.cpp). */
+struct Regions
+{
+	void		release();
+
+	bool		decided = false;	/* if there are any for these centroids */
+	bool		labelled = false;	/* all rows have labels */
+	int			count = 0;			/* of regions; 0 = none */
+	int64_t		room = 0;			/* of all lists, in centroids */
+	Centroids	centers;			/* the origins, to find a row's region */
+	Buffer<float> origins;			/* count × d */
+	Buffer<float> norms;			/* count × k: upper bounds of |c - origin| */
+	Buffer<float> limits;			/* count: how far from the origin the own centroids are */
+	Buffer<int32_t> region_of;		/* k */
+	Buffer<RegionList> lists;		/* count */
+	Buffer<CentroidScale> scales;	/* count */
+	Buffer<RowStatistics> statistics;	/* count: of rows of the pass before */
+	Buffer<uint32_t> used;			/* of the room */
+	/* of the centroids in lists */
+	Buffer<int32_t> ids;
+	Buffer<__half> rounded;			/* for each region: tiles of its list × 64 columns */
+	Buffer<float> lower;
+	Buffer<float> slack;
+	Buffer<float> norm;
+	Buffer<float> error;
+	/* of the rows of a slice */
+	Buffer<int32_t> order;			/* the rows, by region */
+	Buffer<uint32_t> places;		/* see filter_regions.cu */
+};
+
 /* Counters of a pass, on the device. */
 struct Counters
 {
@@ -105,6 +152,7 @@ struct Counters
 	double		between;
 	unsigned long long listed;
 	unsigned long long flagged;				/* rows of a slice, at most */
+	unsigned long long left;				/* rows that no region has decided */
 };
 
 /* Page-locked memory that the device reads and writes. */
@@ -112,14 +160,6 @@ struct Shared
 {
 	Counters	counters;
 	int			stop;			/* the engine is being closed */
-};
-
-/* Mean logarithms of the rows' norms, for the constants of the filter. */
-struct RowStatistics
-{
-	double		norm_log;
-	double		error_log;
-	unsigned long long count;
 };
 
 /* Backs off (30 µs) after 2000 unsuccessful polls. */
@@ -195,6 +235,7 @@ public:
 
 	Centroids		centroids;
 	Centroids		candidates;
+	Regions			regions;
 
 	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
 	Buffer<int> grid_exponents;

@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "epilogue.cuh"
-#include "wgmma.cuh"
+#include "tiles.cuh"
 
 namespace gk
 {
 
 #define GENERIC_THREADS 256
-#define GENERIC_ROWS 128		/* of a block */
+#define GENERIC_ROWS BLOCK_ROWS
 
 /* The arguments, and the partition of the centroids. */
 struct GenericArguments : FilterArguments
@@ -26,98 +26,6 @@ struct GenericArguments : FilterArguments
 	int			stages;			/* 2 or 3 */
 	int			parts;			/* blocks that share the centroids of a flagged row */
 };
-
-/* Copies 16 bytes from global to shared memory, asynchronously if the device can. */
-static __device__ __forceinline__ void
-copy_16(void *to, const void *from)
-{
-#if __CUDA_ARCH__ >= 800
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(to)), "l"(from));
-#else
-	*(uint4 *) to = *(const uint4 *) from;
-#endif
-}
-
-/* Commits the copies since the last group as a group. */
-static __device__ __forceinline__ void
-copy_commit()
-{
-#if __CUDA_ARCH__ >= 800
-	asm volatile("cp.async.commit_group;");
-#endif
-}
-
-/* Waits until at most N groups of copies are in flight. */
-template <int N> static __device__ __forceinline__ void
-copy_wait()
-{
-#if __CUDA_ARCH__ >= 800
-	asm volatile("cp.async.wait_group %0;" :: "n"(N));
-#endif
-}
-
-#ifdef HAS_WGMMA
-
-/* Multiplies a tile of rows and PANEL centroids, `steps` × 16 deep. */
-template <int PANEL> static __device__ __forceinline__ void
-multiply_tiles(float (&sums)[PANEL / 8][4], const __half *rows, const __half *centroids,
-			   int steps, bool first)
-{
-	multiply_tile(sums, describe(rows + threadIdx.x / 128 * 64 * TILE_COLUMNS),
-				  describe(centroids), steps, first);
-	wait_products<0>();
-}
-
-#else
-
-/* Four 8×8 matrices from shared memory. */
-static __device__ __forceinline__ void
-load_matrices(uint32_t *to, const __half *from)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-				 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(from)));
-}
-
-/* Between stores and these products, a barrier is enough. */
-static __device__ __forceinline__ void
-publish_stores()
-{
-}
-
-/* Multiplies a tile of rows and PANEL centroids, `steps` × 16 deep. */
-template <int PANEL> static __device__ __forceinline__ void
-multiply_tiles(float (&sums)[PANEL / 8][4], const __half *rows, const __half *centroids,
-			   int steps, bool first)
-{
-	int			lane = threadIdx.x % 32;
-	int			row = threadIdx.x / 32 * 16 + (lane & 15);
-	int			centroid = (lane & 7) + ((lane >> 4) << 3);
-
-	if (first)
-#pragma unroll
-		for (int n = 0; n < PANEL / 8; n++)
-			sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0.0f;
-#pragma unroll
-	for (int step = 0; step < TILE_COLUMNS / 16; step++)
-	{
-		uint32_t	a[4];
-
-		if (step >= steps)
-			break;
-		load_matrices(a, rows + place_of(row, step * 2 + (lane >> 4)));
-#pragma unroll
-		for (int n = 0; n < PANEL / 16; n++)
-		{
-			uint32_t	b[4];
-
-			load_matrices(b, centroids + place_of(n * 16 + centroid, step * 2 + ((lane >> 3) & 1)));
-			multiply(sums[n * 2], a, b);
-			multiply(sums[n * 2 + 1], a, b + 2);
-		}
-	}
-}
-
-#endif
 
 /* The rows of a block, in shared memory. */
 struct RowShared
@@ -138,7 +46,8 @@ start_rows(const GenericArguments &a, RowShared *shared, int64_t first, int64_t 
 	{
 		int64_t		at = first + r;
 		bool		valid = at < count;
-		int64_t		row = !valid ? -1 : SECOND ? a.flag_rows[at] : at;
+		int64_t		row = !valid ? -1 : SECOND ? a.flag_rows[at] :
+			a.row_list != nullptr ? a.row_list[at] : at;
 		RowBound	bound = read_bound(valid ? a.bounds[row] : 0, a.scale->exponent);
 
 		shared->row[r] = row;
@@ -355,12 +264,14 @@ generic_kernel(GenericArguments a)
 	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * GENERIC_ROWS * TILE_COLUMNS);
 	const int	r[2] = {row_of_thread(threadIdx.x), row_of_thread(threadIdx.x) + 8};
 	bool		once = parts == 1 && a.panels * tiles <= a.stages;
-	int64_t		count = SECOND ? min(*a.flag_count, a.flag_capacity) : a.rows;
-	int64_t		works = (count + GENERIC_ROWS - 1) / GENERIC_ROWS * parts;
+	int64_t		begin = SECOND && a.flag_begin != nullptr ? min(*a.flag_begin, a.flag_capacity) : 0;
+	int64_t		count = SECOND ? min(*a.flag_count, a.flag_capacity) :
+		a.row_list != nullptr ? *a.row_count : a.rows;
+	int64_t		works = (count - begin + GENERIC_ROWS - 1) / GENERIC_ROWS * parts;
 
 	for (int64_t work = blockIdx.x; work < works; work += gridDim.x)
 	{
-		int64_t		first = work / parts * GENERIC_ROWS;
+		int64_t		first = begin + work / parts * GENERIC_ROWS;
 		int			part = (int) (work % parts);
 		int			first_panel = a.panels * part / parts;
 		int			total = (a.panels * (part + 1) / parts - first_panel) * tiles;	/* tiles */
@@ -379,7 +290,7 @@ generic_kernel(GenericArguments a)
 		__syncthreads();
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);
-		if (!SECOND && work + gridDim.x < works)
+		if (!SECOND && a.row_list == nullptr && work + gridDim.x < works)
 			prefetch_rows<GENERIC_THREADS>(a, first + (int64_t) gridDim.x * GENERIC_ROWS,
 										   GENERIC_ROWS);
 		if (STAYS && !SECOND && a.labels != nullptr)

@@ -26,6 +26,26 @@ void		filter_hopper(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
 void		filter_generic(Shard &shard, const FilterArguments &a);
 
+/* regions.cu: regions of centroids */
+struct Gap
+{
+	float		nearest2;		/* of a centroid: d² to the nearest other one */
+	float		mean2;			/* mean d² to all */
+};
+void		measure_gaps(Shard &shard, Gap *gaps, int samples);
+void		spread_seeds(Shard &shard, int from, int to, float *nearest2,
+						 unsigned long long *farthest);
+void		set_region_origins(Shard &shard, const unsigned long long *farthest);
+void		list_regions(Shard &shard, bool tight);
+
+/* filter_regions.cu: fresh labels of a slice from its regions, flags, or GK_LEFT */
+size_t		region_place_count(int regions);
+bool		filter_regions_fits(const Shard &shard);
+void		order_rows(Shard &shard, const FilterArguments &a);
+void		filter_regions(Shard &shard, const FilterArguments &a);
+void		list_left(Shard &shard, const FilterArguments &a);
+const uint32_t *left_count(const Shard &shard);
+
 /* filter_generic.cu: the candidates of the flagged rows */
 void		list_candidates(Shard &shard, const FilterArguments &a);
 

@@ -1,0 +1,450 @@
+/*
+ * Regions on the device: their origins, and the lists of centroids near them.
+ */
+#include <cmath>
+
+#include "accumulation.h"
+#include "centroids.cuh"
+#include "exact_tile.cuh"
+#include "regions.h"
+
+namespace gk
+{
+
+#define REGION_THREADS 256
+
+/* A warp's d² between two centroids, roughly. */
+static __device__ __forceinline__ float
+rough_distance2(const double *a, const double *b, int d)
+{
+	float		sum = 0.0f;
+
+	for (int j = threadIdx.x % 32; j < d; j += 32)
+		sum += square((float) (a[j] - b[j]));
+	return sum_of_lanes<32>(sum);
+}
+
+/* How far some centroids are from their nearest one and from all: a block a sample. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+gaps_kernel(const double *exact, int64_t count, int d, Gap *gaps)
+{
+	constexpr int WARPS = REGION_THREADS / 32;
+	__shared__ float nearest[WARPS];
+	__shared__ float sums[WARPS];
+	int64_t		sample = count * blockIdx.x / gridDim.x;
+	float		least = INFINITY;
+	float		sum = 0.0f;
+
+	for (int64_t c = threadIdx.x / 32; c < count; c += WARPS)
+	{
+		float		distance2 = rough_distance2(exact + c * d, exact + sample * d, d);
+
+		least = c == sample ? least : fminf(least, distance2);
+		sum += distance2;
+	}
+	if (threadIdx.x % 32 == 0)
+	{
+		nearest[threadIdx.x / 32] = least;
+		sums[threadIdx.x / 32] = sum;
+	}
+	__syncthreads();
+	if (threadIdx.x > 0)
+		return;
+	for (int i = 1; i < WARPS; i++)
+	{
+		least = fminf(least, nearest[i]);
+		sum += sums[i];
+	}
+	gaps[blockIdx.x] = {least, sum / (float) count};
+}
+
+/* Measures the gaps around some of the centroids. */
+void
+measure_gaps(Shard &shard, Gap *gaps, int samples)
+{
+	gaps_kernel<<<samples, REGION_THREADS, 0, shard.device->compute>>>
+		(shard.centroids.exact.get(), shard.centroids.count, shard.dimension, gaps);
+	GK_LAUNCHED("gaps_kernel");
+}
+
+/*
+ * Takes seed i into account for the distances of all centroids to their nearest seed, and finds
+ * the centroid that is the farthest from all seeds, the next one.
+ */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+seed_kernel(const double *exact, int64_t count, int d, int i, float *nearest2,
+			unsigned long long *farthest)
+{
+	__shared__ unsigned long long most;
+	int64_t		seed = i == 0 ? 0 : (int64_t) (farthest[i] & 0xffffffffu);
+	int64_t		c = ((int64_t) blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
+	float		distance2;
+
+	if (threadIdx.x == 0)
+		most = 0;
+	__syncthreads();
+	if (c < count)
+	{
+		distance2 = rough_distance2(exact + c * d, exact + seed * d, d);
+		if (threadIdx.x % 32 == 0)
+		{
+			if (i > 0)
+				distance2 = fminf(distance2, nearest2[c]);
+			nearest2[c] = distance2;
+			atomicMax(&most, (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) c);
+		}
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		atomicMax(&farthest[i + 1], most);
+}
+
+/* Chooses seeds from .. to - 1, each as far from those before as can be; farthest[0] is unused. */
+void
+spread_seeds(Shard &shard, int from, int to, float *nearest2, unsigned long long *farthest)
+{
+	int64_t		count = shard.centroids.count;
+	unsigned	blocks = (unsigned) ((count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32));
+
+	for (int i = from; i < to; i++)
+		seed_kernel<<<blocks, REGION_THREADS, 0, shard.device->compute>>>
+			(shard.centroids.exact.get(), count, shard.dimension, i, nearest2, farthest);
+	GK_LAUNCHED("seed_kernel");
+}
+
+/* Copies the seeds as origins, and as centroids that rows are compared with. */
+static __global__ void
+origins_kernel(const double *exact, int d, const unsigned long long *farthest, float *origins,
+			   double *centers)
+{
+	int			r = blockIdx.x;
+	int64_t		seed = r == 0 ? 0 : (int64_t) (farthest[r] & 0xffffffffu);
+
+	for (int j = threadIdx.x; j < d; j += blockDim.x)
+	{
+		float		value = (float) exact[seed * d + j];
+
+		value = isfinite(value) ? value : 0.0f;
+		origins[(int64_t) r * d + j] = value;
+		centers[(int64_t) r * d + j] = value;
+	}
+}
+
+/* Sets the origins of the regions. */
+void
+set_region_origins(Shard &shard, const unsigned long long *farthest)
+{
+	Regions    &regions = shard.regions;
+
+	origins_kernel<<<regions.count, 128, 0, shard.device->compute>>>
+		(shard.centroids.exact.get(), shard.dimension, farthest, regions.origins.get(),
+		 regions.centers.exact.get());
+	GK_LAUNCHED("origins_kernel");
+}
+
+/* Upper bounds of the norms of 64 centroids in the spaces of 16 regions. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+region_norms_kernel(const float *origins, int regions, const double *exact, int64_t count, int d,
+					float *norms)
+{
+	constexpr int WIDTH = 64;
+	__shared__ ExactTile<WIDTH> tile;
+	__shared__ int64_t places[16];
+	int64_t		first = (int64_t) blockIdx.x * WIDTH;
+	int			region = blockIdx.y * 16;
+	int64_t		c = first + threadIdx.x % WIDTH;
+	double		sums[4];
+
+	if (threadIdx.x < 16)
+		places[threadIdx.x] = region + (int) threadIdx.x < regions ? region + (int) threadIdx.x : -1;
+	__syncthreads();
+	tile.run(origins, places, exact, first, count, d, sums);
+	for (int i = 0; i < 4; i++)
+	{
+		int			r = region + (int) threadIdx.x / WIDTH * 4 + i;
+
+		if (r < regions && c < count)
+			norms[(int64_t) r * count + c] =
+				__double2float_ru(sqrt(sums[i]) * (1.0 + 0x1p-36));
+	}
+}
+
+/* Says to which region each centroid belongs: whose origin is the nearest. */
+static __global__ void
+share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region_of, float *limits)
+{
+	constexpr int PARTS = REGION_THREADS / 32;
+	__shared__ float least[PARTS][32];
+	__shared__ int which[PARTS][32];
+	int			lane = threadIdx.x % 32;
+	int			part = threadIdx.x / 32;
+	int64_t		c = (int64_t) blockIdx.x * 32 + lane;
+	float		best = INFINITY;
+	int			region = 0;
+
+#pragma unroll 4
+	for (int r = part; r < regions && c < count; r += PARTS)
+	{
+		float		norm = norms[(int64_t) r * count + c];
+
+		region = norm < best ? r : region;
+		best = fminf(norm, best);
+	}
+	least[part][lane] = best;
+	which[part][lane] = region;
+	__syncthreads();
+	if (part > 0 || c >= count)
+		return;
+	for (int i = 1; i < PARTS; i++)
+		if (least[i][lane] < best)
+		{
+			best = least[i][lane];
+			region = which[i][lane];
+		}
+	region_of[c] = region;
+	/* norms are not negative, so their bits are in their order */
+	atomicMax((int *) &limits[region], __float_as_int(best));
+}
+
+/* The two least norms of a region, by a block: the least is mostly that of the origin itself. */
+static __device__ float
+second_norm(const float *norms, int64_t count)
+{
+	__shared__ float least[REGION_THREADS];
+	__shared__ float second[REGION_THREADS];
+	float		one = INFINITY;
+	float		two = INFINITY;
+
+	for (int64_t c = threadIdx.x; c < count; c += REGION_THREADS)
+	{
+		two = fminf(two, fmaxf(one, norms[c]));
+		one = fminf(one, norms[c]);
+	}
+	least[threadIdx.x] = one;
+	second[threadIdx.x] = two;
+	for (int step = REGION_THREADS / 2; step > 0; step /= 2)
+	{
+		__syncthreads();
+		if ((int) threadIdx.x < step)
+		{
+			float		other = least[threadIdx.x + step];
+
+			second[threadIdx.x] = fminf(fminf(second[threadIdx.x], second[threadIdx.x + step]),
+										fmaxf(least[threadIdx.x], other));
+			least[threadIdx.x] = fminf(least[threadIdx.x], other);
+		}
+	}
+	__syncthreads();
+	return second[0];
+}
+
+/* The arguments of the kernels that make lists. */
+struct ListArguments
+{
+	explicit ListArguments(Shard &shard)
+		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
+		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
+		  room((uint32_t) shard.regions.room), origins(shard.regions.origins.get()),
+		  norms(shard.regions.norms.get()), limits(shard.regions.limits.get()),
+		  lists(shard.regions.lists.get()), scales(shard.regions.scales.get()),
+		  statistics(shard.regions.statistics.get()), used(shard.regions.used.get()),
+		  ids(shard.regions.ids.get()), rounded(shard.regions.rounded.get()),
+		  lower(shard.regions.lower.get()), slack(shard.regions.slack.get()),
+		  norm(shard.regions.norm.get()), error(shard.regions.error.get())
+	{
+	}
+
+	const double *exact;
+	int64_t		count;
+	int			d;
+	int			depth;
+	double		gamma;
+	uint32_t	room;
+	const float *origins;
+	const float *norms;
+	float	   *limits;
+	RegionList *lists;
+	CentroidScale *scales;
+	RowStatistics *statistics;
+	uint32_t   *used;
+	int32_t    *ids;
+	__half	   *rounded;
+	float	   *lower;
+	float	   *slack;
+	float	   *norm;
+	float	   *error;
+};
+
+/* Finds room for the list of a region; none for one that is too long. */
+static __device__ RegionList
+place_list(const ListArguments &a, int count, float greatest, float least)
+{
+	int			padded = (count + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
+	uint32_t	first = greatest < 1e37f ? atomicAdd(a.used, (uint32_t) padded) : a.room;
+	int			exponent = scale_of_norm(greatest);
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	RegionList	list = {0, 0, 0, 0.0f};
+
+	/* the sum of all lists fits 32 bits */
+	if (first + (uint32_t) padded > a.room)
+		return list;
+	*scale = {};
+	scale->exponent = exponent;
+	list.first = (int) first;
+	list.count = count;
+	list.padded = padded;
+	list.reach = INFINITY;
+	if (count < a.count)
+		list.reach = __double2float_rd(ldexp(fmin((double) least, 3.4e38) * (1.0 - 0x1p-18) -
+											 0x1p-118, exponent));
+	return list;
+}
+
+/*
+ * Lists the centroids of a region: a block.  A row is compared with all centroids that are nearer
+ * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
+ * radius, and u is taken for the distance between neighbours.
+ */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+list_kernel(ListArguments a, bool tight)
+{
+	const float *norms = a.norms + (int64_t) blockIdx.x * a.count;
+	__shared__ int found;
+	__shared__ int greatest;
+	__shared__ int least;
+	__shared__ RegionList list;
+	float		radius = a.limits[blockIdx.x];
+	float		second = second_norm(norms, a.count);
+	float		limit = tight ? radius + second : 3.0f * radius + 2.0f * second;
+
+	if (threadIdx.x == 0)
+	{
+		found = greatest = 0;
+		least = __float_as_int(INFINITY);
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		if (norms[c] <= limit)
+		{
+			atomicAdd(&found, 1);
+			atomicMax(&greatest, __float_as_int(norms[c]));
+		}
+		else
+			atomicMin(&least, __float_as_int(norms[c]));
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		list = place_list(a, found, __int_as_float(greatest), __int_as_float(least));
+		a.lists[blockIdx.x] = list;
+		found = 0;
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count && list.count > 0; c += REGION_THREADS)
+		if (norms[c] <= limit)
+			a.ids[list.first + atomicAdd(&found, 1)] = (int32_t) c;
+	for (int i = list.count + threadIdx.x; i < list.padded; i += REGION_THREADS)
+		a.ids[list.first + i] = 0;
+}
+
+/* Rounds the centroids of a list to 16 bits: one warp a centroid. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+round_list_kernel(ListArguments a)
+{
+	RegionList	list = a.lists[blockIdx.x];
+	const float *origin = a.origins + (int64_t) blockIdx.x * a.d;
+	int			warps = gridDim.y * (REGION_THREADS / 32);
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	double		factor = ldexp(1.0, scale->exponent);
+
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < list.padded; i += warps)
+	{
+		const double *c = i < list.count ? a.exact + (int64_t) a.ids[list.first + i] * a.d : nullptr;
+		__half	   *rounded = a.rounded + (int64_t) list.first * tiles_of(a.depth) * TILE_COLUMNS;
+
+		round_centroid(c, origin, a.d, a.depth, factor, a.gamma, [&](int j)
+		{
+			return rounded + (int64_t) (j / TILE_COLUMNS * list.padded) * TILE_COLUMNS +
+				place_of(i, j % TILE_COLUMNS / 8) + j % 8;
+		}, [&](double length, double missed)
+		{
+			store_bounds(list.first + i, length, missed, a.norm, a.error, scale);
+		});
+	}
+}
+
+/*
+ * Means of logarithms for the split: of rows of the region, or if there are none yet, what can be
+ * guessed from the centroids of the list.
+ */
+static __device__ double
+mean_log(double sum, double count, double guess)
+{
+	return count > 0.0 ? sum / count : guess;
+}
+
+/* The lower bounds of |e|²/2 of a list. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+lower_list_kernel(ListArguments a)
+{
+	RegionList	list = a.lists[blockIdx.x];
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	const RowStatistics rows = a.statistics[blockIdx.x];
+	double		norm = mean_log(scale->norm_log, scale->norm_count, 0.0);
+	double		row_norm = mean_log(rows.norm_log + rows.count * scale->exponent, rows.count, norm);
+	double		row_error = mean_log(rows.error_log + rows.count * scale->exponent, rows.count,
+									 row_norm - 12.0);
+	double		lambda = safe_power(mean_log(scale->error_log, scale->error_count, norm - 12.0) -
+									row_norm);
+	double		mu = safe_power(norm - row_error);
+
+	for (int i = threadIdx.x; i < list.padded; i += REGION_THREADS)
+	{
+		int64_t		at = list.first + i;
+
+		if (i < list.count)
+			bound_centroid(a.norm[at], a.error[at], lambda, mu, a.d, &a.lower[at], &a.slack[at]);
+		else
+		{
+			a.lower[at] = 3.0e38f;
+			a.slack[at] = 0.0f;
+		}
+	}
+	/* all threads have read them */
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		scale->lambda = __double2float_ru(lambda);
+		scale->mu = __double2float_ru(mu);
+		a.statistics[blockIdx.x] = {};
+	}
+}
+
+/* Lists and rounds the centroids of all regions; `tight`: of lists that are too short, for tests. */
+void
+list_regions(Shard &shard, bool tight)
+{
+	cudaStream_t stream = shard.device->compute;
+	ListArguments a(shard);
+	int			regions = shard.regions.count;
+
+	shard.use();
+	GK_CUDA(cudaMemsetAsync(a.used, 0, sizeof(uint32_t), stream));
+	GK_CUDA(cudaMemsetAsync(a.limits, 0, regions * sizeof(float), stream));
+	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
+		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
+									 shard.regions.norms.get());
+	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
+		(a.norms, regions, a.count, shard.regions.region_of.get(), a.limits);
+	list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a, tight);
+	round_list_kernel<<<dim3(regions, regions < 64 ? 16 : 4), REGION_THREADS, 0, stream>>>(a);
+	lower_list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
+	GK_LAUNCHED("list_regions");
+}
+
+}								/* namespace gk */

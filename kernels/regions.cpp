@@ -1,0 +1,319 @@
+/*
+ * Regions: when there are any, and their memory.
+ */
+#include "regions.h"
+
+#include <algorithm>
+
+#include <cuda_fp16.h>
+
+#include "check.h"
+#include "cuda_engine.h"
+#include "filter.h"
+
+namespace gk
+{
+
+/* Fewer centroids than the first, or more than the second, have no regions. */
+#define LEAST_CENTROIDS 128
+#define MOST_CENTROIDS 16384
+
+/* Rows of a region on average, and centroids if all have a place among few regions, at least. */
+#define ROWS_PER_REGION 512
+#define CENTROIDS_PER_REGION 8
+#define FEW_REGIONS 128
+
+/* Origins are chosen until the next one would be so much nearer, squared, than the last one was. */
+#define GAP 16.0f
+
+/* More than so many regions if even the last of the few is nearly as far as the first, squared. */
+#define FLAT 4.0f
+
+/* Centroids whose gaps are measured. */
+#define SAMPLES 64
+
+/* Seeds that are chosen between looks at them. */
+#define SEEDS_AT_A_TIME 64
+
+/* Memory of lists, and of norms: bytes, or a part of all rows if that is more. */
+#define LISTS_BYTES (UINT64_C(4) << 20)
+#define LISTS_SHARE 64
+
+/* Tests can have regions however few centroids there are (1), or none (-1). */
+static std::atomic<int> wish{0};
+
+/* Frees the memory of the regions. */
+void
+Regions::release()
+{
+	decided = labelled = false;
+	count = 0;
+	room = 0;
+	centers.release();
+	origins.release();
+	norms.release();
+	limits.release();
+	region_of.release();
+	lists.release();
+	scales.release();
+	statistics.release();
+	used.release();
+	ids.release();
+	rounded.release();
+	lower.release();
+	slack.release();
+	norm.release();
+	error.release();
+	order.release();
+	places.release();
+}
+
+/* Forgets the regions. */
+void
+forget_regions(Shard &shard)
+{
+	shard.regions.release();
+}
+
+/* True if rows are compared with the centroids of a region. */
+bool
+has_regions(const Shard &shard, const Centroids &centroids)
+{
+	return shard.regions.count > 0 && &centroids == &shard.centroids;
+}
+
+/* Bytes that the lists may have, and as many again the norms. */
+static uint64_t
+list_bytes(const Shard &shard)
+{
+	uint64_t	rows = (uint64_t) shard.rows * shard.dimension * sizeof(float);
+
+	return std::min(std::max(rows / LISTS_SHARE, LISTS_BYTES), shard.account.limit / LISTS_SHARE);
+}
+
+/* How many regions there can be: fewer than 2 if there is no use in them, or no memory. */
+static int
+most_regions(const Shard &shard)
+{
+	int64_t		k = shard.centroids.count;
+	int64_t		most = std::min<int64_t>(k, MOST_REGIONS);
+
+	if (wish < 0 || !filter_regions_fits(shard))
+		return 0;
+	if (wish > 0)
+		return (int) std::min<int64_t>(k / 3, FEW_REGIONS);
+	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
+		return 0;
+	most = std::min<int64_t>(most, shard.rows / ROWS_PER_REGION);
+	return (int) std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
+}
+
+/* Allocates a part of the scratch memory for choosing seeds. */
+static void
+reserve_seeds(Shard &shard, int most, float **nearest2, unsigned long long **farthest, Gap **gaps)
+{
+	Scratch		plan;
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		plan.used = 0;
+		*nearest2 = plan.take<float>(shard.centroids.count);
+		*farthest = plan.take<unsigned long long>(most + 1);
+		*gaps = plan.take<Gap>(SAMPLES);
+		shard.scratch.reserve(shard, plan.used);
+		plan.base = shard.scratch.get();
+	}
+}
+
+/* True if many centroids have another one much nearer than most of them. */
+static bool
+has_structure(Shard &shard, Gap *gaps)
+{
+	Gap			found[SAMPLES];
+	int			near = 0;
+
+	measure_gaps(shard, gaps, SAMPLES);
+	to_host(shard, found, (const Gap *) gaps, SAMPLES);
+	for (const Gap &gap : found)
+		near += gap.nearest2 * GAP < gap.mean2;
+	return near * 4 >= SAMPLES;
+}
+
+/* d² between a seed and the nearest one before it. */
+static float
+seed_distance2(unsigned long long farthest)
+{
+	uint32_t	bits = (uint32_t) (farthest >> 32);
+	float		distance2;
+
+	memcpy(&distance2, &bits, sizeof(distance2));
+	return distance2;
+}
+
+/* How many of the seeds found so far are to be origins; all of them: perhaps more. */
+static int
+count_seeds(const std::vector<unsigned long long> &farthest, int found)
+{
+	for (int i = 1; i < found; i++)
+	{
+		float		now = seed_distance2(farthest[i]);
+
+		if (!(now > 0.0f) || (i > 1 && now * GAP < seed_distance2(farthest[i - 1])))
+			return i;
+	}
+	return found;
+}
+
+/* Chooses the seeds; returns their number. */
+static int
+choose_seeds(Shard &shard, int most, float *nearest2, unsigned long long *farthest)
+{
+	std::vector<unsigned long long> found(most + 1);
+	int			few = (int) std::min<int64_t>(FEW_REGIONS,
+											  shard.centroids.count / CENTROIDS_PER_REGION);
+	int			count = 0;
+
+	zero(shard, farthest, most + 1);
+	for (int from = 0; from < most && count == from; from += SEEDS_AT_A_TIME)
+	{
+		int			to = std::min(most, from + SEEDS_AT_A_TIME);
+
+		spread_seeds(shard, from, to, nearest2, farthest);
+		to_host(shard, found.data(), (const unsigned long long *) farthest, to + 1);
+		count = count_seeds(found, to);
+		if (count >= few && wish <= 0 &&
+			seed_distance2(found[few - 1]) * FLAT < seed_distance2(found[1]))
+			return few;
+	}
+	return count;
+}
+
+/* Allocates what regions need; false if that is too much. */
+static bool
+reserve_regions(Shard &shard, int count)
+{
+	Regions    &r = shard.regions;
+	int64_t		k = shard.centroids.count;
+	int64_t		columns = (shard.depth + 63) / 64 * 64;
+	uint64_t	bytes = columns * sizeof(uint16_t) + 4 * sizeof(float) + sizeof(int32_t);
+
+	r.room = std::min<int64_t>(list_bytes(shard) / bytes, count * (k + LIST_STEP));
+	if (!shard.account.has_room(r.room * bytes + (uint64_t) k * count * sizeof(float) +
+								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
+		return false;
+	reserve_centroids(shard, r.centers, count);
+	r.origins.reserve(shard, (int64_t) count * shard.dimension);
+	r.norms.reserve(shard, count * k);
+	r.limits.reserve(shard, count);
+	r.region_of.reserve(shard, k);
+	r.lists.reserve(shard, count);
+	r.scales.reserve(shard, count);
+	r.statistics.reserve(shard, count);
+	r.used.reserve(shard, 1);
+	r.ids.reserve(shard, r.room);
+	r.rounded.reserve(shard, r.room * columns);
+	r.lower.reserve(shard, r.room);
+	r.slack.reserve(shard, r.room);
+	r.norm.reserve(shard, r.room);
+	r.error.reserve(shard, r.room);
+	r.places.reserve(shard, region_place_count(count));
+	zero(shard, r.statistics.get(), count);
+	return true;
+}
+
+/* True if the lists have most of the centroids' own regions. */
+static bool
+lists_pay(Shard &shard)
+{
+	int64_t		k = shard.centroids.count;
+	std::vector<RegionList> lists(shard.regions.count);
+	std::vector<int32_t> region_of(k);
+	int64_t		listed = 0;
+
+	to_host(shard, lists.data(), (const RegionList *) shard.regions.lists.get(), lists.size());
+	to_host(shard, region_of.data(), (const int32_t *) shard.regions.region_of.get(), k);
+	for (int32_t region : region_of)
+		listed += lists[region].count > 0;
+	return wish > 0 || listed * 2 > k;
+}
+
+/* Chooses the regions of new centroids; true if there are any. */
+static bool
+choose_regions(Shard &shard)
+{
+	int			most = most_regions(shard);
+	float	   *nearest2;
+	unsigned long long *farthest;
+	Gap		   *gaps;
+	int			count;
+
+	if (most < 2)
+		return false;
+	shard.use();
+	reserve_seeds(shard, most, &nearest2, &farthest, &gaps);
+	if (wish <= 0 && !has_structure(shard, gaps))
+		return false;
+	count = choose_seeds(shard, most, nearest2, farthest);
+	if (count < 2 || !reserve_regions(shard, count))
+		return false;
+	shard.regions.count = count;
+	set_region_origins(shard, farthest);
+	list_regions(shard, wish > 0);
+	return lists_pay(shard);
+}
+
+/* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
+void
+prepare_regions(Shard &shard, int64_t slice_rows)
+{
+	Regions    &r = shard.regions;
+
+	if (!r.decided)
+	{
+		try
+		{
+			if (!choose_regions(shard))
+				r.release();
+		}
+		catch (...)
+		{
+			r.release();
+			throw;
+		}
+		r.decided = true;
+	}
+	else if (r.count > 0 && !shard.centroids.prepared)
+		list_regions(shard, wish > 0);
+	if (r.count == 0)
+		return;
+	r.order.reserve(shard, slice_rows);
+	if (!r.labelled)
+	{
+		r.centers.prepared = false;
+		prepare_centroids(shard, r.centers);
+	}
+}
+
+/* Takes into account what a pass over all rows has shown. */
+void
+judge_regions(Shard &shard)
+{
+	bool		pay = wish > 0 ||
+		shard.result->left * 2 <= (unsigned long long) shard.rows;
+
+	shard.regions.labelled = true;
+	if (shard.regions.count > 0 && !pay)
+	{
+		shard.regions.release();
+		shard.regions.decided = true;
+	}
+}
+
+}								/* namespace gk */
+
+/* What tests wish: regions always (1), never (-1), or when they pay (0); returns what it was. */
+extern "C" __attribute__((visibility("default"))) int
+gk_cuda_regions(int wish)
+{
+	return gk::wish.exchange(wish);
+}
