@@ -39,8 +39,11 @@ namespace gk
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
 
-/* Tests can have regions however few centroids there are (1), or none (-1). */
+/* As gk_cuda_regions(). */
 static std::atomic<int> wish{0};
+
+/* Rows that have got their labels from their regions, or as candidates of these, for tests. */
+static std::atomic<int64_t> decided_rows{0};
 
 /* Frees the memory of the regions. */
 void
@@ -302,6 +305,8 @@ judge_regions(Shard &shard)
 		shard.result->left * 2 <= (unsigned long long) shard.rows;
 
 	shard.regions.labelled = true;
+	if (shard.regions.count > 0)
+		decided_rows += shard.rows - (int64_t) shard.result->left;
 	if (shard.regions.count > 0 && !pay)
 	{
 		shard.regions.release();
@@ -311,9 +316,13 @@ judge_regions(Shard &shard)
 
 }								/* namespace gk */
 
-/* What tests wish: regions always (1), never (-1), or when they pay (0); returns what it was. */
-extern "C" __attribute__((visibility("default"))) int
+/*
+ * For tests: regions always (1), never (-1), or when they pay (0).  Returns how many rows have got
+ * their labels by regions since the last call.
+ */
+extern "C" __attribute__((visibility("default"))) int64_t
 gk_cuda_regions(int wish)
 {
-	return gk::wish.exchange(wish);
+	gk::wish = wish;
+	return gk::decided_rows.exchange(0);
 }
