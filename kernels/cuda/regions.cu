@@ -359,7 +359,7 @@ round_list_kernel(ListArguments a)
 	const float *origin = a.origins + (int64_t) blockIdx.x * a.d;
 	int			warps = gridDim.y * (REGION_THREADS / 32);
 	CentroidScale *scale = &a.scales[blockIdx.x];
-	double		factor = ldexp(1.0, scale->exponent);
+	double		factor = list.count > 0 ? ldexp(1.0, scale->exponent) : 0.0;
 
 	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < list.padded; i += warps)
 	{
@@ -377,14 +377,26 @@ round_list_kernel(ListArguments a)
 	}
 }
 
-/*
- * Means of logarithms for the split: of rows of the region, or if there are none yet, what can be
- * guessed from the centroids of the list.
- */
+/* The mean of logarithms, or a guess if there are none. */
 static __device__ double
 mean_log(double sum, double count, double guess)
 {
 	return count > 0.0 ? sum / count : guess;
+}
+
+/* The quotients of the split, from what is known of the region's rows, or else like its centroids. */
+static __device__ void
+choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lambda, double *mu)
+{
+	double		count = (double) rows.count;
+	double		norm = mean_log(scale.norm_log, scale.norm_count, 0.0);
+	double		error = mean_log(scale.error_log, scale.error_count, norm - 12.0);
+	double		row_norm = mean_log(rows.norm_log + count * scale.exponent, count, norm);
+	double		row_error = mean_log(rows.error_log + count * scale.exponent, count,
+									 row_norm - 12.0);
+
+	*lambda = safe_power(error - row_norm);
+	*mu = safe_power(norm - row_error);
 }
 
 /* The lower bounds of |e|²/2 of a list. */
@@ -395,14 +407,12 @@ lower_list_kernel(ListArguments a)
 	RegionList	list = a.lists[blockIdx.x];
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	const RowStatistics rows = a.statistics[blockIdx.x];
-	double		norm = mean_log(scale->norm_log, scale->norm_count, 0.0);
-	double		row_norm = mean_log(rows.norm_log + rows.count * scale->exponent, rows.count, norm);
-	double		row_error = mean_log(rows.error_log + rows.count * scale->exponent, rows.count,
-									 row_norm - 12.0);
-	double		lambda = safe_power(mean_log(scale->error_log, scale->error_count, norm - 12.0) -
-									row_norm);
-	double		mu = safe_power(norm - row_error);
+	double		lambda;
+	double		mu;
 
+	if (list.count == 0)
+		return;
+	choose_split(*scale, rows, &lambda, &mu);
 	for (int i = threadIdx.x; i < list.padded; i += REGION_THREADS)
 	{
 		int64_t		at = list.first + i;
