@@ -39,6 +39,9 @@ namespace gk
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
 
+/* Rows of a first slice that say what reach their regions need. */
+#define SAMPLED_ROWS (INT64_C(32) << 10)
+
 /* As gk_cuda_regions(). */
 static std::atomic<int> wish{0};
 
@@ -60,6 +63,7 @@ Regions::release()
 	lists.release();
 	scales.release();
 	statistics.release();
+	reaches.release();
 	used.release();
 	ids.release();
 	rounded.release();
@@ -193,7 +197,7 @@ choose_seeds(Shard &shard, int most, float *nearest2, unsigned long long *farthe
 
 /* Allocates what regions need; false if that is too much. */
 static bool
-reserve_regions(Shard &shard, int count)
+reserve_regions(Shard &shard, int count, int64_t slice_rows)
 {
 	Regions    &r = shard.regions;
 	int64_t		k = shard.centroids.count;
@@ -202,7 +206,8 @@ reserve_regions(Shard &shard, int count)
 
 	r.room = std::min<int64_t>(list_bytes(shard) / bytes, count * (k + LIST_STEP));
 	if (!shard.account.has_room(r.room * bytes + (uint64_t) k * count * sizeof(float) +
-								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
+								(uint64_t) count * (shard.dimension * 16 + REACHES * 4) +
+								slice_rows * sizeof(int32_t) + (1 << 20)))
 		return false;
 	reserve_centroids(shard, r.centers, count);
 	r.origins.reserve(shard, (int64_t) count * shard.dimension);
@@ -212,6 +217,7 @@ reserve_regions(Shard &shard, int count)
 	r.lists.reserve(shard, count);
 	r.scales.reserve(shard, count);
 	r.statistics.reserve(shard, count);
+	r.reaches.reserve(shard, (int64_t) count * REACHES);
 	r.used.reserve(shard, 1);
 	r.ids.reserve(shard, r.room);
 	r.rounded.reserve(shard, r.room * columns);
@@ -219,8 +225,10 @@ reserve_regions(Shard &shard, int count)
 	r.slack.reserve(shard, r.room);
 	r.norm.reserve(shard, r.room);
 	r.error.reserve(shard, r.room);
+	r.order.reserve(shard, slice_rows);
 	r.places.reserve(shard, region_place_count(count));
 	zero(shard, r.statistics.get(), count);
+	zero(shard, r.reaches.get(), (uint64_t) count * REACHES);
 	return true;
 }
 
@@ -240,9 +248,25 @@ lists_pay(Shard &shard)
 	return wish > 0 || listed * 2 > k;
 }
 
+/* Has some rows say what reach their regions need. */
+static void
+sample_rows(Shard &shard, int64_t slice_rows)
+{
+	Slice		slice = shard.start_slice(0, slice_rows);
+	FilterArguments a(shard, slice, shard.regions.centers, false);
+
+	list_sample(shard, a, SAMPLED_ROWS);
+	a.approximate = true;
+	a.row_list = shard.regions.order.get();
+	a.row_count = left_count(shard);
+	filter_generic(shard, a);
+	sample_reaches(shard, slice, a);
+	shard.finish_slice(slice, false);
+}
+
 /* Chooses the regions of new centroids; true if there are any. */
 static bool
-choose_regions(Shard &shard)
+choose_regions(Shard &shard, int64_t slice_rows)
 {
 	int			most = most_regions(shard);
 	float	   *nearest2;
@@ -257,10 +281,13 @@ choose_regions(Shard &shard)
 	if (wish <= 0 && !has_structure(shard, gaps))
 		return false;
 	count = choose_seeds(shard, most, nearest2, farthest);
-	if (count < 2 || !reserve_regions(shard, count))
+	if (count < 2 || !reserve_regions(shard, count, slice_rows))
 		return false;
 	shard.regions.count = count;
 	set_region_origins(shard, farthest);
+	prepare_centroids(shard, shard.regions.centers);
+	measure_regions(shard);
+	sample_rows(shard, slice_rows);
 	list_regions(shard, wish > 0);
 	return lists_pay(shard);
 }
@@ -275,7 +302,7 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 	{
 		try
 		{
-			if (!choose_regions(shard))
+			if (!choose_regions(shard, slice_rows))
 				r.release();
 		}
 		catch (...)
@@ -286,11 +313,15 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 		r.decided = true;
 	}
 	else if (r.count > 0 && !shard.centroids.prepared)
+	{
+		measure_regions(shard);
 		list_regions(shard, wish > 0);
+	}
 	if (r.count == 0)
 		return;
 	r.order.reserve(shard, slice_rows);
-	if (!r.labelled)
+	/* their origin may have changed */
+	if (!r.labelled && !shard.centroids.prepared)
 	{
 		r.centers.prepared = false;
 		prepare_centroids(shard, r.centers);

@@ -17,6 +17,9 @@ namespace gk
 /* Lists begin at multiples of this many centroids. */
 #define LIST_STEP 8
 
+/* Classes of reaches that rows need, a quarter of an octave each. */
+#define REACHES 128
+
 /* The most regions. */
 #define MOST_REGIONS 1024
 

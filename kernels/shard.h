@@ -128,6 +128,7 @@ struct Regions
 	Buffer<RegionList> lists;		/* count */
 	Buffer<CentroidScale> scales;	/* count */
 	Buffer<RowStatistics> statistics;	/* count: of rows of the pass before */
+	Buffer<uint32_t> reaches;		/* count × REACHES: rows that need such a reach */
 	Buffer<uint32_t> used;			/* of the room */
 	/* of the centroids in lists */
 	Buffer<int32_t> ids;

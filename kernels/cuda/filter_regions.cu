@@ -10,7 +10,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "epilogue.cuh"
-#include "regions.h"
+#include "reaches.cuh"
 #include "tiles.cuh"
 #include "warp.cuh"
 
@@ -60,6 +60,7 @@ struct RegionArguments : FilterArguments
 	RegionArguments(const Shard &shard, const FilterArguments &common)
 		: FilterArguments(common), places(shard), lists(shard.regions.lists.get()),
 		  scales(shard.regions.scales.get()), statistics(shard.regions.statistics.get()),
+		  reaches(shard.regions.reaches.get()), common(shard.regions.centers.scale.get()),
 		  region_of(shard.regions.region_of.get()), ids(shard.regions.ids.get()),
 		  order(shard.regions.order.get()), counters(shard.counters.get())
 	{
@@ -91,6 +92,8 @@ struct RegionArguments : FilterArguments
 	const RegionList *lists;
 	const CentroidScale *scales;
 	RowStatistics *statistics;
+	uint32_t   *reaches;
+	const CentroidScale *common;	/* the scale of all origins */
 	const int32_t *region_of;
 	const int32_t *ids;
 	int32_t    *order;
@@ -220,6 +223,8 @@ struct RegionRows
 	float		limit[BLOCK_ROWS];		/* of a flagged row's candidates */
 	int32_t		row[BLOCK_ROWS];		/* in the slice; -1 = none */
 	int32_t		flag[BLOCK_ROWS];
+	uint32_t	reaches[REACHES];		/* rows that need such a reach */
+	float		common;					/* from the region's scale to that of all origins */
 };
 
 /* A value that is the same in all threads of a block, so that the compiler sees it. */
@@ -513,13 +518,13 @@ append_panel(const FilterArguments &a, const int32_t *ids, const RegionRows *sha
 }
 
 /*
- * True if a row with this bound has no nearest centroid outside the list, because one with the norm
- * `own` is nearer than all that are at least `reach` from the origin.
+ * The reach that proves that a row with this norm has no nearest centroid outside the list: one with
+ * the norm `own` is nearer than all that are at least so far from the origin.
  */
-static __device__ __forceinline__ bool
-within_reach(float norm, float own, float reach)
+static __device__ __forceinline__ float
+needed_reach(float norm, float own)
 {
-	return (2.0f * norm + own) * (1.0f + 0x1p-10f) <= reach;
+	return (2.0f * norm + own) * (1.0f + 0x1p-10f);
 }
 
 /* Flags row r of the block; false if there is no room to list its candidates. */
@@ -549,10 +554,12 @@ conclude_row(const FilterArguments &a, const RegionList &list, const int32_t *id
 	float		own = own_of(a, bound, centroid);
 	float		limit = limit_of(best.least, own, row_part(a, bound.norm, bound.error));
 
+	float		reach = needed_reach(bound.norm, __ldg(a.norm + centroid));
+
 	if (row < 0)
 		return false;
-	if (!isfinite(bound.back) || !(limit < 2.9e38f) ||
-		!within_reach(bound.norm, __ldg(a.norm + centroid), list.reach))
+	atomicAdd(&shared->reaches[class_of_reach(reach * shared->common)], 1u);
+	if (!isfinite(bound.back) || !(limit < 2.9e38f) || !(reach <= list.reach))
 	{
 		a.fresh[row] = GK_LEFT;
 		return false;
@@ -583,6 +590,18 @@ conclude_both(const FilterArguments &a, const RegionList &list, const int32_t *i
 	return flagged;
 }
 
+/* Adds what reaches the rows of a block need to what those of the region do. */
+static __device__ __forceinline__ void
+add_reaches(RegionRows *shared, uint32_t *reaches)
+{
+	for (int i = threadIdx.x; i < REACHES; i += REGION_THREADS)
+	{
+		if (shared->reaches[i] > 0)
+			atomicAdd(&reaches[i], shared->reaches[i]);
+		shared->reaches[i] = 0;
+	}
+}
+
 /* Compares the rows of a tile with the list of their region. */
 template <int LANES, int CHUNKS, int AHEAD> static __device__ __forceinline__ void
 compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *rows,
@@ -598,7 +617,10 @@ compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *
 	float		sums[REGION_EIGHTS][4];
 	float		least[1][2];
 	Best		best[2] = {{NO_SCORE, NO_SCORE, 0}, {NO_SCORE, NO_SCORE, 0}};
+	bool		flagged;
 
+	if (threadIdx.x == 0)
+		shared->common = rough_power_of_two(all.common->exponent - a.scale->exponent);
 	start_list(a, list, stages);
 	load_rows<LANES, CHUNKS, AHEAD>(a, all.order + from, count, rows, shared,
 									all.statistics + region);
@@ -607,7 +629,9 @@ compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *
 		score_panel(a, list, shared, r, column, sums, least);
 		take_panel(sums, least, column, best);
 	});
-	if (!uniform(__syncthreads_or(conclude_both(a, list, ids, shared, r, best))))
+	flagged = uniform(__syncthreads_or(conclude_both(a, list, ids, shared, r, best)));
+	add_reaches(shared, all.reaches + region * REACHES);
+	if (!flagged)
 		return;
 	/* the scores of a single panel are still there */
 	if (list.padded <= REGION_PANEL)
@@ -637,6 +661,8 @@ regions_kernel(RegionArguments a)
 	/* what a list has too little for a tile remains from before, and must be finite */
 	for (int i = threadIdx.x; i < REGION_STAGES * STAGE_VALUES / 8; i += REGION_THREADS)
 		((uint4 *) stages)[i] = make_uint4(0, 0, 0, 0);
+	for (int i = threadIdx.x; i < REACHES; i += REGION_THREADS)
+		shared->reaches[i] = 0;
 	for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x)
 	{
 		__syncthreads();
@@ -693,6 +719,30 @@ filter_regions(Shard &shard, const FilterArguments &common)
 		launch<32, 2, 2>(shard, a);
 	else
 		launch<32, 6, 1>(shard, a);
+}
+
+/* Lists every step-th row of a slice, in place of the order. */
+static __global__ void
+sample_rows_kernel(RegionArguments a, uint32_t count, int64_t step)
+{
+	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i == 0)
+		*a.places.left = count;
+	if (i < count)
+		a.order[i] = (int32_t) (i * step);
+}
+
+/* Lists at most so many rows of a slice, far apart. */
+void
+list_sample(Shard &shard, const FilterArguments &common, int64_t most)
+{
+	RegionArguments a(shard, common);
+	int64_t		step = (a.rows + most - 1) / most;
+	uint32_t	count = (uint32_t) ((a.rows + step - 1) / step);
+
+	sample_rows_kernel<<<(count + 255) / 256, 256, 0, shard.device->compute>>>(a, count, step);
+	GK_LAUNCHED("sample_rows_kernel");
 }
 
 /* Lists the rows that are left, in place of the order, and counts the flags that there are. */

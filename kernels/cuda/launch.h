@@ -27,6 +27,7 @@ int64_t		filter_generic_wave(const Shard &shard);
 void		filter_generic(Shard &shard, const FilterArguments &a);
 
 /* regions.cu: regions of centroids */
+struct FilterArguments;
 struct Gap
 {
 	float		nearest2;		/* of a centroid: d² to the nearest other one */
@@ -36,11 +37,14 @@ void		measure_gaps(Shard &shard, Gap *gaps, int samples);
 void		spread_seeds(Shard &shard, int from, int to, float *nearest2,
 						 unsigned long long *farthest);
 void		set_region_origins(Shard &shard, const unsigned long long *farthest);
+void		measure_regions(Shard &shard);
+void		sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		list_regions(Shard &shard, bool tight);
 
 /* filter_regions.cu: fresh labels of a slice from its regions, flags, or GK_LEFT */
 size_t		region_place_count(int regions);
 bool		filter_regions_fits(const Shard &shard);
+void		list_sample(Shard &shard, const FilterArguments &a, int64_t most);
 void		order_rows(Shard &shard, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
 void		list_left(Shard &shard, const FilterArguments &a);

@@ -6,7 +6,7 @@
 #include "accumulation.h"
 #include "centroids.cuh"
 #include "exact_tile.cuh"
-#include "regions.h"
+#include "reaches.cuh"
 
 namespace gk
 {
@@ -250,7 +250,8 @@ struct ListArguments
 		  room((uint32_t) shard.regions.room), origins(shard.regions.origins.get()),
 		  norms(shard.regions.norms.get()), limits(shard.regions.limits.get()),
 		  lists(shard.regions.lists.get()), scales(shard.regions.scales.get()),
-		  statistics(shard.regions.statistics.get()), used(shard.regions.used.get()),
+		  statistics(shard.regions.statistics.get()), reaches(shard.regions.reaches.get()),
+		  common(shard.regions.centers.scale.get()), used(shard.regions.used.get()),
 		  ids(shard.regions.ids.get()), rounded(shard.regions.rounded.get()),
 		  lower(shard.regions.lower.get()), slack(shard.regions.slack.get()),
 		  norm(shard.regions.norm.get()), error(shard.regions.error.get())
@@ -269,6 +270,8 @@ struct ListArguments
 	RegionList *lists;
 	CentroidScale *scales;
 	RowStatistics *statistics;
+	uint32_t   *reaches;
+	const CentroidScale *common;	/* the scale of all origins */
 	uint32_t   *used;
 	int32_t    *ids;
 	__half	   *rounded;
@@ -303,11 +306,79 @@ place_list(const ListArguments &a, int count, float greatest, float least)
 	return list;
 }
 
+/* Rows that are left are compared with all centroids, at so many times the cost. */
+#define COST_OF_LEFT 2
+
 /*
- * Lists the centroids of a region: a block.  A row is compared with all centroids that are nearer
- * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
- * radius, and u is taken for the distance between neighbours.
+ * The limit of a region's list that costs least: a longer list leaves fewer rows, as far as rows
+ * have said what they need.  By a block; NaN if none have.
  */
+static __device__ float
+cheapest_limit(const ListArguments &a, const float *norms)
+{
+	__shared__ uint32_t rows[REACHES];
+	__shared__ uint32_t near[REACHES];
+	__shared__ float limit;
+	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
+	float		scale = rough_power_of_two(a.common->exponent);
+
+	for (int i = threadIdx.x; i < REACHES; i += REGION_THREADS)
+	{
+		rows[i] = reaches[i];
+		reaches[i] = near[i] = 0;
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		atomicAdd(&near[class_of_reach(norms[c] * scale)], 1u);
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		unsigned long long all = 0;
+		unsigned long long done = 0;
+		unsigned long long least = ~0ull;
+		unsigned long long listed = 0;
+
+		limit = __int_as_float(0x7fc00000);
+		for (int i = 0; i < REACHES; i++)
+			all += rows[i];
+		for (int i = 0; i < REACHES && all > 0; i++)
+		{
+			unsigned long long cost;
+
+			done += rows[i];
+			listed += near[i];
+			cost = all * ((listed + 63) / 64 * 64) +
+				(all - done) * COST_OF_LEFT * (unsigned long long) a.count;
+			if (cost < least && listed > 0)
+			{
+				least = cost;
+				limit = reach_of_class(i) / scale;
+			}
+		}
+	}
+	__syncthreads();
+	return limit;
+}
+
+/*
+ * How far from the origin centroids of the list may be.  A row is compared with all that are nearer
+ * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
+ * radius; as long as rows have not said what they need, u is taken for the distance between
+ * neighbours.
+ */
+static __device__ float
+limit_of_list(const ListArguments &a, const float *norms, bool tight)
+{
+	float		radius = a.limits[blockIdx.x];
+	float		limit = cheapest_limit(a, norms);
+	float		second = second_norm(norms, a.count);
+
+	if (tight)
+		return radius + second;
+	return isnan(limit) ? 3.0f * radius + 2.0f * second : limit;
+}
+
+/* Lists the centroids of a region: a block. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 list_kernel(ListArguments a, bool tight)
@@ -317,9 +388,7 @@ list_kernel(ListArguments a, bool tight)
 	__shared__ int greatest;
 	__shared__ int least;
 	__shared__ RegionList list;
-	float		radius = a.limits[blockIdx.x];
-	float		second = second_norm(norms, a.count);
-	float		limit = tight ? radius + second : 3.0f * radius + 2.0f * second;
+	float		limit = limit_of_list(a, norms, tight);
 
 	if (threadIdx.x == 0)
 	{
@@ -435,6 +504,59 @@ lower_list_kernel(ListArguments a)
 	}
 }
 
+/* Says what reach some rows need, from their region's number in `fresh`: a warp a row. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+reaches_kernel(ListArguments a, int regions, const float *features, const int32_t *list,
+			   const uint32_t *count, const int32_t *fresh)
+{
+	int			lane = threadIdx.x % 32;
+
+	for (uint32_t i = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32; i < *count;
+		 i += gridDim.x * (REGION_THREADS / 32))
+	{
+		int64_t		row = list[i];
+		int			region = max(0, min(fresh[row], regions - 1));
+		float		sum = 0.0f;
+
+		for (int j = lane; j < a.d; j += 32)
+			sum += square(features[row * a.d + j] - a.origins[(int64_t) region * a.d + j]);
+		sum = sum_of_lanes<32>(sum);
+		if (lane == 0)
+			atomicAdd(&a.reaches[region * REACHES +
+								 class_of_reach((2.0f * sqrtf(sum) + a.limits[region]) *
+												rough_power_of_two(a.common->exponent))], 1u);
+	}
+}
+
+/* Takes what reach the rows of a list need, whose regions are known. */
+void
+sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a)
+{
+	reaches_kernel<<<4 * shard.device->processors, REGION_THREADS, 0, shard.device->compute>>>
+		(ListArguments(shard), shard.regions.count, slice.features, a.row_list, a.row_count,
+		 a.fresh);
+	GK_LAUNCHED("reaches_kernel");
+}
+
+/* Measures how far all centroids are from all origins, and shares them out among the regions. */
+void
+measure_regions(Shard &shard)
+{
+	cudaStream_t stream = shard.device->compute;
+	ListArguments a(shard);
+	int			regions = shard.regions.count;
+
+	shard.use();
+	GK_CUDA(cudaMemsetAsync(a.limits, 0, regions * sizeof(float), stream));
+	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
+		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
+									 shard.regions.norms.get());
+	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
+		(a.norms, regions, a.count, shard.regions.region_of.get(), a.limits);
+	GK_LAUNCHED("measure_regions");
+}
+
 /* Lists and rounds the centroids of all regions; `tight`: of lists that are too short, for tests. */
 void
 list_regions(Shard &shard, bool tight)
@@ -443,14 +565,7 @@ list_regions(Shard &shard, bool tight)
 	ListArguments a(shard);
 	int			regions = shard.regions.count;
 
-	shard.use();
 	GK_CUDA(cudaMemsetAsync(a.used, 0, sizeof(uint32_t), stream));
-	GK_CUDA(cudaMemsetAsync(a.limits, 0, regions * sizeof(float), stream));
-	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
-		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
-									 shard.regions.norms.get());
-	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
-		(a.norms, regions, a.count, shard.regions.region_of.get(), a.limits);
 	list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a, tight);
 	round_list_kernel<<<dim3(regions, regions < 64 ? 16 : 4), REGION_THREADS, 0, stream>>>(a);
 	lower_list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
