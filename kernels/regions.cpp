@@ -39,6 +39,9 @@ namespace gk
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
 
+/* Centroids of a list for which there is room, at least. */
+#define LEAST_LIST 32
+
 /* Rows of a first slice that say what reach their regions need. */
 #define SAMPLED_ROWS (INT64_C(32) << 10)
 
@@ -55,24 +58,11 @@ Regions::release()
 	decided = labelled = false;
 	count = 0;
 	room = 0;
+	most = 0;
 	centers.release();
-	origins.release();
-	norms.release();
-	limits.release();
-	region_of.release();
-	lists.release();
-	scales.release();
-	statistics.release();
-	reaches.release();
-	used.release();
-	ids.release();
-	rounded.release();
-	lower.release();
-	slack.release();
-	norm.release();
-	error.release();
+	memory.release();
 	order.release();
-	places.release();
+	tiles.release();
 }
 
 /* Forgets the regions. */
@@ -112,7 +102,9 @@ most_regions(const Shard &shard)
 	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
 		return 0;
 	most = std::min<int64_t>(most, shard.rows / ROWS_PER_REGION);
-	return (int) std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
+	most = std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
+	return (int) std::min<int64_t>(most, list_bytes(shard) / LEAST_LIST /
+								   (shard.depth * sizeof(__half)));
 }
 
 /* Allocates a part of the scratch memory for choosing seeds. */
@@ -132,6 +124,17 @@ reserve_seeds(Shard &shard, int most, float **nearest2, unsigned long long **far
 	}
 }
 
+/* d² between a centroid and the nearest other one. */
+static float
+nearest_of_gap(const Gap &gap)
+{
+	uint32_t	bits = ~gap.nearest;
+	float		distance2;
+
+	memcpy(&distance2, &bits, sizeof(distance2));
+	return distance2;
+}
+
 /* True if many centroids have another one much nearer than most of them. */
 static bool
 has_structure(Shard &shard, Gap *gaps)
@@ -139,10 +142,11 @@ has_structure(Shard &shard, Gap *gaps)
 	Gap			found[SAMPLES];
 	int			near = 0;
 
+	zero(shard, gaps, SAMPLES);
 	measure_gaps(shard, gaps, SAMPLES);
 	to_host(shard, found, (const Gap *) gaps, SAMPLES);
 	for (const Gap &gap : found)
-		near += gap.nearest2 * GAP < gap.mean2;
+		near += gap.sum2 > (float) shard.centroids.count * GAP * nearest_of_gap(gap);
 	return near * 4 >= SAMPLES;
 }
 
@@ -195,41 +199,65 @@ choose_seeds(Shard &shard, int most, float *nearest2, unsigned long long *farthe
 	return count;
 }
 
-/* Allocates what regions need; false if that is too much. */
+/* Divides the memory of the regions, if there is any; returns how much they need. */
+static uint64_t
+divide_memory(Regions &r, int64_t k, int d, int64_t columns)
+{
+	Scratch		plan;
+
+	plan.base = r.memory.get();
+	r.rounded = plan.take<__half>(r.room * columns);
+	r.origins = plan.take<float>((int64_t) r.count * d);
+	r.norms = plan.take<float>(r.count * k);
+	r.radii = plan.take<float>(r.count);
+	r.region_of = plan.take<int32_t>(k);
+	r.lists = plan.take<RegionList>(r.count);
+	r.scales = plan.take<CentroidScale>(r.count);
+	r.statistics = plan.take<RowStatistics>(r.count);
+	r.reaches = plan.take<uint32_t>((int64_t) r.count * REACHES);
+	r.used = plan.take<uint32_t>(1);
+	r.places = plan.take<uint32_t>(region_place_count(r.count));
+	r.ids = plan.take<int32_t>(r.room);
+	r.lower = plan.take<float>(r.room);
+	r.slack = plan.take<float>(r.room);
+	r.norm = plan.take<float>(r.room);
+	r.error = plan.take<float>(r.room);
+	return plan.used;
+}
+
+/* Memory for slices of this many rows. */
+static void
+reserve_slices(Shard &shard, int64_t slice_rows)
+{
+	shard.regions.order.reserve(shard, slice_rows);
+	shard.regions.tiles.reserve(shard, region_tile_count(slice_rows, shard.regions.count));
+}
+
+/* Allocates what so many regions need; false if that is too much. */
 static bool
 reserve_regions(Shard &shard, int count, int64_t slice_rows)
 {
 	Regions    &r = shard.regions;
 	int64_t		k = shard.centroids.count;
 	int64_t		columns = (shard.depth + 63) / 64 * 64;
-	uint64_t	bytes = columns * sizeof(uint16_t) + 4 * sizeof(float) + sizeof(int32_t);
+	uint64_t	bytes = columns * sizeof(__half) + 4 * sizeof(float) + sizeof(int32_t);
+	uint64_t	need;
 
-	r.room = std::min<int64_t>(list_bytes(shard) / bytes, count * (k + LIST_STEP));
-	if (!shard.account.has_room(r.room * bytes + (uint64_t) k * count * sizeof(float) +
-								(uint64_t) count * (shard.dimension * 16 + REACHES * 4) +
-								slice_rows * sizeof(int32_t) + (1 << 20)))
+	r.most = (int) std::min<int64_t>(list_bytes(shard) / bytes / count, k + LIST_STEP - 1) /
+		LIST_STEP * LIST_STEP;
+	r.room = (int64_t) count * r.most;
+	r.count = count;
+	need = divide_memory(r, k, shard.dimension, columns);
+	if (!shard.account.has_room(need + slice_rows * 2 * sizeof(int32_t) +
+								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
 		return false;
+	r.memory.reserve(shard, need);
+	(void) divide_memory(r, k, shard.dimension, columns);
 	reserve_centroids(shard, r.centers, count);
-	r.origins.reserve(shard, (int64_t) count * shard.dimension);
-	r.norms.reserve(shard, count * k);
-	r.limits.reserve(shard, count);
-	r.region_of.reserve(shard, k);
-	r.lists.reserve(shard, count);
-	r.scales.reserve(shard, count);
-	r.statistics.reserve(shard, count);
-	r.reaches.reserve(shard, (int64_t) count * REACHES);
-	r.used.reserve(shard, 1);
-	r.ids.reserve(shard, r.room);
-	r.rounded.reserve(shard, r.room * columns);
-	r.lower.reserve(shard, r.room);
-	r.slack.reserve(shard, r.room);
-	r.norm.reserve(shard, r.room);
-	r.error.reserve(shard, r.room);
-	r.order.reserve(shard, slice_rows);
-	r.places.reserve(shard, region_place_count(count));
-	zero(shard, r.statistics.get(), count);
-	zero(shard, r.reaches.get(), (uint64_t) count * REACHES);
-	return true;
+	reserve_slices(shard, slice_rows);
+	zero(shard, r.statistics, count);
+	zero(shard, r.reaches, (uint64_t) count * REACHES);
+	return r.most > 0;
 }
 
 /* True if the lists have most of the centroids' own regions. */
@@ -241,8 +269,8 @@ lists_pay(Shard &shard)
 	std::vector<int32_t> region_of(k);
 	int64_t		listed = 0;
 
-	to_host(shard, lists.data(), (const RegionList *) shard.regions.lists.get(), lists.size());
-	to_host(shard, region_of.data(), (const int32_t *) shard.regions.region_of.get(), k);
+	to_host(shard, lists.data(), (const RegionList *) shard.regions.lists, lists.size());
+	to_host(shard, region_of.data(), (const int32_t *) shard.regions.region_of, k);
 	for (int32_t region : region_of)
 		listed += lists[region].count > 0;
 	return wish > 0 || listed * 2 > k;
@@ -283,10 +311,11 @@ choose_regions(Shard &shard, int64_t slice_rows)
 	count = choose_seeds(shard, most, nearest2, farthest);
 	if (count < 2 || !reserve_regions(shard, count, slice_rows))
 		return false;
-	shard.regions.count = count;
 	set_region_origins(shard, farthest);
-	prepare_centroids(shard, shard.regions.centers);
 	measure_regions(shard);
+	center_regions(shard);
+	measure_regions(shard);
+	prepare_centroids(shard, shard.regions.centers);
 	sample_rows(shard, slice_rows);
 	list_regions(shard, wish > 0);
 	return lists_pay(shard);
@@ -319,7 +348,7 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 	}
 	if (r.count == 0)
 		return;
-	r.order.reserve(shard, slice_rows);
+	reserve_slices(shard, slice_rows);
 	/* their origin may have changed */
 	if (!r.labelled && !shard.centroids.prepared)
 	{

@@ -111,6 +111,14 @@ struct RegionList
 	float		reach;			/* all others are at least so far from the origin, scaled */
 };
 
+/* Rows of a region that a block compares at a time. */
+struct alignas(16) RegionTile
+{
+	int			region;
+	int			from;			/* in the order of rows */
+	int			count;
+};
+
 /* Regions of centroids, with an origin and a scale of their own (regions.cpp). */
 struct Regions
 {
@@ -120,26 +128,29 @@ struct Regions
 	bool		labelled = false;	/* all rows have labels */
 	int			count = 0;			/* of regions; 0 = none */
 	int64_t		room = 0;			/* of all lists, in centroids */
+	int			most = 0;			/* centroids of a list */
 	Centroids	centers;			/* the origins, to find a row's region */
-	Buffer<float> origins;			/* count × d */
-	Buffer<float> norms;			/* count × k: upper bounds of |c - origin| */
-	Buffer<float> limits;			/* count: how far from the origin the own centroids are */
-	Buffer<int32_t> region_of;		/* k */
-	Buffer<RegionList> lists;		/* count */
-	Buffer<CentroidScale> scales;	/* count */
-	Buffer<RowStatistics> statistics;	/* count: of rows of the pass before */
-	Buffer<uint32_t> reaches;		/* count × REACHES: rows that need such a reach */
-	Buffer<uint32_t> used;			/* of the room */
+	Buffer<char> memory;			/* of all that follows */
+	float	   *origins;			/* count × d */
+	float	   *norms;				/* count × k: upper bounds of |c - origin| */
+	float	   *radii;				/* count: how far from the origin the own centroids are */
+	int32_t    *region_of;			/* k */
+	RegionList *lists;				/* count */
+	CentroidScale *scales;			/* count */
+	RowStatistics *statistics;		/* count: of rows of the pass before */
+	uint32_t   *reaches;			/* count × REACHES: rows that need such a reach */
+	uint32_t   *used;				/* of the room */
+	uint32_t   *places;				/* see filter_regions.cu */
 	/* of the centroids in lists */
-	Buffer<int32_t> ids;
-	Buffer<__half> rounded;			/* for each region: tiles of its list × 64 columns */
-	Buffer<float> lower;
-	Buffer<float> slack;
-	Buffer<float> norm;
-	Buffer<float> error;
+	int32_t    *ids;
+	__half	   *rounded;			/* for each region: tiles of its list × 64 columns */
+	float	   *lower;
+	float	   *slack;
+	float	   *norm;
+	float	   *error;
 	/* of the rows of a slice */
 	Buffer<int32_t> order;			/* the rows, by region */
-	Buffer<uint32_t> places;		/* see filter_regions.cu */
+	Buffer<RegionTile> tiles;
 };
 
 /* Counters of a pass, on the device. */

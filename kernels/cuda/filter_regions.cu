@@ -28,7 +28,7 @@ namespace gk
 struct RegionPlaces
 {
 	RegionPlaces(const Shard &shard)
-		: regions(shard.regions.count), next(shard.regions.places.get()),
+		: regions(shard.regions.count), next(shard.regions.places),
 		  starts(next + regions), tiles(starts + regions + 1), left(tiles + regions + 1)
 	{
 	}
@@ -47,6 +47,13 @@ region_place_count(int regions)
 	return 3 * (size_t) regions + 3;
 }
 
+/* The most tiles that so many rows have. */
+int64_t
+region_tile_count(int64_t rows, int regions)
+{
+	return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS + regions;
+}
+
 /* Where the number of rows is that no region has decided, on the device. */
 const uint32_t *
 left_count(const Shard &shard)
@@ -58,18 +65,18 @@ left_count(const Shard &shard)
 struct RegionArguments : FilterArguments
 {
 	RegionArguments(const Shard &shard, const FilterArguments &common)
-		: FilterArguments(common), places(shard), lists(shard.regions.lists.get()),
-		  scales(shard.regions.scales.get()), statistics(shard.regions.statistics.get()),
-		  reaches(shard.regions.reaches.get()), common(shard.regions.centers.scale.get()),
-		  region_of(shard.regions.region_of.get()), ids(shard.regions.ids.get()),
-		  order(shard.regions.order.get()), counters(shard.counters.get())
+		: FilterArguments(common), places(shard), lists(shard.regions.lists),
+		  scales(shard.regions.scales), statistics(shard.regions.statistics),
+		  reaches(shard.regions.reaches), common(shard.regions.centers.scale.get()),
+		  region_of(shard.regions.region_of), ids(shard.regions.ids),
+		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()), counters(shard.counters.get())
 	{
-		origin = shard.regions.origins.get();
-		centroids = shard.regions.rounded.get();
-		lower = shard.regions.lower.get();
-		slack = shard.regions.slack.get();
-		norm = shard.regions.norm.get();
-		error = shard.regions.error.get();
+		origin = shard.regions.origins;
+		centroids = shard.regions.rounded;
+		lower = shard.regions.lower;
+		slack = shard.regions.slack;
+		norm = shard.regions.norm;
+		error = shard.regions.error;
 	}
 
 	/* The arguments of a region: those of its list take the places of all. */
@@ -97,6 +104,7 @@ struct RegionArguments : FilterArguments
 	const int32_t *region_of;
 	const int32_t *ids;
 	int32_t    *order;
+	RegionTile *tiles;
 	Counters   *counters;
 };
 
@@ -162,7 +170,45 @@ places_kernel(RegionPlaces places)
 	}
 }
 
-/* Orders the rows of a slice by region. */
+/* The region of a tile of rows. */
+static __device__ __forceinline__ int
+region_of_tile(const RegionPlaces &places, uint32_t tile)
+{
+	int			low = 0;
+	int			high = places.regions - 1;
+
+	/* the last one that begins with the tile or before; those without rows begin with the next */
+	while (low < high)
+	{
+		int			middle = (low + high + 1) / 2;
+
+		if (__ldg(places.tiles + middle) <= tile)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Lists the tiles of all regions. */
+static __device__ __forceinline__ void
+list_tiles(const RegionArguments &a)
+{
+	uint32_t	count = a.places.tiles[a.places.regions];
+
+	for (uint32_t tile = blockIdx.x * REGION_THREADS + threadIdx.x; tile < count;
+		 tile += gridDim.x * REGION_THREADS)
+	{
+		int			region = region_of_tile(a.places, tile);
+		uint32_t	from = a.places.starts[region] +
+			(tile - a.places.tiles[region]) * BLOCK_ROWS;
+
+		a.tiles[tile] = {region, (int) from,
+			(int) min(a.places.starts[region + 1] - from, (uint32_t) BLOCK_ROWS)};
+	}
+}
+
+/* Orders the rows of a slice by region, and lists their tiles. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 order_kernel(RegionArguments a)
@@ -194,6 +240,7 @@ order_kernel(RegionArguments a)
 		if (regions[i] >= 0)
 			a.order[atomicAdd(&region_counts[regions[i]], 1u)] =
 				(int32_t) (first + i * REGION_THREADS);
+	list_tiles(a);
 }
 
 /* Chooses the regions of a slice's rows, and puts these in their order. */
@@ -222,7 +269,10 @@ struct RegionRows
 	float		back[BLOCK_ROWS];		/* minus products are multiplied by it */
 	float		limit[BLOCK_ROWS];		/* of a flagged row's candidates */
 	int32_t		row[BLOCK_ROWS];		/* in the slice; -1 = none */
-	int32_t		flag[BLOCK_ROWS];
+	uint32_t	flag[BLOCK_ROWS];		/* a flagged row's number in the tile */
+	uint32_t	found[BLOCK_ROWS];		/* its candidates */
+	uint32_t	flags;					/* flagged rows */
+	uint32_t	first_flag;
 	uint32_t	reaches[REACHES];		/* rows that need such a reach */
 	float		common;					/* from the region's scale to that of all origins */
 };
@@ -239,26 +289,6 @@ static __device__ __forceinline__ RegionList
 read_list(const RegionList &from)
 {
 	return {uniform(from.first), uniform(from.count), uniform(from.padded), from.reach};
-}
-
-/* The region of a tile of rows. */
-static __device__ __forceinline__ int
-region_of_tile(const RegionPlaces &places, uint32_t tile)
-{
-	int			low = 0;
-	int			high = places.regions - 1;
-
-	/* the last one that begins with the tile or before; those without rows begin with the next */
-	while (low < high)
-	{
-		int			middle = (low + high + 1) / 2;
-
-		if (__ldg(places.tiles + middle) <= tile)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
 }
 
 /*
@@ -354,53 +384,48 @@ add_statistics(RowStatistics *statistics, uint32_t code)
 	atomicAdd(&statistics->count, 1ull);
 }
 
-/*
- * Reads and converts the rows of a block, 16 a warp: those at `from` in the order, `count` of them.
- * A group of LANES threads has AHEAD rows at a time.
- */
+/* Reads and converts the rows of a block, 16 a warp: a group of LANES threads has AHEAD at a time. */
 template <int LANES, int CHUNKS, int AHEAD> static __device__ __forceinline__ void
-load_rows(const FilterArguments &a, const int32_t *order, int count, __half *to, RegionRows *shared,
-		  RowStatistics *statistics)
+load_rows(const FilterArguments &a, __half *to, RegionRows *shared, RowStatistics *statistics)
 {
 	constexpr int GROUPS = 32 / LANES;
 	bool		aligned = a.d % 4 == 0;
 	int			lane = threadIdx.x % LANES;
-	int			begin = threadIdx.x / 32 * 16;
-	int			mine = begin + (int) threadIdx.x % 16;
-	int32_t		numbers = mine < count ? order[mine] : -1;
+	int			exponent = a.scale->exponent;
 	float4		origin[CHUNKS];
 
-	if (threadIdx.x % 32 < 16)
-		shared->row[mine] = numbers;
 #pragma unroll
 	for (int c = 0; c < CHUNKS; c++)
 		origin[c] = read_four(a.origin, (c * LANES + lane) * 4, a.d, aligned);
 #pragma unroll
 	for (int first = 0; first < 16; first += GROUPS * AHEAD)
 	{
+		int			begin = threadIdx.x / 32 * 16 + first + (int) threadIdx.x % 32 / LANES;
 		RowValues<CHUNKS> values[AHEAD];
 
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
 		{
-			int			i = first + u * GROUPS + threadIdx.x % 32 / LANES;
-			int64_t		row = __shfl_sync(0xffffffffu, numbers, i);
+			int64_t		row = shared->row[begin + u * GROUPS];
 
 #pragma unroll
 			for (int c = 0; c < CHUNKS; c++)
-				values[u].y[c] = row < 0 ? make_float4(0, 0, 0, 0) :
-					minus(read_four(a.features + row * a.d, (c * LANES + lane) * 4, a.d, aligned),
-						  origin[c]);
+				values[u].y[c] = row < 0 ? origin[c] :
+					read_four(a.features + row * a.d, (c * LANES + lane) * 4, a.d, aligned);
 		}
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
 		{
-			int			r = begin + first + u * GROUPS + (int) threadIdx.x % 32 / LANES;
-			uint32_t	code = store_row<LANES, CHUNKS>(values[u], to, r, a.depth);
+			int			r = begin + u * GROUPS;
+			uint32_t	code;
 
+#pragma unroll
+			for (int c = 0; c < CHUNKS; c++)
+				values[u].y[c] = minus(values[u].y[c], origin[c]);
+			code = store_row<LANES, CHUNKS>(values[u], to, r, a.depth);
 			if (lane == 0)
 			{
-				RowBound	bound = read_bound(code, a.scale->exponent);
+				RowBound	bound = read_bound(code, exponent);
 
 				shared->norm[r] = bound.norm;
 				shared->error[r] = bound.error;
@@ -485,11 +510,11 @@ score_panel(const FilterArguments &a, const RegionList &list, const RegionRows *
 
 /* Lists the centroids of a panel that can be nearest to a flagged row of the thread. */
 template <int I> static __device__ __forceinline__ void
-append_listed(const FilterArguments &a, const int32_t *ids, const RegionRows *shared, int r,
+append_listed(const FilterArguments &a, const int32_t *ids, RegionRows *shared, int r,
 			  int column, const float (&sums)[REGION_EIGHTS][4])
 {
 	float		limit = shared->limit[r];
-	uint32_t	flag = (uint32_t) shared->flag[r];
+	int64_t		flag = (int64_t) shared->first_flag + shared->flag[r];
 
 #pragma unroll
 	for (int n = 0; n < REGION_EIGHTS; n++)
@@ -497,23 +522,24 @@ append_listed(const FilterArguments &a, const int32_t *ids, const RegionRows *sh
 		for (int i = 0; i < 2; i++)
 			if (sums[n][I * 2 + i] <= limit && column + n * 8 + i < a.count)
 			{
-				uint32_t	place = atomicAdd(&a.candidate_counts[flag], 1u);
+				uint32_t	place = atomicAdd(&shared->found[r], 1u);
 
-				if (place < FILTER_CANDIDATES)
-					a.candidates[(int64_t) flag * FILTER_CANDIDATES + place] =
+				if (place < FILTER_CANDIDATES && flag < a.flag_capacity)
+					a.candidates[flag * FILTER_CANDIDATES + place] =
 						__ldg(ids + column + n * 8 + i);
 			}
 }
 
 /* Lists the candidates of a thread's two rows in a panel, if they are flagged. */
 static __device__ __forceinline__ void
-append_panel(const FilterArguments &a, const int32_t *ids, const RegionRows *shared,
+append_panel(const FilterArguments &a, const int32_t *ids, RegionRows *shared,
 			 const int r[2], int column, const float (&sums)[REGION_EIGHTS][4],
 			 const float (&least)[1][2])
 {
-	if (least[0][0] <= shared->limit[r[0]])
+	/* scores may be infinite where a row is left */
+	if (isfinite(shared->limit[r[0]]) && least[0][0] <= shared->limit[r[0]])
 		append_listed<0>(a, ids, shared, r[0], column, sums);
-	if (least[0][1] <= shared->limit[r[1]])
+	if (isfinite(shared->limit[r[1]]) && least[0][1] <= shared->limit[r[1]])
 		append_listed<1>(a, ids, shared, r[1], column, sums);
 }
 
@@ -525,22 +551,6 @@ static __device__ __forceinline__ float
 needed_reach(float norm, float own)
 {
 	return (2.0f * norm + own) * (1.0f + 0x1p-10f);
-}
-
-/* Flags row r of the block; false if there is no room to list its candidates. */
-static __device__ __forceinline__ bool
-flag_row(const FilterArguments &a, RegionRows *shared, int r, float limit)
-{
-	uint32_t	place = take_number(a.flag_count);
-
-	if (place >= a.flag_capacity)
-		return false;
-	a.flag_rows[place] = shared->row[r];
-	a.flag_limits[place] = limit;
-	a.candidate_counts[place] = 0;
-	shared->flag[r] = (int32_t) place;
-	shared->limit[r] = limit;
-	return true;
 }
 
 /* Labels, flags or leaves row r of the block; true if its candidates are to be listed. */
@@ -570,7 +580,10 @@ conclude_row(const FilterArguments &a, const RegionList &list, const int32_t *id
 		return false;
 	}
 	a.fresh[row] = GK_PENDING;
-	return flag_row(a, shared, r, limit);
+	shared->flag[r] = atomicAdd(&shared->flags, 1u);
+	shared->found[r] = 0;
+	shared->limit[r] = limit;
+	return true;
 }
 
 /* Labels, flags or leaves a thread's two rows; true if candidates are to be listed. */
@@ -602,17 +615,42 @@ add_reaches(RegionRows *shared, uint32_t *reaches)
 	}
 }
 
-/* Compares the rows of a tile with the list of their region. */
-template <int LANES, int CHUNKS, int AHEAD> static __device__ __forceinline__ void
-compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *rows,
-			 RegionRows *shared)
+/* Takes numbers for the flagged rows of a block, by all threads. */
+static __device__ __forceinline__ void
+take_flags(const FilterArguments &a, RegionRows *shared)
 {
-	int			region = uniform(region_of_tile(all.places, tile));
+	if (threadIdx.x == 0)
+		shared->first_flag = atomicAdd(a.flag_count, shared->flags);
+	__syncthreads();
+}
+
+/* Stores the flagged rows of a block once their candidates are listed, by all threads. */
+static __device__ __forceinline__ void
+store_flags(const FilterArguments &a, RegionRows *shared)
+{
+	__syncthreads();
+	for (int r = threadIdx.x; r < BLOCK_ROWS; r += REGION_THREADS)
+	{
+		int64_t		flag = (int64_t) shared->first_flag + shared->flag[r];
+
+		if (shared->limit[r] == -INFINITY || flag >= a.flag_capacity)
+			continue;
+		a.flag_rows[flag] = shared->row[r];
+		a.flag_limits[flag] = shared->limit[r];
+		a.candidate_counts[flag] = shared->found[r];
+	}
+	if (threadIdx.x == 0)
+		shared->flags = 0;
+}
+
+/* Compares the rows of a tile with the list of their region; meanwhile fetches those of the next. */
+template <int LANES, int CHUNKS, int AHEAD, typename F> static __device__ __forceinline__ void
+compare_tile(const RegionArguments &all, int region, __half *stages, __half *rows,
+			 RegionRows *shared, F fetch)
+{
 	RegionList	list = read_list(all.lists[region]);
 	FilterArguments a = all.of(region, list);
 	const int32_t *ids = all.ids + list.first;
-	uint32_t	from = all.places.starts[region] + (tile - all.places.tiles[region]) * BLOCK_ROWS;
-	int			count = (int) min(all.places.starts[region + 1] - from, (uint32_t) BLOCK_ROWS);
 	const int	r[2] = {row_of_thread(threadIdx.x), row_of_thread(threadIdx.x) + 8};
 	float		sums[REGION_EIGHTS][4];
 	float		least[1][2];
@@ -622,8 +660,8 @@ compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *
 	if (threadIdx.x == 0)
 		shared->common = rough_power_of_two(all.common->exponent - a.scale->exponent);
 	start_list(a, list, stages);
-	load_rows<LANES, CHUNKS, AHEAD>(a, all.order + from, count, rows, shared,
-									all.statistics + region);
+	load_rows<LANES, CHUNKS, AHEAD>(a, rows, shared, all.statistics + region);
+	fetch();
 	multiply_list(a, list, rows, stages, sums, [&](int column)
 	{
 		score_panel(a, list, shared, r, column, sums, least);
@@ -633,40 +671,82 @@ compare_tile(const RegionArguments &all, uint32_t tile, __half *stages, __half *
 	add_reaches(shared, all.reaches + region * REACHES);
 	if (!flagged)
 		return;
+	take_flags(a, shared);
 	/* the scores of a single panel are still there */
 	if (list.padded <= REGION_PANEL)
-	{
 		append_panel(a, ids, shared, r, (int) threadIdx.x % 4 * 2, sums, least);
-		return;
-	}
-	start_list(a, list, stages);
-	multiply_list(a, list, rows, stages, sums, [&](int column)
+	else
 	{
-		score_panel(a, list, shared, r, column, sums, least);
-		append_panel(a, ids, shared, r, column, sums, least);
-	});
+		start_list(a, list, stages);
+		multiply_list(a, list, rows, stages, sums, [&](int column)
+		{
+			score_panel(a, list, shared, r, column, sums, least);
+			append_panel(a, ids, shared, r, column, sums, least);
+		});
+	}
+	store_flags(a, shared);
+}
+
+/* A thread's row of a tile; -1 = none. */
+static __device__ __forceinline__ int32_t
+row_of_tile(const RegionArguments &a, const RegionTile &tile)
+{
+	return (int) threadIdx.x < tile.count ? a.order[tile.from + threadIdx.x] : -1;
+}
+
+/* Prefetches a row into the L2 cache. */
+static __device__ __forceinline__ void
+prefetch_row(const RegionArguments &a, int32_t row)
+{
+	const char *from = (const char *) (a.features + (int64_t) row * a.d);
+	int			bytes = a.d * (int) sizeof(float);
+
+	for (int at = 0; row >= 0 && at < bytes; at += 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
 }
 
 /* Columns of a row up to LANES × CHUNKS × 4. */
 template <int LANES, int CHUNKS, int AHEAD> static __global__ void
-__launch_bounds__(REGION_THREADS, CHUNKS == 1 ? 3 : 1)
+__launch_bounds__(REGION_THREADS, CHUNKS == 1 ? 3 : CHUNKS == 2 ? 2 : 1)
 regions_kernel(RegionArguments a)
 {
 	extern __shared__ unsigned char region_memory[];
 	__half	   *stages = (__half *) (((uintptr_t) region_memory + 1023) / 1024 * 1024);
 	__half	   *rows = stages + REGION_STAGES * STAGE_VALUES;
 	RegionRows *shared = (RegionRows *) (rows + tiles_of(a.depth) * BLOCK_ROWS * TILE_COLUMNS);
-	uint32_t	tiles = (uint32_t) uniform((int) a.places.tiles[a.places.regions]);
+	int			tiles = uniform((int) a.places.tiles[a.places.regions]);
+	RegionTile	tile = {};
+	int32_t		row = -1;
 
 	/* what a list has too little for a tile remains from before, and must be finite */
 	for (int i = threadIdx.x; i < REGION_STAGES * STAGE_VALUES / 8; i += REGION_THREADS)
 		((uint4 *) stages)[i] = make_uint4(0, 0, 0, 0);
 	for (int i = threadIdx.x; i < REACHES; i += REGION_THREADS)
 		shared->reaches[i] = 0;
-	for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x)
+	if (threadIdx.x == 0)
+		shared->flags = 0;
+	if ((int) blockIdx.x < tiles)
 	{
+		tile = a.tiles[blockIdx.x];
+		row = row_of_tile(a, tile);
+	}
+	for (int at = blockIdx.x; at < tiles; at += gridDim.x)
+	{
+		bool		more = at + (int) gridDim.x < tiles;
+		int			region = uniform(tile.region);
+
+		/* all threads are done with the rows before */
 		__syncthreads();
-		compare_tile<LANES, CHUNKS, AHEAD>(a, tile, stages, rows, shared);
+		if (threadIdx.x < BLOCK_ROWS)
+			shared->row[threadIdx.x] = row;
+		__syncthreads();
+		if (more)
+			tile = a.tiles[at + gridDim.x];
+		compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
+		{
+			row = more ? row_of_tile(a, tile) : -1;
+			prefetch_row(a, row);
+		});
 	}
 	copy_wait<0>();
 }
@@ -693,7 +773,7 @@ launch(Shard &shard, const RegionArguments &a)
 {
 	size_t		bytes = region_bytes(a.depth);
 	const void *kernel = (const void *) regions_kernel<LANES, CHUNKS, AHEAD>;
-	int64_t		tiles = (a.rows + BLOCK_ROWS - 1) / BLOCK_ROWS + a.places.regions;
+	int64_t		tiles = region_tile_count(a.rows, a.places.regions);
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));

@@ -30,19 +30,21 @@ void		filter_generic(Shard &shard, const FilterArguments &a);
 struct FilterArguments;
 struct Gap
 {
-	float		nearest2;		/* of a centroid: d² to the nearest other one */
-	float		mean2;			/* mean d² to all */
+	uint32_t	nearest;		/* the bits of d² to the nearest other centroid, inverted */
+	float		sum2;			/* Σ d² to all */
 };
 void		measure_gaps(Shard &shard, Gap *gaps, int samples);
 void		spread_seeds(Shard &shard, int from, int to, float *nearest2,
 						 unsigned long long *farthest);
 void		set_region_origins(Shard &shard, const unsigned long long *farthest);
 void		measure_regions(Shard &shard);
+void		center_regions(Shard &shard);
 void		sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		list_regions(Shard &shard, bool tight);
 
 /* filter_regions.cu: fresh labels of a slice from its regions, flags, or GK_LEFT */
 size_t		region_place_count(int regions);
+int64_t		region_tile_count(int64_t rows, int regions);
 bool		filter_regions_fits(const Shard &shard);
 void		list_sample(Shard &shard, const FilterArguments &a, int64_t most);
 void		order_rows(Shard &shard, const FilterArguments &a);

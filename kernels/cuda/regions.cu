@@ -24,46 +24,35 @@ rough_distance2(const double *a, const double *b, int d)
 	return sum_of_lanes<32>(sum);
 }
 
-/* How far some centroids are from their nearest one and from all: a block a sample. */
+/* How far some centroids are from their nearest one and from all: a row of blocks a sample. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 gaps_kernel(const double *exact, int64_t count, int d, Gap *gaps)
 {
-	constexpr int WARPS = REGION_THREADS / 32;
-	__shared__ float nearest[WARPS];
-	__shared__ float sums[WARPS];
+	int			warps = gridDim.y * (REGION_THREADS / 32);
 	int64_t		sample = count * blockIdx.x / gridDim.x;
 	float		least = INFINITY;
 	float		sum = 0.0f;
 
-	for (int64_t c = threadIdx.x / 32; c < count; c += WARPS)
+	for (int64_t c = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; c < count; c += warps)
 	{
 		float		distance2 = rough_distance2(exact + c * d, exact + sample * d, d);
 
 		least = c == sample ? least : fminf(least, distance2);
 		sum += distance2;
 	}
-	if (threadIdx.x % 32 == 0)
-	{
-		nearest[threadIdx.x / 32] = least;
-		sums[threadIdx.x / 32] = sum;
-	}
-	__syncthreads();
-	if (threadIdx.x > 0)
+	if (threadIdx.x % 32 > 0)
 		return;
-	for (int i = 1; i < WARPS; i++)
-	{
-		least = fminf(least, nearest[i]);
-		sum += sums[i];
-	}
-	gaps[blockIdx.x] = {least, sum / (float) count};
+	/* inverted, the least is the greatest, and 0 is more than all */
+	atomicMax(&gaps[blockIdx.x].nearest, ~__float_as_uint(least));
+	atomicAdd(&gaps[blockIdx.x].sum2, sum);
 }
 
-/* Measures the gaps around some of the centroids. */
+/* Measures the gaps around some of the centroids; they are 0 before. */
 void
 measure_gaps(Shard &shard, Gap *gaps, int samples)
 {
-	gaps_kernel<<<samples, REGION_THREADS, 0, shard.device->compute>>>
+	gaps_kernel<<<dim3(samples, 16), REGION_THREADS, 0, shard.device->compute>>>
 		(shard.centroids.exact.get(), shard.centroids.count, shard.dimension, gaps);
 	GK_LAUNCHED("gaps_kernel");
 }
@@ -139,7 +128,7 @@ set_region_origins(Shard &shard, const unsigned long long *farthest)
 	Regions    &regions = shard.regions;
 
 	origins_kernel<<<regions.count, 128, 0, shard.device->compute>>>
-		(shard.centroids.exact.get(), shard.dimension, farthest, regions.origins.get(),
+		(shard.centroids.exact.get(), shard.dimension, farthest, regions.origins,
 		 regions.centers.exact.get());
 	GK_LAUNCHED("origins_kernel");
 }
@@ -174,7 +163,7 @@ region_norms_kernel(const float *origins, int regions, const double *exact, int6
 
 /* Says to which region each centroid belongs: whose origin is the nearest. */
 static __global__ void
-share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region_of, float *limits)
+share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region_of, float *radii)
 {
 	constexpr int PARTS = REGION_THREADS / 32;
 	__shared__ float least[PARTS][32];
@@ -206,7 +195,7 @@ share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region
 		}
 	region_of[c] = region;
 	/* norms are not negative, so their bits are in their order */
-	atomicMax((int *) &limits[region], __float_as_int(best));
+	atomicMax((int *) &radii[region], __float_as_int(best));
 }
 
 /* The two least norms of a region, by a block: the least is mostly that of the origin itself. */
@@ -247,14 +236,14 @@ struct ListArguments
 	explicit ListArguments(Shard &shard)
 		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
 		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
-		  room((uint32_t) shard.regions.room), origins(shard.regions.origins.get()),
-		  norms(shard.regions.norms.get()), limits(shard.regions.limits.get()),
-		  lists(shard.regions.lists.get()), scales(shard.regions.scales.get()),
-		  statistics(shard.regions.statistics.get()), reaches(shard.regions.reaches.get()),
-		  common(shard.regions.centers.scale.get()), used(shard.regions.used.get()),
-		  ids(shard.regions.ids.get()), rounded(shard.regions.rounded.get()),
-		  lower(shard.regions.lower.get()), slack(shard.regions.slack.get()),
-		  norm(shard.regions.norm.get()), error(shard.regions.error.get())
+		  most(shard.regions.most), origins(shard.regions.origins),
+		  norms(shard.regions.norms), radii(shard.regions.radii), region_of(shard.regions.region_of),
+		  lists(shard.regions.lists), scales(shard.regions.scales),
+		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
+		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
+		  ids(shard.regions.ids), rounded(shard.regions.rounded),
+		  lower(shard.regions.lower), slack(shard.regions.slack),
+		  norm(shard.regions.norm), error(shard.regions.error)
 	{
 	}
 
@@ -263,10 +252,11 @@ struct ListArguments
 	int			d;
 	int			depth;
 	double		gamma;
-	uint32_t	room;
+	int			most;
 	const float *origins;
 	const float *norms;
-	float	   *limits;
+	float	   *radii;
+	const int32_t *region_of;
 	RegionList *lists;
 	CentroidScale *scales;
 	RowStatistics *statistics;
@@ -286,17 +276,16 @@ static __device__ RegionList
 place_list(const ListArguments &a, int count, float greatest, float least)
 {
 	int			padded = (count + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
-	uint32_t	first = greatest < 1e37f ? atomicAdd(a.used, (uint32_t) padded) : a.room;
 	int			exponent = scale_of_norm(greatest);
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	RegionList	list = {0, 0, 0, 0.0f};
 
-	/* the sum of all lists fits 32 bits */
-	if (first + (uint32_t) padded > a.room)
+	if (padded > a.most || !(greatest < 1e37f))
 		return list;
 	*scale = {};
 	scale->exponent = exponent;
-	list.first = (int) first;
+	/* there is room for all */
+	list.first = (int) atomicAdd(a.used, (uint32_t) padded);
 	list.count = count;
 	list.padded = padded;
 	list.reach = INFINITY;
@@ -349,7 +338,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 			listed += near[i];
 			cost = all * ((listed + 63) / 64 * 64) +
 				(all - done) * COST_OF_LEFT * (unsigned long long) a.count;
-			if (cost < least && listed > 0)
+			if (cost < least && listed > 0 && listed <= (unsigned) a.most)
 			{
 				least = cost;
 				limit = reach_of_class(i) / scale;
@@ -369,7 +358,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 static __device__ float
 limit_of_list(const ListArguments &a, const float *norms, bool tight)
 {
-	float		radius = a.limits[blockIdx.x];
+	float		radius = a.radii[blockIdx.x];
 	float		limit = cheapest_limit(a, norms);
 	float		second = second_norm(norms, a.count);
 
@@ -504,6 +493,48 @@ lower_list_kernel(ListArguments a)
 	}
 }
 
+/* Makes the mean of a region's centroids its origin: a block. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+center_kernel(ListArguments a, float *origins, double *centers)
+{
+	extern __shared__ double center_sums[];
+	__shared__ int found;
+
+	for (int j = threadIdx.x; j < a.d; j += REGION_THREADS)
+		center_sums[j] = 0.0;
+	if (threadIdx.x == 0)
+		found = 0;
+	__syncthreads();
+	for (int64_t c = threadIdx.x / 32; c < a.count; c += REGION_THREADS / 32)
+		if (a.region_of[c] == (int) blockIdx.x)
+		{
+			for (int j = threadIdx.x % 32; j < a.d; j += 32)
+				atomicAdd(&center_sums[j], a.exact[c * a.d + j]);
+			if (threadIdx.x % 32 == 0)
+				atomicAdd(&found, 1);
+		}
+	__syncthreads();
+	for (int j = threadIdx.x; j < a.d && found > 0; j += REGION_THREADS)
+	{
+		float		value = (float) (center_sums[j] / found);
+
+		value = isfinite(value) ? value : 0.0f;
+		origins[(int64_t) blockIdx.x * a.d + j] = value;
+		centers[(int64_t) blockIdx.x * a.d + j] = value;
+	}
+}
+
+/* Moves the origins of the regions into the middle of their centroids. */
+void
+center_regions(Shard &shard)
+{
+	center_kernel<<<shard.regions.count, REGION_THREADS, shard.dimension * sizeof(double),
+		shard.device->compute>>>
+		(ListArguments(shard), shard.regions.origins, shard.regions.centers.exact.get());
+	GK_LAUNCHED("center_kernel");
+}
+
 /* Says what reach some rows need, from their region's number in `fresh`: a warp a row. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
@@ -524,7 +555,7 @@ reaches_kernel(ListArguments a, int regions, const float *features, const int32_
 		sum = sum_of_lanes<32>(sum);
 		if (lane == 0)
 			atomicAdd(&a.reaches[region * REACHES +
-								 class_of_reach((2.0f * sqrtf(sum) + a.limits[region]) *
+								 class_of_reach((2.0f * sqrtf(sum) + a.radii[region]) *
 												rough_power_of_two(a.common->exponent))], 1u);
 	}
 }
@@ -548,12 +579,12 @@ measure_regions(Shard &shard)
 	int			regions = shard.regions.count;
 
 	shard.use();
-	GK_CUDA(cudaMemsetAsync(a.limits, 0, regions * sizeof(float), stream));
+	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
 	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
 		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
-									 shard.regions.norms.get());
+									 shard.regions.norms);
 	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
-		(a.norms, regions, a.count, shard.regions.region_of.get(), a.limits);
+		(a.norms, regions, a.count, shard.regions.region_of, a.radii);
 	GK_LAUNCHED("measure_regions");
 }
 
