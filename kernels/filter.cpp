@@ -37,7 +37,7 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 {
 	shard.flag_capacity = flag_capacity(shard, slice_rows);
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_count.reserve(shard, 3);
+	shard.flag_count.reserve(shard, 2);
 	shard.flag_rows.reserve(shard, shard.flag_capacity);
 	shard.flag_limits.reserve(shard, shard.flag_capacity);
 	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
@@ -90,7 +90,7 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_count.get()), open_count(shard.flag_count.get() + 1),
-	  flag_capacity(shard.flag_capacity), flag_begin(nullptr), flag_rows(shard.flag_rows.get()),
+	  flag_capacity(shard.flag_capacity), flag_rows(shard.flag_rows.get()),
 	  flag_limits(shard.flag_limits.get()),
 	  candidate_counts(shard.flag_candidate_counts.get()),
 	  candidates(shard.flag_candidates.get())
@@ -122,8 +122,8 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 	}
 	order_rows(shard, a);
 	filter_regions(shard, a);
+	decide_listed(shard, a);
 	list_left(shard, a);
-	a.flag_begin = a.flag_count + 2;
 	a.row_list = shard.regions.order.get();
 	a.row_count = left_count(shard);
 	filter_generic(shard, a);

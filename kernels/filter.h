@@ -48,7 +48,6 @@ struct FilterArguments
 	uint32_t   *flag_count;
 	uint32_t   *open_count;		/* of rows without a list of candidates */
 	uint32_t	flag_capacity;
-	const uint32_t *flag_begin;	/* flags before this number have their candidates; NULL = none */
 	int64_t    *flag_rows;
 	float	   *flag_limits;
 	uint32_t   *candidate_counts;

@@ -42,6 +42,10 @@ namespace gk
 /* Centroids of a list for which there is room, at least. */
 #define LEAST_LIST 32
 
+/* A part of the rows that can have several candidates; of small slices, all. */
+#define FLAGGED_SHARE 8
+#define FLAGGED_ROWS (INT64_C(4) << 10)
+
 /* Rows of a first slice that say what reach their regions need. */
 #define SAMPLED_ROWS (INT64_C(32) << 10)
 
@@ -63,6 +67,7 @@ Regions::release()
 	memory.release();
 	order.release();
 	tiles.release();
+	flags.release();
 }
 
 /* Forgets the regions. */
@@ -231,6 +236,8 @@ reserve_slices(Shard &shard, int64_t slice_rows)
 {
 	shard.regions.order.reserve(shard, slice_rows);
 	shard.regions.tiles.reserve(shard, region_tile_count(slice_rows, shard.regions.count));
+	shard.regions.flags.reserve(shard, std::max(slice_rows / FLAGGED_SHARE,
+												std::min(slice_rows, FLAGGED_ROWS)));
 }
 
 /* Allocates what so many regions need; false if that is too much. */
@@ -248,7 +255,7 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	r.room = (int64_t) count * r.most;
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
-	if (!shard.account.has_room(need + slice_rows * 2 * sizeof(int32_t) +
+	if (!shard.account.has_room(need + slice_rows * (int64_t) (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE) +
 								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
 		return false;
 	r.memory.reserve(shard, need);

@@ -119,6 +119,15 @@ struct alignas(16) RegionTile
 	int			count;
 };
 
+/* The centroids of its region's list that can be nearest to a row, as many as there are numbers. */
+#define REGION_CANDIDATES 14
+struct alignas(16) RegionFlag
+{
+	int			row;			/* in the slice */
+	int			count;
+	int			candidates[REGION_CANDIDATES];
+};
+
 /* Regions of centroids, with an origin and a scale of their own (regions.cpp). */
 struct Regions
 {
@@ -151,6 +160,7 @@ struct Regions
 	/* of the rows of a slice */
 	Buffer<int32_t> order;			/* the rows, by region */
 	Buffer<RegionTile> tiles;
+	Buffer<RegionFlag> flags;		/* rows that have several candidates */
 };
 
 /* Counters of a pass, on the device. */

@@ -7,6 +7,7 @@
 #include "exact_tile.cuh"
 #include "filter.h"
 #include "launch.h"
+#include "nearer.cuh"
 #include "warp.cuh"
 
 namespace gk
@@ -42,18 +43,6 @@ exact_distance(const float *x, const double *c, int d)
 		for (int j = 0; j < d; j++)
 			sum = gk_add_square(sum, x[j], c[j]);
 	return sum;
-}
-
-/* Takes a centroid if it is nearer; of equals, the one with the lowest number; INT32_MAX = none. */
-static __device__ __forceinline__ void
-take_nearer(double its, int its_centroid, double *best, int *centroid)
-{
-	if (its_centroid != INT32_MAX &&
-		(*centroid == INT32_MAX || its < *best || (its == *best && its_centroid < *centroid)))
-	{
-		*best = its;
-		*centroid = its_centroid;
-	}
 }
 
 /* Decides among the few candidates of a flagged row: eight lanes a row, several candidates each. */

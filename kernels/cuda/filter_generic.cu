@@ -264,14 +264,13 @@ generic_kernel(GenericArguments a)
 	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * GENERIC_ROWS * TILE_COLUMNS);
 	const int	r[2] = {row_of_thread(threadIdx.x), row_of_thread(threadIdx.x) + 8};
 	bool		once = parts == 1 && a.panels * tiles <= a.stages;
-	int64_t		begin = SECOND && a.flag_begin != nullptr ? min(*a.flag_begin, a.flag_capacity) : 0;
 	int64_t		count = SECOND ? min(*a.flag_count, a.flag_capacity) :
 		a.row_list != nullptr ? *a.row_count : a.rows;
-	int64_t		works = (count - begin + GENERIC_ROWS - 1) / GENERIC_ROWS * parts;
+	int64_t		works = (count + GENERIC_ROWS - 1) / GENERIC_ROWS * parts;
 
 	for (int64_t work = blockIdx.x; work < works; work += gridDim.x)
 	{
-		int64_t		first = begin + work / parts * GENERIC_ROWS;
+		int64_t		first = work / parts * GENERIC_ROWS;
 		int			part = (int) (work % parts);
 		int			first_panel = a.panels * part / parts;
 		int			total = (a.panels * (part + 1) / parts - first_panel) * tiles;	/* tiles */

@@ -10,6 +10,8 @@
 #include <cub/block/block_scan.cuh>
 
 #include "epilogue.cuh"
+#include "exact.h"
+#include "nearer.cuh"
 #include "reaches.cuh"
 #include "tiles.cuh"
 #include "warp.cuh"
@@ -29,7 +31,7 @@ struct RegionPlaces
 {
 	RegionPlaces(const Shard &shard)
 		: regions(shard.regions.count), next(shard.regions.places),
-		  starts(next + regions), tiles(starts + regions + 1), left(tiles + regions + 1)
+		  starts(next + regions), tiles(starts + regions + 1), left(tiles + regions + 1), flags(left + 1)
 	{
 	}
 
@@ -38,13 +40,14 @@ struct RegionPlaces
 	uint32_t   *starts;			/* regions + 1: the first row's place */
 	uint32_t   *tiles;			/* regions + 1: the first of its tiles of rows */
 	uint32_t   *left;			/* 1: the number of rows that no region has decided */
+	uint32_t   *flags;			/* 1: the number of rows with several candidates, or more */
 };
 
 /* How many places there are. */
 size_t
 region_place_count(int regions)
 {
-	return 3 * (size_t) regions + 3;
+	return 3 * (size_t) regions + 4;
 }
 
 /* The most tiles that so many rows have. */
@@ -69,7 +72,10 @@ struct RegionArguments : FilterArguments
 		  scales(shard.regions.scales), statistics(shard.regions.statistics),
 		  reaches(shard.regions.reaches), common(shard.regions.centers.scale.get()),
 		  region_of(shard.regions.region_of), ids(shard.regions.ids),
-		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()), counters(shard.counters.get())
+		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()),
+		  flags(shard.regions.flags.get()),
+		  capacity((uint32_t) std::min<uint64_t>(shard.regions.flags.capacity(), INT32_MAX)),
+		  exact(shard.centroids.exact.get()), counters(shard.counters.get())
 	{
 		origin = shard.regions.origins;
 		centroids = shard.regions.rounded;
@@ -105,6 +111,9 @@ struct RegionArguments : FilterArguments
 	const int32_t *ids;
 	int32_t    *order;
 	RegionTile *tiles;
+	RegionFlag *flags;
+	uint32_t	capacity;		/* of these */
+	const double *exact;
 	Counters   *counters;
 };
 
@@ -253,6 +262,7 @@ order_rows(Shard &shard, const FilterArguments &common)
 	size_t		shared = shard.regions.count * sizeof(uint32_t);
 
 	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
+	GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
 	choose_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 2), 1024, shared, stream>>>
 		(a, chosen, shard.centroids.count);
 	places_kernel<<<1, MOST_REGIONS, 0, stream>>>(a.places);
@@ -510,37 +520,37 @@ score_panel(const FilterArguments &a, const RegionList &list, const RegionRows *
 
 /* Lists the centroids of a panel that can be nearest to a flagged row of the thread. */
 template <int I> static __device__ __forceinline__ void
-append_listed(const FilterArguments &a, const int32_t *ids, RegionRows *shared, int r,
+append_listed(const RegionArguments &all, const RegionList &list, RegionRows *shared, int r,
 			  int column, const float (&sums)[REGION_EIGHTS][4])
 {
 	float		limit = shared->limit[r];
-	int64_t		flag = (int64_t) shared->first_flag + shared->flag[r];
+	uint32_t	flag = shared->first_flag + shared->flag[r];
 
 #pragma unroll
 	for (int n = 0; n < REGION_EIGHTS; n++)
 #pragma unroll
 		for (int i = 0; i < 2; i++)
-			if (sums[n][I * 2 + i] <= limit && column + n * 8 + i < a.count)
+			if (sums[n][I * 2 + i] <= limit && column + n * 8 + i < list.count)
 			{
 				uint32_t	place = atomicAdd(&shared->found[r], 1u);
 
-				if (place < FILTER_CANDIDATES && flag < a.flag_capacity)
-					a.candidates[flag * FILTER_CANDIDATES + place] =
-						__ldg(ids + column + n * 8 + i);
+				if (place < REGION_CANDIDATES && flag < all.capacity)
+					all.flags[flag].candidates[place] =
+						__ldg(all.ids + list.first + column + n * 8 + i);
 			}
 }
 
 /* Lists the candidates of a thread's two rows in a panel, if they are flagged. */
 static __device__ __forceinline__ void
-append_panel(const FilterArguments &a, const int32_t *ids, RegionRows *shared,
+append_panel(const RegionArguments &all, const RegionList &list, RegionRows *shared,
 			 const int r[2], int column, const float (&sums)[REGION_EIGHTS][4],
 			 const float (&least)[1][2])
 {
 	/* scores may be infinite where a row is left */
 	if (isfinite(shared->limit[r[0]]) && least[0][0] <= shared->limit[r[0]])
-		append_listed<0>(a, ids, shared, r[0], column, sums);
+		append_listed<0>(all, list, shared, r[0], column, sums);
 	if (isfinite(shared->limit[r[1]]) && least[0][1] <= shared->limit[r[1]])
-		append_listed<1>(a, ids, shared, r[1], column, sums);
+		append_listed<1>(all, list, shared, r[1], column, sums);
 }
 
 /*
@@ -617,27 +627,34 @@ add_reaches(RegionRows *shared, uint32_t *reaches)
 
 /* Takes numbers for the flagged rows of a block, by all threads. */
 static __device__ __forceinline__ void
-take_flags(const FilterArguments &a, RegionRows *shared)
+take_flags(const RegionArguments &all, RegionRows *shared)
 {
 	if (threadIdx.x == 0)
-		shared->first_flag = atomicAdd(a.flag_count, shared->flags);
+		shared->first_flag = atomicAdd(all.places.flags, shared->flags);
 	__syncthreads();
 }
 
-/* Stores the flagged rows of a block once their candidates are listed, by all threads. */
+/*
+ * Stores the flagged rows of a block once their candidates are listed, by all threads; leaves those
+ * for which there is no room.
+ */
 static __device__ __forceinline__ void
-store_flags(const FilterArguments &a, RegionRows *shared)
+store_flags(const RegionArguments &all, RegionRows *shared)
 {
 	__syncthreads();
 	for (int r = threadIdx.x; r < BLOCK_ROWS; r += REGION_THREADS)
 	{
-		int64_t		flag = (int64_t) shared->first_flag + shared->flag[r];
+		uint32_t	flag = shared->first_flag + shared->flag[r];
 
-		if (shared->limit[r] == -INFINITY || flag >= a.flag_capacity)
+		if (!isfinite(shared->limit[r]))
 			continue;
-		a.flag_rows[flag] = shared->row[r];
-		a.flag_limits[flag] = shared->limit[r];
-		a.candidate_counts[flag] = shared->found[r];
+		if (flag < all.capacity)
+		{
+			all.flags[flag].row = shared->row[r];
+			all.flags[flag].count = (int) min(shared->found[r], REGION_CANDIDATES + 1u);
+		}
+		if (flag >= all.capacity || shared->found[r] > REGION_CANDIDATES)
+			all.fresh[shared->row[r]] = GK_LEFT;
 	}
 	if (threadIdx.x == 0)
 		shared->flags = 0;
@@ -671,20 +688,20 @@ compare_tile(const RegionArguments &all, int region, __half *stages, __half *row
 	add_reaches(shared, all.reaches + region * REACHES);
 	if (!flagged)
 		return;
-	take_flags(a, shared);
+	take_flags(all, shared);
 	/* the scores of a single panel are still there */
 	if (list.padded <= REGION_PANEL)
-		append_panel(a, ids, shared, r, (int) threadIdx.x % 4 * 2, sums, least);
+		append_panel(all, list, shared, r, (int) threadIdx.x % 4 * 2, sums, least);
 	else
 	{
 		start_list(a, list, stages);
 		multiply_list(a, list, rows, stages, sums, [&](int column)
 		{
 			score_panel(a, list, shared, r, column, sums, least);
-			append_panel(a, ids, shared, r, column, sums, least);
+			append_panel(all, list, shared, r, column, sums, least);
 		});
 	}
-	store_flags(a, shared);
+	store_flags(all, shared);
 }
 
 /* A thread's row of a tile; -1 = none. */
@@ -785,7 +802,7 @@ launch(Shard &shard, const RegionArguments &a)
 	GK_LAUNCHED("regions_kernel");
 }
 
-/* Fresh labels of the rows of a slice in their order, flags with candidates, or GK_LEFT. */
+/* Fresh labels of the rows of a slice in their order, candidates, or GK_LEFT. */
 void
 filter_regions(Shard &shard, const FilterArguments &common)
 {
@@ -799,6 +816,69 @@ filter_regions(Shard &shard, const FilterArguments &common)
 		launch<32, 2, 2>(shard, a);
 	else
 		launch<32, 6, 1>(shard, a);
+}
+
+/* d² of a row and a centroid by the definition. */
+static __device__ double
+listed_distance(const float *x, const double *c, int d)
+{
+	double		sum = 0.0;
+
+#pragma unroll 8
+	for (int j = 0; j < d; j++)
+		sum = gk_add_square(sum, __ldg(x + j), __ldg(c + j));
+	return sum;
+}
+
+/* Decides among the candidates of flagged rows: four lanes a row. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+listed_kernel(RegionArguments a)
+{
+	constexpr int LANES = 4;
+	uint32_t	count = min(*a.places.flags, a.capacity);
+	int			lane = threadIdx.x % LANES;
+	uint32_t	step = gridDim.x * (REGION_THREADS / LANES);
+	uint32_t	first = (blockIdx.x * REGION_THREADS + threadIdx.x) / LANES;
+
+	/* all lanes of a warp stay as long as one has a row */
+	for (uint32_t i = first; i - threadIdx.x % 32 / LANES < count; i += step)
+	{
+		const RegionFlag *flag = &a.flags[min(i, count - 1)];
+		int			candidates = flag->count;
+		double		best = 0.0;
+		int			centroid = INT32_MAX;
+
+		for (int c = lane; c < candidates && candidates <= REGION_CANDIDATES; c += LANES)
+		{
+			int			its = flag->candidates[c];
+
+			take_nearer(listed_distance(a.features + (int64_t) flag->row * a.d,
+										a.exact + (int64_t) its * a.d, a.d), its,
+						&best, &centroid);
+		}
+#pragma unroll
+		for (int other = 1; other < LANES; other *= 2)
+		{
+			double		its = __shfl_xor_sync(0xffffffffu, best, other);
+			int			its_centroid = __shfl_xor_sync(0xffffffffu, centroid, other);
+
+			take_nearer(its, its_centroid, &best, &centroid);
+		}
+		if (lane == 0 && i < count && centroid != INT32_MAX)
+			a.fresh[flag->row] = centroid;
+	}
+}
+
+/* Labels of the rows with several candidates, by the definition. */
+void
+decide_listed(Shard &shard, const FilterArguments &common)
+{
+	RegionArguments a(shard, common);
+
+	listed_kernel<<<blocks_for(shard, (a.capacity + 63) / 64, 8), REGION_THREADS, 0,
+		shard.device->compute>>>(a);
+	GK_LAUNCHED("listed_kernel");
 }
 
 /* Lists every step-th row of a slice, in place of the order. */
@@ -825,12 +905,10 @@ list_sample(Shard &shard, const FilterArguments &common, int64_t most)
 	GK_LAUNCHED("sample_rows_kernel");
 }
 
-/* Lists the rows that are left, in place of the order, and counts the flags that there are. */
+/* Lists the rows that are left, in place of the order. */
 static __global__ void
 left_kernel(RegionArguments a)
 {
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-		a.flag_count[2] = a.flag_count[0];
 	for (int64_t row = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; row < a.rows;
 		 row += (int64_t) gridDim.x * blockDim.x)
 		if (a.fresh[row] == GK_LEFT)
@@ -850,7 +928,6 @@ list_left(Shard &shard, const FilterArguments &common)
 {
 	RegionArguments a(shard, common);
 
-	GK_CUDA(cudaMemsetAsync(a.places.left, 0, sizeof(uint32_t), shard.device->compute));
 	left_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 8), 256, 0, shard.device->compute>>>(a);
 	GK_LAUNCHED("left_kernel");
 }

@@ -42,13 +42,14 @@ void		center_regions(Shard &shard);
 void		sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		list_regions(Shard &shard, bool tight);
 
-/* filter_regions.cu: fresh labels of a slice from its regions, flags, or GK_LEFT */
+/* filter_regions.cu: fresh labels of a slice from its regions, or GK_LEFT */
 size_t		region_place_count(int regions);
 int64_t		region_tile_count(int64_t rows, int regions);
 bool		filter_regions_fits(const Shard &shard);
 void		list_sample(Shard &shard, const FilterArguments &a, int64_t most);
 void		order_rows(Shard &shard, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
+void		decide_listed(Shard &shard, const FilterArguments &a);
 void		list_left(Shard &shard, const FilterArguments &a);
 const uint32_t *left_count(const Shard &shard);
 
