@@ -113,14 +113,14 @@ compare_all(Shard &shard, const FilterArguments &a)
 static void
 compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 {
-	if (!shard.regions.labelled)
+	if (!shard.regions.placed)
 	{
 		FilterArguments near(shard, slice, shard.regions.centers, false);
 
 		near.approximate = true;
 		compare_all(shard, near);
 	}
-	order_rows(shard, a);
+	order_rows(shard, slice, a);
 	filter_regions(shard, a);
 	decide_listed(shard, a);
 	list_left(shard, a);

@@ -29,8 +29,8 @@ namespace gk
 /* More than so many regions if even the last of the few is nearly as far as the first, squared. */
 #define FLAT 4.0f
 
-/* Centroids whose gaps are measured. */
-#define SAMPLES 64
+/* Rows of the sample whose gaps are measured. */
+#define MEASURED_GAPS 64
 
 /* Seeds that are chosen between looks at them. */
 #define SEEDS_AT_A_TIME 64
@@ -46,8 +46,12 @@ namespace gk
 #define FLAGGED_SHARE 8
 #define FLAGGED_ROWS (INT64_C(4) << 10)
 
-/* Rows of a first slice that say what reach their regions need. */
-#define SAMPLED_ROWS (INT64_C(32) << 10)
+/* Bytes of a row of a slice. */
+#define ROW_BYTES (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
+
+/* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
+#define SAMPLED_SHARE 256
+#define MOST_SAMPLED 8192
 
 /* As gk_cuda_regions(). */
 static std::atomic<int> wish{0};
@@ -59,7 +63,7 @@ static std::atomic<int64_t> decided_rows{0};
 void
 Regions::release()
 {
-	decided = labelled = false;
+	decided = placed = false;
 	count = 0;
 	room = 0;
 	most = 0;
@@ -68,6 +72,7 @@ Regions::release()
 	order.release();
 	tiles.release();
 	flags.release();
+	region_of.release();
 }
 
 /* Forgets the regions. */
@@ -112,24 +117,30 @@ most_regions(const Shard &shard)
 								   (shard.depth * sizeof(__half)));
 }
 
-/* Allocates a part of the scratch memory for choosing seeds. */
-static void
-reserve_seeds(Shard &shard, int most, float **nearest2, unsigned long long **farthest, Gap **gaps)
+/* Allocates a part of the scratch memory for choosing origins among so many. */
+static Sample
+reserve_sample(Shard &shard, int most, Gap **gaps)
 {
+	Sample		sample = {};
 	Scratch		plan;
 
+	sample.count = (int) (wish > 0 ? std::min<int64_t>(shard.rows, MOST_SAMPLED) :
+						  std::min<int64_t>(shard.rows / SAMPLED_SHARE, MOST_SAMPLED));
 	for (int pass = 0; pass < 2; pass++)
 	{
 		plan.used = 0;
-		*nearest2 = plan.take<float>(shard.centroids.count);
-		*farthest = plan.take<unsigned long long>(most + 1);
-		*gaps = plan.take<Gap>(SAMPLES);
+		sample.rows = plan.take<float>((int64_t) sample.count * shard.dimension);
+		sample.regions = plan.take<uint16_t>(sample.count);
+		sample.nearest2 = plan.take<float>(sample.count);
+		sample.farthest = plan.take<unsigned long long>(most + 1);
+		*gaps = plan.take<Gap>(MEASURED_GAPS);
 		shard.scratch.reserve(shard, plan.used);
 		plan.base = shard.scratch.get();
 	}
+	return sample;
 }
 
-/* d² between a centroid and the nearest other one. */
+/* d² between a row of the sample and the nearest other one. */
 static float
 nearest_of_gap(const Gap &gap)
 {
@@ -140,19 +151,19 @@ nearest_of_gap(const Gap &gap)
 	return distance2;
 }
 
-/* True if many centroids have another one much nearer than most of them. */
+/* True if many rows of the sample have another one much nearer than most of them. */
 static bool
-has_structure(Shard &shard, Gap *gaps)
+has_structure(Shard &shard, const Sample &sample, Gap *gaps)
 {
-	Gap			found[SAMPLES];
+	Gap			found[MEASURED_GAPS];
 	int			near = 0;
 
-	zero(shard, gaps, SAMPLES);
-	measure_gaps(shard, gaps, SAMPLES);
-	to_host(shard, found, (const Gap *) gaps, SAMPLES);
+	zero(shard, gaps, MEASURED_GAPS);
+	measure_gaps(shard, sample, gaps, MEASURED_GAPS);
+	to_host(shard, found, (const Gap *) gaps, MEASURED_GAPS);
 	for (const Gap &gap : found)
-		near += gap.sum2 > (float) shard.centroids.count * GAP * nearest_of_gap(gap);
-	return near * 4 >= SAMPLES;
+		near += gap.sum2 > (float) sample.count * GAP * nearest_of_gap(gap);
+	return near * 4 >= MEASURED_GAPS;
 }
 
 /* d² between a seed and the nearest one before it. */
@@ -182,20 +193,20 @@ count_seeds(const std::vector<unsigned long long> &farthest, int found)
 
 /* Chooses the seeds; returns their number. */
 static int
-choose_seeds(Shard &shard, int most, float *nearest2, unsigned long long *farthest)
+choose_seeds(Shard &shard, const Sample &sample, int most)
 {
 	std::vector<unsigned long long> found(most + 1);
 	int			few = (int) std::min<int64_t>(FEW_REGIONS,
 											  shard.centroids.count / CENTROIDS_PER_REGION);
 	int			count = 0;
 
-	zero(shard, farthest, most + 1);
+	zero(shard, sample.farthest, most + 1);
 	for (int from = 0; from < most && count == from; from += SEEDS_AT_A_TIME)
 	{
 		int			to = std::min(most, from + SEEDS_AT_A_TIME);
 
-		spread_seeds(shard, from, to, nearest2, farthest);
-		to_host(shard, found.data(), (const unsigned long long *) farthest, to + 1);
+		spread_seeds(shard, sample, from, to);
+		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, to + 1);
 		count = count_seeds(found, to);
 		if (count >= few && wish <= 0 &&
 			seed_distance2(found[few - 1]) * FLAT < seed_distance2(found[1]))
@@ -215,7 +226,6 @@ divide_memory(Regions &r, int64_t k, int d, int64_t columns)
 	r.origins = plan.take<float>((int64_t) r.count * d);
 	r.norms = plan.take<float>(r.count * k);
 	r.radii = plan.take<float>(r.count);
-	r.region_of = plan.take<int32_t>(k);
 	r.lists = plan.take<RegionList>(r.count);
 	r.scales = plan.take<CentroidScale>(r.count);
 	r.statistics = plan.take<RowStatistics>(r.count);
@@ -255,48 +265,17 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	r.room = (int64_t) count * r.most;
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
-	if (!shard.account.has_room(need + slice_rows * (int64_t) (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE) +
+	if (!shard.account.has_room(need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
 								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
 		return false;
 	r.memory.reserve(shard, need);
 	(void) divide_memory(r, k, shard.dimension, columns);
 	reserve_centroids(shard, r.centers, count);
+	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
 	return r.most > 0;
-}
-
-/* True if the lists have most of the centroids' own regions. */
-static bool
-lists_pay(Shard &shard)
-{
-	int64_t		k = shard.centroids.count;
-	std::vector<RegionList> lists(shard.regions.count);
-	std::vector<int32_t> region_of(k);
-	int64_t		listed = 0;
-
-	to_host(shard, lists.data(), (const RegionList *) shard.regions.lists, lists.size());
-	to_host(shard, region_of.data(), (const int32_t *) shard.regions.region_of, k);
-	for (int32_t region : region_of)
-		listed += lists[region].count > 0;
-	return wish > 0 || listed * 2 > k;
-}
-
-/* Has some rows say what reach their regions need. */
-static void
-sample_rows(Shard &shard, int64_t slice_rows)
-{
-	Slice		slice = shard.start_slice(0, slice_rows);
-	FilterArguments a(shard, slice, shard.regions.centers, false);
-
-	list_sample(shard, a, SAMPLED_ROWS);
-	a.approximate = true;
-	a.row_list = shard.regions.order.get();
-	a.row_count = left_count(shard);
-	filter_generic(shard, a);
-	sample_reaches(shard, slice, a);
-	shard.finish_slice(slice, false);
 }
 
 /* Chooses the regions of new centroids; true if there are any. */
@@ -304,28 +283,30 @@ static bool
 choose_regions(Shard &shard, int64_t slice_rows)
 {
 	int			most = most_regions(shard);
-	float	   *nearest2;
-	unsigned long long *farthest;
+	Sample		sample;
+	Slice		slice;
 	Gap		   *gaps;
 	int			count;
 
 	if (most < 2)
 		return false;
 	shard.use();
-	reserve_seeds(shard, most, &nearest2, &farthest, &gaps);
-	if (wish <= 0 && !has_structure(shard, gaps))
+	sample = reserve_sample(shard, most, &gaps);
+	/* all rows in device memory, or else a slice */
+	slice = shard.start_slice(0, shard.resident > 0 ? shard.resident : slice_rows);
+	take_sample(shard, slice, sample);
+	shard.finish_slice(slice, false);
+	if (wish <= 0 && !has_structure(shard, sample, gaps))
 		return false;
-	count = choose_seeds(shard, most, nearest2, farthest);
+	count = choose_seeds(shard, sample, most);
 	if (count < 2 || !reserve_regions(shard, count, slice_rows))
 		return false;
-	set_region_origins(shard, farthest);
-	measure_regions(shard);
-	center_regions(shard);
-	measure_regions(shard);
+	set_region_origins(shard, sample);
 	prepare_centroids(shard, shard.regions.centers);
-	sample_rows(shard, slice_rows);
+	measure_regions(shard);
+	sample_reaches(shard, sample);
 	list_regions(shard, wish > 0);
-	return lists_pay(shard);
+	return true;
 }
 
 /* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
@@ -357,7 +338,7 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 		return;
 	reserve_slices(shard, slice_rows);
 	/* their origin may have changed */
-	if (!r.labelled && !shard.centroids.prepared)
+	if (!r.placed && !shard.centroids.prepared)
 	{
 		r.centers.prepared = false;
 		prepare_centroids(shard, r.centers);
@@ -371,7 +352,7 @@ judge_regions(Shard &shard)
 	bool		pay = wish > 0 ||
 		shard.result->left * 2 <= (unsigned long long) shard.rows;
 
-	shard.regions.labelled = true;
+	shard.regions.placed = true;
 	if (shard.regions.count > 0)
 		decided_rows += shard.rows - (int64_t) shard.result->left;
 	if (shard.regions.count > 0 && !pay)

@@ -1,10 +1,10 @@
 /*
- * Regions: centroids that lie near each other, with an origin of their own.
+ * Regions: rows that lie near each other, with an origin of their own.
  *
- * A row is compared with the centroids of its region's list alone: the region's own, and those
- * nearest to its origin.  What is left out is farther from the origin than `reach`, which proves
- * for most rows of clustered data that it is not nearest; the other rows are compared with all
- * centroids.  Near its own origin the filter leaves fewer rows in doubt, too (docs/filter.md).
+ * A row is compared with the centroids of its region's list alone, which are those nearest to the
+ * origin.  What is left out is farther from the origin than `reach`, which proves for most rows of
+ * clustered data that it is not nearest; the other rows are compared with all centroids.  Near its
+ * own origin the filter leaves fewer rows in doubt, too (docs/filter.md).
  */
 #ifndef GK_REGIONS_H
 #define GK_REGIONS_H

@@ -134,7 +134,7 @@ struct Regions
 	void		release();
 
 	bool		decided = false;	/* if there are any for these centroids */
-	bool		labelled = false;	/* all rows have labels */
+	bool		placed = false;		/* all rows have a region */
 	int			count = 0;			/* of regions; 0 = none */
 	int64_t		room = 0;			/* of all lists, in centroids */
 	int			most = 0;			/* centroids of a list */
@@ -142,8 +142,7 @@ struct Regions
 	Buffer<char> memory;			/* of all that follows */
 	float	   *origins;			/* count × d */
 	float	   *norms;				/* count × k: upper bounds of |c - origin| */
-	float	   *radii;				/* count: how far from the origin the own centroids are */
-	int32_t    *region_of;			/* k */
+	float	   *radii;				/* count: how far from the origin the nearest centroids are */
 	RegionList *lists;				/* count */
 	CentroidScale *scales;			/* count */
 	RowStatistics *statistics;		/* count: of rows of the pass before */
@@ -157,6 +156,7 @@ struct Regions
 	float	   *slack;
 	float	   *norm;
 	float	   *error;
+	Buffer<uint16_t> region_of;		/* of each row: the one with the nearest origin, or nearly */
 	/* of the rows of a slice */
 	Buffer<int32_t> order;			/* the rows, by region */
 	Buffer<RegionTile> tiles;

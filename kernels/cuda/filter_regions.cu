@@ -71,7 +71,7 @@ struct RegionArguments : FilterArguments
 		: FilterArguments(common), places(shard), lists(shard.regions.lists),
 		  scales(shard.regions.scales), statistics(shard.regions.statistics),
 		  reaches(shard.regions.reaches), common(shard.regions.centers.scale.get()),
-		  region_of(shard.regions.region_of), ids(shard.regions.ids),
+		  ids(shard.regions.ids),
 		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()),
 		  flags(shard.regions.flags.get()),
 		  capacity((uint32_t) std::min<uint64_t>(shard.regions.flags.capacity(), INT32_MAX)),
@@ -107,7 +107,6 @@ struct RegionArguments : FilterArguments
 	RowStatistics *statistics;
 	uint32_t   *reaches;
 	const CentroidScale *common;	/* the scale of all origins */
-	const int32_t *region_of;
 	const int32_t *ids;
 	int32_t    *order;
 	RegionTile *tiles;
@@ -118,11 +117,11 @@ struct RegionArguments : FilterArguments
 };
 
 /*
- * Chooses the region of each row, which is that of its label or, without one, what `fresh` says,
- * and counts the rows of each; rows whose region has no list are left.
+ * Reads the region of each row or, if they have yet to be `placed`, takes that of `fresh`; counts the
+ * rows of each; rows whose region has no list are left.
  */
 static __global__ void
-choose_kernel(RegionArguments a, bool chosen, int64_t k)
+choose_kernel(RegionArguments a, uint16_t *region_of, bool placed)
 {
 	extern __shared__ uint32_t region_counts[];
 
@@ -132,12 +131,11 @@ choose_kernel(RegionArguments a, bool chosen, int64_t k)
 	for (int64_t row = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; row < a.rows;
 		 row += (int64_t) gridDim.x * blockDim.x)
 	{
-		int32_t		label = a.labels != nullptr ? a.labels[row] : -1;
-		int			region = chosen ? a.fresh[row] : 0;
+		int			region = placed ? region_of[row] : a.fresh[row];
 
-		if (label >= 0 && label < k)
-			region = a.region_of[label];
 		region = max(0, min(region, a.places.regions - 1));
+		if (!placed)
+			region_of[row] = (uint16_t) region;
 		if (a.lists[region].count == 0)
 			region = GK_LEFT;
 		else
@@ -254,17 +252,16 @@ order_kernel(RegionArguments a)
 
 /* Chooses the regions of a slice's rows, and puts these in their order. */
 void
-order_rows(Shard &shard, const FilterArguments &common)
+order_rows(Shard &shard, const Slice &slice, const FilterArguments &common)
 {
 	cudaStream_t stream = shard.device->compute;
 	RegionArguments a(shard, common);
-	bool		chosen = !shard.regions.labelled;
 	size_t		shared = shard.regions.count * sizeof(uint32_t);
 
 	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
 	GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
 	choose_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 2), 1024, shared, stream>>>
-		(a, chosen, shard.centroids.count);
+		(a, shard.regions.region_of.get() + slice.first, shard.regions.placed);
 	places_kernel<<<1, MOST_REGIONS, 0, stream>>>(a.places);
 	order_kernel<<<(unsigned) ((a.rows + ORDERED_ROWS - 1) / ORDERED_ROWS), REGION_THREADS, shared,
 		stream>>>(a);
@@ -402,12 +399,8 @@ load_rows(const FilterArguments &a, __half *to, RegionRows *shared, RowStatistic
 	bool		aligned = a.d % 4 == 0;
 	int			lane = threadIdx.x % LANES;
 	int			exponent = a.scale->exponent;
-	float4		origin[CHUNKS];
 
-#pragma unroll
-	for (int c = 0; c < CHUNKS; c++)
-		origin[c] = read_four(a.origin, (c * LANES + lane) * 4, a.d, aligned);
-#pragma unroll
+#pragma unroll 1
 	for (int first = 0; first < 16; first += GROUPS * AHEAD)
 	{
 		int			begin = threadIdx.x / 32 * 16 + first + (int) threadIdx.x % 32 / LANES;
@@ -420,8 +413,8 @@ load_rows(const FilterArguments &a, __half *to, RegionRows *shared, RowStatistic
 
 #pragma unroll
 			for (int c = 0; c < CHUNKS; c++)
-				values[u].y[c] = row < 0 ? origin[c] :
-					read_four(a.features + row * a.d, (c * LANES + lane) * 4, a.d, aligned);
+				values[u].y[c] = read_four(row < 0 ? a.origin : a.features + row * a.d,
+										   (c * LANES + lane) * 4, a.d, aligned);
 		}
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
@@ -431,7 +424,8 @@ load_rows(const FilterArguments &a, __half *to, RegionRows *shared, RowStatistic
 
 #pragma unroll
 			for (int c = 0; c < CHUNKS; c++)
-				values[u].y[c] = minus(values[u].y[c], origin[c]);
+				values[u].y[c] = minus(values[u].y[c], read_four(a.origin, (c * LANES + lane) * 4,
+																 a.d, aligned));
 			code = store_row<LANES, CHUNKS>(values[u], to, r, a.depth);
 			if (lane == 0)
 			{
@@ -724,7 +718,7 @@ prefetch_row(const RegionArguments &a, int32_t row)
 
 /* Columns of a row up to LANES × CHUNKS × 4. */
 template <int LANES, int CHUNKS, int AHEAD> static __global__ void
-__launch_bounds__(REGION_THREADS, CHUNKS == 1 ? 3 : CHUNKS == 2 ? 2 : 1)
+__launch_bounds__(REGION_THREADS, LANES == 8 ? 3 : LANES == 16 ? 2 : 1)
 regions_kernel(RegionArguments a)
 {
 	extern __shared__ unsigned char region_memory[];
@@ -811,9 +805,9 @@ filter_regions(Shard &shard, const FilterArguments &common)
 	if (a.depth <= 32)
 		launch<8, 1, 4>(shard, a);
 	else if (a.depth <= 128)
-		launch<32, 1, 4>(shard, a);
+		launch<8, 4, 2>(shard, a);
 	else if (a.depth <= 256)
-		launch<32, 2, 2>(shard, a);
+		launch<16, 4, 2>(shard, a);
 	else
 		launch<32, 6, 1>(shard, a);
 }
@@ -879,30 +873,6 @@ decide_listed(Shard &shard, const FilterArguments &common)
 	listed_kernel<<<blocks_for(shard, (a.capacity + 63) / 64, 8), REGION_THREADS, 0,
 		shard.device->compute>>>(a);
 	GK_LAUNCHED("listed_kernel");
-}
-
-/* Lists every step-th row of a slice, in place of the order. */
-static __global__ void
-sample_rows_kernel(RegionArguments a, uint32_t count, int64_t step)
-{
-	uint32_t	i = blockIdx.x * blockDim.x + threadIdx.x;
-
-	if (i == 0)
-		*a.places.left = count;
-	if (i < count)
-		a.order[i] = (int32_t) (i * step);
-}
-
-/* Lists at most so many rows of a slice, far apart. */
-void
-list_sample(Shard &shard, const FilterArguments &common, int64_t most)
-{
-	RegionArguments a(shard, common);
-	int64_t		step = (a.rows + most - 1) / most;
-	uint32_t	count = (uint32_t) ((a.rows + step - 1) / step);
-
-	sample_rows_kernel<<<(count + 255) / 256, 256, 0, shard.device->compute>>>(a, count, step);
-	GK_LAUNCHED("sample_rows_kernel");
 }
 
 /* Lists the rows that are left, in place of the order. */

@@ -28,26 +28,32 @@ void		filter_generic(Shard &shard, const FilterArguments &a);
 
 /* regions.cu: regions of centroids */
 struct FilterArguments;
+struct Sample
+{
+	float	   *rows;			/* count × d */
+	int			count;
+	uint16_t   *regions;		/* count */
+	float	   *nearest2;		/* count: d² to the nearest seed */
+	unsigned long long *farthest;	/* bits of d², and number, of each seed; the first is number 0 */
+};
 struct Gap
 {
-	uint32_t	nearest;		/* the bits of d² to the nearest other centroid, inverted */
+	uint32_t	nearest;		/* the bits of d² to the nearest other row, inverted */
 	float		sum2;			/* Σ d² to all */
 };
-void		measure_gaps(Shard &shard, Gap *gaps, int samples);
-void		spread_seeds(Shard &shard, int from, int to, float *nearest2,
-						 unsigned long long *farthest);
-void		set_region_origins(Shard &shard, const unsigned long long *farthest);
+void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
+void		measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count);
+void		spread_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		set_region_origins(Shard &shard, const Sample &sample);
 void		measure_regions(Shard &shard);
-void		center_regions(Shard &shard);
-void		sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a);
+void		sample_reaches(Shard &shard, const Sample &sample);
 void		list_regions(Shard &shard, bool tight);
 
 /* filter_regions.cu: fresh labels of a slice from its regions, or GK_LEFT */
 size_t		region_place_count(int regions);
 int64_t		region_tile_count(int64_t rows, int regions);
 bool		filter_regions_fits(const Shard &shard);
-void		list_sample(Shard &shard, const FilterArguments &a, int64_t most);
-void		order_rows(Shard &shard, const FilterArguments &a);
+void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
 void		decide_listed(Shard &shard, const FilterArguments &a);
 void		list_left(Shard &shard, const FilterArguments &a);

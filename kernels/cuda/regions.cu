@@ -3,6 +3,8 @@
  */
 #include <cmath>
 
+#include <cub/block/block_scan.cuh>
+
 #include "accumulation.h"
 #include "centroids.cuh"
 #include "exact_tile.cuh"
@@ -13,32 +15,51 @@ namespace gk
 
 #define REGION_THREADS 256
 
-/* A warp's d² between two centroids, roughly. */
+/* A warp's d² between two rows, roughly. */
 static __device__ __forceinline__ float
-rough_distance2(const double *a, const double *b, int d)
+rough_distance2(const float *a, const float *b, int d)
 {
 	float		sum = 0.0f;
 
 	for (int j = threadIdx.x % 32; j < d; j += 32)
-		sum += square((float) (a[j] - b[j]));
+		sum += square(a[j] - b[j]);
 	return sum_of_lanes<32>(sum);
 }
 
-/* How far some centroids are from their nearest one and from all: a row of blocks a sample. */
+/* Copies rows of a slice that are far apart. */
+static __global__ void
+sample_kernel(const float *features, int64_t rows, int d, Sample sample)
+{
+	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; i < (int64_t) sample.count * d;
+		 i += (int64_t) gridDim.x * blockDim.x)
+		sample.rows[i] = features[rows * (i / d) / sample.count * d + i % d];
+}
+
+/* Takes a sample of a slice's rows. */
+void
+take_sample(Shard &shard, const Slice &slice, const Sample &sample)
+{
+	sample_kernel<<<4 * shard.device->processors, 256, 0, shard.device->compute>>>
+		(slice.features, slice.rows, shard.dimension, sample);
+	GK_LAUNCHED("sample_kernel");
+}
+
+/* How far some rows are from their nearest one and from all: a row of blocks for each. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-gaps_kernel(const double *exact, int64_t count, int d, Gap *gaps)
+gaps_kernel(Sample sample, int d, Gap *gaps)
 {
 	int			warps = gridDim.y * (REGION_THREADS / 32);
-	int64_t		sample = count * blockIdx.x / gridDim.x;
+	int			its = (int) ((int64_t) sample.count * blockIdx.x / gridDim.x);
 	float		least = INFINITY;
 	float		sum = 0.0f;
 
-	for (int64_t c = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; c < count; c += warps)
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < sample.count; i += warps)
 	{
-		float		distance2 = rough_distance2(exact + c * d, exact + sample * d, d);
+		float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
+												sample.rows + (int64_t) its * d, d);
 
-		least = c == sample ? least : fminf(least, distance2);
+		least = i == its ? least : fminf(least, distance2);
 		sum += distance2;
 	}
 	if (threadIdx.x % 32 > 0)
@@ -48,89 +69,148 @@ gaps_kernel(const double *exact, int64_t count, int d, Gap *gaps)
 	atomicAdd(&gaps[blockIdx.x].sum2, sum);
 }
 
-/* Measures the gaps around some of the centroids; they are 0 before. */
+/* Measures the gaps around some rows of the sample; they are 0 before. */
 void
-measure_gaps(Shard &shard, Gap *gaps, int samples)
+measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count)
 {
-	gaps_kernel<<<dim3(samples, 16), REGION_THREADS, 0, shard.device->compute>>>
-		(shard.centroids.exact.get(), shard.centroids.count, shard.dimension, gaps);
+	gaps_kernel<<<dim3(count, 16), REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension, gaps);
 	GK_LAUNCHED("gaps_kernel");
 }
 
+/* The row of the sample that is a seed. */
+static __device__ __forceinline__ const float *
+seed_of(const Sample &sample, int i, int d)
+{
+	return sample.rows + (i == 0 ? 0 : (int64_t) (sample.farthest[i] & 0xffffffffu)) * d;
+}
+
 /*
- * Takes seed i into account for the distances of all centroids to their nearest seed, and finds
- * the centroid that is the farthest from all seeds, the next one.
+ * Takes seed i into account for the distances of all rows to their nearest seed, and finds the row
+ * that is the farthest from all seeds, the next one.
  */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-seed_kernel(const double *exact, int64_t count, int d, int i, float *nearest2,
-			unsigned long long *farthest)
+seed_kernel(Sample sample, int d, int i)
 {
 	__shared__ unsigned long long most;
-	int64_t		seed = i == 0 ? 0 : (int64_t) (farthest[i] & 0xffffffffu);
-	int64_t		c = ((int64_t) blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
+	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
 	float		distance2;
 
 	if (threadIdx.x == 0)
 		most = 0;
 	__syncthreads();
-	if (c < count)
+	if (its < sample.count)
 	{
-		distance2 = rough_distance2(exact + c * d, exact + seed * d, d);
+		distance2 = rough_distance2(sample.rows + (int64_t) its * d, seed_of(sample, i, d), d);
 		if (threadIdx.x % 32 == 0)
 		{
 			if (i > 0)
-				distance2 = fminf(distance2, nearest2[c]);
-			nearest2[c] = distance2;
-			atomicMax(&most, (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) c);
+				distance2 = fminf(distance2, sample.nearest2[its]);
+			sample.nearest2[its] = distance2;
+			atomicMax(&most, (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
 		}
 	}
 	__syncthreads();
 	if (threadIdx.x == 0)
-		atomicMax(&farthest[i + 1], most);
+		atomicMax(&sample.farthest[i + 1], most);
 }
 
-/* Chooses seeds from .. to - 1, each as far from those before as can be; farthest[0] is unused. */
+/* Chooses seeds from .. to - 1, each as far from those before as can be. */
 void
-spread_seeds(Shard &shard, int from, int to, float *nearest2, unsigned long long *farthest)
+spread_seeds(Shard &shard, const Sample &sample, int from, int to)
 {
-	int64_t		count = shard.centroids.count;
-	unsigned	blocks = (unsigned) ((count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32));
+	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
 
 	for (int i = from; i < to; i++)
 		seed_kernel<<<blocks, REGION_THREADS, 0, shard.device->compute>>>
-			(shard.centroids.exact.get(), count, shard.dimension, i, nearest2, farthest);
+			(sample, shard.dimension, i);
 	GK_LAUNCHED("seed_kernel");
 }
 
-/* Copies the seeds as origins, and as centroids that rows are compared with. */
+/* Copies the seeds as origins. */
 static __global__ void
-origins_kernel(const double *exact, int d, const unsigned long long *farthest, float *origins,
-			   double *centers)
+origins_kernel(Sample sample, int d, float *origins)
 {
-	int			r = blockIdx.x;
-	int64_t		seed = r == 0 ? 0 : (int64_t) (farthest[r] & 0xffffffffu);
+	const float *seed = seed_of(sample, blockIdx.x, d);
 
 	for (int j = threadIdx.x; j < d; j += blockDim.x)
-	{
-		float		value = (float) exact[seed * d + j];
+		origins[(int64_t) blockIdx.x * d + j] = seed[j];
+}
 
-		value = isfinite(value) ? value : 0.0f;
-		origins[(int64_t) r * d + j] = value;
-		centers[(int64_t) r * d + j] = value;
+/* Finds the nearest origin of each row of the sample, roughly: a warp a row. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+nearest_origin_kernel(Sample sample, int d, const float *origins, int regions)
+{
+	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
+	float		least = INFINITY;
+	int			region = 0;
+
+	if (its >= sample.count)
+		return;
+#pragma unroll 4
+	for (int r = 0; r < regions; r++)
+	{
+		float		distance2 = rough_distance2(sample.rows + (int64_t) its * d,
+												origins + (int64_t) r * d, d);
+
+		region = distance2 < least ? r : region;
+		least = fminf(distance2, least);
+	}
+	if (threadIdx.x % 32 == 0)
+	{
+		sample.regions[its] = (uint16_t) region;
+		sample.nearest2[its] = least;
 	}
 }
 
-/* Sets the origins of the regions. */
-void
-set_region_origins(Shard &shard, const unsigned long long *farthest)
+/* Makes the mean of a region's rows of the sample its origin, if there are any: a block. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+center_kernel(Sample sample, int d, float *origins, double *centers)
 {
-	Regions    &regions = shard.regions;
+	extern __shared__ double center_sums[];
+	__shared__ int found;
 
-	origins_kernel<<<regions.count, 128, 0, shard.device->compute>>>
-		(shard.centroids.exact.get(), shard.dimension, farthest, regions.origins,
-		 regions.centers.exact.get());
-	GK_LAUNCHED("origins_kernel");
+	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
+		center_sums[j] = 0.0;
+	if (threadIdx.x == 0)
+		found = 0;
+	__syncthreads();
+	for (int i = threadIdx.x / 32; i < sample.count; i += REGION_THREADS / 32)
+		if (sample.regions[i] == blockIdx.x)
+		{
+			for (int j = threadIdx.x % 32; j < d; j += 32)
+				atomicAdd(&center_sums[j], (double) sample.rows[(int64_t) i * d + j]);
+			if (threadIdx.x % 32 == 0)
+				atomicAdd(&found, 1);
+		}
+	__syncthreads();
+	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
+	{
+		int64_t		at = (int64_t) blockIdx.x * d + j;
+		float		value = found > 0 ? (float) (center_sums[j] / found) : origins[at];
+
+		origins[at] = centers[at] = isfinite(value) ? value : 0.0f;
+	}
+}
+
+/* Sets the origins of the regions: the means of the rows of the sample that are nearest to a seed. */
+void
+set_region_origins(Shard &shard, const Sample &sample)
+{
+	cudaStream_t stream = shard.device->compute;
+	const Regions &r = shard.regions;
+	int			d = shard.dimension;
+	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
+
+	origins_kernel<<<r.count, 128, 0, stream>>>(sample, d, r.origins);
+	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	center_kernel<<<r.count, REGION_THREADS, d * sizeof(double), stream>>>
+		(sample, d, r.origins, r.centers.exact.get());
+	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	GK_LAUNCHED("set_region_origins");
 }
 
 /* Upper bounds of the norms of 64 centroids in the spaces of 16 regions. */
@@ -161,9 +241,9 @@ region_norms_kernel(const float *origins, int regions, const double *exact, int6
 	}
 }
 
-/* Says to which region each centroid belongs: whose origin is the nearest. */
+/* Finds how far the centroids are for which a region's origin is the nearest. */
 static __global__ void
-share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region_of, float *radii)
+share_out_kernel(const float *norms, int regions, int64_t count, float *radii)
 {
 	constexpr int PARTS = REGION_THREADS / 32;
 	__shared__ float least[PARTS][32];
@@ -193,7 +273,6 @@ share_out_kernel(const float *norms, int regions, int64_t count, int32_t *region
 			best = least[i][lane];
 			region = which[i][lane];
 		}
-	region_of[c] = region;
 	/* norms are not negative, so their bits are in their order */
 	atomicMax((int *) &radii[region], __float_as_int(best));
 }
@@ -237,7 +316,7 @@ struct ListArguments
 		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
 		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
 		  most(shard.regions.most), origins(shard.regions.origins),
-		  norms(shard.regions.norms), radii(shard.regions.radii), region_of(shard.regions.region_of),
+		  norms(shard.regions.norms), radii(shard.regions.radii),
 		  lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
 		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
@@ -256,7 +335,6 @@ struct ListArguments
 	const float *origins;
 	const float *norms;
 	float	   *radii;
-	const int32_t *region_of;
 	RegionList *lists;
 	CentroidScale *scales;
 	RowStatistics *statistics;
@@ -273,10 +351,11 @@ struct ListArguments
 
 /* Finds room for the list of a region; none for one that is too long. */
 static __device__ RegionList
-place_list(const ListArguments &a, int count, float greatest, float least)
+place_list(const ListArguments &a, int count, float greatest, float least, float limit)
 {
 	int			padded = (count + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
-	int			exponent = scale_of_norm(greatest);
+	/* rows are about half as far as the limit: their scale must not be very different */
+	int			exponent = scale_of_norm(fmaxf(greatest, fminf(limit, 1e37f) * 0x1p-8f));
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	RegionList	list = {0, 0, 0, 0.0f};
 
@@ -305,48 +384,39 @@ place_list(const ListArguments &a, int count, float greatest, float least)
 static __device__ float
 cheapest_limit(const ListArguments &a, const float *norms)
 {
-	__shared__ uint32_t rows[REACHES];
+	typedef cub::BlockScan<uint32_t, REGION_THREADS> Scan;
+	__shared__ typename Scan::TempStorage memory;
 	__shared__ uint32_t near[REACHES];
-	__shared__ float limit;
+	__shared__ unsigned long long least;
 	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
 	float		scale = rough_power_of_two(a.common->exponent);
+	int			its = threadIdx.x;
+	uint32_t	rows = its < REACHES ? reaches[its] : 0;
+	uint32_t	done;
+	uint32_t	all;
+	uint32_t	listed;
 
-	for (int i = threadIdx.x; i < REACHES; i += REGION_THREADS)
-	{
-		rows[i] = reaches[i];
-		reaches[i] = near[i] = 0;
-	}
+	if (its == 0)
+		least = ~0ull;
+	if (its < REACHES)
+		reaches[its] = near[its] = 0;
 	__syncthreads();
 	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
 		atomicAdd(&near[class_of_reach(norms[c] * scale)], 1u);
+	Scan(memory).InclusiveSum(rows, done, all);
 	__syncthreads();
-	if (threadIdx.x == 0)
+	Scan(memory).InclusiveSum(its < REACHES ? near[its] : 0, listed);
+	if (its < REACHES && all > 0 && listed > 0 && listed <= (uint32_t) a.most)
 	{
-		unsigned long long all = 0;
-		unsigned long long done = 0;
-		unsigned long long least = ~0ull;
-		unsigned long long listed = 0;
+		unsigned long long cost = (unsigned long long) all * ((listed + 63) / 64 * 64) +
+			(unsigned long long) (all - done) * COST_OF_LEFT * (unsigned long long) a.count;
 
-		limit = __int_as_float(0x7fc00000);
-		for (int i = 0; i < REACHES; i++)
-			all += rows[i];
-		for (int i = 0; i < REACHES && all > 0; i++)
-		{
-			unsigned long long cost;
-
-			done += rows[i];
-			listed += near[i];
-			cost = all * ((listed + 63) / 64 * 64) +
-				(all - done) * COST_OF_LEFT * (unsigned long long) a.count;
-			if (cost < least && listed > 0 && listed <= (unsigned) a.most)
-			{
-				least = cost;
-				limit = reach_of_class(i) / scale;
-			}
-		}
+		/* of equals, the shortest */
+		atomicMin(&least, min(cost, 1ull << 55) << 8 | (unsigned) its);
 	}
 	__syncthreads();
-	return limit;
+	return least == ~0ull ? __int_as_float(0x7fc00000) :
+		reach_of_class((int) (least & 255)) / scale;
 }
 
 /*
@@ -396,7 +466,8 @@ list_kernel(ListArguments a, bool tight)
 	__syncthreads();
 	if (threadIdx.x == 0)
 	{
-		list = place_list(a, found, __int_as_float(greatest), __int_as_float(least));
+		list = place_list(a, found, __int_as_float(greatest), __int_as_float(least),
+						  limit);
 		a.lists[blockIdx.x] = list;
 		found = 0;
 	}
@@ -493,84 +564,32 @@ lower_list_kernel(ListArguments a)
 	}
 }
 
-/* Makes the mean of a region's centroids its origin: a block. */
+/* Says what reach the rows of the sample need. */
 static __global__ void
-__launch_bounds__(REGION_THREADS)
-center_kernel(ListArguments a, float *origins, double *centers)
+reaches_kernel(ListArguments a, Sample sample)
 {
-	extern __shared__ double center_sums[];
-	__shared__ int found;
+	int			i = blockIdx.x * blockDim.x + threadIdx.x;
+	int			region;
+	float		reach;
 
-	for (int j = threadIdx.x; j < a.d; j += REGION_THREADS)
-		center_sums[j] = 0.0;
-	if (threadIdx.x == 0)
-		found = 0;
-	__syncthreads();
-	for (int64_t c = threadIdx.x / 32; c < a.count; c += REGION_THREADS / 32)
-		if (a.region_of[c] == (int) blockIdx.x)
-		{
-			for (int j = threadIdx.x % 32; j < a.d; j += 32)
-				atomicAdd(&center_sums[j], a.exact[c * a.d + j]);
-			if (threadIdx.x % 32 == 0)
-				atomicAdd(&found, 1);
-		}
-	__syncthreads();
-	for (int j = threadIdx.x; j < a.d && found > 0; j += REGION_THREADS)
-	{
-		float		value = (float) (center_sums[j] / found);
-
-		value = isfinite(value) ? value : 0.0f;
-		origins[(int64_t) blockIdx.x * a.d + j] = value;
-		centers[(int64_t) blockIdx.x * a.d + j] = value;
-	}
+	if (i >= sample.count)
+		return;
+	region = sample.regions[i];
+	reach = 2.0f * sqrtf(sample.nearest2[i]) + a.radii[region];
+	atomicAdd(&a.reaches[region * REACHES +
+						 class_of_reach(reach * rough_power_of_two(a.common->exponent))], 1u);
 }
 
-/* Moves the origins of the regions into the middle of their centroids. */
+/* Takes what reach the rows of the sample need. */
 void
-center_regions(Shard &shard)
+sample_reaches(Shard &shard, const Sample &sample)
 {
-	center_kernel<<<shard.regions.count, REGION_THREADS, shard.dimension * sizeof(double),
-		shard.device->compute>>>
-		(ListArguments(shard), shard.regions.origins, shard.regions.centers.exact.get());
-	GK_LAUNCHED("center_kernel");
-}
-
-/* Says what reach some rows need, from their region's number in `fresh`: a warp a row. */
-static __global__ void
-__launch_bounds__(REGION_THREADS)
-reaches_kernel(ListArguments a, int regions, const float *features, const int32_t *list,
-			   const uint32_t *count, const int32_t *fresh)
-{
-	int			lane = threadIdx.x % 32;
-
-	for (uint32_t i = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32; i < *count;
-		 i += gridDim.x * (REGION_THREADS / 32))
-	{
-		int64_t		row = list[i];
-		int			region = max(0, min(fresh[row], regions - 1));
-		float		sum = 0.0f;
-
-		for (int j = lane; j < a.d; j += 32)
-			sum += square(features[row * a.d + j] - a.origins[(int64_t) region * a.d + j]);
-		sum = sum_of_lanes<32>(sum);
-		if (lane == 0)
-			atomicAdd(&a.reaches[region * REACHES +
-								 class_of_reach((2.0f * sqrtf(sum) + a.radii[region]) *
-												rough_power_of_two(a.common->exponent))], 1u);
-	}
-}
-
-/* Takes what reach the rows of a list need, whose regions are known. */
-void
-sample_reaches(Shard &shard, const Slice &slice, const FilterArguments &a)
-{
-	reaches_kernel<<<4 * shard.device->processors, REGION_THREADS, 0, shard.device->compute>>>
-		(ListArguments(shard), shard.regions.count, slice.features, a.row_list, a.row_count,
-		 a.fresh);
+	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>
+		(ListArguments(shard), sample);
 	GK_LAUNCHED("reaches_kernel");
 }
 
-/* Measures how far all centroids are from all origins, and shares them out among the regions. */
+/* Measures how far all centroids are from all origins. */
 void
 measure_regions(Shard &shard)
 {
@@ -584,7 +603,7 @@ measure_regions(Shard &shard)
 		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
 									 shard.regions.norms);
 	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
-		(a.norms, regions, a.count, shard.regions.region_of, a.radii);
+		(a.norms, regions, a.count, a.radii);
 	GK_LAUNCHED("measure_regions");
 }
 
