@@ -804,6 +804,8 @@ filter_regions(Shard &shard, const FilterArguments &common)
 
 	if (a.depth <= 32)
 		launch<8, 1, 4>(shard, a);
+	else if (a.depth <= 64)
+		launch<8, 2, 2>(shard, a);
 	else if (a.depth <= 128)
 		launch<8, 4, 2>(shard, a);
 	else if (a.depth <= 256)
