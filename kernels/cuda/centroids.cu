@@ -249,8 +249,8 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 		return;
 	if (lane == 0 && centroid == 0)
 		scale->exponent = exponent;
-	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor, gamma,
-				   [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
+	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor,
+				   gamma, [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
 				   [&](double length, double missed)
 				   { store_bounds(centroid, length, missed, norm, error, scale); });
 }

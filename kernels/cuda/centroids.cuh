@@ -28,8 +28,8 @@ store_bounds(int64_t centroid, double length, double missed, float *norm, float 
 }
 
 /*
- * The 16-bit values of a centroid, or zeros if there is none, by a warp: value_at(j) is where column
- * j goes.  take(length, error) gets upper bounds of its norm and of what all roundings lose.
+ * The 16-bit values of a centroid, or zeros if there is none, by a warp: value_at(j) is where
+ * column j goes.  take(length, error) gets upper bounds of its norm and of what all roundings lose.
  */
 template <typename F, typename G> static __device__ __forceinline__ void
 round_centroid(const double *c, const float *origin, int d, int depth, double factor, double gamma,

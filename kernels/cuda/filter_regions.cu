@@ -31,7 +31,8 @@ struct RegionPlaces
 {
 	RegionPlaces(const Shard &shard)
 		: regions(shard.regions.count), next(shard.regions.places),
-		  starts(next + regions), tiles(starts + regions + 1), left(tiles + regions + 1), flags(left + 1)
+		  starts(next + regions), tiles(starts + regions + 1), left(tiles + regions + 1),
+		  flags(left + 1)
 	{
 	}
 
@@ -117,8 +118,8 @@ struct RegionArguments : FilterArguments
 };
 
 /*
- * Reads the region of each row or, if they have yet to be `placed`, takes that of `fresh`; counts the
- * rows of each; rows whose region has no list are left.
+ * Reads the region of each row or, if they have yet to be `placed`, takes that of `fresh`; counts
+ * the rows of each; rows whose region has no list are left.
  */
 static __global__ void
 choose_kernel(RegionArguments a, uint16_t *region_of, bool placed)
@@ -391,7 +392,7 @@ add_statistics(RowStatistics *statistics, uint32_t code)
 	atomicAdd(&statistics->count, 1ull);
 }
 
-/* Reads and converts the rows of a block, 16 a warp: a group of LANES threads has AHEAD at a time. */
+/* Reads and converts the rows of a block, 16 a warp: LANES threads have AHEAD at a time. */
 template <int LANES, int CHUNKS, int AHEAD> static __device__ __forceinline__ void
 load_rows(const FilterArguments &a, __half *to, RegionRows *shared, RowStatistics *statistics)
 {
@@ -548,8 +549,8 @@ append_panel(const RegionArguments &all, const RegionList &list, RegionRows *sha
 }
 
 /*
- * The reach that proves that a row with this norm has no nearest centroid outside the list: one with
- * the norm `own` is nearer than all that are at least so far from the origin.
+ * The reach that proves that a row with this norm has no nearest centroid outside the list: one
+ * with the norm `own` is nearer than all that are at least so far from the origin.
  */
 static __device__ __forceinline__ float
 needed_reach(float norm, float own)
@@ -654,7 +655,7 @@ store_flags(const RegionArguments &all, RegionRows *shared)
 		shared->flags = 0;
 }
 
-/* Compares the rows of a tile with the list of their region; meanwhile fetches those of the next. */
+/* Compares the rows of a tile with the list of their region, and fetches those of the next. */
 template <int LANES, int CHUNKS, int AHEAD, typename F> static __device__ __forceinline__ void
 compare_tile(const RegionArguments &all, int region, __half *stages, __half *rows,
 			 RegionRows *shared, F fetch)

@@ -34,7 +34,7 @@ struct Sample
 	int			count;
 	uint16_t   *regions;		/* count */
 	float	   *nearest2;		/* count: d² to the nearest seed */
-	unsigned long long *farthest;	/* bits of d², and number, of each seed; the first is number 0 */
+	unsigned long long *farthest;	/* of each seed but number 0: bits of d², and number */
 };
 struct Gap
 {
