@@ -264,8 +264,7 @@ order_rows(Shard &shard, const Slice &slice, const FilterArguments &common)
 	choose_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 2), 1024, shared, stream>>>
 		(a, shard.regions.region_of.get() + slice.first, shard.regions.placed);
 	places_kernel<<<1, MOST_REGIONS, 0, stream>>>(a.places);
-	order_kernel<<<(unsigned) ((a.rows + ORDERED_ROWS - 1) / ORDERED_ROWS), REGION_THREADS, shared,
-		stream>>>(a);
+	order_kernel<<<(unsigned) (a.rows / ORDERED_ROWS + 1), REGION_THREADS, shared, stream>>>(a);
 	GK_LAUNCHED("order_rows");
 }
 

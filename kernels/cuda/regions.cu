@@ -196,7 +196,7 @@ center_kernel(Sample sample, int d, float *origins, double *centers)
 	}
 }
 
-/* Sets the origins of the regions: the means of the rows of the sample that are nearest to a seed. */
+/* Sets the origins of the regions: the means of the sampled rows that are nearest to a seed. */
 void
 set_region_origins(Shard &shard, const Sample &sample)
 {
@@ -513,7 +513,7 @@ mean_log(double sum, double count, double guess)
 	return count > 0.0 ? sum / count : guess;
 }
 
-/* The quotients of the split, from what is known of the region's rows, or else like its centroids. */
+/* The quotients of the split, from the rows of the region, or from its centroids. */
 static __device__ void
 choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lambda, double *mu)
 {
@@ -607,7 +607,7 @@ measure_regions(Shard &shard)
 	GK_LAUNCHED("measure_regions");
 }
 
-/* Lists and rounds the centroids of all regions; `tight`: of lists that are too short, for tests. */
+/* Lists and rounds the centroids of all regions; `tight`: in lists that are too short. */
 void
 list_regions(Shard &shard, bool tight)
 {

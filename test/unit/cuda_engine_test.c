@@ -152,6 +152,14 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
 
+/* Has regions always (1), or when they pay (0). */
+static void
+set_regions(int wish)
+{
+	if (wish_regions != NULL)
+		(void) wish_regions(wish);
+}
+
 /* A shape for each kernel. */
 static void
 test_few_shapes(int devices)
@@ -169,6 +177,11 @@ test_few_shapes(int devices)
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices,
 				   KINDS / 2);
+	set_regions(1);
+	for (size_t i = 1; i < 5; i++)
+		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
+				   KINDS / 2);
+	set_regions(0);
 }
 
 /* More equally distant rows than a list can hold: they come in the order of their bits. */
@@ -236,7 +249,7 @@ test_regions(int devices)
 		int			stride = shapes[i].limit > 0 ? 4 : 1;
 		int64_t		decided;
 
-		(void) wish_regions(1);
+		set_regions(1);
 		for (int kind = (int) (random_bits() % (uint64_t) stride); kind < KINDS; kind += stride)
 			compare_case(&comparison, kind, shapes[i].n, shapes[i].d, shapes[i].k,
 						 (int) (random_bits() % 8), 3, devices, shapes[i].limit);
@@ -258,7 +271,7 @@ test_chosen_regions(int devices)
 
 	if (wish_regions == NULL)
 		return;
-	(void) wish_regions(0);
+	set_regions(0);
 	compare_case(&comparison, CROWDS, scaled(150000 * devices), 40, 600, 0, 3, devices, 0);
 	compare_case(&comparison, BLOBS, scaled(150000 * devices), 100, 300, 1, 3, devices, 0);
 	decided = wish_regions(0);
@@ -524,7 +537,7 @@ least_free(int devices)
 
 /* Every CUDA call of all commands fails once: an error, or a way around it, and nothing is left. */
 static void
-test_cuda_faults(int devices, int error, GkCode expected)
+test_cuda_faults(int devices, int error, GkCode expected, bool regions)
 {
 	Data		data = make_data(BLOBS, 300, 12, 10, true, true, false);
 	Feeding		feeding = {.devices = devices};
@@ -533,6 +546,7 @@ test_cuda_faults(int devices, int error, GkCode expected)
 	int64_t		failed = 0;
 	bool		good = true;
 
+	set_regions(regions);
 	(void) run_until_error(tested, &data, feeding);
 	free_before = least_free(devices);
 	for (;; faults++)
@@ -553,8 +567,9 @@ test_cuda_faults(int devices, int error, GkCode expected)
 	}
 	ok(good && failed > 100 && least_free(devices) >= free_before,
 	   "%lld calls of CUDA that give error %d, of which %lld end the fit, leave nothing behind, "
-	   "GPUs %d",
-	   (long long) faults, error, (long long) failed, devices);
+	   "GPUs %d%s",
+	   (long long) faults, error, (long long) failed, devices, regions ? ", with regions" : "");
+	set_regions(0);
 	free_data(&data);
 }
 
@@ -647,8 +662,12 @@ test_stops(int devices)
 		};
 		Data		data = make_data(cases[i].kind, cases[i].n, cases[i].d, cases[i].k,
 									 cases[i].flags & 1, cases[i].flags & 2, false);
-		bool		good = stop_everywhere(&stopper, &data);
+		bool		good;
 
+		/* every other one with regions */
+		set_regions((int) i % 2);
+		good = stop_everywhere(&stopper, &data);
+		set_regions(0);
 		ok(good && stopper.stops > 0 && bytes_left(tested) == 0,
 		   "%s, n %lld, d %d, k %lld, GPUs %d: stopped %lld times", kind_name(data.kind),
 		   (long long) data.n, data.d, (long long) data.k, devices, (long long) stopper.stops);
@@ -724,10 +743,10 @@ test_on(int devices, bool all)
 	test_two_engines(devices);
 	test_faults(devices);
 	test_stops(devices);
-	if (plan_cuda_fault != NULL)
+	for (int regions = 0; regions < 2 && plan_cuda_fault != NULL; regions++)
 	{
-		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY);
-		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR);
+		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY, regions);
+		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR, regions);
 	}
 	test_close(devices);
 	test_close_spilled(devices);
