@@ -17,8 +17,8 @@ namespace gk
 /* Lists begin at multiples of this many centroids. */
 #define LIST_STEP 8
 
-/* Classes of reaches that rows need, a quarter of an octave each. */
-#define REACHES 128
+/* Classes of reaches that rows need, a sixteenth of an octave each. */
+#define REACHES 512
 
 /* The most regions. */
 #define MOST_REGIONS 1024

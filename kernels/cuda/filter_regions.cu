@@ -807,7 +807,7 @@ filter_regions(Shard &shard, const FilterArguments &common)
 	else if (a.depth <= 64)
 		launch<8, 2, 2>(shard, a);
 	else if (a.depth <= 128)
-		launch<8, 4, 2>(shard, a);
+		launch<8, 4, 1>(shard, a);
 	else if (a.depth <= 256)
 		launch<16, 4, 2>(shard, a);
 	else

@@ -386,37 +386,43 @@ cheapest_limit(const ListArguments &a, const float *norms)
 {
 	typedef cub::BlockScan<uint32_t, REGION_THREADS> Scan;
 	__shared__ typename Scan::TempStorage memory;
+	constexpr int EACH = REACHES / REGION_THREADS;
 	__shared__ uint32_t near[REACHES];
 	__shared__ unsigned long long least;
 	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
 	float		scale = rough_power_of_two(a.common->exponent);
-	int			its = threadIdx.x;
-	uint32_t	rows = its < REACHES ? reaches[its] : 0;
-	uint32_t	done;
+	int			first = threadIdx.x * EACH;
+	uint32_t	rows[EACH];
+	uint32_t	listed[EACH];
 	uint32_t	all;
-	uint32_t	listed;
 
-	if (its == 0)
+	if (threadIdx.x == 0)
 		least = ~0ull;
-	if (its < REACHES)
-		reaches[its] = near[its] = 0;
+	for (int i = 0; i < EACH; i++)
+	{
+		rows[i] = reaches[first + i];
+		reaches[first + i] = near[first + i] = 0;
+	}
 	__syncthreads();
 	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
 		atomicAdd(&near[class_of_reach(norms[c] * scale)], 1u);
-	Scan(memory).InclusiveSum(rows, done, all);
+	Scan(memory).InclusiveSum(rows, rows, all);
 	__syncthreads();
-	Scan(memory).InclusiveSum(its < REACHES ? near[its] : 0, listed);
-	if (its < REACHES && all > 0 && listed > 0 && listed <= (uint32_t) a.most)
-	{
-		unsigned long long cost = (unsigned long long) all * ((listed + 63) / 64 * 64) +
-			(unsigned long long) (all - done) * COST_OF_LEFT * (unsigned long long) a.count;
+	for (int i = 0; i < EACH; i++)
+		listed[i] = near[first + i];
+	Scan(memory).InclusiveSum(listed, listed);
+	for (int i = 0; i < EACH; i++)
+		if (all > 0 && listed[i] > 0 && listed[i] <= (uint32_t) a.most)
+		{
+			unsigned long long cost = (unsigned long long) all * ((listed[i] + 63) / 64 * 64) +
+				(unsigned long long) (all - rows[i]) * COST_OF_LEFT * (unsigned long long) a.count;
 
-		/* of equals, the shortest */
-		atomicMin(&least, min(cost, 1ull << 55) << 8 | (unsigned) its);
-	}
+			/* of equals, the shortest */
+			atomicMin(&least, cost * REACHES + (unsigned) (first + i));
+		}
 	__syncthreads();
 	return least == ~0ull ? __int_as_float(0x7fc00000) :
-		reach_of_class((int) (least & 255)) / scale;
+		reach_of_class((int) (least % REACHES)) / scale;
 }
 
 /*
