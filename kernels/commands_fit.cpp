@@ -7,6 +7,7 @@
 #include "exact.h"
 #include "filter.h"
 #include "nccl.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -145,6 +146,15 @@ Engine::set_grid(GkCommand *c)
 	}
 }
 
+/* Prepares what rows are compared with. */
+void
+Engine::prepare_comparison(Shard &shard)
+{
+	/* first: it sees by these if they have moved */
+	prepare_regions(shard, filter_rows(shard.centroids.count));
+	prepare_centroids(shard, shard.centroids);
+}
+
 /* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
 void
 Engine::prepare_step(int64_t k, bool all)
@@ -162,7 +172,7 @@ Engine::prepare_step(int64_t k, bool all)
 		if (all && several)
 			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	}
 	reset_counters();
 	sums_valid = false;
@@ -183,7 +193,7 @@ Engine::prepare_first_step(int64_t k)
 		if (shard->rows == 0)
 			continue;
 		shard->use();
-		filter_slice(*shard, none, shard->centroids, true);
+		filter_slice(*shard, none, shard->centroids, false);
 		sum_slice(*shard, none, grid, k, true);
 		load_finish();
 	}
@@ -203,6 +213,7 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
+		forget_regions(*shard);
 		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);
@@ -280,6 +291,8 @@ Engine::step(GkCommand *c)
 	}
 	read_counters();
 	summing = false;
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	if (give)
 		give_sums(c);
 	else
@@ -394,7 +407,7 @@ Engine::assign(GkCommand *c)
 	prepare_filter(k);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	reset_counters();
 	sums_valid = false;
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
@@ -404,6 +417,8 @@ Engine::assign(GkCommand *c)
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	c->assign.changed = 0;
 	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (auto &shard : shards)
@@ -458,6 +473,37 @@ Engine::statistics(GkCommand *c)
 			c->statistics.radius2[i] = std::max(c->statistics.radius2[i],
 												  from_bits((unsigned long long) part[k * 7 + i]));
 		}
+	}
+}
+
+/* GK_SQUARES: in the memory of the sums of a step, which are lost. */
+void
+Engine::squares(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+	int64_t		count = 2 * k * (dimension + 1);
+	double		rest_scale = gk_power_of_two(c->squares.rest_bits);
+	std::vector<double> scales(dimension + 1);
+	std::vector<int64_t> part(shards.size() > 1 ? count : 0);
+
+	for (int j = 0; j <= dimension; j++)
+		scales[j] = gk_power_of_two(c->squares.exponents[j]);
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, scales.size() * sizeof(double));
+		shard->sums.reserve(*shard, count);
+		to_device(*shard, (double *) shard->scratch.get(), scales.data(), scales.size());
+		zero(*shard, shard->sums.get(), count);
+	}
+	walk("squares", plain_rows(dimension * 16.0), [&](Shard &shard, const Slice &slice)
+		 { square_slice(shard, slice, (const double *) shard.scratch.get(), rest_scale); });
+	to_host(*shards[0], c->squares.sums, (const int64_t *) shards[0]->sums.get(), count);
+	for (size_t s = 1; s < shards.size(); s++)
+	{
+		to_host(*shards[s], part.data(), (const int64_t *) shards[s]->sums.get(), count);
+		for (int64_t i = 0; i < count; i++)
+			c->squares.sums[i] += part[i];
 	}
 }
 

@@ -105,6 +105,7 @@ private:
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
 	void		prepare_first_step(int64_t k);
+	void		prepare_comparison(Shard &shard);
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);
 	void		move_centroids(GkCommand *c);
@@ -113,6 +114,7 @@ private:
 	void		distances();
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
+	void		squares(GkCommand *c);
 	void		get_centroids(GkCommand *c);
 	void		prepare_filter(int64_t centroids);
 	int64_t		filter_rows(int64_t centroids) const;

@@ -9,6 +9,7 @@
 
 #include "cuda/launch.h"
 #include "filter.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -22,8 +23,8 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_counts.reserve(shard, 1 + flagged_blocks(shard));
 	shard.flag_rows.reserve(shard, slice_rows);
 	shard.flag_limits.reserve(shard, slice_rows);
-	shard.found_distances.reserve(shard, flagged_blocks(shard) * TILED_ROWS);
-	shard.found_centroids.reserve(shard, flagged_blocks(shard) * TILED_ROWS);
+	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
+	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -66,11 +67,44 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
 	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
 	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
-	  scale(with.scale.get()), count((int) with.count),
+	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
+	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
 	  flag_limits(shard.flag_limits.get())
 {
+}
+
+/* Compares all rows with all centroids. */
+static void
+compare_all(Shard &shard, const FilterArguments &a)
+{
+	if (filter_resident_fits(shard, a.count))
+		filter_resident(shard, a);
+	else if (filter_hopper_fits(shard, a.count))
+		filter_hopper(shard, a);
+	else
+		filter_generic(shard, a);
+}
+
+/* Compares each row with the centroids of its region, and those that remain with all. */
+static void
+compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+{
+	if (!shard.regions.placed)
+	{
+		FilterArguments near(shard, slice, shard.regions.centers, false);
+
+		near.approximate = true;
+		compare_all(shard, near);
+	}
+	order_rows(shard, slice, a);
+	filter_regions(shard, a);
+	decide_listed(shard, a);
+	list_left(shard, a);
+	a.row_list = shard.regions.order.get();
+	a.row_count = left_count(shard);
+	filter_generic(shard, a);
 }
 
 /* Fresh labels of a slice. */
@@ -81,12 +115,10 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 
 	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),
 							shard.device->compute));
-	if (filter_resident_fits(shard, a.count))
-		filter_resident(shard, a);
-	else if (filter_hopper_fits(shard, a.count))
-		filter_hopper(shard, a);
+	if (labelled && has_regions(shard, centroids))
+		compare_by_regions(shard, slice, a);
 	else
-		filter_generic(shard, a);
+		compare_all(shard, a);
 	decide_flagged(shard, a, centroids.exact.get());
 }
 

@@ -10,6 +10,10 @@
 namespace gk
 {
 
+/* A label that the centroids of a region have not decided, or have yet to decide. */
+#define GK_LEFT (-3)
+#define GK_PENDING (-2)
+
 /* The arguments of the filter's kernels. */
 struct FilterArguments
 {
@@ -32,6 +36,9 @@ struct FilterArguments
 	const CentroidScale *scale;
 	int			count;			/* of centroids */
 
+	const int32_t *row_list;	/* the rows to compare, for filter_generic; NULL = all */
+	const uint32_t *row_count;	/* of the list */
+	bool		approximate;	/* any near centroid will do: no row is flagged */
 	const int32_t *labels;		/* the previous labels, NULL if they do not help */
 	int32_t    *fresh;
 	uint32_t   *flag_count;		/* rows that are not decided … */

@@ -16,33 +16,12 @@
 #include <cmath>
 
 #include "accumulation.h"
+#include "centroids.cuh"
 #include "exact.h"
-#include "filter.cuh"
 #include "warp.cuh"
 
 namespace gk
 {
-
-/* x². */
-template <typename T> static __device__ __forceinline__ T
-square(T x)
-{
-	return x * x;
-}
-
-/* The error of rounding a value to 16 bits. */
-static __device__ __forceinline__ float
-lost_in_half(float y)
-{
-	return y - __half2float(__float2half_rn(y));
-}
-
-/* A positive float rounded up to 16 bits. */
-static __device__ __forceinline__ uint32_t
-code_up(float value)
-{
-	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
-}
 
 /* A thread's part of |x - origin|². */
 template <int LANES, typename T> static __device__ __forceinline__ T
@@ -310,22 +289,6 @@ norms_kernel(const double *exact, const float *origin, int64_t count, int d, Cen
 	}
 }
 
-/* Stores norm and error of a centroid, and adds their logarithms to the means. */
-static __device__ __forceinline__ void
-store_bounds(int64_t centroid, double length, double missed, float *norm, float *error,
-			 CentroidScale *scale)
-{
-	norm[centroid] = __double2float_ru(length);
-	error[centroid] = __double2float_ru(missed);
-	if (length > 0.0 && isfinite(length))
-	{
-		atomicAdd(&scale->norm_log, log2(length));
-		atomicAdd(&scale->norm_count, 1);
-		atomicAdd(&scale->error_log, log2(missed));
-		atomicAdd(&scale->error_count, 1);
-	}
-}
-
 /* Scaled 16-bit centroids, with norm and error of each: one warp a centroid. */
 static __global__ void
 round_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
@@ -337,50 +300,17 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 	double		greatest = __longlong_as_double((long long) scale->greatest_norm);
 	int			exponent = greatest > 0.0 && greatest < 1e300 ? 14 - ilogb(greatest) : 0;
 	double		factor;
-	double		norm2 = 0.0;
-	double		kept2 = 0.0;
-	double		lost2 = 0.0;
 
 	exponent = max(-126, min(126, exponent));
 	factor = ldexp(1.0, exponent);
 	if (centroid >= padded)
 		return;
-	for (int j = lane; j < tiles_of(depth) * TILE_COLUMNS; j += 32)
-	{
-		double		e = 0.0;
-		__half		kept;
-		double		lost;
-
-		if (centroid < count && j < d)
-			e = (exact[centroid * d + j] - (double) origin[j]) * factor;
-		/* out of range of 16 bits: gets no value, so that every row has it as a candidate */
-		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
-		rounded[place_of_centroid(depth, centroid, j)] = kept;
-		lost = e - (double) __half2float(kept);
-		norm2 += e * e;
-		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
-		lost2 += lost * lost;
-	}
-	norm2 = sum_of_lanes<32>(norm2);
-	kept2 = sum_of_lanes<32>(kept2);
-	lost2 = sum_of_lanes<32>(lost2);
-	if (lane == 0)
-	{
-		double		length = sqrt(norm2) * (1.0 + 0x1p-40);
-		double		missed = (sqrt(lost2) + gamma * sqrt(kept2)) * (1.0 + 0x1p-40) +
-			length * 0x1p-50;
-
-		if (centroid == 0)
-			scale->exponent = exponent;
-		store_bounds(centroid, length, missed, norm, error, scale);
-	}
-}
-
-/* 2^x within the range of a float, and positive whatever x is. */
-static __device__ double
-safe_power(double x)
-{
-	return isfinite(x) ? exp2(fmax(-40.0, fmin(40.0, x))) : 1.0;
+	if (lane == 0 && centroid == 0)
+		scale->exponent = exponent;
+	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor,
+				   gamma, [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
+				   [&](double length, double missed)
+				   { store_bounds(centroid, length, missed, norm, error, scale); });
 }
 
 /* The lower bounds of |e|²/2 by the two splits. */
@@ -402,18 +332,8 @@ lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins tw
 	}
 	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
 	if (centroid < count && !twins.has_earlier(exact, centroid, d))
-	{
-		double		e = norm[centroid];
-		double		q = error[centroid];
-		double		half = e * e / 2;
-		double		bound;
-
-		/* the splits; roundings here and in the filter; the rounding of d² itself in double */
-		bound = half - q * q / (2 * lambda) - e * e / (2 * mu) - half * 0x1p-21 -
-			e * e * d * 0x1p-50;
-		lower[centroid] = bound > -3.0e38 && bound < 3.0e38 ? __double2float_rd(bound) : -3.0e38f;
-		slack[centroid] = __double2float_ru(half - (double) lower[centroid] + half * 0x1p-21);
-	}
+		bound_centroid(norm[centroid], error[centroid], lambda, mu, d, &lower[centroid],
+					   &slack[centroid]);
 	else if (centroid < padded)
 	{
 		lower[centroid] = 3.0e38f;

@@ -4,14 +4,13 @@
 #include <algorithm>
 
 #include "exact.h"
+#include "exact_tile.cuh"
 #include "filter.h"
 #include "launch.h"
 #include "warp.cuh"
 
 namespace gk
 {
-
-#define STEP 32					/* features of a stage in shared memory */
 
 /* Raises a maximum of doubles >= 0, held as bits; one atomic operation per warp. */
 static __device__ void
@@ -21,54 +20,6 @@ raise_maximum(unsigned long long *to, double value)
 	if (threadIdx.x % 32 == 0 && value > 0.0)
 		atomicMax(to, (unsigned long long) __double_as_longlong(value));
 }
-
-/*
- * d² between 4 rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × 4 in all.
- * `rows` holds the positions of the rows; all threads of a block must take part.
- */
-template <int CENTROIDS> struct ExactTile
-{
-	static constexpr int ROWS = 256 / CENTROIDS * 4;
-
-	float		x[ROWS][STEP + 1];
-	double		c[CENTROIDS][STEP + 1];
-
-	/* rows[i] < 0: no row */
-	__device__ void run(const float *features, const int64_t *rows, const double *centroids,
-						int64_t first_centroid, int64_t count, int d, double sums[4])
-	{
-		int			p = threadIdx.x % CENTROIDS;
-		int			group = threadIdx.x / CENTROIDS;
-
-		for (int i = 0; i < 4; i++)
-			sums[i] = 0.0;
-		for (int from = 0; from < d; from += STEP)
-		{
-			int			width = min(STEP, d - from);
-
-			__syncthreads();
-			for (int e = threadIdx.x; e < ROWS * STEP; e += 256)
-			{
-				int			r = e / STEP;
-				int			j = e % STEP;
-
-				x[r][j] = rows[r] >= 0 && j < width ? features[rows[r] * d + from + j] : 0.0f;
-			}
-			for (int e = threadIdx.x; e < CENTROIDS * STEP; e += 256)
-			{
-				int			q = e / STEP;
-				int			j = e % STEP;
-
-				c[q][j] = first_centroid + q < count && j < width ?
-					centroids[(first_centroid + q) * d + from + j] : 0.0;
-			}
-			__syncthreads();
-			for (int j = 0; j < width; j++)
-				for (int i = 0; i < 4; i++)
-					sums[i] = gk_add_square(sums[i], x[group * 4 + i][j], c[p][j]);
-		}
-	}
-};
 
 /* Products of a row between checks for the engine being closed. */
 #define LOOK_PRODUCTS (1 << 20)

@@ -206,6 +206,11 @@ conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, f
 {
 	bool		usable = isfinite(back) && isfinite(limit);
 
+	if (a.approximate)
+	{
+		a.fresh[row] = min(best.centroid, a.count - 1);
+		return;
+	}
 	/* a row without scores may have a centroid that only pads the last tile */
 	a.fresh[row] = min(best.centroid, a.count - 1);
 	if (!usable || !(best.second > limit))
@@ -227,6 +232,27 @@ prefetch_rows(const FilterArguments &a, int64_t first, int rows)
 
 	for (int at = threadIdx.x % THREADS * 128; at < bytes; at += THREADS * 128)
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* x². */
+template <typename T> static __device__ __forceinline__ T
+square(T x)
+{
+	return x * x;
+}
+
+/* The error of rounding a value to 16 bits. */
+static __device__ __forceinline__ float
+lost_in_half(float y)
+{
+	return y - __half2float(__float2half_rn(y));
+}
+
+/* A positive float rounded up to 16 bits. */
+static __device__ __forceinline__ uint32_t
+code_up(float value)
+{
+	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
 }
 
 /* Four features of a row, minus the origin, times the row's factor, as 16-bit. */

@@ -17,7 +17,7 @@ start_scores(const TiledArguments &a, const RowShared *shared, const __half *row
 	{
 		int64_t		row = shared->row[r[i]];
 
-		best[i].second = start_score<TILED_ROWS>(a, rows, r[i], row >= 0 ? a.labels[row] : -1,
+		best[i].second = start_score<BLOCK_ROWS>(a, rows, r[i], row >= 0 ? a.labels[row] : -1,
 												 bound_of(shared, r[i]));
 	}
 }
@@ -45,24 +45,32 @@ generic_kernel(TiledArguments a)
 	__half	   *stages = (__half *) (((uintptr_t) memory + 1023) / 1024 * 1024);
 	__half	   *rows = stages + a.stages * PANEL * TILE_COLUMNS;
 	int			tiles = tiles_of(a.depth);
-	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * TILED_ROWS * TILE_COLUMNS);
+	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * BLOCK_ROWS * TILE_COLUMNS);
 	const int	r[2] = {row_of_thread(threadIdx.x), row_of_thread(threadIdx.x) + 8};
+	int64_t		count = a.row_list != nullptr ? *a.row_count : a.rows;
 
-	for (int64_t first = (int64_t) blockIdx.x * TILED_ROWS; first < a.rows;
-		 first += (int64_t) gridDim.x * TILED_ROWS)
+	for (int64_t first = (int64_t) blockIdx.x * BLOCK_ROWS; first < count;
+		 first += (int64_t) gridDim.x * BLOCK_ROWS)
 	{
 		Best		best[2] = {{NO_SCORE, NO_SCORE, 0}, {NO_SCORE, NO_SCORE, 0}};
 		TileStream	stream;
 		float		sums[PANEL / 8][4];
 
 		__syncthreads();
-		start_rows(a, shared, [&](int i) { return first + i < a.rows ? first + i : -1; });
+		start_rows(a, shared, [&](int i)
+		{
+			int64_t		at = first + i;
+
+			return at >= count ? -1 : a.row_list != nullptr ? a.row_list[at] : at;
+		});
 		stream = start_tiles<PANEL>(a, stages, 0, a.panels, true,
-									first > (int64_t) blockIdx.x * TILED_ROWS);
+									first > (int64_t) blockIdx.x * BLOCK_ROWS);
 		__syncthreads();
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);
-		prefetch_rows<TILED_THREADS>(a, first + (int64_t) gridDim.x * TILED_ROWS, TILED_ROWS);
+		if (a.row_list == nullptr)
+			prefetch_rows<TILED_THREADS>(a, first + (int64_t) gridDim.x * BLOCK_ROWS,
+										 BLOCK_ROWS);
 		if (STAYS && a.labels != nullptr)
 			start_scores(a, shared, rows, r, best);
 		while (stream.left > 0)
@@ -78,7 +86,7 @@ template <int PANEL, bool STAYS> static void
 launch_generic(Shard &shard, TiledArguments &a)
 {
 	const void *kernel = (const void *) generic_kernel<PANEL, STAYS>;
-	int64_t		blocks = (a.rows + TILED_ROWS - 1) / TILED_ROWS;
+	int64_t		blocks = (a.rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	size_t		bytes;
 	int			per_processor;
 
@@ -109,7 +117,7 @@ choose_rows(Shard &shard, TiledArguments &a)
 int64_t
 filter_generic_wave(const Shard &shard)
 {
-	return (int64_t) shard.device->processors * TILED_ROWS;
+	return (int64_t) shard.device->processors * BLOCK_ROWS;
 }
 
 /* Fresh labels or flags of all rows of a panel. */

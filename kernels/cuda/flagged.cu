@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "exact.h"
+#include "nearer.cuh"
 #include "tiles.cuh"
 
 namespace gk
@@ -101,18 +102,6 @@ static __device__ __forceinline__ PairColumns *
 columns_of_warp()
 {
 	return (PairColumns *) ((WarpRows *) flagged_memory + WARPS) + threadIdx.x / 32;
-}
-
-/* Takes a centroid if it is nearer; of equals, the one with the lowest number. */
-static __device__ __forceinline__ void
-take_nearer(double its, int its_centroid, double *best, int *centroid)
-{
-	if (its_centroid != INT32_MAX &&
-		(*centroid == INT32_MAX || its < *best || (its == *best && its_centroid < *centroid)))
-	{
-		*best = its;
-		*centroid = its_centroid;
-	}
 }
 
 /* A value of a matrix of this many columns: numbers of 32 bits take few registers. */
@@ -415,16 +404,16 @@ static __device__ void
 finish_part(const FlaggedArguments &a, int64_t group, int part, int parts, int *last)
 {
 	int			r = threadIdx.x;
-	int64_t		from = group * parts * TILED_ROWS;
+	int64_t		from = group * parts * BLOCK_ROWS;
 	double		best = 0.0;
 	int			centroid = INT32_MAX;
 
 	__syncthreads();
-	if (r < TILED_ROWS)
+	if (r < BLOCK_ROWS)
 	{
-		a.found_distances[from + part * TILED_ROWS + r] =
+		a.found_distances[from + part * BLOCK_ROWS + r] =
 			rows_of_warp(r / WARP_ROWS)->best[r % WARP_ROWS];
-		a.found_centroids[from + part * TILED_ROWS + r] =
+		a.found_centroids[from + part * BLOCK_ROWS + r] =
 			rows_of_warp(r / WARP_ROWS)->which[r % WARP_ROWS];
 	}
 	__threadfence();
@@ -432,12 +421,12 @@ finish_part(const FlaggedArguments &a, int64_t group, int part, int parts, int *
 	if (r == 0)
 		*last = atomicAdd(&a.arrivals[group], 1u) == (uint32_t) parts - 1;
 	__syncthreads();
-	if (!*last || r >= TILED_ROWS)
+	if (!*last || r >= BLOCK_ROWS)
 		return;
 	__threadfence();
 	for (int i = 0; i < parts; i++)
-		take_nearer(__ldcg(a.found_distances + from + i * TILED_ROWS + r),
-					__ldcg(a.found_centroids + from + i * TILED_ROWS + r), &best, &centroid);
+		take_nearer(__ldcg(a.found_distances + from + i * BLOCK_ROWS + r),
+					__ldcg(a.found_centroids + from + i * BLOCK_ROWS + r), &best, &centroid);
 	give_label(a, rows_of_warp(r / WARP_ROWS)->row[r % WARP_ROWS], centroid);
 }
 
@@ -451,11 +440,11 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		(((uintptr_t) flagged_memory + lists_bytes(a.staged) + 1023) / 1024 * 1024);
 	__half	   *rows = stages + a.stages * PANEL * TILE_COLUMNS;
 	int			tiles = tiles_of(a.depth);
-	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * TILED_ROWS * TILE_COLUMNS);
+	RowShared  *shared = (RowShared *) (rows + (STAYS ? tiles : 2) * BLOCK_ROWS * TILE_COLUMNS);
 	WarpRows   *warp = rows_of_warp(threadIdx.x / 32);
 	/* makes the compiler see that this is uniform */
 	int64_t		count = __shfl_sync(0xffffffffu, *a.flag_count, 0);
-	int64_t		groups = (count + TILED_ROWS - 1) / TILED_ROWS;
+	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	int			parts = groups == 0 ? 1 :
 		(int) max((int64_t) 1, min((int64_t) a.most_parts, gridDim.x / groups));
 
@@ -463,7 +452,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		warp->decisions = warp->stopped = 0;
 	for (int64_t work = blockIdx.x; work < groups * parts; work += gridDim.x)
 	{
-		int64_t		first = work / parts * TILED_ROWS;
+		int64_t		first = work / parts * BLOCK_ROWS;
 		int			part = (int) (work % parts);
 		int			panel = a.panels * part / parts;
 		TileStream	stream;
@@ -507,7 +496,7 @@ launch_flagged(Shard &shard, FlaggedArguments &a)
 {
 	size_t		lists = lists_bytes(a.staged);
 	const void *kernel = (const void *) flagged_kernel<PANEL, STAYS>;
-	int64_t		groups = (a.rows + TILED_ROWS - 1) / TILED_ROWS;
+	int64_t		groups = (a.rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	size_t		bytes;
 	int			per_processor;
 

@@ -26,8 +26,41 @@ void		filter_hopper(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
 void		filter_generic(Shard &shard, const FilterArguments &a);
 
+/* regions.cu: regions of centroids */
+struct FilterArguments;
+struct Sample
+{
+	float	   *rows;			/* count × d */
+	int			count;
+	uint16_t   *regions;		/* count */
+	float	   *nearest2;		/* count: d² to the nearest seed */
+	unsigned long long *farthest;	/* of each seed but number 0: bits of d², and number */
+};
+struct Gap
+{
+	uint32_t	nearest;		/* the bits of d² to the nearest other row, inverted */
+	float		sum2;			/* Σ d² to all */
+};
+void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
+void		measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count);
+void		spread_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		set_region_origins(Shard &shard, const Sample &sample);
+void		measure_regions(Shard &shard);
+void		sample_reaches(Shard &shard, const Sample &sample);
+void		list_regions(Shard &shard, bool tight);
+
+/* filter_regions.cu: fresh labels of a slice from its regions, or GK_LEFT */
+size_t		region_place_count(int regions);
+int64_t		region_tile_count(int64_t rows, int regions);
+bool		filter_regions_fits(const Shard &shard);
+void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
+void		filter_regions(Shard &shard, const FilterArguments &a);
+void		decide_listed(Shard &shard, const FilterArguments &a);
+void		list_left(Shard &shard, const FilterArguments &a);
+const uint32_t *left_count(const Shard &shard);
+
 /* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
-#define TILED_ROWS 128			/* of a block */
+#define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
 void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
 
@@ -70,6 +103,7 @@ struct Grid
 	int			rest_bits;
 };
 void		sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all);
+void		square_slice(Shard &shard, const Slice &slice, const double *scales, double rest_scale);
 void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,

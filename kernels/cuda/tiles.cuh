@@ -120,18 +120,18 @@ multiply_tiles(float (&sums)[PANEL / 8][4], const __half *rows, const __half *ce
 /* The rows of a block, in shared memory. */
 struct RowShared
 {
-	float		norm[TILED_ROWS];		/* in the centroids' scale */
-	float		error[TILED_ROWS];
-	float		factor[TILED_ROWS];		/* rows are multiplied by it … */
-	float		back[TILED_ROWS];		/* … and minus products by this */
-	int64_t		row[TILED_ROWS];		/* in the slice; -1 = none */
+	float		norm[BLOCK_ROWS];		/* in the centroids' scale */
+	float		error[BLOCK_ROWS];
+	float		factor[BLOCK_ROWS];		/* rows are multiplied by it … */
+	float		back[BLOCK_ROWS];		/* … and minus products by this */
+	int64_t		row[BLOCK_ROWS];		/* in the slice; -1 = none */
 };
 
 /* Reads the bounds of the rows of a block: row_at(r) is the number of row r, or -1. */
 template <typename F> static __device__ __forceinline__ void
 start_rows(const TiledArguments &a, RowShared *shared, F row_at)
 {
-	for (int r = threadIdx.x; r < TILED_ROWS; r += TILED_THREADS)
+	for (int r = threadIdx.x; r < BLOCK_ROWS; r += TILED_THREADS)
 	{
 		int64_t		row = row_at(r);
 		RowBound	bound = read_bound(row >= 0 ? a.bounds[row] : 0, a.scale->exponent);
@@ -150,7 +150,7 @@ load_rows(const TiledArguments &a, const RowShared *shared, __half *to, int from
 {
 	bool		aligned = a.d % 4 == 0;
 	int			quads = width / 4;
-	int			all = TILED_ROWS * quads;
+	int			all = BLOCK_ROWS * quads;
 	/* at / quads is the high half of at × inverse */
 	uint32_t	inverse = 0xffffffffu / quads + 1;
 
@@ -181,7 +181,7 @@ load_rows(const TiledArguments &a, const RowShared *shared, __half *to, int from
 			int			j = (at - r * quads) * 4;
 
 			if (at < all)
-				*(uint2 *) (to + j / TILE_COLUMNS * TILED_ROWS * TILE_COLUMNS +
+				*(uint2 *) (to + j / TILE_COLUMNS * BLOCK_ROWS * TILE_COLUMNS +
 							place_of(r, j % TILE_COLUMNS / 8) + j % 8) =
 					convert(x[u], p[u], shared->factor[r]);
 		}
@@ -296,7 +296,7 @@ multiply_next(const TiledArguments &a, const RowShared *shared, __half *stages, 
 	int			from = stream.now.tile * TILE_COLUMNS;
 	int			width = min(TILE_COLUMNS, a.depth - from);
 	int			place = STAYS ? stream.now.tile : stream.left % 2;
-	__half	   *tile = rows + place * TILED_ROWS * TILE_COLUMNS;
+	__half	   *tile = rows + place * BLOCK_ROWS * TILE_COLUMNS;
 
 	await_tile<STAYS>(a, shared, tile, from, width, stream.once);
 	if (!stream.once && stream.left >= a.stages)
@@ -322,7 +322,7 @@ tiled_bytes(int centroids, bool stays, int depth, int stages)
 	size_t		tiles = stays ? tiles_of(depth) : 2;
 
 	return 1024 + sizeof(RowShared) +
-		(tiles * TILED_ROWS + (size_t) stages * centroids) * TILE_COLUMNS * sizeof(__half);
+		(tiles * BLOCK_ROWS + (size_t) stages * centroids) * TILE_COLUMNS * sizeof(__half);
 }
 
 /* The number of stages: two if that lets two blocks share a multiprocessor, or one fit at all. */
