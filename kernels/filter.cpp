@@ -41,6 +41,8 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_limits.reserve(shard, shard.flag_capacity);
 	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
 	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
+	if (filter_wide_suits(shard))
+		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -54,6 +56,7 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_limits.release();
 	shard.flag_candidate_counts.release();
 	shard.flag_candidates.release();
+	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -62,6 +65,8 @@ filter_wave(const Shard &shard, int64_t centroids)
 {
 	if (filter_resident_fits(shard, centroids))
 		return 1;
+	if (filter_wide_suits(shard))
+		return filter_wide_wave(shard);
 	if (filter_hopper_fits(shard, centroids))
 		return filter_hopper_wave(shard);
 	return filter_generic_wave(shard);
@@ -104,6 +109,8 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
+	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
 	else

@@ -211,6 +211,7 @@ public:
 	Buffer<float> flag_limits;
 	Buffer<uint32_t> flag_candidate_counts;
 	Buffer<int32_t> flag_candidates;
+	Buffer<__half> converted;			/* rows in 16 bits, see filter_wide.cu */
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;

@@ -3,16 +3,16 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | streamed | stops | all | large | products [scale]]]]
+ *			[few | quick | wide | streamed | stops | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
- * compute-sanitizer.  "streamed" is rows that do not fit the devices, "large" fits of more than
- * 2^31 values, and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches
- * the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
- * seconds as the scale says.  The GPUs must be free of other work: what is free on them is
- * compared.
+ * compute-sanitizer.  "wide" is rows of more than 512 features, "streamed" rows that do not fit the
+ * devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the
+ * latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they can
+ * notice, and then at random for as many seconds as the scale says.  The GPUs must be free of other
+ * work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -149,6 +149,31 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
 
+/* Rows of many columns: as few as fill no tile, and so many that each block takes several. */
+static void
+test_wide_shapes(int devices)
+{
+	static const struct
+	{
+		int			d;
+		int64_t		n;
+		int64_t		k;
+		int			stride;		/* 0: the reference engine, and all kinds */
+	}			shapes[] = {
+		{513, 300, 140, 0}, {640, 129, 129, 0}, {768, 400, 256, 0}, {1000, 200, 100, 0},
+		{1024, 150, 130, 0}, {1536, 140, 65, 0}, {3072, 130, 90, 0}, {4096, 70, 50, 0},
+		{513, 51234, 129, 9}, {640, 35000, 300, 9}, {768, 52000, 1030, 9}, {1000, 18001, 257, 6},
+		{1024, 34000, 200, 9}, {1536, 17100, 513, 9}, {3072, 6000, 384, 9}, {4096, 5000, 260, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		if (shapes[i].stride == 0)
+			test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices, 1);
+		else
+			test_shape(gk_cpu_engine(), scaled(shapes[i].n), shapes[i].d, shapes[i].k, 3, devices,
+					   shapes[i].stride);
+}
+
 /* A shape for each kernel. */
 static void
 test_few_shapes(int devices)
@@ -160,7 +185,7 @@ test_few_shapes(int devices)
 		int64_t		k;
 	}			shapes[] = {
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
-		{2300, 3, 2100}, {60, 784, 20}
+		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -217,11 +242,13 @@ test_out_of_core(int devices)
 		int64_t		n;
 		int			d;
 		int64_t		k;
-	}			shapes[] = {{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}};
+	}			shapes[] = {
+		{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}, {40000, 520, 150}
+	};
 	static const double parts[] = {0.1, 0.5, 0.9};
 	int			stride = devices == 1 ? 4 : KINDS;
 
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		for (int j = 0; j < 3; j++)
 		{
 			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
@@ -677,6 +704,7 @@ test_on(int devices, bool all)
 	if (!all)
 		return;
 	test_larger_shapes(devices);
+	test_wide_shapes(devices);
 	test_out_of_core(devices);
 }
 
@@ -706,7 +734,8 @@ main(int argc, char **argv)
 	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
-	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 && strcmp(part, "stops") != 0)
+	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
+		strcmp(part, "stops") != 0 && strcmp(part, "wide") != 0)
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
@@ -715,6 +744,8 @@ main(int argc, char **argv)
 			test_beyond_31_bits(devices);
 		else if (strcmp(part, "few") == 0)
 			test_few_shapes(devices);
+		else if (strcmp(part, "wide") == 0)
+			test_wide_shapes(devices);
 		else if (strcmp(part, "streamed") == 0)
 			test_out_of_core(devices);
 		else if (strcmp(part, "stops") == 0)
