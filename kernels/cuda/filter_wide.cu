@@ -299,7 +299,7 @@ convert_rows(const WideArguments &a, int turn, int warp, int exponent, float *st
 
 		if (centroid >= a.count)
 			centroid = -1;
-		prefetch_row(a, turn, r + 2 * CONVERTER_WARPS);
+		prefetch_row(a, turn, r + 4 * CONVERTER_WARPS);
 		sum = convert_row(a, valid ? a.features + row * a.d : nullptr, bound.factor, r, centroid,
 						  to);
 #pragma unroll
@@ -477,14 +477,15 @@ wide_kernel(WideArguments a)
 	if (threadIdx.x == 0)
 		init_barriers(&control, CLUSTER);
 	sync_cluster<CLUSTER>();
+	/* a thread begins with 168 registers: three warpgroups share three times as many */
 	if (warp < CONSUMER_WARPS)
 	{
-		asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+		asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
 		consume<CLUSTER>(a, stages, &control, turns, warp / 4);
 	}
 	else
 	{
-		asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+		asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
 		if (warp > CONSUMER_WARPS)
 			convert_all(a, &control, turns, warp - CONSUMER_WARPS - 1);
 		else if (threadIdx.x % 32 == 0)
