@@ -77,9 +77,10 @@ double
 filter_seconds(const Shard &shard, int64_t centroids)
 {
 	double		padded = (double) ((centroids + 63) / 64 * 64);
+	double		share = filter_wide_suits(shard) ? GK_DEVICE_WIDE_SHARE : GK_DEVICE_FILTER_SHARE;
 	const Speed &speed = shard.device->speed;
 
-	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+	return padded * (shard.depth + 16) * 2 / (share * speed.flops) +
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
 
