@@ -27,6 +27,7 @@ namespace gk
 #define CLUSTER_BLOCKS 2
 #define MOST_BYTES (UINT64_C(512) << 20)	/* of converted rows */
 #define SLOTS 2					/* rows at a time: current and next */
+#define PREFETCHED_ROWS 4		/* of each converter warp */
 #define PART 8					/* eights of centroids whose scores are looked at together */
 #define ROW_TILE (BLOCK_ROWS * TILE_COLUMNS)
 #define CENTROID_TILE (TILE_CENTROIDS * TILE_COLUMNS)
@@ -50,14 +51,13 @@ struct Stage
 	float		lower[2 * TILE_CENTROIDS];
 };
 
-/* The barriers and the first scores of a block. */
+/* The barriers of a block. */
 struct Control
 {
 	uint64_t	full[STAGES];
 	uint64_t	empty[STAGES];
 	uint64_t	ready[SLOTS];	/* rows are converted */
 	uint64_t	done[SLOTS];	/* rows are compared */
-	float		start[SLOTS][BLOCK_ROWS];
 };
 
 /* The rank of the block in its cluster. */
@@ -188,73 +188,6 @@ produce(const WideArguments &a, Stage *stages, Control *control, int turns)
 	}
 }
 
-/* Four values of a centroid from column j on. */
-static __device__ __forceinline__ uint2
-four_of_centroid(const WideArguments &a, int centroid, int j)
-{
-	return __ldg((const uint2 *) (a.centroids + place_of_centroid(a.depth, centroid, j)));
-}
-
-/* sum + the products of four values of a row and a centroid. */
-static __device__ __forceinline__ float
-add_four(uint2 row, uint2 centroid, float sum)
-{
-	float2		x = __half22float2(*(__half2 *) &row.x);
-	float2		y = __half22float2(*(__half2 *) &row.y);
-	float2		u = __half22float2(*(__half2 *) &centroid.x);
-	float2		v = __half22float2(*(__half2 *) &centroid.y);
-
-	return fmaf(x.x, u.x, fmaf(x.y, u.y, fmaf(y.x, v.x, fmaf(y.y, v.y, sum))));
-}
-
-/*
- * Converts row r of the block, `from` (NULL: none), by a warp; a lane's part of its product with a
- * centroid (-1: none).
- */
-static __device__ __forceinline__ float
-convert_row(const WideArguments &a, const float *from, float factor, int r, int centroid,
-			__half *to)
-{
-	constexpr int AHEAD = 6;
-	bool		aligned = a.d % 4 == 0;
-	int			columns = tiles_of(a.depth) * TILE_COLUMNS;
-	float		sum = 0.0f;
-
-	for (int begin = threadIdx.x % 32 * 4; begin < columns; begin += AHEAD * 128)
-	{
-		float4		x[AHEAD];
-		uint2		c[AHEAD];
-
-#pragma unroll
-		for (int u = 0; u < AHEAD; u++)
-		{
-			int			j = begin + u * 128;
-
-			x[u] = make_float4(0, 0, 0, 0);
-			c[u] = make_uint2(0, 0);
-			if (from != nullptr)
-				x[u] = read_four(from, j, a.d, aligned);
-			if (centroid >= 0 && j < columns)
-				c[u] = four_of_centroid(a, centroid, j);
-		}
-#pragma unroll
-		for (int u = 0; u < AHEAD; u++)
-		{
-			int			j = begin + u * 128;
-			uint2		both = make_uint2(0, 0);
-
-			if (j >= columns)
-				break;
-			if (from != nullptr)
-				both = convert(x[u], read_four(a.origin, j, a.d, aligned), factor);
-			*(uint2 *) (to + j / TILE_COLUMNS * ROW_TILE + place_of(r, j % TILE_COLUMNS / 8) +
-						j % 8) = both;
-			sum = add_four(both, c[u], sum);
-		}
-	}
-	return sum;
-}
-
 /* Prefetches row r of the block, or of its next turn, into the L2 cache, by a warp. */
 static __device__ __forceinline__ void
 prefetch_row(const WideArguments &a, int turn, int r)
@@ -267,46 +200,87 @@ prefetch_row(const WideArguments &a, int turn, int r)
 			asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
 }
 
-/*
- * Upper bound on the winning score of a row, from the product with the centroid that was nearest,
- * computed outside the tensor cores.
- */
-static __device__ __forceinline__ float
-start_of_row(const WideArguments &a, float product, int centroid, const RowBound &bound)
+/* A converter warp's place in the rows of a turn: 128 columns of every CONVERTER_WARPS-th row. */
+struct Place
 {
-	float		limit = NO_SCORE;
+	const float *row;
+	int			number;			/* of the row, among those of the warp */
+	int			column;			/* of the lane */
 
-	if (centroid >= 0)
-		limit = first_limit(fmaf(product, bound.back, a.lower[centroid]),
-							own_of(a, bound, centroid), row_part(a, bound.norm, bound.error));
-	return limit < NO_SCORE ? limit : NO_SCORE;
+	/* On to the next columns, or the next row. */
+	__device__ __forceinline__ void step(int d, int columns)
+	{
+		column += 128;
+		if (column / 128 * 128 >= columns)
+		{
+			column -= (columns + 127) / 128 * 128;
+			number++;
+			row += (int64_t) d * CONVERTER_WARPS;
+		}
+	}
+};
+
+/* The factors of two of a warp's rows for each lane: of rows number lane and lane + 32. */
+static __device__ __forceinline__ void
+read_factors(const WideArguments &a, int turn, int warp, int exponent, float factors[2])
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		int			r = warp + (threadIdx.x % 32 + i * 32) * CONVERTER_WARPS;
+		int64_t		row = first_row(turn) + r;
+		bool		valid = r < BLOCK_ROWS && row < a.rows;
+
+		factors[i] = read_bound(valid ? __ldg(a.bounds + row) : 0, exponent).factor;
+	}
 }
 
-/* Converts every CONVERTER_WARPS-th row of a turn, with its first score. */
-static __device__ __forceinline__ void
-convert_rows(const WideArguments &a, int turn, int warp, int exponent, float *start)
+/* Converts four values of a row that is there, and stores them in its tile. */
+template <bool ALIGNED> static __device__ __forceinline__ void
+store_place(const WideArguments &a, __half *to, int r, int j, float4 x, float factor)
 {
-	__half	   *to = converted_rows(a, turn);
-	int64_t		first = first_row(turn);
+	if (r < BLOCK_ROWS && j < tiles_of(a.depth) * TILE_COLUMNS)
+		*(uint2 *) (to + j / TILE_COLUMNS * ROW_TILE + place_of(r, j % TILE_COLUMNS / 8) + j % 8) =
+			convert(x, read_four(a.origin, j, a.d, ALIGNED), factor);
+}
 
-	for (int r = warp; r < BLOCK_ROWS; r += CONVERTER_WARPS)
+/* Converts every CONVERTER_WARPS-th row of a turn, AHEAD × 128 columns at a time. */
+template <bool ALIGNED, int AHEAD> static __device__ __forceinline__ void
+convert_rows(const WideArguments &a, int turn, int warp, int exponent)
+{
+	int			columns = tiles_of(a.depth) * TILE_COLUMNS;
+	int			rows = (int) min((int64_t) BLOCK_ROWS, a.rows - first_row(turn));
+	int			valid = (rows - warp + CONVERTER_WARPS - 1) / CONVERTER_WARPS;
+	Place		next = {a.features + (first_row(turn) + warp) * a.d, 0, (int) threadIdx.x % 32 * 4};
+	float		factors[2];
+	int			prefetched = 0;
+
+	read_factors(a, turn, warp, exponent, factors);
+	while (warp + next.number * CONVERTER_WARPS < BLOCK_ROWS)
 	{
-		int64_t		row = first + r;
-		bool		valid = row < a.rows;
-		RowBound	bound = read_bound(valid ? __ldg(a.bounds + row) : 0, exponent);
-		int			centroid = valid && a.labels != nullptr ? __ldg(a.labels + row) : -1;
-		float		sum;
+		Place		place = next;
+		float4		x[AHEAD];
 
-		if (centroid >= a.count)
-			centroid = -1;
-		prefetch_row(a, turn, r + 4 * CONVERTER_WARPS);
-		sum = convert_row(a, valid ? a.features + row * a.d : nullptr, bound.factor, r, centroid,
-						  to);
+		for (; prefetched <= next.number; prefetched++)
+			prefetch_row(a, turn, warp + (prefetched + PREFETCHED_ROWS) * CONVERTER_WARPS);
 #pragma unroll
-		for (int other = 16; other > 0; other /= 2)
-			sum += __shfl_xor_sync(0xffffffffu, sum, other);
-		if (threadIdx.x % 32 == 0)
-			start[r] = start_of_row(a, sum, centroid, bound);
+		for (int u = 0; u < AHEAD; u++)
+		{
+			x[u] = make_float4(0, 0, 0, 0);
+			if (next.number < valid)
+				x[u] = read_four(next.row, next.column, a.d, ALIGNED);
+			next.step(a.d, columns);
+		}
+#pragma unroll
+		for (int u = 0; u < AHEAD; u++)
+		{
+			float		factor = __shfl_sync(0xffffffffu, place.number < 32 ? factors[0] : factors[1],
+											 place.number % 32);
+
+			store_place<ALIGNED>(a, converted_rows(a, turn), warp + place.number * CONVERTER_WARPS,
+								 place.column, x[u], factor);
+			place.step(a.d, columns);
+		}
 	}
 }
 
@@ -320,7 +294,10 @@ convert_all(const WideArguments &a, Control *control, int turns, int warp)
 	{
 		if (turn >= SLOTS)
 			wait_barrier(&control->done[turn % SLOTS], (turn / SLOTS - 1) % 2);
-		convert_rows(a, turn, warp, exponent, control->start[turn % SLOTS]);
+		if (a.d % 4 == 0)
+			convert_rows<true, 8>(a, turn, warp, exponent);
+		else
+			convert_rows<false, 4>(a, turn, warp, exponent);
 		/* the copies that read the rows are not ordered with stores otherwise */
 		__threadfence();
 		ptx::fence_proxy_async();
@@ -395,10 +372,10 @@ compare_panel(const WideArguments &a, const Stage *stages, Control *control, Rin
 	return ring;
 }
 
-/* Begins with a thread's two rows: the scale of their products, and their first scores. */
+/* Begins with a thread's two rows. */
 static __device__ __forceinline__ void
-begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, const float *start,
-		   float back[2], Best best[2])
+begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, float back[2],
+		   Best best[2])
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)
@@ -406,7 +383,7 @@ begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, 
 		bool		valid = first + r[i] < a.rows;
 
 		back[i] = read_bound(valid ? __ldg(a.bounds + first + r[i]) : 0, exponent).back;
-		best[i] = {NO_SCORE, start[r[i]], 0};
+		best[i] = {NO_SCORE, NO_SCORE, 0};
 	}
 }
 
@@ -426,8 +403,7 @@ consume(const WideArguments &a, const Stage *stages, Control *control, int turns
 		float		back[2];
 		Best		best[2];
 
-		wait_barrier(&control->ready[turn % SLOTS], turn / SLOTS % 2);
-		begin_rows(a, first, r, exponent, control->start[turn % SLOTS], back, best);
+		begin_rows(a, first, r, exponent, back, best);
 		for (; column + TILE_CENTROIDS < a.count; column += 2 * TILE_CENTROIDS)
 			ring = compare_panel<CLUSTER, TILE_CENTROIDS / 4>(a, stages, control, ring, group,
 															  column, back, best);
