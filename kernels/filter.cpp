@@ -25,6 +25,8 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_limits.reserve(shard, slice_rows);
 	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
 	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
+	if (filter_wide_suits(shard))
+		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -36,6 +38,7 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
+	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -44,6 +47,8 @@ filter_wave(const Shard &shard, int64_t centroids)
 {
 	if (filter_resident_fits(shard, centroids))
 		return 1;
+	if (filter_wide_suits(shard))
+		return filter_wide_wave(shard);
 	if (filter_hopper_fits(shard, centroids))
 		return filter_hopper_wave(shard);
 	return filter_generic_wave(shard);
@@ -54,9 +59,10 @@ double
 filter_seconds(const Shard &shard, int64_t centroids)
 {
 	double		padded = (double) ((centroids + 63) / 64 * 64);
+	double		share = filter_wide_suits(shard) ? GK_DEVICE_WIDE_SHARE : GK_DEVICE_FILTER_SHARE;
 	const Speed &speed = shard.device->speed;
 
-	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+	return padded * (shard.depth + 16) * 2 / (share * speed.flops) +
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
 
@@ -81,6 +87,8 @@ compare_all(Shard &shard, const FilterArguments &a)
 {
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
+	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
 	else

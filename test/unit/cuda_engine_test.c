@@ -3,17 +3,18 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | regions | streamed | stops | random | all | large | products
+ *			[few | quick | regions | wide | streamed | stops | random | all | large | products
  *			 [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
- * compute-sanitizer.  "regions" is the comparison by regions.  "streamed" is rows that do not fit
- * the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for
- * the latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they
- * can notice, and then at random for as many seconds as the scale says; "random" does only the
- * latter.  The GPUs must be free of other work: what is free on them is compared.
+ * compute-sanitizer.  "regions" is the comparison by regions, "wide" rows of more than 512
+ * features.  "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values,
+ * and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger
+ * data.  "stops" stops commands wherever they can notice, and then at random for as many seconds as
+ * the scale says; "random" does only the latter.  The GPUs must be free of other work: what is free
+ * on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -153,6 +154,28 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
 
+/* Rows of many columns: as few as fill no tile, and so many that each block takes several. */
+static void
+test_wide_shapes(int devices)
+{
+	static const struct
+	{
+		int			d;
+		int64_t		n;
+		int64_t		k;
+		int			stride;
+	}			shapes[] = {
+		{513, 300, 140, 1}, {640, 129, 129, 2}, {768, 400, 256, 2}, {1000, 200, 100, 1},
+		{1024, 150, 130, 2}, {1536, 140, 65, 2}, {3072, 130, 90, 4}, {4096, 70, 50, 4},
+		{513, 35001, 129, 9}, {640, 17100, 300, 9}, {768, 34500, 520, 9}, {1000, 6001, 257, 6},
+		{1024, 4000, 200, 6}, {1536, 3000, 513, 6}, {3072, 2000, 384, 9}, {4096, 1500, 260, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_shape(gk_cpu_engine(), shapes[i].n < 1000 ? shapes[i].n : scaled(shapes[i].n),
+				   shapes[i].d, shapes[i].k, 3, devices, shapes[i].stride);
+}
+
 /* Has regions always (1), or when they pay (0). */
 static void
 set_regions(int wish)
@@ -172,7 +195,7 @@ test_few_shapes(int devices)
 		int64_t		k;
 	}			shapes[] = {
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
-		{2300, 3, 2100}, {60, 784, 20}
+		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -302,11 +325,13 @@ test_out_of_core(int devices)
 		int64_t		n;
 		int			d;
 		int64_t		k;
-	}			shapes[] = {{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}};
+	}			shapes[] = {
+		{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}, {40000, 520, 150}
+	};
 	static const double parts[] = {0.1, 0.5, 0.9};
 	int			stride = devices == 1 ? 4 : KINDS;
 
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		for (int j = 0; j < 3; j++)
 		{
 			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
@@ -772,6 +797,7 @@ test_on(int devices, bool all)
 	if (!all)
 		return;
 	test_larger_shapes(devices);
+	test_wide_shapes(devices);
 	test_out_of_core(devices);
 }
 
@@ -790,6 +816,8 @@ test_part(const char *part, int devices, double seconds)
 		test_regions(devices);
 		test_chosen_regions(devices);
 	}
+	else if (strcmp(part, "wide") == 0)
+		test_wide_shapes(devices);
 	else if (strcmp(part, "streamed") == 0)
 		test_out_of_core(devices);
 	else if (stops || strcmp(part, "random") == 0)
@@ -829,7 +857,8 @@ main(int argc, char **argv)
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
 	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
-		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0 && strcmp(part, "regions") != 0)
+		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0 && strcmp(part, "regions") != 0 &&
+		strcmp(part, "wide") != 0)
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
