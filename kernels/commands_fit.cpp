@@ -7,6 +7,7 @@
 #include "exact.h"
 #include "filter.h"
 #include "nccl.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -16,7 +17,7 @@ namespace gk
 #define SLICE_SECONDS 6e-3
 
 /*
- * The target share of the rows in a slice, within limits: a slice takes another 22 bytes a row.
+ * The target share of the rows in a slice, within limits: a slice takes another 12 bytes a row.
  */
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
@@ -33,9 +34,9 @@ Engine::plain_rows(double bytes_a_row) const
 	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }
 
-/* The most rows in a slice of the filter: whole waves, because a partial wave takes as long. */
+/* Rows in a slice of the filter: whole waves, because a partial wave takes as long. */
 int64_t
-Engine::most_filter_rows(int64_t centroids) const
+Engine::filter_rows(int64_t centroids) const
 {
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
@@ -47,18 +48,6 @@ Engine::most_filter_rows(int64_t centroids) const
 		longest = std::max(longest, shard->rows);
 	most = std::clamp<int64_t>((int64_t) (SLICE_SECONDS / seconds), 512, most);
 	return std::min(longest, (most + wave - 1) / wave * wave);
-}
-
-/* Rows in a slice of the filter: so few that all flagged rows can be listed, if necessary. */
-int64_t
-Engine::filter_rows(int64_t centroids) const
-{
-	int64_t		most = most_filter_rows(centroids);
-
-	for (const auto &shard : shards)
-		if (crowded && shard->rows > 0)
-			most = std::min<int64_t>(most, shard->flag_capacity);
-	return most;
 }
 
 /* Prepares everything that the filter needs besides the centroids. */
@@ -73,7 +62,7 @@ Engine::prepare_filter(int64_t centroids)
 		if (shard->rows == 0)
 			continue;
 		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, most_filter_rows(centroids));
+		reserve_filter(*shard, filter_rows(centroids));
 		sample_origin(*shard);
 		valid = valid && shard->bounds_valid;
 	}
@@ -120,9 +109,6 @@ Engine::read_counters()
 		if (!done)
 			pause_between_looks(tries);
 	}
-	for (auto &shard : shards)
-		if (shard->result->flagged > shard->flag_capacity)
-			crowded = true;
 }
 
 /* The number of integers in the sums of the clusters. */
@@ -163,33 +149,13 @@ Engine::set_grid(GkCommand *c)
 	}
 }
 
-/* GK_CENTROIDS: sets them, forgets the labels. */
+/* Prepares what rows are compared with. */
 void
-Engine::set_centroids(GkCommand *c)
+Engine::prepare_comparison(Shard &shard)
 {
-	int64_t		k = c->centroids.k;
-
-	if (k < 1 || k > GK_MAX_CLUSTERS)
-		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
-	spherical = c->centroids.spherical;
-	sums_valid = false;
-	for (auto &shard : shards)
-	{
-		/* made by seeding, with fewer centroids and thus larger slices */
-		shard->candidates.release();
-		if (shard->rows > KEPT_HASHES)
-			shard->drop_hash_heads();
-		release_filter(*shard, most_filter_rows(k));
-		reserve_centroids(*shard, shard->centroids, k);
-		shard->shifts.reserve(*shard, 2 * k);
-		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
-		shard->need_labels();
-		shard->use();
-		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
-								shard->device->compute));
-	}
-	for (auto &shard : shards)
-		shard->wait();
+	/* first: it sees by these if they have moved */
+	prepare_regions(shard, filter_rows(shard.centroids.count));
+	prepare_centroids(shard, shard.centroids);
 }
 
 /* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
@@ -209,10 +175,63 @@ Engine::prepare_step(int64_t k, bool all)
 		if (all && several)
 			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	}
 	reset_counters();
 	sums_valid = false;
+}
+
+/*
+ * Prepares what steps need, so that the first takes no longer: memory, bounds of the rows, and the
+ * kernels, which CUDA loads when they first run, here on no rows.
+ */
+void
+Engine::prepare_first_step(int64_t k)
+{
+	prepare_step(k, true);
+	for (auto &shard : shards)
+	{
+		Slice		none = {};
+
+		if (shard->rows == 0)
+			continue;
+		shard->use();
+		filter_slice(*shard, none, shard->centroids, false);
+		sum_slice(*shard, none, grid, k, true);
+		load_finish();
+	}
+}
+
+/* GK_CENTROIDS: sets them, forgets the labels. */
+void
+Engine::set_centroids(GkCommand *c)
+{
+	int64_t		k = c->centroids.k;
+
+	if (k < 1 || k > GK_MAX_CLUSTERS)
+		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
+	spherical = c->centroids.spherical;
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		/* made by seeding, with fewer centroids and thus larger slices */
+		shard->candidates.release();
+		if (shard->rows > KEPT_HASHES)
+			shard->drop_hash_heads();
+		forget_regions(*shard);
+		release_filter(*shard, filter_rows(k));
+		reserve_centroids(*shard, shard->centroids, k);
+		shard->shifts.reserve(*shard, 2 * k);
+		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
+		shard->need_labels();
+		shard->use();
+		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
+								shard->device->compute));
+	}
+	if (k > 1 && shards[0]->grid_scales.get() != nullptr)
+		prepare_first_step(k);
+	for (auto &shard : shards)
+		shard->wait();
 }
 
 /* Gives the sums of a step to the caller, and sets them to 0. */
@@ -259,7 +278,6 @@ Engine::step(GkCommand *c)
 	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		filter_slice(shard, slice, shard.centroids, true);
-		decide_flagged(shard, slice, shard.centroids);
 		sum_slice(shard, slice, grid, k, all);
 	});
 	if (several)
@@ -278,6 +296,8 @@ Engine::step(GkCommand *c)
 	}
 	read_counters();
 	summing = false;
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	if (give)
 		give_sums(c);
 	else
@@ -392,19 +412,18 @@ Engine::assign(GkCommand *c)
 	prepare_filter(k);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	reset_counters();
 	sums_valid = false;
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
-		{
 			filter_slice(shard, slice, shard.centroids, true);
-			decide_flagged(shard, slice, shard.centroids);
-		}
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	c->assign.changed = 0;
 	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (auto &shard : shards)

@@ -48,10 +48,7 @@ Engine::run_candidates(GkCommand *c)
 		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
 			if (count > 1)
-			{
 				filter_slice(shard, slice, shard.candidates, false);
-				decide_flagged(shard, slice, shard.candidates);
-			}
 			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);
 		});

@@ -94,6 +94,8 @@ Centroids::release()
 	norm.release();
 	error.release();
 	scale.release();
+	hashes.release();
+	firsts.release();
 }
 
 /* An event of this shard's device. */

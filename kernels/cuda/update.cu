@@ -678,6 +678,17 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	return a;
 }
 
+/* Loads the kernels of finish_step(). */
+void
+load_finish()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
+}
+
 /* Counts empty clusters; computes new centroids if there are none, or if forced. */
 void
 finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool even_if_empty)
