@@ -53,26 +53,41 @@ Engine::filter_rows(int64_t centroids) const
 	int64_t		most = most_filter_rows(centroids);
 
 	for (const auto &shard : shards)
-		if (crowded && shard->rows > 0)
+		if (crowded && shard->rows > 0 && !narrow_fits(*shard, centroids))
 			most = std::min<int64_t>(most, shard->flag_capacity);
 	return most;
 }
 
-/* Prepares everything that the filter needs besides the centroids. */
+/* Rows in a slice of a step: more where a step needs no memory for them. */
+int64_t
+Engine::step_rows(int64_t centroids) const
+{
+	int64_t		wave = filter_wave(*shards[0], centroids);
+
+	if (!narrow_fits(*shards[0], centroids))
+		return filter_rows(centroids);
+	return ((int64_t) (SLICE_SECONDS / narrow_seconds(*shards[0], centroids)) / wave + 1) * wave;
+}
+
+/* Prepares everything that the filter needs besides the centroids; `fresh`: memory for labels. */
 void
-Engine::prepare_filter(int64_t centroids)
+Engine::prepare_filter(int64_t centroids, bool fresh)
 {
 	bool		valid = true;
 
 	for (auto &shard : shards)
 	{
+		bool		narrow = narrow_fits(*shard, centroids);
+
 		shard->need_labels();
 		if (shard->rows == 0)
 			continue;
-		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, most_filter_rows(centroids));
+		if (!narrow)
+			shard->bounds.reserve(*shard, shard->rows);
+		if (!narrow || fresh)
+			reserve_filter(*shard, most_filter_rows(centroids), centroids);
 		sample_origin(*shard);
-		valid = valid && shard->bounds_valid;
+		valid = valid && (narrow || shard->bounds_valid);
 	}
 	if (valid)
 		return;
@@ -193,7 +208,7 @@ Engine::prepare_step(int64_t k, bool all)
 {
 	bool		several = shards.size() > 1;
 
-	prepare_filter(k);
+	prepare_filter(k, false);
 	for (auto &shard : shards)
 	{
 		shard->sums.reserve(*shard, sum_count());
@@ -251,10 +266,11 @@ Engine::step(GkCommand *c)
 	bool		several = shards.size() > 1;
 
 	prepare_step(k, all);
-	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
+	walk("assign and sum", step_rows(k), [&](Shard &shard, const Slice &slice)
 	{
-		filter_slice(shard, slice, shard.centroids, true);
-		decide_flagged(shard, slice, shard.centroids);
+		if (narrow_fits(shard, k))
+			return narrow_step(shard, slice, shard.centroids, grid, all);
+		label_slice(shard, slice, shard.centroids, true);
 		sum_slice(shard, slice, grid, k, all);
 	});
 	if (several)
@@ -381,7 +397,7 @@ Engine::assign(GkCommand *c)
 
 	for (auto &shard : shards)
 		shard->need_distance2();
-	prepare_filter(k);
+	prepare_filter(k, true);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
 			prepare_centroids(*shard, shard->centroids);
@@ -390,10 +406,7 @@ Engine::assign(GkCommand *c)
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
-		{
-			filter_slice(shard, slice, shard.centroids, true);
-			decide_flagged(shard, slice, shard.centroids);
-		}
+			label_slice(shard, slice, shard.centroids, true);
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();

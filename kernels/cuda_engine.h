@@ -113,9 +113,10 @@ private:
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
 	void		get_centroids(GkCommand *c);
-	void		prepare_filter(int64_t centroids);
+	void		prepare_filter(int64_t centroids, bool fresh);
 	int64_t		most_filter_rows(int64_t centroids) const;
 	int64_t		filter_rows(int64_t centroids) const;
+	int64_t		step_rows(int64_t centroids) const;
 	void		reset_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;

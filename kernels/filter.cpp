@@ -17,6 +17,9 @@ namespace gk
 /* Flagged rows of a slice that can always be listed, unless memory is scarce. */
 #define LISTED_ROWS (INT64_C(64) << 10)
 
+/* Rows of the narrow kernel's slices: copied 16 bytes at a time, they begin at multiples of four. */
+#define NARROW_WAVE 64
+
 /* Bytes of a row in the list. */
 #define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
 
@@ -30,10 +33,12 @@ flag_capacity(const Shard &shard, int64_t slice_rows)
 	return (uint32_t) std::max<int64_t>(std::min(slice_rows / 8, room), std::min(slice_rows, all));
 }
 
-/* Allocates memory for slices of this many rows. */
+/* Allocates memory for slices of this many rows, compared with this many centroids. */
 void
-reserve_filter(Shard &shard, int64_t slice_rows)
+reserve_filter(Shard &shard, int64_t slice_rows, int64_t centroids)
 {
+	if (narrow_fits(shard, centroids))
+		return shard.fresh.reserve(shard, slice_rows);
 	shard.flag_capacity = flag_capacity(shard, slice_rows);
 	shard.fresh.reserve(shard, slice_rows);
 	shard.flag_count.reserve(shard, 2);
@@ -60,6 +65,8 @@ release_filter(Shard &shard, int64_t slice_rows)
 int64_t
 filter_wave(const Shard &shard, int64_t centroids)
 {
+	if (narrow_fits(shard, centroids))
+		return NARROW_WAVE;
 	if (filter_resident_fits(shard, centroids))
 		return 1;
 	if (filter_hopper_fits(shard, centroids))
@@ -74,6 +81,8 @@ filter_seconds(const Shard &shard, int64_t centroids)
 	double		padded = (double) ((centroids + 63) / 64 * 64);
 	const Speed &speed = shard.device->speed;
 
+	if (narrow_fits(shard, centroids))
+		return narrow_seconds(shard, centroids);
 	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
@@ -96,7 +105,7 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 }
 
 /* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
-void
+static void
 filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
 	FilterArguments a(shard, slice, centroids, labelled);
@@ -109,6 +118,16 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 	else
 		filter_generic(shard, a);
 	list_candidates(shard, a);
+}
+
+/* Fresh labels of a slice; `labelled`: its labels are of these centroids. */
+void
+label_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	if (narrow_fits(shard, centroids.count))
+		return narrow_labels(shard, slice, centroids);
+	filter_slice(shard, slice, centroids, labelled);
+	decide_flagged(shard, slice, centroids);
 }
 
 }								/* namespace gk */

@@ -48,8 +48,8 @@ struct FilterArguments
 	int32_t    *candidates;
 };
 
-/* Allocates memory for slices of this many rows. */
-void		reserve_filter(Shard &shard, int64_t slice_rows);
+/* Allocates memory for slices of this many rows, compared with this many centroids. */
+void		reserve_filter(Shard &shard, int64_t slice_rows, int64_t centroids);
 
 /* Frees it if it is for slices more than twice as large. */
 void		release_filter(Shard &shard, int64_t slice_rows);
@@ -60,9 +60,9 @@ int64_t		filter_wave(const Shard &shard, int64_t centroids);
 /* About how long a row takes. */
 double		filter_seconds(const Shard &shard, int64_t centroids);
 
-/* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
-void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
-						 bool labelled);
+/* Fresh labels of a slice; `labelled`: its labels are of these centroids. */
+void		label_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
+						bool labelled);
 
 }								/* namespace gk */
 

@@ -94,6 +94,7 @@ Centroids::release()
 	norm.release();
 	error.release();
 	scale.release();
+	packed.release();
 }
 
 /* An event of this shard's device. */

@@ -92,6 +92,7 @@ struct Centroids
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
 	Buffer<CentroidScale> scale;
+	Buffer<float> packed;		/* instead of all these: for narrow.cu */
 };
 
 /* Counters of a pass, on the device. */

@@ -223,6 +223,8 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.padded = (count + 127) / 128 * 128;
 	centroids.prepared = false;
 	centroids.exact.reserve(shard, count * shard.dimension);
+	if (narrow_fits(shard, count))
+		return reserve_narrow(shard, centroids);
 	centroids.rounded.reserve(shard, centroids.padded * tiles_of(shard.depth) * TILE_COLUMNS);
 	centroids.lower.reserve(shard, centroids.padded);
 	centroids.slack.reserve(shard, centroids.padded);
@@ -371,6 +373,12 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	if (centroids.prepared)
 		return;
 	shard.use();
+	if (narrow_fits(shard, centroids.count))
+	{
+		pack_centroids(shard, centroids);
+		centroids.prepared = true;
+		return;
+	}
 	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
 	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get());

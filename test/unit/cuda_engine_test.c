@@ -3,14 +3,14 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | streamed | stops | all | large | products [scale]]]]
+ *			[few | quick | narrow | streamed | stops | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
- * compute-sanitizer.  "streamed" is rows that do not fit the devices, "large" fits of more than
- * 2^31 values, and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches
- * the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
+ * compute-sanitizer.  "narrow" is few features and centroids, "streamed" is rows that do not fit
+ * the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the
+ * latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
  * seconds as the scale says.  The GPUs must be free of other work: what is free on them is
  * compared.
  */
@@ -159,13 +159,62 @@ test_few_shapes(int devices)
 		int			d;
 		int64_t		k;
 	}			shapes[] = {
-		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
+		{700, 8, 5}, {600, 16, 33}, {500, 30, 12}, {300, 40, 9}, {300, 100, 11}, {400, 40, 70},
+		{300, 130, 20}, {400, 100, 330}, {200, 300, 190},
 		{2300, 3, 2100}, {60, 784, 20}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices,
 				   KINDS / 2);
+}
+
+/* Few features, and few centroids: rows of every length that the narrow kernel has. */
+static void
+test_narrow_shapes(int devices)
+{
+	for (int d = 1; d <= 33; d++)
+	{
+		int64_t		k = 1 + (int64_t) (random_bits() % (d % 3 == 0 ? 300 : d % 3 == 1 ? 40 : 9));
+
+		test_shape(gk_reference_engine(), 900 + d, d, k, 3, devices, 4);
+	}
+	for (int i = 0; i < 12; i++)
+		test_shape(gk_reference_engine(), 500 + i, 34 + (int) (random_bits() % 95),
+				   1 + (int64_t) (random_bits() % 17), 3, devices, 4);
+}
+
+/* The same with more rows than the GPU works on at a time, and with rows in host memory. */
+static void
+test_narrow_many(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{1100000, 3, 5}, {1000000, 8, 32}, {600000, 16, 20}, {400000, 28, 12}, {150000, 100, 10}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+		int64_t		n = scaled(shapes[i].n);
+		double		bytes = (double) n * shapes[i].d * sizeof(float);
+		double		start = now();
+
+		for (int kind = (int) (random_bits() % 6); kind < KINDS; kind += 6)
+		{
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k,
+						 (int) (random_bits() % 8), 4, devices, 0);
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k, (int) (random_bits() % 8),
+						 2, devices, (14 << 20) + (uint64_t) ((20.0 * (double) n + bytes / 2) /
+															  devices));
+		}
+		ok(!comparison.differs, "many rows: n %lld, d %d, k %lld, GPUs %d (%.1f s)", (long long) n,
+		   shapes[i].d, (long long) shapes[i].k, devices, now() - start);
+	}
 }
 
 /* More equally distant rows than a list can hold: they come in the order of their bits. */
@@ -661,6 +710,7 @@ static void
 test_on(int devices, bool all)
 {
 	test_small_shapes(devices);
+	test_narrow_shapes(devices);
 	test_two_engines(devices);
 	test_faults(devices);
 	test_stops(devices);
@@ -677,6 +727,7 @@ test_on(int devices, bool all)
 	if (!all)
 		return;
 	test_larger_shapes(devices);
+	test_narrow_many(devices);
 	test_out_of_core(devices);
 }
 
@@ -706,7 +757,8 @@ main(int argc, char **argv)
 	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
-	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 && strcmp(part, "stops") != 0)
+	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
+		strcmp(part, "stops") != 0 && strcmp(part, "narrow") != 0)
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
@@ -715,6 +767,11 @@ main(int argc, char **argv)
 			test_beyond_31_bits(devices);
 		else if (strcmp(part, "few") == 0)
 			test_few_shapes(devices);
+		else if (strcmp(part, "narrow") == 0)
+		{
+			test_narrow_shapes(devices);
+			test_narrow_many(devices);
+		}
 		else if (strcmp(part, "streamed") == 0)
 			test_out_of_core(devices);
 		else if (strcmp(part, "stops") == 0)
