@@ -305,8 +305,11 @@ void
 Engine::move_centroids(GkCommand *c)
 {
 	for (auto &shard : shards)
+	{
 		to_device(*shard, shard->centroids.exact.get(), c->move.centroids,
 				  shard->centroids.count * dimension);
+		shard->centroids.prepared = false;
+	}
 	for (auto &shard : shards)
 		shard->wait();
 }
