@@ -17,7 +17,7 @@ namespace gk
 /* Flagged rows of a slice that can always be listed, unless memory is scarce. */
 #define LISTED_ROWS (INT64_C(64) << 10)
 
-/* Rows of the narrow kernel's slices: copied 16 bytes at a time, they begin at multiples of four. */
+/* Slices of the narrow kernel begin at multiples of this: it copies 16 bytes at a time. */
 #define NARROW_WAVE 64
 
 /* Bytes of a row in the list. */

@@ -668,7 +668,8 @@ add_value(const NarrowArguments &a, int64_t *to, int64_t value)
 
 /* Adds the listed rows of a tile to the sums: groups of lanes, a column each. */
 static __device__ __forceinline__ void
-sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first, int count)
+sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first,
+		  int count)
 {
 	constexpr int AHEAD = 4;
 
@@ -818,7 +819,7 @@ close_block(const NarrowArguments &a, const int64_t *sums, unsigned changes)
 	}
 }
 
-/* D > 0: at most so many features, in registers; LANES lanes share rows; TILE centroids at a time. */
+/* D > 0: at most so many features, in registers; LANES lanes share rows; TILE centroids a time. */
 template <int D, int LANES, int TILE> static __global__ void
 __launch_bounds__(NARROW_WARPS * 32, D > 0 && D <= 8 ? 4 : 3)
 narrow_kernel(NarrowArguments a)
@@ -1140,7 +1141,11 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 		double		norm2 = 0.0;
 
 		for (int j = lane; j < d; j += 32)
-			norm2 += (exact[c * d + j] - (double) origin[j]) * (exact[c * d + j] - (double) origin[j]);
+		{
+			double		e = exact[c * d + j] - (double) origin[j];
+
+			norm2 += e * e;
+		}
 		norm2 = sum_of_lanes<32>(norm2);
 		if (lane == 0)
 		{

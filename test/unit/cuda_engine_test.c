@@ -9,10 +9,10 @@
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
  * compute-sanitizer.  "narrow" is few features and centroids, "streamed" is rows that do not fit
- * the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the
- * latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
- * seconds as the scale says.  The GPUs must be free of other work: what is free on them is
- * compared.
+ * the devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for
+ * the latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they
+ * can notice, and then at random for as many seconds as the scale says.  The GPUs must be free of
+ * other work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
