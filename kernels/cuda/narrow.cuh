@@ -1,6 +1,6 @@
 /*
- * What the kernels of narrow.cu share: how few centroids of few features are laid out, and the
- * bound that decides a row in float32 (docs/filter.md has the proof).
+ * Few centroids of few features: how the centroids lie in memory, the bound that decides a row in
+ * float32 (docs/filter.md has the proof), and what narrow_kernel works with.
  */
 #ifndef GK_NARROW_CUH
 #define GK_NARROW_CUH
@@ -13,6 +13,26 @@
 
 namespace gk
 {
+
+#define NARROW_WARPS 4			/* of a block, at most */
+#define NARROW_CENTROIDS 512	/* at most */
+#define NARROW_DIMENSION 128	/* at most */
+#define GROUP_ROWS 4			/* of a group of lanes */
+#define WARP_LANES 0xffffffffu
+#define NO_ITEM 0xffffffffu
+#define ITEM_TAKEN 0x8000u		/* in an item: the row leaves the cluster */
+
+/* How the kernel for some features and centroids works. */
+struct NarrowShape
+{
+	int			lanes;			/* of a group */
+	int			tile;			/* centroids at a time */
+	int			parts;			/* of four features */
+	int			padded;			/* centroids, whole tiles */
+};
+
+/* The shape for so many features and centroids. */
+NarrowShape narrow_shape(int d, int centroids);
 
 /* Constants of the bound, at the beginning of the packed centroids. */
 struct NarrowBound
@@ -66,6 +86,80 @@ narrow_limit(const NarrowBound &bound, float least, float norm2, float own_norm)
 						  bound.definition * (x + c) * (x + c) + 0x1p-90f) * 1.001f;
 
 	return norm2 < 0x1p80f && bound.greatest < 0x1p40f ? least + window : INFINITY;
+}
+
+/* Rows in a tile of a warp. */
+static __host__ __device__ constexpr int
+tile_rows(int lanes)
+{
+	return 32 / lanes * GROUP_ROWS;
+}
+
+struct NarrowArguments
+{
+	const float *features;
+	const double *weights;
+	int64_t		rows;
+	int			d;
+	int			parts;
+	int			count;
+	int			padded;
+	bool		by_parts;		/* rows are whole parts */
+	bool		aligned;		/* tiles begin at multiples of 16 bytes */
+	int			swap_shift;		/* where parts lie in a tile: part_of() */
+	int			swap_mask;
+	int			swap_unit;
+	int			inverse;		/* 2^20 / parts, rounded up */
+	const float *packed;
+	const double *exact;
+	int32_t    *labels;
+	int32_t    *fresh;			/* if not NULL: labels go here, and nothing is summed */
+
+	bool		all;			/* sum all rows, not only those whose label changed */
+	bool		wide;
+	const double *scales;		/* d + 1 */
+	double		rest_scale;
+	int64_t    *sums;
+	int			limb;			/* count × (d + 1) */
+	int			copies;			/* of the sums in a block's shared memory: 0 = none, 1 = shared,
+								 * or one for each group of lanes that adds rows */
+	Counters   *counters;
+};
+
+/* What a warp works with, in shared memory, and where its lanes stand. */
+struct NarrowWarp
+{
+	const float *packed;
+	NarrowLayout layout;
+	int64_t    *sums;			/* where this lane adds */
+	uint32_t   *items;			/* rows to be summed: label, ITEM_TAKEN, place in the tile */
+	float	   *tiles;			/* two */
+	int			tile_floats;
+	int			groups;			/* of lanes that add rows to sums */
+	int			group;			/* this lane's; none: a great number */
+	int			column;			/* first of this lane */
+	int			columns;		/* that a group takes at a time */
+};
+
+/* Lanes that add one row to sums: they take a column each. */
+static __host__ __device__ __forceinline__ int
+summing_lanes(int d)
+{
+	return d + 1 < 32 ? d + 1 : 32;
+}
+
+/* Where a row has its parts: part p is at place p ^ swap, so that lanes use all banks. */
+static __device__ __forceinline__ int
+swap_of(const NarrowArguments &a, int row)
+{
+	return (row >> a.swap_shift & a.swap_mask) << a.swap_unit;
+}
+
+/* One feature of a row of a tile. */
+static __device__ __forceinline__ float
+feature_of(const NarrowArguments &a, const float *tile, int row, int j)
+{
+	return tile[row * a.d + ((j >> 2 ^ swap_of(a, row)) << 2 | (j & 3))];
 }
 
 }								/* namespace gk */
