@@ -192,6 +192,11 @@ Engine::set_centroids(GkCommand *c)
 		release_filter(*shard, most_filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);
+		shard->sums.reserve(*shard, sum_count());
+		shard->use();
+		load_finish();
+		if (narrow_fits(*shard, k))
+			load_narrow(*shard, shard->centroids);
 		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
 		shard->need_labels();
 		shard->use();

@@ -46,6 +46,7 @@ bool		narrow_fits(const Shard &shard, int64_t centroids);
 double		narrow_seconds(const Shard &shard, int64_t centroids);
 void		reserve_narrow(Shard &shard, Centroids &centroids);
 void		pack_centroids(Shard &shard, Centroids &centroids);
+void		load_narrow(Shard &shard, const Centroids &centroids);
 void		narrow_labels(Shard &shard, const Slice &slice, const Centroids &centroids);
 void		narrow_step(Shard &shard, const Slice &slice, const Centroids &centroids,
 						const Grid &grid, bool all);
@@ -88,6 +89,7 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const int64_t *clusters, int sign);
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
+void		load_finish();
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 					   uint8_t *is_empty);
 

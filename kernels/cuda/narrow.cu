@@ -330,7 +330,7 @@ choose_copies(const NarrowArguments &a, int warps)
 	return bytes <= 32 << 10 ? 1 : 0;
 }
 
-/* Enqueues the kernel. */
+/* Enqueues the kernel; without rows, only loads it. */
 template <int D, int LANES, int TILE> static void
 launch_narrow(Shard &shard, NarrowArguments &a)
 {
@@ -351,6 +351,8 @@ launch_narrow(Shard &shard, NarrowArguments &a)
 			break;
 	}
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	if (a.rows == 0)
+		return;
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, warps * 32,
 			bytes));
 	narrow_kernel<D, LANES, TILE>
@@ -472,6 +474,17 @@ narrow_seconds(const Shard &shard, int64_t centroids)
 
 	return (double) centroids * (shard.dimension + 8) * 256 / speed.flops +
 		shard.dimension * 10.0 / speed.bandwidth;
+}
+
+/* Loads the kernel for these centroids, so that the first iteration need not. */
+void
+load_narrow(Shard &shard, const Centroids &centroids)
+{
+	NarrowShape shape = narrow_shape(shard.dimension, (int) centroids.count);
+	NarrowArguments a = narrow_arguments(shard, Slice{}, centroids, shape);
+
+	choose_narrow(shard, a, shape);
+	load_packing();
 }
 
 /* Fresh labels of all rows of a slice. */

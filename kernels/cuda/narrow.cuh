@@ -34,6 +34,8 @@ struct NarrowShape
 /* The shape for so many features and centroids. */
 NarrowShape narrow_shape(int d, int centroids);
 
+void		load_packing();
+
 /* Constants of the bound, at the beginning of the packed centroids. */
 struct NarrowBound
 {

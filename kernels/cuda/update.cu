@@ -5,6 +5,7 @@
  * can be subtracted.  A cluster's sums lie together: d features and the weight; the second limb,
  * if there is one, lies k × (d + 1) further on.
  */
+#include <initializer_list>
 #include <type_traits>
 
 #include <cub/block/block_scan.cuh>
@@ -625,6 +626,17 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool 
 	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);
 	GK_LAUNCHED("finish_step");
 	shard.centroids.prepared = false;
+}
+
+/* Loads the kernels of finish_step(), so that the first iteration need not. */
+void
+load_finish()
+{
+	cudaFuncAttributes attributes;
+
+	for (const void *kernel : {(const void *) empty_kernel, (const void *) centroids_kernel,
+			 (const void *) shift_kernel})
+		GK_CUDA(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 /* Marks the empty clusters. */
