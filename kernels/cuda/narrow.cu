@@ -27,16 +27,16 @@ narrow_shape(int d, int centroids)
 {
 	NarrowShape shape;
 	int			least = INT32_MAX;
-	int			most = d > 16 ? 16 : 8;
 
 	shape.parts = (d + 3) / 4;
 	shape.lanes = d <= 16 ? 1 : d <= 32 ? 2 : d <= 64 ? 4 : 8;
-	shape.tile = 4;
-	for (int tile = most; tile >= 4 && centroids > 4; tile -= 4)
+	shape.tile = centroids <= 4 ? 4 : 8;
+	/* with more lanes, a tile costs as much besides as one and a half centroids */
+	for (int tile = 16; tile >= 8 && shape.lanes > 1 && centroids > 4; tile -= 4)
 	{
 		int			cost = (centroids + tile - 1) / tile * (2 * tile + 3);
 
-		if (cost < least && (most == 16 || tile % 8 == 0))
+		if (cost < least)
 		{
 			least = cost;
 			shape.tile = tile;
@@ -282,7 +282,7 @@ close_block(const NarrowArguments &a, const int64_t *sums, unsigned changes)
 
 /* D > 0: at most so many features, in registers; LANES lanes share rows; TILE centroids a time. */
 template <int D, int LANES, int TILE> static __global__ void
-__launch_bounds__(NARROW_WARPS * 32, D > 0 && D <= 8 ? 4 : 3)
+__launch_bounds__(NARROW_WARPS * 32, D > 8 || D == 0 ? 3 : D > 4 ? 4 : 5)
 narrow_kernel(NarrowArguments a)
 {
 	constexpr int ROWS = tile_rows(LANES);
