@@ -3,13 +3,10 @@
  * pass that reads each row once.
  *
  * Each warp has tiles of rows of its own in shared memory, two of them, so that one arrives while
- * the other is worked on.  Scores are sums of float32 products.  Groups of LANES lanes share four
- * rows: each lane takes every LANES-th part of four features; then their sums are added up so
- * that each lane has rows of its own.  A row that float32 does not decide is decided by the
- * definition at once.
+ * the other is worked on.  Scores are sums of float32 products.  A row that float32 does not
+ * decide is decided by the definition at once.
  */
 #include <algorithm>
-#include <cstdlib>
 
 #include <cuda_pipeline.h>
 
@@ -26,22 +23,9 @@ NarrowShape
 narrow_shape(int d, int centroids)
 {
 	NarrowShape shape;
-	int			least = INT32_MAX;
 
 	shape.parts = (d + 3) / 4;
-	shape.lanes = d <= 16 ? 1 : d <= 32 ? 2 : d <= 64 ? 4 : 8;
 	shape.tile = centroids <= 4 ? 4 : 8;
-	/* with more lanes, a tile costs as much besides as one and a half centroids */
-	for (int tile = 16; tile >= 8 && shape.lanes > 1 && centroids > 4; tile -= 4)
-	{
-		int			cost = (centroids + tile - 1) / tile * (2 * tile + 3);
-
-		if (cost < least)
-		{
-			least = cost;
-			shape.tile = tile;
-		}
-	}
 	shape.padded = (centroids + shape.tile - 1) / shape.tile * shape.tile;
 	return shape;
 }
@@ -92,17 +76,17 @@ list_item(const NarrowArguments &a, const NarrowWarp &w, int listed, bool change
 }
 
 /* Replaces labels of a tile and lists the rows to be summed; returns their number. */
-template <int LANES> static __device__ __forceinline__ int
+static __device__ __forceinline__ int
 take_labels(const NarrowArguments &a, const NarrowWarp &w, int64_t first, int valid,
-			const OwnRows<LANES> &own, const int32_t *old, unsigned *changes)
+			const OwnRows &own, const int32_t *old, unsigned *changes)
 {
 	int			listed = 0;
 
 #pragma unroll
-	for (int r = 0; r < OwnRows<LANES>::COUNT; r++)
+	for (int r = 0; r < LANE_ROWS; r++)
 	{
-		int			row = own_row<LANES>(r);
-		bool		mine = row < valid && speaks<LANES>();
+		int			row = own_row(r);
+		bool		mine = row < valid;
 		bool		changed = mine && own.label[r] != old[r];
 
 		if (changed)
@@ -177,36 +161,33 @@ sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int6
 }
 
 /* Labels of a tile of rows, and the sums of those that moved; how many of the lane's did. */
-template <int D, int LANES, int TILE> static __device__ __forceinline__ unsigned
+template <int D, int TILE> static __device__ __forceinline__ unsigned
 run_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first, int valid)
 {
-	OwnRows<LANES> own;
-	int32_t		old[OwnRows<LANES>::COUNT];
+	OwnRows own;
+	int32_t		old[LANE_ROWS];
 	unsigned	changes = 0;
 	int			count;
 
 #pragma unroll
-	for (int r = 0; r < OwnRows<LANES>::COUNT; r++)
+	for (int r = 0; r < LANE_ROWS; r++)
 	{
-		int			row = own_row<LANES>(r);
+		int			row = own_row(r);
 
 		own.best[r] = {NO_SCORE, NO_SCORE, 0};
 		old[r] = a.fresh == nullptr && row < valid ? a.labels[first + row] : -1;
 	}
-	if constexpr (D > 0)
-		compare_short<D, LANES, TILE>(a, w, tile, &own);
-	else
-		compare_long<LANES, TILE>(a, w, tile, &own);
-	decide_own<D, LANES>(a, w, tile, valid, &own);
+	compare_rows<D, TILE>(a, w, tile, &own);
+	decide_own<D>(a, w, tile, valid, &own);
 	if (a.fresh != nullptr)
 	{
 #pragma unroll
-		for (int r = 0; r < OwnRows<LANES>::COUNT; r++)
-			if (own_row<LANES>(r) < valid && speaks<LANES>())
-				a.fresh[first + own_row<LANES>(r)] = own.label[r];
+		for (int r = 0; r < LANE_ROWS; r++)
+			if (own_row(r) < valid)
+				a.fresh[first + own_row(r)] = own.label[r];
 		return 0;
 	}
-	count = take_labels<LANES>(a, w, first, valid, own, old, &changes);
+	count = take_labels(a, w, first, valid, own, old, &changes);
 	__syncwarp();
 	sum_items(a, w, tile, first, count);
 	return changes;
@@ -220,14 +201,14 @@ block_bytes(int packed, int64_t sums)
 }
 
 static __host__ __device__ __forceinline__ int
-warp_bytes(int lanes, int d)
+warp_bytes(int d)
 {
-	return tile_rows(lanes) * 2 * (int) (sizeof(uint32_t) + d * sizeof(float));
+	return TILE_ROWS * 2 * (int) (sizeof(uint32_t) + d * sizeof(float));
 }
 
 /* Lays out a block's shared memory, with the centroids in it and sums of zero. */
 static __device__ __forceinline__ NarrowWarp
-open_warp(const NarrowArguments &a, unsigned char *memory, int lanes)
+open_warp(const NarrowArguments &a, unsigned char *memory)
 {
 	NarrowWarp	w;
 	float	   *packed = (float *) memory;
@@ -239,9 +220,9 @@ open_warp(const NarrowArguments &a, unsigned char *memory, int lanes)
 	w.packed = packed;
 	sums = (int64_t *) (packed + w.layout.total);
 	w.items = (uint32_t *) (memory + block_bytes(w.layout.total, (int64_t) each * a.copies) +
-							warp * warp_bytes(lanes, a.d));
-	w.tiles = (float *) (w.items + tile_rows(lanes) * 2);
-	w.tile_floats = tile_rows(lanes) * a.d;
+							warp * warp_bytes(a.d));
+	w.tiles = (float *) (w.items + TILE_ROWS * 2);
+	w.tile_floats = TILE_ROWS * a.d;
 	w.columns = summing_lanes(a.d);
 	w.groups = 32 / w.columns;
 	w.group = threadIdx.x % 32 / w.columns;
@@ -280,22 +261,21 @@ close_block(const NarrowArguments &a, const int64_t *sums, unsigned changes)
 	}
 }
 
-/* D > 0: at most so many features, in registers; LANES lanes share rows; TILE centroids a time. */
-template <int D, int LANES, int TILE> static __global__ void
-__launch_bounds__(NARROW_WARPS * 32, D > 8 || D == 0 ? 3 : D > 4 ? 4 : 5)
+/* Rows of at most D features, in registers, and TILE centroids at a time. */
+template <int D, int TILE> static __global__ void
+__launch_bounds__(NARROW_WARPS * 32, D > 8 ? 3 : D > 4 ? 4 : 5)
 narrow_kernel(NarrowArguments a)
 {
-	constexpr int ROWS = tile_rows(LANES);
 	extern __shared__ uint4 narrow_memory[];
-	NarrowWarp	w = open_warp(a, (unsigned char *) narrow_memory, LANES);
+	NarrowWarp	w = open_warp(a, (unsigned char *) narrow_memory);
 	int			warps = blockDim.x / 32;
-	int64_t		step = (int64_t) gridDim.x * warps * ROWS;
-	int64_t		first = ((int64_t) blockIdx.x * warps + threadIdx.x / 32) * ROWS;
+	int64_t		step = (int64_t) gridDim.x * warps * TILE_ROWS;
+	int64_t		first = ((int64_t) blockIdx.x * warps + threadIdx.x / 32) * TILE_ROWS;
 	unsigned	changes = 0;
 	int			turn = 0;
 
 	if (first < a.rows)
-		fetch_tile(a, w.tiles, first, (int) min((int64_t) ROWS, a.rows - first));
+		fetch_tile(a, w.tiles, first, (int) min((int64_t) TILE_ROWS, a.rows - first));
 	__pipeline_commit();
 	for (; first < a.rows; first += step)
 	{
@@ -305,12 +285,12 @@ narrow_kernel(NarrowArguments a)
 		turn = 1 - turn;
 		if (next < a.rows)
 			fetch_tile(a, w.tiles + turn * w.tile_floats, next,
-					   (int) min((int64_t) ROWS, a.rows - next));
+					   (int) min((int64_t) TILE_ROWS, a.rows - next));
 		__pipeline_commit();
 		__pipeline_wait_prior(1);
 		__syncwarp();
-		changes += run_tile<D, LANES, TILE>(a, w, tile, first,
-											(int) min((int64_t) ROWS, a.rows - first));
+		changes += run_tile<D, TILE>(a, w, tile, first,
+											(int) min((int64_t) TILE_ROWS, a.rows - first));
 		__syncwarp();
 	}
 	close_block(a, (const int64_t *) (w.packed + w.layout.total), changes);
@@ -331,22 +311,22 @@ choose_copies(const NarrowArguments &a, int warps)
 }
 
 /* Enqueues the kernel; without rows, only loads it. */
-template <int D, int LANES, int TILE> static void
+template <int D, int TILE> static void
 launch_narrow(Shard &shard, NarrowArguments &a)
 {
-	const void *kernel = (const void *) narrow_kernel<D, LANES, TILE>;
+	const void *kernel = (const void *) narrow_kernel<D, TILE>;
 	int			packed = narrow_layout(a.parts, a.padded).total;
 	int			limbs = a.wide ? 2 : 1;
 	int			warps = NARROW_WARPS;
 	int			per_processor;
 	size_t		bytes;
-	int64_t		tiles = (a.rows + tile_rows(LANES) - 1) / tile_rows(LANES);
+	int64_t		tiles = (a.rows + TILE_ROWS - 1) / TILE_ROWS;
 
 	for (;; warps /= 2)
 	{
 		a.copies = choose_copies(a, warps);
 		bytes = block_bytes(packed, (int64_t) a.limb * limbs * a.copies) +
-			warps * warp_bytes(LANES, a.d);
+			warps * warp_bytes(a.d);
 		if (bytes <= shard.device->shared_memory || warps == 1)
 			break;
 	}
@@ -355,34 +335,20 @@ launch_narrow(Shard &shard, NarrowArguments &a)
 		return;
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, warps * 32,
 			bytes));
-	narrow_kernel<D, LANES, TILE>
+	narrow_kernel<D, TILE>
 		<<<blocks_for(shard, (tiles + warps - 1) / warps, per_processor), warps * 32, bytes,
 		   shard.device->compute>>>(a);
 	GK_LAUNCHED("narrow_kernel");
 }
 
-/* Rows in registers. */
+/* Compares fewer centroids at a time if there are few. */
 template <int D> static void
-choose_short(Shard &shard, NarrowArguments &a, int tile)
+choose_tile(Shard &shard, NarrowArguments &a, int tile)
 {
 	if (tile == 4)
-		launch_narrow<D, 1, 4>(shard, a);
+		launch_narrow<D, 4>(shard, a);
 	else
-		launch_narrow<D, 1, 8>(shard, a);
-}
-
-/* Longer rows. */
-template <int LANES> static void
-choose_long(Shard &shard, NarrowArguments &a, int tile)
-{
-	if (tile == 4)
-		launch_narrow<0, LANES, 4>(shard, a);
-	else if (tile == 8)
-		launch_narrow<0, LANES, 8>(shard, a);
-	else if (tile == 12)
-		launch_narrow<0, LANES, 12>(shard, a);
-	else
-		launch_narrow<0, LANES, 16>(shard, a);
+		launch_narrow<D, 8>(shard, a);
 }
 
 /* Chooses the kernel. */
@@ -390,46 +356,32 @@ static void
 choose_narrow(Shard &shard, NarrowArguments &a, const NarrowShape &shape)
 {
 	if (a.d <= 2)
-		choose_short<2>(shard, a, shape.tile);
+		choose_tile<2>(shard, a, shape.tile);
 	else if (a.d <= 4)
-		choose_short<4>(shard, a, shape.tile);
+		choose_tile<4>(shard, a, shape.tile);
 	else if (a.d <= 6)
-		choose_short<6>(shard, a, shape.tile);
+		choose_tile<6>(shard, a, shape.tile);
 	else if (a.d <= 8)
-		choose_short<8>(shard, a, shape.tile);
+		choose_tile<8>(shard, a, shape.tile);
 	else if (a.d <= 12)
-		choose_short<12>(shard, a, shape.tile);
-	else if (a.d <= 16)
-		choose_short<16>(shard, a, shape.tile);
-	else if (a.d <= 32)
-		choose_long<2>(shard, a, shape.tile);
-	else if (a.d <= 64)
-		choose_long<4>(shard, a, shape.tile);
+		choose_tile<12>(shard, a, shape.tile);
 	else
-		choose_long<8>(shard, a, shape.tile);
+		choose_tile<16>(shard, a, shape.tile);
 }
 
 /* Where the parts of rows lie in tiles. */
 static void
-place_parts(NarrowArguments &a, int lanes)
+place_parts(NarrowArguments &a)
 {
-	int			even = 0;		/* how often two divides the parts and the banks' eight */
-	int			unit = 0;
+	int			even = 0;		/* how often two divides the parts */
 
-	a.swap_shift = a.swap_mask = a.swap_unit = 0;
 	a.by_parts = a.d % 4 == 0;
 	a.aligned = (uintptr_t) a.features % 16 == 0;
 	a.inverse = (1 << 20) / a.parts + 1;
-	while (even < 3 && (a.parts >> even) % 2 == 0)
+	while ((a.parts >> even) % 2 == 0)
 		even++;
-	while (1 << unit < lanes)
-		unit++;
-	if (a.by_parts && even > unit)
-	{
-		a.swap_shift = 3 - even;
-		a.swap_mask = (1 << (even - unit)) - 1;
-		a.swap_unit = unit;
-	}
+	a.swap_shift = 3 - even;
+	a.swap_mask = a.by_parts ? (1 << even) - 1 : 0;
 }
 
 /* The arguments for a slice, without sums. */
@@ -449,21 +401,17 @@ narrow_arguments(const Shard &shard, const Slice &slice, const Centroids &centro
 	a.packed = centroids.packed.get();
 	a.exact = centroids.exact.get();
 	a.limb = a.count * (a.d + 1);
-	place_parts(a, shape.lanes);
+	place_parts(a);
 	return a;
 }
 
-/* True if the kernels here are the fastest for these centroids. */
+/* True if the kernels here are the fastest for these centroids, as measured on an H200. */
 bool
 narrow_fits(const Shard &shard, int64_t centroids)
 {
-	static int	limit = getenv("GK_NARROW") != nullptr ? atoi(getenv("GK_NARROW")) : 0;
 	int			d = shard.dimension;
-	int			most = d <= 16 ? 128 : d <= 32 ? 48 : d <= NARROW_DIMENSION ? 16 : 0;
 
-	if (limit != 0)
-		most = d <= NARROW_DIMENSION ? std::min(limit, NARROW_CENTROIDS) : 0;
-	return centroids <= most;
+	return centroids <= (d <= 4 ? 256 : d <= 8 ? 128 : d <= 12 ? 64 : d <= 16 ? 40 : 0);
 }
 
 /* About how long a row takes, in seconds: an eighth of the peak rate of float32. */

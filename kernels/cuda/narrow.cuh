@@ -16,8 +16,8 @@ namespace gk
 
 #define NARROW_WARPS 4			/* of a block, at most */
 #define NARROW_CENTROIDS 512	/* at most */
-#define NARROW_DIMENSION 128	/* at most */
-#define GROUP_ROWS 4			/* of a group of lanes */
+#define LANE_ROWS 4				/* that a lane has at a time */
+#define TILE_ROWS (32 * LANE_ROWS)	/* that a warp has */
 #define WARP_LANES 0xffffffffu
 #define NO_ITEM 0xffffffffu
 #define ITEM_TAKEN 0x8000u		/* in an item: the row leaves the cluster */
@@ -25,7 +25,6 @@ namespace gk
 /* How the kernel for some features and centroids works. */
 struct NarrowShape
 {
-	int			lanes;			/* of a group */
 	int			tile;			/* centroids at a time */
 	int			parts;			/* of four features */
 	int			padded;			/* centroids, whole tiles */
@@ -56,7 +55,7 @@ struct NarrowLayout
 	int			lower;			/* padded: |e|²/2 */
 	int			norm;			/* padded */
 	int			values;			/* for each part: four features × padded, negated */
-	int			part;			/* floats of a part: lanes that read parts in turn use all banks */
+	int			part;			/* floats of a part */
 	int			total;
 };
 
@@ -70,7 +69,7 @@ narrow_layout(int parts, int padded)
 	layout.lower = layout.origin + parts * 4;
 	layout.norm = layout.lower + padded;
 	layout.values = layout.norm + padded;
-	layout.part = padded * 4 + 4;
+	layout.part = padded * 4;
 	layout.total = layout.values + parts * layout.part;
 	return layout;
 }
@@ -90,13 +89,6 @@ narrow_limit(const NarrowBound &bound, float least, float norm2, float own_norm)
 	return norm2 < 0x1p80f && bound.greatest < 0x1p40f ? least + window : INFINITY;
 }
 
-/* Rows in a tile of a warp. */
-static __host__ __device__ constexpr int
-tile_rows(int lanes)
-{
-	return 32 / lanes * GROUP_ROWS;
-}
-
 struct NarrowArguments
 {
 	const float *features;
@@ -108,9 +100,8 @@ struct NarrowArguments
 	int			padded;
 	bool		by_parts;		/* rows are whole parts */
 	bool		aligned;		/* tiles begin at multiples of 16 bytes */
-	int			swap_shift;		/* where parts lie in a tile: part_of() */
+	int			swap_shift;		/* where parts lie in a tile: swap_of() */
 	int			swap_mask;
-	int			swap_unit;
 	int			inverse;		/* 2^20 / parts, rounded up */
 	const float *packed;
 	const double *exact;
@@ -154,7 +145,7 @@ summing_lanes(int d)
 static __device__ __forceinline__ int
 swap_of(const NarrowArguments &a, int row)
 {
-	return (row >> a.swap_shift & a.swap_mask) << a.swap_unit;
+	return row >> a.swap_shift & a.swap_mask;
 }
 
 /* One feature of a row of a tile. */

@@ -138,8 +138,6 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 		}
 	}
 	for (int j = threadIdx.x; j < parts * 4; j += PACK_THREADS)
-		packed[layout.values + (j / 4 + 1) * layout.part - 4 + j % 4] = 0.0f;
-	for (int j = threadIdx.x; j < parts * 4; j += PACK_THREADS)
 		packed[layout.origin + j] = j < d ? (float) ((double) origin[j] * factor) : 0.0f;
 	__syncthreads();
 	if (threadIdx.x == 0)

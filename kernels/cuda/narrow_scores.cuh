@@ -1,6 +1,5 @@
 /*
- * Scores of a tile of rows in float32: groups of lanes share rows, and then every lane has the
- * best two scores of rows of its own.
+ * Scores of a tile of rows in float32: each lane finds the best two scores of its rows.
  */
 #ifndef GK_NARROW_SCORES_CUH
 #define GK_NARROW_SCORES_CUH
@@ -14,13 +13,6 @@
 
 namespace gk
 {
-
-/* True for the lane that speaks for a row: of eight lanes, two have the same. */
-template <int LANES> static __device__ __forceinline__ bool
-speaks()
-{
-	return threadIdx.x % LANES < GROUP_ROWS;
-}
 
 /* Four features of a row less the origin, scaled; `row` is where it begins. */
 static __device__ __forceinline__ float4
@@ -49,7 +41,7 @@ read_part(const NarrowArguments &a, const float *row, int part, int swap, float 
 
 /* sums[r][c] += y[r] × value c of a feature of a tile of centroids. */
 template <int TILE> static __device__ __forceinline__ void
-add_feature(const float *values, const float (&y)[GROUP_ROWS], float (&sums)[GROUP_ROWS][TILE])
+add_feature(const float *values, const float (&y)[LANE_ROWS], float (&sums)[LANE_ROWS][TILE])
 {
 #pragma unroll
 	for (int c = 0; c < TILE; c += 4)
@@ -57,7 +49,7 @@ add_feature(const float *values, const float (&y)[GROUP_ROWS], float (&sums)[GRO
 		float4		four = *(const float4 *) (values + c);
 
 #pragma unroll
-		for (int r = 0; r < GROUP_ROWS; r++)
+		for (int r = 0; r < LANE_ROWS; r++)
 		{
 			sums[r][c] = fmaf(y[r], four.x, sums[r][c]);
 			sums[r][c + 1] = fmaf(y[r], four.y, sums[r][c + 1]);
@@ -67,55 +59,19 @@ add_feature(const float *values, const float (&y)[GROUP_ROWS], float (&sums)[GRO
 	}
 }
 
-/* Adds up sums of two lanes: each keeps ROWS of the 2 × ROWS rows. */
-template <int ROWS, int BIT, int COUNT> static __device__ __forceinline__ void
-halve(float (&sums)[GROUP_ROWS][COUNT])
-{
-	bool		upper = threadIdx.x & BIT;
-
-#pragma unroll
-	for (int r = 0; r < ROWS; r++)
-#pragma unroll
-		for (int c = 0; c < COUNT; c++)
-		{
-			float		given = upper ? sums[r][c] : sums[r + ROWS][c];
-			float		kept = upper ? sums[r + ROWS][c] : sums[r][c];
-
-			sums[r][c] = kept + __shfl_xor_sync(WARP_LANES, given, BIT);
-		}
-}
-
-/* Adds up the sums of a group of lanes: each lane keeps those of its own rows, the first ones. */
-template <int LANES, int COUNT> static __device__ __forceinline__ void
-share_out(float (&sums)[GROUP_ROWS][COUNT])
-{
-	if constexpr (LANES >= 2)
-		halve<2, 1>(sums);
-	if constexpr (LANES >= 4)
-		halve<1, 2>(sums);
-	if constexpr (LANES >= 8)
-#pragma unroll
-		for (int c = 0; c < COUNT; c++)
-			sums[0][c] += __shfl_xor_sync(WARP_LANES, sums[0][c], 4);
-}
-
-/* The place in the tile of row r of those that a lane has after share_out(). */
-template <int LANES> static __device__ __forceinline__ int
+/* The place in the tile of row r of a lane. */
+static __device__ __forceinline__ int
 own_row(int r)
 {
-	int			lane = threadIdx.x % 32;
-	int			number = LANES == 1 ? r : LANES == 2 ? lane % 2 * 2 + r :
-		lane % 2 * 2 + lane / 2 % 2;
-
-	return number * (32 / LANES) + lane / LANES;
+	return r * 32 + threadIdx.x % 32;
 }
 
-/* Four features of the group's four rows, feature by feature. */
+/* Four features of a lane's four rows, feature by feature. */
 static __device__ __forceinline__ void
-spread(const float4 (&x)[GROUP_ROWS], float (&y)[4][GROUP_ROWS])
+spread(const float4 (&x)[LANE_ROWS], float (&y)[4][LANE_ROWS])
 {
 #pragma unroll
-	for (int r = 0; r < GROUP_ROWS; r++)
+	for (int r = 0; r < LANE_ROWS; r++)
 	{
 		y[0][r] = x[r].x;
 		y[1][r] = x[r].y;
@@ -124,142 +80,85 @@ spread(const float4 (&x)[GROUP_ROWS], float (&y)[4][GROUP_ROWS])
 	}
 }
 
-/* What a lane finds out about its own rows. */
-template <int LANES> struct OwnRows
+/* What a lane finds out about its rows. */
+struct OwnRows
 {
-	static constexpr int COUNT = LANES < GROUP_ROWS ? GROUP_ROWS / LANES : 1;
-
-	Best		best[COUNT];
-	float		norm2[COUNT];
-	int32_t		label[COUNT];
-
-	/* Merges the scores of a tile of centroids. */
-	template <int TILE> __device__ __forceinline__ void
-	take(const float (&sums)[GROUP_ROWS][TILE], int at)
-	{
-#pragma unroll
-		for (int r = 0; r < COUNT; r++)
-#pragma unroll
-			for (int c = 0; c < TILE; c++)
-				take_score(&best[r], sums[r][c], at + c);
-	}
+	Best		best[LANE_ROWS];
+	float		norm2[LANE_ROWS];
+	int32_t		label[LANE_ROWS];
 };
 
-/* The first values of the sums of a tile of centroids: |e|²/2 in one lane of a group. */
-template <int LANES, int TILE> static __device__ __forceinline__ void
-start_sums(const float *lower, float (&sums)[GROUP_ROWS][TILE])
+/* The first values of the sums of a tile of centroids: |e|²/2. */
+template <int TILE> static __device__ __forceinline__ void
+start_sums(const float *lower, float (&sums)[LANE_ROWS][TILE])
 {
-	bool		first = threadIdx.x % LANES == 0;
-
 #pragma unroll
 	for (int c = 0; c < TILE; c += 4)
 	{
 		float4		four = *(const float4 *) (lower + c);
 
 #pragma unroll
-		for (int r = 0; r < GROUP_ROWS; r++)
+		for (int r = 0; r < LANE_ROWS; r++)
 		{
-			sums[r][c] = first ? four.x : 0.0f;
-			sums[r][c + 1] = first ? four.y : 0.0f;
-			sums[r][c + 2] = first ? four.z : 0.0f;
-			sums[r][c + 3] = first ? four.w : 0.0f;
+			sums[r][c] = four.x;
+			sums[r][c + 1] = four.y;
+			sums[r][c + 2] = four.z;
+			sums[r][c + 3] = four.w;
 		}
 	}
 }
 
-/* The squared norms of the rows so far. */
-static __device__ __forceinline__ void
-add_squares(const float (&y)[GROUP_ROWS], float (&norm2)[GROUP_ROWS][1])
+/* A lane's rows less the origin, scaled, and their squared norms. */
+template <int D> static __device__ __forceinline__ void
+read_rows(const NarrowArguments &a, const NarrowWarp &w, const float *tile,
+		  float (&y)[(D + 3) / 4][4][LANE_ROWS], OwnRows *own)
 {
-#pragma unroll
-	for (int r = 0; r < GROUP_ROWS; r++)
-		norm2[r][0] = fmaf(y[r], y[r], norm2[r][0]);
-}
-
-/* Compares rows of at most D features, which stay in registers, with all centroids. */
-template <int D, int LANES, int TILE> static __device__ __forceinline__ void
-compare_short(const NarrowArguments &a, const NarrowWarp &w, const float *tile,
-			  OwnRows<LANES> *own)
-{
-	static_assert(LANES == 1, "a lane has whole rows");
-	int			lane = threadIdx.x % 32;
-	int			swap = swap_of(a, lane);
 	float		factor = ((const NarrowBound *) w.packed)->factor;
-	float		norm2[GROUP_ROWS][1] = {};
-	float		y[(D + 3) / 4][4][GROUP_ROWS];
+	int			swap = swap_of(a, threadIdx.x % 32);
 
 #pragma unroll
 	for (int part = 0; part < (D + 3) / 4; part++)
 	{
 		float4		origin = *(const float4 *) (w.packed + w.layout.origin + part * 4);
-		float4		x[GROUP_ROWS];
+		float4		x[LANE_ROWS];
 
 #pragma unroll
-		for (int r = 0; r < GROUP_ROWS; r++)
-			x[r] = read_part(a, tile + (r * 32 + lane) * a.d, part, swap, factor, origin);
+		for (int r = 0; r < LANE_ROWS; r++)
+			x[r] = read_part(a, tile + own_row(r) * a.d, part, swap, factor, origin);
 		spread(x, y[part]);
 	}
 #pragma unroll
-	for (int j = 0; j < D; j++)
-		add_squares(y[j / 4][j % 4], norm2);
+	for (int r = 0; r < LANE_ROWS; r++)
+	{
+		own->norm2[r] = 0.0f;
+#pragma unroll
+		for (int j = 0; j < D; j++)
+			own->norm2[r] = fmaf(y[j / 4][j % 4][r], y[j / 4][j % 4][r], own->norm2[r]);
+	}
+}
+
+/* Compares rows of at most D features, which stay in registers, with TILE centroids at a time. */
+template <int D, int TILE> static __device__ __forceinline__ void
+compare_rows(const NarrowArguments &a, const NarrowWarp &w, const float *tile, OwnRows *own)
+{
+	float		y[(D + 3) / 4][4][LANE_ROWS];
+
+	read_rows<D>(a, w, tile, y, own);
 	for (int at = 0; at < a.padded; at += TILE)
 	{
 		const float *values = w.packed + w.layout.values + at;
-		float		sums[GROUP_ROWS][TILE];
+		float		sums[LANE_ROWS][TILE];
 
-		start_sums<LANES>(w.packed + w.layout.lower + at, sums);
+		start_sums(w.packed + w.layout.lower + at, sums);
 #pragma unroll
 		for (int j = 0; j < D; j++)
 			add_feature(values + j / 4 * w.layout.part + j % 4 * a.padded, y[j / 4][j % 4], sums);
-		own->take(sums, at);
+#pragma unroll
+		for (int r = 0; r < LANE_ROWS; r++)
+#pragma unroll
+			for (int c = 0; c < TILE; c++)
+				take_score(&own->best[r], sums[r][c], at + c);
 	}
-#pragma unroll
-	for (int r = 0; r < GROUP_ROWS; r++)
-		own->norm2[r] = norm2[r][0];
-}
-
-/* Compares rows, part by part, with all centroids. */
-template <int LANES, int TILE> static __device__ __forceinline__ void
-compare_long(const NarrowArguments &a, const NarrowWarp &w, const float *tile,
-			 OwnRows<LANES> *own)
-{
-	int			lane = threadIdx.x % 32;
-	int			swap = swap_of(a, lane / LANES);
-	float		factor = ((const NarrowBound *) w.packed)->factor;
-	float		norm2[GROUP_ROWS][1] = {};
-
-	for (int at = 0; at < a.padded; at += TILE)
-	{
-		float		sums[GROUP_ROWS][TILE];
-
-		start_sums<LANES>(w.packed + w.layout.lower + at, sums);
-		for (int part = lane % LANES; part < a.parts; part += LANES)
-		{
-			const float *values = w.packed + w.layout.values + part * w.layout.part + at;
-			float4		origin = *(const float4 *) (w.packed + w.layout.origin + part * 4);
-			float4		x[GROUP_ROWS];
-			float		y[4][GROUP_ROWS];
-
-#pragma unroll
-			for (int r = 0; r < GROUP_ROWS; r++)
-				x[r] = read_part(a, tile + (r * (32 / LANES) + lane / LANES) * a.d, part, swap,
-								 factor, origin);
-			spread(x, y);
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-			{
-				if (at == 0)
-					add_squares(y[i], norm2);
-				add_feature(values + i * a.padded, y[i], sums);
-			}
-		}
-		share_out<LANES>(sums);
-		own->take(sums, at);
-	}
-	share_out<LANES>(norm2);
-#pragma unroll
-	for (int r = 0; r < OwnRows<LANES>::COUNT; r++)
-		own->norm2[r] = norm2[r][0];
 }
 
 }								/* namespace gk */
