@@ -1,6 +1,10 @@
 /*
  * The CUDA engine: opening and closing, its thread, the intake of rows, and the C boundary.
  */
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -14,6 +18,23 @@ namespace gk
 
 /* Bytes that a device must have free at the beginning. */
 #define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
+
+/*
+ * How long the engine's thread polls for the next command, and the caller for the end of one,
+ * before they sleep: waking up takes 0.05 to 0.2 ms, a good part of an iteration.
+ */
+#define POLL_COMMAND std::chrono::microseconds(500)
+#define POLL_END std::chrono::milliseconds(3)
+
+/* Waits at most so long, without sleeping, until something is so. */
+template <typename F, typename D> static void
+poll_until(F is_so, D most)
+{
+	auto		end = std::chrono::steady_clock::now() + most;
+
+	while (!is_so() && std::chrono::steady_clock::now() < end)
+		std::this_thread::yield();
+}
 
 /* Throws unless a device has enough free memory for what a fit needs besides its rows. */
 static void
@@ -334,6 +355,8 @@ Engine::execute(GkCommand *c)
 			return assign(c);
 		case GK_STATISTICS:
 			return statistics(c);
+		case GK_SQUARES:
+			return squares(c);
 		case GK_SEPARATION:
 			return separate(c);
 		case GK_GET_CENTROIDS:
@@ -383,8 +406,8 @@ name_of(GkOperation operation)
 	static const char *const names[] = {
 		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
 		"entries", "label weights", "rows", "compare", "set centroids", "step", "move",
-		"relocate", "distances", "farthest", "assign", "statistics", "separation",
-		"get centroids"
+		"relocate", "distances", "farthest", "assign", "statistics", "squares",
+		"separation", "get centroids"
 	};
 
 	static_assert(sizeof(names) / sizeof(*names) == GK_OPERATIONS, "a name for each");
@@ -436,6 +459,8 @@ Engine::run_commands()
 {
 	std::unique_lock<std::mutex> lock(mutex);
 
+	/* pause_between_looks() would otherwise sleep 50 µs longer than it asks for */
+	(void) prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	while (!stopping.is_closing())
 	{
 		GkCommand  *now = command;
@@ -445,8 +470,7 @@ Engine::run_commands()
 		{
 			/* the next command often comes at once */
 			lock.unlock();
-			for (int tries = 0; tries < 200 && idle && !stopping.is_closing(); tries++)
-				std::this_thread::yield();
+			poll_until([this] { return !idle || stopping.is_closing(); }, POLL_COMMAND);
 			lock.lock();
 			wanted.wait(lock, [this] { return command != nullptr || stopping.is_closing(); });
 			continue;
@@ -480,9 +504,9 @@ Engine::wait(int milliseconds)
 {
 	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
 
-	/* most steps of small jobs end while this polls */
-	for (int tries = 0; tries < 200 && !idle && milliseconds > 0; tries++)
-		std::this_thread::yield();
+	/* most steps end while this polls */
+	poll_until([this] { return idle.load(); },
+			   std::min(POLL_END, std::chrono::milliseconds(milliseconds)));
 	lock.lock();
 	if (!idle)
 		finished.wait_for(lock, std::chrono::milliseconds(milliseconds),
