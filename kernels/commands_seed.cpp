@@ -39,7 +39,7 @@ Engine::run_candidates(GkCommand *c)
 		}
 		if (count > 1)
 		{
-			prepare_filter(count, true);
+			prepare_filter(count, shards[0]->candidates.narrow, true);
 			for (auto &shard : shards)
 				if (shard->rows > 0)
 					prepare_centroids(*shard, shard->candidates);
@@ -48,7 +48,7 @@ Engine::run_candidates(GkCommand *c)
 		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
 			if (count > 1)
-				label_slice(shard, slice, shard.candidates, false);
+				filter_slice(shard, slice, shard.candidates, false);
 			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);
 		});

@@ -86,7 +86,7 @@ void
 Centroids::release()
 {
 	count = padded = 0;
-	prepared = false;
+	prepared = narrow = false;
 	exact.release();
 	rounded.release();
 	lower.release();
@@ -94,6 +94,8 @@ Centroids::release()
 	norm.release();
 	error.release();
 	scale.release();
+	hashes.release();
+	firsts.release();
 	packed.release();
 }
 

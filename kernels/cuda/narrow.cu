@@ -424,17 +424,6 @@ narrow_seconds(const Shard &shard, int64_t centroids)
 		shard.dimension * 10.0 / speed.bandwidth;
 }
 
-/* Loads the kernel for these centroids, so that the first iteration need not. */
-void
-load_narrow(Shard &shard, const Centroids &centroids)
-{
-	NarrowShape shape = narrow_shape(shard.dimension, (int) centroids.count);
-	NarrowArguments a = narrow_arguments(shard, Slice{}, centroids, shape);
-
-	choose_narrow(shard, a, shape);
-	load_packing();
-}
-
 /* Fresh labels of all rows of a slice. */
 void
 narrow_labels(Shard &shard, const Slice &slice, const Centroids &centroids)

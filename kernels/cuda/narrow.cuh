@@ -33,8 +33,6 @@ struct NarrowShape
 /* The shape for so many features and centroids. */
 NarrowShape narrow_shape(int d, int centroids);
 
-void		load_packing();
-
 /* Constants of the bound, at the beginning of the packed centroids. */
 struct NarrowBound
 {

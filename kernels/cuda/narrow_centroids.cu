@@ -145,15 +145,6 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 					__longlong_as_double((long long) greatest[1]), d);
 }
 
-/* Loads the kernel. */
-void
-load_packing()
-{
-	cudaFuncAttributes attributes;
-
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) pack_kernel));
-}
-
 /* Allocates memory for packed centroids. */
 void
 reserve_narrow(Shard &shard, Centroids &centroids)

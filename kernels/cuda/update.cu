@@ -5,7 +5,6 @@
  * can be subtracted.  A cluster's sums lie together: d features and the weight; the second limb,
  * if there is one, lies k × (d + 1) further on.
  */
-#include <initializer_list>
 #include <type_traits>
 
 #include <cub/block/block_scan.cuh>
@@ -656,6 +655,17 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	return a;
 }
 
+/* Loads the kernels of finish_step(). */
+void
+load_finish()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
+}
+
 /* Counts empty clusters; computes new centroids if there are none, or if forced. */
 void
 finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool even_if_empty)
@@ -672,17 +682,6 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool 
 	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);
 	GK_LAUNCHED("finish_step");
 	shard.centroids.prepared = false;
-}
-
-/* Loads the kernels of finish_step(), so that the first iteration need not. */
-void
-load_finish()
-{
-	cudaFuncAttributes attributes;
-
-	for (const void *kernel : {(const void *) empty_kernel, (const void *) centroids_kernel,
-			 (const void *) shift_kernel})
-		GK_CUDA(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 /* Marks the empty clusters. */
