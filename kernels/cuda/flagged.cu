@@ -40,7 +40,8 @@ struct FlaggedArguments : TiledArguments
 	FlaggedArguments(const FilterArguments &common, const Shard &shard, const double *centroids)
 		: TiledArguments(common), exact(centroids), arrivals(flag_count + 1),
 		  found_distances(shard.found_distances.get()),
-		  found_centroids(shard.found_centroids.get()), stop(shard.stop_flag), most_parts(1), staged(false)
+		  found_centroids(shard.found_centroids.get()), stop(shard.stop_flag), most_parts(1),
+		  staged(false)
 	{
 	}
 
@@ -458,8 +459,10 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		TileStream	stream;
 
 		__syncthreads();
-		start_rows(a, shared,
-				   [&](int r) { return first + r < count ? (int64_t) a.flag_rows[first + r] : -1; });
+		start_rows(a, shared, [&](int r)
+		{
+			return first + r < count ? (int64_t) a.flag_rows[first + r] : -1;
+		});
 		stream = start_tiles<PANEL>(a, stages, panel, a.panels * (part + 1) / parts - panel, false,
 									false);
 		__syncthreads();
