@@ -39,7 +39,7 @@ Engine::run_candidates(GkCommand *c)
 		}
 		if (count > 1)
 		{
-			prepare_filter(count);
+			prepare_filter(count, shards[0]->candidates.narrow, true);
 			for (auto &shard : shards)
 				if (shard->rows > 0)
 					prepare_centroids(*shard, shard->candidates);

@@ -86,7 +86,7 @@ void
 Centroids::release()
 {
 	count = padded = 0;
-	prepared = false;
+	prepared = narrow = false;
 	exact.release();
 	rounded.release();
 	lower.release();
@@ -96,6 +96,7 @@ Centroids::release()
 	scale.release();
 	hashes.release();
 	firsts.release();
+	packed.release();
 }
 
 /* An event of this shard's device. */

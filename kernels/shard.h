@@ -83,6 +83,7 @@ struct Centroids
 	void		release();
 
 	int64_t		count = 0;
+	bool		narrow = false;	/* rows are compared with them by narrow.cu */
 	int64_t		padded = 0;
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
@@ -94,6 +95,7 @@ struct Centroids
 	Buffer<CentroidScale> scale;
 	Buffer<uint64_t> hashes;	/* a hash table, to find equal ones … */
 	Buffer<unsigned> firsts;	/* … and the first one of each slot, then the slot of each */
+	Buffer<float> packed;		/* for narrow.cu, which needs but the exact ones besides */
 };
 
 /* Mean logarithms of the rows' norms, for the constants of the filter. */
