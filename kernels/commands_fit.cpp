@@ -204,11 +204,11 @@ Engine::prepare_step(int64_t k, bool all)
 
 /* Labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
 void
-Engine::label_and_sum(Shard &shard, const Slice &slice, bool labelled, bool all)
+Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
 {
 	if (shard.centroids.narrow)
 		return narrow_step(shard, slice, shard.centroids, grid, all);
-	filter_slice(shard, slice, shard.centroids, labelled);
+	filter_slice(shard, slice, shard.centroids, true);
 	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
@@ -227,7 +227,7 @@ Engine::prepare_first_step(int64_t k)
 		if (shard->rows == 0)
 			continue;
 		shard->use();
-		label_and_sum(*shard, none, false, true);
+		label_and_sum(*shard, none, true);
 		load_finish();
 	}
 }
@@ -306,7 +306,7 @@ Engine::step(GkCommand *c)
 
 	prepare_step(k, all);
 	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
-		 { label_and_sum(shard, slice, true, all); });
+		 { label_and_sum(shard, slice, all); });
 	if (several)
 	{
 		summing = true;

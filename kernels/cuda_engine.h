@@ -105,7 +105,7 @@ private:
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
 	void		prepare_first_step(int64_t k);
-	void		label_and_sum(Shard &shard, const Slice &slice, bool labelled, bool all);
+	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);

@@ -42,8 +42,12 @@ namespace gk
 /* Centroids of a list for which there is room, at least. */
 #define LEAST_LIST 32
 
+/* The most: so many, or so many times what a region has on average. */
+#define LONG_LIST 64
+#define LONG_SHARE 8
+
 /* A part of the rows that can have several candidates; of small slices, all. */
-#define FLAGGED_SHARE 8
+#define FLAGGED_SHARE 16
 #define FLAGGED_ROWS (INT64_C(4) << 10)
 
 /* Bytes of a row of a slice. */
@@ -266,14 +270,16 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	int64_t		columns = (shard.depth + 63) / 64 * 64;
 	uint64_t	bytes = columns * sizeof(__half) + 4 * sizeof(float) + sizeof(int32_t);
 	uint64_t	need;
+	uint64_t	all;
 
-	r.most = (int) std::min<int64_t>(list_bytes(shard) / bytes / count, k + LIST_STEP - 1) /
-		LIST_STEP * LIST_STEP;
+	r.most = (int) std::min({(int64_t) (list_bytes(shard) / bytes / count), k + LIST_STEP - 1,
+		std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count)}) / LIST_STEP * LIST_STEP;
 	r.room = (int64_t) count * r.most;
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
-	if (wish <= 0 && !shard.account.has_room(need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
-								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
+	all = need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
+		(uint64_t) count * shard.dimension * 16 + (1 << 20);
+	if (wish <= 0 && !shard.account.has_room(all))
 		return false;
 	r.memory.reserve(shard, need);
 	(void) divide_memory(r, k, shard.dimension, columns);
