@@ -265,7 +265,8 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	r.room = (int64_t) count * r.most;
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
-	if (wish <= 0 && !shard.account.has_room(need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
+	if (wish <= 0 &&
+		!shard.account.has_room(need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
 								(uint64_t) count * shard.dimension * 16 + (1 << 20)))
 		return false;
 	r.memory.reserve(shard, need);
