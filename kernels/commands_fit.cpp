@@ -22,6 +22,9 @@ namespace gk
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
+/* So many rows keep their hashes from one seeding to the next. */
+#define KEPT_HASHES (INT64_C(1) << 20)
+
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
@@ -47,9 +50,24 @@ Engine::filter_rows(int64_t centroids) const
 	return std::min(longest, (most + wave - 1) / wave * wave);
 }
 
-/* Prepares everything that the filter needs besides the centroids. */
+/* Rows in a slice of a step: more where a step needs no memory for them. */
+int64_t
+Engine::step_rows() const
+{
+	int64_t		k = shards[0]->centroids.count;
+	int64_t		wave = filter_wave(*shards[0], k);
+
+	if (!shards[0]->centroids.narrow)
+		return filter_rows(k);
+	return ((int64_t) (SLICE_SECONDS / filter_seconds(*shards[0], k)) / wave + 1) * wave;
+}
+
+/*
+ * Prepares everything that labels need besides the centroids: for the filter or (narrow) without
+ * it, with memory for fresh labels or (not fresh) without.
+ */
 void
-Engine::prepare_filter(int64_t centroids)
+Engine::prepare_filter(int64_t centroids, bool narrow, bool fresh)
 {
 	bool		valid = true;
 
@@ -58,10 +76,15 @@ Engine::prepare_filter(int64_t centroids)
 		shard->need_labels();
 		if (shard->rows == 0)
 			continue;
-		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, filter_rows(centroids));
+		if (!narrow)
+		{
+			shard->bounds.reserve(*shard, shard->rows);
+			reserve_filter(*shard, filter_rows(centroids));
+		}
+		else if (fresh)
+			shard->fresh.reserve(*shard, filter_rows(centroids));
 		sample_origin(*shard);
-		valid = valid && shard->bounds_valid;
+		valid = valid && (narrow || shard->bounds_valid);
 	}
 	if (valid)
 		return;
@@ -151,7 +174,8 @@ void
 Engine::prepare_comparison(Shard &shard)
 {
 	/* first: it sees by these if they have moved */
-	prepare_regions(shard, filter_rows(shard.centroids.count));
+	if (!shard.centroids.narrow)
+		prepare_regions(shard, filter_rows(shard.centroids.count));
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -161,7 +185,7 @@ Engine::prepare_step(int64_t k, bool all)
 {
 	bool		several = shards.size() > 1;
 
-	prepare_filter(k);
+	prepare_filter(k, shards[0]->centroids.narrow, false);
 	for (auto &shard : shards)
 	{
 		shard->sums.reserve(*shard, sum_count());
@@ -176,6 +200,16 @@ Engine::prepare_step(int64_t k, bool all)
 	}
 	reset_counters();
 	sums_valid = false;
+}
+
+/* Labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
+void
+Engine::label_and_sum(Shard &shard, const Slice &slice, bool labelled, bool all)
+{
+	if (shard.centroids.narrow)
+		return narrow_step(shard, slice, shard.centroids, grid, all);
+	filter_slice(shard, slice, shard.centroids, labelled);
+	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
 /*
@@ -193,8 +227,7 @@ Engine::prepare_first_step(int64_t k)
 		if (shard->rows == 0)
 			continue;
 		shard->use();
-		filter_slice(*shard, none, shard->centroids, false);
-		sum_slice(*shard, none, grid, k, true);
+		label_and_sum(*shard, none, false, true);
 		load_finish();
 	}
 }
@@ -213,6 +246,8 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
+		if (shard->rows > KEPT_HASHES)
+			shard->drop_hash_heads();
 		forget_regions(*shard);
 		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
@@ -270,11 +305,8 @@ Engine::step(GkCommand *c)
 	bool		several = shards.size() > 1;
 
 	prepare_step(k, all);
-	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
-	{
-		filter_slice(shard, slice, shard.centroids, true);
-		sum_slice(shard, slice, grid, k, all);
-	});
+	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
+		 { label_and_sum(shard, slice, true, all); });
 	if (several)
 	{
 		summing = true;
@@ -404,7 +436,7 @@ Engine::assign(GkCommand *c)
 
 	for (auto &shard : shards)
 		shard->need_distance2();
-	prepare_filter(k);
+	prepare_filter(k, shards[0]->centroids.narrow, true);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
 			prepare_comparison(*shard);

@@ -105,6 +105,7 @@ private:
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
 	void		prepare_first_step(int64_t k);
+	void		label_and_sum(Shard &shard, const Slice &slice, bool labelled, bool all);
 	void		prepare_comparison(Shard &shard);
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);
@@ -116,8 +117,9 @@ private:
 	void		statistics(GkCommand *c);
 	void		squares(GkCommand *c);
 	void		get_centroids(GkCommand *c);
-	void		prepare_filter(int64_t centroids);
+	void		prepare_filter(int64_t centroids, bool narrow, bool fresh);
 	int64_t		filter_rows(int64_t centroids) const;
+	int64_t		step_rows() const;
 	void		reset_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;

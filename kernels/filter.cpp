@@ -15,6 +15,16 @@
 namespace gk
 {
 
+/* Slices of narrow.cu begin at multiples of this: it copies 16 bytes at a time. */
+#define NARROW_WAVE 64
+
+/* True if narrow.cu compares rows with so many centroids, without the filter. */
+bool
+suits_narrow(const Shard &shard, int64_t centroids)
+{
+	return narrow_fits(shard, centroids) && !regions_are_forced();
+}
+
 /* Allocates memory for slices of this many rows. */
 void
 reserve_filter(Shard &shard, int64_t slice_rows)
@@ -45,6 +55,8 @@ release_filter(Shard &shard, int64_t slice_rows)
 int64_t
 filter_wave(const Shard &shard, int64_t centroids)
 {
+	if (suits_narrow(shard, centroids))
+		return NARROW_WAVE;
 	if (filter_resident_fits(shard, centroids))
 		return 1;
 	if (filter_wide_suits(shard))
@@ -62,6 +74,8 @@ filter_seconds(const Shard &shard, int64_t centroids)
 	double		share = filter_wide_suits(shard) ? GK_DEVICE_WIDE_SHARE : GK_DEVICE_FILTER_SHARE;
 	const Speed &speed = shard.device->speed;
 
+	if (suits_narrow(shard, centroids))
+		return narrow_seconds(shard, centroids);
 	return padded * (shard.depth + 16) * 2 / (share * speed.flops) +
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
@@ -119,6 +133,9 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 void
 filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
+	if (centroids.narrow)
+		return narrow_labels(shard, slice, centroids);
+
 	FilterArguments a(shard, slice, centroids, labelled);
 
 	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),

@@ -46,6 +46,9 @@ struct FilterArguments
 	float	   *flag_limits;	/* … and the scores up to which a centroid can be nearest */
 };
 
+/* True if narrow.cu compares rows with so many centroids, without the filter. */
+bool		suits_narrow(const Shard &shard, int64_t centroids);
+
 /* Allocates memory for slices of this many rows. */
 void		reserve_filter(Shard &shard, int64_t slice_rows);
 

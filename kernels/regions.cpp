@@ -82,6 +82,13 @@ forget_regions(Shard &shard)
 	shard.regions.release();
 }
 
+/* True if a test wants regions wherever they are possible. */
+bool
+regions_are_forced()
+{
+	return wish > 0;
+}
+
 /* True if rows are compared with the centroids of a region. */
 bool
 has_regions(const Shard &shard, const Centroids &centroids)

@@ -32,6 +32,9 @@ void		forget_regions(Shard &shard);
 /* Takes into account what a pass over all rows has shown: regions end if they do not pay. */
 void		judge_regions(Shard &shard);
 
+/* True if a test wants regions wherever they are possible. */
+bool		regions_are_forced();
+
 /* True if rows are compared with the centroids of a region. */
 bool		has_regions(const Shard &shard, const Centroids &centroids);
 

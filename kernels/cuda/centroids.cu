@@ -213,6 +213,10 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.padded = (count + 127) / 128 * 128;
 	centroids.prepared = false;
 	centroids.exact.reserve(shard, count * shard.dimension);
+	/* those of regions are compared otherwise */
+	centroids.narrow = &centroids != &shard.regions.centers && suits_narrow(shard, count);
+	if (centroids.narrow)
+		return reserve_narrow(shard, centroids);
 	centroids.rounded.reserve(shard, centroids.padded * tiles_of(shard.depth) * TILE_COLUMNS);
 	centroids.lower.reserve(shard, centroids.padded);
 	centroids.slack.reserve(shard, centroids.padded);
@@ -354,6 +358,9 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	if (centroids.prepared)
 		return;
 	shard.use();
+	centroids.prepared = true;
+	if (centroids.narrow)
+		return pack_centroids(shard, centroids);
 	GK_CUDA(cudaMemsetAsync(twins.hashes, 0xff, slots * sizeof(*twins.hashes), stream));
 	GK_CUDA(cudaMemsetAsync(twins.firsts, 0xff, slots * sizeof(*twins.firsts), stream));
 	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
@@ -371,7 +378,6 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
 		 centroids.slack.get());
 	GK_LAUNCHED("prepare_centroids");
-	centroids.prepared = true;
 }
 
 }								/* namespace gk */

@@ -77,6 +77,19 @@ void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centr
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
 						   int64_t pairs, bool by_warpgroup, float *products);
 
+/*
+ * narrow.cu: few centroids of few features.  narrow_step() replaces the labels of a slice by new
+ * ones and updates the sums; narrow_labels() makes fresh labels, all of them decided.
+ */
+struct Grid;
+bool		narrow_fits(const Shard &shard, int64_t centroids);
+double		narrow_seconds(const Shard &shard, int64_t centroids);
+void		reserve_narrow(Shard &shard, Centroids &centroids);
+void		pack_centroids(Shard &shard, Centroids &centroids);
+void		narrow_labels(Shard &shard, const Slice &slice, const Centroids &centroids);
+void		narrow_step(Shard &shard, const Slice &slice, const Centroids &centroids,
+						const Grid &grid, bool all);
+
 /* exact.cu: by the definition */
 enum DistanceUse
 {

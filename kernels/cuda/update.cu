@@ -11,6 +11,7 @@
 
 #include "exact.h"
 #include "launch.h"
+#include "sums.cuh"
 #include "warp.cuh"
 
 namespace gk
@@ -42,30 +43,6 @@ enum Summed
 	WIDE,
 	SQUARES
 };
-
-/* to += value; in shared memory, which has no 64-bit atomic add, by two 32-bit ones. */
-static __device__ __forceinline__ void
-add_shared(int64_t *to, int64_t value)
-{
-	uint32_t   *halves = (uint32_t *) to;
-	uint32_t	low = (uint32_t) value;
-	uint32_t	high = (uint32_t) ((uint64_t) value >> 32);
-	uint32_t	before = atomicAdd(&halves[0], low);
-
-	high += before + low < low;
-	if (high != 0)
-		atomicAdd(&halves[1], high);
-}
-
-/* to += value, in shared or global memory. */
-template <bool SHARED> static __device__ __forceinline__ void
-add_sum(int64_t *to, int64_t value)
-{
-	if (SHARED)
-		add_shared(to, value);
-	else
-		atomicAdd((unsigned long long *) to, (unsigned long long) value);
-}
 
 #define SUM_THREADS 256
 #define SUM_ROWS 1024			/* of a block at a time */

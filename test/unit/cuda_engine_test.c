@@ -3,18 +3,18 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | regions | wide | streamed | stops | random | all | large | products
- *			 [scale]]]]
+ *			[few | quick | regions | wide | narrow | streamed | stops | random | all | large |
+ *			 products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
  * compute-sanitizer.  "regions" is the comparison by regions, "wide" rows of more than 512
- * features.  "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values,
- * and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger
- * data.  "stops" stops commands wherever they can notice, and then at random for as many seconds as
- * the scale says; "random" does only the latter.  The GPUs must be free of other work: what is free
- * on them is compared.
+ * features, "narrow" few features and centroids.  "streamed" is rows that do not fit the devices,
+ * "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the latter.
+ * scale shrinks or stretches the larger data.  "stops" stops commands wherever they can notice, and
+ * then at random for as many seconds as the scale says; "random" does only the latter.  The GPUs
+ * must be free of other work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -195,7 +195,8 @@ test_few_shapes(int devices)
 		int64_t		k;
 	}			shapes[] = {
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
-		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}
+		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}, {600, 16, 33},
+		{500, 3, 200}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -206,6 +207,51 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	set_regions(0);
+}
+
+/* Few features, and few centroids: rows of every length that the narrow kernel has. */
+static void
+test_narrow_shapes(int devices)
+{
+	for (int d = 1; d <= 33; d++)
+	{
+		int64_t		k = 1 + (int64_t) (random_bits() % (d % 3 == 0 ? 300 : d % 3 == 1 ? 40 : 9));
+
+		test_shape(gk_reference_engine(), 900 + d, d, k, 3, devices, 4);
+	}
+}
+
+/* The same with more rows than the GPU works on at a time, and with rows in host memory. */
+static void
+test_narrow_many(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{1100000, 3, 5}, {1000000, 8, 32}, {900000, 11, 50}, {800000, 16, 20}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+		int64_t		n = scaled(shapes[i].n);
+		double		bytes = (double) n * shapes[i].d * sizeof(float);
+		double		start = now();
+
+		for (int kind = (int) (random_bits() % 6); kind < KINDS; kind += 6)
+		{
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k,
+						 (int) (random_bits() % 8), 4, devices, 0);
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k, (int) (random_bits() % 8),
+						 2, devices, (14 << 20) + (uint64_t) ((20.0 * (double) n + bytes / 2) /
+															  devices));
+		}
+		ok(!comparison.differs, "many rows: n %lld, d %d, k %lld, GPUs %d (%.1f s)", (long long) n,
+		   shapes[i].d, (long long) shapes[i].k, devices, now() - start);
+	}
 }
 
 /* More equally distant rows than a list can hold: they come in the order of their bits. */
@@ -779,6 +825,7 @@ static void
 test_on(int devices, bool all)
 {
 	test_small_shapes(devices);
+	test_narrow_shapes(devices);
 	test_two_engines(devices);
 	test_faults(devices);
 	test_stops(devices);
@@ -798,6 +845,7 @@ test_on(int devices, bool all)
 		return;
 	test_larger_shapes(devices);
 	test_wide_shapes(devices);
+	test_narrow_many(devices);
 	test_out_of_core(devices);
 }
 
@@ -818,6 +866,11 @@ test_part(const char *part, int devices, double seconds)
 	}
 	else if (strcmp(part, "wide") == 0)
 		test_wide_shapes(devices);
+	else if (strcmp(part, "narrow") == 0)
+	{
+		test_narrow_shapes(devices);
+		test_narrow_many(devices);
+	}
 	else if (strcmp(part, "streamed") == 0)
 		test_out_of_core(devices);
 	else if (stops || strcmp(part, "random") == 0)
@@ -858,7 +911,7 @@ main(int argc, char **argv)
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
 	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
 		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0 && strcmp(part, "regions") != 0 &&
-		strcmp(part, "wide") != 0)
+		strcmp(part, "wide") != 0 && strcmp(part, "narrow") != 0)
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
