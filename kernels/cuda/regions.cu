@@ -30,7 +30,8 @@ rough_distance2(const float *a, const float *b, int d)
 static __global__ void
 sample_kernel(const float *features, int64_t rows, int d, Sample sample)
 {
-	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; i < (int64_t) sample.count * d;
+	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+		 i < (int64_t) sample.count * d;
 		 i += (int64_t) gridDim.x * blockDim.x)
 		sample.rows[i] = features[rows * (i / d) / sample.count * d + i % d];
 }
@@ -54,7 +55,8 @@ gaps_kernel(Sample sample, int d, Gap *gaps)
 	float		least = INFINITY;
 	float		sum = 0.0f;
 
-	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < sample.count; i += warps)
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < sample.count;
+		 i += warps)
 	{
 		float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
 												sample.rows + (int64_t) its * d, d);
@@ -108,7 +110,8 @@ seed_kernel(Sample sample, int d, int i)
 			if (i > 0)
 				distance2 = fminf(distance2, sample.nearest2[its]);
 			sample.nearest2[its] = distance2;
-			atomicMax(&most, (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
+			atomicMax(&most,
+					  (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
 		}
 	}
 	__syncthreads();
@@ -228,7 +231,8 @@ region_norms_kernel(const float *origins, int regions, const double *exact, int6
 	double		sums[4];
 
 	if (threadIdx.x < 16)
-		places[threadIdx.x] = region + (int) threadIdx.x < regions ? region + (int) threadIdx.x : -1;
+		places[threadIdx.x] =
+			region + (int) threadIdx.x < regions ? region + (int) threadIdx.x : -1;
 	__syncthreads();
 	tile.run(origins, places, exact, first, count, d, sums);
 	for (int i = 0; i < 4; i++)
@@ -496,9 +500,11 @@ round_list_kernel(ListArguments a)
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	double		factor = list.count > 0 ? ldexp(1.0, scale->exponent) : 0.0;
 
-	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < list.padded; i += warps)
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < list.padded;
+		 i += warps)
 	{
-		const double *c = i < list.count ? a.exact + (int64_t) a.ids[list.first + i] * a.d : nullptr;
+		const double *c =
+			i < list.count ? a.exact + (int64_t) a.ids[list.first + i] * a.d : nullptr;
 		__half	   *rounded = a.rounded + (int64_t) list.first * tiles_of(a.depth) * TILE_COLUMNS;
 
 		round_centroid(c, origin, a.d, a.depth, factor, a.gamma, [&](int j)

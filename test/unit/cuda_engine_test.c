@@ -3,18 +3,19 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | regions | wide | narrow | streamed | stops | random | all | large |
- *			 products [scale]]]]
+ *			[few | quick | regions | wide | narrow | crowds | streamed | stops | random | all |
+ *			 large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
  * compute-sanitizer.  "regions" is the comparison by regions, "wide" rows of more than 512
- * features, "narrow" few features and centroids.  "streamed" is rows that do not fit the devices,
- * "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the latter.
- * scale shrinks or stretches the larger data.  "stops" stops commands wherever they can notice, and
- * then at random for as many seconds as the scale says; "random" does only the latter.  The GPUs
- * must be free of other work: what is free on them is compared.
+ * features, "narrow" few features and centroids, "crowds" rows that many centroids are nearest to.
+ * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
+ * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
+ * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
+ * scale says; "random" does only the latter.  The GPUs must be free of other work: what is free on
+ * them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -871,6 +872,8 @@ test_part(const char *part, int devices, double seconds)
 		test_narrow_shapes(devices);
 		test_narrow_many(devices);
 	}
+	else if (strcmp(part, "crowds") == 0)
+		test_crowds(devices);
 	else if (strcmp(part, "streamed") == 0)
 		test_out_of_core(devices);
 	else if (stops || strcmp(part, "random") == 0)
@@ -881,6 +884,18 @@ test_part(const char *part, int devices, double seconds)
 	}
 	else
 		test_on(devices, strcmp(part, "quick") != 0);
+}
+
+/* True if a part includes the error of the tensor cores. */
+static bool
+has_products(const char *part)
+{
+	static const char *const with[] = {"few", "quick", "all", "products"};
+
+	for (size_t i = 0; i < sizeof(with) / sizeof(*with); i++)
+		if (strcmp(part, with[i]) == 0)
+			return true;
+	return false;
 }
 
 /* Compares on 1, 2, 4 ... GPUs. */
@@ -909,9 +924,7 @@ main(int argc, char **argv)
 	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
-	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
-		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0 && strcmp(part, "regions") != 0 &&
-		strcmp(part, "wide") != 0 && strcmp(part, "narrow") != 0)
+	if (has_products(part))
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
