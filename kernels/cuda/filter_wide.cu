@@ -274,8 +274,9 @@ convert_rows(const WideArguments &a, int turn, int warp, int exponent)
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)
 		{
-			float		factor = __shfl_sync(0xffffffffu, place.number < 32 ? factors[0] : factors[1],
-											 place.number % 32);
+			float		factor = __shfl_sync(0xffffffffu,
+										 place.number < 32 ? factors[0] : factors[1],
+										 place.number % 32);
 
 			store_place<ALIGNED>(a, converted_rows(a, turn), warp + place.number * CONVERTER_WARPS,
 								 place.column, x[u], factor);
