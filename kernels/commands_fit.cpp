@@ -22,6 +22,9 @@ namespace gk
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
+/* So many rows keep their hashes from one seeding to the next. */
+#define KEPT_HASHES (INT64_C(1) << 20)
+
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
@@ -243,6 +246,8 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
+		if (shard->rows > KEPT_HASHES)
+			shard->drop_hash_heads();
 		forget_regions(*shard);
 		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);

@@ -97,9 +97,14 @@ Engine::masses(GkCommand *c)
 		shard->need_distance2();
 		shard->scratch.reserve(*shard, count * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
+		if (c->masses.bits > 0)
+			shard->want_hash_heads();
 	}
 	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
 		 { masses_slice(shard, slice, mass, c->masses.bits, (int64_t *) shard.scratch.get()); });
+	for (auto &shard : shards)
+		if (c->masses.bits > 0)
+			shard->hash_heads_valid = shard->hash_heads.get() != nullptr;
 	sum_scratch(0, c->masses.buckets, count);
 }
 

@@ -243,6 +243,10 @@ public:
 	void		need_labels();
 	void		need_distance2();
 
+	/* Memory for the leading bits of the hashes, if no row must leave the device for it. */
+	void		want_hash_heads();
+	void		drop_hash_heads();
+
 	void		make_room(uint64_t bytes) override;
 
 	int			dimension = 0;
@@ -255,6 +259,8 @@ public:
 	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see centroids.cu */
 	Buffer<double> distance2;
 	bool		bounds_valid = false;
+	Buffer<uint32_t> hash_heads;		/* the leading bits of the rows' hashes, if there is room */
+	bool		hash_heads_valid = false;
 	Buffer<float> origin;				/* dimension */
 	Buffer<RowStatistics> row_statistics;
 
@@ -285,6 +291,7 @@ public:
 
 private:
 	uint64_t	row_bytes() const;
+	uint64_t	work_bytes() const;
 	int64_t		chunk_rows() const;
 	bool		fits(int64_t count);
 	void		append_to_host(const float *x, const double *w, int64_t count);
