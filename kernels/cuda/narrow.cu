@@ -290,7 +290,7 @@ narrow_kernel(NarrowArguments a)
 		__pipeline_wait_prior(1);
 		__syncwarp();
 		changes += run_tile<D, TILE>(a, w, tile, first,
-											(int) min((int64_t) TILE_ROWS, a.rows - first));
+									 (int) min((int64_t) TILE_ROWS, a.rows - first));
 		__syncwarp();
 	}
 	close_block(a, (const int64_t *) (w.packed + w.layout.total), changes);
