@@ -1,11 +1,14 @@
 """Fits over several servers, beside the same rows in a local table of the server that fits.
 
 Connects to the server that PGHOST and PGPORT name, one that scripts/cluster has started: with Citus it
-makes distributed tables, without it partitions on the foreign servers.  Prints a Markdown table of seconds,
-the least of several runs in turn, and checks that every fit gave the same bits.
+makes distributed tables, without it partitions on the foreign servers.  Prints Markdown tables of seconds,
+the least of several runs in turn, and checks that every fit gave the same bits.  With --processor it counts the
+seconds that all processes of the three servers have run on processors, which other work on the machine does not
+change: it must run on that machine, and as their owner or root.
 """
 
 import argparse
+import os
 import sys
 import time
 
@@ -15,6 +18,20 @@ DIMENSION = 32
 K = 100
 ITERATIONS = 12
 
+# The exchange is measured with these: all centroids move in each iteration
+WIDE_ROWS = 24000
+WIDE = 128
+WIDE_K = 1024
+WIDE_ITERATIONS = 10
+
+
+def process_times(process):
+    """The parent of a process, what it has run, and what its children had run that have ended; in seconds."""
+    with open(f"/proc/{process}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    tick = os.sysconf("SC_CLK_TCK")
+    return int(fields[1]), (int(fields[11]) + int(fields[12])) / tick, (int(fields[13]) + int(fields[14])) / tick
+
 
 class ClusterBench(Bench):
     """The same rows kept in several ways."""
@@ -23,44 +40,81 @@ class ClusterBench(Bench):
         super().__init__(options)
         self.citus = bool(self.query("SELECT FROM pg_extension WHERE extname = 'citus'"))
         self.digests = set()
+        self.servers = self.find_servers() if options.processor else []
 
     def run(self, text):
         self.cursor.execute(text)
 
+    def find_servers(self):
+        """The main processes of the servers: those with the program of this one."""
+        own = process_times(self.connection.get_backend_pid())[0]
+        program = os.readlink(f"/proc/{own}/exe")
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                parent = process_times(process)[0]
+                if os.readlink(f"/proc/{process}/exe") == program and os.readlink(f"/proc/{parent}/exe") != program:
+                    found.append(int(process))
+            except OSError:
+                pass
+        return found
+
+    def processor(self):
+        """Seconds that the processes of all servers have run."""
+        time.sleep(0.2)
+        total = sum(process_times(server)[2] for server in self.servers)
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                parent, own, _ = process_times(process)
+                total += own if parent in self.servers else 0
+            except OSError:
+                pass
+        return total
+
+    def seconds_of(self, call):
+        """What a call takes: seconds on processors if they are counted, else elapsed ones."""
+        if self.servers:
+            started = self.processor()
+            call()
+            return self.processor() - started
+        started = time.perf_counter()
+        call()
+        return time.perf_counter() - started
+
     def make_tables(self):
         self.run("DROP TABLE IF EXISTS bench_local, bench_labels_local")
-        self.run("DROP TABLE IF EXISTS bench_labels, bench_copy, bench_rows CASCADE")
+        self.run("DROP TABLE IF EXISTS bench_labels, bench_copy, bench_rows, bench_wide CASCADE")
         self.run(f"""CREATE TABLE bench_local AS SELECT i::bigint AS id, ARRAY(SELECT
             ((hashint8extended(i, j) & 4294967295)::float8 / 429496729.6 + i % {K} * 7 % 13)::real
             FROM generate_series(1, {DIMENSION}) j)::real[] AS v FROM generate_series(1, {self.options.rows}) i""")
         self.run("CREATE TABLE bench_labels_local (id bigint, cluster_id int, distance float8)")
+        for name in ("bench_rows", "bench_wide"):
+            self.run(f"CREATE TABLE {name} (LIKE bench_local)" + ("" if self.citus else " PARTITION BY HASH (id)"))
+            if self.citus:
+                self.run(f"SELECT create_distributed_table('{name}', 'id', shard_count => 8)")
+            else:
+                self.partition(name)
         if self.citus:
-            self.distribute()
+            for name in ("bench_labels", "bench_copy"):
+                self.run(f"CREATE TABLE {name} (id bigint, cluster_id int, distance float8)")
+                self.run(f"SELECT create_distributed_table('{name}', 'id', colocate_with => 'bench_rows')")
         else:
-            self.partition()
-        if not self.citus:
             self.run("CREATE TABLE bench_copy (LIKE bench_labels_local)")
         self.run("INSERT INTO bench_rows SELECT * FROM bench_local")
+        self.run(f"""INSERT INTO bench_wide SELECT i, ARRAY(SELECT (hashint8extended(i, j) & 65535)::real
+            FROM generate_series(1, {WIDE}) j)::real[] FROM generate_series(1, {WIDE_ROWS}) i""")
         self.run("VACUUM ANALYZE bench_local")
         self.run("ANALYZE bench_rows")
 
-    def distribute(self):
-        self.run("CREATE TABLE bench_rows (LIKE bench_local)")
-        self.run("SELECT create_distributed_table('bench_rows', 'id', shard_count => 8)")
-        for name in ("bench_labels", "bench_copy"):
-            self.run(f"CREATE TABLE {name} (id bigint, cluster_id int, distance float8)")
-            self.run(f"SELECT create_distributed_table('{name}', 'id', colocate_with => 'bench_rows')")
-
-    def partition(self):
+    def partition(self, name):
         servers = [row[0] for row in self.query("SELECT srvname FROM pg_foreign_server ORDER BY 1")]
-        self.run("CREATE TABLE bench_rows (LIKE bench_local) PARTITION BY HASH (id)")
         self.run("CREATE EXTENSION IF NOT EXISTS dblink")
         for number, server in enumerate(servers):
-            self.run(f"SELECT dblink_exec('{server}', 'DROP TABLE IF EXISTS bench_rows')")
-            self.run(f"SELECT dblink_exec('{server}', 'CREATE TABLE bench_rows (id bigint, v real[])')")
-            self.run(f"""CREATE FOREIGN TABLE bench_rows_{number} PARTITION OF bench_rows
+            self.run(f"SELECT dblink_exec('{server}', 'DROP TABLE IF EXISTS {name}')")
+            self.run(f"SELECT dblink_exec('{server}', 'CREATE TABLE {name} (id bigint, v real[])')")
+            self.run(f"""CREATE FOREIGN TABLE {name}_{number} PARTITION OF {name}
                 FOR VALUES WITH (MODULUS {len(servers)}, REMAINDER {number}) SERVER {server}
-                OPTIONS (table_name 'bench_rows', batch_size '1000')""")
+                OPTIONS (table_name '{name}', batch_size '1000')""")
 
     def fit(self, source, nodes, labels):
         """Seconds of a fit: reading, iterations and labels, and all of it."""
@@ -97,39 +151,66 @@ class ClusterBench(Bench):
             print(f"| {name} | {nodes} | {read:.2f} | {iterate:.2f} | {whole:.2f} | {read / local[0]:.1f} |")
         print(f"\nthe same bits: {self.verdict(len(self.digests) == 1)}")
 
-    def copy_seconds(self, source, target):
-        """The same labels, copied into a table like theirs by one INSERT."""
-        least = None
-        for _ in range(self.options.repeat):
+    def copy(self, source, target, whole):
+        """The same labels, copied into a table like theirs by one INSERT; with all that a fit does around it, or not."""
+        self.run("BEGIN")
+        if whole:
             self.run(f"TRUNCATE {target}")
-            started = time.perf_counter()
-            self.run(f"INSERT INTO {target} SELECT * FROM {source}")
-            seconds = time.perf_counter() - started
-            least = seconds if least is None else min(least, seconds)
-        return least
+        self.run(f"INSERT INTO {target} SELECT * FROM {source}")
+        if whole:
+            self.run(f"ANALYZE {target}")
+        self.run("COMMIT")
 
     def labels(self):
         table = "bench_labels" if self.citus else "bench_labels_local"
         ways = {}
         for nodes in ("", "auto"):
-            ways[f"fit, gkmeans.nodes = '{nodes}'"] = ("bench_rows", nodes, None)
-            ways[f"fit with labels, gkmeans.nodes = '{nodes}'"] = ("bench_rows", nodes, table)
-        found = self.least(ways)
-        print("\n| labels into a " + ("co-located distributed table" if self.citus else "local table") + " | whole s |")
+            ways[f"fit, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, None)
+            ways[f"fit with labels, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, table)
+        ways["INSERT … SELECT of the labels, once written"] = lambda: self.copy(table, "bench_copy", False)
+        ways["TRUNCATE, INSERT … SELECT, ANALYZE in a transaction"] = lambda: self.copy(table, "bench_copy", True)
+        least = {}
+        for _ in range(self.options.repeat):
+            self.run("TRUNCATE bench_copy")
+            for name, call in ways.items():
+                seconds = self.seconds_of(call)
+                least[name] = min(seconds, least.get(name, seconds))
+        kind = "s on processors" if self.servers else "s"
+        print("\n| labels into a " + ("co-located distributed table" if self.citus else "local table") + f" | whole {kind} |")
         print("|---|--:|")
-        for name, got in found.items():
-            print(f"| {name} | {got[-1]:.2f} |")
-        print(f"| INSERT … SELECT of the labels, once written | {self.copy_seconds(table, 'bench_copy'):.2f} |")
+        for name, seconds in least.items():
+            print(f"| {name} | {seconds:.2f} |")
+
+    def exchange(self):
+        """What an iteration takes besides the engines of the nodes."""
+        self.run("SET gkmeans.nodes = 'auto'")
+        least = processor = None
+        for _ in range(self.options.repeat):
+            found = []
+            for iterations in (1, 1 + WIDE_ITERATIONS):
+                before = self.processor_seconds()
+                self.run(f"SELECT count(*) FROM gkmeans_fit('bench_wide', '{{v}}', {WIDE_K}, init => 'random',"
+                         f" max_iter => {iterations}, tol => 0, quality => 'fast')")
+                iterate = self.last_fit("iterate_seconds")
+                compute = self.query("SELECT max(compute_seconds) FROM gkmeans_last_fit_nodes()")[0][0]
+                found.append((iterate - compute, self.processor_seconds() - before))
+            milliseconds = [(b - a) / WIDE_ITERATIONS * 1000 for a, b in zip(*found)]
+            least = milliseconds[0] if least is None else min(least, milliseconds[0])
+            processor = milliseconds[1] if processor is None else min(processor, milliseconds[1])
+        print(f"\nexchange of an iteration, k = {WIDE_K}, {WIDE} features: {least:.1f} ms besides the slower node's engine;"
+              f" this server worked {processor:.1f} ms of it")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--processor", action="store_true", help="count seconds on processors where that says more")
     bench = ClusterBench(parser.parse_args())
     bench.make_tables()
     bench.fits()
     bench.labels()
+    bench.exchange()
     return bench.finish()
 
 

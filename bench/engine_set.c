@@ -1,7 +1,7 @@
 /*
  * Times an engine alone on one data set of bench/real_sets.py: reading the rows in, at most 20
- * iterations from the given centroids, final labels; and checks labels against the definition on
- * a sample.  Built by `make -C test/unit bench`.
+ * iterations from the given centroids, final labels, squares of the rows to their centroids; and
+ * checks labels against the definition on a sample.  Built by `make -C test/unit bench`.
  * Usage: engine_set_bench FILE [threads or devices [LIBRARY [LABELS]]]
  * The CPU engine runs on so many threads; with a LIBRARY, the CUDA engine on so many devices.
  * LABELS is a file for the labels, int32.  Prints one JSON object.
@@ -41,6 +41,7 @@ typedef struct Times
 	double		prepare;
 	double		steps[ITERATIONS];
 	double		labels;
+	double		squares;
 	double		used;			/* processor time of all threads, without the checks */
 	int			iterations;
 } Times;
@@ -182,6 +183,24 @@ iterate(GkEngine *engine, const Set *set, Times *times)
 	free(entries);
 }
 
+/* The squares of the rows to their centroids, on a grid that suits the data of the sets. */
+static void
+add_squares(GkEngine *engine, const Set *set, Times *times)
+{
+	int		   *exponents = calloc(set->d + 1, sizeof(int));
+	int64_t    *sums = calloc(2 * set->k * (set->d + 1), sizeof(int64_t));
+	GkCommand	c = {.operation = GK_SQUARES};
+
+	c.squares.exponents = exponents;
+	c.squares.rest_bits = gk_value_bits(set->n);
+	c.squares.sums = sums;
+	times->squares = -now();
+	run(engine, &c);
+	times->squares += now();
+	free(exponents);
+	free(sums);
+}
+
 /* Rows of a sample whose label or d² is not that of the definition. */
 static int64_t
 wrong_in_sample(GkEngine *engine, const Set *set)
@@ -230,8 +249,8 @@ print(GkEngine *engine, const Set *set, const Times *times, const char *labels_f
 	printf("{\"append\": %g, \"prepare\": %g, \"steps\": [", times->append, times->prepare);
 	for (int i = 0; i < times->iterations; i++)
 		printf("%s%g", i > 0 ? ", " : "", times->steps[i]);
-	printf("], \"labels\": %g, \"used\": %g, \"inertia\": %.17g, ", times->labels, times->used,
-		   inertia);
+	printf("], \"labels\": %g, \"squares\": %g, \"used\": %g, \"inertia\": %.17g, ", times->labels,
+		   times->squares, times->used, inertia);
 	printf("\"bytes\": %llu, \"wrong\": %lld}\n",
 		   (unsigned long long) (usage.devices > 0 ? usage.device_peak : usage.host_peak),
 		   (long long) wrong_in_sample(engine, set));
@@ -287,6 +306,7 @@ main(int argc, char **argv)
 	begin(engine, &set, &times);
 	iterate(engine, &set, &times);
 	times.used += busy();
+	add_squares(engine, &set, &times);
 	print(engine, &set, &times, argc > 4 ? argv[4] : NULL);
 	class_of->close(engine);
 	free(set.x);

@@ -225,26 +225,31 @@ class FitBench(Bench):
 
     def columns(self):
         """Columns into the engine against their sums, and arrays of the same numbers beside them."""
-        n = 2_000_000 // self.options.shrink
+        n = self.options.column_rows // self.options.shrink
+        # of very many, some are equal: making random ones takes longer than all the rest
+        distinct = min(n, 2_000_000)
+        workers_tried = [int(workers) for workers in self.options.workers.split(",")]
         six = [f"f{j}" for j in range(6)]
         floats = ", ".join(f"random() * {10 ** (j % 3)} AS {name}" for j, name in enumerate(six))
         self.cursor.execute("DROP TABLE IF EXISTS columns; CREATE UNLOGGED TABLE columns AS"
                             f" SELECT {floats}, (random() * 1000)::int AS i, (random() * 10000)::numeric(8,2) AS n"
-                            f" FROM generate_series(1, {n})")
+                            f" FROM generate_series(1, {distinct})")
+        self.cursor.execute(f"INSERT INTO columns SELECT c.* FROM columns c, generate_series(2, {n // distinct})")
         arrays = f"ARRAY[{', '.join(six)}]"
         self.cursor.execute("DROP TABLE IF EXISTS others; CREATE UNLOGGED TABLE others AS SELECT"
                             f" {', '.join(f'{name}::real' for name in six)}, {arrays}::real[] AS r, {arrays} AS d FROM columns")
         for table in ("columns", "others"):
+            self.cursor.execute(f"ALTER TABLE {table} SET (parallel_workers = {max(1, *workers_tried)})")
             self.cursor.execute(f"VACUUM ANALYZE {table}")
         print("| columns | workers | beside s | read s | ratio | on a processor: beside s | whole fit s | ratio | allowed | met |")
         print("|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")
         for name, source, columns in (("six float8", "columns", six), ("six float8, int, numeric(8,2)", "columns", six + ["i", "n"]),
                                       ("six real", "others", six)):
             sums = ", ".join(f"sum({column})" for column in columns)
-            for workers in (0, 1):
+            for workers in workers_tried:
                 self.compare_reading(f"{name}, beside their sums", source, "{" + ",".join(columns) + "}", sums, workers)
         for name, column in (("real[] of six", "r"), ("float8[] of six", "d")):
-            self.compare_reading(f"{name}, beside count({column})", "others", "{" + column + "}", f"count({column})", 0)
+            self.compare_reading(f"{name}, beside count({column})", "others", "{" + column + "}", f"count({column})", workers_tried[0])
         print()
 
     def small(self):
@@ -304,6 +309,8 @@ def main():
     parser.add_argument("--repeats", type=int, default=3, help="the median of so many runs")
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")
     parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--column-rows", type=int, default=2_000_000, help="rows of the part columns")
+    parser.add_argument("--workers", default="0,1", help="numbers of workers of the part columns")
     options = parser.parse_args()
     bench = FitBench(options)
 

@@ -1,4 +1,4 @@
-"""Draws how many times as long scikit-learn takes, of the figures that peers_cpu.py writes: an SVG to standard output.
+"""Draws how many times as long others take, of the figures that peers_cpu.py or peers_gpu.py writes: an SVG to standard output.
 
 Usage: ratios_picture.py FIGURES
 """
@@ -7,29 +7,59 @@ import json
 import sys
 from html import escape
 
-LEFT, BAR, ROW, TOP, WIDTH = 190, 16, 22, 46, 720
+LEFT, BAR, GAP, WIDTH = 190, 16, 6, 720
+COLOURS = ("#3b6ea5", "#c9a227")
+
+
+def from_peers_cpu(figures):
+    """The title, the heading, the meaning of the bars, and of each set its name and bars."""
+    return ("scikit-learn's time divided by that of gkmeans", "scikit-learn's time / gkmeans, 20 iterations on the CPU", (),
+            [(figure["name"], [figure["lloyd"] / figure["seconds"]]) for figure in figures])
+
+
+def from_peers_gpu(figures):
+    """The same, of two kinds of peers."""
+    return ("the time of the fastest GPU library divided by that of gkmeans",
+            "the fastest other's time / gkmeans, mean of 20 iterations on one GPU", ("in 32 bits", "in 16 bits, inexact"),
+            [(figure["name"], figure["ratios"]) for figure in figures])
+
+
+def bars(y, name, ratios, scale):
+    """The lines of a set."""
+    yield f'<text x="{LEFT - 8}" y="{y + len(ratios) * BAR / 2 + 5:.0f}" text-anchor="end">{escape(name)}</text>'
+    for i, ratio in enumerate(ratios):
+        if ratio is not None:
+            yield f'<rect x="{LEFT}" y="{y + i * BAR}" width="{ratio * scale:.1f}" height="{BAR - (len(ratios) > 1)}" fill="{COLOURS[i]}"/>'
+            yield f'<text x="{LEFT + ratio * scale + 6:.1f}" y="{y + i * BAR + 13}">{ratio:.{1 if ratio >= 2 or len(ratios) == 1 else 2}f}</text>'
+
+
+def legend(y, meanings):
+    """What the colours of the bars mean."""
+    for i, meaning in enumerate(meanings):
+        yield f'<rect x="{LEFT + 160 * i}" y="{y - 11}" width="12" height="12" fill="{COLOURS[i]}"/>'
+        yield f'<text x="{LEFT + 160 * i + 18}" y="{y}">{escape(meaning)}</text>'
 
 
 def main():
     with open(sys.argv[1]) as file:
         figures = json.load(file)
-    ratios = [(figure["name"], figure["lloyd"] / figure["seconds"]) for figure in figures]
-    greatest = max(ratio for _, ratio in ratios)
-    scale = (WIDTH - LEFT - 60) / greatest
-    height = TOP + ROW * len(ratios) + 16
+    title, heading, meanings, sets = (from_peers_gpu if "ratios" in figures[0] else from_peers_cpu)(figures)
+    greatest = max(ratio for _, ratios in sets for ratio in ratios if ratio is not None)
+    scale = (WIDTH - LEFT - 60) / max(greatest, 1.0)
+    top = 68 if meanings else 46
+    rows = BAR * max(len(ratios) for _, ratios in sets) + GAP
+    height = top + rows * len(sets) + 16
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">')
-    print("<title>scikit-learn's time divided by that of gkmeans</title>")
+    print(f"<title>{escape(title, quote=False)}</title>")
     print(f'<rect width="{WIDTH}" height="{height}" fill="white"/>')
-    print(f'<text x="{LEFT}" y="20">scikit-learn\'s time / gkmeans, 20 iterations on the CPU</text>')
-    for mark in (1, 2):
+    print(f'<text x="{LEFT}" y="20">{escape(heading, quote=False)}</text>')
+    print(*legend(42, meanings), sep="\n", end="\n" if meanings else "")
+    for mark in (mark for mark in (1, 2) if mark <= max(greatest, 1.0)):
         x = LEFT + mark * scale
-        print(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 12}" stroke="#999999" stroke-dasharray="3 3"/>')
-        print(f'<text x="{x:.1f}" y="{TOP - 10}" text-anchor="middle" fill="#666666">{mark}</text>')
-    for i, (name, ratio) in enumerate(ratios):
-        y = TOP + i * ROW
-        print(f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>')
-        print(f'<rect x="{LEFT}" y="{y}" width="{ratio * scale:.1f}" height="{BAR}" fill="#3b6ea5"/>')
-        print(f'<text x="{LEFT + ratio * scale + 6:.1f}" y="{y + 13}">{ratio:.1f}</text>')
+        print(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{height - 12}" stroke="#999999" stroke-dasharray="3 3"/>')
+        print(f'<text x="{x:.1f}" y="{top - 10}" text-anchor="middle" fill="#666666">{mark}</text>')
+    for i, (name, ratios) in enumerate(sets):
+        print(*bars(top + rows * i, name, ratios, scale), sep="\n")
     print("</svg>")
 
 

@@ -457,6 +457,37 @@ Engine::statistics(GkCommand *c)
 	}
 }
 
+/* GK_SQUARES: in the memory of the sums of a step, which are lost. */
+void
+Engine::squares(GkCommand *c)
+{
+	int64_t		k = shards[0]->centroids.count;
+	int64_t		count = 2 * k * (dimension + 1);
+	double		rest_scale = gk_power_of_two(c->squares.rest_bits);
+	std::vector<double> scales(dimension + 1);
+	std::vector<int64_t> part(shards.size() > 1 ? count : 0);
+
+	for (int j = 0; j <= dimension; j++)
+		scales[j] = gk_power_of_two(c->squares.exponents[j]);
+	sums_valid = false;
+	for (auto &shard : shards)
+	{
+		shard->scratch.reserve(*shard, scales.size() * sizeof(double));
+		shard->sums.reserve(*shard, count);
+		to_device(*shard, (double *) shard->scratch.get(), scales.data(), scales.size());
+		zero(*shard, shard->sums.get(), count);
+	}
+	walk("squares", plain_rows(dimension * 16.0), [&](Shard &shard, const Slice &slice)
+		 { square_slice(shard, slice, (const double *) shard.scratch.get(), rest_scale); });
+	to_host(*shards[0], c->squares.sums, (const int64_t *) shards[0]->sums.get(), count);
+	for (size_t s = 1; s < shards.size(); s++)
+	{
+		to_host(*shards[s], part.data(), (const int64_t *) shards[s]->sums.get(), count);
+		for (int64_t i = 0; i < count; i++)
+			c->squares.sums[i] += part[i];
+	}
+}
+
 /* GK_GET_CENTROIDS: copies them out. */
 void
 Engine::get_centroids(GkCommand *c)

@@ -355,6 +355,8 @@ Engine::execute(GkCommand *c)
 			return assign(c);
 		case GK_STATISTICS:
 			return statistics(c);
+		case GK_SQUARES:
+			return squares(c);
 		case GK_SEPARATION:
 			return separate(c);
 		case GK_GET_CENTROIDS:
@@ -404,8 +406,8 @@ name_of(GkOperation operation)
 	static const char *const names[] = {
 		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
 		"entries", "label weights", "rows", "compare", "set centroids", "step", "move",
-		"relocate", "distances", "farthest", "assign", "statistics", "separation",
-		"get centroids"
+		"relocate", "distances", "farthest", "assign", "statistics", "squares",
+		"separation", "get centroids"
 	};
 
 	static_assert(sizeof(names) / sizeof(*names) == GK_OPERATIONS, "a name for each");

@@ -112,6 +112,7 @@ private:
 	void		distances();
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
+	void		squares(GkCommand *c);
 	void		get_centroids(GkCommand *c);
 	void		prepare_filter(int64_t centroids);
 	int64_t		most_filter_rows(int64_t centroids) const;

@@ -39,6 +39,7 @@ CREATE TYPE gkmeans_model AS (
     inertias double precision[],
     avg_distances double precision[],
     radii double precision[],
+    deviations double precision[],
     rows_read bigint,
     rows_used bigint,
     inertia double precision,

@@ -57,6 +57,29 @@ COST 1000 ROWS 100000;
 COMMENT ON FUNCTION gkmeans_node_ids()
 IS 'internal: the ids of the rows of this node';
 
+CREATE FUNCTION gkmeans_node_publish(
+    key uuid,
+    clusters integer[],
+    by_cosine boolean,
+    OUT handle bigint,
+    OUT labels bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'gkmeans_node_publish'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+COST 1000000;
+
+COMMENT ON FUNCTION gkmeans_node_publish(uuid, integer[], boolean)
+IS 'internal: leaves the labels of this node for the sessions that write them';
+
+CREATE FUNCTION gkmeans_node_rest(OUT id text, OUT cluster_id integer, OUT distance double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'gkmeans_node_rest'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000 ROWS 1000;
+
+COMMENT ON FUNCTION gkmeans_node_rest()
+IS 'internal: the labels of this node that no session has taken';
+
 CREATE FUNCTION gkmeans_node_put(piece bytea) RETURNS void
 AS 'MODULE_PATHNAME', 'gkmeans_node_put'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
@@ -90,5 +113,35 @@ COST 1000;
 COMMENT ON FUNCTION gkmeans_node_close()
 IS 'internal: ends what this session does as a node';
 
-REVOKE EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put,
-    gkmeans_node_run, gkmeans_node_take, gkmeans_node_close FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids,
+    gkmeans_node_publish, gkmeans_node_rest, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take,
+    gkmeans_node_close FROM PUBLIC;
+
+-- What the sessions of Citus look up while they write labels: with a key that the session of the
+-- fit has made, as its role.  They are marked stable because Citus sends no other function to the
+-- workers.
+
+CREATE FUNCTION _gkmeans_label_exists(handles bigint[], key uuid, id anyelement) RETURNS boolean
+AS 'MODULE_PATHNAME', 'gk_label_exists'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 10;
+
+COMMENT ON FUNCTION _gkmeans_label_exists(bigint[], uuid, anyelement)
+IS 'internal: true if this node has left a label of that id';
+
+CREATE FUNCTION _gkmeans_label_cluster(handles bigint[], key uuid, id anyelement) RETURNS integer
+AS 'MODULE_PATHNAME', 'gk_label_cluster'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 10;
+
+COMMENT ON FUNCTION _gkmeans_label_cluster(bigint[], uuid, anyelement)
+IS 'internal: takes the cluster that this node has left for that id';
+
+CREATE FUNCTION _gkmeans_label_distance(handles bigint[], key uuid, id anyelement)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'gk_label_distance'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+COST 10;
+
+COMMENT ON FUNCTION _gkmeans_label_distance(bigint[], uuid, anyelement)
+IS 'internal: the distance that this node has left for that id';

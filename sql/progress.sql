@@ -20,6 +20,7 @@ CREATE FUNCTION _gkmeans_progress(
     OUT engine text,
     OUT devices integer,
     OUT device_bytes bigint,
+    OUT nodes integer,
     OUT started_at timestamptz,
     OUT seconds double precision,
     OUT remaining_seconds double precision)
@@ -34,7 +35,7 @@ IS 'internal: what the view gkmeans.progress reads';
 CREATE VIEW gkmeans.progress AS
 SELECT p.pid, p.database_name, p.role_name, p.model, p.phase, p.group_no, p.groups, p.start_no, p.starts,
     p.iteration, p.max_iterations, p.rows_done, p.rows_estimated, p.inertia, p.moved, p.engine, p.devices,
-    p.device_bytes, p.started_at, p.seconds, p.remaining_seconds
+    p.device_bytes, p.nodes, p.started_at, p.seconds, p.remaining_seconds
 FROM @extschema@._gkmeans_progress() p;
 
 COMMENT ON VIEW gkmeans.progress IS 'fits of the server that run now, in all databases; of other roles'' fits only pid and phase without pg_read_all_stats';
@@ -53,9 +54,10 @@ COMMENT ON COLUMN gkmeans.progress.rows_done IS 'usable rows read so far';
 COMMENT ON COLUMN gkmeans.progress.rows_estimated IS 'rows of the source as the planner estimates them';
 COMMENT ON COLUMN gkmeans.progress.inertia IS 'least inertia of the starts that are done';
 COMMENT ON COLUMN gkmeans.progress.moved IS 'rows that changed their cluster in the last iteration';
-COMMENT ON COLUMN gkmeans.progress.engine IS 'cpu or cuda';
+COMMENT ON COLUMN gkmeans.progress.engine IS 'cpu, cuda, or cluster for one over nodes';
 COMMENT ON COLUMN gkmeans.progress.devices IS 'GPUs that it runs on';
 COMMENT ON COLUMN gkmeans.progress.device_bytes IS 'bytes that it holds of their memory';
+COMMENT ON COLUMN gkmeans.progress.nodes IS 'servers that have its rows; 0 if it is this one alone';
 COMMENT ON COLUMN gkmeans.progress.started_at IS 'when it was begun';
 COMMENT ON COLUMN gkmeans.progress.seconds IS 'seconds since then';
 COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'seconds that reading still takes by the estimate, or iterating at most';

@@ -88,6 +88,7 @@ CREATE FUNCTION _gkmeans_centroid_features(
     OUT feature_no integer,
     OUT feature text,
     OUT value double precision,
+    OUT deviation double precision,
     OUT overall_mean double precision,
     OUT overall_deviation double precision,
     OUT z_score double precision,
@@ -317,7 +318,7 @@ SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, f.versio
     pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id) AS cluster_key,
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     f.version, f.deployed, f.cluster_id, f.cluster_name, f.feature_no, f.feature, f.value,
-    f.overall_mean, f.overall_deviation, f.z_score, f.importance_rank
+    f.deviation, f.overall_mean, f.overall_deviation, f.z_score, f.importance_rank
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_centroid_features(m.id) f;
 
 COMMENT ON VIEW gkmeans.centroid_features IS 'features of the clusters of the models that you may read';
@@ -331,6 +332,7 @@ COMMENT ON COLUMN gkmeans.centroid_features.cluster_name IS 'its name; "cluster 
 COMMENT ON COLUMN gkmeans.centroid_features.feature_no IS 'place of the feature, from 1';
 COMMENT ON COLUMN gkmeans.centroid_features.feature IS 'name of the feature';
 COMMENT ON COLUMN gkmeans.centroid_features.value IS 'of the centroid, in the units of the feature';
+COMMENT ON COLUMN gkmeans.centroid_features.deviation IS 'standard deviation within the cluster';
 COMMENT ON COLUMN gkmeans.centroid_features.overall_mean IS 'mean of all rows';
 COMMENT ON COLUMN gkmeans.centroid_features.overall_deviation IS 'standard deviation of all rows';
 COMMENT ON COLUMN gkmeans.centroid_features.z_score IS 'how many standard deviations the centroid is from the mean';

@@ -160,8 +160,9 @@ read_factors(const WideArguments &a, int turn, int warp, int exponent, float fac
 template <bool ALIGNED> static __device__ __forceinline__ void
 convert_columns(const WideArguments &a, int turn, int warp, int j, const float factors[2])
 {
-	constexpr int AHEAD = 8;
+	constexpr int AHEAD = ALIGNED ? 6 : 3;
 	const float *from = a.features + (first_row(turn) + warp) * a.d;
+	const int64_t step = (int64_t) a.d * CONVERTER_WARPS;
 	__half	   *to = converted_rows(a, turn) + (int64_t) (j / TILE_COLUMNS) * ROW_TILE + j % 8;
 	int			rows = (int) min((int64_t) BLOCK_ROWS, a.rows - first_row(turn));
 	float4		origin = read_four(a.origin, j, a.d, ALIGNED);
@@ -176,7 +177,8 @@ convert_columns(const WideArguments &a, int turn, int warp, int j, const float f
 		{
 			x[u] = make_float4(0, 0, 0, 0);
 			if (warp + (i + u) * CONVERTER_WARPS < rows)
-				x[u] = read_four(from + (int64_t) (i + u) * CONVERTER_WARPS * a.d, j, a.d, ALIGNED);
+				x[u] = read_four(from, j, a.d, ALIGNED);
+			from += step;
 		}
 #pragma unroll
 		for (int u = 0; u < AHEAD; u++)

@@ -74,6 +74,7 @@ struct Grid
 	int			rest_bits;
 };
 void		sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all);
+void		square_slice(Shard &shard, const Slice &slice, const double *scales, double rest_scale);
 void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,

@@ -31,7 +31,16 @@ struct SumArguments
 	int64_t		limb;			/* k × (d + 1) */
 	int			lanes;			/* threads that share a row's columns, a power of two */
 	bool		all;			/* sum all rows, not only those whose label changed */
+	const double *centroids;	/* of the labels; of squares only */
 	Counters   *counters;
+};
+
+/* What is added up: rows, on a grid of one limb or two, or the squares to the centroids, of two. */
+enum Summed
+{
+	NARROW,
+	WIDE,
+	SQUARES
 };
 
 /* to += value; in shared memory, which has no 64-bit atomic add, by two 32-bit ones. */
@@ -180,23 +189,23 @@ take_labels(const SumArguments &a, int64_t first)
 }
 
 /* A thread's share of a cluster's sums before it is added to them: every `lanes`th column. */
-template <bool WIDE, int COLUMNS> struct Partial
+template <Summed WHAT, int COLUMNS> struct Partial
 {
 	int64_t		high[COLUMNS];
-	int64_t		low[WIDE ? COLUMNS : 1];
+	int64_t		low[WHAT != NARROW ? COLUMNS : 1];
 
 	__device__ __forceinline__ void clear()
 	{
 #pragma unroll
 		for (int v = 0; v < COLUMNS; v++)
-			high[v] = low[WIDE ? v : 0] = 0;
+			high[v] = low[WHAT != NARROW ? v : 0] = 0;
 	}
 };
 
 /* Adds a thread's partial sums to those of the cluster: columns span + lane, + lanes, … */
-template <bool SHARED, bool WIDE, int COLUMNS> static __device__ __forceinline__ void
+template <bool SHARED, Summed WHAT, int COLUMNS> static __device__ __forceinline__ void
 flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, int lane, int lanes,
-			  Partial<WIDE, COLUMNS> &partial)
+			  Partial<WHAT, COLUMNS> &partial)
 {
 #pragma unroll
 	for (int v = 0; v < COLUMNS; v++)
@@ -206,17 +215,31 @@ flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, i
 		if (j > a.d)
 			continue;
 		add_sum<SHARED>(sums + (int64_t) cluster * (a.d + 1) + j, partial.high[v]);
-		if (WIDE)
+		if (WHAT != NARROW)
 			add_sum<SHARED>(sums + a.limb + (int64_t) cluster * (a.d + 1) + j,
-							partial.low[WIDE ? v : 0]);
+							partial.low[WHAT != NARROW ? v : 0]);
 	}
 	partial.clear();
 }
 
+/* What is added up of a feature of a row. */
+template <Summed WHAT> static __device__ __forceinline__ auto
+value_of_item(const SumArguments &a, int64_t row, int32_t label, int j)
+{
+	float		x = a.features[row * a.d + j];
+
+	if constexpr (WHAT == SQUARES)
+		return gk_add_square(0.0, x, a.centroids[(int64_t) label * a.d + j]);
+	else
+		return x;
+}
+
 /* Reads the same columns, and the weights, of the rows of items i .. i + AHEAD - 1. */
-template <int AHEAD, int COLUMNS> static __device__ __forceinline__ void
-read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t first, int span,
-		   int lane, int lanes, float (&x)[AHEAD][COLUMNS], double (&weights)[AHEAD])
+template <Summed WHAT, int AHEAD, int COLUMNS, typename Value, typename Label>
+static __device__ __forceinline__ void
+read_items(const SumArguments &a, const Label *labels, const uint16_t *places, int i, int to,
+		   int64_t first, int span, int lane, int lanes, Value (&x)[AHEAD][COLUMNS],
+		   double (&weights)[AHEAD])
 {
 #pragma unroll
 	for (int u = 0; u < AHEAD; u++)
@@ -229,15 +252,15 @@ read_items(const SumArguments &a, const uint16_t *places, int i, int to, int64_t
 		{
 			int			j = span + v * lanes + lane;
 
-			x[u][v] = j < a.d && i + u < to ? a.features[row * a.d + j] : 1.0f;
+			x[u][v] = j < a.d && i + u < to ? value_of_item<WHAT>(a, row, labels[i + u], j) : 1.0f;
 		}
 	}
 }
 
 /* Adds one row's values in a thread's columns to its partial sums, or (taken) subtracts them. */
-template <bool WIDE, int COLUMNS> static __device__ __forceinline__ void
-add_item(const SumArguments &a, const float (&x)[COLUMNS], double weight,
-		 const double (&scales)[COLUMNS], bool taken, Partial<WIDE, COLUMNS> &partial)
+template <Summed WHAT, int COLUMNS, typename Value> static __device__ __forceinline__ void
+add_item(const SumArguments &a, const Value (&x)[COLUMNS], double weight,
+		 const double (&scales)[COLUMNS], bool taken, Partial<WHAT, COLUMNS> &partial)
 {
 #pragma unroll
 	for (int v = 0; v < COLUMNS; v++)
@@ -249,11 +272,11 @@ add_item(const SumArguments &a, const float (&x)[COLUMNS], double weight,
 			value = GK_MUL(weight, value);
 		high = gk_quantize(value, scales[v]);
 		partial.high[v] += taken ? -high : high;
-		if (WIDE)
+		if (WHAT != NARROW)
 		{
 			int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
 
-			partial.low[WIDE ? v : 0] += taken ? -low : low;
+			partial.low[WHAT != NARROW ? v : 0] += taken ? -low : low;
 		}
 	}
 }
@@ -262,7 +285,7 @@ add_item(const SumArguments &a, const float (&x)[COLUMNS], double weight,
  * Adds items from .. to - 1 to the sums: a group of `lanes` threads together, each COLUMNS
  * columns at a time.
  */
-template <bool WIDE, bool SHARED, int COLUMNS, typename Label> static __device__ void
+template <Summed WHAT, bool SHARED, int COLUMNS, typename Label> static __device__ void
 add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places,
 		  int from, int to, int64_t first, int lane, int lanes)
 {
@@ -271,7 +294,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 	for (int span = 0; span <= a.d; span += lanes * COLUMNS)
 	{
 		double		scales[COLUMNS];
-		Partial<WIDE, COLUMNS> partial;
+		Partial<WHAT, COLUMNS> partial;
 		int32_t		current = from < to ? labels[from] : 0;
 
 		partial.clear();
@@ -280,10 +303,10 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 			scales[v] = span + v * lanes + lane <= a.d ? a.scales[span + v * lanes + lane] : 0.0;
 		for (int i = from; i < to; i += AHEAD)
 		{
-			float		x[AHEAD][COLUMNS];
+			typename std::conditional<WHAT == SQUARES, double, float>::type x[AHEAD][COLUMNS];
 			double		weights[AHEAD];
 
-			read_items(a, places, i, to, first, span, lane, lanes, x, weights);
+			read_items<WHAT>(a, labels, places, i, to, first, span, lane, lanes, x, weights);
 #pragma unroll
 			for (int u = 0; u < AHEAD; u++)
 			{
@@ -297,7 +320,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 					flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
 					current = labels[i + u];
 				}
-				add_item<WIDE, COLUMNS>(a, x[u], weights[u], scales, taken, partial);
+				add_item<WHAT, COLUMNS>(a, x[u], weights[u], scales, taken, partial);
 			}
 		}
 		if (from < to)
@@ -306,7 +329,7 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 }
 
 /* Replaces labels by the new ones, and updates the sums. */
-template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
+template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
 __launch_bounds__(SUM_THREADS)
 sum_kernel(SumArguments a)
 {
@@ -315,7 +338,7 @@ sum_kernel(SumArguments a)
 	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
 	int64_t    *shared_sums = (int64_t *) (items + 1);
 	int64_t    *sums = SHARED ? shared_sums : a.sums;
-	int64_t		all = a.limb * (WIDE ? 2 : 1);
+	int64_t		all = a.limb * (WHAT != NARROW ? 2 : 1);
 	int			lanes = COLUMNS > 1 ? 32 : a.lanes;
 	int			groups = SUM_THREADS / lanes;
 	int			group = threadIdx.x / lanes;
@@ -330,7 +353,7 @@ sum_kernel(SumArguments a)
 		list_items(a, items, first);
 		__syncthreads();
 		total += take_labels<ROWS>(a, first);
-		add_items<WIDE, SHARED, COLUMNS>(a, sums, items->labels, items->places,
+		add_items<WHAT, SHARED, COLUMNS>(a, sums, items->labels, items->places,
 										 items->count * group / groups,
 										 items->count * (group + 1) / groups, first,
 										 threadIdx.x % lanes, lanes);
@@ -345,29 +368,29 @@ sum_kernel(SumArguments a)
 }
 
 /* Enqueues one kernel. */
-template <bool WIDE, bool SORTED, bool SHARED, int COLUMNS> static void
+template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static void
 launch_sum(Shard &shard, const SumArguments &a)
 {
-	const void *kernel = (const void *) sum_kernel<WIDE, SORTED, SHARED, COLUMNS>;
+	const void *kernel = (const void *) sum_kernel<WHAT, SORTED, SHARED, COLUMNS>;
 	size_t		bytes = sizeof(Items<SORTED>) +
-		(SHARED ? a.limb * (WIDE ? 2 : 1) * sizeof(int64_t) : 0);
+		(SHARED ? a.limb * (WHAT != NARROW ? 2 : 1) * sizeof(int64_t) : 0);
 	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SUM_THREADS,
 			bytes));
-	sum_kernel<WIDE, SORTED, SHARED, COLUMNS>
+	sum_kernel<WHAT, SORTED, SHARED, COLUMNS>
 		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
 		   shard.device->compute>>>(a);
 	GK_LAUNCHED("sum_kernel");
 }
 
 /* Chooses where to keep sums, and how many columns a thread takes. */
-template <bool WIDE> static void
+template <Summed WHAT> static void
 choose_sum(Shard &shard, const SumArguments &a)
 {
-	size_t		own = a.limb * (WIDE ? 2 : 1) * sizeof(int64_t);
+	size_t		own = a.limb * (WHAT != NARROW ? 2 : 1) * sizeof(int64_t);
 	bool		sorted = a.k <= SORTED_CLUSTERS &&
 		sizeof(Items<true>) <= shard.device->shared_memory;
 	bool		shared = sorted && own <= 32 << 10 &&
@@ -375,21 +398,21 @@ choose_sum(Shard &shard, const SumArguments &a)
 	bool		narrow = a.lanes < 32;
 
 	if (shared)
-		narrow ? launch_sum<WIDE, true, true, 1>(shard, a) :
-			launch_sum<WIDE, true, true, 4>(shard, a);
+		narrow ? launch_sum<WHAT, true, true, 1>(shard, a) :
+			launch_sum<WHAT, true, true, 4>(shard, a);
 	else if (sorted)
-		narrow ? launch_sum<WIDE, true, false, 1>(shard, a) :
-			launch_sum<WIDE, true, false, 4>(shard, a);
+		narrow ? launch_sum<WHAT, true, false, 1>(shard, a) :
+			launch_sum<WHAT, true, false, 4>(shard, a);
 	else
-		narrow ? launch_sum<WIDE, false, false, 1>(shard, a) :
-			launch_sum<WIDE, false, false, 4>(shard, a);
+		narrow ? launch_sum<WHAT, false, false, 1>(shard, a) :
+			launch_sum<WHAT, false, false, 4>(shard, a);
 }
 
-/* Replaces the labels of a slice by the new ones, and updates the sums. */
-void
-sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all)
+/* What the sums of a slice have in common. */
+static SumArguments
+sum_arguments(Shard &shard, const Slice &slice, int64_t k)
 {
-	SumArguments a;
+	SumArguments a = {};
 
 	a.features = slice.features;
 	a.weights = slice.weights;
@@ -397,19 +420,42 @@ sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool al
 	a.d = shard.dimension;
 	for (a.lanes = 1; a.lanes < 32 && a.lanes < a.d + 1;)
 		a.lanes *= 2;
-	a.scales = shard.grid_scales.get();
-	a.rest_scale = gk_power_of_two(grid.rest_bits);
-	a.fresh = shard.fresh.get();
 	a.labels = shard.labels.get() + slice.first;
 	a.sums = shard.sums.get();
 	a.k = k;
 	a.limb = k * (shard.dimension + 1);
-	a.all = all;
 	a.counters = shard.counters.get();
+	return a;
+}
+
+/* Replaces the labels of a slice by the new ones, and updates the sums. */
+void
+sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all)
+{
+	SumArguments a = sum_arguments(shard, slice, k);
+
+	a.scales = shard.grid_scales.get();
+	a.rest_scale = gk_power_of_two(grid.rest_bits);
+	a.fresh = shard.fresh.get();
+	a.all = all;
 	if (grid.wide)
-		choose_sum<true>(shard, a);
+		choose_sum<WIDE>(shard, a);
 	else
-		choose_sum<false>(shard, a);
+		choose_sum<NARROW>(shard, a);
+}
+
+/* Adds the squares of a slice's rows to the centroids of their labels to the sums. */
+void
+square_slice(Shard &shard, const Slice &slice, const double *scales, double rest_scale)
+{
+	SumArguments a = sum_arguments(shard, slice, shard.centroids.count);
+
+	a.scales = scales;
+	a.rest_scale = rest_scale;
+	a.fresh = a.labels;
+	a.all = true;
+	a.centroids = shard.centroids.exact.get();
+	choose_sum<SQUARES>(shard, a);
 }
 
 /* Moves a few rows from their label's sums to those of another cluster: one block a row. */

@@ -35,6 +35,7 @@ static const GkBeginCommand beginnings[GK_OPERATIONS] = {
 	[GK_FARTHEST] = gk_begin_farthest,
 	[GK_ASSIGN] = gk_begin_assign,
 	[GK_STATISTICS] = gk_begin_statistics,
+	[GK_SQUARES] = gk_begin_squares,
 	[GK_SEPARATION] = gk_begin_separation,
 	[GK_GET_CENTROIDS] = gk_begin_get_centroids
 };

@@ -533,6 +533,50 @@ gk_begin_statistics(GkClusterEngine *engine, GkCommand *command)
 	return gk_ask_all(engine, &round);
 }
 
+/* Writes the grids of the squares. */
+static void
+write_squares(GkMessage *message, GkPeer *peer)
+{
+	const GkCommand *c = peer->engine->command;
+
+	gk_message_integer(message, c->squares.rest_bits);
+	gk_message_copy(message, c->squares.exponents, peer->engine->d + 1, sizeof(int));
+	write_moves(message, peer);
+}
+
+/* Adds the squares of a peer, a piece of them. */
+static GkProgress
+take_squares(GkClusterEngine *engine, GkPeer *peer)
+{
+	int64_t		all = 2 * limb_of(engine);
+	int64_t		count;
+
+	if (!peer->begun)
+	{
+		peer->sums = gk_read_array(&peer->reader, all, sizeof(int64_t));
+		peer->at = 0;
+		peer->begun = true;
+		return peer->reader.good ? GK_MORE : GK_BAD;
+	}
+	count = all - peer->at < GK_PIECE ? all - peer->at : GK_PIECE;
+	gk_add_integers(engine->command->squares.sums + peer->at, peer->sums + peer->at, count);
+	peer->at += count;
+	return peer->at < all ? GK_MORE : GK_DONE;
+}
+
+/* GK_SQUARES. */
+GkStatus
+gk_begin_squares(GkClusterEngine *engine, GkCommand *command)
+{
+	static const GkRound round = {
+		.operation = GK_SQUARES,.is_common = true,.write = write_squares,.take = take_squares
+	};
+
+	memset(command->squares.sums, 0, 2 * limb_of(engine) * sizeof(int64_t));
+	engine->sums_own = false;
+	return ask_with_moves(engine, &round);
+}
+
 /* GK_GET_CENTROIDS: they are here. */
 GkStatus
 gk_begin_get_centroids(GkClusterEngine *engine, GkCommand *command)

@@ -173,6 +173,7 @@ extern GkStatus gk_begin_relocate(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_distances(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_assign(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_statistics(GkClusterEngine *engine, GkCommand *command);
+extern GkStatus gk_begin_squares(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_get_centroids(GkClusterEngine *engine, GkCommand *command);
 
 /* cluster_rows.c */

@@ -339,6 +339,18 @@ gk_node_wait(GkNode *node, int milliseconds)
 	return status;
 }
 
+/* Fetches labels and d² of some rows while no message is being carried out. */
+GkStatus
+gk_node_fetch(GkNode *node, int64_t centroids, int64_t from, int64_t count, int32_t *labels,
+			  double *distance2)
+{
+	if (node->running || node->state.labels <= 0 || node->state.labels > centroids ||
+		!node->state.distances || from < 0 || from > node->n || count < 0 ||
+		count > node->n - from)
+		return gk_status_error(GK_INTERNAL, "node", "there are no such labels");
+	return node->engine->class_of->fetch(node->engine, from, count, labels, distance2);
+}
+
 /* The answer. */
 const void *
 gk_node_answer(const GkNode *node, size_t *bytes)

@@ -40,6 +40,13 @@ extern GkStatus gk_node_wait(GkNode *node, int milliseconds);
 extern const void *gk_node_answer(const GkNode *node, size_t *bytes);
 
 /*
+ * Fetches labels, each below `centroids`, and d² of some rows while no message is being carried
+ * out; refused unless the engine has such labels of all rows.
+ */
+extern GkStatus gk_node_fetch(GkNode *node, int64_t centroids, int64_t from, int64_t count,
+							  int32_t *labels, double *distance2);
+
+/*
  * Frees the node.  NULL is allowed.  If a message is still being carried out, only after the engine
  * was closed.
  */

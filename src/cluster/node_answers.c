@@ -144,6 +144,14 @@ write_statistics(GkMessage *message, GkNode *node)
 	c->statistics.radius2 = gk_message_add(message, k, sizeof(double));
 }
 
+/* GK_SQUARES. */
+static void
+write_squares(GkMessage *message, GkNode *node)
+{
+	node->command.squares.sums =
+		gk_message_add(message, node->state.centroids * (node->d + 1), sizeof(GkSum));
+}
+
 /* GK_SEPARATION. */
 static void
 write_separation(GkMessage *message, GkNode *node)
@@ -181,6 +189,7 @@ static void (*const writers[GK_MESSAGE_OPERATIONS]) (GkMessage *message, GkNode 
 	[GK_FARTHEST] = write_farthest,
 	[GK_ASSIGN] = write_assign,
 	[GK_STATISTICS] = write_statistics,
+	[GK_SQUARES] = write_squares,
 	[GK_SEPARATION] = write_separation,
 	[GK_FETCH] = write_fetch
 };

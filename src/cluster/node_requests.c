@@ -295,6 +295,45 @@ read_statistics(GkNode *node, GkReader *reader)
 		fits_grid(node, node->greatest_distance, c->statistics.distance_exponent);
 }
 
+/* True if any weight × (x - c)² of features from .. to - 1, at most COLUMNS, fits its grid. */
+#define COLUMNS 8
+static bool
+squares_fit(const GkNode *node, const int *exponents, int from, int to)
+{
+	double		apart[COLUMNS] = {0};
+	bool		fit = true;
+
+	for (int64_t c = 0; c < node->state.centroids; c++)
+		for (int j = from; j < to; j++)
+		{
+			double		centroid = ((const double *) node->centroids.base)[c * node->d + j];
+
+			apart[j - from] = fmax(apart[j - from], fmax(fabs(centroid - least_of(node, j)),
+														 fabs(centroid - greatest_of(node, j))));
+		}
+	for (int j = from; fit && j < to; j++)
+		fit = fits_grid(node, node->greatest_weight * (apart[j - from] * apart[j - from]),
+						exponents[j]);
+	return fit;
+}
+
+/* Reads GK_SQUARES. */
+static bool
+read_squares(GkNode *node, GkReader *reader)
+{
+	GkCommand  *c = &node->command;
+	bool		good;
+
+	c->squares.rest_bits = (int) gk_read_integer(reader, 0, VALUE_BITS);
+	c->squares.exponents = gk_read_numbers(reader, node->d + 1, -1022, 1023);
+	good = read_moves(node, reader) && fits_rest(node, c->squares.rest_bits) &&
+		fits_grid(node, node->greatest_weight, c->squares.exponents[node->d]);
+	for (int j = 0; good && j < node->d; j += COLUMNS)
+		good = squares_fit(node, c->squares.exponents, j,
+						   j + COLUMNS < node->d ? j + COLUMNS : node->d);
+	return good;
+}
+
 /* Reads the points of GK_SEPARATION. */
 static bool
 read_points(GkNode *node, GkReader *reader)
@@ -369,6 +408,7 @@ static bool (*const readers[]) (GkNode *node, GkReader *reader) = {
 	[GK_FARTHEST] = read_farthest,
 	[GK_ASSIGN] = read_moves,
 	[GK_STATISTICS] = read_statistics,
+	[GK_SQUARES] = read_squares,
 	[GK_SEPARATION] = read_separation,
 	[GK_FETCH] = read_fetch
 };
@@ -378,7 +418,7 @@ static bool
 uses_centroids(uint32_t operation)
 {
 	return operation == GK_STEP || operation == GK_DISTANCES || operation == GK_ASSIGN ||
-		operation == GK_STATISTICS;
+		operation == GK_STATISTICS || operation == GK_SQUARES;
 }
 
 /* Reads the command of a message; what is wrong with it, NULL if nothing is. */

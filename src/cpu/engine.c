@@ -52,6 +52,7 @@ dispatch(GkCpuEngine *engine, GkCommand *command)
 		[GK_FARTHEST] = gk_cpu_run_farthest,
 		[GK_ASSIGN] = gk_cpu_run_assign,
 		[GK_STATISTICS] = gk_cpu_run_statistics,
+		[GK_SQUARES] = gk_cpu_run_squares,
 		[GK_SEPARATION] = gk_cpu_run_separation,
 		[GK_GET_CENTROIDS] = gk_cpu_run_get_centroids
 	};
@@ -213,6 +214,8 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 		case GK_STEP:
 		case GK_ASSIGN:
 			return values * (8.0 + 2.0 * engine->k) + 8.0 * engine->k * engine->d;
+		case GK_SQUARES:
+			return 12.0 * values + 16.0 * engine->k * engine->d;
 		case GK_MOVE:
 		case GK_RELOCATE:
 		case GK_GET_CENTROIDS:

@@ -193,6 +193,13 @@ typedef struct GkKernels
 	 */
 	void		(*move) (const GkQuantizer *quantizer, const float *row, double weight,
 						 int64_t *from, int64_t *to);
+	/*
+	 * Adds the squares of up to four rows (features GK_BLOCK apart) to their centroids, times their
+	 * weights unless these are NULL, to sums of their own as of `move`, with both limbs.
+	 */
+	void		(*add_squares) (const GkQuantizer *quantizer, const float *block,
+								const double *weights, const double *const *centroids, int rows,
+								int64_t *const *sums);
 	/* Adds `rows` rows to their labels' tallies, all but their weights (NULL: 1). */
 	void		(*tally) (const GkTallyScales *scales, const double *distance2,
 						  const double *weights, const int32_t *labels, int rows,

@@ -851,6 +851,66 @@ add_block(const GkQuantizer *quantizer, const float *block, const double *weight
 	}
 }
 
+/* Four rows' squares to feature j of their centroids, scaled. */
+static inline __attribute__((always_inline)) Q
+scaled_square(const float *block, int j, Q c, Q weight, double scale)
+{
+	Q			difference = load_four(block + j * GK_BLOCK) - c;
+
+	return weight * (difference * difference) * scale;
+}
+
+/* Adds the squares of up to four rows to their centroids, four features at a time. */
+static inline __attribute__((always_inline)) void
+add_four_squares(const GkQuantizer *quantizer, const float *block, Q weight,
+				 const double *const *p, int64_t *const *places, const int rows)
+{
+	const double *scales = quantizer->scales;
+	int			d = quantizer->d;
+	int			j = 0;
+
+	for (; j + 4 <= d; j += 4)
+	{
+		Q			values[4];
+
+		UNROLL(4)
+		for (int i = 0; i < 4; i++)
+			values[i] = *(const QInMemory *) (p[i] + j);
+		turn_4x4(values);
+		UNROLL(4)
+		for (int i = 0; i < 4; i++)
+			values[i] = scaled_square(block, j + i, values[i], weight, scales[j + i]);
+		add_square(quantizer, places, rows, j, values);
+	}
+	for (; j < d; j++)
+	{
+		Q			c = {p[0][j], p[1][j], p[2][j], p[3][j]};
+
+		add_column(quantizer, places, rows, j, scaled_square(block, j, c, weight, scales[j]));
+	}
+	add_column(quantizer, places, rows, d, weight * scales[d]);
+}
+
+/* Adds the squares of up to four rows to their centroids. */
+static void
+add_squares(const GkQuantizer *quantizer, const float *block, const double *weights,
+			const double *const *centroids, int rows, int64_t *const *sums)
+{
+	const double *p[4];
+	double		weight[4] = {1.0, 1.0, 1.0, 1.0};
+	Q			w;
+
+	for (int i = 0; i < 4; i++)
+		p[i] = centroids[i < rows ? i : 0];
+	if (weights != NULL)
+		memcpy(weight, weights, rows * sizeof(double));
+	memcpy(&w, weight, sizeof(w));
+	if (rows == 4)
+		add_four_squares(quantizer, block, w, p, sums, 4);
+	else
+		add_four_squares(quantizer, block, w, p, sums, rows);
+}
+
 /* Takes a number from some sums and adds it to others; either may be NULL. */
 static inline __attribute__((always_inline)) void
 move_number(double value, int64_t *from, int64_t *to)
@@ -993,6 +1053,7 @@ const GkKernels GK_KERNELS = {
 	.transform = transform,
 	.hash = hash,
 	.add_block = add_block,
+	.add_squares = add_squares,
 	.move = move,
 	.tally = tally,
 	.add = add

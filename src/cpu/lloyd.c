@@ -146,7 +146,7 @@ prepare_sums(GkCpuEngine *engine, const GkCommand *command, GkAssignment *assign
 	if (!assignment->add_all)
 		return true;
 	engine->per_row_state = GK_PER_ROW_NOTHING;
-	return gk_cpu_sums_prepare(engine);
+	return gk_cpu_sums_prepare(engine, engine->wide);
 }
 
 /* The end of a step: the sums go to the caller, or make new centroids unless clusters are empty. */

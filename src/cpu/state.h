@@ -241,7 +241,7 @@ typedef struct GkAssignment
 extern bool gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment);
 
 /* sums.c */
-extern bool gk_cpu_sums_prepare(GkCpuEngine *engine);
+extern bool gk_cpu_sums_prepare(GkCpuEngine *engine, bool wide);
 extern void gk_cpu_sums_add_row(GkCpuEngine *engine, int worker, int64_t row, int64_t from,
 								int64_t to);
 extern void gk_cpu_sums_add_blocks(GkCpuEngine *engine, int worker, int64_t from, int64_t to);
@@ -249,6 +249,7 @@ extern bool gk_cpu_sums_merge(GkCpuEngine *engine);
 extern bool gk_cpu_sums_give(GkCpuEngine *engine, int64_t *sums);
 extern bool gk_cpu_centroids_move(GkCpuEngine *engine, const double *centroids);
 extern bool gk_cpu_centroids_update(GkCpuEngine *engine, double *shift2, double *between);
+extern void gk_cpu_run_squares(GkCpuEngine *engine, GkCommand *command);
 extern double gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster);
 
 /* lloyd.c */

@@ -23,7 +23,9 @@ cluster_sums(const GkCpuEngine *engine, int64_t cluster)
 static inline const int64_t *
 cluster_lows(const GkCpuEngine *engine, int64_t cluster)
 {
-	return engine->wide ? cluster_sums(engine, cluster) + engine->d + 1 : NULL;
+	int64_t		lows = engine->d + 1;
+
+	return engine->sum_stride > lows ? cluster_sums(engine, cluster) + lows : NULL;
 }
 
 /* How centroids are made of the sums. */
@@ -64,14 +66,14 @@ clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 			   (to - from) * stride * sizeof(int64_t));
 }
 
-/* Gets memory for the sums of k centroids and sets them to 0. */
+/* Gets memory for the sums of k centroids, with both limbs if wide, and sets them to 0. */
 bool
-gk_cpu_sums_prepare(GkCpuEngine *engine)
+gk_cpu_sums_prepare(GkCpuEngine *engine, bool wide)
 {
 	double		all;
 	double		share = (double) engine->features.bytes / PARTIAL_SHARE;
 
-	engine->sum_stride = ((int64_t) engine->d + 1) * (engine->wide ? 2 : 1);
+	engine->sum_stride = ((int64_t) engine->d + 1) * (wide ? 2 : 1);
 	all = (double) engine->k * engine->sum_stride * sizeof(int64_t) * engine->pool.threads;
 	if (!gk_cpu_array_need(engine, &engine->sums, engine->k, engine->sum_stride * sizeof(int64_t)))
 		return false;
@@ -190,7 +192,7 @@ give_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t
 	for (int64_t c = from; c < to; c++)
 	{
 		memcpy(highs + c * width, cluster_sums(engine, c), width * sizeof(int64_t));
-		if (engine->wide)
+		if (cluster_lows(engine, c) != NULL)
 			memcpy(lows + c * width, cluster_lows(engine, c), width * sizeof(int64_t));
 		memset(cluster_sums(engine, c), 0, engine->sum_stride * sizeof(int64_t));
 	}
@@ -201,6 +203,97 @@ bool
 gk_cpu_sums_give(GkCpuEngine *engine, int64_t *sums)
 {
 	return gk_cpu_for_each(engine, engine->k, 8.0 * engine->sum_stride, give_chunk, sums);
+}
+
+/* The squares under way. */
+typedef struct Squares
+{
+	GkQuantizer quantizer;
+	int64_t    *own;			/* 4 × sum_stride for each worker; NULL: not used */
+} Squares;
+
+/* Adds a worker's sums of a row to those of its cluster, and sets them to 0. */
+static void
+give_row(GkCpuEngine *engine, int64_t *own, int64_t cluster)
+{
+	lock(engine, cluster);
+	engine->kernels->add(cluster_sums(engine, cluster), own, engine->sum_stride);
+	unlock(engine, cluster);
+	memset(own, 0, engine->sum_stride * sizeof(int64_t));
+}
+
+/* Adds the squares of up to four rows to the sums of their labels' clusters. */
+static void
+add_squares(GkCpuEngine *engine, const Squares *squares, int worker, int64_t row, int rows)
+{
+	const int32_t *labels = gk_cpu_labels(engine) + row;
+	const double *weights = engine->weighted ? (double *) engine->weights.base + row : NULL;
+	int64_t		stride = engine->sum_stride;
+	int64_t    *partial = (int64_t *) engine->partial_sums.base + worker * engine->k * stride;
+	const double *centroids[4];
+	int64_t    *sums[4];
+
+	for (int i = 0; i < rows; i++)
+	{
+		centroids[i] = (double *) engine->centroids.base + (int64_t) labels[i] * engine->d;
+		sums[i] = squares->own != NULL ? squares->own + (worker * 4 + i) * stride
+			: partial + labels[i] * stride;
+	}
+	engine->kernels->add_squares(&squares->quantizer,
+								 gk_cpu_block(engine, row / GK_BLOCK) + row % GK_BLOCK, weights,
+								 centroids, rows, sums);
+	for (int i = 0; squares->own != NULL && i < rows; i++)
+		give_row(engine, sums[i], labels[i]);
+}
+
+/* Adds the squares of the rows of some blocks. */
+static void
+squares_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
+	{
+		int			rows = gk_cpu_block_rows(engine, b);
+
+		for (int row = 0; row < rows; row += 4)
+			add_squares(engine, context, worker, b * GK_BLOCK + row,
+						rows - row < 4 ? rows - row : 4);
+	}
+}
+
+/* How the squares become integers, and memory for the sums; false if it is short. */
+static bool
+prepare_squares(GkCpuEngine *engine, const GkCommand *command, Squares *squares)
+{
+	int64_t		own = engine->pool.threads * 8 * ((int64_t) engine->d + 1);
+	double	   *scales;
+
+	if (!gk_cpu_sums_prepare(engine, true) ||
+		!gk_cpu_array_need(engine, &engine->scratch, own + engine->d + 1, sizeof(int64_t)))
+		return false;
+	if (engine->partial_sums.base == NULL)
+		squares->own = memset(engine->scratch.base, 0, own * sizeof(int64_t));
+	scales = (double *) engine->scratch.base + own;
+	for (int j = 0; j <= engine->d; j++)
+		scales[j] = gk_power_of_two(command->squares.exponents[j]);
+	squares->quantizer = (GkQuantizer) {
+		.d = engine->d,.wide = true,.scales = scales,
+		.rest_scale = gk_power_of_two(command->squares.rest_bits)
+	};
+	return true;
+}
+
+/* The squares of the rows to their centroids, added up by cluster and feature. */
+void
+gk_cpu_run_squares(GkCpuEngine *engine, GkCommand *command)
+{
+	Squares		squares = {.own = NULL};
+
+	engine->sums_valid = false;
+	if (prepare_squares(engine, command, &squares) &&
+		gk_cpu_for_each(engine, gk_cpu_block_count(engine), 12.0 * GK_BLOCK * engine->d,
+						squares_chunk, &squares) &&
+		gk_cpu_sums_merge(engine))
+		(void) gk_cpu_sums_give(engine, command->squares.sums);
 }
 
 /* Makes new centroids of some clusters, and notes how far they moved. */

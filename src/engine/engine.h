@@ -195,6 +195,8 @@ typedef enum GkOperation
 	GK_ASSIGN,
 	/* per cluster statistics of the labels and d² of GK_ASSIGN */
 	GK_STATISTICS,
+	/* per cluster and feature fixed-point Σ weight × (x - c)², by the labels as they are */
+	GK_SQUARES,
 	/* how far rows are from the points of their own group, and from those of the nearest other */
 	GK_SEPARATION,
 	/* copy the centroids out */
@@ -360,6 +362,15 @@ typedef struct GkCommand
 			GkSum	   *distance;		/* out: k, Σ weight × d */
 			double	   *radius2;		/* out: k, max d² */
 		}			statistics;
+
+		/* c is the centroid of the row's label as it is now; sums of the last step are lost. */
+		struct
+		{
+			const int  *exponents;		/* d + 1: grids of weight × (x - c)², and of the weights */
+			int			rest_bits;
+			int64_t    *sums;			/* out: k × (d + 1), features and weight, and as many second
+										 * limbs behind them */
+		}			squares;
 
 		/*
 		 * Rows and points of the caller; nothing that the engine knows of its rows is used or

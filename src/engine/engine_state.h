@@ -73,6 +73,8 @@ gk_has_rows_for(const GkState *state, const GkCommand *command)
 			return labels && state->sums;
 		case GK_STATISTICS:
 			return labels && state->distances;
+		case GK_SQUARES:
+			return labels;
 		default:
 			return true;
 	}
@@ -120,7 +122,7 @@ gk_forget(GkState *state, const GkCommand *command)
 	if (operation == GK_SEAL || operation == GK_CANDIDATES || operation == GK_CENTROIDS ||
 		operation == GK_STEP || operation == GK_ASSIGN)
 		state->labels = 0;
-	if (operation != GK_RELOCATE)
+	if (operation != GK_RELOCATE && operation != GK_SQUARES)
 		state->distances = false;
 	if (operation != GK_DISTANCES)
 		state->sums = false;

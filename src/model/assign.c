@@ -77,7 +77,7 @@ gk_call_describe_model(GkCall *call, const GkModel *model)
 
 	memset(labelling, 0, sizeof(*labelling));
 	labelling->version = model->version;
-	labelling->k = model->k;
+	labelling->labels = labelling->k = model->k;
 	labelling->place_of_label = labelling->ties = model->ties;
 	labelling->ids = model->cluster_ids;
 	labelling->names = model->names;
@@ -198,13 +198,15 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 		elog(ERROR, "gkmeans_assign must return a row");
 	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
+	assignment.arguments.labels_may_stay = true;
 	label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
 	gk_call_close(&call);
 	gk_end_assignment(&assignment);
-	tuplestore_end(labels);
+	if (labels != NULL)
+		tuplestore_end(labels);
 	values[0] = Int64GetDatum(call.rows.read);
 	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);
 	values[2] = Int64GetDatum(written.inserted);

@@ -154,6 +154,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	}
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
+	call->arguments.labels_may_stay = true;
 	gk_call_read(call);
 	gk_check_model_size(call);
 	fit_model(&creation);

@@ -109,23 +109,42 @@ gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const double *values, 
 	gk_draft_set(draft, number, make_array(values, sizeof(double), FLOAT8OID, 1, count, 1));
 }
 
-/* Sets an array of numbers, NaN for those that are unknown: NULL. */
-void
-gk_draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
+/* An array of numbers, NULL for those that are unknown: NaN. */
+static Datum
+make_measures(const double *values, int dimensions, int rows, int columns)
 {
+	int64		count = (int64) rows * columns;
 	Datum	   *elements = gk_allocate(count, sizeof(Datum));
 	bool	   *nulls = gk_allocate(count, sizeof(bool));
-	int			lower = 1;
+	int			sizes[] = {rows, columns};
+	int			lower[] = {1, 1};
+	ArrayType  *array;
 
-	for (int i = 0; i < count; i++)
+	for (int64 i = 0; i < count; i++)
 	{
 		nulls[i] = isnan(values[i]);
 		elements[i] = Float8GetDatum(values[i]);
 	}
-	gk_draft_set(draft, number,
-				 PointerGetDatum(construct_md_array(elements, nulls, 1, &count, &lower, FLOAT8OID,
-													sizeof(float8), FLOAT8PASSBYVAL,
-													TYPALIGN_DOUBLE)));
+	array = construct_md_array(elements, nulls, dimensions, sizes, lower, FLOAT8OID,
+							   sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+	pfree(elements);
+	pfree(nulls);
+	return PointerGetDatum(array);
+}
+
+/* Sets an array of numbers of which some may be unknown. */
+void
+gk_draft_measures(GkDraft *draft, GkModelAttribute number, const double *values, int count)
+{
+	gk_draft_set(draft, number, make_measures(values, 1, count, 1));
+}
+
+/* Sets an array of arrays of such numbers. */
+void
+gk_draft_measure_matrix(GkDraft *draft, GkModelAttribute number, const double *values, int rows,
+						int columns)
+{
+	gk_draft_set(draft, number, make_measures(values, 2, rows, columns));
 }
 
 /* Sets an array of arrays of doubles. */

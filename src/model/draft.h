@@ -28,6 +28,8 @@ extern void gk_draft_doubles(GkDraft *draft, GkModelAttribute number, const doub
 							 int count);
 extern void gk_draft_measures(GkDraft *draft, GkModelAttribute number, const double *values,
 							  int count);
+extern void gk_draft_measure_matrix(GkDraft *draft, GkModelAttribute number, const double *values,
+									int rows, int columns);
 extern void gk_draft_matrix(GkDraft *draft, GkModelAttribute number, const double *values,
 							int rows, int columns);
 extern void gk_draft_reals(GkDraft *draft, GkModelAttribute number, const float *values,

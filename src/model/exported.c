@@ -124,6 +124,7 @@ typedef enum Kind
 {
 	FEATURES,					/* a number for each feature */
 	CLUSTERS,					/* a number for each cluster, which may be unknown or infinite */
+	CLUSTER_FEATURES,			/* such a number for each feature of each cluster */
 	COUNTS,						/* a number of rows for each cluster */
 	QUANTILES,
 	NUMBER,
@@ -153,6 +154,7 @@ static const struct
 	{GK_MODEL_INERTIAS, CLUSTERS, "inertias"},
 	{GK_MODEL_AVG_DISTANCES, CLUSTERS, "avg_distances"},
 	{GK_MODEL_RADII, CLUSTERS, "radii"},
+	{GK_MODEL_DEVIATIONS, CLUSTER_FEATURES, "deviations"},
 	{GK_MODEL_ROWS_READ, COUNT, "rows_read"},
 	{GK_MODEL_ROWS_USED, COUNT, "rows_used"},
 	{GK_MODEL_INERTIA, NUMBER, "inertia"},
@@ -175,13 +177,11 @@ static const struct
 	{GK_MODEL_REPORT, DOCUMENT, "report"}
 };
 
-/* Appends a key whose value is an array of numbers that may be unknown or infinite. */
+/* Appends an array of numbers that may be unknown or infinite. */
 static void
-append_measures(StringInfo json, const char *key, const double *values, int count)
+append_array(StringInfo json, const double *values, int count)
 {
-	if (values == NULL)
-		return;
-	appendStringInfo(json, ",\"%s\":[", key);
+	appendStringInfoChar(json, '[');
 	for (int i = 0; i < count; i++)
 	{
 		appendStringInfoString(json, i > 0 ? "," : "");
@@ -191,6 +191,33 @@ append_measures(StringInfo json, const char *key, const double *values, int coun
 			appendStringInfoString(json, INFINITE);
 		else
 			append_double(json, values[i]);
+	}
+	appendStringInfoChar(json, ']');
+}
+
+/* Appends a key whose value is an array of such numbers. */
+static void
+append_measures(StringInfo json, const char *key, const double *values, int count)
+{
+	if (values == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":", key);
+	append_array(json, values, count);
+}
+
+/* Appends a key whose value is an array of arrays of such numbers. */
+static void
+append_measure_matrix(StringInfo json, const char *key, const double *values, int rows,
+					  int columns)
+{
+	if (values == NULL)
+		return;
+	appendStringInfo(json, ",\"%s\":[", key);
+	for (int64 i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		appendStringInfoString(json, i > 0 ? "," : "");
+		append_array(json, values + i * columns, columns);
 	}
 	appendStringInfoChar(json, ']');
 }
@@ -268,6 +295,11 @@ append_carried(StringInfo json, const GkModelRow *row, int k, int dimension)
 				break;
 			case CLUSTERS:
 				append_measures(json, key, gk_row_measures(row, number, k), k);
+				break;
+			case CLUSTER_FEATURES:
+				append_measure_matrix(json, key,
+									  gk_row_measure_matrix(row, number, k, dimension), k,
+									  dimension);
 				break;
 			case COUNTS:
 				append_counts(json, key, gk_row_counts(row, number, k), k);
@@ -371,9 +403,30 @@ integer_of(Jsonb *exported, const char *key, int least, int greatest)
 	return (int) number;
 }
 
-/* All numbers of an array, or of an array of arrays; NULL if there is no such key. */
+/* A number that is not negative, null (NaN) or "Infinity". */
+static double
+measure_of(const JsonbValue *value, const char *key)
+{
+	double		number;
+
+	if (value->type == jbvNull)
+		return NAN;
+	if (value->type == jbvString && value->val.string.len == strlen(INFINITE) - 2 &&
+		memcmp(value->val.string.val, &INFINITE[1], value->val.string.len) == 0)
+		return HUGE_VAL;
+	number = number_of(value, key);
+	if (number < 0.0)
+		refuse(key);
+	return number;
+}
+
+/*
+ * All elements of an array, or of an array of arrays, as a function reads them; NULL if there is no
+ * such key.
+ */
 static double *
-numbers_of(Jsonb *exported, const char *key, int64 count)
+elements_of(Jsonb *exported, const char *key, int64 count,
+			double (*read) (const JsonbValue *value, const char *key))
 {
 	JsonbValue *array = value_of(exported, key);
 	double	   *numbers;
@@ -394,11 +447,25 @@ numbers_of(Jsonb *exported, const char *key, int64 count)
 		if (token == WJB_KEY || (token == WJB_ELEM && found == count))
 			refuse(key);
 		if (token == WJB_ELEM)
-			numbers[found++] = number_of(&value, key);
+			numbers[found++] = read(&value, key);
 	}
 	if (found != count)
 		refuse(key);
 	return numbers;
+}
+
+/* All numbers of an array, or of an array of arrays; NULL if there is no such key. */
+static double *
+numbers_of(Jsonb *exported, const char *key, int64 count)
+{
+	return elements_of(exported, key, count, number_of);
+}
+
+/* The same with numbers that are not negative, null (NaN) or "Infinity". */
+static double *
+measures_of(Jsonb *exported, const char *key, int64 count)
+{
+	return elements_of(exported, key, count, measure_of);
 }
 
 /* All texts of an array, of which some may be null; NULL if there is no such key. */
@@ -515,36 +582,6 @@ gk_unpack_exported(Jsonb *exported)
 	return model;
 }
 
-/* Numbers of an array: not negative, null (NaN) or "Infinity"; NULL if there is no such key. */
-static double *
-measures_of(Jsonb *exported, const char *key, int count)
-{
-	JsonbValue *array = value_of(exported, key);
-	double	   *numbers;
-
-	if (array == NULL)
-		return NULL;
-	if (array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ||
-		JsonContainerSize(array->val.binary.data) != count)
-		refuse(key);
-	numbers = gk_allocate(count, sizeof(double));
-	for (int i = 0; i < count; i++)
-	{
-		JsonbValue *value = getIthJsonbValueFromContainer(array->val.binary.data, i);
-
-		if (value->type == jbvNull)
-			numbers[i] = NAN;
-		else if (value->type == jbvString && value->val.string.len == strlen(INFINITE) - 2 &&
-				 memcmp(value->val.string.val, &INFINITE[1], value->val.string.len) == 0)
-			numbers[i] = HUGE_VAL;
-		else
-			numbers[i] = number_of(value, key);
-		if (numbers[i] < 0.0)
-			refuse(key);
-	}
-	return numbers;
-}
-
 /* A number of rows. */
 static int64
 count_of(const JsonbValue *value, const char *key)
@@ -646,6 +683,11 @@ draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
 				break;
 			case CLUSTERS:
 				gk_draft_measures(draft, number, measures_of(exported, key, k), k);
+				break;
+			case CLUSTER_FEATURES:
+				gk_draft_measure_matrix(draft, number,
+										measures_of(exported, key, (int64) k * dimension), k,
+										dimension);
 				break;
 			case COUNTS:
 				draft_counts(draft, number, exported, key, k);

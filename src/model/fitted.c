@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "definition.h"
+#include "deviations.h"
 #include "fitted.h"
 #include "map.h"
 #include "nearest.h"
@@ -53,6 +54,13 @@ has_nonzero(const double *values, int count)
 	return false;
 }
 
+/* What a difference of 1 between compared values of a feature is in the units of the centroids. */
+static double
+unit_of(const GkFitSpec *spec, const double *factor, int j)
+{
+	return spec->metric == GK_COSINE ? 1.0 : factor[j] > 0.0 ? 1.0 / factor[j] : 0.0;
+}
+
 /* Mean, deviation, least and greatest value of the features, in the units of the centroids. */
 void
 gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *prepared,
@@ -67,8 +75,7 @@ gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *prepared,
 	for (int j = 0; j < d; j++)
 	{
 		bool		keep = spec->metric == GK_COSINE;
-		double		factor = prepared->factor[j];
-		double		unit = keep ? 1.0 : factor > 0.0 ? 1.0 / factor : 0.0;
+		double		unit = unit_of(spec, prepared->factor, j);
 		double		origin = keep ? 0.0 : prepared->offset[j] + spec->shift[j];
 
 		statistics->mean[j] = prepared->mean[j] * unit + origin;
@@ -232,7 +239,8 @@ pack_points(const GkFit *fit, int dimension)
 
 /* Measures a fit. */
 void
-gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, GkQuality *quality)
+gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, bool with_deviations,
+			   GkQuality *quality)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
 	GkClustering clustering = {.job = call->job,.engine = call->engine};
@@ -245,6 +253,7 @@ gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, GkQ
 	clustering.packed = pack_points(fit, spec->dimension);
 	clustering.sample = sample;
 	clustering.seed = seed;
+	clustering.with_deviations = with_deviations;
 	gk_measure(&clustering, quality);
 }
 
@@ -254,6 +263,22 @@ draft_figure(GkDraft *draft, GkModelAttribute number, double figure)
 {
 	if (isfinite(figure))
 		gk_draft_set(draft, number, Float8GetDatum(figure));
+}
+
+/* Sets the deviations within the clusters, in the units of the centroids, by cluster. */
+static void
+draft_deviations(GkDraft *draft, const GkCall *call, const double *deviations)
+{
+	const GkFit *fit = &call->fit;
+	int64		d = call->arguments.fit.dimension;
+	double	   *in_units = gk_allocate(fit->k * d, sizeof(double));
+
+	for (int64 label = 0; label < fit->k; label++)
+		for (int j = 0; j < d; j++)
+			in_units[fit->model.ties[label] * d + j] = deviations[label * d + j] *
+				unit_of(&call->arguments.fit, fit->model.factor, j);
+	gk_draft_measure_matrix(draft, GK_MODEL_DEVIATIONS, in_units, (int) fit->k, (int) d);
+	pfree(in_units);
 }
 
 /* Measures the fit of a call, and adds the figures to the row of its version. */
@@ -266,12 +291,15 @@ gk_draft_figures(GkDraft *draft, GkCall *call)
 
 	gk_progress_phase(GK_PHASE_MEASURING);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_measure_fit(call, &call->fit, 0, 0, &quality);
+	gk_measure_fit(call, &call->fit, 0, 0,
+				   call->fit.k * call->arguments.fit.dimension <= GK_MAX_DEVIATIONS, &quality);
 	before = MemoryContextSwitchTo(call->caller);
 	draft_figure(draft, GK_MODEL_SILHOUETTE, quality.silhouette);
 	draft_figure(draft, GK_MODEL_SIMPLIFIED_SILHOUETTE, quality.simplified_silhouette);
 	draft_figure(draft, GK_MODEL_DAVIES_BOULDIN, quality.davies_bouldin);
 	draft_figure(draft, GK_MODEL_CALINSKI_HARABASZ, quality.calinski_harabasz);
+	if (quality.deviations != NULL)
+		draft_deviations(draft, call, quality.deviations);
 	MemoryContextSwitchTo(before);
 	call->report.measure_seconds = gk_seconds_since(begin);
 }

@@ -38,9 +38,12 @@ extern void gk_draft_version(GkDraft *draft, GkCall *call);
  * engine are other ones then, without d².
  */
 extern void gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed,
-						   GkQuality *quality);
+						   bool with_deviations, GkQuality *quality);
 
-/* Does so with the defaults of gkmeans_evaluate(), and adds the figures to the row. */
+/*
+ * Does so with the defaults of gkmeans_evaluate(), and adds the figures to the row, and the
+ * deviations within the clusters unless they are too many.
+ */
 extern void gk_draft_figures(GkDraft *draft, GkCall *call);
 
 #endif							/* GK_FITTED_H */

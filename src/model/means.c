@@ -172,7 +172,7 @@ gk_find_means(const GkClustering *clustering, const int64 *sizes, GkSample *samp
 	end_passes(&pass);
 }
 
-/* Finds the means by one iteration of the engine, which labels the rows by the way. */
+/* Finds the means by one iteration of the engine, which labels the rows as well. */
 void
 gk_find_means_by_engine(const GkClustering *clustering, double *means)
 {

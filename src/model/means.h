@@ -9,7 +9,10 @@
 #include "quality.h"
 #include "silhouette.h"
 
-/* Has the engine find them with the centroids of the clustering: k × dimension. */
+/*
+ * Has the engine, which has the centroids of the clustering, find them, k × dimension: they are its
+ * centroids then.  If it knows of weights, they count.
+ */
 extern void gk_find_means_by_engine(const GkClustering *clustering, double *means);
 
 /*

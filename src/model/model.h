@@ -63,6 +63,7 @@ typedef enum GkModelAttribute
 	GK_MODEL_INERTIAS,
 	GK_MODEL_AVG_DISTANCES,
 	GK_MODEL_RADII,
+	GK_MODEL_DEVIATIONS,
 	GK_MODEL_ROWS_READ,
 	GK_MODEL_ROWS_USED,
 	GK_MODEL_INERTIA,
@@ -118,6 +119,14 @@ extern const char *gk_model_name(Relation relation);
  * security.
  */
 extern Relation gk_open_model(Oid relation_id);
+
+/*
+ * Its steps, for a session that knows which tables are models: opens a table, or raises 42P01;
+ * raises 42809, or 0A000 if nobody can read it; raises 42501, or 0A000 because of the user.
+ */
+extern Relation gk_open_model_table(Oid relation_id);
+extern void gk_check_model(Relation relation);
+extern void gk_check_model_reader(Relation relation);
 
 /* The same with ShareUpdateExclusiveLock as well: those who change a model follow one another. */
 extern Relation gk_open_model_to_change(Oid relation_id);
@@ -189,6 +198,8 @@ extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int c
 
 /* Numbers that may be unknown (NaN) or infinite, as distances. */
 extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count);
+extern double *gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows,
+									 int columns);
 
 /* The shape of a version: k, dimension and metric, checked. */
 extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);

@@ -1,19 +1,29 @@
 /*
  * The models that a session keeps unpacked between statements.
  *
- * The head rows are scanned at every reading, so the result is what the snapshot sees.  Only the
- * unpacking is saved, if the row is physically the same.
+ * The result is what the snapshot sees.  If the row that was deployed is physically the same, and
+ * an index keeps others from being deployed beside it, this row alone is looked at; otherwise the
+ * head rows are scanned, and only the unpacking is saved.
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "lib/ilist.h"
 #include "access/sysattr.h"
 #include "access/transam.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_index.h"
+#include "nodes/primnodes.h"
+#include "storage/bufmgr.h"
 #include "storage/itemptr.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "model_cache.h"
 #include "settings.h"
@@ -27,6 +37,7 @@ typedef struct Entry
 	ItemPointerData place;
 	TransactionId writer;
 	CommandId	command;		/* of the writer: TRUNCATE in one transaction may keep the file */
+	bool		is_only;		/* deployed, and nothing else can be while it is */
 	int			pins;
 	bool		stale;			/* to be freed when the last pin is gone */
 	Size		bytes;
@@ -138,6 +149,65 @@ find_entry(Relation relation, TupleTableSlot *slot)
 	return NULL;
 }
 
+/* An expression or a predicate of an index, as it is stored: nothing of it is evaluated. */
+static Node *
+stored_node(HeapTuple index, AttrNumber attribute)
+{
+	bool		is_null;
+	Datum		stored = SysCacheGetAttr(INDEXRELID, index, attribute, &is_null);
+
+	return is_null ? NULL : stringToNode(TextDatumGetCString(stored));
+}
+
+/* True if an index is unique, on ((true)) WHERE deployed: so one row is deployed at most. */
+static bool
+allows_one_deployed(HeapTuple tuple)
+{
+	Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
+	List	   *keys;
+	Node	   *predicate;
+
+	if (!index->indisunique || !index->indisvalid || !index->indimmediate ||
+		index->indnkeyatts != 1 || index->indkey.values[0] != 0)
+		return false;
+	keys = (List *) stored_node(tuple, Anum_pg_index_indexprs);
+	predicate = stored_node(tuple, Anum_pg_index_indpred);
+	return keys != NIL && IsA(linitial(keys), Const) && !((Const *) linitial(keys))->constisnull &&
+		predicate != NULL && IsA(predicate, Var) &&
+		((Var *) predicate)->varattno == GK_MODEL_DEPLOYED;
+}
+
+/* True if a model has such an index; dropping it would make the entries stale. */
+static bool
+has_one_deployed(Relation relation)
+{
+	List	   *indexes = RelationGetIndexList(relation);
+	ListCell   *cell;
+	bool		found = false;
+
+	foreach(cell, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		found = found || allows_one_deployed(tuple);
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	return found;
+}
+
+/* True if a head row is deployed. */
+static bool
+is_deployed(TupleTableSlot *slot)
+{
+	bool		is_null;
+	Datum		deployed = slot_getattr(slot, GK_MODEL_DEPLOYED, &is_null);
+
+	return !is_null && DatumGetBool(deployed);
+}
+
 /* Unpacks a row into a new entry. */
 static Entry *
 make_entry(Relation relation, TupleTableSlot *slot)
@@ -156,6 +226,8 @@ make_entry(Relation relation, TupleTableSlot *slot)
 	entry->place = slot->tts_tid;
 	entry->writer = writer_of(slot);
 	entry->command = command_of(slot);
+	entry->is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
+		has_one_deployed(relation);
 	entry->bytes = MemoryContextMemAllocated(model->context, true);
 	total_bytes += entry->bytes;
 	dlist_push_head(&entries, &entry->node);
@@ -173,24 +245,88 @@ pin(Entry *entry, Pin *place, MemoryContext context)
 	MemoryContextRegisterResetCallback(context, &place->callback);
 }
 
+/* True if the row of an entry is there and visible.  The table may be shorter than it was. */
+static bool
+is_there(Relation relation, const Entry *entry)
+{
+	HeapTupleData tuple = {.t_self = entry->place};
+	Buffer		buffer;
+	bool		same;
+
+	if (ItemPointerGetBlockNumber(&entry->place) >= RelationGetNumberOfBlocks(relation) ||
+		!heap_fetch(relation, GetActiveSnapshot(), &tuple, &buffer, false))
+		return false;
+	same = HeapTupleHeaderGetRawXmin(tuple.t_data) == entry->writer &&
+		HeapTupleHeaderGetRawCommandId(tuple.t_data) == entry->command;
+	ReleaseBuffer(buffer);
+	return same;
+}
+
+/* The entry of the deployed version if it is known without a scan; NULL if it is not. */
+static Entry *
+find_deployed(Relation relation)
+{
+	dlist_iter	iterator;
+
+	dlist_foreach(iterator, &entries)
+	{
+		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
+
+		if (!entry->stale && entry->is_only &&
+			entry->model->relation == RelationGetRelid(relation) &&
+			entry->file == relation->rd_rel->relfilenode && is_there(relation, entry))
+			return entry;
+	}
+	return NULL;
+}
+
+/* The entry of a version, after a scan of the head rows. */
+static Entry *
+scan_for_entry(Relation relation, int version)
+{
+	GkHeads    *heads = gk_begin_heads(relation);
+	Entry	   *entry;
+
+	gk_find_head_or_fail(heads, relation, version);
+	entry = find_entry(relation, gk_head(heads));
+	if (entry == NULL)
+		entry = make_entry(relation, gk_head(heads));
+	gk_end_heads(heads);
+	return entry;
+}
+
+/* True if entries say that a table is a model: a change of the table would make them stale. */
+static bool
+is_known(Oid relation_id)
+{
+	dlist_iter	iterator;
+
+	dlist_foreach(iterator, &entries)
+	{
+		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
+
+		if (!entry->stale && entry->model->relation == relation_id)
+			return true;
+	}
+	return false;
+}
+
 /* Reads a version of a model. */
 const GkModel *
 gk_read_model(Oid relation_id, int version, MemoryContext context)
 {
 	Pin		   *place = MemoryContextAlloc(context, sizeof(Pin));
-	Relation	relation = gk_open_model(relation_id);
-	GkHeads    *heads = gk_begin_heads(relation);
-	TupleTableSlot *slot = gk_head(heads);
+	Relation	relation = gk_open_model_table(relation_id);
 	Entry	   *entry;
 
-	gk_find_head_or_fail(heads, relation, version);
-	entry = find_entry(relation, slot);
+	if (!is_known(relation_id))
+		gk_check_model(relation);
+	gk_check_model_reader(relation);
+	entry = version == 0 ? find_deployed(relation) : NULL;
 	if (entry == NULL)
-		entry = make_entry(relation, slot);
-	else
-		dlist_move_head(&entries, &entry->node);
+		entry = scan_for_entry(relation, version);
+	dlist_move_head(&entries, &entry->node);
 	pin(entry, place, context);
-	gk_end_heads(heads);
 	relation_close(relation, NoLock);
 	trim();
 	return entry->model;

@@ -151,11 +151,11 @@ gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *r
 	return values;
 }
 
-/* Numbers that are not negative, and may be unknown or infinite. */
-double *
-gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count)
+/* The elements of an array of doubles that are not negative, or unknown; NULL for NULL. */
+static double *
+measured_elements(const GkModelRow *row, GkModelAttribute number, ArrayType *array)
 {
-	ArrayType  *array = array_of(row, number, FLOAT8OID, count, 0);
+	int			count;
 	Datum	   *elements;
 	bool	   *nulls;
 	double	   *values;
@@ -171,7 +171,23 @@ gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count)
 		if (!nulls[i] && !(values[i] >= 0.0))
 			damaged(row, number);
 	}
+	pfree(elements);
+	pfree(nulls);
 	return values;
+}
+
+/* Numbers that are not negative, and may be unknown or infinite. */
+double *
+gk_row_measures(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	return measured_elements(row, number, array_of(row, number, FLOAT8OID, count, 0));
+}
+
+/* Arrays of such numbers. */
+double *
+gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns)
+{
+	return measured_elements(row, number, array_of(row, number, FLOAT8OID, rows, columns));
 }
 
 /* An array of texts. */

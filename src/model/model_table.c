@@ -93,8 +93,8 @@ is_model(Relation relation)
 }
 
 /* Raises an error unless a relation is a model that can be read here. */
-static void
-check_model(Relation relation)
+void
+gk_check_model(Relation relation)
 {
 	const char *name = gk_model_name(relation);
 
@@ -133,12 +133,13 @@ may_read(Relation relation)
 static bool
 is_restricted(Relation relation)
 {
-	return check_enable_rls(RelationGetRelid(relation), InvalidOid, true) == RLS_ENABLED;
+	return relation->rd_rel->relrowsecurity &&
+		check_enable_rls(RelationGetRelid(relation), InvalidOid, true) == RLS_ENABLED;
 }
 
-/* Opens a model to read it. */
+/* Opens the table of a model to read it. */
 Relation
-gk_open_model(Oid relation_id)
+gk_open_model_table(Oid relation_id)
 {
 	Relation	relation = try_relation_open(relation_id, AccessShareLock);
 
@@ -146,7 +147,13 @@ gk_open_model(Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("model with OID %u does not exist", relation_id)));
-	check_model(relation);
+	return relation;
+}
+
+/* Raises an error unless the current user may read a model. */
+void
+gk_check_model_reader(Relation relation)
+{
 	if (!may_read(relation))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, gk_model_name(relation));
 	if (is_restricted(relation))
@@ -154,6 +161,16 @@ gk_open_model(Oid relation_id)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("model \"%s\" is under row-level security", gk_model_name(relation)),
 				 errhint("Disable it: the privileges on a model are those on its table.")));
+}
+
+/* Opens a model to read it. */
+Relation
+gk_open_model(Oid relation_id)
+{
+	Relation	relation = gk_open_model_table(relation_id);
+
+	gk_check_model(relation);
+	gk_check_model_reader(relation);
 	return relation;
 }
 

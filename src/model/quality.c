@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "deviations.h"
 #include "engine_error.h"
 #include "exact.h"
 #include "means.h"
@@ -273,6 +274,22 @@ find_scales(Measurement *measurement)
 	pfree(centroid);
 }
 
+/* The deviations within the clusters, around the means of an iteration. */
+static void
+find_deviations(const Measurement *measurement, bool has_means)
+{
+	const GkClustering *clustering = measurement->clustering;
+	int64		numbers = (int64) clustering->k * clustering->dimension;
+	double	   *means = has_means ? measurement->means : gk_allocate(numbers, sizeof(double));
+
+	if (!has_means)
+		gk_find_means_by_engine(clustering, means);
+	measurement->quality->deviations = gk_allocate(numbers, sizeof(double));
+	gk_find_deviations(clustering, means, measurement->quality->deviations);
+	if (!has_means)
+		pfree(means);
+}
+
 /* The means of the rows of the labels, and the labels if there are none yet. */
 static void
 find_means(Measurement *measurement, GkSample *sample, bool by_engine)
@@ -283,6 +300,8 @@ find_means(Measurement *measurement, GkSample *sample, bool by_engine)
 		set_centroids(clustering, !by_engine);
 	if (by_engine)
 		gk_find_means_by_engine(clustering, measurement->means);
+	if (clustering->with_deviations)
+		find_deviations(measurement, by_engine);
 	count_rows(measurement);
 	if (!by_engine)
 		gk_find_means(clustering, measurement->quality->sizes, sample, measurement->means);

@@ -27,6 +27,7 @@ typedef struct GkClustering
 								 * without labels, and only then */
 	int			sample;			/* the most rows for the silhouette; 0 = what takes little time */
 	int64		seed;
+	bool		with_deviations;	/* only with centroids */
 } GkClustering;
 
 /* The figures; NaN if one is not defined. */
@@ -48,6 +49,8 @@ typedef struct GkQuality
 	double	   *simplified_silhouettes;
 	int		   *nearest;		/* label of the nearest other centroid, -1: there is none; only … */
 	double	   *separations;	/* distance to it: … of centroids that were given */
+	double	   *deviations;		/* k × dimension, gk_find_deviations() around the means in which
+								 * weights count; NULL = not asked for */
 } GkQuality;
 
 /*

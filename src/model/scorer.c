@@ -126,10 +126,10 @@ describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 		describe_numbers(scorer, fcinfo);
 	else if (type == UNKNOWNOID)
 		scorer->form = GK_FORM_LITERAL;
-	else if (type_is_rowtype(type))
-		scorer->form = GK_FORM_ROW;
 	else if (gk_describe_column(type, &column) && column.shape != GK_SCALAR)
 		scorer->form = GK_FORM_ARRAY;
+	else if (type_is_rowtype(type))
+		scorer->form = GK_FORM_ROW;
 	else
 		describe_numbers(scorer, fcinfo);
 	if (scorer->form == GK_FORM_LITERAL)

@@ -18,7 +18,7 @@
 
 /* Reads what is known of the clusters of a version. */
 void
-gk_read_summary(const GkModelRow *row, GkSummary *summary)
+gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 {
 	bool		is_null;
 	Datum		deployed = slot_getattr(row->slot, GK_MODEL_DEPLOYED, &is_null);
@@ -43,6 +43,9 @@ gk_read_summary(const GkModelRow *row, GkSummary *summary)
 	summary->deviation = gk_row_measures(row, GK_MODEL_FEATURE_DEVIATION, summary->dimension);
 	summary->map_x = gk_row_doubles(row, GK_MODEL_MAP_X, summary->k);
 	summary->map_y = gk_row_doubles(row, GK_MODEL_MAP_Y, summary->k);
+	if (with_deviations)
+		summary->deviations = gk_row_measure_matrix(row, GK_MODEL_DEVIATIONS, summary->k,
+													summary->dimension);
 }
 
 /* Turns the error of a damaged version into a WARNING; raises every other one again. */
@@ -68,14 +71,14 @@ gk_warn_of_damage(MemoryContext context)
  * raising of that error and here, so it can be caught without a subtransaction.
  */
 bool
-gk_try_summary(const GkModelRow *row, GkSummary *summary)
+gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool is_whole = true;
 
 	PG_TRY();
 	{
-		gk_read_summary(row, summary);
+		gk_read_summary(row, with_deviations, summary);
 	}
 	PG_CATCH();
 	{

@@ -27,6 +27,8 @@ typedef struct GkSummary
 	double	   *radii;
 	double	   *mean;			/* dimension: of the rows */
 	double	   *deviation;
+	double	   *deviations;		/* k × dimension: within the clusters, NaN = not known; only read if
+								 * asked for */
 	double	   *map_x;			/* k: places in the plane */
 	double	   *map_y;
 } GkSummary;
@@ -39,10 +41,10 @@ typedef struct GkRank
 } GkRank;
 
 /* Reads a version that has centroids: XX001 if it is damaged. */
-extern void gk_read_summary(const GkModelRow *row, GkSummary *summary);
+extern void gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary);
 
 /* The same; false with a WARNING instead of that error. */
-extern bool gk_try_summary(const GkModelRow *row, GkSummary *summary);
+extern bool gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary);
 
 /*
  * In PG_CATCH: turns XX001 into a WARNING, raises every other error again.  Right only where

@@ -58,7 +58,8 @@ make_model(const char *name, const char *definition)
 					 quote_literal_cstr(definition)));
 	execute(psprintf("CREATE UNIQUE INDEX ON %s ((true)) WHERE deployed", name));
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
-					 " ALTER points SET STORAGE EXTERNAL", name));
+					 " ALTER points SET STORAGE EXTERNAL,"
+					 " ALTER deviations SET STORAGE EXTERNAL", name));
 }
 
 /* Raises an error unless the relation is a model that may get a new version. */

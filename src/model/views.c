@@ -184,7 +184,7 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 
 /* Puts the clusters of all versions of a model into a result. */
 static void
-put_summaries(FunctionCallInfo fcinfo, PutSummary put)
+put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
 {
 	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans summary",
@@ -202,7 +202,7 @@ put_summaries(FunctionCallInfo fcinfo, PutSummary put)
 		GkModelRow	row;
 
 		gk_open_row(&row, relation, gk_head(heads));
-		if (gk_row_has_centroids(&row) && gk_try_summary(&row, &summary))
+		if (gk_row_has_centroids(&row) && gk_try_summary(&row, with_deviations, &summary))
 			put(&summary, (ReturnSetInfo *) fcinfo->resultinfo);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
@@ -255,7 +255,7 @@ put_clusters(const GkSummary *summary, ReturnSetInfo *result)
 Datum
 gk_visible_clusters(PG_FUNCTION_ARGS)
 {
-	put_summaries(fcinfo, put_clusters);
+	put_summaries(fcinfo, false, put_clusters);
 	return (Datum) 0;
 }
 
@@ -263,8 +263,9 @@ gk_visible_clusters(PG_FUNCTION_ARGS)
 static void
 put_feature(const GkSummary *summary, int c, int j, int rank, Datum name, ReturnSetInfo *result)
 {
-	Datum		values[11] = {0};
-	bool		nulls[11] = {0};
+	int64		at = (int64) c * summary->dimension + j;
+	Datum		values[12] = {0};
+	bool		nulls[12] = {0};
 
 	values[0] = Int32GetDatum(summary->version);
 	values[1] = BoolGetDatum(summary->deployed);
@@ -272,12 +273,14 @@ put_feature(const GkSummary *summary, int c, int j, int rank, Datum name, Return
 	values[3] = name;
 	values[4] = Int32GetDatum(j + 1);
 	values[5] = CStringGetTextDatum(gk_summary_feature(summary, j));
-	values[6] = Float8GetDatum(summary->centroids[(int64) c * summary->dimension + j]);
-	gk_put_number(&values[7], &nulls[7], number_of(summary->mean, j));
-	gk_put_number(&values[8], &nulls[8], number_of(summary->deviation, j));
-	gk_put_number(&values[9], &nulls[9], gk_z_score(summary, c, j));
-	nulls[10] = nulls[9];
-	values[10] = Int32GetDatum(rank);
+	values[6] = Float8GetDatum(summary->centroids[at]);
+	gk_put_number(&values[7], &nulls[7],
+				  summary->deviations != NULL ? summary->deviations[at] : NAN);
+	gk_put_number(&values[8], &nulls[8], number_of(summary->mean, j));
+	gk_put_number(&values[9], &nulls[9], number_of(summary->deviation, j));
+	gk_put_number(&values[10], &nulls[10], gk_z_score(summary, c, j));
+	nulls[11] = nulls[10];
+	values[11] = Int32GetDatum(rank);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
@@ -312,6 +315,6 @@ put_features(const GkSummary *summary, ReturnSetInfo *result)
 Datum
 gk_visible_features(PG_FUNCTION_ARGS)
 {
-	put_summaries(fcinfo, put_features);
+	put_summaries(fcinfo, true, put_features);
 	return (Datum) 0;
 }

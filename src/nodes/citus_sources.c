@@ -9,6 +9,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
@@ -20,6 +21,7 @@
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/varlena.h"
 
 #include "alloc.h"
@@ -104,16 +106,19 @@ set_locally(const char *name, const char *value)
 								 true, 0, false);
 }
 
-/* What EXPLAIN says of the top node of a query; NULL if it says nothing that is known. */
+/*
+ * What EXPLAIN says of the top node of a query, with its tasks or without; NULL if it says nothing
+ * that is known.
+ */
 static JsonbContainer *
-explain(const char *query)
+explain(const char *query, bool tasks)
 {
 	int			nest_level = NewGUCNestLevel();
 	char	   *text = NULL;
 	Jsonb	   *plan;
 
 	set_locally("citus.explain_all_tasks", "on");
-	set_locally("citus.explain_distributed_queries", "on");
+	set_locally("citus.explain_distributed_queries", tasks ? "on" : "off");
 	if (SPI_execute(psprintf("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) %s", query), false, 1) >= 0
 		&& SPI_processed == 1)
 		text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
@@ -122,6 +127,53 @@ explain(const char *query)
 		return NULL;
 	plan = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
 	return find_container(find_element(&plan->root, 0), "Plan");
+}
+
+/* True if the plan of a command is that of tasks of Citus and nothing else. */
+static bool
+is_of_tasks(const char *command)
+{
+	JsonbContainer *top = explain(command, false);
+	char	   *provider = find_text(top, "Custom Plan Provider");
+	JsonbValue	value;
+
+	return provider != NULL && strcmp(provider, "Citus Adaptive") == 0 &&
+		!find_member(top, "Plans", &value);
+}
+
+/*
+ * True if Citus would have each worker insert its own rows.  What cannot be planned is run in
+ * another way, so errors are no errors here.
+ */
+bool
+gk_citus_inserts_on_workers(const char *insert)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+	volatile bool result = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		result = is_of_tasks(insert);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	/* the locks on the table, too, must not last as long as the fit */
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (error != NULL && (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+						  error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN))
+		ReThrowError(error);
+	return result;
 }
 
 /* True if a query is one SELECT with that many columns. */
@@ -207,7 +259,7 @@ read_all(JsonbContainer *job, int columns, Tasks *tasks)
 static const char *
 find_tasks(const char *query, int columns, Tasks *tasks)
 {
-	JsonbContainer *top = explain(query);
+	JsonbContainer *top = explain(query, true);
 	JsonbContainer *distributed = find_container(top, "Distributed Query");
 	JsonbContainer *job = find_container(distributed, "Job");
 	char	   *provider = find_text(top, "Custom Plan Provider");
@@ -388,6 +440,7 @@ make_nodes(const Tasks *tasks, const char *columns, const char **reason)
 	else if (all_here)
 		*reason = "the rows of the source are on this server";
 	gk_sort_nodes(list);
+	list->of_citus = true;
 	return *reason == NULL ? list : NULL;
 }
 

@@ -227,7 +227,8 @@ open_engine(GkCluster *cluster, GkConnection *const *nodes, int places, const Gk
 
 /* Reads the rows of the source on all nodes, and opens the cluster engine. */
 GkEngine *
-gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, GkRows *rows)
+gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, bool ids_stay,
+				GkRows *rows)
 {
 	bool	   *wrong = palloc0(cluster->count * sizeof(bool));
 	GkConnection **nodes = palloc(cluster->count * sizeof(GkConnection *));
@@ -240,7 +241,7 @@ gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, 
 	atomic_store(gk_progress_rows(), rows->read - rows->skipped);
 	cluster->places = palloc(cluster->count * sizeof(int));
 	places = place_parts(cluster, nodes, first_rows);
-	if (OidIsValid(gk_source_id_type(source)))
+	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
 	return open_engine(cluster, nodes, places, work, rows->dimension);
 }

@@ -4,6 +4,8 @@
 #ifndef GK_CLUSTER_PARTS_H
 #define GK_CLUSTER_PARTS_H
 
+#include "utils/uuid.h"
+
 #include "cluster.h"
 #include "connections.h"
 #include "messages.h"
@@ -26,6 +28,8 @@ struct GkCluster
 	int			count;
 	GkMessages *messages;		/* NULL until the rows were read */
 	int		   *places;			/* count: the engine's number of each node, -1 = it has no rows */
+	pg_uuid_t	key;			/* of the labels that the nodes share */
+	int64	   *handles;		/* count, of those; NULL = they share none */
 };
 
 /* Raises an error: what a node sent is not what gkmeans sends. */

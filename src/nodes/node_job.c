@@ -24,6 +24,9 @@
 #include "seconds.h"
 #include "source_columns.h"
 
+/* Labels fetched from the engine at once. */
+#define LABELS_AT_ONCE 16384
+
 /* The job of this node. */
 typedef struct NodeJob
 {
@@ -178,7 +181,6 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	GkWork	   *work;
 	GkJob	   *job;
 
-	check_step();
 	gk_node_job_end();
 	job = gk_job_begin_in_transaction();
 	MemoryContextSwitchTo(gk_job_context(job));
@@ -280,6 +282,152 @@ gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor)
 	end_step(before);
 }
 
+/* A window on the engine's labels. */
+typedef struct Window
+{
+	const GkNodeLabelling *labelling;
+	int64		rows;			/* of the engine */
+	int64		from;
+	int64		count;
+	int32		labels[LABELS_AT_ONCE];
+	double		distances2[LABELS_AT_ONCE];
+} Window;
+
+/* The label of a row of the engine; -1 = it is not there. */
+static void
+find_label(Window *window, int64 row, GkSharedLabel *label)
+{
+	int32		engine_label;
+
+	label->has_cluster = row >= 0;
+	if (row < 0)
+		return;
+	if (row < window->from || row >= window->from + window->count)
+	{
+		window->from = row - row % LABELS_AT_ONCE;
+		window->count = Min(window->rows - window->from, LABELS_AT_ONCE);
+		gk_check(gk_node_fetch(current->node, window->labelling->count, window->from,
+							   window->count, window->labels, window->distances2));
+	}
+	engine_label = window->labels[row - window->from];
+	if (engine_label < 0 || engine_label >= window->labelling->count)
+		elog(ERROR, "a label that no cluster has");
+	label->cluster = window->labelling->clusters[engine_label];
+	label->distance = window->labelling->distance(window->distances2[row - window->from]);
+}
+
+/* The bytes that the ids take: those of a type of any length are counted. */
+static Size
+count_id_bytes(GkRows *rows)
+{
+	Size		bytes = 0;
+	Datum		id;
+	bool		is_null;
+	int64		row;
+
+	if (get_typlen(rows->id_type) > 0)
+		return rows->read * gk_shared_id_bytes(rows->id_type, (Datum) 0, false);
+	while (gk_row_ids_next(rows->ids, &id, &is_null, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		bytes += gk_shared_id_bytes(rows->id_type, id, is_null);
+	}
+	gk_row_ids_rewind(rows->ids);
+	return bytes;
+}
+
+/* The memory of one row. */
+static MemoryContext
+label_context(void)
+{
+	return AllocSetContextCreate(CurrentMemoryContext, "gkmeans label", ALLOCSET_SMALL_SIZES);
+}
+
+/* Leaves the labels in shared memory. */
+static void
+share_labels(const pg_uuid_t *key, const GkNodeLabelling *labelling)
+{
+	GkRows	   *rows = &current->rows;
+	Window	   *window = palloc0(sizeof(Window));
+	MemoryContext row_context = label_context();
+	MemoryContext before;
+	GkSharedLabel label;
+	Datum		id;
+	bool		is_null;
+	int64		row;
+
+	window->labelling = labelling;
+	window->rows = rows->read - rows->skipped;
+	gk_shared_labels_create(rows->id_type, rows->read, count_id_bytes(rows), key);
+	before = MemoryContextSwitchTo(row_context);
+	while (gk_row_ids_next(rows->ids, &id, &is_null, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		find_label(window, row, &label);
+		gk_shared_labels_add(id, is_null, &label);
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(before);
+}
+
+/* Leaves the labels of the rows in shared memory. */
+dsm_handle
+gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling, int64 *rows)
+{
+	MemoryContext before = begin_step();
+
+	if (!current->has_read || current->rows.ids == NULL)
+		refuse_step("There are no ids, or they were taken before.");
+	if (current->node == NULL && current->rows.read > current->rows.skipped)
+		refuse_step("The rows of this node have no labels.");
+	PG_TRY();
+	{
+		share_labels(key, labelling);
+	}
+	PG_CATCH();
+	{
+		gk_shared_labels_drop();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	*rows = current->rows.read;
+	gk_rows_release(&current->rows);
+	end_step(before);
+	return gk_shared_labels_publish();
+}
+
+/* Puts the labels that nobody has taken into a store. */
+void
+gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor)
+{
+	int			nest_level = gk_begin_id_texts();
+	MemoryContext row_context = label_context();
+	MemoryContext before = MemoryContextSwitchTo(row_context);
+	uint64		place = 0;
+	GkSharedLabel label;
+	Oid			type;
+	Oid			output;
+	bool		is_varlena;
+	Datum		values[3];
+	bool		nulls[3];
+
+	while (gk_shared_labels_rest(&place, &type, &values[0], &nulls[0], &label))
+	{
+		CHECK_FOR_INTERRUPTS();
+		getTypeOutputInfo(type, &output, &is_varlena);
+		if (!nulls[0])
+			values[0] = CStringGetTextDatum(OidOutputFunctionCall(output, values[0]));
+		nulls[1] = nulls[2] = !label.has_cluster;
+		values[1] = Int32GetDatum(label.cluster);
+		values[2] = Float8GetDatum(label.distance);
+		tuplestore_putvalues(store, descriptor, values, nulls);
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(row_context);
+	gk_end_id_texts(nest_level);
+}
+
 /* Makes what carries out the messages. */
 static void
 open_node(void)
@@ -365,6 +513,7 @@ void
 gk_node_job_end(void)
 {
 	check_step();
+	gk_shared_labels_drop();
 	if (current != NULL)
 		gk_job_end(current->job);
 }

@@ -15,6 +15,7 @@
 
 #include "choose_engine.h"
 #include "reading.h"
+#include "shared_labels.h"
 #include "source.h"
 
 /* What both servers must understand alike; changes with the steps and the messages. */
@@ -53,6 +54,28 @@ extern const GkRows *gk_node_job_read(int dimension, const double *shift, double
 
 /* Puts the ids of the rows as texts, and their numbers, into a store; once. */
 extern void gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor);
+
+/* How rows are labelled. */
+typedef struct GkNodeLabelling
+{
+	const int32 *clusters;		/* count: the cluster of each label of the engine */
+	int			count;
+	double		(*distance) (double distance2);
+} GkNodeLabelling;
+
+/*
+ * Leaves the labels of the rows in shared memory, for sessions that know the key; *rows is how
+ * many.  Returns the handle of the memory, which outlives the transaction: it is kept until
+ * gk_node_job_end() or the next job.  The ids are used up by that.
+ */
+extern dsm_handle gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling,
+									  int64 *rows);
+
+/*
+ * Puts those that nobody has taken into a store of three columns, the ids as texts; nothing if none
+ * were left.
+ */
+extern void gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor);
 
 /* Takes a piece of a message. */
 extern void gk_node_job_add_piece(const void *piece, Size bytes);

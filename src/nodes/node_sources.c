@@ -26,11 +26,10 @@ gk_sort_nodes(GkNodeSources *list)
 static const GkNodeSources *
 named_servers(const List *names, const char *source)
 {
-	GkNodeSources *list = palloc(sizeof(GkNodeSources));
+	GkNodeSources *list = palloc0(sizeof(GkNodeSources));
 	ListCell   *cell;
 
 	list->nodes = palloc0(list_length(names) * sizeof(GkNodeSource));
-	list->count = 0;
 	foreach(cell, names)
 		gk_foreign_server_node(get_foreign_server_oid(lfirst(cell), false), source,
 							   &list->nodes[list->count++]);

@@ -30,6 +30,7 @@ typedef struct GkNodeSources
 {
 	GkNodeSource *nodes;		/* count, by their names, which is the order of opening */
 	int			count;			/* at least 1 */
+	bool		of_citus;		/* they are Citus' workers */
 } GkNodeSources;
 
 /*
@@ -47,6 +48,13 @@ extern const GkNodeSources *gk_node_sources(const char *source, const char **rea
  */
 extern const GkNodeSources *gk_citus_node_sources(const char *source, const char **reason);
 extern const GkNodeSources *gk_partition_node_sources(const char *source, const char **reason);
+
+/*
+ * True if Citus would have each worker insert its own rows, were this command run: one INSERT that
+ * selects from tables of Citus.  Nothing of that question stays, no lock either.  SPI must be
+ * connected.
+ */
+extern bool gk_citus_inserts_on_workers(const char *insert);
 
 /*
  * Fills in a node for a foreign server of postgres_fdw that the current user has USAGE on and a

@@ -33,8 +33,9 @@ enum
 	TITLE
 };
 
-/* The most clusters, versions and features listed, and characters of a text. */
+/* The most clusters, as rows and as columns, versions and features listed; characters of a text. */
 #define MOST_CLUSTERS 200
+#define MOST_COLUMNS 16
 #define MOST_VERSIONS 50
 #define MOST_FEATURES 50
 #define MOST_TITLE 200
@@ -266,6 +267,55 @@ put_clusters(StringInfo page, const GkSubject *subject)
 						 gk_count_text(summary->k - MOST_CLUSTERS));
 }
 
+/* A feature of the clusters, as mean and deviation. */
+static void
+put_feature(StringInfo page, const GkSummary *summary, const double *deviations, int j)
+{
+	appendStringInfoString(page, "<tr>");
+	put_text(page, gk_summary_feature(summary, j));
+	for (int64 c = 0; c < Min(summary->k, MOST_COLUMNS); c++)
+	{
+		int64		at = c * summary->dimension + j;
+		const char *value = gk_short_number(summary->centroids[at]);
+		double		deviation = deviations != NULL ? deviations[at] : NAN;
+
+		put_number(page, isnan(deviation) ? value
+				   : psprintf("%s&#160;&#177;&#160;%s", value, gk_short_number(deviation)));
+	}
+	appendStringInfoString(page, "</tr>\n");
+}
+
+/* The features of the clusters. */
+static void
+put_features(StringInfo page, const GkSubject *subject)
+{
+	const GkSummary *summary = &subject->summary;
+	const double *deviations = gk_row_measure_matrix(&subject->row, GK_MODEL_DEVIATIONS,
+													 summary->k, summary->dimension);
+	int			columns = Min(summary->k, MOST_COLUMNS);
+	const char **heads = gk_allocate_zero(columns + 2, sizeof(char *));
+
+	heads[0] = "feature";
+	for (int c = 0; c < columns; c++)
+		heads[c + 1] = psprintf("#%d", gk_summary_id(summary, c));
+	appendStringInfo(page, "<h2>Features of the clusters</h2><p class=\"soft\">%s</p>\n",
+					 deviations != NULL ? "centroid &#177; standard deviation within the cluster"
+					 : "centroid");
+	begin_table(page, heads);
+	for (int j = 0; j < Min(summary->dimension, MOST_FEATURES); j++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_feature(page, summary, deviations, j);
+	}
+	end_table(page);
+	if (summary->k > columns)
+		appendStringInfo(page, "<p class=\"soft\">and %s more clusters</p>\n",
+						 gk_count_text(summary->k - columns));
+	if (summary->dimension > MOST_FEATURES)
+		appendStringInfo(page, "<p class=\"soft\">and %s more features</p>\n",
+						 gk_count_text(summary->dimension - MOST_FEATURES));
+}
+
 /* The newest versions. */
 static void
 put_versions(StringInfo page, const GkSubject *subject)
@@ -371,7 +421,10 @@ gkmeans_report(PG_FUNCTION_ARGS)
 		put_cards(&page, &subject);
 	put_pictures(&page, &subject);
 	if (subject.summary.k > 0)
+	{
 		put_clusters(&page, &subject);
+		put_features(&page, &subject);
+	}
 	put_drift(&page, &subject);
 	put_versions(&page, &subject);
 	put_definition(&page, &subject);

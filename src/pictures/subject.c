@@ -161,7 +161,7 @@ void
 gk_read_subject(GkSubject *subject)
 {
 	if (gk_row_has_centroids(&subject->row))
-		gk_read_summary(&subject->row, &subject->summary);
+		gk_read_summary(&subject->row, false, &subject->summary);
 }
 
 /* Ends reading. */

@@ -61,6 +61,7 @@ copy_progress(dsm_segment *segment, int pid, GkLiveFit *fit)
 	memcpy(&fit->inertia, &bits, sizeof(bits));
 	fit->devices = atomic_load(&shared->devices);
 	fit->device_bytes = atomic_load(&shared->device_bytes);
+	fit->nodes = atomic_load(&shared->nodes);
 	return true;
 }
 

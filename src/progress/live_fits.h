@@ -29,6 +29,7 @@ typedef struct GkLiveFit
 	double		inertia;		/* NaN = not known */
 	int			devices;
 	uint64		device_bytes;
+	int			nodes;
 } GkLiveFit;
 
 /* All of them, palloc'd; `count` of them. */

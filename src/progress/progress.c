@@ -254,6 +254,14 @@ gk_progress_engine(const char *name, int devices, uint64 device_bytes)
 	atomic_store(&shared->device_bytes, device_bytes);
 }
 
+/* The number of nodes that the fit runs on. */
+void
+gk_progress_nodes(int nodes)
+{
+	if (innermost != NULL)
+		atomic_store(&innermost->shared->nodes, nodes);
+}
+
 /* The number of rows expected. */
 void
 gk_progress_expect(double rows)

@@ -47,6 +47,9 @@ extern void gk_progress_model(const char *name);
 /* The engine, its devices (0 = none) and the bytes that it holds of them. */
 extern void gk_progress_engine(const char *name, int devices, uint64 device_bytes);
 
+/* The number of nodes that the fit runs on. */
+extern void gk_progress_nodes(int nodes);
+
 /* The number of rows expected; <= 0 if unknown. */
 extern void gk_progress_expect(double rows);
 

@@ -49,6 +49,7 @@ typedef struct GkSharedProgress
 	atomic_llong rows;
 	atomic_llong expected;		/* 0 = not known */
 	atomic_ullong inertia;		/* the bits of a double, NaN = not known */
+	atomic_int	nodes;			/* 0 = none */
 	atomic_int	devices;
 	atomic_ullong device_bytes;
 } GkSharedProgress;

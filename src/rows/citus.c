@@ -34,25 +34,43 @@ gk_has_citus(void)
 	return OidIsValid(list_of_tables());
 }
 
-/* Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var. */
+/* A column of an entry of Citus' list; NULL if there is none. */
+static Datum
+read_column(Relation list, HeapTuple entry, const char *name, bool *is_null)
+{
+	AttrNumber	column = get_attnum(RelationGetRelid(list), name);
+
+	*is_null = true;
+	return column > 0 ? heap_getattr(entry, column, RelationGetDescr(list), is_null) : (Datum) 0;
+}
+
+/*
+ * Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var,
+ * and *copies says how many copies of a row there are.
+ */
 static bool
-read_entry(Oid list_id, Oid relation_id, char **key)
+read_entry(Oid list_id, Oid relation_id, char **key, char *copies)
 {
 	Relation	list = table_open(list_id, AccessShareLock);
-	AttrNumber	key_column = get_attnum(list_id, "partkey");
 	ScanKeyData equal;
 	SysScanDesc scan;
 	HeapTuple	entry;
-	bool		is_null = true;
-	Datum		value = 0;
+	bool		is_null;
+	Datum		value;
 
 	ScanKeyInit(&equal, get_attnum(list_id, "logicalrelid"), BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relation_id));
 	scan = systable_beginscan(list, InvalidOid, false, NULL, 1, &equal);
 	entry = systable_getnext(scan);
-	if (HeapTupleIsValid(entry) && key_column > 0)
-		value = heap_getattr(entry, key_column, RelationGetDescr(list), &is_null);
-	*key = is_null ? NULL : TextDatumGetCString(value);
+	*key = NULL;
+	*copies = '\0';
+	if (HeapTupleIsValid(entry))
+	{
+		value = read_column(list, entry, "partkey", &is_null);
+		*key = is_null ? NULL : TextDatumGetCString(value);
+		value = read_column(list, entry, "repmodel", &is_null);
+		*copies = is_null ? '\0' : DatumGetChar(value);
+	}
 	systable_endscan(scan);
 	table_close(list, AccessShareLock);
 	return HeapTupleIsValid(entry);
@@ -63,8 +81,9 @@ static bool
 is_listed(Oid list_id, Oid relation_id)
 {
 	char	   *key;
+	char		copies;
 
-	return read_entry(list_id, relation_id, &key);
+	return read_entry(list_id, relation_id, &key, &copies);
 }
 
 /* True if Citus keeps the rows of a table. */
@@ -82,12 +101,26 @@ gk_citus_column(Oid relation_id)
 {
 	Oid			list_id = list_of_tables();
 	char	   *key = NULL;
+	char		copies;
 	Var		   *column;
 
-	if (!OidIsValid(list_id) || !read_entry(list_id, relation_id, &key) || key == NULL)
+	if (!OidIsValid(list_id) || !read_entry(list_id, relation_id, &key, &copies) || key == NULL)
 		return NULL;
 	column = stringToNode(key);
 	return IsA(column, Var) ? get_attname(relation_id, column->varattno, true) : NULL;
+}
+
+/* True if Citus keeps one copy of each of its rows. */
+bool
+gk_citus_has_one_copy(Oid relation_id)
+{
+	Oid			list_id = list_of_tables();
+	char	   *key;
+	char		copies;
+
+	/* 's': what copies there may be are PostgreSQL's standbys */
+	return OidIsValid(list_id) && read_entry(list_id, relation_id, &key, &copies) &&
+		key != NULL && copies == 's';
 }
 
 /* Looks for a table of Citus' list, in queries within queries as well. */

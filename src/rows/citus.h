@@ -20,6 +20,9 @@ extern bool gk_is_citus_table(Oid relation_id);
 /* The column by which Citus distributes the rows of a table; NULL if it does not. */
 extern const char *gk_citus_column(Oid relation_id);
 
+/* True if Citus keeps one copy of each of its rows. */
+extern bool gk_citus_has_one_copy(Oid relation_id);
+
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
 

@@ -99,9 +99,9 @@ describe_number(Oid type, GkElement *element)
 	}
 }
 
-/* Finds out how to decode a type; false if it does not hold numbers. */
-bool
-gk_describe_column(Oid type, GkColumn *column)
+/* Looks up how to decode a type; false if it does not hold numbers. */
+static bool
+look_up_column(Oid type, GkColumn *column)
 {
 	Oid			base = getBaseType(type);
 
@@ -115,6 +115,27 @@ gk_describe_column(Oid type, GkColumn *column)
 	column->shape = GK_ARRAY;
 	get_typlenbyvalalign(column->element_type, &column->length, &column->by_value, &column->align);
 	return describe_number(getBaseType(column->element_type), &column->element);
+}
+
+/* Finds out how to decode a type; false if it does not hold numbers. */
+bool
+gk_describe_column(Oid type, GkColumn *column)
+{
+	static Oid	last_type = InvalidOid;
+	static GkColumn last_column;
+
+	if (type != last_type || !OidIsValid(type))
+	{
+		if (!look_up_column(type, column))
+			return false;
+		/* only these types never change */
+		if (type >= FirstGenbkiObjectId)
+			return true;
+		last_type = type;
+		last_column = *column;
+	}
+	*column = last_column;
+	return true;
 }
 
 /* True if float32 holds every value of the type exactly. */

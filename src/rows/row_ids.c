@@ -118,6 +118,19 @@ gk_row_ids_finish(GkRowIds *ids, int64 *first_rows, int64 batches)
 	ids->batches = batches;
 }
 
+/* Begins again with the first id. */
+void
+gk_row_ids_rewind(GkRowIds *ids)
+{
+	MemoryContext before = MemoryContextSwitchTo(ids->context);
+
+	Assert(ids->at_end);
+	sts_reinitialize(ids->reader);
+	sts_begin_parallel_scan(ids->reader);
+	ids->at_end = false;
+	MemoryContextSwitchTo(before);
+}
+
 /* Frees the store. */
 void
 gk_row_ids_release(GkRowIds *ids)

@@ -36,6 +36,9 @@ extern void gk_row_ids_finish(GkRowIds *ids, int64 *first_rows, int64 batches);
  */
 extern bool gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row);
 
+/* Begins again with the first id; the end must have been reached. */
+extern void gk_row_ids_rewind(GkRowIds *ids);
+
 /* Frees the store. */
 extern void gk_row_ids_release(GkRowIds *ids);
 

@@ -39,7 +39,7 @@ read_names(Relation relation, Names *names)
 	if (gk_find_head(heads, 0))
 	{
 		gk_open_row(&row, relation, gk_head(heads));
-		if (gk_row_has_centroids(&row) && gk_try_summary(&row, &names->summary))
+		if (gk_row_has_centroids(&row) && gk_try_summary(&row, false, &names->summary))
 			names->count = names->summary.k;
 	}
 	gk_end_heads(heads);

@@ -24,6 +24,8 @@ typedef struct GkArguments
 	/* those that functions of models set */
 	const char *changes_table;	/* NULL = none */
 	bool		of_model;		/* the labels have a version and names */
+
+	bool		labels_may_stay;	/* the labels are for the labels table and nothing else */
 } GkArguments;
 
 /*

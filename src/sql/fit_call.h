@@ -31,6 +31,7 @@ typedef struct GkCall
 	GkSource   *source;
 	Oid			id_type;		/* InvalidOid without an id column */
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */
+	bool		labels_stay;	/* on the nodes, which write them; the job lasts until then */
 	GkRows		rows;
 	GkFit		fit;
 	GkLabelling labelling;		/* of the labels in the engine; k is 0 until it is described */
@@ -84,12 +85,15 @@ extern void gk_call_describe_fit(GkCall *call, int version, char *const *names);
 extern void gk_call_put_labels(GkCall *call, Tuplestorestate *store, TupleDesc descriptor);
 
 /*
- * The labels for the table of labels, in the caller's context; NULL if there is none.  The ids
- * can be gone through once: either this or gk_call_put_labels().
+ * The labels for the table of labels, in the caller's context; NULL if there is none, or they stay
+ * on the nodes.  The ids can be gone through once: either this or gk_call_put_labels().
  */
 extern Tuplestorestate *gk_call_labels(GkCall *call);
 
-/* Fills in the report, and ends the job. */
+/*
+ * Fills in the report, and ends the job; if the labels stay on the nodes, their work alone: the job
+ * ends with gk_call_write_labels().
+ */
 extern void gk_call_end_job(GkCall *call);
 
 /* Writes the table of labels and that of changes, if there are to be any. */

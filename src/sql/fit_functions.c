@@ -17,6 +17,7 @@
 #include "choose_engine.h"
 #include "engine_error.h"
 #include "fit_call.h"
+#include "labels_on_nodes.h"
 #include "nearest.h"
 #include "quantiles.h"
 #include "report.h"
@@ -162,9 +163,11 @@ read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
 	INSTR_TIME_SET_CURRENT(begin);
 	call->cluster = gk_cluster_open(call->job, nodes, call->source, work);
 	call->report.open_seconds = gk_seconds_since(begin);
+	gk_progress_nodes(nodes->count);
 	gk_progress_phase(GK_PHASE_READING);
 	INSTR_TIME_SET_CURRENT(begin);
-	call->engine = gk_cluster_read(call->cluster, call->source, work, &call->rows);
+	call->engine = gk_cluster_read(call->cluster, call->source, work, call->labels_stay,
+								   &call->rows);
 	call->report.read_seconds = gk_seconds_since(begin);
 	note_engine(call, nodes->count == 1 ? "1 node of gkmeans.nodes"
 				: psprintf("%d nodes of gkmeans.nodes", nodes->count));
@@ -216,6 +219,7 @@ gk_call_read(GkCall *call)
 	gk_call_describe(call);
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
+	call->labels_stay = nodes != NULL && nodes->of_citus && gk_labels_can_stay(call);
 	if (nodes != NULL)
 		read_on_nodes(call, &work, nodes);
 	else
@@ -264,7 +268,10 @@ gk_call_end_job(GkCall *call)
 	MemoryContextSwitchTo(call->caller);
 	if (call->cluster != NULL)
 		report->nodes = gk_cluster_lines(call->cluster, &report->node_count);
-	gk_job_end(call->job);
+	if (call->labels_stay)
+		gk_cluster_finish(call->cluster);
+	else
+		gk_job_end(call->job);
 }
 
 /* What is known of the clusters of a fit. */
@@ -282,6 +289,7 @@ describe_clusters(GkCall *call)
 		avg_distances[c] = fit->clusters[c].avg_distance;
 	}
 	labelling->k = (int) fit->k;
+	labelling->labels = fit->labels;
 	labelling->place_of_label = fit->model.place_of_label;
 	labelling->ties = fit->model.ties;
 	labelling->ids = ids;
@@ -413,10 +421,16 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 void
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
+	GkLabelsInput input = {.rows = labels};
+
 	if (call->table == NULL)
 		return;
 	gk_progress_phase(GK_PHASE_WRITING);
-	gk_labels_table_write(call->table, labels, call->labelling.version, written);
+	if (call->labels_stay)
+		gk_use_shared_labels(call, &input);
+	gk_labels_table_write(call->table, &input, call->labelling.version, written);
+	if (call->labels_stay)
+		gk_job_end(call->job);
 }
 
 /* Ends what outlives the job. */
@@ -442,7 +456,11 @@ put_all_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row)
 {
 	Tuplestorestate *labels = NULL;
 
-	if (call->table != NULL)
+	if (call->labels_stay && call->labelling.k == 0)
+		gk_call_describe_fit(call, 0, NULL);
+	if (call->labels_stay)
+		gk_share_labels(call);
+	if (call->table != NULL && !call->labels_stay)
 	{
 		MemoryContextSwitchTo(call->caller);
 		labels = tuplestore_begin_heap(false, false, work_mem);
@@ -471,6 +489,7 @@ gkmeans_fit(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	gk_call_begin(&call, fcinfo, 0);
+	call.arguments.labels_may_stay = true;
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	gk_call_put_clusters(&call, result);

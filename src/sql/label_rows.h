@@ -19,7 +19,8 @@ typedef struct GkLabelling
 {
 	int			version;		/* of the model; 0 = of no model */
 	int			k;
-	const int32 *place_of_label;	/* engine label → place; NULL = the same */
+	int64		labels;			/* of the engine: more than k if clusters are empty */
+	const int32 *place_of_label;	/* labels: engine label → place, -1 = empty; NULL = the same */
 	const int32 *ties;			/* k: the places in the order of ties; NULL = ascending */
 	const int32 *ids;			/* k; NULL = the place */
 	char *const *names;			/* k, NULL = unnamed; NULL = none has a name */

@@ -380,6 +380,22 @@ prepare_table(GkLabelsTable *table)
 		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
+/* The command with which Citus' workers would insert labels. */
+char *
+gk_labels_table_insert(const GkLabelsTable *table, const char *relation)
+{
+	const GkLabelColumns known = MADE | GK_LABEL_SET(GK_LABEL_VERSION) |
+		GK_LABEL_SET(GK_LABEL_TIME);
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	if (!OidIsValid(relation_id) || !gk_citus_has_one_copy(relation_id) ||
+		(table->columns & ~known) != 0 || table->if_exists == GK_EXISTS_MERGE)
+		return NULL;
+	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", table->output.name,
+					gk_label_names(table->columns & MADE, table->id_name),
+					gk_label_values(table->columns & MADE), relation);
+}
+
 /* What is written. */
 typedef struct Writing
 {
@@ -387,6 +403,15 @@ typedef struct Writing
 	const GkLabelStamp *stamp;
 	GkLabelsWritten *written;
 } Writing;
+
+/* Inserts the labels of a relation; returns how many. */
+static int64
+insert_labels(const GkLabelsTable *table, const char *relation, const GkLabelStamp *stamp)
+{
+	return gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", table->output.name,
+									   gk_label_names(table->columns, table->id_name),
+									   gk_label_values(table->columns), relation), stamp);
+}
 
 /* Writes the labels. */
 static void
@@ -404,12 +429,7 @@ write_labels(const GkLabelsRelation *labels, void *context)
 	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
 		gk_merge_labels(&merge, written);
 	else
-		written->inserted =
-			gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s",
-										table->output.name,
-										gk_label_names(table->columns, table->id_name),
-										gk_label_values(table->columns), labels->from),
-							   writing->stamp);
+		written->inserted += insert_labels(table, labels->from, writing->stamp);
 }
 
 /* True if Citus plans the commands that write. */
@@ -441,9 +461,10 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 
 /* Makes the table if it is not there, and writes the labels. */
 void
-gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version,
+gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int version,
 					  GkLabelsWritten *written)
 {
+	Tuplestorestate *rows = labels->rows;
 	GkLabelStamp stamp = {.version = version,.time = GetCurrentTimestamp()};
 	Writing		writing = {table, &stamp, written};
 
@@ -454,6 +475,14 @@ gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version
 		written->deleted = prepare_table(table);
 	else
 		make_table(table);
-	gk_use_labels(labels, table->id_type, is_of_citus(table), write_labels, &writing);
+	if (labels->relation != NULL)
+	{
+		written->inserted = insert_labels(table, labels->relation, &stamp);
+		rows = labels->take_rest(labels->context, written->inserted);
+	}
+	if (rows != NULL)
+		gk_use_labels(rows, table->id_type, is_of_citus(table), write_labels, &writing);
+	if (rows != NULL && rows != labels->rows)
+		tuplestore_end(rows);
 	analyze_table(table, written);
 }

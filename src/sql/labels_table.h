@@ -48,11 +48,28 @@ extern GkLabelsTable *gk_labels_table_check(const GkLabelsSpec *spec);
 extern GkLabelColumns gk_labels_table_columns(const GkLabelsTable *table);
 
 /*
- * Makes the table if it is not there, and writes the labels, whose rows are those of
- * gk_labels_descriptor().  `version` is the model's, 0 for none.  SPI must be connected.  Where the
- * table cannot be truncated, the error's HINT says what to do instead.
+ * The command with which Citus' workers would insert labels from a relation l of id, cluster_id and
+ * distance; NULL unless that is a way to write this table.
  */
-extern void gk_labels_table_write(GkLabelsTable *table, Tuplestorestate *labels, int version,
+extern char *gk_labels_table_insert(const GkLabelsTable *table, const char *relation);
+
+/* Labels to write. */
+typedef struct GkLabelsInput
+{
+	Tuplestorestate *rows;		/* of gk_labels_descriptor(); NULL = the workers of Citus … */
+	const char *relation;		/* … select them from this one, l, … */
+
+	/* … and this returns those that they lack, after so many were selected; NULL for none. */
+	Tuplestorestate *(*take_rest) (void *context, int64 selected);
+	void	   *context;
+} GkLabelsInput;
+
+/*
+ * Makes the table if it is not there, and writes the labels.  `version` is the model's, 0 for none.
+ * SPI must be connected.  Where the table cannot be truncated, the error's HINT says what to do
+ * instead.
+ */
+extern void gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int version,
 								  GkLabelsWritten *written);
 
 #endif							/* GK_LABELS_TABLE_H */

@@ -11,9 +11,11 @@
 #include "parser/parse_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/uuid.h"
 
 #include "alloc.h"
 #include "arguments.h"
+#include "fit.h"
 #include "node_job.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -24,6 +26,8 @@
 GK_SQL_FUNCTION(gkmeans_node_open);
 GK_SQL_FUNCTION(gkmeans_node_load);
 GK_SQL_FUNCTION(gkmeans_node_ids);
+GK_SQL_FUNCTION(gkmeans_node_publish);
+GK_SQL_FUNCTION(gkmeans_node_rest);
 GK_SQL_FUNCTION(gkmeans_node_put);
 GK_SQL_FUNCTION(gkmeans_node_run);
 GK_SQL_FUNCTION(gkmeans_node_take);
@@ -210,6 +214,52 @@ gkmeans_node_ids(PG_FUNCTION_ARGS)
 	if (result->setDesc->natts != 2)
 		gk_refuse_version();
 	gk_node_job_put_ids(result->setResult, result->setDesc);
+	return (Datum) 0;
+}
+
+/* Distances by the metrics. */
+static double
+euclidean_distance(double distance2)
+{
+	return gk_distance(GK_EUCLIDEAN, distance2);
+}
+
+static double
+cosine_distance(double distance2)
+{
+	return gk_distance(GK_COSINE, distance2);
+}
+
+/* SQL: leaves the labels of this node for the sessions that write them. */
+Datum
+gkmeans_node_publish(PG_FUNCTION_ARGS)
+{
+	TupleDesc	descriptor = result_type(fcinfo, 2);
+	ArrayType  *clusters = PG_GETARG_ARRAYTYPE_P(1);
+	GkNodeLabelling labelling = {.clusters = (const int32 *) ARR_DATA_PTR(clusters),
+	.distance = PG_GETARG_BOOL(2) ? cosine_distance : euclidean_distance};
+	int64		rows;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	if (ARR_NDIM(clusters) > 1 || ARR_HASNULL(clusters))
+		gk_out_of_range("clusters", "one number for each label");
+	labelling.count = ArrayGetNItems(ARR_NDIM(clusters), ARR_DIMS(clusters));
+	values[0] = Int64GetDatum((int64) gk_node_job_publish(PG_GETARG_UUID_P(0), &labelling, &rows));
+	values[1] = Int64GetDatum(rows);
+	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+}
+
+/* SQL: the labels of this node that no session has taken. */
+Datum
+gkmeans_node_rest(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != 3)
+		gk_refuse_version();
+	gk_node_job_put_rest(result->setResult, result->setDesc);
 	return (Datum) 0;
 }
 

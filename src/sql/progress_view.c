@@ -41,6 +41,7 @@ enum
 	ENGINE,
 	DEVICES,
 	DEVICE_BYTES,
+	NODES,
 	STARTED_AT,
 	SECONDS,
 	REMAINING_SECONDS,
@@ -166,6 +167,7 @@ describe(const GkLiveFit *fit, Row *row)
 		set_integer(row, DEVICES, fit->devices, 0);
 		set_count(row, DEVICE_BYTES, (int64) fit->device_bytes, 0);
 	}
+	set_integer(row, NODES, fit->nodes, 0);
 	set(row, STARTED_AT, TimestampTzGetDatum(fit->started));
 	set_number(row, SECONDS, Max(0.0, seconds_between(fit->started, now)));
 	set_number(row, REMAINING_SECONDS, remaining_seconds(fit, now));

@@ -28,7 +28,7 @@ sub has_module
 sub start_server
 {
 	my ($name, %options) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, $options{install_path} ? (install_path => $options{install_path}) : ());
 	# not the locale of the user, which may not even be installed
 	$node->init(allows_streaming => $options{allows_streaming} // 0, extra => [ '--no-locale', '--encoding=UTF8' ]);
 	$node->append_conf('postgresql.conf', <<~CONF);

@@ -30,6 +30,10 @@ SELECT figures(e, 12881.0512361, 0.7376569909, 0.8157677279, 0.3569642132, 425.3
 SELECT figures(e, 1277.9284888, 0.2848589192, 0.4163051126, 1.3891879777, 70.94000800, 0.4477404975, 'wine, k = 3') FROM gkmeans_evaluate('w3', 'wine') e;
 SELECT near(e.silhouette, 0.681046, 1e-5, 'iris, k = 2: silhouette') FROM gkmeans_evaluate('i2', 'iris') e;
 SELECT near(e.davies_bouldin, 0.404293, 1e-5, 'iris, k = 2: Davies-Bouldin') FROM gkmeans_evaluate('i2', 'iris') e;
+SELECT near(e.simplified_silhouette, 0.769704, 1e-5, 'iris, k = 2: simplified silhouette') FROM gkmeans_evaluate('i2', 'iris') e;
+SELECT near(e.calinski_harabasz, 513.9245, 1e-6, 'iris, k = 2: Calinski-Harabasz') FROM gkmeans_evaluate('i2', 'iris') e;
+SELECT near(e.simplified_silhouette, 0.620738, 1e-5, 'iris, k = 4: simplified silhouette') FROM gkmeans_evaluate('i4', 'iris') e;
+SELECT near(e.davies_bouldin, 0.780307, 1e-5, 'iris, k = 4: Davies-Bouldin') FROM gkmeans_evaluate('i4', 'iris') e;
 SELECT near(e.silhouette, 0.498051, 1e-5, 'iris, k = 4: silhouette') FROM gkmeans_evaluate('i4', 'iris') e;
 SELECT near(e.calinski_harabasz, 530.7658, 1e-5, 'iris, k = 4: Calinski-Harabasz') FROM gkmeans_evaluate('i4', 'iris') e;
 SELECT is(row(version, rows, k, silhouette_rows)::text, '(1,150,3,150)', 'what was measured') FROM gkmeans_evaluate('i3', 'iris');

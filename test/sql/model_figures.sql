@@ -94,6 +94,40 @@ SELECT is(stored('g', 6), evaluated('g', NULL, 6), 'gkmeans_refresh');
 SELECT gkmeans_import_model('i', '{{1,2},{3,4}}');
 SELECT is(stored('i'), '(,,,)', 'an imported model has none');
 
+-- Deviations within the clusters, in the units of the features; weights count
+CREATE FUNCTION deviations(model regclass, source text, weight text DEFAULT '1', tolerance float8 DEFAULT 1e-9) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE f record; expected float8;
+BEGIN
+	FOR f IN SELECT * FROM gkmeans.centroid_features v WHERE v.model = format('gk_test.%I', $1::text) AND v.deployed LOOP
+		EXECUTE format('SELECT sqrt(sum(w * (v - mean) ^ 2) / sum(w)) FROM (SELECT v, w, sum(w * v) OVER () / sum(w) OVER () AS mean FROM (SELECT %I AS v, %s AS w, gkmeans_predict(%L, r) AS label FROM (%s) r) l WHERE label = %s) m',
+			f.feature, weight, $1, source, f.cluster_id) INTO expected;
+		RETURN NEXT ok(abs(f.deviation - expected) <= tolerance * greatest(expected, 1e-3), format('%s: deviation of %s in cluster %s: %s, %s', $1, f.feature, f.cluster_id, f.deviation, expected));
+	END LOOP;
+END $$;
+CREATE TABLE halves AS SELECT i AS id, (i % 3) * 100 + round(noise(i, 1) * 64) / 64 AS x, 1e4 + round(noise(i, 2) * 1024) / 4 AS y, i % 4 AS w FROM generate_series(1, 3000) i;
+SELECT gkmeans_create_model('within', 'halves', '{x,y}', 6);
+SELECT deviations('within', 'SELECT * FROM halves');
+SELECT is((SELECT array_agg(deviation ORDER BY cluster_id, feature_no) FROM gkmeans.centroid_features WHERE model = 'gk_test.within'), (SELECT array_agg(d) FROM within, unnest(deviations) d), 'they are an attribute of the model');
+SELECT gkmeans_create_model('within_weighted', 'halves', '{x,y}', 6, weight_column => 'w', max_iter => 2);
+SELECT deviations('within_weighted', 'SELECT * FROM halves', 'w');
+SELECT gkmeans_create_model('within_ordered', 'SELECT * FROM halves ORDER BY y', '{x,y}', 6, weight_column => 'w', max_iter => 2);
+SELECT is(o.deviations, w.deviations, 'whatever the order of the rows') FROM within_ordered o, within_weighted w;
+SELECT gkmeans_create_model('within_standard', 'halves', '{x,y}', 6, scale => 'standard');
+SELECT gkmeans_create_model('within_units', 'SELECT x * 8 + 3 AS x, y / 2 AS y FROM halves', '{x,y}', 6, scale => 'standard');
+SELECT ok(bool_and(abs(u - s * CASE WHEN i % 2 = 1 THEN 8 ELSE 0.5 END) <= 1e-6 * u), 'in the units of the features') FROM within_units b, within_standard a, unnest(b.deviations, a.deviations) WITH ORDINALITY d(u, s, i);
+SELECT gkmeans_create_model('within_cosine', 'SELECT cos(i % 2 + noise(i, 1) / 8) * 5 AS x, sin(i % 2 + noise(i, 1) / 8) * 5 AS y FROM generate_series(1, 500) i', '{x,y}', 2, metric => 'cosine');
+SELECT ok(bool_and(d > 0 AND d < 1), 'those of a model by cosine are of unit vectors') FROM within_cosine, unnest(deviations) d;
+SELECT gkmeans_create_model('within_equal', 'SELECT i % 3 AS x, 7 AS y FROM generate_series(1, 90) i', '{x,y}', 3, scale => 'standard');
+SELECT is(deviations, '{{0,0},{0,0},{0,0}}', 'equal rows') FROM within_equal;
+SELECT gkmeans_create_model('within_one', 'SELECT * FROM (VALUES (1e30, 0), (-1e30, 8), (5, 4)) v(x, y)', '{x,y}', 1);
+SELECT ok(abs(deviations[1][1] / (1e30 * sqrt(2 / 3.0)) - 1) < 1e-6 AND abs(deviations[1][2] - sqrt(32 / 3.0)) < 1e-12, 'one cluster of very different features') FROM within_one;
+SELECT gkmeans_create_model('within_far', 'SELECT CASE WHEN i % 2 = 0 THEN 1e6 ELSE (i % 8) / 1024.0 END AS x FROM generate_series(1, 1000) i', '{x}', 2, initial_centroids => '{{1e6},{0}}');
+SELECT near(deviations[2][1], sqrt(5) / 1024, 1e-9, 'a cluster that is small beside the range of the rows') FROM within_far;
+SELECT isnt(a.deviations, b.deviations, 'a refit has its own') FROM g a, g b WHERE a.version = 1 AND b.version = 2;
+SELECT deviations('g', 'SELECT * FROM growing', tolerance => 1e-6);
+SELECT is(deviations, NULL, 'an imported model has none') FROM i;
+SELECT is(count(value), count(*), 'its features are shown') FROM gkmeans.centroid_features WHERE model = 'gk_test.i' AND deviation IS NULL;
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;

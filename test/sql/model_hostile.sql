@@ -19,7 +19,7 @@ BEGIN
 	EXECUTE format('CREATE TABLE bad OF gkmeans_model');
 	INSERT INTO bad SELECT * FROM good;
 	EXECUTE format('UPDATE bad SET %I = %s', attribute, value);
-	FOREACH call IN ARRAY '{"gkmeans_predict(''bad'', 1, 2)","(SELECT count(*) FROM gkmeans_clusters(''bad''))","gkmeans_predict(''bad'', d) FROM (SELECT 1 AS x, 2 AS y) d","(SELECT s.anomaly_percentile FROM gkmeans_score(''bad'', 1, 2) s)"}'::text[] LOOP
+	FOREACH call IN ARRAY '{"gkmeans_predict(''bad'', 1, 2)","(SELECT count(*) FROM gkmeans_clusters(''bad''))","gkmeans_predict(''bad'', d) FROM (SELECT 1 AS x, 2 AS y) d","(SELECT s.anomaly_percentile FROM gkmeans_score(''bad'', 1, 2) s)","gkmeans_report(''bad'')"}'::text[] LOOP
 		code := 'none';
 		BEGIN
 			EXECUTE 'SELECT ' || call;
@@ -46,7 +46,7 @@ SELECT damage(attribute, value) FROM (VALUES
 	('ties', '''{}'''), ('ties', '''{0,1}'''), ('ties', '''{0,1,1}'''), ('ties', '''{0,1,3}'''), ('ties', '''{0,1,-1}'''), ('ties', '''{0,1,NULL}'''), ('ties', '''{2147483647,1,0}'''), ('ties', '''{{0,1,2}}'''),
 	('cluster_ids', '''{0,1}'''), ('cluster_ids', '''{0,2,1}'''), ('cluster_ids', '''{0,0,1}'''), ('cluster_ids', '''{-1,0,1}'''), ('cluster_ids', '''{0,1,NULL}'''), ('cluster_ids', '''{0,1,1000000}'''),
 	('names', '''{}'''), ('names', '''{a,b}'''), ('names', '''{{a,b,c}}'''), ('sizes', '''{1,2}'''), ('sizes', '''{1,2,-3}'''), ('sizes', '''{1,2,NULL}'''), ('weights', '''{1,2}'''), ('weights', '''{1,2,-1}'''), ('weights', '''{1,2,NaN}'''),
-	('inertias', '''{}'''), ('inertias', '''{1,2,-1}'''), ('radii', '''{1}'''), ('radii', '''{1,2,-1}'''), ('avg_distances', '''{1,2,3,4}'''), ('avg_distances', '''{1,2,NaN}'''), ('avg_distances', '''{1,2,-1}'''),
+	('inertias', '''{}'''), ('inertias', '''{1,2,-1}'''), ('radii', '''{1}'''), ('radii', '''{1,2,-1}'''), ('deviations', '''{}'''), ('deviations', '''{{1,2}}'''), ('deviations', '''{{1,2},{3,4},{5,-6}}'''), ('deviations', '''{{1,2},{3,4},{5,NaN}}'''), ('deviations', '''{1,2,3,4,5,6}'''), ('avg_distances', '''{1,2,3,4}'''), ('avg_distances', '''{1,2,NaN}'''), ('avg_distances', '''{1,2,-1}'''),
 	('score_quantiles', '''{}'''), ('score_quantiles', 'array_fill(1::float8, ''{46}'')'), ('score_quantiles', 'array_fill(NULL::float8, ''{47}'')'), ('score_quantiles', 'array_fill(-1::float8, ''{47}'')'),
 	('score_quantiles', 'array_fill(''NaN''::float8, ''{47}'')'), ('score_quantiles', '(SELECT array_agg(-i::float8 + 100) FROM generate_series(1, 47) i)')) d(attribute, value);
 

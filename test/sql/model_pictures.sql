@@ -106,6 +106,8 @@ SELECT ok(page ~ '&lt;b&gt;&amp;&#34;&lt;/b&gt;' AND page !~ '<b>&', 'a comment 
 SELECT ok(gkmeans_report('two', title => '<Segments & more>') ~ '<title>&lt;Segments &amp; more&gt;</title>', 'a title');
 SELECT ok(xml_is_well_formed_document(gkmeans_report('flowers', 2)), 'of a version without centroids');
 SELECT is(gkmeans_report(NULL), NULL, 'no model, no report');
+SELECT ok(page ~ '<td>[^<]+</td><td class="n">[0-9.]+&#160;&#177;&#160;[0-9.]+</td>', 'centroids with their deviations') FROM reports WHERE model = 'flowers'::regclass;
+SELECT ok(page ~ 'Features of the clusters' AND page !~ '&#177;', 'centroids without') FROM reports WHERE model = 'imported'::regclass;
 
 -- Foreign input: what JSON there may be is no error, and what arrays are damaged is one
 UPDATE two SET history = '"x"', k_selection = '[1, null, "a", {"k": "b"}, {"k": 1e400}, {"k": 3, "inertia": 1e400, "silhouette": {}}, {"k": 2}, {"k": 4, "inertia": -1e308}, {"k": 5, "inertia": 1e308}]', drift = '{"psi": 1e308, "clusters": {"a": 1}, "features": [7]}';

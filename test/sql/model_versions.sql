@@ -91,10 +91,32 @@ CREATE TABLE plain (x int);
 SELECT fails_with(call, '42809', 'no model: ' || call) FROM unnest(ARRAY['SELECT gkmeans_deploy(''plain'', 1)', 'SELECT gkmeans_rollback(''plain'')', 'SELECT gkmeans_prune(''plain'')', 'SELECT gkmeans_name_clusters(''plain'', ''{a}'')']) call;
 SELECT is(gkmeans_deploy(NULL, 1), NULL, 'no model at all');
 
+-- Neither is one guessed with an index that only looks alike
+SELECT gkmeans_import_model('guarded', '{{0},{10}}');
+SELECT gkmeans_import_model('guarded', '{{0},{20}}', if_exists => 'replace');
+DO $$ BEGIN EXECUTE format('DROP INDEX %s', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'guarded'::regclass AND indpred IS NOT NULL)); END $$;
+CREATE FUNCTION with_index(definition text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE guarded SET deployed = NULL WHERE version = 1;
+	EXECUTE format('CREATE %s', replace(definition, ' ON ', ' lookalike ON guarded '));
+	PERFORM gkmeans_predict('guarded', 5), gkmeans_predict('guarded', 5);
+	UPDATE guarded SET deployed = true WHERE version = 1;
+	BEGIN
+		PERFORM gkmeans_predict('guarded', 5);
+		RETURN fail(definition);
+	EXCEPTION WHEN data_corrupted THEN
+		DROP INDEX lookalike;
+		RETURN pass(definition);
+	END;
+END $$;
+SELECT with_index(definition) FROM unnest(ARRAY['INDEX ON ((true)) WHERE deployed', 'UNIQUE INDEX ON ((true), version) WHERE deployed', 'UNIQUE INDEX ON (version) WHERE deployed', 'UNIQUE INDEX ON ((NULL::boolean)) WHERE deployed', 'UNIQUE INDEX ON ((deployed::text || version)) WHERE deployed',
+	'UNIQUE INDEX ON ((true)) WHERE version = 2', 'UNIQUE INDEX ON ((true)) WHERE deployed AND version = 2', 'UNIQUE INDEX ON ((version)) INCLUDE (deployed)']) definition;
+
 -- Indexes that were dropped: nothing is guessed
 SELECT gkmeans_import_model('doubled', '{{0},{10}}');
 SELECT gkmeans_import_model('doubled', '{{0},{20}}', if_exists => 'replace');
 SELECT gkmeans_import_model('doubled', '{{0},{30}}', if_exists => 'replace');
+SELECT is(gkmeans_predict('doubled', 25), 1, 'the deployed version is known to the session');
 DO $$ BEGIN EXECUTE format('DROP INDEX %s', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'doubled'::regclass AND indpred IS NOT NULL)); END $$;
 UPDATE doubled SET deployed = true WHERE version IN (1, 3);
 SELECT fails_with(call, 'XX001', 'several versions are deployed: ' || call, 'model "doubled" has several deployed versions', CASE WHEN call ~ 'rollback|name_' THEN NULL ELSE 'Versions 1 and 3' END, 'gkmeans_deploy')

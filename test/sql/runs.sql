@@ -188,6 +188,7 @@ SELECT is(row(k, cluster_ids, names)::text, (SELECT format('(3,%s,%s)', quote_id
 CREATE ROLE owner_of_m;
 CREATE ROLE stranger;
 CREATE ROLE writer;
+CREATE ROLE writer_of_all IN ROLE pg_write_all_data;
 GRANT USAGE, CREATE ON SCHEMA gk_test TO owner_of_m;
 GRANT USAGE ON SCHEMA gk_test TO stranger, writer;
 GRANT SELECT ON kinds TO owner_of_m;
@@ -225,9 +226,13 @@ SELECT fails_with($$SELECT gkmeans_drift('owned')$$, '42501', 'nor when drift is
 SET LOCAL ROLE writer;
 UPDATE owned SET definition = '{"source": "SELECT gk_test.told(''evil'') AS x, 1 AS y", "features": ["x", "y"], "k": 1, "scale": "none"}';
 SELECT fails_with($$ALTER TABLE owned ALTER definition SET DEFAULT '{}'$$, '42501', 'a writer cannot change the definition');
+SET LOCAL ROLE writer_of_all;
+UPDATE gk_test.owned SET definition = '{"source": "SELECT gk_test.told(''worse'') AS x, 1 AS y", "features": ["x", "y"], "k": 1, "scale": "none"}', report = '{"source": "SELECT gk_test.told(''worst'')"}';
+SELECT throws_ok($$ALTER TABLE gk_test.owned ALTER definition SET DEFAULT '{}'$$, '42501', NULL, 'nor can a member of pg_write_all_data');
+SELECT throws_ok($$SELECT public.gkmeans_alter_model('gk_test.owned', '{"source": "SELECT 1 AS x, 2 AS y"}')$$, '42501', NULL, 'not with gkmeans_alter_model either');
 RESET ROLE;
 ALTER TABLE owned ALTER definition SET DEFAULT '{"source": "SELECT gk_test.spy(x) AS x, y FROM gk_test.kinds", "features": ["x", "y"], "k": 3, "search_path": "public"}';
-SELECT is((SELECT row(rows)::text FROM gkmeans_refit('owned')), '(100)', 'what a writer wrote into rows is not run');
+SELECT is((SELECT row(rows)::text FROM gkmeans_refit('owned')), '(100)', 'what writers wrote into rows is not run');
 
 -- In a transaction block gkmeans_refresh commits nothing, and records nothing but what comes of it
 SELECT fill(50, 30, 20, 8);

@@ -280,6 +280,106 @@ for my $mode (qw(delete merge replace append))
 	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
 }
 
+# Labels that the workers write themselves
+my $sent = q{SET client_min_messages = notice; SET citus.log_remote_commands = on; SET gkmeans.nodes = 'auto'; };
+
+# What a fit sends to the workers to write labels: "select" if they look them up themselves, "copy" if rows are sent.
+sub way_of
+{
+	my ($fit) = @_;
+	my (undef, undef, $said) = $node->psql('postgres', $sent . $fit);
+	my @ways = ($said =~ /issuing INSERT INTO [^\n]*_gkmeans_label_cluster/ ? 'select' : (), $said =~ /issuing COPY/ ? 'copy' : ());
+	return join(' and ', @ways);
+}
+is(way_of(label('labels', $_)), 'select', "$_: the workers write the labels of their rows") for qw(delete replace);
+is(way_of(label('labels', 'delete', '', 'SELECT id, x, height AS y FROM seen')), 'select', 'those of a view as well');
+is(way_of(label('labels', 'delete')), 'select', 'again');
+is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
+is(way_of(label('labels', 'merge')), 'copy', 'labels that are merged come through the coordinator');
+is(way_of(label('reference_labels', 'delete')), 'copy', 'so do those of a reference table');
+sql(q{CREATE TABLE stamped (LIKE labels); ALTER TABLE stamped ADD version int, ADD labelled_at timestamptz; SELECT create_distributed_table('stamped', 'id', colocate_with => 'distributed')});
+is(way_of(label('stamped', 'append')), 'select', 'columns that are the same in all rows');
+is(sql('SELECT count(*), count(version), count(DISTINCT labelled_at) FROM stamped'), '6000|0|1', 'are filled');
+sql(q{CREATE TABLE elsewhere (LIKE labels); SELECT create_distributed_table('elsewhere', 'id', shard_count => 5)});
+is(way_of(label('elsewhere', 'append')), 'copy', 'shards that are elsewhere');
+is(sql(sprintf $digest, 'elsewhere'), $expected, 'have the same labels');
+is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete', q{, metric => 'cosine', init => 'random'})), 3, 'cosine distances');
+is( sql(sprintf $digest, 'labels'),
+	sql(label('local_labels', 'delete', q{, metric => 'cosine', init => 'random'}, 'local') . "; $local_labels") =~ s/^3\n//r, 'are those of the local table');
+sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_create_model('written', 'distributed', '{x,y}', 3, id_column => 'id', labels_table => 'labels', labels_mode => 'delete')});
+is(sql(sprintf $digest, 'labels'), $expected, 'those of a model');
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT rows, labelled, inserted FROM gkmeans_assign('written', labels_mode => 'delete')}), '6000|5940|6000', 'its labels are written again');
+is(sql(sprintf $digest, 'labels'), $expected, 'and are the same');
+
+# Copies of rows are on several workers, of which one has the labels
+sql(q{SET citus.shard_replication_factor = 2; CREATE TABLE twice (LIKE local); SELECT create_distributed_table('twice', 'id', colocate_with => 'none');
+	CREATE TABLE twice_labels (LIKE labels); SELECT create_distributed_table('twice_labels', 'id', colocate_with => 'twice'); INSERT INTO twice SELECT * FROM local});
+is(way_of(label('twice_labels', 'append', '', 'twice')), 'copy', 'rows with copies');
+is(sql(q{SELECT count(*), sum(result::int) FROM run_command_on_placements('twice_labels', 'SELECT count(*) FROM %s')}), '12|12000', 'have labels with copies');
+
+# Ids of other types, and the same id in several rows
+sql(<<~'SQL');
+	CREATE TABLE texts AS SELECT repeat(chr(97 + i % 26), i % 300) || i % 900 AS id, x, y FROM local, LATERAL (SELECT id AS i) l;
+	CREATE TABLE uuids AS SELECT md5(id::text)::uuid AS id, x, y FROM local;
+	CREATE TABLE numerics AS SELECT id / 8.0 AS id, x, y FROM local;
+	CREATE TABLE pairs AS SELECT id / 2 AS id, x, y FROM local;
+	SQL
+for my $table (qw(texts uuids numerics pairs))
+{
+	sql(qq{CREATE TABLE d_$table (LIKE $table); SELECT create_distributed_table('d_$table', 'id'); INSERT INTO d_$table SELECT * FROM $table;
+		CREATE TABLE l_$table AS SELECT id, 0 AS cluster_id, 0.5::float8 AS distance FROM $table LIMIT 0; CREATE TABLE dl_$table (LIKE l_$table);
+		SELECT create_distributed_table('dl_$table', 'id', colocate_with => 'd_$table')});
+	like(way_of(label("dl_$table", 'append', '', "d_$table")), qr/^select/, "ids of $table: written by the workers");
+	sql(label("l_$table", 'append', '', $table));
+	my $sum = q{SELECT count(*), md5(string_agg(l::text, '|' ORDER BY l::text)) FROM %s l};
+	is(sql(sprintf $sum, "dl_$table"), sql(sprintf $sum, "l_$table"), 'the labels of a local table');
+}
+
+# The source changes between the reading and the labels: they are those of the rows that were read
+sql('CREATE TABLE moving (LIKE local)');
+sql(q{SELECT create_distributed_table('moving', 'id', colocate_with => 'distributed'); INSERT INTO moving SELECT * FROM local});
+my $locker = $node->background_psql('postgres', on_error_stop => 0);
+my $fitting = $node->background_psql('postgres', on_error_stop => 0);
+$locker->query_safe('BEGIN');
+$locker->query_safe('LOCK TABLE labels IN SHARE UPDATE EXCLUSIVE MODE');
+start_query($fitting, "SET gkmeans.nodes = 'auto'; " . label('labels', 'delete', '', 'moving'));
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM gkmeans.progress WHERE phase = 'writing')}), 'a fit waits with its labels');
+is(sql('SELECT engine, nodes, rows_done FROM gkmeans.progress'), 'cluster|2|5940', 'its progress shows the nodes');
+sql(q{DELETE FROM moving WHERE id % 7 = 0; UPDATE moving SET x = -100, y = 500 WHERE id % 7 = 1; INSERT INTO moving SELECT id + 100000, region, x, y, weight, v FROM local WHERE id % 7 = 2});
+is($nodes[1]->safe_psql('postgres', q{SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE application_name = 'gkmeans' AND l.locktype = 'relation'}), 0, 'its nodes hold no locks then');
+$locker->query_safe('COMMIT');
+is($fitting->query('SELECT 1'), "3\n1", 'it succeeds');
+is(sql(sprintf $digest, 'labels'), $expected, 'with the labels of the rows that it has read');
+$_->quit for $locker, $fitting;
+ok($nodes[1]->poll_query_until('postgres', q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')}), 'no session is left on a worker');
+
+# Nobody else reads the labels, and a worker that lies is an error
+my $worker = $nodes[1];
+
+sub on_worker { return $worker->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $_[0]"); }
+my $publish = q{BEGIN; SELECT engine FROM gkmeans_node_open(1, 'SELECT i AS id, i * 1.5 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)};
+like(($worker->psql('postgres', "$publish; SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-000000000001', '{0}', false)"))[2], qr/There are no ids, or they were taken before/, 'labels before the rows');
+is($worker->safe_psql('postgres', q{SELECT _gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', 1), _gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', 'x'::text) IS NULL}),
+	'f|t', 'labels that nobody has left');
+on_worker('ALTER FUNCTION gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans_node_rest RENAME TO true_rest');
+for my $lie ([ 'NULL::bigint, labels', 'handle' ], [ '-1::bigint, labels', 'handle' ], [ 'handle, labels + 1', 'labels' ], [ 'handle, NULL::bigint', 'labels' ], [ '1::bigint << 40, labels', 'handle' ])
+{
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+		'SELECT $lie->[0] FROM true_publish(key, clusters, by_cosine) p'});
+	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer/, "a worker that lies about its labels: $lie->[0]");
+}
+on_worker(q{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+	'SELECT 12345::bigint, labels FROM true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM true_rest()'});
+is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), 3, 'a handle that leads nowhere: the labels come through the coordinator');
+is(sql(sprintf $digest, 'labels'), $expected, 'and are right');
+for my $lie (q{SELECT * FROM true_rest() LIMIT 10}, q{SELECT * FROM true_rest() UNION ALL SELECT * FROM true_rest()}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
+{
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
+	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer|changed while their labels were being written|invalid input syntax|null value/, "a worker that lies about the rest: $lie");
+	is(sql(sprintf $digest, 'labels'), $expected, 'nothing of it stays');
+}
+on_worker('DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
+
 # What this transaction has written is on its own sessions alone
 my $change = 'UPDATE distributed SET x = 3, y = 4 WHERE id <= 3000';
 my ($written, $nodes, $why) = on_nodes('distributed', q('{x,y}', 2), "BEGIN; $change;", 'ROLLBACK;');

@@ -176,7 +176,7 @@ my @models = (
 	[ 'labels_table', "SELECT FROM gkmeans_fit('points', '{x,small}', 5, id_column => 'id', labels_table => 'l', if_exists => 'replace')", 'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM l' ],
 	[ 'labels that are merged', "SELECT FROM gkmeans_fit('points', '{x,small}', 4, id_column => 'id', labels_table => 'merged', if_exists => 'merge')", 'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM merged l' ],
 	[ 'a model', "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_create_model('m', 'points', '{x,small}', 5, id_column => 'id', seed => 3, n_init => 2) r",
-		"SELECT md5(string_agg(gkmeans_predict('m', p.x, p.small)::text, ';' ORDER BY p.id)) FROM points p; SELECT md5(string_agg(size || profile, ';' ORDER BY cluster_id)) FROM gkmeans.clusters" ],
+		"SELECT md5(string_agg(gkmeans_predict('m', p.x, p.small)::text, ';' ORDER BY p.id)) FROM points p; SELECT md5(string_agg(size || profile, ';' ORDER BY cluster_id)) FROM gkmeans.clusters; SELECT deviations FROM m" ],
 	[ 'gkmeans_assign', "SELECT * FROM gkmeans_assign('m', 'points', id_column => 'id', labels_table => 'assigned', labels_mode => 'replace')",
 		'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM assigned l' ],
 	[ 'gkmeans_assign of no rows', "SELECT * FROM gkmeans_assign('m', 'SELECT * FROM points WHERE id < 0', id_column => 'id', labels_table => 'assigned', labels_mode => 'replace')",

@@ -160,10 +160,10 @@ SKIP:
 		q{SELECT gkmeans_import_model('public.bad', '{{1,2},{3,4},{5,6}}', scale_offset => '{0,0}', scale_factor => '{1,1}', names => '{a,b,c}')},
 		q{SELECT count(*) FROM gkmeans.models, gkmeans.clusters, gkmeans.centroid_features});
 	for my $damage (q{k = 2}, q{k = 1000000}, q{dimension = 65535}, q{dimension = 1}, q{features = '{}'}, q{shift = '{1}'}, q{scale_offset = '{{1,2}}'}, q{scale_factor = '{}'}, q{centroids = '{1,2}'}, q{points = '{{1}}'},
-		q{points = '{}'}, q{ties = '{5,6,7}'}, q{cluster_ids = '{1,1,1}'}, q{names = '{}'}, q{sizes = '{1}'}, q{weights = '{}'}, q{avg_distances = '{1}'}, q{score_quantiles = '{1,2,3}'}, q{radii = '{1}'}, q{inertias = '{1}'})
+		q{points = '{}'}, q{ties = '{5,6,7}'}, q{cluster_ids = '{1,1,1}'}, q{names = '{}'}, q{sizes = '{1}'}, q{weights = '{}'}, q{avg_distances = '{1}'}, q{score_quantiles = '{1,2,3}'}, q{radii = '{1}'}, q{inertias = '{1}'}, q{deviations = '{{1}}'}, q{deviations = '{{1,2},{3,-4},{5,6}}'})
 	{
 		my ($attribute) = $damage =~ /(\w+)/;
-		push @queries, "UPDATE public.bad SET $damage", q{SELECT gkmeans_predict('public.bad', 1, 2)}, q{SELECT count(*) FROM gkmeans_clusters('public.bad')}, q{SELECT count(*) FROM gkmeans.clusters},
+		push @queries, "UPDATE public.bad SET $damage", q{SELECT gkmeans_predict('public.bad', 1, 2)}, q{SELECT count(*) FROM gkmeans_clusters('public.bad')}, q{SELECT count(*) FROM gkmeans.clusters}, q{SELECT count(*) FROM gkmeans.centroid_features}, q{SELECT length(gkmeans_report('public.bad'))},
 			"UPDATE public.bad b SET $attribute = g.$attribute FROM public.good g";
 	}
 	splice(@queries, 7, 0, 'CREATE TABLE public.good AS TABLE public.bad');

@@ -96,6 +96,43 @@ like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ 
 		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > (SELECT fits())'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
 is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
 
+# Labels for other sessions.
+my $key = '00000000-0000-0000-0000-00000000000a';
+my $publish = "SELECT handle, labels FROM gkmeans_node_publish('$key', '{5}', false)";
+like(in_transaction($publish), $not_open, 'labels of no node');
+like(in_transaction($open, $publish), qr/There are no ids, or they were taken before/, 'labels before the rows');
+like(in_transaction($open, $load, $publish), qr/The rows of this node have no labels/, 'labels before there are any');
+like(in_transaction($open, $load, "SELECT gkmeans_node_put('')", $publish), qr/there are no such labels/, 'nor after an empty message');
+like(in_transaction($open, $load, "SELECT * FROM gkmeans_node_publish('$key', '$_', false)"), qr/clusters/, "clusters $_") for '{{1},{2}}', '{NULL}';
+like(in_transaction($open, $load, "SELECT gkmeans_node_publish('$key', '{}', true)"), qr/no labels/, 'no clusters');
+is(in_transaction('SELECT count(*) FROM gkmeans_node_rest()'), 0, 'nothing is left of what there never was');
+nothing_left($server, $session, $pid, $threads, 'labels that were refused');
+
+# Rows that cannot be clustered have labels, though there is no engine of theirs.
+my $unusable = "SELECT * FROM gkmeans_node_open(1, 'SELECT i % 40 AS id, NULL::float8 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)";
+my ($handle, $count) = split /\|/, (split /\n/, $session->query("BEGIN; $unusable; $load; $publish; COMMIT"))[-1];
+is($count, 50, 'labels outlive the transaction');
+my $look = "SELECT count(*) FILTER (WHERE _gkmeans_label_exists('{%s}', '%s', i)), count(_gkmeans_label_cluster('{%s}', '%s', i)), count(_gkmeans_label_distance('{%s}', '%s', i)) FROM generate_series(0, 99) i";
+sub look { my ($handles, $with) = @_; return sprintf($look, ($handles, $with) x 3); }
+is($session->query(look($handle, $key)), '0|0|0', 'they are not for the session that left them');
+is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'others find the ids that are there once');
+is($server->safe_psql('postgres', look("7,-3,$handle", $key)), '30|0|0', 'among other handles');
+is($server->safe_psql('postgres', look($handle, '00000000-0000-0000-0000-00000000000b')), '0|0|0', 'not without the key');
+is($server->safe_psql('postgres', look($handle, $key) =~ s/, i\)/, i::bigint)/gr), '0|0|0', 'not by ids of another type');
+is($server->safe_psql('postgres', 'CREATE ROLE stranger; SET ROLE stranger; ' . look($handle, $key)), '0|0|0', 'not as another role');
+like(($server->psql('postgres', "SELECT _gkmeans_label_exists(ARRAY[i::bigint], '$key', i) FROM generate_series(1, 3) i"))[2], qr/can only be read by the functions of gkmeans/, 'not with handles that change');
+like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{1,NULL}', '$key', 1)"))[2], qr/can only be read by the functions of gkmeans/, 'nor with none');
+is($session->query('SELECT count(*), count(DISTINCT id), count(cluster_id) FROM gkmeans_node_rest()'), '20|10|0', 'the others are the rest');
+$session->query('SELECT gkmeans_node_close()');
+is($server->safe_psql('postgres', look($handle, $key)), '0|0|0', 'and no longer');
+nothing_left($server, $session, $pid, $threads, 'labels that were closed');
+my $leaver = $server->background_psql('postgres', on_error_stop => 0);
+($handle) = split /\|/, (split /\n/, $leaver->query("BEGIN; $unusable; $load; $publish; COMMIT"))[-1];
+is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'another session leaves some');
+$leaver->quit;
+ok($server->poll_query_until('postgres', look($handle, $key), '0|0|0'), 'they end with it');
+is(segments($server), settled_segments($server), 'no segment is left');
+
 # Messages of any bytes.
 my $before = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 my $refused = 0;
@@ -124,7 +161,7 @@ eval { $other->quit };
 
 # Only those who may.
 $server->safe_psql('postgres', 'CREATE ROLE nobody; GRANT SELECT ON data TO nobody');
-for my $call (values %too_early, 'SELECT gkmeans_node_close()', $open)
+for my $call (values %too_early, $publish, 'SELECT * FROM gkmeans_node_rest()', 'SELECT gkmeans_node_close()', $open)
 {
 	like(in_transaction('SET LOCAL ROLE nobody', $call), qr/permission denied for function gkmeans_node/, "$call needs EXECUTE");
 }

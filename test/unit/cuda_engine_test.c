@@ -3,7 +3,7 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | wide | streamed | stops | all | large | products [scale]]]]
+ *			[few | quick | wide | streamed | stops | random | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -11,8 +11,8 @@
  * compute-sanitizer.  "wide" is rows of more than 512 features, "streamed" rows that do not fit the
  * devices, "large" fits of more than 2^31 values, and nothing else; the host needs 30 GB for the
  * latter.  scale shrinks or stretches the larger data.  "stops" stops commands wherever they can
- * notice, and then at random for as many seconds as the scale says.  The GPUs must be free of other
- * work: what is free on them is compared.
+ * notice, and then at random for as many seconds as the scale says; "random" does only the latter.
+ * The GPUs must be free of other work: what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -705,6 +705,30 @@ test_on(int devices, bool all)
 	test_out_of_core(devices);
 }
 
+/* Runs a part, by its name, on a number of GPUs. */
+static void
+test_part(const char *part, int devices, double seconds)
+{
+	bool		stops = strcmp(part, "stops") == 0;
+
+	if (strcmp(part, "large") == 0)
+		test_beyond_31_bits(devices);
+	else if (strcmp(part, "few") == 0)
+		test_few_shapes(devices);
+	else if (strcmp(part, "wide") == 0)
+		test_wide_shapes(devices);
+	else if (strcmp(part, "streamed") == 0)
+		test_out_of_core(devices);
+	else if (stops || strcmp(part, "random") == 0)
+	{
+		if (stops)
+			test_stops(devices);
+		test_random_stops(devices, seconds);
+	}
+	else
+		test_on(devices, strcmp(part, "quick") != 0);
+}
+
 /* Compares on 1, 2, 4 ... GPUs. */
 int
 main(int argc, char **argv)
@@ -732,26 +756,12 @@ main(int argc, char **argv)
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
 	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
-		strcmp(part, "stops") != 0 && strcmp(part, "wide") != 0)
+		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0 && strcmp(part, "wide") != 0)
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();
 	for (int devices = least; devices <= most; devices *= 2)
-		if (strcmp(part, "large") == 0)
-			test_beyond_31_bits(devices);
-		else if (strcmp(part, "few") == 0)
-			test_few_shapes(devices);
-		else if (strcmp(part, "wide") == 0)
-			test_wide_shapes(devices);
-		else if (strcmp(part, "streamed") == 0)
-			test_out_of_core(devices);
-		else if (strcmp(part, "stops") == 0)
-		{
-			test_stops(devices);
-			test_random_stops(devices, argc > 5 ? scale : 60);
-		}
-		else
-			test_on(devices, strcmp(part, "quick") != 0);
+		test_part(part, devices, argc > 5 ? scale : 60);
 	if (plan_cuda_fault != NULL && (strcmp(part, "quick") == 0 || strcmp(part, "all") == 0))
 		test_lost_context(1);
 	if (tested->release_process != NULL)

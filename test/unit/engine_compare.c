@@ -526,6 +526,60 @@ compare_statistics(Pair *pair)
 	compare_rows(pair, true, "labels and d²");
 }
 
+/* The greatest weight × (x - c)² of each feature that there can be, and the greatest weight. */
+static void
+find_squares(const Pair *pair, double *greatest)
+{
+	const Data *data = pair->data;
+	int			d = data->d;
+	double	   *centroids = malloc(data->k * d * sizeof(double));
+	float	   *range = malloc(2 * d * sizeof(float));
+	GkCommand	c = {.operation = GK_GET_CENTROIDS};
+
+	c.get_centroids.centroids = centroids;
+	run(pair->engines[1], &c);
+	c = (GkCommand) {.operation = GK_RANGE};
+	c.range.least = range;
+	c.range.greatest = range + d;
+	run(pair->engines[1], &c);
+	memset(greatest, 0, d * sizeof(double));
+	greatest[d] = c.range.greatest_weight;
+	for (int64_t i = 0; i < data->k * d; i++)
+	{
+		int			j = (int) (i % d);
+		double		apart = fmax(fabs(centroids[i] - range[j]), fabs(centroids[i] - range[d + j]));
+
+		greatest[j] = fmax(greatest[j], greatest[d] * apart * apart);
+	}
+	free(centroids);
+	free(range);
+}
+
+/* The squares of the rows to their centroids, by cluster and feature. */
+static void
+compare_squares(Pair *pair)
+{
+	int			d = pair->data->d;
+	double	   *greatest = malloc((d + 1) * sizeof(double));
+	int		   *exponents = malloc((d + 1) * sizeof(int));
+
+	find_squares(pair, greatest);
+	for (int j = 0; j <= d; j++)
+		exponents[j] = mass_exponent(pair->data->n, greatest[j]);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_SQUARES};
+
+		c.squares.exponents = exponents;
+		c.squares.rest_bits = REST_BITS;
+		c.squares.sums = room(pair, e, 0, pair->data->k * (d + 1) * sizeof(GkSum));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 1, "squares");
+	free(greatest);
+	free(exponents);
+}
+
 /* Random groups of so many points, or of one each; how many they are. */
 static int64_t
 make_groups(int64_t points, bool single, int64_t *ends)
@@ -641,13 +695,16 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 		compare_statistics(&pair);
 		if (start == 0)
 			compare_separations(&pair);
-		/* going on after the statistics is allowed */
+		/* going on after the statistics is allowed, and after the squares */
+		compare_step(&pair);
+		compare_squares(&pair);
 		compare_step(&pair);
 		if (start == 0)
 			continue;
 		for (int e = 0; e < 2; e++)
 			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
 		compare_given(&pair, steps);
+		compare_squares(&pair);
 		/* and so is going on without the sums */
 		compare_step(&pair);
 	}

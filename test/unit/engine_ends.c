@@ -10,7 +10,7 @@
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
 	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP, GK_DISTANCES,
-	GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SEPARATION,
+	GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES, GK_SEPARATION,
 	GK_GET_CENTROIDS
 };
 
@@ -185,6 +185,11 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			c->statistics.inertia = room->out[2];
 			c->statistics.distance = room->out[3];
 			c->statistics.radius2 = room->out[4];
+			break;
+		case GK_SQUARES:
+			c->squares.exponents = room->exponents;
+			c->squares.rest_bits = REST_BITS;
+			c->squares.sums = room->out[0];
 			break;
 		case GK_SEPARATION:
 			c->separation.points = room->centroids;

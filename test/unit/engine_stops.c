@@ -72,6 +72,9 @@ static const int scripts[][12] = {
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_RELOCATE, GK_STEP, GK_ASSIGN, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_ASSIGN, GK_STEP, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_ASSIGN, GK_STATISTICS, END},
+	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_SQUARES, GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GIVE | GK_STEP, GK_SQUARES, GK_STEP, END},
+	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_ASSIGN, GK_SQUARES, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, GK_GET_CENTROIDS, END}
 };
 
@@ -94,7 +97,7 @@ typedef struct Work
 	Room		room;
 	Side		tested;
 	Side		calm;			/* never stopped */
-	int		   *exponents;		/* 2 × d: of the moments */
+	int		   *exponents;		/* 2 × (d + 1): of the moments and the squares */
 	double		greatest;		/* no weight × d² is above it */
 	bool		good;
 } Work;
@@ -143,6 +146,8 @@ set_grids(Work *work, GkCommand *c)
 		c->entries.exponent = exponent;
 	if (c->operation == GK_STATISTICS)
 		c->statistics.inertia_exponent = c->statistics.distance_exponent = exponent;
+	if (c->operation == GK_SQUARES)
+		c->squares.exponents = work->exponents + data->d;
 }
 
 /* A command of a script. */
@@ -425,9 +430,9 @@ begin_work(Stopper *stopper, const Data *data)
 	GkCommand	grid;
 	GkCommand	seal = {.operation = GK_SEAL};
 
-	work.exponents = malloc(2 * data->d * sizeof(int));
+	work.exponents = malloc(2 * (data->d + 1) * sizeof(int));
 	work.greatest = greatest_mass(data);
-	for (int j = 0; j < 2 * data->d; j++)
+	for (int j = 0; j < 2 * (data->d + 1); j++)
 		work.exponents[j] = mass_exponent(data->n, work.greatest);
 	open_tested(&work);
 	work.calm.engine = open_engine(stopper->oracle, data->weighted, stopper->feeding);

@@ -568,6 +568,30 @@ run_statistics(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The squares of the rows to their centroids, by cluster and feature. */
+static void
+run_squares(ReferenceEngine *e, GkCommand *c)
+{
+	int64_t		width = e->d + 1;
+	int64_t    *lows = c->squares.sums + e->k * width;
+
+	memset(c->squares.sums, 0, e->k * width * sizeof(GkSum));
+	for (int64_t i = 0; more_rows(e, i); i++)
+		for (int j = 0; j <= e->d; j++)
+		{
+			int64_t		label = e->labels[i];
+			int64_t		at = label * width + j;
+			double		z = j < e->d
+				? (double) e->x[i * e->d + j] - e->centroids[label * e->d + j] : 1.0;
+			GkSum		sum = {c->squares.sums[at], lows[at]};
+
+			add_value(&sum, weight_of(e, i) * (z * z), c->squares.exponents[j], true,
+					  c->squares.rest_bits, 1);
+			c->squares.sums[at] = sum.high;
+			lows[at] = sum.low;
+		}
+}
+
 /* The distance of a row to a point. */
 static double
 separation_distance(const ReferenceEngine *e, const GkCommand *c, int64_t row, int64_t point)
@@ -706,6 +730,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_FARTHEST] = run_farthest,
 	[GK_ASSIGN] = run_assign,
 	[GK_STATISTICS] = run_statistics,
+	[GK_SQUARES] = run_squares,
 	[GK_SEPARATION] = run_separation,
 	[GK_GET_CENTROIDS] = run_get_centroids,
 };

@@ -7,8 +7,8 @@
 const int	gk_spoils[SPOILS] = {
 	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
 	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS,
-	GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES, SPOIL_SUMS, SPOIL_ROW_WEIGHTS,
-	SPOIL_ROW_LABELS
+	GK_SQUARES, GK_SEPARATION, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES, SPOIL_SUMS,
+	SPOIL_ROW_WEIGHTS, SPOIL_ROW_LABELS
 };
 
 /* The kind of answer to spoil. */
@@ -48,6 +48,8 @@ output_of(GkCommand *c)
 			return &c->assign.greatest_distance;
 		case GK_STATISTICS:
 			return &c->statistics.distance->low;
+		case GK_SQUARES:
+			return c->squares.sums;
 		case GK_SEPARATION:
 			return c->separation.other != NULL ? c->separation.other : c->separation.own;
 		case GK_GET_CENTROIDS:

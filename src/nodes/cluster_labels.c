@@ -1,0 +1,207 @@
+/*
+ * Labels that stay on the nodes: the sessions of Citus write them there.
+ *
+ * Each node leaves its labels in shared memory.  The command that writes them selects from the
+ * source once more, so that Citus sends it to the workers, and looks up the labels of the ids
+ * there.  What it has not found, because the source has changed meanwhile, comes here as the rest.
+ * So the labels are those of the rows that were read, and Citus commits them as all that it writes.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "cluster_parts.h"
+#include "id_texts.h"
+
+/* Labels that come at once. */
+#define LABELS_AT_ONCE 10000
+
+/* The key that the labels are looked up by, as a text. */
+static char *
+key_text(const pg_uuid_t *key)
+{
+	return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(key)));
+}
+
+/* An integer of the answer of a node. */
+static int64
+take_integer(const GkCluster *cluster, const GkPart *part, int column, int64 most)
+{
+	const char *text = gk_answer_text(cluster->connections, part->connection, 0, column);
+	int64		value = text == NULL ? -1 : pg_strtoint64(text);
+
+	if (value < 0 || value > most)
+		gk_refuse_answer(part);
+	return value;
+}
+
+/* Has the nodes leave their labels in shared memory. */
+void
+gk_cluster_share_labels(GkCluster *cluster, const int32 *clusters, int64 count, bool by_cosine)
+{
+	StringInfoData list;
+	int64	   *handles = palloc(cluster->count * sizeof(int64));
+
+	if (!pg_strong_random(&cluster->key, sizeof(cluster->key)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	initStringInfo(&list);
+	for (int64 i = 0; i < count; i++)
+		appendStringInfo(&list, "%s%d", i > 0 ? "," : "", clusters[i]);
+	for (int i = 0; i < cluster->count; i++)
+		gk_ask(cluster->connections, cluster->parts[i].connection,
+			   psprintf("SELECT * FROM %s.gkmeans_node_publish('%s', '{%s}', %s)",
+						cluster->parts[i].connection->schema, key_text(&cluster->key), list.data,
+						by_cosine ? "true" : "false"));
+	gk_await(cluster->connections);
+	for (int i = 0; i < cluster->count; i++)
+	{
+		handles[i] = take_integer(cluster, &cluster->parts[i], 0, PG_UINT32_MAX);
+		if (take_integer(cluster, &cluster->parts[i], 1, PG_INT64_MAX) !=
+			cluster->parts[i].rows.read)
+			gk_refuse_answer(&cluster->parts[i]);
+	}
+	cluster->handles = handles;
+}
+
+/* Ends the transactions of the nodes. */
+void
+gk_cluster_finish(GkCluster *cluster)
+{
+	for (int i = 0; i < cluster->count; i++)
+		gk_ask(cluster->connections, cluster->parts[i].connection, "COMMIT");
+	gk_await(cluster->connections);
+}
+
+/* What to select the labels from on the nodes. */
+char *
+gk_shared_labels(const GkCluster *cluster, const char *source, const char *id_column,
+				 const char *schema)
+{
+	pg_uuid_t	no_key = {0};
+	const char *id = quote_identifier(id_column);
+	StringInfoData arguments;
+
+	initStringInfo(&arguments);
+	appendStringInfoString(&arguments, "'{");
+	for (int i = 0; cluster != NULL && i < cluster->count; i++)
+		appendStringInfo(&arguments, "%s" INT64_FORMAT, i > 0 ? "," : "", cluster->handles[i]);
+	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, s.%s",
+					 key_text(cluster != NULL ? &cluster->key : &no_key), id);
+	return psprintf("(SELECT s.%s AS id, %s._gkmeans_label_cluster(%s) AS cluster_id,"
+					" %s._gkmeans_label_distance(%s) AS distance FROM %s AS s"
+					" WHERE %s._gkmeans_label_exists(%s)) AS l",
+					id, schema, arguments.data, schema, arguments.data, source, schema,
+					arguments.data);
+}
+
+/* What is needed to take the rest. */
+typedef struct Taker
+{
+	const GkCluster *cluster;
+	FmgrInfo	input;
+	Oid			parameter;
+	GkTakeLabel take;
+	void	   *context;
+	int64		rest;			/* of all nodes */
+} Taker;
+
+/* A value of an answer; NULL becomes *is_null. */
+static Datum
+take_value(Taker *taker, const GkPart *part, int row, int column, bool *is_null)
+{
+	const char *text = gk_answer_text(taker->cluster->connections, part->connection, row, column);
+
+	*is_null = text == NULL;
+	if (text == NULL)
+		return (Datum) 0;
+	if (column == 0)
+		return InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
+	return column == 1 ? Int32GetDatum(pg_strtoint32(text))
+		: DirectFunctionCall1(float8in, CStringGetDatum(text));
+}
+
+/* Takes the labels of an answer; how many. */
+static int
+take_answer(Taker *taker, const GkPart *part)
+{
+	int			count = taker->cluster->connections->links->rows(part->connection->link);
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans label",
+													  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(row_context);
+
+	for (int i = 0; i < count; i++)
+	{
+		Datum		values[3];
+		bool		nulls[3];
+
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < 3; j++)
+			values[j] = take_value(taker, part, i, j, &nulls[j]);
+		taker->take(taker->context, values, nulls);
+		MemoryContextReset(row_context);
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(row_context);
+	return count;
+}
+
+/* Takes the rest of a node. */
+static void
+take_part(Taker *taker, const GkPart *part)
+{
+	const GkCluster *cluster = taker->cluster;
+	int64		taken = 0;
+	int			count;
+
+	gk_ask(cluster->connections, part->connection,
+		   psprintf("BEGIN READ ONLY; DECLARE gk_rest NO SCROLL CURSOR FOR"
+					" SELECT * FROM %s.gkmeans_node_rest()", part->connection->schema));
+	gk_await(cluster->connections);
+	do
+	{
+		gk_ask(cluster->connections, part->connection,
+			   psprintf("FETCH %d FROM gk_rest", LABELS_AT_ONCE));
+		gk_await(cluster->connections);
+		count = take_answer(taker, part);
+		taken += count;
+		if (taken > part->rows.read)
+			gk_refuse_answer(part);
+	} while (count == LABELS_AT_ONCE);
+	gk_ask(cluster->connections, part->connection, "COMMIT");
+	gk_await(cluster->connections);
+	taker->rest += taken;
+}
+
+/* Takes the labels of which nobody has made use. */
+void
+gk_cluster_take_rest(GkCluster *cluster, Oid id_type, int64 selected, GkTakeLabel take,
+					 void *context)
+{
+	Taker		taker = {.cluster = cluster,.take = take,.context = context};
+	int			nest_level = gk_begin_id_texts();
+	int64		read = 0;
+	Oid			function;
+
+	getTypeInputInfo(id_type, &function, &taker.parameter);
+	fmgr_info(function, &taker.input);
+	for (int i = 0; i < cluster->count; i++)
+	{
+		take_part(&taker, &cluster->parts[i]);
+		read += cluster->parts[i].rows.read;
+	}
+	gk_end_id_texts(nest_level);
+	if (selected + taker.rest != read)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the rows of the source changed while their labels were being written"),
+				 errdetail("Of %lld rows, %lld were labelled on the nodes, and %lld here.",
+						   (long long) read, (long long) selected, (long long) taker.rest),
+				 errhint("Repeat the statement.")));
+}

@@ -1,0 +1,447 @@
+/*
+ * The labels of this node's rows by their ids, in shared memory.
+ *
+ * A segment has a header, slots that are found by hashing, and the entries.  Ids are compared byte
+ * by byte: a row whose id has other bytes when it is read again counts as another row.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "port/pg_bitutils.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "engine_error.h"
+#include "host_account.h"
+#include "host_memory.h"
+#include "shared_labels.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#define MAGIC UINT64CONST(0x6c6162656c736d6b)
+
+/* A slot has the place of an entry in units of this size, plus 1. */
+#define UNIT 8
+
+/* What is known of an entry, beside the length of its id. */
+#define HAS_CLUSTER (UINT32_C(1) << 31)
+#define IS_NULL (UINT32_C(1) << 30)
+#define IS_TAKEN (UINT32_C(1) << 29)
+#define IS_AMBIGUOUS (UINT32_C(1) << 28)
+#define LENGTH (IS_AMBIGUOUS - 1)
+
+typedef struct Entry
+{
+	double		distance;
+	int32		cluster;
+	pg_atomic_uint32 state;
+	char		id[FLEXIBLE_ARRAY_MEMBER];
+} Entry;
+
+/* The header of a segment; slots and entries follow. */
+typedef struct Shared
+{
+	uint64		magic;			/* once it is complete */
+	pg_uuid_t	key;
+	Oid			user;
+	Oid			database;
+	Oid			id_type;
+	int16		id_length;		/* as in pg_type */
+	bool		id_by_value;
+	uint64		seed;
+	uint64		slots;			/* a power of two */
+	uint64		bytes;			/* of all entries, and of those that are there */
+	uint64		used;
+} Shared;
+
+/* The bytes of an id. */
+typedef struct Image
+{
+	const char *bytes;
+	Size		length;
+	Datum		value;			/* where they are, if the type is passed by value */
+} Image;
+
+/* A segment that this process looks at, by one view or several. */
+typedef struct Attached
+{
+	dsm_handle	handle;
+	dsm_segment *segment;
+	int			views;
+	struct Attached *next;
+} Attached;
+
+struct GkLabelsView
+{
+	Attached   *attached;
+	Shared	   *shared;
+	MemoryContextCallback end;
+};
+
+/* What this session has left, and what it has drawn for it. */
+static dsm_segment *own = NULL;
+static uint64 drawn = 0;
+
+static Attached *all_attached = NULL;
+
+/* The slots of a segment. */
+static uint32 *
+slots_of(Shared *shared)
+{
+	return (uint32 *) ((char *) shared + MAXALIGN(sizeof(Shared)));
+}
+
+/* Its entries. */
+static char *
+entries_of(Shared *shared)
+{
+	return (char *) slots_of(shared) + shared->slots * sizeof(uint32);
+}
+
+/* What an entry takes. */
+static Size
+entry_bytes(Size id_length)
+{
+	return TYPEALIGN(UNIT, offsetof(Entry, id) + id_length);
+}
+
+/* The bytes of an id. */
+static void
+take_image(int16 type_length, bool by_value, Datum id, Image *image)
+{
+	if (by_value)
+	{
+		image->value = id;
+		image->bytes = (const char *) &image->value;
+		image->length = sizeof(Datum);
+	}
+	else if (type_length > 0)
+	{
+		image->bytes = DatumGetPointer(id);
+		image->length = type_length;
+	}
+	else
+	{
+		struct varlena *value = PG_DETOAST_DATUM_PACKED(id);
+
+		image->bytes = VARDATA_ANY(value);
+		image->length = VARSIZE_ANY_EXHDR(value);
+	}
+	if (image->length > LENGTH)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an id has more than %u bytes", LENGTH)));
+}
+
+/* The bytes that a row with this id takes. */
+Size
+gk_shared_id_bytes(Oid type, Datum id, bool is_null)
+{
+	int16		length;
+	bool		by_value;
+	Image		image = {0};
+
+	get_typlenbyval(type, &length, &by_value);
+	if (!is_null)
+		take_image(length, by_value, id, &image);
+	return entry_bytes(image.length) - entry_bytes(0);
+}
+
+/* Draws memory from the account of all sessions. */
+static void
+draw(uint64 bytes)
+{
+	GkEngineConfig limits = {0};
+	GkStatus	status = {.device = -1,.needed = bytes};
+
+	gk_limit_host_memory(&limits);
+	status.allowed = limits.host_memory_limit;
+	if (bytes > limits.host_memory_limit)
+		status.code = GK_NO_HOST_MEMORY;
+	else if (!gk_host_account_draw(bytes))
+		status.code = GK_HOST_MEMORY_REFUSED;
+	gk_check(status);
+	drawn = bytes;
+}
+
+/* Makes room for rows. */
+void
+gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t *key)
+{
+	uint64		slots = pg_nextpower2_64((uint64) Max(rows, 4) * 4 / 3);
+	uint64		bytes = (uint64) rows * entry_bytes(0) + id_bytes;
+	Size		size;
+	Shared	   *shared;
+
+	gk_shared_labels_drop();
+	if (bytes / UNIT >= PG_UINT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many labels for the shared memory of a node"),
+				 errdetail("%lld labels are %llu bytes.", (long long) rows,
+						   (unsigned long long) bytes)));
+	size = MAXALIGN(sizeof(Shared)) + slots * sizeof(uint32) + bytes;
+	draw(size);
+	own = dsm_create(size, 0);
+	dsm_pin_mapping(own);
+	shared = dsm_segment_address(own);
+	memset(shared, 0, size - bytes);
+	shared->key = *key;
+	shared->user = GetUserId();
+	shared->database = MyDatabaseId;
+	shared->id_type = id_type;
+	get_typlenbyval(id_type, &shared->id_length, &shared->id_by_value);
+	if (!pg_strong_random(&shared->seed, sizeof(shared->seed)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	shared->slots = slots;
+	shared->bytes = bytes;
+}
+
+/* The slot of an id, or the empty one where it would be. */
+static uint32 *
+find_slot(Shared *shared, const Image *image)
+{
+	uint32	   *slots = slots_of(shared);
+	uint64		place = hash_bytes_extended((const unsigned char *) image->bytes,
+											(int) image->length, shared->seed);
+
+	for (;; place++)
+	{
+		uint32	   *slot = &slots[place & (shared->slots - 1)];
+		Entry	   *entry;
+
+		if (*slot == 0)
+			return slot;
+		entry = (Entry *) (entries_of(shared) + (uint64) (*slot - 1) * UNIT);
+		if ((pg_atomic_read_u32(&entry->state) & LENGTH) == image->length &&
+			memcmp(entry->id, image->bytes, image->length) == 0)
+			return slot;
+	}
+}
+
+/* The entry of a slot. */
+static Entry *
+entry_of(Shared *shared, const uint32 *slot)
+{
+	return (Entry *) (entries_of(shared) + (uint64) (*slot - 1) * UNIT);
+}
+
+/* Enters an id into the slots. */
+static void
+enter(Shared *shared, const Image *image, uint64 place)
+{
+	uint32	   *slot = find_slot(shared, image);
+
+	if (*slot == 0)
+		*slot = (uint32) (place / UNIT) + 1;
+	else
+		pg_atomic_fetch_or_u32(&entry_of(shared, slot)->state, IS_AMBIGUOUS);
+}
+
+/* Adds a row. */
+void
+gk_shared_labels_add(Datum id, bool is_null, const GkSharedLabel *label)
+{
+	Shared	   *shared = dsm_segment_address(own);
+	Entry	   *entry = (Entry *) (entries_of(shared) + shared->used);
+	Image		image = {0};
+	uint32		state = is_null ? IS_NULL : 0;
+
+	if (!is_null)
+		take_image(shared->id_length, shared->id_by_value, id, &image);
+	if (shared->bytes - shared->used < entry_bytes(image.length))
+		elog(ERROR, "there are more labels than expected");
+	entry->distance = label->has_cluster ? label->distance : 0.0;
+	entry->cluster = label->has_cluster ? label->cluster : 0;
+	if (label->has_cluster)
+		state |= HAS_CLUSTER;
+	pg_atomic_init_u32(&entry->state, state | (uint32) image.length);
+	if (image.length > 0)
+		memcpy(entry->id, image.bytes, image.length);
+	if (!is_null)
+		enter(shared, &image, shared->used);
+	shared->used += entry_bytes(image.length);
+}
+
+/* Lets others look. */
+dsm_handle
+gk_shared_labels_publish(void)
+{
+	Shared	   *shared = dsm_segment_address(own);
+
+	pg_write_barrier();
+	shared->magic = MAGIC;
+	return dsm_segment_handle(own);
+}
+
+/* Drops what this session has left. */
+void
+gk_shared_labels_drop(void)
+{
+	if (own != NULL)
+		dsm_detach(own);
+	own = NULL;
+	if (drawn > 0)
+		gk_host_account_return(drawn);
+	drawn = 0;
+}
+
+/* The label of an entry. */
+static void
+read_label(Entry *entry, GkSharedLabel *label)
+{
+	label->has_cluster = (pg_atomic_read_u32(&entry->state) & HAS_CLUSTER) != 0;
+	label->cluster = entry->cluster;
+	label->distance = entry->distance;
+}
+
+/* A copy of the id of an entry. */
+static Datum
+copy_id(const Shared *shared, const Entry *entry, Size length)
+{
+	Datum		value;
+	char	   *copy;
+
+	if (shared->id_by_value)
+	{
+		memcpy(&value, entry->id, sizeof(Datum));
+		return value;
+	}
+	copy = palloc(length + VARHDRSZ);
+	if (shared->id_length > 0)
+		memcpy(copy, entry->id, length);
+	else
+	{
+		SET_VARSIZE(copy, length + VARHDRSZ);
+		memcpy(VARDATA(copy), entry->id, length);
+	}
+	return PointerGetDatum(copy);
+}
+
+/* The rows that nobody has taken, in turn. */
+bool
+gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null, GkSharedLabel *label)
+{
+	Shared	   *shared = own == NULL ? NULL : dsm_segment_address(own);
+
+	while (shared != NULL && *place < shared->used)
+	{
+		Entry	   *entry = (Entry *) (entries_of(shared) + *place);
+		uint32		state = pg_atomic_read_u32(&entry->state);
+
+		*place += entry_bytes(state & LENGTH);
+		if (state & IS_TAKEN)
+			continue;
+		*id_type = shared->id_type;
+		*is_null = (state & IS_NULL) != 0;
+		*id = *is_null ? (Datum) 0 : copy_id(shared, entry, state & LENGTH);
+		read_label(entry, label);
+		return true;
+	}
+	return false;
+}
+
+/* Ends a view; the last one of a segment detaches it. */
+static void
+end_view(void *arg)
+{
+	Attached   *attached = ((GkLabelsView *) arg)->attached;
+	Attached  **link = &all_attached;
+
+	if (--attached->views > 0)
+		return;
+	while (*link != attached)
+		link = &(*link)->next;
+	*link = attached->next;
+	dsm_detach(attached->segment);
+	free(attached);
+}
+
+/* True if a segment has the labels of that key, for this role. */
+static bool
+has_labels(dsm_segment *segment, const pg_uuid_t *key)
+{
+	const Shared *shared = dsm_segment_address(segment);
+
+	return dsm_segment_map_length(segment) >= sizeof(Shared) && shared->magic == MAGIC &&
+		memcmp(&shared->key, key, sizeof(*key)) == 0 && shared->user == GetUserId() &&
+		shared->database == MyDatabaseId;
+}
+
+/*
+ * Attaches a segment; NULL if it is none of those labels.  Whatever this process has mapped for
+ * other purposes is left alone: its own labels too, which it may drop while a query runs.
+ */
+static Attached *
+attach(dsm_handle handle, const pg_uuid_t *key)
+{
+	Attached   *attached = all_attached;
+	dsm_segment *segment;
+
+	while (attached != NULL && attached->handle != handle)
+		attached = attached->next;
+	if (attached != NULL)
+		return has_labels(attached->segment, key) ? attached : NULL;
+	if (handle == DSM_HANDLE_INVALID || dsm_find_mapping(handle) != NULL)
+		return NULL;
+	segment = dsm_attach(handle);
+	if (segment == NULL)
+		return NULL;
+	attached = has_labels(segment, key) ? malloc(sizeof(Attached)) : NULL;
+	if (attached == NULL)
+	{
+		dsm_detach(segment);
+		return NULL;
+	}
+	dsm_pin_mapping(segment);
+	*attached = (Attached) {.handle = handle,.segment = segment,.next = all_attached};
+	all_attached = attached;
+	return attached;
+}
+
+/* Finds the labels of that key among the handles. */
+GkLabelsView *
+gk_labels_view(const dsm_handle *handles, int count, const pg_uuid_t *key, Oid id_type)
+{
+	GkLabelsView *view = palloc0(sizeof(GkLabelsView));
+
+	for (int i = 0; i < count && view->attached == NULL; i++)
+		view->attached = attach(handles[i], key);
+	if (view->attached == NULL)
+		return NULL;
+	view->shared = dsm_segment_address(view->attached->segment);
+	view->attached->views++;
+	view->end.func = end_view;
+	view->end.arg = view;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &view->end);
+	return view->shared->id_type == id_type ? view : NULL;
+}
+
+/* Looks for an id. */
+bool
+gk_labels_find(const GkLabelsView *view, Datum id, bool take, GkSharedLabel *label)
+{
+	Shared	   *shared = view->shared;
+	Image		image = {0};
+	uint32	   *slot;
+	Entry	   *entry;
+
+	take_image(shared->id_length, shared->id_by_value, id, &image);
+	slot = find_slot(shared, &image);
+	if (*slot == 0)
+		return false;
+	entry = entry_of(shared, slot);
+	if (pg_atomic_read_u32(&entry->state) & IS_AMBIGUOUS)
+		return false;
+	if (take)
+		pg_atomic_fetch_or_u32(&entry->state, IS_TAKEN);
+	read_label(entry, label);
+	return true;
+}
