@@ -15,7 +15,6 @@
 namespace gk
 {
 
-#define BLOCK_ROWS 128
 #define GROUP_ROWS 64			/* of a warpgroup */
 #define GROUP_THREADS 128
 #define CONSUMER_WARPS 8
