@@ -23,12 +23,8 @@
 /* The most numbers in the candidates of k-means||, which are merged on one thread. */
 #define MERGE_LIMIT 6e6
 
-/*
- * If there would be more, the centroids are drawn directly: first this share of them by weight,
- * then by distance, at least as many at a time, or this share of those that there are.
- */
-#define FIRST_SHARE 32
-#define GROWTH 3
+/* If there would be more: rounds in which the centroids are drawn directly. */
+#define PLAIN_ROUNDS 32
 
 /* The least number of candidates in a round of k-means||. */
 #define LEAST_WIDTH 8
@@ -310,25 +306,18 @@ has_too_many_candidates(const GkSeedSpec *spec)
 	return candidates * spec->dimension > MERGE_LIMIT;
 }
 
-/*
- * k-means++ with many draws from the same distances, the more the more points there are; the
- * points become the centroids.
- */
+/* k-means++ with many draws from the same distances; the points become the centroids. */
 static void
 seed_in_rounds(Seeder *seeder)
 {
-	const GkSeedSpec *spec = seeder->spec;
-	int64	   *rows = gk_allocate(spec->k, sizeof(int64));
-	int64		width = spec->k / FIRST_SHARE + 1;
+	int64		width = seeder->spec->k / PLAIN_ROUNDS + 1;
+	int64	   *rows = gk_allocate(width, sizeof(int64));
 	int64		found = draw(seeder, width, rows);
 
-	while (found > 0)
+	if (found > 0)
 	{
 		add_points(seeder, rows, found);
-		if (seeder->count >= spec->k)
-			break;
-		width = Max(width, seeder->count / GROWTH);
-		found = draw(seeder, Min(width, spec->k - seeder->count), rows);
+		fill_by_distance(seeder, width);
 	}
 	pfree(rows);
 }
