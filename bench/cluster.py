@@ -46,18 +46,17 @@ class ClusterBench(Bench):
         self.cursor.execute(text)
 
     def find_servers(self):
-        """The main processes of the servers: those with the program of this one."""
+        """The main processes of the servers: those with the program of this one, under other parents."""
         own = process_times(self.connection.get_backend_pid())[0]
         program = os.readlink(f"/proc/{own}/exe")
-        found = []
+        parents = {}
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
-                parent = process_times(process)[0]
-                if os.readlink(f"/proc/{process}/exe") == program and os.readlink(f"/proc/{parent}/exe") != program:
-                    found.append(int(process))
+                if os.readlink(f"/proc/{process}/exe") == program:
+                    parents[int(process)] = process_times(process)[0]
             except OSError:
                 pass
-        return found
+        return [process for process, parent in parents.items() if parent not in parents]
 
     def processor(self):
         """Seconds that the processes of all servers have run."""

@@ -73,6 +73,7 @@ typedef struct Attached
 	dsm_handle	handle;
 	dsm_segment *segment;
 	int			views;
+	uint64		last;			/* the place of the entry that was found last */
 	struct Attached *next;
 } Attached;
 
@@ -204,6 +205,23 @@ gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t 
 	shared->bytes = bytes;
 }
 
+/* The entry at a place. */
+static Entry *
+entry_at(Shared *shared, uint64 place)
+{
+	return (Entry *) (entries_of(shared) + place);
+}
+
+/* True if an entry is that of an id. */
+static bool
+is_entry_of(Entry *entry, const Image *image)
+{
+	uint32		state = pg_atomic_read_u32(&entry->state);
+
+	return (state & LENGTH) == image->length && (state & IS_NULL) == 0 &&
+		memcmp(entry->id, image->bytes, image->length) == 0;
+}
+
 /* The slot of an id, or the empty one where it would be. */
 static uint32 *
 find_slot(Shared *shared, const Image *image)
@@ -215,25 +233,13 @@ find_slot(Shared *shared, const Image *image)
 	for (;; place++)
 	{
 		uint32	   *slot = &slots[place & (shared->slots - 1)];
-		Entry	   *entry;
 
-		if (*slot == 0)
-			return slot;
-		entry = (Entry *) (entries_of(shared) + (uint64) (*slot - 1) * UNIT);
-		if ((pg_atomic_read_u32(&entry->state) & LENGTH) == image->length &&
-			memcmp(entry->id, image->bytes, image->length) == 0)
+		if (*slot == 0 || is_entry_of(entry_at(shared, (uint64) (*slot - 1) * UNIT), image))
 			return slot;
 	}
 }
 
-/* The entry of a slot. */
-static Entry *
-entry_of(Shared *shared, const uint32 *slot)
-{
-	return (Entry *) (entries_of(shared) + (uint64) (*slot - 1) * UNIT);
-}
-
-/* Enters an id into the slots. */
+/* Enters an id into the slots; the first of several rows has the slot. */
 static void
 enter(Shared *shared, const Image *image, uint64 place)
 {
@@ -242,7 +248,11 @@ enter(Shared *shared, const Image *image, uint64 place)
 	if (*slot == 0)
 		*slot = (uint32) (place / UNIT) + 1;
 	else
-		pg_atomic_fetch_or_u32(&entry_of(shared, slot)->state, IS_AMBIGUOUS);
+	{
+		pg_atomic_fetch_or_u32(&entry_at(shared, (uint64) (*slot - 1) * UNIT)->state,
+							   IS_AMBIGUOUS);
+		pg_atomic_fetch_or_u32(&entry_at(shared, place)->state, IS_AMBIGUOUS);
+	}
 }
 
 /* Adds a row. */
@@ -250,7 +260,7 @@ void
 gk_shared_labels_add(Datum id, bool is_null, const GkSharedLabel *label)
 {
 	Shared	   *shared = dsm_segment_address(own);
-	Entry	   *entry = (Entry *) (entries_of(shared) + shared->used);
+	Entry	   *entry = entry_at(shared, shared->used);
 	Image		image = {0};
 	uint32		state = is_null ? IS_NULL : 0;
 
@@ -333,7 +343,7 @@ gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null, GkS
 
 	while (shared != NULL && *place < shared->used)
 	{
-		Entry	   *entry = (Entry *) (entries_of(shared) + *place);
+		Entry	   *entry = entry_at(shared, *place);
 		uint32		state = pg_atomic_read_u32(&entry->state);
 
 		*place += entry_bytes(state & LENGTH);
@@ -424,21 +434,44 @@ gk_labels_view(const dsm_handle *handles, int count, const pg_uuid_t *key, Oid i
 	return view->shared->id_type == id_type ? view : NULL;
 }
 
+/*
+ * Finds the entry of an id; NULL if there is none.  Mostly it is the last one, which several
+ * functions ask for, or the one behind: rows come again in the order in which they were read.
+ */
+static Entry *
+find_entry(Attached *attached, Shared *shared, const Image *image)
+{
+	Entry	   *entry = entry_at(shared, attached->last);
+	uint64		next;
+	uint32	   *slot;
+
+	if (shared->used == 0)
+		return NULL;
+	if (is_entry_of(entry, image))
+		return entry;
+	next = attached->last + entry_bytes(pg_atomic_read_u32(&entry->state) & LENGTH);
+	if (next >= shared->used || !is_entry_of(entry_at(shared, next), image))
+	{
+		slot = find_slot(shared, image);
+		if (*slot == 0)
+			return NULL;
+		next = (uint64) (*slot - 1) * UNIT;
+	}
+	attached->last = next;
+	return entry_at(shared, next);
+}
+
 /* Looks for an id. */
 bool
 gk_labels_find(const GkLabelsView *view, Datum id, bool take, GkSharedLabel *label)
 {
 	Shared	   *shared = view->shared;
 	Image		image = {0};
-	uint32	   *slot;
 	Entry	   *entry;
 
 	take_image(shared->id_length, shared->id_by_value, id, &image);
-	slot = find_slot(shared, &image);
-	if (*slot == 0)
-		return false;
-	entry = entry_of(shared, slot);
-	if (pg_atomic_read_u32(&entry->state) & IS_AMBIGUOUS)
+	entry = find_entry(view->attached, shared, &image);
+	if (entry == NULL || (pg_atomic_read_u32(&entry->state) & IS_AMBIGUOUS))
 		return false;
 	if (take)
 		pg_atomic_fetch_or_u32(&entry->state, IS_TAKEN);
