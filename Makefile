@@ -29,7 +29,7 @@ OBJS = \
 		feed_receiver feeder lanes numeric_value reading ring row_ids scalars share shift source \
 		source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, anomaly candidates draw fit fitter history merge nearest prepare \
+	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
 	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_labels cluster_rows connections conninfo \
 		foreign_servers id_texts messages node_job node_sources partition_sources shared_labels)) \
@@ -114,8 +114,8 @@ $(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
 # The loops that every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
 src/rows/lanes.o: override CFLAGS += -O3
-# The distances between the candidates of k-means||, and between centroids.
-src/fit/candidates.o src/fit/merge.o: override CFLAGS += -O3
+# Products of centroids that are to merge.
+src/fit/merge.o: override CFLAGS += -O3
 # The distances of a row that is scored.
 src/fit/nearest.o: override CFLAGS += -O3 -Wno-psabi
 

@@ -15,10 +15,14 @@ import time
 import numpy as np
 from sklearn.cluster import KMeans
 
+import real_sets
 from common import Bench, Session
 
 ITERATIONS = 12
-PARTS = ["speed", "postgis", "reading", "memory", "columns", "small"]
+# sets of real_sets whose seeding is timed, and what share of their rows
+SEEDED = {"normal 128": 1, "SIFT": 1, "embeddings 128": 1, "50 blobs": 1, "blobs as many as k": 1, "outliers": 1,
+          "customers": 0.5, "sensors": 0.5, "places": 0.5}
+PARTS = ["speed", "postgis", "reading", "memory", "columns", "small", "seeding"]
 # rows, features, clusters, required ratio on normal data, on blobs
 SHAPES = [
     (200_000, 128, 256, 1.0, 2.0),
@@ -270,6 +274,25 @@ class FitBench(Bench):
                 runs.sort()
                 print(f"| {'real[]' if as_array else 'columns'} | {quality} | {runs[0][0] * 1e3:.2f} | {runs[len(runs) // 2][0] * 1e3:.2f} | "
                       + " | ".join(f"{part * 1e3:.2f}" for part in runs[0][1]) + " |", flush=True)
+        print()
+
+    def seeding(self):
+        """k-means|| in iterations: the mean of the 20 that follow."""
+        print("| data | seed s | of an iteration, s | iterations | allowed | met | inertia at the end |")
+        print("|---|--:|--:|--:|--:|---|--:|")
+        for name, scale in SEEDED.items():
+            rows, centroids = real_sets.make(name, scale / self.options.shrink)
+            n, d, k = *rows.shape, len(centroids)
+            features = self.load(rows, True)
+            runs = []
+            for seed in range(max(self.options.repeats, 3)):
+                self.query(f"SELECT size FROM gkmeans_fit('rows', '{features}', {k}, max_iter => 20, tol => 0,"
+                           f" quality => 'fast', seed => {seed})")
+                seconds, whole, iterations, inertia = self.last_fit("seed_seconds, iterate_seconds, iterations, inertia")
+                runs.append((seconds / whole * iterations, seconds, whole / iterations, inertia))
+            ratio, seconds, iteration, inertia = statistics.median_low(runs)
+            print(f"| {name}: {n:,} × {d}, k {k} | {seconds:.4f} | {iteration:.5f} | {ratio:.1f} | 8 |"
+                  f" {self.verdict(ratio <= 8)} | {inertia:.6g} |", flush=True)
         print()
 
     def memory(self):

@@ -23,6 +23,8 @@ import time
 
 import numpy as np
 
+from real_sets import GPU_SETS
+
 ITERATIONS = 20
 SAMPLE = 1024
 SINGLE = ("flash-kmeans fp32", "FlashLib fp32")
@@ -37,12 +39,13 @@ def engine_report(options, name, devices):
 
 
 def engine_figures(options, name, devices):
-    """Milliseconds of the first iteration, of a later one, and the mean; of the run whose mean is the middle one."""
+    """Milliseconds of the first iteration, of a later one, and the mean; of the run whose mean is the least."""
     reports = [engine_report(options, name, devices) for _ in range(options.repeats)]
-    report = sorted(reports, key=lambda r: statistics.mean(r["steps"]))[len(reports) // 2]
+    report = min(reports, key=lambda r: statistics.mean(r["steps"]))
     steps = [1e3 * step for step in report["steps"]]
     return {"first": steps[0], "second": (steps + [0.0])[1], "later": statistics.median(steps[2:] or steps), "mean": statistics.mean(steps),
-            "iterations": len(steps), "wrong": max(r["wrong"] for r in reports), "inertia": report["inertia"]}
+            "iterations": len(steps), "wrong": max(r["wrong"] for r in reports), "inertia": report["inertia"],
+            "bytes": report["bytes"]}
 
 
 def read_shape(file):
@@ -158,6 +161,18 @@ def best(figures, names):
     return min((figures[name]["mean"] for name in names if name in figures), default=None)
 
 
+def keep(options, table):
+    """Writes the figures so far."""
+    if options.figures:
+        with open(options.figures, "w") as out:
+            json.dump(table, out, indent=1)
+
+
+def kind(name):
+    """What the rows of a set are like."""
+    return GPU_SETS[name][0].__name__.replace("_", " ") if name in GPU_SETS else name
+
+
 def ratio_text(mean, own):
     return "–" if mean is None else f"{mean / own:.2f}"
 
@@ -180,12 +195,13 @@ def compare(options, names):
         own = engine_figures(options, name, 1)
         others = all_peers(options, name)
         single, half = best(others, SINGLE), best(others, HALF)
-        print(f"| {name} | {n:,} × {k:,} × {d} | {own['first']:.2f} | {own['second']:.2f} | {own['later']:.3f} | {own['mean']:.3f}"
+        print(f"| {kind(name)} | {n:,} × {k:,} × {d} | {own['first']:.2f} | {own['second']:.2f} | {own['later']:.3f} | {own['mean']:.3f}"
               + (f" (of {own['iterations']})" if own["iterations"] < ITERATIONS else "") + f" | {own['wrong']} | "
               + " | ".join(peer_text(others, peer) for peer in SINGLE + HALF)
               + f" | {ratio_text(single, own['mean'])} | {ratio_text(half, own['mean'])} |", flush=True)
-        table.append({"name": name, "n": n, "d": d, "k": k, "own": own, "peers": others,
+        table.append({"name": name, "kind": kind(name), "n": n, "d": d, "k": k, "own": own, "peers": others,
                       "ratios": [None if mean is None else mean / own["mean"] for mean in (single, half)]})
+        keep(options, table)
     return table
 
 
@@ -200,11 +216,12 @@ def scale(options, names):
         own = [engine_figures(options, name, count) for count in counts]
         efficiency = [own[0][what] * counts[0] / (own[-1][what] * counts[-1]) for what in ("later", "mean")]
         same = all(figures["inertia"] == own[0]["inertia"] for figures in own)
-        print(f"| {name} | {n:,} × {k:,} × {d} | "
+        print(f"| {kind(name)} | {n:,} × {k:,} × {d} | "
               + " | ".join(f"{figures['first']:.2f}, {figures['later']:.3f}, {figures['mean']:.3f}" for figures in own)
               + f" | {efficiency[0]:.2f} | {efficiency[1]:.2f} | {max(figures['wrong'] for figures in own)}{'' if same else ', **another inertia**'} |",
               flush=True)
-        table.append({"name": name, "devices": counts, "own": own, "same": same})
+        table.append({"name": name, "kind": kind(name), "n": n, "d": d, "k": k, "devices": counts, "own": own, "same": same})
+        keep(options, table)
     return table
 
 
@@ -214,7 +231,7 @@ def main():
     parser.add_argument("library", help="gkmeans_cuda.so")
     parser.add_argument("folder", help="where the sets are")
     parser.add_argument("names", nargs="*", help="all sets of the folder, if none is named")
-    parser.add_argument("--repeats", type=int, default=1, help="the engine's is the middle run, the peers' the least")
+    parser.add_argument("--repeats", type=int, default=1, help="everybody's best run counts")
     parser.add_argument("--tile", default="tuned", help="of the CuTe DSL kernel: tuned, which takes long, 128x256 or the like, or none")
     parser.add_argument("--compilers", type=int, default=8, help="processes that compile before")
     parser.add_argument("--fast", action="store_true", help="do not compile before")
@@ -224,9 +241,6 @@ def main():
     names = options.names or sorted(os.listdir(options.folder))
     names = [name for name in names if os.path.exists(os.path.join(options.folder, name))]
     table = (scale if options.devices else compare)(options, names)
-    if options.figures:
-        with open(options.figures, "w") as out:
-            json.dump(table, out, indent=1)
     sys.exit(any(own["wrong"] for row in table for own in (row["own"] if options.devices else [row["own"]])))
 
 

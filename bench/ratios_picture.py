@@ -7,7 +7,7 @@ import json
 import sys
 from html import escape
 
-LEFT, BAR, GAP, WIDTH = 190, 16, 6, 720
+LETTER, BAR, GAP, WIDTH = 7, 16, 6, 720
 COLOURS = ("#3b6ea5", "#c9a227")
 
 
@@ -17,27 +17,35 @@ def from_peers_cpu(figures):
             [(figure["name"], [figure["lloyd"] / figure["seconds"]]) for figure in figures])
 
 
+def short(number):
+    """A number of rows or clusters, in thousands or millions if it is round."""
+    for unit, letter in ((1_000_000, "M"), (1000, "k")):
+        if number >= unit and number * 10 % unit == 0:
+            return f"{number / unit:g}{letter}"
+    return str(number)
+
+
 def from_peers_gpu(figures):
     """The same, of two kinds of peers."""
     return ("the time of the fastest GPU library divided by that of gkmeans",
             "the fastest other's time / gkmeans, mean of 20 iterations on one GPU", ("in 32 bits", "in 16 bits, inexact"),
-            [(figure["name"], figure["ratios"]) for figure in figures])
+            [(f"{figure['kind']} {short(figure['n'])} × {short(figure['k'])} × {figure['d']}", figure["ratios"]) for figure in figures])
 
 
-def bars(y, name, ratios, scale):
+def bars(left, y, name, ratios, scale):
     """The lines of a set."""
-    yield f'<text x="{LEFT - 8}" y="{y + len(ratios) * BAR / 2 + 5:.0f}" text-anchor="end">{escape(name)}</text>'
+    yield f'<text x="{left - 8}" y="{y + len(ratios) * BAR / 2 + 5:.0f}" text-anchor="end">{escape(name)}</text>'
     for i, ratio in enumerate(ratios):
         if ratio is not None:
-            yield f'<rect x="{LEFT}" y="{y + i * BAR}" width="{ratio * scale:.1f}" height="{BAR - (len(ratios) > 1)}" fill="{COLOURS[i]}"/>'
-            yield f'<text x="{LEFT + ratio * scale + 6:.1f}" y="{y + i * BAR + 13}">{ratio:.{1 if ratio >= 2 or len(ratios) == 1 else 2}f}</text>'
+            yield f'<rect x="{left}" y="{y + i * BAR}" width="{ratio * scale:.1f}" height="{BAR - (len(ratios) > 1)}" fill="{COLOURS[i]}"/>'
+            yield f'<text x="{left + ratio * scale + 6:.1f}" y="{y + i * BAR + 13}">{ratio:.{1 if ratio >= 2 or len(ratios) == 1 else 2}f}</text>'
 
 
-def legend(y, meanings):
+def legend(left, y, meanings):
     """What the colours of the bars mean."""
     for i, meaning in enumerate(meanings):
-        yield f'<rect x="{LEFT + 160 * i}" y="{y - 11}" width="12" height="12" fill="{COLOURS[i]}"/>'
-        yield f'<text x="{LEFT + 160 * i + 18}" y="{y}">{escape(meaning)}</text>'
+        yield f'<rect x="{left + 160 * i}" y="{y - 11}" width="12" height="12" fill="{COLOURS[i]}"/>'
+        yield f'<text x="{left + 160 * i + 18}" y="{y}">{escape(meaning)}</text>'
 
 
 def main():
@@ -45,21 +53,22 @@ def main():
         figures = json.load(file)
     title, heading, meanings, sets = (from_peers_gpu if "ratios" in figures[0] else from_peers_cpu)(figures)
     greatest = max(ratio for _, ratios in sets for ratio in ratios if ratio is not None)
-    scale = (WIDTH - LEFT - 60) / max(greatest, 1.0)
+    left = max(190, *(LETTER * len(name) + 8 for name, _ in sets))
+    scale = (WIDTH - left - 60) / max(greatest, 1.0)
     top = 68 if meanings else 46
     rows = BAR * max(len(ratios) for _, ratios in sets) + GAP
     height = top + rows * len(sets) + 16
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">')
     print(f"<title>{escape(title, quote=False)}</title>")
     print(f'<rect width="{WIDTH}" height="{height}" fill="white"/>')
-    print(f'<text x="{LEFT}" y="20">{escape(heading, quote=False)}</text>')
-    print(*legend(42, meanings), sep="\n", end="\n" if meanings else "")
+    print(f'<text x="{left}" y="20">{escape(heading, quote=False)}</text>')
+    print(*legend(left, 42, meanings), sep="\n", end="\n" if meanings else "")
     for mark in (mark for mark in (1, 2) if mark <= max(greatest, 1.0)):
-        x = LEFT + mark * scale
+        x = left + mark * scale
         print(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{height - 12}" stroke="#999999" stroke-dasharray="3 3"/>')
         print(f'<text x="{x:.1f}" y="{top - 10}" text-anchor="middle" fill="#666666">{mark}</text>')
     for i, (name, ratios) in enumerate(sets):
-        print(*bars(top + rows * i, name, ratios, scale), sep="\n")
+        print(*bars(left, top + rows * i, name, ratios, scale), sep="\n")
     print("</svg>")
 
 

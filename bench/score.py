@@ -16,7 +16,7 @@ from common import Bench
 
 SEED = 20
 STATEMENTS = 1000               # of one round of single statements
-LISTED = 1000                   # models
+LISTED = 1000                   # models, or versions of one
 
 
 class ScoreBench(Bench):
@@ -149,10 +149,15 @@ class ScoreBench(Bench):
         self.query_none("PREPARE nothing AS SELECT 1")
         self.query_none(f"PREPARE small AS SELECT gkmeans_predict('score_100', {ones})")
         self.query_none(f"PREPARE large AS SELECT gkmeans_predict('score_4096', {ones})")
+        self.query_none("DROP TABLE IF EXISTS score_versions")
+        self.query("SELECT count(gkmeans_import_model('score_versions', gkmeans_centroids('score_100'), if_exists => 'replace'))"
+                   f" FROM generate_series(1, {LISTED})")
+        self.query_none(f"PREPARE versions AS SELECT gkmeans_predict('score_versions', {ones})")
         print("\n| one statement for one row | microseconds | above `SELECT 1` | target | met |")
         print("|---|---|---|---|---|")
         for what, text, base, target in (
                 ("k 100, d 32, prepared", "EXECUTE small", "EXECUTE nothing", 5),
+                (f"the same, the last of {LISTED} versions", "EXECUTE versions", "EXECUTE nothing", 5),
                 ("k 4096, d 32 (1 MB), prepared", "EXECUTE large", "EXECUTE nothing", 15),
                 ("k 100, d 32, as text", f"SELECT gkmeans_predict('score_100', {ones})", "SELECT 1", None),
                 ("k 4096, d 32, as text", f"SELECT gkmeans_predict('score_4096', {ones})", "SELECT 1", None)):

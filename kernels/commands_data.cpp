@@ -140,7 +140,7 @@ Engine::transform(GkCommand *c)
 		to = (double *) shard->scratch.get();
 		to_device(*shard, to, c->transform.offset, dimension);
 		to_device(*shard, to + dimension, c->transform.factor, dimension);
-		shard->bounds_valid = false;
+		shard->bounds_valid = shard->hash_heads_valid = false;
 		shard->origin.release();
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}

@@ -7,6 +7,7 @@
 #include "exact.h"
 #include "filter.h"
 #include "nccl.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
@@ -16,10 +17,13 @@ namespace gk
 #define SLICE_SECONDS 6e-3
 
 /*
- * The target share of the rows in a slice, within limits: a slice takes another 22 bytes a row.
+ * The target share of the rows in a slice, within limits: a slice takes another 12 bytes a row.
  */
 #define SLICE_BYTES (INT64_C(256) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
+
+/* So many rows keep their hashes from one seeding to the next. */
+#define KEPT_HASHES (INT64_C(1) << 20)
 
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
@@ -30,9 +34,9 @@ Engine::plain_rows(double bytes_a_row) const
 	return std::max<int64_t>((int64_t) (SLICE_SECONDS * bandwidth / bytes_a_row), 1024);
 }
 
-/* The most rows in a slice of the filter: whole waves, because a partial wave takes as long. */
+/* Rows in a slice of the filter: whole waves, because a partial wave takes as long. */
 int64_t
-Engine::most_filter_rows(int64_t centroids) const
+Engine::filter_rows(int64_t centroids) const
 {
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
@@ -46,21 +50,24 @@ Engine::most_filter_rows(int64_t centroids) const
 	return std::min(longest, (most + wave - 1) / wave * wave);
 }
 
-/* Rows in a slice of the filter: so few that all flagged rows can be listed, if necessary. */
+/* Rows in a slice of a step: more where a step needs no memory for them. */
 int64_t
-Engine::filter_rows(int64_t centroids) const
+Engine::step_rows() const
 {
-	int64_t		most = most_filter_rows(centroids);
+	int64_t		k = shards[0]->centroids.count;
+	int64_t		wave = filter_wave(*shards[0], k);
 
-	for (const auto &shard : shards)
-		if (crowded && shard->rows > 0)
-			most = std::min<int64_t>(most, shard->flag_capacity);
-	return most;
+	if (!shards[0]->centroids.narrow)
+		return filter_rows(k);
+	return ((int64_t) (SLICE_SECONDS / filter_seconds(*shards[0], k)) / wave + 1) * wave;
 }
 
-/* Prepares everything that the filter needs besides the centroids. */
+/*
+ * Prepares everything that labels need besides the centroids: for the filter or (narrow) without
+ * it, with memory for fresh labels or (not fresh) without.
+ */
 void
-Engine::prepare_filter(int64_t centroids)
+Engine::prepare_filter(int64_t centroids, bool narrow, bool fresh)
 {
 	bool		valid = true;
 
@@ -69,10 +76,15 @@ Engine::prepare_filter(int64_t centroids)
 		shard->need_labels();
 		if (shard->rows == 0)
 			continue;
-		shard->bounds.reserve(*shard, shard->rows);
-		reserve_filter(*shard, most_filter_rows(centroids));
+		if (!narrow)
+		{
+			shard->bounds.reserve(*shard, shard->rows);
+			reserve_filter(*shard, filter_rows(centroids));
+		}
+		else if (fresh)
+			shard->fresh.reserve(*shard, filter_rows(centroids));
 		sample_origin(*shard);
-		valid = valid && shard->bounds_valid;
+		valid = valid && (narrow || shard->bounds_valid);
 	}
 	if (valid)
 		return;
@@ -117,9 +129,6 @@ Engine::read_counters()
 		if (!done)
 			pause_between_looks(tries);
 	}
-	for (auto &shard : shards)
-		if (shard->result->flagged > shard->flag_capacity)
-			crowded = true;
 }
 
 /* The number of integers in the sums of the clusters. */
@@ -160,6 +169,69 @@ Engine::set_grid(GkCommand *c)
 	}
 }
 
+/* Prepares what rows are compared with. */
+void
+Engine::prepare_comparison(Shard &shard)
+{
+	/* first: it sees by these if they have moved */
+	if (!shard.centroids.narrow)
+		prepare_regions(shard, filter_rows(shard.centroids.count));
+	prepare_centroids(shard, shard.centroids);
+}
+
+/* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
+void
+Engine::prepare_step(int64_t k, bool all)
+{
+	bool		several = shards.size() > 1;
+
+	prepare_filter(k, shards[0]->centroids.narrow, false);
+	for (auto &shard : shards)
+	{
+		shard->sums.reserve(*shard, sum_count());
+		if (several)
+			shard->totals.reserve(*shard, sum_count());
+		if (all)
+			zero(*shard, shard->sums.get(), sum_count());
+		if (all && several)
+			zero(*shard, shard->totals.get(), sum_count());
+		if (shard->rows > 0)
+			prepare_comparison(*shard);
+	}
+	reset_counters();
+	sums_valid = false;
+}
+
+/* Labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
+void
+Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
+{
+	if (shard.centroids.narrow)
+		return narrow_step(shard, slice, shard.centroids, grid, all);
+	filter_slice(shard, slice, shard.centroids, true);
+	sum_slice(shard, slice, grid, shard.centroids.count, all);
+}
+
+/*
+ * Prepares what steps need, so that the first takes no longer: memory, bounds of the rows, and the
+ * kernels, which CUDA loads when they first run, here on no rows.
+ */
+void
+Engine::prepare_first_step(int64_t k)
+{
+	prepare_step(k, true);
+	for (auto &shard : shards)
+	{
+		Slice		none = {};
+
+		if (shard->rows == 0)
+			continue;
+		shard->use();
+		label_and_sum(*shard, none, true);
+		load_finish();
+	}
+}
+
 /* GK_CENTROIDS: sets them, forgets the labels. */
 void
 Engine::set_centroids(GkCommand *c)
@@ -174,7 +246,10 @@ Engine::set_centroids(GkCommand *c)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
 		shard->candidates.release();
-		release_filter(*shard, most_filter_rows(k));
+		if (shard->rows > KEPT_HASHES)
+			shard->drop_hash_heads();
+		forget_regions(*shard);
+		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);
 		to_device(*shard, shard->centroids.exact.get(), c->centroids.centroids, k * dimension);
@@ -183,31 +258,10 @@ Engine::set_centroids(GkCommand *c)
 		GK_CUDA(cudaMemsetAsync(shard->labels.get(), 0xff, shard->rows * sizeof(int32_t),
 								shard->device->compute));
 	}
+	if (k > 1 && shards[0]->grid_scales.get() != nullptr)
+		prepare_first_step(k);
 	for (auto &shard : shards)
 		shard->wait();
-}
-
-/* Prepares the sums of the clusters, cleared if `all` rows are to be summed, and the filter. */
-void
-Engine::prepare_step(int64_t k, bool all)
-{
-	bool		several = shards.size() > 1;
-
-	prepare_filter(k);
-	for (auto &shard : shards)
-	{
-		shard->sums.reserve(*shard, sum_count());
-		if (several)
-			shard->totals.reserve(*shard, sum_count());
-		if (all)
-			zero(*shard, shard->sums.get(), sum_count());
-		if (all && several)
-			zero(*shard, shard->totals.get(), sum_count());
-		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
-	}
-	reset_counters();
-	sums_valid = false;
 }
 
 /* Gives the sums of a step to the caller, and sets them to 0. */
@@ -251,12 +305,8 @@ Engine::step(GkCommand *c)
 	bool		several = shards.size() > 1;
 
 	prepare_step(k, all);
-	walk("assign and sum", filter_rows(k), [&](Shard &shard, const Slice &slice)
-	{
-		filter_slice(shard, slice, shard.centroids, true);
-		decide_flagged(shard, slice, shard.centroids);
-		sum_slice(shard, slice, grid, k, all);
-	});
+	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
+		 { label_and_sum(shard, slice, all); });
 	if (several)
 	{
 		summing = true;
@@ -273,6 +323,8 @@ Engine::step(GkCommand *c)
 	}
 	read_counters();
 	summing = false;
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	if (give)
 		give_sums(c);
 	else
@@ -384,22 +436,21 @@ Engine::assign(GkCommand *c)
 
 	for (auto &shard : shards)
 		shard->need_distance2();
-	prepare_filter(k);
+	prepare_filter(k, shards[0]->centroids.narrow, true);
 	for (auto &shard : shards)
 		if (shard->rows > 0)
-			prepare_centroids(*shard, shard->centroids);
+			prepare_comparison(*shard);
 	reset_counters();
 	sums_valid = false;
 	walk("assign", filter_rows(k), [&](Shard &shard, const Slice &slice)
 	{
 		if (k > 1)
-		{
 			filter_slice(shard, slice, shard.centroids, true);
-			decide_flagged(shard, slice, shard.centroids);
-		}
 		label_distances(shard, slice, shard.centroids, USE_ASSIGN, 0, false);
 	});
 	read_counters();
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	c->assign.changed = 0;
 	c->assign.greatest = c->assign.greatest_distance = 0.0;
 	for (auto &shard : shards)

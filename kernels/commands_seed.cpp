@@ -39,7 +39,7 @@ Engine::run_candidates(GkCommand *c)
 		}
 		if (count > 1)
 		{
-			prepare_filter(count);
+			prepare_filter(count, shards[0]->candidates.narrow, true);
 			for (auto &shard : shards)
 				if (shard->rows > 0)
 					prepare_centroids(*shard, shard->candidates);
@@ -48,10 +48,7 @@ Engine::run_candidates(GkCommand *c)
 		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
 			if (count > 1)
-			{
 				filter_slice(shard, slice, shard.candidates, false);
-				decide_flagged(shard, slice, shard.candidates);
-			}
 			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);
 		});
@@ -100,9 +97,14 @@ Engine::masses(GkCommand *c)
 		shard->need_distance2();
 		shard->scratch.reserve(*shard, count * sizeof(int64_t));
 		zero(*shard, (int64_t *) shard->scratch.get(), count);
+		if (c->masses.bits > 0)
+			shard->want_hash_heads();
 	}
 	walk("masses", plain_rows(dimension * 8.0), [&](Shard &shard, const Slice &slice)
 		 { masses_slice(shard, slice, mass, c->masses.bits, (int64_t *) shard.scratch.get()); });
+	for (auto &shard : shards)
+		if (c->masses.bits > 0)
+			shard->hash_heads_valid = shard->hash_heads.get() != nullptr;
 	sum_scratch(0, c->masses.buckets, count);
 }
 

@@ -242,7 +242,7 @@ Engine::clear()
 		list.clear();
 	rows = 0;
 	state = GkState{};
-	sums_valid = crowded = false;
+	sums_valid = false;
 	for (auto &shard : shards)
 	{
 		shard->origin.release();

@@ -104,6 +104,9 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		prepare_first_step(int64_t k);
+	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
+	void		prepare_comparison(Shard &shard);
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);
 	void		move_centroids(GkCommand *c);
@@ -114,9 +117,9 @@ private:
 	void		statistics(GkCommand *c);
 	void		squares(GkCommand *c);
 	void		get_centroids(GkCommand *c);
-	void		prepare_filter(int64_t centroids);
-	int64_t		most_filter_rows(int64_t centroids) const;
+	void		prepare_filter(int64_t centroids, bool narrow, bool fresh);
 	int64_t		filter_rows(int64_t centroids) const;
+	int64_t		step_rows() const;
 	void		reset_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
@@ -163,7 +166,6 @@ private:
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */
-	bool		crowded = false;		/* a slice had more flagged rows than could be listed */
 	bool		summing = false;		/* a sum over the devices may be in progress */
 
 	/* the command */

@@ -3,44 +3,40 @@
  *
  * For each row it finds the least and second least of lower - y·e over all centroids.  If their
  * gap exceeds the filter's error bound (docs/filter.md), the row has its label.  The other rows
- * are flagged: a second run over these lists their candidates, and exact.cu decides among them.
+ * are flagged, and flagged.cu decides them.
  */
 #include <algorithm>
 
 #include "cuda/launch.h"
 #include "filter.h"
+#include "regions.h"
 #include "speed.h"
 
 namespace gk
 {
 
-/* Flagged rows of a slice that can always be listed, unless memory is scarce. */
-#define LISTED_ROWS (INT64_C(64) << 10)
+/* Slices of narrow.cu begin at multiples of this: it copies 16 bytes at a time. */
+#define NARROW_WAVE 64
 
-/* Bytes of a row in the list. */
-#define LISTED_BYTES (sizeof(int64_t) + sizeof(float) + (1 + FILTER_CANDIDATES) * sizeof(int32_t))
-
-/* The capacity for flagged rows: all rows of a small slice. */
-static uint32_t
-flag_capacity(const Shard &shard, int64_t slice_rows)
+/* True if narrow.cu compares rows with so many centroids, without the filter. */
+bool
+suits_narrow(const Shard &shard, int64_t centroids)
 {
-	int64_t		room = (int64_t) (shard.account.limit / 32 / LISTED_BYTES);
-	int64_t		all = std::clamp<int64_t>(room, 1024, LISTED_ROWS);
-
-	return (uint32_t) std::max<int64_t>(std::min(slice_rows / 8, room), std::min(slice_rows, all));
+	return narrow_fits(shard, centroids) && !regions_are_forced();
 }
 
 /* Allocates memory for slices of this many rows. */
 void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
-	shard.flag_capacity = flag_capacity(shard, slice_rows);
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_count.reserve(shard, 2);
-	shard.flag_rows.reserve(shard, shard.flag_capacity);
-	shard.flag_limits.reserve(shard, shard.flag_capacity);
-	shard.flag_candidate_counts.reserve(shard, shard.flag_capacity);
-	shard.flag_candidates.reserve(shard, (int64_t) shard.flag_capacity * FILTER_CANDIDATES);
+	shard.flag_counts.reserve(shard, 1 + flagged_blocks(shard));
+	shard.flag_rows.reserve(shard, slice_rows);
+	shard.flag_limits.reserve(shard, slice_rows);
+	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
+	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
+	if (filter_wide_suits(shard))
+		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -52,16 +48,19 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
-	shard.flag_candidate_counts.release();
-	shard.flag_candidates.release();
+	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t
 filter_wave(const Shard &shard, int64_t centroids)
 {
+	if (suits_narrow(shard, centroids))
+		return NARROW_WAVE;
 	if (filter_resident_fits(shard, centroids))
 		return 1;
+	if (filter_wide_suits(shard))
+		return filter_wide_wave(shard);
 	if (filter_hopper_fits(shard, centroids))
 		return filter_hopper_wave(shard);
 	return filter_generic_wave(shard);
@@ -72,9 +71,12 @@ double
 filter_seconds(const Shard &shard, int64_t centroids)
 {
 	double		padded = (double) ((centroids + 63) / 64 * 64);
+	double		share = filter_wide_suits(shard) ? GK_DEVICE_WIDE_SHARE : GK_DEVICE_FILTER_SHARE;
 	const Speed &speed = shard.device->speed;
 
-	return padded * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+	if (suits_narrow(shard, centroids))
+		return narrow_seconds(shard, centroids);
+	return padded * (shard.depth + 16) * 2 / (share * speed.flops) +
 		shard.dimension * 4 / (GK_DEVICE_READ_SHARE * speed.bandwidth);
 }
 
@@ -85,30 +87,64 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
 	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
 	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
-	  scale(with.scale.get()), count((int) with.count),
+	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
+	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
-	  flag_count(shard.flag_count.get()), open_count(shard.flag_count.get() + 1),
-	  flag_capacity(shard.flag_capacity), flag_rows(shard.flag_rows.get()),
-	  flag_limits(shard.flag_limits.get()),
-	  candidate_counts(shard.flag_candidate_counts.get()),
-	  candidates(shard.flag_candidates.get())
+	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
+	  flag_limits(shard.flag_limits.get())
 {
 }
 
-/* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
-void
-filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+/* Compares all rows with all centroids. */
+static void
+compare_all(Shard &shard, const FilterArguments &a)
 {
-	FilterArguments a(shard, slice, centroids, labelled);
-
-	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, 2 * sizeof(uint32_t), shard.device->compute));
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
+	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
 	else
 		filter_generic(shard, a);
-	list_candidates(shard, a);
+}
+
+/* Compares each row with the centroids of its region, and those that remain with all. */
+static void
+compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+{
+	if (!shard.regions.placed)
+	{
+		FilterArguments near(shard, slice, shard.regions.centers, false);
+
+		near.approximate = true;
+		compare_all(shard, near);
+	}
+	order_rows(shard, slice, a);
+	filter_regions(shard, a);
+	decide_listed(shard, a);
+	list_left(shard, a);
+	a.row_list = shard.regions.order.get();
+	a.row_count = left_count(shard);
+	filter_generic(shard, a);
+}
+
+/* Fresh labels of a slice. */
+void
+filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	if (centroids.narrow)
+		return narrow_labels(shard, slice, centroids);
+
+	FilterArguments a(shard, slice, centroids, labelled);
+
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),
+							shard.device->compute));
+	if (labelled && has_regions(shard, centroids))
+		compare_by_regions(shard, slice, a);
+	else
+		compare_all(shard, a);
+	decide_flagged(shard, a, centroids.exact.get());
 }
 
 }								/* namespace gk */

@@ -1,6 +1,6 @@
 /*
- * The filter: new labels of a slice by 16-bit products in the tensor cores, and candidates for
- * the rows that these do not decide.
+ * The filter: new labels of a slice by 16-bit products in the tensor cores, and by the definition
+ * where these do not decide.
  */
 #ifndef GK_FILTER_H
 #define GK_FILTER_H
@@ -10,9 +10,8 @@
 namespace gk
 {
 
-#define FILTER_CANDIDATES 32		/* of a flagged row that are listed */
-
-/* A label that the exact pass has yet to decide. */
+/* A label that the centroids of a region have not decided, or have yet to decide. */
+#define GK_LEFT (-3)
 #define GK_PENDING (-2)
 
 /* The arguments of the filter's kernels. */
@@ -37,16 +36,18 @@ struct FilterArguments
 	const CentroidScale *scale;
 	int			count;			/* of centroids */
 
+	const int32_t *row_list;	/* the rows to compare, for filter_generic; NULL = all */
+	const uint32_t *row_count;	/* of the list */
+	bool		approximate;	/* any near centroid will do: no row is flagged */
 	const int32_t *labels;		/* the previous labels, NULL if they do not help */
 	int32_t    *fresh;
-	uint32_t   *flag_count;
-	uint32_t   *open_count;		/* of rows without a list of candidates */
-	uint32_t	flag_capacity;
-	int64_t    *flag_rows;
-	float	   *flag_limits;
-	uint32_t   *candidate_counts;
-	int32_t    *candidates;
+	uint32_t   *flag_count;		/* rows that are not decided … */
+	int32_t    *flag_rows;		/* … their numbers in the slice … */
+	float	   *flag_limits;	/* … and the scores up to which a centroid can be nearest */
 };
+
+/* True if narrow.cu compares rows with so many centroids, without the filter. */
+bool		suits_narrow(const Shard &shard, int64_t centroids);
 
 /* Allocates memory for slices of this many rows. */
 void		reserve_filter(Shard &shard, int64_t slice_rows);
@@ -60,7 +61,7 @@ int64_t		filter_wave(const Shard &shard, int64_t centroids);
 /* About how long a row takes. */
 double		filter_seconds(const Shard &shard, int64_t centroids);
 
-/* Fresh labels of a slice, GK_PENDING where the filter can't decide. */
+/* Fresh labels of a slice. */
 void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
 						 bool labelled);
 

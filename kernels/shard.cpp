@@ -86,7 +86,7 @@ void
 Centroids::release()
 {
 	count = padded = 0;
-	prepared = false;
+	prepared = narrow = false;
 	exact.release();
 	rounded.release();
 	lower.release();
@@ -94,6 +94,9 @@ Centroids::release()
 	norm.release();
 	error.release();
 	scale.release();
+	hashes.release();
+	firsts.release();
+	packed.release();
 }
 
 /* An event of this shard's device. */
@@ -139,12 +142,19 @@ Shard::chunk_rows() const
 	return std::max<int64_t>(bytes / row_bytes(), 1);
 }
 
+/* Memory to leave free for the work on the rows. */
+uint64_t
+Shard::work_bytes() const
+{
+	return std::min<uint64_t>(account.limit / 4, 192 << 20);
+}
+
 /* True if this many more rows fit the device, with room left to work on them. */
 bool
 Shard::fits(int64_t count)
 {
 	uint64_t	state = (uint64_t) (rows + count) * 16;
-	uint64_t	work = std::min<uint64_t>(account.limit / 4, 192 << 20);
+	uint64_t	work = work_bytes();
 	uint64_t	width = (uint64_t) dimension * sizeof(float);
 	uint64_t	after = features.after(*this, (resident + count) * width);
 
@@ -313,6 +323,7 @@ Shard::clear()
 	labels.release();
 	bounds.release();
 	distance2.release();
+	drop_hash_heads();
 	streaming = false;
 	for (int i = 0; i < 2; i++)
 	{
@@ -484,6 +495,24 @@ Shard::need_distance2()
 	distance2.reserve(*this, rows + 1);
 	use();
 	GK_CUDA(cudaMemsetAsync(distance2.get(), 0, rows * sizeof(double), device->compute));
+}
+
+/* Memory for the leading bits of the hashes. */
+void
+Shard::want_hash_heads()
+{
+	uint64_t	bytes = (uint64_t) rows * sizeof(uint32_t);
+
+	if (rows > 0 && hash_heads.get() == nullptr && account.has_room(bytes + work_bytes()))
+		hash_heads.reserve(*this, rows);
+}
+
+/* Forgets the hashes. */
+void
+Shard::drop_hash_heads()
+{
+	hash_heads_valid = false;
+	hash_heads.release();
 }
 
 }								/* namespace gk */

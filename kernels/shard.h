@@ -83,6 +83,7 @@ struct Centroids
 	void		release();
 
 	int64_t		count = 0;
+	bool		narrow = false;	/* rows are compared with them by narrow.cu */
 	int64_t		padded = 0;
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
@@ -92,6 +93,78 @@ struct Centroids
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
 	Buffer<CentroidScale> scale;
+	Buffer<uint64_t> hashes;	/* a hash table, to find equal ones … */
+	Buffer<unsigned> firsts;	/* … and the first one of each slot, then the slot of each */
+	Buffer<float> packed;		/* for narrow.cu, which needs but the exact ones besides */
+};
+
+/* Mean logarithms of the rows' norms, for the constants of the filter. */
+struct RowStatistics
+{
+	double		norm_log;
+	double		error_log;
+	unsigned long long count;
+};
+
+/* The list of a region, on the device. */
+struct RegionList
+{
+	int			first;			/* in the lists of all regions */
+	int			count;			/* of centroids; 0: the region's rows are compared with all */
+	int			padded;
+	float		reach;			/* all others are at least so far from the origin, scaled */
+};
+
+/* Rows of a region that a block compares at a time. */
+struct alignas(16) RegionTile
+{
+	int			region;
+	int			from;			/* in the order of rows */
+	int			count;
+};
+
+/* The centroids of its region's list that can be nearest to a row, as many as there are numbers. */
+#define REGION_CANDIDATES 14
+struct alignas(16) RegionFlag
+{
+	int			row;			/* in the slice */
+	int			count;
+	int			candidates[REGION_CANDIDATES];
+};
+
+/* Regions of centroids, with an origin and a scale of their own (regions.cpp). */
+struct Regions
+{
+	void		release();
+
+	bool		decided = false;	/* if there are any for these centroids */
+	bool		placed = false;		/* all rows have a region */
+	int			count = 0;			/* of regions; 0 = none */
+	int64_t		room = 0;			/* of all lists, in centroids */
+	int			most = 0;			/* centroids of a list */
+	Centroids	centers;			/* the origins, to find a row's region */
+	Buffer<char> memory;			/* of all that follows */
+	float	   *origins;			/* count × d */
+	float	   *norms;				/* count × k: upper bounds of |c - origin| */
+	float	   *radii;				/* count: how far from the origin the nearest centroids are */
+	RegionList *lists;				/* count */
+	CentroidScale *scales;			/* count */
+	RowStatistics *statistics;		/* count: of rows of the pass before */
+	uint32_t   *reaches;			/* count × REACHES: rows that need such a reach */
+	uint32_t   *used;				/* of the room */
+	uint32_t   *places;				/* see filter_regions.cu */
+	/* of the centroids in lists */
+	int32_t    *ids;
+	__half	   *rounded;			/* for each region: tiles of its list × 64 columns */
+	float	   *lower;
+	float	   *slack;
+	float	   *norm;
+	float	   *error;
+	Buffer<uint16_t> region_of;		/* of each row: the one with the nearest origin, or nearly */
+	/* of the rows of a slice */
+	Buffer<int32_t> order;			/* the rows, by region */
+	Buffer<RegionTile> tiles;
+	Buffer<RegionFlag> flags;		/* rows that have several candidates */
 };
 
 /* Counters of a pass, on the device. */
@@ -104,7 +177,7 @@ struct Counters
 	double		shift2;
 	double		between;
 	unsigned long long listed;
-	unsigned long long flagged;				/* rows of a slice, at most */
+	unsigned long long left;				/* rows that no region has decided */
 };
 
 /* Page-locked memory that the device reads and writes. */
@@ -112,14 +185,6 @@ struct Shared
 {
 	Counters	counters;
 	int			stop;			/* the engine is being closed */
-};
-
-/* Mean logarithms of the rows' norms, for the constants of the filter. */
-struct RowStatistics
-{
-	double		norm_log;
-	double		error_log;
-	unsigned long long count;
 };
 
 /* Backs off (30 µs) after 2000 unsuccessful polls. */
@@ -178,6 +243,10 @@ public:
 	void		need_labels();
 	void		need_distance2();
 
+	/* Memory for the leading bits of the hashes, if no row must leave the device for it. */
+	void		want_hash_heads();
+	void		drop_hash_heads();
+
 	void		make_room(uint64_t bytes) override;
 
 	int			dimension = 0;
@@ -190,11 +259,14 @@ public:
 	Buffer<uint32_t> bounds;			/* norm and rounding error of a row, see centroids.cu */
 	Buffer<double> distance2;
 	bool		bounds_valid = false;
+	Buffer<uint32_t> hash_heads;		/* the leading bits of the rows' hashes, if there is room */
+	bool		hash_heads_valid = false;
 	Buffer<float> origin;				/* dimension */
 	Buffer<RowStatistics> row_statistics;
 
 	Centroids		centroids;
 	Centroids		candidates;
+	Regions			regions;
 
 	Buffer<double> grid_scales;			/* dimension + 1: 2^exponent */
 	Buffer<int> grid_exponents;
@@ -205,12 +277,12 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	uint32_t	flag_capacity = 0;
-	Buffer<uint32_t> flag_count;
-	Buffer<int64_t> flag_rows;
+	Buffer<uint32_t> flag_counts;		/* flagged rows, and what flagged.cu counts */
+	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
-	Buffer<uint32_t> flag_candidate_counts;
-	Buffer<int32_t> flag_candidates;
+	Buffer<double> found_distances;
+	Buffer<int32_t> found_centroids;
+	Buffer<__half> converted;			/* rows in 16 bits, see filter_wide.cu */
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
@@ -219,6 +291,7 @@ public:
 
 private:
 	uint64_t	row_bytes() const;
+	uint64_t	work_bytes() const;
 	int64_t		chunk_rows() const;
 	bool		fits(int64_t count);
 	void		append_to_host(const float *x, const double *w, int64_t count);

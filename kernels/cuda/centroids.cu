@@ -16,33 +16,12 @@
 #include <cmath>
 
 #include "accumulation.h"
+#include "centroids.cuh"
 #include "exact.h"
-#include "filter.cuh"
 #include "warp.cuh"
 
 namespace gk
 {
-
-/* x². */
-template <typename T> static __device__ __forceinline__ T
-square(T x)
-{
-	return x * x;
-}
-
-/* The error of rounding a value to 16 bits. */
-static __device__ __forceinline__ float
-lost_in_half(float y)
-{
-	return y - __half2float(__float2half_rn(y));
-}
-
-/* A positive float rounded up to 16 bits. */
-static __device__ __forceinline__ uint32_t
-code_up(float value)
-{
-	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
-}
 
 /* A thread's part of |x - origin|². */
 template <int LANES, typename T> static __device__ __forceinline__ T
@@ -215,6 +194,17 @@ set_origin(Shard &shard, const double *origin)
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
 
+/* Slots of the hash table of so many centroids: a power of two, at least twice as many. */
+static int64_t
+hash_slots(int64_t count)
+{
+	int64_t		slots = 64;
+
+	while (slots < 2 * count)
+		slots *= 2;
+	return slots;
+}
+
 /* Allocates memory for this many centroids. */
 void
 reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
@@ -223,48 +213,83 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.padded = (count + 127) / 128 * 128;
 	centroids.prepared = false;
 	centroids.exact.reserve(shard, count * shard.dimension);
+	/* those of regions are compared otherwise */
+	centroids.narrow = &centroids != &shard.regions.centers && suits_narrow(shard, count);
+	if (centroids.narrow)
+		return reserve_narrow(shard, centroids);
 	centroids.rounded.reserve(shard, centroids.padded * tiles_of(shard.depth) * TILE_COLUMNS);
 	centroids.lower.reserve(shard, centroids.padded);
 	centroids.slack.reserve(shard, centroids.padded);
 	centroids.norm.reserve(shard, centroids.padded);
 	centroids.error.reserve(shard, centroids.padded);
 	centroids.scale.reserve(shard, 1);
+	centroids.hashes.reserve(shard, hash_slots(count));
+	centroids.firsts.reserve(shard, hash_slots(count) + count);
 }
 
-/* The norms of the centroids: one warp a centroid. */
+/*
+ * Finds the first of centroids that are equal: a hash table of all of them.  A slot is UINT64_MAX
+ * while it is free; two centroids of one hash share a slot, whether they are equal or not.
+ */
+struct Twins
+{
+	unsigned long long *hashes;
+	unsigned   *firsts;			/* the first centroid of each slot */
+	unsigned   *slots;			/* of each centroid */
+	unsigned	mask;
+
+	__device__ __forceinline__ void add(int64_t centroid, unsigned long long hash) const
+	{
+		const unsigned long long free = UINT64_MAX;
+		unsigned	slot = (unsigned) (hash >> 32) & mask;
+		unsigned long long there;
+
+		hash = hash == free ? 0 : hash;
+		while ((there = atomicCAS(&hashes[slot], free, hash)) != free && there != hash)
+			slot = (slot + 1) & mask;
+		atomicMin(&firsts[slot], (unsigned) centroid);
+		slots[centroid] = slot;
+	}
+
+	/* True if an earlier centroid has the same bits. */
+	__device__ __forceinline__ bool has_earlier(const double *exact, int64_t centroid, int d) const
+	{
+		int64_t		first = firsts[slots[centroid]];
+		bool		same = first < centroid;
+
+		for (int j = 0; same && j < d; j++)
+			same = __double_as_longlong(exact[first * d + j]) ==
+				__double_as_longlong(exact[centroid * d + j]);
+		return same;
+	}
+};
+
+/* The norms of the centroids, and their hashes: one warp a centroid. */
 static __global__ void
-norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale)
+norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale,
+			 Twins twins)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	double		norm2 = 0.0;
+	unsigned long long hash = 0;
 
 	if (centroid >= count)
 		return;
 	for (int j = lane; j < d; j += 32)
 	{
-		double		e = exact[centroid * d + j] - (double) origin[j];
+		double		c = exact[centroid * d + j];
+		double		e = c - (double) origin[j];
 
 		norm2 += e * e;
+		hash += gk_mix((uint64_t) __double_as_longlong(c) + (uint64_t) j * GK_HASH_KEY);
 	}
 	norm2 = sum_of_lanes<32>(norm2);
+	hash = sum_of_lanes<32>(hash);
 	if (lane == 0)
-		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
-}
-
-/* Stores norm and error of a centroid, and adds their logarithms to the means. */
-static __device__ __forceinline__ void
-store_bounds(int64_t centroid, double length, double missed, float *norm, float *error,
-			 CentroidScale *scale)
-{
-	norm[centroid] = __double2float_ru(length);
-	error[centroid] = __double2float_ru(missed);
-	if (length > 0.0 && isfinite(length))
 	{
-		atomicAdd(&scale->norm_log, log2(length));
-		atomicAdd(&scale->norm_count, 1);
-		atomicAdd(&scale->error_log, log2(missed));
-		atomicAdd(&scale->error_count, 1);
+		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
+		twins.add(centroid, gk_mix(hash));
 	}
 }
 
@@ -279,56 +304,24 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 	double		greatest = __longlong_as_double((long long) scale->greatest_norm);
 	int			exponent = greatest > 0.0 && greatest < 1e300 ? 14 - ilogb(greatest) : 0;
 	double		factor;
-	double		norm2 = 0.0;
-	double		kept2 = 0.0;
-	double		lost2 = 0.0;
 
 	exponent = max(-126, min(126, exponent));
 	factor = ldexp(1.0, exponent);
 	if (centroid >= padded)
 		return;
-	for (int j = lane; j < tiles_of(depth) * TILE_COLUMNS; j += 32)
-	{
-		double		e = 0.0;
-		__half		kept;
-		double		lost;
-
-		if (centroid < count && j < d)
-			e = (exact[centroid * d + j] - (double) origin[j]) * factor;
-		/* out of range of 16 bits: gets no value, so that every row has it as a candidate */
-		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
-		rounded[place_of_centroid(depth, centroid, j)] = kept;
-		lost = e - (double) __half2float(kept);
-		norm2 += e * e;
-		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
-		lost2 += lost * lost;
-	}
-	norm2 = sum_of_lanes<32>(norm2);
-	kept2 = sum_of_lanes<32>(kept2);
-	lost2 = sum_of_lanes<32>(lost2);
-	if (lane == 0)
-	{
-		double		length = sqrt(norm2) * (1.0 + 0x1p-40);
-		double		missed = (sqrt(lost2) + gamma * sqrt(kept2)) * (1.0 + 0x1p-40) +
-			length * 0x1p-50;
-
-		if (centroid == 0)
-			scale->exponent = exponent;
-		store_bounds(centroid, length, missed, norm, error, scale);
-	}
-}
-
-/* 2^x within the range of a float, and positive whatever x is. */
-static __device__ double
-safe_power(double x)
-{
-	return isfinite(x) ? exp2(fmax(-40.0, fmin(40.0, x))) : 1.0;
+	if (lane == 0 && centroid == 0)
+		scale->exponent = exponent;
+	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor,
+				   gamma, [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
+				   [&](double length, double missed)
+				   { store_bounds(centroid, length, missed, norm, error, scale); });
 }
 
 /* The lower bounds of |e|²/2 by the two splits. */
 static __global__ void
-lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const float *error,
-			 const RowStatistics *rows, CentroidScale *scale, float *lower, float *slack)
+lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins twins,
+			 const float *norm, const float *error, const RowStatistics *rows,
+			 CentroidScale *scale, float *lower, float *slack)
 {
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	double		row_norm = rows->norm_log / rows->count + scale->exponent;
@@ -341,19 +334,10 @@ lower_kernel(int64_t count, int64_t padded, int d, const float *norm, const floa
 		scale->lambda = __double2float_ru(lambda);
 		scale->mu = __double2float_ru(mu);
 	}
-	if (centroid < count)
-	{
-		double		e = norm[centroid];
-		double		q = error[centroid];
-		double		half = e * e / 2;
-		double		bound;
-
-		/* the splits; roundings here and in the filter; the rounding of d² itself in double */
-		bound = half - q * q / (2 * lambda) - e * e / (2 * mu) - half * 0x1p-21 -
-			e * e * d * 0x1p-50;
-		lower[centroid] = bound > -3.0e38 && bound < 3.0e38 ? __double2float_rd(bound) : -3.0e38f;
-		slack[centroid] = __double2float_ru(half - (double) lower[centroid] + half * 0x1p-21);
-	}
+	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
+	if (centroid < count && !twins.has_earlier(exact, centroid, d))
+		bound_centroid(norm[centroid], error[centroid], lambda, mu, d, &lower[centroid],
+					   &slack[centroid]);
 	else if (centroid < padded)
 	{
 		lower[centroid] = 3.0e38f;
@@ -367,24 +351,33 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 {
 	cudaStream_t stream = shard.device->compute;
 	int			d = shard.dimension;
+	int64_t		slots = hash_slots(centroids.count);
+	Twins		twins = {(unsigned long long *) centroids.hashes.get(), centroids.firsts.get(),
+		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
 
 	if (centroids.prepared)
 		return;
 	shard.use();
+	centroids.prepared = true;
+	if (centroids.narrow)
+		return pack_centroids(shard, centroids);
+	GK_CUDA(cudaMemsetAsync(twins.hashes, 0xff, slots * sizeof(*twins.hashes), stream));
+	GK_CUDA(cudaMemsetAsync(twins.firsts, 0xff, slots * sizeof(*twins.firsts), stream));
 	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
 	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
-		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get());
+		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get(),
+		 twins);
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
 		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
 		 centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
 		 centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
-		(centroids.count, centroids.padded, d, centroids.norm.get(), centroids.error.get(),
+		(centroids.exact.get(), centroids.count, centroids.padded, d, twins,
+		 centroids.norm.get(), centroids.error.get(),
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
 		 centroids.slack.get());
 	GK_LAUNCHED("prepare_centroids");
-	centroids.prepared = true;
 }
 
 }								/* namespace gk */

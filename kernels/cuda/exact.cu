@@ -4,14 +4,13 @@
 #include <algorithm>
 
 #include "exact.h"
+#include "exact_tile.cuh"
 #include "filter.h"
 #include "launch.h"
 #include "warp.cuh"
 
 namespace gk
 {
-
-#define STEP 32					/* features of a stage in shared memory */
 
 /* Raises a maximum of doubles >= 0, held as bits; one atomic operation per warp. */
 static __device__ void
@@ -22,163 +21,8 @@ raise_maximum(unsigned long long *to, double value)
 		atomicMax(to, (unsigned long long) __double_as_longlong(value));
 }
 
-/* d² by the definition. */
-static __device__ double
-exact_distance(const float *x, const double *c, int d)
-{
-	double		sum = 0.0;
-
-	if (d % 2 == 0)
-#pragma unroll 8
-		for (int j = 0; j < d; j += 2)
-		{
-			float2		two = __ldg((const float2 *) (x + j));
-			double2		centroid = __ldg((const double2 *) (c + j));
-
-			sum = gk_add_square(sum, two.x, centroid.x);
-			sum = gk_add_square(sum, two.y, centroid.y);
-		}
-	else
-#pragma unroll 8
-		for (int j = 0; j < d; j++)
-			sum = gk_add_square(sum, x[j], c[j]);
-	return sum;
-}
-
-/* Takes a centroid if it is nearer; of equals, the one with the lowest number; INT32_MAX = none. */
-static __device__ __forceinline__ void
-take_nearer(double its, int its_centroid, double *best, int *centroid)
-{
-	if (its_centroid != INT32_MAX &&
-		(*centroid == INT32_MAX || its < *best || (its == *best && its_centroid < *centroid)))
-	{
-		*best = its;
-		*centroid = its_centroid;
-	}
-}
-
-/* Decides among the few candidates of a flagged row: eight lanes a row, several candidates each. */
-static __global__ void
-candidates_kernel(const float *features, int d, const double *centroids, const uint32_t *flag_count,
-				  uint32_t capacity, const int64_t *flag_rows, const uint32_t *candidate_counts,
-				  const int32_t *candidates, int32_t *fresh, uint32_t *open_count,
-				  Counters *counters)
-{
-	constexpr int LANES = 8;
-	uint32_t	flags = min(*flag_count, capacity);
-	int			lane = threadIdx.x % LANES;
-	int64_t		step = (int64_t) gridDim.x * blockDim.x / LANES;
-	unsigned	group = ((1u << LANES) - 1) << (threadIdx.x % 32 / LANES * LANES);
-
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-		atomicMax(&counters->flagged, (unsigned long long) *flag_count);
-	for (int64_t flag = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / LANES; flag < flags;
-		 flag += step)
-	{
-		uint32_t	count = candidate_counts[flag];
-		int64_t		row = flag_rows[flag];
-		double		best = 0.0;
-		int			centroid = INT32_MAX;
-
-		if (count == 0 || count > FILTER_CANDIDATES)
-		{
-			if (lane == 0)
-				atomicAdd(open_count, 1u);
-			continue;
-		}
-		for (int c = lane; c < count; c += LANES)
-		{
-			int			its = candidates[flag * FILTER_CANDIDATES + c];
-
-			take_nearer(exact_distance(features + row * d, centroids + (int64_t) its * d, d), its,
-						&best, &centroid);
-		}
-		for (int other = 1; other < LANES; other *= 2)
-		{
-			double		its = __shfl_xor_sync(group, best, other);
-			int			its_centroid = __shfl_xor_sync(group, centroid, other);
-
-			take_nearer(its, its_centroid, &best, &centroid);
-		}
-		if (lane == 0)
-			fresh[row] = centroid;
-	}
-}
-
-/*
- * d² between 4 rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × 4 in all.
- * `rows` holds the positions of the rows; all threads of a block must take part.
- */
-template <int CENTROIDS> struct ExactTile
-{
-	static constexpr int ROWS = 256 / CENTROIDS * 4;
-
-	float		x[ROWS][STEP + 1];
-	double		c[CENTROIDS][STEP + 1];
-
-	/* rows[i] < 0: no row */
-	__device__ void run(const float *features, const int64_t *rows, const double *centroids,
-						int64_t first_centroid, int64_t count, int d, double sums[4])
-	{
-		int			p = threadIdx.x % CENTROIDS;
-		int			group = threadIdx.x / CENTROIDS;
-
-		for (int i = 0; i < 4; i++)
-			sums[i] = 0.0;
-		for (int from = 0; from < d; from += STEP)
-		{
-			int			width = min(STEP, d - from);
-
-			__syncthreads();
-			for (int e = threadIdx.x; e < ROWS * STEP; e += 256)
-			{
-				int			r = e / STEP;
-				int			j = e % STEP;
-
-				x[r][j] = rows[r] >= 0 && j < width ? features[rows[r] * d + from + j] : 0.0f;
-			}
-			for (int e = threadIdx.x; e < CENTROIDS * STEP; e += 256)
-			{
-				int			q = e / STEP;
-				int			j = e % STEP;
-
-				c[q][j] = first_centroid + q < count && j < width ?
-					centroids[(first_centroid + q) * d + from + j] : 0.0;
-			}
-			__syncthreads();
-			for (int j = 0; j < width; j++)
-				for (int i = 0; i < 4; i++)
-					sums[i] = gk_add_square(sums[i], x[group * 4 + i][j], c[p][j]);
-		}
-	}
-};
-
-/* The most rows that a block of pending_kernel scans at a time. */
-#define PENDING_ROWS 2048
-
 /* Products of a row between checks for the engine being closed. */
 #define LOOK_PRODUCTS (1 << 20)
-
-/* The first centroid with the least d² among those that COUNT threads have found. */
-template <int COUNT> static __device__ __forceinline__ int
-nearest_of(const double (&least)[COUNT], const int (&which)[COUNT])
-{
-	double		best = least[0];
-	int			centroid = which[0];
-
-	for (int q = 1; q < COUNT; q++)
-	{
-		double		its = least[q];
-		int			its_centroid = which[q];
-
-		if (its_centroid != INT32_MAX && (its < best || (its == best && its_centroid < centroid)))
-		{
-			best = its;
-			centroid = its_centroid;
-		}
-	}
-	return centroid;
-}
 
 /* Reads a flag of the host, the same for all threads of a block. */
 static __device__ __forceinline__ bool
@@ -188,118 +32,6 @@ is_set(const volatile int *flag, int *shared)
 		*shared = *flag;
 	__syncthreads();
 	return *shared != 0;
-}
-
-/* Lists the pending ones of `span` rows, by all threads; their number ends in *found. */
-static __device__ __forceinline__ void
-list_pending(const int32_t *fresh, int64_t first, int64_t rows, int span, int *pending, int *found)
-{
-	__syncthreads();
-	if (threadIdx.x == 0)
-		*found = 0;
-	__syncthreads();
-	for (int i = threadIdx.x; i < span && first + i < rows; i += 256)
-		if (fresh[first + i] == GK_PENDING)
-			pending[atomicAdd(found, 1)] = i;
-	__syncthreads();
-}
-
-/* Chooses the next 16 of the pending rows, by all threads: their positions, or -1. */
-static __device__ __forceinline__ void
-choose_pending(int64_t first, const int *pending, int from, int found, int64_t *places)
-{
-	__syncthreads();
-	if (threadIdx.x < 16)
-		places[threadIdx.x] = from + threadIdx.x < found ? first + pending[from + threadIdx.x] : -1;
-	__syncthreads();
-}
-
-/* Stores the nearest centroid among a thread's share of them for its four rows. */
-template <int WIDTH> static __device__ __forceinline__ void
-store_nearest(const double best[4], const int centroid[4], double (*least)[WIDTH],
-			  int (*which)[WIDTH])
-{
-	for (int i = 0; i < 4; i++)
-	{
-		least[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = best[i];
-		which[threadIdx.x / WIDTH * 4 + i][threadIdx.x % WIDTH] = centroid[i];
-	}
-}
-
-/*
- * Decides pending rows, if any, among all centroids: a block scans `span` rows at a time.  Once
- * the engine is being closed, they get arbitrary labels.
- */
-static __global__ void
-__launch_bounds__(256)
-pending_kernel(const float *features, int64_t rows, int d, const double *centroids, int64_t count,
-			   const uint32_t *flag_count, uint32_t capacity, int span, const volatile int *stop,
-			   int32_t *fresh)
-{
-	constexpr int width = 64;
-	int			look = max(LOOK_PRODUCTS / d / width, 1) * width;
-	__shared__ int stopped;
-	__shared__ ExactTile<width> tile;
-	__shared__ int pending[PENDING_ROWS];
-	__shared__ int found;
-	__shared__ int64_t places[16];
-	__shared__ double least[16][width];
-	__shared__ int which[16][width];
-
-	/* the second is the number of open rows */
-	if (flag_count[0] <= capacity && flag_count[1] == 0)
-		return;
-	for (int64_t first = (int64_t) blockIdx.x * span; first < rows;
-		 first += (int64_t) gridDim.x * span)
-	{
-		list_pending(fresh, first, rows, span, pending, &found);
-		for (int from = 0; from < found; from += 16)
-		{
-			int			p = threadIdx.x % width;
-			double		best[4];
-			int			centroid[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
-
-			choose_pending(first, pending, from, found, places);
-			for (int64_t first_centroid = 0; first_centroid < count; first_centroid += width)
-			{
-				double		sums[4];
-
-				if (first_centroid % look == 0 && is_set(stop, &stopped))
-					break;
-				tile.run(features, places, centroids, first_centroid, count, d, sums);
-				for (int i = 0; i < 4 && first_centroid + p < count; i++)
-					if (centroid[i] == INT32_MAX || sums[i] < best[i])
-					{
-						best[i] = sums[i];
-						centroid[i] = (int) (first_centroid + p);
-					}
-			}
-			store_nearest<width>(best, centroid, least, which);
-			__syncthreads();
-			if (threadIdx.x < 16 && places[threadIdx.x] >= 0)
-				fresh[places[threadIdx.x]] = stopped ? 0 :
-					nearest_of(least[threadIdx.x], which[threadIdx.x]);
-		}
-	}
-}
-
-/* Decides the rows that the filter has left open. */
-void
-decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids)
-{
-	cudaStream_t stream = shard.device->compute;
-	uint32_t	capacity = shard.flag_capacity;
-	int64_t		share = slice.rows / (4 * shard.device->processors) / 16 * 16;
-	int			span = (int) std::clamp<int64_t>(share, 16, PENDING_ROWS);
-
-	candidates_kernel<<<blocks_for(shard, (slice.rows / 4 + 15) / 16, 16), 128, 0, stream>>>
-		(slice.features, shard.dimension, centroids.exact.get(), shard.flag_count.get(), capacity,
-		 shard.flag_rows.get(), shard.flag_candidate_counts.get(), shard.flag_candidates.get(),
-		 shard.fresh.get(), shard.flag_count.get() + 1, shard.counters.get());
-	pending_kernel<<<blocks_for(shard, (slice.rows + span - 1) / span, 4), 256, 0, stream>>>
-		(slice.features, slice.rows, shard.dimension, centroids.exact.get(), centroids.count,
-		 shard.flag_count.get(), capacity, span, shard.stop_flag, shard.fresh.get());
-	GK_LAUNCHED("decide_flagged");
 }
 
 /* Rows, the centroids of their labels, and where their d² goes. */

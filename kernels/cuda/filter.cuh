@@ -205,23 +205,21 @@ static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {
 	bool		usable = isfinite(back) && isfinite(limit);
-	bool		sure = usable && best.second > limit;
 
-	a.fresh[row] = sure ? best.centroid : GK_PENDING;
-	if (usable && !sure)
+	if (a.approximate)
+	{
+		a.fresh[row] = min(best.centroid, a.count - 1);
+		return;
+	}
+	/* a row without scores may have a centroid that only pads the last tile */
+	a.fresh[row] = min(best.centroid, a.count - 1);
+	if (!usable || !(best.second > limit))
 	{
 		uint32_t	place = take_number(a.flag_count);
 
-		if (place < a.flag_capacity)
-		{
-			a.flag_rows[place] = row;
-			a.flag_limits[place] = limit;
-			a.candidate_counts[place] = 0;
-		}
+		a.flag_rows[place] = (int32_t) row;
+		a.flag_limits[place] = usable ? limit : INFINITY;
 	}
-	/* NaN or infinite: nothing is known */
-	if (!usable)
-		atomicAdd(a.open_count, 1u);
 }
 
 /* Prefetches rows into the L2 cache; called by THREADS consecutive threads. */
@@ -234,6 +232,27 @@ prefetch_rows(const FilterArguments &a, int64_t first, int rows)
 
 	for (int at = threadIdx.x % THREADS * 128; at < bytes; at += THREADS * 128)
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
+}
+
+/* x². */
+template <typename T> static __device__ __forceinline__ T
+square(T x)
+{
+	return x * x;
+}
+
+/* The error of rounding a value to 16 bits. */
+static __device__ __forceinline__ float
+lost_in_half(float y)
+{
+	return y - __half2float(__float2half_rn(y));
+}
+
+/* A positive float rounded up to 16 bits. */
+static __device__ __forceinline__ uint32_t
+code_up(float value)
+{
+	return value > 1.7e38f ? 0x7f80 : (__float_as_uint(value) + 0xffff) >> 16;
 }
 
 /* Four features of a row, minus the origin, times the row's factor, as 16-bit. */

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "epilogue.cuh"
-#include "wgmma.cuh"
+#include "ring.cuh"
 
 namespace gk
 {
@@ -41,44 +41,7 @@ struct HopperArguments : FilterArguments
 	int			stages;
 };
 
-/* Threads for which one arrival at the end of a stage counts. */
-#ifdef ARRIVE_BY_LANE
-#define LANES_OF_ARRIVAL 1
-#else
-#define LANES_OF_ARRIVAL 32
-#endif
-
 #ifdef HAS_WGMMA
-
-namespace ptx = cuda::ptx;
-
-/*
- * Signals that a warp has read its part of a stage.  One lane arrives for all, which is correct
- * after __syncwarp(); racecheck only tracks the reads of each lane, so build with
- * -DARRIVE_BY_LANE for it.
- */
-static __device__ __forceinline__ void
-release_stage(uint64_t *empty)
-{
-	__syncwarp();
-	if (threadIdx.x % LANES_OF_ARRIVAL == 0)
-		(void) ptx::mbarrier_arrive(empty);
-}
-
-/* Waits until the phase of this parity is over. */
-static __device__ __forceinline__ void
-wait_barrier(uint64_t *barrier, uint32_t parity)
-{
-	while (!ptx::mbarrier_try_wait_parity(barrier, parity))
-		;
-}
-
-/* Starts a copy to shared memory that the barrier counts. */
-static __device__ __forceinline__ void
-copy_bulk(void *to, const void *from, uint32_t bytes, uint64_t *barrier)
-{
-	ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, to, from, bytes, barrier);
-}
 
 /* A barrier for the threads of a warpgroup. */
 static __device__ __forceinline__ void
@@ -86,22 +49,6 @@ sync_warpgroup(int group)
 {
 	asm volatile("bar.sync %0, %1;" :: "r"(group + 1), "n"(GROUP_THREADS) : "memory");
 }
-
-/* The position of the producer or a consumer in the ring. */
-struct Ring
-{
-	int			stage;
-	uint32_t	parity;
-
-	__device__ __forceinline__ void step(int stages)
-	{
-		if (++stage == stages)
-		{
-			stage = 0;
-			parity ^= 1;
-		}
-	}
-};
 
 /* The work of a warpgroup: rows first, first + step, … from a panel of the stream on. */
 struct Plan
@@ -145,9 +92,7 @@ produce(const HopperArguments &a, Stage *stages, uint64_t *full, uint64_t *empty
 			uint64_t   *barrier = &full[ring.stage];
 
 			wait_barrier(&empty[ring.stage], ring.parity);
-			(void) ptx::mbarrier_arrive_expect_tx(
-				ptx::sem_release, ptx::scope_cta, ptx::space_shared, barrier,
-				sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
+			expect_bytes(barrier, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
 			copy_bulk(stage->values, a.centroids + ((int64_t) panel * tiles + tile) * TILE_VALUES,
 					  sizeof(stage->values), barrier);
 			if (last)
@@ -222,7 +167,7 @@ multiply_panel(const HopperArguments &a, const __half *rows, Stage *stages, uint
 		if (tile > 0)
 		{
 			wait_products<1>();
-			release_stage(&empty[before]);
+			arrive_warp(&empty[before]);
 		}
 		before = ring.stage;
 		if (tile < tiles - 1)
@@ -239,7 +184,7 @@ skip_panel(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
 	for (int tile = 0; tile < tiles_of(a.depth); tile++)
 	{
 		wait_barrier(&full[ring.stage], ring.parity);
-		release_stage(&empty[ring.stage]);
+		arrive_warp(&empty[ring.stage]);
 		ring.step(a.stages);
 	}
 	return ring;
@@ -331,7 +276,7 @@ consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, u
 		}
 		ring = multiply_panel(a, rows, stages, full, empty, ring, sums);
 		score_panel(stages[ring.stage], sums, back, least);
-		release_stage(&empty[ring.stage]);
+		arrive_warp(&empty[ring.stage]);
 		ring.step(a.stages);
 		take_panel(sums, least, column, best);
 		if (--left == 0)

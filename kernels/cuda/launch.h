@@ -23,11 +23,51 @@ void		filter_resident(Shard &shard, const FilterArguments &a);
 bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
+bool		filter_wide_suits(const Shard &shard);
+void		reserve_wide(Shard &shard, int64_t rows);
+bool		filter_wide_fits(const Shard &shard, int64_t rows);
+int64_t		filter_wide_wave(const Shard &shard);
+void		filter_wide(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
 void		filter_generic(Shard &shard, const FilterArguments &a);
 
-/* filter_generic.cu: the candidates of the flagged rows */
-void		list_candidates(Shard &shard, const FilterArguments &a);
+/* regions.cu: regions of centroids */
+struct FilterArguments;
+struct Sample
+{
+	float	   *rows;			/* count × d */
+	int			count;
+	uint16_t   *regions;		/* count */
+	float	   *nearest2;		/* count: d² to the nearest seed */
+	unsigned long long *farthest;	/* of each seed but number 0: bits of d², and number */
+};
+struct Gap
+{
+	uint32_t	nearest;		/* the bits of d² to the nearest other row, inverted */
+	float		sum2;			/* Σ d² to all */
+};
+void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
+void		measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count);
+void		spread_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		set_region_origins(Shard &shard, const Sample &sample);
+void		measure_regions(Shard &shard);
+void		sample_reaches(Shard &shard, const Sample &sample);
+void		list_regions(Shard &shard, bool tight);
+
+/* filter_regions.cu: fresh labels of a slice from its regions, or GK_LEFT */
+size_t		region_place_count(int regions);
+int64_t		region_tile_count(int64_t rows, int regions);
+bool		filter_regions_fits(const Shard &shard);
+void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
+void		filter_regions(Shard &shard, const FilterArguments &a);
+void		decide_listed(Shard &shard, const FilterArguments &a);
+void		list_left(Shard &shard, const FilterArguments &a);
+const uint32_t *left_count(const Shard &shard);
+
+/* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
+#define BLOCK_ROWS 128			/* of a block */
+int64_t		flagged_blocks(const Shard &shard);
+void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
 
 /*
  * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
@@ -37,8 +77,20 @@ void		list_candidates(Shard &shard, const FilterArguments &a);
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
 						   int64_t pairs, bool by_warpgroup, float *products);
 
+/*
+ * narrow.cu: few centroids of few features.  narrow_step() replaces the labels of a slice by new
+ * ones and updates the sums; narrow_labels() makes fresh labels, all of them decided.
+ */
+struct Grid;
+bool		narrow_fits(const Shard &shard, int64_t centroids);
+double		narrow_seconds(const Shard &shard, int64_t centroids);
+void		reserve_narrow(Shard &shard, Centroids &centroids);
+void		pack_centroids(Shard &shard, Centroids &centroids);
+void		narrow_labels(Shard &shard, const Slice &slice, const Centroids &centroids);
+void		narrow_step(Shard &shard, const Slice &slice, const Centroids &centroids,
+						const Grid &grid, bool all);
+
 /* exact.cu: by the definition */
-void		decide_flagged(Shard &shard, const Slice &slice, const Centroids &centroids);
 enum DistanceUse
 {
 	USE_DISTANCES,
@@ -74,6 +126,7 @@ void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
+void		load_finish();
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,

@@ -78,6 +78,8 @@ struct RowArguments
 	int64_t		first;			/* the slice's first row in the shard */
 	int			d;
 	int			width;			/* lanes on a row */
+	uint32_t   *hash_heads;		/* NULL: none */
+	bool		heads_valid;
 };
 
 /* The arguments of the kernels here. */
@@ -92,6 +94,9 @@ row_arguments(Shard &shard, const Slice &slice)
 	a.rows = slice.rows;
 	a.first = slice.first;
 	a.d = shard.dimension;
+	a.hash_heads = shard.hash_heads.get() == nullptr ? nullptr :
+		shard.hash_heads.get() + slice.first;
+	a.heads_valid = a.hash_heads != nullptr && shard.hash_heads_valid;
 	a.width = 1;
 	while (a.width < 32 && a.width * 4 <= a.d)
 		a.width *= 2;
@@ -107,6 +112,21 @@ mass_of(const RowArguments &a, const Mass &mass, int64_t row)
 	if (mass.distance)
 		value = GK_MUL(value, a.distance2[row]);
 	return gk_quantize(value, mass.scale);
+}
+
+/* The leading 32 bits of the hash of row first + lane, for each lane; kept if there is room. */
+static __device__ __forceinline__ uint64_t
+head_of_hash(const RowArguments &a, int64_t first)
+{
+	int64_t		row = first + threadIdx.x % 32;
+	uint32_t	head;
+
+	if (a.heads_valid)
+		return row < a.rows ? (uint64_t) a.hash_heads[row] << 32 : 0;
+	head = (uint32_t) (hash_rows(a.features, a.weights, first, a.rows, a.d, a.width) >> 32);
+	if (a.hash_heads != nullptr && row < a.rows)
+		a.hash_heads[row] = head;
+	return (uint64_t) head << 32;
 }
 
 /* Masses by bucket: 32 rows a warp. */
@@ -129,7 +149,7 @@ masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
 			total += mine;
 			continue;
 		}
-		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		hash = head_of_hash(a, first);
 		if (mine != 0)
 			atomicAdd((unsigned long long *) &buckets[gk_hash_bucket(hash, bits)],
 					  (unsigned long long) mine);
@@ -175,6 +195,9 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 		else if (can)
 			can = (a.weights == nullptr || a.weights[row] > 0.0) &&
 				(wanted.only_equal ? key == wanted.key : key >= wanted.key);
+		if (can && wanted.buckets != nullptr && a.heads_valid)
+			can = wanted.buckets[gk_hash_bucket((uint64_t) a.hash_heads[row] << 32,
+												wanted.bits)] != 0;
 		if (!__any_sync(0xffffffffu, can))
 			continue;
 		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);

@@ -11,6 +11,7 @@
 
 #include "exact.h"
 #include "launch.h"
+#include "sums.cuh"
 #include "warp.cuh"
 
 namespace gk
@@ -42,30 +43,6 @@ enum Summed
 	WIDE,
 	SQUARES
 };
-
-/* to += value; in shared memory, which has no 64-bit atomic add, by two 32-bit ones. */
-static __device__ __forceinline__ void
-add_shared(int64_t *to, int64_t value)
-{
-	uint32_t   *halves = (uint32_t *) to;
-	uint32_t	low = (uint32_t) value;
-	uint32_t	high = (uint32_t) ((uint64_t) value >> 32);
-	uint32_t	before = atomicAdd(&halves[0], low);
-
-	high += before + low < low;
-	if (high != 0)
-		atomicAdd(&halves[1], high);
-}
-
-/* to += value, in shared or global memory. */
-template <bool SHARED> static __device__ __forceinline__ void
-add_sum(int64_t *to, int64_t value)
-{
-	if (SHARED)
-		add_shared(to, value);
-	else
-		atomicAdd((unsigned long long *) to, (unsigned long long) value);
-}
 
 #define SUM_THREADS 256
 #define SUM_ROWS 1024			/* of a block at a time */
@@ -676,6 +653,17 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	a.shifts = shard.shifts.get();
 	a.counters = shard.counters.get();
 	return a;
+}
+
+/* Loads the kernels of finish_step(). */
+void
+load_finish()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
 }
 
 /* Counts empty clusters; computes new centroids if there are none, or if forced. */

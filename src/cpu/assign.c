@@ -13,6 +13,7 @@
 #define STRIDE 64				/* blocks whose bounds are looked at together */
 #define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
 #define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
+#define NOT_REACHED INT32_MIN	/* the first winner of a block that no new candidate is nearer to */
 #define TRIED_ROWS 1024			/* rows after which a chunk says whether regions pay */
 
 /* The rows that wait until a tile can be filled with them. */
@@ -604,6 +605,26 @@ compare_waiting(Worker *w)
 			compare_near(w, r);
 }
 
+/* Marks the rows of a block that a new candidate may be nearer to; the others get any winner. */
+static uint32_t
+find_reached(const Worker *w, int64_t block, uint32_t mask)
+{
+	const double *distance2 = gk_cpu_distance2(w->engine) + block * GK_BLOCK;
+	const int32_t *labels = gk_cpu_labels(w->engine) + block * GK_BLOCK;
+	int32_t    *winners = label_place(w, block * GK_BLOCK);
+	uint32_t	reached = 0;
+
+	for (int i = 0; i < GK_BLOCK; i++)
+	{
+		winners[i] = 0;
+		if (mask >> i & 1)
+			reached |= (uint32_t) (distance2[i] > w->assignment->reaches[labels[i]]) << i;
+	}
+	if (reached == 0)
+		winners[0] = NOT_REACHED;
+	return reached;
+}
+
 /* Which rows of a few blocks must be looked at. */
 static void
 find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
@@ -613,7 +634,11 @@ find_active(Worker *w, int64_t from, int64_t to, uint32_t *masks)
 	int64_t		active;
 
 	for (int64_t b = from; b < to; b++)
+	{
 		masks[b - from] = (1u << gk_cpu_block_rows(engine, b)) - 1;
+		if (a->reaches != NULL)
+			masks[b - from] = find_reached(w, b, masks[b - from]);
+	}
 	if (!a->use_bounds)
 		return;
 	active = engine->kernels->bounds(&a->moves, block_bounds(engine, from),
@@ -844,7 +869,8 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 			*label_place(w, row) = 0;
 	for (int64_t b = from; assignment->exact && b < to && !gk_cpu_stopped(engine); b++)
 	{
-		measure_block(w, b);
+		if (assignment->reaches == NULL || *label_place(w, b * GK_BLOCK) != NOT_REACHED)
+			measure_block(w, b);
 		note_greatest(w, b);
 	}
 	if (assignment->exact)

@@ -173,6 +173,7 @@ free_all(GkCpuEngine *engine)
 {
 	GkArray    *arrays[] = {
 		&engine->features, &engine->weights, &engine->labels, &engine->per_row, &engine->hashes,
+		&engine->earlier, &engine->reaches,
 		&engine->exponents, &engine->scales, &engine->grid_origin, &engine->centroids,
 		&engine->shifts, &engine->deltas, &engine->sums, &engine->partial_sums, &engine->scratch
 	};
@@ -196,6 +197,7 @@ cpu_clear(GkEngine *base)
 	engine->per_row_state = GK_PER_ROW_NOTHING;
 	engine->hashes_valid = engine->has_grid = engine->packed_valid = engine->sums_valid = false;
 	engine->moved = false;
+	engine->earlier_count = -1;
 	return ok;
 }
 

@@ -1,41 +1,154 @@
 /*
  * What seeding asks of the CPU engine.
  */
+#include <math.h>
 #include <string.h>
 
 #include "state.h"
 #include "exact.h"
 
+/* Reaches are found if the earlier candidates are at most this share of the rows. */
+#define REACH_SHARE 64
+
 /* Candidates so few that their d² cost less than the filter would. */
 #define FEW_CANDIDATES 8
 
-/* d² of blocks to a few candidates, by the definition. */
+/* A few candidates, and what was found on the way. */
+typedef struct FewCandidates
+{
+	const GkCommand *command;
+	pthread_mutex_t mutex;
+	double		greatest;		/* weight × d² */
+} FewCandidates;
+
+/* Compares a block with a few candidates, by the definition. */
+static void
+compare_with_few(GkCpuEngine *engine, const GkCommand *command, int64_t block)
+{
+	double	   *old = gk_cpu_distance2(engine) + block * GK_BLOCK;
+	int32_t    *labels = gk_cpu_labels(engine) + block * GK_BLOCK;
+	double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
+
+	for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
+	{
+		int64_t		left = command->candidates.count - c;
+		int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
+
+		engine->kernels->distances(gk_cpu_block(engine, block), engine->d,
+								   command->candidates.candidates + c * engine->d, count, fresh);
+		for (int i = 0; i < count; i++)
+			engine->kernels->take_nearer(fresh + i * GK_BLOCK,
+										 (int32_t) (command->candidates.first_label + c + i),
+										 old, labels);
+	}
+}
+
+/* Compares blocks with a few candidates. */
 static void
 few_candidates_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	const GkCommand *command = context;
-	int64_t		first_label = command->candidates.first_label;
+	FewCandidates *few = context;
+	double		greatest[GK_BLOCK] = {0};
 
 	(void) worker;
 	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
 	{
-		double	   *old = gk_cpu_distance2(engine) + b * GK_BLOCK;
-		int32_t    *labels = gk_cpu_labels(engine) + b * GK_BLOCK;
+		const double *distance2 = gk_cpu_distance2(engine) + b * GK_BLOCK;
+		int			rows = gk_cpu_block_rows(engine, b);
+
+		compare_with_few(engine, few->command, b);
+		for (int i = 0; i < rows; i++)
+		{
+			double		mass = gk_cpu_weight(engine, b * GK_BLOCK + i) * distance2[i];
+
+			greatest[i] = mass > greatest[i] ? mass : greatest[i];
+		}
+	}
+	pthread_mutex_lock(&few->mutex);
+	for (int i = 0; i < GK_BLOCK; i++)
+		few->greatest = greatest[i] > few->greatest ? greatest[i] : few->greatest;
+	pthread_mutex_unlock(&few->mutex);
+}
+
+/*
+ * Finds how near rows must be to each earlier candidate so that no new one is nearer: half its
+ * distance to the nearest of these, less what d² may be rounded by.
+ */
+static void
+reaches_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
+{
+	const GkCommand *command = context;
+	double	   *reaches = engine->reaches.base;
+
+	(void) worker;
+	for (int64_t b = from; b < to && !gk_cpu_stopped(engine); b++)
+	{
+		const float *block = (float *) engine->earlier.base + b * GK_BLOCK * engine->d;
+		double		least[GK_BLOCK];
 		double		fresh[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
+		for (int i = 0; i < GK_BLOCK; i++)
+			least[i] = INFINITY;
 		for (int64_t c = 0; c < command->candidates.count; c += GK_CENTROIDS_AT_ONCE)
 		{
 			int64_t		left = command->candidates.count - c;
 			int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 
-			engine->kernels->distances(gk_cpu_block(engine, b), engine->d,
+			engine->kernels->distances(block, engine->d,
 									   command->candidates.candidates + c * engine->d, count,
 									   fresh);
-			for (int i = 0; i < count; i++)
-				engine->kernels->take_nearer(fresh + i * GK_BLOCK, (int32_t) (first_label + c + i),
-											 old, labels);
+			for (int i = 0; i < count * GK_BLOCK; i++)
+				if (fresh[i] < least[i % GK_BLOCK])
+					least[i % GK_BLOCK] = fresh[i];
 		}
+		for (int i = 0; i < GK_BLOCK; i++)
+			reaches[b * GK_BLOCK + i] = least[i] / 4 * (1 - 1e-10);
 	}
+}
+
+/* The reaches of the earlier candidates; NULL if they are not known, or too many to pay. */
+static const double *
+find_reaches(GkCpuEngine *engine, GkCommand *command)
+{
+	int64_t		first = command->candidates.first_label;
+	int64_t		blocks = (first + GK_BLOCK - 1) / GK_BLOCK;
+
+	if (first == 0 || engine->earlier_count != first ||
+		(first > engine->n / REACH_SHARE && !engine->regions_always))
+		return NULL;
+	if (!gk_cpu_array_need(engine, &engine->reaches, blocks * GK_BLOCK, sizeof(double)) ||
+		!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
+						 reaches_chunk, command))
+		return NULL;
+	return engine->reaches.base;
+}
+
+/* Keeps candidates for the next time, if they are floats, as rows are. */
+static bool
+keep_candidates(GkCpuEngine *engine, const GkCommand *command)
+{
+	int64_t		first = command->candidates.first_label;
+	int64_t		total = first + command->candidates.count;
+	const double *value = command->candidates.candidates;
+	bool		exact = true;
+	float	   *blocks;
+
+	if (first > 0 && engine->earlier_count != first)
+		return true;
+	if (!gk_cpu_array_grow(engine, &engine->earlier, (total + GK_BLOCK - 1) / GK_BLOCK,
+						   GK_BLOCK * engine->d * sizeof(float)))
+		return false;
+	blocks = engine->earlier.base;
+	for (int64_t c = first; c < total; c++)
+		for (int j = 0; j < engine->d; j++, value++)
+		{
+			float		x = (float) *value;
+
+			blocks[(c / GK_BLOCK * engine->d + j) * GK_BLOCK + c % GK_BLOCK] = x;
+			exact = exact && x == *value;
+		}
+	engine->earlier_count = exact ? total : -1;
+	return true;
 }
 
 /* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
@@ -47,6 +160,7 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 		.packed = &engine->packed,.exact = true,.keep_nearer = true,
 		.first_label = command->candidates.first_label
 	};
+	FewCandidates few = {.command = command,.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 	command->candidates.greatest = 0.0;
 	engine->sums_valid = false;
@@ -58,14 +172,21 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	if (command->candidates.count <= FEW_CANDIDATES)
 	{
 		if (!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
-							 few_candidates_chunk, command))
+							 few_candidates_chunk, &few))
 			return;
-		assignment.greatest_mass = gk_cpu_greatest_mass(engine);
+		assignment.greatest_mass = few.greatest;
 	}
-	else if (!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
-						  command->candidates.count, false) ||
-			 !gk_cpu_regions_pack(engine, &engine->packed, false) ||
-			 !gk_cpu_assign_rows(engine, &assignment))
+	else
+	{
+		assignment.reaches = find_reaches(engine, command);
+		if (engine->status.code != GK_OK || gk_cpu_stopped(engine) ||
+			!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
+						 command->candidates.count, false) ||
+			!gk_cpu_regions_pack(engine, &engine->packed, false) ||
+			!gk_cpu_assign_rows(engine, &assignment))
+			return;
+	}
+	if (!keep_candidates(engine, command))
 		return;
 	engine->per_row_state = GK_PER_ROW_DISTANCE2;
 	command->candidates.greatest = assignment.greatest_mass;

@@ -132,6 +132,9 @@ struct GkCpuEngine
 	GkPerRow	per_row_state;
 	GkArray		hashes;			/* uint64, padded to blocks; seeding only */
 	bool		hashes_valid;
+	GkArray		earlier;		/* float, blocks: the candidates of seeding so far … */
+	int64_t		earlier_count;	/* … or -1: they are not known */
+	GkArray		reaches;		/* double, one each of them: see GkAssignment */
 
 	/* the grid */
 	bool		has_grid;
@@ -149,7 +152,7 @@ struct GkCpuEngine
 	GkPacked	packed;			/* of the centroids, or of seeding's candidates */
 	bool		packed_valid;	/* packed holds the centroids as they are */
 	bool		regions_failed; /* they did not pay since the centroids were set */
-	bool		regions_always; /* however few centroids and rows there are, for tests */
+	bool		regions_always; /* and reaches, however few centroids and rows, for tests */
 	GkArray		shifts;			/* double, k: |new - old|² of the last update; k: `between` of it */
 	GkArray		deltas;			/* float, k: |new - old| in filter space, rounded up */
 	GkArray		sums;			/* int64, k × sum_stride: highs, and the lows if wide */
@@ -230,6 +233,7 @@ typedef struct GkAssignment
 	bool		exact;			/* leave d² in per_row */
 	bool		keep_nearer;	/* seeding: labels change only where the new d² is less … */
 	int64_t		first_label;	/* … or always if this is 0 */
+	const double *reaches;		/* by label: no row up to this d² is compared; NULL = all are */
 	GkMoves		moves;			/* of the centroids, with use_bounds */
 	atomic_llong changed;
 	atomic_bool regions_fail;	/* too many rows had to be compared with all centroids */
@@ -271,7 +275,6 @@ extern void gk_cpu_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 /* statistics.c */
 extern bool gk_cpu_need_distances(GkCpuEngine *engine);
 extern int	gk_cpu_partial_workers(const GkCpuEngine *engine, size_t bytes);
-extern double gk_cpu_greatest_mass(GkCpuEngine *engine);
 extern void gk_cpu_run_distances(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);

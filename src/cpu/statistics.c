@@ -30,43 +30,6 @@ gk_cpu_need_distances(GkCpuEngine *engine)
 	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
 }
 
-/* The greatest weight × d². */
-typedef struct Greatest
-{
-	pthread_mutex_t mutex;
-	double		mass;
-} Greatest;
-
-/* Takes some rows into account for the greatest mass. */
-static void
-greatest_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
-{
-	Greatest   *greatest = context;
-	const double *distance2 = gk_cpu_distance2(engine);
-	double		most = 0.0;
-
-	(void) worker;
-	for (int64_t row = from; row < to; row++)
-	{
-		double		mass = gk_cpu_weight(engine, row) * distance2[row];
-
-		most = mass > most ? mass : most;
-	}
-	pthread_mutex_lock(&greatest->mutex);
-	greatest->mass = most > greatest->mass ? most : greatest->mass;
-	pthread_mutex_unlock(&greatest->mutex);
-}
-
-/* The greatest weight × d² over the rows. */
-double
-gk_cpu_greatest_mass(GkCpuEngine *engine)
-{
-	Greatest	greatest = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-	gk_cpu_parallel(engine, engine->n, 65536, 0, greatest_chunk, &greatest);
-	return greatest.mass;
-}
-
 /* d² of the rows of some blocks to the centroids of their labels. */
 static void
 distances_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)

@@ -11,8 +11,12 @@
 #define GK_THREAD_FILTER_FLOPS 4e10
 #define GK_THREAD_FLOPS 4e9
 
-/* Achieved share of the tensor cores' peak: by the filter alone, and by a whole iteration. */
+/*
+ * Achieved share of the tensor cores' peak: by the filter alone, by its kernel for rows of many
+ * columns, and by a whole iteration.
+ */
 #define GK_DEVICE_FILTER_SHARE 0.2
+#define GK_DEVICE_WIDE_SHARE 0.4
 #define GK_DEVICE_FIT_SHARE 0.05
 
 /* Achieved share of the memory bandwidth: by a pass that only reads the rows, and by others. */

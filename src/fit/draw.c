@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "alloc.h"
 #include "draw.h"
 #include "exact.h"
@@ -17,6 +19,12 @@
 /* Initial capacity for the rows of the wanted buckets. */
 #define FIRST_CAPACITY 32768
 
+/* What a listed row costs beside a bucket: it is copied, sorted, and perhaps compared. */
+#define ROW_COST 8.0
+
+/* The most bits that an engine takes. */
+#define MOST_BITS 20
+
 /* The buckets that contain drawn points, and their rows. */
 typedef struct GkLine
 {
@@ -24,6 +32,7 @@ typedef struct GkLine
 	int			exponent;
 	int			bits;
 	int64	   *buckets;		/* 2^bits: Σ of the masses */
+	int64		total;			/* Σ of the buckets, for a draw by mass */
 	uint8	   *wanted;			/* 2^bits */
 	int64	   *points;			/* ascending */
 	int64		count;			/* of the points */
@@ -53,13 +62,17 @@ compare_hashes(const void *a, const void *b, void *unused)
 	return (left > right) - (left < right);
 }
 
-/* Bits that make buckets of about 16 rows. */
+/*
+ * Bits of the buckets for a draw of so many rows: about as much work with the buckets as with the
+ * rows of those that contain points.
+ */
 static int
-bucket_bits(int64 rows)
+bucket_bits(int64 rows, int64 count)
 {
 	int			bits = 0;
 
-	while (bits < 20 && rows >> (bits + 5) > 0)
+	while (bits < MOST_BITS && ldexp(1.0, 2 * bits) < ROW_COST * rows * count &&
+		   rows >> bits > 0)
 		bits++;
 	return bits;
 }
@@ -238,21 +251,21 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 	return found;
 }
 
-/* An empty line of so many rows. */
+/* An empty line of so many rows, for so many points. */
 GkLine *
-gk_begin_line(int64 rows)
+gk_begin_line(int64 rows, int64 count)
 {
 	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
 
-	line->bits = bucket_bits(rows);
+	line->bits = bucket_bits(rows, count);
 	line->buckets = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(int64));
 	line->wanted = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(uint8));
 	return line;
 }
 
 /* Frees a line. */
-static void
-free_line(GkLine *line)
+void
+gk_free_line(GkLine *line)
 {
 	if (line->entries != NULL)
 		free_entries(line);
@@ -263,30 +276,48 @@ free_line(GkLine *line)
 	pfree(line);
 }
 
-/* Draws rows with replacement, by mass. */
-int64
-gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows)
+/* Sums the masses of the rows. */
+GkLine *
+gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, double *total)
 {
-	GkLine	   *line = gk_begin_line(drawer->rows);
-	int64		found = 0;
-	int64		total;
+	GkLine	   *line = gk_begin_line(drawer->rows, count);
 
 	line->mass = mass;
 	line->exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
 	line->count = count;
-	line->points = gk_allocate(count, sizeof(int64));
-	total = sum_masses(drawer->job, line);
-	if (total > 0)
-	{
-		int64	   *times = gk_allocate(count, sizeof(int64));
+	line->total = sum_masses(drawer->job, line);
+	*total = ldexp((double) line->total, -line->exponent);
+	return line;
+}
 
-		throw_points(drawer, line, total);
+/* Draws rows with replacement, by mass. */
+int64
+gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows)
+{
+	int64		found = 0;
+
+	if (line->total > 0)
+	{
+		int64	   *times = gk_allocate(line->count, sizeof(int64));
+
+		line->points = gk_allocate(line->count, sizeof(int64));
+		throw_points(drawer, line, line->total);
 		collect_entries(drawer, line);
 		found = rows_of_points(line, rows, times);
 		pfree(times);
 	}
-	free_line(line);
+	gk_free_line(line);
 	return found;
+}
+
+/* Both. */
+int64
+gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows)
+{
+	double		total;
+	GkLine	   *line = gk_begin_draw(drawer, mass, greatest, count, &total);
+
+	return gk_finish_draw(drawer, line, rows);
 }
 
 /* Chooses points at even distances on a line of `total` units, the first one at random. */
@@ -313,14 +344,14 @@ choose_points(GkDrawer *drawer, GkLine *line, int64 total, int64 count)
 int64
 gk_draw_evenly(GkDrawer *drawer, int64 count, int64 *rows, int64 *times)
 {
-	GkLine	   *line = gk_begin_line(drawer->rows);
+	GkLine	   *line = gk_begin_line(drawer->rows, count);
 	int64		found;
 
 	line->mass = GK_MASS_WEIGHT;
 	choose_points(drawer, line, sum_masses(drawer->job, line), count);
 	collect_entries(drawer, line);
 	found = rows_of_points(line, rows, times);
-	free_line(line);
+	gk_free_line(line);
 	return found;
 }
 
@@ -366,7 +397,7 @@ gk_drawn_from_line(GkLine *line, GkDrawer *drawer, int64 *rows, int64 *times)
 
 	merge_entries(drawer->job, line);
 	found = rows_of_points(line, rows, times);
-	free_line(line);
+	gk_free_line(line);
 	return found;
 }
 

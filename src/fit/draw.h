@@ -26,6 +26,17 @@ typedef struct GkDrawer
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
 
 /*
+ * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen: the
+ * second one frees the line.  gk_free_line() in its place draws nothing.
+ */
+typedef struct GkLine GkLine;
+
+extern GkLine *gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count,
+							 double *total);
+extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows);
+extern void gk_free_line(GkLine *line);
+
+/*
  * Draws `count` of the rows, which have no weights, at even distances on their line: of equal rows
  * as many as their share asks for.  Writes the distinct rows drawn, ordered by hash and bits, and
  * how often each was.  Returns how many rows.
@@ -37,9 +48,7 @@ extern int64 gk_draw_evenly(GkDrawer *drawer, int64 count, int64 *rows, int64 *t
  * gk_count_on_line() of each, then gk_choose_on_line(), then gk_offer_to_line() of each again, then
  * gk_drawn_from_line().  The line lies in the current memory context, which is the job's.
  */
-typedef struct GkLine GkLine;
-
-extern GkLine *gk_begin_line(int64 rows);
+extern GkLine *gk_begin_line(int64 rows, int64 count);
 extern void gk_count_on_line(GkLine *line, uint64 hash);
 extern void gk_choose_on_line(GkLine *line, GkDrawer *drawer, int64 count);
 extern void gk_offer_to_line(GkLine *line, GkDrawer *drawer, uint64 hash, int64 row);

@@ -62,6 +62,7 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 	seed.k = Min(fitter->k, spec->rows);
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
+	seed.spherical = spec->metric == GK_COSINE;
 	seed.greatest_weight = fitter->prepared->greatest_weight;
 	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;

@@ -148,9 +148,9 @@ merge_centroids(Search *search)
 	for (int64 c = 0; c < trial->count; c++)
 		search->weights[c] = gk_sum_value(search->sums[c].high, search->sums[c].low,
 										  fitter->prepared->rest_bits);
-	gk_merge_closest(trial->centroids, search->weights, trial->count, fitter->spec->dimension,
-					 search->depth, fitter->spec->metric == GK_COSINE);
-	trial->count -= search->depth;
+	trial->count = gk_merge_closest(trial->centroids, search->weights, trial->count,
+									fitter->spec->dimension, trial->count - search->depth,
+									fitter->spec->metric == GK_COSINE, NULL);
 }
 
 /* Lloyd's iteration of the trial; counts its steps. */

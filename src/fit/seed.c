@@ -14,17 +14,27 @@
 #include "utils/hsearch.h"
 
 #include "alloc.h"
-#include "candidates.h"
 #include "draw.h"
 #include "exact.h"
 #include "fixed_point.h"
+#include "merge.h"
 #include "seed.h"
 
-/* The most multiplications for the reduction of the candidates of k-means||. */
-#define REDUCTION_LIMIT 1e10
+/* The most numbers in the candidates of k-means||, which are merged on one thread. */
+#define MERGE_LIMIT 6e6
 
-/* If it would take more: rounds in which the centroids are drawn directly. */
+/* If there would be more: rounds in which the centroids are drawn directly. */
 #define PLAIN_ROUNDS 32
+
+/* The least number of candidates in a round of k-means||. */
+#define LEAST_WIDTH 8
+
+/* Rounds of k-means|| by distance, and candidates over k, before it may end early … */
+#define LEAST_ROUNDS 2
+#define CANDIDATES_A_CENTROID 1.5
+
+/* … because a round has left so much of the total of the distances. */
+#define LITTLE_LEFT 0.6
 
 /* Attempts to draw distinct rows by weight, before drawing by distance. */
 #define RANDOM_ATTEMPTS 10
@@ -119,16 +129,24 @@ add_points(Seeder *seeder, const int64 *rows, int64 count)
 	compare_points_from(seeder, first);
 }
 
+/* Begins to draw `count` rows by weight, or by weight × d² once there are points. */
+static GkLine *
+begin_draw(Seeder *seeder, int64 count, double *total)
+{
+	return gk_begin_draw(&seeder->drawer, seeder->count == 0 ? GK_MASS_WEIGHT : GK_MASS_DISTANCE,
+						 seeder->count == 0 ? seeder->spec->greatest_weight : seeder->greatest,
+						 count, total);
+}
+
 /* Draws up to `count` rows by weight, or by weight × d² once there are points. */
 static int64
 draw(Seeder *seeder, int64 count, int64 *rows)
 {
-	if (seeder->count == 0)
-		return gk_draw_rows(&seeder->drawer, GK_MASS_WEIGHT, seeder->spec->greatest_weight,
-							count, rows);
-	if (!(seeder->greatest > 0.0))
+	double		total;
+
+	if (seeder->count > 0 && !(seeder->greatest > 0.0))
 		return 0;
-	return gk_draw_rows(&seeder->drawer, GK_MASS_DISTANCE, seeder->greatest, count, rows);
+	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), rows);
 }
 
 /*
@@ -151,24 +169,39 @@ fill_by_distance(Seeder *seeder, int64 width)
 	pfree(rows);
 }
 
-/* The rounds of k-means||: many candidates, drawn by distance to those before. */
+/*
+ * The rounds of k-means||: candidates drawn by weight, then by distance to those before, until
+ * there are enough rounds or another one takes little off the total of the distances.
+ */
 static void
 draw_candidates(Seeder *seeder)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int64		width = (int64) Min(ceil(spec->oversampling * spec->k), (double) spec->rows);
+	double		before = INFINITY;
 	int64	   *rows;
 	int64		found;
 
-	width = Max(width, 1);
+	width = Min(Max(width, LEAST_WIDTH), spec->rows);
 	rows = gk_allocate(width, sizeof(int64));
-	found = draw(seeder, 1, rows);
+	found = draw(seeder, width, rows);
 	for (int round = 0; found > 0; round++)
 	{
+		GkLine	   *line;
+		double		total;
+
 		add_points(seeder, rows, found);
-		if (round >= spec->rounds && seeder->count >= spec->k)
+		if (!(seeder->greatest > 0.0) || (round >= spec->rounds && seeder->count >= spec->k))
 			break;
-		found = draw(seeder, width, rows);
+		line = begin_draw(seeder, width, &total);
+		if (round >= LEAST_ROUNDS && seeder->count >= CANDIDATES_A_CENTROID * spec->k &&
+			total > before * LITTLE_LEFT)
+		{
+			gk_free_line(line);
+			break;
+		}
+		before = total;
+		found = gk_finish_draw(&seeder->drawer, line, rows);
 	}
 	pfree(rows);
 }
@@ -190,29 +223,47 @@ candidate_weights(Seeder *seeder)
 	return weights;
 }
 
+/*
+ * Chooses centroids among the candidates, at most k, no two equal: the heaviest of each k clusters
+ * that candidates merge into.  Their mean would be nearer to all rows than a row is where there
+ * are many dimensions, and few such means would attract most of the rows.
+ */
+static int64
+choose_among_candidates(Seeder *seeder, double *centroids)
+{
+	const GkSeedSpec *spec = seeder->spec;
+	int			d = spec->dimension;
+	double	   *means = as_double(seeder, seeder->points, seeder->count);
+	double	   *weights = candidate_weights(seeder);
+	int64	   *heaviest = gk_allocate(seeder->count, sizeof(int64));
+	int64		chosen = gk_merge_closest(means, weights, seeder->count, d, spec->k,
+										  spec->spherical, heaviest);
+
+	for (int64 i = 0; i < chosen; i++)
+		widen(seeder, seeder->points + heaviest[i] * d, 1, centroids + i * d);
+	pfree(heaviest);
+	pfree(weights);
+	pfree(means);
+	return chosen;
+}
+
 /* k-means||: returns the number of centroids. */
 static int64
 seed_parallel(Seeder *seeder, double *centroids)
 {
 	const GkSeedSpec *spec = seeder->spec;
-	GkCandidates candidates;
+	int			d = spec->dimension;
 	int64		chosen;
 
 	draw_candidates(seeder);
-	candidates.features = seeder->points;
-	candidates.weights = candidate_weights(seeder);
-	candidates.count = seeder->count;
-	candidates.dimension = spec->dimension;
-	candidates.seed = spec->seed;
-	candidates.start = spec->start;
-	chosen = gk_reduce_candidates(&candidates, spec->k, centroids);
-	seeder->count = chosen;
-	if (chosen < spec->k && chosen > 0)
+	if (seeder->count == 0)
+		return 0;
+	chosen = seeder->count = choose_among_candidates(seeder, centroids);
+	if (chosen < spec->k)
 	{
 		compare_points(seeder, centroids, 0, chosen);
 		fill_by_distance(seeder, spec->k);
-		widen(seeder, seeder->points + chosen * spec->dimension, seeder->count - chosen,
-			  centroids + chosen * spec->dimension);
+		widen(seeder, seeder->points + chosen * d, seeder->count - chosen, centroids + chosen * d);
 	}
 	return seeder->count;
 }
@@ -245,34 +296,44 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	return rows[best];
 }
 
-/* True if k-means|| would draw too many candidates to reduce in reasonable time. */
+/* True if k-means|| would draw too many candidates to merge in reasonable time. */
 static bool
 has_too_many_candidates(const GkSeedSpec *spec)
 {
-	double		candidates = Min(spec->oversampling * spec->k * spec->rounds, (double) spec->rows);
+	double		candidates = Min(spec->oversampling * spec->k * (spec->rounds + 1),
+								 (double) spec->rows);
 
-	return candidates * spec->k * spec->dimension > REDUCTION_LIMIT;
+	return candidates * spec->dimension > MERGE_LIMIT;
 }
 
 /* k-means++ with many draws from the same distances; the points become the centroids. */
 static void
 seed_in_rounds(Seeder *seeder)
 {
-	int64	   *row = gk_allocate(1, sizeof(int64));
+	int64		width = seeder->spec->k / PLAIN_ROUNDS + 1;
+	int64	   *rows = gk_allocate(width, sizeof(int64));
+	int64		found = draw(seeder, width, rows);
 
-	if (draw(seeder, 1, row) > 0)
+	if (found > 0)
 	{
-		add_points(seeder, row, 1);
-		fill_by_distance(seeder, seeder->spec->k / PLAIN_ROUNDS + 1);
+		add_points(seeder, rows, found);
+		fill_by_distance(seeder, width);
 	}
-	pfree(row);
+	pfree(rows);
+}
+
+/* How many trials greedy k-means++ makes for a centroid. */
+static int
+greedy_trials(int64 k)
+{
+	return 2 + (int) log((double) k);
 }
 
 /* Greedy k-means++; the points become the centroids. */
 static void
 seed_plusplus(Seeder *seeder)
 {
-	int			trials = gk_greedy_trials(seeder->spec->k);
+	int			trials = greedy_trials(seeder->spec->k);
 	int64	   *rows = gk_allocate(trials, sizeof(int64));
 	int64		found = draw(seeder, 1, rows);
 

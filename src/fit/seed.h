@@ -16,6 +16,7 @@ typedef struct GkSeedSpec
 	int64		k;				/* at most the number of rows */
 	int64		rows;
 	int			dimension;
+	bool		spherical;		/* the rows are unit vectors, and the centroids are to be */
 	double		greatest_weight;
 	int			rest_bits;		/* of the grid; 0 if it is not wide */
 	uint64		seed;

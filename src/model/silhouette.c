@@ -75,7 +75,7 @@ gk_begin_sample(const GkClustering *clustering, bool by_engine)
 	sample->drawer.seed = (uint64) clustering->seed;
 	sample->drawer.start = SAMPLE_START;
 	if (!by_engine)
-		sample->line = gk_begin_line(clustering->rows);
+		sample->line = gk_begin_line(clustering->rows, sample->most);
 	return sample;
 }
 

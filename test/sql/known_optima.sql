@@ -75,6 +75,14 @@ SELECT near((SELECT inertia FROM gkmeans_last_fit()), 2370689.68678, 1e-9, 'wine
 SELECT near((SELECT sum(inertia) FROM gkmeans_fit('wine', '{v}', 3,
 	n_init => 16, scale => 'standard')), 1277.92848884, 1e-7, 'wine standardised, k = 3');
 
+-- 1000 groups of 10 rows, not too far from each other: k-means|| finds each of them
+CREATE TABLE groups AS
+	SELECT g, ARRAY(SELECT abs(hashint4(g * 16 + j)) % 1000 + abs(hashint4(1000000 + i * 16 + j)) % 1000 / 12.0 FROM generate_series(0, 15) j)::real[] AS v
+	FROM generate_series(0, 9999) i, LATERAL (SELECT i % 1000 AS g) g;
+SELECT near((SELECT sum(inertia) FROM gkmeans_fit('groups', '{v}', 1000, quality => 'fast', seed => seed)),
+	(SELECT sum(v) FROM (SELECT var_pop(v[j]::float8) * count(*) AS v FROM groups, generate_series(1, 16) j GROUP BY g, j) v), 1e-6, format('no group is missed from seed %s', seed))
+FROM generate_series(0, 2) seed;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

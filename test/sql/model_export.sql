@@ -117,7 +117,7 @@ SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %
 SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
 SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json.*predict');
 SELECT is(gkmeans_export('m', NULL), :'exported', 'no format is json');
-SELECT is((SELECT array_agg(key ORDER BY key) FROM jsonb_object_keys(:'brief'::jsonb) key), '{dimension,features,gkmeans,k,metric,names,points}', 'what predictions need');
+SELECT is((SELECT array_agg(key ORDER BY key) FROM jsonb_object_keys(:'brief'::jsonb) key WHERE key <> 'ties'), '{dimension,features,gkmeans,k,metric,names,points}', 'what predictions need, beside the order of the comparisons where it is not that of the ids');
 SELECT is(:'exported'::jsonb @> :'brief'::jsonb, true, 'is part of the whole');
 SELECT gkmeans_create_model('scaled', 'SELECT a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b,c,d}', 3, scale => 'standard');
 SELECT is(gkmeans_import_model('brief', exported => gkmeans_export('scaled', 'predict')::jsonb), 3, 'it can be imported');

@@ -33,9 +33,9 @@ SELECT results_eq($$SELECT cluster_id IS NULL, distance IS NULL FROM gkmeans_fit
 
 -- MADlib's test of simple silhouettes: a centroid of ones, and the first row
 SELECT gkmeans_import_model('madlib', (SELECT ARRAY[array_fill(1::float8, '{13}'), points] FROM km_sample WHERE pid = 1));
-SELECT results_eq($$SELECT k.pid, s.cluster_id, s.second_cluster_id, trunc(s.silhouette::numeric, 4) FROM km_sample k, LATERAL gkmeans_score('madlib', k.points) s ORDER BY k.pid$$,
-	$$VALUES (1, 1, 0, 1.0000), (2, 1, 0, 0.8789), (3, 1, 0, 0.8966), (4, 1, 0, 0.7200), (5, 1, 0, 0.5560), (6, 1, 0, 0.7348), (7, 1, 0, 0.8242), (8, 1, 0, 0.8229), (9, 1, 0, 0.9655), (10, NULL, NULL, NULL)$$,
-	'MADlib''s silhouettes by row');
+SELECT is(row(s.cluster_id, s.second_cluster_id)::text, CASE WHEN pid < 10 THEN '(1,0)' ELSE '(,)' END, 'MADlib''s row ' || pid || ' is nearer to the first row') FROM km_sample k, LATERAL gkmeans_score('madlib', k.points) s;
+SELECT ok(s.silhouette IS NULL AND v IS NULL OR abs(s.silhouette - v) <= 1e-4, 'its silhouette') FROM km_sample k, LATERAL gkmeans_score('madlib', k.points) s,
+	LATERAL (SELECT ('{1,.8789,.8966,.7200,.5560,.7348,.8242,.8229,.9655,NULL}'::float8[])[pid]) e(v);
 -- PostGIS, cluster.sql: duplicates, NULLs, as many clusters as points, grids, weights
 SELECT is(count(*), 1::bigint, 'all points equal: one cluster')
 FROM gkmeans_fit('SELECT 1.0::float8 AS x, 2.0::float8 AS y FROM generate_series(1, 10)', '{x,y}', 3);

@@ -3,16 +3,19 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | streamed | stops | random | all | large | products [scale]]]]
+ *			[few | quick | regions | wide | narrow | crowds | streamed | stops | random | all |
+ *			 large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
  * "products" is the error of the tensor cores alone, "few" every kernel on a little data, for
- * compute-sanitizer.  "streamed" is rows that do not fit the devices, "large" fits of more than
- * 2^31 values, and nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches
- * the larger data.  "stops" stops commands wherever they can notice, and then at random for as many
- * seconds as the scale says; "random" does only the latter.  The GPUs must be free of other work:
- * what is free on them is compared.
+ * compute-sanitizer.  "regions" is the comparison by regions, "wide" rows of 512 or more
+ * features, "narrow" few features and centroids, "crowds" rows that many centroids are nearest to.
+ * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
+ * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
+ * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
+ * scale says; "random" does only the latter.  The GPUs must be free of other work: what is free on
+ * them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -43,6 +46,9 @@ static const GkEngineClass *tested;
 /* Plans an error of CUDA; NULL if the engine is another. */
 static int64_t (*plan_cuda_fault) (int64_t call, int error);
 static Probe probe;
+
+/* Has regions always (1), or when they pay (0); returns the rows that they have decided. */
+static int64_t (*wish_regions) (int wish);
 
 /* Plans a stop; NULL if the engine has none. */
 static StopPlan plan_stop;
@@ -149,6 +155,37 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
 
+/* Rows of many columns: as few as fill no tile, and so many that each block takes several. */
+static void
+test_wide_shapes(int devices)
+{
+	static const struct
+	{
+		int			d;
+		int64_t		n;
+		int64_t		k;
+		int			stride;
+	}			shapes[] = {
+		{513, 300, 140, 1}, {640, 129, 129, 2}, {768, 400, 256, 2}, {1000, 200, 100, 1},
+		{1024, 150, 130, 2}, {1536, 140, 65, 2}, {3072, 130, 90, 4}, {4096, 70, 50, 4},
+		{512, 17300, 700, 9}, {513, 35001, 129, 9}, {640, 17100, 300, 9}, {768, 34500, 520, 9},
+		{1000, 6001, 257, 6}, {1024, 4000, 200, 6}, {1536, 3000, 513, 6}, {3072, 2000, 384, 9},
+		{4096, 1500, 260, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_shape(gk_cpu_engine(), shapes[i].n < 1000 ? shapes[i].n : scaled(shapes[i].n),
+				   shapes[i].d, shapes[i].k, 3, devices, shapes[i].stride);
+}
+
+/* Has regions always (1), or when they pay (0). */
+static void
+set_regions(int wish)
+{
+	if (wish_regions != NULL)
+		(void) wish_regions(wish);
+}
+
 /* A shape for each kernel. */
 static void
 test_few_shapes(int devices)
@@ -160,12 +197,63 @@ test_few_shapes(int devices)
 		int64_t		k;
 	}			shapes[] = {
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
-		{2300, 3, 2100}, {60, 784, 20}
+		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}, {600, 16, 33},
+		{500, 3, 200}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 3, devices,
 				   KINDS / 2);
+	set_regions(1);
+	for (size_t i = 1; i < 5; i++)
+		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
+				   KINDS / 2);
+	set_regions(0);
+}
+
+/* Few features, and few centroids: rows of every length that the narrow kernel has. */
+static void
+test_narrow_shapes(int devices)
+{
+	for (int d = 1; d <= 33; d++)
+	{
+		int64_t		k = 1 + (int64_t) (random_bits() % (d % 3 == 0 ? 300 : d % 3 == 1 ? 40 : 9));
+
+		test_shape(gk_reference_engine(), 900 + d, d, k, 3, devices, 4);
+	}
+}
+
+/* The same with more rows than the GPU works on at a time, and with rows in host memory. */
+static void
+test_narrow_many(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{1100000, 3, 5}, {1000000, 8, 32}, {900000, 11, 50}, {800000, 16, 20}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+		int64_t		n = scaled(shapes[i].n);
+		double		bytes = (double) n * shapes[i].d * sizeof(float);
+		double		start = now();
+
+		for (int kind = (int) (random_bits() % 6); kind < KINDS; kind += 6)
+		{
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k,
+						 (int) (random_bits() % 8), 4, devices, 0);
+			compare_case(&comparison, kind, n, shapes[i].d, shapes[i].k, (int) (random_bits() % 8),
+						 2, devices, (14 << 20) + (uint64_t) ((20.0 * (double) n + bytes / 2) /
+															  devices));
+		}
+		ok(!comparison.differs, "many rows: n %lld, d %d, k %lld, GPUs %d (%.1f s)", (long long) n,
+		   shapes[i].d, (long long) shapes[i].k, devices, now() - start);
+	}
 }
 
 /* More equally distant rows than a list can hold: they come in the order of their bits. */
@@ -195,17 +283,85 @@ test_ties(int devices)
 	   " (%.1f s)", devices, now() - start);
 }
 
-/* More flagged rows in a tile than it can list. */
+/* Most rows are undecided, between some centroids or all of them. */
 static void
 test_crowds(int devices)
 {
 	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
 	double		start = now();
 
+	compare_case(&comparison, HUB, scaled(100000), 30, 1000, 0, 3, devices, 0);
+	compare_case(&comparison, HUB, scaled(3000), 700, 300, 0, 3, devices, 0);
+	compare_case(&comparison, INDICATORS, scaled(400000), 64, 100, 0, 3, devices, 0);
+	compare_case(&comparison, LATTICE, scaled(400000), 5, 60, 0, 3, devices, 0);
+	compare_case(&comparison, NEAR_TIES, scaled(50000), 60, 200, 0, 3, devices, 0);
+	/* most rows lie in host memory */
+	compare_case(&comparison, HUB, scaled(100000), 100, 40, 1, 3, devices,
+				 (14 << 20) + (uint64_t) scaled(24000000) / devices);
+	ok(!comparison.differs, "rows that many centroids are nearest to, GPUs %d (%.1f s)", devices,
+	   now() - start);
+	start = now();
+
 	compare_case(&comparison, CROWDS, scaled(600000), 16, 150, 0, 3, devices, 0);
 	compare_case(&comparison, CROWDS, scaled(150000 * devices), 40, 600, 1, 3, devices, 0);
 	ok(!comparison.differs, "many centroids in each of few clusters, GPUs %d (%.1f s)", devices,
 	   now() - start);
+}
+
+/* Regions of centroids on data that has too little for them, in device memory and out of it. */
+static void
+test_regions(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+		uint64_t	limit;
+	}			shapes[] = {
+		{3000, 2, 128, 0}, {2000, 17, 130, 0}, {2500, 33, 900, 0}, {1500, 128, 400, 0},
+		{6000, 3, 5000, 0}, {700, 250, 131, 0}, {500, 600, 200, 0}, {900, 768, 20, 0},
+		{60000, 40, 150, 15 << 20}, {300, 100, 6, 0}
+	};
+
+	if (wish_regions == NULL)
+		return;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+		double		start = now();
+		int			stride = shapes[i].limit > 0 ? 4 : 1;
+		int64_t		decided;
+
+		set_regions(1);
+		for (int kind = (int) (random_bits() % (uint64_t) stride); kind < KINDS; kind += stride)
+			compare_case(&comparison, kind, shapes[i].n, shapes[i].d, shapes[i].k,
+						 (int) (random_bits() % 8), 3, devices, shapes[i].limit);
+		decided = wish_regions(0);
+		ok(!comparison.differs && decided > 0,
+		   "regions: n %lld, d %d, k %lld, GPUs %d: %lld rows decided (%.1f s)",
+		   (long long) shapes[i].n, shapes[i].d, (long long) shapes[i].k, devices,
+		   (long long) decided, now() - start);
+	}
+}
+
+/* Regions where they pay, chosen by the geometry of the centroids. */
+static void
+test_chosen_regions(int devices)
+{
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	double		start = now();
+	int64_t		decided;
+
+	if (wish_regions == NULL)
+		return;
+	set_regions(0);
+	compare_case(&comparison, CROWDS, scaled(150000 * devices), 40, 600, 0, 3, devices, 0);
+	compare_case(&comparison, BLOBS, scaled(150000 * devices), 100, 300, 1, 3, devices, 0);
+	decided = wish_regions(0);
+	ok(!comparison.differs && (scale < 1.0 || decided > 0),
+	   "clusters well apart have regions, GPUs %d: %lld rows decided (%.1f s)", devices,
+	   (long long) decided, now() - start);
 }
 
 /* Rows beyond a limit of device memory: a tenth, half and most of them fit. */
@@ -217,11 +373,13 @@ test_out_of_core(int devices)
 		int64_t		n;
 		int			d;
 		int64_t		k;
-	}			shapes[] = {{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}};
+	}			shapes[] = {
+		{100000, 100, 64}, {6000, 2000, 40}, {600000, 17, 30}, {40000, 520, 150}
+	};
 	static const double parts[] = {0.1, 0.5, 0.9};
 	int			stride = devices == 1 ? 4 : KINDS;
 
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		for (int j = 0; j < 3; j++)
 		{
 			Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
@@ -465,7 +623,7 @@ least_free(int devices)
 
 /* Every CUDA call of all commands fails once: an error, or a way around it, and nothing is left. */
 static void
-test_cuda_faults(int devices, int error, GkCode expected)
+test_cuda_faults(int devices, int error, GkCode expected, bool regions)
 {
 	Data		data = make_data(BLOBS, 300, 12, 10, true, true, false);
 	Feeding		feeding = {.devices = devices};
@@ -474,6 +632,7 @@ test_cuda_faults(int devices, int error, GkCode expected)
 	int64_t		failed = 0;
 	bool		good = true;
 
+	set_regions(regions);
 	(void) run_until_error(tested, &data, feeding);
 	free_before = least_free(devices);
 	for (;; faults++)
@@ -494,8 +653,9 @@ test_cuda_faults(int devices, int error, GkCode expected)
 	}
 	ok(good && failed > 100 && least_free(devices) >= free_before,
 	   "%lld calls of CUDA that give error %d, of which %lld end the fit, leave nothing behind, "
-	   "GPUs %d",
-	   (long long) faults, error, (long long) failed, devices);
+	   "GPUs %d%s",
+	   (long long) faults, error, (long long) failed, devices, regions ? ", with regions" : "");
+	set_regions(0);
 	free_data(&data);
 }
 
@@ -527,6 +687,7 @@ test_pretended_error(double times, double expected)
 	compare_case(&comparison, NORMAL, 3000, 17, 64, 0, 3, 1, 0);
 	compare_case(&comparison, BLOBS, 500, 130, 200, 1, 3, 1, 0);
 	compare_case(&comparison, CROWDS, 400, 700, 40, 0, 3, 1, 0);
+	compare_case(&comparison, HUB, 300, 20, 300, 0, 3, 1, 0);
 	factor = probe.pretend_error(1.0);
 	tested->release_process();
 	ok(!comparison.differs && (expected > 0.0 ? factor == expected : factor > 0.0 && factor < 5.0),
@@ -588,8 +749,12 @@ test_stops(int devices)
 		};
 		Data		data = make_data(cases[i].kind, cases[i].n, cases[i].d, cases[i].k,
 									 cases[i].flags & 1, cases[i].flags & 2, false);
-		bool		good = stop_everywhere(&stopper, &data);
+		bool		good;
 
+		/* every other one with regions */
+		set_regions((int) i % 2);
+		good = stop_everywhere(&stopper, &data);
+		set_regions(0);
 		ok(good && stopper.stops > 0 && bytes_left(tested) == 0,
 		   "%s, n %lld, d %d, k %lld, GPUs %d: stopped %lld times", kind_name(data.kind),
 		   (long long) data.n, data.d, (long long) data.k, devices, (long long) stopper.stops);
@@ -634,6 +799,7 @@ find_engine(const char *name)
 								  float *)) dlsym(library, "gk_cuda_multiply"),
 			.pretend_error = (double (*) (double)) dlsym(library, "gk_cuda_pretend_error")
 		};
+	wish_regions = library == NULL ? NULL : (int64_t (*) (int)) dlsym(library, "gk_cuda_regions");
 	plan_stop = library == NULL ? NULL : (StopPlan) dlsym(library, "gk_cuda_stop");
 	get = library == NULL ? NULL
 		: (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
@@ -661,22 +827,27 @@ static void
 test_on(int devices, bool all)
 {
 	test_small_shapes(devices);
+	test_narrow_shapes(devices);
 	test_two_engines(devices);
 	test_faults(devices);
 	test_stops(devices);
-	if (plan_cuda_fault != NULL)
+	for (int regions = 0; regions < 2 && plan_cuda_fault != NULL; regions++)
 	{
-		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY);
-		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR);
+		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY, regions);
+		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR, regions);
 	}
 	test_close(devices);
 	test_close_spilled(devices);
 	test_crowds(devices);
+	test_regions(devices);
+	test_chosen_regions(devices);
 	test_account(devices);
 	test_ties(devices);
 	if (!all)
 		return;
 	test_larger_shapes(devices);
+	test_wide_shapes(devices);
+	test_narrow_many(devices);
 	test_out_of_core(devices);
 }
 
@@ -690,6 +861,20 @@ test_part(const char *part, int devices, double seconds)
 		test_beyond_31_bits(devices);
 	else if (strcmp(part, "few") == 0)
 		test_few_shapes(devices);
+	else if (strcmp(part, "regions") == 0)
+	{
+		test_regions(devices);
+		test_chosen_regions(devices);
+	}
+	else if (strcmp(part, "wide") == 0)
+		test_wide_shapes(devices);
+	else if (strcmp(part, "narrow") == 0)
+	{
+		test_narrow_shapes(devices);
+		test_narrow_many(devices);
+	}
+	else if (strcmp(part, "crowds") == 0)
+		test_crowds(devices);
 	else if (strcmp(part, "streamed") == 0)
 		test_out_of_core(devices);
 	else if (stops || strcmp(part, "random") == 0)
@@ -700,6 +885,18 @@ test_part(const char *part, int devices, double seconds)
 	}
 	else
 		test_on(devices, strcmp(part, "quick") != 0);
+}
+
+/* True if a part includes the error of the tensor cores. */
+static bool
+has_products(const char *part)
+{
+	static const char *const with[] = {"few", "quick", "all", "products"};
+
+	for (size_t i = 0; i < sizeof(with) / sizeof(*with); i++)
+		if (strcmp(part, with[i]) == 0)
+			return true;
+	return false;
 }
 
 /* Compares on 1, 2, 4 ... GPUs. */
@@ -728,8 +925,7 @@ main(int argc, char **argv)
 	}
 	random_seed(argc > 2 ? strtoull(argv[2], NULL, 10) : 20);
 	scale = argc > 5 ? atof(argv[5]) : 1.0;
-	if (strcmp(part, "large") != 0 && strcmp(part, "streamed") != 0 &&
-		strcmp(part, "stops") != 0 && strcmp(part, "random") != 0)
+	if (has_products(part))
 		test_accumulation(strcmp(part, "few") == 0 ? 2 : 400);
 	if (strcmp(part, "products") == 0)
 		return done_testing();

@@ -192,6 +192,24 @@ make_near_tie(const Data *data, float *row)
 	free(aside);
 }
 
+/* Centroids whose coordinates are all 1 or -1: as far from 0. */
+static void
+place_around_hub(Data *data)
+{
+	for (int64_t i = 0; i < data->k * data->d; i++)
+		data->centroids[i] = random_bits() % 2 ? 1.0 : -1.0;
+}
+
+/* A row at 0, or beside it along one column: by a whole number, or by far less. */
+static void
+make_hub_row(const Data *data, float *row)
+{
+	static const float asides[] = {0.0f, 1.0f, -2.0f, 0x1p-12f, -0x1p-22f, 0x1p-30f, 0x1p-50f};
+
+	memset(row, 0, data->d * sizeof(float));
+	row[random_bits() % (uint64_t) data->d] = asides[random_bits() % 7];
+}
+
 /* The exponent of a grid with so many bits for values up to this. */
 static int
 grid_exponent(int bits, double greatest)
@@ -244,16 +262,20 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 	data.center = malloc(d * sizeof(double));
 	if (kind == NEAR_TIES)
 		place_centroids(&data);
+	else if (kind == HUB)
+		place_around_hub(&data);
 	for (int64_t i = 0; i < n; i++)
 	{
 		if (kind == NEAR_TIES)
 			make_near_tie(&data, data.x + i * d);
+		else if (kind == HUB)
+			make_hub_row(&data, data.x + i * d);
 		else
 			for (int j = 0; j < d; j++)
 				data.x[i * d + j] = (float) make_value(kind, i, j, k) + 0.0f;
 		data.w[i] = i % 7 == 0 ? 0.0 : i % 11 == 0 ? 1e8 : i % 13 == 0 ? 1e-8 : random_unit();
 	}
-	if (kind != NEAR_TIES)
+	if (kind != NEAR_TIES && kind != HUB)
 		choose_centroids(&data);
 	make_grid(&data);
 	return data;
@@ -266,7 +288,7 @@ kind_name(Kind kind)
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
 		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers",
-		"topics"
+		"topics", "hub"
 	};
 
 	return names[kind];

@@ -26,6 +26,7 @@ typedef enum Kind
 	INDICATORS,					/* columns of 0 and 1 */
 	OUTLIERS,					/* one row in 200 far away */
 	TOPICS,						/* overlapping clusters of very different size, decaying spectrum */
+	HUB,						/* rows that are as far, or nearly, from many or all centroids */
 	KINDS
 } Kind;
 

@@ -270,11 +270,16 @@ compare_pairs(Pair *pair)
 	free(others);
 }
 
-/* d² to candidates, in `count` at a time. */
+/* d² to candidates, in `count` at a time; they are floats if `as_rows`. */
 static double
-compare_candidates(Pair *pair, int64_t count)
+compare_candidates(Pair *pair, int64_t count, bool as_rows)
 {
+	int64_t		values = pair->data->k * pair->data->d;
+	double	   *candidates = malloc(values * sizeof(double));
 	double		greatest = 0.0;
+
+	for (int64_t i = 0; i < values; i++)
+		candidates[i] = as_rows ? (float) pair->centroids[i] : pair->centroids[i];
 
 	for (int64_t from = 0; from < pair->data->k; from += count)
 	{
@@ -282,7 +287,7 @@ compare_candidates(Pair *pair, int64_t count)
 		{
 			GkCommand	c = {.operation = GK_CANDIDATES};
 
-			c.candidates.candidates = pair->centroids + from * pair->data->d;
+			c.candidates.candidates = candidates + from * pair->data->d;
 			c.candidates.count = pair->data->k - from < count ? pair->data->k - from : count;
 			c.candidates.first_label = from;
 			run(pair->engines[e], &c);
@@ -292,6 +297,7 @@ compare_candidates(Pair *pair, int64_t count)
 		same_output(pair, 2, "greatest d² of candidates");
 		compare_rows(pair, true, "labels and d² of candidates");
 	}
+	free(candidates);
 	return greatest;
 }
 
@@ -299,7 +305,7 @@ compare_candidates(Pair *pair, int64_t count)
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
-	double		greatest = compare_candidates(pair, count);
+	double		greatest = compare_candidates(pair, count, random_bits() % 2);
 	int			exponent = mass_exponent(pair->data->n, greatest);
 	int64_t		trials = pair->data->k < 7 ? pair->data->k : 7;
 

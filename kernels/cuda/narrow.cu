@@ -1,0 +1,456 @@
+/*
+ * Rows of few features and few centroids: labels, and the sums of the rows that moved, in one
+ * pass that reads each row once.
+ *
+ * Each warp has tiles of rows of its own in shared memory, two of them, so that one arrives while
+ * the other is worked on.  Scores are sums of float32 products.  A row that float32 does not
+ * decide is decided by the definition at once.
+ */
+#include <algorithm>
+
+#include <cuda_pipeline.h>
+
+#include "exact.h"
+#include "narrow_decide.cuh"
+#include "sums.cuh"
+#include "warp.cuh"
+
+namespace gk
+{
+
+/* The shape for so many features and centroids. */
+NarrowShape
+narrow_shape(int d, int centroids)
+{
+	NarrowShape shape;
+
+	shape.parts = (d + 3) / 4;
+	shape.tile = centroids <= 4 ? 4 : 8;
+	shape.padded = (centroids + shape.tile - 1) / shape.tile * shape.tile;
+	return shape;
+}
+
+/* Starts the copy of rows to a tile, by a warp. */
+static __device__ __forceinline__ void
+fetch_tile(const NarrowArguments &a, float *tile, int64_t first, int rows)
+{
+	const float *from = a.features + first * a.d;
+	int			lane = threadIdx.x % 32;
+	int			floats = rows * a.d;
+	int			at = lane;
+
+	if (a.swap_mask != 0)
+		for (; at < floats / 4; at += 32)
+		{
+			int			row = at * a.inverse >> 20;
+			int			part = at - row * a.parts;
+
+			__pipeline_memcpy_async(tile + row * a.d + (part ^ swap_of(a, row)) * 4, from + at * 4,
+									16);
+		}
+	else
+	{
+		for (; a.aligned && at < floats / 4; at += 32)
+			__pipeline_memcpy_async(tile + at * 4, from + at * 4, 16);
+		for (at = (a.aligned ? floats / 4 * 4 : 0) + lane; at < floats; at += 32)
+			__pipeline_memcpy_async(tile + at, from + at, 4);
+	}
+}
+
+/* Lists a row that changed its label, or any, to be summed; returns how many are listed then. */
+static __device__ __forceinline__ int
+list_item(const NarrowArguments &a, const NarrowWarp &w, int listed, bool changed, int row,
+		  int32_t label, int32_t old)
+{
+	unsigned	lanes = __ballot_sync(WARP_LANES, changed);
+	int			at = listed + 2 * __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+
+	if (a.all || lanes == 0)
+		return listed;
+	if (changed)
+	{
+		w.items[at] = (uint32_t) label << 16 | row;
+		w.items[at + 1] = old < 0 ? NO_ITEM : (uint32_t) old << 16 | ITEM_TAKEN | row;
+	}
+	return listed + 2 * __popc(lanes);
+}
+
+/* Replaces labels of a tile and lists the rows to be summed; returns their number. */
+static __device__ __forceinline__ int
+take_labels(const NarrowArguments &a, const NarrowWarp &w, int64_t first, int valid,
+			const OwnRows &own, const int32_t *old, unsigned *changes)
+{
+	int			listed = 0;
+
+#pragma unroll
+	for (int r = 0; r < LANE_ROWS; r++)
+	{
+		int			row = own_row(r);
+		bool		mine = row < valid;
+		bool		changed = mine && own.label[r] != old[r];
+
+		if (changed)
+			a.labels[first + row] = own.label[r];
+		if (a.all && mine)
+			w.items[row] = (uint32_t) own.label[r] << 16 | row;
+		*changes += changed;
+		listed = list_item(a, w, listed, changed, row, own.label[r], old[r]);
+	}
+	return a.all ? valid : listed;
+}
+
+/* Adds one value to a sum. */
+static __device__ __forceinline__ void
+add_value(const NarrowArguments &a, int64_t *to, int64_t value)
+{
+	if (a.copies > 1)
+		*to += value;
+	else if (a.copies == 1)
+		add_sum<true>(to, value);
+	else
+		add_sum<false>(to, value);
+}
+
+/* Adds the listed rows of a tile to the sums: groups of lanes, a column each. */
+static __device__ __forceinline__ void
+sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first,
+		  int count)
+{
+	constexpr int AHEAD = 4;
+
+	for (int column = w.column; column <= a.d; column += w.columns)
+	{
+		double		scale = __ldg(a.scales + column);
+
+		for (int i = w.group; i < count; i += w.groups * AHEAD)
+		{
+			uint32_t	items[AHEAD];
+			double		values[AHEAD];
+
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				int			at = i + u * w.groups;
+				int			row;
+
+				items[u] = at < count ? w.items[at] : NO_ITEM;
+				row = items[u] == NO_ITEM ? 0 : items[u] & (ITEM_TAKEN - 1);
+				values[u] = column < a.d ? feature_of(a, tile, row, column) : 1.0f;
+				if (a.weights != nullptr)
+					values[u] = GK_MUL(a.weights[first + row], values[u]);
+			}
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				int64_t    *to = w.sums + (int) (items[u] >> 16) * (a.d + 1) + column;
+				bool		taken = items[u] & ITEM_TAKEN;
+				int64_t		high = gk_quantize(values[u], scale);
+
+				if (items[u] == NO_ITEM)
+					continue;
+				add_value(a, to, taken ? -high : high);
+				if (a.wide)
+				{
+					int64_t		low = gk_quantize_rest(values[u], scale, a.rest_scale);
+
+					add_value(a, to + a.limb, taken ? -low : low);
+				}
+			}
+		}
+	}
+}
+
+/* Labels of a tile of rows, and the sums of those that moved; how many of the lane's did. */
+template <int D, int TILE> static __device__ __forceinline__ unsigned
+run_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first, int valid)
+{
+	OwnRows own;
+	int32_t		old[LANE_ROWS];
+	unsigned	changes = 0;
+	int			count;
+
+#pragma unroll
+	for (int r = 0; r < LANE_ROWS; r++)
+	{
+		int			row = own_row(r);
+
+		own.best[r] = {NO_SCORE, NO_SCORE, 0};
+		old[r] = a.fresh == nullptr && row < valid ? a.labels[first + row] : -1;
+	}
+	compare_rows<D, TILE>(a, w, tile, &own);
+	decide_own<D>(a, w, tile, valid, &own);
+	if (a.fresh != nullptr)
+	{
+#pragma unroll
+		for (int r = 0; r < LANE_ROWS; r++)
+			if (own_row(r) < valid)
+				a.fresh[first + own_row(r)] = own.label[r];
+		return 0;
+	}
+	count = take_labels(a, w, first, valid, own, old, &changes);
+	__syncwarp();
+	sum_items(a, w, tile, first, count);
+	return changes;
+}
+
+/* Bytes of a block's shared memory for its centroids and sums, and for a warp. */
+static __host__ __device__ __forceinline__ int
+block_bytes(int packed, int64_t sums)
+{
+	return (int) ((packed * sizeof(float) + sums * sizeof(int64_t) + 15) / 16 * 16);
+}
+
+static __host__ __device__ __forceinline__ int
+warp_bytes(int d)
+{
+	return TILE_ROWS * 2 * (int) (sizeof(uint32_t) + d * sizeof(float));
+}
+
+/* Lays out a block's shared memory, with the centroids in it and sums of zero. */
+static __device__ __forceinline__ NarrowWarp
+open_warp(const NarrowArguments &a, unsigned char *memory)
+{
+	NarrowWarp	w;
+	float	   *packed = (float *) memory;
+	int			warp = threadIdx.x / 32;
+	int			each = a.limb * (a.wide ? 2 : 1);
+	int64_t    *sums;
+
+	w.layout = narrow_layout(a.parts, a.padded);
+	w.packed = packed;
+	sums = (int64_t *) (packed + w.layout.total);
+	w.items = (uint32_t *) (memory + block_bytes(w.layout.total, (int64_t) each * a.copies) +
+							warp * warp_bytes(a.d));
+	w.tiles = (float *) (w.items + TILE_ROWS * 2);
+	w.tile_floats = TILE_ROWS * a.d;
+	w.columns = summing_lanes(a.d);
+	w.groups = 32 / w.columns;
+	w.group = threadIdx.x % 32 / w.columns;
+	w.column = threadIdx.x % 32 % w.columns;
+	if (w.group >= w.groups)
+		w.group = INT32_MAX / 2;
+	w.sums = a.copies == 0 ? a.sums : sums;
+	if (a.copies > 1 && w.group < w.groups)
+		w.sums += (warp * w.groups + w.group) * each;
+	for (int i = threadIdx.x; i < w.layout.total; i += blockDim.x)
+		packed[i] = a.packed[i];
+	for (int i = threadIdx.x; i < each * a.copies; i += blockDim.x)
+		sums[i] = 0;
+	__syncthreads();
+	return w;
+}
+
+/* Adds a block's sums to those of all, and what its warps have counted. */
+static __device__ __forceinline__ void
+close_block(const NarrowArguments &a, const int64_t *sums, unsigned changes)
+{
+	int			each = a.limb * (a.wide ? 2 : 1);
+
+	changes = sum_of_lanes<32>(changes);
+	if (threadIdx.x % 32 == 0 && changes > 0)
+		atomicAdd(&a.counters->changed, (unsigned long long) changes);
+	__syncthreads();
+	for (int i = threadIdx.x; i < each && a.copies > 0; i += blockDim.x)
+	{
+		int64_t		sum = 0;
+
+		for (int copy = 0; copy < a.copies; copy++)
+			sum += sums[copy * each + i];
+		if (sum != 0)
+			add_sum<false>(a.sums + i, sum);
+	}
+}
+
+/* Rows of at most D features, in registers, and TILE centroids at a time. */
+template <int D, int TILE> static __global__ void
+__launch_bounds__(NARROW_WARPS * 32, D > 8 ? 3 : D > 4 ? 4 : 5)
+narrow_kernel(NarrowArguments a)
+{
+	extern __shared__ uint4 narrow_memory[];
+	NarrowWarp	w = open_warp(a, (unsigned char *) narrow_memory);
+	int			warps = blockDim.x / 32;
+	int64_t		step = (int64_t) gridDim.x * warps * TILE_ROWS;
+	int64_t		first = ((int64_t) blockIdx.x * warps + threadIdx.x / 32) * TILE_ROWS;
+	unsigned	changes = 0;
+	int			turn = 0;
+
+	if (first < a.rows)
+		fetch_tile(a, w.tiles, first, (int) min((int64_t) TILE_ROWS, a.rows - first));
+	__pipeline_commit();
+	for (; first < a.rows; first += step)
+	{
+		int64_t		next = first + step;
+		const float *tile = w.tiles + turn * w.tile_floats;
+
+		turn = 1 - turn;
+		if (next < a.rows)
+			fetch_tile(a, w.tiles + turn * w.tile_floats, next,
+					   (int) min((int64_t) TILE_ROWS, a.rows - next));
+		__pipeline_commit();
+		__pipeline_wait_prior(1);
+		__syncwarp();
+		changes += run_tile<D, TILE>(a, w, tile, first,
+									 (int) min((int64_t) TILE_ROWS, a.rows - first));
+		__syncwarp();
+	}
+	close_block(a, (const int64_t *) (w.packed + w.layout.total), changes);
+}
+
+/* How the sums are kept: copies of them in a block's shared memory. */
+static int
+choose_copies(const NarrowArguments &a, int warps)
+{
+	int64_t		bytes = (int64_t) a.limb * (a.wide ? 2 : 1) * sizeof(int64_t);
+	int			copies = warps * (32 / summing_lanes(a.d));
+
+	if (a.fresh != nullptr)
+		return 0;
+	if (a.all && copies > 1 && bytes * copies <= 48 << 10)
+		return copies;
+	return bytes <= 32 << 10 ? 1 : 0;
+}
+
+/* Enqueues the kernel; without rows, only loads it. */
+template <int D, int TILE> static void
+launch_narrow(Shard &shard, NarrowArguments &a)
+{
+	const void *kernel = (const void *) narrow_kernel<D, TILE>;
+	int			packed = narrow_layout(a.parts, a.padded).total;
+	int			limbs = a.wide ? 2 : 1;
+	int			warps = NARROW_WARPS;
+	int			per_processor;
+	size_t		bytes;
+	int64_t		tiles = (a.rows + TILE_ROWS - 1) / TILE_ROWS;
+
+	for (;; warps /= 2)
+	{
+		a.copies = choose_copies(a, warps);
+		bytes = block_bytes(packed, (int64_t) a.limb * limbs * a.copies) +
+			warps * warp_bytes(a.d);
+		if (bytes <= shard.device->shared_memory || warps == 1)
+			break;
+	}
+	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
+	if (a.rows == 0)
+		return;
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, warps * 32,
+			bytes));
+	narrow_kernel<D, TILE>
+		<<<blocks_for(shard, (tiles + warps - 1) / warps, per_processor), warps * 32, bytes,
+		   shard.device->compute>>>(a);
+	GK_LAUNCHED("narrow_kernel");
+}
+
+/* Compares fewer centroids at a time if there are few. */
+template <int D> static void
+choose_tile(Shard &shard, NarrowArguments &a, int tile)
+{
+	if (tile == 4)
+		launch_narrow<D, 4>(shard, a);
+	else
+		launch_narrow<D, 8>(shard, a);
+}
+
+/* Chooses the kernel. */
+static void
+choose_narrow(Shard &shard, NarrowArguments &a, const NarrowShape &shape)
+{
+	if (a.d <= 2)
+		choose_tile<2>(shard, a, shape.tile);
+	else if (a.d <= 4)
+		choose_tile<4>(shard, a, shape.tile);
+	else if (a.d <= 6)
+		choose_tile<6>(shard, a, shape.tile);
+	else if (a.d <= 8)
+		choose_tile<8>(shard, a, shape.tile);
+	else if (a.d <= 12)
+		choose_tile<12>(shard, a, shape.tile);
+	else
+		choose_tile<16>(shard, a, shape.tile);
+}
+
+/* Where the parts of rows lie in tiles. */
+static void
+place_parts(NarrowArguments &a)
+{
+	int			even = 0;		/* how often two divides the parts */
+
+	a.by_parts = a.d % 4 == 0;
+	a.aligned = (uintptr_t) a.features % 16 == 0;
+	a.inverse = (1 << 20) / a.parts + 1;
+	while ((a.parts >> even) % 2 == 0)
+		even++;
+	a.swap_shift = 3 - even;
+	a.swap_mask = a.by_parts ? (1 << even) - 1 : 0;
+}
+
+/* The arguments for a slice, without sums. */
+static NarrowArguments
+narrow_arguments(const Shard &shard, const Slice &slice, const Centroids &centroids,
+				 const NarrowShape &shape)
+{
+	NarrowArguments a = {};
+
+	a.features = slice.features;
+	a.weights = slice.weights;
+	a.rows = slice.rows;
+	a.d = shard.dimension;
+	a.parts = shape.parts;
+	a.count = (int) centroids.count;
+	a.padded = shape.padded;
+	a.packed = centroids.packed.get();
+	a.exact = centroids.exact.get();
+	a.limb = a.count * (a.d + 1);
+	place_parts(a);
+	return a;
+}
+
+/* True if the kernels here are the fastest for these centroids, as measured on an H200. */
+bool
+narrow_fits(const Shard &shard, int64_t centroids)
+{
+	int			d = shard.dimension;
+
+	return centroids <= (d <= 4 ? 256 : d <= 8 ? 128 : d <= 12 ? 64 : d <= 16 ? 40 : 0);
+}
+
+/* About how long a row takes, in seconds: an eighth of the peak rate of float32. */
+double
+narrow_seconds(const Shard &shard, int64_t centroids)
+{
+	const Speed &speed = shard.device->speed;
+
+	return (double) centroids * (shard.dimension + 8) * 256 / speed.flops +
+		shard.dimension * 10.0 / speed.bandwidth;
+}
+
+/* Fresh labels of all rows of a slice. */
+void
+narrow_labels(Shard &shard, const Slice &slice, const Centroids &centroids)
+{
+	NarrowShape shape = narrow_shape(shard.dimension, (int) centroids.count);
+	NarrowArguments a = narrow_arguments(shard, slice, centroids, shape);
+
+	a.fresh = shard.fresh.get();
+	choose_narrow(shard, a, shape);
+}
+
+/* Replaces the labels of a slice by new ones, and updates the sums. */
+void
+narrow_step(Shard &shard, const Slice &slice, const Centroids &centroids, const Grid &grid,
+			bool all)
+{
+	NarrowShape shape = narrow_shape(shard.dimension, (int) centroids.count);
+	NarrowArguments a = narrow_arguments(shard, slice, centroids, shape);
+
+	a.labels = shard.labels.get() + slice.first;
+	a.all = all;
+	a.wide = grid.wide;
+	a.scales = shard.grid_scales.get();
+	a.rest_scale = gk_power_of_two(grid.rest_bits);
+	a.sums = shard.sums.get();
+	a.counters = shard.counters.get();
+	choose_narrow(shard, a, shape);
+}
+
+}								/* namespace gk */

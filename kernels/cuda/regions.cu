@@ -1,0 +1,637 @@
+/*
+ * Regions on the device: their origins, and the lists of centroids near them.
+ */
+#include <cmath>
+
+#include <cub/block/block_scan.cuh>
+
+#include "accumulation.h"
+#include "centroids.cuh"
+#include "exact_tile.cuh"
+#include "reaches.cuh"
+
+namespace gk
+{
+
+#define REGION_THREADS 256
+
+/* A warp's d² between two rows, roughly. */
+static __device__ __forceinline__ float
+rough_distance2(const float *a, const float *b, int d)
+{
+	float		sum = 0.0f;
+
+	for (int j = threadIdx.x % 32; j < d; j += 32)
+		sum += square(a[j] - b[j]);
+	return sum_of_lanes<32>(sum);
+}
+
+/* Copies rows of a slice that are far apart. */
+static __global__ void
+sample_kernel(const float *features, int64_t rows, int d, Sample sample)
+{
+	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+		 i < (int64_t) sample.count * d;
+		 i += (int64_t) gridDim.x * blockDim.x)
+		sample.rows[i] = features[rows * (i / d) / sample.count * d + i % d];
+}
+
+/* Takes a sample of a slice's rows. */
+void
+take_sample(Shard &shard, const Slice &slice, const Sample &sample)
+{
+	sample_kernel<<<4 * shard.device->processors, 256, 0, shard.device->compute>>>
+		(slice.features, slice.rows, shard.dimension, sample);
+	GK_LAUNCHED("sample_kernel");
+}
+
+/* How far some rows are from their nearest one and from all: a row of blocks for each. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+gaps_kernel(Sample sample, int d, Gap *gaps)
+{
+	int			warps = gridDim.y * (REGION_THREADS / 32);
+	int			its = (int) ((int64_t) sample.count * blockIdx.x / gridDim.x);
+	float		least = INFINITY;
+	float		sum = 0.0f;
+
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < sample.count;
+		 i += warps)
+	{
+		float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
+												sample.rows + (int64_t) its * d, d);
+
+		least = i == its ? least : fminf(least, distance2);
+		sum += distance2;
+	}
+	if (threadIdx.x % 32 > 0)
+		return;
+	/* inverted, the least is the greatest, and 0 is more than all */
+	atomicMax(&gaps[blockIdx.x].nearest, ~__float_as_uint(least));
+	atomicAdd(&gaps[blockIdx.x].sum2, sum);
+}
+
+/* Measures the gaps around some rows of the sample; they are 0 before. */
+void
+measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count)
+{
+	gaps_kernel<<<dim3(count, 16), REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension, gaps);
+	GK_LAUNCHED("gaps_kernel");
+}
+
+/* The row of the sample that is a seed. */
+static __device__ __forceinline__ const float *
+seed_of(const Sample &sample, int i, int d)
+{
+	return sample.rows + (i == 0 ? 0 : (int64_t) (sample.farthest[i] & 0xffffffffu)) * d;
+}
+
+/*
+ * Takes seed i into account for the distances of all rows to their nearest seed, and finds the row
+ * that is the farthest from all seeds, the next one.
+ */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+seed_kernel(Sample sample, int d, int i)
+{
+	__shared__ unsigned long long most;
+	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
+	float		distance2;
+
+	if (threadIdx.x == 0)
+		most = 0;
+	__syncthreads();
+	if (its < sample.count)
+	{
+		distance2 = rough_distance2(sample.rows + (int64_t) its * d, seed_of(sample, i, d), d);
+		if (threadIdx.x % 32 == 0)
+		{
+			if (i > 0)
+				distance2 = fminf(distance2, sample.nearest2[its]);
+			sample.nearest2[its] = distance2;
+			atomicMax(&most,
+					  (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
+		}
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		atomicMax(&sample.farthest[i + 1], most);
+}
+
+/* Chooses seeds from .. to - 1, each as far from those before as can be. */
+void
+spread_seeds(Shard &shard, const Sample &sample, int from, int to)
+{
+	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
+
+	for (int i = from; i < to; i++)
+		seed_kernel<<<blocks, REGION_THREADS, 0, shard.device->compute>>>
+			(sample, shard.dimension, i);
+	GK_LAUNCHED("seed_kernel");
+}
+
+/* Copies the seeds as origins. */
+static __global__ void
+origins_kernel(Sample sample, int d, float *origins)
+{
+	const float *seed = seed_of(sample, blockIdx.x, d);
+
+	for (int j = threadIdx.x; j < d; j += blockDim.x)
+		origins[(int64_t) blockIdx.x * d + j] = seed[j];
+}
+
+/* Finds the nearest origin of each row of the sample, roughly: a warp a row. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+nearest_origin_kernel(Sample sample, int d, const float *origins, int regions)
+{
+	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
+	float		least = INFINITY;
+	int			region = 0;
+
+	if (its >= sample.count)
+		return;
+#pragma unroll 4
+	for (int r = 0; r < regions; r++)
+	{
+		float		distance2 = rough_distance2(sample.rows + (int64_t) its * d,
+												origins + (int64_t) r * d, d);
+
+		region = distance2 < least ? r : region;
+		least = fminf(distance2, least);
+	}
+	if (threadIdx.x % 32 == 0)
+	{
+		sample.regions[its] = (uint16_t) region;
+		sample.nearest2[its] = least;
+	}
+}
+
+/* Makes the mean of a region's rows of the sample its origin, if there are any: a block. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+center_kernel(Sample sample, int d, float *origins, double *centers)
+{
+	extern __shared__ double center_sums[];
+	__shared__ int found;
+
+	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
+		center_sums[j] = 0.0;
+	if (threadIdx.x == 0)
+		found = 0;
+	__syncthreads();
+	for (int i = threadIdx.x / 32; i < sample.count; i += REGION_THREADS / 32)
+		if (sample.regions[i] == blockIdx.x)
+		{
+			for (int j = threadIdx.x % 32; j < d; j += 32)
+				atomicAdd(&center_sums[j], (double) sample.rows[(int64_t) i * d + j]);
+			if (threadIdx.x % 32 == 0)
+				atomicAdd(&found, 1);
+		}
+	__syncthreads();
+	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
+	{
+		int64_t		at = (int64_t) blockIdx.x * d + j;
+		float		value = found > 0 ? (float) (center_sums[j] / found) : origins[at];
+
+		origins[at] = centers[at] = isfinite(value) ? value : 0.0f;
+	}
+}
+
+/* Sets the origins of the regions: the means of the sampled rows that are nearest to a seed. */
+void
+set_region_origins(Shard &shard, const Sample &sample)
+{
+	cudaStream_t stream = shard.device->compute;
+	const Regions &r = shard.regions;
+	int			d = shard.dimension;
+	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
+
+	origins_kernel<<<r.count, 128, 0, stream>>>(sample, d, r.origins);
+	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	center_kernel<<<r.count, REGION_THREADS, d * sizeof(double), stream>>>
+		(sample, d, r.origins, r.centers.exact.get());
+	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	GK_LAUNCHED("set_region_origins");
+}
+
+/* Upper bounds of the norms of 64 centroids in the spaces of 16 regions. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+region_norms_kernel(const float *origins, int regions, const double *exact, int64_t count, int d,
+					float *norms)
+{
+	constexpr int WIDTH = 64;
+	__shared__ ExactTile<WIDTH> tile;
+	__shared__ int64_t places[16];
+	int64_t		first = (int64_t) blockIdx.x * WIDTH;
+	int			region = blockIdx.y * 16;
+	int64_t		c = first + threadIdx.x % WIDTH;
+	double		sums[4];
+
+	if (threadIdx.x < 16)
+		places[threadIdx.x] =
+			region + (int) threadIdx.x < regions ? region + (int) threadIdx.x : -1;
+	__syncthreads();
+	tile.run(origins, places, exact, first, count, d, sums);
+	for (int i = 0; i < 4; i++)
+	{
+		int			r = region + (int) threadIdx.x / WIDTH * 4 + i;
+
+		if (r < regions && c < count)
+			norms[(int64_t) r * count + c] =
+				__double2float_ru(sqrt(sums[i]) * (1.0 + 0x1p-36));
+	}
+}
+
+/* Finds how far the centroids are for which a region's origin is the nearest. */
+static __global__ void
+share_out_kernel(const float *norms, int regions, int64_t count, float *radii)
+{
+	constexpr int PARTS = REGION_THREADS / 32;
+	__shared__ float least[PARTS][32];
+	__shared__ int which[PARTS][32];
+	int			lane = threadIdx.x % 32;
+	int			part = threadIdx.x / 32;
+	int64_t		c = (int64_t) blockIdx.x * 32 + lane;
+	float		best = INFINITY;
+	int			region = 0;
+
+#pragma unroll 4
+	for (int r = part; r < regions && c < count; r += PARTS)
+	{
+		float		norm = norms[(int64_t) r * count + c];
+
+		region = norm < best ? r : region;
+		best = fminf(norm, best);
+	}
+	least[part][lane] = best;
+	which[part][lane] = region;
+	__syncthreads();
+	if (part > 0 || c >= count)
+		return;
+	for (int i = 1; i < PARTS; i++)
+		if (least[i][lane] < best)
+		{
+			best = least[i][lane];
+			region = which[i][lane];
+		}
+	/* norms are not negative, so their bits are in their order */
+	atomicMax((int *) &radii[region], __float_as_int(best));
+}
+
+/* The two least norms of a region, by a block: the least is mostly that of the origin itself. */
+static __device__ float
+second_norm(const float *norms, int64_t count)
+{
+	__shared__ float least[REGION_THREADS];
+	__shared__ float second[REGION_THREADS];
+	float		one = INFINITY;
+	float		two = INFINITY;
+
+	for (int64_t c = threadIdx.x; c < count; c += REGION_THREADS)
+	{
+		two = fminf(two, fmaxf(one, norms[c]));
+		one = fminf(one, norms[c]);
+	}
+	least[threadIdx.x] = one;
+	second[threadIdx.x] = two;
+	for (int step = REGION_THREADS / 2; step > 0; step /= 2)
+	{
+		__syncthreads();
+		if ((int) threadIdx.x < step)
+		{
+			float		other = least[threadIdx.x + step];
+
+			second[threadIdx.x] = fminf(fminf(second[threadIdx.x], second[threadIdx.x + step]),
+										fmaxf(least[threadIdx.x], other));
+			least[threadIdx.x] = fminf(least[threadIdx.x], other);
+		}
+	}
+	__syncthreads();
+	return second[0];
+}
+
+/* The arguments of the kernels that make lists. */
+struct ListArguments
+{
+	explicit ListArguments(Shard &shard)
+		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
+		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
+		  most(shard.regions.most), origins(shard.regions.origins),
+		  norms(shard.regions.norms), radii(shard.regions.radii),
+		  lists(shard.regions.lists), scales(shard.regions.scales),
+		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
+		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
+		  ids(shard.regions.ids), rounded(shard.regions.rounded),
+		  lower(shard.regions.lower), slack(shard.regions.slack),
+		  norm(shard.regions.norm), error(shard.regions.error)
+	{
+	}
+
+	const double *exact;
+	int64_t		count;
+	int			d;
+	int			depth;
+	double		gamma;
+	int			most;
+	const float *origins;
+	const float *norms;
+	float	   *radii;
+	RegionList *lists;
+	CentroidScale *scales;
+	RowStatistics *statistics;
+	uint32_t   *reaches;
+	const CentroidScale *common;	/* the scale of all origins */
+	uint32_t   *used;
+	int32_t    *ids;
+	__half	   *rounded;
+	float	   *lower;
+	float	   *slack;
+	float	   *norm;
+	float	   *error;
+};
+
+/* Finds room for the list of a region; none for one that is too long. */
+static __device__ RegionList
+place_list(const ListArguments &a, int count, float greatest, float least, float limit)
+{
+	int			padded = (count + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
+	/* rows are about half as far as the limit: their scale must not be very different */
+	int			exponent = scale_of_norm(fmaxf(greatest, fminf(limit, 1e37f) * 0x1p-8f));
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	RegionList	list = {0, 0, 0, 0.0f};
+
+	if (padded > a.most || !(greatest < 1e37f))
+		return list;
+	*scale = {};
+	scale->exponent = exponent;
+	/* there is room for all */
+	list.first = (int) atomicAdd(a.used, (uint32_t) padded);
+	list.count = count;
+	list.padded = padded;
+	list.reach = INFINITY;
+	if (count < a.count)
+		list.reach = __double2float_rd(ldexp(fmin((double) least, 3.4e38) * (1.0 - 0x1p-18) -
+											 0x1p-118, exponent));
+	return list;
+}
+
+/* Rows that are left are compared with all centroids, at so many times the cost. */
+#define COST_OF_LEFT 2
+
+/*
+ * The limit of a region's list that costs least: a longer list leaves fewer rows, as far as rows
+ * have said what they need.  By a block; NaN if none have.
+ */
+static __device__ float
+cheapest_limit(const ListArguments &a, const float *norms)
+{
+	typedef cub::BlockScan<uint32_t, REGION_THREADS> Scan;
+	__shared__ typename Scan::TempStorage memory;
+	constexpr int EACH = REACHES / REGION_THREADS;
+	__shared__ uint32_t near[REACHES];
+	__shared__ unsigned long long least;
+	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
+	float		scale = rough_power_of_two(a.common->exponent);
+	int			first = threadIdx.x * EACH;
+	uint32_t	rows[EACH];
+	uint32_t	listed[EACH];
+	uint32_t	all;
+
+	if (threadIdx.x == 0)
+		least = ~0ull;
+	for (int i = 0; i < EACH; i++)
+	{
+		rows[i] = reaches[first + i];
+		reaches[first + i] = near[first + i] = 0;
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		atomicAdd(&near[class_of_reach(norms[c] * scale)], 1u);
+	Scan(memory).InclusiveSum(rows, rows, all);
+	__syncthreads();
+	for (int i = 0; i < EACH; i++)
+		listed[i] = near[first + i];
+	Scan(memory).InclusiveSum(listed, listed);
+	for (int i = 0; i < EACH; i++)
+		if (all > 0 && listed[i] > 0 && listed[i] <= (uint32_t) a.most)
+		{
+			unsigned long long cost = (unsigned long long) all * ((listed[i] + 63) / 64 * 64) +
+				(unsigned long long) (all - rows[i]) * COST_OF_LEFT * (unsigned long long) a.count;
+
+			/* of equals, the shortest */
+			atomicMin(&least, cost * REACHES + (unsigned) (first + i));
+		}
+	__syncthreads();
+	return least == ~0ull ? __int_as_float(0x7fc00000) :
+		reach_of_class((int) (least % REACHES)) / scale;
+}
+
+/*
+ * How far from the origin centroids of the list may be.  A row is compared with all that are nearer
+ * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
+ * radius; as long as rows have not said what they need, u is taken for the distance between
+ * neighbours.
+ */
+static __device__ float
+limit_of_list(const ListArguments &a, const float *norms, bool tight)
+{
+	float		radius = a.radii[blockIdx.x];
+	float		limit = cheapest_limit(a, norms);
+	float		second = second_norm(norms, a.count);
+
+	if (tight)
+		return radius + second;
+	return isnan(limit) ? 3.0f * radius + 2.0f * second : limit;
+}
+
+/* Lists the centroids of a region: a block. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+list_kernel(ListArguments a, bool tight)
+{
+	const float *norms = a.norms + (int64_t) blockIdx.x * a.count;
+	__shared__ int found;
+	__shared__ int greatest;
+	__shared__ int least;
+	__shared__ RegionList list;
+	float		limit = limit_of_list(a, norms, tight);
+
+	if (threadIdx.x == 0)
+	{
+		found = greatest = 0;
+		least = __float_as_int(INFINITY);
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		if (norms[c] <= limit)
+		{
+			atomicAdd(&found, 1);
+			atomicMax(&greatest, __float_as_int(norms[c]));
+		}
+		else
+			atomicMin(&least, __float_as_int(norms[c]));
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		list = place_list(a, found, __int_as_float(greatest), __int_as_float(least),
+						  limit);
+		a.lists[blockIdx.x] = list;
+		found = 0;
+	}
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count && list.count > 0; c += REGION_THREADS)
+		if (norms[c] <= limit)
+			a.ids[list.first + atomicAdd(&found, 1)] = (int32_t) c;
+	for (int i = list.count + threadIdx.x; i < list.padded; i += REGION_THREADS)
+		a.ids[list.first + i] = 0;
+}
+
+/* Rounds the centroids of a list to 16 bits: one warp a centroid. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+round_list_kernel(ListArguments a)
+{
+	RegionList	list = a.lists[blockIdx.x];
+	const float *origin = a.origins + (int64_t) blockIdx.x * a.d;
+	int			warps = gridDim.y * (REGION_THREADS / 32);
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	double		factor = list.count > 0 ? ldexp(1.0, scale->exponent) : 0.0;
+
+	for (int i = blockIdx.y * (REGION_THREADS / 32) + threadIdx.x / 32; i < list.padded;
+		 i += warps)
+	{
+		const double *c =
+			i < list.count ? a.exact + (int64_t) a.ids[list.first + i] * a.d : nullptr;
+		__half	   *rounded = a.rounded + (int64_t) list.first * tiles_of(a.depth) * TILE_COLUMNS;
+
+		round_centroid(c, origin, a.d, a.depth, factor, a.gamma, [&](int j)
+		{
+			return rounded + (int64_t) (j / TILE_COLUMNS * list.padded) * TILE_COLUMNS +
+				place_of(i, j % TILE_COLUMNS / 8) + j % 8;
+		}, [&](double length, double missed)
+		{
+			store_bounds(list.first + i, length, missed, a.norm, a.error, scale);
+		});
+	}
+}
+
+/* The mean of logarithms, or a guess if there are none. */
+static __device__ double
+mean_log(double sum, double count, double guess)
+{
+	return count > 0.0 ? sum / count : guess;
+}
+
+/* The quotients of the split, from the rows of the region, or from its centroids. */
+static __device__ void
+choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lambda, double *mu)
+{
+	double		count = (double) rows.count;
+	double		norm = mean_log(scale.norm_log, scale.norm_count, 0.0);
+	double		error = mean_log(scale.error_log, scale.error_count, norm - 12.0);
+	double		row_norm = mean_log(rows.norm_log + count * scale.exponent, count, norm);
+	double		row_error = mean_log(rows.error_log + count * scale.exponent, count,
+									 row_norm - 12.0);
+
+	*lambda = safe_power(error - row_norm);
+	*mu = safe_power(norm - row_error);
+}
+
+/* The lower bounds of |e|²/2 of a list. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+lower_list_kernel(ListArguments a)
+{
+	RegionList	list = a.lists[blockIdx.x];
+	CentroidScale *scale = &a.scales[blockIdx.x];
+	const RowStatistics rows = a.statistics[blockIdx.x];
+	double		lambda;
+	double		mu;
+
+	if (list.count == 0)
+		return;
+	choose_split(*scale, rows, &lambda, &mu);
+	for (int i = threadIdx.x; i < list.padded; i += REGION_THREADS)
+	{
+		int64_t		at = list.first + i;
+
+		if (i < list.count)
+			bound_centroid(a.norm[at], a.error[at], lambda, mu, a.d, &a.lower[at], &a.slack[at]);
+		else
+		{
+			a.lower[at] = 3.0e38f;
+			a.slack[at] = 0.0f;
+		}
+	}
+	/* all threads have read them */
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		scale->lambda = __double2float_ru(lambda);
+		scale->mu = __double2float_ru(mu);
+		a.statistics[blockIdx.x] = {};
+	}
+}
+
+/* Says what reach the rows of the sample need. */
+static __global__ void
+reaches_kernel(ListArguments a, Sample sample)
+{
+	int			i = blockIdx.x * blockDim.x + threadIdx.x;
+	int			region;
+	float		reach;
+
+	if (i >= sample.count)
+		return;
+	region = sample.regions[i];
+	reach = 2.0f * sqrtf(sample.nearest2[i]) + a.radii[region];
+	atomicAdd(&a.reaches[region * REACHES +
+						 class_of_reach(reach * rough_power_of_two(a.common->exponent))], 1u);
+}
+
+/* Takes what reach the rows of the sample need. */
+void
+sample_reaches(Shard &shard, const Sample &sample)
+{
+	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>
+		(ListArguments(shard), sample);
+	GK_LAUNCHED("reaches_kernel");
+}
+
+/* Measures how far all centroids are from all origins. */
+void
+measure_regions(Shard &shard)
+{
+	cudaStream_t stream = shard.device->compute;
+	ListArguments a(shard);
+	int			regions = shard.regions.count;
+
+	shard.use();
+	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
+	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
+		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
+									 shard.regions.norms);
+	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
+		(a.norms, regions, a.count, a.radii);
+	GK_LAUNCHED("measure_regions");
+}
+
+/* Lists and rounds the centroids of all regions; `tight`: in lists that are too short. */
+void
+list_regions(Shard &shard, bool tight)
+{
+	cudaStream_t stream = shard.device->compute;
+	ListArguments a(shard);
+	int			regions = shard.regions.count;
+
+	GK_CUDA(cudaMemsetAsync(a.used, 0, sizeof(uint32_t), stream));
+	list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a, tight);
+	round_list_kernel<<<dim3(regions, regions < 64 ? 16 : 4), REGION_THREADS, 0, stream>>>(a);
+	lower_list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
+	GK_LAUNCHED("list_regions");
+}
+
+}								/* namespace gk */
