@@ -598,13 +598,18 @@ make_groups(int64_t points, bool single, int64_t *ends)
 	return groups;
 }
 
+/* Bytes of rows of the caller, which an engine holds all at once. */
+#define GIVEN_BYTES (4 << 20)
+
 /* How far rows are from the points of their own group and of others. */
 static void
 compare_separation(Pair *pair, bool own_rows, bool single, bool others, bool cosine)
 {
 	const Data *data = pair->data;
 	int64_t		first = own_rows ? 0 : (int64_t) (random_bits() % (uint64_t) data->n);
-	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) (data->n - first));
+	int64_t		given = GIVEN_BYTES / (data->d * (int64_t) sizeof(float));
+	int64_t		most = own_rows && given < data->n ? given : data->n - first;
+	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) most);
 	int64_t    *ends = malloc(data->k * sizeof(int64_t));
 	int64_t		groups = make_groups(data->k, single, ends);
 	int32_t    *labels = malloc(count * sizeof(int32_t));
