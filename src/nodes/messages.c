@@ -1,7 +1,7 @@
 /*
  * Messages to the nodes and their answers: the transport of the cluster engine over connections.
  *
- * A message goes in pieces of 1 MB, the last of which the node is to run; so does the answer.
+ * A message goes in pieces of 2 MB, the last of which the node is to run; so does the answer.
  */
 #include "postgres.h"
 
@@ -11,8 +11,8 @@
 
 #include "messages.h"
 
-/* The most bytes of a message in one statement. */
-#define PIECE_BYTES ((size_t) 1024 * 1024)
+/* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
+#define PIECE_BYTES ((size_t) 2048 * 1024)
 
 /* What a node is doing. */
 typedef enum Stage

@@ -21,7 +21,7 @@
 #include "sql_values.h"
 
 /* The most bytes of an answer in one result. */
-#define PART_BYTES ((Size) 1024 * 1024)
+#define PART_BYTES ((Size) 2048 * 1024)
 
 GK_SQL_FUNCTION(gkmeans_node_open);
 GK_SQL_FUNCTION(gkmeans_node_load);
