@@ -7,7 +7,7 @@ import json
 import sys
 from html import escape
 
-LETTER, BAR, GAP, WIDTH = 7, 16, 6, 720
+LETTER, BAR, GAP, WIDTH = 8, 16, 6, 720
 COLOURS = ("#3b6ea5", "#c9a227")
 
 
