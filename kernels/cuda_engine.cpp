@@ -759,9 +759,10 @@ extern "C" __attribute__((visibility("default"))) const GkEngineClass *
 gk_cuda_engine(void)
 {
 	static const GkEngineClass class_of = {
-		"cuda", gk::cuda_open, gk::cuda_lend_buffer, gk::cuda_set_dimension, gk::cuda_append,
-		gk::cuda_reclaim, gk::cuda_clear, gk::cuda_submit, gk::cuda_wait, gk::cuda_fetch,
-		gk::cuda_usage, gk::cuda_close, gk::cuda_list_devices, gk::cuda_release_process
+		GK_ENGINE_INTERFACE, "cuda", gk::cuda_open, gk::cuda_lend_buffer,
+		gk::cuda_set_dimension, gk::cuda_append, gk::cuda_reclaim, gk::cuda_clear,
+		gk::cuda_submit, gk::cuda_wait, gk::cuda_fetch, gk::cuda_usage, gk::cuda_close,
+		gk::cuda_list_devices, gk::cuda_release_process
 	};
 
 	return &class_of;

@@ -539,6 +539,7 @@ const GkEngineClass *
 gk_cluster_engine(void)
 {
 	static const GkEngineClass class_of = {
+		.interface = GK_ENGINE_INTERFACE,
 		.name = "cluster",
 		.open = cluster_open,
 		.lend_buffer = cluster_lend_buffer,

@@ -325,6 +325,7 @@ const GkEngineClass *
 gk_cpu_engine(void)
 {
 	static const GkEngineClass class_of = {
+		.interface = GK_ENGINE_INTERFACE,
 		.name = "cpu",
 		.open = cpu_open,
 		.lend_buffer = cpu_lend_buffer,

@@ -420,6 +420,7 @@ typedef struct GkEngine GkEngine;
 /* The functions of an engine. */
 typedef struct GkEngineClass
 {
+	uint64_t	interface;		/* GK_ENGINE_INTERFACE, where this was compiled */
 	const char *name;			/* "cpu", "cuda" */
 
 	/* Makes an engine without rows.  On an error *engine is NULL. */
@@ -475,6 +476,16 @@ typedef struct GkEngineClass
 	 */
 	void		(*release_process) (void);
 } GkEngineClass;
+
+/*
+ * Tells one state of this header from another: a library on disk may be older or newer than the
+ * program that loads it.  The version is to be raised with changes that no size shows.
+ */
+#define GK_ENGINE_VERSION 2
+#define GK_ENGINE_INTERFACE \
+	((uint64_t) GK_ENGINE_VERSION << 56 | (uint64_t) GK_OPERATIONS << 48 | \
+	 (uint64_t) sizeof(GkCommand) << 32 | (uint64_t) sizeof(GkEngineConfig) << 16 | \
+	 (uint64_t) sizeof(GkEngineClass))
 
 /* Every engine begins with its class. */
 struct GkEngine

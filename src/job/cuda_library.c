@@ -37,6 +37,11 @@ gk_cuda_class(const char **reason)
 		gk_library_function(LIBRARY, "gk_cuda_engine", reason);
 	if (cuda_engine == NULL)
 		return NULL;
+	if (cuda_engine()->interface != GK_ENGINE_INTERFACE)
+	{
+		*reason = LIBRARY " library belongs to another version of gkmeans";
+		return NULL;
+	}
 	cuda_class = cuda_engine();
 	if (cuda_class->release_process != NULL)
 		on_proc_exit(release_devices, PointerGetDatum(cuda_class));

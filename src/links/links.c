@@ -266,6 +266,7 @@ close_link(GkLink *link)
 }
 
 static const GkLinkClass link_class = {
+	.interface = GK_LINKS_INTERFACE,
 	.knows = knows,
 	.open = open_link,
 	.query = send_query,

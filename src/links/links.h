@@ -35,6 +35,8 @@ typedef struct GkLink GkLink;
 /* The functions of the library. */
 typedef struct GkLinkClass
 {
+	size_t		interface;		/* GK_LINKS_INTERFACE, where this was compiled */
+
 	/* True if libpq has a connection parameter of this name. */
 	bool		(*knows) (const char *keyword);
 
@@ -69,6 +71,10 @@ typedef struct GkLinkClass
 	/* Ends the connection at once, and frees the link.  NULL is allowed. */
 	void		(*close) (GkLink *link);
 } GkLinkClass;
+
+/* As GK_ENGINE_INTERFACE: the version is to be raised with changes that no size shows. */
+#define GK_LINKS_VERSION 1
+#define GK_LINKS_INTERFACE ((size_t) GK_LINKS_VERSION << 32 | sizeof(GkLinkClass))
 
 /* The library exports this function alone. */
 extern const GkLinkClass *gk_link_class(void);

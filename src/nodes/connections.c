@@ -71,6 +71,11 @@ load_links(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("cannot connect to nodes: %s", reason)));
+	if (link_class()->interface != GK_LINKS_INTERFACE)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("cannot connect to nodes: gkmeans_links library belongs to another version "
+						"of gkmeans")));
 	links = link_class();
 	return links;
 }

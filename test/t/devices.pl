@@ -405,7 +405,14 @@ $standby->start;
 is(answer($session, "$fit; $engine"), "$bits\ncuda|1|gkmeans.engine is cuda", 'a standby');
 $session->quit;
 
-# No library, and one that cannot be loaded
+# A library of another version, none, and one that cannot be loaded
+append_to_file($node->data_dir . '/cuda_stand_in', "interface 1\n");
+{
+	my $reason = 'gkmeans_cuda library belongs to another version of gkmeans';
+	like(ask($cuda, $fit), qr/^$unusable $reason\Q$instead\E$/, "$reason: cuda");
+	like(ask($auto, "$promised; $engine"), qr/^$bits\ncpu\|0\|$reason$/, "$reason: auto");
+	is(ask($auto, $rows), '', "$reason: gkmeans_devices() has no row");
+}
 unlink "$folder/gkmeans_cuda.so";
 for my $reason ('gkmeans_cuda library not installed', 'gkmeans_cuda library not loaded: .*: file too short')
 {

@@ -12,6 +12,7 @@
  *   full N      device number N has no memory left
  *   lost N      call number N loses the context: open is number 1, commands follow
  *   failed N    call number N fails
+ *   interface N the library was built for another interface
  *
  * A command of process PID keeps running while a file "cuda_stand_in.hold.PID" exists.  Each
  * release_process() appends the PID to "cuda_stand_in.released".
@@ -203,6 +204,7 @@ gk_cuda_engine(void)
 	static GkEngineClass class_of;
 
 	class_of = *gk_cpu_engine();
+	class_of.interface += told("interface", 0);
 	class_of.name = "cuda";
 	class_of.open = open_engine;
 	class_of.submit = submit;

@@ -341,6 +341,7 @@ const GkEngineClass *
 gk_local_cluster(const LocalPlan *plan)
 {
 	static const GkEngineClass class_of = {
+		.interface = GK_ENGINE_INTERFACE,
 		.name = "local cluster",
 		.open = local_open,
 		.lend_buffer = local_lend_buffer,

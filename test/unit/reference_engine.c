@@ -890,6 +890,7 @@ const GkEngineClass *
 gk_reference_engine(void)
 {
 	static const GkEngineClass class_of = {
+		.interface = GK_ENGINE_INTERFACE,
 		.name = "reference",
 		.open = reference_open,
 		.lend_buffer = reference_lend_buffer,

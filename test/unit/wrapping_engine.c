@@ -173,6 +173,7 @@ const GkEngineClass *
 gk_wrapping_engine(const GkEngineClass *inner, const Meddling *meddling)
 {
 	static GkEngineClass class_of = {
+		.interface = GK_ENGINE_INTERFACE,
 		.open = wrapping_open,
 		.lend_buffer = wrapping_lend_buffer,
 		.set_dimension = wrapping_set_dimension,
