@@ -77,7 +77,7 @@ def main():
         data, weights = make_rows(rows, rows, dimension)
         cursor.execute("CREATE TEMP TABLE judged (id int, v float8[], w float8) ON COMMIT DROP")
         psycopg2.extras.execute_values(cursor, "INSERT INTO judged VALUES %s",
-                                       [(i, row.tolist(), weights[i]) for i, row in enumerate(data)])
+                                       [(i, row.tolist(), float(weights[i])) for i, row in enumerate(data)])
         for kind in KINDS:
             number += 1
             worst = judge(cursor, data, weights, k, kind)
