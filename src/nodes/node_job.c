@@ -282,6 +282,17 @@ gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor)
 	end_step(before);
 }
 
+/* Raises the error of a status; what the node refuses is a fault of the client. */
+static void
+check_message(GkStatus status)
+{
+	if (status.code == GK_INTERNAL && strcmp(status.where, "node") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg_internal("%s", status.message)));
+	gk_check(status);
+}
+
 /* A window on the engine's labels. */
 typedef struct Window
 {
@@ -306,8 +317,8 @@ find_label(Window *window, int64 row, GkSharedLabel *label)
 	{
 		window->from = row - row % LABELS_AT_ONCE;
 		window->count = Min(window->rows - window->from, LABELS_AT_ONCE);
-		gk_check(gk_node_fetch(current->node, window->labelling->count, window->from,
-							   window->count, window->labels, window->distances2));
+		check_message(gk_node_fetch(current->node, window->labelling->count, window->from,
+									window->count, window->labels, window->distances2));
 	}
 	engine_label = window->labels[row - window->from];
 	if (engine_label < 0 || engine_label >= window->labelling->count)
@@ -414,6 +425,11 @@ gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor)
 	while (gk_shared_labels_rest(&place, &type, &values[0], &nulls[0], &label))
 	{
 		CHECK_FOR_INTERRUPTS();
+		/* the labels outlive the transaction, which may have kept the type */
+		if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("the type of the ids has been dropped")));
 		getTypeOutputInfo(type, &output, &is_varlena);
 		if (!nulls[0])
 			values[0] = CStringGetTextDatum(OidOutputFunctionCall(output, values[0]));
@@ -443,17 +459,6 @@ open_node(void)
 	config.draw_host_memory = limits.draw_host_memory;
 	config.return_host_memory = limits.return_host_memory;
 	gk_check(gk_node_open(&config, &current->node));
-}
-
-/* Raises the error of a status; a message that is refused is a fault of the client. */
-static void
-check_message(GkStatus status)
-{
-	if (status.code == GK_INTERNAL && strcmp(status.where, "node") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg_internal("%s", status.message)));
-	gk_check(status);
 }
 
 /* Takes a piece of a message. */

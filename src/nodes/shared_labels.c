@@ -341,6 +341,9 @@ gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null, GkS
 {
 	Shared	   *shared = own == NULL ? NULL : dsm_segment_address(own);
 
+	/* the session may have another role now */
+	if (shared != NULL && shared->user != GetUserId())
+		return false;
 	while (shared != NULL && *place < shared->used)
 	{
 		Entry	   *entry = entry_at(shared, *place);

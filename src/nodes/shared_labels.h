@@ -39,7 +39,7 @@ extern dsm_handle gk_shared_labels_publish(void);
 
 /*
  * The rows that nobody has taken, in turn, from *place = 0 on; false at their end, or if this
- * session has left none.  *id is a copy in the current memory context.
+ * session has left none as this role.  *id is a copy in the current memory context.
  */
 extern bool gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null,
 								  GkSharedLabel *label);

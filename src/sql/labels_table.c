@@ -380,7 +380,24 @@ prepare_table(GkLabelsTable *table)
 		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
-/* The command with which Citus' workers would insert labels. */
+/* True if triggers of a table may leave out rows that are inserted. */
+static bool
+may_leave_out_rows(Oid relation_id)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	bool		may;
+
+	if (relation == NULL)
+		return true;
+	may = relation->trigdesc != NULL && relation->trigdesc->trig_insert_before_row;
+	relation_close(relation, AccessShareLock);
+	return may;
+}
+
+/*
+ * The command with which Citus' workers would insert labels; NULL if they cannot, or if what they
+ * insert says nothing about what they found.
+ */
 char *
 gk_labels_table_insert(const GkLabelsTable *table, const char *relation)
 {
@@ -389,7 +406,8 @@ gk_labels_table_insert(const GkLabelsTable *table, const char *relation)
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 
 	if (!OidIsValid(relation_id) || !gk_citus_has_one_copy(relation_id) ||
-		(table->columns & ~known) != 0 || table->if_exists == GK_EXISTS_MERGE)
+		(table->columns & ~known) != 0 || table->if_exists == GK_EXISTS_MERGE ||
+		may_leave_out_rows(relation_id))
 		return NULL;
 	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", table->output.name,
 					gk_label_names(table->columns & MADE, table->id_name),

@@ -311,6 +311,17 @@ is(sql(sprintf $digest, 'labels'), $expected, 'those of a model');
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT rows, labelled, inserted FROM gkmeans_assign('written', labels_mode => 'delete')}), '6000|5940|6000', 'its labels are written again');
 is(sql(sprintf $digest, 'labels'), $expected, 'and are the same');
 
+# A trigger that leaves rows out
+sql(<<~'SQL');
+	CREATE TABLE even_labels (LIKE labels);
+	SELECT create_distributed_table('even_labels', 'id', colocate_with => 'distributed');
+	CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN CASE WHEN NEW.id % 2 = 0 THEN NEW END; END';
+	SET citus.enable_unsafe_triggers = on;
+	CREATE TRIGGER leave_out BEFORE INSERT ON even_labels FOR EACH ROW EXECUTE FUNCTION leave_out();
+	SQL
+is(way_of(label('even_labels', 'append')), 'copy', 'labels of which a trigger leaves some out');
+is(sql('SELECT count(*) FROM even_labels'), 3000, 'are written without them');
+
 # Copies of rows are on several workers, of which one has the labels
 sql(q{SET citus.shard_replication_factor = 2; CREATE TABLE twice (LIKE local); SELECT create_distributed_table('twice', 'id', colocate_with => 'none');
 	CREATE TABLE twice_labels (LIKE labels); SELECT create_distributed_table('twice_labels', 'id', colocate_with => 'twice'); INSERT INTO twice SELECT * FROM local});
