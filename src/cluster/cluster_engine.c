@@ -51,7 +51,7 @@ now(void)
 }
 
 /* Notes an error of the command. */
-GkProgress
+GkRoundProgress
 gk_cluster_fail(GkClusterEngine *engine, GkStatus status)
 {
 	engine->status = status;
@@ -160,7 +160,7 @@ gk_ask_all(GkClusterEngine *engine, const GkRound *round)
 }
 
 /* Refuses the answer of a peer. */
-static GkProgress
+static GkRoundProgress
 refuse_answer(GkClusterEngine *engine, int node)
 {
 	const GkTransport *transport = engine->transport;
@@ -171,7 +171,7 @@ refuse_answer(GkClusterEngine *engine, int node)
 }
 
 /* Receives an answer, and checks its header. */
-static GkProgress
+static GkRoundProgress
 receive_answer(GkClusterEngine *engine, int milliseconds)
 {
 	const GkTransport *transport = engine->transport;
@@ -221,10 +221,10 @@ next_peer(GkClusterEngine *engine)
 }
 
 /* Takes a piece of the answer of a peer. */
-static GkProgress
+static GkRoundProgress
 take_answer(GkClusterEngine *engine, GkPeer *peer)
 {
-	GkProgress	progress = engine->round->take == NULL ? GK_DONE
+	GkRoundProgress progress = engine->round->take == NULL ? GK_DONE
 		: engine->round->take(engine, peer);
 
 	if (progress == GK_MORE)
@@ -239,11 +239,11 @@ take_answer(GkClusterEngine *engine, GkPeer *peer)
 }
 
 /* Does the next piece of a command. */
-static GkProgress
+static GkRoundProgress
 go_on(GkClusterEngine *engine, int milliseconds)
 {
 	GkPeer	   *peer = next_peer(engine);
-	GkProgress	progress;
+	GkRoundProgress progress;
 
 	if (peer != NULL && peer->answer != NULL)
 		return take_answer(engine, peer);
@@ -418,7 +418,7 @@ cluster_wait(GkEngine *base, int milliseconds)
 	while (engine->command != NULL)
 	{
 		double		left = end - now();
-		GkProgress	progress = go_on(engine, left < 0.0 ? 0 : (int) left);
+		GkRoundProgress progress = go_on(engine, left < 0.0 ? 0 : (int) left);
 
 		if (progress != GK_MORE)
 			end_command(engine);
@@ -435,7 +435,7 @@ fetch_window(GkClusterEngine *engine, int64_t from, int64_t count)
 	static const GkRound round = {
 		.operation = GK_FETCH,.write = gk_write_fetch,.take = gk_take_fetch
 	};
-	GkProgress	progress = GK_MORE;
+	GkRoundProgress progress = GK_MORE;
 
 	engine->at = from;
 	engine->centroids_before = engine->state.centroids;

@@ -26,8 +26,8 @@
 
 #include "alloc.h"
 #include "citus.h"
+#include "citus_sources.h"
 #include "conninfo.h"
-#include "node_sources.h"
 #include "source_query.h"
 #include "source_text.h"
 

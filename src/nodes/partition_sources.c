@@ -21,7 +21,8 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-#include "node_sources.h"
+#include "foreign_servers.h"
+#include "partition_sources.h"
 #include "source_query.h"
 #include "source_text.h"
 
