@@ -52,7 +52,7 @@ ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	lloyd memory pool regions rows seed separation statistics stop sums)) \
 	$(addprefix src/cluster/, $(addsuffix .o, \
 	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
-	node_answers node_requests))
+	node_answers node_requests rounds))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

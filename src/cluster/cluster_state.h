@@ -127,13 +127,19 @@ struct GkClusterEngine
 	int64_t		entry_count;
 };
 
-/* cluster_engine.c */
+/* rounds.c */
 
 /* Begins a round with the peers that are `asked`. */
 extern GkStatus gk_begin_round(GkClusterEngine *engine, const GkRound *round);
 
 /* The same with all peers that have rows. */
 extern GkStatus gk_ask_all(GkClusterEngine *engine, const GkRound *round);
+
+/*
+ * Does the next piece of the command, and waits at most this long for an answer.  GK_DONE or GK_BAD
+ * is the end of the command; engine->status has the error.
+ */
+extern GkRoundProgress gk_go_on(GkClusterEngine *engine, int milliseconds);
 
 /* Notes an error of the command; returns GK_BAD. */
 extern GkRoundProgress gk_cluster_fail(GkClusterEngine *engine, GkStatus status);
