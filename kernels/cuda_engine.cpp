@@ -392,7 +392,7 @@ Engine::run_one(GkCommand *c)
 	{
 		check_context();
 		if (!gk_can_run(&state, c))
-			fail(GK_INTERNAL, "submit", "a command needs what is not there");
+			fail(GK_INTERNAL, "submit", "a command needs data that does not exist");
 		gk_forget(&state, c);
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);

@@ -187,7 +187,7 @@ cluster_submit(GkEngine *base, GkCommand *command)
 	{
 		engine->command = NULL;
 		engine->status = gk_status_error(GK_INTERNAL, "submit",
-										 "a command needs what is not there");
+										 "a command needs data that does not exist");
 		return gk_status_ok();
 	}
 	engine->centroids_before = engine->state.centroids;

@@ -267,7 +267,7 @@ find_tasks(const char *query, int columns, Tasks *tasks)
 
 	if (provider == NULL || strcmp(provider, "Citus Adaptive") != 0 ||
 		find_member(top, "Plans", &value) || !passes_columns(top, columns))
-		return "Citus leaves a part of the source to this server";
+		return "Citus leaves part of the source to this server";
 	if (find_member(distributed, "Subplans", &value) || find_member(job, "Depended Jobs", &value) ||
 		find_member(job, "Dependent Jobs", &value))
 		return "Citus reads the source in several steps";

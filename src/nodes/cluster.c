@@ -84,7 +84,7 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 	if (strcmp(columns, own) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the source has other columns on node \"%s\" than on this server",
+				 errmsg("the columns of the source on node \"%s\" differ from those on this server",
 						connection->node->name),
 				 errdetail("There: %s. Here: %s.", columns, own),
 				 errhint("Give the columns the same types, or cast them in the source.")));

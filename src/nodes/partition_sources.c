@@ -107,7 +107,7 @@ check_scan(const PlannedStmt *plan, const ForeignScan *scan)
 	if (OidIsValid(user) && user != GetUserId())
 		return "a foreign table is read as the owner of a view";
 	if (!may_use(scan->fs_server))
-		return psprintf("you may not use server \"%s\" itself", server->servername);
+		return psprintf("you lack USAGE on server \"%s\"", server->servername);
 	return NULL;
 }
 
@@ -243,7 +243,7 @@ add_scans(Scans *scans, const Plan *plan)
 		foreach(cell, ((const Append *) plan)->appendplans)
 			add_scans(scans, lfirst(cell));
 	else if (IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, BitmapHeapScan))
-		scans->reason = "a part of the source is on this server";
+		scans->reason = "part of the source is on this server";
 	else
 		scans->reason = "the source is more than scans of foreign tables";
 }

@@ -480,13 +480,25 @@ gk_call_labels(GkCall *call)
 	return put_all_labels(call, NULL, NULL);
 }
 
+/* Ends a fit whose results are stored, and writes its labels table. */
+static void
+finish_fit(GkCall *call, Tuplestorestate *labels)
+{
+	GkLabelsWritten written;
+
+	gk_call_end_job(call);
+	gk_call_write_labels(call, labels, &written);
+	gk_call_end(call);
+	if (labels != NULL)
+		tuplestore_end(labels);
+}
+
 /* SQL: clusters the rows of a source; one row for every cluster. */
 Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
-	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -496,11 +508,7 @@ gkmeans_fit(PG_FUNCTION_ARGS)
 	gk_call_fit(&call);
 	gk_call_put_clusters(&call, result);
 	labels = gk_call_labels(&call);
-	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels, &written);
-	gk_call_end(&call);
-	if (labels != NULL)
-		tuplestore_end(labels);
+	finish_fit(&call, labels);
 	return (Datum) 0;
 }
 
@@ -510,7 +518,6 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
-	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -524,10 +531,6 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	labels = put_all_labels(&call, result->setResult, result->setDesc);
-	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels, &written);
-	gk_call_end(&call);
-	if (labels != NULL)
-		tuplestore_end(labels);
+	finish_fit(&call, labels);
 	return (Datum) 0;
 }

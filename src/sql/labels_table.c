@@ -280,7 +280,7 @@ check_changes(GkLabelsTable *table, const char *name)
 	if (table->if_exists != GK_EXISTS_MERGE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("changes_table needs labels that are merged"),
+				 errmsg("changes_table needs labels_mode => 'merge'"),
 				 errhint("Changes are the differences that 'merge' finds.")));
 	if (table->exists && is_whole_on_nodes(table))
 		ereport(ERROR,

@@ -77,7 +77,7 @@ check_ids(const GkLabelsMerge *merge)
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 id == NULL ? errmsg("an id of the source is NULL")
-			 : errmsg("id %s is there more than once in the source", id),
+			 : errmsg("id %s occurs more than once in the source", id),
 			 errdetail("Labels are merged by column \"%s\", which must be unique.",
 					   merge->id_name)));
 }
