@@ -26,7 +26,7 @@ namespace gk
 #define POLL_COMMAND std::chrono::microseconds(500)
 #define POLL_END std::chrono::milliseconds(3)
 
-/* Waits at most so long, without sleeping, until something is so. */
+/* Polls a condition for at most this long. */
 template <typename F, typename D> static void
 poll_until(F is_so, D most)
 {

@@ -234,7 +234,7 @@ potentials_slice(Shard &shard, const Slice &slice, const double *trials, int cou
 /* Points that a thread of separation_kernel takes at a time. */
 #define SEPARATION_POINTS 8
 
-/* What a row has found so far among the groups of points. */
+/* The state of a row on its way through the groups of points. */
 struct SeparationState
 {
 	double		sum = 0.0;			/* over the points of this group */

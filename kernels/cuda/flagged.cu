@@ -63,7 +63,7 @@ struct PairColumns
 	float		x[WARP_ROWS][CHUNK + 1];
 };
 
-/* What a warp knows about its rows, in shared memory. */
+/* The rows of a warp, in shared memory. */
 struct WarpRows
 {
 	int			row[WARP_ROWS];		/* in the slice; -1 = none */

@@ -13,7 +13,7 @@
 /* How long a fetch waits between looks. */
 #define FETCH_MILLISECONDS 10
 
-/* What begins each command. */
+/* The function that begins each command. */
 static const GkBeginCommand beginnings[GK_OPERATIONS] = {
 	[GK_SEAL] = gk_begin_seal,
 	[GK_RANGE] = gk_begin_range,
@@ -319,7 +319,7 @@ gk_cluster_first_rows(const GkEngine *engine)
 	return ((const GkClusterEngine *) engine)->first_rows;
 }
 
-/* What a node did so far. */
+/* The work of a node so far. */
 void
 gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report)
 {

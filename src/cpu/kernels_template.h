@@ -124,7 +124,7 @@ prefetch(const GkTile *tile, int64_t p, int64_t count)
 		__builtin_prefetch(from + i, 0, 2);
 }
 
-/* What a tile has found so far. */
+/* The state of a tile. */
 static inline __attribute__((always_inline)) Found
 load_found(const GkTile *tile, int lane)
 {

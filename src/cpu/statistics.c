@@ -206,7 +206,7 @@ gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command)
 		   farthest.heaps[0].count * sizeof(GkEntry));
 }
 
-/* What gathers the statistics. */
+/* The statistics under way. */
 typedef struct Tallying
 {
 	GkTally    *tallies;		/* k for each worker */

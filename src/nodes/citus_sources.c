@@ -354,7 +354,7 @@ read_workers(Worker **workers)
 	return count;
 }
 
-/* What Citus adds to a role's connections to a worker: its entry, or that for all workers. */
+/* The connection parameters that Citus has for a role: of the worker, or of all workers. */
 static char *
 find_authinfo(const char *role, int node_id)
 {

@@ -17,7 +17,7 @@
 /* The nodes of a fit; they belong to its job. */
 typedef struct GkServerCluster GkServerCluster;
 
-/* What a node did for a fit. */
+/* The work of a node for a fit. */
 typedef struct GkNodeLine
 {
 	const char *name;

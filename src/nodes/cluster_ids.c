@@ -16,7 +16,7 @@
 /* Ids that come at once. */
 #define IDS_AT_ONCE 10000
 
-/* What is needed to take ids. */
+/* The state of taking ids. */
 typedef struct Taker
 {
 	const GkServerCluster *cluster;

@@ -103,7 +103,7 @@ gk_shared_labels(const GkServerCluster *cluster, const char *source, const char 
 					arguments.data);
 }
 
-/* What is needed to take the rest. */
+/* The state of taking the rest. */
 typedef struct Taker
 {
 	const GkServerCluster *cluster;

@@ -27,7 +27,7 @@
 /* How long a connection may take, unless its parameters say something else. */
 #define CONNECT_SECONDS 30
 
-/* What a fit adds to the parameters of a connection, before those of the node … */
+/* Connection parameters that a fit adds, before those of the node … */
 static const char *const defaults[][2] = {
 	{"fallback_application_name", "gkmeans"},
 	{"keepalives", "1"},

@@ -14,7 +14,7 @@
 /* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
 #define PIECE_BYTES ((size_t) 2048 * 1024)
 
-/* What a node is doing. */
+/* The state of a node. */
 typedef enum Stage
 {
 	SILENT,						/* nothing */

@@ -526,7 +526,7 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("gkmeans_fit_predict needs an id_column"),
-				 errhint("Name the column that tells the rows apart as id_column.")));
+				 errhint("Name the column that identifies the rows as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	gk_call_read(&call);
 	gk_call_fit(&call);

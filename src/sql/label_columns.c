@@ -11,7 +11,7 @@
 
 #include "label_columns.h"
 
-/* What a column is. */
+/* The kinds of columns. */
 typedef struct Description
 {
 	const char *name;

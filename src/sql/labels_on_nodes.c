@@ -62,7 +62,7 @@ gk_share_labels(GkCall *call)
 	pfree(clusters);
 }
 
-/* What is needed to take the rest. */
+/* The state of taking the rest. */
 typedef struct Rest
 {
 	GkCall	   *call;

@@ -28,7 +28,7 @@
 #define REQUIRED (GK_LABEL_SET(GK_LABEL_ID) | GK_LABEL_SET(GK_LABEL_CLUSTER))
 #define MADE (REQUIRED | GK_LABEL_SET(GK_LABEL_DISTANCE))
 
-/* What only a model can fill. */
+/* The columns that only a model can fill. */
 #define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
 
 #if PG_VERSION_NUM >= 170000
