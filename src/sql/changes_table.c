@@ -146,7 +146,8 @@ append_command(const GkChangesTable *table, const GkLabelsRelation *labels, cons
 						" WHERE l.cluster_id IS NOT NULL", insert, labels->from);
 	return psprintf("%s%s SELECT COALESCE(l.id, t.%s), t.cluster_id, l.cluster_id, $1, $2"
 					" FROM %s AS t FULL JOIN %s ON %s"
-					" WHERE t.cluster_id IS DISTINCT FROM l.cluster_id",
+					" WHERE (t.cluster_id OPERATOR(pg_catalog.=) l.cluster_id) IS NOT TRUE"
+					" AND (t.cluster_id IS NOT NULL OR l.cluster_id IS NOT NULL)",
 					labels->with, insert, id, before, labels->compared, same);
 }
 

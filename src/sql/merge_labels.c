@@ -146,6 +146,13 @@ gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 												   merge->table, same_id(merge), merge->stamp);
 }
 
+/*
+ * Whether a value of a row differs from that of its label.  IS DISTINCT FROM would look its operator
+ * up in the caller's search path.
+ */
+#define DIFFERS "((t.%1$s OPERATOR(pg_catalog.=) %2$s) IS NOT TRUE" \
+	" AND (t.%1$s IS NOT NULL OR %2$s IS NOT NULL))"
+
 /* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
 static char *
 list_columns(GkLabelColumns columns, const char *between, const char *format)
@@ -204,7 +211,7 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE %s AND (%s)",
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
 									labels, same,
-									list_columns(compared, " OR ", "t.%s IS DISTINCT FROM %s")),
+									list_columns(compared, " OR ", DIFFERS)),
 						   merge->stamp);
 	written->deleted =
 		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"

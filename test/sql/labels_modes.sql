@@ -120,6 +120,16 @@ SELECT is((SELECT count(*)::int FROM named_in_either_case WHERE name COLLATE "C"
 \else
 SELECT skip('PostgreSQL was built without ICU', 9);
 \endif
+-- Operators of the caller's schemas have no effect
+CREATE FUNCTION always(int, int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+CREATE OPERATOR = (LEFTARG = int, RIGHTARG = int, PROCEDURE = always);
+CREATE TABLE by_operator (id int PRIMARY KEY, cluster_id int);
+INSERT INTO by_operator SELECT id, 7 FROM generate_series(1, 9) id;
+SELECT gkmeans_import_model('operated', '{{0},{10}}', '{x}');
+SET LOCAL search_path = gk_test, pg_catalog, public;
+CREATE TABLE by_operator_written AS SELECT inserted, updated FROM gkmeans_assign('operated', 'data', 'id', 'by_operator', changes_table => 'by_operator_changes');
+SET LOCAL search_path = gk_test, public;
+SELECT is(row(inserted, updated)::text, '(291,9)', 'an operator of the search path compares no labels') FROM by_operator_written;
 CREATE TYPE amount AS (value numeric);
 CREATE TABLE by_image (id amount, cluster_id int);
 CREATE UNIQUE INDEX ON by_image (id record_image_ops);
