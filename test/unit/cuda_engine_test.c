@@ -3,8 +3,8 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | regions | wide | narrow | crowds | streamed | refits | stops | random |
- *			 faults | all | large | products [scale]]]]
+ *			[few | edges | quick | regions | wide | narrow | crowds | streamed | refits |
+ *			 stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -13,7 +13,8 @@
  * features, "narrow" few features and centroids, "crowds" rows that many centroids are nearest to.
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
- * "refits" is fits with ever other k on the same engine.
+ * "edges" is sizes at and beside those where kernels and tiles change, "refits" fits with ever
+ * other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work: what
@@ -766,10 +767,11 @@ test_failed_commands(int devices)
 	}
 }
 
-/* Calls of CUDA that fail, with regions and without. */
+/* Calls of the engine that fail, and calls of CUDA, with regions and without. */
 static void
-test_all_cuda_faults(int devices)
+test_all_faults(int devices)
 {
+	test_faults(devices);
 	for (int regions = 0; regions < 2 && plan_cuda_fault != NULL; regions++)
 	{
 		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY, regions);
@@ -941,6 +943,22 @@ can_run(void)
 		(tested->list_devices(devices, 16, &count).code == GK_OK && count > 0);
 }
 
+/* Few features, on a little data and on more. */
+static void
+test_narrow(int devices)
+{
+	test_narrow_shapes(devices);
+	test_narrow_many(devices);
+}
+
+/* Regions wherever they are possible, and where they pay. */
+static void
+test_all_regions(int devices)
+{
+	test_regions(devices);
+	test_chosen_regions(devices);
+}
+
 /* Runs what the arguments ask for on a number of GPUs. */
 static void
 test_on(int devices, bool all)
@@ -950,16 +968,14 @@ test_on(int devices, bool all)
 	test_narrow_shapes(devices);
 	test_refits(devices);
 	test_two_engines(devices);
-	test_faults(devices);
+	test_all_faults(devices);
 	test_stops(devices);
-	test_all_cuda_faults(devices);
 	test_close(devices, NORMAL, 200000, 64, 2000);
 	/* nothing but the definition decides these rows */
 	test_close(devices, HUB, 1000000, 8, 120);
 	test_close_spilled(devices);
 	test_crowds(devices);
-	test_regions(devices);
-	test_chosen_regions(devices);
+	test_all_regions(devices);
 	test_account(devices);
 	test_ties(devices);
 	if (!all)
@@ -974,39 +990,28 @@ test_on(int devices, bool all)
 static void
 test_part(const char *part, int devices, double seconds)
 {
-	bool		stops = strcmp(part, "stops") == 0;
+	static const struct
+	{
+		const char *name;
+		void		(*run) (int devices);
+	}			parts[] = {
+		{"large", test_beyond_31_bits}, {"few", test_few_shapes}, {"edges", test_edges},
+		{"regions", test_all_regions}, {"wide", test_wide_shapes}, {"narrow", test_narrow},
+		{"crowds", test_crowds}, {"streamed", test_out_of_core}, {"refits", test_refits},
+		{"faults", test_all_faults}, {"stops", test_stops}
+	};
+	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
+	bool		found = stops;
 
-	if (strcmp(part, "large") == 0)
-		test_beyond_31_bits(devices);
-	else if (strcmp(part, "few") == 0)
-		test_few_shapes(devices);
-	else if (strcmp(part, "regions") == 0)
-	{
-		test_regions(devices);
-		test_chosen_regions(devices);
-	}
-	else if (strcmp(part, "wide") == 0)
-		test_wide_shapes(devices);
-	else if (strcmp(part, "narrow") == 0)
-	{
-		test_narrow_shapes(devices);
-		test_narrow_many(devices);
-	}
-	else if (strcmp(part, "crowds") == 0)
-		test_crowds(devices);
-	else if (strcmp(part, "streamed") == 0)
-		test_out_of_core(devices);
-	else if (strcmp(part, "refits") == 0)
-		test_refits(devices);
-	else if (strcmp(part, "faults") == 0)
-		test_all_cuda_faults(devices);
-	else if (stops || strcmp(part, "random") == 0)
-	{
-		if (stops)
-			test_stops(devices);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (strcmp(part, parts[i].name) == 0)
+		{
+			parts[i].run(devices);
+			found = true;
+		}
+	if (stops)
 		test_random_stops(devices, seconds);
-	}
-	else
+	else if (!found)
 		test_on(devices, strcmp(part, "quick") != 0);
 }
 
