@@ -74,6 +74,19 @@ round_held(GkFeeder *feeder, bool at_end)
 		hold_rows(feeder, ROUNDED_BYTES);
 }
 
+/* How many rows of the next batch are handed over together. */
+static int64
+choose_limit(const GkFeeder *feeder)
+{
+	const GkDrain *drain = feeder->feed->drain;
+	Size		bytes = drain != NULL ? gk_drain_at_once(drain) : 0;
+
+	/* the more rows, the better the guess of the shift */
+	if (bytes == 0 || (feeder->held != NULL && !feeder->shift_known))
+		return feeder->capacity;
+	return Min(feeder->capacity, Max(1, bytes / (feeder->dimension * sizeof(float))));
+}
+
 /* Claims a slot for the next batch. */
 static void
 claim_batch(GkFeeder *feeder)
@@ -92,6 +105,7 @@ claim_batch(GkFeeder *feeder)
 
 	feeder->rows = 0;
 	feeder->rounded = 0;
+	feeder->limit = choose_limit(feeder);
 	feeder->features = gk_ring_features(ring, feeder->slot);
 	if (feeder->weighted)
 		feeder->weights = gk_ring_weights(ring, feeder->slot, feeder->dimension);
@@ -104,6 +118,8 @@ gk_feeder_publish(GkFeeder *feeder, bool at_end)
 	round_held(feeder, at_end);
 	gk_ring_publish(&feeder->feed->ring, feeder->slot, feeder->rows);
 	feeder->slot = -1;
+	if (feeder->feed->drain != NULL)
+		gk_drain_move(feeder->feed->drain);
 }
 
 /* Allocates what depends on the dimension. */
@@ -180,7 +196,7 @@ check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements
 static inline void
 reserve_row(GkFeeder *feeder)
 {
-	if (feeder->slot >= 0 && feeder->rows < feeder->capacity)
+	if (feeder->slot >= 0 && feeder->rows < feeder->limit)
 		return;
 	if (feeder->slot >= 0)
 		gk_feeder_publish(feeder, false);
