@@ -43,14 +43,26 @@ hold_rows(GkFeeder *feeder, Size bytes)
  * it is alone and at the end, these are all the rows, and no guess is needed.
  */
 static void
-settle_shift(GkFeeder *feeder, bool at_end)
+settle_shift(GkFeeder *feeder, int64 count, bool at_end)
 {
+	int			dimension = feeder->dimension;
+	int			lanes = gk_lanes(dimension);
 	bool		exact = at_end && !IsInParallelMode();
-	const double *shift = gk_shift_settle(gk_feed_shift(feeder->feed), feeder->dimension,
-										  feeder->least, feeder->greatest, exact);
+	double	   *copy = MemoryContextAlloc(feeder->context, 2 * lanes * sizeof(double));
+	GkRanges	seen = {feeder->least, feeder->greatest};
+	GkRanges	quarter = {copy, copy + lanes};
+	const double *shift;
 
-	memcpy(feeder->shift, shift, feeder->dimension * sizeof(double));
+	gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count / 4, dimension);
+	memcpy(copy, feeder->least, lanes * sizeof(double));
+	memcpy(copy + lanes, feeder->greatest, lanes * sizeof(double));
+	gk_widen_ranges(feeder->least, feeder->greatest, feeder->held + count / 4 * dimension,
+					count - count / 4, dimension);
+	shift = gk_shift_settle(gk_feed_shift(feeder->feed), dimension, &seen,
+							exact ? NULL : &quarter);
+	memcpy(feeder->shift, shift, dimension * sizeof(double));
 	feeder->shift_known = true;
+	pfree(copy);
 }
 
 /* Rounds the held rows. */
@@ -63,10 +75,10 @@ round_held(GkFeeder *feeder, bool at_end)
 
 	if (feeder->held == NULL || count == 0)
 		return;
-	if (feeder->shifting)
-		gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count, dimension);
 	if (!was_known)
-		settle_shift(feeder, at_end);
+		settle_shift(feeder, count, at_end);
+	else if (feeder->shifting)
+		gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count, dimension);
 	gk_round_rows(feeder->held, feeder->shift, count, dimension,
 				  feeder->features + feeder->rounded * dimension);
 	feeder->rounded = feeder->rows;
