@@ -62,7 +62,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	if (visible == 0)
 		fail(GK_NO_DEVICE, "cudaGetDeviceCount", "no GPU is visible");
 	if (count == 0)
-		count = visible;
+		count = std::min(visible, GK_MAX_DEVICES);
 	if (config.host_memory_limit != 0)
 		host.limit = config.host_memory_limit;
 	host.draw = config.draw_host_memory;
@@ -248,6 +248,7 @@ Engine::clear()
 		shard->origin.release();
 		shard->centroids.release();
 		shard->candidates.release();
+		shard->regions.release();
 		shard->sums.release();
 		shard->totals.release();
 		shard->grid_scales.release();

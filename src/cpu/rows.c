@@ -38,6 +38,8 @@ gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch)
 	if (engine->weighted)
 		memcpy((double *) engine->weights.base + engine->n, batch->weights,
 			   batch->rows * sizeof(double));
+	gk_cpu_array_populate(&engine->features, engine->n * engine->d * sizeof(float),
+						  rows * engine->d * sizeof(float));
 	while (i < batch->rows)
 	{
 		int64_t		row = engine->n + i;

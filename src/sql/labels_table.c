@@ -46,6 +46,7 @@ struct GkLabelsTable
 	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
+	Oid			id_collation;	/* of the index that makes ids unique */
 	GkIfExists	if_exists;
 	bool		of_model;
 	bool		exists;
@@ -235,7 +236,7 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
-		gk_check_unique_ids(relation_id, table->id_name);
+		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type);
 }
 
 /*
@@ -439,8 +440,8 @@ write_labels(const GkLabelsRelation *labels, void *context)
 	const GkLabelsTable *table = writing->table;
 	GkLabelsWritten *written = writing->written;
 	GkLabelsMerge merge = {.labels = labels,.table = table->exists ? table->output.name : NULL,
-		.id_name = table->id_name,.id_type = table->id_type,.columns = table->columns,
-		.stamp = writing->stamp,.changes = table->changes};
+		.id_name = table->id_name,.id_type = table->id_type,.collation = table->id_collation,
+		.columns = table->columns,.stamp = writing->stamp,.changes = table->changes};
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);
