@@ -147,8 +147,8 @@ gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 }
 
 /*
- * Whether a value of a row differs from that of its label.  IS DISTINCT FROM would look its operator
- * up in the caller's search path.
+ * Whether a value of a row differs from that of its label.  IS DISTINCT FROM would look its
+ * operator up in the caller's search path.
  */
 #define DIFFERS "((t.%1$s OPERATOR(pg_catalog.=) %2$s) IS NOT TRUE" \
 	" AND (t.%1$s IS NOT NULL OR %2$s IS NOT NULL))"
