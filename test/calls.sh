@@ -16,13 +16,15 @@ calls() {
         }' | sort
 }
 
-# The object files of a room that are up to date: a build may leave out the GPU, or old files behind.
+# The object files of a room; none if the build left it out, and those of an earlier one are old.
 objects_of() {
     local object source
     objects=()
     for object in "$1$2"*.o; do
         for source in "$2$(basename "$object" .o)".{c,cpp,cu}; do
-            [ ! "$object" -nt "$source" ] || [ ! -f "$source" ] || objects+=("$object")
+            [ -f "$source" ] || continue
+            [ "$object" -nt "$source" ] || { objects=(); return; }
+            objects+=("$object")
         done
     done
 }
