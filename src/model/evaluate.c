@@ -329,6 +329,7 @@ begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
 	gk_call_open(call);
 	arguments->source.source = gk_required_text(fcinfo, 0, "source");
 	arguments->source.id_column = gk_required_text(fcinfo, 2, "label_column");
+	arguments->source.id_argument = "label_column";
 	if (!PG_ARGISNULL(1))
 		arguments->source.features = gk_features_argument(fcinfo, 1);
 	arguments->fit.metric = gk_metric_word(gk_text_or(fcinfo, 3, "euclidean"));

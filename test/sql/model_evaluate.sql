@@ -118,7 +118,7 @@ RESET ROLE;
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'iris', sample => 0)$$, '22023', 'no sample');
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'ruspini')$$, '42703', 'another source');
 SELECT fails_with($$SELECT gkmeans_evaluate('iris', 'iris')$$, '42809', 'no model');
-SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'no_column')$$, '42703', 'no such label column');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'no_column')$$, '42703', 'no such label column', NULL, 'named by the argument label_column');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', metric => 'manhattan')$$, '22023', 'another metric');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', scale => 'log')$$, '22023', 'another scaling');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT v, NULL::text AS l FROM iris', '{v}', 'l')$$, '22023', 'no labels');
