@@ -93,7 +93,8 @@ check_value(const char *value, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s is NULL", argument),
-				 errdetail("The definition of the model does not name one.")));
+				 errdetail("The definition of the model does not name one."),
+				 errhint("Name it in the call, or for all calls with gkmeans_alter_model().")));
 }
 
 /* Reads what is asked for. */

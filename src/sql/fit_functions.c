@@ -89,6 +89,16 @@ check_labels_table(GkCall *call)
 		call->arguments.fit.for_model = true;
 }
 
+/* What to do about rows that are all unusable. */
+static const char *
+unusable_hint(const GkRows *rows)
+{
+	if (rows->counts.zeros == rows->read)
+		return "Rows of zeros have no direction: choose other features, or metric => 'euclidean'.";
+	return "Leave such columns out of the features, or give a query as the source "
+		"that replaces the values: coalesce(column, 0).";
+}
+
 /* Raises an error if no row can be clustered, or initial centroids have another dimension. */
 void
 gk_call_check_rows(const GkCall *call)
@@ -103,9 +113,7 @@ gk_call_check_rows(const GkCall *call)
 				 rows->read == 0 ? errdetail("It has no row at all.")
 				 : errdetail_plural("%lld row was read: %s.", "%lld rows were read: %s.",
 									rows->read, (long long) rows->read, rows->trouble),
-				 rows->read == 0 ? 0
-				 : errhint("Leave such columns out of the features, or give a query as the source "
-						   "that replaces the values: coalesce(column, 0).")));
+				 rows->read == 0 ? 0 : errhint("%s", unusable_hint(rows))));
 	if (arguments->fit.initial != NULL && arguments->initial_dimension != rows->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
