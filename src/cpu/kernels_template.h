@@ -61,7 +61,7 @@ pack_feature(const float *block, V scale, float origin, float *x, V *sums)
 	}
 }
 
-/* Puts a whole block into the tile, and the norm2 of its rows, which two sums make twice as fast. */
+/* Puts a whole block into the tile, and the norm2 of its rows; two sums take half the time of one. */
 static inline __attribute__((always_inline)) void
 pack_block(const GkFilter *filter, GkTile *tile, int position, const float *block)
 {

@@ -27,8 +27,8 @@ extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *pro
 extern size_t gk_drain_at_once(const GkDrain *drain);
 
 /*
- * Moves the batches that are ready, or lets a thread go on if there were many; does nothing if there
- * is one.  An error is the ring's.
+ * Moves the batches that are ready, or lets a thread go on if there were many; does nothing if
+ * there is one.  An error is the ring's.
  */
 extern void gk_drain_move(GkDrain *drain);
 

@@ -16,7 +16,7 @@
 #define GRID_BITS 4
 /* The part of the range seen so far that a guess adds on each side at most … */
 #define GUESS_MARGIN 0.15
-/* … and how many times what the side has gained since a quarter of the rows, four times the rows. */
+/* … and how many times what the side has gained since a quarter of these rows. */
 #define GUESS_GROWTH 4.0
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
@@ -45,8 +45,8 @@ gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 }
 
 /*
- * The likely shift of the whole feature, from the ranges of some rows and of a quarter of them: those
- * of values between bounds no longer grow, and others grow with the rows.
+ * The likely shift of the whole feature, from the ranges of some rows and of a quarter of them:
+ * those of values between bounds no longer grow, and others grow with the rows.
  */
 static double
 guess_shift(const GkRanges *seen, const GkRanges *quarter, int i, GkFeatureClass feature_class)
