@@ -24,7 +24,7 @@ typedef struct Waiting
 	int32_t		old[GK_TILE];	/* labels before */
 } Waiting;
 
-/* What one thread works with. */
+/* The state of a thread. */
 typedef struct Worker
 {
 	GkCpuEngine *engine;

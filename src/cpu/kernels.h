@@ -94,7 +94,7 @@ typedef struct GkQuantizer
 	const double *scales;		/* d + 1 */
 } GkQuantizer;
 
-/* What GK_STATISTICS gathers of one cluster, and how numbers become integers for it. */
+/* The partial statistics of one cluster, and the scales by which numbers become integers. */
 typedef struct GkTally
 {
 	int64_t		size;

@@ -61,7 +61,7 @@ pack_feature(const float *block, V scale, float origin, float *x, V *sums)
 	}
 }
 
-/* Puts a whole block into the tile, and the norm2 of its rows; two sums take half the time of one. */
+/* Puts a whole block into the tile, and the norm2 of its rows: two sums make that twice as fast. */
 static inline __attribute__((always_inline)) void
 pack_block(const GkFilter *filter, GkTile *tile, int position, const float *block)
 {
@@ -142,7 +142,7 @@ prefetch(const GkTile *tile, int64_t p, int64_t count)
 		__builtin_prefetch(from + i, 0, 2);
 }
 
-/* What a tile has found so far. */
+/* The state of a tile. */
 static inline __attribute__((always_inline)) Found
 load_found(const GkTile *tile, int lane)
 {

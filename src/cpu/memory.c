@@ -189,7 +189,7 @@ release(GkArray *array)
 
 #endif							/* GK_HEAP_ARRAYS */
 
-/* Gets the pages of bytes that will be written, unless they are huge: one by one, they cost more. */
+/* Gets pages for bytes that will be written, where none are huge: one by one, they cost more. */
 void
 gk_cpu_array_populate(GkArray *array, size_t from, size_t to)
 {

@@ -63,8 +63,8 @@ create_segment(Size bytes)
 static void *
 map_memory(Size bytes)
 {
-	void	   *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-							-1, 0);
+	void	   *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+							MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (base == MAP_FAILED)
 		ereport(ERROR,

@@ -16,7 +16,7 @@
 #define GRID_BITS 4
 /* The part of the range seen so far that a guess adds on each side at most … */
 #define GUESS_MARGIN 0.15
-/* … and how many times what the side has gained since a quarter of these rows. */
+/* and by this many times what it has gained since a quarter of the rows, four times the rows. */
 #define GUESS_GROWTH 4.0
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
