@@ -414,7 +414,7 @@ Engine::relocate(GkCommand *c)
 
 /* GK_DISTANCES: d² to the centroid of the label. */
 void
-Engine::distances()
+Engine::distances(GkCommand *)
 {
 	for (auto &shard : shards)
 	{

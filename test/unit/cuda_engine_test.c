@@ -17,8 +17,8 @@
  * other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
- * engine, or of a command after which the engine goes on.  The GPUs must be free of other work: what
- * is free on them is compared.
+ * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
+ * what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -257,7 +257,8 @@ test_refits(int devices)
 		int64_t		n = cases[i].limit > 0 ? scaled(60000) : 900;
 		Kind		kind = (Kind) (random_bits() % KINDS);
 		bool		weighted = random_bits() % 2;
-		Data		data = make_data(kind, n, cases[i].d, n < 700 ? n : 700, weighted, false, false);
+		Data		data = make_data(kind, n, cases[i].d, n < 700 ? n : 700, weighted, false,
+									 false);
 		Data		next = make_data(NORMAL, n + 77, cases[i].next, 250, weighted, true, false);
 		Feeding		feeding = {
 			.batch = 300,.slots = i % 2 ? 3 : 0,.devices = devices,
