@@ -374,16 +374,12 @@ set_locally(const char *name, const char *value)
 							 true, 0, false);
 }
 
-/*
- * Prepares the query, without JIT compilation, which does not pay off, and without partitionwise
- * aggregation, because a process must have only one share.
- */
+/* Prepares the query, without partitionwise aggregation: a process must have only one share. */
 static void
 prepare_query(const GkSource *source, FeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
-	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		prepare_rows(source, feeding);
