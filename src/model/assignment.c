@@ -60,7 +60,7 @@ define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
 
 /* Fills in what was left out. */
 static void
-define(GkAssignment *assignment, bool has_mode)
+define(GkAssignRequest *assignment, bool has_mode)
 {
 	GkArguments *arguments = &assignment->arguments;
 	bool		has_source = arguments->source.source != NULL;
@@ -99,7 +99,7 @@ check_value(const char *value, const char *argument)
 
 /* Reads what is asked for. */
 void
-gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
+gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignRequest *assignment)
 {
 	GkArguments *arguments = &assignment->arguments;
 	const char *mode = gk_text_or(fcinfo, LABELS_MODE, NULL);
@@ -124,7 +124,7 @@ gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
 
 /* Sets the search path back. */
 void
-gk_end_assignment(const GkAssignment *assignment)
+gk_end_assignment(const GkAssignRequest *assignment)
 {
 	AtEOXact_GUC(false, assignment->nest_level);
 }

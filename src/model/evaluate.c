@@ -228,7 +228,7 @@ add_label(Labels *labels, const char *text)
 	if (labels->count >= GK_MAX_CLUSTERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("there are more than %d labels", GK_MAX_CLUSTERS)));
+				 errmsg("there are more than %d different labels", GK_MAX_CLUSTERS)));
 	if (labels->count == labels->room)
 	{
 		labels->room *= 2;

@@ -159,7 +159,8 @@ compare_definition(Refit *refit)
 		arguments.fit.metric == model->metric;
 	refit->same_scale = strcmp(scale != NULL ? scale : "none",
 							   refit->then.scale != NULL ? refit->then.scale : "none") == 0;
-	refit->same_k = arguments.fit.k == model->k;
+	/* it may have found fewer clusters than it was asked for */
+	refit->same_k = arguments.fit.k == model->k || arguments.fit.k == refit->then.k_asked;
 }
 
 /* True if a fit by the definition can be compared with the deployed version. */
@@ -353,8 +354,9 @@ fit_rows(Refit *refit)
 	{
 		keep_points(refit);
 		keep_labels(refit);
-		spec->earlier = refit->points;
 	}
+	if (is_comparable(refit) && refit->deployed->k == spec->k)
+		spec->earlier = refit->points;
 	else
 		spec->n_init = Max(spec->n_init, 1);
 	gk_fit_prepared(call->job, spec, &refit->prepared, &call->fit);

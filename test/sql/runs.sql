@@ -129,6 +129,20 @@ SELECT is(row(status, deployed, psi, moved)::text, '(fitted,t,,)', 'other featur
 SELECT is(row(features, metric, scale_factor)::text, '("{z,x}",cosine,)', 'have effect') FROM s WHERE deployed;
 SELECT is((SELECT status FROM gkmeans_refit('s')), 'rejected', 'and the next refit compares with it');
 
+-- A model that found fewer clusters than it was asked for
+CREATE TABLE scarce AS SELECT i AS id, (i % 3) * 10.0 AS x FROM generate_series(1, 30) i;
+SELECT gkmeans_create_model('fewer', 'scarce', '{x}', 4);
+SELECT gkmeans_name_clusters('fewer', ARRAY(SELECT 'at ' || centroid[1] FROM gkmeans_clusters('fewer') ORDER BY cluster_id));
+CREATE TABLE named_so AS SELECT cluster_id, name, centroid FROM gkmeans_clusters('fewer');
+INSERT INTO scarce SELECT i, 20 FROM generate_series(31, 50) i;
+SELECT is(row(status, psi > 0.1, moved)::text, '(checked,t,)', 'the definition is the same: only if it drifted more') FROM gkmeans_refit('fewer', only_if_drift => 0.9);
+SELECT is(row(status, improvement, moved)::text, '(rejected,0,0)', 'no better') FROM gkmeans_refit('fewer');
+SELECT is(row(status, improvement, moved)::text, '(fitted,0,0)', 'nor from its own centroids, of which there are too few') FROM gkmeans_refit('fewer', starts => 0, deploy => 'always');
+SELECT set_eq('SELECT cluster_id, name, centroid FROM gkmeans_clusters(''fewer'')', 'TABLE named_so', 'clusters keep their numbers and names');
+INSERT INTO scarce SELECT i, 30 FROM generate_series(51, 55) i;
+SELECT is(row(status, improvement)::text, '(fitted,1)', 'the missing cluster is found as soon as there is one') FROM gkmeans_refit('fewer', starts => 0);
+SELECT is(k, 4, 'all are there') FROM fewer WHERE deployed;
+
 -- The definition may leave out what was chosen
 CREATE TABLE chosen AS SELECT i AS a, noise(i, 1) * 10 AS b FROM generate_series(1, 100) i;
 SELECT gkmeans_create_model('auto', 'chosen', k => 2);
