@@ -372,8 +372,8 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query, without partitionwise aggregation, because a process must have only one share;
- * without workers if it has to be `alone`.
+ * Prepares the query, without partitionwise aggregation, because a process must have only one
+ * share; without workers if it has to be `alone`.
  */
 static void
 prepare_query(const GkSource *source, bool alone, FeedQuery *feeding)
