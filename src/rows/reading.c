@@ -372,15 +372,14 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query, without JIT compilation, which does not pay off, and without partitionwise
- * aggregation, because a process must have only one share; without workers if it has to be `alone`.
+ * Prepares the query, without partitionwise aggregation, because a process must have only one
+ * share; without workers if it has to be `alone`.
  */
 static void
 prepare_query(const GkSource *source, bool alone, FeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
-	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (alone)
 		set_locally("max_parallel_workers_per_gather", "0");

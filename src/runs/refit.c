@@ -385,20 +385,31 @@ decide(Refit *refit)
 		: "rejected";
 }
 
+/* How much better a version is, as a text. */
+static const char *
+describe_improvement(double improvement)
+{
+	double		percent = fabs(100.0 * improvement);
+
+	if (improvement == 0.0)
+		return "as good as";
+	return psprintf("%s%.1f %% %s than", percent < 0.1 ? "less than " : "", Max(percent, 0.1),
+					improvement < 0.0 ? "worse" : "better");
+}
+
 /* The outcome, as a text. */
 static const char *
 describe_outcome(const Refit *refit)
 {
 	const GkRefitResult *result = refit->result;
 	const char *end = result->deployed ? "" : ", not deployed";
-	double		percent = 100.0 * result->improvement;
 
 	if (!is_comparable(refit))
 		return psprintf("the definition differs from that of version %d%s",
 						refit->deployed->version, end);
-	return psprintf("%.1f %% %s than version %d, " INT64_FORMAT " %s moved%s", fabs(percent),
-					percent < 0.0 ? "worse" : "better", refit->deployed->version, result->moved,
-					result->moved == 1 ? "row" : "rows", end);
+	return psprintf("%s version %d, " INT64_FORMAT " %s moved%s",
+					describe_improvement(result->improvement), refit->deployed->version,
+					result->moved, result->moved == 1 ? "row" : "rows", end);
 }
 
 /* The names of the clusters that continue; the others have none. */

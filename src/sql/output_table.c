@@ -87,7 +87,8 @@ check_type(Oid relation_id, const GkOutputColumn *column)
 				 errmsg("column \"%s\" of table \"%s\" has the wrong type",
 						column->name, get_rel_name(relation_id)),
 				 errdetail("It is %s, expected %s.", format_type_be(type),
-						   format_type_be(column->type))));
+						   format_type_be(column->type)),
+				 errhint("Alter the type of the column or, for ids, cast them in the source.")));
 }
 
 /* Raises an error if a column is generated. */

@@ -18,7 +18,7 @@ $$;
 SELECT is(names_of_kinds(), '1 0 one, 2 1 two, 3 2 three', 'numbers by size, and names');
 
 -- Nothing changed
-SELECT is(row(r.*)::text, '(2,rejected,f,100,' || m.inertia || ',' || m.inertia || ',0,0,0,"0.0 % better than version 1, 0 rows moved, not deployed")', 'a refit of the same rows is not better')
+SELECT is(row(r.*)::text, '(2,rejected,f,100,' || m.inertia || ',' || m.inertia || ',0,0,0,"as good as version 1, 0 rows moved, not deployed")', 'a refit of the same rows is not better')
 FROM gkmeans_refit('m') r, m WHERE m.version = 1;
 SELECT is(row(d.*)::text, '(0,one,50,0.5,50,0.5,0,' || d.avg_distance_then || ',' || d.avg_distance_then || ',1)', 'the fit''s own rows did not drift') FROM gkmeans_drift('m') d WHERE cluster_id = 0;
 SELECT ok(bool_and(shift = 0 AND deviation_ratio = 1 AND mean_now = mean_then AND unusable_now = 0), 'nor did their features') FROM gkmeans_feature_drift('m');
@@ -59,6 +59,12 @@ SELECT is(gkmeans_name('m2', 10.5, 10.5), 'left', 'the cluster that was at the l
 SELECT is(gkmeans_predict('m2', 10.5, 10.5), 2, 'with its number');
 SELECT is((SELECT array_agg(name ORDER BY cluster_id) FROM gkmeans_clusters('m2')), '{right,also right,left}', 'all names are there');
 
+-- A version that is hardly better
+CREATE TABLE hardly AS SELECT (i % 10 + i / 50 * 100)::float8 AS x FROM generate_series(0, 99) i;
+SELECT gkmeans_create_model('hm', 'hardly', '{x}', 2);
+UPDATE hardly SET x = x + 0.01;
+SELECT is(row(status, outcome)::text, '(fitted,"less than 0.1 % better than version 1, 0 rows moved")', 'its outcome') FROM gkmeans_refit('hm');
+
 -- deploy, min_improvement
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('d', 'kinds', '{x,y}', 3);
@@ -67,7 +73,7 @@ SELECT is(row(status, deployed)::text, '(fitted,f)', 'deploy => never') FROM gkm
 SELECT is(row(status, deployed, outcome ~ '^[1-9].* % better than version 1, 0 rows moved, not deployed$')::text, '(rejected,f,t)', 'less than min_improvement') FROM gkmeans_refit('d', min_improvement => 0.9);
 SELECT is(row(status, deployed, version)::text, '(fitted,t,4)', 'enough') FROM gkmeans_refit('d', min_improvement => 0.1, note => 'the fourth');
 SELECT is(row(status, deployed, deployed_by, started_by, note, moved)::text, format('(fitted,t,%s,%s,"the fourth",0)', session_user, session_user), 'its row') FROM d WHERE version = 4;
-SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"0.0 % better than version 4, 0 rows moved")', 'deploy => always') FROM gkmeans_refit('d', deploy => 'always');
+SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"as good as version 4, 0 rows moved")', 'deploy => always') FROM gkmeans_refit('d', deploy => 'always');
 SELECT is(gkmeans_rollback('d'), 4, 'rollback knows the one before');
 SELECT gkmeans_refit('d', keep => 2);
 SELECT is(array_agg(version ORDER BY version), '{1,4,5,6}', 'keep => 2 keeps two, the deployed one and that before it') FROM d;
