@@ -344,9 +344,9 @@ is(sql("BEGIN; SET gkmeans.nodes = 'auto'; " . label('labels', 'replace') . q{; 
 is(sql($buckets), '100|100', 'on the workers as well');
 sql("SET citus.propagate_set_commands = 'local'; SET gkmeans.nodes = 'auto'; " . label('labels', 'replace'));
 is(sql($buckets), '100|100', 'a session that sets things on the workers is left alone');
-sql("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC; CREATE ROLE speechless LOGIN; SELECT run_command_on_workers('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO speechless'); GRANT SELECT ON distributed TO speechless");
+sql("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC; CREATE ROLE speechless LOGIN;");
 sql('CREATE TABLE labels_2 (LIKE labels); ALTER TABLE labels_2 OWNER TO speechless; ' . q{SELECT create_distributed_table('labels_2', 'id', colocate_with => 'distributed')});
-is(sql("SET ROLE speechless; " . label('labels_2', 'replace')), 3, 'a role that may not use the language');
+is(sql("SET ROLE speechless; " . label('labels_2', 'replace', '', 'SELECT i AS id, i % 3 * 10 AS x, i AS y FROM generate_series(1, 3000) i')), 3, 'a role that may not use the language');
 is(sql($buckets =~ s/'labels'/'labels_2'/r), '100|100', 'has them of each shard');
 sql('GRANT USAGE ON LANGUAGE plpgsql TO PUBLIC; DROP TABLE labels_2');
 
