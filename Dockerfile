@@ -11,7 +11,9 @@ ARG PG_MAJOR=17
 FROM postgres:${PG_MAJOR}-bookworm AS build
 ARG PG_MAJOR
 RUN apt-get update && \
-    apt-get install -y --no-install-recommends build-essential postgresql-server-dev-${PG_MAJOR}
+    apt-get install -y --no-install-recommends build-essential \
+        "postgresql-server-dev-${PG_MAJOR}" && \
+    rm -rf /var/lib/apt/lists/*
 COPY . /gkmeans
 RUN make -C /gkmeans -j"$(nproc)" PG_CONFIG=/usr/lib/postgresql/${PG_MAJOR}/bin/pg_config \
         WITH_CUDA=0 with_llvm=no DESTDIR=/installed install

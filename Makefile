@@ -31,11 +31,12 @@ OBJS = \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
-	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_labels cluster_rows connections conninfo \
-		foreign_servers id_texts messages node_job node_sources partition_sources shared_labels)) \
+	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_labels cluster_rows \
+		connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
+		partition_sources shared_labels)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
-	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clusters compare contingency create_model \
+	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clustering clusters compare contingency create_model \
 		create_view defined_call definition deviations draft evaluate exported fitted gap import_model map matching \
 		means model_cache model_row model_table moment predict_with quality running score_functions scorer \
 		select_k selection silhouette summary table_views target versions views)) \
@@ -51,7 +52,7 @@ ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	lloyd memory pool regions rows seed separation statistics stop sums)) \
 	$(addprefix src/cluster/, $(addsuffix .o, \
 	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
-	node_answers node_requests))
+	node_answers node_requests rounds))
 
 DATA_built = sql/$(EXTENSION)--$(EXTENSION_VERSION).sql sql/$(EXTENSION)--0.1.0--$(EXTENSION_VERSION).sql
 PGFILEDESC = "gkmeans - k-means clustering of the rows of any query"

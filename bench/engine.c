@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "engine_cases.h"
 #include "engine_drive.h"
@@ -23,16 +22,6 @@ typedef struct Shape
 	int			d;
 	int64_t		k;
 } Shape;
-
-/* Seconds of all threads of this process: what counts when the machine is busy otherwise. */
-static double
-busy(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
 
 /* Rounds of k candidates each, drawn evenly, as k-means|| would make them; gives the seconds. */
 static double
@@ -124,43 +113,6 @@ describe(GkEngine *engine, int64_t k)
 	return seconds;
 }
 
-/* Sets grid and centroids: k rows. */
-static void
-begin(GkEngine *engine, Shape s, const float *x)
-{
-	int		   *exponents = malloc((s.d + 1) * sizeof(int));
-	double	   *center = calloc(s.d, sizeof(double));
-	double	   *centroids = malloc(s.k * s.d * sizeof(double));
-
-	for (int j = 0; j < s.d; j++)
-		exponents[j] = 20;
-	exponents[s.d] = 0;
-	set_grid(engine, false, exponents, center);
-	for (int64_t i = 0; i < s.k; i++)
-		for (int j = 0; j < s.d; j++)
-			centroids[i * s.d + j] = x[(i * (s.n / s.k)) * s.d + j];
-	set_centroids(engine, centroids, s.k, false);
-	free(exponents);
-	free(center);
-	free(centroids);
-}
-
-/* Rows of a sample whose label or d² is not that of the definition. */
-static int64_t
-wrong_in_sample(GkEngine *engine, Shape s, const float *x)
-{
-	Rows		rows = {.n = s.n,.d = s.d,.x = x};
-	double	   *centroids = malloc(s.k * s.d * sizeof(double));
-	GkCommand	c = {.operation = GK_GET_CENTROIDS};
-	int64_t		wrong;
-
-	c.get_centroids.centroids = centroids;
-	run(engine, &c);
-	wrong = wrong_labels(engine, &rows, centroids, s.k, true, s.n / SAMPLE);
-	free(centroids);
-	return wrong;
-}
-
 /* Moves the farthest rows to the empty clusters. */
 static void
 relocate(GkEngine *engine, const uint8_t *is_empty, int64_t empty)
@@ -172,6 +124,73 @@ relocate(GkEngine *engine, const uint8_t *is_empty, int64_t empty)
 	free(entries);
 }
 
+/* What was measured of a shape, in seconds. */
+typedef struct Times
+{
+	double		append;
+	double		prepare[2];
+	double		seed;
+	double		first;
+	double		last;
+	double		total;			/* of all iterations */
+	double		used;			/* by all threads, in the iterations */
+	double		labels;
+	double		describe;
+} Times;
+
+/* Iterates, then labels the rows. */
+static void
+iterate(GkEngine *engine, int64_t k, Times *times)
+{
+	uint8_t    *is_empty = malloc(k);
+	GkCommand	c;
+
+	times->total = times->used = 0.0;
+	for (int i = 0; i < ITERATIONS; i++)
+	{
+		c = (GkCommand) {.operation = GK_STEP};
+		c.step.is_empty = is_empty;
+		times->last = -now();
+		times->used -= worked();
+		run(engine, &c);
+		times->last += now();
+		times->used += worked();
+		times->total += times->last;
+		if (i == 0)
+			times->first = times->last;
+		if (getenv("GK_BENCH_STEPS") != NULL)
+			printf("  step %d: %.2f ms, %lld changed, shift %g\n", i, times->last * 1e3,
+				   (long long) c.step.changed, c.step.shift2);
+		if (c.step.empty > 0)
+			relocate(engine, is_empty, c.step.empty);
+	}
+	c = (GkCommand) {.operation = GK_ASSIGN};
+	times->labels = -now();
+	run(engine, &c);
+	times->labels += now();
+	free(is_empty);
+}
+
+/* Prints a line of the table. */
+static void
+print(Shape s, bool blobs, const Times *times, uint64_t host_peak, int64_t wrong)
+{
+	double		bytes = (double) s.n * s.d * sizeof(float);
+	double		operations = 2.0 * s.n * s.d * s.k * ITERATIONS;
+
+	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | range %5.2f ms, moments %6.2f ms | "
+		   "seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s (%6.1f a busy thread) | "
+		   "last %7.2f ms | labels %7.2f ms, statistics %6.2f ms | memory %.3f | "
+		   "wrong %lld of %d\n",
+		   (long long) s.n, s.d, (long long) s.k, blobs ? "blobs" : "normal",
+		   bytes / times->append / 1e9, times->prepare[0] * 1e3, times->prepare[1] * 1e3,
+		   times->seed * 1e3, times->first * 1e3, times->total / ITERATIONS * 1e3,
+		   operations / times->total / 1e9, operations / times->used / 1e9, times->last * 1e3,
+		   times->labels * 1e3, times->describe * 1e3, (double) host_peak / bytes,
+		   (long long) wrong, SAMPLE);
+	fflush(stdout);
+}
+
 /* Times one shape. */
 static void
 bench(Shape s, bool blobs, int threads)
@@ -179,64 +198,20 @@ bench(Shape s, bool blobs, int threads)
 	GkEngineConfig config = {.threads = threads};
 	float	   *x = make_rows(s.n, s.d, blobs ? s.k : 0);
 	Rows		rows = {.n = s.n,.d = s.d,.x = x};
-	double		bytes = (double) s.n * s.d * sizeof(float);
-	double		appended;
-	double		seeded;
-	double		prepared[2];
-	double		described;
-	double		first = 0.0;
-	double		total = 0.0;
-	double		last = 0.0;
-	double		used = 0.0;
-	double		start;
 	GkEngine   *engine;
 	GkUsage		usage;
-	GkCommand	c;
-	uint8_t    *is_empty = malloc(s.k);
+	Times		times;
 
 	check_status(gk_cpu_engine()->open(&config, &engine));
-	appended = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / s.d, 0);
-	profile(engine, s.d, prepared);
-	seeded = seed_rounds(engine, s, x);
-	begin(engine, s, x);
-	for (int i = 0; i < ITERATIONS; i++)
-	{
-		c = (GkCommand) {.operation = GK_STEP};
-		c.step.is_empty = is_empty;
-		start = now();
-		used -= busy();
-		run(engine, &c);
-		last = now() - start;
-		used += busy();
-		total += last;
-		if (i == 0)
-			first = last;
-		if (getenv("GK_BENCH_STEPS") != NULL)
-			printf("  step %d: %.2f ms, %lld changed, shift %g\n", i, last * 1e3,
-				   (long long) c.step.changed, c.step.shift2);
-		if (c.step.empty > 0)
-			relocate(engine, is_empty, c.step.empty);
-	}
-	c = (GkCommand) {.operation = GK_ASSIGN};
-	start = now();
-	run(engine, &c);
-	start = now() - start;
-	described = describe(engine, s.k);
+	times.append = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / s.d, 0);
+	profile(engine, s.d, times.prepare);
+	times.seed = seed_rounds(engine, s, x);
+	begin_with_rows(engine, &rows, s.k);
+	iterate(engine, s.k, &times);
+	times.describe = describe(engine, s.k);
 	engine->class_of->usage(engine, &usage);
-	printf("%8lld x %3d k %3lld %-6s | append %5.2f GB/s | range %5.2f ms, moments %6.2f ms | "
-		   "seed %7.2f ms | first %7.2f ms | mean %7.2f ms %6.1f GFLOP/s (%6.1f a busy thread) | "
-		   "last %7.2f ms | labels %7.2f ms, statistics %6.2f ms | memory %.3f | "
-		   "wrong %lld of %d\n",
-		   (long long) s.n, s.d, (long long) s.k, blobs ? "blobs" : "normal",
-		   bytes / appended / 1e9, prepared[0] * 1e3, prepared[1] * 1e3, seeded * 1e3,
-		   first * 1e3, total / ITERATIONS * 1e3,
-		   2.0 * s.n * s.d * s.k * ITERATIONS / total / 1e9,
-		   2.0 * s.n * s.d * s.k * ITERATIONS / used / 1e9, last * 1e3, start * 1e3,
-		   described * 1e3,
-		   (double) usage.host_peak / bytes, (long long) wrong_in_sample(engine, s, x), SAMPLE);
-	fflush(stdout);
+	print(s, blobs, &times, usage.host_peak, wrong_in_sample(engine, &rows, s.k, SAMPLE));
 	engine->class_of->close(engine);
-	free(is_empty);
 	free(x);
 }
 

@@ -7,23 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine_cases.h"
 #include "engine_drive.h"
 #include "local_cluster.h"
 
 #define STEPS 40
-
-/* Seconds of all threads of this process: what counts when the machine is busy otherwise. */
-static double
-busy(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
 
 /* Seconds that a step takes after a movement of all centroids. */
 static double
@@ -45,11 +34,11 @@ time_steps(const GkEngineClass *class_of, const Data *data)
 
 		move.move.centroids = centroids + (step * 7 % data->k) * data->d;
 		if (step == 2)
-			seconds = -busy();
+			seconds = -worked();
 		run(engine, &move);
 		run(engine, &c);
 	}
-	seconds += busy();
+	seconds += worked();
 	engine->class_of->close(engine);
 	free(centroids);
 	return seconds / STEPS;

@@ -25,44 +25,6 @@ typedef struct Shape
 	int64_t		blobs;			/* 0: one cloud */
 } Shape;
 
-/* Sets grid and centroids: k rows. */
-static void
-begin(GkEngine *engine, const Rows *rows, int64_t k)
-{
-	int			d = rows->d;
-	int		   *exponents = malloc((d + 1) * sizeof(int));
-	double	   *center = calloc(d, sizeof(double));
-	double	   *centroids = malloc(k * d * sizeof(double));
-
-	for (int j = 0; j < d; j++)
-		exponents[j] = 20;
-	exponents[d] = 0;
-	set_grid(engine, false, exponents, center);
-	for (int64_t i = 0; i < k; i++)
-		for (int j = 0; j < d; j++)
-			centroids[i * d + j] = rows->x[(i * (rows->n / k)) * d + j];
-	set_centroids(engine, centroids, k, false);
-	free(exponents);
-	free(center);
-	free(centroids);
-}
-
-/* Rows of a sample whose label or d² is not that of the definition. */
-static int64_t
-wrong_in_sample(GkEngine *engine, const Rows *rows, int64_t k)
-{
-	int64_t		sample = k * rows->d > 10000000 ? 50 : SAMPLE;
-	double	   *centroids = malloc(k * rows->d * sizeof(double));
-	GkCommand	c = {.operation = GK_GET_CENTROIDS};
-	int64_t		wrong;
-
-	c.get_centroids.centroids = centroids;
-	run(engine, &c);
-	wrong = wrong_labels(engine, rows, centroids, k, true, rows->n / sample + 1);
-	free(centroids);
-	return wrong;
-}
-
 /* The order of doubles, for qsort. */
 static int
 compare_doubles(const void *a, const void *b)
@@ -73,36 +35,31 @@ compare_doubles(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* One shape: a line of the table. */
-static void
-time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
+/* What was measured of a shape. */
+typedef struct Times
 {
-	GkEngineConfig config = {.device_count = devices};
-	Rows		rows = {.n = s.n,.d = s.d,.x = x};
-	GkEngine   *engine;
-	GkUsage		usage;
-	double		seconds[ITERATIONS];
-	int64_t		changed = 0;
-	int64_t		wrong;
 	double		load;
+	double		steps[ITERATIONS];
 	double		assign;
-	double		start;
 	double		close;
-	GkCommand	c;
-	char		note[40] = "";
+	int64_t		changed;		/* in the last iteration */
+	int64_t		wrong;
+	uint64_t	device_peak;
+} Times;
 
-	for (int i = 0; i < devices; i++)
-		config.devices[i] = i;
-	check_status(class_of->open(&config, &engine));
-	load = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / s.d, SLOTS);
-	begin(engine, &rows, s.k);
+/* Iterates, then labels the rows. */
+static void
+iterate(GkEngine *engine, Times *times)
+{
+	GkCommand	c;
+
 	for (int i = 0; i < ITERATIONS; i++)
 	{
 		c = (GkCommand) {.operation = GK_STEP};
-		start = now();
+		times->steps[i] = -now();
 		run(engine, &c);
-		seconds[i] = now() - start;
-		changed = c.step.changed;
+		times->steps[i] += now();
+		times->changed = c.step.changed;
 		if (c.step.empty > 0)
 		{
 			c = (GkCommand) {.operation = GK_RELOCATE};
@@ -110,25 +67,56 @@ time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
 		}
 	}
 	c = (GkCommand) {.operation = GK_ASSIGN};
-	start = now();
+	times->assign = -now();
 	run(engine, &c);
-	assign = now() - start;
-	class_of->usage(engine, &usage);
-	wrong = wrong_in_sample(engine, &rows, s.k);
-	start = now();
-	class_of->close(engine);
-	close = now() - start;
-	qsort(seconds + 2, ITERATIONS - 2, sizeof(double), compare_doubles);
+	times->assign += now();
+}
+
+/* Prints a line of the table. */
+static void
+print(Shape s, Times *times)
+{
+	double		bytes = (double) s.n * s.d * sizeof(float);
+	double	   *later = times->steps + 2;
+	char		note[40] = "";
+
+	qsort(later, ITERATIONS - 2, sizeof(double), compare_doubles);
 	if (s.blobs > 0)
 		snprintf(note, sizeof(note), ", %lld blobs", (long long) s.blobs);
 	printf("%9lld x %6lld x %4d%s  load %6.2f GB/s  first %8.3f  second %8.3f  median %8.3f  "
 		   "least %8.3f  assign %8.3f  close %6.1f ms  changed %.3f  device %.3f of %.3f GB  "
 		   "wrong %lld\n",
-		   (long long) s.n, (long long) s.k, s.d, note, (double) s.n * s.d * 4e-9 / load,
-		   seconds[0] * 1e3, seconds[1] * 1e3, seconds[2 + (ITERATIONS - 2) / 2] * 1e3,
-		   seconds[2] * 1e3, assign * 1e3, close * 1e3, (double) changed / (double) s.n,
-		   (double) usage.device_peak * 1e-9, (double) s.n * s.d * 4e-9, (long long) wrong);
+		   (long long) s.n, (long long) s.k, s.d, note, bytes * 1e-9 / times->load,
+		   times->steps[0] * 1e3, times->steps[1] * 1e3, later[(ITERATIONS - 2) / 2] * 1e3,
+		   later[0] * 1e3, times->assign * 1e3, times->close * 1e3,
+		   (double) times->changed / (double) s.n, (double) times->device_peak * 1e-9,
+		   bytes * 1e-9, (long long) times->wrong);
 	fflush(stdout);
+}
+
+/* Times one shape. */
+static void
+time_shape(const GkEngineClass *class_of, Shape s, const float *x, int devices)
+{
+	GkEngineConfig config = {.device_count = devices};
+	Rows		rows = {.n = s.n,.d = s.d,.x = x};
+	GkEngine   *engine;
+	GkUsage		usage;
+	Times		times;
+
+	for (int i = 0; i < devices; i++)
+		config.devices[i] = i;
+	check_status(class_of->open(&config, &engine));
+	times.load = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / s.d, SLOTS);
+	begin_with_rows(engine, &rows, s.k);
+	iterate(engine, &times);
+	class_of->usage(engine, &usage);
+	times.device_peak = usage.device_peak;
+	times.wrong = wrong_in_sample(engine, &rows, s.k, s.k * s.d > 10000000 ? 50 : SAMPLE);
+	times.close = -now();
+	class_of->close(engine);
+	times.close += now();
+	print(s, &times);
 }
 
 /* Times the shapes that fit into so many GB of rows. */

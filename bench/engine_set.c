@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine_drive.h"
 #include "engine_rows.h"
@@ -45,16 +44,6 @@ typedef struct Times
 	double		used;			/* processor time of all threads, without the checks */
 	int			iterations;
 } Times;
-
-/* Seconds of all threads of this process: what counts when the machine is busy otherwise. */
-static double
-busy(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
 
 /* Reads so many floats; ends the program if they are not there. */
 static float *
@@ -201,23 +190,6 @@ add_squares(GkEngine *engine, const Set *set, Times *times)
 	free(sums);
 }
 
-/* Rows of a sample whose label or d² is not that of the definition. */
-static int64_t
-wrong_in_sample(GkEngine *engine, const Set *set)
-{
-	Rows		rows = {.n = set->n,.d = (int) set->d,.x = set->x};
-	int64_t		sample = set->k * set->d > 1000000 ? SAMPLE / 10 : SAMPLE;
-	double	   *centroids = malloc(set->k * set->d * sizeof(double));
-	GkCommand	c = {.operation = GK_GET_CENTROIDS};
-	int64_t		wrong;
-
-	c.get_centroids.centroids = centroids;
-	run(engine, &c);
-	wrong = wrong_labels(engine, &rows, centroids, set->k, true, set->n / sample + 1);
-	free(centroids);
-	return wrong;
-}
-
 /* The sum of d² over the rows; the labels go to a file. */
 static double
 results(GkEngine *engine, const Set *set, const char *labels_file)
@@ -242,6 +214,8 @@ results(GkEngine *engine, const Set *set, const char *labels_file)
 static void
 print(GkEngine *engine, const Set *set, const Times *times, const char *labels_file)
 {
+	Rows		rows = {.n = set->n,.d = (int) set->d,.x = set->x};
+	int64_t		sample = set->k * set->d > 1000000 ? SAMPLE / 10 : SAMPLE;
 	GkUsage		usage;
 	double		inertia = results(engine, set, labels_file);
 
@@ -253,7 +227,7 @@ print(GkEngine *engine, const Set *set, const Times *times, const char *labels_f
 		   times->squares, times->used, inertia);
 	printf("\"bytes\": %llu, \"wrong\": %lld}\n",
 		   (unsigned long long) (usage.devices > 0 ? usage.device_peak : usage.host_peak),
-		   (long long) wrong_in_sample(engine, set));
+		   (long long) wrong_in_sample(engine, &rows, set->k, sample));
 }
 
 /* The class of the engine: the CPU engine, or the one in a library. */
@@ -300,12 +274,12 @@ main(int argc, char **argv)
 	set = read_set(argv[1]);
 	rows = (Rows) {.n = set.n,.d = (int) set.d,.x = set.x};
 	check_status(class_of->open(&config, &engine));
-	times.used = -busy();
+	times.used = -worked();
 	times.append = append_rows(engine, &rows, BATCH_BYTES / (int64_t) sizeof(float) / set.d + 1,
 							   library == NULL ? 0 : SLOTS);
 	begin(engine, &set, &times);
 	iterate(engine, &set, &times);
-	times.used += busy();
+	times.used += worked();
 	add_squares(engine, &set, &times);
 	print(engine, &set, &times, argc > 4 ? argv[4] : NULL);
 	class_of->close(engine);

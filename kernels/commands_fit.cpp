@@ -414,7 +414,7 @@ Engine::relocate(GkCommand *c)
 
 /* GK_DISTANCES: d² to the centroid of the label. */
 void
-Engine::distances()
+Engine::distances(GkCommand *)
 {
 	for (auto &shard : shards)
 	{
@@ -508,6 +508,23 @@ Engine::statistics(GkCommand *c)
 	}
 }
 
+/* to += integers of a device, some milliseconds at a time. */
+static void
+add_from_device(Shard &shard, int64_t *to, const int64_t *from, int64_t count)
+{
+	const int64_t most = COPY_BYTES / sizeof(int64_t);
+	std::vector<int64_t> part(std::min(count, most));
+
+	for (int64_t at = 0; at < count; at += most)
+	{
+		int64_t		size = std::min(count - at, most);
+
+		to_host(shard, part.data(), from + at, size);
+		for (int64_t i = 0; i < size; i++)
+			to[at + i] += part[i];
+	}
+}
+
 /* GK_SQUARES: in the memory of the sums of a step, which are lost. */
 void
 Engine::squares(GkCommand *c)
@@ -516,7 +533,6 @@ Engine::squares(GkCommand *c)
 	int64_t		count = 2 * k * (dimension + 1);
 	double		rest_scale = gk_power_of_two(c->squares.rest_bits);
 	std::vector<double> scales(dimension + 1);
-	std::vector<int64_t> part(shards.size() > 1 ? count : 0);
 
 	for (int j = 0; j <= dimension; j++)
 		scales[j] = gk_power_of_two(c->squares.exponents[j]);
@@ -532,11 +548,7 @@ Engine::squares(GkCommand *c)
 		 { square_slice(shard, slice, (const double *) shard.scratch.get(), rest_scale); });
 	to_host(*shards[0], c->squares.sums, (const int64_t *) shards[0]->sums.get(), count);
 	for (size_t s = 1; s < shards.size(); s++)
-	{
-		to_host(*shards[s], part.data(), (const int64_t *) shards[s]->sums.get(), count);
-		for (int64_t i = 0; i < count; i++)
-			c->squares.sums[i] += part[i];
-	}
+		add_from_device(*shards[s], c->squares.sums, shards[s]->sums.get(), count);
 }
 
 /* GK_GET_CENTROIDS: copies them out. */

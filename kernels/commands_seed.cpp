@@ -332,7 +332,7 @@ Engine::farthest(GkCommand *c)
 	order_farthest(&found, count);
 	for (GkEntry &one : found)
 		one.mass = 0;
-	memcpy(c->farthest.entries, found.data(), found.size() * sizeof(GkEntry));
+	std::copy(found.begin(), found.end(), c->farthest.entries);
 	c->farthest.found = (int64_t) found.size();
 }
 

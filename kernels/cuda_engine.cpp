@@ -26,7 +26,7 @@ namespace gk
 #define POLL_COMMAND std::chrono::microseconds(500)
 #define POLL_END std::chrono::milliseconds(3)
 
-/* Waits at most so long, without sleeping, until something is so. */
+/* Polls a condition for at most this long. */
 template <typename F, typename D> static void
 poll_until(F is_so, D most)
 {
@@ -62,7 +62,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	if (visible == 0)
 		fail(GK_NO_DEVICE, "cudaGetDeviceCount", "no GPU is visible");
 	if (count == 0)
-		count = visible;
+		count = std::min(visible, GK_MAX_DEVICES);
 	if (config.host_memory_limit != 0)
 		host.limit = config.host_memory_limit;
 	host.draw = config.draw_host_memory;
@@ -248,6 +248,7 @@ Engine::clear()
 		shard->origin.release();
 		shard->centroids.release();
 		shard->candidates.release();
+		shard->regions.release();
 		shard->sums.release();
 		shard->totals.release();
 		shard->grid_scales.release();
@@ -309,62 +310,6 @@ Engine::range_of(int64_t row) const
 	return *(after - 1);
 }
 
-/* Runs a command; an exception becomes its status. */
-void
-Engine::execute(GkCommand *c)
-{
-	switch (c->operation)
-	{
-		case GK_SEAL:
-			return seal(c);
-		case GK_RANGE:
-			return range(c);
-		case GK_MOMENTS:
-			return moments(c);
-		case GK_TRANSFORM:
-			return transform(c);
-		case GK_GRID:
-			return set_grid(c);
-		case GK_CANDIDATES:
-			return run_candidates(c);
-		case GK_POTENTIALS:
-			return potentials(c);
-		case GK_MASSES:
-			return masses(c);
-		case GK_ENTRIES:
-			return entries(c);
-		case GK_LABEL_WEIGHTS:
-			return label_weights(c);
-		case GK_ROWS:
-			return get_rows(c);
-		case GK_COMPARE:
-			return compare(c);
-		case GK_CENTROIDS:
-			return set_centroids(c);
-		case GK_STEP:
-			return step(c);
-		case GK_MOVE:
-			return move_centroids(c);
-		case GK_RELOCATE:
-			return relocate(c);
-		case GK_DISTANCES:
-			return distances();
-		case GK_FARTHEST:
-			return farthest(c);
-		case GK_ASSIGN:
-			return assign(c);
-		case GK_STATISTICS:
-			return statistics(c);
-		case GK_SQUARES:
-			return squares(c);
-		case GK_SEPARATION:
-			return separate(c);
-		case GK_GET_CENTROIDS:
-			return get_centroids(c);
-	}
-	fail(GK_INTERNAL, "submit", "unknown command");
-}
-
 /* The status of an exception that is being handled. */
 static GkStatus
 status_of_exception()
@@ -399,20 +344,32 @@ status_of_exception()
 	}
 }
 
-/* The name of a command for a profiler. */
-static const char *
-name_of(GkOperation operation)
-{
-	static const char *const names[] = {
-		"seal", "range", "moments", "transform", "grid", "candidates", "potentials", "masses",
-		"entries", "label weights", "rows", "compare", "set centroids", "step", "move",
-		"relocate", "distances", "farthest", "assign", "statistics", "squares",
-		"separation", "get centroids"
-	};
-
-	static_assert(sizeof(names) / sizeof(*names) == GK_OPERATIONS, "a name for each");
-	return operation < GK_OPERATIONS ? names[operation] : "unknown";
-}
+/* The name of each command for a profiler, and what runs it. */
+const Engine::NamedCommand Engine::commands[GK_OPERATIONS] = {
+	[GK_SEAL] = {"seal", &Engine::seal},
+	[GK_RANGE] = {"range", &Engine::range},
+	[GK_MOMENTS] = {"moments", &Engine::moments},
+	[GK_TRANSFORM] = {"transform", &Engine::transform},
+	[GK_GRID] = {"grid", &Engine::set_grid},
+	[GK_CANDIDATES] = {"candidates", &Engine::run_candidates},
+	[GK_POTENTIALS] = {"potentials", &Engine::potentials},
+	[GK_MASSES] = {"masses", &Engine::masses},
+	[GK_ENTRIES] = {"entries", &Engine::entries},
+	[GK_LABEL_WEIGHTS] = {"label weights", &Engine::label_weights},
+	[GK_ROWS] = {"rows", &Engine::get_rows},
+	[GK_COMPARE] = {"compare", &Engine::compare},
+	[GK_CENTROIDS] = {"set centroids", &Engine::set_centroids},
+	[GK_STEP] = {"step", &Engine::step},
+	[GK_MOVE] = {"move", &Engine::move_centroids},
+	[GK_RELOCATE] = {"relocate", &Engine::relocate},
+	[GK_DISTANCES] = {"distances", &Engine::distances},
+	[GK_FARTHEST] = {"farthest", &Engine::farthest},
+	[GK_ASSIGN] = {"assign", &Engine::assign},
+	[GK_STATISTICS] = {"statistics", &Engine::statistics},
+	[GK_SQUARES] = {"squares", &Engine::squares},
+	[GK_SEPARATION] = {"separation", &Engine::separate},
+	[GK_GET_CENTROIDS] = {"get centroids", &Engine::get_centroids}
+};
 
 /* After a stop planned by a test: does what closing does, and keeps the engine usable. */
 void
@@ -429,16 +386,16 @@ Engine::outlive_stop()
 GkStatus
 Engine::run_one(GkCommand *c)
 {
-	ProfileRange range(name_of(c->operation));
+	ProfileRange range(commands[c->operation].name);
 	int64_t		centroids = state.centroids;
 
 	try
 	{
 		check_context();
 		if (!gk_can_run(&state, c))
-			fail(GK_INTERNAL, "submit", "a command needs what is not there");
+			fail(GK_INTERNAL, "submit", "a command needs data that does not exist");
 		gk_forget(&state, c);
-		execute(c);
+		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
 		return make_status(GK_OK, "", "");
 	}

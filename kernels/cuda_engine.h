@@ -51,13 +51,19 @@ public:
 
 private:
 	/* cuda_engine.cpp */
+	struct NamedCommand
+	{
+		const char *name;
+		void		(Engine::*run) (GkCommand *c);
+	};
+	static const NamedCommand commands[];
+
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
 	void		end_work();
 	void		outlive_stop();
 	void		run_commands();
 	GkStatus	run_one(GkCommand *command);
-	void		execute(GkCommand *c);
 	void		seal(GkCommand *c);
 	int64_t		local_end(int shard, int64_t row) const;
 	int64_t		global_row(int shard, int64_t local) const;
@@ -112,7 +118,7 @@ private:
 	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
 	void		move(const GkCommand *c, int sign);
-	void		distances();
+	void		distances(GkCommand *c);
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
 	void		squares(GkCommand *c);

@@ -6,7 +6,7 @@
 namespace gk
 {
 
-/* What a shard has of the command, in its scratch memory. */
+/* A shard's part of the command, in its scratch memory. */
 struct SeparationPart
 {
 	Shard	   *shard;

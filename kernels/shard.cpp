@@ -231,17 +231,18 @@ Shard::demote()
 	if (!host.has_room(bytes))
 		fail_memory(GK_NO_HOST_MEMORY, -1, host.used + bytes, host.limit,
 					"rows that do not fit the devices exceed the host memory limit");
-	spilled.push_front(std::make_unique<Chunk>(host, count, dimension, weighted));
 
-	Chunk	   &chunk = *spilled.front();
+	auto		chunk = std::make_unique<Chunk>(host, count, dimension, weighted);
 
-	chunk.first = resident - count;
-	chunk.rows = count;
-	GK_CUDA(cudaMemcpy(chunk.features(), (float *) features.data() + chunk.first * dimension,
+	chunk->first = resident - count;
+	chunk->rows = count;
+	GK_CUDA(cudaMemcpy(chunk->features(), (float *) features.data() + chunk->first * dimension,
 					   count * dimension * sizeof(float), cudaMemcpyDeviceToHost));
 	if (weighted)
-		GK_CUDA(cudaMemcpy(chunk.weights(), (double *) weights.data() + chunk.first,
+		GK_CUDA(cudaMemcpy(chunk->weights(), (double *) weights.data() + chunk->first,
 						   count * sizeof(double), cudaMemcpyDeviceToHost));
+	/* comes last: a chunk in the list holds rows, whatever fails */
+	spilled.push_front(std::move(chunk));
 	resident -= count;
 	features.shrink(resident * dimension * sizeof(float));
 	weights.shrink(resident * sizeof(double));

@@ -55,7 +55,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000;
 
 COMMENT ON FUNCTION gkmeans_evaluate_labels(text, text[], text, text, text, text, integer, bigint)
-IS 'how well labels from anywhere fit the rows of a table, view or query';
+IS 'how well labels from any origin fit the rows of a table, view or query';
 
 CREATE FUNCTION gkmeans_cluster_quality(
     model regclass,
@@ -118,7 +118,7 @@ COST 1000000 ROWS 12;
 
 COMMENT ON FUNCTION gkmeans_select_k(text, text[], integer[], text, text, text, text, text, text,
     integer, double precision, integer, bigint, text, integer, integer)
-IS 'how good the clusterings of a table, view or query with several k are, from one read of it';
+IS 'how good clusterings with several k are, for a table, view or query that is read once';
 
 -- How two models differ
 
@@ -176,4 +176,4 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000 ROWS 100;
 
 COMMENT ON FUNCTION gkmeans_transitions(regclass, regclass, text, integer, integer)
-IS 'how many rows of each cluster of one model, or version, are in each cluster of another';
+IS 'how many rows of each cluster of one model or version are in each cluster of another';

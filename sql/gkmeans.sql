@@ -180,7 +180,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED
 ROWS 3;
 
 COMMENT ON FUNCTION gkmeans_last_fit_nodes()
-IS 'what each node of the last fit of this session did; no row if there were no nodes';
+IS 'what each node of the last fit of this session did; no row if it had no nodes';
 
 CREATE FUNCTION gkmeans_memory(
     OUT kind text,

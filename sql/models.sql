@@ -126,7 +126,7 @@ COST 1000;
 
 COMMENT ON FUNCTION gkmeans_import_model(text, double precision[], text[], text,
     double precision[], double precision[], text[], text, text, text, jsonb)
-IS 'makes a model of centroids, or of what gkmeans_export wrote; the number of its clusters';
+IS 'makes a model from centroids, or from what gkmeans_export wrote; returns the number of clusters';
 
 CREATE FUNCTION gkmeans_clusters(
     model regclass,
@@ -167,7 +167,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_deploy(regclass, integer)
-IS 'makes a version the one that scores; the one that did before';
+IS 'deploys a version, which then scores; returns the version deployed before';
 
 CREATE FUNCTION gkmeans_rollback(model regclass)
 RETURNS integer
@@ -176,7 +176,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_rollback(regclass)
-IS 'withdraws the deployed version for the one that was deployed before it; which that is';
+IS 'withdraws the deployed version and deploys the one before it; returns that version';
 
 CREATE FUNCTION gkmeans_prune(model regclass, keep integer DEFAULT 10)
 RETURNS integer
@@ -185,7 +185,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_prune(regclass, integer)
-IS 'deletes old versions, but not the deployed one nor that before it; how many';
+IS 'deletes old versions, but neither the deployed one nor the one before it; returns how many';
 
 CREATE FUNCTION gkmeans_name_clusters(model regclass, names text[])
 RETURNS void

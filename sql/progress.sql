@@ -38,28 +38,28 @@ SELECT p.pid, p.database_name, p.role_name, p.model, p.phase, p.group_no, p.grou
     p.device_bytes, p.nodes, p.started_at, p.seconds, p.remaining_seconds
 FROM @extschema@._gkmeans_progress() p;
 
-COMMENT ON VIEW gkmeans.progress IS 'fits of the server that run now, in all databases; of other roles'' fits only pid and phase without pg_read_all_stats';
+COMMENT ON VIEW gkmeans.progress IS 'fits that run on the server now, in all databases; for fits of other roles, only pid and phase, unless you are a member of pg_read_all_stats';
 COMMENT ON COLUMN gkmeans.progress.pid IS 'process that runs the fit';
-COMMENT ON COLUMN gkmeans.progress.database_name IS 'its database';
-COMMENT ON COLUMN gkmeans.progress.role_name IS 'role that it runs as';
-COMMENT ON COLUMN gkmeans.progress.model IS 'model that it is for';
+COMMENT ON COLUMN gkmeans.progress.database_name IS 'database of the process';
+COMMENT ON COLUMN gkmeans.progress.role_name IS 'role of the process';
+COMMENT ON COLUMN gkmeans.progress.model IS 'model, with its schema; NULL for gkmeans_fit';
 COMMENT ON COLUMN gkmeans.progress.phase IS 'queued, reading, seeding, iterating, labelling, measuring or writing';
-COMMENT ON COLUMN gkmeans.progress.group_no IS 'group that it is at, from 1; NULL without groups';
-COMMENT ON COLUMN gkmeans.progress.groups IS 'number of groups; NULL without groups';
-COMMENT ON COLUMN gkmeans.progress.start_no IS 'start that it is at, from 1';
+COMMENT ON COLUMN gkmeans.progress.group_no IS 'always NULL: there are no groups yet';
+COMMENT ON COLUMN gkmeans.progress.groups IS 'always NULL: there are no groups yet';
+COMMENT ON COLUMN gkmeans.progress.start_no IS 'current start, from 1';
 COMMENT ON COLUMN gkmeans.progress.starts IS 'number of starts';
 COMMENT ON COLUMN gkmeans.progress.iteration IS 'iterations of this start so far';
 COMMENT ON COLUMN gkmeans.progress.max_iterations IS 'limit of the iterations of a start';
 COMMENT ON COLUMN gkmeans.progress.rows_done IS 'usable rows read so far';
-COMMENT ON COLUMN gkmeans.progress.rows_estimated IS 'rows of the source as the planner estimates them';
+COMMENT ON COLUMN gkmeans.progress.rows_estimated IS 'rows of the source, as estimated by the planner';
 COMMENT ON COLUMN gkmeans.progress.inertia IS 'least inertia of the starts that are done';
 COMMENT ON COLUMN gkmeans.progress.moved IS 'rows that changed their cluster in the last iteration';
-COMMENT ON COLUMN gkmeans.progress.engine IS 'cpu, cuda, or cluster for one over nodes';
-COMMENT ON COLUMN gkmeans.progress.devices IS 'GPUs that it runs on';
-COMMENT ON COLUMN gkmeans.progress.device_bytes IS 'bytes that it holds of their memory';
-COMMENT ON COLUMN gkmeans.progress.nodes IS 'servers that have its rows; 0 if it is this one alone';
-COMMENT ON COLUMN gkmeans.progress.started_at IS 'when it was begun';
+COMMENT ON COLUMN gkmeans.progress.engine IS 'cpu, cuda, or cluster for several servers';
+COMMENT ON COLUMN gkmeans.progress.devices IS 'number of GPUs';
+COMMENT ON COLUMN gkmeans.progress.device_bytes IS 'bytes of their memory in use';
+COMMENT ON COLUMN gkmeans.progress.nodes IS 'number of servers that read the rows; 0 if this server reads them';
+COMMENT ON COLUMN gkmeans.progress.started_at IS 'when the fit began';
 COMMENT ON COLUMN gkmeans.progress.seconds IS 'seconds since then';
-COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'seconds that reading still takes by the estimate, or iterating at most';
+COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'estimated seconds left: of reading, or at most of iterating';
 
 GRANT SELECT ON gkmeans.progress TO PUBLIC;

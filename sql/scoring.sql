@@ -17,7 +17,7 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE
 COST 100;
 
 COMMENT ON FUNCTION gkmeans_predict_version(regclass, integer, "any")
-IS 'the cluster of a version that a row belongs to';
+IS 'the cluster that a row belongs to, by a version of a model';
 
 CREATE FUNCTION gkmeans_distance(model regclass, VARIADIC features "any")
 RETURNS double precision
@@ -53,7 +53,7 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE
 COST 100;
 
 COMMENT ON FUNCTION gkmeans_anomaly_score(regclass, "any")
-IS 'the distance of a row to the nearest centroid over the average distance in that cluster';
+IS 'the distance of a row to the nearest centroid, divided by the average distance in that cluster';
 
 CREATE FUNCTION gkmeans_anomaly_percentile(model regclass, VARIADIC features "any")
 RETURNS double precision
@@ -112,7 +112,7 @@ LANGUAGE C STABLE PARALLEL SAFE
 COST 100;
 
 COMMENT ON FUNCTION gkmeans_score(regclass, "any")
-IS 'all that a model says of a row, as one row: for LATERAL';
+IS 'everything that a model says about a row, as one row: for use in FROM with LATERAL';
 
 -- Without the table: generated columns, indexes, partitions, other databases
 
@@ -135,7 +135,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
 COST 100;
 
 COMMENT ON FUNCTION gkmeans_predict_with(jsonb, "any")
-IS 'the cluster that a row belongs to, by a model that gkmeans_export wrote';
+IS 'the cluster that a row belongs to, by an exported model';
 
 CREATE FUNCTION gkmeans_predict_centroids(centroids double precision[], features double precision[])
 RETURNS integer
@@ -144,7 +144,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
 COST 10;
 
 COMMENT ON FUNCTION gkmeans_predict_centroids(double precision[], double precision[])
-IS 'the nearest of some centroids, counted from 0';
+IS 'the number of the nearest centroid, counted from 0';
 
 -- Many rows at once
 

@@ -214,26 +214,26 @@ COMMENT ON COLUMN gkmeans.models.schema_name IS 'schema of the model';
 COMMENT ON COLUMN gkmeans.models.model_name IS 'name of the model';
 COMMENT ON COLUMN gkmeans.models.owner IS 'role that owns the model';
 COMMENT ON COLUMN gkmeans.models.description IS 'comment on the model';
-COMMENT ON COLUMN gkmeans.models.version IS 'the deployed version; empty if none is';
-COMMENT ON COLUMN gkmeans.models.versions IS 'how many versions there are';
+COMMENT ON COLUMN gkmeans.models.version IS 'the deployed version; NULL if there is none';
+COMMENT ON COLUMN gkmeans.models.versions IS 'number of versions';
 COMMENT ON COLUMN gkmeans.models.k IS 'number of clusters';
 COMMENT ON COLUMN gkmeans.models.dimension IS 'number of features';
 COMMENT ON COLUMN gkmeans.models.metric IS 'euclidean or cosine';
-COMMENT ON COLUMN gkmeans.models.scale IS 'scaling that was asked for';
+COMMENT ON COLUMN gkmeans.models.scale IS 'scaling of the features';
 COMMENT ON COLUMN gkmeans.models.features IS 'names of the features, or of the array that holds them';
 COMMENT ON COLUMN gkmeans.models.source IS 'table, view or query that was clustered';
 COMMENT ON COLUMN gkmeans.models.labels_table IS 'table that the labels were written to';
 COMMENT ON COLUMN gkmeans.models.rows_used IS 'rows that were clustered';
 COMMENT ON COLUMN gkmeans.models.inertia IS 'sum of the squared distances to the centroids';
 COMMENT ON COLUMN gkmeans.models.explained IS 'share of the variance that the clusters explain, 0 to 1';
-COMMENT ON COLUMN gkmeans.models.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; greatest is best';
-COMMENT ON COLUMN gkmeans.models.davies_bouldin IS 'Davies-Bouldin index; least is best';
+COMMENT ON COLUMN gkmeans.models.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; higher is better';
+COMMENT ON COLUMN gkmeans.models.davies_bouldin IS 'Davies-Bouldin index; lower is better';
 COMMENT ON COLUMN gkmeans.models.fitted_at IS 'when the version was finished';
-COMMENT ON COLUMN gkmeans.models.age_hours IS 'hours since then';
+COMMENT ON COLUMN gkmeans.models.age_hours IS 'hours since fitted_at';
 COMMENT ON COLUMN gkmeans.models.last_status IS 'status of the newest version';
-COMMENT ON COLUMN gkmeans.models.last_run_at IS 'when the newest version was begun';
-COMMENT ON COLUMN gkmeans.models.last_error IS 'why the newest version failed; empty if it did not';
-COMMENT ON COLUMN gkmeans.models.psi IS 'population stability index when it was last looked at: below 0.1 nothing, above 0.25 refit';
+COMMENT ON COLUMN gkmeans.models.last_run_at IS 'when the newest version was started';
+COMMENT ON COLUMN gkmeans.models.last_error IS 'why the newest version failed; NULL if it did not';
+COMMENT ON COLUMN gkmeans.models.psi IS 'population stability index at the last refit or check: below 0.1 no drift worth noting, above 0.25 time for a refit';
 
 CREATE VIEW gkmeans.versions AS
 SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS version_key,
@@ -258,12 +258,12 @@ COMMENT ON COLUMN gkmeans.versions.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.versions.version IS 'number of the version';
 COMMENT ON COLUMN gkmeans.versions.status IS 'running, fitted, rejected (fitted, not better), checked (drift only), failed, cancelled, lost (its session ended before it did) or imported';
 COMMENT ON COLUMN gkmeans.versions.deployed IS 'whether this version scores';
-COMMENT ON COLUMN gkmeans.versions.deployed_at IS 'when it was deployed last';
+COMMENT ON COLUMN gkmeans.versions.deployed_at IS 'when it was last deployed';
 COMMENT ON COLUMN gkmeans.versions.deployed_by IS 'role that deployed it';
-COMMENT ON COLUMN gkmeans.versions.started_at IS 'when it was begun';
-COMMENT ON COLUMN gkmeans.versions.finished_at IS 'when it was finished';
-COMMENT ON COLUMN gkmeans.versions.seconds IS 'how long it took';
-COMMENT ON COLUMN gkmeans.versions.started_by IS 'role that made it';
+COMMENT ON COLUMN gkmeans.versions.started_at IS 'when the run started';
+COMMENT ON COLUMN gkmeans.versions.finished_at IS 'when the run finished';
+COMMENT ON COLUMN gkmeans.versions.seconds IS 'duration of the run';
+COMMENT ON COLUMN gkmeans.versions.started_by IS 'role that started the run';
 COMMENT ON COLUMN gkmeans.versions.rows_read IS 'rows of the source';
 COMMENT ON COLUMN gkmeans.versions.rows_used IS 'rows that were clustered';
 COMMENT ON COLUMN gkmeans.versions.k IS 'number of clusters';
@@ -271,20 +271,20 @@ COMMENT ON COLUMN gkmeans.versions.dimension IS 'number of features';
 COMMENT ON COLUMN gkmeans.versions.metric IS 'euclidean or cosine';
 COMMENT ON COLUMN gkmeans.versions.inertia IS 'sum of the squared distances to the centroids';
 COMMENT ON COLUMN gkmeans.versions.explained IS 'share of the variance that the clusters explain, 0 to 1';
-COMMENT ON COLUMN gkmeans.versions.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; greatest is best';
-COMMENT ON COLUMN gkmeans.versions.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; greatest is best';
-COMMENT ON COLUMN gkmeans.versions.davies_bouldin IS 'Davies-Bouldin index; least is best';
-COMMENT ON COLUMN gkmeans.versions.calinski_harabasz IS 'Calinski-Harabasz index; greatest is best';
-COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations until it ended';
-COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it ended before the limit of iterations';
-COMMENT ON COLUMN gkmeans.versions.psi IS 'population stability index of the rows beside those of the version that was deployed before';
-COMMENT ON COLUMN gkmeans.versions.moved IS 'rows with another cluster than that version gives them';
-COMMENT ON COLUMN gkmeans.versions.engine IS 'cpu or cuda';
-COMMENT ON COLUMN gkmeans.versions.devices IS 'GPUs that it ran on';
-COMMENT ON COLUMN gkmeans.versions.outcome IS 'what came of it, in a sentence';
+COMMENT ON COLUMN gkmeans.versions.silhouette IS 'mean silhouette of a sample of the rows, -1 to 1; higher is better';
+COMMENT ON COLUMN gkmeans.versions.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; higher is better';
+COMMENT ON COLUMN gkmeans.versions.davies_bouldin IS 'Davies-Bouldin index; lower is better';
+COMMENT ON COLUMN gkmeans.versions.calinski_harabasz IS 'Calinski-Harabasz index; higher is better';
+COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations of the best start';
+COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it converged before the limit of iterations';
+COMMENT ON COLUMN gkmeans.versions.psi IS 'population stability index, compared with the rows of the version that was deployed then';
+COMMENT ON COLUMN gkmeans.versions.moved IS 'rows whose cluster differs from the one which that version gives them';
+COMMENT ON COLUMN gkmeans.versions.engine IS 'cpu, cuda, or cluster for several servers';
+COMMENT ON COLUMN gkmeans.versions.devices IS 'number of GPUs';
+COMMENT ON COLUMN gkmeans.versions.outcome IS 'the outcome in words';
 COMMENT ON COLUMN gkmeans.versions.error_code IS 'SQLSTATE of a run that failed';
 COMMENT ON COLUMN gkmeans.versions.error_message IS 'message and detail of a run that failed';
-COMMENT ON COLUMN gkmeans.versions.note IS 'note that was given';
+COMMENT ON COLUMN gkmeans.versions.note IS 'note of whoever started the run';
 
 CREATE VIEW gkmeans.clusters AS
 SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, c.version, c.cluster_id) AS cluster_key,
@@ -301,16 +301,16 @@ COMMENT ON COLUMN gkmeans.clusters.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.clusters.version IS 'number of the version';
 COMMENT ON COLUMN gkmeans.clusters.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.clusters.cluster_id IS 'number of the cluster';
-COMMENT ON COLUMN gkmeans.clusters.cluster_name IS 'its name; "cluster 3" without one';
-COMMENT ON COLUMN gkmeans.clusters.size IS 'rows in it';
-COMMENT ON COLUMN gkmeans.clusters.share IS 'their share of all rows, 0 to 1';
-COMMENT ON COLUMN gkmeans.clusters.weight IS 'sum of their weights';
-COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of their squared distances to the centroid';
+COMMENT ON COLUMN gkmeans.clusters.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
+COMMENT ON COLUMN gkmeans.clusters.size IS 'number of rows';
+COMMENT ON COLUMN gkmeans.clusters.share IS 'share of all rows, 0 to 1';
+COMMENT ON COLUMN gkmeans.clusters.weight IS 'sum of the weights of the rows';
+COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of the squared distances to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.radius IS 'greatest distance to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.profile IS 'the features that stand out, in standard deviations from the mean of all rows';
-COMMENT ON COLUMN gkmeans.clusters.map_x IS 'place in the plane in which the clusters lie farthest apart: along its main axis';
-COMMENT ON COLUMN gkmeans.clusters.map_y IS 'place in that plane: along its second axis';
+COMMENT ON COLUMN gkmeans.clusters.map_x IS 'x for a scatter plot, in the plane in which the clusters lie farthest apart';
+COMMENT ON COLUMN gkmeans.clusters.map_y IS 'y for a scatter plot, in the same plane';
 
 CREATE VIEW gkmeans.centroid_features AS
 SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, f.version, f.cluster_id,
@@ -328,15 +328,15 @@ COMMENT ON COLUMN gkmeans.centroid_features.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.centroid_features.version IS 'number of the version';
 COMMENT ON COLUMN gkmeans.centroid_features.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.centroid_features.cluster_id IS 'number of the cluster';
-COMMENT ON COLUMN gkmeans.centroid_features.cluster_name IS 'its name; "cluster 3" without one';
-COMMENT ON COLUMN gkmeans.centroid_features.feature_no IS 'place of the feature, from 1';
+COMMENT ON COLUMN gkmeans.centroid_features.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
+COMMENT ON COLUMN gkmeans.centroid_features.feature_no IS 'position of the feature, from 1';
 COMMENT ON COLUMN gkmeans.centroid_features.feature IS 'name of the feature';
-COMMENT ON COLUMN gkmeans.centroid_features.value IS 'of the centroid, in the units of the feature';
+COMMENT ON COLUMN gkmeans.centroid_features.value IS 'value of the centroid, in the units of the feature';
 COMMENT ON COLUMN gkmeans.centroid_features.deviation IS 'standard deviation within the cluster';
 COMMENT ON COLUMN gkmeans.centroid_features.overall_mean IS 'mean of all rows';
 COMMENT ON COLUMN gkmeans.centroid_features.overall_deviation IS 'standard deviation of all rows';
 COMMENT ON COLUMN gkmeans.centroid_features.z_score IS 'how many standard deviations the centroid is from the mean';
-COMMENT ON COLUMN gkmeans.centroid_features.importance_rank IS 'place of the feature among those of the cluster, the one that stands out most first';
+COMMENT ON COLUMN gkmeans.centroid_features.importance_rank IS 'rank of the feature in its cluster; 1 stands out most';
 
 CREATE VIEW gkmeans.drift AS
 SELECT pg_catalog.format('%I.%I/%s/%s/drift', m.schema_name, m.model_name, d.version, d.cluster_id) AS drift_key,
@@ -347,20 +347,20 @@ SELECT pg_catalog.format('%I.%I/%s/%s/drift', m.schema_name, m.model_name, d.ver
     d.avg_distance_then, d.avg_distance_now
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_drift(m.id) d;
 
-COMMENT ON VIEW gkmeans.drift IS 'how the rows of the clusters changed, whenever a model was refitted or checked';
+COMMENT ON VIEW gkmeans.drift IS 'how the rows of each cluster had changed when a model was refitted or checked';
 COMMENT ON COLUMN gkmeans.drift.drift_key IS 'model, version and cluster; the key of this view';
 COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters';
 COMMENT ON COLUMN gkmeans.drift.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.drift.model IS 'key of gkmeans.models';
-COMMENT ON COLUMN gkmeans.drift.version IS 'the run that looked; its rows are compared with those of the version deployed then';
-COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when it looked';
+COMMENT ON COLUMN gkmeans.drift.version IS 'the refit or check; its rows are compared with those of the version that was deployed then';
+COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when the rows were compared';
 COMMENT ON COLUMN gkmeans.drift.cluster_id IS 'number of the cluster';
-COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'its name; "cluster 3" without one';
+COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
 COMMENT ON COLUMN gkmeans.drift.share_then IS 'its share of the rows that the deployed version was fitted to, 0 to 1';
-COMMENT ON COLUMN gkmeans.drift.share_now IS 'its share of the rows of the run';
+COMMENT ON COLUMN gkmeans.drift.share_now IS 'its share of the rows of the refit or check';
 COMMENT ON COLUMN gkmeans.drift.psi IS 'its part of the population stability index';
 COMMENT ON COLUMN gkmeans.drift.avg_distance_then IS 'average distance to the centroid then';
-COMMENT ON COLUMN gkmeans.drift.avg_distance_now IS 'average distance to the same centroid in the run';
+COMMENT ON COLUMN gkmeans.drift.avg_distance_now IS 'average distance of the present rows to the same centroid';
 
 CREATE VIEW gkmeans.iterations AS
 SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, i.version, i.start, i.iteration)
@@ -370,16 +370,16 @@ SELECT pg_catalog.format('%I.%I/%s/%s/%s', m.schema_name, m.model_name, i.versio
     i.version, i.start AS start_no, i.iteration, i.inertia, i.shift, i.moved
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_iterations(m.id) i;
 
-COMMENT ON VIEW gkmeans.iterations IS 'iterations of the fits of the models that you may read; of fits with very many, a part';
+COMMENT ON VIEW gkmeans.iterations IS 'iterations of the fits of the models that you may read; of very long fits, a selection';
 COMMENT ON COLUMN gkmeans.iterations.iteration_key IS 'model, version, start and iteration; the key of this view';
 COMMENT ON COLUMN gkmeans.iterations.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.iterations.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.iterations.version IS 'number of the version';
-COMMENT ON COLUMN gkmeans.iterations.start_no IS 'which of the starts, from 1; 0 is the start of a refit from the clusters before it';
-COMMENT ON COLUMN gkmeans.iterations.iteration IS 'iteration of that start, from 1; a search that followed is one row, its rounds counted on';
+COMMENT ON COLUMN gkmeans.iterations.start_no IS 'number of the start, from 1; 0 is the start of a refit from the deployed centroids';
+COMMENT ON COLUMN gkmeans.iterations.iteration IS 'iteration of that start, from 1; a search is one row, whose rounds count on as iterations';
 COMMENT ON COLUMN gkmeans.iterations.inertia IS 'sum of the squared distances to the centroids that the iteration ended with';
 COMMENT ON COLUMN gkmeans.iterations.shift IS 'how far the centroids moved: root of the sum of their squared distances, as rows are compared';
-COMMENT ON COLUMN gkmeans.iterations.moved IS 'rows that changed their cluster; all in the first iteration; empty for a search';
+COMMENT ON COLUMN gkmeans.iterations.moved IS 'rows that changed their cluster; all rows in the first iteration; NULL for a search';
 
 CREATE VIEW gkmeans.k_selection AS
 SELECT pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, s.version, s.k) AS k_key,
@@ -398,16 +398,16 @@ COMMENT ON COLUMN gkmeans.k_selection.version IS 'number of the version';
 COMMENT ON COLUMN gkmeans.k_selection.k IS 'number of clusters that was tried';
 COMMENT ON COLUMN gkmeans.k_selection.inertia IS 'sum of the squared distances to the centroids';
 COMMENT ON COLUMN gkmeans.k_selection.explained IS 'share of the variance that the clusters explain, 0 to 1';
-COMMENT ON COLUMN gkmeans.k_selection.silhouette IS 'mean silhouette of a sample, -1 to 1; greatest is best';
-COMMENT ON COLUMN gkmeans.k_selection.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; greatest is best';
-COMMENT ON COLUMN gkmeans.k_selection.davies_bouldin IS 'Davies-Bouldin index; least is best';
-COMMENT ON COLUMN gkmeans.k_selection.calinski_harabasz IS 'Calinski-Harabasz index; greatest is best';
-COMMENT ON COLUMN gkmeans.k_selection.bic IS 'Bayesian information criterion; greatest is best';
-COMMENT ON COLUMN gkmeans.k_selection.gap IS 'gap statistic; empty if it was not asked for';
+COMMENT ON COLUMN gkmeans.k_selection.silhouette IS 'mean silhouette of a sample, -1 to 1; higher is better';
+COMMENT ON COLUMN gkmeans.k_selection.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; higher is better';
+COMMENT ON COLUMN gkmeans.k_selection.davies_bouldin IS 'Davies-Bouldin index; lower is better';
+COMMENT ON COLUMN gkmeans.k_selection.calinski_harabasz IS 'Calinski-Harabasz index; higher is better';
+COMMENT ON COLUMN gkmeans.k_selection.bic IS 'Bayesian information criterion; higher is better';
+COMMENT ON COLUMN gkmeans.k_selection.gap IS 'gap statistic; NULL if it was not computed';
 COMMENT ON COLUMN gkmeans.k_selection.gap_error IS 'its standard error';
-COMMENT ON COLUMN gkmeans.k_selection.elbow IS 'how far the inertia is below the chord of its curve; greatest is best';
+COMMENT ON COLUMN gkmeans.k_selection.elbow IS 'how far the inertia is below the chord of its curve; higher is better';
 COMMENT ON COLUMN gkmeans.k_selection.iterations IS 'iterations of the best start';
-COMMENT ON COLUMN gkmeans.k_selection.seconds IS 'how long the fit took';
+COMMENT ON COLUMN gkmeans.k_selection.seconds IS 'duration of the fit';
 COMMENT ON COLUMN gkmeans.k_selection.chosen IS 'whether the model has this number of clusters';
 
 GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features,

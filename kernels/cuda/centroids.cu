@@ -358,9 +358,12 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	if (centroids.prepared)
 		return;
 	shard.use();
-	centroids.prepared = true;
 	if (centroids.narrow)
-		return pack_centroids(shard, centroids);
+	{
+		pack_centroids(shard, centroids);
+		centroids.prepared = true;
+		return;
+	}
 	GK_CUDA(cudaMemsetAsync(twins.hashes, 0xff, slots * sizeof(*twins.hashes), stream));
 	GK_CUDA(cudaMemsetAsync(twins.firsts, 0xff, slots * sizeof(*twins.firsts), stream));
 	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
@@ -378,6 +381,8 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
 		 centroids.slack.get());
 	GK_LAUNCHED("prepare_centroids");
+	/* comes last: a command that failed before is followed by others */
+	centroids.prepared = true;
 }
 
 }								/* namespace gk */

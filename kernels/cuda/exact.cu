@@ -234,7 +234,7 @@ potentials_slice(Shard &shard, const Slice &slice, const double *trials, int cou
 /* Points that a thread of separation_kernel takes at a time. */
 #define SEPARATION_POINTS 8
 
-/* What a row has found so far among the groups of points. */
+/* The state of a row on its way through the groups of points. */
 struct SeparationState
 {
 	double		sum = 0.0;			/* over the points of this group */
@@ -272,6 +272,23 @@ separation_distance(bool cosine, double distance2)
 	return cosine ? GK_MUL(0.5, distance2) : GK_SQRT(distance2);
 }
 
+/* Feature from + j of a row, or 0 beyond the rows or the `width` features. */
+template <typename T> static __device__ __forceinline__ T
+value_at(const T *values, int64_t row, int64_t rows, int d, int from, int j, int width)
+{
+	return row < rows && j < width ? values[row * d + from + j] : (T) 0;
+}
+
+/* Adds the squares of a row's next features less those of the points. */
+static __device__ __forceinline__ void
+add_squares(const float *x, const double (*c)[SEPARATION_POINTS], int width, double *sums)
+{
+	for (int j = 0; j < width; j++)
+#pragma unroll
+		for (int q = 0; q < SEPARATION_POINTS; q++)
+			sums[q] = gk_add_square(sums[q], x[j], c[j][q]);
+}
+
 /*
  * Distances to the points of the own group and of the nearest other one: a thread has a row, and
  * goes through the points in their order.  They are anything once the engine is being closed.
@@ -306,26 +323,13 @@ separation_kernel(const float *features, int64_t rows, int d, Separation s, cons
 
 				__syncthreads();
 				for (int e = threadIdx.x; e < 128 * STEP && (point == 0 || d > STEP); e += 128)
-				{
-					int			r = e / STEP;
-					int			j = e % STEP;
-
-					x[r][j] = first + r < rows && j < width ?
-						features[(first + r) * d + from + j] : 0.0f;
-				}
+					x[e / STEP][e % STEP] = value_at(features, first + e / STEP, rows, d, from,
+													 e % STEP, width);
 				for (int e = threadIdx.x; e < SEPARATION_POINTS * STEP; e += 128)
-				{
-					int			q = e / STEP;
-					int			j = e % STEP;
-
-					c[j][q] = point + q < s.points && j < width ?
-						s.at[(point + q) * d + from + j] : 0.0;
-				}
+					c[e % STEP][e / STEP] = value_at(s.at, point + e / STEP, s.points, d, from,
+													 e % STEP, width);
 				__syncthreads();
-				for (int j = 0; j < width; j++)
-#pragma unroll
-					for (int q = 0; q < SEPARATION_POINTS; q++)
-						sums[q] = gk_add_square(sums[q], x[threadIdx.x][j], c[j][q]);
+				add_squares(x[threadIdx.x], c, width, sums);
 			}
 #pragma unroll
 			for (int q = 0; q < SEPARATION_POINTS; q++)

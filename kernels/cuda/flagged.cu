@@ -63,7 +63,7 @@ struct PairColumns
 	float		x[WARP_ROWS][CHUNK + 1];
 };
 
-/* What a warp knows about its rows, in shared memory. */
+/* The rows of a warp, in shared memory. */
 struct WarpRows
 {
 	int			row[WARP_ROWS];		/* in the slice; -1 = none */
@@ -431,6 +431,15 @@ finish_part(const FlaggedArguments &a, int64_t group, int part, int parts, int *
 	give_label(a, rows_of_warp(r / WARP_ROWS)->row[r % WARP_ROWS], centroid);
 }
 
+/* Into how many parts the centroids are divided, so that each block has work. */
+static __device__ __forceinline__ int
+parts_of_group(const FlaggedArguments &a, int64_t groups)
+{
+	if (groups == 0)
+		return 1;
+	return (int) max((int64_t) 1, min((int64_t) a.most_parts, gridDim.x / groups));
+}
+
 /* Lists and decides: 128 rows, or a part of their centroids, at a time. */
 template <int PANEL, bool STAYS> static __global__ void
 __launch_bounds__(TILED_THREADS, 2)
@@ -446,8 +455,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	/* makes the compiler see that this is uniform */
 	int64_t		count = __shfl_sync(0xffffffffu, *a.flag_count, 0);
 	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
-	int			parts = groups == 0 ? 1 :
-		(int) max((int64_t) 1, min((int64_t) a.most_parts, gridDim.x / groups));
+	int			parts = parts_of_group(a, groups);
 
 	if (threadIdx.x % 32 == 0)
 		warp->decisions = warp->stopped = 0;

@@ -88,21 +88,13 @@ store_bound(NarrowBound *bound, double factor, double greatest, int d)
 		bound->wide_rest = bound->greatest = INFINITY;
 }
 
-/* Packs centroids for narrow_kernel: one block. */
-static __global__ void
-__launch_bounds__(PACK_THREADS)
-pack_kernel(const double *exact, const float *origin, int count, int padded, int d, float *packed)
+/* The hashes of the centroids, and the greatest squared norm, as bits. */
+static __device__ __forceinline__ void
+measure_centroids(const double *exact, const float *origin, int count, int d,
+				  unsigned long long *hashes, unsigned long long *greatest)
 {
-	__shared__ unsigned long long hashes[NARROW_CENTROIDS];
-	__shared__ unsigned long long greatest[2];
-	int			parts = (d + 3) / 4;
-	NarrowLayout layout = narrow_layout(parts, padded);
 	int			lane = threadIdx.x % 32;
-	double		factor;
 
-	if (threadIdx.x < 2)
-		greatest[threadIdx.x] = 0;
-	__syncthreads();
 	for (int c = threadIdx.x / 32; c < count; c += PACK_THREADS / 32)
 	{
 		unsigned long long hash = hash_of(exact + c * d, d);
@@ -118,9 +110,27 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 		if (lane == 0)
 		{
 			hashes[c] = hash;
-			atomicMax(&greatest[0], (unsigned long long) __double_as_longlong(norm2));
+			atomicMax(greatest, (unsigned long long) __double_as_longlong(norm2));
 		}
 	}
+}
+
+/* Packs centroids for narrow_kernel: one block. */
+static __global__ void
+__launch_bounds__(PACK_THREADS)
+pack_kernel(const double *exact, const float *origin, int count, int padded, int d, float *packed)
+{
+	__shared__ unsigned long long hashes[NARROW_CENTROIDS];
+	__shared__ unsigned long long greatest[2];
+	int			parts = (d + 3) / 4;
+	NarrowLayout layout = narrow_layout(parts, padded);
+	int			lane = threadIdx.x % 32;
+	double		factor;
+
+	if (threadIdx.x < 2)
+		greatest[threadIdx.x] = 0;
+	__syncthreads();
+	measure_centroids(exact, origin, count, d, hashes, &greatest[0]);
 	__syncthreads();
 	factor = ldexp(1.0, narrow_exponent(__longlong_as_double((long long) greatest[0])));
 	for (int c = threadIdx.x / 32; c < padded; c += PACK_THREADS / 32)

@@ -12,7 +12,7 @@
 #define GREATEST_MASS (INT64_C(1) << 62)
 
 /* Takes the number of rows of a peer. */
-static GkProgress
+static GkRoundProgress
 take_seal(GkClusterEngine *engine, GkPeer *peer)
 {
 	(void) engine;
@@ -21,7 +21,7 @@ take_seal(GkClusterEngine *engine, GkPeer *peer)
 }
 
 /* Numbers the rows. */
-static GkProgress
+static GkRoundProgress
 finish_seal(GkClusterEngine *engine)
 {
 	int64_t		rows = 0;
@@ -53,7 +53,7 @@ gk_begin_seal(GkClusterEngine *engine, GkCommand *command)
 }
 
 /* Takes the ranges of a peer. */
-static GkProgress
+static GkRoundProgress
 take_range(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -104,7 +104,7 @@ write_moments(GkMessage *message, GkPeer *peer)
 }
 
 /* Adds the moments of a peer. */
-static GkProgress
+static GkRoundProgress
 take_moments(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -178,7 +178,7 @@ write_candidates(GkMessage *message, GkPeer *peer)
 }
 
 /* Takes the greatest weight × d² of a peer. */
-static GkProgress
+static GkRoundProgress
 take_candidates(GkClusterEngine *engine, GkPeer *peer)
 {
 	double		greatest = gk_read_double(&peer->reader, 0.0, DBL_MAX);
@@ -229,7 +229,7 @@ add_masses(GkReader *reader, int64_t count, int64_t *to)
 }
 
 /* Adds the potentials of a peer. */
-static GkProgress
+static GkRoundProgress
 take_potentials(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -263,7 +263,7 @@ write_masses(GkMessage *message, GkPeer *peer)
 }
 
 /* Adds the buckets of a peer. */
-static GkProgress
+static GkRoundProgress
 take_masses(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -311,7 +311,7 @@ is_valid_entry(const GkCommand *c, const GkEntry *entries, int64_t i, int64_t fr
  * Appends the entries of a peer, unless those of the peers before it are not all there, or there
  * is no room: the next command goes on there.
  */
-static GkProgress
+static GkRoundProgress
 take_entries(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -364,7 +364,7 @@ write_label_weights(GkMessage *message, GkPeer *peer)
 }
 
 /* Adds the weights of the labels of a peer. */
-static GkProgress
+static GkRoundProgress
 take_label_weights(GkClusterEngine *engine, GkPeer *peer)
 {
 	const int64_t *weights = gk_read_array(&peer->reader, 2 * engine->state.labels,

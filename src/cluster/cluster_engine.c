@@ -1,5 +1,5 @@
 /*
- * The cluster engine: its class, and how a command goes through its rounds.
+ * The cluster engine: its class, and the commands.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* How long a fetch waits between looks. */
 #define FETCH_MILLISECONDS 10
 
-/* What begins each command. */
+/* The function that begins each command. */
 static const GkBeginCommand beginnings[GK_OPERATIONS] = {
 	[GK_SEAL] = gk_begin_seal,
 	[GK_RANGE] = gk_begin_range,
@@ -48,214 +48,6 @@ now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
-}
-
-/* Notes an error of the command. */
-GkProgress
-gk_cluster_fail(GkClusterEngine *engine, GkStatus status)
-{
-	engine->status = status;
-	return GK_BAD;
-}
-
-/* The peer that has a row. */
-int
-gk_peer_of(const GkClusterEngine *engine, int64_t row)
-{
-	int			low = 0;
-	int			high = engine->transport->nodes;
-
-	while (high - low > 1)
-	{
-		int			middle = low + (high - low) / 2;
-
-		if (engine->first_rows[middle] <= row)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* Lets each peer take its part of a range of rows. */
-void
-gk_split_range(GkClusterEngine *engine, int64_t first, int64_t count)
-{
-	for (int i = 0; i < engine->transport->nodes; i++)
-	{
-		GkPeer	   *peer = &engine->peers[i];
-		int64_t		from = first - peer->first;
-		int64_t		to = from + count;
-
-		from = from < 0 ? 0 : from > peer->rows ? peer->rows : from;
-		to = to < 0 ? 0 : to > peer->rows ? peer->rows : to;
-		peer->at = from;
-		peer->count = to - from;
-		peer->asked = peer->count > 0;
-	}
-}
-
-/* Writes a message, or only a header. */
-static void
-write_message(GkMessage *message, void *context)
-{
-	GkPeer	   *peer = context;
-	const GkRound *round = peer->engine->round;
-
-	if (round->write != NULL)
-		round->write(message, peer);
-}
-
-/* Sends a message to a peer. */
-static GkStatus
-send_message(GkClusterEngine *engine, GkPeer *peer, const GkMessage *message)
-{
-	peer->answer = NULL;
-	peer->begun = false;
-	peer->report.sent += message->used;
-	engine->unanswered++;
-	return engine->transport->send(engine->transport->context, peer->number, message->room.base,
-								   message->used);
-}
-
-/* Begins a round with the peers that are `asked`. */
-GkStatus
-gk_begin_round(GkClusterEngine *engine, const GkRound *round)
-{
-	GkHeader	header = {
-		.magic = GK_MESSAGE_MAGIC,.order = GK_MESSAGE_ORDER,.version = GK_MESSAGE_VERSION,
-		.operation = round->operation,.sequence = ++engine->sequence,.dimension = engine->d,
-		.centroids = engine->centroids_before
-	};
-	GkMessage  *written = NULL;
-	GkStatus	status = gk_status_ok();
-
-	engine->round = round;
-	engine->next = 0;
-	engine->unanswered = 0;
-	for (int i = 0; i < engine->transport->nodes && status.code == GK_OK; i++)
-	{
-		GkPeer	   *peer = &engine->peers[i];
-
-		if (!peer->asked)
-			continue;
-		if (written == NULL || !round->is_common)
-		{
-			written = round->is_common ? &engine->common : &peer->message;
-			status = gk_message_write(written, &header, write_message, peer);
-		}
-		if (status.code == GK_OK)
-			status = send_message(engine, peer, written);
-	}
-	return status;
-}
-
-/* Begins a round with all peers that have rows. */
-GkStatus
-gk_ask_all(GkClusterEngine *engine, const GkRound *round)
-{
-	for (int i = 0; i < engine->transport->nodes; i++)
-		engine->peers[i].asked = engine->peers[i].rows > 0;
-	return gk_begin_round(engine, round);
-}
-
-/* Refuses the answer of a peer. */
-static GkProgress
-refuse_answer(GkClusterEngine *engine, int node)
-{
-	const GkTransport *transport = engine->transport;
-
-	return gk_cluster_fail(engine, gk_status_error(GK_INTERNAL, "receive",
-												   "%s sent an answer that is not valid",
-												   transport->name(transport->context, node)));
-}
-
-/* Receives an answer, and checks its header. */
-static GkProgress
-receive_answer(GkClusterEngine *engine, int milliseconds)
-{
-	const GkTransport *transport = engine->transport;
-	const void *answer = NULL;
-	size_t		bytes = 0;
-	int			node = -1;
-	GkStatus	status = transport->receive(transport->context, milliseconds, &node, &answer,
-											&bytes);
-	GkHeader	header;
-	GkPeer	   *peer;
-
-	if (status.code == GK_RUNNING)
-		return GK_MORE;
-	if (status.code != GK_OK)
-		return gk_cluster_fail(engine, status);
-	if (node < 0 || node >= transport->nodes || !engine->peers[node].asked ||
-		engine->peers[node].answer != NULL)
-	{
-		status = gk_status_error(GK_INTERNAL, "receive", "a node answered that was not asked");
-		return gk_cluster_fail(engine, status);
-	}
-	peer = &engine->peers[node];
-	if (bytes < sizeof(GkHeader))
-		return refuse_answer(engine, node);
-	memcpy(&header, answer, sizeof(GkHeader));
-	if (gk_header_fault(&header) != NULL || header.operation != engine->round->operation ||
-		header.sequence != engine->sequence || header.dimension != engine->d ||
-		header.bytes != bytes)
-		return refuse_answer(engine, node);
-	peer->answer = answer;
-	peer->reader = gk_reader_begin(answer, bytes);
-	peer->report.received += bytes;
-	peer->report.seconds += 1e-9 * (double) header.nanoseconds;
-	peer->report.bytes = header.held;
-	peer->report.peak = header.peak;
-	engine->unanswered--;
-	return GK_MORE;
-}
-
-/* The peer whose answer is to be taken next, NULL if all were taken. */
-static GkPeer *
-next_peer(GkClusterEngine *engine)
-{
-	while (engine->next < engine->transport->nodes && !engine->peers[engine->next].asked)
-		engine->next++;
-	return engine->next < engine->transport->nodes ? &engine->peers[engine->next] : NULL;
-}
-
-/* Takes a piece of the answer of a peer. */
-static GkProgress
-take_answer(GkClusterEngine *engine, GkPeer *peer)
-{
-	GkProgress	progress = engine->round->take == NULL ? GK_DONE
-		: engine->round->take(engine, peer);
-
-	if (progress == GK_MORE)
-		return progress;
-	if (progress == GK_BAD && engine->status.code != GK_OK)
-		return progress;
-	if (progress == GK_BAD || !gk_reader_end(&peer->reader))
-		return refuse_answer(engine, peer->number);
-	engine->is_first = false;
-	engine->next++;
-	return GK_MORE;
-}
-
-/* Does the next piece of a command. */
-static GkProgress
-go_on(GkClusterEngine *engine, int milliseconds)
-{
-	GkPeer	   *peer = next_peer(engine);
-	GkProgress	progress;
-
-	if (peer != NULL && peer->answer != NULL)
-		return take_answer(engine, peer);
-	if (engine->unanswered > 0)
-		return receive_answer(engine, milliseconds);
-	if (engine->round->finish == NULL)
-		return GK_DONE;
-	progress = engine->round->finish(engine);
-	if (progress == GK_BAD && engine->status.code == GK_OK)
-		engine->status = gk_status_error(GK_INTERNAL, "receive",
-										 "the answers of the nodes contradict each other");
-	return progress;
 }
 
 /* Ends the command. */
@@ -395,7 +187,7 @@ cluster_submit(GkEngine *base, GkCommand *command)
 	{
 		engine->command = NULL;
 		engine->status = gk_status_error(GK_INTERNAL, "submit",
-										 "a command needs what is not there");
+										 "a command needs data that does not exist");
 		return gk_status_ok();
 	}
 	engine->centroids_before = engine->state.centroids;
@@ -418,7 +210,7 @@ cluster_wait(GkEngine *base, int milliseconds)
 	while (engine->command != NULL)
 	{
 		double		left = end - now();
-		GkProgress	progress = go_on(engine, left < 0.0 ? 0 : (int) left);
+		GkRoundProgress progress = gk_go_on(engine, left < 0.0 ? 0 : (int) left);
 
 		if (progress != GK_MORE)
 			end_command(engine);
@@ -435,7 +227,7 @@ fetch_window(GkClusterEngine *engine, int64_t from, int64_t count)
 	static const GkRound round = {
 		.operation = GK_FETCH,.write = gk_write_fetch,.take = gk_take_fetch
 	};
-	GkProgress	progress = GK_MORE;
+	GkRoundProgress progress = GK_MORE;
 
 	engine->at = from;
 	engine->centroids_before = engine->state.centroids;
@@ -443,7 +235,7 @@ fetch_window(GkClusterEngine *engine, int64_t from, int64_t count)
 	gk_split_range(engine, from, count);
 	engine->status = gk_begin_round(engine, &round);
 	while (engine->status.code == GK_OK && progress == GK_MORE)
-		progress = go_on(engine, FETCH_MILLISECONDS);
+		progress = gk_go_on(engine, FETCH_MILLISECONDS);
 	return engine->status;
 }
 
@@ -527,7 +319,7 @@ gk_cluster_first_rows(const GkEngine *engine)
 	return ((const GkClusterEngine *) engine)->first_rows;
 }
 
-/* What a node did so far. */
+/* The work of a node so far. */
 void
 gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report)
 {

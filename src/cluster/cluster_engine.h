@@ -14,7 +14,7 @@
 
 #include "engine.h"
 
-/* What a node did. */
+/* The work of a node. */
 typedef struct GkNodeReport
 {
 	int64_t		rows;
@@ -31,7 +31,7 @@ extern const GkEngineClass *gk_cluster_engine(void);
 /* The number of the first row of each node, and the number of all rows behind; after GK_SEAL. */
 extern const int64_t *gk_cluster_first_rows(const GkEngine *engine);
 
-/* What a node did so far. */
+/* The work of a node so far. */
 extern void gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report);
 
 #endif							/* GK_CLUSTER_ENGINE_H */

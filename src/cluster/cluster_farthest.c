@@ -64,7 +64,7 @@ is_valid_list(const GkPeer *peer, const GkEntry *entries, const uint8_t *equal, 
 }
 
 /* Takes the list of a peer. */
-static GkProgress
+static GkRoundProgress
 take_farthest(GkClusterEngine *engine, GkPeer *peer)
 {
 	int64_t		most = engine->command->farthest.count;
@@ -233,7 +233,7 @@ give_run(GkClusterEngine *engine, bool compare)
 }
 
 /* Merges the lists. */
-static GkProgress
+static GkRoundProgress
 give_farthest(GkClusterEngine *engine)
 {
 	GkCommand  *c = engine->command;
@@ -246,7 +246,7 @@ give_farthest(GkClusterEngine *engine)
 }
 
 /* After all lists: fetches the rows whose bits decide, if any. */
-static GkProgress
+static GkRoundProgress
 finish_lists(GkClusterEngine *engine)
 {
 	static const GkRound round = {

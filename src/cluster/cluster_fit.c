@@ -194,7 +194,7 @@ write_step(GkMessage *message, GkPeer *peer)
 }
 
 /* Sets the sums to 0, a piece of them. */
-static GkProgress
+static GkRoundProgress
 clear_sums(GkClusterEngine *engine)
 {
 	int64_t		all = limb_of(engine) * (engine->wide ? 2 : 1);
@@ -206,7 +206,7 @@ clear_sums(GkClusterEngine *engine)
 }
 
 /* Reads the answer to a step. */
-static GkProgress
+static GkRoundProgress
 begin_step_answer(GkClusterEngine *engine, GkPeer *peer)
 {
 	int64_t		changed = gk_read_integer(&peer->reader, 0, peer->rows);
@@ -223,7 +223,7 @@ begin_step_answer(GkClusterEngine *engine, GkPeer *peer)
 }
 
 /* Adds the sums of a peer, a piece of them. */
-static GkProgress
+static GkRoundProgress
 take_step(GkClusterEngine *engine, GkPeer *peer)
 {
 	int64_t		width = engine->d + 1;
@@ -269,7 +269,7 @@ update_cluster(GkClusterEngine *engine, const GkUpdate *update, int64_t cluster)
 }
 
 /* Makes new centroids, a piece of them. */
-static GkProgress
+static GkRoundProgress
 update_centroids(GkClusterEngine *engine, double *shift2, double *between)
 {
 	GkUpdate	update = describe_update(engine);
@@ -285,7 +285,7 @@ update_centroids(GkClusterEngine *engine, double *shift2, double *between)
 }
 
 /* After the sums of all peers: the caller's affair, or new centroids unless clusters are empty. */
-static GkProgress
+static GkRoundProgress
 finish_step(GkClusterEngine *engine)
 {
 	GkCommand  *c = engine->command;
@@ -383,7 +383,7 @@ add_row(const GkClusterEngine *engine, int64_t i, int64_t cluster, int sign)
 }
 
 /* Moves rows of a relocation to their clusters, or back, a piece of them. */
-static GkProgress
+static GkRoundProgress
 move_rows(GkClusterEngine *engine, bool back)
 {
 	const GkCommand *c = engine->command;
@@ -403,11 +403,11 @@ move_rows(GkClusterEngine *engine, bool back)
 }
 
 /* The update of a step with rows lent to its empty clusters; the sums are as before then. */
-static GkProgress
+static GkRoundProgress
 finish_relocate(GkClusterEngine *engine)
 {
 	GkCommand  *c = engine->command;
-	GkProgress	progress = engine->phase == UPDATE
+	GkRoundProgress progress = engine->phase == UPDATE
 		? update_centroids(engine, &c->relocate.shift2, &c->relocate.between)
 		: move_rows(engine, engine->phase == MOVE_BACK);
 
@@ -451,7 +451,7 @@ gk_begin_distances(GkClusterEngine *engine, GkCommand *command)
 }
 
 /* Takes how many labels changed, and the greatest distances. */
-static GkProgress
+static GkRoundProgress
 take_assign(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -492,7 +492,7 @@ write_statistics(GkMessage *message, GkPeer *peer)
 }
 
 /* Adds the statistics of a peer. */
-static GkProgress
+static GkRoundProgress
 take_statistics(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -545,7 +545,7 @@ write_squares(GkMessage *message, GkPeer *peer)
 }
 
 /* Adds the squares of a peer, a piece of them. */
-static GkProgress
+static GkRoundProgress
 take_squares(GkClusterEngine *engine, GkPeer *peer)
 {
 	int64_t		all = 2 * limb_of(engine);

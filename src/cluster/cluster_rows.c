@@ -28,7 +28,7 @@ gk_write_wanted(GkMessage *message, GkPeer *peer)
 }
 
 /* Puts the rows of a peer to their places, a piece of them. */
-GkProgress
+GkRoundProgress
 gk_take_wanted(GkClusterEngine *engine, GkPeer *peer)
 {
 	const GkWantedRows *wanted = &engine->wanted;
@@ -167,7 +167,7 @@ write_compare(GkMessage *message, GkPeer *peer)
 }
 
 /* Takes the order of the pairs of a peer. */
-static GkProgress
+static GkRoundProgress
 take_compare(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -222,7 +222,7 @@ walk_window(GkClusterEngine *engine, bool compare, int64_t most, int64_t *end)
 }
 
 /* Compares the pairs of a window, and begins the next one. */
-static GkProgress
+static GkRoundProgress
 finish_window(GkClusterEngine *engine)
 {
 	static const GkRound round = {
@@ -309,7 +309,7 @@ write_separation(GkMessage *message, GkPeer *peer)
 }
 
 /* Takes the distances of the rows of a peer. */
-static GkProgress
+static GkRoundProgress
 take_separation(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
@@ -376,7 +376,7 @@ gk_write_fetch(GkMessage *message, GkPeer *peer)
 }
 
 /* Takes the labels and d² of a peer. */
-GkProgress
+GkRoundProgress
 gk_take_fetch(GkClusterEngine *engine, GkPeer *peer)
 {
 	const GkWantedRows *wanted = &engine->wanted;

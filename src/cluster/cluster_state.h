@@ -19,12 +19,12 @@
 typedef struct GkClusterEngine GkClusterEngine;
 
 /* How far a piece of work came. */
-typedef enum GkProgress
+typedef enum GkRoundProgress
 {
 	GK_DONE,
 	GK_MORE,					/* to be called again, or another round was begun */
 	GK_BAD						/* an answer is not valid, or engine->status says what is wrong */
-} GkProgress;
+} GkRoundProgress;
 
 /* A node. */
 typedef struct GkPeer
@@ -57,10 +57,10 @@ typedef struct GkRound
 	bool		is_common;
 
 	/* Takes the answer of a peer; NULL: it is empty. */
-	GkProgress	(*take) (GkClusterEngine *engine, GkPeer *peer);
+	GkRoundProgress (*take) (GkClusterEngine *engine, GkPeer *peer);
 
 	/* Goes on after all answers; NULL: the command is done. */
-	GkProgress	(*finish) (GkClusterEngine *engine);
+	GkRoundProgress (*finish) (GkClusterEngine *engine);
 } GkRound;
 
 /* Rows that are fetched. */
@@ -127,7 +127,7 @@ struct GkClusterEngine
 	int64_t		entry_count;
 };
 
-/* cluster_engine.c */
+/* rounds.c */
 
 /* Begins a round with the peers that are `asked`. */
 extern GkStatus gk_begin_round(GkClusterEngine *engine, const GkRound *round);
@@ -135,8 +135,14 @@ extern GkStatus gk_begin_round(GkClusterEngine *engine, const GkRound *round);
 /* The same with all peers that have rows. */
 extern GkStatus gk_ask_all(GkClusterEngine *engine, const GkRound *round);
 
+/*
+ * Does the next piece of the command, and waits at most this long for an answer.  GK_DONE or GK_BAD
+ * is the end of the command; engine->status has the error.
+ */
+extern GkRoundProgress gk_go_on(GkClusterEngine *engine, int milliseconds);
+
 /* Notes an error of the command; returns GK_BAD. */
-extern GkProgress gk_cluster_fail(GkClusterEngine *engine, GkStatus status);
+extern GkRoundProgress gk_cluster_fail(GkClusterEngine *engine, GkStatus status);
 
 /* The peer that has a row. */
 extern int	gk_peer_of(const GkClusterEngine *engine, int64_t row);
@@ -181,7 +187,7 @@ extern GkStatus gk_begin_rows(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_compare(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_separation(GkClusterEngine *engine, GkCommand *command);
 extern void gk_write_fetch(GkMessage *message, GkPeer *peer);
-extern GkProgress gk_take_fetch(GkClusterEngine *engine, GkPeer *peer);
+extern GkRoundProgress gk_take_fetch(GkClusterEngine *engine, GkPeer *peer);
 
 /*
  * Fetches features and weights of rows, labels if asked for, into the rooms of the engine; finish()
@@ -190,7 +196,7 @@ extern GkProgress gk_take_fetch(GkClusterEngine *engine, GkPeer *peer);
 extern GkStatus gk_fetch_wanted(GkClusterEngine *engine, const int64_t *rows, int64_t count,
 								int asked, const GkRound *round);
 extern void gk_write_wanted(GkMessage *message, GkPeer *peer);
-extern GkProgress gk_take_wanted(GkClusterEngine *engine, GkPeer *peer);
+extern GkRoundProgress gk_take_wanted(GkClusterEngine *engine, GkPeer *peer);
 
 /* The order of two rows that were fetched, by their bits. */
 extern int	gk_compare_wanted(const GkClusterEngine *engine, int64_t row, int64_t other);

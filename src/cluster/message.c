@@ -92,7 +92,7 @@ gk_message_end(GkMessage *message, const void *end)
 	gk_message_header(message)->bytes = message->used;
 }
 
-/* What is wrong with a header, NULL if nothing is. */
+/* The fault of a header, NULL if it has none. */
 const char *
 gk_header_fault(const GkHeader *header)
 {

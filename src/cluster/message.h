@@ -83,7 +83,7 @@ typedef struct GkReader
 	bool		good;
 } GkReader;
 
-/* What is wrong with a header, NULL if nothing is. */
+/* The fault of a header, NULL if it has none. */
 extern const char *gk_header_fault(const GkHeader *header);
 
 /* A reader of the message, behind its header. */

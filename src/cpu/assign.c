@@ -24,7 +24,7 @@ typedef struct Waiting
 	int32_t		old[GK_TILE];	/* labels before */
 } Waiting;
 
-/* What one thread works with. */
+/* The state of a thread. */
 typedef struct Worker
 {
 	GkCpuEngine *engine;
@@ -157,6 +157,7 @@ clear_free_places(const Worker *w, GkTile *tile)
 {
 	size_t		bytes = (GK_TILE - tile->count) * sizeof(float);
 
+	memset(tile->norm2 + tile->count, 0, bytes);
 	for (int j = 0; j < w->engine->d && bytes > 0; j++)
 		memset(tile->x + (size_t) j * GK_TILE + tile->count, 0, bytes);
 }
@@ -172,7 +173,7 @@ compare_doubtful(Worker *w)
 
 	for (int i = 0; i < tile->count; i++)
 	{
-		engine->kernels->pack(&packed->filter, tile->x, i,
+		engine->kernels->pack(&packed->filter, tile, i,
 							  gk_cpu_block(engine, tile->rows[i] / GK_BLOCK),
 							  1u << tile->rows[i] % GK_BLOCK);
 		tile->index[i] = -1;
@@ -316,7 +317,6 @@ filter_tiles(Worker *w)
 	{
 		if (found)
 		{
-			kernels->squares(w->engine->d, &w->tiles[t]);
 			kernels->judge(&w->assignment->packed->filter, &w->tiles[t],
 						   w->assignment->keep_bounds);
 			settle(w, &w->tiles[t]);
@@ -348,7 +348,7 @@ add_rows(Worker *w, int64_t block, uint32_t mask)
 		int			room = GK_TILE - tile->count;
 		uint32_t	now = room >= GK_BLOCK ? mask : first_bits(mask, room);
 
-		engine->kernels->pack(&w->assignment->packed->filter, tile->x, tile->count,
+		engine->kernels->pack(&w->assignment->packed->filter, tile, tile->count,
 							  gk_cpu_block(engine, block), now);
 		mask &= ~now;
 		if (now == 0xffff)
@@ -400,7 +400,7 @@ fill_near(Worker *w, int region, const GkFilter *filter)
 		for (int j = 0; j < engine->d; j += GK_BLOCK)
 			engine->kernels->transpose(w->block + j * GK_BLOCK,
 									   rows + (size_t) j * GK_TILE + half * GK_BLOCK, GK_BLOCK);
-		engine->kernels->pack(filter, tile->x, half, w->block, 0xffff);
+		engine->kernels->pack(filter, tile, half, w->block, 0xffff);
 	}
 	tile->count = waiting->count;
 	tile->ahead_bytes = 0;
@@ -497,7 +497,6 @@ compare_near(Worker *w, int number)
 	engine->kernels->nearest(engine->d, tile, (float *) packed->region_panels.base +
 							 region->first / engine->kernels->panel * packed->panel_floats,
 							 0, region->count);
-	engine->kernels->squares(engine->d, tile);
 	engine->kernels->judge(&region->filter, tile, true);
 	doubtful = live & tile->flagged & ~tile->beyond;
 	for (int i = 0; i < tile->count; i++)
@@ -540,7 +539,7 @@ guess_regions(Worker *w, int64_t block, int32_t *regions)
 	GkTile	   *tile = w->near;
 
 	for (int half = 0; half < GK_TILE; half += GK_BLOCK)
-		engine->kernels->pack(&packed->filter, tile->x, half, gk_cpu_block(engine, block), 0xffff);
+		engine->kernels->pack(&packed->filter, tile, half, gk_cpu_block(engine, block), 0xffff);
 	tile->ahead_bytes = 0;
 	engine->kernels->split(engine->d, tile);
 	engine->kernels->nearest(engine->d, tile, packed->origin_panels.base, 0, packed->region_count);

@@ -70,7 +70,7 @@ execute(GkCpuEngine *engine, GkCommand *command)
 
 	if (!gk_can_run(&engine->state, command))
 	{
-		gk_cpu_fail(engine, GK_INTERNAL, "submit", "a command needs what is not there");
+		gk_cpu_fail(engine, GK_INTERNAL, "submit", "a command needs data that does not exist");
 		return;
 	}
 	gk_forget(&engine->state, command);

@@ -94,7 +94,7 @@ typedef struct GkQuantizer
 	const double *scales;		/* d + 1 */
 } GkQuantizer;
 
-/* What GK_STATISTICS gathers of one cluster, and how numbers become integers for it. */
+/* The partial statistics of one cluster, and the scales by which numbers become integers. */
 typedef struct GkTally
 {
 	int64_t		size;
@@ -134,11 +134,9 @@ typedef struct GkKernels
 	/* Makes of x^ what nearest() and within() multiply: GK_TILE × d, rounded up to `depth`. */
 	void		(*split) (int d, GkTile *tile);
 
-	/* Puts the rows of the mask, as x^, into the tile from `position`. */
-	void		(*pack) (const GkFilter *filter, float *x, int position, const float *block,
+	/* Puts the rows of the mask, as x^, into the tile from `position`, and their norm2. */
+	void		(*pack) (const GkFilter *filter, GkTile *tile, int position, const float *block,
 						 uint32_t mask);
-	/* norm2 of all rows of the tile. */
-	void		(*squares) (int d, GkTile *tile);
 	/*
 	 * best, second and index of the tile over count centroids in panels, the first of which
 	 * is number `first`; if that is not 0, over the centroids before as well.

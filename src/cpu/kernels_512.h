@@ -30,10 +30,12 @@ typedef __m512i VI;
 #define v_differs(a, b) ((uint32_t) _mm512_cmpneq_epi32_mask(a, b))
 #define d_load(from) _mm512_cvtps_pd(_mm256_loadu_ps(from))
 
-/* The rows of the mask, side by side. */
+/* The rows of the mask, side by side, and their norm2. */
 static inline void
-compress(const GkFilter *filter, float *x, const float *block, uint32_t mask)
+compress(const GkFilter *filter, GkTile *tile, int position, const float *block, uint32_t mask)
 {
+	float	   *x = tile->x + position;
+	__m512		sum = _mm512_setzero_ps();
 	__m512		scale = _mm512_set1_ps(filter->scale);
 	__mmask16	from = (__mmask16) mask;
 	__mmask16	to = (__mmask16) ((1u << __builtin_popcount(mask)) - 1);
@@ -43,8 +45,10 @@ compress(const GkFilter *filter, float *x, const float *block, uint32_t mask)
 		__m512		v = _mm512_fmsub_ps(_mm512_loadu_ps(block + j * GK_BLOCK), scale,
 										_mm512_set1_ps(filter->origin[j]));
 
+		sum = _mm512_fmadd_ps(v, v, sum);
 		_mm512_mask_storeu_ps(x + j * GK_TILE, to, _mm512_maskz_compress_ps(from, v));
 	}
+	_mm512_mask_storeu_ps(tile->norm2 + position, to, _mm512_maskz_compress_ps(from, sum));
 }
 
 /* 16 × 16 floats from rows `stride` apart to a block. */

@@ -29,6 +29,8 @@
 #define PAGE ((size_t) 4096)
 #endif
 #define HUGE_PAGE ((size_t) 2 << 20)
+/* Arrays up to this size get all of their pages at once. */
+#define POPULATED ((size_t) 256 << 10)
 
 /* Notes an error; the first one counts. */
 void
@@ -187,6 +189,21 @@ release(GkArray *array)
 
 #endif							/* GK_HEAP_ARRAYS */
 
+/* Gets pages for bytes that will be written, where none are huge: one by one, they cost more. */
+void
+gk_cpu_array_populate(GkArray *array, size_t from, size_t to)
+{
+#if defined(MADV_POPULATE_WRITE) && !defined(GK_HEAP_ARRAYS)
+	from = from / PAGE * PAGE;
+	if (array->bytes < HUGE_PAGE && to > from + PAGE)
+		(void) madvise((char *) array->base + from, to - from, MADV_POPULATE_WRITE);
+#else
+	(void) array;
+	(void) from;
+	(void) to;
+#endif
+}
+
 /* Accounts for `after` bytes in place of `before`. */
 static void
 account(GkCpuEngine *engine, size_t before, size_t after)
@@ -267,7 +284,11 @@ gk_cpu_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size
 	if (array->base != NULL && bytes <= array->bytes)
 		return true;
 	gk_cpu_array_free(engine, array);
-	return gk_cpu_array_resize(engine, array, count, size);
+	if (!gk_cpu_array_resize(engine, array, count, size))
+		return false;
+	if (bytes <= POPULATED)
+		gk_cpu_array_populate(array, 0, bytes);
+	return true;
 }
 
 /* Gives the memory of an array back. */

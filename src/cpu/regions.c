@@ -34,7 +34,7 @@
 
 #define LANES 8
 
-/* What builds the regions. */
+/* The regions under construction. */
 typedef struct Building
 {
 	GkPacked   *packed;

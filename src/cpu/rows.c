@@ -38,6 +38,8 @@ gk_cpu_rows_append(GkCpuEngine *engine, const GkBatch *batch)
 	if (engine->weighted)
 		memcpy((double *) engine->weights.base + engine->n, batch->weights,
 			   batch->rows * sizeof(double));
+	gk_cpu_array_populate(&engine->features, engine->n * engine->d * sizeof(float),
+						  rows * engine->d * sizeof(float));
 	while (i < batch->rows)
 	{
 		int64_t		row = engine->n + i;
@@ -110,7 +112,7 @@ gk_cpu_run_seal(GkCpuEngine *engine, GkCommand *command)
 	gk_cpu_forget_labels(engine);
 }
 
-/* What GK_RANGE gathers: d least and d greatest for each worker. */
+/* The partial results of GK_RANGE: d least and d greatest values for each worker. */
 static void
 range_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {

@@ -179,6 +179,7 @@ extern bool gk_cpu_array_resize(GkCpuEngine *engine, GkArray *array, size_t coun
 extern bool gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern bool gk_cpu_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size);
 extern void gk_cpu_array_free(GkCpuEngine *engine, GkArray *array);
+extern void gk_cpu_array_populate(GkArray *array, size_t from, size_t to);
 
 /* pool.c */
 extern GkStatus gk_cpu_pool_init(GkPool *pool, int threads, int max_threads,

@@ -26,7 +26,7 @@ gk_cpu_need_distances(GkCpuEngine *engine)
 {
 	if (engine->per_row_state != GK_PER_ROW_DISTANCE2)
 		gk_cpu_fail(engine, GK_INTERNAL, "distances",
-					"a command needs distances that are not there");
+					"a command needs distances that do not exist");
 	return engine->per_row_state == GK_PER_ROW_DISTANCE2;
 }
 
@@ -206,7 +206,7 @@ gk_cpu_run_farthest(GkCpuEngine *engine, GkCommand *command)
 		   farthest.heaps[0].count * sizeof(GkEntry));
 }
 
-/* What gathers the statistics. */
+/* The statistics under way. */
 typedef struct Tallying
 {
 	GkTally    *tallies;		/* k for each worker */

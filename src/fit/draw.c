@@ -19,7 +19,7 @@
 /* Initial capacity for the rows of the wanted buckets. */
 #define FIRST_CAPACITY 32768
 
-/* What a listed row costs beside a bucket: it is copied, sorted, and perhaps compared. */
+/* The cost of a listed row, in buckets: it is copied, sorted, and perhaps compared. */
 #define ROW_COST 8.0
 
 /* The most bits that an engine takes. */

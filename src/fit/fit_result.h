@@ -47,7 +47,7 @@ typedef struct GkFit
 	int64		k;				/* clusters with rows; <= GkFitSpec.k */
 	double	   *centroids;		/* k × dimension, in the user's units: by size, or as given */
 	GkCluster  *clusters;		/* k */
-	int64		labels;			/* that the engine tells apart */
+	int64		labels;			/* that the engine distinguishes */
 	double		inertia;
 	int			iterations;
 	bool		converged;

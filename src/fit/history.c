@@ -16,14 +16,14 @@ gk_history_begin(GkHistory *history)
 	history->iterations = gk_allocate(FIRST_CAPACITY, sizeof(GkIteration));
 }
 
-/* Whether an iteration stays however many there are. */
+/* True if an iteration stays however many there are. */
 static bool
 stays(const GkIteration *iteration)
 {
 	return iteration->iteration == 1 || iteration->is_last;
 }
 
-/* Whether an iteration is among those that are kept. */
+/* True if an iteration is among those that are kept. */
 static bool
 is_kept(const GkHistory *history, const GkIteration *iteration)
 {

@@ -14,7 +14,7 @@ typedef struct Found
 	int64_t		place;
 } Found;
 
-/* What one width of vectors offers. */
+/* The functions for one width of vectors. */
 typedef struct Kernels
 {
 	const char *name;
@@ -143,7 +143,7 @@ gk_distances2(const double *packed, const double *row, int dimension, int64_t co
 #define SIEVE_NUMBERS 8192
 #define SIEVE_CENTROIDS 32
 
-/* Whether a filter makes the search faster. */
+/* True if a filter makes the search faster. */
 bool
 gk_sieve_pays(int dimension, int64_t count)
 {

@@ -52,7 +52,7 @@ extern int64_t gk_nearest(const double *packed, const double *row, int dimension
 extern void gk_distances2(const double *packed, const double *row, int dimension, int64_t count,
 						  double *distances2);
 
-/* Whether a filter makes gk_nearest() faster. */
+/* True if a filter makes gk_nearest() faster. */
 extern bool gk_sieve_pays(int dimension, int64_t count);
 
 /* Floats of the memory of a filter, and of what gk_nearest_sieved() needs besides. */

@@ -17,9 +17,10 @@ extern int64 gk_sample_rows(GkJob *job, const GkFitSpec *spec, const GkFit *fit,
 
 /*
  * The features of these rows, as they are compared: count × dimension; and the places of their
- * clusters: count.  All arrays in the context of the job.
+ * clusters: count.  They come in the order of their features.  All arrays are in the context of the
+ * job.
  */
-extern void gk_sample_features(GkJob *job, const GkFit *fit, const int64 *rows, int64 count,
-							   float *features, int32 *places);
+extern void gk_sample_features(GkJob *job, const GkFitSpec *spec, const GkFit *fit,
+							   const int64 *rows, int count, float *features, int32 *places);
 
 #endif							/* GK_SAMPLE_H */

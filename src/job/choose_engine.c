@@ -126,7 +126,7 @@ devices_that_pay(const GkWork *work, const GkDevice *devices, int count)
 	return best;
 }
 
-/* Takes the devices that gkmeans.devices names, or as many as pay off. */
+/* Takes the devices that gkmeans.devices names, or as many as are worthwhile. */
 static void
 choose_devices(const GkWork *work, const GkDevice *devices, int count, GkEngineConfig *config)
 {

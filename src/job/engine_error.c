@@ -18,7 +18,8 @@ raise_no_memory(const GkStatus *status, const char *setting)
 				 ? errdetail("%s failed for %llu bytes.", status->where,
 							 (unsigned long long) status->needed)
 				 : errdetail("%s failed.", status->where),
-				 errhint("The operating system is out of memory, or limits that of a process.")));
+				 errhint("The operating system is out of memory, or limits the memory of a "
+						 "process.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("gkmeans: %s", status->message),

@@ -133,28 +133,29 @@ define_user_settings(void)
 {
 	DefineCustomEnumVariable("gkmeans.engine",
 							 "Engine that clusters the rows.",
-							 "\"auto\" takes the GPUs where there are any, else the CPUs.",
+							 "\"auto\" takes the GPUs if they are expected to finish sooner "
+							 "than the CPUs.",
 							 &gk_engine_choice, GK_ENGINE_AUTO, engine_choices,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.cpu_threads",
 							"Threads of the CPU engine.",
-							"0 means one for every core that the backend may use.",
+							"0 means one for each core that the backend may use.",
 							&gk_cpu_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.queue_timeout",
-							"How long a fit waits for a GPU slot.",
-							"0 means without a limit.",
+							"Maximum time that a fit waits for a GPU slot.",
+							"0 means no limit.",
 							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("gkmeans.nodes",
-							   "Servers that read and keep the rows of a fit.",
+							   "Servers that read the rows of a fit and compute with them.",
 							   "A list of foreign servers, \"auto\" for those that have the rows "
 							   "of the source, or empty for this server alone.",
 							   &nodes, "",
 							   PGC_USERSET, 0, check_nodes, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.model_cache_size",
 							"Memory in which a session keeps the models that it scores with.",
-							"0 means none is kept from one statement to the next.",
+							"0 means that no model is kept between statements.",
 							&gk_model_cache_size_kb, 64 * 1024, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
@@ -164,8 +165,8 @@ static void
 define_host_limits(void)
 {
 	DefineCustomIntVariable("gkmeans.max_cpu_threads",
-							"Most threads that a fit may use.",
-							"0 means no cap. A higher gkmeans.cpu_threads is lowered to it.",
+							"Upper limit for gkmeans.cpu_threads.",
+							"0 means no limit.",
 							&gk_max_cpu_threads, 0, 0, 1024,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.ring_size",
@@ -174,12 +175,12 @@ define_host_limits(void)
 							&gk_ring_size_kb, 32 * 1024, 1024, 1024 * 1024,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.host_memory_limit",
-							"Host memory that the rows of one fit may take.",
+							"Host memory that the rows of one fit may use.",
 							"0 means three quarters of the memory of the host or container.",
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.total_host_memory_limit",
-							"Host memory that the rows of all fits of the server may take "
+							"Host memory that the rows of all fits of the server may use "
 							"together.",
 							"0 means three quarters of the memory of the host or container, "
 							"or gkmeans.host_memory_limit if that is more.",
@@ -192,19 +193,20 @@ static void
 define_device_limits(void)
 {
 	DefineCustomIntVariable("gkmeans.device_memory_limit",
-							"Memory that one fit may take on each GPU.",
-							"0 means what is free. "
-							"Rows that do not fit are streamed from host memory.",
+							"Memory that one fit may use on each GPU.",
+							"0 means all free memory. "
+							"Rows beyond it are streamed from host memory.",
 							&gk_device_memory_limit_kb, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("gkmeans.devices",
 							   "GPUs that a fit runs on.",
-							   "A list of numbers, \"all\", or empty for as many as pay.",
+							   "A list of numbers, \"all\", or empty for as many as are "
+							   "worthwhile.",
 							   &devices, "",
 							   PGC_SUSET, 0, check_devices, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.max_gpu_backends",
-							"How many backends may fit on GPUs at a time.",
-							"0 means any number.",
+							"Number of backends that may use the GPUs at the same time.",
+							"0 means no limit.",
 							&gk_max_gpu_backends, 8, 0, GK_MAX_GPU_BACKENDS,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 }

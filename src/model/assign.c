@@ -189,7 +189,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	TupleDesc	descriptor;
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
-	GkAssignment assignment;
+	GkAssignRequest assignment;
 	GkCall		call;
 	Datum		values[5];
 	bool		nulls[5] = {0};

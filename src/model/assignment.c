@@ -60,7 +60,7 @@ define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
 
 /* Fills in what was left out. */
 static void
-define(GkAssignment *assignment, bool has_mode)
+define(GkAssignRequest *assignment, bool has_mode)
 {
 	GkArguments *arguments = &assignment->arguments;
 	bool		has_source = arguments->source.source != NULL;
@@ -93,12 +93,13 @@ check_value(const char *value, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s is NULL", argument),
-				 errdetail("The definition of the model does not name one.")));
+				 errdetail("The definition of the model does not name one."),
+				 errhint("Name it in the call, or for all calls with gkmeans_alter_model().")));
 }
 
 /* Reads what is asked for. */
 void
-gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
+gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignRequest *assignment)
 {
 	GkArguments *arguments = &assignment->arguments;
 	const char *mode = gk_text_or(fcinfo, LABELS_MODE, NULL);
@@ -123,7 +124,7 @@ gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignment *assignment)
 
 /* Sets the search path back. */
 void
-gk_end_assignment(const GkAssignment *assignment)
+gk_end_assignment(const GkAssignRequest *assignment)
 {
 	AtEOXact_GUC(false, assignment->nest_level);
 }

@@ -107,7 +107,7 @@ refuse_nodes(void)
 	if (gk_named_nodes(&automatic) != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("clusterings cannot be compared over the nodes of a list"),
+				 errmsg("cannot compare clusterings while gkmeans.nodes is a list of servers"),
 				 errdetail("This server would read its own table of that name, not the nodes'."),
 				 errhint("Set gkmeans.nodes to '' or 'auto'.")));
 }

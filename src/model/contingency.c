@@ -138,7 +138,7 @@ normalized_mutual_info(const GkContingency *contingency, const Side *from, const
 {
 	double		information = 0.0;
 
-	if (from->count == 1 && to->count == 1)
+	if (contingency->count == from->count && contingency->count == to->count)
 		return 1.0;
 	for (int64 i = 0; i < contingency->count; i++)
 	{
@@ -150,7 +150,7 @@ normalized_mutual_info(const GkContingency *contingency, const Side *from, const
 	}
 	if (information <= DBL_EPSILON)
 		return 0.0;
-	return information / ((entropy(from, rows) + entropy(to, rows)) / 2);
+	return Min(information / ((entropy(from, rows) + entropy(to, rows)) / 2), 1.0);
 }
 
 /* The matching that keeps most rows: exactly. */

@@ -101,7 +101,7 @@ begin_call(Creation *creation, FunctionCallInfo fcinfo)
 	if (!PG_ARGISNULL(K) || !PG_ARGISNULL(INITIAL_CENTROIDS))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("k_candidates and %s are given",
+				 errmsg("k_candidates and %s cannot both be given",
 						PG_ARGISNULL(K) ? "initial_centroids" : "k"),
 				 errhint("Leave out one of the two.")));
 	Assert(PG_NARGS() <= MOST_ARGUMENTS);

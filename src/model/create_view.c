@@ -33,7 +33,7 @@
 
 GK_SQL_FUNCTION(gkmeans_create_view);
 
-/* What a column of the view is called that has the name of another. */
+/* The name of a column of the view that would have the name of another. */
 #define PREFIX "gkmeans_"
 
 /* What a view shows. */

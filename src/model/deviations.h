@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-#include "quality.h"
+#include "clustering.h"
 
 /* The most numbers, k × dimension, for which they are found: they are as large as the centroids. */
 #define GK_MAX_DEVIATIONS 10000000

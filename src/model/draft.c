@@ -236,7 +236,8 @@ gk_insert_draft(const GkDraft *draft, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the new version of model %s was not written", name),
-				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
+				 errdetail("The INSERT wrote %llu rows instead of one.",
+						   (unsigned long long) SPI_processed)));
 }
 
 /* Writes what is set into the head row of a version. */
@@ -273,5 +274,6 @@ gk_update_draft(const GkDraft *draft, const char *name, int version)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("version %d of model %s was not changed", version, name),
-				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
+				 errdetail("The UPDATE changed %llu rows instead of one.",
+						   (unsigned long long) SPI_processed)));
 }

@@ -59,14 +59,15 @@ describe_rows(const GkCall *call, GkClustering *clustering)
 	clustering->dimension = call->rows.dimension;
 }
 
-/* Raises an error if there is nothing to measure. */
+/* Raises an error if no row has a label. */
 static void
-check_rows(int64 rows)
+check_labels(int count, const char *column)
 {
-	if (rows == 0)
+	if (count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the source has no usable row")));
+				 errmsg("the source has no row with a label"),
+				 errdetail("Column \"%s\" is NULL in all usable rows.", column)));
 }
 
 /* Reads a source, labels it by a model and measures that. */
@@ -83,7 +84,7 @@ measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 							gk_source_argument(fcinfo, 1, PG_GETARG_OID(0)), NULL, InvalidOid,
 							NULL, GK_EXISTS_ERROR);
 	AtEOXact_GUC(false, nest_level);
-	check_rows(call->arguments.fit.rows);
+	gk_call_check_rows(call);
 	describe_rows(call, &clustering);
 	clustering.k = model->k;
 	clustering.packed = model->packed;
@@ -227,7 +228,7 @@ add_label(Labels *labels, const char *text)
 	if (labels->count >= GK_MAX_CLUSTERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("there are more than %d labels", GK_MAX_CLUSTERS)));
+				 errmsg("there are more than %d different labels", GK_MAX_CLUSTERS)));
 	if (labels->count == labels->room)
 	{
 		labels->room *= 2;
@@ -329,6 +330,7 @@ begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
 	gk_call_open(call);
 	arguments->source.source = gk_required_text(fcinfo, 0, "source");
 	arguments->source.id_column = gk_required_text(fcinfo, 2, "label_column");
+	arguments->source.id_argument = "label_column";
 	if (!PG_ARGISNULL(1))
 		arguments->source.features = gk_features_argument(fcinfo, 1);
 	arguments->fit.metric = gk_metric_word(gk_text_or(fcinfo, 3, "euclidean"));
@@ -355,13 +357,13 @@ gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
 	read_sample(fcinfo, 6, &clustering);
 	begin_labels_call(&call, fcinfo);
 	gk_call_read(&call);
-	check_rows(call.arguments.fit.rows);
+	gk_call_check_rows(&call);
 	gk_prepare(call.job, &call.arguments.fit, &prepared);
 	describe_rows(&call, &clustering);
 	labels = gk_allocate(clustering.rows, sizeof(int32));
 	clustering.k = read_labels(&call, labels);
 	clustering.labels = labels;
-	check_rows(clustering.k);
+	check_labels(clustering.k, call.arguments.source.id_column);
 	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, &quality);
 	put_figures(&quality, values, nulls);

@@ -35,7 +35,7 @@ refuse(const char *key)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("JSON is not an exported model"),
+			 errmsg("JSON value is not an exported model"),
 			 errdetail("Key \"%s\" is missing or not as gkmeans_export() writes it.", key)));
 }
 

@@ -125,7 +125,7 @@ find_range(Box *box, const float *rows, int count, const double *origin, const d
 		if (!(Max(fabs(box->least[a]), fabs(box->greatest[a])) <= FLT_MAX))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("the features are too large for gap"),
+					 errmsg("the values of the features are too large for criterion \"gap\""),
 					 errhint("Add scale => 'standard', or choose another criterion.")));
 	}
 }
@@ -280,7 +280,7 @@ gk_find_references(const GkCall *call, const GkPrepared *prepared, int sample, i
 	if (d > GK_MAX_GAP_DIMENSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("gap is for rows of at most %d features, these have %d",
+				 errmsg("criterion \"gap\" is limited to %d features, the rows have %d",
 						GK_MAX_GAP_DIMENSION, d),
 				 errhint("Choose another criterion, and leave out gap_references.")));
 	find_box(call, prepared, sample, &box);

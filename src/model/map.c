@@ -322,7 +322,8 @@ sample_rows(const GkCall *call, MapRows *rows)
 	int32	   *clusters = gk_allocate(most, sizeof(int32));
 
 	rows->count = (int) gk_sample_rows(call->job, &call->arguments.fit, fit, most, numbers);
-	gk_sample_features(call->job, fit, numbers, rows->count, features, clusters);
+	gk_sample_features(call->job, &call->arguments.fit, fit, numbers, rows->count, features,
+					   clusters);
 	for (int i = 0; i < rows->count; i++)
 		clusters[i] = fit->clusters[clusters[i]].id;
 	rows->features = features;

@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-#include "quality.h"
+#include "clustering.h"
 #include "silhouette.h"
 
 /*

@@ -137,9 +137,6 @@ extern Relation gk_open_model_to_change(Oid relation_id);
  */
 extern Relation gk_open_visible_model(Oid relation_id);
 
-/* True if the current user may use the schema of a table and read it: what the views show. */
-extern bool gk_is_visible_model(Oid relation_id);
-
 /* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);
@@ -190,7 +187,6 @@ extern double *gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int
 extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count,
 						   bool allow_nulls);
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
-extern int32 *gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
 
 /* An array of arrays of `columns` finite single-precision numbers; how many, 0 for NULL: *rows. */

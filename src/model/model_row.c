@@ -231,8 +231,8 @@ gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count)
 }
 
 /* An array that has each of 0 … count - 1 once. */
-int32 *
-gk_row_permutation(const GkModelRow *row, GkModelAttribute number, int count)
+static int32 *
+read_permutation(const GkModelRow *row, GkModelAttribute number, int count)
 {
 	ArrayType  *array = array_of(row, number, INT4OID, count, 0);
 	int32	   *values;
@@ -362,7 +362,7 @@ unpack_points(const GkModelRow *row, GkModel *model)
 		if (!(fabs(points[i]) <= FLT_MAX))
 			damaged(row, number);
 	MemoryContextSwitchTo(before);
-	model->ties = gk_row_permutation(row, GK_MODEL_TIES, model->k);
+	model->ties = read_permutation(row, GK_MODEL_TIES, model->k);
 	gk_pack_points(model, points, model->ties);
 	MemoryContextDelete(temporary);
 }

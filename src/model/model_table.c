@@ -206,8 +206,8 @@ open_locked(Oid relation_id)
 }
 
 /* True if the current user may use a schema and read a table; no lock is taken. */
-bool
-gk_is_visible_model(Oid relation_id)
+static bool
+is_visible(Oid relation_id)
 {
 	bool		is_missing = false;
 	Oid			schema = get_rel_namespace(relation_id);
@@ -247,7 +247,7 @@ tell_of_lock(Oid relation_id)
 Relation
 gk_open_visible_model(Oid relation_id)
 {
-	if (!gk_is_visible_model(relation_id))
+	if (!is_visible(relation_id))
 		return NULL;
 	if (ConditionalLockRelationOid(relation_id, AccessShareLock))
 		return open_locked(relation_id);
@@ -333,14 +333,14 @@ raise_ambiguous(const GkHeads *heads)
 	if (one == other)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("version %d of model \"%s\" is there more than once", one, name),
-				 errhint("Delete the rows that are too many, and make the primary key again.")));
+				 errmsg("model \"%s\" has version %d more than once", name, one),
+				 errhint("Delete the surplus rows and re-create the primary key.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("model \"%s\" has several deployed versions", name),
 			 errdetail("Versions %d and %d are deployed.", Min(one, other), Max(one, other)),
-			 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
-					 "((true)) WHERE deployed again.")));
+			 errhint("Deploy one of them with gkmeans_deploy(), and re-create the unique index "
+					 "on ((true)) WHERE deployed.")));
 }
 
 /* The version that an argument names; 0, the deployed one, for NULL. */

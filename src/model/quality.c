@@ -12,7 +12,6 @@
 
 #include "alloc.h"
 #include "deviations.h"
-#include "engine_error.h"
 #include "exact.h"
 #include "means.h"
 #include "nearest.h"
@@ -105,17 +104,6 @@ static inline const double *
 mean_of(const Measurement *measurement, int label)
 {
 	return measurement->means + (int64) label * measurement->clustering->dimension;
-}
-
-/* The labels of some rows. */
-void
-gk_read_labels(const GkClustering *clustering, int64 from, int64 count, int32 *labels)
-{
-	if (clustering->labels != NULL)
-		memcpy(labels, clustering->labels + from, count * sizeof(int32));
-	else
-		gk_check(clustering->engine->class_of->fetch(clustering->engine, from, count, labels,
-													 NULL));
 }
 
 /* Gives the engine the centroids of the labels; an iteration labels the rows, or else this does. */
@@ -473,7 +461,8 @@ gk_measure(const GkClustering *clustering, GkQuality *quality)
 	begin_measurement(&measurement);
 	find_means(&measurement, sample, by_engine);
 	find_sums(&measurement);
-	gk_measure_sample(sample, quality);
+	quality->silhouette_rows = gk_measure_sample(sample, &quality->silhouette,
+												 quality->silhouettes);
 	derive_figures(&measurement);
 	if (clustering->packed != NULL)
 		find_nearest(clustering, quality);

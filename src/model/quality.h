@@ -9,26 +9,7 @@
 
 #include "postgres.h"
 
-#include "fit.h"
-#include "job.h"
-
-/* The clustering to measure. */
-typedef struct GkClustering
-{
-	GkJob	   *job;
-	GkEngine   *engine;			/* holds the rows as compared */
-	GkMetric	metric;
-	int64		rows;
-	int			dimension;
-	int			k;				/* labels are below */
-	bool		weighted;		/* the engine knows of weights, which are ignored here */
-	const int32 *labels;		/* rows; -1 = the row does not count; NULL = the nearest … */
-	const double *packed;		/* … of these centroids, in the order of ties (nearest.h); given
-								 * without labels, and only then */
-	int			sample;			/* the most rows for the silhouette; 0 = what takes little time */
-	int64		seed;
-	bool		with_deviations;	/* only with centroids */
-} GkClustering;
+#include "clustering.h"
 
 /* The figures; NaN if one is not defined. */
 typedef struct GkQuality
@@ -58,8 +39,5 @@ typedef struct GkQuality
  * job's.  Unless there are labels, those in the engine are made anew, and its d² are lost.
  */
 extern void gk_measure(const GkClustering *clustering, GkQuality *quality);
-
-/* The labels of some rows of a clustering that is being measured. */
-extern void gk_read_labels(const GkClustering *clustering, int64 from, int64 count, int32 *labels);
 
 #endif							/* GK_QUALITY_H */

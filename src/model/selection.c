@@ -300,7 +300,7 @@ gk_take_chosen(GkCall *call, const GkCandidateSpec *spec, const GkSelection *sel
 	if (selection->chosen < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s is defined for none of the candidates",
+				 errmsg("criterion \"%s\" is not defined for any of the candidates",
 						figure_names[spec->criterion]),
 				 errhint("Silhouettes and indices need two clusters or more, and fewer than "
 						 "there are rows.")));

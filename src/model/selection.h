@@ -30,7 +30,7 @@ typedef enum GkFigure
 	GK_FIGURES
 } GkFigure;
 
-/* What is to be tried, and how to choose. */
+/* The candidates, and how to choose among them. */
 typedef struct GkCandidateSpec
 {
 	int			count;

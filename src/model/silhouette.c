@@ -237,9 +237,9 @@ compare_sample(const GkSample *sample, Compared *compared)
 	pfree(compared->features);
 }
 
-/* The silhouettes of the rows: their mean for each label, and that of all. */
-static void
-derive_silhouettes(const GkSample *sample, const Compared *compared, GkQuality *quality)
+/* The mean silhouettes of the rows of each label; returns that of all. */
+static double
+derive_silhouettes(const GkSample *sample, const Compared *compared, double *by_label)
 {
 	double		total = 0.0;
 
@@ -251,23 +251,23 @@ derive_silhouettes(const GkSample *sample, const Compared *compared, GkQuality *
 
 		for (int i = begin; i < end && end - begin > 1; i++)
 			sum += gk_silhouette(compared->own[i] / (end - begin - 1), compared->other[i]);
-		quality->silhouettes[sample->drawn[begin].label] = sum / (end - begin);
+		by_label[sample->drawn[begin].label] = sum / (end - begin);
 		total += sum;
 	}
-	quality->silhouette = total / sample->count;
+	return total / sample->count;
 }
 
 /* Measures the silhouettes of what was drawn. */
-void
-gk_measure_sample(GkSample *sample, GkQuality *quality)
+int64
+gk_measure_sample(GkSample *sample, double *mean, double *by_label)
 {
 	Compared	compared = {0};
 
 	list_drawn(sample);
-	quality->silhouette_rows = sample->count;
 	find_groups(sample, &compared);
 	if (compared.groups < 2 || compared.groups >= sample->count)
-		return;
+		return sample->count;
 	compare_sample(sample, &compared);
-	derive_silhouettes(sample, &compared, quality);
+	*mean = derive_silhouettes(sample, &compared, by_label);
+	return sample->count;
 }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "quality.h"
+#include "clustering.h"
 
 typedef struct GkSample GkSample;
 
@@ -29,10 +29,10 @@ extern void gk_choose_rows(GkSample *sample);
 extern void gk_offer_row(GkSample *sample, int64 number, int32 label, const float *features);
 
 /*
- * Measures the sample: silhouette_rows, silhouette and silhouettes of the quality, which are left
- * alone where they are not defined.  Once, at the end.
+ * Measures the sample, once, at the end: the mean silhouette of its rows, and of those of each
+ * label, which are left alone where they are not defined.  Returns the number of its rows.
  */
-extern void gk_measure_sample(GkSample *sample, GkQuality *quality);
+extern int64 gk_measure_sample(GkSample *sample, double *mean, double *by_label);
 
 /* (b - a) / max(a, b), of the distances to the own cluster and to the nearest other one. */
 static inline double

@@ -147,10 +147,21 @@ gk_rank_features(const GkSummary *summary, int c, GkRank *order)
 	qsort_interruptible(order, summary->dimension, sizeof(GkRank), gk_compare_ranks, NULL);
 }
 
+/* The sign of a standard deviation, which database and client may lack. */
+static const char *
+deviation_sign(bool is_sent)
+{
+	int			client = pg_get_client_encoding();
+	bool		is_lost = is_sent && client != PG_UTF8 && client != PG_SQL_ASCII;
+
+	return GetDatabaseEncoding() == PG_UTF8 && !is_lost ? "σ" : "sd";
+}
+
 /* The features that stand out, and by how much; NULL if the rows are not known. */
 const char *
-gk_describe_profile(const GkSummary *summary, int c, GkRank *order)
+gk_describe_profile(const GkSummary *summary, int c, GkRank *order, bool is_sent)
 {
+	const char *sign = deviation_sign(is_sent);
 	StringInfoData profile;
 
 	if (summary->mean == NULL || summary->deviation == NULL)
@@ -161,8 +172,7 @@ gk_describe_profile(const GkSummary *summary, int c, GkRank *order)
 		if (order[i].z >= PROFILE_LEAST)
 			appendStringInfo(&profile, "%s%s %+.1f %s", i > 0 ? ", " : "",
 							 gk_summary_feature(summary, order[i].feature),
-							 gk_z_score(summary, c, order[i].feature),
-							 GetDatabaseEncoding() == PG_UTF8 ? "σ" : "sd");
+							 gk_z_score(summary, c, order[i].feature), sign);
 	return profile.len > 0 ? profile.data : "average";
 }
 

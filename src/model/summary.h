@@ -68,8 +68,12 @@ extern int	gk_compare_ranks(const void *a, const void *b, void *argument);
 /* The features of a cluster, those that stand out most first: `dimension` of them. */
 extern void gk_rank_features(const GkSummary *summary, int c, GkRank *order);
 
-/* Which features stand out, and by how much; NULL if the rows are not known. */
-extern const char *gk_describe_profile(const GkSummary *summary, int c, GkRank *order);
+/*
+ * Which features stand out, and by how much; NULL if the rows are not known.  If it is sent as it
+ * is, it has no sign that the client's encoding may lack.
+ */
+extern const char *gk_describe_profile(const GkSummary *summary, int c, GkRank *order,
+									   bool is_sent);
 
 /* All rows of the clusters; 0 if that is not known. */
 extern double gk_total_size(const GkSummary *summary);

@@ -109,8 +109,8 @@ check_one_is_deployed(const Change *change)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("model \"%s\" has several deployed versions",
 						gk_model_name(change->relation)),
-				 errhint("Deploy one of them with gkmeans_deploy(), and make the unique index on "
-						 "((true)) WHERE deployed again.")));
+				 errhint("Deploy one of them with gkmeans_deploy(), and re-create the unique index "
+						 "on ((true)) WHERE deployed.")));
 }
 
 /* Raises 42501 unless the current user has a privilege on a model, or on some of its columns. */
@@ -171,7 +171,8 @@ update_version(const Change *change, int version, const char *set, Datum names)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("version %d of model \"%s\" was not changed", version,
 						gk_model_name(change->relation)),
-				 errdetail("%llu rows were.", (unsigned long long) SPI_processed)));
+				 errdetail("The UPDATE changed %llu rows instead of one.",
+						   (unsigned long long) SPI_processed)));
 }
 
 /* The version with a number, or an error. */

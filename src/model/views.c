@@ -227,7 +227,7 @@ put_clusters(const GkSummary *summary, ReturnSetInfo *result)
 
 	for (int c = 0; c < summary->k; c++)
 	{
-		const char *profile = gk_describe_profile(summary, c, order);
+		const char *profile = gk_describe_profile(summary, c, order, true);
 		Datum		values[13] = {0};
 		bool		nulls[13] = {0};
 

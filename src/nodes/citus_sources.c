@@ -26,8 +26,8 @@
 
 #include "alloc.h"
 #include "citus.h"
+#include "citus_sources.h"
 #include "conninfo.h"
-#include "node_sources.h"
 #include "source_query.h"
 #include "source_text.h"
 
@@ -267,7 +267,7 @@ find_tasks(const char *query, int columns, Tasks *tasks)
 
 	if (provider == NULL || strcmp(provider, "Citus Adaptive") != 0 ||
 		find_member(top, "Plans", &value) || !passes_columns(top, columns))
-		return "Citus leaves a part of the source to this server";
+		return "Citus leaves part of the source to this server";
 	if (find_member(distributed, "Subplans", &value) || find_member(job, "Depended Jobs", &value) ||
 		find_member(job, "Dependent Jobs", &value))
 		return "Citus reads the source in several steps";
@@ -354,7 +354,7 @@ read_workers(Worker **workers)
 	return count;
 }
 
-/* What Citus adds to a role's connections to a worker: its entry, or that for all workers. */
+/* The connection parameters that Citus has for a role: of the worker, or of all workers. */
 static char *
 find_authinfo(const char *role, int node_id)
 {

@@ -11,22 +11,15 @@
 
 #include "alloc.h"
 #include "cluster_engine.h"
+#include "cluster_ids.h"
 #include "cluster_parts.h"
+#include "cluster_rows.h"
 #include "engine_error.h"
 #include "host_memory.h"
 #include "id_texts.h"
 #include "node_job.h"
 #include "progress.h"
 #include "source_columns.h"
-
-/* Raises an error: what a node sent is not what gkmeans sends. */
-void
-gk_refuse_answer(const GkPart *part)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("node \"%s\" sent an invalid answer", part->connection->node->name)));
-}
 
 /* A text as a literal; NULL of NULL. */
 static const char *
@@ -67,7 +60,7 @@ load_statement(const char *name, const char *schema, int dimension, bool shifted
 
 /* Opens an engine on a node. */
 static void
-open_part(GkCluster *cluster, GkPart *part, const GkSource *source, const GkWork *work)
+open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const GkWork *work)
 {
 	GkConnection *connection = part->connection;
 	const char *own = gk_column_types(source);
@@ -87,11 +80,11 @@ open_part(GkCluster *cluster, GkPart *part, const GkSource *source, const GkWork
 	part->engine_reason = gk_answer_text(cluster->connections, connection, 0, 1);
 	columns = gk_answer_text(cluster->connections, connection, 0, 2);
 	if (part->engine == NULL || part->engine_reason == NULL || columns == NULL)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	if (strcmp(columns, own) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the source has other columns on node \"%s\" than on this server",
+				 errmsg("the columns of the source on node \"%s\" differ from those on this server",
 						connection->node->name),
 				 errdetail("There: %s. Here: %s.", columns, own),
 				 errhint("Give the columns the same types, or cast them in the source.")));
@@ -113,10 +106,10 @@ check_ids(const GkSource *source)
 }
 
 /* Connects to the nodes, and opens an engine on each, one after the other in their order. */
-GkCluster *
+GkServerCluster *
 gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
 {
-	GkCluster  *cluster = palloc0(sizeof(GkCluster));
+	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
 
 	check_ids(source);
 	cluster->job = job;
@@ -147,8 +140,8 @@ pack_shift(const double *shift, int dimension)
 
 /* Lets some nodes read their rows, all at once; `which` NULL means all. */
 static void
-load_parts(GkCluster *cluster, const GkSource *source, const char *statement, const double *shift,
-		   int dimension, const bool *which)
+load_parts(GkServerCluster *cluster, const GkSource *source, const char *statement,
+		   const double *shift, int dimension, const bool *which)
 {
 	bytea	   *packed = shift == NULL ? NULL : pack_shift(shift, dimension);
 
@@ -165,7 +158,7 @@ load_parts(GkCluster *cluster, const GkSource *source, const char *statement, co
 
 /* Lets the nodes whose features were shifted otherwise read their rows again. */
 static void
-load_again(GkCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
+load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
 {
 	const double *shift = rows->shift;
 	int			dimension = rows->dimension;
@@ -186,7 +179,7 @@ load_again(GkCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong
 
 /* Numbers the nodes that have rows; the first row of each goes to `first_rows`. */
 static int
-place_parts(GkCluster *cluster, GkConnection **nodes, int64 *first_rows)
+place_parts(GkServerCluster *cluster, GkConnection **nodes, int64 *first_rows)
 {
 	int			places = 0;
 	int64		rows = 0;
@@ -208,7 +201,7 @@ place_parts(GkCluster *cluster, GkConnection **nodes, int64 *first_rows)
 
 /* Opens the cluster engine over the nodes that have rows, or over the first if none has. */
 static GkEngine *
-open_engine(GkCluster *cluster, GkConnection *const *nodes, int places, const GkWork *work,
+open_engine(GkServerCluster *cluster, GkConnection *const *nodes, int places, const GkWork *work,
 			int dimension)
 {
 	GkEngineConfig config = {.weighted = work->weighted};
@@ -227,8 +220,8 @@ open_engine(GkCluster *cluster, GkConnection *const *nodes, int places, const Gk
 
 /* Reads the rows of the source on all nodes, and opens the cluster engine. */
 GkEngine *
-gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, bool ids_stay,
-				GkRows *rows)
+gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *work,
+				bool ids_stay, GkRows *rows)
 {
 	bool	   *wrong = palloc0(cluster->count * sizeof(bool));
 	GkConnection **nodes = palloc(cluster->count * sizeof(GkConnection *));
@@ -248,7 +241,7 @@ gk_cluster_read(GkCluster *cluster, const GkSource *source, const GkWork *work, 
 
 /* What the nodes did so far. */
 GkNodeLine *
-gk_cluster_lines(const GkCluster *cluster, int *count)
+gk_cluster_lines(const GkServerCluster *cluster, int *count)
 {
 	GkNodeLine *lines = palloc0(cluster->count * sizeof(GkNodeLine));
 

@@ -10,16 +10,16 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "cluster_parts.h"
+#include "cluster_ids.h"
 #include "id_texts.h"
 
 /* Ids that come at once. */
 #define IDS_AT_ONCE 10000
 
-/* What is needed to take ids. */
+/* The state of taking ids. */
 typedef struct Taker
 {
-	const GkCluster *cluster;
+	const GkServerCluster *cluster;
 	GkRowIdsWriter *writer;
 	FmgrInfo	input;
 	Oid			parameter;
@@ -40,7 +40,7 @@ put_id(Taker *taker, int number, int answer_row)
 	Datum		id;
 
 	if (row < -1 || row >= part->rows.read - part->rows.skipped)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	id = text == NULL ? (Datum) 0
 		: InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
 	gk_row_ids_put(taker->writer, id, text == NULL,
@@ -66,14 +66,14 @@ take_answer(Taker *taker, int number)
 	taker->at_end[number] = count < IDS_AT_ONCE;
 	if (taker->taken[number] > part->rows.read ||
 		(taker->at_end[number] && taker->taken[number] < part->rows.read))
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 }
 
 /* Takes ids from all nodes that have more of them; false if none has. */
 static bool
 take_more(Taker *taker)
 {
-	const GkCluster *cluster = taker->cluster;
+	const GkServerCluster *cluster = taker->cluster;
 	bool	   *asked = palloc0(cluster->count * sizeof(bool));
 	bool		any = false;
 
@@ -95,7 +95,7 @@ take_more(Taker *taker)
 
 /* Opens the cursors of the ids. */
 static void
-begin_cursors(const GkCluster *cluster)
+begin_cursors(const GkServerCluster *cluster)
 {
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
@@ -106,7 +106,7 @@ begin_cursors(const GkCluster *cluster)
 
 /* Closes them: they hold what the ids take on the nodes. */
 static void
-end_cursors(const GkCluster *cluster)
+end_cursors(const GkServerCluster *cluster)
 {
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection, "CLOSE gk_ids");
@@ -115,7 +115,7 @@ end_cursors(const GkCluster *cluster)
 
 /* Brings the ids of all nodes here. */
 GkRowIds *
-gk_take_ids(const GkCluster *cluster, Oid type, int64 rows, int64 *first_rows, int places)
+gk_take_ids(const GkServerCluster *cluster, Oid type, int64 rows, int64 *first_rows, int places)
 {
 	GkRowIds   *ids = gk_row_ids_create(cluster->job, type, 1);
 	int64	   *firsts = malloc(Max(places, 1) * sizeof(int64));

@@ -15,6 +15,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "cluster_labels.h"
 #include "cluster_parts.h"
 #include "id_texts.h"
 
@@ -30,19 +31,20 @@ key_text(const pg_uuid_t *key)
 
 /* An integer of the answer of a node. */
 static int64
-take_integer(const GkCluster *cluster, const GkPart *part, int column, int64 most)
+take_integer(const GkServerCluster *cluster, const GkPart *part, int column, int64 most)
 {
 	const char *text = gk_answer_text(cluster->connections, part->connection, 0, column);
 	int64		value = text == NULL ? -1 : pg_strtoint64(text);
 
 	if (value < 0 || value > most)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	return value;
 }
 
 /* Has the nodes leave their labels in shared memory. */
 void
-gk_cluster_share_labels(GkCluster *cluster, const int32 *clusters, int64 count, bool by_cosine)
+gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 count,
+						bool by_cosine)
 {
 	StringInfoData list;
 	int64	   *handles = palloc(cluster->count * sizeof(int64));
@@ -65,14 +67,14 @@ gk_cluster_share_labels(GkCluster *cluster, const int32 *clusters, int64 count, 
 		handles[i] = take_integer(cluster, &cluster->parts[i], 0, PG_UINT32_MAX);
 		if (take_integer(cluster, &cluster->parts[i], 1, PG_INT64_MAX) !=
 			cluster->parts[i].rows.read)
-			gk_refuse_answer(&cluster->parts[i]);
+			gk_refuse_answer(cluster->parts[i].connection);
 	}
 	cluster->handles = handles;
 }
 
 /* Ends the transactions of the nodes. */
 void
-gk_cluster_finish(GkCluster *cluster)
+gk_cluster_finish(GkServerCluster *cluster)
 {
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection, "COMMIT");
@@ -81,7 +83,7 @@ gk_cluster_finish(GkCluster *cluster)
 
 /* What to select the labels from on the nodes. */
 char *
-gk_shared_labels(const GkCluster *cluster, const char *source, const char *id_column,
+gk_shared_labels(const GkServerCluster *cluster, const char *source, const char *id_column,
 				 const char *schema)
 {
 	pg_uuid_t	no_key = {0};
@@ -101,10 +103,10 @@ gk_shared_labels(const GkCluster *cluster, const char *source, const char *id_co
 					arguments.data);
 }
 
-/* What is needed to take the rest. */
+/* The state of taking the rest. */
 typedef struct Taker
 {
-	const GkCluster *cluster;
+	const GkServerCluster *cluster;
 	FmgrInfo	input;
 	Oid			parameter;
 	GkTakeLabel take;
@@ -156,7 +158,7 @@ take_answer(Taker *taker, const GkPart *part)
 static void
 take_part(Taker *taker, const GkPart *part)
 {
-	const GkCluster *cluster = taker->cluster;
+	const GkServerCluster *cluster = taker->cluster;
 	int64		taken = 0;
 	int			count;
 
@@ -172,7 +174,7 @@ take_part(Taker *taker, const GkPart *part)
 		count = take_answer(taker, part);
 		taken += count;
 		if (taken > part->rows.read)
-			gk_refuse_answer(part);
+			gk_refuse_answer(part->connection);
 	} while (count == LABELS_AT_ONCE);
 	gk_ask(cluster->connections, part->connection, "COMMIT");
 	gk_await(cluster->connections);
@@ -181,7 +183,7 @@ take_part(Taker *taker, const GkPart *part)
 
 /* Takes the labels of which nobody has made use. */
 void
-gk_cluster_take_rest(GkCluster *cluster, Oid id_type, int64 selected, GkTakeLabel take,
+gk_cluster_take_rest(GkServerCluster *cluster, Oid id_type, int64 selected, GkTakeLabel take,
 					 void *context)
 {
 	Taker		taker = {.cluster = cluster,.take = take,.context = context};

@@ -20,7 +20,7 @@ typedef struct GkPart
 	double		read_seconds;
 } GkPart;
 
-struct GkCluster
+struct GkServerCluster
 {
 	GkJob	   *job;
 	GkConnections *connections;
@@ -31,24 +31,5 @@ struct GkCluster
 	pg_uuid_t	key;			/* of the labels that the nodes share */
 	int64	   *handles;		/* count, of those; NULL = they share none */
 };
-
-/* Raises an error: what a node sent is not what gkmeans sends. */
-__attribute__((noreturn))
-extern void gk_refuse_answer(const GkPart *part);
-
-/* Takes the answer of a node to gkmeans_node_load(). */
-extern void gk_take_rows(const GkCluster *cluster, GkPart *part, const GkSource *source);
-
-/*
- * Merges what the nodes have read.  False if features have to be shifted otherwise: then ->shift
- * and ->dimension of *rows say how, and `wrong` which nodes must read their rows again.  The
- * second time, `found` is that shift; before, NULL.
- */
-extern bool gk_merge_parts(const GkCluster *cluster, const GkSource *source, const double *found,
-						   GkRows *rows, bool *wrong);
-
-/* Brings the ids of all nodes here; first_rows has the number of the first row of each place. */
-extern GkRowIds *gk_take_ids(const GkCluster *cluster, Oid type, int64 rows,
-							 int64 *first_rows, int places);
 
 #endif							/* GK_CLUSTER_PARTS_H */

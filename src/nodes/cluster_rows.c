@@ -9,7 +9,7 @@
 #include "utils/array.h"
 
 #include "alloc.h"
-#include "cluster_parts.h"
+#include "cluster_rows.h"
 #include "source_columns.h"
 
 /* The columns of the answer to gkmeans_node_load(). */
@@ -31,44 +31,44 @@ enum
 
 /* A value that cannot be NULL. */
 static Datum
-take_value(const GkCluster *cluster, const GkPart *part, int column, Oid type)
+take_value(const GkServerCluster *cluster, const GkPart *part, int column, Oid type)
 {
 	bool		is_null;
 	Datum		value = gk_answer_value(cluster->connections, part->connection, column, type,
 										&is_null);
 
 	if (is_null)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	return value;
 }
 
 /* A number of rows. */
 static int64
-take_count(const GkCluster *cluster, const GkPart *part, int column, int64 most)
+take_count(const GkServerCluster *cluster, const GkPart *part, int column, int64 most)
 {
 	int64		count = DatumGetInt64(take_value(cluster, part, column, INT8OID));
 
 	if (count < 0 || count > most)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	return count;
 }
 
 /* An array of this length. */
 static ArrayType *
-take_array(const GkCluster *cluster, const GkPart *part, int column, Oid type, int length)
+take_array(const GkServerCluster *cluster, const GkPart *part, int column, Oid type, int length)
 {
 	ArrayType  *array = DatumGetArrayTypeP(take_value(cluster, part, column, type == FLOAT8OID ?
 													  FLOAT8ARRAYOID : INT8ARRAYOID));
 
 	if (ARR_HASNULL(array) || ARR_ELEMTYPE(array) != type ||
 		ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) != length)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	return array;
 }
 
 /* Finite numbers, one for each feature. */
 static double *
-take_numbers(const GkCluster *cluster, const GkPart *part, int column, int dimension)
+take_numbers(const GkServerCluster *cluster, const GkPart *part, int column, int dimension)
 {
 	ArrayType  *array = take_array(cluster, part, column, FLOAT8OID, dimension);
 	double	   *numbers = gk_allocate(dimension, sizeof(double));
@@ -76,13 +76,13 @@ take_numbers(const GkCluster *cluster, const GkPart *part, int column, int dimen
 	memcpy(numbers, ARR_DATA_PTR(array), dimension * sizeof(double));
 	for (int i = 0; i < dimension; i++)
 		if (!isfinite(numbers[i]))
-			gk_refuse_answer(part);
+			gk_refuse_answer(part->connection);
 	return numbers;
 }
 
 /* Numbers of rows, one for each column. */
 static int64 *
-take_counts(const GkCluster *cluster, const GkPart *part, int column, int columns, int64 most)
+take_counts(const GkServerCluster *cluster, const GkPart *part, int column, int columns, int64 most)
 {
 	ArrayType  *array = take_array(cluster, part, column, INT8OID, columns);
 	int64	   *counts = gk_allocate(columns, sizeof(int64));
@@ -90,13 +90,13 @@ take_counts(const GkCluster *cluster, const GkPart *part, int column, int column
 	memcpy(counts, ARR_DATA_PTR(array), columns * sizeof(int64));
 	for (int i = 0; i < columns; i++)
 		if (counts[i] < 0 || counts[i] > most)
-			gk_refuse_answer(part);
+			gk_refuse_answer(part->connection);
 	return counts;
 }
 
 /* The ranges of the features, if they are shifted. */
 static void
-take_ranges(const GkCluster *cluster, const GkPart *part, GkRows *rows)
+take_ranges(const GkServerCluster *cluster, const GkPart *part, GkRows *rows)
 {
 	bool		unshifted;
 
@@ -108,12 +108,12 @@ take_ranges(const GkCluster *cluster, const GkPart *part, GkRows *rows)
 	rows->greatest = take_numbers(cluster, part, GREATEST, rows->dimension);
 	for (int i = 0; i < rows->dimension; i++)
 		if (rows->least[i] > rows->greatest[i])
-			gk_refuse_answer(part);
+			gk_refuse_answer(part->connection);
 }
 
 /* Takes the answer of a node to gkmeans_node_load(). */
 void
-gk_take_rows(const GkCluster *cluster, GkPart *part, const GkSource *source)
+gk_take_rows(const GkServerCluster *cluster, GkPart *part, const GkSource *source)
 {
 	bool		is_array = source->described[0].shape != GK_SCALAR;
 	GkRows	   *rows = &part->rows;
@@ -125,7 +125,7 @@ gk_take_rows(const GkCluster *cluster, GkPart *part, const GkSource *source)
 	if (rows->dimension < 0 || rows->dimension > GK_MAX_DIMENSION ||
 		(rows->dimension > 0) != (rows->read > rows->skipped) ||
 		(rows->dimension > 0 && !is_array && rows->dimension != source->count))
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	rows->shift = take_numbers(cluster, part, SHIFT, rows->dimension);
 	if (rows->dimension > 0)
 		take_ranges(cluster, part, rows);
@@ -174,7 +174,7 @@ static void
 widen_ranges(GkRows *rows, const GkPart *part, bool first)
 {
 	if ((rows->least == NULL) != (part->rows.least == NULL) && !first)
-		gk_refuse_answer(part);
+		gk_refuse_answer(part->connection);
 	if (part->rows.least == NULL)
 		return;
 	if (first)
@@ -210,7 +210,7 @@ find_shift(const GkSource *source, const double *found, GkRows *rows)
 
 /* Finds the nodes whose features were shifted otherwise; true if there are none. */
 static bool
-compare_shifts(const GkCluster *cluster, const GkRows *rows, bool *wrong)
+compare_shifts(const GkServerCluster *cluster, const GkRows *rows, bool *wrong)
 {
 	bool		all_good = true;
 
@@ -228,8 +228,8 @@ compare_shifts(const GkCluster *cluster, const GkRows *rows, bool *wrong)
 
 /* Merges what the nodes have read. */
 bool
-gk_merge_parts(const GkCluster *cluster, const GkSource *source, const double *found, GkRows *rows,
-			   bool *wrong)
+gk_merge_parts(const GkServerCluster *cluster, const GkSource *source, const double *found,
+			   GkRows *rows, bool *wrong)
 {
 	const GkPart *first = NULL;
 

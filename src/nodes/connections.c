@@ -27,7 +27,7 @@
 /* How long a connection may take, unless its parameters say something else. */
 #define CONNECT_SECONDS 30
 
-/* What a fit adds to the parameters of a connection, before those of the node … */
+/* Connection parameters that a fit adds, before those of the node … */
 static const char *const defaults[][2] = {
 	{"fallback_application_name", "gkmeans"},
 	{"keepalives", "1"},
@@ -404,6 +404,15 @@ beginning(const GkNodeSource *node)
 	return text.data;
 }
 
+/* Raises an error: what the node sent is not what gkmeans sends. */
+void
+gk_refuse_answer(const GkConnection *one)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("node \"%s\" sent an invalid answer", one->node->name)));
+}
+
 /* Checks the extension on a node, and notes where it is. */
 static void
 note_extension(const GkConnections *connections, GkConnection *one)
@@ -424,9 +433,7 @@ note_extension(const GkConnections *connections, GkConnection *one)
 						 "UPDATE.")));
 	if (gk_answer_text(connections, one, 0, 1) == NULL ||
 		gk_answer_text(connections, one, 0, 2) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("node \"%s\" sent an invalid answer", one->node->name)));
+		gk_refuse_answer(one);
 	one->schema = pstrdup(gk_answer_text(connections, one, 0, 1));
 	one->database = pstrdup(gk_answer_text(connections, one, 0, 2));
 }

@@ -11,7 +11,7 @@
 
 #include "job.h"
 #include "links.h"
-#include "node_sources.h"
+#include "node_list.h"
 
 typedef struct GkConnection
 {
@@ -62,5 +62,9 @@ extern const char *gk_answer_text(const GkConnections *connections, const GkConn
 /* A value of a type in the first row of an answer in binary; NULL becomes *is_null. */
 extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,
 							 Oid type, bool *is_null);
+
+/* Raises an error: what the node sent is not what gkmeans sends. */
+__attribute__((noreturn))
+extern void gk_refuse_answer(const GkConnection *one);
 
 #endif							/* GK_CONNECTIONS_H */

@@ -9,7 +9,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 
-#include "node_sources.h"
+#include "foreign_servers.h"
 
 /* Raises an error unless the current user may use a server. */
 static void

@@ -14,7 +14,7 @@
 /* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
 #define PIECE_BYTES ((size_t) 2048 * 1024)
 
-/* What a node is doing. */
+/* The state of a node. */
 typedef enum Stage
 {
 	SILENT,						/* nothing */
@@ -75,16 +75,6 @@ send_message(void *context, int node, const void *message, size_t bytes)
 	return (GkStatus) {.code = GK_OK,.device = -1};
 }
 
-/* Raises an error: what a node sent is no answer. */
-__attribute__((noreturn))
-static void
-refuse_answer(const Exchange *exchange)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("node \"%s\" sent an invalid answer", exchange->connection->node->name)));
-}
-
 /* Adds a part to the answer. */
 static void
 add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t bytes)
@@ -93,7 +83,7 @@ add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t byte
 
 	if (part == NULL || bytes > exchange->answer_bytes - exchange->received ||
 		(bytes == 0 && exchange->received < exchange->answer_bytes))
-		refuse_answer(exchange);
+		gk_refuse_answer(exchange->connection);
 	if (needed > exchange->room)
 	{
 		/* not more than twice of what has come, whatever the node announces */
@@ -119,11 +109,11 @@ begin_answer(GkMessages *messages, Exchange *exchange)
 	uint64		size;
 
 	if (part == NULL || bytes != sizeof(size))
-		refuse_answer(exchange);
+		gk_refuse_answer(exchange->connection);
 	memcpy(&size, part, sizeof(size));
 	size = pg_ntoh64(size);
 	if (size > MaxAllocHugeSize)
-		refuse_answer(exchange);
+		gk_refuse_answer(exchange->connection);
 	exchange->answer_bytes = size;
 	part = links->value(exchange->connection->link, 0, 1, &bytes);
 	add_part(messages, exchange, part, bytes);

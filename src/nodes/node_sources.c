@@ -1,26 +1,15 @@
 /*
- * The nodes of a fit: the servers that gkmeans.nodes names for a source.
+ * The servers that gkmeans.nodes names for a source.
  */
 #include "postgres.h"
 
 #include "foreign/foreign.h"
 
+#include "citus_sources.h"
+#include "foreign_servers.h"
 #include "node_sources.h"
+#include "partition_sources.h"
 #include "settings.h"
-
-/* Compares two nodes by their names. */
-static int
-compare_names(const void *left, const void *right, void *arg)
-{
-	return strcmp(((const GkNodeSource *) left)->name, ((const GkNodeSource *) right)->name);
-}
-
-/* Sorts a list by name. */
-void
-gk_sort_nodes(GkNodeSources *list)
-{
-	qsort_interruptible(list->nodes, list->count, sizeof(GkNodeSource), compare_names, NULL);
-}
 
 /* The foreign servers of a list, each with the source as it is. */
 static const GkNodeSources *

@@ -21,7 +21,8 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-#include "node_sources.h"
+#include "foreign_servers.h"
+#include "partition_sources.h"
 #include "source_query.h"
 #include "source_text.h"
 
@@ -106,7 +107,7 @@ check_scan(const PlannedStmt *plan, const ForeignScan *scan)
 	if (OidIsValid(user) && user != GetUserId())
 		return "a foreign table is read as the owner of a view";
 	if (!may_use(scan->fs_server))
-		return psprintf("you may not use server \"%s\" itself", server->servername);
+		return psprintf("you lack USAGE on server \"%s\"", server->servername);
 	return NULL;
 }
 
@@ -242,7 +243,7 @@ add_scans(Scans *scans, const Plan *plan)
 		foreach(cell, ((const Append *) plan)->appendplans)
 			add_scans(scans, lfirst(cell));
 	else if (IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, BitmapHeapScan))
-		scans->reason = "a part of the source is on this server";
+		scans->reason = "part of the source is on this server";
 	else
 		scans->reason = "the source is more than scans of foreign tables";
 }

@@ -122,7 +122,7 @@ entries_of(Shared *shared)
 	return (char *) slots_of(shared) + shared->slots * sizeof(uint32);
 }
 
-/* What an entry takes. */
+/* The size of an entry. */
 static Size
 entry_bytes(Size id_length)
 {

@@ -240,7 +240,7 @@ put_cluster(StringInfo page, const GkSummary *summary, int c, double total, GkRa
 	put_number(page, total > 0.0 ? gk_share_text(summary->sizes[c] / total) : "&#8211;");
 	put_number(page, number_text(summary->avg_distances != NULL ? summary->avg_distances[c] : NAN));
 	put_number(page, number_text(summary->radii != NULL ? summary->radii[c] : NAN));
-	put_text(page, gk_describe_profile(summary, c, order));
+	put_text(page, gk_describe_profile(summary, c, order, false));
 	appendStringInfoString(page, "</tr>\n");
 }
 

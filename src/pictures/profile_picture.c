@@ -57,7 +57,7 @@ gk_profile_describe(const GkSubject *subject)
 	appendStringInfoString(&text, "Centroids by feature, coloured by their distance from the mean");
 	for (int c = 0; c < Min(summary->k, 5); c++)
 	{
-		const char *profile = gk_describe_profile(summary, c, order);
+		const char *profile = gk_describe_profile(summary, c, order, false);
 
 		if (profile != NULL)
 			appendStringInfo(&text, "%s%s: %s", c == 0 ? ". " : "; ",

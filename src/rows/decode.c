@@ -202,7 +202,7 @@ read_array_header(const GkColumn *column, const char *payload, bool whole, GkEle
 	if ((Oid) read_int32(payload + 8) != column->element_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("array of features has elements of another type than its column")));
+				 errmsg("array of features has elements of the wrong type")));
 	elements->dimensions = read_int32(payload);
 	elements->count = elements->dimensions == 0 ? 0 : read_int32(payload + 12);
 	elements->has_nulls = false;

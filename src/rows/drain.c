@@ -1,5 +1,5 @@
 /*
- * The drain: the thread that moves ready batches from the ring into the engine.
+ * The drain: moves ready batches from the ring into the engine.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -14,11 +14,18 @@
 /* The same while the engine is still reading slots, which must be returned to the ring. */
 #define PENDING_MILLISECONDS 1
 
+/* What is moved on demand at once, in bytes of rows: it is still in the cache of who decoded it. */
+#define BATCH_BYTES ((size_t) 64 << 10)
+/* A thread and its waits cost as much as moving so many bytes of rows. */
+#define THREAD_BYTES ((size_t) 2 << 20)
+
 struct GkDrain
 {
 	GkRing	   *ring;
 	GkEngine   *engine;
 	pthread_t	thread;
+	bool		has_thread;
+	size_t		moved;			/* bytes of rows, on demand */
 	atomic_int	stop;
 	sem_t		finished;
 	GkStatus	status;
@@ -113,6 +120,7 @@ append_slot(GkDrain *drain, int slot)
 	if (status.code != GK_OK)
 		return status;
 	drain->pending_slots[drain->pending++] = slot;
+	drain->moved += batch.rows * dimension * sizeof(float);
 	drain->rows += batch.rows;
 	atomic_store(drain->progress, drain->rows);
 	return status;
@@ -134,7 +142,7 @@ drain_slot(GkDrain *drain, int slot)
 
 /* Moves batches until the closed ring is empty and the engine has read them all. */
 static GkStatus
-drain_ring(GkDrain *drain)
+move_batches(GkDrain *drain)
 {
 	GkStatus	status = {.code = GK_OK};
 
@@ -154,31 +162,58 @@ drain_ring(GkDrain *drain)
 	return status;
 }
 
+/* Notes how moving went; the feeders see a failure. */
+static void
+note_status(GkDrain *drain, GkStatus status)
+{
+	drain->status = status;
+	if (status.code == GK_OK)
+		return;
+	drain->complete(&drain->status);
+	gk_ring_fail(drain->ring, &drain->status);
+}
+
+/* Moves all batches. */
+static void
+drain_ring(GkDrain *drain)
+{
+	note_status(drain, move_batches(drain));
+	sem_post(&drain->finished);
+}
+
 /* The thread's main function. */
 static void *
 drain_main(void *argument)
 {
-	GkDrain    *drain = argument;
-
-	drain->status = drain_ring(drain);
-	if (drain->status.code != GK_OK)
-	{
-		drain->complete(&drain->status);
-		gk_ring_fail(drain->ring, &drain->status);
-	}
-	sem_post(&drain->finished);
+	drain_ring(argument);
 	return NULL;
 }
 
 /* Starts the thread with all signals blocked. */
-GkStatus
-gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
-			   void (*complete) (GkStatus *status), GkDrain **result)
+static GkStatus
+start_thread(GkDrain *drain)
 {
-	GkDrain    *drain = calloc(1, sizeof(GkDrain));
 	sigset_t	all;
 	sigset_t	before;
 	int			error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&drain->thread, NULL, drain_main, drain);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error != 0)
+		return failure(GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
+	drain->has_thread = true;
+	return (GkStatus) {.code = GK_OK};
+}
+
+/* Begins with an empty ring. */
+GkStatus
+gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
+			   void (*complete) (GkStatus *status), bool on_demand, GkDrain **result)
+{
+	GkDrain    *drain = calloc(1, sizeof(GkDrain));
+	GkStatus	status = {.code = GK_OK};
 
 	*result = NULL;
 	if (drain == NULL)
@@ -188,28 +223,54 @@ gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
 	drain->progress = progress;
 	drain->complete = complete;
 	sem_init(&drain->finished, 0, 0);
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&drain->thread, NULL, drain_main, drain);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error != 0)
-	{
+	if (!on_demand)
+		status = start_thread(drain);
+	if (status.code != GK_OK)
 		free(drain);
-		return failure(GK_NO_HOST_MEMORY, "pthread_create", "could not start a thread");
-	}
-	*result = drain;
-	return (GkStatus) {.code = GK_OK};
+	else
+		*result = drain;
+	return status;
 }
 
-/* Waits for the thread to empty a closed ring, or to fail. */
+/* How many bytes of rows a batch should have at most. */
+size_t
+gk_drain_at_once(const GkDrain *drain)
+{
+	return drain->has_thread ? 0 : BATCH_BYTES;
+}
+
+/* Moves the batches that are ready, or lets a thread go on. */
+void
+gk_drain_move(GkDrain *drain)
+{
+	GkStatus	status = {.code = GK_OK};
+	int			slot;
+
+	if (drain->has_thread || drain->status.code != GK_OK)
+		return;
+	if (drain->moved >= THREAD_BYTES)
+		status = start_thread(drain);
+	else
+		while (status.code == GK_OK && (slot = gk_ring_take(drain->ring, 0)) >= 0)
+		{
+			status = drain_slot(drain, slot);
+			if (status.code == GK_OK)
+				status = reclaim_slots(drain);
+		}
+	if (status.code != GK_OK)
+		note_status(drain, status);
+}
+
+/* Waits until a closed ring is empty, or moving fails. */
 bool
 gk_drain_wait(GkDrain *drain, int milliseconds)
 {
-	return gk_wait_semaphore(&drain->finished, milliseconds);
+	if (!drain->has_thread && drain->status.code == GK_OK)
+		drain_ring(drain);
+	return !drain->has_thread || gk_wait_semaphore(&drain->finished, milliseconds);
 }
 
-/* The thread's status. */
+/* How the moving ended. */
 GkStatus
 gk_drain_status(const GkDrain *drain)
 {
@@ -234,13 +295,14 @@ gk_drain_first_rows(GkDrain *drain, int64_t *count)
 	return first_rows;
 }
 
-/* Stops and joins the thread, and frees the drain. */
+/* Stops and joins the thread, if there is one, and frees the drain. */
 void
 gk_drain_stop(GkDrain *drain)
 {
 	atomic_store(&drain->stop, 1);
 	sem_post(&drain->ring->ready_slots);
-	pthread_join(drain->thread, NULL);
+	if (drain->has_thread)
+		pthread_join(drain->thread, NULL);
 	sem_destroy(&drain->finished);
 	free(drain->first_rows);
 	free(drain);

@@ -1,6 +1,8 @@
 /*
- * The drain: one thread of the backend that moves ready batches from the ring
- * into the engine while the backend runs the query.
+ * The drain: moves ready batches from the ring into the engine while the backend runs the query.
+ *
+ * One thread of the backend does so.  Where only the backend itself feeds, few rows are not worth a
+ * thread: the first batches are moved by whoever calls gk_drain_move().
  *
  * Nothing of PostgreSQL here; the thread blocks all signals.
  */
@@ -13,16 +15,27 @@
 typedef struct GkDrain GkDrain;
 
 /*
- * Starts the thread; it writes how many rows went into the engine so far to `progress`.  It calls
- * `complete` with an error before the feeders see it, to add what only this process knows.
+ * Begins with an empty ring, with a thread unless it is `on_demand`; writes how many rows went into
+ * the engine so far to `progress`.  Calls `complete` with an error before the feeders see it, to
+ * add what only this process knows.
  */
 extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
-							   void (*complete) (GkStatus *status), GkDrain **drain);
+							   void (*complete) (GkStatus *status), bool on_demand,
+							   GkDrain **drain);
 
-/* Waits for the thread to empty a closed ring, or to fail; false if it is still running. */
+/* How many bytes of rows a batch should have at most for gk_drain_move(); 0 if it has a thread. */
+extern size_t gk_drain_at_once(const GkDrain *drain);
+
+/*
+ * Moves the batches that are ready, or lets a thread go on if there were many; does nothing if
+ * there is one.  An error is the ring's.
+ */
+extern void gk_drain_move(GkDrain *drain);
+
+/* Waits until a closed ring is empty, or moving fails; false if the thread is still running. */
 extern bool gk_drain_wait(GkDrain *drain, int milliseconds);
 
-/* The thread's status; once gk_drain_wait() has returned true. */
+/* How the moving ended; once gk_drain_wait() has returned true. */
 extern GkStatus gk_drain_status(const GkDrain *drain);
 
 /* How many rows went into the engine. */
@@ -34,7 +47,7 @@ extern int64_t gk_drain_rows(const GkDrain *drain);
  */
 extern int64_t *gk_drain_first_rows(GkDrain *drain, int64_t *count);
 
-/* Stops and joins the thread, in whatever state, and frees the drain. */
+/* Stops and joins the thread, in whatever state, if there is one, and frees the drain. */
 extern void gk_drain_stop(GkDrain *drain);
 
 #endif							/* GK_DRAIN_H */

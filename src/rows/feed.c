@@ -1,7 +1,9 @@
 /*
- * The feed's shared memory: its size, layout and initial state.
+ * The feed's memory: its size, layout and initial state.
  */
 #include "postgres.h"
+
+#include <sys/mman.h>
 
 #include "miscadmin.h"
 #include "storage/shmem.h"
@@ -57,6 +59,48 @@ create_segment(Size bytes)
 	return segment;
 }
 
+/* Maps memory of this process alone. */
+static void *
+map_memory(Size bytes)
+{
+	void	   *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+							MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (base == MAP_FAILED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Failed on request of size %zu.", bytes),
+				 errhint("Lower the setting \"gkmeans.ring_size\", now %d kB.", gk_ring_size_kb)));
+	return base;
+}
+
+/* Finds room for a feed. */
+static GkFeedPlace
+make_place(const GkFeedSpec *spec, Size bytes)
+{
+	GkFeedPlace place = {.bytes = bytes};
+
+	if (spec->alone)
+		place.feed = map_memory(bytes);
+	else
+	{
+		place.segment = create_segment(bytes);
+		place.feed = dsm_segment_address(place.segment);
+	}
+	return place;
+}
+
+/* Frees a feed. */
+void
+gk_feed_free(const GkFeedPlace *place)
+{
+	if (place->segment != NULL)
+		dsm_detach(place->segment);
+	else if (place->feed != NULL)
+		munmap(place->feed, place->bytes);
+}
+
 /* The size of a slot. */
 static Size
 choose_slot_bytes(const GkFeedSpec *spec)
@@ -88,9 +132,9 @@ name_columns(GkFeed *feed, const GkFeedSpec *spec)
 	namestrcpy(&names[spec->columns], spec->weight != NULL ? spec->weight : "");
 }
 
-/* Creates the shared memory. */
-dsm_segment *
-gk_feed_create(const GkFeedSpec *spec, Size *bytes)
+/* Creates a feed. */
+GkFeedPlace
+gk_feed_create(const GkFeedSpec *spec)
 {
 	Size		slot_bytes = choose_slot_bytes(spec);
 	int			slots = count_slots(spec, slot_bytes);
@@ -100,8 +144,8 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 	Size		names = add_array(&end, spec->columns + 1, sizeof(NameData));
 	Size		troubles = add_array(&end, spec->columns + 1, sizeof(GkTroubles));
 	Size		memory = add_array(&end, slots, slot_bytes);
-	dsm_segment *segment = create_segment(end);
-	GkFeed	   *feed = dsm_segment_address(segment);
+	GkFeedPlace place = make_place(spec, end);
+	GkFeed	   *feed = place.feed;
 
 	memset(feed, 0, sizeof(GkFeed));
 	feed->magic = FEED_MAGIC;
@@ -119,8 +163,8 @@ gk_feed_create(const GkFeedSpec *spec, Size *bytes)
 		gk_shift_init(gk_feed_shift(feed), features, spec->classes, Max(1, spec->width));
 	name_columns(feed, spec);
 	gk_ring_init(&feed->ring, slots, slot_bytes, memory - offsetof(GkFeed, ring), spec->weighted);
-	*bytes = slots * slot_bytes;
-	return segment;
+	place.ring_bytes = slots * slot_bytes;
+	return place;
 }
 
 /* Resets it for a reading; keeps the shift if it is set. */

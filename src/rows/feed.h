@@ -1,6 +1,6 @@
 /*
- * The feed: the shared memory of one reading of a source, and the aggregate
- * _gkmeans_feed() that every process runs over its share of the rows.
+ * The feed: the memory of one reading of a source, shared by the processes that read it, and the
+ * aggregate _gkmeans_feed() that each of them runs over its share of the rows.
  */
 #ifndef GK_FEED_H
 #define GK_FEED_H
@@ -11,6 +11,7 @@
 
 #include "storage/dsm.h"
 
+#include "drain.h"
 #include "once.h"
 #include "ring.h"
 #include "shift.h"
@@ -33,6 +34,7 @@ typedef struct GkFeedSpec
 	Oid			id_type;		/* InvalidOid = no ids */
 	int			participants;	/* processes that may feed */
 	int			processes;		/* that the plan has feed */
+	bool		alone;			/* no other process than this one can feed */
 	double		expected_bytes; /* of all rows in the ring, by the plan */
 	int			columns;		/* of features, in the user's source */
 	const char *const *names;	/* and their names */
@@ -46,7 +48,7 @@ typedef struct GkTroubles
 	_Atomic int64 not_finite;
 } GkTroubles;
 
-/* The shared memory; the arrays and the ring's slots follow. */
+/* The memory; the arrays and the ring's slots follow. */
 typedef struct GkFeed
 {
 	uint64		magic;
@@ -70,14 +72,28 @@ typedef struct GkFeed
 	Size		names;			/* offsets of arrays, columns + 1 */
 	Size		troubles;
 	_Atomic int64 zeros;		/* rows of zeros, which have no direction */
+	GkDrain    *drain;			/* moves batches when told to; NULL = its thread does */
 	GkRing		ring;
 } GkFeed;
 
+/* Where a feed lies. */
+typedef struct GkFeedPlace
+{
+	GkFeed	   *feed;			/* NULL = nowhere */
+	dsm_segment *segment;		/* NULL = in memory of this process */
+	Size		bytes;
+	Size		ring_bytes;		/* of these, in the ring */
+} GkFeedPlace;
+
 /*
- * Creates the shared memory, without rows; *bytes is the size of its ring.  The mapping is
- * pinned: the caller must store it where it will be released.
+ * Creates a feed without rows: in shared memory, or, if this process feeds alone, in its own, which
+ * costs nothing but the pages that are used.  The caller must store the place where it will be
+ * freed.
  */
-extern dsm_segment *gk_feed_create(const GkFeedSpec *spec, Size *bytes);
+extern GkFeedPlace gk_feed_create(const GkFeedSpec *spec);
+
+/* Frees a feed. */
+extern void gk_feed_free(const GkFeedPlace *place);
 
 /* Resets it for a reading; keeps the shift if it is set. */
 extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);

@@ -58,12 +58,14 @@ make_params(GkFeedPass *pass, MemoryContext context)
 
 /* Lets the query that runs with pass->params feed. */
 void
-gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context)
+gk_feed_pass_open(GkFeedPass *pass, const GkFeedPlace *place, MemoryContext context)
 {
-	Ticket		ticket = {.handle = dsm_segment_handle(segment)};
+	Ticket		ticket = {.handle = DSM_HANDLE_INVALID};
 
+	if (place->segment != NULL)
+		ticket.handle = dsm_segment_handle(place->segment);
 	memset(pass, 0, sizeof(*pass));
-	pass->feed = dsm_segment_address(segment);
+	pass->feed = place->feed;
 	if (!pg_strong_random(ticket.key, sizeof(ticket.key)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
@@ -138,10 +140,15 @@ has_ticket(FunctionCallInfo fcinfo)
 static GkFeed *
 attach_feed(const Ticket *ticket)
 {
-	dsm_segment *segment = dsm_find_mapping(ticket->handle);
-	bool		attached = segment == NULL;
+	dsm_segment *segment;
+	bool		attached;
 	GkFeed	   *feed;
 
+	/* the feed of a reading without workers */
+	if (ticket->handle == DSM_HANDLE_INVALID)
+		return NULL;
+	segment = dsm_find_mapping(ticket->handle);
+	attached = segment == NULL;
 	if (attached)
 		segment = dsm_attach(ticket->handle);
 	if (segment == NULL || dsm_segment_map_length(segment) < sizeof(GkFeed))

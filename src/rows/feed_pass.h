@@ -13,7 +13,6 @@
 
 #include "fmgr.h"
 #include "nodes/params.h"
-#include "storage/dsm.h"
 #include "utils/uuid.h"
 
 #include "feeder.h"
@@ -32,9 +31,9 @@ typedef struct GkFeedPass
 #define GK_TICKET_TYPE UUIDOID
 
 /* Lets the query that runs with pass->params feed, until the pass is closed. */
-extern void gk_feed_pass_open(GkFeedPass *pass, dsm_segment *segment, MemoryContext context);
+extern void gk_feed_pass_open(GkFeedPass *pass, const GkFeedPlace *place, MemoryContext context);
 
-/* Closes the pass, before the segment is unmapped; closing it twice does no harm. */
+/* Closes the pass, before the feed is freed; closing it twice does no harm. */
 extern void gk_feed_pass_close(GkFeedPass *pass);
 
 /* The pass of the query that calls an aggregate's function; an error if it has none. */

@@ -43,14 +43,26 @@ hold_rows(GkFeeder *feeder, Size bytes)
  * it is alone and at the end, these are all the rows, and no guess is needed.
  */
 static void
-settle_shift(GkFeeder *feeder, bool at_end)
+settle_shift(GkFeeder *feeder, int64 count, bool at_end)
 {
+	int			dimension = feeder->dimension;
+	int			lanes = gk_lanes(dimension);
 	bool		exact = at_end && !IsInParallelMode();
-	const double *shift = gk_shift_settle(gk_feed_shift(feeder->feed), feeder->dimension,
-										  feeder->least, feeder->greatest, exact);
+	double	   *copy = MemoryContextAlloc(feeder->context, 2 * lanes * sizeof(double));
+	GkRanges	seen = {feeder->least, feeder->greatest};
+	GkRanges	quarter = {copy, copy + lanes};
+	const double *shift;
 
-	memcpy(feeder->shift, shift, feeder->dimension * sizeof(double));
+	gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count / 4, dimension);
+	memcpy(copy, feeder->least, lanes * sizeof(double));
+	memcpy(copy + lanes, feeder->greatest, lanes * sizeof(double));
+	gk_widen_ranges(feeder->least, feeder->greatest, feeder->held + count / 4 * dimension,
+					count - count / 4, dimension);
+	shift = gk_shift_settle(gk_feed_shift(feeder->feed), dimension, &seen,
+							exact ? NULL : &quarter);
+	memcpy(feeder->shift, shift, dimension * sizeof(double));
 	feeder->shift_known = true;
+	pfree(copy);
 }
 
 /* Rounds the held rows. */
@@ -63,15 +75,28 @@ round_held(GkFeeder *feeder, bool at_end)
 
 	if (feeder->held == NULL || count == 0)
 		return;
-	if (feeder->shifting)
-		gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count, dimension);
 	if (!was_known)
-		settle_shift(feeder, at_end);
+		settle_shift(feeder, count, at_end);
+	else if (feeder->shifting)
+		gk_widen_ranges(feeder->least, feeder->greatest, feeder->held, count, dimension);
 	gk_round_rows(feeder->held, feeder->shift, count, dimension,
 				  feeder->features + feeder->rounded * dimension);
 	feeder->rounded = feeder->rows;
 	if (!was_known)
 		hold_rows(feeder, ROUNDED_BYTES);
+}
+
+/* How many rows of the next batch are handed over together. */
+static int64
+choose_limit(const GkFeeder *feeder)
+{
+	const GkDrain *drain = feeder->feed->drain;
+	Size		bytes = drain != NULL ? gk_drain_at_once(drain) : 0;
+
+	/* the more rows, the better the guess of the shift */
+	if (bytes == 0 || (feeder->held != NULL && !feeder->shift_known))
+		return feeder->capacity;
+	return Min(feeder->capacity, Max(1, bytes / (feeder->dimension * sizeof(float))));
 }
 
 /* Claims a slot for the next batch. */
@@ -92,6 +117,7 @@ claim_batch(GkFeeder *feeder)
 
 	feeder->rows = 0;
 	feeder->rounded = 0;
+	feeder->limit = choose_limit(feeder);
 	feeder->features = gk_ring_features(ring, feeder->slot);
 	if (feeder->weighted)
 		feeder->weights = gk_ring_weights(ring, feeder->slot, feeder->dimension);
@@ -104,6 +130,8 @@ gk_feeder_publish(GkFeeder *feeder, bool at_end)
 	round_held(feeder, at_end);
 	gk_ring_publish(&feeder->feed->ring, feeder->slot, feeder->rows);
 	feeder->slot = -1;
+	if (feeder->feed->drain != NULL)
+		gk_drain_move(feeder->feed->drain);
 }
 
 /* Allocates what depends on the dimension. */
@@ -180,7 +208,7 @@ check_elements(const GkFeeder *feeder, FunctionCallInfo fcinfo, const GkElements
 static inline void
 reserve_row(GkFeeder *feeder)
 {
-	if (feeder->slot >= 0 && feeder->rows < feeder->capacity)
+	if (feeder->slot >= 0 && feeder->rows < feeder->limit)
 		return;
 	if (feeder->slot >= 0)
 		gk_feeder_publish(feeder, false);

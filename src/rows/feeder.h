@@ -26,7 +26,7 @@ enum
 /* One process's share: the transition state. */
 typedef struct GkFeeder
 {
-	GkFeed	   *feed;			/* NULL: ended, everything is in shared memory */
+	GkFeed	   *feed;			/* NULL: ended, everything is in the feed */
 	MemoryContext context;
 	int64		read;
 	int64		skipped;
@@ -46,6 +46,7 @@ typedef struct GkFeeder
 	int64		sequence;
 	int64		rows;
 	int64		capacity;
+	int64		limit;			/* rows after which it is handed over */
 	float	   *features;
 	double	   *weights;
 

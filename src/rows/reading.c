@@ -44,9 +44,8 @@ typedef struct Reading
 {
 	GkRelease  *release;
 	GkEngine   *engine;
-	dsm_segment *segment;
-	Size		ring_bytes;
-	GkFeed	   *feed;
+	GkFeedPlace place;
+	GkFeed	   *feed;			/* there */
 	bool		lent;			/* the ring's memory is lent to the engine */
 	GkDrain    *drain;
 	GkFeedPass	pass;			/* open while the query runs */
@@ -75,10 +74,8 @@ release_reading(void *resource)
 		gk_drain_stop(reading->drain);
 	if (reading->lent)
 		(void) reading->engine->class_of->lend_buffer(reading->engine, NULL, 0);
-	if (reading->segment == NULL)
-		return;
-	dsm_detach(reading->segment);
-	gk_forget_ring(reading->ring_bytes);
+	gk_feed_free(&reading->place);
+	gk_forget_ring(reading->place.ring_bytes);
 }
 
 /* The class of a feature; many scalars come as double precision. */
@@ -375,16 +372,17 @@ set_locally(const char *name, const char *value)
 }
 
 /*
- * Prepares the query, without JIT compilation, which does not pay off, and without partitionwise
- * aggregation, because a process must have only one share.
+ * Prepares the query, without partitionwise aggregation, because a process must have only one
+ * share; without workers if it has to be `alone`.
  */
 static void
-prepare_query(const GkSource *source, FeedQuery *feeding)
+prepare_query(const GkSource *source, bool alone, FeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
-	set_locally("jit", "off");
 	set_locally("enable_partitionwise_aggregate", "off");
+	if (alone)
+		set_locally("max_parallel_workers_per_gather", "0");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		prepare_rows(source, feeding);
 	else
@@ -398,7 +396,7 @@ static void
 run_aggregate(const FeedQuery *feeding, Reading *reading, GkJob *job)
 {
 	reading->feed->aggregate = feeding->function;
-	gk_feed_pass_open(&reading->pass, reading->segment, gk_job_context(job));
+	gk_feed_pass_open(&reading->pass, &reading->place, gk_job_context(job));
 	gk_query_run(feeding->query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
 }
@@ -424,10 +422,10 @@ begin_reading(const GkFeedSpec *spec, GkJob *job, GkEngine *engine, Size *ring_b
 	reading->release = gk_job_reserve(job, release_reading);
 	reading->release->resource = reading;
 	reading->engine = engine;
-	reading->segment = gk_feed_create(spec, &reading->ring_bytes);
-	gk_note_ring(reading->ring_bytes);
-	*ring_bytes = reading->ring_bytes;
-	reading->feed = dsm_segment_address(reading->segment);
+	reading->place = gk_feed_create(spec);
+	reading->feed = reading->place.feed;
+	*ring_bytes = reading->place.ring_bytes;
+	gk_note_ring(*ring_bytes);
 
 	ring = &reading->feed->ring;
 	status = engine->class_of->lend_buffer(engine, gk_ring_features(ring, 0), *ring_bytes);
@@ -449,11 +447,19 @@ end_reading(Reading *reading)
 	gk_check(status);
 }
 
+/* True if no other process can feed. */
+static bool
+is_alone(const Reading *reading)
+{
+	return reading->place.segment == NULL;
+}
+
 /* Runs the query once, and waits until the engine has all rows. */
 static void
 read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
+	bool		on_demand = is_alone(reading);
 	GkStatus	status;
 	int64		batches;
 	int64	   *first_rows;
@@ -463,7 +469,8 @@ read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
 	atomic_store(gk_progress_rows(), 0);
 	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
-							&reading->drain));
+							on_demand, &reading->drain));
+	feed->drain = on_demand ? reading->drain : NULL;
 	if (OidIsValid(feeding->function))
 		run_aggregate(feeding, reading, job);
 	else
@@ -479,7 +486,7 @@ read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
 		elog(ERROR, "rows of a source were lost");
 	first_rows = gk_drain_first_rows(reading->drain, &batches);
 	gk_drain_stop(reading->drain);
-	reading->drain = NULL;
+	feed->drain = reading->drain = NULL;
 	if (rows->ids != NULL)
 		gk_row_ids_finish(rows->ids, first_rows, batches);
 	else
@@ -550,6 +557,16 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 	gk_describe_unusable(source, job, rows);
 }
 
+/*
+ * True if no worker will feed, and the engine copies batches wherever they lie: that of the CPUs.
+ * Another one may be slow to pin memory that is new, and to take a batch.
+ */
+static bool
+can_be_alone(const FeedQuery *feeding, const GkEngine *engine)
+{
+	return engine->class_of == gk_cpu_engine() && !feeding->query->plan->parallelModeNeeded;
+}
+
 /* Runs the source and appends its rows to the engine. */
 void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
@@ -559,8 +576,9 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
-	prepare_query(source, &feeding);
+	prepare_query(source, false, &feeding);
 	spec.processes = feeding.processes;
+	spec.alone = can_be_alone(&feeding, engine);
 	spec.expected_bytes = feeding.rows * (spec.width * sizeof(float) +
 										  (spec.weighted ? sizeof(double) : 0));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
@@ -574,7 +592,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		prepare_query(source, &feeding);
+		prepare_query(source, is_alone(reading), &feeding);
 		read_once(reading, &feeding, job, rows);
 	}
 	describe_rows(source, reading->feed, job, rows);

@@ -19,7 +19,7 @@ refuse_change(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("source changed while it was being read"),
-			 errdetail("Its columns have other types than when the fit began.")));
+			 errdetail("The types of its columns have changed since the fit began.")));
 }
 
 /* Finds out how to decode the columns, and checks them against the feed. */

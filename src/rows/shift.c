@@ -14,8 +14,10 @@
 #define FAR 16.0
 /* Shifts are multiples of a power of 16, the least that is not below the range. */
 #define GRID_BITS 4
-/* The part of the range seen so far that a guess adds on each side. */
+/* The part of the range seen so far that a guess adds on each side at most … */
 #define GUESS_MARGIN 0.15
+/* and by this many times what it has gained since a quarter of the rows, four times the rows. */
+#define GUESS_GROWTH 4.0
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
 
@@ -42,13 +44,20 @@ gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 	return rint((least / 2 + greatest / 2) / grid) * grid;
 }
 
-/* The likely shift of the whole feature, from the range of some rows. */
+/*
+ * The likely shift of the whole feature, from the ranges of some rows and of a quarter of them:
+ * those of values between bounds no longer grow, and others grow with the rows.
+ */
 static double
-guess_shift(double least, double greatest, GkFeatureClass feature_class)
+guess_shift(const GkRanges *seen, const GkRanges *quarter, int i, GkFeatureClass feature_class)
 {
-	double		margin = (greatest - least) * GUESS_MARGIN;
+	double		least = seen->least[i];
+	double		greatest = seen->greatest[i];
+	double		most = (greatest - least) * GUESS_MARGIN;
+	double		below = GUESS_GROWTH * (quarter->least[i] - least);
+	double		above = GUESS_GROWTH * (greatest - quarter->greatest[i]);
 
-	return gk_shift_of_range(least - margin, greatest + margin, feature_class);
+	return gk_shift_of_range(least - Min(below, most), greatest + Min(above, most), feature_class);
 }
 
 /* An integer in the order of the doubles. */
@@ -140,14 +149,17 @@ gk_shift_values(GkShift *shift)
 
 /* Determines the shift from the ranges of some rows. */
 const double *
-gk_shift_settle(GkShift *shift, int dimension, const double *least, const double *greatest,
-				bool exact)
+gk_shift_settle(GkShift *shift, int dimension, const GkRanges *seen, const GkRanges *quarter)
 {
 	if (gk_once_begin(&shift->settled))
 	{
 		for (int i = 0; i < dimension; i++)
-			shift->values[i] = (exact ? gk_shift_of_range : guess_shift)
-				(least[i], greatest[i], classes_of(shift)[i]);
+		{
+			GkFeatureClass feature_class = classes_of(shift)[i];
+
+			shift->values[i] = quarter != NULL ? guess_shift(seen, quarter, i, feature_class)
+				: gk_shift_of_range(seen->least[i], seen->greatest[i], feature_class);
+		}
 		gk_once_end(&shift->settled);
 	}
 	return shift->values;

@@ -34,13 +34,20 @@ extern void gk_shift_begin(GkShift *shift, int dimension);
 /* The shift of each feature; NULL until it is determined. */
 extern const double *gk_shift_values(GkShift *shift);
 
+/* The ranges of the features among some rows: least infinite and greatest -infinite if none. */
+typedef struct GkRanges
+{
+	const double *least;
+	const double *greatest;
+} GkRanges;
+
 /*
- * Determines the shift from the ranges of some rows: exactly if these are all the rows
- * (`exact`), else by a guess.  If another process was faster, its result holds.  Returns the
- * shift of each feature.
+ * Determines the shift from the ranges of the rows `seen`: a guess, which the ranges of the first
+ * `quarter` of them help to make, or exactly if these are all the rows (NULL).  If another process
+ * was faster, its result holds.  Returns the shift of each feature.
  */
-extern const double *gk_shift_settle(GkShift *shift, int dimension, const double *least,
-									 const double *greatest, bool exact);
+extern const double *gk_shift_settle(GkShift *shift, int dimension, const GkRanges *seen,
+									 const GkRanges *quarter);
 
 /* Sets the shift before any reading. */
 extern void gk_shift_set(GkShift *shift, int dimension, const double *values);

@@ -98,7 +98,9 @@ find_id(GkSource *source)
 	Oid			wanted = source->spec.id_type;
 	Oid			type;
 
-	source->id = gk_find_column(source, name, "id_column");
+	source->id = gk_find_column(source, name,
+								source->spec.id_argument != NULL ? source->spec.id_argument
+								: "id_column");
 	type = gk_column_type(source, source->id);
 	source->id_type = OidIsValid(wanted) ? wanted : type;
 	if (!can_coerce_type(1, &type, &source->id_type, COERCION_IMPLICIT))

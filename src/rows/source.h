@@ -25,6 +25,7 @@ typedef struct GkSourceSpec
 	const char *source;			/* a relation name or one SELECT, VALUES, TABLE or WITH */
 	List	   *features;		/* of char *; NIL = all numbers but keys, or the only array */
 	const char *id_column;		/* NULL = none */
+	const char *id_argument;	/* that names it; NULL = id_column */
 	const char *weight_column;	/* NULL = none */
 	Oid			id_type;		/* cast the ids to this type; InvalidOid = as they are */
 	int			dimension;		/* 0 = unknown; else rows of a model … */

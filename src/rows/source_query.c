@@ -5,6 +5,7 @@
 
 #include "catalog/namespace.h"
 #include "executor/executor.h"
+#include "jit/jit.h"
 #include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
 #include "parser/analyze.h"
@@ -145,6 +146,8 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
 	query->text = text;
 	query->query = rewrite(source, text, parameter);
 	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK, NULL);
+	/* it does not pay off, and can take a second that nothing interrupts */
+	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;
 	return query;
 }

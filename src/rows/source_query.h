@@ -29,8 +29,8 @@ typedef struct GkSourceQuery
 } GkSourceQuery;
 
 /*
- * Analyses and plans a query, for parallel workers if possible; it has one parameter of that
- * type, or none.
+ * Analyses and plans a query, for parallel workers if possible, without JIT compilation; it has one
+ * parameter of that type, or none.
  */
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter);
 

@@ -171,7 +171,7 @@ check_candidates(const GkDefinedCall *call)
 						   "k_candidates", &candidates) && gk_is_defined(call, "k"))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("k_candidates and k are given"),
+				 errmsg("k_candidates and k cannot both be given"),
 				 errhint("Set one of the two to null.")));
 }
 

@@ -40,6 +40,7 @@ gk_read_then(const GkModelRow *row, GkThen *then)
 
 	gk_row_shape(row, &k, &d, &metric);
 	then->scale = is_null ? NULL : gk_definition_text(DatumGetJsonbP(definition), "scale");
+	then->k_asked = is_null ? NAN : gk_json_number(&DatumGetJsonbP(definition)->root, "k");
 	then->sizes = gk_row_counts(row, GK_MODEL_SIZES, k);
 	then->avg_distances = gk_row_measures(row, GK_MODEL_AVG_DISTANCES, k);
 	then->means = gk_row_doubles(row, GK_MODEL_FEATURE_MEAN, d);

@@ -21,6 +21,7 @@ typedef struct GkThen
 	double	   *deviations;		/* dimension */
 	double	   *centroids;		/* k × dimension */
 	char	   *scale;			/* the word by which it was scaled; NULL = not said */
+	double		k_asked;		/* clusters asked for; NaN = not said */
 } GkThen;
 
 /* The drift of a cluster.  Unknown or undefined numbers are NaN. */

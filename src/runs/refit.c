@@ -159,7 +159,8 @@ compare_definition(Refit *refit)
 		arguments.fit.metric == model->metric;
 	refit->same_scale = strcmp(scale != NULL ? scale : "none",
 							   refit->then.scale != NULL ? refit->then.scale : "none") == 0;
-	refit->same_k = arguments.fit.k == model->k;
+	/* it may have found fewer clusters than it was asked for */
+	refit->same_k = arguments.fit.k == model->k || arguments.fit.k == refit->then.k_asked;
 }
 
 /* True if a fit by the definition can be compared with the deployed version. */
@@ -353,8 +354,9 @@ fit_rows(Refit *refit)
 	{
 		keep_points(refit);
 		keep_labels(refit);
-		spec->earlier = refit->points;
 	}
+	if (is_comparable(refit) && refit->deployed->k == spec->k)
+		spec->earlier = refit->points;
 	else
 		spec->n_init = Max(spec->n_init, 1);
 	gk_fit_prepared(call->job, spec, &refit->prepared, &call->fit);
@@ -383,20 +385,31 @@ decide(Refit *refit)
 		: "rejected";
 }
 
+/* How much better a version is, as a text. */
+static const char *
+describe_improvement(double improvement)
+{
+	double		percent = fabs(100.0 * improvement);
+
+	if (improvement == 0.0)
+		return "as good as";
+	return psprintf("%s%.1f %% %s than", percent < 0.1 ? "less than " : "", Max(percent, 0.1),
+					improvement < 0.0 ? "worse" : "better");
+}
+
 /* The outcome, as a text. */
 static const char *
 describe_outcome(const Refit *refit)
 {
 	const GkRefitResult *result = refit->result;
 	const char *end = result->deployed ? "" : ", not deployed";
-	double		percent = 100.0 * result->improvement;
 
 	if (!is_comparable(refit))
 		return psprintf("the definition differs from that of version %d%s",
 						refit->deployed->version, end);
-	return psprintf("%.1f %% %s than version %d, " INT64_FORMAT " %s moved%s", fabs(percent),
-					percent < 0.0 ? "worse" : "better", refit->deployed->version, result->moved,
-					result->moved == 1 ? "row" : "rows", end);
+	return psprintf("%s version %d, " INT64_FORMAT " %s moved%s",
+					describe_improvement(result->improvement), refit->deployed->version,
+					result->moved, result->moved == 1 ? "row" : "rows", end);
 }
 
 /* The names of the clusters that continue; the others have none. */

@@ -357,7 +357,7 @@ check_labels(const GkArguments *arguments)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("labels_table needs an id_column"),
-				 errhint("Name the column that tells the rows apart as id_column.")));
+				 errhint("Name the column that identifies the rows as id_column.")));
 	if (arguments->labels_table == NULL && arguments->id_name != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

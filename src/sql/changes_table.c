@@ -135,7 +135,7 @@ gk_changes_table_is_of_citus(const GkChangesTable *table)
 /* The command that appends the differences. */
 static char *
 append_command(const GkChangesTable *table, const GkLabelsRelation *labels, const char *before,
-			   const char *equal)
+			   const char *same)
 {
 	const char *id = quote_identifier(table->columns[0].name);
 	const char *insert = psprintf("INSERT INTO %s (%s, from_cluster_id, to_cluster_id, version,"
@@ -145,15 +145,16 @@ append_command(const GkChangesTable *table, const GkLabelsRelation *labels, cons
 		return psprintf("%s SELECT l.id, NULL::pg_catalog.int4, l.cluster_id, $1, $2 FROM %s"
 						" WHERE l.cluster_id IS NOT NULL", insert, labels->from);
 	return psprintf("%s%s SELECT COALESCE(l.id, t.%s), t.cluster_id, l.cluster_id, $1, $2"
-					" FROM %s AS t FULL JOIN %s ON t.%s %s l.id"
-					" WHERE t.cluster_id IS DISTINCT FROM l.cluster_id",
-					labels->with, insert, id, before, labels->compared, id, equal);
+					" FROM %s AS t FULL JOIN %s ON %s"
+					" WHERE (t.cluster_id OPERATOR(pg_catalog.=) l.cluster_id) IS NOT TRUE"
+					" AND (t.cluster_id IS NOT NULL OR l.cluster_id IS NOT NULL)",
+					labels->with, insert, id, before, labels->compared, same);
 }
 
 /* Appends the differences. */
 int64
 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
-						const char *before, const char *equal, const GkLabelStamp *stamp)
+						const char *before, const char *same, const GkLabelStamp *stamp)
 {
 	if (!table->exists)
 	{
@@ -163,5 +164,5 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	if (!table->exists)
 		make_table(table);
 	table->exists = true;
-	return gk_execute_stamped(append_command(table, labels, before, equal), stamp);
+	return gk_execute_stamped(append_command(table, labels, before, same), stamp);
 }

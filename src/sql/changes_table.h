@@ -26,11 +26,11 @@ extern GkChangesTable *gk_changes_table_check(const char *name, const GkOutputTa
 
 /*
  * Appends the differences between a table (quoted; NULL = there was none) and the labels; how many.
- * Makes the table of changes if it is not there.  `equal` is the operator that compares two ids.
- * SPI must be connected.
+ * Makes the table of changes if it is not there.  `same` is the condition that a row t
+ * of the former has the id of a label l.  SPI must be connected.
  */
 extern int64 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
-									 const char *before, const char *equal,
+									 const char *before, const char *same,
 									 const GkLabelStamp *stamp);
 
 /* True if Citus keeps the table. */

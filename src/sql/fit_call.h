@@ -27,7 +27,7 @@ typedef struct GkCall
 	GkJob	   *job;
 	GkProgress *progress;		/* outlives the job: until SPI is finished */
 	GkEngine   *engine;
-	GkCluster  *cluster;		/* NULL = this server reads the rows alone */
+	GkServerCluster *cluster;		/* NULL = this server reads the rows alone */
 	GkSource   *source;
 	Oid			id_type;		/* InvalidOid without an id column */
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */

@@ -15,10 +15,12 @@
 #include "alloc.h"
 #include "arguments.h"
 #include "choose_engine.h"
+#include "cluster_labels.h"
 #include "engine_error.h"
 #include "fit_call.h"
 #include "labels_on_nodes.h"
 #include "nearest.h"
+#include "node_sources.h"
 #include "quantiles.h"
 #include "report.h"
 #include "seconds.h"
@@ -87,6 +89,16 @@ check_labels_table(GkCall *call)
 		call->arguments.fit.for_model = true;
 }
 
+/* What to do about rows that are all unusable. */
+static const char *
+unusable_hint(const GkRows *rows)
+{
+	if (rows->counts.zeros == rows->read)
+		return "Rows of zeros have no direction: choose other features, or metric => 'euclidean'.";
+	return "Leave such columns out of the features, or give a query as the source "
+		"that replaces the values: coalesce(column, 0).";
+}
+
 /* Raises an error if no row can be clustered, or initial centroids have another dimension. */
 void
 gk_call_check_rows(const GkCall *call)
@@ -101,9 +113,7 @@ gk_call_check_rows(const GkCall *call)
 				 rows->read == 0 ? errdetail("It has no row at all.")
 				 : errdetail_plural("%lld row was read: %s.", "%lld rows were read: %s.",
 									rows->read, (long long) rows->read, rows->trouble),
-				 rows->read == 0 ? 0
-				 : errhint("Leave such columns out of the features, or give a query as the source "
-						   "that replaces the values: coalesce(column, 0).")));
+				 rows->read == 0 ? 0 : errhint("%s", unusable_hint(rows))));
 	if (arguments->fit.initial != NULL && arguments->initial_dimension != rows->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -478,13 +488,25 @@ gk_call_labels(GkCall *call)
 	return put_all_labels(call, NULL, NULL);
 }
 
+/* Ends a fit whose results are stored, and writes its labels table. */
+static void
+finish_fit(GkCall *call, Tuplestorestate *labels)
+{
+	GkLabelsWritten written;
+
+	gk_call_end_job(call);
+	gk_call_write_labels(call, labels, &written);
+	gk_call_end(call);
+	if (labels != NULL)
+		tuplestore_end(labels);
+}
+
 /* SQL: clusters the rows of a source; one row for every cluster. */
 Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
-	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -494,11 +516,7 @@ gkmeans_fit(PG_FUNCTION_ARGS)
 	gk_call_fit(&call);
 	gk_call_put_clusters(&call, result);
 	labels = gk_call_labels(&call);
-	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels, &written);
-	gk_call_end(&call);
-	if (labels != NULL)
-		tuplestore_end(labels);
+	finish_fit(&call, labels);
 	return (Datum) 0;
 }
 
@@ -508,7 +526,6 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
-	GkLabelsWritten written;
 	GkCall		call;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -517,15 +534,11 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("gkmeans_fit_predict needs an id_column"),
-				 errhint("Name the column that tells the rows apart as id_column.")));
+				 errhint("Name the column that identifies the rows as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	labels = put_all_labels(&call, result->setResult, result->setDesc);
-	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels, &written);
-	gk_call_end(&call);
-	if (labels != NULL)
-		tuplestore_end(labels);
+	finish_fit(&call, labels);
 	return (Datum) 0;
 }

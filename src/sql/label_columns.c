@@ -11,7 +11,7 @@
 
 #include "label_columns.h"
 
-/* What a column is. */
+/* The kinds of columns. */
 typedef struct Description
 {
 	const char *name;
@@ -26,7 +26,7 @@ static const Description descriptions[GK_LABEL_COLUMNS] = {
 	"cluster of the row; NULL if the row could not be clustered"},
 	[GK_LABEL_DISTANCE] = {"distance", FLOAT8OID, "l.distance",
 	"distance to the centroid of that cluster"},
-	[GK_LABEL_NAME] = {"name", TEXTOID, "l.name", "name of that cluster"},
+	[GK_LABEL_NAME] = {"name", TEXTOID, "l.name COLLATE pg_catalog.\"C\"", "name of that cluster"},
 	[GK_LABEL_SECOND_CLUSTER] = {"second_cluster_id", INT4OID, "l.second_cluster_id",
 	"the second nearest cluster"},
 	[GK_LABEL_SECOND_DISTANCE] = {"second_distance", FLOAT8OID, "l.second_distance",

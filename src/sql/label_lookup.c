@@ -23,7 +23,7 @@ GK_SQL_FUNCTION(gk_label_exists);
 GK_SQL_FUNCTION(gk_label_cluster);
 GK_SQL_FUNCTION(gk_label_distance);
 
-/* What a call keeps for the next ones. */
+/* State that a call keeps for the next ones. */
 typedef struct Lookup
 {
 	GkLabelsView *view;			/* NULL = this server has no such labels */

@@ -8,6 +8,8 @@
 #include "utils/lsyscache.h"
 
 #include "alloc.h"
+#include "citus_sources.h"
+#include "cluster_labels.h"
 #include "label_columns.h"
 #include "labels_on_nodes.h"
 #include "seconds.h"
@@ -16,7 +18,7 @@
 
 /* What is selected from; without a cluster, only its form. */
 static char *
-shared_labels(const GkCall *call, const GkCluster *cluster)
+shared_labels(const GkCall *call, const GkServerCluster *cluster)
 {
 	const GkSourceSpec *source = &call->arguments.source;
 	const char *schema = quote_identifier(get_namespace_name(gk_extension_schema()));
@@ -60,7 +62,7 @@ gk_share_labels(GkCall *call)
 	pfree(clusters);
 }
 
-/* What is needed to take the rest. */
+/* The state of taking the rest. */
 typedef struct Rest
 {
 	GkCall	   *call;

@@ -39,7 +39,7 @@
 /* The least default_statistics_target of a shard. */
 #define LEAST_TARGET 10
 
-/* What only a model can fill. */
+/* The columns that only a model can fill. */
 #define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
 
 #if PG_VERSION_NUM >= 170000
@@ -57,6 +57,7 @@ struct GkLabelsTable
 	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
+	Oid			id_collation;	/* of the index that makes ids unique */
 	GkIfExists	if_exists;
 	bool		of_model;
 	bool		exists;
@@ -246,7 +247,7 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
-		gk_check_unique_ids(relation_id, table->id_name);
+		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type);
 }
 
 /*
@@ -291,7 +292,7 @@ check_changes(GkLabelsTable *table, const char *name)
 	if (table->if_exists != GK_EXISTS_MERGE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("changes_table needs labels that are merged"),
+				 errmsg("changes_table needs labels_mode => 'merge'"),
 				 errhint("Changes are the differences that 'merge' finds.")));
 	if (table->exists && is_whole_on_nodes(table))
 		ereport(ERROR,
@@ -462,8 +463,8 @@ write_labels(const GkLabelsRelation *labels, void *context)
 	const GkLabelsTable *table = writing->table;
 	GkLabelsWritten *written = writing->written;
 	GkLabelsMerge merge = {.labels = labels,.table = table->exists ? table->output.name : NULL,
-		.id_name = table->id_name,.id_type = table->id_type,.columns = table->columns,
-		.stamp = writing->stamp,.changes = table->changes};
+		.id_name = table->id_name,.id_type = table->id_type,.collation = table->id_collation,
+		.columns = table->columns,.stamp = writing->stamp,.changes = table->changes};
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);

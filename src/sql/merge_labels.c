@@ -8,6 +8,7 @@
 
 #include "access/genam.h"
 #include "access/relation.h"
+#include "access/stratnum.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "executor/spi.h"
@@ -16,88 +17,121 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "merge_labels.h"
 #include "output_table.h"
 
-/* True if an index makes the values of a column unique. */
-static bool
-is_unique_on(Oid index_id, AttrNumber column)
+/* The operator that compares two ids; InvalidOid = there is none. */
+static Oid
+equality_of(Oid type)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index_id));
-	Form_pg_index index;
-	bool		is_unique;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	index = (Form_pg_index) GETSTRUCT(tuple);
-	is_unique = index->indisunique && index->indimmediate && index->indisvalid &&
-		index->indnkeyatts == 1 && index->indkey.values[0] == column &&
-		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
-		heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
-	ReleaseSysCache(tuple);
-	return is_unique;
+	return lookup_type_cache(getBaseType(type), TYPECACHE_EQ_OPR)->eq_opr;
 }
 
-/* Raises an error unless ids are unique in a table. */
-void
-gk_check_unique_ids(Oid relation_id, const char *id_name)
+/* True if an index makes the values of a column unique, as an operator compares them. */
+static bool
+is_unique_on(Relation index, AttrNumber column, Oid operator)
+{
+	const FormData_pg_index *form = index->rd_index;
+
+	return form->indisunique && form->indimmediate && form->indisvalid &&
+		form->indnkeyatts == 1 && form->indkey.values[0] == column &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL) &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
+		get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0],
+							index->rd_opcintype[0], BTEqualStrategyNumber) == operator;
+}
+
+/* Raises the error that ids may be there twice. */
+static void
+raise_no_index(Oid relation_id, const char *id_name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+			 errmsg("table \"%s\" has no unique index on \"%s\" alone",
+					get_rel_name(relation_id), id_name),
+			 errdetail("Labels are merged by their id."),
+			 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
+}
+
+/* The collation by which an index makes ids unique: that of the column, if there are several. */
+Oid
+gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type)
 {
 	Relation	relation = relation_open(relation_id, AccessShareLock);
 	AttrNumber	column = get_attnum(relation_id, id_name);
+	Oid			wanted = TupleDescAttr(RelationGetDescr(relation), column - 1)->attcollation;
 	List	   *indexes = RelationGetIndexList(relation);
+	Oid			operator = equality_of(id_type);
+	Oid			chosen = InvalidOid;
 	bool		found = false;
 	ListCell   *cell;
 
 	foreach(cell, indexes)
-		found = found || is_unique_on(lfirst_oid(cell), column);
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+
+		if (is_unique_on(index, column, operator) &&
+			(!found || index->rd_indcollation[0] == wanted))
+		{
+			chosen = index->rd_indcollation[0];
+			found = true;
+		}
+		index_close(index, AccessShareLock);
+	}
 	relation_close(relation, NoLock);
 	if (!found)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-				 errmsg("table \"%s\" has no unique index on \"%s\" alone",
-						get_rel_name(relation_id), id_name),
-				 errdetail("Labels are merged by their id."),
-				 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
+		raise_no_index(relation_id, id_name);
+	return chosen;
+}
+
+/* The id of a label, to be compared as the ids of the table are. */
+static char *
+label_id(const GkLabelsMerge *merge)
+{
+	return OidIsValid(merge->collation)
+		? psprintf("l.id COLLATE %s", generate_collation_name(merge->collation)) : "l.id";
 }
 
 /* Raises an error if an id of the labels is NULL or there twice. */
 static void
 check_ids(const GkLabelsMerge *merge)
 {
+	char	   *label = label_id(merge);
 	char	   *id;
 
-	if (gk_execute(psprintf("SELECT l.id FROM %s GROUP BY l.id"
-							" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR l.id IS NULL"
-							" LIMIT 1", merge->labels->from)) == 0)
+	if (gk_execute(psprintf("SELECT %s FROM %s GROUP BY %s"
+							" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR %s IS NULL"
+							" LIMIT 1", label, merge->labels->from, label, label)) == 0)
 		return;
 	id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 id == NULL ? errmsg("an id of the source is NULL")
-			 : errmsg("id %s is there more than once in the source", id),
+			 : errmsg("id %s occurs more than once in the source", id),
 			 errdetail("Labels are merged by column \"%s\", which must be unique.",
 					   merge->id_name)));
 }
 
-/* The operator that compares two ids. */
+/* The condition that a row t of the table has the id of a label l. */
 static char *
-equality_of(Oid type)
+same_id(const GkLabelsMerge *merge)
 {
-	Oid			operator = lookup_type_cache(getBaseType(type), TYPECACHE_EQ_OPR)->eq_opr;
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(equality_of(merge->id_type)));
 	Form_pg_operator form;
 	char	   *text;
 
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("ids of type %s cannot be compared", format_type_be(type))));
+				 errmsg("ids of type %s cannot be compared", format_type_be(merge->id_type))));
 	form = (Form_pg_operator) GETSTRUCT(tuple);
-	text = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
-					NameStr(form->oprname));
+	text = psprintf("t.%s OPERATOR(%s.%s) %s", quote_identifier(merge->id_name),
+					quote_identifier(get_namespace_name(form->oprnamespace)),
+					NameStr(form->oprname), label_id(merge));
 	ReleaseSysCache(tuple);
 	return text;
 }
@@ -109,9 +143,15 @@ gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 	check_ids(merge);
 	if (merge->changes != NULL)
 		written->changes = gk_changes_table_append(merge->changes, merge->labels,
-												   merge->table, equality_of(merge->id_type),
-												   merge->stamp);
+												   merge->table, same_id(merge), merge->stamp);
 }
+
+/*
+ * Whether a value of a row differs from that of its label.  IS DISTINCT FROM would look its
+ * operator up in the caller's search path.
+ */
+#define DIFFERS "((t.%1$s OPERATOR(pg_catalog.=) %2$s) IS NOT TRUE" \
+	" AND (t.%1$s IS NOT NULL OR %2$s IS NOT NULL))"
 
 /* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
 static char *
@@ -164,25 +204,23 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 	const char *table = merge->table;
 	const char *with = merge->labels->with;
 	const char *labels = merge->labels->compared;
-	const char *id = quote_identifier(merge->id_name);
-	char	   *equal = equality_of(merge->id_type);
+	const char *same = same_id(merge);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
-		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE t.%s %s l.id AND (%s)",
+		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE %s AND (%s)",
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
-									labels, id, equal,
-									list_columns(compared, " OR ", "t.%s IS DISTINCT FROM %s")),
+									labels, same,
+									list_columns(compared, " OR ", DIFFERS)),
 						   merge->stamp);
 	written->deleted =
 		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
-							" (SELECT 1 FROM %s WHERE t.%s %s l.id)",
-							with, table, labels, id, equal));
+							" (SELECT 1 FROM %s WHERE %s)", with, table, labels, same));
 	if (merge->labels->is_function)
 		written->inserted = insert_from_function(merge);
 	else
 		written->inserted =
 			gk_execute_stamped(psprintf("%s WHERE NOT EXISTS"
-										" (SELECT 1 FROM %s AS t WHERE t.%s %s l.id)",
-										insert_command(merge), table, id, equal), merge->stamp);
+										" (SELECT 1 FROM %s AS t WHERE %s)",
+										insert_command(merge), table, same), merge->stamp);
 }

@@ -26,13 +26,17 @@ typedef struct GkLabelsMerge
 	const char *table;			/* quoted; NULL = it was made now, and is empty */
 	const char *id_name;
 	Oid			id_type;
+	Oid			collation;		/* by which ids are compared; InvalidOid = that of their type */
 	GkLabelColumns columns;		/* that are filled */
 	const GkLabelStamp *stamp;
 	GkChangesTable *changes;	/* NULL = none */
 } GkLabelsMerge;
 
-/* Raises 42P10 unless ids are unique in a table, by an index on that column alone. */
-extern void gk_check_unique_ids(Oid relation_id, const char *id_name);
+/*
+ * Raises 42P10 unless ids are unique in a table, by an index on that column alone.  Returns the
+ * index's collation: by another one, a label might have several rows, or a row several labels.
+ */
+extern Oid	gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type);
 
 /*
  * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or

@@ -84,10 +84,11 @@ check_type(Oid relation_id, const GkOutputColumn *column)
 	if (type != column->type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" of table \"%s\" has another type than the labels",
+				 errmsg("column \"%s\" of table \"%s\" has the wrong type",
 						column->name, get_rel_name(relation_id)),
 				 errdetail("It is %s, expected %s.", format_type_be(type),
-						   format_type_be(column->type))));
+						   format_type_be(column->type)),
+				 errhint("Alter the type of the column or, for ids, cast them in the source.")));
 }
 
 /* Raises an error if a column is generated. */

@@ -76,7 +76,7 @@ gk_refuse_version(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("extension \"gkmeans\" is of another version than its library"),
+			 errmsg("extension \"gkmeans\" and its library have different versions"),
 			 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
 }
 

@@ -438,48 +438,51 @@ def setting_of(name):
     return value
 
 
-def interrupted_by_others():
-    """Sessions with hostile sources, cancelled and terminated by another at any time."""
-    attempts = Attempts("cancelled and terminated at any time")
-    stop = time.monotonic() + 0.2 * MINUTES * 60
-    lock = threading.Lock()
-    pids = {}
+def hostile_fit(session, own):
+    """A fit of a hostile source in a transaction."""
+    cursor = session.cursor()
+    action = own.choice([OTHER_FIT, "SELECT pg_sleep(0.01)", ACTIONS[2], ACTIONS[3], ACTIONS[7]])
+    source = own.choice(SOURCES[:5]).format(f=own.choice(["act", "act_caught", "act_anywhere"]), at=own.randrange(1, 9), a=literal(action))
+    for statement in ["BEGIN", *own.choice(SETTINGS), own.choice(FITS).format(s=literal(source))]:
+        cursor.execute(statement)
 
-    def fit(number):
-        own = random.Random(f"{SEED} {number}")
-        session = None
-        while time.monotonic() < stop:
-            try:
-                if session is None or session.closed:
-                    session = connect(own.choice(["mallory", "postgres"]))
-                    pids[number] = session.info.backend_pid
-                    session.cursor().execute("SELECT count(*) FROM gkmeans_fit('base', '{x}', 2)")
-                cursor = session.cursor()
-                action = own.choice([OTHER_FIT, "SELECT pg_sleep(0.01)", ACTIONS[2], ACTIONS[3], ACTIONS[7]])
-                source = own.choice(SOURCES[:5]).format(f=own.choice(["act", "act_caught", "act_anywhere"]), at=own.randrange(1, 9), a=literal(action))
-                for statement in ["BEGIN", *own.choice(SETTINGS), own.choice(FITS).format(s=literal(source))]:
-                    cursor.execute(statement)
-                state = "ok"
-            except psycopg2.Error as error:
-                state = error.pgcode or ("lost" if session is not None and session.closed else "client")
-                if state.startswith("XX") and not MISUSED.match(str(error)):
-                    attempts.wrong.append(f"{state}: {error}")
-            try:
-                if session is not None and not session.closed:
-                    session.cursor().execute("ROLLBACK")
-                    cursor = session.cursor()
-                    cursor.execute("SELECT kind, bytes FROM gkmeans_memory() WHERE bytes <> 0")
-                    if left := cursor.fetchall():
-                        attempts.wrong.append(f"memory left: {left}")
-            except psycopg2.Error:
-                pass
-            with lock:
-                attempts.made += 1
-                attempts.states[state] = attempts.states.get(state, 0) + 1
 
-    threads = [threading.Thread(target=fit, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
+def memory_left(session):
+    """What gkmeans still holds after a rollback."""
+    session.cursor().execute("ROLLBACK")
+    cursor = session.cursor()
+    cursor.execute("SELECT kind, bytes FROM gkmeans_memory() WHERE bytes <> 0")
+    return cursor.fetchall()
+
+
+def fit_until(stop, attempts, pids, number, lock):
+    """Fits hostile sources, in a new session whenever the last one was terminated."""
+    own = random.Random(f"{SEED} {number}")
+    session = None
+    while time.monotonic() < stop:
+        state = "ok"
+        try:
+            if session is None or session.closed:
+                session = connect(own.choice(["mallory", "postgres"]))
+                pids[number] = session.info.backend_pid
+                session.cursor().execute("SELECT count(*) FROM gkmeans_fit('base', '{x}', 2)")
+            hostile_fit(session, own)
+        except psycopg2.Error as error:
+            state = error.pgcode or ("lost" if session is not None and session.closed else "client")
+            if state.startswith("XX") and not MISUSED.match(str(error)):
+                attempts.wrong.append(f"{state}: {error}")
+        try:
+            if session is not None and not session.closed and (left := memory_left(session)):
+                attempts.wrong.append(f"memory left: {left}")
+        except psycopg2.Error:
+            pass
+        with lock:
+            attempts.made += 1
+            attempts.states[state] = attempts.states.get(state, 0) + 1
+
+
+def interrupt_until(stop, attempts, pids):
+    """Cancels and terminates these backends and their workers at random times."""
     while time.monotonic() < stop:
         time.sleep(dice.random() * 0.1 * SLOWDOWN)
         action = "pg_terminate_backend" if dice.random() < 0.2 else "pg_cancel_backend"
@@ -491,6 +494,18 @@ def interrupted_by_others():
         except psycopg2.Error as error:
             attempts.wrong.append(f"the server crashed: {error}")
             attempts.sentinel = wait_for_server()
+
+
+def interrupted_by_others():
+    """Sessions with hostile sources, cancelled and terminated by another at any time."""
+    attempts = Attempts("cancelled and terminated at any time")
+    stop = time.monotonic() + 0.2 * MINUTES * 60
+    lock = threading.Lock()
+    pids = {}
+    threads = [threading.Thread(target=fit_until, args=(stop, attempts, pids, number, lock)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    interrupt_until(stop, attempts, pids)
     for thread in threads:
         thread.join()
     attempts.end()

@@ -24,6 +24,54 @@ sub has_module
 	return -f "$folder/$name.so";
 }
 
+# The tables of every server.
+my $tables = <<~'SQL';
+	CREATE EXTENSION gkmeans;
+	CREATE FUNCTION noise(bigint, int) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+		'SELECT (hashint8extended($1, $2) & 4294967295)::float8 / 4294967296.0';
+	CREATE TABLE data AS SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y
+		FROM generate_series(1, 3000) i;
+	CREATE TABLE rows_of_16 AS
+		SELECT ARRAY(SELECT noise(i, f)::real FROM generate_series(1, 16) f) AS v FROM generate_series(1, 2000) i;
+	CREATE TABLE large AS
+		SELECT ARRAY[v[1] + j, v[2], v[3] + j % 7, v[4], v[5], v[6], v[7], v[8], v[9], v[10] * j, v[11], v[12], v[13], v[14], v[15], v[16]]::real[] AS v
+		FROM rows_of_16, generate_series(1, 100) j;
+	ANALYZE;
+	SQL
+
+# Functions that measure what a backend does.
+my $work = <<~'SQL';
+	-- The CPU time that a process has had, in ms, and its threads; NULL if it has ended.
+	CREATE FUNCTION work_of(process int, OUT ms float8, OUT threads float8) LANGUAGE plpgsql AS $$
+	DECLARE fields text[];
+	BEGIN
+		-- utime, stime and num_threads of proc(5); a tick is 10 ms
+		fields := string_to_array(substring(pg_read_file(format('/proc/%s/stat', process), 0, 4096, true) FROM '.*\) (.*)'), ' ');
+		ms := 10 * (fields[12]::float8 + fields[13]::float8);
+		threads := fields[18];
+	EXCEPTION WHEN OTHERS THEN  -- it ended while it was read
+	END $$;
+
+	-- Does something to a backend, and tells for how many ms a thread of it went on working.  That is CPU time: it does
+	-- not depend on what else the machine does.
+	CREATE FUNCTION ms_until_idle(target int, action text) RETURNS float8 LANGUAGE plpgsql AS $$
+	DECLARE
+		start timestamptz := clock_timestamp();
+		before record := work_of(target);
+	BEGIN
+		EXECUTE format('SELECT %s(%s)', action, target);
+		LOOP
+			PERFORM pg_stat_clear_snapshot();
+			EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = target AND state = 'active');
+			IF clock_timestamp() > start + interval '3 min' THEN
+				RAISE EXCEPTION '% had no effect on process %', action, target;
+			END IF;
+			PERFORM pg_sleep(0.002);
+		END LOOP;
+		RETURN coalesce(((work_of(target)).ms - before.ms) / before.threads, 0);
+	END $$;
+	SQL
+
 # A server with the extension, functions for the tests and two tables; "data" is small, "large" takes a while.
 sub start_server
 {
@@ -45,49 +93,8 @@ sub start_server
 		gkmeans.host_memory_limit = 1GB
 		CONF
 	$node->start;
-	$node->safe_psql('postgres', <<~'SQL');
-		CREATE EXTENSION gkmeans;
-		CREATE FUNCTION noise(bigint, int) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-			'SELECT (hashint8extended($1, $2) & 4294967295)::float8 / 4294967296.0';
-		CREATE TABLE data AS SELECT i AS id, (i % 3) * 10 + noise(i, 1) AS x, (i % 3) * 10 + noise(i, 2) AS y
-			FROM generate_series(1, 3000) i;
-		CREATE TABLE rows_of_16 AS
-			SELECT ARRAY(SELECT noise(i, f)::real FROM generate_series(1, 16) f) AS v FROM generate_series(1, 2000) i;
-		CREATE TABLE large AS
-			SELECT ARRAY[v[1] + j, v[2], v[3] + j % 7, v[4], v[5], v[6], v[7], v[8], v[9], v[10] * j, v[11], v[12], v[13], v[14], v[15], v[16]]::real[] AS v
-			FROM rows_of_16, generate_series(1, 100) j;
-		ANALYZE;
-
-		-- The CPU time that a process has had, in ms, and its threads; NULL if it has ended.
-		CREATE FUNCTION work_of(process int, OUT ms float8, OUT threads float8) LANGUAGE plpgsql AS $$
-		DECLARE fields text[];
-		BEGIN
-			-- utime, stime and num_threads of proc(5); a tick is 10 ms
-			fields := string_to_array(substring(pg_read_file(format('/proc/%s/stat', process), 0, 4096, true) FROM '.*\) (.*)'), ' ');
-			ms := 10 * (fields[12]::float8 + fields[13]::float8);
-			threads := fields[18];
-		EXCEPTION WHEN OTHERS THEN  -- it ended while it was read
-		END $$;
-
-		-- Does something to a backend, and tells for how many ms a thread of it went on working.  That is CPU time: it does
-		-- not depend on what else the machine does.
-		CREATE FUNCTION ms_until_idle(target int, action text) RETURNS float8 LANGUAGE plpgsql AS $$
-		DECLARE
-			start timestamptz := clock_timestamp();
-			before record := work_of(target);
-		BEGIN
-			EXECUTE format('SELECT %s(%s)', action, target);
-			LOOP
-				PERFORM pg_stat_clear_snapshot();
-				EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = target AND state = 'active');
-				IF clock_timestamp() > start + interval '3 min' THEN
-					RAISE EXCEPTION '% had no effect on process %', action, target;
-				END IF;
-				PERFORM pg_sleep(0.002);
-			END LOOP;
-			RETURN coalesce(((work_of(target)).ms - before.ms) / before.threads, 0);
-		END $$;
-		SQL
+	$node->safe_psql('postgres', $tables);
+	$node->safe_psql('postgres', $work);
 	return $node;
 }
 

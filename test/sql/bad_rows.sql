@@ -16,6 +16,7 @@ SELECT fails_with(format($$SELECT * FROM gkmeans_fit('SELECT * FROM holes WHERE 
 FROM (VALUES (5, '22004'), (6, '22004'), (8, '22023'), (9, '22023')) bad(id, code);
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT * FROM holes WHERE id <= 4', '{x,y}', 2, nulls => 'error')$$, 'nulls => error without such rows');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT * FROM holes WHERE id > 4', '{x,y}', 2)$$, '22023', 'no usable row');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0)', '{column1,column2}', 1, metric => 'cosine')$$, '22023', 'only rows of zeros', 'no usable row', 'all features are zero', 'no direction');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT * FROM holes WHERE false', '{x,y}', 2)$$, '22023', 'no row');
 SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::int, 'SELECT * FROM holes WHERE false', '{x,y}', 2, id_column => 'id')$$, '22023', 'no row, fit_predict');
 

@@ -73,7 +73,7 @@ SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('m', 'SELECT id, a + CASE W
 CREATE FUNCTION run(command text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; END $$;
 CREATE TABLE types AS SELECT * FROM (VALUES ('distance', 'real'), ('name', 'varchar'), ('second_cluster_id', 'bigint'), ('second_distance', 'numeric'), ('anomaly_score', 'real'), ('anomaly_percentile', 'real'), ('version', 'text'), ('labelled_at', 'timestamp')) t(name, type);
 SELECT run(format('CREATE TABLE wrong_%s (id int PRIMARY KEY, cluster_id int, %s %s)', name, name, type)) FROM types;
-SELECT fails_with(format('SELECT gkmeans_assign(''m'', ''iris'', ''id'', %L)', 'wrong_' || name), '42804', format('%s %s', name, type), format('column "%s" of table "wrong_%s" has another type', name, name)) FROM types;
+SELECT fails_with(format('SELECT gkmeans_assign(''m'', ''iris'', ''id'', %L)', 'wrong_' || name), '42804', format('%s %s', name, type), format('column "%s" of table "wrong_%s" has the wrong type', name, name)) FROM types;
 SELECT is((SELECT inserted FROM gkmeans_assign('m', 'SELECT id::text AS name, * FROM iris', 'name', 'named_ids')), 150::bigint, 'ids called name') FROM (SELECT run('CREATE TABLE named_ids (name text PRIMARY KEY, cluster_id int)')) made;
 SELECT set_eq('TABLE named_ids', 'SELECT id::text, cluster_id FROM labels', 'are the ids');
 SELECT is((SELECT inserted FROM gkmeans_assign('m', 'SELECT ''row '' || id AS name, * FROM iris', 'name', 'both_names')), 150::bigint, 'ids called name beside an id') FROM (SELECT run('CREATE TABLE both_names (id text PRIMARY KEY, cluster_id int, name text)')) made;
@@ -145,10 +145,10 @@ CREATE TABLE wrong_type (id int, from_cluster_id int, to_cluster_id bigint, vers
 CREATE TABLE wrong_id (id text, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz);
 CREATE VIEW a_view AS TABLE changes;
 SELECT fails_with(assign_with('too_few'), '42703', 'a table of changes that lacks a column', 'no column "changed_at"', NULL, 'columns id, from_cluster_id, to_cluster_id, version and changed_at');
-SELECT fails_with(assign_with(name), '42804', name, 'has another type') FROM unnest('{wrong_type,wrong_id}'::text[]) name;
+SELECT fails_with(assign_with(name), '42804', name, 'has the wrong type') FROM unnest('{wrong_type,wrong_id}'::text[]) name;
 SELECT fails_with(assign_with('a_view'), '42809', 'a view');
 SELECT fails_with(assign_with('tracked'), '22023', 'the labels table itself', 'the same table');
-SELECT fails_with(assign_with('changes', mode), '22023', 'mode ' || mode, 'merged') FROM unnest('{delete,replace,append}'::text[]) mode;
+SELECT fails_with(assign_with('changes', mode), '22023', 'mode ' || mode, 'labels_mode') FROM unnest('{delete,replace,append}'::text[]) mode;
 SELECT fails_with($$SELECT gkmeans_create_model('m3', 'iris', '{a}', 2, changes_table => 'x')$$, '22023', 'changes without labels', 'needs a labels_table');
 SELECT fails_with($$SELECT gkmeans_assign('m', 'SELECT id AS version, * FROM iris', 'version', 'ids_of_version', changes_table => 'x')$$, '42701', 'ids called like a column of changes', '"version"') FROM (SELECT run('CREATE TABLE ids_of_version (version int PRIMARY KEY, cluster_id int)')) made;
 GRANT ALL ON tracked TO gk_other_writer;

@@ -87,6 +87,54 @@ SELECT is(fit_into('t', 'merge'), 3::bigint, 'a table called t');
 CREATE TABLE l (id int PRIMARY KEY, cluster_id int, distance float8);
 SELECT is(fit_into('l', 'merge') + fit_into('l', 'merge'), 6::bigint, 'a table called l');
 
+-- Ids are told apart as the index tells them apart that makes them unique
+SELECT EXISTS (SELECT 1 FROM pg_collation WHERE collprovider = 'i') AS has_icu \gset
+\if :has_icu
+CREATE COLLATION either_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE TABLE cases (id text, x float8);
+INSERT INTO cases VALUES ('a', 0), ('A', 20), ('b', 10);
+CREATE FUNCTION ids_in(name text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE ids text;
+BEGIN
+	EXECUTE format('SELECT string_agg(id || cluster_id, '' '' ORDER BY id COLLATE "C") FROM %I', name) INTO ids;
+	RETURN ids;
+END $$;
+CREATE TABLE in_either_case (id text COLLATE either_case PRIMARY KEY, cluster_id int);
+INSERT INTO in_either_case VALUES ('a', 7), ('B', 7);
+SELECT fails_with($$SELECT fit_into('in_either_case', 'merge', 'cases')$$, '21000', 'ids that differ in the source, but not in the table', 'more than once');
+SELECT is(ids_in('in_either_case'), 'B7 a7', 'neither of them is written');
+DELETE FROM cases WHERE id = 'a';
+SELECT lives_ok($$SELECT fit_into('in_either_case', 'merge', 'cases')$$, 'ids in another case');
+SELECT is(ids_in('in_either_case'), 'B1 a2', 'are those of the table');
+CREATE TABLE in_each_case (id text COLLATE either_case, cluster_id int);
+CREATE UNIQUE INDEX ON in_each_case (id COLLATE "C");
+INSERT INTO cases VALUES ('a', 0);
+SELECT lives_ok($$SELECT fit_into('in_each_case', 'merge', 'cases'), fit_into('in_each_case', 'merge', 'cases')$$, 'an index that tells more ids apart than the column does');
+SELECT is(ids_in('in_each_case'), 'A2 a0 b1', 'keeps them apart');
+CREATE TABLE named_in_either_case (id int PRIMARY KEY, cluster_id int, name text COLLATE either_case);
+SELECT gkmeans_import_model('cased', '{{0},{10}}', '{x}', names => '{low,high}');
+SELECT gkmeans_assign('cased', 'data', 'id', 'named_in_either_case');
+SELECT gkmeans_name_clusters('cased', '{Low,high}');
+SELECT is((SELECT updated FROM gkmeans_assign('cased', 'data', 'id', 'named_in_either_case')), 100::bigint, 'a name in another case is another name');
+SELECT is((SELECT count(*)::int FROM named_in_either_case WHERE name COLLATE "C" = 'low'), 0, 'and is written');
+\else
+SELECT skip('PostgreSQL was built without ICU', 9);
+\endif
+-- Operators of the caller's schemas have no effect
+CREATE FUNCTION always(int, int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+CREATE OPERATOR = (LEFTARG = int, RIGHTARG = int, PROCEDURE = always);
+CREATE TABLE by_operator (id int PRIMARY KEY, cluster_id int);
+INSERT INTO by_operator SELECT id, 7 FROM generate_series(1, 9) id;
+SELECT gkmeans_import_model('operated', '{{0},{10}}', '{x}');
+SET LOCAL search_path = gk_test, pg_catalog, public;
+CREATE TABLE by_operator_written AS SELECT inserted, updated FROM gkmeans_assign('operated', 'data', 'id', 'by_operator', changes_table => 'by_operator_changes');
+SET LOCAL search_path = gk_test, public;
+SELECT is(row(inserted, updated)::text, '(291,9)', 'an operator of the search path compares no labels') FROM by_operator_written;
+CREATE TYPE amount AS (value numeric);
+CREATE TABLE by_image (id amount, cluster_id int);
+CREATE UNIQUE INDEX ON by_image (id record_image_ops);
+SELECT fails_with($$SELECT fit_into('by_image', 'merge', 'SELECT row(id)::amount AS id, x FROM data')$$, '42P10', 'an index with another equality than that of the type', 'no unique index');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

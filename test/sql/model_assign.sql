@@ -53,6 +53,7 @@ SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'error')$$
 SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'upsert')$$, '22023', 'another word', 'labels_mode', NULL, 'merge');
 
 -- Errors
+SELECT fails_with($$SELECT gkmeans_assign('m', 'far', labels_table => 'labels')$$, '22004', 'no id column anywhere', 'id_column is NULL', 'does not name one', 'gkmeans_alter_model');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'iris', 'no_id')$$, '42703', 'no such id column');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c FROM far', 'id')$$, '42703', 'a feature is missing', '"d"');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c, ''x'' AS d FROM far', 'id')$$, '42804', 'a feature that is no number');

@@ -25,6 +25,8 @@ SELECT is(row(rows, adjusted_rand, normalized_mutual_info, moved)::text, '(5,1,1
 SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'one row') FROM gkmeans_compare_labels('SELECT * FROM pairs LIMIT 1', 'a', 'b');
 SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(0,0,4)', 'one cluster against single rows') FROM gkmeans_compare_labels('SELECT 1 AS a, i AS b FROM generate_series(1, 5) i', 'a', 'b');
 SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'single rows each') FROM gkmeans_compare_labels('SELECT -i AS a, i AS b FROM generate_series(1, 50) i', 'a', 'b');
+SELECT is(row(rows, adjusted_rand, normalized_mutual_info, moved)::text, '(25,1,1,0)', 'the same clusters, whose information is not quite their entropy in double precision: ' || a)
+FROM (VALUES ('i % 3'), ('i % 7'), ('(i * i) % 11'), ('i / 2')) v(a), gkmeans_compare_labels(format('SELECT %s AS a, -(%s) AS b FROM generate_series(1, 25) i', a, a), 'a', 'b');
 SELECT is(rows, 2::bigint, 'rows without a label do not count') FROM gkmeans_compare_labels('VALUES (1, 1), (NULL, 1), (2, NULL), (2, 2)', 'column1', 'column2');
 SELECT is(moved, 4::bigint, 'the matching is the best one, not that of the largest first') FROM gkmeans_compare_labels('SELECT a, b FROM (VALUES (1, 1, 4), (1, 2, 3), (2, 1, 3)) v(a, b, n), generate_series(1, n)', 'a', 'b');
 SELECT is(row(rows, moved)::text, '(9000,3000)', 'more clusters than are matched exactly') FROM gkmeans_compare_labels('SELECT i / 3 AS a, (i + 1) / 3 AS b FROM generate_series(0, 8999) i', 'a', 'b');

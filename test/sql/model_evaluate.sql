@@ -92,7 +92,7 @@ SELECT near(e.silhouette, by_hand(query), 1e-6, 'silhouette by hand: ' || query)
 	'SELECT id, round(x)::real AS x, round(y)::real AS y, id % 2 AS l FROM many WHERE id <= 100']) query, LATERAL gkmeans_evaluate_labels(query, '{x,y}', 'l') e;
 
 -- Errors
-SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows');
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows', 'no usable row', 'no row at all');
 
 -- Without a source, that of the definition, for the owner
 SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate('i3') e), (SELECT row(e.*)::text FROM gkmeans_evaluate('i3', 'iris') e), 'the source of the definition');
@@ -118,10 +118,11 @@ RESET ROLE;
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'iris', sample => 0)$$, '22023', 'no sample');
 SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'ruspini')$$, '42703', 'another source');
 SELECT fails_with($$SELECT gkmeans_evaluate('iris', 'iris')$$, '42809', 'no model');
-SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'no_column')$$, '42703', 'no such label column');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'no_column')$$, '42703', 'no such label column', NULL, 'named by the argument label_column');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', metric => 'manhattan')$$, '22023', 'another metric');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('iris', '{v}', 'species', scale => 'log')$$, '22023', 'another scaling');
-SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT v, NULL::text AS l FROM iris', '{v}', 'l')$$, '22023', 'no labels');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT v, NULL::text AS l FROM iris', '{v}', 'l')$$, '22023', 'no labels', 'no row with a label', 'Column "l" is NULL');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT NULL::real AS x, 1 AS l', '{x}', 'l')$$, '22023', 'no usable rows', 'no usable row', 'column "x" is NULL in it');
 
 -- Beside a row that is far away, what is small is not rounded away
 CREATE TABLE outlier AS SELECT i % 20 / 20.0 AS x, i * 7 % 20 / 20.0 AS y, i % 2 AS label FROM generate_series(1, 60) i UNION ALL SELECT 1e9, 1e9, 2;

@@ -170,7 +170,7 @@ SELECT is(gkmeans_predict('unlogged', 0, 20)::text, :'near_20', 'an unlogged mod
 CREATE TABLE two OF public.gkmeans_model;
 INSERT INTO two SELECT * FROM good;
 INSERT INTO two SELECT * FROM good;
-SELECT fails_with($$SELECT gkmeans_predict('two', 0, 20)$$, 'XX001', 'a model without its indexes', 'version 1 of model "two" is there more than once');
+SELECT fails_with($$SELECT gkmeans_predict('two', 0, 20)$$, 'XX001', 'a model without its indexes', 'model "two" has version 1 more than once');
 
 -- Emptied and filled again in the transaction that made it: the same file, place and writer
 CREATE TABLE anew OF public.gkmeans_model;

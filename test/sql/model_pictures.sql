@@ -35,6 +35,9 @@ SELECT ok((SELECT bool_and(y = 0) FROM line, unnest(map_y) y), 'one feature: all
 SELECT near(apart(place('two', 0), place('two', 1)), (SELECT apart(ARRAY[centroids[1][1], centroids[1][2]], ARRAY[centroids[2][1], centroids[2][2]]) FROM two), 1e-9, 'two clusters: their distance along the first axis');
 SELECT ok((SELECT bool_and(abs(y) < 1e-9) FROM two, unnest(map_y) y) AND (SELECT stddev(sample_points[i][2]) > 10 FROM two, generate_series(1, 75) i), 'two clusters: the second axis is the main one of the rows');
 SELECT ok((SELECT stddev(sample_points[i][1]) > stddev(sample_points[i][2]) AND stddev(sample_points[i][2]) > 10 FROM one, generate_series(1, 75) i), 'one cluster: both axes are those of the rows');
+CREATE TABLE unordered AS SELECT i, noise(i, 1) AS x, noise(i, 2) * 3 AS y, noise(i, 3) + i % 2 * 9 AS z FROM generate_series(1, 300) i;
+SELECT gkmeans_create_model('order_' || n, 'SELECT x, y, z FROM unordered ORDER BY ' || o, '{x,y,z}', 2) FROM (VALUES (1, 'i'), (2, 'i DESC'), (3, 'y')) AS orders(n, o);
+SELECT is((SELECT count(DISTINCT row(map_x, map_y, sample_points)::text)::int FROM (TABLE order_1 UNION ALL TABLE order_2 UNION ALL TABLE order_3) AS versions), 1, 'the map of few rows does not depend on their order');
 SELECT ok(map_x IS NOT NULL AND map_y IS NOT NULL AND sample_points IS NULL, 'an imported model has a map without rows') FROM imported;
 SELECT is(array_length(sample_points, 1), 150, 'all rows of a small source') FROM flowers;
 SELECT ok(array_length(sample_points, 1) BETWEEN 400 AND 500, 'some rows of a large one') FROM fifty;

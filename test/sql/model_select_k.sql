@@ -99,7 +99,7 @@ SELECT count(*) FROM gkmeans_create_model('by_gap', 'uniform', '{x,y}', k_candid
 SELECT is(row(k, k_selection -> 0 -> 'gap' IS NOT NULL)::text, '(1,t)', 'no clusters, by gap') FROM by_gap;
 SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', 3, k_candidates => '{2,3}')$$, '22023', 'k beside k_candidates');
 SELECT fails_with($$SELECT gkmeans_create_model('no', 'ruspini', '{x,y}', initial_centroids => '{{1,2}}', k_candidates => '{2,3}')$$, '22023', 'initial centroids beside k_candidates');
-SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', k_candidates => '{1}')$$, '22023', 'none can be chosen', 'defined for none');
+SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', k_candidates => '{1}')$$, '22023', 'none can be chosen', 'not defined for any');
 SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', k_candidates => '{2,3}', criterion => 'best')$$, '22023', 'another criterion');
 SELECT hasnt_table('no', 'nothing was made');
 

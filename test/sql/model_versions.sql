@@ -131,7 +131,7 @@ SELECT is(gkmeans_deploy('doubled', 1), 3, 'also if it is deployed already');
 SELECT is(array_agg(version), '{1}', 'one is deployed again') FROM doubled WHERE deployed;
 ALTER TABLE doubled DROP CONSTRAINT doubled_pkey;
 INSERT INTO doubled SELECT * FROM doubled WHERE version = 3;
-SELECT fails_with($$SELECT gkmeans_clusters('doubled', 3)$$, 'XX001', 'a version that is there twice', 'version 3 of model "doubled" is there more than once', NULL, 'primary key');
+SELECT fails_with($$SELECT gkmeans_clusters('doubled', 3)$$, 'XX001', 'a version that is there twice', 'model "doubled" has version 3 more than once', NULL, 'primary key');
 
 -- Prune says what it deleted, whatever triggers do
 SELECT gkmeans_import_model('kept', '{{1}}');

@@ -33,6 +33,9 @@ SELECT is(array_agg(row(cluster_key, version_key, cluster_name)::text ORDER BY c
 SELECT is(sum(size), 150::numeric, 'their sizes') FROM gkmeans.clusters;
 SELECT near(sum(share), 1, 1e-12, 'their shares') FROM gkmeans.clusters;
 SELECT ok(bool_and(profile ~ '^(average|[a-z_]+ [+-]\d\.\d σ(, [a-z_]+ [+-]\d\.\d σ){0,2})$'), 'profiles read well') FROM gkmeans.clusters;
+SET client_encoding = 'LATIN1';
+SELECT ok(bool_and(profile ~ '^(average|[a-z_]+ [+-]\d\.\d sd(, [a-z_]+ [+-]\d\.\d sd){0,2})$'), 'profiles for a client whose encoding has no sigma') FROM gkmeans.clusters;
+SET client_encoding = 'UTF8';
 SELECT is(count(*)::int, 12, 'three clusters of four features') FROM gkmeans.centroid_features;
 SELECT ok(bool_and(deviation > 0 AND deviation < overall_deviation), 'clusters are narrower than all rows') FROM gkmeans.centroid_features WHERE feature LIKE 'petal%';
 SELECT ok(bool_and(abs(z_score - (value - overall_mean) / overall_deviation) < 1e-9), 'z_score') FROM gkmeans.centroid_features;

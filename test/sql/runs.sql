@@ -18,7 +18,7 @@ $$;
 SELECT is(names_of_kinds(), '1 0 one, 2 1 two, 3 2 three', 'numbers by size, and names');
 
 -- Nothing changed
-SELECT is(row(r.*)::text, '(2,rejected,f,100,' || m.inertia || ',' || m.inertia || ',0,0,0,"0.0 % better than version 1, 0 rows moved, not deployed")', 'a refit of the same rows is not better')
+SELECT is(row(r.*)::text, '(2,rejected,f,100,' || m.inertia || ',' || m.inertia || ',0,0,0,"as good as version 1, 0 rows moved, not deployed")', 'a refit of the same rows is not better')
 FROM gkmeans_refit('m') r, m WHERE m.version = 1;
 SELECT is(row(d.*)::text, '(0,one,50,0.5,50,0.5,0,' || d.avg_distance_then || ',' || d.avg_distance_then || ',1)', 'the fit''s own rows did not drift') FROM gkmeans_drift('m') d WHERE cluster_id = 0;
 SELECT ok(bool_and(shift = 0 AND deviation_ratio = 1 AND mean_now = mean_then AND unusable_now = 0), 'nor did their features') FROM gkmeans_feature_drift('m');
@@ -59,6 +59,12 @@ SELECT is(gkmeans_name('m2', 10.5, 10.5), 'left', 'the cluster that was at the l
 SELECT is(gkmeans_predict('m2', 10.5, 10.5), 2, 'with its number');
 SELECT is((SELECT array_agg(name ORDER BY cluster_id) FROM gkmeans_clusters('m2')), '{right,also right,left}', 'all names are there');
 
+-- A version that is hardly better
+CREATE TABLE hardly AS SELECT (i % 10 + i / 50 * 100)::float8 AS x FROM generate_series(0, 99) i;
+SELECT gkmeans_create_model('hm', 'hardly', '{x}', 2);
+UPDATE hardly SET x = x + 0.01;
+SELECT is(row(status, outcome)::text, '(fitted,"less than 0.1 % better than version 1, 0 rows moved")', 'its outcome') FROM gkmeans_refit('hm');
+
 -- deploy, min_improvement
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('d', 'kinds', '{x,y}', 3);
@@ -67,7 +73,7 @@ SELECT is(row(status, deployed)::text, '(fitted,f)', 'deploy => never') FROM gkm
 SELECT is(row(status, deployed, outcome ~ '^[1-9].* % better than version 1, 0 rows moved, not deployed$')::text, '(rejected,f,t)', 'less than min_improvement') FROM gkmeans_refit('d', min_improvement => 0.9);
 SELECT is(row(status, deployed, version)::text, '(fitted,t,4)', 'enough') FROM gkmeans_refit('d', min_improvement => 0.1, note => 'the fourth');
 SELECT is(row(status, deployed, deployed_by, started_by, note, moved)::text, format('(fitted,t,%s,%s,"the fourth",0)', session_user, session_user), 'its row') FROM d WHERE version = 4;
-SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"0.0 % better than version 4, 0 rows moved")', 'deploy => always') FROM gkmeans_refit('d', deploy => 'always');
+SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"as good as version 4, 0 rows moved")', 'deploy => always') FROM gkmeans_refit('d', deploy => 'always');
 SELECT is(gkmeans_rollback('d'), 4, 'rollback knows the one before');
 SELECT gkmeans_refit('d', keep => 2);
 SELECT is(array_agg(version ORDER BY version), '{1,4,5,6}', 'keep => 2 keeps two, the deployed one and that before it') FROM d;
@@ -122,6 +128,20 @@ ALTER TABLE s ALTER definition SET DEFAULT '{"source": "SELECT x, y, x + y AS z 
 SELECT is(row(status, deployed, psi, moved)::text, '(fitted,t,,)', 'other features') FROM gkmeans_refit('s');
 SELECT is(row(features, metric, scale_factor)::text, '("{z,x}",cosine,)', 'have effect') FROM s WHERE deployed;
 SELECT is((SELECT status FROM gkmeans_refit('s')), 'rejected', 'and the next refit compares with it');
+
+-- A model that found fewer clusters than it was asked for
+CREATE TABLE scarce AS SELECT i AS id, (i % 3) * 10.0 AS x FROM generate_series(1, 30) i;
+SELECT gkmeans_create_model('fewer', 'scarce', '{x}', 4);
+SELECT gkmeans_name_clusters('fewer', ARRAY(SELECT 'at ' || centroid[1] FROM gkmeans_clusters('fewer') ORDER BY cluster_id));
+CREATE TABLE named_so AS SELECT cluster_id, name, centroid FROM gkmeans_clusters('fewer');
+INSERT INTO scarce SELECT i, 20 FROM generate_series(31, 50) i;
+SELECT is(row(status, psi > 0.1, moved)::text, '(checked,t,)', 'the definition is the same: only if it drifted more') FROM gkmeans_refit('fewer', only_if_drift => 0.9);
+SELECT is(row(status, improvement, moved)::text, '(rejected,0,0)', 'no better') FROM gkmeans_refit('fewer');
+SELECT is(row(status, improvement, moved)::text, '(fitted,0,0)', 'nor from its own centroids, of which there are too few') FROM gkmeans_refit('fewer', starts => 0, deploy => 'always');
+SELECT set_eq('SELECT cluster_id, name, centroid FROM gkmeans_clusters(''fewer'')', 'TABLE named_so', 'clusters keep their numbers and names');
+INSERT INTO scarce SELECT i, 30 FROM generate_series(51, 55) i;
+SELECT is(row(status, improvement)::text, '(fitted,1)', 'the missing cluster is found as soon as there is one') FROM gkmeans_refit('fewer', starts => 0);
+SELECT is(k, 4, 'all are there') FROM fewer WHERE deployed;
 
 -- The definition may leave out what was chosen
 CREATE TABLE chosen AS SELECT i AS a, noise(i, 1) * 10 AS b FROM generate_series(1, 100) i;

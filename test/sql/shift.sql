@@ -50,6 +50,15 @@ SELECT is(labels('SELECT id, x + 1e12 AS x, y FROM data', '{x,y}', 0) IS NOT NUL
 SELECT near((SELECT sum(inertia) FROM gkmeans_fit('SELECT x + 1e9 AS x, y FROM data', '{x,y}', 3, n_init => 4)),
 	(SELECT sum(inertia) FROM gkmeans_fit('data', '{x,y}', 3, n_init => 4)), 1e-4, 'inertia with one column at 1e9');
 
+-- Values between bounds: the first rows show that their range will not grow, whatever is near a limit of the rule.
+CREATE FUNCTION reads_twice(x text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM FROM gkmeans_fit(format('SELECT %s AS x FROM generate_series(1, 120000) i', x), '{x}', 1, max_iter => 1);
+	RETURN (SELECT read_twice FROM gkmeans_last_fit());
+END $$;
+SELECT is(reads_twice('1.8e6 + i * 7919 % 100000'), false, '19 times its range away, where more than 16 are shifted');
+SELECT is(reads_twice('1e9 + i * 7919 % 60000'), false, 'a range just below a power of 16');
+SELECT is(reads_twice('1.5e6 + i'), true, 'values that go on rising');
+
 -- A source that changes between two readings
 CREATE TABLE far AS SELECT i, 1e9 + i % 7 + CASE WHEN i > 100000 THEN 1e12 ELSE 0 END AS x FROM generate_series(1, 120000) i;
 CREATE FUNCTION read_otherwise() RETURNS float8 LANGUAGE sql AS $$SELECT 0.0 * length(set_config('standard_conforming_strings', 'off', true))$$;

@@ -210,7 +210,7 @@ $_->safe_psql('postgres', 'CREATE TABLE lengths AS SELECT ARRAY[1.0, i, 2] AS v 
 like(failure("$nodes SELECT FROM gkmeans_fit('lengths', '{v}', 3)"), qr/arrays of features differ in length.*Those of node "a" have 3 elements, those of node "b" have 2/s, 'arrays of different length');
 $_->safe_psql('postgres', 'CREATE TABLE other_types AS SELECT i::real AS x FROM generate_series(1, 9) i') for $first, @node{ 'a', 'b' };
 $node{c}->safe_psql('postgres', 'CREATE TABLE other_types AS SELECT i::float8 AS x FROM generate_series(1, 9) i');
-like(failure("$nodes SELECT FROM gkmeans_fit('other_types', '{x}', 3)"), qr/other columns on node "c".*There: x double precision. Here: x real/s, 'columns of different types');
+like(failure("$nodes SELECT FROM gkmeans_fit('other_types', '{x}', 3)"), qr/columns of the source on node "c" differ.*There: x double precision. Here: x real/s, 'columns of different types');
 sql('CREATE TABLE only_here AS SELECT 1 AS x');
 like(failure("$nodes SELECT FROM gkmeans_fit('only_here', '{x}', 1)"), qr/node "a": relation "only_here" does not exist/, 'a table that a node does not have');
 nothing_is_left('errors of the source');

@@ -101,7 +101,7 @@ sql(<<~'SQL');
 	SQL
 for my $case (
 	[ 'local', 'the rows of the source are on this server' ],
-	[ 'parted', 'a part of the source is on this server' ],
+	[ 'parted', 'part of the source is on this server' ],
 	[ 'SELECT id, doubled(x) AS x, "y or none" FROM east_first', 'this server computes columns of the source' ],
 	[ 'SELECT * FROM east_first WHERE doubled(x) > 1', 'server "east" cannot check all conditions' ],
 	[ 'SELECT * FROM east_first ORDER BY doubled(x) LIMIT 100', 'the source is more than scans of foreign tables' ],
@@ -140,7 +140,7 @@ sql("SELECT gkmeans_create_model('m2', 'east_first', '{x}', 2), gkmeans_create_m
 for my $call (q{gkmeans_compare('m2', 'm3', 'east_first')}, q{gkmeans_transitions('m2', 'm3')}, q{gkmeans_compare_labels('SELECT 1 AS a, 2 AS b', 'a', 'b')})
 {
 	my ($result, $output, $error) = $node->psql('postgres', "SET gkmeans.nodes = 'east'; SELECT * FROM $call");
-	like($error, qr/clusterings cannot be compared over the nodes of a list/, "$call with a list of nodes: refused");
+	like($error, qr/cannot compare clusterings while gkmeans.nodes is a list of servers/, "$call with a list of nodes: refused");
 	is(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $call"))[0], 0, 'with auto: this server reads');
 }
 
@@ -165,7 +165,7 @@ my ($result, $output, $error) = $node->psql('postgres', $as_reader . sprintf($fi
 like($error, qr/permission denied for foreign table east_first/, 'a foreign table that one may not read');
 like(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^197\n.*cannot check all conditions/, 'a policy that the server cannot check');
 sql('DROP POLICY odd ON kept');
-like(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^199\n.*may not use server "east" itself/, 'a role without USAGE on the server');
+like(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^199\n.*lack USAGE on server "east"/, 'a role without USAGE on the server');
 sql('GRANT USAGE ON FOREIGN SERVER east TO reader');
 is(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT nodes FROM gkmeans_last_fit()'), "199\n1", 'a policy that the node checks');
 like(sql("$as_reader " . sprintf($fit_of, 'seen') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^1200\n.*read as the owner of a view/, 'a view of another role');

@@ -127,7 +127,7 @@ $poor->quit;
 SKIP:
 {
 	my ($library) = run_command([ 'pg_config', '--pkglibdir' ]);
-	skip 'auto_explain is not installed', 3 unless -f "$library/auto_explain.so";
+	skip 'auto_explain is not installed', 5 unless -f "$library/auto_explain.so";
 	my ($status, $out, $said) = $node->psql('postgres', <<~SQL);
 		LOAD 'auto_explain';
 		SET auto_explain.log_min_duration = 0;
@@ -139,6 +139,23 @@ SKIP:
 	is($out, $expected, 'a fit under auto_explain');
 	like($said, qr/Query Text: SELECT \S*gkmeans_feed\(.*Gather .*Workers Launched: [1-9].*Parallel Seq Scan on data/s, 'auto_explain.log_nested_statements shows how the source is read');
 	like($said, qr/Query Text: SELECT \* FROM gkmeans_fit.*Function Scan on gkmeans_fit/s, 'and the fit around it');
+
+	# nothing can interrupt JIT compilation
+	(undef, undef, $said) = $node->psql('postgres', <<~SQL);
+		LOAD 'auto_explain';
+		SET auto_explain.log_min_duration = 0;
+		SET auto_explain.log_nested_statements = on;
+		SET auto_explain.log_analyze = on;
+		SET jit = on;
+		SET jit_above_cost = 0;
+		SELECT gkmeans_import_model('two_kinds', '{{0},{1}}', '{x}');
+		SET client_min_messages = log;
+		SELECT rows FROM gkmeans_compare('two_kinds', 'two_kinds', 'SELECT i % 2 AS x FROM generate_series(1, 9) i');
+		SELECT count(*) FROM gkmeans_fit('SELECT i % 2 AS x FROM generate_series(1, 9) i', '{x}', 2);
+		SQL
+	my @read = grep { /^\) AS source/m } split /LOG:/, $said;
+	is(scalar(@read), 2, 'two queries read a source');
+	unlike($_, qr/^JIT:/m, 'neither of them is compiled') for join '', @read;
 }
 
 # No fit in a parallel worker, none while idle; the extension is loaded on its first call only

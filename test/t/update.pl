@@ -107,8 +107,8 @@ is($node->safe_psql('elsewhere', 'SELECT cluster_id, size FROM clusters'), "0|2\
 is($node->safe_psql('elsewhere', "SET search_path = ml; $catalog"), $expected, 'which equals a new one as well');
 
 # Before the update: functions that have other columns and other arguments now
-for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'is of another version than its library' ], [ q{SELECT * FROM gkmeans_fit('points', '{x,y}', 3)}, 'is of another version than its library' ],
-	[ q{SELECT * FROM gkmeans_fit_predict(NULL::int, 'points', '{x,y}', 3, id_column => 'id')}, 'is of another version than its library' ])
+for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'and its library have different versions' ], [ q{SELECT * FROM gkmeans_fit('points', '{x,y}', 3)}, 'and its library have different versions' ],
+	[ q{SELECT * FROM gkmeans_fit_predict(NULL::int, 'points', '{x,y}', 3, id_column => 'id')}, 'and its library have different versions' ])
 {
 	my ($query, $wrong) = @$case;
 	$node->safe_psql('fresh', 'DROP EXTENSION gkmeans CASCADE; CREATE EXTENSION gkmeans');

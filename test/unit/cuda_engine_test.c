@@ -3,8 +3,8 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | quick | regions | wide | narrow | crowds | streamed | stops | random | all |
- *			 large | products [scale]]]]
+ *			[few | edges | quick | regions | wide | narrow | crowds | streamed | refits |
+ *			 stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -13,9 +13,12 @@
  * features, "narrow" few features and centroids, "crowds" rows that many centroids are nearest to.
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
+ * "edges" is sizes at and beside those where kernels and tiles change, "refits" fits with ever
+ * other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
- * scale says; "random" does only the latter.  The GPUs must be free of other work: what is free on
- * them is compared.
+ * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
+ * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
+ * what is free on them is compared.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -151,6 +154,7 @@ test_larger_shapes(int devices)
 	test_shape(oracle, scaled(4000), 784, 256, 3, devices, stride);
 	test_shape(oracle, scaled(20000), 17, 2000, 3, devices, stride);
 	test_shape(oracle, scaled(3000), 2000, 40, 3, devices, stride);
+	test_shape(oracle, scaled(6000), 40, 2100, 3, devices, 3 * stride);
 	test_shape(oracle, scaled(200000), 1, 30, 4, devices, 3);
 	test_shape(oracle, scaled(200000), 3, 1, 2, devices, 3);
 }
@@ -170,7 +174,9 @@ test_wide_shapes(int devices)
 		{1024, 150, 130, 2}, {1536, 140, 65, 2}, {3072, 130, 90, 4}, {4096, 70, 50, 4},
 		{512, 17300, 700, 9}, {513, 35001, 129, 9}, {640, 17100, 300, 9}, {768, 34500, 520, 9},
 		{1000, 6001, 257, 6}, {1024, 4000, 200, 6}, {1536, 3000, 513, 6}, {3072, 2000, 384, 9},
-		{4096, 1500, 260, 9}
+		{4096, 1500, 260, 9},
+		/* candidates, and rows that others are compared with, in portions */
+		{60000, 200, 195, KINDS}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -198,7 +204,8 @@ test_few_shapes(int devices)
 	}			shapes[] = {
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
 		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}, {600, 16, 33},
-		{500, 3, 200}
+		{500, 3, 200}, {300, 16, 70}, {400, 80, 50}, {300, 50, 9}, {300, 90, 12},
+		{300, 200, 100}, {200, 300, 100}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -209,6 +216,69 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	set_regions(0);
+}
+
+/* Lengths of rows, and numbers of centroids, at and beside those where kernels and tiles change. */
+static void
+test_edges(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{129, 15, 41}, {130, 16, 41}, {131, 17, 33}, {127, 31, 17}, {128, 33, 65}, {65, 64, 129},
+		{257, 65, 16}, {63, 96, 63}, {255, 97, 64}, {200, 127, 193}, {190, 129, 128},
+		{140, 255, 129}, {160, 257, 127}, {150, 511, 129}, {140, 512, 65}, {135, 576, 129},
+		{60, 768, 33}, {50, 769, 8}, {40, 4096, 17}, {40, 4097, 17}, {24, 16000, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
+				   KINDS / 2);
+}
+
+/* Fits with ever other k on one engine, on rows of which another set takes the place. */
+static void
+test_refits(int devices)
+{
+	static const struct
+	{
+		int			d;
+		int			next;		/* features of the rows afterwards */
+		uint64_t	limit;
+	}			cases[] = {
+		{3, 40, 0}, {40, 7, 0}, {100, 600, 0}, {700, 12, 0}, {60, 3, 15 << 20}
+	};
+	static const int64_t ks[] = {1, 5, 300, 64, 2, 130, 700, 33, 1, 129};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+		int64_t		n = cases[i].limit > 0 ? scaled(60000) : 900;
+		Kind		kind = (Kind) (random_bits() % KINDS);
+		bool		weighted = random_bits() % 2;
+		Data		data = make_data(kind, n, cases[i].d, n < 700 ? n : 700, weighted, false,
+									 false);
+		Data		next = make_data(NORMAL, n + 77, cases[i].next, 250, weighted, true, false);
+		Feeding		feeding = {
+			.batch = 300,.slots = i % 2 ? 3 : 0,.devices = devices,
+			.device_memory_limit = cases[i].limit
+		};
+		double		start = now();
+
+		snprintf(comparison.where, sizeof(comparison.where), "refits, n %lld, d %d, %s%s",
+				 (long long) n, cases[i].d, kind_name(kind), weighted ? " weighted" : "");
+		/* every other one with regions */
+		set_regions((int) i % 2);
+		compare_refits(&comparison, &data, &next, feeding, ks, sizeof(ks) / sizeof(*ks));
+		set_regions(0);
+		ok(!comparison.differs, "fits with other k on the same engine, d %d, then %d, GPUs %d"
+		   " (%.1f s)", cases[i].d, cases[i].next, devices, now() - start);
+		free_data(&data);
+		free_data(&next);
+	}
 }
 
 /* Few features, and few centroids: rows of every length that the narrow kernel has. */
@@ -541,9 +611,9 @@ test_two_engines(int devices)
 
 /* Closing in the middle of every command releases everything. */
 static void
-test_close(int devices)
+test_close(int devices, Kind kind, int64_t n, int d, int64_t k)
 {
-	Data		data = make_data(NORMAL, scaled(200000), 64, 2000, false, false, false);
+	Data		data = make_data(kind, scaled(n), d, k, false, false, false);
 	Feeding		feeding = {.devices = devices};
 	double		longest = 0.0;
 	int			running = 0;
@@ -564,8 +634,8 @@ test_close(int devices)
 			left += bytes_left(tested);
 		}
 	ok(longest < CLOSE_SECONDS && left == 0,
-	   "closed in every command, GPUs %d: %d running, longest %.0f ms, %llu bytes left", devices,
-	   running, longest * 1e3, (unsigned long long) left);
+	   "closed in every command, %s, d %d, GPUs %d: %d running, longest %.0f ms, %llu bytes left",
+	   kind_name(kind), d, devices, running, longest * 1e3, (unsigned long long) left);
 	free_data(&data);
 }
 
@@ -657,6 +727,60 @@ test_cuda_faults(int devices, int error, GkCode expected, bool regions)
 	   (long long) faults, error, (long long) failed, devices, regions ? ", with regions" : "");
 	set_regions(0);
 	free_data(&data);
+}
+
+/* Plans an error of CUDA in the way of a stop. */
+static int64_t
+plan_failure(GkEngine *engine, int64_t call)
+{
+	(void) engine;
+	return plan_cuda_fault(call, CUDA_LAUNCH_OUT_OF_RESOURCES);
+}
+
+/* Calls of CUDA fail in every command, and the engine goes on: nothing half made is used. */
+static void
+test_failed_commands(int devices)
+{
+	static const struct
+	{
+		Kind		kind;
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			cases[] = {{NORMAL, 900, 6, 30}, {BLOBS, 900, 40, 150}, {CROWDS, 500, 520, 40}};
+
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases) && plan_cuda_fault != NULL; i++)
+	{
+		Stopper		stopper = {
+			.tested = tested,.plan = plan_failure,.code = GK_DEVICE_ERROR,
+			.oracle = gk_cpu_engine(),.feeding = {.devices = devices},.first = 12,.others = 6
+		};
+		Data		data = make_data(cases[i / 2].kind, cases[i / 2].n, cases[i / 2].d,
+									 cases[i / 2].k, i % 2, i % 2, false);
+		bool		good;
+
+		/* every other one with regions */
+		set_regions((int) i % 2);
+		good = stop_everywhere(&stopper, &data);
+		set_regions(0);
+		ok(good && stopper.stops > 0 && bytes_left(tested) == 0,
+		   "commands in which a call of CUDA fails, d %d, k %lld, GPUs %d: %lld failures",
+		   data.d, (long long) data.k, devices, (long long) stopper.stops);
+		free_data(&data);
+	}
+}
+
+/* Calls of the engine that fail, and calls of CUDA, with regions and without. */
+static void
+test_all_faults(int devices)
+{
+	test_faults(devices);
+	for (int regions = 0; regions < 2 && plan_cuda_fault != NULL; regions++)
+	{
+		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY, regions);
+		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR, regions);
+	}
+	test_failed_commands(devices);
 }
 
 /* A failed launch makes CUDA unusable in the process: every later call reports it. */
@@ -822,25 +946,39 @@ can_run(void)
 		(tested->list_devices(devices, 16, &count).code == GK_OK && count > 0);
 }
 
+/* Few features, on a little data and on more. */
+static void
+test_narrow(int devices)
+{
+	test_narrow_shapes(devices);
+	test_narrow_many(devices);
+}
+
+/* Regions wherever they are possible, and where they pay. */
+static void
+test_all_regions(int devices)
+{
+	test_regions(devices);
+	test_chosen_regions(devices);
+}
+
 /* Runs what the arguments ask for on a number of GPUs. */
 static void
 test_on(int devices, bool all)
 {
 	test_small_shapes(devices);
+	test_edges(devices);
 	test_narrow_shapes(devices);
+	test_refits(devices);
 	test_two_engines(devices);
-	test_faults(devices);
+	test_all_faults(devices);
 	test_stops(devices);
-	for (int regions = 0; regions < 2 && plan_cuda_fault != NULL; regions++)
-	{
-		test_cuda_faults(devices, CUDA_OUT_OF_MEMORY, GK_NO_DEVICE_MEMORY, regions);
-		test_cuda_faults(devices, CUDA_LAUNCH_OUT_OF_RESOURCES, GK_DEVICE_ERROR, regions);
-	}
-	test_close(devices);
+	test_close(devices, NORMAL, 200000, 64, 2000);
+	/* nothing but the definition decides these rows */
+	test_close(devices, HUB, 1000000, 8, 120);
 	test_close_spilled(devices);
 	test_crowds(devices);
-	test_regions(devices);
-	test_chosen_regions(devices);
+	test_all_regions(devices);
 	test_account(devices);
 	test_ties(devices);
 	if (!all)
@@ -855,35 +993,28 @@ test_on(int devices, bool all)
 static void
 test_part(const char *part, int devices, double seconds)
 {
-	bool		stops = strcmp(part, "stops") == 0;
+	static const struct
+	{
+		const char *name;
+		void		(*run) (int devices);
+	}			parts[] = {
+		{"large", test_beyond_31_bits}, {"few", test_few_shapes}, {"edges", test_edges},
+		{"regions", test_all_regions}, {"wide", test_wide_shapes}, {"narrow", test_narrow},
+		{"crowds", test_crowds}, {"streamed", test_out_of_core}, {"refits", test_refits},
+		{"faults", test_all_faults}, {"stops", test_stops}
+	};
+	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
+	bool		found = stops;
 
-	if (strcmp(part, "large") == 0)
-		test_beyond_31_bits(devices);
-	else if (strcmp(part, "few") == 0)
-		test_few_shapes(devices);
-	else if (strcmp(part, "regions") == 0)
-	{
-		test_regions(devices);
-		test_chosen_regions(devices);
-	}
-	else if (strcmp(part, "wide") == 0)
-		test_wide_shapes(devices);
-	else if (strcmp(part, "narrow") == 0)
-	{
-		test_narrow_shapes(devices);
-		test_narrow_many(devices);
-	}
-	else if (strcmp(part, "crowds") == 0)
-		test_crowds(devices);
-	else if (strcmp(part, "streamed") == 0)
-		test_out_of_core(devices);
-	else if (stops || strcmp(part, "random") == 0)
-	{
-		if (stops)
-			test_stops(devices);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (strcmp(part, parts[i].name) == 0)
+		{
+			parts[i].run(devices);
+			found = true;
+		}
+	if (stops)
 		test_random_stops(devices, seconds);
-	}
-	else
+	else if (!found)
 		test_on(devices, strcmp(part, "quick") != 0);
 }
 

@@ -725,6 +725,68 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	set_context(NULL);
 }
 
+/* A short fit with so many centroids on engines that had others, or none. */
+static void
+compare_refit(Pair *pair, const Data *all, int64_t k)
+{
+	Data		data = *all;
+
+	data.k = k < all->k ? k : all->k;
+	data.wide = random_bits() % 2;
+	pair->data = &data;
+	for (int e = 0; e < 2; e++)
+		set_grid(pair->engines[e], data.wide, data.exponents, data.center);
+	if (random_bits() % 2)
+		compare_seeding(pair, 1 + (int64_t) (random_bits() % (uint64_t) data.k));
+	for (int e = 0; e < 2; e++)
+		set_centroids(pair->engines[e], pair->centroids, data.k, data.spherical);
+	for (int step = 0; step < 2 && !compare_step(pair); step++)
+		;
+	move_centroids(pair, pair->centroids);
+	compare_step(pair);
+	compare_statistics(pair);
+	if (random_bits() % 2)
+		compare_squares(pair);
+	if (random_bits() % 2)
+		compare_step(pair);
+	pair->data = all;
+}
+
+/* Puts other rows into both engines. */
+static void
+replace_rows(Pair *pair, const Data *next, Feeding feeding)
+{
+	Rows		rows = {next->n, next->d, next->x, next->weighted ? next->w : NULL};
+
+	for (int e = 0; e < 2; e++)
+	{
+		check_status(pair->engines[e]->class_of->clear(pair->engines[e]));
+		append_rows(pair->engines[e], &rows, feeding.batch, feeding.slots);
+	}
+	free(pair->centroids);
+	pair->centroids = malloc(next->k * next->d * sizeof(double));
+	memcpy(pair->centroids, next->centroids, next->k * next->d * sizeof(double));
+	pair->data = next;
+}
+
+/* Fits with k of each number in turn, on one data set and then on another one in its place. */
+void
+compare_refits(Comparison *comparison, const Data *data, const Data *next, Feeding feeding,
+			   const int64_t *ks, int count)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	for (int i = 0; i < count; i++)
+		compare_refit(&pair, data, ks[i]);
+	replace_rows(&pair, next, feeding);
+	for (int i = 0; i < count; i++)
+		compare_refit(&pair, next, ks[count - 1 - i]);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
 /* The farthest rows from one centroid, of which many are equally distant; various counts. */
 void
 compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)

@@ -19,6 +19,13 @@ typedef struct Comparison
 /* A whole fit of at most this many steps on both engines, twice from the same centroids. */
 extern void compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps);
 
+/*
+ * Fits on the same two engines, one after the other: with k of each number in turn, first on one
+ * data set, then on another one that takes its place.  Both are weighted, or neither is.
+ */
+extern void compare_refits(Comparison *comparison, const Data *data, const Data *next,
+						   Feeding feeding, const int64_t *ks, int count);
+
 /* The farthest rows from one centroid; various counts. */
 extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);
 

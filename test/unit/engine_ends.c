@@ -178,6 +178,22 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			c->relocate.clusters = &room->cluster;
 			c->relocate.count = 1;
 			break;
+		case GK_GET_CENTROIDS:
+			c->get_centroids.centroids = room->out[0];
+			break;
+		default:
+			break;
+	}
+}
+
+/* A command that measures the clusters. */
+static void
+fill_figures_command(GkCommand *c, Room *room, bool many)
+{
+	int64_t		k = room->data->k;
+
+	switch (c->operation)
+	{
 		case GK_STATISTICS:
 			c->statistics.rest_bits = REST_BITS;
 			c->statistics.sizes = room->out[0];
@@ -200,9 +216,6 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			c->separation.own = room->out[0];
 			c->separation.other = room->out[1];
 			break;
-		case GK_GET_CENTROIDS:
-			c->get_centroids.centroids = room->out[0];
-			break;
 		default:
 			break;
 	}
@@ -219,6 +232,7 @@ fill_command(GkOperation operation, Room *room, bool many)
 	fill_data_command(&c, room);
 	fill_seed_command(&c, room, many);
 	fill_fit_command(&c, room, many);
+	fill_figures_command(&c, room, many);
 	return c;
 }
 

@@ -151,3 +151,40 @@ wrong_labels(GkEngine *engine, const Rows *rows, const double *centroids, int64_
 	free(checking.distance2);
 	return checking.wrong;
 }
+
+/* The same of about so many rows, with the centroids that the engine has. */
+int64_t
+wrong_in_sample(GkEngine *engine, const Rows *rows, int64_t k, int64_t sample)
+{
+	double	   *centroids = malloc(k * rows->d * sizeof(double));
+	GkCommand	c = {.operation = GK_GET_CENTROIDS};
+	int64_t		wrong;
+
+	c.get_centroids.centroids = centroids;
+	run(engine, &c);
+	wrong = wrong_labels(engine, rows, centroids, k, true, rows->n / sample + 1);
+	free(centroids);
+	return wrong;
+}
+
+/* Sets a grid, and rows as the centroids. */
+void
+begin_with_rows(GkEngine *engine, const Rows *rows, int64_t k)
+{
+	int			d = rows->d;
+	int		   *exponents = malloc((d + 1) * sizeof(int));
+	double	   *origin = calloc(d, sizeof(double));
+	double	   *centroids = malloc(k * d * sizeof(double));
+
+	for (int j = 0; j < d; j++)
+		exponents[j] = 20;
+	exponents[d] = 0;
+	set_grid(engine, false, exponents, origin);
+	for (int64_t i = 0; i < k; i++)
+		for (int j = 0; j < d; j++)
+			centroids[i * d + j] = rows->x[i * (rows->n / k) * d + j];
+	set_centroids(engine, centroids, k, false);
+	free(exponents);
+	free(origin);
+	free(centroids);
+}

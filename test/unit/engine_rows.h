@@ -20,4 +20,10 @@ extern float *make_rows(int64_t n, int d, int64_t blobs);
 extern int64_t wrong_labels(GkEngine *engine, const Rows *rows, const double *centroids, int64_t k,
 							bool distances, int64_t every);
 
+/* The same of about so many rows, with the centroids that the engine has. */
+extern int64_t wrong_in_sample(GkEngine *engine, const Rows *rows, int64_t k, int64_t sample);
+
+/* Sets a grid, and rows as the centroids: k of them, evenly spread over all. */
+extern void begin_with_rows(GkEngine *engine, const Rows *rows, int64_t k);
+
 #endif							/* ENGINE_ROWS_H */

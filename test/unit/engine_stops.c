@@ -300,6 +300,7 @@ stop_once(Work *work, const int *script, int64_t look)
 {
 	GkEngine   *engine = work->tested.engine;
 	GkCommand	c = make(work, run_before_last(work, engine, script));
+	GkCode		stopped = work->stopper->code == GK_OK ? GK_INTERNAL : work->stopper->code;
 	GkStatus	status;
 	int64_t		left;
 
@@ -307,7 +308,7 @@ stop_once(Work *work, const int *script, int64_t look)
 	status = run_one(engine, &c);
 	left = work->stopper->plan(engine, 0);
 	work->stopper->stops += left == 0;
-	if (status.code != (left == 0 ? GK_INTERNAL : GK_OK))
+	if (status.code != (left == 0 ? stopped : GK_OK))
 		note_wrong(work, script, look, left == 0 ? "a stop that is none" : "an error");
 }
 

@@ -8,7 +8,8 @@
 
 /*
  * From now on, check number `look` and all later ones find the engine closing; 0 cancels the
- * plan.  Returns how many checks an earlier plan was still waiting for.
+ * plan.  Returns how many checks an earlier plan was still waiting for.  Or, instead of a check,
+ * call number `look` of a library fails.
  */
 typedef int64_t (*StopPlan) (GkEngine *engine, int64_t look);
 
@@ -17,6 +18,7 @@ typedef struct Stopper
 {
 	const GkEngineClass *tested;
 	StopPlan	plan;
+	GkCode		code;			/* what a stopped command reports; GK_OK stands for GK_INTERNAL */
 	const GkEngineClass *oracle;	/* never stopped */
 	Feeding		feeding;
 	int64_t		first;			/* each of this many checks is a stop once, … */

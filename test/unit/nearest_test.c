@@ -59,7 +59,7 @@ free_packed(Packed *packed)
 	free(packed->distances2);
 }
 
-/* Whether all ways to find the nearest centroid of a row agree with the definition. */
+/* True if all ways to find the nearest centroid of a row agree with the definition. */
 static bool
 check_row(const Data *data, Packed *packed, const float *features)
 {

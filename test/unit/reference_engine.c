@@ -482,7 +482,7 @@ run_compare(ReferenceEngine *e, GkCommand *c)
 			(int8_t) compare_bits(e, c->compare.rows[i], c->compare.others[i]);
 }
 
-/* Whether a row comes before another: farther first, then by hash, by bits, and by number. */
+/* True if a row comes before another: farther first, then by hash, by bits, and by number. */
 static bool
 comes_before(const ReferenceEngine *e, const GkEntry *left, const GkEntry *right)
 {
