@@ -21,15 +21,8 @@
 /* The least number of starts for the best quality. */
 #define BEST_STARTS 8
 
-/*
- * The work of a fit, about the multiplications of a pass over the rows, up to which `auto` is the
- * best or a good quality.
- */
+/* The work of a pass over the rows up to which `auto` is the best quality. */
 #define BEST_WORK 2e7
-#define GOOD_WORK 2e8
-
-/* The cost of a row and a cluster beside the features, in features. */
-#define WORK_OVERHEAD 8
 
 /* Turns a row's d² into its distance. */
 double
@@ -76,7 +69,7 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 GkFitQuality
 gk_fit_quality(const GkFitSpec *spec, int64 k)
 {
-	double		work = (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+	double		work = gk_pass_work(spec, k);
 
 	if (spec->init == GK_INIT_GIVEN)
 		return GK_QUALITY_FAST;
@@ -84,7 +77,7 @@ gk_fit_quality(const GkFitSpec *spec, int64 k)
 		return spec->quality;
 	if (work * Max(spec->n_init, BEST_STARTS) <= BEST_WORK * BEST_STARTS)
 		return GK_QUALITY_BEST;
-	return work <= GOOD_WORK ? GK_QUALITY_GOOD : GK_QUALITY_FAST;
+	return work <= GK_GOOD_WORK ? GK_QUALITY_GOOD : GK_QUALITY_FAST;
 }
 
 /* How many starts there are. */

@@ -12,6 +12,9 @@
 #include "random.h"
 #include "search.h"
 
+/* The cost of a row and a cluster beside the features, in features. */
+#define WORK_OVERHEAD 8
+
 /* Centroids that the first round adds: at least this many, or this share of k. */
 #define LEAST_DEPTH 5
 #define DEPTH_SHARE 8
@@ -19,8 +22,9 @@
 /* Steps of Lloyd's iteration before centroids are merged. */
 #define STEPS_BEFORE_MERGE 3
 
-/* A round that takes off less than this share of the inertia has failed. */
+/* A round that takes off less than this share of the inertia has failed; one cut short may less. */
 #define LEAST_IMPROVEMENT 1e-4
+#define LEAST_IMPROVEMENT_CUT 3e-5
 
 /* Rounds that may fail before fewer centroids are added, where these are few. */
 #define FAILURES 2
@@ -28,6 +32,20 @@
 /* The most Lloyd steps of a search: this many, or this multiple of its start's. */
 #define LEAST_STEPS 150
 #define STEPS_FACTOR 14
+
+/*
+ * With large work, all passes over the rows count: labelling them takes as long as so many steps,
+ * drawing some as long as so many.  The rounds make at most the first multiple of their start's
+ * steps, the iteration that follows and converges at most the second.
+ */
+#define LABEL_PASSES 2
+#define DRAW_PASSES 4
+#define PASSES_FACTOR 11
+#define LAST_FACTOR 3
+
+/* With large work, the most steps after a merge: this many, or this share of the start's. */
+#define LEAST_TRIAL 4
+#define TRIAL_SHARE 16
 
 /* Rows drawn at a time, over the centroids that a round adds. */
 #define POOL_FACTOR 4
@@ -51,9 +69,20 @@ typedef struct Search
 	int64		pool_count;
 	int64		depth;			/* centroids that a round adds */
 	int			failures;
-	int			steps;			/* of Lloyd's iteration so far */
-	int			step_limit;
+	double		least_improvement;
+	bool		is_large;		/* spares passes over the rows */
+	int			passes;			/* so far; only Lloyd's steps, unless is_large */
+	int			pass_limit;
+	int			trial_limit;	/* steps after a merge */
+	bool		is_cut;			/* the best might still converge */
 } Search;
+
+/* The work of a pass over the rows. */
+double
+gk_pass_work(const GkFitSpec *spec, int64 k)
+{
+	return (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+}
 
 /* Centroids that a search adds at most. */
 int64
@@ -63,6 +92,14 @@ gk_search_depth(const GkFitSpec *spec, int64 k)
 
 	depth = Min(depth, spec->rows - k);
 	return Max(Min(depth, GK_MAX_CLUSTERS - k), 0);
+}
+
+/* Counts passes that are no steps. */
+static void
+count_passes(Search *search, int passes)
+{
+	if (search->is_large)
+		search->passes += passes;
 }
 
 /* Brings the labels and d² of the best centroids back into the engine. */
@@ -103,6 +140,7 @@ fill_pool(Search *search)
 	GkCommand	fetch = {.operation = GK_ROWS};
 
 	label_best(search);
+	count_passes(search, DRAW_PASSES);
 	search->pool_count = 0;
 	if (fitter->statistics.greatest > 0.0)
 		search->pool_count = gk_draw_rows(&search->drawer, GK_MASS_DISTANCE,
@@ -158,7 +196,7 @@ static void
 iterate_trial(Search *search, int limit)
 {
 	gk_fitter_iterate(search->fitter, &search->trial, limit);
-	search->steps += search->trial.iterations;
+	search->passes += search->trial.iterations;
 }
 
 /* Makes the trial the best. */
@@ -172,6 +210,7 @@ keep_trial(Search *search)
 	best->inertia = search->trial.inertia;
 	best->iterations = search->trial.iterations;
 	best->converged = search->trial.converged;
+	search->is_cut = search->is_large && !best->converged;
 }
 
 /* One round; whether it made the inertia much less. */
@@ -185,7 +224,8 @@ run_round(Search *search)
 	add_centroids(search);
 	iterate_trial(search, Min(STEPS_BEFORE_MERGE, search->fitter->spec->max_iter));
 	merge_centroids(search);
-	iterate_trial(search, search->fitter->spec->max_iter);
+	iterate_trial(search, search->trial_limit);
+	count_passes(search, LABEL_PASSES);
 	trial->inertia = gk_fitter_label_rows(search->fitter, trial->count);
 	search->best->rounds++;
 	if (trial->inertia < before)
@@ -193,7 +233,7 @@ run_round(Search *search)
 		keep_trial(search);
 		search->is_labelled = true;
 	}
-	return trial->inertia < before * (1.0 - LEAST_IMPROVEMENT);
+	return trial->inertia < before * (1.0 - search->least_improvement);
 }
 
 /* Adds fewer centroids after rounds that failed; false at the end. */
@@ -207,7 +247,38 @@ go_on(Search *search, bool failed)
 			: search->depth - 1;
 		search->failures = 0;
 	}
-	return search->depth > 0 && search->steps < search->step_limit;
+	return search->depth > 0 && search->passes < search->pass_limit;
+}
+
+/* Says how long a search may take. */
+static void
+set_limits(Search *search)
+{
+	const GkFitSpec *spec = search->fitter->spec;
+	int			steps = search->best->iterations;
+
+	search->is_large = gk_pass_work(spec, search->best->count) > GK_GOOD_WORK;
+	search->least_improvement = LEAST_IMPROVEMENT;
+	search->trial_limit = spec->max_iter;
+	search->pass_limit = Max(LEAST_STEPS, STEPS_FACTOR * steps);
+	if (!search->is_large)
+		return;
+	search->least_improvement = LEAST_IMPROVEMENT_CUT;
+	search->trial_limit = Min(Max(LEAST_TRIAL, steps / TRIAL_SHARE), spec->max_iter);
+	search->pass_limit = PASSES_FACTOR * steps - STEPS_BEFORE_MERGE - LABEL_PASSES;
+}
+
+/* Lets the iteration converge that a search with large work has cut short. */
+static void
+finish_best(Search *search, int limit)
+{
+	GkStart    *best = search->best;
+
+	if (!search->is_cut)
+		return;
+	gk_fitter_iterate(search->fitter, best, limit);
+	best->inertia = gk_fitter_label_rows(search->fitter, best->count);
+	search->is_labelled = true;
 }
 
 /* Improves a start whose labels and d² are in the engine. */
@@ -215,13 +286,14 @@ void
 gk_search(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
-	Search		search = {.fitter = fitter,.best = start,.is_labelled = true,
-	.step_limit = Max(LEAST_STEPS, STEPS_FACTOR * start->iterations)};
+	Search		search = {.fitter = fitter,.best = start,.is_labelled = true};
+	int			last_limit = Min(LAST_FACTOR * start->iterations, spec->max_iter);
 	bool		improved = true;
 
 	search.depth = start->count < 2 ? 0 : gk_search_depth(spec, start->count);
 	if (search.depth == 0)
 		return;
+	set_limits(&search);
 	search.trial.centroids = gk_allocate((start->count + search.depth) * spec->dimension,
 										 sizeof(double));
 	search.weights = gk_allocate(start->count + search.depth, sizeof(double));
@@ -237,6 +309,7 @@ gk_search(GkFitter *fitter, GkStart *start)
 			break;
 		improved = run_round(&search);
 	} while (go_on(&search, !improved));
+	finish_best(&search, last_limit);
 	label_best(&search);
 	pfree(search.pool);
 	pfree(search.sums);

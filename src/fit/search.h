@@ -13,6 +13,15 @@
 
 #include "fitter.h"
 
+/*
+ * The work up to which `auto` searches.  Searches with more, which are asked for, spare passes over
+ * the rows.
+ */
+#define GK_GOOD_WORK 2e8
+
+/* The work of a pass over the rows: about how many multiplications it makes. */
+extern double gk_pass_work(const GkFitSpec *spec, int64 k);
+
 /* Centroids that a search for k clusters adds at most. */
 extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
 

@@ -392,7 +392,7 @@ prepare_table(GkLabelsTable *table)
 		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
-/* True if triggers of a table may leave out rows that are inserted into it, not into its partitions. */
+/* True if triggers of a table itself, not of its partitions, may leave out rows. */
 static bool
 has_row_triggers(Oid relation_id)
 {
