@@ -138,8 +138,8 @@ is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'another sessi
 $leaver->quit;
 ok($server->poll_query_until('postgres', look($handle, $key), '0|0|0'), 'they end with it');
 is(segments($server), settled_segments($server), 'no segment is left');
-my $many = $unusable =~ s/i % 40 AS id/(i || 'th')::text AS id/r =~ s/'int'/'text'/r =~ s/1, 50\)/1, 400000)/r;
-for my $milliseconds (1, 5, 20, 60)
+my $many = $unusable =~ s/i % 40 AS id/(i || ''th'')::text AS id/r =~ s/'int'/'text'/r =~ s/1, 50\)/1, 400000)/r;
+for my $milliseconds (1, 5, 20)
 {
 	$session->query("BEGIN; $many; $load; SET LOCAL statement_timeout = $milliseconds; $publish");
 	like($session->{stderr}, qr/canceling statement due to statement timeout/, "labels of many rows: cancelled after $milliseconds ms");
