@@ -22,7 +22,7 @@ ITERATIONS = 12
 # sets of real_sets whose seeding is timed, and what share of their rows
 SEEDED = {"normal 128": 1, "SIFT": 1, "embeddings 128": 1, "50 blobs": 1, "blobs as many as k": 1, "outliers": 1,
           "customers": 0.5, "sensors": 0.5, "places": 0.5}
-PARTS = ["speed", "postgis", "reading", "memory", "columns", "small", "seeding"]
+PARTS = ["speed", "postgis", "reading", "memory", "columns", "types", "small", "seeding"]
 # rows, features, clusters, required ratio on normal data, on blobs
 SHAPES = [
     (200_000, 128, 256, 1.0, 2.0),
@@ -254,6 +254,38 @@ class FitBench(Bench):
                 self.compare_reading(f"{name}, beside their sums", source, "{" + ",".join(columns) + "}", sums, workers)
         for name, column in (("real[] of six", "r"), ("float8[] of six", "d")):
             self.compare_reading(f"{name}, beside count({column})", "others", "{" + column + "}", f"count({column})", workers_tried[0])
+        print()
+
+    def types(self):
+        """Columns of other types, and tables as users have them, beside their sums, without workers."""
+        n = 1_000_000 // self.options.shrink
+        four = ["a", "b", "c", "d"]
+        wide = [f"w{j}" for j in range(100)]
+        numbers = {"int2": "(random() * 1000)::int2", "int8": "(random() * 1e9)::int8", "bool": "random() < 0.5",
+                   "numeric": "(random()::numeric * 1000)", "timestamp": "timestamp '2023-01-01' + random() * interval '1100 days'"}
+        tables = {name: ", ".join(f"{number} AS {column}" for column in four) for name, number in numbers.items()}
+        tables["nulls"] = ", ".join(f"nullif(random(), 0.5) AS {column}, md5(i::text) AS t_{column}" for column in four)
+        tables["hundred"] = ", ".join(f"random() AS {column}" for column in wide)
+        tables["long"] = "ARRAY(SELECT random()::real FROM generate_series(1, 768) WHERE i > 0) AS v"
+        few = {"hundred": 10, "long": 100}
+        for name, columns in tables.items():
+            self.cursor.execute(f"DROP TABLE IF EXISTS of_{name} CASCADE; CREATE UNLOGGED TABLE of_{name} AS"
+                                f" SELECT i AS id, {columns} FROM generate_series(1, {n // few.get(name, 1)}) i")
+            self.cursor.execute(f"VACUUM ANALYZE of_{name}")
+        self.cursor.execute("CREATE VIEW of_join AS SELECT x.*, y.a AS e FROM of_int8 x JOIN of_nulls y USING (id)")
+        self.cursor.execute("CREATE VIEW of_epoch AS SELECT "
+                            + ", ".join(f"extract(epoch FROM {column})::float8 AS {column}" for column in four) + " FROM of_timestamp")
+        print("| columns | workers | beside s | read s | ratio | on a processor: beside s | whole fit s | ratio | allowed | met |")
+        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")
+        for name, table, columns in (("four int2", "int2", four), ("four int8", "int8", four), ("four numeric of many digits", "numeric", four),
+                                     ("epochs of four timestamps", "epoch", four), ("four float8 among texts", "nulls", four),
+                                     ("a hundred float8", "hundred", wide), ("the last three of a hundred", "hundred", wide[-3:]),
+                                     ("a view that joins", "join", four + ["e"])):
+            sums = ", ".join(f"sum({column})" for column in columns)
+            self.compare_reading(f"{name}, beside their sums", f"of_{table}", "{" + ",".join(columns) + "}", sums, 0)
+        self.compare_reading("four bool, beside their sums as int", "of_bool", "{" + ",".join(four) + "}",
+                             ", ".join(f"sum({column}::int)" for column in four), 0)
+        self.compare_reading("real[] of 768, TOASTed, beside sum(v[1])", "of_long", "{v}", "sum(v[1])", 0)
         print()
 
     def small(self):

@@ -69,8 +69,8 @@ extern int	gk_compare_ranks(const void *a, const void *b, void *argument);
 extern void gk_rank_features(const GkSummary *summary, int c, GkRank *order);
 
 /*
- * Which features stand out, and by how much; NULL if the rows are not known.  If it is sent as it
- * is, it has no sign that the client's encoding may lack.
+ * Which features stand out, and by how much; NULL if the rows are not known.  If it is sent as
+ * it is, it has no sign that the client's encoding may lack.
  */
 extern const char *gk_describe_profile(const GkSummary *summary, int c, GkRank *order,
 									   bool is_sent);

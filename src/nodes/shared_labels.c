@@ -25,8 +25,14 @@
 
 #define MAGIC UINT64CONST(0x6c6162656c736d6b)
 
-/* A slot has the place of an entry in units of this size, plus 1. */
+/*
+ * A slot has the place of an entry in units of this size, plus 1.  The bits that no place needs are
+ * bits of the hash, so that few other entries are compared.
+ */
 #define UNIT 8
+
+/* Rows that wait while their slots come into the cache. */
+#define WAITING 16
 
 /* What is known of an entry, beside the length of its id. */
 #define HAS_CLUSTER (UINT32_C(1) << 31)
@@ -55,6 +61,7 @@ typedef struct Shared
 	bool		id_by_value;
 	uint64		seed;
 	uint64		slots;			/* a power of two */
+	int			place_bits;		/* of a slot; the others are of the hash */
 	uint64		bytes;			/* of all entries, and of those that are there */
 	uint64		used;
 } Shared;
@@ -87,6 +94,17 @@ struct GkLabelsView
 /* What this session has left, and what it has drawn for it. */
 static dsm_segment *own = NULL;
 static uint64 drawn = 0;
+
+/* Rows that are not yet in the slots. */
+typedef struct Waiting
+{
+	uint64		place;
+	uint64		hash;
+} Waiting;
+
+static Waiting waiting[WAITING];
+static uint64 came = 0;
+static uint64 entered = 0;
 
 static Attached *all_attached = NULL;
 
@@ -202,6 +220,8 @@ gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t 
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a random number")));
 	shared->slots = slots;
+	shared->place_bits = pg_leftmost_one_pos64(bytes / UNIT + 1) + 1;
+	came = entered = 0;
 	shared->bytes = bytes;
 }
 
@@ -222,37 +242,75 @@ is_entry_of(Entry *entry, const Image *image)
 		memcmp(entry->id, image->bytes, image->length) == 0;
 }
 
-/* The slot of an id, or the empty one where it would be. */
+/* The hash of an id. */
+static uint64
+hash_of(const Shared *shared, const Image *image)
+{
+	return hash_bytes_extended((const unsigned char *) image->bytes, (int) image->length,
+							   shared->seed);
+}
+
+/* The bits of a slot that are of the hash. */
+static uint32
+tag_of(const Shared *shared, uint64 hash)
+{
+	return (uint32) ((hash >> 32) << shared->place_bits);
+}
+
+/* The entry of a slot that is not empty. */
+static Entry *
+entry_of(Shared *shared, uint32 slot)
+{
+	uint64		mask = (UINT64CONST(1) << shared->place_bits) - 1;
+
+	return entry_at(shared, ((slot & mask) - 1) * UNIT);
+}
+
+/* The slot of an id with this hash, or the empty one where it would be. */
 static uint32 *
-find_slot(Shared *shared, const Image *image)
+find_slot(Shared *shared, const Image *image, uint64 hash)
 {
 	uint32	   *slots = slots_of(shared);
-	uint64		place = hash_bytes_extended((const unsigned char *) image->bytes,
-											(int) image->length, shared->seed);
+	uint32		tag = tag_of(shared, hash);
 
-	for (;; place++)
+	for (uint64 place = hash;; place++)
 	{
 		uint32	   *slot = &slots[place & (shared->slots - 1)];
 
-		if (*slot == 0 || is_entry_of(entry_at(shared, (uint64) (*slot - 1) * UNIT), image))
+		if (*slot == 0 || ((uint64) (*slot ^ tag) >> shared->place_bits == 0 &&
+						   is_entry_of(entry_of(shared, *slot), image)))
 			return slot;
 	}
 }
 
-/* Enters an id into the slots; the first of several rows has the slot. */
+/* Enters the row that came first into the slots; the first of several with an id has the slot. */
 static void
-enter(Shared *shared, const Image *image, uint64 place)
+enter_next(Shared *shared)
 {
-	uint32	   *slot = find_slot(shared, image);
+	const Waiting *next = &waiting[entered++ % WAITING];
+	Entry	   *entry = entry_at(shared, next->place);
+	Image		image = {entry->id, pg_atomic_read_u32(&entry->state) & LENGTH};
+	uint32	   *slot = find_slot(shared, &image, next->hash);
 
 	if (*slot == 0)
-		*slot = (uint32) (place / UNIT) + 1;
+		*slot = (uint32) (next->place / UNIT + 1) | tag_of(shared, next->hash);
 	else
 	{
-		pg_atomic_fetch_or_u32(&entry_at(shared, (uint64) (*slot - 1) * UNIT)->state,
-							   IS_AMBIGUOUS);
-		pg_atomic_fetch_or_u32(&entry_at(shared, place)->state, IS_AMBIGUOUS);
+		pg_atomic_fetch_or_u32(&entry_of(shared, *slot)->state, IS_AMBIGUOUS);
+		pg_atomic_fetch_or_u32(&entry->state, IS_AMBIGUOUS);
 	}
+}
+
+/* Lets a row wait for its slot. */
+static void
+enter_soon(Shared *shared, const Image *image, uint64 place)
+{
+	uint64		hash = hash_of(shared, image);
+
+	if (came - entered == WAITING)
+		enter_next(shared);
+	__builtin_prefetch(&slots_of(shared)[hash & (shared->slots - 1)], 1);
+	waiting[came++ % WAITING] = (Waiting) {place, hash};
 }
 
 /* Adds a row. */
@@ -276,7 +334,7 @@ gk_shared_labels_add(Datum id, bool is_null, const GkSharedLabel *label)
 	if (image.length > 0)
 		memcpy(entry->id, image.bytes, image.length);
 	if (!is_null)
-		enter(shared, &image, shared->used);
+		enter_soon(shared, &image, shared->used);
 	shared->used += entry_bytes(image.length);
 }
 
@@ -286,6 +344,8 @@ gk_shared_labels_publish(void)
 {
 	Shared	   *shared = dsm_segment_address(own);
 
+	while (entered < came)
+		enter_next(shared);
 	pg_write_barrier();
 	shared->magic = MAGIC;
 	return dsm_segment_handle(own);
@@ -455,10 +515,10 @@ find_entry(Attached *attached, Shared *shared, const Image *image)
 	next = attached->last + entry_bytes(pg_atomic_read_u32(&entry->state) & LENGTH);
 	if (next >= shared->used || !is_entry_of(entry_at(shared, next), image))
 	{
-		slot = find_slot(shared, image);
+		slot = find_slot(shared, image, hash_of(shared, image));
 		if (*slot == 0)
 			return NULL;
-		next = (uint64) (*slot - 1) * UNIT;
+		next = (char *) entry_of(shared, *slot) - entries_of(shared);
 	}
 	attached->last = next;
 	return entry_at(shared, next);

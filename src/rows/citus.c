@@ -123,6 +123,22 @@ gk_citus_has_one_copy(Oid relation_id)
 		key != NULL && copies == 's';
 }
 
+/* The shards of a table of Citus. */
+int64
+gk_citus_shards(Oid relation_id)
+{
+	bool		is_null;
+	const char *query;
+
+	if (!gk_is_citus_table(relation_id))
+		return 0;
+	query = psprintf("SELECT pg_catalog.count(*) FROM pg_catalog.pg_dist_shard"
+					 " WHERE logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid", relation_id);
+	if (SPI_execute(query, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not count the shards of a table");
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+}
+
 /* Looks for a table of Citus' list, in queries within queries as well. */
 static bool
 reads_listed_table(Node *node, void *list_id)

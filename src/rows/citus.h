@@ -23,6 +23,9 @@ extern const char *gk_citus_column(Oid relation_id);
 /* True if Citus keeps one copy of each of its rows. */
 extern bool gk_citus_has_one_copy(Oid relation_id);
 
+/* The shards of a table of Citus; 0 of another.  SPI must be connected. */
+extern int64 gk_citus_shards(Oid relation_id);
+
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
 

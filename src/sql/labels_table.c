@@ -8,11 +8,16 @@
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "commands/proclang.h"
+#include "commands/vacuum.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -27,6 +32,12 @@
 /* What a table must have, and what one that is made has. */
 #define REQUIRED (GK_LABEL_SET(GK_LABEL_ID) | GK_LABEL_SET(GK_LABEL_CLUSTER))
 #define MADE (REQUIRED | GK_LABEL_SET(GK_LABEL_DISTANCE))
+
+/* Citus sets on the workers what is set for a transaction if this is "local", by default "none". */
+#define CITUS_PROPAGATION "citus.propagate_set_commands"
+
+/* The least default_statistics_target of a shard. */
+#define LEAST_TARGET 10
 
 /* The columns that only a model can fill. */
 #define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
@@ -381,18 +392,30 @@ prepare_table(GkLabelsTable *table)
 		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
 }
 
-/* True if triggers of a table may leave out rows that are inserted. */
+/* True if triggers of a table itself, not of its partitions, may leave out rows. */
 static bool
-may_leave_out_rows(Oid relation_id)
+has_row_triggers(Oid relation_id)
 {
 	Relation	relation = try_relation_open(relation_id, AccessShareLock);
-	bool		may;
+	bool		has;
 
 	if (relation == NULL)
 		return true;
-	may = relation->trigdesc != NULL && relation->trigdesc->trig_insert_before_row;
+	has = relation->trigdesc != NULL && relation->trigdesc->trig_insert_before_row;
 	relation_close(relation, AccessShareLock);
-	return may;
+	return has;
+}
+
+/* True if triggers of a table, or of one of its partitions, may leave out rows. */
+static bool
+may_leave_out_rows(Oid relation_id)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relation_id, AccessShareLock, NULL))
+		if (has_row_triggers(lfirst_oid(cell)))
+			return true;
+	return false;
 }
 
 /*
@@ -462,6 +485,46 @@ is_of_citus(const GkLabelsTable *table)
 }
 
 /*
+ * True if Citus can set something on the workers for a while.  It does so in blocks of a language,
+ * which the caller must be allowed to use; a session that lets it do so is left alone.
+ */
+static bool
+can_set_on_workers(void)
+{
+	const char *propagated = GetConfigOption(CITUS_PROPAGATION, true, false);
+
+	return propagated != NULL && strcmp(propagated, "none") == 0 &&
+		OidIsValid(get_language_oid("plpgsql", true)) &&
+		DatumGetBool(DirectFunctionCall2(has_language_privilege_name,
+										 CStringGetTextDatum("plpgsql"),
+										 CStringGetTextDatum("USAGE")));
+}
+
+/*
+ * Has ANALYZE take about as many rows of all shards together as of a table without shards, rather
+ * than of each.
+ */
+static void
+analyze(const GkLabelsTable *table, int64 shards)
+{
+	int64		target = Max(default_statistics_target / shards, LEAST_TARGET);
+	char	   *command = psprintf("ANALYZE %s", table->output.name);
+	int			nest_level = NewGUCNestLevel();
+
+	if (target < default_statistics_target && can_set_on_workers())
+	{
+		(void) set_config_option(CITUS_PROPAGATION, "local", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+		command = psprintf("BEGIN SET LOCAL default_statistics_target = " INT64_FORMAT "; %s; "
+						   "SET LOCAL default_statistics_target TO DEFAULT; END", target, command);
+		command = psprintf("DO LANGUAGE plpgsql %s", quote_literal_cstr(command));
+	}
+	gk_execute(command);
+	/* as after an error: what was set for this transaction would stay otherwise */
+	AtEOXact_GUC(false, nest_level);
+}
+
+/*
  * Renews what the planner knows of the table, where something was written and the caller may.
  * Those that append do not wait for one another.
  */
@@ -475,7 +538,7 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 		(kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
 		MAY_ANALYZE(relation_id) &&
 		ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
-		gk_execute(psprintf("ANALYZE %s", table->output.name));
+		analyze(table, Max(gk_citus_shards(relation_id), 1));
 }
 
 /* Makes the table if it is not there, and writes the labels. */

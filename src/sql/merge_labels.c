@@ -57,7 +57,10 @@ raise_no_index(Oid relation_id, const char *id_name)
 			 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
 }
 
-/* The collation by which an index makes ids unique: that of the column, if there are several. */
+/*
+ * The collation by which an index makes ids unique: that of the column, if there are several.
+ * InvalidOid = it goes without saying.
+ */
 Oid
 gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type)
 {
@@ -85,7 +88,7 @@ gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type)
 	relation_close(relation, NoLock);
 	if (!found)
 		raise_no_index(relation_id, id_name);
-	return chosen;
+	return chosen == wanted && wanted == get_typcollation(id_type) ? InvalidOid : chosen;
 }
 
 /* The id of a label, to be compared as the ids of the table are. */

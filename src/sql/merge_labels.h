@@ -34,7 +34,8 @@ typedef struct GkLabelsMerge
 
 /*
  * Raises 42P10 unless ids are unique in a table, by an index on that column alone.  Returns the
- * index's collation: by another one, a label might have several rows, or a row several labels.
+ * index's collation, InvalidOid if it is the type's: by another one, a label might have several
+ * rows, or a row several labels.
  */
 extern Oid	gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type);
 

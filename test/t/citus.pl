@@ -321,6 +321,34 @@ sql(<<~'SQL');
 	SQL
 is(way_of(label('even_labels', 'append')), 'copy', 'labels of which a trigger leaves some out');
 is(sql('SELECT count(*) FROM even_labels'), 3000, 'are written without them');
+sql(<<~'SQL');
+	CREATE TABLE parted_labels (LIKE labels) PARTITION BY RANGE (id);
+	CREATE TABLE parted_labels_1 PARTITION OF parted_labels FOR VALUES FROM (MINVALUE) TO (3001);
+	CREATE TABLE parted_labels_2 PARTITION OF parted_labels FOR VALUES FROM (3001) TO (MAXVALUE);
+	SELECT create_distributed_table('parted_labels', 'id', colocate_with => 'distributed');
+	SQL
+is(way_of(label('parted_labels', 'append')), 'select', 'a labels table with partitions');
+is(sql(sprintf $digest, 'parted_labels'), $expected, 'has the same labels');
+sql(q{SET citus.enable_unsafe_triggers = on; CREATE TRIGGER leave_out BEFORE INSERT ON parted_labels_2 FOR EACH ROW EXECUTE FUNCTION leave_out()});
+is(way_of(label('parted_labels', 'replace')), 'copy', 'a partition with a trigger that leaves rows out');
+is(sql('SELECT count(*) FROM parted_labels'), sql('SELECT count(*) FILTER (WHERE id <= 3000 OR id % 2 = 0) FROM local'), 'is filled without them');
+
+# What ANALYZE takes of all shards together
+my $shards = sql(q{SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = 'labels'::regclass});
+my $buckets = q{SELECT min(result::int) - 1, max(result::int) - 1 FROM run_command_on_shards('labels', $c$SELECT array_length(histogram_bounds::text::text[], 1)
+	FROM pg_stats WHERE attname = 'id' AND format('%%I.%%I', schemaname, tablename)::regclass = '%s'::regclass$c$)};
+my $share = int(100 / $shards) < 10 ? 10 : int(100 / $shards);
+sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'replace'));
+is(sql($buckets), "$share|$share", "statistics of $shards shards are of as many rows as those of a table");
+is(sql("BEGIN; SET gkmeans.nodes = 'auto'; " . label('labels', 'replace') . q{; SHOW default_statistics_target; SHOW citus.propagate_set_commands; ANALYZE labels; COMMIT}), "3\n100\nnone", 'the settings of the transaction are as before');
+is(sql($buckets), '100|100', 'on the workers as well');
+sql("SET citus.propagate_set_commands = 'local'; SET gkmeans.nodes = 'auto'; " . label('labels', 'replace'));
+is(sql($buckets), '100|100', 'a session that sets things on the workers is left alone');
+sql("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC; CREATE ROLE speechless LOGIN;");
+sql('CREATE TABLE labels_2 (LIKE labels); ALTER TABLE labels_2 OWNER TO speechless; ' . q{SELECT create_distributed_table('labels_2', 'id', colocate_with => 'distributed')});
+is(sql("SET ROLE speechless; " . label('labels_2', 'replace', '', 'SELECT i AS id, i % 3 * 10 AS x, i AS y FROM generate_series(1, 3000) i')), 3, 'a role that may not use the language');
+is(sql($buckets =~ s/'labels'/'labels_2'/r), '100|100', 'has them of each shard');
+sql('GRANT USAGE ON LANGUAGE plpgsql TO PUBLIC; DROP TABLE labels_2');
 
 # Copies of rows are on several workers, of which one has the labels
 sql(q{SET citus.shard_replication_factor = 2; CREATE TABLE twice (LIKE local); SELECT create_distributed_table('twice', 'id', colocate_with => 'none');

@@ -138,6 +138,19 @@ is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'another sessi
 $leaver->quit;
 ok($server->poll_query_until('postgres', look($handle, $key), '0|0|0'), 'they end with it');
 is(segments($server), settled_segments($server), 'no segment is left');
+my $many = $unusable =~ s/i % 40 AS id/(i || 'th')::text AS id/r =~ s/'int'/'text'/r =~ s/1, 50\)/1, 400000)/r;
+for my $milliseconds (1, 5, 20, 60)
+{
+	$session->query("BEGIN; $many; $load; SET LOCAL statement_timeout = $milliseconds; $publish");
+	like($session->{stderr}, qr/canceling statement due to statement timeout/, "labels of many rows: cancelled after $milliseconds ms");
+	$session->{stderr} = '';
+	is($session->query('ROLLBACK; SELECT count(*) FROM gkmeans_node_rest()'), 0, 'none are left');
+	nothing_left($server, $session, $pid, $threads, 'cancelled labels');
+}
+$session->query("BEGIN; $many; $load; $publish; COMMIT");
+is($session->query('SELECT count(DISTINCT id) FROM gkmeans_node_rest()'), 400000, 'all of many rows are there');
+$session->query('SELECT gkmeans_node_close()');
+nothing_left($server, $session, $pid, $threads, 'labels of many rows');
 
 # Messages of any bytes.
 my $before = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
