@@ -21,8 +21,8 @@
 /* The least number of starts for the best quality. */
 #define BEST_STARTS 8
 
-/* The work of a pass over the rows up to which `auto` is the best quality. */
-#define BEST_WORK 2e7
+/* The work of all searches of `auto`, as passes over the rows, if it makes several. */
+#define BEST_WORK 1.6e8
 
 /* Turns a row's d² into its distance. */
 double
@@ -75,21 +75,25 @@ gk_fit_quality(const GkFitSpec *spec, int64 k)
 		return GK_QUALITY_FAST;
 	if (spec->quality != GK_QUALITY_AUTO)
 		return spec->quality;
-	if (work * Max(spec->n_init, BEST_STARTS) <= BEST_WORK * BEST_STARTS)
+	if (work * Max(spec->n_init, 2) <= BEST_WORK)
 		return GK_QUALITY_BEST;
 	return work <= GK_GOOD_WORK ? GK_QUALITY_GOOD : GK_QUALITY_FAST;
 }
 
-/* How many starts there are. */
+/* How many starts there are; `auto` makes fewer searches of more rows. */
 static int
 number_of_starts(const GkFitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
+	int			least = BEST_STARTS;
 
 	if (spec->init == GK_INIT_GIVEN)
 		return 1;
-	return fitter->fit->quality == GK_QUALITY_BEST && spec->n_init > 0
-		? Max(spec->n_init, BEST_STARTS) : spec->n_init;
+	if (fitter->fit->quality != GK_QUALITY_BEST || spec->n_init == 0)
+		return spec->n_init;
+	if (spec->quality == GK_QUALITY_AUTO)
+		least = (int) Min(BEST_WORK / gk_pass_work(spec, fitter->k), BEST_STARTS);
+	return Max(spec->n_init, least);
 }
 
 /* Shows others which start begins; that from earlier centroids is the first. */

@@ -60,10 +60,18 @@ SELECT near(after_fit($$gkmeans_fit('grid', '{x,y}', 100, quality => 'good')$$, 
 SELECT cmp_ok(after_fit($$gkmeans_fit('grid', '{x,y}', 64, quality => 'good')$$, 'search_rounds')::int, '<=', 20, 'a search that finds nothing more ends soon');
 -- auto goes by rows × k × (features + 8)
 SELECT is(after_fit(format($$gkmeans_fit('SELECT 1 AS x, i AS y FROM generate_series(1, %s) i', '{x,y}', %s, max_iter => 1)$$, n, k), 'quality'), quality, format('auto, %s rows, k = %s', n, k))
-FROM (VALUES (20000, 100, 'best'), (20001, 100, 'good'), (20000, 1000, 'good'), (20001, 1000, 'fast')) v(n, k, quality);
+FROM (VALUES (80000, 100, 'best'), (80001, 100, 'good'), (20000, 1000, 'good'), (20001, 1000, 'fast')) v(n, k, quality);
 SELECT is(after_fit($$gkmeans_fit('grid', '{x,y}', initial_centroids => '{{0,0},{1,1}}')$$, 'quality'), 'fast', 'given centroids are not searched from');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', initial_centroids => '{{0,0},{1,1}}', quality => 'good')$$, '22023', 'a search from given centroids', hint => 'Leave out one');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', 3, quality => 'perfect')$$, '22023', 'another word', hint => '"auto", "fast", "good", "best"');
+
+-- Rows of which `auto` makes no search: a search that is asked for makes few passes over them.
+CREATE TABLE large AS SELECT ARRAY(SELECT (noise(i % 1000, f) * 100 + noise(i, f + 50) * 30)::real FROM generate_series(1, 10) f) AS v FROM generate_series(1, 12000) i;
+CREATE TABLE searches AS SELECT quality, string_to_array(btrim(after_fit(format($$gkmeans_fit('large', '{v}', 1000, quality => %L)$$, quality),
+	'(iterations, search_rounds, inertia, converged)'), '()'), ',') AS facts FROM unnest('{fast,good}'::text[]) quality;
+SELECT unnest(ARRAY[cmp_ok(5 * good.facts[2]::int, '<=', 11 * fast.facts[1]::int, 'the rounds make at most 11 times the steps of the start'),
+	cmp_ok(good.facts[3]::float8, '<', 0.999 * fast.facts[3]::float8, 'they find better clusters'), is(good.facts[4], 't', 'the last iteration converges')])
+FROM searches fast, searches good WHERE fast.quality = 'fast' AND good.quality = 'good';
 
 -- A model is made alike, and a search can be cancelled.
 SELECT results_eq($$SELECT cluster_id, centroid, size, inertia FROM gkmeans_create_model('searched', 'grid', '{x,y}', 64, quality => 'good')$$,
