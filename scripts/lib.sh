@@ -19,13 +19,14 @@ export LC_ALL=C.UTF-8 LANG=C.UTF-8 PGUSER=postgres
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
-# Runs a command as the owner of the folder: PostgreSQL refuses to run as root.
+# Runs a command as the owner of the folder: PostgreSQL refuses to run as root.  File 9 is the lock of scripts/test,
+# which a server must not keep.
 as_owner() {
     if $is_root; then
         runuser -u "$owner" -- env HOME="$folder" "$@"
     else
         "$@"
-    fi
+    fi 9>&-
 }
 
 # Runs a command with its output in a log, and shows the log if the command fails.
@@ -54,7 +55,7 @@ choose_major() {
     [ -n "$newest" ] || newest=$(newest_of '/usr/lib/postgresql/*/bin/postgres')
     [ -n "$newest" ] || newest=$(packaged_major)
     if [ -z "$newest" ] && $is_root; then
-        apt-get -qq update >&2
+        apt_get -qq update >&2
         newest=$(packaged_major)
     fi
     [ -n "$newest" ] || die "no package of PostgreSQL found; set PG_CONFIG to the pg_config of an installation"
@@ -67,6 +68,11 @@ newest_of() {
 
 packaged_major() {
     apt-cache depends postgresql 2> /dev/null | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1
+}
+
+# Waits for another apt-get.
+apt_get() {
+    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@"
 }
 
 # Installs the packages of the list that are missing, on Debian and as root.
@@ -82,7 +88,7 @@ install_missing() {
     $is_root || die "missing packages; run:  sudo apt-get install --no-install-recommends ${missing[*]}"
 
     say "Installing ${missing[*]}"
-    is_known "${missing[0]}" || apt-get -qq update
+    is_known "${missing[0]}" || apt_get -qq update
     local plan
     plan=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>&1) || die "$plan"
     if grep -Eq '^Inst postgresql-[0-9]+ \[' <<< "$plan"; then
@@ -97,28 +103,33 @@ install_without_cluster() {
     log=$(mktemp)
     mkdir -p "${switch%/*}"
     echo 'create_main_cluster = false' > "$switch"
-    DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+    apt_get -qq -y -o Dpkg::Use-Pty=0 \
         install --no-install-recommends "$@" > "$log" 2>&1 || status=$?
     rm -f "$switch"
     [ $status -eq 0 ] || { tail -n 40 "$log" >&2; die "apt-get install failed"; }
     rm -f "$log"
 }
 
-# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  The arguments name
-# further packages, which it installs only as root; @ stands for the major version.
+# Finds or installs PostgreSQL and a compiler; sets PG_CONFIG.  The arguments are for install_tools.
 install_requirements() {
     if [ -n "${PG_CONFIG:-}" ]; then
         return
     elif command -v dpkg-query > /dev/null; then
-        local major
-        major=$(choose_major)
+        packaged=$(choose_major)
+        local major=$packaged
         install_missing "postgresql-$major" "postgresql-server-dev-$major" build-essential
-        ! $is_root || install_missing "${@//@/$major}"
+        install_tools "$@"
         PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
     else
         PG_CONFIG=$(command -v pg_config) || die "pg_config is not in the PATH; set PG_CONFIG"
     fi
 }
+
+# Installs further packages, only as root and beside a packaged PostgreSQL; @ stands for its major version.
+install_tools() {
+    [ -z "$packaged" ] || ! $is_root || install_missing "${@//@/$packaged}"
+}
+packaged=
 
 # Creates the folder, or reuses that of an earlier run.
 open_folder() {
@@ -169,8 +180,12 @@ copy_postgresql() {
 # Builds and installs gkmeans into the private copy.  Arguments go to make.
 build_gkmeans() {
     say "Building gkmeans for $("$PG_CONFIG" --version)"
-    logged build.log as_owner make -C build -f "$folder/source/Makefile" VPATH="$folder/source" \
-        PG_CONFIG="$programs/pg_config" -j"$(nproc)" "$@" install
+    logged build.log make_gkmeans "$programs/pg_config" "$@" install
+}
+
+# make_gkmeans PG_CONFIG ARGUMENT ...: runs make in the folder `build`.
+make_gkmeans() {
+    as_owner make -C build -f "$folder/source/Makefile" VPATH="$folder/source" PG_CONFIG="$1" -j"$(nproc)" "${@:2}"
 }
 
 # Builds the modules that only tests load.
@@ -180,13 +195,18 @@ build_modules() {
         PG_CONFIG="$programs/pg_config" COPT=-Werror install
 }
 
+# The server that start_server and stop_server mean.
+server_data=data
+server_log=server.log
+server_port=5432
+
 stop_server() {
     local status=0
-    [ -f "$folder/data/postmaster.pid" ] || return 0
-    as_owner "$folder/bin/pg_ctl" stop -D "$folder/data" -m fast > /dev/null 2>&1 || true
+    [ -f "$folder/$server_data/postmaster.pid" ] || return 0
+    as_owner "$folder/bin/pg_ctl" stop -D "$folder/$server_data" -m fast > /dev/null 2>&1 || true
     # 3: no server is running; one that was killed has left its file behind
-    as_owner "$folder/bin/pg_ctl" status -D "$folder/data" > /dev/null || status=$?
-    [ $status -ne 3 ] || as_owner rm -f "$folder/data/postmaster.pid"
+    as_owner "$folder/bin/pg_ctl" status -D "$folder/$server_data" > /dev/null || status=$?
+    [ $status -ne 3 ] || as_owner rm -f "$folder/$server_data/postmaster.pid"
 }
 
 # Starts a server that listens only on a socket in the folder, which only its owner and root can open.
@@ -194,19 +214,19 @@ stop_server() {
 start_server() {
     local version
     version=$("$programs/pg_config" --version | grep -oE '[0-9]+' | head -1)
-    if [ -f data/PG_VERSION ] && [ "$(cat data/PG_VERSION)" != "$version" ]; then
-        as_owner rm -rf data
+    if [ -f "$server_data/PG_VERSION" ] && [ "$(cat "$server_data/PG_VERSION")" != "$version" ]; then
+        as_owner rm -rf "$server_data"
     fi
-    [ -f data/PG_VERSION ] ||
-        logged initdb.log as_owner "$programs/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync
+    [ -f "$server_data/PG_VERSION" ] || logged "$server_log.initdb" \
+        as_owner "$programs/initdb" -D "$server_data" -U postgres -A trust -E UTF8 --no-locale --no-sync
     as_owner mkdir -p run
     as_owner chmod 700 run
     {
         echo "listen_addresses = ''"
         echo "unix_socket_directories = '$folder/run'"
-        echo "port = 5432"
+        echo "port = $server_port"
         printf '%s\n' "$@"
-    } | as_owner tee data/postgresql.auto.conf > /dev/null
-    logged start.log as_owner "$programs/pg_ctl" start -w -D data -l server.log
-    export PGHOST=$folder/run PGPORT=5432
+    } | as_owner tee "$server_data/postgresql.auto.conf" > /dev/null
+    logged "$server_log.start" as_owner "$programs/pg_ctl" start -w -D "$server_data" -l "$server_log"
+    export PGHOST=$folder/run PGPORT=$server_port
 }

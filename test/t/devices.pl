@@ -17,10 +17,14 @@ for my $program ('make', 'cc')
 }
 
 # The extension's functions come from a copy of its library, which finds the stand-in beside it.
+# GK_UNIT_BUILD is where the programs of test/unit were built, if they were.
 my $folder = "$ENV{TESTDIR}/stand_in";
-system_or_bail('make', '-s', '-C', "$FindBin::Bin/../unit", "BUILD=$folder", "$folder/gkmeans_cuda.so");
+my $built = $ENV{GK_UNIT_BUILD} // $folder;
+system_or_bail('make', '-s', '-C', "$FindBin::Bin/../unit", "BUILD=$built", "$built/gkmeans_cuda.so");
 my ($installed) = run_command([ 'pg_config', '--pkglibdir' ]);
+mkdir $folder;
 copy("$installed/gkmeans.so", "$folder/gkmeans.so") or die "gkmeans.so: $!";
+$built eq $folder or copy("$built/gkmeans_cuda.so", "$folder/gkmeans_cuda.so") or die "gkmeans_cuda.so: $!";
 
 my $node = start_server('devices', allows_streaming => 1);
 $node->safe_psql('postgres', "UPDATE pg_proc SET probin = '$folder/gkmeans' WHERE probin = '\$libdir/gkmeans'");

@@ -107,19 +107,39 @@ hash_of(const ReferenceEngine *e, int64_t row)
 	return gk_hash_finish(terms, weight_bits);
 }
 
+/* How many sums the processor adds to at once: each of them waits for its own last addition. */
+#define TOGETHER 8
+
+/* The same for TOGETHER centroids. */
+static void
+squares(const ReferenceEngine *e, int64_t row, const double *points, double *sums)
+{
+	const float *x = e->x + row * e->d;
+
+	for (int i = 0; i < TOGETHER; i++)
+		sums[i] = 0.0;
+	for (int j = 0; j < e->d; j++)
+		for (int i = 0; i < TOGETHER; i++)
+			sums[i] = gk_add_square(sums[i], x[j], points[(int64_t) i * e->d + j]);
+}
+
 /* The label of a row among `count` centroids, by the definition. */
 static int32_t
 nearest(const ReferenceEngine *e, int64_t row, const double *points, int64_t count,
 		double *distance2)
 {
+	double		sums[TOGETHER];
 	int32_t		best = 0;
 
-	*distance2 = square(e, row, points);
-	for (int64_t i = 1; i < count; i++)
+	for (int64_t i = 0; i < count; i++)
 	{
-		double		candidate = square(e, row, points + i * e->d);
+		double		candidate;
 
-		if (candidate < *distance2)
+		if (i % TOGETHER == 0 && count - i >= TOGETHER)
+			squares(e, row, points + i * e->d, sums);
+		candidate = i - i % TOGETHER + TOGETHER <= count ? sums[i % TOGETHER]
+			: square(e, row, points + i * e->d);
+		if (i == 0 || candidate < *distance2)
 		{
 			*distance2 = candidate;
 			best = (int32_t) i;
