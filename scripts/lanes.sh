@@ -29,9 +29,9 @@ add_job() {
     state_of[$name]=waiting
 }
 
-# Two for each processor and one more, since many tests wait; fewer if there is little memory, or a GPU to share.
+# Two more than processors, since many tests wait; fewer if there is little memory, or a GPU to share.
 count_lanes() {
-    local by_processors=$(($(nproc) * 2 + 1)) by_memory
+    local by_processors=$(($(nproc) + 2)) by_memory
     by_memory=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 1500000))
     [ $by_processors -le 9 ] || by_processors=9
     [ ! -e /dev/nvidiactl ] || [ $by_processors -le 4 ] || by_processors=4
