@@ -68,10 +68,9 @@ struct Chunk
 struct CentroidScale
 {
 	unsigned long long greatest_norm;	/* bits of a double */
-	double		error_log;		/* sums of log2 over the centroids */
+	double		error_log;		/* sums of log2 over the centroids, by their weights … */
 	double		norm_log;
-	int			error_count;
-	int			norm_count;
+	double		weight;			/* … and of these */
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;

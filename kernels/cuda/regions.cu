@@ -513,7 +513,7 @@ round_list_kernel(ListArguments a)
 				place_of(i, j % TILE_COLUMNS / 8) + j % 8;
 		}, [&](double length, double missed)
 		{
-			store_bounds(list.first + i, length, missed, a.norm, a.error, scale);
+			store_bounds(list.first + i, length, missed, 1.0, a.norm, a.error, scale);
 		});
 	}
 }
@@ -530,8 +530,8 @@ static __device__ void
 choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lambda, double *mu)
 {
 	double		count = (double) rows.count;
-	double		norm = mean_log(scale.norm_log, scale.norm_count, 0.0);
-	double		error = mean_log(scale.error_log, scale.error_count, norm - 12.0);
+	double		norm = mean_log(scale.norm_log, scale.weight, 0.0);
+	double		error = mean_log(scale.error_log, scale.weight, norm - 12.0);
 	double		row_norm = mean_log(rows.norm_log + count * scale.exponent, count, norm);
 	double		row_error = mean_log(rows.error_log + count * scale.exponent, count,
 									 row_norm - 12.0);
