@@ -242,7 +242,13 @@ public:
 	void		need_labels();
 	void		need_distance2();
 
-	/* Memory for the leading bits of the hashes, if no row must leave the device for it. */
+	/* True if so many bytes leave enough for a command's work, with all rows where they are. */
+	bool		can_spare(uint64_t bytes) const { return account.has_room(bytes + work_bytes()); }
+
+	/* The same for d², if no row must leave the device for it. */
+	void		want_distance2();
+
+	/* Memory for the leading bits of the hashes, likewise. */
 	void		want_hash_heads();
 	void		drop_hash_heads();
 

@@ -240,6 +240,16 @@ label_distances(Shard &shard, const Slice &slice, const Centroids &centroids, Di
 	GK_LAUNCHED("distance_kernel");
 }
 
+/* Loads the kernel of distances. */
+void
+load_distances()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes,
+								  (const void *) distance_kernel<USE_DISTANCES>));
+}
+
 /* Potentials of 8 trials at a time. */
 static __global__ void
 __launch_bounds__(256)

@@ -99,6 +99,7 @@ enum DistanceUse
 };
 void		label_distances(Shard &shard, const Slice &slice, const Centroids &centroids,
 							DistanceUse use, int64_t first_label, bool forget);
+void		load_distances();
 void		potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count,
 							 double scale, int64_t *sums);
 struct Separation
@@ -186,10 +187,18 @@ void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed 
 					   uint64_t capacity);
 template <typename T> void gather_rows(Shard &shard, const T *values, int width,
 									   const int64_t *rows, int64_t count, T *to);
-/* counts rows by the 16 bits below the known ones, of d² or (with_hash) of the hash */
-void		histogram_slice(Shard &shard, const Slice &slice, bool with_hash,
-							uint64_t known_distance, uint64_t prefix, int shift,
+/* counts rows by the bits from number `shift` up to those that are known to be `prefix` */
+struct Digit
+{
+	bool		of_hash;			/* or else of d² … */
+	uint64_t	distance;			/* … whose bits are these */
+	uint64_t	prefix;
+	int			known;				/* the number of the last bit of the prefix; 64 = none */
+	int			shift;
+};
+void		histogram_slice(Shard &shard, const Slice &slice, const Digit &digit,
 							unsigned long long *counts);
+void		load_lists();
 
 /* a row of a shard, and the number of the other row */
 struct RowPair
