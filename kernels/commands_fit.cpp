@@ -178,7 +178,8 @@ Engine::prepare_comparison(Shard &shard)
 {
 	/* first: it sees by these if they have moved */
 	if (!shard.centroids.narrow)
-		prepare_regions(shard, filter_rows(shard.centroids.count));
+		prepare_regions(shard, filter_rows(shard.centroids.count),
+						filter_seconds(shard, shard.centroids.count));
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -215,9 +216,28 @@ Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
 	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
+/* Finds the regions of a shard's rows, if it has any, and all rows are in device memory. */
+void
+Engine::place_rows(Shard &shard)
+{
+	Regions    &regions = shard.regions;
+
+	if (!has_regions(shard, shard.centroids) || shard.resident < shard.rows)
+		return;
+	for (int64_t from = 0; from < shard.rows;)
+	{
+		Slice		slice = shard.start_slice(from, filter_rows(shard.centroids.count));
+
+		place_slice(shard, slice);
+		shard.finish_slice(slice, false);
+		from += slice.rows;
+	}
+	regions.placed = true;
+}
+
 /*
- * Prepares what steps need, so that the first takes no longer: memory, bounds of the rows, and the
- * kernels, which CUDA loads when they first run, here on no rows.
+ * Prepares what steps need, so that the first takes no longer: memory, bounds and regions of the
+ * rows, and the kernels, which CUDA loads when they first run, here on no rows.
  */
 void
 Engine::prepare_first_step(int64_t k)
@@ -230,6 +250,7 @@ Engine::prepare_first_step(int64_t k)
 		if (shard->rows == 0)
 			continue;
 		shard->use();
+		place_rows(*shard);
 		label_and_sum(*shard, none, true);
 		load_finish();
 	}

@@ -110,6 +110,7 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
 	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "cuda_engine.h"
 #include "filter.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -35,6 +36,10 @@ namespace gk
 /* Seeds that are chosen between looks at them. */
 #define SEEDS_AT_A_TIME 64
 
+/* Bytes of a row besides its features that regions read and write, and the share of bandwidth. */
+#define ORDER_BYTES 128
+#define ORDER_SHARE 0.3
+
 /* Memory of lists, and of norms: bytes, or a part of all rows if that is more. */
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
@@ -42,8 +47,8 @@ namespace gk
 /* Centroids of a list for which there is room, at least. */
 #define LEAST_LIST 32
 
-/* The most: so many, or so many times what a region has on average. */
-#define LONG_LIST 64
+/* The most of one list: so many, or so many times what a region has on average. */
+#define LONG_LIST 128
 #define LONG_SHARE 8
 
 /* A part of the rows that can have several candidates; of small slices, all. */
@@ -109,9 +114,22 @@ list_bytes(const Shard &shard)
 	return std::min(std::max(rows / LISTS_SHARE, LISTS_BYTES), shard.account.limit / LISTS_SHARE);
 }
 
-/* How many regions there can be: fewer than 2 if there is no use in them, or no memory. */
+/* About how long a row takes that has a region: its list is mostly one panel. */
+static double
+region_seconds(const Shard &shard)
+{
+	const Speed &speed = shard.device->speed;
+
+	return 64.0 * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+		(shard.dimension * 4 + ORDER_BYTES) / (ORDER_SHARE * speed.bandwidth);
+}
+
+/*
+ * How many regions there can be: fewer than 2 if there is no memory, or no use in them where a row
+ * takes so long without.
+ */
 static int
-most_regions(const Shard &shard)
+most_regions(const Shard &shard, double seconds)
 {
 	int64_t		k = shard.centroids.count;
 	int64_t		most = std::min<int64_t>(k, MOST_REGIONS);
@@ -120,7 +138,8 @@ most_regions(const Shard &shard)
 		return 0;
 	if (wish > 0)
 		return (int) std::min<int64_t>(k / 3, FEW_REGIONS);
-	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
+	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS ||
+		region_seconds(shard) >= seconds)
 		return 0;
 	most = std::min<int64_t>(most, shard.rows / ROWS_PER_REGION);
 	most = std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
@@ -272,9 +291,9 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	uint64_t	need;
 	uint64_t	all;
 
-	r.most = (int) std::min({(int64_t) (list_bytes(shard) / bytes / count), k + LIST_STEP - 1,
-		std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count)}) / LIST_STEP * LIST_STEP;
-	r.room = (int64_t) count * r.most;
+	r.most = (int) std::min<int64_t>(k, std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count));
+	r.most = (r.most + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
+	r.room = std::min((int64_t) (list_bytes(shard) / bytes), (int64_t) count * r.most);
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
 	all = need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
@@ -288,14 +307,14 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	reserve_slices(shard, slice_rows);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
-	return r.most > 0;
+	return r.room > 0;
 }
 
 /* Chooses the regions of new centroids; true if there are any. */
 static bool
-choose_regions(Shard &shard, int64_t slice_rows)
+choose_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
-	int			most = most_regions(shard);
+	int			most = most_regions(shard, seconds);
 	Sample		sample;
 	Slice		slice;
 	Gap		   *gaps;
@@ -324,7 +343,7 @@ choose_regions(Shard &shard, int64_t slice_rows)
 
 /* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
 void
-prepare_regions(Shard &shard, int64_t slice_rows)
+prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
 	Regions    &r = shard.regions;
 
@@ -332,7 +351,7 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 	{
 		try
 		{
-			if (!choose_regions(shard, slice_rows))
+			if (!choose_regions(shard, slice_rows, seconds))
 				r.release();
 		}
 		catch (...)

@@ -43,7 +43,7 @@ struct Sample
 };
 struct Gap
 {
-	uint32_t	nearest;		/* the bits of d² to the nearest other row, inverted */
+	uint32_t	nearest;		/* the bits of d² to the nearest row not equal to it, inverted */
 	float		sum2;			/* Σ d² to all */
 };
 void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
@@ -58,6 +58,7 @@ void		list_regions(Shard &shard, bool tight);
 size_t		region_place_count(int regions);
 int64_t		region_tile_count(int64_t rows, int regions);
 bool		filter_regions_fits(const Shard &shard);
+void		keep_regions(Shard &shard, const Slice &slice);
 void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
 void		decide_listed(Shard &shard, const FilterArguments &a);

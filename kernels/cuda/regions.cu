@@ -45,7 +45,7 @@ take_sample(Shard &shard, const Slice &slice, const Sample &sample)
 	GK_LAUNCHED("sample_kernel");
 }
 
-/* How far some rows are from their nearest one and from all: a row of blocks for each. */
+/* How far some rows are from the nearest other than them and from all: a row of blocks for each. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 gaps_kernel(Sample sample, int d, Gap *gaps)
@@ -61,7 +61,7 @@ gaps_kernel(Sample sample, int d, Gap *gaps)
 		float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
 												sample.rows + (int64_t) its * d, d);
 
-		least = i == its ? least : fminf(least, distance2);
+		least = i == its || distance2 == 0.0f ? least : fminf(least, distance2);
 		sum += distance2;
 	}
 	if (threadIdx.x % 32 > 0)
@@ -319,7 +319,8 @@ struct ListArguments
 	explicit ListArguments(Shard &shard)
 		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
 		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
-		  most(shard.regions.most), origins(shard.regions.origins),
+		  most(shard.regions.most), room((uint32_t) shard.regions.room),
+		  origins(shard.regions.origins),
 		  norms(shard.regions.norms), radii(shard.regions.radii),
 		  lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
@@ -336,6 +337,7 @@ struct ListArguments
 	int			depth;
 	double		gamma;
 	int			most;
+	uint32_t	room;
 	const float *origins;
 	const float *norms;
 	float	   *radii;
@@ -362,13 +364,16 @@ place_list(const ListArguments &a, int count, float greatest, float least, float
 	int			exponent = scale_of_norm(fmaxf(greatest, fminf(limit, 1e37f) * 0x1p-8f));
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	RegionList	list = {0, 0, 0, 0.0f};
+	uint32_t	first;
 
 	if (padded > a.most || !(greatest < 1e37f))
 		return list;
+	first = atomicAdd(a.used, (uint32_t) padded);
+	if (first + padded > a.room)
+		return list;
 	*scale = {};
 	scale->exponent = exponent;
-	/* there is room for all */
-	list.first = (int) atomicAdd(a.used, (uint32_t) padded);
+	list.first = (int) first;
 	list.count = count;
 	list.padded = padded;
 	list.reach = INFINITY;
@@ -380,6 +385,9 @@ place_list(const ListArguments &a, int count, float greatest, float least, float
 
 /* Rows that are left are compared with all centroids, at so many times the cost. */
 #define COST_OF_LEFT 2
+
+/* Of what rows of a sample need, others need so much. */
+#define SAMPLED_MARGIN (1.0f + 1.0f / 32)
 
 /*
  * The limit of a region's list that costs least: a longer list leaves fewer rows, as far as rows
@@ -393,7 +401,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 	constexpr int EACH = REACHES / REGION_THREADS;
 	__shared__ uint32_t near[REACHES];
 	__shared__ unsigned long long least;
-	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
+	const uint32_t *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
 	float		scale = rough_power_of_two(a.common->exponent);
 	int			first = threadIdx.x * EACH;
 	uint32_t	rows[EACH];
@@ -405,7 +413,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 	for (int i = 0; i < EACH; i++)
 	{
 		rows[i] = reaches[first + i];
-		reaches[first + i] = near[first + i] = 0;
+		near[first + i] = 0;
 	}
 	__syncthreads();
 	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
@@ -430,10 +438,9 @@ cheapest_limit(const ListArguments &a, const float *norms)
 }
 
 /*
- * How far from the origin centroids of the list may be.  A row is compared with all that are nearer
- * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
- * radius; as long as rows have not said what they need, u is taken for the distance between
- * neighbours.
+ * How far from the origin centroids of the list may be: as far as is cheapest or, as long as rows
+ * have not said what they need, as far as rows can need it that are no farther from their centroid
+ * than neighbours from each other.
  */
 static __device__ float
 limit_of_list(const ListArguments &a, const float *norms, bool tight)
@@ -487,6 +494,9 @@ list_kernel(ListArguments a, bool tight)
 			a.ids[list.first + atomicAdd(&found, 1)] = (int32_t) c;
 	for (int i = list.count + threadIdx.x; i < list.padded; i += REGION_THREADS)
 		a.ids[list.first + i] = 0;
+	/* rows without a list will not say it again */
+	for (int i = threadIdx.x; i < REACHES && list.count > 0; i += REGION_THREADS)
+		a.reaches[(int64_t) blockIdx.x * REACHES + i] = 0;
 }
 
 /* Rounds the centroids of a list to 16 bits: one warp a centroid. */
@@ -576,7 +586,28 @@ lower_list_kernel(ListArguments a)
 	}
 }
 
-/* Says what reach the rows of the sample need. */
+/* Raises radii to the nearest centroid, whatever origin is nearest to that: a block a region. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+least_radius_kernel(ListArguments a)
+{
+	const float *norms = a.norms + (int64_t) blockIdx.x * a.count;
+	__shared__ int least;
+
+	if (threadIdx.x == 0)
+		least = __float_as_int(INFINITY);
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		atomicMin(&least, __float_as_int(norms[c]));
+	__syncthreads();
+	if (threadIdx.x == 0)
+		a.radii[blockIdx.x] = fmaxf(a.radii[blockIdx.x], __int_as_float(least));
+}
+
+/*
+ * Says what reach the rows of the sample need: their centroid is about as far as the radius, mostly
+ * at a right angle to the row.
+ */
 static __global__ void
 reaches_kernel(ListArguments a, Sample sample)
 {
@@ -587,7 +618,8 @@ reaches_kernel(ListArguments a, Sample sample)
 	if (i >= sample.count)
 		return;
 	region = sample.regions[i];
-	reach = 2.0f * sqrtf(sample.nearest2[i]) + a.radii[region];
+	reach = sqrtf(sample.nearest2[i]) + hypotf(sqrtf(sample.nearest2[i]), a.radii[region]);
+	reach *= SAMPLED_MARGIN;
 	atomicAdd(&a.reaches[region * REACHES +
 						 class_of_reach(reach * rough_power_of_two(a.common->exponent))], 1u);
 }
@@ -596,8 +628,10 @@ reaches_kernel(ListArguments a, Sample sample)
 void
 sample_reaches(Shard &shard, const Sample &sample)
 {
-	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>
-		(ListArguments(shard), sample);
+	ListArguments a(shard);
+
+	least_radius_kernel<<<shard.regions.count, REGION_THREADS, 0, shard.device->compute>>>(a);
+	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>(a, sample);
 	GK_LAUNCHED("reaches_kernel");
 }
 
