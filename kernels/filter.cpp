@@ -130,7 +130,7 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 	filter_regions(shard, a);
 	decide_listed(shard, a);
 	list_left(shard, a);
-	a.row_list = shard.regions.order.get();
+	a.row_list = shard.regions.left.get();
 	a.row_count = left_count(shard);
 	filter_generic(shard, a);
 }

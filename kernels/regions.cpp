@@ -56,7 +56,7 @@ namespace gk
 #define FLAGGED_ROWS (INT64_C(4) << 10)
 
 /* Bytes of a row of a slice. */
-#define ROW_BYTES (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
+#define ROW_BYTES (3 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
 
 /* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
 #define SAMPLED_SHARE 256
@@ -72,13 +72,14 @@ static std::atomic<int64_t> decided_rows{0};
 void
 Regions::release()
 {
-	decided = placed = false;
+	decided = placed = ordered = false;
 	count = 0;
 	room = 0;
 	most = 0;
 	centers.release();
 	memory.release();
 	order.release();
+	left.release();
 	tiles.release();
 	flags.release();
 	region_of.release();
@@ -274,7 +275,10 @@ divide_memory(Regions &r, int64_t k, int d, int64_t columns)
 static void
 reserve_slices(Shard &shard, int64_t slice_rows)
 {
+	if (shard.regions.order.capacity() < (uint64_t) slice_rows)
+		shard.regions.ordered = false;
 	shard.regions.order.reserve(shard, slice_rows);
+	shard.regions.left.reserve(shard, slice_rows);
 	shard.regions.tiles.reserve(shard, region_tile_count(slice_rows, shard.regions.count));
 	shard.regions.flags.reserve(shard, std::max(slice_rows / FLAGGED_SHARE,
 												std::min(slice_rows, FLAGGED_ROWS)));

@@ -138,6 +138,7 @@ struct Regions
 
 	bool		decided = false;	/* if there are any for these centroids */
 	bool		placed = false;		/* all rows have a region */
+	bool		ordered = false;	/* one slice has all rows, and is in their order */
 	int			count = 0;			/* of regions; 0 = none */
 	int64_t		room = 0;			/* of all lists, in centroids */
 	int			most = 0;			/* centroids of a list */
@@ -162,6 +163,7 @@ struct Regions
 	Buffer<uint16_t> region_of;		/* of each row: the one with the nearest origin, or nearly */
 	/* of the rows of a slice */
 	Buffer<int32_t> order;			/* the rows, by region */
+	Buffer<int32_t> left;			/* those that no region has decided */
 	Buffer<RegionTile> tiles;
 	Buffer<RegionFlag> flags;		/* rows that have several candidates */
 };

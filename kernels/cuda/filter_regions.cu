@@ -73,7 +73,8 @@ struct RegionArguments : FilterArguments
 		  scales(shard.regions.scales), statistics(shard.regions.statistics),
 		  reaches(shard.regions.reaches), common(shard.regions.centers.scale.get()),
 		  ids(shard.regions.ids),
-		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()),
+		  order(shard.regions.order.get()), left(shard.regions.left.get()),
+		  tiles(shard.regions.tiles.get()),
 		  flags(shard.regions.flags.get()),
 		  capacity((uint32_t) std::min<uint64_t>(shard.regions.flags.capacity(), INT32_MAX)),
 		  exact(shard.centroids.exact.get()), counters(shard.counters.get())
@@ -110,6 +111,7 @@ struct RegionArguments : FilterArguments
 	const CentroidScale *common;	/* the scale of all origins */
 	const int32_t *ids;
 	int32_t    *order;
+	int32_t    *left;
 	RegionTile *tiles;
 	RegionFlag *flags;
 	uint32_t	capacity;		/* of these */
@@ -136,7 +138,7 @@ keep_regions(Shard &shard, const Slice &slice)
 	GK_LAUNCHED("keep_kernel");
 }
 
-/* Counts the rows of each region; rows whose region has no list are left. */
+/* Counts the rows of each region. */
 static __global__ void
 choose_kernel(RegionArguments a, const uint16_t *region_of)
 {
@@ -150,10 +152,7 @@ choose_kernel(RegionArguments a, const uint16_t *region_of)
 	{
 		int			region = region_of[row];
 
-		if (a.lists[region].count == 0)
-			region = GK_LEFT;
-		else
-			atomicAdd(&region_counts[region], 1u);
+		atomicAdd(&region_counts[region], 1u);
 		a.fresh[row] = region;
 	}
 	__syncthreads();
@@ -264,21 +263,25 @@ order_kernel(RegionArguments a)
 	list_tiles(a);
 }
 
-/* Puts a slice's rows in the order of their regions. */
+/* Puts a slice's rows in the order of their regions, unless they are. */
 void
 order_rows(Shard &shard, const Slice &slice, const FilterArguments &common)
 {
 	cudaStream_t stream = shard.device->compute;
 	RegionArguments a(shard, common);
 	size_t		shared = shard.regions.count * sizeof(uint32_t);
+	bool		all = slice.rows == shard.rows;
 
-	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
 	GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
+	if (all && shard.regions.ordered)
+		return;
+	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
 	choose_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 2), 1024, shared, stream>>>
 		(a, shard.regions.region_of.get() + slice.first);
 	places_kernel<<<1, MOST_REGIONS, 0, stream>>>(a.places);
 	order_kernel<<<(unsigned) (a.rows / ORDERED_ROWS + 1), REGION_THREADS, shared, stream>>>(a);
 	GK_LAUNCHED("order_rows");
+	shard.regions.ordered = all;
 }
 
 /* The rows of a block. */
@@ -780,11 +783,19 @@ regions_kernel(RegionArguments a)
 		__syncthreads();
 		if (more)
 			tile = a.tiles[at + gridDim.x];
-		compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
+		if (uniform(a.lists[region].count) > 0)
 		{
-			row = more ? row_of_tile(a, tile) : -1;
-			prefetch_row(a, row);
-		});
+			compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
+			{
+				row = more ? row_of_tile(a, tile) : -1;
+				prefetch_row(a, row);
+			});
+			continue;
+		}
+		/* a region without a list */
+		if (row >= 0)
+			a.fresh[row] = GK_LEFT;
+		row = more ? row_of_tile(a, tile) : -1;
 	}
 	copy_wait<0>();
 }
@@ -904,7 +915,7 @@ decide_listed(Shard &shard, const FilterArguments &common)
 	GK_LAUNCHED("listed_kernel");
 }
 
-/* Lists the rows that are left, in place of the order. */
+/* Lists the rows that are left. */
 static __global__ void
 left_kernel(RegionArguments a)
 {
@@ -915,7 +926,7 @@ left_kernel(RegionArguments a)
 			unsigned	here = __activemask();
 			uint32_t	place = take_number(a.places.left);
 
-			a.order[place] = (int32_t) row;
+			a.left[place] = (int32_t) row;
 			if ((int) (threadIdx.x % 32) == __ffs(here) - 1)
 				atomicAdd(&a.counters->left, (unsigned long long) __popc(here));
 		}
