@@ -392,8 +392,8 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
 		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
-		 sums_of(shard, centroids), centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
-		 centroids.scale.get());
+		 sums_of(shard, centroids), centroids.rounded.get(), centroids.norm.get(),
+		 centroids.error.get(), centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
 		(centroids.exact.get(), centroids.count, centroids.padded, d, twins,
 		 centroids.norm.get(), centroids.error.get(),
