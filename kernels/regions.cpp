@@ -33,9 +33,6 @@ namespace gk
 /* Rows of the sample whose gaps are measured. */
 #define MEASURED_GAPS 64
 
-/* Seeds that are chosen between looks at them. */
-#define SEEDS_AT_A_TIME 64
-
 /* Bytes of a row besides its features that regions read and write, and the share of bandwidth. */
 #define ORDER_BYTES 128
 #define ORDER_SHARE 0.3
@@ -59,7 +56,7 @@ namespace gk
 #define ROW_BYTES (3 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
 
 /* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
-#define SAMPLED_SHARE 256
+#define SAMPLED_SHARE 128
 #define MOST_SAMPLED 8192
 
 /* As gk_cuda_regions(). */
@@ -164,6 +161,8 @@ reserve_sample(Shard &shard, int most, Gap **gaps)
 		sample.regions = plan.take<uint16_t>(sample.count);
 		sample.nearest2 = plan.take<float>(sample.count);
 		sample.farthest = plan.take<unsigned long long>(most + 1);
+		sample.offers = plan.take<unsigned long long>(SEED_OFFERS);
+		sample.between = plan.take<float>(SEED_OFFERS * SEED_OFFERS);
 		*gaps = plan.take<Gap>(MEASURED_GAPS);
 		shard.scratch.reserve(shard, plan.used);
 		plan.base = shard.scratch.get();
@@ -222,27 +221,38 @@ count_seeds(const std::vector<unsigned long long> &farthest, int found)
 	return found;
 }
 
-/* Chooses the seeds; returns their number. */
+/*
+ * Chooses the seeds, and finds the nearest one of each row of the sample; returns their number.
+ * Row 0 is the first; the others are picked several at a time.
+ */
 static int
 choose_seeds(Shard &shard, const Sample &sample, int most)
 {
 	std::vector<unsigned long long> found(most + 1);
 	int			few = (int) std::min<int64_t>(FEW_REGIONS,
 											  shard.centroids.count / CENTROIDS_PER_REGION);
-	int			count = 0;
+	int			from = 0;
+	int			to = 1;
+	int			count = 1;
 
 	zero(shard, sample.farthest, most + 1);
-	for (int from = 0; from < most && count == from; from += SEEDS_AT_A_TIME)
+	for (bool more = true; more; more = count == to && to > from && to < most)
 	{
-		int			to = std::min(most, from + SEEDS_AT_A_TIME);
-
-		spread_seeds(shard, sample, from, to);
-		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, to + 1);
+		find_nearest_seeds(shard, sample, from, to);
+		pick_seeds(shard, sample, to, most);
+		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, most);
+		from = to;
+		to = (int) found[0];
 		count = count_seeds(found, to);
-		if (count >= few && wish <= 0 &&
+		if (count >= few && few > 1 && wish <= 0 &&
 			seed_distance2(found[few - 1]) * FLAT < seed_distance2(found[1]))
-			return few;
+		{
+			from = 0;
+			count = few;
+			break;
+		}
 	}
+	find_nearest_seeds(shard, sample, from, count);
 	return count;
 }
 

@@ -146,7 +146,7 @@ struct Regions
 	Buffer<char> memory;			/* of all that follows */
 	float	   *origins;			/* count × d */
 	float	   *norms;				/* count × k: upper bounds of |c - origin| */
-	float	   *radii;				/* count: how far from the origin the nearest centroids are */
+	float	   *radii;				/* count: how far from the origin the nearest centroids were */
 	RegionList *lists;				/* count */
 	CentroidScale *scales;			/* count */
 	RowStatistics *statistics;		/* count: of rows of the pass before */

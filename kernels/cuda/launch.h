@@ -37,10 +37,13 @@ struct Sample
 {
 	float	   *rows;			/* count × d */
 	int			count;
-	uint16_t   *regions;		/* count */
-	float	   *nearest2;		/* count: d² to the nearest seed */
-	unsigned long long *farthest;	/* of each seed but number 0: bits of d², and number */
+	uint16_t   *regions;		/* count: the nearest seed */
+	float	   *nearest2;		/* count: d² to it, later to its region's origin */
+	unsigned long long *farthest;	/* of each seed: bits of d², and number; first, their count */
+	unsigned long long *offers;		/* SEED_OFFERS rows that can be seeds next, likewise */
+	float	   *between;		/* SEED_OFFERS²: d² between these */
 };
+#define SEED_OFFERS 256
 struct Gap
 {
 	uint32_t	nearest;		/* the bits of d² to the nearest row not equal to it, inverted */
@@ -48,7 +51,8 @@ struct Gap
 };
 void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
 void		measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count);
-void		spread_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		find_nearest_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		pick_seeds(Shard &shard, const Sample &sample, int count, int most);
 void		set_region_origins(Shard &shard, const Sample &sample);
 void		measure_regions(Shard &shard);
 void		sample_reaches(Shard &shard, const Sample &sample);

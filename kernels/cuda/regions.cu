@@ -88,47 +88,130 @@ seed_of(const Sample &sample, int i, int d)
 }
 
 /*
- * Takes seed i into account for the distances of all rows to their nearest seed, and finds the row
- * that is the farthest from all seeds, the next one.
+ * Takes seeds from .. to - 1 into account for the nearest seed of each row, and offers the farthest
+ * row of each block: a warp a row.
  */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-seed_kernel(Sample sample, int d, int i)
+nearest_seed_kernel(Sample sample, int d, int from, int to)
 {
 	__shared__ unsigned long long most;
-	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
-	float		distance2;
 
 	if (threadIdx.x == 0)
 		most = 0;
 	__syncthreads();
-	if (its < sample.count)
+	for (int i = blockIdx.x + threadIdx.x / 32 * gridDim.x; i < sample.count;
+		 i += gridDim.x * (REGION_THREADS / 32))
 	{
-		distance2 = rough_distance2(sample.rows + (int64_t) its * d, seed_of(sample, i, d), d);
+		float		least = from > 0 ? sample.nearest2[i] : INFINITY;
+		int			region = from > 0 ? sample.regions[i] : 0;
+
+#pragma unroll 4
+		for (int s = from; s < to; s++)
+		{
+			float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
+													seed_of(sample, s, d), d);
+
+			region = distance2 < least ? s : region;
+			least = fminf(distance2, least);
+		}
 		if (threadIdx.x % 32 == 0)
 		{
-			if (i > 0)
-				distance2 = fminf(distance2, sample.nearest2[its]);
-			sample.nearest2[its] = distance2;
-			atomicMax(&most,
-					  (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
+			sample.regions[i] = (uint16_t) region;
+			sample.nearest2[i] = least;
+			atomicMax(&most, (unsigned long long) __float_as_uint(least) << 32 | (uint32_t) i);
 		}
 	}
 	__syncthreads();
 	if (threadIdx.x == 0)
-		atomicMax(&sample.farthest[i + 1], most);
+		sample.offers[blockIdx.x] = most;
 }
 
-/* Chooses seeds from .. to - 1, each as far from those before as can be. */
+/* Takes seeds from .. to - 1 into account for the nearest seed of each row. */
 void
-spread_seeds(Shard &shard, const Sample &sample, int from, int to)
+find_nearest_seeds(Shard &shard, const Sample &sample, int from, int to)
 {
-	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
+	nearest_seed_kernel<<<SEED_OFFERS, REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension, from, to);
+	GK_LAUNCHED("nearest_seed_kernel");
+}
 
-	for (int i = from; i < to; i++)
-		seed_kernel<<<blocks, REGION_THREADS, 0, shard.device->compute>>>
-			(sample, shard.dimension, i);
-	GK_LAUNCHED("seed_kernel");
+/* d² between the rows that can be seeds: a block for each. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+between_kernel(Sample sample, int d)
+{
+	const float *its = sample.rows + (int64_t) (sample.offers[blockIdx.x] & 0xffffffffu) * d;
+
+	for (int i = threadIdx.x / 32; i < SEED_OFFERS; i += REGION_THREADS / 32)
+	{
+		float		distance2 =
+			rough_distance2(its, sample.rows + (int64_t) (sample.offers[i] & 0xffffffffu) * d, d);
+
+		if (threadIdx.x % 32 == 0)
+			sample.between[blockIdx.x * SEED_OFFERS + i] = distance2;
+	}
+}
+
+/* The greatest of the threads' numbers, by a block of SEED_OFFERS. */
+static __device__ __forceinline__ unsigned long long
+greatest_of_offers(unsigned long long mine)
+{
+	__shared__ unsigned long long greatest[SEED_OFFERS / 32];
+
+#pragma unroll
+	for (int other = 16; other > 0; other /= 2)
+		mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, other));
+	/* all threads are done with those before */
+	__syncthreads();
+	if (threadIdx.x % 32 == 0)
+		greatest[threadIdx.x / 32] = mine;
+	__syncthreads();
+	for (int i = 0; i < SEED_OFFERS / 32; i++)
+		mine = max(mine, greatest[i]);
+	return mine;
+}
+
+/*
+ * Picks the next seeds, at most `most` in all, among the rows that blocks have offered: each as far
+ * as can be from those before, until only rows are left that are much nearer, for which others may
+ * have been better.
+ */
+static __global__ void
+__launch_bounds__(SEED_OFFERS)
+pick_kernel(Sample sample, int count, int most)
+{
+	unsigned long long offer = sample.offers[threadIdx.x];
+	float		distance2 = __uint_as_float((uint32_t) (offer >> 32));
+	float		first = 0.0f;
+
+	for (; count < most; count++)
+	{
+		unsigned long long best = greatest_of_offers(
+			(unsigned long long) __float_as_uint(distance2) << 32 | threadIdx.x);
+		float		its = __uint_as_float((uint32_t) (best >> 32));
+		int			which = (int) (best & 0xffffffffu);
+
+		first = fmaxf(first, its);
+		if (!(its > 0.0f) || its * 2.0f < first)
+			break;
+		if ((int) threadIdx.x == which)
+			sample.farthest[count] =
+				(unsigned long long) __float_as_uint(its) << 32 | (uint32_t) offer;
+		distance2 = fminf(distance2, sample.between[which * SEED_OFFERS + threadIdx.x]);
+	}
+	if (threadIdx.x == 0)
+		sample.farthest[0] = (unsigned long long) count;
+}
+
+/* Picks the next seeds after `count`, at most `most` in all. */
+void
+pick_seeds(Shard &shard, const Sample &sample, int count, int most)
+{
+	between_kernel<<<SEED_OFFERS, REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension);
+	pick_kernel<<<1, SEED_OFFERS, 0, shard.device->compute>>>(sample, count, most);
+	GK_LAUNCHED("pick_seeds");
 }
 
 /* Copies the seeds as origins. */
@@ -141,31 +224,20 @@ origins_kernel(Sample sample, int d, float *origins)
 		origins[(int64_t) blockIdx.x * d + j] = seed[j];
 }
 
-/* Finds the nearest origin of each row of the sample, roughly: a warp a row. */
+/* How far the rows of the sample are from the origins of their regions: a warp a row. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-nearest_origin_kernel(Sample sample, int d, const float *origins, int regions)
+own_origin_kernel(Sample sample, int d, const float *origins)
 {
 	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
-	float		least = INFINITY;
-	int			region = 0;
+	float		distance2;
 
 	if (its >= sample.count)
 		return;
-#pragma unroll 4
-	for (int r = 0; r < regions; r++)
-	{
-		float		distance2 = rough_distance2(sample.rows + (int64_t) its * d,
-												origins + (int64_t) r * d, d);
-
-		region = distance2 < least ? r : region;
-		least = fminf(distance2, least);
-	}
+	distance2 = rough_distance2(sample.rows + (int64_t) its * d,
+								origins + (int64_t) sample.regions[its] * d, d);
 	if (threadIdx.x % 32 == 0)
-	{
-		sample.regions[its] = (uint16_t) region;
-		sample.nearest2[its] = least;
-	}
+		sample.nearest2[its] = distance2;
 }
 
 /* Makes the mean of a region's rows of the sample its origin, if there are any: a block. */
@@ -209,10 +281,9 @@ set_region_origins(Shard &shard, const Sample &sample)
 	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
 
 	origins_kernel<<<r.count, 128, 0, stream>>>(sample, d, r.origins);
-	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
 	center_kernel<<<r.count, REGION_THREADS, d * sizeof(double), stream>>>
 		(sample, d, r.origins, r.centers.exact.get());
-	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	own_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins);
 	GK_LAUNCHED("set_region_origins");
 }
 
@@ -624,14 +695,19 @@ reaches_kernel(ListArguments a, Sample sample)
 						 class_of_reach(reach * rough_power_of_two(a.common->exponent))], 1u);
 }
 
-/* Takes what reach the rows of the sample need. */
+/* Takes what reach the rows of the sample need, from the centroids as they are measured. */
 void
 sample_reaches(Shard &shard, const Sample &sample)
 {
+	cudaStream_t stream = shard.device->compute;
 	ListArguments a(shard);
+	int			regions = shard.regions.count;
 
-	least_radius_kernel<<<shard.regions.count, REGION_THREADS, 0, shard.device->compute>>>(a);
-	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>(a, sample);
+	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
+	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
+		(a.norms, regions, a.count, a.radii);
+	least_radius_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
+	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, stream>>>(a, sample);
 	GK_LAUNCHED("reaches_kernel");
 }
 
@@ -639,17 +715,13 @@ sample_reaches(Shard &shard, const Sample &sample)
 void
 measure_regions(Shard &shard)
 {
-	cudaStream_t stream = shard.device->compute;
 	ListArguments a(shard);
 	int			regions = shard.regions.count;
 
 	shard.use();
-	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
 	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
-		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
-									 shard.regions.norms);
-	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
-		(a.norms, regions, a.count, a.radii);
+		REGION_THREADS, 0, shard.device->compute>>>(a.origins, regions, a.exact, a.count, a.d,
+													shard.regions.norms);
 	GK_LAUNCHED("measure_regions");
 }
 
