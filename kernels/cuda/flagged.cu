@@ -56,11 +56,24 @@ struct FlaggedArguments : TiledArguments
 	bool		staged;
 };
 
-/* Some columns of 32 pairs of a row and a centroid. */
+/*
+ * Some columns of 32 pairs of a row and a centroid, permuted so that lanes do not meet in a bank:
+ * those that write columns of some rows or centroids, and those that read one column.
+ */
 struct PairColumns
 {
-	double		c[32][CHUNK + 1];
-	float		x[WARP_ROWS][CHUNK + 1];
+	double		c[32][CHUNK];
+	float		x[WARP_ROWS][CHUNK];
+
+	__device__ __forceinline__ double &centroid(int pair, int j)
+	{
+		return c[pair][j ^ (pair / 2 % CHUNK)];
+	}
+
+	__device__ __forceinline__ float &row(int row, int j)
+	{
+		return x[row][j ^ (row / 4 % CHUNK)];
+	}
 };
 
 /* The rows of a warp, in shared memory. */
@@ -150,10 +163,10 @@ struct ColumnsAhead
 		__syncwarp();
 #pragma unroll
 		for (int u = 0; u < 32 / AT_ONCE; u++)
-			to->c[u * AT_ONCE + first][threadIdx.x % CHUNK] = c[u];
+			to->centroid(u * AT_ONCE + first, threadIdx.x % CHUNK) = c[u];
 #pragma unroll
 		for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-			to->x[u * AT_ONCE + first][threadIdx.x % CHUNK] = x[u];
+			to->row(u * AT_ONCE + first, threadIdx.x % CHUNK) = x[u];
 		__syncwarp();
 	}
 };
@@ -179,9 +192,9 @@ numbers_of_pairs(const WarpRows *warp, int row, int centroid)
 	return numbers;
 }
 
-/* Adds CHUNK columns to d² of a lane's pair, from column `from` on. */
+/* Adds CHUNK columns to d² of a lane's pair, whose row is number `row` of them, from `from` on. */
 static __device__ __forceinline__ double
-add_columns(const Definition &a, const float *x, const double *c, int from, double sum)
+add_columns(const Definition &a, PairColumns *columns, int row, int from, double sum)
 {
 	float		these_x[CHUNK];
 	double		these_c[CHUNK];
@@ -189,8 +202,8 @@ add_columns(const Definition &a, const float *x, const double *c, int from, doub
 #pragma unroll
 	for (int j = 0; j < CHUNK; j++)
 	{
-		these_x[j] = x[j];
-		these_c[j] = c[j];
+		these_x[j] = columns->row(row, j);
+		these_c[j] = columns->centroid(threadIdx.x % 32, j);
 	}
 #pragma unroll
 	for (int j = 0; j < CHUNK; j++)
@@ -208,8 +221,7 @@ staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid
 {
 	PairNumbers numbers = numbers_of_pairs(warp, row, centroid);
 	PairColumns *columns = columns_of_warp();
-	const float *x = columns->x[row - __shfl_sync(0xffffffffu, row, 0)];
-	const double *c = columns->c[threadIdx.x % 32];
+	int			its = row - __shfl_sync(0xffffffffu, row, 0);
 	ColumnsAhead ahead[2];
 	double		sum = 0.0;
 
@@ -225,7 +237,7 @@ staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid
 				break;
 			ahead[i].write(columns);
 			ahead[i].read(a, numbers, at + 2 * CHUNK);
-			sum = add_columns(a, x, c, at, sum);
+			sum = add_columns(a, columns, its, at, sum);
 		}
 	return sum;
 }
