@@ -13,12 +13,8 @@ namespace gk
 /* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
 
-/* Bits of a digit of a key, and its values. */
-#define DIGIT_BITS 14
-#define DIGIT_VALUES (1 << DIGIT_BITS)
-
 /* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
-#define FEW_LISTED 1024
+#define FEW_LISTED 128
 
 /* GK_CANDIDATES: the nearest of the candidates, old and new. */
 void
@@ -296,7 +292,7 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 		for (; value > 0 && taken + counts[value] < wanted_rows; value--)
 			taken += counts[value];
 		filter.key = (digit.prefix << (digit.known - digit.shift) | (uint64_t) value) <<
-			digit.shift;
+			digit.shift >> 1;
 		/* a second look takes less time than a long list */
 		if (taken + counts[value] <= std::min(most, capacity))
 			return filter;
