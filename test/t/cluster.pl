@@ -262,6 +262,36 @@ my $alone = sql("SET ROLE fitter; $md5");
 isnt($alone, sql($md5), 'row-level security hides rows');
 is(sql("$as $md5"), $alone, 'and does so on the nodes');
 like(failure("$as SET row_security = off; $query"), qr/node "[abc]": query would be affected by row-level security policy/, 'the setting row_security goes to the nodes');
+
+# Whoever calls another role's function does not choose its nodes, nor does the owner of a database those of a superuser.
+sql(<<~SQL);
+	CREATE ROLE caller LOGIN;
+	CREATE FUNCTION as_superuser() RETURNS text LANGUAGE sql SECURITY DEFINER AS \$\$ $md5 \$\$;
+	CREATE FUNCTION as_fitter() RETURNS text LANGUAGE sql SECURITY DEFINER AS \$\$ $md5 \$\$;
+	ALTER FUNCTION as_fitter OWNER TO fitter;
+	CREATE FUNCTION on_nodes() RETURNS text LANGUAGE sql SECURITY DEFINER SET gkmeans.nodes = 'a,b,c' AS \$\$ $md5 \$\$;
+	SQL
+my $whole = sql($md5);
+for my $role ('superuser', 'fitter')
+{
+	my $refused = qr/role "\w+" cannot use the nodes that another role has named/;
+	like(failure("SET ROLE caller; $nodes SELECT as_$role()"), $refused, "SECURITY DEFINER, as $role: not the nodes of the caller, set before the library was loaded");
+	like(failure("SET ROLE caller; SELECT FROM gkmeans_memory(); $nodes SELECT as_$role()"), $refused, 'nor those set afterwards');
+	sql("ALTER ROLE caller SET gkmeans.nodes = 'a,b,c'");
+	my ($status, $out, $error) = $first->psql('postgres', "SELECT as_$role()", extra_params => [ '-U', 'caller' ]);
+	like($error, $refused, 'nor those of the role that has logged in');
+	sql('ALTER ROLE caller RESET gkmeans.nodes');
+	my $own = $role eq 'fitter' ? $alone : $whole;
+	is(sql("SET ROLE caller; SELECT as_$role()"), $own, 'without nodes it runs');
+	is(sql("$nodes SET ROLE caller; SELECT as_$role()"), $own, 'with those that a superuser has named as well');
+}
+is(sql('SET ROLE caller; SELECT on_nodes()'), $whole, 'and with those of the function itself');
+sql("ALTER DATABASE postgres OWNER TO caller; ALTER DATABASE postgres SET gkmeans.nodes = 'a,b,c'");
+like(failure($query), qr/role "\w+" cannot use the nodes that another role has named/, 'a superuser: not those of the owner of the database');
+is(sql("$nodes $md5"), $whole, 'but those of the session');
+is(sql("SET ROLE fitter; $md5"), $alone, 'other roles: those as well');
+sql('ALTER DATABASE postgres RESET gkmeans.nodes; ALTER DATABASE postgres OWNER TO CURRENT_USER');
+
 $_->safe_psql('postgres', 'ALTER ROLE fitter CONNECTION LIMIT 0') for $node{b};
 like(failure("$as $query"), qr/could not connect to node "b".*too many connections for role "fitter"/s, 'a node whose connections are used up');
 nothing_is_left('errors of privileges');
