@@ -6,9 +6,9 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "port/pg_bswap.h"
 #include "utils/memutils.h"
 
+#include "message.h"
 #include "messages.h"
 
 /* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
@@ -99,34 +99,30 @@ add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t byte
 	exchange->received = needed;
 }
 
-/* Takes the begin of an answer, which says how long it is. */
-static void
-begin_answer(GkMessages *messages, Exchange *exchange)
+/* The size of an answer, which its header tells. */
+static Size
+answer_size(const Exchange *exchange, const char *part, size_t bytes)
 {
-	const GkLinkClass *links = messages->connections->links;
-	size_t		bytes;
-	const char *part = links->value(exchange->connection->link, 0, 0, &bytes);
-	uint64		size;
+	GkHeader	header;
 
-	if (part == NULL || bytes != sizeof(size))
+	if (part == NULL || bytes < sizeof(header))
 		gk_refuse_answer(exchange->connection);
-	memcpy(&size, part, sizeof(size));
-	size = pg_ntoh64(size);
-	if (size > MaxAllocHugeSize)
+	memcpy(&header, part, sizeof(header));
+	if (gk_header_fault(&header) != NULL || header.bytes > MaxAllocHugeSize)
 		gk_refuse_answer(exchange->connection);
-	exchange->answer_bytes = size;
-	part = links->value(exchange->connection->link, 0, 1, &bytes);
-	add_part(messages, exchange, part, bytes);
+	return header.bytes;
 }
 
-/* Takes another part of an answer. */
+/* Takes the begin of an answer, or another part of it. */
 static void
-go_on_with_answer(GkMessages *messages, Exchange *exchange)
+take_part(GkMessages *messages, Exchange *exchange)
 {
 	size_t		bytes;
 	const char *part = messages->connections->links->value(exchange->connection->link, 0, 0,
 														   &bytes);
 
+	if (exchange->stage == RUNNING)
+		exchange->answer_bytes = answer_size(exchange, part, bytes);
 	add_part(messages, exchange, part, bytes);
 }
 
@@ -141,10 +137,7 @@ go_on(GkMessages *messages, Exchange *exchange)
 			send_piece(messages, exchange);
 			continue;
 		}
-		if (exchange->stage == RUNNING)
-			begin_answer(messages, exchange);
-		else
-			go_on_with_answer(messages, exchange);
+		take_part(messages, exchange);
 		if (exchange->received == exchange->answer_bytes)
 		{
 			exchange->stage = SILENT;
@@ -233,7 +226,7 @@ const char *
 gk_messages_preparation(const char *schema)
 {
 	return psprintf("PREPARE gk_put(pg_catalog.bytea) AS SELECT %s.gkmeans_node_put($1); "
-					"PREPARE gk_run(pg_catalog.bytea) AS SELECT * FROM %s.gkmeans_node_run($1); "
+					"PREPARE gk_run(pg_catalog.bytea) AS SELECT %s.gkmeans_node_run($1); "
 					"PREPARE gk_take AS SELECT %s.gkmeans_node_take(); ",
 					schema, schema, schema);
 }
