@@ -182,8 +182,18 @@ class ClusterBench(Bench):
         for name, seconds in least.items():
             print(f"| {name} | {seconds:.2f} |")
 
+    def limit_threads(self, threads):
+        """Sets the threads of each node's engine, if they are to differ from its own settings."""
+        setting = f"ALTER ROLE CURRENT_USER SET gkmeans.cpu_threads = {threads}" if threads else "ALTER ROLE CURRENT_USER RESET gkmeans.cpu_threads"
+        if self.citus:
+            self.run(setting)
+            return
+        for (server,) in self.query("SELECT srvname FROM pg_foreign_server"):
+            self.run(f"SELECT dblink_exec('{server}', '{setting}')")
+
     def exchange(self):
         """What an iteration takes besides the node that is slower in it: from fits that differ in iterations alone."""
+        self.limit_threads(self.options.threads)
         self.run("SET gkmeans.nodes = 'auto'")
         start = f"(SELECT array_agg(v::float8[]) FROM (SELECT v FROM bench_wide ORDER BY id LIMIT {WIDE_K}) r)"
         self.run(f"CREATE TEMP TABLE bench_start AS SELECT {start} AS centroids")
@@ -204,12 +214,14 @@ class ClusterBench(Bench):
               f" of which exchange {exchange * 1000:.1f} ms (least {min(rounds)[0] * 1000:.1f});"
               f" {processor * 1000:.1f} ms of this server's processor; to a node {sent / 1e6:.2f} MB,"
               f" from it {received / 1e6:.2f} MB")
+        self.limit_threads(0)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0, help="of each node's engine while the exchange is measured")
     parser.add_argument("--exchange", action="store_true", help="measure the exchange of an iteration alone")
     parser.add_argument("--processor", action="store_true", help="count seconds on processors where that says more")
     bench = ClusterBench(parser.parse_args())

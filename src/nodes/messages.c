@@ -31,7 +31,8 @@ typedef struct Exchange
 	const char *message;
 	size_t		bytes;
 	size_t		sent;
-	char	   *answer;
+	const char *answer;
+	char	   *parts;			/* where the parts of an answer are put together */
 	Size		room;
 	Size		answer_bytes;	/* of the whole answer */
 	Size		received;
@@ -89,14 +90,15 @@ add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t byte
 		/* not more than twice of what has come, whatever the node announces */
 		Size		room = Min(Max(2 * needed, 1024), Max(exchange->answer_bytes, needed));
 
-		exchange->answer = exchange->answer == NULL
+		exchange->parts = exchange->parts == NULL
 			? MemoryContextAllocHuge(messages->context, room)
-			: repalloc_huge(exchange->answer, room);
+			: repalloc_huge(exchange->parts, room);
 		exchange->room = room;
 	}
 	if (bytes > 0)
-		memcpy(exchange->answer + exchange->received, part, bytes);
+		memcpy(exchange->parts + exchange->received, part, bytes);
 	exchange->received = needed;
+	exchange->answer = exchange->parts;
 }
 
 /* The size of an answer, which its header tells. */
@@ -123,7 +125,15 @@ take_part(GkMessages *messages, Exchange *exchange)
 
 	if (exchange->stage == RUNNING)
 		exchange->answer_bytes = answer_size(exchange, part, bytes);
-	add_part(messages, exchange, part, bytes);
+	if (exchange->stage != RUNNING || bytes != exchange->answer_bytes ||
+		TYPEALIGN(sizeof(uint64), (uintptr_t) part) != (uintptr_t) part)
+	{
+		add_part(messages, exchange, part, bytes);
+		return;
+	}
+	/* a whole answer stays where libpq has put it, until the next message */
+	exchange->answer = part;
+	exchange->received = bytes;
 }
 
 /* Goes on with a node as far as possible without waiting; true if its answer is complete. */
