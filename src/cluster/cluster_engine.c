@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <stdio.h>
 
 #include "cluster_state.h"
 
@@ -66,7 +65,6 @@ end_exchange(GkClusterEngine *engine)
 	double		seconds = 1e-3 * (now() - engine->begun) - engine->slowest_before - engine->slowest;
 
 	/* a node may claim any time */
-	if(engine->command && engine->command->operation==GK_STEP) engine->T += engine->slowest;
 	if (seconds > 0.0)
 		engine->exchange_seconds += seconds;
 }
@@ -332,7 +330,6 @@ cluster_close(GkEngine *base)
 
 	if (engine == NULL)
 		return;
-	{extern double gk_T[]; extern long gk_C[]; FILE*f=fopen("/tmp/nodes_T","a"); fprintf(f,"steps %ld: take %.2f ms (%ld) receive %.2f (%ld) finish %.2f begin %.2f; slowest %.2f exchange %.2f\n",gk_C[3],gk_T[0]/gk_C[3],gk_C[0]/gk_C[3],gk_T[1]/gk_C[3],gk_C[1]/gk_C[3],gk_T[2]/gk_C[3],gk_T[3]/gk_C[3], engine->T/gk_C[3]*1e3, gk_T[4]); fclose(f);}
 	if (engine->transport->end != NULL)
 		engine->transport->end(engine->transport->context);
 	free_rooms(engine);

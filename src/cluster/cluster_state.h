@@ -98,7 +98,6 @@ struct GkClusterEngine
 	bool		is_first;		/* no answer of the command was taken */
 	int			phase;			/* of finish functions */
 	int64_t		at;
-	double T;
 	double		begun;			/* in milliseconds */
 	double		slowest;		/* seconds of the slowest node in this round */
 	double		slowest_before; /* … in the rounds before it */

@@ -2,10 +2,6 @@
  * The rounds of a command: messages to the nodes, and their answers, taken in the order of nodes.
  */
 #include <string.h>
-#include <time.h>
-#include <stdio.h>
-double gk_T[8]; long gk_C[8];
-static double now_(void){struct timespec t; clock_gettime(CLOCK_MONOTONIC,&t); return t.tv_sec*1e3+t.tv_nsec*1e-6;}
 
 #include "cluster_state.h"
 
@@ -89,7 +85,6 @@ gk_begin_round(GkClusterEngine *engine, const GkRound *round)
 	GkMessage  *written = NULL;
 	GkStatus	status = gk_status_ok();
 
-	double t0=now_();
 	engine->round = round;
 	engine->next = 0;
 	engine->unanswered = 0;
@@ -109,7 +104,6 @@ gk_begin_round(GkClusterEngine *engine, const GkRound *round)
 		if (status.code == GK_OK)
 			status = send_message(engine, peer, written);
 	}
-	if(round->operation == GK_STEP){gk_T[3]+=now_()-t0;gk_C[3]++;}
 	return status;
 }
 
@@ -219,16 +213,13 @@ gk_go_on(GkClusterEngine *engine, int milliseconds)
 	GkPeer	   *peer = next_peer(engine);
 	GkRoundProgress progress;
 
-	double t0=now_();
-	int step = engine->round->operation == GK_STEP;
 	if (peer != NULL && peer->answer != NULL)
-	{ progress = take_answer(engine, peer); if(step){gk_T[0]+=now_()-t0;gk_C[0]++;} return progress; }
+		return take_answer(engine, peer);
 	if (engine->unanswered > 0)
-	{ progress = receive_answer(engine, milliseconds); if(step){gk_T[1]+=now_()-t0;gk_C[1]++;} return progress;}
+		return receive_answer(engine, milliseconds);
 	if (engine->round->finish == NULL)
 		return GK_DONE;
 	progress = engine->round->finish(engine);
-	if(step){gk_T[2]+=now_()-t0;gk_C[2]++;}
 	if (progress == GK_BAD && engine->status.code == GK_OK)
 		engine->status = gk_status_error(GK_INTERNAL, "receive",
 										 "the answers of the nodes contradict each other");
