@@ -117,10 +117,10 @@ class ClusterBench(Bench):
                 FOR VALUES WITH (MODULUS {len(servers)}, REMAINDER {number}) SERVER {server}
                 OPTIONS (table_name '{name}', batch_size '1000')""")
 
-    def fit(self, source, nodes, labels):
+    def fit(self, source, nodes, labels, mode="replace"):
         """Seconds of a fit: reading, iterations and labels, and all of it."""
         self.run(f"SET gkmeans.nodes = '{nodes}'")
-        into = f", id_column => 'id', labels_table => '{labels}', if_exists => 'replace'" if labels else ""
+        into = f", id_column => 'id', labels_table => '{labels}', if_exists => '{mode}'" if labels else ""
         seconds, answer = self.timed(
             f"SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('{source}', '{{v}}', {K},"
             f" max_iter => {ITERATIONS}, tol => 0, quality => 'fast'{into}) f")
@@ -167,13 +167,17 @@ class ClusterBench(Bench):
         ways = {}
         for nodes in ("", "auto"):
             ways[f"fit, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, None)
-            ways[f"fit with labels, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, table)
+            for mode in ("replace", "append"):
+                ways[f"fit with labels, {mode}, gkmeans.nodes = '{nodes}'"] = (
+                    lambda nodes=nodes, mode=mode: self.fit("bench_rows", nodes, table, mode))
         ways["INSERT … SELECT of the labels, once written"] = lambda: self.copy(table, "bench_copy", False)
         ways["TRUNCATE, INSERT … SELECT, ANALYZE in a transaction"] = lambda: self.copy(table, "bench_copy", True)
         least = {}
         for _ in range(self.options.repeat):
             self.run("TRUNCATE bench_copy")
             for name, call in ways.items():
+                if "append" in name:
+                    self.run(f"TRUNCATE {table}")
                 seconds = self.seconds_of(call)
                 least[name] = min(seconds, least.get(name, seconds))
         kind = "s on processors" if self.servers else "s"
