@@ -243,6 +243,13 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	return open_engine(cluster, nodes, places, work, rows->dimension);
 }
 
+/* What the exchange with the nodes took so far. */
+double
+gk_cluster_seconds(const GkServerCluster *cluster)
+{
+	return gk_cluster_exchange_seconds(gk_job_engine(cluster->job));
+}
+
 /* What the nodes did so far. */
 GkNodeLine *
 gk_cluster_lines(const GkServerCluster *cluster, int *count)
