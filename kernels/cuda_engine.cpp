@@ -647,42 +647,66 @@ cuda_usage(const GkEngine *engine, GkUsage *usage)
 	((const Handle *) engine)->engine->usage(usage);
 }
 
+/* Describes a device by what stays the same. */
+static GkDevice
+describe_device(int ordinal)
+{
+	GkDevice	device = {};
+	cudaDeviceProp property;
+	Speed		speed = speed_of(ordinal);
+
+	GK_CUDA(cudaGetDeviceProperties(&property, ordinal));
+	device.number = ordinal;
+	snprintf(device.name, sizeof(device.name), "%.63s", property.name);
+	device.major = property.major;
+	device.minor = property.minor;
+	device.total_bytes = property.totalGlobalMem;
+	device.flops = speed.flops;
+	device.bandwidth = speed.bandwidth;
+	return device;
+}
+
+/* The descriptions of all devices, made once: each takes a millisecond. */
+static const std::vector<GkDevice> &
+describe_devices()
+{
+	static std::mutex mutex;
+	static auto &described = *new std::vector<GkDevice>;
+	std::lock_guard<std::mutex> lock(mutex);
+	int			count = 0;
+
+	GK_CUDA(cudaGetDeviceCount(&count));
+	while ((int) described.size() < count)
+		described.push_back(describe_device((int) described.size()));
+	return described;
+}
+
 /* Lists the devices without opening them. */
 static void
 list_devices(GkDevice *devices, int capacity, int *count)
 {
 	SignalsBlocked blocked;
 
-	check_context();
 	*count = 0;
-	GK_CUDA(cudaGetDeviceCount(count));
-	for (int i = 0; i < *count && i < capacity; i++)
+	check_context();
+	for (const GkDevice &described : describe_devices())
 	{
-		GkDevice   *device = &devices[i];
-		Device	   *open = find_device(i);
-		cudaDeviceProp property;
-		Speed		speed;
+		Device	   *open = find_device(described.number);
+		int			at = (*count)++;
 
-		memset(device, 0, sizeof(*device));
-		GK_CUDA(cudaGetDeviceProperties(&property, i));
-		speed = speed_of(i);
-		device->number = i;
-		snprintf(device->name, sizeof(device->name), "%.63s", property.name);
-		device->major = property.major;
-		device->minor = property.minor;
-		device->total_bytes = property.totalGlobalMem;
-		device->flops = speed.flops;
-		device->bandwidth = speed.bandwidth;
+		if (at >= capacity)
+			continue;
+		devices[at] = described;
 		if (open != nullptr)
 		{
 			size_t		free_bytes;
 			size_t		total;
 
-			GK_CUDA(cudaSetDevice(i));
+			GK_CUDA(cudaSetDevice(described.number));
 			GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
-			device->free_bytes = free_bytes;
-			device->own_bytes = open->own_bytes;
-			device->open = true;
+			devices[at].free_bytes = free_bytes;
+			devices[at].own_bytes = open->own_bytes;
+			devices[at].open = true;
 		}
 	}
 }
