@@ -267,6 +267,7 @@ divide_memory(Regions &r, int64_t k, int d, int64_t columns)
 	r.origins = plan.take<float>((int64_t) r.count * d);
 	r.norms = plan.take<float>(r.count * k);
 	r.radii = plan.take<float>(r.count);
+	r.limits = plan.take<float>(r.count);
 	r.lists = plan.take<RegionList>(r.count);
 	r.scales = plan.take<CentroidScale>(r.count);
 	r.statistics = plan.take<RowStatistics>(r.count);
@@ -319,6 +320,7 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	reserve_centroids(shard, r.centers, count);
 	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
+	zero(shard, r.limits, count);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
 	return r.room > 0;

@@ -393,7 +393,7 @@ struct ListArguments
 		  most(shard.regions.most), room((uint32_t) shard.regions.room),
 		  origins(shard.regions.origins),
 		  norms(shard.regions.norms), radii(shard.regions.radii),
-		  lists(shard.regions.lists), scales(shard.regions.scales),
+		  limits(shard.regions.limits), lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
 		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
 		  ids(shard.regions.ids), rounded(shard.regions.rounded),
@@ -412,6 +412,7 @@ struct ListArguments
 	const float *origins;
 	const float *norms;
 	float	   *radii;
+	float	   *limits;
 	RegionList *lists;
 	CentroidScale *scales;
 	RowStatistics *statistics;
@@ -509,20 +510,26 @@ cheapest_limit(const ListArguments &a, const float *norms)
 }
 
 /*
- * How far from the origin centroids of the list may be: as far as is cheapest or, as long as rows
- * have not said what they need, as far as rows can need it that are no farther from their centroid
- * than neighbours from each other.
+ * How far from the origin centroids of the list may be: as far as is cheapest or, if rows have not
+ * said what they need since the list before, as far as then.  As long as they have said nothing, as
+ * far as rows can need it that are no farther from their centroid than neighbours from each other.
  */
 static __device__ float
 limit_of_list(const ListArguments &a, const float *norms, bool tight)
 {
 	float		radius = a.radii[blockIdx.x];
+	float		before = a.limits[blockIdx.x];
 	float		limit = cheapest_limit(a, norms);
 	float		second = second_norm(norms, a.count);
 
 	if (tight)
 		return radius + second;
-	return isnan(limit) ? 3.0f * radius + 2.0f * second : limit;
+	if (isnan(limit))
+		return before > 0.0f ? before : 3.0f * radius + 2.0f * second;
+	/* all threads have read it */
+	if (threadIdx.x == 0)
+		a.limits[blockIdx.x] = limit;
+	return limit;
 }
 
 /* Lists the centroids of a region: a block. */
