@@ -29,8 +29,8 @@ literal(const char *text)
 }
 
 /*
- * Appends the call that opens an engine on a node.  All numbers have the types of its parameters: no
- * other function of that name may fit better.
+ * Appends the call that opens an engine on a node.  All numbers have the types of its parameters:
+ * no other function of that name may fit better.
  */
 static void
 append_open(StringInfo text, const GkConnection *connection, const GkSource *source,
@@ -241,6 +241,13 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
 	return open_engine(cluster, nodes, places, work, rows->dimension);
+}
+
+/* What the exchange with the nodes took so far. */
+double
+gk_cluster_seconds(const GkServerCluster *cluster)
+{
+	return gk_cluster_exchange_seconds(gk_job_engine(cluster->job));
 }
 
 /* What the nodes did so far. */
