@@ -73,6 +73,13 @@ SELECT unnest(ARRAY[cmp_ok(5 * good.facts[2]::int, '<=', 11 * fast.facts[1]::int
 	cmp_ok(good.facts[3]::float8, '<', 0.999 * fast.facts[3]::float8, 'they find better clusters'), is(good.facts[4], 't', 'the last iteration converges')])
 FROM searches fast, searches good WHERE fast.quality = 'fast' AND good.quality = 'good';
 
+-- Of rows without clusters, `auto` makes fewer searches than 8, but all that it is asked for.
+CREATE TABLE even AS SELECT i AS id, ARRAY[noise(i, 1), noise(i, 2)]::real[] AS v FROM generate_series(1, 120000) i;
+SELECT count(*) FROM gkmeans_create_model('made_even', 'even', '{v}', 10);
+SELECT count(*) FROM gkmeans_create_model('made_even_6', 'even', '{v}', 10, n_init => 6);
+SELECT ok(max(start_no) BETWEEN 2 AND 5, 'auto makes ' || max(start_no) || ' starts') FROM gkmeans.iterations WHERE model LIKE '%.made_even';
+SELECT is(max(start_no), 6, 'six starts that were asked for') FROM gkmeans.iterations WHERE model LIKE '%.made_even_6';
+
 -- A model is made alike, and a search can be cancelled.
 SELECT results_eq($$SELECT cluster_id, centroid, size, inertia FROM gkmeans_create_model('searched', 'grid', '{x,y}', 64, quality => 'good')$$,
 	$$SELECT cluster_id, centroid, size, inertia FROM gkmeans_fit('grid', '{x,y}', 64, quality => 'good')$$, 'a model has the clusters of the fit');
