@@ -248,7 +248,7 @@ Engine::set_centroids(GkCommand *c)
 		shard->candidates.release();
 		if (shard->rows > KEPT_HASHES)
 			shard->drop_hash_heads();
-		keep_regions(*shard, k);
+		reuse_regions(*shard, k);
 		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);

@@ -85,7 +85,7 @@ Regions::release()
 
 /* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
 void
-keep_regions(Shard &shard, int64_t centroids)
+reuse_regions(Shard &shard, int64_t centroids)
 {
 	const Regions &r = shard.regions;
 

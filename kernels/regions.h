@@ -27,7 +27,7 @@ namespace gk
 void		prepare_regions(Shard &shard, int64_t slice_rows);
 
 /* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
-void		keep_regions(Shard &shard, int64_t centroids);
+void		reuse_regions(Shard &shard, int64_t centroids);
 
 /* Takes into account what a pass over all rows has shown: regions end if they do not pay. */
 void		judge_regions(Shard &shard);
