@@ -31,6 +31,13 @@ CREATE TABLE directions AS SELECT i AS id, cos(i % 40 * pi() / 20 + noise(i, 1) 
 SELECT is((SELECT array_agg(DISTINCT size) FROM gkmeans_fit('directions', '{x,y}', 40, metric => 'cosine', quality => 'good', seed => seed)), '{50}', format('40 directions, seed %s', seed))
 FROM generate_series(1, 3) seed;
 
+-- Of 40 features, some tell which unions are cheap, or say nothing about it.
+CREATE TABLE deep AS SELECT ARRAY(SELECT (noise(i % 60, f) * 100 * (f > 5)::int + noise(i, f + 50))::real FROM generate_series(1, 40) f) AS late,
+	ARRAY(SELECT (noise(i % 60, f) * 100 + noise(i, f + 50))::real FROM generate_series(1, 40) f) AS all_of_them FROM generate_series(1, 1800) i;
+SELECT is((SELECT array_agg(DISTINCT size) FROM gkmeans_fit('deep', ARRAY[features], 60, quality => 'good', init => init, seed => seed)), '{30}',
+	format('60 clusters of 40 features (%s), from %s, seed %s', features, init, seed))
+FROM unnest('{late,all_of_them}'::text[]) features, unnest('{k-means||,random}'::text[]) init, generate_series(1, 3) seed;
+
 -- The labels are those of the centroids returned.
 CREATE TABLE fitted AS SELECT * FROM gkmeans_fit('grid', '{x,y}', 30, quality => 'good', seed => 7);
 SELECT is((SELECT count(*) FROM grid g JOIN gkmeans_fit_predict(NULL::int, 'grid', '{x,y}', 30, id_column => 'id', quality => 'good', seed => 7) p USING (id)
