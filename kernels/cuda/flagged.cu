@@ -113,27 +113,34 @@ value_at(const T *values, uint32_t row, uint32_t columns, int column)
 							  (uint64_t) row * (columns * (uint32_t) sizeof(T))));
 }
 
-/* CHUNK columns of 32 pairs, on their way to shared memory: a thread has one column of some. */
-struct ColumnsAhead
+/* Of CHUNK columns of 32 pairs, a thread takes one column of some rows and centroids: these. */
+struct PairNumbers
 {
 	static constexpr int AT_ONCE = 32 / CHUNK;	/* pairs or rows */
 
 	uint32_t	rows[WARP_ROWS / AT_ONCE];
 	uint32_t	centroids[32 / AT_ONCE];
+};
+
+/* Such columns, on their way to shared memory. */
+struct ColumnsAhead
+{
+	static constexpr int AT_ONCE = PairNumbers::AT_ONCE;
+
 	float		x[WARP_ROWS / AT_ONCE];
 	double		c[32 / AT_ONCE];
 
 	/* Reads the columns from `from` on; past the end, anything. */
-	__device__ __forceinline__ void read(const Definition &a, int from)
+	__device__ __forceinline__ void read(const Definition &a, const PairNumbers &numbers, int from)
 	{
 		int			j = min(from + (int) threadIdx.x % CHUNK, a.d - 1);
 
 #pragma unroll
 		for (int u = 0; u < 32 / AT_ONCE; u++)
-			c[u] = value_at(a.centroids, centroids[u], a.d, j);
+			c[u] = value_at(a.centroids, numbers.centroids[u], a.d, j);
 #pragma unroll
 		for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-			x[u] = value_at(a.features, rows[u], a.d, j);
+			x[u] = value_at(a.features, numbers.rows[u], a.d, j);
 	}
 
 	__device__ __forceinline__ void write(PairColumns *to) const
@@ -151,46 +158,75 @@ struct ColumnsAhead
 	}
 };
 
-/* d² of a lane's pair, by way of shared memory; rows grow from lane to lane. */
-static __device__ __forceinline__ double
-staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid)
+/* The numbers of the pairs of a warp, whose rows grow from lane to lane. */
+static __device__ __forceinline__ PairNumbers
+numbers_of_pairs(const WarpRows *warp, int row, int centroid)
 {
-	constexpr int AT_ONCE = ColumnsAhead::AT_ONCE;
+	constexpr int AT_ONCE = PairNumbers::AT_ONCE;
 	int			lane = threadIdx.x % 32;
 	int			first_row = __shfl_sync(0xffffffffu, row, 0);
 	int			last_row = __shfl_sync(0xffffffffu, row, 31);
-	PairColumns *columns = columns_of_warp();
-	const float *x = columns->x[row - first_row];
-	const double *c = columns->c[lane];
-	ColumnsAhead ahead;
-	double		sum = 0.0;
+	PairNumbers numbers;
 
 #pragma unroll
 	for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-		ahead.rows[u] = (uint32_t) warp->row[min(first_row + u * AT_ONCE + lane / CHUNK, last_row)];
+		numbers.rows[u] =
+			(uint32_t) warp->row[min(first_row + u * AT_ONCE + lane / CHUNK, last_row)];
 #pragma unroll
 	for (int u = 0; u < 32 / AT_ONCE; u++)
-		ahead.centroids[u] = (uint32_t) __shfl_sync(0xffffffffu, centroid,
-													u * AT_ONCE + lane / CHUNK);
-	ahead.read(a, 0);
-	for (int from = 0; from < a.d; from += CHUNK)
-	{
-		float		these_x[CHUNK];
-		double		these_c[CHUNK];
+		numbers.centroids[u] = (uint32_t) __shfl_sync(0xffffffffu, centroid,
+													  u * AT_ONCE + lane / CHUNK);
+	return numbers;
+}
 
-		ahead.write(columns);
-		ahead.read(a, from + CHUNK);
+/* Adds CHUNK columns to d² of a lane's pair, from column `from` on. */
+static __device__ __forceinline__ double
+add_columns(const Definition &a, const float *x, const double *c, int from, double sum)
+{
+	float		these_x[CHUNK];
+	double		these_c[CHUNK];
+
 #pragma unroll
-		for (int j = 0; j < CHUNK; j++)
-		{
-			these_x[j] = x[j];
-			these_c[j] = c[j];
-		}
-#pragma unroll
-		for (int j = 0; j < CHUNK; j++)
-			if (from + j < a.d)
-				sum = gk_add_square(sum, these_x[j], these_c[j]);
+	for (int j = 0; j < CHUNK; j++)
+	{
+		these_x[j] = x[j];
+		these_c[j] = c[j];
 	}
+#pragma unroll
+	for (int j = 0; j < CHUNK; j++)
+		if (from + j < a.d)
+			sum = gk_add_square(sum, these_x[j], these_c[j]);
+	return sum;
+}
+
+/*
+ * d² of a lane's pair, by way of shared memory; rows grow from lane to lane.  Columns are read two
+ * chunks ahead: adding one up takes less time than reading one.
+ */
+static __device__ __forceinline__ double
+staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid)
+{
+	PairNumbers numbers = numbers_of_pairs(warp, row, centroid);
+	PairColumns *columns = columns_of_warp();
+	const float *x = columns->x[row - __shfl_sync(0xffffffffu, row, 0)];
+	const double *c = columns->c[threadIdx.x % 32];
+	ColumnsAhead ahead[2];
+	double		sum = 0.0;
+
+	ahead[0].read(a, numbers, 0);
+	ahead[1].read(a, numbers, CHUNK);
+	for (int from = 0; from < a.d; from += 2 * CHUNK)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			int			at = from + i * CHUNK;
+
+			if (at >= a.d)
+				break;
+			ahead[i].write(columns);
+			ahead[i].read(a, numbers, at + 2 * CHUNK);
+			sum = add_columns(a, x, c, at, sum);
+		}
 	return sum;
 }
 
