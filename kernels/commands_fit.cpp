@@ -19,7 +19,7 @@ namespace gk
 /*
  * The target share of the rows in a slice, within limits: a slice takes another 12 bytes a row.
  */
-#define SLICE_BYTES (INT64_C(256) << 20)
+#define SLICE_BYTES (INT64_C(512) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
 /* So many rows keep their hashes from one seeding to the next. */
@@ -44,7 +44,7 @@ Engine::filter_rows(int64_t centroids) const
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
 	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
-								  MOST_ROWS / 8, MOST_ROWS);
+								  MOST_ROWS / 4, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)

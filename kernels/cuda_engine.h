@@ -58,6 +58,7 @@ private:
 	};
 	static const NamedCommand commands[];
 
+	void		pin_buffer(uint64_t copying);
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
 	void		end_work();
@@ -167,7 +168,9 @@ private:
 	std::deque<Reading> reading;
 	void	   *lent = nullptr;
 	size_t		lent_bytes = 0;
-	size_t		lent_peak = 0;
+	uint64_t	copied = 0;		/* bytes of batches since it was lent */
+	std::atomic<bool> is_pinned{false};
+	std::atomic<size_t> pinned_peak{0};
 
 	/* the state of the algorithm */
 	GkState		state = {};

@@ -476,7 +476,18 @@ parts_of_group(const FlaggedArguments &a, int64_t groups)
 	return (int) max((int64_t) 1, min((int64_t) a.most_parts, gridDim.x / groups));
 }
 
-/* Lists and decides: 128 rows, or a part of their centroids, at a time. */
+/* How many rows a warp takes: fewer than it has room for if blocks would have none. */
+static __device__ __forceinline__ int
+rows_at_once(int64_t works)
+{
+	int			rows = WARP_ROWS;
+
+	for (; rows > 1 && works > 0 && works * 2 <= gridDim.x; works *= 2)
+		rows /= 2;
+	return rows;
+}
+
+/* Lists and decides: 128 rows or fewer, or a part of their centroids, at a time. */
 template <int PANEL, bool STAYS> static __global__ void
 __launch_bounds__(TILED_THREADS, 2)
 flagged_kernel(const __grid_constant__ FlaggedArguments a)
@@ -492,12 +503,21 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	int64_t		count = __shfl_sync(0xffffffffu, *a.flag_count, 0);
 	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	int			parts = parts_of_group(a, groups);
+	int			each = rows_at_once(groups * parts);
+	/* the number of row r of a block in the list, from its first one on; -1: none */
+	auto		number_of = [&](int64_t first, int r)
+	{
+		int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
 
+		return r % WARP_ROWS < each && at < count ? at : -1;
+	};
+
+	groups = (count + each * WARPS - 1) / (each * WARPS);
 	if (threadIdx.x % 32 == 0)
 		warp->decisions = warp->stopped = 0;
 	for (int64_t work = blockIdx.x; work < groups * parts; work += gridDim.x)
 	{
-		int64_t		first = work / parts * BLOCK_ROWS;
+		int64_t		first = work / parts * (each * WARPS);
 		int			part = (int) (work % parts);
 		int			panel = a.panels * part / parts;
 		TileStream	stream;
@@ -505,16 +525,16 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_rows(a, shared, [&](int r)
 		{
-			return first + r < count ? (int64_t) a.flag_rows[first + r] : -1;
+			int64_t		at = number_of(first, r);
+
+			return at >= 0 ? (int64_t) a.flag_rows[at] : -1;
 		});
 		stream = start_tiles<PANEL>(a, stages, panel, a.panels * (part + 1) / parts - panel, false,
 									false);
 		__syncthreads();
 		start_warp(a, warp, shared, [&](int r)
 		{
-			int64_t		at = first + threadIdx.x / 32 * WARP_ROWS + r;
-
-			return at < count ? at : -1;
+			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r);
 		});
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);

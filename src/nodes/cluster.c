@@ -29,8 +29,8 @@ literal(const char *text)
 }
 
 /*
- * Appends the call that opens an engine on a node.  All numbers have the types of its parameters: no
- * other function of that name may fit better.
+ * Appends the call that opens an engine on a node.  All numbers have the types of its parameters:
+ * no other function of that name may fit better.
  */
 static void
 append_open(StringInfo text, const GkConnection *connection, const GkSource *source,
