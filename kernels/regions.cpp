@@ -41,8 +41,8 @@ namespace gk
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
 
-/* Centroids of a list for which there is room, at least. */
-#define LEAST_LIST 32
+/* Centroids of a list for which there is room on average, at least. */
+#define LEAST_LIST 24
 
 /* The most of one list: so many, or so many times what a region has on average. */
 #define LONG_LIST 128

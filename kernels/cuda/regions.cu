@@ -247,20 +247,29 @@ center_kernel(Sample sample, int d, float *origins, double *centers)
 {
 	extern __shared__ double center_sums[];
 	__shared__ int found;
+	int			lane = threadIdx.x % 32;
 
 	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
 		center_sums[j] = 0.0;
 	if (threadIdx.x == 0)
 		found = 0;
 	__syncthreads();
-	for (int i = threadIdx.x / 32; i < sample.count; i += REGION_THREADS / 32)
-		if (sample.regions[i] == blockIdx.x)
+	for (int first = threadIdx.x / 32 * 32; first < sample.count; first += REGION_THREADS)
+	{
+		int			i = first + lane;
+		unsigned	own = __ballot_sync(0xffffffffu, i < sample.count &&
+										sample.regions[i] == blockIdx.x);
+
+		if (lane == 0 && own != 0)
+			atomicAdd(&found, __popc(own));
+		for (; own != 0; own &= own - 1)
 		{
-			for (int j = threadIdx.x % 32; j < d; j += 32)
-				atomicAdd(&center_sums[j], (double) sample.rows[(int64_t) i * d + j]);
-			if (threadIdx.x % 32 == 0)
-				atomicAdd(&found, 1);
+			int64_t		row = first + __ffs((int) own) - 1;
+
+			for (int j = lane; j < d; j += 32)
+				atomicAdd(&center_sums[j], (double) sample.rows[row * d + j]);
 		}
+	}
 	__syncthreads();
 	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
 	{
