@@ -266,6 +266,20 @@ next_digit(Digit *digit, uint64_t value)
 	return digit->known > 0;
 }
 
+/* The filter that passes what a filter passes, without the last rows, which tie. */
+static Wanted
+before_ties(Wanted filter)
+{
+	if (filter.hash_limit > 0)
+		filter.hash_limit--;
+	else
+	{
+		filter.hash_limit = UINT64_MAX;
+		filter.key++;
+	}
+	return filter;
+}
+
 /*
  * A filter that passes the `count` farthest rows, and few enough for a list.  It refines d² from
  * the top, a digit at a time; if that is not enough, the hash likewise from the bottom.  If too
@@ -311,18 +325,10 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 		if (taken + counts[value] <= capacity)
 			return filter;
 	} while (next_digit(&digit, value));
+	*equal = (int64_t) (wanted_rows - taken);
 	*ties = filter;
 	ties->only_equal = true;
-	*equal = (int64_t) (wanted_rows - taken);
-	/* all below the tie */
-	if (filter.hash_limit > 0)
-		filter.hash_limit--;
-	else
-	{
-		filter.hash_limit = UINT64_MAX;
-		filter.key++;
-	}
-	return filter;
+	return before_ties(filter);
 }
 
 /*
