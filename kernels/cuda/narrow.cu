@@ -450,17 +450,18 @@ place_parts(NarrowArguments &a)
 
 /*
  * How many rows of a tile must have moved for products to be faster than adding them one by one,
- * by the number of instructions; more than there are: products do not do.
+ * as measured on an H200; more than there are: products do not do, or never are.
  */
 static int
 choose_products(const Shard &shard, const NarrowArguments &a)
 {
+	int			groups = 32 / summing_lanes(a.d);
 	int			rounds = (a.count + 15) / 16 * ((a.parts + 1) / 2);
 
 	if (shard.device->major < 8 || a.weights != nullptr || a.d < PRODUCT_FEATURES ||
-		a.count > PRODUCT_CENTROIDS)
+		a.count > PRODUCT_CENTROIDS || rounds * groups >= 10)
 		return TILE_ROWS + 1;
-	return std::min(rounds * 600 * (32 / summing_lanes(a.d)) / 80, TILE_ROWS);
+	return rounds * groups * 5;
 }
 
 /* The arguments for a slice, without sums. */
