@@ -44,7 +44,7 @@ Engine::filter_rows(int64_t centroids) const
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
 	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
-								  MOST_ROWS / 4, MOST_ROWS);
+								  MOST_ROWS / 2, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)

@@ -499,6 +499,15 @@ rows_at_once(int64_t works)
 	return rows;
 }
 
+/* The number in the list of row r of a block whose rows begin at `first`; -1: no row. */
+static __device__ __forceinline__ int64_t
+number_of(int64_t first, int r, int each, int64_t count)
+{
+	int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
+
+	return r % WARP_ROWS < each && at < count ? at : -1;
+}
+
 /* Lists and decides: 128 rows or fewer, or a part of their centroids, at a time. */
 template <int PANEL, bool STAYS> static __global__ void
 __launch_bounds__(TILED_THREADS, 2)
@@ -516,14 +525,6 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	int			parts = parts_of_group(a, groups);
 	int			each = rows_at_once(groups * parts);
-	/* the number of row r of a block in the list, from its first one on; -1: none */
-	auto		number_of = [&](int64_t first, int r)
-	{
-		int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
-
-		return r % WARP_ROWS < each && at < count ? at : -1;
-	};
-
 	groups = (count + each * WARPS - 1) / (each * WARPS);
 	if (threadIdx.x % 32 == 0)
 		warp->decisions = warp->stopped = 0;
@@ -537,7 +538,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_rows(a, shared, [&](int r)
 		{
-			int64_t		at = number_of(first, r);
+			int64_t		at = number_of(first, r, each, count);
 
 			return at >= 0 ? (int64_t) a.flag_rows[at] : -1;
 		});
@@ -546,7 +547,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_warp(a, warp, shared, [&](int r)
 		{
-			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r);
+			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r, each, count);
 		});
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);
