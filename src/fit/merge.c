@@ -460,9 +460,6 @@ begin_round(Merger *merger)
 		merger->order[place] = place;
 		merger->unions[place].version = 0;
 	}
-	/* costs that are all alike have to be known */
-	if (merger->refined > merger->count / 2)
-		merger->head = 0;
 	merger->refined = 0;
 	merger->group_count = 0;
 	merger->group_most = (int64) Max(MERGE_WORK / merger->dimension / merger->count, GROUP_LEAST);
@@ -517,6 +514,9 @@ merge_groups(Merger *merger, int64 most)
 		left -= merge_two(merger, &merger->groups[group]);
 		update_winners(merger, group);
 	}
+	/* costs that are all alike have to be known */
+	if (merger->refined > merger->count / 2)
+		merger->head = 0;
 	drop_merged(merger);
 	pfree(merger->winners);
 	pfree(merger->distances2);
@@ -539,12 +539,12 @@ begin_heaviest(Merger *merger)
 /* Merges clusters; returns how many stay. */
 int64
 gk_merge_closest(double *centroids, double *weights, int64 count, int dimension, int64 most,
-				 bool spherical, int64 *heaviest)
+				 bool spherical, int64 *heaviest, bool *bounds_pay)
 {
 	Merger		merger = {.centroids = centroids,.weights = weights,.count = count,
 	.dimension = dimension,.spherical = spherical,.heaviest = heaviest};
 
-	merger.head = dimension < HEAD_LEAST ? 0 : dimension / HEAD_SHARE;
+	merger.head = *bounds_pay && dimension >= HEAD_LEAST ? dimension / HEAD_SHARE : 0;
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
 	merger.order = gk_allocate(count, sizeof(int64));
@@ -555,6 +555,7 @@ gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
 	do
 		merge_groups(&merger, most);
 	while (merger.count > most);
+	*bounds_pay = merger.head > 0;
 	pfree(merger.groups);
 	pfree(merger.unions);
 	pfree(merger.positions);

@@ -17,8 +17,11 @@
  * If `heaviest` (count) is not NULL, it says for each of those which of the centroids that it is
  * made of had the greatest weight, and unions that add nothing are made beyond `most`: of equal
  * centroids, and of those without weight.
+ *
+ * *bounds_pay says whether to begin with lower bounds of the costs, and then whether that was
+ * faster; the result is the same.
  */
 extern int64 gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
-							  int64 most, bool spherical, int64 *heaviest);
+							  int64 most, bool spherical, int64 *heaviest, bool *bounds_pay);
 
 #endif							/* GK_MERGE_H */

@@ -67,6 +67,7 @@ typedef struct Search
 	bool		is_labelled;	/* labels and d² in the engine are those of the best */
 	GkStart		trial;			/* room for the centroids that a round adds as well */
 	double	   *weights;		/* of the clusters before a merge */
+	bool		bounds_pay;		/* see gk_merge_closest() */
 	GkSum	   *sums;
 	GkDrawer	drawer;
 	float	   *pool;			/* rows drawn with the best centroids, or earlier ones */
@@ -199,7 +200,8 @@ merge_centroids(Search *search)
 										  fitter->prepared->rest_bits);
 	trial->count = gk_merge_closest(trial->centroids, search->weights, trial->count,
 									fitter->spec->dimension, trial->count - search->depth,
-									fitter->spec->metric == GK_COSINE, NULL);
+									fitter->spec->metric == GK_COSINE, NULL,
+									&search->bounds_pay);
 }
 
 /* Lloyd's iteration of the trial; counts its steps. */
@@ -300,7 +302,7 @@ void
 gk_search(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
-	Search		search = {.fitter = fitter,.best = start,.is_labelled = true};
+	Search		search = {.fitter = fitter,.best = start,.is_labelled = true,.bounds_pay = true};
 	int			last_limit = Min(LAST_FACTOR * start->iterations, spec->max_iter);
 	bool		improved = true;
 
