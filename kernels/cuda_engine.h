@@ -84,6 +84,7 @@ private:
 	void		masses(GkCommand *c);
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
+	void		neighbours(GkCommand *c);
 	void		farthest(GkCommand *c);
 	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix,
 											  int shift);

@@ -1,63 +1,52 @@
 /*
  * Merging the clusters whose union costs least.
  *
- * Centroids merge with those of their group: few centroids are one group; of many, a range is cut
- * in two where few of them lie, and the parts again, until groups are small.  A cut may part
- * neighbours.  So there are several rounds, cut in other directions, and only the last one makes
- * all the unions that it can: the dear ones.
+ * Few centroids are compared with all others.  Of many, each is compared with its neighbours: the
+ * engine lists the nearest of each, and a cluster has the cheapest neighbours of all that it is
+ * made of.  Where all neighbours have become one, they are listed anew.
  *
  * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
  * before a merge is a lower bound, and is computed again only when it comes first.
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "exact.h"
 #include "merge.h"
 #include "nearest.h"
 
-/*
- * Groups are so large that the centroids of each are compared with about so many features, but have
- * this many centroids at least.
- */
-#define MERGE_WORK 2e7
-#define GROUP_LEAST 32
-
-/* Rounds, if there are several groups; each but the last leaves this share of what is to go. */
-#define ROUNDS 4
-#define LEFT_SHARE 4
-
-/* Parts of a line on which the centroids of a range are counted. */
-#define BINS 64
+/* Up to so many products of features all centroids are compared with each other. */
+#define MERGE_WORK 1e6
 
 /* Features compared between two checks for interrupts. */
 #define INTERRUPT_WORK 10000000
 
 #define LANES 8
 
-/* The cheapest union of a cluster with another one of its group. */
+/* The cheapest union of a cluster. */
 typedef struct Union
 {
 	double		cost;
-	int64		partner;		/* its place; -1 = none */
+	int64		partner;		/* -1 = none */
 	int32		partner_version;	/* of the partner when the cost was computed */
 	int32		version;		/* merges of this cluster; -1 = it is gone */
 } Union;
 
-/* A group: some places beside each other. */
-typedef struct Group
+/* A neighbour, and what the union with it costs. */
+typedef struct Neighbour
 {
-	int64		first;
-	int64		count;
-	double	   *packed;			/* its centroids, for gk_distances2() */
-	int64		cheapest;		/* the place whose union is cheapest; -1 = there is none */
-} Group;
+	double		cost;
+	int32		number;
+} Neighbour;
 
 typedef struct Merger
 {
+	GkJob	   *job;
 	double	   *centroids;
 	double	   *weights;
 	int64		count;
@@ -65,26 +54,21 @@ typedef struct Merger
 	bool		spherical;
 	int64	   *heaviest;		/* see gk_merge_closest() */
 	double	   *first_weights;	/* the weights before all merges, with these */
-	int64	   *order;			/* the centroid at each place */
-	int64	   *spare;			/* the same while a range is cut */
-	double	   *positions;		/* along a line, by place */
-	Union	   *unions;			/* of each place */
-	Group	   *groups;
-	int64		group_count;
-	int64		group_most;		/* centroids of a group */
-	int64	   *winners;		/* a tree: the group of the cheapest union below; -1 = none */
+	Union	   *unions;
+	int64	   *winners;		/* a tree: the cluster of the cheapest union below; -1 = none */
 	int64		leaves;			/* of the tree, a power of two */
-	int			round;
-	double	   *packed;
-	double	   *distances2;		/* of one centroid to its group */
+	int32	   *neighbours;		/* count × GK_NEIGHBOUR_COUNT; NULL: all others are */
+	int32	   *successors;		/* what each has become a part of; itself if nothing */
+	double	   *packed;			/* without lists: the centroids, for gk_distances2() */
+	double	   *distances2;		/* … of one of them to all */
 	int64		work;			/* features compared since the last check for interrupts */
 } Merger;
 
-/* The centroid at a place. */
+/* A centroid. */
 static double *
-centroid_at(const Merger *merger, int64 place)
+centroid_of(const Merger *merger, int64 c)
 {
-	return merger->centroids + merger->order[place] * merger->dimension;
+	return merger->centroids + c * merger->dimension;
 }
 
 /* Checks for interrupts after enough work. */
@@ -98,259 +82,170 @@ count_work(Merger *merger, int64 features)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Σ (x - from) × (y - from), in lanes that vectorise. */
+/* d² of two centroids, in lanes that vectorise. */
 static double
-product(const double *restrict x, const double *restrict y, const double *restrict from,
-		int dimension)
+distance2_of(Merger *merger, int64 a, int64 b)
 {
+	const double *restrict x = centroid_of(merger, a);
+	const double *restrict y = centroid_of(merger, b);
 	double		lanes[LANES] = {0};
 	double		sum = 0.0;
 	int			j = 0;
 
-	for (; j + LANES <= dimension; j += LANES)
+	for (; j + LANES <= merger->dimension; j += LANES)
 		for (int lane = 0; lane < LANES; lane++)
-			lanes[lane] += (x[j + lane] - from[j + lane]) * (y[j + lane] - from[j + lane]);
-	for (; j < dimension; j++)
-		lanes[0] += (x[j] - from[j]) * (y[j] - from[j]);
+			lanes[lane] += (x[j + lane] - y[j + lane]) * (x[j + lane] - y[j + lane]);
+	for (; j < merger->dimension; j++)
+		lanes[0] += (x[j] - y[j]) * (x[j] - y[j]);
 	for (int lane = 0; lane < LANES; lane++)
 		sum += lanes[lane];
+	count_work(merger, merger->dimension);
 	return sum;
-}
-
-/* The centroid of a range that lies farthest from another one. */
-static const double *
-farthest(Merger *merger, int64 first, int64 count, const double *from)
-{
-	const double *far = from;
-	double		most = 0.0;
-
-	for (int64 place = first; place < first + count; place++)
-	{
-		const double *centroid = centroid_at(merger, place);
-		double		distance2 = product(centroid, centroid, from, merger->dimension);
-
-		count_work(merger, merger->dimension);
-		if (distance2 > most)
-		{
-			most = distance2;
-			far = centroid;
-		}
-	}
-	return far;
-}
-
-/* Where the centroids of a range lie along a line; gives the least and the greatest position. */
-static void
-find_positions(Merger *merger, int64 first, int64 count, double range[2])
-{
-	bool		widest = merger->round % 2 == 0;
-	const double *begin = centroid_at(merger, first + (widest ? 0 : count / 2));
-	const double *end = farthest(merger, first, count, begin);
-
-	if (widest)
-	{
-		begin = end;
-		end = farthest(merger, first, count, begin);
-	}
-	range[0] = INFINITY;
-	range[1] = -INFINITY;
-	for (int64 place = first; place < first + count; place++)
-	{
-		double		at = product(centroid_at(merger, place), end, begin, merger->dimension);
-
-		merger->positions[place] = at;
-		range[0] = Min(range[0], at);
-		range[1] = Max(range[1], at);
-		count_work(merger, merger->dimension);
-	}
-}
-
-/* The part of the line that a position is in. */
-static inline int
-bin_of(double at, const double range[2])
-{
-	return Min((int) ((at - range[0]) / (range[1] - range[0]) * BINS), BINS - 1);
-}
-
-/* The first part of the line behind the cut: where few lie, a quarter on each side if possible. */
-static int
-choose_cut(const int64 *counts, int64 count)
-{
-	int64		before = 0;
-	int64		fewest = INT64CONST(-1);
-	int64		best_rest = INT64CONST(-1);
-	int			best = 1;
-
-	for (int bin = 1; bin < BINS; bin++)
-	{
-		int64		near = counts[bin - 1] + counts[bin];
-		int64		rest;
-
-		before += counts[bin - 1];
-		rest = Min(Min(before, count - before), count / 4);
-		if (rest < best_rest || (rest == best_rest && near >= fewest))
-			continue;
-		best_rest = rest;
-		fewest = near;
-		best = bin;
-	}
-	return best;
-}
-
-/* Cuts a range in two; how many centroids are in the first part, 0 if all are equal. */
-static int64
-cut(Merger *merger, int64 first, int64 count)
-{
-	int64		counts[BINS] = {0};
-	double		range[2];
-	int64		left = 0;
-	int64		right = 0;
-	int			bin;
-
-	find_positions(merger, first, count, range);
-	if (!(range[0] < range[1]))
-		return 0;
-	for (int64 place = first; place < first + count; place++)
-		counts[bin_of(merger->positions[place], range)]++;
-	bin = choose_cut(counts, count);
-	for (int64 place = first; place < first + count; place++)
-		if (bin_of(merger->positions[place], range) < bin)
-			merger->order[first + left++] = merger->order[place];
-		else
-			merger->spare[right++] = merger->order[place];
-	memcpy(merger->order + first + left, merger->spare, right * sizeof(int64));
-	return left;
-}
-
-/* Cuts a range into groups. */
-static void
-make_groups(Merger *merger, int64 first, int64 count)
-{
-	Group	   *group;
-
-	while (count > merger->group_most)
-	{
-		int64		left = cut(merger, first, count);
-
-		if (left == 0)
-			break;
-		check_stack_depth();
-		/* the smaller part by recursion, so that this is not deep */
-		if (left < count - left)
-			make_groups(merger, first, left);
-		else
-			make_groups(merger, first + left, count - left);
-		first = left < count - left ? first + left : first;
-		count = Max(left, count - left);
-	}
-	group = &merger->groups[merger->group_count++];
-	group->first = first;
-	group->count = count;
-	group->cheapest = -1;
-}
-
-/* Packs the centroids of the groups. */
-static void
-pack_groups(Merger *merger)
-{
-	int			d = merger->dimension;
-	int64		places = 0;
-
-	for (int64 g = 0; g < merger->group_count; g++)
-		places += GK_GROUPS(merger->groups[g].count) * GK_GROUP;
-	merger->packed = gk_allocate(places * d, sizeof(double));
-	places = 0;
-	for (int64 g = 0; g < merger->group_count; g++)
-	{
-		Group	   *group = &merger->groups[g];
-
-		group->packed = merger->packed + places * d;
-		for (int64 i = 0; i < group->count; i++)
-			gk_pack_centroid(group->packed, d, i, centroid_at(merger, group->first + i));
-		gk_pack_rest(group->packed, d, group->count);
-		places += GK_GROUPS(group->count) * GK_GROUP;
-		count_work(merger, group->count * d);
-	}
 }
 
 /* What the union of two clusters adds to the inertia. */
 static double
-union_cost(double weight, double other, double distance2)
+union_cost(const Merger *merger, int64 a, int64 b, double distance2)
 {
+	double		weight = merger->weights[a];
+	double		other = merger->weights[b];
+
 	return weight > 0.0 && other > 0.0 ? weight * (other / (weight + other)) * distance2 : 0.0;
 }
 
-/* Finds the cheapest union of a cluster. */
+/* Notes the cheapest union of a cluster; none if the partner is -1. */
 static void
-find_partner(Merger *merger, const Group *group, int64 place)
+note_union(Merger *merger, int64 c, int64 partner, double cost)
 {
-	Union	   *mine = &merger->unions[place];
-	double		weight = merger->weights[merger->order[place]];
+	Union	   *mine = &merger->unions[c];
 
-	mine->cost = INFINITY;
-	mine->partner = -1;
-	gk_distances2(group->packed, centroid_at(merger, place), merger->dimension, group->count,
+	mine->partner = partner;
+	mine->cost = cost;
+	mine->partner_version = partner < 0 ? 0 : merger->unions[partner].version;
+}
+
+/* Finds the cheapest union of a cluster among all. */
+static void
+find_among_all(Merger *merger, int64 c)
+{
+	int64		partner = -1;
+	double		least = INFINITY;
+
+	gk_distances2(merger->packed, centroid_of(merger, c), merger->dimension, merger->count,
 				  merger->distances2);
-	count_work(merger, group->count * merger->dimension);
-	for (int64 i = 0; i < group->count; i++)
+	count_work(merger, merger->count * merger->dimension);
+	for (int64 other = 0; other < merger->count; other++)
 	{
-		int64		other = group->first + i;
 		double		cost;
 
-		if (other == place || merger->unions[other].version < 0)
+		if (other == c || merger->unions[other].version < 0)
 			continue;
-		cost = union_cost(weight, merger->weights[merger->order[other]], merger->distances2[i]);
-		if (mine->partner >= 0 && !(cost < mine->cost))
+		cost = union_cost(merger, c, other, merger->distances2[other]);
+		if (partner >= 0 && !(cost < least))
 			continue;
-		mine->cost = cost;
-		mine->partner = other;
-		mine->partner_version = merger->unions[other].version;
+		least = cost;
+		partner = other;
 	}
+	note_union(merger, c, partner, least);
 }
 
-/* Finds the cheapest union of a group, by what is known. */
+/* The cluster that a centroid has become a part of. */
+static int32
+successor_of(Merger *merger, int32 c)
+{
+	int32	   *successors = merger->successors;
+
+	while (successors[c] != c)
+		c = successors[c] = successors[successors[c]];
+	return c;
+}
+
+/* Takes a cluster into a list of neighbours, the cheapest first, unless it is there. */
+static int
+take_neighbour(Merger *merger, int64 c, int32 number, Neighbour *list, int count)
+{
+	double		cost;
+	int			place;
+
+	for (int i = 0; i < count; i++)
+		if (list[i].number == number)
+			return count;
+	cost = union_cost(merger, c, number, distance2_of(merger, c, number));
+	for (place = count; place > 0 && cost < list[place - 1].cost; place--)
+		list[place] = list[place - 1];
+	list[place] = (Neighbour) {.cost = cost,.number = number};
+	return count + 1;
+}
+
+/* Finds the cheapest union of a cluster among the neighbours of itself and of a part of it. */
 static void
-find_cheapest(const Merger *merger, Group *group)
+find_among_neighbours(Merger *merger, int64 c, int64 part)
 {
-	group->cheapest = -1;
-	for (int64 place = group->first; place < group->first + group->count; place++)
-		if (merger->unions[place].version >= 0 && merger->unions[place].partner >= 0 &&
-			(group->cheapest < 0 ||
-			 merger->unions[place].cost < merger->unions[group->cheapest].cost))
-			group->cheapest = place;
-}
+	int32	   *mine = merger->neighbours + c * GK_NEIGHBOUR_COUNT;
+	const int32 *others = merger->neighbours + part * GK_NEIGHBOUR_COUNT;
+	Neighbour	list[2 * GK_NEIGHBOUR_COUNT];
+	int			count = 0;
 
-/* The cost of the cheapest union of a group; infinite if there is none. */
-static double
-cheapest_cost(const Merger *merger, int64 group)
-{
-	return group < 0 ? INFINITY : merger->unions[merger->groups[group].cheapest].cost;
-}
-
-/* Brings the tree up to date after the cheapest union of a group has changed. */
-static void
-update_winners(Merger *merger, int64 group)
-{
-	int64		node = merger->leaves + group;
-
-	merger->winners[node] = merger->groups[group].cheapest < 0 ? -1 : group;
-	for (node /= 2; node > 0; node /= 2)
+	for (int i = 0; i < (part == c ? 1 : 2) * GK_NEIGHBOUR_COUNT; i++)
 	{
-		int64		left = merger->winners[2 * node];
-		int64		right = merger->winners[2 * node + 1];
+		int32		number = i < GK_NEIGHBOUR_COUNT ? mine[i] : others[i - GK_NEIGHBOUR_COUNT];
 
-		merger->winners[node] = right < 0 ||
-			(left >= 0 && cheapest_cost(merger, left) <= cheapest_cost(merger, right))
-			? left : right;
+		if (number >= 0)
+			number = successor_of(merger, number);
+		if (number >= 0 && number != c)
+			count = take_neighbour(merger, c, number, list, count);
 	}
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+		mine[i] = i < count ? list[i].number : -1;
+	note_union(merger, c, count > 0 ? list[0].number : -1, count > 0 ? list[0].cost : INFINITY);
+}
+
+/* Finds the cheapest union of a cluster, which another one may have just become a part of. */
+static void
+find_partner(Merger *merger, int64 c, int64 part)
+{
+	if (merger->neighbours == NULL)
+		find_among_all(merger, c);
+	else
+		find_among_neighbours(merger, c, part);
+}
+
+/* The cost of the union of a winner; infinite if there is none. */
+static double
+winning_cost(const Merger *merger, int64 winner)
+{
+	return winner < 0 ? INFINITY : merger->unions[winner].cost;
+}
+
+/* Decides between the two below a node of the tree. */
+static void
+decide_winner(Merger *merger, int64 node)
+{
+	int64		left = merger->winners[2 * node];
+	int64		right = merger->winners[2 * node + 1];
+
+	merger->winners[node] = right < 0 ||
+		(left >= 0 && winning_cost(merger, left) <= winning_cost(merger, right)) ? left : right;
+}
+
+/* Brings the tree up to date after the union of a cluster has changed. */
+static void
+update_winners(Merger *merger, int64 c)
+{
+	int64		node = merger->leaves + c;
+	bool		has_union = merger->unions[c].version >= 0 && merger->unions[c].partner >= 0;
+
+	merger->winners[node] = has_union ? c : -1;
+	for (node /= 2; node > 0; node /= 2)
+		decide_winner(merger, node);
 }
 
 /* Notes which of all the centroids that two are made of is the heaviest. */
 static void
 note_heaviest(const Merger *merger, int64 to, int64 from)
 {
-	int64	   *mine = &merger->heaviest[merger->order[to]];
-	int64		other = merger->heaviest[merger->order[from]];
+	int64	   *mine = &merger->heaviest[to];
+	int64		other = merger->heaviest[from];
 
 	if (merger->first_weights[other] > merger->first_weights[*mine])
 		*mine = other;
@@ -361,11 +256,11 @@ static void
 move_to_mean(Merger *merger, int64 to, int64 from)
 {
 	int			d = merger->dimension;
-	double	   *weight = &merger->weights[merger->order[to]];
-	double		more = merger->weights[merger->order[from]];
+	double	   *weight = &merger->weights[to];
+	double		more = merger->weights[from];
 	double		share = *weight + more > 0.0 ? more / (*weight + more) : 0.0;
-	double	   *centroid = centroid_at(merger, to);
-	const double *other = centroid_at(merger, from);
+	double	   *centroid = centroid_of(merger, to);
+	const double *other = centroid_of(merger, from);
 	double		norm2 = 0.0;
 
 	for (int j = 0; j < d; j++)
@@ -378,69 +273,140 @@ move_to_mean(Merger *merger, int64 to, int64 from)
 	*weight += more;
 }
 
-/* Merges the two clusters of a group whose union is cheapest, or finds out that others are. */
-static bool
-merge_two(Merger *merger, Group *group)
+/* Makes a cluster a part of another one. */
+static void
+merge_into(Merger *merger, int64 to, int64 from)
 {
-	int64		from = group->cheapest;
+	move_to_mean(merger, to, from);
+	if (merger->heaviest != NULL)
+		note_heaviest(merger, to, from);
+	if (merger->neighbours == NULL)
+		gk_pack_centroid(merger->packed, merger->dimension, to, centroid_of(merger, to));
+	else
+		merger->successors[from] = (int32) to;
+	merger->unions[from].version = -1;
+	merger->unions[to].version++;
+}
+
+/* Merges the two clusters whose union is cheapest, or finds out that others are. */
+static bool
+merge_two(Merger *merger)
+{
+	int64		from = merger->winners[1];
 	int64		to = merger->unions[from].partner;
 	bool		known = merger->unions[to].version == merger->unions[from].partner_version;
 
-	if (known)
+	if (!known)
 	{
-		move_to_mean(merger, to, from);
-		if (merger->heaviest != NULL)
-			note_heaviest(merger, to, from);
-		gk_pack_centroid(group->packed, merger->dimension, to - group->first,
-						 centroid_at(merger, to));
-		merger->unions[from].version = -1;
-		merger->unions[to].version++;
+		find_partner(merger, from, from);
+		update_winners(merger, from);
+		return false;
 	}
-	find_partner(merger, group, known ? to : from);
-	find_cheapest(merger, group);
-	return known;
+	merge_into(merger, to, from);
+	find_partner(merger, to, from);
+	update_winners(merger, from);
+	update_winners(merger, to);
+	return true;
 }
 
-/* Compares the centroids of each group. */
+/* The mean exponent of the features, so that floats hold the squares of typical ones. */
+static int
+typical_exponent(const Merger *merger)
+{
+	int64		sum = 0;
+	int64		nonzero = 0;
+
+	for (int64 i = 0; i < merger->count * merger->dimension; i++)
+		if (merger->centroids[i] != 0.0)
+		{
+			sum += gk_exponent_double(merger->centroids[i]);
+			nonzero++;
+		}
+	return nonzero == 0 ? 0 : (int) (sum / nonzero);
+}
+
+/* Asks the engine for the neighbours of all centroids, as floats. */
 static void
-compare_groups(Merger *merger)
+list_neighbours(Merger *merger)
+{
+	int64		values = merger->count * merger->dimension;
+	float	   *points = gk_allocate(values, sizeof(float));
+	double		scale = ldexp(1.0, -typical_exponent(merger));
+	GkCommand	command = {.operation = GK_NEIGHBOURS};
+
+	for (int64 i = 0; i < values; i++)
+		points[i] = (float) Min(Max(merger->centroids[i] * scale, -FLT_MAX), FLT_MAX);
+	command.neighbours.points = points;
+	command.neighbours.count = command.neighbours.wanted = merger->count;
+	command.neighbours.neighbours = merger->neighbours;
+	gk_run(merger->job, &command);
+	pfree(points);
+}
+
+/* Finds the cheapest union of each cluster. */
+static void
+find_partners(Merger *merger)
 {
 	merger->leaves = 1;
-	while (merger->leaves < merger->group_count)
+	while (merger->leaves < merger->count)
 		merger->leaves *= 2;
 	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int64));
-	for (int64 i = 0; i < 2 * merger->leaves; i++)
-		merger->winners[i] = -1;
-	for (int64 g = 0; g < merger->group_count; g++)
+	for (int64 c = 0; c < merger->leaves; c++)
+		merger->winners[merger->leaves + c] = -1;
+	for (int64 c = 0; c < merger->count; c++)
 	{
-		Group	   *group = &merger->groups[g];
-
-		for (int64 i = 0; i < group->count; i++)
-			find_partner(merger, group, group->first + i);
-		find_cheapest(merger, group);
-		update_winners(merger, g);
+		find_partner(merger, c, c);
+		if (merger->unions[c].partner >= 0)
+			merger->winners[merger->leaves + c] = c;
 	}
+	for (int64 node = merger->leaves - 1; node > 0; node--)
+		decide_winner(merger, node);
 }
 
-/* Makes groups of the centroids. */
+/* Prepares for comparing each centroid with its neighbours, or with all if that is little work. */
 static void
 begin_round(Merger *merger)
 {
-	int64		most = 0;
+	int			d = merger->dimension;
+	int64		places = GK_GROUPS(merger->count) * GK_GROUP;
 
-	for (int64 place = 0; place < merger->count; place++)
+	for (int64 c = 0; c < merger->count; c++)
+		merger->unions[c].version = 0;
+	if ((double) merger->count * merger->count * d > MERGE_WORK)
 	{
-		merger->order[place] = place;
-		merger->unions[place].version = 0;
+		merger->neighbours = gk_allocate(merger->count * GK_NEIGHBOUR_COUNT, sizeof(int32));
+		merger->successors = gk_allocate(merger->count, sizeof(int32));
+		for (int64 c = 0; c < merger->count; c++)
+			merger->successors[c] = (int32) c;
+		list_neighbours(merger);
 	}
-	merger->group_count = 0;
-	merger->group_most = (int64) Max(MERGE_WORK / merger->dimension / merger->count, GROUP_LEAST);
-	make_groups(merger, 0, merger->count);
-	pack_groups(merger);
-	for (int64 g = 0; g < merger->group_count; g++)
-		most = Max(most, merger->groups[g].count);
-	merger->distances2 = gk_allocate(GK_GROUPS(most) * GK_GROUP, sizeof(double));
-	compare_groups(merger);
+	else
+	{
+		merger->packed = gk_allocate(places * d, sizeof(double));
+		merger->distances2 = gk_allocate(places, sizeof(double));
+		for (int64 c = 0; c < merger->count; c++)
+			gk_pack_centroid(merger->packed, d, c, centroid_of(merger, c));
+		gk_pack_rest(merger->packed, d, merger->count);
+	}
+	find_partners(merger);
+}
+
+/* Frees what a round needed. */
+static void
+end_round(Merger *merger)
+{
+	pfree(merger->winners);
+	if (merger->neighbours != NULL)
+	{
+		pfree(merger->neighbours);
+		pfree(merger->successors);
+		merger->neighbours = NULL;
+	}
+	else
+	{
+		pfree(merger->packed);
+		pfree(merger->distances2);
+	}
 }
 
 /* Takes those that are gone out, in place. */
@@ -448,49 +414,38 @@ static void
 drop_merged(Merger *merger)
 {
 	int			d = merger->dimension;
-	bool	   *is_gone = gk_allocate_zero(merger->count, sizeof(bool));
 	int64		kept = 0;
 
-	for (int64 place = 0; place < merger->count; place++)
-		is_gone[merger->order[place]] = merger->unions[place].version < 0;
 	for (int64 c = 0; c < merger->count; c++)
 	{
-		if (is_gone[c])
+		if (merger->unions[c].version < 0)
 			continue;
 		if (kept < c)
-			memmove(merger->centroids + kept * d, merger->centroids + c * d, d * sizeof(double));
+			memmove(centroid_of(merger, kept), centroid_of(merger, c), d * sizeof(double));
 		if (merger->heaviest != NULL)
 			merger->heaviest[kept] = merger->heaviest[c];
 		merger->weights[kept++] = merger->weights[c];
 	}
 	merger->count = kept;
-	pfree(is_gone);
 }
 
-/* Merges within groups until few enough stay, or each is alone in its group. */
+/* Merges until few enough stay, or no neighbours are left. */
 static void
-merge_groups(Merger *merger, int64 most)
+merge_round(Merger *merger, int64 most)
 {
 	int64		left = merger->count;
 
 	begin_round(merger);
-	if (merger->group_count > 1 && merger->round < ROUNDS - 1)
-		most += Max(left - most, 0) / LEFT_SHARE;
 	for (;;)
 	{
-		int64		group = merger->winners[1];
+		double		cost = winning_cost(merger, merger->winners[1]);
 
-		if (group < 0 || (left <= most && (merger->heaviest == NULL ||
-										   cheapest_cost(merger, group) > 0.0)))
+		if (merger->winners[1] < 0 || (left <= most && (merger->heaviest == NULL || cost > 0.0)))
 			break;
-		left -= merge_two(merger, &merger->groups[group]);
-		update_winners(merger, group);
+		left -= merge_two(merger);
 	}
+	end_round(merger);
 	drop_merged(merger);
-	pfree(merger->winners);
-	pfree(merger->distances2);
-	pfree(merger->packed);
-	merger->round++;
 }
 
 /* Makes each centroid the heaviest of itself. */
@@ -505,27 +460,19 @@ begin_heaviest(Merger *merger)
 
 /* Merges clusters; returns how many stay. */
 int64
-gk_merge_closest(double *centroids, double *weights, int64 count, int dimension, int64 most,
-				 bool spherical, int64 *heaviest)
+gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count, int dimension,
+				 int64 most, bool spherical, int64 *heaviest)
 {
-	Merger		merger = {.centroids = centroids,.weights = weights,.count = count,
+	Merger		merger = {.job = job,.centroids = centroids,.weights = weights,.count = count,
 	.dimension = dimension,.spherical = spherical,.heaviest = heaviest};
 
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
-	merger.order = gk_allocate(count, sizeof(int64));
-	merger.spare = gk_allocate(count, sizeof(int64));
-	merger.positions = gk_allocate(count, sizeof(double));
 	merger.unions = gk_allocate(count, sizeof(Union));
-	merger.groups = gk_allocate(count, sizeof(Group));
 	do
-		merge_groups(&merger, most);
+		merge_round(&merger, most);
 	while (merger.count > most);
-	pfree(merger.groups);
 	pfree(merger.unions);
-	pfree(merger.positions);
-	pfree(merger.spare);
-	pfree(merger.order);
 	if (heaviest != NULL)
 		pfree(merger.first_weights);
 	return merger.count;

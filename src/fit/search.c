@@ -186,7 +186,7 @@ merge_centroids(Search *search)
 	for (int64 c = 0; c < trial->count; c++)
 		search->weights[c] = gk_sum_value(search->sums[c].high, search->sums[c].low,
 										  fitter->prepared->rest_bits);
-	trial->count = gk_merge_closest(trial->centroids, search->weights, trial->count,
+	trial->count = gk_merge_closest(fitter->job, trial->centroids, search->weights, trial->count,
 									fitter->spec->dimension, trial->count - search->depth,
 									fitter->spec->metric == GK_COSINE, NULL);
 }
