@@ -242,6 +242,7 @@ struct NeighbourPart
 	int64_t		step;			/* that it may take at a time */
 	float	   *points;			/* all of them */
 	int32_t    *neighbours;
+	float	   *distances;
 };
 
 /* The part of shard number i: its memory, and the points there. */
@@ -261,6 +262,7 @@ make_neighbour_part(Shard &shard, const GkCommand *c, int64_t i, int64_t shares)
 		plan.used = 0;
 		part.points = plan.take<float>(values);
 		part.neighbours = plan.take<int32_t>((part.end - part.first) * GK_NEIGHBOUR_COUNT);
+		part.distances = plan.take<float>((part.end - part.first) * GK_NEIGHBOUR_COUNT);
 		shard.scratch.reserve(shard, plan.used);
 		plan.base = shard.scratch.get();
 	}
@@ -294,7 +296,8 @@ Engine::neighbours(GkCommand *c)
 				continue;
 			find_neighbours(*shards[i], part.points, c->neighbours.count, c->neighbours.first + at,
 							std::min(step, part.end - at),
-							part.neighbours + from * GK_NEIGHBOUR_COUNT);
+							part.neighbours + from * GK_NEIGHBOUR_COUNT,
+							part.distances + from * GK_NEIGHBOUR_COUNT);
 			more = true;
 		}
 		from += step;
@@ -302,8 +305,13 @@ Engine::neighbours(GkCommand *c)
 			shard->wait();
 	}
 	for (int64_t i = 0; i < shares; i++)
-		to_host(*shards[i], c->neighbours.neighbours + parts[i].first * GK_NEIGHBOUR_COUNT,
-				parts[i].neighbours, (parts[i].end - parts[i].first) * GK_NEIGHBOUR_COUNT);
+	{
+		int64_t		at = parts[i].first * GK_NEIGHBOUR_COUNT;
+		int64_t		count = parts[i].end * GK_NEIGHBOUR_COUNT - at;
+
+		to_host(*shards[i], c->neighbours.neighbours + at, parts[i].neighbours, count);
+		to_host(*shards[i], c->neighbours.distances + at, parts[i].distances, count);
+	}
 }
 
 /* Rows of weight > 0 by 16 bits of d² or of the hash, summed over the devices. */

@@ -97,7 +97,7 @@ join_lists(NeighbourTile &tile, uint64_t *keys)
 static __global__ void
 __launch_bounds__(THREADS)
 neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int64_t wanted,
-				  int32_t *neighbours)
+				  int32_t *neighbours, float *distances)
 {
 	__shared__ NeighbourTile tile;
 	int64_t		begin = first + (int64_t) blockIdx.x * TILE;
@@ -118,19 +118,23 @@ neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int6
 	if (threadIdx.x % SHARES == 0 && begin + row < first + wanted)
 #pragma unroll
 		for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
-			neighbours[(begin - first + row) * GK_NEIGHBOUR_COUNT + i] =
-				gk_neighbour_number(keys[i]);
+		{
+			int64_t		place = (begin - first + row) * GK_NEIGHBOUR_COUNT + i;
+
+			neighbours[place] = gk_neighbour_number(keys[i]);
+			distances[place] = gk_neighbour_distance(keys[i]);
+		}
 }
 
 /* Finds the neighbours of `wanted` of the points, from `first` on. */
 void
 find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first, int64_t wanted,
-				int32_t *neighbours)
+				int32_t *neighbours, float *distances)
 {
 	shard.use();
 	neighbours_kernel<<<(unsigned) ((wanted + TILE - 1) / TILE), THREADS, 0,
 		shard.device->compute>>>
-		(points, count, shard.dimension, first, wanted, neighbours);
+		(points, count, shard.dimension, first, wanted, neighbours, distances);
 	GK_LAUNCHED("neighbours_kernel");
 }
 

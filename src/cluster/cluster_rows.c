@@ -387,11 +387,17 @@ take_neighbours(GkClusterEngine *engine, GkPeer *peer)
 	int64_t		count = peer->count * GK_NEIGHBOUR_COUNT;
 	const int32_t *neighbours = gk_read_numbers(&peer->reader, count, -1,
 												(int32_t) (c->neighbours.count - 1));
+	const float *distances = gk_read_array(&peer->reader, count, sizeof(float));
 
 	if (!peer->reader.good)
 		return GK_BAD;
+	for (int64_t i = 0; i < count; i++)
+		if (!(distances[i] >= 0.0f))
+			return GK_BAD;
 	memcpy(c->neighbours.neighbours + peer->at * GK_NEIGHBOUR_COUNT, neighbours,
 		   count * sizeof(int32_t));
+	memcpy(c->neighbours.distances + peer->at * GK_NEIGHBOUR_COUNT, distances,
+		   count * sizeof(float));
 	return GK_DONE;
 }
 

@@ -160,6 +160,8 @@ write_neighbours(GkMessage *message, GkNode *node)
 
 	c->neighbours.neighbours =
 		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(int32_t));
+	c->neighbours.distances =
+		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(float));
 }
 
 /* GK_SEPARATION. */

@@ -94,6 +94,20 @@ compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, 
 	return true;
 }
 
+/* Gives the list of a point to the caller. */
+static void
+write_list(const GkCommand *command, int64_t place, const uint64_t *keys)
+{
+	int32_t    *neighbours = command->neighbours.neighbours + place * GK_NEIGHBOUR_COUNT;
+	float	   *distances = command->neighbours.distances + place * GK_NEIGHBOUR_COUNT;
+
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+	{
+		neighbours[i] = gk_neighbour_number(keys[i]);
+		distances[i] = gk_neighbour_distance(keys[i]);
+	}
+}
+
 /* Finds the neighbours of the points of some blocks. */
 static void
 neighbours_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
@@ -115,9 +129,8 @@ neighbours_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, i
 		{
 			int64_t		point = block * GK_BLOCK + r;
 
-			for (int i = 0; i < GK_NEIGHBOUR_COUNT && point >= first && point < end; i++)
-				command->neighbours.neighbours[(point - first) * GK_NEIGHBOUR_COUNT + i] =
-					gk_neighbour_number(lists.keys[r][i]);
+			if (point >= first && point < end)
+				write_list(command, point - first, lists.keys[r]);
 		}
 	}
 }

@@ -302,6 +302,7 @@ typedef struct GkCommand
 			int32_t    *neighbours;		/* out: wanted × GK_NEIGHBOUR_COUNT: the nearest others, the
 										 * nearest first, of equals the lowest number; -1 after the
 										 * last */
+			float	   *distances;		/* out: of these; infinite after the last */
 		}			neighbours;
 		struct
 		{

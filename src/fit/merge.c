@@ -2,8 +2,8 @@
  * Merging the clusters whose union costs least.
  *
  * Few centroids are compared with all others.  Of many, each is compared with its neighbours: the
- * engine lists the nearest of each, and a cluster has the cheapest neighbours of all that it is
- * made of.  Where all neighbours have become one, they are listed anew.
+ * engine lists the nearest of each, and a merged cluster has those of its two parts that seem the
+ * cheapest.  Where all neighbours have become one, they are listed anew.
  *
  * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
  * before a merge is a lower bound, and is computed again only when it comes first.
@@ -28,20 +28,12 @@
 
 #define LANES 8
 
-/* The cheapest union of a cluster. */
-typedef struct Union
-{
-	double		cost;
-	int64		partner;		/* -1 = none */
-	int32		partner_version;	/* of the partner when the cost was computed */
-	int32		version;		/* merges of this cluster; -1 = it is gone */
-} Union;
-
-/* A neighbour, and what the union with it costs. */
+/* A cluster that another one may be united with. */
 typedef struct Neighbour
 {
-	double		cost;
-	int32		number;
+	double		cost;			/* of the union … */
+	int32		number;			/* -1 = nobody, at infinite cost */
+	int32		version;		/* … if that is the neighbour's version, else a lower bound of it */
 } Neighbour;
 
 typedef struct Merger
@@ -54,12 +46,14 @@ typedef struct Merger
 	bool		spherical;
 	int64	   *heaviest;		/* see gk_merge_closest() */
 	double	   *first_weights;	/* the weights before all merges, with these */
-	Union	   *unions;
-	int64	   *winners;		/* a tree: the cluster of the cheapest union below; -1 = none */
-	int64		leaves;			/* of the tree, a power of two */
-	int32	   *neighbours;		/* count × GK_NEIGHBOUR_COUNT; NULL: all others are */
+	int32	   *versions;		/* how often each cluster has merged; -1 = it is gone */
 	int32	   *successors;		/* what each has become a part of; itself if nothing */
-	double	   *packed;			/* without lists: the centroids, for gk_distances2() */
+	int			width;			/* of a list of neighbours; 1 where all others are neighbours */
+	Neighbour  *lists;			/* count × width, the cheapest first */
+	double	   *costs;			/* of the first of each list, for the tree */
+	int32	   *winners;		/* a tree: the cluster of the cheapest union below; -1 = none */
+	int64		leaves;			/* of the tree, a power of two */
+	double	   *packed;			/* where all are neighbours: the centroids, for gk_distances2() */
 	double	   *distances2;		/* … of one of them to all */
 	int64		work;			/* features compared since the last check for interrupts */
 } Merger;
@@ -113,40 +107,49 @@ union_cost(const Merger *merger, int64 a, int64 b, double distance2)
 	return weight > 0.0 && other > 0.0 ? weight * (other / (weight + other)) * distance2 : 0.0;
 }
 
-/* Notes the cheapest union of a cluster; none if the partner is -1. */
-static void
-note_union(Merger *merger, int64 c, int64 partner, double cost)
+/* The neighbours of a cluster. */
+static Neighbour *
+list_of(const Merger *merger, int64 c)
 {
-	Union	   *mine = &merger->unions[c];
+	return merger->lists + c * merger->width;
+}
 
-	mine->partner = partner;
-	mine->cost = cost;
-	mine->partner_version = partner < 0 ? 0 : merger->unions[partner].version;
+/* Nobody. */
+static Neighbour
+nobody(void)
+{
+	return (Neighbour) {.cost = INFINITY,.number = -1,.version = -1};
+}
+
+/* Puts a neighbour into a list, behind those that cost no more; the last one drops out. */
+static void
+put_neighbour(Neighbour *list, int width, Neighbour one)
+{
+	int			place = width - 1;
+
+	if (!(one.cost < list[place].cost))
+		return;
+	for (; place > 0 && one.cost < list[place - 1].cost; place--)
+		list[place] = list[place - 1];
+	list[place] = one;
 }
 
 /* Finds the cheapest union of a cluster among all. */
 static void
 find_among_all(Merger *merger, int64 c)
 {
-	int64		partner = -1;
-	double		least = INFINITY;
+	Neighbour  *list = list_of(merger, c);
 
+	list[0] = nobody();
 	gk_distances2(merger->packed, centroid_of(merger, c), merger->dimension, merger->count,
 				  merger->distances2);
 	count_work(merger, merger->count * merger->dimension);
 	for (int64 other = 0; other < merger->count; other++)
-	{
-		double		cost;
-
-		if (other == c || merger->unions[other].version < 0)
-			continue;
-		cost = union_cost(merger, c, other, merger->distances2[other]);
-		if (partner >= 0 && !(cost < least))
-			continue;
-		least = cost;
-		partner = other;
-	}
-	note_union(merger, c, partner, least);
+		if (other != c && merger->versions[other] >= 0)
+			put_neighbour(list, 1, (Neighbour) {
+				.cost = union_cost(merger, c, other, merger->distances2[other]),
+				.number = (int32) other,.version = merger->versions[other]
+			});
 }
 
 /* The cluster that a centroid has become a part of. */
@@ -160,82 +163,85 @@ successor_of(Merger *merger, int32 c)
 	return c;
 }
 
-/* Takes a cluster into a list of neighbours, the cheapest first, unless it is there. */
-static int
-take_neighbour(Merger *merger, int64 c, int32 number, Neighbour *list, int count)
+/* Takes all neighbours that have become a part of a cluster out of a list. */
+static void
+take_out(Merger *merger, Neighbour *list, int32 number)
 {
-	double		cost;
-	int			place;
+	int			kept = 0;
 
-	for (int i = 0; i < count; i++)
-		if (list[i].number == number)
-			return count;
-	cost = union_cost(merger, c, number, distance2_of(merger, c, number));
-	for (place = count; place > 0 && cost < list[place - 1].cost; place--)
-		list[place] = list[place - 1];
-	list[place] = (Neighbour) {.cost = cost,.number = number};
-	return count + 1;
+	for (int i = 0; i < merger->width && list[i].number >= 0; i++)
+		if (successor_of(merger, list[i].number) != number)
+			list[kept++] = list[i];
+	while (kept < merger->width && list[kept].number >= 0)
+		list[kept++] = nobody();
 }
 
-/* Finds the cheapest union of a cluster among the neighbours of itself and of a part of it. */
+/* Computes what the union with the first neighbour of a cluster costs now, and puts it there. */
 static void
-find_among_neighbours(Merger *merger, int64 c, int64 part)
+check_neighbour(Merger *merger, int64 c)
 {
-	int32	   *mine = merger->neighbours + c * GK_NEIGHBOUR_COUNT;
-	const int32 *others = merger->neighbours + part * GK_NEIGHBOUR_COUNT;
-	Neighbour	list[2 * GK_NEIGHBOUR_COUNT];
-	int			count = 0;
+	Neighbour  *list = list_of(merger, c);
+	int32		number = successor_of(merger, list[0].number);
 
-	for (int i = 0; i < (part == c ? 1 : 2) * GK_NEIGHBOUR_COUNT; i++)
+	take_out(merger, list, number);
+	if (number == c)
+		return;
+	put_neighbour(list, merger->width, (Neighbour) {
+		.cost = union_cost(merger, c, number, distance2_of(merger, c, number)),
+		.number = number,.version = merger->versions[number]
+	});
+}
+
+/* The neighbours of a cluster and of one that has become a part of it, with lower bounds. */
+static void
+join_lists(Merger *merger, int64 to, int64 from)
+{
+	Neighbour  *list = list_of(merger, to);
+	Neighbour	both[2 * GK_NEIGHBOUR_COUNT];
+	int			width = merger->width;
+	int			kept = 0;
+
+	for (int i = 0; i < 2 * width; i++)
+		both[i] = nobody();
+	for (int i = 0; i < width; i++)
 	{
-		int32		number = i < GK_NEIGHBOUR_COUNT ? mine[i] : others[i - GK_NEIGHBOUR_COUNT];
-
-		if (number >= 0)
-			number = successor_of(merger, number);
-		if (number >= 0 && number != c)
-			count = take_neighbour(merger, c, number, list, count);
+		put_neighbour(both, 2 * width, list[i]);
+		put_neighbour(both, 2 * width, list_of(merger, from)[i]);
 	}
-	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
-		mine[i] = i < count ? list[i].number : -1;
-	note_union(merger, c, count > 0 ? list[0].number : -1, count > 0 ? list[0].cost : INFINITY);
-}
+	for (int i = 0; i < 2 * width && kept < width && both[i].number >= 0; i++)
+	{
+		int32		number = successor_of(merger, both[i].number);
+		bool		is_new = number != to;
 
-/* Finds the cheapest union of a cluster, which another one may have just become a part of. */
-static void
-find_partner(Merger *merger, int64 c, int64 part)
-{
-	if (merger->neighbours == NULL)
-		find_among_all(merger, c);
-	else
-		find_among_neighbours(merger, c, part);
-}
-
-/* The cost of the union of a winner; infinite if there is none. */
-static double
-winning_cost(const Merger *merger, int64 winner)
-{
-	return winner < 0 ? INFINITY : merger->unions[winner].cost;
+		for (int j = 0; j < kept; j++)
+			is_new &= list[j].number != number;
+		if (is_new)
+			list[kept++] = (Neighbour) {.cost = both[i].cost,.number = number,.version = -1};
+	}
+	for (; kept < width; kept++)
+		list[kept] = nobody();
 }
 
 /* Decides between the two below a node of the tree. */
 static void
 decide_winner(Merger *merger, int64 node)
 {
-	int64		left = merger->winners[2 * node];
-	int64		right = merger->winners[2 * node + 1];
+	int32		left = merger->winners[2 * node];
+	int32		right = merger->winners[2 * node + 1];
 
 	merger->winners[node] = right < 0 ||
-		(left >= 0 && winning_cost(merger, left) <= winning_cost(merger, right)) ? left : right;
+		(left >= 0 && merger->costs[left] <= merger->costs[right]) ? left : right;
 }
 
-/* Brings the tree up to date after the union of a cluster has changed. */
+/* Brings the tree up to date after the first neighbour of a cluster has changed. */
 static void
 update_winners(Merger *merger, int64 c)
 {
 	int64		node = merger->leaves + c;
-	bool		has_union = merger->unions[c].version >= 0 && merger->unions[c].partner >= 0;
+	const Neighbour *first = list_of(merger, c);
 
-	merger->winners[node] = has_union ? c : -1;
+	merger->costs[c] = first->cost;
+	merger->winners[node] = merger->versions[c] >= 0 && first->number >= 0 ? (int32) c : -1;
 	for (node /= 2; node > 0; node /= 2)
 		decide_winner(merger, node);
 }
@@ -280,33 +286,37 @@ merge_into(Merger *merger, int64 to, int64 from)
 	move_to_mean(merger, to, from);
 	if (merger->heaviest != NULL)
 		note_heaviest(merger, to, from);
-	if (merger->neighbours == NULL)
-		gk_pack_centroid(merger->packed, merger->dimension, to, centroid_of(merger, to));
-	else
-		merger->successors[from] = (int32) to;
-	merger->unions[from].version = -1;
-	merger->unions[to].version++;
+	merger->versions[from] = -1;
+	merger->versions[to]++;
+	merger->successors[from] = (int32) to;
+	if (merger->width > 1)
+	{
+		join_lists(merger, to, from);
+		return;
+	}
+	gk_pack_centroid(merger->packed, merger->dimension, to, centroid_of(merger, to));
+	find_among_all(merger, to);
 }
 
-/* Merges the two clusters whose union is cheapest, or finds out that others are. */
+/* Merges the two clusters whose union is cheapest, or finds out that others may be. */
 static bool
 merge_two(Merger *merger)
 {
-	int64		from = merger->winners[1];
-	int64		to = merger->unions[from].partner;
-	bool		known = merger->unions[to].version == merger->unions[from].partner_version;
+	int32		from = merger->winners[1];
+	Neighbour	first = list_of(merger, from)[0];
+	bool		known = first.version == merger->versions[first.number] && first.version >= 0;
 
-	if (!known)
+	if (known)
 	{
-		find_partner(merger, from, from);
-		update_winners(merger, from);
-		return false;
+		merge_into(merger, first.number, from);
+		update_winners(merger, first.number);
 	}
-	merge_into(merger, to, from);
-	find_partner(merger, to, from);
+	else if (merger->width > 1)
+		check_neighbour(merger, from);
+	else
+		find_among_all(merger, from);
 	update_winners(merger, from);
-	update_winners(merger, to);
-	return true;
+	return known;
 }
 
 /* The mean exponent of the features, so that floats hold the squares of typical ones. */
@@ -325,88 +335,111 @@ typical_exponent(const Merger *merger)
 	return nonzero == 0 ? 0 : (int) (sum / nonzero);
 }
 
-/* Asks the engine for the neighbours of all centroids, as floats. */
+/* Lists the neighbours that the engine finds among the centroids as floats. */
 static void
 list_neighbours(Merger *merger)
 {
 	int64		values = merger->count * merger->dimension;
+	int64		places = merger->count * merger->width;
+	int			exponent = typical_exponent(merger);
+	double		scale = ldexp(1.0, -exponent);
 	float	   *points = gk_allocate(values, sizeof(float));
-	double		scale = ldexp(1.0, -typical_exponent(merger));
+	int32	   *numbers = gk_allocate(places, sizeof(int32));
+	float	   *distances = gk_allocate(places, sizeof(float));
 	GkCommand	command = {.operation = GK_NEIGHBOURS};
 
 	for (int64 i = 0; i < values; i++)
 		points[i] = (float) Min(Max(merger->centroids[i] * scale, -FLT_MAX), FLT_MAX);
 	command.neighbours.points = points;
 	command.neighbours.count = command.neighbours.wanted = merger->count;
-	command.neighbours.neighbours = merger->neighbours;
+	command.neighbours.neighbours = numbers;
+	command.neighbours.distances = distances;
 	gk_run(merger->job, &command);
+	for (int64 i = 0; i < places; i++)
+		merger->lists[i] = nobody();
+	for (int64 i = 0; i < places; i++)
+	{
+		int64		c = i / merger->width;
+
+		if (numbers[i] >= 0)
+			put_neighbour(list_of(merger, c), merger->width, (Neighbour) {
+				.cost = Min(union_cost(merger, c, numbers[i], ldexp(distances[i], 2 * exponent)),
+							DBL_MAX),
+				.number = numbers[i],.version = -1
+			});
+	}
+	pfree(distances);
+	pfree(numbers);
 	pfree(points);
 }
 
-/* Finds the cheapest union of each cluster. */
+/* Compares all centroids with each other. */
 static void
-find_partners(Merger *merger)
+compare_all(Merger *merger)
 {
-	merger->leaves = 1;
-	while (merger->leaves < merger->count)
-		merger->leaves *= 2;
-	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int64));
-	for (int64 c = 0; c < merger->leaves; c++)
-		merger->winners[merger->leaves + c] = -1;
+	int			d = merger->dimension;
+	int64		places = GK_GROUPS(merger->count) * GK_GROUP;
+
+	merger->packed = gk_allocate(places * d, sizeof(double));
+	merger->distances2 = gk_allocate(places, sizeof(double));
 	for (int64 c = 0; c < merger->count; c++)
+		gk_pack_centroid(merger->packed, d, c, centroid_of(merger, c));
+	gk_pack_rest(merger->packed, d, merger->count);
+	for (int64 c = 0; c < merger->count; c++)
+		find_among_all(merger, c);
+}
+
+/* Builds the tree. */
+static void
+find_winners(Merger *merger)
+{
+	for (int64 c = 0; c < merger->leaves; c++)
 	{
-		find_partner(merger, c, c);
-		if (merger->unions[c].partner >= 0)
-			merger->winners[merger->leaves + c] = c;
+		bool		has_neighbour = c < merger->count && list_of(merger, c)->number >= 0;
+
+		merger->winners[merger->leaves + c] = has_neighbour ? (int32) c : -1;
+		if (has_neighbour)
+			merger->costs[c] = list_of(merger, c)->cost;
 	}
 	for (int64 node = merger->leaves - 1; node > 0; node--)
 		decide_winner(merger, node);
 }
 
-/* Prepares for comparing each centroid with its neighbours, or with all if that is little work. */
+/* Begins to compare the centroids, as they are now. */
 static void
 begin_round(Merger *merger)
 {
-	int			d = merger->dimension;
-	int64		places = GK_GROUPS(merger->count) * GK_GROUP;
+	bool		all = (double) merger->count * merger->count * merger->dimension <= MERGE_WORK;
 
+	merger->width = all ? 1 : GK_NEIGHBOUR_COUNT;
+	merger->lists = gk_allocate(merger->count * merger->width, sizeof(Neighbour));
+	merger->leaves = 1;
+	while (merger->leaves < merger->count)
+		merger->leaves *= 2;
+	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int32));
 	for (int64 c = 0; c < merger->count; c++)
-		merger->unions[c].version = 0;
-	if ((double) merger->count * merger->count * d > MERGE_WORK)
 	{
-		merger->neighbours = gk_allocate(merger->count * GK_NEIGHBOUR_COUNT, sizeof(int32));
-		merger->successors = gk_allocate(merger->count, sizeof(int32));
-		for (int64 c = 0; c < merger->count; c++)
-			merger->successors[c] = (int32) c;
-		list_neighbours(merger);
+		merger->versions[c] = 0;
+		merger->successors[c] = (int32) c;
 	}
+	if (all)
+		compare_all(merger);
 	else
-	{
-		merger->packed = gk_allocate(places * d, sizeof(double));
-		merger->distances2 = gk_allocate(places, sizeof(double));
-		for (int64 c = 0; c < merger->count; c++)
-			gk_pack_centroid(merger->packed, d, c, centroid_of(merger, c));
-		gk_pack_rest(merger->packed, d, merger->count);
-	}
-	find_partners(merger);
+		list_neighbours(merger);
+	find_winners(merger);
 }
 
 /* Frees what a round needed. */
 static void
 end_round(Merger *merger)
 {
-	pfree(merger->winners);
-	if (merger->neighbours != NULL)
-	{
-		pfree(merger->neighbours);
-		pfree(merger->successors);
-		merger->neighbours = NULL;
-	}
-	else
+	if (merger->width == 1)
 	{
 		pfree(merger->packed);
 		pfree(merger->distances2);
 	}
+	pfree(merger->winners);
+	pfree(merger->lists);
 }
 
 /* Takes those that are gone out, in place. */
@@ -418,7 +451,7 @@ drop_merged(Merger *merger)
 
 	for (int64 c = 0; c < merger->count; c++)
 	{
-		if (merger->unions[c].version < 0)
+		if (merger->versions[c] < 0)
 			continue;
 		if (kept < c)
 			memmove(centroid_of(merger, kept), centroid_of(merger, c), d * sizeof(double));
@@ -438,9 +471,10 @@ merge_round(Merger *merger, int64 most)
 	begin_round(merger);
 	for (;;)
 	{
-		double		cost = winning_cost(merger, merger->winners[1]);
+		int32		winner = merger->winners[1];
 
-		if (merger->winners[1] < 0 || (left <= most && (merger->heaviest == NULL || cost > 0.0)))
+		if (winner < 0 || (left <= most && (merger->heaviest == NULL ||
+											merger->costs[winner] > 0.0)))
 			break;
 		left -= merge_two(merger);
 	}
@@ -468,11 +502,15 @@ gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count, in
 
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
-	merger.unions = gk_allocate(count, sizeof(Union));
+	merger.versions = gk_allocate(count, sizeof(int32));
+	merger.successors = gk_allocate(count, sizeof(int32));
+	merger.costs = gk_allocate(count, sizeof(double));
 	do
 		merge_round(&merger, most);
 	while (merger.count > most);
-	pfree(merger.unions);
+	pfree(merger.costs);
+	pfree(merger.successors);
+	pfree(merger.versions);
 	if (heaviest != NULL)
 		pfree(merger.first_weights);
 	return merger.count;

@@ -12,9 +12,9 @@
  * Merges centroids, in place, until at most `most` (at least 1) of the `count` are left: again and
  * again, the two become one that add least to the inertia; if they are many, of those that are
  * neighbours, which the engine of the job finds.  The union of clusters a and b adds
- * w_a w_b / (w_a + w_b) × d²(a, b), where w is the weight (Ward 1963).  `centroids` is count × dimension; `weights` are changed as well; the
- * order of the centroids that stay is kept.  Unit vectors stay such if `spherical`.  Returns how
- * many are left.
+ * w_a w_b / (w_a + w_b) × d²(a, b), where w is the weight (Ward 1963).  `centroids` is
+ * count × dimension; `weights` are changed as well; the order of the centroids that stay is kept.
+ * Unit vectors stay such if `spherical`.  Returns how many are left.
  *
  * If `heaviest` (count) is not NULL, it says for each of those which of the centroids that it is
  * made of had the greatest weight, and unions that add nothing are made beyond `most`: of equal

@@ -671,9 +671,10 @@ compare_neighbours(Pair *pair)
 		c.neighbours.wanted = wanted;
 		c.neighbours.neighbours = room(pair, e, 0,
 									   wanted * GK_NEIGHBOUR_COUNT * sizeof(int32_t));
+		c.neighbours.distances = room(pair, e, 1, wanted * GK_NEIGHBOUR_COUNT * sizeof(float));
 		run(pair->engines[e], &c);
 	}
-	same_outputs(pair, 1, "neighbours");
+	same_outputs(pair, 2, "neighbours");
 }
 
 /* Both engines with the rows in them. */

@@ -10,8 +10,8 @@
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
 	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_NEIGHBOURS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
-	GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES, GK_SEPARATION,
-	GK_GET_CENTROIDS
+	GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES,
+	GK_SEPARATION, GK_GET_CENTROIDS
 };
 
 #define BUCKET_BITS 10
@@ -156,6 +156,7 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 				? room->data->n : (many ? MANY_POINTS : FEW_POINTS);
 			c->neighbours.wanted = (c->neighbours.count + 3) / 4;
 			c->neighbours.neighbours = room->out[0];
+			c->neighbours.distances = room->out[1];
 			break;
 		default:
 			break;

@@ -671,9 +671,10 @@ run_neighbours(ReferenceEngine *e, GkCommand *c)
 {
 	int64_t		count = c->neighbours.count;
 	int32_t    *list = c->neighbours.neighbours;
+	float	   *list_distances = c->neighbours.distances;
 	float	   *distances = malloc(count * sizeof(float));
 
-	for (int64_t i = 0; i < c->neighbours.wanted && !e->stopped; i++, list += GK_NEIGHBOUR_COUNT)
+	for (int64_t i = 0; i < c->neighbours.wanted && !e->stopped; i++)
 	{
 		/* a look at whether to stop */
 		(void) more_rows(e, i);
@@ -683,13 +684,18 @@ run_neighbours(ReferenceEngine *e, GkCommand *c)
 		for (int n = 0; n < GK_NEIGHBOUR_COUNT; n++)
 		{
 			list[n] = -1;
+			list_distances[n] = INFINITY;
 			for (int64_t other = 0; other < count; other++)
 				if (distances[other] >= 0.0f &&
 					(list[n] < 0 || distances[other] < distances[list[n]]))
 					list[n] = (int32_t) other;
-			if (list[n] >= 0)
-				distances[list[n]] = -1.0f;
+			if (list[n] < 0)
+				continue;
+			list_distances[n] = distances[list[n]];
+			distances[list[n]] = -1.0f;
 		}
+		list += GK_NEIGHBOUR_COUNT;
+		list_distances += GK_NEIGHBOUR_COUNT;
 	}
 	free(distances);
 }
