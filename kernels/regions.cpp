@@ -10,6 +10,7 @@
 #include "check.h"
 #include "cuda_engine.h"
 #include "filter.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -32,8 +33,9 @@ namespace gk
 /* Rows of the sample whose gaps are measured. */
 #define MEASURED_GAPS 64
 
-/* Seeds that are chosen between looks at them. */
-#define SEEDS_AT_A_TIME 64
+/* Bytes of a row besides its features that regions read and write, and the share of bandwidth. */
+#define ORDER_BYTES 128
+#define ORDER_SHARE 0.3
 
 /* Memory of lists, and of norms: bytes, or a part of all rows if that is more. */
 #define LISTS_BYTES (UINT64_C(4) << 20)
@@ -42,8 +44,8 @@ namespace gk
 /* Centroids of a list for which there is room, at least. */
 #define LEAST_LIST 32
 
-/* The most: so many, or so many times what a region has on average. */
-#define LONG_LIST 64
+/* The most of one list: so many, or so many times what a region has on average. */
+#define LONG_LIST 128
 #define LONG_SHARE 8
 
 /* A part of the rows that can have several candidates; of small slices, all. */
@@ -51,10 +53,13 @@ namespace gk
 #define FLAGGED_ROWS (INT64_C(4) << 10)
 
 /* Bytes of a row of a slice. */
-#define ROW_BYTES (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
+#define ROW_BYTES (3 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
+
+/* There is room for so many more centroids, as a part of them: a search adds some for a while. */
+#define MORE_CENTROIDS 8
 
 /* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
-#define SAMPLED_SHARE 256
+#define SAMPLED_SHARE 128
 #define MOST_SAMPLED 8192
 
 /* As gk_cuda_regions(). */
@@ -67,23 +72,31 @@ static std::atomic<int64_t> decided_rows{0};
 void
 Regions::release()
 {
-	decided = placed = false;
+	decided = placed = ordered = false;
 	count = 0;
+	width = 0;
 	room = 0;
 	most = 0;
 	centers.release();
 	memory.release();
 	order.release();
+	left.release();
 	tiles.release();
 	flags.release();
 	region_of.release();
 }
 
-/* Forgets the regions. */
+/* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
 void
-forget_regions(Shard &shard)
+reuse_regions(Shard &shard, int64_t centroids)
 {
-	shard.regions.release();
+	const Regions &r = shard.regions;
+
+	/* origins come from the rows, and so does whether they pay, mostly */
+	if (!r.decided || r.wish != wish || centroids > r.width || centroids < r.width / 2)
+		shard.regions.release();
+	/* slices may change, and so may the memory of the order */
+	shard.regions.ordered = false;
 }
 
 /* True if a test wants regions wherever they are possible. */
@@ -109,9 +122,22 @@ list_bytes(const Shard &shard)
 	return std::min(std::max(rows / LISTS_SHARE, LISTS_BYTES), shard.account.limit / LISTS_SHARE);
 }
 
-/* How many regions there can be: fewer than 2 if there is no use in them, or no memory. */
+/* About how long a row takes that has a region: its list is mostly one panel. */
+static double
+region_seconds(const Shard &shard)
+{
+	const Speed &speed = shard.device->speed;
+
+	return 64.0 * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+		(shard.dimension * 4 + ORDER_BYTES) / (ORDER_SHARE * speed.bandwidth);
+}
+
+/*
+ * How many regions there can be: fewer than 2 if there is no memory, or no use in them where a row
+ * takes so long without.
+ */
 static int
-most_regions(const Shard &shard)
+most_regions(const Shard &shard, double seconds)
 {
 	int64_t		k = shard.centroids.count;
 	int64_t		most = std::min<int64_t>(k, MOST_REGIONS);
@@ -120,7 +146,8 @@ most_regions(const Shard &shard)
 		return 0;
 	if (wish > 0)
 		return (int) std::min<int64_t>(k / 3, FEW_REGIONS);
-	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
+	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS ||
+		region_seconds(shard) >= seconds)
 		return 0;
 	most = std::min<int64_t>(most, shard.rows / ROWS_PER_REGION);
 	most = std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
@@ -144,6 +171,8 @@ reserve_sample(Shard &shard, int most, Gap **gaps)
 		sample.regions = plan.take<uint16_t>(sample.count);
 		sample.nearest2 = plan.take<float>(sample.count);
 		sample.farthest = plan.take<unsigned long long>(most + 1);
+		sample.offers = plan.take<unsigned long long>(SEED_OFFERS);
+		sample.between = plan.take<float>(SEED_OFFERS * SEED_OFFERS);
 		*gaps = plan.take<Gap>(MEASURED_GAPS);
 		shard.scratch.reserve(shard, plan.used);
 		plan.base = shard.scratch.get();
@@ -202,40 +231,51 @@ count_seeds(const std::vector<unsigned long long> &farthest, int found)
 	return found;
 }
 
-/* Chooses the seeds; returns their number. */
+/*
+ * Chooses the seeds, and finds the nearest one of each row of the sample; returns their number.
+ * Row 0 is the first; the others are picked several at a time.
+ */
 static int
 choose_seeds(Shard &shard, const Sample &sample, int most)
 {
 	std::vector<unsigned long long> found(most + 1);
 	int			few = (int) std::min<int64_t>(FEW_REGIONS,
 											  shard.centroids.count / CENTROIDS_PER_REGION);
-	int			count = 0;
+	int			from = 0;
+	int			to = 1;
+	int			count = 1;
 
 	zero(shard, sample.farthest, most + 1);
-	for (int from = 0; from < most && count == from; from += SEEDS_AT_A_TIME)
+	for (bool more = true; more; more = count == to && to > from && to < most)
 	{
-		int			to = std::min(most, from + SEEDS_AT_A_TIME);
-
-		spread_seeds(shard, sample, from, to);
-		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, to + 1);
+		find_nearest_seeds(shard, sample, from, to);
+		pick_seeds(shard, sample, to, most);
+		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, most);
+		from = to;
+		to = (int) found[0];
 		count = count_seeds(found, to);
-		if (count >= few && wish <= 0 &&
+		if (count >= few && few > 1 && wish <= 0 &&
 			seed_distance2(found[few - 1]) * FLAT < seed_distance2(found[1]))
-			return few;
+		{
+			from = 0;
+			count = few;
+			break;
+		}
 	}
+	find_nearest_seeds(shard, sample, from, count);
 	return count;
 }
 
 /* Divides the memory of the regions, if there is any; returns how much they need. */
 static uint64_t
-divide_memory(Regions &r, int64_t k, int d, int64_t columns)
+divide_memory(Regions &r, int d, int64_t columns)
 {
 	Scratch		plan;
 
 	plan.base = r.memory.get();
 	r.rounded = plan.take<__half>(r.room * columns);
 	r.origins = plan.take<float>((int64_t) r.count * d);
-	r.norms = plan.take<float>(r.count * k);
+	r.norms = plan.take<float>(r.count * r.width);
 	r.radii = plan.take<float>(r.count);
 	r.lists = plan.take<RegionList>(r.count);
 	r.scales = plan.take<CentroidScale>(r.count);
@@ -255,7 +295,10 @@ divide_memory(Regions &r, int64_t k, int d, int64_t columns)
 static void
 reserve_slices(Shard &shard, int64_t slice_rows)
 {
+	if (shard.regions.order.capacity() < (uint64_t) slice_rows)
+		shard.regions.ordered = false;
 	shard.regions.order.reserve(shard, slice_rows);
+	shard.regions.left.reserve(shard, slice_rows);
 	shard.regions.tiles.reserve(shard, region_tile_count(slice_rows, shard.regions.count));
 	shard.regions.flags.reserve(shard, std::max(slice_rows / FLAGGED_SHARE,
 												std::min(slice_rows, FLAGGED_ROWS)));
@@ -272,30 +315,30 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	uint64_t	need;
 	uint64_t	all;
 
-	r.most = (int) std::min({(int64_t) (list_bytes(shard) / bytes / count), k + LIST_STEP - 1,
-		std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count)}) / LIST_STEP * LIST_STEP;
-	r.room = (int64_t) count * r.most;
+	r.most = (int) std::min<int64_t>(r.width, std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count));
+	r.most = (r.most + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
+	r.room = std::min((int64_t) (list_bytes(shard) / bytes), (int64_t) count * r.most);
 	r.count = count;
-	need = divide_memory(r, k, shard.dimension, columns);
+	need = divide_memory(r, shard.dimension, columns);
 	all = need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
 		(uint64_t) count * shard.dimension * 16 + (1 << 20);
 	if (wish <= 0 && !shard.account.has_room(all))
 		return false;
 	r.memory.reserve(shard, need);
-	(void) divide_memory(r, k, shard.dimension, columns);
+	(void) divide_memory(r, shard.dimension, columns);
 	reserve_centroids(shard, r.centers, count);
 	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
-	return r.most > 0;
+	return r.room > 0;
 }
 
 /* Chooses the regions of new centroids; true if there are any. */
 static bool
-choose_regions(Shard &shard, int64_t slice_rows)
+choose_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
-	int			most = most_regions(shard);
+	int			most = most_regions(shard, seconds);
 	Sample		sample;
 	Slice		slice;
 	Gap		   *gaps;
@@ -322,26 +365,46 @@ choose_regions(Shard &shard, int64_t slice_rows)
 	return true;
 }
 
+/* Frees the regions, and remembers that there are none. */
+static void
+give_up_regions(Regions &r)
+{
+	int64_t		width = r.width;
+
+	r.release();
+	r.width = width;
+	r.decided = true;
+}
+
+/* Decides whether there are regions, and chooses them. */
+static void
+decide_regions(Shard &shard, int64_t slice_rows, double seconds)
+{
+	Regions    &r = shard.regions;
+
+	r.wish = wish;
+	r.width = shard.centroids.count + shard.centroids.count / MORE_CENTROIDS;
+	try
+	{
+		if (!choose_regions(shard, slice_rows, seconds))
+			give_up_regions(r);
+	}
+	catch (...)
+	{
+		r.release();
+		throw;
+	}
+	r.decided = true;
+}
+
 /* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
 void
-prepare_regions(Shard &shard, int64_t slice_rows)
+prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
 	Regions    &r = shard.regions;
 
 	if (!r.decided)
-	{
-		try
-		{
-			if (!choose_regions(shard, slice_rows))
-				r.release();
-		}
-		catch (...)
-		{
-			r.release();
-			throw;
-		}
-		r.decided = true;
-	}
+		decide_regions(shard, slice_rows, seconds);
 	else if (r.count > 0 && !shard.centroids.prepared)
 	{
 		measure_regions(shard);
@@ -365,14 +428,13 @@ judge_regions(Shard &shard)
 	bool		pay = wish > 0 ||
 		shard.result->left * 2 <= (unsigned long long) shard.rows;
 
+	/* rows were compared without them */
+	if (shard.regions.count == 0 || shard.centroids.narrow)
+		return;
 	shard.regions.placed = true;
-	if (shard.regions.count > 0)
-		decided_rows += shard.rows - (int64_t) shard.result->left;
-	if (shard.regions.count > 0 && !pay)
-	{
-		shard.regions.release();
-		shard.regions.decided = true;
-	}
+	decided_rows += shard.rows - (int64_t) shard.result->left;
+	if (!pay)
+		give_up_regions(shard.regions);
 }
 
 }								/* namespace gk */

@@ -23,11 +23,14 @@ namespace gk
 /* The most regions. */
 #define MOST_REGIONS 1024
 
-/* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
-void		prepare_regions(Shard &shard, int64_t slice_rows);
+/*
+ * Chooses regions for new centroids, or lists their centroids anew after these have moved; without
+ * regions, a row takes about `seconds`.
+ */
+void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds);
 
-/* Forgets the regions: there are new centroids. */
-void		forget_regions(Shard &shard);
+/* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
+void		reuse_regions(Shard &shard, int64_t centroids);
 
 /* Takes into account what a pass over all rows has shown: regions end if they do not pay. */
 void		judge_regions(Shard &shard);

@@ -23,6 +23,7 @@
 #include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 #include "definition.h"
 #include "model.h"
@@ -85,6 +86,16 @@ append_integers(StringInfo json, ArrayType *array)
 	appendStringInfoChar(json, ']');
 }
 
+/* Appends a finite number, with all its digits whatever extra_float_digits says. */
+static void
+append_number(StringInfo json, double number)
+{
+	char		digits[DOUBLE_SHORTEST_DECIMAL_LEN];
+
+	double_to_shortest_decimal_buf(number, digits);
+	appendStringInfoString(json, digits);
+}
+
 /* Appends a value. */
 static void
 append_value(StringInfo json, Oid type, Datum value)
@@ -107,7 +118,7 @@ append_value(StringInfo json, Oid type, Datum value)
 			appendStringInfo(json, INT64_FORMAT, DatumGetInt64(value));
 			break;
 		case FLOAT8OID:
-			appendStringInfoString(json, DatumGetCString(DirectFunctionCall1(float8out, value)));
+			append_number(json, DatumGetFloat8(value));
 			break;
 		case JSONBOID:
 			(void) JsonbToCString(json, &DatumGetJsonbP(value)->root, -1);
@@ -233,15 +244,37 @@ gk_definition_option(const Jsonb *definition, const char *key)
 	return text_in(options.val.binary.data, key);
 }
 
-/* Sets the search path of a definition. */
+/* True if a search path names the schema of temporary tables. */
+static bool
+names_temporary(const char *path)
+{
+	List	   *schemas;
+	ListCell   *cell;
+
+	if (!SplitIdentifierString(pstrdup(path), ',', &schemas))
+		return false;
+	foreach(cell, schemas)
+		if (strcmp(lfirst(cell), "pg_temp") == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
+ * would come first.  In a function that acts as another role they are the caller's, who must not
+ * replace that role's tables.
+ */
 void
 gk_use_definition_path(const Jsonb *definition)
 {
 	const char *path = gk_definition_text(definition, "search_path");
 
-	if (path != NULL)
-		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+	if (path == NULL || strspn(path, " ") == strlen(path))
+		path = "pg_catalog";
+	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
+		path = psprintf("%s, pg_temp", path);
+	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
 }
 
 /* The definition of a model for its owner. */
