@@ -44,7 +44,7 @@ Engine::filter_rows(int64_t centroids) const
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
 	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
-								  MOST_ROWS / 4, MOST_ROWS);
+								  MOST_ROWS / 2, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
@@ -111,9 +111,9 @@ Engine::reset_counters()
 		zero(*shard, shard->counters.get(), 1);
 }
 
-/* Copies a pass's counters to the host: the only wait of a step. */
+/* Begins to copy a pass's counters to the host. */
 void
-Engine::read_counters()
+Engine::copy_counters()
 {
 	for (auto &shard : shards)
 	{
@@ -121,9 +121,15 @@ Engine::read_counters()
 		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
 								cudaMemcpyDeviceToHost, shard->device->compute));
 	}
-	/* polls them in turn: if one has failed, others may wait for it for ever */
 	for (auto &shard : shards)
 		shard->mark();
+}
+
+/* Waits until the counters are here. */
+void
+Engine::await_counters()
+{
+	/* polls them in turn: if one has failed, others may wait for it for ever */
 	for (int tries = 0, done = false; !done; tries++)
 	{
 		done = true;
@@ -132,6 +138,14 @@ Engine::read_counters()
 		if (!done)
 			pause_between_looks(tries);
 	}
+}
+
+/* Copies a pass's counters to the host. */
+void
+Engine::read_counters()
+{
+	copy_counters();
+	await_counters();
 }
 
 /* The number of integers in the sums of the clusters. */
@@ -320,6 +334,28 @@ Engine::take_update(GkCommand *c)
 	}
 }
 
+/*
+ * Enqueues the update of a step, and what the next step needs of the new centroids: the devices
+ * prepare that while the caller looks at this one.
+ */
+void
+Engine::enqueue_update()
+{
+	bool		several = shards.size() > 1;
+
+	for (auto &shard : shards)
+	{
+		shard->use();
+		if (several)
+			add_totals(*shard, sum_count());
+		finish_step(*shard, grid, final_sums(*shard), spherical, false);
+	}
+	copy_counters();
+	for (auto &shard : shards)
+		if (shard->rows > 0)
+			prepare_comparison(*shard);
+}
+
 /* GK_STEP: assign, sum, and unless a cluster is empty or sums are asked for, new centroids. */
 void
 Engine::step(GkCommand *c)
@@ -327,26 +363,20 @@ Engine::step(GkCommand *c)
 	int64_t		k = shards[0]->centroids.count;
 	bool		give = c->step.sums != nullptr;
 	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
-	bool		several = shards.size() > 1;
 
 	prepare_step(k, all);
 	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
 		 { label_and_sum(shard, slice, all); });
-	if (several)
+	if (shards.size() > 1)
 	{
 		summing = true;
 		reduce_sums(shards, sum_count());
 	}
-	for (auto &shard : shards)
-	{
-		if (give)
-			break;
-		shard->use();
-		if (several)
-			add_totals(*shard, sum_count());
-		finish_step(*shard, grid, final_sums(*shard), spherical, false);
-	}
-	read_counters();
+	if (give)
+		copy_counters();
+	else
+		enqueue_update();
+	await_counters();
 	summing = false;
 	for (auto &shard : shards)
 		judge_regions(*shard);

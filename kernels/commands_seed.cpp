@@ -13,12 +13,8 @@ namespace gk
 /* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
 
-/* Bits of a digit of a key, and its values. */
-#define DIGIT_BITS 14
-#define DIGIT_VALUES (1 << DIGIT_BITS)
-
 /* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
-#define FEW_LISTED 1024
+#define FEW_LISTED 128
 
 /* GK_CANDIDATES: the nearest of the candidates, old and new. */
 void
@@ -353,6 +349,20 @@ next_digit(Digit *digit, uint64_t value)
 	return digit->known > 0;
 }
 
+/* The filter that passes what a filter passes, without the last rows, which tie. */
+static Wanted
+before_ties(Wanted filter)
+{
+	if (filter.hash_limit > 0)
+		filter.hash_limit--;
+	else
+	{
+		filter.hash_limit = UINT64_MAX;
+		filter.key++;
+	}
+	return filter;
+}
+
 /*
  * A filter that passes the `count` farthest rows, and few enough for a list.  It refines d² from
  * the top, a digit at a time; if that is not enough, the hash likewise from the bottom.  If too
@@ -379,7 +389,7 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 		for (; value > 0 && taken + counts[value] < wanted_rows; value--)
 			taken += counts[value];
 		filter.key = (digit.prefix << (digit.known - digit.shift) | (uint64_t) value) <<
-			digit.shift;
+			digit.shift >> 1;
 		/* a second look takes less time than a long list */
 		if (taken + counts[value] <= std::min(most, capacity))
 			return filter;
@@ -398,18 +408,10 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 		if (taken + counts[value] <= capacity)
 			return filter;
 	} while (next_digit(&digit, value));
+	*equal = (int64_t) (wanted_rows - taken);
 	*ties = filter;
 	ties->only_equal = true;
-	*equal = (int64_t) (wanted_rows - taken);
-	/* all below the tie */
-	if (filter.hash_limit > 0)
-		filter.hash_limit--;
-	else
-	{
-		filter.hash_limit = UINT64_MAX;
-		filter.key++;
-	}
-	return filter;
+	return before_ties(filter);
 }
 
 /*

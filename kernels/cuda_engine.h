@@ -116,6 +116,7 @@ private:
 	void		prepare_first_step(int64_t k);
 	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
+	void		enqueue_update();
 	void		give_sums(GkCommand *c);
 	void		take_update(GkCommand *c);
 	void		move_centroids(GkCommand *c);
@@ -132,6 +133,8 @@ private:
 	int64_t		filter_rows(int64_t centroids) const;
 	int64_t		step_rows() const;
 	void		reset_counters();
+	void		copy_counters();
+	void		await_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;

@@ -41,8 +41,8 @@ namespace gk
 #define LISTS_BYTES (UINT64_C(4) << 20)
 #define LISTS_SHARE 64
 
-/* Centroids of a list for which there is room, at least. */
-#define LEAST_LIST 32
+/* Centroids of a list for which there is room on average, at least. */
+#define LEAST_LIST 24
 
 /* The most of one list: so many, or so many times what a region has on average. */
 #define LONG_LIST 128
@@ -277,6 +277,7 @@ divide_memory(Regions &r, int d, int64_t columns)
 	r.origins = plan.take<float>((int64_t) r.count * d);
 	r.norms = plan.take<float>(r.count * r.width);
 	r.radii = plan.take<float>(r.count);
+	r.limits = plan.take<float>(r.count);
 	r.lists = plan.take<RegionList>(r.count);
 	r.scales = plan.take<CentroidScale>(r.count);
 	r.statistics = plan.take<RowStatistics>(r.count);
@@ -329,6 +330,7 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	reserve_centroids(shard, r.centers, count);
 	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
+	zero(shard, r.limits, count);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
 	return r.room > 0;

@@ -149,6 +149,7 @@ struct Regions
 	float	   *origins;			/* count × d */
 	float	   *norms;				/* count × k, at most width: upper bounds of |c - origin| */
 	float	   *radii;				/* count: how far from the origin the nearest centroids were */
+	float	   *limits;				/* count: how far centroids of a list may be; 0: unknown */
 	RegionList *lists;				/* count */
 	CentroidScale *scales;			/* count */
 	RowStatistics *statistics;		/* count: of rows of the pass before */

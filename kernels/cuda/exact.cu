@@ -85,12 +85,25 @@ take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum
 #define PAIRED_ROWS 128
 #define PAIRED_COLUMNS 8
 
-/* Some columns of a block's rows and of the centroids of their labels. */
+/*
+ * Some columns of a block's rows and of the centroids of their labels, permuted so that neither
+ * threads that write columns of some rows nor those that read one column meet in a bank.
+ */
 struct PairedColumns
 {
-	float		x[PAIRED_ROWS][PAIRED_COLUMNS + 1];
-	double		c[PAIRED_ROWS][PAIRED_COLUMNS + 1];
+	float		x[PAIRED_ROWS][PAIRED_COLUMNS];
+	double		c[PAIRED_ROWS][PAIRED_COLUMNS];
 	int32_t		labels[PAIRED_ROWS];
+
+	__device__ __forceinline__ float &row(int r, int j)
+	{
+		return x[r][j ^ (r / 4 % PAIRED_COLUMNS)];
+	}
+
+	__device__ __forceinline__ double &centroid(int r, int j)
+	{
+		return c[r][j ^ (r / 2 % PAIRED_COLUMNS)];
+	}
 };
 
 /* Columns on their way to shared memory: a thread has one column of every 16th row. */
@@ -125,8 +138,8 @@ struct PairedAhead
 		{
 			int			r = u * AT_ONCE + threadIdx.x / PAIRED_COLUMNS;
 
-			to->x[r][threadIdx.x % PAIRED_COLUMNS] = x[u];
-			to->c[r][threadIdx.x % PAIRED_COLUMNS] = c[u];
+			to->row(r, threadIdx.x % PAIRED_COLUMNS) = x[u];
+			to->centroid(r, threadIdx.x % PAIRED_COLUMNS) = c[u];
 		}
 	}
 };
@@ -139,13 +152,13 @@ short_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first
 
 	for (int e = threadIdx.x; e < valid * a.d; e += PAIRED_ROWS)
 	{
-		columns->x[e / a.d][e % a.d] = a.features[first * a.d + e];
-		columns->c[e / a.d][e % a.d] =
+		columns->row(e / a.d, e % a.d) = a.features[first * a.d + e];
+		columns->centroid(e / a.d, e % a.d) =
 			__ldg(a.centroids + (int64_t) columns->labels[e / a.d] * a.d + e % a.d);
 	}
 	__syncthreads();
 	for (int j = 0; j < a.d; j++)
-		sum = gk_add_square(sum, columns->x[threadIdx.x][j], columns->c[threadIdx.x][j]);
+		sum = gk_add_square(sum, columns->row(threadIdx.x, j), columns->centroid(threadIdx.x, j));
 	return sum;
 }
 
@@ -167,7 +180,8 @@ long_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first)
 #pragma unroll
 		for (int j = 0; j < PAIRED_COLUMNS; j++)
 			if (from + j < a.d)
-				sum = gk_add_square(sum, columns->x[threadIdx.x][j], columns->c[threadIdx.x][j]);
+				sum = gk_add_square(sum, columns->row(threadIdx.x, j),
+									columns->centroid(threadIdx.x, j));
 	}
 	return sum;
 }
@@ -177,7 +191,7 @@ long_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first)
  * through shared memory: a thread by itself would read a few bytes here and there.
  */
 template <DistanceUse USE> static __global__ void
-__launch_bounds__(PAIRED_ROWS, 7)
+__launch_bounds__(PAIRED_ROWS, 6)
 distance_kernel(DistanceArguments a)
 {
 	__shared__ PairedColumns columns;

@@ -784,18 +784,17 @@ regions_kernel(RegionArguments a)
 		if (more)
 			tile = a.tiles[at + gridDim.x];
 		if (uniform(a.lists[region].count) > 0)
-		{
 			compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
 			{
 				row = more ? row_of_tile(a, tile) : -1;
 				prefetch_row(a, row);
 			});
-			continue;
+		else
+		{
+			if (row >= 0)
+				a.fresh[row] = GK_LEFT;
+			row = more ? row_of_tile(a, tile) : -1;
 		}
-		/* a region without a list */
-		if (row >= 0)
-			a.fresh[row] = GK_LEFT;
-		row = more ? row_of_tile(a, tile) : -1;
 	}
 	copy_wait<0>();
 }

@@ -56,11 +56,24 @@ struct FlaggedArguments : TiledArguments
 	bool		staged;
 };
 
-/* Some columns of 32 pairs of a row and a centroid. */
+/*
+ * Some columns of 32 pairs of a row and a centroid, permuted so that lanes do not meet in a bank:
+ * those that write columns of some rows or centroids, and those that read one column.
+ */
 struct PairColumns
 {
-	double		c[32][CHUNK + 1];
-	float		x[WARP_ROWS][CHUNK + 1];
+	double		c[32][CHUNK];
+	float		x[WARP_ROWS][CHUNK];
+
+	__device__ __forceinline__ double &centroid(int pair, int j)
+	{
+		return c[pair][j ^ (pair / 2 % CHUNK)];
+	}
+
+	__device__ __forceinline__ float &row(int row, int j)
+	{
+		return x[row][j ^ (row / 4 % CHUNK)];
+	}
 };
 
 /* The rows of a warp, in shared memory. */
@@ -150,10 +163,10 @@ struct ColumnsAhead
 		__syncwarp();
 #pragma unroll
 		for (int u = 0; u < 32 / AT_ONCE; u++)
-			to->c[u * AT_ONCE + first][threadIdx.x % CHUNK] = c[u];
+			to->centroid(u * AT_ONCE + first, threadIdx.x % CHUNK) = c[u];
 #pragma unroll
 		for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-			to->x[u * AT_ONCE + first][threadIdx.x % CHUNK] = x[u];
+			to->row(u * AT_ONCE + first, threadIdx.x % CHUNK) = x[u];
 		__syncwarp();
 	}
 };
@@ -179,9 +192,9 @@ numbers_of_pairs(const WarpRows *warp, int row, int centroid)
 	return numbers;
 }
 
-/* Adds CHUNK columns to d² of a lane's pair, from column `from` on. */
+/* Adds CHUNK columns to d² of a lane's pair, whose row is number `row` of them, from `from` on. */
 static __device__ __forceinline__ double
-add_columns(const Definition &a, const float *x, const double *c, int from, double sum)
+add_columns(const Definition &a, PairColumns *columns, int row, int from, double sum)
 {
 	float		these_x[CHUNK];
 	double		these_c[CHUNK];
@@ -189,8 +202,8 @@ add_columns(const Definition &a, const float *x, const double *c, int from, doub
 #pragma unroll
 	for (int j = 0; j < CHUNK; j++)
 	{
-		these_x[j] = x[j];
-		these_c[j] = c[j];
+		these_x[j] = columns->row(row, j);
+		these_c[j] = columns->centroid(threadIdx.x % 32, j);
 	}
 #pragma unroll
 	for (int j = 0; j < CHUNK; j++)
@@ -208,8 +221,7 @@ staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid
 {
 	PairNumbers numbers = numbers_of_pairs(warp, row, centroid);
 	PairColumns *columns = columns_of_warp();
-	const float *x = columns->x[row - __shfl_sync(0xffffffffu, row, 0)];
-	const double *c = columns->c[threadIdx.x % 32];
+	int			its = row - __shfl_sync(0xffffffffu, row, 0);
 	ColumnsAhead ahead[2];
 	double		sum = 0.0;
 
@@ -225,7 +237,7 @@ staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid
 				break;
 			ahead[i].write(columns);
 			ahead[i].read(a, numbers, at + 2 * CHUNK);
-			sum = add_columns(a, x, c, at, sum);
+			sum = add_columns(a, columns, its, at, sum);
 		}
 	return sum;
 }
@@ -487,6 +499,15 @@ rows_at_once(int64_t works)
 	return rows;
 }
 
+/* The number in the list of row r of a block whose rows begin at `first`; -1: no row. */
+static __device__ __forceinline__ int64_t
+number_of(int64_t first, int r, int each, int64_t count)
+{
+	int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
+
+	return r % WARP_ROWS < each && at < count ? at : -1;
+}
+
 /* Lists and decides: 128 rows or fewer, or a part of their centroids, at a time. */
 template <int PANEL, bool STAYS> static __global__ void
 __launch_bounds__(TILED_THREADS, 2)
@@ -504,14 +525,6 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	int			parts = parts_of_group(a, groups);
 	int			each = rows_at_once(groups * parts);
-	/* the number of row r of a block in the list, from its first one on; -1: none */
-	auto		number_of = [&](int64_t first, int r)
-	{
-		int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
-
-		return r % WARP_ROWS < each && at < count ? at : -1;
-	};
-
 	groups = (count + each * WARPS - 1) / (each * WARPS);
 	if (threadIdx.x % 32 == 0)
 		warp->decisions = warp->stopped = 0;
@@ -525,7 +538,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_rows(a, shared, [&](int r)
 		{
-			int64_t		at = number_of(first, r);
+			int64_t		at = number_of(first, r, each, count);
 
 			return at >= 0 ? (int64_t) a.flag_rows[at] : -1;
 		});
@@ -534,7 +547,7 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_warp(a, warp, shared, [&](int r)
 		{
-			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r);
+			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r, each, count);
 		});
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);

@@ -197,10 +197,12 @@ void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed 
 template <typename T> void gather_rows(Shard &shard, const T *values, int width,
 									   const int64_t *rows, int64_t count, T *to);
 /* counts rows by the bits from number `shift` up to those that are known to be `prefix` */
+#define DIGIT_BITS 12
+#define DIGIT_VALUES (1 << DIGIT_BITS)
 struct Digit
 {
-	bool		of_hash;			/* or else of d² … */
-	uint64_t	distance;			/* … whose bits are these */
+	bool		of_hash;			/* of the hash, or else of d² without its sign … */
+	uint64_t	distance;			/* … of rows with d² of these bits */
 	uint64_t	prefix;
 	int			known;				/* the number of the last bit of the prefix; 64 = none */
 	int			shift;

@@ -18,6 +18,8 @@
 namespace gk
 {
 
+#define NARROW_MEMORY (220 << 10)	/* shared memory of a processor, about */
+
 /* The shape for so many features and centroids. */
 NarrowShape
 narrow_shape(int d, int centroids)
@@ -74,10 +76,10 @@ take_labels(const NarrowArguments &a, int64_t first, int valid, const OwnRows &o
 	return changed;
 }
 
-/* Lists the rows of a tile to be summed; returns their number. */
-static __device__ __forceinline__ int
+/* Lists the rows of a tile to be summed; `lanes`: those with a row that changed. */
+static __device__ __forceinline__ void
 list_items(const NarrowArguments &a, const NarrowWarp &w, int valid, const OwnRows &own,
-		   const int32_t (&old)[LANE_ROWS], unsigned changed)
+		   const int32_t (&old)[LANE_ROWS], const unsigned (&lanes)[LANE_ROWS])
 {
 	int			listed = 0;
 
@@ -85,19 +87,19 @@ list_items(const NarrowArguments &a, const NarrowWarp &w, int valid, const OwnRo
 	for (int r = 0; r < LANE_ROWS; r++)
 	{
 		int			row = own_row(r);
-		unsigned	lanes = __ballot_sync(WARP_LANES, changed >> r & 1);
-		int			at = listed + 2 * __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+		int			at = listed + 2 * __popc(lanes[r] & ((1u << threadIdx.x % 32) - 1));
 
 		if (a.all && row < valid)
 			w.items[row] = (uint32_t) own.label[r] << 16 | row;
-		if (!a.all && (changed >> r & 1))
+		if (a.all || lanes[r] == 0)
+			continue;
+		if (lanes[r] >> threadIdx.x % 32 & 1)
 		{
 			w.items[at] = (uint32_t) own.label[r] << 16 | row;
 			w.items[at + 1] = old[r] < 0 ? NO_ITEM : (uint32_t) old[r] << 16 | ITEM_TAKEN | row;
 		}
-		listed += 2 * __popc(lanes);
+		listed += 2 * __popc(lanes[r]);
 	}
-	return a.all ? valid : listed;
 }
 
 /* Stores the labels of the rows of a tile to be summed. */
@@ -121,9 +123,9 @@ store_labels(const NarrowArguments &a, const NarrowWarp &w, int valid, const Own
 static __device__ __forceinline__ void
 add_value(const NarrowArguments &a, int64_t *to, int64_t value)
 {
-	if (a.copies > 1)
+	if (a.exclusive)
 		*to += value;
-	else if (a.copies == 1)
+	else if (a.copies > 0)
 		add_sum<true>(to, value);
 	else
 		add_sum<false>(to, value);
@@ -183,22 +185,25 @@ template <int D> static __device__ __forceinline__ void
 sum_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first,
 		 int valid, const OwnRows &own, const int32_t (&old)[LANE_ROWS], unsigned changed)
 {
-	int			count;
+	unsigned	lanes[LANE_ROWS];
+	int			moved = 0;
 
-	if (D >= PRODUCT_FEATURES && a.products_from <= TILE_ROWS &&
-		(a.all || sum_of_lanes<32>(__popc(changed)) >= a.products_from))
+#pragma unroll
+	for (int r = 0; r < LANE_ROWS; r++)
+	{
+		lanes[r] = __ballot_sync(WARP_LANES, changed >> r & 1);
+		moved += __popc(lanes[r]);
+	}
+	if (D >= PRODUCT_FEATURES && (a.all ? TILE_ROWS : moved) >= a.products_from)
 	{
 		store_labels(a, w, valid, own, old, changed);
 		__syncwarp();
-		if (a.count <= 16)
-			sum_products<1>(a, w, tile);
-		else
-			sum_products<2>(a, w, tile);
+		sum_products(a, w, tile);
 		return;
 	}
-	count = list_items(a, w, valid, own, old, changed);
+	list_items(a, w, valid, own, old, lanes);
 	__syncwarp();
-	sum_items(a, w, tile, first, count);
+	sum_items(a, w, tile, first, a.all ? valid : 2 * moved);
 }
 
 /* Labels of a tile of rows, and the sums of those that moved; how many of the lane's did. */
@@ -269,8 +274,10 @@ open_warp(const NarrowArguments &a, unsigned char *memory)
 	if (w.group >= w.groups)
 		w.group = INT32_MAX / 2;
 	w.sums = a.copies == 0 ? a.sums : sums;
-	if (a.copies > 1 && w.group < w.groups)
+	if (a.exclusive && w.group < w.groups)
 		w.sums += (warp * w.groups + w.group) * each;
+	else if (!a.exclusive && a.copies > 1)
+		w.sums += warp * each;
 	for (int i = threadIdx.x; i < w.layout.total; i += blockDim.x)
 		packed[i] = a.packed[i];
 	for (int i = threadIdx.x; i < each * a.copies; i += blockDim.x)
@@ -300,9 +307,16 @@ close_block(const NarrowArguments &a, const int64_t *sums, unsigned changes)
 	}
 }
 
+/* Blocks of a processor that the kernel for rows of D features is made for. */
+static __host__ __device__ constexpr int
+narrow_blocks(int d)
+{
+	return d > 8 ? 3 : d > 4 ? 4 : 5;
+}
+
 /* Rows of at most D features, in registers, and TILE centroids at a time. */
 template <int D, int TILE> static __global__ void
-__launch_bounds__(NARROW_WARPS * 32, D > 8 ? 3 : D > 4 ? 4 : 5)
+__launch_bounds__(NARROW_WARPS * 32, narrow_blocks(D))
 narrow_kernel(NarrowArguments a)
 {
 	extern __shared__ uint4 narrow_memory[];
@@ -335,20 +349,26 @@ narrow_kernel(NarrowArguments a)
 	close_block(a, (const int64_t *) (w.packed + w.layout.total), changes);
 }
 
-/* How the sums are kept: copies of them in a block's shared memory. */
-static int
-choose_copies(const NarrowArguments &a, int warps)
+/*
+ * How the sums are kept: copies of them in a block's shared memory, if `room` bytes do for them.
+ * Without a copy for each warp, there are no products.
+ */
+static void
+choose_copies(NarrowArguments &a, int warps, int64_t room)
 {
 	int64_t		bytes = (int64_t) a.limb * (a.wide ? 2 : 1) * sizeof(int64_t);
-	int			copies = warps * (32 / summing_lanes(a.d));
+	int			groups = 32 / summing_lanes(a.d);
 
-	if (a.fresh != nullptr)
-		return 0;
-	if (a.products_from <= TILE_ROWS)
-		return 1;
-	if (a.all && copies > 1 && bytes * copies <= 48 << 10)
-		return copies;
-	return bytes <= 32 << 10 ? 1 : 0;
+	a.exclusive = a.fresh == nullptr && bytes * warps * groups <= room;
+	if (a.exclusive)
+		a.copies = warps * groups;
+	else if (a.fresh == nullptr && a.products_from <= TILE_ROWS && bytes * warps <= room)
+		a.copies = warps;
+	else
+	{
+		a.copies = a.fresh == nullptr && bytes <= 32 << 10 ? 1 : 0;
+		a.products_from = TILE_ROWS + 1;
+	}
 }
 
 /* Enqueues the kernel; without rows, only loads it. */
@@ -359,13 +379,16 @@ launch_narrow(Shard &shard, NarrowArguments &a)
 	int			packed = narrow_layout(a.parts, a.padded).total;
 	int			limbs = a.wide ? 2 : 1;
 	int			warps = NARROW_WARPS;
+	int			products_from = a.products_from;
 	int			per_processor;
 	size_t		bytes;
 	int64_t		tiles = (a.rows + TILE_ROWS - 1) / TILE_ROWS;
 
 	for (;; warps /= 2)
 	{
-		a.copies = choose_copies(a, warps);
+		a.products_from = products_from;
+		choose_copies(a, warps, a.all ? 48 << 10 : NARROW_MEMORY / narrow_blocks(D) -
+					  block_bytes(packed, 0) - warps * warp_bytes(a.d));
 		bytes = block_bytes(packed, (int64_t) a.limb * limbs * a.copies) +
 			warps * warp_bytes(a.d);
 		if (bytes <= shard.device->shared_memory || warps == 1)
@@ -427,19 +450,18 @@ place_parts(NarrowArguments &a)
 
 /*
  * How many rows of a tile must have moved for products to be faster than adding them one by one,
- * by the number of instructions; more than there are: products do not do.
+ * as measured on an H200; more than there are: products do not do, or never are.
  */
 static int
 choose_products(const Shard &shard, const NarrowArguments &a)
 {
-	int			groups = a.count <= 16 ? 1 : 2;
-	int			rounds = (a.count + groups * 16 - 1) / (groups * 16) * ((a.parts + 1) / 2);
+	int			groups = 32 / summing_lanes(a.d);
+	int			rounds = (a.count + 15) / 16 * ((a.parts + 1) / 2);
 
 	if (shard.device->major < 8 || a.weights != nullptr || a.d < PRODUCT_FEATURES ||
-		a.count > PRODUCT_CENTROIDS)
+		a.count > PRODUCT_CENTROIDS || rounds * groups >= 10)
 		return TILE_ROWS + 1;
-	return std::min(rounds * (LANE_ROWS * (64 + groups * 26) + groups * 90) *
-					(32 / summing_lanes(a.d)) / 80, TILE_ROWS);
+	return rounds * groups * 5;
 }
 
 /* The arguments for a slice, without sums. */

@@ -115,8 +115,8 @@ struct NarrowArguments
 	int64_t    *sums;
 	int			limb;			/* count × (d + 1) */
 	int			products_from;	/* rows of a tile to be summed by products; > TILE_ROWS: none */
-	int			copies;			/* of the sums in a block's shared memory: 0 = none, 1 = shared,
-								 * or one for each group of lanes that adds rows */
+	int			copies;			/* of the sums in a block's shared memory, or 0: one in all … */
+	bool		exclusive;		/* … or for each group of lanes that adds rows, or each warp */
 	Counters   *counters;
 };
 

@@ -126,106 +126,102 @@ struct TileColumn
 	}
 };
 
-/* The sums of some clusters, 16 × GROUPS, and 8 columns. */
-template <int GROUPS> struct ProductSums
+/* The sums of 16 clusters and 8 columns. */
+struct ProductSums
 {
-	int32_t		bytes[GROUPS][SUM_BYTES][4];	/* at most 128 rows × 255 */
-	int32_t		rows[GROUPS][4];			/* that joined less those that left */
+	int32_t		bytes[SUM_BYTES][4];	/* at most 128 rows × 255 */
+	int32_t		rows[4];				/* that joined less those that left */
 
 	__device__ __forceinline__ void clear()
 	{
 #pragma unroll
-		for (int m = 0; m < GROUPS; m++)
+		for (int i = 0; i < 4; i++)
+		{
+			rows[i] = 0;
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-			{
-				rows[m][i] = 0;
-#pragma unroll
-				for (int b = 0; b < SUM_BYTES; b++)
-					bytes[m][b][i] = 0;
-			}
+			for (int b = 0; b < SUM_BYTES; b++)
+				bytes[b][i] = 0;
+		}
 	}
 
 	/* Adds 32 rows; `joined`, `left`: their labels. */
 	__device__ __forceinline__ void add(bool all, uint2 joined, uint2 left, uint32_t cluster,
 										const uint32_t (&values)[SUM_BYTES][2])
 	{
-#pragma unroll
-		for (int m = 0; m < GROUPS; m++)
-		{
-			uint32_t	which[4];
+		uint32_t	which[4];
 
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-			{
-				uint32_t	its = cluster + m * 16 + i % 2 * 8;
-
-				which[i] = equal_bytes(i < 2 ? joined.x : joined.y, its);
-				if (!all)
-					which[i] += equal_bytes(i < 2 ? left.x : left.y, its) * 0xffu;
-			}
-			multiply_bytes(rows[m], which, 0x01010101u, 0x01010101u);
-#pragma unroll
-			for (int b = 0; b < SUM_BYTES; b++)
-				multiply_bytes(bytes[m][b], which, values[b][0], values[b][1]);
-		}
-	}
-
-	/* The sum of a cluster's values. */
-	__device__ __forceinline__ int64_t value(int m, int i) const
-	{
-		const int32_t (&its)[SUM_BYTES][4] = bytes[m];
-		int32_t		low = its[0][i] + its[1][i] * 256;
-		int32_t		middle = its[2][i] + its[3][i] * 256;
-		int32_t		high = its[4][i] + its[5][i] * 256 + its[6][i] * 65536;
-
-		return low + (int64_t) middle * 65536 + (int64_t) high * (INT64_C(1) << 32) -
-			rows[m][i] * (int64_t) SUM_ZERO;
-	}
-};
-
-/* Adds the sums of some clusters and 8 columns to those of the block. */
-template <int GROUPS> static __device__ __forceinline__ void
-add_products(const NarrowArguments &a, const NarrowWarp &w, const ProductSums<GROUPS> &sums,
-			 int from, int span, bool rest)
-{
-	int			row = threadIdx.x % 32 / 4;
-	int			column = threadIdx.x % 4 * 2;
-	/* the compiler sees that these are in shared memory */
-	int64_t    *all = (int64_t *) (w.packed + w.layout.total) + (rest ? a.limb : 0);
-	double		scale = __ldg(a.scales + a.d);
-	int64_t		unit = rest ? quantize(rest_of(1.0, scale), a.rest_scale) : quantize(1.0, scale);
-
-#pragma unroll
-	for (int m = 0; m < GROUPS; m++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 		{
-			int			cluster = from + m * 16 + i / 2 * 8 + row;
-			int			j = span + column + i % 2;
-			int64_t		value = sums.value(m, i);
-			int64_t    *to = all + cluster * (a.d + 1);
+			uint32_t	its = cluster + i % 2 * 8;
 
-			if (cluster < a.count && j < a.d && value != 0)
-				add_sum<true>(to + j, value);
-			if (cluster < a.count && span + column + i % 2 == 0 && sums.rows[m][i] != 0)
-				add_sum<true>(to + a.d, sums.rows[m][i] * unit);
+			which[i] = equal_bytes(i < 2 ? joined.x : joined.y, its);
+			if (!all)
+				which[i] += equal_bytes(i < 2 ? left.x : left.y, its) * 0xffu;
 		}
+		multiply_bytes(rows, which, 0x01010101u, 0x01010101u);
+#pragma unroll
+		for (int b = 0; b < SUM_BYTES; b++)
+			multiply_bytes(bytes[b], which, values[b][0], values[b][1]);
+	}
+
+	/* The sum of a cluster's values. */
+	__device__ __forceinline__ int64_t value(int i) const
+	{
+		int32_t		low = bytes[0][i] + bytes[1][i] * 256;
+		int32_t		middle = bytes[2][i] + bytes[3][i] * 256;
+		int32_t		high = bytes[4][i] + bytes[5][i] * 256 + bytes[6][i] * 65536;
+
+		return low + (int64_t) middle * 65536 + (int64_t) high * (INT64_C(1) << 32) -
+			rows[i] * (int64_t) SUM_ZERO;
+	}
+};
+
+/*
+ * Adds the sums of 16 clusters and 8 columns to those of the warp.  Each of these belongs to one
+ * lane, so no atomic operations are needed.
+ */
+static __device__ __forceinline__ void
+add_products(const NarrowArguments &a, const NarrowWarp &w, const ProductSums &sums, int from,
+			 int span, bool rest)
+{
+	int			copy = threadIdx.x / 32 * (a.exclusive ? w.groups : 1);
+	int			column = span + threadIdx.x % 4 * 2;
+	/* the compiler sees that these are in shared memory */
+	int64_t    *all = (int64_t *) (w.packed + w.layout.total) +
+		copy * a.limb * (a.wide ? 2 : 1) + (rest ? a.limb : 0);
+
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		int			cluster = from + i / 2 * 8 + threadIdx.x % 32 / 4;
+		int64_t    *to = all + cluster * (a.d + 1);
+
+		if (cluster < a.count && column + i % 2 < a.d)
+			to[column + i % 2] += sums.value(i);
+		if (cluster < a.count && column + i % 2 == 0)
+		{
+			double		scale = __ldg(a.scales + a.d);
+
+			to[a.d] += sums.rows[i] *
+				(rest ? quantize(rest_of(1.0, scale), a.rest_scale) : quantize(1.0, scale));
+		}
+	}
 }
 
-/* Adds the rows of a tile whose labels are in labels_of_tile() to the sums of the block. */
-template <int GROUPS> static __device__ __forceinline__ void
+/* Adds the rows of a tile whose labels are in labels_of_tile() to the sums of the warp. */
+static __device__ __forceinline__ void
 sum_products(const NarrowArguments &a, const NarrowWarp &w, const float *tile)
 {
 	const uint8_t *labels = labels_of_tile(w) + threadIdx.x % 4 * 8;
 	int			lane = threadIdx.x % 32;
 
-	for (int from = 0; from < a.count; from += GROUPS * 16)
+	for (int from = 0; from < a.count; from += 16)
 		for (int part = 0; part < a.parts; part += 2)
 			for (int rest = 0; rest <= a.wide; rest++)
 			{
 				TileColumn	column(a, tile, min(part * 4 + lane / 4, a.d - 1), rest);
-				ProductSums<GROUPS> sums;
+				ProductSums sums;
 
 				sums.clear();
 #pragma unroll 1
@@ -238,7 +234,7 @@ sum_products(const NarrowArguments &a, const NarrowWarp &w, const float *tile)
 					column.read(a, step, values);
 					sums.add(a.all, joined, left, from + lane / 4, values);
 				}
-				add_products<GROUPS>(a, w, sums, from, part * 4, rest);
+				add_products(a, w, sums, from, part * 4, rest);
 			}
 }
 

@@ -247,20 +247,29 @@ center_kernel(Sample sample, int d, float *origins, double *centers)
 {
 	extern __shared__ double center_sums[];
 	__shared__ int found;
+	int			lane = threadIdx.x % 32;
 
 	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
 		center_sums[j] = 0.0;
 	if (threadIdx.x == 0)
 		found = 0;
 	__syncthreads();
-	for (int i = threadIdx.x / 32; i < sample.count; i += REGION_THREADS / 32)
-		if (sample.regions[i] == blockIdx.x)
+	for (int first = threadIdx.x / 32 * 32; first < sample.count; first += REGION_THREADS)
+	{
+		int			i = first + lane;
+		unsigned	own = __ballot_sync(0xffffffffu, i < sample.count &&
+										sample.regions[i] == blockIdx.x);
+
+		if (lane == 0 && own != 0)
+			atomicAdd(&found, __popc(own));
+		for (; own != 0; own &= own - 1)
 		{
-			for (int j = threadIdx.x % 32; j < d; j += 32)
-				atomicAdd(&center_sums[j], (double) sample.rows[(int64_t) i * d + j]);
-			if (threadIdx.x % 32 == 0)
-				atomicAdd(&found, 1);
+			int64_t		row = first + __ffs((int) own) - 1;
+
+			for (int j = lane; j < d; j += 32)
+				atomicAdd(&center_sums[j], (double) sample.rows[row * d + j]);
 		}
+	}
 	__syncthreads();
 	for (int j = threadIdx.x; j < d; j += REGION_THREADS)
 	{
@@ -393,7 +402,7 @@ struct ListArguments
 		  most(shard.regions.most), room((uint32_t) shard.regions.room),
 		  origins(shard.regions.origins),
 		  norms(shard.regions.norms), radii(shard.regions.radii),
-		  lists(shard.regions.lists), scales(shard.regions.scales),
+		  limits(shard.regions.limits), lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
 		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
 		  ids(shard.regions.ids), rounded(shard.regions.rounded),
@@ -412,6 +421,7 @@ struct ListArguments
 	const float *origins;
 	const float *norms;
 	float	   *radii;
+	float	   *limits;
 	RegionList *lists;
 	CentroidScale *scales;
 	RowStatistics *statistics;
@@ -509,20 +519,26 @@ cheapest_limit(const ListArguments &a, const float *norms)
 }
 
 /*
- * How far from the origin centroids of the list may be: as far as is cheapest or, as long as rows
- * have not said what they need, as far as rows can need it that are no farther from their centroid
- * than neighbours from each other.
+ * How far from the origin centroids of the list may be: as far as is cheapest or, if rows have not
+ * said what they need since the list before, as far as then.  As long as they have said nothing, as
+ * far as rows can need it that are no farther from their centroid than neighbours from each other.
  */
 static __device__ float
 limit_of_list(const ListArguments &a, const float *norms, bool tight)
 {
 	float		radius = a.radii[blockIdx.x];
+	float		before = a.limits[blockIdx.x];
 	float		limit = cheapest_limit(a, norms);
 	float		second = second_norm(norms, a.count);
 
 	if (tight)
 		return radius + second;
-	return isnan(limit) ? 3.0f * radius + 2.0f * second : limit;
+	if (isnan(limit))
+		return before > 0.0f ? before : 3.0f * radius + 2.0f * second;
+	/* all threads have read it */
+	if (threadIdx.x == 0)
+		a.limits[blockIdx.x] = limit;
+	return limit;
 }
 
 /* Lists the centroids of a region: a block. */

@@ -8,6 +8,22 @@
 namespace gk
 {
 
+/* The part of a row's hash that one of `width` lanes computes. */
+static __device__ __forceinline__ uint64_t
+terms_of_hash(const float *x, int d, int lane, int width)
+{
+	uint64_t	terms = 0;
+
+	for (int j = lane * 2; j < d; j += width * 2)
+	{
+		uint32_t	even = __float_as_uint(x[j]);
+		uint32_t	odd = j + 1 < d ? __float_as_uint(x[j + 1]) : 0;
+
+		terms += gk_hash_term(even, odd, j / 2);
+	}
+	return terms;
+}
+
 /*
  * The hash of row first + lane, for each lane; `width` lanes (a power of two) share the work on
  * a row.
@@ -24,16 +40,9 @@ hash_rows(const float *features, const double *weights, int64_t first, int64_t r
 	for (int turn = 0; turn < width; turn++)
 	{
 		int64_t		row = first + turn * at_once + lane / width;
-		uint64_t	terms = 0;
+		uint64_t	terms =
+			row < rows ? terms_of_hash(features + row * d, d, lane % width, width) : 0;
 
-		if (row < rows)
-			for (int j = lane % width * 2; j < d; j += width * 2)
-			{
-				uint32_t	even = __float_as_uint(features[row * d + j]);
-				uint32_t	odd = j + 1 < d ? __float_as_uint(features[row * d + j + 1]) : 0;
-
-				terms += gk_hash_term(even, odd, j / 2);
-			}
 		for (int other = width / 2; other > 0; other /= 2)
 			terms += __shfl_xor_sync(0xffffffffu, terms, other);
 		terms = __shfl_sync(0xffffffffu, terms, lane % at_once * width);
@@ -170,6 +179,29 @@ masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits, int64
 	GK_LAUNCHED("masses_kernel");
 }
 
+/* The hashes of the rows first + lane that are wanted: of all rows, if they are many. */
+static __device__ __forceinline__ uint64_t
+hash_wanted(const RowArguments &a, int64_t first, unsigned wanted)
+{
+	int			lane = threadIdx.x % 32;
+	uint64_t	mine = 0;
+	uint64_t	weight_bits = 0;
+
+	if (__popc(wanted) >= a.width)
+		return hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+	if (a.weights != nullptr && (wanted >> lane & 1))
+		weight_bits = (uint64_t) __double_as_longlong(a.weights[first + lane]);
+	for (; wanted != 0; wanted &= wanted - 1)
+	{
+		int			which = __ffs((int) wanted) - 1;
+		uint64_t	terms = sum_of_lanes<32>(
+			terms_of_hash(a.features + (first + which) * a.d, a.d, lane, 32));
+
+		mine = lane == which ? terms : mine;
+	}
+	return gk_hash_finish(mine, weight_bits);
+}
+
 /* Lists the wanted rows, in no particular order. */
 static __global__ void
 list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Counters *counters)
@@ -200,7 +232,7 @@ list_kernel(RowArguments a, Wanted wanted, Listed *list, uint64_t capacity, Coun
 												wanted.bits)] != 0;
 		if (!__any_sync(0xffffffffu, can))
 			continue;
-		hash = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
+		hash = hash_wanted(a, first, __ballot_sync(0xffffffffu, can));
 		if (can && wanted.buckets != nullptr)
 			can = wanted.buckets[gk_hash_bucket(hash, wanted.bits)] != 0;
 		else if (can)
@@ -234,9 +266,13 @@ list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list,
 static __global__ void
 histogram_kernel(RowArguments a, Digit digit, unsigned long long *counts)
 {
+	__shared__ unsigned found[DIGIT_VALUES];
 	int			lane = threadIdx.x % 32;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
 
+	for (int i = threadIdx.x; i < DIGIT_VALUES; i += blockDim.x)
+		found[i] = 0;
+	__syncthreads();
 	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x - lane; first < a.rows;
 		 first += step)
 	{
@@ -253,6 +289,8 @@ histogram_kernel(RowArguments a, Digit digit, unsigned long long *counts)
 				continue;
 			key = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
 		}
+		else
+			key <<= 1;
 		if (digit.known < 64)
 		{
 			can = can && key >> digit.known == digit.prefix;
@@ -261,15 +299,19 @@ histogram_kernel(RowArguments a, Digit digit, unsigned long long *counts)
 		bin = can ? (int) (key >> digit.shift) : -1;
 		group = __match_any_sync(0xffffffffu, bin);
 		if (can && lane == __ffs(group) - 1)
-			atomicAdd(&counts[bin], (unsigned long long) __popc(group));
+			atomicAdd(&found[bin], (unsigned) __popc(group));
 	}
+	__syncthreads();
+	for (int i = threadIdx.x; i < DIGIT_VALUES; i += blockDim.x)
+		if (found[i] > 0)
+			atomicAdd(&counts[i], (unsigned long long) found[i]);
 }
 
 /* Counts a slice's rows by some bits of d² or, if d² is known, of the hash. */
 void
 histogram_slice(Shard &shard, const Slice &slice, const Digit &digit, unsigned long long *counts)
 {
-	histogram_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
+	histogram_kernel<<<blocks_for(shard, (slice.rows + 1023) / 1024, 2), 1024, 0,
 		shard.device->compute>>>
 		(row_arguments(shard, slice), digit, counts);
 	GK_LAUNCHED("histogram_kernel");

@@ -418,7 +418,7 @@ sum_kernel(SumArguments a)
 	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
 	int64_t    *shared_sums = (int64_t *) (items + 1);
 	int64_t    *sums = SHARED ? shared_sums : a.sums;
-	int64_t		all = a.limb * (limbs_of(WHAT));
+	int64_t		all = a.limb * limbs_of(WHAT);
 	int			groups = SUM_THREADS / a.lanes;
 	int			group = threadIdx.x / a.lanes;
 	int64_t		first = a.rows * blockIdx.x / gridDim.x;
@@ -457,7 +457,7 @@ launch_sum(Shard &shard, const SumArguments &a)
 {
 	const void *kernel = (const void *) sum_kernel<WHAT, SORTED, SHARED, TAKEN>;
 	size_t		bytes = sizeof(Items<SORTED>) +
-		(SHARED ? a.limb * (limbs_of(WHAT)) * sizeof(int64_t) : 0);
+		(SHARED ? a.limb * limbs_of(WHAT) * sizeof(int64_t) : 0);
 	int64_t		blocks = (a.rows + SUM_ROWS - 1) / SUM_ROWS;
 	int			per_processor;
 
@@ -470,36 +470,38 @@ launch_sum(Shard &shard, const SumArguments &a)
 	GK_LAUNCHED("sum_kernel");
 }
 
-/* Chooses where to keep sums. */
-template <Summed WHAT, Taken TAKEN> static void
-choose_memory(Shard &shard, const SumArguments &a)
-{
-	size_t		own = a.limb * (limbs_of(WHAT)) * sizeof(int64_t);
-	bool		sorted = a.k <= SORTED_CLUSTERS &&
-		sizeof(Items<true>) <= shard.device->shared_memory;
-
-	if (sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory)
-		launch_sum<WHAT, true, true, TAKEN>(shard, a);
-	else if (sorted)
-		launch_sum<WHAT, true, false, TAKEN>(shard, a);
-	else
-		launch_sum<WHAT, false, false, TAKEN>(shard, a);
-}
-
 /* Chooses which columns a thread takes. */
-template <Summed WHAT> static void
-choose_sum(Shard &shard, SumArguments &a)
+template <Summed WHAT, bool SORTED, bool SHARED> static void
+choose_columns(Shard &shard, SumArguments &a)
 {
-	bool		packed = a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0;
+	/* added to global memory at once, the columns of a warp would lie too far apart */
+	bool		packed = a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 &&
+		(SHARED || a.d <= 64);
 
 	for (a.lanes = 1; a.lanes < 32 && a.lanes * (packed ? 4 : 1) < a.d;)
 		a.lanes *= 2;
 	if (packed)
-		choose_memory<WHAT, PACKED>(shard, a);
+		launch_sum<WHAT, SORTED, SHARED, PACKED>(shard, a);
 	else if (a.lanes < 32)
-		choose_memory<WHAT, ONE>(shard, a);
+		launch_sum<WHAT, SORTED, SHARED, ONE>(shard, a);
 	else
-		choose_memory<WHAT, STRIDED>(shard, a);
+		launch_sum<WHAT, SORTED, SHARED, STRIDED>(shard, a);
+}
+
+/* Chooses where to keep sums. */
+template <Summed WHAT> static void
+choose_sum(Shard &shard, SumArguments &a)
+{
+	size_t		own = a.limb * limbs_of(WHAT) * sizeof(int64_t);
+	bool		sorted = a.k <= SORTED_CLUSTERS &&
+		sizeof(Items<true>) <= shard.device->shared_memory;
+
+	if (sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory)
+		choose_columns<WHAT, true, true>(shard, a);
+	else if (sorted)
+		choose_columns<WHAT, true, false>(shard, a);
+	else
+		choose_columns<WHAT, false, false>(shard, a);
 }
 
 /* What the sums of a slice have in common. */
