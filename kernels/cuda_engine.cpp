@@ -372,6 +372,7 @@ const Engine::NamedCommand Engine::commands[GK_OPERATIONS] = {
 	[GK_MASSES] = {"masses", &Engine::masses},
 	[GK_ENTRIES] = {"entries", &Engine::entries},
 	[GK_LABEL_WEIGHTS] = {"label weights", &Engine::label_weights},
+	[GK_NEIGHBOURS] = {"neighbours", &Engine::neighbours},
 	[GK_ROWS] = {"rows", &Engine::get_rows},
 	[GK_COMPARE] = {"compare", &Engine::compare},
 	[GK_CENTROIDS] = {"set centroids", &Engine::set_centroids},

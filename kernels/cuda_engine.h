@@ -85,6 +85,7 @@ private:
 	void		masses(GkCommand *c);
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
+	void		neighbours(GkCommand *c);
 	void		farthest(GkCommand *c);
 	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,

@@ -120,6 +120,10 @@ void		separation_slice(Shard &shard, const float *features, int64_t rows,
 							 const Separation &separation, const int32_t *labels, double *own,
 							 double *other);
 
+/* neighbours.cu: of points among each other, GK_NEIGHBOUR_COUNT for each that is wanted */
+void		find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first,
+							int64_t wanted, int32_t *neighbours, float *distances);
+
 /* update.cu: fixed-point sums and centroids */
 struct Grid
 {

@@ -25,6 +25,7 @@ static const GkBeginCommand beginnings[GK_OPERATIONS] = {
 	[GK_MASSES] = gk_begin_masses,
 	[GK_ENTRIES] = gk_begin_entries,
 	[GK_LABEL_WEIGHTS] = gk_begin_label_weights,
+	[GK_NEIGHBOURS] = gk_begin_neighbours,
 	[GK_ROWS] = gk_begin_rows,
 	[GK_COMPARE] = gk_begin_compare,
 	[GK_CENTROIDS] = gk_begin_centroids,

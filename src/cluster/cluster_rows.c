@@ -330,7 +330,7 @@ take_separation(GkClusterEngine *engine, GkPeer *peer)
 	return GK_DONE;
 }
 
-/* Gives the caller's rows to all peers that have rows, about as many to each. */
+/* Gives rows or points of the caller to all peers that have rows, about as many to each. */
 static void
 share_out(GkClusterEngine *engine, int64_t count)
 {
@@ -363,6 +363,53 @@ gk_begin_separation(GkClusterEngine *engine, GkCommand *command)
 		gk_split_range(engine, command->separation.first, command->separation.count);
 	else
 		share_out(engine, command->separation.count);
+	return gk_begin_round(engine, &round);
+}
+
+/* Writes points, and whose neighbours are asked for. */
+static void
+write_neighbours(GkMessage *message, GkPeer *peer)
+{
+	const GkCommand *c = peer->engine->command;
+
+	gk_message_integer(message, c->neighbours.count);
+	gk_message_integer(message, c->neighbours.first + peer->at);
+	gk_message_integer(message, peer->count);
+	gk_message_copy(message, c->neighbours.points, c->neighbours.count * peer->engine->d,
+					sizeof(float));
+}
+
+/* Takes the neighbours that a peer has found. */
+static GkRoundProgress
+take_neighbours(GkClusterEngine *engine, GkPeer *peer)
+{
+	GkCommand  *c = engine->command;
+	int64_t		count = peer->count * GK_NEIGHBOUR_COUNT;
+	const int32_t *neighbours = gk_read_numbers(&peer->reader, count, -1,
+												(int32_t) (c->neighbours.count - 1));
+	const float *distances = gk_read_array(&peer->reader, count, sizeof(float));
+
+	if (!peer->reader.good)
+		return GK_BAD;
+	for (int64_t i = 0; i < count; i++)
+		if (!(distances[i] >= 0.0f))
+			return GK_BAD;
+	memcpy(c->neighbours.neighbours + peer->at * GK_NEIGHBOUR_COUNT, neighbours,
+		   count * sizeof(int32_t));
+	memcpy(c->neighbours.distances + peer->at * GK_NEIGHBOUR_COUNT, distances,
+		   count * sizeof(float));
+	return GK_DONE;
+}
+
+/* GK_NEIGHBOURS: a node finds those of its share of the points. */
+GkStatus
+gk_begin_neighbours(GkClusterEngine *engine, GkCommand *command)
+{
+	static const GkRound round = {
+		.operation = GK_NEIGHBOURS,.write = write_neighbours,.take = take_neighbours
+	};
+
+	share_out(engine, command->neighbours.wanted);
 	return gk_begin_round(engine, &round);
 }
 

@@ -152,6 +152,18 @@ write_squares(GkMessage *message, GkNode *node)
 		gk_message_add(message, node->state.centroids * (node->d + 1), sizeof(GkSum));
 }
 
+/* GK_NEIGHBOURS. */
+static void
+write_neighbours(GkMessage *message, GkNode *node)
+{
+	GkCommand  *c = &node->command;
+
+	c->neighbours.neighbours =
+		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(int32_t));
+	c->neighbours.distances =
+		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(float));
+}
+
 /* GK_SEPARATION. */
 static void
 write_separation(GkMessage *message, GkNode *node)
@@ -183,6 +195,7 @@ static void (*const writers[GK_MESSAGE_OPERATIONS]) (GkMessage *message, GkNode 
 	[GK_MASSES] = write_masses,
 	[GK_ENTRIES] = write_entries,
 	[GK_LABEL_WEIGHTS] = write_label_weights,
+	[GK_NEIGHBOURS] = write_neighbours,
 	[GK_ROWS] = write_rows,
 	[GK_COMPARE] = write_compare,
 	[GK_STEP] = write_step,

@@ -378,6 +378,21 @@ read_separation(GkNode *node, GkReader *reader)
 	return reader->good;
 }
 
+/* Reads GK_NEIGHBOURS. */
+static bool
+read_neighbours(GkNode *node, GkReader *reader)
+{
+	GkCommand  *c = &node->command;
+
+	c->neighbours.count = gk_read_integer(reader, 1, INT32_MAX);
+	c->neighbours.first = gk_read_integer(reader, 0, c->neighbours.count - 1);
+	c->neighbours.wanted = gk_read_integer(reader, 1, c->neighbours.count - c->neighbours.first);
+	if (!reader->good)
+		return false;
+	c->neighbours.points = gk_read_floats(reader, c->neighbours.count * node->d);
+	return reader->good;
+}
+
 /* Reads what fetch() is asked for. */
 static bool
 read_fetch(GkNode *node, GkReader *reader)
@@ -400,6 +415,7 @@ static bool (*const readers[]) (GkNode *node, GkReader *reader) = {
 	[GK_MASSES] = read_masses,
 	[GK_ENTRIES] = read_entries,
 	[GK_LABEL_WEIGHTS] = read_label_weights,
+	[GK_NEIGHBOURS] = read_neighbours,
 	[GK_ROWS] = read_rows,
 	[GK_COMPARE] = read_compare,
 	[GK_CENTROIDS] = read_centroids,

@@ -158,6 +158,9 @@ typedef struct GkKernels
 	/* d² by the definition, of the rows of a block to count <= GK_CENTROIDS_AT_ONCE centroids. */
 	void		(*distances) (const float *block, int d, const double *centroids, int count,
 							  double *distance2);
+	/* Σ (x - y)² in float, in index order, of a block to count <= GK_CENTROIDS_AT_ONCE points. */
+	void		(*spans) (const float *block, int d, const float *points, int count,
+						  float *distances);
 	/*
 	 * Takes the d² of a block's rows to a point, and its label, where the d² is less than that
 	 * before, or the label is 0.

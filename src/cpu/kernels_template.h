@@ -482,6 +482,44 @@ distances(const float *block, int d, const double *centroids, int count, double 
 	}
 }
 
+/* Distances of GK_NEIGHBOURS, of a block to exactly `count` points. */
+static inline __attribute__((always_inline)) void
+spans_to(const float *block, int d, const float *points, const int count, float *distances)
+{
+	V			sums[GK_CENTROIDS_AT_ONCE][GK_BLOCK / GK_WIDTH] = {};
+
+	for (int j = 0; j < d; j++)
+	{
+		UNROLL(4)
+		for (int part = 0; part < GK_BLOCK / GK_WIDTH; part++)
+		{
+			V			x = v_load(block + j * GK_BLOCK + part * GK_WIDTH);
+
+			UNROLL(4)
+			for (int i = 0; i < count; i++)
+			{
+				V			difference = x - v_set(points[(size_t) i * d + j]);
+
+				sums[i][part] += difference * difference;
+			}
+		}
+	}
+	memcpy(distances, sums, count * GK_BLOCK * sizeof(float));
+}
+
+/* The same of up to GK_CENTROIDS_AT_ONCE points. */
+static void
+spans(const float *block, int d, const float *points, int count, float *distances)
+{
+	if (count == GK_CENTROIDS_AT_ONCE)
+	{
+		spans_to(block, d, points, GK_CENTROIDS_AT_ONCE, distances);
+		return;
+	}
+	for (int i = 0; i < count; i++)
+		spans_to(block, d, points + (size_t) i * d, 1, distances + i * GK_BLOCK);
+}
+
 /* Takes the d² of a block's rows to a point where it is less, or the point is the first. */
 static void
 take_nearer(const double *fresh, int32_t label, double *distance2, int32_t *labels)
@@ -1062,6 +1100,7 @@ const GkKernels GK_KERNELS = {
 	.bounds = bounds,
 	.transpose = transpose,
 	.distances = distances,
+	.spans = spans,
 	.take_nearer = take_nearer,
 	.roots = roots,
 	.own_distances = own_distances,

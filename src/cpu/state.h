@@ -283,6 +283,9 @@ extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 /* separation.c */
 extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
 
+/* neighbours.c */
+extern void gk_cpu_run_neighbours(GkCpuEngine *engine, GkCommand *command);
+
 /* The features of a row as the filter multiplies them. */
 static inline int
 gk_cpu_depth(const GkCpuEngine *engine)

@@ -153,6 +153,9 @@ typedef enum GkMass
 	GK_MASS_DISTANCE			/* v = weight × d², d² of the last GK_CANDIDATES */
 } GkMass;
 
+/* How many neighbours of a point GK_NEIGHBOURS finds. */
+#define GK_NEIGHBOUR_COUNT 8
+
 typedef enum GkOperation
 {
 	/* all rows have been appended: finish the transfers, count the rows */
@@ -175,6 +178,8 @@ typedef enum GkOperation
 	GK_ENTRIES,
 	/* seeding: Σ of the weights by label */
 	GK_LABEL_WEIGHTS,
+	/* seeding: the nearest neighbours of points among each other */
+	GK_NEIGHBOURS,
 	/* features of the rows of the given numbers; weights and labels if asked for */
 	GK_ROWS,
 	/* the order of pairs of rows by their bits */
@@ -283,6 +288,22 @@ typedef struct GkCommand
 			int64_t		count;			/* labels 0 .. count - 1 */
 			GkSum	   *weights;		/* out: count, on the grid's weight exponent */
 		}			label_weights;
+
+		/*
+		 * Points of the caller; nothing that the engine knows of its rows is used or changed.  A
+		 * distance is Σ (x - y)² in float, in index order.
+		 */
+		struct
+		{
+			const float *points;		/* count × d, finite */
+			int64_t		count;			/* below 2^31 */
+			int64_t		first;			/* whose neighbours: of these … */
+			int64_t		wanted;			/* … so many points */
+			int32_t    *neighbours;		/* out: wanted × GK_NEIGHBOUR_COUNT: the nearest others, the
+										 * nearest first, of equals the lowest number; -1 after the
+										 * last */
+			float	   *distances;		/* out: of these; infinite after the last */
+		}			neighbours;
 		struct
 		{
 			const int64_t *rows;		/* count, each < the number of rows */

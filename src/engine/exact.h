@@ -46,6 +46,21 @@ gk_add_square(double sum, float x, double c)
 	return GK_ADD(sum, GK_MUL(difference, difference));
 }
 
+/* The next partial sum of the distance of GK_NEIGHBOURS, in float: sum + (x - y)². */
+GK_INLINE float
+gk_add_square_float(float sum, float x, float y)
+{
+#ifdef __CUDA_ARCH__
+	float		difference = __fsub_rn(x, y);
+
+	return __fadd_rn(sum, __fmul_rn(difference, difference));
+#else
+	float		difference = x - y;
+
+	return sum + difference * difference;
+#endif
+}
+
 /* 2^exponent as a double, -1022 <= exponent <= 1023. */
 GK_INLINE double
 gk_power_of_two(int exponent)

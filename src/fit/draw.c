@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "alloc.h"
 #include "draw.h"
 #include "exact.h"
@@ -52,15 +54,14 @@ compare_points(const void *a, const void *b, void *unused)
 	return (left > right) - (left < right);
 }
 
-/* Ascending hash. */
-static int
-compare_hashes(const void *a, const void *b, void *unused)
-{
-	uint64		left = ((const GkEntry *) a)->hash;
-	uint64		right = ((const GkEntry *) b)->hash;
-
-	return (left > right) - (left < right);
-}
+/* Sorts entries by hash. */
+#define ST_SORT sort_by_hash
+#define ST_ELEMENT_TYPE GkEntry
+#define ST_COMPARE(a, b) ((a)->hash < (b)->hash ? -1 : (a)->hash > (b)->hash)
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /*
  * Bits of the buckets for a draw of so many rows: about as much work with the buckets as with the
@@ -134,7 +135,7 @@ sort_entries(GkJob *job, GkLine *line)
 	const GkEntry *entries = line->entries;
 	int64		begin = 0;
 
-	qsort_interruptible(line->entries, line->used, sizeof(GkEntry), compare_hashes, NULL);
+	sort_by_hash(line->entries, line->used);
 	for (int64 i = 1; i <= line->used; i++)
 	{
 		if (i < line->used && entries[i].hash == entries[begin].hash)

@@ -1,102 +1,68 @@
 /*
  * Merging the clusters whose union costs least.
  *
- * Centroids merge with those of their group: few centroids are one group; of many, a range is cut
- * in two where few of them lie, and the parts again, until groups are small.  A cut may part
- * neighbours.  So there are several rounds, cut in other directions, and only the last one makes
- * all the unions that it can: the dear ones.
+ * Few centroids are compared with all others.  Of many, each is compared with its neighbours: the
+ * engine lists the nearest of each, and a merged cluster has those of its two parts that seem the
+ * cheapest.  Where all neighbours have become one, they are listed anew.
  *
  * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
- * before a merge is a lower bound, and is computed again only when it comes first.  With many
- * features, what is noted at first is a lower bound as well, from some of them.
+ * before a merge is a lower bound, and is computed again only when it comes first.
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "miscadmin.h"
 
 #include "alloc.h"
+#include "exact.h"
 #include "merge.h"
 #include "nearest.h"
 
-/*
- * Groups are so large that the centroids of each are compared with about so many features, but have
- * this many centroids at least.
- */
-#define MERGE_WORK 2e7
-#define GROUP_LEAST 32
-
-/* Rounds, if there are several groups; each but the last leaves this share of what is to go. */
-#define ROUNDS 4
-#define LEFT_SHARE 4
-
-/* Features from which the first lower bounds come, as a part of at least so many. */
-#define HEAD_SHARE 8
-#define HEAD_LEAST 32
-
-/* The version of a partner to which the cost is but a lower bound. */
-#define NEVER (-2)
-
-/* Parts of a line on which the centroids of a range are counted. */
-#define BINS 64
+/* Up to so many products of features all centroids are compared with each other. */
+#define MERGE_WORK 1e6
 
 /* Features compared between two checks for interrupts. */
 #define INTERRUPT_WORK 10000000
 
 #define LANES 8
 
-/* The cheapest union of a cluster with another one of its group. */
-typedef struct Union
+/* A cluster that another one may be united with. */
+typedef struct Neighbour
 {
-	double		cost;
-	int64		partner;		/* its place; -1 = none */
-	int32		partner_version;	/* of the partner when the cost was computed */
-	int32		version;		/* merges of this cluster; -1 = it is gone */
-} Union;
-
-/* A group: some places beside each other. */
-typedef struct Group
-{
-	int64		first;
-	int64		count;
-	double	   *packed;			/* its centroids, for gk_distances2() */
-	double	   *heads;			/* their first features */
-	int64		cheapest;		/* the place whose union is cheapest; -1 = there is none */
-} Group;
+	double		cost;			/* of the union … */
+	int32		number;			/* -1 = nobody, at infinite cost */
+	int32		version;		/* … if that is the neighbour's version, else a lower bound of it */
+} Neighbour;
 
 typedef struct Merger
 {
+	GkJob	   *job;
 	double	   *centroids;
 	double	   *weights;
 	int64		count;
 	int			dimension;
-	int			head;			/* features of lower bounds; 0 = these do not pay */
-	int64		refined;		/* lower bounds that were not enough, in a round */
 	bool		spherical;
 	int64	   *heaviest;		/* see gk_merge_closest() */
 	double	   *first_weights;	/* the weights before all merges, with these */
-	int64	   *order;			/* the centroid at each place */
-	int64	   *spare;			/* the same while a range is cut */
-	double	   *positions;		/* along a line, by place */
-	Union	   *unions;			/* of each place */
-	Group	   *groups;
-	int64		group_count;
-	int64		group_most;		/* centroids of a group */
-	int64	   *winners;		/* a tree: the group of the cheapest union below; -1 = none */
+	int32	   *versions;		/* how often each cluster has merged; -1 = it is gone */
+	int32	   *successors;		/* what each has become a part of; itself if nothing */
+	int			width;			/* of a list of neighbours; 1 where all others are neighbours */
+	Neighbour  *lists;			/* count × width, the cheapest first */
+	double	   *costs;			/* of the first of each list, for the tree */
+	int32	   *winners;		/* a tree: the cluster of the cheapest union below; -1 = none */
 	int64		leaves;			/* of the tree, a power of two */
-	int			round;
-	double	   *packed;
-	double	   *heads;			/* NULL without lower bounds */
-	double	   *distances2;		/* of one centroid to its group */
+	double	   *packed;			/* where all are neighbours: the centroids, for gk_distances2() */
+	double	   *distances2;		/* … of one of them to all */
 	int64		work;			/* features compared since the last check for interrupts */
 } Merger;
 
-/* The centroid at a place. */
+/* A centroid. */
 static double *
-centroid_at(const Merger *merger, int64 place)
+centroid_of(const Merger *merger, int64 c)
 {
-	return merger->centroids + merger->order[place] * merger->dimension;
+	return merger->centroids + c * merger->dimension;
 }
 
 /* Checks for interrupts after enough work. */
@@ -110,273 +76,182 @@ count_work(Merger *merger, int64 features)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Σ (x - from) × (y - from), in lanes that vectorise. */
+/* d² of two centroids, in lanes that vectorise. */
 static double
-product(const double *restrict x, const double *restrict y, const double *restrict from,
-		int dimension)
+distance2_of(Merger *merger, int64 a, int64 b)
 {
+	const double *restrict x = centroid_of(merger, a);
+	const double *restrict y = centroid_of(merger, b);
 	double		lanes[LANES] = {0};
 	double		sum = 0.0;
 	int			j = 0;
 
-	for (; j + LANES <= dimension; j += LANES)
+	for (; j + LANES <= merger->dimension; j += LANES)
 		for (int lane = 0; lane < LANES; lane++)
-			lanes[lane] += (x[j + lane] - from[j + lane]) * (y[j + lane] - from[j + lane]);
-	for (; j < dimension; j++)
-		lanes[0] += (x[j] - from[j]) * (y[j] - from[j]);
+			lanes[lane] += (x[j + lane] - y[j + lane]) * (x[j + lane] - y[j + lane]);
+	for (; j < merger->dimension; j++)
+		lanes[0] += (x[j] - y[j]) * (x[j] - y[j]);
 	for (int lane = 0; lane < LANES; lane++)
 		sum += lanes[lane];
+	count_work(merger, merger->dimension);
 	return sum;
-}
-
-/* The centroid of a range that lies farthest from another one. */
-static const double *
-farthest(Merger *merger, int64 first, int64 count, const double *from)
-{
-	const double *far = from;
-	double		most = 0.0;
-
-	for (int64 place = first; place < first + count; place++)
-	{
-		const double *centroid = centroid_at(merger, place);
-		double		distance2 = product(centroid, centroid, from, merger->dimension);
-
-		count_work(merger, merger->dimension);
-		if (distance2 > most)
-		{
-			most = distance2;
-			far = centroid;
-		}
-	}
-	return far;
-}
-
-/* Where the centroids of a range lie along a line; gives the least and the greatest position. */
-static void
-find_positions(Merger *merger, int64 first, int64 count, double range[2])
-{
-	bool		widest = merger->round % 2 == 0;
-	const double *begin = centroid_at(merger, first + (widest ? 0 : count / 2));
-	const double *end = farthest(merger, first, count, begin);
-
-	if (widest)
-	{
-		begin = end;
-		end = farthest(merger, first, count, begin);
-	}
-	range[0] = INFINITY;
-	range[1] = -INFINITY;
-	for (int64 place = first; place < first + count; place++)
-	{
-		double		at = product(centroid_at(merger, place), end, begin, merger->dimension);
-
-		merger->positions[place] = at;
-		range[0] = Min(range[0], at);
-		range[1] = Max(range[1], at);
-		count_work(merger, merger->dimension);
-	}
-}
-
-/* The part of the line that a position is in. */
-static inline int
-bin_of(double at, const double range[2])
-{
-	return Min((int) ((at - range[0]) / (range[1] - range[0]) * BINS), BINS - 1);
-}
-
-/* The first part of the line behind the cut: where few lie, a quarter on each side if possible. */
-static int
-choose_cut(const int64 *counts, int64 count)
-{
-	int64		before = 0;
-	int64		fewest = INT64CONST(-1);
-	int64		best_rest = INT64CONST(-1);
-	int			best = 1;
-
-	for (int bin = 1; bin < BINS; bin++)
-	{
-		int64		near = counts[bin - 1] + counts[bin];
-		int64		rest;
-
-		before += counts[bin - 1];
-		rest = Min(Min(before, count - before), count / 4);
-		if (rest < best_rest || (rest == best_rest && near >= fewest))
-			continue;
-		best_rest = rest;
-		fewest = near;
-		best = bin;
-	}
-	return best;
-}
-
-/* Cuts a range in two; how many centroids are in the first part, 0 if all are equal. */
-static int64
-cut(Merger *merger, int64 first, int64 count)
-{
-	int64		counts[BINS] = {0};
-	double		range[2];
-	int64		left = 0;
-	int64		right = 0;
-	int			bin;
-
-	find_positions(merger, first, count, range);
-	if (!(range[0] < range[1]))
-		return 0;
-	for (int64 place = first; place < first + count; place++)
-		counts[bin_of(merger->positions[place], range)]++;
-	bin = choose_cut(counts, count);
-	for (int64 place = first; place < first + count; place++)
-		if (bin_of(merger->positions[place], range) < bin)
-			merger->order[first + left++] = merger->order[place];
-		else
-			merger->spare[right++] = merger->order[place];
-	memcpy(merger->order + first + left, merger->spare, right * sizeof(int64));
-	return left;
-}
-
-/* Cuts a range into groups. */
-static void
-make_groups(Merger *merger, int64 first, int64 count)
-{
-	Group	   *group;
-
-	while (count > merger->group_most)
-	{
-		int64		left = cut(merger, first, count);
-
-		if (left == 0)
-			break;
-		check_stack_depth();
-		/* the smaller part by recursion, so that this is not deep */
-		if (left < count - left)
-			make_groups(merger, first, left);
-		else
-			make_groups(merger, first + left, count - left);
-		first = left < count - left ? first + left : first;
-		count = Max(left, count - left);
-	}
-	group = &merger->groups[merger->group_count++];
-	group->first = first;
-	group->count = count;
-	group->cheapest = -1;
-}
-
-/* Packs the first features of the centroids of a group. */
-static void
-pack_group(Merger *merger, const Group *group, int features, double *packed)
-{
-	for (int64 i = 0; i < group->count; i++)
-		gk_pack_centroid(packed, features, i, centroid_at(merger, group->first + i));
-	gk_pack_rest(packed, features, group->count);
-	count_work(merger, group->count * features);
-}
-
-/* Packs the centroids of the groups. */
-static void
-pack_groups(Merger *merger)
-{
-	int			d = merger->dimension;
-	int64		places = 0;
-
-	for (int64 g = 0; g < merger->group_count; g++)
-		places += GK_GROUPS(merger->groups[g].count) * GK_GROUP;
-	merger->packed = gk_allocate(places * d, sizeof(double));
-	merger->heads = merger->head > 0 ? gk_allocate(places * merger->head, sizeof(double)) : NULL;
-	places = 0;
-	for (int64 g = 0; g < merger->group_count; g++)
-	{
-		Group	   *group = &merger->groups[g];
-
-		group->packed = merger->packed + places * d;
-		pack_group(merger, group, d, group->packed);
-		if (merger->heads != NULL)
-		{
-			group->heads = merger->heads + places * merger->head;
-			pack_group(merger, group, merger->head, group->heads);
-		}
-		places += GK_GROUPS(group->count) * GK_GROUP;
-	}
 }
 
 /* What the union of two clusters adds to the inertia. */
 static double
-union_cost(double weight, double other, double distance2)
+union_cost(const Merger *merger, int64 a, int64 b, double distance2)
 {
+	double		weight = merger->weights[a];
+	double		other = merger->weights[b];
+
 	return weight > 0.0 && other > 0.0 ? weight * (other / (weight + other)) * distance2 : 0.0;
 }
 
-/* Finds the cheapest union of a cluster, or (roughly) a lower bound of what it costs. */
-static void
-find_partner(Merger *merger, const Group *group, int64 place, bool roughly)
+/* The neighbours of a cluster. */
+static Neighbour *
+list_of(const Merger *merger, int64 c)
 {
-	Union	   *mine = &merger->unions[place];
-	double		weight = merger->weights[merger->order[place]];
-	int			features = roughly ? merger->head : merger->dimension;
+	return merger->lists + c * merger->width;
+}
 
-	mine->cost = INFINITY;
-	mine->partner = -1;
-	gk_distances2(roughly ? group->heads : group->packed, centroid_at(merger, place), features,
-				  group->count, merger->distances2);
-	count_work(merger, group->count * features);
-	for (int64 i = 0; i < group->count; i++)
+/* Nobody. */
+static Neighbour
+nobody(void)
+{
+	return (Neighbour) {.cost = INFINITY,.number = -1,.version = -1};
+}
+
+/* Puts a neighbour into a list, behind those that cost no more; the last one drops out. */
+static void
+put_neighbour(Neighbour *list, int width, Neighbour one)
+{
+	int			place = width - 1;
+
+	if (!(one.cost < list[place].cost))
+		return;
+	for (; place > 0 && one.cost < list[place - 1].cost; place--)
+		list[place] = list[place - 1];
+	list[place] = one;
+}
+
+/* Finds the cheapest union of a cluster among all. */
+static void
+find_among_all(Merger *merger, int64 c)
+{
+	Neighbour  *list = list_of(merger, c);
+
+	list[0] = nobody();
+	gk_distances2(merger->packed, centroid_of(merger, c), merger->dimension, merger->count,
+				  merger->distances2);
+	count_work(merger, merger->count * merger->dimension);
+	for (int64 other = 0; other < merger->count; other++)
+		if (other != c && merger->versions[other] >= 0)
+			put_neighbour(list, 1, (Neighbour) {
+				.cost = union_cost(merger, c, other, merger->distances2[other]),
+				.number = (int32) other,.version = merger->versions[other]
+			});
+}
+
+/* The cluster that a centroid has become a part of. */
+static int32
+successor_of(Merger *merger, int32 c)
+{
+	int32	   *successors = merger->successors;
+
+	while (successors[c] != c)
+		c = successors[c] = successors[successors[c]];
+	return c;
+}
+
+/* Takes all neighbours that have become a part of a cluster out of a list. */
+static void
+take_out(Merger *merger, Neighbour *list, int32 number)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < merger->width && list[i].number >= 0; i++)
+		if (successor_of(merger, list[i].number) != number)
+			list[kept++] = list[i];
+	while (kept < merger->width && list[kept].number >= 0)
+		list[kept++] = nobody();
+}
+
+/* Computes what the union with the first neighbour of a cluster costs now, and puts it there. */
+static void
+check_neighbour(Merger *merger, int64 c)
+{
+	Neighbour  *list = list_of(merger, c);
+	int32		number = successor_of(merger, list[0].number);
+
+	take_out(merger, list, number);
+	if (number == c)
+		return;
+	put_neighbour(list, merger->width, (Neighbour) {
+		.cost = union_cost(merger, c, number, distance2_of(merger, c, number)),
+		.number = number,.version = merger->versions[number]
+	});
+}
+
+/* The neighbours of a cluster and of one that has become a part of it, with lower bounds. */
+static void
+join_lists(Merger *merger, int64 to, int64 from)
+{
+	Neighbour  *list = list_of(merger, to);
+	Neighbour	both[2 * GK_NEIGHBOUR_COUNT];
+	int			width = merger->width;
+	int			kept = 0;
+
+	for (int i = 0; i < 2 * width; i++)
+		both[i] = nobody();
+	for (int i = 0; i < width; i++)
 	{
-		int64		other = group->first + i;
-		double		cost;
-
-		if (other == place || merger->unions[other].version < 0)
-			continue;
-		cost = union_cost(weight, merger->weights[merger->order[other]], merger->distances2[i]);
-		if (mine->partner >= 0 && !(cost < mine->cost))
-			continue;
-		mine->cost = cost;
-		mine->partner = other;
-		mine->partner_version = roughly ? NEVER : merger->unions[other].version;
+		put_neighbour(both, 2 * width, list[i]);
+		put_neighbour(both, 2 * width, list_of(merger, from)[i]);
 	}
+	for (int i = 0; i < 2 * width && kept < width && both[i].number >= 0; i++)
+	{
+		int32		number = successor_of(merger, both[i].number);
+		bool		is_new = number != to;
+
+		for (int j = 0; j < kept; j++)
+			is_new &= list[j].number != number;
+		if (is_new)
+			list[kept++] = (Neighbour) {.cost = both[i].cost,.number = number,.version = -1};
+	}
+	for (; kept < width; kept++)
+		list[kept] = nobody();
 }
 
-/* Finds the cheapest union of a group, by what is known. */
+/* Decides between the two below a node of the tree. */
 static void
-find_cheapest(const Merger *merger, Group *group)
+decide_winner(Merger *merger, int64 node)
 {
-	group->cheapest = -1;
-	for (int64 place = group->first; place < group->first + group->count; place++)
-		if (merger->unions[place].version >= 0 && merger->unions[place].partner >= 0 &&
-			(group->cheapest < 0 ||
-			 merger->unions[place].cost < merger->unions[group->cheapest].cost))
-			group->cheapest = place;
+	int32		left = merger->winners[2 * node];
+	int32		right = merger->winners[2 * node + 1];
+
+	merger->winners[node] = right < 0 ||
+		(left >= 0 && merger->costs[left] <= merger->costs[right]) ? left : right;
 }
 
-/* The cost of the cheapest union of a group; infinite if there is none. */
-static double
-cheapest_cost(const Merger *merger, int64 group)
-{
-	return group < 0 ? INFINITY : merger->unions[merger->groups[group].cheapest].cost;
-}
-
-/* Brings the tree up to date after the cheapest union of a group has changed. */
+/* Brings the tree up to date after the first neighbour of a cluster has changed. */
 static void
-update_winners(Merger *merger, int64 group)
+update_winners(Merger *merger, int64 c)
 {
-	int64		node = merger->leaves + group;
+	int64		node = merger->leaves + c;
+	const Neighbour *first = list_of(merger, c);
 
-	merger->winners[node] = merger->groups[group].cheapest < 0 ? -1 : group;
+	merger->costs[c] = first->cost;
+	merger->winners[node] = merger->versions[c] >= 0 && first->number >= 0 ? (int32) c : -1;
 	for (node /= 2; node > 0; node /= 2)
-	{
-		int64		left = merger->winners[2 * node];
-		int64		right = merger->winners[2 * node + 1];
-
-		merger->winners[node] = right < 0 ||
-			(left >= 0 && cheapest_cost(merger, left) <= cheapest_cost(merger, right))
-			? left : right;
-	}
+		decide_winner(merger, node);
 }
 
 /* Notes which of all the centroids that two are made of is the heaviest. */
 static void
 note_heaviest(const Merger *merger, int64 to, int64 from)
 {
-	int64	   *mine = &merger->heaviest[merger->order[to]];
-	int64		other = merger->heaviest[merger->order[from]];
+	int64	   *mine = &merger->heaviest[to];
+	int64		other = merger->heaviest[from];
 
 	if (merger->first_weights[other] > merger->first_weights[*mine])
 		*mine = other;
@@ -387,11 +262,11 @@ static void
 move_to_mean(Merger *merger, int64 to, int64 from)
 {
 	int			d = merger->dimension;
-	double	   *weight = &merger->weights[merger->order[to]];
-	double		more = merger->weights[merger->order[from]];
+	double	   *weight = &merger->weights[to];
+	double		more = merger->weights[from];
 	double		share = *weight + more > 0.0 ? more / (*weight + more) : 0.0;
-	double	   *centroid = centroid_at(merger, to);
-	const double *other = centroid_at(merger, from);
+	double	   *centroid = centroid_of(merger, to);
+	const double *other = centroid_of(merger, from);
 	double		norm2 = 0.0;
 
 	for (int j = 0; j < d; j++)
@@ -404,71 +279,167 @@ move_to_mean(Merger *merger, int64 to, int64 from)
 	*weight += more;
 }
 
-/* Merges the two clusters of a group whose union is cheapest, or finds out that others are. */
-static bool
-merge_two(Merger *merger, Group *group)
+/* Makes a cluster a part of another one. */
+static void
+merge_into(Merger *merger, int64 to, int64 from)
 {
-	int64		from = group->cheapest;
-	int64		to = merger->unions[from].partner;
-	bool		known = merger->unions[to].version == merger->unions[from].partner_version;
+	move_to_mean(merger, to, from);
+	if (merger->heaviest != NULL)
+		note_heaviest(merger, to, from);
+	merger->versions[from] = -1;
+	merger->versions[to]++;
+	merger->successors[from] = (int32) to;
+	if (merger->width > 1)
+	{
+		join_lists(merger, to, from);
+		return;
+	}
+	gk_pack_centroid(merger->packed, merger->dimension, to, centroid_of(merger, to));
+	find_among_all(merger, to);
+}
 
-	merger->refined += merger->unions[from].partner_version == NEVER;
+/* Merges the two clusters whose union is cheapest, or finds out that others may be. */
+static bool
+merge_two(Merger *merger)
+{
+	int32		from = merger->winners[1];
+	Neighbour	first = list_of(merger, from)[0];
+	bool		known = first.version == merger->versions[first.number] && first.version >= 0;
+
 	if (known)
 	{
-		move_to_mean(merger, to, from);
-		if (merger->heaviest != NULL)
-			note_heaviest(merger, to, from);
-		gk_pack_centroid(group->packed, merger->dimension, to - group->first,
-						 centroid_at(merger, to));
-		merger->unions[from].version = -1;
-		merger->unions[to].version++;
+		merge_into(merger, first.number, from);
+		update_winners(merger, first.number);
 	}
-	find_partner(merger, group, known ? to : from, false);
-	find_cheapest(merger, group);
+	else if (merger->width > 1)
+		check_neighbour(merger, from);
+	else
+		find_among_all(merger, from);
+	update_winners(merger, from);
 	return known;
 }
 
-/* Compares the centroids of each group. */
-static void
-compare_groups(Merger *merger)
+/* The mean exponent of the features, so that floats hold the squares of typical ones. */
+static int
+typical_exponent(const Merger *merger)
 {
-	merger->leaves = 1;
-	while (merger->leaves < merger->group_count)
-		merger->leaves *= 2;
-	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int64));
-	for (int64 i = 0; i < 2 * merger->leaves; i++)
-		merger->winners[i] = -1;
-	for (int64 g = 0; g < merger->group_count; g++)
-	{
-		Group	   *group = &merger->groups[g];
+	int64		sum = 0;
+	int64		nonzero = 0;
 
-		for (int64 i = 0; i < group->count; i++)
-			find_partner(merger, group, group->first + i, merger->heads != NULL);
-		find_cheapest(merger, group);
-		update_winners(merger, g);
-	}
+	for (int64 i = 0; i < merger->count * merger->dimension; i++)
+		if (merger->centroids[i] != 0.0)
+		{
+			sum += gk_exponent_double(merger->centroids[i]);
+			nonzero++;
+		}
+	return nonzero == 0 ? 0 : (int) (sum / nonzero);
 }
 
-/* Makes groups of the centroids. */
+/* Lists the neighbours that the engine finds among the centroids as floats. */
+static void
+list_neighbours(Merger *merger)
+{
+	int64		values = merger->count * merger->dimension;
+	int64		places = merger->count * merger->width;
+	int			exponent = typical_exponent(merger);
+	double		scale = ldexp(1.0, -exponent);
+	float	   *points = gk_allocate(values, sizeof(float));
+	int32	   *numbers = gk_allocate(places, sizeof(int32));
+	float	   *distances = gk_allocate(places, sizeof(float));
+	GkCommand	command = {.operation = GK_NEIGHBOURS};
+
+	for (int64 i = 0; i < values; i++)
+		points[i] = (float) Min(Max(merger->centroids[i] * scale, -FLT_MAX), FLT_MAX);
+	command.neighbours.points = points;
+	command.neighbours.count = command.neighbours.wanted = merger->count;
+	command.neighbours.neighbours = numbers;
+	command.neighbours.distances = distances;
+	gk_run(merger->job, &command);
+	for (int64 i = 0; i < places; i++)
+		merger->lists[i] = nobody();
+	for (int64 i = 0; i < places; i++)
+	{
+		int64		c = i / merger->width;
+
+		if (numbers[i] >= 0)
+			put_neighbour(list_of(merger, c), merger->width, (Neighbour) {
+				.cost = Min(union_cost(merger, c, numbers[i], ldexp(distances[i], 2 * exponent)),
+							DBL_MAX),
+				.number = numbers[i],.version = -1
+			});
+	}
+	pfree(distances);
+	pfree(numbers);
+	pfree(points);
+}
+
+/* Compares all centroids with each other. */
+static void
+compare_all(Merger *merger)
+{
+	int			d = merger->dimension;
+	int64		places = GK_GROUPS(merger->count) * GK_GROUP;
+
+	merger->packed = gk_allocate(places * d, sizeof(double));
+	merger->distances2 = gk_allocate(places, sizeof(double));
+	for (int64 c = 0; c < merger->count; c++)
+		gk_pack_centroid(merger->packed, d, c, centroid_of(merger, c));
+	gk_pack_rest(merger->packed, d, merger->count);
+	for (int64 c = 0; c < merger->count; c++)
+		find_among_all(merger, c);
+}
+
+/* Builds the tree. */
+static void
+find_winners(Merger *merger)
+{
+	for (int64 c = 0; c < merger->leaves; c++)
+	{
+		bool		has_neighbour = c < merger->count && list_of(merger, c)->number >= 0;
+
+		merger->winners[merger->leaves + c] = has_neighbour ? (int32) c : -1;
+		if (has_neighbour)
+			merger->costs[c] = list_of(merger, c)->cost;
+	}
+	for (int64 node = merger->leaves - 1; node > 0; node--)
+		decide_winner(merger, node);
+}
+
+/* Begins to compare the centroids, as they are now. */
 static void
 begin_round(Merger *merger)
 {
-	int64		most = 0;
+	bool		all = (double) merger->count * merger->count * merger->dimension <= MERGE_WORK;
 
-	for (int64 place = 0; place < merger->count; place++)
+	merger->width = all ? 1 : GK_NEIGHBOUR_COUNT;
+	merger->lists = gk_allocate(merger->count * merger->width, sizeof(Neighbour));
+	merger->leaves = 1;
+	while (merger->leaves < merger->count)
+		merger->leaves *= 2;
+	merger->winners = gk_allocate(2 * merger->leaves, sizeof(int32));
+	for (int64 c = 0; c < merger->count; c++)
 	{
-		merger->order[place] = place;
-		merger->unions[place].version = 0;
+		merger->versions[c] = 0;
+		merger->successors[c] = (int32) c;
 	}
-	merger->refined = 0;
-	merger->group_count = 0;
-	merger->group_most = (int64) Max(MERGE_WORK / merger->dimension / merger->count, GROUP_LEAST);
-	make_groups(merger, 0, merger->count);
-	pack_groups(merger);
-	for (int64 g = 0; g < merger->group_count; g++)
-		most = Max(most, merger->groups[g].count);
-	merger->distances2 = gk_allocate(GK_GROUPS(most) * GK_GROUP, sizeof(double));
-	compare_groups(merger);
+	if (all)
+		compare_all(merger);
+	else
+		list_neighbours(merger);
+	find_winners(merger);
+}
+
+/* Frees what a round needed. */
+static void
+end_round(Merger *merger)
+{
+	if (merger->width == 1)
+	{
+		pfree(merger->packed);
+		pfree(merger->distances2);
+	}
+	pfree(merger->winners);
+	pfree(merger->lists);
 }
 
 /* Takes those that are gone out, in place. */
@@ -476,54 +447,39 @@ static void
 drop_merged(Merger *merger)
 {
 	int			d = merger->dimension;
-	bool	   *is_gone = gk_allocate_zero(merger->count, sizeof(bool));
 	int64		kept = 0;
 
-	for (int64 place = 0; place < merger->count; place++)
-		is_gone[merger->order[place]] = merger->unions[place].version < 0;
 	for (int64 c = 0; c < merger->count; c++)
 	{
-		if (is_gone[c])
+		if (merger->versions[c] < 0)
 			continue;
 		if (kept < c)
-			memmove(merger->centroids + kept * d, merger->centroids + c * d, d * sizeof(double));
+			memmove(centroid_of(merger, kept), centroid_of(merger, c), d * sizeof(double));
 		if (merger->heaviest != NULL)
 			merger->heaviest[kept] = merger->heaviest[c];
 		merger->weights[kept++] = merger->weights[c];
 	}
 	merger->count = kept;
-	pfree(is_gone);
 }
 
-/* Merges within groups until few enough stay, or each is alone in its group. */
+/* Merges until few enough stay, or no neighbours are left. */
 static void
-merge_groups(Merger *merger, int64 most)
+merge_round(Merger *merger, int64 most)
 {
 	int64		left = merger->count;
 
 	begin_round(merger);
-	if (merger->group_count > 1 && merger->round < ROUNDS - 1)
-		most += Max(left - most, 0) / LEFT_SHARE;
 	for (;;)
 	{
-		int64		group = merger->winners[1];
+		int32		winner = merger->winners[1];
 
-		if (group < 0 || (left <= most && (merger->heaviest == NULL ||
-										   cheapest_cost(merger, group) > 0.0)))
+		if (winner < 0 || (left <= most && (merger->heaviest == NULL ||
+											merger->costs[winner] > 0.0)))
 			break;
-		left -= merge_two(merger, &merger->groups[group]);
-		update_winners(merger, group);
+		left -= merge_two(merger);
 	}
-	/* costs that are all alike have to be known */
-	if (merger->refined > merger->count / 2)
-		merger->head = 0;
+	end_round(merger);
 	drop_merged(merger);
-	pfree(merger->winners);
-	pfree(merger->distances2);
-	if (merger->heads != NULL)
-		pfree(merger->heads);
-	pfree(merger->packed);
-	merger->round++;
 }
 
 /* Makes each centroid the heaviest of itself. */
@@ -538,29 +494,23 @@ begin_heaviest(Merger *merger)
 
 /* Merges clusters; returns how many stay. */
 int64
-gk_merge_closest(double *centroids, double *weights, int64 count, int dimension, int64 most,
-				 bool spherical, int64 *heaviest, bool *bounds_pay)
+gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count, int dimension,
+				 int64 most, bool spherical, int64 *heaviest)
 {
-	Merger		merger = {.centroids = centroids,.weights = weights,.count = count,
+	Merger		merger = {.job = job,.centroids = centroids,.weights = weights,.count = count,
 	.dimension = dimension,.spherical = spherical,.heaviest = heaviest};
 
-	merger.head = *bounds_pay && dimension >= HEAD_LEAST ? dimension / HEAD_SHARE : 0;
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
-	merger.order = gk_allocate(count, sizeof(int64));
-	merger.spare = gk_allocate(count, sizeof(int64));
-	merger.positions = gk_allocate(count, sizeof(double));
-	merger.unions = gk_allocate(count, sizeof(Union));
-	merger.groups = gk_allocate(count, sizeof(Group));
+	merger.versions = gk_allocate(count, sizeof(int32));
+	merger.successors = gk_allocate(count, sizeof(int32));
+	merger.costs = gk_allocate(count, sizeof(double));
 	do
-		merge_groups(&merger, most);
+		merge_round(&merger, most);
 	while (merger.count > most);
-	*bounds_pay = merger.head > 0;
-	pfree(merger.groups);
-	pfree(merger.unions);
-	pfree(merger.positions);
-	pfree(merger.spare);
-	pfree(merger.order);
+	pfree(merger.costs);
+	pfree(merger.successors);
+	pfree(merger.versions);
 	if (heaviest != NULL)
 		pfree(merger.first_weights);
 	return merger.count;

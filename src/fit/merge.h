@@ -6,22 +6,21 @@
 
 #include "postgres.h"
 
+#include "job.h"
+
 /*
  * Merges centroids, in place, until at most `most` (at least 1) of the `count` are left: again and
- * again, the two become one that add least to the inertia, of those that lie in the same
- * neighbourhood.  The union of clusters a and b adds w_a w_b / (w_a + w_b) × d²(a, b), where w is
- * the weight (Ward 1963).  `centroids` is count × dimension; `weights` are changed as well; the
- * order of the centroids that stay is kept.  Unit vectors stay such if `spherical`.  Returns how
- * many are left.
+ * again, the two become one that add least to the inertia; if they are many, of those that are
+ * neighbours, which the engine of the job finds.  The union of clusters a and b adds
+ * w_a w_b / (w_a + w_b) × d²(a, b), where w is the weight (Ward 1963).  `centroids` is
+ * count × dimension; `weights` are changed as well; the order of the centroids that stay is kept.
+ * Unit vectors stay such if `spherical`.  Returns how many are left.
  *
  * If `heaviest` (count) is not NULL, it says for each of those which of the centroids that it is
  * made of had the greatest weight, and unions that add nothing are made beyond `most`: of equal
  * centroids, and of those without weight.
- *
- * *bounds_pay says whether to begin with lower bounds of the costs, and then whether that was
- * faster; the result is the same.
  */
-extern int64 gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
-							  int64 most, bool spherical, int64 *heaviest, bool *bounds_pay);
+extern int64 gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count,
+							  int dimension, int64 most, bool spherical, int64 *heaviest);
 
 #endif							/* GK_MERGE_H */

@@ -67,7 +67,6 @@ typedef struct Search
 	bool		is_labelled;	/* labels and d² in the engine are those of the best */
 	GkStart		trial;			/* room for the centroids that a round adds as well */
 	double	   *weights;		/* of the clusters before a merge */
-	bool		bounds_pay;		/* see gk_merge_closest() */
 	GkSum	   *sums;
 	GkDrawer	drawer;
 	float	   *pool;			/* rows drawn with the best centroids, or earlier ones */
@@ -198,10 +197,9 @@ merge_centroids(Search *search)
 	for (int64 c = 0; c < trial->count; c++)
 		search->weights[c] = gk_sum_value(search->sums[c].high, search->sums[c].low,
 										  fitter->prepared->rest_bits);
-	trial->count = gk_merge_closest(trial->centroids, search->weights, trial->count,
+	trial->count = gk_merge_closest(fitter->job, trial->centroids, search->weights, trial->count,
 									fitter->spec->dimension, trial->count - search->depth,
-									fitter->spec->metric == GK_COSINE, NULL,
-									&search->bounds_pay);
+									fitter->spec->metric == GK_COSINE, NULL);
 }
 
 /* Lloyd's iteration of the trial; counts its steps. */
@@ -302,7 +300,7 @@ void
 gk_search(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
-	Search		search = {.fitter = fitter,.best = start,.is_labelled = true,.bounds_pay = true};
+	Search		search = {.fitter = fitter,.best = start,.is_labelled = true};
 	int			last_limit = Min(LAST_FACTOR * start->iterations, spec->max_iter);
 	bool		improved = true;
 

@@ -236,9 +236,8 @@ choose_among_candidates(Seeder *seeder, double *centroids)
 	double	   *means = as_double(seeder, seeder->points, seeder->count);
 	double	   *weights = candidate_weights(seeder);
 	int64	   *heaviest = gk_allocate(seeder->count, sizeof(int64));
-	bool		bounds_pay = true;
-	int64		chosen = gk_merge_closest(means, weights, seeder->count, d, spec->k,
-										  spec->spherical, heaviest, &bounds_pay);
+	int64		chosen = gk_merge_closest(spec->job, means, weights, seeder->count, d,
+										  spec->k, spec->spherical, heaviest);
 
 	for (int64 i = 0; i < chosen; i++)
 		widen(seeder, seeder->points + heaviest[i] * d, 1, centroids + i * d);

@@ -649,6 +649,34 @@ compare_separations(Pair *pair)
 		compare_separation(pair, i & 1, i & 2, i & 4, random_bits() % 2);
 }
 
+/* Points whose neighbours are compared, at most. */
+#define MOST_POINTS 1500
+
+/* The neighbours of some rows among others, all of them as points of the caller. */
+static void
+compare_neighbours(Pair *pair)
+{
+	const Data *data = pair->data;
+	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) data->n) % MOST_POINTS;
+	int64_t		first = (int64_t) (random_bits() % (uint64_t) count);
+	int64_t		wanted = 1 + (int64_t) (random_bits() % (uint64_t) (count - first));
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_NEIGHBOURS};
+
+		c.neighbours.points = data->x;
+		c.neighbours.count = count;
+		c.neighbours.first = first;
+		c.neighbours.wanted = wanted;
+		c.neighbours.neighbours = room(pair, e, 0,
+									   wanted * GK_NEIGHBOUR_COUNT * sizeof(int32_t));
+		c.neighbours.distances = room(pair, e, 1, wanted * GK_NEIGHBOUR_COUNT * sizeof(float));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 2, "neighbours");
+}
+
 /* Both engines with the rows in them. */
 static Pair
 open_pair(Comparison *comparison, const Data *data, Feeding feeding)
@@ -705,7 +733,10 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 			;
 		compare_statistics(&pair);
 		if (start == 0)
+		{
 			compare_separations(&pair);
+			compare_neighbours(&pair);
+		}
 		/* going on after the statistics is allowed, and after the squares */
 		compare_step(&pair);
 		compare_squares(&pair);

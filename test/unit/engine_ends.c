@@ -9,13 +9,17 @@
 
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
-	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP, GK_DISTANCES,
-	GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES, GK_SEPARATION,
-	GK_GET_CENTROIDS
+	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_NEIGHBOURS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
+	GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES,
+	GK_SEPARATION, GK_GET_CENTROIDS
 };
 
 #define BUCKET_BITS 10
 #define MOST_ENTRIES 65536
+
+/* Points whose neighbours are listed. */
+#define MANY_POINTS 20000
+#define FEW_POINTS 200
 
 /* Makes the room. */
 Room
@@ -145,6 +149,14 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 		case GK_LABEL_WEIGHTS:
 			c->label_weights.count = k;
 			c->label_weights.weights = room->out[0];
+			break;
+		case GK_NEIGHBOURS:
+			c->neighbours.points = room->data->x;
+			c->neighbours.count = room->data->n < (many ? MANY_POINTS : FEW_POINTS)
+				? room->data->n : (many ? MANY_POINTS : FEW_POINTS);
+			c->neighbours.wanted = (c->neighbours.count + 3) / 4;
+			c->neighbours.neighbours = room->out[0];
+			c->neighbours.distances = room->out[1];
 			break;
 		default:
 			break;

@@ -653,6 +653,53 @@ run_separation(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The distance of two points, in float. */
+static float
+point_distance(const ReferenceEngine *e, const GkCommand *c, int64_t a, int64_t b)
+{
+	float		sum = 0.0f;
+
+	for (int j = 0; j < e->d; j++)
+		sum = gk_add_square_float(sum, c->neighbours.points[a * e->d + j],
+								  c->neighbours.points[b * e->d + j]);
+	return sum;
+}
+
+/* The nearest neighbours of points: each in turn is the nearest that is not there yet. */
+static void
+run_neighbours(ReferenceEngine *e, GkCommand *c)
+{
+	int64_t		count = c->neighbours.count;
+	int32_t    *list = c->neighbours.neighbours;
+	float	   *list_distances = c->neighbours.distances;
+	float	   *distances = malloc(count * sizeof(float));
+
+	for (int64_t i = 0; i < c->neighbours.wanted && !e->stopped; i++)
+	{
+		/* a look at whether to stop */
+		(void) more_rows(e, i);
+		for (int64_t other = 0; other < count; other++)
+			distances[other] = point_distance(e, c, c->neighbours.first + i, other);
+		distances[c->neighbours.first + i] = -1.0f;
+		for (int n = 0; n < GK_NEIGHBOUR_COUNT; n++)
+		{
+			list[n] = -1;
+			list_distances[n] = INFINITY;
+			for (int64_t other = 0; other < count; other++)
+				if (distances[other] >= 0.0f &&
+					(list[n] < 0 || distances[other] < distances[list[n]]))
+					list[n] = (int32_t) other;
+			if (list[n] < 0)
+				continue;
+			list_distances[n] = distances[list[n]];
+			distances[list[n]] = -1.0f;
+		}
+		list += GK_NEIGHBOUR_COUNT;
+		list_distances += GK_NEIGHBOUR_COUNT;
+	}
+	free(distances);
+}
+
 /* The weight of the rows of each label. */
 static void
 run_label_weights(ReferenceEngine *e, GkCommand *c)
@@ -740,6 +787,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_MASSES] = run_masses,
 	[GK_ENTRIES] = run_entries,
 	[GK_LABEL_WEIGHTS] = run_label_weights,
+	[GK_NEIGHBOURS] = run_neighbours,
 	[GK_ROWS] = run_rows,
 	[GK_COMPARE] = run_compare,
 	[GK_CENTROIDS] = run_centroids,

@@ -1,0 +1,141 @@
+/*
+ * The nearest neighbours of points among each other: lists of the least distances in float.
+ */
+#include "launch.h"
+#include "neighbours.h"
+
+namespace gk
+{
+
+#define TILE 64					/* points of a block, and of those that it compares them with */
+#define STAGE 16				/* features of them in shared memory */
+#define THREADS 256
+#define SHARES (THREADS / TILE)	/* threads that list the neighbours of a point */
+
+/* Stages of points, feature by feature, and then their distances. */
+union NeighbourTile
+{
+	struct
+	{
+		float		x[STAGE][TILE + 4];
+		float		y[STAGE][TILE + 4];
+	}			stage;
+	float		distances[TILE][TILE + 1];
+	uint64_t	keys[TILE][GK_NEIGHBOUR_COUNT];
+};
+
+/* Copies features from .. from + STAGE - 1 of a tile's points; zeros beyond. */
+static __device__ __forceinline__ void
+load_stage(const float *points, int64_t first, int64_t count, int d, int from,
+		   float (*to)[TILE + 4])
+{
+	for (int e = threadIdx.x; e < TILE * STAGE; e += THREADS)
+	{
+		int64_t		point = first + e / STAGE;
+		int			j = from + e % STAGE;
+
+		to[e % STAGE][e / STAGE] = point < count && j < d ? points[point * d + j] : 0.0f;
+	}
+}
+
+/* The distances between 4 × 4 points in each thread. */
+static __device__ __forceinline__ void
+compare_tiles(NeighbourTile &tile, const float *points, int64_t first, int64_t other,
+			  int64_t count, int d)
+{
+	int			row = threadIdx.x / (TILE / 4) * 4;
+	int			column = threadIdx.x % (TILE / 4) * 4;
+	float		sums[4][4] = {};
+
+	for (int from = 0; from < d; from += STAGE)
+	{
+		__syncthreads();
+		load_stage(points, first, count, d, from, tile.stage.x);
+		load_stage(points, other, count, d, from, tile.stage.y);
+		__syncthreads();
+#pragma unroll
+		for (int j = 0; j < STAGE; j++)
+		{
+			float4		x = *(const float4 *) &tile.stage.x[j][row];
+			float4		y = *(const float4 *) &tile.stage.y[j][column];
+			float		xs[4] = {x.x, x.y, x.z, x.w};
+			float		ys[4] = {y.x, y.y, y.z, y.w};
+
+#pragma unroll
+			for (int i = 0; i < 16; i++)
+				sums[i / 4][i % 4] = gk_add_square_float(sums[i / 4][i % 4], xs[i / 4], ys[i % 4]);
+		}
+	}
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < 16; i++)
+		tile.distances[row + i / 4][column + i % 4] = sums[i / 4][i % 4];
+	__syncthreads();
+}
+
+/* The lists of a tile's points from those of their threads, the nearest first. */
+static __device__ __forceinline__ void
+join_lists(NeighbourTile &tile, uint64_t *keys)
+{
+	int			point = threadIdx.x / SHARES;
+
+	for (int share = 1; share < SHARES; share++)
+	{
+		__syncthreads();
+		if (threadIdx.x % SHARES == share)
+#pragma unroll
+			for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+				tile.keys[point][i] = keys[i];
+		__syncthreads();
+		if (threadIdx.x % SHARES == 0)
+			for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+				gk_offer_neighbour(keys, tile.keys[point][i]);
+	}
+}
+
+/* Neighbours of the points from `first` on, a tile a block. */
+static __global__ void
+__launch_bounds__(THREADS)
+neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int64_t wanted,
+				  int32_t *neighbours, float *distances)
+{
+	__shared__ NeighbourTile tile;
+	int64_t		begin = first + (int64_t) blockIdx.x * TILE;
+	int			row = threadIdx.x / SHARES;
+	uint64_t	keys[GK_NEIGHBOUR_COUNT];
+
+#pragma unroll
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+		keys[i] = GK_NO_NEIGHBOUR;
+	for (int64_t other = 0; other < count; other += TILE)
+	{
+		compare_tiles(tile, points, begin, other, count, d);
+		for (int i = threadIdx.x % SHARES; i < TILE; i += SHARES)
+			if (other + i < count && other + i != begin + row)
+				gk_offer_neighbour(keys, gk_neighbour_key(tile.distances[row][i], other + i));
+	}
+	join_lists(tile, keys);
+	if (threadIdx.x % SHARES == 0 && begin + row < first + wanted)
+#pragma unroll
+		for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+		{
+			int64_t		place = (begin - first + row) * GK_NEIGHBOUR_COUNT + i;
+
+			neighbours[place] = gk_neighbour_number(keys[i]);
+			distances[place] = gk_neighbour_distance(keys[i]);
+		}
+}
+
+/* Finds the neighbours of `wanted` of the points, from `first` on. */
+void
+find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first, int64_t wanted,
+				int32_t *neighbours, float *distances)
+{
+	shard.use();
+	neighbours_kernel<<<(unsigned) ((wanted + TILE - 1) / TILE), THREADS, 0,
+		shard.device->compute>>>
+		(points, count, shard.dimension, first, wanted, neighbours, distances);
+	GK_LAUNCHED("neighbours_kernel");
+}
+
+}								/* namespace gk */

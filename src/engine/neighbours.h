@@ -1,0 +1,52 @@
+/*
+ * The lists of GK_NEIGHBOURS while they grow: keys that order neighbours by distance and number.
+ */
+#ifndef GK_NEIGHBOURS_H
+#define GK_NEIGHBOURS_H
+
+#include "engine.h"
+#include "exact.h"
+
+/* No neighbour: behind all others. */
+#define GK_NO_NEIGHBOUR UINT64_MAX
+
+/* The key of a neighbour: the lesser comes first. */
+GK_INLINE uint64_t
+gk_neighbour_key(float distance2, int64_t number)
+{
+	uint32_t	bits;
+
+	memcpy(&bits, &distance2, sizeof(bits));
+	return (uint64_t) bits << 32 | (uint64_t) number;
+}
+
+/* The number in a key; -1 if there is no neighbour. */
+GK_INLINE int32_t
+gk_neighbour_number(uint64_t key)
+{
+	return key == GK_NO_NEIGHBOUR ? -1 : (int32_t) (key & 0x7fffffff);
+}
+
+/* The distance in a key; infinite if there is no neighbour. */
+GK_INLINE float
+gk_neighbour_distance(uint64_t key)
+{
+	uint32_t	bits = (uint32_t) (key >> 32);
+	float		distance2;
+
+	memcpy(&distance2, &bits, sizeof(distance2));
+	return key == GK_NO_NEIGHBOUR ? (float) INFINITY : distance2;
+}
+
+/* Takes a key into a list of GK_NEIGHBOUR_COUNT, the least first, unless all there come first. */
+GK_INLINE void
+gk_offer_neighbour(uint64_t *keys, uint64_t key)
+{
+	if (key >= keys[GK_NEIGHBOUR_COUNT - 1])
+		return;
+	for (int i = GK_NEIGHBOUR_COUNT - 1; i > 0; i--)
+		keys[i] = key < keys[i - 1] ? keys[i - 1] : key < keys[i] ? key : keys[i];
+	keys[0] = key < keys[0] ? key : keys[0];
+}
+
+#endif							/* GK_NEIGHBOURS_H */
