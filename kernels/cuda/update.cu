@@ -31,6 +31,7 @@ struct SumArguments
 	int64_t		k;
 	int64_t		limb;			/* k × (d + 1) */
 	int			lanes;			/* threads that share a row's columns, a power of two */
+	int			block_rows;		/* of a block at a time: a multiple of SUM_THREADS */
 	bool		all;			/* sum all rows, not only those whose label changed */
 	const double *centroids;	/* of the labels; of squares only */
 	Counters   *counters;
@@ -45,7 +46,7 @@ enum Summed
 };
 
 #define SUM_THREADS 256
-#define SUM_ROWS 1024			/* of a block at a time */
+#define SUM_ROWS 1024			/* of a block at a time, at most */
 #define SORTED_ROWS 4096		/* the same if they are sorted by label */
 #define SORTED_CLUSTERS 2048	/* the most clusters for which sorting pays off */
 #define SUM_TAKEN 0x8000		/* in a position: the row leaves */
@@ -66,11 +67,11 @@ template <bool SORTED> struct alignas(16) Items
 };
 
 /* Calls f for each of a block's rows to be summed, with label and position; by all threads. */
-template <int ROWS, typename F> static __device__ __forceinline__ void
+template <typename F> static __device__ __forceinline__ void
 each_item(const SumArguments &a, int64_t first, F f)
 {
 #pragma unroll 4
-	for (int i = 0; i < ROWS / SUM_THREADS; i++)
+	for (int i = 0; i < a.block_rows / SUM_THREADS; i++)
 	{
 		int			place = i * SUM_THREADS + threadIdx.x;
 		int64_t		row = first + place;
@@ -91,7 +92,7 @@ list_items(const SumArguments &a, Items<false> *items, int64_t first)
 	if (threadIdx.x == 0)
 		items->count = 0;
 	__syncthreads();
-	each_item<SUM_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	each_item(a, first, [&](bool has, int32_t label, int place)
 	{
 		unsigned	lanes = __ballot_sync(0xffffffffu, has);
 		int			lane = threadIdx.x % 32;
@@ -119,7 +120,7 @@ list_items(const SumArguments &a, Items<true> *items, int64_t first)
 	for (int i = threadIdx.x; i < SORTED_CLUSTERS; i += SUM_THREADS)
 		items->starts[i] = 0;
 	__syncthreads();
-	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int)
+	each_item(a, first, [&](bool has, int32_t label, int)
 	{
 		if (has)
 			atomicAdd(&items->starts[label], 1);
@@ -133,7 +134,7 @@ list_items(const SumArguments &a, Items<true> *items, int64_t first)
 	if (threadIdx.x == 0)
 		items->count = total;
 	__syncthreads();
-	each_item<SORTED_ROWS>(a, first, [&](bool has, int32_t label, int place)
+	each_item(a, first, [&](bool has, int32_t label, int place)
 	{
 		if (has)
 		{
@@ -146,13 +147,13 @@ list_items(const SumArguments &a, Items<true> *items, int64_t first)
 }
 
 /* Replaces labels of a block's rows by the new ones; returns how many of the thread's changed. */
-template <int ROWS> static __device__ int
+static __device__ int
 take_labels(const SumArguments &a, int64_t first)
 {
 	int			changed = 0;
 
 #pragma unroll 4
-	for (int i = 0; i < ROWS / SUM_THREADS; i++)
+	for (int i = 0; i < a.block_rows / SUM_THREADS; i++)
 	{
 		int64_t		row = first + i * SUM_THREADS + threadIdx.x;
 
@@ -170,14 +171,37 @@ template <Summed WHAT, int COLUMNS> struct Partial
 {
 	int64_t		high[COLUMNS];
 	int64_t		low[WHAT != NARROW ? COLUMNS : 1];
+	int			rows;			/* that joined, less those that left */
 
 	__device__ __forceinline__ void clear()
 	{
 #pragma unroll
 		for (int v = 0; v < COLUMNS; v++)
 			high[v] = low[WHAT != NARROW ? v : 0] = 0;
+		rows = 0;
 	}
 };
+
+/*
+ * True if rows are counted apart from their columns: they weigh 1, and a column for that would
+ * need a further round of all threads.
+ */
+static __device__ __forceinline__ bool
+counts_apart(const SumArguments &a, int round)
+{
+	return a.weights == nullptr && a.d % round == 0;
+}
+
+/* Adds a count of rows that weigh 1 to the weight of a cluster. */
+template <bool SHARED, Summed WHAT> static __device__ __forceinline__ void
+add_count(const SumArguments &a, int64_t *sums, int32_t cluster, int rows)
+{
+	int64_t    *to = sums + (int64_t) cluster * (a.d + 1) + a.d;
+
+	add_sum<SHARED>(to, rows * gk_quantize(1.0, a.scales[a.d]));
+	if (WHAT != NARROW)
+		add_sum<SHARED>(to + a.limb, rows * gk_quantize_rest(1.0, a.scales[a.d], a.rest_scale));
+}
 
 /* Adds a thread's partial sums to those of the cluster: columns span + lane, + lanes, … */
 template <bool SHARED, Summed WHAT, int COLUMNS> static __device__ __forceinline__ void
@@ -196,6 +220,8 @@ flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, i
 			add_sum<SHARED>(sums + a.limb + (int64_t) cluster * (a.d + 1) + j,
 							partial.low[WHAT != NARROW ? v : 0]);
 	}
+	if (span == 0 && lane == 0 && counts_apart(a, lanes * COLUMNS))
+		add_count<SHARED, WHAT>(a, sums, cluster, partial.rows);
 	partial.clear();
 }
 
@@ -239,6 +265,7 @@ template <Summed WHAT, int COLUMNS, typename Value> static __device__ __forceinl
 add_item(const SumArguments &a, const Value (&x)[COLUMNS], double weight,
 		 const double (&scales)[COLUMNS], bool taken, Partial<WHAT, COLUMNS> &partial)
 {
+	partial.rows += taken ? -1 : 1;
 #pragma unroll
 	for (int v = 0; v < COLUMNS; v++)
 	{
@@ -267,8 +294,9 @@ add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint1
 		  int from, int to, int64_t first, int lane, int lanes)
 {
 	constexpr int AHEAD = 4;
+	int			columns = a.d + !counts_apart(a, lanes * COLUMNS);
 
-	for (int span = 0; span <= a.d; span += lanes * COLUMNS)
+	for (int span = 0; span < columns; span += lanes * COLUMNS)
 	{
 		double		scales[COLUMNS];
 		Partial<WHAT, COLUMNS> partial;
@@ -310,7 +338,6 @@ template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static __global__ 
 __launch_bounds__(SUM_THREADS)
 sum_kernel(SumArguments a)
 {
-	constexpr int ROWS = Items<SORTED>::ROWS;
 	extern __shared__ uint4 sum_memory[];
 	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
 	int64_t    *shared_sums = (int64_t *) (items + 1);
@@ -323,13 +350,13 @@ sum_kernel(SumArguments a)
 
 	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
 		shared_sums[i] = 0;
-	for (int64_t first = (int64_t) blockIdx.x * ROWS; first < a.rows;
-		 first += (int64_t) gridDim.x * ROWS)
+	for (int64_t first = (int64_t) blockIdx.x * a.block_rows; first < a.rows;
+		 first += (int64_t) gridDim.x * a.block_rows)
 	{
 		__syncthreads();
 		list_items(a, items, first);
 		__syncthreads();
-		total += take_labels<ROWS>(a, first);
+		total += take_labels(a, first);
 		add_items<WHAT, SHARED, COLUMNS>(a, sums, items->labels, items->places,
 										 items->count * group / groups,
 										 items->count * (group + 1) / groups, first,
@@ -346,20 +373,25 @@ sum_kernel(SumArguments a)
 
 /* Enqueues one kernel. */
 template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static void
-launch_sum(Shard &shard, const SumArguments &a)
+launch_sum(Shard &shard, SumArguments a)
 {
 	const void *kernel = (const void *) sum_kernel<WHAT, SORTED, SHARED, COLUMNS>;
 	size_t		bytes = sizeof(Items<SORTED>) +
 		(SHARED ? a.limb * (WHAT != NARROW ? 2 : 1) * sizeof(int64_t) : 0);
-	int64_t		blocks = (a.rows + Items<SORTED>::ROWS - 1) / Items<SORTED>::ROWS;
 	int			per_processor;
+	int64_t		each;
 
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SUM_THREADS,
 			bytes));
+	/* as many rows as fit, but some for every block that can run */
+	each = (a.rows + shard.device->processors * per_processor - 1) /
+		(shard.device->processors * per_processor);
+	a.block_rows = (int) std::max<int64_t>(SUM_ROWS, std::min<int64_t>(each, Items<SORTED>::ROWS));
+	a.block_rows = (a.block_rows + SUM_THREADS - 1) / SUM_THREADS * SUM_THREADS;
 	sum_kernel<WHAT, SORTED, SHARED, COLUMNS>
-		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
-		   shard.device->compute>>>(a);
+		<<<blocks_for(shard, (a.rows + a.block_rows - 1) / a.block_rows, per_processor),
+		   SUM_THREADS, bytes, shard.device->compute>>>(a);
 	GK_LAUNCHED("sum_kernel");
 }
 
