@@ -1,11 +1,11 @@
 /*
  * The filter on Hopper: many centroids, rows of up to 512 columns.
  *
- * Persistent, warp-specialised: a producer thread streams tiles of centroids through a ring of
- * stages in shared memory, over and over; consumer warpgroups keep their rows in registers, see
- * every centroid once, and move on to their next rows.  Where registers suffice, a warpgroup has
- * two blocks of 64 rows: the tensor cores multiply for one while the warpgroup runs its epilogue
- * for the other.
+ * Persistent: tiles of centroids pass through a ring of stages in shared memory, over and over.
+ * Warpgroups keep 64 rows each in registers, see every centroid once, and move on to their next
+ * rows.  They start at staggered offsets, so that some read rows or run their epilogue while the
+ * tensor cores multiply for the others.  The warp that is the last to have read a panel refills
+ * its stages: a warp of its own for that would cost all others registers.
  */
 #include <algorithm>
 
@@ -16,23 +16,21 @@ namespace gk
 {
 
 #define GROUP_THREADS 128
-#define BLOCK_OF_ROWS 64		/* what a warpgroup multiplies at a time */
+#define GROUP_ROWS 64
 #define MOST_TILES 8
-#define MOST_STAGES 13
+#define STAGES 13				/* as many as fit */
 #define TILE_VALUES (TILE_CENTROIDS * TILE_COLUMNS)
 #define TILE_STEPS (TILE_COLUMNS / 16)
 #define EIGHTS (TILE_CENTROIDS / 8)
 #define HALF (EIGHTS / 2)		/* of a panel of centroids: … */
 #define PARTS 4					/* … in parts of four of a thread's centroids */
 
-/* How the kernel for rows of so many tiles uses registers; a warpgroup has 128 threads. */
+/* How many warpgroups of 128 threads have the registers for rows of so many tiles. */
 template <int TILES> struct Shape
 {
-	static constexpr int BLOCKS = TILES <= 2 ? 2 : 1;	/* of rows, of a warpgroup */
-	static constexpr int ROWS = BLOCKS * BLOCK_OF_ROWS;	/* of a warpgroup */
-	static constexpr int WARPGROUPS = TILES == 3 || TILES == 4 ? 3 : 2;
-	static constexpr int THREADS = (WARPGROUPS + 1) * GROUP_THREADS;
-	static constexpr int REGISTERS = WARPGROUPS == 3 ? 160 : 240;	/* of a consumer's thread */
+	static constexpr int WARPGROUPS = TILES <= 2 ? 4 : TILES <= 4 ? 3 : 2;
+	static constexpr int THREADS = WARPGROUPS * GROUP_THREADS;
+	static constexpr int ROWS = WARPGROUPS * GROUP_ROWS;
 };
 
 /* A stage of the ring: a tile of centroids; the last of a panel comes with their lower bounds. */
@@ -43,27 +41,33 @@ struct Stage
 	float		unused[256 - TILE_CENTROIDS];	/* tiles begin at multiples of 1024 bytes */
 };
 
-/* The arguments, with the panels of centroids and the stages of the ring. */
+/* The arguments, with the panels of centroids. */
 struct HopperArguments : FilterArguments
 {
 	explicit HopperArguments(const FilterArguments &common)
-		: FilterArguments(common), panels((count + TILE_CENTROIDS - 1) / TILE_CENTROIDS), stages(0)
+		: FilterArguments(common), panels((count + TILE_CENTROIDS - 1) / TILE_CENTROIDS)
 	{
 	}
 
 	int			panels;
-	int			stages;
 };
 
 #ifdef HAS_WGMMA
 
-/* The ring as a thread of the block sees it. */
+/* The ring: stages, barriers of their copies, and how many warps have read a panel's last one. */
 struct Stages
 {
 	Stage	   *stages;
 	uint64_t   *full;
-	uint64_t   *empty;
-	int			count;
+	uint32_t   *readers;
+};
+
+/* A panel in the stream of panels, and the position of its first tile in the ring. */
+struct Position
+{
+	int64_t		at;
+	int			panel;			/* of the centroids */
+	Ring		ring;
 };
 
 /* The work of a warpgroup: rows first, first + step, … from a panel of the stream on. */
@@ -73,13 +77,13 @@ struct Plan
 	int			groups;			/* of rows */
 	int			begin;			/* panel of the stream */
 
-	__device__ __forceinline__ Plan(const HopperArguments &a, int rows, int warpgroups, int group)
+	__device__ __forceinline__ Plan(const HopperArguments &a, int warpgroups, int group)
 	{
-		int			all = (int) ((a.rows + rows - 1) / rows);
+		int			all = (int) ((a.rows + GROUP_ROWS - 1) / GROUP_ROWS);
 		int			mine = (int) blockIdx.x * warpgroups + group;
 		int			step = (int) gridDim.x * warpgroups;
 
-		first = (int64_t) mine * rows;
+		first = (int64_t) mine * GROUP_ROWS;
 		groups = mine < all ? (all - mine + step - 1) / step : 0;
 		begin = groups == 0 ? 0 : (int) ((int64_t) a.panels * group / warpgroups);
 	}
@@ -90,13 +94,6 @@ struct Plan
 	}
 };
 
-/* Rows that all warpgroups compare at a time. */
-template <int TILES> static __device__ __forceinline__ int
-rows_at_a_time()
-{
-	return (int) gridDim.x * Shape<TILES>::WARPGROUPS * Shape<TILES>::ROWS;
-}
-
 /* The end of the stream: panels that a block sees. */
 template <int TILES> static __device__ __forceinline__ int64_t
 end_of(const HopperArguments &a)
@@ -104,36 +101,65 @@ end_of(const HopperArguments &a)
 	int64_t		end = 0;
 
 	for (int i = 0; i < Shape<TILES>::WARPGROUPS; i++)
-		end = max(end, Plan(a, Shape<TILES>::ROWS, Shape<TILES>::WARPGROUPS, i).end(a.panels));
+		end = max(end, Plan(a, Shape<TILES>::WARPGROUPS, i).end(a.panels));
 	return end;
 }
 
-/* The producer, one thread: streams the centroids over and over. */
-static __device__ void
-produce(const HopperArguments &a, const Stages &ring_stages, int64_t end)
+/* Starts to fill a stage with a tile of a panel. */
+template <int TILES> static __device__ __forceinline__ void
+fill_stage(const HopperArguments &a, const Stages &stages, int at, int panel, int tile)
 {
-	int			tiles = tiles_of(a.depth);
-	Ring		ring = {0, 1};
-	int			panel = 0;
+	Stage	   *stage = &stages.stages[at];
+	bool		last = tile == TILES - 1;
 
-	for (int64_t at = 0; at < end; at++)
+	expect_bytes(&stages.full[at], sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
+	copy_bulk(stage->values, a.centroids + ((int64_t) panel * TILES + tile) * TILE_VALUES,
+			  sizeof(stage->values), &stages.full[at]);
+	if (last)
+		copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS, sizeof(stage->lower),
+				  &stages.full[at]);
+}
+
+/* Fills the ring, by one thread. */
+template <int TILES> static __device__ void
+fill_ring(const HopperArguments &a, const Stages &stages, int64_t end)
+{
+	for (int at = 0; at < STAGES && at / TILES < end; at++)
+		fill_stage<TILES>(a, stages, at, at / TILES % a.panels, at % TILES);
+}
+
+/* The stage of a panel's tile. */
+static __device__ __forceinline__ int
+stage_of(Ring ring, int tile)
+{
+	return ring.stage + tile < STAGES ? ring.stage + tile : ring.stage + tile - STAGES;
+}
+
+/* Signals that a warp has read a panel: the last to do so refills its stages. */
+template <int TILES> static __device__ __forceinline__ void
+release_panel(const HopperArguments &a, const Stages &stages, const Position &position,
+			  int64_t end)
+{
+	constexpr uint32_t READERS = Shape<TILES>::THREADS / LANES_OF_ARRIVAL;
+	int			last = stage_of(position.ring, TILES - 1);
+
+	__syncwarp();
+	if (threadIdx.x % LANES_OF_ARRIVAL != 0)
+		return;
+	__threadfence_block();
+	if (atomicInc(&stages.readers[last], READERS - 1) != READERS - 1)
+		return;
+	__threadfence_block();
+#pragma unroll
+	for (int tile = 0; tile < TILES; tile++)
 	{
-		for (int tile = 0; tile < tiles; tile++)
-		{
-			bool		last = tile == tiles - 1;
-			Stage	   *stage = &ring_stages.stages[ring.stage];
-			uint64_t   *barrier = &ring_stages.full[ring.stage];
+		constexpr int WHOLE = STAGES / TILES;	/* panels in the ring */
+		int			panels = (tile + STAGES) / TILES;
+		int			panel = (position.panel + WHOLE) % a.panels + panels - WHOLE;
 
-			wait_barrier(&ring_stages.empty[ring.stage], ring.parity);
-			expect_bytes(barrier, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
-			copy_bulk(stage->values, a.centroids + ((int64_t) panel * tiles + tile) * TILE_VALUES,
-					  sizeof(stage->values), barrier);
-			if (last)
-				copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS,
-						  sizeof(stage->lower), barrier);
-			ring.step(ring_stages.count);
-		}
-		panel = panel + 1 == a.panels ? 0 : panel + 1;
+		if (position.at + panels < end)
+			fill_stage<TILES>(a, stages, stage_of(position.ring, tile),
+							  panel == a.panels ? 0 : panel, (tile + STAGES) % TILES);
 	}
 }
 
@@ -165,14 +191,14 @@ convert_two(float2 x, float2 p, float factor)
 	return *(uint32_t *) &both;
 }
 
-/* A thread's two rows of a block, 8 apart; past the last row, that one again. */
+/* A thread's two rows, 8 apart; past the last row, that one again. */
 struct TwoRows
 {
 	int64_t		row[2];
 	uint32_t	codes[2];		/* of the bounds */
 	int			centroids[2];	/* the previous labels; -1: unknown */
 
-	__device__ __forceinline__ void read(const HopperArguments &a, int64_t first)
+	__device__ __forceinline__ TwoRows(const HopperArguments &a, int64_t first)
 	{
 #pragma unroll
 		for (int i = 0; i < 2; i++)
@@ -184,7 +210,7 @@ struct TwoRows
 	}
 };
 
-/* What a thread knows of its two rows of a block. */
+/* What a thread knows of its two rows. */
 template <int TILES> struct Rows
 {
 	/* columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of every 16, q = lane % 4, as wgmma takes them */
@@ -195,12 +221,12 @@ template <int TILES> struct Rows
 };
 
 /* Reads and converts a thread's share of a tile of its rows. */
-template <int TILE, bool ALIGNED, int TILES, int BLOCKS> static __device__ __forceinline__ void
-load_tile(const HopperArguments &a, const float *const (&from)[BLOCKS][2],
-		  const float (&factor)[BLOCKS][2], Rows<TILES> (&rows)[BLOCKS])
+template <int TILE, bool ALIGNED, int TILES> static __device__ __forceinline__ void
+load_tile(const HopperArguments &a, const float *const (&from)[2], const float (&factor)[2],
+		  Rows<TILES> &rows)
 {
 	int			first = TILE * TILE_COLUMNS + threadIdx.x % 4 * 2;
-	float2		x[BLOCKS][TILE_STEPS][4];
+	float2		x[TILE_STEPS][4];
 	float2		origin[TILE_STEPS][2];
 
 #pragma unroll
@@ -209,21 +235,15 @@ load_tile(const HopperArguments &a, const float *const (&from)[BLOCKS][2],
 		for (int i = 0; i < 2; i++)
 		{
 			origin[s][i] = read_two(a.origin, first + s * 16 + i * 8, a.d, ALIGNED);
-#pragma unroll
-			for (int b = 0; b < BLOCKS; b++)
-			{
-				x[b][s][i * 2] = read_two(from[b][0], first + s * 16 + i * 8, a.d, ALIGNED);
-				x[b][s][i * 2 + 1] = read_two(from[b][1], first + s * 16 + i * 8, a.d, ALIGNED);
-			}
+			x[s][i * 2] = read_two(from[0], first + s * 16 + i * 8, a.d, ALIGNED);
+			x[s][i * 2 + 1] = read_two(from[1], first + s * 16 + i * 8, a.d, ALIGNED);
 		}
 #pragma unroll
 	for (int s = 0; s < TILE_STEPS; s++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-#pragma unroll
-			for (int b = 0; b < BLOCKS; b++)
-				rows[b].values[TILE * TILE_STEPS + s][i] =
-					convert_two(x[b][s][i], origin[s][i / 2], factor[b][i % 2]);
+			rows.values[TILE * TILE_STEPS + s][i] = convert_two(x[s][i], origin[s][i / 2],
+																factor[i % 2]);
 	/* keeps the loads of the next tile, and their registers, from being hoisted */
 	__syncwarp();
 	if constexpr (TILE + 1 < TILES)
@@ -266,27 +286,19 @@ start_row(const HopperArguments &a, const Rows<TILES> &rows, int label, const Ro
 }
 
 /* Begins with the next rows of a warpgroup: their values, bounds and first scores. */
-template <int TILES, int BLOCKS> static __device__ __forceinline__ void
-begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> (&rows)[BLOCKS])
+template <int TILES> static __device__ __forceinline__ void
+begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &rows)
 {
-	TwoRows		two[BLOCKS];
-	const float *from[BLOCKS][2];
-	float		factor[BLOCKS][2];
+	TwoRows		two(a, first);
+	RowBound	bounds[2] = {read_bound(two.codes[0], exponent), read_bound(two.codes[1], exponent)};
+	const float *from[2] = {a.features + two.row[0] * a.d, a.features + two.row[1] * a.d};
+	float		factor[2] = {bounds[0].factor, bounds[1].factor};
 
 #pragma unroll
-	for (int b = 0; b < BLOCKS; b++)
+	for (int i = 0; i < 2; i++)
 	{
-		two[b].read(a, first + b * BLOCK_OF_ROWS);
-#pragma unroll
-		for (int i = 0; i < 2; i++)
-		{
-			RowBound	bound = read_bound(two[b].codes[i], exponent);
-
-			from[b][i] = a.features + two[b].row[i] * a.d;
-			factor[b][i] = bound.factor;
-			rows[b].back[i] = bound.back;
-			rows[b].best[i] = {NO_SCORE, NO_SCORE, 0};
-		}
+		rows.back[i] = bounds[i].back;
+		rows.best[i] = {NO_SCORE, NO_SCORE, 0};
 	}
 	if (a.d % 2 == 0)
 		load_tile<0, true>(a, from, factor, rows);
@@ -294,14 +306,17 @@ begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> (&
 		load_tile<0, false>(a, from, factor, rows);
 	if (a.labels == nullptr)
 		return;
-#pragma unroll
-	for (int b = 0; b < BLOCKS; b++)
-	{
-		rows[b].best[0].second = start_row<0>(a, rows[b], two[b].centroids[0],
-											  read_bound(two[b].codes[0], exponent));
-		rows[b].best[1].second = start_row<1>(a, rows[b], two[b].centroids[1],
-											  read_bound(two[b].codes[1], exponent));
-	}
+	rows.best[0].second = start_row<0>(a, rows, two.centroids[0], bounds[0]);
+	rows.best[1].second = start_row<1>(a, rows, two.centroids[1], bounds[1]);
+}
+
+/* Merges the best two of a row from another thread. */
+static __device__ __forceinline__ void
+join_other(Best *best, const Best &sent, int other)
+{
+	join(best, __shfl_xor_sync(0xffffffffu, sent.least, other),
+		 __shfl_xor_sync(0xffffffffu, sent.second, other),
+		 __shfl_xor_sync(0xffffffffu, sent.centroid, other));
 }
 
 /* One of two. */
@@ -312,61 +327,23 @@ choose(bool second, const Best &a, const Best &b)
 		second ? b.centroid : a.centroid};
 }
 
-/*
- * Of two rows, of which another thread has scores as well, this thread gets one: the second, or
- * the first, of which the other gets the other.
- */
-static __device__ __forceinline__ Best
-exchange(bool second, const Best &a, const Best &b, int other)
-{
-	Best		best = choose(second, a, b);
-	Best		sent = choose(second, b, a);
-
-	join(&best, __shfl_xor_sync(0xffffffffu, sent.least, other),
-		 __shfl_xor_sync(0xffffffffu, sent.second, other),
-		 __shfl_xor_sync(0xffffffffu, sent.centroid, other));
-	return best;
-}
-
-/* Labels or flags the rows of four threads: each does so for one of their two or four rows. */
-template <int TILES, int BLOCKS> static __device__ __forceinline__ void
-conclude_blocks(const HopperArguments &a, int64_t first, int exponent,
-				const Rows<TILES> (&rows)[BLOCKS])
+/* Labels or flags the two rows of four threads, by the first two of these. */
+template <int TILES> static __device__ __forceinline__ void
+conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<TILES> &rows)
 {
 	bool		odd = threadIdx.x & 1;
-	bool		high = threadIdx.x & 2;
-	int64_t		row = first + (odd ? 8 : 0) + (BLOCKS == 2 && high ? BLOCK_OF_ROWS : 0);
-	Best		best[BLOCKS];
-	Best		all;
+	int64_t		row = first + (odd ? 8 : 0);
+	Best		best = choose(odd, rows.best[0], rows.best[1]);
 
-#pragma unroll
-	for (int b = 0; b < BLOCKS; b++)
-		best[b] = exchange(odd, rows[b].best[0], rows[b].best[1], 1);
-	all = exchange(high, best[0], best[BLOCKS - 1], 2);
-	if ((BLOCKS == 2 || !high) && row < a.rows)
+	join_other(&best, choose(odd, rows.best[1], rows.best[0]), 1);
+	join_other(&best, best, 2);
+	if (threadIdx.x % 4 < 2 && row < a.rows)
 	{
 		RowBound	bound = read_bound(__ldg(a.bounds + row), exponent);
-		float		own = own_of(a, bound, all.centroid);
+		float		own = own_of(a, bound, best.centroid);
 
-		conclude(a, row, all, limit_of(all.least, own, row_part(a, bound.norm, bound.error)),
+		conclude(a, row, best, limit_of(best.least, own, row_part(a, bound.norm, bound.error)),
 				 bound.back);
-	}
-}
-
-/* Merges the scores of a panel, of which this is the last stage, into the best of a block. */
-template <int TILES> static __device__ __forceinline__ void
-take_sums(const Stage &stage, int panel, Rows<TILES> &rows)
-{
-#pragma unroll
-	for (int first = 0; first < EIGHTS; first += HALF)
-	{
-		int			column = first * 8 + threadIdx.x % 4 * 2;
-		const float *lower = &stage.lower[column];
-		float		(&sums)[HALF][4] = *(float (*)[HALF][4]) &rows.sums[first];
-		float		least[PARTS][2];
-
-		make_scores(sums, rows.back, least, [&](int n) { return *(const float2 *) (lower + n * 8); });
-		take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
 	}
 }
 
@@ -374,117 +351,75 @@ take_sums(const Stage &stage, int panel, Rows<TILES> &rows)
 template <int LAST, int TILES> static __device__ __forceinline__ void
 multiply_panel(const Stages &stages, Ring ring, Rows<TILES> &rows)
 {
-	uint64_t	right[TILES];
+	uint32_t	right[TILES];
 
 	/* all waits come first: products of two basic blocks would be two groups */
 #pragma unroll
 	for (int tile = 0; tile < TILES; tile++)
 	{
-		right[tile] = describe(stages.stages[ring.stage].values);
+		right[tile] = describe_low(shared_address(stages.stages[ring.stage].values));
 		wait_barrier(&stages.full[ring.stage], ring.parity);
-		ring.step(stages.count);
+		ring.step(STAGES);
 	}
 	start_products();
 #pragma unroll
 	for (int s = 0; s < (TILES - 1) * TILE_STEPS + LAST; s++)
 		multiply(rows.sums, rows.values[s], right[s / TILE_STEPS] + s % TILE_STEPS * 2, s > 0);
 	commit_products();
+	wait_products<0>();
 }
 
-/* Skips panels of centroids. */
-static __device__ __forceinline__ Ring
-skip_panels(const HopperArguments &a, const Stages &stages, Ring ring, int64_t panels)
+/* Merges the scores of half a panel, of which this is the last stage. */
+template <int FIRST, int TILES, typename F> static __device__ __forceinline__ void
+take_half(const Stage &stage, int panel, Rows<TILES> &rows, F read)
 {
-	for (int64_t left = panels * tiles_of(a.depth); left > 0; left--)
+	int			column = FIRST * 8 + threadIdx.x % 4 * 2;
+	const float *lower = &stage.lower[column];
+	float		(&sums)[HALF][4] = *(float (*)[HALF][4]) &rows.sums[FIRST];
+	float		least[PARTS][2];
+
+	make_scores(sums, rows.back, least,
+				[&](int n) { return *(const float2 *) (lower + n * 8); });
+	read();
+	take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
+}
+
+/* Compares a warpgroup's rows with a panel of centroids, of `end` in the stream. */
+template <int LAST, int TILES> static __device__ __forceinline__ void
+compare_panel(const HopperArguments &a, const Stages &stages, const Position &position,
+			  int64_t end, Rows<TILES> &rows)
+{
+	const Stage &last = stages.stages[stage_of(position.ring, TILES - 1)];
+
+	multiply_panel<LAST>(stages, position.ring, rows);
+	take_half<0>(last, position.panel, rows, [] {});
+	take_half<HALF>(last, position.panel, rows,
+					[&] { release_panel<TILES>(a, stages, position, end); });
+}
+
+/* Skips a panel of centroids. */
+template <int TILES> static __device__ __forceinline__ void
+skip_panel(const HopperArguments &a, const Stages &stages, const Position &position, int64_t end)
+{
+	Ring		ring = position.ring;
+
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
 	{
 		wait_barrier(&stages.full[ring.stage], ring.parity);
-		arrive_warp(&stages.empty[ring.stage]);
-		ring.step(stages.count);
+		ring.step(STAGES);
 	}
-	return ring;
-}
-
-/* Signals that a warp has read so many stages. */
-template <int COUNT> static __device__ __forceinline__ Ring
-release_stages(const Stages &stages, Ring ring)
-{
-#pragma unroll
-	for (int i = 0; i < COUNT; i++)
-	{
-		arrive_warp(&stages.empty[ring.stage]);
-		ring.step(stages.count);
-	}
-	return ring;
-}
-
-/* The stage so many steps on. */
-static __device__ __forceinline__ int
-stage_after(Ring ring, int steps, int count)
-{
-	return ring.stage + steps < count ? ring.stage + steps : ring.stage + steps - count;
-}
-
-/* Compares a warpgroup's rows with all panels of centroids, from one on. */
-template <int LAST, int TILES> static __device__ __forceinline__ Ring
-compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int panel,
-			 Rows<TILES> (&rows)[1])
-{
-	for (int left = a.panels; left > 0; left--)
-	{
-		multiply_panel<LAST>(stages, ring, rows[0]);
-		wait_products<0>();
-		ring = release_stages<TILES - 1>(stages, ring);
-		take_sums(stages.stages[ring.stage], panel, rows[0]);
-		ring = release_stages<1>(stages, ring);
-		panel = panel + 1 == a.panels ? 0 : panel + 1;
-	}
-	return ring;
-}
-
-/*
- * The same for two blocks: while the tensor cores multiply for one, the warpgroup takes the
- * scores of the other, of this panel or of the one before.
- */
-template <int LAST, int TILES> static __device__ __forceinline__ Ring
-compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int panel,
-			 Rows<TILES> (&rows)[2])
-{
-	int			last = 0;		/* the last stage of the panel before */
-	int			before = 0;		/* that panel */
-
-	for (int left = a.panels; left > 0; left--)
-	{
-		multiply_panel<LAST>(stages, ring, rows[0]);
-		/* waits for nothing, but tells the compiler which sums are there */
-		wait_products<1>();
-		if (left < a.panels)
-		{
-			take_sums(stages.stages[last], before, rows[1]);
-			arrive_warp(&stages.empty[last]);
-		}
-		multiply_panel<LAST>(stages, ring, rows[1]);
-		wait_products<1>();
-		take_sums(stages.stages[stage_after(ring, TILES - 1, stages.count)], panel, rows[0]);
-		wait_products<0>();
-		ring = release_stages<TILES - 1>(stages, ring);
-		last = ring.stage;
-		ring.step(stages.count);
-		before = panel;
-		panel = panel + 1 == a.panels ? 0 : panel + 1;
-	}
-	take_sums(stages.stages[last], before, rows[1]);
-	arrive_warp(&stages.empty[last]);
-	return ring;
+	release_panel<TILES>(a, stages, position, end);
 }
 
 /* Prefetches a warpgroup's next rows into the L2 cache, with their bounds and labels. */
-template <int ROWS> static __device__ __forceinline__ void
+static __device__ __forceinline__ void
 prefetch_next(const HopperArguments &a, int64_t first)
 {
 	int64_t		row = first + threadIdx.x % GROUP_THREADS * 32;
 
-	prefetch_rows<GROUP_THREADS>(a, first, ROWS);
-	if (row < min(first + ROWS, a.rows))
+	prefetch_rows<GROUP_THREADS>(a, first, GROUP_ROWS);
+	if (row < min(first + GROUP_ROWS, a.rows))
 	{
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(a.bounds + row));
 		if (a.labels != nullptr)
@@ -492,67 +427,74 @@ prefetch_next(const HopperArguments &a, int64_t first)
 	}
 }
 
-/* A consumer warpgroup, the `group`-th. */
+/*
+ * A warpgroup, the `group`-th.  That the position in the ring depends on nothing but the number
+ * of panels lets the compiler see that it is uniform.
+ */
 template <int TILES, int LAST> static __device__ __forceinline__ void
-consume(const HopperArguments &a, const Stages &stages, int group)
+consume(const HopperArguments &a, const Stages &stages, int group, int64_t end)
 {
-	using Shape = gk::Shape<TILES>;
-	int			exponent = a.scale->exponent;
-	Plan		plan(a, Shape::ROWS, Shape::WARPGROUPS, group);
-	Ring		ring = skip_panels(a, stages, {0, 0}, plan.begin);
+	Plan		plan(a, Shape<TILES>::WARPGROUPS, group);
 	int64_t		first = plan.first;
-	Rows<TILES>	rows[Shape::BLOCKS];
+	int			mine = row_of_thread(threadIdx.x % GROUP_THREADS);
+	int			exponent = a.scale->exponent;
+	int			left = 0;		/* panels that the rows have yet to see */
+	Position	position = {0, 0, {0, 0}};
+	Rows<TILES>	rows;
 
-	for (int left = plan.groups; left > 0; left--)
+	for (; position.at < end; position.at++)
 	{
-		begin_rows(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
-		prefetch_next<Shape::ROWS>(a, first + rows_at_a_time<TILES>());
-		ring = compare_rows<LAST>(a, stages, ring, plan.begin, rows);
-		conclude_blocks(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
-		first += rows_at_a_time<TILES>();
+		if (position.at < plan.begin || position.at >= plan.end(a.panels))
+			skip_panel<TILES>(a, stages, position, end);
+		else
+		{
+			if (left == 0)
+			{
+				begin_rows(a, first + mine, exponent, rows);
+				prefetch_next(a, first + (int) gridDim.x * Shape<TILES>::ROWS);
+				left = a.panels;
+			}
+			compare_panel<LAST>(a, stages, position, end, rows);
+			if (--left == 0)
+			{
+				conclude_two(a, first + mine, exponent, rows);
+				first += (int) gridDim.x * Shape<TILES>::ROWS;
+			}
+		}
+		for (int i = 0; i < TILES; i++)
+			position.ring.step(STAGES);
+		position.panel = position.panel + 1 == a.panels ? 0 : position.panel + 1;
 	}
-	plan = Plan(a, Shape::ROWS, Shape::WARPGROUPS, group);
-	skip_panels(a, stages, ring, end_of<TILES>(a) - plan.end(a.panels));
 }
 
 #endif
 
-/* A block: consumer warpgroups and a producer warp. */
+/* A block of warpgroups. */
 template <int TILES, int LAST> static __global__ void
 __launch_bounds__(Shape<TILES>::THREADS, 1)
 hopper_kernel(const __grid_constant__ HopperArguments a)
 {
 #ifdef HAS_WGMMA
-	constexpr int WARPGROUPS = Shape<TILES>::WARPGROUPS;
-	__shared__ uint64_t full[MOST_STAGES];
-	__shared__ uint64_t empty[MOST_STAGES];
+	__shared__ uint64_t full[STAGES];
+	__shared__ uint32_t readers[STAGES];
 	extern __shared__ unsigned char hopper_memory[];
 	Stages		stages = {(Stage *) (hopper_memory + -shared_address(hopper_memory) % 1024), full,
-		empty, a.stages};
-	/* makes the compiler see that this is uniform */
-	int			group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0);
+		readers};
+	int64_t		end = end_of<TILES>(a);
 
 	if (threadIdx.x == 0)
 	{
-		for (int i = 0; i < a.stages; i++)
+		for (int i = 0; i < STAGES; i++)
 		{
 			ptx::mbarrier_init(&full[i], 1);
-			ptx::mbarrier_init(&empty[i], WARPGROUPS * GROUP_THREADS / LANES_OF_ARRIVAL);
+			readers[i] = 0;
 		}
 		ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+		fill_ring<TILES>(a, stages, end);
 	}
 	__syncthreads();
-	if (group == WARPGROUPS)
-	{
-		asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-		if (threadIdx.x % GROUP_THREADS == 0)
-			produce(a, stages, end_of<TILES>(a));
-	}
-	else
-	{
-		asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Shape<TILES>::REGISTERS));
-		consume<TILES, LAST>(a, stages, group);
-	}
+	/* makes the compiler see that this is uniform */
+	consume<TILES, LAST>(a, stages, __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0), end);
 #endif
 }
 
@@ -570,15 +512,8 @@ with_tiles(int depth, F f)
 	return f(Shape<TILES>(), hopper_kernel<TILES, TILE_STEPS>);
 }
 
-/* How many stages fit a block's shared memory. */
-static int
-stages_of(const Shard &shard)
-{
-	size_t		besides = 1024 + 2 * MOST_STAGES * sizeof(uint64_t);
-
-	return (int) std::min<size_t>((shard.device->shared_memory - besides) / sizeof(Stage),
-								  MOST_STAGES);
-}
+/* Bytes of shared memory that the ring may need. */
+#define RING_BYTES (1024 + STAGES * (int) sizeof(Stage))
 
 /* True if there is a kernel for this device and rows of so many columns. */
 bool
@@ -587,7 +522,7 @@ filter_hopper_fits(const Shard &shard, int64_t centroids)
 	cudaFuncAttributes attributes;
 
 	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS ||
-		tiles_of(shard.depth) > MOST_TILES || stages_of(shard) < MOST_TILES + 1)
+		tiles_of(shard.depth) > MOST_TILES || shard.device->shared_memory < RING_BYTES + 1024)
 		return false;
 	/* built for another device, the kernel is empty and has no barriers */
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<1, TILE_STEPS>));
@@ -600,7 +535,7 @@ filter_hopper_wave(const Shard &shard)
 {
 	return with_tiles<1>(shard.depth, [&](auto shape, auto)
 	{
-		return (int64_t) shard.device->processors * shape.WARPGROUPS * shape.ROWS;
+		return (int64_t) shard.device->processors * shape.ROWS;
 	});
 }
 
@@ -610,16 +545,12 @@ filter_hopper(Shard &shard, const FilterArguments &arguments)
 {
 	HopperArguments a(arguments);
 
-	a.stages = stages_of(shard);
 	with_tiles<1>(a.depth, [&](auto shape, auto kernel)
 	{
-		int			rows = shape.WARPGROUPS * shape.ROWS;
-		int			bytes = 1024 + a.stages * (int) sizeof(Stage);
-
 		GK_CUDA(cudaFuncSetAttribute((const void *) kernel,
-									 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-		kernel<<<blocks_for(shard, (a.rows + rows - 1) / rows, 1), shape.THREADS, bytes,
-			shard.device->compute>>>(a);
+									 cudaFuncAttributeMaxDynamicSharedMemorySize, RING_BYTES));
+		kernel<<<blocks_for(shard, (a.rows + shape.ROWS - 1) / shape.ROWS, 1), shape.THREADS,
+			RING_BYTES, shard.device->compute>>>(a);
 	});
 	GK_LAUNCHED("hopper_kernel");
 }

@@ -80,7 +80,7 @@ warp_kernel(const __half *a, const __half *b, int depth, float *products)
 
 /* A thread's share of a tile of rows, times a tile of centroids, by wgmma from registers. */
 template <int N> static __device__ __forceinline__ void
-multiply_registers(float (&sums)[N][4], const __half *rows, uint64_t centroids, int steps,
+multiply_registers(float (&sums)[N][4], const __half *rows, const __half *centroids, int steps,
 				   bool first)
 {
 #ifdef HAS_WGMMA
@@ -93,7 +93,8 @@ multiply_registers(float (&sums)[N][4], const __half *rows, uint64_t centroids, 
 			two_of(rows, at, column + 8), two_of(rows, at + 8, column + 8)};
 
 		start_products();
-		multiply(sums, a, centroids + step * 2, !first || step > 0);
+		multiply(sums, a, describe_low(shared_address(centroids)) + step * 2,
+				 !first || step > 0);
 		commit_products();
 		wait_products<0>();
 	}
@@ -124,7 +125,7 @@ warpgroup_kernel(const __half *a, const __half *b, int depth, float *products)
 		publish_stores();
 		__syncthreads();
 		if (REGISTERS)
-			multiply_registers(sums, rows, describe(centroids), steps, from == 0);
+			multiply_registers(sums, rows, centroids, steps, from == 0);
 		else
 			multiply_tile(sums, describe(rows), describe(centroids), steps, from == 0);
 		wait_products<0>();
