@@ -20,10 +20,10 @@ K = 100
 ITERATIONS = 12
 
 # The exchange is measured with these: nearly all centroids move in each iteration
-WIDE_ROWS = 20000
+WIDE_ROWS = 50000
 WIDE = 128
 WIDE_K = 1024
-WIDE_ITERATIONS = 10
+WIDE_ITERATIONS = (1, 11)
 
 
 def process_times(process):
@@ -82,7 +82,7 @@ class ClusterBench(Bench):
         return time.perf_counter() - started
 
     def make_tables(self):
-        self.run("DROP TABLE IF EXISTS bench_local, bench_labels_local")
+        self.run("DROP TABLE IF EXISTS bench_local, bench_labels_local, bench_start")
         self.run("DROP TABLE IF EXISTS bench_labels, bench_copy, bench_rows, bench_wide CASCADE")
         self.run(f"""CREATE TABLE bench_local AS SELECT i::bigint AS id, ARRAY(SELECT
             ((hashint8extended(i, j) & 4294967295)::float8 / 429496729.6 + i % {K} * 7 % 13)::real
@@ -117,10 +117,10 @@ class ClusterBench(Bench):
                 FOR VALUES WITH (MODULUS {len(servers)}, REMAINDER {number}) SERVER {server}
                 OPTIONS (table_name '{name}', batch_size '1000')""")
 
-    def fit(self, source, nodes, labels):
+    def fit(self, source, nodes, labels, mode="replace"):
         """Seconds of a fit: reading, iterations and labels, and all of it."""
         self.run(f"SET gkmeans.nodes = '{nodes}'")
-        into = f", id_column => 'id', labels_table => '{labels}', if_exists => 'replace'" if labels else ""
+        into = f", id_column => 'id', labels_table => '{labels}', if_exists => '{mode}'" if labels else ""
         seconds, answer = self.timed(
             f"SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('{source}', '{{v}}', {K},"
             f" max_iter => {ITERATIONS}, tol => 0, quality => 'fast'{into}) f")
@@ -167,13 +167,17 @@ class ClusterBench(Bench):
         ways = {}
         for nodes in ("", "auto"):
             ways[f"fit, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, None)
-            ways[f"fit with labels, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, table)
+            for mode in ("replace", "append"):
+                ways[f"fit with labels, {mode}, gkmeans.nodes = '{nodes}'"] = (
+                    lambda nodes=nodes, mode=mode: self.fit("bench_rows", nodes, table, mode))
         ways["INSERT … SELECT of the labels, once written"] = lambda: self.copy(table, "bench_copy", False)
         ways["TRUNCATE, INSERT … SELECT, ANALYZE in a transaction"] = lambda: self.copy(table, "bench_copy", True)
         least = {}
         for _ in range(self.options.repeat):
             self.run("TRUNCATE bench_copy")
             for name, call in ways.items():
+                if "append" in name:
+                    self.run(f"TRUNCATE {table}")
                 seconds = self.seconds_of(call)
                 least[name] = min(seconds, least.get(name, seconds))
         kind = "s on processors" if self.servers else "s"
@@ -182,38 +186,53 @@ class ClusterBench(Bench):
         for name, seconds in least.items():
             print(f"| {name} | {seconds:.2f} |")
 
+    def limit_threads(self, threads):
+        """Sets the threads of each node's engine, if they are to differ from its own settings."""
+        setting = f"ALTER ROLE CURRENT_USER SET gkmeans.cpu_threads = {threads}" if threads else "ALTER ROLE CURRENT_USER RESET gkmeans.cpu_threads"
+        if self.citus:
+            self.run(setting)
+            return
+        for (server,) in self.query("SELECT srvname FROM pg_foreign_server"):
+            self.run(f"SELECT dblink_exec('{server}', '{setting}')")
+
     def exchange(self):
-        """What an iteration takes besides the engine that is slower in sum: in one iteration, the other may be."""
+        """What an iteration takes besides the node that is slower in it: from fits that differ in iterations alone."""
+        self.limit_threads(self.options.threads)
         self.run("SET gkmeans.nodes = 'auto'")
-        elapsed, processor, sent = [], [], []
+        start = f"(SELECT array_agg(v::float8[]) FROM (SELECT v FROM bench_wide ORDER BY id LIMIT {WIDE_K}) r)"
+        self.run(f"CREATE TEMP TABLE bench_start AS SELECT {start} AS centroids")
+        rounds = []
         for _ in range(5 * self.options.repeat):
             found = []
-            for iterations in (1, 1 + WIDE_ITERATIONS):
+            for iterations in WIDE_ITERATIONS:
                 before = self.processor_seconds()
-                self.run(f"SELECT count(*) FROM gkmeans_fit('bench_wide', '{{v}}', {WIDE_K}, init => 'random',"
-                         f" max_iter => {iterations}, tol => 0, quality => 'fast')")
-                iterate, done = self.last_fit("iterate_seconds, iterations")
-                compute, bytes_sent = self.query(
-                    "SELECT max(compute_seconds), max(bytes_sent) FROM gkmeans_last_fit_nodes()")[0]
-                found.append((iterate - compute, self.processor_seconds() - before, bytes_sent, done))
-            (*one, first), (*all_, last) = found
-            for values, a, b in zip((elapsed, processor, sent), one, all_):
-                values.append(float(b - a) / (last - first))
-        print(f"\nexchange of an iteration, k = {WIDE_K}, {WIDE} features, medians of {len(elapsed)}:"
-              f" {statistics.median(elapsed) * 1000:.1f} ms besides the slower node's engine,"
-              f" {statistics.median(processor) * 1000:.1f} ms of this server's processor,"
-              f" {statistics.median(sent) / 1e6:.2f} MB to a node")
+                self.run(f"SELECT count(*) FROM bench_start, gkmeans_fit('bench_wide', '{{v}}', {WIDE_K},"
+                         f" initial_centroids => centroids, max_iter => {iterations}, tol => 0, quality => 'fast')")
+                processor = self.processor_seconds() - before
+                exchange, iterate, done = self.last_fit("exchange_seconds, iterate_seconds, iterations")
+                sent, received = self.query("SELECT max(bytes_sent), max(bytes_received) FROM gkmeans_last_fit_nodes()")[0]
+                found.append((exchange, iterate, processor, float(sent), float(received), done))
+            rounds.append([(b - a) / (found[1][-1] - found[0][-1]) for a, b in zip(*found)])
+        exchange, iterate, processor, sent, received, _ = map(statistics.median, zip(*rounds))
+        print(f"\nan iteration, k = {WIDE_K}, {WIDE} features, medians of {len(rounds)}: {iterate * 1000:.1f} ms,"
+              f" of which exchange {exchange * 1000:.1f} ms (least {min(rounds)[0] * 1000:.1f});"
+              f" {processor * 1000:.1f} ms of this server's processor; to a node {sent / 1e6:.2f} MB,"
+              f" from it {received / 1e6:.2f} MB")
+        self.limit_threads(0)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0, help="of each node's engine while the exchange is measured")
+    parser.add_argument("--exchange", action="store_true", help="measure the exchange of an iteration alone")
     parser.add_argument("--processor", action="store_true", help="count seconds on processors where that says more")
     bench = ClusterBench(parser.parse_args())
     bench.make_tables()
-    bench.fits()
-    bench.labels()
+    if not bench.options.exchange:
+        bench.fits()
+        bench.labels()
     bench.exchange()
     return bench.finish()
 

@@ -19,11 +19,14 @@ namespace gk
 /*
  * The target share of the rows in a slice, within limits: a slice takes another 12 bytes a row.
  */
-#define SLICE_BYTES (INT64_C(256) << 20)
+#define SLICE_BYTES (INT64_C(512) << 20)
 #define MOST_ROWS (INT64_C(8) << 20)
 
 /* So many rows keep their hashes from one seeding to the next. */
 #define KEPT_HASHES (INT64_C(1) << 20)
+
+/* Bytes of the rows of a relocation that move at a time. */
+#define MOVED_BYTES (INT64_C(4) << 20)
 
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
@@ -41,7 +44,7 @@ Engine::filter_rows(int64_t centroids) const
 	double		seconds = filter_seconds(*shards[0], centroids);
 	int64_t		wave = filter_wave(*shards[0], centroids);
 	int64_t		most = std::clamp(SLICE_BYTES / (dimension * (int64_t) sizeof(float)),
-								  MOST_ROWS / 8, MOST_ROWS);
+								  MOST_ROWS / 4, MOST_ROWS);
 	int64_t		longest = 1;
 
 	for (const auto &shard : shards)
@@ -175,7 +178,8 @@ Engine::prepare_comparison(Shard &shard)
 {
 	/* first: it sees by these if they have moved */
 	if (!shard.centroids.narrow)
-		prepare_regions(shard, filter_rows(shard.centroids.count));
+		prepare_regions(shard, filter_rows(shard.centroids.count),
+						filter_seconds(shard, shard.centroids.count));
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -212,9 +216,28 @@ Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
 	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
+/* Finds the regions of a shard's rows, if it has any, and all rows are in device memory. */
+void
+Engine::place_rows(Shard &shard)
+{
+	Regions    &regions = shard.regions;
+
+	if (!has_regions(shard, shard.centroids) || shard.resident < shard.rows)
+		return;
+	for (int64_t from = 0; from < shard.rows;)
+	{
+		Slice		slice = shard.start_slice(from, filter_rows(shard.centroids.count));
+
+		place_slice(shard, slice);
+		shard.finish_slice(slice, false);
+		from += slice.rows;
+	}
+	regions.placed = true;
+}
+
 /*
- * Prepares what steps need, so that the first takes no longer: memory, bounds of the rows, and the
- * kernels, which CUDA loads when they first run, here on no rows.
+ * Prepares what steps need, so that the first takes no longer: memory, bounds and regions of the
+ * rows, and the kernels, which CUDA loads when they first run, here on no rows.
  */
 void
 Engine::prepare_first_step(int64_t k)
@@ -227,9 +250,11 @@ Engine::prepare_first_step(int64_t k)
 		if (shard->rows == 0)
 			continue;
 		shard->use();
+		place_rows(*shard);
 		label_and_sum(*shard, none, true);
 		load_finish();
 	}
+	prepare_relocation(k);
 }
 
 /* GK_CENTROIDS: sets them, forgets the labels. */
@@ -350,56 +375,99 @@ Engine::move_centroids(GkCommand *c)
 		shard->wait();
 }
 
-/* Moves the rows of a relocation in the sums of every device, or (sign -1) back. */
-void
-Engine::move(const GkCommand *c, int sign)
+/* Rows that move between clusters, in the scratch memory of a device. */
+struct MovedRows
 {
-	int64_t		k = shards[0]->centroids.count;
-	int64_t		most = std::max<int64_t>((4 << 20) / (dimension * sizeof(float)), 16);
+	float	   *features;
+	double	   *weights;
+	int32_t    *labels;
+	int64_t    *clusters;
+};
+
+/* Where so many such rows are. */
+static MovedRows
+moved_rows(Shard &shard, int64_t count)
+{
+	MovedRows	moved = {};
+	Scratch		plan;
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		plan.used = 0;
+		moved.features = plan.take<float>(count * shard.dimension);
+		moved.weights = plan.take<double>(count);
+		moved.labels = plan.take<int32_t>(count);
+		moved.clusters = plan.take<int64_t>(count);
+		shard.scratch.reserve(shard, plan.used);
+		plan.base = shard.scratch.get();
+	}
+	return moved;
+}
+
+/* How many rows of a relocation move at a time. */
+int64_t
+Engine::most_moved() const
+{
+	return std::max<int64_t>(MOVED_BYTES / (dimension * (int64_t) sizeof(float)), 16);
+}
+
+/* Brings some rows of a relocation to every device. */
+void
+Engine::bring_moved(const GkCommand *c, int64_t from, int64_t count)
+{
+	std::vector<float> features(count * dimension);
+	std::vector<double> weights(count);
+	std::vector<int32_t> labels(count);
+
+	read_rows(c->relocate.rows + from, count, features.data(), weights.data());
+	read_labels(c->relocate.rows + from, count, labels.data());
+	for (auto &shard : shards)
+	{
+		MovedRows	moved = moved_rows(*shard, count);
+
+		to_device(*shard, moved.features, features.data(), count * dimension);
+		to_device(*shard, moved.weights, weights.data(), count);
+		to_device(*shard, moved.labels, labels.data(), count);
+		to_device(*shard, moved.clusters, c->relocate.clusters + from, count);
+	}
+	for (auto &shard : shards)
+		shard->wait();
+}
+
+/*
+ * Moves the rows of a relocation in the sums of every device, or (sign -1) back; with `there`, they
+ * are still where they were brought to.
+ */
+void
+Engine::move(const GkCommand *c, int sign, bool there)
+{
+	int64_t		most = most_moved();
 
 	for (int64_t from = 0; from < c->relocate.count; from += most)
 	{
 		int64_t		count = std::min(most, c->relocate.count - from);
-		std::vector<float> features(count * dimension);
-		std::vector<double> weights(count);
-		std::vector<int32_t> labels(count);
 
-		read_rows(c->relocate.rows + from, count, features.data(), weights.data());
-		read_labels(c->relocate.rows + from, count, labels.data());
+		if (!there)
+			bring_moved(c, from, count);
 		for (auto &shard : shards)
 		{
-			Scratch		plan;
-			float	   *x = nullptr;
-			double	   *w = nullptr;
-			int32_t    *l = nullptr;
-			int64_t    *t = nullptr;
+			MovedRows	moved = moved_rows(*shard, count);
 
-			for (int pass = 0; pass < 2; pass++)
-			{
-				plan.used = 0;
-				x = plan.take<float>(count * dimension);
-				w = plan.take<double>(count);
-				l = plan.take<int32_t>(count);
-				t = plan.take<int64_t>(count);
-				shard->scratch.reserve(*shard, plan.used);
-				plan.base = shard->scratch.get();
-			}
-			to_device(*shard, x, features.data(), count * dimension);
-			to_device(*shard, w, weights.data(), count);
-			to_device(*shard, l, labels.data(), count);
-			to_device(*shard, t, c->relocate.clusters + from, count);
-			move_rows(*shard, grid, k, final_sums(*shard), count, x, weighted ? w : nullptr, l, t,
-					  sign);
-			shard->wait();
+			shard->use();
+			move_rows(*shard, grid, shard->centroids.count, final_sums(*shard), count,
+					  moved.features, weighted ? moved.weights : nullptr, moved.labels,
+					  moved.clusters, sign);
 		}
 	}
+	for (auto &shard : shards)
+		shard->wait();
 }
 
 /* GK_RELOCATE: the update of a step with empty clusters, with some rows moved to them. */
 void
 Engine::relocate(GkCommand *c)
 {
-	move(c, 1);
+	move(c, 1, false);
 	reset_counters();
 	for (auto &shard : shards)
 	{
@@ -409,7 +477,7 @@ Engine::relocate(GkCommand *c)
 	read_counters();
 	c->relocate.shift2 = shards[0]->result->shift2;
 	c->relocate.between = shards[0]->result->between;
-	move(c, -1);
+	move(c, -1, c->relocate.count <= most_moved());
 }
 
 /* GK_DISTANCES: d² to the centroid of the label. */

@@ -13,6 +13,13 @@ namespace gk
 /* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
 
+/* Bits of a digit of a key, and its values. */
+#define DIGIT_BITS 14
+#define DIGIT_VALUES (1 << DIGIT_BITS)
+
+/* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
+#define FEW_LISTED 1024
+
 /* GK_CANDIDATES: the nearest of the candidates, old and new. */
 void
 Engine::run_candidates(GkCommand *c)
@@ -231,27 +238,41 @@ Engine::label_weights(GkCommand *c)
 	sum_scratch(0, (int64_t *) c->label_weights.weights, 2 * count);
 }
 
-/* Rows of weight > 0 by 16 bits of d² or of the hash, summed over the devices. */
+/* Rows of weight > 0 by a digit of d² or of the hash, summed over the devices. */
 std::vector<unsigned long long>
-Engine::histogram(bool with_hash, uint64_t known, uint64_t prefix, int shift)
+Engine::histogram(const Digit &digit)
 {
-	std::vector<unsigned long long> total(65536);
+	std::vector<unsigned long long> total(DIGIT_VALUES);
 
 	for (auto &shard : shards)
-		zero(*shard, (unsigned long long *) shard->scratch.get(), 65536);
-	walk("histogram", plain_rows(with_hash ? dimension * 8.0 : 8.0),
+		zero(*shard, (unsigned long long *) shard->scratch.get(), DIGIT_VALUES);
+	walk("histogram", plain_rows(digit.of_hash ? dimension * 8.0 : 8.0),
 		 [&](Shard &shard, const Slice &slice)
-	{
-		histogram_slice(shard, slice, with_hash, known, prefix, shift,
-						(unsigned long long *) shard.scratch.get());
-	});
-	sum_scratch(0, total.data(), 65536);
+		 { histogram_slice(shard, slice, digit, (unsigned long long *) shard.scratch.get()); });
+	sum_scratch(0, total.data(), DIGIT_VALUES);
 	return total;
+}
+
+/* The first digit of d² or of the hash. */
+static Digit
+first_digit(bool of_hash, uint64_t distance)
+{
+	return {of_hash, distance, 0, 64, 64 - DIGIT_BITS};
+}
+
+/* Goes on to the digit after this one, which has the value; false if it is the last. */
+static bool
+next_digit(Digit *digit, uint64_t value)
+{
+	digit->prefix = digit->prefix << (digit->known - digit->shift) | value;
+	digit->known = digit->shift;
+	digit->shift = std::max(digit->shift - DIGIT_BITS, 0);
+	return digit->known > 0;
 }
 
 /*
  * A filter that passes the `count` farthest rows, and few enough for a list.  It refines d² from
- * the top, 16 bits at a time; if that is not enough, the hash likewise from the bottom.  If too
+ * the top, a digit at a time; if that is not enough, the hash likewise from the bottom.  If too
  * many rows are equal in both, *ties describes these and *equal says how many of them to take,
  * the first by their bits.
  */
@@ -260,36 +281,40 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 {
 	Wanted		filter = {};
 	uint64_t	taken = 0;
-	uint64_t	prefix = 0;
 	uint64_t	wanted_rows = (uint64_t) count;
+	uint64_t	most = 2 * wanted_rows + FEW_LISTED;
+	Digit		digit = first_digit(false, 0);
+	int			value;
 
 	*equal = 0;
 	filter.hash_limit = UINT64_MAX;
-	for (int shift = 48; shift >= 0; shift -= 16)
+	do
 	{
-		std::vector<unsigned long long> counts = histogram(false, 0, prefix, shift);
-		int			bin = 65535;
+		std::vector<unsigned long long> counts = histogram(digit);
 
-		for (; bin > 0 && taken + counts[bin] < wanted_rows; bin--)
-			taken += counts[bin];
-		prefix = prefix << 16 | (uint64_t) bin;
-		filter.key = prefix << shift;
-		if (taken + counts[bin] <= capacity)
+		value = (1 << (digit.known - digit.shift)) - 1;
+		for (; value > 0 && taken + counts[value] < wanted_rows; value--)
+			taken += counts[value];
+		filter.key = (digit.prefix << (digit.known - digit.shift) | (uint64_t) value) <<
+			digit.shift;
+		/* a second look takes less time than a long list */
+		if (taken + counts[value] <= std::min(most, capacity))
 			return filter;
-	}
-	prefix = 0;
-	for (int shift = 48; shift >= 0; shift -= 16)
+		most = capacity;
+	} while (next_digit(&digit, value));
+	digit = first_digit(true, filter.key);
+	do
 	{
-		std::vector<unsigned long long> counts = histogram(true, filter.key, prefix, shift);
-		int			bin = 0;
+		std::vector<unsigned long long> counts = histogram(digit);
+		int			last = (1 << (digit.known - digit.shift)) - 1;
 
-		for (; bin < 65535 && taken + counts[bin] < wanted_rows; bin++)
-			taken += counts[bin];
-		prefix = prefix << 16 | (uint64_t) bin;
-		filter.hash_limit = (prefix << shift) + ((UINT64_C(1) << shift) - 1);
-		if (taken + counts[bin] <= capacity)
+		for (value = 0; value < last && taken + counts[value] < wanted_rows; value++)
+			taken += counts[value];
+		filter.hash_limit = ((digit.prefix << (digit.known - digit.shift) | (uint64_t) value) <<
+							 digit.shift) + ((UINT64_C(1) << digit.shift) - 1);
+		if (taken + counts[value] <= capacity)
 			return filter;
-	}
+	} while (next_digit(&digit, value));
 	*ties = filter;
 	ties->only_equal = true;
 	*equal = (int64_t) (wanted_rows - taken);
@@ -302,6 +327,28 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 		filter.key++;
 	}
 	return filter;
+}
+
+/*
+ * Prepares what moving empty clusters to the farthest rows needs, if no row must leave the device
+ * for it: d², room for a list, and the kernels.
+ */
+void
+Engine::prepare_relocation(int64_t k)
+{
+	uint64_t	bytes = ((uint64_t) std::min(k, rows) + LIST_ROWS) * sizeof(Listed);
+
+	for (auto &shard : shards)
+	{
+		if (shard->rows == 0)
+			continue;
+		shard->want_distance2();
+		shard->use();
+		if (shard->can_spare(bytes))
+			shard->scratch.reserve(*shard, bytes);
+		load_distances();
+		load_lists();
+	}
 }
 
 /* GK_FARTHEST: the rows with the greatest d². */

@@ -19,6 +19,9 @@ namespace gk
 /* Bytes that a device must have free at the beginning. */
 #define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
 
+/* Batches with fewer bytes in all are copied from memory that is not pinned: pinning takes longer. */
+#define LEAST_PINNED (UINT64_C(2) << 20)
+
 /*
  * How long the engine's thread polls for the next command, and the caller for the end of one,
  * before they sleep: waking up takes 0.05 to 0.2 ms, a good part of an iteration.
@@ -136,17 +139,29 @@ Engine::~Engine()
 	shards.clear();
 }
 
-/* Pins the memory of the batches; if that fails, copies take longer. */
+/* Notes the memory of the batches, which is pinned once a source turns out to be large. */
 void
 Engine::lend_buffer(void *base, size_t bytes)
 {
-	SignalsBlocked blocked;
+	take_back_buffer();
+	lent = base;
+	lent_bytes = bytes;
+}
+
+/* Pins the lent memory before a copy that makes it worthwhile; if that fails, copies take longer. */
+void
+Engine::pin_buffer(uint64_t copying)
+{
+	bool		is_first = copied < LEAST_PINNED;
 	cudaError_t error;
 
-	take_back_buffer();
-	if (base == nullptr)
+	copied += copying;
+	if (lent == nullptr || !is_first || copied < LEAST_PINNED)
 		return;
-	error = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
+
+	SignalsBlocked blocked;
+
+	error = cudaHostRegister(lent, lent_bytes, cudaHostRegisterPortable);
 	if (error == cudaErrorMemoryAllocation || error == cudaErrorNotSupported ||
 		error == cudaErrorHostMemoryAlreadyRegistered || error == cudaErrorInvalidValue)
 	{
@@ -154,9 +169,8 @@ Engine::lend_buffer(void *base, size_t bytes)
 		return;
 	}
 	check(error, "cudaHostRegister");
-	lent = base;
-	lent_bytes = bytes;
-	lent_peak = std::max(lent_peak, bytes);
+	is_pinned = true;
+	pinned_peak = std::max<size_t>(pinned_peak, lent_bytes);
 }
 
 /* Waits for the copies out of the lent memory and unpins it. */
@@ -165,10 +179,11 @@ Engine::take_back_buffer()
 {
 	for (auto &shard : shards)
 		(void) cudaStreamSynchronize(shard->device->copy);
-	if (lent != nullptr)
+	if (is_pinned)
 		(void) cudaHostUnregister(lent);
+	is_pinned = false;
 	lent = nullptr;
-	lent_bytes = 0;
+	copied = 0;
 }
 
 /* Sets the number of features of a row. */
@@ -195,6 +210,7 @@ Engine::append(const GkBatch &batch)
 	for (size_t i = 1; i < shards.size(); i++)
 		if (shards[i]->rows < shards[least]->rows)
 			least = (int) i;
+	pin_buffer((uint64_t) batch.rows * dimension * sizeof(float));
 	local = shards[least]->rows;
 	event = batch.rows == 0 ? nullptr :
 		shards[least]->append(batch.features, batch.weights, batch.rows);
@@ -509,8 +525,8 @@ Engine::usage(GkUsage *usage) const
 	memset(usage, 0, sizeof(*usage));
 	usage->host_bytes = host.used;
 	usage->host_peak = host.peak;
-	usage->pinned_bytes = host.used + lent_bytes;
-	usage->pinned_peak = host.peak + lent_peak;
+	usage->pinned_bytes = host.used + (is_pinned ? lent_bytes : 0);
+	usage->pinned_peak = host.peak + pinned_peak;
 	for (const auto &shard : shards)
 	{
 		usage->device_bytes += shard->account.used;
@@ -631,42 +647,66 @@ cuda_usage(const GkEngine *engine, GkUsage *usage)
 	((const Handle *) engine)->engine->usage(usage);
 }
 
+/* Describes a device by what stays the same. */
+static GkDevice
+describe_device(int ordinal)
+{
+	GkDevice	device = {};
+	cudaDeviceProp property;
+	Speed		speed = speed_of(ordinal);
+
+	GK_CUDA(cudaGetDeviceProperties(&property, ordinal));
+	device.number = ordinal;
+	snprintf(device.name, sizeof(device.name), "%.63s", property.name);
+	device.major = property.major;
+	device.minor = property.minor;
+	device.total_bytes = property.totalGlobalMem;
+	device.flops = speed.flops;
+	device.bandwidth = speed.bandwidth;
+	return device;
+}
+
+/* The descriptions of all devices, made once: each takes a millisecond. */
+static const std::vector<GkDevice> &
+describe_devices()
+{
+	static std::mutex mutex;
+	static auto &described = *new std::vector<GkDevice>;
+	std::lock_guard<std::mutex> lock(mutex);
+	int			count = 0;
+
+	GK_CUDA(cudaGetDeviceCount(&count));
+	while ((int) described.size() < count)
+		described.push_back(describe_device((int) described.size()));
+	return described;
+}
+
 /* Lists the devices without opening them. */
 static void
 list_devices(GkDevice *devices, int capacity, int *count)
 {
 	SignalsBlocked blocked;
 
-	check_context();
 	*count = 0;
-	GK_CUDA(cudaGetDeviceCount(count));
-	for (int i = 0; i < *count && i < capacity; i++)
+	check_context();
+	for (const GkDevice &described : describe_devices())
 	{
-		GkDevice   *device = &devices[i];
-		Device	   *open = find_device(i);
-		cudaDeviceProp property;
-		Speed		speed;
+		Device	   *open = find_device(described.number);
+		int			at = (*count)++;
 
-		memset(device, 0, sizeof(*device));
-		GK_CUDA(cudaGetDeviceProperties(&property, i));
-		speed = speed_of(i);
-		device->number = i;
-		snprintf(device->name, sizeof(device->name), "%.63s", property.name);
-		device->major = property.major;
-		device->minor = property.minor;
-		device->total_bytes = property.totalGlobalMem;
-		device->flops = speed.flops;
-		device->bandwidth = speed.bandwidth;
+		if (at >= capacity)
+			continue;
+		devices[at] = described;
 		if (open != nullptr)
 		{
 			size_t		free_bytes;
 			size_t		total;
 
-			GK_CUDA(cudaSetDevice(i));
+			GK_CUDA(cudaSetDevice(described.number));
 			GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
-			device->free_bytes = free_bytes;
-			device->own_bytes = open->own_bytes;
-			device->open = true;
+			devices[at].free_bytes = free_bytes;
+			devices[at].own_bytes = open->own_bytes;
+			devices[at].open = true;
 		}
 	}
 }

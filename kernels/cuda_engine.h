@@ -58,6 +58,7 @@ private:
 	};
 	static const NamedCommand commands[];
 
+	void		pin_buffer(uint64_t copying);
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
 	void		end_work();
@@ -85,13 +86,13 @@ private:
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
 	void		farthest(GkCommand *c);
-	std::vector<unsigned long long> histogram(bool with_hash, uint64_t known, uint64_t prefix,
-											  int shift);
+	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
 					 std::vector<GkEntry> *found, uint64_t *most);
 	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
+	void		prepare_relocation(int64_t k);
 
 	/* ties.cpp */
 	void		compare(GkCommand *c);
@@ -110,6 +111,7 @@ private:
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
+	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
 	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
@@ -117,7 +119,9 @@ private:
 	void		take_update(GkCommand *c);
 	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
-	void		move(const GkCommand *c, int sign);
+	int64_t		most_moved() const;
+	void		bring_moved(const GkCommand *c, int64_t from, int64_t count);
+	void		move(const GkCommand *c, int sign, bool there);
 	void		distances(GkCommand *c);
 	void		assign(GkCommand *c);
 	void		statistics(GkCommand *c);
@@ -164,7 +168,9 @@ private:
 	std::deque<Reading> reading;
 	void	   *lent = nullptr;
 	size_t		lent_bytes = 0;
-	size_t		lent_peak = 0;
+	uint64_t	copied = 0;		/* bytes of batches since it was lent */
+	std::atomic<bool> is_pinned{false};
+	std::atomic<size_t> pinned_peak{0};
 
 	/* the state of the algorithm */
 	GkState		state = {};

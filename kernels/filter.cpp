@@ -109,22 +109,28 @@ compare_all(Shard &shard, const FilterArguments &a)
 		filter_generic(shard, a);
 }
 
+/* Finds the regions of a slice's rows: those with the nearest origins, or nearly. */
+void
+place_slice(Shard &shard, const Slice &slice)
+{
+	FilterArguments near(shard, slice, shard.regions.centers, false);
+
+	near.approximate = true;
+	compare_all(shard, near);
+	keep_regions(shard, slice);
+}
+
 /* Compares each row with the centroids of its region, and those that remain with all. */
 static void
 compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 {
 	if (!shard.regions.placed)
-	{
-		FilterArguments near(shard, slice, shard.regions.centers, false);
-
-		near.approximate = true;
-		compare_all(shard, near);
-	}
+		place_slice(shard, slice);
 	order_rows(shard, slice, a);
 	filter_regions(shard, a);
 	decide_listed(shard, a);
 	list_left(shard, a);
-	a.row_list = shard.regions.order.get();
+	a.row_list = shard.regions.left.get();
 	a.row_count = left_count(shard);
 	filter_generic(shard, a);
 }

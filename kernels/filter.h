@@ -61,6 +61,9 @@ int64_t		filter_wave(const Shard &shard, int64_t centroids);
 /* About how long a row takes. */
 double		filter_seconds(const Shard &shard, int64_t centroids);
 
+/* Finds the regions of a slice's rows. */
+void		place_slice(Shard &shard, const Slice &slice);
+
 /* Fresh labels of a slice. */
 void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
 						 bool labelled);

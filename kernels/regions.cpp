@@ -10,6 +10,7 @@
 #include "check.h"
 #include "cuda_engine.h"
 #include "filter.h"
+#include "speed.h"
 
 namespace gk
 {
@@ -32,8 +33,9 @@ namespace gk
 /* Rows of the sample whose gaps are measured. */
 #define MEASURED_GAPS 64
 
-/* Seeds that are chosen between looks at them. */
-#define SEEDS_AT_A_TIME 64
+/* Bytes of a row besides its features that regions read and write, and the share of bandwidth. */
+#define ORDER_BYTES 128
+#define ORDER_SHARE 0.3
 
 /* Memory of lists, and of norms: bytes, or a part of all rows if that is more. */
 #define LISTS_BYTES (UINT64_C(4) << 20)
@@ -42,8 +44,8 @@ namespace gk
 /* Centroids of a list for which there is room, at least. */
 #define LEAST_LIST 32
 
-/* The most: so many, or so many times what a region has on average. */
-#define LONG_LIST 64
+/* The most of one list: so many, or so many times what a region has on average. */
+#define LONG_LIST 128
 #define LONG_SHARE 8
 
 /* A part of the rows that can have several candidates; of small slices, all. */
@@ -51,10 +53,10 @@ namespace gk
 #define FLAGGED_ROWS (INT64_C(4) << 10)
 
 /* Bytes of a row of a slice. */
-#define ROW_BYTES (2 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
+#define ROW_BYTES (3 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
 
 /* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
-#define SAMPLED_SHARE 256
+#define SAMPLED_SHARE 128
 #define MOST_SAMPLED 8192
 
 /* As gk_cuda_regions(). */
@@ -67,13 +69,14 @@ static std::atomic<int64_t> decided_rows{0};
 void
 Regions::release()
 {
-	decided = placed = false;
+	decided = placed = ordered = false;
 	count = 0;
 	room = 0;
 	most = 0;
 	centers.release();
 	memory.release();
 	order.release();
+	left.release();
 	tiles.release();
 	flags.release();
 	region_of.release();
@@ -109,9 +112,22 @@ list_bytes(const Shard &shard)
 	return std::min(std::max(rows / LISTS_SHARE, LISTS_BYTES), shard.account.limit / LISTS_SHARE);
 }
 
-/* How many regions there can be: fewer than 2 if there is no use in them, or no memory. */
+/* About how long a row takes that has a region: its list is mostly one panel. */
+static double
+region_seconds(const Shard &shard)
+{
+	const Speed &speed = shard.device->speed;
+
+	return 64.0 * (shard.depth + 16) * 2 / (GK_DEVICE_FILTER_SHARE * speed.flops) +
+		(shard.dimension * 4 + ORDER_BYTES) / (ORDER_SHARE * speed.bandwidth);
+}
+
+/*
+ * How many regions there can be: fewer than 2 if there is no memory, or no use in them where a row
+ * takes so long without.
+ */
 static int
-most_regions(const Shard &shard)
+most_regions(const Shard &shard, double seconds)
 {
 	int64_t		k = shard.centroids.count;
 	int64_t		most = std::min<int64_t>(k, MOST_REGIONS);
@@ -120,7 +136,8 @@ most_regions(const Shard &shard)
 		return 0;
 	if (wish > 0)
 		return (int) std::min<int64_t>(k / 3, FEW_REGIONS);
-	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS)
+	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS ||
+		region_seconds(shard) >= seconds)
 		return 0;
 	most = std::min<int64_t>(most, shard.rows / ROWS_PER_REGION);
 	most = std::min<int64_t>(most, list_bytes(shard) / (k * sizeof(float)));
@@ -144,6 +161,8 @@ reserve_sample(Shard &shard, int most, Gap **gaps)
 		sample.regions = plan.take<uint16_t>(sample.count);
 		sample.nearest2 = plan.take<float>(sample.count);
 		sample.farthest = plan.take<unsigned long long>(most + 1);
+		sample.offers = plan.take<unsigned long long>(SEED_OFFERS);
+		sample.between = plan.take<float>(SEED_OFFERS * SEED_OFFERS);
 		*gaps = plan.take<Gap>(MEASURED_GAPS);
 		shard.scratch.reserve(shard, plan.used);
 		plan.base = shard.scratch.get();
@@ -202,27 +221,38 @@ count_seeds(const std::vector<unsigned long long> &farthest, int found)
 	return found;
 }
 
-/* Chooses the seeds; returns their number. */
+/*
+ * Chooses the seeds, and finds the nearest one of each row of the sample; returns their number.
+ * Row 0 is the first; the others are picked several at a time.
+ */
 static int
 choose_seeds(Shard &shard, const Sample &sample, int most)
 {
 	std::vector<unsigned long long> found(most + 1);
 	int			few = (int) std::min<int64_t>(FEW_REGIONS,
 											  shard.centroids.count / CENTROIDS_PER_REGION);
-	int			count = 0;
+	int			from = 0;
+	int			to = 1;
+	int			count = 1;
 
 	zero(shard, sample.farthest, most + 1);
-	for (int from = 0; from < most && count == from; from += SEEDS_AT_A_TIME)
+	for (bool more = true; more; more = count == to && to > from && to < most)
 	{
-		int			to = std::min(most, from + SEEDS_AT_A_TIME);
-
-		spread_seeds(shard, sample, from, to);
-		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, to + 1);
+		find_nearest_seeds(shard, sample, from, to);
+		pick_seeds(shard, sample, to, most);
+		to_host(shard, found.data(), (const unsigned long long *) sample.farthest, most);
+		from = to;
+		to = (int) found[0];
 		count = count_seeds(found, to);
-		if (count >= few && wish <= 0 &&
+		if (count >= few && few > 1 && wish <= 0 &&
 			seed_distance2(found[few - 1]) * FLAT < seed_distance2(found[1]))
-			return few;
+		{
+			from = 0;
+			count = few;
+			break;
+		}
 	}
+	find_nearest_seeds(shard, sample, from, count);
 	return count;
 }
 
@@ -255,7 +285,10 @@ divide_memory(Regions &r, int64_t k, int d, int64_t columns)
 static void
 reserve_slices(Shard &shard, int64_t slice_rows)
 {
+	if (shard.regions.order.capacity() < (uint64_t) slice_rows)
+		shard.regions.ordered = false;
 	shard.regions.order.reserve(shard, slice_rows);
+	shard.regions.left.reserve(shard, slice_rows);
 	shard.regions.tiles.reserve(shard, region_tile_count(slice_rows, shard.regions.count));
 	shard.regions.flags.reserve(shard, std::max(slice_rows / FLAGGED_SHARE,
 												std::min(slice_rows, FLAGGED_ROWS)));
@@ -272,9 +305,9 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	uint64_t	need;
 	uint64_t	all;
 
-	r.most = (int) std::min({(int64_t) (list_bytes(shard) / bytes / count), k + LIST_STEP - 1,
-		std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count)}) / LIST_STEP * LIST_STEP;
-	r.room = (int64_t) count * r.most;
+	r.most = (int) std::min<int64_t>(k, std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count));
+	r.most = (r.most + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
+	r.room = std::min((int64_t) (list_bytes(shard) / bytes), (int64_t) count * r.most);
 	r.count = count;
 	need = divide_memory(r, k, shard.dimension, columns);
 	all = need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
@@ -288,14 +321,14 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	reserve_slices(shard, slice_rows);
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
-	return r.most > 0;
+	return r.room > 0;
 }
 
 /* Chooses the regions of new centroids; true if there are any. */
 static bool
-choose_regions(Shard &shard, int64_t slice_rows)
+choose_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
-	int			most = most_regions(shard);
+	int			most = most_regions(shard, seconds);
 	Sample		sample;
 	Slice		slice;
 	Gap		   *gaps;
@@ -324,7 +357,7 @@ choose_regions(Shard &shard, int64_t slice_rows)
 
 /* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
 void
-prepare_regions(Shard &shard, int64_t slice_rows)
+prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
 {
 	Regions    &r = shard.regions;
 
@@ -332,7 +365,7 @@ prepare_regions(Shard &shard, int64_t slice_rows)
 	{
 		try
 		{
-			if (!choose_regions(shard, slice_rows))
+			if (!choose_regions(shard, slice_rows, seconds))
 				r.release();
 		}
 		catch (...)

@@ -23,8 +23,11 @@ namespace gk
 /* The most regions. */
 #define MOST_REGIONS 1024
 
-/* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
-void		prepare_regions(Shard &shard, int64_t slice_rows);
+/*
+ * Chooses regions for new centroids, or lists their centroids anew after these have moved; without
+ * regions, a row takes about `seconds`.
+ */
+void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds);
 
 /* Forgets the regions: there are new centroids. */
 void		forget_regions(Shard &shard);

@@ -498,13 +498,23 @@ Shard::need_distance2()
 	GK_CUDA(cudaMemsetAsync(distance2.get(), 0, rows * sizeof(double), device->compute));
 }
 
+/* d² of all rows, if there is room. */
+void
+Shard::want_distance2()
+{
+	uint64_t	bytes = (uint64_t) rows * sizeof(double);
+
+	if (rows > 0 && distance2.get() == nullptr && can_spare(bytes))
+		need_distance2();
+}
+
 /* Memory for the leading bits of the hashes. */
 void
 Shard::want_hash_heads()
 {
 	uint64_t	bytes = (uint64_t) rows * sizeof(uint32_t);
 
-	if (rows > 0 && hash_heads.get() == nullptr && account.has_room(bytes + work_bytes()))
+	if (rows > 0 && hash_heads.get() == nullptr && can_spare(bytes))
 		hash_heads.reserve(*this, rows);
 }
 

@@ -68,10 +68,9 @@ struct Chunk
 struct CentroidScale
 {
 	unsigned long long greatest_norm;	/* bits of a double */
-	double		error_log;		/* sums of log2 over the centroids */
+	double		error_log;		/* sums of log2 over the centroids, by their weights … */
 	double		norm_log;
-	int			error_count;
-	int			norm_count;
+	double		weight;			/* … and of these */
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
@@ -139,6 +138,7 @@ struct Regions
 
 	bool		decided = false;	/* if there are any for these centroids */
 	bool		placed = false;		/* all rows have a region */
+	bool		ordered = false;	/* one slice has all rows, and is in their order */
 	int			count = 0;			/* of regions; 0 = none */
 	int64_t		room = 0;			/* of all lists, in centroids */
 	int			most = 0;			/* centroids of a list */
@@ -146,7 +146,7 @@ struct Regions
 	Buffer<char> memory;			/* of all that follows */
 	float	   *origins;			/* count × d */
 	float	   *norms;				/* count × k: upper bounds of |c - origin| */
-	float	   *radii;				/* count: how far from the origin the nearest centroids are */
+	float	   *radii;				/* count: how far from the origin the nearest centroids were */
 	RegionList *lists;				/* count */
 	CentroidScale *scales;			/* count */
 	RowStatistics *statistics;		/* count: of rows of the pass before */
@@ -163,6 +163,7 @@ struct Regions
 	Buffer<uint16_t> region_of;		/* of each row: the one with the nearest origin, or nearly */
 	/* of the rows of a slice */
 	Buffer<int32_t> order;			/* the rows, by region */
+	Buffer<int32_t> left;			/* those that no region has decided */
 	Buffer<RegionTile> tiles;
 	Buffer<RegionFlag> flags;		/* rows that have several candidates */
 };
@@ -243,7 +244,13 @@ public:
 	void		need_labels();
 	void		need_distance2();
 
-	/* Memory for the leading bits of the hashes, if no row must leave the device for it. */
+	/* True if so many bytes leave enough for a command's work, with all rows where they are. */
+	bool		can_spare(uint64_t bytes) const { return account.has_room(bytes + work_bytes()); }
+
+	/* The same for d², if no row must leave the device for it. */
+	void		want_distance2();
+
+	/* Memory for the leading bits of the hashes, likewise. */
 	void		want_hash_heads();
 	void		drop_hash_heads();
 

@@ -154,7 +154,8 @@ CREATE FUNCTION gkmeans_last_fit(
     OUT pinned_bytes_peak bigint,
     OUT device_bytes_peak bigint,
     OUT ring_bytes bigint,
-    OUT nodes integer)
+    OUT nodes integer,
+    OUT exchange_seconds double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gkmeans_last_fit'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED

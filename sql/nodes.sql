@@ -88,8 +88,7 @@ COST 1000;
 COMMENT ON FUNCTION gkmeans_node_put(bytea)
 IS 'internal: a piece of a message to this node';
 
-CREATE FUNCTION gkmeans_node_run(piece bytea, OUT answer_bytes bigint, OUT part bytea)
-RETURNS record
+CREATE FUNCTION gkmeans_node_run(piece bytea) RETURNS bytea
 AS 'MODULE_PATHNAME', 'gkmeans_node_run'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 100000;

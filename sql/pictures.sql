@@ -46,6 +46,9 @@ COST 10000;
 COMMENT ON FUNCTION _gkmeans_picture(oid, text, text)
 IS 'internal: what the views in schema gkmeans read';
 
+-- as in views.sql
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE VIEW gkmeans.plots AS
 SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, p.plot) AS plot_key,
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
@@ -62,3 +65,5 @@ COMMENT ON COLUMN gkmeans.plots.svg IS 'the picture as SVG';
 COMMENT ON COLUMN gkmeans.plots.data_uri IS 'the picture as a data URI, for columns of images';
 
 GRANT SELECT ON gkmeans.plots TO PUBLIC;
+
+SET LOCAL search_path = @extschema@, pg_temp;

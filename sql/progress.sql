@@ -32,6 +32,9 @@ COST 1000 ROWS 5;
 COMMENT ON FUNCTION _gkmeans_progress()
 IS 'internal: what the view gkmeans.progress reads';
 
+-- as in views.sql
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE VIEW gkmeans.progress AS
 SELECT p.pid, p.database_name, p.role_name, p.model, p.phase, p.group_no, p.groups, p.start_no, p.starts,
     p.iteration, p.max_iterations, p.rows_done, p.rows_estimated, p.inertia, p.moved, p.engine, p.devices,
@@ -63,3 +66,5 @@ COMMENT ON COLUMN gkmeans.progress.seconds IS 'seconds since then';
 COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'estimated seconds left: of reading, or at most of iterating';
 
 GRANT SELECT ON gkmeans.progress TO PUBLIC;
+
+SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,5 +1,8 @@
 \echo Use "ALTER EXTENSION gkmeans UPDATE" to load this file. \quit
 
+-- As in views.sql; and the texts of views name the schema of everything else.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- The functions of 0.1.0 make way for those that follow.  Views that call them are remembered: they
 -- are made again, with the same text, when the new functions exist.
 DO $do$
@@ -36,3 +39,4 @@ BEGIN
     PERFORM set_config('update_of_gkmeans.views', views, true);
 END $do$;
 
+SET LOCAL search_path = @extschema@, pg_temp;

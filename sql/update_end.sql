@@ -1,4 +1,6 @@
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- The views call the new functions now; the old ones go, unless something else needs them.
 DO $do$
 DECLARE

@@ -161,6 +161,10 @@ COST 100 ROWS 10;
 COMMENT ON FUNCTION _gkmeans_k_selection(oid)
 IS 'internal: what the views in schema gkmeans read';
 
+-- An operator or function of the extension's schema may fit the arguments of an expression better than
+-- that of PostgreSQL: whoever may create things there must not decide what the views call.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $$
 BEGIN
     IF '@extschema@' <> 'gkmeans' THEN
@@ -412,3 +416,5 @@ COMMENT ON COLUMN gkmeans.k_selection.chosen IS 'whether the model has this numb
 
 GRANT SELECT ON gkmeans.models, gkmeans.versions, gkmeans.clusters, gkmeans.centroid_features,
     gkmeans.iterations, gkmeans.k_selection, gkmeans.drift TO PUBLIC;
+
+SET LOCAL search_path = @extschema@, pg_temp;

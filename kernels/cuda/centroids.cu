@@ -293,11 +293,15 @@ norms_kernel(const double *exact, const float *origin, int64_t count, int d, Cen
 	}
 }
 
-/* Scaled 16-bit centroids, with norm and error of each: one warp a centroid. */
+/*
+ * Scaled 16-bit centroids, with norm and error of each: one warp a centroid.  The `sums` of their
+ * clusters, unless NULL, say how much each counts for the split of the bound: a few that are far
+ * from the others and have hardly any rows must not spoil it for the rest.
+ */
 static __global__ void
 round_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
-			 int depth, double gamma, __half *rounded, float *norm, float *error,
-			 CentroidScale *scale)
+			 int depth, double gamma, const int64_t *sums, __half *rounded, float *norm,
+			 float *error, CentroidScale *scale)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -314,7 +318,12 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor,
 				   gamma, [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
 				   [&](double length, double missed)
-				   { store_bounds(centroid, length, missed, norm, error, scale); });
+	{
+		double		weight = sums != nullptr && centroid < count ?
+			(double) sums[centroid * (d + 1) + d] : 0.0;
+
+		store_bounds(centroid, length, missed, fmax(weight, 0.0) + 1.0, norm, error, scale);
+	});
 }
 
 /* The lower bounds of |e|²/2 by the two splits. */
@@ -326,8 +335,8 @@ lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins tw
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	double		row_norm = rows->norm_log / rows->count + scale->exponent;
 	double		row_error = rows->error_log / rows->count + scale->exponent;
-	double		lambda = safe_power(scale->error_log / scale->error_count - row_norm);
-	double		mu = safe_power(scale->norm_log / scale->norm_count - row_error);
+	double		lambda = safe_power(scale->error_log / scale->weight - row_norm);
+	double		mu = safe_power(scale->norm_log / scale->weight - row_error);
 
 	if (centroid == 0)
 	{
@@ -343,6 +352,16 @@ lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins tw
 		lower[centroid] = 3.0e38f;
 		slack[centroid] = 0.0f;
 	}
+}
+
+/* The sums of the clusters of centroids in the step before, or NULL. */
+static const int64_t *
+sums_of(const Shard &shard, const Centroids &centroids)
+{
+	const Buffer<int64_t> &sums = shard.totals.get() != nullptr ? shard.totals : shard.sums;
+	uint64_t	count = (uint64_t) centroids.count * (shard.dimension + 1);
+
+	return &centroids == &shard.centroids && sums.capacity() >= count ? sums.get() : nullptr;
 }
 
 /* Prepares centroids for the filter. */
@@ -373,8 +392,8 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
 		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
-		 centroids.rounded.get(), centroids.norm.get(), centroids.error.get(),
-		 centroids.scale.get());
+		 sums_of(shard, centroids), centroids.rounded.get(), centroids.norm.get(),
+		 centroids.error.get(), centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
 		(centroids.exact.get(), centroids.count, centroids.padded, d, twins,
 		 centroids.norm.get(), centroids.error.get(),

@@ -11,19 +11,18 @@
 namespace gk
 {
 
-/* Stores norm and error of a centroid, and adds their logarithms to the means. */
+/* Stores norm and error of a centroid, and adds their logarithms to the means, with a weight. */
 static __device__ __forceinline__ void
-store_bounds(int64_t centroid, double length, double missed, float *norm, float *error,
-			 CentroidScale *scale)
+store_bounds(int64_t centroid, double length, double missed, double weight, float *norm,
+			 float *error, CentroidScale *scale)
 {
 	norm[centroid] = __double2float_ru(length);
 	error[centroid] = __double2float_ru(missed);
 	if (length > 0.0 && isfinite(length))
 	{
-		atomicAdd(&scale->norm_log, log2(length));
-		atomicAdd(&scale->norm_count, 1);
-		atomicAdd(&scale->error_log, log2(missed));
-		atomicAdd(&scale->error_count, 1);
+		atomicAdd(&scale->norm_log, weight * log2(length));
+		atomicAdd(&scale->error_log, weight * log2(missed));
+		atomicAdd(&scale->weight, weight);
 	}
 }
 

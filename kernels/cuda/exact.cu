@@ -81,60 +81,125 @@ take_distance(const DistanceArguments &a, int64_t row, int32_t label, double sum
 	}
 }
 
-/* Copies `width` features of a block's rows, from column `from` on, into shared memory. */
-static __device__ __forceinline__ void
-load_stage(const DistanceArguments &a, int64_t first, int valid, int from, int width,
-		   float (*x)[STEP + 1])
+/* Rows of a block of distance_kernel, and columns of them in shared memory at a time. */
+#define PAIRED_ROWS 128
+#define PAIRED_COLUMNS 8
+
+/* Some columns of a block's rows and of the centroids of their labels. */
+struct PairedColumns
 {
-	if (width == STEP)
-#pragma unroll 16
-		for (int e = threadIdx.x; e < valid * STEP; e += 128)
-			x[e / STEP][e % STEP] = a.features[(first + e / STEP) * a.d + from + e % STEP];
-	else
-		for (int e = threadIdx.x; e < valid * width; e += 128)
-			x[e / width][e % width] = a.features[(first + e / width) * a.d + from + e % width];
+	float		x[PAIRED_ROWS][PAIRED_COLUMNS + 1];
+	double		c[PAIRED_ROWS][PAIRED_COLUMNS + 1];
+	int32_t		labels[PAIRED_ROWS];
+};
+
+/* Columns on their way to shared memory: a thread has one column of every 16th row. */
+struct PairedAhead
+{
+	static constexpr int AT_ONCE = PAIRED_ROWS / PAIRED_COLUMNS;
+
+	float		x[PAIRED_ROWS / AT_ONCE];
+	double		c[PAIRED_ROWS / AT_ONCE];
+
+	/* Reads the columns from `from` on; past the end, anything. */
+	__device__ __forceinline__ void read(const DistanceArguments &a, const PairedColumns &columns,
+										 int64_t first, int from)
+	{
+		int			j = min(from + (int) threadIdx.x % PAIRED_COLUMNS, a.d - 1);
+		int			group = threadIdx.x / PAIRED_COLUMNS;
+
+#pragma unroll
+		for (int u = 0; u < PAIRED_ROWS / AT_ONCE; u++)
+		{
+			int			r = u * AT_ONCE + group;
+
+			x[u] = a.features[min(first + r, a.rows - 1) * a.d + j];
+			c[u] = __ldg(a.centroids + (int64_t) columns.labels[r] * a.d + j);
+		}
+	}
+
+	__device__ __forceinline__ void write(PairedColumns *to) const
+	{
+#pragma unroll
+		for (int u = 0; u < PAIRED_ROWS / AT_ONCE; u++)
+		{
+			int			r = u * AT_ONCE + threadIdx.x / PAIRED_COLUMNS;
+
+			to->x[r][threadIdx.x % PAIRED_COLUMNS] = x[u];
+			to->c[r][threadIdx.x % PAIRED_COLUMNS] = c[u];
+		}
+	}
+};
+
+/* d² of a thread's row, whose columns all fit shared memory at once. */
+static __device__ __forceinline__ double
+short_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first, int valid)
+{
+	double		sum = 0.0;
+
+	for (int e = threadIdx.x; e < valid * a.d; e += PAIRED_ROWS)
+	{
+		columns->x[e / a.d][e % a.d] = a.features[first * a.d + e];
+		columns->c[e / a.d][e % a.d] =
+			__ldg(a.centroids + (int64_t) columns->labels[e / a.d] * a.d + e % a.d);
+	}
+	__syncthreads();
+	for (int j = 0; j < a.d; j++)
+		sum = gk_add_square(sum, columns->x[threadIdx.x][j], columns->c[threadIdx.x][j]);
+	return sum;
 }
 
-/* d² between each row and the centroid of its label: one thread a row, 128 rows a block. */
+/* d² of a thread's row: the next columns are read while those before are added up. */
+static __device__ __forceinline__ double
+long_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first)
+{
+	PairedAhead ahead;
+	double		sum = 0.0;
+
+	ahead.read(a, *columns, first, 0);
+	for (int from = 0; from < a.d; from += PAIRED_COLUMNS)
+	{
+		__syncthreads();
+		ahead.write(columns);
+		__syncthreads();
+		if (from + PAIRED_COLUMNS < a.d)
+			ahead.read(a, *columns, first, from + PAIRED_COLUMNS);
+#pragma unroll
+		for (int j = 0; j < PAIRED_COLUMNS; j++)
+			if (from + j < a.d)
+				sum = gk_add_square(sum, columns->x[threadIdx.x][j], columns->c[threadIdx.x][j]);
+	}
+	return sum;
+}
+
+/*
+ * d² between each row and the centroid of its label: one thread a row, 128 rows a block.  Both pass
+ * through shared memory: a thread by itself would read a few bytes here and there.
+ */
 template <DistanceUse USE> static __global__ void
-__launch_bounds__(128)
+__launch_bounds__(PAIRED_ROWS, 7)
 distance_kernel(DistanceArguments a)
 {
-	__shared__ float x[128][STEP + 1];
+	__shared__ PairedColumns columns;
 	double		greatest = 0.0;
 	double		greatest_distance = 0.0;
 	unsigned	changed = 0;
 
-	for (int64_t first = (int64_t) blockIdx.x * 128; first < a.rows;
-		 first += (int64_t) gridDim.x * 128)
+	for (int64_t first = (int64_t) blockIdx.x * PAIRED_ROWS; first < a.rows;
+		 first += (int64_t) gridDim.x * PAIRED_ROWS)
 	{
 		int64_t		row = first + threadIdx.x;
-		int			valid = (int) min((int64_t) 128, a.rows - first);
+		int			valid = (int) min((int64_t) PAIRED_ROWS, a.rows - first);
 		int32_t		label = row >= a.rows || a.one ? 0 :
 			a.fresh != nullptr ? a.fresh[row] : a.labels[row];
-		const double *c = a.centroids + (int64_t) label * a.d;
-		double		sum = 0.0;
+		double		sum;
 
-		for (int from = 0; from < a.d; from += STEP)
-		{
-			int			width = min(STEP, a.d - from);
-
-			__syncthreads();
-			load_stage(a, first, valid, from, width, x);
-			__syncthreads();
-			if (row < a.rows && a.d % 2 == 0)
-#pragma unroll 8
-				for (int j = 0; j < width; j += 2)
-				{
-					double2		both = __ldg((const double2 *) (c + from + j));
-
-					sum = gk_add_square(sum, x[threadIdx.x][j], both.x);
-					sum = gk_add_square(sum, x[threadIdx.x][j + 1], both.y);
-				}
-			else if (row < a.rows)
-				for (int j = 0; j < width; j++)
-					sum = gk_add_square(sum, x[threadIdx.x][j], c[from + j]);
-		}
+		/* all threads are done with the rows before */
+		__syncthreads();
+		columns.labels[threadIdx.x] = label;
+		__syncthreads();
+		sum = a.d <= PAIRED_COLUMNS ? short_distance(a, &columns, first, valid) :
+			long_distance(a, &columns, first);
 		if (row < a.rows)
 			take_distance<USE>(a, row, label, sum, &greatest, &greatest_distance, &changed);
 	}
@@ -151,7 +216,7 @@ label_distances(Shard &shard, const Slice &slice, const Centroids &centroids, Di
 				int64_t first_label, bool forget)
 {
 	cudaStream_t stream = shard.device->compute;
-	int			blocks = blocks_for(shard, (slice.rows + 127) / 128, 12);
+	int			blocks = blocks_for(shard, (slice.rows + PAIRED_ROWS - 1) / PAIRED_ROWS, 12);
 	DistanceArguments a;
 
 	a.features = slice.features;
@@ -167,12 +232,22 @@ label_distances(Shard &shard, const Slice &slice, const Centroids &centroids, Di
 	a.forget = forget;
 	a.counters = shard.counters.get();
 	if (use == USE_DISTANCES)
-		distance_kernel<USE_DISTANCES><<<blocks, 128, 0, stream>>>(a);
+		distance_kernel<USE_DISTANCES><<<blocks, PAIRED_ROWS, 0, stream>>>(a);
 	else if (use == USE_ASSIGN)
-		distance_kernel<USE_ASSIGN><<<blocks, 128, 0, stream>>>(a);
+		distance_kernel<USE_ASSIGN><<<blocks, PAIRED_ROWS, 0, stream>>>(a);
 	else
-		distance_kernel<USE_CANDIDATES><<<blocks, 128, 0, stream>>>(a);
+		distance_kernel<USE_CANDIDATES><<<blocks, PAIRED_ROWS, 0, stream>>>(a);
 	GK_LAUNCHED("distance_kernel");
+}
+
+/* Loads the kernel of distances. */
+void
+load_distances()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes,
+								  (const void *) distance_kernel<USE_DISTANCES>));
 }
 
 /* Potentials of 8 trials at a time. */

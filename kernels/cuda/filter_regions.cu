@@ -73,7 +73,8 @@ struct RegionArguments : FilterArguments
 		  scales(shard.regions.scales), statistics(shard.regions.statistics),
 		  reaches(shard.regions.reaches), common(shard.regions.centers.scale.get()),
 		  ids(shard.regions.ids),
-		  order(shard.regions.order.get()), tiles(shard.regions.tiles.get()),
+		  order(shard.regions.order.get()), left(shard.regions.left.get()),
+		  tiles(shard.regions.tiles.get()),
 		  flags(shard.regions.flags.get()),
 		  capacity((uint32_t) std::min<uint64_t>(shard.regions.flags.capacity(), INT32_MAX)),
 		  exact(shard.centroids.exact.get()), counters(shard.counters.get())
@@ -110,6 +111,7 @@ struct RegionArguments : FilterArguments
 	const CentroidScale *common;	/* the scale of all origins */
 	const int32_t *ids;
 	int32_t    *order;
+	int32_t    *left;
 	RegionTile *tiles;
 	RegionFlag *flags;
 	uint32_t	capacity;		/* of these */
@@ -117,12 +119,28 @@ struct RegionArguments : FilterArguments
 	Counters   *counters;
 };
 
-/*
- * Reads the region of each row or, if they have yet to be `placed`, takes that of `fresh`; counts
- * the rows of each; rows whose region has no list are left.
- */
+/* Keeps the regions of rows, which are in `fresh`. */
 static __global__ void
-choose_kernel(RegionArguments a, uint16_t *region_of, bool placed)
+keep_kernel(const int32_t *fresh, int64_t rows, int regions, uint16_t *region_of)
+{
+	for (int64_t row = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; row < rows;
+		 row += (int64_t) gridDim.x * blockDim.x)
+		region_of[row] = (uint16_t) max(0, min(fresh[row], regions - 1));
+}
+
+/* Keeps the regions of a slice's rows, which are in `fresh`. */
+void
+keep_regions(Shard &shard, const Slice &slice)
+{
+	keep_kernel<<<blocks_for(shard, (slice.rows + 1023) / 1024, 8), 256, 0, shard.device->compute>>>
+		(shard.fresh.get(), slice.rows, shard.regions.count,
+		 shard.regions.region_of.get() + slice.first);
+	GK_LAUNCHED("keep_kernel");
+}
+
+/* Counts the rows of each region. */
+static __global__ void
+choose_kernel(RegionArguments a, const uint16_t *region_of)
 {
 	extern __shared__ uint32_t region_counts[];
 
@@ -132,15 +150,9 @@ choose_kernel(RegionArguments a, uint16_t *region_of, bool placed)
 	for (int64_t row = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; row < a.rows;
 		 row += (int64_t) gridDim.x * blockDim.x)
 	{
-		int			region = placed ? region_of[row] : a.fresh[row];
+		int			region = region_of[row];
 
-		region = max(0, min(region, a.places.regions - 1));
-		if (!placed)
-			region_of[row] = (uint16_t) region;
-		if (a.lists[region].count == 0)
-			region = GK_LEFT;
-		else
-			atomicAdd(&region_counts[region], 1u);
+		atomicAdd(&region_counts[region], 1u);
 		a.fresh[row] = region;
 	}
 	__syncthreads();
@@ -251,21 +263,25 @@ order_kernel(RegionArguments a)
 	list_tiles(a);
 }
 
-/* Chooses the regions of a slice's rows, and puts these in their order. */
+/* Puts a slice's rows in the order of their regions, unless they are. */
 void
 order_rows(Shard &shard, const Slice &slice, const FilterArguments &common)
 {
 	cudaStream_t stream = shard.device->compute;
 	RegionArguments a(shard, common);
 	size_t		shared = shard.regions.count * sizeof(uint32_t);
+	bool		all = slice.rows == shard.rows;
 
-	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
 	GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
+	if (all && shard.regions.ordered)
+		return;
+	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));
 	choose_kernel<<<blocks_for(shard, (a.rows + 1023) / 1024, 2), 1024, shared, stream>>>
-		(a, shard.regions.region_of.get() + slice.first, shard.regions.placed);
+		(a, shard.regions.region_of.get() + slice.first);
 	places_kernel<<<1, MOST_REGIONS, 0, stream>>>(a.places);
 	order_kernel<<<(unsigned) (a.rows / ORDERED_ROWS + 1), REGION_THREADS, shared, stream>>>(a);
 	GK_LAUNCHED("order_rows");
+	shard.regions.ordered = all;
 }
 
 /* The rows of a block. */
@@ -548,13 +564,26 @@ append_panel(const RegionArguments &all, const RegionList &list, RegionRows *sha
 }
 
 /*
- * The reach that proves that a row with this norm has no nearest centroid outside the list: one
- * with the norm `own` is nearer than all that are at least so far from the origin.
+ * An upper bound on the distance between a row and a centroid, from its score: |y - e|² is |y|² and
+ * twice what the score is of.
  */
 static __device__ __forceinline__ float
-needed_reach(float norm, float own)
+distance_of(float norm, float score, float own)
 {
-	return (2.0f * norm + own) * (1.0f + 0x1p-10f);
+	float		norm2 = norm * norm;
+	float		distance2 = norm2 + 2.0f * (score + own) + (norm2 + fabsf(score) + own) * 0x1p-18f;
+
+	return sqrtf(fmaxf(distance2, 0.0f)) * (1.0f + 0x1p-18f) + 0x1p-60f;
+}
+
+/*
+ * The reach that proves that a row with this norm has no nearest centroid outside the list: one
+ * so far away is nearer than all that are at least so far from the origin.
+ */
+static __device__ __forceinline__ float
+needed_reach(float norm, float away)
+{
+	return (norm + away) * (1.0f + 0x1p-10f);
 }
 
 /* Labels, flags or leaves row r of the block; true if its candidates are to be listed. */
@@ -567,8 +596,9 @@ conclude_row(const FilterArguments &a, const RegionList &list, const int32_t *id
 	int			centroid = min(best.centroid, list.count - 1);
 	float		own = own_of(a, bound, centroid);
 	float		limit = limit_of(best.least, own, row_part(a, bound.norm, bound.error));
-
-	float		reach = needed_reach(bound.norm, __ldg(a.norm + centroid));
+	float		away = fminf(bound.norm + __ldg(a.norm + centroid),
+							 distance_of(bound.norm, best.least, own));
+	float		reach = needed_reach(bound.norm, away);
 
 	if (row < 0)
 		return false;
@@ -753,11 +783,19 @@ regions_kernel(RegionArguments a)
 		__syncthreads();
 		if (more)
 			tile = a.tiles[at + gridDim.x];
-		compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
+		if (uniform(a.lists[region].count) > 0)
 		{
-			row = more ? row_of_tile(a, tile) : -1;
-			prefetch_row(a, row);
-		});
+			compare_tile<LANES, CHUNKS, AHEAD>(a, region, stages, rows, shared, [&]()
+			{
+				row = more ? row_of_tile(a, tile) : -1;
+				prefetch_row(a, row);
+			});
+			continue;
+		}
+		/* a region without a list */
+		if (row >= 0)
+			a.fresh[row] = GK_LEFT;
+		row = more ? row_of_tile(a, tile) : -1;
 	}
 	copy_wait<0>();
 }
@@ -877,7 +915,7 @@ decide_listed(Shard &shard, const FilterArguments &common)
 	GK_LAUNCHED("listed_kernel");
 }
 
-/* Lists the rows that are left, in place of the order. */
+/* Lists the rows that are left. */
 static __global__ void
 left_kernel(RegionArguments a)
 {
@@ -888,7 +926,7 @@ left_kernel(RegionArguments a)
 			unsigned	here = __activemask();
 			uint32_t	place = take_number(a.places.left);
 
-			a.order[place] = (int32_t) row;
+			a.left[place] = (int32_t) row;
 			if ((int) (threadIdx.x % 32) == __ffs(here) - 1)
 				atomicAdd(&a.counters->left, (unsigned long long) __popc(here));
 		}

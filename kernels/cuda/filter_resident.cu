@@ -78,38 +78,57 @@ load_centroids(const FilterArguments &a, int centroids, int columns, unsigned ch
 	return {values, lower, slack, norm, error, origin};
 }
 
-/* A warp's rows: row i of a thread is 8 i + lane / 4. */
+/*
+ * A warp's rows: row i of a thread is 8 i + lane / 4.  Past the end, they are the last row of all.
+ */
 template <int STEPS, int TILES> struct WarpRows
 {
 	uint32_t	values[TILES][STEPS][4];
+	uint32_t	codes[TILES * 2];	/* of their bounds */
 	float		back[TILES * 2];
 
 	__device__ __forceinline__ void read(const FilterArguments &a,
 										 const ResidentCentroids &centroids, int64_t first);
+
+private:
+	template <bool ALIGNED> __device__ __forceinline__ void
+	load(const FilterArguments &a, int64_t first, float4 (&x)[TILES * 2][STEPS]);
 };
+
+/* Loads rows and the codes of their bounds; ALIGNED: rows are whole parts of 16 bytes. */
+template <int STEPS, int TILES> template <bool ALIGNED> __device__ __forceinline__ void
+WarpRows<STEPS, TILES>::load(const FilterArguments &a, int64_t first,
+							 float4 (&x)[TILES * 2][STEPS])
+{
+	const float *from = a.features + first * a.d;
+	const uint32_t *bounds = a.bounds + first;
+	int			last = (int) min((int64_t) TILES * 16, a.rows - first) - 1;
+	int			column = threadIdx.x % 4 * 4;
+
+#pragma unroll
+	for (int i = 0; i < TILES * 2; i++)
+	{
+		int			row = min(i * 8 + (int) threadIdx.x % 32 / 4, last);
+
+		codes[i] = __ldg(bounds + row);
+#pragma unroll
+		for (int c = 0; c < STEPS; c++)
+			x[i][c] = read_four(from + row * a.d, c * 16 + column, a.d, ALIGNED);
+	}
+}
 
 /* Reads rows, as 16-bit values. */
 template <int STEPS, int TILES> __device__ __forceinline__ void
 WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &centroids,
 							 int64_t first)
 {
-	bool		aligned = a.d % 4 == 0;
 	int			column = threadIdx.x % 4 * 4;
 	float4		x[TILES * 2][STEPS];
-	uint32_t	codes[TILES * 2];
 
-#pragma unroll
-	for (int i = 0; i < TILES * 2; i++)
-	{
-		int64_t		row = first + i * 8 + threadIdx.x % 32 / 4;
-		bool		valid = row < a.rows;
-
-		codes[i] = valid ? __ldg(a.bounds + row) : 0;
-#pragma unroll
-		for (int c = 0; c < STEPS; c++)
-			x[i][c] = valid ? read_four(a.features + row * a.d, c * 16 + column, a.d, aligned) :
-				make_float4(0, 0, 0, 0);
-	}
+	if (a.d % 4 == 0)
+		load<true>(a, first, x);
+	else
+		load<false>(a, first, x);
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
 	{
@@ -126,6 +145,19 @@ WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &
 			values[i / 2][c][i % 2 + 2] = both.y;
 		}
 	}
+}
+
+/* Prefetches a warp's next rows into the L2 cache. */
+template <int ROWS> static __device__ __forceinline__ void
+prefetch_next(const FilterArguments &a, int64_t first)
+{
+	const char *from = (const char *) (a.features + first * a.d);
+	int			bytes = first < a.rows ? (int) min((int64_t) ROWS, a.rows - first) * a.d *
+		(int) sizeof(float) : 0;
+
+#pragma unroll 1
+	for (int at = threadIdx.x % 32 * 128; at < bytes; at += 32 * 128)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at));
 }
 
 /* Compares a warp's rows with 8 × EIGHTS centroids from `at` on. */
@@ -201,7 +233,10 @@ conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int6
 	}
 }
 
-/* STEPS × 16 columns, TILES × 16 rows a warp, EIGHTS × 8 centroids at a time. */
+/*
+ * STEPS × 16 columns, TILES × 16 rows a warp, EIGHTS × 8 centroids at a time: for more centroids
+ * than few_kernel takes.
+ */
 template <int STEPS, int TILES, int EIGHTS> static __global__ void
 __launch_bounds__(RESIDENT_THREADS, 2)
 resident_kernel(FilterArguments a, int count)
@@ -219,7 +254,7 @@ resident_kernel(FilterArguments a, int count)
 		Best		best[TILES * 2];
 
 		rows.read(a, centroids, first);
-		prefetch_rows<32>(a, first + step, ROWS);
+		prefetch_next<ROWS>(a, first + step);
 #pragma unroll
 		for (int i = 0; i < TILES * 2; i++)
 			best[i] = {NO_SCORE, NO_SCORE, 0};
@@ -229,33 +264,222 @@ resident_kernel(FilterArguments a, int count)
 	}
 }
 
-/* Enqueues the kernel. */
-template <int STEPS, int TILES, int EIGHTS> static void
-launch(Shard &shard, const FilterArguments &a)
-{
-	const void *kernel = (const void *) resident_kernel<STEPS, TILES, EIGHTS>;
-	int			count = resident_count(a.count, EIGHTS * 8);
-	size_t		bytes = resident_bytes(count, STEPS * 16);
-	int			rows = RESIDENT_THREADS / 32 * TILES * 16;
-	int			per_processor;
+/*
+ * Of few centroids, a thread keeps all scores of its two rows: first it finds the least, then it
+ * counts those above the limit.  That takes two operations of a score less than the best two do,
+ * and more of them at the full rate.
+ */
+#define FEW_EIGHTS 16			/* of centroids, at most */
+#define NUMBER_BITS 7			/* of a score: which of them it is */
+#define COUNT_SCALE 0x1p24f
 
-	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
-	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel,
-			RESIDENT_THREADS, bytes));
-	resident_kernel<STEPS, TILES, EIGHTS>
-		<<<blocks_for(shard, (a.rows + rows - 1) / rows, per_processor), RESIDENT_THREADS, bytes,
-		   shard.device->compute>>>(a, count);
-	GK_LAUNCHED("resident_kernel");
+/* A score with a number in its last bits. */
+static __device__ __forceinline__ float
+with_number(float score, uint32_t number, uint32_t mask)
+{
+	return __uint_as_float((__float_as_uint(score) & ~mask) | number);
 }
 
-/* Compares fewer centroids at a time if there are few. */
+/* The scores of two rows and all centroids, and the least of each row, with its number. */
+template <int EIGHTS> struct FewScores
+{
+	static constexpr int ALL = EIGHTS * 8;
+
+	float		scores[EIGHTS][4];
+	float		least[2];		/* number: two bits of the thread, four of the eight, one */
+
+	template <int STEPS> __device__ __forceinline__ void
+	multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentCentroids &centroids);
+	__device__ __forceinline__ void find_least(const float (&back)[2],
+											   const ResidentCentroids &centroids, uint32_t mask);
+	__device__ __forceinline__ float above(int row, float limit) const;
+
+	/* The centroid of a least score. */
+	static __device__ __forceinline__ int centroid_of(float score)
+	{
+		uint32_t	number = __float_as_uint(score);
+
+		return (int) min((number >> 1 & 15) * 8 + (number >> 5 & 3) * 2 + (number & 1),
+						 (uint32_t) ALL - 1);
+	}
+};
+
+/* The products. */
+template <int EIGHTS> template <int STEPS> __device__ __forceinline__ void
+FewScores<EIGHTS>::multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentCentroids &centroids)
+{
+#pragma unroll
+	for (int n = 0; n < EIGHTS; n++)
+		scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0.0f;
+#pragma unroll
+	for (int c = 0; c < STEPS; c++)
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++)
+		{
+			uint2		both = centroids.values[(c * ALL + n * 8) * 4 + threadIdx.x % 32];
+			uint32_t	b[2] = {both.x, both.y};
+
+			multiply(scores[n], rows.values[0][c], b);
+		}
+}
+
+/* Turns products into scores; finds the least of each row.  `mask`: the last five bits. */
+template <int EIGHTS> __device__ __forceinline__ void
+FewScores<EIGHTS>::find_least(const float (&back)[2], const ResidentCentroids &centroids,
+							  uint32_t mask)
+{
+	int			quarter = threadIdx.x % 4;
+
+	least[0] = least[1] = NO_SCORE;
+#pragma unroll
+	for (int n = 0; n < EIGHTS; n++)
+	{
+		float2		lower = *(const float2 *) (centroids.lower + n * 8 + quarter * 2);
+
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+		{
+			scores[n][i] = fmaf(scores[n][i], back[i / 2], i % 2 == 0 ? lower.x : lower.y);
+			least[i / 2] = fminf(least[i / 2], with_number(scores[n][i], n * 2 + i % 2, mask));
+		}
+	}
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		least[i] = with_number(least[i], quarter << 5 | (__float_as_uint(least[i]) & 31),
+							   (1 << NUMBER_BITS) - 1);
+#pragma unroll
+		for (int other = 1; other < 4; other *= 2)
+			least[i] = fminf(least[i], __shfl_xor_sync(0xffffffffu, least[i], other));
+	}
+}
+
+/* The number of a row's scores above a limit; less if that is not sure, or a score is NaN. */
+template <int EIGHTS> __device__ __forceinline__ float
+FewScores<EIGHTS>::above(int row, float limit) const
+{
+	float		from = -__fmul_ru(limit, COUNT_SCALE);
+	float		counts[2] = {0.0f, 0.0f};
+
+#pragma unroll
+	for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+			counts[i] += __saturatef(fmaf(scores[n][row * 2 + i], COUNT_SCALE, from));
+	return counts[0] + counts[1];
+}
+
+/* Labels or flags the two rows of four threads: the first two threads have one each. */
+template <int STEPS, int EIGHTS> static __device__ __forceinline__ void
+conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
+			 const WarpRows<STEPS, 1> &rows, const FewScores<EIGHTS> &scores, int64_t first)
+{
+	int			mine = threadIdx.x % 2;
+	int64_t		row = first + mine * 8 + threadIdx.x % 32 / 4;
+	float		least = mine == 0 ? scores.least[0] : scores.least[1];
+	RowBound	bound = read_bound(mine == 0 ? rows.codes[0] : rows.codes[1],
+									   a.scale->exponent);
+	int			centroid = FewScores<EIGHTS>::centroid_of(least);
+	float		own = own_part(bound.norm, bound.error, centroids.slack[centroid],
+							   centroids.norm[centroid], centroids.error[centroid]);
+	/* the score without its number can be greater */
+	float		limit = limit_of(fmaf(fabsf(least), 0x1p-15f, least), own,
+								 row_part(a, bound.norm, bound.error));
+	float		other = __shfl_xor_sync(0xffffffffu, limit, 1);
+	float		counts[2];
+
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		counts[i] = scores.above(i, mine == i ? limit : other);
+		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 1);
+		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 2);
+	}
+	if (threadIdx.x % 4 < 2 && row < a.rows)
+	{
+		bool		decided = (mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
+		Best		best = {least, decided ? INFINITY : -INFINITY, centroid};
+
+		conclude(a, row, best, limit, bound.back);
+	}
+}
+
+/*
+ * STEPS × 16 columns, 16 rows a warp, at most EIGHTS × 8 centroids.  `mask` is 31: a constant would
+ * take two operations with another.
+ */
+template <int STEPS, int EIGHTS> static __global__ void
+__launch_bounds__(RESIDENT_THREADS, 2)
+few_kernel(FilterArguments a, int mask)
+{
+	extern __shared__ uint4 resident_memory[];
+	CentroidScale scale = *a.scale;
+	ResidentCentroids centroids =
+		load_centroids(a, EIGHTS * 8, STEPS * 16, (unsigned char *) resident_memory);
+	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * 16;
+
+	a.scale = &scale;			/* stays in registers */
+	for (int64_t first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * 16;
+		 first < a.rows; first += step)
+	{
+		WarpRows<STEPS, 1> rows;
+		FewScores<EIGHTS> scores;
+
+		rows.read(a, centroids, first);
+		prefetch_next<16>(a, first + step);
+		scores.multiply_rows(rows, centroids);
+		scores.find_least(rows.back, centroids, mask);
+		conclude_few(a, centroids, rows, scores, first);
+	}
+}
+
+/*
+ * Enqueues one of the kernels with its second argument; `count`: centroids that it compares,
+ * `rows`: of a block.
+ */
+static void
+launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, int), int second,
+	   int count, int columns, int rows)
+{
+	size_t		bytes = resident_bytes(count, columns);
+	int			per_processor;
+
+	GK_CUDA(cudaFuncSetAttribute((const void *) kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+								 (int) bytes));
+	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, (const void *) kernel,
+			RESIDENT_THREADS, bytes));
+	kernel<<<blocks_for(shard, (a.rows + rows - 1) / rows, per_processor), RESIDENT_THREADS, bytes,
+		shard.device->compute>>>(a, second);
+	GK_LAUNCHED("filter_resident");
+}
+
+/* Enqueues the kernel for few centroids. */
+template <int STEPS, int EIGHTS> static void
+launch_few(Shard &shard, const FilterArguments &a)
+{
+	launch(shard, a, few_kernel<STEPS, EIGHTS>, 31, EIGHTS * 8, STEPS * 16,
+		   RESIDENT_THREADS / 32 * 16);
+}
+
+/* Chooses the kernel for the centroids. */
 template <int STEPS, int TILES, int EIGHTS> static void
 choose_centroids(Shard &shard, const FilterArguments &a)
 {
+	int			count = resident_count(a.count, EIGHTS * 8);
+
 	if (a.count <= 16)
-		launch<STEPS, TILES, 2>(shard, a);
+		launch_few<STEPS, 2>(shard, a);
+	else if (a.count <= 32)
+		launch_few<STEPS, 4>(shard, a);
+	else if (a.count <= 64)
+		launch_few<STEPS, 8>(shard, a);
+	else if (a.count <= 104)
+		launch_few<STEPS, 13>(shard, a);
+	else if (a.count <= FEW_EIGHTS * 8)
+		launch_few<STEPS, FEW_EIGHTS>(shard, a);
 	else
-		launch<STEPS, TILES, EIGHTS>(shard, a);
+		launch(shard, a, resident_kernel<STEPS, TILES, EIGHTS>, count, count, STEPS * 16,
+			   RESIDENT_THREADS / 32 * TILES * 16);
 }
 
 /* True if rows fit registers and centroids fit shared memory. */

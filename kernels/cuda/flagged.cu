@@ -113,27 +113,34 @@ value_at(const T *values, uint32_t row, uint32_t columns, int column)
 							  (uint64_t) row * (columns * (uint32_t) sizeof(T))));
 }
 
-/* CHUNK columns of 32 pairs, on their way to shared memory: a thread has one column of some. */
-struct ColumnsAhead
+/* Of CHUNK columns of 32 pairs, a thread takes one column of some rows and centroids: these. */
+struct PairNumbers
 {
 	static constexpr int AT_ONCE = 32 / CHUNK;	/* pairs or rows */
 
 	uint32_t	rows[WARP_ROWS / AT_ONCE];
 	uint32_t	centroids[32 / AT_ONCE];
+};
+
+/* Such columns, on their way to shared memory. */
+struct ColumnsAhead
+{
+	static constexpr int AT_ONCE = PairNumbers::AT_ONCE;
+
 	float		x[WARP_ROWS / AT_ONCE];
 	double		c[32 / AT_ONCE];
 
 	/* Reads the columns from `from` on; past the end, anything. */
-	__device__ __forceinline__ void read(const Definition &a, int from)
+	__device__ __forceinline__ void read(const Definition &a, const PairNumbers &numbers, int from)
 	{
 		int			j = min(from + (int) threadIdx.x % CHUNK, a.d - 1);
 
 #pragma unroll
 		for (int u = 0; u < 32 / AT_ONCE; u++)
-			c[u] = value_at(a.centroids, centroids[u], a.d, j);
+			c[u] = value_at(a.centroids, numbers.centroids[u], a.d, j);
 #pragma unroll
 		for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-			x[u] = value_at(a.features, rows[u], a.d, j);
+			x[u] = value_at(a.features, numbers.rows[u], a.d, j);
 	}
 
 	__device__ __forceinline__ void write(PairColumns *to) const
@@ -151,46 +158,75 @@ struct ColumnsAhead
 	}
 };
 
-/* d² of a lane's pair, by way of shared memory; rows grow from lane to lane. */
-static __device__ __forceinline__ double
-staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid)
+/* The numbers of the pairs of a warp, whose rows grow from lane to lane. */
+static __device__ __forceinline__ PairNumbers
+numbers_of_pairs(const WarpRows *warp, int row, int centroid)
 {
-	constexpr int AT_ONCE = ColumnsAhead::AT_ONCE;
+	constexpr int AT_ONCE = PairNumbers::AT_ONCE;
 	int			lane = threadIdx.x % 32;
 	int			first_row = __shfl_sync(0xffffffffu, row, 0);
 	int			last_row = __shfl_sync(0xffffffffu, row, 31);
-	PairColumns *columns = columns_of_warp();
-	const float *x = columns->x[row - first_row];
-	const double *c = columns->c[lane];
-	ColumnsAhead ahead;
-	double		sum = 0.0;
+	PairNumbers numbers;
 
 #pragma unroll
 	for (int u = 0; u < WARP_ROWS / AT_ONCE; u++)
-		ahead.rows[u] = (uint32_t) warp->row[min(first_row + u * AT_ONCE + lane / CHUNK, last_row)];
+		numbers.rows[u] =
+			(uint32_t) warp->row[min(first_row + u * AT_ONCE + lane / CHUNK, last_row)];
 #pragma unroll
 	for (int u = 0; u < 32 / AT_ONCE; u++)
-		ahead.centroids[u] = (uint32_t) __shfl_sync(0xffffffffu, centroid,
-													u * AT_ONCE + lane / CHUNK);
-	ahead.read(a, 0);
-	for (int from = 0; from < a.d; from += CHUNK)
-	{
-		float		these_x[CHUNK];
-		double		these_c[CHUNK];
+		numbers.centroids[u] = (uint32_t) __shfl_sync(0xffffffffu, centroid,
+													  u * AT_ONCE + lane / CHUNK);
+	return numbers;
+}
 
-		ahead.write(columns);
-		ahead.read(a, from + CHUNK);
+/* Adds CHUNK columns to d² of a lane's pair, from column `from` on. */
+static __device__ __forceinline__ double
+add_columns(const Definition &a, const float *x, const double *c, int from, double sum)
+{
+	float		these_x[CHUNK];
+	double		these_c[CHUNK];
+
 #pragma unroll
-		for (int j = 0; j < CHUNK; j++)
-		{
-			these_x[j] = x[j];
-			these_c[j] = c[j];
-		}
-#pragma unroll
-		for (int j = 0; j < CHUNK; j++)
-			if (from + j < a.d)
-				sum = gk_add_square(sum, these_x[j], these_c[j]);
+	for (int j = 0; j < CHUNK; j++)
+	{
+		these_x[j] = x[j];
+		these_c[j] = c[j];
 	}
+#pragma unroll
+	for (int j = 0; j < CHUNK; j++)
+		if (from + j < a.d)
+			sum = gk_add_square(sum, these_x[j], these_c[j]);
+	return sum;
+}
+
+/*
+ * d² of a lane's pair, by way of shared memory; rows grow from lane to lane.  Columns are read two
+ * chunks ahead: adding one up takes less time than reading one.
+ */
+static __device__ __forceinline__ double
+staged_distance(const Definition &a, const WarpRows *warp, int row, int centroid)
+{
+	PairNumbers numbers = numbers_of_pairs(warp, row, centroid);
+	PairColumns *columns = columns_of_warp();
+	const float *x = columns->x[row - __shfl_sync(0xffffffffu, row, 0)];
+	const double *c = columns->c[threadIdx.x % 32];
+	ColumnsAhead ahead[2];
+	double		sum = 0.0;
+
+	ahead[0].read(a, numbers, 0);
+	ahead[1].read(a, numbers, CHUNK);
+	for (int from = 0; from < a.d; from += 2 * CHUNK)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			int			at = from + i * CHUNK;
+
+			if (at >= a.d)
+				break;
+			ahead[i].write(columns);
+			ahead[i].read(a, numbers, at + 2 * CHUNK);
+			sum = add_columns(a, x, c, at, sum);
+		}
 	return sum;
 }
 
@@ -440,7 +476,18 @@ parts_of_group(const FlaggedArguments &a, int64_t groups)
 	return (int) max((int64_t) 1, min((int64_t) a.most_parts, gridDim.x / groups));
 }
 
-/* Lists and decides: 128 rows, or a part of their centroids, at a time. */
+/* How many rows a warp takes: fewer than it has room for if blocks would have none. */
+static __device__ __forceinline__ int
+rows_at_once(int64_t works)
+{
+	int			rows = WARP_ROWS;
+
+	for (; rows > 1 && works > 0 && works * 2 <= gridDim.x; works *= 2)
+		rows /= 2;
+	return rows;
+}
+
+/* Lists and decides: 128 rows or fewer, or a part of their centroids, at a time. */
 template <int PANEL, bool STAYS> static __global__ void
 __launch_bounds__(TILED_THREADS, 2)
 flagged_kernel(const __grid_constant__ FlaggedArguments a)
@@ -456,12 +503,21 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	int64_t		count = __shfl_sync(0xffffffffu, *a.flag_count, 0);
 	int64_t		groups = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	int			parts = parts_of_group(a, groups);
+	int			each = rows_at_once(groups * parts);
+	/* the number of row r of a block in the list, from its first one on; -1: none */
+	auto		number_of = [&](int64_t first, int r)
+	{
+		int64_t		at = first + r / WARP_ROWS * each + r % WARP_ROWS;
 
+		return r % WARP_ROWS < each && at < count ? at : -1;
+	};
+
+	groups = (count + each * WARPS - 1) / (each * WARPS);
 	if (threadIdx.x % 32 == 0)
 		warp->decisions = warp->stopped = 0;
 	for (int64_t work = blockIdx.x; work < groups * parts; work += gridDim.x)
 	{
-		int64_t		first = work / parts * BLOCK_ROWS;
+		int64_t		first = work / parts * (each * WARPS);
 		int			part = (int) (work % parts);
 		int			panel = a.panels * part / parts;
 		TileStream	stream;
@@ -469,16 +525,16 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncthreads();
 		start_rows(a, shared, [&](int r)
 		{
-			return first + r < count ? (int64_t) a.flag_rows[first + r] : -1;
+			int64_t		at = number_of(first, r);
+
+			return at >= 0 ? (int64_t) a.flag_rows[at] : -1;
 		});
 		stream = start_tiles<PANEL>(a, stages, panel, a.panels * (part + 1) / parts - panel, false,
 									false);
 		__syncthreads();
 		start_warp(a, warp, shared, [&](int r)
 		{
-			int64_t		at = first + threadIdx.x / 32 * WARP_ROWS + r;
-
-			return at < count ? at : -1;
+			return number_of(first, threadIdx.x / 32 * WARP_ROWS + r);
 		});
 		if (STAYS)
 			load_rows<4>(a, shared, rows, 0, a.depth);

@@ -37,18 +37,22 @@ struct Sample
 {
 	float	   *rows;			/* count × d */
 	int			count;
-	uint16_t   *regions;		/* count */
-	float	   *nearest2;		/* count: d² to the nearest seed */
-	unsigned long long *farthest;	/* of each seed but number 0: bits of d², and number */
+	uint16_t   *regions;		/* count: the nearest seed */
+	float	   *nearest2;		/* count: d² to it, later to its region's origin */
+	unsigned long long *farthest;	/* of each seed: bits of d², and number; first, their count */
+	unsigned long long *offers;		/* SEED_OFFERS rows that can be seeds next, likewise */
+	float	   *between;		/* SEED_OFFERS²: d² between these */
 };
+#define SEED_OFFERS 256
 struct Gap
 {
-	uint32_t	nearest;		/* the bits of d² to the nearest other row, inverted */
+	uint32_t	nearest;		/* the bits of d² to the nearest row not equal to it, inverted */
 	float		sum2;			/* Σ d² to all */
 };
 void		take_sample(Shard &shard, const Slice &slice, const Sample &sample);
 void		measure_gaps(Shard &shard, const Sample &sample, Gap *gaps, int count);
-void		spread_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		find_nearest_seeds(Shard &shard, const Sample &sample, int from, int to);
+void		pick_seeds(Shard &shard, const Sample &sample, int count, int most);
 void		set_region_origins(Shard &shard, const Sample &sample);
 void		measure_regions(Shard &shard);
 void		sample_reaches(Shard &shard, const Sample &sample);
@@ -58,6 +62,7 @@ void		list_regions(Shard &shard, bool tight);
 size_t		region_place_count(int regions);
 int64_t		region_tile_count(int64_t rows, int regions);
 bool		filter_regions_fits(const Shard &shard);
+void		keep_regions(Shard &shard, const Slice &slice);
 void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
 void		decide_listed(Shard &shard, const FilterArguments &a);
@@ -106,6 +111,7 @@ enum DistanceUse
 };
 void		label_distances(Shard &shard, const Slice &slice, const Centroids &centroids,
 							DistanceUse use, int64_t first_label, bool forget);
+void		load_distances();
 void		potentials_slice(Shard &shard, const Slice &slice, const double *trials, int count,
 							 double scale, int64_t *sums);
 struct Separation
@@ -193,10 +199,18 @@ void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed 
 					   uint64_t capacity);
 template <typename T> void gather_rows(Shard &shard, const T *values, int width,
 									   const int64_t *rows, int64_t count, T *to);
-/* counts rows by the 16 bits below the known ones, of d² or (with_hash) of the hash */
-void		histogram_slice(Shard &shard, const Slice &slice, bool with_hash,
-							uint64_t known_distance, uint64_t prefix, int shift,
+/* counts rows by the bits from number `shift` up to those that are known to be `prefix` */
+struct Digit
+{
+	bool		of_hash;			/* or else of d² … */
+	uint64_t	distance;			/* … whose bits are these */
+	uint64_t	prefix;
+	int			known;				/* the number of the last bit of the prefix; 64 = none */
+	int			shift;
+};
+void		histogram_slice(Shard &shard, const Slice &slice, const Digit &digit,
 							unsigned long long *counts);
+void		load_lists();
 
 /* a row of a shard, and the number of the other row */
 struct RowPair

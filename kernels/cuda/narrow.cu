@@ -12,7 +12,7 @@
 
 #include "exact.h"
 #include "narrow_decide.cuh"
-#include "sums.cuh"
+#include "narrow_sums.cuh"
 #include "warp.cuh"
 
 namespace gk
@@ -57,28 +57,27 @@ fetch_tile(const NarrowArguments &a, float *tile, int64_t first, int rows)
 	}
 }
 
-/* Lists a row that changed its label, or any, to be summed; returns how many are listed then. */
-static __device__ __forceinline__ int
-list_item(const NarrowArguments &a, const NarrowWarp &w, int listed, bool changed, int row,
-		  int32_t label, int32_t old)
+/* Replaces labels of a tile by the new ones; returns which of the lane's rows changed, as bits. */
+static __device__ __forceinline__ unsigned
+take_labels(const NarrowArguments &a, int64_t first, int valid, const OwnRows &own,
+			const int32_t (&old)[LANE_ROWS])
 {
-	unsigned	lanes = __ballot_sync(WARP_LANES, changed);
-	int			at = listed + 2 * __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+	unsigned	changed = 0;
 
-	if (a.all || lanes == 0)
-		return listed;
-	if (changed)
-	{
-		w.items[at] = (uint32_t) label << 16 | row;
-		w.items[at + 1] = old < 0 ? NO_ITEM : (uint32_t) old << 16 | ITEM_TAKEN | row;
-	}
-	return listed + 2 * __popc(lanes);
+#pragma unroll
+	for (int r = 0; r < LANE_ROWS; r++)
+		if (own_row(r) < valid && own.label[r] != old[r])
+		{
+			a.labels[first + own_row(r)] = own.label[r];
+			changed |= 1u << r;
+		}
+	return changed;
 }
 
-/* Replaces labels of a tile and lists the rows to be summed; returns their number. */
+/* Lists the rows of a tile to be summed; returns their number. */
 static __device__ __forceinline__ int
-take_labels(const NarrowArguments &a, const NarrowWarp &w, int64_t first, int valid,
-			const OwnRows &own, const int32_t *old, unsigned *changes)
+list_items(const NarrowArguments &a, const NarrowWarp &w, int valid, const OwnRows &own,
+		   const int32_t (&old)[LANE_ROWS], unsigned changed)
 {
 	int			listed = 0;
 
@@ -86,17 +85,36 @@ take_labels(const NarrowArguments &a, const NarrowWarp &w, int64_t first, int va
 	for (int r = 0; r < LANE_ROWS; r++)
 	{
 		int			row = own_row(r);
-		bool		mine = row < valid;
-		bool		changed = mine && own.label[r] != old[r];
+		unsigned	lanes = __ballot_sync(WARP_LANES, changed >> r & 1);
+		int			at = listed + 2 * __popc(lanes & ((1u << threadIdx.x % 32) - 1));
 
-		if (changed)
-			a.labels[first + row] = own.label[r];
-		if (a.all && mine)
+		if (a.all && row < valid)
 			w.items[row] = (uint32_t) own.label[r] << 16 | row;
-		*changes += changed;
-		listed = list_item(a, w, listed, changed, row, own.label[r], old[r]);
+		if (!a.all && (changed >> r & 1))
+		{
+			w.items[at] = (uint32_t) own.label[r] << 16 | row;
+			w.items[at + 1] = old[r] < 0 ? NO_ITEM : (uint32_t) old[r] << 16 | ITEM_TAKEN | row;
+		}
+		listed += 2 * __popc(lanes);
 	}
 	return a.all ? valid : listed;
+}
+
+/* Stores the labels of the rows of a tile to be summed. */
+static __device__ __forceinline__ void
+store_labels(const NarrowArguments &a, const NarrowWarp &w, int valid, const OwnRows &own,
+			 const int32_t (&old)[LANE_ROWS], unsigned changed)
+{
+	uint8_t    *labels = labels_of_tile(w) + place_of_label(threadIdx.x % 32);
+
+#pragma unroll
+	for (int r = 0; r < LANE_ROWS; r++)
+	{
+		bool		counts = a.all ? own_row(r) < valid : changed >> r & 1;
+
+		labels[r * 32] = (uint8_t) (counts ? own.label[r] : NO_CLUSTER);
+		labels[TILE_ROWS + r * 32] = (uint8_t) (counts && old[r] >= 0 ? old[r] : NO_CLUSTER);
+	}
 }
 
 /* Adds one value to a sum. */
@@ -144,14 +162,14 @@ sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int6
 			{
 				int64_t    *to = w.sums + (int) (items[u] >> 16) * (a.d + 1) + column;
 				bool		taken = items[u] & ITEM_TAKEN;
-				int64_t		high = gk_quantize(values[u], scale);
+				int64_t		high = quantize(values[u], scale);
 
 				if (items[u] == NO_ITEM)
 					continue;
 				add_value(a, to, taken ? -high : high);
 				if (a.wide)
 				{
-					int64_t		low = gk_quantize_rest(values[u], scale, a.rest_scale);
+					int64_t		low = quantize(rest_of(values[u], scale), a.rest_scale);
 
 					add_value(a, to + a.limb, taken ? -low : low);
 				}
@@ -160,14 +178,36 @@ sum_items(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int6
 	}
 }
 
+/* Adds the rows of a tile that moved, or all, to the sums. */
+template <int D> static __device__ __forceinline__ void
+sum_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first,
+		 int valid, const OwnRows &own, const int32_t (&old)[LANE_ROWS], unsigned changed)
+{
+	int			count;
+
+	if (D >= PRODUCT_FEATURES && a.products_from <= TILE_ROWS &&
+		(a.all || sum_of_lanes<32>(__popc(changed)) >= a.products_from))
+	{
+		store_labels(a, w, valid, own, old, changed);
+		__syncwarp();
+		if (a.count <= 16)
+			sum_products<1>(a, w, tile);
+		else
+			sum_products<2>(a, w, tile);
+		return;
+	}
+	count = list_items(a, w, valid, own, old, changed);
+	__syncwarp();
+	sum_items(a, w, tile, first, count);
+}
+
 /* Labels of a tile of rows, and the sums of those that moved; how many of the lane's did. */
 template <int D, int TILE> static __device__ __forceinline__ unsigned
 run_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64_t first, int valid)
 {
 	OwnRows own;
 	int32_t		old[LANE_ROWS];
-	unsigned	changes = 0;
-	int			count;
+	unsigned	changed;
 
 #pragma unroll
 	for (int r = 0; r < LANE_ROWS; r++)
@@ -187,10 +227,9 @@ run_tile(const NarrowArguments &a, const NarrowWarp &w, const float *tile, int64
 				a.fresh[first + own_row(r)] = own.label[r];
 		return 0;
 	}
-	count = take_labels(a, w, first, valid, own, old, &changes);
-	__syncwarp();
-	sum_items(a, w, tile, first, count);
-	return changes;
+	changed = take_labels(a, first, valid, own, old);
+	sum_tile<D>(a, w, tile, first, valid, own, old, changed);
+	return __popc(changed);
 }
 
 /* Bytes of a block's shared memory for its centroids and sums, and for a warp. */
@@ -305,6 +344,8 @@ choose_copies(const NarrowArguments &a, int warps)
 
 	if (a.fresh != nullptr)
 		return 0;
+	if (a.products_from <= TILE_ROWS)
+		return 1;
 	if (a.all && copies > 1 && bytes * copies <= 48 << 10)
 		return copies;
 	return bytes <= 32 << 10 ? 1 : 0;
@@ -384,6 +425,23 @@ place_parts(NarrowArguments &a)
 	a.swap_mask = a.by_parts ? (1 << even) - 1 : 0;
 }
 
+/*
+ * How many rows of a tile must have moved for products to be faster than adding them one by one,
+ * by the number of instructions; more than there are: products do not do.
+ */
+static int
+choose_products(const Shard &shard, const NarrowArguments &a)
+{
+	int			groups = a.count <= 16 ? 1 : 2;
+	int			rounds = (a.count + groups * 16 - 1) / (groups * 16) * ((a.parts + 1) / 2);
+
+	if (shard.device->major < 8 || a.weights != nullptr || a.d < PRODUCT_FEATURES ||
+		a.count > PRODUCT_CENTROIDS)
+		return TILE_ROWS + 1;
+	return std::min(rounds * (LANE_ROWS * (64 + groups * 26) + groups * 90) *
+					(32 / summing_lanes(a.d)) / 80, TILE_ROWS);
+}
+
 /* The arguments for a slice, without sums. */
 static NarrowArguments
 narrow_arguments(const Shard &shard, const Slice &slice, const Centroids &centroids,
@@ -450,6 +508,7 @@ narrow_step(Shard &shard, const Slice &slice, const Centroids &centroids, const 
 	a.rest_scale = gk_power_of_two(grid.rest_bits);
 	a.sums = shard.sums.get();
 	a.counters = shard.counters.get();
+	a.products_from = choose_products(shard, a);
 	choose_narrow(shard, a, shape);
 }
 

@@ -18,6 +18,8 @@ namespace gk
 #define NARROW_CENTROIDS 512	/* at most */
 #define LANE_ROWS 4				/* that a lane has at a time */
 #define TILE_ROWS (32 * LANE_ROWS)	/* that a warp has */
+#define PRODUCT_FEATURES 5		/* of rows that are summed by products, at least */
+#define PRODUCT_CENTROIDS 64	/* at most, if they are */
 #define WARP_LANES 0xffffffffu
 #define NO_ITEM 0xffffffffu
 #define ITEM_TAKEN 0x8000u		/* in an item: the row leaves the cluster */
@@ -112,6 +114,7 @@ struct NarrowArguments
 	double		rest_scale;
 	int64_t    *sums;
 	int			limb;			/* count × (d + 1) */
+	int			products_from;	/* rows of a tile to be summed by products; > TILE_ROWS: none */
 	int			copies;			/* of the sums in a block's shared memory: 0 = none, 1 = shared,
 								 * or one for each group of lanes that adds rows */
 	Counters   *counters;

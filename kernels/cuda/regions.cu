@@ -45,7 +45,7 @@ take_sample(Shard &shard, const Slice &slice, const Sample &sample)
 	GK_LAUNCHED("sample_kernel");
 }
 
-/* How far some rows are from their nearest one and from all: a row of blocks for each. */
+/* How far some rows are from the nearest other than them and from all: a row of blocks for each. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 gaps_kernel(Sample sample, int d, Gap *gaps)
@@ -61,7 +61,7 @@ gaps_kernel(Sample sample, int d, Gap *gaps)
 		float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
 												sample.rows + (int64_t) its * d, d);
 
-		least = i == its ? least : fminf(least, distance2);
+		least = i == its || distance2 == 0.0f ? least : fminf(least, distance2);
 		sum += distance2;
 	}
 	if (threadIdx.x % 32 > 0)
@@ -88,47 +88,130 @@ seed_of(const Sample &sample, int i, int d)
 }
 
 /*
- * Takes seed i into account for the distances of all rows to their nearest seed, and finds the row
- * that is the farthest from all seeds, the next one.
+ * Takes seeds from .. to - 1 into account for the nearest seed of each row, and offers the farthest
+ * row of each block: a warp a row.
  */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-seed_kernel(Sample sample, int d, int i)
+nearest_seed_kernel(Sample sample, int d, int from, int to)
 {
 	__shared__ unsigned long long most;
-	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
-	float		distance2;
 
 	if (threadIdx.x == 0)
 		most = 0;
 	__syncthreads();
-	if (its < sample.count)
+	for (int i = blockIdx.x + threadIdx.x / 32 * gridDim.x; i < sample.count;
+		 i += gridDim.x * (REGION_THREADS / 32))
 	{
-		distance2 = rough_distance2(sample.rows + (int64_t) its * d, seed_of(sample, i, d), d);
+		float		least = from > 0 ? sample.nearest2[i] : INFINITY;
+		int			region = from > 0 ? sample.regions[i] : 0;
+
+#pragma unroll 4
+		for (int s = from; s < to; s++)
+		{
+			float		distance2 = rough_distance2(sample.rows + (int64_t) i * d,
+													seed_of(sample, s, d), d);
+
+			region = distance2 < least ? s : region;
+			least = fminf(distance2, least);
+		}
 		if (threadIdx.x % 32 == 0)
 		{
-			if (i > 0)
-				distance2 = fminf(distance2, sample.nearest2[its]);
-			sample.nearest2[its] = distance2;
-			atomicMax(&most,
-					  (unsigned long long) __float_as_uint(distance2) << 32 | (uint32_t) its);
+			sample.regions[i] = (uint16_t) region;
+			sample.nearest2[i] = least;
+			atomicMax(&most, (unsigned long long) __float_as_uint(least) << 32 | (uint32_t) i);
 		}
 	}
 	__syncthreads();
 	if (threadIdx.x == 0)
-		atomicMax(&sample.farthest[i + 1], most);
+		sample.offers[blockIdx.x] = most;
 }
 
-/* Chooses seeds from .. to - 1, each as far from those before as can be. */
+/* Takes seeds from .. to - 1 into account for the nearest seed of each row. */
 void
-spread_seeds(Shard &shard, const Sample &sample, int from, int to)
+find_nearest_seeds(Shard &shard, const Sample &sample, int from, int to)
 {
-	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
+	nearest_seed_kernel<<<SEED_OFFERS, REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension, from, to);
+	GK_LAUNCHED("nearest_seed_kernel");
+}
 
-	for (int i = from; i < to; i++)
-		seed_kernel<<<blocks, REGION_THREADS, 0, shard.device->compute>>>
-			(sample, shard.dimension, i);
-	GK_LAUNCHED("seed_kernel");
+/* d² between the rows that can be seeds: a block for each. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+between_kernel(Sample sample, int d)
+{
+	const float *its = sample.rows + (int64_t) (sample.offers[blockIdx.x] & 0xffffffffu) * d;
+
+	for (int i = threadIdx.x / 32; i < SEED_OFFERS; i += REGION_THREADS / 32)
+	{
+		float		distance2 =
+			rough_distance2(its, sample.rows + (int64_t) (sample.offers[i] & 0xffffffffu) * d, d);
+
+		if (threadIdx.x % 32 == 0)
+			sample.between[blockIdx.x * SEED_OFFERS + i] = distance2;
+	}
+}
+
+/* The greatest of the threads' numbers, by a block of SEED_OFFERS. */
+static __device__ __forceinline__ unsigned long long
+greatest_of_offers(unsigned long long mine)
+{
+	__shared__ unsigned long long greatest[SEED_OFFERS / 32];
+
+#pragma unroll
+	for (int other = 16; other > 0; other /= 2)
+		mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, other));
+	/* all threads are done with those before */
+	__syncthreads();
+	if (threadIdx.x % 32 == 0)
+		greatest[threadIdx.x / 32] = mine;
+	__syncthreads();
+	for (int i = 0; i < SEED_OFFERS / 32; i++)
+		mine = max(mine, greatest[i]);
+	return mine;
+}
+
+/*
+ * Picks the next seeds, at most `most` in all, among the rows that blocks have offered: each as far
+ * as can be from those before, until only rows are left that are much nearer, for which others may
+ * have been better.
+ */
+static __global__ void
+__launch_bounds__(SEED_OFFERS)
+pick_kernel(Sample sample, int count, int most)
+{
+	unsigned long long offer = sample.offers[threadIdx.x];
+	float		distance2 = __uint_as_float((uint32_t) (offer >> 32));
+	float		first = 0.0f;
+
+	for (; count < most; count++)
+	{
+		unsigned long long best = greatest_of_offers(
+			(unsigned long long) __float_as_uint(distance2) << 32 | threadIdx.x);
+		float		its = __uint_as_float((uint32_t) (best >> 32));
+		int			which = (int) (best & 0xffffffffu);
+
+		first = fmaxf(first, its);
+		if (!(its > 0.0f) || its * 2.0f < first)
+			break;
+		if ((int) threadIdx.x == which)
+			sample.farthest[count] =
+				(unsigned long long) __float_as_uint(its) << 32 | (uint32_t) offer;
+		distance2 = fminf(distance2, sample.between[which * SEED_OFFERS + threadIdx.x]);
+	}
+	if (threadIdx.x == 0)
+		sample.farthest[0] = (unsigned long long) count;
+}
+
+/* Picks the next seeds after `count`, at most `most` in all. */
+void
+pick_seeds(Shard &shard, const Sample &sample, int count, int most)
+{
+	between_kernel<<<SEED_OFFERS, REGION_THREADS, 0, shard.device->compute>>>
+		(sample, shard.dimension);
+	pick_kernel<<<1, SEED_OFFERS, 0, shard.device->compute>>>(sample, count, most);
+	GK_LAUNCHED("pick_seeds");
 }
 
 /* Copies the seeds as origins. */
@@ -141,31 +224,20 @@ origins_kernel(Sample sample, int d, float *origins)
 		origins[(int64_t) blockIdx.x * d + j] = seed[j];
 }
 
-/* Finds the nearest origin of each row of the sample, roughly: a warp a row. */
+/* How far the rows of the sample are from the origins of their regions: a warp a row. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-nearest_origin_kernel(Sample sample, int d, const float *origins, int regions)
+own_origin_kernel(Sample sample, int d, const float *origins)
 {
 	int			its = (blockIdx.x * REGION_THREADS + threadIdx.x) / 32;
-	float		least = INFINITY;
-	int			region = 0;
+	float		distance2;
 
 	if (its >= sample.count)
 		return;
-#pragma unroll 4
-	for (int r = 0; r < regions; r++)
-	{
-		float		distance2 = rough_distance2(sample.rows + (int64_t) its * d,
-												origins + (int64_t) r * d, d);
-
-		region = distance2 < least ? r : region;
-		least = fminf(distance2, least);
-	}
+	distance2 = rough_distance2(sample.rows + (int64_t) its * d,
+								origins + (int64_t) sample.regions[its] * d, d);
 	if (threadIdx.x % 32 == 0)
-	{
-		sample.regions[its] = (uint16_t) region;
-		sample.nearest2[its] = least;
-	}
+		sample.nearest2[its] = distance2;
 }
 
 /* Makes the mean of a region's rows of the sample its origin, if there are any: a block. */
@@ -209,10 +281,9 @@ set_region_origins(Shard &shard, const Sample &sample)
 	int			blocks = (sample.count + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
 
 	origins_kernel<<<r.count, 128, 0, stream>>>(sample, d, r.origins);
-	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
 	center_kernel<<<r.count, REGION_THREADS, d * sizeof(double), stream>>>
 		(sample, d, r.origins, r.centers.exact.get());
-	nearest_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins, r.count);
+	own_origin_kernel<<<blocks, REGION_THREADS, 0, stream>>>(sample, d, r.origins);
 	GK_LAUNCHED("set_region_origins");
 }
 
@@ -319,7 +390,8 @@ struct ListArguments
 	explicit ListArguments(Shard &shard)
 		: exact(shard.centroids.exact.get()), count(shard.centroids.count), d(shard.dimension),
 		  depth(shard.depth), gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
-		  most(shard.regions.most), origins(shard.regions.origins),
+		  most(shard.regions.most), room((uint32_t) shard.regions.room),
+		  origins(shard.regions.origins),
 		  norms(shard.regions.norms), radii(shard.regions.radii),
 		  lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
@@ -336,6 +408,7 @@ struct ListArguments
 	int			depth;
 	double		gamma;
 	int			most;
+	uint32_t	room;
 	const float *origins;
 	const float *norms;
 	float	   *radii;
@@ -362,13 +435,16 @@ place_list(const ListArguments &a, int count, float greatest, float least, float
 	int			exponent = scale_of_norm(fmaxf(greatest, fminf(limit, 1e37f) * 0x1p-8f));
 	CentroidScale *scale = &a.scales[blockIdx.x];
 	RegionList	list = {0, 0, 0, 0.0f};
+	uint32_t	first;
 
 	if (padded > a.most || !(greatest < 1e37f))
 		return list;
+	first = atomicAdd(a.used, (uint32_t) padded);
+	if (first + padded > a.room)
+		return list;
 	*scale = {};
 	scale->exponent = exponent;
-	/* there is room for all */
-	list.first = (int) atomicAdd(a.used, (uint32_t) padded);
+	list.first = (int) first;
 	list.count = count;
 	list.padded = padded;
 	list.reach = INFINITY;
@@ -380,6 +456,9 @@ place_list(const ListArguments &a, int count, float greatest, float least, float
 
 /* Rows that are left are compared with all centroids, at so many times the cost. */
 #define COST_OF_LEFT 2
+
+/* Of what rows of a sample need, others need so much. */
+#define SAMPLED_MARGIN (1.0f + 1.0f / 32)
 
 /*
  * The limit of a region's list that costs least: a longer list leaves fewer rows, as far as rows
@@ -393,7 +472,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 	constexpr int EACH = REACHES / REGION_THREADS;
 	__shared__ uint32_t near[REACHES];
 	__shared__ unsigned long long least;
-	uint32_t   *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
+	const uint32_t *reaches = a.reaches + (int64_t) blockIdx.x * REACHES;
 	float		scale = rough_power_of_two(a.common->exponent);
 	int			first = threadIdx.x * EACH;
 	uint32_t	rows[EACH];
@@ -405,7 +484,7 @@ cheapest_limit(const ListArguments &a, const float *norms)
 	for (int i = 0; i < EACH; i++)
 	{
 		rows[i] = reaches[first + i];
-		reaches[first + i] = near[first + i] = 0;
+		near[first + i] = 0;
 	}
 	__syncthreads();
 	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
@@ -430,10 +509,9 @@ cheapest_limit(const ListArguments &a, const float *norms)
 }
 
 /*
- * How far from the origin centroids of the list may be.  A row is compared with all that are nearer
- * than |e| + 2 X, X <= |e| + u, where e is its own one, u away.  That is no farther than the
- * radius; as long as rows have not said what they need, u is taken for the distance between
- * neighbours.
+ * How far from the origin centroids of the list may be: as far as is cheapest or, as long as rows
+ * have not said what they need, as far as rows can need it that are no farther from their centroid
+ * than neighbours from each other.
  */
 static __device__ float
 limit_of_list(const ListArguments &a, const float *norms, bool tight)
@@ -487,6 +565,9 @@ list_kernel(ListArguments a, bool tight)
 			a.ids[list.first + atomicAdd(&found, 1)] = (int32_t) c;
 	for (int i = list.count + threadIdx.x; i < list.padded; i += REGION_THREADS)
 		a.ids[list.first + i] = 0;
+	/* rows without a list will not say it again */
+	for (int i = threadIdx.x; i < REACHES && list.count > 0; i += REGION_THREADS)
+		a.reaches[(int64_t) blockIdx.x * REACHES + i] = 0;
 }
 
 /* Rounds the centroids of a list to 16 bits: one warp a centroid. */
@@ -513,7 +594,7 @@ round_list_kernel(ListArguments a)
 				place_of(i, j % TILE_COLUMNS / 8) + j % 8;
 		}, [&](double length, double missed)
 		{
-			store_bounds(list.first + i, length, missed, a.norm, a.error, scale);
+			store_bounds(list.first + i, length, missed, 1.0, a.norm, a.error, scale);
 		});
 	}
 }
@@ -530,8 +611,8 @@ static __device__ void
 choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lambda, double *mu)
 {
 	double		count = (double) rows.count;
-	double		norm = mean_log(scale.norm_log, scale.norm_count, 0.0);
-	double		error = mean_log(scale.error_log, scale.error_count, norm - 12.0);
+	double		norm = mean_log(scale.norm_log, scale.weight, 0.0);
+	double		error = mean_log(scale.error_log, scale.weight, norm - 12.0);
 	double		row_norm = mean_log(rows.norm_log + count * scale.exponent, count, norm);
 	double		row_error = mean_log(rows.error_log + count * scale.exponent, count,
 									 row_norm - 12.0);
@@ -576,7 +657,28 @@ lower_list_kernel(ListArguments a)
 	}
 }
 
-/* Says what reach the rows of the sample need. */
+/* Raises radii to the nearest centroid, whatever origin is nearest to that: a block a region. */
+static __global__ void
+__launch_bounds__(REGION_THREADS)
+least_radius_kernel(ListArguments a)
+{
+	const float *norms = a.norms + (int64_t) blockIdx.x * a.count;
+	__shared__ int least;
+
+	if (threadIdx.x == 0)
+		least = __float_as_int(INFINITY);
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.count; c += REGION_THREADS)
+		atomicMin(&least, __float_as_int(norms[c]));
+	__syncthreads();
+	if (threadIdx.x == 0)
+		a.radii[blockIdx.x] = fmaxf(a.radii[blockIdx.x], __int_as_float(least));
+}
+
+/*
+ * Says what reach the rows of the sample need: their centroid is about as far as the radius, mostly
+ * at a right angle to the row.
+ */
 static __global__ void
 reaches_kernel(ListArguments a, Sample sample)
 {
@@ -587,17 +689,25 @@ reaches_kernel(ListArguments a, Sample sample)
 	if (i >= sample.count)
 		return;
 	region = sample.regions[i];
-	reach = 2.0f * sqrtf(sample.nearest2[i]) + a.radii[region];
+	reach = sqrtf(sample.nearest2[i]) + hypotf(sqrtf(sample.nearest2[i]), a.radii[region]);
+	reach *= SAMPLED_MARGIN;
 	atomicAdd(&a.reaches[region * REACHES +
 						 class_of_reach(reach * rough_power_of_two(a.common->exponent))], 1u);
 }
 
-/* Takes what reach the rows of the sample need. */
+/* Takes what reach the rows of the sample need, from the centroids as they are measured. */
 void
 sample_reaches(Shard &shard, const Sample &sample)
 {
-	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, shard.device->compute>>>
-		(ListArguments(shard), sample);
+	cudaStream_t stream = shard.device->compute;
+	ListArguments a(shard);
+	int			regions = shard.regions.count;
+
+	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
+	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
+		(a.norms, regions, a.count, a.radii);
+	least_radius_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
+	reaches_kernel<<<(sample.count + 255) / 256, 256, 0, stream>>>(a, sample);
 	GK_LAUNCHED("reaches_kernel");
 }
 
@@ -605,17 +715,13 @@ sample_reaches(Shard &shard, const Sample &sample)
 void
 measure_regions(Shard &shard)
 {
-	cudaStream_t stream = shard.device->compute;
 	ListArguments a(shard);
 	int			regions = shard.regions.count;
 
 	shard.use();
-	GK_CUDA(cudaMemsetAsync(a.radii, 0, regions * sizeof(float), stream));
 	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
-		REGION_THREADS, 0, stream>>>(a.origins, regions, a.exact, a.count, a.d,
-									 shard.regions.norms);
-	share_out_kernel<<<(unsigned) ((a.count + 31) / 32), REGION_THREADS, 0, stream>>>
-		(a.norms, regions, a.count, a.radii);
+		REGION_THREADS, 0, shard.device->compute>>>(a.origins, regions, a.exact, a.count, a.d,
+													shard.regions.norms);
 	GK_LAUNCHED("measure_regions");
 }
 

@@ -230,10 +230,9 @@ list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list,
 	GK_LAUNCHED("list_kernel");
 }
 
-/* Counts rows by 16 bits of their key. */
+/* Counts rows by some bits of their key. */
 static __global__ void
-histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64_t prefix,
-				 int shift, unsigned long long *counts)
+histogram_kernel(RowArguments a, Digit digit, unsigned long long *counts)
 {
 	int			lane = threadIdx.x % 32;
 	int64_t		step = (int64_t) gridDim.x * blockDim.x;
@@ -247,30 +246,45 @@ histogram_kernel(RowArguments a, bool with_hash, uint64_t known_distance, uint64
 		int			bin;
 		unsigned	group;
 
-		if (with_hash)
+		if (digit.of_hash)
 		{
-			can = can && key == known_distance;
+			can = can && key == digit.distance;
 			if (!__any_sync(0xffffffffu, can))
 				continue;
 			key = hash_rows(a.features, a.weights, first, a.rows, a.d, a.width);
 		}
-		can = can && (shift == 48 || key >> (shift + 16) == prefix);
-		bin = can ? (int) (key >> shift & 0xffff) : -1;
+		if (digit.known < 64)
+		{
+			can = can && key >> digit.known == digit.prefix;
+			key &= (UINT64_C(1) << digit.known) - 1;
+		}
+		bin = can ? (int) (key >> digit.shift) : -1;
 		group = __match_any_sync(0xffffffffu, bin);
 		if (can && lane == __ffs(group) - 1)
 			atomicAdd(&counts[bin], (unsigned long long) __popc(group));
 	}
 }
 
-/* Counts a slice's rows by 16 bits of d² or, if d² is known, of the hash. */
+/* Counts a slice's rows by some bits of d² or, if d² is known, of the hash. */
 void
-histogram_slice(Shard &shard, const Slice &slice, bool with_hash, uint64_t known_distance,
-				uint64_t prefix, int shift, unsigned long long *counts)
+histogram_slice(Shard &shard, const Slice &slice, const Digit &digit, unsigned long long *counts)
 {
 	histogram_kernel<<<blocks_for(shard, (slice.rows + 255) / 256, 8), 256, 0,
 		shard.device->compute>>>
-		(row_arguments(shard, slice), with_hash, known_distance, prefix, shift, counts);
+		(row_arguments(shard, slice), digit, counts);
 	GK_LAUNCHED("histogram_kernel");
+}
+
+/* Loads the kernels that list the farthest rows and gather them. */
+void
+load_lists()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) histogram_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) list_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) gather_kernel<float>));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) gather_kernel<int32_t>));
 }
 
 /* The order of a row and another one: a warp a pair. */

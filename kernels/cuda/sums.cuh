@@ -13,6 +13,30 @@
 namespace gk
 {
 
+/* The bits of 1.5 × 2^52: doubles near it are 1 apart, so adding it to a value rounds that. */
+#define ROUNDED_ZERO UINT64_C(0x4338000000000000)
+
+/* gk_quantize() + ROUNDED_ZERO: the product is exact, for scale is a power of two. */
+static __device__ __forceinline__ uint64_t
+rounded_bits(double value, double scale)
+{
+	return (uint64_t) __double_as_longlong(__fma_rn(value, scale, 0x1.8p52));
+}
+
+/* gk_quantize() without the slow conversion to an integer. */
+static __device__ __forceinline__ int64_t
+quantize(double value, double scale)
+{
+	return (int64_t) (rounded_bits(value, scale) - ROUNDED_ZERO);
+}
+
+/* What quantize() rounds away: quantize(rest_of(value, scale), rest_scale) is the second limb. */
+static __device__ __forceinline__ double
+rest_of(double value, double scale)
+{
+	return __fma_rn(value, scale, -__dsub_rn(__fma_rn(value, scale, 0x1.8p52), 0x1.8p52));
+}
+
 /* to += value; in shared memory, which has no 64-bit atomic add, by two 32-bit ones. */
 static __device__ __forceinline__ void
 add_shared(int64_t *to, int64_t value)

@@ -31,68 +31,133 @@ struct SumArguments
 	int64_t		k;
 	int64_t		limb;			/* k × (d + 1) */
 	int			lanes;			/* threads that share a row's columns, a power of two */
-	int			block_rows;		/* of a block at a time: a multiple of SUM_THREADS */
 	bool		all;			/* sum all rows, not only those whose label changed */
 	const double *centroids;	/* of the labels; of squares only */
 	Counters   *counters;
 };
 
-/* What is added up: rows, on a grid of one limb or two, or the squares to the centroids, of two. */
+/*
+ * What is added up: rows, without weights or with them, on a grid of one limb or two, or the
+ * squares to the centroids, of two.
+ */
 enum Summed
 {
+	PLAIN,
 	NARROW,
 	WIDE,
 	SQUARES
+};
+
+/* The limbs of a sum. */
+static __host__ __device__ constexpr int
+limbs_of(Summed what)
+{
+	return what == WIDE || what == SQUARES ? 2 : 1;
+}
+
+/* True if rows have weights. */
+template <Summed WHAT> static __device__ __forceinline__ bool
+has_weights(const SumArguments &a)
+{
+	return WHAT != PLAIN && a.weights != nullptr;
+}
+
+/* Which columns a thread takes at a time. */
+enum Taken
+{
+	ONE,						/* every `lanes`th */
+	STRIDED,					/* four, each 32 from the last */
+	PACKED						/* four that follow each other: rows are whole parts of 16 bytes */
 };
 
 #define SUM_THREADS 256
 #define SUM_ROWS 1024			/* of a block at a time, at most */
 #define SORTED_ROWS 4096		/* the same if they are sorted by label */
 #define SORTED_CLUSTERS 2048	/* the most clusters for which sorting pays off */
-#define SUM_TAKEN 0x8000		/* in a position: the row leaves */
+#define SUM_TAKEN 0x8000u		/* in a place: the row leaves */
 
-/*
- * Rows of a block to be added to a cluster or subtracted: a row that moved leaves one cluster
- * and joins another.
- */
+/* A row of a block to be added to a cluster or subtracted: its place among the block's rows. */
+struct alignas(8) WideItem
+{
+	uint32_t	label;
+	uint32_t	place;
+};
+
+struct alignas(4) SmallItem
+{
+	uint16_t	label;
+	uint16_t	place;
+};
+
+/* The rows of a block to be summed: a row that moved leaves one cluster and joins another. */
 template <bool SORTED> struct alignas(16) Items
 {
 	static constexpr int ROWS = SORTED ? SORTED_ROWS : SUM_ROWS;
+	using Item = typename std::conditional<SORTED, SmallItem, WideItem>::type;
 
-	typename std::conditional<SORTED, uint16_t, int32_t>::type labels[2 * ROWS];
-	uint16_t	places[2 * ROWS];	/* in the block's rows */
+	Item		items[2 * ROWS];
 	int			starts[SORTED ? SORTED_CLUSTERS : 1];
 	typename cub::BlockScan<int, SUM_THREADS>::TempStorage scan;
 	int			count;
 };
 
-/* Calls f for each of a block's rows to be summed, with label and position; by all threads. */
-template <typename F> static __device__ __forceinline__ void
-each_item(const SumArguments &a, int64_t first, F f)
+/* The labels of a thread's rows, which lie SUM_THREADS apart; -1: no row. */
+template <int EACH> struct OwnLabels
 {
-#pragma unroll 4
-	for (int i = 0; i < a.block_rows / SUM_THREADS; i++)
-	{
-		int			place = i * SUM_THREADS + threadIdx.x;
-		int64_t		row = first + place;
-		bool		valid = row < a.rows;
-		int32_t		fresh = valid ? a.fresh[row] : -1;
-		int32_t		old = valid ? a.labels[row] : -1;
+	int32_t		fresh[EACH];
+	int32_t		old[EACH];
 
-		f(valid && (a.all || fresh != old), fresh, place);
-		if (!a.all)
-			f(fresh != old && old >= 0, old, place | SUM_TAKEN);
+	/* Reads those of a block's rows from .. to - 1. */
+	__device__ __forceinline__ void read(const SumArguments &a, int64_t from, int64_t to)
+	{
+#pragma unroll
+		for (int i = 0; i < EACH; i++)
+		{
+			int64_t		row = from + i * SUM_THREADS + threadIdx.x;
+
+			fresh[i] = row < to ? a.fresh[row] : -1;
+			old[i] = row < to ? a.labels[row] : -1;
+		}
 	}
-}
+
+	/* Replaces labels by the new ones; returns how many changed. */
+	__device__ __forceinline__ int take(const SumArguments &a, int64_t from) const
+	{
+		int			changed = 0;
+
+#pragma unroll
+		for (int i = 0; i < EACH; i++)
+			if (fresh[i] != old[i])
+			{
+				a.labels[from + i * SUM_THREADS + threadIdx.x] = fresh[i];
+				changed++;
+			}
+		return changed;
+	}
+
+	/* Calls f for each of the rows to be summed, with label and place; by all threads. */
+	template <typename F> __device__ __forceinline__ void each(bool all, F f) const
+	{
+#pragma unroll
+		for (int i = 0; i < EACH; i++)
+		{
+			uint32_t	place = i * SUM_THREADS + threadIdx.x;
+
+			f(fresh[i] >= 0 && (all || fresh[i] != old[i]), fresh[i], place);
+			if (!all)
+				f(fresh[i] != old[i] && old[i] >= 0, old[i], place | SUM_TAKEN);
+		}
+	}
+};
 
 /* Lists the rows to be summed, unsorted. */
-static __device__ void
-list_items(const SumArguments &a, Items<false> *items, int64_t first)
+template <int EACH> static __device__ __forceinline__ void
+list_items(const SumArguments &a, Items<false> *items, const OwnLabels<EACH> &own)
 {
 	if (threadIdx.x == 0)
 		items->count = 0;
 	__syncthreads();
-	each_item(a, first, [&](bool has, int32_t label, int place)
+	own.each(a.all, [&](bool has, int32_t label, uint32_t place)
 	{
 		unsigned	lanes = __ballot_sync(0xffffffffu, has);
 		int			lane = threadIdx.x % 32;
@@ -102,265 +167,280 @@ list_items(const SumArguments &a, Items<false> *items, int64_t first)
 			to = atomicAdd(&items->count, __popc(lanes));
 		to = __shfl_sync(0xffffffffu, to, 0) + __popc(lanes & ((1u << lane) - 1));
 		if (has)
-		{
-			items->labels[to] = label;
-			items->places[to] = (uint16_t) place;
-		}
+			items->items[to] = {(uint32_t) label, place};
 	});
 }
 
 /* Lists the rows to be summed, sorted by label: a counting sort. */
-static __device__ void
-list_items(const SumArguments &a, Items<true> *items, int64_t first)
+template <int EACH> static __device__ __forceinline__ void
+list_items(const SumArguments &a, Items<true> *items, const OwnLabels<EACH> &own)
 {
-	constexpr int EACH = SORTED_CLUSTERS / SUM_THREADS;
-	int			counts[EACH];
+	constexpr int COUNTS = SORTED_CLUSTERS / SUM_THREADS;
+	int			counts[COUNTS];
 	int			total;
 
 	for (int i = threadIdx.x; i < SORTED_CLUSTERS; i += SUM_THREADS)
 		items->starts[i] = 0;
 	__syncthreads();
-	each_item(a, first, [&](bool has, int32_t label, int)
+	own.each(a.all, [&](bool has, int32_t label, uint32_t)
 	{
 		if (has)
 			atomicAdd(&items->starts[label], 1);
 	});
 	__syncthreads();
-	for (int i = 0; i < EACH; i++)
-		counts[i] = items->starts[threadIdx.x * EACH + i];
+	for (int i = 0; i < COUNTS; i++)
+		counts[i] = items->starts[threadIdx.x * COUNTS + i];
 	cub::BlockScan<int, SUM_THREADS>(items->scan).ExclusiveSum(counts, counts, total);
-	for (int i = 0; i < EACH; i++)
-		items->starts[threadIdx.x * EACH + i] = counts[i];
+	for (int i = 0; i < COUNTS; i++)
+		items->starts[threadIdx.x * COUNTS + i] = counts[i];
 	if (threadIdx.x == 0)
 		items->count = total;
 	__syncthreads();
-	each_item(a, first, [&](bool has, int32_t label, int place)
+	own.each(a.all, [&](bool has, int32_t label, uint32_t place)
 	{
 		if (has)
-		{
-			int			to = atomicAdd(&items->starts[label], 1);
-
-			items->labels[to] = (uint16_t) label;
-			items->places[to] = (uint16_t) place;
-		}
+			items->items[atomicAdd(&items->starts[label], 1)] =
+				{(uint16_t) label, (uint16_t) place};
 	});
 }
 
-/* Replaces labels of a block's rows by the new ones; returns how many of the thread's changed. */
-static __device__ int
-take_labels(const SumArguments &a, int64_t first)
+/* The columns that a thread takes, and their grids. */
+template <Taken TAKEN> struct OwnColumns
 {
-	int			changed = 0;
+	static constexpr int COUNT = TAKEN == ONE ? 1 : 4;
 
-#pragma unroll 4
-	for (int i = 0; i < a.block_rows / SUM_THREADS; i++)
-	{
-		int64_t		row = first + i * SUM_THREADS + threadIdx.x;
+	int			first;
+	int			apart;
+	double		scales[COUNT];
+	const char *values;			/* the first of them, in the first row of the block */
+	const double *weights;		/* of the block */
 
-		if (row < a.rows && a.fresh[row] != a.labels[row])
-		{
-			a.labels[row] = a.fresh[row];
-			changed++;
-		}
-	}
-	return changed;
-}
-
-/* A thread's share of a cluster's sums before it is added to them: every `lanes`th column. */
-template <Summed WHAT, int COLUMNS> struct Partial
-{
-	int64_t		high[COLUMNS];
-	int64_t		low[WHAT != NARROW ? COLUMNS : 1];
-	int			rows;			/* that joined, less those that left */
-
-	__device__ __forceinline__ void clear()
+	/* Those of a span of columns. */
+	__device__ __forceinline__ OwnColumns(const SumArguments &a, int64_t block, int span, int lane,
+										  int lanes)
+		: first(span + (TAKEN == PACKED ? lane * 4 : lane)), apart(TAKEN == PACKED ? 1 : lanes),
+		  values((const char *) (a.features + block * a.d + first)), weights(a.weights + block)
 	{
 #pragma unroll
-		for (int v = 0; v < COLUMNS; v++)
-			high[v] = low[WHAT != NARROW ? v : 0] = 0;
-		rows = 0;
+		for (int v = 0; v < COUNT; v++)
+			scales[v] = first + v * apart < a.d ? a.scales[first + v * apart] : 0.0;
+	}
+};
+
+/* What a thread knows of an item: some columns of its row, and the weight. */
+template <Summed WHAT, Taken TAKEN> struct ItemValues
+{
+	static constexpr int COUNT = OwnColumns<TAKEN>::COUNT;
+
+	typename std::conditional<WHAT == SQUARES, double, float>::type x[COUNT];
+	double		weight;
+
+	/* Reads those of the row at a place of the block's rows. */
+	__device__ __forceinline__ void read(const SumArguments &a, const OwnColumns<TAKEN> &own,
+										 uint32_t place, uint32_t label)
+	{
+		const float *row = (const float *)
+			(own.values + (uint64_t) place * ((uint32_t) a.d * (uint32_t) sizeof(float)));
+		float		values[COUNT];
+
+		weight = has_weights<WHAT>(a) ? own.weights[place] : 1.0;
+		if constexpr (TAKEN == PACKED)
+		{
+			float4		four = make_float4(0, 0, 0, 0);
+
+			if (own.first < a.d)
+				four = __ldg((const float4 *) row);
+			values[0] = four.x;
+			values[1] = four.y;
+			values[2] = four.z;
+			values[3] = four.w;
+		}
+		else
+#pragma unroll
+			for (int v = 0; v < COUNT; v++)
+				values[v] = own.first + v * own.apart < a.d ? __ldg(row + v * own.apart) : 0.0f;
+#pragma unroll
+		for (int v = 0; v < COUNT; v++)
+		{
+			int			j = own.first + v * own.apart;
+
+			if constexpr (WHAT != SQUARES)
+				x[v] = values[v];
+			else
+				x[v] = j < a.d ?
+					gk_add_square(0.0, values[v], a.centroids[(int64_t) label * a.d + j]) : 0.0;
+		}
 	}
 };
 
 /*
- * True if rows are counted apart from their columns: they weigh 1, and a column for that would
- * need a further round of all threads.
+ * A thread's share of a cluster's sums before it is added to them.  Each item adds ROUNDED_ZERO
+ * to high and low, which flush() takes away.
  */
-static __device__ __forceinline__ bool
-counts_apart(const SumArguments &a, int round)
+template <Summed WHAT, Taken TAKEN> struct Partial
 {
-	return a.weights == nullptr && a.d % round == 0;
-}
+	static constexpr int COUNT = OwnColumns<TAKEN>::COUNT;
+	static constexpr int LOW = limbs_of(WHAT) == 2 ? COUNT : 1;
 
-/* Adds a count of rows that weigh 1 to the weight of a cluster. */
-template <bool SHARED, Summed WHAT> static __device__ __forceinline__ void
-add_count(const SumArguments &a, int64_t *sums, int32_t cluster, int rows)
-{
-	int64_t    *to = sums + (int64_t) cluster * (a.d + 1) + a.d;
+	uint64_t	high[COUNT];
+	uint64_t	low[LOW];
+	int64_t		weight_high;	/* if there are weights */
+	int64_t		weight_low;
+	unsigned	items;
+	int			gained;			/* rows that join less those that leave */
 
-	add_sum<SHARED>(to, rows * gk_quantize(1.0, a.scales[a.d]));
-	if (WHAT != NARROW)
-		add_sum<SHARED>(to + a.limb, rows * gk_quantize_rest(1.0, a.scales[a.d], a.rest_scale));
-}
-
-/* Adds a thread's partial sums to those of the cluster: columns span + lane, + lanes, … */
-template <bool SHARED, Summed WHAT, int COLUMNS> static __device__ __forceinline__ void
-flush_partial(const SumArguments &a, int64_t *sums, int32_t cluster, int span, int lane, int lanes,
-			  Partial<WHAT, COLUMNS> &partial)
-{
-#pragma unroll
-	for (int v = 0; v < COLUMNS; v++)
+	__device__ __forceinline__ void clear()
 	{
-		int			j = span + v * lanes + lane;
-
-		if (j > a.d)
-			continue;
-		add_sum<SHARED>(sums + (int64_t) cluster * (a.d + 1) + j, partial.high[v]);
-		if (WHAT != NARROW)
-			add_sum<SHARED>(sums + a.limb + (int64_t) cluster * (a.d + 1) + j,
-							partial.low[WHAT != NARROW ? v : 0]);
+#pragma unroll
+		for (int v = 0; v < COUNT; v++)
+			high[v] = low[v % LOW] = 0;
+		weight_high = weight_low = 0;
+		items = gained = 0;
 	}
-	if (span == 0 && lane == 0 && counts_apart(a, lanes * COLUMNS))
-		add_count<SHARED, WHAT>(a, sums, cluster, partial.rows);
-	partial.clear();
-}
 
-/* What is added up of a feature of a row. */
-template <Summed WHAT> static __device__ __forceinline__ auto
-value_of_item(const SumArguments &a, int64_t row, int32_t label, int j)
-{
-	float		x = a.features[row * a.d + j];
-
-	if constexpr (WHAT == SQUARES)
-		return gk_add_square(0.0, x, a.centroids[(int64_t) label * a.d + j]);
-	else
-		return x;
-}
-
-/* Reads the same columns, and the weights, of the rows of items i .. i + AHEAD - 1. */
-template <Summed WHAT, int AHEAD, int COLUMNS, typename Value, typename Label>
-static __device__ __forceinline__ void
-read_items(const SumArguments &a, const Label *labels, const uint16_t *places, int i, int to,
-		   int64_t first, int span, int lane, int lanes, Value (&x)[AHEAD][COLUMNS],
-		   double (&weights)[AHEAD])
-{
-#pragma unroll
-	for (int u = 0; u < AHEAD; u++)
+	/* Adds one row's values, or (taken) subtracts them. */
+	__device__ __forceinline__ void add(const SumArguments &a, const OwnColumns<TAKEN> &own,
+										const ItemValues<WHAT, TAKEN> &item, bool taken)
 	{
-		int64_t		row = first + (i + u < to ? places[i + u] & ~SUM_TAKEN : 0);
-
-		weights[u] = a.weights != nullptr && i + u < to ? a.weights[row] : 1.0;
 #pragma unroll
-		for (int v = 0; v < COLUMNS; v++)
+		for (int v = 0; v < COUNT; v++)
 		{
-			int			j = span + v * lanes + lane;
+			double		value = taken ? -item.x[v] : item.x[v];
 
-			x[u][v] = j < a.d && i + u < to ? value_of_item<WHAT>(a, row, labels[i + u], j) : 1.0f;
+			if (has_weights<WHAT>(a))
+				value = GK_MUL(item.weight, value);
+			high[v] += rounded_bits(value, own.scales[v]);
+			if (limbs_of(WHAT) == 2)
+				low[v % LOW] +=
+					rounded_bits(rest_of(value, own.scales[v]), a.rest_scale);
+		}
+		items++;
+		gained += taken ? -1 : 1;
+		if (has_weights<WHAT>(a))
+		{
+			double		weight = taken ? -item.weight : item.weight;
+
+			weight_high += quantize(weight, a.scales[a.d]);
+			if (limbs_of(WHAT) == 2)
+				weight_low += quantize(rest_of(weight, a.scales[a.d]), a.rest_scale);
 		}
 	}
-}
 
-/* Adds one row's values in a thread's columns to its partial sums, or (taken) subtracts them. */
-template <Summed WHAT, int COLUMNS, typename Value> static __device__ __forceinline__ void
-add_item(const SumArguments &a, const Value (&x)[COLUMNS], double weight,
-		 const double (&scales)[COLUMNS], bool taken, Partial<WHAT, COLUMNS> &partial)
-{
-	partial.rows += taken ? -1 : 1;
-#pragma unroll
-	for (int v = 0; v < COLUMNS; v++)
+	/* Adds these sums to those of the cluster; `leads`: the weight as well. */
+	template <bool SHARED> __device__ __forceinline__ void
+	flush(const SumArguments &a, int64_t *sums, uint32_t cluster, const OwnColumns<TAKEN> &own,
+		  bool leads)
 	{
-		double		value = x[v];
-		int64_t		high;
+		int64_t    *to = sums + (int64_t) cluster * (a.d + 1);
 
-		if (a.weights != nullptr)
-			value = GK_MUL(weight, value);
-		high = gk_quantize(value, scales[v]);
-		partial.high[v] += taken ? -high : high;
-		if (WHAT != NARROW)
+#pragma unroll
+		for (int v = 0; v < COUNT; v++)
 		{
-			int64_t		low = gk_quantize_rest(value, scales[v], a.rest_scale);
+			int			j = own.first + v * own.apart;
 
-			partial.low[WHAT != NARROW ? v : 0] += taken ? -low : low;
+			if (j >= a.d)
+				continue;
+			add_sum<SHARED>(to + j, (int64_t) (high[v] - items * ROUNDED_ZERO));
+			if (limbs_of(WHAT) == 2)
+				add_sum<SHARED>(to + a.limb + j,
+								(int64_t) (low[v % LOW] - items * ROUNDED_ZERO));
 		}
+		if (leads)
+		{
+			double		scale = a.scales[a.d];
+
+			add_sum<SHARED>(to + a.d,
+							has_weights<WHAT>(a) ? weight_high : gained * quantize(1.0, scale));
+			if (limbs_of(WHAT) == 2)
+				add_sum<SHARED>(to + a.limb + a.d, has_weights<WHAT>(a) ? weight_low :
+								gained * quantize(rest_of(1.0, scale), a.rest_scale));
+		}
+		clear();
+	}
+};
+
+/*
+ * Adds items from .. to - 1 to the sums: a group of `lanes` threads together, each some columns
+ * at a time.
+ */
+template <Summed WHAT, bool SHARED, Taken TAKEN, typename Item> static __device__ void
+add_items(const SumArguments &a, int64_t *sums, const Item *items, int from, int to, int64_t first,
+		  int lane, int lanes)
+{
+	constexpr int AHEAD = 4;
+
+	for (int span = 0; span < a.d && from < to; span += lanes * OwnColumns<TAKEN>::COUNT)
+	{
+		OwnColumns<TAKEN> own(a, first, span, lane, lanes);
+		Partial<WHAT, TAKEN> partial;
+		uint32_t	current = items[from].label;
+		bool		leads = span == 0 && lane == 0;
+
+		partial.clear();
+		for (int i = from; i < to; i += AHEAD)
+		{
+			ItemValues<WHAT, TAKEN> ahead[AHEAD];
+			Item		its[AHEAD];
+
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				its[u] = items[min(i + u, to - 1)];
+				ahead[u].read(a, own, its[u].place & ~SUM_TAKEN, its[u].label);
+			}
+#pragma unroll
+			for (int u = 0; u < AHEAD; u++)
+			{
+				if (i + u >= to)
+					break;
+				if (its[u].label != current)
+				{
+					partial.template flush<SHARED>(a, sums, current, own, leads);
+					current = its[u].label;
+				}
+				partial.add(a, own, ahead[u], (its[u].place & SUM_TAKEN) != 0);
+			}
+		}
+		partial.template flush<SHARED>(a, sums, current, own, leads);
 	}
 }
 
 /*
- * Adds items from .. to - 1 to the sums: a group of `lanes` threads together, each COLUMNS
- * columns at a time.
+ * Replaces labels by the new ones, and updates the sums.  Each block has as many rows as the
+ * others, and takes as many at a time each time.
  */
-template <Summed WHAT, bool SHARED, int COLUMNS, typename Label> static __device__ void
-add_items(const SumArguments &a, int64_t *sums, const Label *labels, const uint16_t *places,
-		  int from, int to, int64_t first, int lane, int lanes)
-{
-	constexpr int AHEAD = 4;
-	int			columns = a.d + !counts_apart(a, lanes * COLUMNS);
-
-	for (int span = 0; span < columns; span += lanes * COLUMNS)
-	{
-		double		scales[COLUMNS];
-		Partial<WHAT, COLUMNS> partial;
-		int32_t		current = from < to ? labels[from] : 0;
-
-		partial.clear();
-#pragma unroll
-		for (int v = 0; v < COLUMNS; v++)
-			scales[v] = span + v * lanes + lane <= a.d ? a.scales[span + v * lanes + lane] : 0.0;
-		for (int i = from; i < to; i += AHEAD)
-		{
-			typename std::conditional<WHAT == SQUARES, double, float>::type x[AHEAD][COLUMNS];
-			double		weights[AHEAD];
-
-			read_items<WHAT>(a, labels, places, i, to, first, span, lane, lanes, x, weights);
-#pragma unroll
-			for (int u = 0; u < AHEAD; u++)
-			{
-				bool		taken;
-
-				if (i + u >= to)
-					break;
-				taken = places[i + u] & SUM_TAKEN;
-				if (labels[i + u] != current)
-				{
-					flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
-					current = labels[i + u];
-				}
-				add_item<WHAT, COLUMNS>(a, x[u], weights[u], scales, taken, partial);
-			}
-		}
-		if (from < to)
-			flush_partial<SHARED>(a, sums, current, span, lane, lanes, partial);
-	}
-}
-
-/* Replaces labels by the new ones, and updates the sums. */
-template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static __global__ void
-__launch_bounds__(SUM_THREADS)
+template <Summed WHAT, bool SORTED, bool SHARED, Taken TAKEN> static __global__ void
+__launch_bounds__(SUM_THREADS, WHAT == PLAIN ? 3 : WHAT == SQUARES ? 1 : 2)
 sum_kernel(SumArguments a)
 {
+	constexpr int ROWS = Items<SORTED>::ROWS;
 	extern __shared__ uint4 sum_memory[];
 	Items<SORTED> *items = (Items<SORTED> *) sum_memory;
 	int64_t    *shared_sums = (int64_t *) (items + 1);
 	int64_t    *sums = SHARED ? shared_sums : a.sums;
-	int64_t		all = a.limb * (WHAT != NARROW ? 2 : 1);
-	int			lanes = COLUMNS > 1 ? 32 : a.lanes;
-	int			groups = SUM_THREADS / lanes;
-	int			group = threadIdx.x / lanes;
+	int64_t		all = a.limb * (limbs_of(WHAT));
+	int			groups = SUM_THREADS / a.lanes;
+	int			group = threadIdx.x / a.lanes;
+	int64_t		first = a.rows * blockIdx.x / gridDim.x;
+	int64_t		end = a.rows * (blockIdx.x + 1) / gridDim.x;
+	int64_t		times = (end - first + ROWS - 1) / ROWS;
+	int			most = times > 0 ? (int) ((end - first + times - 1) / times) : ROWS;
 	unsigned	total = 0;
 
 	for (int64_t i = threadIdx.x; SHARED && i < all; i += SUM_THREADS)
 		shared_sums[i] = 0;
-	for (int64_t first = (int64_t) blockIdx.x * a.block_rows; first < a.rows;
-		 first += (int64_t) gridDim.x * a.block_rows)
+	for (; first < end; first += most)
 	{
+		OwnLabels<ROWS / SUM_THREADS> own;
+
+		own.read(a, first, min(end, first + most));
 		__syncthreads();
-		list_items(a, items, first);
+		list_items(a, items, own);
+		total += own.take(a, first);
 		__syncthreads();
-		total += take_labels(a, first);
-		add_items<WHAT, SHARED, COLUMNS>(a, sums, items->labels, items->places,
-										 items->count * group / groups,
-										 items->count * (group + 1) / groups, first,
-										 threadIdx.x % lanes, lanes);
+		add_items<WHAT, SHARED, TAKEN>(a, sums, items->items, items->count * group / groups,
+									   items->count * (group + 1) / groups, first,
+									   threadIdx.x % a.lanes, a.lanes);
 	}
 	total = sum_of_lanes<32>(total);
 	if (threadIdx.x % 32 == 0 && total > 0)
@@ -372,49 +452,54 @@ sum_kernel(SumArguments a)
 }
 
 /* Enqueues one kernel. */
-template <Summed WHAT, bool SORTED, bool SHARED, int COLUMNS> static void
-launch_sum(Shard &shard, SumArguments a)
+template <Summed WHAT, bool SORTED, bool SHARED, Taken TAKEN> static void
+launch_sum(Shard &shard, const SumArguments &a)
 {
-	const void *kernel = (const void *) sum_kernel<WHAT, SORTED, SHARED, COLUMNS>;
+	const void *kernel = (const void *) sum_kernel<WHAT, SORTED, SHARED, TAKEN>;
 	size_t		bytes = sizeof(Items<SORTED>) +
-		(SHARED ? a.limb * (WHAT != NARROW ? 2 : 1) * sizeof(int64_t) : 0);
+		(SHARED ? a.limb * (limbs_of(WHAT)) * sizeof(int64_t) : 0);
+	int64_t		blocks = (a.rows + SUM_ROWS - 1) / SUM_ROWS;
 	int			per_processor;
-	int64_t		each;
 
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SUM_THREADS,
 			bytes));
-	/* as many rows as fit, but some for every block that can run */
-	each = (a.rows + shard.device->processors * per_processor - 1) /
-		(shard.device->processors * per_processor);
-	a.block_rows = (int) std::max<int64_t>(SUM_ROWS, std::min<int64_t>(each, Items<SORTED>::ROWS));
-	a.block_rows = (a.block_rows + SUM_THREADS - 1) / SUM_THREADS * SUM_THREADS;
-	sum_kernel<WHAT, SORTED, SHARED, COLUMNS>
-		<<<blocks_for(shard, (a.rows + a.block_rows - 1) / a.block_rows, per_processor),
-		   SUM_THREADS, bytes, shard.device->compute>>>(a);
+	sum_kernel<WHAT, SORTED, SHARED, TAKEN>
+		<<<blocks_for(shard, blocks, per_processor), SUM_THREADS, bytes,
+		   shard.device->compute>>>(a);
 	GK_LAUNCHED("sum_kernel");
 }
 
-/* Chooses where to keep sums, and how many columns a thread takes. */
-template <Summed WHAT> static void
-choose_sum(Shard &shard, const SumArguments &a)
+/* Chooses where to keep sums. */
+template <Summed WHAT, Taken TAKEN> static void
+choose_memory(Shard &shard, const SumArguments &a)
 {
-	size_t		own = a.limb * (WHAT != NARROW ? 2 : 1) * sizeof(int64_t);
+	size_t		own = a.limb * (limbs_of(WHAT)) * sizeof(int64_t);
 	bool		sorted = a.k <= SORTED_CLUSTERS &&
 		sizeof(Items<true>) <= shard.device->shared_memory;
-	bool		shared = sorted && own <= 32 << 10 &&
-		sizeof(Items<true>) + own <= shard.device->shared_memory;
-	bool		narrow = a.lanes < 32;
 
-	if (shared)
-		narrow ? launch_sum<WHAT, true, true, 1>(shard, a) :
-			launch_sum<WHAT, true, true, 4>(shard, a);
+	if (sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory)
+		launch_sum<WHAT, true, true, TAKEN>(shard, a);
 	else if (sorted)
-		narrow ? launch_sum<WHAT, true, false, 1>(shard, a) :
-			launch_sum<WHAT, true, false, 4>(shard, a);
+		launch_sum<WHAT, true, false, TAKEN>(shard, a);
 	else
-		narrow ? launch_sum<WHAT, false, false, 1>(shard, a) :
-			launch_sum<WHAT, false, false, 4>(shard, a);
+		launch_sum<WHAT, false, false, TAKEN>(shard, a);
+}
+
+/* Chooses which columns a thread takes. */
+template <Summed WHAT> static void
+choose_sum(Shard &shard, SumArguments &a)
+{
+	bool		packed = a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0;
+
+	for (a.lanes = 1; a.lanes < 32 && a.lanes * (packed ? 4 : 1) < a.d;)
+		a.lanes *= 2;
+	if (packed)
+		choose_memory<WHAT, PACKED>(shard, a);
+	else if (a.lanes < 32)
+		choose_memory<WHAT, ONE>(shard, a);
+	else
+		choose_memory<WHAT, STRIDED>(shard, a);
 }
 
 /* What the sums of a slice have in common. */
@@ -427,8 +512,6 @@ sum_arguments(Shard &shard, const Slice &slice, int64_t k)
 	a.weights = slice.weights;
 	a.rows = slice.rows;
 	a.d = shard.dimension;
-	for (a.lanes = 1; a.lanes < 32 && a.lanes < a.d + 1;)
-		a.lanes *= 2;
 	a.labels = shard.labels.get() + slice.first;
 	a.sums = shard.sums.get();
 	a.k = k;
@@ -449,8 +532,10 @@ sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool al
 	a.all = all;
 	if (grid.wide)
 		choose_sum<WIDE>(shard, a);
-	else
+	else if (a.weights != nullptr)
 		choose_sum<NARROW>(shard, a);
+	else
+		choose_sum<PLAIN>(shard, a);
 }
 
 /* Adds the squares of a slice's rows to the centroids of their labels to the sums. */

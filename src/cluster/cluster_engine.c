@@ -50,10 +50,30 @@ now(void)
 	return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
 }
 
+/* Begins to measure what rounds take besides the engines of the nodes. */
+static void
+begin_exchange(GkClusterEngine *engine)
+{
+	engine->begun = now();
+	engine->slowest = engine->slowest_before = 0.0;
+}
+
+/* Ends measuring. */
+static void
+end_exchange(GkClusterEngine *engine)
+{
+	double		seconds = 1e-3 * (now() - engine->begun) - engine->slowest_before - engine->slowest;
+
+	/* a node may claim any time */
+	if (seconds > 0.0)
+		engine->exchange_seconds += seconds;
+}
+
 /* Ends the command. */
 static void
 end_command(GkClusterEngine *engine)
 {
+	end_exchange(engine);
 	if (engine->status.code == GK_OK)
 	{
 		gk_note(&engine->state, engine->command, engine->centroids_before);
@@ -183,6 +203,7 @@ cluster_submit(GkEngine *base, GkCommand *command)
 	engine->is_first = true;
 	engine->phase = 0;
 	engine->at = 0;
+	begin_exchange(engine);
 	if (!gk_can_run(&engine->state, command))
 	{
 		engine->command = NULL;
@@ -210,7 +231,8 @@ cluster_wait(GkEngine *base, int milliseconds)
 	while (engine->command != NULL)
 	{
 		double		left = end - now();
-		GkRoundProgress progress = gk_go_on(engine, left < 0.0 ? 0 : (int) left);
+		/* rounded up: whoever looks without waiting keeps a processor from the nodes */
+		GkRoundProgress progress = gk_go_on(engine, left < 0.0 ? 0 : (int) left + 1);
 
 		if (progress != GK_MORE)
 			end_command(engine);
@@ -232,10 +254,12 @@ fetch_window(GkClusterEngine *engine, int64_t from, int64_t count)
 	engine->at = from;
 	engine->centroids_before = engine->state.centroids;
 	engine->status = gk_status_ok();
+	begin_exchange(engine);
 	gk_split_range(engine, from, count);
 	engine->status = gk_begin_round(engine, &round);
 	while (engine->status.code == GK_OK && progress == GK_MORE)
 		progress = gk_go_on(engine, FETCH_MILLISECONDS);
+	end_exchange(engine);
 	return engine->status;
 }
 
@@ -324,6 +348,13 @@ void
 gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report)
 {
 	*report = ((const GkClusterEngine *) engine)->peers[node].report;
+}
+
+/* Seconds that commands took besides the node that was slowest in each round. */
+double
+gk_cluster_exchange_seconds(const GkEngine *engine)
+{
+	return ((const GkClusterEngine *) engine)->exchange_seconds;
 }
 
 /* The class of the cluster engine. */

@@ -34,4 +34,10 @@ extern const int64_t *gk_cluster_first_rows(const GkEngine *engine);
 /* The work of a node so far. */
 extern void gk_cluster_report(const GkEngine *engine, int node, GkNodeReport *report);
 
+/*
+ * Seconds that all commands so far took besides the engine of the node that was slowest in each of
+ * their rounds: messages, merging, and the update of the centroids.
+ */
+extern double gk_cluster_exchange_seconds(const GkEngine *engine);
+
 #endif							/* GK_CLUSTER_ENGINE_H */

@@ -98,6 +98,10 @@ struct GkClusterEngine
 	bool		is_first;		/* no answer of the command was taken */
 	int			phase;			/* of finish functions */
 	int64_t		at;
+	double		begun;			/* in milliseconds */
+	double		slowest;		/* seconds of the slowest node in this round */
+	double		slowest_before; /* … in the rounds before it */
+	double		exchange_seconds;	/* of all commands */
 
 	/* the grid */
 	bool		wide;

@@ -88,6 +88,8 @@ gk_begin_round(GkClusterEngine *engine, const GkRound *round)
 	engine->round = round;
 	engine->next = 0;
 	engine->unanswered = 0;
+	engine->slowest_before += engine->slowest;
+	engine->slowest = 0.0;
 	for (int i = 0; i < engine->transport->nodes && status.code == GK_OK; i++)
 	{
 		GkPeer	   *peer = &engine->peers[i];
@@ -125,6 +127,20 @@ refuse_answer(GkClusterEngine *engine, int node)
 												   transport->name(transport->context, node)));
 }
 
+/* Notes what the header of an answer tells about the work of a peer. */
+static void
+note_work(GkClusterEngine *engine, GkPeer *peer, const GkHeader *header)
+{
+	double		seconds = 1e-9 * (double) header->nanoseconds;
+
+	peer->report.received += header->bytes;
+	peer->report.seconds += seconds;
+	peer->report.bytes = header->held;
+	peer->report.peak = header->peak;
+	if (seconds > engine->slowest)
+		engine->slowest = seconds;
+}
+
 /* Receives an answer, and checks its header. */
 static GkRoundProgress
 receive_answer(GkClusterEngine *engine, int milliseconds)
@@ -158,10 +174,7 @@ receive_answer(GkClusterEngine *engine, int milliseconds)
 		return refuse_answer(engine, node);
 	peer->answer = answer;
 	peer->reader = gk_reader_begin(answer, bytes);
-	peer->report.received += bytes;
-	peer->report.seconds += 1e-9 * (double) header.nanoseconds;
-	peer->report.bytes = header.held;
-	peer->report.peak = header.peak;
+	note_work(engine, peer, &header);
 	engine->unanswered--;
 	return GK_MORE;
 }

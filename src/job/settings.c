@@ -5,11 +5,17 @@
 
 #include <limits.h>
 
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/syscache.h"
 #include "utils/varlena.h"
 
 #include "settings.h"
+
+#define NODES_NAME "gkmeans.nodes"
 
 static const struct config_enum_entry engine_choices[] = {
 	{"auto", GK_ENGINE_AUTO, false},
@@ -127,6 +133,49 @@ gk_named_nodes(bool *automatic)
 	return *automatic ? NIL : names;
 }
 
+/* What PostgreSQL knows of gkmeans.nodes. */
+static const struct config_generic *
+nodes_variable(void)
+{
+#if PG_VERSION_NUM >= 160000
+	return find_option(NODES_NAME, false, false, ERROR);
+#else
+	struct config_generic **variables = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (strcmp(variables[i]->name, NODES_NAME) == 0)
+			return variables[i];
+	elog(ERROR, "there is no setting " NODES_NAME);
+#endif
+}
+
+/* The owner of this database. */
+static Oid
+database_owner(void)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	owner = ((Form_pg_database) GETSTRUCT(tuple))->datdba;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* The role that has set gkmeans.nodes; PostgreSQL counts what catalogs hold as a superuser's. */
+Oid
+gk_nodes_setter(void)
+{
+	const struct config_generic *variable = nodes_variable();
+
+	if (variable->source == PGC_S_DATABASE)
+		return database_owner();
+	if (variable->source == PGC_S_USER || variable->source == PGC_S_DATABASE_USER)
+		return GetAuthenticatedUserId();
+	return variable->srole;
+}
+
 /* The settings that say how a fit runs. */
 static void
 define_user_settings(void)
@@ -147,7 +196,7 @@ define_user_settings(void)
 							"0 means no limit.",
 							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomStringVariable("gkmeans.nodes",
+	DefineCustomStringVariable(NODES_NAME,
 							   "Servers that read the rows of a fit and compute with them.",
 							   "A list of foreign servers, \"auto\" for those that have the rows "
 							   "of the source, or empty for this server alone.",

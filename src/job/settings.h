@@ -43,6 +43,12 @@ extern int	gk_named_devices(int *numbers, int capacity);
  */
 extern List *gk_named_nodes(bool *automatic);
 
+/*
+ * The role that has set gkmeans.nodes: the owner of the database if that has the setting, the role
+ * that has logged in if a role has it, a superuser if it is in a file.
+ */
+extern Oid	gk_nodes_setter(void);
+
 /* True if gkmeans.devices asks for every device. */
 extern bool gk_all_devices_named(void);
 

@@ -142,6 +142,7 @@ describe_clusters(View *view)
 	"inertia", "avg_distance", "radius", "profile"};
 	const GkModel *model = gk_read_model(RelationGetRelid(view->model), 0, CurrentMemoryContext);
 	StringInfoData features;
+	char	   *constant;
 
 	initStringInfo(&features);
 	if (model->dimension + lengthof(own) > MaxHeapAttributeNumber)
@@ -162,12 +163,14 @@ describe_clusters(View *view)
 	for (int i = 0; i < lengthof(own); i++)
 		append_own(view, psprintf("c.%s", own[i]), own[i]);
 	appendStringInfoString(&view->columns, features.data);
+	/* of the very type that the functions have: no other function may fit better */
+	constant = psprintf("%s::pg_catalog.oid", view->constant);
 	appendStringInfo(&view->from, "%s._gkmeans_clusters(%s) AS c\n    JOIN (SELECT v.cluster_id,"
 					 " pg_catalog.jsonb_object_agg(v.feature, v.value) AS feature_values\n"
 					 "        FROM %s._gkmeans_centroid_features(%s) AS v\n"
 					 "        WHERE v.deployed GROUP BY v.cluster_id) AS f\n"
 					 "    ON c.cluster_id OPERATOR(pg_catalog.=) f.cluster_id\nWHERE c.deployed",
-					 view->functions, view->constant, view->functions, view->constant);
+					 view->functions, constant, view->functions, constant);
 }
 
 /* Makes the view of a kind. */

@@ -85,6 +85,16 @@ append_integers(StringInfo json, ArrayType *array)
 	appendStringInfoChar(json, ']');
 }
 
+/* Appends a finite number, with all its digits whatever extra_float_digits says. */
+static void
+append_number(StringInfo json, double number)
+{
+	char		digits[DOUBLE_SHORTEST_DECIMAL_LEN];
+
+	double_to_shortest_decimal_buf(number, digits);
+	appendStringInfoString(json, digits);
+}
+
 /* Appends a value. */
 static void
 append_value(StringInfo json, Oid type, Datum value)
@@ -107,7 +117,7 @@ append_value(StringInfo json, Oid type, Datum value)
 			appendStringInfo(json, INT64_FORMAT, DatumGetInt64(value));
 			break;
 		case FLOAT8OID:
-			appendStringInfoString(json, DatumGetCString(DirectFunctionCall1(float8out, value)));
+			append_number(json, DatumGetFloat8(value));
 			break;
 		case JSONBOID:
 			(void) JsonbToCString(json, &DatumGetJsonbP(value)->root, -1);

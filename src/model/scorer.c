@@ -122,6 +122,12 @@ describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, scorer->first);
 	GkColumn	column;
 
+	/* the protocol's function call has no expression */
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the types of the features are not known"),
+				 errhint("Call the function in a query.")));
 	if (PG_NARGS() - scorer->first != 1)
 		describe_numbers(scorer, fcinfo);
 	else if (type == UNKNOWNOID)

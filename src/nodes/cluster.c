@@ -28,7 +28,10 @@ literal(const char *text)
 	return text == NULL ? "NULL" : quote_literal_cstr(text);
 }
 
-/* Appends the call that opens an engine on a node. */
+/*
+ * Appends the call that opens an engine on a node.  All numbers have the types of its parameters:
+ * no other function of that name may fit better.
+ */
 static void
 append_open(StringInfo text, const GkConnection *connection, const GkSource *source,
 			const GkWork *work)
@@ -43,7 +46,8 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 		appendStringInfo(text, "%s%s", i > 0 ? ", " : "", literal(source->names[i]));
 	appendStringInfo(text, "]::pg_catalog.text[], %s, %s, ", literal(source->spec.id_column),
 					 literal(type));
-	appendStringInfo(text, "%s, %s, %s, %.0f, %.0f, %.0f)", literal(source->spec.weight_column),
+	appendStringInfo(text, "%s, %s, %s, %.0f::pg_catalog.int8, %.0f::pg_catalog.int8,"
+					 " %.0f::pg_catalog.int8)", literal(source->spec.weight_column),
 					 source->spec.nulls_are_errors ? "true" : "false",
 					 source->by_direction ? "true" : "false",
 					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
@@ -237,6 +241,13 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
 	return open_engine(cluster, nodes, places, work, rows->dimension);
+}
+
+/* What the exchange with the nodes took so far. */
+double
+gk_cluster_seconds(const GkServerCluster *cluster)
+{
+	return gk_cluster_exchange_seconds(gk_job_engine(cluster->job));
 }
 
 /* What the nodes did so far. */

@@ -47,4 +47,7 @@ extern GkEngine *gk_cluster_read(GkServerCluster *cluster, const GkSource *sourc
 /* What the nodes did so far, in the current memory context; one line each. */
 extern GkNodeLine *gk_cluster_lines(const GkServerCluster *cluster, int *count);
 
+/* Seconds of the commands so far besides the node that was slowest in each. */
+extern double gk_cluster_seconds(const GkServerCluster *cluster);
+
 #endif							/* GK_CLUSTER_H */

@@ -58,7 +58,8 @@ gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 c
 		appendStringInfo(&list, "%s%d", i > 0 ? "," : "", clusters[i]);
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
-			   psprintf("SELECT * FROM %s.gkmeans_node_publish('%s', '{%s}', %s)",
+			   psprintf("SELECT * FROM %s.gkmeans_node_publish('%s'::pg_catalog.uuid,"
+						" '{%s}'::pg_catalog.int4[], %s)",
 						cluster->parts[i].connection->schema, key_text(&cluster->key), list.data,
 						by_cosine ? "true" : "false"));
 	gk_await(cluster->connections);

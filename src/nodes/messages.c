@@ -6,9 +6,9 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "port/pg_bswap.h"
 #include "utils/memutils.h"
 
+#include "message.h"
 #include "messages.h"
 
 /* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
@@ -31,7 +31,8 @@ typedef struct Exchange
 	const char *message;
 	size_t		bytes;
 	size_t		sent;
-	char	   *answer;
+	const char *answer;
+	char	   *parts;			/* where the parts of an answer are put together */
 	Size		room;
 	Size		answer_bytes;	/* of the whole answer */
 	Size		received;
@@ -89,45 +90,50 @@ add_part(GkMessages *messages, Exchange *exchange, const char *part, size_t byte
 		/* not more than twice of what has come, whatever the node announces */
 		Size		room = Min(Max(2 * needed, 1024), Max(exchange->answer_bytes, needed));
 
-		exchange->answer = exchange->answer == NULL
+		exchange->parts = exchange->parts == NULL
 			? MemoryContextAllocHuge(messages->context, room)
-			: repalloc_huge(exchange->answer, room);
+			: repalloc_huge(exchange->parts, room);
 		exchange->room = room;
 	}
 	if (bytes > 0)
-		memcpy(exchange->answer + exchange->received, part, bytes);
+		memcpy(exchange->parts + exchange->received, part, bytes);
 	exchange->received = needed;
+	exchange->answer = exchange->parts;
 }
 
-/* Takes the begin of an answer, which says how long it is. */
-static void
-begin_answer(GkMessages *messages, Exchange *exchange)
+/* The size of an answer, which its header tells. */
+static Size
+answer_size(const Exchange *exchange, const char *part, size_t bytes)
 {
-	const GkLinkClass *links = messages->connections->links;
-	size_t		bytes;
-	const char *part = links->value(exchange->connection->link, 0, 0, &bytes);
-	uint64		size;
+	GkHeader	header;
 
-	if (part == NULL || bytes != sizeof(size))
+	if (part == NULL || bytes < sizeof(header))
 		gk_refuse_answer(exchange->connection);
-	memcpy(&size, part, sizeof(size));
-	size = pg_ntoh64(size);
-	if (size > MaxAllocHugeSize)
+	memcpy(&header, part, sizeof(header));
+	if (gk_header_fault(&header) != NULL || header.bytes > MaxAllocHugeSize)
 		gk_refuse_answer(exchange->connection);
-	exchange->answer_bytes = size;
-	part = links->value(exchange->connection->link, 0, 1, &bytes);
-	add_part(messages, exchange, part, bytes);
+	return header.bytes;
 }
 
-/* Takes another part of an answer. */
+/* Takes the begin of an answer, or another part of it. */
 static void
-go_on_with_answer(GkMessages *messages, Exchange *exchange)
+take_part(GkMessages *messages, Exchange *exchange)
 {
 	size_t		bytes;
 	const char *part = messages->connections->links->value(exchange->connection->link, 0, 0,
 														   &bytes);
 
-	add_part(messages, exchange, part, bytes);
+	if (exchange->stage == RUNNING)
+		exchange->answer_bytes = answer_size(exchange, part, bytes);
+	if (exchange->stage != RUNNING || bytes != exchange->answer_bytes ||
+		TYPEALIGN(sizeof(uint64), (uintptr_t) part) != (uintptr_t) part)
+	{
+		add_part(messages, exchange, part, bytes);
+		return;
+	}
+	/* a whole answer stays where libpq has put it, until the next message */
+	exchange->answer = part;
+	exchange->received = bytes;
 }
 
 /* Goes on with a node as far as possible without waiting; true if its answer is complete. */
@@ -141,10 +147,7 @@ go_on(GkMessages *messages, Exchange *exchange)
 			send_piece(messages, exchange);
 			continue;
 		}
-		if (exchange->stage == RUNNING)
-			begin_answer(messages, exchange);
-		else
-			go_on_with_answer(messages, exchange);
+		take_part(messages, exchange);
 		if (exchange->received == exchange->answer_bytes)
 		{
 			exchange->stage = SILENT;
@@ -233,7 +236,7 @@ const char *
 gk_messages_preparation(const char *schema)
 {
 	return psprintf("PREPARE gk_put(pg_catalog.bytea) AS SELECT %s.gkmeans_node_put($1); "
-					"PREPARE gk_run(pg_catalog.bytea) AS SELECT * FROM %s.gkmeans_node_run($1); "
+					"PREPARE gk_run(pg_catalog.bytea) AS SELECT %s.gkmeans_node_run($1); "
 					"PREPARE gk_take AS SELECT %s.gkmeans_node_take(); ",
 					schema, schema, schema);
 }

@@ -3,6 +3,10 @@
  */
 #include "postgres.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -26,6 +30,9 @@
 
 /* Labels fetched from the engine at once. */
 #define LABELS_AT_ONCE 16384
+
+/* Freed memory that a session keeps: the copies of one piece of a message, and of its answer. */
+#define KEPT_BYTES (16 * 1024 * 1024)
 
 /* The job of this node. */
 typedef struct NodeJob
@@ -171,6 +178,19 @@ describe_source(const GkSourceSpec *spec, bool by_direction)
 	return source;
 }
 
+/*
+ * Lets this session keep the memory of messages that it frees, as far as it is not large: it would
+ * come back page by page for each message.
+ */
+static void
+keep_freed_memory(void)
+{
+#ifdef M_TRIM_THRESHOLD
+	(void) mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	(void) mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+#endif
+}
+
 /* Begins the job of a node, instead of an earlier one. */
 void
 gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
@@ -182,6 +202,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	GkJob	   *job;
 
 	gk_node_job_end();
+	keep_freed_memory();
 	job = gk_job_begin_in_transaction();
 	MemoryContextSwitchTo(gk_job_context(job));
 	release = gk_job_reserve(job, forget);
@@ -482,7 +503,7 @@ wait_for_node(void *argument, int milliseconds)
 }
 
 /* Carries out the message. */
-Size
+void
 gk_node_job_carry_out(void)
 {
 	MemoryContext before = begin_step();
@@ -494,7 +515,6 @@ gk_node_job_carry_out(void)
 	current->answer = gk_node_answer(current->node, &current->answer_bytes);
 	current->given = 0;
 	end_step(before);
-	return current->answer_bytes;
 }
 
 /* The next part of the answer. */

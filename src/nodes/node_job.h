@@ -80,8 +80,8 @@ extern void gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor);
 /* Takes a piece of a message. */
 extern void gk_node_job_add_piece(const void *piece, Size bytes);
 
-/* Carries out the message; the size of the answer. */
-extern Size gk_node_job_carry_out(void);
+/* Carries out the message. */
+extern void gk_node_job_carry_out(void);
 
 /* The next part of the answer, at most so many bytes of it; *bytes is 0 at its end. */
 extern const void *gk_node_job_next_part(Size limit, Size *bytes);

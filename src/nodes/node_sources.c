@@ -4,12 +4,37 @@
 #include "postgres.h"
 
 #include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 
 #include "citus_sources.h"
 #include "foreign_servers.h"
 #include "node_sources.h"
 #include "partition_sources.h"
 #include "settings.h"
+
+/*
+ * Raises an error if nodes were named by someone who could not act as the current user.  Whoever
+ * calls a function that is SECURITY DEFINER, or owns the database of a superuser's session, must
+ * not choose where its source is sent and whose rows it gets.
+ */
+static void
+check_setter(void)
+{
+	Oid			setter = gk_nodes_setter();
+	Oid			user = GetUserId();
+
+	if (is_member_of_role(setter, user) || (user == GetOuterUserId() && !superuser()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("role \"%s\" cannot use the nodes that another role has named",
+					GetUserNameFromId(user, false)),
+			 errdetail("gkmeans.nodes was set by a role that is not a member of role \"%s\".",
+					   GetUserNameFromId(user, false)),
+			 errhint("Set gkmeans.nodes for the function, with ALTER FUNCTION ... SET, "
+					 "or in this session.")));
+}
 
 /* The foreign servers of a list, each with the source as it is. */
 static const GkNodeSources *
@@ -49,5 +74,8 @@ gk_node_sources(const char *source, const char **reason)
 	*reason = NULL;
 	if (automatic)
 		return find_nodes(source, reason);
-	return names == NIL ? NULL : named_servers(names, source);
+	if (names == NIL)
+		return NULL;
+	check_setter();
+	return named_servers(names, source);
 }

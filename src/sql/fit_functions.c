@@ -277,7 +277,10 @@ gk_call_end_job(GkCall *call)
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
 	if (call->cluster != NULL)
+	{
 		report->nodes = gk_cluster_lines(call->cluster, &report->node_count);
+		report->exchange_seconds = gk_cluster_seconds(call->cluster);
+	}
 	if (call->labels_stay)
 		gk_cluster_finish(call->cluster);
 	else

@@ -286,19 +286,15 @@ next_part(void)
 	return result;
 }
 
-/* SQL: takes the last piece of a message and carries it out: the answer's size, and its begin. */
+/* SQL: takes the last piece of a message and carries it out: the begin of the answer. */
 Datum
 gkmeans_node_run(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_type(fcinfo, 2);
 	bytea	   *piece = PG_GETARG_BYTEA_PP(0);
-	Datum		values[2];
-	bool		nulls[2] = {0};
 
 	gk_node_job_add_piece(VARDATA_ANY(piece), VARSIZE_ANY_EXHDR(piece));
-	values[0] = Int64GetDatum((int64) gk_node_job_carry_out());
-	values[1] = PointerGetDatum(next_part());
-	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
+	gk_node_job_carry_out();
+	PG_RETURN_BYTEA_P(next_part());
 }
 
 /* SQL: the next part of the answer; empty at its end. */

@@ -73,8 +73,8 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const GkReport *report = &last_report;
-	Datum		values[31];
-	bool		nulls[31] = {0};
+	Datum		values[32];
+	bool		nulls[32] = {0};
 	int			column = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -111,6 +111,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	values[column++] = Int64GetDatum((int64) report->usage.device_peak);
 	values[column++] = Int64GetDatum((int64) report->ring_bytes);
 	values[column++] = Int32GetDatum(report->node_count);
+	values[column++] = Float8GetDatum(report->exchange_seconds);
 	Assert(column <= (int) lengthof(values));
 	check_columns(result, column);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

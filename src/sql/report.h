@@ -43,6 +43,7 @@ typedef struct GkReport
 	Size		ring_bytes;
 	int			node_count;		/* 0 = this server alone */
 	GkNodeLine *nodes;			/* node_count */
+	double		exchange_seconds;
 } GkReport;
 
 /* Remembers a fit that ended well. */

@@ -39,6 +39,10 @@ SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm
 SELECT is(definition - '{search_path,quality,options,init,nulls,tol,seed,max_iter,labels_mode}'::text[],
 	'{"k": 3, "scale": "none", "metric": "euclidean", "n_init": 16, "source": "iris", "features": ["sepal_length", "sepal_width", "petal_length", "petal_width"]}', 'the definition has the arguments') FROM m;
 SELECT is(definition ->> 'search_path', current_setting('search_path'), 'and the search path') FROM m;
+SET LOCAL extra_float_digits = -15;
+SELECT count(*) FROM gkmeans_create_model('digits', 'iris', '{sepal_length}', 2, tol => 0.00012345678901234567);
+RESET extra_float_digits;
+SELECT is(definition ->> 'tol', '0.00012345678901234567', 'all digits of numbers, whatever extra_float_digits says') FROM digits;
 
 -- Names
 CREATE SCHEMA "Other Schema";

@@ -145,8 +145,9 @@ for my $fit (@fits)
 my $report = 'SELECT rows_read, rows_skipped, dimension, k_effective, iterations, converged, inertia, best_start, quality FROM gkmeans_last_fit()';
 my $query = "SELECT FROM gkmeans_fit('points', '{x,small}', 5)";
 is(sql("$nodes $query; $report"), sql("$query; $report"), 'the report says the same');
-is(sql("$nodes $query; SELECT engine, engine_reason, nodes FROM gkmeans_last_fit()"), 'cluster|3 nodes of gkmeans.nodes|3', 'the report names the engine and the nodes');
-is(sql("$query; SELECT nodes FROM gkmeans_last_fit(); SELECT count(*) FROM gkmeans_last_fit_nodes()"), "0\n0", 'without nodes there are none in it');
+is(sql("$nodes $query; SELECT engine, engine_reason, nodes, exchange_seconds > 0, exchange_seconds < total_seconds FROM gkmeans_last_fit()"),
+	'cluster|3 nodes of gkmeans.nodes|3|t|t', 'the report names the engine and the nodes, and says how long the exchange took');
+is(sql("$query; SELECT nodes, exchange_seconds FROM gkmeans_last_fit(); SELECT count(*) FROM gkmeans_last_fit_nodes()"), "0|0\n0", 'without nodes there are none in it');
 is(sql("$nodes $query; SELECT node, rows_read, rows_skipped > 0, engine, engine_reason <> '', read_seconds > 0, compute_seconds > 0, bytes_peak > 0, bytes_sent > 0, bytes_received > 0
 		FROM gkmeans_last_fit_nodes()"),
 	join("\n", map { "$_|" . sql("SELECT count(*) FROM points WHERE node = '$_'") . '|t|cpu|t|t|t|t|t|t' } @names), 'a row for each node');
@@ -251,6 +252,10 @@ like(failure("$as $query"), qr/node "a": permission denied for function gkmeans_
 $_->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take, gkmeans_node_close TO fitter') for values %node;
 my $md5 = "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_fit('points', '{x,small}', 5) r";
 is(sql("$as $md5"), sql($md5), 'then any role can');
+# functions of the same names that would fit better, if the calls gave other types
+$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int) RETURNS int LANGUAGE sql AS 'SELECT 1'});
+is(sql("$as $md5"), sql($md5), "other functions of a node's schema are not called");
+$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int)');
 sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'wrong')");
 like(failure("$as $query"), qr/could not connect to node "b".*password authentication failed/s, 'a wrong password');
 sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'secret')");
@@ -262,6 +267,36 @@ my $alone = sql("SET ROLE fitter; $md5");
 isnt($alone, sql($md5), 'row-level security hides rows');
 is(sql("$as $md5"), $alone, 'and does so on the nodes');
 like(failure("$as SET row_security = off; $query"), qr/node "[abc]": query would be affected by row-level security policy/, 'the setting row_security goes to the nodes');
+
+# Whoever calls another role's function does not choose its nodes, nor does the owner of a database those of a superuser.
+sql(<<~SQL);
+	CREATE ROLE caller LOGIN;
+	CREATE FUNCTION as_superuser() RETURNS text LANGUAGE sql SECURITY DEFINER AS \$\$ $md5 \$\$;
+	CREATE FUNCTION as_fitter() RETURNS text LANGUAGE sql SECURITY DEFINER AS \$\$ $md5 \$\$;
+	ALTER FUNCTION as_fitter OWNER TO fitter;
+	CREATE FUNCTION on_nodes() RETURNS text LANGUAGE sql SECURITY DEFINER SET gkmeans.nodes = 'a,b,c' AS \$\$ $md5 \$\$;
+	SQL
+my $whole = sql($md5);
+for my $role ('superuser', 'fitter')
+{
+	my $refused = qr/role "\w+" cannot use the nodes that another role has named/;
+	like(failure("SET ROLE caller; $nodes SELECT as_$role()"), $refused, "SECURITY DEFINER, as $role: not the nodes of the caller, set before the library was loaded");
+	like(failure("SET ROLE caller; SELECT FROM gkmeans_memory(); $nodes SELECT as_$role()"), $refused, 'nor those set afterwards');
+	sql("ALTER ROLE caller SET gkmeans.nodes = 'a,b,c'");
+	my ($status, $out, $error) = $first->psql('postgres', "SELECT as_$role()", extra_params => [ '-U', 'caller' ]);
+	like($error, $refused, 'nor those of the role that has logged in');
+	sql('ALTER ROLE caller RESET gkmeans.nodes');
+	my $own = $role eq 'fitter' ? $alone : $whole;
+	is(sql("SET ROLE caller; SELECT as_$role()"), $own, 'without nodes it runs');
+	is(sql("$nodes SET ROLE caller; SELECT as_$role()"), $own, 'with those that a superuser has named as well');
+}
+is(sql('SET ROLE caller; SELECT on_nodes()'), $whole, 'and with those of the function itself');
+sql("ALTER DATABASE postgres OWNER TO caller; ALTER DATABASE postgres SET gkmeans.nodes = 'a,b,c'");
+like(failure($query), qr/role "\w+" cannot use the nodes that another role has named/, 'a superuser: not those of the owner of the database');
+is(sql("$nodes $md5"), $whole, 'but those of the session');
+is(sql("SET ROLE fitter; $md5"), $alone, 'other roles: those as well');
+sql('ALTER DATABASE postgres RESET gkmeans.nodes; ALTER DATABASE postgres OWNER TO CURRENT_USER');
+
 $_->safe_psql('postgres', 'ALTER ROLE fitter CONNECTION LIMIT 0') for $node{b};
 like(failure("$as $query"), qr/could not connect to node "b".*too many connections for role "fitter"/s, 'a node whose connections are used up');
 nothing_is_left('errors of privileges');

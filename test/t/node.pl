@@ -159,7 +159,7 @@ my @messages = map { 'decode(' . join(' || ', map { "md5('$_')" } $_ .. $_ + $_ 
 push @messages, "''::bytea", map { "decode(repeat('$_', 100), 'hex')" } '00', 'ff', '7f', '80', '01';
 for my $message (@messages)
 {
-	$refused++ if in_transaction($open, $load, "SELECT gkmeans_node_run($message)") !~ /\|/;
+	$refused++ if in_transaction($open, $load, "SELECT gkmeans_node_run($message)") !~ /^\\x/m;
 }
 is($refused, scalar(@messages), 'random messages are refused');
 my ($status, $shown, $sqlstate) = $server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans_node_run('x')");

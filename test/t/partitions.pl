@@ -93,6 +93,27 @@ is((fit('parted', 'auto'))[0], (fit('local', ''))[0], 'those of a local table');
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, 'parted', '{x}', 3, id_column => 'id') p}),
 	sql(q{SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, 'local', '{x}', 3, id_column => 'id') p}), 'the labels of the rows');
 
+# A labels table whose partitions are on other servers
+sql('CREATE TABLE labels_local (id int, cluster_id int, distance float8); CREATE TABLE labels (LIKE labels_local) PARTITION BY HASH (id)');
+for my $server (qw(east west))
+{
+	my $remainder = $server eq 'east' ? 0 : 1;
+	$remote->safe_psql($server, 'CREATE TABLE data.labels (id int, cluster_id int, distance float8)');
+	sql("CREATE FOREIGN TABLE labels_$server PARTITION OF labels FOR VALUES WITH (MODULUS 2, REMAINDER $remainder)
+		SERVER $server OPTIONS (schema_name 'data', table_name 'labels', batch_size '100')");
+}
+my $labelled = "SELECT FROM gkmeans_fit('%s', '{x}', %d, id_column => 'id', labels_table => '%s', if_exists => '%s')";
+for my $mode (qw(append delete replace))
+{
+	my $k = $mode eq 'append' ? 2 : $mode eq 'delete' ? 3 : 4;
+	sql("SET gkmeans.nodes = 'auto'; " . sprintf($labelled, 'parted', $k, 'labels', $mode));
+	sql(sprintf($labelled, 'local', $k, 'labels_local', $mode));
+	is(sql("SELECT md5(string_agg(l::text, '|' ORDER BY id)), count(*) FROM labels l"),
+		sql("SELECT md5(string_agg(l::text, '|' ORDER BY id)), count(*) FROM labels_local l"), "labels in partitions on other servers, $mode");
+}
+my ($failed, $shown, $refused) = $node->psql('postgres', "SET gkmeans.nodes = 'auto'; " . sprintf($labelled, 'parted', 2, 'labels', 'merge'));
+like($refused, qr/table "labels" has no unique index on "id" alone/, 'they cannot be merged');
+
 # Sources that this server reads, and why
 sql(<<~'SQL');
 	CREATE TABLE here PARTITION OF parted FOR VALUES IN (9);

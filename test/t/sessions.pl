@@ -4,6 +4,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use GkServer;
+use IO::Socket::UNIX;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -161,6 +162,44 @@ SKIP:
 # No fit in a parallel worker, none while idle; the extension is loaded on its first call only
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' JOIN pg_extension e ON e.oid = d.refobjid
 	AND e.extname = 'gkmeans' WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'gkmeans_fit%' AND p.proparallel <> 'u'}), 0, 'fits are parallel unsafe');
+
+# The protocol's function call, which has no query: an answer or an error of its own for each function that returns no set.
+sub function_call
+{
+	my ($socket, $oid, @texts) = @_;
+	my $send = sub { $socket->syswrite($_[0] . pack('N', length($_[1]) + 4) . $_[1]) };
+	my $read = sub { my $bytes = ''; while (length($bytes) < $_[0]) { $socket->sysread($bytes, $_[0] - length($bytes), length($bytes)) or die 'closed' } return $bytes };
+	my $answer = sub {
+		my $result = '';
+		for (;;)
+		{
+			my ($kind, $length) = unpack('aN', $read->(5));
+			my $body = $length > 4 ? $read->($length - 4) : '';
+			return $result if $kind eq 'Z';
+			$result = 'answer' if $kind eq 'V';
+			$result = $1 if $kind eq 'E' && $body =~ /\0C(.{5})/s;
+		}
+	};
+	if (!defined $oid)
+	{
+		my ($user) = $node->safe_psql('postgres', 'SELECT current_user');
+		$send->('', pack('N', 196608) . "user\0$user\0database\0postgres\0\0");
+		return $answer->();
+	}
+	$send->('F', pack('Nnnn', $oid, 1, 0, scalar(@texts)) . join('', map { defined $_ ? pack('N/a', $_) : pack('N', 0xFFFFFFFF) } @texts) . pack('n', 0));
+	return $answer->();
+}
+$node->safe_psql('postgres', q{SELECT gkmeans_import_model('called', '{{0,1},{1,0}}', '{x,y}')});
+my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port) or die $!;
+function_call($socket);
+my %called = map { split /\|/ } split /\n/, $node->safe_psql('postgres', q{SELECT proname, oid FROM pg_proc WHERE proname IN ('gkmeans_score', 'gkmeans_predict', 'gkmeans_centroids', 'gkmeans_evaluate', 'gkmeans_fit')});
+is(function_call($socket, $called{gkmeans_score}, 'called', undef), '0A000', 'a function call: the types of features are not known');
+is(function_call($socket, $called{gkmeans_predict}, 'called', undef), 'answer', 'of a NULL, no type is needed');
+is(function_call($socket, $called{gkmeans_predict}, 'called', '1'), '0A000', 'of "any" only a query knows the type');
+is(function_call($socket, $called{gkmeans_centroids}, 'called', '1'), 'answer', 'other functions answer');
+is(function_call($socket, $called{gkmeans_evaluate}, 'called', 'SELECT x, y FROM data', undef, undef, '0'), 'answer', 'even those that read rows');
+is(function_call($socket, $called{gkmeans_fit}, (undef) x 18), '0A000', 'no function that returns a set can be called');
+$socket->close;
 
 $session->quit;
 $other->quit;

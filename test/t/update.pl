@@ -74,7 +74,7 @@ like($expected_rows, qr/\|24\|/, 'what the views show');
 # What an update cannot keep is an error that leaves everything unchanged
 $node->safe_psql('updated', q{CREATE MATERIALIZED VIEW stored AS SELECT * FROM gkmeans_fit('public.points', '{x,y}', 3) WITH NO DATA});
 my (undef, undef, $error) = $node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE');
-like($error, qr/ERROR:  cannot drop function gkmeans_fit_0_1_0.*because other objects depend on it\nDETAIL:  materialized view stored depends on function/s, 'a materialized view is in the way');
+like($error, qr/ERROR:  cannot drop function public\.gkmeans_fit_0_1_0.*because other objects depend on it\nDETAIL:  materialized view public\.stored depends on function/s, 'a materialized view is in the way');
 is($node->safe_psql('updated', $version), '0.1.0', 'which leaves 0.1.0');
 is($node->safe_psql('updated', $views), $views_before, 'and its views');
 $node->safe_psql('updated', 'DROP MATERIALIZED VIEW stored');
@@ -114,6 +114,38 @@ for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'and its library have differ
 	$node->safe_psql('fresh', 'DROP EXTENSION gkmeans CASCADE; CREATE EXTENSION gkmeans');
 	$said = ($node->psql('fresh', "SELECT count(*) FROM gkmeans_fit('points', '{x,y}', 3); DROP EXTENSION gkmeans; CREATE EXTENSION gkmeans VERSION '0.1.0'; $query"))[2];
 	like($said, qr/ERROR:  extension "gkmeans" $wrong\nHINT:  Run ALTER EXTENSION gkmeans UPDATE\.$/m, "before the update: $wrong");
+}
+
+# Operators and functions that fit better than those of PostgreSQL, in the schema of the extension: neither its views nor its scripts call them.
+my $traps = <<~'SQL';
+	CREATE FUNCTION trap(float8, int) RETURNS float8 LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION trap(float8, numeric) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION trap(oid, regclass) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION trap(text[], text) RETURNS text[] LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION trap(jsonb, jsonb) RETURNS jsonb LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION format(text, regprocedure, text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION array_to_string(text[], text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE OPERATOR / (LEFTARG = float8, RIGHTARG = int, FUNCTION = trap);
+	CREATE OPERATOR >= (LEFTARG = float8, RIGHTARG = numeric, FUNCTION = trap);
+	CREATE OPERATOR <= (LEFTARG = float8, RIGHTARG = numeric, FUNCTION = trap);
+	CREATE OPERATOR < (LEFTARG = float8, RIGHTARG = numeric, FUNCTION = trap);
+	CREATE OPERATOR = (LEFTARG = oid, RIGHTARG = regclass, FUNCTION = trap);
+	CREATE AGGREGATE array_agg(text) (SFUNC = trap, STYPE = text[]);
+	CREATE AGGREGATE jsonb_agg(jsonb) (SFUNC = trap, STYPE = jsonb);
+	SQL
+my $strange = <<~'SQL';
+	SELECT r.ev_class::regclass, pg_describe_object(d.refclassid, d.refobjid, 0) FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+	JOIN pg_class v ON v.oid = r.ev_class JOIN pg_namespace n ON n.oid = v.relnamespace
+	WHERE n.nspname = 'gkmeans' AND d.refclassid IN ('pg_proc'::pg_catalog.regclass, 'pg_operator'::pg_catalog.regclass)
+	AND NOT EXISTS (SELECT FROM pg_depend m WHERE m.classid = d.refclassid AND m.objid = d.refobjid AND m.deptype = 'e')
+	SQL
+for my $create ('CREATE EXTENSION gkmeans', "CREATE EXTENSION gkmeans VERSION '0.1.0'; CREATE VIEW old AS SELECT * FROM gkmeans_fit('public.data', '{x}', 2); ALTER EXTENSION gkmeans UPDATE")
+{
+	$node->safe_psql('elsewhere', 'SET client_min_messages = error; DROP EXTENSION IF EXISTS gkmeans CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE data AS SELECT generate_series(1, 9)::float8 AS x');
+	$node->safe_psql('elsewhere', $traps);
+	is(($node->psql('elsewhere', $create))[2], '', "$create: the script calls no trap");
+	is($node->safe_psql('elsewhere', "SET search_path = pg_catalog; $strange"), '', 'the views depend on PostgreSQL and the extension alone');
+	is($node->safe_psql('elsewhere', "SELECT FROM gkmeans_create_model('model', 'data', '{x}', 2); SELECT model, explained > 0, age_hours < 1, last_status FROM gkmeans.models"), "public.model|t|t|fitted", 'and show a model');
 }
 
 end_server($node);
