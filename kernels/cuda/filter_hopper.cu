@@ -384,6 +384,24 @@ take_half(const Stage &stage, int panel, Rows<TILES> &rows, F read)
 	take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
 }
 
+/*
+ * Gives the four threads of a row the second least score that they have seen together: scores
+ * above it need no further work.  It pays as long as no previous label gives a bound.
+ */
+template <int TILES> static __device__ __forceinline__ void
+share_seconds(Rows<TILES> &rows)
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		Best		best = rows.best[i];
+
+		join_other(&best, best, 1);
+		join_other(&best, best, 2);
+		rows.best[i].second = best.second;
+	}
+}
+
 /* Compares a warpgroup's rows with a panel of centroids, of `end` in the stream. */
 template <int LAST, int TILES> static __device__ __forceinline__ void
 compare_panel(const HopperArguments &a, const Stages &stages, const Position &position,
@@ -395,6 +413,8 @@ compare_panel(const HopperArguments &a, const Stages &stages, const Position &po
 	take_half<0>(last, position.panel, rows, [] {});
 	take_half<HALF>(last, position.panel, rows,
 					[&] { release_panel<TILES>(a, stages, position, end); });
+	if (a.labels == nullptr)
+		share_seconds(rows);
 }
 
 /* Skips a panel of centroids. */
