@@ -290,7 +290,8 @@ template <int TILES> static __device__ __forceinline__ void
 begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &rows)
 {
 	TwoRows		two(a, first);
-	RowBound	bounds[2] = {read_bound(two.codes[0], exponent), read_bound(two.codes[1], exponent)};
+	RowBound	bounds[2] = {read_bound(two.codes[0], exponent),
+		read_bound(two.codes[1], exponent)};
 	const float *from[2] = {a.features + two.row[0] * a.d, a.features + two.row[1] * a.d};
 	float		factor[2] = {bounds[0].factor, bounds[1].factor};
 
