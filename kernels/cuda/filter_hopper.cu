@@ -1,11 +1,10 @@
 /*
  * The filter on Hopper: many centroids, rows of up to 512 columns.
  *
- * Persistent: tiles of centroids pass through a ring of stages in shared memory, over and over.
- * Warpgroups keep 64 rows each in registers, see every centroid once, and move on to their next
- * rows.  They start at staggered offsets, so that some read rows or run their epilogue while the
- * tensor cores multiply for the others.  The warp that is the last to have read a panel refills
- * its stages: a warp of its own for that would cost all others registers.
+ * Persistent, warp-specialised: a producer thread streams tiles of centroids through a ring of
+ * stages in shared memory, over and over; consumer warpgroups keep 64 rows each in registers, see
+ * every centroid once, and move on to their next rows.  They start at staggered offsets, so that
+ * some read rows or run their epilogue while the tensor cores multiply for the others.
  */
 #include <algorithm>
 
@@ -23,13 +22,14 @@ namespace gk
 #define TILE_STEPS (TILE_COLUMNS / 16)
 #define EIGHTS (TILE_CENTROIDS / 8)
 #define HALF (EIGHTS / 2)		/* of a panel of centroids: … */
-#define PARTS 4					/* … in parts of four of a thread's centroids */
+#define PARTS 2					/* … in parts of eight of a thread's centroids */
 
-/* How many warpgroups of 128 threads have the registers for rows of so many tiles. */
+/* How many consumer warpgroups have the registers for rows of so many tiles. */
 template <int TILES> struct Shape
 {
-	static constexpr int WARPGROUPS = TILES <= 2 ? 4 : TILES <= 4 ? 3 : 2;
-	static constexpr int THREADS = WARPGROUPS * GROUP_THREADS;
+	static constexpr int WARPGROUPS = TILES <= 4 ? 3 : 2;
+	static constexpr int THREADS = (WARPGROUPS + 1) * GROUP_THREADS;
+	static constexpr int REGISTERS = WARPGROUPS == 3 ? 160 : 240;	/* of a consumer's thread */
 	static constexpr int ROWS = WARPGROUPS * GROUP_ROWS;
 };
 
@@ -54,20 +54,12 @@ struct HopperArguments : FilterArguments
 
 #ifdef HAS_WGMMA
 
-/* The ring: stages, barriers of their copies, and how many warps have read a panel's last one. */
+/* The ring: stages, and barriers of those that are full and those that are empty. */
 struct Stages
 {
 	Stage	   *stages;
 	uint64_t   *full;
-	uint32_t   *readers;
-};
-
-/* A panel in the stream of panels, and the position of its first tile in the ring. */
-struct Position
-{
-	int64_t		at;
-	int			panel;			/* of the centroids */
-	Ring		ring;
+	uint64_t   *empty;
 };
 
 /* The work of a warpgroup: rows first, first + step, … from a panel of the stream on. */
@@ -105,61 +97,32 @@ end_of(const HopperArguments &a)
 	return end;
 }
 
-/* Starts to fill a stage with a tile of a panel. */
-template <int TILES> static __device__ __forceinline__ void
-fill_stage(const HopperArguments &a, const Stages &stages, int at, int panel, int tile)
-{
-	Stage	   *stage = &stages.stages[at];
-	bool		last = tile == TILES - 1;
-
-	expect_bytes(&stages.full[at], sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
-	copy_bulk(stage->values, a.centroids + ((int64_t) panel * TILES + tile) * TILE_VALUES,
-			  sizeof(stage->values), &stages.full[at]);
-	if (last)
-		copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS, sizeof(stage->lower),
-				  &stages.full[at]);
-}
-
-/* Fills the ring, by one thread. */
+/* The producer, one thread: streams the centroids over and over. */
 template <int TILES> static __device__ void
-fill_ring(const HopperArguments &a, const Stages &stages, int64_t end)
+produce(const HopperArguments &a, const Stages &stages)
 {
-	for (int at = 0; at < STAGES && at / TILES < end; at++)
-		fill_stage<TILES>(a, stages, at, at / TILES % a.panels, at % TILES);
-}
+	int64_t		end = end_of<TILES>(a);
+	Ring		ring = {0, 1};
+	int			panel = 0;
 
-/* The stage of a panel's tile. */
-static __device__ __forceinline__ int
-stage_of(Ring ring, int tile)
-{
-	return ring.stage + tile < STAGES ? ring.stage + tile : ring.stage + tile - STAGES;
-}
-
-/* Signals that a warp has read a panel: the last to do so refills its stages. */
-template <int TILES> static __device__ __forceinline__ void
-release_panel(const HopperArguments &a, const Stages &stages, const Position &position,
-			  int64_t end)
-{
-	constexpr uint32_t READERS = Shape<TILES>::THREADS / LANES_OF_ARRIVAL;
-	int			last = stage_of(position.ring, TILES - 1);
-
-	__syncwarp();
-	if (threadIdx.x % LANES_OF_ARRIVAL != 0)
-		return;
-	__threadfence_block();
-	if (atomicInc(&stages.readers[last], READERS - 1) != READERS - 1)
-		return;
-	__threadfence_block();
-#pragma unroll
-	for (int tile = 0; tile < TILES; tile++)
+	for (int64_t at = 0; at < end; at++)
 	{
-		constexpr int WHOLE = STAGES / TILES;	/* panels in the ring */
-		int			panels = (tile + STAGES) / TILES;
-		int			panel = (position.panel + WHOLE) % a.panels + panels - WHOLE;
+		for (int tile = 0; tile < TILES; tile++)
+		{
+			bool		last = tile == TILES - 1;
+			Stage	   *stage = &stages.stages[ring.stage];
+			uint64_t   *full = &stages.full[ring.stage];
 
-		if (position.at + panels < end)
-			fill_stage<TILES>(a, stages, stage_of(position.ring, tile),
-							  panel == a.panels ? 0 : panel, (tile + STAGES) % TILES);
+			wait_barrier(&stages.empty[ring.stage], ring.parity);
+			expect_bytes(full, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
+			copy_bulk(stage->values, a.centroids + ((int64_t) panel * TILES + tile) * TILE_VALUES,
+					  sizeof(stage->values), full);
+			if (last)
+				copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS,
+						  sizeof(stage->lower), full);
+			ring.step(STAGES);
+		}
+		panel = panel + 1 == a.panels ? 0 : panel + 1;
 	}
 }
 
@@ -371,8 +334,8 @@ multiply_panel(const Stages &stages, Ring ring, Rows<TILES> &rows)
 }
 
 /* Merges the scores of half a panel, of which this is the last stage. */
-template <int FIRST, int TILES, typename F> static __device__ __forceinline__ void
-take_half(const Stage &stage, int panel, Rows<TILES> &rows, F read)
+template <int FIRST, int TILES> static __device__ __forceinline__ void
+take_half(const Stage &stage, int panel, Rows<TILES> &rows)
 {
 	int			column = FIRST * 8 + threadIdx.x % 4 * 2;
 	const float *lower = &stage.lower[column];
@@ -381,7 +344,6 @@ take_half(const Stage &stage, int panel, Rows<TILES> &rows, F read)
 
 	make_scores(sums, rows.back, least,
 				[&](int n) { return *(const float2 *) (lower + n * 8); });
-	read();
 	take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
 }
 
@@ -403,34 +365,48 @@ share_seconds(Rows<TILES> &rows)
 	}
 }
 
-/* Compares a warpgroup's rows with a panel of centroids, of `end` in the stream. */
-template <int LAST, int TILES> static __device__ __forceinline__ void
-compare_panel(const HopperArguments &a, const Stages &stages, const Position &position,
-			  int64_t end, Rows<TILES> &rows)
+/* Signals that a warp has read so many stages. */
+template <int COUNT> static __device__ __forceinline__ Ring
+release_stages(const Stages &stages, Ring ring)
 {
-	const Stage &last = stages.stages[stage_of(position.ring, TILES - 1)];
-
-	multiply_panel<LAST>(stages, position.ring, rows);
-	take_half<0>(last, position.panel, rows, [] {});
-	take_half<HALF>(last, position.panel, rows,
-					[&] { release_panel<TILES>(a, stages, position, end); });
-	if (a.labels == nullptr)
-		share_seconds(rows);
-}
-
-/* Skips a panel of centroids. */
-template <int TILES> static __device__ __forceinline__ void
-skip_panel(const HopperArguments &a, const Stages &stages, const Position &position, int64_t end)
-{
-	Ring		ring = position.ring;
-
 #pragma unroll
-	for (int i = 0; i < TILES; i++)
+	for (int i = 0; i < COUNT; i++)
 	{
-		wait_barrier(&stages.full[ring.stage], ring.parity);
+		arrive_warp(&stages.empty[ring.stage]);
 		ring.step(STAGES);
 	}
-	release_panel<TILES>(a, stages, position, end);
+	return ring;
+}
+
+/* Skips panels of centroids. */
+template <int TILES> static __device__ __forceinline__ Ring
+skip_panels(const Stages &stages, Ring ring, int64_t panels)
+{
+	for (int64_t left = panels * TILES; left > 0; left--)
+	{
+		wait_barrier(&stages.full[ring.stage], ring.parity);
+		ring = release_stages<1>(stages, ring);
+	}
+	return ring;
+}
+
+/* Compares a warpgroup's rows with all panels of centroids, from one on. */
+template <int LAST, int TILES> static __device__ __forceinline__ Ring
+compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int panel,
+			 Rows<TILES> &rows)
+{
+	for (int left = a.panels; left > 0; left--)
+	{
+		multiply_panel<LAST>(stages, ring, rows);
+		ring = release_stages<TILES - 1>(stages, ring);
+		take_half<0>(stages.stages[ring.stage], panel, rows);
+		take_half<HALF>(stages.stages[ring.stage], panel, rows);
+		ring = release_stages<1>(stages, ring);
+		if (a.labels == nullptr)
+			share_seconds(rows);
+		panel = panel + 1 == a.panels ? 0 : panel + 1;
+	}
+	return ring;
 }
 
 /* Prefetches a warpgroup's next rows into the L2 cache, with their bounds and labels. */
@@ -448,74 +424,67 @@ prefetch_next(const HopperArguments &a, int64_t first)
 	}
 }
 
-/*
- * A warpgroup, the `group`-th.  That the position in the ring depends on nothing but the number
- * of panels lets the compiler see that it is uniform.
- */
+/* A consumer warpgroup, the `group`-th. */
 template <int TILES, int LAST> static __device__ __forceinline__ void
-consume(const HopperArguments &a, const Stages &stages, int group, int64_t end)
+consume(const HopperArguments &a, const Stages &stages, int group)
 {
-	Plan		plan(a, Shape<TILES>::WARPGROUPS, group);
-	int64_t		first = plan.first;
-	int			mine = row_of_thread(threadIdx.x % GROUP_THREADS);
+	using Shape = gk::Shape<TILES>;
 	int			exponent = a.scale->exponent;
-	int			left = 0;		/* panels that the rows have yet to see */
-	Position	position = {0, 0, {0, 0}};
+	Plan		plan(a, Shape::WARPGROUPS, group);
+	Ring		ring = skip_panels<TILES>(stages, {0, 0}, plan.begin);
+	int64_t		first = plan.first;
 	Rows<TILES>	rows;
 
-	for (; position.at < end; position.at++)
+	for (int left = plan.groups; left > 0; left--)
 	{
-		if (position.at < plan.begin || position.at >= plan.end(a.panels))
-			skip_panel<TILES>(a, stages, position, end);
-		else
-		{
-			if (left == 0)
-			{
-				begin_rows(a, first + mine, exponent, rows);
-				prefetch_next(a, first + (int) gridDim.x * Shape<TILES>::ROWS);
-				left = a.panels;
-			}
-			compare_panel<LAST>(a, stages, position, end, rows);
-			if (--left == 0)
-			{
-				conclude_two(a, first + mine, exponent, rows);
-				first += (int) gridDim.x * Shape<TILES>::ROWS;
-			}
-		}
-		for (int i = 0; i < TILES; i++)
-			position.ring.step(STAGES);
-		position.panel = position.panel + 1 == a.panels ? 0 : position.panel + 1;
+		begin_rows(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		prefetch_next(a, first + (int) gridDim.x * Shape::ROWS);
+		ring = compare_rows<LAST>(a, stages, ring, plan.begin, rows);
+		conclude_two(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		first += (int) gridDim.x * Shape::ROWS;
 	}
+	plan = Plan(a, Shape::WARPGROUPS, group);
+	skip_panels<TILES>(stages, ring, end_of<TILES>(a) - plan.end(a.panels));
 }
 
 #endif
 
-/* A block of warpgroups. */
+/* A block: consumer warpgroups and a producer warp. */
 template <int TILES, int LAST> static __global__ void
 __launch_bounds__(Shape<TILES>::THREADS, 1)
 hopper_kernel(const __grid_constant__ HopperArguments a)
 {
 #ifdef HAS_WGMMA
+	constexpr int WARPGROUPS = Shape<TILES>::WARPGROUPS;
 	__shared__ uint64_t full[STAGES];
-	__shared__ uint32_t readers[STAGES];
+	__shared__ uint64_t empty[STAGES];
 	extern __shared__ unsigned char hopper_memory[];
 	Stages		stages = {(Stage *) (hopper_memory + -shared_address(hopper_memory) % 1024), full,
-		readers};
-	int64_t		end = end_of<TILES>(a);
+		empty};
+	/* makes the compiler see that this is uniform */
+	int			group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0);
 
 	if (threadIdx.x == 0)
 	{
 		for (int i = 0; i < STAGES; i++)
 		{
 			ptx::mbarrier_init(&full[i], 1);
-			readers[i] = 0;
+			ptx::mbarrier_init(&empty[i], WARPGROUPS * GROUP_THREADS / LANES_OF_ARRIVAL);
 		}
 		ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-		fill_ring<TILES>(a, stages, end);
 	}
 	__syncthreads();
-	/* makes the compiler see that this is uniform */
-	consume<TILES, LAST>(a, stages, __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0), end);
+	if (group == WARPGROUPS)
+	{
+		asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+		if (threadIdx.x % GROUP_THREADS == 0)
+			produce<TILES>(a, stages);
+	}
+	else
+	{
+		asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Shape<TILES>::REGISTERS));
+		consume<TILES, LAST>(a, stages, group);
+	}
 #endif
 }
 
