@@ -470,32 +470,49 @@ launch_sum(Shard &shard, const SumArguments &a)
 	GK_LAUNCHED("sum_kernel");
 }
 
+/* True if rows can be sorted by label. */
+static bool
+sorts_rows(const Shard &shard, const SumArguments &a)
+{
+	return a.k <= SORTED_CLUSTERS && sizeof(Items<true>) <= shard.device->shared_memory;
+}
+
+/* True if a block has room for sums of its own. */
+static bool
+has_own_sums(const Shard &shard, const SumArguments &a, Summed what)
+{
+	size_t		own = a.limb * limbs_of(what) * sizeof(int64_t);
+
+	return sorts_rows(shard, a) && own <= 32 << 10 &&
+		sizeof(Items<true>) + own <= shard.device->shared_memory;
+}
+
 /* Chooses where to keep sums. */
 template <Summed WHAT, Taken TAKEN> static void
 choose_memory(Shard &shard, const SumArguments &a)
 {
-	size_t		own = a.limb * (limbs_of(WHAT)) * sizeof(int64_t);
-	bool		sorted = a.k <= SORTED_CLUSTERS &&
-		sizeof(Items<true>) <= shard.device->shared_memory;
-
-	if (sorted && own <= 32 << 10 && sizeof(Items<true>) + own <= shard.device->shared_memory)
+	if (has_own_sums(shard, a, WHAT))
 		launch_sum<WHAT, true, true, TAKEN>(shard, a);
-	else if (sorted)
+	else if (sorts_rows(shard, a))
 		launch_sum<WHAT, true, false, TAKEN>(shard, a);
 	else
 		launch_sum<WHAT, false, false, TAKEN>(shard, a);
 }
 
-/* Chooses which columns a thread takes. */
+/*
+ * Chooses which columns a thread takes.  Adding to global memory is fastest if the columns of
+ * neighbours follow each other.
+ */
 template <Summed WHAT> static void
 choose_sum(Shard &shard, SumArguments &a)
 {
-	bool		packed = a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0;
+	bool		packed = a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 &&
+		has_own_sums(shard, a, WHAT);
 
 	for (a.lanes = 1; a.lanes < 32 && a.lanes * (packed ? 4 : 1) < a.d;)
 		a.lanes *= 2;
 	if (packed)
-		choose_memory<WHAT, PACKED>(shard, a);
+		launch_sum<WHAT, true, true, PACKED>(shard, a);
 	else if (a.lanes < 32)
 		choose_memory<WHAT, ONE>(shard, a);
 	else
