@@ -141,6 +141,7 @@ Engine::transform(GkCommand *c)
 		to_device(*shard, to, c->transform.offset, dimension);
 		to_device(*shard, to + dimension, c->transform.factor, dimension);
 		shard->bounds_valid = shard->hash_heads_valid = false;
+		shard->regions.release();
 		shard->origin.release();
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}

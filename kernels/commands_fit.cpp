@@ -222,7 +222,7 @@ Engine::place_rows(Shard &shard)
 {
 	Regions    &regions = shard.regions;
 
-	if (!has_regions(shard, shard.centroids) || shard.resident < shard.rows)
+	if (!has_regions(shard, shard.centroids) || regions.placed || shard.resident < shard.rows)
 		return;
 	for (int64_t from = 0; from < shard.rows;)
 	{
@@ -273,7 +273,7 @@ Engine::set_centroids(GkCommand *c)
 		shard->candidates.release();
 		if (shard->rows > KEPT_HASHES)
 			shard->drop_hash_heads();
-		forget_regions(*shard);
+		reuse_regions(*shard, k);
 		release_filter(*shard, filter_rows(k));
 		reserve_centroids(*shard, shard->centroids, k);
 		shard->shifts.reserve(*shard, 2 * k);

@@ -19,7 +19,7 @@ namespace gk
 /* Bytes that a device must have free at the beginning. */
 #define LEAST_FREE (DRIVER_RESERVE + (UINT64_C(64) << 20))
 
-/* Batches with fewer bytes in all are copied from memory that is not pinned: pinning takes longer. */
+/* Batches with fewer bytes in all are copied from unpinned memory: pinning takes longer. */
 #define LEAST_PINNED (UINT64_C(2) << 20)
 
 /*
@@ -148,7 +148,7 @@ Engine::lend_buffer(void *base, size_t bytes)
 	lent_bytes = bytes;
 }
 
-/* Pins the lent memory before a copy that makes it worthwhile; if that fails, copies take longer. */
+/* Pins the lent memory before a copy that is worth it; if that fails, copies take longer. */
 void
 Engine::pin_buffer(uint64_t copying)
 {

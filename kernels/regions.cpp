@@ -55,6 +55,9 @@ namespace gk
 /* Bytes of a row of a slice. */
 #define ROW_BYTES (3 * sizeof(int32_t) + sizeof(RegionFlag) / FLAGGED_SHARE)
 
+/* There is room for so many more centroids, as a part of them: a search adds some for a while. */
+#define MORE_CENTROIDS 8
+
 /* Rows of the sample: a part of all, at most so many, among which origins are chosen. */
 #define SAMPLED_SHARE 128
 #define MOST_SAMPLED 8192
@@ -71,6 +74,7 @@ Regions::release()
 {
 	decided = placed = ordered = false;
 	count = 0;
+	width = 0;
 	room = 0;
 	most = 0;
 	centers.release();
@@ -82,11 +86,17 @@ Regions::release()
 	region_of.release();
 }
 
-/* Forgets the regions. */
+/* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
 void
-forget_regions(Shard &shard)
+reuse_regions(Shard &shard, int64_t centroids)
 {
-	shard.regions.release();
+	const Regions &r = shard.regions;
+
+	/* origins come from the rows, and so does whether they pay, mostly */
+	if (!r.decided || r.wish != wish || centroids > r.width || centroids < r.width / 2)
+		shard.regions.release();
+	/* slices may change, and so may the memory of the order */
+	shard.regions.ordered = false;
 }
 
 /* True if a test wants regions wherever they are possible. */
@@ -258,14 +268,14 @@ choose_seeds(Shard &shard, const Sample &sample, int most)
 
 /* Divides the memory of the regions, if there is any; returns how much they need. */
 static uint64_t
-divide_memory(Regions &r, int64_t k, int d, int64_t columns)
+divide_memory(Regions &r, int d, int64_t columns)
 {
 	Scratch		plan;
 
 	plan.base = r.memory.get();
 	r.rounded = plan.take<__half>(r.room * columns);
 	r.origins = plan.take<float>((int64_t) r.count * d);
-	r.norms = plan.take<float>(r.count * k);
+	r.norms = plan.take<float>(r.count * r.width);
 	r.radii = plan.take<float>(r.count);
 	r.lists = plan.take<RegionList>(r.count);
 	r.scales = plan.take<CentroidScale>(r.count);
@@ -305,17 +315,17 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	uint64_t	need;
 	uint64_t	all;
 
-	r.most = (int) std::min<int64_t>(k, std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count));
+	r.most = (int) std::min<int64_t>(r.width, std::max<int64_t>(LONG_LIST, LONG_SHARE * k / count));
 	r.most = (r.most + LIST_STEP - 1) / LIST_STEP * LIST_STEP;
 	r.room = std::min((int64_t) (list_bytes(shard) / bytes), (int64_t) count * r.most);
 	r.count = count;
-	need = divide_memory(r, k, shard.dimension, columns);
+	need = divide_memory(r, shard.dimension, columns);
 	all = need + shard.rows * sizeof(uint16_t) + slice_rows * ROW_BYTES +
 		(uint64_t) count * shard.dimension * 16 + (1 << 20);
 	if (wish <= 0 && !shard.account.has_room(all))
 		return false;
 	r.memory.reserve(shard, need);
-	(void) divide_memory(r, k, shard.dimension, columns);
+	(void) divide_memory(r, shard.dimension, columns);
 	reserve_centroids(shard, r.centers, count);
 	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
@@ -355,6 +365,38 @@ choose_regions(Shard &shard, int64_t slice_rows, double seconds)
 	return true;
 }
 
+/* Frees the regions, and remembers that there are none. */
+static void
+give_up_regions(Regions &r)
+{
+	int64_t		width = r.width;
+
+	r.release();
+	r.width = width;
+	r.decided = true;
+}
+
+/* Decides whether there are regions, and chooses them. */
+static void
+decide_regions(Shard &shard, int64_t slice_rows, double seconds)
+{
+	Regions    &r = shard.regions;
+
+	r.wish = wish;
+	r.width = shard.centroids.count + shard.centroids.count / MORE_CENTROIDS;
+	try
+	{
+		if (!choose_regions(shard, slice_rows, seconds))
+			give_up_regions(r);
+	}
+	catch (...)
+	{
+		r.release();
+		throw;
+	}
+	r.decided = true;
+}
+
 /* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
 void
 prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
@@ -362,19 +404,7 @@ prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
 	Regions    &r = shard.regions;
 
 	if (!r.decided)
-	{
-		try
-		{
-			if (!choose_regions(shard, slice_rows, seconds))
-				r.release();
-		}
-		catch (...)
-		{
-			r.release();
-			throw;
-		}
-		r.decided = true;
-	}
+		decide_regions(shard, slice_rows, seconds);
 	else if (r.count > 0 && !shard.centroids.prepared)
 	{
 		measure_regions(shard);
@@ -398,14 +428,13 @@ judge_regions(Shard &shard)
 	bool		pay = wish > 0 ||
 		shard.result->left * 2 <= (unsigned long long) shard.rows;
 
+	/* rows were compared without them */
+	if (shard.regions.count == 0 || shard.centroids.narrow)
+		return;
 	shard.regions.placed = true;
-	if (shard.regions.count > 0)
-		decided_rows += shard.rows - (int64_t) shard.result->left;
-	if (shard.regions.count > 0 && !pay)
-	{
-		shard.regions.release();
-		shard.regions.decided = true;
-	}
+	decided_rows += shard.rows - (int64_t) shard.result->left;
+	if (!pay)
+		give_up_regions(shard.regions);
 }
 
 }								/* namespace gk */

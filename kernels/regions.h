@@ -29,8 +29,8 @@ namespace gk
  */
 void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds);
 
-/* Forgets the regions: there are new centroids. */
-void		forget_regions(Shard &shard);
+/* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
+void		reuse_regions(Shard &shard, int64_t centroids);
 
 /* Takes into account what a pass over all rows has shown: regions end if they do not pay. */
 void		judge_regions(Shard &shard);

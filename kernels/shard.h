@@ -136,16 +136,18 @@ struct Regions
 {
 	void		release();
 
-	bool		decided = false;	/* if there are any for these centroids */
+	bool		decided = false;	/* if there are any for so many centroids */
 	bool		placed = false;		/* all rows have a region */
 	bool		ordered = false;	/* one slice has all rows, and is in their order */
+	int			wish = 0;			/* of a test, when that was decided */
 	int			count = 0;			/* of regions; 0 = none */
+	int64_t		width = 0;			/* the most centroids that they have room for */
 	int64_t		room = 0;			/* of all lists, in centroids */
 	int			most = 0;			/* centroids of a list */
 	Centroids	centers;			/* the origins, to find a row's region */
 	Buffer<char> memory;			/* of all that follows */
 	float	   *origins;			/* count × d */
-	float	   *norms;				/* count × k: upper bounds of |c - origin| */
+	float	   *norms;				/* count × k, at most width: upper bounds of |c - origin| */
 	float	   *radii;				/* count: how far from the origin the nearest centroids were */
 	RegionList *lists;				/* count */
 	CentroidScale *scales;			/* count */

@@ -21,7 +21,7 @@
 /* The least number of starts for the best quality. */
 #define BEST_STARTS 8
 
-/* The work of all searches of `auto`, as passes over the rows, if it makes several. */
+/* The work of a pass over the rows, times the searches of `auto`, if it makes several. */
 #define BEST_WORK 1.6e8
 
 /* Turns a row's d² into its distance. */
@@ -170,14 +170,25 @@ searches_each(const GkFitter *fitter, const GkStart *start)
 		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
 }
 
-/* Runs the starts after the first, and keeps the best. */
-static void
+/* True if another start is more than was asked for, and the iterations so far took long. */
+static bool
+has_done_enough(const GkFitter *fitter, int starts_done)
+{
+	const GkFitSpec *spec = fitter->spec;
+
+	return spec->quality == GK_QUALITY_AUTO && starts_done >= Max(spec->n_init, 2) &&
+		fitter->iterations >= gk_auto_steps(spec, fitter->k);
+}
+
+/* Runs the starts after the first, and keeps the best; returns the number of the last one. */
+static int
 run_more_starts(GkFitter *fitter, int starts, GkStart *best)
 {
 	GkStart		fresh = {0};
+	int			number;
 
 	fresh.centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
-	for (int number = best->number + 1; number < starts; number++)
+	for (number = best->number + 1; number < starts && !has_done_enough(fitter, number); number++)
 	{
 		fresh.number = number;
 		run_start(fitter, &fresh);
@@ -193,6 +204,7 @@ run_more_starts(GkFitter *fitter, int starts, GkStart *best)
 		}
 	}
 	pfree(fresh.centroids);
+	return number - 1;
 }
 
 /* All starts and searches; at the end the engine holds the labels of the best. */
@@ -207,14 +219,10 @@ run_starts(GkFitter *fitter, GkStart *best)
 	if (searches_each(fitter, best))
 		search_from(fitter, best);
 	gk_progress_inertia(best->inertia);
-	if (best->number + 1 < starts)
+	if (best->number + 1 < starts && run_more_starts(fitter, starts, best) != best->number)
 	{
-		run_more_starts(fitter, starts, best);
-		if (best->number != starts - 1)
-		{
-			gk_fitter_set_centroids(fitter, best->centroids, best->count);
-			best->inertia = gk_fitter_label_rows(fitter, best->count);
-		}
+		gk_fitter_set_centroids(fitter, best->centroids, best->count);
+		best->inertia = gk_fitter_label_rows(fitter, best->count);
 	}
 	if (fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier == NULL)
 		search_from(fitter, best);

@@ -99,6 +99,7 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 		if (step.step.empty > 0)
 			relocate_empty(fitter, start->count, &step);
 		start->iterations++;
+		fitter->iterations++;
 		gk_progress_iteration(start->iterations, step.step.changed);
 		start->converged = step.step.changed == 0
 			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);

@@ -33,6 +33,7 @@ typedef struct GkFitter
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
 	bool		is_searching;	/* the history leaves these iterations out */
+	int64		iterations;		/* of all starts and searches */
 } GkFitter;
 
 /* The outcome of one start, or of a search from it. */

@@ -7,7 +7,8 @@
  * all the unions that it can: the dear ones.
  *
  * A merged cluster is dearer to all others than the cheaper of its parts was.  So what was noted
- * before a merge is a lower bound, and is computed again only when it comes first.
+ * before a merge is a lower bound, and is computed again only when it comes first.  With many
+ * features, what is noted at first is a lower bound as well, from some of them.
  */
 #include "postgres.h"
 
@@ -29,6 +30,13 @@
 /* Rounds, if there are several groups; each but the last leaves this share of what is to go. */
 #define ROUNDS 4
 #define LEFT_SHARE 4
+
+/* Features from which the first lower bounds come, as a part of at least so many. */
+#define HEAD_SHARE 8
+#define HEAD_LEAST 32
+
+/* The version of a partner to which the cost is but a lower bound. */
+#define NEVER (-2)
 
 /* Parts of a line on which the centroids of a range are counted. */
 #define BINS 64
@@ -53,6 +61,7 @@ typedef struct Group
 	int64		first;
 	int64		count;
 	double	   *packed;			/* its centroids, for gk_distances2() */
+	double	   *heads;			/* their first features */
 	int64		cheapest;		/* the place whose union is cheapest; -1 = there is none */
 } Group;
 
@@ -62,6 +71,8 @@ typedef struct Merger
 	double	   *weights;
 	int64		count;
 	int			dimension;
+	int			head;			/* features of lower bounds; 0 = these do not pay */
+	int64		refined;		/* lower bounds that were not enough, in a round */
 	bool		spherical;
 	int64	   *heaviest;		/* see gk_merge_closest() */
 	double	   *first_weights;	/* the weights before all merges, with these */
@@ -76,6 +87,7 @@ typedef struct Merger
 	int64		leaves;			/* of the tree, a power of two */
 	int			round;
 	double	   *packed;
+	double	   *heads;			/* NULL without lower bounds */
 	double	   *distances2;		/* of one centroid to its group */
 	int64		work;			/* features compared since the last check for interrupts */
 } Merger;
@@ -249,6 +261,16 @@ make_groups(Merger *merger, int64 first, int64 count)
 	group->cheapest = -1;
 }
 
+/* Packs the first features of the centroids of a group. */
+static void
+pack_group(Merger *merger, const Group *group, int features, double *packed)
+{
+	for (int64 i = 0; i < group->count; i++)
+		gk_pack_centroid(packed, features, i, centroid_at(merger, group->first + i));
+	gk_pack_rest(packed, features, group->count);
+	count_work(merger, group->count * features);
+}
+
 /* Packs the centroids of the groups. */
 static void
 pack_groups(Merger *merger)
@@ -259,17 +281,20 @@ pack_groups(Merger *merger)
 	for (int64 g = 0; g < merger->group_count; g++)
 		places += GK_GROUPS(merger->groups[g].count) * GK_GROUP;
 	merger->packed = gk_allocate(places * d, sizeof(double));
+	merger->heads = merger->head > 0 ? gk_allocate(places * merger->head, sizeof(double)) : NULL;
 	places = 0;
 	for (int64 g = 0; g < merger->group_count; g++)
 	{
 		Group	   *group = &merger->groups[g];
 
 		group->packed = merger->packed + places * d;
-		for (int64 i = 0; i < group->count; i++)
-			gk_pack_centroid(group->packed, d, i, centroid_at(merger, group->first + i));
-		gk_pack_rest(group->packed, d, group->count);
+		pack_group(merger, group, d, group->packed);
+		if (merger->heads != NULL)
+		{
+			group->heads = merger->heads + places * merger->head;
+			pack_group(merger, group, merger->head, group->heads);
+		}
 		places += GK_GROUPS(group->count) * GK_GROUP;
-		count_work(merger, group->count * d);
 	}
 }
 
@@ -280,18 +305,19 @@ union_cost(double weight, double other, double distance2)
 	return weight > 0.0 && other > 0.0 ? weight * (other / (weight + other)) * distance2 : 0.0;
 }
 
-/* Finds the cheapest union of a cluster. */
+/* Finds the cheapest union of a cluster, or (roughly) a lower bound of what it costs. */
 static void
-find_partner(Merger *merger, const Group *group, int64 place)
+find_partner(Merger *merger, const Group *group, int64 place, bool roughly)
 {
 	Union	   *mine = &merger->unions[place];
 	double		weight = merger->weights[merger->order[place]];
+	int			features = roughly ? merger->head : merger->dimension;
 
 	mine->cost = INFINITY;
 	mine->partner = -1;
-	gk_distances2(group->packed, centroid_at(merger, place), merger->dimension, group->count,
-				  merger->distances2);
-	count_work(merger, group->count * merger->dimension);
+	gk_distances2(roughly ? group->heads : group->packed, centroid_at(merger, place), features,
+				  group->count, merger->distances2);
+	count_work(merger, group->count * features);
 	for (int64 i = 0; i < group->count; i++)
 	{
 		int64		other = group->first + i;
@@ -304,7 +330,7 @@ find_partner(Merger *merger, const Group *group, int64 place)
 			continue;
 		mine->cost = cost;
 		mine->partner = other;
-		mine->partner_version = merger->unions[other].version;
+		mine->partner_version = roughly ? NEVER : merger->unions[other].version;
 	}
 }
 
@@ -386,6 +412,7 @@ merge_two(Merger *merger, Group *group)
 	int64		to = merger->unions[from].partner;
 	bool		known = merger->unions[to].version == merger->unions[from].partner_version;
 
+	merger->refined += merger->unions[from].partner_version == NEVER;
 	if (known)
 	{
 		move_to_mean(merger, to, from);
@@ -396,7 +423,7 @@ merge_two(Merger *merger, Group *group)
 		merger->unions[from].version = -1;
 		merger->unions[to].version++;
 	}
-	find_partner(merger, group, known ? to : from);
+	find_partner(merger, group, known ? to : from, false);
 	find_cheapest(merger, group);
 	return known;
 }
@@ -416,7 +443,7 @@ compare_groups(Merger *merger)
 		Group	   *group = &merger->groups[g];
 
 		for (int64 i = 0; i < group->count; i++)
-			find_partner(merger, group, group->first + i);
+			find_partner(merger, group, group->first + i, merger->heads != NULL);
 		find_cheapest(merger, group);
 		update_winners(merger, g);
 	}
@@ -433,6 +460,10 @@ begin_round(Merger *merger)
 		merger->order[place] = place;
 		merger->unions[place].version = 0;
 	}
+	/* costs that are all alike have to be known */
+	if (merger->refined > merger->count / 2)
+		merger->head = 0;
+	merger->refined = 0;
 	merger->group_count = 0;
 	merger->group_most = (int64) Max(MERGE_WORK / merger->dimension / merger->count, GROUP_LEAST);
 	make_groups(merger, 0, merger->count);
@@ -489,6 +520,8 @@ merge_groups(Merger *merger, int64 most)
 	drop_merged(merger);
 	pfree(merger->winners);
 	pfree(merger->distances2);
+	if (merger->heads != NULL)
+		pfree(merger->heads);
 	pfree(merger->packed);
 	merger->round++;
 }
@@ -511,6 +544,7 @@ gk_merge_closest(double *centroids, double *weights, int64 count, int dimension,
 	Merger		merger = {.centroids = centroids,.weights = weights,.count = count,
 	.dimension = dimension,.spherical = spherical,.heaviest = heaviest};
 
+	merger.head = dimension < HEAD_LEAST ? 0 : dimension / HEAD_SHARE;
 	if (heaviest != NULL)
 		begin_heaviest(&merger);
 	merger.order = gk_allocate(count, sizeof(int64));

@@ -15,6 +15,10 @@
 /* The cost of a row and a cluster beside the features, in features. */
 #define WORK_OVERHEAD 8
 
+/* The work of so many steps of `auto` is enough; a row costs as much as so many multiplications. */
+#define AUTO_WORK 5e10
+#define ROW_WORK 450
+
 /* Centroids that the first round adds: at least this many, or this share of k. */
 #define LEAST_DEPTH 5
 #define DEPTH_SHARE 8
@@ -82,6 +86,13 @@ double
 gk_pass_work(const GkFitSpec *spec, int64 k)
 {
 	return (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+}
+
+/* Steps that are enough for `auto`. */
+double
+gk_auto_steps(const GkFitSpec *spec, int64 k)
+{
+	return AUTO_WORK / (gk_pass_work(spec, k) + (double) spec->rows * ROW_WORK);
 }
 
 /* Centroids that a search adds at most. */
@@ -256,11 +267,14 @@ set_limits(Search *search)
 {
 	const GkFitSpec *spec = search->fitter->spec;
 	int			steps = search->best->iterations;
+	int64		k = search->best->count;
 
-	search->is_large = gk_pass_work(spec, search->best->count) > GK_GOOD_WORK;
+	search->is_large = gk_pass_work(spec, k) > GK_GOOD_WORK;
 	search->least_improvement = LEAST_IMPROVEMENT;
 	search->trial_limit = spec->max_iter;
 	search->pass_limit = Max(LEAST_STEPS, STEPS_FACTOR * steps);
+	if (spec->quality == GK_QUALITY_AUTO)
+		search->pass_limit = (int) Min(search->pass_limit, gk_auto_steps(spec, k));
 	if (!search->is_large)
 		return;
 	search->least_improvement = LEAST_IMPROVEMENT_CUT;

@@ -22,6 +22,12 @@
 /* The work of a pass over the rows: about how many multiplications it makes. */
 extern double gk_pass_work(const GkFitSpec *spec, int64 k);
 
+/*
+ * Steps after which `auto` begins no further round or start: they take about half a second on two
+ * cores.
+ */
+extern double gk_auto_steps(const GkFitSpec *spec, int64 k);
+
 /* Centroids that a search for k clusters adds at most. */
 extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
 

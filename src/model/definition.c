@@ -23,6 +23,7 @@
 #include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 #include "definition.h"
 #include "model.h"
@@ -243,15 +244,37 @@ gk_definition_option(const Jsonb *definition, const char *key)
 	return text_in(options.val.binary.data, key);
 }
 
-/* Sets the search path of a definition. */
+/* True if a search path names the schema of temporary tables. */
+static bool
+names_temporary(const char *path)
+{
+	List	   *schemas;
+	ListCell   *cell;
+
+	if (!SplitIdentifierString(pstrdup(path), ',', &schemas))
+		return false;
+	foreach(cell, schemas)
+		if (strcmp(lfirst(cell), "pg_temp") == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
+ * would come first.  In a function that acts as another role they are the caller's, who must not
+ * replace that role's tables.
+ */
 void
 gk_use_definition_path(const Jsonb *definition)
 {
 	const char *path = gk_definition_text(definition, "search_path");
 
-	if (path != NULL)
-		(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+	if (path == NULL || strspn(path, " ") == strlen(path))
+		path = "pg_catalog";
+	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
+		path = psprintf("%s, pg_temp", path);
+	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
 }
 
 /* The definition of a model for its owner. */

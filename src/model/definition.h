@@ -51,7 +51,10 @@ extern char *gk_definition_text(const Jsonb *definition, const char *key);
 /* A text among its options; the same. */
 extern char *gk_definition_option(const Jsonb *definition, const char *key);
 
-/* Makes its search path that of the current nest level of the settings, if it has one. */
+/*
+ * Makes its search path, pg_catalog if it has none, that of the current nest level of the settings.
+ * Temporary tables of a caller that is another role come last, unless the path names them.
+ */
 extern void gk_use_definition_path(const Jsonb *definition);
 
 /* Finds the value at a key; false if it is not there, or if the container is no object. */

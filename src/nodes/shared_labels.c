@@ -238,8 +238,11 @@ is_entry_of(Entry *entry, const Image *image)
 {
 	uint32		state = pg_atomic_read_u32(&entry->state);
 
-	return (state & LENGTH) == image->length && (state & IS_NULL) == 0 &&
-		memcmp(entry->id, image->bytes, image->length) == 0;
+	if ((state & LENGTH) != image->length || (state & IS_NULL) != 0)
+		return false;
+	/* of this length without a call */
+	return image->length == sizeof(Datum) ? memcmp(entry->id, image->bytes, sizeof(Datum)) == 0
+		: memcmp(entry->id, image->bytes, image->length) == 0;
 }
 
 /* The hash of an id. */

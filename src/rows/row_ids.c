@@ -7,6 +7,7 @@
 
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
+#include "access/tupmacs.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "storage/sharedfileset.h"
@@ -47,6 +48,8 @@ struct GkRowIdsWriter
 {
 	TupleDesc	descriptor;
 	bool		is_varlena;
+	int16		value_bytes;	/* of a type that is passed by value, else 0 */
+	MinimalTuple value_tuple;	/* with the last such id, NULL before the first */
 	MemoryContext context;
 	SharedTuplestoreAccessor *store;
 };
@@ -148,6 +151,8 @@ gk_row_ids_attach(dsm_handle handle, Oid type, int participant)
 	GkRowIdsWriter *writer = palloc0(sizeof(GkRowIdsWriter));
 	dsm_segment *segment = dsm_find_mapping(handle);
 	SharedIds  *shared;
+	int16		length;
+	bool		by_value;
 
 	/* a worker may keep it mapped: it ends with the query */
 	if (segment == NULL)
@@ -162,10 +167,42 @@ gk_row_ids_attach(dsm_handle handle, Oid type, int participant)
 	shared = dsm_segment_address(segment);
 	Assert(shared->type == type && participant < shared->participants);
 	writer->descriptor = id_descriptor(type);
-	writer->is_varlena = get_typlen(type) == -1;
+	get_typlenbyval(type, &length, &by_value);
+	writer->is_varlena = length == -1;
+	writer->value_bytes = by_value ? length : 0;
 	writer->context = CurrentMemoryContext;
 	writer->store = sts_attach(store_of(shared), participant, &shared->files);
 	return writer;
+}
+
+/* A tuple that consists of an id. */
+static MinimalTuple
+form_tuple(const GkRowIdsWriter *writer, Datum id, bool is_null)
+{
+#if PG_VERSION_NUM >= 180000
+	return heap_form_minimal_tuple(writer->descriptor, &id, &is_null, 0);
+#else
+	return heap_form_minimal_tuple(writer->descriptor, &id, &is_null);
+#endif
+}
+
+/* The same for an id that is passed by value: later ones change the tuple of the first. */
+static MinimalTuple
+value_tuple(GkRowIdsWriter *writer, Datum id)
+{
+	MinimalTuple tuple = writer->value_tuple;
+
+	if (tuple == NULL)
+	{
+		MemoryContext before = MemoryContextSwitchTo(writer->context);
+
+		tuple = writer->value_tuple = form_tuple(writer, id, false);
+		MemoryContextSwitchTo(before);
+	}
+	else
+		store_att_byval((char *) tuple + tuple->t_hoff - MINIMAL_TUPLE_OFFSET, id,
+						writer->value_bytes);
+	return tuple;
 }
 
 /* Stores an id. */
@@ -178,11 +215,8 @@ gk_row_ids_put(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, i
 
 	if (writer->is_varlena && !is_null)
 		id = PointerGetDatum(PG_DETOAST_DATUM_PACKED(id));
-#if PG_VERSION_NUM >= 180000
-	tuple = heap_form_minimal_tuple(writer->descriptor, &id, &is_null, 0);
-#else
-	tuple = heap_form_minimal_tuple(writer->descriptor, &id, &is_null);
-#endif
+	tuple = writer->value_bytes > 0 && !is_null ? value_tuple(writer, id)
+		: form_tuple(writer, id, is_null);
 
 	/* the store's buffers outlive the row */
 	before = MemoryContextSwitchTo(writer->context);

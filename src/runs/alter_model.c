@@ -229,7 +229,7 @@ gkmeans_alter_model(PG_FUNCTION_ARGS)
 	read_changes(&changes);
 	gk_open_as_owner(PG_GETARG_OID(0), &relation, &owner);
 	definition = apply(gk_model_definition(relation), &changes);
-	gk_use_search_path(&owner, definition);
+	gk_use_definition_path(definition);
 	check_definition(relation, definition, changes.of_source);
 	model = gk_qualified_name(relation);
 	/* an open relation would keep the command from changing it */

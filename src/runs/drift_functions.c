@@ -79,7 +79,7 @@ use_definition(Look *look)
 	Jsonb	   *definition = gk_model_definition(look->relation);
 	GkArguments *arguments = &look->call.arguments;
 
-	gk_use_search_path(&look->owner, definition);
+	gk_use_definition_path(definition);
 	arguments->source.source = gk_definition_text(definition, "source");
 	arguments->source.weight_column = gk_definition_text(definition, "weight_column");
 	arguments->fit.weighted = arguments->source.weight_column != NULL;

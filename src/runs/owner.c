@@ -9,9 +9,7 @@
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
-#include "utils/varlena.h"
 
-#include "definition.h"
 #include "model.h"
 #include "owner.h"
 
@@ -34,38 +32,6 @@ gk_begin_as_owner(Relation relation, GkOwner *owner)
 	owner->nest_level = NewGUCNestLevel();
 	if (owner->is_other)
 		SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
-}
-
-/* True if a search path names the schema of temporary tables. */
-static bool
-names_temporary(const char *path)
-{
-	List	   *schemas;
-	ListCell   *cell;
-
-	if (!SplitIdentifierString(pstrdup(path), ',', &schemas))
-		return false;
-	foreach(cell, schemas)
-		if (strcmp(lfirst(cell), "pg_temp") == 0)
-			return true;
-	return false;
-}
-
-/*
- * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
- * would come first; another role's must not replace the owner's tables.
- */
-void
-gk_use_search_path(const GkOwner *owner, const Jsonb *definition)
-{
-	const char *path = gk_definition_text(definition, "search_path");
-
-	if (path == NULL || strspn(path, " ") == strlen(path))
-		path = "pg_catalog";
-	if (owner->is_other && !names_temporary(path))
-		path = psprintf("%s, pg_temp", path);
-	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
 }
 
 /* Becomes the caller again. */

@@ -6,7 +6,6 @@
 
 #include "postgres.h"
 
-#include "utils/jsonb.h"
 #include "utils/relcache.h"
 
 /* The user and settings to restore. */
@@ -24,9 +23,6 @@ typedef struct GkOwner
  * REFRESH MATERIALIZED VIEW. An error ends that too, with its (sub)transaction.
  */
 extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
-
-/* Sets the search path of a definition until then. */
-extern void gk_use_search_path(const GkOwner *owner, const Jsonb *definition);
 
 /* Becomes the previous user again. */
 extern void gk_end_as_owner(const GkOwner *owner);

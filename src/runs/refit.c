@@ -186,7 +186,7 @@ begin_refit(Refit *refit, int version)
 	refit->context = CurrentMemoryContext;
 	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
 	refit->definition = gk_model_definition(refit->relation);
-	gk_use_search_path(&refit->owner, refit->definition);
+	gk_use_definition_path(refit->definition);
 	read_deployed(refit);
 	define(refit);
 	compare_definition(refit);

@@ -98,7 +98,7 @@ gk_enter_run(Oid relation_id, const char *note)
 	gk_open_as_owner(relation_id, &relation, &owner);
 	LockRelationIdForSession(&relation->rd_lockInfo.lockRelId, ShareUpdateExclusiveLock);
 	definition = gk_model_definition(relation);
-	gk_use_search_path(&owner, definition);
+	gk_use_definition_path(definition);
 	connect_spi();
 	gk_mark_lost(relation, 0);
 	version = insert_running(relation, definition, &owner, note);
@@ -147,7 +147,7 @@ gk_record_failure(Oid relation_id, int version, const ErrorData *error)
 	news.error_code = pstrdup(news.error_code);
 	gk_open_as_owner(relation_id, &relation, &owner);
 	definition = gk_model_definition(relation);
-	gk_use_search_path(&owner, definition);
+	gk_use_definition_path(definition);
 	connect_spi();
 	draft_failure(&draft, error, news.status);
 	gk_update_draft(&draft, gk_qualified_name(relation), version);

@@ -97,5 +97,35 @@ DROP ROLE owner;
 SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE schema_name = 'mine') + (SELECT count(*)::int FROM pg_class WHERE reloftype = 'gkmeans_model'::regtype AND relnamespace::regnamespace::text = 'mine'), 0, 'and his models');
 SELECT is(to_regclass('mine.kinds'), NULL, 'which are gone');
 
+-- In a function that acts as another role, temporary tables of its caller replace nothing that a definition names
+CREATE ROLE gk_definer;
+CREATE ROLE gk_caller;
+CREATE SCHEMA of_definer AUTHORIZATION gk_definer;
+GRANT USAGE ON SCHEMA of_definer TO gk_caller;
+GRANT USAGE ON SCHEMA gk_test TO gk_caller;
+CREATE TABLE found (what text, rows bigint);
+GRANT INSERT ON found TO gk_caller;
+SET LOCAL ROLE gk_definer;
+SET LOCAL search_path = of_definer, public;
+CREATE TABLE customers AS SELECT i AS id, i % 2 * 10 + i * 0.01 AS x FROM generate_series(1, 40) i;
+SELECT gkmeans_create_model('m', 'customers', '{x}', 2, id_column => 'id', labels_table => 'labels');
+CREATE FUNCTION counted(what text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = of_definer, pg_temp AS $$
+	DECLARE result bigint; BEGIN EXECUTE what INTO result; RETURN result; END $$;
+SET LOCAL ROLE gk_caller;
+SET LOCAL search_path = public;
+CREATE TEMP TABLE customers AS SELECT i AS id, 1.0 * i AS x FROM generate_series(1, 3) i;
+CREATE TEMP TABLE labels (id int PRIMARY KEY, cluster_id int, distance float8);
+GRANT ALL ON customers, labels TO PUBLIC;
+INSERT INTO gk_test.found SELECT what, of_definer.counted(format('SELECT sum(%s)', what)) FROM unnest(ARRAY[
+	$$rows) FROM public.gkmeans_refit('m', deploy => 'always'$$, $$labelled) FROM public.gkmeans_assign('m'$$, $$rows_now) FROM public.gkmeans_drift('m'$$,
+	$$rows) FROM public.gkmeans_evaluate('m'$$, $$rows) FROM public.gkmeans_compare('m', 'm'$$]) what;
+SELECT count(*) AS labels_of_caller FROM labels \gset
+DROP TABLE customers, labels;
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+SELECT is(rows, 40::bigint, 'the rows of the owner: ' || what) FROM found;
+SELECT is(:labels_of_caller, 0, 'no labels in the table of the caller');
+SELECT is((SELECT count(*)::int FROM of_definer.labels), 40, 'but in that of the owner');
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -31,6 +31,13 @@ CREATE TABLE directions AS SELECT i AS id, cos(i % 40 * pi() / 20 + noise(i, 1) 
 SELECT is((SELECT array_agg(DISTINCT size) FROM gkmeans_fit('directions', '{x,y}', 40, metric => 'cosine', quality => 'good', seed => seed)), '{50}', format('40 directions, seed %s', seed))
 FROM generate_series(1, 3) seed;
 
+-- Of 40 features, some tell which unions are cheap, or say nothing about it.
+CREATE TABLE deep AS SELECT ARRAY(SELECT (noise(i % 60, f) * 100 * (f > 5)::int + noise(i, f + 50))::real FROM generate_series(1, 40) f) AS late,
+	ARRAY(SELECT (noise(i % 60, f) * 100 + noise(i, f + 50))::real FROM generate_series(1, 40) f) AS all_of_them FROM generate_series(1, 1800) i;
+SELECT is((SELECT array_agg(DISTINCT size) FROM gkmeans_fit('deep', ARRAY[features], 60, quality => 'good', init => init, seed => seed)), '{30}',
+	format('60 clusters of 40 features (%s), from %s, seed %s', features, init, seed))
+FROM unnest('{late,all_of_them}'::text[]) features, unnest('{k-means||,random}'::text[]) init, generate_series(1, 3) seed;
+
 -- The labels are those of the centroids returned.
 CREATE TABLE fitted AS SELECT * FROM gkmeans_fit('grid', '{x,y}', 30, quality => 'good', seed => 7);
 SELECT is((SELECT count(*) FROM grid g JOIN gkmeans_fit_predict(NULL::int, 'grid', '{x,y}', 30, id_column => 'id', quality => 'good', seed => 7) p USING (id)
@@ -72,6 +79,13 @@ CREATE TABLE searches AS SELECT quality, string_to_array(btrim(after_fit(format(
 SELECT unnest(ARRAY[cmp_ok(5 * good.facts[2]::int, '<=', 11 * fast.facts[1]::int, 'the rounds make at most 11 times the steps of the start'),
 	cmp_ok(good.facts[3]::float8, '<', 0.999 * fast.facts[3]::float8, 'they find better clusters'), is(good.facts[4], 't', 'the last iteration converges')])
 FROM searches fast, searches good WHERE fast.quality = 'fast' AND good.quality = 'good';
+
+-- Of rows without clusters, `auto` makes fewer searches than 8, but all that it is asked for.
+CREATE TABLE even AS SELECT i AS id, ARRAY[noise(i, 1), noise(i, 2)]::real[] AS v FROM generate_series(1, 120000) i;
+SELECT count(*) FROM gkmeans_create_model('made_even', 'even', '{v}', 10);
+SELECT count(*) FROM gkmeans_create_model('made_even_6', 'even', '{v}', 10, n_init => 6);
+SELECT ok(max(start_no) BETWEEN 2 AND 5, 'auto makes ' || max(start_no) || ' starts') FROM gkmeans.iterations WHERE model LIKE '%.made_even';
+SELECT is(max(start_no), 6, 'six starts that were asked for') FROM gkmeans.iterations WHERE model LIKE '%.made_even_6';
 
 -- A model is made alike, and a search can be cancelled.
 SELECT results_eq($$SELECT cluster_id, centroid, size, inertia FROM gkmeans_create_model('searched', 'grid', '{x,y}', 64, quality => 'good')$$,
