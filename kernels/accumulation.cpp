@@ -158,9 +158,9 @@ measure(const Device &device)
 	double		greatest = 0.0;
 
 	make_pairs(a.data(), b.data());
-	for (bool by_warpgroup : {false, true})
+	for (Products by : {BY_WARPS, BY_WARPGROUPS, BY_REGISTERS})
 	{
-		if (!multiply_pairs(device, a.data(), b.data(), CHECK_DEPTH, CHECK_PAIRS, by_warpgroup,
+		if (!multiply_pairs(device, a.data(), b.data(), CHECK_DEPTH, CHECK_PAIRS, by,
 							products.data()))
 			continue;
 		for (int i = 0; i < CHECK_PAIRS; i++)

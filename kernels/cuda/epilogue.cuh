@@ -47,6 +47,19 @@ add_products(const uint4 &row, const uint4 &centroid, float sum)
 }
 
 /*
+ * Upper bound on the winning score of a row, from the score of one centroid; four threads have a
+ * part of the product each.
+ */
+static __device__ __forceinline__ float
+start_limit(const FilterArguments &a, float sum, int centroid, const RowBound &bound)
+{
+	sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+	sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+	return first_limit(fmaf(sum, bound.back, __ldg(a.lower + centroid)),
+					   own_of(a, bound, centroid), row_part(a, bound.norm, bound.error));
+}
+
+/*
  * Upper bound on the winning score of row r of tiles of ROWS rows, from the score of the
  * centroid that was nearest, computed outside the tensor cores: most centroids then need no
  * further work.
@@ -58,7 +71,7 @@ start_score(const FilterArguments &a, const __half *rows, int r, int centroid,
 	int			lane = threadIdx.x % 32;
 	bool		known = centroid >= 0 && centroid < a.count;
 	float		sum = 0.0f;
-	float		limit = NO_SCORE;
+	float		limit;
 
 	for (int part = lane % 4; known && part < a.depth / 8; part += 4)
 	{
@@ -69,16 +82,8 @@ start_score(const FilterArguments &a, const __half *rows, int r, int centroid,
 
 		sum = add_products(x, c, sum);
 	}
-	sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-	sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-	if (known)
-	{
-		float		score = fmaf(sum, bound.back, a.lower[centroid]);
-
-		limit = first_limit(score, own_of(a, bound, centroid),
-							row_part(a, bound.norm, bound.error));
-	}
-	return limit < NO_SCORE ? limit : NO_SCORE;
+	limit = start_limit(a, sum, known ? centroid : 0, bound);
+	return known && limit < NO_SCORE ? limit : NO_SCORE;
 }
 
 /*
@@ -126,11 +131,17 @@ take_scores(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int 
 template <int I, int PARTS> static __device__ __forceinline__ float
 least_of(const float (&least)[PARTS][2])
 {
-	static_assert(PARTS == 4 || PARTS == 1, "");
-	if (PARTS == 1)
+	float		halves[(PARTS + 1) / 2][2];
+
+	if constexpr (PARTS == 1)
 		return least[0][I];
-	return fminf(fminf(least[0][I], least[1 % PARTS][I]),
-				 fminf(least[2 % PARTS][I], least[3 % PARTS][I]));
+	else
+	{
+#pragma unroll
+		for (int part = 0; part < PARTS / 2; part++)
+			halves[part][I] = fminf(least[part][I], least[part + PARTS / 2][I]);
+		return least_of<I>(halves);
+	}
 }
 
 /* Merges the scores of a panel into the best two of a thread's two rows. */

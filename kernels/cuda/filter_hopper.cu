@@ -1,10 +1,10 @@
 /*
  * The filter on Hopper: many centroids, rows of up to 512 columns.
  *
- * Persistent, warp-specialised: a producer warp streams tiles of centroids through a ring of
- * stages in shared memory, over and over; WARPGROUPS consumer warpgroups hold 64 rows each, see
+ * Persistent, warp-specialised: a producer thread streams tiles of centroids through a ring of
+ * stages in shared memory, over and over; consumer warpgroups keep 64 rows each in registers, see
  * every centroid once, and move on to their next rows.  They start at staggered offsets, so that
- * some convert rows or run their epilogue while the tensor cores multiply for the others.
+ * some read rows or run their epilogue while the tensor cores multiply for the others.
  */
 #include <algorithm>
 
@@ -16,10 +16,22 @@ namespace gk
 
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
-#define MOST_STAGES 12
+#define MOST_TILES 8
+#define STAGES 13				/* as many as fit */
 #define TILE_VALUES (TILE_CENTROIDS * TILE_COLUMNS)
+#define TILE_STEPS (TILE_COLUMNS / 16)
 #define EIGHTS (TILE_CENTROIDS / 8)
-#define PARTS 4					/* of a panel of centroids */
+#define HALF (EIGHTS / 2)		/* of a panel of centroids: … */
+#define PARTS 2					/* … in parts of eight of a thread's centroids */
+
+/* How many consumer warpgroups have the registers for rows of so many tiles. */
+template <int TILES> struct Shape
+{
+	static constexpr int WARPGROUPS = TILES <= 4 ? 3 : 2;
+	static constexpr int THREADS = (WARPGROUPS + 1) * GROUP_THREADS;
+	static constexpr int REGISTERS = WARPGROUPS == 3 ? 160 : 240;	/* of a consumer's thread */
+	static constexpr int ROWS = WARPGROUPS * GROUP_ROWS;
+};
 
 /* A stage of the ring: a tile of centroids; the last of a panel comes with their lower bounds. */
 struct Stage
@@ -29,344 +41,481 @@ struct Stage
 	float		unused[256 - TILE_CENTROIDS];	/* tiles begin at multiples of 1024 bytes */
 };
 
-/* The arguments, with the panels of centroids and the stages of the ring. */
+/* The arguments, with the panels of centroids. */
 struct HopperArguments : FilterArguments
 {
 	explicit HopperArguments(const FilterArguments &common)
-		: FilterArguments(common), panels((count + TILE_CENTROIDS - 1) / TILE_CENTROIDS), stages(0)
+		: FilterArguments(common), panels((count + TILE_CENTROIDS - 1) / TILE_CENTROIDS)
 	{
 	}
 
 	int			panels;
-	int			stages;
 };
 
 #ifdef HAS_WGMMA
 
-/* A barrier for the threads of a warpgroup. */
-static __device__ __forceinline__ void
-sync_warpgroup(int group)
+/* The ring: stages, and barriers of those that are full and those that are empty. */
+struct Stages
 {
-	asm volatile("bar.sync %0, %1;" :: "r"(group + 1), "n"(GROUP_THREADS) : "memory");
-}
+	Stage	   *stages;
+	uint64_t   *full;
+	uint64_t   *empty;
+};
 
 /* The work of a warpgroup: rows first, first + step, … from a panel of the stream on. */
 struct Plan
 {
 	int64_t		first;
-	int64_t		step;
-	int64_t		groups;			/* of rows */
-	int64_t		begin;			/* panel of the stream */
+	int			groups;			/* of rows */
+	int			begin;			/* panel of the stream */
 
 	__device__ __forceinline__ Plan(const HopperArguments &a, int warpgroups, int group)
 	{
-		int64_t		all = (a.rows + GROUP_ROWS - 1) / GROUP_ROWS;
-		int64_t		mine = (int64_t) blockIdx.x * warpgroups + group;
+		int			all = (int) ((a.rows + GROUP_ROWS - 1) / GROUP_ROWS);
+		int			mine = (int) blockIdx.x * warpgroups + group;
+		int			step = (int) gridDim.x * warpgroups;
 
-		step = (int64_t) gridDim.x * warpgroups;
-		first = mine * GROUP_ROWS;
+		first = (int64_t) mine * GROUP_ROWS;
 		groups = mine < all ? (all - mine + step - 1) / step : 0;
-		begin = (int64_t) a.panels * group / warpgroups;
+		begin = groups == 0 ? 0 : (int) ((int64_t) a.panels * group / warpgroups);
 	}
 
 	__device__ __forceinline__ int64_t end(int panels) const
 	{
-		return groups == 0 ? 0 : begin + groups * panels;
+		return begin + (int64_t) groups * panels;
 	}
 };
 
-/* The producer, one thread: streams the centroids over and over. */
-static __device__ void
-produce(const HopperArguments &a, Stage *stages, uint64_t *full, uint64_t *empty, int64_t end)
+/* The end of the stream: panels that a block sees. */
+template <int TILES> static __device__ __forceinline__ int64_t
+end_of(const HopperArguments &a)
 {
-	int			tiles = tiles_of(a.depth);
+	int64_t		end = 0;
+
+	for (int i = 0; i < Shape<TILES>::WARPGROUPS; i++)
+		end = max(end, Plan(a, Shape<TILES>::WARPGROUPS, i).end(a.panels));
+	return end;
+}
+
+/* The producer, one thread: streams the centroids over and over. */
+template <int TILES> static __device__ void
+produce(const HopperArguments &a, const Stages &stages)
+{
+	int64_t		end = end_of<TILES>(a);
 	Ring		ring = {0, 1};
 	int			panel = 0;
 
 	for (int64_t at = 0; at < end; at++)
 	{
-		for (int tile = 0; tile < tiles; tile++)
+		for (int tile = 0; tile < TILES; tile++)
 		{
-			bool		last = tile == tiles - 1;
-			Stage	   *stage = &stages[ring.stage];
-			uint64_t   *barrier = &full[ring.stage];
+			bool		last = tile == TILES - 1;
+			Stage	   *stage = &stages.stages[ring.stage];
+			uint64_t   *full = &stages.full[ring.stage];
 
-			wait_barrier(&empty[ring.stage], ring.parity);
-			expect_bytes(barrier, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
-			copy_bulk(stage->values, a.centroids + ((int64_t) panel * tiles + tile) * TILE_VALUES,
-					  sizeof(stage->values), barrier);
+			wait_barrier(&stages.empty[ring.stage], ring.parity);
+			expect_bytes(full, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
+			copy_bulk(stage->values, a.centroids + ((int64_t) panel * TILES + tile) * TILE_VALUES,
+					  sizeof(stage->values), full);
 			if (last)
 				copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS,
-						  sizeof(stage->lower), barrier);
-			ring.step(a.stages);
+						  sizeof(stage->lower), full);
+			ring.step(STAGES);
 		}
 		panel = panel + 1 == a.panels ? 0 : panel + 1;
 	}
 }
 
-/* Converts a warpgroup's rows into tiles of 64 rows: 16 rows a warp, four columns a thread. */
-static __device__ __forceinline__ void
-load_rows(const HopperArguments &a, __half *to, int64_t first, int exponent)
+/* Two values of a row from an even column on; 0 past the end. */
+static __device__ __forceinline__ float2
+read_two(const float *row, int j, int d, bool aligned)
 {
-	constexpr int AHEAD = 4;
-	constexpr int ROWS = 16;
-	bool		aligned = a.d % 4 == 0;
-	int			lane = threadIdx.x % 32;
-	int			begin = threadIdx.x % GROUP_THREADS / 32 * ROWS;
-	int			valid = (int) min((int64_t) ROWS, a.rows - first - begin);
-	const float *from = a.features + (first + begin) * a.d;
-	float		factor =
-		read_bound(lane < valid ? __ldg(a.bounds + first + begin + lane) : 0, exponent).factor;
+	float2		x = make_float2(0, 0);
 
-	for (int j = lane * 4; j - lane * 4 < a.depth; j += 128)
+	if (aligned)
 	{
-		float4		origin = read_four(a.origin, j, a.d, aligned);
-		__half	   *column = to + j / TILE_COLUMNS * GROUP_ROWS * TILE_COLUMNS + j % 8;
-		int			part = j % TILE_COLUMNS / 8;
+		if (j < d)
+			x = __ldg((const float2 *) (row + j));
+		return x;
+	}
+	if (j < d)
+		x.x = __ldg(row + j);
+	if (j + 1 < d)
+		x.y = __ldg(row + j + 1);
+	return x;
+}
 
+/* Two features of a row, minus the origin, times the row's factor, as 16-bit. */
+static __device__ __forceinline__ uint32_t
+convert_two(float2 x, float2 p, float factor)
+{
+	__half2		both = __floats2half2_rn((x.x - p.x) * factor, (x.y - p.y) * factor);
+
+	return *(uint32_t *) &both;
+}
+
+/* A thread's two rows, 8 apart; past the last row, that one again. */
+struct TwoRows
+{
+	int64_t		row[2];
+	uint32_t	codes[2];		/* of the bounds */
+	int			centroids[2];	/* the previous labels; -1: unknown */
+
+	__device__ __forceinline__ TwoRows(const HopperArguments &a, int64_t first)
+	{
 #pragma unroll
-		for (int r = 0; r < ROWS; r += AHEAD)
+		for (int i = 0; i < 2; i++)
 		{
-			float4		x[AHEAD];
-
-#pragma unroll
-			for (int u = 0; u < AHEAD; u++)
-				x[u] = r + u < valid ? read_four(from + (r + u) * a.d, j, a.d, aligned) :
-					make_float4(0, 0, 0, 0);
-#pragma unroll
-			for (int u = 0; u < AHEAD; u++)
-			{
-				uint2		both = convert(x[u], origin, __shfl_sync(0xffffffffu, factor, r + u));
-
-				if (j < a.depth)
-					*(uint2 *) (column + place_of(begin + r + u, part)) = both;
-			}
+			row[i] = min(first + i * 8, a.rows - 1);
+			codes[i] = __ldg(a.bounds + row[i]);
+			centroids[i] = a.labels != nullptr ? a.labels[row[i]] : -1;
 		}
 	}
+};
+
+/* What a thread knows of its two rows. */
+template <int TILES> struct Rows
+{
+	/* columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of every 16, q = lane % 4, as wgmma takes them */
+	uint32_t	values[TILES * TILE_STEPS][4];
+	float		sums[EIGHTS][4];
+	float		back[2];
+	Best		best[2];
+};
+
+/* Reads and converts a thread's share of a tile of its rows. */
+template <int TILE, bool ALIGNED, int TILES> static __device__ __forceinline__ void
+load_tile(const HopperArguments &a, const float *const (&from)[2], const float (&factor)[2],
+		  Rows<TILES> &rows)
+{
+	int			first = TILE * TILE_COLUMNS + threadIdx.x % 4 * 2;
+	float2		x[TILE_STEPS][4];
+	float2		origin[TILE_STEPS][2];
+
+#pragma unroll
+	for (int s = 0; s < TILE_STEPS; s++)
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			origin[s][i] = read_two(a.origin, first + s * 16 + i * 8, a.d, ALIGNED);
+			x[s][i * 2] = read_two(from[0], first + s * 16 + i * 8, a.d, ALIGNED);
+			x[s][i * 2 + 1] = read_two(from[1], first + s * 16 + i * 8, a.d, ALIGNED);
+		}
+#pragma unroll
+	for (int s = 0; s < TILE_STEPS; s++)
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			rows.values[TILE * TILE_STEPS + s][i] = convert_two(x[s][i], origin[s][i / 2],
+																factor[i % 2]);
+	/* keeps the loads of the next tile, and their registers, from being hoisted */
+	__syncwarp();
+	if constexpr (TILE + 1 < TILES)
+		load_tile<TILE + 1, ALIGNED>(a, from, factor, rows);
+}
+
+/* A thread's part of the product of its row I and a centroid. */
+template <int I, int TILES> static __device__ __forceinline__ float
+product_part(const HopperArguments &a, const Rows<TILES> &rows, int centroid)
+{
+	const __half *tile = a.centroids + place_of_centroid(a.depth, centroid / 8 * 8, 0) +
+		centroid % 8 * TILE_COLUMNS + threadIdx.x % 4 * 2;
+	float		sum = 0.0f;
+
+#pragma unroll
+	for (int part = 0; part < TILES * TILE_COLUMNS / 8; part++)
+	{
+		uint32_t	c = __ldg((const uint32_t *) (tile + part / 8 * TILE_VALUES +
+												  (part % 8 ^ (centroid & 7)) * 8));
+		float2		u = __half22float2(*(const __half2 *) &rows.values[part / 2][I + part % 2 * 2]);
+		float2		v = __half22float2(*(const __half2 *) &c);
+
+		sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
+	}
+	return sum;
 }
 
 /*
- * Multiplies a warpgroup's rows with a panel of centroids as its tiles arrive; keeps the stage
- * of the last tile.
+ * Upper bound on the winning score of a thread's row I, as start_score() has it; centroids of
+ * other labels are those of the first.
  */
-static __device__ __forceinline__ Ring
-multiply_panel(const HopperArguments &a, const __half *rows, Stage *stages, uint64_t *full,
-			   uint64_t *empty, Ring ring, float (&sums)[EIGHTS][4])
+template <int I, int TILES> static __device__ __forceinline__ float
+start_row(const HopperArguments &a, const Rows<TILES> &rows, int label, const RowBound &bound)
 {
-	int			tiles = tiles_of(a.depth);
-	int			before = 0;
+	bool		known = label >= 0 && label < a.count;
+	int			centroid = known ? label : 0;
+	float		limit = start_limit(a, product_part<I>(a, rows, centroid), centroid, bound);
 
-	for (int tile = 0; tile < tiles; tile++)
-	{
-		uint64_t	left = describe(rows + tile * GROUP_ROWS * TILE_COLUMNS);
-		uint64_t	right = describe(stages[ring.stage].values);
-		int			steps = min(TILE_COLUMNS, a.depth - tile * TILE_COLUMNS) / 16;
-
-		wait_barrier(&full[ring.stage], ring.parity);
-		multiply_tile(sums, left, right, steps, tile == 0);
-		if (tile > 0)
-		{
-			wait_products<1>();
-			arrive_warp(&empty[before]);
-		}
-		before = ring.stage;
-		if (tile < tiles - 1)
-			ring.step(a.stages);
-	}
-	wait_products<0>();
-	return ring;
-}
-
-/* Skips a panel of centroids. */
-static __device__ __forceinline__ Ring
-skip_panel(const HopperArguments &a, uint64_t *full, uint64_t *empty, Ring ring)
-{
-	for (int tile = 0; tile < tiles_of(a.depth); tile++)
-	{
-		wait_barrier(&full[ring.stage], ring.parity);
-		arrive_warp(&empty[ring.stage]);
-		ring.step(a.stages);
-	}
-	return ring;
-}
-
-/* Reads the bounds of a thread's two rows, and their previous labels; -1: unknown. */
-static __device__ __forceinline__ void
-read_rows(const HopperArguments &a, int64_t first, const int r[2], uint32_t codes[2],
-		  int centroids[2])
-{
-#pragma unroll
-	for (int i = 0; i < 2; i++)
-	{
-		bool		valid = first + r[i] < a.rows;
-
-		codes[i] = valid ? __ldg(a.bounds + first + r[i]) : 0;
-		centroids[i] = valid && a.labels != nullptr ? a.labels[first + r[i]] : -1;
-	}
+	return known && limit < NO_SCORE ? limit : NO_SCORE;
 }
 
 /* Begins with the next rows of a warpgroup: their values, bounds and first scores. */
-static __device__ __forceinline__ void
-begin_rows(const HopperArguments &a, __half *rows, const int r[2], int64_t first, int64_t next,
-		   int exponent, int group, float back[2], Best best[2])
+template <int TILES> static __device__ __forceinline__ void
+begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &rows)
 {
-	uint32_t	codes[2];
-	int			centroids[2];
+	TwoRows		two(a, first);
+	RowBound	bounds[2] = {read_bound(two.codes[0], exponent),
+		read_bound(two.codes[1], exponent)};
+	const float *from[2] = {a.features + two.row[0] * a.d, a.features + two.row[1] * a.d};
+	float		factor[2] = {bounds[0].factor, bounds[1].factor};
 
-	read_rows(a, first, r, codes, centroids);
-	load_rows(a, rows, first, exponent);
-	prefetch_rows<GROUP_THREADS>(a, next, GROUP_ROWS);
-	publish_stores();
-	sync_warpgroup(group);
 #pragma unroll
 	for (int i = 0; i < 2; i++)
 	{
-		RowBound	bound = read_bound(codes[i], exponent);
+		rows.back[i] = bounds[i].back;
+		rows.best[i] = {NO_SCORE, NO_SCORE, 0};
+	}
+	if (a.d % 2 == 0)
+		load_tile<0, true>(a, from, factor, rows);
+	else
+		load_tile<0, false>(a, from, factor, rows);
+	if (a.labels == nullptr)
+		return;
+	rows.best[0].second = start_row<0>(a, rows, two.centroids[0], bounds[0]);
+	rows.best[1].second = start_row<1>(a, rows, two.centroids[1], bounds[1]);
+}
 
-		back[i] = bound.back;
-		best[i] = {NO_SCORE, 0.0f, 0};
-		best[i].second = start_score<GROUP_ROWS>(a, rows, r[i], centroids[i], bound);
+/* Merges the best two of a row from another thread. */
+static __device__ __forceinline__ void
+join_other(Best *best, const Best &sent, int other)
+{
+	join(best, __shfl_xor_sync(0xffffffffu, sent.least, other),
+		 __shfl_xor_sync(0xffffffffu, sent.second, other),
+		 __shfl_xor_sync(0xffffffffu, sent.centroid, other));
+}
+
+/* One of two. */
+static __device__ __forceinline__ Best
+choose(bool second, const Best &a, const Best &b)
+{
+	return {second ? b.least : a.least, second ? b.second : a.second,
+		second ? b.centroid : a.centroid};
+}
+
+/* Labels or flags the two rows of four threads, by the first two of these. */
+template <int TILES> static __device__ __forceinline__ void
+conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<TILES> &rows)
+{
+	bool		odd = threadIdx.x & 1;
+	int64_t		row = first + (odd ? 8 : 0);
+	Best		best = choose(odd, rows.best[0], rows.best[1]);
+
+	join_other(&best, choose(odd, rows.best[1], rows.best[0]), 1);
+	join_other(&best, best, 2);
+	if (threadIdx.x % 4 < 2 && row < a.rows)
+	{
+		RowBound	bound = read_bound(__ldg(a.bounds + row), exponent);
+		float		own = own_of(a, bound, best.centroid);
+
+		conclude(a, row, best, limit_of(best.least, own, row_part(a, bound.norm, bound.error)),
+				 bound.back);
 	}
 }
 
-/* Turns the products of a panel into scores, with the lower bounds in its last stage. */
-static __device__ __forceinline__ void
-score_panel(const Stage &stage, float (&sums)[EIGHTS][4], const float (&back)[2],
-			float (&least)[PARTS][2])
+/* Starts to multiply 64 rows with a panel of centroids, LAST × 16 deep in its last tile. */
+template <int LAST, int TILES> static __device__ __forceinline__ void
+multiply_panel(const Stages &stages, Ring ring, Rows<TILES> &rows)
 {
-	make_scores(sums, back, least, [&](int n)
+	uint32_t	right[TILES];
+
+	/* all waits come first: products of two basic blocks would be two groups */
+#pragma unroll
+	for (int tile = 0; tile < TILES; tile++)
 	{
-		return *(const float2 *) &stage.lower[threadIdx.x % 4 * 2 + n * 8];
-	});
+		right[tile] = describe_low(shared_address(stages.stages[ring.stage].values));
+		wait_barrier(&stages.full[ring.stage], ring.parity);
+		ring.step(STAGES);
+	}
+	start_products();
+#pragma unroll
+	for (int s = 0; s < (TILES - 1) * TILE_STEPS + LAST; s++)
+		multiply(rows.sums, rows.values[s], right[s / TILE_STEPS] + s % TILE_STEPS * 2, s > 0);
+	commit_products();
+	wait_products<0>();
 }
 
-/* A consumer warpgroup. */
-static __device__ __forceinline__ void
-consume(const HopperArguments &a, __half *rows, Stage *stages, uint64_t *full, uint64_t *empty,
-			 const Plan &plan, int group, int64_t end)
+/* Merges the scores of half a panel, of which this is the last stage. */
+template <int FIRST, int TILES> static __device__ __forceinline__ void
+take_half(const Stage &stage, int panel, Rows<TILES> &rows)
 {
-	const int	r[2] = {row_of_thread(threadIdx.x % GROUP_THREADS),
-		row_of_thread(threadIdx.x % GROUP_THREADS) + 8};
-	int64_t		first = plan.first;
-	int64_t		mine = plan.end(a.panels);
-	float		back[2];
-	Best		best[2];
-	Ring		ring = {0, 0};
-	int			panel = 0;
-	int			left = 0;		/* panels that the rows have yet to see */
-	int			exponent = a.scale->exponent;
+	int			column = FIRST * 8 + threadIdx.x % 4 * 2;
+	const float *lower = &stage.lower[column];
+	float		(&sums)[HALF][4] = *(float (*)[HALF][4]) &rows.sums[FIRST];
+	float		least[PARTS][2];
 
-	for (int64_t at = 0; at < end; at++)
+	make_scores(sums, rows.back, least,
+				[&](int n) { return *(const float2 *) (lower + n * 8); });
+	take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
+}
+
+/*
+ * Gives the four threads of a row the second least score that they have seen together: scores
+ * above it need no further work.  It pays as long as no previous label gives a bound.
+ */
+template <int TILES> static __device__ __forceinline__ void
+share_seconds(Rows<TILES> &rows)
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
 	{
-		float		sums[EIGHTS][4];
-		int			column = panel * TILE_CENTROIDS + threadIdx.x % 4 * 2;
-		float		least[PARTS][2];
+		Best		best = rows.best[i];
 
+		join_other(&best, best, 1);
+		join_other(&best, best, 2);
+		rows.best[i].second = best.second;
+	}
+}
+
+/* Signals that a warp has read so many stages. */
+template <int COUNT> static __device__ __forceinline__ Ring
+release_stages(const Stages &stages, Ring ring)
+{
+#pragma unroll
+	for (int i = 0; i < COUNT; i++)
+	{
+		arrive_warp(&stages.empty[ring.stage]);
+		ring.step(STAGES);
+	}
+	return ring;
+}
+
+/* Skips panels of centroids. */
+template <int TILES> static __device__ __forceinline__ Ring
+skip_panels(const Stages &stages, Ring ring, int64_t panels)
+{
+	for (int64_t left = panels * TILES; left > 0; left--)
+	{
+		wait_barrier(&stages.full[ring.stage], ring.parity);
+		ring = release_stages<1>(stages, ring);
+	}
+	return ring;
+}
+
+/* Compares a warpgroup's rows with all panels of centroids, from one on. */
+template <int LAST, int TILES> static __device__ __forceinline__ Ring
+compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int panel,
+			 Rows<TILES> &rows)
+{
+	for (int left = a.panels; left > 0; left--)
+	{
+		multiply_panel<LAST>(stages, ring, rows);
+		ring = release_stages<TILES - 1>(stages, ring);
+		take_half<0>(stages.stages[ring.stage], panel, rows);
+		take_half<HALF>(stages.stages[ring.stage], panel, rows);
+		ring = release_stages<1>(stages, ring);
+		if (a.labels == nullptr)
+			share_seconds(rows);
 		panel = panel + 1 == a.panels ? 0 : panel + 1;
-		if (at < plan.begin || at >= mine)
-		{
-			ring = skip_panel(a, full, empty, ring);
-			continue;
-		}
-		if (left == 0)
-		{
-			begin_rows(a, rows, r, first, first + plan.step * GROUP_ROWS, exponent, group, back,
-					   best);
-			left = a.panels;
-		}
-		ring = multiply_panel(a, rows, stages, full, empty, ring, sums);
-		score_panel(stages[ring.stage], sums, back, least);
-		arrive_warp(&empty[ring.stage]);
-		ring.step(a.stages);
-		take_panel(sums, least, column, best);
-		if (--left == 0)
-		{
-			conclude_rows(a, best, [&](int i) { return first + r[i] < a.rows ? first + r[i] : -1; },
-						  [&](int i)
-						  { return read_bound(__ldg(a.bounds + first + r[i]), exponent); });
-			first += plan.step * GROUP_ROWS;
-			/* all threads have read what the next rows overwrite */
-			sync_warpgroup(group);
-		}
 	}
+	return ring;
+}
+
+/* Prefetches a warpgroup's next rows into the L2 cache, with their bounds and labels. */
+static __device__ __forceinline__ void
+prefetch_next(const HopperArguments &a, int64_t first)
+{
+	int64_t		row = first + threadIdx.x % GROUP_THREADS * 32;
+
+	prefetch_rows<GROUP_THREADS>(a, first, GROUP_ROWS);
+	if (row < min(first + GROUP_ROWS, a.rows))
+	{
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(a.bounds + row));
+		if (a.labels != nullptr)
+			asm volatile("prefetch.global.L2 [%0];" :: "l"(a.labels + row));
+	}
+}
+
+/* A consumer warpgroup, the `group`-th. */
+template <int TILES, int LAST> static __device__ __forceinline__ void
+consume(const HopperArguments &a, const Stages &stages, int group)
+{
+	using Shape = gk::Shape<TILES>;
+	int			exponent = a.scale->exponent;
+	Plan		plan(a, Shape::WARPGROUPS, group);
+	Ring		ring = skip_panels<TILES>(stages, {0, 0}, plan.begin);
+	int64_t		first = plan.first;
+	Rows<TILES>	rows;
+
+	for (int left = plan.groups; left > 0; left--)
+	{
+		begin_rows(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		prefetch_next(a, first + (int) gridDim.x * Shape::ROWS);
+		ring = compare_rows<LAST>(a, stages, ring, plan.begin, rows);
+		conclude_two(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		first += (int) gridDim.x * Shape::ROWS;
+	}
+	plan = Plan(a, Shape::WARPGROUPS, group);
+	skip_panels<TILES>(stages, ring, end_of<TILES>(a) - plan.end(a.panels));
 }
 
 #endif
 
-/* A block: WARPGROUPS consumer warpgroups and a producer warp. */
-template <int WARPGROUPS> static __global__ void
-__launch_bounds__((WARPGROUPS + 1) * GROUP_THREADS, 1)
-hopper_kernel(HopperArguments a)
+/* A block: consumer warpgroups and a producer warp. */
+template <int TILES, int LAST> static __global__ void
+__launch_bounds__(Shape<TILES>::THREADS, 1)
+hopper_kernel(const __grid_constant__ HopperArguments a)
 {
 #ifdef HAS_WGMMA
-	__shared__ uint64_t full[MOST_STAGES];
-	__shared__ uint64_t empty[MOST_STAGES];
+	constexpr int WARPGROUPS = Shape<TILES>::WARPGROUPS;
+	__shared__ uint64_t full[STAGES];
+	__shared__ uint64_t empty[STAGES];
 	extern __shared__ unsigned char hopper_memory[];
-	Stage	   *stages = (Stage *) (((uintptr_t) hopper_memory + 1023) / 1024 * 1024);
-	__half	   *rows = (__half *) (stages + a.stages);
+	Stages		stages = {(Stage *) (hopper_memory + -shared_address(hopper_memory) % 1024), full,
+		empty};
 	/* makes the compiler see that this is uniform */
 	int			group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP_THREADS, 0);
-	int64_t		end = 0;
 
 	if (threadIdx.x == 0)
 	{
-		for (int i = 0; i < a.stages; i++)
+		for (int i = 0; i < STAGES; i++)
 		{
 			ptx::mbarrier_init(&full[i], 1);
 			ptx::mbarrier_init(&empty[i], WARPGROUPS * GROUP_THREADS / LANES_OF_ARRIVAL);
 		}
 		ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
 	}
-	for (int i = 0; i < WARPGROUPS; i++)
-		end = max(end, Plan(a, WARPGROUPS, i).end(a.panels));
 	__syncthreads();
 	if (group == WARPGROUPS)
 	{
-		if (WARPGROUPS == 4)
-			asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+		asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
 		if (threadIdx.x % GROUP_THREADS == 0)
-			produce(a, stages, full, empty, end);
+			produce<TILES>(a, stages);
 	}
 	else
 	{
-		if (WARPGROUPS == 4)
-			asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
-		consume(a, rows + (int64_t) group * tiles_of(a.depth) * GROUP_ROWS * TILE_COLUMNS,
-					 stages, full, empty, Plan(a, WARPGROUPS, group), group, end);
+		asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Shape<TILES>::REGISTERS));
+		consume<TILES, LAST>(a, stages, group);
 	}
 #endif
 }
 
-/* Bytes of shared memory besides the stages. */
-static size_t
-rows_bytes(int warpgroups, int depth)
+/* Calls f with the shape of the kernel for rows of so many columns, and the kernel. */
+template <int TILES, typename F> static auto
+with_tiles(int depth, F f)
 {
-	return 1024 +
-		(size_t) warpgroups * tiles_of(depth) * GROUP_ROWS * TILE_COLUMNS * sizeof(__half);
+	if constexpr (TILES < MOST_TILES)
+		if (depth > TILES * TILE_COLUMNS)
+			return with_tiles<TILES + 1>(depth, f);
+	/* for the deeper rows, a wasted half of the last tile matters little */
+	if constexpr (TILES <= 4)
+		if (depth <= TILES * TILE_COLUMNS - TILE_COLUMNS / 2)
+			return f(Shape<TILES>(), hopper_kernel<TILES, TILE_STEPS / 2>);
+	return f(Shape<TILES>(), hopper_kernel<TILES, TILE_STEPS>);
 }
 
-/* How many warpgroups a block can have for rows of this depth; 0 = none. */
-static int
-warpgroups_for(const Shard &shard)
-{
-	size_t		most = shard.device->shared_memory - 2 * MOST_STAGES * sizeof(uint64_t);
+/* Bytes of shared memory that the ring may need. */
+#define RING_BYTES (1024 + STAGES * (int) sizeof(Stage))
 
-	for (int warpgroups = 4; warpgroups >= 2; warpgroups /= 2)
-		if (rows_bytes(warpgroups, shard.depth) + 4 * sizeof(Stage) <= most)
-			return warpgroups;
-	return 0;
-}
-
-/* True if there is a kernel for this device, and rows and ring fit its shared memory. */
+/* True if there is a kernel for this device and rows of so many columns. */
 bool
 filter_hopper_fits(const Shard &shard, int64_t centroids)
 {
 	cudaFuncAttributes attributes;
 
-	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS || warpgroups_for(shard) == 0)
+	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS ||
+		tiles_of(shard.depth) > MOST_TILES || shard.device->shared_memory < RING_BYTES + 1024)
 		return false;
 	/* built for another device, the kernel is empty and has no barriers */
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<4>));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<1, TILE_STEPS>));
 	return attributes.sharedSizeBytes > 0;
 }
 
@@ -374,24 +523,10 @@ filter_hopper_fits(const Shard &shard, int64_t centroids)
 int64_t
 filter_hopper_wave(const Shard &shard)
 {
-	return (int64_t) shard.device->processors * warpgroups_for(shard) * GROUP_ROWS;
-}
-
-/* Enqueues the kernel. */
-template <int WARPGROUPS> static void
-launch(Shard &shard, HopperArguments &a)
-{
-	size_t		most = shard.device->shared_memory - 2 * MOST_STAGES * sizeof(uint64_t);
-	size_t		rows = rows_bytes(WARPGROUPS, a.depth);
-	int64_t		blocks = (a.rows + WARPGROUPS * GROUP_ROWS - 1) / (WARPGROUPS * GROUP_ROWS);
-
-	a.stages = (int) std::min<size_t>((most - rows) / sizeof(Stage), MOST_STAGES);
-	GK_CUDA(cudaFuncSetAttribute((const void *) hopper_kernel<WARPGROUPS>,
-								 cudaFuncAttributeMaxDynamicSharedMemorySize,
-								 (int) (rows + a.stages * sizeof(Stage))));
-	hopper_kernel<WARPGROUPS><<<blocks_for(shard, blocks, 1), (WARPGROUPS + 1) * GROUP_THREADS,
-		rows + a.stages * sizeof(Stage), shard.device->compute>>>(a);
-	GK_LAUNCHED("hopper_kernel");
+	return with_tiles<1>(shard.depth, [&](auto shape, auto)
+	{
+		return (int64_t) shard.device->processors * shape.ROWS;
+	});
 }
 
 /* Fresh labels or flags of all rows of a panel. */
@@ -400,10 +535,14 @@ filter_hopper(Shard &shard, const FilterArguments &arguments)
 {
 	HopperArguments a(arguments);
 
-	if (warpgroups_for(shard) == 4)
-		launch<4>(shard, a);
-	else
-		launch<2>(shard, a);
+	with_tiles<1>(a.depth, [&](auto shape, auto kernel)
+	{
+		GK_CUDA(cudaFuncSetAttribute((const void *) kernel,
+									 cudaFuncAttributeMaxDynamicSharedMemorySize, RING_BYTES));
+		kernel<<<blocks_for(shard, (a.rows + shape.ROWS - 1) / shape.ROWS, 1), shape.THREADS,
+			RING_BYTES, shard.device->compute>>>(a);
+	});
+	GK_LAUNCHED("hopper_kernel");
 }
 
 }								/* namespace gk */

@@ -74,13 +74,20 @@ const uint32_t *left_count(const Shard &shard);
 int64_t		flagged_blocks(const Shard &shard);
 void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
 
+/* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
+enum Products
+{
+	BY_WARPS,
+	BY_WARPGROUPS,
+	BY_REGISTERS
+};
+
 /*
- * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them, by
- * warps or by warpgroups; false if no filter does that on this device.  Multiples of 16 columns
- * and 64 pairs.
+ * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them;
+ * false if no filter makes them so on this device.  Multiples of 16 columns and 64 pairs.
  */
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
-						   int64_t pairs, bool by_warpgroup, float *products);
+						   int64_t pairs, Products by, float *products);
 
 /*
  * narrow.cu: few centroids of few features.  narrow_step() replaces the labels of a slice by new

@@ -10,6 +10,7 @@ namespace gk
 {
 
 #define PAIRS 64				/* of a block */
+#define PANEL 128				/* centroids that a row is multiplied with */
 #define PAIR_THREADS 128
 
 /* Copies a tile of 64 columns of a block's rows or centroids, in the filters' layout. */
@@ -77,26 +78,56 @@ warp_kernel(const __half *a, const __half *b, int depth, float *products)
 					sums[n][n * 2 + i];
 }
 
-/* Products of pairs by wgmma. */
-static __global__ void
+/* A thread's share of a tile of rows, times a tile of centroids, by wgmma from registers. */
+template <int N> static __device__ __forceinline__ void
+multiply_registers(float (&sums)[N][4], const __half *rows, const __half *centroids, int steps,
+				   bool first)
+{
+#ifdef HAS_WGMMA
+	int			at = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+
+	for (int step = 0; step < steps; step++)
+	{
+		int			column = step * 16 + threadIdx.x % 4 * 2;
+		uint32_t	a[4] = {two_of(rows, at, column), two_of(rows, at + 8, column),
+			two_of(rows, at, column + 8), two_of(rows, at + 8, column + 8)};
+
+		start_products();
+		multiply(sums, a, describe_low(shared_address(centroids)) + step * 2,
+				 !first || step > 0);
+		commit_products();
+		wait_products<0>();
+	}
+#endif
+}
+
+/* Products of pairs by wgmma, which has the rows in shared memory or in registers. */
+template <bool REGISTERS> static __global__ void
 __launch_bounds__(PAIR_THREADS)
 warpgroup_kernel(const __half *a, const __half *b, int depth, float *products)
 {
 #ifdef HAS_WGMMA
 	__shared__ alignas(1024) __half rows[PAIRS * TILE_COLUMNS];
-	__shared__ alignas(1024) __half centroids[PAIRS * TILE_COLUMNS];
+	__shared__ alignas(1024) __half centroids[PANEL * TILE_COLUMNS];
 	int64_t		first = (int64_t) blockIdx.x * PAIRS;
-	float		sums[PAIRS / 8][4];
+	float		sums[PANEL / 8][4];
 
+	/* half of the centroids are none */
+	for (int e = threadIdx.x; e < PANEL * TILE_COLUMNS; e += PAIR_THREADS)
+		centroids[e] = __float2half(0.0f);
 	for (int from = 0; from < depth; from += TILE_COLUMNS)
 	{
+		int			steps = min(TILE_COLUMNS, depth - from) / 16;
+
 		__syncthreads();
 		load_pairs(rows, a + first * depth, depth, from);
 		load_pairs(centroids, b + first * depth, depth, from);
 		publish_stores();
 		__syncthreads();
-		multiply_tile(sums, describe(rows), describe(centroids),
-					  min(TILE_COLUMNS, depth - from) / 16, from == 0);
+		if (REGISTERS)
+			multiply_registers(sums, rows, centroids, steps, from == 0);
+		else
+			multiply_tile(sums, describe(rows), describe(centroids), steps, from == 0);
 		wait_products<0>();
 	}
 #pragma unroll
@@ -125,20 +156,22 @@ struct PairMemory
 };
 
 /*
- * Products of pairs of 16-bit rows and centroids, as the tensor cores compute them, by warps or
- * by warpgroups; false if no filter does that on this device.
+ * Products of pairs of 16-bit rows and centroids, as the tensor cores compute them; false if no
+ * filter computes them so on this device.
  */
 bool
 multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth, int64_t pairs,
-			   bool by_warpgroup, float *products)
+			   Products by, float *products)
 {
+	auto		kernel = by == BY_WARPS ? warp_kernel :
+		by == BY_WARPGROUPS ? warpgroup_kernel<false> : warpgroup_kernel<true>;
 	size_t		bytes = pairs * depth * sizeof(__half);
 	cudaFuncAttributes attributes;
 
 	GK_CUDA(cudaSetDevice(device.ordinal));
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) warpgroup_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) kernel));
 	/* built for another device, the kernel is empty */
-	if (by_warpgroup && (device.major != 9 || attributes.sharedSizeBytes == 0))
+	if (by != BY_WARPS && (device.major != 9 || attributes.sharedSizeBytes == 0))
 		return false;
 
 	PairMemory	memory(depth, pairs);
@@ -148,12 +181,8 @@ multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int d
 
 	GK_CUDA(cudaMemcpyAsync(rows, a, bytes, cudaMemcpyHostToDevice, device.compute));
 	GK_CUDA(cudaMemcpyAsync(centroids, b, bytes, cudaMemcpyHostToDevice, device.compute));
-	if (by_warpgroup)
-		warpgroup_kernel<<<(unsigned) (pairs / PAIRS), PAIR_THREADS, 0, device.compute>>>
-			(rows, centroids, depth, results);
-	else
-		warp_kernel<<<(unsigned) (pairs / PAIRS), PAIR_THREADS, 0, device.compute>>>
-			(rows, centroids, depth, results);
+	kernel<<<(unsigned) (pairs / PAIRS), PAIR_THREADS, 0, device.compute>>>
+		(rows, centroids, depth, results);
 	GK_LAUNCHED("multiply_pairs");
 	GK_CUDA(cudaMemcpyAsync(products, results, pairs * sizeof(float), cudaMemcpyDeviceToHost,
 							device.compute));
@@ -168,14 +197,14 @@ multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int d
  */
 extern "C" __attribute__((visibility("default"))) int
 gk_cuda_multiply(int ordinal, const uint16_t *a, const uint16_t *b, int depth, int64_t pairs,
-				 int by_warpgroup, float *products)
+				 int by, float *products)
 {
 	gk::Device *device = gk::find_device(ordinal);
 
 	try
 	{
 		return device != nullptr &&
-			gk::multiply_pairs(*device, a, b, depth, pairs, by_warpgroup != 0, products);
+			gk::multiply_pairs(*device, a, b, depth, pairs, (gk::Products) by, products);
 	}
 	catch (const gk::Failure &)
 	{

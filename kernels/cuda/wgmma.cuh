@@ -54,6 +54,33 @@ multiply(float (&sums)[16][4], uint64_t a, uint64_t b, int more)
 				 : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12) : "l"(a), "l"(b), "r"(more));
 }
 
+/* The low half of describe(); the high one is the same for all tiles. */
+#define DESCRIBED_HIGH 0x40000040
+static __device__ __forceinline__ uint32_t
+describe_low(uint32_t address)
+{
+	return (address & 0x3ffff) >> 4 | 1 << 16;
+}
+
+/*
+ * sums (+)= 64 rows × 128 centroids, 16 deep; a thread has its share of the rows in registers, b
+ * is the low half of a description.
+ */
+static __device__ __forceinline__ void
+multiply(float (&sums)[16][4], const uint32_t (&a)[4], uint32_t b, int more)
+{
+	asm volatile("{\n.reg .pred p;\n.reg .b64 b;\nsetp.ne.b32 p, %69, 0;\nmov.b64 b, {%68, %70};\n"
+				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+				 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+				 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+				 "{%64,%65,%66,%67}, b, p, 1, 1, 0;\n}"
+				 : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12)
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(more),
+				   "n"(DESCRIBED_HIGH));
+}
+
 /* sums (+)= 64 rows × 256 centroids, 16 deep. */
 static __device__ __forceinline__ void
 multiply(float (&sums)[32][4], uint64_t a, uint64_t b, int more)

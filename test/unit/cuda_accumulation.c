@@ -20,7 +20,7 @@ typedef struct Search
 {
 	const Probe *probe;
 	int			depth;
-	int			by_warpgroup;
+	int			by;				/* warps, warpgroups, or these with rows in registers */
 	uint16_t   *a;				/* PAIRS × depth */
 	uint16_t   *b;
 	uint16_t   *next_a;
@@ -163,7 +163,7 @@ climb(Search *s)
 	for (int pair = 0; pair < PAIRS; pair++)
 		for (int i = 1 + random_below(3); i > 0; i--)
 			change(s, s->next_a + (size_t) pair * s->depth, s->next_b + (size_t) pair * s->depth);
-	if (!s->probe->multiply(0, s->next_a, s->next_b, s->depth, PAIRS, s->by_warpgroup, s->products))
+	if (!s->probe->multiply(0, s->next_a, s->next_b, s->depth, PAIRS, s->by, s->products))
 		return false;
 	for (int pair = 0; pair < PAIRS; pair++)
 	{
@@ -203,7 +203,7 @@ search(Search *s, const char *what, double bound, double least, int rounds)
 		make_pair(s, pair);
 		s->errors[pair] = 0.0;
 	}
-	there = s->probe->multiply(0, s->a, s->b, s->depth, PAIRS, s->by_warpgroup, s->products);
+	there = s->probe->multiply(0, s->a, s->b, s->depth, PAIRS, s->by, s->products);
 	for (int pair = 0; pair < PAIRS && there; pair++)
 		s->errors[pair] = error_of(s->a + (size_t) pair * s->depth,
 								   s->b + (size_t) pair * s->depth, s->depth, s->products[pair]);
@@ -211,7 +211,7 @@ search(Search *s, const char *what, double bound, double least, int rounds)
 	for (int round = 0; round < rounds && there; round++)
 		there = climb(s);
 	worst = greatest_error(s);
-	if (!there && s->by_warpgroup)
+	if (!there && s->by)
 		printf("# this GPU's filters do not multiply by warpgroups\n");
 	else
 		ok(there && worst <= bound && worst >= least,
@@ -221,11 +221,11 @@ search(Search *s, const char *what, double bound, double least, int rounds)
 
 /* Makes the pairs of a search. */
 static Search
-start_search(const Probe *probe, int depth, int by_warpgroup)
+start_search(const Probe *probe, int depth, int by)
 {
 	size_t		bytes = (size_t) PAIRS * depth * sizeof(uint16_t);
 
-	return (Search) {.probe = probe,.depth = depth,.by_warpgroup = by_warpgroup,
+	return (Search) {.probe = probe,.depth = depth,.by = by,
 		.a = malloc(bytes),.b = malloc(bytes),.next_a = malloc(bytes),.next_b = malloc(bytes)};
 }
 
@@ -244,16 +244,17 @@ void
 search_worst_products(const Probe *probe, int rounds)
 {
 	static const int depths[] = {16, 64, 128, 512, 2048};
+	static const char *const kinds[] = {"warps", "warpgroups", "warpgroups, rows in registers"};
 	double		factor = probe->pretend_error(1.0);
 
 	make_values();
-	for (int by_warpgroup = 0; by_warpgroup < 2; by_warpgroup++)
+	for (int by = 0; by < 3; by++)
 		for (size_t i = 0; i < sizeof(depths) / sizeof(*depths); i++)
 		{
-			Search		s = start_search(probe, depths[i], by_warpgroup);
+			Search		s = start_search(probe, depths[i], by);
 
 			/* no known tensor core loses less than 0.59 a column */
-			search(&s, by_warpgroup ? "warpgroups" : "warps", factor * (depths[i] + 16) + 8,
+			search(&s, kinds[by], factor * (depths[i] + 16) + 8,
 				   0.5 * depths[i], rounds);
 			end_search(&s);
 		}
@@ -294,10 +295,10 @@ add_step(const uint16_t *a, const uint16_t *b, int from, double sum)
 /* Products of pairs as the model makes them. */
 static int
 multiply_by_model(int device, const uint16_t *a, const uint16_t *b, int depth, int64_t pairs,
-				  int by_warpgroup, float *products)
+				  int by, float *products)
 {
 	(void) device;
-	(void) by_warpgroup;
+	(void) by;
 	for (int64_t pair = 0; pair < pairs; pair++)
 	{
 		double		sum = 0.0;

@@ -9,9 +9,12 @@
 /* What gkmeans_cuda exports for tests of it. */
 typedef struct Probe
 {
-	/* products of pairs of 16-bit factors on an open GPU; 0 if it does not work that way */
+	/*
+	 * products of pairs of 16-bit factors on an open GPU, by warps (0), or by warpgroups with rows
+	 * in shared memory (1) or in registers (2); 0 if it does not work that way
+	 */
 	int			(*multiply) (int device, const uint16_t *a, const uint16_t *b, int depth,
-							 int64_t pairs, int by_warpgroup, float *products);
+							 int64_t pairs, int by, float *products);
 
 	/* later checks multiply the error; returns the factor of GPU 0's bound, 0 if it is not open */
 	double		(*pretend_error) (double times);

@@ -184,6 +184,31 @@ test_wide_shapes(int devices)
 				   shapes[i].d, shapes[i].k, 3, devices, shapes[i].stride);
 }
 
+/*
+ * Rows of as many columns as fill 1 to 8 tiles of 64, or end in one, and many centroids; as many
+ * rows that each block takes several, the last ones not whole.
+ */
+static void
+test_dense_shapes(int devices)
+{
+	static const struct
+	{
+		int			d;
+		int64_t		n;
+		int64_t		k;
+		int			stride;
+	}			shapes[] = {
+		{128, 1000, 700, 1}, {100, 70001, 300, 9}, {128, 101000, 140, 9}, {64, 70077, 260, 9},
+		{33, 69001, 129, 9}, {80, 40003, 513, 9}, {192, 55011, 200, 9}, {150, 52003, 385, 9},
+		{256, 51007, 130, 9}, {210, 26001, 300, 9}, {300, 35003, 129, 9}, {384, 18001, 257, 9},
+		{440, 17999, 140, 9}, {511, 18003, 131, 9}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_shape(gk_cpu_engine(), shapes[i].n <= 1000 ? shapes[i].n : scaled(shapes[i].n),
+				   shapes[i].d, shapes[i].k, 3, devices, shapes[i].stride);
+}
+
 /* Has regions always (1), or when they pay (0). */
 static void
 set_regions(int wish)
@@ -985,6 +1010,7 @@ test_on(int devices, bool all)
 	if (!all)
 		return;
 	test_larger_shapes(devices);
+	test_dense_shapes(devices);
 	test_wide_shapes(devices);
 	test_narrow_many(devices);
 	test_out_of_core(devices);
@@ -1000,9 +1026,9 @@ test_part(const char *part, int devices, double seconds)
 		void		(*run) (int devices);
 	}			parts[] = {
 		{"large", test_beyond_31_bits}, {"few", test_few_shapes}, {"edges", test_edges},
-		{"regions", test_all_regions}, {"wide", test_wide_shapes}, {"narrow", test_narrow},
-		{"crowds", test_crowds}, {"streamed", test_out_of_core}, {"refits", test_refits},
-		{"faults", test_all_faults}, {"stops", test_stops}
+		{"regions", test_all_regions}, {"dense", test_dense_shapes}, {"wide", test_wide_shapes},
+		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
+		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;
