@@ -379,6 +379,21 @@ write_neighbours(GkMessage *message, GkPeer *peer)
 					sizeof(float));
 }
 
+/* True if each point of a peer has a neighbour other than itself: else no two could ever merge. */
+static bool
+all_have_neighbours(const GkCommand *c, const GkPeer *peer, const int32_t *neighbours)
+{
+	for (int64_t i = 0; i < peer->count; i++)
+	{
+		int32_t		first = neighbours[i * GK_NEIGHBOUR_COUNT];
+
+		if (c->neighbours.count > 1 &&
+			(first < 0 || first == c->neighbours.first + peer->at + i))
+			return false;
+	}
+	return true;
+}
+
 /* Takes the neighbours that a peer has found. */
 static GkRoundProgress
 take_neighbours(GkClusterEngine *engine, GkPeer *peer)
@@ -389,7 +404,7 @@ take_neighbours(GkClusterEngine *engine, GkPeer *peer)
 												(int32_t) (c->neighbours.count - 1));
 	const float *distances = gk_read_array(&peer->reader, count, sizeof(float));
 
-	if (!peer->reader.good)
+	if (!peer->reader.good || !all_have_neighbours(c, peer, neighbours))
 		return GK_BAD;
 	for (int64_t i = 0; i < count; i++)
 		if (!(distances[i] >= 0.0f))

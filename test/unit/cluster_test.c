@@ -321,6 +321,41 @@ test_answers(int64_t mutations)
 	free_data(&data);
 }
 
+/* How many answers were left without neighbours. */
+static int	emptied;
+
+/* Takes the neighbours out of an answer; their distances stay. */
+static void
+empty_neighbours(void *answer, size_t bytes)
+{
+	GkHeader   *header = answer;
+
+	if (header->operation != GK_NEIGHBOURS)
+		return;
+	memset(header + 1, 0xff, (bytes - sizeof(GkHeader)) / 2);
+	emptied++;
+}
+
+/* A node that finds no neighbours is refused: whoever merges them would do so for ever. */
+static void
+test_neighbours(void)
+{
+	Data		data = make_data(LATTICE, 40, 3, 5, true, true, false);
+	LocalPlan	plan = make_plan(3, false);
+	int			refused = 0;
+	int64_t		all;
+
+	(void) run_until_error(gk_local_cluster(&plan), &data, (Feeding) {.threads = 1});
+	all = local_answers();
+	plan.look = empty_neighbours;
+	for (plan.look_at = 1; plan.look_at <= all; plan.look_at++)
+		refused += run_until_error(gk_local_cluster(&plan), &data,
+								   (Feeding) {.threads = 1}) == GK_INTERNAL;
+	ok(emptied > 0 && refused == emptied, "%d of %d answers without neighbours are refused",
+	   refused, emptied);
+	free_data(&data);
+}
+
 /* The messages of a fit to node 0. */
 #define MOST_MESSAGES 64
 static char *recorded[MOST_MESSAGES];
@@ -455,6 +490,7 @@ main(int argc, char **argv)
 	test_memory();
 	test_rows();
 	test_pieces();
+	test_neighbours();
 	test_answers(2000 / FEWER);
 	test_messages(40000 / FEWER);
 	return done_testing();
