@@ -62,8 +62,16 @@ class Session:
             self.cancelled += 1
             self.late = max(self.late, time.monotonic() - began - milliseconds / 1000)
         seconds = time.monotonic() - began
-        self.cursor.execute("SET statement_timeout = 0")
+        self.end_timeout()
         return seconds
+
+    def end_timeout(self):
+        """Ends the timeout of the session; a timeout of 1 ms can cancel this statement too."""
+        while True:
+            try:
+                return self.cursor.execute("SET statement_timeout = 0")
+            except QueryCanceled:
+                pass
 
     def cancel(self, count):
         """Cancels random fits within the time that they take, until there were so many cancels."""
