@@ -13,7 +13,6 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
-#include "libpq/libpq-be.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -28,6 +27,11 @@
 #include "node_job.h"
 #include "seconds.h"
 #include "source_columns.h"
+
+/* A Port begins alike without these, whose headers need not be installed. */
+#undef ENABLE_GSS
+#undef USE_OPENSSL
+#include "libpq/libpq-be.h"
 
 /* Labels fetched from the engine at once. */
 #define LABELS_AT_ONCE 16384
