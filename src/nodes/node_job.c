@@ -200,8 +200,8 @@ keep_freed_memory(void)
 }
 
 /*
- * Makes room for an answer in a local socket, if the system allows it: a session that waits for room
- * is woken many times.  TCP makes room by itself.
+ * Makes room for an answer in a local socket, if the system allows it: a session that waits for
+ * room is woken many times.  TCP makes room by itself.
  */
 static void
 widen_socket(void)
