@@ -262,14 +262,23 @@ write_masses(GkMessage *message, GkPeer *peer)
 	gk_message_integer(message, c->masses.bits);
 }
 
-/* Adds the buckets of a peer. */
+/* Adds the buckets of a peer, whose sum over all is a sum of masses, too. */
 static GkRoundProgress
 take_masses(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
+	int64_t		count = INT64_C(1) << c->masses.bits;
+	int64_t		total = 0;
 
-	return add_masses(&peer->reader, INT64_C(1) << c->masses.bits, c->masses.buckets)
-		? GK_DONE : GK_BAD;
+	if (!add_masses(&peer->reader, count, c->masses.buckets))
+		return GK_BAD;
+	for (int64_t i = 0; i < count; i++)
+	{
+		if (c->masses.buckets[i] > GREATEST_MASS - total)
+			return GK_BAD;
+		total += c->masses.buckets[i];
+	}
+	return GK_DONE;
 }
 
 /* GK_MASSES. */

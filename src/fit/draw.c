@@ -349,7 +349,10 @@ gk_draw_evenly(GkDrawer *drawer, int64 count, int64 *rows, int64 *times)
 	int64		found;
 
 	line->mass = GK_MASS_WEIGHT;
-	choose_points(drawer, line, sum_masses(drawer->job, line), count);
+	/* a node may lie: no bucket contains the points of a line without rows */
+	if (sum_masses(drawer->job, line) != drawer->rows)
+		elog(ERROR, "gkmeans engine sums other masses than those of its rows");
+	choose_points(drawer, line, drawer->rows, count);
 	collect_entries(drawer, line);
 	found = rows_of_points(line, rows, times);
 	gk_free_line(line);

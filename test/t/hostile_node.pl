@@ -64,6 +64,10 @@ $server->safe_psql('liar', <<~'SQL');
 			IF lies.asked('answer')::int = lies.asked('count')::int THEN
 				EXECUTE 'SELECT ' || lies.asked('change') INTO part USING part;
 			END IF;
+			-- lies.masses: what the node says of each bucket where rows are counted, which is GK_MASSES on the grid of whole numbers
+			IF lies.asked('masses') IS NOT NULL AND get_byte($1, 20) = 7 AND substr($1, 89, 8) = decode(repeat('00', 8), 'hex') THEN
+				part := substr(part, 1, 80) || decode(repeat(lies.asked('masses'), (length(part) - 80) / 8), 'hex');
+			END IF;
 			RETURN part;
 		END $$;
 	-- an answer whose header tells another size
@@ -82,10 +86,11 @@ my $ids = "SELECT count(*) FROM gkmeans_fit_predict(NULL::int, 'few', '{x,y}', 3
 sub answer_to
 {
 	my ($query, %lies) = @_;
+	my $nodes = delete $lies{nodes} // 'honest, liar';
 	my $settings = join(' ', map { my $value = $lies{$_} =~ s/([\\ ])/\\$1/gr; "-c lies.$_=$value" } sort keys %lies);
 	$settings =~ s/'/''/g;
 	$server->safe_psql('postgres', "ALTER SERVER liar OPTIONS (ADD options '$settings')");
-	my ($status, $out, $error) = $server->psql('postgres', "SET statement_timeout = '20s'; SET gkmeans.nodes = 'honest, liar'; $query");
+	my ($status, $out, $error) = $server->psql('postgres', "SET statement_timeout = '20s'; SET gkmeans.nodes = '$nodes'; $query");
 	$server->safe_psql('postgres', 'ALTER SERVER liar OPTIONS (DROP options)');
 	die "the server is gone: $error" if $status == 2;
 	return $status == 0 ? $out : $error;
@@ -138,6 +143,11 @@ for my $number (1, 2, 3, 6, 9)
 		like($answer, qr/liar"? sent an (?:invalid answer|answer that is not valid)/, "answer $number: $change");
 	}
 }
+my $drawn = "SELECT count(*) FROM gkmeans_select_k('few', '{x,y}', '{2,3}', criterion => 'silhouette', sample => 20)";
+like(answer_to($drawn, masses => $_), qr/liar"? sent an (?:invalid answer|answer that is not valid)|sums other masses than those of its rows/, "each bucket of a sample: $_")
+	for ('0000000000000010', 'ffffffffffffff7f', '0100000000000000');
+like(answer_to($drawn, masses => '0000000000000000', nodes => 'liar'), qr/sums other masses than those of its rows/, 'no row in any bucket of a sample');
+is(answer_to($drawn, nodes => 'liar'), 2, 'without that lie, the sample is drawn');
 my $refused = 0;
 for my $seed (1 .. 150)
 {
