@@ -169,7 +169,8 @@ template <typename T> static void
 gather(Shard &shard, const Part &part, const T *values, int width, T *to)
 {
 	int64_t		count = (int64_t) part.rows.size();
-	std::vector<T> found(count * width);
+	bool		is_all = count > 0 && part.places.back() == count - 1;
+	std::vector<T> found(is_all ? 0 : count * width);
 	T		   *together;
 
 	if (count == 0)
@@ -178,8 +179,8 @@ gather(Shard &shard, const Part &part, const T *values, int width, T *to)
 	together = (T *) (shard.scratch.get() + count * sizeof(int64_t));
 	to_device(shard, (int64_t *) shard.scratch.get(), part.rows.data(), count);
 	gather_rows(shard, values, width, (const int64_t *) shard.scratch.get(), count, together);
-	to_host(shard, found.data(), (const T *) together, count * width);
-	for (int64_t i = 0; i < count; i++)
+	to_host(shard, is_all ? to : found.data(), (const T *) together, count * width);
+	for (int64_t i = 0; !is_all && i < count; i++)
 		memcpy(to + part.places[i] * width, &found[i * width], width * sizeof(T));
 }
 

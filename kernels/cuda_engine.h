@@ -85,7 +85,6 @@ private:
 	void		masses(GkCommand *c);
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
-	void		neighbours(GkCommand *c);
 	void		farthest(GkCommand *c);
 	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
@@ -138,6 +137,9 @@ private:
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
+
+	/* merges.cpp */
+	void		merge(GkCommand *c);
 
 	/* separation.cpp */
 	void		separate(GkCommand *c);
@@ -298,12 +300,12 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 template <typename T> void
 Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
 {
-	std::vector<T> part(count);
+	std::vector<T> part(shards.size() > 1 ? count : 0);
 
-	std::fill_n(sums, count, T(0));
-	for (auto &shard : shards)
+	to_host(*shards[0], sums, (const T *) shards[0]->scratch.get() + offset, count);
+	for (size_t s = 1; s < shards.size(); s++)
 	{
-		to_host(*shard, part.data(), (const T *) shard->scratch.get() + offset, count);
+		to_host(*shards[s], part.data(), (const T *) shards[s]->scratch.get() + offset, count);
 		for (int64_t i = 0; i < count; i++)
 			sums[i] += part[i];
 	}

@@ -127,9 +127,38 @@ void		separation_slice(Shard &shard, const float *features, int64_t rows,
 							 const Separation &separation, const int32_t *labels, double *own,
 							 double *other);
 
-/* neighbours.cu: of points among each other, GK_NEIGHBOUR_COUNT for each that is wanted */
+/*
+ * neighbours.cu: keys of the nearest neighbours of points among each other, GK_NEIGHBOUR_COUNT for
+ * each that is wanted, in each of some shares of the points: shares × wanted lists
+ */
+int			neighbour_shares(const Shard &shard, int64_t wanted);
 void		find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first,
-							int64_t wanted, int32_t *neighbours, float *distances);
+							int64_t wanted, int shares, uint64_t *lists);
+
+/* merges.cu: rounds of unions */
+struct MergeState;
+struct Clusters
+{
+	int64_t		count;
+	int64_t		wanted;			/* unions */
+	int			d;
+	bool		spherical;
+	float	   *means;			/* count × d */
+	double	   *weights;
+	uint64_t   *lists;			/* count × GK_NEIGHBOUR_COUNT: keys of unions, the least first */
+	uint64_t   *best;			/* count: the first union that a cluster can have */
+	int32_t    *parts;			/* count: which one became a part of it in this round; -1 = none */
+	int32_t    *into;			/* count, as all below: of the command */
+	int32_t    *rounds;
+	float	   *costs;
+	MergeState *state;
+};
+uint64_t	merge_state_bytes();
+void		price_unions(Shard &shard, const Clusters &clusters, int64_t first, int64_t wanted,
+						 int shares, const uint64_t *neighbours);
+void		begin_merging(Shard &shard, const Clusters &clusters);
+void		merge_rounds(Shard &shard, const Clusters &clusters, int rounds);
+const int  *merging_has_ended(const Clusters &clusters);
 
 /* update.cu: fixed-point sums and centroids */
 struct Grid

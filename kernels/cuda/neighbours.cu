@@ -1,6 +1,8 @@
 /*
  * The nearest neighbours of points among each other: lists of the least distances in float.
  */
+#include <algorithm>
+
 #include "launch.h"
 #include "neighbours.h"
 
@@ -11,6 +13,7 @@ namespace gk
 #define STAGE 16				/* features of them in shared memory */
 #define THREADS 256
 #define SHARES (THREADS / TILE)	/* threads that list the neighbours of a point */
+#define MOST_SHARES 16			/* of the points, on different processors */
 
 /* Stages of points, feature by feature, and then their distances. */
 union NeighbourTile
@@ -93,21 +96,26 @@ join_lists(NeighbourTile &tile, uint64_t *keys)
 	}
 }
 
-/* Neighbours of the points from `first` on, a tile a block. */
+/*
+ * Neighbours of the points from `first` on, a tile a block, among a share of all points: the keys
+ * of share s are the s-th `wanted` lists.
+ */
 static __global__ void
 __launch_bounds__(THREADS)
 neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int64_t wanted,
-				  int32_t *neighbours, float *distances)
+				  uint64_t *lists)
 {
 	__shared__ NeighbourTile tile;
 	int64_t		begin = first + (int64_t) blockIdx.x * TILE;
+	int64_t		tiles = (count + TILE - 1) / TILE;
+	int64_t		end = min(count, tiles * (blockIdx.y + 1) / gridDim.y * TILE);
 	int			row = threadIdx.x / SHARES;
 	uint64_t	keys[GK_NEIGHBOUR_COUNT];
 
 #pragma unroll
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
 		keys[i] = GK_NO_NEIGHBOUR;
-	for (int64_t other = 0; other < count; other += TILE)
+	for (int64_t other = tiles * blockIdx.y / gridDim.y * TILE; other < end; other += TILE)
 	{
 		compare_tiles(tile, points, begin, other, count, d);
 		for (int i = threadIdx.x % SHARES; i < TILE; i += SHARES)
@@ -118,23 +126,30 @@ neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int6
 	if (threadIdx.x % SHARES == 0 && begin + row < first + wanted)
 #pragma unroll
 		for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
-		{
-			int64_t		place = (begin - first + row) * GK_NEIGHBOUR_COUNT + i;
-
-			neighbours[place] = gk_neighbour_number(keys[i]);
-			distances[place] = gk_neighbour_distance(keys[i]);
-		}
+			lists[(blockIdx.y * wanted + (begin - first + row)) * GK_NEIGHBOUR_COUNT + i] =
+				keys[i];
 }
 
-/* Finds the neighbours of `wanted` of the points, from `first` on. */
+/* Into how many shares the points are split so that all processors have work. */
+int
+neighbour_shares(const Shard &shard, int64_t wanted)
+{
+	int64_t		tiles = (wanted + TILE - 1) / TILE;
+	int64_t		shares = (int64_t) shard.device->processors * 8 / tiles;
+
+	return (int) std::min<int64_t>(std::max<int64_t>(shares, 1), MOST_SHARES);
+}
+
+/* Finds the neighbours of `wanted` of the points, from `first` on, in each share of all. */
 void
 find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first, int64_t wanted,
-				int32_t *neighbours, float *distances)
+				int shares, uint64_t *lists)
 {
+	dim3		grid((unsigned) ((wanted + TILE - 1) / TILE), (unsigned) shares);
+
 	shard.use();
-	neighbours_kernel<<<(unsigned) ((wanted + TILE - 1) / TILE), THREADS, 0,
-		shard.device->compute>>>
-		(points, count, shard.dimension, first, wanted, neighbours, distances);
+	neighbours_kernel<<<grid, THREADS, 0, shard.device->compute>>>
+		(points, count, shard.dimension, first, wanted, lists);
 	GK_LAUNCHED("neighbours_kernel");
 }
 

@@ -27,6 +27,13 @@
 /* The most bits that an engine takes. */
 #define MOST_BITS 20
 
+/* A bucket that contains drawn points. */
+typedef struct Hit
+{
+	int64		bucket;
+	int64		begin;			/* where it begins on the line */
+} Hit;
+
 /* The buckets that contain drawn points, and their rows. */
 typedef struct GkLine
 {
@@ -38,21 +45,22 @@ typedef struct GkLine
 	uint8	   *wanted;			/* 2^bits */
 	int64	   *points;			/* ascending */
 	int64		count;			/* of the points */
+	struct Hit *hits;			/* the wanted buckets, ascending */
+	int64		hit_count;
 	GkEntry    *entries;		/* rows of the wanted buckets, in order, equal ones once */
 	int64		used;
 	int64		capacity;
 	GkTies		ties;			/* of the entries */
 } GkLine;
 
-/* Ascending int64. */
-static int
-compare_points(const void *a, const void *b, void *unused)
-{
-	int64		left = *(const int64 *) a;
-	int64		right = *(const int64 *) b;
-
-	return (left > right) - (left < right);
-}
+/* Sorts points. */
+#define ST_SORT sort_points
+#define ST_ELEMENT_TYPE int64
+#define ST_COMPARE(a, b) (*(a) < *(b) ? -1 : *(a) > *(b))
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /* Sorts entries by hash. */
 #define ST_SORT sort_by_hash
@@ -62,6 +70,43 @@ compare_points(const void *a, const void *b, void *unused)
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_DEFINE
 #include "lib/sort_template.h"
+
+/*
+ * Puts entries into groups by the leading bits of their hashes, which are evenly distributed: so
+ * groups are small.  Returns where the groups end.
+ */
+static int64 *
+group_by_hash(GkEntry *entries, int64 count, int bits)
+{
+	int64	   *ends = gk_allocate_zero((INT64CONST(1) << bits) + 1, sizeof(int64));
+	GkEntry    *before = gk_allocate(count, sizeof(GkEntry));
+
+	memcpy(before, entries, count * sizeof(GkEntry));
+	for (int64 i = 0; i < count; i++)
+		ends[gk_hash_bucket(before[i].hash, bits) + 1]++;
+	for (int64 group = 0; group < INT64CONST(1) << bits; group++)
+		ends[group + 1] += ends[group];
+	for (int64 i = 0; i < count; i++)
+		entries[ends[gk_hash_bucket(before[i].hash, bits)]++] = before[i];
+	pfree(before);
+	return ends;
+}
+
+/* Sorts entries by hash, group by group. */
+static void
+sort_groups(GkEntry *entries, int64 count)
+{
+	int			bits = 0;
+	int64	   *ends;
+
+	while (bits < MOST_BITS && count >> bits > 1)
+		bits++;
+	ends = group_by_hash(entries, count, bits);
+	for (int64 group = 0, begin = 0; group < INT64CONST(1) << bits; begin = ends[group++])
+		if (ends[group] - begin > 1)
+			sort_by_hash(entries + begin, ends[group] - begin);
+	pfree(ends);
+}
 
 /*
  * Bits of the buckets for a draw of so many rows: about as much work with the buckets as with the
@@ -95,24 +140,34 @@ sum_masses(GkJob *job, GkLine *line)
 	return total;
 }
 
+/* Marks the buckets of the points. */
+static void
+mark_buckets(GkLine *line)
+{
+	int64		bucket = 0;
+	int64		begin = 0;
+
+	line->hits = gk_allocate(Min(line->count, INT64CONST(1) << line->bits), sizeof(Hit));
+	for (int64 i = 0; i < line->count; i++)
+	{
+		while (line->points[i] - begin >= line->buckets[bucket])
+			begin += line->buckets[bucket++];
+		if (!line->wanted[bucket])
+			line->hits[line->hit_count++] = (Hit) {.bucket = bucket,.begin = begin};
+		line->wanted[bucket] = 1;
+	}
+}
+
 /* Draws the points and marks their buckets. */
 static void
 throw_points(GkDrawer *drawer, GkLine *line, int64 total)
 {
-	int64		bucket = 0;
-	int64		end = line->buckets[0];
-
 	for (int64 i = 0; i < line->count; i++)
 		line->points[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
 												  drawer->round, (uint64) i);
 	drawer->round++;
-	qsort_interruptible(line->points, line->count, sizeof(int64), compare_points, NULL);
-	for (int64 i = 0; i < line->count; i++)
-	{
-		while (line->points[i] >= end)
-			end += line->buckets[++bucket];
-		line->wanted[bucket] = 1;
-	}
+	sort_points(line->points, line->count);
+	mark_buckets(line);
 }
 
 /* Has the engine compare rows by their bits; the context is the job. */
@@ -135,7 +190,7 @@ sort_entries(GkJob *job, GkLine *line)
 	const GkEntry *entries = line->entries;
 	int64		begin = 0;
 
-	sort_by_hash(line->entries, line->used);
+	sort_groups(line->entries, line->used);
 	for (int64 i = 1; i <= line->used; i++)
 	{
 		if (i < line->used && entries[i].hash == entries[begin].hash)
@@ -202,7 +257,8 @@ collect_entries(GkDrawer *drawer, GkLine *line)
 {
 	GkCommand	command = {.operation = GK_ENTRIES};
 
-	reserve_entries(line, Min(FIRST_CAPACITY, 2 * drawer->rows));
+	reserve_entries(line, Min(Max(FIRST_CAPACITY, 4 * line->hit_count *
+								  (1 + (drawer->rows >> line->bits))), 2 * drawer->rows));
 	command.entries.mass = line->mass;
 	command.entries.exponent = line->exponent;
 	command.entries.bits = line->bits;
@@ -227,14 +283,13 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 	int64		found = 0;
 	int64		point = 0;
 	int64		entry = 0;
-	int64		begin = 0;
 
-	for (int64 bucket = 0; bucket < INT64CONST(1) << line->bits; bucket++)
+	for (int64 i = 0; i < line->hit_count; i++)
 	{
-		int64		end = begin;
+		int64		end = line->hits[i].begin;
 
-		for (; entry < line->used
-			 && gk_hash_bucket(line->entries[entry].hash, line->bits) == bucket; entry++)
+		for (; entry < line->used && gk_hash_bucket(line->entries[entry].hash, line->bits) ==
+			 line->hits[i].bucket; entry++)
 		{
 			end += line->entries[entry].mass;
 			if (point == line->count || line->points[point] >= end)
@@ -245,7 +300,6 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 				times[found]++;
 			found++;
 		}
-		begin += line->buckets[bucket];
 	}
 	if (point < line->count)
 		elog(ERROR, "gkmeans engine lists fewer rows than it sums");
@@ -272,6 +326,8 @@ gk_free_line(GkLine *line)
 		free_entries(line);
 	if (line->points != NULL)
 		pfree(line->points);
+	if (line->hits != NULL)
+		pfree(line->hits);
 	pfree(line->wanted);
 	pfree(line->buckets);
 	pfree(line);
@@ -327,18 +383,12 @@ choose_points(GkDrawer *drawer, GkLine *line, int64 total, int64 count)
 {
 	uint64		offset = gk_random_below((uint64) total, drawer->seed, drawer->start,
 										 drawer->round++, 0);
-	int64		bucket = 0;
-	int64		end = line->buckets[0];
 
 	line->count = count;
 	line->points = gk_allocate(count, sizeof(int64));
 	for (int64 i = 0; i < count; i++)
-	{
 		line->points[i] = (int64) (((uint128) i * total + offset) / count);
-		while (line->points[i] >= end)
-			end += line->buckets[++bucket];
-		line->wanted[bucket] = 1;
-	}
+	mark_buckets(line);
 }
 
 /* Draws rows of the engine evenly: each is a unit of the line. */

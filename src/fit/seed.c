@@ -233,17 +233,15 @@ choose_among_candidates(Seeder *seeder, double *centroids)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int			d = spec->dimension;
-	double	   *means = as_double(seeder, seeder->points, seeder->count);
 	double	   *weights = candidate_weights(seeder);
 	int64	   *heaviest = gk_allocate(seeder->count, sizeof(int64));
-	int64		chosen = gk_merge_closest(spec->job, means, weights, seeder->count, d,
-										  spec->k, spec->spherical, heaviest);
+	int64		chosen = gk_merge_candidates(spec->job, seeder->points, weights, seeder->count, d,
+											 spec->k, spec->spherical, heaviest);
 
 	for (int64 i = 0; i < chosen; i++)
 		widen(seeder, seeder->points + heaviest[i] * d, 1, centroids + i * d);
 	pfree(heaviest);
 	pfree(weights);
-	pfree(means);
 	return chosen;
 }
 
