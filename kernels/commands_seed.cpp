@@ -1,6 +1,7 @@
 /*
  * The commands of seeding and of relocation: candidates, masses, lists of rows.
  */
+#include <cstddef>
 #include <cstring>
 
 #include "cuda_engine.h"
@@ -12,6 +13,13 @@ namespace gk
 
 /* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
+
+static_assert(sizeof(Listed) == sizeof(GkEntry) &&
+			  offsetof(Listed, row) == offsetof(GkEntry, row) &&
+			  offsetof(Listed, hash) == offsetof(GkEntry, hash) &&
+			  offsetof(Listed, mass) == offsetof(GkEntry, mass) &&
+			  offsetof(Listed, distance2) == offsetof(GkEntry, distance2),
+			  "a listed row is an entry with the shard's number");
 
 /* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
 #define FEW_LISTED 128
@@ -142,15 +150,16 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 		return false;
 	for (size_t s = 0; s < shards.size(); s++)
 	{
-		std::vector<Listed> listed(shards[s]->result->listed);
+		size_t		before = found->size();
+		uint64_t	listed = shards[s]->result->listed;
 
-		if (listed.empty())
+		if (listed == 0)
 			continue;
-		to_host(*shards[s], listed.data(), (const Listed *) shards[s]->scratch.get(),
-				listed.size());
-		for (const Listed &one : listed)
-			found->push_back(GkEntry{global_row((int) s, one.row), one.hash, one.mass,
-									 one.distance2});
+		found->resize(before + listed);
+		to_host(*shards[s], (Listed *) found->data() + before,
+				(const Listed *) shards[s]->scratch.get(), listed);
+		for (size_t i = before; i < found->size(); i++)
+			(*found)[i].row = global_row((int) s, (*found)[i].row);
 	}
 	return true;
 }

@@ -416,7 +416,7 @@ take_merge(GkClusterEngine *engine, GkPeer *peer)
 
 /* GK_MERGE: one of the nodes that have rows does it. */
 GkStatus
-gk_begin_merge(GkClusterEngine *engine, GkCommand *command)
+gk_begin_cluster_merge(GkClusterEngine *engine, GkCommand *command)
 {
 	static const GkRound round = {
 		.operation = GK_MERGE,.write = write_merge,.take = take_merge

@@ -71,40 +71,68 @@ typedef struct GkLine
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
-/*
- * Puts entries into groups by the leading bits of their hashes, which are evenly distributed: so
- * groups are small.  Returns where the groups end.
- */
-static int64 *
-group_by_hash(GkEntry *entries, int64 count, int bits)
+/* Bits of the number of groups for so many values: a few in each. */
+static int
+group_bits(int64 count)
 {
+	int			bits = 0;
+
+	while (bits < MOST_BITS && count >> bits > 1)
+		bits++;
+	return bits;
+}
+
+/* From how many values are in each group to where the group begins, one place further on. */
+static void
+add_up(int64 *counts, int bits)
+{
+	for (int64 group = 0; group < INT64CONST(1) << bits; group++)
+		counts[group + 1] += counts[group];
+}
+
+/* Sorts entries by hash: in groups by its leading bits, which are evenly distributed. */
+static void
+sort_entries_by_hash(GkEntry *entries, int64 count)
+{
+	int			bits = group_bits(count);
 	int64	   *ends = gk_allocate_zero((INT64CONST(1) << bits) + 1, sizeof(int64));
 	GkEntry    *before = gk_allocate(count, sizeof(GkEntry));
 
 	memcpy(before, entries, count * sizeof(GkEntry));
 	for (int64 i = 0; i < count; i++)
 		ends[gk_hash_bucket(before[i].hash, bits) + 1]++;
-	for (int64 group = 0; group < INT64CONST(1) << bits; group++)
-		ends[group + 1] += ends[group];
+	add_up(ends, bits);
 	for (int64 i = 0; i < count; i++)
 		entries[ends[gk_hash_bucket(before[i].hash, bits)]++] = before[i];
-	pfree(before);
-	return ends;
-}
-
-/* Sorts entries by hash, group by group. */
-static void
-sort_groups(GkEntry *entries, int64 count)
-{
-	int			bits = 0;
-	int64	   *ends;
-
-	while (bits < MOST_BITS && count >> bits > 1)
-		bits++;
-	ends = group_by_hash(entries, count, bits);
 	for (int64 group = 0, begin = 0; group < INT64CONST(1) << bits; begin = ends[group++])
 		if (ends[group] - begin > 1)
 			sort_by_hash(entries + begin, ends[group] - begin);
+	pfree(before);
+	pfree(ends);
+}
+
+/* Draws points below a total, evenly distributed, and sorts them in groups likewise. */
+static void
+draw_points(GkDrawer *drawer, GkLine *line, int64 total)
+{
+	int			bits = group_bits(line->count);
+	double		scale = ldexp(1.0, bits) / total * (1 - 1e-9);
+	int64	   *ends = gk_allocate_zero((INT64CONST(1) << bits) + 1, sizeof(int64));
+	int64	   *drawn = gk_allocate(line->count, sizeof(int64));
+
+	for (int64 i = 0; i < line->count; i++)
+	{
+		drawn[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
+										   drawer->round, (uint64) i);
+		ends[(int64) (drawn[i] * scale) + 1]++;
+	}
+	add_up(ends, bits);
+	for (int64 i = 0; i < line->count; i++)
+		line->points[ends[(int64) (drawn[i] * scale)]++] = drawn[i];
+	for (int64 group = 0, begin = 0; group < INT64CONST(1) << bits; begin = ends[group++])
+		if (ends[group] - begin > 1)
+			sort_points(line->points + begin, ends[group] - begin);
+	pfree(drawn);
 	pfree(ends);
 }
 
@@ -162,11 +190,8 @@ mark_buckets(GkLine *line)
 static void
 throw_points(GkDrawer *drawer, GkLine *line, int64 total)
 {
-	for (int64 i = 0; i < line->count; i++)
-		line->points[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
-												  drawer->round, (uint64) i);
+	draw_points(drawer, line, total);
 	drawer->round++;
-	sort_points(line->points, line->count);
 	mark_buckets(line);
 }
 
@@ -190,7 +215,7 @@ sort_entries(GkJob *job, GkLine *line)
 	const GkEntry *entries = line->entries;
 	int64		begin = 0;
 
-	sort_groups(line->entries, line->used);
+	sort_entries_by_hash(line->entries, line->used);
 	for (int64 i = 1; i <= line->used; i++)
 	{
 		if (i < line->used && entries[i].hash == entries[begin].hash)

@@ -18,6 +18,7 @@
 #include "alloc.h"
 #include "exact.h"
 #include "merge.h"
+#include "merges.h"
 #include "nearest.h"
 
 /* Up to so many products of features all centroids are compared with each other. */
@@ -28,6 +29,9 @@
 
 /* Floats hold the squares of features with exponents up to so far from 0. */
 #define MOST_EXPONENT 30
+
+/* About so many features are looked at to know whether they do. */
+#define EXPONENTS 65536
 
 /* The cheapest union of a cluster. */
 typedef struct Neighbour
@@ -264,34 +268,11 @@ merge_one_by_one(Merger *merger, int64 most)
 	pfree(merger->winners);
 }
 
-/* Adds up the exponents of floats other than 0; returns how many these are. */
-static int64
-sum_exponents(const float *values, int64 count, int64 *sum)
+/* A feature of all centroids. */
+static double
+value_of(const Merger *merger, int64 i)
 {
-	int64		nonzero = 0;
-
-	for (int64 i = 0; i < count; i++)
-		if (values[i] != 0.0f)
-		{
-			*sum += gk_exponent(values[i]);
-			nonzero++;
-		}
-	return nonzero;
-}
-
-/* The same of doubles. */
-static int64
-sum_double_exponents(const double *values, int64 count, int64 *sum)
-{
-	int64		nonzero = 0;
-
-	for (int64 i = 0; i < count; i++)
-		if (values[i] != 0.0)
-		{
-			*sum += gk_exponent_double(values[i]);
-			nonzero++;
-		}
-	return nonzero;
+	return merger->points != NULL ? merger->points[i] : merger->centroids[i];
 }
 
 /*
@@ -302,11 +283,18 @@ static int
 scale_exponent(const Merger *merger)
 {
 	int64		values = merger->count * merger->dimension;
+	int64		step = (values / EXPONENTS) | 1;
 	int64		sum = 0;
-	int64		nonzero = merger->points != NULL ? sum_exponents(merger->points, values, &sum)
-		: sum_double_exponents(merger->centroids, values, &sum);
-	int			mean = nonzero == 0 ? 0 : (int) (sum / nonzero);
+	int64		nonzero = 0;
+	int			mean;
 
+	for (int64 i = 0; i < values; i += step)
+		if (value_of(merger, i) != 0.0)
+		{
+			sum += gk_exponent_double(value_of(merger, i));
+			nonzero++;
+		}
+	mean = nonzero == 0 ? 0 : (int) (sum / nonzero);
 	return abs(mean) <= MOST_EXPONENT ? 0 : -mean;
 }
 
@@ -319,11 +307,7 @@ scaled_points(const Merger *merger, int exponent)
 	float	   *points = gk_allocate(values, sizeof(float));
 
 	for (int64 i = 0; i < values; i++)
-	{
-		double		value = (merger->points != NULL ? merger->points[i] : merger->centroids[i]);
-
-		points[i] = (float) Min(Max(value * scale, -FLT_MAX), FLT_MAX);
-	}
+		points[i] = (float) Min(Max(value_of(merger, i) * scale, -FLT_MAX), FLT_MAX);
 	return points;
 }
 
@@ -429,20 +413,50 @@ compare_unions(const Union *a, const Union *b)
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
+/* The bin of the cost of a union. */
+static uint32
+cost_bin(const Union *one)
+{
+	return gk_union_cost_bits(gk_union_key(one->cost, 0)) >> GK_COST_SHIFT;
+}
+
+/* The unions of a bin, sorted; returns how many they are. */
+static int64
+sort_bin(const Merger *merger, uint32 bin, Union *sorted)
+{
+	int64		count = 0;
+
+	for (int64 i = 0; i < merger->found; i++)
+		if (cost_bin(&merger->unions[i]) == bin)
+			sorted[count++] = merger->unions[i];
+	sort_by_cost(sorted, count);
+	return count;
+}
+
 /* Of all unions found, the last one to be made if `wanted` are, or all that cost nothing. */
 static Union
 last_union(const Merger *merger, int64 wanted)
 {
+	uint32	   *bins = gk_allocate_zero(GK_COST_BINS, sizeof(uint32));
 	Union	   *sorted = gk_allocate(merger->found, sizeof(Union));
-	Union		last;
-	int64		count = Min(wanted, merger->found);
+	Union		last = {.cost = -1.0f};
+	int64		before = 0;
+	uint32		bin = 0;
+	int64		count;
 
-	memcpy(sorted, merger->unions, merger->found * sizeof(Union));
-	sort_by_cost(sorted, merger->found);
-	while (merger->heaviest != NULL && count < merger->found && sorted[count].cost == 0.0f)
-		count++;
-	last = count > 0 ? sorted[count - 1] : (Union) {.cost = -1.0f};
+	for (int64 i = 0; i < merger->found; i++)
+		bins[cost_bin(&merger->unions[i])]++;
+	wanted = Min(wanted, merger->found);
+	while (before + bins[bin] < wanted)
+		before += bins[bin++];
+	count = sort_bin(merger, bin, sorted);
+	if (wanted > before)
+		last = sorted[wanted - before - 1];
+	for (int64 i = wanted - before; i < count && merger->heaviest != NULL; i++)
+		if (sorted[i].cost == 0.0f)
+			last = sorted[i];
 	pfree(sorted);
+	pfree(bins);
 	return last;
 }
 
