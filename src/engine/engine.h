@@ -279,7 +279,7 @@ typedef struct GkCommand
 			const uint8_t *wanted;		/* 2^bits: 1 = list the rows of this bucket with mass > 0 */
 			int64_t		from;			/* first row to look at */
 			int64_t		capacity;
-			GkEntry    *entries;		/* out: at most capacity, in any order: of rows before `next` */
+			GkEntry    *entries;		/* out: at most capacity, in any order, all before `next` */
 			int64_t		count;			/* out: */
 			int64_t		next;			/* out: the row to continue from; = rows at the end */
 		}			entries;

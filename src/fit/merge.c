@@ -53,7 +53,7 @@ typedef struct Union
 typedef struct Merger
 {
 	GkJob	   *job;
-	const float *points;		/* the centroids as floats, if there are any; no longer once merged */
+	const float *points;		/* the centroids as floats, until they move */
 	double	   *centroids;		/* NULL as long as there are points */
 	double	   *weights;
 	int64		count;

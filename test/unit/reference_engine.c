@@ -780,7 +780,8 @@ offer_list(const Clusters *s, int64_t c, const uint64_t *list, uint64_t *to)
 	{
 		int64_t		was = gk_union_number(list[i]);
 		int64_t		now = s->command->merge.into[was] < 0 ? was : s->command->merge.into[was];
-		float		distance2 = gk_merge_distance2(s->means + c * s->d, s->means + now * s->d, s->d);
+		float		distance2 = gk_merge_distance2(s->means + c * s->d, s->means + now * s->d,
+												   s->d);
 
 		if (now == c)
 			continue;
