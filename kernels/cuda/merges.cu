@@ -115,40 +115,46 @@ begin_merging(Shard &shard, const Clusters &clusters)
 	GK_LAUNCHED("begin_kernel");
 }
 
-/* The union that a cluster proposes, as others see it: with its own number. */
+/* A union of a cluster as others see it, with its number; none if it is too dear. */
 static __device__ __forceinline__ uint64_t
-proposal_of(const Clusters &s, int64_t c, int32_t *other)
+key_of_cluster(const Clusters &s, int64_t c, uint64_t key)
 {
-	uint64_t	first;
-	uint32_t	bits;
+	uint32_t	bits = gk_union_cost_bits(key);
 
-	if (c >= s.count || s.into[c] >= 0)
-		return GK_NO_NEIGHBOUR;
-	first = s.lists[c * GK_NEIGHBOUR_COUNT];
-	bits = gk_union_cost_bits(first);
-	if (bits > s.state->limit)
-		return GK_NO_NEIGHBOUR;
-	*other = gk_union_number(first);
-	return (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
+	return bits > s.state->limit ? GK_NO_NEIGHBOUR
+		: (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
 }
 
-/* Finds the first union that each cluster can have. */
+/* Lowers the first union that a cluster can have. */
+static __device__ __forceinline__ void
+lower_best(uint64_t *best, uint64_t key)
+{
+	if (key < *(volatile uint64_t *) best)
+		atomicMin((unsigned long long *) best, (unsigned long long) key);
+}
+
+/* Finds the first union that each cluster can have, of those that any cluster lists. */
 static __global__ void
 propose_kernel(Clusters s)
 {
 	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
-	int32_t		other;
-	uint64_t	key;
 
-	if (s.state->ended)
+	if (s.state->ended || c >= s.count)
 		return;
-	if (c < s.count)
-		s.parts[c] = -1;
-	key = proposal_of(s, c, &other);
-	if (key == GK_NO_NEIGHBOUR)
+	s.parts[c] = -1;
+	if (s.into[c] >= 0)
 		return;
-	atomicMin((unsigned long long *) &s.best[c], (unsigned long long) key);
-	atomicMin((unsigned long long *) &s.best[other], (unsigned long long) key);
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+	{
+		uint64_t	one = s.lists[c * GK_NEIGHBOUR_COUNT + i];
+		uint64_t	key = key_of_cluster(s, c, one);
+
+		if (key == GK_NO_NEIGHBOUR)
+			return;
+		if (i == 0)
+			lower_best(&s.best[c], key);
+		lower_best(&s.best[gk_union_number(one)], key);
+	}
 }
 
 /* The sum of the lanes of d², in all lanes of a group. */
@@ -214,13 +220,16 @@ unite_kernel(Clusters s)
 	int32_t		to = 0;
 	int32_t		from = 0;
 	float		share = 0.0f;
-	uint64_t	key;
+	uint64_t	key = GK_NO_NEIGHBOUR;
 	bool		unites;
 	unsigned	lanes;
 
 	if (s.state->ended)
 		return;
-	key = proposal_of(s, c, &other);
+	if (c < s.count && s.into[c] < 0)
+		key = key_of_cluster(s, c, s.lists[c * GK_NEIGHBOUR_COUNT]);
+	if (key != GK_NO_NEIGHBOUR)
+		other = gk_union_number(s.lists[c * GK_NEIGHBOUR_COUNT]);
 	unites = key != GK_NO_NEIGHBOUR && s.best[c] == key && s.best[other] == key;
 	if (unites)
 	{

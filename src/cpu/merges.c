@@ -89,19 +89,17 @@ price_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	}
 }
 
-/* The union that a cluster proposes, as others see it: with its own number. */
+/* A union of a cluster as others see it, with its number; none if it is too dear. */
 static uint64_t
-proposal_of(const Merger *merger, int64_t c)
+key_of_cluster(const Merger *merger, int64_t c, uint64_t key)
 {
-	uint64_t	first = list_of(merger, c)[0];
-	uint32_t	bits = gk_union_cost_bits(first);
+	uint32_t	bits = gk_union_cost_bits(key);
 
-	if (!is_left(merger, c) || bits > merger->limit)
-		return GK_NO_NEIGHBOUR;
-	return (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
+	return bits > merger->limit ? GK_NO_NEIGHBOUR
+		: (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
 }
 
-/* Finds the first union that each cluster can have. */
+/* Finds the first union that each cluster can have, of those that any cluster lists. */
 static void
 find_best(Merger *merger)
 {
@@ -111,14 +109,19 @@ find_best(Merger *merger)
 	memset(merger->parts, 0xff, merger->count * sizeof(int32_t));
 	for (int64_t c = 0; c < merger->count; c++)
 	{
-		uint64_t	key = proposal_of(merger, c);
-		int32_t		other;
+		const uint64_t *list = list_of(merger, c);
+		uint64_t	key = key_of_cluster(merger, c, list[0]);
 
-		if (key == GK_NO_NEIGHBOUR)
+		if (!is_left(merger, c))
 			continue;
-		other = gk_union_number(list_of(merger, c)[0]);
 		best[c] = key < best[c] ? key : best[c];
-		best[other] = key < best[other] ? key : best[other];
+		for (int i = 0; i < GK_NEIGHBOUR_COUNT && key != GK_NO_NEIGHBOUR; i++)
+		{
+			int32_t		other = gk_union_number(list[i]);
+
+			best[other] = key < best[other] ? key : best[other];
+			key = i + 1 < GK_NEIGHBOUR_COUNT ? key_of_cluster(merger, c, list[i + 1]) : key;
+		}
 	}
 }
 
@@ -166,10 +169,10 @@ unite_best(GkCpuEngine *engine, Merger *merger, int round)
 
 	for (int64_t c = 0; c < merger->count && !gk_cpu_stopped(engine); c++)
 	{
-		uint64_t	key = proposal_of(merger, c);
+		uint64_t	key = key_of_cluster(merger, c, list_of(merger, c)[0]);
 		int32_t		other;
 
-		if (key == GK_NO_NEIGHBOUR || merger->best[c] != key)
+		if (!is_left(merger, c) || key == GK_NO_NEIGHBOUR || merger->best[c] != key)
 			continue;
 		other = gk_union_number(list_of(merger, c)[0]);
 		if (merger->best[other] == key)

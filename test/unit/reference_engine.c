@@ -716,18 +716,22 @@ unions_up_to(const Clusters *s, uint32_t bits)
 	return found;
 }
 
-/* True if a cluster may propose the first union of its list. */
-static bool
-may_propose(const Clusters *s, int64_t c)
+/* A union of a list as others see it, with the number of its cluster; none if it is too dear. */
+static uint64_t
+seen_by_others(const Clusters *s, int64_t c, uint64_t key)
 {
-	uint64_t	first = s->lists[c * GK_NEIGHBOUR_COUNT];
-	uint32_t	below = gk_union_cost_bits(first) >> GK_COST_SHIFT << GK_COST_SHIFT;
+	uint32_t	bits = gk_union_cost_bits(key);
+	uint32_t	below = bits >> GK_COST_SHIFT << GK_COST_SHIFT;
+	float		cost;
 
-	return s->command->merge.into[c] < 0 && first != GK_NO_NEIGHBOUR &&
-		(below == 0 || unions_up_to(s, below - 1) < s->command->merge.wanted);
+	if (key == GK_NO_NEIGHBOUR ||
+		(below > 0 && unions_up_to(s, below - 1) >= s->command->merge.wanted))
+		return GK_NO_NEIGHBOUR;
+	memcpy(&cost, &bits, sizeof(cost));
+	return gk_union_key(cost, (int32_t) c);
 }
 
-/* What clusters propose, and the best of it for each of them. */
+/* The first unions of the lists, and the first of all that each cluster can have. */
 static void
 propose(Clusters *s, uint64_t *proposals)
 {
@@ -735,18 +739,17 @@ propose(Clusters *s, uint64_t *proposals)
 		s->best[c] = proposals[c] = GK_NO_NEIGHBOUR;
 	for (int64_t c = 0; c < s->count; c++)
 	{
-		uint64_t	first = s->lists[c * GK_NEIGHBOUR_COUNT];
-		uint32_t	bits = gk_union_cost_bits(first);
-		int64_t		ends[2] = {c, gk_union_number(first)};
-		float		cost;
+		for (int i = GK_NEIGHBOUR_COUNT - 1; i >= 0 && s->command->merge.into[c] < 0; i--)
+		{
+			uint64_t	one = s->lists[c * GK_NEIGHBOUR_COUNT + i];
+			int32_t		other = gk_union_number(one);
 
-		if (!may_propose(s, c))
-			continue;
-		memcpy(&cost, &bits, sizeof(cost));
-		proposals[c] = gk_union_key(cost, (int32_t) c);
-		for (int i = 0; i < 2; i++)
-			if (proposals[c] < s->best[ends[i]])
-				s->best[ends[i]] = proposals[c];
+			proposals[c] = seen_by_others(s, c, one);
+			if (proposals[c] != GK_NO_NEIGHBOUR && proposals[c] < s->best[other])
+				s->best[other] = proposals[c];
+		}
+		if (proposals[c] < s->best[c])
+			s->best[c] = proposals[c];
 	}
 }
 
