@@ -15,6 +15,7 @@ namespace gk
 #define BLOCK 128				/* threads */
 #define WARPS (BLOCK / WARP)
 #define AT_ONCE (WARP / GK_MERGE_LANES) /* unions that a warp prices at once */
+#define SEEKERS 4				/* clusters for which a warp looks whether they are united */
 #define LIMIT_THREADS 1024
 
 /* What the rounds have come to. */
@@ -211,11 +212,12 @@ note_union(const Clusters &s, int32_t to, int32_t from, uint32_t cost_bits)
 	return share;
 }
 
-/* Unites the pairs that are each other's best. */
+/* Unites the pairs that are each other's best: SEEKERS clusters a warp, which moves the means. */
 static __global__ void
 unite_kernel(Clusters s)
 {
-	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	int64_t		warp = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+	int64_t		c = threadIdx.x % WARP < SEEKERS ? warp * SEEKERS + threadIdx.x % WARP : s.count;
 	int32_t		other = 0;
 	int32_t		to = 0;
 	int32_t		from = 0;
@@ -247,6 +249,15 @@ unite_kernel(Clusters s)
 	}
 }
 
+/* The lane of a bit: the first one that is set, but for so many before it; WARP if there is none. */
+static __device__ __forceinline__ unsigned
+lane_of(unsigned bits, int before)
+{
+	for (int i = 0; i < before; i++)
+		bits &= bits - 1;
+	return bits == 0 ? WARP : (unsigned) __ffs(bits) - 1;
+}
+
 /* Prices the unions of cluster c with the others of some lanes; returns the key of each lane. */
 static __device__ uint64_t
 price_lanes(const Clusters &s, int64_t c, int32_t other, bool wanted, uint64_t key)
@@ -256,12 +267,13 @@ price_lanes(const Clusters &s, int64_t c, int32_t other, bool wanted, uint64_t k
 
 	while (lanes != 0)
 	{
-		unsigned	mine = __fns(lanes, 0, lane / GK_MERGE_LANES + 1);
+		unsigned	mine = lane_of(lanes, lane / GK_MERGE_LANES);
 		int32_t		its = __shfl_sync(0xffffffffu, other, mine < WARP ? (int) mine : 0);
 		int			place = __popc(lanes & ((1u << lane) - 1));
 		float		sum = 0.0f;
 		uint64_t	fresh;
 
+#pragma unroll 4
 		for (int j = lane % GK_MERGE_LANES; mine < WARP && j < s.d; j += GK_MERGE_LANES)
 			sum = gk_add_square_float(sum, s.means[c * s.d + j], s.means[(int64_t) its * s.d + j]);
 		sum = sum_merge_lanes(sum);
@@ -394,13 +406,14 @@ merge_rounds(Shard &shard, const Clusters &clusters, int rounds)
 {
 	unsigned	blocks = (unsigned) ((clusters.count + BLOCK - 1) / BLOCK);
 	unsigned	warps = (unsigned) ((clusters.count + WARPS - 1) / WARPS);
+	unsigned	seeking = (unsigned) ((clusters.count + WARPS * SEEKERS - 1) / (WARPS * SEEKERS));
 
 	shard.use();
 	for (int i = 0; i < rounds; i++)
 	{
 		propose_kernel<<<blocks, BLOCK, 0, shard.device->compute>>>(clusters);
 		GK_LAUNCHED("propose_kernel");
-		unite_kernel<<<blocks, BLOCK, 0, shard.device->compute>>>(clusters);
+		unite_kernel<<<seeking, BLOCK, 0, shard.device->compute>>>(clusters);
 		GK_LAUNCHED("unite_kernel");
 		refresh_kernel<<<warps, BLOCK, 0, shard.device->compute>>>(clusters);
 		GK_LAUNCHED("refresh_kernel");

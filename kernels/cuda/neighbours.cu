@@ -27,18 +27,30 @@ union NeighbourTile
 	uint64_t	keys[TILE][GK_NEIGHBOUR_COUNT];
 };
 
-/* Copies features from .. from + STAGE - 1 of a tile's points; zeros beyond. */
-static __device__ __forceinline__ void
-load_stage(const float *points, int64_t first, int64_t count, int d, int from,
-		   float (*to)[TILE + 4])
-{
-	for (int e = threadIdx.x; e < TILE * STAGE; e += THREADS)
-	{
-		int64_t		point = first + e / STAGE;
-		int			j = from + e % STAGE;
+/* Points of a tile of which a thread loads a feature, and how far they are apart. */
+#define LOADS (TILE * STAGE / THREADS)
+#define APART (THREADS / STAGE)
 
-		to[e % STAGE][e / STAGE] = point < count && j < d ? points[point * d + j] : 0.0f;
-	}
+/* Loads a feature of some of a tile's points; zeros beyond the last one. */
+static __device__ __forceinline__ void
+load_stage(const float *points, int64_t first, int64_t count, int d, int from, float *values)
+{
+	int64_t		point = first + threadIdx.x / STAGE;
+	int			j = from + threadIdx.x % STAGE;
+	const float *at = points + point * d + j;
+
+#pragma unroll
+	for (int i = 0; i < LOADS; i++)
+		values[i] = point + i * APART < count && j < d ? at[(int64_t) i * APART * d] : 0.0f;
+}
+
+/* Stores them feature by feature. */
+static __device__ __forceinline__ void
+store_stage(const float *values, float (*to)[TILE + 4])
+{
+#pragma unroll
+	for (int i = 0; i < LOADS; i++)
+		to[threadIdx.x % STAGE][threadIdx.x / STAGE + i * APART] = values[i];
 }
 
 /* The distances between 4 × 4 points in each thread. */
@@ -49,13 +61,22 @@ compare_tiles(NeighbourTile &tile, const float *points, int64_t first, int64_t o
 	int			row = threadIdx.x / (TILE / 4) * 4;
 	int			column = threadIdx.x % (TILE / 4) * 4;
 	float		sums[4][4] = {};
+	float		mine[LOADS];
+	float		its[LOADS];
 
+	load_stage(points, first, count, d, 0, mine);
+	load_stage(points, other, count, d, 0, its);
 	for (int from = 0; from < d; from += STAGE)
 	{
 		__syncthreads();
-		load_stage(points, first, count, d, from, tile.stage.x);
-		load_stage(points, other, count, d, from, tile.stage.y);
+		store_stage(mine, tile.stage.x);
+		store_stage(its, tile.stage.y);
 		__syncthreads();
+		if (from + STAGE < d)
+		{
+			load_stage(points, first, count, d, from + STAGE, mine);
+			load_stage(points, other, count, d, from + STAGE, its);
+		}
 #pragma unroll
 		for (int j = 0; j < STAGE; j++)
 		{
@@ -111,6 +132,7 @@ neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int6
 	int64_t		end = min(count, tiles * (blockIdx.y + 1) / gridDim.y * TILE);
 	int			row = threadIdx.x / SHARES;
 	uint64_t	keys[GK_NEIGHBOUR_COUNT];
+	float		limit = INFINITY;
 
 #pragma unroll
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
@@ -119,8 +141,12 @@ neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int6
 	{
 		compare_tiles(tile, points, begin, other, count, d);
 		for (int i = threadIdx.x % SHARES; i < TILE; i += SHARES)
-			if (other + i < count && other + i != begin + row)
+			if (tile.distances[row][i] <= limit && other + i < count && other + i != begin + row)
 				gk_offer_neighbour(keys, gk_neighbour_key(tile.distances[row][i], other + i));
+		/* the greatest distance in the list of the point's threads with the nearest ones */
+		limit = gk_neighbour_distance(keys[GK_NEIGHBOUR_COUNT - 1]);
+		for (int share = 1; share < SHARES; share *= 2)
+			limit = fminf(limit, __shfl_xor_sync(0xffffffffu, limit, share));
 	}
 	join_lists(tile, keys);
 	if (threadIdx.x % SHARES == 0 && begin + row < first + wanted)

@@ -274,6 +274,9 @@ free_entries(GkLine *line)
 	pfree(line->ties.rows);
 	pfree(line->ties.others);
 	pfree(line->ties.order);
+	line->entries = NULL;
+	line->ties = (GkTies) {0};
+	line->capacity = 0;
 }
 
 /* Collects the rows of the wanted buckets. */
@@ -281,9 +284,16 @@ static void
 collect_entries(GkDrawer *drawer, GkLine *line)
 {
 	GkCommand	command = {.operation = GK_ENTRIES};
+	int64		capacity = Max(FIRST_CAPACITY,
+							   4 * line->hit_count * (1 + (drawer->rows >> line->bits)));
 
-	reserve_entries(line, Min(Max(FIRST_CAPACITY, 4 * line->hit_count *
-								  (1 + (drawer->rows >> line->bits))), 2 * drawer->rows));
+	capacity = Min(capacity, 2 * drawer->rows);
+	if (line->capacity < capacity)
+	{
+		if (line->entries != NULL)
+			free_entries(line);
+		reserve_entries(line, capacity);
+	}
 	command.entries.mass = line->mass;
 	command.entries.exponent = line->exponent;
 	command.entries.bits = line->bits;
@@ -331,16 +341,38 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 	return found;
 }
 
+/* A line with so many bits, whose buckets are to be filled. */
+static GkLine *
+make_line(int bits)
+{
+	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
+
+	line->bits = bits;
+	line->buckets = gk_allocate(INT64CONST(1) << bits, sizeof(int64));
+	line->wanted = gk_allocate_zero(INT64CONST(1) << bits, sizeof(uint8));
+	return line;
+}
+
 /* An empty line of so many rows, for so many points. */
 GkLine *
 gk_begin_line(int64 rows, int64 count)
 {
-	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
+	GkLine	   *line = make_line(bucket_bits(rows, count));
 
-	line->bits = bucket_bits(rows, count);
-	line->buckets = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(int64));
-	line->wanted = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(uint8));
+	memset(line->buckets, 0, sizeof(int64) << line->bits);
 	return line;
+}
+
+/* Frees the points of a line. */
+static void
+free_points(GkLine *line)
+{
+	if (line->points != NULL)
+		pfree(line->points);
+	if (line->hits != NULL)
+		pfree(line->hits);
+	line->points = NULL;
+	line->hits = NULL;
 }
 
 /* Frees a line. */
@@ -349,20 +381,56 @@ gk_free_line(GkLine *line)
 {
 	if (line->entries != NULL)
 		free_entries(line);
-	if (line->points != NULL)
-		pfree(line->points);
-	if (line->hits != NULL)
-		pfree(line->hits);
+	free_points(line);
 	pfree(line->wanted);
 	pfree(line->buckets);
 	pfree(line);
+}
+
+/* Frees a line, or keeps it for the next draw, without points. */
+static void
+give_line_back(GkDrawer *drawer, GkLine *line)
+{
+	if (!drawer->keeps_line)
+	{
+		gk_free_line(line);
+		return;
+	}
+	for (int64 i = 0; i < line->hit_count; i++)
+		line->wanted[line->hits[i].bucket] = 0;
+	free_points(line);
+	line->hit_count = line->used = 0;
+	drawer->spare = line;
+}
+
+/* The line that a drawer keeps, if it has about so many bits, or else a new one. */
+static GkLine *
+take_line(GkDrawer *drawer, int bits)
+{
+	GkLine	   *line = drawer->spare;
+
+	drawer->spare = NULL;
+	if (line != NULL && abs(line->bits - bits) <= 1)
+		return line;
+	if (line != NULL)
+		gk_free_line(line);
+	return make_line(bits);
+}
+
+/* Frees the line that a drawer keeps. */
+void
+gk_end_drawing(GkDrawer *drawer)
+{
+	if (drawer->spare != NULL)
+		gk_free_line(drawer->spare);
+	drawer->spare = NULL;
 }
 
 /* Sums the masses of the rows. */
 GkLine *
 gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, double *total)
 {
-	GkLine	   *line = gk_begin_line(drawer->rows, count);
+	GkLine	   *line = take_line(drawer, bucket_bits(drawer->rows, count));
 
 	line->mass = mass;
 	line->exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
@@ -388,7 +456,7 @@ gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows)
 		found = rows_of_points(line, rows, times);
 		pfree(times);
 	}
-	gk_free_line(line);
+	give_line_back(drawer, line);
 	return found;
 }
 

@@ -48,6 +48,8 @@ typedef struct Seeder
 	int64		count;
 	int64		capacity;
 	double		greatest;		/* max of weight × d² to the nearest point */
+	double	   *wide;			/* room for features in double */
+	int64		wide_values;
 } Seeder;
 
 /* Makes room for more points. */
@@ -82,14 +84,21 @@ widen(const Seeder *seeder, const float *features, int64 count, double *result)
 	}
 }
 
-/* Features in double. */
-static double *
-as_double(const Seeder *seeder, const float *features, int64 count)
+/* Features in double, until the next call. */
+static const double *
+as_double(Seeder *seeder, const float *features, int64 count)
 {
-	double	   *result = gk_allocate(count * seeder->spec->dimension, sizeof(double));
+	int64		values = count * seeder->spec->dimension;
 
-	widen(seeder, features, count, result);
-	return result;
+	if (seeder->wide_values < values)
+	{
+		if (seeder->wide != NULL)
+			pfree(seeder->wide);
+		seeder->wide = gk_allocate(values, sizeof(double));
+		seeder->wide_values = values;
+	}
+	widen(seeder, features, count, seeder->wide);
+	return seeder->wide;
 }
 
 /* Updates the distances of all rows with points first .. first + count - 1. */
@@ -110,10 +119,9 @@ static void
 compare_points_from(Seeder *seeder, int64 first)
 {
 	int64		count = seeder->count - first;
-	double	   *points = as_double(seeder, seeder->points + first * seeder->spec->dimension, count);
 
-	compare_points(seeder, points, first, count);
-	pfree(points);
+	compare_points(seeder, as_double(seeder, seeder->points + first * seeder->spec->dimension,
+									 count), first, count);
 }
 
 /* Makes rows points; `rows` must not be on the stack. */
@@ -184,6 +192,7 @@ draw_candidates(Seeder *seeder)
 
 	width = Min(Max(width, LEAST_WIDTH), spec->rows);
 	rows = gk_allocate(width, sizeof(int64));
+	reserve_points(seeder, (LEAST_ROUNDS + 1) * width);
 	found = draw(seeder, width, rows);
 	for (int round = 0; found > 0; round++)
 	{
@@ -274,12 +283,10 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	float	   *features = gk_allocate(count * d, sizeof(float));
 	int64	   *potentials = gk_allocate(count, sizeof(int64));
 	GkCommand	command = {.operation = GK_POTENTIALS};
-	double	   *trials;
 	int64		best = 0;
 
 	gk_fetch_rows(seeder->spec->job, rows, count, features);
-	trials = as_double(seeder, features, count);
-	command.potentials.trials = trials;
+	command.potentials.trials = as_double(seeder, features, count);
 	command.potentials.count = (int) count;
 	command.potentials.exponent = gk_grid_exponent(seeder->greatest,
 													 gk_value_bits(seeder->spec->rows));
@@ -288,7 +295,6 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	for (int64 i = 1; i < count; i++)
 		if (potentials[i] < potentials[best])
 			best = i;
-	pfree(trials);
 	pfree(potentials);
 	pfree(features);
 	return rows[best];
@@ -442,6 +448,7 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 	seeder.drawer.rows = spec->rows;
 	seeder.drawer.seed = spec->seed;
 	seeder.drawer.start = spec->start;
+	seeder.drawer.keeps_line = true;
 	if (spec->init == GK_INIT_PARALLEL && !has_too_many_candidates(spec))
 		count = seed_parallel(&seeder, centroids);
 	else
@@ -455,6 +462,9 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 		count = seeder.count;
 		widen(&seeder, seeder.points, count, centroids);
 	}
+	gk_end_drawing(&seeder.drawer);
+	if (seeder.wide != NULL)
+		pfree(seeder.wide);
 	if (seeder.points != NULL)
 		pfree(seeder.points);
 	return count;
