@@ -434,7 +434,6 @@ gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, doubl
 
 	line->mass = mass;
 	line->exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
-	line->count = count;
 	line->total = sum_masses(drawer->job, line);
 	*total = ldexp((double) line->total, -line->exponent);
 	return line;
@@ -442,10 +441,11 @@ gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, doubl
 
 /* Draws rows with replacement, by mass. */
 int64
-gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows)
+gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows)
 {
 	int64		found = 0;
 
+	line->count = count;
 	if (line->total > 0)
 	{
 		int64	   *times = gk_allocate(line->count, sizeof(int64));
@@ -467,7 +467,7 @@ gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 
 	double		total;
 	GkLine	   *line = gk_begin_draw(drawer, mass, greatest, count, &total);
 
-	return gk_finish_draw(drawer, line, rows);
+	return gk_finish_draw(drawer, line, count, rows);
 }
 
 /* Chooses points at even distances on a line of `total` units, the first one at random. */

@@ -33,12 +33,13 @@ extern void gk_end_drawing(GkDrawer *drawer);
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
 
 /*
- * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen: the
- * second one gives the line back.  gk_free_line() in its place draws nothing.
+ * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen, and
+ * may choose about as many as first said: the second one gives the line back.  gk_free_line() in
+ * its place draws nothing.
  */
 extern GkLine *gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count,
 							 double *total);
-extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows);
+extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows);
 extern void gk_free_line(GkLine *line);
 
 /*

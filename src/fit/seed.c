@@ -36,6 +36,9 @@
 /* … because a round has left so much of the total of the distances. */
 #define LITTLE_LEFT 0.6
 
+/* From so many centroids on, the first two rounds by distance can be one. */
+#define JOINED_ROUNDS_K 256
+
 /* Attempts to draw distinct rows by weight, before drawing by distance. */
 #define RANDOM_ATTEMPTS 10
 
@@ -154,7 +157,7 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 
 	if (seeder->count > 0 && !(seeder->greatest > 0.0))
 		return 0;
-	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), rows);
+	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), count, rows);
 }
 
 /*
@@ -178,6 +181,18 @@ fill_by_distance(Seeder *seeder, int64 width)
 }
 
 /*
+ * How many rounds the first one by distance stands for: two if the rows drawn by weight are farther
+ * from the others than their mean is.  Then no candidate is near many rows, and a second round
+ * would draw as the first one does.
+ */
+static int
+joined_rounds(const GkSeedSpec *spec, double weight, double distances)
+{
+	return spec->k >= JOINED_ROUNDS_K && spec->rounds >= LEAST_ROUNDS &&
+		distances > weight * spec->variance ? LEAST_ROUNDS : 1;
+}
+
+/*
  * The rounds of k-means||: candidates drawn by weight, then by distance to those before, until
  * there are enough rounds or another one takes little off the total of the distances.
  */
@@ -186,15 +201,17 @@ draw_candidates(Seeder *seeder)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int64		width = (int64) Min(ceil(spec->oversampling * spec->k), (double) spec->rows);
+	int			joined = 1;
 	double		before = INFINITY;
+	double		weight;
 	int64	   *rows;
 	int64		found;
 
 	width = Min(Max(width, LEAST_WIDTH), spec->rows);
-	rows = gk_allocate(width, sizeof(int64));
+	rows = gk_allocate(LEAST_ROUNDS * width, sizeof(int64));
 	reserve_points(seeder, (LEAST_ROUNDS + 1) * width);
-	found = draw(seeder, width, rows);
-	for (int round = 0; found > 0; round++)
+	found = gk_finish_draw(&seeder->drawer, begin_draw(seeder, width, &weight), width, rows);
+	for (int round = 0; found > 0; round += joined)
 	{
 		GkLine	   *line;
 		double		total;
@@ -204,13 +221,14 @@ draw_candidates(Seeder *seeder)
 			break;
 		line = begin_draw(seeder, width, &total);
 		if (round >= LEAST_ROUNDS && seeder->count >= CANDIDATES_A_CENTROID * spec->k &&
-			total > before * LITTLE_LEFT)
+			total > before * pow(LITTLE_LEFT, joined))
 		{
 			gk_free_line(line);
 			break;
 		}
 		before = total;
-		found = gk_finish_draw(&seeder->drawer, line, rows);
+		joined = round == 0 ? joined_rounds(spec, weight, total) : 1;
+		found = gk_finish_draw(&seeder->drawer, line, joined * width, rows);
 	}
 	pfree(rows);
 }
