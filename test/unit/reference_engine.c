@@ -704,28 +704,43 @@ list_nearest(Clusters *s, int64_t point)
 	free(distances);
 }
 
-/* How many unions cost at most as much as the bits of a cost say. */
-static int64_t
-unions_up_to(const Clusters *s, uint32_t bits)
+/* Ascending. */
+static int
+compare_costs(const void *a, const void *b)
 {
+	uint32_t	left = *(const uint32_t *) a;
+	uint32_t	right = *(const uint32_t *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* The bits of the greatest cost that counts: those after the leading ones of a cost are all set. */
+static uint32_t
+greatest_cost_bits(const Clusters *s)
+{
+	const GkCommand *c = s->command;
+	uint32_t   *costs = malloc(s->count * sizeof(uint32_t));
+	uint32_t	greatest = UINT32_MAX - 1;
 	int64_t		found = 0;
 
-	for (int64_t c = 0; c < s->count; c++)
-		found += s->command->merge.into[c] >= 0 &&
-			gk_union_cost_bits(gk_union_key(s->command->merge.costs[c], 0)) <= bits;
-	return found;
+	for (int64_t i = 0; i < s->count; i++)
+		if (c->merge.into[i] >= 0)
+			memcpy(&costs[found++], &c->merge.costs[i], sizeof(float));
+	qsort(costs, found, sizeof(uint32_t), compare_costs);
+	if (found >= c->merge.wanted)
+		greatest = costs[c->merge.wanted - 1] | ((UINT32_C(1) << GK_COST_SHIFT) - 1);
+	free(costs);
+	return greatest;
 }
 
 /* A union of a list as others see it, with the number of its cluster; none if it is too dear. */
 static uint64_t
-seen_by_others(const Clusters *s, int64_t c, uint64_t key)
+seen_by_others(int64_t c, uint64_t key, uint32_t greatest)
 {
 	uint32_t	bits = gk_union_cost_bits(key);
-	uint32_t	below = bits >> GK_COST_SHIFT << GK_COST_SHIFT;
 	float		cost;
 
-	if (key == GK_NO_NEIGHBOUR ||
-		(below > 0 && unions_up_to(s, below - 1) >= s->command->merge.wanted))
+	if (bits > greatest)
 		return GK_NO_NEIGHBOUR;
 	memcpy(&cost, &bits, sizeof(cost));
 	return gk_union_key(cost, (int32_t) c);
@@ -735,6 +750,8 @@ seen_by_others(const Clusters *s, int64_t c, uint64_t key)
 static void
 propose(Clusters *s, uint64_t *proposals)
 {
+	uint32_t	greatest = greatest_cost_bits(s);
+
 	for (int64_t c = 0; c < s->count; c++)
 		s->best[c] = proposals[c] = GK_NO_NEIGHBOUR;
 	for (int64_t c = 0; c < s->count; c++)
@@ -744,7 +761,7 @@ propose(Clusters *s, uint64_t *proposals)
 			uint64_t	one = s->lists[c * GK_NEIGHBOUR_COUNT + i];
 			int32_t		other = gk_union_number(one);
 
-			proposals[c] = seen_by_others(s, c, one);
+			proposals[c] = seen_by_others(c, one, greatest);
 			if (proposals[c] != GK_NO_NEIGHBOUR && proposals[c] < s->best[other])
 				s->best[other] = proposals[c];
 		}
