@@ -249,7 +249,7 @@ unite_kernel(Clusters s)
 	}
 }
 
-/* The lane of a bit: the first one that is set, but for so many before it; WARP if there is none. */
+/* The lane of a bit that is set and has so many before it; WARP if there is none. */
 static __device__ __forceinline__ unsigned
 lane_of(unsigned bits, int before)
 {

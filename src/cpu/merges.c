@@ -101,13 +101,13 @@ key_of_cluster(const Merger *merger, int64_t c, uint64_t key)
 
 /* Finds the first union that each cluster can have, of those that any cluster lists. */
 static void
-find_best(Merger *merger)
+find_best(GkCpuEngine *engine, Merger *merger)
 {
 	uint64_t   *best = merger->best;
 
 	memset(best, 0xff, merger->count * sizeof(uint64_t));
 	memset(merger->parts, 0xff, merger->count * sizeof(int32_t));
-	for (int64_t c = 0; c < merger->count; c++)
+	for (int64_t c = 0; c < merger->count && !gk_cpu_stopped(engine); c++)
 	{
 		const uint64_t *list = list_of(merger, c);
 		uint64_t	key = key_of_cluster(merger, c, list[0]);
@@ -238,7 +238,7 @@ merge_rounds(GkCpuEngine *engine, Merger *merger)
 	merger->limit = gk_union_limit(merger->bins, merger->command->merge.wanted);
 	for (int round = 0;; round++)
 	{
-		find_best(merger);
+		find_best(engine, merger);
 		if (!unite_best(engine, merger, round) ||
 			!gk_cpu_for_each(engine, merger->count, 8.0 * merger->d, refresh_chunk, merger))
 			return;

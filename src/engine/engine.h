@@ -295,11 +295,11 @@ typedef struct GkCommand
 		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
 		 * float and in index order, of equals the lowest numbers.  Then there are rounds.  In a
 		 * round, a cluster and the first of its neighbours become one if their union comes first of
-		 * all that either of them could have with a neighbour, or with one whose neighbour it is, by
-		 * gk_union_key() with the number of the cluster that has the other as a neighbour.  The cluster with the greater
-		 * number becomes a part of the other one, which has the neighbours of both that then cost
-		 * least.  Once `wanted` unions are found, a union counts only up to gk_union_limit(); the
-		 * rounds end when no two become one.
+		 * all that either of them could have with a neighbour, or with one whose neighbour it is:
+		 * by gk_union_key() with the number of the cluster that has the other as a neighbour.  The
+		 * one with the greater number becomes a part of the other, which has the neighbours of both
+		 * that then cost least.  Once `wanted` unions are found, one counts only up to
+		 * gk_union_limit(); the rounds end when no two become one.
 		 */
 		struct
 		{
