@@ -201,16 +201,6 @@ mass_exponent(int64_t rows, double greatest)
 	return exponent > 1000 ? 1000 : exponent;
 }
 
-/* The order of the rows of entries. */
-static int
-compare_entry_rows(const void *a, const void *b)
-{
-	const GkEntry *left = a;
-	const GkEntry *right = b;
-
-	return (left->row > right->row) - (left->row < right->row);
-}
-
 /* The buckets of a mass, and the entries of some of them, 100 at a time. */
 static void
 compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
@@ -242,7 +232,6 @@ compare_masses(Pair *pair, GkMass mass, int exponent, int bits)
 			c.entries.from = from;
 			c.entries.entries = (GkEntry *) pair->out[e][1] + total;
 			run(pair->engines[e], &c);
-			qsort(c.entries.entries, c.entries.count, sizeof(GkEntry), compare_entry_rows);
 			total += c.entries.count;
 		}
 	}
