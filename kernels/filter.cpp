@@ -35,8 +35,6 @@ reserve_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_limits.reserve(shard, slice_rows);
 	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
 	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
-	if (filter_wide_suits(shard))
-		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -48,7 +46,6 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
-	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -101,7 +98,7 @@ compare_all(Shard &shard, const FilterArguments &a)
 {
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
-	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+	else if (filter_wide_suits(shard))
 		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);

@@ -292,7 +292,6 @@ public:
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;
 	Buffer<int32_t> found_centroids;
-	Buffer<__half> converted;			/* rows in 16 bits, see filter_wide.cu */
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;

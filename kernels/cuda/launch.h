@@ -24,8 +24,6 @@ bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
 bool		filter_wide_suits(const Shard &shard);
-void		reserve_wide(Shard &shard, int64_t rows);
-bool		filter_wide_fits(const Shard &shard, int64_t rows);
 int64_t		filter_wide_wave(const Shard &shard);
 void		filter_wide(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
