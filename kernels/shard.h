@@ -287,7 +287,7 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	Buffer<uint32_t> flag_counts;		/* flagged rows, and what flagged.cu counts */
+	Buffer<uint32_t> flag_counts;		/* flagged rows, pairs, and what flagged.cu counts */
 	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;

@@ -20,7 +20,8 @@ namespace gk
 #define CONVERTER_WARPS 3
 #define WIDE_THREADS ((CONSUMER_WARPS + 1 + CONVERTER_WARPS) * 32)
 #define LEAST_COLUMNS 512
-#define PART 8					/* eights of centroids whose scores are looked at together */
+#define PART 8					/* eights of centroids whose products become scores at a time … */
+#define TOGETHER 2				/* … and of those whose scores are looked at together */
 #define ROW_TILE (BLOCK_ROWS * TILE_COLUMNS)
 #define PANEL_CENTROIDS 256
 #define CENTROID_TILE (TILE_CENTROIDS * TILE_COLUMNS)
@@ -458,13 +459,13 @@ multiply_panel(const WideArguments &a, const Memory &memory, Position *at, int g
 		at->kept = rings.kept;
 }
 
-/* Merges products of PART × 8 centroids, from eight FIRST of a panel on, into the best two. */
+/* Merges products of PART × 8 centroids, from eight FIRST of a panel on, into the best three. */
 template <int FIRST, int EIGHTS> static __device__ __forceinline__ void
 take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const float (&back)[2],
-		  Best best[2])
+		  BestThree best[2])
 {
 	float		scores[PART][4];
-	float		least[1][2];
+	float		least[PART / TOGETHER][2];
 
 #pragma unroll
 	for (int n = 0; n < PART; n++)
@@ -476,10 +477,22 @@ take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const float 
 	take_panel(scores, least, column + FIRST * 8, best);
 }
 
+/* Lowers the bars of four threads to the lowest: they have the scores of a row between them. */
+static __device__ __forceinline__ void
+share_bars(BestThree best[2])
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+#pragma unroll
+		for (int other = 1; other < 4; other *= 2)
+			best[i].third = fminf(best[i].third,
+								  __shfl_xor_sync(0xffffffffu, best[i].third, other));
+}
+
 /* Compares a warpgroup's rows with EIGHTS × 8 centroids from `first` on. */
 template <int EIGHTS> static __device__ __forceinline__ void
 compare_panel(const WideArguments &a, const Memory &memory, Position *at, int group, int first,
-			  bool last, const float (&back)[2], Best best[2])
+			  bool last, const float (&back)[2], BestThree best[2])
 {
 	float		sums[EIGHTS][4];
 	int			column = first + threadIdx.x % 4 * 2;
@@ -496,12 +509,14 @@ compare_panel(const WideArguments &a, const Memory &memory, Position *at, int gr
 	}
 	arrive_warp(&memory.control->lower_empty);
 	at->lower ^= 1;
+	if (!last)
+		share_bars(best);
 }
 
 /* Begins with a thread's two rows. */
 static __device__ __forceinline__ void
 begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, float back[2],
-		   Best best[2])
+		   BestThree best[2])
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)
@@ -509,7 +524,7 @@ begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, 
 		bool		valid = first + r[i] < a.rows;
 
 		back[i] = read_bound(valid ? __ldg(a.bounds + first + r[i]) : 0, exponent).back;
-		best[i] = {NO_SCORE, NO_SCORE, 0};
+		best[i] = {{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0};
 	}
 }
 
@@ -527,7 +542,7 @@ consume(const WideArguments &a, const Memory &memory, int turns, int group)
 		int64_t		first = first_row(turn);
 		int			column = 0;
 		float		back[2];
-		Best		best[2];
+		BestThree	best[2];
 
 		begin_rows(a, first, r, exponent, back, best);
 		for (; column + TILE_CENTROIDS < a.count; column += PANEL_CENTROIDS)

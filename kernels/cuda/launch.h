@@ -71,6 +71,7 @@ const uint32_t *left_count(const Shard &shard);
 #define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
 void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
+void		decide_pairs(Shard &shard, const FilterArguments &a, const double *centroids);
 
 /* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
 enum Products
