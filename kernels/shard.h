@@ -74,6 +74,8 @@ struct CentroidScale
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
+	unsigned	greatest_error;	/* bits of a float */
+	float		greatest_slack;	/* as great as any centroid's */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */

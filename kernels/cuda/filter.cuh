@@ -103,10 +103,10 @@ bar_of(const Best &best)
 	return best.second;
 }
 
-/* The three least scores of a row that a thread has seen, and the centroids of two of them. */
+/* The least scores of a row that a thread has seen, and the centroids of two of them. */
 struct BestThree : Best
 {
-	float		third;
+	float		third;			/* or less: others that it leaves out are not below */
 	int			other;			/* the centroid of the second */
 };
 
@@ -145,6 +145,14 @@ join_four(BestThree *best)
 		take_score(best, its.second, its.other);
 		best->third = fminf(best->third, its.third);
 	}
+}
+
+/* The greatest norm of a centroid, in their scale. */
+static __device__ __forceinline__ float
+greatest_norm_of(const CentroidScale &scale)
+{
+	return __double2float_ru(ldexp(__longlong_as_double((long long) scale.greatest_norm),
+								   scale.exponent));
 }
 
 /* Bounds of a row, in the scale of the centroids, and its own scale. */
@@ -272,9 +280,11 @@ conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, f
 static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const BestThree &best, float limit, float back)
 {
-	if (a.approximate || !isfinite(back) || !isfinite(limit) || best.second > limit ||
+	const Best	two = {best.least, fminf(best.second, best.third), best.centroid};
+
+	if (a.approximate || !isfinite(back) || !isfinite(limit) || two.second > limit ||
 		!(best.third > limit) || max(best.centroid, best.other) >= a.count)
-		conclude(a, row, (const Best &) best, limit, back);
+		conclude(a, row, two, limit, back);
 	else
 	{
 		uint32_t	place = take_number(a.pair_count);

@@ -459,9 +459,52 @@ multiply_panel(const WideArguments &a, const Memory &memory, Position *at, int g
 		at->kept = rings.kept;
 }
 
+/* What a thread knows of its two rows, 8 apart, as it begins with them. */
+struct RowsOfThread
+{
+	int64_t		row[2];			/* -1: none */
+	float		back[2];
+	float		window[2];		/* more than the bound, whatever the nearest centroid */
+
+	__device__ __forceinline__ RowsOfThread(const WideArguments &a, int64_t first, int exponent)
+	{
+		float		norm = greatest_norm_of(*a.scale);
+		float		error = __uint_as_float(a.scale->greatest_error);
+
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			bool		valid = first + i * 8 < a.rows;
+			RowBound	bound = read_bound(valid ? __ldg(a.bounds + first + i * 8) : 0, exponent);
+
+			row[i] = valid ? first + i * 8 : -1;
+			back[i] = bound.back;
+			window[i] = (own_part(bound.norm, bound.error, a.scale->greatest_slack, norm, error) +
+						 row_part(a, bound.norm, bound.error)) * (1.0f + 0x1p-10f);
+		}
+	}
+};
+
+/*
+ * Lowers the bars of the four threads of a row: what is so far above the least score that its
+ * centroid cannot be nearest needs no further work.
+ */
+static __device__ __forceinline__ void
+lower_bars(const float (&window)[2], BestThree best[2])
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		float		bar = fminf(best[i].third, limit_of(best[i].least, window[i], 0.0f));
+
+		bar = fminf(bar, __shfl_xor_sync(0xffffffffu, bar, 1));
+		best[i].third = fminf(bar, __shfl_xor_sync(0xffffffffu, bar, 2));
+	}
+}
+
 /* Merges products of PART × 8 centroids, from eight FIRST of a panel on, into the best three. */
 template <int FIRST, int EIGHTS> static __device__ __forceinline__ void
-take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const float (&back)[2],
+take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const RowsOfThread &rows,
 		  BestThree best[2])
 {
 	float		scores[PART][4];
@@ -472,27 +515,16 @@ take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const float 
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			scores[n][i] = sums[FIRST + n][i];
-	make_scores(scores, back, least,
+	make_scores(scores, rows.back, least,
 				[&](int n) { return *(const float2 *) &lower[(FIRST + n) * 8]; });
 	take_panel(scores, least, column + FIRST * 8, best);
-}
-
-/* Lowers the bars of four threads to the lowest: they have the scores of a row between them. */
-static __device__ __forceinline__ void
-share_bars(BestThree best[2])
-{
-#pragma unroll
-	for (int i = 0; i < 2; i++)
-#pragma unroll
-		for (int other = 1; other < 4; other *= 2)
-			best[i].third = fminf(best[i].third,
-								  __shfl_xor_sync(0xffffffffu, best[i].third, other));
+	lower_bars(rows.window, best);
 }
 
 /* Compares a warpgroup's rows with EIGHTS × 8 centroids from `first` on. */
 template <int EIGHTS> static __device__ __forceinline__ void
 compare_panel(const WideArguments &a, const Memory &memory, Position *at, int group, int first,
-			  bool last, const float (&back)[2], BestThree best[2])
+			  bool last, const RowsOfThread &rows, BestThree best[2])
 {
 	float		sums[EIGHTS][4];
 	int			column = first + threadIdx.x % 4 * 2;
@@ -500,58 +532,39 @@ compare_panel(const WideArguments &a, const Memory &memory, Position *at, int gr
 
 	multiply_panel(a, memory, at, group, last, sums);
 	wait_barrier(&memory.control->lower_full, at->lower);
-	take_part<0>(lower, sums, column, back, best);
-	take_part<PART>(lower, sums, column, back, best);
+	take_part<0>(lower, sums, column, rows, best);
+	take_part<PART>(lower, sums, column, rows, best);
 	if (EIGHTS > 2 * PART)
 	{
-		take_part<2 * PART % EIGHTS>(lower, sums, column, back, best);
-		take_part<3 * PART % EIGHTS>(lower, sums, column, back, best);
+		take_part<2 * PART % EIGHTS>(lower, sums, column, rows, best);
+		take_part<3 * PART % EIGHTS>(lower, sums, column, rows, best);
 	}
 	arrive_warp(&memory.control->lower_empty);
 	at->lower ^= 1;
-	if (!last)
-		share_bars(best);
-}
-
-/* Begins with a thread's two rows. */
-static __device__ __forceinline__ void
-begin_rows(const WideArguments &a, int64_t first, const int r[2], int exponent, float back[2],
-		   BestThree best[2])
-{
-#pragma unroll
-	for (int i = 0; i < 2; i++)
-	{
-		bool		valid = first + r[i] < a.rows;
-
-		back[i] = read_bound(valid ? __ldg(a.bounds + first + r[i]) : 0, exponent).back;
-		best[i] = {{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0};
-	}
 }
 
 /* A consumer warpgroup. */
 static __device__ __forceinline__ void
 consume(const WideArguments &a, const Memory &memory, int turns, int group)
 {
-	const int	r[2] = {group * GROUP_ROWS + row_of_thread(threadIdx.x % GROUP_THREADS),
-		group * GROUP_ROWS + row_of_thread(threadIdx.x % GROUP_THREADS) + 8};
+	int			mine = group * GROUP_ROWS + row_of_thread(threadIdx.x % GROUP_THREADS);
 	int			exponent = a.scale->exponent;
 	Position	at = {{0, 0}, {0, 0}, {0, 0}, 0};
 
 	for (int turn = 0; turn < turns; turn++)
 	{
-		int64_t		first = first_row(turn);
+		const RowsOfThread rows(a, first_row(turn) + mine, exponent);
+		BestThree	best[2] = {{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0},
+			{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0}};
 		int			column = 0;
-		float		back[2];
-		BestThree	best[2];
 
-		begin_rows(a, first, r, exponent, back, best);
 		for (; column + TILE_CENTROIDS < a.count; column += PANEL_CENTROIDS)
 			compare_panel<PANEL_CENTROIDS / 8>(a, memory, &at, group, column,
-											   column + PANEL_CENTROIDS >= a.count, back, best);
+											   column + PANEL_CENTROIDS >= a.count, rows, best);
 		if (column < a.count)
-			compare_panel<TILE_CENTROIDS / 8>(a, memory, &at, group, column, true, back, best);
-		conclude_rows(a, best, [&](int i) { return first + r[i] < a.rows ? first + r[i] : -1; },
-					  [&](int i) { return read_bound(__ldg(a.bounds + first + r[i]), exponent); });
+			compare_panel<TILE_CENTROIDS / 8>(a, memory, &at, group, column, true, rows, best);
+		conclude_rows(a, best, [&](int i) { return rows.row[i]; },
+					  [&](int i) { return read_bound(__ldg(a.bounds + rows.row[i]), exponent); });
 	}
 }
 
