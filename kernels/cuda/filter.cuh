@@ -116,6 +116,8 @@ bar_of(const BestThree &best)
 	return best.third;
 }
 
+#define NOTHING_SEEN BestThree{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0}
+
 /* Merges a score into a row's best three. */
 static __device__ __forceinline__ void
 take_score(BestThree *best, float score, int centroid)
@@ -126,25 +128,37 @@ take_score(BestThree *best, float score, int centroid)
 	take_score((Best *) best, score, centroid);
 }
 
+/* Merges the best three of a row that another thread sends for its own. */
+static __device__ __forceinline__ void
+join_other(BestThree *best, const BestThree &sent, int other)
+{
+	const BestThree its = {
+		{__shfl_xor_sync(0xffffffffu, sent.least, other),
+		 __shfl_xor_sync(0xffffffffu, sent.second, other),
+		 __shfl_xor_sync(0xffffffffu, sent.centroid, other)},
+		__shfl_xor_sync(0xffffffffu, sent.third, other),
+		__shfl_xor_sync(0xffffffffu, sent.other, other)
+	};
+
+	take_score(best, its.least, its.centroid);
+	take_score(best, its.second, its.other);
+	best->third = fminf(best->third, its.third);
+}
+
 /* Merges the best three of a row from its four threads. */
 static __device__ __forceinline__ void
 join_four(BestThree *best)
 {
-#pragma unroll
-	for (int other = 1; other < 4; other *= 2)
-	{
-		const BestThree its = {
-			{__shfl_xor_sync(0xffffffffu, best->least, other),
-			 __shfl_xor_sync(0xffffffffu, best->second, other),
-			 __shfl_xor_sync(0xffffffffu, best->centroid, other)},
-			__shfl_xor_sync(0xffffffffu, best->third, other),
-			__shfl_xor_sync(0xffffffffu, best->other, other)
-		};
+	join_other(best, *best, 1);
+	join_other(best, *best, 2);
+}
 
-		take_score(best, its.least, its.centroid);
-		take_score(best, its.second, its.other);
-		best->third = fminf(best->third, its.third);
-	}
+/* The least of the values of the four threads of a row. */
+static __device__ __forceinline__ float
+least_of_four(float value)
+{
+	value = fminf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+	return fminf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
 /* The greatest norm of a centroid, in their scale. */

@@ -494,12 +494,8 @@ lower_bars(const float (&window)[2], BestThree best[2])
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)
-	{
-		float		bar = fminf(best[i].third, limit_of(best[i].least, window[i], 0.0f));
-
-		bar = fminf(bar, __shfl_xor_sync(0xffffffffu, bar, 1));
-		best[i].third = fminf(bar, __shfl_xor_sync(0xffffffffu, bar, 2));
-	}
+		best[i].third = least_of_four(fminf(best[i].third,
+											limit_of(best[i].least, window[i], 0.0f)));
 }
 
 /* Merges products of PART × 8 centroids, from eight FIRST of a panel on, into the best three. */
@@ -554,8 +550,7 @@ consume(const WideArguments &a, const Memory &memory, int turns, int group)
 	for (int turn = 0; turn < turns; turn++)
 	{
 		const RowsOfThread rows(a, first_row(turn) + mine, exponent);
-		BestThree	best[2] = {{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0},
-			{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0}};
+		BestThree	best[2] = {NOTHING_SEEN, NOTHING_SEEN};
 		int			column = 0;
 
 		for (; column + TILE_CENTROIDS < a.count; column += PANEL_CENTROIDS)
