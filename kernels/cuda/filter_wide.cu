@@ -22,18 +22,16 @@ namespace gk
 #define LEAST_COLUMNS 512
 #define PART 8					/* eights of centroids whose products become scores at a time … */
 #define TOGETHER 2				/* … and of those whose scores are looked at together */
-#define ROW_TILE (BLOCK_ROWS * TILE_COLUMNS)
+#define TILE_VALUES (BLOCK_ROWS * TILE_COLUMNS)	/* rows, or as many centroids */
 #define PANEL_CENTROIDS 256
-#define CENTROID_TILE (TILE_CENTROIDS * TILE_COLUMNS)
-#define STAGE_VALUES (PANEL_CENTROIDS * TILE_COLUMNS)
 
-/* Shared memory: tiles of rows and stages of centroids, each as large as two tiles of rows. */
-#define TILE_ROOM 14			/* tiles of rows that there is room for, with the stages */
+/* Shared memory has room for so many tiles, of rows and of centroids. */
+#define TILE_ROOM 14
 #define PASSING_SLOTS 6			/* for tiles of rows, if none is kept … */
-#define MOST_SLOTS 8			/* … or if some are … */
+#define MOST_SLOTS 10			/* … or if some are … */
 #define MIXED_SLOTS 3			/* … of which these are for those that pass */
-#define MOST_STAGES ((TILE_ROOM - PASSING_SLOTS) / 2)
-#define WIDE_MEMORY (1024 + TILE_ROOM * ROW_TILE * sizeof(__half) + PANEL_CENTROIDS * sizeof(float))
+#define MOST_STAGES (TILE_ROOM - PASSING_SLOTS)	/* for those of centroids */
+#define WIDE_MEMORY (1024 + TILE_ROOM * TILE_VALUES * sizeof(__half) + PANEL_CENTROIDS * sizeof(float))
 
 #define TILES_AHEAD 4			/* of rows, prefetched into the L2 cache */
 
@@ -71,8 +69,8 @@ struct Memory
 	Control    *control;
 
 	__device__ __forceinline__ Memory(const WideArguments &a, unsigned char *at, Control *barriers)
-		: rows((__half *) at), centroids(rows + (a.kept_slots + a.passing_slots) * ROW_TILE),
-		  lower((float *) (centroids + a.stages * STAGE_VALUES)), control(barriers)
+		: rows((__half *) at), centroids(rows + (a.kept_slots + a.passing_slots) * TILE_VALUES),
+		  lower((float *) (centroids + a.stages * TILE_VALUES)), control(barriers)
 	{
 	}
 };
@@ -132,29 +130,29 @@ struct SlotRings
 	}
 };
 
-/* Starts the copy of the lower bounds of a panel, when those before are not needed any more. */
+/* Starts the copy of a panel's lower bounds, when those before are not needed any more. */
 static __device__ __forceinline__ void
-fill_lower(const WideArguments &a, const Memory &memory, int panel, int centroids, uint32_t parity)
+fill_lower(const WideArguments &a, const Memory &memory, int first, int halves, uint32_t parity)
 {
-	uint32_t	bytes = centroids * (int) sizeof(float);
+	uint32_t	bytes = halves * TILE_CENTROIDS * (uint32_t) sizeof(float);
 
 	wait_barrier(&memory.control->lower_empty, parity);
 	expect_bytes(&memory.control->lower_full, bytes);
-	copy_bulk(memory.lower, a.lower + (int64_t) panel * PANEL_CENTROIDS, bytes,
+	copy_bulk(memory.lower, a.lower + (int64_t) first * TILE_CENTROIDS, bytes,
 			  &memory.control->lower_full);
 }
 
-/* Fills a stage with one or two tiles of 128 centroids, the first of them at `from`. */
+/* Starts the copy of a tile of 128 centroids, when the stage is empty. */
 static __device__ __forceinline__ void
-fill_stage(const WideArguments &a, __half *stage, const __half *from, int halves, uint64_t *full)
+fill_stage(const WideArguments &a, const Memory &memory, const Ring &ring, int64_t tile)
 {
-	constexpr uint32_t bytes = CENTROID_TILE * (uint32_t) sizeof(__half);
+	constexpr uint32_t bytes = TILE_VALUES * (uint32_t) sizeof(__half);
+	uint64_t   *full = &memory.control->full[ring.stage];
 
-	expect_bytes(full, halves * bytes);
-	copy_bulk(stage, from, bytes, full);
-	if (halves == 2)
-		copy_bulk(stage + CENTROID_TILE, from + (int64_t) tiles_of(a.depth) * CENTROID_TILE, bytes,
-				  full);
+	wait_barrier(&memory.control->empty[ring.stage], ring.parity);
+	expect_bytes(full, bytes);
+	copy_bulk(memory.centroids + ring.stage * TILE_VALUES, a.centroids + tile * TILE_VALUES, bytes,
+			  full);
 }
 
 /* The producer, one thread: streams the centroids over and over. */
@@ -167,22 +165,20 @@ produce(const WideArguments &a, const Memory &memory, int turns)
 	Ring		ring = {0, 1};
 
 	for (int turn = 0; turn < turns; turn++)
-		for (int panel = 0; panel < a.panels; panel++, parity ^= 1)
-		{
-			int			halves = min(2, all - panel * 2);
-			const __half *from = a.centroids + (int64_t) panel * 2 * tiles * CENTROID_TILE;
-
-			for (int tile = 0; tile < tiles; tile++, from += CENTROID_TILE)
+		for (int first = 0; first < all; first += 2, parity ^= 1)
+			for (int tile = 0; tile < tiles; tile++)
 			{
-				wait_barrier(&memory.control->empty[ring.stage], ring.parity);
-				fill_stage(a, memory.centroids + ring.stage * STAGE_VALUES, from, halves,
-						   &memory.control->full[ring.stage]);
-				ring.step(a.stages);
+				int			halves = min(2, all - first);
+
+				for (int half = 0; half < halves; half++)
+				{
+					fill_stage(a, memory, ring, ((int64_t) first + half) * tiles + tile);
+					ring.step(a.stages);
+				}
 				/* late, so that consumers are done with those of the panel before */
 				if (tile == tiles / 2)
-					fill_lower(a, memory, panel, halves * TILE_CENTROIDS, parity);
+					fill_lower(a, memory, first, halves, parity);
 			}
-		}
 }
 
 /* A tile of rows that a converter has come to, in the order in which consumers need them. */
@@ -358,7 +354,7 @@ convert_all(const WideArguments &a, const Memory &memory, int turns, int warp)
 	{
 		bool		keep = is_kept(a, at.tile);
 		int			slot = rings.slot(a, keep);
-		__half	   *tile = memory.rows + slot * ROW_TILE;
+		__half	   *tile = memory.rows + slot * TILE_VALUES;
 		float4		subtracted = origin;
 
 		read_pairs<ALIGNED>(a, at, warp, 1, x[1]);
@@ -387,73 +383,80 @@ struct Position
 	uint32_t	lower;			/* the parity of the lower bounds */
 };
 
-/* What a consumer's products read. */
+/* Waits for a tile of rows. */
+static __device__ __forceinline__ void
+await_rows(const WideArguments &a, const Memory &memory, const SlotRings &rings, bool keep)
+{
+	wait_barrier(&memory.control->rows_full[rings.slot(a, keep)], rings.parity(keep));
+}
+
+/* What products have read: a stage, and a slot, or -1 if its rows are needed further on. */
 struct Operands
 {
-	int			slot;			/* of the tile of rows … */
-	bool		keep;			/* … which other panels need too */
-	int			stage;			/* of centroids */
+	int			stage;
+	int			slot;
 };
 
-/* Waits for a tile of rows, and the same columns of centroids. */
-static __device__ __forceinline__ Operands
-await_operands(const WideArguments &a, const Memory &memory, const SlotRings &rings,
-			   const Ring &stage, int tile)
-{
-	bool		keep = is_kept(a, tile);
-	Operands	operands = {rings.slot(a, keep), keep, stage.stage};
-
-	wait_barrier(&memory.control->rows_full[operands.slot], rings.parity(keep));
-	wait_barrier(&memory.control->full[stage.stage], stage.parity);
-	return operands;
-}
-
-/* Multiplies a warpgroup's rows of a tile with centroids, as one group of products. */
-template <int EIGHTS> static __device__ __forceinline__ void
-multiply_operands(const Memory &memory, const Operands &operands, int group, bool first,
-				  float (&sums)[EIGHTS][4])
-{
-	multiply_tile(sums,
-				  describe(memory.rows + operands.slot * ROW_TILE +
-						   group * GROUP_ROWS * TILE_COLUMNS),
-				  describe(memory.centroids + operands.stage * STAGE_VALUES),
-				  TILE_COLUMNS / 16, first);
-}
-
-/* Signals that a warp's products are done with what they read; `last`: no panel follows. */
+/* Signals that a warp's products are done with what they read. */
 static __device__ __forceinline__ void
-release_operands(const Memory &memory, const Operands &operands, bool last)
+release_operands(const Memory &memory, const Operands &operands)
 {
 	arrive_warp(&memory.control->empty[operands.stage]);
-	if (last || !operands.keep)
+	if (operands.slot >= 0)
 		arrive_warp(&memory.control->rows_empty[operands.slot]);
 }
 
+/*
+ * Multiplies a tile of a warpgroup's rows, in a slot, with the same columns of HALVES × 128
+ * centroids, a group of products for each 128; `used`: the operands of the group before.
+ */
+template <bool FIRST, int HALVES> static __device__ __forceinline__ void
+multiply_rows(const WideArguments &a, const Memory &memory, int slot, int group, bool last_use,
+			  Ring *stage, Operands *used, float (&sums)[HALVES][TILE_CENTROIDS / 8][4])
+{
+	uint64_t	rows = describe(memory.rows + slot * TILE_VALUES +
+								group * GROUP_ROWS * TILE_COLUMNS);
+
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
+	{
+		wait_barrier(&memory.control->full[stage->stage], stage->parity);
+		multiply_tile(sums[half], rows, describe(memory.centroids + stage->stage * TILE_VALUES),
+					  TILE_COLUMNS / 16, FIRST);
+		if (!FIRST || half > 0)
+		{
+			wait_products<1>();
+			release_operands(memory, *used);
+		}
+		*used = {stage->stage, half == HALVES - 1 && last_use ? slot : -1};
+		stage->step(a.stages);
+	}
+}
+
 /* Multiplies a warpgroup's rows with a panel of centroids; `last`: no other follows. */
-template <int EIGHTS> static __device__ __forceinline__ void
+template <int HALVES> static __device__ __forceinline__ void
 multiply_panel(const WideArguments &a, const Memory &memory, Position *at, int group, bool last,
-			   float (&sums)[EIGHTS][4])
+			   float (&sums)[HALVES][TILE_CENTROIDS / 8][4])
 {
 	SlotRings	rings = {at->kept, at->passing};
-	Operands	now = await_operands(a, memory, rings, at->stage, 0);
+	bool		keep = is_kept(a, 0);
+	Operands	used;
 
 	/* apart from the others, so that the compiler sees that earlier sums are not used */
-	multiply_operands(memory, now, group, true, sums);
+	await_rows(a, memory, rings, keep);
+	multiply_rows<true>(a, memory, rings.slot(a, keep), group, last || !keep, &at->stage, &used,
+						sums);
 	for (int tile = 1; tile < tiles_of(a.depth); tile++)
 	{
-		Operands	before = now;
-
-		rings.step(a, before.keep);
-		at->stage.step(a.stages);
-		now = await_operands(a, memory, rings, at->stage, tile);
-		multiply_operands(memory, now, group, false, sums);
-		wait_products<1>();
-		release_operands(memory, before, last);
+		rings.step(a, keep);
+		keep = is_kept(a, tile);
+		await_rows(a, memory, rings, keep);
+		multiply_rows<false>(a, memory, rings.slot(a, keep), group, last || !keep, &at->stage,
+							 &used, sums);
 	}
 	wait_products<0>();
-	release_operands(memory, now, last);
-	rings.step(a, now.keep);
-	at->stage.step(a.stages);
+	release_operands(memory, used);
+	rings.step(a, keep);
 	at->passing = rings.passing;
 	if (last)
 		at->kept = rings.kept;
@@ -498,10 +501,10 @@ lower_bars(const float (&window)[2], BestThree best[2])
 											limit_of(best[i].least, window[i], 0.0f)));
 }
 
-/* Merges products of PART × 8 centroids, from eight FIRST of a panel on, into the best three. */
-template <int FIRST, int EIGHTS> static __device__ __forceinline__ void
-take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const RowsOfThread &rows,
-		  BestThree best[2])
+/* Merges products of PART × 8 of 128 centroids, from eight FIRST on, into the best three. */
+template <int FIRST> static __device__ __forceinline__ void
+take_part(const float *lower, const float (&sums)[TILE_CENTROIDS / 8][4], int column,
+		  const RowsOfThread &rows, BestThree best[2])
 {
 	float		scores[PART][4];
 	float		least[PART / TOGETHER][2];
@@ -517,23 +520,24 @@ take_part(const float *lower, float (&sums)[EIGHTS][4], int column, const RowsOf
 	lower_bars(rows.window, best);
 }
 
-/* Compares a warpgroup's rows with EIGHTS × 8 centroids from `first` on. */
-template <int EIGHTS> static __device__ __forceinline__ void
+/* Compares a warpgroup's rows with HALVES × 128 centroids from `first` on. */
+template <int HALVES> static __device__ __forceinline__ void
 compare_panel(const WideArguments &a, const Memory &memory, Position *at, int group, int first,
 			  bool last, const RowsOfThread &rows, BestThree best[2])
 {
-	float		sums[EIGHTS][4];
-	int			column = first + threadIdx.x % 4 * 2;
-	const float *lower = memory.lower + threadIdx.x % 4 * 2;
+	float		sums[HALVES][TILE_CENTROIDS / 8][4];
+	int			mine = threadIdx.x % 4 * 2;
 
 	multiply_panel(a, memory, at, group, last, sums);
 	wait_barrier(&memory.control->lower_full, at->lower);
-	take_part<0>(lower, sums, column, rows, best);
-	take_part<PART>(lower, sums, column, rows, best);
-	if (EIGHTS > 2 * PART)
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
 	{
-		take_part<2 * PART % EIGHTS>(lower, sums, column, rows, best);
-		take_part<3 * PART % EIGHTS>(lower, sums, column, rows, best);
+		const float *lower = memory.lower + half * TILE_CENTROIDS + mine;
+		int			column = first + half * TILE_CENTROIDS + mine;
+
+		take_part<0>(lower, sums[half], column, rows, best);
+		take_part<PART>(lower, sums[half], column, rows, best);
 	}
 	arrive_warp(&memory.control->lower_empty);
 	at->lower ^= 1;
@@ -554,10 +558,10 @@ consume(const WideArguments &a, const Memory &memory, int turns, int group)
 		int			column = 0;
 
 		for (; column + TILE_CENTROIDS < a.count; column += PANEL_CENTROIDS)
-			compare_panel<PANEL_CENTROIDS / 8>(a, memory, &at, group, column,
-											   column + PANEL_CENTROIDS >= a.count, rows, best);
+			compare_panel<2>(a, memory, &at, group, column,
+							 column + PANEL_CENTROIDS >= a.count, rows, best);
 		if (column < a.count)
-			compare_panel<TILE_CENTROIDS / 8>(a, memory, &at, group, column, true, rows, best);
+			compare_panel<1>(a, memory, &at, group, column, true, rows, best);
 		conclude_rows(a, best, [&](int i) { return rows.row[i]; },
 					  [&](int i) { return read_bound(__ldg(a.bounds + rows.row[i]), exponent); });
 	}
@@ -649,7 +653,7 @@ shape_memory(WideArguments &a)
 		/* × all tiles, it is at least `kept_slots` */
 		a.share = (uint32_t) (((uint64_t) a.kept_slots << 32) / tiles + 1);
 	}
-	a.stages = (TILE_ROOM - a.kept_slots - a.passing_slots) / 2;
+	a.stages = TILE_ROOM - a.kept_slots - a.passing_slots;
 }
 
 /* True if there is a kernel for this device, and rows are too wide for others. */

@@ -413,6 +413,22 @@ list_panel(const FlaggedArguments &a, const RowShared *shared, __half *stages, _
 				list_eight(a, rows_of_warp(threadIdx.x / 32), (int) (which & 15), column + n * 8);
 }
 
+/* Prefetches the rows of a warp into the L2 cache: they are read a few columns at a time. */
+static __device__ __forceinline__ void
+prefetch_warp(const FlaggedArguments &a, const WarpRows *warp)
+{
+	int			lines = (a.d + 31) / 32;	/* of 128 bytes, of a row */
+
+	for (int at = threadIdx.x % 32; at < WARP_ROWS * lines; at += 32)
+	{
+		int			row = warp->row[at / lines];
+
+		if (row >= 0)
+			asm volatile("prefetch.global.L2 [%0];"
+						 :: "l"(a.features + (int64_t) row * a.d + at % lines * 32));
+	}
+}
+
 /* Starts with the rows of a warp: row_at(r) is the number of its row r in the list, or -1. */
 template <typename F> static __device__ __forceinline__ void
 start_warp(const FlaggedArguments &a, WarpRows *warp, RowShared *shared, F row_at)
@@ -438,6 +454,7 @@ start_warp(const FlaggedArguments &a, WarpRows *warp, RowShared *shared, F row_a
 		warp->count[lane] = 0;
 	}
 	__syncwarp();
+	prefetch_warp(a, warp);
 }
 
 /* Gives a row its label; once the engine is being closed, it may keep that of the filter. */
@@ -597,6 +614,8 @@ pairs_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncwarp();
 		if (lane < WARP_ROWS)
 			list_pair(a, warp, lane, first + lane, count);
+		__syncwarp();
+		prefetch_warp(a, warp);
 		if (has_stopped(a, warp))
 			return;
 		decide_listed(a.definition());
@@ -639,7 +658,7 @@ template <int PANEL> static void
 choose_rows(Shard &shard, FlaggedArguments &a)
 {
 	a.panels = (a.count + PANEL - 1) / PANEL;
-	a.most_parts = std::max(1, std::min(a.panels / 2, MOST_PARTS));
+	a.most_parts = std::min(a.panels, MOST_PARTS);
 	a.staged = staging_fits(shard, PANEL);
 	if (tiled_rows_stay(shard, PANEL, a.panels, lists_bytes(a.staged)))
 		launch_flagged<PANEL, true>(shard, a);
