@@ -414,7 +414,7 @@ list_panel(const FlaggedArguments &a, const RowShared *shared, __half *stages, _
 }
 
 /* Prefetches the rows of a warp into the L2 cache: they are read a few columns at a time. */
-static __device__ __forceinline__ void
+static __device__ __noinline__ void
 prefetch_warp(const FlaggedArguments &a, const WarpRows *warp)
 {
 	int			lines = (a.d + 31) / 32;	/* of 128 bytes, of a row */
