@@ -93,25 +93,18 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 {
 }
 
-/* Compares all rows with all centroids; true if some may be listed as pairs. */
-static bool
+/* Compares all rows with all centroids. */
+static void
 compare_all(Shard &shard, const FilterArguments &a)
 {
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
 	else if (filter_wide_suits(shard))
-	{
 		filter_wide(shard, a);
-		return true;
-	}
 	else if (filter_hopper_fits(shard, a.count))
-	{
 		filter_hopper(shard, a);
-		return true;
-	}
 	else
 		filter_generic(shard, a);
-	return false;
 }
 
 /* Finds the regions of a slice's rows: those with the nearest origins, or nearly. */
@@ -121,7 +114,7 @@ place_slice(Shard &shard, const Slice &slice)
 	FilterArguments near(shard, slice, shard.regions.centers, false);
 
 	near.approximate = true;
-	(void) compare_all(shard, near);
+	compare_all(shard, near);
 	keep_regions(shard, slice);
 }
 
@@ -153,7 +146,9 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 							shard.device->compute));
 	if (labelled && has_regions(shard, centroids))
 		compare_by_regions(shard, slice, a);
-	else if (compare_all(shard, a))
+	else
+		compare_all(shard, a);
+	if (filter_wide_suits(shard))
 		decide_pairs(shard, a, centroids.exact.get());
 	decide_flagged(shard, a, centroids.exact.get());
 }

@@ -180,7 +180,7 @@ template <int TILES> struct Rows
 	uint32_t	values[TILES * TILE_STEPS][4];
 	float		sums[EIGHTS][4];
 	float		back[2];
-	BestThree	best[2];
+	Best		best[2];
 };
 
 /* Reads and converts a thread's share of a tile of its rows. */
@@ -262,7 +262,7 @@ begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &r
 	for (int i = 0; i < 2; i++)
 	{
 		rows.back[i] = bounds[i].back;
-		rows.best[i] = NOTHING_SEEN;
+		rows.best[i] = {NO_SCORE, NO_SCORE, 0};
 	}
 	if (a.d % 2 == 0)
 		load_tile<0, true>(a, from, factor, rows);
@@ -270,17 +270,25 @@ begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &r
 		load_tile<0, false>(a, from, factor, rows);
 	if (a.labels == nullptr)
 		return;
-	rows.best[0].third = start_row<0>(a, rows, two.centroids[0], bounds[0]);
-	rows.best[1].third = start_row<1>(a, rows, two.centroids[1], bounds[1]);
+	rows.best[0].second = start_row<0>(a, rows, two.centroids[0], bounds[0]);
+	rows.best[1].second = start_row<1>(a, rows, two.centroids[1], bounds[1]);
+}
+
+/* Merges the best two of a row from another thread. */
+static __device__ __forceinline__ void
+join_other(Best *best, const Best &sent, int other)
+{
+	join(best, __shfl_xor_sync(0xffffffffu, sent.least, other),
+		 __shfl_xor_sync(0xffffffffu, sent.second, other),
+		 __shfl_xor_sync(0xffffffffu, sent.centroid, other));
 }
 
 /* One of two. */
-static __device__ __forceinline__ BestThree
-choose(bool second, const BestThree &a, const BestThree &b)
+static __device__ __forceinline__ Best
+choose(bool second, const Best &a, const Best &b)
 {
-	return {{second ? b.least : a.least, second ? b.second : a.second,
-			 second ? b.centroid : a.centroid},
-		second ? b.third : a.third, second ? b.other : a.other};
+	return {second ? b.least : a.least, second ? b.second : a.second,
+		second ? b.centroid : a.centroid};
 }
 
 /* Labels or flags the two rows of four threads, by the first two of these. */
@@ -289,7 +297,7 @@ conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<T
 {
 	bool		odd = threadIdx.x & 1;
 	int64_t		row = first + (odd ? 8 : 0);
-	BestThree	best = choose(odd, rows.best[0], rows.best[1]);
+	Best		best = choose(odd, rows.best[0], rows.best[1]);
 
 	join_other(&best, choose(odd, rows.best[1], rows.best[0]), 1);
 	join_other(&best, best, 2);
@@ -340,15 +348,21 @@ take_half(const Stage &stage, int panel, Rows<TILES> &rows)
 }
 
 /*
- * Gives the four threads of a row the lowest bar of them.  It pays as long as no previous label
- * gives one.
+ * Gives the four threads of a row the second least score that they have seen together: scores
+ * above it need no further work.  It pays as long as no previous label gives a bound.
  */
 template <int TILES> static __device__ __forceinline__ void
-share_bars(Rows<TILES> &rows)
+share_seconds(Rows<TILES> &rows)
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)
-		rows.best[i].third = least_of_four(rows.best[i].third);
+	{
+		Best		best = rows.best[i];
+
+		join_other(&best, best, 1);
+		join_other(&best, best, 2);
+		rows.best[i].second = best.second;
+	}
 }
 
 /* Signals that a warp has read so many stages. */
@@ -389,7 +403,7 @@ compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int pane
 		take_half<HALF>(stages.stages[ring.stage], panel, rows);
 		ring = release_stages<1>(stages, ring);
 		if (a.labels == nullptr)
-			share_bars(rows);
+			share_seconds(rows);
 		panel = panel + 1 == a.panels ? 0 : panel + 1;
 	}
 	return ring;

@@ -33,7 +33,7 @@ namespace gk
 #define MOST_STAGES (TILE_ROOM - PASSING_SLOTS)	/* for those of centroids */
 #define WIDE_MEMORY (1024 + TILE_ROOM * TILE_VALUES * sizeof(__half) + PANEL_CENTROIDS * sizeof(float))
 
-#define TILES_AHEAD 4			/* of rows, prefetched into the L2 cache */
+#define TILES_AHEAD 2			/* of rows, prefetched into the L2 cache */
 
 /* The arguments, with the shape of what is in shared memory. */
 struct WideArguments : FilterArguments

@@ -614,8 +614,6 @@ pairs_kernel(const __grid_constant__ FlaggedArguments a)
 		__syncwarp();
 		if (lane < WARP_ROWS)
 			list_pair(a, warp, lane, first + lane, count);
-		__syncwarp();
-		prefetch_warp(a, warp);
 		if (has_stopped(a, warp))
 			return;
 		decide_listed(a.definition());
