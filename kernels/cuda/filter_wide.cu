@@ -23,6 +23,7 @@ namespace gk
 #define PART 8					/* eights of centroids whose products become scores at a time … */
 #define TOGETHER 2				/* … and of those whose scores are looked at together */
 #define TILE_VALUES (BLOCK_ROWS * TILE_COLUMNS)	/* rows, or as many centroids */
+#define TILE_BYTES (TILE_VALUES * sizeof(__half))
 #define PANEL_CENTROIDS 256
 
 /* Shared memory has room for so many tiles, of rows and of centroids. */
@@ -31,7 +32,7 @@ namespace gk
 #define MOST_SLOTS 10			/* … or if some are … */
 #define MIXED_SLOTS 3			/* … of which these are for those that pass */
 #define MOST_STAGES (TILE_ROOM - PASSING_SLOTS)	/* for those of centroids */
-#define WIDE_MEMORY (1024 + TILE_ROOM * TILE_VALUES * sizeof(__half) + PANEL_CENTROIDS * sizeof(float))
+#define WIDE_MEMORY (1024 + TILE_ROOM * TILE_BYTES + PANEL_CENTROIDS * sizeof(float))
 
 #define TILES_AHEAD 2			/* of rows, prefetched into the L2 cache */
 
@@ -146,13 +147,12 @@ fill_lower(const WideArguments &a, const Memory &memory, int first, int halves, 
 static __device__ __forceinline__ void
 fill_stage(const WideArguments &a, const Memory &memory, const Ring &ring, int64_t tile)
 {
-	constexpr uint32_t bytes = TILE_VALUES * (uint32_t) sizeof(__half);
 	uint64_t   *full = &memory.control->full[ring.stage];
 
 	wait_barrier(&memory.control->empty[ring.stage], ring.parity);
-	expect_bytes(full, bytes);
-	copy_bulk(memory.centroids + ring.stage * TILE_VALUES, a.centroids + tile * TILE_VALUES, bytes,
-			  full);
+	expect_bytes(full, TILE_BYTES);
+	copy_bulk(memory.centroids + ring.stage * TILE_VALUES, a.centroids + tile * TILE_VALUES,
+			  TILE_BYTES, full);
 }
 
 /* The producer, one thread: streams the centroids over and over. */
