@@ -19,6 +19,10 @@ DIMENSION = 32
 K = 100
 ITERATIONS = 12
 
+# Labels are measured with fits that take little beside them
+LABEL_K = 20
+LABEL_ITERATIONS = 3
+
 # The exchange is measured with these: nearly all centroids move in each iteration
 WIDE_ROWS = 50000
 WIDE = 128
@@ -117,13 +121,16 @@ class ClusterBench(Bench):
                 FOR VALUES WITH (MODULUS {len(servers)}, REMAINDER {number}) SERVER {server}
                 OPTIONS (table_name '{name}', batch_size '1000')""")
 
-    def fit(self, source, nodes, labels, mode="replace"):
-        """Seconds of a fit: reading, iterations and labels, and all of it."""
-        self.run(f"SET gkmeans.nodes = '{nodes}'")
+    def fit_query(self, what, source, k, iterations, labels=None, mode=None):
         into = f", id_column => 'id', labels_table => '{labels}', if_exists => '{mode}'" if labels else ""
+        return (f"SELECT {what} FROM gkmeans_fit('{source}', '{{v}}', {k}, max_iter => {iterations}, tol => 0,"
+                f" quality => 'fast'{into}) f")
+
+    def fit(self, source, nodes):
+        """Seconds of a fit: reading, iterations, and all of it."""
+        self.run(f"SET gkmeans.nodes = '{nodes}'")
         seconds, answer = self.timed(
-            f"SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit('{source}', '{{v}}', {K},"
-            f" max_iter => {ITERATIONS}, tol => 0, quality => 'fast'{into}) f")
+            self.fit_query("md5(string_agg(f::text, '|' ORDER BY cluster_id))", source, K, ITERATIONS))
         self.digests.add(answer[0][0])
         return (*self.last_fit("read_seconds, iterate_seconds, nodes"), seconds)
 
@@ -140,9 +147,9 @@ class ClusterBench(Bench):
     def fits(self):
         spread = "distributed" if self.citus else "partitioned"
         ways = {
-            "local table": ("bench_local", "", None),
-            f"{spread} table, gkmeans.nodes = ''": ("bench_rows", "", None),
-            f"{spread} table, gkmeans.nodes = 'auto'": ("bench_rows", "auto", None),
+            "local table": ("bench_local", ""),
+            f"{spread} table, gkmeans.nodes = ''": ("bench_rows", ""),
+            f"{spread} table, gkmeans.nodes = 'auto'": ("bench_rows", "auto"),
         }
         found = self.least(ways)
         local = found["local table"]
@@ -152,39 +159,66 @@ class ClusterBench(Bench):
             print(f"| {name} | {nodes} | {read:.2f} | {iterate:.2f} | {whole:.2f} | {read / local[0]:.1f} |")
         print(f"\nthe same bits: {self.verdict(len(self.digests) == 1)}")
 
-    def copy(self, source, target, whole):
-        """The same labels, copied into a table like theirs by one INSERT; with all that a fit does around it, or not."""
+    def insert(self, query, whole):
+        """As many rows into a table like the labels, by one INSERT; with all that a fit does around it, or not."""
         self.run("BEGIN")
         if whole:
-            self.run(f"TRUNCATE {target}")
-        self.run(f"INSERT INTO {target} SELECT * FROM {source}")
+            self.run("TRUNCATE bench_copy")
+        self.run(f"INSERT INTO bench_copy {query}")
         if whole:
-            self.run(f"ANALYZE {target}")
+            self.run("ANALYZE bench_copy")
         self.run("COMMIT")
+
+    def label_ways(self, table):
+        """What is compared: a call, and the call whose seconds are taken off its own."""
+        inserted = "SELECT id, 7, 1.5 FROM bench_rows"
+        written = f"SELECT * FROM {table}"
+        ways = {
+            "INSERT … SELECT of the same rows": (lambda: self.insert(inserted, False), None),
+            "INSERT … SELECT of the labels": (lambda: self.insert(written, False), None),
+            "TRUNCATE, INSERT … SELECT of the same rows, ANALYZE": (lambda: self.insert(inserted, True), None),
+            "TRUNCATE, INSERT … SELECT of the labels, ANALYZE": (lambda: self.insert(written, True), None),
+        }
+        for nodes in ("auto", ""):
+            without = f"a fit without labels, gkmeans.nodes = '{nodes}'"
+            ways[without] = (lambda nodes=nodes: self.label_fit(nodes), None)
+            for mode in ("append", "replace"):
+                ways[f"labels, {mode}, gkmeans.nodes = '{nodes}'"] = (
+                    lambda nodes=nodes, mode=mode: self.label_fit(nodes, table, mode), without)
+        return ways
+
+    def label_fit(self, nodes, table=None, mode=None):
+        self.run(f"SET gkmeans.nodes = '{nodes}'")
+        self.run(self.fit_query("count(*)", "bench_rows", LABEL_K, LABEL_ITERATIONS, table, mode))
+
+    def check_labels(self, table, digests):
+        """Notes what labels a fit has written: those of all fits must be the same."""
+        digests.add(self.query(f"""SELECT count(*), count(DISTINCT id), sum(cluster_id), md5(string_agg(
+            id || ' ' || cluster_id || ' ' || distance, ',' ORDER BY id)) FROM {table}""")[0])
 
     def labels(self):
         table = "bench_labels" if self.citus else "bench_labels_local"
-        ways = {}
-        for nodes in ("", "auto"):
-            ways[f"fit, gkmeans.nodes = '{nodes}'"] = lambda nodes=nodes: self.fit("bench_rows", nodes, None)
-            for mode in ("replace", "append"):
-                ways[f"fit with labels, {mode}, gkmeans.nodes = '{nodes}'"] = (
-                    lambda nodes=nodes, mode=mode: self.fit("bench_rows", nodes, table, mode))
-        ways["INSERT … SELECT of the labels, once written"] = lambda: self.copy(table, "bench_copy", False)
-        ways["TRUNCATE, INSERT … SELECT, ANALYZE in a transaction"] = lambda: self.copy(table, "bench_copy", True)
+        self.label_fit("auto", table, "replace")
         least = {}
+        digests = set()
+        ways = self.label_ways(table)
         for _ in range(self.options.repeat):
-            self.run("TRUNCATE bench_copy")
-            for name, call in ways.items():
-                if "append" in name:
-                    self.run(f"TRUNCATE {table}")
+            for name, (call, _) in ways.items():
+                self.run(f"TRUNCATE {table if 'append' in name else 'bench_copy'}")
                 seconds = self.seconds_of(call)
                 least[name] = min(seconds, least.get(name, seconds))
+                if name.startswith("labels"):
+                    self.check_labels(table, digests)
         kind = "s on processors" if self.servers else "s"
-        print("\n| labels into a " + ("co-located distributed table" if self.citus else "local table") + f" | whole {kind} |")
-        print("|---|--:|")
+        first = least["INSERT … SELECT of the same rows"]
+        print("\n| into a " + ("co-located distributed table" if self.citus else "local table")
+              + f" | {kind} | beyond the fit without labels | as a multiple of the first |")
+        print("|---|--:|--:|--:|")
         for name, seconds in least.items():
-            print(f"| {name} | {seconds:.2f} |")
+            beyond = seconds - (least[ways[name][1]] if ways[name][1] else 0)
+            ratio = "" if "without" in name else f"{beyond / first:.2f}"
+            print(f"| {name} | {seconds:.2f} | {f'{beyond:.2f}' if ways[name][1] else ''} | {ratio} |")
+        print(f"\nthe same labels: {self.verdict(len(digests) == 1 and next(iter(digests))[0] == self.options.rows)}")
 
     def limit_threads(self, threads):
         """Sets the threads of each node's engine, if they are to differ from its own settings."""
@@ -227,13 +261,17 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=0, help="of each node's engine while the exchange is measured")
     parser.add_argument("--exchange", action="store_true", help="measure the exchange of an iteration alone")
+    parser.add_argument("--labels", action="store_true", help="measure the writing of labels alone")
     parser.add_argument("--processor", action="store_true", help="count seconds on processors where that says more")
     bench = ClusterBench(parser.parse_args())
     bench.make_tables()
-    if not bench.options.exchange:
+    alone = bench.options.exchange or bench.options.labels
+    if not alone:
         bench.fits()
+    if bench.options.labels or not alone:
         bench.labels()
-    bench.exchange()
+    if bench.options.exchange or not alone:
+        bench.exchange()
     return bench.finish()
 
 

@@ -30,13 +30,11 @@ void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_counts.reserve(shard, 1 + flagged_blocks(shard));
+	shard.flag_counts.reserve(shard, 2 + flagged_blocks(shard));
 	shard.flag_rows.reserve(shard, slice_rows);
 	shard.flag_limits.reserve(shard, slice_rows);
 	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
 	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
-	if (filter_wide_suits(shard))
-		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -48,7 +46,6 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
-	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -91,7 +88,8 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
-	  flag_limits(shard.flag_limits.get())
+	  flag_limits(shard.flag_limits.get()), pair_count(flag_count + 1),
+	  pair_rows(flag_rows + rows), pair_others((int32_t *) (flag_limits + rows))
 {
 }
 
@@ -101,7 +99,7 @@ compare_all(Shard &shard, const FilterArguments &a)
 {
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
-	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+	else if (filter_wide_suits(shard))
 		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
@@ -144,12 +142,14 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 
 	FilterArguments a(shard, slice, centroids, labelled);
 
-	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (2 + flagged_blocks(shard)) * sizeof(uint32_t),
 							shard.device->compute));
 	if (labelled && has_regions(shard, centroids))
 		compare_by_regions(shard, slice, a);
 	else
 		compare_all(shard, a);
+	if (filter_wide_suits(shard))
+		decide_pairs(shard, a, centroids.exact.get());
 	decide_flagged(shard, a, centroids.exact.get());
 }
 

@@ -44,6 +44,9 @@ struct FilterArguments
 	uint32_t   *flag_count;		/* rows that are not decided … */
 	int32_t    *flag_rows;		/* … their numbers in the slice … */
 	float	   *flag_limits;	/* … and the scores up to which a centroid can be nearest */
+	uint32_t   *pair_count;		/* rows that have their fresh label or one other centroid: … */
+	int32_t    *pair_rows;		/* … their numbers, backwards from here, where flag_rows ends … */
+	int32_t    *pair_others;	/* … and the other centroids, likewise, where flag_limits does */
 };
 
 /* True if narrow.cu compares rows with so many centroids, without the filter. */

@@ -74,6 +74,8 @@ struct CentroidScale
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
+	unsigned	greatest_error;	/* bits of a float */
+	float		greatest_slack;	/* as great as any centroid's */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */
@@ -287,12 +289,11 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	Buffer<uint32_t> flag_counts;		/* flagged rows, and what flagged.cu counts */
+	Buffer<uint32_t> flag_counts;		/* flagged rows, pairs, and what flagged.cu counts */
 	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;
 	Buffer<int32_t> found_centroids;
-	Buffer<__half> converted;			/* rows in 16 bits, see filter_wide.cu */
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;

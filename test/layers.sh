@@ -27,7 +27,7 @@ server_headers='#include.*(postgres|access/|catalog/|executor/|storage/|utils/|f
 check 'the engines know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
     src/engine/* src/cpu/* src/cluster/* kernels/*.* kernels/cuda/*
 check 'nothing of CUDA outside of kernels' '#include <.*cuda|\bcuda[A-Z]|\bnccl[A-Z]|\bcublas[A-Z]' src/*/*.[ch]
-check 'libpq is known to src/links alone' '#include.*libpq|\bPQ[a-z]+\(' src/{engine,cpu,cluster,progress,job,rows,fit,nodes,sql,model,runs,pictures}/*.[ch]
+check 'libpq is known to src/links alone' '#include.*(libpq-(fe|int|events)|pqexpbuffer)|\bPQ[a-z]+\(' src/{engine,cpu,cluster,progress,job,rows,fit,nodes,sql,model,runs,pictures}/*.[ch]
 check 'links know nothing of the server' "$server_headers|\b(palloc|ereport|elog)\(" src/links/*
 check 'the host side of kernels includes no header with device code' '#include.*\.cuh"' kernels/*.cpp kernels/*.h
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*

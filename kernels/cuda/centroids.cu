@@ -323,6 +323,7 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 			(double) sums[centroid * (d + 1) + d] : 0.0;
 
 		store_bounds(centroid, length, missed, fmax(weight, 0.0) + 1.0, norm, error, scale);
+		atomicMax(&scale->greatest_error, __float_as_uint(error[centroid]));
 	});
 }
 
@@ -340,8 +341,12 @@ lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins tw
 
 	if (centroid == 0)
 	{
+		float		lowest;
+
 		scale->lambda = __double2float_ru(lambda);
 		scale->mu = __double2float_ru(mu);
+		bound_centroid(greatest_norm_of(*scale), __uint_as_float(scale->greatest_error), lambda, mu,
+					   d, &lowest, &scale->greatest_slack);
 	}
 	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
 	if (centroid < count && !twins.has_earlier(exact, centroid, d))

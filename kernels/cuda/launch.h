@@ -24,8 +24,6 @@ bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
 bool		filter_wide_suits(const Shard &shard);
-void		reserve_wide(Shard &shard, int64_t rows);
-bool		filter_wide_fits(const Shard &shard, int64_t rows);
 int64_t		filter_wide_wave(const Shard &shard);
 void		filter_wide(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
@@ -73,6 +71,7 @@ const uint32_t *left_count(const Shard &shard);
 #define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
 void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
+void		decide_pairs(Shard &shard, const FilterArguments &a, const double *centroids);
 
 /* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
 enum Products

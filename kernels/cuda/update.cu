@@ -719,8 +719,10 @@ centroids_kernel(FinishArguments a)
 			values[mine][0][lane] = square;
 			values[mine][1][lane] = gain;
 			__syncwarp();
+			/* past the last column there are zeros, which change no sum */
 			if (lane < 2)
-				for (int i = 0; i < 32 && from + i < a.d; i++)
+#pragma unroll
+				for (int i = 0; i < 32; i++)
 					total = GK_ADD(total, values[mine][lane][i]);
 			__syncwarp();
 		}

@@ -18,6 +18,9 @@
 /* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
+/* The most jobs of a backend at the same time: one in the source of another, and so on. */
+#define MOST_NESTED 10
+
 struct GkJob
 {
 	ResourceOwner owner;
@@ -72,6 +75,21 @@ release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel
 	}
 }
 
+/*
+ * Raises an error if too many jobs are alive: one in the source of another has segments of dynamic
+ * shared memory of its own, of which the server has only some for each session.
+ */
+static void
+check_nesting(void)
+{
+	if (gk_live_jobs() >= MOST_NESTED)
+		ereport(ERROR,
+				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
+				 errmsg("fits are nested too deeply"),
+				 errdetail("A fit runs in the source of another one, and so on; the limit is %d.",
+						   MOST_NESTED)));
+}
+
 /* Begins a job of a resource owner; its memory is a context below another one. */
 static GkJob *
 begin_job(ResourceOwner owner, MemoryContext parent)
@@ -80,6 +98,7 @@ begin_job(ResourceOwner owner, MemoryContext parent)
 	MemoryContext context;
 	GkJob	   *job;
 
+	check_nesting();
 	if (!registered)
 		RegisterResourceReleaseCallback(release_jobs_of_owner, NULL);
 	registered = true;

@@ -4,10 +4,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <libpq-fe.h>
 
 #include "links.h"
+
+/* Room in a local socket: for the largest piece of a message. */
+#define LOCAL_SOCKET_BYTES (2048 * 1024)
 
 struct GkLink
 {
@@ -88,6 +92,22 @@ execute(GkLink *link, const char *statement, const void *value, size_t bytes)
 												 values, lengths, formats, 1));
 }
 
+/*
+ * Makes room in a local socket for a piece of a message, if the system allows it: whoever waits for
+ * room is woken many times for each.  TCP makes room by itself.
+ */
+static void
+widen(int socket)
+{
+	struct sockaddr_storage address;
+	socklen_t	length = sizeof(address);
+	int			bytes = LOCAL_SOCKET_BYTES;
+
+	if (getsockname(socket, (struct sockaddr *) &address, &length) == 0 &&
+		address.ss_family == AF_UNIX)
+		(void) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 /* True if a result is an error. */
 static bool
 is_error(const PGresult *result)
@@ -116,6 +136,7 @@ go_on_connecting(GkLink *link)
 	if (link->polling != PGRES_POLLING_OK)
 		return GK_LINK_BUSY;
 	link->connecting = false;
+	widen(PQsocket(link->connection));
 	return PQsetnonblocking(link->connection, 1) == 0 ? GK_LINK_READY : GK_LINK_LOST;
 }
 

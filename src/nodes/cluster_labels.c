@@ -82,6 +82,25 @@ gk_cluster_finish(GkServerCluster *cluster)
 	gk_await(cluster->connections);
 }
 
+/* The statement that brings the next labels of the rest. */
+static const char *
+fetch_statement(void)
+{
+	return psprintf("FETCH %d FROM gk_rest", LABELS_AT_ONCE);
+}
+
+/* Has all nodes look for their rest at once, and send the first labels of it. */
+static void
+begin_rest(GkServerCluster *cluster)
+{
+	for (int i = 0; i < cluster->count; i++)
+		gk_ask(cluster->connections, cluster->parts[i].connection,
+			   psprintf("BEGIN READ ONLY; DECLARE gk_rest NO SCROLL CURSOR FOR"
+						" SELECT * FROM %s.gkmeans_node_rest(); %s",
+						cluster->parts[i].connection->schema, fetch_statement()));
+	gk_await(cluster->connections);
+}
+
 /* What to select the labels from on the nodes. */
 char *
 gk_shared_labels(const GkServerCluster *cluster, const char *source, const char *id_column,
@@ -155,30 +174,23 @@ take_answer(Taker *taker, const GkPart *part)
 	return count;
 }
 
-/* Takes the rest of a node. */
+/* Takes the rest of a node, whose first labels have come. */
 static void
 take_part(Taker *taker, const GkPart *part)
 {
 	const GkServerCluster *cluster = taker->cluster;
-	int64		taken = 0;
-	int			count;
+	int			count = take_answer(taker, part);
+	int64		taken = count;
 
-	gk_ask(cluster->connections, part->connection,
-		   psprintf("BEGIN READ ONLY; DECLARE gk_rest NO SCROLL CURSOR FOR"
-					" SELECT * FROM %s.gkmeans_node_rest()", part->connection->schema));
-	gk_await(cluster->connections);
-	do
+	while (count == LABELS_AT_ONCE && taken <= part->rows.read)
 	{
-		gk_ask(cluster->connections, part->connection,
-			   psprintf("FETCH %d FROM gk_rest", LABELS_AT_ONCE));
+		gk_ask(cluster->connections, part->connection, fetch_statement());
 		gk_await(cluster->connections);
 		count = take_answer(taker, part);
 		taken += count;
-		if (taken > part->rows.read)
-			gk_refuse_answer(part->connection);
-	} while (count == LABELS_AT_ONCE);
-	gk_ask(cluster->connections, part->connection, "COMMIT");
-	gk_await(cluster->connections);
+	}
+	if (taken > part->rows.read)
+		gk_refuse_answer(part->connection);
 	taker->rest += taken;
 }
 
@@ -194,11 +206,13 @@ gk_cluster_take_rest(GkServerCluster *cluster, Oid id_type, int64 selected, GkTa
 
 	getTypeInputInfo(id_type, &function, &taker.parameter);
 	fmgr_info(function, &taker.input);
+	begin_rest(cluster);
 	for (int i = 0; i < cluster->count; i++)
 	{
 		take_part(&taker, &cluster->parts[i]);
 		read += cluster->parts[i].rows.read;
 	}
+	gk_cluster_finish(cluster);
 	gk_end_id_texts(nest_level);
 	if (selected + taker.rest != read)
 		ereport(ERROR,

@@ -28,11 +28,19 @@
 #include "seconds.h"
 #include "source_columns.h"
 
+/* A Port begins alike without these, whose headers need not be installed. */
+#undef ENABLE_GSS
+#undef USE_OPENSSL
+#include "libpq/libpq-be.h"
+
 /* Labels fetched from the engine at once. */
 #define LABELS_AT_ONCE 16384
 
 /* Freed memory that a session keeps: the copies of one piece of a message, and of its answer. */
 #define KEPT_BYTES (16 * 1024 * 1024)
+
+/* Room in a local socket: for the largest part of an answer. */
+#define LOCAL_SOCKET_BYTES (2048 * 1024)
 
 /* The job of this node. */
 typedef struct NodeJob
@@ -191,6 +199,19 @@ keep_freed_memory(void)
 #endif
 }
 
+/*
+ * Makes room for an answer in a local socket, if the system allows it: a session that waits for
+ * room is woken many times.  TCP makes room by itself.
+ */
+static void
+widen_socket(void)
+{
+	int			bytes = LOCAL_SOCKET_BYTES;
+
+	if (MyProcPort != NULL && MyProcPort->laddr.addr.ss_family == AF_UNIX)
+		(void) setsockopt(MyProcPort->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 /* Begins the job of a node, instead of an earlier one. */
 void
 gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
@@ -203,6 +224,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 
 	gk_node_job_end();
 	keep_freed_memory();
+	widen_socket();
 	job = gk_job_begin_in_transaction();
 	MemoryContextSwitchTo(gk_job_context(job));
 	release = gk_job_reserve(job, forget);

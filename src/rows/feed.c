@@ -44,7 +44,7 @@ explain_lack_of_memory(void *arg)
 			"memory (/dev/shm).", gk_ring_size_kb);
 }
 
-/* Creates a segment that stays mapped until it is detached explicitly. */
+/* Creates a segment that stays mapped until it is detached explicitly; NULL if none is left. */
 static dsm_segment *
 create_segment(Size bytes)
 {
@@ -53,9 +53,10 @@ create_segment(Size bytes)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	segment = dsm_create(bytes, 0);
+	segment = dsm_create(bytes, DSM_CREATE_NULL_IF_MAXSEGMENTS);
 	error_context_stack = callback.previous;
-	dsm_pin_mapping(segment);
+	if (segment != NULL)
+		dsm_pin_mapping(segment);
 	return segment;
 }
 
@@ -81,13 +82,9 @@ make_place(const GkFeedSpec *spec, Size bytes)
 {
 	GkFeedPlace place = {.bytes = bytes};
 
-	if (spec->alone)
-		place.feed = map_memory(bytes);
-	else
-	{
+	if (!spec->alone)
 		place.segment = create_segment(bytes);
-		place.feed = dsm_segment_address(place.segment);
-	}
+	place.feed = place.segment != NULL ? dsm_segment_address(place.segment) : map_memory(bytes);
 	return place;
 }
 

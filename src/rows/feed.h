@@ -86,9 +86,9 @@ typedef struct GkFeedPlace
 } GkFeedPlace;
 
 /*
- * Creates a feed without rows: in shared memory, or, if this process feeds alone, in its own, which
- * costs nothing but the pages that are used.  The caller must store the place where it will be
- * freed.
+ * Creates a feed without rows: in shared memory, or, if this process feeds alone or the server has
+ * no more segments, in its own, which costs nothing but the pages that are used.  The caller must
+ * store the place where it will be freed.
  */
 extern GkFeedPlace gk_feed_create(const GkFeedSpec *spec);
 

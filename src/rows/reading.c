@@ -582,6 +582,9 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	spec.expected_bytes = feeding.rows * (spec.width * sizeof(float) +
 										  (spec.weighted ? sizeof(double) : 0));
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
+	/* as in other queries, there are no workers if no segment is left */
+	if (is_alone(reading) && !spec.alone)
+		prepare_query(source, true, &feeding);
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	read_once(reading, &feeding, job, rows);

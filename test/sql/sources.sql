@@ -147,6 +147,14 @@ END $$;
 SELECT is((SELECT centroid[120] FROM gkmeans_fit('tiny', (SELECT array_agg('c' || c) FROM generate_series(1, 120) c), 1)), 0::float8, 'tiny numerics in many columns');
 SELECT is((SELECT centroid FROM gkmeans_fit('tiny', '{c1,c2}', 1)), '{0,0}', 'tiny numerics in a few');
 
+-- Fits in the sources of fits: each has shared memory, of which others need some, too
+CREATE FUNCTION nested(depth int) RETURNS SETOF float8 LANGUAGE plpgsql AS $$ BEGIN
+	IF depth > 0 THEN PERFORM * FROM gkmeans_fit(format('SELECT x FROM nested(%s) x', depth - 1), '{x}', 1); END IF;
+	RETURN QUERY SELECT i::float8 FROM generate_series(1, 3) i;
+END $$;
+SELECT is((SELECT count(*)::int FROM nested(10)), 3, 'ten fits, one in the source of another');
+SELECT fails_with('SELECT * FROM nested(11)', '54001', 'eleven', 'nested too deeply', 'the limit is 10');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -188,7 +188,7 @@ is(segments($node), $segments_before, 'twenty fits: no segment');
 # What only looks like a fit.
 SKIP:
 {
-	skip 'test/modules is not installed', 8 unless has_module('gkmeans_faults');
+	skip 'test/modules is not installed', 11 unless has_module('gkmeans_faults');
 	$node->safe_psql('postgres', <<~'SQL');
 		CREATE FUNCTION forge_lock(bigint) RETURNS void AS '$libdir/gkmeans_faults', 'gkmeans_forge_lock' LANGUAGE C;
 		CREATE FUNCTION forge_segment(int, int) RETURNS bigint AS '$libdir/gkmeans_faults', 'gkmeans_forge_segment' LANGUAGE C;
@@ -206,6 +206,18 @@ SKIP:
 	is(progress('pid, phase, length(model) < 200, engine IS NULL OR length(engine) < 20'), "$forger_pid|unknown|t|t", 'one that is full of ones: names end, numbers are numbers');
 	is($forger->query_safe('SELECT count(*) FROM gkmeans.progress'), '1', 'also in the session itself');
 	$forger->query_safe('ROLLBACK');
+
+	# A session that has taken all segments.
+	my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off;';
+	my $fit = "SELECT string_agg(k::text, ' ') FROM gkmeans_fit('many', '{x}', 3) k";
+	$node->safe_psql('postgres', 'CREATE TABLE many AS SELECT i % 3 * 10 + i / 1e6 AS x FROM generate_series(1, 30000) i');
+	my $before = $node->safe_psql('postgres', "$parallel $fit; SELECT workers > 0 FROM gkmeans_last_fit()");
+	like($before, qr/\nt$/, 'workers read, where there are segments');
+	my ($taker) = new_session($node);
+	$taker->query_safe('DO $$ BEGIN FOR i IN 1 .. 100000 LOOP PERFORM forge_segment(8, 0); END LOOP; EXCEPTION WHEN insufficient_resources THEN NULL; END $$');
+	is($node->safe_psql('postgres', "$parallel $fit; SELECT workers > 0 FROM gkmeans_last_fit()"), $before =~ s/t$/f/r, 'without segments, a fit goes on without workers');
+	$taker->quit;
+	is($node->safe_psql('postgres', "$parallel $fit; SELECT true"), $before, 'and both find the same');
 	$forger->quit;
 }
 is($node->safe_psql('other', "SELECT pg_advisory_lock(3079, 1), pg_advisory_lock_shared((3079::bigint << 32) + 1); SELECT count(*) FROM gkmeans.progress"), "|\n0", 'locks of users are others');
