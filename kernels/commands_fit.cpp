@@ -1,6 +1,7 @@
 /*
  * The commands of the iteration.
  */
+#include <cmath>
 #include <cstring>
 
 #include "cuda_engine.h"
@@ -162,11 +163,43 @@ Engine::final_sums(Shard &shard) const
 	return shards.size() > 1 ? shard.totals.get() : shard.sums.get();
 }
 
+/* The greatest whole number that 16 bits have with all below it, and that of an origin. */
+#define GREATEST_WHOLE 2048.0
+#define GREATEST_ORIGIN 1e6
+
+/*
+ * Where rows are small whole numbers, makes the origin of the filter such a one too, so that
+ * nothing is rounded.  Returns an upper bound of the norms of the rows less the origin; 0: there
+ * are other rows, and the origin stays.
+ */
+double
+Engine::round_origin(std::vector<double> *origin) const
+{
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < dimension && !whole_range.empty(); j++)
+	{
+		double		middle = std::rint((*origin)[j]);
+		double		most = std::max(std::fabs(whole_range[j] - middle),
+									std::fabs(whole_range[dimension + j] - middle));
+
+		/* also if it is no number */
+		if (!(most <= GREATEST_WHOLE && std::fabs(middle) <= GREATEST_ORIGIN))
+			return 0.0;
+		norm2 += most * most;
+	}
+	for (int j = 0; j < dimension && norm2 > 0.0; j++)
+		(*origin)[j] = std::rint((*origin)[j]);
+	return std::sqrt(norm2) * (1.0 + 0x1p-40);
+}
+
 /* GK_GRID: the grid of the sums, and the origin of the filter. */
 void
 Engine::set_grid(GkCommand *c)
 {
 	std::vector<double> scales(dimension + 1);
+	std::vector<double> origin(c->grid.origin, c->grid.origin + dimension);
+	double		whole_norm = round_origin(&origin);
 
 	for (int j = 0; j <= dimension; j++)
 		scales[j] = gk_power_of_two(c->grid.exponents[j]);
@@ -181,7 +214,7 @@ Engine::set_grid(GkCommand *c)
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
 		to_device(*shard, shard->grid_origin.get(), c->grid.origin, dimension);
-		set_origin(*shard, c->grid.origin);
+		set_origin(*shard, origin.data(), whole_norm);
 		shard->wait();
 	}
 }

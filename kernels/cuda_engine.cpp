@@ -257,6 +257,7 @@ Engine::clear()
 	for (auto &list : shard_ranges)
 		list.clear();
 	rows = 0;
+	whole_range.clear();
 	state = GkState{};
 	sums_valid = false;
 	for (auto &shard : shards)
@@ -287,6 +288,7 @@ Engine::seal(GkCommand *c)
 		list.clear();
 	for (const Range &one : ranges)
 		shard_ranges[one.shard].push_back(one);
+	whole_range.clear();
 	c->seal.rows = rows;
 }
 

@@ -109,6 +109,7 @@ private:
 
 	/* commands_fit.cpp */
 	void		set_grid(GkCommand *c);
+	double		round_origin(std::vector<double> *origin) const;
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
@@ -179,6 +180,7 @@ private:
 	/* the state of the algorithm */
 	GkState		state = {};
 	Grid		grid = {};
+	std::vector<float> whole_range;	/* d least, d greatest values, if the rows are whole numbers */
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */

@@ -74,6 +74,8 @@ struct CentroidScale
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
+	unsigned	fractions;		/* not 0: some centroid has a coordinate that is no whole number */
+	unsigned	exact;			/* not 0: no score is rounded */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */
@@ -272,6 +274,12 @@ public:
 	Buffer<uint32_t> hash_heads;		/* the leading bits of the rows' hashes, if there is room */
 	bool		hash_heads_valid = false;
 	Buffer<float> origin;				/* dimension */
+
+	/*
+	 * If rows and origin are whole numbers small enough for 16 bits: no row less the origin has a
+	 * greater norm.  Otherwise 0.
+	 */
+	double		whole_norm = 0.0;
 	Buffer<RowStatistics> row_statistics;
 
 	Centroids		centroids;

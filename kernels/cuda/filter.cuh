@@ -75,12 +75,12 @@ take_score(Best *best, float score, int centroid)
 	best->least = fminf(best->least, score);
 }
 
-/* Merges the best two of a row from two threads. */
+/* Merges the best two of a row from two threads; of equal scores, the first centroid is best. */
 static __device__ __forceinline__ void
 join(Best *best, float least, float second, int centroid)
 {
 	best->second = fminf(fminf(best->second, second), fmaxf(best->least, least));
-	if (least < best->least)
+	if (least < best->least || (least == best->least && centroid < best->centroid))
 		best->centroid = centroid;
 	best->least = fminf(best->least, least);
 }

@@ -227,6 +227,8 @@ conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int6
 			float		own = own_part(bound.norm, bound.error, centroids.slack[one.centroid],
 									   centroids.norm[one.centroid], centroids.error[one.centroid]);
 
+			if (a.scale->exact != 0)
+				one.second = INFINITY;
 			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)),
 					 bound.back);
 		}
@@ -270,7 +272,7 @@ resident_kernel(FilterArguments a, int count)
  * and more of them at the full rate.
  */
 #define FEW_EIGHTS 16			/* of centroids, at most */
-#define NUMBER_BITS 7			/* of a score: which of them it is */
+#define NUMBER_MASK 127			/* of a score: which of them it is */
 #define COUNT_SCALE 0x1p24f
 
 /* A score with a number in its last bits. */
@@ -286,7 +288,7 @@ template <int EIGHTS> struct FewScores
 	static constexpr int ALL = EIGHTS * 8;
 
 	float		scores[EIGHTS][4];
-	float		least[2];		/* number: two bits of the thread, four of the eight, one */
+	float		least[2];		/* with the centroid's number: of equal scores, the first */
 
 	template <int STEPS> __device__ __forceinline__ void
 	multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentCentroids &centroids);
@@ -297,10 +299,7 @@ template <int EIGHTS> struct FewScores
 	/* The centroid of a least score. */
 	static __device__ __forceinline__ int centroid_of(float score)
 	{
-		uint32_t	number = __float_as_uint(score);
-
-		return (int) min((number >> 1 & 15) * 8 + (number >> 5 & 3) * 2 + (number & 1),
-						 (uint32_t) ALL - 1);
+		return (int) min(__float_as_uint(score) & NUMBER_MASK, (uint32_t) ALL - 1);
 	}
 };
 
@@ -323,7 +322,7 @@ FewScores<EIGHTS>::multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentC
 		}
 }
 
-/* Turns products into scores; finds the least of each row.  `mask`: the last five bits. */
+/* Turns products into scores; finds the least of each row.  `mask` is NUMBER_MASK. */
 template <int EIGHTS> __device__ __forceinline__ void
 FewScores<EIGHTS>::find_least(const float (&back)[2], const ResidentCentroids &centroids,
 							  uint32_t mask)
@@ -340,14 +339,13 @@ FewScores<EIGHTS>::find_least(const float (&back)[2], const ResidentCentroids &c
 		for (int i = 0; i < 4; i++)
 		{
 			scores[n][i] = fmaf(scores[n][i], back[i / 2], i % 2 == 0 ? lower.x : lower.y);
-			least[i / 2] = fminf(least[i / 2], with_number(scores[n][i], n * 2 + i % 2, mask));
+			least[i / 2] = fminf(least[i / 2], with_number(scores[n][i], n * 8 + i % 2, mask));
 		}
 	}
 #pragma unroll
 	for (int i = 0; i < 2; i++)
 	{
-		least[i] = with_number(least[i], quarter << 5 | (__float_as_uint(least[i]) & 31),
-							   (1 << NUMBER_BITS) - 1);
+		least[i] = __uint_as_float(__float_as_uint(least[i]) | quarter << 1);
 #pragma unroll
 		for (int other = 1; other < 4; other *= 2)
 			least[i] = fminf(least[i], __shfl_xor_sync(0xffffffffu, least[i], other));
@@ -397,7 +395,8 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 	}
 	if (threadIdx.x % 4 < 2 && row < a.rows)
 	{
-		bool		decided = (mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
+		bool		decided = a.scale->exact != 0 ||
+			(mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
 		Best		best = {least, decided ? INFINITY : -INFINITY, centroid};
 
 		conclude(a, row, best, limit, bound.back);
@@ -405,8 +404,8 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 }
 
 /*
- * STEPS × 16 columns, 16 rows a warp, at most EIGHTS × 8 centroids.  `mask` is 31: a constant would
- * take two operations with another.
+ * STEPS × 16 columns, 16 rows a warp, at most EIGHTS × 8 centroids.  `mask` is NUMBER_MASK: a
+ * constant would take two operations with another.
  */
 template <int STEPS, int EIGHTS> static __global__ void
 __launch_bounds__(RESIDENT_THREADS, 2)
@@ -457,7 +456,7 @@ launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, 
 template <int STEPS, int EIGHTS> static void
 launch_few(Shard &shard, const FilterArguments &a)
 {
-	launch(shard, a, few_kernel<STEPS, EIGHTS>, 31, EIGHTS * 8, STEPS * 16,
+	launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16,
 		   RESIDENT_THREADS / 32 * 16);
 }
 

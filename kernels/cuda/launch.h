@@ -12,7 +12,7 @@ namespace gk
 /* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
-void		set_origin(Shard &shard, const double *origin);
+void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
 
@@ -151,7 +151,7 @@ void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 
 /* passes.cu: whole-data passes */
 void		range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
-						unsigned long long *weight_bits);
+						unsigned long long *weight_bits, unsigned long long *fractions);
 struct MomentGrid
 {
 	const double *pivot;

@@ -39,8 +39,8 @@ NarrowShape narrow_shape(int d, int centroids);
 struct NarrowBound
 {
 	float		factor;			/* rows are multiplied by it: a power of two */
-	float		wide_row;		/* a window without roots: wide_row × |y|² + wide_rest */
-	float		wide_rest;
+	float		wide_row;		/* a window without roots: wide_row × |y|² + wide_rest … */
+	float		wide_rest;		/* … -INFINITY: scores are exact, and the least one decides */
 	float		gamma;
 	float		definition;
 	float		greatest;		/* of the centroids' norms */
