@@ -253,13 +253,23 @@ Engine::prepare_step(int64_t k, bool all)
 	sums_valid = false;
 }
 
-/* Labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
+/* Begins labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
 void
-Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
+Engine::begin_labels(Shard &shard, const Slice &slice, bool all)
 {
 	if (shard.centroids.narrow)
-		return narrow_step(shard, slice, shard.centroids, grid, all);
-	filter_slice(shard, slice, shard.centroids, true);
+		narrow_step(shard, slice, shard.centroids, grid, all);
+	else
+		begin_filter(shard, slice, shard.centroids, true);
+}
+
+/* Ends them. */
+void
+Engine::end_labels(Shard &shard, const Slice &slice, bool all)
+{
+	if (shard.centroids.narrow)
+		return;
+	end_filter(shard, slice, shard.centroids, true);
 	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
@@ -298,7 +308,8 @@ Engine::prepare_first_step(int64_t k)
 			continue;
 		shard->use();
 		place_rows(*shard);
-		label_and_sum(*shard, none, true);
+		begin_labels(*shard, none, true);
+		end_labels(*shard, none, true);
 		load_finish();
 	}
 	prepare_relocation(k);
@@ -398,8 +409,9 @@ Engine::step(GkCommand *c)
 	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
 
 	prepare_step(k, all);
-	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
-		 { label_and_sum(shard, slice, all); });
+	walk("assign and sum", 0, rows, step_rows(), false,
+		 [&](Shard &shard, const Slice &slice) { begin_labels(shard, slice, all); },
+		 [&](Shard &shard, const Slice &slice) { end_labels(shard, slice, all); });
 	if (shards.size() > 1)
 	{
 		summing = true;

@@ -115,7 +115,8 @@ private:
 	void		prepare_step(int64_t k, bool all);
 	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
-	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
+	void		begin_labels(Shard &shard, const Slice &slice, bool all);
+	void		end_labels(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update();
 	void		give_sums(GkCommand *c);
@@ -144,8 +145,14 @@ private:
 	void		separate(GkCommand *c);
 	void		compare_own(const GkCommand *c, std::vector<SeparationPart> &parts);
 
+	template <typename F, typename G> void walk(const char *pass, int64_t from, int64_t to,
+												int64_t slice_rows, bool write_back, F begin,
+												G end);
 	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
-									int64_t slice_rows, bool write_back, F f);
+									int64_t slice_rows, bool write_back, F f)
+	{
+		walk(pass, from, to, slice_rows, write_back, f, [](Shard &, const Slice &) {});
+	}
 	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
 	{
 		walk(pass, 0, rows, slice_rows, false, f);
@@ -215,40 +222,47 @@ Engine::for_ranges(int64_t from, int64_t count, F f)
 }
 
 /*
- * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each
- * in the order of its rows.
+ * Runs begin(shard, slice) and end(shard, slice) over the rows from .. to - 1 of append order: on
+ * all devices at once, each in the order of its rows.  begin() enqueues what takes longest: so no
+ * device waits while all the work of another one is enqueued.
  */
-template <typename F> void
-Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
+template <typename F, typename G> void
+Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back,
+			 F begin, G end)
 {
 	ProfileRange range(pass);
 	std::vector<int64_t> next(shards.size());
-	std::vector<int64_t> end(shards.size());
+	std::vector<int64_t> last(shards.size());
+	std::vector<Slice> slices(shards.size());
 	bool		more = true;
 
 	for (size_t i = 0; i < shards.size(); i++)
 	{
 		next[i] = local_end((int) i, from);
-		end[i] = local_end((int) i, to);
+		last[i] = local_end((int) i, to);
 	}
 	while (more)
 	{
 		more = false;
 		for (size_t i = 0; i < shards.size(); i++)
 		{
-			if (next[i] >= end[i])
+			slices[i].rows = 0;
+			if (next[i] >= last[i])
 				continue;
 			if (stopping.is_set())
 				throw Stopped{};
-
-			Slice		slice = shards[i]->start_slice(next[i],
-													   std::min(slice_rows, end[i] - next[i]));
-
-			f(*shards[i], slice);
-			shards[i]->finish_slice(slice, write_back);
-			next[i] += slice.rows;
+			slices[i] = shards[i]->start_slice(next[i], std::min(slice_rows, last[i] - next[i]));
+			begin(*shards[i], slices[i]);
+			next[i] += slices[i].rows;
 			more = true;
 		}
+		for (size_t i = 0; i < shards.size(); i++)
+			if (slices[i].rows > 0)
+			{
+				shards[i]->use();
+				end(*shards[i], slices[i]);
+				shards[i]->finish_slice(slices[i], write_back);
+			}
 	}
 }
 

@@ -120,14 +120,20 @@ place_slice(Shard &shard, const Slice &slice)
 	keep_regions(shard, slice);
 }
 
-/* Compares each row with the centroids of its region, and those that remain with all. */
+/* Compares each row with the centroids of its region. */
 static void
-compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+compare_by_regions(Shard &shard, const Slice &slice, const FilterArguments &a)
 {
 	if (!shard.regions.placed)
 		place_slice(shard, slice);
 	order_rows(shard, slice, a);
 	filter_regions(shard, a);
+}
+
+/* Compares those that remain with all. */
+static void
+compare_left(Shard &shard, FilterArguments &a)
+{
 	decide_listed(shard, a);
 	list_left(shard, a);
 	a.row_list = shard.regions.left.get();
@@ -135,9 +141,9 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 	filter_generic(shard, a);
 }
 
-/* Fresh labels of a slice. */
+/* Compares the rows of a slice with most centroids. */
 void
-filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
 	if (centroids.narrow)
 		return narrow_labels(shard, slice, centroids);
@@ -150,7 +156,28 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 		compare_by_regions(shard, slice, a);
 	else
 		compare_all(shard, a);
+}
+
+/* Compares what that has left, and decides what is flagged. */
+void
+end_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	if (centroids.narrow)
+		return;
+
+	FilterArguments a(shard, slice, centroids, labelled);
+
+	if (labelled && has_regions(shard, centroids))
+		compare_left(shard, a);
 	decide_flagged(shard, a, centroids.exact.get());
+}
+
+/* Fresh labels of a slice. */
+void
+filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	begin_filter(shard, slice, centroids, labelled);
+	end_filter(shard, slice, centroids, labelled);
 }
 
 }								/* namespace gk */
