@@ -9,6 +9,8 @@
  */
 #include <algorithm>
 
+#include <cuda_pipeline.h>
+
 #include "filter.cuh"
 
 namespace gk
@@ -89,6 +91,9 @@ template <int STEPS, int TILES> struct WarpRows
 
 	__device__ __forceinline__ void read(const FilterArguments &a,
 										 const ResidentCentroids &centroids, int64_t first);
+	/* value_at(i, c): four columns of step c of row i of the thread; codes are there */
+	template <typename F> __device__ __forceinline__ void
+	convert_rows(const FilterArguments &a, const ResidentCentroids &centroids, F value_at);
 
 private:
 	template <bool ALIGNED> __device__ __forceinline__ void
@@ -117,18 +122,13 @@ WarpRows<STEPS, TILES>::load(const FilterArguments &a, int64_t first,
 	}
 }
 
-/* Reads rows, as 16-bit values. */
-template <int STEPS, int TILES> __device__ __forceinline__ void
-WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &centroids,
-							 int64_t first)
+/* Rounds rows to 16 bits. */
+template <int STEPS, int TILES> template <typename F> __device__ __forceinline__ void
+WarpRows<STEPS, TILES>::convert_rows(const FilterArguments &a, const ResidentCentroids &centroids,
+									 F value_at)
 {
 	int			column = threadIdx.x % 4 * 4;
-	float4		x[TILES * 2][STEPS];
 
-	if (a.d % 4 == 0)
-		load<true>(a, first, x);
-	else
-		load<false>(a, first, x);
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
 	{
@@ -139,13 +139,77 @@ WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &
 		for (int c = 0; c < STEPS; c++)
 		{
 			float4		p = *(const float4 *) (centroids.origin + c * 16 + column);
-			uint2		both = convert(x[i][c], p, bound.factor);
+			uint2		both = convert(value_at(i, c), p, bound.factor);
 
 			values[i / 2][c][i % 2] = both.x;
 			values[i / 2][c][i % 2 + 2] = both.y;
 		}
 	}
 }
+
+/* Reads rows, as 16-bit values. */
+template <int STEPS, int TILES> __device__ __forceinline__ void
+WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &centroids,
+							 int64_t first)
+{
+	float4		x[TILES * 2][STEPS];
+
+	if (a.d % 4 == 0)
+		load<true>(a, first, x);
+	else
+		load<false>(a, first, x);
+	convert_rows(a, centroids, [&](int i, int c) { return x[i][c]; });
+}
+
+/*
+ * The next 16 rows of a warp, on their way to shared memory.  Each thread copies what it will read,
+ * so threads need not wait for each other.
+ */
+template <int STEPS> struct RowsAhead
+{
+	float4	   *values;			/* of this thread; each 32 from the last: two rows of STEPS */
+	uint32_t	codes[2];
+
+	__device__ __forceinline__ explicit RowsAhead(void *memory)
+		: values((float4 *) memory + threadIdx.x / 32 * (STEPS * 64) + threadIdx.x % 32)
+	{
+	}
+
+	/* Starts to copy; past the end, the last row of all. */
+	__device__ __forceinline__ void fetch(const FilterArguments &a, int64_t first)
+	{
+		int			last = (int) min((int64_t) 16, a.rows - first) - 1;
+		int			column = threadIdx.x % 4 * 4;
+
+#pragma unroll
+		for (int i = 0; i < 2 && last >= 0; i++)
+		{
+			int64_t		row = first + min(i * 8 + (int) threadIdx.x % 32 / 4, last);
+			const float *from = a.features + row * a.d + column;
+
+			codes[i] = __ldg(a.bounds + row);
+#pragma unroll
+			for (int c = 0; c < STEPS; c++)
+				__pipeline_memcpy_async(values + (i * STEPS + c) * 32,
+										column + c * 16 < a.d ? from + c * 16 : from, 16,
+										column + c * 16 < a.d ? 0 : 16);
+		}
+		__pipeline_commit();
+	}
+
+	/* Waits for the rows, and rounds them to 16 bits. */
+	__device__ __forceinline__ void take(const FilterArguments &a,
+										 const ResidentCentroids &centroids,
+										 WarpRows<STEPS, 1> *rows)
+	{
+		__pipeline_wait_prior(0);
+		__syncwarp();
+		rows->codes[0] = codes[0];
+		rows->codes[1] = codes[1];
+		rows->convert_rows(a, centroids,
+						   [&](int i, int c) { return values[(i * STEPS + c) * 32]; });
+	}
+};
 
 /* Prefetches a warp's next rows into the L2 cache. */
 template <int ROWS> static __device__ __forceinline__ void
@@ -272,6 +336,8 @@ resident_kernel(FilterArguments a, int count)
  * and more of them at the full rate.
  */
 #define FEW_EIGHTS 16			/* of centroids, at most */
+#define STREAMED_EIGHTS 4		/* at most, if rows come by way of shared memory */
+#define STREAMED_BYTES(steps) ((steps) * RESIDENT_THREADS * 32)	/* of these rows */
 #define NUMBER_MASK 127			/* of a score: which of them it is */
 #define COUNT_SCALE 0x1p24f
 
@@ -433,14 +499,47 @@ few_kernel(FilterArguments a, int mask)
 }
 
 /*
+ * The same for so few centroids that reading the rows takes longest, and rows of whole parts of 16
+ * bytes: they come by way of shared memory, so that more of them are on their way.
+ */
+template <int STEPS, int EIGHTS> static __global__ void
+__launch_bounds__(RESIDENT_THREADS, 2)
+streamed_kernel(FilterArguments a, int mask)
+{
+	extern __shared__ uint4 resident_memory[];
+	CentroidScale scale = *a.scale;
+	RowsAhead<STEPS> ahead(resident_memory);
+	ResidentCentroids centroids =
+		load_centroids(a, EIGHTS * 8, STEPS * 16,
+					   (unsigned char *) resident_memory + STREAMED_BYTES(STEPS));
+	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * 16;
+	int64_t		first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * 16;
+
+	a.scale = &scale;			/* stays in registers */
+	ahead.fetch(a, first);
+	for (; first < a.rows; first += step)
+	{
+		WarpRows<STEPS, 1> rows;
+		FewScores<EIGHTS> scores;
+
+		ahead.take(a, centroids, &rows);
+		scores.multiply_rows(rows, centroids);
+		/* the products had to wait for all that is read from shared memory */
+		ahead.fetch(a, first + step);
+		scores.find_least(rows.back, centroids, mask);
+		conclude_few(a, centroids, rows, scores, first);
+	}
+}
+
+/*
  * Enqueues one of the kernels with its second argument; `count`: centroids that it compares,
- * `rows`: of a block.
+ * `rows`: of a block, `more`: bytes of shared memory besides the centroids.
  */
 static void
 launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, int), int second,
-	   int count, int columns, int rows)
+	   int count, int columns, int rows, size_t more = 0)
 {
-	size_t		bytes = resident_bytes(count, columns);
+	size_t		bytes = resident_bytes(count, columns) + more;
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute((const void *) kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -456,8 +555,15 @@ launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, 
 template <int STEPS, int EIGHTS> static void
 launch_few(Shard &shard, const FilterArguments &a)
 {
-	launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16,
-		   RESIDENT_THREADS / 32 * 16);
+	constexpr int ROWS = RESIDENT_THREADS / 32 * 16;
+	constexpr int MORE = STREAMED_BYTES(STEPS);
+
+	if constexpr (EIGHTS <= STREAMED_EIGHTS)
+		if (a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 && shard.device->major >= 8 &&
+			resident_bytes(EIGHTS * 8, STEPS * 16) + MORE <= shard.device->shared_memory)
+			return launch(shard, a, streamed_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8,
+						  STEPS * 16, ROWS, MORE);
+	launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS);
 }
 
 /* Chooses the kernel for the centroids. */
