@@ -325,6 +325,7 @@ Engine::set_centroids(GkCommand *c)
 		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
 	spherical = c->centroids.spherical;
 	sums_valid = false;
+	timer.reset();
 	for (auto &shard : shards)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
@@ -407,6 +408,7 @@ Engine::step(GkCommand *c)
 	int64_t		k = shards[0]->centroids.count;
 	bool		give = c->step.sums != nullptr;
 	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
+	auto		begun = StepTimer::Clock::now();
 
 	prepare_step(k, all);
 	walk("assign and sum", 0, rows, step_rows(), false,
@@ -421,7 +423,9 @@ Engine::step(GkCommand *c)
 		copy_counters();
 	else
 		enqueue_update();
+	timer.sleep(begun, std::chrono::seconds(1));
 	await_counters();
+	timer.note(begun);
 	summing = false;
 	for (auto &shard : shards)
 		judge_regions(*shard);

@@ -5,6 +5,7 @@
 #define GK_CUDA_ENGINE_H
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -30,6 +31,28 @@ struct Range
 };
 
 struct SeparationPart;
+
+/*
+ * About how long steps take, for the threads that wait for one: they sleep through most of it.
+ * A thread that polls all the time loses its processor for milliseconds where others want one.
+ */
+class StepTimer
+{
+public:
+	using Clock = std::chrono::steady_clock;
+
+	/* Steps will take another time. */
+	void		reset() { usual = 0; }
+
+	/* Notes that a step has ended that began then. */
+	void		note(Clock::time_point begun);
+
+	/* Sleeps until a step that began then may end soon, but at most so long. */
+	void		sleep(Clock::time_point begun, std::chrono::nanoseconds most) const;
+
+private:
+	std::atomic<int64_t> usual{0};	/* nanoseconds; 0 = unknown */
+};
 
 /* An engine: its shards, its thread, its command. */
 class Engine
@@ -199,6 +222,9 @@ private:
 	std::condition_variable finished;
 	GkCommand  *command = nullptr;
 	std::atomic<bool> idle{true};
+	bool		stepping = false;		/* the command is a step … */
+	StepTimer::Clock::time_point submitted;	/* … that began then */
+	StepTimer	timer;
 	GkStatus	status;
 	std::thread thread;
 };
