@@ -149,17 +149,12 @@ static __device__ __forceinline__ double
 short_distance(const DistanceArguments &a, PairedColumns *columns, int64_t first, int valid)
 {
 	double		sum = 0.0;
-	int			inverse = (1 << 20) / a.d + 1;	/* a division for each value takes long */
 
-#pragma unroll 4
 	for (int e = threadIdx.x; e < valid * a.d; e += PAIRED_ROWS)
 	{
-		int			r = e * inverse >> 20;
-		int			j = e - r * a.d;
-
-		columns->row(r, j) = a.features[first * a.d + e];
-		columns->centroid(r, j) =
-			__ldg(a.centroids + (int64_t) columns->labels[r] * a.d + j);
+		columns->row(e / a.d, e % a.d) = a.features[first * a.d + e];
+		columns->centroid(e / a.d, e % a.d) =
+			__ldg(a.centroids + (int64_t) columns->labels[e / a.d] * a.d + e % a.d);
 	}
 	__syncthreads();
 	for (int j = 0; j < a.d; j++)
