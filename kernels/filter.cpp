@@ -85,8 +85,8 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 								 const Centroids &with, bool labelled)
 	: features(slice.features), origin(shard.origin.get()),
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
-	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
-	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
+	  depth(shard.depth), exact(with.exact.get()), centroids(with.rounded.get()),
+	  lower(with.lower.get()), slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
 	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
 	  approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
@@ -169,7 +169,7 @@ end_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool la
 
 	if (labelled && has_regions(shard, centroids))
 		compare_left(shard, a);
-	decide_flagged(shard, a, centroids.exact.get());
+	decide_flagged(shard, a);
 }
 
 /* Fresh labels of a slice. */

@@ -28,6 +28,7 @@ struct FilterArguments
 	int			d;
 	int			depth;
 
+	const double *exact;		/* count × d */
 	const __half *centroids;
 	const float *lower;
 	const float *slack;

@@ -11,7 +11,9 @@
 
 #include <cuda_pipeline.h>
 
+#include "exact.h"
 #include "filter.cuh"
+#include "nearer.cuh"
 
 namespace gk
 {
@@ -161,38 +163,58 @@ WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &
 	convert_rows(a, centroids, [&](int i, int c) { return x[i][c]; });
 }
 
-/*
- * The next 16 rows of a warp, on their way to shared memory.  Each thread copies what it will read,
- * so threads need not wait for each other.
- */
+/* The next 16 rows of a warp, on their way to shared memory: parts of four columns. */
 template <int STEPS> struct RowsAhead
 {
-	float4	   *values;			/* of this thread; each 32 from the last: two rows of STEPS */
-	uint32_t	codes[2];
+	static constexpr int PARTS = STEPS * 4;		/* of a row */
+
+	float4	   *parts;			/* of all rows */
+	uint32_t	codes[2];		/* of the bounds of this thread's rows */
 
 	__device__ __forceinline__ explicit RowsAhead(void *memory)
-		: values((float4 *) memory + threadIdx.x / 32 * (STEPS * 64) + threadIdx.x % 32)
+		: parts((float4 *) memory + threadIdx.x / 32 * (16 * PARTS))
 	{
 	}
 
-	/* Starts to copy; past the end, the last row of all. */
+	/*
+	 * Where a part of a row lies, so that lanes do not meet in a bank: those that copy parts of a
+	 * row, and those that read one part each of four, of eight rows.
+	 */
+	static __device__ __forceinline__ int
+	place_of(int row, int part)
+	{
+		int			step = part / 4;
+
+		return (row / 8 * STEPS + step) * 32 + ((row % 8 * 4 + part % 4) ^ (step % 2 * 4));
+	}
+
+	/* Starts to copy a part of a row. */
+	__device__ __forceinline__ void
+	fetch_part(const FilterArguments &a, int64_t first, int last, int row, int part) const
+	{
+		const float *from = a.features + (first + min(row, last)) * a.d;
+		bool		there = part * 4 < a.d;
+
+		__pipeline_memcpy_async(parts + place_of(row, part), there ? from + part * 4 : from, 16,
+								there ? 0 : 16);
+	}
+
+	/* Starts to copy rows; past the end, the last row of all. */
 	__device__ __forceinline__ void fetch(const FilterArguments &a, int64_t first)
 	{
 		int			last = (int) min((int64_t) 16, a.rows - first) - 1;
-		int			column = threadIdx.x % 4 * 4;
+		int			lane = threadIdx.x % 32;
 
-#pragma unroll
-		for (int i = 0; i < 2 && last >= 0; i++)
+		/* all lanes have read what was here */
+		__syncwarp();
+		if (last >= 0)
 		{
-			int64_t		row = first + min(i * 8 + (int) threadIdx.x % 32 / 4, last);
-			const float *from = a.features + row * a.d + column;
-
-			codes[i] = __ldg(a.bounds + row);
 #pragma unroll
-			for (int c = 0; c < STEPS; c++)
-				__pipeline_memcpy_async(values + (i * STEPS + c) * 32,
-										column + c * 16 < a.d ? from + c * 16 : from, 16,
-										column + c * 16 < a.d ? 0 : 16);
+			for (int i = 0; i < 2; i++)
+				codes[i] = __ldg(a.bounds + first + min(i * 8 + lane / 4, last));
+#pragma unroll
+			for (int u = 0; u < PARTS / 2; u++)
+				fetch_part(a, first, last, (u * 32 + lane) / PARTS, (u * 32 + lane) % PARTS);
 		}
 		__pipeline_commit();
 	}
@@ -202,12 +224,14 @@ template <int STEPS> struct RowsAhead
 										 const ResidentCentroids &centroids,
 										 WarpRows<STEPS, 1> *rows)
 	{
+		int			lane = threadIdx.x % 32;
+
 		__pipeline_wait_prior(0);
 		__syncwarp();
 		rows->codes[0] = codes[0];
 		rows->codes[1] = codes[1];
-		rows->convert_rows(a, centroids,
-						   [&](int i, int c) { return values[(i * STEPS + c) * 32]; });
+		rows->convert_rows(a, centroids, [&](int i, int c)
+						   { return parts[place_of(i * 8 + lane / 4, c * 4 + lane % 4)]; });
 	}
 };
 
@@ -270,11 +294,15 @@ template <int TILES> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int64_t first,
 			  Best (&best)[TILES * 2])
 {
+	bool		exact = a.scale->exact != 0;
 	int			mine = threadIdx.x % 4;
 
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
-		join_four(&best[i]);
+		if (exact)
+			join_four<true>(&best[i]);
+		else
+			join_four(&best[i]);
 #pragma unroll
 	for (int from = 0; from < TILES * 2; from += 4)
 	{
@@ -291,7 +319,7 @@ conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int6
 			float		own = own_part(bound.norm, bound.error, centroids.slack[one.centroid],
 									   centroids.norm[one.centroid], centroids.error[one.centroid]);
 
-			if (a.scale->exact != 0)
+			if (exact)
 				one.second = INFINITY;
 			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)),
 					 bound.back);
@@ -336,8 +364,8 @@ resident_kernel(FilterArguments a, int count)
  * and more of them at the full rate.
  */
 #define FEW_EIGHTS 16			/* of centroids, at most */
-#define STREAMED_EIGHTS 4		/* at most, if rows come by way of shared memory */
-#define STREAMED_BYTES(steps) ((steps) * RESIDENT_THREADS * 32)	/* of these rows */
+#define DECIDED_EIGHTS 4		/* the same if a warp decides rows itself … */
+#define DECIDED_ROWS 2			/* … of 16 so many, at most: others are left to flagged.cu */
 #define NUMBER_MASK 127			/* of a score: which of them it is */
 #define COUNT_SCALE 0x1p24f
 
@@ -433,13 +461,18 @@ FewScores<EIGHTS>::above(int row, float limit) const
 	return counts[0] + counts[1];
 }
 
-/* Labels or flags the two rows of four threads: the first two threads have one each. */
-template <int STEPS, int EIGHTS> static __device__ __forceinline__ void
+/*
+ * Labels or flags the two rows of four threads: the first two threads have one each.  If few rows
+ * of a warp are to be flagged, decide(row) labels them instead, called by all lanes.
+ */
+template <int STEPS, int EIGHTS, typename F> static __device__ __forceinline__ void
 conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
-			 const WarpRows<STEPS, 1> &rows, const FewScores<EIGHTS> &scores, int64_t first)
+			 const WarpRows<STEPS, 1> &rows, const FewScores<EIGHTS> &scores, int64_t first,
+			 int few, F decide)
 {
 	int			mine = threadIdx.x % 2;
 	int64_t		row = first + mine * 8 + threadIdx.x % 32 / 4;
+	bool		valid = threadIdx.x % 4 < 2 && row < a.rows;
 	float		least = mine == 0 ? scores.least[0] : scores.least[1];
 	RowBound	bound = read_bound(mine == 0 ? rows.codes[0] : rows.codes[1],
 									   a.scale->exponent);
@@ -451,6 +484,8 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 								 row_part(a, bound.norm, bound.error));
 	float		other = __shfl_xor_sync(0xffffffffu, limit, 1);
 	float		counts[2];
+	bool		decided;
+	unsigned	open;
 
 #pragma unroll
 	for (int i = 0; i < 2; i++)
@@ -459,14 +494,16 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 1);
 		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 2);
 	}
-	if (threadIdx.x % 4 < 2 && row < a.rows)
-	{
-		bool		decided = a.scale->exact != 0 ||
-			(mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
-		Best		best = {least, decided ? INFINITY : -INFINITY, centroid};
-
-		conclude(a, row, best, limit, bound.back);
-	}
+	decided = a.scale->exact != 0 ||
+		(mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
+	open = few == 0 ? 0 : __ballot_sync(0xffffffffu, valid && !a.approximate &&
+										!(decided && is_usable(limit, bound.back)));
+	if (__popc(open) > few)
+		open = 0;
+	if (valid && !(open >> threadIdx.x % 32 & 1))
+		conclude(a, row, {least, decided ? INFINITY : -INFINITY, centroid}, limit, bound.back);
+	for (; open != 0; open &= open - 1)
+		decide((__ffs(open) - 1) % 2 * 8 + (__ffs(open) - 1) / 4);
 }
 
 /*
@@ -494,29 +531,78 @@ few_kernel(FilterArguments a, int mask)
 		prefetch_next<16>(a, first + step);
 		scores.multiply_rows(rows, centroids);
 		scores.find_least(rows.back, centroids, mask);
-		conclude_few(a, centroids, rows, scores, first);
+		conclude_few(a, centroids, rows, scores, first, 0, [](int) {});
 	}
 }
 
+/* Copies exact centroids to shared memory, a double apart, so that lanes do not meet in a bank. */
+static __device__ __forceinline__ void
+load_exact(const FilterArguments &a, double *exact)
+{
+	for (int e = threadIdx.x; e < a.count * a.d; e += RESIDENT_THREADS)
+		exact[e / a.d * (a.d + 1) + e % a.d] = a.exact[e];
+}
+
+/* The label of a row by the definition: each lane has a centroid, of at most 32. */
+template <int STEPS> static __device__ __forceinline__ int
+decide_row(const FilterArguments &a, const RowsAhead<STEPS> &rows, const double *exact, int row)
+{
+	int			centroid = min((int) threadIdx.x % 32, a.count - 1);
+	const double *c = exact + centroid * (a.d + 1);
+	double		sum = 0.0;
+
+	for (int j = 0; j < a.d; j += 4)
+	{
+		float4		x = rows.parts[RowsAhead<STEPS>::place_of(row, j / 4)];
+
+		sum = gk_add_square(sum, x.x, c[j]);
+		sum = gk_add_square(sum, x.y, c[j + 1]);
+		sum = gk_add_square(sum, x.z, c[j + 2]);
+		sum = gk_add_square(sum, x.w, c[j + 3]);
+	}
+#pragma unroll
+	for (int other = 16; other > 0; other /= 2)
+	{
+		double		its = __shfl_xor_sync(0xffffffffu, sum, other);
+		int			its_centroid = __shfl_xor_sync(0xffffffffu, centroid, other);
+
+		take_nearer(its, its_centroid, &sum, &centroid);
+	}
+	return centroid;
+}
+
+/* Where what streamed_kernel has in shared memory begins: first the rows. */
+template <int STEPS, int EIGHTS> struct StreamedMemory
+{
+	static constexpr bool DECIDES = EIGHTS <= DECIDED_EIGHTS;
+	static constexpr int EXACT = RESIDENT_THREADS / 32 * 16 * STEPS * 16 * (int) sizeof(float);
+	static constexpr int CENTROIDS = EXACT +
+		(DECIDES ? EIGHTS * 8 * (STEPS * 16 + 1) * (int) sizeof(double) : 0);
+};
+
 /*
- * The same for so few centroids that reading the rows takes longest, and rows of whole parts of 16
- * bytes: they come by way of shared memory, so that more of them are on their way.
+ * The same for rows of whole parts of 16 bytes, which come by way of shared memory: so more of them
+ * are on their way.  Where reading them takes longest, a warp decides a few of its rows itself.
  */
 template <int STEPS, int EIGHTS> static __global__ void
 __launch_bounds__(RESIDENT_THREADS, 2)
 streamed_kernel(FilterArguments a, int mask)
 {
+	using Memory = StreamedMemory<STEPS, EIGHTS>;
 	extern __shared__ uint4 resident_memory[];
+	unsigned char *memory = (unsigned char *) resident_memory;
+	double	   *exact = (double *) (memory + Memory::EXACT);
 	CentroidScale scale = *a.scale;
-	RowsAhead<STEPS> ahead(resident_memory);
-	ResidentCentroids centroids =
-		load_centroids(a, EIGHTS * 8, STEPS * 16,
-					   (unsigned char *) resident_memory + STREAMED_BYTES(STEPS));
+	RowsAhead<STEPS> ahead(memory);
+	ResidentCentroids centroids;
 	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * 16;
 	int64_t		first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * 16;
 
-	a.scale = &scale;			/* stays in registers */
 	ahead.fetch(a, first);
+	if (Memory::DECIDES)
+		load_exact(a, exact);
+	centroids = load_centroids(a, EIGHTS * 8, STEPS * 16, memory + Memory::CENTROIDS);
+	a.scale = &scale;			/* stays in registers */
 	for (; first < a.rows; first += step)
 	{
 		WarpRows<STEPS, 1> rows;
@@ -524,10 +610,19 @@ streamed_kernel(FilterArguments a, int mask)
 
 		ahead.take(a, centroids, &rows);
 		scores.multiply_rows(rows, centroids);
-		/* the products had to wait for all that is read from shared memory */
-		ahead.fetch(a, first + step);
+		if (!Memory::DECIDES)
+			ahead.fetch(a, first + step);
 		scores.find_least(rows.back, centroids, mask);
-		conclude_few(a, centroids, rows, scores, first);
+		conclude_few(a, centroids, rows, scores, first, Memory::DECIDES ? DECIDED_ROWS : 0,
+					 [&](int row)
+		{
+			int			label = decide_row(a, ahead, exact, row);
+
+			if (threadIdx.x % 32 == 0)
+				a.fresh[first + row] = label;
+		});
+		if (Memory::DECIDES)
+			ahead.fetch(a, first + step);
 	}
 }
 
@@ -556,14 +651,14 @@ template <int STEPS, int EIGHTS> static void
 launch_few(Shard &shard, const FilterArguments &a)
 {
 	constexpr int ROWS = RESIDENT_THREADS / 32 * 16;
-	constexpr int MORE = STREAMED_BYTES(STEPS);
+	constexpr int MORE = StreamedMemory<STEPS, EIGHTS>::CENTROIDS;
 
-	if constexpr (EIGHTS <= STREAMED_EIGHTS)
-		if (a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 && shard.device->major >= 8 &&
-			resident_bytes(EIGHTS * 8, STEPS * 16) + MORE <= shard.device->shared_memory)
-			return launch(shard, a, streamed_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8,
-						  STEPS * 16, ROWS, MORE);
-	launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS);
+	if (a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 && shard.device->major >= 8 &&
+		resident_bytes(EIGHTS * 8, STEPS * 16) + MORE <= shard.device->shared_memory)
+		launch(shard, a, streamed_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS,
+			   MORE);
+	else
+		launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS);
 }
 
 /* Chooses the kernel for the centroids. */

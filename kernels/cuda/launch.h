@@ -72,7 +72,7 @@ const uint32_t *left_count(const Shard &shard);
 /* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
 #define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
-void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
+void		decide_flagged(Shard &shard, const FilterArguments &a);
 
 /* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
 enum Products
