@@ -1,7 +1,7 @@
 /*
- * The filter if all centroids fit the shared memory of a block: each warp loads rows from
- * global memory straight into registers, independently of other warps.  So it is bound by
- * reading the rows.
+ * The filter if all centroids fit the shared memory of a block: each warp loads rows from global
+ * memory, straight into registers or by way of shared memory, independently of other warps.  So it
+ * is bound by reading the rows.
  *
  * A warp holds 16 rows for each of its TILES. The products of mma.sync are m16n8k16.  Thread t
  * of the four of a row holds columns 4t .. 4t + 3 of each 16, of rows and centroids alike,
