@@ -119,8 +119,7 @@ Engine::copy_counters()
 	for (auto &shard : shards)
 	{
 		shard->use();
-		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
-								cudaMemcpyDeviceToHost, shard->device->compute));
+		report_counters(*shard);
 	}
 	for (auto &shard : shards)
 		shard->mark();
@@ -311,6 +310,7 @@ Engine::prepare_first_step(int64_t k)
 		begin_labels(*shard, none, true);
 		end_labels(*shard, none, true);
 		load_finish();
+		report_counters(*shard);
 	}
 	prepare_relocation(k);
 }

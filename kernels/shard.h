@@ -304,7 +304,8 @@ public:
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
-	Counters   *result = nullptr;		/* page-locked: where counters go */
+	Counters   *result = nullptr;		/* page-locked: where counters go … */
+	Counters   *device_result = nullptr;	/* … for the device */
 	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
 
 private:

@@ -144,6 +144,7 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
 void		load_finish();
+void		report_counters(Shard &shard);
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
