@@ -104,12 +104,25 @@ Engine::prepare_filter(int64_t centroids, bool narrow, bool fresh)
 		shard->bounds_valid = true;
 }
 
-/* Zeroes what a pass counts. */
+/* Zeroes the counters, unless they are clear. */
+void
+Engine::clear_counters()
+{
+	for (auto &shard : shards)
+	{
+		if (!shard->counters_clear)
+			zero(*shard, shard->counters.get(), 1);
+		shard->counters_clear = true;
+	}
+}
+
+/* Begins to count, from zero. */
 void
 Engine::reset_counters()
 {
+	clear_counters();
 	for (auto &shard : shards)
-		zero(*shard, shard->counters.get(), 1);
+		shard->counters_clear = false;
 }
 
 /* Begins to copy a pass's counters to the host. */
@@ -380,8 +393,8 @@ Engine::take_update(GkCommand *c)
 }
 
 /*
- * Enqueues the update of a step, and what the next step needs of the new centroids: the devices
- * prepare that while the caller looks at this one.
+ * Enqueues the update of a step, and what the next step needs, of the new centroids and otherwise:
+ * the devices prepare that while the caller looks at this one.
  */
 void
 Engine::enqueue_update()
@@ -396,6 +409,7 @@ Engine::enqueue_update()
 		finish_step(*shard, grid, final_sums(*shard), spherical, false);
 	}
 	copy_counters();
+	clear_counters();
 	for (auto &shard : shards)
 		if (shard->rows > 0)
 			prepare_comparison(*shard);

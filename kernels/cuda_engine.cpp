@@ -445,6 +445,8 @@ Engine::run_one(GkCommand *c)
 		if (!gk_can_run(&state, c))
 			fail(GK_INTERNAL, "submit", "a command needs data that does not exist");
 		gk_forget(&state, c);
+		for (auto &shard : shards)
+			shard->counters_clear &= c->operation == GK_STEP;
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
 		return make_status(GK_OK, "", "");

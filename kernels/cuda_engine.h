@@ -158,6 +158,7 @@ private:
 	int64_t		filter_rows(int64_t centroids) const;
 	int64_t		step_rows() const;
 	void		reset_counters();
+	void		clear_counters();
 	void		copy_counters();
 	void		await_counters();
 	void		read_counters();

@@ -304,6 +304,7 @@ public:
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
+	bool		counters_clear = false;		/* or will be, in stream order; for the next step */
 	Counters   *result = nullptr;		/* page-locked: where counters go … */
 	Counters   *device_result = nullptr;	/* … for the device */
 	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
