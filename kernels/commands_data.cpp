@@ -41,18 +41,26 @@ widen_range(std::vector<uint64_t> *range, const std::vector<uint64_t> &other, in
 	(*range)[RANGE_FRACTIONS] |= other[RANGE_FRACTIONS];
 }
 
+/* The range of no values. */
+static std::vector<uint64_t>
+empty_range(int d)
+{
+	std::vector<uint64_t> range(RANGE_COLUMNS + d);
+
+	range[0] = UINT64_MAX;
+	std::fill_n((uint32_t *) (range.data() + RANGE_COLUMNS), d, 0xffffffffu);
+	return range;
+}
+
 /* GK_RANGE: least and greatest values. */
 void
 Engine::range(GkCommand *c)
 {
 	int			d = dimension;
-	std::vector<uint64_t> start(RANGE_COLUMNS + d);
-	std::vector<uint64_t> all;
+	std::vector<uint64_t> start = empty_range(d);
+	std::vector<uint64_t> all = start;
 	const uint32_t *columns;
 
-	start[0] = UINT64_MAX;
-	std::fill_n((uint32_t *) (start.data() + RANGE_COLUMNS), d, 0xffffffffu);
-	all = start;
 	whole_range.clear();
 	for (auto &shard : shards)
 	{
