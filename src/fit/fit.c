@@ -365,12 +365,26 @@ order_clusters(GkFitter *fitter, const GkStart *best)
 	pfree(labels);
 }
 
+/* What a centroid of length 1 adds to the inertia of a single cluster around its mean. */
+static double
+cost_of_length(const GkFitter *fitter, const double *mean)
+{
+	double		weight = gk_fitter_value(fitter, fitter->statistics.weights[0],
+										 fitter->prepared->weight_exponent);
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < fitter->spec->dimension; j++)
+		norm2 += mean[j] * mean[j];
+	return weight * (1.0 - sqrt(norm2)) * (1.0 - sqrt(norm2));
+}
+
 /* The inertia of a single cluster; runs before the fit, whose labels it would overwrite. */
 static void
 find_total(GkFitter *fitter)
 {
 	GkCommand	step = {.operation = GK_STEP};
 	GkCommand	mean = {.operation = GK_CENTROIDS};
+	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 
 	mean.centroids.centroids = fitter->prepared->mean;
 	mean.centroids.k = 1;
@@ -378,6 +392,13 @@ find_total(GkFitter *fitter)
 	gk_run(fitter->job, &step);
 	fitter->prepared->total = gk_fitter_label_rows(fitter, 1);
 	fitter->prepared->total_to_origin = fitter->prepared->total + step.step.between;
+	fitter->prepared->single = fitter->prepared->total;
+	if (fitter->spec->metric != GK_COSINE)
+		return;
+	get.get_centroids.centroids = gk_allocate(fitter->spec->dimension, sizeof(double));
+	gk_run(fitter->job, &get);
+	fitter->prepared->single += cost_of_length(fitter, get.get_centroids.centroids);
+	pfree(get.get_centroids.centroids);
 }
 
 /* Allocates the statistics of this many clusters. */
@@ -420,6 +441,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 		if (isnan(prepared->total))
 			find_total(&fitter);
 		fit->model.total = prepared->total;
+		fit->model.single = prepared->single;
 		gk_history_begin(&fit->model.history);
 	}
 	run_starts(&fitter, &best);

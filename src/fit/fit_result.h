@@ -33,6 +33,7 @@ typedef struct GkFitModel
 	float	   *least;
 	float	   *greatest;
 	double		total;			/* Σ weight × d² to the mean of all rows */
+	double		single;			/* the inertia of a single cluster */
 	GkHistory	history;
 	double	   *score_quantiles;	/* GK_QUANTILES; NULL: not found yet, gk_call_quantiles() */
 	double		greatest_weight;	/* of a row */

@@ -62,7 +62,9 @@ check_products(const GkFitSpec *spec, const Profile *profile)
 		spread += range * range;
 	}
 	least = profile->greatest_weight * (spread > 0.0 ? Min(spread, 1.0) : 1.0);
-	if (!isfinite(largest * profile->greatest_weight) || least < LEAST_PRODUCT)
+	/* the sum over all rows, too */
+	if (!isfinite(largest * profile->greatest_weight * (double) spec->rows) ||
+		least < LEAST_PRODUCT)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("the products of weights and features are out of range"),

@@ -24,7 +24,8 @@ typedef struct GkPrepared
 	int			weight_exponent;
 	double		seconds;		/* that all this took */
 	double		total;			/* Σ weight × d² to the mean of all rows; NaN = not found yet */
-	double		total_to_origin;	/* the same to the origin of the grid, which is near it */
+	double		single;			/* the inertia of a single cluster */
+	double		total_to_origin;	/* as total, to the origin of the grid, which is near it */
 } GkPrepared;
 
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */

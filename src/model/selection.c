@@ -188,15 +188,15 @@ static void
 find_elbows(GkSelection *selection)
 {
 	const GkCandidate *last = &selection->candidates[selection->count - 1];
-	double		total = last->fit.model.total;
-	double		height = total - last->fit.inertia;
+	double		single = last->fit.model.single;
+	double		height = single - last->fit.inertia;
 
 	for (int i = 0; i < selection->count; i++)
 	{
 		GkCandidate *candidate = &selection->candidates[i];
 
 		if (last->k > 2 && height > 0.0)
-			candidate->figures[GK_FIGURE_ELBOW] = (total - candidate->fit.inertia) / height -
+			candidate->figures[GK_FIGURE_ELBOW] = (single - candidate->fit.inertia) / height -
 				(candidate->k - 1.0) / (last->k - 1.0);
 	}
 }

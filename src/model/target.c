@@ -80,9 +80,9 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
 }
 
-/* The highest version. */
+/* The number of a new version. */
 int
-gk_highest_version(Oid relation_id)
+gk_next_version(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
 	GkHeads    *heads;
@@ -100,8 +100,13 @@ gk_highest_version(Oid relation_id)
 	}
 	gk_end_heads(heads);
 	PopActiveSnapshot();
+	if (highest == PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("model \"%s\" has the highest possible version",
+						gk_model_name(relation))));
 	relation_close(relation, NoLock);
-	return highest;
+	return highest + 1;
 }
 
 /* Creates the model, or locks an existing one. */
@@ -136,7 +141,7 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	{
 		relation_close(gk_open_model_to_change(target->relation_id), NoLock);
 		check_existing(target->relation_id, variable, if_exists);
-		target->version = gk_highest_version(target->relation_id) + 1;
+		target->version = gk_next_version(target->relation_id);
 	}
 }
 

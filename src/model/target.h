@@ -37,8 +37,8 @@ extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_
 /* Writes the new version and deploys it; the definition becomes that of the model. */
 extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition);
 
-/* The highest version of a model that is committed or the transaction's own; 0 = there is none. */
-extern int	gk_highest_version(Oid relation_id);
+/* One more than the highest version of a model that is committed or the transaction's own; or 54000. */
+extern int	gk_next_version(Oid relation_id);
 
 /* Withdraws the deployed version of a model, by its quoted name.  SPI must be connected. */
 extern void gk_withdraw_deployed(const char *name);

@@ -199,7 +199,7 @@ begin_refit(Refit *refit, int version)
 		gk_draft_text(&refit->draft, GK_MODEL_NOTE, spec->note);
 	}
 	gk_draft_set(&refit->draft, GK_MODEL_DEFINITION, JsonbPGetDatum(refit->definition));
-	refit->result->version = version != 0 ? version : gk_highest_version(spec->model) + 1;
+	refit->result->version = version != 0 ? version : gk_next_version(spec->model);
 	refit->result->inertia = refit->result->inertia_before = NAN;
 	refit->result->improvement = refit->result->psi = NAN;
 	refit->result->moved = -1;

@@ -71,7 +71,7 @@ describe_session(void)
 static int
 insert_running(Relation relation, const Jsonb *definition, const GkOwner *owner, const char *note)
 {
-	int			version = gk_highest_version(RelationGetRelid(relation)) + 1;
+	int			version = gk_next_version(RelationGetRelid(relation));
 	GkDraft		draft;
 
 	gk_begin_draft(&draft);

@@ -68,7 +68,7 @@ FROM unnest('{-1,-1e-300,NaN,Infinity,-Infinity}'::text[]) weight;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, 0), (3, 0)', '{column1}', 1, weight_column => 'column2')$$, '22023', 'all weights 0');
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit('SELECT %s::real * i AS x, %s::float8 AS w FROM generate_series(1, 9) i', '{x}', 2, weight_column => 'w')$$, unit, weight), '22003',
 	format('weights of %s and features of %s', weight, unit), 'out of range', NULL, hint)
-FROM (VALUES ('1', '5e-324', 'Multiply'), ('1e-30', '1e-290', 'Multiply'), ('1e30', '1e300', 'Divide')) v(unit, weight, hint);
+FROM (VALUES ('1', '5e-324', 'Multiply'), ('1e-30', '1e-290', 'Multiply'), ('1e30', '1e300', 'Divide'), ('1e-30', '1e308', 'Divide')) v(unit, weight, hint);
 SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit(format('SELECT %s::real * i AS x, %s::float8 AS w FROM generate_series(1, 9) i', unit, weight), '{x}', 2, weight_column => 'w')), '{5,4}',
 	format('weights of %s and features of %s', weight, unit))
 FROM (VALUES ('1', '1e-270'), ('1e-30', '1e-210'), ('1e-30', '1e300'), ('1e30', '1e200')) v(unit, weight);

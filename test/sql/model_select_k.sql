@@ -36,6 +36,11 @@ SELECT ok(bool_and(gap IS NULL AND gap_error IS NULL), 'no gap unless it is aske
 SELECT near(bic, (SELECT sum(size * ln(size / 150.0)) FROM gkmeans_clusters('i3')) - 150 * 4 / 2 * ln(2 * pi() * inertia / (4 * 147)) - 4 * 147 / 2 - (2 + 12 + 1) / 2.0 * ln(150), 1e-9, 'bic by its definition') FROM tried WHERE k = 3;
 SELECT near(elbow, (681.3705911 - inertia) / (681.3705911 - (SELECT inertia FROM tried WHERE k = 7)) - 2 / 6.0, 1e-6, 'elbow by its definition') FROM tried WHERE k = 3;
 
+SELECT ok(bool_and(abs(elbow - (single - inertia) / (single - last) + (k - 1) / 3.0) < 1e-9), 'cosine: the elbow begins at the inertia of a single unit vector')
+FROM (SELECT k, inertia, elbow, first_value(inertia) OVER w AS single, last_value(inertia) OVER w AS last
+	FROM gkmeans_select_k('SELECT v, 1 + v[1]::int % 3 AS w FROM iris', '{v}', '{1,2,3,4}', 'elbow', weight_column => 'w', metric => 'cosine', scale => 'standard')
+	WINDOW w AS (ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)) t;
+
 -- The same bits whatever the order of the rows and the engine's threads; another seed, another gap
 CREATE FUNCTION figures(query text, seed int DEFAULT 0, cosine bool DEFAULT false) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(row(k, inertia, silhouette, bic, gap, gap_error, elbow, chosen)::text, ' ' ORDER BY k) FROM gkmeans_select_k(query, '{v}', '{1,2,3,4}', 'gap', gap_references => 4, seed => seed, metric => CASE WHEN cosine THEN 'cosine' ELSE 'euclidean' END, sample => 100) $$;

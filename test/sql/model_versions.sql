@@ -147,6 +147,10 @@ INSERT INTO n SELECT (r).* FROM (SELECT jsonb_populate_record(n, jsonb_build_obj
 SELECT is(gkmeans_deploy('n', 1000), 1, 'deploy among a thousand versions');
 SELECT is(gkmeans_predict('n', 5), 0, 'and predict');
 SELECT is(gkmeans_prune('n', 1), 998, 'and prune');
+-- The version after the highest possible one would be negative.
+SELECT lives_ok($$UPDATE n SET version = 2147483647 WHERE version = (SELECT max(version) FROM n)$$, 'a version of 2147483647');
+SELECT fails_with($$SELECT gkmeans_import_model('n', '{{1,2}}', if_exists => 'replace')$$, '54000', 'none can follow', 'highest possible version');
+
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_deploy('n', 1)$$, '25006', 'a read-only transaction');
 
