@@ -82,10 +82,10 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 								 const Centroids &with, bool labelled)
 	: features(slice.features), origin(shard.origin.get()),
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
-	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
-	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
-	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
-	  approximate(false),
+	  depth(shard.depth), exact(with.exact.get()), centroids(with.rounded.get()),
+	  lower(with.lower.get()), slack(with.slack.get()), norm(with.norm.get()),
+	  error(with.error.get()), scale(with.scale.get()), count((int) with.count),
+	  row_list(nullptr), row_count(nullptr), approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
 	  flag_limits(shard.flag_limits.get()), pair_count(flag_count + 1),
@@ -118,14 +118,20 @@ place_slice(Shard &shard, const Slice &slice)
 	keep_regions(shard, slice);
 }
 
-/* Compares each row with the centroids of its region, and those that remain with all. */
+/* Compares each row with the centroids of its region. */
 static void
-compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+compare_by_regions(Shard &shard, const Slice &slice, const FilterArguments &a)
 {
 	if (!shard.regions.placed)
 		place_slice(shard, slice);
 	order_rows(shard, slice, a);
 	filter_regions(shard, a);
+}
+
+/* Compares those that remain with all. */
+static void
+compare_left(Shard &shard, FilterArguments &a)
+{
 	decide_listed(shard, a);
 	list_left(shard, a);
 	a.row_list = shard.regions.left.get();
@@ -133,9 +139,9 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 	filter_generic(shard, a);
 }
 
-/* Fresh labels of a slice. */
+/* Compares the rows of a slice with most centroids. */
 void
-filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
 	if (centroids.narrow)
 		return narrow_labels(shard, slice, centroids);
@@ -148,9 +154,30 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 		compare_by_regions(shard, slice, a);
 	else
 		compare_all(shard, a);
+}
+
+/* Compares what that has left, and decides what is flagged. */
+void
+end_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	if (centroids.narrow)
+		return;
+
+	FilterArguments a(shard, slice, centroids, labelled);
+
+	if (labelled && has_regions(shard, centroids))
+		compare_left(shard, a);
 	if (filter_wide_suits(shard))
-		decide_pairs(shard, a, centroids.exact.get());
-	decide_flagged(shard, a, centroids.exact.get());
+		decide_pairs(shard, a);
+	decide_flagged(shard, a);
+}
+
+/* Fresh labels of a slice. */
+void
+filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	begin_filter(shard, slice, centroids, labelled);
+	end_filter(shard, slice, centroids, labelled);
 }
 
 }								/* namespace gk */

@@ -28,6 +28,7 @@ struct FilterArguments
 	int			d;
 	int			depth;
 
+	const double *exact;		/* count × d */
 	const __half *centroids;
 	const float *lower;
 	const float *slack;
@@ -67,7 +68,13 @@ double		filter_seconds(const Shard &shard, int64_t centroids);
 /* Finds the regions of a slice's rows. */
 void		place_slice(Shard &shard, const Slice &slice);
 
-/* Fresh labels of a slice. */
+/* Fresh labels of a slice: begin_filter() enqueues what takes longest, end_filter() the rest. */
+void		begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids,
+						 bool labelled);
+void		end_filter(Shard &shard, const Slice &slice, const Centroids &centroids,
+					   bool labelled);
+
+/* Both. */
 void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
 						 bool labelled);
 

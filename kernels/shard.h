@@ -76,6 +76,8 @@ struct CentroidScale
 	float		mu;
 	unsigned	greatest_error;	/* bits of a float */
 	float		greatest_slack;	/* as great as any centroid's */
+	unsigned	fractions;		/* not 0: some centroid has a coordinate that is no whole number */
+	unsigned	exact;			/* not 0: no score is rounded */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */
@@ -274,6 +276,12 @@ public:
 	Buffer<uint32_t> hash_heads;		/* the leading bits of the rows' hashes, if there is room */
 	bool		hash_heads_valid = false;
 	Buffer<float> origin;				/* dimension */
+
+	/*
+	 * If rows and origin are whole numbers small enough for 16 bits: no row less the origin has a
+	 * greater norm.  Otherwise 0.
+	 */
+	double		whole_norm = 0.0;
 	Buffer<RowStatistics> row_statistics;
 
 	Centroids		centroids;
@@ -297,7 +305,9 @@ public:
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
-	Counters   *result = nullptr;		/* page-locked: where counters go */
+	bool		counters_clear = false;		/* or will be, in stream order; for the next step */
+	Counters   *result = nullptr;		/* page-locked: where counters go … */
+	Counters   *device_result = nullptr;	/* … for the device */
 	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
 
 private:

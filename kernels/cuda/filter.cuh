@@ -75,25 +75,25 @@ take_score(Best *best, float score, int centroid)
 	best->least = fminf(best->least, score);
 }
 
-/* Merges the best two of a row from two threads. */
-static __device__ __forceinline__ void
+/* Merges the best two of a row from two threads; FIRST: of equal scores, the first centroid's. */
+template <bool FIRST = false> static __device__ __forceinline__ void
 join(Best *best, float least, float second, int centroid)
 {
 	best->second = fminf(fminf(best->second, second), fmaxf(best->least, least));
-	if (least < best->least)
+	if (least < best->least || (FIRST && least == best->least && centroid < best->centroid))
 		best->centroid = centroid;
 	best->least = fminf(best->least, least);
 }
 
 /* Merges the best two of a row from its four threads. */
-static __device__ __forceinline__ void
+template <bool FIRST = false> static __device__ __forceinline__ void
 join_four(Best *best)
 {
 #pragma unroll
 	for (int other = 1; other < 4; other *= 2)
-		join(best, __shfl_xor_sync(0xffffffffu, best->least, other),
-			 __shfl_xor_sync(0xffffffffu, best->second, other),
-			 __shfl_xor_sync(0xffffffffu, best->centroid, other));
+		join<FIRST>(best, __shfl_xor_sync(0xffffffffu, best->least, other),
+					__shfl_xor_sync(0xffffffffu, best->second, other),
+					__shfl_xor_sync(0xffffffffu, best->centroid, other));
 }
 
 /* The scores that are not below this one are of no use. */
@@ -273,11 +273,18 @@ take_number(uint32_t *count)
 	return __shfl_sync(here, first, leader) + __popc(here & ((1u << threadIdx.x % 32) - 1));
 }
 
+/* True if a row's limit means something. */
+static __device__ __forceinline__ bool
+is_usable(float limit, float back)
+{
+	return isfinite(back) && isfinite(limit);
+}
+
 /* Labels a row, or flags it; `limit` is the score up to which a centroid can be nearest. */
 static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {
-	bool		usable = isfinite(back) && isfinite(limit);
+	bool		usable = is_usable(limit, back);
 
 	/* a row without scores may have a centroid that only pads the last tile */
 	a.fresh[row] = min(best.centroid, a.count - 1);

@@ -37,8 +37,8 @@ struct Definition
 /* The arguments of the filter, and what the definition needs. */
 struct FlaggedArguments : TiledArguments
 {
-	FlaggedArguments(const FilterArguments &common, const Shard &shard, const double *centroids)
-		: TiledArguments(common), exact(centroids), arrivals(pair_count + 1),
+	FlaggedArguments(const FilterArguments &common, const Shard &shard)
+		: TiledArguments(common), arrivals(pair_count + 1),
 		  found_distances(shard.found_distances.get()),
 		  found_centroids(shard.found_centroids.get()), stop(shard.stop_flag), most_parts(1),
 		  staged(false)
@@ -47,7 +47,6 @@ struct FlaggedArguments : TiledArguments
 
 	__device__ Definition definition() const { return {features, exact, d, staged}; }
 
-	const double *exact;		/* count × d */
 	uint32_t   *arrivals;		/* blocks that have finished their part, for each 128 rows */
 	double	   *found_distances;	/* by each block, for each of its rows */
 	int32_t    *found_centroids;
@@ -673,9 +672,9 @@ flagged_blocks(const Shard &shard)
 
 /* Labels of the rows that have but two candidates, by the definition. */
 void
-decide_pairs(Shard &shard, const FilterArguments &arguments, const double *centroids)
+decide_pairs(Shard &shard, const FilterArguments &arguments)
 {
-	FlaggedArguments a(arguments, shard, centroids);
+	FlaggedArguments a(arguments, shard);
 	constexpr int64_t EACH = WARPS * WARP_ROWS;
 
 	a.staged = true;
@@ -686,9 +685,9 @@ decide_pairs(Shard &shard, const FilterArguments &arguments, const double *centr
 
 /* Labels of the flagged rows, by the definition. */
 void
-decide_flagged(Shard &shard, const FilterArguments &arguments, const double *centroids)
+decide_flagged(Shard &shard, const FilterArguments &arguments)
 {
-	FlaggedArguments a(arguments, shard, centroids);
+	FlaggedArguments a(arguments, shard);
 
 	if (tiled_panel(shard, a.count) == 64 || !staging_fits(shard, 128))
 		choose_rows<64>(shard, a);

@@ -12,7 +12,7 @@ namespace gk
 /* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
-void		set_origin(Shard &shard, const double *origin);
+void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
 
@@ -70,8 +70,8 @@ const uint32_t *left_count(const Shard &shard);
 /* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
 #define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
-void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
-void		decide_pairs(Shard &shard, const FilterArguments &a, const double *centroids);
+void		decide_flagged(Shard &shard, const FilterArguments &a);
+void		decide_pairs(Shard &shard, const FilterArguments &a);
 
 /* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
 enum Products
@@ -172,6 +172,7 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
 void		load_finish();
+void		report_counters(Shard &shard);
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
@@ -179,7 +180,7 @@ void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 
 /* passes.cu: whole-data passes */
 void		range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
-						unsigned long long *weight_bits);
+						unsigned long long *weight_bits, unsigned long long *fractions);
 struct MomentGrid
 {
 	const double *pivot;
