@@ -501,7 +501,7 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 	if (__popc(open) > few)
 		open = 0;
 	if (valid && !(open >> threadIdx.x % 32 & 1))
-		conclude(a, row, {least, decided ? INFINITY : -INFINITY, centroid}, limit, bound.back);
+		conclude(a, row, Best{least, decided ? INFINITY : -INFINITY, centroid}, limit, bound.back);
 	for (; open != 0; open &= open - 1)
 		decide((__ffs(open) - 1) % 2 * 8 + (__ffs(open) - 1) / 4);
 }
