@@ -49,7 +49,7 @@ OBJS = \
 # The engines: no postgres.h, flags of their own, so kept out of OBJS.
 ENGINE_OBJS = $(addprefix src/cpu/, $(addsuffix .o, \
 	assign centroids engine kernels kernels_amx kernels_avx2 kernels_avx512 kernels_generic \
-	lloyd memory neighbours pool regions rows seed separation statistics stop sums)) \
+	lloyd memory merges neighbours pool regions rows seed separation statistics stop sums)) \
 	$(addprefix src/cluster/, $(addsuffix .o, \
 	cluster_data cluster_engine cluster_farthest cluster_fit cluster_rows memory message node \
 	node_answers node_requests rounds))

@@ -20,12 +20,16 @@ from_ordered(uint32_t key)
 	return value;
 }
 
-/* Widens a range by another: least and greatest weight, then d least and d greatest values. */
+/* Of a range: least and greatest weight, a number above 0 if a value is no whole number … */
+#define RANGE_FRACTIONS 2
+#define RANGE_COLUMNS 3			/* … and from here on d least and d greatest values */
+
+/* Widens a range by another. */
 static void
 widen_range(std::vector<uint64_t> *range, const std::vector<uint64_t> &other, int d)
 {
-	uint32_t   *mine = (uint32_t *) (range->data() + 2);
-	const uint32_t *its = (const uint32_t *) (other.data() + 2);
+	uint32_t   *mine = (uint32_t *) (range->data() + RANGE_COLUMNS);
+	const uint32_t *its = (const uint32_t *) (other.data() + RANGE_COLUMNS);
 
 	for (int j = 0; j < d; j++)
 	{
@@ -34,6 +38,18 @@ widen_range(std::vector<uint64_t> *range, const std::vector<uint64_t> &other, in
 	}
 	(*range)[0] = std::min((*range)[0], other[0]);
 	(*range)[1] = std::max((*range)[1], other[1]);
+	(*range)[RANGE_FRACTIONS] |= other[RANGE_FRACTIONS];
+}
+
+/* The range of no values. */
+static std::vector<uint64_t>
+empty_range(int d)
+{
+	std::vector<uint64_t> range(RANGE_COLUMNS + d);
+
+	range[0] = UINT64_MAX;
+	std::fill_n((uint32_t *) (range.data() + RANGE_COLUMNS), d, 0xffffffffu);
+	return range;
 }
 
 /* GK_RANGE: least and greatest values. */
@@ -41,13 +57,11 @@ void
 Engine::range(GkCommand *c)
 {
 	int			d = dimension;
-	std::vector<uint64_t> start(2 + d);
-	std::vector<uint64_t> all;
+	std::vector<uint64_t> start = empty_range(d);
+	std::vector<uint64_t> all = start;
 	const uint32_t *columns;
 
-	start[0] = UINT64_MAX;
-	std::fill_n((uint32_t *) (start.data() + 2), d, 0xffffffffu);
-	all = start;
+	whole_range.clear();
 	for (auto &shard : shards)
 	{
 		shard->scratch.reserve(*shard, start.size() * sizeof(uint64_t));
@@ -56,9 +70,9 @@ Engine::range(GkCommand *c)
 	walk("range", plain_rows(d * 4.0), [&](Shard &shard, const Slice &slice)
 	{
 		unsigned long long *weights = (unsigned long long *) shard.scratch.get();
-		uint32_t   *found = (uint32_t *) (weights + 2);
+		uint32_t   *found = (uint32_t *) (weights + RANGE_COLUMNS);
 
-		range_slice(shard, slice, found, found + d, weights);
+		range_slice(shard, slice, found, found + d, weights, weights + RANGE_FRACTIONS);
 	});
 	for (auto &shard : shards)
 	{
@@ -70,11 +84,16 @@ Engine::range(GkCommand *c)
 	c->range.least_weight = c->range.greatest_weight = 1.0;
 	if (rows == 0)
 		return;
-	columns = (const uint32_t *) (all.data() + 2);
+	columns = (const uint32_t *) (all.data() + RANGE_COLUMNS);
 	for (int j = 0; j < d; j++)
 	{
 		c->range.least[j] = from_ordered(columns[j]);
 		c->range.greatest[j] = from_ordered(columns[d + j]);
+	}
+	if (all[RANGE_FRACTIONS] == 0)
+	{
+		whole_range.assign(c->range.least, c->range.least + d);
+		whole_range.insert(whole_range.end(), c->range.greatest, c->range.greatest + d);
 	}
 	if (weighted)
 	{
@@ -146,6 +165,7 @@ Engine::transform(GkCommand *c)
 		shard->centroids.prepared = shard->candidates.prepared = false;
 	}
 	sums_valid = false;
+	whole_range.clear();
 	walk("transform", 0, rows, plain_rows(dimension * 16.0), true,
 		 [&](Shard &shard, const Slice &slice)
 	{
@@ -169,7 +189,8 @@ template <typename T> static void
 gather(Shard &shard, const Part &part, const T *values, int width, T *to)
 {
 	int64_t		count = (int64_t) part.rows.size();
-	std::vector<T> found(count * width);
+	bool		is_all = count > 0 && part.places.back() == count - 1;
+	std::vector<T> found(is_all ? 0 : count * width);
 	T		   *together;
 
 	if (count == 0)
@@ -178,8 +199,8 @@ gather(Shard &shard, const Part &part, const T *values, int width, T *to)
 	together = (T *) (shard.scratch.get() + count * sizeof(int64_t));
 	to_device(shard, (int64_t *) shard.scratch.get(), part.rows.data(), count);
 	gather_rows(shard, values, width, (const int64_t *) shard.scratch.get(), count, together);
-	to_host(shard, found.data(), (const T *) together, count * width);
-	for (int64_t i = 0; i < count; i++)
+	to_host(shard, is_all ? to : found.data(), (const T *) together, count * width);
+	for (int64_t i = 0; !is_all && i < count; i++)
 		memcpy(to + part.places[i] * width, &found[i * width], width * sizeof(T));
 }
 

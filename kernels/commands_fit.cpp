@@ -1,6 +1,7 @@
 /*
  * The commands of the iteration.
  */
+#include <cmath>
 #include <cstring>
 
 #include "cuda_engine.h"
@@ -103,12 +104,25 @@ Engine::prepare_filter(int64_t centroids, bool narrow, bool fresh)
 		shard->bounds_valid = true;
 }
 
-/* Zeroes what a pass counts. */
+/* Zeroes the counters, unless they are clear. */
+void
+Engine::clear_counters()
+{
+	for (auto &shard : shards)
+	{
+		if (!shard->counters_clear)
+			zero(*shard, shard->counters.get(), 1);
+		shard->counters_clear = true;
+	}
+}
+
+/* Begins to count, from zero. */
 void
 Engine::reset_counters()
 {
+	clear_counters();
 	for (auto &shard : shards)
-		zero(*shard, shard->counters.get(), 1);
+		shard->counters_clear = false;
 }
 
 /* Begins to copy a pass's counters to the host. */
@@ -118,8 +132,7 @@ Engine::copy_counters()
 	for (auto &shard : shards)
 	{
 		shard->use();
-		GK_CUDA(cudaMemcpyAsync(shard->result, shard->counters.get(), sizeof(Counters),
-								cudaMemcpyDeviceToHost, shard->device->compute));
+		report_counters(*shard);
 	}
 	for (auto &shard : shards)
 		shard->mark();
@@ -162,11 +175,43 @@ Engine::final_sums(Shard &shard) const
 	return shards.size() > 1 ? shard.totals.get() : shard.sums.get();
 }
 
+/* The greatest whole number that 16 bits have with all below it, and that of an origin. */
+#define GREATEST_WHOLE 2048.0
+#define GREATEST_ORIGIN 1e6
+
+/*
+ * Where rows are small whole numbers, makes the origin of the filter such a one too, so that
+ * nothing is rounded.  Returns an upper bound of the norms of the rows less the origin; 0: there
+ * are other rows, and the origin stays.
+ */
+double
+Engine::round_origin(std::vector<double> *origin) const
+{
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < dimension && !whole_range.empty(); j++)
+	{
+		double		middle = std::rint((*origin)[j]);
+		double		most = std::max(std::fabs(whole_range[j] - middle),
+									std::fabs(whole_range[dimension + j] - middle));
+
+		/* also if it is no number */
+		if (!(most <= GREATEST_WHOLE && std::fabs(middle) <= GREATEST_ORIGIN))
+			return 0.0;
+		norm2 += most * most;
+	}
+	for (int j = 0; j < dimension && norm2 > 0.0; j++)
+		(*origin)[j] = std::rint((*origin)[j]);
+	return std::sqrt(norm2) * (1.0 + 0x1p-40);
+}
+
 /* GK_GRID: the grid of the sums, and the origin of the filter. */
 void
 Engine::set_grid(GkCommand *c)
 {
 	std::vector<double> scales(dimension + 1);
+	std::vector<double> origin(c->grid.origin, c->grid.origin + dimension);
+	double		whole_norm = round_origin(&origin);
 
 	for (int j = 0; j <= dimension; j++)
 		scales[j] = gk_power_of_two(c->grid.exponents[j]);
@@ -181,7 +226,7 @@ Engine::set_grid(GkCommand *c)
 		to_device(*shard, shard->grid_scales.get(), scales.data(), dimension + 1);
 		to_device(*shard, shard->grid_exponents.get(), c->grid.exponents, dimension + 1);
 		to_device(*shard, shard->grid_origin.get(), c->grid.origin, dimension);
-		set_origin(*shard, c->grid.origin);
+		set_origin(*shard, origin.data(), whole_norm);
 		shard->wait();
 	}
 }
@@ -220,13 +265,23 @@ Engine::prepare_step(int64_t k, bool all)
 	sums_valid = false;
 }
 
-/* Labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
+/* Begins labels and sums of a slice; `all`: of all its rows, not only of those that moved. */
 void
-Engine::label_and_sum(Shard &shard, const Slice &slice, bool all)
+Engine::begin_labels(Shard &shard, const Slice &slice, bool all)
 {
 	if (shard.centroids.narrow)
-		return narrow_step(shard, slice, shard.centroids, grid, all);
-	filter_slice(shard, slice, shard.centroids, true);
+		narrow_step(shard, slice, shard.centroids, grid, all);
+	else
+		begin_filter(shard, slice, shard.centroids, true);
+}
+
+/* Ends them. */
+void
+Engine::end_labels(Shard &shard, const Slice &slice, bool all)
+{
+	if (shard.centroids.narrow)
+		return;
+	end_filter(shard, slice, shard.centroids, true);
 	sum_slice(shard, slice, grid, shard.centroids.count, all);
 }
 
@@ -265,8 +320,10 @@ Engine::prepare_first_step(int64_t k)
 			continue;
 		shard->use();
 		place_rows(*shard);
-		label_and_sum(*shard, none, true);
+		begin_labels(*shard, none, true);
+		end_labels(*shard, none, true);
 		load_finish();
+		report_counters(*shard);
 	}
 	prepare_relocation(k);
 }
@@ -281,6 +338,7 @@ Engine::set_centroids(GkCommand *c)
 		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
 	spherical = c->centroids.spherical;
 	sums_valid = false;
+	timer.reset();
 	for (auto &shard : shards)
 	{
 		/* made by seeding, with fewer centroids and thus larger slices */
@@ -335,8 +393,8 @@ Engine::take_update(GkCommand *c)
 }
 
 /*
- * Enqueues the update of a step, and what the next step needs of the new centroids: the devices
- * prepare that while the caller looks at this one.
+ * Enqueues the update of a step, and what the next step needs, of the new centroids and otherwise:
+ * the devices prepare that while the caller looks at this one.
  */
 void
 Engine::enqueue_update()
@@ -351,6 +409,7 @@ Engine::enqueue_update()
 		finish_step(*shard, grid, final_sums(*shard), spherical, false);
 	}
 	copy_counters();
+	clear_counters();
 	for (auto &shard : shards)
 		if (shard->rows > 0)
 			prepare_comparison(*shard);
@@ -363,10 +422,12 @@ Engine::step(GkCommand *c)
 	int64_t		k = shards[0]->centroids.count;
 	bool		give = c->step.sums != nullptr;
 	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
+	auto		begun = StepTimer::Clock::now();
 
 	prepare_step(k, all);
-	walk("assign and sum", step_rows(), [&](Shard &shard, const Slice &slice)
-		 { label_and_sum(shard, slice, all); });
+	walk("assign and sum", 0, rows, step_rows(), false,
+		 [&](Shard &shard, const Slice &slice) { begin_labels(shard, slice, all); },
+		 [&](Shard &shard, const Slice &slice) { end_labels(shard, slice, all); });
 	if (shards.size() > 1)
 	{
 		summing = true;
@@ -376,7 +437,9 @@ Engine::step(GkCommand *c)
 		copy_counters();
 	else
 		enqueue_update();
+	timer.sleep(begun, std::chrono::seconds(1));
 	await_counters();
+	timer.note(begun);
 	summing = false;
 	for (auto &shard : shards)
 		judge_regions(*shard);

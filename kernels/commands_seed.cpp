@@ -1,6 +1,7 @@
 /*
  * The commands of seeding and of relocation: candidates, masses, lists of rows.
  */
+#include <cstddef>
 #include <cstring>
 
 #include "cuda_engine.h"
@@ -12,6 +13,13 @@ namespace gk
 
 /* The least capacity, in rows, of a list on the device. */
 #define LIST_ROWS 65536
+
+static_assert(sizeof(Listed) == sizeof(GkEntry) &&
+			  offsetof(Listed, row) == offsetof(GkEntry, row) &&
+			  offsetof(Listed, hash) == offsetof(GkEntry, hash) &&
+			  offsetof(Listed, mass) == offsetof(GkEntry, mass) &&
+			  offsetof(Listed, distance2) == offsetof(GkEntry, distance2),
+			  "a listed row is an entry with the shard's number");
 
 /* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
 #define FEW_LISTED 128
@@ -112,15 +120,13 @@ Engine::masses(GkCommand *c)
 }
 
 /*
- * Lists the wanted rows from .. to - 1 in row order; false if a device has more than its list
- * can hold: then *most is the greatest number.
+ * Lists the wanted rows from .. to - 1 in any order; false if a device has more than its list can
+ * hold: then *most is the greatest number.
  */
 bool
 Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 			 std::vector<GkEntry> *found, uint64_t *most)
 {
-	size_t		before = found->size();
-
 	*most = 0;
 	for (auto &shard : shards)
 	{
@@ -144,23 +150,22 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 		return false;
 	for (size_t s = 0; s < shards.size(); s++)
 	{
-		std::vector<Listed> listed(shards[s]->result->listed);
+		size_t		before = found->size();
+		uint64_t	listed = shards[s]->result->listed;
 
-		if (listed.empty())
+		if (listed == 0)
 			continue;
-		to_host(*shards[s], listed.data(), (const Listed *) shards[s]->scratch.get(),
-				listed.size());
-		for (const Listed &one : listed)
-			found->push_back(GkEntry{global_row((int) s, one.row), one.hash, one.mass,
-									 one.distance2});
+		found->resize(before + listed);
+		to_host(*shards[s], (Listed *) found->data() + before,
+				(const Listed *) shards[s]->scratch.get(), listed);
+		for (size_t i = before; i < found->size(); i++)
+			(*found)[i].row = global_row((int) s, (*found)[i].row);
 	}
-	std::sort(found->begin() + before, found->end(),
-			  [](const GkEntry &a, const GkEntry &b) { return a.row < b.row; });
 	return true;
 }
 
 /*
- * Lists at most `most` of the wanted rows in row order, and returns the row to continue from.
+ * Lists at most `most` of the wanted rows, the first ones, and returns the row to continue from.
  * The list's memory must have been reserved.
  */
 int64_t
@@ -182,6 +187,8 @@ Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vec
 		from = to;
 		if ((int64_t) found->size() > most)
 		{
+			std::nth_element(found->begin(), found->begin() + most, found->end(),
+							 [](const GkEntry &a, const GkEntry &b) { return a.row < b.row; });
 			from = (*found)[most].row;
 			found->resize(most);
 			break;
@@ -232,89 +239,6 @@ Engine::label_weights(GkCommand *c)
 	walk("label weights", plain_rows(12), [&](Shard &shard, const Slice &slice)
 		 { label_weights_slice(shard, slice, grid, (int64_t *) shard.scratch.get()); });
 	sum_scratch(0, (int64_t *) c->label_weights.weights, 2 * count);
-}
-
-/* Products of features of a multiprocessor between checks for the engine being closed: 20 ms. */
-#define NEIGHBOUR_WORK 1.5e9
-
-/* A shard's part of GK_NEIGHBOURS, in its scratch memory. */
-struct NeighbourPart
-{
-	int64_t		first;			/* its points, of all that are wanted */
-	int64_t		end;
-	int64_t		step;			/* that it may take at a time */
-	float	   *points;			/* all of them */
-	int32_t    *neighbours;
-	float	   *distances;
-};
-
-/* The part of shard number i: its memory, and the points there. */
-static NeighbourPart
-make_neighbour_part(Shard &shard, const GkCommand *c, int64_t i, int64_t shares)
-{
-	NeighbourPart part;
-	Scratch		plan;
-	int64_t		values = c->neighbours.count * shard.dimension;
-	double		step = NEIGHBOUR_WORK * shard.device->processors / (double) values;
-
-	part.first = c->neighbours.wanted * i / shares;
-	part.end = c->neighbours.wanted * (i + 1) / shares;
-	part.step = (int64_t) std::max(step / 64, 1.0) * 64;
-	for (int pass = 0; pass < 2; pass++)
-	{
-		plan.used = 0;
-		part.points = plan.take<float>(values);
-		part.neighbours = plan.take<int32_t>((part.end - part.first) * GK_NEIGHBOUR_COUNT);
-		part.distances = plan.take<float>((part.end - part.first) * GK_NEIGHBOUR_COUNT);
-		shard.scratch.reserve(shard, plan.used);
-		plan.base = shard.scratch.get();
-	}
-	to_device(shard, part.points, c->neighbours.points, values);
-	return part;
-}
-
-/* GK_NEIGHBOURS: the nearest neighbours of points among each other, a share on each device. */
-void
-Engine::neighbours(GkCommand *c)
-{
-	int64_t		shares = (int64_t) shards.size();
-	int64_t		step = INT64_MAX;
-	std::vector<NeighbourPart> parts;
-	bool		more = true;
-
-	for (int64_t i = 0; i < shares; i++)
-	{
-		parts.push_back(make_neighbour_part(*shards[i], c, i, shares));
-		step = std::min(step, parts.back().step);
-	}
-	for (int64_t from = 0; more; )
-	{
-		more = false;
-		for (int64_t i = 0; i < shares; i++)
-		{
-			NeighbourPart &part = parts[i];
-			int64_t		at = from + part.first;
-
-			if (at >= part.end)
-				continue;
-			find_neighbours(*shards[i], part.points, c->neighbours.count, c->neighbours.first + at,
-							std::min(step, part.end - at),
-							part.neighbours + from * GK_NEIGHBOUR_COUNT,
-							part.distances + from * GK_NEIGHBOUR_COUNT);
-			more = true;
-		}
-		from += step;
-		for (auto &shard : shards)
-			shard->wait();
-	}
-	for (int64_t i = 0; i < shares; i++)
-	{
-		int64_t		at = parts[i].first * GK_NEIGHBOUR_COUNT;
-		int64_t		count = parts[i].end * GK_NEIGHBOUR_COUNT - at;
-
-		to_host(*shards[i], c->neighbours.neighbours + at, parts[i].neighbours, count);
-		to_host(*shards[i], c->neighbours.distances + at, parts[i].distances, count);
-	}
 }
 
 /* Rows of weight > 0 by a digit of d² or of the hash, summed over the devices. */

@@ -2,6 +2,7 @@
  * The CUDA engine: opening and closing, its thread, the intake of rows, and the C boundary.
  */
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,36 @@ namespace gk
  */
 #define POLL_COMMAND std::chrono::microseconds(500)
 #define POLL_END std::chrono::milliseconds(3)
+
+/*
+ * Steps shorter than this are waited for without sleep: waking up may take 0.1 ms.  For others, the
+ * share that is slept through, up to a maximum: a command can be cancelled.
+ */
+#define LEAST_SLEPT INT64_C(400000)
+#define SLEPT_SHARE 0.6
+#define MOST_SLEPT std::chrono::milliseconds(5)
+
+/* Notes how long a step has taken.  One that took longer may have been disturbed. */
+void
+StepTimer::note(Clock::time_point begun)
+{
+	int64_t		taken = std::chrono::nanoseconds(Clock::now() - begun).count();
+
+	usual = usual == 0 ? taken : std::min(taken, usual + usual / 16);
+}
+
+/* Sleeps while a step goes on. */
+void
+StepTimer::sleep(Clock::time_point begun, std::chrono::nanoseconds most) const
+{
+	std::chrono::nanoseconds share((int64_t) (usual * SLEPT_SHARE));
+	int64_t		left = (std::min<std::chrono::nanoseconds>({share, most, MOST_SLEPT}) -
+						(Clock::now() - begun)).count();
+	timespec	pause = {0, (long) left};
+
+	if (usual >= LEAST_SLEPT && left > 0)
+		nanosleep(&pause, nullptr);
+}
 
 /* Polls a condition for at most this long. */
 template <typename F, typename D> static void
@@ -257,6 +288,7 @@ Engine::clear()
 	for (auto &list : shard_ranges)
 		list.clear();
 	rows = 0;
+	whole_range.clear();
 	state = GkState{};
 	sums_valid = false;
 	for (auto &shard : shards)
@@ -287,6 +319,7 @@ Engine::seal(GkCommand *c)
 		list.clear();
 	for (const Range &one : ranges)
 		shard_ranges[one.shard].push_back(one);
+	whole_range.clear();
 	c->seal.rows = rows;
 }
 
@@ -372,7 +405,7 @@ const Engine::NamedCommand Engine::commands[GK_OPERATIONS] = {
 	[GK_MASSES] = {"masses", &Engine::masses},
 	[GK_ENTRIES] = {"entries", &Engine::entries},
 	[GK_LABEL_WEIGHTS] = {"label weights", &Engine::label_weights},
-	[GK_NEIGHBOURS] = {"neighbours", &Engine::neighbours},
+	[GK_MERGE] = {"merge", &Engine::merge},
 	[GK_ROWS] = {"rows", &Engine::get_rows},
 	[GK_COMPARE] = {"compare", &Engine::compare},
 	[GK_CENTROIDS] = {"set centroids", &Engine::set_centroids},
@@ -412,6 +445,8 @@ Engine::run_one(GkCommand *c)
 		if (!gk_can_run(&state, c))
 			fail(GK_INTERNAL, "submit", "a command needs data that does not exist");
 		gk_forget(&state, c);
+		for (auto &shard : shards)
+			shard->counters_clear &= c->operation == GK_STEP;
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
 		return make_status(GK_OK, "", "");
@@ -469,6 +504,8 @@ Engine::submit(GkCommand *c)
 		fail(GK_INTERNAL, "submit", "a command is running");
 	command = c;
 	idle = false;
+	stepping = c->operation == GK_STEP;
+	submitted = StepTimer::Clock::now();
 	wanted.notify_all();
 }
 
@@ -478,6 +515,8 @@ Engine::wait(int milliseconds)
 {
 	std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
 
+	if (stepping && !idle)
+		timer.sleep(submitted, std::chrono::milliseconds(milliseconds));
 	/* most steps end while this polls */
 	poll_until([this] { return idle.load(); },
 			   std::min(POLL_END, std::chrono::milliseconds(milliseconds)));

@@ -5,6 +5,7 @@
 #define GK_CUDA_ENGINE_H
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -30,6 +31,28 @@ struct Range
 };
 
 struct SeparationPart;
+
+/*
+ * About how long steps take, for the threads that wait for one: they sleep through most of it.
+ * A thread that polls all the time loses its processor for milliseconds where others want one.
+ */
+class StepTimer
+{
+public:
+	using Clock = std::chrono::steady_clock;
+
+	/* Steps will take another time. */
+	void		reset() { usual = 0; }
+
+	/* Notes that a step has ended that began then. */
+	void		note(Clock::time_point begun);
+
+	/* Sleeps until a step that began then may end soon, but at most so long. */
+	void		sleep(Clock::time_point begun, std::chrono::nanoseconds most) const;
+
+private:
+	std::atomic<int64_t> usual{0};	/* nanoseconds; 0 = unknown */
+};
 
 /* An engine: its shards, its thread, its command. */
 class Engine
@@ -85,7 +108,6 @@ private:
 	void		masses(GkCommand *c);
 	void		entries(GkCommand *c);
 	void		label_weights(GkCommand *c);
-	void		neighbours(GkCommand *c);
 	void		farthest(GkCommand *c);
 	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
@@ -109,12 +131,14 @@ private:
 
 	/* commands_fit.cpp */
 	void		set_grid(GkCommand *c);
+	double		round_origin(std::vector<double> *origin) const;
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
 	void		prepare_step(int64_t k, bool all);
 	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
-	void		label_and_sum(Shard &shard, const Slice &slice, bool all);
+	void		begin_labels(Shard &shard, const Slice &slice, bool all);
+	void		end_labels(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update();
 	void		give_sums(GkCommand *c);
@@ -133,18 +157,28 @@ private:
 	int64_t		filter_rows(int64_t centroids) const;
 	int64_t		step_rows() const;
 	void		reset_counters();
+	void		clear_counters();
 	void		copy_counters();
 	void		await_counters();
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
 
+	/* merges.cpp */
+	void		merge(GkCommand *c);
+
 	/* separation.cpp */
 	void		separate(GkCommand *c);
 	void		compare_own(const GkCommand *c, std::vector<SeparationPart> &parts);
 
+	template <typename F, typename G> void walk(const char *pass, int64_t from, int64_t to,
+												int64_t slice_rows, bool write_back, F begin,
+												G end);
 	template <typename F> void walk(const char *pass, int64_t from, int64_t to,
-									int64_t slice_rows, bool write_back, F f);
+									int64_t slice_rows, bool write_back, F f)
+	{
+		walk(pass, from, to, slice_rows, write_back, f, [](Shard &, const Slice &) {});
+	}
 	template <typename F> void walk(const char *pass, int64_t slice_rows, F f)
 	{
 		walk(pass, 0, rows, slice_rows, false, f);
@@ -179,6 +213,7 @@ private:
 	/* the state of the algorithm */
 	GkState		state = {};
 	Grid		grid = {};
+	std::vector<float> whole_range;	/* d least, d greatest values, if the rows are whole numbers */
 	bool		spherical = false;
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */
@@ -190,6 +225,9 @@ private:
 	std::condition_variable finished;
 	GkCommand  *command = nullptr;
 	std::atomic<bool> idle{true};
+	bool		stepping = false;		/* the command is a step … */
+	StepTimer::Clock::time_point submitted;	/* … that began then */
+	StepTimer	timer;
 	GkStatus	status;
 	std::thread thread;
 };
@@ -213,40 +251,47 @@ Engine::for_ranges(int64_t from, int64_t count, F f)
 }
 
 /*
- * Runs f(shard, slice) over the rows from .. to - 1 of append order: on all devices at once, each
- * in the order of its rows.
+ * Runs begin(shard, slice) and end(shard, slice) over the rows from .. to - 1 of append order: on
+ * all devices at once, each in the order of its rows.  begin() enqueues what takes longest: so no
+ * device waits while all the work of another one is enqueued.
  */
-template <typename F> void
-Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back, F f)
+template <typename F, typename G> void
+Engine::walk(const char *pass, int64_t from, int64_t to, int64_t slice_rows, bool write_back,
+			 F begin, G end)
 {
 	ProfileRange range(pass);
 	std::vector<int64_t> next(shards.size());
-	std::vector<int64_t> end(shards.size());
+	std::vector<int64_t> last(shards.size());
+	std::vector<Slice> slices(shards.size());
 	bool		more = true;
 
 	for (size_t i = 0; i < shards.size(); i++)
 	{
 		next[i] = local_end((int) i, from);
-		end[i] = local_end((int) i, to);
+		last[i] = local_end((int) i, to);
 	}
 	while (more)
 	{
 		more = false;
 		for (size_t i = 0; i < shards.size(); i++)
 		{
-			if (next[i] >= end[i])
+			slices[i].rows = 0;
+			if (next[i] >= last[i])
 				continue;
 			if (stopping.is_set())
 				throw Stopped{};
-
-			Slice		slice = shards[i]->start_slice(next[i],
-													   std::min(slice_rows, end[i] - next[i]));
-
-			f(*shards[i], slice);
-			shards[i]->finish_slice(slice, write_back);
-			next[i] += slice.rows;
+			slices[i] = shards[i]->start_slice(next[i], std::min(slice_rows, last[i] - next[i]));
+			begin(*shards[i], slices[i]);
+			next[i] += slices[i].rows;
 			more = true;
 		}
+		for (size_t i = 0; i < shards.size(); i++)
+			if (slices[i].rows > 0)
+			{
+				shards[i]->use();
+				end(*shards[i], slices[i]);
+				shards[i]->finish_slice(slices[i], write_back);
+			}
 	}
 }
 
@@ -298,12 +343,12 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 template <typename T> void
 Engine::sum_scratch(uint64_t offset, T *sums, int64_t count)
 {
-	std::vector<T> part(count);
+	std::vector<T> part(shards.size() > 1 ? count : 0);
 
-	std::fill_n(sums, count, T(0));
-	for (auto &shard : shards)
+	to_host(*shards[0], sums, (const T *) shards[0]->scratch.get() + offset, count);
+	for (size_t s = 1; s < shards.size(); s++)
 	{
-		to_host(*shard, part.data(), (const T *) shard->scratch.get() + offset, count);
+		to_host(*shards[s], part.data(), (const T *) shards[s]->scratch.get() + offset, count);
 		for (int64_t i = 0; i < count; i++)
 			sums[i] += part[i];
 	}

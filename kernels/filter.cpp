@@ -30,13 +30,11 @@ void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_counts.reserve(shard, 1 + flagged_blocks(shard));
+	shard.flag_counts.reserve(shard, 2 + flagged_blocks(shard));
 	shard.flag_rows.reserve(shard, slice_rows);
 	shard.flag_limits.reserve(shard, slice_rows);
 	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
 	shard.found_centroids.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
-	if (filter_wide_suits(shard))
-		reserve_wide(shard, slice_rows);
 }
 
 /* Frees the memory of slices if it is for slices more than twice as large. */
@@ -48,7 +46,6 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.fresh.release();
 	shard.flag_rows.release();
 	shard.flag_limits.release();
-	shard.converted.release();
 }
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
@@ -85,13 +82,14 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 								 const Centroids &with, bool labelled)
 	: features(slice.features), origin(shard.origin.get()),
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
-	  depth(shard.depth), centroids(with.rounded.get()), lower(with.lower.get()),
-	  slack(with.slack.get()), norm(with.norm.get()), error(with.error.get()),
-	  scale(with.scale.get()), count((int) with.count), row_list(nullptr), row_count(nullptr),
-	  approximate(false),
+	  depth(shard.depth), exact(with.exact.get()), centroids(with.rounded.get()),
+	  lower(with.lower.get()), slack(with.slack.get()), norm(with.norm.get()),
+	  error(with.error.get()), scale(with.scale.get()), count((int) with.count),
+	  row_list(nullptr), row_count(nullptr), approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
-	  flag_limits(shard.flag_limits.get())
+	  flag_limits(shard.flag_limits.get()), pair_count(flag_count + 1),
+	  pair_rows(flag_rows + rows), pair_others((int32_t *) (flag_limits + rows))
 {
 }
 
@@ -101,7 +99,7 @@ compare_all(Shard &shard, const FilterArguments &a)
 {
 	if (filter_resident_fits(shard, a.count))
 		filter_resident(shard, a);
-	else if (filter_wide_suits(shard) && filter_wide_fits(shard, a.rows))
+	else if (filter_wide_suits(shard))
 		filter_wide(shard, a);
 	else if (filter_hopper_fits(shard, a.count))
 		filter_hopper(shard, a);
@@ -120,14 +118,20 @@ place_slice(Shard &shard, const Slice &slice)
 	keep_regions(shard, slice);
 }
 
-/* Compares each row with the centroids of its region, and those that remain with all. */
+/* Compares each row with the centroids of its region. */
 static void
-compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
+compare_by_regions(Shard &shard, const Slice &slice, const FilterArguments &a)
 {
 	if (!shard.regions.placed)
 		place_slice(shard, slice);
 	order_rows(shard, slice, a);
 	filter_regions(shard, a);
+}
+
+/* Compares those that remain with all. */
+static void
+compare_left(Shard &shard, FilterArguments &a)
+{
 	decide_listed(shard, a);
 	list_left(shard, a);
 	a.row_list = shard.regions.left.get();
@@ -135,22 +139,45 @@ compare_by_regions(Shard &shard, const Slice &slice, FilterArguments &a)
 	filter_generic(shard, a);
 }
 
-/* Fresh labels of a slice. */
+/* Compares the rows of a slice with most centroids. */
 void
-filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
 {
 	if (centroids.narrow)
 		return narrow_labels(shard, slice, centroids);
 
 	FilterArguments a(shard, slice, centroids, labelled);
 
-	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (1 + flagged_blocks(shard)) * sizeof(uint32_t),
+	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (2 + flagged_blocks(shard)) * sizeof(uint32_t),
 							shard.device->compute));
 	if (labelled && has_regions(shard, centroids))
 		compare_by_regions(shard, slice, a);
 	else
 		compare_all(shard, a);
-	decide_flagged(shard, a, centroids.exact.get());
+}
+
+/* Compares what that has left, and decides what is flagged. */
+void
+end_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	if (centroids.narrow)
+		return;
+
+	FilterArguments a(shard, slice, centroids, labelled);
+
+	if (labelled && has_regions(shard, centroids))
+		compare_left(shard, a);
+	if (filter_wide_suits(shard))
+		decide_pairs(shard, a);
+	decide_flagged(shard, a);
+}
+
+/* Fresh labels of a slice. */
+void
+filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	begin_filter(shard, slice, centroids, labelled);
+	end_filter(shard, slice, centroids, labelled);
 }
 
 }								/* namespace gk */

@@ -28,6 +28,7 @@ struct FilterArguments
 	int			d;
 	int			depth;
 
+	const double *exact;		/* count × d */
 	const __half *centroids;
 	const float *lower;
 	const float *slack;
@@ -44,6 +45,9 @@ struct FilterArguments
 	uint32_t   *flag_count;		/* rows that are not decided … */
 	int32_t    *flag_rows;		/* … their numbers in the slice … */
 	float	   *flag_limits;	/* … and the scores up to which a centroid can be nearest */
+	uint32_t   *pair_count;		/* rows that have their fresh label or one other centroid: … */
+	int32_t    *pair_rows;		/* … their numbers, backwards from here, where flag_rows ends … */
+	int32_t    *pair_others;	/* … and the other centroids, likewise, where flag_limits does */
 };
 
 /* True if narrow.cu compares rows with so many centroids, without the filter. */
@@ -64,7 +68,13 @@ double		filter_seconds(const Shard &shard, int64_t centroids);
 /* Finds the regions of a slice's rows. */
 void		place_slice(Shard &shard, const Slice &slice);
 
-/* Fresh labels of a slice. */
+/* Fresh labels of a slice: begin_filter() enqueues what takes longest, end_filter() the rest. */
+void		begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids,
+						 bool labelled);
+void		end_filter(Shard &shard, const Slice &slice, const Centroids &centroids,
+					   bool labelled);
+
+/* Both. */
 void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
 						 bool labelled);
 

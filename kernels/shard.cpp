@@ -54,6 +54,7 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	marker = new_event();
 	shared_block.reset(new PinnedBlock(host, sizeof(Shared)));
 	result = &((Shared *) shared_block->data)->counters;
+	GK_CUDA(cudaHostGetDevicePointer((void **) &device_result, result, 0));
 	GK_CUDA(cudaHostGetDevicePointer((void **) &stop_flag,
 									 (void *) &((Shared *) shared_block->data)->stop, 0));
 }

@@ -74,6 +74,10 @@ struct CentroidScale
 	int			exponent;		/* centroids are scaled by 2^exponent */
 	float		lambda;
 	float		mu;
+	unsigned	greatest_error;	/* bits of a float */
+	float		greatest_slack;	/* as great as any centroid's */
+	unsigned	fractions;		/* not 0: some centroid has a coordinate that is no whole number */
+	unsigned	exact;			/* not 0: no score is rounded */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */
@@ -272,6 +276,12 @@ public:
 	Buffer<uint32_t> hash_heads;		/* the leading bits of the rows' hashes, if there is room */
 	bool		hash_heads_valid = false;
 	Buffer<float> origin;				/* dimension */
+
+	/*
+	 * If rows and origin are whole numbers small enough for 16 bits: no row less the origin has a
+	 * greater norm.  Otherwise 0.
+	 */
+	double		whole_norm = 0.0;
 	Buffer<RowStatistics> row_statistics;
 
 	Centroids		centroids;
@@ -287,16 +297,17 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	Buffer<uint32_t> flag_counts;		/* flagged rows, and what flagged.cu counts */
+	Buffer<uint32_t> flag_counts;		/* flagged rows, pairs, and what flagged.cu counts */
 	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;
 	Buffer<int32_t> found_centroids;
-	Buffer<__half> converted;			/* rows in 16 bits, see filter_wide.cu */
 
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
-	Counters   *result = nullptr;		/* page-locked: where counters go */
+	bool		counters_clear = false;		/* or will be, in stream order; for the next step */
+	Counters   *result = nullptr;		/* page-locked: where counters go … */
+	Counters   *device_result = nullptr;	/* … for the device */
 	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
 
 private:

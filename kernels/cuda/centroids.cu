@@ -174,11 +174,15 @@ sample_origin(Shard &shard)
 	GK_LAUNCHED("sample_kernel");
 	shard.finish_slice(slice, false);
 	shard.bounds_valid = false;
+	shard.whole_norm = 0.0;
 }
 
-/* Sets the origin, which the filter subtracts from rows and centroids. */
+/*
+ * Sets the origin, which the filter subtracts from rows and centroids; whole_norm is as in the
+ * shard.
+ */
 void
-set_origin(Shard &shard, const double *origin)
+set_origin(Shard &shard, const double *origin, double whole_norm)
 {
 	std::vector<float> rounded(origin, origin + shard.dimension);
 
@@ -190,6 +194,7 @@ set_origin(Shard &shard, const double *origin)
 	shard.row_statistics.reserve(shard, 1);
 	GK_CUDA(cudaMemcpyAsync(shard.origin.get(), rounded.data(), rounded.size() * sizeof(float),
 							cudaMemcpyHostToDevice, shard.device->compute));
+	shard.whole_norm = whole_norm;
 	shard.bounds_valid = false;
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
@@ -273,6 +278,7 @@ norms_kernel(const double *exact, const float *origin, int64_t count, int d, Cen
 	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	double		norm2 = 0.0;
 	unsigned long long hash = 0;
+	bool		whole = true;
 
 	if (centroid >= count)
 		return;
@@ -282,10 +288,13 @@ norms_kernel(const double *exact, const float *origin, int64_t count, int d, Cen
 		double		e = c - (double) origin[j];
 
 		norm2 += e * e;
+		whole &= c == rint(c);
 		hash += gk_mix((uint64_t) __double_as_longlong(c) + (uint64_t) j * GK_HASH_KEY);
 	}
 	norm2 = sum_of_lanes<32>(norm2);
 	hash = sum_of_lanes<32>(hash);
+	if (!whole)
+		scale->fractions = 1;
 	if (lane == 0)
 	{
 		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
@@ -323,16 +332,46 @@ round_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 			(double) sums[centroid * (d + 1) + d] : 0.0;
 
 		store_bounds(centroid, length, missed, fmax(weight, 0.0) + 1.0, norm, error, scale);
+		atomicMax(&scale->greatest_error, __float_as_uint(error[centroid]));
 	});
 }
 
-/* The lower bounds of |e|²/2 by the two splits. */
+/* Scores that are exact have room for the number of a centroid: so many are fewer than 2^17. */
+#define EXACT_SCORES 0x1p17
+
+/*
+ * What makes exact scores positive, if they are exact; 0 if not.  whole_norm is as in the shard,
+ * `greatest` the greatest norm of the centroids.
+ */
+static __device__ __forceinline__ double
+exact_shift(const CentroidScale &scale, double whole_norm, double gamma)
+{
+	double		greatest = __longlong_as_double((long long) scale.greatest_norm);
+	double		shift = ldexp(1.0, ilogb(fmax(whole_norm * greatest, 1.0)) + 1);
+	bool		small = greatest * greatest + 4.0 * shift < EXACT_SCORES;
+
+	return whole_norm > 0.0 && scale.fractions == 0 && small && isfinite(gamma) ? shift : 0.0;
+}
+
+/* |c - origin|² of whole numbers, exact. */
+static __device__ double
+whole_norm2(const double *c, const float *origin, int d)
+{
+	double		norm2 = 0.0;
+
+	for (int j = 0; j < d; j++)
+		norm2 += (c[j] - (double) origin[j]) * (c[j] - (double) origin[j]);
+	return norm2;
+}
+
+/* The lower bounds of |e|²/2 by the two splits, or exact ones. */
 static __global__ void
-lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins twins,
-			 const float *norm, const float *error, const RowStatistics *rows,
-			 CentroidScale *scale, float *lower, float *slack)
+lower_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
+			 double whole_norm, double gamma, Twins twins, const float *norm, const float *error,
+			 const RowStatistics *rows, CentroidScale *scale, float *lower, float *slack)
 {
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	double		shift = exact_shift(*scale, whole_norm, gamma);
 	double		row_norm = rows->norm_log / rows->count + scale->exponent;
 	double		row_error = rows->error_log / rows->count + scale->exponent;
 	double		lambda = safe_power(scale->error_log / scale->weight - row_norm);
@@ -340,18 +379,26 @@ lower_kernel(const double *exact, int64_t count, int64_t padded, int d, Twins tw
 
 	if (centroid == 0)
 	{
+		float		lowest;
+
 		scale->lambda = __double2float_ru(lambda);
 		scale->mu = __double2float_ru(mu);
+		bound_centroid(greatest_norm_of(*scale), __uint_as_float(scale->greatest_error), lambda, mu,
+					   d, &lowest, &scale->greatest_slack);
+		scale->exact = shift > 0.0;
 	}
+	if (centroid >= padded)
+		return;
 	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
-	if (centroid < count && !twins.has_earlier(exact, centroid, d))
+	slack[centroid] = 0.0f;
+	if (centroid >= count || twins.has_earlier(exact, centroid, d))
+		lower[centroid] = 3.0e38f;
+	else if (shift > 0.0)
+		lower[centroid] = (float) ldexp(whole_norm2(exact + centroid * d, origin, d) / 2.0 + shift,
+										2 * scale->exponent);
+	else
 		bound_centroid(norm[centroid], error[centroid], lambda, mu, d, &lower[centroid],
 					   &slack[centroid]);
-	else if (centroid < padded)
-	{
-		lower[centroid] = 3.0e38f;
-		slack[centroid] = 0.0f;
-	}
 }
 
 /* The sums of the clusters of centroids in the step before, or NULL. */
@@ -371,6 +418,7 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	cudaStream_t stream = shard.device->compute;
 	int			d = shard.dimension;
 	int64_t		slots = hash_slots(centroids.count);
+	double		gamma = accumulation_bound(shard.device->accumulation, shard.depth);
 	Twins		twins = {(unsigned long long *) centroids.hashes.get(), centroids.firsts.get(),
 		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
 
@@ -391,12 +439,12 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 		 twins);
 	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
 		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
-		 shard.depth, accumulation_bound(shard.device->accumulation, shard.depth),
+		 shard.depth, gamma,
 		 sums_of(shard, centroids), centroids.rounded.get(), centroids.norm.get(),
 		 centroids.error.get(), centroids.scale.get());
 	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
-		(centroids.exact.get(), centroids.count, centroids.padded, d, twins,
-		 centroids.norm.get(), centroids.error.get(),
+		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
+		 shard.whole_norm, gamma, twins, centroids.norm.get(), centroids.error.get(),
 		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
 		 centroids.slack.get());
 	GK_LAUNCHED("prepare_centroids");

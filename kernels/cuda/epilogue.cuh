@@ -113,13 +113,13 @@ make_scores(float (&sums)[EIGHTS][4], const float (&back)[2], float (&least)[PAR
 	}
 }
 
-/* Merges the scores of row I into its best two; only the parts that can matter. */
-template <int I, int EIGHTS, int PARTS> static __device__ __forceinline__ void
-take_scores(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, Best *best)
+/* Merges the scores of row I into its best two or three; only the parts that can matter. */
+template <int I, int EIGHTS, int PARTS, typename B> static __device__ __forceinline__ void
+take_scores(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, B *best)
 {
 #pragma unroll
 	for (int part = 0; part < PARTS; part++)
-		if (least[part][I] < best->second)
+		if (least[part][I] < bar_of(*best))
 #pragma unroll
 			for (int n = part * (EIGHTS / PARTS); n < (part + 1) * (EIGHTS / PARTS); n++)
 #pragma unroll
@@ -144,13 +144,13 @@ least_of(const float (&least)[PARTS][2])
 	}
 }
 
-/* Merges the scores of a panel into the best two of a thread's two rows. */
-template <int EIGHTS, int PARTS> static __device__ __forceinline__ void
-take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, Best best[2])
+/* Merges the scores of a panel into the best two or three of a thread's two rows. */
+template <int EIGHTS, int PARTS, typename B> static __device__ __forceinline__ void
+take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int column, B best[2])
 {
-	if (least_of<0>(least) < best[0].second)
+	if (least_of<0>(least) < bar_of(best[0]))
 		take_scores<0>(sums, least, column, &best[0]);
-	if (least_of<1>(least) < best[1].second)
+	if (least_of<1>(least) < bar_of(best[1]))
 		take_scores<1>(sums, least, column, &best[1]);
 }
 
@@ -158,8 +158,8 @@ take_panel(const float (&sums)[EIGHTS][4], const float (&least)[PARTS][2], int c
  * Labels or flags the two rows of four threads, by the first of them.  row_at(i): the row's number,
  * -1 if there is none; bound_at(i): its bound.
  */
-template <typename F, typename G> static __device__ __forceinline__ void
-conclude_rows(const FilterArguments &a, Best best[2], F row_at, G bound_at)
+template <typename B, typename F, typename G> static __device__ __forceinline__ void
+conclude_rows(const FilterArguments &a, B best[2], F row_at, G bound_at)
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)

@@ -75,25 +75,98 @@ take_score(Best *best, float score, int centroid)
 	best->least = fminf(best->least, score);
 }
 
-/* Merges the best two of a row from two threads. */
-static __device__ __forceinline__ void
+/* Merges the best two of a row from two threads; FIRST: of equal scores, the first centroid's. */
+template <bool FIRST = false> static __device__ __forceinline__ void
 join(Best *best, float least, float second, int centroid)
 {
 	best->second = fminf(fminf(best->second, second), fmaxf(best->least, least));
-	if (least < best->least)
+	if (least < best->least || (FIRST && least == best->least && centroid < best->centroid))
 		best->centroid = centroid;
 	best->least = fminf(best->least, least);
 }
 
 /* Merges the best two of a row from its four threads. */
-static __device__ __forceinline__ void
+template <bool FIRST = false> static __device__ __forceinline__ void
 join_four(Best *best)
 {
 #pragma unroll
 	for (int other = 1; other < 4; other *= 2)
-		join(best, __shfl_xor_sync(0xffffffffu, best->least, other),
-			 __shfl_xor_sync(0xffffffffu, best->second, other),
-			 __shfl_xor_sync(0xffffffffu, best->centroid, other));
+		join<FIRST>(best, __shfl_xor_sync(0xffffffffu, best->least, other),
+					__shfl_xor_sync(0xffffffffu, best->second, other),
+					__shfl_xor_sync(0xffffffffu, best->centroid, other));
+}
+
+/* The scores that are not below this one are of no use. */
+static __device__ __forceinline__ float
+bar_of(const Best &best)
+{
+	return best.second;
+}
+
+/* The least scores of a row that a thread has seen, and the centroids of two of them. */
+struct BestThree : Best
+{
+	float		third;			/* or less: others that it leaves out are not below */
+	int			other;			/* the centroid of the second */
+};
+
+static __device__ __forceinline__ float
+bar_of(const BestThree &best)
+{
+	return best.third;
+}
+
+#define NOTHING_SEEN BestThree{{NO_SCORE, NO_SCORE, 0}, NO_SCORE, 0}
+
+/* Merges a score into a row's best three. */
+static __device__ __forceinline__ void
+take_score(BestThree *best, float score, int centroid)
+{
+	best->third = fminf(best->third, fmaxf(best->second, score));
+	if (score < best->second)
+		best->other = score < best->least ? best->centroid : centroid;
+	take_score((Best *) best, score, centroid);
+}
+
+/* Merges the best three of a row that another thread sends for its own. */
+static __device__ __forceinline__ void
+join_other(BestThree *best, const BestThree &sent, int other)
+{
+	const BestThree its = {
+		{__shfl_xor_sync(0xffffffffu, sent.least, other),
+		 __shfl_xor_sync(0xffffffffu, sent.second, other),
+		 __shfl_xor_sync(0xffffffffu, sent.centroid, other)},
+		__shfl_xor_sync(0xffffffffu, sent.third, other),
+		__shfl_xor_sync(0xffffffffu, sent.other, other)
+	};
+
+	take_score(best, its.least, its.centroid);
+	take_score(best, its.second, its.other);
+	best->third = fminf(best->third, its.third);
+}
+
+/* Merges the best three of a row from its four threads. */
+static __device__ __forceinline__ void
+join_four(BestThree *best)
+{
+	join_other(best, *best, 1);
+	join_other(best, *best, 2);
+}
+
+/* The least of the values of the four threads of a row. */
+static __device__ __forceinline__ float
+least_of_four(float value)
+{
+	value = fminf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+	return fminf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+
+/* The greatest norm of a centroid, in their scale. */
+static __device__ __forceinline__ float
+greatest_norm_of(const CentroidScale &scale)
+{
+	return __double2float_ru(ldexp(__longlong_as_double((long long) scale.greatest_norm),
+								   scale.exponent));
 }
 
 /* Bounds of a row, in the scale of the centroids, and its own scale. */
@@ -200,25 +273,46 @@ take_number(uint32_t *count)
 	return __shfl_sync(here, first, leader) + __popc(here & ((1u << threadIdx.x % 32) - 1));
 }
 
+/* True if a row's limit means something. */
+static __device__ __forceinline__ bool
+is_usable(float limit, float back)
+{
+	return isfinite(back) && isfinite(limit);
+}
+
 /* Labels a row, or flags it; `limit` is the score up to which a centroid can be nearest. */
 static __device__ __forceinline__ void
 conclude(const FilterArguments &a, int64_t row, const Best &best, float limit, float back)
 {
-	bool		usable = isfinite(back) && isfinite(limit);
+	bool		usable = is_usable(limit, back);
 
-	if (a.approximate)
-	{
-		a.fresh[row] = min(best.centroid, a.count - 1);
-		return;
-	}
 	/* a row without scores may have a centroid that only pads the last tile */
 	a.fresh[row] = min(best.centroid, a.count - 1);
-	if (!usable || !(best.second > limit))
+	if (!a.approximate && (!usable || !(best.second > limit)))
 	{
 		uint32_t	place = take_number(a.flag_count);
 
 		a.flag_rows[place] = (int32_t) row;
 		a.flag_limits[place] = usable ? limit : INFINITY;
+	}
+}
+
+/* The same, but lists a row that has but two candidates as a pair. */
+static __device__ __forceinline__ void
+conclude(const FilterArguments &a, int64_t row, const BestThree &best, float limit, float back)
+{
+	const Best	two = {best.least, fminf(best.second, best.third), best.centroid};
+
+	if (a.approximate || !isfinite(back) || !isfinite(limit) || two.second > limit ||
+		!(best.third > limit) || max(best.centroid, best.other) >= a.count)
+		conclude(a, row, two, limit, back);
+	else
+	{
+		uint32_t	place = take_number(a.pair_count);
+
+		a.fresh[row] = best.centroid;
+		a.pair_rows[-1 - (int64_t) place] = (int32_t) row;
+		a.pair_others[-1 - (int64_t) place] = best.other;
 	}
 }
 

@@ -1,7 +1,7 @@
 /*
- * The filter if all centroids fit the shared memory of a block: each warp loads rows from
- * global memory straight into registers, independently of other warps.  So it is bound by
- * reading the rows.
+ * The filter if all centroids fit the shared memory of a block: each warp loads rows from global
+ * memory, straight into registers or by way of shared memory, independently of other warps.  So it
+ * is bound by reading the rows.
  *
  * A warp holds 16 rows for each of its TILES. The products of mma.sync are m16n8k16.  Thread t
  * of the four of a row holds columns 4t .. 4t + 3 of each 16, of rows and centroids alike,
@@ -9,7 +9,11 @@
  */
 #include <algorithm>
 
+#include <cuda_pipeline.h>
+
+#include "exact.h"
 #include "filter.cuh"
+#include "nearer.cuh"
 
 namespace gk
 {
@@ -89,6 +93,9 @@ template <int STEPS, int TILES> struct WarpRows
 
 	__device__ __forceinline__ void read(const FilterArguments &a,
 										 const ResidentCentroids &centroids, int64_t first);
+	/* value_at(i, c): four columns of step c of row i of the thread; codes are there */
+	template <typename F> __device__ __forceinline__ void
+	convert_rows(const FilterArguments &a, const ResidentCentroids &centroids, F value_at);
 
 private:
 	template <bool ALIGNED> __device__ __forceinline__ void
@@ -117,18 +124,13 @@ WarpRows<STEPS, TILES>::load(const FilterArguments &a, int64_t first,
 	}
 }
 
-/* Reads rows, as 16-bit values. */
-template <int STEPS, int TILES> __device__ __forceinline__ void
-WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &centroids,
-							 int64_t first)
+/* Rounds rows to 16 bits. */
+template <int STEPS, int TILES> template <typename F> __device__ __forceinline__ void
+WarpRows<STEPS, TILES>::convert_rows(const FilterArguments &a, const ResidentCentroids &centroids,
+									 F value_at)
 {
 	int			column = threadIdx.x % 4 * 4;
-	float4		x[TILES * 2][STEPS];
 
-	if (a.d % 4 == 0)
-		load<true>(a, first, x);
-	else
-		load<false>(a, first, x);
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
 	{
@@ -139,13 +141,99 @@ WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &
 		for (int c = 0; c < STEPS; c++)
 		{
 			float4		p = *(const float4 *) (centroids.origin + c * 16 + column);
-			uint2		both = convert(x[i][c], p, bound.factor);
+			uint2		both = convert(value_at(i, c), p, bound.factor);
 
 			values[i / 2][c][i % 2] = both.x;
 			values[i / 2][c][i % 2 + 2] = both.y;
 		}
 	}
 }
+
+/* Reads rows, as 16-bit values. */
+template <int STEPS, int TILES> __device__ __forceinline__ void
+WarpRows<STEPS, TILES>::read(const FilterArguments &a, const ResidentCentroids &centroids,
+							 int64_t first)
+{
+	float4		x[TILES * 2][STEPS];
+
+	if (a.d % 4 == 0)
+		load<true>(a, first, x);
+	else
+		load<false>(a, first, x);
+	convert_rows(a, centroids, [&](int i, int c) { return x[i][c]; });
+}
+
+/* The next 16 rows of a warp, on their way to shared memory: parts of four columns. */
+template <int STEPS> struct RowsAhead
+{
+	static constexpr int PARTS = STEPS * 4;		/* of a row */
+
+	float4	   *parts;			/* of all rows */
+	uint32_t	codes[2];		/* of the bounds of this thread's rows */
+
+	__device__ __forceinline__ explicit RowsAhead(void *memory)
+		: parts((float4 *) memory + threadIdx.x / 32 * (16 * PARTS))
+	{
+	}
+
+	/*
+	 * Where a part of a row lies, so that lanes do not meet in a bank: those that copy parts of a
+	 * row, and those that read one part each of four, of eight rows.
+	 */
+	static __device__ __forceinline__ int
+	place_of(int row, int part)
+	{
+		int			step = part / 4;
+
+		return (row / 8 * STEPS + step) * 32 + ((row % 8 * 4 + part % 4) ^ (step % 2 * 4));
+	}
+
+	/* Starts to copy a part of a row. */
+	__device__ __forceinline__ void
+	fetch_part(const FilterArguments &a, int64_t first, int last, int row, int part) const
+	{
+		const float *from = a.features + (first + min(row, last)) * a.d;
+		bool		there = part * 4 < a.d;
+
+		__pipeline_memcpy_async(parts + place_of(row, part), there ? from + part * 4 : from, 16,
+								there ? 0 : 16);
+	}
+
+	/* Starts to copy rows; past the end, the last row of all. */
+	__device__ __forceinline__ void fetch(const FilterArguments &a, int64_t first)
+	{
+		int			last = (int) min((int64_t) 16, a.rows - first) - 1;
+		int			lane = threadIdx.x % 32;
+
+		/* all lanes have read what was here */
+		__syncwarp();
+		if (last >= 0)
+		{
+#pragma unroll
+			for (int i = 0; i < 2; i++)
+				codes[i] = __ldg(a.bounds + first + min(i * 8 + lane / 4, last));
+#pragma unroll
+			for (int u = 0; u < PARTS / 2; u++)
+				fetch_part(a, first, last, (u * 32 + lane) / PARTS, (u * 32 + lane) % PARTS);
+		}
+		__pipeline_commit();
+	}
+
+	/* Waits for the rows, and rounds them to 16 bits. */
+	__device__ __forceinline__ void take(const FilterArguments &a,
+										 const ResidentCentroids &centroids,
+										 WarpRows<STEPS, 1> *rows)
+	{
+		int			lane = threadIdx.x % 32;
+
+		__pipeline_wait_prior(0);
+		__syncwarp();
+		rows->codes[0] = codes[0];
+		rows->codes[1] = codes[1];
+		rows->convert_rows(a, centroids, [&](int i, int c)
+						   { return parts[place_of(i * 8 + lane / 4, c * 4 + lane % 4)]; });
+	}
+};
 
 /* Prefetches a warp's next rows into the L2 cache. */
 template <int ROWS> static __device__ __forceinline__ void
@@ -206,11 +294,15 @@ template <int TILES> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int64_t first,
 			  Best (&best)[TILES * 2])
 {
+	bool		exact = a.scale->exact != 0;
 	int			mine = threadIdx.x % 4;
 
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
-		join_four(&best[i]);
+		if (exact)
+			join_four<true>(&best[i]);
+		else
+			join_four(&best[i]);
 #pragma unroll
 	for (int from = 0; from < TILES * 2; from += 4)
 	{
@@ -227,6 +319,8 @@ conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int6
 			float		own = own_part(bound.norm, bound.error, centroids.slack[one.centroid],
 									   centroids.norm[one.centroid], centroids.error[one.centroid]);
 
+			if (exact)
+				one.second = INFINITY;
 			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)),
 					 bound.back);
 		}
@@ -270,7 +364,9 @@ resident_kernel(FilterArguments a, int count)
  * and more of them at the full rate.
  */
 #define FEW_EIGHTS 16			/* of centroids, at most */
-#define NUMBER_BITS 7			/* of a score: which of them it is */
+#define DECIDED_EIGHTS 4		/* the same if a warp decides rows itself … */
+#define DECIDED_ROWS 2			/* … of 16 so many, at most: others are left to flagged.cu */
+#define NUMBER_MASK 127			/* of a score: which of them it is */
 #define COUNT_SCALE 0x1p24f
 
 /* A score with a number in its last bits. */
@@ -286,7 +382,7 @@ template <int EIGHTS> struct FewScores
 	static constexpr int ALL = EIGHTS * 8;
 
 	float		scores[EIGHTS][4];
-	float		least[2];		/* number: two bits of the thread, four of the eight, one */
+	float		least[2];		/* with the centroid's number: of equal scores, the first */
 
 	template <int STEPS> __device__ __forceinline__ void
 	multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentCentroids &centroids);
@@ -297,10 +393,7 @@ template <int EIGHTS> struct FewScores
 	/* The centroid of a least score. */
 	static __device__ __forceinline__ int centroid_of(float score)
 	{
-		uint32_t	number = __float_as_uint(score);
-
-		return (int) min((number >> 1 & 15) * 8 + (number >> 5 & 3) * 2 + (number & 1),
-						 (uint32_t) ALL - 1);
+		return (int) min(__float_as_uint(score) & NUMBER_MASK, (uint32_t) ALL - 1);
 	}
 };
 
@@ -323,7 +416,7 @@ FewScores<EIGHTS>::multiply_rows(const WarpRows<STEPS, 1> &rows, const ResidentC
 		}
 }
 
-/* Turns products into scores; finds the least of each row.  `mask`: the last five bits. */
+/* Turns products into scores; finds the least of each row.  `mask` is NUMBER_MASK. */
 template <int EIGHTS> __device__ __forceinline__ void
 FewScores<EIGHTS>::find_least(const float (&back)[2], const ResidentCentroids &centroids,
 							  uint32_t mask)
@@ -340,14 +433,13 @@ FewScores<EIGHTS>::find_least(const float (&back)[2], const ResidentCentroids &c
 		for (int i = 0; i < 4; i++)
 		{
 			scores[n][i] = fmaf(scores[n][i], back[i / 2], i % 2 == 0 ? lower.x : lower.y);
-			least[i / 2] = fminf(least[i / 2], with_number(scores[n][i], n * 2 + i % 2, mask));
+			least[i / 2] = fminf(least[i / 2], with_number(scores[n][i], n * 8 + i % 2, mask));
 		}
 	}
 #pragma unroll
 	for (int i = 0; i < 2; i++)
 	{
-		least[i] = with_number(least[i], quarter << 5 | (__float_as_uint(least[i]) & 31),
-							   (1 << NUMBER_BITS) - 1);
+		least[i] = __uint_as_float(__float_as_uint(least[i]) | quarter << 1);
 #pragma unroll
 		for (int other = 1; other < 4; other *= 2)
 			least[i] = fminf(least[i], __shfl_xor_sync(0xffffffffu, least[i], other));
@@ -369,13 +461,18 @@ FewScores<EIGHTS>::above(int row, float limit) const
 	return counts[0] + counts[1];
 }
 
-/* Labels or flags the two rows of four threads: the first two threads have one each. */
-template <int STEPS, int EIGHTS> static __device__ __forceinline__ void
+/*
+ * Labels or flags the two rows of four threads: the first two threads have one each.  If few rows
+ * of a warp are to be flagged, decide(row) labels them instead, called by all lanes.
+ */
+template <int STEPS, int EIGHTS, typename F> static __device__ __forceinline__ void
 conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
-			 const WarpRows<STEPS, 1> &rows, const FewScores<EIGHTS> &scores, int64_t first)
+			 const WarpRows<STEPS, 1> &rows, const FewScores<EIGHTS> &scores, int64_t first,
+			 int few, F decide)
 {
 	int			mine = threadIdx.x % 2;
 	int64_t		row = first + mine * 8 + threadIdx.x % 32 / 4;
+	bool		valid = threadIdx.x % 4 < 2 && row < a.rows;
 	float		least = mine == 0 ? scores.least[0] : scores.least[1];
 	RowBound	bound = read_bound(mine == 0 ? rows.codes[0] : rows.codes[1],
 									   a.scale->exponent);
@@ -387,6 +484,8 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 								 row_part(a, bound.norm, bound.error));
 	float		other = __shfl_xor_sync(0xffffffffu, limit, 1);
 	float		counts[2];
+	bool		decided;
+	unsigned	open;
 
 #pragma unroll
 	for (int i = 0; i < 2; i++)
@@ -395,18 +494,21 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 1);
 		counts[i] += __shfl_xor_sync(0xffffffffu, counts[i], 2);
 	}
-	if (threadIdx.x % 4 < 2 && row < a.rows)
-	{
-		bool		decided = (mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
-		Best		best = {least, decided ? INFINITY : -INFINITY, centroid};
-
-		conclude(a, row, best, limit, bound.back);
-	}
+	decided = a.scale->exact != 0 ||
+		(mine == 0 ? counts[0] : counts[1]) == FewScores<EIGHTS>::ALL - 1;
+	open = few == 0 ? 0 : __ballot_sync(0xffffffffu, valid && !a.approximate &&
+										!(decided && is_usable(limit, bound.back)));
+	if (__popc(open) > few)
+		open = 0;
+	if (valid && !(open >> threadIdx.x % 32 & 1))
+		conclude(a, row, Best{least, decided ? INFINITY : -INFINITY, centroid}, limit, bound.back);
+	for (; open != 0; open &= open - 1)
+		decide((__ffs(open) - 1) % 2 * 8 + (__ffs(open) - 1) / 4);
 }
 
 /*
- * STEPS × 16 columns, 16 rows a warp, at most EIGHTS × 8 centroids.  `mask` is 31: a constant would
- * take two operations with another.
+ * STEPS × 16 columns, 16 rows a warp, at most EIGHTS × 8 centroids.  `mask` is NUMBER_MASK: a
+ * constant would take two operations with another.
  */
 template <int STEPS, int EIGHTS> static __global__ void
 __launch_bounds__(RESIDENT_THREADS, 2)
@@ -429,19 +531,110 @@ few_kernel(FilterArguments a, int mask)
 		prefetch_next<16>(a, first + step);
 		scores.multiply_rows(rows, centroids);
 		scores.find_least(rows.back, centroids, mask);
-		conclude_few(a, centroids, rows, scores, first);
+		conclude_few(a, centroids, rows, scores, first, 0, [](int) {});
+	}
+}
+
+/* Copies exact centroids to shared memory, a double apart, so that lanes do not meet in a bank. */
+static __device__ __forceinline__ void
+load_exact(const FilterArguments &a, double *exact)
+{
+	for (int e = threadIdx.x; e < a.count * a.d; e += RESIDENT_THREADS)
+		exact[e / a.d * (a.d + 1) + e % a.d] = a.exact[e];
+}
+
+/* The label of a row by the definition: each lane has a centroid, of at most 32. */
+template <int STEPS> static __device__ __forceinline__ int
+decide_row(const FilterArguments &a, const RowsAhead<STEPS> &rows, const double *exact, int row)
+{
+	int			centroid = min((int) threadIdx.x % 32, a.count - 1);
+	const double *c = exact + centroid * (a.d + 1);
+	double		sum = 0.0;
+
+	for (int j = 0; j < a.d; j += 4)
+	{
+		float4		x = rows.parts[RowsAhead<STEPS>::place_of(row, j / 4)];
+
+		sum = gk_add_square(sum, x.x, c[j]);
+		sum = gk_add_square(sum, x.y, c[j + 1]);
+		sum = gk_add_square(sum, x.z, c[j + 2]);
+		sum = gk_add_square(sum, x.w, c[j + 3]);
+	}
+#pragma unroll
+	for (int other = 16; other > 0; other /= 2)
+	{
+		double		its = __shfl_xor_sync(0xffffffffu, sum, other);
+		int			its_centroid = __shfl_xor_sync(0xffffffffu, centroid, other);
+
+		take_nearer(its, its_centroid, &sum, &centroid);
+	}
+	return centroid;
+}
+
+/* Where what streamed_kernel has in shared memory begins: first the rows. */
+template <int STEPS, int EIGHTS> struct StreamedMemory
+{
+	static constexpr bool DECIDES = EIGHTS <= DECIDED_EIGHTS;
+	static constexpr int EXACT = RESIDENT_THREADS / 32 * 16 * STEPS * 16 * (int) sizeof(float);
+	static constexpr int CENTROIDS = EXACT +
+		(DECIDES ? EIGHTS * 8 * (STEPS * 16 + 1) * (int) sizeof(double) : 0);
+};
+
+/*
+ * The same for rows of whole parts of 16 bytes, which come by way of shared memory: so more of them
+ * are on their way.  Where reading them takes longest, a warp decides a few of its rows itself.
+ */
+template <int STEPS, int EIGHTS> static __global__ void
+__launch_bounds__(RESIDENT_THREADS, 2)
+streamed_kernel(FilterArguments a, int mask)
+{
+	using Memory = StreamedMemory<STEPS, EIGHTS>;
+	extern __shared__ uint4 resident_memory[];
+	unsigned char *memory = (unsigned char *) resident_memory;
+	double	   *exact = (double *) (memory + Memory::EXACT);
+	CentroidScale scale = *a.scale;
+	RowsAhead<STEPS> ahead(memory);
+	ResidentCentroids centroids;
+	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * 16;
+	int64_t		first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * 16;
+
+	ahead.fetch(a, first);
+	if (Memory::DECIDES)
+		load_exact(a, exact);
+	centroids = load_centroids(a, EIGHTS * 8, STEPS * 16, memory + Memory::CENTROIDS);
+	a.scale = &scale;			/* stays in registers */
+	for (; first < a.rows; first += step)
+	{
+		WarpRows<STEPS, 1> rows;
+		FewScores<EIGHTS> scores;
+
+		ahead.take(a, centroids, &rows);
+		scores.multiply_rows(rows, centroids);
+		if (!Memory::DECIDES)
+			ahead.fetch(a, first + step);
+		scores.find_least(rows.back, centroids, mask);
+		conclude_few(a, centroids, rows, scores, first, Memory::DECIDES ? DECIDED_ROWS : 0,
+					 [&](int row)
+		{
+			int			label = decide_row(a, ahead, exact, row);
+
+			if (threadIdx.x % 32 == 0)
+				a.fresh[first + row] = label;
+		});
+		if (Memory::DECIDES)
+			ahead.fetch(a, first + step);
 	}
 }
 
 /*
  * Enqueues one of the kernels with its second argument; `count`: centroids that it compares,
- * `rows`: of a block.
+ * `rows`: of a block, `more`: bytes of shared memory besides the centroids.
  */
 static void
 launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, int), int second,
-	   int count, int columns, int rows)
+	   int count, int columns, int rows, size_t more = 0)
 {
-	size_t		bytes = resident_bytes(count, columns);
+	size_t		bytes = resident_bytes(count, columns) + more;
 	int			per_processor;
 
 	GK_CUDA(cudaFuncSetAttribute((const void *) kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -457,8 +650,15 @@ launch(Shard &shard, const FilterArguments &a, void (*kernel) (FilterArguments, 
 template <int STEPS, int EIGHTS> static void
 launch_few(Shard &shard, const FilterArguments &a)
 {
-	launch(shard, a, few_kernel<STEPS, EIGHTS>, 31, EIGHTS * 8, STEPS * 16,
-		   RESIDENT_THREADS / 32 * 16);
+	constexpr int ROWS = RESIDENT_THREADS / 32 * 16;
+	constexpr int MORE = StreamedMemory<STEPS, EIGHTS>::CENTROIDS;
+
+	if (a.d % 4 == 0 && (uintptr_t) a.features % 16 == 0 && shard.device->major >= 8 &&
+		resident_bytes(EIGHTS * 8, STEPS * 16) + MORE <= shard.device->shared_memory)
+		launch(shard, a, streamed_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS,
+			   MORE);
+	else
+		launch(shard, a, few_kernel<STEPS, EIGHTS>, NUMBER_MASK, EIGHTS * 8, STEPS * 16, ROWS);
 }
 
 /* Chooses the kernel for the centroids. */

@@ -37,8 +37,8 @@ struct Definition
 /* The arguments of the filter, and what the definition needs. */
 struct FlaggedArguments : TiledArguments
 {
-	FlaggedArguments(const FilterArguments &common, const Shard &shard, const double *centroids)
-		: TiledArguments(common), exact(centroids), arrivals(flag_count + 1),
+	FlaggedArguments(const FilterArguments &common, const Shard &shard)
+		: TiledArguments(common), arrivals(pair_count + 1),
 		  found_distances(shard.found_distances.get()),
 		  found_centroids(shard.found_centroids.get()), stop(shard.stop_flag), most_parts(1),
 		  staged(false)
@@ -47,7 +47,6 @@ struct FlaggedArguments : TiledArguments
 
 	__device__ Definition definition() const { return {features, exact, d, staged}; }
 
-	const double *exact;		/* count × d */
 	uint32_t   *arrivals;		/* blocks that have finished their part, for each 128 rows */
 	double	   *found_distances;	/* by each block, for each of its rows */
 	int32_t    *found_centroids;
@@ -413,6 +412,22 @@ list_panel(const FlaggedArguments &a, const RowShared *shared, __half *stages, _
 				list_eight(a, rows_of_warp(threadIdx.x / 32), (int) (which & 15), column + n * 8);
 }
 
+/* Prefetches the rows of a warp into the L2 cache: they are read a few columns at a time. */
+static __device__ __noinline__ void
+prefetch_warp(const FlaggedArguments &a, const WarpRows *warp)
+{
+	int			lines = (a.d + 31) / 32;	/* of 128 bytes, of a row */
+
+	for (int at = threadIdx.x % 32; at < WARP_ROWS * lines; at += 32)
+	{
+		int			row = warp->row[at / lines];
+
+		if (row >= 0)
+			asm volatile("prefetch.global.L2 [%0];"
+						 :: "l"(a.features + (int64_t) row * a.d + at % lines * 32));
+	}
+}
+
 /* Starts with the rows of a warp: row_at(r) is the number of its row r in the list, or -1. */
 template <typename F> static __device__ __forceinline__ void
 start_warp(const FlaggedArguments &a, WarpRows *warp, RowShared *shared, F row_at)
@@ -438,6 +453,7 @@ start_warp(const FlaggedArguments &a, WarpRows *warp, RowShared *shared, F row_a
 		warp->count[lane] = 0;
 	}
 	__syncwarp();
+	prefetch_warp(a, warp);
 }
 
 /* Gives a row its label; once the engine is being closed, it may keep that of the filter. */
@@ -562,6 +578,49 @@ flagged_kernel(const __grid_constant__ FlaggedArguments a)
 	}
 }
 
+/* Lists a row's two candidates: number `at` of the pairs. */
+static __device__ __forceinline__ void
+list_pair(const FlaggedArguments &a, WarpRows *warp, int r, int64_t at, int64_t count)
+{
+	int			row = at < count ? a.pair_rows[-1 - at] : -1;
+
+	warp->row[r] = row;
+	warp->best[r] = 0.0;
+	warp->which[r] = INT32_MAX;
+	warp->count[r] = row >= 0 ? 2 : 0;
+	if (row >= 0)
+	{
+		warp->listed[r][0] = a.fresh[row];
+		warp->listed[r][1] = a.pair_others[-1 - at];
+	}
+}
+
+/* Decides the rows that have but two candidates: 16 at a time, a warp. */
+static __global__ void
+__launch_bounds__(TILED_THREADS)
+pairs_kernel(const __grid_constant__ FlaggedArguments a)
+{
+	WarpRows   *warp = rows_of_warp(threadIdx.x / 32);
+	int			lane = threadIdx.x % 32;
+	int64_t		count = *a.pair_count;
+	int64_t		number = (int64_t) blockIdx.x * WARPS + threadIdx.x / 32;
+
+	if (lane == 0)
+		warp->decisions = warp->stopped = 0;
+	for (int64_t first = number * WARP_ROWS; first < count;
+		 first += (int64_t) gridDim.x * WARPS * WARP_ROWS)
+	{
+		__syncwarp();
+		if (lane < WARP_ROWS)
+			list_pair(a, warp, lane, first + lane, count);
+		if (has_stopped(a, warp))
+			return;
+		decide_listed(a.definition());
+		if (lane < WARP_ROWS)
+			give_label(a, warp->row[lane], warp->which[lane]);
+	}
+}
+
 /* True if a block has room to stage pairs. */
 static bool
 staging_fits(const Shard &shard, int panel)
@@ -596,7 +655,7 @@ template <int PANEL> static void
 choose_rows(Shard &shard, FlaggedArguments &a)
 {
 	a.panels = (a.count + PANEL - 1) / PANEL;
-	a.most_parts = std::max(1, std::min(a.panels / 2, MOST_PARTS));
+	a.most_parts = std::min(a.panels, MOST_PARTS);
 	a.staged = staging_fits(shard, PANEL);
 	if (tiled_rows_stay(shard, PANEL, a.panels, lists_bytes(a.staged)))
 		launch_flagged<PANEL, true>(shard, a);
@@ -611,11 +670,24 @@ flagged_blocks(const Shard &shard)
 	return (int64_t) shard.device->processors * MOST_BLOCKS;
 }
 
+/* Labels of the rows that have but two candidates, by the definition. */
+void
+decide_pairs(Shard &shard, const FilterArguments &arguments)
+{
+	FlaggedArguments a(arguments, shard);
+	constexpr int64_t EACH = WARPS * WARP_ROWS;
+
+	a.staged = true;
+	pairs_kernel<<<blocks_for(shard, (a.rows + EACH - 1) / EACH, 4), TILED_THREADS,
+				   lists_bytes(true), shard.device->compute>>>(a);
+	GK_LAUNCHED("pairs_kernel");
+}
+
 /* Labels of the flagged rows, by the definition. */
 void
-decide_flagged(Shard &shard, const FilterArguments &arguments, const double *centroids)
+decide_flagged(Shard &shard, const FilterArguments &arguments)
 {
-	FlaggedArguments a(arguments, shard, centroids);
+	FlaggedArguments a(arguments, shard);
 
 	if (tiled_panel(shard, a.count) == 64 || !staging_fits(shard, 128))
 		choose_rows<64>(shard, a);

@@ -12,7 +12,7 @@ namespace gk
 /* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
-void		set_origin(Shard &shard, const double *origin);
+void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
 
@@ -24,8 +24,6 @@ bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
 bool		filter_wide_suits(const Shard &shard);
-void		reserve_wide(Shard &shard, int64_t rows);
-bool		filter_wide_fits(const Shard &shard, int64_t rows);
 int64_t		filter_wide_wave(const Shard &shard);
 void		filter_wide(Shard &shard, const FilterArguments &a);
 int64_t		filter_generic_wave(const Shard &shard);
@@ -72,7 +70,8 @@ const uint32_t *left_count(const Shard &shard);
 /* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
 #define BLOCK_ROWS 128			/* of a block */
 int64_t		flagged_blocks(const Shard &shard);
-void		decide_flagged(Shard &shard, const FilterArguments &a, const double *centroids);
+void		decide_flagged(Shard &shard, const FilterArguments &a);
+void		decide_pairs(Shard &shard, const FilterArguments &a);
 
 /* How tensor cores get rows: from a warp, or of a warpgroup in shared memory or in registers. */
 enum Products
@@ -127,9 +126,38 @@ void		separation_slice(Shard &shard, const float *features, int64_t rows,
 							 const Separation &separation, const int32_t *labels, double *own,
 							 double *other);
 
-/* neighbours.cu: of points among each other, GK_NEIGHBOUR_COUNT for each that is wanted */
+/*
+ * neighbours.cu: keys of the nearest neighbours of points among each other, GK_NEIGHBOUR_COUNT for
+ * each that is wanted, in each of some shares of the points: shares × wanted lists
+ */
+int			neighbour_shares(const Shard &shard, int64_t wanted);
 void		find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first,
-							int64_t wanted, int32_t *neighbours, float *distances);
+							int64_t wanted, int shares, uint64_t *lists);
+
+/* merges.cu: rounds of unions */
+struct MergeState;
+struct Clusters
+{
+	int64_t		count;
+	int64_t		wanted;			/* unions */
+	int			d;
+	bool		spherical;
+	float	   *means;			/* count × d */
+	double	   *weights;
+	uint64_t   *lists;			/* count × GK_NEIGHBOUR_COUNT: keys of unions, the least first */
+	uint64_t   *best;			/* count: the first union that a cluster can have */
+	int32_t    *parts;			/* count: which one became a part of it in this round; -1 = none */
+	int32_t    *into;			/* count, as all below: of the command */
+	int32_t    *rounds;
+	float	   *costs;
+	MergeState *state;
+};
+uint64_t	merge_state_bytes();
+void		price_unions(Shard &shard, const Clusters &clusters, int64_t first, int64_t wanted,
+						 int shares, const uint64_t *neighbours);
+void		begin_merging(Shard &shard, const Clusters &clusters);
+void		merge_rounds(Shard &shard, const Clusters &clusters, int rounds);
+const int  *merging_has_ended(const Clusters &clusters);
 
 /* update.cu: fixed-point sums and centroids */
 struct Grid
@@ -144,6 +172,7 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
 void		load_finish();
+void		report_counters(Shard &shard);
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
 						bool even_if_empty);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
@@ -151,7 +180,7 @@ void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 
 /* passes.cu: whole-data passes */
 void		range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
-						unsigned long long *weight_bits);
+						unsigned long long *weight_bits, unsigned long long *fractions);
 struct MomentGrid
 {
 	const double *pivot;

@@ -371,7 +371,7 @@ choose_copies(NarrowArguments &a, int warps, int64_t room)
 	}
 }
 
-/* Enqueues the kernel; without rows, only loads it. */
+/* Enqueues the kernel. */
 template <int D, int TILE> static void
 launch_narrow(Shard &shard, NarrowArguments &a)
 {
@@ -395,8 +395,6 @@ launch_narrow(Shard &shard, NarrowArguments &a)
 			break;
 	}
 	GK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) bytes));
-	if (a.rows == 0)
-		return;
 	GK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, warps * 32,
 			bytes));
 	narrow_kernel<D, TILE>

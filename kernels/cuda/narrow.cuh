@@ -18,7 +18,7 @@ namespace gk
 #define NARROW_CENTROIDS 512	/* at most */
 #define LANE_ROWS 4				/* that a lane has at a time */
 #define TILE_ROWS (32 * LANE_ROWS)	/* that a warp has */
-#define PRODUCT_FEATURES 5		/* of rows that are summed by products, at least */
+#define PRODUCT_FEATURES 4		/* of rows that are summed by products, at least */
 #define PRODUCT_CENTROIDS 64	/* at most, if they are */
 #define WARP_LANES 0xffffffffu
 #define NO_ITEM 0xffffffffu
@@ -39,8 +39,8 @@ NarrowShape narrow_shape(int d, int centroids);
 struct NarrowBound
 {
 	float		factor;			/* rows are multiplied by it: a power of two */
-	float		wide_row;		/* a window without roots: wide_row × |y|² + wide_rest */
-	float		wide_rest;
+	float		wide_row;		/* a window without roots: wide_row × |y|² + wide_rest … */
+	float		wide_rest;		/* … -INFINITY: scores are exact, and the least one decides */
 	float		gamma;
 	float		definition;
 	float		greatest;		/* of the centroids' norms */

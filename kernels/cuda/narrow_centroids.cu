@@ -68,9 +68,12 @@ narrow_exponent(double norm2)
 	return max(-126, min(126, exponent));
 }
 
-/* Stores the constants of the bound. */
+/* Exact scores, in halves, are numbers of 24 bits. */
+#define EXACT_NARROW 0x1p24
+
+/* Stores the constants of the bound; `exact`: no score is rounded. */
 static __device__ void
-store_bound(NarrowBound *bound, double factor, double greatest, int d)
+store_bound(NarrowBound *bound, double factor, double greatest, int d, bool exact)
 {
 	double		gamma = 1.01 * (d + 16) * 0x1p-24;
 	double		definition = (d + 16) * 0x1p-49;
@@ -86,12 +89,20 @@ store_bound(NarrowBound *bound, double factor, double greatest, int d)
 	bound->unused = 0.0f;
 	if (!(greatest < 0x1p40))
 		bound->wide_rest = bound->greatest = INFINITY;
+	if (exact)
+	{
+		bound->wide_row = 0.0f;
+		bound->wide_rest = -INFINITY;
+	}
 }
 
-/* The hashes of the centroids, and the greatest squared norm, as bits. */
+/*
+ * The hashes of the centroids, and the greatest squared norm, as bits; *fractions becomes 1 if a
+ * coordinate is no whole number.
+ */
 static __device__ __forceinline__ void
 measure_centroids(const double *exact, const float *origin, int count, int d,
-				  unsigned long long *hashes, unsigned long long *greatest)
+				  unsigned long long *hashes, unsigned long long *greatest, int *fractions)
 {
 	int			lane = threadIdx.x % 32;
 
@@ -105,6 +116,8 @@ measure_centroids(const double *exact, const float *origin, int count, int d,
 			double		e = exact[c * d + j] - (double) origin[j];
 
 			norm2 += e * e;
+			if (exact[c * d + j] != rint(exact[c * d + j]))
+				atomicOr(fractions, 1);
 		}
 		norm2 = sum_of_lanes<32>(norm2);
 		if (lane == 0)
@@ -115,13 +128,15 @@ measure_centroids(const double *exact, const float *origin, int count, int d,
 	}
 }
 
-/* Packs centroids for narrow_kernel: one block. */
+/* Packs centroids for narrow_kernel: one block.  whole_norm is as in the shard. */
 static __global__ void
 __launch_bounds__(PACK_THREADS)
-pack_kernel(const double *exact, const float *origin, int count, int padded, int d, float *packed)
+pack_kernel(const double *exact, const float *origin, int count, int padded, int d,
+			double whole_norm, float *packed)
 {
 	__shared__ unsigned long long hashes[NARROW_CENTROIDS];
 	__shared__ unsigned long long greatest[2];
+	__shared__ int fractions;
 	int			parts = (d + 3) / 4;
 	NarrowLayout layout = narrow_layout(parts, padded);
 	int			lane = threadIdx.x % 32;
@@ -129,8 +144,10 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 
 	if (threadIdx.x < 2)
 		greatest[threadIdx.x] = 0;
+	if (threadIdx.x == 0)
+		fractions = 0;
 	__syncthreads();
-	measure_centroids(exact, origin, count, d, hashes, &greatest[0]);
+	measure_centroids(exact, origin, count, d, hashes, &greatest[0], &fractions);
 	__syncthreads();
 	factor = ldexp(1.0, narrow_exponent(__longlong_as_double((long long) greatest[0])));
 	for (int c = threadIdx.x / 32; c < padded; c += PACK_THREADS / 32)
@@ -151,8 +168,14 @@ pack_kernel(const double *exact, const float *origin, int count, int padded, int
 		packed[layout.origin + j] = j < d ? (float) ((double) origin[j] * factor) : 0.0f;
 	__syncthreads();
 	if (threadIdx.x == 0)
+	{
+		double		most2 = __longlong_as_double((long long) greatest[0]);
+
 		store_bound((NarrowBound *) packed, factor,
-					__longlong_as_double((long long) greatest[1]), d);
+					__longlong_as_double((long long) greatest[1]), d,
+					whole_norm > 0.0 && fractions == 0 &&
+					most2 + 2.0 * whole_norm * sqrt(most2) < EXACT_NARROW / 2);
+	}
 }
 
 /* Allocates memory for packed centroids. */
@@ -173,7 +196,7 @@ pack_centroids(Shard &shard, Centroids &centroids)
 	shard.use();
 	pack_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>
 		(centroids.exact.get(), shard.origin.get(), (int) centroids.count, shape.padded,
-		 shard.dimension, centroids.packed.get());
+		 shard.dimension, shard.whole_norm, centroids.packed.get());
 	GK_LAUNCHED("pack_kernel");
 }
 

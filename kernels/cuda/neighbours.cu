@@ -1,6 +1,8 @@
 /*
  * The nearest neighbours of points among each other: lists of the least distances in float.
  */
+#include <algorithm>
+
 #include "launch.h"
 #include "neighbours.h"
 
@@ -11,6 +13,7 @@ namespace gk
 #define STAGE 16				/* features of them in shared memory */
 #define THREADS 256
 #define SHARES (THREADS / TILE)	/* threads that list the neighbours of a point */
+#define MOST_SHARES 16			/* of the points, on different processors */
 
 /* Stages of points, feature by feature, and then their distances. */
 union NeighbourTile
@@ -24,18 +27,30 @@ union NeighbourTile
 	uint64_t	keys[TILE][GK_NEIGHBOUR_COUNT];
 };
 
-/* Copies features from .. from + STAGE - 1 of a tile's points; zeros beyond. */
-static __device__ __forceinline__ void
-load_stage(const float *points, int64_t first, int64_t count, int d, int from,
-		   float (*to)[TILE + 4])
-{
-	for (int e = threadIdx.x; e < TILE * STAGE; e += THREADS)
-	{
-		int64_t		point = first + e / STAGE;
-		int			j = from + e % STAGE;
+/* Points of a tile of which a thread loads a feature, and how far they are apart. */
+#define LOADS (TILE * STAGE / THREADS)
+#define APART (THREADS / STAGE)
 
-		to[e % STAGE][e / STAGE] = point < count && j < d ? points[point * d + j] : 0.0f;
-	}
+/* Loads a feature of some of a tile's points; zeros beyond the last one. */
+static __device__ __forceinline__ void
+load_stage(const float *points, int64_t first, int64_t count, int d, int from, float *values)
+{
+	int64_t		point = first + threadIdx.x / STAGE;
+	int			j = from + threadIdx.x % STAGE;
+	const float *at = points + point * d + j;
+
+#pragma unroll
+	for (int i = 0; i < LOADS; i++)
+		values[i] = point + i * APART < count && j < d ? at[(int64_t) i * APART * d] : 0.0f;
+}
+
+/* Stores them feature by feature. */
+static __device__ __forceinline__ void
+store_stage(const float *values, float (*to)[TILE + 4])
+{
+#pragma unroll
+	for (int i = 0; i < LOADS; i++)
+		to[threadIdx.x % STAGE][threadIdx.x / STAGE + i * APART] = values[i];
 }
 
 /* The distances between 4 × 4 points in each thread. */
@@ -46,13 +61,22 @@ compare_tiles(NeighbourTile &tile, const float *points, int64_t first, int64_t o
 	int			row = threadIdx.x / (TILE / 4) * 4;
 	int			column = threadIdx.x % (TILE / 4) * 4;
 	float		sums[4][4] = {};
+	float		mine[LOADS];
+	float		its[LOADS];
 
+	load_stage(points, first, count, d, 0, mine);
+	load_stage(points, other, count, d, 0, its);
 	for (int from = 0; from < d; from += STAGE)
 	{
 		__syncthreads();
-		load_stage(points, first, count, d, from, tile.stage.x);
-		load_stage(points, other, count, d, from, tile.stage.y);
+		store_stage(mine, tile.stage.x);
+		store_stage(its, tile.stage.y);
 		__syncthreads();
+		if (from + STAGE < d)
+		{
+			load_stage(points, first, count, d, from + STAGE, mine);
+			load_stage(points, other, count, d, from + STAGE, its);
+		}
 #pragma unroll
 		for (int j = 0; j < STAGE; j++)
 		{
@@ -93,48 +117,65 @@ join_lists(NeighbourTile &tile, uint64_t *keys)
 	}
 }
 
-/* Neighbours of the points from `first` on, a tile a block. */
+/*
+ * Neighbours of the points from `first` on, a tile a block, among a share of all points: the keys
+ * of share s are the s-th `wanted` lists.
+ */
 static __global__ void
 __launch_bounds__(THREADS)
 neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int64_t wanted,
-				  int32_t *neighbours, float *distances)
+				  uint64_t *lists)
 {
 	__shared__ NeighbourTile tile;
 	int64_t		begin = first + (int64_t) blockIdx.x * TILE;
+	int64_t		tiles = (count + TILE - 1) / TILE;
+	int64_t		end = min(count, tiles * (blockIdx.y + 1) / gridDim.y * TILE);
 	int			row = threadIdx.x / SHARES;
 	uint64_t	keys[GK_NEIGHBOUR_COUNT];
+	float		limit = INFINITY;
 
 #pragma unroll
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
 		keys[i] = GK_NO_NEIGHBOUR;
-	for (int64_t other = 0; other < count; other += TILE)
+	for (int64_t other = tiles * blockIdx.y / gridDim.y * TILE; other < end; other += TILE)
 	{
 		compare_tiles(tile, points, begin, other, count, d);
 		for (int i = threadIdx.x % SHARES; i < TILE; i += SHARES)
-			if (other + i < count && other + i != begin + row)
+			if (tile.distances[row][i] <= limit && other + i < count && other + i != begin + row)
 				gk_offer_neighbour(keys, gk_neighbour_key(tile.distances[row][i], other + i));
+		/* the greatest distance in the list of the point's threads with the nearest ones */
+		limit = gk_neighbour_distance(keys[GK_NEIGHBOUR_COUNT - 1]);
+		for (int share = 1; share < SHARES; share *= 2)
+			limit = fminf(limit, __shfl_xor_sync(0xffffffffu, limit, share));
 	}
 	join_lists(tile, keys);
 	if (threadIdx.x % SHARES == 0 && begin + row < first + wanted)
 #pragma unroll
 		for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
-		{
-			int64_t		place = (begin - first + row) * GK_NEIGHBOUR_COUNT + i;
-
-			neighbours[place] = gk_neighbour_number(keys[i]);
-			distances[place] = gk_neighbour_distance(keys[i]);
-		}
+			lists[(blockIdx.y * wanted + (begin - first + row)) * GK_NEIGHBOUR_COUNT + i] =
+				keys[i];
 }
 
-/* Finds the neighbours of `wanted` of the points, from `first` on. */
+/* Into how many shares the points are split so that all processors have work. */
+int
+neighbour_shares(const Shard &shard, int64_t wanted)
+{
+	int64_t		tiles = (wanted + TILE - 1) / TILE;
+	int64_t		shares = (int64_t) shard.device->processors * 8 / tiles;
+
+	return (int) std::min<int64_t>(std::max<int64_t>(shares, 1), MOST_SHARES);
+}
+
+/* Finds the neighbours of `wanted` of the points, from `first` on, in each share of all. */
 void
 find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first, int64_t wanted,
-				int32_t *neighbours, float *distances)
+				int shares, uint64_t *lists)
 {
+	dim3		grid((unsigned) ((wanted + TILE - 1) / TILE), (unsigned) shares);
+
 	shard.use();
-	neighbours_kernel<<<(unsigned) ((wanted + TILE - 1) / TILE), THREADS, 0,
-		shard.device->compute>>>
-		(points, count, shard.dimension, first, wanted, neighbours, distances);
+	neighbours_kernel<<<grid, THREADS, 0, shard.device->compute>>>
+		(points, count, shard.dimension, first, wanted, lists);
 	GK_LAUNCHED("neighbours_kernel");
 }
 

@@ -50,10 +50,20 @@ struct Columns
 	int64_t		row_step;
 };
 
-/* Least and greatest value of each column, and of the weights. */
+/* True of whole numbers below 2^22; of greater numbers, it means nothing. */
+static __device__ __forceinline__ bool
+is_whole(float x)
+{
+	return __fadd_rn(__fadd_rn(x, 0x1.8p23f), -0x1.8p23f) == x;
+}
+
+/*
+ * Least and greatest value of each column, and of the weights; *fractions becomes 1 if a value is
+ * no whole number.
+ */
 static __global__ void
 range_kernel(const float *features, const double *weights, int64_t rows, int d, uint32_t *least,
-			 uint32_t *greatest, unsigned long long *weight_bits)
+			 uint32_t *greatest, unsigned long long *weight_bits, unsigned long long *fractions)
 {
 	Columns		mine(rows, d);
 	Columns		weight_rows(rows, 1);
@@ -62,14 +72,19 @@ range_kernel(const float *features, const double *weights, int64_t rows, int d, 
 	{
 		uint32_t	low = 0xffffffffu;
 		uint32_t	high = 0;
+		bool		whole = true;
 
 		for (int64_t row = mine.first_row; row < mine.end_row; row += mine.row_step)
 		{
-			uint32_t	x = ordered(features[row * d + j]);
+			float		value = features[row * d + j];
+			uint32_t	x = ordered(value);
 
 			low = min(low, x);
 			high = max(high, x);
+			whole &= is_whole(value);
 		}
+		if (!whole)
+			*fractions = 1;
 		if (low <= high)
 		{
 			atomicMin(&least[j], low);
@@ -93,10 +108,11 @@ range_kernel(const float *features, const double *weights, int64_t rows, int d, 
 /* Extends the range by a slice. */
 void
 range_slice(Shard &shard, const Slice &slice, uint32_t *least, uint32_t *greatest,
-			unsigned long long *weight_bits)
+			unsigned long long *weight_bits, unsigned long long *fractions)
 {
 	range_kernel<<<blocks_for(shard, (slice.rows + 63) / 64, 8), 256, 0, shard.device->compute>>>
-		(slice.features, slice.weights, slice.rows, shard.dimension, least, greatest, weight_bits);
+		(slice.features, slice.weights, slice.rows, shard.dimension, least, greatest, weight_bits,
+		 fractions);
 	GK_LAUNCHED("range_kernel");
 }
 

@@ -719,8 +719,10 @@ centroids_kernel(FinishArguments a)
 			values[mine][0][lane] = square;
 			values[mine][1][lane] = gain;
 			__syncwarp();
+			/* past the last column there are zeros, which change no sum */
 			if (lane < 2)
-				for (int i = 0; i < 32 && from + i < a.d; i++)
+#pragma unroll
+				for (int i = 0; i < 32; i++)
 					total = GK_ADD(total, values[mine][lane][i]);
 			__syncwarp();
 		}
@@ -783,6 +785,22 @@ load_finish()
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
+}
+
+/* Writes the counters to the host's memory. */
+static __global__ void
+report_kernel(const Counters *counters, Counters *result)
+{
+	if (threadIdx.x < sizeof(Counters) / sizeof(uint64_t))
+		((uint64_t *) result)[threadIdx.x] = ((const uint64_t *) counters)[threadIdx.x];
+}
+
+/* Brings the counters to the host: a copy engine would take 10 µs longer than a kernel. */
+void
+report_counters(Shard &shard)
+{
+	report_kernel<<<1, 32, 0, shard.device->compute>>>(shard.counters.get(), shard.device_result);
+	GK_LAUNCHED("report_kernel");
 }
 
 /* Counts empty clusters; computes new centroids if there are none, or if forced. */

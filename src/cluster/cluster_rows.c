@@ -366,65 +366,64 @@ gk_begin_separation(GkClusterEngine *engine, GkCommand *command)
 	return gk_begin_round(engine, &round);
 }
 
-/* Writes points, and whose neighbours are asked for. */
+/* Writes clusters that are merged. */
 static void
-write_neighbours(GkMessage *message, GkPeer *peer)
+write_merge(GkMessage *message, GkPeer *peer)
 {
 	const GkCommand *c = peer->engine->command;
 
-	gk_message_integer(message, c->neighbours.count);
-	gk_message_integer(message, c->neighbours.first + peer->at);
-	gk_message_integer(message, peer->count);
-	gk_message_copy(message, c->neighbours.points, c->neighbours.count * peer->engine->d,
-					sizeof(float));
+	gk_message_integer(message, c->merge.count);
+	gk_message_integer(message, c->merge.wanted);
+	gk_message_integer(message, c->merge.spherical);
+	gk_message_copy(message, c->merge.points, c->merge.count * peer->engine->d, sizeof(float));
+	gk_message_copy(message, c->merge.weights, c->merge.count, sizeof(double));
 }
 
-/* True if each point of a peer has a neighbour other than itself: else no two could ever merge. */
+/* True if unions are such as the command makes; at least one: else whoever asks would go on. */
 static bool
-all_have_neighbours(const GkCommand *c, const GkPeer *peer, const int32_t *neighbours)
+are_unions(const GkCommand *c, const int32_t *into, const int32_t *rounds, const float *costs)
 {
-	for (int64_t i = 0; i < peer->count; i++)
-	{
-		int32_t		first = neighbours[i * GK_NEIGHBOUR_COUNT];
+	int64_t		found = 0;
 
-		if (c->neighbours.count > 1 &&
-			(first < 0 || first == c->neighbours.first + peer->at + i))
+	for (int64_t i = 0; i < c->merge.count; i++)
+	{
+		bool		is_union = into[i] >= 0;
+
+		if (into[i] >= i || (rounds[i] >= 0) != is_union || !(costs[i] >= 0.0f))
 			return false;
+		found += is_union;
 	}
-	return true;
+	return found > 0 || c->merge.count == 1;
 }
 
-/* Takes the neighbours that a peer has found. */
+/* Takes the unions that a peer has found. */
 static GkRoundProgress
-take_neighbours(GkClusterEngine *engine, GkPeer *peer)
+take_merge(GkClusterEngine *engine, GkPeer *peer)
 {
 	GkCommand  *c = engine->command;
-	int64_t		count = peer->count * GK_NEIGHBOUR_COUNT;
-	const int32_t *neighbours = gk_read_numbers(&peer->reader, count, -1,
-												(int32_t) (c->neighbours.count - 1));
-	const float *distances = gk_read_array(&peer->reader, count, sizeof(float));
+	int64_t		count = c->merge.count;
+	const int32_t *into = gk_read_numbers(&peer->reader, count, -1, (int32_t) (count - 1));
+	const int32_t *rounds = gk_read_numbers(&peer->reader, count, -1, (int32_t) (count - 1));
+	const float *costs = gk_read_array(&peer->reader, count, sizeof(float));
 
-	if (!peer->reader.good || !all_have_neighbours(c, peer, neighbours))
+	if (!peer->reader.good || !are_unions(c, into, rounds, costs))
 		return GK_BAD;
-	for (int64_t i = 0; i < count; i++)
-		if (!(distances[i] >= 0.0f))
-			return GK_BAD;
-	memcpy(c->neighbours.neighbours + peer->at * GK_NEIGHBOUR_COUNT, neighbours,
-		   count * sizeof(int32_t));
-	memcpy(c->neighbours.distances + peer->at * GK_NEIGHBOUR_COUNT, distances,
-		   count * sizeof(float));
+	memcpy(c->merge.into, into, count * sizeof(int32_t));
+	memcpy(c->merge.rounds, rounds, count * sizeof(int32_t));
+	memcpy(c->merge.costs, costs, count * sizeof(float));
 	return GK_DONE;
 }
 
-/* GK_NEIGHBOURS: a node finds those of its share of the points. */
+/* GK_MERGE: one of the nodes that have rows does it. */
 GkStatus
-gk_begin_neighbours(GkClusterEngine *engine, GkCommand *command)
+gk_begin_cluster_merge(GkClusterEngine *engine, GkCommand *command)
 {
 	static const GkRound round = {
-		.operation = GK_NEIGHBOURS,.write = write_neighbours,.take = take_neighbours
+		.operation = GK_MERGE,.write = write_merge,.take = take_merge
 	};
 
-	share_out(engine, command->neighbours.wanted);
+	(void) command;
+	share_out(engine, 1);
 	return gk_begin_round(engine, &round);
 }
 

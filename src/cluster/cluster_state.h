@@ -190,7 +190,7 @@ extern GkStatus gk_begin_get_centroids(GkClusterEngine *engine, GkCommand *comma
 extern GkStatus gk_begin_rows(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_compare(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_separation(GkClusterEngine *engine, GkCommand *command);
-extern GkStatus gk_begin_neighbours(GkClusterEngine *engine, GkCommand *command);
+extern GkStatus gk_begin_cluster_merge(GkClusterEngine *engine, GkCommand *command);
 extern void gk_write_fetch(GkMessage *message, GkPeer *peer);
 extern GkRoundProgress gk_take_fetch(GkClusterEngine *engine, GkPeer *peer);
 

@@ -2,6 +2,7 @@
  * What a node answers.  An answer has room for the outputs of its command, so that the engine
  * writes them where they belong; single numbers are filled in at the end.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "node_state.h"
@@ -152,16 +153,15 @@ write_squares(GkMessage *message, GkNode *node)
 		gk_message_add(message, node->state.centroids * (node->d + 1), sizeof(GkSum));
 }
 
-/* GK_NEIGHBOURS. */
+/* GK_MERGE. */
 static void
-write_neighbours(GkMessage *message, GkNode *node)
+write_merge(GkMessage *message, GkNode *node)
 {
 	GkCommand  *c = &node->command;
 
-	c->neighbours.neighbours =
-		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(int32_t));
-	c->neighbours.distances =
-		gk_message_add(message, c->neighbours.wanted * GK_NEIGHBOUR_COUNT, sizeof(float));
+	c->merge.into = gk_message_add(message, c->merge.count, sizeof(int32_t));
+	c->merge.rounds = gk_message_add(message, c->merge.count, sizeof(int32_t));
+	c->merge.costs = gk_message_add(message, c->merge.count, sizeof(float));
 }
 
 /* GK_SEPARATION. */
@@ -195,7 +195,7 @@ static void (*const writers[GK_MESSAGE_OPERATIONS]) (GkMessage *message, GkNode 
 	[GK_MASSES] = write_masses,
 	[GK_ENTRIES] = write_entries,
 	[GK_LABEL_WEIGHTS] = write_label_weights,
-	[GK_NEIGHBOURS] = write_neighbours,
+	[GK_MERGE] = write_merge,
 	[GK_ROWS] = write_rows,
 	[GK_COMPARE] = write_compare,
 	[GK_STEP] = write_step,
@@ -279,12 +279,23 @@ finish_farthest(GkNode *node)
 	gk_message_end(&node->answer, end + (found + 7) / 8 * 8);
 }
 
-/* Ends the entries behind the last one. */
+/* The order of the rows of entries. */
+static int
+compare_entry_rows(const void *a, const void *b)
+{
+	const GkEntry *left = a;
+	const GkEntry *right = b;
+
+	return (left->row > right->row) - (left->row < right->row);
+}
+
+/* Sorts the entries, and ends them behind the last one. */
 static void
 finish_entries(GkNode *node)
 {
 	const GkCommand *c = &node->command;
 
+	qsort(c->entries.entries, c->entries.count, sizeof(GkEntry), compare_entry_rows);
 	node->integers[0] = c->entries.count;
 	node->integers[1] = c->entries.next;
 	gk_message_end(&node->answer, c->entries.entries + c->entries.count);

@@ -378,18 +378,22 @@ read_separation(GkNode *node, GkReader *reader)
 	return reader->good;
 }
 
-/* Reads GK_NEIGHBOURS. */
+/* Reads GK_MERGE. */
 static bool
-read_neighbours(GkNode *node, GkReader *reader)
+read_merge(GkNode *node, GkReader *reader)
 {
 	GkCommand  *c = &node->command;
 
-	c->neighbours.count = gk_read_integer(reader, 1, INT32_MAX);
-	c->neighbours.first = gk_read_integer(reader, 0, c->neighbours.count - 1);
-	c->neighbours.wanted = gk_read_integer(reader, 1, c->neighbours.count - c->neighbours.first);
+	c->merge.count = gk_read_integer(reader, 1, INT32_MAX);
+	c->merge.wanted = gk_read_integer(reader, 1, INT32_MAX);
+	c->merge.spherical = gk_read_integer(reader, 0, 1);
 	if (!reader->good)
 		return false;
-	c->neighbours.points = gk_read_floats(reader, c->neighbours.count * node->d);
+	c->merge.points = gk_read_floats(reader, c->merge.count * node->d);
+	c->merge.weights = gk_read_doubles(reader, c->merge.count, DBL_MAX);
+	for (int64_t i = 0; reader->good && i < c->merge.count; i++)
+		if (!(c->merge.weights[i] >= 0.0))
+			return false;
 	return reader->good;
 }
 
@@ -415,7 +419,7 @@ static bool (*const readers[]) (GkNode *node, GkReader *reader) = {
 	[GK_MASSES] = read_masses,
 	[GK_ENTRIES] = read_entries,
 	[GK_LABEL_WEIGHTS] = read_label_weights,
-	[GK_NEIGHBOURS] = read_neighbours,
+	[GK_MERGE] = read_merge,
 	[GK_ROWS] = read_rows,
 	[GK_COMPARE] = read_compare,
 	[GK_CENTROIDS] = read_centroids,

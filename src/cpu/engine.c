@@ -54,7 +54,7 @@ dispatch(GkCpuEngine *engine, GkCommand *command)
 		[GK_STATISTICS] = gk_cpu_run_statistics,
 		[GK_SQUARES] = gk_cpu_run_squares,
 		[GK_SEPARATION] = gk_cpu_run_separation,
-		[GK_NEIGHBOURS] = gk_cpu_run_neighbours,
+		[GK_MERGE] = gk_cpu_run_merge,
 		[GK_GET_CENTROIDS] = gk_cpu_run_get_centroids
 	};
 
@@ -232,8 +232,8 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 		case GK_SEPARATION:
 			return 4.0 * command->separation.count *
 				command->separation.ends[command->separation.groups - 1] * engine->d;
-		case GK_NEIGHBOURS:
-			return 2.0 * command->neighbours.wanted * command->neighbours.count * engine->d;
+		case GK_MERGE:
+			return 2.0 * command->merge.count * command->merge.count * engine->d;
 		case GK_GRID:
 			return 0;
 		default:

@@ -482,7 +482,7 @@ distances(const float *block, int d, const double *centroids, int count, double 
 	}
 }
 
-/* Distances of GK_NEIGHBOURS, of a block to exactly `count` points. */
+/* Distances of GK_MERGE, of a block to exactly `count` points. */
 static inline __attribute__((always_inline)) void
 spans_to(const float *block, int d, const float *points, const int count, float *distances)
 {

@@ -2,6 +2,7 @@
  * The nearest neighbours of points among each other, on the CPU engine.
  */
 #include <math.h>
+#include <string.h>
 
 #include "state.h"
 #include "neighbours.h"
@@ -9,25 +10,27 @@
 /* Points that are compared with a block while both are in the cache. */
 #define TILE_POINTS 256
 
-/* The command, and the points in blocks. */
+/* The points, as they come and in blocks, and their lists. */
 typedef struct Neighbours
 {
-	const GkCommand *command;
+	const float *points;
+	int64_t		count;
 	const float *blocks;
+	uint64_t   *keys;
 } Neighbours;
 
 /* Puts points into blocks; behind the last one are copies of it. */
 static void
 pack_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
-	const GkCommand *command = context;
+	const Neighbours *neighbours = context;
 	float	   *blocks = engine->scratch.base;
 
 	(void) worker;
 	for (int64_t i = from * GK_BLOCK; i < to * GK_BLOCK && !gk_cpu_stopped(engine); i++)
 	{
-		int64_t		last = command->neighbours.count - 1;
-		const float *point = command->neighbours.points + (i < last ? i : last) * engine->d;
+		int64_t		last = neighbours->count - 1;
+		const float *point = neighbours->points + (i < last ? i : last) * engine->d;
 		float	   *place = blocks + i / GK_BLOCK * GK_BLOCK * engine->d + i % GK_BLOCK;
 
 		for (int j = 0; j < engine->d; j++)
@@ -75,18 +78,17 @@ clear_lists(Lists *lists)
 static bool
 compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, Lists *lists)
 {
-	const GkCommand *command = neighbours->command;
 	const float *mine = neighbours->blocks + block * GK_BLOCK * engine->d;
 
-	for (int64_t p = 0; p < command->neighbours.count; p += GK_CENTROIDS_AT_ONCE)
+	for (int64_t p = 0; p < neighbours->count; p += GK_CENTROIDS_AT_ONCE)
 	{
-		int64_t		left = command->neighbours.count - p;
+		int64_t		left = neighbours->count - p;
 		int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 		float		distances[GK_CENTROIDS_AT_ONCE * GK_BLOCK];
 
 		if (p % TILE_POINTS == 0 && gk_cpu_stopped(engine))
 			return false;
-		engine->kernels->spans(mine, engine->d, command->neighbours.points + p * engine->d, count,
+		engine->kernels->spans(mine, engine->d, neighbours->points + p * engine->d, count,
 							   distances);
 		for (int i = 0; i < count; i++)
 			offer_point(lists, distances + i * GK_BLOCK, block, p + i);
@@ -94,62 +96,38 @@ compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, 
 	return true;
 }
 
-/* Gives the list of a point to the caller. */
-static void
-write_list(const GkCommand *command, int64_t place, const uint64_t *keys)
-{
-	int32_t    *neighbours = command->neighbours.neighbours + place * GK_NEIGHBOUR_COUNT;
-	float	   *distances = command->neighbours.distances + place * GK_NEIGHBOUR_COUNT;
-
-	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
-	{
-		neighbours[i] = gk_neighbour_number(keys[i]);
-		distances[i] = gk_neighbour_distance(keys[i]);
-	}
-}
-
 /* Finds the neighbours of the points of some blocks. */
 static void
 neighbours_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	const Neighbours *neighbours = context;
-	const GkCommand *command = neighbours->command;
-	int64_t		first = command->neighbours.first;
-	int64_t		end = first + command->neighbours.wanted;
 
 	(void) worker;
-	for (int64_t block = first / GK_BLOCK + from; block < first / GK_BLOCK + to; block++)
+	for (int64_t block = from; block < to; block++)
 	{
+		int64_t		left = neighbours->count - block * GK_BLOCK;
 		Lists		lists;
 
 		clear_lists(&lists);
 		if (!compare_block(engine, neighbours, block, &lists))
 			return;
-		for (int r = 0; r < GK_BLOCK; r++)
-		{
-			int64_t		point = block * GK_BLOCK + r;
-
-			if (point >= first && point < end)
-				write_list(command, point - first, lists.keys[r]);
-		}
+		memcpy(neighbours->keys + block * GK_BLOCK * GK_NEIGHBOUR_COUNT, lists.keys,
+			   (left < GK_BLOCK ? left : GK_BLOCK) * sizeof(lists.keys[0]));
 	}
 }
 
-/* The neighbours of points. */
-void
-gk_cpu_run_neighbours(GkCpuEngine *engine, GkCommand *command)
+/* Lists the neighbours of points among each other, by gk_neighbour_key(). */
+bool
+gk_cpu_list_neighbours(GkCpuEngine *engine, const float *points, int64_t count, uint64_t *keys)
 {
-	int64_t		blocks = (command->neighbours.count + GK_BLOCK - 1) / GK_BLOCK;
-	int64_t		first = command->neighbours.first / GK_BLOCK;
-	int64_t		end = command->neighbours.first + command->neighbours.wanted;
-	Neighbours	neighbours = {.command = command};
+	int64_t		blocks = (count + GK_BLOCK - 1) / GK_BLOCK;
+	Neighbours	neighbours = {.points = points,.count = count,.keys = keys};
 
 	if (!gk_cpu_array_need(engine, &engine->scratch, blocks,
 						   (size_t) GK_BLOCK * engine->d * sizeof(float)) ||
-		!gk_cpu_for_each(engine, blocks, 8.0 * GK_BLOCK * engine->d, pack_chunk, command))
-		return;
+		!gk_cpu_for_each(engine, blocks, 8.0 * GK_BLOCK * engine->d, pack_chunk, &neighbours))
+		return false;
 	neighbours.blocks = engine->scratch.base;
-	gk_cpu_for_each(engine, (end + GK_BLOCK - 1) / GK_BLOCK - first,
-					2.0 * GK_BLOCK * engine->d * command->neighbours.count, neighbours_chunk,
-					&neighbours);
+	return gk_cpu_for_each(engine, blocks, 2.0 * GK_BLOCK * engine->d * count, neighbours_chunk,
+						   &neighbours);
 }

@@ -284,7 +284,11 @@ extern void gk_cpu_run_statistics(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command);
 
 /* neighbours.c */
-extern void gk_cpu_run_neighbours(GkCpuEngine *engine, GkCommand *command);
+extern bool gk_cpu_list_neighbours(GkCpuEngine *engine, const float *points, int64_t count,
+								   uint64_t *keys);
+
+/* merges.c */
+extern void gk_cpu_run_merge(GkCpuEngine *engine, GkCommand *command);
 
 /* The features of a row as the filter multiplies them. */
 static inline int

@@ -153,7 +153,7 @@ typedef enum GkMass
 	GK_MASS_DISTANCE			/* v = weight × d², d² of the last GK_CANDIDATES */
 } GkMass;
 
-/* How many neighbours of a point GK_NEIGHBOURS finds. */
+/* How many neighbours GK_MERGE keeps of a cluster. */
 #define GK_NEIGHBOUR_COUNT 8
 
 typedef enum GkOperation
@@ -178,8 +178,8 @@ typedef enum GkOperation
 	GK_ENTRIES,
 	/* seeding: Σ of the weights by label */
 	GK_LABEL_WEIGHTS,
-	/* seeding: the nearest neighbours of points among each other */
-	GK_NEIGHBOURS,
+	/* seeding: which of many clusters become one */
+	GK_MERGE,
 	/* features of the rows of the given numbers; weights and labels if asked for */
 	GK_ROWS,
 	/* the order of pairs of rows by their bits */
@@ -279,7 +279,7 @@ typedef struct GkCommand
 			const uint8_t *wanted;		/* 2^bits: 1 = list the rows of this bucket with mass > 0 */
 			int64_t		from;			/* first row to look at */
 			int64_t		capacity;
-			GkEntry    *entries;		/* out: at most capacity, in row order */
+			GkEntry    *entries;		/* out: at most capacity, in any order, all before `next` */
 			int64_t		count;			/* out: */
 			int64_t		next;			/* out: the row to continue from; = rows at the end */
 		}			entries;
@@ -290,20 +290,28 @@ typedef struct GkCommand
 		}			label_weights;
 
 		/*
-		 * Points of the caller; nothing that the engine knows of its rows is used or changed.  A
-		 * distance is Σ (x - y)² in float, in index order.
+		 * Clusters of the caller; nothing that the engine knows of its rows is used or changed.
+		 * The union of two costs w v / (w + v) × d² of their means, w and v being their weights.
+		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
+		 * float and in index order, of equals the lowest numbers.  Then there are rounds.  In a
+		 * round, a cluster and the first of its neighbours become one if their union comes first of
+		 * all that either of them could have with a neighbour, or with one whose neighbour it is:
+		 * by gk_union_key() with the number of the cluster that has the other as a neighbour.  The
+		 * one with the greater number becomes a part of the other, which has the neighbours of both
+		 * that then cost least.  Once `wanted` unions are found, one counts only up to
+		 * gk_union_limit(); the rounds end when no two become one.
 		 */
 		struct
 		{
-			const float *points;		/* count × d, finite */
+			const float *points;		/* count × d, finite: the means */
+			const double *weights;		/* count, >= 0 */
 			int64_t		count;			/* below 2^31 */
-			int64_t		first;			/* whose neighbours: of these … */
-			int64_t		wanted;			/* … so many points */
-			int32_t    *neighbours;		/* out: wanted × GK_NEIGHBOUR_COUNT: the nearest others, the
-										 * nearest first, of equals the lowest number; -1 after the
-										 * last */
-			float	   *distances;		/* out: of these; infinite after the last */
-		}			neighbours;
+			int64_t		wanted;			/* unions, at least 1 */
+			bool		spherical;		/* a mean is divided by its norm */
+			int32_t    *into;			/* out: count: of which one it became a part; -1 = none */
+			int32_t    *rounds;			/* out: count: in which round, from 0; -1 if none */
+			float	   *costs;			/* out: count: what that union cost; 0 if none */
+		}			merge;
 		struct
 		{
 			const int64_t *rows;		/* count, each < the number of rows */

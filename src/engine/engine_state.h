@@ -33,7 +33,7 @@ gk_only_reads(GkOperation operation)
 		case GK_MASSES:
 		case GK_ENTRIES:
 		case GK_LABEL_WEIGHTS:
-		case GK_NEIGHBOURS:
+		case GK_MERGE:
 		case GK_ROWS:
 		case GK_COMPARE:
 		case GK_FARTHEST:

@@ -46,7 +46,7 @@ gk_add_square(double sum, float x, double c)
 	return GK_ADD(sum, GK_MUL(difference, difference));
 }
 
-/* The next partial sum of the distance of GK_NEIGHBOURS, in float: sum + (x - y)². */
+/* The next partial sum of a distance of GK_MERGE, in float: sum + (x - y)². */
 GK_INLINE float
 gk_add_square_float(float sum, float x, float y)
 {

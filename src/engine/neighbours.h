@@ -1,5 +1,6 @@
 /*
- * The lists of GK_NEIGHBOURS while they grow: keys that order neighbours by distance and number.
+ * Lists of the nearest neighbours of points among each other while they grow: keys that order them
+ * by distance and number.
  */
 #ifndef GK_NEIGHBOURS_H
 #define GK_NEIGHBOURS_H

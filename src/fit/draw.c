@@ -27,6 +27,13 @@
 /* The most bits that an engine takes. */
 #define MOST_BITS 20
 
+/* A bucket that contains drawn points. */
+typedef struct Hit
+{
+	int64		bucket;
+	int64		begin;			/* where it begins on the line */
+} Hit;
+
 /* The buckets that contain drawn points, and their rows. */
 typedef struct GkLine
 {
@@ -38,21 +45,22 @@ typedef struct GkLine
 	uint8	   *wanted;			/* 2^bits */
 	int64	   *points;			/* ascending */
 	int64		count;			/* of the points */
+	struct Hit *hits;			/* the wanted buckets, ascending */
+	int64		hit_count;
 	GkEntry    *entries;		/* rows of the wanted buckets, in order, equal ones once */
 	int64		used;
 	int64		capacity;
 	GkTies		ties;			/* of the entries */
 } GkLine;
 
-/* Ascending int64. */
-static int
-compare_points(const void *a, const void *b, void *unused)
-{
-	int64		left = *(const int64 *) a;
-	int64		right = *(const int64 *) b;
-
-	return (left > right) - (left < right);
-}
+/* Sorts points. */
+#define ST_SORT sort_points
+#define ST_ELEMENT_TYPE int64
+#define ST_COMPARE(a, b) (*(a) < *(b) ? -1 : *(a) > *(b))
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /* Sorts entries by hash. */
 #define ST_SORT sort_by_hash
@@ -62,6 +70,71 @@ compare_points(const void *a, const void *b, void *unused)
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_DEFINE
 #include "lib/sort_template.h"
+
+/* Bits of the number of groups for so many values: a few in each. */
+static int
+group_bits(int64 count)
+{
+	int			bits = 0;
+
+	while (bits < MOST_BITS && count >> bits > 1)
+		bits++;
+	return bits;
+}
+
+/* From how many values are in each group to where the group begins, one place further on. */
+static void
+add_up(int64 *counts, int bits)
+{
+	for (int64 group = 0; group < INT64CONST(1) << bits; group++)
+		counts[group + 1] += counts[group];
+}
+
+/* Sorts entries by hash: in groups by its leading bits, which are evenly distributed. */
+static void
+sort_entries_by_hash(GkEntry *entries, int64 count)
+{
+	int			bits = group_bits(count);
+	int64	   *ends = gk_allocate_zero((INT64CONST(1) << bits) + 1, sizeof(int64));
+	GkEntry    *before = gk_allocate(count, sizeof(GkEntry));
+
+	memcpy(before, entries, count * sizeof(GkEntry));
+	for (int64 i = 0; i < count; i++)
+		ends[gk_hash_bucket(before[i].hash, bits) + 1]++;
+	add_up(ends, bits);
+	for (int64 i = 0; i < count; i++)
+		entries[ends[gk_hash_bucket(before[i].hash, bits)]++] = before[i];
+	for (int64 group = 0, begin = 0; group < INT64CONST(1) << bits; begin = ends[group++])
+		if (ends[group] - begin > 1)
+			sort_by_hash(entries + begin, ends[group] - begin);
+	pfree(before);
+	pfree(ends);
+}
+
+/* Draws points below a total, evenly distributed, and sorts them in groups likewise. */
+static void
+draw_points(GkDrawer *drawer, GkLine *line, int64 total)
+{
+	int			bits = group_bits(line->count);
+	double		scale = ldexp(1.0, bits) / total * (1 - 1e-9);
+	int64	   *ends = gk_allocate_zero((INT64CONST(1) << bits) + 1, sizeof(int64));
+	int64	   *drawn = gk_allocate(line->count, sizeof(int64));
+
+	for (int64 i = 0; i < line->count; i++)
+	{
+		drawn[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
+										   drawer->round, (uint64) i);
+		ends[(int64) (drawn[i] * scale) + 1]++;
+	}
+	add_up(ends, bits);
+	for (int64 i = 0; i < line->count; i++)
+		line->points[ends[(int64) (drawn[i] * scale)]++] = drawn[i];
+	for (int64 group = 0, begin = 0; group < INT64CONST(1) << bits; begin = ends[group++])
+		if (ends[group] - begin > 1)
+			sort_points(line->points + begin, ends[group] - begin);
+	pfree(drawn);
+	pfree(ends);
+}
 
 /*
  * Bits of the buckets for a draw of so many rows: about as much work with the buckets as with the
@@ -95,24 +168,31 @@ sum_masses(GkJob *job, GkLine *line)
 	return total;
 }
 
+/* Marks the buckets of the points. */
+static void
+mark_buckets(GkLine *line)
+{
+	int64		bucket = 0;
+	int64		begin = 0;
+
+	line->hits = gk_allocate(Min(line->count, INT64CONST(1) << line->bits), sizeof(Hit));
+	for (int64 i = 0; i < line->count; i++)
+	{
+		while (line->points[i] - begin >= line->buckets[bucket])
+			begin += line->buckets[bucket++];
+		if (!line->wanted[bucket])
+			line->hits[line->hit_count++] = (Hit) {.bucket = bucket,.begin = begin};
+		line->wanted[bucket] = 1;
+	}
+}
+
 /* Draws the points and marks their buckets. */
 static void
 throw_points(GkDrawer *drawer, GkLine *line, int64 total)
 {
-	int64		bucket = 0;
-	int64		end = line->buckets[0];
-
-	for (int64 i = 0; i < line->count; i++)
-		line->points[i] = (int64) gk_random_below((uint64) total, drawer->seed, drawer->start,
-												  drawer->round, (uint64) i);
+	draw_points(drawer, line, total);
 	drawer->round++;
-	qsort_interruptible(line->points, line->count, sizeof(int64), compare_points, NULL);
-	for (int64 i = 0; i < line->count; i++)
-	{
-		while (line->points[i] >= end)
-			end += line->buckets[++bucket];
-		line->wanted[bucket] = 1;
-	}
+	mark_buckets(line);
 }
 
 /* Has the engine compare rows by their bits; the context is the job. */
@@ -135,7 +215,7 @@ sort_entries(GkJob *job, GkLine *line)
 	const GkEntry *entries = line->entries;
 	int64		begin = 0;
 
-	sort_by_hash(line->entries, line->used);
+	sort_entries_by_hash(line->entries, line->used);
 	for (int64 i = 1; i <= line->used; i++)
 	{
 		if (i < line->used && entries[i].hash == entries[begin].hash)
@@ -194,6 +274,9 @@ free_entries(GkLine *line)
 	pfree(line->ties.rows);
 	pfree(line->ties.others);
 	pfree(line->ties.order);
+	line->entries = NULL;
+	line->ties = (GkTies) {0};
+	line->capacity = 0;
 }
 
 /* Collects the rows of the wanted buckets. */
@@ -201,8 +284,16 @@ static void
 collect_entries(GkDrawer *drawer, GkLine *line)
 {
 	GkCommand	command = {.operation = GK_ENTRIES};
+	int64		capacity = Max(FIRST_CAPACITY,
+							   4 * line->hit_count * (1 + (drawer->rows >> line->bits)));
 
-	reserve_entries(line, Min(FIRST_CAPACITY, 2 * drawer->rows));
+	capacity = Min(capacity, 2 * drawer->rows);
+	if (line->capacity < capacity)
+	{
+		if (line->entries != NULL)
+			free_entries(line);
+		reserve_entries(line, capacity);
+	}
 	command.entries.mass = line->mass;
 	command.entries.exponent = line->exponent;
 	command.entries.bits = line->bits;
@@ -227,14 +318,13 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 	int64		found = 0;
 	int64		point = 0;
 	int64		entry = 0;
-	int64		begin = 0;
 
-	for (int64 bucket = 0; bucket < INT64CONST(1) << line->bits; bucket++)
+	for (int64 i = 0; i < line->hit_count; i++)
 	{
-		int64		end = begin;
+		int64		end = line->hits[i].begin;
 
-		for (; entry < line->used
-			 && gk_hash_bucket(line->entries[entry].hash, line->bits) == bucket; entry++)
+		for (; entry < line->used && gk_hash_bucket(line->entries[entry].hash, line->bits) ==
+			 line->hits[i].bucket; entry++)
 		{
 			end += line->entries[entry].mass;
 			if (point == line->count || line->points[point] >= end)
@@ -245,23 +335,44 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 				times[found]++;
 			found++;
 		}
-		begin += line->buckets[bucket];
 	}
 	if (point < line->count)
 		elog(ERROR, "gkmeans engine lists fewer rows than it sums");
 	return found;
 }
 
+/* A line with so many bits, whose buckets are to be filled. */
+static GkLine *
+make_line(int bits)
+{
+	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
+
+	line->bits = bits;
+	line->buckets = gk_allocate(INT64CONST(1) << bits, sizeof(int64));
+	line->wanted = gk_allocate_zero(INT64CONST(1) << bits, sizeof(uint8));
+	return line;
+}
+
 /* An empty line of so many rows, for so many points. */
 GkLine *
 gk_begin_line(int64 rows, int64 count)
 {
-	GkLine	   *line = gk_allocate_zero(1, sizeof(GkLine));
+	GkLine	   *line = make_line(bucket_bits(rows, count));
 
-	line->bits = bucket_bits(rows, count);
-	line->buckets = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(int64));
-	line->wanted = gk_allocate_zero(INT64CONST(1) << line->bits, sizeof(uint8));
+	memset(line->buckets, 0, sizeof(int64) << line->bits);
 	return line;
+}
+
+/* Frees the points of a line. */
+static void
+free_points(GkLine *line)
+{
+	if (line->points != NULL)
+		pfree(line->points);
+	if (line->hits != NULL)
+		pfree(line->hits);
+	line->points = NULL;
+	line->hits = NULL;
 }
 
 /* Frees a line. */
@@ -270,22 +381,59 @@ gk_free_line(GkLine *line)
 {
 	if (line->entries != NULL)
 		free_entries(line);
-	if (line->points != NULL)
-		pfree(line->points);
+	free_points(line);
 	pfree(line->wanted);
 	pfree(line->buckets);
 	pfree(line);
+}
+
+/* Frees a line, or keeps it for the next draw, without points. */
+static void
+give_line_back(GkDrawer *drawer, GkLine *line)
+{
+	if (!drawer->keeps_line)
+	{
+		gk_free_line(line);
+		return;
+	}
+	for (int64 i = 0; i < line->hit_count; i++)
+		line->wanted[line->hits[i].bucket] = 0;
+	free_points(line);
+	line->hit_count = line->used = 0;
+	drawer->spare = line;
+}
+
+/* The line that a drawer keeps, if it has about so many bits, or else a new one. */
+static GkLine *
+take_line(GkDrawer *drawer, int bits)
+{
+	GkLine	   *line = drawer->spare;
+
+	drawer->spare = NULL;
+	if (line != NULL && abs(line->bits - bits) <= 1)
+		return line;
+	if (line != NULL)
+		gk_free_line(line);
+	return make_line(bits);
+}
+
+/* Frees the line that a drawer keeps. */
+void
+gk_end_drawing(GkDrawer *drawer)
+{
+	if (drawer->spare != NULL)
+		gk_free_line(drawer->spare);
+	drawer->spare = NULL;
 }
 
 /* Sums the masses of the rows. */
 GkLine *
 gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, double *total)
 {
-	GkLine	   *line = gk_begin_line(drawer->rows, count);
+	GkLine	   *line = take_line(drawer, bucket_bits(drawer->rows, count));
 
 	line->mass = mass;
 	line->exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
-	line->count = count;
 	line->total = sum_masses(drawer->job, line);
 	*total = ldexp((double) line->total, -line->exponent);
 	return line;
@@ -293,10 +441,11 @@ gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, doubl
 
 /* Draws rows with replacement, by mass. */
 int64
-gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows)
+gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows)
 {
 	int64		found = 0;
 
+	line->count = count;
 	if (line->total > 0)
 	{
 		int64	   *times = gk_allocate(line->count, sizeof(int64));
@@ -307,7 +456,7 @@ gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows)
 		found = rows_of_points(line, rows, times);
 		pfree(times);
 	}
-	gk_free_line(line);
+	give_line_back(drawer, line);
 	return found;
 }
 
@@ -318,7 +467,7 @@ gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 
 	double		total;
 	GkLine	   *line = gk_begin_draw(drawer, mass, greatest, count, &total);
 
-	return gk_finish_draw(drawer, line, rows);
+	return gk_finish_draw(drawer, line, count, rows);
 }
 
 /* Chooses points at even distances on a line of `total` units, the first one at random. */
@@ -327,18 +476,12 @@ choose_points(GkDrawer *drawer, GkLine *line, int64 total, int64 count)
 {
 	uint64		offset = gk_random_below((uint64) total, drawer->seed, drawer->start,
 										 drawer->round++, 0);
-	int64		bucket = 0;
-	int64		end = line->buckets[0];
 
 	line->count = count;
 	line->points = gk_allocate(count, sizeof(int64));
 	for (int64 i = 0; i < count; i++)
-	{
 		line->points[i] = (int64) (((uint128) i * total + offset) / count);
-		while (line->points[i] >= end)
-			end += line->buckets[++bucket];
-		line->wanted[bucket] = 1;
-	}
+	mark_buckets(line);
 }
 
 /* Draws rows of the engine evenly: each is a unit of the line. */

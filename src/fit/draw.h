@@ -8,6 +8,8 @@
 
 #include "job.h"
 
+typedef struct GkLine GkLine;
+
 /* The rows to draw from, and the random numbers to use. */
 typedef struct GkDrawer
 {
@@ -16,7 +18,12 @@ typedef struct GkDrawer
 	uint64		seed;
 	uint32		start;
 	uint32		round;			/* counts the draws made so far */
+	bool		keeps_line;		/* the memory of a draw is kept for the next one … */
+	GkLine	   *spare;			/* … here, until gk_end_drawing() */
 } GkDrawer;
+
+/* Frees what a drawer keeps. */
+extern void gk_end_drawing(GkDrawer *drawer);
 
 /*
  * Draws `count` rows with replacement, each with a probability proportional to its mass;
@@ -26,14 +33,13 @@ typedef struct GkDrawer
 extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
 
 /*
- * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen: the
- * second one frees the line.  gk_free_line() in its place draws nothing.
+ * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen, and
+ * may choose about as many as first said: the second one gives the line back.  gk_free_line() in
+ * its place draws nothing.
  */
-typedef struct GkLine GkLine;
-
 extern GkLine *gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count,
 							 double *total);
-extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 *rows);
+extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows);
 extern void gk_free_line(GkLine *line);
 
 /*

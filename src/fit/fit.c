@@ -56,6 +56,7 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 	seed.rows = spec->rows;
 	seed.dimension = spec->dimension;
 	seed.spherical = spec->metric == GK_COSINE;
+	seed.variance = fitter->prepared->mean_variance * spec->dimension;
 	seed.greatest_weight = fitter->prepared->greatest_weight;
 	seed.rest_bits = fitter->prepared->rest_bits;
 	seed.seed = (uint64) spec->seed;

@@ -15,12 +15,16 @@
  * w_a w_b / (w_a + w_b) × d²(a, b), where w is the weight (Ward 1963).  `centroids` is
  * count × dimension; `weights` are changed as well; the order of the centroids that stay is kept.
  * Unit vectors stay such if `spherical`.  Returns how many are left.
- *
- * If `heaviest` (count) is not NULL, it says for each of those which of the centroids that it is
- * made of had the greatest weight, and unions that add nothing are made beyond `most`: of equal
- * centroids, and of those without weight.
  */
 extern int64 gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count,
-							  int dimension, int64 most, bool spherical, int64 *heaviest);
+							  int dimension, int64 most, bool spherical);
+
+/*
+ * The same with points that stay as they are.  `heaviest` (count) says for each cluster that is
+ * left which of the points that it is made of had the greatest weight.  Unions that add nothing are
+ * made beyond `most`: of equal points, and of those without weight.
+ */
+extern int64 gk_merge_candidates(GkJob *job, const float *points, double *weights, int64 count,
+								 int dimension, int64 most, bool spherical, int64 *heaviest);
 
 #endif							/* GK_MERGE_H */

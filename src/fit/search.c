@@ -199,7 +199,7 @@ merge_centroids(Search *search)
 										  fitter->prepared->rest_bits);
 	trial->count = gk_merge_closest(fitter->job, trial->centroids, search->weights, trial->count,
 									fitter->spec->dimension, trial->count - search->depth,
-									fitter->spec->metric == GK_COSINE, NULL);
+									fitter->spec->metric == GK_COSINE);
 }
 
 /* Lloyd's iteration of the trial; counts its steps. */

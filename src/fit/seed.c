@@ -36,6 +36,9 @@
 /* … because a round has left so much of the total of the distances. */
 #define LITTLE_LEFT 0.6
 
+/* From so many centroids on, the first two rounds by distance can be one. */
+#define JOINED_ROUNDS_K 256
+
 /* Attempts to draw distinct rows by weight, before drawing by distance. */
 #define RANDOM_ATTEMPTS 10
 
@@ -48,6 +51,8 @@ typedef struct Seeder
 	int64		count;
 	int64		capacity;
 	double		greatest;		/* max of weight × d² to the nearest point */
+	double	   *wide;			/* room for features in double */
+	int64		wide_values;
 } Seeder;
 
 /* Makes room for more points. */
@@ -82,14 +87,21 @@ widen(const Seeder *seeder, const float *features, int64 count, double *result)
 	}
 }
 
-/* Features in double. */
-static double *
-as_double(const Seeder *seeder, const float *features, int64 count)
+/* Features in double, until the next call. */
+static const double *
+as_double(Seeder *seeder, const float *features, int64 count)
 {
-	double	   *result = gk_allocate(count * seeder->spec->dimension, sizeof(double));
+	int64		values = count * seeder->spec->dimension;
 
-	widen(seeder, features, count, result);
-	return result;
+	if (seeder->wide_values < values)
+	{
+		if (seeder->wide != NULL)
+			pfree(seeder->wide);
+		seeder->wide = gk_allocate(values, sizeof(double));
+		seeder->wide_values = values;
+	}
+	widen(seeder, features, count, seeder->wide);
+	return seeder->wide;
 }
 
 /* Updates the distances of all rows with points first .. first + count - 1. */
@@ -110,10 +122,9 @@ static void
 compare_points_from(Seeder *seeder, int64 first)
 {
 	int64		count = seeder->count - first;
-	double	   *points = as_double(seeder, seeder->points + first * seeder->spec->dimension, count);
 
-	compare_points(seeder, points, first, count);
-	pfree(points);
+	compare_points(seeder, as_double(seeder, seeder->points + first * seeder->spec->dimension,
+									 count), first, count);
 }
 
 /* Makes rows points; `rows` must not be on the stack. */
@@ -146,7 +157,7 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 
 	if (seeder->count > 0 && !(seeder->greatest > 0.0))
 		return 0;
-	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), rows);
+	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), count, rows);
 }
 
 /*
@@ -170,6 +181,18 @@ fill_by_distance(Seeder *seeder, int64 width)
 }
 
 /*
+ * How many rounds the first one by distance stands for: two if the rows drawn by weight are farther
+ * from the others than their mean is.  Then no candidate is near many rows, and a second round
+ * would draw as the first one does.
+ */
+static int
+joined_rounds(const GkSeedSpec *spec, double weight, double distances)
+{
+	return spec->k >= JOINED_ROUNDS_K && spec->rounds >= LEAST_ROUNDS &&
+		distances > weight * spec->variance ? LEAST_ROUNDS : 1;
+}
+
+/*
  * The rounds of k-means||: candidates drawn by weight, then by distance to those before, until
  * there are enough rounds or another one takes little off the total of the distances.
  */
@@ -178,14 +201,17 @@ draw_candidates(Seeder *seeder)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int64		width = (int64) Min(ceil(spec->oversampling * spec->k), (double) spec->rows);
+	int			joined = 1;
 	double		before = INFINITY;
+	double		weight;
 	int64	   *rows;
 	int64		found;
 
 	width = Min(Max(width, LEAST_WIDTH), spec->rows);
-	rows = gk_allocate(width, sizeof(int64));
-	found = draw(seeder, width, rows);
-	for (int round = 0; found > 0; round++)
+	rows = gk_allocate(LEAST_ROUNDS * width, sizeof(int64));
+	reserve_points(seeder, (LEAST_ROUNDS + 1) * width);
+	found = gk_finish_draw(&seeder->drawer, begin_draw(seeder, width, &weight), width, rows);
+	for (int round = 0; found > 0; round += joined)
 	{
 		GkLine	   *line;
 		double		total;
@@ -195,13 +221,14 @@ draw_candidates(Seeder *seeder)
 			break;
 		line = begin_draw(seeder, width, &total);
 		if (round >= LEAST_ROUNDS && seeder->count >= CANDIDATES_A_CENTROID * spec->k &&
-			total > before * LITTLE_LEFT)
+			total > before * pow(LITTLE_LEFT, joined))
 		{
 			gk_free_line(line);
 			break;
 		}
 		before = total;
-		found = gk_finish_draw(&seeder->drawer, line, rows);
+		joined = round == 0 ? joined_rounds(spec, weight, total) : 1;
+		found = gk_finish_draw(&seeder->drawer, line, joined * width, rows);
 	}
 	pfree(rows);
 }
@@ -233,17 +260,15 @@ choose_among_candidates(Seeder *seeder, double *centroids)
 {
 	const GkSeedSpec *spec = seeder->spec;
 	int			d = spec->dimension;
-	double	   *means = as_double(seeder, seeder->points, seeder->count);
 	double	   *weights = candidate_weights(seeder);
 	int64	   *heaviest = gk_allocate(seeder->count, sizeof(int64));
-	int64		chosen = gk_merge_closest(spec->job, means, weights, seeder->count, d,
-										  spec->k, spec->spherical, heaviest);
+	int64		chosen = gk_merge_candidates(spec->job, seeder->points, weights, seeder->count, d,
+											 spec->k, spec->spherical, heaviest);
 
 	for (int64 i = 0; i < chosen; i++)
 		widen(seeder, seeder->points + heaviest[i] * d, 1, centroids + i * d);
 	pfree(heaviest);
 	pfree(weights);
-	pfree(means);
 	return chosen;
 }
 
@@ -276,12 +301,10 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	float	   *features = gk_allocate(count * d, sizeof(float));
 	int64	   *potentials = gk_allocate(count, sizeof(int64));
 	GkCommand	command = {.operation = GK_POTENTIALS};
-	double	   *trials;
 	int64		best = 0;
 
 	gk_fetch_rows(seeder->spec->job, rows, count, features);
-	trials = as_double(seeder, features, count);
-	command.potentials.trials = trials;
+	command.potentials.trials = as_double(seeder, features, count);
 	command.potentials.count = (int) count;
 	command.potentials.exponent = gk_grid_exponent(seeder->greatest,
 													 gk_value_bits(seeder->spec->rows));
@@ -290,7 +313,6 @@ best_trial(Seeder *seeder, const int64 *rows, int64 count)
 	for (int64 i = 1; i < count; i++)
 		if (potentials[i] < potentials[best])
 			best = i;
-	pfree(trials);
 	pfree(potentials);
 	pfree(features);
 	return rows[best];
@@ -444,6 +466,7 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 	seeder.drawer.rows = spec->rows;
 	seeder.drawer.seed = spec->seed;
 	seeder.drawer.start = spec->start;
+	seeder.drawer.keeps_line = true;
 	if (spec->init == GK_INIT_PARALLEL && !has_too_many_candidates(spec))
 		count = seed_parallel(&seeder, centroids);
 	else
@@ -457,6 +480,9 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 		count = seeder.count;
 		widen(&seeder, seeder.points, count, centroids);
 	}
+	gk_end_drawing(&seeder.drawer);
+	if (seeder.wide != NULL)
+		pfree(seeder.wide);
 	if (seeder.points != NULL)
 		pfree(seeder.points);
 	return count;

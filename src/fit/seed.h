@@ -17,6 +17,7 @@ typedef struct GkSeedSpec
 	int64		rows;
 	int			dimension;
 	bool		spherical;		/* the rows are unit vectors, and the centroids are to be */
+	double		variance;		/* Σ of the variances of the features, as stored */
 	double		greatest_weight;
 	int			rest_bits;		/* of the grid; 0 if it is not wide */
 	uint64		seed;

@@ -321,24 +321,24 @@ test_answers(int64_t mutations)
 	free_data(&data);
 }
 
-/* How many answers were left without neighbours. */
+/* How many answers were left without unions. */
 static int	emptied;
 
-/* Takes the neighbours out of an answer; their distances stay. */
+/* Takes the unions out of an answer; their costs stay. */
 static void
-empty_neighbours(void *answer, size_t bytes)
+empty_merges(void *answer, size_t bytes)
 {
 	GkHeader   *header = answer;
 
-	if (header->operation != GK_NEIGHBOURS)
+	if (header->operation != GK_MERGE)
 		return;
-	memset(header + 1, 0xff, (bytes - sizeof(GkHeader)) / 2);
+	memset(header + 1, 0xff, (bytes - sizeof(GkHeader)) / 3);
 	emptied++;
 }
 
-/* A node that finds no neighbours is refused: whoever merges them would do so for ever. */
+/* A node that merges nothing is refused: whoever asks would ask for ever. */
 static void
-test_neighbours(void)
+test_merges(void)
 {
 	Data		data = make_data(LATTICE, 40, 3, 5, true, true, false);
 	LocalPlan	plan = make_plan(3, false);
@@ -347,11 +347,11 @@ test_neighbours(void)
 
 	(void) run_until_error(gk_local_cluster(&plan), &data, (Feeding) {.threads = 1});
 	all = local_answers();
-	plan.look = empty_neighbours;
+	plan.look = empty_merges;
 	for (plan.look_at = 1; plan.look_at <= all; plan.look_at++)
 		refused += run_until_error(gk_local_cluster(&plan), &data,
 								   (Feeding) {.threads = 1}) == GK_INTERNAL;
-	ok(emptied > 0 && refused == emptied, "%d of %d answers without neighbours are refused",
+	ok(emptied > 0 && refused == emptied, "%d of %d answers without unions are refused",
 	   refused, emptied);
 	free_data(&data);
 }
@@ -490,7 +490,7 @@ main(int argc, char **argv)
 	test_memory();
 	test_rows();
 	test_pieces();
-	test_neighbours();
+	test_merges();
 	test_answers(2000 / FEWER);
 	test_messages(40000 / FEWER);
 	return done_testing();

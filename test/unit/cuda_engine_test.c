@@ -3,8 +3,8 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | edges | quick | regions | wide | narrow | crowds | streamed | refits |
- *			 stops | random | faults | all | large | products [scale]]]]
+ *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed |
+ *			 refits | stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -13,8 +13,8 @@
  * features, "narrow" few features and centroids, "crowds" rows that many centroids are nearest to.
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
- * "edges" is sizes at and beside those where kernels and tiles change, "refits" fits with ever
- * other k on the same engine.
+ * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
+ * numbers; "refits" is fits with ever other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
@@ -173,8 +173,8 @@ test_wide_shapes(int devices)
 		{513, 300, 140, 1}, {640, 129, 129, 2}, {768, 400, 256, 2}, {1000, 200, 100, 1},
 		{1024, 150, 130, 2}, {1536, 140, 65, 2}, {3072, 130, 90, 4}, {4096, 70, 50, 4},
 		{512, 17300, 700, 9}, {513, 35001, 129, 9}, {640, 17100, 300, 9}, {768, 34500, 520, 9},
-		{1000, 6001, 257, 6}, {1024, 4000, 200, 6}, {1536, 3000, 513, 6}, {3072, 2000, 384, 9},
-		{4096, 1500, 260, 9},
+		{1000, 6001, 257, 6}, {1021, 17300, 300, 9}, {1024, 4000, 200, 6}, {1536, 3000, 513, 6},
+		{3072, 2000, 384, 9}, {4096, 1500, 260, 9},
 		/* candidates, and rows that others are compared with, in portions */
 		{60000, 200, 195, KINDS}
 	};
@@ -230,7 +230,7 @@ test_few_shapes(int devices)
 		{700, 8, 5}, {400, 40, 70}, {300, 130, 20}, {400, 100, 330}, {200, 300, 190},
 		{2300, 3, 2100}, {60, 784, 20}, {300, 600, 260}, {600, 16, 33},
 		{500, 3, 200}, {300, 16, 70}, {400, 80, 50}, {300, 50, 9}, {300, 90, 12},
-		{300, 200, 100}, {200, 300, 100}
+		{300, 200, 100}, {200, 300, 100}, {350, 128, 10}, {300, 64, 31}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -241,6 +241,38 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	set_regions(0);
+}
+
+/*
+ * Whole numbers: rows that are as far from several centroids, in scores without rounding or, if
+ * there are more columns than that allows, with it.
+ */
+static void
+test_counts(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{3000, 1, 20}, {3000, 3, 200}, {3001, 4, 8}, {3001, 6, 64}, {3000, 12, 37},
+		{3000, 16, 100}, {3003, 20, 16}, {3003, 36, 31}, {3000, 64, 100}, {3000, 64, 128},
+		{3000, 90, 65}, {2000, 16, 300}, {1100, 40, 1000}, {900, 120, 130}, {700, 120, 400},
+		{500, 200, 50}, {300, 700, 140}
+	};
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+	double		start = now();
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		for (int flags = 0; flags < 4; flags += 1 + (int) (random_bits() % 3))
+		{
+			int64_t		n = scaled(shapes[i].n);
+
+			compare_case(&comparison, COUNTS, n, shapes[i].d, shapes[i].k < n ? shapes[i].k : n,
+						 flags, 3, devices, 0);
+		}
+	ok(!comparison.differs, "whole numbers, GPUs %d (%.1f s)", devices, now() - start);
 }
 
 /* Lengths of rows, and numbers of centroids, at and beside those where kernels and tiles change. */
@@ -256,13 +288,15 @@ test_edges(int devices)
 		{129, 15, 41}, {130, 16, 41}, {131, 17, 33}, {127, 31, 17}, {128, 33, 65}, {65, 64, 129},
 		{257, 65, 16}, {63, 96, 63}, {255, 97, 64}, {200, 127, 193}, {190, 129, 128},
 		{140, 255, 129}, {160, 257, 127}, {150, 511, 129}, {140, 512, 65}, {135, 576, 129},
-		{125, 36, 104}, {126, 35, 105}, {133, 8, 16}, {134, 7, 17}, {136, 6, 64}, {137, 5, 16},
+		{125, 36, 104}, {126, 35, 105}, {300, 128, 16}, {301, 124, 17}, {302, 32, 32},
+		{303, 96, 33}, {133, 8, 16}, {134, 7, 17}, {136, 6, 64}, {137, 5, 16},
 		{60, 768, 33}, {50, 769, 8}, {40, 4096, 17}, {40, 4097, 17}, {24, 16000, 9}
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
+	test_counts(devices);
 }
 
 /* Fits with ever other k on one engine, on rows of which another set takes the place. */
@@ -1028,7 +1062,8 @@ test_part(const char *part, int devices, double seconds)
 		{"large", test_beyond_31_bits}, {"few", test_few_shapes}, {"edges", test_edges},
 		{"regions", test_all_regions}, {"dense", test_dense_shapes}, {"wide", test_wide_shapes},
 		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
-		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops}
+		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops},
+		{"counts", test_counts}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;

@@ -78,6 +78,8 @@ make_value(Kind kind, int64_t row, int j, int64_t k)
 			return exp(2.0 * random_normal());
 		case INDICATORS:
 			return gk_mix(row * 1009 + j / 8) % 8 == (uint64_t) j % 8;
+		case COUNTS:
+			return (double) (random_bits() % (j % 3 == 0 ? 30 : j % 3 + 1)) + 100 * (j % 5 - 2);
 		case OUTLIERS:
 			return random_normal() * (row % 200 == 0 ? 1e5 : 1.0);
 		case TOPICS:
@@ -97,10 +99,11 @@ choose_centroids(Data *data)
 	for (int64_t c = 0; c < data->k; c++)
 	{
 		int64_t		row = (int64_t) (random_bits() % (uint64_t) data->n);
-		double		near = random_bits() % 2 ? 0.0 : 1e-7 * random_unit();
+		double		near = random_bits() % 2 || data->kind == COUNTS ? 0.0 : 1e-7 * random_unit();
+		double		aside = data->kind == COUNTS && random_bits() % 8 == 0 ? -3.0 : 0.0;
 
 		for (int j = 0; j < d; j++)
-			data->centroids[c * d + j] = data->x[row * d + j] * (1.0 + near);
+			data->centroids[c * d + j] = data->x[row * d + j] * (1.0 + near) + aside;
 		if (c > 0 && random_bits() % 50 == 0)
 			memcpy(data->centroids + c * d, data->centroids + (c - 1) * d, d * sizeof(double));
 	}
@@ -288,7 +291,7 @@ kind_name(Kind kind)
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
 		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers",
-		"topics", "hub"
+		"topics", "hub", "counts"
 	};
 
 	return names[kind];

@@ -27,6 +27,7 @@ typedef enum Kind
 	OUTLIERS,					/* one row in 200 far away */
 	TOPICS,						/* overlapping clusters of very different size, decaying spectrum */
 	HUB,						/* rows that are as far, or nearly, from many or all centroids */
+	COUNTS,						/* whole numbers, those of the centroids too */
 	KINDS
 } Kind;
 

@@ -649,32 +649,38 @@ compare_separations(Pair *pair)
 		compare_separation(pair, i & 1, i & 2, i & 4, random_bits() % 2);
 }
 
-/* Points whose neighbours are compared, at most. */
+/* Points that are merged, at most. */
 #define MOST_POINTS 1500
 
-/* The neighbours of some rows among others, all of them as points of the caller. */
+/* Which of some rows, as points of the caller, become one; some weigh nothing. */
 static void
-compare_neighbours(Pair *pair)
+compare_merges(Pair *pair)
 {
 	const Data *data = pair->data;
 	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) data->n) % MOST_POINTS;
-	int64_t		first = (int64_t) (random_bits() % (uint64_t) count);
-	int64_t		wanted = 1 + (int64_t) (random_bits() % (uint64_t) (count - first));
+	int64_t		wanted = 1 + (int64_t) (random_bits() % (uint64_t) count);
+	bool		spherical = random_bits() % 4 == 0;
+	bool		even = random_bits() % 2 == 0;
+	double	   *weights = malloc(count * sizeof(double));
 
+	for (int64_t i = 0; i < count; i++)
+		weights[i] = even ? 1.0 : (double) (random_bits() % 9) / 8;
 	for (int e = 0; e < 2; e++)
 	{
-		GkCommand	c = {.operation = GK_NEIGHBOURS};
+		GkCommand	c = {.operation = GK_MERGE};
 
-		c.neighbours.points = data->x;
-		c.neighbours.count = count;
-		c.neighbours.first = first;
-		c.neighbours.wanted = wanted;
-		c.neighbours.neighbours = room(pair, e, 0,
-									   wanted * GK_NEIGHBOUR_COUNT * sizeof(int32_t));
-		c.neighbours.distances = room(pair, e, 1, wanted * GK_NEIGHBOUR_COUNT * sizeof(float));
+		c.merge.points = data->x;
+		c.merge.weights = weights;
+		c.merge.count = count;
+		c.merge.wanted = wanted;
+		c.merge.spherical = spherical;
+		c.merge.into = room(pair, e, 0, count * sizeof(int32_t));
+		c.merge.rounds = room(pair, e, 1, count * sizeof(int32_t));
+		c.merge.costs = room(pair, e, 2, count * sizeof(float));
 		run(pair->engines[e], &c);
 	}
-	same_outputs(pair, 2, "neighbours");
+	same_outputs(pair, 3, "merges");
+	free(weights);
 }
 
 /* Both engines with the rows in them. */
@@ -735,7 +741,7 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 		if (start == 0)
 		{
 			compare_separations(&pair);
-			compare_neighbours(&pair);
+			compare_merges(&pair);
 		}
 		/* going on after the statistics is allowed, and after the squares */
 		compare_step(&pair);

@@ -57,7 +57,17 @@ check_status(GkStatus status)
 	exit(1);
 }
 
-/* Runs a command to its end. */
+/* The order of the rows of entries. */
+static int
+compare_entry_rows(const void *a, const void *b)
+{
+	const GkEntry *left = a;
+	const GkEntry *right = b;
+
+	return (left->row > right->row) - (left->row < right->row);
+}
+
+/* Runs a command to its end; sorts a list that comes in any order. */
 void
 run(GkEngine *engine, GkCommand *command)
 {
@@ -67,6 +77,9 @@ run(GkEngine *engine, GkCommand *command)
 	while ((status = engine->class_of->wait(engine, 10)).code == GK_RUNNING)
 		;
 	check_status(status);
+	if (command->operation == GK_ENTRIES)
+		qsort(command->entries.entries, command->entries.count, sizeof(GkEntry),
+			  compare_entry_rows);
 }
 
 /* A batch of the rows from number `from` on. */

@@ -31,7 +31,7 @@ extern void set_context(const char *text);
 /* Ends the program unless the status is GK_OK. */
 extern void check_status(GkStatus status);
 
-/* Runs a command to its end. */
+/* Runs a command to its end; sorts the rows of GK_ENTRIES. */
 extern void run(GkEngine *engine, GkCommand *command);
 
 /*

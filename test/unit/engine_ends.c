@@ -9,7 +9,7 @@
 
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
-	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_NEIGHBOURS, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
+	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_MERGE, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
 	GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES,
 	GK_SEPARATION, GK_GET_CENTROIDS
 };
@@ -17,7 +17,7 @@ const GkOperation command_order[COMMANDS] = {
 #define BUCKET_BITS 10
 #define MOST_ENTRIES 65536
 
-/* Points whose neighbours are listed. */
+/* Points that are merged. */
 #define MANY_POINTS 20000
 #define FEW_POINTS 200
 
@@ -46,6 +46,9 @@ make_room(const Data *data)
 	room.is_empty = calloc((size_t) data->k, 1);
 	room.pairs = calloc(room.entries, sizeof(int64_t));
 	room.groups = calloc(data->n, sizeof(int32_t));
+	room.weights = malloc(data->n * sizeof(double));
+	for (int64_t i = 0; i < data->n; i++)
+		room.weights[i] = 1.0;
 	room.ends = malloc(data->k * sizeof(int64_t));
 	for (int64_t i = 0; i < data->k; i++)
 		room.ends[i] = i + 1;
@@ -67,6 +70,7 @@ free_room(Room *room)
 	free(room->is_empty);
 	free(room->pairs);
 	free(room->groups);
+	free(room->weights);
 	free(room->ends);
 	for (int i = 0; i < 5; i++)
 		free(room->out[i]);
@@ -150,13 +154,15 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 			c->label_weights.count = k;
 			c->label_weights.weights = room->out[0];
 			break;
-		case GK_NEIGHBOURS:
-			c->neighbours.points = room->data->x;
-			c->neighbours.count = room->data->n < (many ? MANY_POINTS : FEW_POINTS)
+		case GK_MERGE:
+			c->merge.points = room->data->x;
+			c->merge.weights = room->weights;
+			c->merge.count = room->data->n < (many ? MANY_POINTS : FEW_POINTS)
 				? room->data->n : (many ? MANY_POINTS : FEW_POINTS);
-			c->neighbours.wanted = (c->neighbours.count + 3) / 4;
-			c->neighbours.neighbours = room->out[0];
-			c->neighbours.distances = room->out[1];
+			c->merge.wanted = c->merge.count / 2 + 1;
+			c->merge.into = room->out[0];
+			c->merge.rounds = room->out[1];
+			c->merge.costs = room->out[2];
 			break;
 		default:
 			break;

@@ -25,6 +25,7 @@ typedef struct Room
 	int64_t		row;
 	int64_t    *pairs;			/* entries, all 0: a row is compared with itself */
 	int32_t    *groups;			/* n, all 0 */
+	double	   *weights;		/* n: 1 each */
 	int64_t    *ends;			/* k: of groups of one centroid each */
 	int64_t		cluster;
 	size_t		bytes;			/* of each output */

@@ -7,6 +7,7 @@
 
 #include "engine_state.h"
 #include "exact.h"
+#include "merges.h"
 #include "reference_engine.h"
 
 typedef struct ReferenceEngine
@@ -653,51 +654,246 @@ run_separation(ReferenceEngine *e, GkCommand *c)
 	}
 }
 
+/* The clusters of GK_MERGE. */
+typedef struct Clusters
+{
+	GkCommand  *command;
+	int			d;
+	int64_t		count;
+	float	   *means;
+	double	   *weights;
+	uint64_t   *lists;			/* count × GK_NEIGHBOUR_COUNT */
+	uint64_t   *best;			/* the first union of each, by the number of who proposes it */
+	bool	   *grown;			/* in this round */
+} Clusters;
+
 /* The distance of two points, in float. */
 static float
-point_distance(const ReferenceEngine *e, const GkCommand *c, int64_t a, int64_t b)
+point_distance(const Clusters *s, int64_t a, int64_t b)
 {
 	float		sum = 0.0f;
 
-	for (int j = 0; j < e->d; j++)
-		sum = gk_add_square_float(sum, c->neighbours.points[a * e->d + j],
-								  c->neighbours.points[b * e->d + j]);
+	for (int j = 0; j < s->d; j++)
+		sum = gk_add_square_float(sum, s->means[a * s->d + j], s->means[b * s->d + j]);
 	return sum;
 }
 
-/* The nearest neighbours of points: each in turn is the nearest that is not there yet. */
+/* The nearest neighbours of a point: each in turn is the nearest that is not there yet. */
 static void
-run_neighbours(ReferenceEngine *e, GkCommand *c)
+list_nearest(Clusters *s, int64_t point)
 {
-	int64_t		count = c->neighbours.count;
-	int32_t    *list = c->neighbours.neighbours;
-	float	   *list_distances = c->neighbours.distances;
-	float	   *distances = malloc(count * sizeof(float));
+	float	   *distances = malloc(s->count * sizeof(float));
 
-	for (int64_t i = 0; i < c->neighbours.wanted && !e->stopped; i++)
+	for (int64_t other = 0; other < s->count; other++)
+		distances[other] = point_distance(s, point, other);
+	distances[point] = -1.0f;
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
 	{
-		/* a look at whether to stop */
-		(void) more_rows(e, i);
-		for (int64_t other = 0; other < count; other++)
-			distances[other] = point_distance(e, c, c->neighbours.first + i, other);
-		distances[c->neighbours.first + i] = -1.0f;
-		for (int n = 0; n < GK_NEIGHBOUR_COUNT; n++)
-		{
-			list[n] = -1;
-			list_distances[n] = INFINITY;
-			for (int64_t other = 0; other < count; other++)
-				if (distances[other] >= 0.0f &&
-					(list[n] < 0 || distances[other] < distances[list[n]]))
-					list[n] = (int32_t) other;
-			if (list[n] < 0)
-				continue;
-			list_distances[n] = distances[list[n]];
-			distances[list[n]] = -1.0f;
-		}
-		list += GK_NEIGHBOUR_COUNT;
-		list_distances += GK_NEIGHBOUR_COUNT;
+		int64_t		nearest = -1;
+
+		for (int64_t other = 0; other < s->count; other++)
+			if (distances[other] >= 0.0f && (nearest < 0 || distances[other] < distances[nearest]))
+				nearest = other;
+		if (nearest < 0)
+			break;
+		gk_offer_union(s->lists + point * GK_NEIGHBOUR_COUNT,
+					   gk_union_key(gk_union_cost(s->weights[point], s->weights[nearest],
+												  distances[nearest]), (int32_t) nearest));
+		distances[nearest] = -1.0f;
 	}
 	free(distances);
+}
+
+/* Ascending. */
+static int
+compare_costs(const void *a, const void *b)
+{
+	uint32_t	left = *(const uint32_t *) a;
+	uint32_t	right = *(const uint32_t *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* The bits of the greatest cost that counts: those after the leading ones of a cost are all set. */
+static uint32_t
+greatest_cost_bits(const Clusters *s)
+{
+	const GkCommand *c = s->command;
+	uint32_t   *costs = malloc(s->count * sizeof(uint32_t));
+	uint32_t	greatest = UINT32_MAX - 1;
+	int64_t		found = 0;
+
+	for (int64_t i = 0; i < s->count; i++)
+		if (c->merge.into[i] >= 0)
+			memcpy(&costs[found++], &c->merge.costs[i], sizeof(float));
+	qsort(costs, found, sizeof(uint32_t), compare_costs);
+	if (found >= c->merge.wanted)
+		greatest = costs[c->merge.wanted - 1] | ((UINT32_C(1) << GK_COST_SHIFT) - 1);
+	free(costs);
+	return greatest;
+}
+
+/* A union of a list as others see it, with the number of its cluster; none if it is too dear. */
+static uint64_t
+seen_by_others(int64_t c, uint64_t key, uint32_t greatest)
+{
+	uint32_t	bits = gk_union_cost_bits(key);
+	float		cost;
+
+	if (bits > greatest)
+		return GK_NO_NEIGHBOUR;
+	memcpy(&cost, &bits, sizeof(cost));
+	return gk_union_key(cost, (int32_t) c);
+}
+
+/* The first unions of the lists, and the first of all that each cluster can have. */
+static void
+propose(Clusters *s, uint64_t *proposals)
+{
+	uint32_t	greatest = greatest_cost_bits(s);
+
+	for (int64_t c = 0; c < s->count; c++)
+		s->best[c] = proposals[c] = GK_NO_NEIGHBOUR;
+	for (int64_t c = 0; c < s->count; c++)
+	{
+		for (int i = GK_NEIGHBOUR_COUNT - 1; i >= 0 && s->command->merge.into[c] < 0; i--)
+		{
+			uint64_t	one = s->lists[c * GK_NEIGHBOUR_COUNT + i];
+			int32_t		other = gk_union_number(one);
+
+			proposals[c] = seen_by_others(c, one, greatest);
+			if (proposals[c] != GK_NO_NEIGHBOUR && proposals[c] < s->best[other])
+				s->best[other] = proposals[c];
+		}
+		if (proposals[c] < s->best[c])
+			s->best[c] = proposals[c];
+	}
+}
+
+/* Makes a cluster a part of another one. */
+static void
+unite(Clusters *s, int64_t to, int64_t from, float cost, int round)
+{
+	float		share = gk_merge_share(s->weights[to], s->weights[from]);
+	float	   *mean = s->means + to * s->d;
+	float	   *zero = calloc(s->d, sizeof(float));
+	float		norm;
+
+	for (int j = 0; j < s->d; j++)
+		mean[j] = gk_merge_mean(mean[j], s->means[from * s->d + j], share);
+	norm = sqrtf(gk_merge_distance2(mean, zero, s->d));
+	for (int j = 0; s->command->merge.spherical && norm > 0.0f && j < s->d; j++)
+		mean[j] = mean[j] / norm;
+	s->weights[to] += s->weights[from];
+	s->grown[to] = true;
+	s->command->merge.into[from] = (int32_t) to;
+	s->command->merge.rounds[from] = round;
+	s->command->merge.costs[from] = cost;
+	free(zero);
+}
+
+/* Offers the members of a list to that of a cluster, as they are now. */
+static void
+offer_list(const Clusters *s, int64_t c, const uint64_t *list, uint64_t *to)
+{
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT && list[i] != GK_NO_NEIGHBOUR; i++)
+	{
+		int64_t		was = gk_union_number(list[i]);
+		int64_t		now = s->command->merge.into[was] < 0 ? was : s->command->merge.into[was];
+		float		distance2 = gk_merge_distance2(s->means + c * s->d, s->means + now * s->d,
+												   s->d);
+
+		if (now == c)
+			continue;
+		if (s->grown[c] || s->grown[now])
+			gk_offer_union(to, gk_union_key(gk_union_cost(s->weights[c], s->weights[now],
+														  distance2), (int32_t) now));
+		else
+			gk_offer_union(to, list[i]);
+	}
+}
+
+/* Brings the lists up to date after a round. */
+static void
+refresh_lists(Clusters *s, int round)
+{
+	const GkCommand *c = s->command;
+	size_t		bytes = s->count * GK_NEIGHBOUR_COUNT * sizeof(uint64_t);
+	uint64_t   *fresh = malloc(bytes);
+
+	memset(fresh, 0xff, bytes);
+	for (int64_t i = 0; i < s->count; i++)
+	{
+		if (c->merge.into[i] < 0)
+			offer_list(s, i, s->lists + i * GK_NEIGHBOUR_COUNT, fresh + i * GK_NEIGHBOUR_COUNT);
+		else if (c->merge.rounds[i] == round)
+			offer_list(s, c->merge.into[i], s->lists + i * GK_NEIGHBOUR_COUNT,
+					   fresh + c->merge.into[i] * GK_NEIGHBOUR_COUNT);
+	}
+	memcpy(s->lists, fresh, bytes);
+	free(fresh);
+	memset(s->grown, 0, s->count * sizeof(bool));
+}
+
+/* One round of unions; false if there was none. */
+static bool
+merge_round(Clusters *s, int round)
+{
+	uint64_t   *proposals = malloc(s->count * sizeof(uint64_t));
+	bool		merged = false;
+
+	propose(s, proposals);
+	for (int64_t c = 0; c < s->count; c++)
+	{
+		int64_t		other = gk_union_number(s->lists[c * GK_NEIGHBOUR_COUNT]);
+		uint32_t	bits = gk_union_cost_bits(proposals[c]);
+		float		cost;
+
+		if (proposals[c] == GK_NO_NEIGHBOUR || s->best[c] != proposals[c] ||
+			s->best[other] != proposals[c])
+			continue;
+		memcpy(&cost, &bits, sizeof(cost));
+		unite(s, c < other ? c : other, c < other ? other : c, cost, round);
+		merged = true;
+	}
+	refresh_lists(s, round);
+	free(proposals);
+	return merged;
+}
+
+/* Which of many clusters become one. */
+static void
+run_merge(ReferenceEngine *e, GkCommand *c)
+{
+	int64_t		count = c->merge.count;
+	Clusters	s = {.command = c,.d = e->d,.count = count};
+
+	s.means = malloc(count * e->d * sizeof(float));
+	s.weights = malloc(count * sizeof(double));
+	s.lists = malloc(count * GK_NEIGHBOUR_COUNT * sizeof(uint64_t));
+	s.best = malloc(count * sizeof(uint64_t));
+	s.grown = calloc(count, sizeof(bool));
+	memcpy(s.means, c->merge.points, count * e->d * sizeof(float));
+	memcpy(s.weights, c->merge.weights, count * sizeof(double));
+	memset(s.lists, 0xff, count * GK_NEIGHBOUR_COUNT * sizeof(uint64_t));
+	for (int64_t i = 0; i < count; i++)
+	{
+		c->merge.into[i] = c->merge.rounds[i] = -1;
+		c->merge.costs[i] = 0.0f;
+	}
+	/* looks at whether to stop */
+	for (int64_t i = 0; i < count && !e->stopped; i++)
+	{
+		(void) more_rows(e, i);
+		list_nearest(&s, i);
+	}
+	for (int round = 0; !e->stopped && merge_round(&s, round); round++)
+		(void) more_rows(e, round);
+	free(s.grown);
+	free(s.best);
+	free(s.lists);
+	free(s.weights);
+	free(s.means);
 }
 
 /* The weight of the rows of each label. */
@@ -787,7 +983,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_MASSES] = run_masses,
 	[GK_ENTRIES] = run_entries,
 	[GK_LABEL_WEIGHTS] = run_label_weights,
-	[GK_NEIGHBOURS] = run_neighbours,
+	[GK_MERGE] = run_merge,
 	[GK_ROWS] = run_rows,
 	[GK_COMPARE] = run_compare,
 	[GK_CENTROIDS] = run_centroids,

@@ -7,7 +7,7 @@
 const int	gk_spoils[SPOILS] = {
 	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
 	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS,
-	GK_SQUARES, GK_SEPARATION, GK_NEIGHBOURS, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES,
+	GK_SQUARES, GK_SEPARATION, GK_MERGE, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES,
 	SPOIL_SUMS, SPOIL_ROW_WEIGHTS, SPOIL_ROW_LABELS
 };
 
@@ -34,8 +34,8 @@ output_of(GkCommand *c)
 			return &c->entries.entries->hash;
 		case GK_LABEL_WEIGHTS:
 			return &c->label_weights.weights->low;
-		case GK_NEIGHBOURS:
-			return c->neighbours.distances;
+		case GK_MERGE:
+			return c->merge.costs;
 		case GK_ROWS:
 			return c->rows.features;
 		case GK_COMPARE:
