@@ -176,16 +176,11 @@ template <int STEPS> struct RowsAhead
 	{
 	}
 
-	/*
-	 * Where a part of a row lies, so that lanes do not meet in a bank: those that copy parts of a
-	 * row, and those that read one part each of four, of eight rows.
-	 */
+	/* Where a part of a row lies: next to what other lanes copy and read at the same time. */
 	static __device__ __forceinline__ int
 	place_of(int row, int part)
 	{
-		int			step = part / 4;
-
-		return (row / 8 * STEPS + step) * 32 + ((row % 8 * 4 + part % 4) ^ (step % 2 * 4));
+		return (row / 8 * STEPS + part / 4) * 32 + row % 8 * 4 + part % 4;
 	}
 
 	/* Starts to copy a part of a row. */
@@ -199,7 +194,7 @@ template <int STEPS> struct RowsAhead
 								there ? 0 : 16);
 	}
 
-	/* Starts to copy rows; past the end, the last row of all. */
+	/* Starts to copy rows: each lane what it will read; past the end, the last row of all. */
 	__device__ __forceinline__ void fetch(const FilterArguments &a, int64_t first)
 	{
 		int			last = (int) min((int64_t) 16, a.rows - first) - 1;
@@ -214,7 +209,7 @@ template <int STEPS> struct RowsAhead
 				codes[i] = __ldg(a.bounds + first + min(i * 8 + lane / 4, last));
 #pragma unroll
 			for (int u = 0; u < PARTS / 2; u++)
-				fetch_part(a, first, last, (u * 32 + lane) / PARTS, (u * 32 + lane) % PARTS);
+				fetch_part(a, first, last, u / STEPS * 8 + lane / 4, u % STEPS * 4 + lane % 4);
 		}
 		__pipeline_commit();
 	}
@@ -290,19 +285,15 @@ compare(const WarpRows<STEPS, TILES> &rows, const ResidentCentroids &centroids, 
 }
 
 /* Labels or flags a warp's rows, each thread a quarter of those that its four threads share. */
-template <int TILES> static __device__ __forceinline__ void
+template <bool EXACT, int TILES> static __device__ __forceinline__ void
 conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int64_t first,
 			  Best (&best)[TILES * 2])
 {
-	bool		exact = a.scale->exact != 0;
 	int			mine = threadIdx.x % 4;
 
 #pragma unroll
 	for (int i = 0; i < TILES * 2; i++)
-		if (exact)
-			join_four<true>(&best[i]);
-		else
-			join_four(&best[i]);
+		join_four<EXACT>(&best[i]);
 #pragma unroll
 	for (int from = 0; from < TILES * 2; from += 4)
 	{
@@ -319,7 +310,7 @@ conclude_rows(const FilterArguments &a, const ResidentCentroids &centroids, int6
 			float		own = own_part(bound.norm, bound.error, centroids.slack[one.centroid],
 									   centroids.norm[one.centroid], centroids.error[one.centroid]);
 
-			if (exact)
+			if (EXACT)
 				one.second = INFINITY;
 			conclude(a, row, one, limit_of(one.least, own, row_part(a, bound.norm, bound.error)),
 					 bound.back);
@@ -339,6 +330,7 @@ resident_kernel(FilterArguments a, int count)
 	ResidentCentroids centroids =
 		load_centroids(a, count, STEPS * 16, (unsigned char *) resident_memory);
 	constexpr int ROWS = TILES * 16;
+	bool		exact = a.scale->exact != 0;
 	int64_t		step = (int64_t) gridDim.x * (RESIDENT_THREADS / 32) * ROWS;
 
 	for (int64_t first = ((int64_t) blockIdx.x * (RESIDENT_THREADS / 32) + threadIdx.x / 32) * ROWS;
@@ -354,7 +346,10 @@ resident_kernel(FilterArguments a, int count)
 			best[i] = {NO_SCORE, NO_SCORE, 0};
 		for (int at = 0; at < count; at += EIGHTS * 8)
 			compare<STEPS, TILES, EIGHTS>(rows, centroids, count, at, best);
-		conclude_rows<TILES>(a, centroids, first, best);
+		if (exact)
+			conclude_rows<true, TILES>(a, centroids, first, best);
+		else
+			conclude_rows<false, TILES>(a, centroids, first, best);
 	}
 }
 
