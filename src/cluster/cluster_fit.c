@@ -491,6 +491,19 @@ write_statistics(GkMessage *message, GkPeer *peer)
 	gk_message_integer(message, c->statistics.rest_bits);
 }
 
+/* True if the sizes of the clusters are those of so many rows. */
+static bool
+add_up_to(const int64_t *sizes, int64_t k, int64_t rows)
+{
+	for (int64_t i = 0; i < k; i++)
+	{
+		if (sizes[i] > rows)
+			return false;
+		rows -= sizes[i];
+	}
+	return rows == 0;
+}
+
 /* Adds the statistics of a peer. */
 static GkRoundProgress
 take_statistics(GkClusterEngine *engine, GkPeer *peer)
@@ -503,7 +516,7 @@ take_statistics(GkClusterEngine *engine, GkPeer *peer)
 	const int64_t *distance = gk_read_array(&peer->reader, 2 * k, sizeof(int64_t));
 	const double *radius2 = gk_read_doubles(&peer->reader, k, DBL_MAX);
 
-	if (!peer->reader.good)
+	if (!peer->reader.good || !add_up_to(sizes, k, peer->rows))
 		return GK_BAD;
 	gk_add_integers(c->statistics.sizes, sizes, k);
 	gk_add_integers((int64_t *) c->statistics.weights, weights, 2 * k);

@@ -39,6 +39,15 @@ typedef struct GkFitModel
 	double		greatest_weight;	/* of a row */
 } GkFitModel;
 
+/* The place of the label of a row; a node may lie about which labels have rows. */
+static inline int
+gk_place_of_label(const int32 *place_of_label, int32 label)
+{
+	if (place_of_label[label] < 0)
+		elog(ERROR, "gkmeans engine gives a row the label of an empty cluster");
+	return place_of_label[label];
+}
+
 /* The number of the start from GkFitSpec.earlier. */
 #define GK_EARLIER_START (-1)
 

@@ -91,7 +91,8 @@ pass(Scores *scores, bool second)
 												 scores->distances2));
 		for (int64 i = 0; i < count; i++)
 		{
-			int			cluster = fit->model.place_of_label[scores->labels[i]];
+			int			cluster = gk_place_of_label(fit->model.place_of_label,
+														scores->labels[i]);
 			double		score = gk_anomaly_score(gk_distance(scores->metric,
 															 scores->distances2[i]),
 												 fit->clusters[cluster].avg_distance);
@@ -109,7 +110,12 @@ find_bucket(const int64 *buckets, int64 *rank)
 	uint32		bucket = 0;
 
 	while (*rank >= buckets[bucket])
+	{
 		*rank -= buckets[bucket++];
+		/* a node may lie the second time */
+		if (bucket == BUCKETS)
+			elog(ERROR, "gkmeans engine gives other distances than before");
+	}
 	return bucket;
 }
 

@@ -83,6 +83,6 @@ gk_sample_features(GkJob *job, const GkFitSpec *spec, const GkFit *fit, const in
 	command.rows.labels = places;
 	gk_run(job, &command);
 	for (int i = 0; i < count; i++)
-		places[i] = fit->model.place_of_label[places[i]];
+		places[i] = gk_place_of_label(fit->model.place_of_label, places[i]);
 	sort_rows(features, places, count, spec->dimension);
 }

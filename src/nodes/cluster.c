@@ -174,6 +174,10 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 								  dimension, true));
 	gk_await(cluster->connections);
 	load_parts(cluster, source, "gk_reload", rows->shift, dimension, wrong);
+	for (int i = 0; i < cluster->count; i++)
+		if (cluster->parts[i].rows.dimension > 0 &&
+			cluster->parts[i].rows.dimension != dimension)
+			gk_refuse_answer(cluster->parts[i].connection);
 	if (!gk_merge_parts(cluster, source, shift, rows, wrong) || rows->dimension != dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),

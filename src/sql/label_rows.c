@@ -198,7 +198,7 @@ describe_row(Window *window, int64 row, Datum *values, bool *nulls)
 	move_window(window, row);
 	at = row - window->from;
 	place = labelling->place_of_label == NULL ? window->labels[at]
-		: labelling->place_of_label[window->labels[at]];
+		: gk_place_of_label(labelling->place_of_label, window->labels[at]);
 	distance = gk_distance(window->rows->spec->metric, window->distance2[at]);
 	nulls[GK_LABEL_CLUSTER] = false;
 	values[GK_LABEL_CLUSTER] = Int32GetDatum(id_at(labelling, place));

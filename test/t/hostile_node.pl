@@ -64,15 +64,19 @@ $server->safe_psql('liar', <<~'SQL');
 			IF lies.asked('answer')::int = lies.asked('count')::int THEN
 				EXECUTE 'SELECT ' || lies.asked('change') INTO part USING part;
 			END IF;
-			-- lies.masses: what the node says of each bucket where rows are counted, which is GK_MASSES on the grid of whole numbers
-			IF lies.asked('masses') IS NOT NULL AND get_byte($1, 20) = 7 AND substr($1, 89, 8) = decode(repeat('00', 8), 'hex') THEN
-				part := substr(part, 1, 80) || decode(repeat(lies.asked('masses'), (length(part) - 80) / 8), 'hex');
+			-- lies.operation: which answers to change; lies.fake: an expression of the answer, the message, and how often it was so before
+			IF get_byte($1, 20)::text = lies.asked('operation') THEN
+				EXECUTE 'SELECT ' || lies.asked('fake') INTO part USING part, $1, coalesce(lies.asked('times'), '0')::int;
+				PERFORM set_config('lies.times', (coalesce(lies.asked('times'), '0')::int + 1)::text, false);
 			END IF;
 			RETURN part;
 		END $$;
 	-- an answer whose header tells another size
 	CREATE FUNCTION lies.sized(answer bytea, bytes bigint) RETURNS bytea LANGUAGE sql AS $$
 		SELECT overlay(answer PLACING (SELECT string_agg(substr(int8send(bytes), n, 1), ''::bytea ORDER BY n DESC) FROM generate_series(1, 8) n) FROM 49) $$;
+	-- an answer whose bytes from one on are these words again and again
+	CREATE FUNCTION lies.words(answer bytea, words text, begin_at int = 81) RETURNS bytea LANGUAGE sql AS $$
+		SELECT substr(answer, 1, begin_at - 1) || substr(decode(repeat(words, length(answer) / 8), 'hex'), 1, length(answer) - begin_at + 1) $$;
 	CREATE FUNCTION lies.flipped(answer bytea, seed int) RETURNS bytea LANGUAGE sql AS $$
 		SELECT CASE WHEN length(answer) = 0 THEN answer ELSE set_byte(answer, abs(hashint4(seed)) % length(answer), get_byte(answer, abs(hashint4(seed)) % length(answer)) # (1 << abs(hashint4(seed + 1)) % 8)) END $$;
 	UPDATE pg_extension SET extnamespace = 'lies'::regnamespace WHERE extname = 'gkmeans';
@@ -125,6 +129,13 @@ for my $column (sort keys %loads)
 	}
 }
 like(answer_to($fit, load => join(',', map { $_ eq 'shift' ? "'{0,1e300}'::float8[]" : "l.$_" } @same)), qr/^3$|rows of the nodes changed|liar/, 'a shift that it did not subtract');
+my %again = (
+	d => "CASE current_setting('lies.loaded', true) WHEN 'once' THEN 60000 ELSE l.d END",
+	shift => "CASE current_setting('lies.loaded', true) WHEN 'once' THEN array_fill(1::float8, ARRAY[60000]) ELSE '{5,5}' END",
+	least => "CASE current_setting('lies.loaded', true) WHEN 'once' THEN NULL ELSE l.least END",
+	seconds => "CASE set_config('lies.loaded', 'once', false) WHEN 'once' THEN l.seconds END");
+like(answer_to("SELECT count(*) FROM gkmeans_fit('few', '{v}', 3)", nodes => 'liar', load => join(',', map { $again{$_} // "l.$_" } @same)),
+	$invalid, 'more features the second time');
 my @wrong_ids = ("i.id,i.row_number+1", "i.id,-2::bigint", "i.id,NULL::bigint", "i.id,(1::bigint<<62)");
 like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids;
 like(answer_to($ids, ids => "'x'||i.id,i.row_number"), qr/invalid input syntax for type integer/, 'ids of another type');
@@ -143,11 +154,29 @@ for my $number (1, 2, 3, 6, 9)
 		like($answer, qr/liar"? sent an (?:invalid answer|answer that is not valid)/, "answer $number: $change");
 	}
 }
+
+# Answers that are as they should be, but not true.
+my %operations = (masses => 7, label_weights => 9, statistics => 20, fetch => 24);
 my $drawn = "SELECT count(*) FROM gkmeans_select_k('few', '{x,y}', '{2,3}', criterion => 'silhouette', sample => 20)";
-like(answer_to($drawn, masses => $_), qr/liar"? sent an (?:invalid answer|answer that is not valid)|sums other masses than those of its rows/, "each bucket of a sample: $_")
-	for ('0000000000000010', 'ffffffffffffff7f', '0100000000000000');
-like(answer_to($drawn, masses => '0000000000000000', nodes => 'liar'), qr/sums other masses than those of its rows/, 'no row in any bucket of a sample');
-is(answer_to($drawn, nodes => 'liar'), 2, 'without that lie, the sample is drawn');
+my $model = "SELECT count(*) FROM gkmeans_create_model('lied', 'few', '{x,y}', 3)";
+my $labels = "SELECT count(*) FROM gkmeans_fit_predict(NULL::int, 'few', '{x,y}', 3, id_column => 'id')";
+sub fake { my ($operation, $fake) = @_; return (operation => $operations{$operation}, fake => $fake, nodes => 'liar'); }
+is(answer_to($_, nodes => 'liar'), $_ eq $labels ? 40 : $_ eq $drawn ? 2 : 3, "without a lie: $_") for ($drawn, $labels);
+for my $words ('0000000000000000', '0100000000000000', '0000000000000010', 'ffffffffffffff7f')
+{
+	# the grid of whole numbers counts the rows
+	my $lie = "CASE WHEN substr(\$2, 89, 8) = decode(repeat('00', 8), 'hex') THEN lies.words(\$1, '$words') ELSE \$1 END";
+	like(answer_to($drawn, fake('masses', $lie)), qr/sums other masses than those of its rows|liar sent an answer that is not valid/, "rows in each bucket: $words");
+}
+my $none = "overlay(\$1 PLACING decode(repeat('00', 24), 'hex') FROM 81)";
+my $one = "overlay(\$1 PLACING decode('28' || repeat('00', 23), 'hex') FROM 81)";
+for my $query ($labels, $model)
+{
+	like(answer_to($query, fake('statistics', $none)), qr/liar sent an answer that is not valid/, "no cluster has rows: $query");
+	like(answer_to($query, fake('statistics', $one)), qr/gives a row the label of an empty cluster/, "one has all of them: $query");
+}
+my $other = "CASE WHEN length(\$1) = 560 THEN lies.words(\$1, CASE \$3 % 2 WHEN 0 THEN '000000000000f03f' ELSE '0000000000000041' END, 241) ELSE \$1 END";
+like(answer_to($model, fake('fetch', $other)), qr/gives other distances than before/, 'other distances each time');
 my $refused = 0;
 for my $seed (1 .. 150)
 {
