@@ -120,7 +120,8 @@ find_nearest(Merger *merger, int64 c)
 		if (other == c || merger->versions[other] < 0)
 			continue;
 		cost = union_cost(merger, c, other, merger->distances2[other]);
-		if (cost < least.cost)
+		/* a cluster that is left has a neighbour, even if a node's weights make all costs NaN */
+		if (cost < least.cost || least.number < 0)
 			least = (Neighbour) {.cost = cost,.number = (int32) other,
 			.version = merger->versions[other]};
 	}
@@ -481,6 +482,7 @@ make_unions(Merger *merger, const Union *last)
 		const Union *one = &merger->unions[i];
 		int32		to;
 
+		CHECK_FOR_INTERRUPTS();
 		if (compare_unions(one, last) > 0)
 			continue;
 		to = cluster_of(into, one->to);
