@@ -49,7 +49,8 @@ typedef enum GkCode
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
 	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes `needed` */
-	GK_INTERNAL				/* should not happen */
+	GK_INTERNAL,			/* should not happen */
+	GK_INVALID_ANSWER		/* another server sent what cannot be; message names it */
 } GkCode;
 
 typedef struct GkStatus
@@ -504,6 +505,12 @@ typedef struct GkEngineClass
 	 * engine is open.  NULL if it keeps nothing.
 	 */
 	void		(*release_process) (void);
+
+	/*
+	 * The status of answers that contradict each other, which whoever asked has found out; its
+	 * message names the servers that they came from.  NULL for an engine that answers by itself.
+	 */
+	GkStatus	(*doubt) (const GkEngine *engine);
 } GkEngineClass;
 
 /*
