@@ -57,7 +57,8 @@ offer_point(Lists *lists, const float *distances, int64_t block, int64_t point)
 	{
 		if (block * GK_BLOCK + r == point)
 			continue;
-		gk_offer_neighbour(lists->keys[r], gk_neighbour_key(distances[r], point));
+		gk_offer_neighbour(lists->keys[r],
+						   gk_neighbour_key(distances[r], point, block * GK_BLOCK + r));
 		lists->limits[r] = gk_neighbour_distance(lists->keys[r][GK_NEIGHBOUR_COUNT - 1]);
 	}
 }

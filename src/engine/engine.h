@@ -293,7 +293,8 @@ typedef struct GkCommand
 		 * Clusters of the caller; nothing that the engine knows of its rows is used or changed.
 		 * The union of two costs w v / (w + v) × d² of their means, w and v being their weights.
 		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
-		 * float and in index order, of equals the lowest numbers.  Then there are rounds.  In a
+		 * float and in index order, of equals those whose numbers come next after its own, 0 after the
+		 * last.  Then there are rounds.  In a
 		 * round, a cluster and the first of its neighbours become one if their union comes first of
 		 * all that either of them could have with a neighbour, or with one whose neighbour it is:
 		 * by gk_union_key() with the number of the cluster that has the other as a neighbour.  The
