@@ -1,13 +1,13 @@
 /*
  * Times k-means|| seeding beside the iterations that follow it, by an engine alone, without a
- * server: the seeding of src/fit runs here as it is.  Checks that the seeds are rows, no two of them
- * equal, and labels against the definition on a sample.  Built by `make -C test/unit bench`, which
- * needs the headers of PostgreSQL's server.
+ * server: the seeding of src/fit runs here as it is.  Checks that the seeds are rows, and no two of
+ * them equal, and labels against the definition on a sample.  Built by `make -C test/unit bench`,
+ * which needs the headers of PostgreSQL's server.
  *
  * Usage: engine_seed_bench [threads or devices [LIBRARY [SET ...]]]
- * The CPU engine runs on so many threads; with a LIBRARY, the CUDA engine on so many devices.  A SET
- * is ROWS:FEATURES:K:CENTRES:SPREAD: normal rows around normal centres, whose deviation is SPREAD;
- * without CENTRES they are around 0.  Prints a table: milliseconds of the fastest of some seedings,
+ * The CPU engine runs on so many threads; with a LIBRARY, the CUDA engine on so many devices.  A
+ * SET is ROWS:FEATURES:K:CENTRES:SPREAD: normal rows around normal centres, whose deviation is
+ * SPREAD; if CENTRES is 0, they are around 0.  Prints a table: milliseconds of the fastest of some seedings,
  * each by a new engine, and the mean of the iterations after it.
  */
 #include "postgres.h"

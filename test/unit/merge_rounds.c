@@ -13,7 +13,7 @@
 #include "engine_drive.h"
 
 /*
- * The most rounds: more than random clusters need, but they do not grow with the number of clusters,
+ * The most rounds: more than random clusters need, but they do not grow with the number of clusters
  * unless all have the same eight as neighbours: then a round can unite eight pairs.
  */
 #define MOST_ROUNDS 400
