@@ -114,6 +114,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		shards.push_back(std::make_unique<Shard>(device, host, weighted,
 												 config.device_memory_limit, stopping));
 		shards.back()->counters.reserve(*shards.back(), 1);
+		shards.back()->resting.reserve(*shards.back(), 1);
 	}
 	shard_ranges.resize(shards.size());
 	status = make_status(GK_OK, "", "");
@@ -447,15 +448,19 @@ Engine::run_one(GkCommand *c)
 		gk_forget(&state, c);
 		for (auto &shard : shards)
 			shard->counters_clear &= c->operation == GK_STEP;
+		updated &= c->operation == GK_STEP;
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
+		if (labels_ahead)
+			state.labels = 0;
+		labels_ahead = false;
 		return make_status(GK_OK, "", "");
 	}
 	catch (...)
 	{
 		GkStatus	ended = status_of_exception();
 
-		sums_valid = state.given = false;
+		sums_valid = state.given = updated = labels_ahead = false;
 		if (stopping.is_planned())
 			outlive_stop();
 		return ended;

@@ -44,6 +44,9 @@ public:
 	/* Steps will take another time. */
 	void		reset() { usual = 0; }
 
+	/* How long one usually takes, in seconds; 0 = unknown. */
+	double		seconds() const { return usual * 1e-9; }
+
 	/* Notes that a step has ended that began then. */
 	void		note(Clock::time_point begun);
 
@@ -134,15 +137,19 @@ private:
 	double		round_origin(std::vector<double> *origin) const;
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
+	void		enqueue_step(const GkCommand *c, int place);
+	bool		end_step(GkCommand *c, int place);
+	bool		may_step_ahead(const GkCommand *c) const;
+	void		leave_behind(const GkCommand *c, int place);
 	void		prepare_step(int64_t k, bool all);
 	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
-	void		enqueue_update();
+	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);
-	void		take_update(GkCommand *c);
+	void		give_empty(GkCommand *c);
 	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
 	int64_t		most_moved() const;
@@ -158,8 +165,8 @@ private:
 	int64_t		step_rows() const;
 	void		reset_counters();
 	void		clear_counters();
-	void		copy_counters();
-	void		await_counters();
+	void		copy_counters(int place);
+	void		await_counters(int place);
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
@@ -218,6 +225,8 @@ private:
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */
 	bool		summing = false;		/* a sum over the devices may be in progress */
+	bool		updated = false;		/* the centroids are those of the sums, or labels unknown */
+	bool		labels_ahead = false;	/* the labels are newer than the last step says */
 
 	/* the command */
 	std::mutex	mutex;
