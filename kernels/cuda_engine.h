@@ -84,6 +84,7 @@ private:
 	};
 	static const NamedCommand commands[];
 
+	void		wake();
 	void		pin_buffer(uint64_t copying);
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
@@ -115,6 +116,7 @@ private:
 	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
 					 std::vector<GkEntry> *found, uint64_t *most);
+	uint64_t	list_rows() const;
 	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
@@ -233,6 +235,7 @@ private:
 	std::condition_variable wanted;
 	std::condition_variable finished;
 	GkCommand  *command = nullptr;
+	bool		woken = false;			/* a command will come soon */
 	std::atomic<bool> idle{true};
 	bool		stepping = false;		/* the command is a step … */
 	StepTimer::Clock::time_point submitted;	/* … that began then */
