@@ -319,7 +319,7 @@ gk_begin_step(GkClusterEngine *engine, GkCommand *command)
 	GkStatus	status = gk_room_need(&engine->memory, &engine->sums, limb_of(engine),
 									  (engine->wide ? 2 : 1) * sizeof(int64_t));
 
-	command->step.changed = command->step.empty = 0;
+	command->step.changed = command->step.empty = command->step.earlier = 0;
 	command->step.shift2 = command->step.between = 0.0;
 	if (status.code != GK_OK || engine->n == 0)
 		return status;

@@ -211,6 +211,14 @@ typedef enum GkOperation
 
 #define GK_OPERATIONS (GK_GET_CENTROIDS + 1)
 
+/* What an iteration came to that another one followed in the same GK_STEP. */
+typedef struct GkIterated
+{
+	int64_t		changed;
+	double		shift2;
+	double		between;
+} GkIterated;
+
 /*
  * One command.  Inputs first, outputs after "out:"; arrays are the caller's,
  * of the shape given.  `d` is the dimension, `k` the number of centroids.
@@ -357,6 +365,17 @@ typedef struct GkCommand
 			bool		changes;		/* write how the sums differ from those of the last step,
 										 * which must have been such a step with these centroids,
 										 * but for GK_MOVE; otherwise the whole sums */
+
+			/*
+			 * So many more iterations may follow in the same command, each if labels have changed,
+			 * no cluster is empty, and shift2 exceeds the tolerance, or that is 0.  The outputs
+			 * above are those of the last one.  If a shift within the tolerance ended them,
+			 * labels and sums are unknown.
+			 */
+			int64_t		more;			/* 0 if sums are asked for */
+			double		tolerance;
+			int64_t		earlier;		/* out: iterations before the last one, `more` or fewer … */
+			GkIterated *iterated;		/* out: `more`: … and what they came to */
 		}			step;
 		struct
 		{
@@ -519,7 +538,7 @@ typedef struct GkEngineClass
  * Tells one state of this header from another: a library on disk may be older or newer than the
  * program that loads it.  The version is to be raised with changes that no size shows.
  */
-#define GK_ENGINE_VERSION 2
+#define GK_ENGINE_VERSION 3
 #define GK_ENGINE_INTERFACE \
 	((uint64_t) GK_ENGINE_VERSION << 56 | (uint64_t) GK_OPERATIONS << 48 | \
 	 (uint64_t) sizeof(GkCommand) << 32 | (uint64_t) sizeof(GkEngineConfig) << 16 | \

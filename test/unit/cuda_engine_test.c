@@ -66,6 +66,9 @@ scaled(int64_t rows)
 	return (int64_t) fmax(1.0, (double) rows * scale);
 }
 
+/* With so little device memory, each block is an allocation, whose ends a sanitizer checks. */
+#define NO_ARENA_BYTES (UINT64_C(120) << 20)
+
 /* One data set; the bits of `flags`: weighted, wide, spherical. */
 static void
 compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int flags, int steps,
@@ -78,6 +81,8 @@ compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int
 		.devices = devices,.device_memory_limit = limit
 	};
 
+	if (limit == 0 && n * d < 1000000 && k * d < 100000 && random_bits() % 2)
+		feeding.device_memory_limit = NO_ARENA_BYTES;
 	snprintf(comparison->where, sizeof(comparison->where),
 			 "n %lld d %d k %lld %s%s%s%s batch %lld%s limit %llu GPUs %d",
 			 (long long) n, d, (long long) k, kind_name(kind), flags & 1 ? " weighted" : "",

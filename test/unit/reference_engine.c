@@ -424,7 +424,7 @@ static void
 run_step(ReferenceEngine *e, GkCommand *c)
 {
 	c->step.changed = 0;
-	c->step.empty = 0;
+	c->step.empty = c->step.earlier = 0;
 	c->step.shift2 = c->step.between = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
