@@ -76,9 +76,9 @@ clear_lists(Lists *lists)
 }
 
 /*
- * Finds the neighbours of the points of a block; false if the engine is closing.  It begins with the
- * block itself: where points come in the order of their places, others would each be nearer than
- * all before.
+ * Finds the neighbours of the points of a block; false if the engine is closing.  It begins with
+ * the block itself: where points come in the order of their places, others would each be nearer
+ * than all before.
  */
 static bool
 compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, Lists *lists)
