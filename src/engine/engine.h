@@ -309,7 +309,7 @@ typedef struct GkCommand
 		 * neighbour it is: by gk_round_key() with the number of the cluster that has the other
 		 * as a neighbour.  The one with the greater number becomes a part of the other, which
 		 * has the neighbours of both that then cost least.  Once `wanted` unions are found, one
-		 * counts only up to gk_union_limit().  After each round, gk_coarse_bits() says how
+		 * counts only up to gk_union_limit().  After each round, gk_judge_round() says how
 		 * exactly the next one compares costs; the rounds end when no two become one.
 		 */
 		struct
