@@ -49,7 +49,8 @@ typedef enum GkCode
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
 	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes `needed` */
-	GK_INTERNAL				/* should not happen */
+	GK_INTERNAL,			/* should not happen */
+	GK_INVALID_ANSWER		/* another server sent what cannot be; message names it */
 } GkCode;
 
 typedef struct GkStatus
@@ -301,13 +302,15 @@ typedef struct GkCommand
 		 * Clusters of the caller; nothing that the engine knows of its rows is used or changed.
 		 * The union of two costs w v / (w + v) × d² of their means, w and v being their weights.
 		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
-		 * float and in index order, of equals the lowest numbers.  Then there are rounds.  In a
-		 * round, a cluster and the first of its neighbours become one if their union comes first of
-		 * all that either of them could have with a neighbour, or with one whose neighbour it is:
-		 * by gk_union_key() with the number of the cluster that has the other as a neighbour.  The
-		 * one with the greater number becomes a part of the other, which has the neighbours of both
-		 * that then cost least.  Once `wanted` unions are found, one counts only up to
-		 * gk_union_limit(); the rounds end when no two become one.
+		 * float and in index order, of equals those whose numbers come next after its own, number 0
+		 * coming after the last one.  Then there are rounds.  In a round, a cluster and that of its
+		 * neighbours which gk_round_choice() says become one if their union comes first of all that
+		 * either of them could have with a neighbour, or with one whose neighbour it is: by
+		 * gk_round_key() with the number of the cluster that has the other as a neighbour.  The one
+		 * with the greater number becomes a part of the other, which has the neighbours of both that
+		 * then cost least.  Once `wanted` unions are found, one counts only up to gk_union_limit().
+		 * After each round, gk_coarse_bits() says how exactly the next one compares costs; the
+		 * rounds end when no two become one.
 		 */
 		struct
 		{
@@ -523,6 +526,12 @@ typedef struct GkEngineClass
 	 * engine is open.  NULL if it keeps nothing.
 	 */
 	void		(*release_process) (void);
+
+	/*
+	 * The status of answers that contradict each other, which whoever asked has found out; its
+	 * message names the servers that they came from.  NULL for an engine that answers by itself.
+	 */
+	GkStatus	(*doubt) (const GkEngine *engine);
 } GkEngineClass;
 
 /*

@@ -700,7 +700,7 @@ compare_separations(Pair *pair)
 }
 
 /* Points that are merged, at most. */
-#define MOST_POINTS 1500
+#define MOST_POINTS 600
 
 /* Which of some rows, as points of the caller, become one; some weigh nothing. */
 static void
