@@ -141,6 +141,10 @@ like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids;
 like(answer_to($ids, ids => "'x'||i.id,i.row_number"), qr/invalid input syntax for type integer/, 'ids of another type');
 is(answer_to($ids, ids => 'NULL::text,i.row_number'), 80, 'ids that are NULL');
 is(answer_to($ids, ids => 'i.id,0::bigint'), 80, 'ids of the same row');
+my $figures = "SELECT count(*) FROM gkmeans_evaluate_labels('few', '{x,y}', label_column => 'id')";
+is(answer_to($figures), 1, 'labels that are true');
+like(answer_to($figures, ids => $_), qr/send other labels than one for each row/, "labels: $_")
+	for ('i.id,0::bigint', 'i.id,i.row_number/2', 'i.id,-1::bigint', "CASE WHEN i.row_number > 0 THEN i.id END,0::bigint");
 
 # Answers to messages.
 my @changes = ('NULL::bytea', "''::bytea", "'x'::bytea", '$1 || $1', "decode(repeat('ff', length(\$1)), 'hex')", "decode(repeat('00', length(\$1)), 'hex')",
