@@ -1,8 +1,8 @@
 /*
  * The tasks of a plan of Citus.
  *
- * They are in nodes of Citus' own types, which PostgreSQL can write as text: "{TYPE :name value …}".
- * A value is a token, a node, or a list of values in parentheses.
+ * They are in nodes of types that Citus has defined, which PostgreSQL can write as text:
+ * "{TYPE :name value …}", where a value is a token, a node, or a list of values in parentheses.
  */
 #include "postgres.h"
 
