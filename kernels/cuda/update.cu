@@ -634,8 +634,8 @@ struct FinishArguments
 	int			rest_bits;
 	const int  *exponents;
 	const double *origin;
-	bool		spherical;
-	bool		even_if_empty;
+	StepEnd		end;
+	unsigned   *resting;		/* NULL if there is no tolerance */
 	double	   *centroids;
 	double	   *shifts;			/* k, and k: what the clusters explain */
 	Counters   *counters;
@@ -671,7 +671,7 @@ replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, d
 	double		fresh = mean;
 	double		step;
 
-	if (a.spherical)
+	if (a.end.spherical)
 		fresh = norm > 0.0 ? GK_DIV(mean, norm) : *feature;
 	step = GK_SUB(fresh, *feature);
 	*gain = gk_gain(mean, a.origin[j], fresh);
@@ -695,11 +695,13 @@ centroids_kernel(FinishArguments a)
 	double		weight = c < a.k ? value_of(a, c * (a.d + 1) + a.d) : 0.0;
 	double		total = 0.0;
 
-	if (a.counters->empty > 0 && !a.even_if_empty)
+	if (a.counters->empty > 0 && !a.end.even_if_empty)
 		return;
-	for (int pass = a.spherical ? 0 : 1; pass < 2; pass++)
+	if (a.resting != nullptr && *a.resting != 0)
+		return;
+	for (int pass = a.end.spherical ? 0 : 1; pass < 2; pass++)
 	{
-		double		norm = pass == 1 && a.spherical ? norms[mine] : 1.0;
+		double		norm = pass == 1 && a.end.spherical ? norms[mine] : 1.0;
 
 		total = 0.0;
 		for (int from = 0; from < a.d; from += 32)
@@ -743,7 +745,7 @@ shift_kernel(FinishArguments a)
 {
 	__shared__ double lanes[GK_LANES];
 
-	if (a.counters->empty > 0 && !a.even_if_empty)
+	if (a.counters->empty > 0 && !a.end.even_if_empty)
 		return;
 	lanes[threadIdx.x] = gk_lane_sum(a.shifts + blockIdx.x * a.k, a.k, threadIdx.x);
 	for (int width = GK_LANES / 2; width > 0; width /= 2)
@@ -754,6 +756,9 @@ shift_kernel(FinishArguments a)
 	}
 	if (threadIdx.x == 0)
 		*(blockIdx.x == 0 ? &a.counters->shift2 : &a.counters->between) = lanes[0];
+	if (threadIdx.x == 0 && blockIdx.x == 0 && a.resting != nullptr &&
+		lanes[0] <= a.end.tolerance)
+		*a.resting = 1;
 }
 
 /* The arguments of the kernels here. */
@@ -797,23 +802,23 @@ report_kernel(const Counters *counters, Counters *result)
 
 /* Brings the counters to the host: a copy engine would take 10 µs longer than a kernel. */
 void
-report_counters(Shard &shard)
+report_counters(Shard &shard, Counters *place)
 {
-	report_kernel<<<1, 32, 0, shard.device->compute>>>(shard.counters.get(), shard.device_result);
+	report_kernel<<<1, 32, 0, shard.device->compute>>>(shard.counters.get(), place);
 	GK_LAUNCHED("report_kernel");
 }
 
 /* Counts empty clusters; computes new centroids if there are none, or if forced. */
 void
-finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical, bool even_if_empty)
+finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end)
 {
 	int64_t		k = shard.centroids.count;
 	FinishArguments a = finish_arguments(shard, grid, sums, k);
 	cudaStream_t stream = shard.device->compute;
 
-	a.spherical = spherical;
-	a.even_if_empty = even_if_empty;
-	if (!even_if_empty)
+	a.end = end;
+	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
+	if (!end.even_if_empty)
 		empty_kernel<<<(unsigned) ((k + 255) / 256), 256, 0, stream>>>(a, nullptr);
 	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a);
 	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);

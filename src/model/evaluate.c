@@ -22,6 +22,7 @@
 #include "assign.h"
 #include "definition.h"
 #include "engine_error.h"
+#include "id_texts.h"
 #include "model_cache.h"
 #include "prepare.h"
 #include "quality.h"
@@ -318,6 +319,7 @@ read_labels(GkCall *call, int32 *of_rows)
 {
 	int64		rows = call->arguments.fit.rows;
 	int64		found = 0;
+	int			nest_level = gk_begin_id_texts();
 	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(Label),.hcxt =
 	CurrentMemoryContext};
 	Labels		labels = {.room = 64};
@@ -344,6 +346,7 @@ read_labels(GkCall *call, int32 *of_rows)
 		found++;
 		of_rows[row] = number_of_id(&labels, &output, id, is_null);
 	}
+	gk_end_id_texts(nest_level);
 	if (found != rows)
 		refuse_labels();
 	sort_labels(&labels, of_rows, rows);
