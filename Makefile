@@ -31,8 +31,8 @@ OBJS = \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
-	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_labels cluster_rows \
-		connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
+	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \
+		cluster_rows connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
 		partition_sources shared_labels)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
