@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <math.h>
 
+#include "engine_error.h"
 #include "job.h"
 #include "seed.h"
 
@@ -79,6 +80,21 @@ gk_run(GkJob *job, GkCommand *command)
 	while (status.code == GK_RUNNING);
 	check_status(status);
 	job->times->commands[command->operation] += now() - begun;
+}
+
+/* The engine of a job. */
+GkEngine *
+gk_job_engine(GkJob *job)
+{
+	return job->engine;
+}
+
+/* An engine has contradicted itself: ends the program. */
+void
+gk_contradict(const GkEngine *engine, const char *how)
+{
+	fprintf(stderr, "%s engine: %s\n", engine->class_of->name, how);
+	exit(1);
 }
 
 /* Nearly normal: the sum of four uniform values of 16 bits, with variance 1. */
