@@ -178,6 +178,9 @@ WITH_CUDA ?= $(if $(wildcard $(NVCC)),1,0)
 CUDA_RPATH ?= $(CUDA_HOME)/lib64
 GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
 	-gencode=arch=compute_90a,code=sm_90a
+# For sources whose code is the same on all GPUs: tests that run on none build it once.
+GENCODE_ALIKE ?= $(GENCODE)
+CUDA_ALIKE = exact merges narrow_centroids neighbours passes rows update
 # The host side is C++, the device side CUDA: only the latter sees headers with device code.
 CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
 	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include
@@ -208,6 +211,8 @@ $(CUDA_HOST_OBJS): kernels/%.o: $(srcdir)/kernels/%.cpp $(CUDA_HEADERS)
 $(CUDA_DEVICE_OBJS): kernels/cuda/%.o: $(srcdir)/kernels/cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+
+$(CUDA_ALIKE:%=kernels/cuda/%.o): GENCODE := $(GENCODE_ALIKE)
 
 $(cuda_library): $(CUDA_OBJS) $(srcdir)/kernels/exports.map
 	$(NVCC) -shared -cudart static -o $@ $(CUDA_OBJS) \
