@@ -20,7 +20,7 @@
 
 /* The least number of starts for the best quality, and how many `auto` makes at most. */
 #define BEST_STARTS 8
-#define AUTO_STARTS 16
+#define AUTO_STARTS 32
 
 /* The work up to which `auto` searches. */
 #define AUTO_WORK 1e9

@@ -63,6 +63,9 @@
 #define LEAST_TRIAL 4
 #define TRIAL_SHARE 16
 
+/* Every other row that is added comes so near to its centroid, as a share of its distance. */
+#define NEARNESS 0.3
+
 /* Rows drawn at a time, over the centroids that a round adds. */
 #define POOL_FACTOR 4
 
@@ -163,6 +166,28 @@ shuffle(const GkDrawer *drawer, int64 *rows, int64 count)
 	}
 }
 
+/*
+ * Moves a row towards its centroid.  Rows of many features are as far from each other as from any
+ * centroid: one of them alone would not have others join it, but what lies between does.
+ */
+static void
+approach(const Search *search, float *row, int32 label)
+{
+	const GkFitSpec *spec = search->fitter->spec;
+	const double *centroid = search->best->centroids + label * (int64) spec->dimension;
+	double		norm2 = 0.0;
+
+	if (label < 0 || label >= search->best->count)
+		elog(ERROR, "gkmeans engine gives a row the label of no cluster");
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		row[j] = (float) (centroid[j] + NEARNESS * (row[j] - centroid[j]));
+		norm2 += (double) row[j] * row[j];
+	}
+	for (int j = 0; spec->metric == GK_COSINE && norm2 > 0.0 && j < spec->dimension; j++)
+		row[j] = (float) (row[j] / sqrt(norm2));
+}
+
 /* Draws rows by weight × d² to the best centroids; false if too few are away from them. */
 static bool
 fill_pool(Search *search)
@@ -182,8 +207,12 @@ fill_pool(Search *search)
 	fetch.rows.rows = rows;
 	fetch.rows.count = search->pool_count;
 	fetch.rows.features = search->pool;
+	fetch.rows.labels = gk_allocate(wanted, sizeof(int32));
 	if (search->pool_count > 0)
 		gk_run(fitter->job, &fetch);
+	for (int64 i = 0; i < search->pool_count; i += 2)
+		approach(search, search->pool + i * fitter->spec->dimension, fetch.rows.labels[i]);
+	pfree(fetch.rows.labels);
 	pfree(rows);
 	search->depth = Min(search->depth, search->pool_count);
 	return search->depth > 0;
