@@ -142,34 +142,43 @@ begin(GkEngine *engine, const Set *set, Times *times)
 	free(centroids);
 }
 
+/* One iteration or, after the second, all that the engine makes at once; true if labels changed. */
+static bool
+iterate_at_once(GkEngine *engine, const Set *set, Times *times)
+{
+	uint8_t    *is_empty = malloc(set->k);
+	GkEntry    *entries = malloc(set->k * sizeof(GkEntry));
+	GkIterated	iterated[ITERATIONS];
+	GkCommand	c = {.operation = GK_STEP};
+	double		numbers[2];
+	double		seconds = -now();
+
+	c.step.is_empty = is_empty;
+	c.step.more = times->iterations < 2 ? 0 : ITERATIONS - 1 - times->iterations;
+	c.step.iterated = iterated;
+	run(engine, &c);
+	if (c.step.empty > 0)
+		relocate_farthest(engine, is_empty, c.step.empty, entries, numbers);
+	seconds += now();
+	for (int64_t i = 0; i <= c.step.earlier; i++)
+		times->steps[times->iterations++] = seconds / (double) (c.step.earlier + 1);
+	free(is_empty);
+	free(entries);
+	return c.step.changed > 0;
+}
+
 /* Iterates until no label changes, or often enough; then the labels. */
 static void
 iterate(GkEngine *engine, const Set *set, Times *times)
 {
-	uint8_t    *is_empty = malloc(set->k);
-	GkEntry    *entries = malloc(set->k * sizeof(GkEntry));
-	double		numbers[2];
 	GkCommand	c;
 
-	for (bool changed = true; changed && times->iterations < ITERATIONS; times->iterations++)
-	{
-		double	   *seconds = &times->steps[times->iterations];
-
-		c = (GkCommand) {.operation = GK_STEP};
-		c.step.is_empty = is_empty;
-		*seconds = -now();
-		run(engine, &c);
-		changed = c.step.changed > 0;
-		if (c.step.empty > 0)
-			relocate_farthest(engine, is_empty, c.step.empty, entries, numbers);
-		*seconds += now();
-	}
+	while (times->iterations < ITERATIONS && iterate_at_once(engine, set, times))
+		;
 	c = (GkCommand) {.operation = GK_ASSIGN};
 	times->labels = -now();
 	run(engine, &c);
 	times->labels += now();
-	free(is_empty);
-	free(entries);
 }
 
 /* The squares of the rows to their centroids, on a grid that suits the data of the sets. */

@@ -29,6 +29,15 @@ namespace gk
 /* Bytes of the rows of a relocation that move at a time. */
 #define MOVED_BYTES (INT64_C(4) << 20)
 
+/*
+ * An iteration that takes longer is not begun before the one before it has ended: it is lost if
+ * that was the last one.
+ */
+#define STEP_AHEAD_SECONDS 6e-4
+
+/* No iteration begins in a command that has taken so long: the caller shows how far it is. */
+#define STEPS_TOGETHER std::chrono::milliseconds(20)
+
 /* Rows in a slice of a pass that reads this many bytes a row. */
 int64_t
 Engine::plain_rows(double bytes_a_row) const
@@ -127,38 +136,35 @@ Engine::reset_counters()
 
 /* Begins to copy a pass's counters to the host. */
 void
-Engine::copy_counters()
+Engine::copy_counters(int place)
 {
 	for (auto &shard : shards)
-	{
-		shard->use();
-		report_counters(*shard);
-	}
-	for (auto &shard : shards)
-		shard->mark();
+		shard->send_counters(place);
 }
 
 /* Waits until the counters are here. */
 void
-Engine::await_counters()
+Engine::await_counters(int place)
 {
 	/* polls them in turn: if one has failed, others may wait for it for ever */
 	for (int tries = 0, done = false; !done; tries++)
 	{
 		done = true;
 		for (auto &shard : shards)
-			done = shard->reached() && done;
+			done = shard->has_counters(place) && done;
 		if (!done)
 			pause_between_looks(tries);
 	}
+	for (auto &shard : shards)
+		shard->result = &shard->counters_at(place);
 }
 
 /* Copies a pass's counters to the host. */
 void
 Engine::read_counters()
 {
-	copy_counters();
-	await_counters();
+	copy_counters(0);
+	await_counters(0);
 }
 
 /* The number of integers in the sums of the clusters. */
@@ -323,7 +329,7 @@ Engine::prepare_first_step(int64_t k)
 		begin_labels(*shard, none, true);
 		end_labels(*shard, none, true);
 		load_finish();
-		report_counters(*shard);
+		shard->send_counters(0);
 	}
 	prepare_relocation(k);
 }
@@ -338,6 +344,7 @@ Engine::set_centroids(GkCommand *c)
 		fail(GK_LIMIT, "GK_CENTROIDS", "too many clusters");
 	spherical = c->centroids.spherical;
 	sums_valid = false;
+	updated = true;
 	timer.reset();
 	for (auto &shard : shards)
 	{
@@ -368,28 +375,19 @@ Engine::give_sums(GkCommand *c)
 	to_host(*shards[0], c->step.sums, (const int64_t *) shards[0]->sums.get(), sum_count());
 	for (auto &shard : shards)
 		zero(*shard, shard->sums.get(), sum_count());
-	c->step.empty = 0;
-	c->step.shift2 = c->step.between = 0.0;
 }
 
-/* What the update of a step came to. */
+/* Tells the caller which clusters are empty. */
 void
-Engine::take_update(GkCommand *c)
+Engine::give_empty(GkCommand *c)
 {
 	int64_t		k = shards[0]->centroids.count;
+	Shard	   &shard = *shards[0];
 
-	c->step.empty = shards[0]->result->empty;
-	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
-	c->step.between = c->step.empty > 0 ? 0.0 : shards[0]->result->between;
-	if (c->step.empty > 0 && c->step.is_empty != nullptr)
-	{
-		Shard	   &shard = *shards[0];
-
-		shard.use();
-		shard.scratch.reserve(shard, k);
-		mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
-		to_host(shard, c->step.is_empty, (const uint8_t *) shard.scratch.get(), k);
-	}
+	shard.use();
+	shard.scratch.reserve(shard, k);
+	mark_empty(shard, grid, final_sums(shard), k, (uint8_t *) shard.scratch.get());
+	to_host(shard, c->step.is_empty, (const uint8_t *) shard.scratch.get(), k);
 }
 
 /*
@@ -397,32 +395,39 @@ Engine::take_update(GkCommand *c)
  * the devices prepare that while the caller looks at this one.
  */
 void
-Engine::enqueue_update()
+Engine::enqueue_update(const GkCommand *c, int place)
 {
 	bool		several = shards.size() > 1;
+	StepEnd		end = {spherical, false, c->step.more > 0 ? c->step.tolerance : 0.0};
 
 	for (auto &shard : shards)
 	{
 		shard->use();
 		if (several)
 			add_totals(*shard, sum_count());
-		finish_step(*shard, grid, final_sums(*shard), spherical, false);
+		/* a shard without rows has no origin */
+		if (shard->centroids.narrow && shard->rows > 0)
+		{
+			end_narrow_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
+			shard->mark_counters(place);
+			continue;
+		}
+		finish_step(*shard, grid, final_sums(*shard), end);
+		shard->send_counters(place);
 	}
-	copy_counters();
 	clear_counters();
 	for (auto &shard : shards)
 		if (shard->rows > 0)
 			prepare_comparison(*shard);
 }
 
-/* GK_STEP: assign, sum, and unless a cluster is empty or sums are asked for, new centroids. */
+/* Enqueues an iteration, whose counters go to a place. */
 void
-Engine::step(GkCommand *c)
+Engine::enqueue_step(const GkCommand *c, int place)
 {
 	int64_t		k = shards[0]->centroids.count;
 	bool		give = c->step.sums != nullptr;
 	bool		all = !sums_valid || sums_given != give || (give && !c->step.changes);
-	auto		begun = StepTimer::Clock::now();
 
 	prepare_step(k, all);
 	walk("assign and sum", 0, rows, step_rows(), false,
@@ -434,24 +439,98 @@ Engine::step(GkCommand *c)
 		reduce_sums(shards, sum_count());
 	}
 	if (give)
-		copy_counters();
+		copy_counters(place);
 	else
-		enqueue_update();
-	timer.sleep(begun, std::chrono::seconds(1));
-	await_counters();
-	timer.note(begun);
-	summing = false;
-	for (auto &shard : shards)
-		judge_regions(*shard);
-	if (give)
-		give_sums(c);
-	else
-		take_update(c);
+		enqueue_update(c, place);
 	sums_valid = true;
 	sums_given = give;
+}
+
+/* Waits for an iteration that was not to follow; it has changed nothing unless centroids rest. */
+void
+Engine::leave_behind(const GkCommand *c, int place)
+{
+	await_counters(place);
+	if (c->step.changed == 0 || c->step.empty > 0)
+		return;
+	labels_ahead = true;
+	sums_valid = false;
+}
+
+/* Takes in what an iteration came to; true if none may follow. */
+bool
+Engine::end_step(GkCommand *c, int place)
+{
+	await_counters(place);
+	for (auto &shard : shards)
+		judge_regions(*shard);
 	c->step.changed = 0;
 	for (auto &shard : shards)
 		c->step.changed += shard->result->changed;
+	c->step.empty = shards[0]->result->empty;
+	c->step.shift2 = c->step.empty > 0 ? 0.0 : shards[0]->result->shift2;
+	c->step.between = c->step.empty > 0 ? 0.0 : shards[0]->result->between;
+	updated = c->step.sums == nullptr && c->step.empty == 0;
+	return c->step.changed == 0 || c->step.empty > 0 ||
+		(c->step.tolerance > 0.0 && c->step.shift2 <= c->step.tolerance);
+}
+
+/*
+ * True if an iteration may begin before the one before it is known not to be the last.  If it was,
+ * because no label changed or a cluster is empty, another one changes nothing.  But after an update
+ * that is not that of the sums, labels may stay and centroids move.
+ */
+bool
+Engine::may_step_ahead(const GkCommand *c) const
+{
+	double		seconds = timer.seconds();
+
+	if (seconds == 0.0)
+		for (const auto &shard : shards)
+			seconds = std::max(seconds, (double) shard->rows *
+							   filter_seconds(*shard, shard->centroids.count));
+	return updated && c->step.more > 0 && seconds <= STEP_AHEAD_SECONDS;
+}
+
+/*
+ * GK_STEP: assign, sum, and unless a cluster is empty or sums are asked for, new centroids; as
+ * often as is asked for and takes little time.
+ */
+void
+Engine::step(GkCommand *c)
+{
+	auto		begun = StepTimer::Clock::now();
+	auto		last = begun + STEPS_TOGETHER;
+	int64_t		most = 1 + c->step.more;
+	int64_t		enqueued = 0;
+	bool		ended = false;
+
+	for (auto &shard : shards)
+		if (c->step.more > 0 && c->step.tolerance > 0.0)
+			zero(*shard, shard->resting.get(), 1);
+	for (c->step.earlier = 0;; c->step.earlier++)
+	{
+		int64_t		under_way = may_step_ahead(c) ? STEPS_UNDER_WAY : 1;
+
+		for (; enqueued < std::min(c->step.earlier + under_way, most); enqueued++)
+			enqueue_step(c, (int) (enqueued % STEPS_UNDER_WAY));
+		timer.sleep(begun, std::chrono::seconds(1));
+		ended = end_step(c, (int) (c->step.earlier % STEPS_UNDER_WAY));
+		timer.note(begun);
+		begun = StepTimer::Clock::now();
+		if (begun > last)
+			most = enqueued;
+		if (ended || c->step.earlier + 1 == most)
+			break;
+		c->step.iterated[c->step.earlier] = {c->step.changed, c->step.shift2, c->step.between};
+	}
+	if (c->step.earlier + 1 < enqueued)
+		leave_behind(c, (int) ((c->step.earlier + 1) % STEPS_UNDER_WAY));
+	summing = false;
+	if (c->step.sums != nullptr)
+		give_sums(c);
+	else if (c->step.empty > 0 && c->step.is_empty != nullptr)
+		give_empty(c);
 }
 
 /* GK_MOVE: new centroids from elsewhere; labels and sums stay. */
@@ -565,7 +644,7 @@ Engine::relocate(GkCommand *c)
 	for (auto &shard : shards)
 	{
 		shard->use();
-		finish_step(*shard, grid, final_sums(*shard), spherical, true);
+		finish_step(*shard, grid, final_sums(*shard), {spherical, true, 0.0});
 	}
 	read_counters();
 	c->relocate.shift2 = shards[0]->result->shift2;

@@ -11,8 +11,8 @@
 namespace gk
 {
 
-/* The least capacity, in rows, of a list on the device. */
-#define LIST_ROWS 65536
+/* The least capacity, in rows, of a list on the device, if there are so many rows. */
+#define LIST_ROWS UINT64_C(65536)
 
 static_assert(sizeof(Listed) == sizeof(GkEntry) &&
 			  offsetof(Listed, row) == offsetof(GkEntry, row) &&
@@ -164,6 +164,13 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 	return true;
 }
 
+/* The least capacity of a list. */
+uint64_t
+Engine::list_rows() const
+{
+	return std::min<uint64_t>(LIST_ROWS, (uint64_t) rows);
+}
+
 /*
  * Lists at most `most` of the wanted rows, the first ones, and returns the row to continue from.
  * The list's memory must have been reserved.
@@ -178,10 +185,10 @@ Engine::list_in_order(const Wanted &filter, int64_t from, int64_t most, std::vec
 		int64_t		to = std::min(rows, from + window);
 		uint64_t	most_listed;
 
-		if (!list(filter, from, to, LIST_ROWS, found, &most_listed))
+		if (!list(filter, from, to, list_rows(), found, &most_listed))
 		{
 			window = std::max<int64_t>(
-				(int64_t) ((double) (to - from) * LIST_ROWS / 2 / most_listed), 1024);
+				(int64_t) ((double) (to - from) * (double) list_rows() / 2 / most_listed), 1024);
 			continue;
 		}
 		from = to;
@@ -211,8 +218,8 @@ Engine::entries(GkCommand *c)
 	filter.bits = c->entries.bits;
 	for (auto &shard : shards)
 	{
-		shard->scratch.reserve(*shard, LIST_ROWS * sizeof(Listed) + buckets);
-		to_device(*shard, (uint8_t *) shard->scratch.get() + LIST_ROWS * sizeof(Listed),
+		shard->scratch.reserve(*shard, list_rows() * sizeof(Listed) + buckets);
+		to_device(*shard, (uint8_t *) shard->scratch.get() + list_rows() * sizeof(Listed),
 				  c->entries.wanted, buckets);
 	}
 	c->entries.next = list_in_order(filter, c->entries.from, c->entries.capacity, &found);
@@ -345,7 +352,7 @@ Engine::find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *
 void
 Engine::prepare_relocation(int64_t k)
 {
-	uint64_t	bytes = ((uint64_t) std::min(k, rows) + LIST_ROWS) * sizeof(Listed);
+	uint64_t	bytes = ((uint64_t) std::min(k, rows) + list_rows()) * sizeof(Listed);
 
 	for (auto &shard : shards)
 	{
@@ -365,7 +372,7 @@ void
 Engine::farthest(GkCommand *c)
 {
 	int64_t		count = std::min(c->farthest.count, rows);
-	uint64_t	capacity = std::max<uint64_t>(LIST_ROWS, (uint64_t) count + LIST_ROWS);
+	uint64_t	capacity = (uint64_t) count + list_rows();
 	std::vector<GkEntry> found;
 	int64_t		equal = 0;
 	uint64_t	most;

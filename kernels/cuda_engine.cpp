@@ -113,7 +113,9 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	{
 		shards.push_back(std::make_unique<Shard>(device, host, weighted,
 												 config.device_memory_limit, stopping));
+		shards.back()->arena.open(*shards.back());
 		shards.back()->counters.reserve(*shards.back(), 1);
+		shards.back()->resting.reserve(*shards.back(), 1);
 	}
 	shard_ranges.resize(shards.size());
 	status = make_status(GK_OK, "", "");
@@ -177,6 +179,19 @@ Engine::lend_buffer(void *base, size_t bytes)
 	take_back_buffer();
 	lent = base;
 	lent_bytes = bytes;
+	/* all has been read: a command comes soon, and waking up takes 0.1 ms */
+	if (base == nullptr)
+		wake();
+}
+
+/* Wakes the thread before there is a command. */
+void
+Engine::wake()
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	woken = true;
+	wanted.notify_all();
 }
 
 /* Pins the lent memory before a copy that is worth it; if that fails, copies take longer. */
@@ -447,15 +462,19 @@ Engine::run_one(GkCommand *c)
 		gk_forget(&state, c);
 		for (auto &shard : shards)
 			shard->counters_clear &= c->operation == GK_STEP;
+		updated &= c->operation == GK_STEP;
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
+		if (labels_ahead)
+			state.labels = 0;
+		labels_ahead = false;
 		return make_status(GK_OK, "", "");
 	}
 	catch (...)
 	{
 		GkStatus	ended = status_of_exception();
 
-		sums_valid = state.given = false;
+		sums_valid = state.given = updated = labels_ahead = false;
 		if (stopping.is_planned())
 			outlive_stop();
 		return ended;
@@ -481,7 +500,9 @@ Engine::run_commands()
 			lock.unlock();
 			poll_until([this] { return !idle || stopping.is_closing(); }, POLL_COMMAND);
 			lock.lock();
-			wanted.wait(lock, [this] { return command != nullptr || stopping.is_closing(); });
+			wanted.wait(lock, [this]
+						{ return command != nullptr || woken || stopping.is_closing(); });
+			woken = false;
 			continue;
 		}
 		lock.unlock();

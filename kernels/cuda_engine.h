@@ -44,6 +44,9 @@ public:
 	/* Steps will take another time. */
 	void		reset() { usual = 0; }
 
+	/* How long one usually takes, in seconds; 0 = unknown. */
+	double		seconds() const { return usual * 1e-9; }
+
 	/* Notes that a step has ended that began then. */
 	void		note(Clock::time_point begun);
 
@@ -81,6 +84,7 @@ private:
 	};
 	static const NamedCommand commands[];
 
+	void		wake();
 	void		pin_buffer(uint64_t copying);
 	void		take_back_buffer();
 	bool		comes_to_rest() const;
@@ -112,6 +116,7 @@ private:
 	std::vector<unsigned long long> histogram(const Digit &digit);
 	bool		list(const Wanted &wanted, int64_t from, int64_t to, uint64_t capacity,
 					 std::vector<GkEntry> *found, uint64_t *most);
+	uint64_t	list_rows() const;
 	int64_t		list_in_order(const Wanted &wanted, int64_t from, int64_t most,
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
@@ -134,15 +139,19 @@ private:
 	double		round_origin(std::vector<double> *origin) const;
 	void		set_centroids(GkCommand *c);
 	void		step(GkCommand *c);
+	void		enqueue_step(const GkCommand *c, int place);
+	bool		end_step(GkCommand *c, int place);
+	bool		may_step_ahead(const GkCommand *c) const;
+	void		leave_behind(const GkCommand *c, int place);
 	void		prepare_step(int64_t k, bool all);
 	void		place_rows(Shard &shard);
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
 	void		prepare_comparison(Shard &shard);
-	void		enqueue_update();
+	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);
-	void		take_update(GkCommand *c);
+	void		give_empty(GkCommand *c);
 	void		move_centroids(GkCommand *c);
 	void		relocate(GkCommand *c);
 	int64_t		most_moved() const;
@@ -158,8 +167,8 @@ private:
 	int64_t		step_rows() const;
 	void		reset_counters();
 	void		clear_counters();
-	void		copy_counters();
-	void		await_counters();
+	void		copy_counters(int place);
+	void		await_counters(int place);
 	void		read_counters();
 	int64_t    *final_sums(Shard &shard) const;
 	int64_t		sum_count() const;
@@ -218,12 +227,15 @@ private:
 	bool		sums_valid = false;
 	bool		sums_given = false;		/* they are less those that the caller has */
 	bool		summing = false;		/* a sum over the devices may be in progress */
+	bool		updated = false;		/* the centroids are those of the sums, or labels unknown */
+	bool		labels_ahead = false;	/* the labels are newer than the last step says */
 
 	/* the command */
 	std::mutex	mutex;
 	std::condition_variable wanted;
 	std::condition_variable finished;
 	GkCommand  *command = nullptr;
+	bool		woken = false;			/* a command will come soon */
 	std::atomic<bool> idle{true};
 	bool		stepping = false;		/* the command is a step … */
 	StepTimer::Clock::time_point submitted;	/* … that began then */

@@ -225,6 +225,67 @@ Account::subtract(uint64_t bytes)
 		device->own_bytes -= bytes;
 }
 
+/* Bytes of an arena, and of the largest block in one. */
+#define ARENA_BYTES (UINT64_C(4) << 20)
+#define MOST_SMALL (UINT64_C(1) << 20)
+
+/* Allocates the memory, unless that would be much of the device's. */
+void
+Arena::open(MemoryOwner &owner)
+{
+	cudaError_t error;
+
+	if (owner.account.limit / 32 < ARENA_BYTES)
+		return;
+	GK_CUDA(cudaSetDevice(owner.device->ordinal));
+	error = GK_ATTEMPT(cudaMalloc((void **) &base, ARENA_BYTES));
+	if (error != cudaSuccess)
+		base = nullptr;
+	if (error == cudaErrorMemoryAllocation)
+	{
+		(void) cudaGetLastError();
+		return;
+	}
+	check(error, "cudaMalloc");
+	holder = &owner;
+	size = ARENA_BYTES;
+	owner.account.add(size);
+}
+
+/* Frees the memory. */
+Arena::~Arena()
+{
+	if (base == nullptr)
+		return;
+	(void) cudaSetDevice(holder->device->ordinal);
+	(void) cudaFree(base);
+	holder->account.subtract(size);
+}
+
+/* Takes memory; NULL if there is no room. */
+void *
+Arena::take(uint64_t bytes)
+{
+	char	   *data = base + used;
+
+	if (!has_room(bytes))
+		return nullptr;
+	used += bytes;
+	taken++;
+	return data;
+}
+
+/* Takes memory back. */
+void
+Arena::put_back(void *data, uint64_t bytes)
+{
+	taken--;
+	if (taken == 0)
+		used = 0;
+	else if ((char *) data + bytes == base + used)
+		used -= bytes;
+}
+
 /* At least this many bytes; growing loses the contents. */
 void
 Block::reserve(MemoryOwner &owner, uint64_t wanted)
@@ -235,6 +296,14 @@ Block::reserve(MemoryOwner &owner, uint64_t wanted)
 		return;
 	release();
 	wanted = (wanted + 511) / 512 * 512;
+	data = wanted <= MOST_SMALL ? owner.arena.take(wanted) : nullptr;
+	of_arena = data != nullptr;
+	if (of_arena)
+	{
+		holder = &owner;
+		bytes = wanted;
+		return;
+	}
 	GK_CUDA(cudaSetDevice(owner.device->ordinal));
 	if (!owner.account.has_room(wanted))
 		owner.make_room(wanted);
@@ -261,8 +330,13 @@ Block::release()
 {
 	if (data == nullptr)
 		return;
-	(void) cudaFree(data);
-	holder->account.subtract(bytes);
+	if (of_arena)
+		holder->arena.put_back(data, bytes);
+	else
+	{
+		(void) cudaFree(data);
+		holder->account.subtract(bytes);
+	}
 	data = nullptr;
 	bytes = 0;
 }
@@ -319,6 +393,8 @@ Mapping::after(MemoryOwner &owner, uint64_t wanted)
 {
 	uint64_t	there = mapped;
 
+	if (is_small(owner, wanted))
+		return 0;
 	if (holder == nullptr)
 		set_up(owner);
 	while (there < wanted)
@@ -362,10 +438,37 @@ Mapping::add_piece(uint64_t bytes)
 	return true;
 }
 
+/* True if so many bytes are in the arena, or can be. */
+bool
+Mapping::is_small(const MemoryOwner &owner, uint64_t wanted) const
+{
+	return wanted <= MOST_SMALL && mapped == 0 &&
+		(small != nullptr || owner.arena.has_room(MOST_SMALL));
+}
+
+/* Moves what lies in the arena into the memory that is mapped now. */
+void
+Mapping::leave_arena(MemoryOwner &owner)
+{
+	void	   *from = small;
+
+	GK_CUDA(cudaMemcpyAsync((void *) base, from, MOST_SMALL, cudaMemcpyDeviceToDevice,
+							owner.device->copy));
+	GK_CUDA(cudaStreamSynchronize(owner.device->copy));
+	small = nullptr;
+	arena->put_back(from, MOST_SMALL);
+}
+
 /* Grows to at least this many bytes; false if the limit or the device has no room. */
 bool
 Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 {
+	if (is_small(owner, wanted))
+	{
+		arena = &owner.arena;
+		small = small != nullptr ? small : arena->take(MOST_SMALL);
+		return true;
+	}
 	GK_CUDA(cudaSetDevice(owner.device->ordinal));
 	if (holder == nullptr)
 		set_up(owner);
@@ -376,6 +479,8 @@ Mapping::grow(MemoryOwner &owner, uint64_t wanted)
 		if (!add_piece(piece) && (piece == least_piece || !add_piece(least_piece)))
 			return false;
 	}
+	if (small != nullptr)
+		leave_arena(owner);
 	return true;
 }
 
@@ -398,6 +503,9 @@ Mapping::shrink(uint64_t wanted)
 void
 Mapping::release()
 {
+	if (small != nullptr)
+		arena->put_back(small, MOST_SMALL);
+	small = nullptr;
 	if (holder == nullptr)
 		return;
 	(void) cudaSetDevice(holder->device->ordinal);

@@ -82,6 +82,37 @@ public:
 	std::atomic<uint64_t> peak{0};
 };
 
+class MemoryOwner;
+
+/*
+ * Device memory for small blocks: few calls allocate and free it.  What is taken is used by one
+ * stream, or between synchronisations; what is returned is taken again once all is, or at once if
+ * it was the last.
+ */
+class Arena
+{
+public:
+	Arena() = default;
+	Arena(const Arena &) = delete;
+	Arena & operator=(const Arena &) = delete;
+	~Arena();
+
+	/* Allocates the memory, unless that would be much of the device's. */
+	void		open(MemoryOwner &owner);
+
+	/* Takes memory, aligned to 512 bytes; NULL if there is no room. */
+	void	   *take(uint64_t bytes);
+	void		put_back(void *data, uint64_t bytes);
+	bool		has_room(uint64_t bytes) const { return used + bytes <= size; }
+
+private:
+	MemoryOwner *holder = nullptr;
+	char	   *base = nullptr;
+	uint64_t	size = 0;
+	uint64_t	used = 0;
+	int			taken = 0;		/* blocks */
+};
+
 /* Makes room on a device that is full, by moving rows off it. */
 class MemoryOwner
 {
@@ -90,6 +121,7 @@ public:
 
 	Device	   *device = nullptr;
 	Account		account;
+	Arena		arena;			/* goes before the account */
 
 protected:
 	~MemoryOwner() = default;
@@ -113,6 +145,7 @@ public:
 
 private:
 	MemoryOwner *holder = nullptr;
+	bool		of_arena = false;
 };
 
 /* A block of values of one type. */
@@ -133,7 +166,8 @@ private:
 
 /*
  * Device memory at one address that grows and shrinks at its end: in pieces of 16 MB, later of
- * 1/128 of its size up to 256 MB, because each takes 20 µs to free.
+ * 1/128 of its size up to 256 MB, because each takes 20 µs to free.  Little is at first in the
+ * arena, and moves when it grows; the copy stream alone may use it then.
  */
 class Mapping
 {
@@ -150,13 +184,15 @@ public:
 	void		shrink(uint64_t wanted);
 	void		release();
 
-	void	   *data() const { return (void *) base; }
+	void	   *data() const { return small != nullptr ? small : (void *) base; }
 	uint64_t	after(MemoryOwner &owner, uint64_t wanted);	/* size after grow(wanted) */
 
 private:
 	void		set_up(MemoryOwner &owner);
 	uint64_t	next_piece(uint64_t there) const;
 	bool		add_piece(uint64_t bytes);
+	bool		is_small(const MemoryOwner &owner, uint64_t wanted) const;
+	void		leave_arena(MemoryOwner &owner);
 
 	MemoryOwner *holder = nullptr;
 	unsigned long long base = 0;
@@ -164,6 +200,8 @@ private:
 	uint64_t	least_piece = 0;
 	uint64_t	mapped = 0;
 	std::vector<uint64_t> pieces;
+	void	   *small = nullptr;	/* in the arena */
+	Arena	   *arena = nullptr;
 };
 
 }								/* namespace gk */

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "shard.h"
+#include "cuda/launch.h"
 
 namespace gk
 {
@@ -51,12 +51,12 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 	}
 	for (cudaEvent_t &pace : paces)
 		pace = new_event();
-	marker = new_event();
+	for (cudaEvent_t &marker : markers)
+		marker = new_event();
 	shared_block.reset(new PinnedBlock(host, sizeof(Shared)));
-	result = &((Shared *) shared_block->data)->counters;
-	GK_CUDA(cudaHostGetDevicePointer((void **) &device_result, result, 0));
-	GK_CUDA(cudaHostGetDevicePointer((void **) &stop_flag,
-									 (void *) &((Shared *) shared_block->data)->stop, 0));
+	result = shared()->counters;
+	GK_CUDA(cudaHostGetDevicePointer((void **) &device_results, shared()->counters, 0));
+	GK_CUDA(cudaHostGetDevicePointer((void **) &stop_flag, &shared()->stop, 0));
 }
 
 /* Waits for the device's work. */
@@ -79,7 +79,7 @@ Shard::check_stop() const
 void
 Shard::hurry(bool now)
 {
-	__atomic_store_n(&((Shared *) shared_block->data)->stop, now, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared()->stop, now, __ATOMIC_RELEASE);
 }
 
 /* Frees the memory of the centroids. */
@@ -442,19 +442,34 @@ Shard::wait_event(cudaEvent_t event)
 		pause_between_looks(tries);
 }
 
-/* Records an event in the compute stream. */
+/* Has the device bring its counters to a place. */
 void
-Shard::mark()
+Shard::send_counters(int place)
 {
 	use();
-	GK_CUDA(cudaEventRecord(marker, device->compute));
+	report_counters(*this, device_place(place));
+	mark_counters(place);
 }
 
-/* True if the event recorded last has occurred; throws Stopped if the engine is being closed. */
-bool
-Shard::reached() const
+/* Lets has_counters() tell when what has been enqueued is done. */
+void
+Shard::mark_counters(int place)
 {
-	return has_happened(marker, *this);
+	GK_CUDA(cudaEventRecord(markers[place], device->compute));
+}
+
+/* True if they are there; throws Stopped if the engine is being closed. */
+bool
+Shard::has_counters(int place) const
+{
+	return has_happened(markers[place], *this);
+}
+
+/* The counters at a place. */
+const Counters &
+Shard::counters_at(int place) const
+{
+	return shared()->counters[place];
 }
 
 /* Waits for the compute stream, or throws Stopped. */

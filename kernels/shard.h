@@ -188,10 +188,13 @@ struct Counters
 	unsigned long long left;				/* rows that no region has decided */
 };
 
+/* Iterations that are under way at a time. */
+#define STEPS_UNDER_WAY 2
+
 /* Page-locked memory that the device reads and writes. */
 struct Shared
 {
-	Counters	counters;
+	Counters	counters[STEPS_UNDER_WAY];
 	int			stop;			/* the engine is being closed */
 };
 
@@ -238,9 +241,12 @@ public:
 	void		wait();
 	void		wait_event(cudaEvent_t event);
 
-	/* Records an event in the compute stream; tells if it has occurred, or throws Stopped. */
-	void		mark();
-	bool		reached() const;
+	/* Has the device bring its counters to a place; tells if they are there, or throws Stopped. */
+	void		send_counters(int place);
+	Counters   *device_place(int place) const { return device_results + place; }
+	void		mark_counters(int place);
+	bool		has_counters(int place) const;
+	const Counters &counters_at(int place) const;
 
 	/* The features and weight of a row that is not on the device. */
 	void		host_row(int64_t row, const float **x, const double **w) const;
@@ -306,8 +312,8 @@ public:
 	Buffer<char> scratch;				/* of one command */
 	Buffer<Counters> counters;
 	bool		counters_clear = false;		/* or will be, in stream order; for the next step */
-	Counters   *result = nullptr;		/* page-locked: where counters go … */
-	Counters   *device_result = nullptr;	/* … for the device */
+	Buffer<unsigned> resting;			/* of a command: the centroids move no more */
+	const Counters *result = nullptr;	/* page-locked: the counters that came last */
 	const int  *stop_flag = nullptr;	/* Shared.stop, for the device */
 
 private:
@@ -335,11 +341,14 @@ private:
 	bool		streaming = false;			/* reserve_stream() has been entered */
 	int			next_slot = 0;
 	cudaEvent_t paces[2] = {};
-	cudaEvent_t marker;
+	cudaEvent_t markers[STEPS_UNDER_WAY] = {};
 	int			next_pace = 0;
 	Events		all_events;
 	std::vector<cudaEvent_t> spare_events;
+	Shared	   *shared() const { return (Shared *) shared_block->data; }
+
 	std::unique_ptr<PinnedBlock> shared_block;
+	Counters   *device_results = nullptr;	/* Shared.counters, for the device */
 };
 
 }								/* namespace gk */

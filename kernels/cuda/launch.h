@@ -172,9 +172,16 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
 void		load_finish();
-void		report_counters(Shard &shard);
-void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, bool spherical,
-						bool even_if_empty);
+void		report_counters(Shard &shard, Counters *place);
+struct StepEnd
+{
+	bool		spherical;
+	bool		even_if_empty;		/* new centroids even if clusters are empty */
+	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
+};
+void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end);
+void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 					   uint8_t *is_empty);
 

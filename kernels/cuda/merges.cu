@@ -24,7 +24,9 @@ struct MergeState
 	uint32_t	bins[GK_COST_BINS];	/* unions so far, by their cost */
 	unsigned long long found;	/* unions so far */
 	unsigned long long before;	/* … and before this round */
+	unsigned long long able;	/* clusters that have a union in this round */
 	uint32_t	limit;			/* the bits of the greatest cost that counts */
+	int			coarse_bits;	/* that this round leaves out of costs */
 	int			round;
 	int			ended;
 };
@@ -62,7 +64,7 @@ price_kernel(Clusters s, int64_t first, int64_t wanted, int shares, const uint64
 							   neighbours[(share * wanted + at) * GK_NEIGHBOUR_COUNT + i]);
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT && nearest[i] != GK_NO_NEIGHBOUR; i++)
 	{
-		int32_t		other = gk_neighbour_number(nearest[i]);
+		int32_t		other = gk_neighbour_number(nearest[i], c);
 
 		gk_offer_union(keys, gk_union_key(gk_union_cost(s.weights[c], s.weights[other],
 														gk_neighbour_distance(nearest[i])),
@@ -100,9 +102,9 @@ begin_kernel(Clusters s)
 		s.state->bins[bin] = 0;
 	if (first > 0)
 		return;
-	s.state->found = s.state->before = 0;
+	s.state->found = s.state->before = s.state->able = 0;
 	s.state->limit = UINT32_MAX - 1;
-	s.state->round = s.state->ended = 0;
+	s.state->round = s.state->ended = s.state->coarse_bits = 0;
 }
 
 /* Begins with all clusters, whose lists are there. */
@@ -116,14 +118,14 @@ begin_merging(Shard &shard, const Clusters &clusters)
 	GK_LAUNCHED("begin_kernel");
 }
 
-/* A union of a cluster as others see it, with its number; none if it is too dear. */
+/* A union of a cluster as others see it; none if it is too dear. */
 static __device__ __forceinline__ uint64_t
 key_of_cluster(const Clusters &s, int64_t c, uint64_t key)
 {
 	uint32_t	bits = gk_union_cost_bits(key);
 
 	return bits > s.state->limit ? GK_NO_NEIGHBOUR
-		: (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
+		: gk_round_key(bits, (int32_t) c, s.state->coarse_bits, s.state->round);
 }
 
 /* Lowers the first union that a cluster can have. */
@@ -134,28 +136,42 @@ lower_best(uint64_t *best, uint64_t key)
 		atomicMin((unsigned long long *) best, (unsigned long long) key);
 }
 
-/* Finds the first union that each cluster can have, of those that any cluster lists. */
-static __global__ void
-propose_kernel(Clusters s)
+/* Proposes the unions of the list of a cluster; false if it has none. */
+static __device__ __forceinline__ bool
+propose(const Clusters &s, int64_t c)
 {
-	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
-
-	if (s.state->ended || c >= s.count)
-		return;
-	s.parts[c] = -1;
-	if (s.into[c] >= 0)
-		return;
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
 	{
 		uint64_t	one = s.lists[c * GK_NEIGHBOUR_COUNT + i];
 		uint64_t	key = key_of_cluster(s, c, one);
 
 		if (key == GK_NO_NEIGHBOUR)
-			return;
+			return i > 0;
 		if (i == 0)
 			lower_best(&s.best[c], key);
 		lower_best(&s.best[gk_union_number(one)], key);
 	}
+	return true;
+}
+
+/* Finds the first union that each cluster can have, of those that any cluster lists. */
+static __global__ void
+propose_kernel(Clusters s)
+{
+	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	bool		can = false;
+	int			able;
+
+	if (s.state->ended)
+		return;
+	if (c < s.count)
+	{
+		s.parts[c] = -1;
+		can = s.into[c] < 0 && propose(s, c);
+	}
+	able = __syncthreads_count(can);
+	if (threadIdx.x == 0 && able > 0)
+		atomicAdd(&s.state->able, (unsigned long long) able);
 }
 
 /* The sum of the lanes of d², in all lanes of a group. */
@@ -212,6 +228,15 @@ note_union(const Clusters &s, int32_t to, int32_t from, uint32_t cost_bits)
 	return share;
 }
 
+/* The union that a cluster would have in this round. */
+static __device__ __forceinline__ uint64_t
+choice_of(const Clusters &s, int64_t c)
+{
+	const uint64_t *list = s.lists + c * GK_NEIGHBOUR_COUNT;
+
+	return list[gk_round_choice(list, s.state->coarse_bits, s.state->round, s.state->limit)];
+}
+
 /* Unites the pairs that are each other's best: SEEKERS clusters a warp, which moves the means. */
 static __global__ void
 unite_kernel(Clusters s)
@@ -222,6 +247,7 @@ unite_kernel(Clusters s)
 	int32_t		to = 0;
 	int32_t		from = 0;
 	float		share = 0.0f;
+	uint64_t	choice = GK_NO_NEIGHBOUR;
 	uint64_t	key = GK_NO_NEIGHBOUR;
 	bool		unites;
 	unsigned	lanes;
@@ -230,14 +256,16 @@ unite_kernel(Clusters s)
 		return;
 	if (c < s.count && s.into[c] < 0)
 		key = key_of_cluster(s, c, s.lists[c * GK_NEIGHBOUR_COUNT]);
-	if (key != GK_NO_NEIGHBOUR)
-		other = gk_union_number(s.lists[c * GK_NEIGHBOUR_COUNT]);
-	unites = key != GK_NO_NEIGHBOUR && s.best[c] == key && s.best[other] == key;
+	if (key != GK_NO_NEIGHBOUR && s.best[c] == key)
+		choice = choice_of(s, c);
+	if (choice != GK_NO_NEIGHBOUR)
+		other = gk_union_number(choice);
+	unites = choice != GK_NO_NEIGHBOUR && s.best[other] == key;
 	if (unites)
 	{
 		to = min((int32_t) c, other);
 		from = max((int32_t) c, other);
-		share = note_union(s, to, from, gk_union_cost_bits(key));
+		share = note_union(s, to, from, gk_union_cost_bits(choice));
 	}
 	lanes = __ballot_sync(0xffffffffu, unites);
 	for (; lanes != 0; lanes &= lanes - 1)
@@ -396,6 +424,9 @@ limit_kernel(Clusters s)
 	if (threadIdx.x > 0)
 		return;
 	state->ended = state->found == state->before;
+	state->coarse_bits = gk_coarse_bits(state->coarse_bits, state->found - state->before,
+										state->able);
+	state->able = 0;
 	state->before = state->found;
 	state->round++;
 }

@@ -142,7 +142,8 @@ neighbours_kernel(const float *points, int64_t count, int d, int64_t first, int6
 		compare_tiles(tile, points, begin, other, count, d);
 		for (int i = threadIdx.x % SHARES; i < TILE; i += SHARES)
 			if (tile.distances[row][i] <= limit && other + i < count && other + i != begin + row)
-				gk_offer_neighbour(keys, gk_neighbour_key(tile.distances[row][i], other + i));
+				gk_offer_neighbour(keys, gk_neighbour_key(tile.distances[row][i], other + i,
+														  begin + row));
 		/* the greatest distance in the list of the point's threads with the nearest ones */
 		limit = gk_neighbour_distance(keys[GK_NEIGHBOUR_COUNT - 1]);
 		for (int share = 1; share < SHARES; share *= 2)

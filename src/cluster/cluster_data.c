@@ -15,8 +15,12 @@
 static GkRoundProgress
 take_seal(GkClusterEngine *engine, GkPeer *peer)
 {
-	(void) engine;
-	peer->rows = peer->report.rows = gk_read_integer(&peer->reader, 0, GK_MAX_ROWS);
+	const GkTransport *transport = engine->transport;
+	int64_t		rows = gk_read_integer(&peer->reader, 0, GK_MAX_ROWS);
+
+	if (transport->rows != NULL && rows != transport->rows(transport->context, peer->number))
+		return GK_BAD;
+	peer->rows = peer->report.rows = rows;
 	return GK_DONE;
 }
 

@@ -177,7 +177,7 @@ cluster_clear(GkEngine *base)
 	engine->given = false;
 	engine->d = 0;
 	engine->n = engine->k = 0;
-	engine->sums_own = false;
+	engine->sums_own = engine->counted = false;
 	for (int i = 0; i < engine->transport->nodes; i++)
 		engine->peers[i].rows = engine->peers[i].first = 0;
 	memset(engine->first_rows, 0, (engine->transport->nodes + 1) * sizeof(int64_t));
@@ -214,6 +214,7 @@ cluster_submit(GkEngine *base, GkCommand *command)
 	}
 	engine->centroids_before = engine->state.centroids;
 	gk_forget(&engine->state, command);
+	engine->counted = engine->counted && engine->state.labels > 0;
 	engine->status = beginnings[command->operation] (engine, command);
 	if (!keeps_sums(command->operation))
 		engine->given = false;
@@ -312,7 +313,7 @@ free_rooms(GkClusterEngine *engine)
 		&engine->common.room, &engine->exponents, &engine->origin, &engine->centroids,
 		&engine->moved, &engine->sums, &engine->shifts, &engine->mean, &engine->owners,
 		&engine->pair_owners, &engine->features, &engine->weights, &engine->labels,
-		&engine->numbers, &engine->entries
+		&engine->numbers, &engine->entries, &engine->has_rows
 	};
 
 	for (int i = 0; i < engine->transport->nodes; i++)
@@ -375,7 +376,8 @@ gk_cluster_engine(void)
 		.wait = cluster_wait,
 		.fetch = cluster_fetch,
 		.usage = cluster_usage,
-		.close = cluster_close
+		.close = cluster_close,
+		.doubt = gk_cluster_doubt
 	};
 
 	return &class_of;

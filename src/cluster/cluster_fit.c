@@ -319,7 +319,7 @@ gk_begin_step(GkClusterEngine *engine, GkCommand *command)
 	GkStatus	status = gk_room_need(&engine->memory, &engine->sums, limb_of(engine),
 									  (engine->wide ? 2 : 1) * sizeof(int64_t));
 
-	command->step.changed = command->step.empty = 0;
+	command->step.changed = command->step.empty = command->step.earlier = 0;
 	command->step.shift2 = command->step.between = 0.0;
 	if (status.code != GK_OK || engine->n == 0)
 		return status;
@@ -528,16 +528,31 @@ take_statistics(GkClusterEngine *engine, GkPeer *peer)
 	return GK_DONE;
 }
 
+/* Notes which labels have rows. */
+static GkRoundProgress
+finish_statistics(GkClusterEngine *engine)
+{
+	uint8_t    *has_rows = engine->has_rows.base;
+
+	for (int64_t i = 0; i < engine->k; i++)
+		has_rows[i] = engine->command->statistics.sizes[i] > 0;
+	engine->counted = true;
+	return GK_DONE;
+}
+
 /* GK_STATISTICS. */
 GkStatus
 gk_begin_statistics(GkClusterEngine *engine, GkCommand *command)
 {
 	static const GkRound round = {
 		.operation = GK_STATISTICS,.is_common = true,.write = write_statistics,
-		.take = take_statistics
+		.take = take_statistics,.finish = finish_statistics
 	};
 	int64_t		k = engine->k;
+	GkStatus	status = gk_room_need(&engine->memory, &engine->has_rows, k, 1);
 
+	if (status.code != GK_OK)
+		return status;
 	memset(command->statistics.sizes, 0, k * sizeof(int64_t));
 	memset(command->statistics.weights, 0, k * sizeof(GkSum));
 	memset(command->statistics.inertia, 0, k * sizeof(GkSum));

@@ -27,6 +27,18 @@ gk_write_wanted(GkMessage *message, GkPeer *peer)
 			*rows++ = wanted->rows[i] - peer->first;
 }
 
+/* True if rows can have these labels. */
+bool
+gk_are_labels_of_rows(const GkClusterEngine *engine, const int32_t *labels, int64_t count)
+{
+	const uint8_t *has_rows = engine->has_rows.base;
+	bool		good = true;
+
+	for (int64_t i = 0; engine->counted && labels != NULL && i < count; i++)
+		good &= has_rows[labels[i]];
+	return good;
+}
+
 /* Puts the rows of a peer to their places, a piece of them. */
 GkRoundProgress
 gk_take_wanted(GkClusterEngine *engine, GkPeer *peer)
@@ -43,7 +55,7 @@ gk_take_wanted(GkClusterEngine *engine, GkPeer *peer)
 	const int32_t *labels = asked & GK_ASK_LABELS
 		? gk_read_numbers(&peer->reader, count, 0, most) : NULL;
 
-	if (!peer->reader.good)
+	if (!peer->reader.good || !gk_are_labels_of_rows(engine, labels, count))
 		return GK_BAD;
 	for (int64_t i = 0, at = 0; i < wanted->count; i++)
 	{
@@ -448,7 +460,7 @@ gk_take_fetch(GkClusterEngine *engine, GkPeer *peer)
 	const double *distance2 = wanted->asked & GK_ASK_DISTANCES
 		? gk_read_doubles(&peer->reader, peer->count, DBL_MAX) : NULL;
 
-	if (!peer->reader.good)
+	if (!peer->reader.good || !gk_are_labels_of_rows(engine, labels, peer->count))
 		return GK_BAD;
 	if (labels != NULL)
 		memcpy(wanted->labels + before, labels, peer->count * sizeof(int32_t));

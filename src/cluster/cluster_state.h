@@ -118,6 +118,8 @@ struct GkClusterEngine
 	bool		sums_own;		/* they are those that the nodes gave, all added up */
 	GkRoom		shifts;			/* double, k: |new - old|² of an update; k: `between` of it */
 	GkRoom		mean;			/* double, 2 × d */
+	GkRoom		has_rows;		/* uint8, k: a label has rows, by the statistics */
+	bool		counted;		/* those are of the labels as they are */
 
 	/* rows */
 	GkWantedRows wanted;
@@ -147,6 +149,9 @@ extern GkRoundProgress gk_go_on(GkClusterEngine *engine, int milliseconds);
 
 /* Notes an error of the command; returns GK_BAD. */
 extern GkRoundProgress gk_cluster_fail(GkClusterEngine *engine, GkStatus status);
+
+/* GkEngineClass.doubt */
+extern GkStatus gk_cluster_doubt(const GkEngine *base);
 
 /* The peer that has a row. */
 extern int	gk_peer_of(const GkClusterEngine *engine, int64_t row);
@@ -205,6 +210,10 @@ extern GkRoundProgress gk_take_wanted(GkClusterEngine *engine, GkPeer *peer);
 
 /* The order of two rows that were fetched, by their bits. */
 extern int	gk_compare_wanted(const GkClusterEngine *engine, int64_t row, int64_t other);
+
+/* True if rows can have these labels: those without rows, by the statistics, have none. */
+extern bool gk_are_labels_of_rows(const GkClusterEngine *engine, const int32_t *labels,
+								  int64_t count);
 
 /* cluster_farthest.c */
 extern GkStatus gk_begin_farthest(GkClusterEngine *engine, GkCommand *command);

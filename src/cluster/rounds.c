@@ -1,9 +1,13 @@
 /*
  * The rounds of a command: messages to the nodes, and their answers, taken in the order of nodes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "cluster_state.h"
+
+/* Bytes of the names of nodes in a message. */
+#define MOST_NAMES 170
 
 /* Notes an error of the command. */
 GkRoundProgress
@@ -122,9 +126,35 @@ refuse_answer(GkClusterEngine *engine, int node)
 {
 	const GkTransport *transport = engine->transport;
 
-	return gk_cluster_fail(engine, gk_status_error(GK_INTERNAL, "receive",
-												   "%s sent an answer that is not valid",
+	return gk_cluster_fail(engine, gk_status_error(GK_INVALID_ANSWER, "receive",
+												   "node \"%s\" sent an invalid answer",
 												   transport->name(transport->context, node)));
+}
+
+/* The status of answers that contradict each other, of which nobody knows which is false. */
+GkStatus
+gk_cluster_doubt(const GkEngine *base)
+{
+	const GkTransport *transport = ((const GkClusterEngine *) base)->transport;
+	char		names[MOST_NAMES] = "";
+	size_t		used = 0;
+
+	for (int i = 0; i < transport->nodes; i++)
+	{
+		const char *name = transport->name(transport->context, i);
+
+		if (i > 0 && used + strlen(name) + sizeof(", \"\" and others") > sizeof(names))
+		{
+			snprintf(names + used, sizeof(names) - used, " and others");
+			break;
+		}
+		used += snprintf(names + used, sizeof(names) - used, "%s\"%s\"", i > 0 ? ", " : "", name);
+		if (used >= sizeof(names))
+			break;
+	}
+	return gk_status_error(GK_INVALID_ANSWER, "receive",
+						   "answers of node%s %s contradict each other",
+						   transport->nodes > 1 ? "s" : "", names);
 }
 
 /* Notes what the header of an answer tells about the work of a peer. */
@@ -221,7 +251,6 @@ gk_go_on(GkClusterEngine *engine, int milliseconds)
 		return GK_DONE;
 	progress = engine->round->finish(engine);
 	if (progress == GK_BAD && engine->status.code == GK_OK)
-		engine->status = gk_status_error(GK_INTERNAL, "receive",
-										 "the answers of the nodes contradict each other");
+		engine->status = gk_cluster_doubt(&engine->base);
 	return progress;
 }

@@ -33,8 +33,11 @@ typedef struct GkTransport
 	GkStatus	(*receive) (void *context, int milliseconds, int *node, const void **answer,
 							size_t *bytes);
 
-	/* What messages call a node: "node 2", or a host and a port. */
+	/* The name of a node in messages: that of a server, or a host and a port. */
 	const char *(*name) (void *context, int node);
+
+	/* How many rows a node has said that it has; NULL: it has not said anything. */
+	int64_t		(*rows) (void *context, int node);
 
 	/*
 	 * The engine closes: whatever is under way is given up, and no memory of the engine is used

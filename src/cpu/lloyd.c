@@ -177,7 +177,7 @@ gk_cpu_run_step(GkCpuEngine *engine, GkCommand *command)
 	GkAssignment assignment = {.keep_bounds = bounds};
 
 	command->step.changed = 0;
-	command->step.empty = 0;
+	command->step.empty = command->step.earlier = 0;
 	command->step.shift2 = command->step.between = 0.0;
 	if (!prepare_sums(engine, command, &assignment) || !prepare(engine, &assignment) ||
 		!gk_cpu_assign_rows(engine, &assignment) || !gk_cpu_sums_merge(engine))

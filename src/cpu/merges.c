@@ -22,6 +22,9 @@ typedef struct Merger
 	uint32_t	bins[GK_COST_BINS];	/* unions so far, by their cost */
 	int64_t		found;			/* unions so far */
 	uint32_t	limit;			/* the bits of the greatest cost that counts */
+	int64_t		able;			/* clusters that have a union in this round */
+	int			round;
+	int			coarse_bits;	/* that this round leaves out of costs */
 } Merger;
 
 /* Lays the arrays of a merger out, or measures them if there is no memory yet. */
@@ -80,7 +83,7 @@ price_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 		memset(list_of(merger, c), 0xff, sizeof(neighbours));
 		for (int i = 0; i < GK_NEIGHBOUR_COUNT && neighbours[i] != GK_NO_NEIGHBOUR; i++)
 		{
-			int32_t		other = gk_neighbour_number(neighbours[i]);
+			int32_t		other = gk_neighbour_number(neighbours[i], c);
 			float		cost = gk_union_cost(merger->weights[c], merger->weights[other],
 											 gk_neighbour_distance(neighbours[i]));
 
@@ -89,14 +92,14 @@ price_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 	}
 }
 
-/* A union of a cluster as others see it, with its number; none if it is too dear. */
+/* A union of a cluster as others see it; none if it is too dear. */
 static uint64_t
 key_of_cluster(const Merger *merger, int64_t c, uint64_t key)
 {
 	uint32_t	bits = gk_union_cost_bits(key);
 
 	return bits > merger->limit ? GK_NO_NEIGHBOUR
-		: (uint64_t) bits << 32 | (uint32_t) gk_union_key(0.0f, (int32_t) c);
+		: gk_round_key(bits, (int32_t) c, merger->coarse_bits, merger->round);
 }
 
 /* Finds the first union that each cluster can have, of those that any cluster lists. */
@@ -107,6 +110,7 @@ find_best(GkCpuEngine *engine, Merger *merger)
 
 	memset(best, 0xff, merger->count * sizeof(uint64_t));
 	memset(merger->parts, 0xff, merger->count * sizeof(int32_t));
+	merger->able = 0;
 	for (int64_t c = 0; c < merger->count && !gk_cpu_stopped(engine); c++)
 	{
 		const uint64_t *list = list_of(merger, c);
@@ -115,6 +119,7 @@ find_best(GkCpuEngine *engine, Merger *merger)
 		if (!is_left(merger, c))
 			continue;
 		best[c] = key < best[c] ? key : best[c];
+		merger->able += key != GK_NO_NEIGHBOUR;
 		for (int i = 0; i < GK_NEIGHBOUR_COUNT && key != GK_NO_NEIGHBOUR; i++)
 		{
 			int32_t		other = gk_union_number(list[i]);
@@ -141,7 +146,7 @@ normalise(float *mean, int d)
 
 /* Makes a cluster a part of another one. */
 static void
-unite(Merger *merger, int32_t to, int32_t from, uint32_t cost_bits, int round)
+unite(Merger *merger, int32_t to, int32_t from, uint32_t cost_bits)
 {
 	const GkCommand *c = merger->command;
 	float		share = gk_merge_share(merger->weights[to], merger->weights[from]);
@@ -157,29 +162,43 @@ unite(Merger *merger, int32_t to, int32_t from, uint32_t cost_bits, int round)
 	merger->bins[cost_bits >> GK_COST_SHIFT]++;
 	merger->found++;
 	c->merge.into[from] = to;
-	c->merge.rounds[from] = round;
+	c->merge.rounds[from] = merger->round;
 	memcpy(&c->merge.costs[from], &cost_bits, sizeof(float));
+}
+
+/* The union that a cluster would have in this round. */
+static uint64_t
+choice_of(const Merger *merger, int64_t c)
+{
+	const uint64_t *list = list_of(merger, c);
+
+	return list[gk_round_choice(list, merger->coarse_bits, merger->round, merger->limit)];
 }
 
 /* Unites the pairs that are each other's best; false if there are none. */
 static bool
-unite_best(GkCpuEngine *engine, Merger *merger, int round)
+unite_best(GkCpuEngine *engine, Merger *merger)
 {
 	int64_t		before = merger->found;
 
 	for (int64_t c = 0; c < merger->count && !gk_cpu_stopped(engine); c++)
 	{
 		uint64_t	key = key_of_cluster(merger, c, list_of(merger, c)[0]);
+		uint64_t	choice;
 		int32_t		other;
 
 		if (!is_left(merger, c) || key == GK_NO_NEIGHBOUR || merger->best[c] != key)
 			continue;
-		other = gk_union_number(list_of(merger, c)[0]);
+		choice = choice_of(merger, c);
+		other = gk_union_number(choice);
 		if (merger->best[other] == key)
 			unite(merger, (int32_t) (c < other ? c : other), (int32_t) (c < other ? other : c),
-				  gk_union_cost_bits(key), round);
+				  gk_union_cost_bits(choice));
 	}
 	merger->limit = gk_union_limit(merger->bins, merger->command->merge.wanted);
+	merger->coarse_bits = gk_coarse_bits(merger->coarse_bits, merger->found - before,
+										 merger->able);
+	merger->round++;
 	return merger->found > before;
 }
 
@@ -236,10 +255,10 @@ merge_rounds(GkCpuEngine *engine, Merger *merger)
 	if (!gk_cpu_for_each(engine, merger->count, 100.0, price_chunk, merger))
 		return;
 	merger->limit = gk_union_limit(merger->bins, merger->command->merge.wanted);
-	for (int round = 0;; round++)
+	for (;;)
 	{
 		find_best(engine, merger);
-		if (!unite_best(engine, merger, round) ||
+		if (!unite_best(engine, merger) ||
 			!gk_cpu_for_each(engine, merger->count, 8.0 * merger->d, refresh_chunk, merger))
 			return;
 	}

@@ -57,7 +57,8 @@ offer_point(Lists *lists, const float *distances, int64_t block, int64_t point)
 	{
 		if (block * GK_BLOCK + r == point)
 			continue;
-		gk_offer_neighbour(lists->keys[r], gk_neighbour_key(distances[r], point));
+		gk_offer_neighbour(lists->keys[r],
+						   gk_neighbour_key(distances[r], point, block * GK_BLOCK + r));
 		lists->limits[r] = gk_neighbour_distance(lists->keys[r][GK_NEIGHBOUR_COUNT - 1]);
 	}
 }
@@ -74,14 +75,20 @@ clear_lists(Lists *lists)
 	}
 }
 
-/* Finds the neighbours of the points of a block; false if the engine is closing. */
+/*
+ * Finds the neighbours of the points of a block; false if the engine is closing.  It begins with the
+ * block itself: where points come in the order of their places, others would each be nearer than
+ * all before.
+ */
 static bool
 compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, Lists *lists)
 {
 	const float *mine = neighbours->blocks + block * GK_BLOCK * engine->d;
+	int64_t		groups = (neighbours->count + GK_CENTROIDS_AT_ONCE - 1) / GK_CENTROIDS_AT_ONCE;
 
-	for (int64_t p = 0; p < neighbours->count; p += GK_CENTROIDS_AT_ONCE)
+	for (int64_t i = 0; i < groups; i++)
 	{
+		int64_t		p = (i + block * GK_BLOCK / GK_CENTROIDS_AT_ONCE) % groups * GK_CENTROIDS_AT_ONCE;
 		int64_t		left = neighbours->count - p;
 		int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 		float		distances[GK_CENTROIDS_AT_ONCE * GK_BLOCK];

@@ -49,7 +49,8 @@ typedef enum GkCode
 	GK_DEVICE_ERROR,		/* a device call failed; the next fit may succeed */
 	GK_CONTEXT_LOST,		/* the device context is dead for this process */
 	GK_HOST_MEMORY_REFUSED,	/* draw_host_memory() refused the bytes `needed` */
-	GK_INTERNAL				/* should not happen */
+	GK_INTERNAL,			/* should not happen */
+	GK_INVALID_ANSWER		/* another server sent what cannot be; message names it */
 } GkCode;
 
 typedef struct GkStatus
@@ -210,6 +211,14 @@ typedef enum GkOperation
 
 #define GK_OPERATIONS (GK_GET_CENTROIDS + 1)
 
+/* What an iteration came to that another one followed in the same GK_STEP. */
+typedef struct GkIterated
+{
+	int64_t		changed;
+	double		shift2;
+	double		between;
+} GkIterated;
+
 /*
  * One command.  Inputs first, outputs after "out:"; arrays are the caller's,
  * of the shape given.  `d` is the dimension, `k` the number of centroids.
@@ -293,13 +302,15 @@ typedef struct GkCommand
 		 * Clusters of the caller; nothing that the engine knows of its rows is used or changed.
 		 * The union of two costs w v / (w + v) × d² of their means, w and v being their weights.
 		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
-		 * float and in index order, of equals the lowest numbers.  Then there are rounds.  In a
-		 * round, a cluster and the first of its neighbours become one if their union comes first of
-		 * all that either of them could have with a neighbour, or with one whose neighbour it is:
-		 * by gk_union_key() with the number of the cluster that has the other as a neighbour.  The
-		 * one with the greater number becomes a part of the other, which has the neighbours of both
-		 * that then cost least.  Once `wanted` unions are found, one counts only up to
-		 * gk_union_limit(); the rounds end when no two become one.
+		 * float and in index order, of equals those whose numbers come next after its own, number 0
+		 * coming after the last one.  Then there are rounds.  In a round, a cluster and that of its
+		 * neighbours which gk_round_choice() says become one if their union comes first of all that
+		 * either of them could have with a neighbour, or with one whose neighbour it is: by
+		 * gk_round_key() with the number of the cluster that has the other as a neighbour.  The one
+		 * with the greater number becomes a part of the other, which has the neighbours of both that
+		 * then cost least.  Once `wanted` unions are found, one counts only up to gk_union_limit().
+		 * After each round, gk_coarse_bits() says how exactly the next one compares costs; the
+		 * rounds end when no two become one.
 		 */
 		struct
 		{
@@ -354,6 +365,17 @@ typedef struct GkCommand
 			bool		changes;		/* write how the sums differ from those of the last step,
 										 * which must have been such a step with these centroids,
 										 * but for GK_MOVE; otherwise the whole sums */
+
+			/*
+			 * So many more iterations may follow in the same command, each if labels have changed,
+			 * no cluster is empty, and shift2 exceeds the tolerance, or that is 0.  The outputs
+			 * above are those of the last one.  If a shift within the tolerance ended them,
+			 * labels and sums are unknown.
+			 */
+			int64_t		more;			/* 0 if sums are asked for */
+			double		tolerance;
+			int64_t		earlier;		/* out: iterations before the last one, `more` or fewer … */
+			GkIterated *iterated;		/* out: `more`: … and what they came to */
 		}			step;
 		struct
 		{
@@ -504,13 +526,19 @@ typedef struct GkEngineClass
 	 * engine is open.  NULL if it keeps nothing.
 	 */
 	void		(*release_process) (void);
+
+	/*
+	 * The status of answers that contradict each other, which whoever asked has found out; its
+	 * message names the servers that they came from.  NULL for an engine that answers by itself.
+	 */
+	GkStatus	(*doubt) (const GkEngine *engine);
 } GkEngineClass;
 
 /*
  * Tells one state of this header from another: a library on disk may be older or newer than the
  * program that loads it.  The version is to be raised with changes that no size shows.
  */
-#define GK_ENGINE_VERSION 2
+#define GK_ENGINE_VERSION 3
 #define GK_ENGINE_INTERFACE \
 	((uint64_t) GK_ENGINE_VERSION << 56 | (uint64_t) GK_OPERATIONS << 48 | \
 	 (uint64_t) sizeof(GkCommand) << 32 | (uint64_t) sizeof(GkEngineConfig) << 16 | \

@@ -4,6 +4,11 @@
  *
  * A round unites pairs that are each other's cheapest.  Such pairs do not depend on each other, so
  * the order in which threads find them makes no difference.
+ *
+ * A cluster takes turns among neighbours that cost the same.  Where distances grow from one cluster
+ * to the next, each would wait for its neighbour, and a round would unite a single pair.  So if a
+ * round has united few of those that could be, the next ones are coarser: they leave out the last
+ * bits of the costs, more and more of them.
  */
 #ifndef GK_MERGES_H
 #define GK_MERGES_H
@@ -34,11 +39,24 @@
 #define GK_COST_BINS (1 << (31 - GK_COST_SHIFT))
 
 /*
- * Among equal costs, numbers come in an order that has nothing to do with their neighbourhood: if
- * neighbours on a line were in order, a round could unite but two of them.
+ * Among equal costs, numbers come in an order that has nothing to do with their neighbourhood, and
+ * in another one each round: if neighbours on a line were in order, a round could unite but two of
+ * them.
  */
 #define GK_SPREAD UINT32_C(0x9e3779b1)
 #define GK_GATHER UINT32_C(0x0e8b2f51)
+
+/*
+ * A round is followed by a coarser one if it has united fewer than one in so many clusters: an
+ * exact one, or one that is coarse already.
+ */
+#define GK_FEW_EXACT_UNIONS 1024
+#define GK_FEW_UNIONS 256
+
+/* Bits that the first coarse round leaves out, those that the next ones add, and the most. */
+#define GK_FIRST_COARSE_BITS 16
+#define GK_MORE_COARSE_BITS 2
+#define GK_MOST_COARSE_BITS 24
 
 /* The key of a union with a cluster: the lesser comes first. */
 GK_INLINE uint64_t
@@ -62,6 +80,45 @@ GK_INLINE uint32_t
 gk_union_cost_bits(uint64_t key)
 {
 	return (uint32_t) (key >> 32);
+}
+
+/* How many bits the next round leaves out, if `able` clusters could have united in this one. */
+GK_INLINE int
+gk_coarse_bits(int bits, int64_t unions, int64_t able)
+{
+	if (unions * (bits == 0 ? GK_FEW_EXACT_UNIONS : GK_FEW_UNIONS) >= able)
+		return bits;
+	if (bits == 0)
+		return GK_FIRST_COARSE_BITS;
+	return bits < GK_MOST_COARSE_BITS ? bits + GK_MORE_COARSE_BITS : bits;
+}
+
+/*
+ * The key of a union as others see it in a round: with the number of the cluster that has the other
+ * one as a neighbour.  Each round has another order of numbers.
+ */
+GK_INLINE uint64_t
+gk_round_key(uint32_t cost_bits, int32_t number, int coarse_bits, int round)
+{
+	uint32_t	order = (uint32_t) number * GK_SPREAD ^ (uint32_t) round * GK_GATHER;
+
+	return (uint64_t) (cost_bits >> coarse_bits << coarse_bits) << 32 | order * GK_SPREAD;
+}
+
+/*
+ * Which neighbour of a list a cluster would be united with in a round: in turn, those that cost as
+ * little as the first, but for the bits that are left out, and at most `limit`.
+ */
+GK_INLINE int
+gk_round_choice(const uint64_t *keys, int coarse_bits, int round, uint32_t limit)
+{
+	uint32_t	least = gk_union_cost_bits(keys[0]) >> coarse_bits;
+	int			equal = 1;
+
+	while (equal < GK_NEIGHBOUR_COUNT && gk_union_cost_bits(keys[equal]) <= limit &&
+		   gk_union_cost_bits(keys[equal]) >> coarse_bits == least)
+		equal++;
+	return round % equal;
 }
 
 /* What the union of two clusters costs: more than 0 unless one weighs nothing or d² is 0. */

@@ -1,6 +1,7 @@
 /*
  * Lists of the nearest neighbours of points among each other while they grow: keys that order them
- * by distance and number.
+ * by distance and by how far on their number is.  Of many equal points, each thus has others as its
+ * neighbours.
  */
 #ifndef GK_NEIGHBOURS_H
 #define GK_NEIGHBOURS_H
@@ -11,21 +12,21 @@
 /* No neighbour: behind all others. */
 #define GK_NO_NEIGHBOUR UINT64_MAX
 
-/* The key of a neighbour: the lesser comes first. */
+/* The key of a neighbour of a point: the lesser comes first. */
 GK_INLINE uint64_t
-gk_neighbour_key(float distance2, int64_t number)
+gk_neighbour_key(float distance2, int64_t number, int64_t point)
 {
 	uint32_t	bits;
 
 	memcpy(&bits, &distance2, sizeof(bits));
-	return (uint64_t) bits << 32 | (uint64_t) number;
+	return (uint64_t) bits << 32 | ((uint64_t) (number - point) & 0x7fffffff);
 }
 
-/* The number in a key; -1 if there is no neighbour. */
+/* The number in a key of a neighbour of a point, if there is one. */
 GK_INLINE int32_t
-gk_neighbour_number(uint64_t key)
+gk_neighbour_number(uint64_t key, int64_t point)
 {
-	return key == GK_NO_NEIGHBOUR ? -1 : (int32_t) (key & 0x7fffffff);
+	return (int32_t) ((key + (uint64_t) point) & 0x7fffffff);
 }
 
 /* The distance in a key; infinite if there is no neighbour. */

@@ -13,6 +13,7 @@
 
 #include "alloc.h"
 #include "draw.h"
+#include "engine_error.h"
 #include "exact.h"
 #include "fixed_point.h"
 #include "random.h"
@@ -313,7 +314,7 @@ collect_entries(GkDrawer *drawer, GkLine *line)
 
 /* The rows that contain the points, and how many each of them contains. */
 static int64
-rows_of_points(const GkLine *line, int64 *rows, int64 *times)
+rows_of_points(GkJob *job, const GkLine *line, int64 *rows, int64 *times)
 {
 	int64		found = 0;
 	int64		point = 0;
@@ -337,7 +338,7 @@ rows_of_points(const GkLine *line, int64 *rows, int64 *times)
 		}
 	}
 	if (point < line->count)
-		elog(ERROR, "gkmeans engine lists fewer rows than it sums");
+		gk_contradict(gk_job_engine(job), "fewer rows are listed than were summed");
 	return found;
 }
 
@@ -453,7 +454,7 @@ gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows)
 		line->points = gk_allocate(line->count, sizeof(int64));
 		throw_points(drawer, line, line->total);
 		collect_entries(drawer, line);
-		found = rows_of_points(line, rows, times);
+		found = rows_of_points(drawer->job, line, rows, times);
 		pfree(times);
 	}
 	give_line_back(drawer, line);
@@ -494,10 +495,10 @@ gk_draw_evenly(GkDrawer *drawer, int64 count, int64 *rows, int64 *times)
 	line->mass = GK_MASS_WEIGHT;
 	/* a node may lie: no bucket contains the points of a line without rows */
 	if (sum_masses(drawer->job, line) != drawer->rows)
-		elog(ERROR, "gkmeans engine sums other masses than those of its rows");
+		gk_contradict(gk_job_engine(drawer->job), "the rows were summed to another number");
 	choose_points(drawer, line, drawer->rows, count);
 	collect_entries(drawer, line);
-	found = rows_of_points(line, rows, times);
+	found = rows_of_points(drawer->job, line, rows, times);
 	gk_free_line(line);
 	return found;
 }
@@ -543,7 +544,7 @@ gk_drawn_from_line(GkLine *line, GkDrawer *drawer, int64 *rows, int64 *times)
 	int64		found;
 
 	merge_entries(drawer->job, line);
-	found = rows_of_points(line, rows, times);
+	found = rows_of_points(drawer->job, line, rows, times);
 	gk_free_line(line);
 	return found;
 }

@@ -39,7 +39,7 @@ typedef struct GkFitModel
 	double		greatest_weight;	/* of a row */
 } GkFitModel;
 
-/* The place of the label of a row; a node may lie about which labels have rows. */
+/* The place of the label of a row. */
 static inline int
 gk_place_of_label(const int32 *place_of_label, int32 label)
 {

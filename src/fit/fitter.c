@@ -11,6 +11,9 @@
 #include "fixed_point.h"
 #include "progress.h"
 
+/* The most iterations that the engine makes in one command. */
+#define MOST_AT_ONCE 64
+
 /* The value of a two-limb sum of the statistics. */
 double
 gk_fitter_value(const GkFitter *fitter, GkSum sum, int exponent)
@@ -69,15 +72,50 @@ relocate_empty(GkFitter *fitter, int64 count, GkCommand *step)
 
 /* Writes an iteration down. */
 static void
-note_iteration(GkFitter *fitter, const GkStart *start, const GkCommand *step)
+note_iteration(GkFitter *fitter, const GkStart *start, const GkIterated *iterated)
 {
 	GkIteration iteration = {.start = start->number + 1,.iteration = start->iterations};
 
-	iteration.inertia = Max(fitter->prepared->total_to_origin - step->step.between, 0.0);
-	iteration.shift = sqrt(step->step.shift2);
-	iteration.moved = step->step.changed;
+	iteration.inertia = Max(fitter->prepared->total_to_origin - iterated->between, 0.0);
+	iteration.shift = sqrt(iterated->shift2);
+	iteration.moved = iterated->changed;
 	iteration.is_last = start->converged || start->iterations == fitter->spec->max_iter;
 	gk_history_add(&fitter->fit->model.history, &iteration);
+}
+
+/* Counts an iteration, and decides if it was the last one. */
+static void
+end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, double tolerance)
+{
+	start->iterations++;
+	fitter->iterations++;
+	start->converged = iterated->changed == 0
+		|| (tolerance > 0.0 && iterated->shift2 <= tolerance);
+	if (fitter->spec->for_model && !fitter->is_searching)
+		note_iteration(fitter, start, iterated);
+}
+
+/* One iteration or more, as many as the engine makes at once, but at most so many. */
+static void
+iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance)
+{
+	GkIterated	iterated[MOST_AT_ONCE];
+	GkCommand	step = {.operation = GK_STEP};
+
+	step.step.is_empty = fitter->is_empty;
+	step.step.more = Min(most, MOST_AT_ONCE) - 1;
+	step.step.tolerance = tolerance;
+	step.step.iterated = iterated;
+	gk_run(fitter->job, &step);
+	if (step.step.empty > 0)
+		relocate_empty(fitter, start->count, &step);
+	for (int64 i = 0; i < step.step.earlier; i++)
+		end_iteration(fitter, start, &iterated[i], tolerance);
+	iterated[0].changed = step.step.changed;
+	iterated[0].shift2 = step.step.shift2;
+	iterated[0].between = step.step.between;
+	end_iteration(fitter, start, &iterated[0], tolerance);
+	gk_progress_iteration(start->iterations, step.step.changed);
 }
 
 /* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
@@ -91,21 +129,7 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 	start->converged = false;
 	start->iterations = 0;
 	while (start->iterations < limit && !start->converged)
-	{
-		GkCommand	step = {.operation = GK_STEP};
-
-		step.step.is_empty = fitter->is_empty;
-		gk_run(fitter->job, &step);
-		if (step.step.empty > 0)
-			relocate_empty(fitter, start->count, &step);
-		start->iterations++;
-		fitter->iterations++;
-		gk_progress_iteration(start->iterations, step.step.changed);
-		start->converged = step.step.changed == 0
-			|| (tolerance > 0.0 && step.step.shift2 <= tolerance);
-		if (fitter->spec->for_model && !fitter->is_searching)
-			note_iteration(fitter, start, &step);
-	}
+		iterate_at_once(fitter, start, limit - start->iterations, tolerance);
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
 }

@@ -197,6 +197,32 @@ choose_scale(const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared
 	}
 }
 
+/* The name of a feature: the column's name, or the number of the element. */
+static const char *
+feature_name(const GkFitSpec *spec, int j)
+{
+	return spec->names != NULL ? psprintf("\"%s\"", spec->names[j]) : psprintf("%d", j + 1);
+}
+
+/* Refuses rows that a scale from elsewhere makes infinite: no sum, label or distance is right. */
+static void
+check_scaled(const GkFitSpec *spec, const Profile *profile, const GkPrepared *prepared)
+{
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		double		least = (profile->least[j] - prepared->offset[j]) * prepared->factor[j];
+		double		greatest = (profile->greatest[j] - prepared->offset[j]) * prepared->factor[j];
+
+		if (!(Max(fabs(least), fabs(greatest)) <= FLT_MAX))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("feature %s is out of range", feature_name(spec, j)),
+					 errdetail("In the scale of the model, it would be infinite in some row."),
+					 errhint("Leave such rows out of the source: gkmeans_predict() returns NULL "
+							 "for them.")));
+	}
+}
+
 /* Scales and normalises the rows in place. */
 static void
 transform(GkJob *job, const GkFitSpec *spec, const GkPrepared *prepared)
@@ -219,13 +245,6 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 		if (profile->spread[j] > profile->spread[widest])
 			widest = j;
 	return widest;
-}
-
-/* The name of a feature: the column's name, or the number of the element. */
-static const char *
-feature_name(const GkFitSpec *spec, int j)
-{
-	return spec->names != NULL ? psprintf("\"%s\"", spec->names[j]) : psprintf("%d", j + 1);
 }
 
 /* Warns if this many bits are too few for typical weights and features, so that sums lose them. */
@@ -332,6 +351,8 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	if (spec->scale == GK_SCALE_STANDARD)
 		find_moments(job, spec, &profile, prepared->value_bits);
 	choose_scale(spec, &profile, prepared);
+	if (spec->scale == GK_SCALE_GIVEN)
+		check_scaled(spec, &profile, prepared);
 	if (spec->scale != GK_SCALE_NONE || spec->metric == GK_COSINE)
 	{
 		transform(job, spec, prepared);

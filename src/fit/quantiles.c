@@ -105,7 +105,7 @@ pass(Scores *scores, bool second)
 
 /* The bucket that holds the score of a rank, and its rank in the bucket. */
 static uint32
-find_bucket(const int64 *buckets, int64 *rank)
+find_bucket(const Scores *scores, const int64 *buckets, int64 *rank)
 {
 	uint32		bucket = 0;
 
@@ -114,7 +114,7 @@ find_bucket(const int64 *buckets, int64 *rank)
 		*rank -= buckets[bucket++];
 		/* a node may lie the second time */
 		if (bucket == BUCKETS)
-			elog(ERROR, "gkmeans engine gives other distances than before");
+			gk_contradict(scores->engine, "distances are not those of before");
 	}
 	return bucket;
 }
@@ -127,7 +127,7 @@ find_upper(Scores *scores, int64 *ranks, uint32 *uppers)
 	for (int i = 0; i < GK_QUANTILES; i++)
 	{
 		ranks[i] = (int64) rint(gk_quantile_level(i) * (scores->count - 1));
-		uppers[i] = find_bucket(scores->upper, &ranks[i]);
+		uppers[i] = find_bucket(scores, scores->upper, &ranks[i]);
 		if (scores->slots[uppers[i]] < 0)
 			scores->slots[uppers[i]] = scores->wanted++;
 	}
@@ -164,7 +164,7 @@ gk_find_quantiles(GkEngine *engine, GkMetric metric, const GkFit *fit, int64 row
 	for (int i = 0; i < GK_QUANTILES; i++)
 	{
 		const int64 *lower = scores.lower + (int64) scores.slots[uppers[i]] * BUCKETS;
-		uint32		key = uppers[i] << 16 | find_bucket(lower, &ranks[i]);
+		uint32		key = uppers[i] << 16 | find_bucket(&scores, lower, &ranks[i]);
 
 		quantiles[i] = Max(score_of_key(key), scores.least);
 	}

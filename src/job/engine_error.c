@@ -3,6 +3,8 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
+
 #include "engine_error.h"
 #include "host_account.h"
 
@@ -72,6 +74,20 @@ raise_device_error(const GkStatus *status)
 			 ? errhint("Reconnect: this session cannot use its devices any more.") : 0));
 }
 
+/* Reports what another server sent. */
+static void
+raise_invalid_answer(const GkStatus *status, const char *how)
+{
+	/* the name of a server may not have fitted */
+	int			length = pg_mbcliplen(status->message, strlen(status->message),
+									  sizeof(status->message) - 1);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("%.*s", length, status->message),
+			 how != NULL ? errdetail("In them, %s.", how) : 0));
+}
+
 /* Adds the figures of the account, unless the process that was refused has done so. */
 void
 gk_add_account(GkStatus *status)
@@ -116,9 +132,25 @@ gk_check(GkStatus status)
 		case GK_CONTEXT_LOST:
 			raise_device_error(&status);
 			break;
+		case GK_INVALID_ANSWER:
+			raise_invalid_answer(&status, NULL);
+			break;
 		case GK_RUNNING:
 		case GK_INTERNAL:
 			break;
 	}
 	elog(ERROR, "gkmeans: %s failed: %s", status.where, status.message);
+}
+
+/* Raises an error: answers of an engine contradict each other. */
+void
+gk_contradict(const GkEngine *engine, const char *how)
+{
+	if (engine->class_of->doubt != NULL)
+	{
+		GkStatus	status = engine->class_of->doubt(engine);
+
+		raise_invalid_answer(&status, how);
+	}
+	elog(ERROR, "answers of the gkmeans engine contradict each other: %s", how);
 }

@@ -17,4 +17,11 @@ extern void gk_add_account(GkStatus *status);
 /* Raises an error unless the status is GK_OK: SQLSTATE, DETAIL and HINT by its code. */
 extern void gk_check(GkStatus status);
 
+/*
+ * Raises an error: answers of an engine contradict each other.  `how` goes on a sentence: "fewer
+ * rows are listed than were summed".
+ */
+__attribute__((noreturn))
+extern void gk_contradict(const GkEngine *engine, const char *how);
+
 #endif							/* GK_ENGINE_ERROR_H */

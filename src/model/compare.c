@@ -197,11 +197,15 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	const char *a = text_of(fcinfo, 1, "label_a");
 	const char *b = text_of(fcinfo, 2, "label_b");
 	GkContingency contingency = {0};
+	int			nest_level = NewGUCNestLevel();
 
 	gk_source_require(source, a, "label_a");
 	gk_source_require(source, b, "label_b");
 	a = quote_identifier(a);
 	b = quote_identifier(b);
+	/* different numbers have different texts */
+	(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	count_rows(source,
 			   psprintf("SELECT %s, %s, rows FROM (SELECT source.%s::pg_catalog.text"
 						" COLLATE pg_catalog.\"C\" AS a, source.%s::pg_catalog.text"
@@ -210,6 +214,7 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 						" GROUP BY 1, 2) pairs ORDER BY 1, 2", label_number("a"), label_number("b"),
 						a, b, source->from, a, b),
 			   &contingency);
+	AtEOXact_GUC(false, nest_level);
 	return agreement_row(fcinfo, &contingency);
 }
 

@@ -22,6 +22,7 @@
 #include "assign.h"
 #include "definition.h"
 #include "engine_error.h"
+#include "id_texts.h"
 #include "model_cache.h"
 #include "prepare.h"
 #include "quality.h"
@@ -285,14 +286,45 @@ sort_labels(Labels *labels, int32 *of_rows, int64 rows)
 	}
 }
 
+/* The number of a row whose label has not come, and each of its bytes. */
+#define UNREAD ((int32) 0x80808080)
+#define UNREAD_BYTE 0x80
+
+/* Raises the error that rows have several labels, or none: a node may lie. */
+__attribute__((noreturn))
+static void
+refuse_labels(void)
+{
+	elog(ERROR, "gkmeans nodes send other labels than one for each row");
+}
+
+/* The number of an id that is a label: -1 for NULL. */
+static int
+number_of_id(Labels *labels, FmgrInfo *output, Datum id, bool is_null)
+{
+	char	   *text;
+	int			number;
+
+	if (is_null)
+		return -1;
+	text = OutputFunctionCall(output, id);
+	number = number_of_label(labels, text);
+	pfree(text);
+	return number;
+}
+
 /* The numbers of all rows' labels, which were read as ids; returns how many labels there are. */
 static int
 read_labels(GkCall *call, int32 *of_rows)
 {
+	int64		rows = call->arguments.fit.rows;
+	int64		found = 0;
+	int			nest_level = gk_begin_id_texts();
 	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(Label),.hcxt =
 	CurrentMemoryContext};
 	Labels		labels = {.room = 64};
-	Oid			output;
+	Oid			function;
+	FmgrInfo	output;
 	bool		is_varlena;
 	Datum		id;
 	bool		is_null;
@@ -301,22 +333,23 @@ read_labels(GkCall *call, int32 *of_rows)
 	labels.table = hash_create("labels of gkmeans", 64, &control,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	labels.names = palloc(labels.room * sizeof(LabelName *));
-	getTypeOutputInfo(call->id_type, &output, &is_varlena);
+	getTypeOutputInfo(call->id_type, &function, &is_varlena);
+	fmgr_info(function, &output);
+	memset(of_rows, UNREAD_BYTE, rows * sizeof(int32));
 	while (gk_row_ids_next(call->rows.ids, &id, &is_null, &row))
 	{
-		char	   *text;
-
 		CHECK_FOR_INTERRUPTS();
 		if (row < 0)
 			continue;
-		of_rows[row] = -1;
-		if (is_null)
-			continue;
-		text = OidOutputFunctionCall(output, id);
-		of_rows[row] = number_of_label(&labels, text);
-		pfree(text);
+		if (of_rows[row] != UNREAD)
+			refuse_labels();
+		found++;
+		of_rows[row] = number_of_id(&labels, &output, id, is_null);
 	}
-	sort_labels(&labels, of_rows, call->arguments.fit.rows);
+	gk_end_id_texts(nest_level);
+	if (found != rows)
+		refuse_labels();
+	sort_labels(&labels, of_rows, rows);
 	hash_destroy(labels.table);
 	return labels.count;
 }

@@ -361,6 +361,21 @@ describe_fields(GkScorer *scorer, TupleDesc descriptor)
 	fields->descriptor = CreateTupleDescCopyConstr(descriptor);
 }
 
+/* A context for the fields of a row type, instead of those of the one before. */
+static MemoryContext
+fields_context(GkScorer *scorer)
+{
+	GkFields   *fields = &scorer->fields;
+
+	fields->descriptor = NULL;
+	if (fields->context == NULL)
+		fields->context = AllocSetContextCreate(scorer->context, "gkmeans fields",
+												ALLOCSET_SMALL_SIZES);
+	else
+		MemoryContextReset(fields->context);
+	return fields->context;
+}
+
 /* Describes the type of a row, unless it is the same as in the previous call. */
 static void
 learn_fields(GkScorer *scorer, HeapTupleHeader row)
@@ -373,7 +388,7 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row)
 		fields->typmod == HeapTupleHeaderGetTypMod(row) &&
 		(fields->cached == NULL || fields->cached->tupDesc_identifier == fields->identifier))
 		return;
-	fields->descriptor = NULL;
+	before = MemoryContextSwitchTo(fields_context(scorer));
 	fields->type = HeapTupleHeaderGetTypeId(row);
 	fields->typmod = HeapTupleHeaderGetTypMod(row);
 	descriptor = lookup_rowtype_tupdesc(fields->type, fields->typmod);
@@ -382,7 +397,6 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row)
 	fields->identifier = fields->cached != NULL ? fields->cached->tupDesc_identifier : 0;
 	if (fields->type == RECORDOID)
 		refuse_nameless(descriptor);
-	before = MemoryContextSwitchTo(scorer->context);
 	describe_fields(scorer, descriptor);
 	MemoryContextSwitchTo(before);
 	ReleaseTupleDesc(descriptor);

@@ -25,6 +25,7 @@ typedef enum GkForm
 /* How to find the fields of a row type. */
 typedef struct GkFields
 {
+	MemoryContext context;		/* of all below, and of the scorer's columns; NULL = none yet */
 	Oid			type;
 	int32		typmod;
 	TupleDesc	descriptor;		/* NULL = not yet known */

@@ -185,7 +185,7 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 	rows->read_twice = true;
 }
 
-/* Numbers the nodes that have rows; the first row of each goes to `first_rows`. */
+/* Numbers the nodes that have rows; the first row of each goes to `first_rows`, and all behind. */
 static int
 place_parts(GkServerCluster *cluster, GkConnection **nodes, int64 *first_rows)
 {
@@ -204,20 +204,21 @@ place_parts(GkServerCluster *cluster, GkConnection **nodes, int64 *first_rows)
 		first_rows[places++] = rows;
 		rows += part->read - part->skipped;
 	}
+	first_rows[places] = rows;
 	return places;
 }
 
 /* Opens the cluster engine over the nodes that have rows, or over the first if none has. */
 static GkEngine *
-open_engine(GkServerCluster *cluster, GkConnection *const *nodes, int places, const GkWork *work,
-			int dimension)
+open_engine(GkServerCluster *cluster, GkConnection *const *nodes, const int64 *first_rows,
+			int places, const GkWork *work, int dimension)
 {
 	GkEngineConfig config = {.weighted = work->weighted};
 	GkConnection *first = cluster->parts[0].connection;
 	GkEngine   *engine;
 
-	cluster->messages = places > 0 ? gk_messages_begin(cluster->connections, nodes, places)
-		: gk_messages_begin(cluster->connections, &first, 1);
+	cluster->messages = gk_messages_begin(cluster->connections, places > 0 ? nodes : &first,
+										  first_rows, Max(places, 1));
 	gk_limit_host_memory(&config);
 	config.transport = gk_messages_transport(cluster->messages);
 	engine = gk_job_open_engine(cluster->job, gk_cluster_engine(), &config);
@@ -233,7 +234,7 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 {
 	bool	   *wrong = palloc0(cluster->count * sizeof(bool));
 	GkConnection **nodes = palloc(cluster->count * sizeof(GkConnection *));
-	int64	   *first_rows = palloc0(cluster->count * sizeof(int64));
+	int64	   *first_rows = palloc0((cluster->count + 1) * sizeof(int64));
 	int			places;
 
 	load_parts(cluster, source, "gk_load", source->spec.shift, source->spec.dimension, NULL);
@@ -244,7 +245,7 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	places = place_parts(cluster, nodes, first_rows);
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
-	return open_engine(cluster, nodes, places, work, rows->dimension);
+	return open_engine(cluster, nodes, first_rows, places, work, rows->dimension);
 }
 
 /* What the exchange with the nodes took so far. */

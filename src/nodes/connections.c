@@ -14,12 +14,19 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "connections.h"
 #include "engine_error.h"
 #include "library.h"
+
+/* The most bytes of a text of an answer; half of what a text here may have. */
+#define MOST_TEXT ((size_t) MaxAllocSize / 2)
+
+/* The most bytes of an error of a node that are shown. */
+#define MOST_ERROR 100000
 
 /* The longest single wait for the nodes, in milliseconds. */
 #define WAIT_MILLISECONDS 10
@@ -92,20 +99,24 @@ close_connections(void *resource)
 		ReleaseExternalFD();
 }
 
-/* A text from a server, if it is one in this encoding. */
-static const char *
+/* A copy of a text from a server, if it is one in this encoding; what is too long is cut. */
+static char *
 valid_text(const char *text)
 {
-	if (text == NULL || pg_verifymbstr(text, strlen(text), true))
-		return text;
-	return "(not valid in the encoding of this database)";
+	int			length = (int) strnlen(text, MOST_ERROR);
+
+	if (length == MOST_ERROR)
+		length = pg_mbcliplen(text, length, length);
+	if (!pg_verifymbstr(text, length, true))
+		return pstrdup("(not valid in the encoding of this database)");
+	return pnstrdup(text, length);
 }
 
 /* A message of libpq or a server without its line ends. */
 static const char *
 one_line(const char *message)
 {
-	char	   *line = pstrdup(valid_text(message));
+	char	   *line = valid_text(message);
 	int			length = strlen(line);
 
 	while (length > 0 && line[length - 1] == '\n')
@@ -228,8 +239,11 @@ gk_await(GkConnections *connections)
 const char *
 gk_answer_text(const GkConnections *connections, const GkConnection *one, int row, int column)
 {
-	const char *text = connections->links->value(one->link, row, column, NULL);
+	size_t		bytes;
+	const char *text = connections->links->value(one->link, row, column, &bytes);
 
+	if (bytes > MOST_TEXT)
+		gk_refuse_answer(one);
 	if (text != NULL)
 		(void) pg_verifymbstr(text, strlen(text), false);
 	return text;

@@ -36,6 +36,7 @@ typedef struct Exchange
 	Size		room;
 	Size		answer_bytes;	/* of the whole answer */
 	Size		received;
+	int64		rows;			/* that the node has said that it has */
 } Exchange;
 
 struct GkMessages
@@ -198,6 +199,13 @@ name_of_node(void *context, int node)
 	return ((GkMessages *) context)->exchanges[node].connection->node->name;
 }
 
+/* GkTransport.rows */
+static int64_t
+rows_of_node(void *context, int node)
+{
+	return ((GkMessages *) context)->exchanges[node].rows;
+}
+
 /* GkTransport.end: the connections end with the job. */
 static void
 end_messages(void *context)
@@ -210,7 +218,8 @@ end_messages(void *context)
 
 /* Makes the transport to some of the connections. */
 GkMessages *
-gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, int count)
+gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, const int64 *first_rows,
+				  int count)
 {
 	GkMessages *messages = palloc0(sizeof(GkMessages));
 
@@ -218,9 +227,12 @@ gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, int co
 	messages->context = CurrentMemoryContext;
 	messages->exchanges = palloc0(count * sizeof(Exchange));
 	for (int i = 0; i < count; i++)
+	{
 		messages->exchanges[i].connection = nodes[i];
+		messages->exchanges[i].rows = first_rows[i + 1] - first_rows[i];
+	}
 	messages->transport = (GkTransport) {.context = messages,.nodes = count,.send = send_message,
-		.receive = receive_answer,.name = name_of_node,.end = end_messages};
+		.receive = receive_answer,.name = name_of_node,.rows = rows_of_node,.end = end_messages};
 	return messages;
 }
 

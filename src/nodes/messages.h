@@ -13,10 +13,11 @@ typedef struct GkMessages GkMessages;
 
 /*
  * Makes the transport to some of the connections, in that order, in the current memory context,
- * which must live as long as the connections.
+ * which must live as long as the connections.  `first_rows` are the numbers of the first row of
+ * each node, and of all rows behind them.
  */
 extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *const *nodes,
-									 int count);
+									 const int64 *first_rows, int count);
 
 /* What the cluster engine takes; part of the messages. */
 extern const GkTransport *gk_messages_transport(const GkMessages *messages);

@@ -2,10 +2,12 @@
  * The drain: moves ready batches from the ring into the engine.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "drain.h"
 
@@ -16,8 +18,10 @@
 
 /* What is moved on demand at once, in bytes of rows: it is still in the cache of who decoded it. */
 #define BATCH_BYTES ((size_t) 64 << 10)
-/* A thread and its waits cost as much as moving so many bytes of rows. */
-#define THREAD_BYTES ((size_t) 2 << 20)
+
+/* How often to look whether the engine has read the last slots before pausing, and for how long. */
+#define LOOKS 200
+#define PAUSE_NANOSECONDS 50000
 
 struct GkDrain
 {
@@ -140,22 +144,37 @@ drain_slot(GkDrain *drain, int slot)
 	return status;
 }
 
+/* Lets a moment pass between two looks at the engine. */
+static void
+pause_between_looks(int looks)
+{
+	struct timespec pause = {0, PAUSE_NANOSECONDS};
+
+	if (looks < LOOKS)
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
+}
+
 /* Moves batches until the closed ring is empty and the engine has read them all. */
 static GkStatus
 move_batches(GkDrain *drain)
 {
 	GkStatus	status = {.code = GK_OK};
+	int			looks = 0;
 
 	while (status.code == GK_OK && !atomic_load(&drain->stop))
 	{
 		bool		closed = atomic_load(&drain->ring->closed);
-		int			slot = gk_ring_take(drain->ring, drain->pending > 0 ? PENDING_MILLISECONDS :
-										closed ? 0 : IDLE_MILLISECONDS);
+		int			slot = gk_ring_take(drain->ring, closed ? 0 : drain->pending > 0 ?
+										PENDING_MILLISECONDS : IDLE_MILLISECONDS);
 
 		if (slot >= 0)
 			status = drain_slot(drain, slot);
 		else if (closed && drain->pending == 0)
 			break;
+		else if (closed)
+			pause_between_looks(looks++);
 		if (status.code == GK_OK)
 			status = reclaim_slots(drain);
 	}
@@ -248,15 +267,13 @@ gk_drain_move(GkDrain *drain)
 
 	if (drain->has_thread || drain->status.code != GK_OK)
 		return;
-	if (drain->moved >= THREAD_BYTES)
+	if (drain->moved >= GK_THREAD_BYTES)
 		status = start_thread(drain);
 	else
 		while (status.code == GK_OK && (slot = gk_ring_take(drain->ring, 0)) >= 0)
-		{
 			status = drain_slot(drain, slot);
-			if (status.code == GK_OK)
-				status = reclaim_slots(drain);
-		}
+	if (status.code == GK_OK && !drain->has_thread)
+		status = reclaim_slots(drain);
 	if (status.code != GK_OK)
 		note_status(drain, status);
 }

@@ -14,6 +14,9 @@
 
 typedef struct GkDrain GkDrain;
 
+/* A thread and its waits cost as much as moving so many bytes of rows. */
+#define GK_THREAD_BYTES ((size_t) 2 << 20)
+
 /*
  * Begins with an empty ring, with a thread unless it is `on_demand`; writes how many rows went into
  * the engine so far to `progress`.  Calls `complete` with an error before the feeders see it, to
@@ -27,8 +30,8 @@ extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *pro
 extern size_t gk_drain_at_once(const GkDrain *drain);
 
 /*
- * Moves the batches that are ready, or lets a thread go on if there were many; does nothing if
- * there is one.  An error is the ring's.
+ * Moves the batches that are ready, and returns slots that the engine has read, or lets a thread go
+ * on if there were many; does nothing if there is one.  An error is the ring's.
  */
 extern void gk_drain_move(GkDrain *drain);
 

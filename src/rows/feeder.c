@@ -104,6 +104,7 @@ static void
 claim_batch(GkFeeder *feeder)
 {
 	GkRing	   *ring = &feeder->feed->ring;
+	GkDrain    *drain = feeder->feed->drain;
 
 	pgstat_report_wait_start(PG_WAIT_EXTENSION);
 	do
@@ -111,7 +112,11 @@ claim_batch(GkFeeder *feeder)
 		if (atomic_load(&ring->failed))
 			gk_check(ring->failure);
 		CHECK_FOR_INTERRUPTS();
-		feeder->slot = gk_ring_claim(ring, WAIT_MILLISECONDS, &feeder->sequence);
+		feeder->slot = gk_ring_claim(ring, drain != NULL && gk_drain_at_once(drain) > 0 ? 1 :
+									 WAIT_MILLISECONDS, &feeder->sequence);
+		/* if no thread does, slots that the engine has read are returned here */
+		if (feeder->slot < 0 && drain != NULL)
+			gk_drain_move(drain);
 	} while (feeder->slot < 0);
 	pgstat_report_wait_end();
 

@@ -6,6 +6,9 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
@@ -52,13 +55,14 @@ typedef struct Reading
 } Reading;
 
 /* The query that feeds the rows. */
-typedef struct FeedQuery
+typedef struct GkFeedQuery
 {
 	GkSourceQuery *query;
 	Oid			function;		/* the aggregate in it; InvalidOid = none, its rows come here */
-	double		rows;			/* that the planner expects */
+	double		rows;			/* that the planner expects … */
+	int			row_bytes;		/* … and how long their columns are in all */
 	int			processes;		/* that feed */
-} FeedQuery;
+} GkFeedQuery;
 
 /* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
@@ -286,27 +290,6 @@ citus_rows(const GkSourceQuery *query)
 	return rows >= 0.0 ? rows : query->plan->planTree->plan_rows;
 }
 
-/* The planner's estimate of the source: how many rows, and how many features per row. */
-void
-gk_source_estimate(const GkSource *source, double *rows, double *dimension)
-{
-	StringInfoData query;
-	const GkSourceQuery *planned;
-	const Plan *top;
-	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
-	char	  **names = name_columns(source);
-
-	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT %s", names[source->features[0] - 1]);
-	append_source(&query, source, names);
-	planned = gk_query_plan(source->text, query.data, InvalidOid);
-	top = planned->plan->planTree;
-	*rows = gk_is_citus_query(planned->query) ? citus_rows(planned) : top->plan_rows;
-	*dimension = source->count;
-	if (source->described[0].shape != GK_SCALAR)
-		*dimension = Max(top->plan_width - ARR_OVERHEAD_NONULLS(1), bytes) / bytes;
-}
-
 /* Makes sure that the query calls the extension's aggregate, not a better match of that name. */
 static void
 check_function(const GkSourceQuery *query, Oid function)
@@ -320,13 +303,16 @@ check_function(const GkSourceQuery *query, Oid function)
 				 errhint("Drop or rename the other function of that name.")));
 }
 
-/* The rows that the planner expects below the aggregates, and how many workers share them. */
+/*
+ * The rows that the planner expects below the aggregates, how many bytes of columns each has, and
+ * how many workers share them.
+ */
 static double
-expected_rows(const Plan *plan, int *workers)
+expected_rows(const Plan *plan, int *row_bytes, int *workers)
 {
 	double		share = 1.0;
 
-	*workers = 0;
+	*workers = *row_bytes = 0;
 	while (plan != NULL && (IsA(plan, Agg) || IsA(plan, Gather)))
 	{
 		if (IsA(plan, Gather))
@@ -336,12 +322,24 @@ expected_rows(const Plan *plan, int *workers)
 	/* as the planner divides them; the leader does what the workers leave it time for */
 	if (*workers > 0)
 		share = *workers + (parallel_leader_participation ? Max(0.0, 1.0 - 0.3 * *workers) : 0.0);
-	return plan != NULL ? plan->plan_rows * share : 0.0;
+	if (plan == NULL)
+		return 0.0;
+	*row_bytes = plan->plan_width;
+	return plan->plan_rows * share;
+}
+
+/* About how many bytes all rows take in the ring. */
+static double
+expected_bytes(const GkFeedSpec *spec, const GkFeedQuery *feeding)
+{
+	double		features = spec->width > 0 ? spec->width * sizeof(float) : feeding->row_bytes;
+
+	return feeding->rows * (features + (spec->weighted ? sizeof(double) : 0));
 }
 
 /* Prepares a query with the aggregate, without its parameter, so that no plan has a ticket. */
 static void
-prepare_aggregate(const GkSource *source, FeedQuery *feeding)
+prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 {
 	int			workers;
 
@@ -349,17 +347,18 @@ prepare_aggregate(const GkSource *source, FeedQuery *feeding)
 	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
 								   GK_TICKET_TYPE);
 	check_function(feeding->query, feeding->function);
-	feeding->rows = expected_rows(feeding->query->plan->planTree, &workers);
+	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
 }
 
 /* Prepares a query that Citus plans, which must not get hold of the aggregate. */
 static void
-prepare_rows(const GkSource *source, FeedQuery *feeding)
+prepare_rows(const GkSource *source, GkFeedQuery *feeding)
 {
 	feeding->function = InvalidOid;
 	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid);
 	feeding->rows = citus_rows(feeding->query);
+	feeding->row_bytes = feeding->query->plan->planTree->plan_width;
 	feeding->processes = 1;
 }
 
@@ -376,7 +375,7 @@ set_locally(const char *name, const char *value)
  * share; without workers if it has to be `alone`.
  */
 static void
-prepare_query(const GkSource *source, bool alone, FeedQuery *feeding)
+prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
@@ -391,9 +390,34 @@ prepare_query(const GkSource *source, bool alone, FeedQuery *feeding)
 	gk_progress_expect(feeding->rows);
 }
 
+/* About how many elements the array of a row has. */
+static double
+expected_elements(const GkSource *source, int row_bytes)
+{
+	int			bytes = source->described[0].length > 0 ? source->described[0].length : 8;
+
+	row_bytes -= ARR_OVERHEAD_NONULLS(1);
+	if (source->weight > 0)
+		row_bytes -= get_typavgwidth(gk_column_type(source, source->weight), -1);
+	if (source->id > 0)
+		row_bytes -= get_typavgwidth(gk_column_type(source, source->id), -1);
+	return (double) Max(row_bytes, bytes) / bytes;
+}
+
+/* The planner's estimate of the source: how many rows, and how many features per row. */
+void
+gk_source_estimate(GkSource *source, double *rows, double *dimension)
+{
+	source->feeding = palloc(sizeof(GkFeedQuery));
+	prepare_query(source, false, source->feeding);
+	*rows = source->feeding->rows;
+	*dimension = source->described[0].shape == GK_SCALAR ? source->count
+		: expected_elements(source, source->feeding->row_bytes);
+}
+
 /* Runs the query with the aggregate that feeds the rows. */
 static void
-run_aggregate(const FeedQuery *feeding, Reading *reading, GkJob *job)
+run_aggregate(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
 	reading->feed->aggregate = feeding->function;
 	gk_feed_pass_open(&reading->pass, &reading->place, gk_job_context(job));
@@ -403,7 +427,7 @@ run_aggregate(const FeedQuery *feeding, Reading *reading, GkJob *job)
 
 /* Runs the query, and feeds its rows. */
 static void
-run_rows(const FeedQuery *feeding, Reading *reading, GkJob *job)
+run_rows(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
 	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
 
@@ -456,7 +480,7 @@ is_alone(const Reading *reading)
 
 /* Runs the query once, and waits until the engine has all rows. */
 static void
-read_once(Reading *reading, const FeedQuery *feeding, GkJob *job, GkRows *rows)
+read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
 	bool		on_demand = is_alone(reading);
@@ -508,6 +532,28 @@ describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
 		gk_shift_range(gk_feed_shift(feed), i, &rows->least[i], &rows->greatest[i]);
 }
 
+/* Refuses rows that become infinite by the shift, which a model brings along. */
+static void
+check_shifted(const GkSource *source, const GkRows *rows)
+{
+	bool		is_array = source->described[0].shape != GK_SCALAR;
+
+	for (int i = 0; i < rows->dimension; i++)
+	{
+		double		least = rows->least[i] - rows->shift[i];
+		double		greatest = rows->greatest[i] - rows->shift[i];
+
+		if (!(Max(fabs(least), fabs(greatest)) <= FLT_MAX))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("feature %s is out of range", is_array ? psprintf("%d", i + 1)
+							: psprintf("\"%s\"", source->names[i])),
+					 errdetail("Less the shift of the model, it would be infinite in some row."),
+					 errhint("Leave such rows out of the source: gkmeans_predict() returns NULL "
+							 "for them.")));
+	}
+}
+
 /* Counts the rows that each column made unusable. */
 static void
 count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
@@ -552,6 +598,7 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
 		describe_ranges(feed, job, rows);
+		check_shifted(source, rows);
 	}
 	count_troubles(feed, job, rows);
 	gk_describe_unusable(source, job, rows);
@@ -559,12 +606,13 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 
 /*
  * True if no worker will feed, and the engine copies batches wherever they lie: that of the CPUs.
- * Another one may be slow to pin memory that is new, and to take a batch.
+ * Another one may be slow to pin memory that is new, and to take a batch, unless rows are few.
  */
 static bool
-can_be_alone(const FeedQuery *feeding, const GkEngine *engine)
+can_be_alone(const GkFeedQuery *feeding, const GkFeedSpec *spec, const GkEngine *engine)
 {
-	return engine->class_of == gk_cpu_engine() && !feeding->query->plan->parallelModeNeeded;
+	return !feeding->query->plan->parallelModeNeeded &&
+		(engine->class_of == gk_cpu_engine() || spec->expected_bytes < GK_THREAD_BYTES);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -572,15 +620,17 @@ void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 {
 	GkFeedSpec	spec = feed_spec(source);
-	FeedQuery	feeding;
+	GkFeedQuery	feeding;
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
-	prepare_query(source, false, &feeding);
+	if (source->feeding != NULL)
+		feeding = *source->feeding;
+	else
+		prepare_query(source, false, &feeding);
 	spec.processes = feeding.processes;
-	spec.alone = can_be_alone(&feeding, engine);
-	spec.expected_bytes = feeding.rows * (spec.width * sizeof(float) +
-										  (spec.weighted ? sizeof(double) : 0));
+	spec.expected_bytes = expected_bytes(&spec, &feeding);
+	spec.alone = can_be_alone(&feeding, &spec, engine);
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	/* as in other queries, there are no workers if no segment is left */
 	if (is_alone(reading) && !spec.alone)

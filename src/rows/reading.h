@@ -12,8 +12,11 @@
 #include "trouble_counts.h"
 #include "source.h"
 
-/* The planner's estimate of the source: how many rows, and how many features per row. */
-extern void gk_source_estimate(const GkSource *source, double *rows, double *dimension);
+/*
+ * The planner's estimate of the source: how many rows, and how many features per row.  The plan is
+ * that of gk_source_read(), in the same call.
+ */
+extern void gk_source_estimate(GkSource *source, double *rows, double *dimension);
 
 /* The result of a reading. */
 typedef struct GkRows

@@ -24,6 +24,7 @@ struct GkSource
 	const char **names;			/* and their names */
 	GkColumn   *described;		/* how to decode them */
 	bool		by_direction;	/* see gk_source_by_direction() */
+	struct GkFeedQuery *feeding;	/* its plan, if there was an estimate */
 };
 
 /* The name and the type of a column. */

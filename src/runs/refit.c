@@ -52,6 +52,7 @@ typedef struct Refit
 	bool		same_features;	/* and metric */
 	bool		same_scale;
 	bool		same_k;
+	bool		has_points;		/* its centroids mean something among the rows of the fit */
 
 	GkCall		call;			/* the current reading */
 	GkPrepared	prepared;
@@ -146,6 +147,13 @@ has_features(const GkModel *model, const List *features)
 	return true;
 }
 
+/* True if rows are compared as the deployed version does. */
+static bool
+keeps_scale(const Refit *refit)
+{
+	return refit->same_features && refit->same_scale && !refit->spec->rescale;
+}
+
 /* Determines what the definition has in common with the deployed version. */
 static void
 compare_definition(Refit *refit)
@@ -153,6 +161,7 @@ compare_definition(Refit *refit)
 	const GkModel *model = refit->deployed;
 	const char *scale = gk_definition_text(refit->definition, "scale");
 	GkArguments arguments;
+	bool		is_scaled;
 
 	gk_read_arguments(refit->defined.arguments, 1, &arguments);
 	refit->same_features = has_features(model, arguments.source.features) &&
@@ -161,20 +170,17 @@ compare_definition(Refit *refit)
 							   refit->then.scale != NULL ? refit->then.scale : "none") == 0;
 	/* it may have found fewer clusters than it was asked for */
 	refit->same_k = arguments.fit.k == model->k || arguments.fit.k == refit->then.k_asked;
+	/* from another origin, rows lie in other directions */
+	is_scaled = arguments.fit.scale != GK_SCALE_NONE;
+	refit->has_points = model->metric != GK_COSINE || keeps_scale(refit) ||
+		(refit->same_scale && (model->factor != NULL) == is_scaled);
 }
 
 /* True if a fit by the definition can be compared with the deployed version. */
 static bool
 is_comparable(const Refit *refit)
 {
-	return refit->same_features && refit->same_k;
-}
-
-/* True if rows are compared as the deployed version does. */
-static bool
-keeps_scale(const Refit *refit)
-{
-	return refit->same_features && refit->same_scale && !refit->spec->rescale;
+	return refit->same_features && refit->same_k && refit->has_points;
 }
 
 /* Begins: becomes the owner, locks the model, and determines what to do. */
@@ -260,7 +266,7 @@ is_quiet(const Refit *refit)
 		refit->drift.psi < refit->spec->only_if_drift;
 }
 
-/* Puts the centroids of the deployed version in cluster order. */
+/* Puts the centroids of the deployed version in cluster order; directions stay in a new scale. */
 static void
 keep_points(Refit *refit)
 {
@@ -269,13 +275,12 @@ keep_points(Refit *refit)
 	int64		d = model->dimension;
 
 	refit->points = gk_allocate(model->k * d, sizeof(double));
-	if (!keeps_scale(refit))
-	{
+	if (!keeps_scale(refit) && model->metric == GK_COSINE)
+		memcpy(refit->points, refit->then.centroids, model->k * d * sizeof(double));
+	else if (!keeps_scale(refit))
 		gk_to_stored(&call->arguments.fit, &refit->prepared, refit->then.centroids, model->k,
 					 refit->points);
-		return;
-	}
-	for (int i = 0; i < model->k; i++)
+	for (int i = 0; keeps_scale(refit) && i < model->k; i++)
 		memcpy(refit->points + gk_cluster_at(model, i) * d,
 			   call->arguments.fit.points + i * d, d * sizeof(double));
 }

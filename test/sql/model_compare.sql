@@ -107,6 +107,9 @@ SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT 1 AS a, 2 AS a', 'a', 
 SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', NULL, 'three')$$, '22004', 'label_a is NULL');
 SELECT fails_with($$SELECT gkmeans_compare_labels('labelled', 'three) FROM iris; --', 'three')$$, '42703', 'names are quoted');
 
+SET LOCAL extra_float_digits = -5;
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT i % 2 AS a, 1 + i % 2 * 1e-12::float8 AS b FROM generate_series(1, 100) i', 'a', 'b')), 1::float8, 'numbers that are displayed alike are different labels');
+RESET extra_float_digits;
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;

@@ -156,6 +156,10 @@ SELECT is((SELECT array_agg(row(rows, silhouette IS NULL, nearest_cluster_id IS 
 SELECT near(e.silhouette, l.silhouette, 1e-12, 'silhouette without them') FROM gkmeans_evaluate('i3', 'SELECT v FROM iris WHERE gkmeans_predict(''i3'', v) <> 1') e,
 	gkmeans_evaluate_labels('SELECT v, label FROM labelled WHERE label <> ''cluster 1''', '{v}', 'label') l;
 
+SET LOCAL extra_float_digits = -5;
+SELECT is((SELECT k FROM gkmeans_evaluate_labels('SELECT i AS x, 1 + i % 2 * 1e-12::float8 AS label FROM generate_series(1, 100) i', '{x}', 'label')), 2, 'numbers that are displayed alike are different labels');
+RESET extra_float_digits;
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;

@@ -271,6 +271,19 @@ BEGIN
 	RETURN seen;
 END $$;
 SELECT is(follow(), '20 1 20, 10 1 10, 0 1 0, 20', 'each expression sees the version that is deployed');
+
+-- Rows of two types in turn: what is known of a type is freed with the next one
+CREATE TYPE one_way AS (x float8, y float8);
+CREATE TYPE other_way AS (y float8, x float8);
+CREATE FUNCTION in_turn(i int) RETURNS record LANGUAGE plpgsql AS $$ BEGIN
+	IF i % 2 = 0 THEN RETURN (i, 1)::one_way; ELSE RETURN (1, i)::other_way; END IF;
+END $$;
+CREATE FUNCTION scorer_bytes(i int) RETURNS numeric LANGUAGE plpgsql AS $$ BEGIN
+	RETURN (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name IN ('gkmeans scorer', 'gkmeans fields'));
+END $$;
+CREATE TEMP TABLE turns AS SELECT i, gkmeans_predict('spread', in_turn(i)) AS cluster_id, CASE WHEN i % 1000 = 0 THEN scorer_bytes(i) END AS bytes FROM generate_series(1, 3000) i;
+SELECT is((SELECT count(*) FROM turns WHERE cluster_id IS DISTINCT FROM gkmeans_predict('spread', i::float8, 1::float8)), 0::bigint, 'rows of two types in turn');
+SELECT is((SELECT count(DISTINCT bytes) FROM turns WHERE bytes > 0), 1::bigint, 'their memory does not grow');
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -120,6 +120,15 @@ SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.
 SELECT near(inertia_before, (SELECT sum(inertia) FROM gkmeans_clusters('s', 3)), 1e-3, 'inertia_before is in the new scale') FROM gkmeans_refit('s', rescale => true, deploy => 'never');
 SELECT is((SELECT count(*)::int FROM kinds k JOIN s_labels l USING (id) WHERE l.distance = gkmeans_distance('s', k)), 100, 'labels of the old version after one that is not deployed');
 
+-- Directions in a scale that is found anew
+SELECT gkmeans_create_model(scale || '_turned', 'SELECT id, x + 100 AS x, y * 50 + 5 AS y FROM kinds', '{x,y}', 3, metric => 'cosine', scale => scale) FROM unnest('{standard,minmax}'::text[]) scale;
+SELECT gkmeans_name_clusters((scale || '_turned')::regclass, '{a,b,c}') FROM unnest('{standard,minmax}'::text[]) scale;
+SELECT is(row(inertia_before = inertia, improvement, moved, outcome)::text, '(t,0,0,"as good as version 1, 0 rows moved")', scale || ': the same rows, the same directions')
+	FROM unnest('{standard,minmax}'::text[]) scale, gkmeans_refit((scale || '_turned')::regclass, rescale => true, deploy => 'always');
+SELECT is(names, '{a,b,c}', 'with their names') FROM standard_turned WHERE deployed;
+SELECT gkmeans_alter_model('minmax_turned', '{"scale": "standard"}');
+SELECT is(row(deployed, inertia_before, moved, outcome)::text, '(t,,,"the definition differs from that of version 2")', 'in another scale they are others') FROM gkmeans_refit('minmax_turned');
+
 -- Another definition
 ALTER TABLE s ALTER definition SET DEFAULT '{"source": "gk_test.kinds", "features": ["x", "y"], "k": 2, "scale": "standard", "search_path": ""}';
 SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"the definition differs from that of version 3")', 'another k') FROM gkmeans_refit('s', only_if_drift => 100);

@@ -87,22 +87,29 @@ my $fit = "SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 3, n_init => 2, scal
 my $ids = "SELECT count(*) FROM gkmeans_fit_predict(NULL::int, 'few', '{x,y}', 3, id_column => 'id')";
 
 # Runs a fit while the node lies in some way; its error, or what it returns.
+my @internal;
 sub answer_to
 {
 	my ($query, %lies) = @_;
 	my $nodes = delete $lies{nodes} // 'honest, liar';
 	my $settings = join(' ', map { my $value = $lies{$_} =~ s/([\\ ])/\\$1/gr; "-c lies.$_=$value" } sort keys %lies);
 	$settings =~ s/'/''/g;
-	$server->safe_psql('postgres', "ALTER SERVER liar OPTIONS (ADD options '$settings')");
-	my ($status, $out, $error) = $server->psql('postgres', "SET statement_timeout = '20s'; SET gkmeans.nodes = '$nodes'; $query");
-	$server->safe_psql('postgres', 'ALTER SERVER liar OPTIONS (DROP options)');
-	die "the server is gone: $error" if $status == 2;
-	return $status == 0 ? $out : $error;
+	my ($status, $out, $error) = $server->psql('postgres', <<~SQL, on_error_stop => 0);
+		\\set VERBOSITY verbose
+		ALTER SERVER liar OPTIONS (ADD options '$settings');
+		SET statement_timeout = '20s';
+		SET gkmeans.nodes = '$nodes';
+		$query;
+		ALTER SERVER liar OPTIONS (DROP options);
+		SQL
+	die "the server is gone: $error" if $status != 0;
+	push @internal, $error if $error =~ /:  XX/;
+	return $error =~ /ERROR:/ ? $error : $out;
 }
 
 is($server->safe_psql('postgres', "SET gkmeans.nodes = 'honest, liar'; $fit"), 3, 'without a lie, the fit succeeds');
 is($server->safe_psql('postgres', "SET gkmeans.nodes = 'honest, liar'; $ids"), 80, 'with ids as well');
-my $invalid = qr/node "liar" sent an invalid answer/;
+my $invalid = qr/08P01: node "liar" sent an invalid answer/;
 
 like(answer_to($fit, open => "NULL, 'x', 'y'"), $invalid, 'no engine');
 like(answer_to($fit, open => "'cpu', 'x', 'y'"), qr/columns of the source on node "liar" differ/, 'other columns');
@@ -124,11 +131,10 @@ for my $column (sort keys %loads)
 	for my $lie (@{ $loads{$column} })
 	{
 		my $answer = answer_to($fit, load => join(',', map { $_ eq $column ? "($lie)" : "l.$_" } @same));
-		# what is wrong may be seen only when the rows are used
-		like($answer, $column =~ /^[rs]$/ ? qr/invalid answer|liar|holds \d+ rows instead of \d+/ : $invalid, "rows: $column = $lie");
+		like($answer, $invalid, "rows: $column = $lie");
 	}
 }
-like(answer_to($fit, load => join(',', map { $_ eq 'shift' ? "'{0,1e300}'::float8[]" : "l.$_" } @same)), qr/^3$|rows of the nodes changed|liar/, 'a shift that it did not subtract');
+like(answer_to($fit, load => join(',', map { $_ eq 'shift' ? "'{0,1e300}'::float8[]" : "l.$_" } @same)), qr/^3$|rows of the nodes changed|08P01: node "liar"/, 'a shift that it did not subtract');
 my %again = (
 	d => "CASE current_setting('lies.loaded', true) WHEN 'once' THEN 60000 ELSE l.d END",
 	shift => "CASE current_setting('lies.loaded', true) WHEN 'once' THEN array_fill(1::float8, ARRAY[60000]) ELSE '{5,5}' END",
@@ -141,6 +147,10 @@ like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids;
 like(answer_to($ids, ids => "'x'||i.id,i.row_number"), qr/invalid input syntax for type integer/, 'ids of another type');
 is(answer_to($ids, ids => 'NULL::text,i.row_number'), 80, 'ids that are NULL');
 is(answer_to($ids, ids => 'i.id,0::bigint'), 80, 'ids of the same row');
+my $figures = "SELECT count(*) FROM gkmeans_evaluate_labels('few', '{x,y}', label_column => 'id')";
+is(answer_to($figures), 1, 'labels that are true');
+like(answer_to($figures, ids => $_), qr/send other labels than one for each row/, "labels: $_")
+	for ('i.id,0::bigint', 'i.id,i.row_number/2', 'i.id,-1::bigint', "CASE WHEN i.row_number > 0 THEN i.id END,0::bigint");
 
 # Answers to messages.
 my @changes = ('NULL::bytea', "''::bytea", "'x'::bytea", '$1 || $1', "decode(repeat('ff', length(\$1)), 'hex')", "decode(repeat('00', length(\$1)), 'hex')",
@@ -151,12 +161,13 @@ for my $number (1, 2, 3, 6, 9)
 	for my $change (@changes)
 	{
 		my $answer = answer_to($fit, answer => $number, change => $change);
-		like($answer, qr/liar"? sent an (?:invalid answer|answer that is not valid)/, "answer $number: $change");
+		like($answer, $invalid, "answer $number: $change");
 	}
 }
 
 # Answers that are as they should be, but not true.
-my %operations = (masses => 7, label_weights => 9, statistics => 20, fetch => 24);
+my %operations = (masses => 7, entries => 8, label_weights => 9, rows => 11, statistics => 20, fetch => 24);
+my $contradiction = qr/08P01: answers of node "liar" contradict each other/;
 my $drawn = "SELECT count(*) FROM gkmeans_select_k('few', '{x,y}', '{2,3}', criterion => 'silhouette', sample => 20)";
 my $model = "SELECT count(*) FROM gkmeans_create_model('lied', 'few', '{x,y}', 3)";
 my $labels = "SELECT count(*) FROM gkmeans_fit_predict(NULL::int, 'few', '{x,y}', 3, id_column => 'id')";
@@ -166,17 +177,24 @@ for my $words ('0000000000000000', '0100000000000000', '0000000000000010', 'ffff
 {
 	# the grid of whole numbers counts the rows
 	my $lie = "CASE WHEN substr(\$2, 89, 8) = decode(repeat('00', 8), 'hex') THEN lies.words(\$1, '$words') ELSE \$1 END";
-	like(answer_to($drawn, fake('masses', $lie)), qr/sums other masses than those of its rows|liar sent an answer that is not valid/, "rows in each bucket: $words");
+	like(answer_to($drawn, fake('masses', $lie)), qr/$contradiction\nDETAIL:  In them, the rows were summed to another number|$invalid/, "rows in each bucket: $words");
 }
+my $fewer = "lies.sized(substr(\$1, 1, 80) || decode(repeat('00', 8), 'hex') || substr(\$1, 89, 8), 96)";
+like(answer_to($drawn, fake('entries', $fewer)), qr/$contradiction\nDETAIL:  In them, fewer rows are listed than were summed/, 'no rows of those buckets');
+my $relocated = "SELECT count(*) FROM gkmeans_fit('few', '{v}', initial_centroids => '{{0,0},{1,1},{1000,1000}}')";
+is(answer_to($relocated, nodes => 'liar'), 3, 'without a lie, an empty cluster gets a row');
+like(answer_to($relocated, fake('rows', "lies.words(\$1, '0000000000000070')")), $contradiction, 'weights that the sums do not have');
 my $none = "overlay(\$1 PLACING decode(repeat('00', 24), 'hex') FROM 81)";
 my $one = "overlay(\$1 PLACING decode('28' || repeat('00', 23), 'hex') FROM 81)";
 for my $query ($labels, $model)
 {
-	like(answer_to($query, fake('statistics', $none)), qr/liar sent an answer that is not valid/, "no cluster has rows: $query");
-	like(answer_to($query, fake('statistics', $one)), qr/gives a row the label of an empty cluster/, "one has all of them: $query");
+	like(answer_to($query, fake('statistics', $none)), $invalid, "no cluster has rows: $query");
+	like(answer_to($query, fake('statistics', $one)), $invalid, "one has all of them: $query");
 }
 my $other = "CASE WHEN length(\$1) = 560 THEN lies.words(\$1, CASE \$3 % 2 WHEN 0 THEN '000000000000f03f' ELSE '0000000000000041' END, 241) ELSE \$1 END";
-like(answer_to($model, fake('fetch', $other)), qr/gives other distances than before/, 'other distances each time');
+my $changed = qr/contradict each other\nDETAIL:  In them, distances are not those of before/;
+like(answer_to($model, fake('fetch', $other)), qr/08P01: answers of node "liar" $changed/, 'other distances each time');
+like(answer_to($model, fake('fetch', $other), nodes => 'honest, liar'), qr/08P01: answers of nodes "honest", "liar" $changed/, 'other distances of one of two');
 my $refused = 0;
 for my $seed (1 .. 150)
 {
@@ -184,6 +202,7 @@ for my $seed (1 .. 150)
 	$refused++ if $answer =~ /ERROR/;
 }
 cmp_ok($refused, '>', 20, "of 150 answers with one bit flipped, $refused are refused, and the others harm nobody");
+is(join("\n", @internal), '', 'no lie is an internal error');
 is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server did not restart');
 ok($server->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')"), 'no session is left');
 is($server->safe_psql('postgres', "$fit"), 3, 'and it goes on');

@@ -4,7 +4,7 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
  *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed |
- *			 refits | stops | random | faults | all | large | products [scale]]]]
+ *			 refits | merges | stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -14,7 +14,8 @@
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
  * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
- * numbers; "refits" is fits with ever other k on the same engine.
+ * numbers; "merges" is clusters that could have to wait for each other; "refits" is fits with ever
+ * other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
@@ -34,6 +35,7 @@
 #include "engine_large.h"
 #include "engine_stops.h"
 #include "fault_engine.h"
+#include "merge_rounds.h"
 #include "reference_engine.h"
 #include "spoiled_engine.h"
 #include "tap.h"
@@ -64,6 +66,9 @@ scaled(int64_t rows)
 	return (int64_t) fmax(1.0, (double) rows * scale);
 }
 
+/* With so little device memory, each block is an allocation, whose ends a sanitizer checks. */
+#define NO_ARENA_BYTES (UINT64_C(120) << 20)
+
 /* One data set; the bits of `flags`: weighted, wide, spherical. */
 static void
 compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int flags, int steps,
@@ -76,6 +81,8 @@ compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, int
 		.devices = devices,.device_memory_limit = limit
 	};
 
+	if (limit == 0 && n * d < 1000000 && k * d < 100000 && random_bits() % 2)
+		feeding.device_memory_limit = NO_ARENA_BYTES;
 	snprintf(comparison->where, sizeof(comparison->where),
 			 "n %lld d %d k %lld %s%s%s%s batch %lld%s limit %llu GPUs %d",
 			 (long long) n, d, (long long) k, kind_name(kind), flags & 1 ? " weighted" : "",
@@ -297,6 +304,18 @@ test_edges(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	test_counts(devices);
+}
+
+/* Clusters that could have to wait for each other merge in few rounds, as expected. */
+static void
+test_merges(int devices)
+{
+	double		start = now();
+	bool		good = merges_in_few_rounds(tested, gk_reference_engine(), 600, devices);
+
+	good &= merges_in_few_rounds(tested, gk_cpu_engine(), 12000, devices);
+	ok(good, "few rounds merge clusters in any arrangement, GPUs %d (%.1f s)", devices,
+	   now() - start);
 }
 
 /* Fits with ever other k on one engine, on rows of which another set takes the place. */
@@ -1032,6 +1051,7 @@ test_on(int devices, bool all)
 {
 	test_small_shapes(devices);
 	test_edges(devices);
+	test_merges(devices);
 	test_narrow_shapes(devices);
 	test_refits(devices);
 	test_two_engines(devices);
@@ -1067,7 +1087,7 @@ test_part(const char *part, int devices, double seconds)
 		{"regions", test_all_regions}, {"dense", test_dense_shapes}, {"wide", test_wide_shapes},
 		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
 		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops},
-		{"counts", test_counts}
+		{"counts", test_counts}, {"merges", test_merges}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;

@@ -19,6 +19,7 @@ typedef struct Pair
 	double	   *centroids;		/* k × d: the first ones */
 	int		   *exponents;		/* d + 1: of the grid */
 	double	   *origin;			/* d: of the grid */
+	double		shift2;			/* of the last step */
 	void	   *out[2][8];
 	size_t		sizes[8];
 } Pair;
@@ -381,7 +382,7 @@ compare_step(Pair *pair)
 		run(pair->engines[e], &c);
 		numbers[0] = (double) (changed = c.step.changed);
 		numbers[1] = (double) (empty = c.step.empty);
-		numbers[2] = c.step.shift2;
+		numbers[2] = pair->shift2 = c.step.shift2;
 		numbers[3] = c.step.between;
 	}
 	same_outputs(pair, 2, "step");
@@ -392,6 +393,55 @@ compare_step(Pair *pair)
 	compare_centroids(pair);
 	free(is_empty);
 	return changed == 0;
+}
+
+/*
+ * Iterations of one engine, so many at once at most, until no label changes or a shift is within
+ * the tolerance; true if such a shift ended them.
+ */
+static bool
+iterate(Pair *pair, int e, int steps, int at_once, double tolerance)
+{
+	GkIterated *all = room(pair, e, 2, steps * sizeof(GkIterated));
+	uint8_t    *is_empty = calloc(1, pair->data->k);
+	bool		rests = false;
+
+	for (int done = 0; done < steps && !rests && (done == 0 || all[done - 1].changed > 0);)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+		int64_t		empty;
+
+		c.step.is_empty = is_empty;
+		c.step.more = (at_once < steps - done ? at_once : steps - done) - 1;
+		c.step.tolerance = tolerance;
+		c.step.iterated = all + done;
+		run(pair->engines[e], &c);
+		done += (int) c.step.earlier;
+		all[done++] = (GkIterated) {c.step.changed, c.step.shift2, c.step.between};
+		empty = c.step.empty;
+		rests = tolerance > 0.0 && empty == 0 && c.step.shift2 <= tolerance;
+		if (empty > 0)
+			relocate_farthest(pair->engines[e], is_empty, empty,
+							  room(pair, e, 0, empty * sizeof(GkEntry)), room(pair, e, 1, 2 * 8));
+	}
+	free(is_empty);
+	return rests;
+}
+
+/* Several iterations at once, against one at a time. */
+static void
+compare_steps(Pair *pair, int steps, double tolerance)
+{
+	bool		rests = iterate(pair, 0, steps, 1 + (int) (random_bits() % 8), tolerance);
+
+	(void) iterate(pair, 1, steps, 1, tolerance);
+	same_output(pair, 2, "iterations at once");
+	compare_centroids(pair);
+	if (!rests)
+		compare_rows(pair, false, "labels of iterations at once");
+	/* labels are unknown where a shift within the tolerance ended them */
+	for (int e = 0; e < 2 && rests; e++)
+		set_centroids(pair->engines[e], pair->out[1][0], pair->data->k, pair->data->spherical);
 }
 
 /* Features, weights and labels of some rows. */
@@ -650,7 +700,7 @@ compare_separations(Pair *pair)
 }
 
 /* Points that are merged, at most. */
-#define MOST_POINTS 1500
+#define MOST_POINTS 600
 
 /* Which of some rows, as points of the caller, become one; some weigh nothing. */
 static void
@@ -718,6 +768,7 @@ close_pair(Pair *pair)
 void
 compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps)
 {
+	double		tolerance = 0.0;
 	Pair		pair;
 
 	set_context(comparison->where);
@@ -735,8 +786,10 @@ compare_fit(Comparison *comparison, const Data *data, Feeding feeding, int steps
 	{
 		for (int e = 0; e < 2; e++)
 			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
-		for (int step = 0; step < steps && !compare_step(&pair); step++)
-			;
+		for (int step = 0; step < steps && start == 0 && !compare_step(&pair); step++)
+			tolerance = random_bits() % 3 == 0 ? pair.shift2 : tolerance;
+		if (start > 0)
+			compare_steps(&pair, steps, tolerance);
 		compare_statistics(&pair);
 		if (start == 0)
 		{

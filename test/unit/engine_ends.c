@@ -17,9 +17,9 @@ const GkOperation command_order[COMMANDS] = {
 #define BUCKET_BITS 10
 #define MOST_ENTRIES 65536
 
-/* Points that are merged. */
+/* Points that are merged; the few are more than one tile of them. */
 #define MANY_POINTS 20000
-#define FEW_POINTS 200
+#define FEW_POINTS 300
 
 /* Makes the room. */
 Room

@@ -156,7 +156,8 @@ static GkCommand
 make(Work *work, int word)
 {
 	const Data *data = work->data;
-	GkCommand	c = fill_command(word & 0xff, &work->room, (word & FEW) == 0);
+	bool		many = (word & FEW) == 0 && (word & 0xff) != GK_MERGE;
+	GkCommand	c = fill_command(word & 0xff, &work->room, many);
 
 	set_grids(work, &c);
 	if (word & MORE)

@@ -7,6 +7,7 @@
 
 #include "engine_compare.h"
 #include "engine_drive.h"
+#include "merge_rounds.h"
 #include "reference_engine.h"
 #include "spoiled_engine.h"
 #include "state.h"
@@ -91,6 +92,17 @@ test_ties(void)
 		free_data(&data);
 	}
 	ok(!comparison.differs, "rows that are equally far are in the order of their bits");
+}
+
+/* Clusters that could have to wait for each other merge in few rounds. */
+static void
+test_rounds(void)
+{
+	gk_cpu_engine_use(NULL, true);
+	ok(merges_in_few_rounds(gk_cpu_engine(), gk_reference_engine(), 600 / FEWER, 1),
+	   "few rounds merge any arrangement, as expected");
+	ok(merges_in_few_rounds(gk_cpu_engine(), NULL, 12000 / FEWER, 1),
+	   "few rounds merge many clusters in any arrangement");
 }
 
 /* One wrong bit in any answer is noticed. */
@@ -199,6 +211,7 @@ main(int argc, char **argv)
 	test_case(NORMAL, 600, 100, 500, true, 64, "sums that exceed what every thread can have");
 	test_order();
 	test_ties();
+	test_rounds();
 	test_spoiled();
 	return done_testing();
 }

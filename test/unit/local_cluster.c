@@ -128,7 +128,7 @@ static const char *
 local_name(void *context, int node)
 {
 	static const char *const names[] = {
-		"node 0", "node 1", "node 2", "node 3", "node 4", "node 5", "node 6", "node 7"
+		"0", "1", "2", "3", "4", "5", "6", "7"
 	};
 
 	(void) context;

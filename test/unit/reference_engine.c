@@ -424,7 +424,7 @@ static void
 run_step(ReferenceEngine *e, GkCommand *c)
 {
 	c->step.changed = 0;
-	c->step.empty = 0;
+	c->step.empty = c->step.earlier = 0;
 	c->step.shift2 = c->step.between = 0.0;
 	memset(e->sums, 0, e->k * (e->d + 1) * sizeof(GkSum));
 	for (int64_t i = 0; more_rows(e, i); i++)
@@ -665,6 +665,8 @@ typedef struct Clusters
 	uint64_t   *lists;			/* count × GK_NEIGHBOUR_COUNT */
 	uint64_t   *best;			/* the first union of each, by the number of who proposes it */
 	bool	   *grown;			/* in this round */
+	int			round;
+	int			coarse_bits;	/* that it leaves out of costs */
 } Clusters;
 
 /* The distance of two points, in float. */
@@ -691,9 +693,13 @@ list_nearest(Clusters *s, int64_t point)
 	{
 		int64_t		nearest = -1;
 
-		for (int64_t other = 0; other < s->count; other++)
+		for (int64_t next = 1; next < s->count; next++)
+		{
+			int64_t		other = (point + next) % s->count;
+
 			if (distances[other] >= 0.0f && (nearest < 0 || distances[other] < distances[nearest]))
 				nearest = other;
+		}
 		if (nearest < 0)
 			break;
 		gk_offer_union(s->lists + point * GK_NEIGHBOUR_COUNT,
@@ -735,23 +741,18 @@ greatest_cost_bits(const Clusters *s)
 
 /* A union of a list as others see it, with the number of its cluster; none if it is too dear. */
 static uint64_t
-seen_by_others(int64_t c, uint64_t key, uint32_t greatest)
+seen_by_others(const Clusters *s, int64_t c, uint64_t key, uint32_t greatest)
 {
 	uint32_t	bits = gk_union_cost_bits(key);
-	float		cost;
 
-	if (bits > greatest)
-		return GK_NO_NEIGHBOUR;
-	memcpy(&cost, &bits, sizeof(cost));
-	return gk_union_key(cost, (int32_t) c);
+	return bits > greatest ? GK_NO_NEIGHBOUR
+		: gk_round_key(bits, (int32_t) c, s->coarse_bits, s->round);
 }
 
 /* The first unions of the lists, and the first of all that each cluster can have. */
 static void
-propose(Clusters *s, uint64_t *proposals)
+propose(Clusters *s, uint64_t *proposals, uint32_t greatest)
 {
-	uint32_t	greatest = greatest_cost_bits(s);
-
 	for (int64_t c = 0; c < s->count; c++)
 		s->best[c] = proposals[c] = GK_NO_NEIGHBOUR;
 	for (int64_t c = 0; c < s->count; c++)
@@ -761,7 +762,7 @@ propose(Clusters *s, uint64_t *proposals)
 			uint64_t	one = s->lists[c * GK_NEIGHBOUR_COUNT + i];
 			int32_t		other = gk_union_number(one);
 
-			proposals[c] = seen_by_others(c, one, greatest);
+			proposals[c] = seen_by_others(s, c, one, greatest);
 			if (proposals[c] != GK_NO_NEIGHBOUR && proposals[c] < s->best[other])
 				s->best[other] = proposals[c];
 		}
@@ -772,7 +773,7 @@ propose(Clusters *s, uint64_t *proposals)
 
 /* Makes a cluster a part of another one. */
 static void
-unite(Clusters *s, int64_t to, int64_t from, float cost, int round)
+unite(Clusters *s, int64_t to, int64_t from, uint32_t cost_bits)
 {
 	float		share = gk_merge_share(s->weights[to], s->weights[from]);
 	float	   *mean = s->means + to * s->d;
@@ -787,8 +788,8 @@ unite(Clusters *s, int64_t to, int64_t from, float cost, int round)
 	s->weights[to] += s->weights[from];
 	s->grown[to] = true;
 	s->command->merge.into[from] = (int32_t) to;
-	s->command->merge.rounds[from] = round;
-	s->command->merge.costs[from] = cost;
+	s->command->merge.rounds[from] = s->round;
+	memcpy(&s->command->merge.costs[from], &cost_bits, sizeof(float));
 	free(zero);
 }
 
@@ -815,7 +816,7 @@ offer_list(const Clusters *s, int64_t c, const uint64_t *list, uint64_t *to)
 
 /* Brings the lists up to date after a round. */
 static void
-refresh_lists(Clusters *s, int round)
+refresh_lists(Clusters *s)
 {
 	const GkCommand *c = s->command;
 	size_t		bytes = s->count * GK_NEIGHBOUR_COUNT * sizeof(uint64_t);
@@ -826,7 +827,7 @@ refresh_lists(Clusters *s, int round)
 	{
 		if (c->merge.into[i] < 0)
 			offer_list(s, i, s->lists + i * GK_NEIGHBOUR_COUNT, fresh + i * GK_NEIGHBOUR_COUNT);
-		else if (c->merge.rounds[i] == round)
+		else if (c->merge.rounds[i] == s->round)
 			offer_list(s, c->merge.into[i], s->lists + i * GK_NEIGHBOUR_COUNT,
 					   fresh + c->merge.into[i] * GK_NEIGHBOUR_COUNT);
 	}
@@ -835,30 +836,54 @@ refresh_lists(Clusters *s, int round)
 	memset(s->grown, 0, s->count * sizeof(bool));
 }
 
+/*
+ * The union that a cluster would have in a round: of those that cost as little as the first, but
+ * for the bits that are left out, it is another one's turn each round.
+ */
+static uint64_t
+choose_union(const Clusters *s, const uint64_t *list, uint32_t greatest)
+{
+	uint64_t	choices[GK_NEIGHBOUR_COUNT];
+	int			count = 0;
+
+	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
+	{
+		uint32_t	bits = gk_union_cost_bits(list[i]);
+
+		if (i == 0 || (bits <= greatest && bits >> s->coarse_bits ==
+					   gk_union_cost_bits(list[0]) >> s->coarse_bits))
+			choices[count++] = list[i];
+	}
+	return choices[s->round % count];
+}
+
 /* One round of unions; false if there was none. */
 static bool
-merge_round(Clusters *s, int round)
+merge_round(Clusters *s)
 {
 	uint64_t   *proposals = malloc(s->count * sizeof(uint64_t));
-	bool		merged = false;
+	uint32_t	greatest = greatest_cost_bits(s);
+	int64_t		able = 0;
+	int64_t		unions = 0;
 
-	propose(s, proposals);
+	propose(s, proposals, greatest);
 	for (int64_t c = 0; c < s->count; c++)
 	{
-		int64_t		other = gk_union_number(s->lists[c * GK_NEIGHBOUR_COUNT]);
-		uint32_t	bits = gk_union_cost_bits(proposals[c]);
-		float		cost;
+		uint64_t	choice = choose_union(s, s->lists + c * GK_NEIGHBOUR_COUNT, greatest);
+		int64_t		other = gk_union_number(choice);
 
+		able += proposals[c] != GK_NO_NEIGHBOUR;
 		if (proposals[c] == GK_NO_NEIGHBOUR || s->best[c] != proposals[c] ||
 			s->best[other] != proposals[c])
 			continue;
-		memcpy(&cost, &bits, sizeof(cost));
-		unite(s, c < other ? c : other, c < other ? other : c, cost, round);
-		merged = true;
+		unite(s, c < other ? c : other, c < other ? other : c, gk_union_cost_bits(choice));
+		unions++;
 	}
-	refresh_lists(s, round);
+	refresh_lists(s);
+	s->round++;
+	s->coarse_bits = gk_coarse_bits(s->coarse_bits, unions, able);
 	free(proposals);
-	return merged;
+	return unions > 0;
 }
 
 /* Which of many clusters become one. */
@@ -887,7 +912,7 @@ run_merge(ReferenceEngine *e, GkCommand *c)
 		(void) more_rows(e, i);
 		list_nearest(&s, i);
 	}
-	for (int round = 0; !e->stopped && merge_round(&s, round); round++)
+	for (int round = 0; !e->stopped && merge_round(&s); round++)
 		(void) more_rows(e, round);
 	free(s.grown);
 	free(s.best);
