@@ -91,6 +91,42 @@ def topics():
     return round_clusters(random, random.normal(size=(60, 16)) * 2, sizes, 1), 60
 
 
+def small_clusters(count, least, most, features, spread):
+    """Clusters of very unequal sizes whose centers are hardly farther apart than their rows, but in many features."""
+    random = np.random.default_rng(count + features)
+    sizes = random.integers(least, most, count)
+    return round_clusters(random, random.normal(size=(count, features)) * spread, sizes, 1), count
+
+
+def groups():
+    """100 clusters of 10 to 80 rows in 10 groups, far from each other, in 4 dimensions."""
+    random = np.random.default_rng(12)
+    centers = random.normal(size=(10, 1, 4)) * 100 + random.normal(size=(10, 10, 4)) * 15
+    return round_clusters(random, centers.reshape(-1, 4), random.integers(10, 80, 100), 1.5), 100
+
+
+def lonely():
+    """30 clusters in 5 dimensions, and 8 single rows far from them, each a cluster."""
+    random = np.random.default_rng(13)
+    away = random.normal(size=(8, 5))
+    away *= random.uniform(50, 150, (8, 1)) / np.linalg.norm(away, axis=1)[:, None]
+    return np.vstack([round_clusters(random, random.normal(size=(30, 5)) * 8, random.integers(50, 200, 30), 1), away]), 38
+
+
+def tails():
+    """40 clusters in 6 dimensions, and a tenth as many rows with heavy tails."""
+    random = np.random.default_rng(14)
+    clusters = round_clusters(random, random.normal(size=(40, 6)) * 10, 100, 1)
+    return np.vstack([clusters, random.standard_t(2, size=(400, 6)) * 5]), 40
+
+
+def halving():
+    """60 clusters in 16 dimensions, the largest 200 times the least."""
+    random = np.random.default_rng(15)
+    sizes = np.maximum(700 * np.exp(-np.arange(60) * 8 / 60), 3).astype(int)
+    return round_clusters(random, random.normal(size=(60, 16)) * 4, sizes, 1), 60
+
+
 def uniform(rows, k):
     """No clusters at all."""
     return np.random.default_rng(k).uniform(size=(rows, 2)), k
@@ -112,6 +148,14 @@ SETS = [
     ("R15", r15, True),
     ("cube", cube, True),
     ("wide", wide, True),
+    ("small clusters", lambda: small_clusters(50, 10, 120, 64, 0.8), True),
+    ("small clusters", lambda: small_clusters(20, 8, 250, 256, 0.5), True),
+    ("small clusters", lambda: small_clusters(150, 6, 7, 64, 1), True),
+    ("small clusters", lambda: small_clusters(300, 5, 6, 16, 3), True),
+    ("groups", groups, True),
+    ("lonely rows", lonely, True),
+    ("tails beside", tails, True),
+    ("halving", halving, True),
     ("topics", topics, False),
     *((f"iris", lambda k=k: (datasets.load_iris().data, k), k == 3) for k in (3, 4, 6)),
     *((f"wine, standardised", lambda k=k: (standardised(datasets.load_wine().data), k), k == 3) for k in (3, 5)),

@@ -405,9 +405,16 @@ Engine::enqueue_update(const GkCommand *c, int place)
 		shard->use();
 		if (several)
 			add_totals(*shard, sum_count());
+		/* a shard without rows has no origin */
+		if (shard->centroids.narrow && shard->rows > 0)
+		{
+			end_narrow_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
+			shard->mark_counters(place);
+			continue;
+		}
 		finish_step(*shard, grid, final_sums(*shard), end);
+		shard->send_counters(place);
 	}
-	copy_counters(place);
 	clear_counters();
 	for (auto &shard : shards)
 		if (shard->rows > 0)

@@ -447,7 +447,14 @@ void
 Shard::send_counters(int place)
 {
 	use();
-	report_counters(*this, device_results + place);
+	report_counters(*this, device_place(place));
+	mark_counters(place);
+}
+
+/* Lets has_counters() tell when what has been enqueued is done. */
+void
+Shard::mark_counters(int place)
+{
 	GK_CUDA(cudaEventRecord(markers[place], device->compute));
 }
 

@@ -243,6 +243,8 @@ public:
 
 	/* Has the device bring its counters to a place; tells if they are there, or throws Stopped. */
 	void		send_counters(int place);
+	Counters   *device_place(int place) const { return device_results + place; }
+	void		mark_counters(int place);
 	bool		has_counters(int place) const;
 	const Counters &counters_at(int place) const;
 

@@ -180,6 +180,8 @@ struct StepEnd
 	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
 };
 void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end);
+void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 					   uint8_t *is_empty);
 

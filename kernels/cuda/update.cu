@@ -11,6 +11,7 @@
 
 #include "exact.h"
 #include "launch.h"
+#include "narrow_pack.cuh"
 #include "sums.cuh"
 #include "warp.cuh"
 
@@ -679,29 +680,27 @@ replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, d
 	return GK_MUL(step, step);
 }
 
-/*
- * New centroids, 8 clusters a block: 256 threads compute 32 features of each at a time; one
- * thread per cluster adds up the shifts in index order, another what the cluster explains.
- */
-static __global__ void
-__launch_bounds__(256)
-centroids_kernel(FinishArguments a)
+/* Room for a warp that makes a new centroid. */
+struct UpdateRoom
 {
-	__shared__ double values[8][2][33];
-	__shared__ double norms[8];
-	int			mine = threadIdx.x / 32;
+	double		values[2][33];
+	double		norm;
+};
+
+/*
+ * The new centroid of a cluster: a warp computes 32 features at a time; one lane adds up the shifts
+ * in index order, another what the cluster explains.
+ */
+static __device__ __forceinline__ void
+update_centroid(const FinishArguments &a, int64_t c, UpdateRoom *room)
+{
 	int			lane = threadIdx.x % 32;
-	int64_t		c = (int64_t) blockIdx.x * 8 + mine;
-	double		weight = c < a.k ? value_of(a, c * (a.d + 1) + a.d) : 0.0;
+	double		weight = value_of(a, c * (a.d + 1) + a.d);
 	double		total = 0.0;
 
-	if (a.counters->empty > 0 && !a.end.even_if_empty)
-		return;
-	if (a.resting != nullptr && *a.resting != 0)
-		return;
 	for (int pass = a.end.spherical ? 0 : 1; pass < 2; pass++)
 	{
-		double		norm = pass == 1 && a.end.spherical ? norms[mine] : 1.0;
+		double		norm = pass == 1 && a.end.spherical ? room->norm : 1.0;
 
 		total = 0.0;
 		for (int from = 0; from < a.d; from += 32)
@@ -718,25 +717,55 @@ centroids_kernel(FinishArguments a)
 				square = pass == 0 ? GK_MUL(mean, mean) :
 					replace_feature(a, c, j, mean, norm, &gain);
 			}
-			values[mine][0][lane] = square;
-			values[mine][1][lane] = gain;
+			room->values[0][lane] = square;
+			room->values[1][lane] = gain;
 			__syncwarp();
 			/* past the last column there are zeros, which change no sum */
 			if (lane < 2)
 #pragma unroll
 				for (int i = 0; i < 32; i++)
-					total = GK_ADD(total, values[mine][lane][i]);
+					total = GK_ADD(total, room->values[lane][i]);
 			__syncwarp();
 		}
 		if (lane == 0)
-			norms[mine] = GK_SQRT(total);
+			room->norm = GK_SQRT(total);
 		__syncwarp();
 	}
-	if (lane == 0 && c < a.k)
+	if (lane == 0)
 		a.shifts[c] = total;
-	if (lane == 1 && c < a.k)
+	if (lane == 1)
 		a.shifts[a.k + c] = GK_MUL(total, ldexp(weight > 0.0 ? weight : 0.0,
 												-a.exponents[a.d] - (a.wide ? a.rest_bits : 0)));
+}
+
+/* New centroids, 8 clusters a block. */
+static __global__ void
+__launch_bounds__(256)
+centroids_kernel(FinishArguments a)
+{
+	__shared__ UpdateRoom rooms[8];
+	int64_t		c = (int64_t) blockIdx.x * 8 + threadIdx.x / 32;
+
+	if (a.counters->empty > 0 && !a.end.even_if_empty)
+		return;
+	if (a.resting != nullptr && *a.resting != 0)
+		return;
+	if (c < a.k)
+		update_centroid(a, c, &rooms[threadIdx.x / 32]);
+}
+
+/* The sum over the clusters in the order of gk_ordered_sum(), in lanes[0]: a block. */
+static __device__ __forceinline__ void
+sum_clusters(const double *values, int64_t count, double *lanes)
+{
+	if (threadIdx.x < GK_LANES)
+		lanes[threadIdx.x] = gk_lane_sum(values, count, threadIdx.x);
+	for (int width = GK_LANES / 2; width > 0; width /= 2)
+	{
+		__syncthreads();
+		if (threadIdx.x < width)
+			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
+	}
 }
 
 /* The sums of what the clusters have, in the order of gk_ordered_sum(): a block for each. */
@@ -747,13 +776,7 @@ shift_kernel(FinishArguments a)
 
 	if (a.counters->empty > 0 && !a.end.even_if_empty)
 		return;
-	lanes[threadIdx.x] = gk_lane_sum(a.shifts + blockIdx.x * a.k, a.k, threadIdx.x);
-	for (int width = GK_LANES / 2; width > 0; width /= 2)
-	{
-		__syncthreads();
-		if (threadIdx.x < width)
-			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
-	}
+	sum_clusters(a.shifts + blockIdx.x * a.k, a.k, lanes);
 	if (threadIdx.x == 0)
 		*(blockIdx.x == 0 ? &a.counters->shift2 : &a.counters->between) = lanes[0];
 	if (threadIdx.x == 0 && blockIdx.x == 0 && a.resting != nullptr &&
@@ -779,17 +802,6 @@ finish_arguments(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k)
 	a.shifts = shard.shifts.get();
 	a.counters = shard.counters.get();
 	return a;
-}
-
-/* Loads the kernels of finish_step(). */
-void
-load_finish()
-{
-	cudaFuncAttributes attributes;
-
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
 }
 
 /* Writes the counters to the host's memory. */
@@ -824,6 +836,102 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end)
 	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);
 	GK_LAUNCHED("finish_step");
 	shard.centroids.prepared = false;
+}
+
+/* What packing the centroids needs besides them. */
+struct PackArguments
+{
+	const float *origin;
+	int			padded;
+	double		whole_norm;
+	float	   *packed;
+};
+
+/* How many clusters have no weight: a block. */
+static __device__ __forceinline__ unsigned
+count_empty(const FinishArguments &a, unsigned *empty)
+{
+	if (threadIdx.x == 0)
+		*empty = 0;
+	__syncthreads();
+	for (int64_t c = threadIdx.x; c < a.k; c += blockDim.x)
+		if (!(value_of(a, c * (a.d + 1) + a.d) > 0.0))
+			atomicAdd(empty, 1u);
+	__syncthreads();
+	return *empty;
+}
+
+/* Brings what a step came to to the host, and clears the counters for the next: one thread. */
+static __device__ __forceinline__ void
+report_step(const FinishArguments &a, unsigned empty, double shift2, double between,
+			Counters *place)
+{
+	Counters	counters = {};
+
+	counters.changed = a.counters->changed;
+	counters.empty = empty;
+	counters.shift2 = shift2;
+	counters.between = between;
+	*place = counters;
+	*a.counters = {};
+	if (empty == 0 && a.resting != nullptr && shift2 <= a.end.tolerance)
+		*a.resting = 1;
+}
+
+/*
+ * The whole end of a step where few centroids have few features: what the kernels of finish_step()
+ * do, report_kernel and pack_kernel.  One block.
+ */
+static __global__ void
+__launch_bounds__(PACK_THREADS)
+narrow_end_kernel(FinishArguments a, PackArguments pack, Counters *place)
+{
+	__shared__ UpdateRoom rooms[PACK_THREADS / 32];
+	__shared__ double lanes[2][GK_LANES];
+	__shared__ unsigned empty;
+	int			warp = threadIdx.x / 32;
+	bool		moves = count_empty(a, &empty) == 0 && (a.resting == nullptr || *a.resting == 0);
+
+	for (int64_t c = warp; c < a.k && moves; c += PACK_THREADS / 32)
+		update_centroid(a, c, &rooms[warp]);
+	__syncthreads();
+	sum_clusters(a.shifts, a.k, lanes[0]);
+	sum_clusters(a.shifts + a.k, a.k, lanes[1]);
+	if (threadIdx.x == 0)
+		report_step(a, empty, empty > 0 ? 0.0 : lanes[0][0], empty > 0 ? 0.0 : lanes[1][0], place);
+	pack_block(a.centroids, pack.origin, (int) a.k, pack.padded, a.d, pack.whole_norm,
+			   pack.packed);
+}
+
+/* Loads the kernels that end a step. */
+void
+load_finish()
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) narrow_end_kernel));
+}
+
+/* Ends a step of few centroids of few features, and packs the new ones. */
+void
+end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+				Counters *place)
+{
+	int64_t		k = shard.centroids.count;
+	FinishArguments a = finish_arguments(shard, grid, sums, k);
+	PackArguments pack = {shard.origin.get(), narrow_shape(shard.dimension, (int) k).padded,
+		shard.whole_norm, shard.centroids.packed.get()};
+
+	a.end = end;
+	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
+	shard.use();
+	narrow_end_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>(a, pack, place);
+	GK_LAUNCHED("narrow_end_kernel");
+	shard.counters_clear = true;
+	shard.centroids.prepared = true;
 }
 
 /* Marks the empty clusters. */

@@ -18,11 +18,16 @@
 #include "seconds.h"
 #include "seed.h"
 
-/* The least number of starts for the best quality. */
+/* The least number of starts for the best quality, and how many `auto` makes at most. */
 #define BEST_STARTS 8
+#define AUTO_STARTS 32
 
-/* The work of a pass over the rows, times the searches of `auto`, if it makes several. */
-#define BEST_WORK 1.6e8
+/* The work up to which `auto` searches. */
+#define AUTO_WORK 1e9
+
+/* `auto` makes no further start after so many that ended like the best, to this share of it. */
+#define AGREEMENT 3
+#define ALIKE 1e-7
 
 /* Turns a row's d² into its distance. */
 double
@@ -70,31 +75,24 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 GkFitQuality
 gk_fit_quality(const GkFitSpec *spec, int64 k)
 {
-	double		work = gk_pass_work(spec, k);
-
 	if (spec->init == GK_INIT_GIVEN)
 		return GK_QUALITY_FAST;
 	if (spec->quality != GK_QUALITY_AUTO)
 		return spec->quality;
-	if (work * Max(spec->n_init, 2) <= BEST_WORK)
-		return GK_QUALITY_BEST;
-	return work <= GK_GOOD_WORK ? GK_QUALITY_GOOD : GK_QUALITY_FAST;
+	return gk_pass_work(spec, k) <= AUTO_WORK ? GK_QUALITY_BEST : GK_QUALITY_FAST;
 }
 
-/* How many starts there are; `auto` makes fewer searches of more rows. */
+/* How many starts there are at most; `auto` may make fewer than it was not asked for. */
 static int
 number_of_starts(const GkFitter *fitter)
 {
 	const GkFitSpec *spec = fitter->spec;
-	int			least = BEST_STARTS;
 
 	if (spec->init == GK_INIT_GIVEN)
 		return 1;
 	if (fitter->fit->quality != GK_QUALITY_BEST || spec->n_init == 0)
 		return spec->n_init;
-	if (spec->quality == GK_QUALITY_AUTO)
-		least = (int) Min(BEST_WORK / gk_pass_work(spec, fitter->k), BEST_STARTS);
-	return Max(spec->n_init, least);
+	return Max(spec->n_init, spec->quality == GK_QUALITY_AUTO ? AUTO_STARTS : BEST_STARTS);
 }
 
 /* Shows others which start begins; that from earlier centroids is the first. */
@@ -143,9 +141,9 @@ note_search(GkFitter *fitter, const GkStart *start, int iterations)
 	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
-/* Searches from a start. */
+/* Searches from a start, and then for what is better than it and the best one before it. */
 static void
-search_from(GkFitter *fitter, GkStart *start)
+search_from(GkFitter *fitter, GkStart *start, const GkStart *best)
 {
 	int			iterations = start->iterations;
 	instr_time	begin;
@@ -154,6 +152,8 @@ search_from(GkFitter *fitter, GkStart *start)
 	INSTR_TIME_SET_CURRENT(begin);
 	fitter->is_searching = true;
 	gk_search(fitter, start);
+	if (best != NULL && fitter->fit->quality == GK_QUALITY_BEST)
+		gk_combine(fitter, start, best);
 	fitter->is_searching = false;
 	if (fitter->spec->for_model && start->rounds > 0)
 		note_search(fitter, start, iterations);
@@ -171,14 +171,28 @@ searches_each(const GkFitter *fitter, const GkStart *start)
 		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
 }
 
-/* True if another start is more than was asked for, and the iterations so far took long. */
+/*
+ * True if another start is more than was asked for, and several have ended alike or the iterations
+ * so far took long.
+ */
 static bool
 has_done_enough(const GkFitter *fitter, int starts_done)
 {
 	const GkFitSpec *spec = fitter->spec;
 
-	return spec->quality == GK_QUALITY_AUTO && starts_done >= Max(spec->n_init, 2) &&
-		fitter->iterations >= gk_auto_steps(spec, fitter->k);
+	return spec->quality == GK_QUALITY_AUTO && starts_done >= spec->n_init &&
+		(fitter->agreed >= AGREEMENT ||
+		 fitter->iterations >= gk_auto_steps(spec, fitter->k));
+}
+
+/* Counts the starts that end like the best one. */
+static void
+count_agreed(GkFitter *fitter, const GkStart *best, const GkStart *fresh)
+{
+	if (fabs(fresh->inertia - best->inertia) <= ALIKE * best->inertia)
+		fitter->agreed++;
+	else if (fresh->inertia < best->inertia)
+		fitter->agreed = 0;
 }
 
 /* Runs the starts after the first, and keeps the best; returns the number of the last one. */
@@ -194,7 +208,8 @@ run_more_starts(GkFitter *fitter, int starts, GkStart *best)
 		fresh.number = number;
 		run_start(fitter, &fresh);
 		if (searches_each(fitter, &fresh))
-			search_from(fitter, &fresh);
+			search_from(fitter, &fresh, best);
+		count_agreed(fitter, best, &fresh);
 		if (fresh.inertia < best->inertia)
 		{
 			GkStart		spare = *best;
@@ -218,15 +233,16 @@ run_starts(GkFitter *fitter, GkStart *best)
 	best->centroids = gk_allocate(fitter->k * fitter->spec->dimension, sizeof(double));
 	run_start(fitter, best);
 	if (searches_each(fitter, best))
-		search_from(fitter, best);
+		search_from(fitter, best, NULL);
 	gk_progress_inertia(best->inertia);
-	if (best->number + 1 < starts && run_more_starts(fitter, starts, best) != best->number)
+	if (best->number + 1 < starts && (run_more_starts(fitter, starts, best) != best->number ||
+									  fitter->fit->quality == GK_QUALITY_BEST))
 	{
 		gk_fitter_set_centroids(fitter, best->centroids, best->count);
 		best->inertia = gk_fitter_label_rows(fitter, best->count);
 	}
 	if (fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier == NULL)
-		search_from(fitter, best);
+		search_from(fitter, best, NULL);
 }
 
 /* The order of the clusters: rows descending, then centroids ascending. */
@@ -422,8 +438,7 @@ begin_fitter(GkFitter *fitter)
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
 	fitter->fit->quality = gk_fit_quality(spec, fitter->k);
-	fitter->is_empty = gk_allocate_zero(fitter->k + gk_search_depth(spec, fitter->k),
-										sizeof(uint8));
+	fitter->is_empty = gk_allocate_zero(2 * fitter->k, sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
 }
 

@@ -29,11 +29,12 @@ typedef struct GkFitter
 	const GkFitSpec *spec;
 	GkPrepared *prepared;
 	int64		k;				/* clusters requested, at most the number of rows */
-	uint8	   *is_empty;		/* k, and as many more as a search adds */
+	uint8	   *is_empty;		/* k, and at most as many more that a search adds */
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
 	bool		is_searching;	/* the history leaves these iterations out */
 	int64		iterations;		/* of all starts and searches */
+	int			agreed;			/* starts that ended like the best one */
 } GkFitter;
 
 /* The outcome of one start, or of a search from it. */

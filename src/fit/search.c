@@ -15,22 +15,34 @@
 /* The cost of a row and a cluster beside the features, in features. */
 #define WORK_OVERHEAD 8
 
-/* The work of so many steps of `auto` is enough; a row costs as much as so many multiplications. */
+/*
+ * The work of so many steps of `auto` is enough.  A step costs as much as so many multiplications
+ * more for each row, and for each of its features; what else a round does, for each feature and
+ * pair of centroids.
+ */
 #define AUTO_WORK 5e10
 #define ROW_WORK 450
+#define VALUE_WORK 64
+#define PAIR_WORK 20
 
-/* Centroids that the first round adds: at least this many, or this share of k. */
+/* Searches with more work than this spare passes over the rows. */
+#define LARGE_WORK 2e8
+
+/* Centroids that the first round adds: k, or with large work this share of k; at least so many. */
+#define LARGE_DEPTH_SHARE 8
 #define LEAST_DEPTH 5
-#define DEPTH_SHARE 8
 
 /* Steps of Lloyd's iteration before centroids are merged. */
 #define STEPS_BEFORE_MERGE 3
+
+/* The same where they are those of two starts. */
+#define STEPS_TO_COMBINE 1
 
 /* A round that takes off less than this share of the inertia has failed; one cut short may less. */
 #define LEAST_IMPROVEMENT 1e-4
 #define LEAST_IMPROVEMENT_CUT 3e-5
 
-/* Rounds that may fail before fewer centroids are added, where these are few. */
+/* After a round that failed, m becomes m × 2 / 3; where few are added, only after so many rounds. */
 #define FAILURES 2
 
 /* The most Lloyd steps of a search: this many, or this multiple of its start's. */
@@ -47,9 +59,12 @@
 #define PASSES_FACTOR 11
 #define LAST_FACTOR 3
 
-/* With large work, the most steps after a merge: this many, or this share of the start's. */
+/* Where steps are spared, the most after a merge: at least so many, or this share of the start's. */
 #define LEAST_TRIAL 4
 #define TRIAL_SHARE 16
+
+/* Every other row that is added comes so near to its centroid, as a share of its distance. */
+#define NEARNESS 0.3
 
 /* Rows drawn at a time, over the centroids that a round adds. */
 #define POOL_FACTOR 4
@@ -92,14 +107,24 @@ gk_pass_work(const GkFitSpec *spec, int64 k)
 double
 gk_auto_steps(const GkFitSpec *spec, int64 k)
 {
-	return AUTO_WORK / (gk_pass_work(spec, k) + (double) spec->rows * ROW_WORK);
+	double		d = spec->dimension;
+
+	return AUTO_WORK / (gk_pass_work(spec, k) + spec->rows * (ROW_WORK + VALUE_WORK * d)
+						+ PAIR_WORK * d * k * k);
+}
+
+/* True if a search spares passes over the rows. */
+static bool
+is_large(const GkFitSpec *spec, int64 k)
+{
+	return gk_pass_work(spec, k) > LARGE_WORK;
 }
 
 /* Centroids that a search adds at most. */
 int64
 gk_search_depth(const GkFitSpec *spec, int64 k)
 {
-	int64		depth = Min(Max(LEAST_DEPTH, k / DEPTH_SHARE), k);
+	int64		depth = is_large(spec, k) ? Min(Max(LEAST_DEPTH, k / LARGE_DEPTH_SHARE), k) : k;
 
 	depth = Min(depth, spec->rows - k);
 	return Max(Min(depth, GK_MAX_CLUSTERS - k), 0);
@@ -141,6 +166,28 @@ shuffle(const GkDrawer *drawer, int64 *rows, int64 count)
 	}
 }
 
+/*
+ * Moves a row towards its centroid.  Rows of many features are as far from each other as from any
+ * centroid: one of them alone would not have others join it, but what lies between does.
+ */
+static void
+approach(const Search *search, float *row, int32 label)
+{
+	const GkFitSpec *spec = search->fitter->spec;
+	const double *centroid = search->best->centroids + label * (int64) spec->dimension;
+	double		norm2 = 0.0;
+
+	if (label < 0 || label >= search->best->count)
+		elog(ERROR, "gkmeans engine gives a row the label of no cluster");
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		row[j] = (float) (centroid[j] + NEARNESS * (row[j] - centroid[j]));
+		norm2 += (double) row[j] * row[j];
+	}
+	for (int j = 0; spec->metric == GK_COSINE && norm2 > 0.0 && j < spec->dimension; j++)
+		row[j] = (float) (row[j] / sqrt(norm2));
+}
+
 /* Draws rows by weight × d² to the best centroids; false if too few are away from them. */
 static bool
 fill_pool(Search *search)
@@ -160,8 +207,12 @@ fill_pool(Search *search)
 	fetch.rows.rows = rows;
 	fetch.rows.count = search->pool_count;
 	fetch.rows.features = search->pool;
+	fetch.rows.labels = gk_allocate(wanted, sizeof(int32));
 	if (search->pool_count > 0)
 		gk_run(fitter->job, &fetch);
+	for (int64 i = 0; i < search->pool_count; i += 2)
+		approach(search, search->pool + i * fitter->spec->dimension, fetch.rows.labels[i]);
+	pfree(fetch.rows.labels);
 	pfree(rows);
 	search->depth = Min(search->depth, search->pool_count);
 	return search->depth > 0;
@@ -206,6 +257,8 @@ merge_centroids(Search *search)
 static void
 iterate_trial(Search *search, int limit)
 {
+	if (search->fitter->spec->quality == GK_QUALITY_AUTO)
+		limit = Min(limit, Max(search->pass_limit - search->passes, LEAST_TRIAL));
 	gk_fitter_iterate(search->fitter, &search->trial, limit);
 	search->passes += search->trial.iterations;
 }
@@ -221,7 +274,7 @@ keep_trial(Search *search)
 	best->inertia = search->trial.inertia;
 	best->iterations = search->trial.iterations;
 	best->converged = search->trial.converged;
-	search->is_cut = search->is_large && !best->converged;
+	search->is_cut = !best->converged && best->iterations < search->fitter->spec->max_iter;
 }
 
 /* One round; whether it made the inertia much less. */
@@ -268,21 +321,25 @@ set_limits(Search *search)
 	const GkFitSpec *spec = search->fitter->spec;
 	int			steps = search->best->iterations;
 	int64		k = search->best->count;
+	double		left;
 
-	search->is_large = gk_pass_work(spec, k) > GK_GOOD_WORK;
+	search->is_large = is_large(spec, k);
 	search->least_improvement = LEAST_IMPROVEMENT;
 	search->trial_limit = spec->max_iter;
 	search->pass_limit = Max(LEAST_STEPS, STEPS_FACTOR * steps);
-	if (spec->quality == GK_QUALITY_AUTO)
-		search->pass_limit = (int) Min(search->pass_limit, gk_auto_steps(spec, k));
-	if (!search->is_large)
+	if (search->is_large)
+	{
+		search->least_improvement = LEAST_IMPROVEMENT_CUT;
+		search->trial_limit = Min(Max(LEAST_TRIAL, steps / TRIAL_SHARE), spec->max_iter);
+		search->pass_limit = PASSES_FACTOR * steps - STEPS_BEFORE_MERGE - LABEL_PASSES;
+	}
+	if (spec->quality != GK_QUALITY_AUTO)
 		return;
-	search->least_improvement = LEAST_IMPROVEMENT_CUT;
-	search->trial_limit = Min(Max(LEAST_TRIAL, steps / TRIAL_SHARE), spec->max_iter);
-	search->pass_limit = PASSES_FACTOR * steps - STEPS_BEFORE_MERGE - LABEL_PASSES;
+	left = gk_auto_steps(spec, k) - search->fitter->iterations;
+	search->pass_limit = (int) Min(search->pass_limit, Max(left, 0.0));
 }
 
-/* Lets the iteration converge that a search with large work has cut short. */
+/* Lets the iteration converge that a search has cut short. */
 static void
 finish_best(Search *search, int limit)
 {
@@ -295,6 +352,26 @@ finish_best(Search *search, int limit)
 	search->is_labelled = true;
 }
 
+/* Room for the centroids of a start, and as many more as are added. */
+static void
+begin_trial(Search *search)
+{
+	int64		most = search->best->count + search->depth;
+
+	search->trial.centroids = gk_allocate(most * search->fitter->spec->dimension, sizeof(double));
+	search->weights = gk_allocate(most, sizeof(double));
+	search->sums = gk_allocate(most, sizeof(GkSum));
+}
+
+/* Frees it. */
+static void
+end_trial(Search *search)
+{
+	pfree(search->sums);
+	pfree(search->weights);
+	pfree(search->trial.centroids);
+}
+
 /* Improves a start whose labels and d² are in the engine. */
 void
 gk_search(GkFitter *fitter, GkStart *start)
@@ -305,13 +382,10 @@ gk_search(GkFitter *fitter, GkStart *start)
 	bool		improved = true;
 
 	search.depth = start->count < 2 ? 0 : gk_search_depth(spec, start->count);
-	if (search.depth == 0)
-		return;
 	set_limits(&search);
-	search.trial.centroids = gk_allocate((start->count + search.depth) * spec->dimension,
-										 sizeof(double));
-	search.weights = gk_allocate(start->count + search.depth, sizeof(double));
-	search.sums = gk_allocate(start->count + search.depth, sizeof(GkSum));
+	if (search.depth == 0 || search.pass_limit == 0)
+		return;
+	begin_trial(&search);
 	search.pool = gk_allocate(POOL_FACTOR * search.depth * spec->dimension, sizeof(float));
 	search.drawer = (GkDrawer) {
 		.job = fitter->job,.rows = spec->rows,.seed = (uint64) spec->seed,
@@ -326,7 +400,65 @@ gk_search(GkFitter *fitter, GkStart *start)
 	finish_best(&search, last_limit);
 	label_best(&search);
 	pfree(search.pool);
-	pfree(search.sums);
-	pfree(search.weights);
-	pfree(search.trial.centroids);
+	end_trial(&search);
+}
+
+/* True if a centroid is among these. */
+static bool
+is_among(const double *centroid, const double *centroids, int64 count, int dimension)
+{
+	for (int64 c = 0; c < count; c++)
+		if (memcmp(centroids + c * dimension, centroid, dimension * sizeof(double)) == 0)
+			return true;
+	return false;
+}
+
+/* The centroids of a start, and those of another one that it has not. */
+static void
+unite_centroids(Search *search, const GkStart *other)
+{
+	const GkStart *start = search->best;
+	GkStart    *trial = &search->trial;
+	int			d = search->fitter->spec->dimension;
+	int64		most = start->count + search->depth;
+
+	memcpy(trial->centroids, start->centroids, start->count * d * sizeof(double));
+	trial->count = start->count;
+	for (int64 c = 0; c < other->count && trial->count < most; c++)
+	{
+		const double *centroid = other->centroids + c * d;
+
+		if (is_among(centroid, start->centroids, start->count, d))
+			continue;
+		memcpy(trial->centroids + trial->count++ * d, centroid, d * sizeof(double));
+	}
+	search->depth = trial->count - start->count;
+}
+
+/* Tries what two starts have found together; it becomes the first one's if it beats both. */
+void
+gk_combine(GkFitter *fitter, GkStart *start, const GkStart *other)
+{
+	const GkFitSpec *spec = fitter->spec;
+	Search		search = {.fitter = fitter,.best = start};
+	GkStart    *trial = &search.trial;
+
+	search.depth = gk_search_depth(spec, start->count);
+	set_limits(&search);
+	if (search.is_large || search.depth == 0 || search.pass_limit == 0)
+		return;
+	begin_trial(&search);
+	unite_centroids(&search, other);
+	if (search.depth > 0)
+	{
+		iterate_trial(&search, STEPS_TO_COMBINE);
+		merge_centroids(&search);
+		iterate_trial(&search, search.trial_limit);
+		trial->inertia = gk_fitter_label_rows(fitter, trial->count);
+		start->rounds++;
+		if (trial->inertia < Min(start->inertia, other->inertia))
+			keep_trial(&search);
+		finish_best(&search, spec->max_iter);
+	}
+	end_trial(&search);
 }

@@ -13,18 +13,12 @@
 
 #include "fitter.h"
 
-/*
- * The work up to which `auto` searches.  Searches with more, which are asked for, spare passes over
- * the rows.
- */
-#define GK_GOOD_WORK 2e8
-
 /* The work of a pass over the rows: about how many multiplications it makes. */
 extern double gk_pass_work(const GkFitSpec *spec, int64 k);
 
 /*
- * Steps after which `auto` begins no further round or start: they take about half a second on two
- * cores.
+ * Steps of all starts and searches after which `auto` begins no further one: they take about half a
+ * second on two cores.
  */
 extern double gk_auto_steps(const GkFitSpec *spec, int64 k);
 
@@ -33,5 +27,12 @@ extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
 
 /* Improves a start whose labels and d² are in the engine; at the end they are the outcome's. */
 extern void gk_search(GkFitter *fitter, GkStart *start);
+
+/*
+ * Unites the centroids of two starts and merges as many as there are too many: the outcome has the
+ * better part of each.  If that beats both, the first one becomes it.  The labels in the engine are
+ * anyone's afterwards.  Does nothing where passes over the rows are spared.
+ */
+extern void gk_combine(GkFitter *fitter, GkStart *start, const GkStart *other);
 
 #endif							/* GK_SEARCH_H */

@@ -6,6 +6,9 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
@@ -529,6 +532,28 @@ describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
 		gk_shift_range(gk_feed_shift(feed), i, &rows->least[i], &rows->greatest[i]);
 }
 
+/* Refuses rows that become infinite by the shift, which a model brings along. */
+static void
+check_shifted(const GkSource *source, const GkRows *rows)
+{
+	bool		is_array = source->described[0].shape != GK_SCALAR;
+
+	for (int i = 0; i < rows->dimension; i++)
+	{
+		double		least = rows->least[i] - rows->shift[i];
+		double		greatest = rows->greatest[i] - rows->shift[i];
+
+		if (!(Max(fabs(least), fabs(greatest)) <= FLT_MAX))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("feature %s is out of range", is_array ? psprintf("%d", i + 1)
+							: psprintf("\"%s\"", source->names[i])),
+					 errdetail("Less the shift of the model, it would be infinite in some row."),
+					 errhint("Leave such rows out of the source: gkmeans_predict() returns NULL "
+							 "for them.")));
+	}
+}
+
 /* Counts the rows that each column made unusable. */
 static void
 count_troubles(GkFeed *feed, GkJob *job, GkRows *rows)
@@ -573,6 +598,7 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
 		describe_ranges(feed, job, rows);
+		check_shifted(source, rows);
 	}
 	count_troubles(feed, job, rows);
 	gk_describe_unusable(source, job, rows);

@@ -16,6 +16,7 @@ typedef struct Run
 	GkElement	element;
 	int			begin;
 	int			end;
+	bool		adjacent;		/* they lie side by side, in their order */
 } Run;
 
 struct GkScalars
@@ -40,6 +41,8 @@ gk_plan_scalars(const GkColumn *columns, int count)
 			if (columns[i].element == (GkElement) element)
 				scalars->order[scalars->count++] = i;
 		run.end = scalars->count;
+		run.adjacent = run.begin < run.end &&
+			scalars->order[run.end - 1] - scalars->order[run.begin] == run.end - 1 - run.begin;
 		if (run.begin < run.end)
 			scalars->run[scalars->runs++] = run;
 	}
@@ -52,6 +55,7 @@ has_null(const NullableDatum *arguments, int count)
 {
 	bool		null = false;
 
+#pragma GCC unroll 8
 	for (int i = 0; i < count; i++)
 		null |= arguments[i].isnull;
 	return null;
@@ -68,20 +72,33 @@ not_finite(double value)
 	return (bits & 0x7fffffff) + 0x00800000;
 }
 
-/* Decodes the columns of a run; adding 0 turns -0 into 0. */
+/* Takes a number, and as not_finite(); adding 0 turns -0 into 0. */
+static inline uint32
+take_value(double value, double *to)
+{
+	*to = value + 0.0;
+	return not_finite(value);
+}
+
+/* Decodes the columns of a run. */
 #define DECODE_RUN(convert) \
-	for (int i = run->begin; i < run->end; i++) \
+	if (run->adjacent) \
 	{ \
-		double		value = (double) convert(arguments[order[i]].value) + 0.0; \
-\
-		check |= not_finite(value); \
-		values[order[i]] = value; \
-	}
+		_Pragma("GCC unroll 4") \
+		for (int i = 0; i < count; i++) \
+			check |= take_value((double) convert(from[i].value), to + i); \
+	} \
+	else \
+		for (int i = run->begin; i < run->end; i++) \
+			check |= take_value((double) convert(arguments[order[i]].value), values + order[i])
 
 /* Decodes the columns of a run; the top bit is set if a number is not finite as float32. */
 static inline uint32
 decode_run(const Run *run, const int *order, const NullableDatum *arguments, double *values)
 {
+	const NullableDatum *from = arguments + order[run->begin];
+	double	   *to = values + order[run->begin];
+	int			count = run->end - run->begin;
 	uint32		check = 0;
 
 	switch (run->element)

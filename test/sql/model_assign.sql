@@ -121,6 +121,10 @@ INSERT INTO narrow VALUES (201, 3e38, 0);
 SELECT fails_with(format(call, metric || '_model'), '22003', format(call, metric || '_model'), 'feature "a" is out of range', 'In the scale of the model', 'Leave such rows out') FROM unnest('{euclidean,cosine}'::text[]) metric,
 	unnest(ARRAY['SELECT gkmeans_assign(%L, ''narrow'', ''id'', ''infinite'')', 'SELECT gkmeans_predict_rows(NULL::int, %L, ''narrow'', ''id'')', 'SELECT gkmeans_evaluate(%L)', 'SELECT gkmeans_drift(%L)', 'SELECT gkmeans_refit(%L, deploy => ''always'')']) call;
 SELECT is((SELECT array_agg(gkmeans_predict((metric || '_model')::regclass, n)) FROM narrow n WHERE id = 201), '{NULL}'::int[], metric || ': its label alone is NULL') FROM unnest('{euclidean,cosine}'::text[]) metric;
+CREATE TABLE apart AS SELECT i AS id, 3e38 + 1e34 * (i % 10) AS a, ARRAY[1, 3e38 + 1e34 * (i % 10)] AS v FROM generate_series(1, 100) i;
+SELECT gkmeans_create_model(feature || '_model', 'apart', ARRAY[feature], 3) FROM unnest('{a,v}'::text[]) feature;
+INSERT INTO apart VALUES (101, -3e38, '{1,-3e38}');
+SELECT fails_with(format('SELECT gkmeans_assign(%L, ''apart'', ''id'', ''infinite'')', feature || '_model'), '22003', feature || ': nor may the shift', CASE feature WHEN 'a' THEN 'feature "a" is out of range' ELSE 'feature 2 is out of range' END, 'Less the shift', 'Leave such rows out') FROM unnest('{a,v}'::text[]) feature;
 
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();

@@ -856,6 +856,10 @@ replace_rows(Pair *pair, const Data *next, Feeding feeding)
 	free(pair->centroids);
 	pair->centroids = malloc(next->k * next->d * sizeof(double));
 	memcpy(pair->centroids, next->centroids, next->k * next->d * sizeof(double));
+	free(pair->exponents);
+	free(pair->origin);
+	pair->exponents = malloc((next->d + 1) * sizeof(int));
+	pair->origin = calloc(next->d, sizeof(double));
 	pair->data = next;
 }
 

@@ -76,6 +76,36 @@ test_case(Kind kind, int64_t n, int d, int64_t k, bool wide, int threads, const 
 	free_data(&data);
 }
 
+/* Fits with ever other k on one engine, then on other rows. */
+static void
+test_refits(void)
+{
+	static const struct
+	{
+		int			d;
+		int			next;		/* features of the rows afterwards */
+	}			cases[] = {{3, 40}, {40, 7}, {100, 16}, {5, 130}};
+	static const int64_t ks[] = {1, 5, 90, 64, 2, 130, 200, 33};
+	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+	{
+		bool		weighted = random_bits() % 2;
+		Kind		kind = (Kind) (random_bits() % KINDS);
+		Data		data = make_data(kind, 1500 / FEWER, cases[i].d, 200, weighted, false, false);
+		Data		next = make_data(BLOBS, 1700 / FEWER, cases[i].next, 200, weighted, true, false);
+
+		gk_cpu_engine_use(NULL, i % 2);
+		snprintf(comparison.where, sizeof(comparison.where), "refits, d %d, %s%s", cases[i].d,
+				 kind_name(kind), weighted ? " weighted" : "");
+		compare_refits(&comparison, &data, &next, (Feeding) {.threads = 1 + (int) i,.batch = 300},
+					   ks, sizeof(ks) / sizeof(*ks));
+		free_data(&data);
+		free_data(&next);
+	}
+	ok(!comparison.differs, "fits with other k, and on other rows");
+}
+
 /* Rows that are equally distant, or equal, come in the order of their bits. */
 static void
 test_ties(void)
@@ -209,6 +239,7 @@ main(int argc, char **argv)
 	test_case(NORMAL, 1000, 784, 200, false, 1, "centroids that exceed the cache");
 	test_case(LATTICE, 1000, 784, 200, false, 2, "centroids that exceed the cache, ties");
 	test_case(NORMAL, 600, 100, 500, true, 64, "sums that exceed what every thread can have");
+	test_refits();
 	test_order();
 	test_ties();
 	test_rounds();

@@ -1117,7 +1117,7 @@ reference_clear(GkEngine *engine)
 {
 	ReferenceEngine *e = (ReferenceEngine *) engine;
 
-	e->n = 0;
+	e->n = e->capacity = 0;
 	e->state = (GkState) {0};
 	return ok;
 }
