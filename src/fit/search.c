@@ -20,7 +20,7 @@
  * more for each row, and for each of its features; what else a round does, for each feature and
  * pair of centroids.
  */
-#define AUTO_WORK 5e10
+#define AUTO_WORK 7e10
 #define ROW_WORK 450
 #define VALUE_WORK 64
 #define PAIR_WORK 20
