@@ -31,8 +31,8 @@ OBJS = \
 		source_query source_text unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest prepare \
 		quantiles sample search seed)) \
-	$(addprefix src/nodes/, $(addsuffix .o, citus_sources cluster cluster_ids cluster_labels cluster_rows \
-		connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
+	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \
+		cluster_rows connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
 		partition_sources shared_labels)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table fit_functions gpu_devices \
 		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
@@ -178,6 +178,9 @@ WITH_CUDA ?= $(if $(wildcard $(NVCC)),1,0)
 CUDA_RPATH ?= $(CUDA_HOME)/lib64
 GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm_80,compute_80] \
 	-gencode=arch=compute_90a,code=sm_90a
+# For sources whose code is the same on all GPUs: tests that run on none build it once.
+GENCODE_ALIKE ?= $(GENCODE)
+CUDA_ALIKE = exact merges narrow_centroids neighbours passes rows update
 # The host side is C++, the device side CUDA: only the latter sees headers with device code.
 CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
 	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include
@@ -208,6 +211,8 @@ $(CUDA_HOST_OBJS): kernels/%.o: $(srcdir)/kernels/%.cpp $(CUDA_HEADERS)
 $(CUDA_DEVICE_OBJS): kernels/cuda/%.o: $(srcdir)/kernels/cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+
+$(CUDA_ALIKE:%=kernels/cuda/%.o): GENCODE := $(GENCODE_ALIKE)
 
 $(cuda_library): $(CUDA_OBJS) $(srcdir)/kernels/exports.map
 	$(NVCC) -shared -cudart static -o $@ $(CUDA_OBJS) \

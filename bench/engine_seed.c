@@ -7,8 +7,8 @@
  * Usage: engine_seed_bench [threads or devices [LIBRARY [SET ...]]]
  * The CPU engine runs on so many threads; with a LIBRARY, the CUDA engine on so many devices.  A
  * SET is ROWS:FEATURES:K:CENTRES:SPREAD: normal rows around normal centres, whose deviation is
- * SPREAD; if CENTRES is 0, they are around 0.  Prints a table: milliseconds of the fastest of some seedings,
- * each by a new engine, and the mean of the iterations after it.
+ * SPREAD; if CENTRES is 0, they are around 0.  Prints a table: milliseconds of the fastest of some
+ * seedings, each by a new engine, and the mean of the iterations after it.
  */
 #include "postgres.h"
 

@@ -164,11 +164,12 @@ Engine::list(const Wanted &filter, int64_t from, int64_t to, uint64_t capacity,
 	return true;
 }
 
-/* The least capacity of a list. */
+/* The least capacity of a list; a histogram fits into its memory too. */
 uint64_t
 Engine::list_rows() const
 {
-	return std::min<uint64_t>(LIST_ROWS, (uint64_t) rows);
+	return std::clamp<uint64_t>((uint64_t) rows,
+								DIGIT_VALUES * sizeof(uint64_t) / sizeof(Listed), LIST_ROWS);
 }
 
 /*

@@ -30,6 +30,9 @@ check 'nothing of CUDA outside of kernels' '#include <.*cuda|\bcuda[A-Z]|\bnccl[
 check 'libpq is known to src/links alone' '#include.*(libpq-(fe|int|events)|pqexpbuffer)|\bPQ[a-z]+\(' src/{engine,cpu,cluster,progress,job,rows,fit,nodes,sql,model,runs,pictures}/*.[ch]
 check 'links know nothing of the server' "$server_headers|\b(palloc|ereport|elog)\(" src/links/*
 check 'the host side of kernels includes no header with device code' '#include.*\.cuh"' kernels/*.cpp kernels/*.h
+check 'what is built alike for all GPUs has no code for some of them' \
+    '__CUDA_ARCH|"(centroids|epilogue|filter|narrow_(decide|scores|sums)|reaches|ring|tiles|wgmma)\.cuh"' \
+    $(sed -n 's/^CUDA_ALIKE = //p' Makefile | xargs printf 'kernels/cuda/%s.cu ') kernels/cuda/{exact_tile,narrow,narrow_pack,sums,warp}.cuh
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
 check 'the ring and its thread know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \
     src/rows/{ring,drain}.[ch]

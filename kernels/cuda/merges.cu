@@ -26,7 +26,7 @@ struct MergeState
 	unsigned long long before;	/* … and before this round */
 	unsigned long long able;	/* clusters that have a union in this round */
 	uint32_t	limit;			/* the bits of the greatest cost that counts */
-	int			coarse_bits;	/* that this round leaves out of costs */
+	GkCoarseness coarseness;	/* of this round */
 	int			round;
 	int			ended;
 };
@@ -104,7 +104,8 @@ begin_kernel(Clusters s)
 		return;
 	s.state->found = s.state->before = s.state->able = 0;
 	s.state->limit = UINT32_MAX - 1;
-	s.state->round = s.state->ended = s.state->coarse_bits = 0;
+	s.state->coarseness = {};
+	s.state->round = s.state->ended = 0;
 }
 
 /* Begins with all clusters, whose lists are there. */
@@ -125,7 +126,7 @@ key_of_cluster(const Clusters &s, int64_t c, uint64_t key)
 	uint32_t	bits = gk_union_cost_bits(key);
 
 	return bits > s.state->limit ? GK_NO_NEIGHBOUR
-		: gk_round_key(bits, (int32_t) c, s.state->coarse_bits, s.state->round);
+		: gk_round_key(bits, (int32_t) c, s.state->coarseness.bits, s.state->round);
 }
 
 /* Lowers the first union that a cluster can have. */
@@ -234,7 +235,7 @@ choice_of(const Clusters &s, int64_t c)
 {
 	const uint64_t *list = s.lists + c * GK_NEIGHBOUR_COUNT;
 
-	return list[gk_round_choice(list, s.state->coarse_bits, s.state->round, s.state->limit)];
+	return list[gk_round_choice(list, s.state->coarseness.bits, s.state->round, s.state->limit)];
 }
 
 /* Unites the pairs that are each other's best: SEEKERS clusters a warp, which moves the means. */
@@ -424,8 +425,7 @@ limit_kernel(Clusters s)
 	if (threadIdx.x > 0)
 		return;
 	state->ended = state->found == state->before;
-	state->coarse_bits = gk_coarse_bits(state->coarse_bits, state->found - state->before,
-										state->able);
+	gk_judge_round(&state->coarseness, state->found - state->before, state->able);
 	state->able = 0;
 	state->before = state->found;
 	state->round++;

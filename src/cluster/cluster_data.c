@@ -376,18 +376,23 @@ write_label_weights(GkMessage *message, GkPeer *peer)
 	gk_message_integer(message, peer->engine->state.labels);
 }
 
-/* Adds the weights of the labels of a peer. */
+/* Adds the weights of the labels of a peer, none of which can be negative, not even by overflow. */
 static GkRoundProgress
 take_label_weights(GkClusterEngine *engine, GkPeer *peer)
 {
-	const int64_t *weights = gk_read_array(&peer->reader, 2 * engine->state.labels,
-										   sizeof(int64_t));
+	int64_t		count = engine->state.labels;
+	GkSum	   *to = engine->command->label_weights.weights;
+	const GkSum *from = gk_read_array(&peer->reader, count, sizeof(GkSum));
+	int			rest_bits = engine->wide ? engine->rest_bits : 0;
 
-	if (weights == NULL)
-		return GK_BAD;
-	gk_add_integers((int64_t *) engine->command->label_weights.weights, weights,
-					2 * engine->state.labels);
-	return GK_DONE;
+	for (int64_t i = 0; from != NULL && i < count; i++)
+	{
+		gk_add_integers((int64_t *) &to[i], (const int64_t *) &from[i], 2);
+		if (gk_sum_value(from[i].high, from[i].low, rest_bits) < 0.0 ||
+			gk_sum_value(to[i].high, to[i].low, rest_bits) < 0.0)
+			return GK_BAD;
+	}
+	return from != NULL ? GK_DONE : GK_BAD;
 }
 
 /* GK_LABEL_WEIGHTS. */

@@ -24,7 +24,7 @@ typedef struct Merger
 	uint32_t	limit;			/* the bits of the greatest cost that counts */
 	int64_t		able;			/* clusters that have a union in this round */
 	int			round;
-	int			coarse_bits;	/* that this round leaves out of costs */
+	GkCoarseness coarseness;	/* of this round */
 } Merger;
 
 /* Lays the arrays of a merger out, or measures them if there is no memory yet. */
@@ -99,7 +99,7 @@ key_of_cluster(const Merger *merger, int64_t c, uint64_t key)
 	uint32_t	bits = gk_union_cost_bits(key);
 
 	return bits > merger->limit ? GK_NO_NEIGHBOUR
-		: gk_round_key(bits, (int32_t) c, merger->coarse_bits, merger->round);
+		: gk_round_key(bits, (int32_t) c, merger->coarseness.bits, merger->round);
 }
 
 /* Finds the first union that each cluster can have, of those that any cluster lists. */
@@ -172,7 +172,7 @@ choice_of(const Merger *merger, int64_t c)
 {
 	const uint64_t *list = list_of(merger, c);
 
-	return list[gk_round_choice(list, merger->coarse_bits, merger->round, merger->limit)];
+	return list[gk_round_choice(list, merger->coarseness.bits, merger->round, merger->limit)];
 }
 
 /* Unites the pairs that are each other's best; false if there are none. */
@@ -196,8 +196,7 @@ unite_best(GkCpuEngine *engine, Merger *merger)
 				  gk_union_cost_bits(choice));
 	}
 	merger->limit = gk_union_limit(merger->bins, merger->command->merge.wanted);
-	merger->coarse_bits = gk_coarse_bits(merger->coarse_bits, merger->found - before,
-										 merger->able);
+	gk_judge_round(&merger->coarseness, merger->found - before, merger->able);
 	merger->round++;
 	return merger->found > before;
 }

@@ -76,19 +76,20 @@ clear_lists(Lists *lists)
 }
 
 /*
- * Finds the neighbours of the points of a block; false if the engine is closing.  It begins with the
- * block itself: where points come in the order of their places, others would each be nearer than
- * all before.
+ * Finds the neighbours of the points of a block; false if the engine is closing.  It begins with
+ * the block itself: where points come in the order of their places, others would each be nearer
+ * than all before.
  */
 static bool
 compare_block(GkCpuEngine *engine, const Neighbours *neighbours, int64_t block, Lists *lists)
 {
 	const float *mine = neighbours->blocks + block * GK_BLOCK * engine->d;
 	int64_t		groups = (neighbours->count + GK_CENTROIDS_AT_ONCE - 1) / GK_CENTROIDS_AT_ONCE;
+	int64_t		own = block * GK_BLOCK / GK_CENTROIDS_AT_ONCE;
 
 	for (int64_t i = 0; i < groups; i++)
 	{
-		int64_t		p = (i + block * GK_BLOCK / GK_CENTROIDS_AT_ONCE) % groups * GK_CENTROIDS_AT_ONCE;
+		int64_t		p = (own + i) % groups * GK_CENTROIDS_AT_ONCE;
 		int64_t		left = neighbours->count - p;
 		int			count = left < GK_CENTROIDS_AT_ONCE ? (int) left : GK_CENTROIDS_AT_ONCE;
 		float		distances[GK_CENTROIDS_AT_ONCE * GK_BLOCK];

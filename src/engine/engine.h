@@ -301,16 +301,16 @@ typedef struct GkCommand
 		/*
 		 * Clusters of the caller; nothing that the engine knows of its rows is used or changed.
 		 * The union of two costs w v / (w + v) × d² of their means, w and v being their weights.
-		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)² in
-		 * float and in index order, of equals those whose numbers come next after its own, number 0
-		 * coming after the last one.  Then there are rounds.  In a round, a cluster and that of its
-		 * neighbours which gk_round_choice() says become one if their union comes first of all that
-		 * either of them could have with a neighbour, or with one whose neighbour it is: by
-		 * gk_round_key() with the number of the cluster that has the other as a neighbour.  The one
-		 * with the greater number becomes a part of the other, which has the neighbours of both that
-		 * then cost least.  Once `wanted` unions are found, one counts only up to gk_union_limit().
-		 * After each round, gk_coarse_bits() says how exactly the next one compares costs; the
-		 * rounds end when no two become one.
+		 * First, each has the GK_NEIGHBOUR_COUNT others nearest to it as neighbours: Σ (x - y)²
+		 * in float and in index order, of equals those whose numbers come next after its own,
+		 * number 0 coming after the last one.  Then there are rounds.  In a round, a cluster and
+		 * that of its neighbours which gk_round_choice() says become one if their union comes
+		 * first of all that either of them could have with a neighbour, or with one whose
+		 * neighbour it is: by gk_round_key() with the number of the cluster that has the other
+		 * as a neighbour.  The one with the greater number becomes a part of the other, which
+		 * has the neighbours of both that then cost least.  Once `wanted` unions are found, one
+		 * counts only up to gk_union_limit().  After each round, gk_judge_round() says how
+		 * exactly the next one compares costs; the rounds end when no two become one.
 		 */
 		struct
 		{

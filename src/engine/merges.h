@@ -6,9 +6,9 @@
  * the order in which threads find them makes no difference.
  *
  * A cluster takes turns among neighbours that cost the same.  Where distances grow from one cluster
- * to the next, each would wait for its neighbour, and a round would unite a single pair.  So if a
- * round has united few of those that could be, the next ones are coarser: they leave out the last
- * bits of the costs, more and more of them.
+ * to the next, each would wait for its neighbour, and a round would unite a single pair.  So if
+ * several rounds have united few of those that could be, the next ones are coarser: they leave out
+ * the last bits of the costs, more and more of them.
  */
 #ifndef GK_MERGES_H
 #define GK_MERGES_H
@@ -47,11 +47,12 @@
 #define GK_GATHER UINT32_C(0x0e8b2f51)
 
 /*
- * A round is followed by a coarser one if it has united fewer than one in so many clusters: an
- * exact one, or one that is coarse already.
+ * A round is poor if it has united fewer than one in so many clusters.  After so many poor rounds,
+ * exact or equally coarse ones, the next are coarser.
  */
-#define GK_FEW_EXACT_UNIONS 1024
-#define GK_FEW_UNIONS 256
+#define GK_FEW_UNIONS 64
+#define GK_POOR_EXACT_ROUNDS 32
+#define GK_POOR_COARSE_ROUNDS 8
 
 /* Bits that the first coarse round leaves out, those that the next ones add, and the most. */
 #define GK_FIRST_COARSE_BITS 16
@@ -82,15 +83,27 @@ gk_union_cost_bits(uint64_t key)
 	return (uint32_t) (key >> 32);
 }
 
-/* How many bits the next round leaves out, if `able` clusters could have united in this one. */
-GK_INLINE int
-gk_coarse_bits(int bits, int64_t unions, int64_t able)
+/* How exactly a round compares costs. */
+typedef struct GkCoarseness
 {
-	if (unions * (bits == 0 ? GK_FEW_EXACT_UNIONS : GK_FEW_UNIONS) >= able)
-		return bits;
-	if (bits == 0)
-		return GK_FIRST_COARSE_BITS;
-	return bits < GK_MOST_COARSE_BITS ? bits + GK_MORE_COARSE_BITS : bits;
+	int			bits;			/* that it leaves out */
+	int			poor;			/* poor rounds so far that left out as many */
+} GkCoarseness;
+
+/* Decides how exact the next round is, if `able` clusters could have united in this one. */
+GK_INLINE void
+gk_judge_round(GkCoarseness *coarseness, int64_t unions, int64_t able)
+{
+	bool		exact = coarseness->bits == 0;
+
+	if (unions * GK_FEW_UNIONS >= able)
+		return;
+	if (++coarseness->poor < (exact ? GK_POOR_EXACT_ROUNDS : GK_POOR_COARSE_ROUNDS))
+		return;
+	coarseness->poor = 0;
+	coarseness->bits += exact ? GK_FIRST_COARSE_BITS : GK_MORE_COARSE_BITS;
+	if (coarseness->bits > GK_MOST_COARSE_BITS)
+		coarseness->bits = GK_MOST_COARSE_BITS;
 }
 
 /*

@@ -293,9 +293,9 @@ sort_labels(Labels *labels, int32 *of_rows, int64 rows)
 /* Raises the error that rows have several labels, or none: a node may lie. */
 __attribute__((noreturn))
 static void
-refuse_labels(void)
+refuse_labels(const GkCall *call)
 {
-	elog(ERROR, "gkmeans nodes send other labels than one for each row");
+	gk_contradict(call->engine, "rows have several labels, or none");
 }
 
 /* The number of an id that is a label: -1 for NULL. */
@@ -342,13 +342,13 @@ read_labels(GkCall *call, int32 *of_rows)
 		if (row < 0)
 			continue;
 		if (of_rows[row] != UNREAD)
-			refuse_labels();
+			refuse_labels(call);
 		found++;
 		of_rows[row] = number_of_id(&labels, &output, id, is_null);
 	}
 	gk_end_id_texts(nest_level);
 	if (found != rows)
-		refuse_labels();
+		refuse_labels(call);
 	sort_labels(&labels, of_rows, rows);
 	hash_destroy(labels.table);
 	return labels.count;

@@ -17,6 +17,9 @@
 /* The number of nearest others of a point that one round of a greedy matching examines. */
 #define NEIGHBOURS 8
 
+/* Rounds go on while they match one of so many points that are left. */
+#define LEAST_SHARE 8
+
 /* The state of an assignment; never more rows than columns. */
 typedef struct Assignment
 {
@@ -284,41 +287,117 @@ nearest_pairs(const double *distances, const int32 *numbers, int count, int row,
 	return found;
 }
 
+/* What a greedy matching of many points works with. */
+typedef struct Rounds
+{
+	const double *from;			/* rows × dimension */
+	const double *to;			/* columns × dimension */
+	int			rows;
+	int			columns;
+	int			dimension;
+	int32	   *match;			/* rows */
+	bool	   *is_taken;		/* columns */
+	GkMatchPair *pairs;			/* rows × NEIGHBOURS */
+	double	   *packed;			/* the free columns */
+	int32	   *numbers;		/* which they are */
+	double	   *distances;		/* of a row to them */
+} Rounds;
+
+/* Lists the nearest free columns of each row that is left; how many pairs. */
+static int64
+list_pairs(Rounds *rounds, int free_columns)
+{
+	int64		count = 0;
+
+	for (int i = 0; i < rounds->rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (rounds->match[i] >= 0)
+			continue;
+		gk_distances2(rounds->packed, rounds->from + (int64) i * rounds->dimension,
+					  rounds->dimension, free_columns, rounds->distances);
+		count += nearest_pairs(rounds->distances, rounds->numbers, free_columns, i,
+							   rounds->pairs + count);
+	}
+	return count;
+}
+
+/* Matches a row with the nearest of the columns that are packed and still free, if there is one. */
+static void
+match_nearest(Rounds *rounds, int row, int free_columns)
+{
+	int			nearest = -1;
+
+	CHECK_FOR_INTERRUPTS();
+	gk_distances2(rounds->packed, rounds->from + (int64) row * rounds->dimension,
+				  rounds->dimension, free_columns, rounds->distances);
+	for (int j = 0; j < free_columns; j++)
+		if (!rounds->is_taken[rounds->numbers[j]] &&
+			(nearest < 0 || rounds->distances[j] < rounds->distances[nearest]))
+			nearest = j;
+	if (nearest < 0)
+		return;
+	rounds->match[row] = rounds->numbers[nearest];
+	rounds->is_taken[rounds->numbers[nearest]] = true;
+}
+
+/*
+ * Matches the rows that are left in one pass, in the order of their pairs: where the same few
+ * columns are nearest to all rows, a round could match no more than those.
+ */
+static void
+match_rest(Rounds *rounds, int64 count, int free_columns)
+{
+	for (int64 i = 0; i < count; i++)
+		if (rounds->match[rounds->pairs[i].row] < 0)
+			match_nearest(rounds, rounds->pairs[i].row, free_columns);
+}
+
 /* Matches many points greedily, in rounds: each that is left may choose among its nearest. */
 static void
-match_in_rounds(const double *from, int rows, const double *to, int columns, int dimension,
-				int32 *match)
+match_in_rounds(Rounds *rounds)
 {
-	int64		places = GK_GROUPS((int64) columns) * GK_GROUP;
-	GkMatchPair *pairs = gk_allocate((int64) rows * NEIGHBOURS, sizeof(GkMatchPair));
-	double	   *packed = gk_allocate(places * dimension, sizeof(double));
-	double	   *distances = gk_allocate(places, sizeof(double));
-	int32	   *numbers = gk_allocate(columns, sizeof(int32));
-	bool	   *is_taken = gk_allocate_zero(columns, sizeof(bool));
-	int			left = Min(rows, columns);
+	int			left = Min(rounds->rows, rounds->columns);
 
-	for (int i = 0; i < rows; i++)
-		match[i] = -1;
+	for (int i = 0; i < rounds->rows; i++)
+		rounds->match[i] = -1;
 	while (left > 0)
 	{
-		int			free_columns = pack_free(to, columns, dimension, is_taken, packed, numbers);
-		int64		count = 0;
+		int			free_columns = pack_free(rounds->to, rounds->columns, rounds->dimension,
+											 rounds->is_taken, rounds->packed, rounds->numbers);
+		int64		count = list_pairs(rounds, free_columns);
+		int			taken = take_pairs(rounds->pairs, count, rounds->match, rounds->is_taken);
 
-		for (int i = 0; i < rows; i++)
+		if (taken < left / LEAST_SHARE)
 		{
-			CHECK_FOR_INTERRUPTS();
-			if (match[i] >= 0)
-				continue;
-			gk_distances2(packed, from + (int64) i * dimension, dimension, free_columns, distances);
-			count += nearest_pairs(distances, numbers, free_columns, i, pairs + count);
+			match_rest(rounds, count, free_columns);
+			return;
 		}
-		left -= take_pairs(pairs, count, match, is_taken);
+		left -= taken;
 	}
-	pfree(pairs);
-	pfree(packed);
-	pfree(distances);
-	pfree(numbers);
-	pfree(is_taken);
+}
+
+/* The greedy matching of many points. */
+static void
+match_many(const double *from, int rows, const double *to, int columns, int dimension, int32 *match)
+{
+	int64		places = GK_GROUPS((int64) columns) * GK_GROUP;
+	Rounds		rounds = {
+		.from = from,.to = to,.rows = rows,.columns = columns,.dimension = dimension,
+		.match = match,
+		.is_taken = gk_allocate_zero(columns, sizeof(bool)),
+		.pairs = gk_allocate((int64) rows * NEIGHBOURS, sizeof(GkMatchPair)),
+		.packed = gk_allocate(places * dimension, sizeof(double)),
+		.numbers = gk_allocate(columns, sizeof(int32)),
+		.distances = gk_allocate(places, sizeof(double))
+	};
+
+	match_in_rounds(&rounds);
+	pfree(rounds.is_taken);
+	pfree(rounds.pairs);
+	pfree(rounds.packed);
+	pfree(rounds.numbers);
+	pfree(rounds.distances);
 }
 
 /* All squared distances. */
@@ -354,7 +433,7 @@ gk_match_centroids(const double *from, int rows, const double *to, int columns, 
 
 	if (rows > GK_EXACT_MATCHING || columns > GK_EXACT_MATCHING)
 	{
-		match_in_rounds(from, rows, to, columns, dimension, match);
+		match_many(from, rows, to, columns, dimension, match);
 		return;
 	}
 	costs = all_distances(from, rows, to, columns, dimension);

@@ -1,9 +1,13 @@
 /*
  * Citus' workers as nodes.
  *
- * EXPLAIN shows the queries that Citus would send to its workers, the tasks, and where it would
+ * A plan of Citus has the queries that it would send to its workers, the tasks, and where it would
  * send them.  Where nothing is left for this server to do, the source of a node is the union of
  * its tasks.  Citus sends a shard's task to one placement alone, so each row is read once.
+ *
+ * EXPLAIN shows the tasks as well, but asks the workers: Citus then uses the session that it asked
+ * for all of their shards until the transaction ends, and the labels of each worker would be
+ * written one shard after the other.  So it is asked only if the plan does not tell.
  */
 #include "postgres.h"
 
@@ -26,6 +30,7 @@
 
 #include "alloc.h"
 #include "citus.h"
+#include "citus_plan.h"
 #include "citus_sources.h"
 #include "conninfo.h"
 #include "source_query.h"
@@ -44,20 +49,6 @@ typedef struct Worker
 	bool		is_here;		/* it is this server */
 	char	   *address;		/* as EXPLAIN writes it */
 } Worker;
-
-/* A task. */
-typedef struct Task
-{
-	char	   *query;
-	char	   *address;
-} Task;
-
-/* The tasks of a source. */
-typedef struct Tasks
-{
-	Task	   *all;
-	int			count;
-} Tasks;
 
 /* Finds a member of a JSON object. */
 static bool
@@ -129,16 +120,16 @@ explain(const char *query, bool tasks)
 	return find_container(find_element(&plan->root, 0), "Plan");
 }
 
-/* True if the plan of a command is that of tasks of Citus and nothing else. */
-static bool
-is_of_tasks(const char *command)
+/* The top node of a command, if its plan is that of tasks of Citus and nothing else; or NULL. */
+static JsonbContainer *
+explain_tasks_of(const char *command)
 {
 	JsonbContainer *top = explain(command, false);
 	char	   *provider = find_text(top, "Custom Plan Provider");
 	JsonbValue	value;
 
 	return provider != NULL && strcmp(provider, "Citus Adaptive") == 0 &&
-		!find_member(top, "Plans", &value);
+		!find_member(top, "Plans", &value) ? top : NULL;
 }
 
 /*
@@ -157,7 +148,7 @@ gk_citus_inserts_on_workers(const char *insert)
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		result = is_of_tasks(insert);
+		result = explain_tasks_of(insert) != NULL;
 	}
 	PG_CATCH();
 	{
@@ -223,18 +214,18 @@ passes_columns(JsonbContainer *top, int columns)
 	return true;
 }
 
-/* Reads a task; false if it is not known what it does. */
+/* Reads a task. */
 static bool
-read_task(JsonbContainer *object, int columns, Task *task)
+read_task(JsonbContainer *object, GkCitusTask *task)
 {
 	task->query = find_text(object, "Query");
 	task->address = find_text(object, "Node");
-	return task->query != NULL && task->address != NULL && is_select(task->query, columns);
+	return task->query != NULL && task->address != NULL;
 }
 
 /* Reads the tasks of a job; false if they are not all there. */
 static bool
-read_all(JsonbContainer *job, int columns, Tasks *tasks)
+read_all(JsonbContainer *job, GkCitusTasks *tasks)
 {
 	JsonbContainer *list = find_container(job, "Tasks");
 	char	   *shown = find_text(job, "Tasks Shown");
@@ -248,32 +239,44 @@ read_all(JsonbContainer *job, int columns, Tasks *tasks)
 	if (DatumGetInt32(DirectFunctionCall1(numeric_int4, NumericGetDatum(count.val.numeric))) !=
 		tasks->count)
 		return false;
-	tasks->all = gk_allocate(tasks->count, sizeof(Task));
+	tasks->all = gk_allocate(tasks->count, sizeof(GkCitusTask));
 	for (int i = 0; i < tasks->count; i++)
-		if (!read_task(find_element(list, i), columns, &tasks->all[i]))
+		if (!read_task(find_element(list, i), &tasks->all[i]))
 			return false;
 	return true;
 }
 
-/* Reads the tasks of a source; returns why they are not all there is to do, or NULL. */
+/* Asks for the tasks of a source; returns why they are not all there is to do, or NULL. */
 static const char *
-find_tasks(const char *query, int columns, Tasks *tasks)
+ask_for_tasks(const char *query, GkCitusTasks *tasks)
 {
-	JsonbContainer *top = explain(query, true);
-	JsonbContainer *distributed = find_container(top, "Distributed Query");
+	JsonbContainer *distributed = find_container(explain(query, true), "Distributed Query");
 	JsonbContainer *job = find_container(distributed, "Job");
-	char	   *provider = find_text(top, "Custom Plan Provider");
 	JsonbValue	value;
 
-	if (provider == NULL || strcmp(provider, "Citus Adaptive") != 0 ||
-		find_member(top, "Plans", &value) || !passes_columns(top, columns))
-		return "Citus leaves part of the source to this server";
 	if (find_member(distributed, "Subplans", &value) || find_member(job, "Depended Jobs", &value) ||
 		find_member(job, "Dependent Jobs", &value))
 		return "Citus reads the source in several steps";
-	if (!read_all(job, columns, tasks))
+	if (!read_all(job, tasks))
 		return "Citus does not show all tasks of the source";
 	return tasks->count == 0 ? "no shard has rows of the source" : NULL;
+}
+
+/* Finds the tasks of a source; returns why they are not all there is to do, or NULL. */
+static const char *
+find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTasks *tasks)
+{
+	JsonbContainer *top = explain_tasks_of(query);
+	const char *reason = NULL;
+
+	if (top == NULL || !passes_columns(top, columns))
+		return "Citus leaves part of the source to this server";
+	if (!gk_citus_plan_tasks(gk_query_plan(text, query, InvalidOid)->plan, tasks))
+		reason = ask_for_tasks(query, tasks);
+	for (int i = 0; reason == NULL && i < tasks->count; i++)
+		if (!is_select(tasks->all[i].query, columns))
+			reason = "Citus does not show all tasks of the source";
+	return reason;
 }
 
 /* The columns of a source, quoted. */
@@ -299,7 +302,7 @@ column_names(const Query *query, int *count)
 
 /* The source of a worker: the union of its tasks; NULL if it has none. */
 static const char *
-unite_tasks(const Tasks *tasks, const char *address, const char *columns)
+unite_tasks(const GkCitusTasks *tasks, const char *address, const char *columns)
 {
 	StringInfoData source;
 	int			count = 0;
@@ -415,7 +418,7 @@ describe_node(const Worker *worker, const char *source, GkNodeSource *node)
 
 /* Makes nodes of the workers with tasks; NULL if a task is on none of them, or all are here. */
 static const GkNodeSources *
-make_nodes(const Tasks *tasks, const char *columns, const char **reason)
+make_nodes(const GkCitusTasks *tasks, const char *columns, const char **reason)
 {
 	Worker	   *workers;
 	int			count = read_workers(&workers);
@@ -469,7 +472,7 @@ gk_citus_node_sources(const char *source, const char **reason)
 	Query	   *rewritten;
 	char	   *columns;
 	int			count;
-	Tasks		tasks = {0};
+	GkCitusTasks tasks = {0};
 
 	*reason = NULL;
 	if (!gk_has_citus())
@@ -479,6 +482,6 @@ gk_citus_node_sources(const char *source, const char **reason)
 		return NULL;
 	columns = column_names(rewritten, &count);
 	*reason = has_sent() ? "this transaction has used the workers of Citus before"
-		: find_tasks(query, count, &tasks);
+		: find_tasks(text, query, count, &tasks);
 	return *reason != NULL ? NULL : make_nodes(&tasks, columns, reason);
 }

@@ -73,6 +73,8 @@ map_memory(Size bytes)
 				 errmsg("out of memory"),
 				 errdetail("Failed on request of size %zu.", bytes),
 				 errhint("Lower the setting \"gkmeans.ring_size\", now %d kB.", gk_ring_size_kb)));
+	/* copy-on-write after a fork would move pages that a GPU reads */
+	(void) madvise(base, bytes, MADV_DONTFORK);
 	return base;
 }
 

@@ -1,5 +1,8 @@
 /*
  * The ids of the rows: a shared tuplestore beside the ring.
+ *
+ * An id is a tuple, but ids that are passed by value are stored many at a time: for each of them, a
+ * tuple costs more than the rest of its way.
  */
 #include "postgres.h"
 
@@ -29,17 +32,32 @@ typedef struct SharedIds
 typedef struct Place
 {
 	int64		sequence;
-	int64		row;			/* in the batch, -1 = skipped */
+	int64		row;			/* in the batch, -1 = skipped; not set if there are several */
 } Place;
+
+/* One of several ids of a batch. */
+typedef struct Value
+{
+	Datum		id;
+	int64		row;			/* twice the row, and 1 more if the id is NULL */
+} Value;
+
+/* Where they begin in a tuple, and how many it has at most. */
+#define VALUES_OFFSET MAXALIGN(SizeofMinimalTupleHeader)
+#define MAX_VALUES 250
 
 struct GkRowIds
 {
 	GkRelease  *release;
 	dsm_segment *segment;
 	MemoryContext context;
+	bool		by_value;
 	TupleTableSlot *slot;
 	SharedTuplestoreAccessor *reader;	/* NULL until the first id is asked for */
 	bool		at_end;
+	const Value *values;		/* the next of a tuple, and how many are left of it */
+	int			left;
+	int64		sequence;		/* of their batch */
 	int64	   *first_rows;		/* malloc'ed */
 	int64		batches;
 };
@@ -49,7 +67,9 @@ struct GkRowIdsWriter
 	TupleDesc	descriptor;
 	bool		is_varlena;
 	int16		value_bytes;	/* of a type that is passed by value, else 0 */
-	MinimalTuple value_tuple;	/* with the last such id, NULL before the first */
+	MinimalTuple values;		/* NULL before the first */
+	int			count;			/* of them */
+	int64		sequence;		/* of their batch */
 	MemoryContext context;
 	SharedTuplestoreAccessor *store;
 };
@@ -59,6 +79,13 @@ static SharedTuplestore *
 store_of(SharedIds *shared)
 {
 	return (SharedTuplestore *) ((char *) shared + MAXALIGN(sizeof(SharedIds)));
+}
+
+/* The ids in a tuple that has several. */
+static Value *
+values_of(MinimalTuple tuple)
+{
+	return (Value *) ((char *) tuple + VALUES_OFFSET);
 }
 
 /* The release function; the files are deleted with the segment. */
@@ -91,6 +118,7 @@ gk_row_ids_create(GkJob *job, Oid type, int participants)
 	SharedIds  *shared;
 
 	ids->context = gk_job_context(job);
+	ids->by_value = get_typbyval(type);
 	ids->slot = MakeSingleTupleTableSlot(id_descriptor(type), &TTSOpsMinimalTuple);
 	ids->release = gk_job_reserve(job, release_ids);
 	ids->release->resource = ids;
@@ -186,23 +214,54 @@ form_tuple(const GkRowIdsWriter *writer, Datum id, bool is_null)
 #endif
 }
 
-/* The same for an id that is passed by value: later ones change the tuple of the first. */
-static MinimalTuple
-value_tuple(GkRowIdsWriter *writer, Datum id)
+/* Stores a tuple of ids; the store's buffers outlive the row. */
+static void
+put_tuple(const GkRowIdsWriter *writer, const Place *place, MinimalTuple tuple)
 {
-	MinimalTuple tuple = writer->value_tuple;
+	MemoryContext before = MemoryContextSwitchTo(writer->context);
 
-	if (tuple == NULL)
-	{
-		MemoryContext before = MemoryContextSwitchTo(writer->context);
+	sts_puttuple(writer->store, unconstify(Place *, place), tuple);
+	MemoryContextSwitchTo(before);
+}
 
-		tuple = writer->value_tuple = form_tuple(writer, id, false);
-		MemoryContextSwitchTo(before);
-	}
-	else
-		store_att_byval((char *) tuple + tuple->t_hoff - MINIMAL_TUPLE_OFFSET, id,
-						writer->value_bytes);
-	return tuple;
+/* Stores the ids that have come together. */
+static void
+put_values(GkRowIdsWriter *writer)
+{
+	Place		place = {writer->sequence, 0};
+
+	if (writer->count == 0)
+		return;
+	writer->values->t_len = VALUES_OFFSET + writer->count * sizeof(Value);
+	put_tuple(writer, &place, writer->values);
+	writer->count = 0;
+}
+
+/* An id as it is read from a table: nothing besides its bytes is set. */
+static Datum
+clean_value(const GkRowIdsWriter *writer, Datum id)
+{
+	Datum		stored;
+
+	store_att_byval(&stored, id, writer->value_bytes);
+	return fetch_att(&stored, true, writer->value_bytes);
+}
+
+/* Lets an id that is passed by value wait for others of its batch. */
+static void
+put_value(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, int64 row)
+{
+	Value	   *value;
+
+	if (writer->count == MAX_VALUES || writer->sequence != sequence)
+		put_values(writer);
+	if (writer->values == NULL)
+		writer->values = MemoryContextAllocZero(writer->context, VALUES_OFFSET +
+												MAX_VALUES * sizeof(Value));
+	writer->sequence = sequence;
+	value = &values_of(writer->values)[writer->count++];
+	value->id = is_null ? (Datum) 0 : clean_value(writer, id);
+	value->row = 2 * row + is_null;
 }
 
 /* Stores an id. */
@@ -210,34 +269,31 @@ void
 gk_row_ids_put(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, int64 row)
 {
 	Place		place = {sequence, row};
-	MinimalTuple tuple;
-	MemoryContext before;
 
+	if (writer->value_bytes > 0)
+	{
+		put_value(writer, id, is_null, sequence, row);
+		return;
+	}
 	if (writer->is_varlena && !is_null)
 		id = PointerGetDatum(PG_DETOAST_DATUM_PACKED(id));
-	tuple = writer->value_bytes > 0 && !is_null ? value_tuple(writer, id)
-		: form_tuple(writer, id, is_null);
-
-	/* the store's buffers outlive the row */
-	before = MemoryContextSwitchTo(writer->context);
-	sts_puttuple(writer->store, &place, tuple);
-	MemoryContextSwitchTo(before);
+	put_tuple(writer, &place, form_tuple(writer, id, is_null));
 }
 
 /* Ends the writing of this process. */
 void
 gk_row_ids_flush(GkRowIdsWriter *writer)
 {
+	put_values(writer);
 	sts_end_write(writer->store);
 }
 
-/* Returns the ids in turn, one for every row of the source. */
-bool
-gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
+/* The next tuple of ids; NULL at the end. */
+static MinimalTuple
+next_tuple(GkRowIds *ids, Place *place)
 {
 	MemoryContext before = MemoryContextSwitchTo(ids->context);
 	MinimalTuple tuple = NULL;
-	Place		place;
 
 	if (ids->reader == NULL)
 	{
@@ -247,20 +303,66 @@ gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
 		sts_begin_parallel_scan(ids->reader);
 	}
 	if (!ids->at_end)
-		tuple = sts_parallel_scan_next(ids->reader, &place);
+		tuple = sts_parallel_scan_next(ids->reader, place);
 	if (tuple == NULL && !ids->at_end)
 	{
 		sts_end_parallel_scan(ids->reader);
 		ids->at_end = true;
 	}
 	MemoryContextSwitchTo(before);
+	return tuple;
+}
+
+/* The engine's number of a row; -1 if it was skipped. */
+static inline int64
+number_of(const GkRowIds *ids, int64 sequence, int64 row)
+{
+	if (row < 0)
+		return -1;
+	if (sequence >= ids->batches)
+		elog(ERROR, "id of a row that is in no batch");
+	return ids->first_rows[sequence] + row;
+}
+
+/* Returns the next id that is passed by value. */
+static bool
+next_value(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
+{
+	const Value *value;
+	MinimalTuple tuple;
+	Place		place;
+
+	if (ids->left == 0)
+	{
+		tuple = next_tuple(ids, &place);
+		if (tuple == NULL)
+			return false;
+		ids->values = values_of(tuple);
+		ids->left = (tuple->t_len - VALUES_OFFSET) / sizeof(Value);
+		ids->sequence = place.sequence;
+	}
+	ids->left--;
+	value = ids->values++;
+	*id = value->id;
+	*is_null = (value->row & 1) != 0;
+	*row = number_of(ids, ids->sequence, (value->row - *is_null) / 2);
+	return true;
+}
+
+/* Returns the ids in turn, one for every row of the source. */
+bool
+gk_row_ids_next(GkRowIds *ids, Datum *id, bool *is_null, int64 *row)
+{
+	MinimalTuple tuple;
+	Place		place;
+
+	if (ids->by_value)
+		return next_value(ids, id, is_null, row);
+	tuple = next_tuple(ids, &place);
 	if (tuple == NULL)
 		return false;
-
 	ExecStoreMinimalTuple(tuple, ids->slot, false);
 	*id = slot_getattr(ids->slot, 1, is_null);
-	if (place.row >= 0 && place.sequence >= ids->batches)
-		elog(ERROR, "id of a row that is in no batch");
-	*row = place.row < 0 ? -1 : ids->first_rows[place.sequence] + place.row;
+	*row = number_of(ids, place.sequence, place.row);
 	return true;
 }

@@ -43,6 +43,14 @@ SELECT results_eq(format($$SELECT count(*), count(DISTINCT id), min(id), max(id)
 		set_config('max_parallel_workers_per_gather', workers, true)),
 	format('SELECT 100000::bigint, 100000::bigint, 1, 100000, true, %L', workers), format('100000 ids, %s workers', workers))
 FROM unnest('{0,2}'::text[]) workers;
+-- each with its own label, whether or not it is NULL, and whether or not its row can be clustered
+SELECT results_eq(format($$SELECT f.id, c.x, count(*) FROM gkmeans_fit_predict(NULL::bigint,
+		'SELECT CASE WHEN id %% 7 > 0 THEN (id - 50000) * 184467440737095 END AS id, CASE WHEN id %% 11 > 0 THEN x END AS x FROM many', '{x}', 5, id_column => 'id') f
+		LEFT JOIN (SELECT cluster_id, centroid[1] AS x FROM gkmeans_fit('many', '{x}', 5)) c USING (cluster_id) WHERE %L <> '' GROUP BY 1, 2 ORDER BY 1, 2$$,
+		set_config('max_parallel_workers_per_gather', workers, true)),
+	$$SELECT CASE WHEN id % 7 > 0 THEN (id - 50000) * 184467440737095 END, CASE WHEN id % 11 > 0 THEN x END, count(*) FROM many GROUP BY 1, 2 ORDER BY 1, 2$$,
+	format('ids of bigint, some of them NULL, some rows that cannot be clustered, %s workers', workers))
+FROM unnest('{0,2}'::text[]) workers;
 SELECT results_eq($$SELECT count(*), count(DISTINCT id), min(length(id)) FROM gkmeans_fit_predict(NULL::text,
 	'SELECT repeat(md5(id::text), 10) AS id, x FROM many WHERE id <= 20000', '{x}', 5, id_column => 'id')$$,
 	'VALUES (20000::bigint, 20000::bigint, 320)', 'text ids with workers');

@@ -312,5 +312,12 @@ SELECT is((SELECT status FROM gkmeans.versions WHERE model = 'gk_test.m' AND ver
 SELECT gkmeans_refit('m');
 SELECT is((SELECT row(status, outcome)::text FROM m WHERE version = 901), '(failed,"lost: its session ended before the run did")', 'the next refit marks it');
 
+-- More clusters than are matched exactly, all of them on one side of where they were
+CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
+SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');
+UPDATE crowd SET x = x + 1000000;
+SELECT is(row(status, deployed)::text, '(fitted,t)', 'a refit of many clusters far away') FROM gkmeans_refit('crowd_kinds', starts => 1, deploy => 'always');
+SELECT is(array_agg(cluster_id ORDER BY cluster_id), (SELECT array_agg(i) FROM generate_series(0, 2099) i), 'each has a number of its own') FROM gkmeans_clusters('crowd_kinds');
+
 SELECT * FROM finish();
 ROLLBACK;

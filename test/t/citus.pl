@@ -255,6 +255,8 @@ my %nodes_of = (
 	'SELECT id, weight, x, height AS y, v FROM seen' => 2,
 	'SELECT id, 1 AS weight, x * 2 AS "the x", y AS x, coalesce(y, 0) AS y, v FROM distributed' => 2,
 	'SELECT id, x, x AS y FROM distributed' => 2,
+	q{SELECT id, x, y, E'<> "a" (b) {c} :taskList \\\\ d' AS "e {f} :g" FROM distributed} => 2,
+	'SELECT * FROM distributed WHERE length(now()::text) > 0' => 2,
 	'SELECT id, sum(x) AS x, max(y) AS y FROM distributed GROUP BY id' => 2,
 	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN local l USING (id)' => 'Citus reads the source in several steps',
 	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus reads the source in several steps',
@@ -280,14 +282,22 @@ for my $mode (qw(delete merge replace append))
 	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
 }
 
+# Reading over nodes sends nothing through Citus, so a transaction may do so again
+is((on_nodes('distributed', q('{x,y}', 2), q{BEGIN; DO $d$ BEGIN PERFORM gkmeans_fit('distributed', '{x,y}', 3); END $d$;}, 'COMMIT;'))[1], 2, 'a second fit of a transaction, over nodes as well');
+
 # Labels that the workers write themselves
 my $sent = q{SET client_min_messages = notice; SET citus.log_remote_commands = on; SET gkmeans.nodes = 'auto'; };
 
-# What a fit sends to the workers to write labels: "select" if they look them up themselves, "copy" if rows are sent.
-sub way_of
+sub what_is_sent
 {
 	my ($fit) = @_;
-	my (undef, undef, $said) = $node->psql('postgres', $sent . $fit);
+	return ($node->psql('postgres', $sent . $fit))[2];
+}
+
+# How labels come to the workers: "select" if they look them up themselves, "copy" if rows are sent.
+sub way_of
+{
+	my $said = what_is_sent(@_);
 	my @ways = ($said =~ /issuing INSERT INTO [^\n]*_gkmeans_label_cluster/ ? 'select' : (), $said =~ /issuing COPY/ ? 'copy' : ());
 	return join(' and ', @ways);
 }
@@ -295,6 +305,15 @@ is(way_of(label('labels', $_)), 'select', "$_: the workers write the labels of t
 is(way_of(label('labels', 'delete', '', 'SELECT id, x, height AS y FROM seen')), 'select', 'those of a view as well');
 is(way_of(label('labels', 'delete')), 'select', 'again');
 is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
+sql('TRUNCATE labels');
+my $said = what_is_sent('SET citus.force_max_query_parallelization = on; ' . label('labels', 'append'));
+my %sessions = map { $_ => 1 } $said =~ /issuing INSERT INTO [^\n]*_gkmeans_label_cluster[^\n]*\n[^\n]* connectionId: (\d+)/g;
+is(scalar(keys %sessions), sql(q{SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = 'labels'::regclass}), 'as many sessions as Citus may take write them');
+unlike($said, qr/issuing EXPLAIN/, 'the workers are not asked for their tasks');
+is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
+like(what_is_sent(label('labels', 'delete', '', 'SELECT * FROM distributed WHERE id = 17') =~ s/, 3, id_column/, 1, id_column/r), qr/issuing EXPLAIN/, 'unless the plan does not tell them');
+is(sql('SELECT count(*), min(id) FROM labels'), '1|17', 'whose labels are written');
+is(way_of(label('labels', 'delete')), 'select', 'all of them again');
 is(way_of(label('labels', 'merge')), 'copy', 'labels that are merged come through the coordinator');
 is(way_of(label('reference_labels', 'delete')), 'copy', 'so do those of a reference table');
 sql(q{CREATE TABLE stamped (LIKE labels); ALTER TABLE stamped ADD version int, ADD labelled_at timestamptz; SELECT create_distributed_table('stamped', 'id', colocate_with => 'distributed')});

@@ -6,6 +6,7 @@ use lib "$FindBin::Bin/../perl";
 use GkServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $server = start_server('server');
 my $host = $server->host;
@@ -149,7 +150,7 @@ is(answer_to($ids, ids => 'NULL::text,i.row_number'), 80, 'ids that are NULL');
 is(answer_to($ids, ids => 'i.id,0::bigint'), 80, 'ids of the same row');
 my $figures = "SELECT count(*) FROM gkmeans_evaluate_labels('few', '{x,y}', label_column => 'id')";
 is(answer_to($figures), 1, 'labels that are true');
-like(answer_to($figures, ids => $_), qr/send other labels than one for each row/, "labels: $_")
+like(answer_to($figures, ids => $_), qr/08P01: answers of nodes "honest", "liar" contradict each other\nDETAIL:  In them, rows have several labels, or none/, "labels: $_")
 	for ('i.id,0::bigint', 'i.id,i.row_number/2', 'i.id,-1::bigint', "CASE WHEN i.row_number > 0 THEN i.id END,0::bigint");
 
 # Answers to messages.
@@ -195,6 +196,43 @@ my $other = "CASE WHEN length(\$1) = 560 THEN lies.words(\$1, CASE \$3 % 2 WHEN 
 my $changed = qr/contradict each other\nDETAIL:  In them, distances are not those of before/;
 like(answer_to($model, fake('fetch', $other)), qr/08P01: answers of node "liar" $changed/, 'other distances each time');
 like(answer_to($model, fake('fetch', $other), nodes => 'honest, liar'), qr/08P01: answers of nodes "honest", "liar" $changed/, 'other distances of one of two');
+my $seeded = "SELECT count(*) FROM gkmeans_fit('few', '{x,y}', 3, init => 'k-means||', quality => 'fast')";
+is(answer_to($seeded, fake('label_weights', "lies.words(\$1, 'ffffffffffffff7f')")), 3, 'candidates of great weight');
+like(answer_to($seeded, fake('label_weights', "lies.words(\$1, '0000000000000080')")), $invalid, 'candidates of negative weight');
+like(answer_to($seeded, fake('label_weights', "lies.words(\$1, 'ffffffffffffff7f')"), nodes => 'honest, liar'), $invalid, 'weights that overflow');
+
+# A chain of many unions, and as many that are looked for from its end on: it takes seconds, and can be cancelled.
+$server->safe_psql('liar', <<~'SQL');
+	CREATE TABLE many AS SELECT noise(i, 1) AS x FROM generate_series(1, 100000) i;
+	CREATE FUNCTION lies.integers(numbers int[]) RETURNS bytea LANGUAGE sql AS $$
+		SELECT string_agg(substr(b, 4, 1) || substr(b, 3, 1) || substr(b, 2, 1) || substr(b, 1, 1), '' ORDER BY o) || CASE WHEN cardinality(numbers) % 2 = 1 THEN '\x00000000'::bytea ELSE '' END
+		FROM (SELECT int4send(n) AS b, o FROM unnest(numbers) WITH ORDINALITY u (n, o)) s $$;
+	CREATE FUNCTION lies.chain(answer bytea, message bytea) RETURNS bytea LANGUAGE plpgsql AS $$
+	DECLARE
+		points int := get_byte(message, 80) + 256 * get_byte(message, 81) + 65536 * get_byte(message, 82);
+		half int := points / 2;
+		parts int[];
+		rounds int[];
+	BEGIN
+		SELECT array_agg(CASE WHEN i <= half THEN i - 1 ELSE half END ORDER BY i), array_agg(CASE WHEN i = 0 THEN -1 WHEN i <= half THEN half - i ELSE i - 1 END ORDER BY i)
+			INTO parts, rounds FROM generate_series(0, points - 1) i;
+		PERFORM pg_advisory_lock(1);
+		RETURN substr(answer, 1, 80) || lies.integers(parts) || lies.integers(rounds) || lies.integers(array_fill(0, ARRAY[points]));
+	END $$;
+	SQL
+$server->safe_psql('postgres', 'CREATE TABLE many (x float8)');
+my ($session, $pid) = new_session($server);
+$server->safe_psql('postgres', "ALTER SERVER liar OPTIONS (ADD options '-c lies.operation=10 -c lies.fake=lies.chain(\$1,\$2)')");
+start_query($session, "SET gkmeans.nodes = 'liar'; SELECT count(*) FROM gkmeans_fit('many', '{x}', 40000, max_iter => 1, quality => 'fast', init => 'k-means||')");
+ok($server->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND state = 'idle in transaction')"),
+	'the node has told of a chain of unions');
+usleep(300_000);
+cmp_ok($server->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')"), '<', slack_ms(), 'cancelled while they are made');
+$session->query('SELECT 1');
+like($session->{stderr}, qr/canceling statement due to user request/, 'and not before');
+eval { $session->quit };
+$server->safe_psql('postgres', 'ALTER SERVER liar OPTIONS (DROP options)');
+
 my $refused = 0;
 for my $seed (1 .. 150)
 {

@@ -313,7 +313,7 @@ test_answers(int64_t mutations)
 
 		plan.look_at = 1 + (int64_t) (random_bits() % (uint64_t) all);
 		code = run_until_error(gk_local_cluster(&plan), &data, (Feeding) {.threads = 1});
-		good &= code == GK_OK || code == GK_INTERNAL || code == GK_LIMIT;
+		good &= code == GK_OK || code == GK_INVALID_ANSWER || code == GK_LIMIT;
 		refused += code != GK_OK;
 	}
 	ok(good && refused > mutations / 5, "%lld of %lld forged answers are refused",
@@ -350,7 +350,7 @@ test_merges(void)
 	plan.look = empty_merges;
 	for (plan.look_at = 1; plan.look_at <= all; plan.look_at++)
 		refused += run_until_error(gk_local_cluster(&plan), &data,
-								   (Feeding) {.threads = 1}) == GK_INTERNAL;
+								   (Feeding) {.threads = 1}) == GK_INVALID_ANSWER;
 	ok(emptied > 0 && refused == emptied, "%d of %d answers without unions are refused",
 	   refused, emptied);
 	free_data(&data);

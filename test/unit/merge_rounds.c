@@ -16,7 +16,7 @@
  * The most rounds: more than random clusters need, but they do not grow with the number of clusters
  * unless all have the same eight as neighbours: then a round can unite eight pairs.
  */
-#define MOST_ROUNDS 400
+#define MOST_ROUNDS 200
 #define CLUSTERS_A_ROUND 6
 
 /* Clusters to be merged. */

@@ -666,7 +666,7 @@ typedef struct Clusters
 	uint64_t   *best;			/* the first union of each, by the number of who proposes it */
 	bool	   *grown;			/* in this round */
 	int			round;
-	int			coarse_bits;	/* that it leaves out of costs */
+	GkCoarseness coarseness;	/* of this round */
 } Clusters;
 
 /* The distance of two points, in float. */
@@ -746,7 +746,7 @@ seen_by_others(const Clusters *s, int64_t c, uint64_t key, uint32_t greatest)
 	uint32_t	bits = gk_union_cost_bits(key);
 
 	return bits > greatest ? GK_NO_NEIGHBOUR
-		: gk_round_key(bits, (int32_t) c, s->coarse_bits, s->round);
+		: gk_round_key(bits, (int32_t) c, s->coarseness.bits, s->round);
 }
 
 /* The first unions of the lists, and the first of all that each cluster can have. */
@@ -850,8 +850,8 @@ choose_union(const Clusters *s, const uint64_t *list, uint32_t greatest)
 	{
 		uint32_t	bits = gk_union_cost_bits(list[i]);
 
-		if (i == 0 || (bits <= greatest && bits >> s->coarse_bits ==
-					   gk_union_cost_bits(list[0]) >> s->coarse_bits))
+		if (i == 0 || (bits <= greatest && bits >> s->coarseness.bits ==
+					   gk_union_cost_bits(list[0]) >> s->coarseness.bits))
 			choices[count++] = list[i];
 	}
 	return choices[s->round % count];
@@ -881,7 +881,7 @@ merge_round(Clusters *s)
 	}
 	refresh_lists(s);
 	s->round++;
-	s->coarse_bits = gk_coarse_bits(s->coarse_bits, unions, able);
+	gk_judge_round(&s->coarseness, unions, able);
 	free(proposals);
 	return unions > 0;
 }
