@@ -25,9 +25,14 @@
 /* The work up to which `auto` searches. */
 #define AUTO_WORK 1e9
 
-/* `auto` makes no further start after so many that ended like the best, to this share of it. */
+/*
+ * `auto` makes no further start after so many that ended like the best, to this share of it: fewer
+ * suffice once this share of its steps is made.
+ */
+#define CHEAP_AGREEMENT 10
 #define AGREEMENT 3
 #define ALIKE 1e-7
+#define CHEAP_SHARE (1.0 / 16)
 
 /* Turns a row's d² into its distance. */
 double
@@ -179,10 +184,12 @@ static bool
 has_done_enough(const GkFitter *fitter, int starts_done)
 {
 	const GkFitSpec *spec = fitter->spec;
+	double		steps = gk_auto_steps(spec, fitter->k);
+	bool		is_cheap = fitter->iterations < CHEAP_SHARE * steps;
 
 	return spec->quality == GK_QUALITY_AUTO && starts_done >= spec->n_init &&
-		(fitter->agreed >= AGREEMENT ||
-		 fitter->iterations >= gk_auto_steps(spec, fitter->k));
+		(fitter->iterations >= steps ||
+		 fitter->agreed >= (is_cheap ? CHEAP_AGREEMENT : AGREEMENT));
 }
 
 /* Counts the starts that end like the best one. */

@@ -20,7 +20,7 @@
  * more for each row, and for each of its features; what else a round does, for each feature and
  * pair of centroids.
  */
-#define AUTO_WORK 5e10
+#define AUTO_WORK 7e10
 #define ROW_WORK 450
 #define VALUE_WORK 64
 #define PAIR_WORK 20
@@ -42,7 +42,7 @@
 #define LEAST_IMPROVEMENT 1e-4
 #define LEAST_IMPROVEMENT_CUT 3e-5
 
-/* After a round that failed, m becomes m × 2 / 3; where few are added, only after so many rounds. */
+/* Rounds that may fail before fewer centroids are added, where these are few. */
 #define FAILURES 2
 
 /* The most Lloyd steps of a search: this many, or this multiple of its start's. */
@@ -59,7 +59,7 @@
 #define PASSES_FACTOR 11
 #define LAST_FACTOR 3
 
-/* Where steps are spared, the most after a merge: at least so many, or this share of the start's. */
+/* Where steps are spared, the most after a merge: this many, or this share of the start's. */
 #define LEAST_TRIAL 4
 #define TRIAL_SHARE 16
 

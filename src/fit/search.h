@@ -18,7 +18,7 @@ extern double gk_pass_work(const GkFitSpec *spec, int64 k);
 
 /*
  * Steps of all starts and searches after which `auto` begins no further one: they take about half a
- * second on two cores.
+ * second on two cores, or little more.
  */
 extern double gk_auto_steps(const GkFitSpec *spec, int64 k);
 

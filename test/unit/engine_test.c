@@ -93,7 +93,8 @@ test_refits(void)
 		bool		weighted = random_bits() % 2;
 		Kind		kind = (Kind) (random_bits() % KINDS);
 		Data		data = make_data(kind, 1500 / FEWER, cases[i].d, 200, weighted, false, false);
-		Data		next = make_data(BLOBS, 1700 / FEWER, cases[i].next, 200, weighted, true, false);
+		Data		next = make_data(BLOBS, 1700 / FEWER, cases[i].next, 200, weighted, true,
+									 false);
 
 		gk_cpu_engine_use(NULL, i % 2);
 		snprintf(comparison.where, sizeof(comparison.where), "refits, d %d, %s%s", cases[i].d,
