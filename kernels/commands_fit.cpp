@@ -451,10 +451,8 @@ void
 Engine::leave_behind(const GkCommand *c, int place)
 {
 	await_counters(place);
-	if (c->step.changed == 0 || c->step.empty > 0)
-		return;
-	labels_ahead = true;
-	sums_valid = false;
+	if (c->step.changed > 0 && c->step.empty == 0)
+		sums_valid = false;
 }
 
 /* Takes in what an iteration came to; true if none may follow. */

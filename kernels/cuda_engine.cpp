@@ -465,16 +465,13 @@ Engine::run_one(GkCommand *c)
 		updated &= c->operation == GK_STEP;
 		(this->*commands[c->operation].run) (c);
 		gk_note(&state, c, centroids);
-		if (labels_ahead)
-			state.labels = 0;
-		labels_ahead = false;
 		return make_status(GK_OK, "", "");
 	}
 	catch (...)
 	{
 		GkStatus	ended = status_of_exception();
 
-		sums_valid = state.given = updated = labels_ahead = false;
+		sums_valid = state.given = updated = false;
 		if (stopping.is_planned())
 			outlive_stop();
 		return ended;

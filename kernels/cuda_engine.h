@@ -228,7 +228,6 @@ private:
 	bool		sums_given = false;		/* they are less those that the caller has */
 	bool		summing = false;		/* a sum over the devices may be in progress */
 	bool		updated = false;		/* the centroids are those of the sums, or labels unknown */
-	bool		labels_ahead = false;	/* the labels are newer than the last step says */
 
 	/* the command */
 	std::mutex	mutex;

@@ -131,6 +131,14 @@ gk_forget(GkState *state, const GkCommand *command)
 		state->given = false;
 }
 
+/* True if a step was ended by a shift within its tolerance, and another one may have begun. */
+static inline bool
+gk_ended_at_rest(const GkCommand *step)
+{
+	return step->step.more > 0 && step->step.tolerance > 0.0 && step->step.changed > 0 &&
+		step->step.empty == 0 && step->step.shift2 <= step->step.tolerance;
+}
+
 /* Marks as known what a command has produced; `centroids` is how many there were before it. */
 static inline void
 gk_note(GkState *state, const GkCommand *command, int64_t centroids)
@@ -151,8 +159,9 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 			state->centroids = command->centroids.k;
 			break;
 		case GK_STEP:
-			state->centroids = state->labels = centroids;
-			state->sums = command->step.sums == NULL;
+			state->centroids = centroids;
+			state->labels = gk_ended_at_rest(command) ? 0 : centroids;
+			state->sums = command->step.sums == NULL && state->labels > 0;
 			state->given = command->step.sums != NULL;
 			break;
 		case GK_MOVE:

@@ -123,7 +123,7 @@ run_start(GkFitter *fitter, GkStart *start)
 	fitter->fit->seed_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_fitter_iterate(fitter, start, fitter->spec->max_iter);
+	gk_fitter_iterate(fitter, start, fitter->spec->max_iter, false);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);

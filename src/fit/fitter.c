@@ -120,7 +120,7 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance)
 
 /* Lloyd's iteration until no label changes, the centroids hardly move, or `limit` is reached. */
 void
-gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
+gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit, bool wants_labels)
 {
 	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
@@ -129,7 +129,7 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit)
 	start->converged = false;
 	start->iterations = 0;
 	while (start->iterations < limit && !start->converged)
-		iterate_at_once(fitter, start, limit - start->iterations, tolerance);
+		iterate_at_once(fitter, start, wants_labels ? 1 : limit - start->iterations, tolerance);
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
 }

@@ -56,8 +56,11 @@ extern double gk_fitter_value(const GkFitter *fitter, GkSum sum, int exponent);
 /* Gives the engine centroids; forgets the labels. */
 extern void gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count);
 
-/* Lloyd's iteration until no label changes, the centroids rest, or `limit` is reached. */
-extern void gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit);
+/*
+ * Lloyd's iteration until no label changes, the centroids rest, or `limit` is reached.  The engine
+ * has the labels of the last iteration afterwards only if they are asked for.
+ */
+extern void gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit, bool wants_labels);
 
 /* Labels with the engine's centroids as they are, and the statistics of clusters; the inertia. */
 extern double gk_fitter_label_rows(GkFitter *fitter, int64 count);

@@ -255,11 +255,11 @@ merge_centroids(Search *search)
 
 /* Lloyd's iteration of the trial; counts its steps. */
 static void
-iterate_trial(Search *search, int limit)
+iterate_trial(Search *search, int limit, bool wants_labels)
 {
 	if (search->fitter->spec->quality == GK_QUALITY_AUTO)
 		limit = Min(limit, Max(search->pass_limit - search->passes, LEAST_TRIAL));
-	gk_fitter_iterate(search->fitter, &search->trial, limit);
+	gk_fitter_iterate(search->fitter, &search->trial, limit, wants_labels);
 	search->passes += search->trial.iterations;
 }
 
@@ -286,9 +286,9 @@ run_round(Search *search)
 
 	search->is_labelled = false;
 	add_centroids(search);
-	iterate_trial(search, Min(STEPS_BEFORE_MERGE, search->fitter->spec->max_iter));
+	iterate_trial(search, Min(STEPS_BEFORE_MERGE, search->fitter->spec->max_iter), true);
 	merge_centroids(search);
-	iterate_trial(search, search->trial_limit);
+	iterate_trial(search, search->trial_limit, false);
 	count_passes(search, LABEL_PASSES);
 	trial->inertia = gk_fitter_label_rows(search->fitter, trial->count);
 	search->best->rounds++;
@@ -347,7 +347,7 @@ finish_best(Search *search, int limit)
 
 	if (!search->is_cut)
 		return;
-	gk_fitter_iterate(search->fitter, best, limit);
+	gk_fitter_iterate(search->fitter, best, limit, false);
 	best->inertia = gk_fitter_label_rows(search->fitter, best->count);
 	search->is_labelled = true;
 }
@@ -451,9 +451,9 @@ gk_combine(GkFitter *fitter, GkStart *start, const GkStart *other)
 	unite_centroids(&search, other);
 	if (search.depth > 0)
 	{
-		iterate_trial(&search, STEPS_TO_COMBINE);
+		iterate_trial(&search, STEPS_TO_COMBINE, true);
 		merge_centroids(&search);
-		iterate_trial(&search, search.trial_limit);
+		iterate_trial(&search, search.trial_limit, false);
 		trial->inertia = gk_fitter_label_rows(fitter, trial->count);
 		start->rounds++;
 		if (trial->inertia < Min(start->inertia, other->inertia))
