@@ -817,7 +817,7 @@ gk_cuda_engine(void)
 		GK_ENGINE_INTERFACE, "cuda", gk::cuda_open, gk::cuda_lend_buffer,
 		gk::cuda_set_dimension, gk::cuda_append, gk::cuda_reclaim, gk::cuda_clear,
 		gk::cuda_submit, gk::cuda_wait, gk::cuda_fetch, gk::cuda_usage, gk::cuda_close,
-		gk::cuda_list_devices, gk::cuda_release_process
+		gk::cuda_list_devices, gk::cuda_release_process, nullptr
 	};
 
 	return &class_of;
