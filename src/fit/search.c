@@ -20,13 +20,13 @@
  * more for each row, and for each of its features; what else a round does, for each feature and
  * pair of centroids.
  */
-#define AUTO_WORK 7e10
+#define AUTO_WORK 5e10
 #define ROW_WORK 450
 #define VALUE_WORK 64
-#define PAIR_WORK 20
+#define PAIR_WORK 32
 
 /* Searches with more work than this spare passes over the rows. */
-#define LARGE_WORK 2e8
+#define LARGE_WORK 1e9
 
 /* Centroids that the first round adds: k, or with large work this share of k; at least so many. */
 #define LARGE_DEPTH_SHARE 8

@@ -73,7 +73,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', initial_centroids
 SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', 3, quality => 'perfect')$$, '22023', 'another word', hint => '"auto", "fast", "good", "best"');
 
 -- With large work, a search makes few passes over the rows.
-CREATE TABLE large AS SELECT ARRAY(SELECT (noise(i % 1000, f) * 100 + noise(i, f + 50) * 30)::real FROM generate_series(1, 10) f) AS v FROM generate_series(1, 12000) i;
+CREATE TABLE large AS SELECT ARRAY(SELECT (noise(i % 1000, f) * 100 + noise(i, f + 50) * 30)::real FROM generate_series(1, 10) f) AS v FROM generate_series(1, 60000) i;
 CREATE TABLE searches AS SELECT quality, string_to_array(btrim(after_fit(format($$gkmeans_fit('large', '{v}', 1000, quality => %L)$$, quality),
 	'(iterations, search_rounds, inertia, converged)'), '()'), ',') AS facts FROM unnest('{fast,good}'::text[]) quality;
 SELECT unnest(ARRAY[cmp_ok(5 * good.facts[2]::int, '<=', 11 * fast.facts[1]::int, 'the rounds make at most 11 times the steps of the start'),
