@@ -451,8 +451,9 @@ void
 Engine::leave_behind(const GkCommand *c, int place)
 {
 	await_counters(place);
+	/* its labels are newer than the centroids */
 	if (c->step.changed > 0 && c->step.empty == 0)
-		sums_valid = false;
+		sums_valid = updated = false;
 }
 
 /* Takes in what an iteration came to; true if none may follow. */

@@ -86,8 +86,7 @@ class MemoryOwner;
 
 /*
  * Device memory for small blocks: few calls allocate and free it.  What is taken is used by one
- * stream, or between synchronisations; what is returned is taken again once all is, or at once if
- * it was the last.
+ * stream, or between synchronisations; what is returned is taken again only if it was the last.
  */
 class Arena
 {

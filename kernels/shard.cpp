@@ -293,6 +293,8 @@ Shard::make_room(uint64_t bytes)
 void
 Shard::reserve_stream()
 {
+	bool		are_new = !streaming;
+
 	streaming = true;
 	try
 	{
@@ -302,6 +304,9 @@ Shard::reserve_stream()
 			if (weighted)
 				stream_weights[i].reserve(*this, chunk_rows());
 		}
+		/* kernels may still use what the arena had before */
+		if (are_new)
+			GK_CUDA(cudaStreamSynchronize(device->compute));
 	}
 	catch (...)
 	{

@@ -322,7 +322,7 @@ list_pairs(Rounds *rounds, int free_columns)
 	return count;
 }
 
-/* Matches a row with the nearest of the columns that are packed and still free, if there is one. */
+/* Matches a row with the nearest of the columns that are packed and still free. */
 static void
 match_nearest(Rounds *rounds, int row, int free_columns)
 {
@@ -335,22 +335,23 @@ match_nearest(Rounds *rounds, int row, int free_columns)
 		if (!rounds->is_taken[rounds->numbers[j]] &&
 			(nearest < 0 || rounds->distances[j] < rounds->distances[nearest]))
 			nearest = j;
-	if (nearest < 0)
-		return;
 	rounds->match[row] = rounds->numbers[nearest];
 	rounds->is_taken[rounds->numbers[nearest]] = true;
 }
 
 /*
- * Matches the rows that are left in one pass, in the order of their pairs: where the same few
+ * Matches so many rows that are left in one pass, in the order of their pairs: where the same few
  * columns are nearest to all rows, a round could match no more than those.
  */
 static void
-match_rest(Rounds *rounds, int64 count, int free_columns)
+match_rest(Rounds *rounds, int left, int64 count, int free_columns)
 {
-	for (int64 i = 0; i < count; i++)
+	for (int64 i = 0; i < count && left > 0; i++)
 		if (rounds->match[rounds->pairs[i].row] < 0)
+		{
 			match_nearest(rounds, rounds->pairs[i].row, free_columns);
+			left--;
+		}
 }
 
 /* Matches many points greedily, in rounds: each that is left may choose among its nearest. */
@@ -370,7 +371,7 @@ match_in_rounds(Rounds *rounds)
 
 		if (taken < left / LEAST_SHARE)
 		{
-			match_rest(rounds, count, free_columns);
+			match_rest(rounds, left - taken, count, free_columns);
 			return;
 		}
 		left -= taken;

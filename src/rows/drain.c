@@ -40,6 +40,7 @@ struct GkDrain
 	int64_t		batches;		/* the greatest sequence number + 1 */
 	int64_t		allocated;
 	bool		has_dimension;
+	int			looks;			/* at the engine, for the last slots */
 	int			pending;		/* appended, not yet reclaimed: in order of append */
 	int			pending_slots[GK_MAX_SLOTS];
 	uint64_t	pending_tickets[GK_MAX_SLOTS];
@@ -192,19 +193,14 @@ note_status(GkDrain *drain, GkStatus status)
 	gk_ring_fail(drain->ring, &drain->status);
 }
 
-/* Moves all batches. */
-static void
-drain_ring(GkDrain *drain)
-{
-	note_status(drain, move_batches(drain));
-	sem_post(&drain->finished);
-}
-
-/* The thread's main function. */
+/* The thread's main function: moves all batches. */
 static void *
 drain_main(void *argument)
 {
-	drain_ring(argument);
+	GkDrain    *drain = argument;
+
+	note_status(drain, move_batches(drain));
+	sem_post(&drain->finished);
 	return NULL;
 }
 
@@ -282,9 +278,13 @@ gk_drain_move(GkDrain *drain)
 bool
 gk_drain_wait(GkDrain *drain, int milliseconds)
 {
-	if (!drain->has_thread && drain->status.code == GK_OK)
-		drain_ring(drain);
-	return !drain->has_thread || gk_wait_semaphore(&drain->finished, milliseconds);
+	gk_drain_move(drain);
+	if (drain->has_thread)
+		return gk_wait_semaphore(&drain->finished, milliseconds);
+	if (drain->status.code != GK_OK || drain->pending == 0)
+		return true;
+	pause_between_looks(drain->looks++);
+	return false;
 }
 
 /* How the moving ended. */

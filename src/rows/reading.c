@@ -311,12 +311,15 @@ static double
 expected_rows(const Plan *plan, int *row_bytes, int *workers)
 {
 	double		share = 1.0;
+	bool		is_below = false;	/* the source may have aggregates of its own */
 
 	*workers = *row_bytes = 0;
-	while (plan != NULL && (IsA(plan, Agg) || IsA(plan, Gather)))
+	while (plan != NULL && !is_below && (IsA(plan, Agg) || IsA(plan, Gather)))
 	{
 		if (IsA(plan, Gather))
 			*workers = ((const Gather *) plan)->num_workers;
+		else
+			is_below = !DO_AGGSPLIT_COMBINE(((const Agg *) plan)->aggsplit);
 		plan = plan->lefttree;
 	}
 	/* as the planner divides them; the leader does what the workers leave it time for */

@@ -171,7 +171,8 @@ compare_definition(Refit *refit)
 	/* it may have found fewer clusters than it was asked for */
 	refit->same_k = arguments.fit.k == model->k || arguments.fit.k == refit->then.k_asked;
 	/* from another origin, rows lie in other directions */
-	is_scaled = arguments.fit.scale != GK_SCALE_NONE;
+	is_scaled = arguments.fit.scale == GK_SCALE_AUTO ? list_length(arguments.source.features) > 1
+		: arguments.fit.scale != GK_SCALE_NONE;
 	refit->has_points = model->metric != GK_COSINE || keeps_scale(refit) ||
 		(refit->same_scale && (model->factor != NULL) == is_scaled);
 }

@@ -126,6 +126,8 @@ SELECT gkmeans_name_clusters((scale || '_turned')::regclass, '{a,b,c}') FROM unn
 SELECT is(row(inertia_before = inertia, improvement, moved, outcome)::text, '(t,0,0,"as good as version 1, 0 rows moved")', scale || ': the same rows, the same directions')
 	FROM unnest('{standard,minmax}'::text[]) scale, gkmeans_refit((scale || '_turned')::regclass, rescale => true, deploy => 'always');
 SELECT is(names, '{a,b,c}', 'with their names') FROM standard_turned WHERE deployed;
+SELECT gkmeans_create_model('auto_turned', 'SELECT id, ARRAY[x + 100, y * 50 + 5] AS v FROM kinds', '{v}', 3, metric => 'cosine', scale => 'auto');
+SELECT is(outcome, 'as good as version 1, 0 rows moved', 'auto, which scales no array') FROM gkmeans_refit('auto_turned', rescale => true, deploy => 'always');
 SELECT gkmeans_alter_model('minmax_turned', '{"scale": "standard"}');
 SELECT is(row(deployed, inertia_before, moved, outcome)::text, '(t,,,"the definition differs from that of version 2")', 'in another scale they are others') FROM gkmeans_refit('minmax_turned');
 

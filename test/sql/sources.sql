@@ -155,6 +155,16 @@ END $$;
 SELECT is((SELECT count(*)::int FROM nested(10)), 3, 'ten fits, one in the source of another');
 SELECT fails_with('SELECT * FROM nested(11)', '54001', 'eleven', 'nested too deeply', 'the limit is 10');
 
+-- What is expected is the rows of the source, not those that it groups
+CREATE TABLE estimates (rows bigint);
+CREATE FUNCTION estimated() RETURNS bool LANGUAGE sql VOLATILE PARALLEL UNSAFE AS $$
+	INSERT INTO gk_test.estimates SELECT rows_estimated FROM gkmeans.progress WHERE pid = pg_backend_pid() RETURNING true
+$$;
+CREATE TABLE grouped AS SELECT i % 10 AS g, i AS x FROM generate_series(1, 10000) i;
+ANALYZE grouped;
+SELECT count(*) FROM gkmeans_fit('SELECT g, avg(x) AS x FROM gk_test.grouped GROUP BY g HAVING gk_test.estimated()', '{x}', 2);
+SELECT cmp_ok(max(rows), '<=', 10::bigint, 'groups are estimated, not their rows') FROM estimates;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
