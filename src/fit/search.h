@@ -4,7 +4,9 @@
  * In the manner of breathing k-means (Fritzke 2020, arXiv 2006.15666) and of swap-based local
  * search (Lattanzi and Sohler 2019): a round adds some rows as centroids, iterates, takes as many
  * away, and iterates again.  Rows are drawn by weight × d², as k-means++ does; the
- * centroids whose union adds least to the inertia are merged, two at a time (Ward 1963).
+ * centroids whose union adds least to the inertia are merged, two at a time (Ward 1963).  Several
+ * searches are combined in the same way: the centroids of one are added to those of another
+ * (Fränti 2000).
  */
 #ifndef GK_SEARCH_H
 #define GK_SEARCH_H
