@@ -5,11 +5,11 @@
  * Built by `make -C test/unit bench`.
  * Usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine_drive.h"
+#include "engine_library.h"
 #include "engine_rows.h"
 
 #define ITERATIONS 12
@@ -129,19 +129,18 @@ main(int argc, char **argv)
 		{100000000, 16, 8, 0}, {8000000, 10, 128, 0}, {1000000, 256, 784, 0},
 		{4000000, 10000, 250, 0}, {1000000, 1000, 128, 50}, {1000000, 1000, 128, 1000}
 	};
-	void	   *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
-	const GkEngineClass *(*get) (void);
+	const GkEngineClass *class_of;
 	double		largest = argc > 3 ? atof(argv[3]) * 1e9 : 6e9;
 	int64_t		count = 0;
 	float	   *x;
 
-	if (library == NULL)
+	if (argc < 2)
 	{
-		fprintf(stderr, "%s\n", argc > 1 ? dlerror() :
-				"usage: engine_cuda_bench LIBRARY [devices [largest GB of rows [shape]]]");
+		fprintf(stderr, "usage: engine_cuda_bench LIBRARY [devices [largest GB of rows"
+				" [shape]]]\n");
 		return 1;
 	}
-	get = (const GkEngineClass *(*) (void)) dlsym(library, "gk_cuda_engine");
+	class_of = class_of_engine(argv[1]);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		if ((double) shapes[i].n * shapes[i].d * 4 <= largest && shapes[i].n * shapes[i].d > count)
 			count = shapes[i].n * shapes[i].d;
@@ -154,7 +153,7 @@ main(int argc, char **argv)
 			continue;
 		blobs = shapes[i].blobs == 0 ? NULL
 			: make_rows(shapes[i].n, shapes[i].d, shapes[i].blobs);
-		time_shape(get(), shapes[i], blobs != NULL ? blobs : x, argc > 2 ? atoi(argv[2]) : 1);
+		time_shape(class_of, shapes[i], blobs != NULL ? blobs : x, argc > 2 ? atoi(argv[2]) : 1);
 		free(blobs);
 	}
 	return 0;

@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include <dlfcn.h>
 #include <math.h>
 
 #include "engine_error.h"
@@ -20,6 +19,7 @@
 #include "seed.h"
 
 #include "engine_drive.h"
+#include "engine_library.h"
 #include "engine_rows.h"
 #include "exact.h"
 #include "fixed_point.h"
@@ -346,25 +346,6 @@ time_set(const GkEngineClass *class_of, const GkEngineConfig *config, const char
 	print_times(&set, &fastest);
 	free((float *) set.rows.x);
 	return right;
-}
-
-/* The class of the engine: the CPU engine, or the one in a library. */
-static const GkEngineClass *
-class_of_engine(const char *library)
-{
-	const GkEngineClass *(*get) (void);
-	void	   *handle;
-
-	if (library == NULL || *library == '\0')
-		return gk_cpu_engine();
-	handle = dlopen(library, RTLD_NOW);
-	if (handle == NULL)
-	{
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	get = (const GkEngineClass *(*) (void)) dlsym(handle, "gk_cuda_engine");
-	return get();
 }
 
 /* Times the sets; the exit status is 1 if something was wrong. */

@@ -6,13 +6,13 @@
  * The CPU engine runs on so many threads; with a LIBRARY, the CUDA engine on so many devices.
  * LABELS is a file for the labels, int32.  Prints one JSON object.
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine_drive.h"
+#include "engine_library.h"
 #include "engine_rows.h"
 #include "exact.h"
 #include "fixed_point.h"
@@ -237,25 +237,6 @@ print(GkEngine *engine, const Set *set, const Times *times, const char *labels_f
 	printf("\"bytes\": %llu, \"wrong\": %lld}\n",
 		   (unsigned long long) (usage.devices > 0 ? usage.device_peak : usage.host_peak),
 		   (long long) wrong_in_sample(engine, &rows, set->k, sample));
-}
-
-/* The class of the engine: the CPU engine, or the one in a library. */
-static const GkEngineClass *
-class_of_engine(const char *library)
-{
-	const GkEngineClass *(*get) (void);
-	void	   *handle;
-
-	if (library == NULL || *library == '\0')
-		return gk_cpu_engine();
-	handle = dlopen(library, RTLD_NOW);
-	if (handle == NULL)
-	{
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	get = (const GkEngineClass *(*) (void)) dlsym(handle, "gk_cuda_engine");
-	return get();
 }
 
 /* Times the engine on the set of the file. */
