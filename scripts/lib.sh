@@ -89,12 +89,23 @@ install_missing() {
 
     say "Installing ${missing[*]}"
     is_known "${missing[0]}" || apt_get -qq update
+    keep_version
     local plan
     plan=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>&1) || die "$plan"
-    if grep -Eq '^Inst postgresql-[0-9]+ \[' <<< "$plan"; then
-        die "apt would upgrade the PostgreSQL that is installed, and restart its servers; install ${missing[*]} yourself"
+    if grep -Eq '^Inst postgresql-[0-9]+ \[' <<< "$plan" && pg_lsclusters -h | grep -q ' online'; then
+        die "apt would upgrade PostgreSQL and restart its servers; install ${missing[*]} yourself, or stop them"
     fi
     install_without_cluster "${missing[@]}"
+}
+
+# Asks for the headers of the PostgreSQL that is installed, if apt has them: newer ones would upgrade it.
+keep_version() {
+    local i version
+    for i in "${!missing[@]}"; do
+        [[ ${missing[i]} = postgresql-server-dev-* ]] || continue
+        version=$(dpkg-query -W -f='${Version}' "${missing[i]/server-dev-/}" 2> /dev/null) || continue
+        [ -z "$version" ] || ! is_known "${missing[i]}=$version" || missing[i]+="=$version"
+    done
 }
 
 # Keeps Debian's package from creating and starting a server when it is installed.
