@@ -5,8 +5,8 @@ EXTENSION = gkmeans
 EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
-# The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu cluster links progress job rows fit nodes sql model runs pictures
+# The folders of src/, and the folders below whose headers each of them may include.
+FOLDERS = engine cpu cluster links progress job rows fit nodes sql model runs pictures
 BELOW_cpu = engine
 BELOW_cluster = engine
 BELOW_links =
@@ -106,11 +106,11 @@ installcheck-pgtap:
 
 $(shlib): $(ENGINE_OBJS)
 
-# A header of a room that is not below is not found.
-define ROOM
+# A header of a folder that is not below is not found.
+define FOLDER
 src/$(1)/%.o src/$(1)/%.bc: override CPPFLAGS := $(addprefix -I$(srcdir)/src/, $(1) $(BELOW_$(1))) $(CPPFLAGS)
 endef
-$(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
+$(foreach folder, $(FOLDERS), $(eval $(call FOLDER,$(folder))))
 
 # The loops that every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
@@ -131,7 +131,7 @@ HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)
 $(OBJS) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
 $(OBJS): | folders
 folders:
-	@mkdir -p $(addprefix src/, $(ROOMS)) sql
+	@mkdir -p $(addprefix src/, $(FOLDERS)) sql
 .PHONY: folders
 
 SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql \
