@@ -98,11 +98,18 @@ typedef struct Search
 	bool		is_cut;			/* the best might still converge */
 } Search;
 
+/* Rows by which a search is chosen and limited. */
+static double
+judged_rows(const GkFitSpec *spec)
+{
+	return spec->judged_rows > 0 ? spec->judged_rows : spec->rows;
+}
+
 /* The work of a pass over the rows. */
 double
 gk_pass_work(const GkFitSpec *spec, int64 k)
 {
-	return (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+	return judged_rows(spec) * k * (spec->dimension + WORK_OVERHEAD);
 }
 
 /* Steps that are enough for `auto`. */
@@ -111,7 +118,7 @@ gk_auto_steps(const GkFitSpec *spec, int64 k)
 {
 	double		d = spec->dimension;
 
-	return AUTO_WORK / (gk_pass_work(spec, k) + spec->rows * (ROW_WORK + VALUE_WORK * d)
+	return AUTO_WORK / (gk_pass_work(spec, k) + judged_rows(spec) * (ROW_WORK + VALUE_WORK * d)
 						+ PAIR_WORK * d * k * k);
 }
 
