@@ -311,8 +311,8 @@ typedef struct GkCommand
 			uint32_t	round;
 			int64_t		first_label;	/* as in GK_CANDIDATES */
 			float	   *features;		/* out: found × d; room for count × d */
-			int64_t		found;			/* out: 0 if there is no mass; -1: the engine leaves the draw
-										 * to the caller.  If not above 0, nothing has changed */
+			int64_t		found;			/* out: 0 if there is no mass; -1: the caller is to draw;
+										 * if not above 0, nothing has changed */
 			int64_t		total;			/* out: the mass of all rows; 0 if the draw is left */
 			double		greatest;		/* out: as in GK_CANDIDATES, if found > 0 */
 		}			draw;

@@ -14,7 +14,7 @@
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
  * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
- * numbers; "merges" is clusters that could have to wait for each other, "draws" the rows that seeding
+ * numbers; "merges" is clusters that could have to wait for each other, "draws" rows that seeding
  * draws; "refits" is fits with ever other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
