@@ -424,8 +424,8 @@ gk_source_estimate(GkSource *source, double *rows, double *dimension)
 }
 
 /*
- * Takes the plan of the estimate, unless others have changed something since: a fit may wait long for
- * a GPU, while only the tables of its source are locked.
+ * Takes the plan of the estimate, unless others have changed something since: a fit may wait long
+ * for a GPU, while only the tables of its source are locked.
  */
 static bool
 take_estimated(const GkSource *source, GkFeedQuery *feeding)
