@@ -15,7 +15,7 @@
 #define SPOIL_ROW_LABELS (GK_OPERATIONS + 4)
 
 /* All that can be spoiled. */
-#define SPOILS 23
+#define SPOILS 24
 extern const int gk_spoils[SPOILS];
 
 /* The class of such engines; one in a process. */
