@@ -59,6 +59,9 @@ void		reserve_filter(Shard &shard, int64_t slice_rows);
 /* Frees it if it is for slices more than twice as large. */
 void		release_filter(Shard &shard, int64_t slice_rows);
 
+/* Counters of the labels, 0 after begin_filter(): for sum_slice(), if it lists rows by label. */
+uint32_t   *label_counts(const Shard &shard);
+
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t		filter_wave(const Shard &shard, int64_t centroids);
 

@@ -159,18 +159,21 @@ void		begin_merging(Shard &shard, const Clusters &clusters);
 void		merge_rounds(Shard &shard, const Clusters &clusters, int rounds);
 const int  *merging_has_ended(const Clusters &clusters);
 
-/* update.cu: fixed-point sums and centroids */
+/* sums.cu: fixed-point sums of rows */
 struct Grid
 {
 	bool		wide;
 	int			rest_bits;
 };
+int64_t		listed_labels(const Shard &shard, int64_t k);
 void		sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all);
 void		square_slice(Shard &shard, const Slice &slice, const double *scales, double rest_scale);
-void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
+
+/* update.cu: centroids from sums */
+void		add_totals(Shard &shard, int64_t count);
 void		load_finish();
 void		report_counters(Shard &shard, Counters *place);
 struct StepEnd
