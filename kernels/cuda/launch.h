@@ -12,6 +12,7 @@ namespace gk
 /* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
+void		bound_centroids(Shard &shard, Centroids &centroids);
 void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
@@ -173,7 +174,6 @@ void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_
 					  const int64_t *clusters, int sign);
 
 /* update.cu: centroids from sums */
-void		add_totals(Shard &shard, int64_t count);
 void		load_finish();
 void		report_counters(Shard &shard, Counters *place);
 struct StepEnd
@@ -182,7 +182,8 @@ struct StepEnd
 	bool		even_if_empty;		/* new centroids even if clusters are empty */
 	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
 };
-void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end);
+void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+						Counters *place);
 void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
 							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,

@@ -1,38 +1,15 @@
 /*
  * The update: the centroids from the sums of their clusters.
  */
-#include "exact.h"
-#include "launch.h"
+#include "centroids.cuh"
 #include "narrow_pack.cuh"
-#include "warp.cuh"
 
 namespace gk
 {
 
-/* totals += sums, sums := 0. */
-static __global__ void
-totals_kernel(int64_t *totals, int64_t *sums, int64_t count)
-{
-	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; i < count;
-		 i += (int64_t) gridDim.x * blockDim.x)
-	{
-		totals[i] += sums[i];
-		sums[i] = 0;
-	}
-}
-
-/* Adds the shards' sums of this step to the totals. */
-void
-add_totals(Shard &shard, int64_t count)
-{
-	totals_kernel<<<blocks_for(shard, (count + 255) / 256, 16), 256, 0, shard.device->compute>>>
-		(shard.totals.get(), shard.sums.get(), count);
-	GK_LAUNCHED("totals_kernel");
-}
-
 struct FinishArguments
 {
-	const int64_t *sums;
+	const int64_t *sums;		/* over all shards */
 	int64_t		k;
 	int			d;
 	int64_t		limb;
@@ -54,18 +31,64 @@ value_of(const FinishArguments &a, int64_t at)
 	return gk_sum_value(a.sums[at], a.wide ? a.sums[a.limb + at] : 0, a.wide ? a.rest_bits : 0);
 }
 
-/* Counts the clusters without weight, and marks them if asked. */
+/* True if a cluster has no weight. */
+static __device__ __forceinline__ bool
+is_without_weight(const FinishArguments &a, int64_t cluster)
+{
+	return !(value_of(a, cluster * (a.d + 1) + a.d) > 0.0);
+}
+
+/* Marks the clusters without weight. */
 static __global__ void
 empty_kernel(FinishArguments a, uint8_t *is_empty)
 {
 	int64_t		c = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
-	bool		empty = c < a.k && !(value_of(a, c * (a.d + 1) + a.d) > 0.0);
-	unsigned	lanes = __ballot_sync(0xffffffffu, empty);
 
-	if (is_empty != nullptr && c < a.k)
-		is_empty[c] = empty;
-	if (is_empty == nullptr && threadIdx.x % 32 == 0 && lanes != 0)
-		atomicAdd(&a.counters->empty, (unsigned long long) __popc(lanes));
+	if (c < a.k)
+		is_empty[c] = is_without_weight(a, c);
+}
+
+/* A shard's sums of a step, and those over all shards so far, if there are several. */
+struct StepSums
+{
+	int64_t    *totals;			/* NULL if not */
+	int64_t    *sums;
+};
+
+/* totals += sums, sums := 0, of both limbs. */
+static __device__ __forceinline__ void
+add_totals(const FinishArguments &a, const StepSums &step, int64_t at)
+{
+	for (int64_t i = at; i < (a.wide ? 2 : 1) * a.limb; i += a.limb)
+	{
+		step.totals[i] += step.sums[i];
+		step.sums[i] = 0;
+	}
+}
+
+/*
+ * Begins the update: totals, the number of clusters without weight, and a clear beginning for what
+ * the filter needs of the centroids.
+ */
+static __global__ void
+begin_kernel(FinishArguments a, StepSums step, CentroidArguments c, bool prepares)
+{
+	int64_t		first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	int64_t		apart = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t i = first; i < a.limb && step.totals != nullptr; i += apart)
+	{
+		add_totals(a, step, i);
+		if (i % (a.d + 1) == a.d && is_without_weight(a, i / (a.d + 1)))
+			atomicAdd(&a.counters->empty, 1ull);
+	}
+	for (int64_t i = first; i < a.k && step.totals == nullptr; i += apart)
+		if (is_without_weight(a, i))
+			atomicAdd(&a.counters->empty, 1ull);
+	for (int64_t i = first; i < c.slots && prepares; i += apart)
+		c.twins.clear(i);
+	if (first == 0 && prepares)
+		*c.scale = {};
 }
 
 /* Replaces a feature of a centroid; the square of its step, and in *gain what its mean explains. */
@@ -143,20 +166,20 @@ update_centroid(const FinishArguments &a, int64_t c, UpdateRoom *room)
 												-a.exponents[a.d] - (a.wide ? a.rest_bits : 0)));
 }
 
-/* New centroids, 8 clusters a block. */
+/* New centroids, unless they stay, measured for the filter; 8 clusters a block. */
 static __global__ void
 __launch_bounds__(256)
-centroids_kernel(FinishArguments a)
+centroids_kernel(FinishArguments a, CentroidArguments with, bool prepares)
 {
 	__shared__ UpdateRoom rooms[8];
 	int64_t		c = (int64_t) blockIdx.x * 8 + threadIdx.x / 32;
+	bool		moves = (a.counters->empty == 0 || a.end.even_if_empty) &&
+		(a.resting == nullptr || *a.resting == 0);
 
-	if (a.counters->empty > 0 && !a.end.even_if_empty)
-		return;
-	if (a.resting != nullptr && *a.resting != 0)
-		return;
-	if (c < a.k)
+	if (c < a.k && moves)
 		update_centroid(a, c, &rooms[threadIdx.x / 32]);
+	if (c < a.k && prepares)
+		measure_centroid(with, c);
 }
 
 /* The sum over the clusters in the order of gk_ordered_sum(), in lanes[0]: a block. */
@@ -171,22 +194,6 @@ sum_clusters(const double *values, int64_t count, double *lanes)
 		if (threadIdx.x < width)
 			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
 	}
-}
-
-/* The sums of what the clusters have, in the order of gk_ordered_sum(): a block for each. */
-static __global__ void
-shift_kernel(FinishArguments a)
-{
-	__shared__ double lanes[GK_LANES];
-
-	if (a.counters->empty > 0 && !a.end.even_if_empty)
-		return;
-	sum_clusters(a.shifts + blockIdx.x * a.k, a.k, lanes);
-	if (threadIdx.x == 0)
-		*(blockIdx.x == 0 ? &a.counters->shift2 : &a.counters->between) = lanes[0];
-	if (threadIdx.x == 0 && blockIdx.x == 0 && a.resting != nullptr &&
-		lanes[0] <= a.end.tolerance)
-		*a.resting = 1;
 }
 
 /* The arguments of the kernels here. */
@@ -225,24 +232,6 @@ report_counters(Shard &shard, Counters *place)
 	GK_LAUNCHED("report_kernel");
 }
 
-/* Counts empty clusters; computes new centroids if there are none, or if forced. */
-void
-finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end)
-{
-	int64_t		k = shard.centroids.count;
-	FinishArguments a = finish_arguments(shard, grid, sums, k);
-	cudaStream_t stream = shard.device->compute;
-
-	a.end = end;
-	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
-	if (!end.even_if_empty)
-		empty_kernel<<<(unsigned) ((k + 255) / 256), 256, 0, stream>>>(a, nullptr);
-	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a);
-	shift_kernel<<<2, GK_LANES, 0, stream>>>(a);
-	GK_LAUNCHED("finish_step");
-	shard.centroids.prepared = false;
-}
-
 /* What packing the centroids needs besides them. */
 struct PackArguments
 {
@@ -260,7 +249,7 @@ count_empty(const FinishArguments &a, unsigned *empty)
 		*empty = 0;
 	__syncthreads();
 	for (int64_t c = threadIdx.x; c < a.k; c += blockDim.x)
-		if (!(value_of(a, c * (a.d + 1) + a.d) > 0.0))
+		if (is_without_weight(a, c))
 			atomicAdd(empty, 1u);
 	__syncthreads();
 	return *empty;
@@ -268,44 +257,75 @@ count_empty(const FinishArguments &a, unsigned *empty)
 
 /* Brings what a step came to to the host, and clears the counters for the next: one thread. */
 static __device__ __forceinline__ void
-report_step(const FinishArguments &a, unsigned empty, double shift2, double between,
+report_step(const FinishArguments &a, unsigned long long empty, double shift2, double between,
 			Counters *place)
 {
-	Counters	counters = {};
+	Counters	counters = *a.counters;
+	bool		moved = empty == 0 || a.end.even_if_empty;
 
-	counters.changed = a.counters->changed;
 	counters.empty = empty;
-	counters.shift2 = shift2;
-	counters.between = between;
+	counters.shift2 = moved ? shift2 : 0.0;
+	counters.between = moved ? between : 0.0;
 	*place = counters;
 	*a.counters = {};
-	if (empty == 0 && a.resting != nullptr && shift2 <= a.end.tolerance)
+	if (moved && a.resting != nullptr && shift2 <= a.end.tolerance)
 		*a.resting = 1;
+}
+
+/* Reports a step, by the first block, and rounds the new centroids for the filter by the others. */
+static __global__ void
+__launch_bounds__(GK_LANES)
+report_round_kernel(FinishArguments a, CentroidArguments with, Counters *place)
+{
+	__shared__ double lanes[2][GK_LANES];
+	int64_t		c = ((int64_t) blockIdx.x - 1) * (GK_LANES / 32) + threadIdx.x / 32;
+
+	if (blockIdx.x > 0)
+	{
+		if (c < with.padded)
+			scale_centroid(with, c);
+		return;
+	}
+	sum_clusters(a.shifts, a.k, lanes[0]);
+	sum_clusters(a.shifts + a.k, a.k, lanes[1]);
+	if (threadIdx.x == 0)
+		report_step(a, a.counters->empty, lanes[0][0], lanes[1][0], place);
 }
 
 /*
  * The whole end of a step where few centroids have few features: what the kernels of finish_step()
- * do, report_kernel and pack_kernel.  One block.
+ * do, and pack_kernel.  One block.
  */
 static __global__ void
 __launch_bounds__(PACK_THREADS)
-narrow_end_kernel(FinishArguments a, PackArguments pack, Counters *place)
+narrow_end_kernel(FinishArguments a, StepSums step, PackArguments pack, Counters *place)
 {
 	__shared__ UpdateRoom rooms[PACK_THREADS / 32];
 	__shared__ double lanes[2][GK_LANES];
 	__shared__ unsigned empty;
 	int			warp = threadIdx.x / 32;
-	bool		moves = count_empty(a, &empty) == 0 && (a.resting == nullptr || *a.resting == 0);
+	bool		moves;
 
+	for (int64_t i = threadIdx.x; i < a.limb && step.totals != nullptr; i += PACK_THREADS)
+		add_totals(a, step, i);
+	__syncthreads();
+	moves = count_empty(a, &empty) == 0 && (a.resting == nullptr || *a.resting == 0);
 	for (int64_t c = warp; c < a.k && moves; c += PACK_THREADS / 32)
 		update_centroid(a, c, &rooms[warp]);
 	__syncthreads();
 	sum_clusters(a.shifts, a.k, lanes[0]);
 	sum_clusters(a.shifts + a.k, a.k, lanes[1]);
 	if (threadIdx.x == 0)
-		report_step(a, empty, empty > 0 ? 0.0 : lanes[0][0], empty > 0 ? 0.0 : lanes[1][0], place);
+		report_step(a, empty, lanes[0][0], lanes[1][0], place);
 	pack_block(a.centroids, pack.origin, (int) a.k, pack.padded, a.d, pack.whole_norm,
 			   pack.packed);
+}
+
+/* A shard's sums of a step; `sums` over all shards are its totals, if there are several. */
+static StepSums
+step_sums(Shard &shard, int64_t *sums)
+{
+	return {sums == shard.totals.get() ? sums : nullptr, shard.sums.get()};
 }
 
 /* Loads the kernels that end a step. */
@@ -314,10 +334,39 @@ load_finish()
 {
 	cudaFuncAttributes attributes;
 
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) empty_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) begin_kernel));
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) centroids_kernel));
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) shift_kernel));
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) report_round_kernel));
 	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) narrow_end_kernel));
+}
+
+/*
+ * Ends a step: counts empty clusters, computes new centroids if there are none, or if forced,
+ * reports to the host, and rounds the centroids for the filter, if the shard has rows.  If `sums`
+ * are the shard's totals, those of the step are added to them before, unless it is forced.
+ */
+void
+finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, Counters *place)
+{
+	int64_t		k = shard.centroids.count;
+	FinishArguments a = finish_arguments(shard, grid, sums, k);
+	StepSums	step = step_sums(shard, sums);
+	CentroidArguments with(shard, shard.centroids);
+	bool		prepares = shard.rows > 0 && !end.even_if_empty;
+	cudaStream_t stream = shard.device->compute;
+	int64_t		rounding = prepares ? (with.padded + 7) / 8 : 0;
+
+	shard.use();
+	shard.centroids.prepared = false;
+	a.end = end;
+	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
+	if (!end.even_if_empty)
+		begin_kernel<<<blocks_for(shard, ((step.totals != nullptr ? a.limb : k) + 255) / 256, 16),
+			256, 0, stream>>>(a, step, with, prepares);
+	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a, with, prepares);
+	report_round_kernel<<<(unsigned) (rounding + 1), GK_LANES, 0, stream>>>(a, with, place);
+	GK_LAUNCHED("finish_step");
+	shard.counters_clear = true;
 }
 
 /* Ends a step of few centroids of few features, and packs the new ones. */
@@ -333,7 +382,8 @@ end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &en
 	a.end = end;
 	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
 	shard.use();
-	narrow_end_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>(a, pack, place);
+	narrow_end_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>
+		(a, step_sums(shard, sums), pack, place);
 	GK_LAUNCHED("narrow_end_kernel");
 	shard.counters_clear = true;
 	shard.centroids.prepared = true;
