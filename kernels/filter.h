@@ -59,7 +59,13 @@ void		reserve_filter(Shard &shard, int64_t slice_rows);
 /* Frees it if it is for slices more than twice as large. */
 void		release_filter(Shard &shard, int64_t slice_rows);
 
-/* Counters of the labels, 0 after begin_filter(): for sum_slice(), if it lists rows by label. */
+/*
+ * How many numbers flag_counts has, all 0 when the filter begins: of flagged rows, of pairs, of
+ * what flagged.cu counts, and of rows of each label, for sum_slice().
+ */
+int64_t		flag_counters(const Shard &shard);
+
+/* The last of these. */
 uint32_t   *label_counts(const Shard &shard);
 
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */

@@ -268,9 +268,9 @@ whole_norm2(const double *c, const float *origin, int d)
 	return norm2;
 }
 
-/* The lower bounds of |e|²/2 by the two splits, or exact ones. */
+/* The lower bounds of |e|²/2 by the two splits, or exact ones; clears so many numbers. */
 static __global__ void
-lower_kernel(CentroidArguments a, const RowStatistics *rows)
+lower_kernel(CentroidArguments a, const RowStatistics *rows, uint32_t *to_clear, int64_t numbers)
 {
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	CentroidScale *scale = a.scale;
@@ -280,6 +280,8 @@ lower_kernel(CentroidArguments a, const RowStatistics *rows)
 	double		lambda = safe_power(scale->error_log / scale->weight - row_norm);
 	double		mu = safe_power(scale->norm_log / scale->weight - row_error);
 
+	for (int64_t i = centroid; i < numbers; i += (int64_t) gridDim.x * blockDim.x)
+		to_clear[i] = 0;
 	if (centroid == 0)
 	{
 		float		lowest;
@@ -329,15 +331,18 @@ CentroidArguments::CentroidArguments(const Shard &shard, const Centroids &centro
 		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
 }
 
-/* Prepares the bounds of centroids that are rounded: the last that the filter needs. */
+/* Prepares the bounds of rounded centroids and the filter's counters: the last that it needs. */
 void
 bound_centroids(Shard &shard, Centroids &centroids)
 {
 	CentroidArguments a(shard, centroids);
+	int64_t		numbers = flag_counters(shard);
+	bool		reserved = shard.flag_counts.capacity() >= (uint64_t) numbers;
 
 	lower_kernel<<<(unsigned) ((a.padded + 255) / 256), 256, 0, shard.device->compute>>>
-		(a, shard.row_statistics.get());
+		(a, shard.row_statistics.get(), shard.flag_counts.get(), reserved ? numbers : 0);
 	GK_LAUNCHED("lower_kernel");
+	shard.flags_clear = reserved;
 	/* comes last: a command that failed before is followed by others */
 	centroids.prepared = true;
 }
