@@ -224,20 +224,14 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 static __global__ void
 measure_kernel(CentroidArguments a)
 {
-	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
-
-	if (centroid < a.count)
-		measure_centroid(a, centroid);
+	measure_centroids(a);
 }
 
 /* Scales and rounds centroids: one warp each. */
 static __global__ void
 round_kernel(CentroidArguments a)
 {
-	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
-
-	if (centroid < a.padded)
-		scale_centroid(a, centroid);
+	scale_centroids(a, (int64_t) blockIdx.x * CENTROID_WARPS);
 }
 
 /* Scores that are exact have room for the number of a centroid: so many are fewer than 2^17. */
@@ -368,8 +362,10 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 	GK_CUDA(cudaMemsetAsync(a.twins.hashes, 0xff, a.slots * sizeof(*a.twins.hashes), stream));
 	GK_CUDA(cudaMemsetAsync(a.twins.firsts, 0xff, a.slots * sizeof(*a.twins.firsts), stream));
 	GK_CUDA(cudaMemsetAsync(a.scale, 0, sizeof(CentroidScale), stream));
-	measure_kernel<<<(unsigned) ((a.count + 7) / 8), 256, 0, stream>>>(a);
-	round_kernel<<<(unsigned) ((a.padded + 7) / 8), 256, 0, stream>>>(a);
+	measure_kernel<<<(unsigned) ((a.count + CENTROID_WARPS - 1) / CENTROID_WARPS),
+		CENTROID_WARPS * 32, 0, stream>>>(a);
+	round_kernel<<<(unsigned) ((a.padded + CENTROID_WARPS - 1) / CENTROID_WARPS),
+		CENTROID_WARPS * 32, 0, stream>>>(a);
 	GK_LAUNCHED("prepare_centroids");
 	bound_centroids(shard, centroids);
 }

@@ -162,8 +162,11 @@ struct CentroidArguments
 	CentroidScale *scale;
 };
 
-/* The norm of a centroid, and its hash: a warp.  What it adds to is clear at first. */
-static __device__ __forceinline__ void
+/* Warps of a block that each measure or round a centroid. */
+#define CENTROID_WARPS 8
+
+/* The norm of a centroid, in all lanes, and its hash: a warp; what gets them is clear at first. */
+static __device__ __forceinline__ double
 measure_centroid(const CentroidArguments &a, int64_t centroid)
 {
 	int			lane = threadIdx.x % 32;
@@ -185,12 +188,40 @@ measure_centroid(const CentroidArguments &a, int64_t centroid)
 	if (!whole)
 		a.scale->fractions = 1;
 	if (lane == 0)
-	{
-		atomicMax(&a.scale->greatest_norm,
-				  (unsigned long long) __double_as_longlong(sqrt(norm2)));
 		a.twins.add(centroid, gk_mix(hash));
-	}
+	return sqrt(norm2);
 }
+
+/* Measures the centroids of a block; atomic operations on one number take their time. */
+static __device__ __forceinline__ void
+measure_centroids(const CentroidArguments &a)
+{
+	__shared__ unsigned long long greatest;
+	int64_t		centroid = (int64_t) blockIdx.x * CENTROID_WARPS + threadIdx.x / 32;
+
+	if (threadIdx.x == 0)
+		greatest = 0;
+	__syncthreads();
+	if (centroid < a.count)
+	{
+		double		norm = measure_centroid(a, centroid);
+
+		if (threadIdx.x % 32 == 0)
+			atomicMax(&greatest, (unsigned long long) __double_as_longlong(norm));
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		atomicMax(&a.scale->greatest_norm, greatest);
+}
+
+/* What a centroid adds to the means of its set. */
+struct BoundLogs
+{
+	double		norm;
+	double		error;
+	double		weight;
+	unsigned	greatest_error;	/* bits of a float */
+};
 
 /*
  * The scaled 16-bit values of a centroid or, past the last, zeros, with norm and error: a warp,
@@ -199,7 +230,7 @@ measure_centroid(const CentroidArguments &a, int64_t centroid)
  * rest.
  */
 static __device__ __forceinline__ void
-scale_centroid(const CentroidArguments &a, int64_t centroid)
+scale_centroid(const CentroidArguments &a, int64_t centroid, BoundLogs *logs)
 {
 	double		greatest = __longlong_as_double((long long) a.scale->greatest_norm);
 	int			exponent = greatest > 0.0 && greatest < 1e300 ? 14 - ilogb(greatest) : 0;
@@ -212,12 +243,40 @@ scale_centroid(const CentroidArguments &a, int64_t centroid)
 				   [&](int j) { return a.rounded + place_of_centroid(a.depth, centroid, j); },
 				   [&](double length, double missed)
 	{
-		double		weight = a.sums != nullptr && centroid < a.count ?
-			(double) a.sums[centroid * (a.d + 1) + a.d] : 0.0;
+		bool		counts = length > 0.0 && isfinite(length);
+		double		weight = 1.0 + (a.sums != nullptr && centroid < a.count ?
+									fmax((double) a.sums[centroid * (a.d + 1) + a.d], 0.0) : 0.0);
 
-		store_bounds(centroid, length, missed, fmax(weight, 0.0) + 1.0, a.norm, a.error, a.scale);
-		atomicMax(&a.scale->greatest_error, __float_as_uint(a.error[centroid]));
+		a.norm[centroid] = __double2float_ru(length);
+		a.error[centroid] = __double2float_ru(missed);
+		*logs = {counts ? weight * log2(length) : 0.0, counts ? weight * log2(missed) : 0.0,
+			counts ? weight : 0.0, __float_as_uint(__double2float_ru(missed))};
 	});
+}
+
+/* Rounds the centroids of a block, from one on. */
+static __device__ __forceinline__ void
+scale_centroids(const CentroidArguments &a, int64_t first)
+{
+	__shared__ BoundLogs logs[CENTROID_WARPS];
+	int			warp = threadIdx.x / 32;
+	BoundLogs	all = {};
+
+	if (threadIdx.x < CENTROID_WARPS)
+		logs[threadIdx.x] = {};
+	__syncthreads();
+	if (first + warp < a.padded)
+		scale_centroid(a, first + warp, &logs[warp]);
+	__syncthreads();
+	if (threadIdx.x > 0)
+		return;
+	for (const BoundLogs &its : logs)
+		all = {all.norm + its.norm, all.error + its.error, all.weight + its.weight,
+			max(all.greatest_error, its.greatest_error)};
+	atomicAdd(&a.scale->norm_log, all.norm);
+	atomicAdd(&a.scale->error_log, all.error);
+	atomicAdd(&a.scale->weight, all.weight);
+	atomicMax(&a.scale->greatest_error, all.greatest_error);
 }
 
 }								/* namespace gk */

@@ -166,20 +166,20 @@ update_centroid(const FinishArguments &a, int64_t c, UpdateRoom *room)
 												-a.exponents[a.d] - (a.wide ? a.rest_bits : 0)));
 }
 
-/* New centroids, unless they stay, measured for the filter; 8 clusters a block. */
+/* New centroids, unless they stay, measured for the filter; CENTROID_WARPS a block. */
 static __global__ void
-__launch_bounds__(256)
+__launch_bounds__(CENTROID_WARPS * 32)
 centroids_kernel(FinishArguments a, CentroidArguments with, bool prepares)
 {
-	__shared__ UpdateRoom rooms[8];
-	int64_t		c = (int64_t) blockIdx.x * 8 + threadIdx.x / 32;
+	__shared__ UpdateRoom rooms[CENTROID_WARPS];
+	int64_t		c = (int64_t) blockIdx.x * CENTROID_WARPS + threadIdx.x / 32;
 	bool		moves = (a.counters->empty == 0 || a.end.even_if_empty) &&
 		(a.resting == nullptr || *a.resting == 0);
 
 	if (c < a.k && moves)
 		update_centroid(a, c, &rooms[threadIdx.x / 32]);
-	if (c < a.k && prepares)
-		measure_centroid(with, c);
+	if (prepares)
+		measure_centroids(with);
 }
 
 /* The sum over the clusters in the order of gk_ordered_sum(), in lanes[0]: a block. */
@@ -278,12 +278,11 @@ __launch_bounds__(GK_LANES)
 report_round_kernel(FinishArguments a, CentroidArguments with, Counters *place)
 {
 	__shared__ double lanes[2][GK_LANES];
-	int64_t		c = ((int64_t) blockIdx.x - 1) * (GK_LANES / 32) + threadIdx.x / 32;
 
+	static_assert(GK_LANES == CENTROID_WARPS * 32, "both have blocks of this size");
 	if (blockIdx.x > 0)
 	{
-		if (c < with.padded)
-			scale_centroid(with, c);
+		scale_centroids(with, ((int64_t) blockIdx.x - 1) * CENTROID_WARPS);
 		return;
 	}
 	sum_clusters(a.shifts, a.k, lanes[0]);
@@ -354,7 +353,8 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, C
 	CentroidArguments with(shard, shard.centroids);
 	bool		prepares = shard.rows > 0 && !end.even_if_empty;
 	cudaStream_t stream = shard.device->compute;
-	int64_t		rounding = prepares ? (with.padded + 7) / 8 : 0;
+	int64_t		blocks = (k + CENTROID_WARPS - 1) / CENTROID_WARPS;
+	int64_t		rounding = prepares ? (with.padded + CENTROID_WARPS - 1) / CENTROID_WARPS : 0;
 
 	shard.use();
 	shard.centroids.prepared = false;
@@ -363,7 +363,7 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, C
 	if (!end.even_if_empty)
 		begin_kernel<<<blocks_for(shard, ((step.totals != nullptr ? a.limb : k) + 255) / 256, 16),
 			256, 0, stream>>>(a, step, with, prepares);
-	centroids_kernel<<<(unsigned) ((k + 7) / 8), 256, 0, stream>>>(a, with, prepares);
+	centroids_kernel<<<(unsigned) blocks, CENTROID_WARPS * 32, 0, stream>>>(a, with, prepares);
 	report_round_kernel<<<(unsigned) (rounding + 1), GK_LANES, 0, stream>>>(a, with, place);
 	GK_LAUNCHED("finish_step");
 	shard.counters_clear = true;
