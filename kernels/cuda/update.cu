@@ -194,6 +194,8 @@ sum_clusters(const double *values, int64_t count, double *lanes)
 		if (threadIdx.x < width)
 			lanes[threadIdx.x] = GK_ADD(lanes[threadIdx.x], lanes[threadIdx.x + width]);
 	}
+	/* the compiler may have all threads load lanes[0], although only one uses it */
+	__syncthreads();
 }
 
 /* The arguments of the kernels here. */

@@ -8,6 +8,7 @@
 
 #include "engine_compare.h"
 #include "engine_drive.h"
+#include "plain_draw.h"
 #include "update.h"
 
 /* Both engines and their outputs: first the tested one, then the oracle. */
@@ -302,14 +303,89 @@ compare_candidates(Pair *pair, int64_t count, bool as_rows)
 	return greatest;
 }
 
-/* The commands of seeding: candidates, potentials, masses, weights of the labels. */
+/* Runs a command of a draw. */
+static void
+run_part(void *engine, GkCommand *c)
+{
+	run(engine, c);
+}
+
+/* A draw on one of the engines, which begins with a label; on the oracle whatever it leaves. */
+static GkCommand
+draw_rows(Pair *pair, int which, GkMass mass, int exponent, int64_t count, int64_t first_label)
+{
+	const Data *data = pair->data;
+	PlainDrawer drawer = {
+		.engine = pair->engines[which],.run = run_part,.rows = data->n,.d = data->d
+	};
+	int64_t    *numbers = room(pair, which, 1, 2 * sizeof(int64_t));
+	GkCommand	c = {.operation = GK_DRAW};
+
+	c.draw.mass = mass;
+	c.draw.exponent = exponent;
+	c.draw.count = count;
+	c.draw.seed = (uint64_t) count * 77;
+	c.draw.start = 3;
+	c.draw.round = (uint32_t) first_label;
+	c.draw.first_label = first_label;
+	c.draw.features = room(pair, which, 0, count * data->d * sizeof(float));
+	run(pair->engines[which], &c);
+	if (which == 1 && c.draw.found < 0)
+		plain_draw(&drawer, &c);
+	numbers[0] = c.draw.found;
+	numbers[1] = c.draw.total;
+	*(double *) room(pair, which, 2, sizeof(double)) = c.draw.found > 0 ? c.draw.greatest : 0.0;
+	return c;
+}
+
+/* Draws rows on both engines, unless the tested one leaves that to its caller. */
+static GkCommand
+compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label)
+{
+	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) pair->data->k);
+	GkCommand	drawn = draw_rows(pair, 0, mass, exponent, count, first_label);
+
+	if (drawn.draw.found < 0)
+	{
+		pair->comparison->differs |= drawn.draw.total != 0;
+		return drawn;
+	}
+	pair->comparison->draws++;
+	(void) draw_rows(pair, 1, mass, exponent, count, first_label);
+	same_outputs(pair, 3, "rows drawn");
+	if (drawn.draw.found > 0)
+		compare_rows(pair, true, "labels and d² of rows drawn");
+	return drawn;
+}
+
+/* Draws rows by weight, and by distance to these. */
+static void
+compare_draws(Pair *pair)
+{
+	double		greatest = pair->data->weighted ? 1e8 : 1;
+	GkCommand	drawn = compare_draw(pair, GK_MASS_WEIGHT, mass_exponent(pair->data->n, greatest),
+									 0);
+	int64_t		found = 0;
+
+	for (int round = 0; round < 3 && drawn.draw.found > 0; round++)
+	{
+		found += drawn.draw.found;
+		drawn = compare_draw(pair, GK_MASS_DISTANCE,
+							 mass_exponent(pair->data->n, drawn.draw.greatest), found);
+	}
+}
+
+/* The commands of seeding: draws, candidates, potentials, masses, weights of the labels. */
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
-	double		greatest = compare_candidates(pair, count, random_bits() % 2);
-	int			exponent = mass_exponent(pair->data->n, greatest);
 	int64_t		trials = pair->data->k < 7 ? pair->data->k : 7;
+	double		greatest;
+	int			exponent;
 
+	compare_draws(pair);
+	greatest = compare_candidates(pair, count, random_bits() % 2);
+	exponent = mass_exponent(pair->data->n, greatest);
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_POTENTIALS};
@@ -877,6 +953,21 @@ compare_refits(Comparison *comparison, const Data *data, const Data *next, Feedi
 	replace_rows(&pair, next, feeding);
 	for (int i = 0; i < count; i++)
 		compare_refit(&pair, next, ks[count - 1 - i]);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/* Rows drawn by weight, and by distance to these; at first of an engine without labels. */
+void
+compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	for (int i = 0; i < 3; i++)
+		compare_draws(&pair);
 	close_pair(&pair);
 	set_context(NULL);
 }

@@ -51,6 +51,9 @@ static const int scripts[][12] = {
 	{GK_CANDIDATES, GK_POTENTIALS, END},
 	{GK_CENTROIDS, GK_CANDIDATES, GK_MASSES, END},
 	{GK_CENTROIDS, GK_CANDIDATES, GK_ENTRIES, END},
+	{GK_CANDIDATES, GK_DRAW, END},
+	{FEW | GK_CANDIDATES, MORE | GK_DRAW, END},
+	{FEW | GK_CANDIDATES, MORE | GK_DRAW, GK_MASSES, END},
 	{GK_GRID, GK_CANDIDATES, GK_LABEL_WEIGHTS, END},
 	{GK_CANDIDATES, GK_CENTROIDS, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, END},
@@ -145,6 +148,8 @@ set_grids(Work *work, GkCommand *c)
 		c->masses.exponent = exponent;
 	if (c->operation == GK_ENTRIES)
 		c->entries.exponent = exponent;
+	if (c->operation == GK_DRAW)
+		c->draw.exponent = exponent;
 	if (c->operation == GK_STATISTICS)
 		c->statistics.inertia_exponent = c->statistics.distance_exponent = exponent;
 	if (c->operation == GK_SQUARES)
@@ -161,7 +166,8 @@ make(Work *work, int word)
 
 	set_grids(work, &c);
 	if (word & MORE)
-		c.candidates.first_label = data->k < 5 ? data->k : 5;
+		*(c.operation == GK_DRAW ? &c.draw.first_label : &c.candidates.first_label) =
+			data->k < 5 ? data->k : 5;
 	if (word & OWN_ROWS)
 		c.separation.features = data->x;
 	if (word & (GIVE | CHANGES))
@@ -226,7 +232,8 @@ answer_rows(Work *work, Side *side, GkOperation last)
 {
 	const GkEngineClass *class_of = side->engine->class_of;
 	int64_t		n = work->data->n;
-	bool		distances = last == GK_CANDIDATES || last == GK_DISTANCES || last == GK_ASSIGN;
+	bool		distances = last == GK_CANDIDATES || last == GK_DRAW || last == GK_DISTANCES ||
+		last == GK_ASSIGN;
 	int32_t    *labels;
 
 	if (!distances && last != GK_SEAL && last != GK_CENTROIDS && last != GK_STEP)

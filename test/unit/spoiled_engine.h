@@ -23,7 +23,7 @@
 #define SPOIL_AHEAD (GK_OPERATIONS + 6)
 
 /* All answers that can be spoiled. */
-#define SPOILS 23
+#define SPOILS 24
 extern const int gk_spoils[SPOILS];
 
 /* The class of such engines; one in a process. */
