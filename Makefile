@@ -180,7 +180,7 @@ GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm
 	-gencode=arch=compute_90a,code=sm_90a
 # For sources whose code is the same on all GPUs: tests that run on none build it once.
 GENCODE_ALIKE ?= $(GENCODE)
-CUDA_ALIKE = draws exact merges narrow_centroids neighbours passes rows update
+CUDA_ALIKE = draws exact merges narrow_centroids neighbours passes rows sums
 # The host side is C++, the device side CUDA: only the latter sees headers with device code.
 CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
 	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include
