@@ -10,6 +10,7 @@
 #include "engine_drive.h"
 #include "engine_ends.h"
 #include "engine_stops.h"
+#include "plain_draw.h"
 
 /* Candidates are a few, or are added to a few. */
 #define FEW 0x100
@@ -200,6 +201,26 @@ last_of(const int *script)
 	return script[0];
 }
 
+/* Runs a part of a draw. */
+static void
+run_part(void *engine, GkCommand *c)
+{
+	run(engine, c);
+}
+
+/* Runs a command, and carries out a draw that the engine leaves to its caller. */
+static void
+run_whole(Work *work, GkEngine *engine, GkCommand *c)
+{
+	PlainDrawer drawer = {
+		.engine = engine,.run = run_part,.rows = work->data->n,.d = work->data->d
+	};
+
+	run(engine, c);
+	if (c->operation == GK_DRAW && c->draw.found < 0)
+		plain_draw(&drawer, c);
+}
+
 /* Runs the commands of a script before the last one, and returns that. */
 static int
 run_before_last(Work *work, GkEngine *engine, const int *script)
@@ -210,7 +231,7 @@ run_before_last(Work *work, GkEngine *engine, const int *script)
 	{
 		GkCommand	c = make(work, script[0]);
 
-		run(engine, &c);
+		run_whole(work, engine, &c);
 	}
 	return script[0];
 }
@@ -282,7 +303,7 @@ run_script(Work *work, Side *side, const int *script)
 	memset(work->room.is_empty, 0, work->data->k);
 	side->command = make(work, last);
 	side->bytes = 0;
-	run(side->engine, &side->command);
+	run_whole(work, side->engine, &side->command);
 	for (int i = 0; i < 5; i++)
 		memcpy(more_answer(side, work->room.bytes), work->room.out[i], work->room.bytes);
 	memcpy(more_answer(side, work->data->k), work->room.is_empty, work->data->k);
