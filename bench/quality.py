@@ -1,11 +1,15 @@
 """How far from the best known inertia each quality of gkmeans, scikit-learn and bkmeans ends, and how long it takes.
 
-Connects to the server that PGHOST and PGPORT name (`bench/run --program quality.py` starts one).  All work on the same
-float32 rows; inertia is computed anew from the centroids, in float64.  bkmeans (PyPI) is left out where it is missing.
+Connects to the server that PGHOST and PGPORT name (`bench/run quality` starts one).  All work on the same float32 rows;
+inertia is computed anew from the centroids, in float64.  bkmeans (PyPI) is left out where it is missing.
+
+Several processes can share the small sets: each measures a part (`--part 3/8 --save FILE`), and `--join FILE ...` makes
+one table of what they saved.
 """
 
 import argparse
 import io
+import json
 import os
 import sys
 import time
@@ -23,12 +27,47 @@ except ImportError:
     BKMeans = None
 
 
+# Percent above the best inertia known that is near, and above that of scikit-learn that is level with it.
+NEAR, LEVEL = 0.1, 1e-4
+
+
 def inertia(rows, centroids):
     """Σ of d² to the nearest centroid."""
     total = 0.0
     for part in np.array_split(rows.astype(np.float64), len(rows) * len(centroids) // 10_000_000 + 1):
         total += ((part ** 2).sum(1)[:, None] - 2 * part @ centroids.T + (centroids ** 2).sum(1)).min(1).clip(0).sum()
     return total
+
+
+def excess(result):
+    """Percent above the best inertia that any way found, for each way and seed."""
+    best = min(min(ends) for ends in result["ends"].values())
+    return {way: 100 * (np.array(ends) / best - 1) for way, ends in result["ends"].items()}
+
+
+def verdicts(result):
+    """Is `auto` near the best with every seed (None where clusters are not clear), and level with ten starts?"""
+    above = excess(result)
+    near = bool(above["auto"].max() <= NEAR) if result["clear"] else None
+    return near, bool(above["auto"].mean() <= above["scikit-learn 10"].mean() + LEVEL)
+
+
+def print_table(results):
+    """Mean and worst excess and mean seconds of each set and way; the verdicts; how many are against `auto`."""
+    words = {True: "yes", False: "**no**", None: "–"}
+    ways = list(results[0]["ends"])
+    print(f"Mean (worst) of {len(results[0]['ends']['auto'])} seeds above the best inertia known, in percent; mean seconds\n")
+    print("| " + " | ".join(["set", "rows, k", *ways, "auto is", "auto near the best", "auto ≤ scikit-learn 10"]) + " |")
+    print("|---|---|" + "--:|" * len(ways) + "---|---|---|")
+    failures = 0
+    for result in results:
+        above, judged = excess(result), verdicts(result)
+        failures += sum(verdict is False for verdict in judged)
+        print(f"| {result['name']} | {result['rows']:,} × {result['features']}, k {result['k']} | "
+              + " | ".join(f"{above[way].mean():.3f} ({above[way].max():.3f}) {np.mean(result['seconds'][way]):.3f}" for way in ways)
+              + f" | {result['quality']} | " + " | ".join(words[verdict] for verdict in judged) + " |")
+    print()
+    return failures
 
 
 class QualityBench(Bench):
@@ -45,7 +84,7 @@ class QualityBench(Bench):
         answer = self.query("SELECT centroid::text FROM gkmeans_fit('rows', '{v}', %s, seed => %s, quality => %s" + more
                             + ")", k, seed, quality)
         seconds = time.perf_counter() - started
-        return np.array([np.fromstring(row[0][1:-1], sep=",") for row in answer]), seconds
+        return np.array([row[0][1:-1].split(",") for row in answer], dtype=np.float64), seconds
 
     @staticmethod
     def by_estimator(estimator, rows):
@@ -65,32 +104,55 @@ class QualityBench(Bench):
             ways[quality] = lambda seed, quality=quality: self.by_gkmeans(k, seed, quality)
         return ways
 
+    def measure(self, number):
+        """A set with each way from several seeds: where they end, how long they take."""
+        name, make, clear = SETS[number]
+        rows, k = make()
+        rows = np.ascontiguousarray(rows - rows.mean(0), dtype=np.float32)
+        self.load(rows)
+        result = {"number": number, "name": name, "rows": rows.shape[0], "features": rows.shape[1], "k": k, "clear": clear,
+                  "ends": {}, "seconds": {}}
+        for way, run in self.ways(rows, k).items():
+            runs = [run(seed) for seed in range(self.options.seeds)]
+            result["ends"][way] = [inertia(rows, centroids) for centroids, _ in runs]
+            result["seconds"][way] = [seconds for _, seconds in runs]
+        result["quality"] = self.last_fit("quality")
+        return result
+
     def small_sets(self):
-        """Each set with each way from several seeds: mean and worst excess over the best inertia, mean seconds."""
-        seeds = self.options.seeds
-        print(f"Mean (worst) of {seeds} seeds above the best inertia known, in percent; mean seconds\n")
-        heading = None
-        for name, make, clear in SETS:
+        """The sets of this part, as a table or for others to join."""
+        part, parts = map(int, self.options.part.split("/"))
+        results = [self.measure(number) for number in range(part - 1, len(SETS), parts)]
+        if self.options.save is None:
+            self.failures += print_table(results)
+            return
+        with open(self.options.save, "a") as file:
+            file.writelines(json.dumps(result) + "\n" for result in results)
+
+    def engines(self):
+        """Do all engines give each set the same centroids, labels and distances?"""
+        self.cursor.execute("""
+            CREATE OR REPLACE FUNCTION pg_temp.answer(k int, s bigint, OUT digest text, OUT seconds float8) LANGUAGE plpgsql AS $$
+            DECLARE started timestamptz := clock_timestamp();
+            BEGIN
+                SELECT md5(string_agg(f::text, ' ' ORDER BY cluster_id)) INTO digest FROM gkmeans_fit('rows', '{v}', k, seed => s) f;
+                seconds := extract(epoch FROM clock_timestamp() - started);
+                SELECT md5(digest || string_agg(p::text, ' ' ORDER BY id)) INTO digest
+                FROM gkmeans_fit_predict(NULL::bigint, 'rows', '{v}', k, id_column => 'id', seed => s) p;
+            END $$""")
+        print("| set | rows, k | the same bits with CUDA | CPU s | CUDA s |\n|---|---|---|--:|--:|")
+        part, parts = map(int, self.options.part.split("/"))
+        for name, make, _ in SETS[part - 1::parts]:
             rows, k = make()
-            rows = np.ascontiguousarray(rows - rows.mean(0), dtype=np.float32)
-            self.load(rows)
-            ways = self.ways(rows, k)
-            if heading is None:
-                heading = ["set", "rows, k", *ways, "auto is", "auto near the best", "auto ≤ scikit-learn 10"]
-                print("| " + " | ".join(heading) + " |\n|---|---|" + "--:|" * len(ways) + "---|---|---|")
-            ends, seconds = {}, {}
-            for way, run in ways.items():
-                runs = [run(seed) for seed in range(seeds)]
-                ends[way] = np.array([inertia(rows, centroids) for centroids, _ in runs])
-                seconds[way] = np.mean([taken for _, taken in runs])
-            quality = self.last_fit("quality")
-            best = min(end.min() for end in ends.values())
-            above = {way: 100 * (end / best - 1) for way, end in ends.items()}
-            cells = [f"{above[way].mean():.3f} ({above[way].max():.3f}) {seconds[way]:.3f}" for way in ways]
-            near = self.verdict(above["auto"].max() <= 0.1) if clear else "–"
-            level = self.verdict(above["auto"].mean() <= above["scikit-learn 10"].mean() + 1e-4)
-            print(f"| {name} | {rows.shape[0]:,} × {rows.shape[1]}, k {k} | " + " | ".join(cells)
-                  + f" | {quality} | {near} | {level} |", flush=True)
+            self.load(np.ascontiguousarray(rows - rows.mean(0), dtype=np.float32))
+            self.cursor.execute("ALTER TABLE rows ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY")
+            answers = {}
+            for engine in ("cpu", "cuda"):
+                self.cursor.execute(f"SET gkmeans.engine = {engine}")
+                answers[engine] = [self.query("SELECT * FROM pg_temp.answer(%s, %s)", k, seed)[0] for seed in range(self.options.seeds)]
+            same = [a[0] == b[0] for a, b in zip(*answers.values())]
+            print(f"| {name} | {rows.shape[0]:,} × {rows.shape[1]}, k {k} | {self.verdict(all(same))}, {len(same)} seeds | "
+                  + " | ".join(f"{np.median([seconds for _, seconds in answer]):.3f}" for answer in answers.values()) + " |", flush=True)
         print()
 
     def make_large(self, kind, n, k, d):
@@ -131,20 +193,32 @@ class QualityBench(Bench):
         print()
 
 
+def join(files):
+    """One table of the parts that others have measured."""
+    results = [json.loads(line) for file in files for line in open(file)]
+    return print_table(sorted(results, key=lambda result: result["number"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", choices=["small", "large"], action="append")
+    parser.add_argument("--only", choices=["small", "large", "engines"], action="append",
+                        help="engines: compare those of CPUs and GPUs on the small sets")
+    parser.add_argument("--part", default="1/1", help="of the small sets: 3/8 is every eighth from the third on")
+    parser.add_argument("--save", metavar="FILE", help="add what was measured of the small sets to a file, for --join")
+    parser.add_argument("--join", metavar="FILE", nargs="+", help="only print one table of these files")
     parser.add_argument("--rows", type=int, default=200_000, help="of the large sets")
     parser.add_argument("--clusters", type=int, default=200, help="of the large sets")
     parser.add_argument("--features", type=int, default=32, help="of the large sets")
     warnings.filterwarnings("ignore")
     options = parser.parse_args()
+    if options.join:
+        sys.exit(join(options.join) > 0)
     bench = QualityBench(options)
     print(f"{len(os.sched_getaffinity(0))} cores; engine {bench.query('SELECT count(*) FROM gkmeans_memory(); SHOW gkmeans.engine')[0][0]}; scikit-learn"
           f" {sys.modules['sklearn'].__version__}; bkmeans {'installed' if BKMeans else 'missing'}\n")
     for part in options.only or ["small", "large"]:
-        getattr(bench, part + "_sets")()
+        {"small": bench.small_sets, "large": bench.large_sets, "engines": bench.engines}[part]()
     sys.exit(bench.finish())
 
 

@@ -161,6 +161,7 @@ private:
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
+	void		prepare_regions_of(Shard &shard, bool moved);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);

@@ -313,7 +313,8 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	Buffer<uint32_t> flag_counts;		/* flagged rows, pairs, and what flagged.cu counts */
+	Buffer<uint32_t> flag_counts;		/* see filter.cpp */
+	bool		flags_clear = false;	/* these are 0, or will be, in stream order */
 	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;

@@ -77,8 +77,8 @@ choose_centroids(GkFitter *fitter, GkStart *start)
 }
 
 /* The quality of a fit; `auto` goes by sizes alone, so that the machine makes no difference. */
-GkFitQuality
-gk_fit_quality(const GkFitSpec *spec, int64 k)
+static GkFitQuality
+choose_quality(const GkFitSpec *spec, int64 k)
 {
 	if (spec->init == GK_INIT_GIVEN)
 		return GK_QUALITY_FAST;
@@ -444,7 +444,7 @@ begin_fitter(GkFitter *fitter)
 
 	fitter->k = spec->init == GK_INIT_GIVEN || spec->earlier != NULL ? spec->k
 		: Min(spec->k, spec->rows);
-	fitter->fit->quality = gk_fit_quality(spec, fitter->k);
+	fitter->fit->quality = choose_quality(spec, fitter->k);
 	fitter->is_empty = gk_allocate_zero(2 * fitter->k, sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
 }

@@ -28,9 +28,6 @@ extern void gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepa
  */
 extern void gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit);
 
-/* The quality that a fit with k clusters gets: what the spec says, or what its sizes say. */
-extern GkFitQuality gk_fit_quality(const GkFitSpec *spec, int64 k);
-
 /* Labels the rows with spec->points; labels and d² stay in the engine. */
 extern void gk_label(GkJob *job, const GkFitSpec *spec);
 

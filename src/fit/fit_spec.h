@@ -59,6 +59,7 @@ typedef struct GkFitSpec
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
 	bool		is_reference;	/* of random rows: say nothing of fewer clusters */
+	int64		judged_rows;	/* by which a search is chosen and limited; 0 = rows */
 	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a
 								 * start before those of n_init, which may be 0 then; NULL = none */
 

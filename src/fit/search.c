@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "alloc.h"
 #include "draw.h"
 #include "exact.h"
@@ -96,11 +98,18 @@ typedef struct Search
 	bool		is_cut;			/* the best might still converge */
 } Search;
 
+/* Rows by which a search is chosen and limited. */
+static double
+judged_rows(const GkFitSpec *spec)
+{
+	return spec->judged_rows > 0 ? spec->judged_rows : spec->rows;
+}
+
 /* The work of a pass over the rows. */
 double
 gk_pass_work(const GkFitSpec *spec, int64 k)
 {
-	return (double) spec->rows * k * (spec->dimension + WORK_OVERHEAD);
+	return judged_rows(spec) * k * (spec->dimension + WORK_OVERHEAD);
 }
 
 /* Steps that are enough for `auto`. */
@@ -109,7 +118,7 @@ gk_auto_steps(const GkFitSpec *spec, int64 k)
 {
 	double		d = spec->dimension;
 
-	return AUTO_WORK / (gk_pass_work(spec, k) + spec->rows * (ROW_WORK + VALUE_WORK * d)
+	return AUTO_WORK / (gk_pass_work(spec, k) + judged_rows(spec) * (ROW_WORK + VALUE_WORK * d)
 						+ PAIR_WORK * d * k * k);
 }
 
@@ -428,6 +437,7 @@ unite_centroids(Search *search, const GkStart *other)
 	{
 		const double *centroid = other->centroids + c * d;
 
+		CHECK_FOR_INTERRUPTS();
 		if (is_among(centroid, start->centroids, start->count, d))
 			continue;
 		memcpy(trial->centroids + trial->count++ * d, centroid, d * sizeof(double));

@@ -233,6 +233,8 @@ fit_reference(const GkFitSpec *spec, const Box *box, int number, const GkReferen
 	GkFit		fit;
 
 	own.rows = box->rows;
+	/* as good as the fit that they are compared with, which may have more rows */
+	own.judged_rows = spec->rows;
 	own.weighted = false;
 	own.names = NULL;
 	own.shift = gk_allocate_zero(box->dimension, sizeof(double));
@@ -244,8 +246,6 @@ fit_reference(const GkFitSpec *spec, const Box *box, int number, const GkReferen
 	for (int i = 0; i < ks; i++)
 	{
 		own.k = references[i].k;
-		/* as good as the fit that they are compared with, which may have more rows */
-		own.quality = gk_fit_quality(spec, Min(own.k, spec->rows));
 		gk_fit_prepared(job, &own, &prepared, &fit);
 		logarithms[(int64) i * stride] = log_square(&fit, box->rows);
 	}

@@ -54,6 +54,9 @@ SELECT isnt(figures('iris', 1), f, 'another seed') FROM first_figures;
 SELECT near(a.gap, b.gap, 0.1, 'a sample has about the gap of all rows, k = ' || a.k) FROM gkmeans_select_k('uniform', '{x,y}', '{1,2,3}', 'gap', sample => 300) a JOIN gkmeans_select_k('uniform', '{x,y}', '{1,2,3}', 'gap') b USING (k);
 SELECT ok(min(gap) > 0.5 AND max(gap) < 0.65, 'the gap of uniform rows hardly depends on k') FROM gkmeans_select_k('uniform', '{x,y}', '{1,2,3,5}', 'gap');
 SELECT is(chosen('gap', 'SELECT id, x + (id % 3 = 1)::int * 3 AS x, y + (id % 3 = 2)::int * 3 AS y FROM uniform', '{x,y}', '{1,2,3,4,5}'), 3, 'three squares: gap');
+-- References are fitted as the rows are: `auto` looks no longer than it does, `best` makes all its searches
+SELECT cmp_ok(abs(a.gap + ln(a.inertia) - b.gap - ln(b.inertia)), '>', 1e-9::float8, 'references have the limits of the rows')
+FROM gkmeans_select_k('uniform', '{x,y}', '{50}', gap_references => 1) a, gkmeans_select_k('uniform', '{x,y}', '{50}', gap_references => 1, quality => 'best') b;
 
 -- Weights, metric, limits reach the fits
 SELECT is((SELECT inertia FROM gkmeans_select_k('SELECT *, 1 + id % 3 AS w FROM iris', '{v}', '{3}', weight_column => 'w')), after_fit('gkmeans_fit(''SELECT *, 1 + id % 3 AS w FROM iris'', ''{v}'', 3, weight_column => ''w'', n_init => 4)', 'inertia')::float8, 'weights');

@@ -227,6 +227,40 @@ set_regions(int wish)
 		(void) wish_regions(wish);
 }
 
+/*
+ * Iterations that a shift within a tolerance ends while the next one is under way, and others after
+ * them.
+ */
+static void
+test_resting(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{900, 4, 12}, {3000, 20, 50}, {5000, 100, 80}, {4000, 130, 200}, {2000, 600, 40}
+	};
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	double		start = now();
+	int			rested = 0;
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Data		data = make_data(i % 2 ? TOPICS : NORMAL, shapes[i].n, shapes[i].d,
+									 shapes[i].k, i % 2, i % 2, false);
+		Feeding		feeding = {.batch = 700,.devices = devices};
+
+		snprintf(comparison.where, sizeof(comparison.where), "n %lld d %d k %lld at rest, GPUs %d",
+				 (long long) data.n, data.d, (long long) data.k, devices);
+		rested += compare_resting(&comparison, &data, feeding);
+		free_data(&data);
+	}
+	ok(!comparison.differs && rested > 2, "iterations after centroids have rested, %d times,"
+	   " GPUs %d (%.1f s)", rested, devices, now() - start);
+}
+
 /* A shape for each kernel. */
 static void
 test_few_shapes(int devices)
@@ -251,6 +285,7 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	set_regions(0);
+	test_resting(devices);
 }
 
 /* Draws of rows, from a few to more than one block adds up the masses of, some with many copies. */
@@ -1105,6 +1140,7 @@ test_on(int devices, bool all)
 	test_draws(devices);
 	test_narrow_shapes(devices);
 	test_refits(devices);
+	test_resting(devices);
 	test_two_engines(devices);
 	test_all_faults(devices);
 	test_stops(devices);

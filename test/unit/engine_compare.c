@@ -972,6 +972,111 @@ compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding)
 	set_context(NULL);
 }
 
+/* The most iterations before those that a tolerance ended, and after them. */
+#define MOST_ITERATED 12
+#define MOST_AFTER 4
+
+/* One iteration at a time, on one engine, until no label changes or a cluster is empty. */
+static int
+iterate_alone(GkEngine *engine, int most, GkIterated *iterated)
+{
+	for (int i = 0; i < most; i++)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+
+		run(engine, &c);
+		if (c.step.changed == 0 || c.step.empty > 0)
+			return i;
+		iterated[i] = (GkIterated) {c.step.changed, c.step.shift2, c.step.between};
+	}
+	return most;
+}
+
+/* So many iterations of the tested engine, which shifts within the tolerance end. */
+static void
+iterate_to_rest(Pair *pair, int count, double tolerance)
+{
+	GkIterated	iterated[MOST_ITERATED + MOST_AFTER];
+	int			done = 0;
+
+	while (done < count)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+
+		c.step.more = count - done - 1 + MOST_AFTER;
+		c.step.tolerance = tolerance;
+		c.step.iterated = iterated;
+		run(pair->engines[0], &c);
+		done += (int) c.step.earlier + 1;
+	}
+	*(int *) room(pair, 0, 0, sizeof(int)) = done;
+	*(int *) room(pair, 1, 0, sizeof(int)) = count;
+	same_output(pair, 0, "iterations until centroids rest");
+}
+
+/*
+ * Iterations of the tested engine after its labels have become unknown, and as many of the oracle,
+ * one at a time: centroids and shifts, for the number of labels that change is unknown as well.
+ */
+static void
+compare_going_on(Pair *pair)
+{
+	GkIterated	iterated[MOST_AFTER];
+	GkCommand	c = {.operation = GK_STEP};
+	double	   *numbers = room(pair, 0, 1, (MOST_AFTER + 1) * sizeof(double));
+
+	c.step.more = MOST_AFTER;
+	c.step.iterated = iterated;
+	run(pair->engines[0], &c);
+	for (int64_t i = 0; i < c.step.earlier; i++)
+		numbers[i] = iterated[i].shift2;
+	numbers[c.step.earlier] = c.step.shift2;
+	numbers = room(pair, 1, 1, (MOST_AFTER + 1) * sizeof(double));
+	for (int64_t i = 0; i <= c.step.earlier; i++)
+	{
+		GkCommand	one = {.operation = GK_STEP};
+
+		run(pair->engines[1], &one);
+		numbers[i] = one.step.shift2;
+	}
+	same_output(pair, 1, "shifts after centroids have rested");
+	compare_centroids(pair);
+}
+
+/* Iterations that a shift within a tolerance ends, and others after them. */
+int
+compare_resting(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	GkIterated	iterated[MOST_ITERATED];
+	double		least = INFINITY;
+	int			rested = 0;
+	int			count;
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	set_centroids(pair.engines[1], pair.centroids, data->k, data->spherical);
+	count = iterate_alone(pair.engines[1], MOST_ITERATED, iterated);
+	for (int i = 0; i < count; i++)
+	{
+		if (iterated[i].shift2 >= least || iterated[i].shift2 == 0.0)
+			continue;
+		least = iterated[i].shift2;
+		for (int e = 0; e < 2; e++)
+			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
+		iterate_to_rest(&pair, i + 1, least);
+		(void) iterate_alone(pair.engines[1], i + 1, iterated);
+		/* mostly, no other command comes between */
+		if (rested++ % 4 == 3)
+			compare_centroids(&pair);
+		compare_going_on(&pair);
+	}
+	close_pair(&pair);
+	set_context(NULL);
+	return rested;
+}
+
 /* The farthest rows from one centroid, of which many are equally distant; various counts. */
 void
 compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)

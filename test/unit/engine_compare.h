@@ -27,6 +27,12 @@ extern void compare_fit(Comparison *comparison, const Data *data, Feeding feedin
 extern void compare_refits(Comparison *comparison, const Data *data, const Data *next,
 						   Feeding feeding, const int64_t *ks, int count);
 
+/*
+ * Iterations that a shift within a tolerance ends, each of the first ones in turn, and others after
+ * them; returns how often that ended them.
+ */
+extern int	compare_resting(Comparison *comparison, const Data *data, Feeding feeding);
+
 /* Rows drawn by weight, and by distance to these. */
 extern void compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding);
 

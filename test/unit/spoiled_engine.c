@@ -1,6 +1,7 @@
 /*
  * An engine that errs on purpose.
  */
+#include "engine_drive.h"
 #include "spoiled_engine.h"
 #include "wrapping_engine.h"
 
@@ -11,8 +12,11 @@ const int	gk_spoils[SPOILS] = {
 	SPOIL_DISTANCES, SPOIL_SUMS, SPOIL_ROW_WEIGHTS, SPOIL_ROW_LABELS
 };
 
-/* The kind of answer to spoil. */
+/* What to spoil. */
 static int	spoiled;
+
+/* An iteration has begun ahead of centroids that rest. */
+static bool is_ahead;
 
 /* An output of a command, NULL if it has none. */
 static void *
@@ -76,7 +80,27 @@ optional_output_of(GkCommand *c)
 	return NULL;
 }
 
-/* Changes a bit of a command's answer. */
+/* Does what an engine does that begins an iteration before the one before it has ended. */
+static void
+step_ahead(WrappingEngine *engine)
+{
+	const GkCommand *c = engine->command;
+	bool		is_step = c->operation == GK_STEP && c->step.more > 0;
+	GkCommand	again = {.operation = GK_STEP};
+
+	if (!is_step && c->operation != GK_CENTROIDS)
+		return;
+	if (is_step && is_ahead && spoiled == SPOIL_AHEAD)
+		run(engine->inner, &again);
+	is_ahead = is_step && c->step.changed > 0 && c->step.empty == 0 && c->step.tolerance > 0.0 &&
+		c->step.shift2 <= c->step.tolerance;
+	/* brings the labels up to date with the centroids, which stay */
+	again = (GkCommand) {.operation = GK_ASSIGN};
+	if (is_ahead)
+		run(engine->inner, &again);
+}
+
+/* Makes iterations ahead, or changes a bit of a command's answer. */
 static GkStatus
 ended(WrappingEngine *engine, GkStatus status)
 {
@@ -85,6 +109,8 @@ ended(WrappingEngine *engine, GkStatus status)
 
 	if (status.code == GK_OK && output != NULL)
 		*output ^= 1;
+	if (status.code == GK_OK && (spoiled == SPOIL_NOTHING || spoiled == SPOIL_AHEAD))
+		step_ahead(engine);
 	return status;
 }
 
