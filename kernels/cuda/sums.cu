@@ -682,7 +682,9 @@ listed_bytes(int64_t k)
 int64_t
 listed_labels(const Shard &shard, int64_t k)
 {
-	return listed_bytes(k) + LISTED_STATIC <= shard.device->shared_memory ? k : 0;
+	const Device &device = *shard.device;
+
+	return device.cooperative && listed_bytes(k) + LISTED_STATIC <= device.shared_memory ? k : 0;
 }
 
 /* Enqueues one kernel that lists. */
