@@ -105,7 +105,6 @@ def triton_peer(dtype, batch_kmeans):
     return Peer(dtype, iterate, lambda x, centroids: run(x, centroids, 1)[0])
 
 
-@functools.cache
 def cuvs_peer():
     """cuVS, whose fit writes to the centroids it is given; None if it is not installed."""
     import torch
