@@ -5,8 +5,8 @@ EXTENSION = gkmeans
 EXTENSION_VERSION = 0.2.0
 MODULE_big = gkmeans
 
-# The rooms of src/, and the rooms below whose headers each of them may include.
-ROOMS = engine cpu cluster links progress job rows fit nodes sql model runs pictures
+# The folders of src/, and the folders below whose headers each of them may include.
+FOLDERS = engine cpu cluster links progress job rows fit nodes sql model runs pictures
 BELOW_cpu = engine
 BELOW_cluster = engine
 BELOW_links =
@@ -106,11 +106,11 @@ installcheck-pgtap:
 
 $(shlib): $(ENGINE_OBJS)
 
-# A header of a room that is not below is not found.
-define ROOM
+# A header of a folder that is not below is not found.
+define FOLDER
 src/$(1)/%.o src/$(1)/%.bc: override CPPFLAGS := $(addprefix -I$(srcdir)/src/, $(1) $(BELOW_$(1))) $(CPPFLAGS)
 endef
-$(foreach room, $(ROOMS), $(eval $(call ROOM,$(room))))
+$(foreach folder, $(FOLDERS), $(eval $(call FOLDER,$(folder))))
 
 # The loops that every number of a source passes.
 src/rows/decode.o: override CFLAGS += -ftree-vectorize
@@ -131,7 +131,7 @@ HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)
 $(OBJS) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
 $(OBJS): | folders
 folders:
-	@mkdir -p $(addprefix src/, $(ROOMS)) sql
+	@mkdir -p $(addprefix src/, $(FOLDERS)) sql
 .PHONY: folders
 
 SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql \
@@ -180,7 +180,7 @@ GENCODE ?= -gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=[sm
 	-gencode=arch=compute_90a,code=sm_90a
 # For sources whose code is the same on all GPUs: tests that run on none build it once.
 GENCODE_ALIKE ?= $(GENCODE)
-CUDA_ALIKE = exact merges narrow_centroids neighbours passes rows update
+CUDA_ALIKE = draws exact merges narrow_centroids neighbours passes rows sums
 # The host side is C++, the device side CUDA: only the latter sees headers with device code.
 CUDA_CXXFLAGS = -std=gnu++17 -O3 -fPIC -fvisibility=hidden -pthread -Wall -Wextra -ffp-contract=off \
 	-I$(srcdir)/kernels -I$(srcdir)/src/engine -isystem $(CUDA_HOME)/include

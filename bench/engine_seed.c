@@ -312,15 +312,16 @@ time_seeding(const GkEngineClass *class_of, const GkEngineConfig *config, Set *s
 static void
 print_times(const Set *set, const Times *times)
 {
-	double		candidates = times->commands[GK_CANDIDATES] + times->commands[GK_LABEL_WEIGHTS];
-	double		draws = times->commands[GK_MASSES] + times->commands[GK_ENTRIES] +
-		times->commands[GK_ROWS] + times->commands[GK_COMPARE];
+	double		draws = times->commands[GK_DRAW] + times->commands[GK_CANDIDATES] +
+		times->commands[GK_MASSES] + times->commands[GK_ENTRIES] + times->commands[GK_ROWS] +
+		times->commands[GK_COMPARE];
+	double		weights = times->commands[GK_LABEL_WEIGHTS];
 	double		merge = times->commands[GK_MERGE];
-	double		rest = times->seeding - candidates - draws - merge;
+	double		rest = times->seeding - draws - weights - merge;
 
 	printf("| %lld × %d, k %lld | %lld, %g | %.2f | %.2f, %.2f, %.2f, %.2f | %.3f | %.1f | %s |\n",
 		   (long long) set->rows.n, set->rows.d, (long long) set->k, set->centres, set->spread,
-		   1e3 * times->seeding, 1e3 * candidates, 1e3 * draws, 1e3 * merge, 1e3 * rest,
+		   1e3 * times->seeding, 1e3 * draws, 1e3 * weights, 1e3 * merge, 1e3 * rest,
 		   1e3 * times->iteration, times->seeding / times->iteration,
 		   times->right ? "yes" : "no");
 	fflush(stdout);
@@ -359,7 +360,7 @@ main(int argc, char **argv)
 	config.threads = config.device_count = argc > 1 ? atoi(argv[1]) : 1;
 	for (int i = 0; i < config.device_count && i < GK_MAX_DEVICES; i++)
 		config.devices[i] = i;
-	printf("| rows | centres, their spread | seeding, ms | of it: candidates, draws, merge, host |"
+	printf("| rows | centres, their spread | seeding, ms | of it: rounds, weights, merge, host |"
 		   " an iteration, ms | iterations | right |\n|---|---|--:|---|--:|--:|---|\n");
 	if (argc > 3)
 		for (int i = 3; i < argc; i++)

@@ -1,4 +1,4 @@
-"""The CUDA engine through SQL: device memory, rows beyond it, cancelling, many fits, many sessions, a killed backend.
+"""The CUDA engine through SQL: device memory, labels, rows beyond it, cancelling, many fits, many sessions, a killed backend.
 
 Run it on the host of the server that PGHOST and PGPORT name, whose gkmeans has the GPU library, as a superuser of that
 server who may kill its processes.  GPUs and server must be otherwise idle.  It creates its tables there (5 GB) and
@@ -26,6 +26,8 @@ ROWS, DIMENSION, CLUSTERS, ITERATIONS = 4_000_000, 250, 10_000, 12
 # device memory of these rows, labels and all else on one GPU; each further one has its own k × d buffers
 MEMORY, FURTHER = 4.14e9, 65e6
 LATE_MS = 100
+# labels take no longer on several GPUs than on one, but for noise
+LABEL_SLACK = 1.1
 # a phase is left at these parts of its time
 POINTS = (0.15, 0.5, 0.85)
 SHORTEST_PHASE_MS = 12
@@ -166,6 +168,20 @@ class GpuBench(Bench):
                 peak = self.last_fit("device_bytes_peak")
                 print(f"| {gpus} | `{call}` | {peak / 1e9:.3f} | {allowed / 1e9:.3f} |"
                       f" {self.verdict(peak <= allowed)} |", flush=True)
+        print()
+
+    def label(self):
+        """What labels by id take of a call, on each number of GPUs."""
+        call = labels("bench_large", 1000, ", init => 'random', max_iter => 5, tol => 0")
+        one = None
+        print(f"| GPUs | the labels of `{call}`, s | the whole call, s | labels, to the first row | met |")
+        print("|--:|--:|--:|--:|---|")
+        for gpus in self.options.gpus:
+            use(self, gpus)
+            runs = [(self.timed(f"SELECT count(*) FROM {call}")[0], self.last_fit("label_seconds")) for _ in range(4)]
+            whole, seconds = (min(values) for values in zip(*runs[1:]))
+            one = one or seconds
+            print(f"| {gpus} | {seconds:.3f} | {whole:.2f} | {seconds / one:.2f} | {self.verdict(seconds <= one * LABEL_SLACK)} |", flush=True)
         print()
 
     def streaming(self):
@@ -351,7 +367,7 @@ class GpuBench(Bench):
 
 
 def main():
-    parts = ["memory", "streaming", "cancel", "life", "sessions", "kill"]
+    parts = ["memory", "label", "streaming", "cancel", "life", "sessions", "kill"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, nargs="+", default=[1], help="numbers of GPUs to try")
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of rows, to try it out")

@@ -6,6 +6,7 @@ Each is float32 rows with k distinct rows of them as the initial centroids, the 
 
 import argparse
 import functools
+import itertools
 import multiprocessing
 import os
 import time
@@ -221,7 +222,7 @@ def blocks(sets, name, scale):
 def distinct_rows(rows, k, random):
     """k rows at random, no two of which are equal."""
     found = {}
-    for i in random.permutation(min(len(rows), 50 * k)).tolist() + list(range(50 * k, len(rows))):
+    for i in itertools.chain(random.permutation(min(len(rows), 50 * k)).tolist(), range(50 * k, len(rows))):
         found.setdefault(rows[i].tobytes(), i)
         if len(found) == k:
             break

@@ -237,14 +237,21 @@ Engine::set_grid(GkCommand *c)
 	}
 }
 
+/* Prepares the regions of centroids that have moved or not. */
+void
+Engine::prepare_regions_of(Shard &shard, bool moved)
+{
+	int64_t		k = shard.centroids.count;
+
+	if (!shard.centroids.narrow)
+		prepare_regions(shard, filter_rows(k), filter_seconds(shard, k), moved);
+}
+
 /* Prepares what rows are compared with. */
 void
 Engine::prepare_comparison(Shard &shard)
 {
-	/* first: it sees by these if they have moved */
-	if (!shard.centroids.narrow)
-		prepare_regions(shard, filter_rows(shard.centroids.count),
-						filter_seconds(shard, shard.centroids.count));
+	prepare_regions_of(shard, !shard.centroids.prepared);
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -397,28 +404,21 @@ Engine::give_empty(GkCommand *c)
 void
 Engine::enqueue_update(const GkCommand *c, int place)
 {
-	bool		several = shards.size() > 1;
 	StepEnd		end = {spherical, false, c->step.more > 0 ? c->step.tolerance : 0.0};
 
 	for (auto &shard : shards)
 	{
-		shard->use();
-		if (several)
-			add_totals(*shard, sum_count());
 		/* a shard without rows has no origin */
 		if (shard->centroids.narrow && shard->rows > 0)
-		{
 			end_narrow_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
-			shard->mark_counters(place);
+		else
+			finish_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
+		shard->mark_counters(place);
+		if (shard->centroids.narrow || shard->rows == 0)
 			continue;
-		}
-		finish_step(*shard, grid, final_sums(*shard), end);
-		shard->send_counters(place);
+		bound_centroids(*shard, shard->centroids);
+		prepare_regions_of(*shard, true);
 	}
-	clear_counters();
-	for (auto &shard : shards)
-		if (shard->rows > 0)
-			prepare_comparison(*shard);
 }
 
 /* Enqueues an iteration, whose counters go to a place. */
@@ -642,10 +642,11 @@ Engine::relocate(GkCommand *c)
 	reset_counters();
 	for (auto &shard : shards)
 	{
-		shard->use();
-		finish_step(*shard, grid, final_sums(*shard), {spherical, true, 0.0});
+		finish_step(*shard, grid, final_sums(*shard), {spherical, true, 0.0},
+					shard->device_place(0));
+		shard->mark_counters(0);
 	}
-	read_counters();
+	await_counters(0);
 	c->relocate.shift2 = shards[0]->result->shift2;
 	c->relocate.between = shards[0]->result->between;
 	move(c, -1, c->relocate.count <= most_moved());

@@ -24,11 +24,24 @@ static_assert(sizeof(Listed) == sizeof(GkEntry) &&
 /* Besides twice as many rows as wanted, a list can have so many before it is made shorter. */
 #define FEW_LISTED 128
 
-/* GK_CANDIDATES: the nearest of the candidates, old and new. */
-void
-Engine::run_candidates(GkCommand *c)
+/* How many candidates rows are compared with at a time. */
+int64_t
+Engine::most_candidates() const
 {
-	int64_t		most = std::max<int64_t>((32 << 20) / (dimension * 10), 64);
+	return std::max<int64_t>((32 << 20) / (dimension * 10), 64);
+}
+
+/*
+ * Compares all rows with candidates, whose labels begin with `first`: the nearest of the old and
+ * the new ones.  fill(shard, from, count) puts some of them there; begun(from, count) is called
+ * while they are compared.  Returns the greatest weight × d².
+ */
+double
+Engine::compare_candidates(int64_t total, int64_t first,
+						   const std::function<void(Shard &, int64_t, int64_t)> &fill,
+						   const std::function<void(int64_t, int64_t)> &begun)
+{
+	int64_t		most = most_candidates();
 	double		greatest = 0.0;
 
 	for (auto &shard : shards)
@@ -37,16 +50,15 @@ Engine::run_candidates(GkCommand *c)
 		shard->need_distance2();
 	}
 	sums_valid = false;
-	for (int64_t from = 0; from < c->candidates.count; from += most)
+	for (int64_t from = 0; from < total; from += most)
 	{
-		int64_t		count = std::min(most, c->candidates.count - from);
-		int64_t		first_label = c->candidates.first_label + from;
+		int64_t		count = std::min(most, total - from);
+		int64_t		first_label = first + from;
 
 		for (auto &shard : shards)
 		{
 			reserve_centroids(*shard, shard->candidates, count);
-			to_device(*shard, shard->candidates.exact.get(),
-					  c->candidates.candidates + from * dimension, count * dimension);
+			fill(*shard, from, count);
 		}
 		if (count > 1)
 		{
@@ -63,12 +75,28 @@ Engine::run_candidates(GkCommand *c)
 			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);
 		});
-		read_counters();
+		copy_counters(0);
+		begun(from, count);
+		await_counters(0);
 		greatest = 0.0;
 		for (auto &shard : shards)
 			greatest = std::max(greatest, from_bits(shard->result->greatest));
 	}
-	c->candidates.greatest = greatest;
+	return greatest;
+}
+
+/* GK_CANDIDATES: the nearest of the candidates, old and new. */
+void
+Engine::run_candidates(GkCommand *c)
+{
+	c->candidates.greatest = compare_candidates(
+		c->candidates.count, c->candidates.first_label,
+		[&](Shard &shard, int64_t from, int64_t count)
+		{
+			to_device(shard, shard.candidates.exact.get(),
+					  c->candidates.candidates + from * dimension, count * dimension);
+		},
+		[](int64_t, int64_t) {});
 }
 
 /* GK_POTENTIALS: the sum of the masses if each trial were chosen. */

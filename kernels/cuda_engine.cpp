@@ -419,6 +419,7 @@ const Engine::NamedCommand Engine::commands[GK_OPERATIONS] = {
 	[GK_POTENTIALS] = {"potentials", &Engine::potentials},
 	[GK_MASSES] = {"masses", &Engine::masses},
 	[GK_ENTRIES] = {"entries", &Engine::entries},
+	[GK_DRAW] = {"draw", &Engine::draw},
 	[GK_LABEL_WEIGHTS] = {"label weights", &Engine::label_weights},
 	[GK_MERGE] = {"merge", &Engine::merge},
 	[GK_ROWS] = {"rows", &Engine::get_rows},

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,8 @@ struct Range
 };
 
 struct SeparationPart;
+struct Draw;
+struct DrawEnd;
 
 /*
  * About how long steps take, for the threads that wait for one: they sleep through most of it.
@@ -107,6 +110,10 @@ private:
 	void		read_labels(const int64_t *rows, int64_t count, int32_t *labels);
 
 	/* commands_seed.cpp */
+	int64_t		most_candidates() const;
+	double		compare_candidates(int64_t total, int64_t first,
+								   const std::function<void(Shard &, int64_t, int64_t)> &fill,
+								   const std::function<void(int64_t, int64_t)> &begun);
 	void		run_candidates(GkCommand *c);
 	void		potentials(GkCommand *c);
 	void		masses(GkCommand *c);
@@ -121,6 +128,11 @@ private:
 							  std::vector<GkEntry> *found);
 	Wanted		find_farthest(int64_t count, uint64_t capacity, int64_t *equal, Wanted *ties);
 	void		prepare_relocation(int64_t k);
+
+	/* draws.cpp */
+	void		draw(GkCommand *c);
+	bool		reserve_draw(Shard &shard, Draw *draw);
+	DrawEnd		find_drawn(const GkCommand *c, Shard &shard, const Draw &draw);
 
 	/* ties.cpp */
 	void		compare(GkCommand *c);
@@ -148,6 +160,7 @@ private:
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
+	void		prepare_regions_of(Shard &shard, bool moved);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);
@@ -340,6 +353,17 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 {
 	uint64_t	most = COPY_BYTES / sizeof(T);
 
+	if (count * sizeof(T) <= STAGING_BYTES)
+	{
+		/* through page-locked memory: one wait instead of three */
+		shard.check_stop();
+		shard.use();
+		GK_CUDA(cudaMemcpyAsync(shard.staging(), from, count * sizeof(T), cudaMemcpyDeviceToHost,
+								shard.device->compute));
+		shard.wait();
+		memcpy((void *) to, shard.staging(), count * sizeof(T));
+		return;
+	}
 	shard.wait();
 	for (uint64_t at = 0; at < count; at += most)
 	{
@@ -348,6 +372,16 @@ to_host(Shard &shard, T *to, const T *from, uint64_t count)
 								cudaMemcpyDeviceToHost, shard.device->compute));
 	}
 	shard.wait();
+}
+
+/* Copies from a device while it computes, but after what let_copies_follow() came after. */
+template <typename T> void
+copy_beside(Shard &shard, T *to, const T *from, uint64_t count)
+{
+	shard.use();
+	GK_CUDA(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDeviceToHost,
+							shard.device->copy));
+	GK_CUDA(cudaStreamSynchronize(shard.device->copy));
 }
 
 /* sums := Σ over the shards of `count` integers, from number `offset` on of their scratch memory */

@@ -25,12 +25,27 @@ suits_narrow(const Shard &shard, int64_t centroids)
 	return narrow_fits(shard, centroids) && !regions_are_forced();
 }
 
+/* Counters of the labels. */
+uint32_t *
+label_counts(const Shard &shard)
+{
+	return shard.flag_counts.get() + 2 + flagged_blocks(shard);
+}
+
+/* How many counters there are. */
+int64_t
+flag_counters(const Shard &shard)
+{
+	return 2 + flagged_blocks(shard) + listed_labels(shard, shard.centroids.count);
+}
+
 /* Allocates memory for slices of this many rows. */
 void
 reserve_filter(Shard &shard, int64_t slice_rows)
 {
 	shard.fresh.reserve(shard, slice_rows);
-	shard.flag_counts.reserve(shard, 2 + flagged_blocks(shard));
+	shard.flags_clear &= shard.flag_counts.capacity() >= (uint64_t) flag_counters(shard);
+	shard.flag_counts.reserve(shard, flag_counters(shard));
 	shard.flag_rows.reserve(shard, slice_rows);
 	shard.flag_limits.reserve(shard, slice_rows);
 	shard.found_distances.reserve(shard, flagged_blocks(shard) * BLOCK_ROWS);
@@ -148,8 +163,10 @@ begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 
 	FilterArguments a(shard, slice, centroids, labelled);
 
-	GK_CUDA(cudaMemsetAsync(a.flag_count, 0, (2 + flagged_blocks(shard)) * sizeof(uint32_t),
-							shard.device->compute));
+	if (!shard.flags_clear)
+		GK_CUDA(cudaMemsetAsync(a.flag_count, 0, flag_counters(shard) * sizeof(uint32_t),
+								shard.device->compute));
+	shard.flags_clear = false;
 	if (labelled && has_regions(shard, centroids))
 		compare_by_regions(shard, slice, a);
 	else

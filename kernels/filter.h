@@ -59,6 +59,15 @@ void		reserve_filter(Shard &shard, int64_t slice_rows);
 /* Frees it if it is for slices more than twice as large. */
 void		release_filter(Shard &shard, int64_t slice_rows);
 
+/*
+ * How many numbers flag_counts has, all 0 when the filter begins: of flagged rows, of pairs, of
+ * what flagged.cu counts, and of rows of each label, for sum_slice().
+ */
+int64_t		flag_counters(const Shard &shard);
+
+/* The last of these. */
+uint32_t   *label_counts(const Shard &shard);
+
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t		filter_wave(const Shard &shard, int64_t centroids);
 

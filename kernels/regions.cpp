@@ -399,15 +399,15 @@ decide_regions(Shard &shard, int64_t slice_rows, double seconds)
 	r.decided = true;
 }
 
-/* Chooses regions for new centroids, or lists their centroids anew after these have moved. */
+/* Chooses regions for new centroids, or lists their centroids anew if these have moved. */
 void
-prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
+prepare_regions(Shard &shard, int64_t slice_rows, double seconds, bool moved)
 {
 	Regions    &r = shard.regions;
 
 	if (!r.decided)
 		decide_regions(shard, slice_rows, seconds);
-	else if (r.count > 0 && !shard.centroids.prepared)
+	else if (r.count > 0 && moved)
 	{
 		measure_regions(shard);
 		list_regions(shard, wish > 0);
@@ -416,7 +416,7 @@ prepare_regions(Shard &shard, int64_t slice_rows, double seconds)
 		return;
 	reserve_slices(shard, slice_rows);
 	/* their origin may have changed */
-	if (!r.placed && !shard.centroids.prepared)
+	if (!r.placed && moved)
 	{
 		r.centers.prepared = false;
 		prepare_centroids(shard, r.centers);

@@ -24,10 +24,10 @@ namespace gk
 #define MOST_REGIONS 1024
 
 /*
- * Chooses regions for new centroids, or lists their centroids anew after these have moved; without
+ * Chooses regions for new centroids, or lists their centroids anew if these have moved; without
  * regions, a row takes about `seconds`.
  */
-void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds);
+void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds, bool moved);
 
 /* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
 void		reuse_regions(Shard &shard, int64_t centroids);

@@ -53,6 +53,7 @@ Shard::Shard(Device *on, Account &host_account, bool with_weights, uint64_t limi
 		pace = new_event();
 	for (cudaEvent_t &marker : markers)
 		marker = new_event();
+	forks = new_event();
 	shared_block.reset(new PinnedBlock(host, sizeof(Shared)));
 	result = shared()->counters;
 	GK_CUDA(cudaHostGetDevicePointer((void **) &device_results, shared()->counters, 0));
@@ -485,6 +486,15 @@ Shard::wait()
 	wait_event(paces[next_pace]);
 	GK_CUDA(cudaEventRecord(paces[next_pace], device->compute));
 	wait_event(paces[next_pace]);
+}
+
+/* Has the copy stream wait for what the compute stream has been given. */
+void
+Shard::let_copies_follow()
+{
+	use();
+	GK_CUDA(cudaEventRecord(forks, device->compute));
+	GK_CUDA(cudaStreamWaitEvent(device->copy, forks, 0));
 }
 
 /* The features and weight of a row that is not on the device. */

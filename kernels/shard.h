@@ -191,11 +191,15 @@ struct Counters
 /* Iterations that are under way at a time. */
 #define STEPS_UNDER_WAY 2
 
+/* Bytes of copies that pass through page-locked memory. */
+#define STAGING_BYTES 65536
+
 /* Page-locked memory that the device reads and writes. */
 struct Shared
 {
 	Counters	counters[STEPS_UNDER_WAY];
 	int			stop;			/* the engine is being closed */
+	char		staging[STAGING_BYTES];	/* for copies to memory that is not page-locked */
 };
 
 /* Backs off (30 µs) after 2000 unsuccessful polls. */
@@ -240,6 +244,12 @@ public:
 	/* Waits for the compute stream, or throws Stopped. */
 	void		wait();
 	void		wait_event(cudaEvent_t event);
+
+	/* Has the copy stream wait for what the compute stream has been given. */
+	void		let_copies_follow();
+
+	/* Page-locked memory for a copy. */
+	void	   *staging() const { return shared()->staging; }
 
 	/* Has the device bring its counters to a place; tells if they are there, or throws Stopped. */
 	void		send_counters(int place);
@@ -303,7 +313,8 @@ public:
 
 	/* of one slice in a pass */
 	Buffer<int32_t> fresh;				/* new labels */
-	Buffer<uint32_t> flag_counts;		/* flagged rows, pairs, and what flagged.cu counts */
+	Buffer<uint32_t> flag_counts;		/* see filter.cpp */
+	bool		flags_clear = false;	/* these are 0, or will be, in stream order */
 	Buffer<int32_t> flag_rows;
 	Buffer<float> flag_limits;
 	Buffer<double> found_distances;
@@ -342,6 +353,7 @@ private:
 	int			next_slot = 0;
 	cudaEvent_t paces[2] = {};
 	cudaEvent_t markers[STEPS_UNDER_WAY] = {};
+	cudaEvent_t forks = nullptr;
 	int			next_pace = 0;
 	Events		all_events;
 	std::vector<cudaEvent_t> spare_events;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# No two files of a room call each other, not even by way of a third one.  Prints TAP.  kernels/ is
-# left out: the methods of its class Engine lie in several files.
+# No two files of a folder call each other, not even by way of a third one.  Prints TAP.  kernels/
+# is left out: the methods of its class Engine lie in several files.
 # test/calls.sh FOLDER: where `make` has put the object files.
 
 # "from to" for each pair of object files of which the first needs a symbol of the second.
@@ -17,7 +17,7 @@ calls() {
         }' | sort
 }
 
-# The object files of a room; none if the build left it out, and those of an earlier one are old.
+# The object files of a folder; none if the build left it out, and those of an earlier one are old.
 objects_of() {
     local object source
     objects=()
@@ -32,14 +32,14 @@ objects_of() {
 
 number=0
 shopt -s nullglob
-for room in src/*/ kernels/cuda/; do
-    objects_of "$1/" "$room"
+for folder in src/*/ kernels/cuda/; do
+    objects_of "$1/" "$folder"
     [ ${#objects[@]} -gt 1 ] || continue
     number=$((number + 1))
     if loops=$(calls "${objects[@]}" | tsort 2>&1 > /dev/null); then
-        echo "ok $number - no circle of calls in $room"
+        echo "ok $number - no circle of calls in $folder"
     else
-        echo "not ok $number - no circle of calls in $room"
+        echo "not ok $number - no circle of calls in $folder"
         sed -n 's/^tsort: \(.*\.o\)$/# \1/p' <<< "$loops" | sort -u
     fi
 done

@@ -17,7 +17,6 @@
 
 #include "accumulation.h"
 #include "centroids.cuh"
-#include "exact.h"
 #include "warp.cuh"
 
 namespace gk
@@ -199,17 +198,6 @@ set_origin(Shard &shard, const double *origin, double whole_norm)
 	shard.centroids.prepared = shard.candidates.prepared = false;
 }
 
-/* Slots of the hash table of so many centroids: a power of two, at least twice as many. */
-static int64_t
-hash_slots(int64_t count)
-{
-	int64_t		slots = 64;
-
-	while (slots < 2 * count)
-		slots *= 2;
-	return slots;
-}
-
 /* Allocates memory for this many centroids. */
 void
 reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
@@ -232,108 +220,18 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.firsts.reserve(shard, hash_slots(count) + count);
 }
 
-/*
- * Finds the first of centroids that are equal: a hash table of all of them.  A slot is UINT64_MAX
- * while it is free; two centroids of one hash share a slot, whether they are equal or not.
- */
-struct Twins
-{
-	unsigned long long *hashes;
-	unsigned   *firsts;			/* the first centroid of each slot */
-	unsigned   *slots;			/* of each centroid */
-	unsigned	mask;
-
-	__device__ __forceinline__ void add(int64_t centroid, unsigned long long hash) const
-	{
-		const unsigned long long free = UINT64_MAX;
-		unsigned	slot = (unsigned) (hash >> 32) & mask;
-		unsigned long long there;
-
-		hash = hash == free ? 0 : hash;
-		while ((there = atomicCAS(&hashes[slot], free, hash)) != free && there != hash)
-			slot = (slot + 1) & mask;
-		atomicMin(&firsts[slot], (unsigned) centroid);
-		slots[centroid] = slot;
-	}
-
-	/* True if an earlier centroid has the same bits. */
-	__device__ __forceinline__ bool has_earlier(const double *exact, int64_t centroid, int d) const
-	{
-		int64_t		first = firsts[slots[centroid]];
-		bool		same = first < centroid;
-
-		for (int j = 0; same && j < d; j++)
-			same = __double_as_longlong(exact[first * d + j]) ==
-				__double_as_longlong(exact[centroid * d + j]);
-		return same;
-	}
-};
-
-/* The norms of the centroids, and their hashes: one warp a centroid. */
+/* Measures centroids: one warp each. */
 static __global__ void
-norms_kernel(const double *exact, const float *origin, int64_t count, int d, CentroidScale *scale,
-			 Twins twins)
+measure_kernel(CentroidArguments a)
 {
-	int			lane = threadIdx.x % 32;
-	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
-	double		norm2 = 0.0;
-	unsigned long long hash = 0;
-	bool		whole = true;
-
-	if (centroid >= count)
-		return;
-	for (int j = lane; j < d; j += 32)
-	{
-		double		c = exact[centroid * d + j];
-		double		e = c - (double) origin[j];
-
-		norm2 += e * e;
-		whole &= c == rint(c);
-		hash += gk_mix((uint64_t) __double_as_longlong(c) + (uint64_t) j * GK_HASH_KEY);
-	}
-	norm2 = sum_of_lanes<32>(norm2);
-	hash = sum_of_lanes<32>(hash);
-	if (!whole)
-		scale->fractions = 1;
-	if (lane == 0)
-	{
-		atomicMax(&scale->greatest_norm, (unsigned long long) __double_as_longlong(sqrt(norm2)));
-		twins.add(centroid, gk_mix(hash));
-	}
+	measure_centroids(a);
 }
 
-/*
- * Scaled 16-bit centroids, with norm and error of each: one warp a centroid.  The `sums` of their
- * clusters, unless NULL, say how much each counts for the split of the bound: a few that are far
- * from the others and have hardly any rows must not spoil it for the rest.
- */
+/* Scales and rounds centroids: one warp each. */
 static __global__ void
-round_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
-			 int depth, double gamma, const int64_t *sums, __half *rounded, float *norm,
-			 float *error, CentroidScale *scale)
+round_kernel(CentroidArguments a)
 {
-	int			lane = threadIdx.x % 32;
-	int64_t		centroid = ((int64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
-	double		greatest = __longlong_as_double((long long) scale->greatest_norm);
-	int			exponent = greatest > 0.0 && greatest < 1e300 ? 14 - ilogb(greatest) : 0;
-	double		factor;
-
-	exponent = max(-126, min(126, exponent));
-	factor = ldexp(1.0, exponent);
-	if (centroid >= padded)
-		return;
-	if (lane == 0 && centroid == 0)
-		scale->exponent = exponent;
-	round_centroid(centroid < count ? exact + centroid * d : nullptr, origin, d, depth, factor,
-				   gamma, [&](int j) { return rounded + place_of_centroid(depth, centroid, j); },
-				   [&](double length, double missed)
-	{
-		double		weight = sums != nullptr && centroid < count ?
-			(double) sums[centroid * (d + 1) + d] : 0.0;
-
-		store_bounds(centroid, length, missed, fmax(weight, 0.0) + 1.0, norm, error, scale);
-		atomicMax(&scale->greatest_error, __float_as_uint(error[centroid]));
-	});
+	scale_centroids(a, (int64_t) blockIdx.x * CENTROID_WARPS);
 }
 
 /* Scores that are exact have room for the number of a centroid: so many are fewer than 2^17. */
@@ -364,19 +262,20 @@ whole_norm2(const double *c, const float *origin, int d)
 	return norm2;
 }
 
-/* The lower bounds of |e|²/2 by the two splits, or exact ones. */
+/* The lower bounds of |e|²/2 by the two splits, or exact ones; clears so many numbers. */
 static __global__ void
-lower_kernel(const double *exact, const float *origin, int64_t count, int64_t padded, int d,
-			 double whole_norm, double gamma, Twins twins, const float *norm, const float *error,
-			 const RowStatistics *rows, CentroidScale *scale, float *lower, float *slack)
+lower_kernel(CentroidArguments a, const RowStatistics *rows, uint32_t *to_clear, int64_t numbers)
 {
 	int64_t		centroid = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
-	double		shift = exact_shift(*scale, whole_norm, gamma);
+	CentroidScale *scale = a.scale;
+	double		shift = exact_shift(*scale, a.whole_norm, a.gamma);
 	double		row_norm = rows->norm_log / rows->count + scale->exponent;
 	double		row_error = rows->error_log / rows->count + scale->exponent;
 	double		lambda = safe_power(scale->error_log / scale->weight - row_norm);
 	double		mu = safe_power(scale->norm_log / scale->weight - row_error);
 
+	for (int64_t i = centroid; i < numbers; i += (int64_t) gridDim.x * blockDim.x)
+		to_clear[i] = 0;
 	if (centroid == 0)
 	{
 		float		lowest;
@@ -384,21 +283,22 @@ lower_kernel(const double *exact, const float *origin, int64_t count, int64_t pa
 		scale->lambda = __double2float_ru(lambda);
 		scale->mu = __double2float_ru(mu);
 		bound_centroid(greatest_norm_of(*scale), __uint_as_float(scale->greatest_error), lambda, mu,
-					   d, &lowest, &scale->greatest_slack);
+					   a.d, &lowest, &scale->greatest_slack);
 		scale->exact = shift > 0.0;
 	}
-	if (centroid >= padded)
+	if (centroid >= a.padded)
 		return;
 	/* of equal centroids, the first is nearest: the others are like those that pad the last tile */
-	slack[centroid] = 0.0f;
-	if (centroid >= count || twins.has_earlier(exact, centroid, d))
-		lower[centroid] = 3.0e38f;
+	a.slack[centroid] = 0.0f;
+	if (centroid >= a.count || a.twins.has_earlier(a.exact, centroid, a.d))
+		a.lower[centroid] = 3.0e38f;
 	else if (shift > 0.0)
-		lower[centroid] = (float) ldexp(whole_norm2(exact + centroid * d, origin, d) / 2.0 + shift,
-										2 * scale->exponent);
+		a.lower[centroid] =
+			(float) ldexp(whole_norm2(a.exact + centroid * a.d, a.origin, a.d) / 2.0 + shift,
+						  2 * scale->exponent);
 	else
-		bound_centroid(norm[centroid], error[centroid], lambda, mu, d, &lower[centroid],
-					   &slack[centroid]);
+		bound_centroid(a.norm[centroid], a.error[centroid], lambda, mu, a.d, &a.lower[centroid],
+					   &a.slack[centroid]);
 }
 
 /* The sums of the clusters of centroids in the step before, or NULL. */
@@ -411,16 +311,41 @@ sums_of(const Shard &shard, const Centroids &centroids)
 	return &centroids == &shard.centroids && sums.capacity() >= count ? sums.get() : nullptr;
 }
 
+/* The arguments of what prepares centroids for the filter. */
+CentroidArguments::CentroidArguments(const Shard &shard, const Centroids &centroids)
+	: exact(centroids.exact.get()), origin(shard.origin.get()), count(centroids.count),
+	  padded(centroids.padded), d(shard.dimension), depth(shard.depth),
+	  gamma(accumulation_bound(shard.device->accumulation, shard.depth)),
+	  whole_norm(shard.whole_norm), sums(sums_of(shard, centroids)), twins(),
+	  slots(hash_slots(count)), rounded(centroids.rounded.get()), norm(centroids.norm.get()),
+	  error(centroids.error.get()), lower(centroids.lower.get()), slack(centroids.slack.get()),
+	  scale(centroids.scale.get())
+{
+	twins = {(unsigned long long *) centroids.hashes.get(), centroids.firsts.get(),
+		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
+}
+
+/* Prepares the bounds of rounded centroids and the filter's counters: the last that it needs. */
+void
+bound_centroids(Shard &shard, Centroids &centroids)
+{
+	CentroidArguments a(shard, centroids);
+	int64_t		numbers = flag_counters(shard);
+	bool		reserved = shard.flag_counts.capacity() >= (uint64_t) numbers;
+
+	lower_kernel<<<(unsigned) ((a.padded + 255) / 256), 256, 0, shard.device->compute>>>
+		(a, shard.row_statistics.get(), shard.flag_counts.get(), reserved ? numbers : 0);
+	GK_LAUNCHED("lower_kernel");
+	shard.flags_clear = reserved;
+	/* comes last: a command that failed before is followed by others */
+	centroids.prepared = true;
+}
+
 /* Prepares centroids for the filter. */
 void
 prepare_centroids(Shard &shard, Centroids &centroids)
 {
 	cudaStream_t stream = shard.device->compute;
-	int			d = shard.dimension;
-	int64_t		slots = hash_slots(centroids.count);
-	double		gamma = accumulation_bound(shard.device->accumulation, shard.depth);
-	Twins		twins = {(unsigned long long *) centroids.hashes.get(), centroids.firsts.get(),
-		centroids.firsts.get() + slots, (unsigned) (slots - 1)};
 
 	if (centroids.prepared)
 		return;
@@ -431,25 +356,18 @@ prepare_centroids(Shard &shard, Centroids &centroids)
 		centroids.prepared = true;
 		return;
 	}
-	GK_CUDA(cudaMemsetAsync(twins.hashes, 0xff, slots * sizeof(*twins.hashes), stream));
-	GK_CUDA(cudaMemsetAsync(twins.firsts, 0xff, slots * sizeof(*twins.firsts), stream));
-	GK_CUDA(cudaMemsetAsync(centroids.scale.get(), 0, sizeof(CentroidScale), stream));
-	norms_kernel<<<(centroids.count + 7) / 8, 256, 0, stream>>>
-		(centroids.exact.get(), shard.origin.get(), centroids.count, d, centroids.scale.get(),
-		 twins);
-	round_kernel<<<(centroids.padded + 7) / 8, 256, 0, stream>>>
-		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
-		 shard.depth, gamma,
-		 sums_of(shard, centroids), centroids.rounded.get(), centroids.norm.get(),
-		 centroids.error.get(), centroids.scale.get());
-	lower_kernel<<<(centroids.padded + 255) / 256, 256, 0, stream>>>
-		(centroids.exact.get(), shard.origin.get(), centroids.count, centroids.padded, d,
-		 shard.whole_norm, gamma, twins, centroids.norm.get(), centroids.error.get(),
-		 shard.row_statistics.get(), centroids.scale.get(), centroids.lower.get(),
-		 centroids.slack.get());
+
+	CentroidArguments a(shard, centroids);
+
+	GK_CUDA(cudaMemsetAsync(a.twins.hashes, 0xff, a.slots * sizeof(*a.twins.hashes), stream));
+	GK_CUDA(cudaMemsetAsync(a.twins.firsts, 0xff, a.slots * sizeof(*a.twins.firsts), stream));
+	GK_CUDA(cudaMemsetAsync(a.scale, 0, sizeof(CentroidScale), stream));
+	measure_kernel<<<(unsigned) ((a.count + CENTROID_WARPS - 1) / CENTROID_WARPS),
+		CENTROID_WARPS * 32, 0, stream>>>(a);
+	round_kernel<<<(unsigned) ((a.padded + CENTROID_WARPS - 1) / CENTROID_WARPS),
+		CENTROID_WARPS * 32, 0, stream>>>(a);
 	GK_LAUNCHED("prepare_centroids");
-	/* comes last: a command that failed before is followed by others */
-	centroids.prepared = true;
+	bound_centroids(shard, centroids);
 }
 
 }								/* namespace gk */

@@ -12,6 +12,7 @@ namespace gk
 /* centroids.cu: norms and rounding errors for the filter */
 void		reserve_centroids(Shard &shard, Centroids &centroids, int64_t count);
 void		prepare_centroids(Shard &shard, Centroids &centroids);
+void		bound_centroids(Shard &shard, Centroids &centroids);
 void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
@@ -159,18 +160,20 @@ void		begin_merging(Shard &shard, const Clusters &clusters);
 void		merge_rounds(Shard &shard, const Clusters &clusters, int rounds);
 const int  *merging_has_ended(const Clusters &clusters);
 
-/* update.cu: fixed-point sums and centroids */
+/* sums.cu: fixed-point sums of rows */
 struct Grid
 {
 	bool		wide;
 	int			rest_bits;
 };
+int64_t		listed_labels(const Shard &shard, int64_t k);
 void		sum_slice(Shard &shard, const Slice &slice, const Grid &grid, int64_t k, bool all);
 void		square_slice(Shard &shard, const Slice &slice, const double *scales, double rest_scale);
-void		add_totals(Shard &shard, int64_t count);
 void		move_rows(Shard &shard, const Grid &grid, int64_t k, int64_t *sums, int64_t count,
 					  const float *features, const double *weights, const int32_t *labels,
 					  const int64_t *clusters, int sign);
+
+/* update.cu: centroids from sums */
 void		load_finish();
 void		report_counters(Shard &shard, Counters *place);
 struct StepEnd
@@ -179,7 +182,8 @@ struct StepEnd
 	bool		even_if_empty;		/* new centroids even if clusters are empty */
 	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
 };
-void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end);
+void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+						Counters *place);
 void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
 							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,

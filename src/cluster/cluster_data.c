@@ -369,6 +369,16 @@ gk_begin_entries(GkClusterEngine *engine, GkCommand *command)
 	return gk_begin_round(engine, &round);
 }
 
+/* GK_DRAW: left to the caller, who sees the rows of all nodes as one line. */
+GkStatus
+gk_begin_cluster_draw(GkClusterEngine *engine, GkCommand *command)
+{
+	(void) engine;
+	command->draw.found = -1;
+	command->draw.total = 0;
+	return gk_status_ok();
+}
+
 /* Writes how many labels there are. */
 static void
 write_label_weights(GkMessage *message, GkPeer *peer)

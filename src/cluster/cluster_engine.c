@@ -24,6 +24,7 @@ static const GkBeginCommand beginnings[GK_OPERATIONS] = {
 	[GK_POTENTIALS] = gk_begin_potentials,
 	[GK_MASSES] = gk_begin_masses,
 	[GK_ENTRIES] = gk_begin_entries,
+	[GK_DRAW] = gk_begin_cluster_draw,
 	[GK_LABEL_WEIGHTS] = gk_begin_label_weights,
 	[GK_MERGE] = gk_begin_cluster_merge,
 	[GK_ROWS] = gk_begin_rows,

@@ -177,6 +177,7 @@ extern GkStatus gk_begin_candidates(GkClusterEngine *engine, GkCommand *command)
 extern GkStatus gk_begin_potentials(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_masses(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_entries(GkClusterEngine *engine, GkCommand *command);
+extern GkStatus gk_begin_cluster_draw(GkClusterEngine *engine, GkCommand *command);
 extern GkStatus gk_begin_label_weights(GkClusterEngine *engine, GkCommand *command);
 
 /* cluster_fit.c */

@@ -41,6 +41,7 @@ dispatch(GkCpuEngine *engine, GkCommand *command)
 		[GK_POTENTIALS] = gk_cpu_run_potentials,
 		[GK_MASSES] = gk_cpu_run_masses,
 		[GK_ENTRIES] = gk_cpu_run_entries,
+		[GK_DRAW] = gk_cpu_run_draw,
 		[GK_LABEL_WEIGHTS] = gk_cpu_run_label_weights,
 		[GK_ROWS] = gk_cpu_run_rows,
 		[GK_COMPARE] = gk_cpu_run_compare,
@@ -234,6 +235,7 @@ work_of(const GkCpuEngine *engine, const GkCommand *command)
 				command->separation.ends[command->separation.groups - 1] * engine->d;
 		case GK_MERGE:
 			return 2.0 * command->merge.count * command->merge.count * engine->d;
+		case GK_DRAW:
 		case GK_GRID:
 			return 0;
 		default:

@@ -271,6 +271,7 @@ extern void gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_potentials(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_masses(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_entries(GkCpuEngine *engine, GkCommand *command);
+extern void gk_cpu_run_draw(GkCpuEngine *engine, GkCommand *command);
 extern void gk_cpu_run_label_weights(GkCpuEngine *engine, GkCommand *command);
 
 /* statistics.c */

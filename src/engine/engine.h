@@ -177,6 +177,8 @@ typedef enum GkOperation
 	GK_MASSES,
 	/* seeding: the rows whose bucket is asked for */
 	GK_ENTRIES,
+	/* seeding: draws rows by mass and goes on as GK_CANDIDATES with them, or leaves it to others */
+	GK_DRAW,
 	/* seeding: Σ of the weights by label */
 	GK_LABEL_WEIGHTS,
 	/* seeding: which of many clusters become one */
@@ -292,6 +294,28 @@ typedef struct GkCommand
 			int64_t		count;			/* out: */
 			int64_t		next;			/* out: the row to continue from; = rows at the end */
 		}			entries;
+
+		/*
+		 * The rows lie on a line in the order of their hashes and, if these are equal, of their
+		 * bits; each is as long as its mass.  Number i of the points that are drawn is
+		 * gk_random_below(total, seed, start, round, i).  The rows that contain one, of equal rows
+		 * one, are candidates from label first_label on, in the order of the line.
+		 */
+		struct
+		{
+			GkMass		mass;
+			int			exponent;
+			int64_t		count;			/* of points, at least 1 */
+			uint64_t	seed;
+			uint32_t	start;
+			uint32_t	round;
+			int64_t		first_label;	/* as in GK_CANDIDATES */
+			float	   *features;		/* out: found × d; room for count × d */
+			int64_t		found;			/* out: 0 if there is no mass; -1: the caller is to draw;
+										 * if not above 0, nothing has changed */
+			int64_t		total;			/* out: the mass of all rows; 0 if the draw is left */
+			double		greatest;		/* out: as in GK_CANDIDATES, if found > 0 */
+		}			draw;
 		struct
 		{
 			int64_t		count;			/* labels 0 .. count - 1 */

@@ -32,6 +32,7 @@ gk_only_reads(GkOperation operation)
 		case GK_POTENTIALS:
 		case GK_MASSES:
 		case GK_ENTRIES:
+		case GK_DRAW:			/* until there are rows: see gk_forget_for_drawn() */
 		case GK_LABEL_WEIGHTS:
 		case GK_MERGE:
 		case GK_ROWS:
@@ -61,6 +62,9 @@ gk_has_rows_for(const GkState *state, const GkCommand *command)
 			return command->masses.mass == GK_MASS_WEIGHT || state->distances;
 		case GK_ENTRIES:
 			return command->entries.mass == GK_MASS_WEIGHT || state->distances;
+		case GK_DRAW:
+			return state->distances ? command->draw.first_label == 0 || state->labels > 0 :
+				command->draw.mass == GK_MASS_WEIGHT && command->draw.first_label == 0;
 		case GK_LABEL_WEIGHTS:
 			return state->labels > 0 && state->labels <= command->label_weights.count;
 		case GK_ROWS:
@@ -105,12 +109,10 @@ gk_can_run(const GkState *state, const GkCommand *command)
 	}
 }
 
-/* Marks as unknown what a command is about to change. */
+/* Marks as unknown what an operation is about to change. */
 static inline void
-gk_forget(GkState *state, const GkCommand *command)
+gk_forget_for(GkState *state, GkOperation operation)
 {
-	GkOperation operation = command->operation;
-
 	if (gk_only_reads(operation))
 		return;
 	if (operation == GK_TRANSFORM)
@@ -129,6 +131,20 @@ gk_forget(GkState *state, const GkCommand *command)
 		state->sums = false;
 	if (operation != GK_DISTANCES && operation != GK_MOVE)
 		state->given = false;
+}
+
+/* The same for a command. */
+static inline void
+gk_forget(GkState *state, const GkCommand *command)
+{
+	gk_forget_for(state, command->operation);
+}
+
+/* Marks as unknown what GK_DRAW is about to change once it has drawn rows. */
+static inline void
+gk_forget_for_drawn(GkState *state)
+{
+	gk_forget_for(state, GK_CANDIDATES);
 }
 
 /* True if a step was ended by a shift within its tolerance, and another one may have begun. */
@@ -154,6 +170,13 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 		case GK_CANDIDATES:
 			state->labels = command->candidates.first_label + command->candidates.count;
 			state->distances = true;
+			break;
+		case GK_DRAW:
+			if (command->draw.found > 0)
+			{
+				state->labels = command->draw.first_label + command->draw.found;
+				state->distances = true;
+			}
 			break;
 		case GK_CENTROIDS:
 			state->centroids = command->centroids.k;

@@ -461,6 +461,45 @@ gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows)
 	return found;
 }
 
+/* Σ of the masses alone. */
+double
+gk_sum_masses(GkDrawer *drawer, GkMass mass, double greatest)
+{
+	int64	   *total = gk_allocate(1, sizeof(int64));
+	GkLine		line = {.mass = mass,.buckets = total};
+	double		sum;
+
+	line.exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
+	sum = ldexp((double) sum_masses(drawer->job, &line), -line.exponent);
+	pfree(total);
+	return sum;
+}
+
+/* Has the engine draw rows, and compare all rows with those drawn. */
+int64
+gk_draw_in_engine(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 first_label,
+				  float *features, double *total, double *compared)
+{
+	GkCommand	command = {.operation = GK_DRAW};
+
+	command.draw.mass = mass;
+	command.draw.exponent = gk_grid_exponent(greatest, gk_value_bits(drawer->rows));
+	command.draw.count = count;
+	command.draw.seed = drawer->seed;
+	command.draw.start = drawer->start;
+	command.draw.round = drawer->round;
+	command.draw.first_label = first_label;
+	command.draw.features = features;
+	gk_run(drawer->job, &command);
+	if (command.draw.found < 0)
+		return -1;
+	*total = ldexp((double) command.draw.total, -command.draw.exponent);
+	drawer->round += command.draw.total > 0;
+	if (command.draw.found > 0)
+		*compared = command.draw.greatest;
+	return command.draw.found;
+}
+
 /* Both. */
 int64
 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows)

@@ -42,6 +42,19 @@ extern GkLine *gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int
 extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows);
 extern void gk_free_line(GkLine *line);
 
+/* Σ of the masses alone. */
+extern double gk_sum_masses(GkDrawer *drawer, GkMass mass, double greatest);
+
+/*
+ * Has the engine draw `count` rows by mass, and compare all rows with those drawn, as GK_DRAW does:
+ * their labels begin with `first_label`, and `features` has room for `count` rows.  Returns how
+ * many were drawn, or -1 if the engine leaves that to the caller; `compared` (mass × d²) is the
+ * greatest one afterwards.
+ */
+extern int64 gk_draw_in_engine(GkDrawer *drawer, GkMass mass, double greatest, int64 count,
+							   int64 first_label, float *features, double *total,
+							   double *compared);
+
 /*
  * Draws `count` of the rows, which have no weights, at even distances on their line: of equal rows
  * as many as their share asks for.  Writes the distinct rows drawn, ordered by hash and bits, and

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "alloc.h"
 #include "draw.h"
 #include "exact.h"
@@ -454,6 +456,7 @@ unite_centroids(Search *search, const GkStart *other)
 	{
 		const double *centroid = other->centroids + c * d;
 
+		CHECK_FOR_INTERRUPTS();
 		if (is_among(centroid, start->centroids, start->count, d))
 			continue;
 		memcpy(trial->centroids + trial->count++ * d, centroid, d * sizeof(double));

@@ -51,6 +51,8 @@ typedef struct Seeder
 	int64		count;
 	int64		capacity;
 	double		greatest;		/* max of weight × d² to the nearest point */
+	bool		asks_engine;	/* to draw points, as long as it does */
+	GkLine	   *line;			/* of the points to be drawn next, or NULL */
 	double	   *wide;			/* room for features in double */
 	int64		wide_values;
 } Seeder;
@@ -140,16 +142,85 @@ add_points(Seeder *seeder, const int64 *rows, int64 count)
 	compare_points_from(seeder, first);
 }
 
-/* Begins to draw `count` rows by weight, or by weight × d² once there are points. */
+/* Rows are drawn by weight, and by weight × d² once there are points. */
+static GkMass
+mass_of(const Seeder *seeder)
+{
+	return seeder->count == 0 ? GK_MASS_WEIGHT : GK_MASS_DISTANCE;
+}
+
+/* The greatest mass of a row. */
+static double
+greatest_mass(const Seeder *seeder)
+{
+	return seeder->count == 0 ? seeder->spec->greatest_weight : seeder->greatest;
+}
+
+/* Begins to draw `count` rows. */
 static GkLine *
 begin_draw(Seeder *seeder, int64 count, double *total)
 {
-	return gk_begin_draw(&seeder->drawer, seeder->count == 0 ? GK_MASS_WEIGHT : GK_MASS_DISTANCE,
-						 seeder->count == 0 ? seeder->spec->greatest_weight : seeder->greatest,
-						 count, total);
+	return gk_begin_draw(&seeder->drawer, mass_of(seeder), greatest_mass(seeder), count, total);
 }
 
-/* Draws up to `count` rows by weight, or by weight × d² once there are points. */
+/* Σ of the masses, by which about `count` points may be drawn next. */
+static double
+sum_masses(Seeder *seeder, int64 count)
+{
+	double		total;
+
+	if (seeder->asks_engine)
+		return gk_sum_masses(&seeder->drawer, mass_of(seeder), greatest_mass(seeder));
+	seeder->line = begin_draw(seeder, count, &total);
+	return total;
+}
+
+/* Has the engine draw points; -1 if it leaves that to the caller. */
+static int64
+draw_in_engine(Seeder *seeder, int64 count, double *total)
+{
+	int64		found;
+
+	reserve_points(seeder, count);
+	found = gk_draw_in_engine(&seeder->drawer, mass_of(seeder), greatest_mass(seeder), count,
+							  seeder->count,
+							  seeder->points + seeder->count * seeder->spec->dimension, total,
+							  &seeder->greatest);
+	seeder->asks_engine = found >= 0;
+	seeder->count += Max(found, 0);
+	return found;
+}
+
+/* Draws up to `count` rows, and makes them points; returns how many, and Σ of the masses before. */
+static int64
+draw_points(Seeder *seeder, int64 count, double *total)
+{
+	int64		found = seeder->asks_engine ? draw_in_engine(seeder, count, total) : -1;
+	int64	   *rows;
+
+	if (found >= 0)
+		return found;
+	rows = gk_allocate(count, sizeof(int64));
+	if (seeder->line == NULL)
+		seeder->line = begin_draw(seeder, count, total);
+	found = gk_finish_draw(&seeder->drawer, seeder->line, count, rows);
+	seeder->line = NULL;
+	if (found > 0)
+		add_points(seeder, rows, found);
+	pfree(rows);
+	return found;
+}
+
+/* Draws no points where Σ of the masses was asked for. */
+static void
+draw_no_points(Seeder *seeder)
+{
+	if (seeder->line != NULL)
+		gk_free_line(seeder->line);
+	seeder->line = NULL;
+}
+
+/* Draws up to `count` rows. */
 static int64
 draw(Seeder *seeder, int64 count, int64 *rows)
 {
@@ -167,17 +238,11 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 static void
 fill_by_distance(Seeder *seeder, int64 width)
 {
-	int64	   *rows = gk_allocate(width, sizeof(int64));
+	double		total;
 
-	while (seeder->count < seeder->spec->k)
-	{
-		int64		found = draw(seeder, Min(width, seeder->spec->k - seeder->count), rows);
-
-		if (found == 0)
+	while (seeder->count < seeder->spec->k && seeder->greatest > 0.0)
+		if (draw_points(seeder, Min(width, seeder->spec->k - seeder->count), &total) == 0)
 			break;
-		add_points(seeder, rows, found);
-	}
-	pfree(rows);
 }
 
 /*
@@ -188,8 +253,7 @@ fill_by_distance(Seeder *seeder, int64 width)
 static int
 joined_rounds(const GkSeedSpec *spec, double weight, double distances)
 {
-	return spec->k >= JOINED_ROUNDS_K && spec->rounds >= LEAST_ROUNDS &&
-		distances > weight * spec->variance ? LEAST_ROUNDS : 1;
+	return distances > weight * spec->variance ? LEAST_ROUNDS : 1;
 }
 
 /*
@@ -204,33 +268,32 @@ draw_candidates(Seeder *seeder)
 	int			joined = 1;
 	double		before = INFINITY;
 	double		weight;
-	int64	   *rows;
 	int64		found;
 
 	width = Min(Max(width, LEAST_WIDTH), spec->rows);
-	rows = gk_allocate(LEAST_ROUNDS * width, sizeof(int64));
 	reserve_points(seeder, (LEAST_ROUNDS + 1) * width);
-	found = gk_finish_draw(&seeder->drawer, begin_draw(seeder, width, &weight), width, rows);
+	found = draw_points(seeder, width, &weight);
 	for (int round = 0; found > 0; round += joined)
 	{
-		GkLine	   *line;
-		double		total;
+		bool		may_end = round >= LEAST_ROUNDS &&
+			seeder->count >= CANDIDATES_A_CENTROID * spec->k;
+		bool		may_join = round == 0 && spec->k >= JOINED_ROUNDS_K &&
+			spec->rounds >= LEAST_ROUNDS;
+		double		total = 0.0;
 
-		add_points(seeder, rows, found);
 		if (!(seeder->greatest > 0.0) || (round >= spec->rounds && seeder->count >= spec->k))
 			break;
-		line = begin_draw(seeder, width, &total);
-		if (round >= LEAST_ROUNDS && seeder->count >= CANDIDATES_A_CENTROID * spec->k &&
-			total > before * pow(LITTLE_LEFT, joined))
+		if (may_end || may_join)
+			total = sum_masses(seeder, width);
+		if (may_end && total > before * pow(LITTLE_LEFT, joined))
 		{
-			gk_free_line(line);
+			draw_no_points(seeder);
 			break;
 		}
+		joined = may_join ? joined_rounds(spec, weight, total) : 1;
+		found = draw_points(seeder, joined * width, &total);
 		before = total;
-		joined = round == 0 ? joined_rounds(spec, weight, total) : 1;
-		found = gk_finish_draw(&seeder->drawer, line, joined * width, rows);
 	}
-	pfree(rows);
 }
 
 /* Σ of the weights of the rows nearest to each candidate, in any unit. */
@@ -333,15 +396,10 @@ static void
 seed_in_rounds(Seeder *seeder)
 {
 	int64		width = seeder->spec->k / PLAIN_ROUNDS + 1;
-	int64	   *rows = gk_allocate(width, sizeof(int64));
-	int64		found = draw(seeder, width, rows);
+	double		total;
 
-	if (found > 0)
-	{
-		add_points(seeder, rows, found);
+	if (draw_points(seeder, width, &total) > 0)
 		fill_by_distance(seeder, width);
-	}
-	pfree(rows);
 }
 
 /* How many trials greedy k-means++ makes for a centroid. */
@@ -467,6 +525,7 @@ gk_seed(const GkSeedSpec *spec, double *centroids)
 	seeder.drawer.seed = spec->seed;
 	seeder.drawer.start = spec->start;
 	seeder.drawer.keeps_line = true;
+	seeder.asks_engine = spec->init == GK_INIT_PARALLEL;
 	if (spec->init == GK_INIT_PARALLEL && !has_too_many_candidates(spec))
 		count = seed_parallel(&seeder, centroids);
 	else

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "executor/tstoreReceiver.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -181,6 +182,19 @@ gkmeans_compare(PG_FUNCTION_ARGS)
 	return agreement_row(fcinfo, &comparison.contingency);
 }
 
+/* A column of labels as texts; different labels have different ones. */
+static const char *
+label_text(const GkSourceText *source, const char *name, const char *argument)
+{
+	Oid			type = getBaseType(gk_source_require(source, name, argument));
+	const char *column = psprintf("source.%s", quote_identifier(name));
+
+	/* in a time zone, an hour that comes twice can have the same text */
+	if (type == TIMESTAMPTZOID)
+		column = psprintf("pg_catalog.timezone('UTC', %s)", column);
+	return psprintf("%s::pg_catalog.text COLLATE pg_catalog.\"C\"", column);
+}
+
 /* The number of a label: its place among their texts. */
 static const char *
 label_number(const char *column)
@@ -196,23 +210,20 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
 	const char *a = text_of(fcinfo, 1, "label_a");
 	const char *b = text_of(fcinfo, 2, "label_b");
+	const char *text_a = label_text(source, a, "label_a");
+	const char *text_b = label_text(source, b, "label_b");
 	GkContingency contingency = {0};
 	int			nest_level = NewGUCNestLevel();
 
-	gk_source_require(source, a, "label_a");
-	gk_source_require(source, b, "label_b");
-	a = quote_identifier(a);
-	b = quote_identifier(b);
 	/* different numbers have different texts */
 	(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	count_rows(source,
-			   psprintf("SELECT %s, %s, rows FROM (SELECT source.%s::pg_catalog.text"
-						" COLLATE pg_catalog.\"C\" AS a, source.%s::pg_catalog.text"
-						" COLLATE pg_catalog.\"C\" AS b, pg_catalog.count(*) AS rows FROM %s"
-						" AS source WHERE source.%s IS NOT NULL AND source.%s IS NOT NULL"
+			   psprintf("SELECT %s, %s, rows FROM (SELECT %s AS a, %s AS b,"
+						" pg_catalog.count(*) AS rows FROM %s AS source"
+						" WHERE source.%s IS NOT NULL AND source.%s IS NOT NULL"
 						" GROUP BY 1, 2) pairs ORDER BY 1, 2", label_number("a"), label_number("b"),
-						a, b, source->from, a, b),
+						text_a, text_b, source->from, quote_identifier(a), quote_identifier(b)),
 			   &contingency);
 	AtEOXact_GUC(false, nest_level);
 	return agreement_row(fcinfo, &contingency);

@@ -5,6 +5,7 @@
 
 #include "access/parallel.h"
 #include "catalog/pg_type.h"
+#include "executor/execExpr.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/primnodes.h"
@@ -43,6 +44,19 @@ fetch_ticket(ParamListInfo params, int paramid, bool speculative, ParamExternDat
 	return workspace;
 }
 
+/* Compiles the parameter into a constant, so that the backend does not fetch it for each row. */
+static void
+compile_ticket(ParamListInfo params, Param *param, ExprState *expression, Datum *value,
+			   bool *is_null)
+{
+	GkFeedPass *pass = params->paramCompileArg;
+	ExprEvalStep step = {.opcode = EEOP_CONST,.resvalue = value,.resnull = is_null};
+
+	step.d.constval.value = UUIDPGetDatum(&pass->ticket);
+	step.d.constval.isnull = false;
+	ExprEvalPushStep(expression, &step);
+}
+
 /* Makes the parameter list; its static entry, which nobody should use, has no type. */
 static ParamListInfo
 make_params(GkFeedPass *pass, MemoryContext context)
@@ -52,6 +66,8 @@ make_params(GkFeedPass *pass, MemoryContext context)
 
 	params->paramFetch = fetch_ticket;
 	params->paramFetchArg = pass;
+	params->paramCompile = compile_ticket;
+	params->paramCompileArg = pass;
 	params->numParams = 1;
 	return params;
 }

@@ -20,10 +20,12 @@
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
 #include "optimizer/optimizer.h"
+#include "storage/sinval.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -62,6 +64,7 @@ typedef struct GkFeedQuery
 	double		rows;			/* that the planner expects … */
 	int			row_bytes;		/* … and how long their columns are in all */
 	int			processes;		/* that feed */
+	uint64		changes;		/* of catalogs, by others, that were known before */
 } GkFeedQuery;
 
 /* The name of the aggregate. */
@@ -382,6 +385,8 @@ prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
+	AcceptInvalidationMessages();
+	feeding->changes = SharedInvalidMessageCounter;
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (alone)
 		set_locally("max_parallel_workers_per_gather", "0");
@@ -416,6 +421,20 @@ gk_source_estimate(GkSource *source, double *rows, double *dimension)
 	*rows = source->feeding->rows;
 	*dimension = source->described[0].shape == GK_SCALAR ? source->count
 		: expected_elements(source, source->feeding->row_bytes);
+}
+
+/*
+ * Takes the plan of the estimate, unless others have changed something since: a fit may wait long
+ * for a GPU, while only the tables of its source are locked.
+ */
+static bool
+take_estimated(const GkSource *source, GkFeedQuery *feeding)
+{
+	if (source->feeding == NULL)
+		return false;
+	AcceptInvalidationMessages();
+	*feeding = *source->feeding;
+	return feeding->changes == SharedInvalidMessageCounter;
 }
 
 /* Runs the query with the aggregate that feeds the rows. */
@@ -627,9 +646,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
-	if (source->feeding != NULL)
-		feeding = *source->feeding;
-	else
+	if (!take_estimated(source, &feeding))
 		prepare_query(source, false, &feeding);
 	spec.processes = feeding.processes;
 	spec.expected_bytes = expected_bytes(&spec, &feeding);

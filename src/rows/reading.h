@@ -14,7 +14,7 @@
 
 /*
  * The planner's estimate of the source: how many rows, and how many features per row.  The plan is
- * that of gk_source_read(), in the same call.
+ * that of gk_source_read(), in the same call, unless something has changed by then.
  */
 extern void gk_source_estimate(GkSource *source, double *rows, double *dimension);
 

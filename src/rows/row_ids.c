@@ -244,7 +244,8 @@ clean_value(const GkRowIdsWriter *writer, Datum id)
 	Datum		stored;
 
 	store_att_byval(&stored, id, writer->value_bytes);
-	return fetch_att(&stored, true, writer->value_bytes);
+	id = fetch_att(&stored, true, writer->value_bytes);
+	return id;
 }
 
 /* Lets an id that is passed by value wait for others of its batch. */

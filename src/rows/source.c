@@ -138,11 +138,13 @@ gk_source_describe(const GkSourceSpec *spec)
 	return source;
 }
 
-/* Raises an error unless the source has a column of a name that an argument gives. */
-void
+/* The type of the column that an argument names. */
+Oid
 gk_source_require(const GkSourceText *text, const char *name, const char *argument)
 {
-	(void) gk_find_column(analyze_source(text), name, argument);
+	const GkSource *source = analyze_source(text);
+
+	return gk_column_type(source, gk_find_column(source, name, argument));
 }
 
 /* The type of the id column. */

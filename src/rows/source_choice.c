@@ -140,7 +140,7 @@ refuse_choice(const GkSource *source, const Choice *choice)
 			 ? errmsg("source has no numbers besides its keys")
 			 : errmsg("source has no column that can be a feature"),
 			 choice->left_out_count > 0
-			 ? errdetail("Not taken: %s.", choice->left_out.data) : 0,
+			 ? errdetail("Left out: %s.", choice->left_out.data) : 0,
 			 choice->keys != NIL
 			 ? errhint("If they are measures, write %s.", argument_of(source, choice->keys))
 			 : errhint("A feature is a number, a boolean, an array of these, or a vector.")));
@@ -155,7 +155,7 @@ tell_choice(const GkSource *source, const Choice *choice, const List *chosen)
 						   "features are not given: clustering by columns %s",
 						   list_length(chosen), names_of(source, chosen)),
 			 choice->left_out_count > 0
-			 ? errdetail("Not taken: %s.", choice->left_out.data) : 0,
+			 ? errdetail("Left out: %s.", choice->left_out.data) : 0,
 			 list_length(chosen) > MAX_NAMES
 			 ? errhint("Name the features to choose others.")
 			 : errhint("Name the features to choose others: %s.", argument_of(source, chosen))));

@@ -74,9 +74,9 @@ explain_error(void *arg)
 	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
 		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
-		errhint("It was looked for in the search_path, which is %s here; write its schema too "
-				"if it is in another one, or where the search_path may differ, as in a view, a "
-				"function or a job.",
+		errhint("PostgreSQL looked for it in the search_path, which is %s here. If it is in "
+				"another schema, or if the search_path may differ, as in a view, a function or a "
+				"job, write its schema as well.",
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 

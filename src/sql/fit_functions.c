@@ -110,7 +110,7 @@ gk_call_check_rows(const GkCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the source has no usable row"),
-				 rows->read == 0 ? errdetail("It has no row at all.")
+				 rows->read == 0 ? errdetail("It returned no rows.")
 				 : errdetail_plural("%lld row was read: %s.", "%lld rows were read: %s.",
 									rows->read, (long long) rows->read, rows->trouble),
 				 rows->read == 0 ? 0 : errhint("%s", unusable_hint(rows))));

@@ -151,7 +151,7 @@ list_columns(const GkLabelsTable *table, GkLabelColumns set, GkOutputColumn *col
 	return count;
 }
 
-/* Raises the errors that the commands would which will write those columns. */
+/* Raises the errors that the commands that write those columns would raise. */
 static void
 check_columns(const GkLabelsTable *table, Oid relation_id)
 {

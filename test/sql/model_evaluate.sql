@@ -92,7 +92,7 @@ SELECT near(e.silhouette, by_hand(query), 1e-6, 'silhouette by hand: ' || query)
 	'SELECT id, round(x)::real AS x, round(y)::real AS y, id % 2 AS l FROM many WHERE id <= 100']) query, LATERAL gkmeans_evaluate_labels(query, '{x,y}', 'l') e;
 
 -- Errors
-SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows', 'no usable row', 'no row at all');
+SELECT fails_with($$SELECT gkmeans_evaluate('i3', 'SELECT * FROM iris WHERE false')$$, '22023', 'no rows', 'no usable row', 'returned no rows');
 
 -- Without a source, that of the definition, for the owner
 SELECT is((SELECT row(e.*)::text FROM gkmeans_evaluate('i3') e), (SELECT row(e.*)::text FROM gkmeans_evaluate('i3', 'iris') e), 'the source of the definition');

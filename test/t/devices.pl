@@ -298,6 +298,22 @@ answer($holder, 'COMMIT');
 is(answer($third, ''), $bits, 'and gets the slot');
 end_transactions('cancelled and too late', $holder, $waiter, $third);
 
+# What others change while a fit waits: its source is planned again
+for my $case ([ 'DROP FUNCTION same(float8)', qr/^ERROR:  42883: function same\(double precision\) does not exist/ ],
+	[ 'ALTER DOMAIN number ADD CHECK (VALUE < 0)', qr/^ERROR:  23514: value for domain number violates check constraint/ ])
+{
+	my ($change, $expected) = @$case;
+	$node->safe_psql('postgres', "DROP FUNCTION IF EXISTS same(float8); DROP DOMAIN IF EXISTS number; CREATE DOMAIN number AS float8;
+		CREATE FUNCTION same(float8) RETURNS float8 LANGUAGE plpgsql AS 'BEGIN RETURN \$1; END'");
+	answer($holder, "BEGIN; $fit");
+	start_query($waiter, q{SELECT count(*) FROM gkmeans_fit('SELECT same(abs(x)) AS x, abs(y)::number AS y FROM data', '{x,y}', 3)});
+	ok(wait_until_queued($waiter_pid, 'true'), "a fit waits: $change");
+	$node->safe_psql('postgres', $change);
+	answer($holder, 'COMMIT');
+	like(answer($waiter, ''), $expected, "and then: $change");
+	end_transactions($change, $holder, $waiter);
+}
+
 # Errors that are caught leave nothing behind, and a fit works after one
 answer($holder, "BEGIN; $fit");
 like(answer($waiter, "SET gkmeans.queue_timeout = '50ms'; BEGIN; SAVEPOINT s; $fit; ROLLBACK TO s; SET LOCAL gkmeans.engine = cpu; $fit; COMMIT"),

@@ -4,7 +4,7 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
  *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed |
- *			 refits | merges | stops | random | faults | all | large | products [scale]]]]
+ *			 refits | merges | draws | stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -14,8 +14,8 @@
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
  * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
- * numbers; "merges" is clusters that could have to wait for each other; "refits" is fits with ever
- * other k on the same engine.
+ * numbers; "merges" is clusters that could have to wait for each other, "draws" rows that seeding
+ * draws; "refits" is fits with ever other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
@@ -47,6 +47,9 @@
 #define CUDA_LAUNCH_FAILURE 719
 
 static const GkEngineClass *tested;
+
+/* Draws of rows that it has made by itself. */
+static int64_t draws_made;
 
 /* Plans an error of CUDA; NULL if the engine is another. */
 static int64_t (*plan_cuda_fault) (int64_t call, int error);
@@ -224,6 +227,40 @@ set_regions(int wish)
 		(void) wish_regions(wish);
 }
 
+/*
+ * Iterations that a shift within a tolerance ends while the next one is under way, and others after
+ * them.
+ */
+static void
+test_resting(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{900, 4, 12}, {3000, 20, 50}, {5000, 100, 80}, {4000, 130, 200}, {2000, 600, 40}
+	};
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	double		start = now();
+	int			rested = 0;
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		Data		data = make_data(i % 2 ? TOPICS : NORMAL, shapes[i].n, shapes[i].d,
+									 shapes[i].k, i % 2, i % 2, false);
+		Feeding		feeding = {.batch = 700,.devices = devices};
+
+		snprintf(comparison.where, sizeof(comparison.where), "n %lld d %d k %lld at rest, GPUs %d",
+				 (long long) data.n, data.d, (long long) data.k, devices);
+		rested += compare_resting(&comparison, &data, feeding);
+		free_data(&data);
+	}
+	ok(!comparison.differs && rested > 2, "iterations after centroids have rested, %d times,"
+	   " GPUs %d (%.1f s)", rested, devices, now() - start);
+}
+
 /* A shape for each kernel. */
 static void
 test_few_shapes(int devices)
@@ -248,6 +285,54 @@ test_few_shapes(int devices)
 		test_shape(gk_reference_engine(), shapes[i].n, shapes[i].d, shapes[i].k, 2, devices,
 				   KINDS / 2);
 	set_regions(0);
+	test_resting(devices);
+}
+
+/* Draws of rows, from a few to more than one block adds up the masses of, some with many copies. */
+static void
+test_draws(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{1, 1, 1}, {2, 5, 2}, {7, 2, 7}, {8, 3, 2}, {9, 1, 9}, {130, 17, 100}, {2000, 3, 900},
+		{9000, 40, 30}, {40000, 2, 3000}, {140000, 3, 700}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+	{
+		int64_t		n = shapes[i].n < 1000 ? shapes[i].n : scaled(shapes[i].n);
+		Comparison	comparison = {
+			.tested = tested,.oracle = n < 5000 ? gk_reference_engine() : gk_cpu_engine()
+		};
+		double		start = now();
+
+		for (int kind = 0; kind < KINDS; kind++)
+		{
+			Data		data = make_data(kind, n, shapes[i].d, shapes[i].k < n ? shapes[i].k : n,
+										 random_bits() % 2, false, false);
+			Feeding		feeding = {.batch = n,.devices = devices};
+
+			snprintf(comparison.where, sizeof(comparison.where), "draws, n %lld, d %d, %s%s",
+					 (long long) n, data.d, kind_name(kind), data.weighted ? " weighted" : "");
+			compare_rows_drawn(&comparison, &data, feeding);
+			free_data(&data);
+		}
+		ok(!comparison.differs, "draws, n %lld, d %d, %lld of them by the engine, GPUs %d (%.1f s)",
+		   (long long) n, shapes[i].d, (long long) comparison.draws, devices, now() - start);
+		draws_made += comparison.draws;
+	}
+}
+
+/* The same; one GPU makes some of them by itself. */
+static void
+test_own_draws(int devices)
+{
+	test_draws(devices);
+	ok(plan_cuda_fault == NULL || devices > 1 || draws_made > 0, "one GPU draws rows by itself");
 }
 
 /*
@@ -1052,8 +1137,10 @@ test_on(int devices, bool all)
 	test_small_shapes(devices);
 	test_edges(devices);
 	test_merges(devices);
+	test_draws(devices);
 	test_narrow_shapes(devices);
 	test_refits(devices);
+	test_resting(devices);
 	test_two_engines(devices);
 	test_all_faults(devices);
 	test_stops(devices);
@@ -1087,7 +1174,7 @@ test_part(const char *part, int devices, double seconds)
 		{"regions", test_all_regions}, {"dense", test_dense_shapes}, {"wide", test_wide_shapes},
 		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
 		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops},
-		{"counts", test_counts}, {"merges", test_merges}
+		{"counts", test_counts}, {"merges", test_merges}, {"draws", test_own_draws}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;

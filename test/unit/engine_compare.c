@@ -8,6 +8,7 @@
 
 #include "engine_compare.h"
 #include "engine_drive.h"
+#include "plain_draw.h"
 #include "update.h"
 
 /* Both engines and their outputs: first the tested one, then the oracle. */
@@ -302,14 +303,89 @@ compare_candidates(Pair *pair, int64_t count, bool as_rows)
 	return greatest;
 }
 
-/* The commands of seeding: candidates, potentials, masses, weights of the labels. */
+/* Runs a command of a draw. */
+static void
+run_part(void *engine, GkCommand *c)
+{
+	run(engine, c);
+}
+
+/* A draw on one of the engines, which begins with a label; on the oracle whatever it leaves. */
+static GkCommand
+draw_rows(Pair *pair, int which, GkMass mass, int exponent, int64_t count, int64_t first_label)
+{
+	const Data *data = pair->data;
+	PlainDrawer drawer = {
+		.engine = pair->engines[which],.run = run_part,.rows = data->n,.d = data->d
+	};
+	int64_t    *numbers = room(pair, which, 1, 2 * sizeof(int64_t));
+	GkCommand	c = {.operation = GK_DRAW};
+
+	c.draw.mass = mass;
+	c.draw.exponent = exponent;
+	c.draw.count = count;
+	c.draw.seed = (uint64_t) count * 77;
+	c.draw.start = 3;
+	c.draw.round = (uint32_t) first_label;
+	c.draw.first_label = first_label;
+	c.draw.features = room(pair, which, 0, count * data->d * sizeof(float));
+	run(pair->engines[which], &c);
+	if (which == 1 && c.draw.found < 0)
+		plain_draw(&drawer, &c);
+	numbers[0] = c.draw.found;
+	numbers[1] = c.draw.total;
+	*(double *) room(pair, which, 2, sizeof(double)) = c.draw.found > 0 ? c.draw.greatest : 0.0;
+	return c;
+}
+
+/* Draws rows on both engines, unless the tested one leaves that to its caller. */
+static GkCommand
+compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label)
+{
+	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) pair->data->k);
+	GkCommand	drawn = draw_rows(pair, 0, mass, exponent, count, first_label);
+
+	if (drawn.draw.found < 0)
+	{
+		pair->comparison->differs |= drawn.draw.total != 0;
+		return drawn;
+	}
+	pair->comparison->draws++;
+	(void) draw_rows(pair, 1, mass, exponent, count, first_label);
+	same_outputs(pair, 3, "rows drawn");
+	if (drawn.draw.found > 0)
+		compare_rows(pair, true, "labels and d² of rows drawn");
+	return drawn;
+}
+
+/* Draws rows by weight, and by distance to these. */
+static void
+compare_draws(Pair *pair)
+{
+	double		greatest = pair->data->weighted ? 1e8 : 1;
+	GkCommand	drawn = compare_draw(pair, GK_MASS_WEIGHT, mass_exponent(pair->data->n, greatest),
+									 0);
+	int64_t		found = 0;
+
+	for (int round = 0; round < 3 && drawn.draw.found > 0; round++)
+	{
+		found += drawn.draw.found;
+		drawn = compare_draw(pair, GK_MASS_DISTANCE,
+							 mass_exponent(pair->data->n, drawn.draw.greatest), found);
+	}
+}
+
+/* The commands of seeding: draws, candidates, potentials, masses, weights of the labels. */
 static void
 compare_seeding(Pair *pair, int64_t count)
 {
-	double		greatest = compare_candidates(pair, count, random_bits() % 2);
-	int			exponent = mass_exponent(pair->data->n, greatest);
 	int64_t		trials = pair->data->k < 7 ? pair->data->k : 7;
+	double		greatest;
+	int			exponent;
 
+	compare_draws(pair);
+	greatest = compare_candidates(pair, count, random_bits() % 2);
+	exponent = mass_exponent(pair->data->n, greatest);
 	for (int e = 0; e < 2; e++)
 	{
 		GkCommand	c = {.operation = GK_POTENTIALS};
@@ -879,6 +955,126 @@ compare_refits(Comparison *comparison, const Data *data, const Data *next, Feedi
 		compare_refit(&pair, next, ks[count - 1 - i]);
 	close_pair(&pair);
 	set_context(NULL);
+}
+
+/* Rows drawn by weight, and by distance to these; at first of an engine without labels. */
+void
+compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	for (int i = 0; i < 3; i++)
+		compare_draws(&pair);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/* The most iterations before those that a tolerance ended, and after them. */
+#define MOST_ITERATED 12
+#define MOST_AFTER 4
+
+/* One iteration at a time, on one engine, until no label changes or a cluster is empty. */
+static int
+iterate_alone(GkEngine *engine, int most, GkIterated *iterated)
+{
+	for (int i = 0; i < most; i++)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+
+		run(engine, &c);
+		if (c.step.changed == 0 || c.step.empty > 0)
+			return i;
+		iterated[i] = (GkIterated) {c.step.changed, c.step.shift2, c.step.between};
+	}
+	return most;
+}
+
+/* So many iterations of the tested engine, which shifts within the tolerance end. */
+static void
+iterate_to_rest(Pair *pair, int count, double tolerance)
+{
+	GkIterated	iterated[MOST_ITERATED + MOST_AFTER];
+	int			done = 0;
+
+	while (done < count)
+	{
+		GkCommand	c = {.operation = GK_STEP};
+
+		c.step.more = count - done - 1 + MOST_AFTER;
+		c.step.tolerance = tolerance;
+		c.step.iterated = iterated;
+		run(pair->engines[0], &c);
+		done += (int) c.step.earlier + 1;
+	}
+	*(int *) room(pair, 0, 0, sizeof(int)) = done;
+	*(int *) room(pair, 1, 0, sizeof(int)) = count;
+	same_output(pair, 0, "iterations until centroids rest");
+}
+
+/*
+ * Iterations of the tested engine after its labels have become unknown, and as many of the oracle,
+ * one at a time: centroids and shifts, for the number of labels that change is unknown as well.
+ */
+static void
+compare_going_on(Pair *pair)
+{
+	GkIterated	iterated[MOST_AFTER];
+	GkCommand	c = {.operation = GK_STEP};
+	double	   *numbers = room(pair, 0, 1, (MOST_AFTER + 1) * sizeof(double));
+
+	c.step.more = MOST_AFTER;
+	c.step.iterated = iterated;
+	run(pair->engines[0], &c);
+	for (int64_t i = 0; i < c.step.earlier; i++)
+		numbers[i] = iterated[i].shift2;
+	numbers[c.step.earlier] = c.step.shift2;
+	numbers = room(pair, 1, 1, (MOST_AFTER + 1) * sizeof(double));
+	for (int64_t i = 0; i <= c.step.earlier; i++)
+	{
+		GkCommand	one = {.operation = GK_STEP};
+
+		run(pair->engines[1], &one);
+		numbers[i] = one.step.shift2;
+	}
+	same_output(pair, 1, "shifts after centroids have rested");
+	compare_centroids(pair);
+}
+
+/* Iterations that a shift within a tolerance ends, and others after them. */
+int
+compare_resting(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	GkIterated	iterated[MOST_ITERATED];
+	double		least = INFINITY;
+	int			rested = 0;
+	int			count;
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	set_centroids(pair.engines[1], pair.centroids, data->k, data->spherical);
+	count = iterate_alone(pair.engines[1], MOST_ITERATED, iterated);
+	for (int i = 0; i < count; i++)
+	{
+		if (iterated[i].shift2 >= least || iterated[i].shift2 == 0.0)
+			continue;
+		least = iterated[i].shift2;
+		for (int e = 0; e < 2; e++)
+			set_centroids(pair.engines[e], pair.centroids, data->k, data->spherical);
+		iterate_to_rest(&pair, i + 1, least);
+		(void) iterate_alone(pair.engines[1], i + 1, iterated);
+		/* mostly, no other command comes between */
+		if (rested++ % 4 == 3)
+			compare_centroids(&pair);
+		compare_going_on(&pair);
+	}
+	close_pair(&pair);
+	set_context(NULL);
+	return rested;
 }
 
 /* The farthest rows from one centroid, of which many are equally distant; various counts. */

@@ -13,6 +13,7 @@ typedef struct Comparison
 	const GkEngineClass *oracle;
 	char		where[200];		/* the case that runs */
 	bool		differs;		/* some output differs; the first is reported */
+	int64_t		draws;			/* that the tested engine made by itself */
 	GkUsage		usage;			/* of the tested engine, before it was closed last */
 } Comparison;
 
@@ -25,6 +26,15 @@ extern void compare_fit(Comparison *comparison, const Data *data, Feeding feedin
  */
 extern void compare_refits(Comparison *comparison, const Data *data, const Data *next,
 						   Feeding feeding, const int64_t *ks, int count);
+
+/*
+ * Iterations that a shift within a tolerance ends, each of the first ones in turn, and others after
+ * them; returns how often that ended them.
+ */
+extern int	compare_resting(Comparison *comparison, const Data *data, Feeding feeding);
+
+/* Rows drawn by weight, and by distance to these. */
+extern void compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding);
 
 /* The farthest rows from one centroid; various counts. */
 extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);

@@ -9,7 +9,7 @@
 
 const GkOperation command_order[COMMANDS] = {
 	GK_SEAL, GK_RANGE, GK_MOMENTS, GK_TRANSFORM, GK_GRID, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES,
-	GK_ENTRIES, GK_LABEL_WEIGHTS, GK_MERGE, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
+	GK_ENTRIES, GK_DRAW, GK_LABEL_WEIGHTS, GK_MERGE, GK_ROWS, GK_COMPARE, GK_CENTROIDS, GK_STEP,
 	GK_DISTANCES, GK_FARTHEST, GK_RELOCATE, GK_MOVE, GK_ASSIGN, GK_STATISTICS, GK_SQUARES,
 	GK_SEPARATION, GK_GET_CENTROIDS
 };
@@ -149,6 +149,11 @@ fill_seed_command(GkCommand *c, Room *room, bool many)
 			c->entries.wanted = room->wanted;
 			c->entries.capacity = room->entries;
 			c->entries.entries = room->out[0];
+			break;
+		case GK_DRAW:
+			c->draw.mass = GK_MASS_DISTANCE;
+			c->draw.count = many || k < 5 ? k : 5;
+			c->draw.features = room->out[0];
 			break;
 		case GK_LABEL_WEIGHTS:
 			c->label_weights.count = k;

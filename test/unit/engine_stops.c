@@ -10,6 +10,7 @@
 #include "engine_drive.h"
 #include "engine_ends.h"
 #include "engine_stops.h"
+#include "plain_draw.h"
 
 /* Candidates are a few, or are added to a few. */
 #define FEW 0x100
@@ -51,6 +52,9 @@ static const int scripts[][12] = {
 	{GK_CANDIDATES, GK_POTENTIALS, END},
 	{GK_CENTROIDS, GK_CANDIDATES, GK_MASSES, END},
 	{GK_CENTROIDS, GK_CANDIDATES, GK_ENTRIES, END},
+	{GK_CANDIDATES, GK_DRAW, END},
+	{FEW | GK_CANDIDATES, MORE | GK_DRAW, END},
+	{FEW | GK_CANDIDATES, MORE | GK_DRAW, GK_MASSES, END},
 	{GK_GRID, GK_CANDIDATES, GK_LABEL_WEIGHTS, END},
 	{GK_CANDIDATES, GK_CENTROIDS, END},
 	{GK_GRID, GK_CENTROIDS, GK_STEP, END},
@@ -98,6 +102,7 @@ typedef struct Work
 	Room		room;
 	Side		tested;
 	Side		calm;			/* never stopped */
+	bool		leaves_draw;	/* the tested engine has left its last draw to the caller */
 	int		   *exponents;		/* 2 × (d + 1): of the moments and the squares */
 	double		greatest;		/* no weight × d² is above it */
 	bool		good;
@@ -145,6 +150,8 @@ set_grids(Work *work, GkCommand *c)
 		c->masses.exponent = exponent;
 	if (c->operation == GK_ENTRIES)
 		c->entries.exponent = exponent;
+	if (c->operation == GK_DRAW)
+		c->draw.exponent = exponent;
 	if (c->operation == GK_STATISTICS)
 		c->statistics.inertia_exponent = c->statistics.distance_exponent = exponent;
 	if (c->operation == GK_SQUARES)
@@ -161,7 +168,8 @@ make(Work *work, int word)
 
 	set_grids(work, &c);
 	if (word & MORE)
-		c.candidates.first_label = data->k < 5 ? data->k : 5;
+		*(c.operation == GK_DRAW ? &c.draw.first_label : &c.candidates.first_label) =
+			data->k < 5 ? data->k : 5;
 	if (word & OWN_ROWS)
 		c.separation.features = data->x;
 	if (word & (GIVE | CHANGES))
@@ -194,17 +202,45 @@ last_of(const int *script)
 	return script[0];
 }
 
+/* Runs a part of a draw. */
+static void
+run_part(void *engine, GkCommand *c)
+{
+	run(engine, c);
+}
+
+/* Runs a command; of the engine that is never stopped, a draw is made or left as of the other. */
+static void
+run_on(Work *work, Side *side, GkCommand *c)
+{
+	PlainDrawer drawer = {
+		.engine = side->engine,.run = run_part,.rows = work->data->n,.d = work->data->d
+	};
+
+	if (c->operation != GK_DRAW)
+		run(side->engine, c);
+	else if (side == &work->tested)
+	{
+		run(side->engine, c);
+		work->leaves_draw = c->draw.found < 0;
+	}
+	else if (work->leaves_draw)
+		c->draw.found = -1;
+	else
+		plain_draw(&drawer, c);
+}
+
 /* Runs the commands of a script before the last one, and returns that. */
 static int
-run_before_last(Work *work, GkEngine *engine, const int *script)
+run_before_last(Work *work, Side *side, const int *script)
 {
 	if (script[0] == GK_SEAL)
-		refill(work, engine);
+		refill(work, side->engine);
 	for (; script[1] != END; script++)
 	{
 		GkCommand	c = make(work, script[0]);
 
-		run(engine, &c);
+		run_on(work, side, &c);
 	}
 	return script[0];
 }
@@ -226,7 +262,8 @@ answer_rows(Work *work, Side *side, GkOperation last)
 {
 	const GkEngineClass *class_of = side->engine->class_of;
 	int64_t		n = work->data->n;
-	bool		distances = last == GK_CANDIDATES || last == GK_DISTANCES || last == GK_ASSIGN;
+	bool		distances = last == GK_CANDIDATES || last == GK_DRAW || last == GK_DISTANCES ||
+		last == GK_ASSIGN;
 	int32_t    *labels;
 
 	if (!distances && last != GK_SEAL && last != GK_CENTROIDS && last != GK_STEP)
@@ -268,14 +305,14 @@ answer_features(Work *work, Side *side, GkOperation last)
 static void
 run_script(Work *work, Side *side, const int *script)
 {
-	int			last = run_before_last(work, side->engine, script);
+	int			last = run_before_last(work, side, script);
 
 	for (int i = 0; i < 5; i++)
 		memset(work->room.out[i], 0, work->room.bytes);
 	memset(work->room.is_empty, 0, work->data->k);
 	side->command = make(work, last);
 	side->bytes = 0;
-	run(side->engine, &side->command);
+	run_on(work, side, &side->command);
 	for (int i = 0; i < 5; i++)
 		memcpy(more_answer(side, work->room.bytes), work->room.out[i], work->room.bytes);
 	memcpy(more_answer(side, work->data->k), work->room.is_empty, work->data->k);
@@ -301,7 +338,7 @@ static void
 stop_once(Work *work, const int *script, int64_t look)
 {
 	GkEngine   *engine = work->tested.engine;
-	GkCommand	c = make(work, run_before_last(work, engine, script));
+	GkCommand	c = make(work, run_before_last(work, &work->tested, script));
 	GkCode		stopped = work->stopper->code == GK_OK ? GK_INTERNAL : work->stopper->code;
 	GkStatus	status;
 	int64_t		left;
@@ -400,10 +437,10 @@ count_looks(Work *work, const int *script)
 	GkEngine   *engine = work->tested.engine;
 	GkCommand	c;
 
-	run_script(work, &work->calm, script);
 	run_script(work, &work->tested, script);
+	run_script(work, &work->calm, script);
 	compare_answers(work, script, 0);
-	c = make(work, run_before_last(work, engine, script));
+	c = make(work, run_before_last(work, &work->tested, script));
 	(void) work->stopper->plan(engine, MANY_LOOKS);
 	run(engine, &c);
 	return MANY_LOOKS - work->stopper->plan(engine, 0);

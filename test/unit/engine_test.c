@@ -157,6 +157,32 @@ test_spoiled(void)
 	free_data(&data);
 }
 
+/* What is compared where centroids rest does not depend on labels, and notices what moves them. */
+static void
+test_resting(void)
+{
+	static const int spoils[] = {SPOIL_NOTHING, SPOIL_AHEAD};
+	Comparison	comparisons[2] = {{.oracle = gk_reference_engine()},
+	{.oracle = gk_reference_engine()}};
+	Feeding		feeding = {.threads = 1,.batch = 50};
+	int			rested = 0;
+
+	gk_cpu_engine_use(NULL, false);
+	for (int i = 0; i < 8; i++)
+	{
+		Data		data = make_data(i / 2 % 2 ? TOPICS : NORMAL, 400, 4, 6 + i, true, true, false);
+		Comparison *comparison = &comparisons[i % 2];
+
+		comparison->tested = gk_spoiled_engine(gk_cpu_engine(), spoils[i % 2]);
+		snprintf(comparison->where, sizeof(comparison->where), "iterations ahead, %d",
+				 spoils[i % 2]);
+		rested += compare_resting(comparison, &data, feeding);
+		free_data(&data);
+	}
+	ok(rested > 8 && !comparisons[0].differs && comparisons[1].differs,
+	   "an iteration ahead of centroids that rest is noticed if it moves them, %d times", rested);
+}
+
 /* Runs iterations on one engine and gives its centroids. */
 static double *
 fit_centroids(const Data *data, Feeding feeding, int steps)
@@ -245,5 +271,6 @@ main(int argc, char **argv)
 	test_ties();
 	test_rounds();
 	test_spoiled();
+	test_resting();
 	return done_testing();
 }

@@ -8,6 +8,7 @@
 #include "engine_state.h"
 #include "exact.h"
 #include "merges.h"
+#include "plain_draw.h"
 #include "reference_engine.h"
 
 typedef struct ReferenceEngine
@@ -996,6 +997,8 @@ run_get_centroids(ReferenceEngine *e, GkCommand *c)
 	memcpy(c->get_centroids.centroids, e->centroids, e->k * e->d * sizeof(double));
 }
 
+static void run_draw(ReferenceEngine *e, GkCommand *c);
+
 /* The function that runs a command. */
 static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_SEAL] = run_seal,
@@ -1007,6 +1010,7 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_POTENTIALS] = run_potentials,
 	[GK_MASSES] = run_masses,
 	[GK_ENTRIES] = run_entries,
+	[GK_DRAW] = run_draw,
 	[GK_LABEL_WEIGHTS] = run_label_weights,
 	[GK_MERGE] = run_merge,
 	[GK_ROWS] = run_rows,
@@ -1023,6 +1027,26 @@ static void (*const functions[]) (ReferenceEngine *, GkCommand *) = {
 	[GK_SEPARATION] = run_separation,
 	[GK_GET_CENTROIDS] = run_get_centroids,
 };
+
+/* Runs a part of a draw. */
+static void
+run_part(void *engine, GkCommand *c)
+{
+	ReferenceEngine *e = engine;
+
+	if (c->operation == GK_CANDIDATES)
+		gk_forget_for_drawn(&e->state);
+	functions[c->operation](e, c);
+}
+
+/* Draws rows, and compares all rows with them. */
+static void
+run_draw(ReferenceEngine *e, GkCommand *c)
+{
+	PlainDrawer drawer = {.engine = e,.run = run_part,.rows = e->n,.d = e->d};
+
+	plain_draw(&drawer, c);
+}
 
 /* Runs a command at once, if the engine has what it needs. */
 static GkStatus

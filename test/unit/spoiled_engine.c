@@ -1,18 +1,22 @@
 /*
  * An engine that errs on purpose.
  */
+#include "engine_drive.h"
 #include "spoiled_engine.h"
 #include "wrapping_engine.h"
 
 const int	gk_spoils[SPOILS] = {
-	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_LABEL_WEIGHTS,
-	GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN, GK_STATISTICS,
-	GK_SQUARES, GK_SEPARATION, GK_MERGE, GK_GET_CENTROIDS, SPOIL_LABELS, SPOIL_DISTANCES,
-	SPOIL_SUMS, SPOIL_ROW_WEIGHTS, SPOIL_ROW_LABELS
+	GK_RANGE, GK_MOMENTS, GK_CANDIDATES, GK_POTENTIALS, GK_MASSES, GK_ENTRIES, GK_DRAW,
+	GK_LABEL_WEIGHTS, GK_ROWS, GK_COMPARE, GK_STEP, GK_RELOCATE, GK_FARTHEST, GK_ASSIGN,
+	GK_STATISTICS, GK_SQUARES, GK_SEPARATION, GK_MERGE, GK_GET_CENTROIDS, SPOIL_LABELS,
+	SPOIL_DISTANCES, SPOIL_SUMS, SPOIL_ROW_WEIGHTS, SPOIL_ROW_LABELS
 };
 
-/* The kind of answer to spoil. */
+/* What to spoil. */
 static int	spoiled;
+
+/* An iteration has begun ahead of centroids that rest. */
+static bool is_ahead;
 
 /* An output of a command, NULL if it has none. */
 static void *
@@ -32,6 +36,8 @@ output_of(GkCommand *c)
 			return c->masses.buckets;
 		case GK_ENTRIES:
 			return &c->entries.entries->hash;
+		case GK_DRAW:
+			return &c->draw.total;
 		case GK_LABEL_WEIGHTS:
 			return &c->label_weights.weights->low;
 		case GK_MERGE:
@@ -74,7 +80,27 @@ optional_output_of(GkCommand *c)
 	return NULL;
 }
 
-/* Changes a bit of a command's answer. */
+/* Does what an engine does that begins an iteration before the one before it has ended. */
+static void
+step_ahead(WrappingEngine *engine)
+{
+	const GkCommand *c = engine->command;
+	bool		is_step = c->operation == GK_STEP && c->step.more > 0;
+	GkCommand	again = {.operation = GK_STEP};
+
+	if (!is_step && c->operation != GK_CENTROIDS)
+		return;
+	if (is_step && is_ahead && spoiled == SPOIL_AHEAD)
+		run(engine->inner, &again);
+	is_ahead = is_step && c->step.changed > 0 && c->step.empty == 0 && c->step.tolerance > 0.0 &&
+		c->step.shift2 <= c->step.tolerance;
+	/* brings the labels up to date with the centroids, which stay */
+	again = (GkCommand) {.operation = GK_ASSIGN};
+	if (is_ahead)
+		run(engine->inner, &again);
+}
+
+/* Makes iterations ahead, or changes a bit of a command's answer. */
 static GkStatus
 ended(WrappingEngine *engine, GkStatus status)
 {
@@ -83,6 +109,8 @@ ended(WrappingEngine *engine, GkStatus status)
 
 	if (status.code == GK_OK && output != NULL)
 		*output ^= 1;
+	if (status.code == GK_OK && (spoiled == SPOIL_NOTHING || spoiled == SPOIL_AHEAD))
+		step_ahead(engine);
 	return status;
 }
 

@@ -8,8 +8,10 @@
 
 #include <stdint.h>
 
+#include "exact.h"
+
 /* Ten rounds over a counter of four words with a key of two. */
-static inline void
+GK_INLINE void
 gk_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t result[4])
 {
 	uint32_t	key_0 = key[0];
@@ -34,7 +36,7 @@ gk_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t result[4])
 }
 
 /* 64 random bits for draw number `draw` of round `round` of start `start`. */
-static inline uint64_t
+GK_INLINE uint64_t
 gk_random_bits(uint64_t seed, uint32_t start, uint32_t round, uint64_t draw)
 {
 	uint32_t	counter[4] = {(uint32_t) draw, (uint32_t) (draw >> 32), round, start};
@@ -46,7 +48,7 @@ gk_random_bits(uint64_t seed, uint32_t start, uint32_t round, uint64_t draw)
 }
 
 /* A random integer 0 .. limit - 1. */
-static inline uint64_t
+GK_INLINE uint64_t
 gk_random_below(uint64_t limit, uint64_t seed, uint32_t start, uint32_t round, uint64_t draw)
 {
 	unsigned __int128 bits = gk_random_bits(seed, start, round, draw);

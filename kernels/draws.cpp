@@ -1,0 +1,173 @@
+/*
+ * GK_DRAW: rows drawn by mass, on a device that has all rows in its memory.
+ */
+#include "cuda/draws.h"
+
+#include "cuda_engine.h"
+#include "exact.h"
+
+namespace gk
+{
+
+/* A bucket has fewer rows than this on average … */
+#define ROWS_A_BUCKET 8
+
+/* … unless there would be more bits. */
+#define MOST_BUCKET_BITS 24
+
+/* Room in the list, over the number of rows to be expected. */
+#define LIST_ROOM 2
+#define LIST_MORE 1024
+
+/* Bits of the number of buckets for so many rows. */
+static int
+bits_for(int64_t rows)
+{
+	int			bits = 0;
+
+	while (bits < MOST_BUCKET_BITS && rows >> bits >= ROWS_A_BUCKET)
+		bits++;
+	return bits;
+}
+
+/* Rows that the list is to have room for. */
+static int64_t
+list_room(int64_t rows, int64_t points, int bits)
+{
+	int64_t		expected = points * (1 + (rows >> bits));
+
+	return std::min(rows, LIST_ROOM * expected + LIST_MORE);
+}
+
+/* The draw of a command; its memory is to be taken. */
+static Draw
+make_draw(const GkCommand *c, const Shard &shard)
+{
+	Draw		draw = {};
+
+	draw.count = c->draw.count;
+	draw.seed = c->draw.seed;
+	draw.start = c->draw.start;
+	draw.round = c->draw.round;
+	draw.bits = bits_for(shard.rows);
+	draw.capacity = list_room(shard.rows, draw.count, draw.bits);
+	draw.d = shard.dimension;
+	return draw;
+}
+
+/* Takes its memory: first that which is to be zero. */
+static void
+take_memory(Draw *draw, Scratch *plan)
+{
+	int64_t		buckets = INT64_C(1) << draw->bits;
+
+	plan->used = 0;
+	draw->begins = plan->take<int64_t>(buckets + 1);
+	draw->drawn = plan->take<int32_t>(buckets + 1);
+	draw->wanted = plan->take<uint8_t>(buckets);
+	draw->end = plan->take<DrawEnd>(1);
+	draw->zeros = plan->used;
+	draw->chains = plan->take<int32_t>(buckets);
+	draw->begin_sums = plan->take<int64_t>(draw_tiles(draw->bits));
+	draw->drawn_sums = plan->take<int32_t>(draw_tiles(draw->bits));
+	draw->points = plan->take<DrawnPoint>(draw->count);
+	draw->list = plan->take<Listed>(draw->capacity);
+	draw->next = plan->take<int32_t>(draw->capacity);
+	draw->is_drawn = plan->take<int>(draw->capacity);
+	draw->rows = plan->take<int64_t>(draw->count);
+	draw->drawn_features = plan->take<float>(draw->count * draw->d);
+}
+
+/*
+ * Makes room for a draw, and for the comparison with what is drawn; false if rows are not in device
+ * memory, or would have to leave it.
+ */
+bool
+Engine::reserve_draw(Shard &shard, Draw *draw)
+{
+	/* with room for a round that stands for two, which comes next */
+	Draw		next = *draw;
+	Scratch		plan;
+
+	next.count *= 2;
+	next.capacity = list_room(shard.rows, next.count, next.bits);
+	take_memory(&next, &plan);
+	if (!shard.can_spare(plan.used))
+		return false;
+	shard.need_labels();
+	shard.need_distance2();
+	shard.want_hash_heads();
+	reserve_centroids(shard, shard.candidates, std::min(next.count, most_candidates()));
+	shard.scratch.reserve(shard, plan.used);
+	plan.base = shard.scratch.get();
+	take_memory(draw, &plan);
+	draw->features = shard.device_features();
+	draw->weights = shard.weighted ? shard.device_weights() : nullptr;
+	return shard.resident == shard.rows;
+}
+
+/* Finds the rows that contain the points; their numbers and features lie on the device then. */
+DrawEnd
+Engine::find_drawn(const GkCommand *c, Shard &shard, const Draw &draw)
+{
+	Mass		mass = {c->draw.mass == GK_MASS_DISTANCE, gk_power_of_two(c->draw.exponent)};
+	Wanted		wanted = {};
+	DrawEnd		end;
+
+	zero(shard, (char *) draw.begins, draw.zeros);
+	GK_CUDA(cudaMemsetAsync(draw.chains, 0xff, sizeof(int32_t) << draw.bits,
+							shard.device->compute));
+	zero(shard, &shard.counters.get()->listed, 1);
+	walk("masses of a draw", plain_rows(dimension * 8.0), [&](Shard &on, const Slice &slice)
+		 { masses_slice(on, slice, mass, draw.bits, draw.begins); });
+	if (draw.bits > 0)
+		shard.hash_heads_valid = shard.hash_heads.get() != nullptr;
+	draw_points(shard, draw);
+	wanted.mass = mass;
+	wanted.buckets = draw.wanted;
+	wanted.bits = draw.bits;
+	walk("rows of a draw", plain_rows(dimension * 8.0), [&](Shard &on, const Slice &slice)
+		 { list_slice(on, slice, wanted, draw.list, (uint64_t) draw.capacity); });
+	find_drawn_rows(shard, draw);
+	to_host(shard, &end, (const DrawEnd *) draw.end, 1);
+	return end;
+}
+
+/* GK_DRAW: draws rows, and compares all rows with them. */
+void
+Engine::draw(GkCommand *c)
+{
+	Shard	   &shard = *shards[0];
+	Draw		draw = make_draw(c, shard);
+	DrawEnd		end;
+
+	c->draw.found = -1;
+	c->draw.total = 0;
+	if (shards.size() > 1 || shard.rows >> draw.bits >= ROWS_A_BUCKET ||
+		!reserve_draw(shard, &draw))
+		return;
+	end = find_drawn(c, shard, draw);
+	if (end.is_left)
+		return;
+	c->draw.total = end.total;
+	c->draw.found = end.found;
+	if (end.found == 0)
+		return;
+	gk_forget_for_drawn(&state);
+	gather_rows(shard, draw.features, dimension, draw.rows, end.found, draw.drawn_features);
+	shard.let_copies_follow();
+	c->draw.greatest = compare_candidates(
+		end.found, c->draw.first_label,
+		[&](Shard &on, int64_t from, int64_t count)
+		{
+			widen_features(on, draw.drawn_features + from * dimension, count * dimension,
+						   on.candidates.exact.get());
+		},
+		[&](int64_t from, int64_t count)
+		{
+			copy_beside(shard, c->draw.features + from * dimension,
+						draw.drawn_features + from * dimension, count * dimension);
+		});
+}
+
+}								/* namespace gk */
