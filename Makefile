@@ -29,7 +29,7 @@ OBJS = \
 		feed_receiver feeder lanes numeric_value reading ring row_ids scalars share shift source \
 		source_choice source_columns source_keys \
 		source_query source_text unusable)) \
-	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest prepare \
+	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest pilot prepare \
 		quantiles sample search seed)) \
 	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \
 		cluster_rows connections conninfo foreign_servers id_texts messages node_job node_list node_sources \

@@ -12,6 +12,7 @@
 #include "fit.h"
 #include "fitter.h"
 #include "fixed_point.h"
+#include "pilot.h"
 #include "prepare.h"
 #include "progress.h"
 #include "search.h"
@@ -23,7 +24,7 @@
 #define AUTO_STARTS 32
 
 /* The work up to which `auto` searches. */
-#define AUTO_WORK 1e9
+#define AUTO_WORK 2e9
 
 /*
  * `auto` makes no further start after so many that ended like the best, to this share of it: fewer
@@ -33,6 +34,17 @@
 #define AGREEMENT 3
 #define ALIKE 1e-7
 #define CHEAP_SHARE (1.0 / 16)
+
+/* The most that the first start takes of the steps of `auto`, but for so many steps. */
+#define FIRST_SHARE (1.0 / 4)
+#define LEAST_FIRST 10
+
+/*
+ * Where all rows get fewer steps, `auto` first fits as many of them as would get this number, if
+ * that is at most a quarter, and so many for each cluster.
+ */
+#define PILOT_STEPS 2000
+#define PILOT_ROWS 200
 
 /* Turns a row's d² into its distance. */
 double
@@ -110,6 +122,104 @@ show_start(const GkFitter *fitter, const GkStart *start)
 					  fitter->spec->max_iter);
 }
 
+/* Shows others the inertia of the best start. */
+static void
+show_inertia(const GkFitter *fitter, const GkStart *best)
+{
+	if (!fitter->spec->is_inner)
+		gk_progress_inertia(best->inertia);
+}
+
+/* True if there is a search from a start of its own, and not from the best of all starts alone. */
+static bool
+searches_each(const GkFitter *fitter, const GkStart *start)
+{
+	if (start->number == GK_EARLIER_START)
+		return false;
+	return fitter->fit->quality == GK_QUALITY_BEST ||
+		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
+}
+
+/* The most steps of a start; `auto` leaves some for the search, which goes on where they end. */
+static int
+start_limit(const GkFitter *fitter, const GkStart *start)
+{
+	const GkFitSpec *spec = fitter->spec;
+	double		limit = FIRST_SHARE * gk_auto_steps(spec, fitter->k);
+
+	if (spec->quality != GK_QUALITY_AUTO || start->number != 0 || !searches_each(fitter, start))
+		return spec->max_iter;
+	return (int) Min(spec->max_iter, Max(limit, LEAST_FIRST));
+}
+
+/* How many rows are fitted before all of them; 0 if that is not worth it. */
+static int64
+pilot_rows(const GkFitter *fitter, const GkStart *start)
+{
+	const GkFitSpec *spec = fitter->spec;
+	double		rows = spec->rows * (gk_auto_steps(spec, fitter->k) / PILOT_STEPS);
+
+	if (spec->quality != GK_QUALITY_AUTO || start->number != 0 || !searches_each(fitter, start) ||
+		spec->weighted || spec->is_inner)
+		return 0;
+	return rows <= spec->rows / 4 && rows >= (double) PILOT_ROWS * fitter->k ? (int64) rows : 0;
+}
+
+/* The specification of a fit of some rows, as they are compared. */
+static GkFitSpec
+pilot_spec(const GkFitter *fitter, int64 rows)
+{
+	GkFitSpec	pilot = *fitter->spec;
+
+	pilot.k = fitter->k;
+	pilot.rows = rows;
+	pilot.shift = gk_allocate_zero(pilot.dimension, sizeof(double));
+	pilot.names = NULL;
+	pilot.scale = GK_SCALE_NONE;
+	pilot.n_init = 1;
+	pilot.for_model = false;
+	pilot.is_inner = true;
+	pilot.is_pilot = true;
+	pilot.earlier = NULL;
+	return pilot;
+}
+
+/* The centroids of a fit of a sample become the first of a start; false if some are missing. */
+static bool
+begin_with_pilot(GkFitter *fitter, GkStart *start, int64 count)
+{
+	GkJob	   *job = gk_job_begin();
+	int64		rows = gk_open_pilot(fitter->job, fitter->spec, fitter->prepared->greatest_weight,
+									 count, job);
+	MemoryContext before = MemoryContextSwitchTo(gk_job_context(job));
+	GkFitSpec	spec = pilot_spec(fitter, rows);
+	GkPrepared	prepared;
+	GkFit		fit;
+
+	gk_prepare(job, &spec, &prepared);
+	gk_fit_prepared(job, &spec, &prepared, &fit);
+	start->count = fit.k;
+	memcpy(start->centroids, fit.centroids, (Size) fit.k * spec.dimension * sizeof(double));
+	MemoryContextSwitchTo(before);
+	gk_job_end(job);
+	return start->count == fitter->k;
+}
+
+/* The first centroids of a start. */
+static void
+begin_start(GkFitter *fitter, GkStart *start)
+{
+	int64		rows = pilot_rows(fitter, start);
+	instr_time	begin;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	gk_progress_phase(GK_PHASE_SEEDING);
+	if (rows == 0 || !begin_with_pilot(fitter, start, rows))
+		choose_centroids(fitter, start);
+	show_start(fitter, start);
+	fitter->fit->seed_seconds += gk_seconds_since(begin);
+}
+
 /* One start, from its first centroids to its labels. */
 static void
 run_start(GkFitter *fitter, GkStart *start)
@@ -117,13 +227,10 @@ run_start(GkFitter *fitter, GkStart *start)
 	instr_time	begin;
 
 	show_start(fitter, start);
-	gk_progress_phase(GK_PHASE_SEEDING);
-	INSTR_TIME_SET_CURRENT(begin);
-	choose_centroids(fitter, start);
-	fitter->fit->seed_seconds += gk_seconds_since(begin);
+	begin_start(fitter, start);
 	gk_progress_phase(GK_PHASE_ITERATING);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_fitter_iterate(fitter, start, fitter->spec->max_iter, false);
+	gk_fitter_iterate(fitter, start, start_limit(fitter, start), false);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
@@ -164,16 +271,6 @@ search_from(GkFitter *fitter, GkStart *start, const GkStart *best)
 		note_search(fitter, start, iterations);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
-}
-
-/* True if there is a search from a start of its own, and not from the best of all starts alone. */
-static bool
-searches_each(const GkFitter *fitter, const GkStart *start)
-{
-	if (start->number == GK_EARLIER_START)
-		return false;
-	return fitter->fit->quality == GK_QUALITY_BEST ||
-		(fitter->fit->quality == GK_QUALITY_GOOD && fitter->spec->earlier != NULL);
 }
 
 /*
@@ -223,7 +320,7 @@ run_more_starts(GkFitter *fitter, int starts, GkStart *best)
 
 			*best = fresh;
 			fresh = spare;
-			gk_progress_inertia(best->inertia);
+			show_inertia(fitter, best);
 		}
 	}
 	pfree(fresh.centroids);
@@ -241,7 +338,7 @@ run_starts(GkFitter *fitter, GkStart *best)
 	run_start(fitter, best);
 	if (searches_each(fitter, best))
 		search_from(fitter, best, NULL);
-	gk_progress_inertia(best->inertia);
+	show_inertia(fitter, best);
 	if (best->number + 1 < starts && (run_more_starts(fitter, starts, best) != best->number ||
 									  fitter->fit->quality == GK_QUALITY_BEST))
 	{
@@ -296,7 +393,7 @@ warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 {
 	int64		k = fitter->spec->k;
 
-	if (fitter->fit->k == k || fitter->spec->is_reference)
+	if (fitter->fit->k == k || fitter->spec->is_inner)
 		return;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),

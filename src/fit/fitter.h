@@ -33,7 +33,7 @@ typedef struct GkFitter
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
 	bool		is_searching;	/* the history leaves these iterations out */
-	int64		iterations;		/* of all starts and searches */
+	int64		iterations;		/* of all starts and searches, and what counts as much */
 	int			agreed;			/* starts that ended like the best one */
 } GkFitter;
 

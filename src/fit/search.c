@@ -18,11 +18,13 @@
 #define WORK_OVERHEAD 8
 
 /*
- * The work of so many steps of `auto` is enough.  A step costs as much as so many multiplications
- * more for each row, and for each of its features; what else a round does, for each feature and
- * pair of centroids.
+ * The work of so many steps of `auto` is enough, or twice as much where these are fewer than so
+ * many: threads share long steps better.  A step costs as much as so many multiplications more for
+ * each row, and for each of its features; what else a round does, for each feature and pair of
+ * centroids.
  */
 #define AUTO_WORK 5e10
+#define FEW_STEPS 500
 #define ROW_WORK 450
 #define VALUE_WORK 64
 #define PAIR_WORK 32
@@ -30,7 +32,11 @@
 /* Searches with more work than this spare passes over the rows. */
 #define LARGE_WORK 1e9
 
-/* Centroids that the first round adds: k, or with large work this share of k; at least so many. */
+/*
+ * Centroids that the first round adds: k, or this share of k after a start that was cut short, or
+ * this one with large work; at least so many.
+ */
+#define CUT_DEPTH_SHARE 2
 #define LARGE_DEPTH_SHARE 8
 #define LEAST_DEPTH 5
 
@@ -91,8 +97,9 @@ typedef struct Search
 	int64		depth;			/* centroids that a round adds */
 	int			failures;
 	double		least_improvement;
-	bool		is_large;		/* spares passes over the rows */
-	int			passes;			/* so far; only Lloyd's steps, unless is_large */
+	bool		is_sparing;		/* spares passes over the rows */
+	bool		counts_all;		/* all passes over the rows, not only Lloyd's steps */
+	int			passes;			/* so far */
 	int			pass_limit;
 	int			trial_limit;	/* steps after a merge */
 	bool		is_cut;			/* the best might still converge */
@@ -117,34 +124,34 @@ double
 gk_auto_steps(const GkFitSpec *spec, int64 k)
 {
 	double		d = spec->dimension;
+	double		steps = AUTO_WORK / (gk_pass_work(spec, k) +
+									 judged_rows(spec) * (ROW_WORK + VALUE_WORK * d) +
+									 PAIR_WORK * d * k * k);
 
-	return AUTO_WORK / (gk_pass_work(spec, k) + judged_rows(spec) * (ROW_WORK + VALUE_WORK * d)
-						+ PAIR_WORK * d * k * k);
+	return Max(steps, Min(2 * steps, FEW_STEPS));
 }
 
-/* True if a search spares passes over the rows. */
-static bool
-is_large(const GkFitSpec *spec, int64 k)
+/* Centroids that a round adds at first. */
+static int64
+first_depth(const Search *search)
 {
-	return gk_pass_work(spec, k) > LARGE_WORK;
-}
+	int64		k = search->best->count;
+	int64		depth = k;
 
-/* Centroids that a search adds at most. */
-int64
-gk_search_depth(const GkFitSpec *spec, int64 k)
-{
-	int64		depth = is_large(spec, k) ? Min(Max(LEAST_DEPTH, k / LARGE_DEPTH_SHARE), k) : k;
-
-	depth = Min(depth, spec->rows - k);
-	return Max(Min(depth, GK_MAX_CLUSTERS - k), 0);
+	if (search->is_sparing)
+		depth = Max(LEAST_DEPTH, k / (search->is_cut ? CUT_DEPTH_SHARE : LARGE_DEPTH_SHARE));
+	depth = Min(Min(depth, k), search->fitter->spec->rows - k);
+	return k < 2 ? 0 : Max(Min(depth, GK_MAX_CLUSTERS - k), 0);
 }
 
 /* Counts passes that are no steps. */
 static void
 count_passes(Search *search, int passes)
 {
-	if (search->is_large)
-		search->passes += passes;
+	if (!search->counts_all)
+		return;
+	search->passes += passes;
+	search->fitter->iterations += passes;
 }
 
 /* Brings the labels and d² of the best centroids back into the engine. */
@@ -323,7 +330,7 @@ go_on(Search *search, bool failed)
 	return search->depth > 0 && search->passes < search->pass_limit;
 }
 
-/* Says how long a search may take. */
+/* Says how many centroids a search adds, and how long it may take. */
 static void
 set_limits(Search *search)
 {
@@ -332,11 +339,14 @@ set_limits(Search *search)
 	int64		k = search->best->count;
 	double		left;
 
-	search->is_large = is_large(spec, k);
+	search->is_sparing = search->is_cut || gk_pass_work(spec, k) > LARGE_WORK;
+	search->counts_all = search->is_sparing || spec->is_pilot ||
+		(spec->quality == GK_QUALITY_AUTO && gk_auto_steps(spec, k) <= FEW_STEPS);
+	search->depth = first_depth(search);
 	search->least_improvement = LEAST_IMPROVEMENT;
 	search->trial_limit = spec->max_iter;
 	search->pass_limit = Max(LEAST_STEPS, STEPS_FACTOR * steps);
-	if (search->is_large)
+	if (search->is_sparing)
 	{
 		search->least_improvement = LEAST_IMPROVEMENT_CUT;
 		search->trial_limit = Min(Max(LEAST_TRIAL, steps / TRIAL_SHARE), spec->max_iter);
@@ -381,35 +391,44 @@ end_trial(Search *search)
 	pfree(search->trial.centroids);
 }
 
+/* Rounds until the search ends. */
+static void
+run_rounds(Search *search)
+{
+	const GkFitSpec *spec = search->fitter->spec;
+	bool		improved = true;
+
+	begin_trial(search);
+	search->pool = gk_allocate(POOL_FACTOR * search->depth * spec->dimension, sizeof(float));
+	search->drawer = (GkDrawer) {
+		.job = search->fitter->job,.rows = spec->rows,.seed = (uint64) spec->seed,
+		.start = SEARCH_START | (uint32) search->best->number
+	};
+	do
+	{
+		if ((improved || search->pool_count < search->depth) && !fill_pool(search))
+			break;
+		improved = run_round(search);
+	} while (go_on(search, !improved));
+	pfree(search->pool);
+	end_trial(search);
+}
+
 /* Improves a start whose labels and d² are in the engine. */
 void
 gk_search(GkFitter *fitter, GkStart *start)
 {
 	const GkFitSpec *spec = fitter->spec;
 	Search		search = {.fitter = fitter,.best = start,.is_labelled = true};
-	int			last_limit = Min(LAST_FACTOR * start->iterations, spec->max_iter);
-	bool		improved = true;
+	int			last_limit;
 
-	search.depth = start->count < 2 ? 0 : gk_search_depth(spec, start->count);
+	search.is_cut = !start->converged && start->iterations < spec->max_iter;
+	last_limit = search.is_cut ? spec->max_iter : LAST_FACTOR * start->iterations;
 	set_limits(&search);
-	if (search.depth == 0 || search.pass_limit == 0)
-		return;
-	begin_trial(&search);
-	search.pool = gk_allocate(POOL_FACTOR * search.depth * spec->dimension, sizeof(float));
-	search.drawer = (GkDrawer) {
-		.job = fitter->job,.rows = spec->rows,.seed = (uint64) spec->seed,
-		.start = SEARCH_START | (uint32) start->number
-	};
-	do
-	{
-		if ((improved || search.pool_count < search.depth) && !fill_pool(&search))
-			break;
-		improved = run_round(&search);
-	} while (go_on(&search, !improved));
-	finish_best(&search, last_limit);
+	if (search.depth > 0 && search.pass_limit > 0)
+		run_rounds(&search);
+	finish_best(&search, Min(last_limit, spec->max_iter));
 	label_best(&search);
-	pfree(search.pool);
-	end_trial(&search);
 }
 
 /* True if a centroid is among these. */
@@ -453,9 +472,8 @@ gk_combine(GkFitter *fitter, GkStart *start, const GkStart *other)
 	Search		search = {.fitter = fitter,.best = start};
 	GkStart    *trial = &search.trial;
 
-	search.depth = gk_search_depth(spec, start->count);
 	set_limits(&search);
-	if (search.is_large || search.depth == 0 || search.pass_limit == 0)
+	if (search.is_sparing || search.depth == 0 || search.pass_limit == 0)
 		return;
 	begin_trial(&search);
 	unite_centroids(&search, other);

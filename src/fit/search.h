@@ -19,15 +19,15 @@
 extern double gk_pass_work(const GkFitSpec *spec, int64 k);
 
 /*
- * Steps of all starts and searches after which `auto` begins no further one: they take about half a
- * second on two cores, or little more.
+ * Steps of all starts and searches after which `auto` begins no further one: they take about a
+ * second on two cores at most.
  */
 extern double gk_auto_steps(const GkFitSpec *spec, int64 k);
 
-/* Centroids that a search for k clusters adds at most. */
-extern int64 gk_search_depth(const GkFitSpec *spec, int64 k);
-
-/* Improves a start whose labels and d² are in the engine; at the end they are the outcome's. */
+/*
+ * Improves a start whose labels and d² are in the engine; at the end they are the outcome's.  If
+ * the start has not converged, spares passes over the rows.
+ */
 extern void gk_search(GkFitter *fitter, GkStart *start);
 
 /*

@@ -19,9 +19,10 @@
 #include "engine_error.h"
 #include "fit.h"
 #include "gap.h"
+#include "pilot.h"
 #include "random.h"
 
-/* Rows that are appended to an engine at once. */
+/* Rows of a reference that are made at once. */
 #define BATCH_ROWS 4096
 
 /* Beyond the numbers of the starts, which are the third word of the other counters. */
@@ -177,21 +178,6 @@ make_rows(const Box *box, uint64 seed, int number, int64 first, int64 count, flo
 	}
 }
 
-/* Waits until the engine has read what was appended. */
-static void
-wait_for(GkEngine *engine, uint64 ticket)
-{
-	uint64		reclaimed = 0;
-
-	while (reclaimed < ticket)
-	{
-		CHECK_FOR_INTERRUPTS();
-		gk_check(engine->class_of->reclaim(engine, &reclaimed));
-		if (reclaimed < ticket)
-			pg_usleep(50L);
-	}
-}
-
 /* Brings the rows of a reference into an engine of its own. */
 static void
 load_reference(GkJob *job, const GkFitSpec *spec, const Box *box, int number)
@@ -205,12 +191,10 @@ load_reference(GkJob *job, const GkFitSpec *spec, const Box *box, int number)
 	gk_check(engine->class_of->set_dimension(engine, box->dimension));
 	for (int64 first = 0; first < box->rows; first += BATCH_ROWS)
 	{
-		GkBatch		batch = {.rows = Min(BATCH_ROWS, box->rows - first),.features = rows};
-		uint64_t	ticket;
+		int64		count = Min(BATCH_ROWS, box->rows - first);
 
-		make_rows(box, (uint64) spec->seed, number, first, batch.rows, rows);
-		gk_check(engine->class_of->append(engine, &batch, &ticket));
-		wait_for(engine, ticket);
+		make_rows(box, (uint64) spec->seed, number, first, count, rows);
+		gk_append_rows(engine, rows, count, box->dimension);
 	}
 }
 
@@ -240,7 +224,7 @@ fit_reference(const GkFitSpec *spec, const Box *box, int number, const GkReferen
 	own.shift = gk_allocate_zero(box->dimension, sizeof(double));
 	own.scale = GK_SCALE_NONE;
 	own.for_model = false;
-	own.is_reference = true;
+	own.is_inner = true;
 	load_reference(job, &own, box, number);
 	gk_prepare(job, &own, &prepared);
 	for (int i = 0; i < ks; i++)

@@ -67,7 +67,7 @@ SELECT near(after_fit($$gkmeans_fit('grid', '{x,y}', 100, quality => 'good')$$, 
 SELECT cmp_ok(after_fit($$gkmeans_fit('grid', '{x,y}', 64, quality => 'good')$$, 'search_rounds')::int, '<=', 20, 'a search that finds nothing more ends soon');
 -- auto goes by rows × k × (features + 8)
 SELECT is(after_fit(format($$gkmeans_fit('SELECT 1 AS x, i AS y FROM generate_series(1, %s) i', '{x,y}', %s, max_iter => 1)$$, n, k), 'quality'), quality, format('auto, %s rows, k = %s', n, k))
-FROM (VALUES (100000, 1000, 'best'), (100001, 1000, 'fast')) v(n, k, quality);
+FROM (VALUES (200000, 1000, 'best'), (200001, 1000, 'fast')) v(n, k, quality);
 SELECT is(after_fit($$gkmeans_fit('grid', '{x,y}', initial_centroids => '{{0,0},{1,1}}')$$, 'quality'), 'fast', 'given centroids are not searched from');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', initial_centroids => '{{0,0},{1,1}}', quality => 'good')$$, '22023', 'a search from given centroids', hint => 'Leave out one');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('grid', '{x,y}', 3, quality => 'perfect')$$, '22023', 'another word', hint => '"auto", "fast", "good", "best"');
@@ -88,6 +88,20 @@ SELECT count(*) FROM gkmeans_create_model('made_grid', 'SELECT x, y FROM grid', 
 SELECT ok(max(start_no) BETWEEN 2 AND 11, 'auto makes ' || max(start_no) || ' starts') FROM gkmeans.iterations WHERE model LIKE '%.made_even';
 SELECT is(max(start_no), 12, 'twelve starts that were asked for') FROM gkmeans.iterations WHERE model LIKE '%.made_even_12';
 SELECT ok(max(start_no) BETWEEN 4 AND 16, max(start_no) || ' starts find the same clusters') FROM gkmeans.iterations WHERE model LIKE '%.made_grid';
+
+-- Where `auto` has few steps, it fits a sample first if rows are many for their clusters (k = 20), and cuts the first start short (k = 300).
+CREATE TABLE many AS SELECT ARRAY[hashint8extended(i, 1) & 65535, hashint8extended(i, 2) & 65535]::real[] AS v FROM generate_series(1, 150000) i;
+CREATE FUNCTION fit_of_many(rows text, k int, quality text) RETURNS TABLE (f float8, digest text) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('SELECT sum(inertia), md5(string_agg(f::text, '' '' ORDER BY cluster_id)) FROM gkmeans_fit(%L, ''{v}'', %s, quality => %L) f', rows, k, quality);
+END $$;
+CREATE TABLE fits_of_many AS SELECT k, f.*, after_fit(format($$gkmeans_fit('many', '{v}', %s)$$, k), '(quality, search_rounds > 0, converged)') AS facts
+FROM unnest('{20,300}'::int[]) k, fit_of_many('many', k, 'auto') f;
+SELECT is(facts, '(best,t,t)', 'k = ' || k || ': a search that converges') FROM fits_of_many;
+SELECT cmp_ok(m.f, '<', 0.9995 * fast.f, 'k = ' || k || ': it finds better clusters') FROM fits_of_many m, fit_of_many('many', k, 'fast') fast;
+SET LOCAL gkmeans.cpu_threads = 3;
+SELECT is(other.digest, m.digest, 'k = ' || k || ': another order of the rows and three threads, the same bits') FROM fits_of_many m, fit_of_many('SELECT v FROM many ORDER BY v DESC', k, 'auto') other;
+RESET gkmeans.cpu_threads;
 
 -- A model is made alike, and a search can be cancelled.
 SELECT results_eq($$SELECT cluster_id, centroid, size, inertia FROM gkmeans_create_model('searched', 'grid', '{x,y}', 64, quality => 'good')$$,
