@@ -33,7 +33,6 @@ struct Range
 
 struct SeparationPart;
 struct Draw;
-struct DrawEnd;
 
 /*
  * About how long steps take, for the threads that wait for one: they sleep through most of it.
@@ -132,7 +131,9 @@ private:
 	/* draws.cpp */
 	void		draw(GkCommand *c);
 	bool		reserve_draw(Shard &shard, Draw *draw);
-	DrawEnd		find_drawn(const GkCommand *c, Shard &shard, const Draw &draw);
+	void		begin_draw(const GkCommand *c, Shard &shard, const Draw &draw);
+	bool		prepare_drawn(Shard &shard, int64_t count);
+	void		compare_drawn(GkCommand *c, Shard &shard, const Draw &draw);
 
 	/* ties.cpp */
 	void		compare(GkCommand *c);

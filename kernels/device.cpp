@@ -126,6 +126,7 @@ set_up_device(Device *device, int ordinal)
 	device->major = attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor);
 	device->minor = attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor);
 	device->processors = attribute_of(ordinal, cudaDevAttrMultiProcessorCount);
+	device->cooperative = attribute_of(ordinal, cudaDevAttrCooperativeLaunch) != 0;
 	device->shared_memory = attribute_of(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
 	device->speed = speed_of(ordinal);
 	if (device->major * 10 + device->minor < 75)

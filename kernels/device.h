@@ -47,6 +47,7 @@ struct Device
 	int			major;			/* compute capability */
 	int			minor;
 	int			processors;
+	bool		cooperative;	/* blocks of a kernel can wait for each other */
 	Speed		speed;
 	double		accumulation;	/* the factor of accumulation_bound() */
 	size_t		shared_memory;	/* bytes that a block can have */

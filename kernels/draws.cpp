@@ -65,9 +65,9 @@ take_memory(Draw *draw, Scratch *plan)
 	draw->begins = plan->take<int64_t>(buckets + 1);
 	draw->drawn = plan->take<int32_t>(buckets + 1);
 	draw->wanted = plan->take<uint8_t>(buckets);
+	draw->chains = plan->take<int32_t>(buckets);
 	draw->end = plan->take<DrawEnd>(1);
 	draw->zeros = plan->used;
-	draw->chains = plan->take<int32_t>(buckets);
 	draw->begin_sums = plan->take<int64_t>(draw_tiles(draw->bits));
 	draw->drawn_sums = plan->take<int32_t>(draw_tiles(draw->bits));
 	draw->points = plan->take<DrawnPoint>(draw->count);
@@ -79,8 +79,7 @@ take_memory(Draw *draw, Scratch *plan)
 }
 
 /*
- * Makes room for a draw, and for the comparison with what is drawn; false if rows are not in device
- * memory, or would have to leave it.
+ * Makes room for a draw; false if rows are not in device memory, or would have to leave it.
  */
 bool
 Engine::reserve_draw(Shard &shard, Draw *draw)
@@ -94,10 +93,8 @@ Engine::reserve_draw(Shard &shard, Draw *draw)
 	take_memory(&next, &plan);
 	if (!shard.can_spare(plan.used))
 		return false;
-	shard.need_labels();
 	shard.need_distance2();
 	shard.want_hash_heads();
-	reserve_centroids(shard, shard.candidates, std::min(next.count, most_candidates()));
 	shard.scratch.reserve(shard, plan.used);
 	plan.base = shard.scratch.get();
 	take_memory(draw, &plan);
@@ -106,18 +103,14 @@ Engine::reserve_draw(Shard &shard, Draw *draw)
 	return shard.resident == shard.rows;
 }
 
-/* Finds the rows that contain the points; their numbers and features lie on the device then. */
-DrawEnd
-Engine::find_drawn(const GkCommand *c, Shard &shard, const Draw &draw)
+/* Begins to find the rows that contain the points. */
+void
+Engine::begin_draw(const GkCommand *c, Shard &shard, const Draw &draw)
 {
 	Mass		mass = {c->draw.mass == GK_MASS_DISTANCE, gk_power_of_two(c->draw.exponent)};
 	Wanted		wanted = {};
-	DrawEnd		end;
 
 	zero(shard, (char *) draw.begins, draw.zeros);
-	GK_CUDA(cudaMemsetAsync(draw.chains, 0xff, sizeof(int32_t) << draw.bits,
-							shard.device->compute));
-	zero(shard, &shard.counters.get()->listed, 1);
 	walk("masses of a draw", plain_rows(dimension * 8.0), [&](Shard &on, const Slice &slice)
 		 { masses_slice(on, slice, mass, draw.bits, draw.begins); });
 	if (draw.bits > 0)
@@ -129,8 +122,52 @@ Engine::find_drawn(const GkCommand *c, Shard &shard, const Draw &draw)
 	walk("rows of a draw", plain_rows(dimension * 8.0), [&](Shard &on, const Slice &slice)
 		 { list_slice(on, slice, wanted, draw.list, (uint64_t) draw.capacity); });
 	find_drawn_rows(shard, draw);
-	to_host(shard, &end, (const DrawEnd *) draw.end, 1);
-	return end;
+}
+
+/* Prepares the comparison with what is drawn, while that goes on; false if rows had to leave. */
+bool
+Engine::prepare_drawn(Shard &shard, int64_t count)
+{
+	int64_t		most = most_candidates();
+
+	shard.need_labels();
+	reserve_centroids(shard, shard.candidates, std::min(2 * count, most));
+	reserve_centroids(shard, shard.candidates, std::min(count, most));
+	if (count > 1)
+		prepare_filter(shard.candidates.count, shard.candidates.narrow, true);
+	return shard.resident == shard.rows;
+}
+
+/* Compares all rows with those drawn, whose features go to the caller meanwhile. */
+void
+Engine::compare_drawn(GkCommand *c, Shard &shard, const Draw &draw)
+{
+	int64_t		found = c->draw.found;
+	uint64_t	bytes = (uint64_t) found * dimension * sizeof(float);
+	bool		at_once = found <= most_candidates();
+
+	gather_drawn(shard, draw, found, at_once ? shard.candidates.exact.get() : nullptr);
+	if (bytes <= STAGING_BYTES)
+		GK_CUDA(cudaMemcpyAsync(shard.staging(), draw.drawn_features, bytes,
+								cudaMemcpyDeviceToHost, shard.device->compute));
+	else
+		shard.let_copies_follow();
+	c->draw.greatest = compare_candidates(
+		found, c->draw.first_label,
+		[&](Shard &on, int64_t from, int64_t count)
+		{
+			if (!at_once)
+				widen_features(on, draw.drawn_features + from * dimension, count * dimension,
+							   on.candidates.exact.get());
+		},
+		[&](int64_t from, int64_t count)
+		{
+			if (bytes > STAGING_BYTES)
+				copy_beside(shard, c->draw.features + from * dimension,
+							draw.drawn_features + from * dimension, count * dimension);
+		});
+	if (bytes <= STAGING_BYTES)
+		memcpy(c->draw.features, shard.staging(), bytes);
 }
 
 /* GK_DRAW: draws rows, and compares all rows with them. */
@@ -146,7 +183,10 @@ Engine::draw(GkCommand *c)
 	if (shards.size() > 1 || shard.rows >> draw.bits >= ROWS_A_BUCKET ||
 		!reserve_draw(shard, &draw))
 		return;
-	end = find_drawn(c, shard, draw);
+	begin_draw(c, shard, draw);
+	if (!prepare_drawn(shard, draw.count))
+		return;
+	to_host(shard, &end, (const DrawEnd *) draw.end, 1);
 	if (end.is_left)
 		return;
 	c->draw.total = end.total;
@@ -154,20 +194,7 @@ Engine::draw(GkCommand *c)
 	if (end.found == 0)
 		return;
 	gk_forget_for_drawn(&state);
-	gather_rows(shard, draw.features, dimension, draw.rows, end.found, draw.drawn_features);
-	shard.let_copies_follow();
-	c->draw.greatest = compare_candidates(
-		end.found, c->draw.first_label,
-		[&](Shard &on, int64_t from, int64_t count)
-		{
-			widen_features(on, draw.drawn_features + from * dimension, count * dimension,
-						   on.candidates.exact.get());
-		},
-		[&](int64_t from, int64_t count)
-		{
-			copy_beside(shard, c->draw.features + from * dimension,
-						draw.drawn_features + from * dimension, count * dimension);
-		});
+	compare_drawn(c, shard, draw);
 }
 
 }								/* namespace gk */

@@ -132,15 +132,17 @@ bucket_of_point(const Draw &s, int64_t point)
 	return low;
 }
 
-/* Draws the points, and marks their buckets. */
+/* Draws the points, and marks their buckets; the list of rows is empty then. */
 static __global__ void
-point_kernel(Draw s)
+point_kernel(Draw s, Counters *counters)
 {
 	int64_t		i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	int64_t		total = s.begins[INT64_C(1) << s.bits];
 	int64_t		point;
 	int64_t		bucket;
 
+	if (i == 0)
+		counters->listed = 0;
 	if (i >= s.count || total <= 0)
 		return;
 	point = (int64_t) gk_random_below((uint64_t) total, s.seed, s.start, s.round, (uint64_t) i);
@@ -166,7 +168,8 @@ chain_kernel(Draw s, const Counters *counters)
 	for (int64_t i = (int64_t) blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += step)
 	{
 		s.is_drawn[i] = 0;
-		s.next[i] = atomicExch(&s.chains[gk_hash_bucket(s.list[i].hash, s.bits)], (int32_t) i);
+		s.next[i] = atomicExch(&s.chains[gk_hash_bucket(s.list[i].hash, s.bits)],
+							   (int32_t) i + 1) - 1;
 	}
 }
 
@@ -238,7 +241,7 @@ mark_row(const Draw &s, const DrawnPoint &point)
 	unsigned	lanes;
 	int			lane;
 
-	if (!spread_chain(s, s.chains[point.bucket], &mine))
+	if (!spread_chain(s, s.chains[point.bucket] - 1, &mine))
 		return false;
 	if (mine >= 0)
 		one = s.list[mine];
@@ -294,7 +297,7 @@ order_kernel(Draw s, const Counters *counters)
 		{
 			int64_t		bucket = (int64_t) gk_hash_bucket(s.list[i].hash, s.bits);
 
-			s.rows[s.drawn[bucket] + drawn_before(s, s.chains[bucket], s.list[i].hash)] =
+			s.rows[s.drawn[bucket] + drawn_before(s, s.chains[bucket] - 1, s.list[i].hash)] =
 				s.list[i].row;
 		}
 }
@@ -307,7 +310,7 @@ draw_points(Shard &shard, const Draw &draw)
 	sum_up(shard, draw.begins, INT64_C(1) << draw.bits, draw.begin_sums);
 	point_kernel<<<(unsigned) ((draw.count + THREADS - 1) / THREADS), THREADS, 0,
 		shard.device->compute>>>
-		(draw);
+		(draw, shard.counters.get());
 	GK_LAUNCHED("point_kernel");
 }
 
@@ -328,6 +331,31 @@ find_drawn_rows(Shard &shard, const Draw &draw)
 	sum_up(shard, draw.drawn, INT64_C(1) << draw.bits, draw.drawn_sums);
 	order_kernel<<<blocks, THREADS, 0, stream>>>(draw, counters);
 	GK_LAUNCHED("order_kernel");
+}
+
+/* Gathers the features of the drawn rows, also as doubles unless NULL: a block a row. */
+static __global__ void
+gather_drawn_kernel(Draw s, double *wide)
+{
+	const float *from = s.features + s.rows[blockIdx.x] * s.d;
+	int64_t		to = (int64_t) blockIdx.x * s.d;
+
+	for (int j = threadIdx.x; j < s.d; j += blockDim.x)
+	{
+		s.drawn_features[to + j] = from[j];
+		if (wide != nullptr)
+			wide[to + j] = from[j];
+	}
+}
+
+/* Gathers the features of as many drawn rows as there are. */
+void
+gather_drawn(Shard &shard, const Draw &draw, int64_t found, double *wide)
+{
+	shard.use();
+	gather_drawn_kernel<<<(unsigned) found, draw.d < 128 ? 32 : 128, 0, shard.device->compute>>>
+		(draw, wide);
+	GK_LAUNCHED("gather_drawn_kernel");
 }
 
 /* Makes doubles of floats. */

@@ -42,9 +42,9 @@ struct Draw
 	int64_t    *begins;			/* buckets + 1: the masses, then where each begins */
 	int32_t    *drawn;			/* buckets + 1: rows drawn, then how many before each */
 	uint8_t    *wanted;			/* buckets: 1 = there is a point */
+	int32_t    *chains;			/* buckets: 1 + the row of the list that came last; 0 = none */
 	DrawEnd    *end;
 
-	int32_t    *chains;			/* buckets: the row of the list that came last; to be -1 */
 	int64_t    *begin_sums;		/* draw_tiles() */
 	int32_t    *drawn_sums;		/* draw_tiles() */
 	DrawnPoint *points;			/* count */
@@ -58,6 +58,7 @@ struct Draw
 int64_t		draw_tiles(int bits);
 void		draw_points(Shard &shard, const Draw &draw);
 void		find_drawn_rows(Shard &shard, const Draw &draw);
+void		gather_drawn(Shard &shard, const Draw &draw, int64_t found, double *wide);
 void		widen_features(Shard &shard, const float *from, int64_t count, double *to);
 
 }								/* namespace gk */

@@ -633,7 +633,7 @@ add_listed(const SumArguments &a, const Listing &listing, const uint32_t *ends, 
  */
 template <Summed WHAT, Taken TAKEN> static __global__ void
 __launch_bounds__(LISTED_THREADS, 1)
-listed_kernel(SumArguments a, Listing listing)
+sum_listed_kernel(SumArguments a, Listing listing)
 {
 	extern __shared__ uint32_t listed_memory[];
 	cooperative_groups::grid_group grid = cooperative_groups::this_grid();
@@ -682,14 +682,16 @@ listed_bytes(int64_t k)
 int64_t
 listed_labels(const Shard &shard, int64_t k)
 {
-	return listed_bytes(k) + LISTED_STATIC <= shard.device->shared_memory ? k : 0;
+	const Device &device = *shard.device;
+
+	return device.cooperative && listed_bytes(k) + LISTED_STATIC <= device.shared_memory ? k : 0;
 }
 
 /* Enqueues one kernel that lists. */
 template <Summed WHAT, Taken TAKEN> static void
 launch_listed(Shard &shard, SumArguments &a)
 {
-	const void *kernel = (const void *) listed_kernel<WHAT, TAKEN>;
+	const void *kernel = (const void *) sum_listed_kernel<WHAT, TAKEN>;
 	int			bytes = (int) listed_bytes(a.k);
 	Listing		listing = {label_counts(shard), (uint32_t *) shard.flag_rows.get(),
 		(uint32_t *) shard.flag_limits.get()};

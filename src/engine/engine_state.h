@@ -12,7 +12,7 @@
 
 typedef struct GkState
 {
-	bool		rows_spoiled;	/* some were transformed, others not */
+	bool		rows_spoiled;	/* some were transformed, others not; or they are not sealed */
 	bool		grid;
 	bool		distances;		/* every row has its d² */
 	bool		sums;			/* of the last step, for a relocation */
@@ -115,7 +115,7 @@ gk_forget_for(GkState *state, GkOperation operation)
 {
 	if (gk_only_reads(operation))
 		return;
-	if (operation == GK_TRANSFORM)
+	if (operation == GK_TRANSFORM || operation == GK_SEAL)
 		state->rows_spoiled = true;
 	if (operation == GK_GRID)
 		state->grid = false;
@@ -161,6 +161,7 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 {
 	switch (command->operation)
 	{
+		case GK_SEAL:
 		case GK_TRANSFORM:
 			state->rows_spoiled = false;
 			break;

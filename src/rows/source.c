@@ -53,6 +53,7 @@ static void
 find_features(GkSource *source)
 {
 	const GkSourceSpec *spec = &source->spec;
+	const char *argument = spec->dimension > 0 ? NULL : "features";
 	int			room = Max(list_length(spec->features), source->columns->natts) + 1;
 	ListCell   *cell;
 
@@ -60,7 +61,7 @@ find_features(GkSource *source)
 	source->names = palloc(room * sizeof(char *));
 	source->described = palloc(room * sizeof(GkColumn));
 	foreach(cell, spec->features)
-		gk_add_feature(source, gk_find_column(source, lfirst(cell), "features"));
+		gk_add_feature(source, gk_find_column(source, lfirst(cell), argument));
 	if (spec->features == NIL)
 		gk_choose_features(source);
 	check_shapes(source);

@@ -95,7 +95,8 @@ gk_find_column(const GkSource *source, const char *name, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("source has no column \"%s\"", name),
-				 errdetail("It is named by the argument %s.", argument),
+				 argument == NULL ? errdetail("It is a feature of the model.")
+				 : errdetail("It is named by the argument %s.", argument),
 				 errhint("%s", missing_hint(source, name))));
 	return found;
 }

@@ -31,7 +31,10 @@ struct GkSource
 extern const char *gk_column_name(const GkSource *source, int column);
 extern Oid	gk_column_type(const GkSource *source, int column);
 
-/* Finds a column by its name, which an argument gives: 42703, or 42702 if there are two. */
+/*
+ * Finds a column by its name, which an argument gives, or a model if that is NULL: 42703, or 42702
+ * if there are two.
+ */
 extern int	gk_find_column(const GkSource *source, const char *name, const char *argument);
 
 /* Adds a column to the features. */

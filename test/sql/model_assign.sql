@@ -55,7 +55,7 @@ SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'upsert')$
 -- Errors
 SELECT fails_with($$SELECT gkmeans_assign('m', 'far', labels_table => 'labels')$$, '22004', 'no id column anywhere', 'id_column is NULL', 'does not name one', 'gkmeans_alter_model');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'iris', 'no_id')$$, '42703', 'no such id column');
-SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c FROM far', 'id')$$, '42703', 'a feature is missing', '"d"');
+SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c FROM far', 'id')$$, '42703', 'a feature is missing', '"d"', 'It is a feature of the model');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c, ''x'' AS d FROM far', 'id')$$, '42804', 'a feature that is no number');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'v', 'SELECT id, ARRAY[a, b] AS v FROM far', 'id')$$, '22000', 'arrays that are too short', '2 features.* 3');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'v', 'SELECT id, a AS v FROM far', 'id')$$, '42804', 'a number instead of an array');
