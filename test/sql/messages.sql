@@ -41,7 +41,7 @@ EXCEPTION WHEN undefined_table THEN
 	END;
 END $$;
 SET LOCAL search_path = gk_test, public;
-SELECT matches(current_setting('gk_test.said', true), 'search_path, which is (empty|pg_catalog, pg_temp) here.*write its schema as well', 'a materialised view that is refreshed with another search_path, as by a restored dump');
+SELECT matches(current_setting('gk_test.said', true), 'search_path, which is (empty|pg_catalog, pg_temp) here\. .*write its schema as well', 'a materialised view that is refreshed with another search_path, as by a restored dump');
 
 -- Workers name column and row as well
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0; SET LOCAL max_parallel_workers_per_gather = 2;
