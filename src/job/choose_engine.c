@@ -218,7 +218,7 @@ devices_fail(GkStatus status)
 static GkEngine *
 open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **reason)
 {
-	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA;
+	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA && !work->is_part;
 	bool		had_slot = gk_has_slot();
 	GkDevice	devices[GK_MAX_DEVICES];
 	GkDevice	taken[GK_MAX_DEVICES];

@@ -18,6 +18,7 @@ typedef struct GkWork
 	double		k;
 	double		starts;
 	double		iterations;		/* at most */
+	bool		is_part;		/* of a fit that has an engine: this one may be any */
 } GkWork;
 
 /* True if the choice of the engine depends on the work. */

@@ -183,7 +183,7 @@ static void
 load_reference(GkJob *job, const GkFitSpec *spec, const Box *box, int number)
 {
 	GkWork		work = {.rows = box->rows,.dimension = box->dimension,.k = spec->k,
-	.starts = spec->n_init,.iterations = spec->max_iter};
+	.starts = spec->n_init,.iterations = spec->max_iter,.is_part = true};
 	const char *reason;
 	GkEngine   *engine = gk_open_engine(job, &work, &reason);
 	float	   *rows = gk_allocate((int64) BATCH_ROWS * box->dimension, sizeof(float));

@@ -106,6 +106,11 @@ sub nothing_is_left
 	return;
 }
 
+# The nodes choose their engines; this server may have no GPU for the sample that is fitted here.
+my $middle = "SELECT md5(string_agg(centroid::text, ' ' ORDER BY cluster_id))
+	FROM gkmeans_fit('SELECT sin(i::float8 * i) AS x FROM generate_series(1, 150000) i', '{x}', 20)";
+is(sql("$nodes SET gkmeans.engine = 'cuda'; $middle"), sql("$nodes SET gkmeans.engine = 'cpu'; $middle"), 'a sample is fitted here, GPU or not');
+
 # One answer: the same query here and over the nodes.
 my $order = 'ORDER BY r.cluster_id';
 my @fits = (
