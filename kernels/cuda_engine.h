@@ -17,6 +17,7 @@
 
 #include "cuda/launch.h"
 #include "engine_state.h"
+#include "pinned.h"
 #include "profile.h"
 
 namespace gk
@@ -99,6 +100,8 @@ private:
 	int64_t		global_row(int shard, int64_t local) const;
 	const Range &range_of(int64_t row) const;
 	template <typename F> void for_ranges(int64_t from, int64_t count, F f);
+	void		fetch_apart(int64_t from, int64_t count, int32_t *labels, double *distance2);
+	void		await_copies();
 
 	/* commands_data.cpp */
 	void		range(GkCommand *c);
@@ -215,6 +218,7 @@ private:
 	StopFlag	stopping;
 	Account		host;
 	std::vector<std::unique_ptr<Shard>> shards;
+	std::unique_ptr<PinnedBlock> fetched;	/* of several shards: where fetch_apart() copies to */
 	std::vector<Range> ranges;
 	std::vector<std::vector<Range>> shard_ranges;
 
