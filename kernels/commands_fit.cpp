@@ -239,7 +239,7 @@ Engine::set_grid(GkCommand *c)
 
 /* Prepares the regions of centroids that have moved or not. */
 void
-Engine::prepare_regions_of(Shard &shard, bool moved)
+Engine::prepare_regions_of(Shard &shard, Moved moved)
 {
 	int64_t		k = shard.centroids.count;
 
@@ -251,7 +251,7 @@ Engine::prepare_regions_of(Shard &shard, bool moved)
 void
 Engine::prepare_comparison(Shard &shard)
 {
-	prepare_regions_of(shard, !shard.centroids.prepared);
+	prepare_regions_of(shard, shard.centroids.prepared ? Moved::NO : Moved::YES);
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -408,16 +408,19 @@ Engine::enqueue_update(const GkCommand *c, int place)
 
 	for (auto &shard : shards)
 	{
+		bool		measured = false;
+
 		/* a shard without rows has no origin */
 		if (shard->centroids.narrow && shard->rows > 0)
 			end_narrow_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
 		else
-			finish_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
+			measured = finish_step(*shard, grid, final_sums(*shard), end,
+								   shard->device_place(place));
 		shard->mark_counters(place);
 		if (shard->centroids.narrow || shard->rows == 0)
 			continue;
 		bound_centroids(*shard, shard->centroids);
-		prepare_regions_of(*shard, true);
+		prepare_regions_of(*shard, measured ? Moved::MEASURED : Moved::YES);
 	}
 }
 

@@ -19,6 +19,7 @@
 #include "engine_state.h"
 #include "pinned.h"
 #include "profile.h"
+#include "regions.h"
 
 namespace gk
 {
@@ -164,7 +165,7 @@ private:
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
-	void		prepare_regions_of(Shard &shard, bool moved);
+	void		prepare_regions_of(Shard &shard, Moved moved);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);

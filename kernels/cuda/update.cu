@@ -3,6 +3,8 @@
  */
 #include "centroids.cuh"
 #include "narrow_pack.cuh"
+#include "region_norms.cuh"
+#include "regions.h"
 
 namespace gk
 {
@@ -274,19 +276,23 @@ report_step(const FinishArguments &a, unsigned long long empty, double shift2, d
 		*a.resting = 1;
 }
 
-/* Reports a step, by the first block, and rounds the new centroids for the filter by the others. */
+/*
+ * Reports a step, by the first block; so many others round the new centroids for the filter, and
+ * the rest measures them for the regions, if there are any.
+ */
 static __global__ void
 __launch_bounds__(GK_LANES)
-report_round_kernel(FinishArguments a, CentroidArguments with, Counters *place)
+report_round_kernel(FinishArguments a, CentroidArguments with, NormArguments norms,
+					int64_t rounding, Counters *place)
 {
 	__shared__ double lanes[2][GK_LANES];
+	int64_t		block = (int64_t) blockIdx.x - 1;
 
-	static_assert(GK_LANES == CENTROID_WARPS * 32, "both have blocks of this size");
-	if (blockIdx.x > 0)
-	{
-		scale_centroids(with, ((int64_t) blockIdx.x - 1) * CENTROID_WARPS);
-		return;
-	}
+	static_assert(GK_LANES == CENTROID_WARPS * 32 && GK_LANES == 256, "all have as many threads");
+	if (block >= rounding)
+		return measure_norms(norms, block - rounding);
+	if (block >= 0)
+		return scale_centroids(with, block * CENTROID_WARPS);
 	sum_clusters(a.shifts, a.k, lanes[0]);
 	sum_clusters(a.shifts + a.k, a.k, lanes[1]);
 	if (threadIdx.x == 0)
@@ -344,9 +350,10 @@ load_finish()
 /*
  * Ends a step: counts empty clusters, computes new centroids if there are none, or if forced,
  * reports to the host, and rounds the centroids for the filter, if the shard has rows.  If `sums`
- * are the shard's totals, those of the step are added to them before, unless it is forced.
+ * are the shard's totals, those of the step are added to them before, unless it is forced.  Returns
+ * if it measures the centroids for the regions as well.
  */
-void
+bool
 finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, Counters *place)
 {
 	int64_t		k = shard.centroids.count;
@@ -357,6 +364,9 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, C
 	cudaStream_t stream = shard.device->compute;
 	int64_t		blocks = (k + CENTROID_WARPS - 1) / CENTROID_WARPS;
 	int64_t		rounding = prepares ? (with.padded + CENTROID_WARPS - 1) / CENTROID_WARPS : 0;
+	NormArguments norms(shard);
+	bool		measures = prepares && has_regions(shard, shard.centroids);
+	int64_t		measuring = measures ? norms.blocks() : 0;
 
 	shard.use();
 	shard.centroids.prepared = false;
@@ -366,9 +376,11 @@ finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, C
 		begin_kernel<<<blocks_for(shard, ((step.totals != nullptr ? a.limb : k) + 255) / 256, 16),
 			256, 0, stream>>>(a, step, with, prepares);
 	centroids_kernel<<<(unsigned) blocks, CENTROID_WARPS * 32, 0, stream>>>(a, with, prepares);
-	report_round_kernel<<<(unsigned) (rounding + 1), GK_LANES, 0, stream>>>(a, with, place);
+	report_round_kernel<<<(unsigned) (1 + rounding + measuring), GK_LANES, 0, stream>>>
+		(a, with, norms, rounding, place);
 	GK_LAUNCHED("finish_step");
 	shard.counters_clear = true;
+	return measures;
 }
 
 /* Ends a step of few centroids of few features, and packs the new ones. */
