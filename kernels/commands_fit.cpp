@@ -269,8 +269,6 @@ Engine::prepare_step(int64_t k, bool all)
 			shard->totals.reserve(*shard, sum_count());
 		if (all)
 			zero(*shard, shard->sums.get(), sum_count());
-		if (all && several)
-			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
 			prepare_comparison(*shard);
 	}
@@ -379,7 +377,7 @@ Engine::set_centroids(GkCommand *c)
 void
 Engine::give_sums(GkCommand *c)
 {
-	to_host(*shards[0], c->step.sums, (const int64_t *) shards[0]->sums.get(), sum_count());
+	to_host(*shards[0], c->step.sums, (const int64_t *) final_sums(*shards[0]), sum_count());
 	for (auto &shard : shards)
 		zero(*shard, shard->sums.get(), sum_count());
 }

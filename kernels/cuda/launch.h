@@ -182,9 +182,9 @@ struct StepEnd
 	bool		even_if_empty;		/* new centroids even if clusters are empty */
 	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
 };
-bool		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+bool		finish_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
 						Counters *place);
-void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+void		end_narrow_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
 							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 					   uint8_t *is_empty);
