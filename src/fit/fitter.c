@@ -95,11 +95,11 @@ end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, doub
 		note_iteration(fitter, start, iterated);
 }
 
-/* One iteration or more, as many as the engine makes at once, but at most so many. */
+/* One iteration or more, as many as the engine makes at once, but at most so many; with room. */
 static void
-iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance)
+iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
+				GkIterated *iterated)
 {
-	GkIterated	iterated[MOST_AT_ONCE];
 	GkCommand	step = {.operation = GK_STEP};
 
 	step.step.is_empty = fitter->is_empty;
@@ -124,12 +124,16 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit, bool wants_labels
 {
 	double		tolerance = fitter->spec->tol * fitter->prepared->mean_variance;
 	GkCommand	get = {.operation = GK_GET_CENTROIDS};
+	/* after an error, the engine may write to it until it is closed: not on the stack */
+	GkIterated *iterated = gk_allocate(MOST_AT_ONCE, sizeof(GkIterated));
 
 	gk_fitter_set_centroids(fitter, start->centroids, start->count);
 	start->converged = false;
 	start->iterations = 0;
 	while (start->iterations < limit && !start->converged)
-		iterate_at_once(fitter, start, wants_labels ? 1 : limit - start->iterations, tolerance);
+		iterate_at_once(fitter, start, wants_labels ? 1 : limit - start->iterations, tolerance,
+						iterated);
+	pfree(iterated);
 	get.get_centroids.centroids = start->centroids;
 	gk_run(fitter->job, &get);
 }
