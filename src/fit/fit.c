@@ -96,7 +96,8 @@ choose_quality(const GkFitSpec *spec, int64 k)
 		return GK_QUALITY_FAST;
 	if (spec->quality != GK_QUALITY_AUTO)
 		return spec->quality;
-	return gk_pass_work(spec, k) <= AUTO_WORK ? GK_QUALITY_BEST : GK_QUALITY_FAST;
+	/* one cluster has one optimum */
+	return k > 1 && gk_pass_work(spec, k) <= AUTO_WORK ? GK_QUALITY_BEST : GK_QUALITY_FAST;
 }
 
 /* How many starts there are at most; `auto` may make fewer than it was not asked for. */
@@ -188,7 +189,7 @@ pilot_spec(const GkFitter *fitter, int64 rows)
 static bool
 begin_with_pilot(GkFitter *fitter, GkStart *start, int64 count)
 {
-	GkJob	   *job = gk_job_begin();
+	GkJob	   *job = gk_job_begin_part(fitter->job);
 	int64		rows = gk_open_pilot(fitter->job, fitter->spec, fitter->prepared->greatest_weight,
 									 count, job);
 	MemoryContext before = MemoryContextSwitchTo(gk_job_context(job));

@@ -60,7 +60,7 @@ gk_open_pilot(GkJob *job, const GkFitSpec *spec, double greatest_weight, int64 c
 	GkDrawer	drawer = {.job = job,.rows = spec->rows,.seed = (uint64) spec->seed,
 	.start = PILOT_START};
 	GkWork		work = {.rows = count,.dimension = spec->dimension,.k = spec->k,
-	.starts = spec->n_init,.iterations = spec->max_iter,.is_part = true};
+	.starts = spec->n_init,.iterations = spec->max_iter};
 	int64	   *rows = gk_allocate(count, sizeof(int64));
 	float	   *features = gk_allocate(count * spec->dimension, sizeof(float));
 	const char *reason;

@@ -155,9 +155,9 @@ look_up_devices(const GkEngineConfig *config, const GkDevice *devices, int count
 	}
 }
 
-/* Lists the devices; returns why no GPU can be used, or NULL. */
+/* Lists the devices; why no GPU can be used, or NULL.  If one is demanded, errors are raised. */
 static const char *
-find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
+find_devices(bool demanded, const GkEngineClass **cuda, GkDevice *devices, int *count)
 {
 	const char *reason = NULL;
 	GkStatus	status;
@@ -168,7 +168,7 @@ find_devices(const GkEngineClass **cuda, GkDevice *devices, int *count)
 	status = (*cuda)->list_devices(devices, GK_MAX_DEVICES, count);
 	if (status.code == GK_OK && *count == 0)
 		return "no CUDA device found";
-	if (gk_engine_choice == GK_ENGINE_CUDA && status.code != GK_NO_DEVICE)
+	if (demanded && status.code != GK_NO_DEVICE)
 		gk_check(status);
 	*count = Min(*count, GK_MAX_DEVICES);
 	return status.code == GK_OK ? NULL : pstrdup(status.message);
@@ -186,7 +186,8 @@ raise_no_device(const char *reason)
 
 /* True if the CPUs suit the job better than these GPUs; *reason says why. */
 static bool
-prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char **reason)
+prefers_cpu(const GkWork *work, bool may_wait, const GkDevice *devices, int count,
+			const char **reason)
 {
 	double		seconds = cpu_seconds(work);
 	double		seconds_of_devices = device_seconds(work, devices, count);
@@ -196,7 +197,7 @@ prefers_cpu(const GkWork *work, const GkDevice *devices, int count, const char *
 		*reason = psprintf("about %.1f s on the CPUs, no more on GPUs", seconds);
 		return true;
 	}
-	if (seconds < PATIENCE_SECONDS && !gk_try_slot())
+	if ((!may_wait || seconds < PATIENCE_SECONDS) && !gk_try_slot())
 	{
 		*reason = "every GPU slot is taken";
 		return true;
@@ -218,13 +219,14 @@ devices_fail(GkStatus status)
 static GkEngine *
 open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **reason)
 {
-	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA && !work->is_part;
+	bool		is_part = gk_job_is_part(job);
+	bool		demanded = gk_engine_choice == GK_ENGINE_CUDA && !is_part;
 	bool		had_slot = gk_has_slot();
 	GkDevice	devices[GK_MAX_DEVICES];
 	GkDevice	taken[GK_MAX_DEVICES];
 	int			count = 0;
 	const GkEngineClass *cuda;
-	const char *missing = find_devices(&cuda, devices, &count);
+	const char *missing = find_devices(demanded, &cuda, devices, &count);
 	GkEngine   *engine;
 	GkStatus	status;
 
@@ -238,7 +240,8 @@ open_cuda(GkJob *job, const GkWork *work, GkEngineConfig *config, const char **r
 	*reason = "gkmeans.engine is cuda";
 	choose_devices(work, devices, count, config);
 	look_up_devices(config, devices, count, taken);
-	if (!demanded && prefers_cpu(work, taken, config->device_count, reason))
+	/* what the whole job runs on may hold the slot that its part would wait for */
+	if (!demanded && prefers_cpu(work, !is_part, taken, config->device_count, reason))
 		return NULL;
 	gk_take_slot();
 	gk_note_opening(cuda);
@@ -273,7 +276,7 @@ gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 	config.weighted = work->weighted;
 	config.threads = gk_cpu_threads;
 	config.max_threads = gk_max_cpu_threads;
-	gk_limit_host_memory(&config);
+	gk_limit_host_memory(&config, gk_job_whole_bytes(job));
 	config.device_memory_limit = (uint64_t) gk_device_memory_limit_kb * 1024;
 	if (gk_engine_choice == GK_ENGINE_CPU)
 		*reason = "gkmeans.engine is cpu";

@@ -18,7 +18,6 @@ typedef struct GkWork
 	double		k;
 	double		starts;
 	double		iterations;		/* at most */
-	bool		is_part;		/* of a fit that has an engine: this one may be any */
 } GkWork;
 
 /* True if the choice of the engine depends on the work. */
@@ -26,7 +25,8 @@ extern bool gk_engine_depends_on_work(void);
 
 /*
  * Opens the engine that the settings and the work call for, owned by the job; *reason says in
- * one line why that one.  Error 58000 if it is unavailable.
+ * one line why that one.  Error 58000 if it is unavailable; a part of a job takes any engine, waits
+ * for none, and shares the host memory of the whole.
  */
 extern GkEngine *gk_open_engine(GkJob *job, const GkWork *work, const char **reason);
 

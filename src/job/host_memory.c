@@ -60,15 +60,17 @@ usable_memory(void)
 	return bytes;
 }
 
-/* Limits the host memory of a fit, and that of the fits of all sessions together. */
+/* Limits the host memory of a fit that has some, and that of the fits of all sessions together. */
 void
-gk_limit_host_memory(GkEngineConfig *config)
+gk_limit_host_memory(GkEngineConfig *config, uint64 taken)
 {
 	uint64		by_the_host = usable_memory() / 4 * 3;
 	uint64		one = (uint64) gk_host_memory_limit_kb * 1024;
 	uint64		all = (uint64) gk_total_host_memory_limit_kb * 1024;
 
 	config->host_memory_limit = one > 0 ? one : by_the_host;
+	/* 0 would be no limit */
+	config->host_memory_limit -= Min(taken, config->host_memory_limit - 1);
 	gk_host_account_open(all > 0 ? all : Max(one, by_the_host), all > 0);
 	config->draw_host_memory = gk_host_account_draw;
 	config->return_host_memory = gk_host_account_return;

@@ -8,7 +8,10 @@
 
 #include "engine.h"
 
-/* Sets the limits of a fit's host memory, and of that of the fits of all sessions together. */
-extern void gk_limit_host_memory(GkEngineConfig *config);
+/*
+ * Sets the limits of a fit's host memory, of which it has taken some bytes, and of that of the fits
+ * of all sessions together.
+ */
+extern void gk_limit_host_memory(GkEngineConfig *config, uint64 taken);
 
 #endif							/* GK_HOST_MEMORY_H */

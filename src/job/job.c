@@ -29,6 +29,8 @@ struct GkJob
 	GkEngine   *engine;			/* NULL = not open */
 	bool		of_transaction; /* it may last until the commit */
 	GkCommand	command;		/* the current one; after an error it outlives the stack */
+	GkJob	   *whole;			/* the job that this one is part of, or NULL */
+	GkUsage		with_parts;		/* the most that its engine and those of its parts held at once */
 	GkJob	   *next;			/* the job that this one is nested in */
 };
 
@@ -82,7 +84,12 @@ release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel
 static void
 check_nesting(void)
 {
-	if (gk_live_jobs() >= MOST_NESTED)
+	int			nested = 0;
+
+	/* parts have no segments */
+	for (GkJob *job = jobs; job != NULL; job = job->next)
+		nested += job->whole == NULL;
+	if (nested >= MOST_NESTED)
 		ereport(ERROR,
 				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
 				 errmsg("fits are nested too deeply"),
@@ -98,7 +105,6 @@ begin_job(ResourceOwner owner, MemoryContext parent)
 	MemoryContext context;
 	GkJob	   *job;
 
-	check_nesting();
 	if (!registered)
 		RegisterResourceReleaseCallback(release_jobs_of_owner, NULL);
 	registered = true;
@@ -116,15 +122,35 @@ begin_job(ResourceOwner owner, MemoryContext parent)
 GkJob *
 gk_job_begin(void)
 {
+	check_nesting();
 	return begin_job(CurrentResourceOwner, CurTransactionContext);
+}
+
+/* Begins a job that is part of another one. */
+GkJob *
+gk_job_begin_part(GkJob *whole)
+{
+	GkJob	   *job = begin_job(CurrentResourceOwner, CurTransactionContext);
+
+	job->whole = whole;
+	return job;
+}
+
+/* True if a job is a part of another one. */
+bool
+gk_job_is_part(const GkJob *job)
+{
+	return job->whole != NULL;
 }
 
 /* Begins a job that lasts from statement to statement. */
 GkJob *
 gk_job_begin_in_transaction(void)
 {
-	GkJob	   *job = begin_job(TopTransactionResourceOwner, TopTransactionContext);
+	GkJob	   *job;
 
+	check_nesting();
+	job = begin_job(TopTransactionResourceOwner, TopTransactionContext);
 	job->of_transaction = true;
 	return job;
 }
@@ -301,6 +327,41 @@ note_peak(const GkUsage *usage)
 	}
 }
 
+/* The host bytes of the engine of the whole. */
+uint64
+gk_job_whole_bytes(const GkJob *job)
+{
+	GkUsage		usage = {0};
+
+	if (job->whole != NULL && job->whole->engine != NULL)
+		job->whole->engine->class_of->usage(job->whole->engine, &usage);
+	return usage.host_bytes;
+}
+
+/* Updates the peaks of the whole before the engine of a part closes. */
+static void
+note_part(GkJob *whole, const GkUsage *part)
+{
+	GkUsage		usage = {0};
+	GkUsage    *peak = &whole->with_parts;
+
+	if (whole->engine != NULL)
+		whole->engine->class_of->usage(whole->engine, &usage);
+	peak->host_peak = Max(peak->host_peak, usage.host_bytes + part->host_peak);
+	peak->pinned_peak = Max(peak->pinned_peak, usage.pinned_bytes + part->pinned_peak);
+	peak->device_peak = Max(peak->device_peak, usage.device_bytes + part->device_peak);
+}
+
+/* The memory of the job's engine. */
+void
+gk_job_usage(const GkJob *job, GkUsage *usage)
+{
+	job->engine->class_of->usage(job->engine, usage);
+	usage->host_peak = Max(usage->host_peak, job->with_parts.host_peak);
+	usage->pinned_peak = Max(usage->pinned_peak, job->with_parts.pinned_peak);
+	usage->device_peak = Max(usage->device_peak, job->with_parts.device_peak);
+}
+
 /* The release function of a job's engine. */
 static void
 close_engine(void *resource)
@@ -312,6 +373,8 @@ close_engine(void *resource)
 	engine->class_of->usage(engine, &usage);
 	job->engine = NULL;
 	note_peak(&usage);
+	if (job->whole != NULL)
+		note_part(job->whole, &usage);
 	engine->class_of->close(engine);
 }
 

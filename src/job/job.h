@@ -36,6 +36,21 @@ extern GkJob *gk_job_begin(void);
  */
 extern GkJob *gk_job_begin_in_transaction(void);
 
+/*
+ * Begins a job that fits something for another one, in an engine of its own beside that of the
+ * whole.
+ */
+extern GkJob *gk_job_begin_part(GkJob *whole);
+
+/* True if a job is a part of another one. */
+extern bool gk_job_is_part(const GkJob *job);
+
+/* The host bytes that the engine of the whole holds; 0 if the job is no part. */
+extern uint64 gk_job_whole_bytes(const GkJob *job);
+
+/* The memory of the job's engine; the peaks are those with its parts. */
+extern void gk_job_usage(const GkJob *job, GkUsage *usage);
+
 /* Releases everything and the job itself. */
 extern void gk_job_end(GkJob *job);
 

@@ -183,7 +183,7 @@ static void
 load_reference(GkJob *job, const GkFitSpec *spec, const Box *box, int number)
 {
 	GkWork		work = {.rows = box->rows,.dimension = box->dimension,.k = spec->k,
-	.starts = spec->n_init,.iterations = spec->max_iter,.is_part = true};
+	.starts = spec->n_init,.iterations = spec->max_iter};
 	const char *reason;
 	GkEngine   *engine = gk_open_engine(job, &work, &reason);
 	float	   *rows = gk_allocate((int64) BATCH_ROWS * box->dimension, sizeof(float));
@@ -207,10 +207,11 @@ log_square(const GkFit *fit, int64 rows)
 
 /* Fits each k to one reference; the logarithms go to every `stride`th place. */
 static void
-fit_reference(const GkFitSpec *spec, const Box *box, int number, const GkReference *references,
+fit_reference(const GkCall *call, const Box *box, int number, const GkReference *references,
 			  int ks, double *logarithms, int stride)
 {
-	GkJob	   *job = gk_job_begin();
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkJob	   *job = gk_job_begin_part(call->job);
 	MemoryContext before = MemoryContextSwitchTo(gk_job_context(job));
 	GkFitSpec	own = *spec;
 	GkPrepared	prepared;
@@ -270,8 +271,7 @@ gk_find_references(const GkCall *call, const GkPrepared *prepared, int sample, i
 	find_box(call, prepared, sample, &box);
 	logarithms = gk_allocate((int64) ks * count, sizeof(double));
 	for (int number = 0; number < count; number++)
-		fit_reference(&call->arguments.fit, &box, number, references, ks, logarithms + number,
-					  count);
+		fit_reference(call, &box, number, references, ks, logarithms + number, count);
 	for (int i = 0; i < ks; i++)
 		summarise(logarithms + (int64) i * count, count, &references[i]);
 	pfree(logarithms);

@@ -219,7 +219,7 @@ open_engine(GkServerCluster *cluster, GkConnection *const *nodes, const int64 *f
 
 	cluster->messages = gk_messages_begin(cluster->connections, places > 0 ? nodes : &first,
 										  first_rows, Max(places, 1));
-	gk_limit_host_memory(&config);
+	gk_limit_host_memory(&config, 0);
 	config.transport = gk_messages_transport(cluster->messages);
 	engine = gk_job_open_engine(cluster->job, gk_cluster_engine(), &config);
 	if (dimension > 0)

@@ -178,7 +178,7 @@ draw(uint64 bytes)
 	GkEngineConfig limits = {0};
 	GkStatus	status = {.device = -1,.needed = bytes};
 
-	gk_limit_host_memory(&limits);
+	gk_limit_host_memory(&limits, 0);
 	status.allowed = limits.host_memory_limit;
 	if (bytes > limits.host_memory_limit)
 		status.code = GK_NO_HOST_MEMORY;

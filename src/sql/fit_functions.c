@@ -273,7 +273,7 @@ gk_call_end_job(GkCall *call)
 	report->iterate_seconds = call->fit.iterate_seconds;
 	report->label_seconds += call->fit.label_seconds;
 	report->ring_bytes = call->rows.ring_bytes;
-	call->engine->class_of->usage(call->engine, &report->usage);
+	gk_job_usage(call->job, &report->usage);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
 	if (call->cluster != NULL)

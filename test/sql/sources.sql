@@ -154,6 +154,11 @@ CREATE FUNCTION nested(depth int) RETURNS SETOF float8 LANGUAGE plpgsql AS $$ BE
 END $$;
 SELECT is((SELECT count(*)::int FROM nested(10)), 3, 'ten fits, one in the source of another');
 SELECT fails_with('SELECT * FROM nested(11)', '54001', 'eleven', 'nested too deeply', 'the limit is 10');
+CREATE FUNCTION nested_above(rows text, depth int) RETURNS SETOF float8 LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM * FROM gkmeans_fit(CASE WHEN depth > 1 THEN format('SELECT x FROM nested_above(%L, %s) x', rows, depth - 1) ELSE rows END, '{x}', CASE WHEN depth > 1 THEN 1 ELSE 20 END);
+	RETURN QUERY SELECT i::float8 FROM generate_series(1, 3) i;
+END $$;
+SELECT is((SELECT count(*)::int FROM nested_above('SELECT sin(i::float8 * i) AS x FROM generate_series(1, 150000) i', 10)), 3, 'the sample that the tenth fits first is no eleventh');
 
 -- What is expected is the rows of the source, not those that it groups
 CREATE TABLE estimates (rows bigint);

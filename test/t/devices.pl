@@ -23,7 +23,7 @@ my $built = $ENV{GK_UNIT_BUILD} // $folder;
 system_or_bail('make', '-s', '-C', "$FindBin::Bin/../unit", "BUILD=$built", "$built/gkmeans_cuda.so");
 my ($installed) = run_command([ 'pg_config', '--pkglibdir' ]);
 mkdir $folder;
-copy("$installed/gkmeans.so", "$folder/gkmeans.so") or die "gkmeans.so: $!";
+copy("$installed/$_.so", "$folder/$_.so") or die "$_.so: $!" for 'gkmeans', 'gkmeans_links';
 $built eq $folder or copy("$built/gkmeans_cuda.so", "$folder/gkmeans_cuda.so") or die "gkmeans_cuda.so: $!";
 
 my $node = start_server('devices', allows_streaming => 1);
@@ -203,6 +203,10 @@ is(answer($session, $fit), sprintf($lost, 'an earlier call'), 'a lost context: t
 is(answer($session, $rows), sprintf($lost, 'an earlier call'), 'a lost context: gkmeans_devices()');
 is(answer($session, "$auto $promised; $engine"), "$bits\ncpu|0|an illegal memory access", 'a lost context: the next fit under auto');
 is(answer($session, "SET gkmeans.engine = cpu; $fit; SELECT sum(bytes) FROM gkmeans_memory()"), "$bits\n0", 'a lost context: the CPU engine, and nothing held');
+my ($host, $port) = ($node->host, $node->port);
+$node->safe_psql('postgres', "CREATE EXTENSION postgres_fdw; CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER here");
+my $sampled = q{SELECT md5(string_agg(f::text, ' ' ORDER BY f)) FROM gkmeans_fit('SELECT sin(i::float8 * i) AS x FROM generate_series(1, 150000) i', '{x}', 20) f};
+is(answer($session, "$cuda SET gkmeans.nodes = 'here'; $sampled"), ask('SET gkmeans.engine = cpu', $sampled), 'a lost context: the sample of a fit over nodes');
 $session->quit;
 is(ask($cuda, "$fit; $engine"), "$bits\ncuda|1|gkmeans.engine is cuda", 'a lost context: a new session');
 pretend(lost => 5);
