@@ -58,7 +58,7 @@ typedef struct GkFitSpec
 	double		oversampling;	/* k-means||: candidates per round, as a multiple of k */
 	int			rounds;			/* k-means|| */
 	bool		for_model;		/* fill in GkFit.model */
-	bool		is_inner;		/* of random rows, or of a sample: say nothing of fewer clusters */
+	bool		is_inner;		/* of random rows, or of a sample: no warnings */
 	bool		is_pilot;		/* of a sample: counts all passes over it */
 	int64		judged_rows;	/* by which a search is chosen and limited; 0 = rows */
 	const double *earlier;		/* k × dimension: centroids as rows are compared with them, of a

@@ -316,8 +316,8 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	gk_run(job, &command);
 	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
-	/* labels alone need no sums */
-	if (spec->points == NULL)
+	/* labels alone need no sums, and what holds for a sample was said of all rows */
+	if (spec->points == NULL && !spec->is_inner)
 		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
