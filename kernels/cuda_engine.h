@@ -132,6 +132,8 @@ private:
 	void		draw(GkCommand *c);
 	bool		reserve_draw(Shard &shard, Draw *draw);
 	void		begin_draw(const GkCommand *c, Shard &shard, const Draw &draw);
+	void		begin_few(const GkCommand *c, Shard &shard, const Draw &draw);
+	void		compare_drawn_few(GkCommand *c, Shard &shard, const Draw &draw);
 	bool		prepare_drawn(Shard &shard, int64_t count);
 	void		compare_drawn(GkCommand *c, Shard &shard, const Draw &draw);
 
