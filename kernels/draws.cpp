@@ -68,7 +68,8 @@ make_draw(const GkCommand *c, const Shard &shard)
 static bool
 is_few(const Draw &draw, const Shard &shard)
 {
-	return draw.bits <= FEW_BITS && draw.count <= FEW_DRAWN && shard.rows * draw.d <= FEW_NUMBERS;
+	return draw.bits <= FEW_BITS && draw.count <= FEW_DRAWN &&
+		shard.rows * draw.d <= FEW_NUMBERS && shard.hash_heads.get() != nullptr;
 }
 
 /* Bytes of what a draw comes to, with the features of the rows. */
@@ -182,9 +183,11 @@ Engine::begin_few(const GkCommand *c, Shard &shard, const Draw &draw)
 
 	shard.check_stop();
 	slice = shard.start_slice(0, shard.rows);
+	if (!shard.hash_heads_valid)
+		hash_slice(shard, slice);
+	shard.hash_heads_valid = true;
 	draw_few(shard, slice, draw, mass_of(c));
 	shard.finish_slice(slice, false);
-	shard.hash_heads_valid = shard.hash_heads.get() != nullptr;
 }
 
 /* Compares all rows with few drawn ones, before it is known here which these are. */

@@ -12,6 +12,7 @@ namespace gk
 
 #define FINDERS 1024			/* threads of the block */
 #define FEW_BUCKETS (1 << FEW_BITS)
+#define READ_AT_ONCE 4			/* rows of a thread */
 #define COMPARED_ROWS 128		/* by a block */
 #define COMPARED_AT_ONCE 8		/* drawn rows that a thread compares its row with */
 #define COMPARED_COLUMNS 32		/* in shared memory at a time */
@@ -39,16 +40,25 @@ clear_buckets(FewBuckets *buckets)
 static __device__ __forceinline__ void
 add_masses(const Draw &s, const RowArguments &a, const Mass &mass)
 {
-	int			lane = threadIdx.x % 32;
-
-	for (int64_t first = threadIdx.x - lane; first < a.rows; first += FINDERS)
+	for (int64_t first = threadIdx.x; first < a.rows; first += FINDERS * READ_AT_ONCE)
 	{
-		uint64_t	hash = head_of_hash(a, first);
-		int64_t		mine = first + lane < a.rows ? mass_of(a, mass, first + lane) : 0;
+		int64_t		masses[READ_AT_ONCE];
+		uint32_t	heads[READ_AT_ONCE];
 
-		if (mine != 0)
-			atomicAdd((unsigned long long *) &s.begins[gk_hash_bucket(hash, s.bits)],
-					  (unsigned long long) mine);
+#pragma unroll
+		for (int i = 0; i < READ_AT_ONCE; i++)
+		{
+			int64_t		row = first + i * FINDERS;
+
+			masses[i] = row < a.rows ? mass_of(a, mass, row) : 0;
+			heads[i] = row < a.rows ? a.hash_heads[row] : 0;
+		}
+#pragma unroll
+		for (int i = 0; i < READ_AT_ONCE; i++)
+			if (masses[i] != 0)
+				atomicAdd((unsigned long long *)
+						  &s.begins[gk_hash_bucket((uint64_t) heads[i] << 32, s.bits)],
+						  (unsigned long long) masses[i]);
 	}
 }
 
@@ -81,31 +91,50 @@ sum_up_buckets(T *values, int count)
 	__syncthreads();
 }
 
-/* Lists the rows of the wanted buckets; the heads of the hashes are valid if they are kept. */
+/* Lists those of 32 rows that are wanted: a warp does it. */
+static __device__ __forceinline__ void
+list_wanted(const Draw &s, const RowArguments &a, const Mass &mass, int64_t first, bool can,
+			uint32_t *listed)
+{
+	int64_t		row = first + threadIdx.x % 32;
+	int64_t		mine = can ? mass_of(a, mass, row) : 0;
+	uint64_t	hash;
+
+	can = mine > 0;
+	if (!__any_sync(0xffffffffu, can))
+		return;
+	hash = hash_wanted(a, first, __ballot_sync(0xffffffffu, can));
+	if (can)
+	{
+		uint32_t	place = atomicAdd(listed, 1u);
+
+		if (place < s.capacity)
+			s.list[place] = {row, hash, mine, 0.0};
+	}
+}
+
+/* Lists the rows of the wanted buckets. */
 static __device__ __forceinline__ void
 list_rows(const Draw &s, const RowArguments &a, const Mass &mass, uint32_t *listed)
 {
 	int			lane = threadIdx.x % 32;
 
-	for (int64_t first = threadIdx.x - lane; first < a.rows; first += FINDERS)
+	for (int64_t first = threadIdx.x - lane; first < a.rows; first += FINDERS * READ_AT_ONCE)
 	{
-		int64_t		row = first + lane;
-		int64_t		mine = row < a.rows ? mass_of(a, mass, row) : 0;
-		bool		can = mine > 0;
-		uint64_t	hash;
+		bool		can[READ_AT_ONCE];
 
-		if (can && a.hash_heads != nullptr)
-			can = s.wanted[gk_hash_bucket((uint64_t) a.hash_heads[row] << 32, s.bits)] != 0;
-		if (!__any_sync(0xffffffffu, can))
-			continue;
-		hash = hash_wanted(a, first, __ballot_sync(0xffffffffu, can));
-		if (can && s.wanted[gk_hash_bucket(hash, s.bits)] != 0)
+#pragma unroll
+		for (int i = 0; i < READ_AT_ONCE; i++)
 		{
-			uint32_t	place = atomicAdd(listed, 1u);
+			int64_t		row = first + i * FINDERS + lane;
+			uint32_t	head = row < a.rows ? a.hash_heads[row] : 0;
 
-			if (place < s.capacity)
-				s.list[place] = {row, hash, mine, 0.0};
+			can[i] = row < a.rows && s.wanted[gk_hash_bucket((uint64_t) head << 32, s.bits)] != 0;
 		}
+#pragma unroll
+		for (int i = 0; i < READ_AT_ONCE; i++)
+			if (__any_sync(0xffffffffu, can[i]))
+				list_wanted(s, a, mass, first + i * FINDERS, can[i], listed);
 	}
 }
 
@@ -167,7 +196,7 @@ few_kernel(Draw s, RowArguments a, Mass mass)
 		*s.end = {total, found < 0 ? 0 : found, found < 0, 0};
 }
 
-/* Draws rows, and gathers their features; the first slice has all rows. */
+/* Draws rows, and gathers their features; the slice has all rows, with the heads of their hashes. */
 void
 draw_few(Shard &shard, const Slice &slice, const Draw &draw, const Mass &mass)
 {

@@ -54,6 +54,26 @@ row_arguments(Shard &shard, const Slice &slice)
 	return a;
 }
 
+/* Keeps the leading bits of the hashes: 32 rows a warp. */
+static __global__ void
+heads_kernel(RowArguments a)
+{
+	int64_t		step = (int64_t) gridDim.x * blockDim.x;
+
+	for (int64_t first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x / 32 * 32;
+		 first < a.rows; first += step)
+		(void) head_of_hash(a, first);
+}
+
+/* Keeps the leading bits of the hashes of a slice's rows, for which there is room. */
+void
+hash_slice(Shard &shard, const Slice &slice)
+{
+	heads_kernel<<<blocks_for(shard, (slice.rows + 63) / 64, 16), 64, 0, shard.device->compute>>>
+		(row_arguments(shard, slice));
+	GK_LAUNCHED("heads_kernel");
+}
+
 /* Masses by bucket: 32 rows a warp. */
 static __global__ void
 masses_kernel(RowArguments a, Mass mass, int bits, int64_t *buckets)
