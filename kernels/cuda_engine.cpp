@@ -23,6 +23,9 @@ namespace gk
 /* Batches with fewer bytes in all are copied from unpinned memory: pinning takes longer. */
 #define LEAST_PINNED (UINT64_C(2) << 20)
 
+/* Bytes of the arena of a device. */
+#define ARENA_BYTES (UINT64_C(4) << 20)
+
 /*
  * How long the engine's thread polls for the next command, and the caller for the end of one,
  * before they sleep: waking up takes 0.05 to 0.2 ms, a good part of an iteration.
@@ -113,7 +116,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	{
 		shards.push_back(std::make_unique<Shard>(device, host, weighted,
 												 config.device_memory_limit, stopping));
-		shards.back()->arena.open(*shards.back());
+		shards.back()->arena.open(*shards.back(), ARENA_BYTES);
 		shards.back()->counters.reserve(*shards.back(), 1);
 		shards.back()->resting.reserve(*shards.back(), 1);
 	}
