@@ -134,7 +134,9 @@ private:
 	void		begin_draw(const GkCommand *c, Shard &shard, const Draw &draw);
 	void		begin_few(const GkCommand *c, Shard &shard, const Draw &draw);
 	void		compare_drawn_few(GkCommand *c, Shard &shard, const Draw &draw);
-	bool		prepare_drawn(Shard &shard, int64_t count);
+	bool		prepare_drawn(Shard &shard, int64_t count, int64_t first_label);
+	void		reserve_drawn(Shard &shard, int64_t count);
+	void		keep_drawn(Shard &shard, const Draw &draw, int64_t first, int64_t found);
 	void		compare_drawn(GkCommand *c, Shard &shard, const Draw &draw);
 
 	/* ties.cpp */

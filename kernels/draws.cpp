@@ -24,6 +24,9 @@ namespace gk
 /* … and they are compared by the definition if that is so many products. */
 #define FEW_PRODUCTS (INT64_C(1) << 23)
 
+/* Room for the features of all candidates, over those of the first draw. */
+#define DRAWN_ROUNDS 4
+
 /* Room in the list, over the number of rows to be expected. */
 #define LIST_ROOM 2
 #define LIST_MORE 1024
@@ -211,6 +214,7 @@ Engine::compare_drawn_few(GkCommand *c, Shard &shard, const Draw &draw)
 	c->draw.found = end.found;
 	if (end.found == 0)
 		return;
+	shard.drawn_count = -1;
 	sums_valid = false;
 	c->draw.greatest = from_bits(end.greatest);
 	memcpy(c->draw.features, (char *) shard.staging() + sizeof(end),
@@ -219,16 +223,48 @@ Engine::compare_drawn_few(GkCommand *c, Shard &shard, const Draw &draw)
 
 /* Prepares the comparison with what is drawn, while that goes on; false if rows had to leave. */
 bool
-Engine::prepare_drawn(Shard &shard, int64_t count)
+Engine::prepare_drawn(Shard &shard, int64_t count, int64_t first_label)
 {
 	int64_t		most = most_candidates();
 
 	shard.need_labels();
+	if (first_label == 0)
+		reserve_drawn(shard, count);
 	reserve_centroids(shard, shard.candidates, std::min(2 * count, most));
 	reserve_centroids(shard, shard.candidates, std::min(count, most));
 	if (count > 1)
 		prepare_filter(shard.candidates.count, shard.candidates.narrow, true);
 	return shard.resident == shard.rows;
+}
+
+/* Makes room for the features of all candidates, where so many are drawn at first. */
+void
+Engine::reserve_drawn(Shard &shard, int64_t count)
+{
+	uint64_t	values = DRAWN_ROUNDS * (uint64_t) count * dimension;
+
+	shard.drawn_count = -1;
+	if (!shard.can_spare(values * sizeof(float)))
+		return;
+	shard.drawn.reserve(shard, values);
+	shard.drawn_count = 0;
+}
+
+/* Keeps the features of those drawn for GK_MERGE, if there is room. */
+void
+Engine::keep_drawn(Shard &shard, const Draw &draw, int64_t first, int64_t found)
+{
+	uint64_t	values = (uint64_t) found * draw.d;
+
+	if (shard.drawn_count != first || shard.drawn.capacity() < first * draw.d + values)
+	{
+		shard.drawn_count = -1;
+		return;
+	}
+	GK_CUDA(cudaMemcpyAsync(shard.drawn.get() + first * draw.d, draw.drawn_features,
+							values * sizeof(float), cudaMemcpyDeviceToDevice,
+							shard.device->compute));
+	shard.drawn_count += found;
 }
 
 /* Compares all rows with those drawn, whose features go to the caller meanwhile. */
@@ -240,6 +276,7 @@ Engine::compare_drawn(GkCommand *c, Shard &shard, const Draw &draw)
 	bool		at_once = found <= most_candidates();
 
 	gather_drawn(shard, draw, found, at_once ? shard.candidates.exact.get() : nullptr);
+	keep_drawn(shard, draw, c->draw.first_label, found);
 	if (bytes <= STAGING_BYTES)
 		GK_CUDA(cudaMemcpyAsync(shard.staging(), draw.drawn_features, bytes,
 								cudaMemcpyDeviceToHost, shard.device->compute));
@@ -282,7 +319,7 @@ Engine::draw(GkCommand *c)
 		begin_draw(c, shard, draw);
 	if (compares_few(draw, shard))
 		return compare_drawn_few(c, shard, draw);
-	if (!prepare_drawn(shard, draw.count))
+	if (!prepare_drawn(shard, draw.count, c->draw.first_label))
 		return;
 	to_host(shard, &end, (const DrawEnd *) draw.end, 1);
 	if (end.is_left)

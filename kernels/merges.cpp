@@ -68,7 +68,14 @@ MergePart::reserve(const GkCommand *c)
 void
 MergePart::send(const GkCommand *c)
 {
-	to_device(*shard, clusters.means, c->merge.points, c->merge.count * shard->dimension);
+	uint64_t	values = (uint64_t) c->merge.count * shard->dimension;
+
+	shard->use();
+	if (c->merge.drawn && shard->drawn_count == c->merge.count)
+		GK_CUDA(cudaMemcpyAsync(clusters.means, shard->drawn.get(), values * sizeof(float),
+								cudaMemcpyDeviceToDevice, shard->device->compute));
+	else
+		to_device(*shard, clusters.means, c->merge.points, values);
 	to_device(*shard, clusters.weights, c->merge.weights, c->merge.count);
 	prepare_neighbours(*shard, clusters.means, c->merge.count, room);
 }
