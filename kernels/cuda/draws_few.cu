@@ -196,7 +196,7 @@ few_kernel(Draw s, RowArguments a, Mass mass)
 		*s.end = {total, found < 0 ? 0 : found, found < 0, 0};
 }
 
-/* Draws rows, and gathers their features; the slice has all rows, with the heads of their hashes. */
+/* Draws rows of a slice that has all, with the heads of their hashes; gathers their features. */
 void
 draw_few(Shard &shard, const Slice &slice, const Draw &draw, const Mass &mass)
 {

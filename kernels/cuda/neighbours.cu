@@ -338,7 +338,7 @@ norms_kernel(const float *points, int64_t count, int d, NeighbourBounds bounds)
 	bounds.greatest[blockIdx.x] = __double2float_ru(sqrt(greatest) * (1.0 + 4.0 * ROUNDOFF));
 }
 
-/* Into how many shares the points are split: three blocks run on a processor, and three after each. */
+/* Into how many shares the points are split: three blocks at a time on a processor, thrice. */
 int
 neighbour_shares(const Shard &shard, int64_t wanted)
 {
