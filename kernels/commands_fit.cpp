@@ -239,7 +239,7 @@ Engine::set_grid(GkCommand *c)
 
 /* Prepares the regions of centroids that have moved or not. */
 void
-Engine::prepare_regions_of(Shard &shard, bool moved)
+Engine::prepare_regions_of(Shard &shard, Moved moved)
 {
 	int64_t		k = shard.centroids.count;
 
@@ -251,7 +251,7 @@ Engine::prepare_regions_of(Shard &shard, bool moved)
 void
 Engine::prepare_comparison(Shard &shard)
 {
-	prepare_regions_of(shard, !shard.centroids.prepared);
+	prepare_regions_of(shard, shard.centroids.prepared ? Moved::NO : Moved::YES);
 	prepare_centroids(shard, shard.centroids);
 }
 
@@ -269,8 +269,6 @@ Engine::prepare_step(int64_t k, bool all)
 			shard->totals.reserve(*shard, sum_count());
 		if (all)
 			zero(*shard, shard->sums.get(), sum_count());
-		if (all && several)
-			zero(*shard, shard->totals.get(), sum_count());
 		if (shard->rows > 0)
 			prepare_comparison(*shard);
 	}
@@ -379,7 +377,7 @@ Engine::set_centroids(GkCommand *c)
 void
 Engine::give_sums(GkCommand *c)
 {
-	to_host(*shards[0], c->step.sums, (const int64_t *) shards[0]->sums.get(), sum_count());
+	to_host(*shards[0], c->step.sums, (const int64_t *) final_sums(*shards[0]), sum_count());
 	for (auto &shard : shards)
 		zero(*shard, shard->sums.get(), sum_count());
 }
@@ -408,16 +406,19 @@ Engine::enqueue_update(const GkCommand *c, int place)
 
 	for (auto &shard : shards)
 	{
+		bool		measured = false;
+
 		/* a shard without rows has no origin */
 		if (shard->centroids.narrow && shard->rows > 0)
 			end_narrow_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
 		else
-			finish_step(*shard, grid, final_sums(*shard), end, shard->device_place(place));
+			measured = finish_step(*shard, grid, final_sums(*shard), end,
+								   shard->device_place(place));
 		shard->mark_counters(place);
 		if (shard->centroids.narrow || shard->rows == 0)
 			continue;
 		bound_centroids(*shard, shard->centroids);
-		prepare_regions_of(*shard, true);
+		prepare_regions_of(*shard, measured ? Moved::MEASURED : Moved::YES);
 	}
 }
 

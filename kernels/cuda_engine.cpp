@@ -26,6 +26,10 @@ namespace gk
 /* Bytes of the arena of a device. */
 #define ARENA_BYTES (UINT64_C(4) << 20)
 
+/* Rows that fetch_apart() copies at a time, and what it copies of each. */
+#define FETCHED_ROWS INT64_C(16384)
+#define FETCHED_BYTES (sizeof(double) + sizeof(int32_t))
+
 /*
  * How long the engine's thread polls for the next command, and the caller for the end of one,
  * before they sleep: waking up takes 0.05 to 0.2 ms, a good part of an iteration.
@@ -121,6 +125,8 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 		shards.back()->resting.reserve(*shards.back(), 1);
 	}
 	shard_ranges.resize(shards.size());
+	if (count > 1)
+		fetched = std::make_unique<PinnedBlock>(host, FETCHED_ROWS * FETCHED_BYTES);
 	status = make_status(GK_OK, "", "");
 	thread = std::thread([this] { run_commands(); });
 }
@@ -549,35 +555,92 @@ Engine::wait(int milliseconds)
 	return idle ? status : make_status(GK_RUNNING, "", "");
 }
 
-/* Copies labels and d² of rows, range by range. */
-void
-Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
+/* Begins to copy labels and d² of rows of a shard; it may have none yet. */
+static void
+copy_state(const Shard &shard, int64_t first, int64_t count, int32_t *labels, double *distance2)
 {
-	check_context();
-	if (from < 0 || count < 0 || from + count > rows)
-		fail(GK_INTERNAL, "fetch", "no such rows");
-	for_ranges(from, count, [&](int i, int64_t first, int64_t at, int64_t part)
-	{
-		Shard	   &shard = *shards[i];
-		cudaStream_t stream = shard.device->compute;
+	cudaStream_t stream = shard.device->compute;
 
-		shard.use();
-		if (labels != nullptr && shard.labels.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync(labels + at, shard.labels.get() + first,
-									part * sizeof(int32_t), cudaMemcpyDeviceToHost, stream));
-		else if (labels != nullptr)
-			memset(labels + at, 0xff, part * sizeof(int32_t));
-		if (distance2 != nullptr && shard.distance2.get() != nullptr)
-			GK_CUDA(cudaMemcpyAsync(distance2 + at, shard.distance2.get() + first,
-									part * sizeof(double), cudaMemcpyDeviceToHost, stream));
-		else if (distance2 != nullptr)
-			memset(distance2 + at, 0, part * sizeof(double));
-	});
+	shard.use();
+	if (labels != nullptr && shard.labels.get() != nullptr)
+		GK_CUDA(cudaMemcpyAsync(labels, shard.labels.get() + first, count * sizeof(int32_t),
+								cudaMemcpyDeviceToHost, stream));
+	else if (labels != nullptr)
+		memset(labels, 0xff, count * sizeof(int32_t));
+	if (distance2 != nullptr && shard.distance2.get() != nullptr)
+		GK_CUDA(cudaMemcpyAsync(distance2, shard.distance2.get() + first, count * sizeof(double),
+								cudaMemcpyDeviceToHost, stream));
+	else if (distance2 != nullptr)
+		memset(distance2, 0, count * sizeof(double));
+}
+
+/* Waits for the copies of all shards. */
+void
+Engine::await_copies()
+{
 	for (auto &shard : shards)
 	{
 		shard->use();
 		GK_CUDA(cudaStreamSynchronize(shard->device->compute));
 	}
+}
+
+/*
+ * Copies labels and d² of at most FETCHED_ROWS rows of several shards.  Those of a shard lie side
+ * by side on its device: one copy brings them here, however many ranges they are.
+ */
+void
+Engine::fetch_apart(int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	double	   *all_distance2 = (double *) fetched->data;
+	int32_t    *all_labels = (int32_t *) (all_distance2 + FETCHED_ROWS);
+	std::vector<int64_t> parts(shards.size());
+	std::vector<int64_t> next(shards.size());
+	int64_t		place = 0;
+
+	for_ranges(from, count, [&](int i, int64_t first, int64_t, int64_t part)
+	{
+		if (parts[i] == 0)
+			next[i] = first;
+		parts[i] += part;
+	});
+	for (size_t i = 0; i < shards.size(); i++)
+	{
+		if (parts[i] > 0)
+			copy_state(*shards[i], next[i], parts[i],
+					   labels == nullptr ? nullptr : all_labels + place,
+					   distance2 == nullptr ? nullptr : all_distance2 + place);
+		next[i] = place;
+		place += parts[i];
+	}
+	await_copies();
+	for_ranges(from, count, [&](int i, int64_t, int64_t at, int64_t part)
+	{
+		if (labels != nullptr)
+			memcpy(labels + at, all_labels + next[i], part * sizeof(int32_t));
+		if (distance2 != nullptr)
+			memcpy(distance2 + at, all_distance2 + next[i], part * sizeof(double));
+		next[i] += part;
+	});
+}
+
+/* Copies labels and d² of rows. */
+void
+Engine::fetch(int64_t from, int64_t count, int32_t *labels, double *distance2)
+{
+	check_context();
+	if (from < 0 || count < 0 || count > rows - from)
+		fail(GK_INTERNAL, "fetch", "no such rows");
+	if (shards.size() == 1)
+	{
+		copy_state(*shards[0], from, count, labels, distance2);
+		await_copies();
+		return;
+	}
+	for (int64_t at = 0; at < count; at += FETCHED_ROWS)
+		fetch_apart(from + at, std::min(FETCHED_ROWS, count - at),
+					labels == nullptr ? nullptr : labels + at,
+					distance2 == nullptr ? nullptr : distance2 + at);
 }
 
 /* Counts the memory. */

@@ -17,7 +17,9 @@
 
 #include "cuda/launch.h"
 #include "engine_state.h"
+#include "pinned.h"
 #include "profile.h"
+#include "regions.h"
 
 namespace gk
 {
@@ -99,6 +101,8 @@ private:
 	int64_t		global_row(int shard, int64_t local) const;
 	const Range &range_of(int64_t row) const;
 	template <typename F> void for_ranges(int64_t from, int64_t count, F f);
+	void		fetch_apart(int64_t from, int64_t count, int32_t *labels, double *distance2);
+	void		await_copies();
 
 	/* commands_data.cpp */
 	void		range(GkCommand *c);
@@ -165,7 +169,7 @@ private:
 	void		prepare_first_step(int64_t k);
 	void		begin_labels(Shard &shard, const Slice &slice, bool all);
 	void		end_labels(Shard &shard, const Slice &slice, bool all);
-	void		prepare_regions_of(Shard &shard, bool moved);
+	void		prepare_regions_of(Shard &shard, Moved moved);
 	void		prepare_comparison(Shard &shard);
 	void		enqueue_update(const GkCommand *c, int place);
 	void		give_sums(GkCommand *c);
@@ -219,6 +223,7 @@ private:
 	StopFlag	stopping;
 	Account		host;
 	std::vector<std::unique_ptr<Shard>> shards;
+	std::unique_ptr<PinnedBlock> fetched;	/* of several shards: where fetch_apart() copies to */
 	std::vector<Range> ranges;
 	std::vector<std::vector<Range>> shard_ranges;
 

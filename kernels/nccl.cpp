@@ -115,17 +115,17 @@ ordinals_of(const std::vector<std::unique_ptr<Shard>> &shards)
 	return ordinals;
 }
 
-/* Adds `count` integers over the devices, in place. */
+/* Adds `count` integers over the devices, to the same place on each. */
 static int
 add_up(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &devices,
-	   const std::vector<int64_t *> &sums, int64_t count)
+	   const std::vector<int64_t *> &sums, const std::vector<int64_t *> &totals, int64_t count)
 {
 	int			result = nccl.group_start();
 
 	if (result != 0)
 		return result;
 	for (size_t i = 0; i < devices.size() && result == 0; i++)
-		result = nccl.all_reduce(sums[i], sums[i], count, NCCL_INT64, NCCL_SUM, ours[i],
+		result = nccl.all_reduce(sums[i], totals[i], count, NCCL_INT64, NCCL_SUM, ours[i],
 								 devices[i]->compute);
 	return nccl.group_end() ?: result;
 }
@@ -151,7 +151,7 @@ connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &
 			GK_ATTEMPT(cudaMalloc((void **) &one[i], sizeof(int64_t))) ?:
 			GK_ATTEMPT(cudaMemsetAsync(one[i], 0, sizeof(int64_t), devices[i]->compute));
 	if (error == cudaSuccess)
-		result = add_up(ours, devices, one, 1);
+		result = add_up(ours, devices, one, one, 1);
 	/* a sum that was started may wait for one that was not */
 	if (error != cudaSuccess || result != 0)
 		abort_all(ours);
@@ -206,13 +206,14 @@ close_reduce()
 	communicators.clear();
 }
 
-/* sums of every shard := their sum over all shards. */
+/* totals of every shard := the sums of all shards. */
 void
 reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count)
 {
 	auto		ours = communicators.find(ordinals_of(shards));
 	std::vector<Device *> devices;
 	std::vector<int64_t *> sums;
+	std::vector<int64_t *> totals;
 	int			result;
 
 	if (ours == communicators.end())
@@ -221,8 +222,9 @@ reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count)
 	{
 		devices.push_back(shard->device);
 		sums.push_back(shard->sums.get());
+		totals.push_back(shard->totals.get());
 	}
-	result = add_up(ours->second, devices, sums, count);
+	result = add_up(ours->second, devices, sums, totals, count);
 	if (result != 0)
 		abort_reduce(shards);
 	check_nccl(result, GK_DEVICE_ERROR, "ncclAllReduce");

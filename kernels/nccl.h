@@ -15,7 +15,7 @@ namespace gk
 /* Prepares devices for sums; once in a process. */
 void		open_reduce(const std::vector<Device *> &devices);
 
-/* sums of every shard := their sum over all shards. */
+/* totals of every shard := the sums of all shards. */
 void		reduce_sums(const std::vector<std::unique_ptr<Shard>> &shards, int64_t count);
 
 /* Aborts a sum that does not end; the next engine connects its devices again. */

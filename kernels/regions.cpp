@@ -72,7 +72,7 @@ static std::atomic<int64_t> decided_rows{0};
 void
 Regions::release()
 {
-	decided = placed = ordered = false;
+	decided = placed = ordered = left_clear = false;
 	count = 0;
 	width = 0;
 	room = 0;
@@ -331,6 +331,8 @@ reserve_regions(Shard &shard, int count, int64_t slice_rows)
 	r.region_of.reserve(shard, shard.rows);
 	reserve_slices(shard, slice_rows);
 	zero(shard, r.limits, count);
+	zero(shard, r.used, 1);
+	r.left_clear = false;
 	zero(shard, r.statistics, count);
 	zero(shard, r.reaches, (uint64_t) count * REACHES);
 	return r.room > 0;
@@ -401,22 +403,23 @@ decide_regions(Shard &shard, int64_t slice_rows, double seconds)
 
 /* Chooses regions for new centroids, or lists their centroids anew if these have moved. */
 void
-prepare_regions(Shard &shard, int64_t slice_rows, double seconds, bool moved)
+prepare_regions(Shard &shard, int64_t slice_rows, double seconds, Moved moved)
 {
 	Regions    &r = shard.regions;
 
 	if (!r.decided)
 		decide_regions(shard, slice_rows, seconds);
-	else if (r.count > 0 && moved)
+	else if (r.count > 0 && moved != Moved::NO)
 	{
-		measure_regions(shard);
+		if (moved != Moved::MEASURED)
+			measure_regions(shard);
 		list_regions(shard, wish > 0);
 	}
 	if (r.count == 0)
 		return;
 	reserve_slices(shard, slice_rows);
 	/* their origin may have changed */
-	if (!r.placed && moved)
+	if (!r.placed && moved != Moved::NO)
 	{
 		r.centers.prepared = false;
 		prepare_centroids(shard, r.centers);

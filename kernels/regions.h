@@ -23,11 +23,19 @@ namespace gk
 /* The most regions. */
 #define MOST_REGIONS 1024
 
+/* If centroids have moved, and if so, if finish_step() has measured them for the regions. */
+enum class Moved
+{
+	NO,
+	YES,
+	MEASURED
+};
+
 /*
  * Chooses regions for new centroids, or lists their centroids anew if these have moved; without
  * regions, a row takes about `seconds`.
  */
-void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds, bool moved);
+void		prepare_regions(Shard &shard, int64_t slice_rows, double seconds, Moved moved);
 
 /* Keeps the regions for so many new centroids if they suit; otherwise forgets them. */
 void		reuse_regions(Shard &shard, int64_t centroids);

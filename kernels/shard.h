@@ -143,6 +143,7 @@ struct Regions
 	bool		decided = false;	/* if there are any for so many centroids */
 	bool		placed = false;		/* all rows have a region */
 	bool		ordered = false;	/* one slice has all rows, and is in their order */
+	bool		left_clear = false;	/* what left_count() counts is 0, or will be, in stream order */
 	int			wish = 0;			/* of a test, when that was decided */
 	int			count = 0;			/* of regions; 0 = none */
 	int64_t		width = 0;			/* the most centroids that they have room for */

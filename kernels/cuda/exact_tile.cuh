@@ -18,24 +18,24 @@ namespace gk
 #define STEP 32					/* features of a stage in shared memory */
 
 /*
- * d² between 4 rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × 4 in all.
- * `rows` holds the positions of the rows; all threads of a block must take part.
+ * d² between EACH rows and one centroid in each thread, CENTROIDS × (256 / CENTROIDS) × EACH in
+ * all.  `rows` holds the positions of the rows; all threads of a block must take part.
  */
-template <int CENTROIDS> struct ExactTile
+template <int CENTROIDS, int EACH = 4> struct ExactTile
 {
-	static constexpr int ROWS = 256 / CENTROIDS * 4;
+	static constexpr int ROWS = 256 / CENTROIDS * EACH;
 
 	float		x[ROWS][STEP + 1];
 	double		c[CENTROIDS][STEP + 1];
 
 	/* rows[i] < 0: no row */
 	__device__ void run(const float *features, const int64_t *rows, const double *centroids,
-						int64_t first_centroid, int64_t count, int d, double sums[4])
+						int64_t first_centroid, int64_t count, int d, double sums[EACH])
 	{
 		int			p = threadIdx.x % CENTROIDS;
 		int			group = threadIdx.x / CENTROIDS;
 
-		for (int i = 0; i < 4; i++)
+		for (int i = 0; i < EACH; i++)
 			sums[i] = 0.0;
 		for (int from = 0; from < d; from += STEP)
 		{
@@ -58,9 +58,10 @@ template <int CENTROIDS> struct ExactTile
 					centroids[(first_centroid + q) * d + from + j] : 0.0;
 			}
 			__syncthreads();
+#pragma unroll 4
 			for (int j = 0; j < width; j++)
-				for (int i = 0; i < 4; i++)
-					sums[i] = gk_add_square(sums[i], x[group * 4 + i][j], c[p][j]);
+				for (int i = 0; i < EACH; i++)
+					sums[i] = gk_add_square(sums[i], x[group * EACH + i][j], c[p][j]);
 		}
 	}
 };

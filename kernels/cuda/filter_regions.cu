@@ -58,8 +58,11 @@ region_tile_count(int64_t rows, int regions)
 	return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS + regions;
 }
 
-/* Where the number of rows is that no region has decided, on the device. */
-const uint32_t *
+/*
+ * Where the number of rows is that no region has decided, on the device; the number of those with
+ * several candidates follows it.
+ */
+uint32_t *
 left_count(const Shard &shard)
 {
 	return RegionPlaces(shard).left;
@@ -272,7 +275,9 @@ order_rows(Shard &shard, const Slice &slice, const FilterArguments &common)
 	size_t		shared = shard.regions.count * sizeof(uint32_t);
 	bool		all = slice.rows == shard.rows;
 
-	GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
+	if (!shard.regions.left_clear)
+		GK_CUDA(cudaMemsetAsync(a.places.left, 0, 2 * sizeof(uint32_t), stream));
+	shard.regions.left_clear = false;
 	if (all && shard.regions.ordered)
 		return;
 	GK_CUDA(cudaMemsetAsync(a.places.next, 0, shared, stream));

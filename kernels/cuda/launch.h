@@ -66,7 +66,7 @@ void		order_rows(Shard &shard, const Slice &slice, const FilterArguments &a);
 void		filter_regions(Shard &shard, const FilterArguments &a);
 void		decide_listed(Shard &shard, const FilterArguments &a);
 void		list_left(Shard &shard, const FilterArguments &a);
-const uint32_t *left_count(const Shard &shard);
+uint32_t   *left_count(const Shard &shard);
 
 /* flagged.cu: labels of the flagged rows, by the definition; `centroids` as they are */
 #define BLOCK_ROWS 128			/* of a block */
@@ -185,9 +185,9 @@ struct StepEnd
 	bool		even_if_empty;		/* new centroids even if clusters are empty */
 	double		tolerance;			/* a shift within it sets shard.resting; 0: nothing does */
 };
-void		finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+bool		finish_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
 						Counters *place);
-void		end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+void		end_narrow_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
 							Counters *place);
 void		mark_empty(Shard &shard, const Grid &grid, const int64_t *sums, int64_t k,
 					   uint8_t *is_empty);

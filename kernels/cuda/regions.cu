@@ -7,8 +7,8 @@
 
 #include "accumulation.h"
 #include "centroids.cuh"
-#include "exact_tile.cuh"
 #include "reaches.cuh"
+#include "region_norms.cuh"
 
 namespace gk
 {
@@ -296,33 +296,12 @@ set_region_origins(Shard &shard, const Sample &sample)
 	GK_LAUNCHED("set_region_origins");
 }
 
-/* Upper bounds of the norms of 64 centroids in the spaces of 16 regions. */
+/* Upper bounds of the norms of all centroids in the spaces of all regions. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
-region_norms_kernel(const float *origins, int regions, const double *exact, int64_t count, int d,
-					float *norms)
+region_norms_kernel(NormArguments a)
 {
-	constexpr int WIDTH = 64;
-	__shared__ ExactTile<WIDTH> tile;
-	__shared__ int64_t places[16];
-	int64_t		first = (int64_t) blockIdx.x * WIDTH;
-	int			region = blockIdx.y * 16;
-	int64_t		c = first + threadIdx.x % WIDTH;
-	double		sums[4];
-
-	if (threadIdx.x < 16)
-		places[threadIdx.x] =
-			region + (int) threadIdx.x < regions ? region + (int) threadIdx.x : -1;
-	__syncthreads();
-	tile.run(origins, places, exact, first, count, d, sums);
-	for (int i = 0; i < 4; i++)
-	{
-		int			r = region + (int) threadIdx.x / WIDTH * 4 + i;
-
-		if (r < regions && c < count)
-			norms[(int64_t) r * count + c] =
-				__double2float_ru(sqrt(sums[i]) * (1.0 + 0x1p-36));
-	}
+	measure_norms(a, blockIdx.x);
 }
 
 /* Finds how far the centroids are for which a region's origin is the nearest. */
@@ -405,6 +384,7 @@ struct ListArguments
 		  limits(shard.regions.limits), lists(shard.regions.lists), scales(shard.regions.scales),
 		  statistics(shard.regions.statistics), reaches(shard.regions.reaches),
 		  common(shard.regions.centers.scale.get()), used(shard.regions.used),
+		  left(left_count(shard)),
 		  ids(shard.regions.ids), rounded(shard.regions.rounded),
 		  lower(shard.regions.lower), slack(shard.regions.slack),
 		  norm(shard.regions.norm), error(shard.regions.error)
@@ -428,6 +408,7 @@ struct ListArguments
 	uint32_t   *reaches;
 	const CentroidScale *common;	/* the scale of all origins */
 	uint32_t   *used;
+	uint32_t   *left;			/* 2: as left_count() */
 	int32_t    *ids;
 	__half	   *rounded;
 	float	   *lower;
@@ -637,7 +618,7 @@ choose_split(const CentroidScale &scale, const RowStatistics &rows, double *lamb
 	*mu = safe_power(norm - row_error);
 }
 
-/* The lower bounds of |e|²/2 of a list. */
+/* The lower bounds of |e|²/2 of a list; clears what the filter and the next lists count. */
 static __global__ void
 __launch_bounds__(REGION_THREADS)
 lower_list_kernel(ListArguments a)
@@ -648,6 +629,10 @@ lower_list_kernel(ListArguments a)
 	double		lambda;
 	double		mu;
 
+	if (blockIdx.x == 0 && threadIdx.x < 2)
+		a.left[threadIdx.x] = 0;
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		*a.used = 0;
 	if (list.count == 0)
 		return;
 	choose_split(*scale, rows, &lambda, &mu);
@@ -731,13 +716,10 @@ sample_reaches(Shard &shard, const Sample &sample)
 void
 measure_regions(Shard &shard)
 {
-	ListArguments a(shard);
-	int			regions = shard.regions.count;
+	NormArguments a(shard);
 
 	shard.use();
-	region_norms_kernel<<<dim3((unsigned) ((a.count + 63) / 64), (regions + 15) / 16),
-		REGION_THREADS, 0, shard.device->compute>>>(a.origins, regions, a.exact, a.count, a.d,
-													shard.regions.norms);
+	region_norms_kernel<<<(unsigned) a.blocks(), REGION_THREADS, 0, shard.device->compute>>>(a);
 	GK_LAUNCHED("measure_regions");
 }
 
@@ -749,11 +731,11 @@ list_regions(Shard &shard, bool tight)
 	ListArguments a(shard);
 	int			regions = shard.regions.count;
 
-	GK_CUDA(cudaMemsetAsync(a.used, 0, sizeof(uint32_t), stream));
 	list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a, tight);
 	round_list_kernel<<<dim3(regions, regions < 64 ? 16 : 4), REGION_THREADS, 0, stream>>>(a);
 	lower_list_kernel<<<regions, REGION_THREADS, 0, stream>>>(a);
 	GK_LAUNCHED("list_regions");
+	shard.regions.left_clear = true;
 }
 
 }								/* namespace gk */

@@ -3,6 +3,8 @@
  */
 #include "centroids.cuh"
 #include "narrow_pack.cuh"
+#include "region_norms.cuh"
+#include "regions.h"
 
 namespace gk
 {
@@ -48,41 +50,17 @@ empty_kernel(FinishArguments a, uint8_t *is_empty)
 		is_empty[c] = is_without_weight(a, c);
 }
 
-/* A shard's sums of a step, and those over all shards so far, if there are several. */
-struct StepSums
-{
-	int64_t    *totals;			/* NULL if not */
-	int64_t    *sums;
-};
-
-/* totals += sums, sums := 0, of both limbs. */
-static __device__ __forceinline__ void
-add_totals(const FinishArguments &a, const StepSums &step, int64_t at)
-{
-	for (int64_t i = at; i < (a.wide ? 2 : 1) * a.limb; i += a.limb)
-	{
-		step.totals[i] += step.sums[i];
-		step.sums[i] = 0;
-	}
-}
-
 /*
- * Begins the update: totals, the number of clusters without weight, and a clear beginning for what
- * the filter needs of the centroids.
+ * Begins the update: the number of clusters without weight, and a clear beginning for what the
+ * filter needs of the centroids.
  */
 static __global__ void
-begin_kernel(FinishArguments a, StepSums step, CentroidArguments c, bool prepares)
+begin_kernel(FinishArguments a, CentroidArguments c, bool prepares)
 {
 	int64_t		first = (int64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	int64_t		apart = (int64_t) gridDim.x * blockDim.x;
 
-	for (int64_t i = first; i < a.limb && step.totals != nullptr; i += apart)
-	{
-		add_totals(a, step, i);
-		if (i % (a.d + 1) == a.d && is_without_weight(a, i / (a.d + 1)))
-			atomicAdd(&a.counters->empty, 1ull);
-	}
-	for (int64_t i = first; i < a.k && step.totals == nullptr; i += apart)
+	for (int64_t i = first; i < a.k; i += apart)
 		if (is_without_weight(a, i))
 			atomicAdd(&a.counters->empty, 1ull);
 	for (int64_t i = first; i < c.slots && prepares; i += apart)
@@ -274,19 +252,23 @@ report_step(const FinishArguments &a, unsigned long long empty, double shift2, d
 		*a.resting = 1;
 }
 
-/* Reports a step, by the first block, and rounds the new centroids for the filter by the others. */
+/*
+ * Reports a step, by the first block; so many others round the new centroids for the filter, and
+ * the rest measures them for the regions, if there are any.
+ */
 static __global__ void
 __launch_bounds__(GK_LANES)
-report_round_kernel(FinishArguments a, CentroidArguments with, Counters *place)
+report_round_kernel(FinishArguments a, CentroidArguments with, NormArguments norms,
+					int64_t rounding, Counters *place)
 {
 	__shared__ double lanes[2][GK_LANES];
+	int64_t		block = (int64_t) blockIdx.x - 1;
 
-	static_assert(GK_LANES == CENTROID_WARPS * 32, "both have blocks of this size");
-	if (blockIdx.x > 0)
-	{
-		scale_centroids(with, ((int64_t) blockIdx.x - 1) * CENTROID_WARPS);
-		return;
-	}
+	static_assert(GK_LANES == CENTROID_WARPS * 32 && GK_LANES == 256, "all have as many threads");
+	if (block >= rounding)
+		return measure_norms(norms, block - rounding);
+	if (block >= 0)
+		return scale_centroids(with, block * CENTROID_WARPS);
 	sum_clusters(a.shifts, a.k, lanes[0]);
 	sum_clusters(a.shifts + a.k, a.k, lanes[1]);
 	if (threadIdx.x == 0)
@@ -299,7 +281,7 @@ report_round_kernel(FinishArguments a, CentroidArguments with, Counters *place)
  */
 static __global__ void
 __launch_bounds__(PACK_THREADS)
-narrow_end_kernel(FinishArguments a, StepSums step, PackArguments pack, Counters *place)
+narrow_end_kernel(FinishArguments a, PackArguments pack, Counters *place)
 {
 	__shared__ UpdateRoom rooms[PACK_THREADS / 32];
 	__shared__ double lanes[2][GK_LANES];
@@ -307,9 +289,6 @@ narrow_end_kernel(FinishArguments a, StepSums step, PackArguments pack, Counters
 	int			warp = threadIdx.x / 32;
 	bool		moves;
 
-	for (int64_t i = threadIdx.x; i < a.limb && step.totals != nullptr; i += PACK_THREADS)
-		add_totals(a, step, i);
-	__syncthreads();
 	moves = count_empty(a, &empty) == 0 && (a.resting == nullptr || *a.resting == 0);
 	for (int64_t c = warp; c < a.k && moves; c += PACK_THREADS / 32)
 		update_centroid(a, c, &rooms[warp]);
@@ -320,13 +299,6 @@ narrow_end_kernel(FinishArguments a, StepSums step, PackArguments pack, Counters
 		report_step(a, empty, lanes[0][0], lanes[1][0], place);
 	pack_block(a.centroids, pack.origin, (int) a.k, pack.padded, a.d, pack.whole_norm,
 			   pack.packed);
-}
-
-/* A shard's sums of a step; `sums` over all shards are its totals, if there are several. */
-static StepSums
-step_sums(Shard &shard, int64_t *sums)
-{
-	return {sums == shard.totals.get() ? sums : nullptr, shard.sums.get()};
 }
 
 /* Loads the kernels that end a step. */
@@ -343,37 +315,42 @@ load_finish()
 
 /*
  * Ends a step: counts empty clusters, computes new centroids if there are none, or if forced,
- * reports to the host, and rounds the centroids for the filter, if the shard has rows.  If `sums`
- * are the shard's totals, those of the step are added to them before, unless it is forced.
+ * reports to the host, and rounds the centroids for the filter, if the shard has rows.  Returns if
+ * it measures the centroids for the regions as well.
  */
-void
-finish_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end, Counters *place)
+bool
+finish_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
+			Counters *place)
 {
 	int64_t		k = shard.centroids.count;
 	FinishArguments a = finish_arguments(shard, grid, sums, k);
-	StepSums	step = step_sums(shard, sums);
 	CentroidArguments with(shard, shard.centroids);
 	bool		prepares = shard.rows > 0 && !end.even_if_empty;
 	cudaStream_t stream = shard.device->compute;
 	int64_t		blocks = (k + CENTROID_WARPS - 1) / CENTROID_WARPS;
 	int64_t		rounding = prepares ? (with.padded + CENTROID_WARPS - 1) / CENTROID_WARPS : 0;
+	NormArguments norms(shard);
+	bool		measures = prepares && has_regions(shard, shard.centroids);
+	int64_t		measuring = measures ? norms.blocks() : 0;
 
 	shard.use();
 	shard.centroids.prepared = false;
 	a.end = end;
 	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
 	if (!end.even_if_empty)
-		begin_kernel<<<blocks_for(shard, ((step.totals != nullptr ? a.limb : k) + 255) / 256, 16),
-			256, 0, stream>>>(a, step, with, prepares);
+		begin_kernel<<<blocks_for(shard, (k + 255) / 256, 16), 256, 0, stream>>>
+			(a, with, prepares);
 	centroids_kernel<<<(unsigned) blocks, CENTROID_WARPS * 32, 0, stream>>>(a, with, prepares);
-	report_round_kernel<<<(unsigned) (rounding + 1), GK_LANES, 0, stream>>>(a, with, place);
+	report_round_kernel<<<(unsigned) (1 + rounding + measuring), GK_LANES, 0, stream>>>
+		(a, with, norms, rounding, place);
 	GK_LAUNCHED("finish_step");
 	shard.counters_clear = true;
+	return measures;
 }
 
 /* Ends a step of few centroids of few features, and packs the new ones. */
 void
-end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &end,
+end_narrow_step(Shard &shard, const Grid &grid, const int64_t *sums, const StepEnd &end,
 				Counters *place)
 {
 	int64_t		k = shard.centroids.count;
@@ -384,8 +361,7 @@ end_narrow_step(Shard &shard, const Grid &grid, int64_t *sums, const StepEnd &en
 	a.end = end;
 	a.resting = end.tolerance > 0.0 ? shard.resting.get() : nullptr;
 	shard.use();
-	narrow_end_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>
-		(a, step_sums(shard, sums), pack, place);
+	narrow_end_kernel<<<1, PACK_THREADS, 0, shard.device->compute>>>(a, pack, place);
 	GK_LAUNCHED("narrow_end_kernel");
 	shard.counters_clear = true;
 	shard.centroids.prepared = true;

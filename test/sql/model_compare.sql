@@ -113,6 +113,9 @@ RESET extra_float_digits;
 SET LOCAL DateStyle = 'SQL';
 SET LOCAL TimeZone = 'Europe/Moscow';
 SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT i % 2 AS a, ''2014-10-25 21:30+00''::timestamptz + i % 2 * ''1 hour''::interval AS b FROM generate_series(1, 100) i', 'a', 'b')), 1::float8, 'times that are displayed alike are different labels');
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels(format('SELECT i %% 2 AS a, %s AS b FROM generate_series(1, 100) i, LATERAL (SELECT ''2014-10-25 21:30+00''::timestamptz + i %% 2 * ''1 hour''::interval AS t) l', label), 'a', 'b')),
+	1::float8, 'they are within other labels, too: ' || label)
+FROM unnest(ARRAY['ARRAY[t]', 'tstzrange(t, t, ''[]'')', 'ROW(t)']) label;
 RESET DateStyle;
 RESET TimeZone;
 SELECT nothing_left('nothing is left of these calls');

@@ -52,6 +52,10 @@ is("$out|$said", '16 29999, 9.007199254740992e+15 1|', 'one value is great, and 
 is($said, "WARNING:  feature \"x\" outweighs feature \"i\"\nDETAIL:  Their standard deviations are 5.756e+34 and 8660.\nHINT:  Add scale => 'standard' to let all features count alike.\n"
 	. "WARNING:  the values of feature \"x\" lie too far apart to be averaged exactly\nDETAIL:  The greatest is about 10^36 times a typical one.$hint",
 	'a placeholder is far greater than the values');
+# So many rows that a sample is fitted first: what is said of all of them is not said of it as well
+my $many = $placeholder =~ s/30000/300000/r =~ s/i = 1 /i %% 1000 = 1 /r;
+($out, $said) = fit(sprintf("'$many', '{x}', 2", '9.96921e36'));
+is(scalar(() = $said =~ /WARNING/g), 1, 'a sample says nothing') or diag($said);
 ($out, $said) = fit(q{'VALUES (1, 1e18::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
 is("$out|$said", '1 1, 101 2|', 'one weight is great, and nothing is lost');
 ($out, $said) = fit(q{'VALUES (1, 1e32::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});

@@ -54,16 +54,43 @@ same_outputs(Pair *pair, int count, const char *what)
 		same_output(pair, i, what);
 }
 
-/* Labels, and d² if asked for, of all rows. */
+/* Windows of rows that are compared at a time. */
+#define WINDOWS 3
+
+/* Labels, d² or both of some of the rows, which begin and end anywhere. */
+static void
+compare_window(Pair *pair, bool distances, const char *what)
+{
+	int64_t		from = (int64_t) (random_bits() % (uint64_t) (pair->data->n + 1));
+	int64_t		count = (int64_t) (random_bits() % (uint64_t) (pair->data->n - from + 1));
+	int			kind = distances ? (int) (random_bits() % 3) : 1;
+
+	for (int e = 0; e < 2; e++)
+	{
+		int32_t    *labels = room(pair, e, 0, kind == 0 ? 0 : count * sizeof(int32_t));
+		double	   *distance2 = room(pair, e, 1, kind == 1 ? 0 : count * sizeof(double));
+
+		check_status(pair->engines[e]->class_of->fetch(pair->engines[e], from, count,
+													   kind == 0 ? NULL : labels,
+													   kind == 1 ? NULL : distance2));
+	}
+	same_outputs(pair, 2, what);
+}
+
+/* Labels, and d² if asked for, of all rows, and of windows on them. */
 static void
 compare_rows(Pair *pair, bool distances, const char *what)
 {
 	int64_t		n = pair->data->n;
 
 	for (int e = 0; e < 2; e++)
-		pair->engines[e]->class_of->fetch(pair->engines[e], 0, n, room(pair, e, 0, n * 4),
-										  distances ? room(pair, e, 1, n * 8) : NULL);
+		check_status(pair->engines[e]->class_of->fetch(pair->engines[e], 0, n,
+													   room(pair, e, 0, n * 4),
+													   distances ? room(pair, e, 1, n * 8)
+													   : NULL));
 	same_outputs(pair, distances ? 2 : 1, what);
+	for (int i = 0; i < WINDOWS; i++)
+		compare_window(pair, distances, what);
 }
 
 /* Least and greatest values and weights. */

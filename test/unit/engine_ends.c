@@ -368,11 +368,26 @@ run_one(GkEngine *engine, GkCommand *command)
 	return status;
 }
 
+/* Appends all rows in two batches, so that two devices have some. */
+static GkStatus
+append_halves(GkEngine *engine, const Data *data)
+{
+	int64_t		half = data->n / 2;
+	GkBatch		first = {half, data->x, data->weighted ? data->w : NULL};
+	GkBatch		second = {data->n - half, data->x + half * data->d,
+		data->weighted ? data->w + half : NULL};
+	GkStatus	status = engine->class_of->set_dimension(engine, data->d);
+
+	if (status.code == GK_OK)
+		status = append_batch(engine, &first);
+	return status.code == GK_OK ? append_batch(engine, &second) : status;
+}
+
 /* Runs all commands, and fetches; the first error. */
 static GkStatus
 run_all(GkEngine *engine, const Data *data, Room *room)
 {
-	GkStatus	status = append_all(engine, data);
+	GkStatus	status = append_halves(engine, data);
 
 	for (int i = 0; i < COMMANDS && status.code == GK_OK; i++)
 	{
@@ -381,7 +396,7 @@ run_all(GkEngine *engine, const Data *data, Room *room)
 		status = run_one(engine, &c);
 	}
 	if (status.code == GK_OK)
-		status = engine->class_of->fetch(engine, 0, 1, room->out[0], NULL);
+		status = engine->class_of->fetch(engine, 0, data->n, room->out[0], room->out[1]);
 	return status;
 }
 

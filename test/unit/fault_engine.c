@@ -10,6 +10,9 @@
 #include "fault_engine.h"
 #include "wrapping_engine.h"
 
+/* What is so near above a local variable is on the stack. */
+#define STACK_BYTES (4 << 20)
+
 static const GkStatus ok = {.code = GK_OK,.device = -1};
 
 /* The call that fails, and how. */
@@ -39,6 +42,25 @@ static GkStatus
 before(WrappingEngine *engine, const char *call)
 {
 	return strikes(engine) ? fault(call) : ok;
+}
+
+/*
+ * Refuses a command that has an array on the stack: after an error, an engine may write to it until
+ * it is closed.
+ */
+static GkStatus
+submitted(WrappingEngine *engine, const GkCommand *command)
+{
+	uintptr_t	here = (uintptr_t) &engine;
+	uintptr_t	words[sizeof(GkCommand) / sizeof(uintptr_t)];
+	GkStatus	status = {.code = GK_INTERNAL,.device = -1,.where = "submit",
+	.message = "a command has an array on the stack"};
+
+	memcpy(words, command, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (words[i] > here && words[i] - here < STACK_BYTES)
+			return status;
+	return ok;
 }
 
 /* Counts the reclaim that returns this batch. */
@@ -77,6 +99,7 @@ gk_fault_engine(const GkEngineClass *inner, int64_t call, GkCode code)
 	static const Meddling meddling = {
 		.name = "fault",
 		.before = before,
+		.submitted = submitted,
 		.appended = appended,
 		.reclaimed = reclaimed,
 		.ended = ended

@@ -112,6 +112,8 @@ wrapping_submit(GkEngine *base, GkCommand *command)
 	WrappingEngine *engine = (WrappingEngine *) base;
 	GkStatus	status = before(engine, "submit");
 
+	if (status.code == GK_OK && engine->meddling->submitted != NULL)
+		status = engine->meddling->submitted(engine, command);
 	if (status.code != GK_OK)
 		return status;
 	engine->command = command;

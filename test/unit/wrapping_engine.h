@@ -26,6 +26,9 @@ typedef struct Meddling
 	/* Before a call other than reclaim() and wait(), which is passed on only if it is GK_OK. */
 	GkStatus	(*before) (WrappingEngine *engine, const char *call);
 
+	/* Before a submit(), which is passed on only if it is GK_OK. */
+	GkStatus	(*submitted) (WrappingEngine *engine, const GkCommand *command);
+
 	/* After an append() or a reclaim() that went well. */
 	GkStatus	(*appended) (WrappingEngine *engine, uint64_t ticket);
 	GkStatus	(*reclaimed) (WrappingEngine *engine, uint64_t ticket);
