@@ -23,6 +23,9 @@ namespace gk
 /* Batches with fewer bytes in all are copied from unpinned memory: pinning takes longer. */
 #define LEAST_PINNED (UINT64_C(2) << 20)
 
+/* Bytes of the arena of a device. */
+#define ARENA_BYTES (UINT64_C(4) << 20)
+
 /* Rows that fetch_apart() copies at a time, and what it copies of each. */
 #define FETCHED_ROWS INT64_C(16384)
 #define FETCHED_BYTES (sizeof(double) + sizeof(int32_t))
@@ -117,7 +120,7 @@ Engine::Engine(const GkEngineConfig &config) : weighted(config.weighted)
 	{
 		shards.push_back(std::make_unique<Shard>(device, host, weighted,
 												 config.device_memory_limit, stopping));
-		shards.back()->arena.open(*shards.back());
+		shards.back()->arena.open(*shards.back(), ARENA_BYTES);
 		shards.back()->counters.reserve(*shards.back(), 1);
 		shards.back()->resting.reserve(*shards.back(), 1);
 	}

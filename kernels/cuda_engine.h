@@ -136,7 +136,11 @@ private:
 	void		draw(GkCommand *c);
 	bool		reserve_draw(Shard &shard, Draw *draw);
 	void		begin_draw(const GkCommand *c, Shard &shard, const Draw &draw);
-	bool		prepare_drawn(Shard &shard, int64_t count);
+	void		begin_few(const GkCommand *c, Shard &shard, const Draw &draw);
+	void		compare_drawn_few(GkCommand *c, Shard &shard, const Draw &draw);
+	bool		prepare_drawn(Shard &shard, int64_t count, int64_t first_label);
+	void		reserve_drawn(Shard &shard, int64_t count);
+	void		keep_drawn(Shard &shard, const Draw &draw, int64_t first, int64_t found);
 	void		compare_drawn(GkCommand *c, Shard &shard, const Draw &draw);
 
 	/* ties.cpp */

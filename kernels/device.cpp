@@ -226,20 +226,26 @@ Account::subtract(uint64_t bytes)
 		device->own_bytes -= bytes;
 }
 
-/* Bytes of an arena, and of the largest block in one. */
-#define ARENA_BYTES (UINT64_C(4) << 20)
+/* Bytes of the largest block in the arena of an engine. */
 #define MOST_SMALL (UINT64_C(1) << 20)
 
-/* Allocates the memory, unless that would be much of the device's. */
+/* Bytes of a pool, and of the largest block in it. */
+#define POOL_BYTES (UINT64_C(24) << 20)
+#define MOST_POOLED (UINT64_C(4) << 20)
+
+/* Where so many times more memory is in use, a few allocations take little of the time. */
+#define POOL_SHARE 16
+
+/* Allocates so many bytes, unless that would be much of the device's. */
 void
-Arena::open(MemoryOwner &owner)
+Arena::open(MemoryOwner &owner, uint64_t bytes)
 {
 	cudaError_t error;
 
-	if (owner.account.limit / 32 < ARENA_BYTES)
+	if (owner.account.limit / 32 < bytes)
 		return;
 	GK_CUDA(cudaSetDevice(owner.device->ordinal));
-	error = GK_ATTEMPT(cudaMalloc((void **) &base, ARENA_BYTES));
+	error = GK_ATTEMPT(cudaMalloc((void **) &base, bytes));
 	if (error != cudaSuccess)
 		base = nullptr;
 	if (error == cudaErrorMemoryAllocation)
@@ -249,7 +255,7 @@ Arena::open(MemoryOwner &owner)
 	}
 	check(error, "cudaMalloc");
 	holder = &owner;
-	size = ARENA_BYTES;
+	size = bytes;
 	owner.account.add(size);
 }
 
@@ -287,6 +293,20 @@ Arena::put_back(void *data, uint64_t bytes)
 		used -= bytes;
 }
 
+/* The arena for a block of this size, or NULL. */
+static Arena *
+arena_for(MemoryOwner &owner, uint64_t bytes)
+{
+	if (bytes <= MOST_SMALL)
+		return &owner.arena;
+	if (bytes > MOST_POOLED)
+		return nullptr;
+	if (!owner.pool.is_open() && owner.account.used < POOL_SHARE * POOL_BYTES &&
+		owner.account.has_room(POOL_BYTES))
+		owner.pool.open(owner, POOL_BYTES);
+	return &owner.pool;
+}
+
 /* At least this many bytes; growing loses the contents. */
 void
 Block::reserve(MemoryOwner &owner, uint64_t wanted)
@@ -297,14 +317,15 @@ Block::reserve(MemoryOwner &owner, uint64_t wanted)
 		return;
 	release();
 	wanted = (wanted + 511) / 512 * 512;
-	data = wanted <= MOST_SMALL ? owner.arena.take(wanted) : nullptr;
-	of_arena = data != nullptr;
-	if (of_arena)
+	arena = arena_for(owner, wanted);
+	data = arena != nullptr ? arena->take(wanted) : nullptr;
+	if (data != nullptr)
 	{
 		holder = &owner;
 		bytes = wanted;
 		return;
 	}
+	arena = nullptr;
 	GK_CUDA(cudaSetDevice(owner.device->ordinal));
 	if (!owner.account.has_room(wanted))
 		owner.make_room(wanted);
@@ -331,8 +352,8 @@ Block::release()
 {
 	if (data == nullptr)
 		return;
-	if (of_arena)
-		holder->arena.put_back(data, bytes);
+	if (arena != nullptr)
+		arena->put_back(data, bytes);
 	else
 	{
 		(void) cudaFree(data);

@@ -97,13 +97,14 @@ public:
 	Arena & operator=(const Arena &) = delete;
 	~Arena();
 
-	/* Allocates the memory, unless that would be much of the device's. */
-	void		open(MemoryOwner &owner);
+	/* Allocates so many bytes, unless that would be much of the device's. */
+	void		open(MemoryOwner &owner, uint64_t bytes);
 
 	/* Takes memory, aligned to 512 bytes; NULL if there is no room. */
 	void	   *take(uint64_t bytes);
 	void		put_back(void *data, uint64_t bytes);
 	bool		has_room(uint64_t bytes) const { return used + bytes <= size; }
+	bool		is_open() const { return holder != nullptr; }
 
 private:
 	MemoryOwner *holder = nullptr;
@@ -122,6 +123,7 @@ public:
 	Device	   *device = nullptr;
 	Account		account;
 	Arena		arena;			/* goes before the account */
+	Arena		pool;			/* for blocks of some MB, opened with the first of them */
 
 protected:
 	~MemoryOwner() = default;
@@ -145,7 +147,7 @@ public:
 
 private:
 	MemoryOwner *holder = nullptr;
-	bool		of_arena = false;
+	Arena	   *arena = nullptr;	/* that it was taken from, if any */
 };
 
 /* A block of values of one type. */

@@ -21,11 +21,12 @@ struct MergePart
 	int64_t		step;			/* clusters that it may take at a time */
 	int			shares;			/* see neighbours.cu */
 	uint64_t   *neighbours;		/* shares × step lists */
+	float	   *room;			/* of find_neighbours() */
 	Clusters	clusters;		/* all of them; the first shard unites them */
 
 	void		reserve(const GkCommand *c);
 	void		send(const GkCommand *c);
-	bool		list(int64_t from);
+	void		list(int64_t from);
 };
 
 /* Makes room. */
@@ -52,6 +53,7 @@ MergePart::reserve(const GkCommand *c)
 		clusters.weights = plan.take<double>(count);
 		clusters.lists = plan.take<uint64_t>(count * GK_NEIGHBOUR_COUNT);
 		neighbours = plan.take<uint64_t>(shares * step * GK_NEIGHBOUR_COUNT);
+		room = plan.take<float>(neighbour_room(count, shard->dimension));
 		clusters.best = plan.take<uint64_t>(rest);
 		clusters.parts = plan.take<int32_t>(rest);
 		clusters.into = plan.take<int32_t>(rest);
@@ -62,46 +64,56 @@ MergePart::reserve(const GkCommand *c)
 	}
 }
 
-/* Brings the clusters there. */
+/* Brings the clusters there, and prepares the search of their neighbours. */
 void
 MergePart::send(const GkCommand *c)
 {
-	to_device(*shard, clusters.means, c->merge.points, c->merge.count * shard->dimension);
+	uint64_t	values = (uint64_t) c->merge.count * shard->dimension;
+
+	shard->use();
+	if (c->merge.drawn && shard->drawn_count == c->merge.count)
+		GK_CUDA(cudaMemcpyAsync(clusters.means, shard->drawn.get(), values * sizeof(float),
+								cudaMemcpyDeviceToDevice, shard->device->compute));
+	else
+		to_device(*shard, clusters.means, c->merge.points, values);
 	to_device(*shard, clusters.weights, c->merge.weights, c->merge.count);
+	prepare_neighbours(*shard, clusters.means, c->merge.count, room);
 }
 
-/* Lists the unions of a step of its clusters; false if there are none so far on. */
-bool
+/* Lists the unions of a step of its clusters, if there are any so far on. */
+void
 MergePart::list(int64_t from)
 {
 	int64_t		wanted = std::min(step, end - first - from);
 
 	if (wanted <= 0)
-		return false;
-	find_neighbours(*shard, clusters.means, clusters.count, first + from, wanted, shares,
+		return;
+	find_neighbours(*shard, clusters.means, clusters.count, room, first + from, wanted, shares,
 					neighbours);
 	price_unions(*shard, clusters, first + from, wanted, shares, neighbours);
-	return true;
 }
 
 /* Lists the unions of all clusters, an equal share of them on each device. */
 static void
 list_unions(std::vector<MergePart> &parts)
 {
-	bool		more = true;
 	int64_t		step = INT64_MAX;
+	int64_t		most = 0;
 
 	for (const MergePart &part : parts)
+	{
 		step = std::min(step, part.step);
+		most = std::max(most, part.end - part.first);
+	}
 	for (MergePart &part : parts)
 		part.step = step;
-	for (int64_t from = 0; more; from += step)
+	for (int64_t from = 0; from < most; from += step)
 	{
-		more = false;
 		for (MergePart &part : parts)
-			more |= part.list(from);
+			if (from > 0)
+				part.shard->wait();
 		for (MergePart &part : parts)
-			part.shard->wait();
+			part.list(from);
 	}
 }
 

@@ -331,6 +331,7 @@ Shard::clear()
 	labels.release();
 	bounds.release();
 	distance2.release();
+	drawn_count = -1;
 	drop_hash_heads();
 	streaming = false;
 	for (int i = 0; i < 2; i++)

@@ -301,6 +301,10 @@ public:
 	double		whole_norm = 0.0;
 	Buffer<RowStatistics> row_statistics;
 
+	/* The features of the candidates that GK_DRAW has given, unless there was no room for all. */
+	Buffer<float> drawn;
+	int64_t		drawn_count = -1;
+
 	Centroids		centroids;
 	Centroids		candidates;
 	Regions			regions;

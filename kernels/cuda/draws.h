@@ -9,6 +9,9 @@
 namespace gk
 {
 
+/* A draw of few rows has so many bits at most. */
+#define FEW_BITS 11
+
 /* A point of the line. */
 struct DrawnPoint
 {
@@ -22,6 +25,7 @@ struct DrawEnd
 	int64_t		total;			/* the mass of all rows */
 	int64_t		found;			/* rows */
 	int			is_left;		/* not 0: it could not be made here */
+	unsigned long long greatest;	/* bits of the greatest weight × d² (draws_few.cu) */
 };
 
 /* A draw. */
@@ -37,7 +41,10 @@ struct Draw
 	const float *features;		/* of all rows */
 	const double *weights;		/* of all rows, NULL if not weighted */
 
-	/* these come first, and are to be zero: so many bytes */
+	/*
+	 * These come first, and are to be zero: so many bytes.  If few rows are drawn from, all but the
+	 * last are in shared memory.
+	 */
 	uint64_t	zeros;
 	int64_t    *begins;			/* buckets + 1: the masses, then where each begins */
 	int32_t    *drawn;			/* buckets + 1: rows drawn, then how many before each */
@@ -59,6 +66,8 @@ int64_t		draw_tiles(int bits);
 void		draw_points(Shard &shard, const Draw &draw);
 void		find_drawn_rows(Shard &shard, const Draw &draw);
 void		gather_drawn(Shard &shard, const Draw &draw, int64_t found, double *wide);
+void		draw_few(Shard &shard, const Slice &slice, const Draw &draw, const Mass &mass);
+void		compare_few(Shard &shard, const Draw &draw, int64_t first_label);
 void		widen_features(Shard &shard, const float *from, int64_t count, double *to);
 
 }								/* namespace gk */

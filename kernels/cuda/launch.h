@@ -129,11 +129,14 @@ void		separation_slice(Shard &shard, const float *features, int64_t rows,
 
 /*
  * neighbours.cu: keys of the nearest neighbours of points among each other, GK_NEIGHBOUR_COUNT for
- * each that is wanted, in each of some shares of the points: shares × wanted lists
+ * each that is wanted, in each of some shares of the points: shares × wanted lists; with room for
+ * neighbour_room() values, which are to be prepared
  */
 int			neighbour_shares(const Shard &shard, int64_t wanted);
-void		find_neighbours(Shard &shard, const float *points, int64_t count, int64_t first,
-							int64_t wanted, int shares, uint64_t *lists);
+int64_t		neighbour_room(int64_t count, int d);
+void		prepare_neighbours(Shard &shard, const float *points, int64_t count, float *room);
+void		find_neighbours(Shard &shard, const float *points, int64_t count, float *room,
+							int64_t first, int64_t wanted, int shares, uint64_t *lists);
 
 /* merges.cu: rounds of unions */
 struct MergeState;
@@ -237,6 +240,7 @@ struct Listed
 	int64_t		mass;
 	double		distance2;
 };
+void		hash_slice(Shard &shard, const Slice &slice);
 void		masses_slice(Shard &shard, const Slice &slice, const Mass &mass, int bits,
 						 int64_t *buckets);
 void		list_slice(Shard &shard, const Slice &slice, const Wanted &wanted, Listed *list,

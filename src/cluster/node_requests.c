@@ -387,6 +387,7 @@ read_merge(GkNode *node, GkReader *reader)
 	c->merge.count = gk_read_integer(reader, 1, INT32_MAX);
 	c->merge.wanted = gk_read_integer(reader, 1, INT32_MAX);
 	c->merge.spherical = gk_read_integer(reader, 0, 1);
+	c->merge.drawn = false;
 	if (!reader->good)
 		return false;
 	c->merge.points = gk_read_floats(reader, c->merge.count * node->d);

@@ -343,6 +343,8 @@ typedef struct GkCommand
 			int64_t		count;			/* below 2^31 */
 			int64_t		wanted;			/* unions, at least 1 */
 			bool		spherical;		/* a mean is divided by its norm */
+			bool		drawn;			/* the points are all candidates, in order, that GK_DRAW
+										 * has given since its first_label was 0 */
 			int32_t    *into;			/* out: count: of which one it became a part; -1 = none */
 			int32_t    *rounds;			/* out: count: in which round, from 0; -1 if none */
 			float	   *costs;			/* out: count: what that union cost; 0 if none */
@@ -562,7 +564,7 @@ typedef struct GkEngineClass
  * Tells one state of this header from another: a library on disk may be older or newer than the
  * program that loads it.  The version is to be raised with changes that no size shows.
  */
-#define GK_ENGINE_VERSION 3
+#define GK_ENGINE_VERSION 4
 #define GK_ENGINE_INTERFACE \
 	((uint64_t) GK_ENGINE_VERSION << 56 | (uint64_t) GK_OPERATIONS << 48 | \
 	 (uint64_t) sizeof(GkCommand) << 32 | (uint64_t) sizeof(GkEngineConfig) << 16 | \

@@ -59,6 +59,7 @@ typedef struct Merger
 	int64		count;
 	int			dimension;
 	bool		spherical;
+	bool		drawn;			/* the points are as GK_DRAW has given them */
 	int64	   *heaviest;		/* see gk_merge_candidates() */
 	double	   *first_weights;	/* the weights before all merges, with these */
 
@@ -363,6 +364,7 @@ find_unions(Merger *merger, int64 wanted)
 	command.merge.count = merger->count;
 	command.merge.wanted = Max(wanted, 1);
 	command.merge.spherical = merger->spherical;
+	command.merge.drawn = merger->drawn && points == merger->points;
 	command.merge.into = gk_allocate(merger->count, sizeof(int32));
 	command.merge.rounds = gk_allocate(merger->count, sizeof(int32));
 	command.merge.costs = gk_allocate(merger->count, sizeof(float));
@@ -580,10 +582,10 @@ gk_merge_closest(GkJob *job, double *centroids, double *weights, int64 count, in
 /* Merges candidates; returns how many stay. */
 int64
 gk_merge_candidates(GkJob *job, const float *points, double *weights, int64 count, int dimension,
-					int64 most, bool spherical, int64 *heaviest)
+					int64 most, bool spherical, bool drawn, int64 *heaviest)
 {
 	Merger		merger = {.job = job,.points = points,.weights = weights,.count = count,
-	.dimension = dimension,.spherical = spherical,.heaviest = heaviest};
+	.dimension = dimension,.spherical = spherical,.drawn = drawn,.heaviest = heaviest};
 
 	merger.first_weights = gk_allocate(count, sizeof(double));
 	memcpy(merger.first_weights, weights, count * sizeof(double));

@@ -22,9 +22,10 @@ extern int64 gk_merge_closest(GkJob *job, double *centroids, double *weights, in
 /*
  * The same with points that stay as they are.  `heaviest` (count) says for each cluster that is
  * left which of the points that it is made of had the greatest weight.  Unions that add nothing are
- * made beyond `most`: of equal points, and of those without weight.
+ * made beyond `most`: of equal points, and of those without weight.  `drawn` is as in GK_MERGE.
  */
 extern int64 gk_merge_candidates(GkJob *job, const float *points, double *weights, int64 count,
-								 int dimension, int64 most, bool spherical, int64 *heaviest);
+								 int dimension, int64 most, bool spherical, bool drawn,
+								 int64 *heaviest);
 
 #endif							/* GK_MERGE_H */

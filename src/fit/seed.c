@@ -326,7 +326,8 @@ choose_among_candidates(Seeder *seeder, double *centroids)
 	double	   *weights = candidate_weights(seeder);
 	int64	   *heaviest = gk_allocate(seeder->count, sizeof(int64));
 	int64		chosen = gk_merge_candidates(spec->job, seeder->points, weights, seeder->count, d,
-											 spec->k, spec->spherical, heaviest);
+											 spec->k, spec->spherical, seeder->asks_engine,
+											 heaviest);
 
 	for (int64 i = 0; i < chosen; i++)
 		widen(seeder, seeder->points + heaviest[i] * d, 1, centroids + i * d);

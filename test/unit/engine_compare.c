@@ -330,6 +330,12 @@ compare_candidates(Pair *pair, int64_t count, bool as_rows)
 	return greatest;
 }
 
+/* Points that are merged, at most. */
+#define MOST_POINTS 600
+
+/* Draws by distance. */
+#define DRAWS 3
+
 /* Runs a command of a draw. */
 static void
 run_part(void *engine, GkCommand *c)
@@ -365,9 +371,39 @@ draw_rows(Pair *pair, int which, GkMass mass, int exponent, int64_t count, int64
 	return c;
 }
 
+/* Which of some points become one; some weigh nothing. */
+static void
+compare_unions(Pair *pair, const float *points, int64_t count, bool drawn)
+{
+	int64_t		wanted = 1 + (int64_t) (random_bits() % (uint64_t) count);
+	bool		spherical = random_bits() % 4 == 0;
+	bool		even = random_bits() % 2 == 0;
+	double	   *weights = malloc(count * sizeof(double));
+
+	for (int64_t i = 0; i < count; i++)
+		weights[i] = even ? 1.0 : (double) (random_bits() % 9) / 8;
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_MERGE};
+
+		c.merge.points = points;
+		c.merge.weights = weights;
+		c.merge.count = count;
+		c.merge.wanted = wanted;
+		c.merge.spherical = spherical;
+		c.merge.drawn = drawn;
+		c.merge.into = room(pair, e, 0, count * sizeof(int32_t));
+		c.merge.rounds = room(pair, e, 1, count * sizeof(int32_t));
+		c.merge.costs = room(pair, e, 2, count * sizeof(float));
+		run(pair->engines[e], &c);
+	}
+	same_outputs(pair, 3, drawn ? "merges of rows drawn" : "merges");
+	free(weights);
+}
+
 /* Draws rows on both engines, unless the tested one leaves that to its caller. */
 static GkCommand
-compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label)
+compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label, float *candidates)
 {
 	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) pair->data->k);
 	GkCommand	drawn = draw_rows(pair, 0, mass, exponent, count, first_label);
@@ -378,6 +414,8 @@ compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label)
 		return drawn;
 	}
 	pair->comparison->draws++;
+	memcpy(candidates + first_label * pair->data->d, drawn.draw.features,
+		   drawn.draw.found * pair->data->d * sizeof(float));
 	(void) draw_rows(pair, 1, mass, exponent, count, first_label);
 	same_outputs(pair, 3, "rows drawn");
 	if (drawn.draw.found > 0)
@@ -385,21 +423,27 @@ compare_draw(Pair *pair, GkMass mass, int exponent, int64_t first_label)
 	return drawn;
 }
 
-/* Draws rows by weight, and by distance to these. */
+/* Draws rows by weight, and by distance to these; merges them. */
 static void
 compare_draws(Pair *pair)
 {
 	double		greatest = pair->data->weighted ? 1e8 : 1;
+	float	   *candidates = malloc((DRAWS + 1) * pair->data->k * pair->data->d * sizeof(float));
 	GkCommand	drawn = compare_draw(pair, GK_MASS_WEIGHT, mass_exponent(pair->data->n, greatest),
-									 0);
+									 0, candidates);
 	int64_t		found = 0;
 
-	for (int round = 0; round < 3 && drawn.draw.found > 0; round++)
+	for (int round = 0; round < DRAWS && drawn.draw.found > 0; round++)
 	{
 		found += drawn.draw.found;
 		drawn = compare_draw(pair, GK_MASS_DISTANCE,
-							 mass_exponent(pair->data->n, drawn.draw.greatest), found);
+							 mass_exponent(pair->data->n, drawn.draw.greatest), found, candidates);
 	}
+	found += drawn.draw.found > 0 ? drawn.draw.found : 0;
+	if (found > 0 && drawn.draw.found >= 0)
+		compare_unions(pair, candidates, found < MOST_POINTS ? found : MOST_POINTS,
+					   found <= MOST_POINTS);
+	free(candidates);
 }
 
 /* The commands of seeding: draws, candidates, potentials, masses, weights of the labels. */
@@ -802,38 +846,14 @@ compare_separations(Pair *pair)
 		compare_separation(pair, i & 1, i & 2, i & 4, random_bits() % 2);
 }
 
-/* Points that are merged, at most. */
-#define MOST_POINTS 600
-
-/* Which of some rows, as points of the caller, become one; some weigh nothing. */
+/* Which of some rows, as points of the caller, become one. */
 static void
 compare_merges(Pair *pair)
 {
 	const Data *data = pair->data;
-	int64_t		count = 1 + (int64_t) (random_bits() % (uint64_t) data->n) % MOST_POINTS;
-	int64_t		wanted = 1 + (int64_t) (random_bits() % (uint64_t) count);
-	bool		spherical = random_bits() % 4 == 0;
-	bool		even = random_bits() % 2 == 0;
-	double	   *weights = malloc(count * sizeof(double));
 
-	for (int64_t i = 0; i < count; i++)
-		weights[i] = even ? 1.0 : (double) (random_bits() % 9) / 8;
-	for (int e = 0; e < 2; e++)
-	{
-		GkCommand	c = {.operation = GK_MERGE};
-
-		c.merge.points = data->x;
-		c.merge.weights = weights;
-		c.merge.count = count;
-		c.merge.wanted = wanted;
-		c.merge.spherical = spherical;
-		c.merge.into = room(pair, e, 0, count * sizeof(int32_t));
-		c.merge.rounds = room(pair, e, 1, count * sizeof(int32_t));
-		c.merge.costs = room(pair, e, 2, count * sizeof(float));
-		run(pair->engines[e], &c);
-	}
-	same_outputs(pair, 3, "merges");
-	free(weights);
+	compare_unions(pair, data->x,
+				   1 + (int64_t) (random_bits() % (uint64_t) data->n) % MOST_POINTS, false);
 }
 
 /* Both engines with the rows in them. */
