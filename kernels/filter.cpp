@@ -63,6 +63,14 @@ release_filter(Shard &shard, int64_t slice_rows)
 	shard.flag_limits.release();
 }
 
+/* True if filter_hopper.cu compares rows with so many centroids. */
+bool
+suits_hopper(const Shard &shard, int64_t centroids)
+{
+	return !filter_resident_fits(shard, centroids) && !filter_wide_suits(shard) &&
+		filter_hopper_fits(shard, centroids);
+}
+
 /* Rows of a full wave: all multiprocessors at a time; 1 if that does not matter. */
 int64_t
 filter_wave(const Shard &shard, int64_t centroids)
@@ -99,7 +107,9 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  bounds(shard.bounds.get() + slice.first), rows(slice.rows), d(shard.dimension),
 	  depth(shard.depth), exact(with.exact.get()), centroids(with.rounded.get()),
 	  lower(with.lower.get()), slack(with.slack.get()), norm(with.norm.get()),
-	  error(with.error.get()), scale(with.scale.get()), count((int) with.count),
+	  error(with.error.get()), scale(with.scale.get()), sorted(with.sorted.rounded.get()),
+	  sorted_lower(with.sorted.lower.get()), numbers(with.sorted.numbers.get()),
+	  count((int) with.count),
 	  row_list(nullptr), row_count(nullptr), approximate(false),
 	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),

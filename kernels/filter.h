@@ -35,6 +35,9 @@ struct FilterArguments
 	const float *norm;
 	const float *error;
 	const CentroidScale *scale;
+	const __half *sorted;		/* for filter_hopper: tiles in the order of lower bounds, … */
+	const float *sorted_lower;
+	const int32_t *numbers;		/* … and the numbers of these centroids */
 	int			count;			/* of centroids */
 
 	const int32_t *row_list;	/* the rows to compare, for filter_generic; NULL = all */
@@ -52,6 +55,9 @@ struct FilterArguments
 
 /* True if narrow.cu compares rows with so many centroids, without the filter. */
 bool		suits_narrow(const Shard &shard, int64_t centroids);
+
+/* True if filter_hopper.cu compares rows with so many centroids. */
+bool		suits_hopper(const Shard &shard, int64_t centroids);
 
 /* Allocates memory for slices of this many rows. */
 void		reserve_filter(Shard &shard, int64_t slice_rows);

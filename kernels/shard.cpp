@@ -88,7 +88,7 @@ void
 Centroids::release()
 {
 	count = padded = 0;
-	prepared = narrow = false;
+	prepared = narrow = ordered = false;
 	exact.release();
 	rounded.release();
 	lower.release();
@@ -96,6 +96,9 @@ Centroids::release()
 	norm.release();
 	error.release();
 	scale.release();
+	sorted.rounded.release();
+	sorted.lower.release();
+	sorted.numbers.release();
 	hashes.release();
 	firsts.release();
 	packed.release();

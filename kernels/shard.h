@@ -80,6 +80,14 @@ struct CentroidScale
 	unsigned	exact;			/* not 0: no score is rounded */
 };
 
+/* Centroids in the order of their lower bounds, padded. */
+struct SortedCentroids
+{
+	Buffer<__half> rounded;
+	Buffer<float> lower;
+	Buffer<int32_t> numbers;
+};
+
 /* A set of centroids, or of candidates, that rows are compared with. */
 struct Centroids
 {
@@ -87,6 +95,7 @@ struct Centroids
 
 	int64_t		count = 0;
 	bool		narrow = false;	/* rows are compared with them by narrow.cu */
+	bool		ordered = false;	/* rows are compared with them by filter_hopper.cu */
 	int64_t		padded = 0;
 	bool		prepared = false;
 	Buffer<double> exact;		/* count × d */
@@ -96,6 +105,7 @@ struct Centroids
 	Buffer<float> norm;			/* padded */
 	Buffer<float> error;		/* padded */
 	Buffer<CentroidScale> scale;
+	SortedCentroids sorted;		/* if filter_hopper.cu compares rows with them */
 	Buffer<uint64_t> hashes;	/* a hash table, to find equal ones … */
 	Buffer<unsigned> firsts;	/* … and the first one of each slot, then the slot of each */
 	Buffer<float> packed;		/* for narrow.cu, which needs but the exact ones besides */

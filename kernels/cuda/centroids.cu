@@ -218,6 +218,14 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 	centroids.scale.reserve(shard, 1);
 	centroids.hashes.reserve(shard, hash_slots(count));
 	centroids.firsts.reserve(shard, hash_slots(count) + count);
+	centroids.ordered = suits_hopper(shard, count);
+	if (centroids.ordered)
+	{
+		centroids.sorted.rounded.reserve(shard, centroids.padded * tiles_of(shard.depth) *
+												TILE_COLUMNS);
+		centroids.sorted.lower.reserve(shard, centroids.padded);
+		centroids.sorted.numbers.reserve(shard, centroids.padded);
+	}
 }
 
 /* Measures centroids: one warp each. */
@@ -336,6 +344,8 @@ bound_centroids(Shard &shard, Centroids &centroids)
 	lower_kernel<<<(unsigned) ((a.padded + 255) / 256), 256, 0, shard.device->compute>>>
 		(a, shard.row_statistics.get(), shard.flag_counts.get(), reserved ? numbers : 0);
 	GK_LAUNCHED("lower_kernel");
+	if (centroids.ordered)
+		sort_centroids(shard, centroids);
 	shard.flags_clear = reserved;
 	/* comes last: a command that failed before is followed by others */
 	centroids.prepared = true;

@@ -5,6 +5,9 @@
  * stages in shared memory, over and over; consumer warpgroups keep 64 rows each in registers, see
  * every centroid once, and move on to their next rows.  They start at staggered offsets, so that
  * some read rows or run their epilogue while the tensor cores multiply for the others.
+ *
+ * Centroids come in the order of their lower bounds.  So the first lower bound of a part of them
+ * and the greatest product show whether any score of the part can matter: mostly, none is computed.
  */
 #include <algorithm>
 
@@ -21,8 +24,8 @@ namespace gk
 #define TILE_VALUES (TILE_CENTROIDS * TILE_COLUMNS)
 #define TILE_STEPS (TILE_COLUMNS / 16)
 #define EIGHTS (TILE_CENTROIDS / 8)
-#define HALF (EIGHTS / 2)		/* of a panel of centroids: … */
-#define PARTS 2					/* … in parts of eight of a thread's centroids */
+#define PARTS 4					/* of a panel of centroids */
+#define PART (EIGHTS / PARTS)
 
 /* How many consumer warpgroups have the registers for rows of so many tiles. */
 template <int TILES> struct Shape
@@ -115,10 +118,10 @@ produce(const HopperArguments &a, const Stages &stages)
 
 			wait_barrier(&stages.empty[ring.stage], ring.parity);
 			expect_bytes(full, sizeof(stage->values) + (last ? sizeof(stage->lower) : 0));
-			copy_bulk(stage->values, a.centroids + ((int64_t) panel * TILES + tile) * TILE_VALUES,
+			copy_bulk(stage->values, a.sorted + ((int64_t) panel * TILES + tile) * TILE_VALUES,
 					  sizeof(stage->values), full);
 			if (last)
-				copy_bulk(stage->lower, a.lower + (int64_t) panel * TILE_CENTROIDS,
+				copy_bulk(stage->lower, a.sorted_lower + (int64_t) panel * TILE_CENTROIDS,
 						  sizeof(stage->lower), full);
 			ring.step(STAGES);
 		}
@@ -304,10 +307,10 @@ conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<T
 	if (threadIdx.x % 4 < 2 && row < a.rows)
 	{
 		RowBound	bound = read_bound(__ldg(a.bounds + row), exponent);
-		float		own = own_of(a, bound, best.centroid);
 
-		conclude(a, row, best, limit_of(best.least, own, row_part(a, bound.norm, bound.error)),
-				 bound.back);
+		best.centroid = __ldg(a.numbers + best.centroid);
+		conclude(a, row, best, limit_of(best.least, own_of(a, bound, best.centroid),
+										row_part(a, bound.norm, bound.error)), bound.back);
 	}
 }
 
@@ -333,18 +336,75 @@ multiply_panel(const Stages &stages, Ring ring, Rows<TILES> &rows)
 	wait_products<0>();
 }
 
-/* Merges the scores of half a panel, of which this is the last stage. */
-template <int FIRST, int TILES> static __device__ __forceinline__ void
-take_half(const Stage &stage, int panel, Rows<TILES> &rows)
+/* The greatest product of part P of a panel with row I, or 0: as integers, as these order alike. */
+template <int I, int P> static __device__ __forceinline__ float
+greatest_product(const float (&sums)[EIGHTS][4])
 {
-	int			column = FIRST * 8 + threadIdx.x % 4 * 2;
-	const float *lower = &stage.lower[column];
-	float		(&sums)[HALF][4] = *(float (*)[HALF][4]) &rows.sums[FIRST];
-	float		least[PARTS][2];
+	int			greatest = 0;
 
-	make_scores(sums, rows.back, least,
-				[&](int n) { return *(const float2 *) (lower + n * 8); });
-	take_panel(sums, least, panel * TILE_CENTROIDS + column, rows.best);
+#pragma unroll
+	for (int n = P * PART; n < (P + 1) * PART; n++)
+		greatest = __vimax3_s32(greatest, __float_as_int(sums[n][I * 2]),
+								__float_as_int(sums[n][I * 2 + 1]));
+	return __int_as_float(greatest);
+}
+
+/* Merges the scores of part P of a panel, of which this is the last stage, for row I. */
+template <int I, int P, int TILES> static __device__ __forceinline__ void
+take_part(const Stage &stage, int panel, Rows<TILES> &rows)
+{
+	int			column = P * PART * 8 + threadIdx.x % 4 * 2;
+	int			centroid = panel * TILE_CENTROIDS + column;
+	float		scores[PART][2];
+
+	/* in place, as there are no registers to spare */
+#pragma unroll
+	for (int n = 0; n < PART; n++)
+	{
+		float2		bounds = *(const float2 *) &stage.lower[column + n * 8];
+		const float *sums = &rows.sums[P * PART + n][I * 2];
+
+		scores[n][0] = fmaf(sums[0], rows.back[I], bounds.x);
+		scores[n][1] = fmaf(sums[1], rows.back[I], bounds.y);
+	}
+#pragma unroll
+	for (int n = 0; n < PART; n++)
+	{
+		take_score(&rows.best[I], scores[n][0], centroid + n * 8);
+		take_score(&rows.best[I], scores[n][1], centroid + n * 8 + 1);
+	}
+}
+
+/* True if part P of a panel may have a score that matters to row I of any thread of the warp. */
+template <int I, int P, int TILES> static __device__ __forceinline__ bool
+may_matter(const Stage &stage, const Rows<TILES> &rows)
+{
+	float		lowest = stage.lower[P * PART * 8];
+	float		bound = fmaf(greatest_product<I, P>(rows.sums), rows.back[I], lowest);
+
+	return __any_sync(0xffffffffu, bound < bar_of(rows.best[I]));
+}
+
+/* Merges the scores of parts of a panel, from P on, that may matter. */
+template <int P, int TILES> static __device__ __forceinline__ void
+take_parts(const Stage &stage, int panel, const bool (&matters)[PARTS][2], Rows<TILES> &rows)
+{
+	if (matters[P][0])
+		take_part<0, P>(stage, panel, rows);
+	if (matters[P][1])
+		take_part<1, P>(stage, panel, rows);
+	if constexpr (P + 1 < PARTS)
+		take_parts<P + 1>(stage, panel, matters, rows);
+}
+
+/* Finds out which parts of a panel, from P on, may matter. */
+template <int P, int TILES> static __device__ __forceinline__ void
+look_at_parts(const Stage &stage, const Rows<TILES> &rows, bool (&matters)[PARTS][2])
+{
+	matters[P][0] = may_matter<0, P>(stage, rows);
+	matters[P][1] = may_matter<1, P>(stage, rows);
+	if constexpr (P + 1 < PARTS)
+		look_at_parts<P + 1>(stage, rows, matters);
 }
 
 /*
@@ -397,10 +457,12 @@ compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int pane
 {
 	for (int left = a.panels; left > 0; left--)
 	{
+		bool		matters[PARTS][2];
+
 		multiply_panel<LAST>(stages, ring, rows);
 		ring = release_stages<TILES - 1>(stages, ring);
-		take_half<0>(stages.stages[ring.stage], panel, rows);
-		take_half<HALF>(stages.stages[ring.stage], panel, rows);
+		look_at_parts<0>(stages.stages[ring.stage], rows, matters);
+		take_parts<0>(stages.stages[ring.stage], panel, matters, rows);
 		ring = release_stages<1>(stages, ring);
 		if (a.labels == nullptr)
 			share_seconds(rows);

@@ -1,0 +1,78 @@
+/*
+ * Centroids in the order of their lower bounds, for filter_hopper.cu: neighbours have nearly the
+ * same, so that one bound stands for several.
+ */
+#include "filter.cuh"
+#include "warp.cuh"
+
+namespace gk
+{
+
+#define SORTING_WARPS 8
+
+/* What sorts centroids; all arrays are padded. */
+struct Sorting
+{
+	explicit Sorting(const Shard &shard, const Centroids &from)
+		: rounded(from.rounded.get()), lower(from.lower.get()), padded((int) from.padded),
+		  depth(shard.depth), sorted_rounded(from.sorted.rounded.get()),
+		  sorted_lower(from.sorted.lower.get()), numbers(from.sorted.numbers.get())
+	{
+	}
+
+	const __half *rounded;
+	const float *lower;
+	int			padded;
+	int			depth;
+	__half	   *sorted_rounded;
+	float	   *sorted_lower;
+	int32_t    *numbers;
+};
+
+/* How many centroids come before one, in all lanes of a warp. */
+static __device__ __forceinline__ int
+count_before(const Sorting &a, int centroid, float lower)
+{
+	int			before = 0;
+
+	for (int j = threadIdx.x % 32 * 4; j < a.padded; j += 128)
+	{
+		float4		four = *(const float4 *) (a.lower + j);
+
+		before += (four.x < lower || (four.x == lower && j < centroid)) +
+			(four.y < lower || (four.y == lower && j + 1 < centroid)) +
+			(four.z < lower || (four.z == lower && j + 2 < centroid)) +
+			(four.w < lower || (four.w == lower && j + 3 < centroid));
+	}
+	return sum_of_lanes<32>(before);
+}
+
+/* Copies centroids to their places: one warp each. */
+static __global__ void
+sort_kernel(Sorting a)
+{
+	int			centroid = (int) blockIdx.x * SORTING_WARPS + threadIdx.x / 32;
+	int			lane = threadIdx.x % 32;
+	float		lower = a.lower[centroid];
+	int			place = count_before(a, centroid, lower);
+
+	for (int column = lane * 8; column < tiles_of(a.depth) * TILE_COLUMNS; column += 256)
+		*(uint4 *) (a.sorted_rounded + place_of_centroid(a.depth, place, column)) =
+			*(const uint4 *) (a.rounded + place_of_centroid(a.depth, centroid, column));
+	if (lane == 0)
+	{
+		a.sorted_lower[place] = lower;
+		a.numbers[place] = centroid;
+	}
+}
+
+/* Enqueues the sorting of centroids that are bounded. */
+void
+sort_centroids(Shard &shard, const Centroids &centroids)
+{
+	sort_kernel<<<(unsigned) (centroids.padded / SORTING_WARPS), SORTING_WARPS * 32, 0,
+		shard.device->compute>>>(Sorting(shard, centroids));
+	GK_LAUNCHED("sort_kernel");
+}
+
+}								/* namespace gk */
