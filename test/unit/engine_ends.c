@@ -25,7 +25,7 @@ const GkOperation command_order[COMMANDS] = {
 Room
 make_room(const Data *data)
 {
-	Room		room = {.data = data,.cluster = 1};
+	Room		room = {.data = data};
 
 	room.entries = data->n < MOST_ENTRIES ? data->n : MOST_ENTRIES;
 	room.bytes = (data->k + 1) * (data->d + 1) * sizeof(GkSum) + room.entries * sizeof(GkEntry) +
@@ -44,6 +44,9 @@ make_room(const Data *data)
 	room.exponents = calloc(data->d + 1, sizeof(int));
 	room.wanted = memset(malloc(1 << BUCKET_BITS), 1, 1 << BUCKET_BITS);
 	room.is_empty = calloc((size_t) data->k, 1);
+	room.row = calloc(1, sizeof(int64_t));
+	room.cluster = malloc(sizeof(int64_t));
+	*room.cluster = 1;
 	room.pairs = calloc(room.entries, sizeof(int64_t));
 	room.groups = calloc(data->n, sizeof(int32_t));
 	room.weights = malloc(data->n * sizeof(double));
@@ -68,6 +71,8 @@ free_room(Room *room)
 	free(room->exponents);
 	free(room->wanted);
 	free(room->is_empty);
+	free(room->row);
+	free(room->cluster);
 	free(room->pairs);
 	free(room->groups);
 	free(room->weights);
@@ -106,7 +111,7 @@ fill_data_command(GkCommand *c, Room *room)
 			c->grid.origin = room->zeros;
 			break;
 		case GK_ROWS:
-			c->rows.rows = &room->row;
+			c->rows.rows = room->row;
 			c->rows.count = 1;
 			c->rows.features = room->out[0];
 			c->rows.weights = room->out[1];
@@ -197,8 +202,8 @@ fill_fit_command(GkCommand *c, Room *room, bool many)
 			c->farthest.entries = room->out[0];
 			break;
 		case GK_RELOCATE:
-			c->relocate.rows = &room->row;
-			c->relocate.clusters = &room->cluster;
+			c->relocate.rows = room->row;
+			c->relocate.clusters = room->cluster;
 			c->relocate.count = 1;
 			break;
 		case GK_GET_CENTROIDS:

@@ -22,12 +22,12 @@ typedef struct Room
 	uint8_t    *wanted;			/* of every bucket, all 1 */
 	uint8_t    *is_empty;		/* k */
 	int64_t		entries;		/* rows that a list has room for */
-	int64_t		row;
+	int64_t    *row;			/* 1, which is 0 */
 	int64_t    *pairs;			/* entries, all 0: a row is compared with itself */
 	int32_t    *groups;			/* n, all 0 */
 	double	   *weights;		/* n: 1 each */
 	int64_t    *ends;			/* k: of groups of one centroid each */
-	int64_t		cluster;
+	int64_t    *cluster;		/* 1, which is 1 */
 	size_t		bytes;			/* of each output */
 	void	   *out[5];
 } Room;
