@@ -54,9 +54,6 @@ same_outputs(Pair *pair, int count, const char *what)
 		same_output(pair, i, what);
 }
 
-/* Windows of rows that are compared at a time. */
-#define WINDOWS 3
-
 /* Labels, d² or both of some of the rows, which begin and end anywhere. */
 static void
 compare_window(Pair *pair, bool distances, const char *what)
@@ -77,7 +74,7 @@ compare_window(Pair *pair, bool distances, const char *what)
 	same_outputs(pair, 2, what);
 }
 
-/* Labels, and d² if asked for, of all rows, and of windows on them. */
+/* Labels, and d² if asked for, of all rows, and of a window on them. */
 static void
 compare_rows(Pair *pair, bool distances, const char *what)
 {
@@ -89,8 +86,7 @@ compare_rows(Pair *pair, bool distances, const char *what)
 													   distances ? room(pair, e, 1, n * 8)
 													   : NULL));
 	same_outputs(pair, distances ? 2 : 1, what);
-	for (int i = 0; i < WINDOWS; i++)
-		compare_window(pair, distances, what);
+	compare_window(pair, distances, what);
 }
 
 /* Least and greatest values and weights. */
