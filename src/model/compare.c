@@ -195,19 +195,6 @@ label_text(const GkSourceText *source, const char *name, const char *argument)
 	return psprintf("%s::pg_catalog.text COLLATE pg_catalog.\"C\"", column);
 }
 
-/* Sets what texts depend on so that different labels have different ones. */
-static void
-set_label_texts(void)
-{
-	static const char *const settings[][2] = {
-		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"extra_float_digits", "3"}
-	};
-
-	for (int i = 0; i < (int) lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-}
-
 /* The number of a label: its place among their texts. */
 static const char *
 label_number(const char *column)
@@ -228,7 +215,9 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	GkContingency contingency = {0};
 	int			nest_level = NewGUCNestLevel();
 
-	set_label_texts();
+	/* different numbers have different texts */
+	(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	count_rows(source,
 			   psprintf("SELECT %s, %s, rows FROM (SELECT %s AS a, %s AS b,"
 						" pg_catalog.count(*) AS rows FROM %s AS source"
