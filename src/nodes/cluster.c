@@ -240,7 +240,7 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	load_parts(cluster, source, "gk_load", source->spec.shift, source->spec.dimension, NULL);
 	if (!gk_merge_parts(cluster, source, NULL, rows, wrong))
 		load_again(cluster, source, rows, wrong);
-	atomic_store(gk_progress_rows(), rows->read - rows->skipped);
+	gk_progress_count(gk_progress_number(), rows->read - rows->skipped);
 	cluster->places = palloc(cluster->count * sizeof(int));
 	places = place_parts(cluster, nodes, first_rows);
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)

@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -22,6 +23,7 @@
 
 struct GkProgress
 {
+	uint64		number;
 	ResourceOwner owner;
 	dsm_segment *segment;		/* NULL = nobody sees this fit */
 	GkSharedProgress *shared;	/* in the segment, or `unseen` */
@@ -34,6 +36,9 @@ struct GkProgress
 };
 
 static GkProgress *innermost = NULL;
+
+/* Held while the list of fits changes, and while another thread looks a fit up in it. */
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const phase_names[] = {
 	"queued", "reading", "seeding", "iterating", "labelling", "measuring", "writing"
@@ -80,9 +85,11 @@ release_progress(GkProgress *progress)
 {
 	GkProgress **link = &innermost;
 
+	(void) pthread_mutex_lock(&listing);
 	while (*link != progress)
 		link = &(*link)->outer;
 	*link = progress->outer;
+	(void) pthread_mutex_unlock(&listing);
 	unlock_segment(progress);
 	if (progress->segment != NULL)
 		dsm_detach(progress->segment);
@@ -145,6 +152,7 @@ GkProgress *
 gk_progress_begin(void)
 {
 	static bool registered = false;
+	static uint64 fits = 0;
 	GkProgress *progress;
 
 	if (!registered)
@@ -152,10 +160,13 @@ gk_progress_begin(void)
 	registered = true;
 
 	progress = MemoryContextAllocZero(TopMemoryContext, sizeof(GkProgress));
+	progress->number = ++fits;
 	progress->owner = CurrentResourceOwner;
 	progress->shared = &progress->unseen;
 	progress->outer = innermost;
+	(void) pthread_mutex_lock(&listing);
 	innermost = progress;
+	(void) pthread_mutex_unlock(&listing);
 	make_segment(progress);
 	fill_in(progress->shared);
 	if (progress->segment != NULL)
@@ -270,13 +281,25 @@ gk_progress_expect(double rows)
 		atomic_store(&innermost->shared->expected, rows >= 1.0 && rows < 1e18 ? (int64) rows : 0);
 }
 
-/* Where any thread counts the rows that were read. */
-atomic_llong *
-gk_progress_rows(void)
+/* A number for the innermost fit. */
+uint64_t
+gk_progress_number(void)
 {
-	static atomic_llong nobody;
+	return innermost != NULL ? innermost->number : 0;
+}
 
-	return innermost != NULL ? &innermost->shared->rows : &nobody;
+/* The rows that were read for a fit. */
+void
+gk_progress_count(uint64_t number, int64_t rows)
+{
+	GkProgress *progress;
+
+	(void) pthread_mutex_lock(&listing);
+	for (progress = innermost; progress != NULL && progress->number != number;)
+		progress = progress->outer;
+	if (progress != NULL)
+		atomic_store(&progress->shared->rows, rows);
+	(void) pthread_mutex_unlock(&listing);
 }
 
 /* A start begins. */

@@ -53,8 +53,14 @@ extern void gk_progress_nodes(int nodes);
 /* The number of rows expected; <= 0 if unknown. */
 extern void gk_progress_expect(double rows);
 
-/* Where any thread counts the rows that were read; valid until the fit ends. */
-extern atomic_llong *gk_progress_rows(void);
+/* A number for the innermost fit; 0 = there is none. */
+extern uint64_t gk_progress_number(void);
+
+/*
+ * The rows that were read for a fit, by its number; nothing if it has ended.  From any thread: what
+ * reads them may end after the fit that it counts for.
+ */
+extern void gk_progress_count(uint64_t number, int64_t rows);
 
 /* A start begins, from 1; of how many, and its limit of iterations. */
 extern void gk_progress_start(int start, int starts, int max_iterations);

@@ -34,7 +34,7 @@ struct GkDrain
 	sem_t		finished;
 	GkStatus	status;
 	int64_t		rows;
-	atomic_llong *progress;
+	GkRowCount	count;
 	void		(*complete) (GkStatus *status);
 	int64_t    *first_rows;		/* by sequence number */
 	int64_t		batches;		/* the greatest sequence number + 1 */
@@ -127,7 +127,7 @@ append_slot(GkDrain *drain, int slot)
 	drain->pending_slots[drain->pending++] = slot;
 	drain->moved += batch.rows * dimension * sizeof(float);
 	drain->rows += batch.rows;
-	atomic_store(drain->progress, drain->rows);
+	drain->count.set(drain->count.fit, drain->rows);
 	return status;
 }
 
@@ -224,7 +224,7 @@ start_thread(GkDrain *drain)
 
 /* Begins with an empty ring. */
 GkStatus
-gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
+gk_drain_start(GkRing *ring, GkEngine *engine, GkRowCount count,
 			   void (*complete) (GkStatus *status), bool on_demand, GkDrain **result)
 {
 	GkDrain    *drain = calloc(1, sizeof(GkDrain));
@@ -235,7 +235,7 @@ gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
 		return failure(GK_NO_HOST_MEMORY, "calloc", "out of memory for a thread");
 	drain->ring = ring;
 	drain->engine = engine;
-	drain->progress = progress;
+	drain->count = count;
 	drain->complete = complete;
 	sem_init(&drain->finished, 0, 0);
 	if (!on_demand)

@@ -14,15 +14,22 @@
 
 typedef struct GkDrain GkDrain;
 
+/* Where to count rows: set(fit, rows), from any thread, even after that fit has ended. */
+typedef struct GkRowCount
+{
+	void		(*set) (uint64_t fit, int64_t rows);
+	uint64_t	fit;
+} GkRowCount;
+
 /* A thread and its waits cost as much as moving so many bytes of rows. */
 #define GK_THREAD_BYTES ((size_t) 2 << 20)
 
 /*
- * Begins with an empty ring, with a thread unless it is `on_demand`; writes how many rows went into
- * the engine so far to `progress`.  Calls `complete` with an error before the feeders see it, to
+ * Begins with an empty ring, with a thread unless it is `on_demand`; counts how many rows
+ * went into the engine so far.  Calls `complete` with an error before the feeders see it, to
  * add what only this process knows.
  */
-extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, atomic_llong *progress,
+extern GkStatus gk_drain_start(GkRing *ring, GkEngine *engine, GkRowCount count,
 							   void (*complete) (GkStatus *status), bool on_demand,
 							   GkDrain **drain);
 

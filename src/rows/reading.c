@@ -505,6 +505,7 @@ static void
 read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows)
 {
 	GkFeed	   *feed = reading->feed;
+	GkRowCount	count = {.set = gk_progress_count,.fit = gk_progress_number()};
 	bool		on_demand = is_alone(reading);
 	GkStatus	status;
 	int64		batches;
@@ -513,9 +514,9 @@ read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows
 	if (OidIsValid(feed->id_type))
 		rows->ids = gk_row_ids_create(job, feed->id_type, feed->max_participants);
 	gk_feed_reset(feed, rows->ids != NULL ? gk_row_ids_handle(rows->ids) : DSM_HANDLE_INVALID);
-	atomic_store(gk_progress_rows(), 0);
-	gk_check(gk_drain_start(&feed->ring, reading->engine, gk_progress_rows(), gk_add_account,
-							on_demand, &reading->drain));
+	gk_progress_count(count.fit, 0);
+	gk_check(gk_drain_start(&feed->ring, reading->engine, count, gk_add_account, on_demand,
+							&reading->drain));
 	feed->drain = on_demand ? reading->drain : NULL;
 	if (OidIsValid(feeding->function))
 		run_aggregate(feeding, reading, job);
