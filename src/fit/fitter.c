@@ -95,7 +95,7 @@ end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, doub
 		note_iteration(fitter, start, iterated);
 }
 
-/* One iteration or more, as many as the engine makes at once, but at most so many; with room. */
+/* As many iterations as the engine makes at once, at most `most`; iterated has MOST_AT_ONCE. */
 static void
 iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 				GkIterated *iterated)
