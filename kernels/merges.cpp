@@ -9,6 +9,9 @@ namespace gk
 /* Products of features of a multiprocessor between checks for the engine being closed: 20 ms. */
 #define NEIGHBOUR_WORK 1.5e9
 
+/* Clusters whose neighbours are found at a time, with 0.5 kB of memory each. */
+#define MOST_WANTED INT64_C(32768)
+
 /* Rounds of unions between such checks. */
 #define ROUNDS_AT_ONCE 8
 
@@ -39,7 +42,8 @@ MergePart::reserve(const GkCommand *c)
 	double		most = NEIGHBOUR_WORK * shard->device->processors /
 		((double) count * shard->dimension);
 
-	step = std::min((int64_t) std::max(most / 64, 1.0) * 64, std::max<int64_t>(end - first, 1));
+	step = std::min((int64_t) std::max(most / 64, 1.0) * 64, MOST_WANTED);
+	step = std::min(step, std::max<int64_t>(end - first, 1));
 	shares = neighbour_shares(*shard, step);
 	clusters.count = count;
 	clusters.wanted = c->merge.wanted;
@@ -53,7 +57,7 @@ MergePart::reserve(const GkCommand *c)
 		clusters.weights = plan.take<double>(count);
 		clusters.lists = plan.take<uint64_t>(count * GK_NEIGHBOUR_COUNT);
 		neighbours = plan.take<uint64_t>(shares * step * GK_NEIGHBOUR_COUNT);
-		room = plan.take<float>(neighbour_room(count, shard->dimension));
+		room = plan.take<float>(neighbour_room(*shard, count, step));
 		clusters.best = plan.take<uint64_t>(rest);
 		clusters.parts = plan.take<int32_t>(rest);
 		clusters.into = plan.take<int32_t>(rest);

@@ -133,11 +133,20 @@ void		separation_slice(Shard &shard, const float *features, int64_t rows,
  * each that is wanted, in each of some shares of the points: shares × wanted lists; with room for
  * neighbour_room() values, which are to be prepared
  */
+#define NEIGHBOUR_TILE 64		/* points of a tile */
 int			neighbour_shares(const Shard &shard, int64_t wanted);
-int64_t		neighbour_room(int64_t count, int d);
+int64_t		neighbour_room(const Shard &shard, int64_t count, int64_t wanted);
 void		prepare_neighbours(Shard &shard, const float *points, int64_t count, float *room);
 void		find_neighbours(Shard &shard, const float *points, int64_t count, float *room,
 							int64_t first, int64_t wanted, int shares, uint64_t *lists);
+
+/* neighbour_products.cu: the same of many points, but for tiles that have too many near others */
+bool		near_points_suit(const Shard &shard, int64_t count);
+int64_t		near_points_room(const Shard &shard, int64_t count, int64_t wanted);
+void		prepare_near_points(Shard &shard, const float *points, int64_t count,
+								const float *origin, const float *greatest, float *room);
+const int  *find_near_points(Shard &shard, const float *points, int64_t count, float *room,
+							 int64_t first, int64_t wanted, uint64_t *lists);
 
 /* merges.cu: rounds of unions */
 struct MergeState;

@@ -13,7 +13,7 @@
 namespace gk
 {
 
-#define TILE 64					/* points of a block, and of those that it compares them with */
+#define TILE NEIGHBOUR_TILE		/* points of a block, and of those that it compares them with */
 #define STAGE 16				/* features of them in shared memory */
 #define THREADS 256
 #define MOST_SHARES 16			/* of the points, on different processors */
@@ -244,14 +244,26 @@ find_pairs(NeighbourTile &tile, const float *points, const NeighbourBounds &boun
 		}
 }
 
+/* No neighbours for a tile of points: their lists are in another share. */
+static __device__ __forceinline__ void
+list_none(int64_t wanted, uint64_t *lists)
+{
+	int64_t		begin = (int64_t) blockIdx.x * TILE;
+	int			keys = (int) min((int64_t) TILE, wanted - begin) * GK_NEIGHBOUR_COUNT;
+
+	for (int i = threadIdx.x; i < keys; i += THREADS)
+		lists[(blockIdx.y * wanted + begin) * GK_NEIGHBOUR_COUNT + i] = GK_NO_NEIGHBOUR;
+}
+
 /*
  * Neighbours of the points from `first` on, a tile a block, among a share of all points: the keys
- * of share s are the s-th `wanted` lists.
+ * of share s are the s-th `wanted` lists.  Of tiles that are not left, if any are said to be, the
+ * first share has the lists.
  */
 static __global__ void
 __launch_bounds__(THREADS)
 neighbours_kernel(const float *points, NeighbourBounds bounds, int64_t count, int d, int64_t first,
-				  int64_t wanted, uint64_t *lists)
+				  int64_t wanted, const int *left, uint64_t *lists)
 {
 	__shared__ NeighbourTile tile;
 	int64_t		begin = first + (int64_t) blockIdx.x * TILE;
@@ -260,6 +272,12 @@ neighbours_kernel(const float *points, NeighbourBounds bounds, int64_t count, in
 	bool		has_list = threadIdx.x < TILE;
 	NeighbourList list;
 
+	if (left != nullptr && left[blockIdx.x] == 0)
+	{
+		if (blockIdx.y > 0)
+			list_none(wanted, lists);
+		return;
+	}
 #pragma unroll
 	for (int i = 0; i < GK_NEIGHBOUR_COUNT; i++)
 		list.keys[i] = GK_NO_NEIGHBOUR;
@@ -348,7 +366,7 @@ neighbour_shares(const Shard &shard, int64_t wanted)
 	return (int) std::min<int64_t>(std::max<int64_t>(shares, 1), MOST_SHARES);
 }
 
-/* Parts of the memory that find_neighbours() needs besides the lists: of one value each. */
+/* Parts of that memory: of one value each. */
 static NeighbourBounds
 bounds_in(float *room, int64_t count, int d)
 {
@@ -356,10 +374,18 @@ bounds_in(float *room, int64_t count, int d)
 }
 
 /* How many values that memory has. */
-int64_t
-neighbour_room(int64_t count, int d)
+static int64_t
+bounds_room(int64_t count, int d)
 {
-	return d + count + (count + TILE - 1) / TILE;
+	return (d + count + (count + TILE - 1) / TILE + 3) / 4 * 4;
+}
+
+/* How many values the memory has that find_neighbours() needs besides the lists. */
+int64_t
+neighbour_room(const Shard &shard, int64_t count, int64_t wanted)
+{
+	return bounds_room(count, shard.dimension) +
+		(near_points_suit(shard, count) ? near_points_room(shard, count, wanted) : 0);
 }
 
 /* Prepares the search of neighbours of points. */
@@ -377,6 +403,9 @@ prepare_neighbours(Shard &shard, const float *points, int64_t count, float *room
 	norms_kernel<<<(unsigned) ((count + TILE - 1) / TILE), THREADS, 0, shard.device->compute>>>
 		(points, count, shard.dimension, bounds);
 	GK_LAUNCHED("norms_kernel");
+	if (near_points_suit(shard, count))
+		prepare_near_points(shard, points, count, bounds.origin, bounds.greatest,
+							room + bounds_room(count, shard.dimension));
 }
 
 /* Finds the neighbours of `wanted` of the points, from `first` on, in each share of all. */
@@ -385,11 +414,15 @@ find_neighbours(Shard &shard, const float *points, int64_t count, float *room, i
 				int64_t wanted, int shares, uint64_t *lists)
 {
 	dim3		grid((unsigned) ((wanted + TILE - 1) / TILE), (unsigned) shares);
+	const int  *left = nullptr;
 
 	shard.use();
+	if (near_points_suit(shard, count))
+		left = find_near_points(shard, points, count, room + bounds_room(count, shard.dimension),
+								first, wanted, lists);
 	neighbours_kernel<<<grid, THREADS, 0, shard.device->compute>>>
 		(points, bounds_in(room, count, shard.dimension), count, shard.dimension, first, wanted,
-		 lists);
+		 left, lists);
 	GK_LAUNCHED("neighbours_kernel");
 }
 
