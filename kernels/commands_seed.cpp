@@ -70,7 +70,9 @@ Engine::compare_candidates(int64_t total, int64_t first,
 		reset_counters();
 		walk("candidates", filter_rows(count), [&](Shard &shard, const Slice &slice)
 		{
-			if (count > 1)
+			if (count > 1 && first_label > 0)
+				filter_nearer(shard, slice, shard.candidates);
+			else if (count > 1)
 				filter_slice(shard, slice, shard.candidates, false);
 			label_distances(shard, slice, shard.candidates, USE_CANDIDATES, first_label,
 							first_label == 0);

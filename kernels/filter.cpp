@@ -111,7 +111,8 @@ FilterArguments::FilterArguments(const Shard &shard, const Slice &slice,
 	  sorted_lower(with.sorted.lower.get()), numbers(with.sorted.numbers.get()),
 	  count((int) with.count),
 	  row_list(nullptr), row_count(nullptr), approximate(false),
-	  labels(labelled ? shard.labels.get() + slice.first : nullptr), fresh(shard.fresh.get()),
+	  labels(labelled ? shard.labels.get() + slice.first : nullptr), distances(nullptr),
+	  fresh(shard.fresh.get()),
 	  flag_count(shard.flag_counts.get()), flag_rows(shard.flag_rows.get()),
 	  flag_limits(shard.flag_limits.get()), pair_count(flag_count + 1),
 	  pair_rows(flag_rows + rows), pair_others((int32_t *) (flag_limits + rows))
@@ -164,15 +165,18 @@ compare_left(Shard &shard, FilterArguments &a)
 	filter_generic(shard, a);
 }
 
-/* Compares the rows of a slice with most centroids. */
-void
-begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+/* Compares the rows of a slice with most centroids, or with those that are nearer if that is said. */
+static void
+compare_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled,
+			  bool nearer)
 {
 	if (centroids.narrow)
 		return narrow_labels(shard, slice, centroids);
 
 	FilterArguments a(shard, slice, centroids, labelled);
 
+	if (nearer)
+		a.distances = shard.distance2.get() + slice.first;
 	if (!shard.flags_clear)
 		GK_CUDA(cudaMemsetAsync(a.flag_count, 0, flag_counters(shard) * sizeof(uint32_t),
 								shard.device->compute));
@@ -181,6 +185,13 @@ begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 		compare_by_regions(shard, slice, a);
 	else
 		compare_all(shard, a);
+}
+
+/* Compares the rows of a slice with most centroids. */
+void
+begin_filter(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled)
+{
+	compare_slice(shard, slice, centroids, labelled, false);
 }
 
 /* Compares what that has left, and decides what is flagged. */
@@ -205,6 +216,14 @@ filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool 
 {
 	begin_filter(shard, slice, centroids, labelled);
 	end_filter(shard, slice, centroids, labelled);
+}
+
+/* Fresh labels of a slice, where only nearer centroids matter. */
+void
+filter_nearer(Shard &shard, const Slice &slice, const Centroids &centroids)
+{
+	compare_slice(shard, slice, centroids, false, true);
+	end_filter(shard, slice, centroids, false);
 }
 
 }								/* namespace gk */

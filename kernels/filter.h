@@ -44,6 +44,7 @@ struct FilterArguments
 	const uint32_t *row_count;	/* of the list */
 	bool		approximate;	/* any near centroid will do: no row is flagged */
 	const int32_t *labels;		/* the previous labels, NULL if they do not help */
+	const double *distances;	/* d² up to which centroids matter, for filter_hopper; NULL: all */
 	int32_t    *fresh;
 	uint32_t   *flag_count;		/* rows that are not decided … */
 	int32_t    *flag_rows;		/* … their numbers in the slice … */
@@ -92,6 +93,12 @@ void		end_filter(Shard &shard, const Slice &slice, const Centroids &centroids,
 /* Both. */
 void		filter_slice(Shard &shard, const Slice &slice, const Centroids &centroids,
 						 bool labelled);
+
+/*
+ * The same where only centroids matter that are nearer to a row than its distance2 says; if none
+ * is, its label is any.
+ */
+void		filter_nearer(Shard &shard, const Slice &slice, const Centroids &centroids);
 
 }								/* namespace gk */
 

@@ -19,6 +19,7 @@ namespace gk
 
 #define GROUP_THREADS 128
 #define GROUP_ROWS 64
+#define MOST_WARPGROUPS 3
 #define MOST_TILES 8
 #define STAGES 13				/* as many as fit */
 #define TILE_VALUES (TILE_CENTROIDS * TILE_COLUMNS)
@@ -43,6 +44,9 @@ struct Stage
 	float		lower[TILE_CENTROIDS];
 	float		unused[256 - TILE_CENTROIDS];	/* tiles begin at multiples of 1024 bytes */
 };
+
+/* The scores of a block's rows from which on none matters: a shared array. */
+typedef float Bars[MOST_WARPGROUPS][GROUP_ROWS];
 
 /* The arguments, with the panels of centroids. */
 struct HopperArguments : FilterArguments
@@ -251,9 +255,43 @@ start_row(const HopperArguments &a, const Rows<TILES> &rows, int label, const Ro
 	return known && limit < NO_SCORE ? limit : NO_SCORE;
 }
 
+/* |ŷ|² of a thread's row I, in the scale of the centroids. */
+template <int I, int TILES> static __device__ __forceinline__ float
+norm2_of(const Rows<TILES> &rows)
+{
+	float		sum = 0.0f;
+
+#pragma unroll
+	for (int s = 0; s < TILES * TILE_STEPS; s++)
+#pragma unroll
+		for (int i = I; i < 4; i += 2)
+		{
+			float2		v = __half22float2(*(const __half2 *) &rows.values[s][i]);
+
+			sum = fmaf(v.x, v.x, fmaf(v.y, v.y, sum));
+		}
+	sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+	sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+	return sum * rows.back[I] * rows.back[I];
+}
+
+/* The score from which on a centroid is not nearer than a row's distance; NO_SCORE if not known. */
+template <int I, int TILES> static __device__ __forceinline__ float
+nearer_bar(const HopperArguments &a, const Rows<TILES> &rows, int64_t row, int exponent,
+		   const RowBound &bound)
+{
+	float		far = __double2float_ru(ldexp(a.distances[row], 2 * exponent));
+	float		bar = 0.5f * (far - norm2_of<I>(rows)) + far * 0x1p-20f +
+		bound.norm * (bound.error + bound.norm * 0x1p-16f) +
+		row_part(a, bound.norm, bound.error);
+
+	/* exact scores are shifted */
+	return a.scale->exact || !(fabsf(bar) < NO_SCORE) ? NO_SCORE : bar;
+}
+
 /* Begins with the next rows of a warpgroup: their values, bounds and first scores. */
 template <int TILES> static __device__ __forceinline__ void
-begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &rows)
+begin_rows(const HopperArguments &a, int64_t first, int exponent, float *bars, Rows<TILES> &rows)
 {
 	TwoRows		two(a, first);
 	RowBound	bounds[2] = {read_bound(two.codes[0], exponent),
@@ -271,6 +309,13 @@ begin_rows(const HopperArguments &a, int64_t first, int exponent, Rows<TILES> &r
 		load_tile<0, true>(a, from, factor, rows);
 	else
 		load_tile<0, false>(a, from, factor, rows);
+	if (a.distances != nullptr)
+	{
+		rows.best[0].second = nearer_bar<0>(a, rows, two.row[0], exponent, bounds[0]);
+		rows.best[1].second = nearer_bar<1>(a, rows, two.row[1], exponent, bounds[1]);
+		bars[0] = rows.best[0].second;
+		bars[8] = rows.best[1].second;
+	}
 	if (a.labels == nullptr)
 		return;
 	rows.best[0].second = start_row<0>(a, rows, two.centroids[0], bounds[0]);
@@ -294,9 +339,21 @@ choose(bool second, const Best &a, const Best &b)
 		second ? b.centroid : a.centroid};
 }
 
+/* Leaves those out that do not matter: from its bar on, scores of a row need no second look. */
+static __device__ __forceinline__ void
+leave_out(Best *best, float *limit, float bar)
+{
+	if (bar < NO_SCORE && isfinite(*limit))
+	{
+		*limit = fminf(*limit, bar);
+		best->second = best->second < bar ? best->second : INFINITY;
+	}
+}
+
 /* Labels or flags the two rows of four threads, by the first two of these. */
 template <int TILES> static __device__ __forceinline__ void
-conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<TILES> &rows)
+conclude_two(const HopperArguments &a, int64_t first, int exponent, const float *bars,
+			 const Rows<TILES> &rows)
 {
 	bool		odd = threadIdx.x & 1;
 	int64_t		row = first + (odd ? 8 : 0);
@@ -307,10 +364,14 @@ conclude_two(const HopperArguments &a, int64_t first, int exponent, const Rows<T
 	if (threadIdx.x % 4 < 2 && row < a.rows)
 	{
 		RowBound	bound = read_bound(__ldg(a.bounds + row), exponent);
+		float		limit;
 
 		best.centroid = __ldg(a.numbers + best.centroid);
-		conclude(a, row, best, limit_of(best.least, own_of(a, bound, best.centroid),
-										row_part(a, bound.norm, bound.error)), bound.back);
+		limit = limit_of(best.least, own_of(a, bound, best.centroid),
+						 row_part(a, bound.norm, bound.error));
+		if (a.distances != nullptr)
+			leave_out(&best, &limit, bars[odd ? 8 : 0]);
+		conclude(a, row, best, limit, bound.back);
 	}
 }
 
@@ -464,7 +525,7 @@ compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int pane
 		look_at_parts<0>(stages.stages[ring.stage], rows, matters);
 		take_parts<0>(stages.stages[ring.stage], panel, matters, rows);
 		ring = release_stages<1>(stages, ring);
-		if (a.labels == nullptr)
+		if (a.labels == nullptr && a.distances == nullptr)
 			share_seconds(rows);
 		panel = panel + 1 == a.panels ? 0 : panel + 1;
 	}
@@ -488,9 +549,10 @@ prefetch_next(const HopperArguments &a, int64_t first)
 
 /* A consumer warpgroup, the `group`-th. */
 template <int TILES, int LAST> static __device__ __forceinline__ void
-consume(const HopperArguments &a, const Stages &stages, int group)
+consume(const HopperArguments &a, const Stages &stages, Bars &bars, int group)
 {
 	using Shape = gk::Shape<TILES>;
+	int			mine = row_of_thread(threadIdx.x % GROUP_THREADS);
 	int			exponent = a.scale->exponent;
 	Plan		plan(a, Shape::WARPGROUPS, group);
 	Ring		ring = skip_panels<TILES>(stages, {0, 0}, plan.begin);
@@ -499,10 +561,10 @@ consume(const HopperArguments &a, const Stages &stages, int group)
 
 	for (int left = plan.groups; left > 0; left--)
 	{
-		begin_rows(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		begin_rows(a, first + mine, exponent, &bars[group][mine], rows);
 		prefetch_next(a, first + (int) gridDim.x * Shape::ROWS);
 		ring = compare_rows<LAST>(a, stages, ring, plan.begin, rows);
-		conclude_two(a, first + row_of_thread(threadIdx.x % GROUP_THREADS), exponent, rows);
+		conclude_two(a, first + mine, exponent, &bars[group][mine], rows);
 		first += (int) gridDim.x * Shape::ROWS;
 	}
 	plan = Plan(a, Shape::WARPGROUPS, group);
@@ -520,6 +582,7 @@ hopper_kernel(const __grid_constant__ HopperArguments a)
 	constexpr int WARPGROUPS = Shape<TILES>::WARPGROUPS;
 	__shared__ uint64_t full[STAGES];
 	__shared__ uint64_t empty[STAGES];
+	__shared__ Bars bars;
 	extern __shared__ unsigned char hopper_memory[];
 	Stages		stages = {(Stage *) (hopper_memory + -shared_address(hopper_memory) % 1024), full,
 		empty};
@@ -545,7 +608,7 @@ hopper_kernel(const __grid_constant__ HopperArguments a)
 	else
 	{
 		asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Shape<TILES>::REGISTERS));
-		consume<TILES, LAST>(a, stages, group);
+		consume<TILES, LAST>(a, stages, bars, group);
 	}
 #endif
 }
