@@ -31,7 +31,7 @@
 #define MOST_EXPONENT 30
 
 /* About so many features are looked at to know whether they do. */
-#define EXPONENTS 65536
+#define EXPONENTS 8192
 
 /* The cheapest union of a cluster. */
 typedef struct Neighbour
