@@ -133,32 +133,20 @@ produce(const HopperArguments &a, const Stages &stages)
 	}
 }
 
-/* Two values of a row from an even column on; 0 past the end. */
-static __device__ __forceinline__ float2
-read_two(const float *row, int j, int d, bool aligned)
+/* Four values of a row from column j on, a multiple of 4, in reads of so many; 0 past the end. */
+template <int ALIGNED> static __device__ __forceinline__ float4
+read_values(const float *row, int j, int d)
 {
-	float2		x = make_float2(0, 0);
+	float2		low = make_float2(0, 0);
+	float2		high = make_float2(0, 0);
 
-	if (aligned)
-	{
-		if (j < d)
-			x = __ldg((const float2 *) (row + j));
-		return x;
-	}
+	if constexpr (ALIGNED != 2)
+		return read_four(row, j, d, ALIGNED == 4);
 	if (j < d)
-		x.x = __ldg(row + j);
-	if (j + 1 < d)
-		x.y = __ldg(row + j + 1);
-	return x;
-}
-
-/* Two features of a row, minus the origin, times the row's factor, as 16-bit. */
-static __device__ __forceinline__ uint32_t
-convert_two(float2 x, float2 p, float factor)
-{
-	__half2		both = __floats2half2_rn((x.x - p.x) * factor, (x.y - p.y) * factor);
-
-	return *(uint32_t *) &both;
+		low = __ldg((const float2 *) (row + j));
+	if (j + 2 < d)
+		high = __ldg((const float2 *) (row + j + 2));
+	return make_float4(low.x, low.y, high.x, high.y);
 }
 
 /* A thread's two rows, 8 apart; past the last row, that one again. */
@@ -183,7 +171,10 @@ struct TwoRows
 /* What a thread knows of its two rows. */
 template <int TILES> struct Rows
 {
-	/* columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of every 16, q = lane % 4, as wgmma takes them */
+	/*
+	 * columns 4 q to 4 q + 3 of every 16, q = lane % 4; where wgmma takes them to be, centroids have
+	 * the same ones
+	 */
 	uint32_t	values[TILES * TILE_STEPS][4];
 	float		sums[EIGHTS][4];
 	float		back[2];
@@ -191,29 +182,31 @@ template <int TILES> struct Rows
 };
 
 /* Reads and converts a thread's share of a tile of its rows. */
-template <int TILE, bool ALIGNED, int TILES> static __device__ __forceinline__ void
+template <int TILE, int ALIGNED, int TILES> static __device__ __forceinline__ void
 load_tile(const HopperArguments &a, const float *const (&from)[2], const float (&factor)[2],
 		  Rows<TILES> &rows)
 {
-	int			first = TILE * TILE_COLUMNS + threadIdx.x % 4 * 2;
-	float2		x[TILE_STEPS][4];
-	float2		origin[TILE_STEPS][2];
+	int			first = TILE * TILE_COLUMNS + threadIdx.x % 4 * 4;
+	float4		x[TILE_STEPS][2];
+	float4		origin[TILE_STEPS];
 
+#pragma unroll
+	for (int s = 0; s < TILE_STEPS; s++)
+	{
+		x[s][0] = read_values<ALIGNED>(from[0], first + s * 16, a.d);
+		x[s][1] = read_values<ALIGNED>(from[1], first + s * 16, a.d);
+		origin[s] = read_values<ALIGNED>(a.origin, first + s * 16, a.d);
+	}
 #pragma unroll
 	for (int s = 0; s < TILE_STEPS; s++)
 #pragma unroll
 		for (int i = 0; i < 2; i++)
 		{
-			origin[s][i] = read_two(a.origin, first + s * 16 + i * 8, a.d, ALIGNED);
-			x[s][i * 2] = read_two(from[0], first + s * 16 + i * 8, a.d, ALIGNED);
-			x[s][i * 2 + 1] = read_two(from[1], first + s * 16 + i * 8, a.d, ALIGNED);
+			uint2		four = convert(x[s][i], origin[s], factor[i]);
+
+			rows.values[TILE * TILE_STEPS + s][i] = four.x;
+			rows.values[TILE * TILE_STEPS + s][i + 2] = four.y;
 		}
-#pragma unroll
-	for (int s = 0; s < TILE_STEPS; s++)
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			rows.values[TILE * TILE_STEPS + s][i] = convert_two(x[s][i], origin[s][i / 2],
-																factor[i % 2]);
 	/* keeps the loads of the next tile, and their registers, from being hoisted */
 	__syncwarp();
 	if constexpr (TILE + 1 < TILES)
@@ -225,17 +218,21 @@ template <int I, int TILES> static __device__ __forceinline__ float
 product_part(const HopperArguments &a, const Rows<TILES> &rows, int centroid)
 {
 	const __half *tile = a.centroids + place_of_centroid(a.depth, centroid / 8 * 8, 0) +
-		centroid % 8 * TILE_COLUMNS + threadIdx.x % 4 * 2;
+		centroid % 8 * TILE_COLUMNS + threadIdx.x % 2 * 4;
 	float		sum = 0.0f;
 
 #pragma unroll
-	for (int part = 0; part < TILES * TILE_COLUMNS / 8; part++)
+	for (int s = 0; s < TILES * TILE_STEPS; s++)
 	{
-		uint32_t	c = __ldg((const uint32_t *) (tile + part / 8 * TILE_VALUES +
-												  (part % 8 ^ (centroid & 7)) * 8));
-		float2		u = __half22float2(*(const __half2 *) &rows.values[part / 2][I + part % 2 * 2]);
-		float2		v = __half22float2(*(const __half2 *) &c);
+		int			part = s % TILE_STEPS * 2 + threadIdx.x % 4 / 2;
+		uint2		c = __ldg((const uint2 *) (tile + s / TILE_STEPS * TILE_VALUES +
+											   (part ^ (centroid & 7)) * 8));
+		float2		u = __half22float2(*(const __half2 *) &rows.values[s][I]);
+		float2		v = __half22float2(*(const __half2 *) &c.x);
 
+		sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
+		u = __half22float2(*(const __half2 *) &rows.values[s][I + 2]);
+		v = __half22float2(*(const __half2 *) &c.y);
 		sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
 	}
 	return sum;
@@ -305,10 +302,12 @@ begin_rows(const HopperArguments &a, int64_t first, int exponent, float *bars, R
 		rows.back[i] = bounds[i].back;
 		rows.best[i] = {NO_SCORE, NO_SCORE, 0};
 	}
-	if (a.d % 2 == 0)
-		load_tile<0, true>(a, from, factor, rows);
+	if (a.d % 4 == 0)
+		load_tile<0, 4>(a, from, factor, rows);
+	else if (a.d % 2 == 0)
+		load_tile<0, 2>(a, from, factor, rows);
 	else
-		load_tile<0, false>(a, from, factor, rows);
+		load_tile<0, 1>(a, from, factor, rows);
 	if (a.distances != nullptr)
 	{
 		rows.best[0].second = nearer_bar<0>(a, rows, two.row[0], exponent, bounds[0]);
@@ -339,17 +338,6 @@ choose(bool second, const Best &a, const Best &b)
 		second ? b.centroid : a.centroid};
 }
 
-/* Leaves those out that do not matter: from its bar on, scores of a row need no second look. */
-static __device__ __forceinline__ void
-leave_out(Best *best, float *limit, float bar)
-{
-	if (bar < NO_SCORE && isfinite(*limit))
-	{
-		*limit = fminf(*limit, bar);
-		best->second = best->second < bar ? best->second : INFINITY;
-	}
-}
-
 /* Labels or flags the two rows of four threads, by the first two of these. */
 template <int TILES> static __device__ __forceinline__ void
 conclude_two(const HopperArguments &a, int64_t first, int exponent, const float *bars,
@@ -364,14 +352,14 @@ conclude_two(const HopperArguments &a, int64_t first, int exponent, const float 
 	if (threadIdx.x % 4 < 2 && row < a.rows)
 	{
 		RowBound	bound = read_bound(__ldg(a.bounds + row), exponent);
-		float		limit;
+		float		bar = a.distances != nullptr ? bars[odd ? 8 : 0] : NO_SCORE;
 
+		/* others do not matter */
+		if (bar < NO_SCORE && !(best.second < bar))
+			best.second = INFINITY;
 		best.centroid = __ldg(a.numbers + best.centroid);
-		limit = limit_of(best.least, own_of(a, bound, best.centroid),
-						 row_part(a, bound.norm, bound.error));
-		if (a.distances != nullptr)
-			leave_out(&best, &limit, bars[odd ? 8 : 0]);
-		conclude(a, row, best, limit, bound.back);
+		conclude(a, row, best, limit_of(best.least, own_of(a, bound, best.centroid),
+										row_part(a, bound.norm, bound.error)), bound.back);
 	}
 }
 
@@ -486,6 +474,13 @@ share_seconds(Rows<TILES> &rows)
 	}
 }
 
+/* True if that pays off after so many panels: later, little changes. */
+static __device__ __forceinline__ bool
+shares_after(int panels)
+{
+	return panels < 8 || panels % 4 == 0;
+}
+
 /* Signals that a warp has read so many stages. */
 template <int COUNT> static __device__ __forceinline__ Ring
 release_stages(const Stages &stages, Ring ring)
@@ -525,7 +520,7 @@ compare_rows(const HopperArguments &a, const Stages &stages, Ring ring, int pane
 		look_at_parts<0>(stages.stages[ring.stage], rows, matters);
 		take_parts<0>(stages.stages[ring.stage], panel, matters, rows);
 		ring = release_stages<1>(stages, ring);
-		if (a.labels == nullptr && a.distances == nullptr)
+		if (a.labels == nullptr && a.distances == nullptr && shares_after(a.panels - left))
 			share_seconds(rows);
 		panel = panel + 1 == a.panels ? 0 : panel + 1;
 	}
