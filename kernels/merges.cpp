@@ -12,8 +12,8 @@ namespace gk
 /* Clusters whose neighbours are found at a time, with 0.5 kB of memory each. */
 #define MOST_WANTED INT64_C(32768)
 
-/* Rounds of unions between such checks. */
-#define ROUNDS_AT_ONCE 8
+/* Rounds of unions between such checks: as many as most candidates take. */
+#define ROUNDS_AT_ONCE 12
 
 /* A shard's part of the command, in its scratch memory. */
 struct MergePart

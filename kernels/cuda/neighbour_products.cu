@@ -340,13 +340,12 @@ note_near(const NearPoints &a, const NearWanted &w, int64_t row, int64_t other)
 		w.near[row * MOST_NEAR + place] = (int32_t) other;
 }
 
-/* Notes which points of a panel may be neighbours of row I. */
-template <int I> static __device__ __forceinline__ void
-note_panel(const NearPoints &a, const NearWanted &w, int64_t row, float limit, int64_t panel,
-		   const float (&sums)[PANEL / 8][4])
+/* Which points of a panel may be neighbours of row I: bit 2 n + i is point i of the n-th eight. */
+template <int I> static __device__ __forceinline__ unsigned
+near_points(const float *lower, float limit, const float (&sums)[PANEL / 8][4])
 {
 	constexpr int AT_ONCE = 4;
-	int64_t		first = panel * PANEL + threadIdx.x % 4 * 2;
+	unsigned	near = 0;
 
 #pragma unroll
 	for (int from = 0; from < PANEL / 8; from += AT_ONCE)
@@ -357,18 +356,32 @@ note_panel(const NearPoints &a, const NearWanted &w, int64_t row, float limit, i
 #pragma unroll
 		for (int n = 0; n < AT_ONCE; n++)
 		{
-			float2		bound = __ldg((const float2 *) (a.lower + first + (from + n) * 8));
+			float2		bound = __ldg((const float2 *) (lower + (from + n) * 8));
 
 			scores[n * 2] = bound.x - sums[from + n][I * 2];
 			scores[n * 2 + 1] = bound.y - sums[from + n][I * 2 + 1];
 			least = fminf(least, fminf(scores[n * 2], scores[n * 2 + 1]));
 		}
-		if (!(least <= limit))
-			continue;
+		if (least <= limit)
 #pragma unroll
-		for (int n = 0; n < AT_ONCE * 2; n++)
-			if (scores[n] <= limit)
-				note_near(a, w, row, first + (from + n / 2) * 8 + n % 2);
+			for (int n = 0; n < AT_ONCE * 2; n++)
+				near |= (unsigned) (scores[n] <= limit) << (from * 2 + n);
+	}
+	return near;
+}
+
+/* Notes which points of a panel may be neighbours of row I. */
+template <int I> static __device__ __forceinline__ void
+note_panel(const NearPoints &a, const NearWanted &w, int64_t row, float limit, int64_t panel,
+		   const float (&sums)[PANEL / 8][4])
+{
+	int64_t		first = panel * PANEL + threadIdx.x % 4 * 2;
+
+	for (unsigned near = near_points<I>(a.lower + first, limit, sums); near != 0; near &= near - 1)
+	{
+		int			bit = __ffs((int) near) - 1;
+
+		note_near(a, w, row, first + bit / 2 * 8 + bit % 2);
 	}
 }
 

@@ -331,15 +331,20 @@ scaled_weights(const Merger *merger)
 static void
 sort_unions(Merger *merger, const GkCommand *command)
 {
-	int64	   *ends = gk_allocate_zero(merger->count + 1, sizeof(int64));
+	int64		rounds = 0;
+	int64	   *ends;
 
+	for (int64 c = 0; c < merger->count; c++)
+		if (command->merge.into[c] >= 0)
+			rounds = Max(rounds, (int64) command->merge.rounds[c] + 1);
+	ends = gk_allocate_zero(rounds + 1, sizeof(int64));
 	merger->unions = gk_allocate(merger->count, sizeof(Union));
 	for (int64 c = 0; c < merger->count; c++)
 		if (command->merge.into[c] >= 0)
 			ends[command->merge.rounds[c] + 1]++;
-	for (int64 round = 0; round < merger->count; round++)
+	for (int64 round = 0; round < rounds; round++)
 		ends[round + 1] += ends[round];
-	merger->found = ends[merger->count];
+	merger->found = ends[rounds];
 	for (int64 c = 0; c < merger->count; c++)
 		if (command->merge.into[c] >= 0)
 			merger->unions[ends[command->merge.rounds[c]]++] = (Union) {
