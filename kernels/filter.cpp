@@ -165,7 +165,7 @@ compare_left(Shard &shard, FilterArguments &a)
 	filter_generic(shard, a);
 }
 
-/* Compares the rows of a slice with most centroids, or with those that are nearer if that is said. */
+/* Compares the rows of a slice with most centroids; `nearer`: with those that may be nearer. */
 static void
 compare_slice(Shard &shard, const Slice &slice, const Centroids &centroids, bool labelled,
 			  bool nearer)

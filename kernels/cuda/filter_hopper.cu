@@ -172,8 +172,8 @@ struct TwoRows
 template <int TILES> struct Rows
 {
 	/*
-	 * columns 4 q to 4 q + 3 of every 16, q = lane % 4; where wgmma takes them to be, centroids have
-	 * the same ones
+	 * columns 4 q to 4 q + 3 of every 16, q = lane % 4; sorted centroids have the same ones where
+	 * wgmma takes these to be
 	 */
 	uint32_t	values[TILES * TILE_STEPS][4];
 	float		sums[EIGHTS][4];

@@ -48,8 +48,8 @@ count_before(const Sorting &a, int centroid, float lower)
 }
 
 /*
- * Copies 16 columns of a centroid: where a thread takes columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of
- * a product are columns 4 q to 4 q + 3, which it can read at once.
+ * Copies 16 columns of a centroid.  Where a thread has columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of
+ * a product go columns 4 q to 4 q + 3, which it can read at once.
  */
 static __device__ __forceinline__ void
 copy_mixed(const Sorting &a, int to, int from, int column)
