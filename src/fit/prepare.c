@@ -276,7 +276,8 @@ warn_of_units(const GkFitSpec *spec, const Profile *profile)
 	int			widest = 0;
 	int			narrowest = -1;
 
-	if (spec->names == NULL || spec->scale != GK_SCALE_NONE || spec->metric != GK_EUCLIDEAN)
+	if (spec->labels_only || spec->names == NULL || spec->scale != GK_SCALE_NONE ||
+		spec->metric != GK_EUCLIDEAN)
 		return;
 	for (int j = 0; j < spec->dimension; j++)
 	{
@@ -317,7 +318,7 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
 	/* labels alone need no sums, and what holds for a sample was said of all rows */
-	if (spec->points == NULL && !spec->is_inner)
+	if (!spec->labels_only && !spec->is_inner)
 		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
