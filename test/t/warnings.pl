@@ -23,6 +23,8 @@ is($said, '', 'an ordinary fit says nothing');
 ($out, $said) = fit(q{'VALUES (1), (1), (2)', NULL, 3});
 is($said, "NOTICE:  features are not given: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
 	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
+($out, $said) = fit(q{'VALUES (1, 1), (2, 2), (0, 1)', '{column1,column2}', 3, metric => 'cosine'});
+is($said, "WARNING:  found 2 clusters instead of 3\nDETAIL:  The rows with a weight above zero have only 2 directions.", 'too few directions');
 
 # Columns of different orders: the largest decides alone, unless they are scaled
 my $units = 'SELECT i % 10 AS visits, i * 50 AS spent, 7 AS constant FROM generate_series(1, 1000) i';
