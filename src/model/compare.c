@@ -197,16 +197,16 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
 	const char *a = text_of(fcinfo, 1, "label_a");
 	const char *b = text_of(fcinfo, 2, "label_b");
-	Oid			type_a = gk_source_require(source, a, "label_a");
-	Oid			type_b = gk_source_require(source, b, "label_b");
 	GkContingency contingency = {0};
 	GkSourceQuery *query;
 
+	gk_source_require(source, a, "label_a");
+	gk_source_require(source, b, "label_b");
 	refuse_nodes();
 	query = gk_query_plan(source, psprintf("SELECT source.%s, source.%s FROM %s AS source",
 										   quote_identifier(a), quote_identifier(b), source->from),
 						  InvalidOid);
-	gk_count_labels(query, type_a, type_b, &contingency);
+	gk_count_labels(query, &contingency);
 	check_rows(&contingency);
 	return agreement_row(fcinfo, &contingency);
 }

@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
@@ -152,15 +153,18 @@ list_pairs(PairReceiver *pairs, GkContingency *contingency)
 }
 
 void
-gk_count_labels(const GkSourceQuery *query, Oid type_a, Oid type_b, GkContingency *contingency)
+gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 {
+	/* what a look at the source said before may not hold any more */
+	TupleDesc	columns = ExecCleanTypeFromTL(query->plan->planTree->targetlist);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pairs of labels",
 												  ALLOCSET_DEFAULT_SIZES);
 	HASHCTL		control = {.keysize = 2 * sizeof(int32),.entrysize = sizeof(Pair),.hcxt = context};
 	PairReceiver pairs = {
 		.receiver = {receive_pair, start_pairs, shutdown_pairs, destroy_pairs, DestNone},
 		.context = context,
-		.numbers = {gk_label_numbers_create(type_a), gk_label_numbers_create(type_b)},
+		.numbers = {gk_label_numbers_create(TupleDescAttr(columns, 0)->atttypid),
+		gk_label_numbers_create(TupleDescAttr(columns, 1)->atttypid)},
 		.pairs = hash_create("pairs of labels", 1024, &control,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT)
 	};

@@ -10,10 +10,9 @@
 #include "source_query.h"
 
 /*
- * Runs a query for two columns of those types, and counts the rows of each pair of labels; rows
- * without one of them do not count.  The contingency's labels are places in the order of the texts.
+ * Runs a query for two columns, and counts the rows of each pair of labels; rows without one of
+ * them do not count.  The contingency's labels are places in the order of the texts.
  */
-extern void gk_count_labels(const GkSourceQuery *query, Oid type_a, Oid type_b,
-							GkContingency *contingency);
+extern void gk_count_labels(const GkSourceQuery *query, GkContingency *contingency);
 
 #endif							/* GK_LABEL_PAIRS_H */

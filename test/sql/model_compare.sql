@@ -131,6 +131,22 @@ SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT (i * 0.1::fl
 RESET extra_float_digits;
 SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT oid::regproc AS a, oid AS b FROM pg_proc, generate_series(1, 5) WHERE proname = ''abs''', 'a', 'b')), 1::float8, 'functions of one name are different labels');
 SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i AS a, 1 AS b FROM generate_series(0, 1000000) i', 'a', 'b')$$, '54000', 'more labels than clusters can be', 'more than 1000000 different labels');
+
+-- A source that changes the types of its columns after they were looked at: a literal runs the check of a domain.
+CREATE TABLE changing (a text, b text);
+INSERT INTO changing SELECT i % 2, i % 3 FROM generate_series(1, 9) i;
+CREATE SEQUENCE looks;
+CREATE FUNCTION change(look int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF nextval('looks') = 1 THEN
+		ALTER TABLE changing DROP a, DROP b;
+		ALTER TABLE changing ADD a int DEFAULT 1, ADD b int DEFAULT 2;
+	END IF;
+	RETURN true;
+END $$;
+CREATE DOMAIN looked_at AS int CHECK (change(VALUE));
+CREATE TYPE looked AS (at looked_at);
+SELECT is((SELECT rows FROM gkmeans_compare_labels('SELECT * FROM changing WHERE ''(1)''::looked IS NOT NULL', 'a', 'b')), 9::bigint, 'labels are shown by the types that they have');
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;
