@@ -329,7 +329,7 @@ typedef struct Direct
 	V			norm2[2];		/* negative */
 } Direct;
 
-/* Takes the first `centroids` centroids of a panel into account, and the norms if it is the first. */
+/* Takes some centroids of a panel into account, and the norms if it is the first panel. */
 static inline __attribute__((always_inline)) void
 take_in_place(const GkFilter *filter, const float *panel, const int centroids, int32_t id,
 			  const bool is_first, Direct *rows)
