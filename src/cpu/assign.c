@@ -860,7 +860,8 @@ static void
 settle_direct(Worker *w, int64_t block, const GkDirectTile *found)
 {
 	int32_t    *labels = label_place(w, block * GK_BLOCK);
-	uint32_t	write = ~found->flagged & (w->assignment->keep_nearer ? UINT32_MAX : found->changed);
+	uint32_t	write = w->assignment->keep_nearer ? ~found->flagged :
+		~found->flagged & found->changed;
 
 	if (found->flagged == 0 && !w->assignment->add_changed)
 	{

@@ -160,9 +160,9 @@ store_found(GkTile *tile, int lane, const Found *found)
 }
 
 /*
- * A window for the norm2 of a row: slope × norm2 + least.  It is wider than that of judge_closely():
- * with C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and (X + C)² <= 2 (G² + X²), so neither
- * norms nor roots are needed.
+ * A window for the norm2 of a row: slope × norm2 + least.  It is wider than that of
+ * judge_closely(): with C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
+ * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
  */
 typedef struct WideWindow
 {
