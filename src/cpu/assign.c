@@ -663,15 +663,18 @@ measure_block(Worker *w, int64_t block)
 
 	engine->kernels->own_distances(gk_cpu_block(engine, block), engine->d, a->packed->exact,
 								   winners, fresh);
+	if (!a->keep_nearer)
+	{
+		memcpy(distance2, fresh, sizeof(fresh));
+		return;
+	}
+	/* which rows are nearer is hard to predict, so there is no branch */
 	for (int i = 0; i < GK_BLOCK; i++)
 	{
-		if (a->keep_nearer)
-		{
-			if (a->first_label > 0 && !(fresh[i] < distance2[i]))
-				continue;
-			labels[i] = (int32_t) (a->first_label + winners[i]);
-		}
-		distance2[i] = fresh[i];
+		bool		nearer = (a->first_label == 0) | (fresh[i] < distance2[i]);
+
+		labels[i] = nearer ? (int32_t) (a->first_label + winners[i]) : labels[i];
+		distance2[i] = nearer ? fresh[i] : distance2[i];
 	}
 }
 
@@ -850,9 +853,9 @@ is_direct(const Worker *w, const uint32_t *masks, int64_t blocks)
 	if (w->engine->kernels->direct == NULL || w->use_regions || a->use_bounds || a->keep_bounds ||
 		a->packed->panel_count > DIRECT_PANELS || a->packed->panel_count > a->packed->set_panels)
 		return false;
-	for (int64_t i = 0; i < blocks; i++)
+	for (int64_t i = 0; i < blocks && a->reaches != NULL; i++)
 		active += __builtin_popcount(masks[i]);
-	return 2 * active >= blocks * GK_BLOCK;
+	return a->reaches == NULL || 2 * active >= blocks * GK_BLOCK;
 }
 
 /* Takes what was found for two blocks in place; rows in doubt go to the tiles. */
