@@ -383,7 +383,7 @@ gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size
 		return no_memory(engine, UINT64_MAX);
 	if (bytes <= array->bytes)
 		return true;
-	room = bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
+	room = bytes < SMALL / 4 ? 3 * bytes : bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
 	if (gk_cpu_array_resize(engine, array, bytes + room, 1))
 		return true;
 	engine->status = before;
