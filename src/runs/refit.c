@@ -225,6 +225,8 @@ read_rows(Refit *refit, bool as_deployed)
 						  : gk_definition_text(refit->definition, "changes_table"));
 	if (as_deployed)
 		gk_call_compare_as(call, refit->deployed);
+	/* with another scale, what is said of the rows is said when they are read again */
+	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
 	gk_call_read(call);

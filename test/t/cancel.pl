@@ -111,6 +111,18 @@ for my $name (sort keys %tied)
 	is($session->query('SELECT pg_backend_pid()'), $pid, "$name: the server is alive");
 	nothing_left($node, $session, $pid, $threads, "$name, timeouts");
 }
+
+# Columns of a view whose names are alike in the bytes that PostgreSQL keeps: numbers tell them apart, after many tries.
+$session->query(<<~'SQL');
+	SELECT gkmeans_import_model('alike', exported => jsonb_build_object('gkmeans', 1, 'k', 1, 'dimension', 1590, 'metric', 'euclidean',
+		'features', (SELECT jsonb_agg(repeat('a', 70) || i) FROM generate_series(1, 1590) i),
+		'points', jsonb_build_array((SELECT jsonb_agg(i) FROM generate_series(1, 1590) i))));
+	SQL
+start_query($session, q{SELECT gkmeans_create_view('alike', 'alike_clusters', 'clusters')});
+$node->poll_query_until('postgres', "SELECT state = 'active' AND query LIKE '%alike_clusters%' FROM pg_stat_activity WHERE pid = $pid");
+cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')"), '<', $slack, 'a view of features whose names are alike: cancelled');
+like($session->query('SELECT 1'), qr/1/, 'a view of features whose names are alike: the session goes on');
+like($session->{stderr}, qr/canceling statement due to user request/, 'a view of features whose names are alike: says so');
 eval { $session->quit };
 
 # The client disconnects in the middle of a fit: the backend continues unless told to check.
