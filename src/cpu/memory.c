@@ -35,7 +35,7 @@
  * an array is freed, for those to come: new pages took a small fit a tenth of its time.
  */
 #define SMALL ((size_t) 1 << 20)
-#define SPARE_BYTES ((size_t) 2 << 20)	/* kept in all, at most */
+#define SPARE_BYTES ((size_t) 3 << 20)	/* kept in all, at most */
 #define MOST_SPARES 32
 
 /* Notes an error; the first one counts. */
@@ -383,7 +383,7 @@ gk_cpu_array_grow(GkCpuEngine *engine, GkArray *array, size_t count, size_t size
 		return no_memory(engine, UINT64_MAX);
 	if (bytes <= array->bytes)
 		return true;
-	room = bytes < SMALL / 4 ? 3 * bytes : bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
+	room = bytes < ((size_t) 32 << 20) ? bytes : bytes / 8;
 	if (gk_cpu_array_resize(engine, array, bytes + room, 1))
 		return true;
 	engine->status = before;
