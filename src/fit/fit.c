@@ -388,6 +388,19 @@ describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 	cluster->radius = gk_distance(metric, statistics->radius2[label]);
 }
 
+/* The DETAIL of fewer clusters: there are no more rows that differ. */
+static int
+detail_of_rows(GkMetric metric, int64 count)
+{
+	if (metric == GK_COSINE)
+		return errdetail_plural("The rows with a weight above zero have only %lld direction.",
+								"The rows with a weight above zero have only %lld directions.",
+								count, (long long) count);
+	return errdetail_plural("There is only %lld distinct row with a weight above zero.",
+							"There are only %lld distinct rows with a weight above zero.",
+							count, (long long) count);
+}
+
 /* Warns that there are fewer clusters than requested, and why. */
 static void
 warn_of_fewer(const GkFitter *fitter, const GkStart *best)
@@ -401,10 +414,7 @@ warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 			 errmsg_plural("found %lld cluster instead of %lld",
 						   "found %lld clusters instead of %lld", fitter->fit->k,
 						   (long long) fitter->fit->k, (long long) k),
-			 best->count < k
-			 ? errdetail_plural("There is only %lld distinct row with a weight above zero.",
-								"There are only %lld distinct rows with a weight above zero.",
-								best->count, (long long) best->count)
+			 best->count < k ? detail_of_rows(fitter->spec->metric, best->count)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 

@@ -68,6 +68,7 @@ typedef struct GkFitSpec
 	const double *offset;		/* dimension */
 	const double *factor;		/* dimension */
 	const double *points;		/* k × dimension: centroids as rows are compared with them */
+	bool		labels_only;	/* no fit follows: no warnings */
 } GkFitSpec;
 
 #endif							/* GK_FIT_SPEC_H */

@@ -213,7 +213,8 @@ check_scaled(const GkFitSpec *spec, const Profile *profile, const GkPrepared *pr
 		double		least = (profile->least[j] - prepared->offset[j]) * prepared->factor[j];
 		double		greatest = (profile->greatest[j] - prepared->offset[j]) * prepared->factor[j];
 
-		if (!(Max(fabs(least), fabs(greatest)) <= FLT_MAX))
+		/* what is a little above FLT_MAX rounds to it */
+		if (!isfinite((float) least) || !isfinite((float) greatest))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("feature %s is out of range", feature_name(spec, j)),
@@ -221,6 +222,32 @@ check_scaled(const GkFitSpec *spec, const Profile *profile, const GkPrepared *pr
 					 errhint("Leave such rows out of the source: gkmeans_predict() returns NULL "
 							 "for them.")));
 	}
+}
+
+/* True if a feature has changed that a scale from elsewhere leaves out, as it was constant. */
+static bool
+has_changed(const Profile *profile, const GkPrepared *prepared, int j)
+{
+	return prepared->factor[j] == 0.0 && (profile->least[j] != prepared->offset[j] ||
+										  profile->greatest[j] != prepared->offset[j]);
+}
+
+/* Finds the moments of such features, before the scale makes zeros of them. */
+static void
+keep_left_out(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *prepared)
+{
+	Profile		before = {.least = profile->least,.greatest = profile->greatest};
+	bool		is_any = false;
+
+	for (int j = 0; j < spec->dimension && !is_any; j++)
+		is_any = has_changed(profile, prepared, j);
+	if (!is_any)
+		return;
+	before.greatest_weight = profile->greatest_weight;
+	before.mean = prepared->left_out_mean = gk_allocate(spec->dimension, sizeof(double));
+	before.variance = prepared->left_out_variance = gk_allocate(spec->dimension, sizeof(double));
+	before.spread = gk_allocate(spec->dimension, sizeof(double));
+	find_moments(job, spec, &before, prepared->value_bits);
 }
 
 /* Scales and normalises the rows in place. */
@@ -276,7 +303,8 @@ warn_of_units(const GkFitSpec *spec, const Profile *profile)
 	int			widest = 0;
 	int			narrowest = -1;
 
-	if (spec->names == NULL || spec->scale != GK_SCALE_NONE || spec->metric != GK_EUCLIDEAN)
+	if (spec->labels_only || spec->names == NULL || spec->scale != GK_SCALE_NONE ||
+		spec->metric != GK_EUCLIDEAN)
 		return;
 	for (int j = 0; j < spec->dimension; j++)
 	{
@@ -317,7 +345,7 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	prepared->rest_bits = command.grid.wide ? bits : 0;
 	prepared->weight_exponent = exponents[d];
 	/* labels alone need no sums, and what holds for a sample was said of all rows */
-	if (spec->points == NULL && !spec->is_inner)
+	if (!spec->labels_only && !spec->is_inner)
 		warn_of_spread(spec, profile, widest, bits + prepared->rest_bits);
 }
 
@@ -351,8 +379,13 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	if (spec->scale == GK_SCALE_STANDARD)
 		find_moments(job, spec, &profile, prepared->value_bits);
 	choose_scale(spec, &profile, prepared);
+	prepared->left_out_mean = prepared->left_out_variance = NULL;
 	if (spec->scale == GK_SCALE_GIVEN)
+	{
 		check_scaled(spec, &profile, prepared);
+		if (spec->metric == GK_EUCLIDEAN)
+			keep_left_out(job, spec, &profile, prepared);
+	}
 	if (spec->scale != GK_SCALE_NONE || spec->metric == GK_COSINE)
 	{
 		transform(job, spec, prepared);

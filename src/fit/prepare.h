@@ -18,6 +18,8 @@ typedef struct GkPrepared
 	double	   *variance;
 	float	   *least;
 	float	   *greatest;
+	double	   *left_out_mean;	/* dimension: as stored, but not scaled, where the factor is 0 … */
+	double	   *left_out_variance;	/* … and the feature is no longer constant; NULL = it is */
 	double		mean_variance;
 	int			value_bits;		/* of a value in a sum over all rows */
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */

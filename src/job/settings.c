@@ -17,6 +17,9 @@
 
 #define NODES_NAME "gkmeans.nodes"
 
+/* The most servers in it: a setting that is checked cannot be cancelled. */
+#define MOST_NODES 1000
+
 static const struct config_enum_entry engine_choices[] = {
 	{"auto", GK_ENGINE_AUTO, false},
 	{"cpu", GK_ENGINE_CPU, false},
@@ -99,16 +102,17 @@ gk_all_devices_named(void)
 	return devices != NULL && means_all(devices);
 }
 
-/* Refuses what is neither empty, "auto" nor a list of different names. */
+/* Refuses what is neither empty, "auto" nor a list of different names, not too many. */
 static bool
 check_nodes(char **value, void **extra, GucSource source)
 {
 	List	   *names = NIL;
 	List	   *seen = NIL;
 	ListCell   *cell;
-	bool		good = *value == NULL || SplitIdentifierString(pstrdup(*value), ',', &names);
+	bool		good = *value == NULL || (SplitIdentifierString(pstrdup(*value), ',', &names) &&
+										  list_length(names) <= MOST_NODES);
 
-	foreach(cell, names)
+	foreach(cell, good ? names : NIL)
 	{
 		ListCell   *other;
 
@@ -117,7 +121,8 @@ check_nodes(char **value, void **extra, GucSource source)
 		seen = lappend(seen, lfirst(cell));
 	}
 	if (!good)
-		GUC_check_errdetail("It is a list of different foreign servers, \"auto\", or empty.");
+		GUC_check_errdetail("It is a list of different foreign servers, at most %d, \"auto\", or "
+							"empty.", MOST_NODES);
 	return good;
 }
 

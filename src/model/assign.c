@@ -67,6 +67,7 @@ gk_call_compare_as(GkCall *call, const GkModel *model)
 	spec->offset = model->offset;
 	spec->factor = model->factor;
 	spec->points = unpack_points(model);
+	spec->labels_only = true;
 }
 
 /* Says that the labels are a model's. */

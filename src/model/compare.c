@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "contingency.h"
 #include "definition.h"
+#include "label_pairs.h"
 #include "model_cache.h"
 #include "model_type.h"
 #include "table_name.h"
@@ -113,6 +114,16 @@ refuse_nodes(void)
 				 errhint("Set gkmeans.nodes to '' or 'auto'.")));
 }
 
+/* Raises an error if no row has labels of both. */
+static void
+check_rows(const GkContingency *contingency)
+{
+	if (contingency->count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the source has no row with both labels")));
+}
+
 /* Runs a query for labels and the rows that have them. */
 static void
 count_rows(const GkSourceText *source, const char *text, GkContingency *contingency)
@@ -128,10 +139,7 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);
 	tuplestore_end(store);
-	if (contingency->count == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the source has no row with both labels")));
+	check_rows(contingency);
 }
 
 /* Labels the rows of a source by both models. */
@@ -182,27 +190,6 @@ gkmeans_compare(PG_FUNCTION_ARGS)
 	return agreement_row(fcinfo, &comparison.contingency);
 }
 
-/* A column of labels as texts; different labels have different ones. */
-static const char *
-label_text(const GkSourceText *source, const char *name, const char *argument)
-{
-	Oid			type = getBaseType(gk_source_require(source, name, argument));
-	const char *column = psprintf("source.%s", quote_identifier(name));
-
-	/* in a time zone, an hour that comes twice can have the same text */
-	if (type == TIMESTAMPTZOID)
-		column = psprintf("pg_catalog.timezone('UTC', %s)", column);
-	return psprintf("%s::pg_catalog.text COLLATE pg_catalog.\"C\"", column);
-}
-
-/* The number of a label: its place among their texts. */
-static const char *
-label_number(const char *column)
-{
-	return psprintf("(pg_catalog.dense_rank() OVER (ORDER BY %s) OPERATOR(pg_catalog.-) 1)"
-					"::pg_catalog.int4", column);
-}
-
 /* SQL: how much two columns of labels agree. */
 Datum
 gkmeans_compare_labels(PG_FUNCTION_ARGS)
@@ -210,22 +197,17 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
 	const char *a = text_of(fcinfo, 1, "label_a");
 	const char *b = text_of(fcinfo, 2, "label_b");
-	const char *text_a = label_text(source, a, "label_a");
-	const char *text_b = label_text(source, b, "label_b");
 	GkContingency contingency = {0};
-	int			nest_level = NewGUCNestLevel();
+	GkSourceQuery *query;
 
-	/* different numbers have different texts */
-	(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	count_rows(source,
-			   psprintf("SELECT %s, %s, rows FROM (SELECT %s AS a, %s AS b,"
-						" pg_catalog.count(*) AS rows FROM %s AS source"
-						" WHERE source.%s IS NOT NULL AND source.%s IS NOT NULL"
-						" GROUP BY 1, 2) pairs ORDER BY 1, 2", label_number("a"), label_number("b"),
-						text_a, text_b, source->from, quote_identifier(a), quote_identifier(b)),
-			   &contingency);
-	AtEOXact_GUC(false, nest_level);
+	gk_source_require(source, a, "label_a");
+	gk_source_require(source, b, "label_b");
+	refuse_nodes();
+	query = gk_query_plan(source, psprintf("SELECT source.%s, source.%s FROM %s AS source",
+										   quote_identifier(a), quote_identifier(b), source->from),
+						  InvalidOid);
+	gk_count_labels(query, &contingency);
+	check_rows(&contingency);
 	return agreement_row(fcinfo, &contingency);
 }
 

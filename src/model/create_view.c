@@ -69,7 +69,10 @@ choose_name(View *view, const char *name)
 	char	   *chosen = makeObjectName(name[0] != '\0' ? name : "feature", NULL, NULL);
 
 	for (int number = 2; is_used(view, chosen); number++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		chosen = makeObjectName(name, NULL, psprintf("%d", number));
+	}
 	view->used = lappend(view->used, chosen);
 	return chosen;
 }

@@ -6,8 +6,6 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -15,14 +13,13 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
-#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "assign.h"
 #include "definition.h"
 #include "engine_error.h"
 #include "id_texts.h"
+#include "label_numbers.h"
 #include "model_cache.h"
 #include "prepare.h"
 #include "quality.h"
@@ -197,95 +194,6 @@ gkmeans_cluster_quality(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* An entry of a hash table: a label and its number. */
-typedef struct Label
-{
-	uint64		hash;			/* key; texts with the same hash form a chain */
-	struct LabelName *names;
-} Label;
-
-typedef struct LabelName
-{
-	struct LabelName *next;
-	int			number;
-	char		text[FLEXIBLE_ARRAY_MEMBER];
-} LabelName;
-
-/* All labels that have been seen. */
-typedef struct Labels
-{
-	HTAB	   *table;
-	int			count;
-	int			room;
-	LabelName **names;			/* count, by their number */
-} Labels;
-
-/* Notes a new label under the next number. */
-static LabelName *
-add_label(Labels *labels, const char *text)
-{
-	LabelName  *name = palloc(offsetof(LabelName, text) + strlen(text) + 1);
-
-	if (labels->count >= GK_MAX_CLUSTERS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("there are more than %d different labels", GK_MAX_CLUSTERS)));
-	if (labels->count == labels->room)
-	{
-		labels->room *= 2;
-		labels->names = repalloc(labels->names, labels->room * sizeof(LabelName *));
-	}
-	strcpy(name->text, text);
-	name->number = labels->count;
-	labels->names[labels->count++] = name;
-	return name;
-}
-
-/* The number of a label: a new one if it has not been seen. */
-static int
-number_of_label(Labels *labels, const char *text)
-{
-	uint64		hash = DatumGetUInt64(hash_any_extended((const unsigned char *) text,
-														(int) strlen(text), 0));
-	bool		found;
-	Label	   *label = hash_search(labels->table, &hash, HASH_ENTER, &found);
-	LabelName  *name;
-
-	if (!found)
-		label->names = NULL;
-	for (name = label->names; name != NULL; name = name->next)
-		if (strcmp(name->text, text) == 0)
-			return name->number;
-	name = add_label(labels, text);
-	name->next = label->names;
-	label->names = name;
-	return name->number;
-}
-
-/* The order of labels. */
-static int
-compare_labels(const void *a, const void *b, void *argument)
-{
-	return strcmp((*(LabelName *const *) a)->text, (*(LabelName *const *) b)->text);
-}
-
-/* Numbers the labels in their order, so that the order of the rows does not show. */
-static void
-sort_labels(Labels *labels, int32 *of_rows, int64 rows)
-{
-	int32	   *ranks = gk_allocate(labels->count, sizeof(int32));
-
-	qsort_interruptible(labels->names, labels->count, sizeof(LabelName *), compare_labels, NULL);
-	for (int i = 0; i < labels->count; i++)
-		ranks[labels->names[i]->number] = i;
-	for (int64 row = 0; row < rows; row++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (of_rows[row] >= 0)
-			of_rows[row] = ranks[of_rows[row]];
-	}
-}
-
 /* The number of a row whose label has not come, and each of its bytes. */
 #define UNREAD ((int32) 0x80808080)
 #define UNREAD_BYTE 0x80
@@ -298,43 +206,32 @@ refuse_labels(const GkCall *call)
 	gk_contradict(call->engine, "rows have several labels, or none");
 }
 
-/* The number of an id that is a label: -1 for NULL. */
-static int
-number_of_id(Labels *labels, FmgrInfo *output, Datum id, bool is_null)
+/* Numbers the labels in their order, so that the order of the rows does not show. */
+static void
+sort_labels(GkLabelNumbers *numbers, int32 *of_rows, int64 rows)
 {
-	char	   *text;
-	int			number;
+	int32	   *places = gk_label_places(numbers);
 
-	if (is_null)
-		return -1;
-	text = OutputFunctionCall(output, id);
-	number = number_of_label(labels, text);
-	pfree(text);
-	return number;
+	for (int64 row = 0; row < rows; row++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (of_rows[row] >= 0)
+			of_rows[row] = places[of_rows[row]];
+	}
+	pfree(places);
 }
 
-/* The numbers of all rows' labels, which were read as ids; returns how many labels there are. */
-static int
-read_labels(GkCall *call, int32 *of_rows)
+/* The numbers of all rows' labels, which were read as ids, -1 for NULL. */
+static void
+number_labels(GkCall *call, GkLabelNumbers *numbers, int32 *of_rows)
 {
 	int64		rows = call->arguments.fit.rows;
 	int64		found = 0;
 	int			nest_level = gk_begin_id_texts();
-	HASHCTL		control = {.keysize = sizeof(uint64),.entrysize = sizeof(Label),.hcxt =
-	CurrentMemoryContext};
-	Labels		labels = {.room = 64};
-	Oid			function;
-	FmgrInfo	output;
-	bool		is_varlena;
 	Datum		id;
 	bool		is_null;
 	int64		row;
 
-	labels.table = hash_create("labels of gkmeans", 64, &control,
-							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	labels.names = palloc(labels.room * sizeof(LabelName *));
-	getTypeOutputInfo(call->id_type, &function, &is_varlena);
-	fmgr_info(function, &output);
 	memset(of_rows, UNREAD_BYTE, rows * sizeof(int32));
 	while (gk_row_ids_next(call->rows.ids, &id, &is_null, &row))
 	{
@@ -344,14 +241,25 @@ read_labels(GkCall *call, int32 *of_rows)
 		if (of_rows[row] != UNREAD)
 			refuse_labels(call);
 		found++;
-		of_rows[row] = number_of_id(&labels, &output, id, is_null);
+		of_rows[row] = is_null ? -1 : gk_label_number(numbers, id);
 	}
 	gk_end_id_texts(nest_level);
 	if (found != rows)
 		refuse_labels(call);
-	sort_labels(&labels, of_rows, rows);
-	hash_destroy(labels.table);
-	return labels.count;
+}
+
+/* The labels of all rows in the order of their texts; returns how many there are. */
+static int
+read_labels(GkCall *call, int32 *of_rows)
+{
+	GkLabelNumbers *numbers = gk_label_numbers_create(call->id_type);
+	int			count;
+
+	number_labels(call, numbers, of_rows);
+	sort_labels(numbers, of_rows, call->arguments.fit.rows);
+	count = gk_label_numbers_count(numbers);
+	gk_label_numbers_drop(numbers);
+	return count;
 }
 
 /* Begins the job and reads the arguments. */

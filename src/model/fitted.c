@@ -80,6 +80,11 @@ gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *prepared,
 
 		statistics->mean[j] = prepared->mean[j] * unit + origin;
 		statistics->deviation[j] = sqrt(prepared->variance[j]) * unit;
+		if (!keep && prepared->factor[j] == 0.0 && prepared->left_out_mean != NULL)
+		{
+			statistics->mean[j] = prepared->left_out_mean[j] + spec->shift[j];
+			statistics->deviation[j] = sqrt(prepared->left_out_variance[j]);
+		}
 		statistics->least[j] = prepared->least[j] * unit + origin;
 		statistics->greatest[j] = prepared->greatest[j] * unit + origin;
 	}

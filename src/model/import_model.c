@@ -21,6 +21,7 @@
 #include "draft.h"
 #include "exported.h"
 #include "map.h"
+#include "shift.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
@@ -52,6 +53,8 @@ typedef struct Import
 	const double *centroids;
 	const double *offset;		/* NULL = not scaled */
 	const double *factor;
+	double	   *shift;			/* subtracted before rows are rounded */
+	bool		is_shifted;		/* if any of it is not zero */
 } Import;
 
 /* Refuses an argument. */
@@ -143,6 +146,67 @@ read_comparison(FunctionCallInfo fcinfo, Import *import)
 			refuse("scale_factor", "contains a negative number");
 }
 
+/* The range of a feature, as far as centroids and scale show it. */
+static void
+find_range(const Import *import, int j, double *least, double *greatest)
+{
+	double		factor = import->factor != NULL ? import->factor[j] : 0.0;
+
+	*least = HUGE_VAL;
+	*greatest = -HUGE_VAL;
+	for (int64 c = 0; c < import->k && !import->cosine; c++)
+	{
+		*least = Min(*least, import->centroids[c * import->dimension + j]);
+		*greatest = Max(*greatest, import->centroids[c * import->dimension + j]);
+	}
+	if (import->offset == NULL)
+		return;
+	*least = Min(*least, import->offset[j] - (factor > 0.0 ? 1.0 / factor : 0.0));
+	*greatest = Max(*greatest, import->offset[j] + (factor > 0.0 ? 1.0 / factor : 0.0));
+}
+
+/*
+ * Shifts the features that lie far from zero, as a fit does: rows that are rounded before the
+ * offset is subtracted could not be told apart.
+ */
+static void
+choose_shift(Import *import)
+{
+	import->shift = gk_allocate_zero(import->dimension, sizeof(double));
+	/* directions are those from zero */
+	if (import->cosine && import->offset == NULL)
+		return;
+	for (int j = 0; j < import->dimension; j++)
+	{
+		double		least;
+		double		greatest;
+
+		find_range(import, j, &least, &greatest);
+		import->shift[j] = gk_shift_of_range(least, greatest, GK_FEATURE_REAL);
+		import->is_shifted |= import->shift[j] != 0.0;
+	}
+}
+
+/* Puts how rows are compared into the version; the offset is that of shifted rows. */
+static void
+draft_comparison(GkDraft *draft, const Import *import)
+{
+	int			d = import->dimension;
+	double	   *offset;
+
+	gk_draft_text(draft, GK_MODEL_METRIC, import->cosine ? "cosine" : "euclidean");
+	if (import->is_shifted)
+		gk_draft_doubles(draft, GK_MODEL_SHIFT, import->shift, d);
+	if (import->offset == NULL)
+		return;
+	offset = gk_allocate(d, sizeof(double));
+	for (int j = 0; j < d; j++)
+		offset[j] = import->offset[j] - import->shift[j];
+	gk_draft_doubles(draft, GK_MODEL_SCALE_OFFSET, offset, d);
+	gk_draft_doubles(draft, GK_MODEL_SCALE_FACTOR, import->factor, d);
+	pfree(offset);
+}
+
 /* A centroid as rows are compared with it. */
 static void
 compare_centroid(const Import *import, const double *centroid, double *point)
@@ -152,9 +216,12 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 	for (int j = 0; j < import->dimension; j++)
 	{
 		/* with the cosine metric, rows are compared with unit vectors */
-		bool		scaled = import->factor != NULL && !import->cosine;
-
-		point[j] = scaled ? (centroid[j] - import->offset[j]) * import->factor[j] : centroid[j];
+		if (import->cosine)
+			point[j] = centroid[j];
+		else if (import->factor != NULL)
+			point[j] = (centroid[j] - import->offset[j]) * import->factor[j];
+		else
+			point[j] = centroid[j] - import->shift[j];
 		if (!(fabs(point[j]) <= FLT_MAX))
 			refuse("centroids", "contains a value that is too large when scaled");
 		norm2 += point[j] * point[j];
@@ -181,7 +248,7 @@ draft_centroids(GkDraft *draft, const Import *import)
 	}
 	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, import->cosine ? points : import->centroids,
 					import->k, import->dimension);
-	if (!import->cosine && import->factor != NULL)
+	if (!import->cosine && (import->factor != NULL || import->is_shifted))
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, import->k, import->dimension);
 	gk_draft_centroid_map(draft, points, import->k, import->dimension);
 	pfree(points);
@@ -264,12 +331,7 @@ draft_import(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 	gk_draft_begun(draft);
 	gk_draft_set(draft, GK_MODEL_K, Int32GetDatum(import->k));
 	gk_draft_set(draft, GK_MODEL_DIMENSION, Int32GetDatum(import->dimension));
-	gk_draft_text(draft, GK_MODEL_METRIC, import->cosine ? "cosine" : "euclidean");
-	if (import->offset != NULL)
-	{
-		gk_draft_doubles(draft, GK_MODEL_SCALE_OFFSET, import->offset, import->dimension);
-		gk_draft_doubles(draft, GK_MODEL_SCALE_FACTOR, import->factor, import->dimension);
-	}
+	draft_comparison(draft, import);
 	draft_centroids(draft, import);
 	draft_features(draft, fcinfo, import);
 	draft_names(draft, fcinfo, import);
@@ -314,6 +376,7 @@ draft_from_arguments(GkDraft *draft, FunctionCallInfo fcinfo)
 		return draft_from_json(draft, fcinfo);
 	read_centroids(fcinfo, &import);
 	read_comparison(fcinfo, &import);
+	choose_shift(&import);
 	draft_import(draft, fcinfo, &import);
 	return import.k;
 }

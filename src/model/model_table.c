@@ -16,6 +16,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -137,12 +138,13 @@ is_restricted(Relation relation)
 		check_enable_rls(RelationGetRelid(relation), InvalidOid, true) == RLS_ENABLED;
 }
 
-/* Opens the table of a model to read it. */
+/* Opens the table of a model to read it, with the snapshot that it will be read by. */
 Relation
 gk_open_model_table(Oid relation_id)
 {
 	Relation	relation = try_relation_open(relation_id, AccessShareLock);
 
+	EnsurePortalSnapshotExists();
 	if (relation == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -247,6 +249,7 @@ tell_of_lock(Oid relation_id)
 Relation
 gk_open_visible_model(Oid relation_id)
 {
+	EnsurePortalSnapshotExists();
 	if (!is_visible(relation_id))
 		return NULL;
 	if (ConditionalLockRelationOid(relation_id, AccessShareLock))

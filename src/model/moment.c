@@ -6,6 +6,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "tcop/pquery.h"
 #include "utils/snapmgr.h"
 
 #include "moment.h"
@@ -34,11 +35,19 @@ this_transaction(void)
 #endif
 }
 
+/* The active snapshot; after a commit PL/pgSQL may check a domain before there is one. */
+static Snapshot
+active_snapshot(void)
+{
+	EnsurePortalSnapshotExists();
+	return GetActiveSnapshot();
+}
+
 /* Records what the active snapshot sees. */
 GkMoment *
 gk_note_moment(void)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot	snapshot = active_snapshot();
 	int			count = snapshot->xcnt + snapshot->subxcnt;
 	GkMoment   *moment = palloc(offsetof(GkMoment, running) + count * sizeof(TransactionId));
 
@@ -62,7 +71,7 @@ gk_note_moment(void)
 bool
 gk_is_same_moment(const GkMoment *moment)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot	snapshot = active_snapshot();
 
 	return moment->user == GetUserId() && moment->transaction == this_transaction() &&
 		moment->subtransaction == GetCurrentSubTransactionId() &&

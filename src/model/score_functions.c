@@ -203,6 +203,7 @@ gkmeans_nearest(PG_FUNCTION_ARGS)
 		Datum		values[3];
 		bool		nulls[3] = {0};
 
+		CHECK_FOR_INTERRUPTS();
 		values[0] = Int32GetDatum(gk_cluster_id(model, cluster));
 		values[1] = CStringGetTextDatum(gk_cluster_name(model, cluster));
 		values[2] = Float8GetDatum(gk_distance(model->metric, neighbours[i].distance2));

@@ -291,10 +291,23 @@ take_literal(GkScorer *scorer, const char *literal)
 	return take_array(scorer, array);
 }
 
-/* Refuses a record that has lost the names of its fields. */
-static void
-refuse_nameless(TupleDesc descriptor)
+/* True if the fields of a record are the features, in their order. */
+static bool
+are_features(const GkModel *model, TupleDesc descriptor)
 {
+	bool		are = model->features != NULL && descriptor->natts == model->dimension;
+
+	for (int i = 0; are && i < descriptor->natts; i++)
+		are = strcmp(NameStr(TupleDescAttr(descriptor, i)->attname), model->features[i]) == 0;
+	return are;
+}
+
+/* Refuses a record that has lost the names of its fields; features may be called f1, f2, …, too. */
+static void
+refuse_nameless(const GkModel *model, TupleDesc descriptor)
+{
+	if (are_features(model, descriptor))
+		return;
 	for (int i = 0; i < descriptor->natts; i++)
 	{
 		char		name[NAMEDATALEN];
@@ -396,7 +409,7 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row)
 		: lookup_type_cache(fields->type, TYPECACHE_TUPDESC);
 	fields->identifier = fields->cached != NULL ? fields->cached->tupDesc_identifier : 0;
 	if (fields->type == RECORDOID)
-		refuse_nameless(descriptor);
+		refuse_nameless(scorer->model, descriptor);
 	describe_fields(scorer, descriptor);
 	MemoryContextSwitchTo(before);
 	ReleaseTupleDesc(descriptor);

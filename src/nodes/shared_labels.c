@@ -489,7 +489,10 @@ gk_labels_view(const dsm_handle *handles, int count, const pg_uuid_t *key, Oid i
 	GkLabelsView *view = palloc0(sizeof(GkLabelsView));
 
 	for (int i = 0; i < count && view->attached == NULL; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		view->attached = attach(handles[i], key);
+	}
 	if (view->attached == NULL)
 		return NULL;
 	view->shared = dsm_segment_address(view->attached->segment);

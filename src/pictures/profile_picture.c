@@ -36,6 +36,9 @@ typedef struct Table
 	double		top;
 	double		width;			/* of a cell */
 	double		height;
+	int			spread_of;		/* a feature of the centroids; -1 = none yet */
+	double		mean;			/* its mean, and the sum of the squares of what differs from it */
+	double		square;
 } Table;
 
 /* What the version lacks for the picture; NULL if nothing. */
@@ -73,28 +76,43 @@ value_of(const GkSummary *summary, int cluster, int feature)
 	return summary->centroids[(int64) cluster * summary->dimension + feature];
 }
 
+/* Finds the mean and the squares of a feature of the centroids, which may be many. */
+static void
+find_spread(Table *table, int feature)
+{
+	const GkSummary *summary = table->summary;
+
+	CHECK_FOR_INTERRUPTS();
+	table->spread_of = feature;
+	table->mean = table->square = 0.0;
+	for (int c = 0; c < summary->k; c++)
+		table->mean += value_of(summary, c, feature) / summary->k;
+	for (int c = 0; c < summary->k; c++)
+	{
+		double		difference = value_of(summary, c, feature) - table->mean;
+
+		table->square += difference * difference;
+	}
+}
+
 /* How far a centroid is from the mean of the centroids, in their deviations. */
 static double
-place_among_centroids(const GkSummary *summary, int cluster, int feature)
+place_among_centroids(Table *table, int cluster, int feature)
 {
-	double		mean = 0.0;
-	double		square = 0.0;
-
-	for (int c = 0; c < summary->k; c++)
-		mean += value_of(summary, c, feature) / summary->k;
-	for (int c = 0; c < summary->k; c++)
-		square += (value_of(summary, c, feature) - mean) * (value_of(summary, c, feature) - mean);
-	if (!(square > 0.0) || !isfinite(square))
+	if (table->spread_of != feature)
+		find_spread(table, feature);
+	if (!(table->square > 0.0) || !isfinite(table->square))
 		return 0.0;
-	return (value_of(summary, cluster, feature) - mean) / sqrt(square / summary->k);
+	return (value_of(table->summary, cluster, feature) - table->mean) /
+		sqrt(table->square / table->summary->k);
 }
 
 /* By how much a centroid stands out. */
 static double
-deviation_of(const Table *table, int cluster, int feature)
+deviation_of(Table *table, int cluster, int feature)
 {
 	double		z = table->has_rows ? gk_z_score(table->summary, cluster, feature)
-		: place_among_centroids(table->summary, cluster, feature);
+		: place_among_centroids(table, cluster, feature);
 
 	return isfinite(z) ? z : 0.0;
 }
@@ -151,7 +169,7 @@ lay_out(Table *table, const GkSvg *svg)
 
 /* The strength of the colour of a cell, with its sign. */
 static int
-level_of(const Table *table, int row, int column)
+level_of(Table *table, int row, int column)
 {
 	double		z = deviation_of(table, table->cluster[column], table->feature[row]);
 
@@ -196,7 +214,7 @@ draw_level(GkSvg *svg, const Table *table, const int8 *levels, int level)
 
 /* Draws the cells. */
 static void
-draw_cells(GkSvg *svg, const Table *table)
+draw_cells(GkSvg *svg, Table *table)
 {
 	int			count = table->features * table->clusters;
 	int8	   *levels = gk_allocate(count, sizeof(int8));
@@ -284,7 +302,7 @@ draw_legend(GkSvg *svg, const Table *table)
 void
 gk_profile_draw(const GkSubject *subject, GkSvg *svg)
 {
-	Table		table = {.summary = &subject->summary};
+	Table		table = {.summary = &subject->summary,.spread_of = -1};
 
 	table.has_rows = subject->summary.mean != NULL && subject->summary.deviation != NULL;
 	lay_out(&table, svg);

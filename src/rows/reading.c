@@ -6,7 +6,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "access/htup_details.h"
@@ -563,10 +562,11 @@ check_shifted(const GkSource *source, const GkRows *rows)
 
 	for (int i = 0; i < rows->dimension; i++)
 	{
-		double		least = rows->least[i] - rows->shift[i];
-		double		greatest = rows->greatest[i] - rows->shift[i];
+		/* what is a little above FLT_MAX rounds to it */
+		float		least = (float) (rows->least[i] - rows->shift[i]);
+		float		greatest = (float) (rows->greatest[i] - rows->shift[i]);
 
-		if (!(Max(fabs(least), fabs(greatest)) <= FLT_MAX))
+		if (isinf(least) || isinf(greatest))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("feature %s is out of range", is_array ? psprintf("%d", i + 1)

@@ -139,13 +139,11 @@ gk_source_describe(const GkSourceSpec *spec)
 	return source;
 }
 
-/* The type of the column that an argument names. */
-Oid
+/* Raises an error unless a source has the column that an argument names. */
+void
 gk_source_require(const GkSourceText *text, const char *name, const char *argument)
 {
-	const GkSource *source = analyze_source(text);
-
-	return gk_column_type(source, gk_find_column(source, name, argument));
+	(void) gk_find_column(analyze_source(text), name, argument);
 }
 
 /* The type of the id column. */

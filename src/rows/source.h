@@ -39,8 +39,8 @@ typedef struct GkSource GkSource;
 /* Parses the source, finds its columns and checks their names and types. */
 extern GkSource *gk_source_describe(const GkSourceSpec *spec);
 
-/* The type of the column that an argument names; 42703 if there is none, 42702 if there are two. */
-extern Oid	gk_source_require(const GkSourceText *text, const char *name, const char *argument);
+/* Raises 42703 if there is no column that an argument names, 42702 if there are two. */
+extern void gk_source_require(const GkSourceText *text, const char *name, const char *argument);
 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);

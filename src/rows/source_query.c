@@ -11,6 +11,7 @@
 #include "parser/analyze.h"
 #include "parser/parser.h"
 #include "tcop/dest.h"
+#include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -89,6 +90,8 @@ parse(const GkSourceText *source, const char *text)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("setting \"%s\" changed while the source was being read",
 						"standard_conforming_strings")));
+	/* after a commit PL/pgSQL may check a domain before there is one */
+	EnsurePortalSnapshotExists();
 	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
 }
 

@@ -225,6 +225,8 @@ read_rows(Refit *refit, bool as_deployed)
 						  : gk_definition_text(refit->definition, "changes_table"));
 	if (as_deployed)
 		gk_call_compare_as(call, refit->deployed);
+	/* with another scale, what is said of the rows is said when they are read again */
+	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
 	gk_call_read(call);
@@ -519,10 +521,12 @@ run_check(Refit *refit)
 	refit->labels = gk_call_labels(&refit->call);
 }
 
-/* Reads the rows, and fits unless they hardly drifted. */
-static void
+/* Reads the rows, and fits unless they hardly drifted; true if it fits. */
+static bool
 run(Refit *refit)
 {
+	bool		is_fitted;
+
 	if (refit->same_features)
 	{
 		read_rows(refit, true);
@@ -530,7 +534,8 @@ run(Refit *refit)
 	}
 	else
 		read_rows(refit, false);
-	if (is_quiet(refit))
+	is_fitted = !is_quiet(refit);
+	if (!is_fitted)
 		run_check(refit);
 	else
 	{
@@ -546,6 +551,7 @@ run(Refit *refit)
 	}
 	gk_call_end_job(&refit->call);
 	gk_draft_json(&refit->draft, GK_MODEL_REPORT, gk_report_json(&refit->call.report));
+	return is_fitted;
 }
 
 /* Writes the labels and the row of the version. */
@@ -584,15 +590,19 @@ void
 gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 {
 	Refit		refit = {.spec = spec,.result = result};
+	bool		is_fitted;
 	GkNews		news;
 
 	PreventCommandIfReadOnly("gkmeans_refit()");
 	memset(result, 0, sizeof(GkRefitResult));
 	begin_refit(&refit, version);
-	run(&refit);
+	is_fitted = run(&refit);
 	gk_mark_lost(refit.relation, version);
 	write_version(&refit, version != 0);
-	gk_call_end(&refit.call);
+	if (is_fitted)
+		gk_call_end(&refit.call);
+	else
+		gk_call_close(&refit.call);
 	if (spec->keep >= 0)
 		(void) gk_prune(spec->model, spec->keep);
 	news = (GkNews) {.version = result->version,.status = result->status,

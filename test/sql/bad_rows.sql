@@ -39,6 +39,8 @@ SELECT results_eq($$SELECT centroid FROM gkmeans_fit('SELECT unnest(''{-0,0,-0}'
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{1e-45,1e-40,-1e-42,0}''::real[]) AS x', '{x}', 2)$$, 'denormal numbers');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{3e38,-3e38,1}''::real[]) AS x', '{x}', 2)$$, 'the greatest real numbers');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{5e-324,1e-310,0}''::float8[]) AS x', '{x}', 2)$$, 'denormal double precision');
+SELECT is(array_agg(size ORDER BY cluster_id), '{2,1}', 'a value above the greatest real that rounds to it: ' || type)
+FROM unnest('{float8,numeric}'::text[]) type, gkmeans_fit(format('SELECT unnest(''{1,1,3.4028235677973362e38,3.4028235677973366e38}''::%s[]) AS x', type), '{x}', 2) GROUP BY type;
 
 -- Arrays
 CREATE TABLE arrays (id int, v float8[]);

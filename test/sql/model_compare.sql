@@ -113,8 +113,40 @@ RESET extra_float_digits;
 SET LOCAL DateStyle = 'SQL';
 SET LOCAL TimeZone = 'Europe/Moscow';
 SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT i % 2 AS a, ''2014-10-25 21:30+00''::timestamptz + i % 2 * ''1 hour''::interval AS b FROM generate_series(1, 100) i', 'a', 'b')), 1::float8, 'times that are displayed alike are different labels');
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels(format('SELECT i %% 2 AS a, %s AS b FROM generate_series(1, 100) i, LATERAL (SELECT ''2014-10-25 21:30+00''::timestamptz + i %% 2 * ''1 hour''::interval AS t) l', label), 'a', 'b')),
+	1::float8, 'they are within other labels, too: ' || label)
+FROM unnest(ARRAY['ARRAY[t]', 'tstzrange(t, t, ''[]'')', 'ROW(t)']) label;
 RESET DateStyle;
 RESET TimeZone;
+
+-- The source means what it means to its user.
+SET LOCAL DateStyle = 'German';
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT left((date ''2026-01-01'' + i)::text, 2) AS a, extract(day FROM date ''2026-01-01'' + i) AS b FROM generate_series(0, 99) i', 'a', 'b')), 1::float8, 'a source displays dates as its user does');
+RESET DateStyle;
+SET LOCAL IntervalStyle = 'sql_standard';
+SELECT is((SELECT rows FROM gkmeans_compare_labels('SELECT 1 AS a, 1 AS b FROM generate_series(0, 99) i WHERE make_interval(hours => i) + ''-1 2:03:04''::interval > ''0''', 'a', 'b')), 73::bigint, 'a source reads intervals as its user does');
+RESET IntervalStyle;
+SET LOCAL extra_float_digits = 0;
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT (i * 0.1::float8)::text = ''0.3'' AS a, i = 3 AS b FROM generate_series(1, 9) i', 'a', 'b')), 1::float8, 'a source displays numbers as its user does');
+RESET extra_float_digits;
+SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT oid::regproc AS a, oid AS b FROM pg_proc, generate_series(1, 5) WHERE proname = ''abs''', 'a', 'b')), 1::float8, 'functions of one name are different labels');
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i AS a, 1 AS b FROM generate_series(0, 1000000) i', 'a', 'b')$$, '54000', 'more labels than clusters can be', 'more than 1000000 different labels');
+
+-- A source that changes the types of its columns after they were looked at: a literal runs the check of a domain.
+CREATE TABLE changing (a text, b text);
+INSERT INTO changing SELECT i % 2, i % 3 FROM generate_series(1, 9) i;
+CREATE SEQUENCE looks;
+CREATE FUNCTION change(look int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF nextval('looks') = 1 THEN
+		ALTER TABLE changing DROP a, DROP b;
+		ALTER TABLE changing ADD a int DEFAULT 1, ADD b int DEFAULT 2;
+	END IF;
+	RETURN true;
+END $$;
+CREATE DOMAIN looked_at AS int CHECK (change(VALUE));
+CREATE TYPE looked AS (at looked_at);
+SELECT is((SELECT rows FROM gkmeans_compare_labels('SELECT * FROM changing WHERE ''(1)''::looked IS NOT NULL', 'a', 'b')), 9::bigint, 'labels are shown by the types that they have');
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;

@@ -115,6 +115,17 @@ SELECT near(gkmeans_distance('scaled', 1, 150), sqrt(0.1 ^ 2 + 0.5 ^ 2), 1e-6, '
 SELECT is(gkmeans_import_model('unit', '{{3,4},{-1,0}}', metric => 'cosine'), 2, 'import with the cosine metric');
 SELECT is(gkmeans_centroids('unit'), '{{0.6,0.8},{-1,0}}', 'its centroids are of length 1');
 SELECT near(gkmeans_distance('unit', 6, 8) + 1, 1, 1e-6, 'and its distances 1 - cos');
+SELECT gkmeans_import_model('far_' || name, '{{1700000001},{1700000030}}', '{a}', scale_offset => scale_offset, scale_factor => scale_factor)
+FROM (VALUES ('plain', NULL::float8[], NULL::float8[]), ('scaled', '{1700000010.5}', '{0.125}')) scales(name, scale_offset, scale_factor);
+CREATE TABLE far_rows AS SELECT 1700000000 + i AS a, i <= 15 AS is_first FROM generate_series(0, 40) i;
+SELECT is(count(*) FILTER (WHERE gkmeans_predict(model, a::float8) = (NOT is_first)::int AND gkmeans_distance(model, f) = least(abs(a - 1700000001), abs(a - 1700000030)) * unit), 41::bigint, 'features far from zero are not rounded: ' || model)
+FROM far_rows f, (VALUES ('far_plain'::regclass, 1), ('far_scaled', 0.125)) models(model, unit) GROUP BY model;
+SELECT gkmeans_import_model(model || '_again', exported => gkmeans_export(model)::jsonb) FROM unnest('{far_plain,far_scaled}'::regclass[]) model;
+SELECT is(count(*) FILTER (WHERE cluster_id = gkmeans_predict(model, id) AND distance = gkmeans_distance(model, id) AND distance = gkmeans_distance((model || '_again')::regclass, ARRAY[id])), 41::bigint, 'nor by the engine, nor after an export: ' || model)
+FROM unnest('{far_plain,far_scaled}'::regclass[]) model, gkmeans_predict_rows(NULL::int, model, 'SELECT a AS id, a FROM far_rows', 'id') GROUP BY model;
+SELECT is(gkmeans_centroids(model), '{{1700000001},{1700000030}}', 'the centroids are as given: ' || model) FROM unnest('{far_plain,far_scaled}'::regclass[]) model;
+SELECT gkmeans_import_model('far_directions', '{{1,0},{0,1}}', '{a,b}', 'cosine', scale_offset => '{1700000000,5}', scale_factor => '{1,1}');
+SELECT near(gkmeans_distance('far_directions', 1700000003::float8, 9), 0.2, 1e-6, 'directions in a scale that is far from zero');
 SELECT is(gkmeans_import_model('plain', '{{1}}', if_exists => 'replace'), 1, 'if_exists => replace');
 SELECT is(gkmeans_import_model('plain', '{{1},{2},{3}}', if_exists => 'skip'), 1, 'if_exists => skip');
 SELECT fails_with(format('SELECT gkmeans_import_model(%L, %s)', 'bad', arguments), code, 'import: ' || arguments)

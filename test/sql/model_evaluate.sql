@@ -157,6 +157,7 @@ SELECT near(e.silhouette, l.silhouette, 1e-12, 'silhouette without them') FROM g
 	gkmeans_evaluate_labels('SELECT v, label FROM labelled WHERE label <> ''cluster 1''', '{v}', 'label') l;
 
 SET LOCAL extra_float_digits = -5;
+SELECT is((SELECT k FROM gkmeans_evaluate_labels('SELECT i AS x, oid::regproc AS label FROM pg_proc, generate_series(1, 2) i WHERE proname = ''abs''', '{x}', 'label')), (SELECT count(*)::int FROM pg_proc WHERE proname = 'abs'), 'functions of one name are different labels');
 SELECT is((SELECT k FROM gkmeans_evaluate_labels('SELECT i AS x, 1 + i % 2 * 1e-12::float8 AS label FROM generate_series(1, 100) i', '{x}', 'label')), 2, 'numbers that are displayed alike are different labels');
 RESET extra_float_digits;
 

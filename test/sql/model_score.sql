@@ -137,6 +137,9 @@ SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 
 SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 3 AS c, 4 AS d, 5 AS d) r$$, '42702', 'a row with two columns of the name');
 SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, 'x' AS c, 4 AS d) r$$, '42804', 'a column that is no number');
 SELECT fails_with($$SELECT gkmeans_predict('m', r) FROM (SELECT 1 AS a, 2 AS b, '{1}'::int[] AS c, 4 AS d) r$$, '42804', 'a column that is an array');
+SELECT gkmeans_import_model('numbered', '{{1,10},{20,2}}', '{f1,f2}'), gkmeans_import_model('crossed', '{{1,10},{20,2}}', '{f2,f1}');
+SELECT is(gkmeans_transform('numbered', r)::text, '{19,8}', 'a subquery whose columns are called f1 and f2') FROM (SELECT 20.0 AS f1, 10 AS f2 OFFSET 0) r;
+SELECT fails_with(format($$SELECT gkmeans_predict(%L, ROW(20%s))$$, model, rest), '22023', format('a record without names: %s, %s', model, rest), NULL, NULL, 'alias') FROM (VALUES ('crossed', ', 10'), ('numbered', ', 10, 5'), ('numbered', '')) v(model, rest);
 SELECT fails_with($$SELECT gkmeans_predict('m', ROW(1, 2, 3, 4))$$, '22023', 'a record without names', NULL, NULL, 'alias');
 SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2,3,4}'::text)$$, '42804', 'a text', 'argument 2 is of type text', NULL, 'Cast it to float8\[]');
 SELECT is(gkmeans_predict('m', '{5.1,3.5,1.4,0.2}'::text::float8[]), gkmeans_predict('m', 5.1, 3.5, 1.4, 0.2), 'which helps');

@@ -84,7 +84,9 @@ SELECT gkmeans_refit('m', deploy => 'always');
 SELECT fill(20, 30, 50, 2);
 SELECT is(row(status, deployed)::text, '(rejected,f)', 'a refit that is rejected') FROM gkmeans_refit('m', min_improvement => 1);
 SELECT is((SELECT count(*)::int FROM kinds k JOIN kind_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('m', k) AND l.distance = gkmeans_distance('m', k)), 100, 'the labels are those of the deployed version, bit for bit');
+SELECT count(*) FROM gkmeans_fit('kinds', '{x,y}', 7);
 SELECT is(row(status, deployed, rows, moved, inertia)::text, '(checked,f,100,,)', 'only_if_drift') FROM gkmeans_refit('m', only_if_drift => 10);
+SELECT is(row(k, k_effective)::text, '(7,7)', 'the last fit is the one before, since nothing was fitted') FROM gkmeans_last_fit();
 SELECT is(row(status, psi IS NOT NULL, k, centroids IS NULL, drift ? 'clusters', outcome ~ '^psi 0\.\d+, below 10$')::text, '(checked,t,,t,t,t)', 'its row') FROM m, LATERAL (SELECT (drift ->> 'psi')::float8 AS psi) p WHERE version = (SELECT max(version) FROM m);
 DELETE FROM kind_labels WHERE id <= 10;
 SELECT gkmeans_refit('m', only_if_drift => 10);
@@ -172,6 +174,13 @@ SELECT is(array_agg(row(share_then, share_now)::text ORDER BY cluster_id), '{"(0
 SELECT near(psi, (0.005 - 0.2) * ln(0.005 / 0.2), 1e-12, 'an empty cluster counts as half a row') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
 SELECT is(row(avg_distance_now, distance_ratio)::text, '(,)', 'and has no distance') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
 SELECT is(unusable_now, 0.25::float8, 'unusable rows') FROM gkmeans_feature_drift('sh', 'SELECT nullif(i, 4) AS v FROM generate_series(1, 4) i');
+CREATE TABLE once_same AS SELECT i AS id, (i % 10)::float8 AS a, 100.1::float8 AS b FROM generate_series(1, 100) i;
+SELECT gkmeans_create_model('same_' || scale, 'once_same', '{a,b}', 3, scale => scale) FROM unnest('{standard,minmax}'::text[]) scale;
+UPDATE once_same SET b = 5 + id;
+SELECT is(row(mean_then, round(mean_now::numeric, 4), shift, deviation_then, round(deviation_now::numeric, 4), deviation_ratio)::text, '(100.1,55.5000,,0,28.8661,)', 'a feature that was constant at the fit: ' || scale)
+FROM unnest('{standard,minmax}'::text[]) scale, gkmeans_feature_drift(('same_' || scale)::regclass) WHERE feature = 'b';
+SELECT is(row(round(mean_now::numeric, 4), deviation_now)::text, '(7.0000,0)', 'one that is another constant now: ' || scale)
+FROM unnest('{standard,minmax}'::text[]) scale, gkmeans_feature_drift(('same_' || scale)::regclass, 'SELECT id, a, 7 AS b FROM once_same') WHERE feature = 'b';
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('far', 'kinds', '{x,y}', 3);
 UPDATE kinds SET x = x + 3 * (SELECT stddev_pop(x) FROM kinds) WHERE kind = 2;

@@ -111,6 +111,26 @@ for my $name (sort keys %tied)
 	is($session->query('SELECT pg_backend_pid()'), $pid, "$name: the server is alive");
 	nothing_left($node, $session, $pid, $threads, "$name, timeouts");
 }
+
+# Columns of a view whose names are alike in the bytes that PostgreSQL keeps: numbers tell them apart, after many tries.
+$session->query(<<~'SQL');
+	SELECT gkmeans_import_model('alike', exported => jsonb_build_object('gkmeans', 1, 'k', 1, 'dimension', 1590, 'metric', 'euclidean',
+		'features', (SELECT jsonb_agg(repeat('a', 70) || i) FROM generate_series(1, 1590) i),
+		'points', jsonb_build_array((SELECT jsonb_agg(i) FROM generate_series(1, 1590) i))));
+	SQL
+start_query($session, q{SELECT gkmeans_create_view('alike', 'alike_clusters', 'clusters')});
+$node->poll_query_until('postgres', "SELECT state = 'active' AND query LIKE '%alike_clusters%' FROM pg_stat_activity WHERE pid = $pid");
+cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')"), '<', $slack, 'a view of features whose names are alike: cancelled');
+like($session->query('SELECT 1'), qr/1/, 'a view of features whose names are alike: the session goes on');
+like($session->{stderr}, qr/canceling statement due to user request/, 'a view of features whose names are alike: says so');
+
+# A picture of many centroids without rows: to place a cell among all of them takes each of them, once for a feature.
+$session->query(<<~'SQL');
+	SELECT gkmeans_import_model('many', (SELECT array_agg(a) FROM (SELECT array_fill((i % 7)::float8, ARRAY[40]) AS a FROM generate_series(1, 100000) i) s));
+	SQL
+my $before = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
+cmp_ok($session->query(q{SELECT length(gkmeans_plot('many', 'profile', width => 1600, height => 1200))}), '>', 1000, 'a picture of many centroids');
+cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $before, '<', 1500, 'a picture of many centroids: soon ready');
 eval { $session->quit };
 
 # The client disconnects in the middle of a fit: the backend continues unless told to check.

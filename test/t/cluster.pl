@@ -223,6 +223,7 @@ nothing_is_left('errors of the source');
 
 # The setting.
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a,a'"), qr/invalid value for parameter "gkmeans.nodes".*list of different foreign servers/s, 'a node named twice');
+like(failure("LOAD 'gkmeans'; SELECT set_config('gkmeans.nodes', string_agg('n' || g, ','), false) FROM generate_series(1, 1001) g"), qr/invalid value for parameter "gkmeans.nodes".*at most 1000/s, 'too many nodes');
 like(failure("LOAD 'gkmeans'; SET gkmeans.nodes = 'a b'"), qr/invalid value for parameter "gkmeans.nodes"/, 'no list');
 like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" does not exist/, 'a server that does not exist');
 {

@@ -143,6 +143,24 @@ $subscriber->safe_psql('replica', 'DROP SUBSCRIPTION everything');
 $primary->safe_psql('shop', 'DROP TABLE area.later');
 end_server($subscriber);
 
+# After a commit, PL/pgSQL checks a domain before there is a snapshot.
+for my $call (
+	"gkmeans_predict('area.segments', VALUE, 1)", "gkmeans_score('area.segments', VALUE, 1)", "gkmeans_centroids('area.segments')",
+	"gkmeans_export('area.segments')", "gkmeans_plot('area.segments')", "gkmeans_report('area.segments')",
+	"gkmeans_create_view('area.segments', 'area.kinds', 'clusters', 'replace')", "gkmeans_evaluate('area.segments', 'public.customers')",
+	"gkmeans_evaluate_labels('public.customers', '{spent}', 'visits')", "gkmeans_compare('area.segments', 'area.segments', 'public.customers', 1, 2)",
+	"gkmeans_compare_labels('public.customers', 'visits', 'visits')", "gkmeans_deploy('area.segments', 2)",
+	"gkmeans_assign('area.segments', 'public.customers', 'id', 'area.assigned', 'replace')")
+{
+	my ($status, $out, $error) = $primary->psql('shop', <<~SQL);
+		CREATE DOMAIN area.number AS int CHECK (($call) IS NOT NULL OR VALUE >= 0);
+		DO \$\$ DECLARE n area.number; BEGIN COMMIT; GET DIAGNOSTICS n = ROW_COUNT; COMMIT; GET DIAGNOSTICS n = ROW_COUNT; END \$\$;
+		SELECT 'alive';
+		DROP DOMAIN area.number;
+		SQL
+	is("$out$error", 'alive', "without a snapshot: $call");
+}
+
 # Damaged rows and every form of scoring under valgrind
 SKIP:
 {

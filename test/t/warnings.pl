@@ -23,6 +23,8 @@ is($said, '', 'an ordinary fit says nothing');
 ($out, $said) = fit(q{'VALUES (1), (1), (2)', NULL, 3});
 is($said, "NOTICE:  features are not given: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
 	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
+($out, $said) = fit(q{'VALUES (1, 1), (2, 2), (0, 1)', '{column1,column2}', 3, metric => 'cosine'});
+is($said, "WARNING:  found 2 clusters instead of 3\nDETAIL:  The rows with a weight above zero have only 2 directions.", 'too few directions');
 
 # Columns of different orders: the largest decides alone, unless they are scaled
 my $units = 'SELECT i % 10 AS visits, i * 50 AS spent, 7 AS constant FROM generate_series(1, 1000) i';
@@ -61,5 +63,27 @@ is("$out|$said", '1 1, 101 2|', 'one weight is great, and nothing is lost');
 ($out, $said) = fit(q{'VALUES (1, 1e32::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
 is($said, "WARNING:  the weights lie too far apart to be added up exactly\nDETAIL:  The greatest is about 10^21 times a typical one.$hint",
 	'one weight is too great');
+
+# What a model says of rows: as much as a fit if they are fitted, and nothing if they are labelled
+sub said
+{
+	my ($sql) = @_;
+	my ($code, $out, $said) = $node->psql('postgres', $sql);
+	is($code, 0, "$sql: ends well");
+	return $said =~ s/^psql:[^ ]* //gmr;
+}
+$node->safe_psql('postgres', 'CREATE TABLE seen AS SELECT i AS id, i % 10 AS a, 15 + i % 3 AS b FROM generate_series(1, 30000) i');
+is(said(qq{SELECT gkmeans_create_model('kinds_$_', 'seen', '{a,b}', 2, scale => '$_')}), '', 'a model of ordinary rows') for 'none', 'standard';
+$node->safe_psql('postgres', 'ALTER TABLE seen ALTER b TYPE float8; UPDATE seen SET b = 9.96921e36 WHERE id = 1');
+for my $call (q{gkmeans_evaluate('kinds_none')}, q{gkmeans_drift('kinds_none')}, q{gkmeans_feature_drift('kinds_none')}, q{gkmeans_cluster_quality('kinds_none')},
+	q{gkmeans_predict_rows(NULL::int, 'kinds_none', 'seen', 'id')}, q{gkmeans_assign('kinds_none', 'seen', 'id', 'labels')})
+{
+	is(said("SELECT count(*) FROM $call"), '', "$call says nothing");
+}
+my $units_of_b = qr/WARNING:  feature "b" outweighs feature "a"\n[^\n]*\n[^\n]*\n/;
+my $values_of_b = qr/WARNING:  the values of feature "b" lie too far apart to be averaged exactly\n[^\n]*\n[^\n]*/;
+like(said(q{SELECT gkmeans_refit('kinds_none', deploy => 'never')}), qr/^$units_of_b$values_of_b$/, 'a refit says what a fit says');
+like(said(q{SELECT gkmeans_refit('kinds_standard', deploy => 'never')}), qr/^$values_of_b$/, 'also in the scale of the version');
+like(said(q{SELECT gkmeans_refit('kinds_none', deploy => 'never', rescale => true)}), qr/^$units_of_b$values_of_b$/, 'and not twice of rows that it reads twice');
 
 done_testing();

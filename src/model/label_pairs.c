@@ -1,0 +1,177 @@
+/*
+ * How many rows of a query each pair of two labels has.
+ *
+ * The settings that show a label as it is are set between batches of rows only: the query itself
+ * runs under those of its user.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+#include "alloc.h"
+#include "id_texts.h"
+#include "label_numbers.h"
+#include "label_pairs.h"
+
+#define BATCH_ROWS 4096
+
+/* An entry of the hash table. */
+typedef struct Pair
+{
+	int32		labels[2];		/* key: their numbers */
+	int64		rows;
+} Pair;
+
+/* Where the rows go. */
+typedef struct PairReceiver
+{
+	DestReceiver receiver;		/* must be first */
+	MemoryContext context;
+	GkLabelNumbers *numbers[2];
+	HTAB	   *pairs;
+	Tuplestorestate *batch;		/* rows whose labels have no numbers yet */
+	int			count;			/* of them */
+	TupleTableSlot *slot;
+} PairReceiver;
+
+/* Counts a row. */
+static void
+count_pair(PairReceiver *pairs, TupleTableSlot *slot)
+{
+	int32		key[2];
+	bool		found;
+	Pair	   *pair;
+
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[0] || slot->tts_isnull[1])
+		return;
+	for (int side = 0; side < 2; side++)
+		key[side] = gk_label_number(pairs->numbers[side], slot->tts_values[side]);
+	pair = hash_search(pairs->pairs, key, HASH_ENTER, &found);
+	if (!found)
+		pair->rows = 0;
+	pair->rows++;
+}
+
+/* Counts the rows of the batch. */
+static void
+count_batch(PairReceiver *pairs)
+{
+	int			nest_level = gk_begin_id_texts();
+
+	while (tuplestore_gettupleslot(pairs->batch, true, false, pairs->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		count_pair(pairs, pairs->slot);
+	}
+	gk_end_id_texts(nest_level);
+	tuplestore_clear(pairs->batch);
+	pairs->count = 0;
+}
+
+/* Makes room for rows. */
+static void
+start_pairs(DestReceiver *self, int operation, TupleDesc descriptor)
+{
+	PairReceiver *pairs = (PairReceiver *) self;
+	MemoryContext old_context = MemoryContextSwitchTo(pairs->context);
+
+	pairs->batch = tuplestore_begin_heap(false, false, work_mem);
+	pairs->slot = MakeSingleTupleTableSlot(CreateTupleDescCopy(descriptor), &TTSOpsMinimalTuple);
+	MemoryContextSwitchTo(old_context);
+}
+
+/* Takes a row. */
+static bool
+receive_pair(TupleTableSlot *slot, DestReceiver *self)
+{
+	PairReceiver *pairs = (PairReceiver *) self;
+	MemoryContext old_context = MemoryContextSwitchTo(pairs->context);
+
+	tuplestore_puttupleslot(pairs->batch, slot);
+	if (++pairs->count == BATCH_ROWS)
+		count_batch(pairs);
+	MemoryContextSwitchTo(old_context);
+	return true;
+}
+
+/* Counts the last rows. */
+static void
+shutdown_pairs(DestReceiver *self)
+{
+	PairReceiver *pairs = (PairReceiver *) self;
+	MemoryContext old_context = MemoryContextSwitchTo(pairs->context);
+
+	count_batch(pairs);
+	ExecDropSingleTupleTableSlot(pairs->slot);
+	tuplestore_end(pairs->batch);
+	MemoryContextSwitchTo(old_context);
+}
+
+/* The receiver goes with its memory context. */
+static void
+destroy_pairs(DestReceiver *self)
+{
+}
+
+/* The order of a contingency. */
+static int
+compare_shared(const void *a, const void *b, void *argument)
+{
+	const GkShared *left = a;
+	const GkShared *right = b;
+
+	if (left->from != right->from)
+		return left->from < right->from ? -1 : 1;
+	return (left->to > right->to) - (left->to < right->to);
+}
+
+/* Lists the pairs. */
+static void
+list_pairs(PairReceiver *pairs, GkContingency *contingency)
+{
+	const int32 *from = gk_label_places(pairs->numbers[0]);
+	const int32 *to = gk_label_places(pairs->numbers[1]);
+	HASH_SEQ_STATUS search;
+	Pair	   *pair;
+
+	contingency->shared = gk_allocate(hash_get_num_entries(pairs->pairs), sizeof(GkShared));
+	hash_seq_init(&search, pairs->pairs);
+	while ((pair = hash_seq_search(&search)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		contingency->shared[contingency->count++] =
+			(GkShared) {from[pair->labels[0]], to[pair->labels[1]], pair->rows};
+	}
+	qsort_interruptible(contingency->shared, contingency->count, sizeof(GkShared), compare_shared,
+						NULL);
+}
+
+void
+gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
+{
+	/* what a look at the source said before may not hold any more */
+	TupleDesc	columns = ExecCleanTypeFromTL(query->plan->planTree->targetlist);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pairs of labels",
+												  ALLOCSET_DEFAULT_SIZES);
+	HASHCTL		control = {.keysize = 2 * sizeof(int32),.entrysize = sizeof(Pair),.hcxt = context};
+	PairReceiver pairs = {
+		.receiver = {receive_pair, start_pairs, shutdown_pairs, destroy_pairs, DestNone},
+		.context = context,
+		.numbers = {gk_label_numbers_create(TupleDescAttr(columns, 0)->atttypid),
+		gk_label_numbers_create(TupleDescAttr(columns, 1)->atttypid)},
+		.pairs = hash_create("pairs of labels", 1024, &control,
+							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT)
+	};
+
+	gk_query_run(query, NULL, &pairs.receiver);
+	list_pairs(&pairs, contingency);
+	gk_label_numbers_drop(pairs.numbers[0]);
+	gk_label_numbers_drop(pairs.numbers[1]);
+	MemoryContextDelete(context);
+}
