@@ -207,9 +207,8 @@ load_tile(const HopperArguments &a, const float *const (&from)[2], const float (
 			rows.values[TILE * TILE_STEPS + s][i] = four.x;
 			rows.values[TILE * TILE_STEPS + s][i + 2] = four.y;
 		}
-	/* keeps loads of the next tile from being hoisted where there are no registers for them */
-	if constexpr (TILES > 2)
-		__syncwarp();
+	/* keeps the loads of the next tile, and their registers, from being hoisted */
+	__syncwarp();
 	if constexpr (TILE + 1 < TILES)
 		load_tile<TILE + 1, ALIGNED>(a, from, factor, rows);
 }
@@ -289,9 +288,9 @@ nearer_bar(const HopperArguments &a, const Rows<TILES> &rows, int64_t row, int e
 
 /* Begins with the next rows of a warpgroup: their values, bounds and first scores. */
 template <int TILES> static __device__ __forceinline__ void
-begin_rows(const HopperArguments &a, const TwoRows &two, int exponent, float *bars,
-		   Rows<TILES> &rows)
+begin_rows(const HopperArguments &a, int64_t first, int exponent, float *bars, Rows<TILES> &rows)
 {
+	TwoRows		two(a, first);
 	RowBound	bounds[2] = {read_bound(two.codes[0], exponent),
 		read_bound(two.codes[1], exponent)};
 	const float *from[2] = {a.features + two.row[0] * a.d, a.features + two.row[1] * a.d};
@@ -313,7 +312,6 @@ begin_rows(const HopperArguments &a, const TwoRows &two, int exponent, float *ba
 	{
 		rows.best[0].second = nearer_bar<0>(a, rows, two.row[0], exponent, bounds[0]);
 		rows.best[1].second = nearer_bar<1>(a, rows, two.row[1], exponent, bounds[1]);
-		__syncwarp();
 		bars[0] = rows.best[0].second;
 		bars[8] = rows.best[1].second;
 	}
@@ -555,18 +553,12 @@ consume(const HopperArguments &a, const Stages &stages, Bars &bars, int group)
 	Ring		ring = skip_panels<TILES>(stages, {0, 0}, plan.begin);
 	int64_t		first = plan.first;
 	Rows<TILES>	rows;
-	TwoRows		two(a, first + mine);
 
 	for (int left = plan.groups; left > 0; left--)
 	{
-		if constexpr (TILES > 4)
-			two = TwoRows(a, first + mine);
-		begin_rows(a, two, exponent, &bars[group][mine], rows);
+		begin_rows(a, first + mine, exponent, &bars[group][mine], rows);
 		prefetch_next(a, first + (int) gridDim.x * Shape::ROWS);
 		ring = compare_rows<LAST>(a, stages, ring, plan.begin, rows);
-		/* does not wait for what follows, where there are registers for it */
-		if constexpr (TILES <= 4)
-			two = TwoRows(a, first + mine + (int) gridDim.x * Shape::ROWS);
 		conclude_two(a, first + mine, exponent, &bars[group][mine], rows);
 		first += (int) gridDim.x * Shape::ROWS;
 	}

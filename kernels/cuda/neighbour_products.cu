@@ -26,7 +26,6 @@ namespace gk
 #define BLOCKS_A_PROCESSOR 8	/* of a pass, at least, if there are as many shares */
 #define GROUPS 16				/* of a share, each with the least of its scores */
 #define MOST_NEAR 128			/* points noted for one: as much memory as the groups take */
-#define MOST_NOTES 1024			/* that a block keeps for itself */
 #define POINT_WARPS 8			/* of a block, each with a point at a time */
 #define POINTS_A_WARP 8
 
@@ -328,40 +327,17 @@ limit_near_kernel(NearPoints a, NearWanted w)
 		w.limits[row] = limit + 2.0f * error + (fabsf(limit) + error) * 0x1p-20f;
 }
 
-/* What a block notes, in shared memory, before it is written: places there are found at once. */
-struct NearNotes
-{
-	int			count;
-	int			rows[MOST_NOTES];
-	int			others[MOST_NOTES];
-};
-
 /* Notes another point for a row that is wanted. */
 static __device__ __forceinline__ void
-write_note(const NearWanted &w, int64_t row, int64_t other)
-{
-	int			place = atomicAdd(&w.found[row], 1);
-
-	if (place < MOST_NEAR)
-		w.near[row * MOST_NEAR + place] = (int32_t) other;
-}
-
-/* The same, later if there is room. */
-static __device__ __forceinline__ void
-note_near(const NearPoints &a, const NearWanted &w, NearNotes &notes, int64_t row, int64_t other)
+note_near(const NearPoints &a, const NearWanted &w, int64_t row, int64_t other)
 {
 	int			place;
 
 	if (row < 0 || other >= a.count || other == w.first + row)
 		return;
-	place = atomicAdd(&notes.count, 1);
-	if (place < MOST_NOTES)
-	{
-		notes.rows[place] = (int) row;
-		notes.others[place] = (int) other;
-	}
-	else
-		write_note(w, row, other);
+	place = atomicAdd(&w.found[row], 1);
+	if (place < MOST_NEAR)
+		w.near[row * MOST_NEAR + place] = (int32_t) other;
 }
 
 /* Which points of a panel may be neighbours of row I: bit 2 n + i is point i of the n-th eight. */
@@ -396,8 +372,8 @@ near_points(const float *lower, float limit, const float (&sums)[PANEL / 8][4])
 
 /* Notes which points of a panel may be neighbours of row I. */
 template <int I> static __device__ __forceinline__ void
-note_panel(const NearPoints &a, const NearWanted &w, NearNotes &notes, int64_t row, float limit,
-		   int64_t panel, const float (&sums)[PANEL / 8][4])
+note_panel(const NearPoints &a, const NearWanted &w, int64_t row, float limit, int64_t panel,
+		   const float (&sums)[PANEL / 8][4])
 {
 	int64_t		first = panel * PANEL + threadIdx.x % 4 * 2;
 
@@ -405,7 +381,7 @@ note_panel(const NearPoints &a, const NearWanted &w, NearNotes &notes, int64_t r
 	{
 		int			bit = __ffs((int) near) - 1;
 
-		note_near(a, w, notes, row, first + bit / 2 * 8 + bit % 2);
+		note_near(a, w, row, first + bit / 2 * 8 + bit % 2);
 	}
 }
 
@@ -415,24 +391,17 @@ __launch_bounds__(TILED_THREADS, 2)
 note_kernel(NearPoints a, NearWanted w)
 {
 	extern __shared__ unsigned char near_memory[];
-	__shared__ NearNotes notes;
 	NearBlock	block(a, w, near_memory);
 	int64_t		rows[2] = {block.wanted_row<0>(w), block.wanted_row<1>(w)};
 	float		limits[2] = {rows[0] < 0 ? -INFINITY : w.limits[rows[0]],
 		rows[1] < 0 ? -INFINITY : w.limits[rows[1]]};
 
-	if (threadIdx.x == 0)
-		notes.count = 0;
-	__syncthreads();
 	multiply_points(a, block.stages, block.panel, block.from, block.to,
 					[&](int64_t panel, const float (&sums)[PANEL / 8][4])
 	{
-		note_panel<0>(a, w, notes, rows[0], limits[0], panel, sums);
-		note_panel<1>(a, w, notes, rows[1], limits[1], panel, sums);
+		note_panel<0>(a, w, rows[0], limits[0], panel, sums);
+		note_panel<1>(a, w, rows[1], limits[1], panel, sums);
 	});
-	__syncthreads();
-	for (int i = threadIdx.x; i < min(notes.count, MOST_NOTES); i += TILED_THREADS)
-		write_note(w, notes.rows[i], notes.others[i]);
 }
 
 /* The key of another point as a neighbour, by the definition. */
