@@ -14,6 +14,8 @@
 #define AHEAD_BYTES ((int64_t) 64 << 10)	/* rows that are prefetched, at most */
 #define GROUP_BYTES ((size_t) 256 << 10)	/* rows kept in cache while centroids stream past */
 #define NOT_REACHED INT32_MIN	/* the first winner of a block that no new candidate is nearer to */
+#define DIRECT_PANELS 4			/* panels of centroids with which rows are read in place, at most */
+#define DIRECT_BLOCKS 32		/* blocks that are labelled in place together */
 #define TRIED_ROWS 1024			/* rows after which a chunk says whether regions pay */
 
 /* The rows that wait until a tile can be filled with them. */
@@ -661,15 +663,18 @@ measure_block(Worker *w, int64_t block)
 
 	engine->kernels->own_distances(gk_cpu_block(engine, block), engine->d, a->packed->exact,
 								   winners, fresh);
+	if (!a->keep_nearer)
+	{
+		memcpy(distance2, fresh, sizeof(fresh));
+		return;
+	}
+	/* which rows are nearer is hard to predict, so there is no branch */
 	for (int i = 0; i < GK_BLOCK; i++)
 	{
-		if (a->keep_nearer)
-		{
-			if (a->first_label > 0 && !(fresh[i] < distance2[i]))
-				continue;
-			labels[i] = (int32_t) (a->first_label + winners[i]);
-		}
-		distance2[i] = fresh[i];
+		bool		nearer = (a->first_label == 0) | (fresh[i] < distance2[i]);
+
+		labels[i] = nearer ? (int32_t) (a->first_label + winners[i]) : labels[i];
+		distance2[i] = nearer ? fresh[i] : distance2[i];
 	}
 }
 
@@ -835,6 +840,70 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	return w;
 }
 
+/*
+ * True if the filter may read the rows of some blocks in place: there are few centroids, no bounds,
+ * and at least half of the rows must be looked at.
+ */
+static bool
+is_direct(const Worker *w, const uint32_t *masks, int64_t blocks)
+{
+	const GkAssignment *a = w->assignment;
+	int64_t		active = 0;
+
+	if (w->engine->kernels->direct == NULL || w->use_regions || a->use_bounds || a->keep_bounds ||
+		a->packed->panel_count > DIRECT_PANELS || a->packed->panel_count > a->packed->set_panels)
+		return false;
+	for (int64_t i = 0; i < blocks && a->reaches != NULL; i++)
+		active += __builtin_popcount(masks[i]);
+	return a->reaches == NULL || 2 * active >= blocks * GK_BLOCK;
+}
+
+/* Takes what was found for two blocks in place; rows in doubt go to the tiles. */
+static void
+settle_direct(Worker *w, int64_t block, const GkDirectTile *found)
+{
+	int32_t    *labels = label_place(w, block * GK_BLOCK);
+	uint32_t	write = w->assignment->keep_nearer ? ~found->flagged :
+		~found->flagged & found->changed;
+
+	if (found->flagged == 0 && !w->assignment->add_changed)
+	{
+		memcpy(labels, found->index, sizeof(found->index));
+		w->changed += __builtin_popcount(write);
+		return;
+	}
+	for (; write != 0; write &= write - 1)
+	{
+		int			i = __builtin_ctz(write);
+
+		settle_label(w, block * GK_BLOCK + i, labels[i], found->index[i]);
+	}
+	add_rows(w, block, found->flagged & 0xffff);
+	add_rows(w, block + 1, found->flagged >> GK_BLOCK);
+}
+
+/* Labels the rows of blocks from .. to - 1 in place, and gives the first block that is left. */
+static int64_t
+assign_directly(Worker *w, int64_t from, int64_t to)
+{
+	GkCpuEngine *engine = w->engine;
+	const GkPacked *packed = w->assignment->packed;
+	int64_t		whole = engine->n / GK_BLOCK < to ? engine->n / GK_BLOCK : to;
+	GkDirectTile found[DIRECT_BLOCKS / 2];
+
+	while (whole - from >= 2 && !gk_cpu_stopped(engine))
+	{
+		int64_t		tiles = (whole - from < DIRECT_BLOCKS ? whole - from : DIRECT_BLOCKS) / 2;
+
+		engine->kernels->direct(&packed->filter, gk_cpu_block(engine, from), tiles,
+								packed->panels.base, packed->count,
+								label_place(w, from * GK_BLOCK), found);
+		for (int64_t t = 0; t < tiles; t++, from += 2)
+			settle_direct(w, from, &found[t]);
+	}
+	return from;
+}
+
 /* Assigns the rows of blocks from .. to - 1. */
 static void
 assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64_t to)
@@ -846,9 +915,12 @@ assign_chunk(GkCpuEngine *engine, void *context, int number, int64_t from, int64
 	for (int64_t b = from; b < to; b += STRIDE)
 	{
 		int64_t		end = b + STRIDE < to ? b + STRIDE : to;
+		int64_t		first = b;
 
 		find_active(w, b, end, masks);
-		for (int64_t i = b; i < end; i++)
+		if (is_direct(w, masks, end - b))
+			first = assign_directly(w, b, end);
+		for (int64_t i = first; i < end; i++)
 			if (w->use_regions)
 				send_rows(w, i, masks[i - b]);
 			else

@@ -76,6 +76,14 @@ typedef struct GkTile
 	uint32_t	beyond;			/* rows for which a centroid left out may be the nearest */
 } GkTile;
 
+/* What GkKernels.direct finds for the rows of two blocks. */
+typedef struct GkDirectTile
+{
+	int32_t		index[GK_TILE];
+	uint32_t	flagged;		/* rows that the filter must look at closely */
+	uint32_t	changed;		/* rows whose label is another one */
+} GkDirectTile;
+
 /* How far the centroids moved, in filter space, rounded up. */
 typedef struct GkMoves
 {
@@ -144,6 +152,13 @@ typedef struct GkKernels
 	void		(*nearest) (int d, GkTile *tile, const float *panels, int64_t first, int64_t count);
 	/* What best and second mean: threshold, flagged, changed, and the bounds if wanted. */
 	void		(*judge) (const GkFilter *filter, GkTile *tile, bool keep_bounds);
+	/*
+	 * All of that for the rows of 2 × tiles blocks, which are read in place, over few centroids,
+	 * and without bounds; NULL if there is no such loop.
+	 */
+	void		(*direct) (const GkFilter *filter, const float *blocks, int64_t tiles,
+						   const float *panels, int64_t count, const int32_t *old,
+						   GkDirectTile *found);
 	/* masks[i] = rows whose score with centroid i of the panel is not above the threshold. */
 	void		(*within) (int d, const GkTile *tile, const float *panel, uint32_t *masks);
 	/*

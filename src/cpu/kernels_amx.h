@@ -12,6 +12,7 @@
 #define GK_DEPTH 32
 #define AMX_TILE 1024
 #define AMX_ROW 64
+#define GK_DIRECT NULL
 
 /*
  * What splitting adds to the window, as a share of X C: high + low parts are off by 2^-16, and low

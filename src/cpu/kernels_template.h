@@ -159,6 +159,31 @@ store_found(GkTile *tile, int lane, const Found *found)
 	vi_store(tile->index + lane, found->index);
 }
 
+/*
+ * A window for the norm2 of a row: slope × norm2 + least.  It is wider than that of
+ * judge_closely(): with C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
+ * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
+ */
+typedef struct WideWindow
+{
+	V			slope;
+	V			least;
+} WideWindow;
+
+/* The window of a filter. */
+static inline WideWindow
+wide_window(const GkFilter *filter)
+{
+	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
+	float		greatest2 = filter->greatest_norm * filter->greatest_norm;
+	float		twice = 2.0f * filter->gamma_double;
+
+	return (WideWindow) {
+		.slope = v_set((filter->gamma + twice) * grow * 1.01f),
+		.least = v_set(((2.0f * filter->gamma + twice) * greatest2 + 0x1p-89f) * 1.01f)
+	};
+}
+
 #ifdef GK_FILTER
 #include GK_FILTER
 #else
@@ -294,6 +319,124 @@ within(int d, const GkTile *tile, const float *panel, uint32_t *masks)
 				v_not_above(right[i], threshold1) << (lane + GK_WIDTH);
 	}
 }
+
+/* Some rows in place, and what is known of them. */
+typedef struct Direct
+{
+	const float *x;
+	int64_t		apart;			/* floats from the first GK_WIDTH rows to the others */
+	Found		found[2];
+	V			norm2[2];		/* negative */
+} Direct;
+
+/* Takes some centroids of a panel into account, and the norms if it is the first panel. */
+static inline __attribute__((always_inline)) void
+take_in_place(const GkFilter *filter, const float *panel, const int centroids, int32_t id,
+			  const bool is_first, Direct *rows)
+{
+	const float *x = rows->x;
+	const float *c = panel + GK_PANEL;
+	V			scale = v_set(filter->scale);
+	V			left[GK_PANEL];
+	V			right[GK_PANEL];
+
+	UNROLL(16)
+	for (int i = 0; i < centroids; i++)
+		left[i] = right[i] = v_set(panel[i]);
+	for (int j = 0; j < filter->d; j++, x += GK_BLOCK, c += GK_PANEL)
+	{
+		V			origin = v_set(filter->origin[j]);
+		V			x0 = v_fmsub(v_load(x), scale, origin);
+		V			x1 = v_fmsub(v_load(x + rows->apart), scale, origin);
+
+		if (is_first)
+		{
+			rows->norm2[0] = v_fnmadd(x0, x0, rows->norm2[0]);
+			rows->norm2[1] = v_fnmadd(x1, x1, rows->norm2[1]);
+		}
+		UNROLL(16)
+		for (int i = 0; i < centroids; i++)
+		{
+			V			centroid = v_set(c[i]);
+
+			left[i] = v_fnmadd(x0, centroid, left[i]);
+			right[i] = v_fnmadd(x1, centroid, right[i]);
+		}
+	}
+	UNROLL(16)
+	for (int i = 0; i < centroids; i++)
+	{
+		take(left[i], id + i, &rows->found[0]);
+		take(right[i], id + i, &rows->found[1]);
+	}
+}
+
+/* Takes the first `count` centroids of a panel, or all of them, into account. */
+static inline __attribute__((always_inline)) void
+take_panel(const GkFilter *filter, const float *panel, int64_t count, int32_t id,
+		   const bool is_first, Direct *rows)
+{
+	if (count > 2 * GK_PANEL / 3)
+		take_in_place(filter, panel, GK_PANEL, id, is_first, rows);
+	else if (count > GK_PANEL / 3)
+		take_in_place(filter, panel, 2 * GK_PANEL / 3, id, is_first, rows);
+	else
+		take_in_place(filter, panel, GK_PANEL / 3, id, is_first, rows);
+}
+
+/* Leaves what was found for GK_WIDTH rows from `lane` on. */
+static inline __attribute__((always_inline)) void
+leave_found(const WideWindow *window, const Found *found, V negative2, int lane,
+			   const int32_t *old, GkDirectTile *tile)
+{
+	V			wide = window->least - negative2 * window->slope;
+
+	vi_store(tile->index + lane, found->index);
+	tile->flagged |= v_not_above(found->second - found->best, wide) << lane;
+	tile->changed |= v_differs(found->index, vi_load(old + lane)) << lane;
+}
+
+/* Finds the best and the second best scores of some rows, and the norms. */
+static inline __attribute__((always_inline)) void
+find_in_place(const GkFilter *filter, const float *panels, int64_t count, Direct *rows)
+{
+	size_t		stride = (size_t) GK_PANEL * (filter->d + 1);
+
+	take_panel(filter, panels, count, 0, true, rows);
+	for (int64_t first = GK_PANEL; first < count; first += GK_PANEL)
+		take_panel(filter, panels + first / GK_PANEL * stride, count - first, (int32_t) first,
+				   false, rows);
+}
+
+/* Labels of whole tiles, whose rows are read in place. */
+static void
+direct(const GkFilter *filter, const float *blocks, int64_t tiles, const float *panels,
+	   int64_t count, const int32_t *old, GkDirectTile *found)
+{
+	const Found none = {v_set(INFINITY), v_set(INFINITY), {}};
+	WideWindow	window = wide_window(filter);
+	int64_t		floats = (int64_t) filter->d * GK_BLOCK;
+
+	for (int64_t t = 0; t < tiles; t++, blocks += 2 * floats, old += GK_TILE)
+	{
+		found[t].flagged = found[t].changed = 0;
+		for (int lane = 0; lane < GK_TILE; lane += 2 * GK_WIDTH)
+		{
+			Direct		rows = {
+				.x = blocks + lane / GK_BLOCK * floats + lane % GK_BLOCK,
+				.apart = GK_WIDTH < GK_BLOCK ? GK_WIDTH : floats,
+				.found = {none, none}
+			};
+
+			find_in_place(filter, panels, count, &rows);
+			for (int i = 0; i < 2; i++)
+				leave_found(&window, &rows.found[i], rows.norm2[i], lane + i * GK_WIDTH, old,
+							&found[t]);
+		}
+	}
+}
+
+#define GK_DIRECT direct
 #endif
 
 /* Flags the rows whose second best score is within the window, and notes whose label changed. */
@@ -350,23 +493,15 @@ judge_closely(const GkFilter *filter, GkTile *tile, const bool keep_bounds)
 	}
 }
 
-/*
- * Flags the rows that a window wider than that of judge_closely() leaves in doubt, and notes
- * whose label changed.  With C = G, the greatest norm, C² + 2 X C <= 2 G² + X² and
- * (X + C)² <= 2 (G² + X²), so neither norms nor roots are needed.
- */
+/* Flags the rows that the wide window leaves in doubt, and notes whose label changed. */
 static inline void
 judge_widely(const GkFilter *filter, GkTile *tile)
 {
-	float		grow = 1.0f + (float) (filter->d + 16) * 0x1p-23f;
-	float		greatest2 = filter->greatest_norm * filter->greatest_norm;
-	float		twice = 2.0f * filter->gamma_double;
-	V			slope = v_set((filter->gamma + twice) * grow * 1.01f);
-	V			least = v_set(((2.0f * filter->gamma + twice) * greatest2 + 0x1p-89f) * 1.01f);
+	WideWindow	window = wide_window(filter);
 
 	tile->flagged = tile->changed = 0;
 	for (int lane = 0; lane < GK_TILE; lane += GK_WIDTH)
-		flag(tile, lane, v_load(tile->norm2 + lane) * slope + least);
+		flag(tile, lane, v_load(tile->norm2 + lane) * window.slope + window.least);
 }
 
 /* Decides which labels are sure; looks closely only if it must. */
@@ -1096,6 +1231,7 @@ const GkKernels GK_KERNELS = {
 	.pack = pack,
 	.nearest = nearest,
 	.judge = judge,
+	.direct = GK_DIRECT,
 	.within = within,
 	.bounds = bounds,
 	.transpose = transpose,

@@ -29,8 +29,14 @@
 #define PAGE ((size_t) 4096)
 #endif
 #define HUGE_PAGE ((size_t) 2 << 20)
-/* Arrays up to this size get all of their pages at once. */
-#define POPULATED ((size_t) 256 << 10)
+
+/*
+ * Arrays up to SMALL bytes lie in mappings of a power of two of bytes.  Some of these are kept when
+ * an array is freed, for those to come: new pages took a small fit a tenth of its time.
+ */
+#define SMALL ((size_t) 1 << 20)
+#define SPARE_BYTES ((size_t) 3 << 20)	/* kept in all, at most */
+#define MOST_SPARES 32
 
 /* Notes an error; the first one counts. */
 void
@@ -100,6 +106,15 @@ release(GkArray *array)
 
 #else
 
+/* The small mappings that are kept; engines may have threads of their own. */
+static struct
+{
+	pthread_mutex_t mutex;
+	GkArray		arrays[MOST_SPARES];
+	int			count;
+	size_t		bytes;
+}			spares = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 /* A mapping that begins at a huge page if it is as large as one; NULL if there is none. */
 static void *
 map(size_t bytes, int protection)
@@ -132,12 +147,12 @@ remap(GkArray *array, size_t bytes)
 	{
 		char	   *target;
 
-		if (mremap(array->base, array->bytes, bytes, 0) != MAP_FAILED)
+		if (mremap(array->base, array->mapped, bytes, 0) != MAP_FAILED)
 			return true;
 		target = map(bytes, PROT_NONE);
 		if (target == NULL)
 			return false;
-		if (mremap(array->base, array->bytes, array->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+		if (mremap(array->base, array->mapped, array->mapped, MREMAP_MAYMOVE | MREMAP_FIXED,
 				   target) == MAP_FAILED)
 		{
 			munmap(target, bytes);
@@ -145,7 +160,7 @@ remap(GkArray *array, size_t bytes)
 		}
 		array->base = target;
 		/* another thread may take this place before the next attempt */
-		munmap(target + array->bytes, bytes - array->bytes);
+		munmap(target + array->mapped, bytes - array->mapped);
 	}
 	return false;
 }
@@ -159,19 +174,118 @@ remap(GkArray *array, size_t bytes)
 	if (target == NULL)
 		return false;
 	memcpy(target, array->base, array->bytes < bytes ? array->bytes : bytes);
-	munmap(array->base, array->bytes);
+	munmap(array->base, array->mapped);
 	array->base = target;
 	return true;
 }
 #endif
 
-/* Maps the array, or changes the size of its mapping; what is new is 0. */
-static bool
-place(GkArray *array, size_t bytes)
+/* Takes a mapping of this size from those that are kept; NULL if there is none. */
+static void *
+take_spare(size_t mapped)
 {
-	if (array->base != NULL && !remap(array, bytes))
-		return false;
-	if (array->base == NULL)
+	void	   *base = NULL;
+
+	pthread_mutex_lock(&spares.mutex);
+	for (int i = spares.count - 1; i >= 0 && base == NULL; i--)
+		if (spares.arrays[i].mapped == mapped)
+		{
+			base = spares.arrays[i].base;
+			spares.arrays[i] = spares.arrays[--spares.count];
+			spares.bytes -= mapped;
+		}
+	pthread_mutex_unlock(&spares.mutex);
+	return base;
+}
+
+/* Keeps the mapping of an array, if there is room for it. */
+static bool
+keep_spare(const GkArray *array)
+{
+	bool		keep;
+
+	pthread_mutex_lock(&spares.mutex);
+	keep = array->mapped <= SMALL && spares.count < MOST_SPARES &&
+		spares.bytes + array->mapped <= SPARE_BYTES;
+	if (keep)
+	{
+		spares.arrays[spares.count++] = *array;
+		spares.bytes += array->mapped;
+	}
+	pthread_mutex_unlock(&spares.mutex);
+	return keep;
+}
+
+/* Gives the memory of the array back. */
+static void
+release(GkArray *array)
+{
+	if (!keep_spare(array))
+		munmap(array->base, array->mapped);
+}
+
+/* The size of the mapping of an array. */
+static size_t
+mapping_size(size_t bytes)
+{
+	size_t		size = PAGE;
+
+	if (bytes > SMALL)
+		return bytes;
+	while (size < bytes)
+		size *= 2;
+	return size;
+}
+
+/* Gets pages for bytes that will be written: one by one, they cost more. */
+static void
+populate(char *from, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+	if (bytes > PAGE)
+		(void) madvise(from, bytes, MADV_POPULATE_WRITE);
+#else
+	(void) from;
+	(void) bytes;
+#endif
+}
+
+/* Puts the array into a small mapping; what is new is 0. */
+static bool
+place_small(GkArray *array, size_t bytes, size_t mapped)
+{
+	size_t		kept = array->bytes < bytes ? array->bytes : bytes;
+	char	   *base = take_spare(mapped);
+
+	if (base != NULL)
+		memset(base + kept, 0, bytes - kept);
+	else
+	{
+		base = map(mapped, PROT_READ | PROT_WRITE);
+		if (base == NULL)
+			return false;
+		populate(base, bytes);
+	}
+	if (array->base != NULL)
+	{
+		memcpy(base, array->base, kept);
+		release(array);
+	}
+	array->base = base;
+	return true;
+}
+
+/* Puts the array into a large mapping; what is new is 0. */
+static bool
+place_large(GkArray *array, size_t bytes)
+{
+	if (array->base != NULL)
+	{
+		memset((char *) array->base + array->bytes, 0, array->mapped - array->bytes);
+		if (!remap(array, bytes))
+			return false;
+	}
+	else
 		array->base = map(bytes, PROT_READ | PROT_WRITE);
 #ifdef MADV_HUGEPAGE
 	if (array->base != NULL && bytes > array->bytes && bytes >= HUGE_PAGE)
@@ -180,23 +294,34 @@ place(GkArray *array, size_t bytes)
 	return array->base != NULL;
 }
 
-/* Gives the memory of the array back. */
-static void
-release(GkArray *array)
+/* Maps the array, or changes the size of its mapping; what is new is 0. */
+static bool
+place(GkArray *array, size_t bytes)
 {
-	munmap(array->base, array->bytes);
+	size_t		mapped = mapping_size(bytes);
+
+	if (array->base != NULL && mapped <= SMALL && mapped == array->mapped)
+	{
+		if (bytes > array->bytes)
+			memset((char *) array->base + array->bytes, 0, bytes - array->bytes);
+		return true;
+	}
+	if (mapped <= SMALL ? !place_small(array, bytes, mapped) : !place_large(array, bytes))
+		return false;
+	array->mapped = mapped;
+	return true;
 }
 
 #endif							/* GK_HEAP_ARRAYS */
 
-/* Gets pages for bytes that will be written, where none are huge: one by one, they cost more. */
+/* Gets pages for bytes that will be written, unless the array has them or they are huge. */
 void
 gk_cpu_array_populate(GkArray *array, size_t from, size_t to)
 {
-#if defined(MADV_POPULATE_WRITE) && !defined(GK_HEAP_ARRAYS)
+#ifndef GK_HEAP_ARRAYS
 	from = from / PAGE * PAGE;
-	if (array->bytes < HUGE_PAGE && to > from + PAGE)
-		(void) madvise((char *) array->base + from, to - from, MADV_POPULATE_WRITE);
+	if (array->mapped > SMALL && array->bytes < HUGE_PAGE && to > from)
+		populate((char *) array->base + from, to - from);
 #else
 	(void) array;
 	(void) from;
@@ -284,11 +409,7 @@ gk_cpu_array_need(GkCpuEngine *engine, GkArray *array, size_t count, size_t size
 	if (array->base != NULL && bytes <= array->bytes)
 		return true;
 	gk_cpu_array_free(engine, array);
-	if (!gk_cpu_array_resize(engine, array, count, size))
-		return false;
-	if (bytes <= POPULATED)
-		gk_cpu_array_populate(array, 0, bytes);
-	return true;
+	return gk_cpu_array_resize(engine, array, count, size);
 }
 
 /* Gives the memory of an array back. */
@@ -300,6 +421,5 @@ gk_cpu_array_free(GkCpuEngine *engine, GkArray *array)
 	release(array);
 	account(engine, array->bytes, 0);
 	give_back(engine, array->bytes, 0);
-	array->base = NULL;
-	array->bytes = 0;
+	*array = (GkArray) {0};
 }

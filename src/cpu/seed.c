@@ -10,7 +10,8 @@
 /* Reaches are found if the earlier candidates are at most this share of the rows. */
 #define REACH_SHARE 64
 
-/* Candidates so few that their d² cost less than the filter would. */
+/* Candidates so few that their d² cost less than a filter would: one in place, or that of tiles. */
+#define VERY_FEW_CANDIDATES 3
 #define FEW_CANDIDATES 8
 
 /* A few candidates, and what was found on the way. */
@@ -151,6 +152,14 @@ keep_candidates(GkCpuEngine *engine, const GkCommand *command)
 	return true;
 }
 
+/* True if all d² of so many candidates cost less than the filter. */
+static bool
+are_few(const GkCpuEngine *engine, int64_t candidates)
+{
+	return candidates <=
+		(engine->kernels->direct != NULL ? VERY_FEW_CANDIDATES : FEW_CANDIDATES);
+}
+
 /* Adds candidates: label and d² of each row to the nearest so far; the first of equals wins. */
 void
 gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
@@ -169,7 +178,7 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	if (!gk_cpu_array_need(engine, &engine->per_row, gk_cpu_padded_rows(engine), sizeof(double)))
 		return;
 	engine->no_labels = false;
-	if (command->candidates.count <= FEW_CANDIDATES)
+	if (are_few(engine, command->candidates.count))
 	{
 		if (!gk_cpu_for_each(engine, blocks, 64.0 * engine->d * command->candidates.count / 8,
 							 few_candidates_chunk, &few))
@@ -178,7 +187,8 @@ gk_cpu_run_candidates(GkCpuEngine *engine, GkCommand *command)
 	}
 	else
 	{
-		assignment.reaches = find_reaches(engine, command);
+		if (command->candidates.count > FEW_CANDIDATES)
+			assignment.reaches = find_reaches(engine, command);
 		if (engine->status.code != GK_OK || gk_cpu_stopped(engine) ||
 			!gk_cpu_pack(engine, &engine->packed, command->candidates.candidates,
 						 command->candidates.count, false) ||

@@ -23,6 +23,7 @@ typedef struct GkArray
 {
 	void	   *base;
 	size_t		bytes;
+	size_t		mapped;			/* of a mapping: bytes, or more if they are few */
 } GkArray;
 
 typedef struct GkCpuEngine GkCpuEngine;

@@ -211,6 +211,20 @@ gk_short_number(double value)
 					drop_zeros(psprintf("%.*f", decimals, size)), suffixes[thousands]);
 }
 
+/* A number with the digits in which a deviation shows. */
+const char *
+gk_number_beside(double value, double deviation)
+{
+	double		size = fabs(value);
+	int			decimals;
+
+	if (!isfinite(value) || !isfinite(deviation) || !(deviation > 0.0) ||
+		size < 100.0 * deviation || size < 1e-3 || size >= 1e15)
+		return gk_short_number(value);
+	decimals = Min(-(int) floor(log10(deviation)), 15 - (int) floor(log10(size)));
+	return drop_zeros(psprintf("%.*f", Max(0, decimals), value));
+}
+
 /* A number of rows. */
 const char *
 gk_count_text(int64 count)

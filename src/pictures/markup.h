@@ -21,6 +21,9 @@ extern const char *gk_clip(const char *text, double width);
 /* A number in a readable form: 0.0123, 12.3, 1234, 12.3k, 4.56M; "n/a" if it is not finite. */
 extern const char *gk_short_number(double value);
 
+/* The same, but a number far from zero has the digits in which such a deviation shows. */
+extern const char *gk_number_beside(double value, double deviation);
+
 /* A number of rows: 12,345. */
 extern const char *gk_count_text(int64 count);
 

@@ -276,8 +276,8 @@ put_feature(StringInfo page, const GkSummary *summary, const double *deviations,
 	for (int64 c = 0; c < Min(summary->k, MOST_COLUMNS); c++)
 	{
 		int64		at = c * summary->dimension + j;
-		const char *value = gk_short_number(summary->centroids[at]);
 		double		deviation = deviations != NULL ? deviations[at] : NAN;
+		const char *value = gk_number_beside(summary->centroids[at], deviation);
 
 		put_number(page, isnan(deviation) ? value
 				   : psprintf("%s&#160;&#177;&#160;%s", value, gk_short_number(deviation)));
@@ -344,14 +344,23 @@ put_versions(StringInfo page, const GkSubject *subject)
 	end_table(page);
 }
 
+/* A mean, or a dash. */
+static const char *
+mean_text(double mean, double deviation)
+{
+	return isnan(mean) ? number_text(mean) : gk_number_beside(mean, deviation);
+}
+
 /* The drift of a feature. */
 static void
 put_feature_drift(StringInfo page, JsonbContainer *row)
 {
+	double		deviation = gk_read_number(row, "deviation_then");
+
 	appendStringInfoString(page, "<tr>");
 	put_text(page, gk_json_text(row, "feature"));
-	put_number(page, number_text(gk_read_number(row, "mean_then")));
-	put_number(page, number_text(gk_read_number(row, "mean_now")));
+	put_number(page, mean_text(gk_read_number(row, "mean_then"), deviation));
+	put_number(page, mean_text(gk_read_number(row, "mean_now"), deviation));
 	put_number(page, number_text(gk_read_number(row, "shift")));
 	put_number(page, number_text(gk_read_number(row, "deviation_ratio")));
 	put_number(page, number_text(gk_read_number(row, "unusable_now")));

@@ -111,6 +111,8 @@ SELECT ok(xml_is_well_formed_document(gkmeans_report('flowers', 2)), 'of a versi
 SELECT is(gkmeans_report(NULL), NULL, 'no model, no report');
 SELECT ok(page ~ '<td>[^<]+</td><td class="n">[0-9.]+&#160;&#177;&#160;[0-9.]+</td>', 'centroids with their deviations') FROM reports WHERE model = 'flowers'::regclass;
 SELECT ok(page ~ 'Features of the clusters' AND page !~ '&#177;', 'centroids without') FROM reports WHERE model = 'imported'::regclass;
+SELECT gkmeans_create_model('far', 'SELECT 1700000000 + 3600 * (i % 2) + i % 5 AS at FROM generate_series(0, 99) i', '{at}', 2);
+SELECT ok(gkmeans_report('far') ~ '>1700000002&#160;&#177;&#160;1.41<.*>1700003602&#160;&#177;&#160;1.41<', 'centroids far from zero can be told apart');
 
 -- Foreign input: what JSON there may be is no error, and what arrays are damaged is one
 UPDATE two SET history = '"x"', k_selection = '[1, null, "a", {"k": "b"}, {"k": 1e400}, {"k": 3, "inertia": 1e400, "silhouette": {}}, {"k": 2}, {"k": 4, "inertia": -1e308}, {"k": 5, "inertia": 1e308}]', drift = '{"psi": 1e308, "clusters": {"a": 1}, "features": [7]}';
