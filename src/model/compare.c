@@ -25,6 +25,7 @@
 #include "label_pairs.h"
 #include "model_cache.h"
 #include "model_type.h"
+#include "own_function.h"
 #include "table_name.h"
 #include "scorer.h"
 #include "settings.h"
@@ -35,6 +36,9 @@
 GK_SQL_FUNCTION(gkmeans_compare);
 GK_SQL_FUNCTION(gkmeans_compare_labels);
 GK_SQL_FUNCTION(gkmeans_transitions);
+
+/* The function that labels a row. */
+#define PREDICT "gkmeans_predict_version"
 
 /* Two models and the rows that they share. */
 typedef struct Comparison
@@ -67,9 +71,22 @@ read_model(FunctionCallInfo fcinfo, int model, const char *argument, int version
 static const char *
 labelling(const GkModel *model)
 {
-	return psprintf("%s.gkmeans_predict_version(%u::pg_catalog.regclass, %d, source.*)",
+	return psprintf("%s." PREDICT "(%u::pg_catalog.regclass, %d, source.*)",
 					quote_identifier(get_namespace_name(gk_extension_schema())), model->relation,
 					model->version);
+}
+
+/* Makes sure that a query calls that function for both models, not a better match of its name. */
+static void
+check_labelling(const Query *query)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		TargetEntry *entry = list_nth_node(TargetEntry, query->targetList, i);
+
+		gk_check_own_function(IsA(entry->expr, FuncExpr) ? ((FuncExpr *) entry->expr)->funcid
+							  : InvalidOid, PREDICT);
+	}
 }
 
 /* The text of an argument that must be there. */
@@ -133,7 +150,10 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 	GkSourceQuery *query;
 
 	refuse_nodes();
+	/* planning may call it already */
+	check_labelling(gk_query_analyze(source, text));
 	query = gk_query_plan(source, text, InvalidOid);
+	check_labelling(query->query);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	gk_query_run(query, NULL, receiver);
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));

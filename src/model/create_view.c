@@ -14,6 +14,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -24,6 +25,7 @@
 #include "model.h"
 #include "model_cache.h"
 #include "model_type.h"
+#include "own_function.h"
 #include "scorer.h"
 #include "source_text.h"
 #include "sql_function.h"
@@ -32,6 +34,9 @@
 #include "target.h"
 
 GK_SQL_FUNCTION(gkmeans_create_view);
+
+/* The function that scores a row. */
+#define SCORE "gkmeans_score"
 
 /* The name of a column of the view that would have the name of another. */
 #define PREFIX "gkmeans_"
@@ -129,7 +134,7 @@ describe_scored(View *view)
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
 	gk_use_definition_path(definition);
 	/* the source may have a column t, but none is called t.* */
-	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s.gkmeans_score(%s, t.*) AS s",
+	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s." SCORE "(%s, t.*) AS s",
 					 gk_source_text(source)->from, view->functions, view->constant);
 	view->used = columns_of(psprintf("SELECT t.* FROM %s", view->from.data));
 	appendStringInfoString(&view->columns, "\n    t.*");
@@ -176,6 +181,27 @@ describe_clusters(View *view)
 					 view->functions, constant, view->functions, constant);
 }
 
+/* Makes sure that a view calls the extension's function, not a better match of that name. */
+static void
+check_scored(const RangeVar *name)
+{
+	Relation	relation = relation_open(RangeVarGetRelid(name, NoLock, false), NoLock);
+	ListCell   *cell;
+
+	foreach(cell, get_view_query(relation)->rtable)
+	{
+		const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+		const Node *call;
+
+		if (entry->rtekind != RTE_FUNCTION)
+			continue;
+		call = linitial_node(RangeTblFunction, entry->functions)->funcexpr;
+		gk_check_own_function(IsA(call, FuncExpr) ? ((const FuncExpr *) call)->funcid : InvalidOid,
+							  SCORE);
+	}
+	relation_close(relation, NoLock);
+}
+
 /* Makes the view of a kind. */
 static void
 make_view(View *view, const RangeVar *name, bool scored, bool replace)
@@ -194,6 +220,8 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 	code = SPI_execute(command, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+	if (scored)
+		check_scored(name);
 	AtEOXact_GUC(false, nest_level);
 }
 

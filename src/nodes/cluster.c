@@ -59,7 +59,7 @@ load_statement(const char *name, const char *schema, int dimension, bool shifted
 {
 	return psprintf("PREPARE %s%s AS SELECT * FROM %s.gkmeans_node_load(%d, %s); ", name,
 					shifted ? "(pg_catalog.float8[])" : "", schema, dimension,
-					shifted ? "$1" : "NULL");
+					shifted ? "$1" : "NULL::pg_catalog.float8[]");
 }
 
 /* Opens an engine on a node. */

@@ -9,10 +9,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "catalog/dependency.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/params.h"
@@ -22,7 +19,6 @@
 #include "storage/sinval.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -34,6 +30,7 @@
 #include "feed.h"
 #include "feed_pass.h"
 #include "feed_receiver.h"
+#include "own_function.h"
 #include "progress.h"
 #include "reading.h"
 #include "source_columns.h"
@@ -126,30 +123,6 @@ feed_spec(const GkSource *source)
 	if (source->spec.dimension > 0)
 		spec.shifting = source->spec.shift != NULL;
 	return spec;
-}
-
-/* The extension's own aggregate, even if another function has its name. */
-static Oid
-feed_function(void)
-{
-	Oid			extension = get_extension_oid("gkmeans", false);
-	CatCList   *candidates = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(FEED_NAME));
-	Oid			found = InvalidOid;
-
-	for (int i = 0; i < candidates->n_members; i++)
-	{
-		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(&candidates->members[i]->tuple);
-
-		if (getExtensionOfObject(ProcedureRelationId, function->oid) == extension)
-			found = function->oid;
-	}
-	ReleaseSysCacheList(candidates);
-	if (!OidIsValid(found))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("extension \"gkmeans\" has no function \"%s\"", FEED_NAME),
-				 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
-	return found;
 }
 
 /* True if all column names differ. */
@@ -294,15 +267,12 @@ citus_rows(const GkSourceQuery *query)
 
 /* Makes sure that the query calls the extension's aggregate, not a better match of that name. */
 static void
-check_function(const GkSourceQuery *query, Oid function)
+check_function(const GkSourceQuery *query)
 {
 	TargetEntry *entry = linitial_node(TargetEntry, query->query->targetList);
 
-	if (!IsA(entry->expr, Aggref) || ((Aggref *) entry->expr)->aggfnoid != function)
-		ereport(ERROR,
-				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
-				 errmsg("function \"%s\" resolves to one outside extension \"gkmeans\"", FEED_NAME),
-				 errhint("Drop or rename the other function of that name.")));
+	gk_check_own_function(IsA(entry->expr, Aggref) ? ((Aggref *) entry->expr)->aggfnoid
+						  : InvalidOid, FEED_NAME);
 }
 
 /*
@@ -348,10 +318,10 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 {
 	int			workers;
 
-	feeding->function = feed_function();
+	feeding->function = gk_own_function(FEED_NAME);
 	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
 								   GK_TICKET_TYPE);
-	check_function(feeding->query, feeding->function);
+	check_function(feeding->query);
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
 }

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "arguments.h"
@@ -216,6 +217,20 @@ gk_call_describe(GkCall *call)
 	check_labels_table(call);
 }
 
+/* Raises an error if the source has dropped the type of its ids while it was read. */
+static void
+check_id_type(const GkCall *call)
+{
+	const char *id_column = call->arguments.source.id_column;
+
+	if (id_column != NULL &&
+		!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(call->id_type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the type of column \"%s\" was dropped while the source was being read",
+						id_column)));
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
@@ -234,6 +249,7 @@ gk_call_read(GkCall *call)
 		read_on_nodes(call, &work, nodes);
 	else
 		read_alone(call, &work, undivided);
+	check_id_type(call);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
 	call->arguments.fit.rows = call->rows.read - call->rows.skipped;

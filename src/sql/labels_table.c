@@ -388,8 +388,11 @@ prepare_table(GkLabelsTable *table)
 		return 0;
 	/* writers follow one another; readers go on */
 	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
-	return table->if_exists == GK_EXISTS_MERGE ? 0
-		: gk_execute(psprintf("DELETE FROM %s", table->output.name));
+	if (table->if_exists == GK_EXISTS_DELETE)
+		return gk_execute(psprintf("DELETE FROM %s", table->output.name));
+	/* its columns and indexes may have changed while the rows were read */
+	check_existing(table, RangeVarGetRelid(table->output.variable, NoLock, false));
+	return 0;
 }
 
 /* True if triggers of a table itself, not of its partitions, may leave out rows. */

@@ -65,6 +65,13 @@ SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::anyarray, 'SE
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT x::int AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id')$$, type), '42804', 'a number as ' || type)
 FROM unnest('{record,record[],anyarray,cstring}'::text[]) type;
 
+-- A source that drops the type of its ids with its last row.
+CREATE FUNCTION drop_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN DROP TYPE passing CASCADE; END IF; RETURN i; END $$;
+CREATE TYPE passing AS RANGE (subtype = int);
+SELECT fails_with($$SELECT gkmeans_fit('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels')$$, '42704', 'a type that is dropped cannot be written', 'was dropped while the source was being read');
+SELECT fails_with($$SELECT gkmeans_fit_predict(NULL::passing, 'SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id')$$, '42704', 'nor returned', 'was dropped while the source was being read');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 'id')$$, '42704', 'nor evaluated', 'was dropped while the source was being read');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -135,6 +135,14 @@ CREATE TABLE by_image (id amount, cluster_id int);
 CREATE UNIQUE INDEX ON by_image (id record_image_ops);
 SELECT fails_with($$SELECT fit_into('by_image', 'merge', 'SELECT row(id)::amount AS id, x FROM data')$$, '42P10', 'an index with another equality than that of the type', 'no unique index');
 
+-- A source that changes the labels table while it is read.
+CREATE COLLATION passing (provider = libc, locale = 'POSIX');
+CREATE TABLE passing_labels (id text COLLATE passing PRIMARY KEY, cluster_id int);
+CREATE FUNCTION run_at_nine(i int, command text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN EXECUTE command; END IF; RETURN i; END $$;
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT i::text AS id, run_at_nine(i, ''ALTER TABLE passing_labels ALTER id TYPE text COLLATE "C"; DROP COLLATION passing'') AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels', if_exists => 'merge')$$, 'a collation that is dropped when the rows are read');
+SELECT is((SELECT count(*) FROM passing_labels), 9::bigint, 'all rows have labels');
+SELECT fails_with($$SELECT gkmeans_fit('SELECT i::text AS id, run_at_nine(i, ''ALTER TABLE passing_labels DROP CONSTRAINT passing_labels_pkey'') AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels', if_exists => 'merge')$$, '42P10', 'an index that is dropped then', 'no unique index');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

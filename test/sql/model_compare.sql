@@ -147,6 +147,16 @@ END $$;
 CREATE DOMAIN looked_at AS int CHECK (change(VALUE));
 CREATE TYPE looked AS (at looked_at);
 SELECT is((SELECT rows FROM gkmeans_compare_labels('SELECT * FROM changing WHERE ''(1)''::looked IS NOT NULL', 'a', 'b')), 9::bigint, 'labels are shown by the types that they have');
+
+-- Functions in the schema of the extension that fit better: of the table's type, and of any row.
+CREATE TABLE outside AS SELECT i::float8 AS x FROM generate_series(1, 9) i;
+SELECT gkmeans_create_model('outside_model', 'outside', '{x}', 2);
+CREATE FUNCTION public.gkmeans_predict_version(regclass, int, outside) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it ran'; END $$;
+CREATE FUNCTION public.gkmeans_predict_version(regclass, int, record) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it ran'; END $$;
+SELECT fails_with($$SELECT gkmeans_compare('outside_model', 'outside_model')$$, '42725', 'a function that fits better does not compare models', 'function "gkmeans_predict_version" resolves to one outside extension "gkmeans"');
+SELECT fails_with($$SELECT gkmeans_transitions('outside_model', 'outside_model', 'SELECT 1::float8 AS x')$$, '42725', 'not even if it can be called when the query is planned', 'function "gkmeans_predict_version" resolves to one outside extension "gkmeans"');
+DROP FUNCTION public.gkmeans_predict_version(regclass, int, outside);
+DROP FUNCTION public.gkmeans_predict_version(regclass, int, record);
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;

@@ -51,6 +51,9 @@ CREATE FUNCTION public._gkmeans_clusters(regclass) RETURNS TABLE (cluster_id int
 SELECT lives_ok($$SELECT gkmeans_create_view('rfm', 'untrapped', 'clusters')$$, 'the view does not depend on other functions');
 SELECT set_eq('TABLE untrapped', 'TABLE wide', 'and shows the clusters');
 DROP FUNCTION public._gkmeans_clusters(regclass);
+CREATE FUNCTION public.gkmeans_score(regclass, customers) RETURNS int LANGUAGE sql AS 'SELECT 1';
+SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'trapped')$$, '42725', 'a view of scores is not made of another function', 'function "gkmeans_score" resolves to one outside extension "gkmeans"');
+DROP FUNCTION public.gkmeans_score(regclass, customers);
 SELECT gkmeans_create_model('rfm', 'customers', '{"Spent, in €",recency}', 2, if_exists => 'replace');
 SELECT set_eq('SELECT cluster_id, size, ARRAY["Spent, in €", recency] FROM wide', $$SELECT cluster_id, size, centroid FROM gkmeans_clusters('rfm')$$, 'features are found by their names in the next version');
 SELECT gkmeans_create_model('rfm', 'customers', '{recency}', 2, if_exists => 'replace');

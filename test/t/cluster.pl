@@ -260,7 +260,9 @@ my $md5 = "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_fit('points'
 is(sql("$as $md5"), sql($md5), 'then any role can');
 # functions of the same names that would fit better, if the calls gave other types
 $node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int) RETURNS int LANGUAGE sql AS 'SELECT 1'});
+$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans_node_load(int, text) RETURNS int LANGUAGE sql AS 'SELECT 1'});
 is(sql("$as $md5"), sql($md5), "other functions of a node's schema are not called");
+$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_load(int, text)');
 $node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int)');
 sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'wrong')");
 like(failure("$as $query"), qr/could not connect to node "b".*password authentication failed/s, 'a wrong password');
