@@ -438,6 +438,15 @@ for my $lie (q{SELECT * FROM true_rest() LIMIT 10}, q{SELECT * FROM true_rest() 
 }
 on_worker('DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
 
+# Citus leaves functions of pg_catalog unqualified: they are not those of a schema that the caller's path names first
+$_->safe_psql('postgres', q{SET citus.enable_ddl_propagation = off; CREATE SCHEMA ahead; CREATE FUNCTION ahead.abs(float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT 7.0::float8'}) for @nodes;
+for my $path ('ahead, public, pg_catalog', 'public')
+{
+	my ($fitted, $by) = on_nodes('SELECT pg_catalog.abs(x) AS x FROM distributed', q('{x}', 3), "SET search_path = $path;");
+	is("$by $fitted", '2 ' . fit('SELECT pg_catalog.abs(x) AS x FROM local', q('{x}', 3)), "a function of pg_catalog, search_path $path");
+}
+is((split /\n/, sql(q{SET gkmeans.nodes = 'auto'; SET search_path = ''; SELECT count(*) FROM public.gkmeans_fit('SELECT pg_catalog.abs(x) AS x FROM public.distributed', '{x}', 3); SELECT nodes FROM public.gkmeans_last_fit()}))[1], 2, 'with an empty path');
+
 # Functions of others that would fit better, where these may create some in the schema of the extension
 my $trapped = join "\n", map { "CREATE FUNCTION public._gkmeans_label_$_->[0](bigint[], uuid, @{[ sql(q{SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = 'distributed'::regclass AND attname = 'id'}) ]}) RETURNS $_->[1] LANGUAGE plpgsql STABLE AS 'BEGIN RAISE EXCEPTION ''trapped''; END';" } [ exists => 'boolean' ], [ cluster => 'integer' ], [ distance => 'float8' ];
 $_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $trapped") for @nodes;
