@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/typcache.h"
@@ -54,8 +55,10 @@ begin_lookup(FunctionCallInfo fcinfo, HeapTupleHeader row, Lookup *lookup)
 	const int64 *numbers = (const int64 *) ARR_DATA_PTR(array);
 	dsm_handle *handles = gk_allocate(count, sizeof(dsm_handle));
 
-	lookup->row = lookup_rowtype_tupdesc_copy(HeapTupleHeaderGetTypeId(row),
-											  HeapTupleHeaderGetTypMod(row));
+	/* a type that has a name may be altered meanwhile */
+	if (HeapTupleHeaderGetTypeId(row) != RECORDOID)
+		refuse();
+	lookup->row = lookup_rowtype_tupdesc_copy(RECORDOID, HeapTupleHeaderGetTypMod(row));
 	if (ARR_HASNULL(array) || !get_fn_expr_arg_stable(fcinfo->flinfo, HANDLES) ||
 		!get_fn_expr_arg_stable(fcinfo->flinfo, KEY) || lookup->row->natts != 1)
 		refuse();
@@ -74,7 +77,7 @@ take_id(const Lookup *lookup, HeapTupleHeader row, Datum *id)
 	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(row),.t_data = row};
 	bool		is_null;
 
-	if (HeapTupleHeaderGetTypeId(row) != lookup->row->tdtypeid ||
+	if (HeapTupleHeaderGetTypeId(row) != RECORDOID ||
 		HeapTupleHeaderGetTypMod(row) != lookup->row->tdtypmod)
 		refuse();
 	*id = heap_getattr(&tuple, 1, lookup->row, &is_null);

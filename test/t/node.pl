@@ -123,6 +123,7 @@ is($server->safe_psql('postgres', look($handle, $key) =~ s/ROW\(i\)/ROW(i::bigin
 is($server->safe_psql('postgres', look($handle, $key) =~ s/ROW\(i\)/ROW(NULLIF(i, i))/gr), '0|0|0', 'nor without one');
 like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{$handle}', '$key', r) FROM (VALUES (ROW(1)), (ROW(1::bigint))) v (r)"))[2], qr/can only be read by the functions of gkmeans/, 'not by ids of types that change');
 like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{$handle}', '$key', ROW(1, 2))"))[2], qr/can only be read by the functions of gkmeans/, 'nor by two');
+like(($server->psql('postgres', "CREATE TYPE pg_temp.named AS (id int); SELECT _gkmeans_label_exists('{$handle}', '$key', ROW(1)::pg_temp.named)"))[2], qr/can only be read by the functions of gkmeans/, 'nor by a row of a type that could change');
 is($server->safe_psql('postgres', 'CREATE ROLE stranger; SET ROLE stranger; ' . look($handle, $key)), '0|0|0', 'not as another role');
 like(($server->psql('postgres', "SELECT _gkmeans_label_exists(ARRAY[i::bigint], '$key', ROW(i)) FROM generate_series(1, 3) i"))[2], qr/can only be read by the functions of gkmeans/, 'not with handles that change');
 like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{1,NULL}', '$key', ROW(1))"))[2], qr/can only be read by the functions of gkmeans/, 'nor with none');
