@@ -120,27 +120,27 @@ REVOKE EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_id
 -- fit has made, as its role.  They are marked stable because Citus sends no other function to the
 -- workers.
 
-CREATE FUNCTION _gkmeans_label_exists(handles bigint[], key uuid, id anyelement) RETURNS boolean
+CREATE FUNCTION _gkmeans_label_exists(handles bigint[], key uuid, id record) RETURNS boolean
 AS 'MODULE_PATHNAME', 'gk_label_exists'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
 COST 10;
 
-COMMENT ON FUNCTION _gkmeans_label_exists(bigint[], uuid, anyelement)
+COMMENT ON FUNCTION _gkmeans_label_exists(bigint[], uuid, record)
 IS 'internal: true if this node has left a label of that id';
 
-CREATE FUNCTION _gkmeans_label_cluster(handles bigint[], key uuid, id anyelement) RETURNS integer
+CREATE FUNCTION _gkmeans_label_cluster(handles bigint[], key uuid, id record) RETURNS integer
 AS 'MODULE_PATHNAME', 'gk_label_cluster'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
 COST 10;
 
-COMMENT ON FUNCTION _gkmeans_label_cluster(bigint[], uuid, anyelement)
+COMMENT ON FUNCTION _gkmeans_label_cluster(bigint[], uuid, record)
 IS 'internal: takes the cluster that this node has left for that id';
 
-CREATE FUNCTION _gkmeans_label_distance(handles bigint[], key uuid, id anyelement)
+CREATE FUNCTION _gkmeans_label_distance(handles bigint[], key uuid, id record)
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'gk_label_distance'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
 COST 10;
 
-COMMENT ON FUNCTION _gkmeans_label_distance(bigint[], uuid, anyelement)
+COMMENT ON FUNCTION _gkmeans_label_distance(bigint[], uuid, record)
 IS 'internal: the distance that this node has left for that id';

@@ -101,7 +101,10 @@ begin_rest(GkServerCluster *cluster)
 	gk_await(cluster->connections);
 }
 
-/* What to select the labels from on the nodes. */
+/*
+ * What to select the labels from on the nodes.  All arguments are of the very types that the
+ * functions have: no other function of their names may fit better.
+ */
 char *
 gk_shared_labels(const GkServerCluster *cluster, const char *source, const char *id_column,
 				 const char *schema)
@@ -114,7 +117,7 @@ gk_shared_labels(const GkServerCluster *cluster, const char *source, const char 
 	appendStringInfoString(&arguments, "'{");
 	for (int i = 0; cluster != NULL && i < cluster->count; i++)
 		appendStringInfo(&arguments, "%s" INT64_FORMAT, i > 0 ? "," : "", cluster->handles[i]);
-	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, s.%s",
+	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, ROW(s.%s)",
 					 key_text(cluster != NULL ? &cluster->key : &no_key), id);
 	return psprintf("(SELECT s.%s AS id, %s._gkmeans_label_cluster(%s) AS cluster_id,"
 					" %s._gkmeans_label_distance(%s) AS distance FROM %s AS s"

@@ -119,6 +119,17 @@ check_ids(const GkLabelsMerge *merge)
 					   merge->id_name)));
 }
 
+/*
+ * A cast to the type that an operator takes, where ids are of another one, a domain for example:
+ * no other operator of that name may fit better.
+ */
+static const char *
+cast_to(const GkLabelsMerge *merge, Oid type)
+{
+	return type == merge->id_type || get_typtype(type) == TYPTYPE_PSEUDO ? ""
+		: psprintf("::%s", format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
+}
+
 /* The condition that a row t of the table has the id of a label l. */
 static char *
 same_id(const GkLabelsMerge *merge)
@@ -132,9 +143,10 @@ same_id(const GkLabelsMerge *merge)
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("ids of type %s cannot be compared", format_type_be(merge->id_type))));
 	form = (Form_pg_operator) GETSTRUCT(tuple);
-	text = psprintf("t.%s OPERATOR(%s.%s) %s", quote_identifier(merge->id_name),
+	text = psprintf("t.%s%s OPERATOR(%s.%s) (%s)%s", quote_identifier(merge->id_name),
+					cast_to(merge, form->oprleft),
 					quote_identifier(get_namespace_name(form->oprnamespace)),
-					NameStr(form->oprname), label_id(merge));
+					NameStr(form->oprname), label_id(merge), cast_to(merge, form->oprright));
 	ReleaseSysCache(tuple);
 	return text;
 }
