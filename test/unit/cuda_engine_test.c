@@ -3,8 +3,8 @@
  * every command, bit for bit; with rows in device memory and out of it, on one GPU and on several.
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
- *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed |
- *			 refits | merges | draws | stops | random | faults | all | large | products [scale]]]]
+ *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed | refits |
+ *			 merges | draws | nearer | stops | random | faults | all | large | products [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
  * after 1, 2, 4 ... up to there; "4-4" is with four alone.
@@ -15,7 +15,8 @@
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
  * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
  * numbers; "merges" is clusters that could have to wait for each other, "draws" rows that seeding
- * draws; "refits" is fits with ever other k on the same engine.
+ * draws, "nearer" candidates that come after others, and neighbours of points of any size;
+ * "refits" is fits with ever other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
@@ -330,7 +331,63 @@ test_draws(int devices)
 	}
 }
 
-/* The same; one GPU makes some of them by itself. */
+/* Every stride-th kind of data, compared by a function, with values multiplied by 2^exponent. */
+static void
+test_kinds(void (*compare) (Comparison *, const Data *, Feeding), const char *what, int64_t n,
+		   int d, int64_t k, int devices, int stride)
+{
+	static const int exponents[] = {0, 0, 0, -20, 20, -39, -42, 58, 61, -100, -135, 90};
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	double		start = now();
+
+	for (int kind = (int) (random_bits() % (uint64_t) stride); kind < KINDS; kind += stride)
+	{
+		Data		data = make_data(kind, n, d, k, random_bits() % 2, true, false);
+		Feeding		feeding = {.batch = n,.devices = devices};
+		int			exponent = exponents[random_bits() % (sizeof(exponents) / sizeof(int))];
+
+		scale_data(&data, exponent);
+		snprintf(comparison.where, sizeof(comparison.where), "%s, n %lld, d %d, k %lld, %s × 2^%d",
+				 what, (long long) n, d, (long long) k, kind_name(kind), exponent);
+		compare(&comparison, &data, feeding);
+		free_data(&data);
+	}
+	ok(!comparison.differs, "%s, n %lld, d %d, k %lld, GPUs %d (%.1f s)", what, (long long) n, d,
+	   (long long) k, devices, now() - start);
+}
+
+/* Candidates that come after others, and neighbours of points. */
+static void
+test_nearer(int devices)
+{
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+		int64_t		k;
+	}			shapes[] = {
+		{1000, 129, 140}, {700, 64, 900}, {900, 200, 257}, {500, 512, 200}, {400, 300, 700},
+		{600, 110, 500}, {500, 255, 300}, {3000, 16, 1500}, {300, 700, 150}, {400, 30, 100},
+		{300, 3, 9}, {300, 128, 60}
+	};
+	static const struct
+	{
+		int64_t		n;
+		int			d;
+	}			points[] = {
+		{511, 5}, {512, 64}, {513, 63}, {640, 129}, {700, 3}, {1500, 300}, {600, 1000}, {1025, 17},
+		{2500, 65}, {1100, 128}, {3000, 2}
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		test_kinds(compare_nearer, "more candidates", scaled(shapes[i].n), shapes[i].d, shapes[i].k,
+				   devices, i % 3 == 0 ? 1 : 4);
+	for (size_t i = 0; i < sizeof(points) / sizeof(*points); i++)
+		test_kinds(compare_points_merged, "points merged", points[i].n, points[i].d, 40, devices,
+				   i % 3 == 1 ? 1 : 4);
+}
+
+/* Draws of rows; one GPU makes some of them by itself. */
 static void
 test_own_draws(int devices)
 {
@@ -1141,6 +1198,7 @@ test_on(int devices, bool all)
 	test_edges(devices);
 	test_merges(devices);
 	test_draws(devices);
+	test_nearer(devices);
 	test_narrow_shapes(devices);
 	test_refits(devices);
 	test_resting(devices);
@@ -1177,7 +1235,8 @@ test_part(const char *part, int devices, double seconds)
 		{"regions", test_all_regions}, {"dense", test_dense_shapes}, {"wide", test_wide_shapes},
 		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
 		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops},
-		{"counts", test_counts}, {"merges", test_merges}, {"draws", test_own_draws}
+		{"counts", test_counts}, {"merges", test_merges}, {"draws", test_own_draws},
+		{"nearer", test_nearer}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;
