@@ -364,6 +364,31 @@ test_kinds(void (*compare) (Comparison *, const Data *, Feeding), const char *wh
 	   (long long) k, devices, now() - start);
 }
 
+/*
+ * Rows at the origin, and candidates of which some are nearer to them than the first one, others so
+ * far away that in their scale the squares of such distances are below the least float.
+ */
+static void
+test_nearer_to_origin(int devices)
+{
+	static const double nearest[] = {1.0, 0.875, 0.5, 0.75};
+	Comparison	comparison = {.tested = tested,.oracle = gk_cpu_engine()};
+	Data		data = make_data(NORMAL, 1200, 130, 160, false, false, false);
+	int			d = data.d;
+
+	memset(data.x, 0, data.n * d * sizeof(float));
+	memset(data.centroids, 0, data.k * d * sizeof(double));
+	for (int64_t i = 0; i < 1000; i++)
+		data.x[i * d + i / 2 % d] = (float) ldexp(i % 2 ? -1.0 : 1.0, i < 800 ? 45 : 100);
+	for (int64_t c = 0; c < data.k; c++)
+		data.centroids[c * d + c % d] = c < 4 ? nearest[c] : ldexp(c < d ? 1.0 : -1.0, 100);
+	scale_data(&data, 0);
+	snprintf(comparison.where, sizeof(comparison.where), "rows at the origin");
+	compare_first_and_others(&comparison, &data, (Feeding) {.batch = data.n,.devices = devices});
+	ok(!comparison.differs, "rows at the origin, GPUs %d", devices);
+	free_data(&data);
+}
+
 /* Candidates that come after others, and neighbours of points. */
 static void
 test_nearer(int devices)
@@ -387,6 +412,7 @@ test_nearer(int devices)
 		{2500, 65}, {1100, 128}, {3000, 2}
 	};
 
+	test_nearer_to_origin(devices);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_kinds(compare_nearer, "more candidates", scaled(shapes[i].n), shapes[i].d, shapes[i].k,
 				   devices, i % 3 == 0 ? 1 : 4);

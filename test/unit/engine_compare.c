@@ -1057,6 +1057,21 @@ compare_nearer(Comparison *comparison, const Data *data, Feeding feeding)
 	set_context(NULL);
 }
 
+/* A first candidate, then the others. */
+void
+compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	(void) compare_more_candidates(&pair, data->centroids, 1, 0);
+	(void) compare_more_candidates(&pair, data->centroids + data->d, data->k - 1, 1);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
 /* Which of all rows, as points of the caller, become one. */
 void
 compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding)

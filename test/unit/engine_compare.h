@@ -39,6 +39,9 @@ extern void compare_rows_drawn(Comparison *comparison, const Data *data, Feeding
 /* Candidates that come after others, many of which are as near as these, or nearly. */
 extern void compare_nearer(Comparison *comparison, const Data *data, Feeding feeding);
 
+/* A first candidate, which is a centroid of the data, then the others. */
+extern void compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding);
+
 /* Which of all rows, as points of the caller, become one. */
 extern void compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding);
 
