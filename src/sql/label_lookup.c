@@ -1,8 +1,8 @@
 /*
  * The SQL functions that look up labels on a node, in the commands that write them there.
  *
- * They take the id in a row of its own: its type is then the very type that they declare, and no
- * other function of their name fits better.
+ * Ids of most types come in a row of their own: the type of that is the very type that the function
+ * declares, and no other function of its name fits better.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@ enum
 {
 	HANDLES,
 	KEY,
-	ROW
+	ID
 };
 
 GK_SQL_FUNCTION(gk_label_exists);
@@ -32,7 +32,7 @@ GK_SQL_FUNCTION(gk_label_distance);
 /* State that a call keeps for the next ones. */
 typedef struct Lookup
 {
-	TupleDesc	row;			/* of the rows that hold the ids */
+	TupleDesc	row;			/* of the rows that hold the ids; NULL = ids come as they are */
 	GkLabelsView *view;			/* NULL = this server has no such labels */
 } Lookup;
 
@@ -46,39 +46,61 @@ refuse(void)
 			 errmsg("the labels of a node can only be read by the functions of gkmeans")));
 }
 
+/* Finds out in what rows ids come, if they do; returns the type of the ids. */
+static Oid
+describe_ids(FunctionCallInfo fcinfo, Lookup *lookup)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, ID);
+	HeapTupleHeader row;
+
+	if (type != RECORDOID)
+		return type;
+	row = PG_GETARG_HEAPTUPLEHEADER(ID);
+	/* a type that has a name may be altered meanwhile */
+	if (HeapTupleHeaderGetTypeId(row) != RECORDOID)
+		refuse();
+	lookup->row = lookup_rowtype_tupdesc_copy(RECORDOID, HeapTupleHeaderGetTypMod(row));
+	if (lookup->row->natts != 1)
+		refuse();
+	return TupleDescAttr(lookup->row, 0)->atttypid;
+}
+
 /* Finds the labels. */
 static void
-begin_lookup(FunctionCallInfo fcinfo, HeapTupleHeader row, Lookup *lookup)
+begin_lookup(FunctionCallInfo fcinfo, Lookup *lookup)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(HANDLES);
 	int			count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	const int64 *numbers = (const int64 *) ARR_DATA_PTR(array);
 	dsm_handle *handles = gk_allocate(count, sizeof(dsm_handle));
 
-	/* a type that has a name may be altered meanwhile */
-	if (HeapTupleHeaderGetTypeId(row) != RECORDOID)
-		refuse();
-	lookup->row = lookup_rowtype_tupdesc_copy(RECORDOID, HeapTupleHeaderGetTypMod(row));
 	if (ARR_HASNULL(array) || !get_fn_expr_arg_stable(fcinfo->flinfo, HANDLES) ||
-		!get_fn_expr_arg_stable(fcinfo->flinfo, KEY) || lookup->row->natts != 1)
+		!get_fn_expr_arg_stable(fcinfo->flinfo, KEY))
 		refuse();
 	for (int i = 0; i < count; i++)
 		handles[i] = numbers[i] > 0 && numbers[i] <= PG_UINT32_MAX ? (dsm_handle) numbers[i]
 			: DSM_HANDLE_INVALID;
 	lookup->view = gk_labels_view(handles, count, PG_GETARG_UUID_P(KEY),
-								  TupleDescAttr(lookup->row, 0)->atttypid);
+								  describe_ids(fcinfo, lookup));
 	pfree(handles);
 }
 
-/* The id in a row; false if it is NULL. */
-static bool
-take_id(const Lookup *lookup, HeapTupleHeader row, Datum *id)
+/* The id of a call; false if it is NULL. */
+static inline bool
+take_id(FunctionCallInfo fcinfo, const Lookup *lookup, Datum *id)
 {
-	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(row),.t_data = row};
+	HeapTupleData tuple = {0};
 	bool		is_null;
 
-	if (HeapTupleHeaderGetTypeId(row) != RECORDOID ||
-		HeapTupleHeaderGetTypMod(row) != lookup->row->tdtypmod)
+	if (lookup->row == NULL)
+	{
+		*id = PG_GETARG_DATUM(ID);
+		return true;
+	}
+	tuple.t_data = PG_GETARG_HEAPTUPLEHEADER(ID);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+	if (HeapTupleHeaderGetTypeId(tuple.t_data) != RECORDOID ||
+		HeapTupleHeaderGetTypMod(tuple.t_data) != lookup->row->tdtypmod)
 		refuse();
 	*id = heap_getattr(&tuple, 1, lookup->row, &is_null);
 	return !is_null;
@@ -88,7 +110,6 @@ take_id(const Lookup *lookup, HeapTupleHeader row, Datum *id)
 static bool
 look_up(FunctionCallInfo fcinfo, bool take, GkSharedLabel *label)
 {
-	HeapTupleHeader row = PG_GETARG_HEAPTUPLEHEADER(ROW);
 	Lookup	   *lookup = fcinfo->flinfo->fn_extra;
 	Datum		id;
 
@@ -97,11 +118,11 @@ look_up(FunctionCallInfo fcinfo, bool take, GkSharedLabel *label)
 		MemoryContext before = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
 		lookup = palloc0(sizeof(Lookup));
-		begin_lookup(fcinfo, row, lookup);
+		begin_lookup(fcinfo, lookup);
 		fcinfo->flinfo->fn_extra = lookup;
 		MemoryContextSwitchTo(before);
 	}
-	return lookup->view != NULL && take_id(lookup, row, &id) &&
+	return lookup->view != NULL && take_id(fcinfo, lookup, &id) &&
 		gk_labels_find(lookup->view, id, take, label);
 }
 
