@@ -124,7 +124,7 @@ shared_memory_of(int capability)
 	return capability == 75 ? 64 << 10 : capability == 80 || capability == 87 ? 163 << 10 : 99 << 10;
 }
 
-/* Makes a device seem older, if a test wants that. */
+/* Makes a device seem older, if a test wants that; as 7.5, it has no cooperative kernels either. */
 static void
 pretend_capability(Device *device)
 {
@@ -134,6 +134,7 @@ pretend_capability(Device *device)
 		return;
 	device->major = capability / 10;
 	device->minor = capability % 10;
+	device->cooperative = device->cooperative && capability >= 80;
 	device->shared_memory = std::min(device->shared_memory, shared_memory_of(capability));
 }
 

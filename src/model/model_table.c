@@ -399,6 +399,19 @@ list_versions(Relation relation)
 	return list.data;
 }
 
+/* True if one of the versions could be deployed. */
+static bool
+can_deploy(Relation relation)
+{
+	GkHeads    *heads = gk_begin_heads(relation);
+	bool		found = false;
+
+	while (!found && gk_next_head(heads))
+		found = !slot_attisnull(gk_head(heads), GK_MODEL_CENTROIDS);
+	gk_end_heads(heads);
+	return found;
+}
+
 /* Reports a missing version; 0 is the deployed one. */
 void
 gk_model_has_no_version(Relation relation, int version)
@@ -407,7 +420,9 @@ gk_model_has_no_version(Relation relation, int version)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no deployed version", gk_model_name(relation)),
-				 errhint("Deploy one with gkmeans_deploy().")));
+				 can_deploy(relation) ? errhint("Deploy one with gkmeans_deploy().")
+				 : errhint("It has none that could be deployed. Make one with "
+						   "gkmeans_create_model() and if_exists => 'replace'.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("model \"%s\" has no version %d", gk_model_name(relation), version),

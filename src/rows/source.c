@@ -12,6 +12,7 @@
 #include "source_choice.h"
 #include "source_columns.h"
 #include "source_query.h"
+#include "source_tables.h"
 
 /* An SQL expression that joins an array with the other features. */
 static const char *
@@ -160,6 +161,13 @@ gk_source_features(const GkSource *source, int *count, bool *is_array)
 	*count = source->count;
 	*is_array = source->described[0].shape != GK_SCALAR;
 	return source->names;
+}
+
+/* The names of the columns of a table that the source reads. */
+List *
+gk_source_columns_of(const GkSource *source, Oid relation_id)
+{
+	return gk_columns_read(source->query, relation_id);
 }
 
 /* Declares that rows are compared by direction. */

@@ -39,8 +39,8 @@ is_identity(Oid relation_id, AttrNumber column)
 }
 
 /* The query of a view; get_view_query() does not take materialised views. */
-static Query *
-query_of_view(Relation view)
+Query *
+gk_view_query(Relation view)
 {
 	RuleLock   *rules = view->rd_rules;
 
@@ -55,7 +55,7 @@ static const char *
 key_of_view(Oid relation_id, AttrNumber column)
 {
 	Relation	view = relation_open(relation_id, AccessShareLock);
-	Query	   *query = query_of_view(view);
+	Query	   *query = gk_view_query(view);
 	const char *key = NULL;
 
 	if (column > 0 && query != NULL)

@@ -78,7 +78,7 @@ check_labels_table(GkCall *call)
 	GkLabelsSpec spec = {.table = arguments->labels_table,.if_exists = arguments->if_exists,
 		.changes_table = arguments->changes_table,.of_model = arguments->of_model,
 		.id_name = arguments->id_name,.id_column = arguments->source.id_column,
-		.id_type = call->id_type};
+		.id_type = call->id_type,.source = call->source};
 	MemoryContext before;
 
 	if (arguments->labels_table == NULL)

@@ -273,6 +273,41 @@ look_up(GkLabelsTable *table)
 	}
 }
 
+/* True if a column, perhaps of a child, has values that neither labels nor other columns give. */
+static bool
+has_own_values(const GkLabelsTable *table, Oid relation_id, const char *column)
+{
+	AttrNumber	number = get_attnum(relation_id, column);
+
+	if (strcmp(column, table->id_name) == 0 || gk_is_label_column(column))
+		return false;
+	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
+}
+
+/*
+ * Refuses a table that the source reads more of than labels, as that of the customers themselves:
+ * whoever asks for a label of each row does not expect rows to be deleted.
+ */
+static void
+check_source(const GkLabelsTable *table, const GkSource *source)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	ListCell   *cell;
+
+	if (!OidIsValid(relation_id) || table->if_exists == GK_EXISTS_APPEND)
+		return;
+	foreach(cell, gk_source_columns_of(source, relation_id))
+		if (has_own_values(table, relation_id, lfirst(cell)))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("table \"%s\" holds data of the source, and cannot be a table of "
+							"labels", table->output.variable->relname),
+					 errdetail("Writing labels deletes rows of the table, with their column "
+							   "\"%s\", which the source reads.", (char *) lfirst(cell)),
+					 errhint("Name another table, and join it by its column \"%s\".",
+							 table->id_name)));
+}
+
 /* True if Citus keeps all rows of the table on one node, or on each. */
 static bool
 is_whole_on_nodes(const GkLabelsTable *table)
@@ -321,6 +356,8 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	table->of_model = spec->of_model;
 	table->columns = ~(GkLabelColumns) 0;
 	look_up(table);
+	if (table->exists)
+		check_source(table, spec->source);
 	check_changes(table, spec->changes_table);
 	return table;
 }

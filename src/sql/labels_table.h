@@ -11,6 +11,7 @@
 
 #include "label_columns.h"
 #include "merge_labels.h"
+#include "source.h"
 
 /* What to do if the table exists. */
 typedef enum GkIfExists
@@ -32,6 +33,7 @@ typedef struct GkLabelsSpec
 	const char *id_name;		/* of the column of ids; NULL leaves it open: "id", or … */
 	const char *id_column;		/* … that of the source, where the table has such a column */
 	Oid			id_type;
+	const GkSource *source;		/* of the rows */
 } GkLabelsSpec;
 
 /* A table that may be written to; in the memory context current at the check. */
@@ -39,8 +41,8 @@ typedef struct GkLabelsTable GkLabelsTable;
 
 /*
  * Checks that the table can be made, replaced or appended to: 42P07 if it exists and must not,
- * 42703 or 42804 if its columns differ, 42501 for a lack of privileges.  The same for the table of
- * changes.
+ * 42703 or 42804 if its columns differ, 42501 for a lack of privileges, 42809 if it holds data of
+ * the source that would be lost.  The same for the table of changes, but for the last.
  */
 extern GkLabelsTable *gk_labels_table_check(const GkLabelsSpec *spec);
 

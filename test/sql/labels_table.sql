@@ -79,10 +79,37 @@ SELECT is((SELECT count(*)::int FROM append_meanwhile), 309, 'is appended to');
 SELECT is((SELECT count(*)::int FROM replace_meanwhile), 9, 'or replaced');
 SELECT fails_with($$SELECT fit_into('error_meanwhile', 'error', 'SELECT id, x + make_table(''error_meanwhile'') AS x, y FROM data')$$, '42P07', 'or an error');
 
--- The labels table may be the source, the ids of any type
+-- Labels may be appended to the source
 CREATE TABLE self AS SELECT id, x, y, NULL::int AS cluster_id, NULL::float8 AS distance FROM data;
 SELECT lives_ok($$SELECT fit_into('self', 'append', 'self')$$, 'append to the source itself');
 SELECT is(count(*)::int, 600, 'rows that the fit wrote are not read by it') FROM self;
+
+-- But labels must not replace rows that hold data of the source, however it reads them
+CREATE TABLE people (id int PRIMARY KEY, x int, y int, cluster_id int, twice int GENERATED ALWAYS AS (2 * id) STORED);
+INSERT INTO people SELECT id, x, y FROM data;
+CREATE VIEW some_people AS SELECT * FROM people WHERE id > 10;
+CREATE TABLE no_people (id int, x int, y int);
+CREATE VIEW nearly_all_people AS SELECT id, x, y FROM some_people UNION ALL TABLE no_people;
+CREATE MATERIALIZED VIEW counted_people AS SELECT id, x, y FROM people;
+SELECT fails_with(format('SELECT fit_into(%L, %L, %L)', 'people', choice, source), '42809', choice || ' of ' || source,
+	'table "people" holds data of the source, and cannot be a table of labels', 'deletes rows of the table, with their column "[xy]"', 'Name another table, and join it by its column "id"')
+FROM unnest('{replace,delete,merge}'::text[]) choice, unnest(ARRAY['people', 'some_people', 'nearly_all_people', 'counted_people',
+	'WITH p AS (TABLE some_people) SELECT id, ln(x + 1) AS x, y FROM p', 'SELECT id, (p).x, 1 AS y FROM people p', 'SELECT d.*, (SELECT max(x) FROM people) FROM data d']) source;
+SELECT fails_with($$SELECT count(*) FROM gkmeans_create_model('kinds_of_people', 'some_people', '{x,y}', 3, id_column => 'id', labels_table => 'people')$$, '42809', 'nor of a model',
+	'table "people" holds data of the source');
+SELECT is((SELECT count(*)::int FROM people WHERE x IS NOT NULL AND cluster_id IS NULL), 300, 'all people are there');
+CREATE TABLE all_years (id int, x int, y int, cluster_id int, distance float8) PARTITION BY RANGE (id);
+CREATE TABLE one_year PARTITION OF all_years FOR VALUES FROM (0) TO (1000);
+INSERT INTO all_years SELECT id, x, y FROM data;
+SELECT fails_with(format('SELECT fit_into(%L, %L, %L)', name, 'replace', source), '42809', format('%s into %s', source, name), 'holds data of the source')
+FROM (VALUES ('all_years', 'one_year'), ('one_year', 'all_years')) f(source, name);
+CREATE TABLE whole (id int PRIMARY KEY, cluster_id int);
+CREATE TABLE part (x int, y int) INHERITS (whole);
+SELECT fails_with($$SELECT fit_into('whole', 'delete', 'part')$$, '42809', 'a child whose columns its parent lacks', 'table "whole" holds data of the source', 'with their column "x"');
+SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'people', choice, 'SELECT d.*, cluster_id AS before, twice FROM data d JOIN people USING (id)'), choice || ' may read ids, labels and what is generated')
+FROM unnest('{merge,delete}'::text[]) choice;
+
+-- The ids of any type
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT md5(id::text)::uuid AS "The Id", x FROM data', '{x}', 3, id_column => 'The Id', labels_table => 'uuid_labels')$$, 'ids of type uuid');
 SELECT col_type_is('gk_test', 'uuid_labels', (SELECT attname FROM pg_attribute WHERE attrelid = 'uuid_labels'::regclass AND attnum = 1), 'uuid', 'are uuid in the labels table');
 SELECT lives_ok(format($$SELECT * FROM gkmeans_fit(%L, '{x}', 3, id_column => 'id', labels_table => %L)$$,

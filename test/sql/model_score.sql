@@ -153,7 +153,10 @@ SELECT fails_with($$SELECT gkmeans_predict('pg_class', 1)$$, '42809', 'a catalog
 CREATE VIEW model_view AS TABLE m;
 SELECT fails_with($$SELECT gkmeans_predict('model_view', 1)$$, '42809', 'a view of a model');
 CREATE TABLE empty OF gkmeans_model;
-SELECT fails_with($$SELECT gkmeans_predict('empty', 1)$$, '55000', 'no deployed version', NULL, NULL, 'gkmeans_deploy');
+SELECT fails_with($$SELECT gkmeans_predict('empty', 1)$$, '55000', 'no version at all', NULL, NULL, 'Make one with gkmeans_create_model');
+SELECT gkmeans_import_model('withdrawn', '{{1}}');
+UPDATE withdrawn SET deployed = NULL;
+SELECT fails_with($$SELECT gkmeans_predict('withdrawn', 1)$$, '55000', 'no deployed version', NULL, NULL, 'Deploy one with gkmeans_deploy');
 
 -- Types: domains, rows of composite types, jsonb_to_record, every number
 CREATE DOMAIN positive AS float8 CHECK (VALUE >= 0);

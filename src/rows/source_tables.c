@@ -1,0 +1,115 @@
+/*
+ * Finds the columns of a table that a query reads.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_relation.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "source_keys.h"
+#include "source_tables.h"
+
+/* A search for the columns of a table. */
+typedef struct Search
+{
+	Oid			relation_id;
+	List	   *family;			/* it, its partitions and its children */
+	List	   *views;			/* that were looked through */
+	List	   *names;			/* found so far */
+} Search;
+
+static bool search_node(Node *node, void *context);
+
+/* The columns that a query reads of a relation in its FROM. */
+static Bitmapset *
+columns_of(const Query *query, RangeTblEntry *table)
+{
+#if PG_VERSION_NUM >= 160000
+	return getRTEPermissionInfo(query->rteperminfos, table)->selectedCols;
+#else
+	return table->selectedCols;
+#endif
+}
+
+/* Adds the names of columns of a relation; the number 0 stands for all of them. */
+static void
+add_names(Search *search, Oid relation_id, const Bitmapset *columns)
+{
+	Relation	relation = relation_open(relation_id, AccessShareLock);
+	TupleDesc	row = RelationGetDescr(relation);
+	bool		all = bms_is_member(-FirstLowInvalidHeapAttributeNumber, columns);
+
+	for (int i = 0; i < row->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(row, i);
+
+		if (!column->attisdropped &&
+			(all || bms_is_member(column->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
+			search->names = lappend(search->names, pstrdup(NameStr(column->attname)));
+	}
+	relation_close(relation, NoLock);
+}
+
+/* Searches the query of a view, materialised or not, whose FROM may list the view itself. */
+static void
+search_view(Search *search, Oid relation_id)
+{
+	Relation	view;
+
+	if (list_member_oid(search->views, relation_id))
+		return;
+	search->views = lappend_oid(search->views, relation_id);
+	view = relation_open(relation_id, AccessShareLock);
+	(void) search_node((Node *) gk_view_query(view), search);
+	relation_close(view, NoLock);
+}
+
+/* Searches a relation in the FROM of a query. */
+static void
+search_relation(Search *search, const Query *query, RangeTblEntry *table)
+{
+	char		kind = get_rel_relkind(table->relid);
+
+	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
+		search_view(search, table->relid);
+	else if (list_member_oid(search->family, table->relid) ||
+			 (table->inh && list_member_oid(find_all_inheritors(table->relid, NoLock, NULL),
+											search->relation_id)))
+		add_names(search, table->relid, columns_of(query, table));
+}
+
+/* Searches a query, and all queries within it. */
+static bool
+search_node(Node *node, void *context)
+{
+	Query	   *query = (Query *) node;
+	ListCell   *cell;
+
+	check_stack_depth();
+	if (node == NULL)
+		return false;
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, search_node, context);
+	foreach(cell, query->rtable)
+		if (lfirst_node(RangeTblEntry, cell)->rtekind == RTE_RELATION)
+			search_relation(context, query, lfirst(cell));
+	return query_tree_walker(query, search_node, context, 0);
+}
+
+/* The names of the columns of a table that an analysed query reads. */
+List *
+gk_columns_read(Query *query, Oid relation_id)
+{
+	Search		search = {.relation_id = relation_id,
+	.family = find_all_inheritors(relation_id, NoLock, NULL)};
+
+	(void) search_node((Node *) query, &search);
+	return search.names;
+}

@@ -1,0 +1,17 @@
+/*
+ * Finds the columns of a table that a query reads.
+ */
+#ifndef GK_SOURCE_TABLES_H
+#define GK_SOURCE_TABLES_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+
+/*
+ * The names of the columns of a table that an analysed query reads, itself or through views,
+ * partitions and children; of a view, all that it reads.  NIL if the query does not read the table.
+ */
+extern List *gk_columns_read(Query *query, Oid relation_id);
+
+#endif							/* GK_SOURCE_TABLES_H */
