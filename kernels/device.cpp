@@ -114,6 +114,30 @@ speed_of(int ordinal)
 		bandwidth > 0.0 ? bandwidth : GK_DEVICE_BANDWIDTH};
 }
 
+/* For tests: the compute capability that devices have at most, as 75; 0: that which they have. */
+static std::atomic<int> pretended_capability{0};
+
+/* The shared memory that a block can have on GPUs of older compute capabilities. */
+static size_t
+shared_memory_of(int capability)
+{
+	return capability == 75 ? 64 << 10 : capability == 80 || capability == 87 ? 163 << 10 : 99 << 10;
+}
+
+/* Makes a device seem older, if a test wants that; as 7.5, it has no cooperative kernels either. */
+static void
+pretend_capability(Device *device)
+{
+	int			capability = pretended_capability;
+
+	if (capability == 0 || device->major * 10 + device->minor <= capability)
+		return;
+	device->major = capability / 10;
+	device->minor = capability % 10;
+	device->cooperative = device->cooperative && capability >= 80;
+	device->shared_memory = std::min(device->shared_memory, shared_memory_of(capability));
+}
+
 /* Reads a device's properties and creates its streams. */
 static void
 set_up_device(Device *device, int ordinal)
@@ -131,6 +155,7 @@ set_up_device(Device *device, int ordinal)
 	device->speed = speed_of(ordinal);
 	if (device->major * 10 + device->minor < 75)
 		fail(GK_NO_DEVICE, "open", "the GPU is older than compute capability 7.5");
+	pretend_capability(device);
 	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 	device->total_memory = total;
 	GK_CUDA(cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking));
@@ -537,3 +562,13 @@ Mapping::release()
 }
 
 }								/* namespace gk */
+
+/*
+ * For tests: GPUs opened from now on get the kernels that one of this compute capability gets (75 is
+ * 7.5), and no more shared memory than it has; 0: their own.
+ */
+extern "C" __attribute__((visibility("default"))) void
+gk_cuda_pretend_capability(int capability)
+{
+	gk::pretended_capability = capability;
+}

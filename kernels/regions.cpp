@@ -68,6 +68,9 @@ static std::atomic<int> wish{0};
 /* Rows that have got their labels from their regions, or as candidates of these, for tests. */
 static std::atomic<int64_t> decided_rows{0};
 
+/* For tests as well: a GPU was too small for regions, or too old. */
+static std::atomic<bool> unfit{false};
+
 /* Frees the memory of the regions. */
 void
 Regions::release()
@@ -142,8 +145,13 @@ most_regions(const Shard &shard, double seconds)
 	int64_t		k = shard.centroids.count;
 	int64_t		most = std::min<int64_t>(k, MOST_REGIONS);
 
-	if (wish < 0 || !filter_regions_fits(shard))
+	if (wish < 0)
 		return 0;
+	if (!filter_regions_fits(shard))
+	{
+		unfit = true;
+		return 0;
+	}
 	if (wish > 0)
 		return (int) std::min<int64_t>(k / 3, FEW_REGIONS);
 	if (k < LEAST_CENTROIDS || k > MOST_CENTROIDS ||
@@ -446,11 +454,14 @@ judge_regions(Shard &shard)
 
 /*
  * For tests: regions always (1), never (-1), or when they pay (0).  Returns how many rows have got
- * their labels by regions since the last call.
+ * their labels by regions since the last call; -1 if none has, and a GPU cannot have them.
  */
 extern "C" __attribute__((visibility("default"))) int64_t
 gk_cuda_regions(int wish)
 {
+	int64_t		decided = gk::decided_rows.exchange(0);
+	bool		unfit = gk::unfit.exchange(false);
+
 	gk::wish = wish;
-	return gk::decided_rows.exchange(0);
+	return decided == 0 && unfit ? -1 : decided;
 }

@@ -118,29 +118,46 @@ REVOKE EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_id
 
 -- What the sessions of Citus look up while they write labels: with a key that the session of the
 -- fit has made, as its role.  They are marked stable because Citus sends no other function to the
--- workers.
+-- workers.  They take an id of the very type that they declare, or in a row of its own, so that no
+-- function of others fits better.
 
-CREATE FUNCTION _gkmeans_label_exists(handles bigint[], key uuid, id anyelement) RETURNS boolean
-AS 'MODULE_PATHNAME', 'gk_label_exists'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 10;
+-- as in views.sql
+SET LOCAL search_path = pg_catalog, pg_temp;
 
-COMMENT ON FUNCTION _gkmeans_label_exists(bigint[], uuid, anyelement)
-IS 'internal: true if this node has left a label of that id';
+DO $do$
+DECLARE
+    type text;
+BEGIN
+    FOREACH type IN ARRAY '{integer,bigint,uuid,text,record}'::text[]
+    LOOP
+        EXECUTE replace($$
+            CREATE FUNCTION @extschema@._gkmeans_label_exists(handles bigint[], key uuid, id TYPE_OF_ID)
+            RETURNS boolean
+            AS 'MODULE_PATHNAME', 'gk_label_exists'
+            LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+            COST 10;
 
-CREATE FUNCTION _gkmeans_label_cluster(handles bigint[], key uuid, id anyelement) RETURNS integer
-AS 'MODULE_PATHNAME', 'gk_label_cluster'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 10;
+            COMMENT ON FUNCTION @extschema@._gkmeans_label_exists(bigint[], uuid, TYPE_OF_ID)
+            IS 'internal: true if this node has left a label of that id';
 
-COMMENT ON FUNCTION _gkmeans_label_cluster(bigint[], uuid, anyelement)
-IS 'internal: takes the cluster that this node has left for that id';
+            CREATE FUNCTION @extschema@._gkmeans_label_cluster(handles bigint[], key uuid, id TYPE_OF_ID)
+            RETURNS integer
+            AS 'MODULE_PATHNAME', 'gk_label_cluster'
+            LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+            COST 10;
 
-CREATE FUNCTION _gkmeans_label_distance(handles bigint[], key uuid, id anyelement)
-RETURNS double precision
-AS 'MODULE_PATHNAME', 'gk_label_distance'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
-COST 10;
+            COMMENT ON FUNCTION @extschema@._gkmeans_label_cluster(bigint[], uuid, TYPE_OF_ID)
+            IS 'internal: takes the cluster that this node has left for that id';
 
-COMMENT ON FUNCTION _gkmeans_label_distance(bigint[], uuid, anyelement)
-IS 'internal: the distance that this node has left for that id';
+            CREATE FUNCTION @extschema@._gkmeans_label_distance(handles bigint[], key uuid, id TYPE_OF_ID)
+            RETURNS double precision
+            AS 'MODULE_PATHNAME', 'gk_label_distance'
+            LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+            COST 10;
+
+            COMMENT ON FUNCTION @extschema@._gkmeans_label_distance(bigint[], uuid, TYPE_OF_ID)
+            IS 'internal: the distance that this node has left for that id'$$, 'TYPE_OF_ID', type);
+    END LOOP;
+END $do$;
+
+SET LOCAL search_path = @extschema@, pg_temp;

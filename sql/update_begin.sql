@@ -10,7 +10,30 @@ DECLARE
     member regprocedure;
     columns text;
     views text;
+    view record;
 BEGIN
+    -- A view is made again from its text, and a literal of such a type may run functions of anybody.
+    FOR view IN
+        SELECT DISTINCT r.ev_class::regclass AS name, t.oid::regtype AS type
+        FROM pg_rewrite r
+        JOIN pg_class v ON r.ev_class = v.oid AND v.relkind = 'v'
+        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+            AND d.refclassid = 'pg_proc'::regclass
+        JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
+        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+        JOIN pg_depend l ON l.classid = 'pg_rewrite'::regclass AND l.objid = r.oid
+            AND l.refclassid = 'pg_type'::regclass
+        JOIN pg_type t ON l.refobjid = t.oid
+        WHERE e.extname = 'gkmeans' AND t.oid >= 16384
+            AND (t.typtype IN ('c', 'd', 'r', 'm') OR t.typelem <> 0)
+    LOOP
+        RAISE EXCEPTION 'view % is in the way', view.name
+            USING DETAIL = format('It uses type %s, and what is made of a text of that type may run '
+                'functions of other roles.', view.type),
+            HINT = 'Drop the view, and create it again after the update.',
+            ERRCODE = 'dependent_objects_still_exist';
+    END LOOP;
+
     SELECT coalesce(jsonb_agg(jsonb_build_object('name', v.oid::regclass::text,
                'options', array_to_string(v.reloptions, ', '), 'text', pg_get_viewdef(v.oid)))::text, '[]')
     INTO views

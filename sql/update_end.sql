@@ -16,6 +16,21 @@ BEGIN
         EXECUTE format('ALTER EXTENSION gkmeans ADD VIEW %s', view.name);
         EXECUTE format('CREATE OR REPLACE VIEW %s %s AS %s', view.name, view.options, view.text);
         EXECUTE format('ALTER EXTENSION gkmeans DROP VIEW %s', view.name);
+        -- anybody who may create functions there may have made one that fits better
+        SELECT p.oid::regprocedure AS routine INTO member
+        FROM pg_rewrite r
+        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+            AND d.refclassid = 'pg_proc'::regclass
+        JOIN pg_proc p ON d.refobjid = p.oid
+        JOIN pg_extension e ON e.extname = 'gkmeans' AND e.extnamespace = p.pronamespace
+        WHERE r.ev_class = view.name::regclass AND p.proname LIKE 'gkmeans\_%' AND NOT EXISTS (
+            SELECT FROM pg_depend m
+            WHERE m.classid = 'pg_proc'::regclass AND m.objid = p.oid AND m.deptype = 'e');
+        IF FOUND THEN
+            RAISE EXCEPTION 'view % would call function %, which is not the extension''s', view.name,
+                member.routine
+                USING HINT = 'Drop or rename that function.', ERRCODE = 'ambiguous_function';
+        END IF;
     END LOOP;
 
     FOR member IN

@@ -31,7 +31,7 @@ check 'libpq is known to src/links alone' '#include.*(libpq-(fe|int|events)|pqex
 check 'links know nothing of the server' "$server_headers|\b(palloc|ereport|elog)\(" src/links/*
 check 'the host side of kernels includes no header with device code' '#include.*\.cuh"' kernels/*.cpp kernels/*.h
 check 'what is built alike for all GPUs has no code for some of them' \
-    '__CUDA_ARCH|"(centroids|epilogue|filter|narrow_(decide|scores|sums)|reaches|ring|tiles|wgmma)\.cuh"' \
+    '__CUDA_ARCH|"(centroids|epilogue|filter|narrow_(decide|scores|sums)|reaches|ring|rounding|tiles|wgmma)\.cuh"' \
     $(sed -n 's/^CUDA_ALIKE = //p' Makefile | xargs printf 'kernels/cuda/%s.cu ') kernels/cuda/{exact_tile,narrow,narrow_pack,sums,warp}.cuh
 check 'the row path knows nothing of k-means' 'centroid|inertia|#include "(fit|seed)\.h"' src/rows/*
 check 'the ring and its thread know nothing of PostgreSQL' "$server_headers|\b(palloc|ereport|elog)\(" \

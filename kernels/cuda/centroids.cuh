@@ -7,6 +7,7 @@
 
 #include "exact.h"
 #include "filter.cuh"
+#include "rounding.cuh"
 #include "warp.cuh"
 
 namespace gk
@@ -28,38 +29,24 @@ store_bounds(int64_t centroid, double length, double missed, double weight, floa
 }
 
 /*
- * The 16-bit values of a centroid, or zeros if there is none, by a warp: value_at(j) is where
+ * The 16-bit values of a centroid, or zeros if there is none, by a warp: *place_at(j) is where
  * column j goes.  take(length, error) gets upper bounds of its norm and of what all roundings lose.
  */
 template <typename F, typename G> static __device__ __forceinline__ void
 round_centroid(const double *c, const float *origin, int d, int depth, double factor, double gamma,
-			   F value_at, G take)
+			   F place_at, G take)
 {
-	int			lane = threadIdx.x % 32;
-	double		norm2 = 0.0;
-	double		kept2 = 0.0;
-	double		lost2 = 0.0;
-
-	for (int j = lane; j < tiles_of(depth) * TILE_COLUMNS; j += 32)
+	Rounded		all = round_columns(depth, [&](int j)
 	{
-		double		e = c != nullptr && j < d ? (c[j] - (double) origin[j]) * factor : 0.0;
-		/* out of range of 16 bits: gets no value, so that every row has it as a candidate */
-		__half		kept = fabs(e) < 60000.0 ? __double2half(e) : __float2half(0.0f);
-		double		lost = e - (double) __half2float(kept);
+		return c != nullptr && j < d ? (c[j] - (double) origin[j]) * factor : 0.0;
+	}, place_at);
 
-		*value_at(j) = kept;
-		norm2 += e * e;
-		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
-		lost2 += lost * lost;
-	}
-	norm2 = sum_of_lanes<32>(norm2);
-	kept2 = sum_of_lanes<32>(kept2);
-	lost2 = sum_of_lanes<32>(lost2);
-	if (lane == 0)
+	if (threadIdx.x % 32 == 0)
 	{
-		double		length = sqrt(norm2) * (1.0 + 0x1p-40);
+		double		length = sqrt(all.norm2) * (1.0 + 0x1p-40);
 
-		take(length, (sqrt(lost2) + gamma * sqrt(kept2)) * (1.0 + 0x1p-40) + length * 0x1p-50);
+		take(length, (sqrt(all.lost2) + gamma * sqrt(all.kept2)) * (1.0 + 0x1p-40) +
+			 length * 0x1p-50);
 	}
 }
 

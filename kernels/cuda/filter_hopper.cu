@@ -278,7 +278,7 @@ nearer_bar(const HopperArguments &a, const Rows<TILES> &rows, int64_t row, int e
 		   const RowBound &bound)
 {
 	float		far = __double2float_ru(ldexp(a.distances[row], 2 * exponent));
-	float		bar = 0.5f * (far - norm2_of<I>(rows)) + far * 0x1p-20f +
+	float		bar = 0.5f * (far - norm2_of<I>(rows)) + far * 0x1p-20f + 0x1p-140f +
 		bound.norm * (bound.error + bound.norm * 0x1p-16f) +
 		row_part(a, bound.norm, bound.error);
 

@@ -10,6 +10,7 @@
 
 #include "accumulation.h"
 #include "neighbours.h"
+#include "rounding.cuh"
 #include "tiles.cuh"
 #include "warp.cuh"
 
@@ -86,42 +87,31 @@ greatest_norm(const float *greatest, int64_t tiles)
 
 /* Stores the bounds of a point; one that is none is far from all others. */
 static __device__ __forceinline__ void
-store_point(const NearPoints &a, int64_t point, double norm2, double kept2, double lost2)
+store_point(const NearPoints &a, int64_t point, const Rounded &all)
 {
-	double		most2 = fmax(norm2, kept2);
-	double		error = (lost2 / TYPICAL_ERROR + most2 * TYPICAL_ERROR + most2 * a.gamma) / 2 +
+	double		most2 = fmax(all.norm2, all.kept2);
+	double		error = (all.lost2 / TYPICAL_ERROR + most2 * TYPICAL_ERROR + most2 * a.gamma) / 2 +
 		most2 * (a.d + 64) * 0x1p-23 + 0x1p-20;
 
 	a.errors[point] = __double2float_ru(error);
-	a.lower[point] = point < a.count ? __double2float_rd(norm2 / 2 - error) : INFINITY;
-	a.upper[point] = point < a.count ? __double2float_ru(norm2 / 2 + error) : INFINITY;
+	a.lower[point] = point < a.count ? __double2float_rd(all.norm2 / 2 - error) : INFINITY;
+	a.upper[point] = point < a.count ? __double2float_ru(all.norm2 / 2 + error) : INFINITY;
 }
 
 /* Rounds a point, less the origin, to 16 bits; a warp does it.  A factor of 0: it is not usable. */
 static __device__ __forceinline__ void
 round_point(const NearPoints &a, const float *origin, int64_t point, double factor)
 {
-	double		norm2 = 0.0;
-	double		kept2 = 0.0;
-	double		lost2 = factor > 0.0 ? 0.0 : INFINITY;
-
-	for (int j = threadIdx.x % 32; j < tiles_of(a.depth) * TILE_COLUMNS; j += 32)
+	Rounded		all = round_columns(a.depth, [&](int j)
 	{
-		bool		is_there = factor > 0.0 && point < a.count && j < a.d;
-		double		value = is_there ? (a.points[point * a.d + j] - origin[j]) * factor : 0.0;
-		__half		kept = __double2half(value);
-		double		lost = value - (double) __half2float(kept);
+		return factor > 0.0 && point < a.count && j < a.d ?
+			(a.points[point * a.d + j] - origin[j]) * factor : 0.0;
+	}, [&](int j) { return a.values + place_of_centroid(a.depth, point, j); });
 
-		a.values[place_of_centroid(a.depth, point, j)] = kept;
-		norm2 += value * value;
-		kept2 += (double) __half2float(kept) * (double) __half2float(kept);
-		lost2 += lost * lost;
-	}
-	norm2 = sum_of_lanes<32>(norm2);
-	kept2 = sum_of_lanes<32>(kept2);
-	lost2 = sum_of_lanes<32>(lost2);
+	if (!(factor > 0.0))
+		all.lost2 = INFINITY;
 	if (threadIdx.x % 32 == 0)
-		store_point(a, point, norm2, kept2, lost2);
+		store_point(a, point, all);
 }
 
 /* Rounds all points. */

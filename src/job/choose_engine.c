@@ -32,6 +32,10 @@
 /* A job that takes the CPUs less time than this does not wait for a GPU slot. */
 #define PATIENCE_SECONDS 60.0
 
+/* The threads that every fit may have, if there is no other limit: for each CPU, and at least. */
+#define THREADS_PER_CPU 2
+#define ALLOWED_THREADS 16
+
 /* True if the choice of the engine depends on the work. */
 bool
 gk_engine_depends_on_work(void)
@@ -70,15 +74,28 @@ row_bytes(const GkWork *work)
 	return work->rows * work->dimension * sizeof(float);
 }
 
+/* How many CPUs the host has. */
+static int
+count_cpus(void)
+{
+	return (int) Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+}
+
+/* The most threads of a fit: a role must not take all that the system lets the server have. */
+static int
+most_threads(void)
+{
+	return gk_max_cpu_threads > 0 ? gk_max_cpu_threads
+		: Max(THREADS_PER_CPU * count_cpus(), ALLOWED_THREADS);
+}
+
 /* Expected seconds on the CPU engine. */
 static double
 cpu_seconds(const GkWork *work)
 {
-	double		threads = gk_cpu_threads > 0 ? gk_cpu_threads
-		: Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	double		threads = Min(gk_cpu_threads > 0 ? gk_cpu_threads : count_cpus(),
+							  most_threads());
 
-	if (gk_max_cpu_threads > 0)
-		threads = Min(threads, gk_max_cpu_threads);
 	return operations(work) / (threads * GK_THREAD_FILTER_FLOPS);
 }
 
@@ -275,7 +292,7 @@ gk_open_engine(GkJob *job, const GkWork *work, const char **reason)
 
 	config.weighted = work->weighted;
 	config.threads = gk_cpu_threads;
-	config.max_threads = gk_max_cpu_threads;
+	config.max_threads = most_threads();
 	gk_limit_host_memory(&config, gk_job_whole_bytes(job));
 	config.device_memory_limit = (uint64_t) gk_device_memory_limit_kb * 1024;
 	if (gk_engine_choice == GK_ENGINE_CPU)

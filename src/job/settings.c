@@ -220,7 +220,7 @@ define_host_limits(void)
 {
 	DefineCustomIntVariable("gkmeans.max_cpu_threads",
 							"Upper limit for gkmeans.cpu_threads.",
-							"0 means no limit.",
+							"0 means two for each core of the host, or 16 if that is more.",
 							&gk_max_cpu_threads, 0, 0, 1024,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.ring_size",

@@ -65,6 +65,21 @@ describe_arguments(GkDefinedCall *call)
 		elog(ERROR, "function %s is missing", DEFINED_FUNCTION);
 }
 
+/* A number as an argument; one that is no whole number is not rounded to one. */
+static Datum
+number_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
+{
+	Datum		number = NumericGetDatum(value->val.numeric);
+
+	if (type == FLOAT8OID)
+		return DirectFunctionCall1(numeric_float8, number);
+	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number,
+										  DirectFunctionCall2(numeric_trunc, number,
+															  Int32GetDatum(0)))))
+		refuse(relation, key, "a whole number");
+	return DirectFunctionCall1(type == INT4OID ? numeric_int4 : numeric_int8, number);
+}
+
 /* An array of texts, or of numbers. */
 static Datum
 array_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
@@ -91,27 +106,11 @@ array_value(Relation relation, const char *key, const JsonbValue *value, Oid typ
 			datum = PointerGetDatum(cstring_to_text_with_len(element.val.string.val,
 															 element.val.string.len));
 		else
-			datum = DirectFunctionCall1(numeric_int4, NumericGetDatum(element.val.numeric));
+			datum = number_value(relation, key, &element, INT4OID);
 		(void) accumArrayResult(state, datum, false, texts ? TEXTOID : INT4OID,
 								CurrentMemoryContext);
 	}
 	return makeArrayResult(state, CurrentMemoryContext);
-}
-
-/* A number of some type. */
-static Datum
-number_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
-{
-	Datum		number = (Datum) 0;
-
-	if (value->type != jbvNumeric)
-		refuse(relation, key, "a number");
-	number = NumericGetDatum(value->val.numeric);
-	if (type == INT4OID)
-		return DirectFunctionCall1(numeric_int4, number);
-	if (type == INT8OID)
-		return DirectFunctionCall1(numeric_int8, number);
-	return DirectFunctionCall1(numeric_float8, number);
 }
 
 /* The value of a key as an argument. */
@@ -131,6 +130,8 @@ argument_value(Relation relation, const char *key, JsonbValue *value, Oid type)
 		case INT4OID:
 		case INT8OID:
 		case FLOAT8OID:
+			if (value->type != jbvNumeric)
+				refuse(relation, key, "a number");
 			return number_value(relation, key, value, type);
 		case BOOLOID:
 			if (value->type != jbvBool)

@@ -342,8 +342,9 @@ gk_report_json(const GkReport *report)
 	appendStringInfoString(&json, ", \"engine_reason\": ");
 	escape_json(&json, report->engine_reason);
 	appendStringInfo(&json, ", \"devices\": %d, \"threads\": %d, \"workers\": %d, "
-					 "\"read_twice\": %s", report->usage.devices, report->usage.threads,
-					 report->workers, report->read_twice ? "true" : "false");
+					 "\"read_twice\": %s, \"best_start\": %d", report->usage.devices,
+					 report->usage.threads, report->workers, report->read_twice ? "true" : "false",
+					 report->best_start + 1);
 	appendStringInfo(&json, ", \"open_seconds\": %.6f, \"read_seconds\": %.6f, "
 					 "\"prepare_seconds\": %.6f, \"seed_seconds\": %.6f, "
 					 "\"iterate_seconds\": %.6f, \"label_seconds\": %.6f, "

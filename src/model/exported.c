@@ -640,7 +640,9 @@ draft_sample(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const cha
 			refuse(key);
 		points[i] = (float) numbers[i];
 	}
-	gk_draft_reals(draft, number, points, rows, 3);
+	/* an array without rows loses its columns in a dump */
+	if (rows > 0)
+		gk_draft_reals(draft, number, points, rows, 3);
 }
 
 /* Sets what is no array. */

@@ -127,7 +127,7 @@ gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int colu
 						   (int64) rows * columns);
 }
 
-/* An array of arrays of single-precision numbers. */
+/* An array of arrays of single-precision numbers; NULL for NULL and for an empty array. */
 float *
 gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows)
 {
@@ -140,6 +140,8 @@ gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *r
 	if (is_null)
 		return NULL;
 	array = DatumGetArrayTypePCopy(value);
+	if (ARR_ELEMTYPE(array) == FLOAT4OID && ARR_NDIM(array) == 0)
+		return NULL;
 	if (ARR_ELEMTYPE(array) != FLOAT4OID || ARR_NDIM(array) != 2 ||
 		ARR_DIMS(array)[1] != columns || array_contains_nulls(array))
 		damaged(row, number);

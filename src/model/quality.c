@@ -150,6 +150,27 @@ count_rows(Measurement *measurement)
 	}
 }
 
+/* The centroid of a label: the one that was given, or the one that a fit makes of its rows. */
+static void
+find_centroid(const Measurement *measurement, int c, double *centroid)
+{
+	const GkClustering *clustering = measurement->clustering;
+	const double *mean = mean_of(measurement, c);
+	int			d = clustering->dimension;
+	double		norm2 = 0.0;
+
+	if (clustering->packed != NULL)
+	{
+		gk_unpack_centroid(clustering->packed, d, c, centroid);
+		return;
+	}
+	for (int j = 0; j < d; j++)
+		norm2 += mean[j] * mean[j];
+	for (int j = 0; j < d; j++)
+		centroid[j] = clustering->metric == GK_COSINE && norm2 > 0.0 ? mean[j] / sqrt(norm2)
+			: mean[j];
+}
+
 /* Sets what the rows are compared with: the centroids, or the means. */
 static void
 set_points(Measurement *measurement, bool centroids)
@@ -165,7 +186,7 @@ set_points(Measurement *measurement, bool centroids)
 			continue;
 		measurement->ends[group] = group + 1;
 		if (centroids)
-			gk_unpack_centroid(clustering->packed, d, c, measurement->points + group * d);
+			find_centroid(measurement, c, measurement->points + group * d);
 		else
 			memcpy(measurement->points + group * d, mean_of(measurement, c), d * sizeof(double));
 	}
@@ -248,12 +269,9 @@ find_scales(Measurement *measurement)
 		Tally	   *tally = &measurement->tallies[c];
 		double		limit;
 
-		if (clustering->packed != NULL)
-		{
-			gk_unpack_centroid(clustering->packed, d, c, centroid);
-			tally->apart2 = square_apart(centroid, mean_of(measurement, c), d);
-		}
-		if (clustering->packed != NULL && clustering->metric == GK_COSINE)
+		find_centroid(measurement, c, centroid);
+		tally->apart2 = square_apart(centroid, mean_of(measurement, c), d);
+		if (clustering->metric == GK_COSINE)
 			tally->farthest = sqrt(2.0 * tally->farthest);
 		limit = tally->farthest + sqrt(tally->apart2);
 		tally->spread_scale = scale_for(limit);
@@ -305,7 +323,7 @@ find_sums(Measurement *measurement)
 	measurement->points = gk_allocate((int64) quality->clusters * clustering->dimension,
 									  sizeof(double));
 	measurement->ends = gk_allocate(quality->clusters, sizeof(int64));
-	set_points(measurement, clustering->packed != NULL);
+	set_points(measurement, true);
 	compare_rows(measurement, true, add_separation);
 	find_scales(measurement);
 	set_points(measurement, false);

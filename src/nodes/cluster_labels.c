@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -101,10 +102,23 @@ begin_rest(GkServerCluster *cluster)
 	gk_await(cluster->connections);
 }
 
+/*
+ * An id as the functions that look labels up take it: of the very type that they have, for no other
+ * function of their names may fit better.  There are such for a few types; others need a row.
+ */
+static const char *
+id_argument(const char *id, Oid type)
+{
+	bool		has_function = type == INT4OID || type == INT8OID || type == UUIDOID ||
+		type == TEXTOID;
+
+	return psprintf(has_function ? "s.%s" : "ROW(s.%s)", id);
+}
+
 /* What to select the labels from on the nodes. */
 char *
 gk_shared_labels(const GkServerCluster *cluster, const char *source, const char *id_column,
-				 const char *schema)
+				 Oid id_type, const char *schema)
 {
 	pg_uuid_t	no_key = {0};
 	const char *id = quote_identifier(id_column);
@@ -114,8 +128,9 @@ gk_shared_labels(const GkServerCluster *cluster, const char *source, const char 
 	appendStringInfoString(&arguments, "'{");
 	for (int i = 0; cluster != NULL && i < cluster->count; i++)
 		appendStringInfo(&arguments, "%s" INT64_FORMAT, i > 0 ? "," : "", cluster->handles[i]);
-	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, s.%s",
-					 key_text(cluster != NULL ? &cluster->key : &no_key), id);
+	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, %s",
+					 key_text(cluster != NULL ? &cluster->key : &no_key),
+					 id_argument(id, id_type));
 	return psprintf("(SELECT s.%s AS id, %s._gkmeans_label_cluster(%s) AS cluster_id,"
 					" %s._gkmeans_label_distance(%s) AS distance FROM %s AS s"
 					" WHERE %s._gkmeans_label_exists(%s)) AS l",

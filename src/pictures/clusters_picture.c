@@ -24,6 +24,9 @@
 #define LEGEND_WIDTH 180.0
 #define LEGEND_LINE 17.0
 
+/* The most lines, of which less detail leaves some out. */
+#define MOST_LINES 320
+
 /* The layout of the picture. */
 typedef struct Plane
 {
@@ -295,7 +298,8 @@ static void
 draw_legend(GkSvg *svg, const GkSummary *summary, const int *order)
 {
 	double		x = svg->width - LEGEND_WIDTH;
-	int			room = Max(1, (int) ((svg->height - 50.0) / LEGEND_LINE) >> (svg->detail > 3));
+	int			room = Max(1, Min((int) ((svg->height - 50.0) / LEGEND_LINE) >> (svg->detail > 3),
+						  MOST_LINES >> svg->detail));
 	int			shown = summary->k <= room ? summary->k : room - 1;
 	double		total = gk_total_size(summary);
 	int			line = 0;

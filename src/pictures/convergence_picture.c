@@ -23,41 +23,80 @@ typedef struct Run
 	int			count;
 	double	   *iteration;
 	double	   *inertia;
+	int			longest;		/* iterations */
 } Run;
 
 /* All starts. */
 typedef struct Runs
 {
 	int			count;
-	Run		   *runs;
-	int			best;			/* that with the least inertia at its end */
+	Run		   *runs;			/* those that are drawn */
+	int			drawn;
+	int			best;			/* the one whose clusters the version has, among them */
 	int			longest;		/* iterations */
 } Runs;
 
-/* Adds the rows of one start, from row `from` on; returns the row after them. */
+/* The row after those of the start that begins at row `from`. */
 static int
-add_run(Runs *runs, const GkJsonRows *rows, int from)
+end_of_run(const GkJsonRows *rows, int from)
 {
 	double		number = gk_read_number(rows->rows[from], "start");
-	Run		   *run = &runs->runs[runs->count];
+	int			end = from + 1;
 
+	while (end < rows->count && gk_read_number(rows->rows[end], "start") == number)
+		end++;
+	return end;
+}
+
+/* Reads a start from its rows. */
+static void
+read_run(const GkJsonRows *rows, int from, int end, Run *run)
+{
 	memset(run, 0, sizeof(*run));
-	run->number = number;
-	run->iteration = gk_allocate(rows->count - from, sizeof(double));
-	run->inertia = gk_allocate(rows->count - from, sizeof(double));
-	for (; from < rows->count && gk_read_number(rows->rows[from], "start") == number; from++)
+	run->number = gk_read_number(rows->rows[from], "start");
+	run->iteration = gk_allocate(end - from, sizeof(double));
+	run->inertia = gk_allocate(end - from, sizeof(double));
+	for (int i = from; i < end; i++)
 	{
-		double		iteration = gk_read_number(rows->rows[from], "iteration");
-		double		inertia = gk_read_number(rows->rows[from], "inertia");
+		double		iteration = gk_read_number(rows->rows[i], "iteration");
+		double		inertia = gk_read_number(rows->rows[i], "inertia");
 
 		if (isnan(inertia) || !(iteration >= 0.0 && iteration < 1e9))
 			continue;
 		run->iteration[run->count] = iteration;
 		run->inertia[run->count++] = inertia;
-		runs->longest = Max(runs->longest, (int) iteration);
+		run->longest = Max(run->longest, (int) iteration);
 	}
-	runs->count += run->count > 0;
-	return from;
+}
+
+/* True if a start is better: the one that is known to be the best, or else the lower one. */
+static bool
+is_better(const Run *run, const Run *best, double known)
+{
+	if (run->number == known || best->number == known)
+		return run->number == known;
+	return run->inertia[run->count - 1] < best->inertia[best->count - 1];
+}
+
+/* Adds a start; if there are too many, only the best one takes the place of another. */
+static void
+add_run(Runs *runs, const Run *run, double known)
+{
+	int			place = runs->drawn;
+
+	if (run->count == 0)
+		return;
+	runs->longest = Max(runs->longest, run->longest);
+	runs->count++;
+	if (place == MOST_STARTS && !is_better(run, &runs->runs[runs->best], known))
+		return;
+	if (place == MOST_STARTS)
+		place = runs->best;
+	else
+		runs->drawn++;
+	runs->runs[place] = *run;
+	if (is_better(run, &runs->runs[runs->best], known))
+		runs->best = place;
 }
 
 /* Reads the starts. */
@@ -65,21 +104,23 @@ static void
 read_runs(const GkSubject *subject, Runs *runs)
 {
 	Jsonb	   *json = gk_subject_json(subject, GK_MODEL_HISTORY);
+	Jsonb	   *report = gk_subject_json(subject, GK_MODEL_REPORT);
+	double		known = report != NULL ? gk_read_number(&report->root, "best_start") : NAN;
 	GkJsonRows	rows = {0};
 
 	memset(runs, 0, sizeof(*runs));
 	runs->runs = gk_allocate_zero(MOST_STARTS, sizeof(Run));
 	if (json != NULL)
 		rows = gk_json_rows(&json->root, NULL);
-	for (int i = 0; i < rows.count && runs->count < MOST_STARTS;)
-		i = isnan(gk_read_number(rows.rows[i], "start")) ? i + 1 : add_run(runs, &rows, i);
-	for (int i = 0; i < runs->count; i++)
+	for (int from = 0, end; from < rows.count; from = end)
 	{
-		const Run  *run = &runs->runs[i];
-		const Run  *best = &runs->runs[runs->best];
+		Run			run;
 
-		if (run->inertia[run->count - 1] < best->inertia[best->count - 1])
-			runs->best = i;
+		end = end_of_run(&rows, from);
+		if (isnan(gk_read_number(rows.rows[from], "start")))
+			continue;
+		read_run(&rows, from, end, &run);
+		add_run(runs, &run, known);
 	}
 }
 
@@ -148,14 +189,29 @@ draw_runs(GkSvg *svg, const GkPanel *panel, const Runs *runs)
 	const Run  *best = &runs->runs[runs->best];
 	bool		is_grey = runs->count > COLORED_STARTS;
 
-	for (int i = 0; i < runs->count; i++)
+	for (int i = 0; i < runs->drawn; i++)
 		if (i != runs->best)
 			draw_run(svg, panel, &runs->runs[i], is_grey ? "#8a8a8a" : gk_cluster_color(i + 1),
 					 1.2, is_grey ? 0.5 : 0.8);
 	draw_run(svg, panel, best, gk_cluster_color(0), 2.5, 1.0);
 	if (runs->count > 1)
 		gk_svg_text(svg, panel->left + panel->width, panel->top - 8.0, GK_END, "",
-					psprintf("best of %d starts: number %d", runs->count, (int) best->number));
+					psprintf("best of %d starts: number %d%s", runs->count, (int) best->number,
+							 runs->drawn == runs->count ? ""
+							 : psprintf("; %d are drawn", runs->drawn)));
+}
+
+/* Leaves out starts where there are too many, but not the best one. */
+static void
+leave_out(Runs *runs, int most)
+{
+	if (runs->drawn <= most)
+		return;
+	runs->drawn = most;
+	if (runs->best < most)
+		return;
+	runs->runs[most - 1] = runs->runs[runs->best];
+	runs->best = most - 1;
 }
 
 /* Draws the picture. */
@@ -167,13 +223,14 @@ gk_convergence_draw(const GkSubject *subject, GkSvg *svg)
 
 	panel.height = svg->height - panel.top - 44.0;
 	read_runs(subject, &runs);
+	leave_out(&runs, MOST_STARTS >> svg->detail);
 	panel.least_x = runs.longest > 0 ? 1.0 : 0.0;
 	panel.greatest_x = Max(runs.longest, panel.least_x + 1.0);
 	gk_panel_clear(&panel);
-	for (int i = 0; i < runs.count; i++)
+	for (int i = 0; i < runs.drawn; i++)
 	{
 		gk_panel_cover(&panel, runs.runs[i].inertia, runs.runs[i].count);
-		thin_out(&runs.runs[i], Max(2, (MOST_POINTS >> svg->detail) / runs.count));
+		thin_out(&runs.runs[i], Max(2, (MOST_POINTS >> svg->detail) / runs.drawn));
 	}
 	gk_panel_round(&panel);
 	gk_panel_draw_y(svg, &panel, "inertia");

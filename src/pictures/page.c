@@ -413,7 +413,7 @@ put_definition(StringInfo page, const GkSubject *subject)
 Datum
 gkmeans_report(PG_FUNCTION_ARGS)
 {
-	int			version = PG_ARGISNULL(VERSION) ? 0 : PG_GETARG_INT32(VERSION);
+	int			version = gk_version_argument(fcinfo, VERSION);
 	GkSubject	subject;
 	StringInfoData page;
 

@@ -12,6 +12,9 @@
 /* The least distance between two numbers of an axis, in pixels. */
 #define TICK_PIXELS 34.0
 
+/* The most points of a series. */
+#define MOST_POINTS 1000
+
 /* Begins a panel with an empty range of y. */
 void
 gk_panel_clear(GkPanel *panel)
@@ -155,6 +158,47 @@ gk_panel_draw_x(GkSvg *svg, const GkPanel *panel, const char *what)
 				"opacity=\".8\"", what);
 }
 
+/* Keeps a point. */
+static void
+keep_point(double *x, double *y, int *kept, int point)
+{
+	x[*kept] = x[point];
+	y[(*kept)++] = y[point];
+}
+
+/* Keeps the least and the greatest of some neighbours, and what is the last of all. */
+static void
+keep_extremes(double *x, double *y, int *kept, int from, int end, bool with_last)
+{
+	int			least = from;
+	int			greatest = from;
+
+	for (int i = from; i < end; i++)
+	{
+		least = isnan(y[least]) || y[i] < y[least] ? i : least;
+		greatest = isnan(y[greatest]) || y[i] > y[greatest] ? i : greatest;
+	}
+	keep_point(x, y, kept, Min(least, greatest));
+	if (least != greatest)
+		keep_point(x, y, kept, Max(least, greatest));
+	if (with_last && Max(least, greatest) != end - 1)
+		keep_point(x, y, kept, end - 1);
+}
+
+/* Leaves out points where there are too many, but no peak; returns how many are left. */
+static int
+thin_out(double *x, double *y, int count, int most)
+{
+	int			step = (2 * count + most - 1) / most;
+	int			kept = 0;
+
+	if (count <= most)
+		return count;
+	for (int from = 0; from < count; from += step)
+		keep_extremes(x, y, &kept, from, Min(from + step, count), from + step >= count);
+	return kept;
+}
+
 /* Draws a series of values. */
 void
 gk_panel_series(GkSvg *svg, const GkPanel *panel, const double *x, const double *y, int count,
@@ -168,9 +212,10 @@ gk_panel_series(GkSvg *svg, const GkPanel *panel, const double *x, const double 
 		places_x[i] = gk_panel_x(panel, x[i]);
 		places_y[i] = gk_panel_y(panel, y[i]);
 	}
+	count = thin_out(places_x, places_y, count, MOST_POINTS >> svg->detail);
 	gk_svg_path(svg, places_x, places_y, count,
 				psprintf("stroke=\"%s\" stroke-width=\"2\"", color));
-	for (int i = 0; dots && i < count; i++)
+	for (int i = 0; dots && svg->detail < 3 && i < count; i++)
 		if (!isnan(places_y[i]))
 			gk_svg_circle(svg, places_x[i], places_y[i], 3.0, psprintf("fill=\"%s\"", color));
 	pfree(places_x);

@@ -126,7 +126,7 @@ gkmeans_plot(PG_FUNCTION_ARGS)
 	const GkPicture *picture;
 	GkSubject	subject;
 	const char *svg;
-	int			version = PG_ARGISNULL(VERSION) ? 0 : PG_GETARG_INT32(VERSION);
+	int			version = gk_version_argument(fcinfo, VERSION);
 	int			width;
 	int			height;
 	bool		as_data_uri;

@@ -16,6 +16,10 @@
 #define LEAST_WIDTH 42.0
 #define MOST_WIDTH 110.0
 
+/* The most clusters and features where a picture leaves something out. */
+#define MOST_CLUSTERS 32
+#define MOST_FEATURES 64
+
 /* The number of strengths of a colour, and the deviation that one step stands for. */
 #define LEVELS 6
 #define LEVEL 0.4
@@ -150,16 +154,24 @@ choose_clusters(Table *table, int room)
 	gk_sort_integers(table->cluster, table->clusters);
 }
 
+/* How many rows or columns there are with this much left out; a large picture has room for more. */
+static int
+room_for(double room, int most, int detail)
+{
+	return detail == 0 ? Max(1, (int) room) : Max(1, Min((int) room, most) >> detail);
+}
+
 /* Lays out the picture. */
 static void
 lay_out(Table *table, const GkSvg *svg)
 {
 	double		widest = 50.0;
 
-	choose_clusters(table, Max(1, (int) ((svg->width * 0.75) / LEAST_WIDTH) >> (svg->detail / 2)));
+	choose_clusters(table, room_for((svg->width * 0.75) / LEAST_WIDTH, MOST_CLUSTERS,
+									svg->detail / 2));
 	table->top = 56.0;
-	choose_features(table, Max(1, (int) ((svg->height - table->top - 34.0) / LEAST_HEIGHT) >>
-							   ((svg->detail + 1) / 2)));
+	choose_features(table, room_for((svg->height - table->top - 34.0) / LEAST_HEIGHT,
+									MOST_FEATURES, (svg->detail + 1) / 2));
 	for (int i = 0; i < table->features; i++)
 		widest = Max(widest, gk_text_width(gk_summary_feature(table->summary, table->feature[i])));
 	table->left = Min(widest + 20.0, svg->width * 0.25);

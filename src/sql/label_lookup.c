@@ -1,10 +1,16 @@
 /*
  * The SQL functions that look up labels on a node, in the commands that write them there.
+ *
+ * Ids of most types come in a row of their own: the type of that is the very type that the function
+ * declares, and no other function of its name fits better.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/typcache.h"
 #include "utils/uuid.h"
 
 #include "alloc.h"
@@ -26,8 +32,38 @@ GK_SQL_FUNCTION(gk_label_distance);
 /* State that a call keeps for the next ones. */
 typedef struct Lookup
 {
+	TupleDesc	row;			/* of the rows that hold the ids; NULL = ids come as they are */
 	GkLabelsView *view;			/* NULL = this server has no such labels */
 } Lookup;
+
+/* Raises an error: nobody but the commands of gkmeans calls in this way. */
+__attribute__((noreturn))
+static void
+refuse(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the labels of a node can only be read by the functions of gkmeans")));
+}
+
+/* Finds out in what rows ids come, if they do; returns the type of the ids. */
+static Oid
+describe_ids(FunctionCallInfo fcinfo, Lookup *lookup)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, ID);
+	HeapTupleHeader row;
+
+	if (type != RECORDOID)
+		return type;
+	row = PG_GETARG_HEAPTUPLEHEADER(ID);
+	/* a type that has a name may be altered meanwhile */
+	if (HeapTupleHeaderGetTypeId(row) != RECORDOID)
+		refuse();
+	lookup->row = lookup_rowtype_tupdesc_copy(RECORDOID, HeapTupleHeaderGetTypMod(row));
+	if (lookup->row->natts != 1)
+		refuse();
+	return TupleDescAttr(lookup->row, 0)->atttypid;
+}
 
 /* Finds the labels. */
 static void
@@ -40,15 +76,34 @@ begin_lookup(FunctionCallInfo fcinfo, Lookup *lookup)
 
 	if (ARR_HASNULL(array) || !get_fn_expr_arg_stable(fcinfo->flinfo, HANDLES) ||
 		!get_fn_expr_arg_stable(fcinfo->flinfo, KEY))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the labels of a node can only be read by the functions of gkmeans")));
+		refuse();
 	for (int i = 0; i < count; i++)
 		handles[i] = numbers[i] > 0 && numbers[i] <= PG_UINT32_MAX ? (dsm_handle) numbers[i]
 			: DSM_HANDLE_INVALID;
 	lookup->view = gk_labels_view(handles, count, PG_GETARG_UUID_P(KEY),
-								  get_fn_expr_argtype(fcinfo->flinfo, ID));
+								  describe_ids(fcinfo, lookup));
 	pfree(handles);
+}
+
+/* The id of a call; false if it is NULL. */
+static inline bool
+take_id(FunctionCallInfo fcinfo, const Lookup *lookup, Datum *id)
+{
+	HeapTupleData tuple = {0};
+	bool		is_null;
+
+	if (lookup->row == NULL)
+	{
+		*id = PG_GETARG_DATUM(ID);
+		return true;
+	}
+	tuple.t_data = PG_GETARG_HEAPTUPLEHEADER(ID);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+	if (HeapTupleHeaderGetTypeId(tuple.t_data) != RECORDOID ||
+		HeapTupleHeaderGetTypMod(tuple.t_data) != lookup->row->tdtypmod)
+		refuse();
+	*id = heap_getattr(&tuple, 1, lookup->row, &is_null);
+	return !is_null;
 }
 
 /* Looks for an id; false if it is not there. */
@@ -56,6 +111,7 @@ static bool
 look_up(FunctionCallInfo fcinfo, bool take, GkSharedLabel *label)
 {
 	Lookup	   *lookup = fcinfo->flinfo->fn_extra;
+	Datum		id;
 
 	if (lookup == NULL)
 	{
@@ -66,7 +122,8 @@ look_up(FunctionCallInfo fcinfo, bool take, GkSharedLabel *label)
 		fcinfo->flinfo->fn_extra = lookup;
 		MemoryContextSwitchTo(before);
 	}
-	return lookup->view != NULL && gk_labels_find(lookup->view, PG_GETARG_DATUM(ID), take, label);
+	return lookup->view != NULL && take_id(fcinfo, lookup, &id) &&
+		gk_labels_find(lookup->view, id, take, label);
 }
 
 /* SQL: true if this node has left a label of an id. */

@@ -24,7 +24,7 @@ shared_labels(const GkCall *call, const GkServerCluster *cluster)
 	const char *schema = quote_identifier(get_namespace_name(gk_extension_schema()));
 
 	return gk_shared_labels(cluster, gk_source_text(source->source)->from, source->id_column,
-							schema);
+							call->id_type, schema);
 }
 
 /* True if the workers of Citus can write the labels table themselves. */

@@ -273,12 +273,15 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* True if a column has values that neither labels nor other columns give. */
+/* True if a column, perhaps of a child, has values that neither labels nor other columns give. */
 static bool
 has_own_values(const GkLabelsTable *table, Oid relation_id, const char *column)
 {
-	return strcmp(column, table->id_name) != 0 && !gk_is_label_column(column) &&
-		get_attgenerated(relation_id, get_attnum(relation_id, column)) == '\0';
+	AttrNumber	number = get_attnum(relation_id, column);
+
+	if (strcmp(column, table->id_name) == 0 || gk_is_label_column(column))
+		return false;
+	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
 }
 
 /*

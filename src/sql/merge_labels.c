@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/stratnum.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_operator.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -119,6 +120,19 @@ check_ids(const GkLabelsMerge *merge)
 					   merge->id_name)));
 }
 
+/*
+ * A cast to the type that an operator takes, where ids are of another one, a domain for example:
+ * where others may create operators, one that fits better must not be called.
+ */
+static const char *
+cast_to(const GkLabelsMerge *merge, Form_pg_operator operator, Oid type)
+{
+	if (operator->oprnamespace == PG_CATALOG_NAMESPACE || type == merge->id_type ||
+		get_typtype(type) == TYPTYPE_PSEUDO)
+		return "";
+	return psprintf("::%s", format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
+}
+
 /* The condition that a row t of the table has the id of a label l. */
 static char *
 same_id(const GkLabelsMerge *merge)
@@ -132,9 +146,11 @@ same_id(const GkLabelsMerge *merge)
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("ids of type %s cannot be compared", format_type_be(merge->id_type))));
 	form = (Form_pg_operator) GETSTRUCT(tuple);
-	text = psprintf("t.%s OPERATOR(%s.%s) %s", quote_identifier(merge->id_name),
+	text = psprintf("t.%s%s OPERATOR(%s.%s) (%s)%s", quote_identifier(merge->id_name),
+					cast_to(merge, form, form->oprleft),
 					quote_identifier(get_namespace_name(form->oprnamespace)),
-					NameStr(form->oprname), label_id(merge));
+					NameStr(form->oprname), label_id(merge),
+					cast_to(merge, form, form->oprright));
 	ReleaseSysCache(tuple);
 	return text;
 }

@@ -103,6 +103,9 @@ CREATE TABLE one_year PARTITION OF all_years FOR VALUES FROM (0) TO (1000);
 INSERT INTO all_years SELECT id, x, y FROM data;
 SELECT fails_with(format('SELECT fit_into(%L, %L, %L)', name, 'replace', source), '42809', format('%s into %s', source, name), 'holds data of the source')
 FROM (VALUES ('all_years', 'one_year'), ('one_year', 'all_years')) f(source, name);
+CREATE TABLE whole (id int PRIMARY KEY, cluster_id int);
+CREATE TABLE part (x int, y int) INHERITS (whole);
+SELECT fails_with($$SELECT fit_into('whole', 'delete', 'part')$$, '42809', 'a child whose columns its parent lacks', 'table "whole" holds data of the source', 'with their column "x"');
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'people', choice, 'SELECT d.*, cluster_id AS before, twice FROM data d JOIN people USING (id)'), choice || ' may read ids, labels and what is generated')
 FROM unnest('{merge,delete}'::text[]) choice;
 

@@ -56,6 +56,14 @@ SELECT is((SELECT array_agg(nearest_cluster_id ORDER BY cluster_id) FROM gkmeans
 	(SELECT array_agg(nearest ORDER BY a) FROM (SELECT DISTINCT ON (a.cluster_id) a.cluster_id AS a, b.cluster_id AS nearest FROM gkmeans_clusters('i3') a JOIN gkmeans_clusters('i3') b ON a.cluster_id <> b.cluster_id
 		ORDER BY a.cluster_id, (SELECT sum((x - y) ^ 2) FROM unnest(a.centroid, b.centroid) u(x, y))) n), 'their nearest neighbours');
 
+-- Labels by direction: the centroids are unit vectors, as those of a model
+SELECT gkmeans_create_model('directions', 'iris', '{v}', 3, metric => 'cosine', tol => 0);
+SELECT near(l.value::text::float8, m.value::text::float8, 1e-9, 'by direction, labels from elsewhere as those of a model: ' || key)
+FROM gkmeans_evaluate('directions', 'iris') e, gkmeans_evaluate_labels($$SELECT v, gkmeans_predict('directions', i) AS l FROM iris i$$, '{v}', 'l', metric => 'cosine') f,
+	LATERAL jsonb_each(to_jsonb(e)) m JOIN LATERAL jsonb_each(to_jsonb(f)) l USING (key) ORDER BY key;
+SELECT near(calinski_harabasz, expected, 1e-6, format('labels whose rows have nearly one direction, %s apart', apart)) FROM (VALUES (2e-7, 266126511620294.75), (1e-3, 19040087.4312053)) v(apart, expected),
+	LATERAL gkmeans_evaluate_labels(format('SELECT 1 AS x, (1 + i %% 2 * %s) * CASE WHEN i %% 4 < 2 THEN 1 ELSE 2 END AS y, i %% 4 / 2 AS l FROM generate_series(1, 40) i', apart), '{x,y}', 'l', metric => 'cosine');
+
 -- Not defined
 SET LOCAL client_min_messages = error;
 SELECT gkmeans_create_model('one', 'iris', '{v}', 1);

@@ -113,6 +113,8 @@ SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)',
 SELECT is(gkmeans_import_model('unknown', exported => :'exported'::jsonb || '{"avg_distances": [null, "Infinity", 2]}'), 3, 'import of unknown and infinite numbers');
 SELECT is((SELECT avg_distances FROM unknown), '{NULL,Infinity,2}', 'what is unknown or infinite');
 SELECT is(gkmeans_export('unknown')::jsonb -> 'avg_distances', '[null, "Infinity", 2]', 'and back');
+SELECT is(gkmeans_import_model('empty', exported => :'exported'::jsonb || '{"sample_points": []}'), 3, 'import of a map without rows');
+SELECT is((SELECT sample_points FROM empty), NULL, 'which is none: an array of no rows would not be the same after a dump');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %s)', :'exported', other), '22023', other || ' as well') FROM unnest('{"centroids => ''{{1}}''","features => ''{a}''","names => ''{a}''","scale_offset => ''{1}''","scale_factor => ''{1}''"}'::text[]) other;
 SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
 SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json.*predict');

@@ -25,6 +25,7 @@ for my $name (qw(coordinator first second))
 		citus.shard_count = 6
 		citus.local_hostname = '@{[ $node->host ]}'
 		gkmeans.cpu_threads = 1
+		autovacuum = off
 		CONF
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION citus; CREATE EXTENSION citus_columnar');
@@ -417,7 +418,7 @@ my $worker = $nodes[1];
 sub on_worker { return $worker->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $_[0]"); }
 my $publish = q{BEGIN; SELECT engine FROM gkmeans_node_open(1, 'SELECT i AS id, i * 1.5 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)};
 like(($worker->psql('postgres', "$publish; SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-000000000001', '{0}', false)"))[2], qr/There are no ids, or they were taken before/, 'labels before the rows');
-is($worker->safe_psql('postgres', q{SELECT _gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', 1), _gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', 'x'::text) IS NULL}),
+is($worker->safe_psql('postgres', q{SELECT _gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', ROW(1)), _gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', ROW('x'::text)) IS NULL}),
 	'f|t', 'labels that nobody has left');
 on_worker('ALTER FUNCTION gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans_node_rest RENAME TO true_rest');
 for my $lie ([ 'NULL::bigint, labels', 'handle' ], [ '-1::bigint, labels', 'handle' ], [ 'handle, labels + 1', 'labels' ], [ 'handle, NULL::bigint', 'labels' ], [ '1::bigint << 40, labels', 'handle' ])
@@ -437,6 +438,28 @@ for my $lie (q{SELECT * FROM true_rest() LIMIT 10}, q{SELECT * FROM true_rest() 
 	is(sql(sprintf $digest, 'labels'), $expected, 'nothing of it stays');
 }
 on_worker('DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
+
+# Citus leaves functions of pg_catalog unqualified: they are not those of a schema that the caller's path names first
+$_->safe_psql('postgres', q{SET citus.enable_ddl_propagation = off; CREATE SCHEMA ahead; CREATE FUNCTION ahead.abs(float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT 7.0::float8'}) for @nodes;
+for my $path ('ahead, public, pg_catalog', 'public')
+{
+	my ($fitted, $by) = on_nodes('SELECT pg_catalog.abs(x) AS x FROM distributed', q('{x}', 3), "SET search_path = $path;");
+	is("$by $fitted", '2 ' . fit('SELECT pg_catalog.abs(x) AS x FROM local', q('{x}', 3)), "a function of pg_catalog, search_path $path");
+}
+is((split /\n/, sql(q{SET gkmeans.nodes = 'auto'; SET search_path = ''; SELECT count(*) FROM public.gkmeans_fit('SELECT pg_catalog.abs(x) AS x FROM public.distributed', '{x}', 3); SELECT nodes FROM public.gkmeans_last_fit()}))[1], 2, 'with an empty path');
+
+# Functions of others that would fit better, where these may create some in the schema of the extension
+sql(<<~'SQL');
+	CREATE TABLE short (id smallint PRIMARY KEY, x float8, y float8);
+	SELECT create_distributed_table('short', 'id');
+	INSERT INTO short SELECT id, x, y FROM local;
+	CREATE TABLE short_labels (id smallint PRIMARY KEY, cluster_id int, distance float8);
+	SELECT create_distributed_table('short_labels', 'id', colocate_with => 'short');
+	SQL
+my $trapped = join "\n", map { "CREATE FUNCTION public._gkmeans_label_$_->[0](bigint[], uuid, smallint) RETURNS $_->[1] LANGUAGE plpgsql STABLE AS 'BEGIN RAISE EXCEPTION ''trapped''; END';" } [ exists => 'boolean' ], [ cluster => 'integer' ], [ distance => 'float8' ];
+$_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $trapped") for @nodes;
+is(way_of(label('short_labels', 'delete', '', 'short')), 'select', 'the workers write labels beside functions that would fit better');
+is(sql(sprintf $digest, 'short_labels'), $expected, 'are those of the local table');
 
 # What this transaction has written is on its own sessions alone
 my $change = 'UPDATE distributed SET x = 3, y = 4 WHERE id <= 3000';

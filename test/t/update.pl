@@ -79,6 +79,28 @@ is($node->safe_psql('updated', $version), '0.1.0', 'which leaves 0.1.0');
 is($node->safe_psql('updated', $views), $views_before, 'and its views');
 $node->safe_psql('updated', 'DROP MATERIALIZED VIEW stored');
 
+# Nor does it parse a text that runs functions of others
+my $checked = <<~'SQL';
+	CREATE SCHEMA others;
+	CREATE FUNCTION others.checked(int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RAISE WARNING $$trapped$$; RETURN true; END';
+	CREATE DOMAIN others.small AS int CHECK (others.checked(VALUE));
+	CREATE TYPE others.pair AS (a others.small);
+	SQL
+$node->safe_psql('updated', $checked);
+for my $literal ([ q{'(1)'::others.pair}, 'others.pair' ], [ q{'{1}'::others.small[]}, 'others.small[]' ], [ q{'{"(1)"}'::others.pair[]}, 'others.pair[]' ])
+{
+	$node->safe_psql('updated', "CREATE VIEW trapped AS SELECT *, $literal->[0] AS literal FROM gkmeans_last_fit()");
+	$error = ($node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE'))[2];
+	like($error, qr/^psql:<stdin>:1: ERROR:  view public\.trapped is in the way\nDETAIL:  It uses type \Q$literal->[1]\E,/, "a literal that runs a check: $literal->[1]");
+	$node->safe_psql('updated', 'DROP VIEW trapped');
+}
+$node->safe_psql('updated', 'SET client_min_messages = error; DROP SCHEMA others CASCADE');
+$node->safe_psql('updated', 'CREATE FUNCTION gkmeans_fit(text, text[], integer) RETURNS TABLE (cluster_id int, centroid float8[], size bigint, weight float8, inertia float8, avg_distance float8, radius float8) LANGUAGE sql AS $$ SELECT NULL::int, NULL::float8[], NULL::bigint, 0.0::float8, 0.0::float8, 0.0::float8, 0.0::float8 $$');
+$error = ($node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE'))[2];
+like($error, qr/ERROR:  view \S+ would call function (public\.)?gkmeans_fit\(text,text\[\],integer\), which is not the extension's/, 'nor lets a view call a function that fits better');
+$node->safe_psql('updated', 'DROP FUNCTION gkmeans_fit(text, text[], integer)');
+is($node->safe_psql('updated', $views), $views_before, 'which leaves the views');
+
 # The update, in the middle of a session that has the library
 my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); ALTER EXTENSION gkmeans UPDATE; $rows; $version");
 is($said, '', 'the update says nothing');

@@ -1,6 +1,7 @@
 /*
  * Random data sets, most of them difficult, for tests that compare engines.
  */
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -282,6 +283,25 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 		choose_centroids(&data);
 	make_grid(&data);
 	return data;
+}
+
+/* Multiplies rows and centroids by 2^exponent; what is too great becomes the greatest float. */
+void
+scale_data(Data *data, int exponent)
+{
+	for (int64_t i = 0; i < data->n * data->d; i++)
+	{
+		double		value = ldexp(data->x[i], exponent);
+
+		data->x[i] = (float) fmax(-FLT_MAX, fmin(FLT_MAX, value)) + 0.0f;
+	}
+	for (int64_t i = 0; i < data->k * data->d; i++)
+	{
+		double		value = ldexp(data->centroids[i], exponent);
+
+		data->centroids[i] = fmax(-FLT_MAX, fmin(FLT_MAX, value));
+	}
+	make_grid(data);
 }
 
 /* The name of a kind. */

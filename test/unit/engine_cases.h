@@ -72,6 +72,9 @@ extern double random_unit(void);
 extern Data make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide,
 					  bool spherical);
 extern void free_data(Data *data);
+
+/* Multiplies rows and centroids by 2^exponent; what is too great becomes the greatest float. */
+extern void scale_data(Data *data, int exponent);
 extern void shuffle_rows(Data *data);
 extern const char *kind_name(Kind kind);
 

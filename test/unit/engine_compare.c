@@ -295,33 +295,42 @@ compare_pairs(Pair *pair)
 	free(others);
 }
 
+/* d² to some candidates after others; returns the greatest. */
+static double
+compare_more_candidates(Pair *pair, const double *candidates, int64_t count, int64_t first_label)
+{
+	double		greatest = 0.0;
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_CANDIDATES};
+
+		c.candidates.candidates = candidates;
+		c.candidates.count = count;
+		c.candidates.first_label = first_label;
+		run(pair->engines[e], &c);
+		greatest = c.candidates.greatest;
+		memcpy(room(pair, e, 2, 8), &greatest, 8);
+	}
+	same_output(pair, 2, "greatest d² of candidates");
+	compare_rows(pair, true, "labels and d² of candidates");
+	return greatest;
+}
+
 /* d² to candidates, in `count` at a time; they are floats if `as_rows`. */
 static double
 compare_candidates(Pair *pair, int64_t count, bool as_rows)
 {
-	int64_t		values = pair->data->k * pair->data->d;
+	int64_t		k = pair->data->k;
+	int64_t		values = k * pair->data->d;
 	double	   *candidates = malloc(values * sizeof(double));
 	double		greatest = 0.0;
 
 	for (int64_t i = 0; i < values; i++)
 		candidates[i] = as_rows ? (float) pair->centroids[i] : pair->centroids[i];
-
-	for (int64_t from = 0; from < pair->data->k; from += count)
-	{
-		for (int e = 0; e < 2; e++)
-		{
-			GkCommand	c = {.operation = GK_CANDIDATES};
-
-			c.candidates.candidates = candidates + from * pair->data->d;
-			c.candidates.count = pair->data->k - from < count ? pair->data->k - from : count;
-			c.candidates.first_label = from;
-			run(pair->engines[e], &c);
-			greatest = c.candidates.greatest;
-			memcpy(room(pair, e, 2, 8), &greatest, 8);
-		}
-		same_output(pair, 2, "greatest d² of candidates");
-		compare_rows(pair, true, "labels and d² of candidates");
-	}
+	for (int64_t from = 0; from < k; from += count)
+		greatest = compare_more_candidates(pair, candidates + from * pair->data->d,
+										   k - from < count ? k - from : count, from);
 	free(candidates);
 	return greatest;
 }
@@ -1011,6 +1020,67 @@ compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding)
 	set_grids(&pair);
 	for (int i = 0; i < 3; i++)
 		compare_draws(&pair);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/*
+ * Candidates that come after others, many of which are as near as these, or nearly: the same again,
+ * then some in the places of rows, the others a rounding away from where they were.
+ */
+void
+compare_nearer(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	int64_t		k = data->k;
+	int			d = data->d;
+	int64_t		few = 1 + (int64_t) (random_bits() % (uint64_t) k);
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	(void) compare_more_candidates(&pair, pair.centroids, few, 0);
+	(void) compare_more_candidates(&pair, pair.centroids, k, few);
+	for (int64_t c = 0; c < k; c++)
+	{
+		const float *row = data->x + (int64_t) (random_bits() % (uint64_t) data->n) * d;
+		double	   *at = pair.centroids + c * d;
+		int			j = (int) (random_bits() % (uint64_t) d);
+
+		if (c % 3 == 0)
+			for (int i = 0; i < d; i++)
+				at[i] = row[i];
+		at[j] = c % 3 > 0 ? nextafter(at[j], c % 3 == 1 ? INFINITY : -INFINITY) : at[j];
+	}
+	(void) compare_more_candidates(&pair, pair.centroids, k, few + k);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/* A first candidate, then the others. */
+void
+compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	(void) compare_more_candidates(&pair, data->centroids, 1, 0);
+	(void) compare_more_candidates(&pair, data->centroids + data->d, data->k - 1, 1);
+	close_pair(&pair);
+	set_context(NULL);
+}
+
+/* Which of all rows, as points of the caller, become one. */
+void
+compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	compare_unions(&pair, data->x, data->n, false);
 	close_pair(&pair);
 	set_context(NULL);
 }

@@ -36,6 +36,15 @@ extern int	compare_resting(Comparison *comparison, const Data *data, Feeding fee
 /* Rows drawn by weight, and by distance to these. */
 extern void compare_rows_drawn(Comparison *comparison, const Data *data, Feeding feeding);
 
+/* Candidates that come after others, many of which are as near as these, or nearly. */
+extern void compare_nearer(Comparison *comparison, const Data *data, Feeding feeding);
+
+/* A first candidate, which is a centroid of the data, then the others. */
+extern void compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding);
+
+/* Which of all rows, as points of the caller, become one. */
+extern void compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding);
+
 /* The farthest rows from one centroid; various counts. */
 extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);
 
