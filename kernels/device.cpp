@@ -121,7 +121,16 @@ static std::atomic<int> pretended_capability{0};
 static size_t
 shared_memory_of(int capability)
 {
-	return capability == 75 ? 64 << 10 : capability == 80 || capability == 87 ? 163 << 10 : 99 << 10;
+	switch (capability)
+	{
+		case 75:
+			return 64 << 10;
+		case 80:
+		case 87:
+			return 163 << 10;
+		default:
+			return 99 << 10;
+	}
 }
 
 /* Makes a device seem older, if a test wants that; as 7.5, it has no cooperative kernels either. */
@@ -564,8 +573,8 @@ Mapping::release()
 }								/* namespace gk */
 
 /*
- * For tests: GPUs opened from now on get the kernels that one of this compute capability gets (75 is
- * 7.5), and no more shared memory than it has; 0: their own.
+ * For tests: GPUs opened from now on get the kernels that one of this compute capability gets, as
+ * 75 for 7.5, and no more shared memory than it has; 0: their own.
  */
 extern "C" __attribute__((visibility("default"))) void
 gk_cuda_pretend_capability(int capability)

@@ -257,7 +257,8 @@ multiply(float *sum, const uint32_t *a, const uint32_t *b)
 static __device__ __forceinline__ float
 first_limit(float score, float own, float part)
 {
-	return score + 1.0625f * (own + part) + fabsf(score) * 0x1p-16f;
+	/* never 0: scores up to it count only if they are below it */
+	return score + 1.0625f * (own + part) + fabsf(score) * 0x1p-16f + 0x1p-140f;
 }
 
 /* Adds one for each participating thread; returns the thread's own number. */

@@ -150,10 +150,7 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 	GkSourceQuery *query;
 
 	refuse_nodes();
-	/* planning may call it already */
-	check_labelling(gk_query_analyze(source, text));
-	query = gk_query_plan(source, text, InvalidOid);
-	check_labelling(query->query);
+	query = gk_query_plan(source, text, InvalidOid, check_labelling);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	gk_query_run(query, NULL, receiver);
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
@@ -225,7 +222,7 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	refuse_nodes();
 	query = gk_query_plan(source, psprintf("SELECT source.%s, source.%s FROM %s AS source",
 										   quote_identifier(a), quote_identifier(b), source->from),
-						  InvalidOid);
+						  InvalidOid, NULL);
 	gk_count_labels(query, &contingency);
 	check_rows(&contingency);
 	return agreement_row(fcinfo, &contingency);

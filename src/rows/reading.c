@@ -267,9 +267,9 @@ citus_rows(const GkSourceQuery *query)
 
 /* Makes sure that the query calls the extension's aggregate, not a better match of that name. */
 static void
-check_function(const GkSourceQuery *query)
+check_function(const Query *query)
 {
-	TargetEntry *entry = linitial_node(TargetEntry, query->query->targetList);
+	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
 
 	gk_check_own_function(IsA(entry->expr, Aggref) ? ((Aggref *) entry->expr)->aggfnoid
 						  : InvalidOid, FEED_NAME);
@@ -320,8 +320,7 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 
 	feeding->function = gk_own_function(FEED_NAME);
 	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
-								   GK_TICKET_TYPE);
-	check_function(feeding->query);
+								   GK_TICKET_TYPE, check_function);
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
 }
@@ -331,7 +330,7 @@ static void
 prepare_rows(const GkSource *source, GkFeedQuery *feeding)
 {
 	feeding->function = InvalidOid;
-	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid);
+	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid, NULL);
 	feeding->rows = citus_rows(feeding->query);
 	feeding->row_bytes = feeding->query->plan->planTree->plan_width;
 	feeding->processes = 1;

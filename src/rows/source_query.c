@@ -135,20 +135,23 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 	return query;
 }
 
-/* Analyses, rewrites and plans a query. */
+/* Analyses, rewrites, checks and plans a query. */
 GkSourceQuery *
-gk_query_plan(const GkSourceText *source, const char *text, Oid parameter)
+gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
+	Query	   *rewritten;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query->source = source;
 	query->text = text;
-	query->query = rewrite(source, text, parameter);
-	query->plan = pg_plan_query(copyObject(query->query), text, CURSOR_OPT_PARALLEL_OK, NULL);
+	rewritten = rewrite(source, text, parameter);
+	if (check != NULL)
+		check(rewritten);
+	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;

@@ -24,15 +24,19 @@ typedef struct GkSourceQuery
 {
 	const GkSourceText *source;
 	const char *text;
-	Query	   *query;
 	PlannedStmt *plan;
 } GkSourceQuery;
 
+/* Raises an error where an analysed query must not be planned. */
+typedef void (*GkCheckQuery) (const Query *query);
+
 /*
  * Analyses and plans a query, for parallel workers if possible, without JIT compilation; it has one
- * parameter of that type, or none.
+ * parameter of that type, or none.  A check that is not NULL comes between the two: planning may
+ * call functions of the query.
  */
-extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter);
+extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter,
+									GkCheckQuery check);
 
 /* Runs it under the active snapshot; its rows go to the receiver. */
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,

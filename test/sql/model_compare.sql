@@ -155,6 +155,10 @@ CREATE FUNCTION public.gkmeans_predict_version(regclass, int, outside) RETURNS t
 CREATE FUNCTION public.gkmeans_predict_version(regclass, int, record) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it ran'; END $$;
 SELECT fails_with($$SELECT gkmeans_compare('outside_model', 'outside_model')$$, '42725', 'a function that fits better does not compare models', 'function "gkmeans_predict_version" resolves to one outside extension "gkmeans"');
 SELECT fails_with($$SELECT gkmeans_transitions('outside_model', 'outside_model', 'SELECT 1::float8 AS x')$$, '42725', 'not even if it can be called when the query is planned', 'function "gkmeans_predict_version" resolves to one outside extension "gkmeans"');
+CREATE FUNCTION call_at_planning(int) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it ran'; END $$;
+CREATE FUNCTION public._gkmeans_feed(uuid, int, float8, float8) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT call_at_planning(1)';
+SELECT fails_with($$SELECT gkmeans_fit('outside', '{x}', 2)$$, '42725', 'nor does one read rows', 'function "_gkmeans_feed" resolves to one outside extension "gkmeans"');
+DROP FUNCTION public._gkmeans_feed(uuid, int, float8, float8);
 DROP FUNCTION public.gkmeans_predict_version(regclass, int, outside);
 DROP FUNCTION public.gkmeans_predict_version(regclass, int, record);
 SELECT nothing_left('nothing is left of these calls');
