@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
@@ -20,6 +21,15 @@
 /* Making shared memory takes time: a source that is expected to be so small gets small slots. */
 #define SMALL_SLOT_BYTES (64 * 1024)
 #define SMALL_SOURCE_BYTES (4 * 1024 * 1024)
+
+/* Identifies the library, by its version and by what the memory of a feed looks like. */
+static uint64
+library_id(void)
+{
+	const char *version = GK_EXTENSION_VERSION;
+
+	return hash_bytes_extended((const unsigned char *) version, strlen(version), sizeof(GkFeed));
+}
 
 /* Adds room for an array to a layout; returns where it begins. */
 static Size
@@ -149,6 +159,7 @@ gk_feed_create(const GkFeedSpec *spec)
 	memset(feed, 0, sizeof(GkFeed));
 	feed->magic = FEED_MAGIC;
 	feed->leader_pid = MyProcPid;
+	feed->library = library_id();
 	feed->nulls_are_errors = spec->nulls_are_errors;
 	feed->zero_is_unusable = spec->zero_is_unusable;
 	feed->shifting = spec->shifting;
@@ -195,6 +206,13 @@ gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 {
 	return feed->magic == FEED_MAGIC && feed->leader_pid == leader_pid &&
 		memcmp(feed->key, key, sizeof(feed->key)) == 0;
+}
+
+/* True if the leader of such a feed has the same library as this process. */
+bool
+gk_feed_is_known(const GkFeed *feed)
+{
+	return feed->library == library_id();
 }
 
 /* Sets the number of features of a row, unless another process has. */

@@ -51,9 +51,12 @@ typedef struct GkTroubles
 /* The memory; the arrays and the ring's slots follow. */
 typedef struct GkFeed
 {
+	/* at the same place in every version of the library */
 	uint64		magic;
 	uint8		key[GK_FEED_KEY_BYTES]; /* random, new for each run of the query */
 	int			leader_pid;
+	uint64		library;		/* which one the leader has loaded */
+
 	Oid			aggregate;		/* the extension's aggregate, which the query calls */
 	bool		nulls_are_errors;
 	bool		zero_is_unusable;
@@ -100,6 +103,9 @@ extern void gk_feed_reset(GkFeed *feed, dsm_handle ids);
 
 /* True if a segment is the feed with that key and leader. */
 extern bool gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid);
+
+/* True if the leader of such a feed has the same library as this process. */
+extern bool gk_feed_is_known(const GkFeed *feed);
 
 /* Sets the number of features of a row, unless another process has. */
 extern void gk_feed_learn_dimension(GkFeed *feed, int dimension);

@@ -152,6 +152,16 @@ has_ticket(FunctionCallInfo fcinfo)
 	return IsA(first, Param) && ((Param *) first)->paramkind == PARAM_EXTERN;
 }
 
+/* Raises the error that a worker has loaded another library than its leader. */
+static void
+raise_replaced(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the library of gkmeans was replaced after this session had loaded it"),
+			 errhint("Start a new session.")));
+}
+
 /* Finds the feed of a worker's ticket; NULL if it is not a feed of its leader. */
 static GkFeed *
 attach_feed(const Ticket *ticket)
@@ -167,11 +177,13 @@ attach_feed(const Ticket *ticket)
 	attached = segment == NULL;
 	if (attached)
 		segment = dsm_attach(ticket->handle);
-	if (segment == NULL || dsm_segment_map_length(segment) < sizeof(GkFeed))
+	if (segment == NULL || dsm_segment_map_length(segment) < offsetof(GkFeed, aggregate))
 		return NULL;
 	feed = dsm_segment_address(segment);
 	if (!gk_feed_is_ours(feed, ticket->key, MyProc->lockGroupLeader->pid))
 		return NULL;
+	if (!gk_feed_is_known(feed))
+		raise_replaced();
 
 	/* a worker may keep it mapped: it ends with the query */
 	if (attached)
