@@ -9,6 +9,7 @@
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -38,20 +39,44 @@ columns_of(const Query *query, RangeTblEntry *table)
 #endif
 }
 
-/* Adds the names of columns of a relation; the number 0 stands for all of them. */
+/* True if a set has a column, or the number 0, which stands for all of them. */
+static bool
+has_column(const Bitmapset *columns, AttrNumber column)
+{
+	return bms_is_member(column - FirstLowInvalidHeapAttributeNumber, columns) ||
+		bms_is_member(-FirstLowInvalidHeapAttributeNumber, columns);
+}
+
+/* Those columns, and what the generated ones among them are made of. */
+static Bitmapset *
+with_origins(TupleDesc row, const Bitmapset *columns)
+{
+	Bitmapset  *all = bms_copy(columns);
+
+	for (int i = 0; row->constr != NULL && i < row->constr->num_defval; i++)
+	{
+		const AttrDefault *value = &row->constr->defval[i];
+
+		if (TupleDescAttr(row, value->adnum - 1)->attgenerated != '\0' &&
+			has_column(columns, value->adnum))
+			pull_varattnos(stringToNode(value->adbin), 1, &all);
+	}
+	return all;
+}
+
+/* Adds the names of columns of a relation. */
 static void
 add_names(Search *search, Oid relation_id, const Bitmapset *columns)
 {
 	Relation	relation = relation_open(relation_id, AccessShareLock);
 	TupleDesc	row = RelationGetDescr(relation);
-	bool		all = bms_is_member(-FirstLowInvalidHeapAttributeNumber, columns);
+	Bitmapset  *all = with_origins(row, columns);
 
 	for (int i = 0; i < row->natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(row, i);
 
-		if (!column->attisdropped &&
-			(all || bms_is_member(column->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
+		if (!column->attisdropped && has_column(all, column->attnum))
 			search->names = lappend(search->names, pstrdup(NameStr(column->attname)));
 	}
 	relation_close(relation, NoLock);

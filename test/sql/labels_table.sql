@@ -106,6 +106,9 @@ FROM (VALUES ('all_years', 'one_year'), ('one_year', 'all_years')) f(source, nam
 CREATE TABLE whole (id int PRIMARY KEY, cluster_id int);
 CREATE TABLE part (x int, y int) INHERITS (whole);
 SELECT fails_with($$SELECT fit_into('whole', 'delete', 'part')$$, '42809', 'a child whose columns its parent lacks', 'table "whole" holds data of the source', 'with their column "x"');
+CREATE TABLE made (id int PRIMARY KEY, x int, y int, cluster_id int, far int GENERATED ALWAYS AS (cluster_id + x) STORED, z int GENERATED ALWAYS AS (y) STORED);
+SELECT fails_with(format('SELECT fit_into(%L, %L, %L)', 'made', choice, source), '42809', choice || ' of what is made of data: ' || source, 'table "made" holds data of the source', 'with their column "[xy]"')
+FROM unnest('{replace,delete,merge}'::text[]) choice, unnest('{"SELECT id, far AS x, 1 AS y FROM made","SELECT id, 1 AS x, z AS y FROM made"}'::text[]) source;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'people', choice, 'SELECT d.*, cluster_id AS before, twice FROM data d JOIN people USING (id)'), choice || ' may read ids, labels and what is generated')
 FROM unnest('{merge,delete}'::text[]) choice;
 
