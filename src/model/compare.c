@@ -82,10 +82,10 @@ check_labelling(const Query *query)
 {
 	for (int i = 0; i < 2; i++)
 	{
-		TargetEntry *entry = list_nth_node(TargetEntry, query->targetList, i);
+		const Node *call = gk_query_column(query, list_nth_node(TargetEntry, query->targetList, i));
 
-		gk_check_own_function(IsA(entry->expr, FuncExpr) ? ((FuncExpr *) entry->expr)->funcid
-							  : InvalidOid, PREDICT);
+		gk_check_own_function(IsA(call, FuncExpr) ? ((const FuncExpr *) call)->funcid : InvalidOid,
+							  PREDICT);
 	}
 }
 

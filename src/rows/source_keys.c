@@ -22,6 +22,7 @@
 #include "utils/syscache.h"
 
 #include "source_keys.h"
+#include "source_query.h"
 
 /* True if a column is GENERATED … AS IDENTITY. */
 static bool
@@ -125,11 +126,11 @@ gk_key_of_column(const Query *query, int column)
 	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
 	if (entry == NULL)
 		return NULL;
-	var = (const Var *) entry->expr;
 	if (OidIsValid(entry->resorigtbl))
 		return key_of_relation(entry->resorigtbl, entry->resorigcol);
 	if (query->setOperations != NULL)
 		return key_of_branches(query, query->setOperations, column);
+	var = (const Var *) gk_query_column(query, entry);
 	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
 		return NULL;
 	from = query_of_table(query, rt_fetch(var->varno, query->rtable));

@@ -7,7 +7,7 @@
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
-#include "nodes/parsenodes.h"
+#include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
 #include "tcop/dest.h"
@@ -133,6 +133,17 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 	query = rewrite(source, text, InvalidOid);
 	error_context_stack = callback.previous;
 	return query;
+}
+
+/* What a query selects as a column. */
+const Node *
+gk_query_column(const Query *query, const TargetEntry *entry)
+{
+#if PG_VERSION_NUM >= 180000
+	return flatten_group_exprs(NULL, (Query *) query, (Node *) entry->expr);
+#else
+	return (const Node *) entry->expr;
+#endif
 }
 
 /* Analyses, rewrites, checks and plans a query. */

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/params.h"
+#include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "tcop/dest.h"
 
@@ -18,6 +19,9 @@ extern Query *gk_query_analyze(const GkSourceText *source, const char *text);
 
 /* The query, its views expanded, not yet planned; it has no parameter. */
 extern Query *gk_query_rewrite(const GkSourceText *source, const char *text);
+
+/* What a query selects as a column, which is not a reference to what it groups by. */
+extern const Node *gk_query_column(const Query *query, const TargetEntry *entry);
 
 /* The query ready to run; it is read-only. */
 typedef struct GkSourceQuery

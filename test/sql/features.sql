@@ -61,6 +61,7 @@ SELECT is(taken(source), features, source) FROM (VALUES
 	('WITH w AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) SELECT * FROM w', '{x}'),
 	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION ALL SELECT id + 10, x FROM w WHERE id < 10) SELECT * FROM w', '{id,x}'),
 	('SELECT id, count(*) AS n, sum(x) AS x FROM by_key GROUP BY id', '{n,x}'), ('SELECT id, x FROM by_key UNION ALL SELECT id, x FROM by_key', '{x}'),
+	('SELECT id, sum(x) AS x FROM (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) u GROUP BY id', '{x}'),
 	('SELECT * FROM (SELECT id, x FROM by_key EXCEPT SELECT code, x FROM by_unique) e', '{id,x}'),
 	('SELECT * FROM by_key JOIN by_identity USING (id, x)', '{x,y,flag}'), ('SELECT * FROM by_key NATURAL LEFT JOIN parts', '{x,y,flag}'),
 	('SELECT l.id, k.x FROM by_key k, LATERAL (SELECT k.id) l', '{x}'), ('VALUES (1, 2.5), (3, 4)', '{column1,column2}'),
