@@ -64,7 +64,7 @@ my $peak = ask(q{SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3, quality =>
 my $kb = int(($bytes + $peak) / 1024) + 1;
 my $refused = qr/^ERROR:  53200: gkmeans: the fits of all sessions together are out of host memory
 DETAIL:  (\d+) bytes more are needed, (\d+) bytes are held, (\d+) bytes are allowed\.
-HINT:  gkmeans_sessions\(\) shows who holds it: try again when they are done\. The setting "gkmeans\.total_host_memory_limit" limits this memory\.(?:\nCONTEXT:  parallel worker\nsource "data")?$/;
+HINT:  gkmeans_sessions\(\) shows who holds it: try again when they are done\. The setting "gkmeans\.total_host_memory_limit" limits this memory\.(?:\nCONTEXT:  (?:parallel worker\n)?source "data")?$/;
 
 for my $database ('postgres', 'other')
 {
