@@ -17,13 +17,12 @@
 #include "engine_error.h"
 #include "host_account.h"
 #include "host_memory.h"
+#include "library_id.h"
 #include "shared_labels.h"
 
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
-
-#define MAGIC UINT64CONST(0x6c6162656c736d6b)
 
 /*
  * A slot has the place of an entry in units of this size, plus 1.  The bits that no place needs are
@@ -52,7 +51,7 @@ typedef struct Entry
 /* The header of a segment; slots and entries follow. */
 typedef struct Shared
 {
-	uint64		magic;			/* once it is complete */
+	uint64		library;		/* that made it, once it is complete */
 	pg_uuid_t	key;
 	Oid			user;
 	Oid			database;
@@ -350,7 +349,7 @@ gk_shared_labels_publish(void)
 	while (entered < came)
 		enter_next(shared);
 	pg_write_barrier();
-	shared->magic = MAGIC;
+	shared->library = gk_library_id(sizeof(*shared));
 	return dsm_segment_handle(own);
 }
 
@@ -446,7 +445,8 @@ has_labels(dsm_segment *segment, const pg_uuid_t *key)
 {
 	const Shared *shared = dsm_segment_address(segment);
 
-	return dsm_segment_map_length(segment) >= sizeof(Shared) && shared->magic == MAGIC &&
+	return dsm_segment_map_length(segment) >= sizeof(Shared) &&
+		shared->library == gk_library_id(sizeof(*shared)) &&
 		memcmp(&shared->key, key, sizeof(*key)) == 0 && shared->user == GetUserId() &&
 		shared->database == MyDatabaseId;
 }

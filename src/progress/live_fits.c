@@ -8,6 +8,7 @@
 
 #include "miscadmin.h"
 
+#include "library_id.h"
 #include "live_fits.h"
 #include "shared_progress.h"
 
@@ -37,7 +38,7 @@ copy_progress(dsm_segment *segment, int pid, GkLiveFit *fit)
 	uint64		bits;
 
 	if (dsm_segment_map_length(segment) < sizeof(GkSharedProgress) ||
-		shared->magic != GK_PROGRESS_MAGIC || shared->pid != pid)
+		shared->library != gk_library_id(sizeof(*shared)) || shared->pid != pid)
 		return false;
 	pg_read_barrier();
 	fit->pid = pid;

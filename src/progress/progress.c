@@ -15,6 +15,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "library_id.h"
 #include "progress.h"
 #include "shared_progress.h"
 
@@ -133,7 +134,7 @@ fill_in(GkSharedProgress *shared)
 	atomic_store(&shared->moved, -1);
 	atomic_store(&shared->inertia, unknown.bits);
 	pg_write_barrier();
-	shared->magic = GK_PROGRESS_MAGIC;
+	shared->library = gk_library_id(sizeof(*shared));
 }
 
 /* Creates the segment; NULL if the server has no more of them. */

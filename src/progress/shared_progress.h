@@ -12,9 +12,6 @@
 #include "storage/dsm.h"
 #include "storage/lock.h"
 
-/* The magic number of a fit's segment, which depends on the version of the library. */
-#define GK_PROGRESS_MAGIC UINT64CONST(0x676b6d65616e7331)
-
 /*
  * The lock that names a segment: an advisory lock of no database and of a kind that SQL cannot
  * take.  The segment is checked nevertheless.
@@ -30,7 +27,7 @@
 /* The segment.  Numbers are written one by one without a lock: each is correct by itself. */
 typedef struct GkSharedProgress
 {
-	uint64		magic;			/* written last */
+	uint64		library;		/* that made it; written last */
 	int			pid;
 	Oid			database;
 	Oid			role;

@@ -5,12 +5,12 @@
 
 #include <sys/mman.h>
 
-#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
 
 #include "feed.h"
+#include "library_id.h"
 #include "settings.h"
 
 #define FEED_MAGIC UINT64CONST(0x676b6d65616e7331)
@@ -21,15 +21,6 @@
 /* Making shared memory takes time: a source that is expected to be so small gets small slots. */
 #define SMALL_SLOT_BYTES (64 * 1024)
 #define SMALL_SOURCE_BYTES (4 * 1024 * 1024)
-
-/* Identifies the library, by its version and by what the memory of a feed looks like. */
-static uint64
-library_id(void)
-{
-	const char *version = GK_EXTENSION_VERSION;
-
-	return hash_bytes_extended((const unsigned char *) version, strlen(version), sizeof(GkFeed));
-}
 
 /* Adds room for an array to a layout; returns where it begins. */
 static Size
@@ -159,7 +150,7 @@ gk_feed_create(const GkFeedSpec *spec)
 	memset(feed, 0, sizeof(GkFeed));
 	feed->magic = FEED_MAGIC;
 	feed->leader_pid = MyProcPid;
-	feed->library = library_id();
+	feed->library = gk_library_id(sizeof(GkFeed));
 	feed->nulls_are_errors = spec->nulls_are_errors;
 	feed->zero_is_unusable = spec->zero_is_unusable;
 	feed->shifting = spec->shifting;
@@ -212,7 +203,7 @@ gk_feed_is_ours(const GkFeed *feed, const uint8 *key, int leader_pid)
 bool
 gk_feed_is_known(const GkFeed *feed)
 {
-	return feed->library == library_id();
+	return feed->library == gk_library_id(sizeof(GkFeed));
 }
 
 /* Sets the number of features of a row, unless another process has. */

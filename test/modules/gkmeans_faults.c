@@ -12,6 +12,7 @@
 
 #include "choose_engine.h"
 #include "fault_engine.h"
+#include "library_id.h"
 #include "numeric_value.h"
 #include "shared_progress.h"
 #include "sql_function.h"
@@ -80,7 +81,7 @@ gkmeans_forge_segment(PG_FUNCTION_ARGS)
 	memset(shared, 1, bytes);
 	if (bytes >= (int) offsetof(GkSharedProgress, database))
 	{
-		shared->magic = GK_PROGRESS_MAGIC;
+		shared->library = gk_library_id(sizeof(*shared));
 		shared->pid = PG_GETARG_INT32(1);
 	}
 	PG_RETURN_INT64(dsm_segment_handle(segment));
