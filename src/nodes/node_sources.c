@@ -13,6 +13,10 @@
 #include "partition_sources.h"
 #include "settings.h"
 
+#if PG_VERSION_NUM < 160000
+#define member_can_set_role(member, role) is_member_of_role(member, role)
+#endif
+
 /*
  * Raises an error if nodes were named by someone who could not act as the current user.  Whoever
  * calls a function that is SECURITY DEFINER, or owns the database of a superuser's session, must
@@ -24,13 +28,13 @@ check_setter(void)
 	Oid			setter = gk_nodes_setter();
 	Oid			user = GetUserId();
 
-	if (is_member_of_role(setter, user) || (user == GetOuterUserId() && !superuser()))
+	if (member_can_set_role(setter, user) || (user == GetOuterUserId() && !superuser()))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("role \"%s\" cannot use the nodes that another role has named",
 					GetUserNameFromId(user, false)),
-			 errdetail("gkmeans.nodes was set by a role that is not a member of role \"%s\".",
+			 errdetail("gkmeans.nodes was set by a role that cannot SET ROLE \"%s\".",
 					   GetUserNameFromId(user, false)),
 			 errhint("Set gkmeans.nodes for the function, with ALTER FUNCTION ... SET, "
 					 "or in this session.")));

@@ -64,21 +64,78 @@ with_origins(TupleDesc row, const Bitmapset *columns)
 	return all;
 }
 
-/* Adds the names of columns of a relation. */
-static void
-add_names(Search *search, Oid relation_id, const Bitmapset *columns)
+/* The columns of a child that has those of its parent; itself, if it is the same table. */
+static Bitmapset *
+columns_of_child(TupleDesc parent, const Bitmapset *columns, Oid child_id)
 {
-	Relation	relation = relation_open(relation_id, AccessShareLock);
-	TupleDesc	row = RelationGetDescr(relation);
-	Bitmapset  *all = with_origins(row, columns);
+	Bitmapset  *found = NULL;
 
+	for (int i = 0; i < parent->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(parent, i);
+		AttrNumber	number;
+
+		if (column->attisdropped || !has_column(columns, column->attnum))
+			continue;
+		number = get_attnum(child_id, NameStr(column->attname));
+		if (number > 0)
+			found = bms_add_member(found, number - FirstLowInvalidHeapAttributeNumber);
+	}
+	return found;
+}
+
+/* Adds the names of columns in a relation, which are given as those of its parent. */
+static void
+add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relation_id)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	TupleDesc	row;
+	Bitmapset  *all;
+
+	if (relation == NULL)
+		return;
+	row = RelationGetDescr(relation);
+	all = with_origins(row, columns_of_child(parent, columns, relation_id));
 	for (int i = 0; i < row->natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(row, i);
 
-		if (!column->attisdropped && has_column(all, column->attnum))
+		if (has_column(all, column->attnum))
 			search->names = lappend(search->names, pstrdup(NameStr(column->attname)));
 	}
+	relation_close(relation, NoLock);
+}
+
+/* A table and, if they are read as well, its children, as far as they are of the family. */
+static List *
+read_of_family(const Search *search, const RangeTblEntry *table)
+{
+	List	   *found = NIL;
+	ListCell   *cell;
+
+	if (!table->inh)
+		return list_member_oid(search->family, table->relid) ? list_make1_oid(table->relid) : NIL;
+	foreach(cell, find_all_inheritors(table->relid, NoLock, NULL))
+		if (list_member_oid(search->family, lfirst_oid(cell)))
+			found = lappend_oid(found, lfirst_oid(cell));
+	return found;
+}
+
+/* Adds the names of columns of a table in each of those: a child may generate them otherwise. */
+static void
+add_family(Search *search, const RangeTblEntry *table, const Bitmapset *columns)
+{
+	List	   *tables = read_of_family(search, table);
+	Relation	relation;
+	Bitmapset  *all;
+	ListCell   *cell;
+
+	if (tables == NIL)
+		return;
+	relation = relation_open(table->relid, AccessShareLock);
+	all = with_origins(RelationGetDescr(relation), columns);
+	foreach(cell, tables)
+		add_names(search, RelationGetDescr(relation), all, lfirst_oid(cell));
 	relation_close(relation, NoLock);
 }
 
@@ -104,10 +161,8 @@ search_relation(Search *search, const Query *query, RangeTblEntry *table)
 
 	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
 		search_view(search, table->relid);
-	else if (list_member_oid(search->family, table->relid) ||
-			 (table->inh && list_member_oid(find_all_inheritors(table->relid, NoLock, NULL),
-											search->relation_id)))
-		add_names(search, table->relid, columns_of(query, table));
+	else
+		add_family(search, table, columns_of(query, table));
 }
 
 /* Searches a query, and all queries within it. */
