@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
@@ -35,6 +36,10 @@
 #include "sql_function.h"
 #include "sql_values.h"
 #include "summary.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
 
 GK_SQL_FUNCTION(gk_visible_models);
 GK_SQL_FUNCTION(gk_visible_versions);
@@ -143,10 +148,13 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnS
 			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
 		if (numbers[i] == GK_MODEL_STATUS)
 			values[i] = status_of(relation, &row, values[i], &nulls[i]);
+		/* the table may be gone when the result is read */
+		if (!nulls[i] && TupleDescAttr(result->setDesc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *)
+															  DatumGetPointer(values[i])));
 	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	pfree(values);
-	pfree(nulls);
 }
 
 /* The attributes of the model that have the names of the result's columns. */
@@ -167,6 +175,8 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans version",
+												  ALLOCSET_DEFAULT_SIZES);
 	int		   *numbers;
 	GkHeads    *heads;
 
@@ -176,7 +186,13 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	numbers = match_attributes(relation, result->setDesc);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
+	{
+		MemoryContext before = MemoryContextSwitchTo(context);
+
 		put_version(relation, gk_head(heads), numbers, result);
+		MemoryContextSwitchTo(before);
+		MemoryContextReset(context);
+	}
 	gk_end_heads(heads);
 	relation_close(relation, AccessShareLock);
 	return (Datum) 0;

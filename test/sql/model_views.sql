@@ -92,6 +92,16 @@ SET LOCAL ROLE bi;
 SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'imported'), 0, 'a model under row-level security is left out');
 RESET ROLE;
 
+-- Long texts are there to the end, even if the model is emptied meanwhile
+SELECT gkmeans_create_model('brief', 'iris', '{sepal_length}', 2);
+SELECT gkmeans_refit('brief', deploy => 'always');
+UPDATE brief SET note = (SELECT string_agg(md5(i::text || version), '') FROM generate_series(1, 1500) i);
+DECLARE versions CURSOR FOR SELECT version, md5(note) AS got FROM gkmeans.versions WHERE model = 'gk_test.brief';
+FETCH versions \gset
+TRUNCATE brief;
+FETCH versions \gset
+SELECT is(:'got', (SELECT md5(string_agg(md5(i::text || :'version'), '')) FROM generate_series(1, 1500) i), 'a note of a model that is emptied');
+
 -- A thousand models
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP PERFORM gkmeans_import_model('many_' || i, '{{1},{2}}'); END LOOP; END $$;
 SELECT is(count(*)::int, 300, 'many models') FROM gkmeans.models WHERE model_name LIKE 'many%';
