@@ -252,7 +252,9 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
         END AS explained,
     v.silhouette, v.simplified_silhouette, v.davies_bouldin, v.calinski_harabasz,
     v.iterations, v.converged, v.psi, v.moved, v.report ->> 'engine' AS engine,
-    CASE WHEN v.report ->> 'devices' ~ '^\d{1,4}$' THEN (v.report ->> 'devices')::integer END AS devices,
+    -- other collations have other digits
+    CASE WHEN (v.report ->> 'devices') COLLATE "C" ~ '^[0-9]{1,4}$'
+        THEN (v.report ->> 'devices')::integer END AS devices,
     v.outcome, v.error_code, v.error_message, v.note
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v;
 

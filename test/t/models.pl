@@ -161,6 +161,22 @@ for my $call (
 	is("$out$error", 'alive', "without a snapshot: $call");
 }
 
+# A collation may have more digits than those that make a number
+SKIP:
+{
+	my ($status) = $primary->psql('postgres', q{CREATE DATABASE digits TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'});
+	skip 'this server has no ICU', 1 if $status != 0;
+	is($primary->safe_psql('digits', <<~SQL), '', 'a report with digits of another script');
+		SET client_min_messages = warning;
+		CREATE EXTENSION gkmeans;
+		\\o /dev/null
+		SELECT gkmeans_create_model('m', 'SELECT i AS x FROM generate_series(1, 9) i', '{x}', 3);
+		\\o
+		UPDATE m SET report = jsonb_set(report, '{devices}', U&'"\\0663"');
+		SELECT devices FROM gkmeans.versions;
+		SQL
+}
+
 # Damaged rows and every form of scoring under valgrind
 SKIP:
 {
