@@ -144,6 +144,9 @@ extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
+/* What stands for an argument 0, as 0 means the deployed version. */
+#define GK_VERSION_ZERO PG_INT32_MIN
+
 /* The version that an argument names; 0, the deployed one, for NULL. */
 extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 

@@ -152,19 +152,19 @@ end_change(Change *change)
 	relation_close(change->relation, NoLock);
 }
 
-/* Updates the head row of a version; $2 is `names`, if that is not 0. */
+/* Updates the head row of a version; $2 is a value of a type, if there is one. */
 static void
-update_version(const Change *change, int version, const char *set, Datum names)
+update_version(const Change *change, int version, const char *set, Oid type, Datum value)
 {
-	Oid			types[2] = {INT4OID, TEXTARRAYOID};
-	Datum		values[2] = {Int32GetDatum(version), names};
+	Oid			types[2] = {INT4OID, type};
+	Datum		values[2] = {Int32GetDatum(version), value};
 	int			code;
 
 	code = SPI_execute_with_args(psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
 										  " AND group_no OPERATOR(pg_catalog.=) 0"
 										  " AND part OPERATOR(pg_catalog.=) 0",
 										  change->name, set),
-								 names == 0 ? 1 : 2, types, values, NULL, false, 0);
+								 type == InvalidOid ? 1 : 2, types, values, NULL, false, 0);
 	gk_check_written(code, SPI_OK_UPDATE, change->name);
 	if (SPI_processed != 1)
 		ereport(ERROR,
@@ -183,8 +183,7 @@ find_version(const Change *change, int number)
 		if (change->versions[i].number == number)
 			return &change->versions[i];
 
-	/* 0 must not mean the deployed one */
-	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
+	gk_model_has_no_version(change->relation, number == 0 ? GK_VERSION_ZERO : number);
 }
 
 /* The version that was deployed before the current one; NULL if there is none. */
@@ -206,6 +205,22 @@ find_previous(const Change *change)
 	return found;
 }
 
+/* Now, or just after the last deployment, if the clock went back since. */
+static TimestampTz
+deployment_time(const Change *change)
+{
+	TimestampTz time = GetCurrentTimestamp();
+
+	for (int i = 0; i < change->count; i++)
+	{
+		TimestampTz other = change->versions[i].deployed_at;
+
+		if (other >= time && other < END_TIMESTAMP - 1)
+			time = other + 1;
+	}
+	return time;
+}
+
 /* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
@@ -221,10 +236,12 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	/* several are deployed where the unique index was dropped */
 	for (int i = 0; i < change.count; i++)
 		if (change.versions[i].deployed && &change.versions[i] != version)
-			update_version(&change, change.versions[i].number, "deployed = NULL", 0);
+			update_version(&change, change.versions[i].number, "deployed = NULL",
+						   InvalidOid, 0);
 	if (!version->deployed)
-		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
-					   "deployed_at = pg_catalog.clock_timestamp()", 0);
+		update_version(&change, version->number,
+					   "deployed = true, deployed_by = current_user, deployed_at = $2",
+					   TIMESTAMPTZOID, TimestampTzGetDatum(deployment_time(&change)));
 	before = change.deployed != NULL ? change.deployed->number : 0;
 	end_change(&change);
 	if (before == 0)
@@ -251,9 +268,10 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 				 errhint("Deploy one with gkmeans_deploy().")));
 	if (change.deployed != NULL)
 		update_version(&change, change.deployed->number,
-					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL", 0);
+					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL",
+					   InvalidOid, 0);
 	number = version->number;
-	update_version(&change, number, "deployed = true", 0);
+	update_version(&change, number, "deployed = true", InvalidOid, 0);
 	end_change(&change);
 	PG_RETURN_INT32(number);
 }
@@ -353,7 +371,8 @@ gkmeans_name_clusters(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
 	check_one_is_deployed(&change);
 	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
-	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
+	update_version(&change, change.deployed->number, "names = $2", TEXTARRAYOID,
+				   PG_GETARG_DATUM(1));
 	end_change(&change);
 	PG_RETURN_VOID();
 }
