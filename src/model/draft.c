@@ -177,16 +177,13 @@ gk_draft_begun(GkDraft *draft)
 	gk_draft_text(draft, GK_MODEL_STARTED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
-/* Marks the version as complete and deployed. */
+/* Marks the version as complete, and to be deployed. */
 void
 gk_draft_deployed(GkDraft *draft, const char *status)
 {
-	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
-
 	gk_draft_text(draft, GK_MODEL_STATUS, status);
-	gk_draft_set(draft, GK_MODEL_FINISHED_AT, now);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
 	gk_draft_set(draft, GK_MODEL_DEPLOYED, BoolGetDatum(true));
-	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT, now);
 	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
 }
 

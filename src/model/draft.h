@@ -40,7 +40,7 @@ extern void gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int
 /* Sets who created the version, and when. */
 extern void gk_draft_begun(GkDraft *draft);
 
-/* Sets when it was completed, and marks it as deployed. */
+/* Sets when it was completed, and marks it as deployed; its writer sets since when. */
 extern void gk_draft_deployed(GkDraft *draft, const char *status);
 
 /*

@@ -23,6 +23,7 @@
 #include "model.h"
 #include "sql_function.h"
 #include "sql_values.h"
+#include "target.h"
 #include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
@@ -205,22 +206,6 @@ find_previous(const Change *change)
 	return found;
 }
 
-/* Now, or just after the last deployment, if the clock went back since. */
-static TimestampTz
-deployment_time(const Change *change)
-{
-	TimestampTz time = GetCurrentTimestamp();
-
-	for (int i = 0; i < change->count; i++)
-	{
-		TimestampTz other = change->versions[i].deployed_at;
-
-		if (other >= time && other < END_TIMESTAMP - 1)
-			time = other + 1;
-	}
-	return time;
-}
-
 /* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
@@ -241,7 +226,8 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	if (!version->deployed)
 		update_version(&change, version->number,
 					   "deployed = true, deployed_by = current_user, deployed_at = $2",
-					   TIMESTAMPTZOID, TimestampTzGetDatum(deployment_time(&change)));
+					   TIMESTAMPTZOID,
+					   TimestampTzGetDatum(gk_deployment_time(RelationGetRelid(change.relation))));
 	before = change.deployed != NULL ? change.deployed->number : 0;
 	end_change(&change);
 	if (before == 0)

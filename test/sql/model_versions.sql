@@ -46,6 +46,11 @@ SELECT gkmeans_import_model('late', ARRAY[[0.0], [n * 10.0]], if_exists => 'repl
 UPDATE late SET deployed_at = deployed_at + interval '1 hour' WHERE version = 2;
 SELECT gkmeans_deploy('late', 1), gkmeans_deploy('late', 3);
 SELECT is(array_agg(version ORDER BY deployed_at DESC), '{3,1,2}', 'versions deployed after one of a later time come after it') FROM late;
+UPDATE late SET deployed_at = deployed_at + interval '1 hour' WHERE version = 2;
+SELECT gkmeans_import_model('late', '{{0},{40}}', if_exists => 'replace');
+SELECT is((SELECT version FROM late ORDER BY deployed_at DESC LIMIT 1), 4, 'so does a new version');
+SELECT gkmeans_deploy('late', 1), gkmeans_deploy('late', 3);
+DELETE FROM late WHERE version = 4;
 SELECT is(gkmeans_prune('late', 0), 1, 'gkmeans_prune keeps the two that were deployed last');
 SELECT is(gkmeans_rollback('late'), 1, 'and gkmeans_rollback goes back to the one before');
 UPDATE late SET deployed_at = 'infinity' WHERE version = 3;
