@@ -346,6 +346,7 @@ check_names(const Change *change, ArrayType *names)
 						gk_model_name(change->relation)),
 				 errdetail("It must have one dimension and %d elements, of which some may be NULL.",
 						   change->deployed->k)));
+	gk_check_names(names);
 }
 
 /* SQL: names the clusters of the deployed version, in the order of their ids. */

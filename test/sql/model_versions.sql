@@ -62,6 +62,7 @@ SELECT is((SELECT array_agg(name) FROM gkmeans_clusters('m')), '{near,NULL}', 't
 SELECT is(gkmeans_name('m', 1), 'near', 'a name');
 SELECT is(gkmeans_name('m', 1000), 'cluster 1', 'no name');
 SELECT fails_with(format('SELECT gkmeans_name_clusters(''m'', %L)', names), '22023', 'names ' || names, 'does not fit', '2 elements') FROM unnest('{"{a}","{a,b,c}","{}","{{a,b}}"}'::text[]) names;
+SELECT fails_with(call, '42622', 'a name of more than 1 MB: ' || call, 'name 2 is too long') FROM unnest('{"SELECT gkmeans_name_clusters(''m'', ARRAY[NULL, repeat(''n'', 1048577)])","SELECT gkmeans_import_model(''long'', ''{{1},{2}}'', names => ARRAY[NULL, repeat(''n'', 1048577)])"}'::text[]) call;
 
 -- Privileges: those of the UPDATE or DELETE, no others
 CREATE ROLE gk_deployer;
