@@ -415,6 +415,19 @@ make_table(const GkLabelsTable *table)
 	comment(table);
 }
 
+/* Lets writers of the table follow one another; readers go on. */
+static void
+lock_table(const GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	/* LOCK TABLE refuses foreign tables */
+	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
+		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	else
+		gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
@@ -423,8 +436,7 @@ prepare_table(GkLabelsTable *table)
 		truncate_table(table);
 	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
 		return 0;
-	/* writers follow one another; readers go on */
-	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	lock_table(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute(psprintf("DELETE FROM %s", table->output.name));
 	/* its columns and indexes may have changed while the rows were read */
