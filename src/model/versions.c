@@ -354,8 +354,9 @@ gk_prune(Oid relation_id, int keep)
 Datum
 gkmeans_prune(PG_FUNCTION_ARGS)
 {
-	int			keep = PG_GETARG_INT32(1);
+	int			keep = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
 
+	gk_require_argument(fcinfo, 0, "model");
 	if (keep < 0)
 		gk_out_of_range("keep", "0 and above");
 	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
