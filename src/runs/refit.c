@@ -595,6 +595,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 	GkNews		news;
 
 	PreventCommandIfReadOnly("gkmeans_refit()");
+	PreventCommandIfParallelMode("gkmeans_refit()");
 	memset(result, 0, sizeof(GkRefitResult));
 	begin_refit(&refit, version);
 	is_fitted = run(&refit);
