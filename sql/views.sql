@@ -180,7 +180,7 @@ GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
 CREATE VIEW gkmeans.models AS
 SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     m.schema_name, m.model_name, m.owner,
-    pg_catalog.obj_description(m.id, 'pg_class') AS description,
+    pg_catalog."left"(pg_catalog.obj_description(m.id, 'pg_class'), 10000) AS description,
     v.version, v.versions, v.k, v.dimension, v.metric, v.scale, v.features, v.source,
     v.labels_table, v.rows_used, v.inertia, v.explained, v.silhouette, v.davies_bouldin,
     v.fitted_at,
@@ -207,18 +207,21 @@ FROM @extschema@._gkmeans_models() m,
             max(silhouette) FILTER (WHERE deployed) AS silhouette,
             max(davies_bouldin) FILTER (WHERE deployed) AS davies_bouldin,
             max(finished_at) FILTER (WHERE deployed) AS fitted_at,
-            (array_agg(status ORDER BY version DESC NULLS LAST))[1] AS last_status,
-            (array_agg(started_at ORDER BY version DESC NULLS LAST))[1] AS last_run_at,
-            (array_agg(error_message ORDER BY version DESC NULLS LAST))[1] AS last_error,
-            (array_agg(psi ORDER BY version DESC NULLS LAST) FILTER (WHERE psi IS NOT NULL))[1] AS psi
-        FROM @extschema@._gkmeans_versions(m.id)) v;
+            max(status) FILTER (WHERE version = newest) AS last_status,
+            max(started_at) FILTER (WHERE version = newest) AS last_run_at,
+            max(error_message) FILTER (WHERE version = newest) AS last_error,
+            max(psi) FILTER (WHERE version = newest_checked) AS psi
+        FROM (
+            SELECT *, max(version) OVER () AS newest,
+                max(version) FILTER (WHERE psi IS NOT NULL) OVER () AS newest_checked
+            FROM @extschema@._gkmeans_versions(m.id)) v) v;
 
 COMMENT ON VIEW gkmeans.models IS 'models that you may read, one row each; figures are those of the deployed version';
 COMMENT ON COLUMN gkmeans.models.model IS 'schema and name; the key of this view';
 COMMENT ON COLUMN gkmeans.models.schema_name IS 'schema of the model';
 COMMENT ON COLUMN gkmeans.models.model_name IS 'name of the model';
 COMMENT ON COLUMN gkmeans.models.owner IS 'role that owns the model';
-COMMENT ON COLUMN gkmeans.models.description IS 'comment on the model';
+COMMENT ON COLUMN gkmeans.models.description IS 'comment on the model, its first 10,000 characters';
 COMMENT ON COLUMN gkmeans.models.version IS 'the deployed version; NULL if there is none';
 COMMENT ON COLUMN gkmeans.models.versions IS 'number of versions';
 COMMENT ON COLUMN gkmeans.models.k IS 'number of clusters';

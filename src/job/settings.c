@@ -7,6 +7,7 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -19,6 +20,23 @@
 
 /* The most servers in it: a setting that is checked cannot be cancelled. */
 #define MOST_NODES 1000
+
+/*
+ * What the server says of a setting counts as well if the library is loaded in parallel mode, where
+ * no fit runs.  Minor releases that lack the flag raise an error then.
+ */
+#ifdef GUC_ALLOW_IN_PARALLEL
+#define ALWAYS GUC_ALLOW_IN_PARALLEL
+#else
+#define ALWAYS 0
+#endif
+
+/* The settings that only superusers may change. */
+static const char *const limits[] = {
+	"gkmeans.max_cpu_threads", "gkmeans.ring_size", "gkmeans.host_memory_limit",
+	"gkmeans.total_host_memory_limit", "gkmeans.device_memory_limit", "gkmeans.devices",
+	"gkmeans.max_gpu_backends"
+};
 
 static const struct config_enum_entry engine_choices[] = {
 	{"auto", GK_ENGINE_AUTO, false},
@@ -138,20 +156,31 @@ gk_named_nodes(bool *automatic)
 	return *automatic ? NIL : names;
 }
 
-/* What PostgreSQL knows of gkmeans.nodes. */
+/* What PostgreSQL knows of a setting; NULL if it knows nothing. */
 static const struct config_generic *
-nodes_variable(void)
+find_variable(const char *name)
 {
 #if PG_VERSION_NUM >= 160000
-	return find_option(NODES_NAME, false, false, ERROR);
+	return find_option(name, false, true, DEBUG5);
 #else
 	struct config_generic **variables = get_guc_variables();
 
 	for (int i = 0; i < GetNumConfigOptions(); i++)
-		if (strcmp(variables[i]->name, NODES_NAME) == 0)
+		if (strcmp(variables[i]->name, name) == 0)
 			return variables[i];
-	elog(ERROR, "there is no setting " NODES_NAME);
+	return NULL;
 #endif
+}
+
+/* What PostgreSQL knows of gkmeans.nodes. */
+static const struct config_generic *
+nodes_variable(void)
+{
+	const struct config_generic *variable = find_variable(NODES_NAME);
+
+	if (variable == NULL)
+		elog(ERROR, "there is no setting " NODES_NAME);
+	return variable;
 }
 
 /* The owner of this database. */
@@ -181,6 +210,27 @@ gk_nodes_setter(void)
 	return variable->srole;
 }
 
+/*
+ * Refuses a limit that comes with the connection of a role that may not set it.  PostgreSQL would
+ * leave it out with a WARNING, and what the server says of the setting is forgotten by then.
+ */
+static void
+check_limits(void)
+{
+	for (int i = 0; i < (int) lengthof(limits); i++)
+	{
+		const struct config_generic *given = find_variable(limits[i]);
+
+		if (given != NULL && given->reset_source == PGC_S_CLIENT &&
+			pg_parameter_aclcheck(limits[i], given->reset_srole, ACL_SET) != ACLCHECK_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied to set parameter \"%s\"", limits[i]),
+					 errdetail("An option of the connection sets it."),
+					 errhint("Connect without that option.")));
+	}
+}
+
 /* The settings that say how a fit runs. */
 static void
 define_user_settings(void)
@@ -190,28 +240,28 @@ define_user_settings(void)
 							 "\"auto\" takes the GPUs if they are expected to finish sooner "
 							 "than the CPUs.",
 							 &gk_engine_choice, GK_ENGINE_AUTO, engine_choices,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+							 PGC_USERSET, ALWAYS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.cpu_threads",
 							"Threads of the CPU engine.",
 							"0 means one for each core that the backend may use.",
 							&gk_cpu_threads, 0, 0, 1024,
-							PGC_USERSET, 0, NULL, NULL, NULL);
+							PGC_USERSET, ALWAYS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.queue_timeout",
 							"Maximum time that a fit waits for a GPU slot.",
 							"0 means no limit.",
 							&gk_queue_timeout_ms, 300 * 1000, 0, INT_MAX,
-							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+							PGC_USERSET, GUC_UNIT_MS | ALWAYS, NULL, NULL, NULL);
 	DefineCustomStringVariable(NODES_NAME,
 							   "Servers that read the rows of a fit and compute with them.",
 							   "A list of foreign servers, \"auto\" for those that have the rows "
 							   "of the source, or empty for this server alone.",
 							   &nodes, "",
-							   PGC_USERSET, 0, check_nodes, NULL, NULL);
+							   PGC_USERSET, ALWAYS, check_nodes, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.model_cache_size",
 							"Memory in which a session keeps the models that it scores with.",
 							"0 means that no model is kept between statements.",
 							&gk_model_cache_size_kb, 64 * 1024, 0, INT_MAX,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							PGC_USERSET, GUC_UNIT_KB | ALWAYS, NULL, NULL, NULL);
 }
 
 /* The settings that limit what fits may take of the host; only superusers may change them. */
@@ -222,24 +272,24 @@ define_host_limits(void)
 							"Upper limit for gkmeans.cpu_threads.",
 							"0 means two for each core of the host, or 16 if that is more.",
 							&gk_max_cpu_threads, 0, 0, 1024,
-							PGC_SUSET, 0, NULL, NULL, NULL);
+							PGC_SUSET, ALWAYS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.ring_size",
 							"Shared memory through which the rows of a fit reach the engine.",
 							NULL,
 							&gk_ring_size_kb, 32 * 1024, 1024, 1024 * 1024,
-							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_KB | ALWAYS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.host_memory_limit",
 							"Host memory that the rows of one fit may use.",
 							"0 means three quarters of the memory of the host or container.",
 							&gk_host_memory_limit_kb, 0, 0, INT_MAX,
-							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_KB | ALWAYS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.total_host_memory_limit",
 							"Host memory that the rows of all fits of the server may use "
 							"together.",
 							"0 means three quarters of the memory of the host or container, "
 							"or gkmeans.host_memory_limit if that is more.",
 							&gk_total_host_memory_limit_kb, 0, 0, INT_MAX,
-							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_KB | ALWAYS, NULL, NULL, NULL);
 }
 
 /* The settings that limit what a fit may take of the GPUs, and the one for tests. */
@@ -251,24 +301,25 @@ define_device_limits(void)
 							"0 means all free memory. "
 							"Rows beyond it are streamed from host memory.",
 							&gk_device_memory_limit_kb, 0, 0, INT_MAX,
-							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_KB | ALWAYS, NULL, NULL, NULL);
 	DefineCustomStringVariable("gkmeans.devices",
 							   "GPUs that a fit runs on.",
 							   "A list of numbers, \"all\", or empty for as many as are "
 							   "worthwhile.",
 							   &devices, "",
-							   PGC_SUSET, 0, check_devices, NULL, NULL);
+							   PGC_SUSET, ALWAYS, check_devices, NULL, NULL);
 	DefineCustomIntVariable("gkmeans.max_gpu_backends",
 							"Number of backends that may use the GPUs at the same time.",
 							"0 means no limit.",
 							&gk_max_gpu_backends, 8, 0, GK_MAX_GPU_BACKENDS,
-							PGC_SUSET, 0, NULL, NULL, NULL);
+							PGC_SUSET, ALWAYS, NULL, NULL, NULL);
 }
 
 /* Defines the settings; once, from _PG_init. */
 void
 gk_define_settings(void)
 {
+	check_limits();
 	define_user_settings();
 	define_host_limits();
 	define_device_limits();

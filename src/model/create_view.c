@@ -235,7 +235,7 @@ begin_view(View *view, Relation model)
 	memset(view, 0, sizeof(*view));
 	view->model = model;
 	view->constant = psprintf("%s::pg_catalog.regclass", quote_literal_cstr(name));
-	view->functions = quote_identifier(get_namespace_name(gk_extension_schema()));
+	view->functions = gk_extension_schema_name();
 	initStringInfo(&view->columns);
 	initStringInfo(&view->from);
 }

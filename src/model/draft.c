@@ -177,16 +177,32 @@ gk_draft_begun(GkDraft *draft)
 	gk_draft_text(draft, GK_MODEL_STARTED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
-/* Marks the version as complete and deployed. */
+/* Refuses names that gkmeans would not read again. */
+void
+gk_check_names(ArrayType *names)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			count;
+
+	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+	for (int i = 0; i < count; i++)
+		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) > GK_MAX_NAME_BYTES)
+			ereport(ERROR,
+					(errcode(ERRCODE_NAME_TOO_LONG),
+					 errmsg("name %d is too long", i + 1),
+					 errdetail("The limit is %d bytes.", GK_MAX_NAME_BYTES)));
+	pfree(elements);
+	pfree(nulls);
+}
+
+/* Marks the version as complete, and to be deployed. */
 void
 gk_draft_deployed(GkDraft *draft, const char *status)
 {
-	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
-
 	gk_draft_text(draft, GK_MODEL_STATUS, status);
-	gk_draft_set(draft, GK_MODEL_FINISHED_AT, now);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
 	gk_draft_set(draft, GK_MODEL_DEPLOYED, BoolGetDatum(true));
-	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT, now);
 	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
 }
 

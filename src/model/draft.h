@@ -37,10 +37,13 @@ extern void gk_draft_reals(GkDraft *draft, GkModelAttribute number, const float 
 extern void gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values,
 							  int count);
 
+/* Raises 42622 if one of the names of clusters is longer than GK_MAX_NAME_BYTES. */
+extern void gk_check_names(ArrayType *names);
+
 /* Sets who created the version, and when. */
 extern void gk_draft_begun(GkDraft *draft);
 
-/* Sets when it was completed, and marks it as deployed. */
+/* Sets when it was completed, and marks it as deployed; its writer sets since when. */
 extern void gk_draft_deployed(GkDraft *draft, const char *status);
 
 /*

@@ -485,7 +485,7 @@ texts_of(Jsonb *exported, const char *key, int count, bool allow_nulls)
 	{
 		JsonbValue *value = getIthJsonbValueFromContainer(array->val.binary.data, i);
 
-		if (value->type == jbvString)
+		if (value->type == jbvString && value->val.string.len <= GK_MAX_NAME_BYTES)
 			texts[i] = pnstrdup(value->val.string.val, value->val.string.len);
 		else if (value->type != jbvNull || !allow_nulls)
 			refuse(key);

@@ -319,8 +319,10 @@ draft_names(GkDraft *draft, FunctionCallInfo fcinfo, const Import *import)
 {
 	ArrayType  *array = array_argument(fcinfo, NAMES, "names", 1, import->k, true);
 
-	if (array != NULL)
-		gk_draft_set(draft, GK_MODEL_NAMES, PointerGetDatum(array));
+	if (array == NULL)
+		return;
+	gk_check_names(array);
+	gk_draft_set(draft, GK_MODEL_NAMES, PointerGetDatum(array));
 }
 
 /* The whole version. */

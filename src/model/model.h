@@ -23,6 +23,9 @@
 /* The most numbers, k × dimension, in a model: a row of a table holds less than 1 GB. */
 #define GK_MAX_MODEL_NUMBERS (INT64CONST(1) << 25)
 
+/* The most bytes of a name in a model, so that a few of them fit in a row of a view. */
+#define GK_MAX_NAME_BYTES (1 << 20)
+
 /* The attributes of gkmeans_model, by their place in the type. */
 typedef enum GkModelAttribute
 {
@@ -144,6 +147,9 @@ extern bool gk_next_head(GkHeads *heads);
 extern TupleTableSlot *gk_head(const GkHeads *heads);
 extern void gk_end_heads(GkHeads *heads);
 
+/* What stands for an argument 0, as 0 means the deployed version. */
+#define GK_VERSION_ZERO PG_INT32_MIN
+
 /* The version that an argument names; 0, the deployed one, for NULL. */
 extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
 
@@ -180,8 +186,9 @@ extern void gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot
 extern int	gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least,
 						   int greatest);
 extern char *gk_row_text(const GkModelRow *row, GkModelAttribute number);	/* NULL for NULL */
+extern char *gk_row_short_text(const GkModelRow *row, GkModelAttribute number);	/* not too long */
 
-/* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL. */
+/* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL.  Texts are names. */
 extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);
 extern double *gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns);
 extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count,

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -75,6 +76,18 @@ gk_row_text(const GkModelRow *row, GkModelAttribute number)
 	bool		is_null;
 	Datum		value = attribute(row, number, &is_null);
 
+	return is_null ? NULL : TextDatumGetCString(value);
+}
+
+/* A text of at most GK_MAX_NAME_BYTES. */
+char *
+gk_row_short_text(const GkModelRow *row, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+
+	if (!is_null && toast_raw_datum_size(value) > GK_MAX_NAME_BYTES)
+		damaged(row, number);
 	return is_null ? NULL : TextDatumGetCString(value);
 }
 
@@ -192,7 +205,7 @@ gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows, 
 	return measured_elements(row, number, array_of(row, number, FLOAT8OID, rows, columns));
 }
 
-/* An array of texts. */
+/* An array of names. */
 char **
 gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count, bool allow_nulls)
 {
@@ -208,6 +221,8 @@ gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count, bool all
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i] && !allow_nulls)
+			damaged(row, number);
+		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) > GK_MAX_NAME_BYTES)
 			damaged(row, number);
 		texts[i] = nulls[i] ? NULL : TextDatumGetCString(elements[i]);
 	}
@@ -396,7 +411,7 @@ gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent)
 	model->relation = RelationGetRelid(relation);
 	model->version = row.version;
 	gk_row_shape(&row, &model->k, &model->dimension, &model->metric);
-	model->array_column = gk_row_text(&row, GK_MODEL_ARRAY_COLUMN);
+	model->array_column = gk_row_short_text(&row, GK_MODEL_ARRAY_COLUMN);
 	model->features = gk_row_texts(&row, GK_MODEL_FEATURES, model->dimension, false);
 	if ((model->features == NULL) != (model->array_column != NULL))
 		damaged(&row, GK_MODEL_FEATURES);

@@ -352,8 +352,7 @@ gk_version_argument(FunctionCallInfo fcinfo, int number)
 {
 	if (PG_ARGISNULL(number))
 		return 0;
-	/* 0 must not mean the deployed one */
-	return PG_GETARG_INT32(number) == 0 ? -1 : PG_GETARG_INT32(number);
+	return PG_GETARG_INT32(number) == 0 ? GK_VERSION_ZERO : PG_GETARG_INT32(number);
 }
 
 /* Positions the heads at a version. */
@@ -425,7 +424,8 @@ gk_model_has_no_version(Relation relation, int version)
 						   "gkmeans_create_model() and if_exists => 'replace'.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("model \"%s\" has no version %d", gk_model_name(relation), version),
+			 errmsg("model \"%s\" has no version %d", gk_model_name(relation),
+					version == GK_VERSION_ZERO ? 0 : version),
 			 errhint("Its versions are: %s.", list_versions(relation))));
 }
 

@@ -43,12 +43,20 @@ active_snapshot(void)
 	return GetActiveSnapshot();
 }
 
+/* How many subtransactions a snapshot lists: the copy of one that overflowed has only a number. */
+static int32
+listed_subtransactions(Snapshot snapshot)
+{
+	return snapshot->subxip != NULL ? snapshot->subxcnt : 0;
+}
+
 /* Records what the active snapshot sees. */
 GkMoment *
 gk_note_moment(void)
 {
 	Snapshot	snapshot = active_snapshot();
-	int			count = snapshot->xcnt + snapshot->subxcnt;
+	int32		subcount = listed_subtransactions(snapshot);
+	int			count = snapshot->xcnt + subcount;
 	GkMoment   *moment = palloc(offsetof(GkMoment, running) + count * sizeof(TransactionId));
 
 	moment->user = GetUserId();
@@ -58,12 +66,12 @@ gk_note_moment(void)
 	moment->xmin = snapshot->xmin;
 	moment->xmax = snapshot->xmax;
 	moment->count = snapshot->xcnt;
-	moment->subcount = snapshot->subxcnt;
+	moment->subcount = subcount;
 	if (snapshot->xcnt > 0)
 		memcpy(moment->running, snapshot->xip, snapshot->xcnt * sizeof(TransactionId));
-	if (snapshot->subxcnt > 0)
+	if (subcount > 0)
 		memcpy(moment->running + snapshot->xcnt, snapshot->subxip,
-			   snapshot->subxcnt * sizeof(TransactionId));
+			   subcount * sizeof(TransactionId));
 	return moment;
 }
 
@@ -72,15 +80,16 @@ bool
 gk_is_same_moment(const GkMoment *moment)
 {
 	Snapshot	snapshot = active_snapshot();
+	int32		subcount = listed_subtransactions(snapshot);
 
 	return moment->user == GetUserId() && moment->transaction == this_transaction() &&
 		moment->subtransaction == GetCurrentSubTransactionId() &&
 		moment->command == snapshot->curcid &&
 		moment->xmin == snapshot->xmin && moment->xmax == snapshot->xmax &&
-		moment->count == snapshot->xcnt && moment->subcount == snapshot->subxcnt &&
+		moment->count == snapshot->xcnt && moment->subcount == subcount &&
 		(snapshot->xcnt == 0 ||
 		 memcmp(moment->running, snapshot->xip, snapshot->xcnt * sizeof(TransactionId)) == 0) &&
-		(snapshot->subxcnt <= 0 ||
+		(subcount == 0 ||
 		 memcmp(moment->running + snapshot->xcnt, snapshot->subxip,
-				snapshot->subxcnt * sizeof(TransactionId)) == 0);
+				subcount * sizeof(TransactionId)) == 0);
 }

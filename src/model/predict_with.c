@@ -161,6 +161,35 @@ all_finite(const double *values, int count)
 	return true;
 }
 
+/* The nearest centroid, -1 for none; differences are multiplied before and after they are taken. */
+static int
+nearest_of(ArrayType *centroids, const double *values, double before, double after,
+		   double *least)
+{
+	int			d = ARR_DIMS(centroids)[1];
+	int			nearest = -1;
+
+	*least = HUGE_VAL;
+	for (int c = 0; c < ARR_DIMS(centroids)[0]; c++)
+	{
+		const double *centroid = (const double *) ARR_DATA_PTR(centroids) + (int64) c * d;
+		double		sum = 0.0;
+
+		for (int j = 0; j < d; j++)
+		{
+			double		difference = (values[j] * before - centroid[j] * before) * after;
+
+			sum += difference * difference;
+		}
+		if (sum < *least)
+		{
+			*least = sum;
+			nearest = c;
+		}
+	}
+	return nearest;
+}
+
 /* SQL: the nearest of some centroids, counted from 0, in double precision. */
 Datum
 gkmeans_predict_centroids(PG_FUNCTION_ARGS)
@@ -168,26 +197,18 @@ gkmeans_predict_centroids(PG_FUNCTION_ARGS)
 	ArrayType  *centroids = PG_GETARG_ARRAYTYPE_P(0);
 	ArrayType  *features = PG_GETARG_ARRAYTYPE_P(1);
 	const double *values = (const double *) ARR_DATA_PTR(features);
-	double		least = HUGE_VAL;
-	int			nearest = -1;
+	double		least;
+	int			nearest;
 
 	check_arrays(centroids, features);
 	if (array_contains_nulls(features) || !all_finite(values, ARR_DIMS(features)[0]))
 		PG_RETURN_NULL();
-	for (int c = 0; c < ARR_DIMS(centroids)[0]; c++)
-	{
-		const double *centroid = (const double *) ARR_DATA_PTR(centroids) +
-			(int64) c * ARR_DIMS(features)[0];
-		double		sum = 0.0;
-
-		for (int j = 0; j < ARR_DIMS(features)[0]; j++)
-			sum += (values[j] - centroid[j]) * (values[j] - centroid[j]);
-		if (sum < least)
-		{
-			least = sum;
-			nearest = c;
-		}
-	}
+	nearest = nearest_of(centroids, values, 1.0, 1.0, &least);
+	/* where squares leave the range of double, others of the same order do not */
+	if (nearest < 0)
+		nearest = nearest_of(centroids, values, 0x1p-600, 1.0, &least);
+	else if (least < 0x1p-900)
+		nearest = nearest_of(centroids, values, 1.0, 0x1p600, &least);
 	if (nearest < 0)
 		PG_RETURN_NULL();
 	PG_RETURN_INT32(nearest);

@@ -28,7 +28,7 @@ gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 	summary->deployed = !is_null && DatumGetBool(deployed);
 	gk_row_shape(row, &summary->k, &summary->dimension, &metric);
 	summary->centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, summary->k, summary->dimension);
-	summary->array_column = gk_row_text(row, GK_MODEL_ARRAY_COLUMN);
+	summary->array_column = gk_row_short_text(row, GK_MODEL_ARRAY_COLUMN);
 	summary->features = gk_row_texts(row, GK_MODEL_FEATURES, summary->dimension, false);
 	if ((summary->features == NULL) != (summary->array_column != NULL))
 		gk_model_is_damaged(row->relation, row->version, "features");

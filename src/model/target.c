@@ -15,6 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "model_type.h"
 #include "table_name.h"
@@ -50,11 +51,9 @@ execute(const char *command)
 static void
 make_model(const char *name, const char *definition)
 {
-	const char *schema = get_namespace_name(gk_extension_schema());
-
-	execute(psprintf("CREATE TABLE %s OF %s (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
-					 " PRIMARY KEY (version, group_no, part))", name,
-					 quote_qualified_identifier(schema, "gkmeans_model"),
+	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
+					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
+					 " PRIMARY KEY (version, group_no, part))", name, gk_extension_schema_name(),
 					 quote_literal_cstr(definition)));
 	execute(psprintf("CREATE UNIQUE INDEX ON %s ((true)) WHERE deployed", name));
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
@@ -109,6 +108,32 @@ gk_next_version(Oid relation_id)
 	return highest + 1;
 }
 
+/* Now, or just after the last deployment, if the clock went back since. */
+TimestampTz
+gk_deployment_time(Oid relation_id)
+{
+	Relation	relation = relation_open(relation_id, NoLock);
+	TimestampTz time = GetCurrentTimestamp();
+	GkHeads    *heads;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	while (gk_next_head(heads))
+	{
+		bool		is_null;
+		Datum		value = slot_getattr(gk_head(heads), GK_MODEL_DEPLOYED_AT, &is_null);
+		TimestampTz other = is_null ? DT_NOBEGIN : DatumGetTimestampTz(value);
+
+		/* what is above was changed by hand */
+		if (other >= time && other < END_TIMESTAMP - 1)
+			time = other + 1;
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	relation_close(relation, NoLock);
+	return time;
+}
+
 /* Creates the model, or locks an existing one. */
 void
 gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
@@ -158,6 +183,8 @@ gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
 	if (target->exists)
 		gk_withdraw_deployed(target->name);
+	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
+				 TimestampTzGetDatum(gk_deployment_time(target->relation_id)));
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
 	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_insert_draft(draft, target->name);

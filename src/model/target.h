@@ -6,6 +6,8 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
+
 #include "draft.h"
 
 typedef enum GkModelExists
@@ -39,6 +41,9 @@ extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *
 
 /* The number after the highest version that is committed or the transaction's own, or 54000. */
 extern int	gk_next_version(Oid relation_id);
+
+/* When a version is deployed now: after all other versions, even if the clock went back. */
+extern TimestampTz gk_deployment_time(Oid relation_id);
 
 /* Withdraws the deployed version of a model, by its quoted name.  SPI must be connected. */
 extern void gk_withdraw_deployed(const char *name);

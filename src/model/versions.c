@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -23,6 +24,7 @@
 #include "model.h"
 #include "sql_function.h"
 #include "sql_values.h"
+#include "target.h"
 #include "versions.h"
 
 GK_SQL_FUNCTION(gkmeans_deploy);
@@ -152,20 +154,49 @@ end_change(Change *change)
 	relation_close(change->relation, NoLock);
 }
 
-/* Updates the head row of a version; $2 is `names`, if that is not 0. */
+/* Raises 40001 if a version is newer than what the transaction sees. */
 static void
-update_version(const Change *change, int version, const char *set, Datum names)
+check_is_seen(const Change *change, int version)
 {
-	Oid			types[2] = {INT4OID, TEXTARRAYOID};
-	Datum		values[2] = {Int32GetDatum(version), names};
+	GkHeads    *heads;
+	GkModelRow	row;
+	bool		found = false;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	heads = gk_begin_heads(change->relation);
+	while (!found && gk_next_head(heads))
+	{
+		gk_open_row(&row, change->relation, gk_head(heads));
+		found = row.version == version;
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	if (!found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Version %d of model \"%s\" was made after this transaction began.",
+						   version, gk_model_name(change->relation))));
+}
+
+/* Updates the head row of a version; $2 is a value of a type, if there is one. */
+static void
+update_version(const Change *change, int version, const char *set, Oid type, Datum value)
+{
+	Oid			types[2] = {INT4OID, type};
+	Datum		values[2] = {Int32GetDatum(version), value};
 	int			code;
 
 	code = SPI_execute_with_args(psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
 										  " AND group_no OPERATOR(pg_catalog.=) 0"
 										  " AND part OPERATOR(pg_catalog.=) 0",
 										  change->name, set),
-								 names == 0 ? 1 : 2, types, values, NULL, false, 0);
+								 type == InvalidOid ? 1 : 2, types, values, NULL, false, 0);
 	gk_check_written(code, SPI_OK_UPDATE, change->name);
+	if (SPI_processed == 0)
+		check_is_seen(change, version);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -183,8 +214,7 @@ find_version(const Change *change, int number)
 		if (change->versions[i].number == number)
 			return &change->versions[i];
 
-	/* 0 must not mean the deployed one */
-	gk_model_has_no_version(change->relation, number == 0 ? -1 : number);
+	gk_model_has_no_version(change->relation, number == 0 ? GK_VERSION_ZERO : number);
 }
 
 /* The version that was deployed before the current one; NULL if there is none. */
@@ -221,10 +251,13 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 	/* several are deployed where the unique index was dropped */
 	for (int i = 0; i < change.count; i++)
 		if (change.versions[i].deployed && &change.versions[i] != version)
-			update_version(&change, change.versions[i].number, "deployed = NULL", 0);
+			update_version(&change, change.versions[i].number, "deployed = NULL",
+						   InvalidOid, 0);
 	if (!version->deployed)
-		update_version(&change, version->number, "deployed = true, deployed_by = current_user, "
-					   "deployed_at = pg_catalog.clock_timestamp()", 0);
+		update_version(&change, version->number,
+					   "deployed = true, deployed_by = current_user, deployed_at = $2",
+					   TIMESTAMPTZOID,
+					   TimestampTzGetDatum(gk_deployment_time(RelationGetRelid(change.relation))));
 	before = change.deployed != NULL ? change.deployed->number : 0;
 	end_change(&change);
 	if (before == 0)
@@ -251,9 +284,10 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 				 errhint("Deploy one with gkmeans_deploy().")));
 	if (change.deployed != NULL)
 		update_version(&change, change.deployed->number,
-					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL", 0);
+					   "deployed = NULL, deployed_at = NULL, deployed_by = NULL",
+					   InvalidOid, 0);
 	number = version->number;
-	update_version(&change, number, "deployed = true", 0);
+	update_version(&change, number, "deployed = true", InvalidOid, 0);
 	end_change(&change);
 	PG_RETURN_INT32(number);
 }
@@ -343,6 +377,7 @@ check_names(const Change *change, ArrayType *names)
 						gk_model_name(change->relation)),
 				 errdetail("It must have one dimension and %d elements, of which some may be NULL.",
 						   change->deployed->k)));
+	gk_check_names(names);
 }
 
 /* SQL: names the clusters of the deployed version, in the order of their ids. */
@@ -354,7 +389,8 @@ gkmeans_name_clusters(PG_FUNCTION_ARGS)
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_name_clusters()");
 	check_one_is_deployed(&change);
 	check_names(&change, PG_GETARG_ARRAYTYPE_P(1));
-	update_version(&change, change.deployed->number, "names = $2", PG_GETARG_DATUM(1));
+	update_version(&change, change.deployed->number, "names = $2", TEXTARRAYOID,
+				   PG_GETARG_DATUM(1));
 	end_change(&change);
 	PG_RETURN_VOID();
 }

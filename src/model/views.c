@@ -46,6 +46,9 @@ GK_SQL_FUNCTION(gk_visible_versions);
 GK_SQL_FUNCTION(gk_visible_clusters);
 GK_SQL_FUNCTION(gk_visible_features);
 
+/* The most bytes of texts in a row of a view, which PostgreSQL limits to 1 GB. */
+#define MOST_SHOWN ((Size) 128 << 20)
+
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const GkSummary *summary, ReturnSetInfo *result);
 
@@ -130,6 +133,24 @@ psi_of(const GkModelRow *row, bool *is_null)
 	return Float8GetDatum(psi);
 }
 
+/* True if a row of a view has room for values; else warns. */
+static bool
+has_room(const GkModelRow *row, const Datum *values, const bool *nulls, TupleDesc descriptor)
+{
+	Size		bytes = 0;
+
+	for (int i = 0; i < descriptor->natts; i++)
+		if (!nulls[i] && TupleDescAttr(descriptor, i)->attlen == -1)
+			bytes += toast_raw_datum_size(values[i]);
+	if (bytes > MOST_SHOWN)
+		ereport(WARNING,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("version %d of model \"%s\" is too large to be shown", row->version,
+						gk_model_name(row->relation)),
+				 errdetail("Its texts have %zu bytes. The limit is %zu.", bytes, MOST_SHOWN)));
+	return bytes <= MOST_SHOWN;
+}
+
 /* Puts attributes of a version into a result; number 0 is psi. */
 static void
 put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnSetInfo *result)
@@ -148,12 +169,15 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnS
 			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
 		if (numbers[i] == GK_MODEL_STATUS)
 			values[i] = status_of(relation, &row, values[i], &nulls[i]);
+	}
+	if (!has_room(&row, values, nulls, result->setDesc))
+		return;
+	for (int i = 0; i < count; i++)
 		/* the table may be gone when the result is read */
 		if (!nulls[i] && TupleDescAttr(result->setDesc, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
 			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *)
 															  DatumGetPointer(values[i])));
-	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

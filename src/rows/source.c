@@ -165,9 +165,9 @@ gk_source_features(const GkSource *source, int *count, bool *is_array)
 
 /* The names of the columns of a table that the source reads. */
 List *
-gk_source_columns_of(const GkSource *source, Oid relation_id)
+gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others)
 {
-	return gk_columns_read(source->query, relation_id);
+	return gk_columns_read(source->query, relation_id, has_others);
 }
 
 /* Declares that rows are compared by direction. */

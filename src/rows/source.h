@@ -48,8 +48,11 @@ extern Oid	gk_source_id_type(const GkSource *source);
 /* The names of the feature columns; an array is one of them, alone. */
 extern const char *const *gk_source_features(const GkSource *source, int *count, bool *is_array);
 
-/* The names of the columns of a table that the source reads; NIL if it does not read the table. */
-extern List *gk_source_columns_of(const GkSource *source, Oid relation_id);
+/*
+ * The names of the columns of a table that the source reads; NIL if it does not read the table.
+ * Also tells if it reads anything else.
+ */
+extern List *gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others);
 
 /*
  * Declares that rows are compared by direction: they are not shifted, and an all-zero row is

@@ -20,10 +20,10 @@
 /* A search for the columns of a table. */
 typedef struct Search
 {
-	Oid			relation_id;
 	List	   *family;			/* it, its partitions and its children */
 	List	   *views;			/* that were looked through */
 	List	   *names;			/* found so far */
+	bool		has_others;		/* whether anything else is read */
 } Search;
 
 static bool search_node(Node *node, void *context);
@@ -130,6 +130,7 @@ add_family(Search *search, const RangeTblEntry *table, const Bitmapset *columns)
 	Bitmapset  *all;
 	ListCell   *cell;
 
+	search->has_others |= tables == NIL;
 	if (tables == NIL)
 		return;
 	relation = relation_open(table->relid, AccessShareLock);
@@ -178,18 +179,23 @@ search_node(Node *node, void *context)
 	if (!IsA(node, Query))
 		return expression_tree_walker(node, search_node, context);
 	foreach(cell, query->rtable)
-		if (lfirst_node(RangeTblEntry, cell)->rtekind == RTE_RELATION)
+	{
+		RTEKind		kind = lfirst_node(RangeTblEntry, cell)->rtekind;
+
+		if (kind == RTE_RELATION)
 			search_relation(context, query, lfirst(cell));
+		((Search *) context)->has_others |= kind == RTE_FUNCTION || kind == RTE_TABLEFUNC;
+	}
 	return query_tree_walker(query, search_node, context, 0);
 }
 
 /* The names of the columns of a table that an analysed query reads. */
 List *
-gk_columns_read(Query *query, Oid relation_id)
+gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 {
-	Search		search = {.relation_id = relation_id,
-	.family = find_all_inheritors(relation_id, NoLock, NULL)};
+	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL)};
 
 	(void) search_node((Node *) query, &search);
+	*has_others = search.has_others;
 	return search.names;
 }

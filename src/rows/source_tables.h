@@ -11,7 +11,8 @@
 /*
  * The names of the columns of a table that an analysed query reads, itself or through views,
  * partitions and children; of a view, all that it reads.  NIL if the query does not read the table.
+ * Also tells if it reads anything else.
  */
-extern List *gk_columns_read(Query *query, Oid relation_id);
+extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 
 #endif							/* GK_SOURCE_TABLES_H */

@@ -560,8 +560,8 @@ write_version(Refit *refit, bool has_row)
 {
 	GkRefitResult *result = refit->result;
 	GkDraft    *draft = &refit->draft;
-	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
 	char	   *name = gk_qualified_name(refit->relation);
+	Oid			relation_id = RelationGetRelid(refit->relation);
 	GkLabelsWritten written;
 
 	gk_progress_phase(GK_PHASE_WRITING);
@@ -569,11 +569,12 @@ write_version(Refit *refit, bool has_row)
 		gk_call_write_labels(&refit->call, refit->labels, &written);
 	gk_draft_text(draft, GK_MODEL_STATUS, result->status);
 	gk_draft_text(draft, GK_MODEL_OUTCOME, result->outcome);
-	gk_draft_set(draft, GK_MODEL_FINISHED_AT, now);
+	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
 	if (result->deployed)
 	{
 		gk_draft_set(draft, GK_MODEL_DEPLOYED, BoolGetDatum(true));
-		gk_draft_set(draft, GK_MODEL_DEPLOYED_AT, now);
+		gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
+					 TimestampTzGetDatum(gk_deployment_time(relation_id)));
 		gk_draft_text(draft, GK_MODEL_DEPLOYED_BY,
 					  GetUserNameFromId(refit->owner.caller, false));
 		gk_withdraw_deployed(name);
@@ -594,6 +595,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 	GkNews		news;
 
 	PreventCommandIfReadOnly("gkmeans_refit()");
+	PreventCommandIfParallelMode("gkmeans_refit()");
 	memset(result, 0, sizeof(GkRefitResult));
 	begin_refit(&refit, version);
 	is_fitted = run(&refit);

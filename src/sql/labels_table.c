@@ -299,14 +299,36 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* True if a column, perhaps of a child, has values that neither labels nor other columns give. */
+/* True if a feature has that name. */
 static bool
-has_own_values(const GkLabelsTable *table, Oid relation_id, const char *column)
+is_feature(const GkSource *source, const char *name)
+{
+	bool		is_array;
+	int			count;
+	const char *const *names = gk_source_features(source, &count, &is_array);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * True if a column, perhaps of a child, has values that neither labels nor other columns give.  One
+ * that is called like those of labels has if it is a feature, or if the source reads nothing else:
+ * features must come from somewhere.
+ */
+static bool
+has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *source,
+			   const char *column, bool has_others)
 {
 	AttrNumber	number = get_attnum(relation_id, column);
 
-	if (strcmp(column, table->id_name) == 0 || gk_is_label_column(column))
+	if (strcmp(column, table->id_name) == 0 ||
+		strcmp(column, gk_label_column_name(GK_LABEL_CLUSTER, NULL)) == 0)
 		return false;
+	if (gk_is_label_column(column))
+		return !has_others || is_feature(source, column);
 	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
 }
 
@@ -318,12 +340,13 @@ static void
 check_source(const GkLabelsTable *table, const GkSource *source)
 {
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	bool		has_others;
 	ListCell   *cell;
 
 	if (!OidIsValid(relation_id) || table->if_exists == GK_EXISTS_APPEND)
 		return;
-	foreach(cell, gk_source_columns_of(source, relation_id))
-		if (has_own_values(table, relation_id, lfirst(cell)))
+	foreach(cell, gk_source_columns_of(source, relation_id, &has_others))
+		if (has_own_values(table, relation_id, source, lfirst(cell), has_others))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("table \"%s\" holds data of the source, and cannot be a table of "

@@ -119,6 +119,16 @@ SELECT fails_with(format('SELECT fit_into(%L, %L, %L)', 'made', choice, source),
 FROM unnest('{replace,delete,merge}'::text[]) choice, unnest('{"SELECT id, far AS x, 1 AS y FROM made","SELECT id, 1 AS x, z AS y FROM made"}'::text[]) source;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'people', choice, 'SELECT d.*, cluster_id AS before, twice FROM data d JOIN people USING (id)'), choice || ' may read ids, labels and what is generated')
 FROM unnest('{merge,delete}'::text[]) choice;
+CREATE TABLE trips (id int PRIMARY KEY, cluster_id int, distance float8, distance_in_miles float8 GENERATED ALWAYS AS (distance / 1.609) STORED);
+INSERT INTO trips SELECT id, NULL, x FROM data;
+CREATE VIEW seen_trips AS SELECT id, distance AS x FROM trips;
+SELECT fails_with(format($$SELECT count(*) FROM gkmeans_fit(%L, %L, 3, id_column => 'id', labels_table => 'trips', if_exists => %L)$$, source, format('{%s}', feature), choice), '42809',
+	format('%s of a feature called like a label: %s', choice, source), 'table "trips" holds data of the source', 'with their column "distance"')
+FROM unnest('{replace,delete,merge}'::text[]) choice, (VALUES ('trips', 'distance'), ('SELECT id, distance_in_miles AS x FROM trips', 'x'), ('seen_trips', 'x'),
+	('SELECT id, ln(distance + 1) AS x FROM trips', 'x'), ('SELECT * FROM trips JOIN (SELECT id, y FROM data) d USING (id)', 'y,distance')) s(source, feature);
+SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
+SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', choice, 'SELECT d.* FROM data d JOIN trips USING (id) WHERE distance >= 0'), choice || ' may read distances')
+FROM unnest('{merge,delete}'::text[]) choice;
 
 -- The ids of any type
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT md5(id::text)::uuid AS "The Id", x FROM data', '{x}', 3, id_column => 'The Id', labels_table => 'uuid_labels')$$, 'ids of type uuid');

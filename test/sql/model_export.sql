@@ -130,6 +130,10 @@ SELECT is((SELECT array_agg(gkmeans_distance('brief', a + 1e6, b, c * 1e9, d) OR
 SELECT is((SELECT count(*)::int FROM iris i WHERE gkmeans_predict_centroids(gkmeans_centroids('m'), ARRAY[a, b, c, d]) = gkmeans_predict('m', i)), 150, 'gkmeans_predict_centroids');
 SELECT is(gkmeans_predict_centroids('{{1},{3},{1}}', '{2}'), 0, 'the first of equals');
 SELECT is(gkmeans_predict_centroids('{{1e15},{1000000000000001}}', '{1000000000000001}'), 1, 'in double precision');
+SELECT is(gkmeans_predict_centroids('{{1e200},{3e200},{-1e308}}', '{2.1e200}'), 1, 'squares beyond the range of double');
+SELECT is(gkmeans_predict_centroids('{{-1e308},{1e308}}', '{1.7e308}'), 1, 'at its end');
+SELECT is(gkmeans_predict_centroids('{{1},{1e-200},{3e-200},{1e300}}', '{2.1e-200}'), 2, 'squares below it');
+SELECT is(gkmeans_predict_centroids('{{5e-324,0},{0,0}}', '{0,0}'), 1, 'the least number');
 SELECT is(gkmeans_predict_centroids('{{1},{3}}', values), NULL, 'features ' || values::text) FROM unnest(ARRAY['{NULL}', '{NaN}', '{Infinity}']) f, LATERAL (SELECT f::float8[]) v(values);
 SELECT fails_with($$SELECT gkmeans_predict_centroids('{1,2}', '{1}')$$, '22023', 'centroids of one dimension');
 SELECT fails_with($$SELECT gkmeans_predict_centroids('{{1,2}}', '{1}')$$, '22000', 'too few features');

@@ -21,7 +21,7 @@ SELECT is(gkmeans_rollback('m'), 2, 'rollback goes to what was deployed before')
 UPDATE m SET deployed = NULL WHERE deployed;
 SELECT is(gkmeans_deploy('m', 1), NULL, 'none was deployed');
 SELECT fails_with($$SELECT gkmeans_deploy('m', 7)$$, '42704', 'a version that is not there', 'no version 7', NULL, '1, 2, 3');
-SELECT fails_with($$SELECT gkmeans_deploy('m', 0)$$, '42704', 'version 0 is none');
+SELECT fails_with(call, '42704', 'version 0 is none: ' || call, 'no version 0$') FROM unnest(ARRAY['SELECT gkmeans_deploy(''m'', 0)', 'SELECT gkmeans_clusters(''m'', 0)', 'SELECT gkmeans_plot(''m'', version => 0)']) call;
 INSERT INTO m (version, group_no, part, status) VALUES (4, 0, 0, 'failed');
 SELECT fails_with('SELECT ' || call, '55000', 'a version without centroids: ' || call, 'no centroids')
 FROM unnest(ARRAY['gkmeans_deploy(''m'', 4)', 'gkmeans_clusters(''m'', 4)', 'gkmeans_centroids(''m'', 4)', 'gkmeans_export(''m'', ''json'', 4)', 'gkmeans_predict_rows(NULL::int, ''m'', ''SELECT 1 AS id, 2 AS x'', ''id'', 4)']) call;
@@ -42,12 +42,29 @@ SELECT is(gkmeans_prune('m', 0), 1, 'keep none');
 SELECT is(array_agg(version ORDER BY version), '{6,9}', 'but the deployed one and the one before') FROM m;
 SELECT fails_with($$SELECT gkmeans_prune('m', -1)$$, '22023', 'less than none');
 
+-- A clock that went back
+SELECT gkmeans_import_model('late', '{{0},{10}}');
+SELECT gkmeans_import_model('late', ARRAY[[0.0], [n * 10.0]], if_exists => 'replace') FROM generate_series(2, 3) n;
+UPDATE late SET deployed_at = deployed_at + interval '1 hour' WHERE version = 2;
+SELECT gkmeans_deploy('late', 1), gkmeans_deploy('late', 3);
+SELECT is(array_agg(version ORDER BY deployed_at DESC), '{3,1,2}', 'versions deployed after one of a later time come after it') FROM late;
+UPDATE late SET deployed_at = deployed_at + interval '1 hour' WHERE version = 2;
+SELECT gkmeans_import_model('late', '{{0},{40}}', if_exists => 'replace');
+SELECT is((SELECT version FROM late ORDER BY deployed_at DESC LIMIT 1), 4, 'so does a new version');
+SELECT gkmeans_deploy('late', 1), gkmeans_deploy('late', 3);
+DELETE FROM late WHERE version = 4;
+SELECT is(gkmeans_prune('late', 0), 1, 'gkmeans_prune keeps the two that were deployed last');
+SELECT is(gkmeans_rollback('late'), 1, 'and gkmeans_rollback goes back to the one before');
+UPDATE late SET deployed_at = 'infinity' WHERE version = 3;
+SELECT lives_ok($$SELECT gkmeans_deploy('late', 3)$$, 'a time without end does no harm');
+
 -- Names
 SELECT lives_ok($$SELECT gkmeans_name_clusters('m', '{near,NULL}')$$, 'gkmeans_name_clusters');
 SELECT is((SELECT array_agg(name) FROM gkmeans_clusters('m')), '{near,NULL}', 'the names are there');
 SELECT is(gkmeans_name('m', 1), 'near', 'a name');
 SELECT is(gkmeans_name('m', 1000), 'cluster 1', 'no name');
 SELECT fails_with(format('SELECT gkmeans_name_clusters(''m'', %L)', names), '22023', 'names ' || names, 'does not fit', '2 elements') FROM unnest('{"{a}","{a,b,c}","{}","{{a,b}}"}'::text[]) names;
+SELECT fails_with(call, '42622', 'a name of more than 1 MB: ' || call, 'name 2 is too long') FROM unnest('{"SELECT gkmeans_name_clusters(''m'', ARRAY[NULL, repeat(''n'', 1048577)])","SELECT gkmeans_import_model(''long'', ''{{1},{2}}'', names => ARRAY[NULL, repeat(''n'', 1048577)])"}'::text[]) call;
 
 -- Privileges: those of the UPDATE or DELETE, no others
 CREATE ROLE gk_deployer;

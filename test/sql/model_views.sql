@@ -102,6 +102,19 @@ TRUNCATE brief;
 FETCH versions \gset
 SELECT is(:'got', (SELECT md5(string_agg(md5(i::text || :'version'), '')) FROM generate_series(1, 1500) i), 'a note of a model that is emptied');
 
+-- Texts that no row of a view could hold
+SELECT gkmeans_import_model('vast', '{{1},{2}}');
+SELECT gkmeans_import_model('vast', '{{1},{2}}', if_exists => 'replace');
+UPDATE vast SET note = repeat('a', 60000000), outcome = note, error_message = note WHERE version = 1;
+UPDATE vast SET outcome = note, error_message = note WHERE version = 1;
+UPDATE vast SET error_message = 'short' WHERE version = 2;
+SELECT is(array_agg(version), '{2}', 'a version that is too large is left out') FROM gkmeans.versions WHERE model = 'gk_test.vast';
+SELECT is(row(version, versions, last_error)::text, '(2,1,short)', 'of the model, too') FROM gkmeans.models WHERE model_name = 'vast';
+SELECT is(count(*)::int, 4, 'but not its clusters') FROM gkmeans.clusters WHERE model = 'gk_test.vast';
+DO $$ BEGIN EXECUTE format('COMMENT ON TABLE vast IS %L', repeat('é', 20000)); END $$;
+SELECT is(description, repeat('é', 10000), 'a long comment is cut') FROM gkmeans.models WHERE model_name = 'vast';
+DROP TABLE vast;
+
 -- A thousand models
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP PERFORM gkmeans_import_model('many_' || i, '{{1},{2}}'); END LOOP; END $$;
 SELECT is(count(*)::int, 300, 'many models') FROM gkmeans.models WHERE model_name LIKE 'many%';

@@ -77,6 +77,9 @@ SELECT is(row(status, deployed, outcome)::text, '(fitted,t,"as good as version 4
 SELECT is(gkmeans_rollback('d'), 4, 'rollback knows the one before');
 SELECT gkmeans_refit('d', keep => 2);
 SELECT is(array_agg(version ORDER BY version), '{1,4,5,6}', 'keep => 2 keeps two, the deployed one and that before it') FROM d;
+UPDATE d SET deployed_at = clock_timestamp() + interval '1 hour' WHERE version = 1;
+SELECT version FROM gkmeans_refit('d', deploy => 'always');
+SELECT is((SELECT version FROM d WHERE deployed_at IS NOT NULL ORDER BY deployed_at DESC LIMIT 1), 7, 'after the clock went back, a refit is the last deployment all the same');
 
 -- Labels of a version that is not deployed stay those of the one that is
 SELECT fill(50, 30, 20, 1);

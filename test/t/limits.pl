@@ -46,6 +46,39 @@ for my $setting ('gkmeans.max_cpu_threads', 'gkmeans.total_host_memory_limit')
 is($node->safe_psql('postgres', "SET gkmeans.cpu_threads = 9; $fit; $threads", connstr => $as_analyst), "$bits\n2", 'a cap of a role');
 is(ask("$fit; SET gkmeans.max_cpu_threads = -1"), "$bits\nERROR:  22023: -1 is outside the valid range for parameter \"gkmeans.max_cpu_threads\" (0 .. 1024)", 'a cap below 0');
 
+# What the server says counts whatever a role tells its session before the library is loaded
+$node->append_conf('postgresql.conf', "gkmeans.max_cpu_threads = 1\ngkmeans.host_memory_limit = '64MB'\ngkmeans.cpu_threads = 5");
+$node->reload;
+$node->safe_psql('postgres', 'CREATE ROLE guest LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest');
+my $as_guest = $node->connstr('postgres') . ' user=guest';
+my $shown = "SHOW gkmeans.max_cpu_threads; SHOW gkmeans.host_memory_limit";
+my $limits = $node->safe_psql('postgres', q{LOAD 'gkmeans'; SELECT string_agg(name, ' ') FROM pg_settings WHERE name LIKE 'gkmeans.%' AND context = 'superuser'});
+is(scalar(split ' ', $limits), 7, 'there are seven limits');
+for my $limit (split ' ', $limits)
+{
+	my ($status, $out, $error) = $node->psql('postgres', $fit, connstr => "$as_guest options='-c $limit=0'");
+	like($error, qr/^psql:<stdin>:1: ERROR:  permission denied to set parameter "$limit"$/m, "$limit: no option of a connection");
+	is($out, '', "$limit: no fit, either");
+	is($node->safe_psql('postgres', $fit, connstr => $node->connstr('postgres') . " options='-c $limit=" . ($limit =~ /devices/ ? '' : 1048576 >> ($limit =~ /threads|backends/ ? 11 : 0)) . "'"),
+		$bits, "$limit: an option of a superuser");
+}
+$node->safe_psql('postgres', 'GRANT SET ON PARAMETER gkmeans.max_cpu_threads TO guest');
+is($node->safe_psql('postgres', "SELECT count(*) FROM gkmeans_memory(); $shown", connstr => "$as_guest options='-c gkmeans.max_cpu_threads=3'"), "4\n3\n64MB", 'an option of whoever may set it');
+$node->safe_psql('postgres', 'REVOKE SET ON PARAMETER gkmeans.max_cpu_threads FROM guest');
+is($node->safe_psql('postgres', "SET client_min_messages = error; SET gkmeans.max_cpu_threads = 1024; SELECT count(*) FROM gkmeans_memory(); $shown", connstr => $as_guest), "4\n1\n64MB", 'set before the library is loaded');
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION load_below(float8) RETURNS float8 LANGUAGE plpgsql PARALLEL SAFE AS
+		$$ BEGIN EXECUTE 'SELECT count(*) FROM gkmeans_memory()'; RETURN $1; END $$});
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0';
+my ($status, $out, $error) = $node->psql('postgres', "$parallel; SELECT count(load_below(x)) FROM data; $shown; $fit; $threads", connstr => $as_guest);
+is("$out\n$error", "3000\n1\n64MB\n$bits\n1\n", 'loaded below a Gather');
+$node->append_conf('postgresql.conf', "gkmeans.max_cpu_threads = 0\ngkmeans.host_memory_limit = 0\ngkmeans.cpu_threads = 0");
+$node->reload;
+my $from_jobs = q{CREATE FUNCTION refit_it(int) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS $$ BEGIN EXECUTE 'SELECT gkmeans_refit(''m'')'; RETURN 1; END $$};
+$node->safe_psql('postgres', "$from_jobs; SELECT count(*) FROM gkmeans_create_model('m', 'data', '{x,y}', 3)");
+($status, $out, $error) = $node->psql('postgres', "$parallel; SELECT count(refit_it(id)) FROM data");
+like($error, qr/ERROR:  cannot execute gkmeans_refit\(\) during a parallel operation/, 'a refit below a Gather');
+
 # Memory that one session holds is not available to another, even in another database
 sub held_by
 {
