@@ -313,7 +313,7 @@ COMMENT ON COLUMN gkmeans.clusters.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.clusters.cluster_id IS 'number of the cluster';
 COMMENT ON COLUMN gkmeans.clusters.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
 COMMENT ON COLUMN gkmeans.clusters.size IS 'number of rows';
-COMMENT ON COLUMN gkmeans.clusters.share IS 'share of all rows, 0 to 1';
+COMMENT ON COLUMN gkmeans.clusters.share IS 'share of the rows that were clustered, 0 to 1';
 COMMENT ON COLUMN gkmeans.clusters.weight IS 'sum of the weights of the rows';
 COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of the squared distances to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';

@@ -7,8 +7,10 @@
 #include "access/relation.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
 #include "commands/proclang.h"
 #include "commands/vacuum.h"
 #include "executor/spi.h"
@@ -258,6 +260,21 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 											mode_argument(table));
 }
 
+/* Raises an error if a table that is made cannot have its ids as a primary key. */
+static void
+check_key(const GkLabelsTable *table)
+{
+	if (table->if_exists != GK_EXISTS_MERGE ||
+		OidIsValid(GetDefaultOpClass(table->id_type, BTREE_AM_OID)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
+			 errdetail("No index can make them unique."),
+			 errhint("Cast them in the source, for example %s::text.",
+					 quote_identifier(table->id_column))));
+}
+
 /*
  * Looks up and checks the table.  The lock is released at once: fits that kept it until they
  * write would block each other.
@@ -277,6 +294,7 @@ look_up(GkLabelsTable *table)
 	{
 		name_id_column(table, InvalidOid);
 		table->columns &= MADE;
+		check_key(table);
 		gk_check_creation(&table->output, table->id_name, table->id_type);
 	}
 }
