@@ -166,7 +166,7 @@ find_variable(const char *name)
 	struct config_generic **variables = get_guc_variables();
 
 	for (int i = 0; i < GetNumConfigOptions(); i++)
-		if (strcmp(variables[i]->name, name) == 0)
+		if (pg_strcasecmp(variables[i]->name, name) == 0)
 			return variables[i];
 	return NULL;
 #endif
