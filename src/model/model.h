@@ -174,6 +174,9 @@ extern void gk_find_head_or_fail(GkHeads *heads, Relation relation, int version)
 __attribute__((noreturn))
 extern void gk_model_is_damaged(Relation relation, int version, const char *attribute);
 
+/* True if an error is that one, which can be caught without a subtransaction. */
+extern bool gk_is_damage(const ErrorData *error);
+
 /* A row whose attributes are read and checked; the version is for errors. */
 typedef struct GkModelRow
 {

@@ -17,6 +17,9 @@
 #include "alloc.h"
 #include "model.h"
 
+/* The name of the function that says so, as its errors have it. */
+#define RAISER "gk_model_is_damaged"
+
 /* Raises XX001. */
 void
 gk_model_is_damaged(Relation relation, int version, const char *attribute)
@@ -25,6 +28,17 @@ gk_model_is_damaged(Relation relation, int version, const char *attribute)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("version %d of model \"%s\" is damaged", version, gk_model_name(relation)),
 			 errdetail("Attribute \"%s\" is not as gkmeans writes it.", attribute)));
+}
+
+/*
+ * True if an error is that one: before it nothing but memory is taken, so it can be caught without
+ * a subtransaction.  PostgreSQL's own XX001 leaves pages behind that nobody can read any more.
+ */
+bool
+gk_is_damage(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_DATA_CORRUPTED && error->funcname != NULL &&
+		strcmp(error->funcname, RAISER) == 0;
 }
 
 /* Raises XX001 for an attribute of a row. */

@@ -54,10 +54,10 @@ gk_warn_of_damage(MemoryContext context)
 {
 	ErrorData  *error;
 
-	if (geterrcode() != ERRCODE_DATA_CORRUPTED)
-		PG_RE_THROW();
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
+	if (!gk_is_damage(error))
+		PG_RE_THROW();
 	FlushErrorState();
 	ereport(WARNING,
 			(errcode(error->sqlerrcode),
@@ -66,10 +66,7 @@ gk_warn_of_damage(MemoryContext context)
 	FreeErrorData(error);
 }
 
-/*
- * Reads a version; false if it is damaged.  Nothing but memory is taken between the
- * raising of that error and here, so it can be caught without a subtransaction.
- */
+/* Reads a version; false if it is damaged. */
 bool
 gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 {

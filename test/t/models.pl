@@ -217,6 +217,31 @@ SKIP:
 	unlike($error, qr/leak/i, 'no leak is told of');
 	$primary->start;
 }
+
+# A page that cannot be read is an error in the views as well, and no session waits for it
+$primary->safe_psql('shop', q{SELECT count(*) FROM gkmeans_create_model('public.wide', 'SELECT array_agg(random() * j) AS v FROM generate_series(1, 10) j, generate_series(1, 1000) i GROUP BY i', '{v}', 300); CHECKPOINT});
+my $views = q{SET statement_timeout = '60s'; SELECT count(*) FROM gkmeans.clusters; SELECT count(*) FROM gkmeans.centroid_features; SELECT count(*) FROM gkmeans.plots; SELECT gkmeans_predict('public.wide', ARRAY[1,2,3,4,5,6,7,8,9,10])};
+my $file = $primary->data_dir . '/' . $primary->safe_psql('shop', q{SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE oid = 'public.wide'::regclass});
+my $pages = (-s $file) / 8192;
+for (["\xff" x 18, 8, 'invalid page in block'], ["\0" x 8192, 0, 'missing chunk number'])
+{
+	my ($bytes, $place, $message) = @$_;
+	$primary->stop;
+	open my $damaged, '+<', $file or die $!;
+	for my $page (0 .. $pages - 1)
+	{
+		seek $damaged, 8192 * $page + $place, 0;
+		print $damaged $bytes;
+	}
+	close $damaged;
+	$primary->start;
+	for my $session (1, 2)
+	{
+		my (undef, undef, $said) = $primary->psql('shop', $views, on_error_stop => 0);
+		is(scalar(() = $said =~ /ERROR:  $message/g), 4, "$message, session $session: errors");
+		unlike($said, qr/leak|timeout/, "$message, session $session: nothing else");
+	}
+}
 end_server($primary);
 done_testing();
 
