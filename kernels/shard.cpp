@@ -99,6 +99,8 @@ Centroids::release()
 	sorted.rounded.release();
 	sorted.lower.release();
 	sorted.numbers.release();
+	sorted.unsorted.release();
+	sorted.workspace.release();
 	hashes.release();
 	firsts.release();
 	packed.release();

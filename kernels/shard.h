@@ -86,6 +86,8 @@ struct SortedCentroids
 	Buffer<__half> rounded;
 	Buffer<float> lower;
 	Buffer<int32_t> numbers;
+	Buffer<int32_t> unsorted;	/* if there are many: their numbers as they come … */
+	Buffer<unsigned char> workspace;	/* … and what CUB needs */
 };
 
 /* A set of centroids, or of candidates, that rows are compared with. */

@@ -181,7 +181,7 @@ IS 'withdraws the deployed version and deploys the one before it; returns that v
 CREATE FUNCTION gkmeans_prune(model regclass, keep integer DEFAULT 10)
 RETURNS integer
 AS 'MODULE_PATHNAME', 'gkmeans_prune'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_prune(regclass, integer)
@@ -212,7 +212,7 @@ CREATE FUNCTION gkmeans_create_view(
     if_exists text DEFAULT 'error')
 RETURNS void
 AS 'MODULE_PATHNAME', 'gkmeans_create_view'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000;
 
 COMMENT ON FUNCTION gkmeans_create_view(regclass, text, text, text)

@@ -63,7 +63,7 @@ COMMENT ON COLUMN gkmeans.progress.device_bytes IS 'bytes of their memory in use
 COMMENT ON COLUMN gkmeans.progress.nodes IS 'number of servers that read the rows; 0 if this server reads them';
 COMMENT ON COLUMN gkmeans.progress.started_at IS 'when the fit began';
 COMMENT ON COLUMN gkmeans.progress.seconds IS 'seconds since then';
-COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'estimated seconds left: of reading, or at most of iterating';
+COMMENT ON COLUMN gkmeans.progress.remaining_seconds IS 'estimated seconds left: of reading, or at most of the starts, without a search';
 
 GRANT SELECT ON gkmeans.progress TO PUBLIC;
 

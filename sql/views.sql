@@ -111,7 +111,8 @@ CREATE FUNCTION _gkmeans_drift(
     OUT share_now double precision,
     OUT psi double precision,
     OUT avg_distance_then double precision,
-    OUT avg_distance_now double precision)
+    OUT avg_distance_now double precision,
+    OUT version_then integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gk_visible_drift'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
@@ -312,7 +313,7 @@ COMMENT ON COLUMN gkmeans.clusters.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.clusters.cluster_id IS 'number of the cluster';
 COMMENT ON COLUMN gkmeans.clusters.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
 COMMENT ON COLUMN gkmeans.clusters.size IS 'number of rows';
-COMMENT ON COLUMN gkmeans.clusters.share IS 'share of all rows, 0 to 1';
+COMMENT ON COLUMN gkmeans.clusters.share IS 'share of the rows that were clustered, 0 to 1';
 COMMENT ON COLUMN gkmeans.clusters.weight IS 'sum of the weights of the rows';
 COMMENT ON COLUMN gkmeans.clusters.inertia IS 'sum of the squared distances to the centroid';
 COMMENT ON COLUMN gkmeans.clusters.avg_distance IS 'average distance to the centroid';
@@ -349,7 +350,9 @@ COMMENT ON COLUMN gkmeans.centroid_features.importance_rank IS 'rank of the feat
 
 CREATE VIEW gkmeans.drift AS
 SELECT pg_catalog.format('%I.%I/%s/%s/drift', m.schema_name, m.model_name, d.version, d.cluster_id) AS drift_key,
-    pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, d.version, d.cluster_id) AS cluster_key,
+    CASE WHEN d.version_then IS NOT NULL
+        THEN pg_catalog.format('%I.%I/%s/%s', m.schema_name, m.model_name, d.version_then, d.cluster_id)
+        END AS cluster_key,
     pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, d.version) AS version_key,
     pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     d.version, d.checked_at, d.cluster_id, d.cluster_name, d.share_then, d.share_now, d.psi,
@@ -358,13 +361,13 @@ FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_drift(m.id) d
 
 COMMENT ON VIEW gkmeans.drift IS 'how the rows of each cluster had changed when a model was refitted or checked';
 COMMENT ON COLUMN gkmeans.drift.drift_key IS 'model, version and cluster; the key of this view';
-COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters';
+COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters: the cluster of the version that was deployed then; NULL if it is not known which one that was';
 COMMENT ON COLUMN gkmeans.drift.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.drift.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.drift.version IS 'the refit or check; its rows are compared with those of the version that was deployed then';
 COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when the rows were compared';
 COMMENT ON COLUMN gkmeans.drift.cluster_id IS 'number of the cluster';
-COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'name of the cluster, or "cluster 3" if it has none';
+COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'name that the cluster had then, or "cluster 3" if it had none';
 COMMENT ON COLUMN gkmeans.drift.share_then IS 'its share of the rows that the deployed version was fitted to, 0 to 1';
 COMMENT ON COLUMN gkmeans.drift.share_now IS 'its share of the rows of the refit or check';
 COMMENT ON COLUMN gkmeans.drift.psi IS 'its part of the population stability index';

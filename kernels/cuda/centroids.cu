@@ -225,6 +225,7 @@ reserve_centroids(Shard &shard, Centroids &centroids, int64_t count)
 												TILE_COLUMNS);
 		centroids.sorted.lower.reserve(shard, centroids.padded);
 		centroids.sorted.numbers.reserve(shard, centroids.padded);
+		reserve_sorting(shard, centroids);
 	}
 }
 

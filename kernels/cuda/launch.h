@@ -21,6 +21,7 @@ void		compute_bounds(Shard &shard, const Slice &slice);
 struct FilterArguments;
 bool		filter_resident_fits(const Shard &shard, int64_t centroids);
 void		filter_resident(Shard &shard, const FilterArguments &a);
+void		reserve_sorting(Shard &shard, Centroids &centroids);
 void		sort_centroids(Shard &shard, const Centroids &centroids);
 bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);

@@ -2,6 +2,8 @@
  * Centroids in the order of their lower bounds, for filter_hopper.cu: neighbours have nearly the
  * same, so that one bound stands for several.
  */
+#include <cub/device/device_radix_sort.cuh>
+
 #include "filter.cuh"
 #include "warp.cuh"
 
@@ -9,6 +11,9 @@ namespace gk
 {
 
 #define SORTING_WARPS 8
+
+/* So many centroids are sorted by digits; comparing all pairs of fewer takes less time. */
+#define MANY_CENTROIDS 16384
 
 /* What sorts centroids; all arrays are padded. */
 struct Sorting
@@ -63,31 +68,93 @@ copy_mixed(const Sorting &a, int to, int from, int column)
 		make_uint4(low.y, low.w, high.y, high.w);
 }
 
+/* Copies all columns of a centroid, by a warp. */
+static __device__ __forceinline__ void
+copy_columns(const Sorting &a, int to, int from)
+{
+	for (int column = threadIdx.x % 32 * 16; column < tiles_of(a.depth) * TILE_COLUMNS;
+		 column += 512)
+		copy_mixed(a, to, from, column);
+}
+
 /* Copies centroids to their places: one warp each. */
 static __global__ void
 sort_kernel(Sorting a)
 {
 	int			centroid = (int) blockIdx.x * SORTING_WARPS + threadIdx.x / 32;
-	int			lane = threadIdx.x % 32;
 	float		lower = a.lower[centroid];
 	int			place = count_before(a, centroid, lower);
 
-	for (int column = lane * 16; column < tiles_of(a.depth) * TILE_COLUMNS; column += 512)
-		copy_mixed(a, place, centroid, column);
-	if (lane == 0)
+	copy_columns(a, place, centroid);
+	if (threadIdx.x % 32 == 0)
 	{
 		a.sorted_lower[place] = lower;
 		a.numbers[place] = centroid;
 	}
 }
 
+/* Numbers centroids. */
+static __global__ void
+number_kernel(int32_t *numbers)
+{
+	int			centroid = (int) (blockIdx.x * blockDim.x + threadIdx.x);
+
+	numbers[centroid] = centroid;
+}
+
+/* Copies centroids whose places are known: one warp each. */
+static __global__ void
+copy_kernel(Sorting a)
+{
+	int			place = (int) blockIdx.x * SORTING_WARPS + threadIdx.x / 32;
+
+	copy_columns(a, place, a.numbers[place]);
+}
+
+/* Sorts bounds and numbers with CUB, or tells how much memory that takes, where it is not given. */
+static void
+sort_bounds(const Sorting &a, const int32_t *numbers, void *memory, size_t *bytes,
+			cudaStream_t stream)
+{
+	GK_CUDA(cub::DeviceRadixSort::SortPairs(memory, *bytes, a.lower, a.sorted_lower, numbers,
+											a.numbers, a.padded, 0, 32, stream));
+}
+
+/* Reserves what the sorting of so many centroids takes besides. */
+void
+reserve_sorting(Shard &shard, Centroids &centroids)
+{
+	size_t		bytes = 0;
+
+	if (centroids.padded < MANY_CENTROIDS)
+		return;
+	sort_bounds(Sorting(shard, centroids), nullptr, nullptr, &bytes, shard.device->compute);
+	centroids.sorted.unsorted.reserve(shard, centroids.padded);
+	centroids.sorted.workspace.reserve(shard, bytes);
+}
+
 /* Enqueues the sorting of centroids that are bounded. */
 void
 sort_centroids(Shard &shard, const Centroids &centroids)
 {
-	sort_kernel<<<(unsigned) (centroids.padded / SORTING_WARPS), SORTING_WARPS * 32, 0,
-		shard.device->compute>>>(Sorting(shard, centroids));
-	GK_LAUNCHED("sort_kernel");
+	Sorting		a(shard, centroids);
+	cudaStream_t stream = shard.device->compute;
+	unsigned	blocks = (unsigned) (centroids.padded / SORTING_WARPS);
+	size_t		bytes = centroids.sorted.workspace.capacity();
+
+	if (centroids.padded < MANY_CENTROIDS)
+	{
+		sort_kernel<<<blocks, SORTING_WARPS * 32, 0, stream>>>(a);
+		GK_LAUNCHED("sort_kernel");
+		return;
+	}
+	number_kernel<<<(unsigned) (centroids.padded / 128), 128, 0, stream>>>
+		(centroids.sorted.unsorted.get());
+	GK_LAUNCHED("number_kernel");
+	sort_bounds(a, centroids.sorted.unsorted.get(), centroids.sorted.workspace.get(), &bytes,
+				stream);
+	copy_kernel<<<blocks, SORTING_WARPS * 32, 0, stream>>>(a);
+	GK_LAUNCHED("copy_kernel");
 }
 
 }								/* namespace gk */

@@ -16,7 +16,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
@@ -72,8 +71,7 @@ static const char *
 labelling(const GkModel *model)
 {
 	return psprintf("%s." PREDICT "(%u::pg_catalog.regclass, %d, source.*)",
-					quote_identifier(get_namespace_name(gk_extension_schema())), model->relation,
-					model->version);
+					gk_extension_schema_name(), model->relation, model->version);
 }
 
 /* Makes sure that a query calls that function for both models, not a better match of its name. */

@@ -235,7 +235,7 @@ begin_view(View *view, Relation model)
 	memset(view, 0, sizeof(*view));
 	view->model = model;
 	view->constant = psprintf("%s::pg_catalog.regclass", quote_literal_cstr(name));
-	view->functions = quote_identifier(get_namespace_name(gk_extension_schema()));
+	view->functions = gk_extension_schema_name();
 	initStringInfo(&view->columns);
 	initStringInfo(&view->from);
 }
@@ -244,16 +244,17 @@ begin_view(View *view, Relation model)
 Datum
 gkmeans_create_view(PG_FUNCTION_ARGS)
 {
-	bool		scored = gk_find_word("kind", text_to_cstring(PG_GETARG_TEXT_PP(2)), kinds) == 0;
-	GkModelExists if_exists = gk_model_exists_word(text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	bool		scored = gk_find_word("kind", gk_text_or(fcinfo, 2, kinds[0]), kinds) == 0;
+	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, 3, "error"));
 	Relation	model;
 	RangeVar   *name;
 	View		view;
 
 	PreventCommandIfReadOnly("gkmeans_create_view()");
 	PreventCommandIfParallelMode("gkmeans_create_view()");
+	gk_require_argument(fcinfo, 0, "model");
 	model = gk_open_model(PG_GETARG_OID(0));
-	name = gk_table_name("view_name", text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	name = gk_table_name("view_name", gk_required_text(fcinfo, 1, "view_name"));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(RangeVarGetRelid(name, NoLock, true)))

@@ -51,11 +51,9 @@ execute(const char *command)
 static void
 make_model(const char *name, const char *definition)
 {
-	const char *schema = get_namespace_name(gk_extension_schema());
-
-	execute(psprintf("CREATE TABLE %s OF %s (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
-					 " PRIMARY KEY (version, group_no, part))", name,
-					 quote_qualified_identifier(schema, "gkmeans_model"),
+	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
+					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
+					 " PRIMARY KEY (version, group_no, part))", name, gk_extension_schema_name(),
 					 quote_literal_cstr(definition)));
 	execute(psprintf("CREATE UNIQUE INDEX ON %s ((true)) WHERE deployed", name));
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"

@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -153,6 +154,33 @@ end_change(Change *change)
 	relation_close(change->relation, NoLock);
 }
 
+/* Raises 40001 if a version is newer than what the transaction sees. */
+static void
+check_is_seen(const Change *change, int version)
+{
+	GkHeads    *heads;
+	GkModelRow	row;
+	bool		found = false;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	heads = gk_begin_heads(change->relation);
+	while (!found && gk_next_head(heads))
+	{
+		gk_open_row(&row, change->relation, gk_head(heads));
+		found = row.version == version;
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	if (!found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Version %d of model \"%s\" was made after this transaction began.",
+						   version, gk_model_name(change->relation))));
+}
+
 /* Updates the head row of a version; $2 is a value of a type, if there is one. */
 static void
 update_version(const Change *change, int version, const char *set, Oid type, Datum value)
@@ -167,6 +195,8 @@ update_version(const Change *change, int version, const char *set, Oid type, Dat
 										  change->name, set),
 								 type == InvalidOid ? 1 : 2, types, values, NULL, false, 0);
 	gk_check_written(code, SPI_OK_UPDATE, change->name);
+	if (SPI_processed == 0)
+		check_is_seen(change, version);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -324,8 +354,9 @@ gk_prune(Oid relation_id, int keep)
 Datum
 gkmeans_prune(PG_FUNCTION_ARGS)
 {
-	int			keep = PG_GETARG_INT32(1);
+	int			keep = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
 
+	gk_require_argument(fcinfo, 0, "model");
 	if (keep < 0)
 		gk_out_of_range("keep", "0 and above");
 	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));

@@ -79,28 +79,28 @@ draw_psi(const GkSubject *subject, GkSvg *svg, double width)
 	gk_panel_draw_names(svg, &panel, x, days, count);
 }
 
-/* The name of a cluster by its id, if this version has it. */
+/* The name of a cluster of the version then; "" if its number is not known. */
 static const char *
-name_of(const GkSummary *summary, double number)
+name_of(JsonbContainer *row)
 {
-	for (int c = 0; c < summary->k; c++)
-		if (gk_summary_id(summary, c) == number)
-			return gk_summary_name(summary, c);
-	return psprintf("cluster %.0f", number);
+	const char *name = gk_json_text(row, "name");
+	double		number = gk_read_number(row, "cluster_id");
+
+	if (name != NULL)
+		return name;
+	return isnan(number) ? "" : psprintf("cluster %.0f", number);
 }
 
 /* Draws a cluster's share then and now. */
 static void
-draw_shares(GkSvg *svg, JsonbContainer *row, const GkSummary *summary, double left, double y,
-			double line, double greatest)
+draw_shares(GkSvg *svg, JsonbContainer *row, double left, double y, double line, double greatest)
 {
 	double		shares[2] = {gk_read_number(row, "share_then"), gk_read_number(row, "share_now")};
-	double		number = gk_read_number(row, "cluster_id");
 	double		names = Min(110.0, (svg->width - left) * 0.35);
 	double		width = svg->width - left - names - 56.0;
 
 	gk_svg_text(svg, left + names - 6.0, y + line / 2.0 + 2.0, GK_END, "",
-				gk_clip(isnan(number) ? "" : name_of(summary, number), names - 6.0));
+				gk_clip(name_of(row), names - 6.0));
 	for (int i = 0; i < 2; i++)
 	{
 		double		length = isnan(shares[i]) ? 0.0 : width * shares[i] / greatest;
@@ -139,7 +139,7 @@ draw_clusters(const GkSubject *subject, GkSvg *svg, double left)
 	gk_svg_text(svg, left + 116.0, 44.0, GK_START, "",
 				psprintf("now: version %d", drift->version));
 	for (int i = 0; i < shown; i++)
-		draw_shares(svg, rows.rows[i], &subject->summary, left, 54.0 + i * line, line, greatest);
+		draw_shares(svg, rows.rows[i], left, 54.0 + i * line, line, greatest);
 	if (shown < rows.count)
 		gk_svg_text(svg, left, 54.0 + shown * line + 13.0, GK_START, "opacity=\".8\"",
 					psprintf("and %d more clusters", rows.count - shown));

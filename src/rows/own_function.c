@@ -11,6 +11,7 @@
 #include "commands/extension.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "own_function.h"
@@ -37,6 +38,20 @@ gk_own_function(const char *name)
 				 errmsg("extension \"gkmeans\" has no function \"%s\"", name),
 				 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
 	return found;
+}
+
+/* The name of such a function, qualified and quoted. */
+char *
+gk_own_function_name(Oid function)
+{
+	const char *name = get_func_name(function);
+	const char *schema = get_namespace_name(get_func_namespace(function));
+
+	if (name == NULL || schema == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", function)));
+	return quote_qualified_identifier(schema, name);
 }
 
 /* Raises an error unless a call is one of the extension's own function. */

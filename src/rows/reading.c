@@ -233,9 +233,7 @@ feed_query(const GkSource *source, Oid function)
 	StringInfoData query;
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT %s($1",
-					 quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
-												get_func_name(function)));
+	appendStringInfo(&query, "SELECT %s($1", gk_own_function_name(function));
 	append_row(&query, source, names);
 	appendStringInfoChar(&query, ')');
 	append_source(&query, source, names);

@@ -145,6 +145,7 @@ gk_find_drift(const GkModel *model, const GkThen *then, const GkCluster *now,
 	GkFeatureStatistics statistics;
 
 	drift->checked_at = GetCurrentTimestamp();
+	drift->version = model->version;
 	gk_find_feature_statistics(spec, prepared, &statistics);
 	find_clusters(model, then, now, spec->rows, drift);
 	find_features(model, then, &statistics, rows, drift);
@@ -228,6 +229,8 @@ append_clusters(StringInfo json, const GkDrift *drift)
 		const GkClusterDrift *cluster = &drift->clusters[ranks[i].place];
 
 		appendStringInfo(json, "%s{\"cluster_id\": %d", i > 0 ? ", " : "", cluster->cluster_id);
+		appendStringInfoString(json, ", \"name\": ");
+		escape_json(json, cluster->name);
 		append_rows(json, "rows_then", cluster->rows_then);
 		append_number(json, "share_then", cluster->share_then);
 		append_rows(json, "rows_now", cluster->rows_now);
@@ -280,6 +283,7 @@ gk_drift_json(const GkDrift *drift)
 	appendStringInfo(&json, "{\"checked_at\": \"%s\"",
 					 JsonEncodeDateTime(time, TimestampTzGetDatum(drift->checked_at),
 										TIMESTAMPTZOID, NULL));
+	append_number(&json, "version", drift->version);
 	append_number(&json, "psi", drift->psi);
 	appendStringInfoString(&json, ", \"clusters\": [");
 	append_clusters(&json, drift);

@@ -54,6 +54,7 @@ typedef struct GkFeatureDrift
 typedef struct GkDrift
 {
 	TimestampTz checked_at;
+	int			version;		/* that the rows are compared with */
 	double		psi;			/* of all clusters */
 	int			k;
 	GkClusterDrift *clusters;

@@ -17,54 +17,27 @@
 #include "definition.h"
 #include "model.h"
 #include "sql_function.h"
-#include "summary.h"
 
 GK_SQL_FUNCTION(gk_visible_drift);
 
-/* The names of the clusters of the deployed version. */
-typedef struct Names
+/* The version that the rows of a drift were compared with; 0 = not known. */
+static int
+version_then(const GkModelRow *row, JsonbContainer *drift)
 {
-	int			count;
-	GkSummary	summary;
-} Names;
+	double		version = gk_json_number(drift, "version");
 
-/* Reads the names; none if no version is deployed, or it is damaged. */
-static void
-read_names(Relation relation, Names *names)
-{
-	GkHeads    *heads = gk_begin_heads(relation);
-	GkModelRow	row;
-
-	memset(names, 0, sizeof(*names));
-	if (gk_find_head(heads, 0))
-	{
-		gk_open_row(&row, relation, gk_head(heads));
-		if (gk_row_has_centroids(&row) && gk_try_summary(&row, false, &names->summary))
-			names->count = names->summary.k;
-	}
-	gk_end_heads(heads);
+	return version >= 1.0 && version < row->version ? (int) version : 0;
 }
 
-/* The name of a cluster; ids ascend. */
-static const char *
-name_of(const Names *names, int id)
+/* The name that a cluster had then. */
+static Datum
+name_of(JsonbContainer *cluster, int id)
 {
-	int			low = 0;
-	int			high = names->count - 1;
+	JsonbValue	name;
 
-	while (low <= high)
-	{
-		int			middle = (low + high) / 2;
-		int			found = gk_summary_id(&names->summary, middle);
-
-		if (found == id)
-			return gk_summary_name(&names->summary, middle);
-		if (found < id)
-			low = middle + 1;
-		else
-			high = middle - 1;
-	}
-	return psprintf("cluster %d", id);
+	if (gk_json_find(cluster, "name", &name) && name.type == jbvString)
+		return PointerGetDatum(cstring_to_text_with_len(name.val.string.val, name.val.string.len));
+	return CStringGetTextDatum(psprintf("cluster %d", id));
 }
 
 /* Puts a number that may be unknown. */
@@ -77,41 +50,43 @@ put_number(JsonbContainer *cluster, const char *key, Datum *value, bool *is_null
 	*value = Float8GetDatum(number);
 }
 
-/* Puts the recorded drift of one cluster into a result. */
+/* Puts the recorded drift of one cluster of that version into a result. */
 static void
-put_cluster(const GkModelRow *row, const Names *names, JsonbContainer *cluster,
-			ReturnSetInfo *result)
+put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetInfo *result)
 {
 	double		id = gk_json_number(cluster, "cluster_id");
-	Datum		values[9] = {0};
-	bool		nulls[9] = {0};
+	Datum		values[10] = {0};
+	bool		nulls[10] = {0};
 
 	if (!(id >= 0.0 && id < GK_MAX_CLUSTERS))
 		return;
 	values[0] = Int32GetDatum(row->version);
 	values[1] = slot_getattr(row->slot, GK_MODEL_FINISHED_AT, &nulls[1]);
 	values[2] = Int32GetDatum((int) id);
-	values[3] = CStringGetTextDatum(name_of(names, (int) id));
+	values[3] = name_of(cluster, (int) id);
 	put_number(cluster, "share_then", &values[4], &nulls[4]);
 	put_number(cluster, "share_now", &values[5], &nulls[5]);
 	put_number(cluster, "psi", &values[6], &nulls[6]);
 	put_number(cluster, "avg_distance_then", &values[7], &nulls[7]);
 	put_number(cluster, "avg_distance_now", &values[8], &nulls[8]);
+	values[9] = Int32GetDatum(then);
+	nulls[9] = then == 0;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 /* Puts the drift recorded in one row into a result. */
 static void
-put_row(const GkModelRow *row, const Names *names, ReturnSetInfo *result)
+put_row(const GkModelRow *row, ReturnSetInfo *result)
 {
 	bool		is_null;
-	Datum		drift = slot_getattr(row->slot, GK_MODEL_DRIFT, &is_null);
+	Datum		datum = slot_getattr(row->slot, GK_MODEL_DRIFT, &is_null);
+	JsonbContainer *drift = is_null ? NULL : &DatumGetJsonbP(datum)->root;
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue	value;
 
-	if (is_null || !gk_json_find(&DatumGetJsonbP(drift)->root, "clusters", &value) ||
-		value.type != jbvBinary || !JsonContainerIsArray(value.val.binary.data))
+	if (drift == NULL || !gk_json_find(drift, "clusters", &value) || value.type != jbvBinary ||
+		!JsonContainerIsArray(value.val.binary.data))
 		return;
 	iterator = JsonbIteratorInit(value.val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
@@ -119,7 +94,7 @@ put_row(const GkModelRow *row, const Names *names, ReturnSetInfo *result)
 		CHECK_FOR_INTERRUPTS();
 		if (token == WJB_ELEM && value.type == jbvBinary &&
 			JsonContainerIsObject(value.val.binary.data))
-			put_cluster(row, names, value.val.binary.data, result);
+			put_cluster(row, version_then(row, drift), value.val.binary.data, result);
 	}
 }
 
@@ -132,12 +107,10 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans drift",
 												  ALLOCSET_DEFAULT_SIZES);
 	GkHeads    *heads;
-	Names		names;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
-	read_names(relation, &names);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
 	{
@@ -145,7 +118,7 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 		GkModelRow	row;
 
 		gk_open_row(&row, relation, gk_head(heads));
-		put_row(&row, &names, result);
+		put_row(&row, result);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
 	}

@@ -365,6 +365,24 @@ check_labels(const GkArguments *arguments)
 				 errhint("It names the id column of that table.")));
 }
 
+/* True if the function is one of models, which has arguments of its own after these. */
+static bool
+is_of_model(FunctionCallInfo fcinfo, int first)
+{
+	return PG_NARGS() > first + OPTIONS + 1;
+}
+
+/* What to do if the labels table exists; models have another name and another default for it. */
+static GkIfExists
+read_if_exists(FunctionCallInfo fcinfo, int first)
+{
+	int			number = first + IF_EXISTS;
+
+	if (is_of_model(fcinfo, first))
+		return gk_if_exists("labels_mode", gk_text_or(fcinfo, number, "merge"));
+	return word_argument(fcinfo, number, "if_exists", if_exists_words);
+}
+
 /* Reads and checks the arguments. */
 void
 gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
@@ -385,6 +403,6 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	read_options(fcinfo, first + OPTIONS, arguments);
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = gk_text_or(fcinfo, first + LABELS_TABLE, NULL);
-	arguments->if_exists = word_argument(fcinfo, first + IF_EXISTS, "if_exists", if_exists_words);
+	arguments->if_exists = read_if_exists(fcinfo, first);
 	check_labels(arguments);
 }

@@ -4,8 +4,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "citus_sources.h"
@@ -21,10 +19,9 @@ static char *
 shared_labels(const GkCall *call, const GkServerCluster *cluster)
 {
 	const GkSourceSpec *source = &call->arguments.source;
-	const char *schema = quote_identifier(get_namespace_name(gk_extension_schema()));
 
 	return gk_shared_labels(cluster, gk_source_text(source->source)->from, source->id_column,
-							call->id_type, schema);
+							call->id_type, gk_extension_schema_name());
 }
 
 /* True if the workers of Citus can write the labels table themselves. */

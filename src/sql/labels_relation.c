@@ -11,7 +11,6 @@
 #include "nodes/execnodes.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/queryenvironment.h"
 
 #include "label_columns.h"
@@ -86,9 +85,7 @@ call_function(const char *alias, Oid id_type)
 	StringInfoData call;
 
 	initStringInfo(&call);
-	appendStringInfo(&call, "%s() AS %s (",
-					 quote_qualified_identifier(get_namespace_name(gk_extension_schema()),
-												FUNCTION_NAME), alias);
+	appendStringInfo(&call, "%s." FUNCTION_NAME "() AS %s (", gk_extension_schema_name(), alias);
 	for (int i = 0; i < descriptor->natts; i++)
 		appendStringInfo(&call, "%s%s %s", i > 0 ? ", " : "",
 						 NameStr(TupleDescAttr(descriptor, i)->attname),

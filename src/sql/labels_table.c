@@ -7,8 +7,10 @@
 #include "access/relation.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
 #include "commands/proclang.h"
 #include "commands/vacuum.h"
 #include "executor/spi.h"
@@ -171,6 +173,13 @@ check_columns(const GkLabelsTable *table, Oid relation_id)
 	gk_check_privilege(relation_id, ACL_SELECT, columns, count);
 }
 
+/* The argument that says what to do with an existing table: functions of models have another. */
+static const char *
+mode_argument(const GkLabelsTable *table)
+{
+	return table->of_model ? "labels_mode" : "if_exists";
+}
+
 /* Adds a hint if the table cannot be emptied. */
 static void
 explain_truncate(void *arg)
@@ -188,7 +197,7 @@ explain_truncate(void *arg)
 					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
 			break;
 		case ERRCODE_FEATURE_NOT_SUPPORTED:
-			errhint("Write if_exists => 'merge' or 'delete' instead.");
+			errhint("Write %s => 'merge' or 'delete' instead.", mode_argument(table));
 			break;
 		case ERRCODE_OBJECT_IN_USE:
 			errhint("The statement that calls the fit uses the table as well: call the fit in a "
@@ -234,20 +243,36 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", table->output.variable->relname),
-				 errhint("Write if_exists => 'merge' to write only the rows that differ, 'replace' "
+				 errhint("Write %s => 'merge' to write only the rows that differ, 'replace' "
 						 "(with TRUNCATE) or 'delete' (with DELETE) to replace all rows, or "
-						 "'append' to add to them.")));
+						 "'append' to add to them.", mode_argument(table))));
 	gk_check_is_table(&table->output, relation_id);
 	/* what a table made in the meantime has besides was not computed */
 	table->columns &= find_columns(table, relation_id);
 	check_columns(table, relation_id);
 	gk_check_distribution(relation_id, table->id_name);
 	if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
-		gk_check_changeable(relation_id);
+		gk_check_changeable(relation_id, mode_argument(table));
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
-		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type);
+		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type,
+											mode_argument(table));
+}
+
+/* Raises an error if a table that is made cannot have its ids as a primary key. */
+static void
+check_key(const GkLabelsTable *table)
+{
+	if (table->if_exists != GK_EXISTS_MERGE ||
+		OidIsValid(GetDefaultOpClass(table->id_type, BTREE_AM_OID)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
+			 errdetail("No index can make them unique."),
+			 errhint("Cast them in the source, for example %s::text.",
+					 quote_identifier(table->id_column))));
 }
 
 /*
@@ -269,6 +294,7 @@ look_up(GkLabelsTable *table)
 	{
 		name_id_column(table, InvalidOid);
 		table->columns &= MADE;
+		check_key(table);
 		gk_check_creation(&table->output, table->id_name, table->id_type);
 	}
 }
@@ -438,6 +464,19 @@ make_table(const GkLabelsTable *table)
 	comment(table);
 }
 
+/* Lets writers of the table follow one another; readers go on. */
+static void
+lock_table(const GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+
+	/* LOCK TABLE refuses foreign tables */
+	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
+		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
+	else
+		gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
@@ -446,8 +485,7 @@ prepare_table(GkLabelsTable *table)
 		truncate_table(table);
 	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
 		return 0;
-	/* writers follow one another; readers go on */
-	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	lock_table(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute(psprintf("DELETE FROM %s", table->output.name));
 	/* its columns and indexes may have changed while the rows were read */

@@ -48,14 +48,14 @@ is_unique_on(Relation index, AttrNumber column, Oid operator)
 
 /* Raises the error that ids may be there twice. */
 static void
-raise_no_index(Oid relation_id, const char *id_name)
+raise_no_index(Oid relation_id, const char *id_name, const char *argument)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 			 errmsg("table \"%s\" has no unique index on \"%s\" alone",
 					get_rel_name(relation_id), id_name),
 			 errdetail("Labels are merged by their id."),
-			 errhint("Make one, or write if_exists => 'delete' to replace all rows.")));
+			 errhint("Make one, or write %s => 'delete' to replace all rows.", argument)));
 }
 
 /*
@@ -63,7 +63,7 @@ raise_no_index(Oid relation_id, const char *id_name)
  * InvalidOid = it goes without saying.
  */
 Oid
-gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type)
+gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type, const char *argument)
 {
 	Relation	relation = relation_open(relation_id, AccessShareLock);
 	AttrNumber	column = get_attnum(relation_id, id_name);
@@ -88,7 +88,7 @@ gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type)
 	}
 	relation_close(relation, NoLock);
 	if (!found)
-		raise_no_index(relation_id, id_name);
+		raise_no_index(relation_id, id_name, argument);
 	return chosen == wanted && wanted == get_typcollation(id_type) ? InvalidOid : chosen;
 }
 

@@ -35,9 +35,9 @@ typedef struct GkLabelsMerge
 /*
  * Raises 42P10 unless ids are unique in a table, by an index on that column alone.  Returns the
  * index's collation, InvalidOid if it is the type's: by another one, a label might have several
- * rows, or a row several labels.
+ * rows, or a row several labels.  The hint names the argument that asks for the merge.
  */
-extern Oid	gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type);
+extern Oid	gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type, const char *argument);
 
 /*
  * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or

@@ -176,7 +176,7 @@ access_method(Oid relation_id)
 
 /* Raises an error if rows of the table cannot be changed. */
 void
-gk_check_changeable(Oid relation_id)
+gk_check_changeable(Oid relation_id, const char *argument)
 {
 	Oid			method = access_method(relation_id);
 
@@ -185,7 +185,7 @@ gk_check_changeable(Oid relation_id)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),
 				 errdetail("Its rows can be neither updated nor deleted."),
-				 errhint("Write if_exists => 'replace' or 'append' instead.")));
+				 errhint("Write %s => 'replace' or 'append' instead.", argument)));
 }
 
 /* Runs a command that writes. */

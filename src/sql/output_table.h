@@ -53,8 +53,11 @@ extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutpu
  */
 extern void gk_check_distribution(Oid relation_id, const char *column);
 
-/* Raises 0A000 if rows of the table can be neither updated nor deleted: Citus' columnar tables. */
-extern void gk_check_changeable(Oid relation_id);
+/*
+ * Raises 0A000 if rows of the table can be neither updated nor deleted: Citus' columnar tables.
+ * The hint names the argument that asks for it.
+ */
+extern void gk_check_changeable(Oid relation_id, const char *argument);
 
 /* Runs a command that writes; returns how many rows it affected.  SPI must be connected. */
 extern int64 gk_execute(const char *command);

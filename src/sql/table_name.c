@@ -99,3 +99,17 @@ gk_extension_schema(void)
 	table_close(extensions, AccessShareLock);
 	return schema;
 }
+
+/* The name of that schema, quoted. */
+const char *
+gk_extension_schema_name(void)
+{
+	Oid			schema = gk_extension_schema();
+	const char *name = OidIsValid(schema) ? get_namespace_name(schema) : NULL;
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"gkmeans\" does not exist")));
+	return quote_identifier(name);
+}

@@ -24,4 +24,7 @@ extern void gk_lock_table_name(const RangeVar *name);
 /* The schema of the extension; InvalidOid if it is not there. */
 extern Oid	gk_extension_schema(void);
 
+/* Its name, quoted; raises 42704 if the extension was dropped while it was used. */
+extern const char *gk_extension_schema_name(void);
+
 #endif							/* GK_TABLE_NAME_H */

@@ -56,6 +56,19 @@ SELECT hasnt_table('gk_test', 'never'::name, 'leaves no model');
 CREATE TEMP TABLE temporary OF gkmeans_model;
 SELECT fails_with($$SELECT gkmeans_predict('temporary', 1.0)$$, '0A000', 'a temporary table of the type is refused', 'temporary');
 
+-- labels_mode
+CREATE TABLE flower_kinds (id int PRIMARY KEY, cluster_id int);
+CREATE FUNCTION create_labelled(mode text) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM gkmeans_create_model('with_labels', 'iris', '{sepal_length}', 2, id_column => 'id', labels_table => 'flower_kinds',
+		labels_mode => mode, changes_table => 'flower_moves', if_exists => 'replace')
+$$;
+SELECT lives_ok('SELECT create_labelled(NULL)', 'labels_mode => NULL means merge, as its default');
+SELECT is((SELECT count(*) FROM flower_kinds JOIN flower_moves USING (id) WHERE to_cluster_id = cluster_id), 150::bigint, 'the labels are merged');
+SELECT fails_with($$SELECT create_labelled('skip')$$, '22023', 'a word that is none', 'labels_mode.*skip');
+SELECT fails_with($$SELECT gkmeans_create_model('never', 'iris', '{sepal_length}', 2, id_column => 'id', labels_table => 'flower_kinds', labels_mode => 'error')$$, '42P07', 'a labels table that is there', 'flower_kinds', NULL, 'labels_mode.*merge');
+ALTER TABLE flower_kinds DROP CONSTRAINT flower_kinds_pkey;
+SELECT fails_with($$SELECT gkmeans_create_model('never', 'iris', '{sepal_length}', 2, id_column => 'id', labels_table => 'flower_kinds')$$, '42P10', 'one that cannot be merged', 'flower_kinds', NULL, 'labels_mode.*delete');
+
 -- if_exists
 SELECT fails_with($$SELECT gkmeans_create_model('m', 'iris', '{sepal_length}', 2)$$, '42P07', 'if_exists => error', 'already exists', NULL, 'replace.*skip');
 SELECT fails_with($$SELECT gkmeans_create_model('iris', 'iris', '{sepal_length}', 2)$$, '42P07', 'a table that is no model: there already');

@@ -32,6 +32,8 @@ SELECT make(n) FROM generate_series(5, 9) n;
 SELECT is(array_agg(version ORDER BY version), '{1,2,3,4,5,6,7,8,9}', 'nine versions') FROM m;
 SELECT gkmeans_deploy('m', 6);
 SELECT is(gkmeans_prune('m'), 0, 'ten are kept by default');
+SELECT is(gkmeans_prune('m', NULL), 0, 'NULL means that default');
+SELECT fails_with('SELECT gkmeans_prune(NULL)', '22004', 'no model');
 SELECT is(gkmeans_prune('m', 2), 6, 'gkmeans_prune returns how many it deleted');
 SELECT is(array_agg(version ORDER BY version), '{6,8,9}', 'the newest two and the deployed one are left') FROM m;
 SELECT is(gkmeans_rollback('m'), 9, 'the one before is among them');

@@ -194,10 +194,20 @@ SELECT gkmeans_refit('far');
 SELECT is((SELECT array_agg(psi ORDER BY cluster_id) FROM gkmeans.drift WHERE model = 'gk_test.far'), array_agg(psi ORDER BY cluster_id), 'a refit writes the same down') FROM far_drift;
 SELECT is((SELECT row(version, psi)::text FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), (SELECT row(2, sum(psi))::text FROM (SELECT psi FROM gkmeans.drift WHERE model = 'gk_test.far' ORDER BY cluster_id) d), 'gkmeans.versions has the sum');
 SELECT is((SELECT psi FROM gkmeans.models WHERE model = 'gk_test.far'), (SELECT psi FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), 'and gkmeans.models the newest');
-SELECT is(array_agg(key ORDER BY key), '{checked_at,clusters,features,psi}', 'the drift of a version') FROM far, jsonb_object_keys(drift) key WHERE version = 2;
-SELECT is(array_agg(key ORDER BY key), '{avg_distance_now,avg_distance_then,cluster_id,psi,rows_now,rows_then,share_now,share_then}', 'of a cluster') FROM far, jsonb_object_keys(drift -> 'clusters' -> 0) key WHERE version = 2;
+SELECT is(array_agg(key ORDER BY key), '{checked_at,clusters,features,psi,version}', 'the drift of a version') FROM far, jsonb_object_keys(drift) key WHERE version = 2;
+SELECT is(array_agg(key ORDER BY key), '{avg_distance_now,avg_distance_then,cluster_id,name,psi,rows_now,rows_then,share_now,share_then}', 'of a cluster') FROM far, jsonb_object_keys(drift -> 'clusters' -> 0) key WHERE version = 2;
 SELECT is(array_agg(key ORDER BY key), '{deviation_now,deviation_ratio,deviation_then,feature,mean_now,mean_then,shift,unusable_now}', 'of a feature') FROM far, jsonb_object_keys(drift -> 'features' -> 0) key WHERE version = 2;
 SELECT is((SELECT row(drift ->> 'psi')::text FROM far WHERE version = 2), (SELECT row(psi)::text FROM gkmeans.versions WHERE model = 'gk_test.far' AND version = 2), 'its psi');
+
+-- The clusters are those of the version that was deployed then
+SELECT gkmeans_name_clusters('far', '{one,two,three}');
+SELECT is(array_agg(status), '{checked}', 'a check') FROM gkmeans_refit('far', only_if_drift => 9);
+SELECT gkmeans_alter_model('far', '{"k": 2}');
+SELECT is(array_agg(status), '{fitted}', 'a refit with fewer clusters') FROM gkmeans_refit('far', deploy => 'always');
+SELECT is(array_agg(row(version, cluster_key, cluster_name)::text ORDER BY version, cluster_key), ARRAY['(3,gk_test.far/2/0,one)', '(3,gk_test.far/2/1,two)', '(3,gk_test.far/2/2,three)', '(4,gk_test.far/2/0,one)', '(4,gk_test.far/2/1,two)', '(4,gk_test.far/2/2,three)'],
+	'the view of drift has their keys and names') FROM gkmeans.drift WHERE model = 'gk_test.far' AND version > 2;
+SELECT is(count(*)::int, 9, 'which are keys of gkmeans.clusters') FROM gkmeans.drift d JOIN gkmeans.clusters c USING (cluster_key) WHERE d.model = 'gk_test.far';
+SELECT ok(svg ~ '>one<' AND svg ~ '>two<' AND svg ~ '>three<', 'the picture has their names') FROM gkmeans.plots WHERE plot_key = 'gk_test.far/drift';
 
 -- Of very many clusters, those that drifted most are written down
 CREATE TABLE many AS SELECT i AS v FROM generate_series(1, 2400) i;
@@ -315,7 +325,7 @@ SELECT fails_with($$SELECT gkmeans_refit('d')$$, '55000', 'no definition at all'
 
 -- Foreign rows in the view of drift
 INSERT INTO m (version, group_no, part, status, drift) VALUES (901, 0, 0, 'checked', '[1]'), (902, 0, 0, 'checked', '{"psi": "x", "clusters": [1, {}, {"cluster_id": -1}, {"cluster_id": 1e300}, {"cluster_id": 1, "psi": 1e400, "share_now": "x"}]}'), (903, 0, 0, 'checked', '7');
-SELECT is((SELECT array_agg(row(version, cluster_id, cluster_name, psi, share_now)::text) FROM gkmeans.drift WHERE model = 'gk_test.m' AND version > 900), '{"(902,1,two,,)"}', 'what is not as gkmeans writes it is left out');
+SELECT is((SELECT array_agg(row(version, cluster_id, cluster_name, psi, share_now)::text) FROM gkmeans.drift WHERE model = 'gk_test.m' AND version > 900), '{"(902,1,\"cluster 1\",,)"}', 'what is not as gkmeans writes it is left out');
 SELECT is((SELECT count(*)::int FROM gkmeans.versions WHERE model = 'gk_test.m' AND version > 900 AND psi IS NULL), 3, 'and has no psi');
 UPDATE m SET definition = '["scale"]' WHERE deployed;
 SELECT lives_ok($$SELECT gkmeans_refit('m', deploy => 'never'), gkmeans_drift('m')$$, 'a row whose definition is no object');

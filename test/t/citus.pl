@@ -412,6 +412,20 @@ is(sql(sprintf $digest, 'labels'), $expected, 'with the labels of the rows that 
 $_->quit for $locker, $fitting;
 ok($nodes[1]->poll_query_until('postgres', q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans')}), 'no session is left on a worker');
 
+# The extension is dropped while a fit reads
+$locker = $nodes[1]->background_psql('postgres', on_error_stop => 0);
+$fitting = $node->background_psql('postgres', on_error_stop => 0);
+my $shard = sql(q{SELECT min(shard_name) FROM citus_shards WHERE table_name = 'moving'::regclass AND nodeport = } . $nodes[1]->port);
+$locker->query_safe($_) for 'SET citus.enable_manual_changes_to_shards = on', 'BEGIN', "LOCK TABLE $shard";
+start_query($fitting, "SET gkmeans.nodes = 'auto'; " . label('labels', 'delete', '', 'moving'));
+ok($nodes[1]->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans' AND wait_event_type = 'Lock')}), 'a fit waits for a shard');
+sql('SET citus.enable_ddl_propagation = off; DROP EXTENSION gkmeans CASCADE');
+$locker->query_safe('COMMIT');
+$fitting->query('SELECT 1');
+like($fitting->{stderr}, qr/extension "gkmeans" does not exist/, 'it fails if the extension is dropped meanwhile');
+$_->quit for $locker, $fitting;
+sql('SET citus.enable_ddl_propagation = off; CREATE EXTENSION gkmeans');
+
 # Nobody else reads the labels, and a worker that lies is an error
 my $worker = $nodes[1];
 

@@ -33,7 +33,8 @@ my %too_early = (
 like(in_transaction($too_early{$_}), $not_open, "$_ before gkmeans_node_open") for sort keys %too_early;
 is(in_transaction('SELECT gkmeans_node_close()'), '', 'there may be nothing to close');
 
-like(in_transaction($open), qr/^cpu\|.+\|x double precision, y double precision$/, 'a node opens its engine');
+my $engine = $session->query('SHOW gkmeans.engine') eq 'cuda' ? 'cuda' : 'cpu';
+like(in_transaction($open), qr/^$engine\|.+\|x double precision, y double precision$/, 'a node opens its engine');
 is(in_transaction($open, 'SELECT gkmeans_node_close()', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'and closes it');
 is(in_transaction($open, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads its rows');
 is(in_transaction($open, $load, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads them again');
@@ -46,7 +47,7 @@ nothing_left($server, $session, $pid, $threads, 'transactions of a node');
 is($session->query("BEGIN; $open; $load; COMMIT") =~ s/.*\n//sr, '3000|0|2', 'a transaction of a node may be committed');
 is($session->{stderr}, '', 'without a warning');
 nothing_left($server, $session, $pid, $threads, 'a committed transaction of a node');
-is($session->query($open) =~ s/\|.*//sr, 'cpu', 'a node outside of a transaction block');
+is($session->query($open) =~ s/\|.*//sr, $engine, 'a node outside of a transaction block');
 nothing_left($server, $session, $pid, $threads, 'a node without a transaction block');
 
 # Steps in a wrong order.

@@ -114,6 +114,17 @@ for my $mode (qw(append delete replace))
 my ($failed, $shown, $refused) = $node->psql('postgres', "SET gkmeans.nodes = 'auto'; " . sprintf($labelled, 'parted', 2, 'labels', 'merge'));
 like($refused, qr/table "labels" has no unique index on "id" alone/, 'they cannot be merged');
 
+# A labels table on another server
+$remote->safe_psql('east', 'CREATE TABLE data.far_labels (id int, cluster_id int, distance float8)');
+sql("CREATE FOREIGN TABLE far_labels (id int, cluster_id int, distance float8) SERVER east OPTIONS (schema_name 'data', table_name 'far_labels')");
+for my $mode (qw(append delete replace))
+{
+	sql(sprintf($labelled, 'local', 3, 'far_labels', $mode));
+	is(sql("SELECT md5(string_agg(l::text, '|' ORDER BY id)) FROM far_labels l"),
+		sql(q{SELECT md5(string_agg(p::text, '|' ORDER BY id)) FROM gkmeans_fit_predict(NULL::int, 'local', '{x}', 3, id_column => 'id') p}),
+		"labels in a foreign table, $mode");
+}
+
 # Sources that this server reads, and why
 sql(<<~'SQL');
 	CREATE TABLE here PARTITION OF parted FOR VALUES IN (9);

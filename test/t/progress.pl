@@ -82,8 +82,8 @@ my $gate = q{'SELECT id, x, y * gate(1) AS y FROM data'};
 $holder->query_safe('SELECT pg_advisory_lock(1)');
 start_query($session, "SELECT count(*) FROM gkmeans_fit($gate, '{x,y}', 3)");
 wait_for('phase', qr/^reading$/, 'reading is seen from another database');
-is(progress('pid, database_name, role_name, model, phase, group_no, groups, start_no, starts, iteration, max_iterations, rows_done, inertia, moved, engine, devices, device_bytes, nodes, remaining_seconds'),
-	"$pid|postgres|fitter||reading|||||||0|||cpu|0|0|0|", 'what is known of it by then');
+is(progress(q{pid, database_name, role_name, model, phase, group_no, groups, start_no, starts, iteration, max_iterations, rows_done, inertia, moved, engine = CASE current_setting('gkmeans.engine') WHEN 'cuda' THEN 'cuda' ELSE 'cpu' END, (devices > 0) = (engine = 'cuda'), (device_bytes = 0) OR engine = 'cuda', nodes, remaining_seconds}),
+	"$pid|postgres|fitter||reading|||||||0|||t|t|t|0|", 'what is known of it by then');
 is(progress('rows_estimated BETWEEN 2900 AND 3100 AND started_at < clock_timestamp() AND seconds >= 0'), 't', 'rows and times');
 is($node->safe_psql('postgres', "SELECT query ~ 'gkmeans_fit' FROM pg_stat_activity WHERE pid = $pid"), 't', 'the query is what it was');
 SKIP:
