@@ -1,6 +1,7 @@
 /*
  * The CPU engine: its class, and which function runs which command.
  */
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +253,18 @@ useful_threads(const GkCpuEngine *engine, double work)
 	return useful < engine->pool.threads ? (int) useful : engine->pool.threads;
 }
 
+/* Runs a command on the thread of the caller, however that rounds. */
+static void
+execute_here(GkCpuEngine *engine, GkCommand *command)
+{
+	fenv_t		before;
+
+	(void) fegetenv(&before);
+	(void) fesetenv(FE_DFL_ENV);
+	execute(engine, command);
+	(void) fesetenv(&before);
+}
+
 /* Starts a command on the threads, or runs it at once if it is small. */
 static GkStatus
 cpu_submit(GkEngine *base, GkCommand *command)
@@ -263,7 +276,7 @@ cpu_submit(GkEngine *base, GkCommand *command)
 	if (work > small_work)
 		return gk_cpu_pool_submit(engine, command, useful_threads(engine, work));
 	engine->pool.useful = 1;
-	execute(engine, command);
+	execute_here(engine, command);
 	return ok;
 }
 

@@ -4,6 +4,7 @@
  * interruptible.  Small commands run on the caller, at once.
  */
 #define _GNU_SOURCE
+#include <fenv.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -199,6 +200,8 @@ thread_main(void *argument)
 	GkPool	   *pool = &start.engine->pool;
 
 	free(argument);
+	/* whoever created it may round in another way, or flush subnormal numbers to zero */
+	(void) fesetenv(FE_DFL_ENV);
 	pthread_mutex_lock(&pool->mutex);
 	if (start.worker == 0)
 		lead(start.engine);

@@ -1,6 +1,7 @@
 /*
  * The CPU engine against the reference engine: every output of every command, bit for bit.
  */
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,33 @@ test_order(void)
 	ok(good, "row order, batches and threads do not matter");
 }
 
+/* How the thread of the caller rounds must not matter, be the commands large or small. */
+static void
+test_rounding(void)
+{
+	bool		good = true;
+
+	for (int large = 0; large < 2; large++)
+	{
+		Data		data = make_data(NORMAL, 300, 6, 12, true, true, false);
+		Feeding		feeding = {.threads = 3,.batch = 100};
+		double	   *first;
+		double	   *other;
+
+		gk_cpu_engine_use(NULL, large);
+		first = fit_centroids(&data, feeding, 4);
+		(void) fesetround(FE_UPWARD);
+		other = fit_centroids(&data, feeding, 4);
+		good &= fegetround() == FE_UPWARD;
+		(void) fesetround(FE_TONEAREST);
+		good &= memcmp(first, other, data.k * data.d * sizeof(double)) == 0;
+		free(first);
+		free(other);
+		free_data(&data);
+	}
+	ok(good, "how the thread of the caller rounds does not matter, and stays as it is");
+}
+
 /* Compares engines on shapes small and large; the argument is the seed. */
 int
 main(int argc, char **argv)
@@ -268,6 +296,7 @@ main(int argc, char **argv)
 	test_case(NORMAL, 600, 100, 500, true, 64, "sums that exceed what every thread can have");
 	test_refits();
 	test_order();
+	test_rounding();
 	test_ties();
 	test_rounds();
 	test_spoiled();
