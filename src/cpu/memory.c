@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "state.h"
 
@@ -23,11 +24,6 @@
 #define ASAN_UNPOISON_MEMORY_REGION(base, bytes) ((void) (base), (void) (bytes))
 #endif
 
-#ifdef GK_HEAP_ARRAYS
-#define PAGE ((size_t) 1)
-#else
-#define PAGE ((size_t) 4096)
-#endif
 #define HUGE_PAGE ((size_t) 2 << 20)
 
 /*
@@ -81,6 +77,13 @@ give_back(GkCpuEngine *engine, size_t before, size_t after)
 
 #ifdef GK_HEAP_ARRAYS
 
+/* What an array is a multiple of. */
+static size_t
+page_size(void)
+{
+	return 1;
+}
+
 /* Allocates the array, or changes its size; what is new is 0. */
 static bool
 place(GkArray *array, size_t bytes)
@@ -105,6 +108,13 @@ release(GkArray *array)
 }
 
 #else
+
+/* The size of a page: 4 kB on most machines, 64 kB on some with ARM64. */
+static size_t
+page_size(void)
+{
+	return (size_t) sysconf(_SC_PAGESIZE);
+}
 
 /* The small mappings that are kept; engines may have threads of their own. */
 static struct
@@ -137,7 +147,7 @@ map(size_t bytes, int protection)
 
 #ifdef MREMAP_MAYMOVE
 /*
- * Changes the size of a mapping without copying.  It moves first and grows then, because valgrind
+ * Makes a mapping larger without copying.  It moves first and grows then, because valgrind
  * takes what a mapping gains by moving for no memory at all.
  */
 static bool
@@ -165,7 +175,7 @@ remap(GkArray *array, size_t bytes)
 	return false;
 }
 #else
-/* Changes the size of a mapping. */
+/* Makes a mapping larger. */
 static bool
 remap(GkArray *array, size_t bytes)
 {
@@ -173,12 +183,20 @@ remap(GkArray *array, size_t bytes)
 
 	if (target == NULL)
 		return false;
-	memcpy(target, array->base, array->bytes < bytes ? array->bytes : bytes);
+	memcpy(target, array->base, array->bytes);
 	munmap(array->base, array->mapped);
 	array->base = target;
 	return true;
 }
 #endif
+
+/* Gives the end of a mapping back, unless the system refuses. */
+static void
+trim(GkArray *array, size_t mapped)
+{
+	if (munmap((char *) array->base + mapped, array->mapped - mapped) == 0)
+		array->mapped = mapped;
+}
 
 /* Takes a mapping of this size from those that are kept; NULL if there is none. */
 static void *
@@ -228,7 +246,7 @@ release(GkArray *array)
 static size_t
 mapping_size(size_t bytes)
 {
-	size_t		size = PAGE;
+	size_t		size = page_size();
 
 	if (bytes > SMALL)
 		return bytes;
@@ -242,7 +260,7 @@ static void
 populate(char *from, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
-	if (bytes > PAGE)
+	if (bytes > page_size())
 		(void) madvise(from, bytes, MADV_POPULATE_WRITE);
 #else
 	(void) from;
@@ -272,26 +290,32 @@ place_small(GkArray *array, size_t bytes, size_t mapped)
 		release(array);
 	}
 	array->base = base;
+	array->mapped = mapped;
 	return true;
 }
 
 /* Puts the array into a large mapping; what is new is 0. */
 static bool
-place_large(GkArray *array, size_t bytes)
+place_large(GkArray *array, size_t mapped)
 {
 	if (array->base != NULL)
-	{
 		memset((char *) array->base + array->bytes, 0, array->mapped - array->bytes);
-		if (!remap(array, bytes))
-			return false;
-	}
-	else
-		array->base = map(bytes, PROT_READ | PROT_WRITE);
+	if (array->mapped > mapped)
+		trim(array, mapped);
+	if (array->mapped >= mapped)
+		return true;
+	if (array->base == NULL)
+		array->base = map(mapped, PROT_READ | PROT_WRITE);
+	else if (!remap(array, mapped))
+		return false;
+	if (array->base == NULL)
+		return false;
+	array->mapped = mapped;
 #ifdef MADV_HUGEPAGE
-	if (array->base != NULL && bytes > array->bytes && bytes >= HUGE_PAGE)
-		(void) madvise(array->base, bytes, MADV_HUGEPAGE);
+	if (mapped >= HUGE_PAGE)
+		(void) madvise(array->base, mapped, MADV_HUGEPAGE);
 #endif
-	return array->base != NULL;
+	return true;
 }
 
 /* Maps the array, or changes the size of its mapping; what is new is 0. */
@@ -306,10 +330,7 @@ place(GkArray *array, size_t bytes)
 			memset((char *) array->base + array->bytes, 0, bytes - array->bytes);
 		return true;
 	}
-	if (mapped <= SMALL ? !place_small(array, bytes, mapped) : !place_large(array, bytes))
-		return false;
-	array->mapped = mapped;
-	return true;
+	return mapped <= SMALL ? place_small(array, bytes, mapped) : place_large(array, mapped);
 }
 
 #endif							/* GK_HEAP_ARRAYS */
@@ -319,7 +340,7 @@ void
 gk_cpu_array_populate(GkArray *array, size_t from, size_t to)
 {
 #ifndef GK_HEAP_ARRAYS
-	from = from / PAGE * PAGE;
+	from = from / page_size() * page_size();
 	if (array->mapped > SMALL && array->bytes < HUGE_PAGE && to > from)
 		populate((char *) array->base + from, to - from);
 #else
@@ -345,14 +366,15 @@ account(GkCpuEngine *engine, size_t before, size_t after)
 bool
 gk_cpu_array_resize(GkCpuEngine *engine, GkArray *array, size_t count, size_t size)
 {
+	size_t		page = page_size();
 	size_t		bytes;
 	uint64_t	total;
 
 	if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
 		return no_memory(engine, UINT64_MAX);
-	bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+	bytes = (bytes + page - 1) / page * page;
 	if (bytes == 0)
-		bytes = PAGE;
+		bytes = page;
 	if (bytes == array->bytes)
 		return true;
 	total = atomic_load_explicit(&engine->host_bytes, memory_order_relaxed) - array->bytes + bytes;

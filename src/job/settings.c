@@ -23,7 +23,7 @@
 
 /*
  * What the server says of a setting counts as well if the library is loaded in parallel mode, where
- * no fit runs.  Minor releases that lack the flag raise an error then.
+ * no fit runs.  Older minor releases do not have the flag.
  */
 #ifdef GUC_ALLOW_IN_PARALLEL
 #define ALWAYS GUC_ALLOW_IN_PARALLEL
@@ -166,7 +166,7 @@ find_variable(const char *name)
 	struct config_generic **variables = get_guc_variables();
 
 	for (int i = 0; i < GetNumConfigOptions(); i++)
-		if (strcmp(variables[i]->name, name) == 0)
+		if (pg_strcasecmp(variables[i]->name, name) == 0)
 			return variables[i];
 	return NULL;
 #endif

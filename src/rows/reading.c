@@ -225,6 +225,15 @@ append_row(StringInfo query, const GkSource *source, char **names)
 	append_features(query, source, names);
 }
 
+/* How many arguments append_row() writes. */
+static int
+row_arguments(const GkSource *source)
+{
+	int			pieces = (source->count + GK_PIECE - 1) / GK_PIECE;
+
+	return 2 + (source->count > GK_MAX_ARGUMENTS ? pieces : source->count);
+}
+
 /* The query that feeds the rows; its parameter is the ticket. */
 static char *
 feed_query(const GkSource *source, Oid function)
@@ -237,6 +246,27 @@ feed_query(const GkSource *source, Oid function)
 	append_row(&query, source, names);
 	appendStringInfoChar(&query, ')');
 	append_source(&query, source, names);
+	return query.data;
+}
+
+/* The same over a subquery with OFFSET, which no foreign server takes with the aggregate. */
+static char *
+fenced_query(const GkSource *source, Oid function)
+{
+	char	  **names = name_columns(source);
+	int			count = row_arguments(source);
+	StringInfoData columns;
+	StringInfoData query;
+
+	initStringInfo(&columns);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&columns, ", c%d", i + 1);
+	initStringInfo(&query);
+	appendStringInfo(&query, "SELECT %s($1%s) FROM (SELECT NULL", gk_own_function_name(function),
+					 columns.data);
+	append_row(&query, source, names);
+	append_source(&query, source, names);
+	appendStringInfo(&query, " OFFSET 0) AS rows_of_source (ticket%s)", columns.data);
 	return query.data;
 }
 
@@ -310,6 +340,15 @@ expected_bytes(const GkFeedSpec *spec, const GkFeedQuery *feeding)
 	return feeding->rows * (features + (spec->weighted ? sizeof(double) : 0));
 }
 
+/* True if an aggregate runs in this server: postgres_fdw can send it to another one. */
+static bool
+aggregates_here(const Plan *plan)
+{
+	while (plan != NULL && IsA(plan, Gather))
+		plan = plan->lefttree;
+	return plan != NULL && IsA(plan, Agg);
+}
+
 /* Prepares a query with the aggregate, without its parameter, so that no plan has a ticket. */
 static void
 prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
@@ -319,6 +358,9 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 	feeding->function = gk_own_function(FEED_NAME);
 	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
 								   GK_TICKET_TYPE, check_function);
+	if (!aggregates_here(feeding->query->plan->planTree))
+		feeding->query = gk_query_plan(source->text, fenced_query(source, feeding->function),
+									   GK_TICKET_TYPE, check_function);
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
 }

@@ -141,6 +141,7 @@ UPDATE doubled SET deployed = true WHERE version IN (1, 3);
 SELECT fails_with(call, 'XX001', 'several versions are deployed: ' || call, 'model "doubled" has several deployed versions', CASE WHEN call ~ 'rollback|name_' THEN NULL ELSE 'Versions 1 and 3' END, 'gkmeans_deploy')
 FROM unnest(ARRAY['SELECT gkmeans_predict(''doubled'', 5)', 'SELECT gkmeans_clusters(''doubled'')', 'SELECT gkmeans_rollback(''doubled'')', 'SELECT gkmeans_name_clusters(''doubled'', ''{a,b}'')', 'SELECT gkmeans_assign(''doubled'', ''SELECT 1 AS id, 2 AS x1'', ''id'', ''x'')']) call;
 SELECT is(array_agg(centroid[1]), '{0,20}', 'a version that is named can be read') FROM gkmeans_clusters('doubled', 2);
+SELECT lives_ok('SELECT * FROM gkmeans.' || name, 'and gkmeans.' || name || ' is no error') FROM unnest('{models,versions,clusters,centroid_features,iterations,k_selection,drift,plots}'::text[]) name;
 SELECT is(gkmeans_prune('doubled', 0), 0, 'gkmeans_prune keeps all that are deployed, and the one before');
 SELECT is(gkmeans_deploy('doubled', 1), 3, 'gkmeans_deploy repairs it');
 SELECT is(array_agg(version), '{1}', 'one is deployed') FROM doubled WHERE deployed;

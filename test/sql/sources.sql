@@ -58,6 +58,19 @@ SELECT is(
 	fingerprint($$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oprright::bigint AS r FROM far_operators', '{l,r}', 5)$$),
 	fingerprint($$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oprright::bigint AS r FROM pg_operator', '{l,r}', 5)$$),
 	'a foreign table of postgres_fdw');
+ALTER SERVER gk_loopback OPTIONS (ADD extensions 'gkmeans');
+CREATE FOREIGN TABLE far_ids (oid oid, oprleft oid, oprright oid) SERVER gk_loopback OPTIONS (schema_name 'pg_catalog', table_name 'pg_operator');
+CREATE TEMP TABLE many_features AS SELECT string_agg(format('oprleft::bigint %% %s AS f%s', i + 1, i), ', ')
+	FROM generate_series(1, 100) AS i;
+SELECT is(fingerprint(format(call, 'far_ids')), fingerprint(format(call, 'pg_operator')), 'a server that may run functions of gkmeans: ' || what)
+FROM (VALUES
+	('clusters', $$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oprright::bigint AS r FROM %s', '{l,r}', 5)$$),
+	('columns of one name', $$SELECT * FROM gkmeans_fit('SELECT oprleft::bigint AS l, oid, oid FROM %s', '{l}', 5)$$),
+	('labels', $$SELECT * FROM gkmeans_fit_predict(NULL::oid, 'SELECT oid, oprleft::bigint AS l, oid::bigint AS w FROM %s', '{l}', 5,
+		id_column => 'oid', weight_column => 'w') ORDER BY id$$),
+	('an array', $$SELECT * FROM gkmeans_fit('SELECT ARRAY[oprleft::bigint, oprright::bigint] AS a FROM %s', '{a}', 5)$$),
+	('a choice of k', $$SELECT k, inertia FROM gkmeans_select_k('SELECT oprleft::bigint AS l FROM %s', '{l}', '{2,3}')$$),
+	('many features', (SELECT format($$SELECT * FROM gkmeans_fit('SELECT %s FROM %%s', k => 5)$$, replace(string_agg, '%', '%%')) FROM many_features))) v(what, call);
 
 -- Not a source
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, source), code, 'not a source: ' || source)

@@ -59,6 +59,8 @@ for my $limit (split ' ', $limits)
 	my ($status, $out, $error) = $node->psql('postgres', $fit, connstr => "$as_guest options='-c $limit=0'");
 	like($error, qr/^psql:<stdin>:1: ERROR:  permission denied to set parameter "$limit"$/m, "$limit: no option of a connection");
 	is($out, '', "$limit: no fit, either");
+	($status, $out, $error) = $node->psql('postgres', $fit, connstr => "$as_guest options='-c \U$limit\E=0'");
+	like($error, qr/^psql:<stdin>:1: ERROR:  permission denied to set parameter "$limit"$/m, "$limit: nor in capitals");
 	is($node->safe_psql('postgres', $fit, connstr => $node->connstr('postgres') . " options='-c $limit=" . ($limit =~ /devices/ ? '' : 1048576 >> ($limit =~ /threads|backends/ ? 11 : 0)) . "'"),
 		$bits, "$limit: an option of a superuser");
 }
