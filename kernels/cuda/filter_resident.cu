@@ -474,8 +474,8 @@ conclude_few(const FilterArguments &a, const ResidentCentroids &centroids,
 	int			centroid = FewScores<EIGHTS>::centroid_of(least);
 	float		own = own_part(bound.norm, bound.error, centroids.slack[centroid],
 							   centroids.norm[centroid], centroids.error[centroid]);
-	/* the score without its number can be greater */
-	float		limit = limit_of(fmaf(fabsf(least), 0x1p-15f, least), own,
+	/* the score without its number can be greater, even if it is nearly 0 */
+	float		limit = limit_of(fmaf(fabsf(least), 0x1p-15f, least) + 0x1p-142f, own,
 								 row_part(a, bound.norm, bound.error));
 	float		other = __shfl_xor_sync(0xffffffffu, limit, 1);
 	float		counts[2];

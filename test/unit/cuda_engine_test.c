@@ -388,6 +388,36 @@ test_nearer_to_origin(int devices)
 	free_data(&data);
 }
 
+/*
+ * Rows at the origin, a candidate there, and another one with a greater number so near that its
+ * score is a subnormal number below 0.
+ */
+static void
+test_beside_origin(int devices)
+{
+	static const int dimensions[] = {18, 20};
+	Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+
+	for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++)
+	{
+		int			d = dimensions[i];
+		Data		data = make_data(NORMAL, 64, d, 18, false, false, false);
+
+		memset(data.x, 0, data.n * d * sizeof(float));
+		memset(data.centroids, 0, data.k * d * sizeof(double));
+		for (int64_t row = 32; row < data.n; row++)
+			data.x[row * d + row / 2 % d] = row % 2 ? -1.0f : 1.0f;
+		for (int64_t c = 0; c < data.k; c++)
+			data.centroids[c * d + c] = c == 2 ? 0.0 : c < data.k - 1 ? 1.0 : 0x1p-110;
+		scale_data(&data, 0);
+		snprintf(comparison.where, sizeof(comparison.where), "beside the origin, d %d", d);
+		compare_first_and_others(&comparison, &data,
+								 (Feeding) {.batch = data.n,.devices = devices});
+		free_data(&data);
+	}
+	ok(!comparison.differs, "a candidate beside the origin, GPUs %d", devices);
+}
+
 /* Candidates that come after others, and neighbours of points. */
 static void
 test_nearer(int devices)
@@ -412,6 +442,7 @@ test_nearer(int devices)
 	};
 
 	test_nearer_to_origin(devices);
+	test_beside_origin(devices);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		test_kinds(compare_nearer, "more candidates", scaled(shapes[i].n), shapes[i].d, shapes[i].k,
 				   devices, i % 3 == 0 ? 1 : 4);
