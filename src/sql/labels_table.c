@@ -252,12 +252,18 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	check_columns(table, relation_id);
 	gk_check_distribution(relation_id, table->id_name);
 	if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
+	{
 		gk_check_changeable(relation_id, mode_argument(table));
+		gk_check_published(relation_id, CMD_DELETE);
+	}
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);
 	if (table->if_exists == GK_EXISTS_MERGE)
+	{
+		gk_check_published(relation_id, CMD_UPDATE);
 		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type,
 											mode_argument(table));
+	}
 }
 
 /* Raises an error if a table that is made cannot have its ids as a primary key. */

@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
@@ -11,11 +12,13 @@
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/tablespace.h"
+#include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "citus.h"
@@ -186,6 +189,18 @@ gk_check_changeable(Oid relation_id, const char *argument)
 				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),
 				 errdetail("Its rows can be neither updated nor deleted."),
 				 errhint("Write %s => 'replace' or 'append' instead.", argument)));
+}
+
+/* Raises the error that a command would where publications need to know which rows it changes. */
+void
+gk_check_published(Oid relation_id, CmdType command)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+
+	if (relation == NULL)
+		return;
+	CheckCmdReplicaIdentity(relation, command);
+	relation_close(relation, AccessShareLock);
 }
 
 /* Runs a command that writes. */

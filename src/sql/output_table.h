@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "nodes/nodes.h"
 #include "nodes/parsenodes.h"
 
 /* A table by its name. */
@@ -58,6 +59,12 @@ extern void gk_check_distribution(Oid relation_id, const char *column);
  * The hint names the argument that asks for it.
  */
 extern void gk_check_changeable(Oid relation_id, const char *argument);
+
+/*
+ * Raises the error that UPDATE or DELETE would, 55000, if a publication has the table and nothing
+ * identifies its rows.
+ */
+extern void gk_check_published(Oid relation_id, CmdType command);
 
 /* Runs a command that writes; returns how many rows it affected.  SPI must be connected. */
 extern int64 gk_execute(const char *command);

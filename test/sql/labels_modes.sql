@@ -50,6 +50,18 @@ SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT nullif(id, 7) 
 SELECT hasnt_table('gk_test', 'fresh'::name, 'no table is made');
 SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'the table is as it was');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT json_build_object(1, id) AS id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'json_ids', if_exists => 'merge')$$, '42704', 'ids that have no order, before rows are read', 'type json cannot be merged', NULL, 'id::text');
+SET client_min_messages = error;
+CREATE TABLE published (id int, cluster_id int, distance float8);
+CREATE UNIQUE INDEX published_ids ON published (id);
+CREATE PUBLICATION labels_of_all FOR TABLE published;
+RESET client_min_messages;
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'published', if_exists => %L)$$, if_exists), '55000', 'a published table whose rows nothing identifies, before rows are read: ' || if_exists, 'does not have a replica identity')
+FROM unnest('{merge,delete}'::text[]) AS if_exists;
+ALTER TABLE published ALTER id SET NOT NULL;
+ALTER TABLE published REPLICA IDENTITY USING INDEX published_ids;
+SELECT lives_ok(format($$SELECT gkmeans_fit('SELECT id, id AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'published', if_exists => %L)$$, if_exists), 'one whose rows an index identifies: ' || if_exists)
+FROM unnest('{merge,delete}'::text[]) AS if_exists;
+DROP PUBLICATION labels_of_all;
 
 -- delete
 CREATE TABLE plain (id int, cluster_id int, distance float8);
