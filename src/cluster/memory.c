@@ -35,11 +35,12 @@ gk_status_error(GkCode code, const char *where, const char *format, ...)
 	return status;
 }
 
-/* The status of memory that is not there. */
+/* The status of memory that the account refuses. */
 static GkStatus
-no_memory(GkCode code, const char *message, uint64_t needed)
+refused(uint64_t needed)
 {
-	GkStatus	status = gk_status_error(code, "malloc", "%s", message);
+	GkStatus	status = gk_status_error(GK_HOST_MEMORY_REFUSED, "malloc",
+										 "the account of host memory is exhausted");
 
 	status.needed = needed;
 	return status;
@@ -59,13 +60,13 @@ gk_room_need(GkMemory *memory, GkRoom *room, size_t count, size_t size)
 	/* what grows piece by piece is not copied each time */
 	bytes += room->bytes < bytes / 2 ? 0 : bytes / 2;
 	if (memory->draw != NULL && !memory->draw(bytes - room->bytes))
-		return no_memory(GK_HOST_MEMORY_REFUSED, "the account of host memory is exhausted", bytes);
+		return refused(bytes);
 	base = realloc(room->base, bytes);
 	if (base == NULL)
 	{
 		if (memory->give_back != NULL)
 			memory->give_back(bytes - room->bytes);
-		return no_memory(GK_NO_HOST_MEMORY, "out of memory", bytes);
+		return gk_status_error(GK_NO_HOST_MEMORY, "realloc", "out of memory");
 	}
 	memory->bytes += bytes - room->bytes;
 	if (memory->bytes > memory->peak)

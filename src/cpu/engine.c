@@ -99,7 +99,6 @@ cpu_open(const GkEngineConfig *config, GkEngine **result)
 	if (engine == NULL)
 	{
 		status.code = GK_NO_HOST_MEMORY;
-		status.needed = sizeof(GkCpuEngine);
 		strcpy(status.where, "aligned_alloc");
 		strcpy(status.message, "out of memory");
 		return status;

@@ -27,10 +27,12 @@ typedef enum Call
 	REMAP,
 	UNMAP,
 	THREAD,
+	ALLOCATE,
 	CALLS
 } Call;
 
-static const char *const call_names[CALLS] = {"mmap", "mremap", "munmap", "pthread_create"};
+static const char *const call_names[CALLS] = {"mmap", "mremap", "munmap", "pthread_create",
+	"aligned_alloc"};
 
 static size_t page = 4096;
 static atomic_long counts[CALLS];
@@ -159,6 +161,13 @@ pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main
 	return refuse(THREAD) ? EAGAIN : REAL(pthread_create) (thread, attributes, main, argument);
 }
 
+/* The same. */
+void *
+aligned_alloc(size_t alignment, size_t bytes)
+{
+	return refuse(ALLOCATE) ? NULL : REAL(aligned_alloc) (alignment, bytes);
+}
+
 /* Begins to count; that call fails, and perhaps all that follow. */
 static void
 plan_fault(Call call, long number, bool on)
@@ -240,6 +249,21 @@ test_faults(Call call, bool on)
 	free_data(&data);
 }
 
+/* An engine that cannot be opened blames the system, not a limit. */
+static void
+test_open(void)
+{
+	GkEngineConfig config = {.threads = 1};
+	GkEngine   *engine;
+	GkStatus	status;
+
+	plan_fault(ALLOCATE, 1, false);
+	status = gk_cpu_engine()->open(&config, &engine);
+	plan_fault(ALLOCATE, 0, false);
+	ok(engine == NULL && status.code == GK_NO_HOST_MEMORY && status.needed <= status.allowed,
+	   "an engine that cannot be opened blames the system");
+}
+
 /* A fit is that of the reference engine. */
 static void
 test_answer(const char *name, int64_t batch)
@@ -270,9 +294,10 @@ main(void)
 {
 	random_seed(9);
 	test_pages(65536);
-	for (Call call = 0; call < CALLS; call++)
+	for (Call call = 0; call < ALLOCATE; call++)
 		for (int on = 0; on < (call == UNMAP ? 1 : 2); on++)
 			test_faults(call, on);
+	test_open();
 	test_answer("after faults", 1000);
 	return done_testing();
 }
