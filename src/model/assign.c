@@ -183,6 +183,23 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Raises 40001 if another version was deployed since the rows were labelled.  The lock of the
+ * labels table is held: whoever deploys and writes labels later comes after these.
+ */
+static void
+check_deployed(Oid relation_id, int version)
+{
+	int			deployed = gk_deployed_version(relation_id);
+
+	if (deployed != version && deployed >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("version %d is no longer deployed", version),
+				 errdetail("Another version was deployed while the rows were labelled."),
+				 errhint("Call gkmeans_assign() again.")));
+}
+
 /* SQL: labels all rows of a source into a table; what that did to it. */
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
@@ -191,6 +208,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
 	GkAssignRequest assignment;
+	const GkModel *model;
 	GkCall		call;
 	Datum		values[5];
 	bool		nulls[5] = {0};
@@ -200,10 +218,12 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
-	label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
+	model = label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
+	if (assignment.version == 0)
+		check_deployed(assignment.model, model->version);
 	gk_call_close(&call);
 	gk_end_assignment(&assignment);
 	if (labels != NULL)

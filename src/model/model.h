@@ -159,6 +159,9 @@ extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
  */
 extern bool gk_find_head(GkHeads *heads, int version);
 
+/* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
+extern int	gk_deployed_version(Oid relation_id);
+
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */
 __attribute__((noreturn))
 extern void gk_model_has_no_version(Relation relation, int version);

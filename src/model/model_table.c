@@ -373,6 +373,27 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
+/* The version that is deployed by now; -1 if the model is gone. */
+int
+gk_deployed_version(Oid relation_id)
+{
+	Relation	relation;
+	GkHeads    *heads;
+	int			version;
+
+	LockRelationOid(relation_id, AccessShareLock);
+	relation = open_locked(relation_id);
+	if (relation == NULL)
+		return -1;
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	version = gk_find_head(heads, 0) ? integer_of(gk_head(heads), GK_MODEL_VERSION) : 0;
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	relation_close(relation, AccessShareLock);
+	return version;
+}
+
 /* The newest versions, for a HINT. */
 static const char *
 list_versions(Relation relation)
