@@ -13,6 +13,7 @@
 #include "common/int.h"
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -27,6 +28,9 @@
 
 /* The most clusters and features that are recorded. */
 #define MOST_WRITTEN 1000
+
+/* The most bytes of each of their names: jsonb holds 256 MB. */
+#define MOST_NAME_BYTES 100000
 
 /* Reads what a version records about its rows. */
 void
@@ -214,6 +218,17 @@ append_rows(StringInfo json, const char *key, int64 rows)
 		appendStringInfo(json, ", \"%s\": " INT64_FORMAT, key, rows);
 }
 
+/* Appends the name of a cluster, or the beginning of a long one. */
+static void
+append_name(StringInfo json, const char *name)
+{
+	char	   *beginning = pnstrdup(name, pg_mbcliplen(name, strlen(name), MOST_NAME_BYTES));
+
+	appendStringInfoString(json, ", \"name\": ");
+	escape_json(json, beginning);
+	pfree(beginning);
+}
+
 /* Appends the clusters. */
 static void
 append_clusters(StringInfo json, const GkDrift *drift)
@@ -229,8 +244,7 @@ append_clusters(StringInfo json, const GkDrift *drift)
 		const GkClusterDrift *cluster = &drift->clusters[ranks[i].place];
 
 		appendStringInfo(json, "%s{\"cluster_id\": %d", i > 0 ? ", " : "", cluster->cluster_id);
-		appendStringInfoString(json, ", \"name\": ");
-		escape_json(json, cluster->name);
+		append_name(json, cluster->name);
 		append_rows(json, "rows_then", cluster->rows_then);
 		append_number(json, "share_then", cluster->share_then);
 		append_rows(json, "rows_now", cluster->rows_now);

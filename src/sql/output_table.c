@@ -8,6 +8,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
@@ -195,12 +196,17 @@ gk_check_changeable(Oid relation_id, const char *argument)
 void
 gk_check_published(Oid relation_id, CmdType command)
 {
-	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	ListCell   *cell;
 
-	if (relation == NULL)
-		return;
-	CheckCmdReplicaIdentity(relation, command);
-	relation_close(relation, AccessShareLock);
+	foreach(cell, find_all_inheritors(relation_id, NoLock, NULL))
+	{
+		Relation	relation = try_relation_open(lfirst_oid(cell), AccessShareLock);
+
+		if (relation == NULL)
+			continue;
+		CheckCmdReplicaIdentity(relation, command);
+		relation_close(relation, AccessShareLock);
+	}
 }
 
 /* Runs a command that writes. */

@@ -61,8 +61,8 @@ extern void gk_check_distribution(Oid relation_id, const char *column);
 extern void gk_check_changeable(Oid relation_id, const char *argument);
 
 /*
- * Raises the error that UPDATE or DELETE would, 55000, if a publication has the table and nothing
- * identifies its rows.
+ * Raises the error that UPDATE or DELETE would, 55000, if a publication has the table, a partition
+ * or a child, and nothing identifies its rows.
  */
 extern void gk_check_published(Oid relation_id, CmdType command);
 

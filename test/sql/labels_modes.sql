@@ -54,9 +54,13 @@ SET client_min_messages = error;
 CREATE TABLE published (id int, cluster_id int, distance float8);
 CREATE UNIQUE INDEX published_ids ON published (id);
 CREATE PUBLICATION labels_of_all FOR TABLE published;
+CREATE TABLE published_parts (LIKE published) PARTITION BY RANGE (id);
+CREATE TABLE published_part PARTITION OF published_parts DEFAULT;
+CREATE UNIQUE INDEX ON published_parts (id);
+ALTER PUBLICATION labels_of_all ADD TABLE published_parts;
 RESET client_min_messages;
-SELECT fails_with(format($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'published', if_exists => %L)$$, if_exists), '55000', 'a published table whose rows nothing identifies, before rows are read: ' || if_exists, 'does not have a replica identity')
-FROM unnest('{merge,delete}'::text[]) AS if_exists;
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => %L, if_exists => %L)$$, name, if_exists), '55000', format('a published table whose rows nothing identifies, before rows are read: %s, %s', name, if_exists), 'does not have a replica identity')
+FROM unnest('{merge,delete}'::text[]) AS if_exists, unnest('{published,published_parts}'::text[]) AS name;
 ALTER TABLE published ALTER id SET NOT NULL;
 ALTER TABLE published REPLICA IDENTITY USING INDEX published_ids;
 SELECT lives_ok(format($$SELECT gkmeans_fit('SELECT id, id AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'published', if_exists => %L)$$, if_exists), 'one whose rows an index identifies: ' || if_exists)
