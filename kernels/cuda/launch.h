@@ -17,12 +17,14 @@ void		set_origin(Shard &shard, const double *origin, double whole_norm);
 void		sample_origin(Shard &shard);
 void		compute_bounds(Shard &shard, const Slice &slice);
 
+/* sorted.cu: centroids in the order of their lower bounds */
+void		reserve_sorting(Shard &shard, Centroids &centroids);
+void		sort_centroids(Shard &shard, const Centroids &centroids);
+
 /* filter_*.cu: fresh labels of all rows of a slice, or flags */
 struct FilterArguments;
 bool		filter_resident_fits(const Shard &shard, int64_t centroids);
 void		filter_resident(Shard &shard, const FilterArguments &a);
-void		reserve_sorting(Shard &shard, Centroids &centroids);
-void		sort_centroids(Shard &shard, const Centroids &centroids);
 bool		filter_hopper_fits(const Shard &shard, int64_t centroids);
 int64_t		filter_hopper_wave(const Shard &shard);
 void		filter_hopper(Shard &shard, const FilterArguments &a);
