@@ -23,7 +23,8 @@
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
  * what is free on them is compared.  "few@75" is the same with the kernels that GPUs of compute
- * capability 7.5 get, and as much shared memory as these have.
+ * capability 7.5 get, and as much shared memory as these have; "few@-75" has the first GPU get its
+ * own kernels beside others that get those.
  */
 #include <dlfcn.h>
 #include <math.h>
