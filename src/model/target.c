@@ -142,6 +142,7 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	RangeVar   *variable = gk_table_name("model", name);
 
 	target->name = gk_quoted_name(variable);
+	target->definition = definition;
 	target->version = 1;
 	target->relation_id = RangeVarGetRelid(variable, NoLock, true);
 	if (!OidIsValid(target->relation_id))
@@ -189,11 +190,10 @@ set_definition(const GkTarget *target, const char *definition)
 void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
-	if (target->exists)
-	{
+	if (target->exists || definition != target->definition)
 		set_definition(target, definition);
+	if (target->exists)
 		gk_withdraw_deployed(target->name);
-	}
 	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
 				 TimestampTzGetDatum(gk_deployment_time(target->relation_id)));
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));

@@ -91,6 +91,11 @@ DROP TRIGGER later ON m;
 DELETE FROM m WHERE version = 3;
 SELECT gkmeans_deploy('m', 2);
 
+-- Features that are chosen
+SELECT gkmeans_create_model('choosing', 'iris', k => 3);
+SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'choosing'::regclass), quote_literal(definition) || '::jsonb', 'features that were chosen are in the definition') FROM choosing;
+SELECT is(definition -> 'features', to_jsonb(features), 'as if they had been given') FROM choosing;
+
 -- An ordinary table in every other way
 SELECT is(reloftype::regtype::text, 'gkmeans_model', 'a model is a typed table') FROM pg_class WHERE oid = 'm'::regclass;
 SELECT fails_with('ALTER TABLE m ADD COLUMN x int', '42809', 'its shape cannot be altered');
