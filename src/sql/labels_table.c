@@ -23,6 +23,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 #include "changes_table.h"
 #include "citus.h"
@@ -266,12 +267,19 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	}
 }
 
+/* True if an index can order values of a type, with those that arrays and rows of it hold. */
+static bool
+has_order(Oid type)
+{
+	return OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) &&
+		OidIsValid(lookup_type_cache(getBaseType(type), TYPECACHE_CMP_PROC)->cmp_proc);
+}
+
 /* Raises an error if a table that is made cannot have its ids as a primary key. */
 static void
 check_key(const GkLabelsTable *table)
 {
-	if (table->if_exists != GK_EXISTS_MERGE ||
-		OidIsValid(GetDefaultOpClass(table->id_type, BTREE_AM_OID)))
+	if (table->if_exists != GK_EXISTS_MERGE || has_order(table->id_type))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
