@@ -213,8 +213,11 @@ static const TargetEntry *
 column_of_view(Oid relation_id, AttrNumber column)
 {
 	Relation	view = relation_open(relation_id, AccessShareLock);
-	TargetEntry *entry = copyObject(get_tle_by_resno(gk_view_query(view)->targetList, column));
+	Query	   *query = gk_view_query(view);
+	TargetEntry *entry = NULL;
 
+	if (query != NULL)
+		entry = copyObject(get_tle_by_resno(query->targetList, column));
 	relation_close(view, NoLock);
 	return entry;
 }
