@@ -313,20 +313,6 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* True if a feature has that name. */
-static bool
-is_feature(const GkSource *source, const char *name)
-{
-	bool		is_array;
-	int			count;
-	const char *const *names = gk_source_features(source, &count, &is_array);
-
-	for (int i = 0; i < count; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * True if a column, perhaps of a child, has values that neither labels nor other columns give.  One
  * that is called like those of labels has if it is a feature, or if the source reads nothing else:
@@ -342,7 +328,7 @@ has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *sour
 		strcmp(column, gk_label_column_name(GK_LABEL_CLUSTER, NULL)) == 0)
 		return false;
 	if (gk_is_label_column(column))
-		return !has_others || is_feature(source, column);
+		return !has_others || gk_source_has_feature(source, relation_id, column);
 	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
 }
 
