@@ -49,9 +49,10 @@ void		check_context();
  */
 cudaError_t planned_fault();
 
-#define GK_ATTEMPT(call) (gk::planned_fault() ?: (cudaError_t) (call))
+/* the cast is for clang, which makes an int of it */
+#define GK_ATTEMPT(call) ((cudaError_t) (gk::planned_fault() ?: (cudaError_t) (call)))
 #define GK_CUDA(call) gk::check(GK_ATTEMPT(call), #call)
-#define GK_LAUNCHED(name) gk::check(gk::planned_fault() ?: cudaGetLastError(), name)
+#define GK_LAUNCHED(name) gk::check(GK_ATTEMPT(cudaGetLastError()), name)
 
 }								/* namespace gk */
 

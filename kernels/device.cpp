@@ -3,6 +3,7 @@
  */
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "accumulation.h"
-#include "device.h"
+#include "cuda/launch.h"
 #include "pinned.h"
 #include "speed.h"
 
@@ -114,7 +115,10 @@ speed_of(int ordinal)
 		bandwidth > 0.0 ? bandwidth : GK_DEVICE_BANDWIDTH};
 }
 
-/* For tests: the compute capability that devices have at most, as 75; 0: that which they have. */
+/*
+ * For tests: the compute capability that devices have at most, as 75, or -75: those that come after
+ * the first; 0: that which they have.
+ */
 static std::atomic<int> pretended_capability{0};
 
 /* The shared memory that a block can have on GPUs of older compute capabilities. */
@@ -137,9 +141,11 @@ shared_memory_of(int capability)
 static void
 pretend_capability(Device *device)
 {
-	int			capability = pretended_capability;
+	int			pretended = pretended_capability;
+	int			capability = std::abs(pretended);
 
-	if (capability == 0 || device->major * 10 + device->minor <= capability)
+	if (pretended == 0 || (pretended < 0 && device->ordinal == 0) ||
+		device->major * 10 + device->minor <= capability)
 		return;
 	device->major = capability / 10;
 	device->minor = capability % 10;
@@ -165,6 +171,7 @@ set_up_device(Device *device, int ordinal)
 	if (device->major * 10 + device->minor < 75)
 		fail(GK_NO_DEVICE, "open", "the GPU is older than compute capability 7.5");
 	pretend_capability(device);
+	device->warpgroups = has_warpgroups(*device);
 	GK_CUDA(cudaMemGetInfo(&free_bytes, &total));
 	device->total_memory = total;
 	GK_CUDA(cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking));
@@ -574,7 +581,7 @@ Mapping::release()
 
 /*
  * For tests: GPUs opened from now on get the kernels that one of this compute capability gets, as
- * 75 for 7.5, and no more shared memory than it has; 0: their own.
+ * 75 for 7.5, and no more shared memory than it has; -75: all but number 0 get these; 0: their own.
  */
 extern "C" __attribute__((visibility("default"))) void
 gk_cuda_pretend_capability(int capability)

@@ -48,6 +48,7 @@ struct Device
 	int			minor;
 	int			processors;
 	bool		cooperative;	/* blocks of a kernel can wait for each other */
+	bool		warpgroups;		/* the library has kernels whose products are by warpgroups */
 	Speed		speed;
 	double		accumulation;	/* the factor of accumulation_bound() */
 	size_t		shared_memory;	/* bytes that a block can have */

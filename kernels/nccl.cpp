@@ -147,9 +147,13 @@ connect(const std::vector<NcclCommunicator> &ours, const std::vector<Device *> &
 	int			result = 0;
 
 	for (size_t i = 0; i < devices.size() && error == cudaSuccess; i++)
-		error = GK_ATTEMPT(cudaSetDevice(devices[i]->ordinal)) ?:
-			GK_ATTEMPT(cudaMalloc((void **) &one[i], sizeof(int64_t))) ?:
-			GK_ATTEMPT(cudaMemsetAsync(one[i], 0, sizeof(int64_t), devices[i]->compute));
+	{
+		error = GK_ATTEMPT(cudaSetDevice(devices[i]->ordinal));
+		if (error == cudaSuccess)
+			error = GK_ATTEMPT(cudaMalloc((void **) &one[i], sizeof(int64_t)));
+		if (error == cudaSuccess)
+			error = GK_ATTEMPT(cudaMemsetAsync(one[i], 0, sizeof(int64_t), devices[i]->compute));
+	}
 	if (error == cudaSuccess)
 		result = add_up(ours, devices, one, one, 1);
 	/* a sum that was started may wait for one that was not */

@@ -231,7 +231,7 @@ struct Events
 };
 
 /* The rows of an engine on one device, and their state. */
-class Shard : public MemoryOwner
+class Shard final : public MemoryOwner
 {
 public:
 	Shard(Device *on, Account &host, bool weighted, uint64_t limit, StopFlag &stop);

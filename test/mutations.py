@@ -311,7 +311,7 @@ BEFORE = [("", "")] * 14 + [
     ("UPDATE rfm SET centroids = NULL", "55000|XX001"), ("UPDATE rfm SET sizes = '{}'", "XX001"), ("UPDATE rfm SET score_quantiles = NULL, radii = NULL, avg_distances = NULL", ""),
     ("UPDATE twice SET shift = '{1e30,-1e30}'", ""), ("INSERT INTO rfm (version, group_no, part, status) VALUES (2, 0, 0, 'failed')", "55000"), ("ALTER TABLE rfm ENABLE ROW LEVEL SECURITY", "0A000"),
     ("CREATE TRIGGER t BEFORE UPDATE ON rfm FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()", ""), ("VACUUM rfm", "25001"), ("CLUSTER rfm USING rfm_pkey", ""),
-    ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", ""),
+    ("CREATE RULE r AS ON UPDATE TO rfm DO INSTEAD NOTHING", "55000|0A"), ("SELECT gkmeans_predict('rfm', 1, 2); ALTER TABLE rfm SET SCHEMA public", "42P01"), ("ALTER TABLE rfm OWNER TO mutant_nobody", "42501"),
     ("CREATE RULE r AS ON INSERT TO rfm DO INSTEAD UPDATE plain SET z = 1", "55000|0A"), ("CREATE RULE r AS ON DELETE TO rfm DO INSTEAD NOTHING", "55000|0A"),
     ("UPDATE rfm SET drift = '[1]', history = '[1]', k_selection = '[1]', definition = '[1]', report = '[1]'", "XX001"),
     ("UPDATE rfm SET drift = '7', history = '\"x\"', k_selection = 'null', definition = 'true', report = '[]'", "XX001"),

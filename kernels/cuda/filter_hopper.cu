@@ -629,14 +629,8 @@ with_tiles(int depth, F f)
 bool
 filter_hopper_fits(const Shard &shard, int64_t centroids)
 {
-	cudaFuncAttributes attributes;
-
-	if (shard.device->major != 9 || centroids <= TILE_CENTROIDS ||
-		tiles_of(shard.depth) > MOST_TILES || shard.device->shared_memory < RING_BYTES + 1024)
-		return false;
-	/* built for another device, the kernel is empty and has no barriers */
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) hopper_kernel<1, TILE_STEPS>));
-	return attributes.sharedSizeBytes > 0;
+	return shard.device->warpgroups && centroids > TILE_CENTROIDS &&
+		tiles_of(shard.depth) <= MOST_TILES && shard.device->shared_memory >= RING_BYTES + 1024;
 }
 
 /* Rows that all multiprocessors compare at a time. */

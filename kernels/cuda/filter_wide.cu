@@ -660,14 +660,8 @@ shape_memory(WideArguments &a)
 bool
 filter_wide_suits(const Shard &shard)
 {
-	cudaFuncAttributes attributes;
-
-	if (shard.device->major != 9 || shard.dimension < LEAST_COLUMNS ||
-		shard.device->shared_memory < WIDE_MEMORY + 1000)
-		return false;
-	/* built for another device, the kernel is empty and has no barriers */
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) wide_kernel));
-	return attributes.sharedSizeBytes > 0;
+	return shard.device->warpgroups && shard.dimension >= LEAST_COLUMNS &&
+		shard.device->shared_memory >= WIDE_MEMORY + 1000;
 }
 
 /* Rows that all multiprocessors compare at a time. */

@@ -86,9 +86,12 @@ enum Products
 	BY_REGISTERS
 };
 
+/* products.cu: true if there are kernels of warpgroups for a device, which is current */
+bool		has_warpgroups(const Device &device);
+
 /*
- * products.cu: products of pairs of 16-bit rows and centroids, as the tensor cores make them;
- * false if no filter makes them so on this device.  Multiples of 16 columns and 64 pairs.
+ * Products of pairs of 16-bit rows and centroids, as the tensor cores make them; false if no filter
+ * makes them so on this device.  Multiples of 16 columns and 64 pairs.
  */
 bool		multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int depth,
 						   int64_t pairs, Products by, float *products);

@@ -73,6 +73,13 @@ multiply_bytes(int32_t (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
 				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 				 : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
 				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+	/* a GPU that could do more may run what was built for an older one */
+	for (int i = 0; i < 4; i++)
+		asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32 "
+					 "{%0,%1}, {%2}, {%3}, {%0,%1};"
+					 : "+r"(sums[i % 2 * 2]), "+r"(sums[i % 2 * 2 + 1])
+					 : "r"(a[i]), "r"(i < 2 ? b0 : b1));
 #endif
 }
 

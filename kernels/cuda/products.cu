@@ -155,6 +155,17 @@ struct PairMemory
 	void	   *data = nullptr;
 };
 
+/* True if there are kernels of warpgroups for a device, which is current. */
+bool
+has_warpgroups(const Device &device)
+{
+	cudaFuncAttributes attributes;
+
+	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) warpgroup_kernel<false>));
+	/* built for another device, the kernel is empty */
+	return device.major == 9 && attributes.sharedSizeBytes > 0;
+}
+
 /*
  * Products of pairs of 16-bit rows and centroids, as the tensor cores compute them; false if no
  * filter computes them so on this device.
@@ -166,13 +177,10 @@ multiply_pairs(const Device &device, const uint16_t *a, const uint16_t *b, int d
 	auto		kernel = by == BY_WARPS ? warp_kernel :
 		by == BY_WARPGROUPS ? warpgroup_kernel<false> : warpgroup_kernel<true>;
 	size_t		bytes = pairs * depth * sizeof(__half);
-	cudaFuncAttributes attributes;
 
-	GK_CUDA(cudaSetDevice(device.ordinal));
-	GK_CUDA(cudaFuncGetAttributes(&attributes, (const void *) kernel));
-	/* built for another device, the kernel is empty */
-	if (by != BY_WARPS && (device.major != 9 || attributes.sharedSizeBytes == 0))
+	if (by != BY_WARPS && !device.warpgroups)
 		return false;
+	GK_CUDA(cudaSetDevice(device.ordinal));
 
 	PairMemory	memory(depth, pairs);
 	__half	   *rows = (__half *) memory.data;

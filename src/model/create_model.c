@@ -29,7 +29,8 @@ enum
 {
 	MODEL,
 	SOURCE,
-	K = 3,
+	FEATURES,
+	K,
 	INITIAL_CENTROIDS = 7,
 	K_CANDIDATES = 19,
 	CRITERION,
@@ -132,6 +133,18 @@ fit_model(Creation *creation)
 	MemoryContextSwitchTo(before);
 }
 
+/* Notes in the definition which features were chosen, if none were given. */
+static void
+define_features(Creation *creation, FunctionCallInfo fcinfo)
+{
+	MemoryContext before = MemoryContextSwitchTo(creation->call.caller);
+
+	if (PG_ARGISNULL(FEATURES))
+		creation->definition = gk_define_features(creation->definition,
+												  creation->call.report.features);
+	MemoryContextSwitchTo(before);
+}
+
 /* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
@@ -156,6 +169,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	call->arguments.of_model = true;
 	call->arguments.labels_may_stay = true;
 	gk_call_read(call);
+	define_features(&creation, fcinfo);
 	gk_check_model_size(call);
 	fit_model(&creation);
 	gk_call_put_clusters(call, result);

@@ -162,6 +162,20 @@ gk_definition(FunctionCallInfo fcinfo)
 	return json.data;
 }
 
+/* Adds the features that were chosen. */
+char *
+gk_define_features(const char *definition, ArrayType *features)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendBinaryStringInfo(&json, definition, strlen(definition) - 1);
+	appendStringInfoString(&json, ", \"features\": ");
+	append_texts(&json, features);
+	appendStringInfoChar(&json, '}');
+	return json.data;
+}
+
 /* The default of the column "definition", as the catalog has it; NULL if there is none. */
 static Node *
 default_of(Relation relation)

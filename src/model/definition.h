@@ -8,6 +8,7 @@
 
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "utils/array.h"
 #include "utils/jsonb.h"
 #include "utils/relcache.h"
 
@@ -19,6 +20,12 @@
  * arguments that do not affect how a model is fitted.
  */
 extern char *gk_definition(FunctionCallInfo fcinfo);
+
+/*
+ * The same with the features that were chosen because it names none.  A refit must not take them
+ * from a version, which others than the owner may be allowed to write.
+ */
+extern char *gk_define_features(const char *definition, ArrayType *features);
 
 /*
  * The definition of a model: the default of its column "definition", which only its owner can

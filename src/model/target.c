@@ -142,6 +142,7 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	RangeVar   *variable = gk_table_name("model", name);
 
 	target->name = gk_quoted_name(variable);
+	target->definition = definition;
 	target->version = 1;
 	target->relation_id = RangeVarGetRelid(variable, NoLock, true);
 	if (!OidIsValid(target->relation_id))
@@ -177,10 +178,20 @@ gk_withdraw_deployed(const char *name)
 	execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", name));
 }
 
+/* Makes a definition the model's; a row that is written before may have pending triggers. */
+static void
+set_definition(const GkTarget *target, const char *definition)
+{
+	execute(psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
+					 target->name, quote_literal_cstr(definition)));
+}
+
 /* Writes the new version and deploys it. */
 void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
+	if (target->exists || definition != target->definition)
+		set_definition(target, definition);
 	if (target->exists)
 		gk_withdraw_deployed(target->name);
 	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
@@ -188,7 +199,4 @@ gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
 	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_insert_draft(draft, target->name);
-	if (target->exists)
-		execute(psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
-						 target->name, quote_literal_cstr(definition)));
 }

@@ -21,6 +21,7 @@ typedef enum GkModelExists
 typedef struct GkTarget
 {
 	char	   *name;			/* quoted */
+	const char *definition;		/* that it was created with, unless it existed before */
 	Oid			relation_id;
 	bool		exists;			/* it existed before */
 	int			version;		/* the version to be written */
@@ -36,7 +37,10 @@ extern GkModelExists gk_model_exists_word(const char *word);
 extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 						   const char *definition);
 
-/* Writes the new version and deploys it; the definition becomes that of the model. */
+/*
+ * Writes the new version and deploys it; the definition, which may differ from that at opening,
+ * becomes that of the model.
+ */
 extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition);
 
 /* The number after the highest version that is committed or the transaction's own, or 54000. */

@@ -170,6 +170,17 @@ gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others)
 	return gk_columns_read(source->query, relation_id, has_others);
 }
 
+/* True if a feature is, or may be, a column of a table. */
+bool
+gk_source_has_feature(const GkSource *source, Oid relation_id, const char *column)
+{
+	for (int i = 0; i < source->count; i++)
+		if (gk_is_column_of(list_nth_node(TargetEntry, source->query->targetList,
+										  source->features[i] - 1), relation_id, column))
+			return true;
+	return false;
+}
+
 /* Declares that rows are compared by direction. */
 void
 gk_source_by_direction(GkSource *source)

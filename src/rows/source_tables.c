@@ -11,6 +11,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -198,4 +199,42 @@ gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 	(void) search_node((Node *) query, &search);
 	*has_others = search.has_others;
 	return search.names;
+}
+
+/* True if a table is another one, or one of its partitions or children. */
+static bool
+is_of_family(Oid relation_id, Oid parent_id)
+{
+	return list_member_oid(find_all_inheritors(parent_id, NoLock, NULL), relation_id);
+}
+
+/* A column of a view, materialised or not, in its query. */
+static const TargetEntry *
+column_of_view(Oid relation_id, AttrNumber column)
+{
+	Relation	view = relation_open(relation_id, AccessShareLock);
+	Query	   *query = gk_view_query(view);
+	TargetEntry *entry = NULL;
+
+	if (query != NULL)
+		entry = copyObject(get_tle_by_resno(query->targetList, column));
+	relation_close(view, NoLock);
+	return entry;
+}
+
+/* True if an output column is, or may be, a column of a table or of its relatives. */
+bool
+gk_is_column_of(const TargetEntry *entry, Oid relation_id, const char *column)
+{
+	Oid			origin = entry != NULL ? entry->resorigtbl : InvalidOid;
+	char		kind = OidIsValid(origin) ? get_rel_relkind(origin) : '\0';
+
+	check_stack_depth();
+	/* all that is known of an expression is its name; a system column of a view is no entry */
+	if (kind == '\0')
+		return entry != NULL && strcmp(entry->resname, column) == 0;
+	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
+		return gk_is_column_of(column_of_view(origin, entry->resorigcol), relation_id, column);
+	return strcmp(get_attname(origin, entry->resorigcol, false), column) == 0 &&
+		(is_of_family(origin, relation_id) || is_of_family(relation_id, origin));
 }

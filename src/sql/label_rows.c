@@ -135,6 +135,7 @@ find_second(Window *window, int64 at, int own, double *distance2)
 	const GkLabelling *labelling = window->rows->labelling;
 	int			second = -1;
 
+	*distance2 = HUGE_VAL;
 	find_distances2(window, at);
 	for (int i = 0; i < labelling->k; i++)
 	{

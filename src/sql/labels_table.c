@@ -23,6 +23,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 #include "changes_table.h"
 #include "citus.h"
@@ -266,12 +267,19 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	}
 }
 
+/* True if an index can order values of a type, with those that arrays and rows of it hold. */
+static bool
+has_order(Oid type)
+{
+	return OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) &&
+		OidIsValid(lookup_type_cache(getBaseType(type), TYPECACHE_CMP_PROC)->cmp_proc);
+}
+
 /* Raises an error if a table that is made cannot have its ids as a primary key. */
 static void
 check_key(const GkLabelsTable *table)
 {
-	if (table->if_exists != GK_EXISTS_MERGE ||
-		OidIsValid(GetDefaultOpClass(table->id_type, BTREE_AM_OID)))
+	if (table->if_exists != GK_EXISTS_MERGE || has_order(table->id_type))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -305,20 +313,6 @@ look_up(GkLabelsTable *table)
 	}
 }
 
-/* True if a feature has that name. */
-static bool
-is_feature(const GkSource *source, const char *name)
-{
-	bool		is_array;
-	int			count;
-	const char *const *names = gk_source_features(source, &count, &is_array);
-
-	for (int i = 0; i < count; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * True if a column, perhaps of a child, has values that neither labels nor other columns give.  One
  * that is called like those of labels has if it is a feature, or if the source reads nothing else:
@@ -334,7 +328,7 @@ has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *sour
 		strcmp(column, gk_label_column_name(GK_LABEL_CLUSTER, NULL)) == 0)
 		return false;
 	if (gk_is_label_column(column))
-		return !has_others || is_feature(source, column);
+		return !has_others || gk_source_has_feature(source, relation_id, column);
 	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
 }
 

@@ -138,17 +138,16 @@ static char *
 same_id(const GkLabelsMerge *merge)
 {
 	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(equality_of(merge->id_type)));
-	Form_pg_operator form;
+	Form_pg_operator form = HeapTupleIsValid(tuple) ? (Form_pg_operator) GETSTRUCT(tuple) : NULL;
+	char	   *schema = form != NULL ? get_namespace_name(form->oprnamespace) : NULL;
 	char	   *text;
 
-	if (!HeapTupleIsValid(tuple))
+	if (schema == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("ids of type %s cannot be compared", format_type_be(merge->id_type))));
-	form = (Form_pg_operator) GETSTRUCT(tuple);
 	text = psprintf("t.%s%s OPERATOR(%s.%s) (%s)%s", quote_identifier(merge->id_name),
-					cast_to(merge, form, form->oprleft),
-					quote_identifier(get_namespace_name(form->oprnamespace)),
+					cast_to(merge, form, form->oprleft), quote_identifier(schema),
 					NameStr(form->oprname), label_id(merge),
 					cast_to(merge, form, form->oprright));
 	ReleaseSysCache(tuple);

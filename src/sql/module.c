@@ -7,7 +7,12 @@
 
 #include "settings.h"
 
+/* From 18 on, pg_get_loaded_modules() shows these. */
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "gkmeans",.version = GK_EXTENSION_VERSION);
+#else
 PG_MODULE_MAGIC;
+#endif
 
 PGDLLEXPORT void _PG_init(void);
 

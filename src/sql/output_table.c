@@ -192,7 +192,10 @@ gk_check_changeable(Oid relation_id, const char *argument)
 				 errhint("Write %s => 'replace' or 'append' instead.", argument)));
 }
 
-/* Raises the error that a command would where publications need to know which rows it changes. */
+/*
+ * Raises the error that a command would where publications need to know which rows it changes.
+ * Citus runs it on shards, which other publications have, or none.
+ */
 void
 gk_check_published(Oid relation_id, CmdType command)
 {
@@ -200,7 +203,9 @@ gk_check_published(Oid relation_id, CmdType command)
 
 	foreach(cell, find_all_inheritors(relation_id, NoLock, NULL))
 	{
-		Relation	relation = try_relation_open(lfirst_oid(cell), AccessShareLock);
+		Oid			id = lfirst_oid(cell);
+		Relation	relation = gk_is_citus_table(id) ? NULL
+			: try_relation_open(id, AccessShareLock);
 
 		if (relation == NULL)
 			continue;

@@ -62,7 +62,7 @@ extern void gk_check_changeable(Oid relation_id, const char *argument);
 
 /*
  * Raises the error that UPDATE or DELETE would, 55000, if a publication has the table, a partition
- * or a child, and nothing identifies its rows.
+ * or a child, and nothing identifies its rows.  Tables of Citus are left to it.
  */
 extern void gk_check_published(Oid relation_id, CmdType command);
 

@@ -3,7 +3,10 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -15,6 +18,7 @@
 
 static bool has_report = false;
 static GkReport last_report;
+static Oid	last_role;			/* that the fit ran as */
 
 GK_SQL_FUNCTION(gkmeans_last_fit);
 GK_SQL_FUNCTION(gkmeans_last_fit_nodes);
@@ -56,7 +60,16 @@ gk_remember_fit(const GkReport *report)
 		MemoryContextDelete(report_context);
 	report_context = context;
 	last_report = copy;
+	last_role = GetUserId();
 	has_report = true;
+}
+
+/* True if the current user may see the report: a function may have fitted as another role. */
+static bool
+may_see_report(void)
+{
+	return has_report && (has_privs_of_role(GetUserId(), last_role) ||
+						  has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS));
 }
 
 /* Raises an error if the function was created by another version, with other columns. */
@@ -78,7 +91,7 @@ gkmeans_last_fit(PG_FUNCTION_ARGS)
 	int			column = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (!has_report)
+	if (!may_see_report())
 		return (Datum) 0;
 	values[column++] = Int64GetDatum(report->rows_read);
 	values[column++] = Int64GetDatum(report->rows_skipped);
@@ -123,10 +136,11 @@ Datum
 gkmeans_last_fit_nodes(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			count = may_see_report() ? last_report.node_count : 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	check_columns(result, 10);
-	for (int i = 0; has_report && i < last_report.node_count; i++)
+	for (int i = 0; i < count; i++)
 	{
 		const GkNodeLine *node = &last_report.nodes[i];
 		Datum		values[10] = {CStringGetTextDatum(node->name),

@@ -82,6 +82,13 @@ CREATE FUNCTION clusters_of(k int) RETURNS int LANGUAGE sql AS $$ SELECT count(*
 SELECT is(clusters_of(25), 20, 'k = 25 over 20 rows: 20 clusters');
 SELECT is(clusters_of(20), 20, 'k = 20 over 20 rows: 20 clusters');
 
+-- The library
+SELECT current_setting('server_version_num')::int >= 180000 AS modules_are_named \gset
+\if :modules_are_named
+SELECT is(version, (SELECT extversion FROM pg_extension WHERE extname = 'gkmeans'), 'the library has the version of the extension')
+FROM (SELECT) r LEFT JOIN pg_get_loaded_modules() ON module_name = 'gkmeans';
+\endif
+
 -- Settings
 SELECT fails_with('SET gkmeans.engine = ''abacus''', '22023', 'no such engine', NULL, NULL, 'auto.*cpu.*cuda');
 SELECT fails_with('SET gkmeans.cpu_threads = -1', '22023', 'a negative number of threads');

@@ -49,7 +49,7 @@ SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT id / 2 AS id, 
 SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT nullif(id, 7) AS id, x FROM data'')', name), '21000', 'an id that is NULL, ' || name, 'NULL') FROM unnest('{merged,fresh}'::text[]) name;
 SELECT hasnt_table('gk_test', 'fresh'::name, 'no table is made');
 SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'the table is as it was');
-SELECT fails_with($$SELECT gkmeans_fit('SELECT json_build_object(1, id) AS id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'json_ids', if_exists => 'merge')$$, '42704', 'ids that have no order, before rows are read', 'type json cannot be merged', NULL, 'id::text');
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT %s AS id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'json_ids', if_exists => 'merge')$$, id), '42704', 'ids that have no order, before rows are read: ' || id, 'cannot be merged', NULL, 'id::text') FROM (VALUES ('json_build_object(1, id)'), ('array[json_build_object(1, id)]')) AS ids(id);
 SET client_min_messages = error;
 CREATE TABLE published (id int, cluster_id int, distance float8);
 CREATE UNIQUE INDEX published_ids ON published (id);

@@ -125,9 +125,15 @@ CREATE VIEW seen_trips AS SELECT id, distance AS x FROM trips;
 SELECT fails_with(format($$SELECT count(*) FROM gkmeans_fit(%L, %L, 3, id_column => 'id', labels_table => 'trips', if_exists => %L)$$, source, format('{%s}', feature), choice), '42809',
 	format('%s of a feature called like a label: %s', choice, source), 'table "trips" holds data of the source', 'with their column "distance"')
 FROM unnest('{replace,delete,merge}'::text[]) choice, (VALUES ('trips', 'distance'), ('SELECT id, distance_in_miles AS x FROM trips', 'x'), ('seen_trips', 'x'),
-	('SELECT id, ln(distance + 1) AS x FROM trips', 'x'), ('SELECT * FROM trips JOIN (SELECT id, y FROM data) d USING (id)', 'y,distance')) s(source, feature);
+	('SELECT id, ln(distance + 1) AS x FROM trips', 'x'), ('SELECT * FROM trips JOIN (SELECT id, y FROM data) d USING (id)', 'y,distance'),
+	('WITH t AS (SELECT id, distance AS far FROM trips) SELECT id, y, far AS x FROM t JOIN data d USING (id)', 'y,x'),
+	('SELECT id, y, s.x FROM seen_trips s JOIN data d USING (id)', 'y,x')) s(source, feature);
 SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', choice, 'SELECT d.* FROM data d JOIN trips USING (id) WHERE distance >= 0'), choice || ' may read distances')
+FROM unnest('{merge,delete}'::text[]) choice;
+CREATE TABLE roads AS SELECT id, x AS distance, y FROM data;
+SELECT lives_ok(format($$SELECT count(*) FROM gkmeans_fit('SELECT r.* FROM roads r JOIN trips t USING (id) WHERE t.distance >= 0', '{distance,y}', 3, id_column => 'id', labels_table => 'trips', if_exists => %L)$$, choice),
+	choice || ' may read distances beside those of another table')
 FROM unnest('{merge,delete}'::text[]) choice;
 
 -- The ids of any type

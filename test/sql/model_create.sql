@@ -83,6 +83,18 @@ SELECT is(gkmeans_predict('m', 1.4), 1, 'and scores');
 SELECT is((SELECT count(*)::int FROM gkmeans_clusters('m', 1)), 3, 'the older version is there');
 SELECT fails_with($$SELECT gkmeans_clusters('m', 3)$$, '42704', 'a version that is not there', 'no version 3', NULL, 'versions are: 1, 2');
 SELECT fails_with($$SELECT gkmeans_clusters('m', 0)$$, '42704', 'version 0 is none');
+CREATE FUNCTION do_nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER later AFTER INSERT OR UPDATE ON m DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION do_nothing();
+SELECT is(count(*)::int, 3, 'also where a trigger of the model is deferred') FROM gkmeans_create_model('m', 'iris', '{petal_length}', 3, if_exists => 'replace');
+SET CONSTRAINTS ALL IMMEDIATE;
+DROP TRIGGER later ON m;
+DELETE FROM m WHERE version = 3;
+SELECT gkmeans_deploy('m', 2);
+
+-- Features that are chosen
+SELECT gkmeans_create_model('choosing', 'iris', k => 3);
+SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'choosing'::regclass), quote_literal(definition) || '::jsonb', 'features that were chosen are in the definition') FROM choosing;
+SELECT is(definition -> 'features', to_jsonb(features), 'as if they had been given') FROM choosing;
 
 -- An ordinary table in every other way
 SELECT is(reloftype::regtype::text, 'gkmeans_model', 'a model is a typed table') FROM pg_class WHERE oid = 'm'::regclass;

@@ -59,8 +59,16 @@ CREATE FUNCTION as_owner() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET sear
 	$$SELECT sum(size)::bigint FROM gkmeans_fit('secrets', '{x,y}', 2)$$;
 SET LOCAL ROLE gk_reader;
 SELECT is(as_owner(), 100::bigint, 'a SECURITY DEFINER function reads as its owner');
+SELECT is((SELECT count(*)::int FROM gkmeans_last_fit()), 0, 'and its caller learns nothing of what it read');
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('secrets', '{x,y}', 2)), 40, 'and the caller still as himself');
+SELECT is((SELECT rows_read::int FROM gkmeans_last_fit()), 40, 'who sees what he read');
 RESET ROLE;
+GRANT pg_read_all_stats TO gk_other;
+SET LOCAL ROLE gk_other;
+SELECT is((SELECT rows_read::int FROM gkmeans_last_fit()), 40, 'as do members of pg_read_all_stats');
+RESET ROLE;
+REVOKE pg_read_all_stats FROM gk_other;
+SELECT is((SELECT rows_read::int FROM gkmeans_last_fit()), 40, 'and superusers');
 
 -- Security barrier: a leaky function of the caller sees no row that the view hides
 CREATE TABLE seen (value float8);

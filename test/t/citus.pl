@@ -171,6 +171,12 @@ for my $mode (qw(append replace delete merge))
 	is(sql(label('labels', $mode)), 3, "labels into a distributed table: $mode");
 	is(sql(sprintf $digest, 'labels'), $expected, "$mode: they are those of the local table");
 }
+# A publication has the table, not the shards in which rows are changed
+sql(q{CREATE TABLE published (id int, cluster_id int, distance float8); SELECT create_distributed_table('published', 'id', colocate_with => 'distributed'); CREATE PUBLICATION labels FOR TABLE published});
+is(sql(label('published', 'delete')), 3, 'labels into a published table without a replica identity') for 1, 2;
+is(sql(sprintf $digest, 'published'), $expected, 'they are those of the local table');
+sql('DROP PUBLICATION labels; DROP TABLE published');
+
 sql('UPDATE labels SET cluster_id = cluster_id + 1 WHERE id % 10 = 0; DELETE FROM labels WHERE id % 10 = 1; INSERT INTO labels VALUES (-5, 1, 2.0)');
 is(sql(label('labels', 'merge')), 3, 'merged into what others have changed');
 is(sql(sprintf $digest, 'labels'), $expected, 'merged: they are those of the local table');

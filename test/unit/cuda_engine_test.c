@@ -4,7 +4,7 @@
  *
  * Usage: cuda_engine_test ENGINE [seed [GPUs
  *			[few | edges | counts | quick | regions | wide | narrow | crowds | streamed | refits |
- *			 merges | draws | nearer | stops | random | faults | all | large | products
+ *			 merges | draws | nearer | limits | stops | random | faults | all | large | products
  *			 [@CAPABILITY] [scale]]]]
  * ENGINE is the path of gkmeans_cuda.so; "cpu" puts the CPU engine in its place, "broken" one that
  * gives wrong labels ("broken=12", wrong answers to GkOperation 12).  GPUs is the most to use,
@@ -15,14 +15,16 @@
  * "streamed" is rows that do not fit the devices, "large" fits of more than 2^31 values, and
  * nothing else; the host needs 30 GB for the latter.  scale shrinks or stretches the larger data.
  * "edges" is sizes at and beside those where kernels and tiles change, and "counts", which is whole
- * numbers; "merges" is clusters that could have to wait for each other, "draws" rows that seeding
- * draws, "nearer" candidates that come after others, and neighbours of points of any size;
- * "refits" is fits with ever other k on the same engine.
+ * numbers; "limits" is values, differences and sizes that are hard to compute with, 300 data sets
+ * of them, times the scale; "merges" is clusters that could have to wait for each other, "draws"
+ * rows that seeding draws, "nearer" candidates that come after others, and neighbours of points of
+ * any size; "refits" is fits with ever other k on the same engine.
  * "stops" stops commands wherever they can notice, and then at random for as many seconds as the
  * scale says; "random" does only the latter.  "faults" is calls of CUDA that fail: the end of an
  * engine, or of a command after which the engine goes on.  The GPUs must be free of other work:
  * what is free on them is compared.  "few@75" is the same with the kernels that GPUs of compute
- * capability 7.5 get, and as much shared memory as these have.
+ * capability 7.5 get, and as much shared memory as these have; "few@-75" has the first GPU get its
+ * own kernels beside others that get those.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -489,6 +491,28 @@ test_counts(int devices)
 						 flags, 3, devices, 0);
 		}
 	ok(!comparison.differs, "whole numbers, GPUs %d (%.1f s)", devices, now() - start);
+}
+
+/* Values, differences and sizes that are hard to compute with: a hundred data sets at a time. */
+static void
+test_limits(int devices)
+{
+	int			cases = (int) scaled(300);
+
+	for (int first = 0; first < cases; first += 100)
+	{
+		Comparison	comparison = {.tested = tested,.oracle = gk_reference_engine()};
+		int			after = first + 100 < cases ? first + 100 : cases;
+		double		start = now();
+
+		for (int i = first; i < after; i++)
+		{
+			snprintf(comparison.where, sizeof(comparison.where), "case %d", i);
+			compare_at_limits(&comparison, (Feeding) {.threads = 1,.devices = devices});
+		}
+		ok(!comparison.differs, "data sets at the limits of the arithmetic, %d to %d, GPUs %d"
+		   " (%.1f s)", first, after - 1, devices, now() - start);
+	}
 }
 
 /* Lengths of rows, and numbers of centroids, at and beside those where kernels and tiles change. */
@@ -1268,6 +1292,7 @@ test_on(int devices, bool all)
 	test_merges(devices);
 	test_draws(devices);
 	test_nearer(devices);
+	test_limits(devices);
 	test_narrow_shapes(devices);
 	test_refits(devices);
 	test_resting(devices);
@@ -1305,7 +1330,7 @@ test_part(const char *part, int devices, double seconds)
 		{"narrow", test_narrow}, {"crowds", test_crowds}, {"streamed", test_out_of_core},
 		{"refits", test_refits}, {"faults", test_all_faults}, {"stops", test_stops},
 		{"counts", test_counts}, {"merges", test_merges}, {"draws", test_own_draws},
-		{"nearer", test_nearer}
+		{"nearer", test_nearer}, {"limits", test_limits}
 	};
 	bool		stops = strcmp(part, "stops") == 0 || strcmp(part, "random") == 0;
 	bool		found = stops;

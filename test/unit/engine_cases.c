@@ -11,6 +11,7 @@
 
 #include "engine_cases.h"
 #include "engine_drive.h"
+#include "engine_limits.h"
 #include "exact.h"
 
 static uint64_t state = 1;
@@ -279,7 +280,9 @@ make_data(Kind kind, int64_t n, int d, int64_t k, bool weighted, bool wide, bool
 				data.x[i * d + j] = (float) make_value(kind, i, j, k) + 0.0f;
 		data.w[i] = i % 7 == 0 ? 0.0 : i % 11 == 0 ? 1e8 : i % 13 == 0 ? 1e-8 : random_unit();
 	}
-	if (kind != NEAR_TIES && kind != HUB)
+	if (kind == LIMITS)
+		fill_at_limits(&data);
+	else if (kind != NEAR_TIES && kind != HUB)
 		choose_centroids(&data);
 	make_grid(&data);
 	return data;
@@ -311,7 +314,7 @@ kind_name(Kind kind)
 	static const char *const names[] = {
 		"normal", "blobs", "lattice", "equal", "far away", "uneven", "lopsided", "tiny", "huge",
 		"copies", "heavy-tailed", "crowds", "near-ties", "skewed", "indicators", "outliers",
-		"topics", "hub", "counts"
+		"topics", "hub", "counts", "limits"
 	};
 
 	return names[kind];

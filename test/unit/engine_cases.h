@@ -28,6 +28,7 @@ typedef enum Kind
 	TOPICS,						/* overlapping clusters of very different size, decaying spectrum */
 	HUB,						/* rows that are as far, or nearly, from many or all centroids */
 	COUNTS,						/* whole numbers, those of the centroids too */
+	LIMITS,						/* values and differences that are hard to compute with */
 	KINDS
 } Kind;
 

@@ -8,6 +8,7 @@
 
 #include "engine_compare.h"
 #include "engine_drive.h"
+#include "engine_limits.h"
 #include "plain_draw.h"
 #include "update.h"
 
@@ -1223,4 +1224,30 @@ compare_farthest(Comparison *comparison, const Data *data, Feeding feeding)
 	}
 	close_pair(&pair);
 	set_context(NULL);
+}
+
+/* A data set at the limits of the arithmetic, of a random shape, through one of the comparisons. */
+void
+compare_at_limits(Comparison *comparison, Feeding feeding)
+{
+	static void (*const others[]) (Comparison *, const Data *, Feeding) = {
+		compare_nearer, compare_rows_drawn, compare_points_merged, compare_first_and_others
+	};
+	Shape		shape = random_shape();
+	uint64_t	dice = random_bits();
+	int			flags = (int) (dice >> 8 & 7);
+	Data		data = make_data(LIMITS, shape.n, shape.d, shape.k, flags & 1, flags & 2,
+								 flags == 4);
+
+	feeding.batch = 1 + (int64_t) (random_bits() % (uint64_t) (2 * shape.n));
+	feeding.slots = dice >> 12 & 1 ? 3 : 0;
+	snprintf(comparison->where + strlen(comparison->where),
+			 sizeof(comparison->where) - strlen(comparison->where),
+			 " n %lld d %d k %lld flags %d batch %lld", (long long) shape.n, shape.d,
+			 (long long) shape.k, flags, (long long) feeding.batch);
+	if ((dice & 1) || shape.k < 2)
+		compare_fit(comparison, &data, feeding, 1 + (int) (dice >> 4 & 3));
+	else
+		others[dice >> 1 & 3] (comparison, &data, feeding);
+	free_data(&data);
 }

@@ -48,6 +48,12 @@ extern void compare_points_merged(Comparison *comparison, const Data *data, Feed
 /* The farthest rows from one centroid; various counts. */
 extern void compare_farthest(Comparison *comparison, const Data *data, Feeding feeding);
 
+/*
+ * A data set at the limits of the arithmetic, of a random shape, through one of the comparisons
+ * above; says which in `where`, behind what is there.
+ */
+extern void compare_at_limits(Comparison *comparison, Feeding feeding);
+
 /* An exponent that makes masses up to `greatest` large and sums of them no overflow. */
 extern int	mass_exponent(int64_t rows, double greatest);
 

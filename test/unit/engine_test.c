@@ -17,9 +17,14 @@
 /* Slow builds use fewer rows. */
 #ifdef SLOW
 #define FEWER 5
+#define SETS_PER_KIND 1
 #else
 #define FEWER 1
+#define SETS_PER_KIND 2
 #endif
+
+#define SETS 4
+static const char *const sets[SETS] = {"generic", "avx2", "avx512", "amx"};
 
 /* A case of a shape: one kind of rows on one instruction set, the rest by chance. */
 static void
@@ -47,20 +52,38 @@ compare_case(Comparison *comparison, Kind kind, int64_t n, int d, int64_t k, con
 	free_data(&data);
 }
 
-/* All kinds of data in a shape, each on half of the instruction sets, by chance. */
+/* All kinds of data in a shape, each on some of the instruction sets, by chance. */
 static void
 test_shape(int64_t n, int d, int64_t k, int steps)
 {
-	static const char *const sets[] = {"generic", "avx2", "avx512", "amx"};
 	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
 
 	n = (n + FEWER - 1) / FEWER;
 	k = k < n ? k : n;
 	for (int kind = 0; kind < KINDS; kind++)
-		for (size_t s = 0; s < sizeof(sets) / sizeof(*sets); s++)
-			if (gk_cpu_kernels_find(sets[s]) != NULL && random_bits() % 2 == 0)
+		for (size_t s = 0; s < SETS; s++)
+			if (gk_cpu_kernels_find(sets[s]) != NULL && random_bits() % SETS < SETS_PER_KIND)
 				compare_case(&comparison, kind, n, d, k, sets[s], steps);
 	ok(!comparison.differs, "n %lld, d %d, k %lld", (long long) n, d, (long long) k);
+}
+
+/* Values, differences and sizes that are hard to compute with. */
+static void
+test_limits(int cases)
+{
+	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
+
+	for (int i = 0; i < cases; i++)
+	{
+		const char *set = sets[random_bits() % SETS];
+		const GkKernels *kernels = gk_cpu_kernels_find(set);
+
+		gk_cpu_engine_use(kernels, random_bits() % 2);
+		snprintf(comparison.where, sizeof(comparison.where), "case %d %s", i,
+				 kernels == NULL ? "best" : set);
+		compare_at_limits(&comparison, (Feeding) {.threads = 1 + i % 4});
+	}
+	ok(!comparison.differs, "%d data sets at the limits of the arithmetic", cases);
 }
 
 /* One data set on the best instruction set, with threads. */
@@ -265,7 +288,10 @@ test_rounding(void)
 	ok(good, "how the thread of the caller rounds does not matter, and stays as it is");
 }
 
-/* Compares engines on shapes small and large; the argument is the seed. */
+/*
+ * Compares engines on shapes small and large.  Arguments: the seed, and the number of data sets at
+ * the limits of the arithmetic.
+ */
 int
 main(int argc, char **argv)
 {
@@ -291,6 +317,7 @@ main(int argc, char **argv)
 		test_shape(n, 1 + (int) (random_bits() % 40), 1 + (int64_t) (random_bits() % (uint64_t) n),
 				   6);
 	}
+	test_limits(argc > 2 ? atoi(argv[2]) : 100 / FEWER);
 	test_case(NORMAL, 1000, 784, 200, false, 1, "centroids that exceed the cache");
 	test_case(LATTICE, 1000, 784, 200, false, 2, "centroids that exceed the cache, ties");
 	test_case(NORMAL, 600, 100, 500, true, 64, "sums that exceed what every thread can have");
