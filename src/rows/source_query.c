@@ -3,7 +3,13 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
@@ -13,8 +19,11 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "source_query.h"
 
@@ -169,6 +178,56 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
+/* True if a snapshot may not see the rows of a table: it is newer, or was emptied or rewritten. */
+static bool
+is_newer_table(Oid table, Relation classes, Snapshot snapshot)
+{
+	HeapTuple	now = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	bool		is_newer = false;
+
+	if (!HeapTupleIsValid(now))
+		return false;
+	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(now->t_data), snapshot->xmin))
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple	then;
+
+		ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(table));
+		scan = systable_beginscan(classes, ClassOidIndexId, true, snapshot, 1, &key);
+		then = systable_getnext(scan);
+		is_newer = !HeapTupleIsValid(then) ||
+			((Form_pg_class) GETSTRUCT(then))->relfilenode !=
+			((Form_pg_class) GETSTRUCT(now))->relfilenode;
+		systable_endscan(scan);
+	}
+	ReleaseSysCache(now);
+	return is_newer;
+}
+
+/*
+ * Pushes the snapshot for a query.  Its tables were locked after the statement took its own, so one
+ * of them may have been replaced in between, and would look empty.
+ */
+static void
+push_snapshot(const PlannedStmt *plan)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	Relation	classes;
+	bool		is_old = false;
+	ListCell   *cell;
+
+	if (!IsolationUsesXactSnapshot() && !IsInParallelMode())
+	{
+		classes = table_open(RelationRelationId, AccessShareLock);
+		foreach(cell, plan->relationOids)
+			is_old = is_old || is_newer_table(lfirst_oid(cell), classes, snapshot);
+		table_close(classes, AccessShareLock);
+	}
+	PushActiveSnapshot(is_old ? GetLatestSnapshot() : snapshot);
+}
+
 /* Runs a query. */
 void
 gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
@@ -179,6 +238,7 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	push_snapshot(query->plan);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);
@@ -190,5 +250,6 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 	ExecutorFinish(running);
 	ExecutorEnd(running);
 	FreeQueryDesc(running);
+	PopActiveSnapshot();
 	error_context_stack = callback.previous;
 }

@@ -177,6 +177,21 @@ compare_definition(Refit *refit)
 		(refit->same_scale && (model->factor != NULL) == is_scaled);
 }
 
+/* Raises an error if a scale is to be found anew, but came with an import, so nobody knows how. */
+static void
+check_scale(const Refit *refit)
+{
+	if (keeps_scale(refit) || refit->deployed->factor == NULL || refit->then.scale != NULL ||
+		gk_definition_text(refit->definition, "scale") != NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the scale of model \"%s\" cannot be found anew",
+					gk_model_name(refit->relation)),
+			 errdetail("It was imported, and the definition of the model does not name one."),
+			 errhint("Name one with gkmeans_alter_model, such as '{\"scale\": \"standard\"}'.")));
+}
+
 /* True if a fit by the definition can be compared with the deployed version. */
 static bool
 is_comparable(const Refit *refit)
@@ -197,6 +212,7 @@ begin_refit(Refit *refit, int version)
 	read_deployed(refit);
 	define(refit);
 	compare_definition(refit);
+	check_scale(refit);
 	gk_begin_draft(&refit->draft);
 	if (version == 0)
 	{

@@ -174,6 +174,18 @@ SELECT is(features, '{a,b}', 'those of the deployed version, if the definition l
 SELECT gkmeans_import_model('imported', '{{0,0},{100,10}}', '{a,b}', source => 'chosen');
 SELECT is(row(status, deployed, psi, inertia_before > inertia)::text, '(fitted,t,,t)', 'an imported model is refitted') FROM gkmeans_refit('imported', starts => 0);
 SELECT ok((SELECT bool_and(rows_then IS NULL AND psi IS NULL AND rows_now > 0) FROM gkmeans_drift('imported', version => 1)), 'what it was fitted to is not known');
+SELECT gkmeans_import_model('scaled', '{{0,0},{100,10}}', '{a,b}', scale_offset => '{50,5}', scale_factor => '{0.02,0.2}', source => 'chosen');
+SELECT is((SELECT row(status, deployed)::text FROM gkmeans_refit('scaled', deploy => 'always')), '(fitted,t)', 'a scale that was imported');
+SELECT is((SELECT row(scale_offset, scale_factor)::text FROM scaled WHERE deployed), '("{50,5}","{0.02,0.2}")', 'and is kept');
+SELECT fails_with($$SELECT gkmeans_refit('scaled', rescale => true)$$, '55000', 'nobody knows how to find it anew', 'cannot be found anew', NULL, 'gkmeans_alter_model');
+SELECT gkmeans_alter_model('scaled', '{"features": ["b"]}');
+SELECT fails_with($$SELECT gkmeans_refit('scaled')$$, '55000', 'nor of other features', 'cannot be found anew');
+SELECT gkmeans_alter_model('scaled', '{"features": ["a", "b"], "scale": "minmax"}');
+SELECT is((SELECT row(status, deployed)::text FROM gkmeans_refit('scaled', deploy => 'always', rescale => true)), '(fitted,t)', 'unless the definition says so');
+SELECT ok((SELECT scale_factor <> '{0.02,0.2}' FROM scaled WHERE deployed), 'then it is found anew');
+SELECT gkmeans_alter_model('scaled', '{"scale": null}');
+SELECT is((SELECT row(status, deployed)::text FROM gkmeans_refit('scaled', deploy => 'always', rescale => true)), '(fitted,t)', 'a scale can also be left out');
+SELECT is((SELECT scale_factor FROM scaled WHERE deployed), NULL, 'then there is none');
 
 -- Drift as it is defined
 CREATE TABLE shares AS SELECT (i % 10 >= 2)::int * 10 + (i % 10 >= 7)::int * 10 AS v FROM generate_series(0, 99) i;
