@@ -77,6 +77,8 @@ run_lanes() {
         [ ${#running_jobs[@]} -gt 0 ] || break
         status=0
         wait -n -p pid || status=$?
+        # from 5.3 on, bash reports seq as well
+        [ -n "${running_jobs[$pid]:-}" ] || continue
         name=${running_jobs[$pid]}
         unset "running_jobs[$pid]"
         free=("${lane_of[$pid]}" "${free[@]}")
