@@ -27,6 +27,7 @@
 
 #include "definition.h"
 #include "model.h"
+#include "numeric_value.h"
 
 /* Arguments that are not part of a definition. */
 static const char *const left_out[] = {
@@ -339,8 +340,7 @@ gk_json_number(JsonbContainer *object, const char *key)
 
 	if (!gk_json_find(object, key, &value) || value.type != jbvNumeric)
 		return NAN;
-	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
-												NumericGetDatum(value.val.numeric)));
+	number = gk_numeric_value(NumericGetDatum(value.val.numeric));
 	return isfinite(number) ? number : NAN;
 }
 

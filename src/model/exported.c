@@ -21,6 +21,7 @@
 #include "exported.h"
 #include "map.h"
 #include "nearest.h"
+#include "numeric_value.h"
 #include "scorer.h"
 
 /* The version of the format. */
@@ -385,8 +386,7 @@ number_of(const JsonbValue *value, const char *key)
 
 	if (value == NULL || value->type != jbvNumeric)
 		refuse(key);
-	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
-												NumericGetDatum(value->val.numeric)));
+	number = gk_numeric_value(NumericGetDatum(value->val.numeric));
 	if (!isfinite(number))
 		refuse(key);
 	return number;

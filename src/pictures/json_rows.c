@@ -5,12 +5,12 @@
 
 #include <math.h>
 
-#include "fmgr.h"
-#include "utils/builtins.h"
+#include "miscadmin.h"
 #include "utils/numeric.h"
 
 #include "alloc.h"
 #include "json_rows.h"
+#include "numeric_value.h"
 
 /* The most objects that are read. */
 #define MOST_ROWS 100000
@@ -60,10 +60,11 @@ gk_read_number(JsonbContainer *object, const char *key)
 	JsonbValue	value;
 	double		number;
 
+	/* rows are many */
+	CHECK_FOR_INTERRUPTS();
 	if (find(object, key, &value) == NULL || value.type != jbvNumeric)
 		return NAN;
-	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
-												NumericGetDatum(value.val.numeric)));
+	number = gk_numeric_value(NumericGetDatum(value.val.numeric));
 	return isfinite(number) ? number : NAN;
 }
 

@@ -10,8 +10,9 @@
  * - otherwise a quotient of integers has more than 64 bits, the last of which is set if anything
  *   remains, and the conversion to double rounds it once.
  *
- * Numbers of more than 36 digits or 24 decimal places, and those from 10^28 on, go PostgreSQL's
- * way.
+ * Numbers of more than 36 digits or 24 decimal places, and those from 10^28 on, are printed and
+ * read, too, but with an exponent: PostgreSQL's text of 1e131071 has 131,072 characters, though the
+ * number is stored in ten bytes.
  */
 #include "postgres.h"
 
@@ -157,6 +158,23 @@ few_digits(const Digits *digits, double *value)
 	return integer <= EXACT_INTEGER;
 }
 
+/* The double nearest to a number, from a text that is about as long as what is stored. */
+static double
+read_text(const Digits *digits)
+{
+	Size		length = (Size) digits->count * DIGIT_DECIMALS;
+	char	   *text = palloc(length + 16);
+	double		value;
+
+	for (int i = 0; i < digits->count; i++)
+		(void) snprintf(text + i * DIGIT_DECIMALS, DIGIT_DECIMALS + 1, "%04d",
+						read_uint16(digits->data + i * sizeof(uint16)));
+	(void) snprintf(text + length, 16, "e%d", -DIGIT_DECIMALS * digits->places);
+	value = strtod(text, NULL);
+	pfree(text);
+	return value;
+}
+
 /* The double nearest to a numeric. */
 double
 gk_numeric_value(Datum value)
@@ -167,12 +185,9 @@ gk_numeric_value(Datum value)
 	if (!find_digits((const struct varlena *) DatumGetPointer(value), &digits))
 		return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value));
 	if (!few_digits(&digits, &magnitude))
-	{
 		/* with zeros before the point, the product needs the digits below 64 bits */
-		if (digits.places > MOST_PLACES || digits.places < -MOST_PLACES ||
-			digits.count > (digits.places >= 0 ? DIGITS_OF_128_BITS : DIGITS_OF_64_BITS))
-			return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value));
-		magnitude = many_digits(&digits);
-	}
+		magnitude = digits.places > MOST_PLACES || digits.places < -MOST_PLACES ||
+			digits.count > (digits.places >= 0 ? DIGITS_OF_128_BITS : DIGITS_OF_64_BITS)
+			? read_text(&digits) : many_digits(&digits);
 	return digits.negative ? -magnitude : magnitude;
 }

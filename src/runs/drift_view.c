@@ -84,17 +84,19 @@ put_row(const GkModelRow *row, ReturnSetInfo *result)
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue	value;
+	int			then;
 
 	if (drift == NULL || !gk_json_find(drift, "clusters", &value) || value.type != jbvBinary ||
 		!JsonContainerIsArray(value.val.binary.data))
 		return;
+	then = version_then(row, drift);
 	iterator = JsonbIteratorInit(value.val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (token == WJB_ELEM && value.type == jbvBinary &&
 			JsonContainerIsObject(value.val.binary.data))
-			put_cluster(row, version_then(row, drift), value.val.binary.data, result);
+			put_cluster(row, then, value.val.binary.data, result);
 	}
 }
 

@@ -28,6 +28,12 @@ SELECT is(d::text, '(0,3600)', 'powers of ten and of two, and their neighbours')
 	FROM unnest('{1,2,4,8,9999,10000,99999999,18446744073709551615,18446744073709551616,340282366920938463463374607431768211455}'::numeric[]) power,
 		generate_series(-40, 79) e, unnest('{-1,0,1}'::numeric[]) nudge$$) d;
 
+-- Far from 1, with few digits and with many, and with zeros that are not stored.
+SELECT is(d::text, '(0,29935)', 'magnitudes of any size') FROM differ($$
+	SELECT n FROM (SELECT (left(translate(repeat(md5(i::text), 4), 'abcdef', '123456'), 1 + i % 127) || 'e' || (i / 40 % 320 - 140))::numeric FROM generate_series(1, 20000) i
+		UNION ALL SELECT (left(translate(md5(i::text), 'abcdef', '123456'), 1 + i % 17) || 'e' || -(i % 300))::numeric + ('0.' || repeat('0', i))::numeric FROM generate_series(1, 10000) i) q(n)
+	WHERE n < 1e308 AND n > 1e-300$$) d;
+
 -- As they are stored: with a short header, a long one, in an array, compressed and out of line.
 CREATE TABLE stored (n numeric, w numeric);
 ALTER TABLE stored ALTER w SET STORAGE EXTERNAL;
@@ -41,7 +47,8 @@ SELECT is(d::text, '(0,310)', 'in memory') FROM differ('SELECT n + 0 FROM stored
 
 -- Nothing and everything.
 SELECT is(float8send(numeric_value(n)), float8send(f), n || ' is ' || f)
-FROM (VALUES (0::numeric, 0::float8), (0.000, 0), ('NaN', 'NaN'), ('Infinity', 'Infinity'), ('-Infinity', '-Infinity'), (1e400, 'Infinity'), (-1e400, '-Infinity'), (1e-400, 0), (3e-320, 3e-320)) v(n, f);
+FROM (VALUES (0::numeric, 0::float8), (0.000, 0), ('NaN', 'NaN'), ('Infinity', 'Infinity'), ('-Infinity', '-Infinity'), (1e400, 'Infinity'), (-1e400, '-Infinity'), (1e-400, 0), (3e-320, 3e-320),
+	(1e131071, 'Infinity'), (-1e131071, '-Infinity'), (1e-16383, 0), (-1e-16383, '-0'), (2.4e-324, 0), (2.5e-324, 5e-324), (1.797e308, 1.797e308), (1.798e308, 'Infinity')) v(n, f);
 
 -- The same through a fit: the centroid of one row is its double.
 CREATE TABLE numbers AS SELECT i AS x, (left(translate(md5(i::text), 'abcdef', '123456'), 1 + i % 20) || 'e' || (i / 20 % 10 - 5))::numeric AS w FROM generate_series(1, 200) i;

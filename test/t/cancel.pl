@@ -131,6 +131,17 @@ $session->query(<<~'SQL');
 my $before = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
 cmp_ok($session->query(q{SELECT length(gkmeans_plot('many', 'profile', width => 1600, height => 1200))}), '>', 1000, 'a picture of many centroids');
 cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $before, '<', 1500, 'a picture of many centroids: soon ready');
+
+# Numbers whose texts are far longer than what is stored of them.
+$session->query(<<~'SQL');
+	SELECT gkmeans_import_model('brief', ARRAY[[1], [2]]::float8[]);
+	UPDATE brief SET history = (SELECT '[' || string_agg(format('{"start": 1, "iteration": %s, "inertia": 1e131071}', i), ', ') || ']'
+		FROM generate_series(1, 40000) i)::jsonb;
+	SQL
+$before = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
+is($session->query(q{SELECT count(*) FROM gkmeans.plots WHERE model = 'public.brief'}), 2, 'long numbers: pictures');
+is($session->query(q{SELECT count(*) FROM gkmeans.iterations WHERE model = 'public.brief' AND inertia IS NULL}), 40000, 'long numbers: iterations');
+cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $before, '<', 1500, 'long numbers: soon ready');
 eval { $session->quit };
 
 # The client disconnects in the middle of a fit: the backend continues unless told to check.
