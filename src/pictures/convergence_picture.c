@@ -122,6 +122,8 @@ read_runs(const GkSubject *subject, Runs *runs)
 		read_run(&rows, from, end, &run);
 		add_run(runs, &run, known);
 	}
+	if (json != NULL)
+		pfree(json);
 }
 
 /* What the version lacks for the picture; NULL if nothing. */

@@ -118,7 +118,7 @@ static void
 draw_clusters(const GkSubject *subject, GkSvg *svg, double left)
 {
 	const GkPast *drift = gk_subject_drift(subject);
-	GkJsonRows	rows = gk_json_rows(&drift->drift->root, "clusters");
+	GkJsonRows	rows = gk_json_rows(&subject->drift->root, "clusters");
 	double		height = svg->height - 62.0;
 	int			room = Max(1, (int) (height / LEAST_LINE) >> svg->detail);
 	int			shown = rows.count <= room ? rows.count : room - 1;

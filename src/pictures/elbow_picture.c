@@ -62,6 +62,8 @@ read_selection(const GkSubject *subject, Selection *selection)
 	for (int i = 0, j = 0; selection->is_simplified && i < rows.count && j < selection->count; i++)
 		if (gk_read_number(rows.rows[i], "k") == selection->k[j])
 			selection->silhouette[j++] = gk_read_number(rows.rows[i], "simplified_silhouette");
+	if (json != NULL)
+		pfree(json);
 }
 
 /* What the version lacks for the picture; NULL if nothing. */

@@ -14,6 +14,9 @@
 /* Replaces characters that markup must not contain, or that are unreadable. */
 #define REPLACEMENT 0xfffd
 
+/* The most characters that fit the widest picture. */
+#define MOST_CHARACTERS 1000
+
 #define ELLIPSIS "&#8230;"
 
 /* The characters of a text, as code points of Unicode. */
@@ -54,11 +57,15 @@ to_utf8(const char *text)
 	return copy;
 }
 
-/* The characters of a text of the database. */
+/* The characters of a text of the database; of a long one, some more than are needed. */
 static Characters
-characters_of(const char *text)
+characters_of(const char *text, int needed)
 {
-	const char *utf8 = to_utf8(text);
+	int			limit = (needed + 1) * MAX_MULTIBYTE_CHAR_LEN;
+	int			bytes = (int) strlen(text);
+	const char *beginning = bytes <= limit ? text
+		: pnstrdup(text, pg_mbcliplen(text, bytes, limit));
+	const char *utf8 = to_utf8(beginning);
 	Size		length = strlen(utf8);
 	Characters	characters = {0, gk_allocate(Max(1, length), sizeof(pg_wchar))};
 
@@ -92,15 +99,16 @@ width_of(pg_wchar point)
 	return point >= 'A' && point <= 'Z' ? 8.6 : 7.4;
 }
 
-/* Pixels of a text. */
+/* Pixels of a text, or of more than the beginning of it that fits a picture. */
 double
 gk_text_width(const char *text)
 {
-	Characters	characters = characters_of(text);
+	Characters	characters = characters_of(text, MOST_CHARACTERS);
 	double		width = 0.0;
 
 	for (int i = 0; i < characters.count; i++)
 		width += width_of(characters.points[i]);
+	pfree(characters.points);
 	return width;
 }
 
@@ -137,7 +145,7 @@ append_character(StringInfo markup, pg_wchar point)
 void
 gk_append_escaped(StringInfo markup, const char *text, int most)
 {
-	Characters	characters = characters_of(text);
+	Characters	characters = characters_of(text, most);
 
 	for (int i = 0; i < characters.count && i < most; i++)
 		append_character(markup, characters.points[i]);
@@ -150,7 +158,7 @@ gk_append_escaped(StringInfo markup, const char *text, int most)
 const char *
 gk_clip(const char *text, double width)
 {
-	Characters	characters = characters_of(text);
+	Characters	characters = characters_of(text, MOST_CHARACTERS);
 	double		used = 0.0;
 	int			fitting = 0;
 	int			shorter = 0;

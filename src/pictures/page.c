@@ -135,8 +135,8 @@ static void
 put_model(StringInfo page, const GkSubject *subject)
 {
 	const char *comment = GetComment(RelationGetRelid(subject->relation), RelationRelationId, 0);
-	const char *note = gk_row_text(&subject->row, GK_MODEL_NOTE);
-	const char *made_by = gk_row_text(&subject->row, GK_MODEL_STARTED_BY);
+	const char *note = gk_row_beginning(&subject->row, GK_MODEL_NOTE);
+	const char *made_by = gk_row_beginning(&subject->row, GK_MODEL_STARTED_BY);
 
 	appendStringInfoString(page, "<p class=\"soft\">Model ");
 	gk_append_escaped(page, subject->model, MOST_TEXT);
@@ -378,7 +378,7 @@ put_drift(StringInfo page, const GkSubject *subject)
 
 	if (drift == NULL)
 		return;
-	rows = gk_json_rows(&drift->drift->root, "features");
+	rows = gk_json_rows(&subject->drift->root, "features");
 	appendStringInfo(page, "<h2>Drift</h2><p>Version %d found a psi of %s: %s.</p>\n",
 					 drift->version, gk_short_number(drift->psi),
 					 drift->psi < GK_PSI_WATCH ? "the rows are distributed as they were" :

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "access/relation.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -16,6 +17,9 @@
 #include "alloc.h"
 #include "json_rows.h"
 #include "subject.h"
+
+/* The most bytes of a text that is shown: 4000 characters, and one to tell that there are more. */
+#define MOST_TEXT_BYTES (4 * 4001)
 
 /* A number of a row; NaN if it is not known. */
 static double
@@ -53,7 +57,36 @@ day_of(const GkModelRow *row, GkModelAttribute number)
 	return psprintf("%04d-%02d-%02d", tm.tm_year, tm.tm_mon, tm.tm_mday);
 }
 
-/* Reads what is known of a version. */
+/* The beginning of a text of a row; NULL if there is none. */
+char *
+gk_row_beginning(const GkModelRow *row, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = slot_getattr(row->slot, number, &is_null);
+	text	   *beginning;
+	int			length;
+
+	if (is_null)
+		return NULL;
+	beginning = DatumGetTextPSlice(value, 0, MOST_TEXT_BYTES);
+	length = VARSIZE_ANY_EXHDR(beginning);
+	return pnstrdup(VARDATA_ANY(beginning),
+					pg_mbcliplen(VARDATA_ANY(beginning), length, length));
+}
+
+/* The stability index of a row. */
+static double
+psi_of(const GkModelRow *row)
+{
+	Jsonb	   *drift = json_of(row, GK_MODEL_DRIFT);
+	double		psi = drift != NULL ? gk_read_number(&drift->root, "psi") : NAN;
+
+	if (drift != NULL)
+		pfree(drift);
+	return psi;
+}
+
+/* Reads what is known of a version, and keeps little of it: there may be many. */
 static void
 read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 {
@@ -61,8 +94,8 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 	Datum		value;
 
 	past->version = row->version;
-	past->status = gk_row_text(row, GK_MODEL_STATUS);
-	past->outcome = gk_row_text(row, GK_MODEL_OUTCOME);
+	past->status = gk_row_beginning(row, GK_MODEL_STATUS);
+	past->outcome = gk_row_beginning(row, GK_MODEL_OUTCOME);
 	past->day = day_of(row, GK_MODEL_FINISHED_AT);
 	value = slot_getattr(row->slot, GK_MODEL_DEPLOYED, &is_null);
 	past->deployed = !is_null && DatumGetBool(value);
@@ -80,8 +113,7 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 		past->silhouette = number_of(row, GK_MODEL_SIMPLIFIED_SILHOUETTE);
 		subject->is_simplified = subject->is_simplified || !isnan(past->silhouette);
 	}
-	past->drift = json_of(row, GK_MODEL_DRIFT);
-	past->psi = past->drift != NULL ? gk_read_number(&past->drift->root, "psi") : NAN;
+	past->psi = psi_of(row);
 }
 
 /* The order of versions. */
@@ -156,10 +188,33 @@ gk_find_deployed_subject(GkSubject *subject)
 	return deployed == 1 && same == 1 && gk_find_subject(subject, version);
 }
 
-/* Reads what is known of its clusters. */
+/* The recorded drift of a version. */
+static Jsonb *
+read_drift(const GkSubject *subject, int version)
+{
+	GkHeads    *heads = gk_begin_heads(subject->relation);
+	Jsonb	   *drift = NULL;
+
+	while (drift == NULL && gk_next_head(heads))
+	{
+		GkModelRow	row;
+
+		gk_open_row(&row, subject->relation, gk_head(heads));
+		if (row.version == version)
+			drift = json_of(&row, GK_MODEL_DRIFT);
+	}
+	gk_end_heads(heads);
+	return drift;
+}
+
+/* Reads what is known of its clusters and of its drift. */
 void
 gk_read_subject(GkSubject *subject)
 {
+	const GkPast *past = gk_subject_drift(subject);
+
+	if (past != NULL)
+		subject->drift = read_drift(subject, past->version);
 	if (gk_row_has_centroids(&subject->row))
 		gk_read_summary(&subject->row, false, &subject->summary);
 }

@@ -25,7 +25,6 @@ typedef struct GkPast
 	double		explained;		/* share of the variance that the clusters explain */
 	double		silhouette;		/* the full one, else the simplified one */
 	double		psi;
-	Jsonb	   *drift;			/* NULL = none */
 } GkPast;
 
 typedef struct GkSubject
@@ -38,6 +37,7 @@ typedef struct GkSubject
 	bool		is_simplified;	/* a silhouette among the versions is the simplified one */
 	int			count;			/* of the versions */
 	GkPast	   *past;			/* by number */
+	Jsonb	   *drift;			/* of gk_subject_drift(), when the subject is read; NULL = none */
 } GkSubject;
 
 /* Begins to read an open model; reads what is known of its versions. */
@@ -49,7 +49,10 @@ extern bool gk_find_subject(GkSubject *subject, int version);
 /* Moves to the deployed version; false unless there is exactly one. */
 extern bool gk_find_deployed_subject(GkSubject *subject);
 
-/* Reads its clusters: XX001 if it is damaged.  Here and in drawing, nothing but memory is taken. */
+/*
+ * Reads its clusters and its drift: XX001 if it is damaged.  Where that is raised, here and in
+ * drawing, nothing but memory is taken.
+ */
 extern void gk_read_subject(GkSubject *subject);
 
 /* Ends reading, and closes the model. */
@@ -63,6 +66,9 @@ extern Jsonb *gk_subject_json(const GkSubject *subject, GkModelAttribute number)
 
 /* The newest version with a drift, or this one if it has a drift; NULL if none has. */
 extern const GkPast *gk_subject_drift(const GkSubject *subject);
+
+/* The beginning of a text of a row, as much as a page shows; NULL for NULL. */
+extern char *gk_row_beginning(const GkModelRow *row, GkModelAttribute number);
 
 /* The places of clusters, the largest first; by their order where sizes are not known. */
 extern int *gk_clusters_by_size(const GkSummary *summary);

@@ -142,6 +142,16 @@ $before = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
 is($session->query(q{SELECT count(*) FROM gkmeans.plots WHERE model = 'public.brief'}), 2, 'long numbers: pictures');
 is($session->query(q{SELECT count(*) FROM gkmeans.iterations WHERE model = 'public.brief' AND inertia IS NULL}), 40000, 'long numbers: iterations');
 cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $before, '<', 1500, 'long numbers: soon ready');
+
+# Versions whose texts are long, of which pictures show the beginnings, if anything.
+$session->query(<<~'SQL');
+	SELECT count(*) FROM gkmeans_create_model('wordy', 'data', '{x,y}', 30);
+	INSERT INTO wordy (version, group_no, part, status, outcome) SELECT i, 0, 0, 'failed', repeat('x', 200000000) FROM generate_series(2, 5) i;
+	UPDATE wordy SET names = (SELECT array_agg(repeat('x', 1000000) || i) FROM generate_series(1, 30) i) WHERE version = 1;
+	SQL
+$before = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
+like($session->query(q{SELECT gkmeans_plot('wordy', 'sizes', width => 4000, height => 4000)}), qr/^<svg/, 'long texts: a picture');
+cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $before, '<', 1500, 'long texts: soon ready');
 eval { $session->quit };
 
 # The client disconnects in the middle of a fit: the backend continues unless told to check.
