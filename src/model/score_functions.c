@@ -280,19 +280,21 @@ gkmeans_explain(PG_FUNCTION_ARGS)
 	for (int i = 0; i < scorer->model->dimension; i++)
 	{
 		int			feature = parts[i].feature;
+		char	   *name = gk_feature_name(scorer->model, feature);
 		double		value = value_in_units(scorer, feature);
 		double		centroid = gk_in_units(scorer->model, feature, parts[i].centroid);
 		Datum		values[5];
 		bool		nulls[5] = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = CStringGetTextDatum(gk_feature_name(scorer->model, feature));
+		values[0] = CStringGetTextDatum(name);
 		values[1] = Float8GetDatum(value);
 		values[2] = Float8GetDatum(centroid);
 		values[3] = Float8GetDatum(value - centroid);
 		values[4] = Float8GetDatum(distance2 > 0.0 ? parts[i].square / distance2 : 0.0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		pfree(DatumGetPointer(values[0]));
+		pfree(name);
 	}
 	return (Datum) 0;
 }

@@ -8,6 +8,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "parser/scansup.h"
 #include "utils/rel.h"
 
 #include "summary.h"
@@ -15,6 +16,17 @@
 /* Features that a profile names at most, and the least deviation that is worth it. */
 #define PROFILE_FEATURES 3
 #define PROFILE_LEAST 0.5
+
+/* The name of an array of features: the name of a column, of which PostgreSQL keeps no more. */
+static char *
+read_array_column(const GkModelRow *row)
+{
+	char	   *name = gk_row_short_text(row, GK_MODEL_ARRAY_COLUMN);
+
+	if (name != NULL)
+		truncate_identifier(name, strlen(name), false);
+	return name;
+}
 
 /* Reads what is known of the clusters of a version. */
 void
@@ -28,7 +40,7 @@ gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 	summary->deployed = !is_null && DatumGetBool(deployed);
 	gk_row_shape(row, &summary->k, &summary->dimension, &metric);
 	summary->centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, summary->k, summary->dimension);
-	summary->array_column = gk_row_short_text(row, GK_MODEL_ARRAY_COLUMN);
+	summary->array_column = read_array_column(row);
 	summary->features = gk_row_texts(row, GK_MODEL_FEATURES, summary->dimension, false);
 	if ((summary->features == NULL) != (summary->array_column != NULL))
 		gk_model_is_damaged(row->relation, row->version, "features");

@@ -49,6 +49,9 @@ GK_SQL_FUNCTION(gk_visible_features);
 /* The most bytes of texts in a row of a view, which PostgreSQL limits to 1 GB. */
 #define MOST_SHOWN ((Size) 128 << 20)
 
+/* The most bytes of names in all rows of a version: twice those of names as columns have them. */
+#define MOST_REPEATED ((double) GK_MAX_MODEL_NUMBERS * 4 * NAMEDATALEN)
+
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const GkSummary *summary, ReturnSetInfo *result);
 
@@ -222,6 +225,27 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* True if what a view repeats of the names of a version is not too much; else warns. */
+static bool
+names_have_room(const GkModelRow *row, const GkSummary *summary)
+{
+	double		bytes = 0.0;
+
+	for (int j = 0; summary->features != NULL && j < summary->dimension; j++)
+		bytes += (double) strlen(summary->features[j]) * summary->k;
+	for (int c = 0; summary->names != NULL && c < summary->k; c++)
+		if (summary->names[c] != NULL)
+			bytes += (double) strlen(summary->names[c]) * summary->dimension;
+	if (bytes > MOST_REPEATED)
+		ereport(WARNING,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("version %d of model \"%s\" is too large to be shown", row->version,
+						gk_model_name(row->relation)),
+				 errdetail("The names of its clusters and features would take %.0f bytes. The "
+						   "limit is %.0f.", bytes, MOST_REPEATED)));
+	return bytes <= MOST_REPEATED;
+}
+
 /* Puts the clusters of all versions of a model into a result. */
 static void
 put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
@@ -242,7 +266,8 @@ put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
 		GkModelRow	row;
 
 		gk_open_row(&row, relation, gk_head(heads));
-		if (gk_row_has_centroids(&row) && gk_try_summary(&row, with_deviations, &summary))
+		if (gk_row_has_centroids(&row) && gk_try_summary(&row, with_deviations, &summary) &&
+			names_have_room(&row, &summary))
 			put(&summary, (ReturnSetInfo *) fcinfo->resultinfo);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
@@ -258,37 +283,50 @@ number_of(const double *numbers, int i)
 	return numbers != NULL ? numbers[i] : NAN;
 }
 
+/* Puts a cluster into a result. */
+static void
+put_cluster(const GkSummary *summary, int c, double total, GkRank *order, ReturnSetInfo *result)
+{
+	const char *profile = gk_describe_profile(summary, c, order, true);
+	Datum		values[13] = {0};
+	bool		nulls[13] = {0};
+
+	values[0] = Int32GetDatum(summary->version);
+	values[1] = BoolGetDatum(summary->deployed);
+	values[2] = Int32GetDatum(gk_summary_id(summary, c));
+	values[3] = CStringGetTextDatum(gk_summary_name(summary, c));
+	nulls[4] = summary->sizes == NULL;
+	values[4] = Int64GetDatum(nulls[4] ? 0 : summary->sizes[c]);
+	gk_put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
+	gk_put_number(&values[6], &nulls[6], number_of(summary->weights, c));
+	gk_put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
+	gk_put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
+	gk_put_number(&values[9], &nulls[9], number_of(summary->radii, c));
+	nulls[10] = profile == NULL;
+	values[10] = nulls[10] ? (Datum) 0 : CStringGetTextDatum(profile);
+	gk_put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
+	gk_put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
 /* Puts the clusters of a version into a result. */
 static void
 put_clusters(const GkSummary *summary, ReturnSetInfo *result)
 {
 	double		total = gk_total_size(summary);
 	GkRank	   *order = gk_allocate(summary->dimension, sizeof(GkRank));
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans cluster",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(scratch);
 
 	for (int c = 0; c < summary->k; c++)
 	{
-		const char *profile = gk_describe_profile(summary, c, order, true);
-		Datum		values[13] = {0};
-		bool		nulls[13] = {0};
-
 		CHECK_FOR_INTERRUPTS();
-		values[0] = Int32GetDatum(summary->version);
-		values[1] = BoolGetDatum(summary->deployed);
-		values[2] = Int32GetDatum(gk_summary_id(summary, c));
-		values[3] = CStringGetTextDatum(gk_summary_name(summary, c));
-		nulls[4] = summary->sizes == NULL;
-		values[4] = Int64GetDatum(nulls[4] ? 0 : summary->sizes[c]);
-		gk_put_number(&values[5], &nulls[5], total > 0.0 ? summary->sizes[c] / total : NAN);
-		gk_put_number(&values[6], &nulls[6], number_of(summary->weights, c));
-		gk_put_number(&values[7], &nulls[7], number_of(summary->inertias, c));
-		gk_put_number(&values[8], &nulls[8], number_of(summary->avg_distances, c));
-		gk_put_number(&values[9], &nulls[9], number_of(summary->radii, c));
-		nulls[10] = profile == NULL;
-		values[10] = nulls[10] ? (Datum) 0 : CStringGetTextDatum(profile);
-		gk_put_number(&values[11], &nulls[11], number_of(summary->map_x, c));
-		gk_put_number(&values[12], &nulls[12], number_of(summary->map_y, c));
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		put_cluster(summary, c, total, order, result);
+		MemoryContextReset(scratch);
 	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(scratch);
 }
 
 /* SQL: the clusters of the versions of a model. */
@@ -322,6 +360,7 @@ put_feature(const GkSummary *summary, int c, int j, int rank, Datum name, Return
 	nulls[11] = nulls[10];
 	values[11] = Int32GetDatum(rank);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	pfree(DatumGetPointer(values[5]));
 }
 
 /* Puts the features of a version's clusters into a result. */

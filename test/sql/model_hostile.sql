@@ -197,6 +197,15 @@ CREATE FUNCTION change() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER
 SELECT results_eq($$SELECT gkmeans_predict('good', CASE i WHEN 1 THEN before_change() WHEN 3 THEN after_change() END)::text, CASE i WHEN 2 THEN change() END FROM generate_series(1, 3) i$$,
 	format('VALUES (%L, NULL::int), (NULL, 0), (%L, NULL)', :'near_20', :'near_20'), 'a row type that changes from row to row');
 
+-- Names of a megabyte, which the views would repeat for each cluster and feature
+CREATE TABLE wide AS SELECT i, array_fill((i % 7)::float8, ARRAY[5000]) AS v FROM generate_series(1, 9) i;
+SELECT gkmeans_create_model('wide_model', 'wide', '{v}', 2);
+UPDATE wide_model SET array_column = repeat('v', 1000000);
+SELECT is((SELECT max(octet_length(feature)) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 63 + length('[5000]'), 'a view names an array as PostgreSQL names a column');
+UPDATE wide_model SET names = ARRAY[repeat('x', 1000000), repeat('y', 1000000)];
+SELECT is((SELECT count(*) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 0::bigint, 'names that would take 10 GB in a view are left out');
+DROP TABLE wide_model;
+
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
