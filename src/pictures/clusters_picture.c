@@ -27,6 +27,9 @@
 /* The most lines, of which less detail leaves some out. */
 #define MOST_LINES 320
 
+/* The most rows that are drawn: gkmeans writes fewer, but others may write any number. */
+#define MOST_ROWS 2000
+
 /* The layout of the picture. */
 typedef struct Plane
 {
@@ -319,6 +322,7 @@ read_sample(const GkSubject *subject, Sample *sample)
 	int		   *places;
 
 	sample->points = gk_row_reals(&subject->row, GK_MODEL_SAMPLE_POINTS, 3, &sample->count);
+	sample->count = Min(sample->count, MOST_ROWS);
 	places = gk_allocate(Max(sample->count, 1), sizeof(int));
 	for (int i = 0; i < sample->count; i++)
 		places[i] = place_of(&subject->summary, sample->points[3 * i + 2]);

@@ -206,6 +206,12 @@ UPDATE wide_model SET names = ARRAY[repeat('x', 1000000), repeat('y', 1000000)];
 SELECT is((SELECT count(*) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 0::bigint, 'names that would take 10 GB in a view are left out');
 DROP TABLE wide_model;
 
+-- More rows on the map than any picture has room for
+SELECT gkmeans_create_model('dotted', 'data', '{x,y}', 3);
+UPDATE dotted SET sample_points = array_fill(0::real, ARRAY[1000000, 3]);
+SELECT is((SELECT count(svg) FROM gkmeans.plots WHERE model = 'gk_test.dotted' AND plot = 'clusters'), 1::bigint, 'a million rows on the map');
+DROP TABLE dotted;
+
 -- Objects in front of the search path do not come between
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.raise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trap'; END $$;
