@@ -191,8 +191,9 @@ typedef struct GkModelRow
 extern void gk_open_row(GkModelRow *row, Relation relation, TupleTableSlot *slot);
 extern int	gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least,
 						   int greatest);
-extern char *gk_row_text(const GkModelRow *row, GkModelAttribute number);	/* NULL for NULL */
-extern char *gk_row_short_text(const GkModelRow *row, GkModelAttribute number);	/* not too long */
+
+/* A text of at most GK_MAX_NAME_BYTES; NULL for NULL. */
+extern char *gk_row_short_text(const GkModelRow *row, GkModelAttribute number);
 
 /* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL.  Texts are names. */
 extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);

@@ -83,16 +83,6 @@ gk_row_integer(const GkModelRow *row, GkModelAttribute number, int least, int gr
 	return value;
 }
 
-/* A text. */
-char *
-gk_row_text(const GkModelRow *row, GkModelAttribute number)
-{
-	bool		is_null;
-	Datum		value = attribute(row, number, &is_null);
-
-	return is_null ? NULL : TextDatumGetCString(value);
-}
-
 /* A text of at most GK_MAX_NAME_BYTES. */
 char *
 gk_row_short_text(const GkModelRow *row, GkModelAttribute number)
@@ -315,7 +305,7 @@ gk_row_has_centroids(const GkModelRow *row)
 void
 gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric)
 {
-	char	   *word = gk_row_text(row, GK_MODEL_METRIC);
+	char	   *word = gk_row_short_text(row, GK_MODEL_METRIC);
 
 	*k = gk_row_integer(row, GK_MODEL_K, 1, GK_MAX_CLUSTERS);
 	*dimension = gk_row_integer(row, GK_MODEL_DIMENSION, 1, GK_MAX_DIMENSION);

@@ -170,17 +170,19 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnS
 			values[i] = psi_of(&row, &nulls[i]);
 		else
 			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
-		if (numbers[i] == GK_MODEL_STATUS)
-			values[i] = status_of(relation, &row, values[i], &nulls[i]);
 	}
 	if (!has_room(&row, values, nulls, result->setDesc))
 		return;
 	for (int i = 0; i < count; i++)
+	{
+		if (numbers[i] == GK_MODEL_STATUS)
+			values[i] = status_of(relation, &row, values[i], &nulls[i]);
 		/* the table may be gone when the result is read */
 		if (!nulls[i] && TupleDescAttr(result->setDesc, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
 			values[i] = PointerGetDatum(detoast_external_attr((struct varlena *)
 															  DatumGetPointer(values[i])));
+	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

@@ -199,7 +199,7 @@ static void
 put_cards(StringInfo page, const GkSubject *subject)
 {
 	double		rows = gk_total_size(&subject->summary);
-	const char *metric = gk_row_text(&subject->row, GK_MODEL_METRIC);
+	const char *metric = gk_row_short_text(&subject->row, GK_MODEL_METRIC);
 
 	appendStringInfoString(page, "<div class=\"cards\">");
 	put_card(page, gk_count_text(subject->summary.k), "clusters");
