@@ -34,10 +34,12 @@ static Datum
 name_of(JsonbContainer *cluster, int id)
 {
 	JsonbValue	name;
+	char		number[32];
 
 	if (gk_json_find(cluster, "name", &name) && name.type == jbvString)
 		return PointerGetDatum(cstring_to_text_with_len(name.val.string.val, name.val.string.len));
-	return CStringGetTextDatum(psprintf("cluster %d", id));
+	snprintf(number, sizeof(number), "cluster %d", id);
+	return CStringGetTextDatum(number);
 }
 
 /* Puts a number that may be unknown. */
@@ -72,6 +74,8 @@ put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetI
 	values[9] = Int32GetDatum(then);
 	nulls[9] = then == 0;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	/* there may be millions */
+	pfree(DatumGetPointer(values[3]));
 }
 
 /* Puts the drift recorded in one row into a result. */
