@@ -6,10 +6,9 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
@@ -20,6 +19,7 @@
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -178,32 +178,59 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
-/* True if a snapshot may not see the rows of a table: it is newer, or was emptied or rewritten. */
+/* True if a snapshot does not see a row of a catalog, as it is now. */
 static bool
-is_newer_table(Oid table, Relation classes, Snapshot snapshot)
+is_unseen(HeapTuple row, Snapshot snapshot)
 {
-	HeapTuple	now = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
-	bool		is_newer = false;
+	TransactionId writer = HeapTupleHeaderGetXmin(row->t_data);
 
-	if (!HeapTupleIsValid(now))
+	if (TransactionIdIsCurrentTransactionId(writer))
+		return HeapTupleHeaderGetCmin(row->t_data) >= snapshot->curcid;
+	return XidInMVCCSnapshot(writer, snapshot);
+}
+
+/* The same of a row that a cache finds by its OID. */
+static bool
+is_unseen_by_id(int cache, Oid id, Snapshot snapshot)
+{
+	HeapTuple	row = SearchSysCache1(cache, ObjectIdGetDatum(id));
+	bool		unseen;
+
+	if (!HeapTupleIsValid(row))
 		return false;
-	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(now->t_data), snapshot->xmin))
-	{
-		ScanKeyData key;
-		SysScanDesc scan;
-		HeapTuple	then;
+	unseen = is_unseen(row, snapshot);
+	ReleaseSysCache(row);
+	return unseen;
+}
 
-		ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
-					ObjectIdGetDatum(table));
-		scan = systable_beginscan(classes, ClassOidIndexId, true, snapshot, 1, &key);
-		then = systable_getnext(scan);
-		is_newer = !HeapTupleIsValid(then) ||
-			((Form_pg_class) GETSTRUCT(then))->relfilenode !=
-			((Form_pg_class) GETSTRUCT(now))->relfilenode;
-		systable_endscan(scan);
-	}
-	ReleaseSysCache(now);
-	return is_newer;
+/* The same of what makes a table a child of others. */
+static bool
+is_inheritance_unseen(Oid table, Relation inheritance, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+	bool		unseen = false;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(inheritance, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	while (!unseen && HeapTupleIsValid(row = systable_getnext(scan)))
+		unseen = is_unseen(row, snapshot);
+	systable_endscan(scan);
+	return unseen;
+}
+
+/*
+ * True if a snapshot may not see the rows of a table or view that is read now.  It may be new,
+ * emptied or rewritten, or have come here, with rows that are as new, by a name or as a partition.
+ */
+static bool
+is_replaced(Oid table, Relation inheritance, Snapshot snapshot)
+{
+	return is_unseen_by_id(RELOID, table, snapshot) ||
+		is_unseen_by_id(NAMESPACEOID, get_rel_namespace(table), snapshot) ||
+		is_inheritance_unseen(table, inheritance, snapshot);
 }
 
 /*
@@ -214,16 +241,16 @@ static void
 push_snapshot(const PlannedStmt *plan)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	Relation	classes;
+	Relation	inheritance;
 	bool		is_old = false;
 	ListCell   *cell;
 
 	if (!IsolationUsesXactSnapshot() && !IsInParallelMode())
 	{
-		classes = table_open(RelationRelationId, AccessShareLock);
+		inheritance = table_open(InheritsRelationId, AccessShareLock);
 		foreach(cell, plan->relationOids)
-			is_old = is_old || is_newer_table(lfirst_oid(cell), classes, snapshot);
-		table_close(classes, AccessShareLock);
+			is_old = is_old || is_replaced(lfirst_oid(cell), inheritance, snapshot);
+		table_close(inheritance, AccessShareLock);
 	}
 	PushActiveSnapshot(is_old ? GetLatestSnapshot() : snapshot);
 }
