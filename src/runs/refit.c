@@ -55,6 +55,7 @@ typedef struct Refit
 	bool		has_points;		/* its centroids mean something among the rows of the fit */
 
 	GkCall		call;			/* the current reading */
+	Snapshot	snapshot;		/* of both readings; NULL before the first */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
@@ -245,6 +246,7 @@ read_rows(Refit *refit, bool as_deployed)
 	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
+	call->arguments.snapshot = &refit->snapshot;
 	gk_call_read(call);
 	gk_call_check_rows(call);
 	if (as_deployed)
@@ -615,6 +617,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 	memset(result, 0, sizeof(GkRefitResult));
 	begin_refit(&refit, version);
 	is_fitted = run(&refit);
+	UnregisterSnapshot(refit.snapshot);
 	gk_mark_lost(refit.relation, version);
 	write_version(&refit, version != 0);
 	if (is_fitted)

@@ -5,12 +5,14 @@
 
 #include <math.h>
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "alloc.h"
@@ -231,6 +233,32 @@ check_id_type(const GkCall *call)
 						id_column)));
 }
 
+/* True if the call writes labels or a version of a model. */
+static bool
+is_written(const GkCall *call)
+{
+	return call->table != NULL || (call->arguments.of_model && call->arguments.fit.for_model);
+}
+
+/*
+ * Pushes the snapshot for the rows.  Who writes may have waited for others who did, and replaces
+ * what they wrote, so the rows are read as they are after the wait.
+ */
+static void
+push_snapshot(const GkCall *call)
+{
+	Snapshot   *kept = call->arguments.snapshot;
+
+	if (kept != NULL && *kept != NULL)
+		PushActiveSnapshot(*kept);
+	else if (is_written(call) && !IsolationUsesXactSnapshot())
+		PushActiveSnapshot(GetLatestSnapshot());
+	else
+		PushActiveSnapshot(GetActiveSnapshot());
+	if (kept != NULL && *kept == NULL)
+		*kept = RegisterSnapshot(GetActiveSnapshot());
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
@@ -242,6 +270,7 @@ gk_call_read(GkCall *call)
 	const char *undivided;
 
 	gk_call_describe(call);
+	push_snapshot(call);
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
 	call->labels_stay = nodes != NULL && nodes->of_citus && gk_labels_can_stay(call);
@@ -249,6 +278,7 @@ gk_call_read(GkCall *call)
 		read_on_nodes(call, &work, nodes);
 	else
 		read_alone(call, &work, undivided);
+	PopActiveSnapshot();
 	check_id_type(call);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
