@@ -270,6 +270,7 @@ gk_node_job_read(int dimension, const double *shift, double *seconds)
 	drop_rows();
 	spec.dimension = dimension;
 	spec.shift = shift;
+	spec.of_node = true;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	MemoryContextSwitchTo(gk_job_context(current->job));

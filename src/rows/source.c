@@ -129,8 +129,10 @@ analyze_source(const GkSourceText *text)
 GkSource *
 gk_source_describe(const GkSourceSpec *spec)
 {
-	GkSource   *source = analyze_source(gk_source_text(spec->source));
+	GkSourceText *text = gk_source_text(spec->source);
+	GkSource   *source = analyze_source(text);
 
+	text->of_node = spec->of_node;
 	source->spec = *spec;
 	if (spec->id_column != NULL)
 		find_id(source);

@@ -31,6 +31,7 @@ typedef struct GkSourceSpec
 	int			dimension;		/* 0 = unknown; else rows of a model … */
 	const double *shift;		/* … with this shift, `dimension` numbers; NULL = none */
 	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
+	bool		of_node;		/* read in a transaction that gkmeans began for it */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */

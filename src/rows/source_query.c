@@ -238,17 +238,17 @@ is_replaced(Oid table, Relation inheritance, Snapshot snapshot)
  * of them may have been replaced in between, and would look empty.
  */
 static void
-push_snapshot(const PlannedStmt *plan)
+push_snapshot(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Relation	inheritance;
 	bool		is_old = false;
 	ListCell   *cell;
 
-	if (!IsolationUsesXactSnapshot() && !IsInParallelMode())
+	if ((!IsolationUsesXactSnapshot() || query->source->of_node) && !IsInParallelMode())
 	{
 		inheritance = table_open(InheritsRelationId, AccessShareLock);
-		foreach(cell, plan->relationOids)
+		foreach(cell, query->plan->relationOids)
 			is_old = is_old || is_replaced(lfirst_oid(cell), inheritance, snapshot);
 		table_close(inheritance, AccessShareLock);
 	}
@@ -265,7 +265,7 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	push_snapshot(query->plan);
+	push_snapshot(query);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);

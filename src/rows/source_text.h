@@ -16,6 +16,7 @@ typedef struct GkSourceText
 	bool		is_name;		/* it is the name of a relation */
 	int			location;		/* where in `source` the statement begins, in bytes */
 	bool		standard_strings;	/* the standard_conforming_strings it was parsed with */
+	bool		of_node;		/* its isolation level was not chosen by the user; set later */
 } GkSourceText;
 
 /* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */
