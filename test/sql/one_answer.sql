@@ -61,7 +61,7 @@ FROM request JOIN answers USING (name), unnest('{reversed,shuffled,by_feature}':
 
 -- Threads of the CPU engine.
 SELECT is(answer('data', request), value, format('%s threads: %s', set_config('gkmeans.cpu_threads', threads, true), name))
-FROM request JOIN answers USING (name), unnest('{1,2,3,5,16}'::text[]) threads;
+FROM request JOIN answers USING (name), unnest('{2,3,16}'::text[]) threads;
 RESET gkmeans.cpu_threads;
 
 -- Parallel workers: with these costs every scan of the table has them.
@@ -71,11 +71,11 @@ SET LOCAL min_parallel_table_scan_size = 0;
 SET LOCAL max_parallel_workers_per_gather = 4;
 SELECT is(answer(source, request), value, format('%s workers at most, %s: %s',
 	set_config('max_parallel_workers_per_gather', workers, true), source, name))
-FROM request JOIN answers USING (name), unnest('{0,1,2,4}'::text[]) workers, unnest('{shuffled}'::text[]) source;
+FROM request JOIN answers USING (name), unnest('{1,4}'::text[]) workers, unnest('{shuffled}'::text[]) source;
 -- the leader reads no row: all of them come from workers
 SET LOCAL parallel_leader_participation = off;
 SELECT is(answer('data', request), value, format('%s workers alone: %s', set_config('max_parallel_workers_per_gather', workers, true), name))
-FROM request JOIN answers USING (name), unnest('{1,2,4}'::text[]) workers;
+FROM request JOIN answers USING (name), unnest('{1,4}'::text[]) workers;
 SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{a,b}', 3, quality => 'fast')$$, 'workers')::int, '>', 0, 'workers took part');
 SET LOCAL parallel_leader_participation = on;
 SET LOCAL max_parallel_workers_per_gather = 0;

@@ -73,7 +73,7 @@ compare_case(Comparison *comparison, const LocalPlan *plan, Kind kind, int64_t n
 	free_data(&data);
 }
 
-/* All kinds of data on so many nodes. */
+/* All kinds of data on so many nodes, each of about half of the shapes. */
 static void
 test_nodes(int nodes)
 {
@@ -90,13 +90,14 @@ test_nodes(int nodes)
 
 	for (int kind = 0; kind < KINDS; kind++)
 		for (int i = 0; i < 7; i++)
-		{
-			int64_t		n = i < 2 ? shapes[i].n : shapes[i].n / FEWER;
-			LocalPlan	plan = make_plan(nodes, random_bits() % 3 > 0);
+			if (random_bits() % 2 == 0)
+			{
+				int64_t		n = i < 2 ? shapes[i].n : shapes[i].n / FEWER;
+				LocalPlan	plan = make_plan(nodes, random_bits() % 3 > 0);
 
-			compare_case(&comparison, &plan, kind, n, shapes[i].d,
-						 shapes[i].k < n ? shapes[i].k : n, 5);
-		}
+				compare_case(&comparison, &plan, kind, n, shapes[i].d,
+							 shapes[i].k < n ? shapes[i].k : n, 5);
+			}
 	ok(!comparison.differs, "%d nodes: every command as one engine answers it", nodes);
 }
 

@@ -15,10 +15,10 @@
 /* How many of a command's first checks are stops, and how many random later ones. */
 #ifdef SLOW
 #define FIRST_LOOKS 3
-#define OTHER_LOOKS 9
+#define OTHER_LOOKS 5
 #else
 #define FIRST_LOOKS 300
-#define OTHER_LOOKS 20
+#define OTHER_LOOKS 10
 #endif
 
 /* Rows enough for several tiles in a chunk: doubtful rows of more than one come together. */
