@@ -85,6 +85,18 @@ columns_of_child(TupleDesc parent, const Bitmapset *columns, Oid child_id)
 	return found;
 }
 
+/* Adds a name, once: partitions have the same ones. */
+static void
+add_name(Search *search, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, search->names)
+		if (strcmp(lfirst(cell), name) == 0)
+			return;
+	search->names = lappend(search->names, pstrdup(name));
+}
+
 /* Adds the names of columns in a relation, which are given as those of its parent. */
 static void
 add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relation_id)
@@ -93,6 +105,7 @@ add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relati
 	TupleDesc	row;
 	Bitmapset  *all;
 
+	CHECK_FOR_INTERRUPTS();
 	if (relation == NULL)
 		return;
 	row = RelationGetDescr(relation);
@@ -102,7 +115,7 @@ add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relati
 		Form_pg_attribute column = TupleDescAttr(row, i);
 
 		if (has_column(all, column->attnum))
-			search->names = lappend(search->names, pstrdup(NameStr(column->attname)));
+			add_name(search, NameStr(column->attname));
 	}
 	relation_close(relation, NoLock);
 }
@@ -205,6 +218,8 @@ gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 static bool
 is_of_family(Oid relation_id, Oid parent_id)
 {
+	/* features and partitions may be many */
+	CHECK_FOR_INTERRUPTS();
 	return list_member_oid(find_all_inheritors(parent_id, NoLock, NULL), relation_id);
 }
 

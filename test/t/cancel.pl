@@ -124,6 +124,23 @@ cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backe
 like($session->query('SELECT 1'), qr/1/, 'a view of features whose names are alike: the session goes on');
 like($session->{stderr}, qr/canceling statement due to user request/, 'a view of features whose names are alike: says so');
 
+# Features of one column of another table, beside a labels table with many partitions.
+$session->query(<<~'SQL');
+	CREATE TABLE trips AS SELECT i AS id, i::float8 AS distance FROM generate_series(1, 100) i;
+	CREATE TABLE parted (id int PRIMARY KEY, cluster_id int, distance float8) PARTITION BY RANGE (id);
+	DO $do$ BEGIN FOR i IN 0 .. 199 LOOP
+		EXECUTE format('CREATE TABLE parted_%s PARTITION OF parted FOR VALUES FROM (%s) TO (%s)', i, 10 * i, 10 * i + 10);
+	END LOOP; END $do$;
+	SQL
+my $work = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms");
+$session->query(<<~'SQL');
+	SELECT count(*) FROM gkmeans_fit(
+		(SELECT 'SELECT t.id, l.distance AS old, ' || string_agg(format('t.distance AS f%s', i), ', ') FROM generate_series(1, 300) i)
+			|| ' FROM trips t LEFT JOIN parted l USING (id)',
+		(SELECT array_agg('f' || i) FROM generate_series(1, 300) i), 2, id_column => 'id', labels_table => 'parted', if_exists => 'merge');
+	SQL
+cmp_ok($node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $work, '<', $slack * 20, 'many features and partitions: soon checked');
+
 # A picture of many centroids without rows: to place a cell among all of them takes each of them, once for a feature.
 $session->query(<<~'SQL');
 	SELECT gkmeans_import_model('many', (SELECT array_agg(a) FROM (SELECT array_fill((i % 7)::float8, ARRAY[40]) AS a FROM generate_series(1, 100000) i) s));
