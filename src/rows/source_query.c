@@ -3,12 +3,8 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_inherits.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
@@ -18,13 +14,10 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
-#include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
+#include "source_changes.h"
 #include "source_query.h"
 
 /* The context of an error: a query around the text of a source. */
@@ -171,6 +164,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	rewritten = rewrite(source, text, parameter);
 	if (check != NULL)
 		check(rewritten);
+	query->functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
@@ -178,80 +172,18 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
-/* True if a snapshot does not see a row of a catalog, as it is now. */
-static bool
-is_unseen(HeapTuple row, Snapshot snapshot)
-{
-	TransactionId writer = HeapTupleHeaderGetXmin(row->t_data);
-
-	if (TransactionIdIsCurrentTransactionId(writer))
-		return HeapTupleHeaderGetCmin(row->t_data) >= snapshot->curcid;
-	return XidInMVCCSnapshot(writer, snapshot);
-}
-
-/* The same of a row that a cache finds by its OID. */
-static bool
-is_unseen_by_id(int cache, Oid id, Snapshot snapshot)
-{
-	HeapTuple	row = SearchSysCache1(cache, ObjectIdGetDatum(id));
-	bool		unseen;
-
-	if (!HeapTupleIsValid(row))
-		return false;
-	unseen = is_unseen(row, snapshot);
-	ReleaseSysCache(row);
-	return unseen;
-}
-
-/* The same of what makes a table a child of others. */
-static bool
-is_inheritance_unseen(Oid table, Relation inheritance, Snapshot snapshot)
-{
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	row;
-	bool		unseen = false;
-
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(table));
-	scan = systable_beginscan(inheritance, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	while (!unseen && HeapTupleIsValid(row = systable_getnext(scan)))
-		unseen = is_unseen(row, snapshot);
-	systable_endscan(scan);
-	return unseen;
-}
-
 /*
- * True if a snapshot may not see the rows of a table or view that is read now.  It may be new,
- * emptied or rewritten, or have come here, with rows that are as new, by a name or as a partition.
- */
-static bool
-is_replaced(Oid table, Relation inheritance, Snapshot snapshot)
-{
-	return is_unseen_by_id(RELOID, table, snapshot) ||
-		is_unseen_by_id(NAMESPACEOID, get_rel_namespace(table), snapshot) ||
-		is_inheritance_unseen(table, inheritance, snapshot);
-}
-
-/*
- * Pushes the snapshot for a query.  Its tables were locked after the statement took its own, so one
- * of them may have been replaced in between, and would look empty.
+ * Pushes the snapshot for a query.  Its tables were locked after the statement took its own, so
+ * what it names may have been changed in between, with rows that the old snapshot does not see.
  */
 static void
 push_snapshot(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	Relation	inheritance;
-	bool		is_old = false;
-	ListCell   *cell;
+	bool		is_old = (!IsolationUsesXactSnapshot() || query->source->of_node) &&
+		!IsInParallelMode() &&
+		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
 
-	if ((!IsolationUsesXactSnapshot() || query->source->of_node) && !IsInParallelMode())
-	{
-		inheritance = table_open(InheritsRelationId, AccessShareLock);
-		foreach(cell, query->plan->relationOids)
-			is_old = is_old || is_replaced(lfirst_oid(cell), inheritance, snapshot);
-		table_close(inheritance, AccessShareLock);
-	}
 	PushActiveSnapshot(is_old ? GetLatestSnapshot() : snapshot);
 }
 

@@ -29,6 +29,7 @@ typedef struct GkSourceQuery
 	const GkSourceText *source;
 	const char *text;
 	PlannedStmt *plan;
+	List	   *functions;		/* that it calls: OIDs */
 } GkSourceQuery;
 
 /* Raises an error where an analysed query must not be planned. */

@@ -1,0 +1,21 @@
+/*
+ * Tells if what a query names has been changed since a snapshot was taken.
+ */
+#ifndef GK_SOURCE_CHANGES_H
+#define GK_SOURCE_CHANGES_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+#include "utils/snapshot.h"
+
+/* The functions that a query calls, but for those of PostgreSQL: a list of OIDs. */
+extern List *gk_functions_of(const Query *query);
+
+/*
+ * True if one of the tables, views and functions is not what the snapshot sees: its rows may be as
+ * new, and not be seen either.
+ */
+extern bool gk_is_changed(const List *tables, const List *functions, Snapshot snapshot);
+
+#endif							/* GK_SOURCE_CHANGES_H */
