@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -15,6 +16,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "assign.h"
@@ -133,6 +135,20 @@ show_model(Oid relation_id)
 		gk_progress_model(quote_qualified_identifier(schema, name));
 }
 
+/* Raises 40001 if another version is deployed by now. */
+void
+gk_check_deployed(const GkModel *model)
+{
+	int			deployed = gk_deployed_version(model->relation);
+
+	if (deployed != model->version && deployed >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("version %d is no longer deployed", model->version),
+				 errdetail("Another version was deployed while the call waited or read the rows."),
+				 errhint("Repeat the call.")));
+}
+
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
 static const GkModel *
 label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
@@ -146,6 +162,8 @@ label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 	ask_for_model(call, model);
 	gk_call_read(call);
 	gk_call_check_as(call, model);
+	if (version == 0 && call->rows.is_newer)
+		gk_check_deployed(model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 	return model;
@@ -183,21 +201,33 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * Raises 40001 if another version was deployed since the rows were labelled.  The lock of the
- * labels table is held: whoever deploys and writes labels later comes after these.
- */
-static void
-check_deployed(Oid relation_id, int version)
+/* True if clusters have other names by now. */
+static bool
+are_renamed(const GkModel *model)
 {
-	int			deployed = gk_deployed_version(relation_id);
+	const GkModel *now;
 
-	if (deployed != version && deployed >= 0)
+	PushActiveSnapshot(GetLatestSnapshot());
+	now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
+	PopActiveSnapshot();
+	for (int64 i = 0; i < model->k && i < now->k; i++)
+		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
+			return true;
+	return false;
+}
+
+/* Raises 40001 if labels were written with names that clusters do not have any more. */
+static void
+check_names(const GkCall *call, const GkModel *model)
+{
+	if (!IsolationUsesXactSnapshot() &&
+		(gk_labels_table_columns(call->table) & GK_LABEL_SET(GK_LABEL_NAME)) != 0 &&
+		are_renamed(model))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("version %d is no longer deployed", version),
-				 errdetail("Another version was deployed while the rows were labelled."),
-				 errhint("Call gkmeans_assign() again.")));
+				 errmsg("clusters of version %d were renamed", model->version),
+				 errdetail("They had other names while the rows were labelled."),
+				 errhint("Repeat the call.")));
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
@@ -222,8 +252,10 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
+	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (assignment.version == 0)
-		check_deployed(assignment.model, model->version);
+		gk_check_deployed(model);
+	check_names(&call, model);
 	gk_call_close(&call);
 	gk_end_assignment(&assignment);
 	if (labels != NULL)

@@ -16,9 +16,11 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
+#include "assign.h"
 #include "contingency.h"
 #include "definition.h"
 #include "label_pairs.h"
@@ -139,22 +141,27 @@ check_rows(const GkContingency *contingency)
 				 errmsg("the source has no row with both labels")));
 }
 
-/* Runs a query for labels and the rows that have them. */
-static void
+/*
+ * Runs a query for labels and the rows that have them; true if they were read by a newer snapshot
+ * than the models.
+ */
+static bool
 count_rows(const GkSourceText *source, const char *text, GkContingency *contingency)
 {
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	GkSourceQuery *query;
+	bool		is_newer;
 
 	refuse_nodes();
 	query = gk_query_plan(source, text, InvalidOid, check_labelling);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
-	gk_query_run(query, NULL, receiver);
+	is_newer = gk_query_run(query, NULL, receiver);
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);
 	tuplestore_end(store);
 	check_rows(contingency);
+	return is_newer;
 }
 
 /* Labels the rows of a source by both models. */
@@ -163,15 +170,24 @@ compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 {
 	int			nest_level = NewGUCNestLevel();
 	GkSourceText *source;
+	bool		is_newer;
 
+	if (!PG_ARGISNULL(0))
+		gk_push_definition_snapshot(PG_GETARG_OID(0), PG_ARGISNULL(2));
 	comparison->from = read_model(fcinfo, 0, "model_a", 3);
 	comparison->to = read_model(fcinfo, 1, "model_b", 4);
 	source = gk_source_text(gk_source_argument(fcinfo, 2, PG_GETARG_OID(0)));
-	count_rows(source, psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
-								" GROUP BY 1, 2 ORDER BY 1, 2", labelling(comparison->from),
-								labelling(comparison->to), source->from),
-			   &comparison->contingency);
+	is_newer = count_rows(source,
+						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
+								   " GROUP BY 1, 2 ORDER BY 1, 2", labelling(comparison->from),
+								   labelling(comparison->to), source->from),
+						  &comparison->contingency);
+	PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
+	if (is_newer && gk_version_argument(fcinfo, 3) == 0)
+		gk_check_deployed(comparison->from);
+	if (is_newer && gk_version_argument(fcinfo, 4) == 0)
+		gk_check_deployed(comparison->to);
 }
 
 /* Measures how much two clusterings agree, and makes the row of it. */

@@ -7,6 +7,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
@@ -22,12 +23,14 @@
 #include "utils/jsonb.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
 #include "definition.h"
 #include "model.h"
 #include "numeric_value.h"
+#include "source_changes.h"
 
 /* Arguments that are not part of a definition. */
 static const char *const left_out[] = {
@@ -304,6 +307,22 @@ gk_own_definition(Relation relation, const char *hint)
 				 errdetail("It is the text of the model's owner, and would run as you."),
 				 errhint("%s", hint)));
 	return gk_model_definition(relation);
+}
+
+/* Pushes the snapshot for what is read by a definition. */
+void
+gk_push_definition_snapshot(Oid model, bool of_definition)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+
+	if (of_definition && !IsolationUsesXactSnapshot() && !IsInParallelMode())
+	{
+		/* waits for whoever changes it */
+		relation_close(gk_open_model(model), NoLock);
+		if (gk_is_changed(list_make1_oid(model), NIL, snapshot))
+			snapshot = GetLatestSnapshot();
+	}
+	PushActiveSnapshot(snapshot);
 }
 
 /* The source of an argument, or of the definition of a model. */

@@ -40,6 +40,12 @@ extern Jsonb *gk_model_definition(Relation relation);
 extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
 /*
+ * Pushes the snapshot for a version of a model and for rows.  If their source is that of the
+ * definition, it is newer than the active one if the definition was changed since.
+ */
+extern void gk_push_definition_snapshot(Oid model, bool of_definition);
+
+/*
  * The source of an argument or, if that is NULL, of the definition of a model that the current
  * user owns; then the search path of the current nest level of the settings is the definition's.
  * 55000 if that names none.

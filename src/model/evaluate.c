@@ -13,6 +13,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "assign.h"
@@ -78,9 +79,11 @@ measure_model(FunctionCallInfo fcinfo, GkCall *call, GkQuality *quality)
 
 	read_sample(fcinfo, 3, &clustering);
 	gk_require_argument(fcinfo, 0, "model");
+	gk_push_definition_snapshot(PG_GETARG_OID(0), PG_ARGISNULL(1));
 	model = gk_label_source(call, PG_GETARG_OID(0), gk_version_argument(fcinfo, 2),
 							gk_source_argument(fcinfo, 1, PG_GETARG_OID(0)), NULL, InvalidOid,
 							NULL, GK_EXISTS_ERROR);
+	PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
 	gk_call_check_rows(call);
 	describe_rows(call, &clustering);

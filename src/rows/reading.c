@@ -445,24 +445,28 @@ take_estimated(const GkSource *source, GkFeedQuery *feeding)
 	return feeding->changes == SharedInvalidMessageCounter;
 }
 
-/* Runs the query with the aggregate that feeds the rows. */
-static void
+/* Runs the query with the aggregate that feeds the rows; true if it had a newer snapshot. */
+static bool
 run_aggregate(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
+	bool		is_newer;
+
 	reading->feed->aggregate = feeding->function;
 	gk_feed_pass_open(&reading->pass, &reading->place, gk_job_context(job));
-	gk_query_run(feeding->query, reading->pass.params, None_Receiver);
+	is_newer = gk_query_run(feeding->query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
+	return is_newer;
 }
 
-/* Runs the query, and feeds its rows. */
-static void
+/* Runs the query, and feeds its rows; true if it had a newer snapshot. */
+static bool
 run_rows(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
 	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
+	bool		is_newer = gk_query_run(feeding->query, NULL, receiver);
 
-	gk_query_run(feeding->query, NULL, receiver);
 	gk_feed_receiver_end(receiver);
+	return is_newer;
 }
 
 /* Creates the ring and lends it to the engine. */
@@ -526,10 +530,8 @@ read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows
 	gk_check(gk_drain_start(&feed->ring, reading->engine, count, gk_add_account, on_demand,
 							&reading->drain));
 	feed->drain = on_demand ? reading->drain : NULL;
-	if (OidIsValid(feeding->function))
-		run_aggregate(feeding, reading, job);
-	else
-		run_rows(feeding, reading, job);
+	rows->is_newer = OidIsValid(feeding->function) ? run_aggregate(feeding, reading, job)
+		: run_rows(feeding, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();

@@ -17,6 +17,7 @@
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -118,8 +119,11 @@ gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
 	if (is_latest(snapshot))
 		return false;
 	foreach(cell, tables)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (is_table_changed(lfirst_oid(cell), snapshot))
 			return true;
+	}
 	foreach(cell, functions)
 		if (differ(&of_function, lfirst_oid(cell), snapshot))
 			return true;

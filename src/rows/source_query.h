@@ -43,8 +43,11 @@ typedef void (*GkCheckQuery) (const Query *query);
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter,
 									GkCheckQuery check);
 
-/* Runs it under the active snapshot; its rows go to the receiver. */
-extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
+/*
+ * Runs it under the active snapshot, or under a newer one if what it names was changed since; its
+ * rows go to the receiver.  True if the snapshot was newer.
+ */
+extern bool gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);
 
 #endif							/* GK_SOURCE_QUERY_H */

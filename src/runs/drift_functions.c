@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "assign.h"
@@ -108,6 +109,8 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	call->arguments.fit.n_init = 1;
 	call->arguments.fit.max_iter = 1;
 	gk_call_read(call);
+	if (gk_version_argument(fcinfo, VERSION) == 0 && call->rows.is_newer)
+		gk_check_deployed(look->model);
 	gk_call_check_rows(call);
 	gk_call_check_as(call, look->model);
 }
@@ -137,9 +140,11 @@ look_at(Look *look, FunctionCallInfo fcinfo)
 {
 	memset(look, 0, sizeof(Look));
 	open_model(look, fcinfo);
+	gk_push_definition_snapshot(PG_GETARG_OID(MODEL), look->as_owner);
 	read_version(look, fcinfo);
 	read_rows(look, fcinfo);
 	find_drift(look);
+	PopActiveSnapshot();
 	relation_close(look->relation, NoLock);
 	if (look->as_owner)
 		gk_end_as_owner(&look->owner);
