@@ -19,8 +19,8 @@ extern void gk_call_compare_as(GkCall *call, const GkModel *model);
 extern void gk_call_check_as(const GkCall *call, const GkModel *model);
 
 /*
- * Raises 40001 unless the version of a model, which was deployed, still is: rows that were read by a
- * newer snapshot must not be labelled by it.
+ * Raises 40001 unless the version of a model, which was deployed, still is: rows that were read by
+ * a newer snapshot must not be labelled by it.
  */
 extern void gk_check_deployed(const GkModel *model);
 

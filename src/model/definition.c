@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "nodes/readfuncs.h"
+#include "tcop/pquery.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -313,8 +314,10 @@ gk_own_definition(Relation relation, const char *hint)
 void
 gk_push_definition_snapshot(Oid model, bool of_definition)
 {
-	Snapshot	snapshot = GetActiveSnapshot();
+	Snapshot	snapshot;
 
+	EnsurePortalSnapshotExists();
+	snapshot = GetActiveSnapshot();
 	if (of_definition && !IsolationUsesXactSnapshot() && !IsInParallelMode())
 	{
 		/* waits for whoever changes it */
