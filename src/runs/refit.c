@@ -306,6 +306,22 @@ keep_points(Refit *refit)
 			   call->arguments.fit.points + i * d, d * sizeof(double));
 }
 
+/* Labels the rows, in a new scale, with the deployed version. */
+static void
+label_in_new_scale(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkCall	   *call = &refit->call;
+	int64		d = model->dimension;
+	double	   *points = gk_allocate(model->k * d, sizeof(double));
+	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
+
+	for (int i = 0; i < model->k; i++)
+		memcpy(points + i * d, refit->points + gk_cluster_at(model, i) * d, d * sizeof(double));
+	refit->result->inertia_before =
+		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, points, model->k, now);
+}
+
 /*
  * Labels the rows with the deployed version, unless that was done, and keeps the labels, to
  * count changes.
@@ -317,16 +333,11 @@ keep_labels(Refit *refit)
 	GkCall	   *call = &refit->call;
 	int32	   *ids = gk_allocate(model->k, sizeof(int32));
 
+	/* a label is a centroid's place in the order of ties */
 	for (int i = 0; i < model->k; i++)
-		ids[i] = gk_cluster_id(model, keeps_scale(refit) ? gk_cluster_at(model, i) : i);
+		ids[i] = gk_cluster_id(model, gk_cluster_at(model, i));
 	if (!keeps_scale(refit))
-	{
-		GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
-
-		refit->result->inertia_before =
-			gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, refit->points,
-						 model->k, now);
-	}
+		label_in_new_scale(refit);
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
 }
 

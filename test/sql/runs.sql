@@ -364,5 +364,14 @@ UPDATE crowd SET x = x + 1000000;
 SELECT is(row(status, deployed)::text, '(fitted,t)', 'a refit of many clusters far away') FROM gkmeans_refit('crowd_kinds', starts => 1, deploy => 'always');
 SELECT is(array_agg(cluster_id ORDER BY cluster_id), (SELECT array_agg(i) FROM generate_series(0, 2099) i), 'each has a number of its own') FROM gkmeans_clusters('crowd_kinds');
 
+-- A row between two centroids keeps its cluster in a new scale, too
+CREATE TABLE tie (id int, x float8);
+INSERT INTO tie VALUES (1, 0), (2, 2);
+SELECT gkmeans_create_model('tied', 'tie', '{x}', 2);
+SELECT isnt(ties, NULL, 'ties are not decided in the order of ids') FROM tied;
+UPDATE tie SET x = 1 WHERE id = 2;
+SELECT is(row(psi, moved)::text, '(0,0)', format('rescale => %s: a row between two centroids does not move', rescale))
+FROM unnest('{f,t}'::bool[]) rescale, gkmeans_refit('tied', deploy => 'never', rescale => rescale);
+
 SELECT * FROM finish();
 ROLLBACK;
