@@ -726,11 +726,12 @@ merge_greatest(const Worker *w)
 typedef struct Layout
 {
 	int			group;
+	int			all_tiles;		/* the group, the doubtful one, and with regions that of one */
 	size_t		x_bytes;		/* features of a tile */
 	size_t		tile_bytes;		/* the same, and split */
 	size_t		tiles;
 	size_t		doubtful;
-	size_t		features;		/* of the tiles, then of the doubtful one */
+	size_t		features;		/* of the tiles, then of the doubtful one, then of a region's */
 	size_t		winners;
 	size_t		waiting;		/* headers, features, and two blocks; nothing without regions */
 	size_t		waiting_x;
@@ -763,9 +764,10 @@ lay_out(const GkCpuEngine *engine, const GkPacked *packed)
 	if (layout.group > 64)
 		layout.group = 64;
 	layout.tiles = part_bytes(sizeof(Worker));
+	layout.all_tiles = layout.group + (packed->region_count > 0 ? 2 : 1);
 	layout.doubtful = layout.tiles + part_bytes(layout.group * sizeof(GkTile));
 	layout.features = layout.doubtful + 2 * part_bytes(sizeof(GkTile));
-	layout.winners = layout.features + (layout.group + 2) * part_bytes(layout.tile_bytes);
+	layout.winners = layout.features + layout.all_tiles * part_bytes(layout.tile_bytes);
 	layout.waiting = layout.winners + part_bytes(MOST_BLOCKS * GK_BLOCK * sizeof(int32_t));
 	layout.waiting_x = layout.waiting + part_bytes(packed->region_count * sizeof(Waiting));
 	layout.block = layout.waiting_x + part_bytes(packed->region_count * row_bytes * GK_TILE);
@@ -782,7 +784,7 @@ guard_gaps(char *memory, const Layout *layout)
 	gk_cpu_guard_gap(memory + layout->tiles - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->doubtful - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->features - part_bytes(sizeof(GkTile)) - GK_GAP);
-	for (int t = 0; t <= layout->group + 2; t++)
+	for (int t = 0; t <= layout->all_tiles; t++)
 		gk_cpu_guard_gap(memory + layout->features + t * part_bytes(layout->tile_bytes) - GK_GAP);
 	gk_cpu_guard_gap(memory + layout->bytes - GK_GAP);
 }
@@ -821,7 +823,7 @@ begin_worker(GkCpuEngine *engine, GkAssignment *assignment, int number)
 	w->tiles = (GkTile *) (memory + layout.tiles);
 	w->doubtful = (GkTile *) (memory + layout.doubtful);
 	w->near = (GkTile *) (memory + layout.doubtful + part_bytes(sizeof(GkTile)));
-	for (int t = 0; t < w->group + 2; t++)
+	for (int t = 0; t < layout.all_tiles; t++)
 	{
 		GkTile	   *tile = t < w->group ? &w->tiles[t] : t == w->group ? w->doubtful : w->near;
 		char	   *x = memory + layout.features + t * part_bytes(layout.tile_bytes);
@@ -975,12 +977,14 @@ gk_cpu_assign_rows(GkCpuEngine *engine, GkAssignment *assignment)
 	int64_t		blocks = gk_cpu_block_count(engine);
 	Layout		layout = lay_out(engine, assignment->packed);
 	int64_t		grain = chunk_blocks(engine, assignment->packed, layout.group);
+	int			workers;
 
-	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads, layout.bytes))
-		return false;
 	/* chunks begin where the winners' buffer does */
 	while (assignment->keep_nearer && MOST_BLOCKS % grain != 0)
 		grain--;
+	workers = gk_cpu_workers(engine, (blocks + grain - 1) / grain);
+	if (!gk_cpu_array_need(engine, &engine->scratch, workers, layout.bytes))
+		return false;
 	atomic_init(&assignment->changed, 0);
 	atomic_init(&assignment->regions_fail, false);
 	assignment->mutex = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;

@@ -82,9 +82,16 @@ do_chunks(GkCpuEngine *engine, int worker, GkChunkFunction function, void *conte
 	}
 }
 
+/* How many threads can take part in so many chunks: workers have lesser numbers. */
+int
+gk_cpu_workers(const GkCpuEngine *engine, int64_t chunks)
+{
+	return chunks < engine->pool.threads ? (int) chunks : engine->pool.threads;
+}
+
 /*
- * Does items 0 .. count - 1 in chunks of `grain` on at most `limit` threads (0: all).
- * False if the engine is closing; then some may not be done.
+ * Does items 0 .. count - 1 in chunks of `grain` on at most `limit` threads (0: all), and no more
+ * than there are chunks.  False if the engine is closing; then some may not be done.
  */
 bool
 gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
@@ -92,6 +99,7 @@ gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 {
 	GkPool	   *pool = &engine->pool;
 	bool		help = pool->started > 1 && pool->useful > 1 && limit != 1 && count > grain;
+	int			workers = gk_cpu_workers(engine, (count + grain - 1) / grain);
 
 	atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
 	if (help)
@@ -101,7 +109,8 @@ gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 		pool->context = context;
 		pool->count = count;
 		pool->grain = grain;
-		pool->limit = limit > 0 && limit < pool->useful ? limit : pool->useful;
+		pool->limit = workers < pool->useful ? workers : pool->useful;
+		pool->limit = limit > 0 && limit < pool->limit ? limit : pool->limit;
 		pool->open = true;
 		pool->generation++;
 		pthread_cond_broadcast(&pool->wake);

@@ -341,7 +341,8 @@ need_memory(GkCpuEngine *engine, GkPacked *packed, int most)
 		gk_cpu_array_need(engine, &packed->region_norms, most, packed->count * sizeof(float)) &&
 		gk_cpu_array_need(engine, &packed->regions, most, sizeof(GkRegion)) &&
 		gk_cpu_array_need(engine, &packed->region_of, packed->count, sizeof(int32_t)) &&
-		gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads, scratch * sizeof(double));
+		gk_cpu_array_need(engine, &engine->scratch, gk_cpu_workers(engine, most),
+						  scratch * sizeof(double));
 }
 
 /* Lists and packs the centroids of all regions. */

@@ -149,7 +149,7 @@ void
 gk_cpu_run_range(GkCpuEngine *engine, GkCommand *command)
 {
 	int			d = engine->d;
-	int			workers = engine->pool.threads;
+	int			workers = gk_cpu_workers(engine, gk_cpu_block_count(engine));
 	float	   *least;
 
 	range_weights(engine, command);
@@ -239,7 +239,7 @@ moments_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 
 /* Sums up the workers' moments. */
 static void
-finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all)
+finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all, int workers)
 {
 	int			d = engine->d;
 	int64_t		stride = (int64_t) d * 6 + 4;
@@ -249,7 +249,7 @@ finish_moments(GkCpuEngine *engine, GkCommand *command, const int64_t *all)
 	memset(command->moments.exponent_sum, 0, (d + 1) * sizeof(int64_t));
 	memset(command->moments.nonzero, 0, (d + 1) * sizeof(int64_t));
 	memset(&command->moments.weight, 0, sizeof(GkSum));
-	for (int w = 0; w < engine->pool.threads; w++)
+	for (int w = 0; w < workers; w++)
 	{
 		const int64_t *sums = all + w * stride;
 
@@ -274,16 +274,17 @@ void
 gk_cpu_run_moments(GkCpuEngine *engine, GkCommand *command)
 {
 	int			d = engine->d;
-	size_t		sums_bytes = ((size_t) d * 6 + 4) * sizeof(int64_t);
+	int			workers = gk_cpu_workers(engine, gk_cpu_block_count(engine));
+	size_t		sums_bytes = workers * ((size_t) d * 6 + 4) * sizeof(int64_t);
 	Moments		moments = {0};
 	double	   *scales;
 
 	if (!gk_cpu_array_need(engine, &engine->scratch,
-						   engine->pool.threads * sums_bytes + 2 * d * sizeof(double), 1))
+						   sums_bytes + 2 * d * sizeof(double), 1))
 		return;
-	memset(engine->scratch.base, 0, engine->pool.threads * sums_bytes);
+	memset(engine->scratch.base, 0, sums_bytes);
 	moments.all = engine->scratch.base;
-	scales = (double *) ((char *) engine->scratch.base + engine->pool.threads * sums_bytes);
+	scales = (double *) ((char *) engine->scratch.base + sums_bytes);
 	for (int j = 0; j < d; j++)
 	{
 		scales[j] = gk_power_of_two(command->moments.first_exponents[j]);
@@ -295,7 +296,7 @@ gk_cpu_run_moments(GkCpuEngine *engine, GkCommand *command)
 	moments.sums.second_scales = scales + d;
 	moments.sums.rest_scale = gk_power_of_two(command->moments.rest_bits);
 	if (gk_cpu_for_each(engine, gk_cpu_block_count(engine), 16.0 * 8 * d, moments_chunk, &moments))
-		finish_moments(engine, command, moments.all);
+		finish_moments(engine, command, moments.all, workers);
 }
 
 /* Transforms some blocks. */

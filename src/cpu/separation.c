@@ -236,12 +236,14 @@ gk_cpu_run_separation(GkCpuEngine *engine, GkCommand *command)
 	separation.single = separation.points == groups;
 	if (command->separation.features == NULL)
 		separation.before = command->separation.first % GK_BLOCK;
-	else if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
-							(size_t) TILE_BLOCKS * GK_BLOCK * engine->d * sizeof(float)))
-		return;
-	else
-		separation.blocks = engine->scratch.base;
 	blocks = (separation.before + command->separation.count + GK_BLOCK - 1) / GK_BLOCK;
+	if (command->separation.features != NULL)
+	{
+		if (!gk_cpu_array_need(engine, &engine->scratch, gk_cpu_workers(engine, blocks),
+							   (size_t) TILE_BLOCKS * GK_BLOCK * engine->d * sizeof(float)))
+			return;
+		separation.blocks = engine->scratch.base;
+	}
 	gk_cpu_for_each(engine, blocks, 4.0 * GK_BLOCK * engine->d * separation.points,
 					separation_chunk, &separation);
 }

@@ -188,6 +188,7 @@ extern GkStatus gk_cpu_pool_init(GkPool *pool, int threads, int max_threads,
 extern GkStatus gk_cpu_pool_submit(GkCpuEngine *engine, GkCommand *command, int threads);
 extern bool gk_cpu_pool_wait(GkPool *pool, int milliseconds);
 extern void gk_cpu_pool_close(GkCpuEngine *engine);
+extern int	gk_cpu_workers(const GkCpuEngine *engine, int64_t chunks);
 extern bool gk_cpu_parallel(GkCpuEngine *engine, int64_t count, int64_t grain, int limit,
 							GkChunkFunction function, void *context);
 extern int64_t gk_cpu_grain(const GkCpuEngine *engine, int64_t count, double work);

@@ -51,17 +51,25 @@ gk_cpu_cluster_weight(const GkCpuEngine *engine, int64_t cluster)
 						   engine->d);
 }
 
+/* How many threads there are rows for, each of which may have sums of its own. */
+static int
+summing_threads(const GkCpuEngine *engine)
+{
+	return gk_cpu_workers(engine, gk_cpu_block_count(engine));
+}
+
 /* Sets the sums of some clusters to 0, those of every worker too. */
 static void
 clear_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_t to)
 {
 	int64_t		stride = engine->sum_stride;
 	int64_t    *partial = engine->partial_sums.base;
+	int			threads = summing_threads(engine);
 
 	(void) context;
 	(void) worker;
 	memset(cluster_sums(engine, from), 0, (to - from) * stride * sizeof(int64_t));
-	for (int i = 0; partial != NULL && i < engine->pool.threads; i++)
+	for (int i = 0; partial != NULL && i < threads; i++)
 		memset(partial + (i * engine->k + from) * stride, 0,
 			   (to - from) * stride * sizeof(int64_t));
 }
@@ -72,14 +80,15 @@ gk_cpu_sums_prepare(GkCpuEngine *engine, bool wide)
 {
 	double		all;
 	double		share = (double) engine->features.bytes / PARTIAL_SHARE;
+	int			threads = summing_threads(engine);
 
 	engine->sum_stride = ((int64_t) engine->d + 1) * (wide ? 2 : 1);
-	all = (double) engine->k * engine->sum_stride * sizeof(int64_t) * engine->pool.threads;
+	all = (double) engine->k * engine->sum_stride * sizeof(int64_t) * threads;
 	if (!gk_cpu_array_need(engine, &engine->sums, engine->k, engine->sum_stride * sizeof(int64_t)))
 		return false;
 	if (all > PARTIAL_BYTES && all > share)
 		gk_cpu_array_free(engine, &engine->partial_sums);
-	else if (!gk_cpu_array_need(engine, &engine->partial_sums, engine->k * engine->pool.threads,
+	else if (!gk_cpu_array_need(engine, &engine->partial_sums, engine->k * threads,
 								engine->sum_stride * sizeof(int64_t)))
 		return false;
 	return gk_cpu_for_each(engine, engine->k, 4.0 * engine->sum_stride, clear_chunk, NULL);
@@ -157,10 +166,11 @@ merge_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int64_
 {
 	int64_t		stride = engine->sum_stride;
 	int64_t		count = (to - from) * stride;
+	int			threads = summing_threads(engine);
 
 	(void) context;
 	(void) worker;
-	for (int i = 0; i < engine->pool.threads; i++)
+	for (int i = 0; i < threads; i++)
 	{
 		int64_t    *partial = (int64_t *) engine->partial_sums.base +
 			(i * engine->k + from) * stride;
@@ -176,7 +186,7 @@ gk_cpu_sums_merge(GkCpuEngine *engine)
 {
 	if (engine->partial_sums.base == NULL)
 		return !gk_cpu_stopped(engine);
-	return gk_cpu_for_each(engine, engine->k, 4.0 * engine->sum_stride * engine->pool.threads,
+	return gk_cpu_for_each(engine, engine->k, 4.0 * engine->sum_stride * summing_threads(engine),
 						   merge_chunk, NULL);
 }
 
@@ -264,7 +274,7 @@ squares_chunk(GkCpuEngine *engine, void *context, int worker, int64_t from, int6
 static bool
 prepare_squares(GkCpuEngine *engine, const GkCommand *command, Squares *squares)
 {
-	int64_t		own = engine->pool.threads * 8 * ((int64_t) engine->d + 1);
+	int64_t		own = summing_threads(engine) * 8 * ((int64_t) engine->d + 1);
 	double	   *scales;
 
 	if (!gk_cpu_sums_prepare(engine, true) ||
@@ -345,7 +355,7 @@ move_centroids(GkCpuEngine *engine, double work, GkChunkFunction function, void 
 	const double *shifts;
 	float	   *deltas;
 
-	if (!gk_cpu_array_need(engine, &engine->scratch, engine->pool.threads,
+	if (!gk_cpu_array_need(engine, &engine->scratch, gk_cpu_workers(engine, engine->k),
 						   engine->d * sizeof(double)) ||
 		!gk_cpu_array_need(engine, &engine->shifts, engine->k, 2 * sizeof(double)) ||
 		!gk_cpu_array_need(engine, &engine->deltas, engine->k, sizeof(float)) ||

@@ -211,6 +211,61 @@ test_account_of_fit(void)
 	free_data(&data);
 }
 
+/* Distances of all rows to the centroids, which the engine does not have. */
+static void
+measure_separation(GkEngine *engine, const Data *data)
+{
+	GkCommand	c = {.operation = GK_SEPARATION};
+	int64_t	   *ends = calloc(data->k, sizeof(int64_t));
+	int32_t    *labels = calloc(data->n, sizeof(int32_t));
+	double	   *own = calloc(2 * data->n, sizeof(double));
+
+	for (int64_t group = 0; group < data->k; group++)
+		ends[group] = group + 1;
+	c.separation.points = data->centroids;
+	c.separation.ends = ends;
+	c.separation.groups = data->k;
+	c.separation.features = data->x;
+	c.separation.count = data->n;
+	c.separation.labels = labels;
+	c.separation.own = own;
+	c.separation.other = own + data->n;
+	run(engine, &c);
+	free(own);
+	free(labels);
+	free(ends);
+}
+
+/* Few wide rows take little memory, however many threads there may be. */
+static void
+test_few_rows(void)
+{
+	Data		data = make_data(NORMAL, 48, 5000, 3, false, false, false);
+	GkEngineConfig config = {.threads = 64,.max_threads = 64};
+	GkBatch		batch = {.rows = 48,.features = data.x};
+	GkCommand	seal = {.operation = GK_SEAL};
+	GkEngine   *engine;
+	GkUsage		usage;
+
+	gk_cpu_engine()->open(&config, &engine);
+	engine->class_of->set_dimension(engine, 5000);
+	check_status(append_until(engine, &batch, 48));
+	run(engine, &seal);
+	begin_fit(engine, &data);
+	for (int i = 0; i < 4; i++)
+	{
+		GkCommand	c = {.operation = i < 3 ? GK_STEP : GK_ASSIGN};
+
+		run(engine, &c);
+	}
+	measure_separation(engine, &data);
+	engine->class_of->usage(engine, &usage);
+	ok(usage.threads == 64 && usage.host_peak < 10000000,
+	   "threads that have nothing to do take no memory");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
 /* Limits of the sizes. */
 static void
 test_sizes(void)
@@ -378,6 +433,7 @@ main(void)
 	test_limit();
 	test_account();
 	test_account_of_fit();
+	test_few_rows();
 	test_sizes();
 	test_memory();
 	test_clear();
