@@ -25,15 +25,41 @@ struct GkLink
 
 /* True if libpq has a connection parameter of this name. */
 static bool
-knows(const char *keyword)
+is_known(const PQconninfoOption *options, const char *keyword)
+{
+	for (; options->keyword != NULL; options++)
+		if (strcmp(options->keyword, keyword) == 0)
+			return true;
+	return false;
+}
+
+/* Begins to connect with those parameters that libpq has; NULL if there is no memory. */
+static PGconn *
+start_connecting(const char *const *keywords, const char *const *values)
 {
 	PQconninfoOption *options = PQconndefaults();
-	bool		found = false;
+	PGconn	   *connection = NULL;
+	const char **known;
+	int			room = 1;
+	int			count = 0;
 
-	for (PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++)
-		found = found || strcmp(option->keyword, keyword) == 0;
+	while (keywords[room - 1] != NULL)
+		room++;
+	known = calloc(2 * (size_t) room, sizeof(char *));
+	/* with fewer parameters it would be a connection to another server */
+	if (options != NULL && known != NULL)
+	{
+		for (int i = 0; keywords[i] != NULL; i++)
+			if (is_known(options, keywords[i]))
+			{
+				known[count] = keywords[i];
+				known[room + count++] = values[i];
+			}
+		connection = PQconnectStartParams(known, known + room, 0);
+	}
 	PQconninfoFree(options);
-	return found;
+	free(known);
+	return connection;
 }
 
 /* Drops what a server says beside its results. */
@@ -50,7 +76,7 @@ open_link(const char *const *keywords, const char *const *values)
 
 	if (link == NULL)
 		return NULL;
-	link->connection = PQconnectStartParams(keywords, values, 0);
+	link->connection = start_connecting(keywords, values);
 	if (link->connection == NULL)
 	{
 		free(link);
@@ -288,7 +314,6 @@ close_link(GkLink *link)
 
 static const GkLinkClass link_class = {
 	.interface = GK_LINKS_INTERFACE,
-	.knows = knows,
 	.open = open_link,
 	.query = send_query,
 	.execute = execute,

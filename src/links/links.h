@@ -37,10 +37,10 @@ typedef struct GkLinkClass
 {
 	size_t		interface;		/* GK_LINKS_INTERFACE, where this was compiled */
 
-	/* True if libpq has a connection parameter of this name. */
-	bool		(*knows) (const char *keyword);
-
-	/* Begins to connect; both arrays end with NULL.  NULL if there is no memory. */
+	/*
+	 * Begins to connect; both arrays end with NULL.  Parameters that libpq does not have are left
+	 * out.  NULL if there is no memory.
+	 */
 	GkLink	   *(*open) (const char *const *keywords, const char *const *values);
 
 	/* Sends the text of one or more statements, all results in text; false if that failed. */
@@ -73,7 +73,7 @@ typedef struct GkLinkClass
 } GkLinkClass;
 
 /* As GK_ENGINE_INTERFACE: the version is to be raised with changes that no size shows. */
-#define GK_LINKS_VERSION 1
+#define GK_LINKS_VERSION 2
 #define GK_LINKS_INTERFACE ((size_t) GK_LINKS_VERSION << 32 | sizeof(GkLinkClass))
 
 /* The library exports this function alone. */

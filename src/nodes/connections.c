@@ -303,8 +303,6 @@ begin_connection(GkConnections *connections, GkConnection *one)
 	}
 	for (int i = 0; i < given; i++)
 	{
-		if (!connections->links->knows(node->keywords[i]))
-			continue;
 		keywords[count] = node->keywords[i];
 		values[count++] = node->values[i];
 	}

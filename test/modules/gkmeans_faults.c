@@ -1,10 +1,12 @@
 /*
- * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails, and
- * gkmeans.vectors, the vectors that scoring uses; locks and segments that are not those of a fit,
- * but look like them; and numerics as fits convert them.
+ * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails,
+ * gkmeans.vectors, the vectors that scoring uses, and gkmeans.no_parameters, which lets libpq lack
+ * memory for its list of parameters; locks and segments that are not those of a fit, but look like
+ * them; and numerics as fits convert them.
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 
 #include "fmgr.h"
@@ -27,6 +29,18 @@ GK_SQL_FUNCTION(gkmeans_numeric_value);
 
 static int	fault_at = 0;
 static char *vectors = NULL;
+static bool no_parameters = false;
+
+/* In the place of libpq's function, for libraries that are loaded after this one. */
+PGDLLEXPORT void *PQconndefaults(void);
+void *
+PQconndefaults(void)
+{
+	void	   *libpq = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
+	void	   *(*function) (void) = libpq == NULL ? NULL : dlsym(libpq, "PQconndefaults");
+
+	return no_parameters || function == NULL ? NULL : function();
+}
 
 /* The engine class, or the one that fails. */
 static const GkEngineClass *
@@ -53,6 +67,11 @@ _PG_init(void)
 							   &vectors, NULL,
 							   PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 	*find_rendezvous_variable("gkmeans_vectors") = &vectors;
+	DefineCustomBoolVariable("gkmeans.no_parameters",
+							 "Whether libpq has no memory for its list of parameters, for tests.",
+							 NULL,
+							 &no_parameters, false,
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 }
 
 /* SQL: takes the lock of a fit whose segment has this handle, until the transaction ends. */

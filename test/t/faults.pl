@@ -50,6 +50,23 @@ for my $init ('k-means||', 'k-means++', 'random')
 }
 nothing_left($node, $session, $pid, $threads, 'after all faults');
 
+# Without libpq's list of parameters a node cannot be reached: it must not be sought elsewhere.
+$node->safe_psql('postgres', qq{CREATE EXTENSION postgres_fdw;
+	CREATE SERVER itself FOREIGN DATA WRAPPER postgres_fdw
+		OPTIONS (host '@{[ $node->host ]}', port '@{[ $node->port ]}', dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER itself});
+my $fit = "SET gkmeans.nodes = 'itself'; SELECT sum(size) FROM gkmeans_fit('data', '{x,y}', 3); RESET gkmeans.nodes";
+my $size = $session->query($fit);
+cmp_ok($size, '>', 0, 'a fit over a node');
+$session->query("SET gkmeans.no_parameters = on; $fit");
+like($session->{stderr}, qr/ERROR: +out of memory/, 'and one where libpq lacks memory for its parameters');
+$session->{stderr} = '';
+is($session->query("SET gkmeans.no_parameters = off; $fit"), $size, 'and afterwards as before');
+# the backends of the node end by themselves
+$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type IN ('client backend', 'parallel worker') AND pid <> pg_backend_pid()")
+	or die 'a node goes on';
+nothing_left($node, $session, $pid, $threads, 'after these');
+
 $session->quit;
 end_server($node);
 done_testing();
