@@ -46,6 +46,7 @@
 typedef struct NodeJob
 {
 	GkJob	   *job;
+	Oid			user;			/* whose privileges count */
 	GkNodeTask	task;
 	GkRows		rows;
 	bool		has_read;
@@ -101,6 +102,10 @@ begin_step(void)
 	check_step();
 	if (current == NULL)
 		refuse_step("This session is not the node of a fit: gkmeans_node_open() comes first.");
+	if (current->user != GetUserId())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("this gkmeans node was opened by another role")));
 	current->in_step = true;
 	return MemoryContextSwitchTo(gk_job_context(current->job));
 }
@@ -231,6 +236,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	current = palloc0(sizeof(NodeJob));
 	release->resource = current;
 	current->job = job;
+	current->user = GetUserId();
 	current->in_step = true;
 	current->task = copy_task(task);
 	work = &current->task.work;

@@ -97,6 +97,13 @@ like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ 
 		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > (SELECT fits())'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
 is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
 
+# What a role has read is not for another one that the session takes on.
+$server->safe_psql('postgres', 'CREATE ROLE other; GRANT EXECUTE ON FUNCTION gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take, gkmeans_node_publish, gkmeans_node_close TO other');
+like(in_transaction($open, $load, 'SET LOCAL ROLE other', $_), qr/^this gkmeans node was opened by another role$/, "$_ as another role")
+	for $load, 'SELECT * FROM gkmeans_node_ids()', "SELECT gkmeans_node_put('x')", "SELECT gkmeans_node_run('x')", 'SELECT gkmeans_node_take()',
+	"SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-00000000000a', '{5}', false)";
+is(in_transaction($open, $load, 'SET LOCAL ROLE other', 'SELECT gkmeans_node_close()', 'RESET ROLE', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'which may close it');
+
 # Labels for other sessions.
 my $key = '00000000-0000-0000-0000-00000000000a';
 my $publish = "SELECT handle, labels FROM gkmeans_node_publish('$key', '{5}', false)";
