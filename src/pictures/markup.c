@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 
@@ -42,19 +43,58 @@ is_shown(pg_wchar point)
 		point <= 0x10ffff;
 }
 
-/* A text of the database in UTF-8; bytes without a known meaning become question marks. */
+/* The bytes of a text that need no conversion; the others become question marks. */
 static const char *
-to_utf8(const char *text)
+ascii_of(const char *text)
 {
-	char	   *copy;
+	char	   *copy = pstrdup(text);
 
-	if (GetDatabaseEncoding() != PG_SQL_ASCII)
-		return pg_server_to_any(text, strlen(text), PG_UTF8);
-	copy = pstrdup(text);
 	for (char *c = copy; *c != '\0'; c++)
 		if (IS_HIGHBIT_SET(*c))
 			*c = '?';
 	return copy;
+}
+
+/* A text in UTF-8, by a conversion; a question mark for each character that it does not know. */
+static const char *
+convert(const char *text, Oid conversion)
+{
+	int			encoding = GetDatabaseEncoding();
+	int			left = (int) strlen(text);
+	int			room = Max(left, 1) * MAX_CONVERSION_GROWTH + 1;
+	char	   *utf8 = palloc(room);
+	int			used = 0;
+
+	while (left > 0)
+	{
+		int			done = pg_do_encoding_conversion_buf(conversion, encoding, PG_UTF8,
+														 (unsigned char *) text, left,
+														 (unsigned char *) utf8 + used,
+														 room - used, true);
+		int			unknown = done < left ? Min(pg_mblen(text + done), left - done) : 0;
+
+		used += (int) strlen(utf8 + used);
+		if (unknown > 0)
+			utf8[used++] = '?';
+		text += done + unknown;
+		left -= done + unknown;
+	}
+	utf8[used] = '\0';
+	return utf8;
+}
+
+/* A text of the database in UTF-8; what has no known meaning becomes question marks. */
+static const char *
+to_utf8(const char *text)
+{
+	int			encoding = GetDatabaseEncoding();
+	Oid			conversion;
+
+	if (encoding == PG_UTF8)
+		return text;
+	conversion = encoding == PG_SQL_ASCII ? InvalidOid
+		: FindDefaultConversionProc(encoding, PG_UTF8);
+	return OidIsValid(conversion) ? convert(text, conversion) : ascii_of(text);
 }
 
 /* The characters of a text of the database; of a long one, some more than are needed. */

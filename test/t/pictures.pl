@@ -40,17 +40,20 @@ is($standby->safe_psql('postgres', 'SELECT count(svg) FROM gkmeans.plots'), scal
 $standby->stop;
 
 # Names are the same characters whatever the encoding of the database; without one, no character is made up.
-for my $encoding ('UTF8', 'LATIN1', 'EUC_JP', 'SQL_ASCII')
+# Nor do characters that are none in UTF-8 keep others from being read.
+for my $encoding ('UTF8', 'LATIN1', 'EUC_JP', 'SQL_ASCII', 'WIN1252', 'MULE_INTERNAL')
 {
-	my $name = { EUC_JP => q{convert_from('\xc6fc', 'EUC_JP')}, SQL_ASCII => q{convert_from('\x47f6', 'SQL_ASCII')} }->{$encoding} // q{'G' || chr(246)};
+	my $name = { EUC_JP => q{convert_from('\xc6fc', 'EUC_JP')}, SQL_ASCII => q{convert_from('\x47f6', 'SQL_ASCII')},
+		WIN1252 => q{chr(129) || 'G' || chr(246) || chr(129) || chr(141)}, MULE_INTERNAL => q{convert_from('\x4781f6', 'MULE_INTERNAL')} }->{$encoding} // q{'G' || chr(246)};
 	my $database = lc $encoding;
-	my $shown = { UTF8 => 'G&#246;', LATIN1 => 'G&#246;', EUC_JP => '&#26085;', SQL_ASCII => 'G\?' }->{$encoding};
+	my $shown = { UTF8 => 'G&#246;', LATIN1 => 'G&#246;', EUC_JP => '&#26085;', SQL_ASCII => 'G\?', WIN1252 => '\?G&#246;\?\?', MULE_INTERNAL => 'G\?\?' }->{$encoding};
 	$node->safe_psql('postgres', "CREATE DATABASE $database ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
 	$node->safe_psql($database, 'CREATE EXTENSION gkmeans');
 	$node->safe_psql($database, "SELECT gkmeans_import_model('m', '{{1},{2}}', names => ARRAY[$name, 'z'])");
 	like($node->safe_psql($database, "SELECT gkmeans_plot('m')"), qr/>$shown</, "$encoding: a picture");
 	like($node->safe_psql($database, "SELECT convert_from(decode(substr(gkmeans_plot('m', format => 'data_uri'), 27), 'base64'), 'SQL_ASCII')"), qr/>$shown</, "$encoding: a data URI");
 	like($node->safe_psql($database, "SELECT gkmeans_report('m')"), qr/>$shown</, "$encoding: a report");
+	is($node->safe_psql($database, "SELECT count(svg) FROM gkmeans.plots"), 2, "$encoding: the view");
 }
 
 end_server($node);
