@@ -7,14 +7,11 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 #include "utils/syscache.h"
@@ -22,6 +19,7 @@
 #include "defined_call.h"
 #include "model.h"
 #include "model_type.h"
+#include "own_function.h"
 
 /* The function whose call a definition is. */
 #define DEFINED_FUNCTION "gkmeans_create_model"
@@ -45,24 +43,15 @@ refuse(Relation relation, const char *key, const char *kind)
 static void
 describe_arguments(GkDefinedCall *call)
 {
-	Oid			extension = get_extension_oid("gkmeans", false);
-	CatCList   *functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(DEFINED_FUNCTION));
+	Oid			function = gk_own_function(DEFINED_FUNCTION);
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	char	   *modes;
 
-	call->count = 0;
-	for (int i = 0; i < functions->n_members; i++)
-	{
-		HeapTuple	tuple = &functions->members[i]->tuple;
-		Form_pg_proc function = (Form_pg_proc) GETSTRUCT(tuple);
-
-		if (getExtensionOfObject(ProcedureRelationId, function->oid) != extension)
-			continue;
-		call->count = function->pronargs;
-		(void) get_func_arg_info(tuple, &call->types, &call->names, &modes);
-	}
-	ReleaseSysCacheList(functions);
-	if (call->count == 0)
-		elog(ERROR, "function %s is missing", DEFINED_FUNCTION);
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	call->count = ((Form_pg_proc) GETSTRUCT(tuple))->pronargs;
+	(void) get_func_arg_info(tuple, &call->types, &call->names, &modes);
+	ReleaseSysCache(tuple);
 }
 
 /* A number as an argument; one that is no whole number is not rounded to one. */

@@ -161,6 +161,26 @@ SELECT fails_with($$SELECT gkmeans_fit('outside', '{x}', 2)$$, '42725', 'nor doe
 DROP FUNCTION public._gkmeans_feed(uuid, int, float8, float8);
 DROP FUNCTION public.gkmeans_predict_version(regclass, int, outside);
 DROP FUNCTION public.gkmeans_predict_version(regclass, int, record);
+
+-- Many functions of other roles that have the names: each fit looks at none of them.
+CREATE FUNCTION looks_at_dependencies() RETURNS bigint LANGUAGE sql AS $$ SELECT idx_scan FROM pg_stat_xact_sys_tables WHERE relid = 'pg_depend'::regclass $$;
+CREATE SCHEMA others;
+DO $$
+DECLARE
+	kind oid;
+	called text;
+BEGIN
+	FOR kind IN SELECT oid FROM pg_type WHERE typtype = 'b' AND typnamespace = 'pg_catalog'::regnamespace LOOP
+		FOREACH called IN ARRAY ARRAY['_gkmeans_feed', 'gkmeans_create_model', 'gkmeans_predict_version'] LOOP
+			EXECUTE format('CREATE FUNCTION others.%I(%s) RETURNS int LANGUAGE sql RETURN 1', called, format_type(kind, NULL));
+		END LOOP;
+	END LOOP;
+END $$;
+SELECT looks_at_dependencies() AS before \gset
+SELECT is((SELECT sum(size) FROM gkmeans_fit('outside', '{x}', 2)), 9::numeric, 'a fit beside many functions of the name of the feed');
+SELECT is((SELECT rows FROM gkmeans_compare('outside_model', 'outside_model')), 9::bigint, 'a comparison');
+SELECT is((SELECT count(*) FROM gkmeans_refit('outside_model')), 1::bigint, 'a refit');
+SELECT cmp_ok(looks_at_dependencies() - :before, '<', 100::bigint, 'look at few dependencies');
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;
