@@ -156,7 +156,9 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 	refuse_nodes();
 	query = gk_query_plan(source, text, InvalidOid, check_labelling);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
-	is_newer = gk_query_run(query, NULL, receiver);
+	is_newer = gk_query_push_snapshot(query);
+	gk_query_run(query, NULL, receiver);
+	PopActiveSnapshot();
 	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);
 	tuplestore_end(store);

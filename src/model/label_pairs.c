@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
@@ -169,7 +170,9 @@ gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT)
 	};
 
+	(void) gk_query_push_snapshot(query);
 	gk_query_run(query, NULL, &pairs.receiver);
+	PopActiveSnapshot();
 	list_pairs(&pairs, contingency);
 	gk_label_numbers_drop(pairs.numbers[0]);
 	gk_label_numbers_drop(pairs.numbers[1]);

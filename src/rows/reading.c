@@ -22,6 +22,7 @@
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "citus.h"
@@ -96,6 +97,16 @@ gk_feature_class(const GkSource *source, int feature)
 	return feature_class(&source->described[source->described[0].shape == GK_SCALAR ? feature : 0]);
 }
 
+/* True if a shift that is given is not 0 for all features. */
+static bool
+has_shift(const GkSourceSpec *spec)
+{
+	for (int i = 0; i < spec->dimension; i++)
+		if (spec->shift[i] != 0.0)
+			return true;
+	return false;
+}
+
 /* Describes how to read the rows. */
 static GkFeedSpec
 feed_spec(const GkSource *source)
@@ -121,7 +132,7 @@ feed_spec(const GkSource *source)
 			spec.shifting = !spec.zero_is_unusable;
 	}
 	if (source->spec.dimension > 0)
-		spec.shifting = source->spec.shift != NULL;
+		spec.shifting = source->spec.shift != NULL && (spec.shifting || has_shift(&source->spec));
 	return spec;
 }
 
@@ -445,28 +456,24 @@ take_estimated(const GkSource *source, GkFeedQuery *feeding)
 	return feeding->changes == SharedInvalidMessageCounter;
 }
 
-/* Runs the query with the aggregate that feeds the rows; true if it had a newer snapshot. */
-static bool
+/* Runs the query with the aggregate that feeds the rows. */
+static void
 run_aggregate(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
-	bool		is_newer;
-
 	reading->feed->aggregate = feeding->function;
 	gk_feed_pass_open(&reading->pass, &reading->place, gk_job_context(job));
-	is_newer = gk_query_run(feeding->query, reading->pass.params, None_Receiver);
+	gk_query_run(feeding->query, reading->pass.params, None_Receiver);
 	gk_feed_pass_close(&reading->pass);
-	return is_newer;
 }
 
-/* Runs the query, and feeds its rows; true if it had a newer snapshot. */
-static bool
+/* Runs the query, and feeds its rows. */
+static void
 run_rows(const GkFeedQuery *feeding, Reading *reading, GkJob *job)
 {
 	DestReceiver *receiver = gk_feed_receiver(reading->feed, gk_job_context(job));
-	bool		is_newer = gk_query_run(feeding->query, NULL, receiver);
 
+	gk_query_run(feeding->query, NULL, receiver);
 	gk_feed_receiver_end(receiver);
-	return is_newer;
 }
 
 /* Creates the ring and lends it to the engine. */
@@ -530,8 +537,10 @@ read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows
 	gk_check(gk_drain_start(&feed->ring, reading->engine, count, gk_add_account, on_demand,
 							&reading->drain));
 	feed->drain = on_demand ? reading->drain : NULL;
-	rows->is_newer = OidIsValid(feeding->function) ? run_aggregate(feeding, reading, job)
-		: run_rows(feeding, reading, job);
+	if (OidIsValid(feeding->function))
+		run_aggregate(feeding, reading, job);
+	else
+		run_rows(feeding, reading, job);
 	gk_ring_close(&feed->ring);
 	while (!gk_drain_wait(reading->drain, WAIT_MILLISECONDS))
 		CHECK_FOR_INTERRUPTS();
@@ -669,6 +678,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		prepare_query(source, true, &feeding);
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
+	rows->is_newer = gk_query_push_snapshot(feeding.query);
 	read_once(reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
@@ -678,8 +688,12 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
 		prepare_query(source, is_alone(reading), &feeding);
+		/* the same one: the shift is that of its rows */
+		rows->is_newer = gk_query_push_snapshot(feeding.query) || rows->is_newer;
 		read_once(reading, &feeding, job, rows);
+		PopActiveSnapshot();
 	}
+	PopActiveSnapshot();
 	describe_rows(source, reading->feed, job, rows);
 	end_reading(reading);
 }

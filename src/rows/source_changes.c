@@ -99,7 +99,10 @@ is_table_changed(Oid id, Snapshot snapshot)
 		(table.relrowsecurity && differ(&of_policies, id, snapshot));
 }
 
-/* True if nothing was committed or done since a snapshot was taken. */
+/*
+ * True if nothing was committed or done since a snapshot was taken.  The number of transactions in
+ * progress is not enough: one that is being prepared is listed twice for a while.
+ */
 static bool
 is_latest(Snapshot snapshot)
 {
@@ -107,7 +110,9 @@ is_latest(Snapshot snapshot)
 
 	return !latest->takenDuringRecovery && !snapshot->takenDuringRecovery &&
 		latest->xmin == snapshot->xmin && latest->xmax == snapshot->xmax &&
-		latest->xcnt == snapshot->xcnt && latest->curcid == snapshot->curcid;
+		latest->xcnt == snapshot->xcnt && latest->curcid == snapshot->curcid &&
+		(latest->xcnt == 0 ||
+		 memcmp(latest->xip, snapshot->xip, latest->xcnt * sizeof(TransactionId)) == 0);
 }
 
 /* True if tables, views or functions were changed. */

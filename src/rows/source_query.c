@@ -175,10 +175,9 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 /*
  * Pushes the snapshot for a query.  Its tables were locked after the statement took its own, so
  * what it names may have been changed in between, with rows that the old snapshot does not see.
- * True if it is a newer one.
  */
-static bool
-push_snapshot(const GkSourceQuery *query)
+bool
+gk_query_push_snapshot(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	bool		is_old = (!IsolationUsesXactSnapshot() || query->source->of_node) &&
@@ -190,17 +189,15 @@ push_snapshot(const GkSourceQuery *query)
 }
 
 /* Runs a query. */
-bool
+void
 gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
 {
 	Surroundings around = {query->source, query->text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	QueryDesc  *running;
-	bool		is_newer;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	is_newer = push_snapshot(query);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);
@@ -212,7 +209,5 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 	ExecutorFinish(running);
 	ExecutorEnd(running);
 	FreeQueryDesc(running);
-	PopActiveSnapshot();
 	error_context_stack = callback.previous;
-	return is_newer;
 }

@@ -44,10 +44,13 @@ extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text
 									GkCheckQuery check);
 
 /*
- * Runs it under the active snapshot, or under a newer one if what it names was changed since; its
- * rows go to the receiver.  True if the snapshot was newer.
+ * Pushes the snapshot to run it under: the active one, or a newer one if what it names was changed
+ * since.  True if it is newer.
  */
-extern bool gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
+extern bool gk_query_push_snapshot(const GkSourceQuery *query);
+
+/* Runs it under the active snapshot; its rows go to the receiver. */
+extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);
 
 #endif							/* GK_SOURCE_QUERY_H */
