@@ -263,11 +263,15 @@ place_of_id(const GkModel *model, int id)
 	return low;
 }
 
-/* The name of the cluster with an id. */
-static Datum
-name_of(const GkModel *model, int id)
+/* The names of the clusters as texts, by place. */
+static Datum *
+names_of(const GkModel *model)
 {
-	return CStringGetTextDatum(gk_cluster_name(model, place_of_id(model, id)));
+	Datum	   *names = gk_allocate(model->k, sizeof(Datum));
+
+	for (int place = 0; place < model->k; place++)
+		names[place] = CStringGetTextDatum(gk_cluster_name(model, place));
+	return names;
 }
 
 /* Rows of a cluster of the first model, from an entry on. */
@@ -289,10 +293,15 @@ gkmeans_transitions(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Comparison	comparison = {0};
 	const GkContingency *contingency = &comparison.contingency;
+	const Datum *from_names;
+	const Datum *to_names;
 	int64		rows = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	compare_models(fcinfo, &comparison);
+	/* made once, because the pairs of clusters may be many */
+	from_names = names_of(comparison.from);
+	to_names = names_of(comparison.to);
 	for (int64 i = 0; i < contingency->count; i++)
 	{
 		const GkShared *shared = &contingency->shared[i];
@@ -303,9 +312,9 @@ gkmeans_transitions(PG_FUNCTION_ARGS)
 		if (i == 0 || shared->from != contingency->shared[i - 1].from)
 			rows = rows_from(contingency, i);
 		values[0] = Int32GetDatum(shared->from);
-		values[1] = name_of(comparison.from, shared->from);
+		values[1] = from_names[place_of_id(comparison.from, shared->from)];
 		values[2] = Int32GetDatum(shared->to);
-		values[3] = name_of(comparison.to, shared->to);
+		values[3] = to_names[place_of_id(comparison.to, shared->to)];
 		values[4] = Int64GetDatum(shared->rows);
 		values[5] = Float8GetDatum((double) shared->rows / rows);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

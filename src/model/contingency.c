@@ -78,6 +78,7 @@ find_side(const GkContingency *contingency, bool is_to, Side *side)
 	side->rows = gk_allocate_zero(side->count, sizeof(int64));
 	for (int64 i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		side->numbers[i] = number_of(side, label_of(&contingency->shared[i], is_to));
 		side->rows[side->numbers[i]] += contingency->shared[i].rows;
 	}
@@ -146,6 +147,7 @@ normalized_mutual_info(const GkContingency *contingency, const Side *from, const
 		double		expected = (double) from->rows[from->numbers[i]] / rows *
 			((double) to->rows[to->numbers[i]] / rows);
 
+		CHECK_FOR_INTERRUPTS();
 		information += share * log(share / expected);
 	}
 	if (information <= DBL_EPSILON)
@@ -191,8 +193,11 @@ count_moved(const GkContingency *contingency, const Side *from, const Side *to, 
 	else
 		match_greedily(contingency, from, to, match);
 	for (int64 i = 0; i < contingency->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (match[from->numbers[i]] == to->numbers[i])
 			moved -= contingency->shared[i].rows;
+	}
 	pfree(match);
 	return moved;
 }

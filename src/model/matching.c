@@ -144,7 +144,9 @@ match_row(Assignment *assignment, int row)
 
 	for (int j = 0; j < assignment->columns; j++)
 	{
+		/* where no path is shorter, because costs are infinite: straight from the row */
 		assignment->lengths[j] = HUGE_VAL;
+		assignment->previous[j] = row;
 		assignment->is_reached[j] = false;
 	}
 	while (column < 0 || assignment->row_of[column] >= 0)
@@ -225,6 +227,7 @@ take_pairs(GkMatchPair *pairs, int64 count, int32 *match, bool *is_taken)
 	{
 		const GkMatchPair *pair = &pairs[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (match[pair->row] >= 0 || is_taken[pair->column])
 			continue;
 		match[pair->row] = pair->column;
