@@ -718,7 +718,11 @@ points_in_units(const GkModel *model, const double *points)
 	double	   *centroids = gk_allocate(model->k * (int64) d, sizeof(double));
 
 	for (int64 i = 0; i < model->k * (int64) d; i++)
+	{
 		centroids[i] = gk_in_units(model, (int) (i % d), points[i]);
+		if (!isfinite(centroids[i]))
+			refuse("points");
+	}
 	return centroids;
 }
 

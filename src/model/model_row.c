@@ -377,8 +377,9 @@ unpack_points(const GkModelRow *row, GkModel *model)
 	int			d = model->dimension;
 	double	   *points = gk_row_matrix(row, number, model->k, d);
 
-	if (points == NULL)
-		damaged(row, number);
+	/* points are no use without them */
+	if (!gk_row_has_centroids(row))
+		damaged(row, GK_MODEL_CENTROIDS);
 	for (int64 i = 0; i < (int64) model->k * d; i++)
 		if (!(fabs(points[i]) <= FLT_MAX))
 			damaged(row, number);

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "catalog/pg_type.h"
@@ -297,7 +298,7 @@ keep_points(Refit *refit)
 
 	refit->points = gk_allocate(model->k * d, sizeof(double));
 	if (!keeps_scale(refit) && model->metric == GK_COSINE)
-		memcpy(refit->points, refit->then.centroids, model->k * d * sizeof(double));
+		keep_directions(refit);
 	else if (!keeps_scale(refit))
 		gk_to_stored(&call->arguments.fit, &refit->prepared, refit->then.centroids, model->k,
 					 refit->points);
@@ -560,6 +561,7 @@ run(Refit *refit)
 	{
 		read_rows(refit, true);
 		find_drift(refit);
+		find_far(refit);
 	}
 	else
 		read_rows(refit, false);
