@@ -3,8 +3,8 @@
  *
  * The rows are first labelled with the deployed version, which shows their drift.  Then they are
  * fitted from its centroids and from new ones, and labelled with the version that is deployed
- * at the end.  Only a new scale needs a second reading, because the engine holds rows as they
- * are compared.
+ * at the end.  Only a new scale, and rows that have moved so far that they lose digits, need a
+ * second reading, because the engine holds rows as they are compared.
  */
 #include "postgres.h"
 
@@ -36,6 +36,9 @@
 #include "target.h"
 #include "versions.h"
 
+/* Steps of float32 into which the values of a feature divide at least. */
+#define ENOUGH_STEPS 1024.0
+
 /* The state of a refit. */
 typedef struct Refit
 {
@@ -54,6 +57,7 @@ typedef struct Refit
 	bool		same_scale;
 	bool		same_k;
 	bool		has_points;		/* its centroids mean something among the rows of the fit */
+	bool		is_far;			/* rows need another shift */
 
 	GkCall		call;			/* the current reading */
 	Snapshot	snapshot;		/* of both readings; NULL before the first */
@@ -153,7 +157,7 @@ has_features(const GkModel *model, const List *features)
 static bool
 keeps_scale(const Refit *refit)
 {
-	return refit->same_features && refit->same_scale && !refit->spec->rescale;
+	return refit->same_features && refit->same_scale && !refit->spec->rescale && !refit->is_far;
 }
 
 /* Determines what the definition has in common with the deployed version. */
@@ -230,6 +234,17 @@ begin_refit(Refit *refit, int version)
 	refit->result->moved = -1;
 }
 
+/* Has rows compared as the deployed version does, and their ranges kept, as any shift has it. */
+static void
+compare_as_deployed(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+
+	gk_call_compare_as(&refit->call, model);
+	if (model->shift == NULL && model->metric == GK_EUCLIDEAN)
+		refit->call.arguments.source.shift = gk_allocate_zero(model->dimension, sizeof(double));
+}
+
 /* Reads the rows, prepared as for the deployed version or as the definition says. */
 static void
 read_rows(Refit *refit, bool as_deployed)
@@ -242,7 +257,7 @@ read_rows(Refit *refit, bool as_deployed)
 	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
 						  : gk_definition_text(refit->definition, "changes_table"));
 	if (as_deployed)
-		gk_call_compare_as(call, refit->deployed);
+		compare_as_deployed(refit);
 	/* with another scale, what is said of the rows is said when they are read again */
 	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
 	call->arguments.fit.for_model = true;
@@ -280,12 +295,71 @@ find_drift(Refit *refit)
 	gk_call_describe_model(call, model);
 }
 
+/* True if float32 no longer tells the values of a feature apart, which have all moved away. */
+static bool
+is_feature_far(const Refit *refit, int j)
+{
+	const GkRows *rows = &refit->call.rows;
+	GkFeatureClass feature_class = gk_feature_class(refit->call.source, j);
+	double		origin = rows->shift[j] + refit->prepared.offset[j];
+	double		farthest = Max(fabs(rows->least[j] - origin), fabs(rows->greatest[j] - origin));
+	double		width = Max(refit->drift.features[j].deviation_then,
+							rows->greatest[j] - rows->least[j]);
+
+	if (feature_class == GK_FEATURE_EXACT || refit->prepared.factor[j] == 0.0 ||
+		(feature_class == GK_FEATURE_INTEGER && refit->deployed->factor == NULL &&
+		 farthest <= 2.0 / FLT_EPSILON))
+		return false;
+	return width > 0.0 && farthest * FLT_EPSILON > width / ENOUGH_STEPS;
+}
+
+/*
+ * Looks whether rows lie too far from the shift of the deployed version.  Distances do not depend
+ * on it, so it is found anew; but where there is a scale, that would be as well.
+ */
+static void
+find_far(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	int			j = 0;
+
+	if (!keeps_scale(refit) || model->metric != GK_EUCLIDEAN || refit->call.rows.least == NULL)
+		return;
+	while (j < model->dimension && !is_feature_far(refit, j))
+		j++;
+	if (j == model->dimension)
+		return;
+	refit->is_far = model->factor == NULL;
+	if (!refit->is_far)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("the values of feature \"%s\" have moved so far that they lose digits",
+						gk_feature_name(model, j)),
+				 errdetail("They are rounded in the scale of version %d.", model->version),
+				 errhint("Refit the model with rescale => true.")));
+}
+
 /* True if so little drifted that nothing is to be fitted. */
 static bool
 is_quiet(const Refit *refit)
 {
 	return refit->has_drift && refit->same_scale && refit->same_k &&
 		refit->drift.psi < refit->spec->only_if_drift;
+}
+
+/* Puts the centroids of the deployed version, which are directions, in cluster order. */
+static void
+keep_directions(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+
+	for (int64 i = 0; i < model->k * (int64) model->dimension; i++)
+	{
+		refit->points[i] = refit->then.centroids[i];
+		/* the same limit as for what rows are compared with otherwise */
+		if (!(fabs(refit->points[i]) <= FLT_MAX))
+			gk_model_is_damaged(refit->relation, model->version, "centroids");
+	}
 }
 
 /* Puts the centroids of the deployed version in cluster order; directions stay in a new scale. */

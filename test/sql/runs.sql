@@ -373,5 +373,28 @@ UPDATE tie SET x = 1 WHERE id = 2;
 SELECT is(row(psi, moved)::text, '(0,0)', format('rescale => %s: a row between two centroids does not move', rescale))
 FROM unnest('{f,t}'::bool[]) rescale, gkmeans_refit('tied', deploy => 'never', rescale => rescale);
 
+-- Rows that have moved so far that float32 would not tell them apart where they were
+CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x, ARRAY[i % 2 * 0.5 + i % 10 * 0.01, 7]::numeric[] AS v, i % 10 AS n FROM generate_series(1, 200) i;
+SELECT gkmeans_create_model('moving_kinds', 'moving', '{x}', 2, id_column => 'id', labels_table => 'moving_labels');
+SELECT gkmeans_create_model('moving_arrays', 'moving', '{v}', 2);
+SELECT gkmeans_create_model('moving_integers', 'moving', '{n}', 2);
+UPDATE moving SET x = x + 1e9, v = ARRAY[v[1] + 1e9, v[2]], n = n + 10000000;
+SELECT is(row(deployed, moved)::text, '(f,100)', 'a refit of them that is not deployed') FROM gkmeans_refit('moving_kinds', deploy => 'never');
+SELECT is((SELECT count(*)::int FROM moving t JOIN moving_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('moving_kinds', t) AND l.distance = gkmeans_distance('moving_kinds', t)), 200, 'labels of the deployed version');
+SELECT is(row(status, deployed, moved)::text, '(fitted,t,100)', 'and one that is') FROM gkmeans_refit('moving_kinds');
+SELECT results_eq('SELECT centroid, size, inertia FROM gkmeans_clusters(''moving_kinds'') ORDER BY centroid', 'SELECT centroid, size, inertia FROM gkmeans_fit(''moving'', ''{x}'', 2) ORDER BY centroid', 'finds the clusters of a fit');
+SELECT is((SELECT count(*)::int FROM moving t JOIN moving_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('moving_kinds', t) AND l.distance = gkmeans_distance('moving_kinds', t)), 200, 'and writes its labels');
+SELECT is(outcome, 'as good as version 3, 0 rows moved, not deployed', 'the next one stays where it is') FROM gkmeans_refit('moving_kinds');
+SELECT is(row(status, deployed)::text, '(fitted,t)', 'arrays') FROM gkmeans_refit('moving_arrays');
+SELECT results_eq('SELECT centroid, size FROM gkmeans_clusters(''moving_arrays'') ORDER BY centroid', 'SELECT centroid, size FROM gkmeans_fit(''moving'', ''{v}'', 2) ORDER BY centroid', 'likewise');
+SELECT is(row(status, deployed)::text, '(fitted,t)', 'integers') FROM gkmeans_refit('moving_integers');
+SELECT is(m.shift, NULL, 'which float32 tells apart in any case') FROM moving_integers m WHERE deployed;
+CREATE TABLE resting AS SELECT i AS id, 1e9::float8 AS x FROM generate_series(1, 100) i;
+SELECT gkmeans_create_model('resting_kinds', 'resting', '{x}', 1);
+SELECT gkmeans_alter_model('resting_kinds', '{"k": 2}');
+UPDATE resting SET x = x + id % 2 * 0.5;
+SELECT is(row(deployed, inertia)::text, '(t,0)', 'values that were all equal') FROM gkmeans_refit('resting_kinds');
+SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({1000000000},50)","({1000000000.5},50)"}', 'are told apart, too') FROM gkmeans_clusters('resting_kinds');
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -86,4 +86,15 @@ like(said(q{SELECT gkmeans_refit('kinds_none', deploy => 'never')}), qr/^$units_
 like(said(q{SELECT gkmeans_refit('kinds_standard', deploy => 'never')}), qr/^$values_of_b$/, 'also in the scale of the version');
 like(said(q{SELECT gkmeans_refit('kinds_none', deploy => 'never', rescale => true)}), qr/^$units_of_b$values_of_b$/, 'and not twice of rows that it reads twice');
 
+# Rows that have moved so far that they lose digits
+$node->safe_psql('postgres', 'CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x FROM generate_series(1, 200) i');
+is(said(qq{SELECT gkmeans_create_model('moving_$_', 'moving', '{x}', 2, scale => '$_')}), '', 'a model of rows that will move') for 'none', 'standard';
+$node->safe_psql('postgres', 'UPDATE moving SET x = x + 10');
+is(said(qq{SELECT gkmeans_refit('moving_$_', deploy => 'never')}), '', 'not far') for 'none', 'standard';
+$node->safe_psql('postgres', 'UPDATE moving SET x = x + 1e6');
+is(said(q{SELECT gkmeans_refit('moving_none', deploy => 'never')}), '', 'far, without a scale');
+is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never')}),
+	"WARNING:  the values of feature \"x\" have moved so far that they lose digits\nDETAIL:  They are rounded in the scale of version 1.\nHINT:  Refit the model with rescale => true.", 'with one');
+is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never', rescale => true)}), '', 'as the hint says');
+
 done_testing();
