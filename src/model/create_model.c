@@ -11,6 +11,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "clusters.h"
@@ -52,11 +53,15 @@ static void
 put_existing(Oid relation_id, ReturnSetInfo *result)
 {
 	Relation	relation = gk_open_model(relation_id);
-	GkHeads    *heads = gk_begin_heads(relation);
+	GkHeads    *heads;
 
+	/* it may have been made while the call waited */
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
 	gk_find_head_or_fail(heads, relation, 0);
 	gk_put_model_clusters(relation, gk_head(heads), result, false);
 	gk_end_heads(heads);
+	PopActiveSnapshot();
 	relation_close(relation, NoLock);
 }
 

@@ -20,6 +20,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "definition.h"
 #include "model.h"
@@ -148,10 +149,14 @@ describe_clusters(View *view)
 {
 	static const char *const own[] = {"cluster_id", "cluster_name", "size", "share", "weight",
 	"inertia", "avg_distance", "radius", "profile"};
-	const GkModel *model = gk_read_model(RelationGetRelid(view->model), 0, CurrentMemoryContext);
+	const GkModel *model;
 	StringInfoData features;
 	char	   *constant;
 
+	/* the call may have waited for another version */
+	PushActiveSnapshot(GetLatestSnapshot());
+	model = gk_read_model(RelationGetRelid(view->model), 0, CurrentMemoryContext);
+	PopActiveSnapshot();
 	initStringInfo(&features);
 	if (model->dimension + lengthof(own) > MaxHeapAttributeNumber)
 		ereport(ERROR,

@@ -14,6 +14,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "arguments.h"
@@ -388,14 +389,18 @@ static int
 existing_k(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
-	GkHeads    *heads = gk_begin_heads(relation);
+	GkHeads    *heads;
 	GkModelRow	row;
 	int			k;
 
+	/* it may have been made while the call waited */
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
 	gk_find_head_or_fail(heads, relation, 0);
 	gk_open_row(&row, relation, gk_head(heads));
 	k = gk_row_integer(&row, GK_MODEL_K, 1, GK_MAX_CLUSTERS);
 	gk_end_heads(heads);
+	PopActiveSnapshot();
 	relation_close(relation, NoLock);
 	return k;
 }

@@ -7,6 +7,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -432,10 +433,33 @@ can_deploy(Relation relation)
 	return found;
 }
 
+/* Raises 40001 if a version is there, but newer than what the transaction sees. */
+static void
+check_is_seen(Relation relation, int version)
+{
+	GkHeads    *heads;
+	bool		found;
+
+	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
+		return;
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	found = gk_find_head(heads, version);
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("A version of model \"%s\" was made or deployed after this transaction "
+						   "began.", gk_model_name(relation))));
+}
+
 /* Reports a missing version; 0 is the deployed one. */
 void
 gk_model_has_no_version(Relation relation, int version)
 {
+	check_is_seen(relation, version);
 	if (version == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

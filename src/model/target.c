@@ -11,6 +11,7 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -112,7 +113,7 @@ gk_next_version(Oid relation_id)
 TimestampTz
 gk_deployment_time(Oid relation_id)
 {
-	Relation	relation = relation_open(relation_id, NoLock);
+	Relation	relation = gk_open_model(relation_id);
 	TimestampTz time = GetCurrentTimestamp();
 	GkHeads    *heads;
 
@@ -134,6 +135,40 @@ gk_deployment_time(Oid relation_id)
 	return time;
 }
 
+/* Looks a model up and locks it; if there is none, it keeps others from creating one. */
+static Oid
+look_up(const RangeVar *name, LOCKMODE lock)
+{
+	Oid			relation_id = RangeVarGetRelid(name, lock, true);
+
+	if (OidIsValid(relation_id))
+		return relation_id;
+	gk_lock_table_name(name);
+	return RangeVarGetRelid(name, lock, true);
+}
+
+/* Looks the model up, and locks it if it is to be replaced; false if it lost its name meanwhile. */
+static bool
+find_target(GkTarget *target, const RangeVar *name, GkModelExists if_exists)
+{
+	target->relation_id = look_up(name, if_exists == GK_MODEL_ERROR ? NoLock : AccessShareLock);
+	target->exists = OidIsValid(target->relation_id);
+	if (target->exists)
+		check_existing(target->relation_id, name, if_exists);
+	if (!target->exists || if_exists != GK_MODEL_REPLACE)
+		return true;
+	/* see gk_open_model_to_change() */
+	UnlockRelationOid(target->relation_id, AccessShareLock);
+	LockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
+	if (RangeVarGetRelid(name, NoLock, true) != target->relation_id)
+	{
+		UnlockRelationOid(target->relation_id, ShareUpdateExclusiveLock);
+		return false;
+	}
+	check_existing(target->relation_id, name, if_exists);
+	return true;
+}
+
 /* Creates the model, or locks an existing one. */
 void
 gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
@@ -144,31 +179,19 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	target->name = gk_quoted_name(variable);
 	target->definition = definition;
 	target->version = 1;
-	target->relation_id = RangeVarGetRelid(variable, NoLock, true);
-	if (!OidIsValid(target->relation_id))
-	{
-		gk_lock_table_name(variable);
-		target->relation_id = RangeVarGetRelid(variable, NoLock, true);
-	}
-	target->exists = OidIsValid(target->relation_id);
+	while (!find_target(target, variable, if_exists))
+		CHECK_FOR_INTERRUPTS();
+	if (target->exists && if_exists == GK_MODEL_REPLACE)
+		target->version = gk_next_version(target->relation_id);
 	if (target->exists)
-		check_existing(target->relation_id, variable, if_exists);
-	else if (isTempOrTempToastNamespace(get_namespace_oid(variable->schemaname, false)))
+		return;
+	if (isTempOrTempToastNamespace(get_namespace_oid(variable->schemaname, false)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a model cannot be a temporary table"),
 				 errdetail("Parallel workers could not read it.")));
-	else
-	{
-		make_model(target->name, definition);
-		target->relation_id = RangeVarGetRelid(variable, NoLock, false);
-	}
-	if (target->exists && if_exists == GK_MODEL_REPLACE)
-	{
-		relation_close(gk_open_model_to_change(target->relation_id), NoLock);
-		check_existing(target->relation_id, variable, if_exists);
-		target->version = gk_next_version(target->relation_id);
-	}
+	make_model(target->name, definition);
+	target->relation_id = RangeVarGetRelid(variable, NoLock, false);
 }
 
 /* Withdraws the deployed version of a model. */

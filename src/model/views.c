@@ -13,6 +13,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -26,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "alloc.h"
@@ -115,12 +117,16 @@ gk_visible_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The status of a version: a run that is recorded as running may be lost. */
+/*
+ * The status of a version: a run that is recorded as running may be lost.  One whose row has been
+ * changed since the snapshot has just ended; the snapshot still sees it running.
+ */
 static Datum
 status_of(Relation relation, const GkModelRow *row, Datum status, bool *is_null)
 {
 	if (!*is_null && strcmp(TextDatumGetCString(status), "running") == 0 &&
-		!gk_is_running(RelationGetRelid(relation), row->version))
+		!gk_is_running(RelationGetRelid(relation), row->version) &&
+		table_tuple_satisfies_snapshot(relation, row->slot, SnapshotSelf))
 		return CStringGetTextDatum("lost");
 	return status;
 }

@@ -91,6 +91,18 @@ DROP TRIGGER later ON m;
 DELETE FROM m WHERE version = 3;
 SELECT gkmeans_deploy('m', 2);
 
+-- A source that takes the table away while its rows are read
+CREATE TABLE one_row AS SELECT 1 AS x;
+CREATE FUNCTION take_away(again boolean) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	DROP TABLE taken;
+	IF again THEN
+		PERFORM gkmeans_create_model('taken', 'one_row', '{x}', 1);
+	END IF;
+	RETURN 1;
+END $$;
+SELECT fails_with(format('SELECT gkmeans_create_model(''taken'', ''SELECT take_away(%s) AS x FROM one_row'', ''{x}'', 1)', again), '42P01', 'a source that drops the model: ' || again, 'model with OID [0-9]+ does not exist') FROM unnest('{false,true}'::text[]) again;
+
 -- Features that are chosen
 SELECT gkmeans_create_model('choosing', 'iris', k => 3);
 SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'choosing'::regclass), quote_literal(definition) || '::jsonb', 'features that were chosen are in the definition') FROM choosing;
