@@ -71,6 +71,14 @@ gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner)
 	*relation = gk_open_model(relation_id);
 }
 
+/* Opens a model as its owner without waiting for others who change it. */
+Relation
+gk_open_as_owner_at_once(Oid relation_id, GkOwner *owner)
+{
+	relation_close(begin_as_owner_of(relation_id, owner), NoLock);
+	return gk_open_model(relation_id);
+}
+
 /* Closes the model. */
 void
 gk_close_as_owner(Relation relation, const GkOwner *owner)

@@ -27,8 +27,13 @@ extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
 /* Becomes the previous user again. */
 extern void gk_end_as_owner(const GkOwner *owner);
 
-/* The same around opening a model to change it, with ShareUpdateExclusiveLock, and closing it. */
+/* The same around opening a model to change it, with ShareUpdateExclusiveLock. */
 extern void gk_open_as_owner(Oid relation_id, Relation *relation, GkOwner *owner);
+
+/* The same, with AccessShareLock: for rows that nobody else changes. */
+extern Relation gk_open_as_owner_at_once(Oid relation_id, GkOwner *owner);
+
+/* Ends both. */
 extern void gk_close_as_owner(Relation relation, const GkOwner *owner);
 
 #endif							/* GK_OWNER_H */

@@ -190,14 +190,30 @@ record_failure(void *argument)
 	gk_record_failure(run->spec.model, run->version, run->error);
 }
 
-/* Records and commits that a run failed, without hiding its error. */
-static void
-end_failed(Run *run)
+/* Records and commits that a run failed; returns the error, or NULL. */
+static ErrorData *
+try_record(Run *run)
 {
 	ErrorData  *error = try_in_subtransaction(record_failure, run);
 
-	if (error == NULL)
-		error = try_commit();
+	return error != NULL ? error : try_commit();
+}
+
+/*
+ * Records that a run failed, without hiding its error.  A transaction that could not be serialized
+ * may not be able to write any more.
+ */
+static void
+end_failed(Run *run)
+{
+	ErrorData  *error = try_record(run);
+
+	if (error != NULL && ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_TRANSACTION_ROLLBACK)
+	{
+		SPI_rollback();
+		EnsurePortalSnapshotExists();
+		error = try_record(run);
+	}
 	if (error != NULL)
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),

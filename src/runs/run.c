@@ -41,22 +41,45 @@ connect_spi(void)
 		elog(ERROR, "could not connect to SPI");
 }
 
-/* Marks runs as failed that are recorded as running but are not. */
+/* The runs but one that are recorded as running. */
+#define RUNNING "status OPERATOR(pg_catalog.=) 'running' AND version OPERATOR(pg_catalog.<>) $1"
+
+/* True if there are such runs; those that have ended since the snapshot are none. */
+static bool
+has_running(const char *model, Oid type, Datum but)
+{
+	SPIPlanPtr	plan = SPI_prepare(psprintf("SELECT FROM %s WHERE " RUNNING, model), 1, &type);
+	int			code;
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare a query: %s", SPI_result_code_string(SPI_result));
+	code = SPI_execute_snapshot(plan, &but, NULL, GetLatestSnapshot(), InvalidSnapshot, true,
+								false, 1);
+	gk_check_written(code, SPI_OK_SELECT, model);
+	SPI_freeplan(plan);
+	return SPI_processed > 0;
+}
+
+/*
+ * Marks runs as failed that are recorded as running but are not: whoever has the lock of the model
+ * is the only one.
+ */
 void
 gk_mark_lost(Relation relation, int but)
 {
+	const char *model = gk_qualified_name(relation);
 	Oid			type = INT4OID;
 	Datum		value = Int32GetDatum(but);
 	int			code;
 
+	if (!has_running(model, type, value))
+		return;
 	code = SPI_execute_with_args(psprintf("UPDATE %s SET status = 'failed',"
 										  " finished_at = pg_catalog.clock_timestamp(),"
 										  " outcome = 'lost: its session ended before the run did'"
-										  " WHERE status OPERATOR(pg_catalog.=) 'running'"
-										  " AND version OPERATOR(pg_catalog.<>) $1",
-										  gk_qualified_name(relation)),
+										  " WHERE " RUNNING, model),
 								 1, &type, &value, NULL, false, 0);
-	gk_check_written(code, SPI_OK_UPDATE, gk_qualified_name(relation));
+	gk_check_written(code, SPI_OK_UPDATE, model);
 }
 
 /* Records who runs it. */
@@ -145,7 +168,8 @@ gk_record_failure(Oid relation_id, int version, const ErrorData *error)
 	Jsonb	   *definition;
 
 	news.error_code = pstrdup(news.error_code);
-	gk_open_as_owner(relation_id, &relation, &owner);
+	/* if the transaction of the run has ended with its locks, another run may be under way */
+	relation = gk_open_as_owner_at_once(relation_id, &owner);
 	definition = gk_model_definition(relation);
 	gk_use_definition_path(definition);
 	connect_spi();
