@@ -9,6 +9,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -137,12 +138,15 @@ show_engine(const GkCall *call)
 	gk_progress_engine(call->report.engine, usage.devices, usage.device_bytes);
 }
 
-/* Records which engine it is, and why. */
+/* Records which engine it is, and why; of a long reason the beginning, in whole characters. */
 static void
 note_engine(GkCall *call, const char *reason)
 {
+	int			length = pg_mbcliplen(reason, strlen(reason),
+									  sizeof(call->report.engine_reason) - 1);
+
 	strlcpy(call->report.engine, call->engine->class_of->name, sizeof(call->report.engine));
-	strlcpy(call->report.engine_reason, reason, sizeof(call->report.engine_reason));
+	strlcpy(call->report.engine_reason, reason, length + 1);
 	show_engine(call);
 }
 

@@ -446,6 +446,29 @@ for my $reason ('gkmeans_cuda library not installed', 'gkmeans_cuda library not 
 	append_to_file("$folder/gkmeans_cuda.so", '');
 }
 
+# A reason that is too long for the report ends with a whole character, also in a table.
+my $deep = "$folder/" . 'x' x (150 - length("$folder//gkmeans_cuda.so"));
+SKIP:
+{
+	skip 'the folder has too long a name', 2 if length($folder) > 120;
+	mkdir $deep;
+	copy("$installed/$_.so", "$deep/$_.so") or die "$_.so: $!" for 'gkmeans', 'gkmeans_links';
+	append_to_file("$deep/gkmeans_cuda.so", '');
+	$node->safe_psql('postgres', "UPDATE pg_proc SET probin = '$deep/gkmeans' WHERE probin = '$folder/gkmeans'");
+	for my $name ("\xc3\xa9" x 31, 'x' . "\xc3\xa9" x 31)
+	{
+		$node->safe_psql('postgres', qq{
+			CREATE SERVER "$name" FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '@{[ $node->host ]}', port '@{[ $node->port ]}', dbname 'postgres');
+			CREATE USER MAPPING FOR CURRENT_USER SERVER "$name";
+			CREATE FOREIGN TABLE far (id int, x float8, y float8) SERVER "$name" OPTIONS (table_name 'data')});
+		my $few = "SELECT * FROM far WHERE random() < 2 AND CASE WHEN id < 100 THEN 1 END IS NOT NULL";
+		is(ask("$auto SET gkmeans.nodes = 'auto'; SET client_min_messages = error;",
+				"SELECT count(*) FROM gkmeans_fit('$few', '{x,y}', 1000, n_init => 1000, quality => 'fast');
+				SELECT convert_from(convert_to(engine_reason, 'UTF8'), 'UTF8') ~ 'server \"' FROM gkmeans_last_fit()"), "99\nt", 'a reason of many bytes');
+		$node->safe_psql('postgres', qq{DROP SERVER "$name" CASCADE});
+	}
+}
+
 end_server($standby);
 end_server($node);
 done_testing();
