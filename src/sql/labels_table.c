@@ -256,6 +256,7 @@ check_existing(GkLabelsTable *table, Oid relation_id)
 	{
 		gk_check_changeable(relation_id, mode_argument(table));
 		gk_check_published(relation_id, CMD_DELETE);
+		gk_check_foreign(relation_id, CMD_DELETE);
 	}
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		check_truncate(table, relation_id);

@@ -15,6 +15,7 @@
 #include "commands/tablespace.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
+#include "foreign/fdwapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -137,6 +138,34 @@ gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *col
 					   get_rel_name(relation_id));
 }
 
+/* Raises the error that INSERT or DELETE would if a foreign table does not take it. */
+void
+gk_check_foreign(Oid relation_id, CmdType command)
+{
+	bool		inserts = command == CMD_INSERT;
+	Relation	relation = get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE
+		? try_relation_open(relation_id, AccessShareLock) : NULL;
+	FdwRoutine *routine;
+
+	if (relation == NULL)
+		return;
+	routine = GetFdwRoutineForRelation(relation, false);
+	if (inserts ? routine->ExecForeignInsert == NULL : routine->ExecForeignDelete == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg(inserts ? "cannot insert into foreign table \"%s\""
+						: "cannot delete from foreign table \"%s\"",
+						RelationGetRelationName(relation))));
+	if (routine->IsForeignRelUpdatable != NULL &&
+		(routine->IsForeignRelUpdatable(relation) & (1 << command)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg(inserts ? "foreign table \"%s\" does not allow inserts"
+						: "foreign table \"%s\" does not allow deletes",
+						RelationGetRelationName(relation))));
+	relation_close(relation, AccessShareLock);
+}
+
 /* Raises the error that INSERT would. */
 void
 gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count)
@@ -146,6 +175,7 @@ gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count)
 	for (int i = 0; i < count; i++)
 		check_generated(relation_id, columns[i].name);
 	gk_check_privilege(relation_id, ACL_INSERT, columns, count);
+	gk_check_foreign(relation_id, CMD_INSERT);
 }
 
 /* Raises an error if Citus distributes the rows by another column. */

@@ -36,8 +36,14 @@ extern void gk_check_creation(const GkOutputTable *table, const char *id_name, O
 extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
 
 /*
+ * Raises the error that INSERT or DELETE would if a foreign table does not take it: 0A000, or 55000
+ * if its options say so.
+ */
+extern void gk_check_foreign(Oid relation_id, CmdType command);
+
+/*
  * Raises the error that INSERT would: 42804 for columns of other types, 428C9 for generated ones,
- * 42501 for a lack of privileges.  The columns must be there.
+ * 42501 for a lack of privileges, and those of gk_check_foreign().  The columns must be there.
  */
 extern void gk_check_insert(Oid relation_id, const GkOutputColumn *columns, int count);
 

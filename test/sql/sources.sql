@@ -72,6 +72,14 @@ FROM (VALUES
 	('a choice of k', $$SELECT k, inertia FROM gkmeans_select_k('SELECT oprleft::bigint AS l FROM %s', '{l}', '{2,3}')$$),
 	('many features', (SELECT format($$SELECT * FROM gkmeans_fit('SELECT %s FROM %%s', k => 5)$$, replace(string_agg, '%', '%%')) FROM many_features))) v(what, call);
 
+-- Foreign tables that take no labels are refused before the rows are read
+CREATE FOREIGN TABLE file_labels (id int, cluster_id int, distance float8) SERVER gk_files OPTIONS (filename '/dev/null', format 'csv');
+CREATE FOREIGN TABLE kept_labels (id int, cluster_id int, distance float8) SERVER gk_loopback OPTIONS (updatable 'false');
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM generate_series(1, 3) AS id', '{x}', 2, id_column => 'id', labels_table => %L, if_exists => %L)$$, name, mode),
+	code, format('%s to %s', mode, name), pattern)
+FROM unnest('{append,delete,replace}'::text[]) mode, (VALUES
+	('file_labels', '0A000', 'cannot insert into foreign table'), ('kept_labels', '55000', 'does not allow inserts')) v(name, code, pattern);
+
 -- Not a source
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, source), code, 'not a source: ' || source)
 FROM (VALUES
