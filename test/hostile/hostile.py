@@ -18,21 +18,12 @@ import psycopg2
 import psycopg2.errors
 import psycopg2.extensions
 
+from tap import finish, result
+
 MINUTES = float(os.environ.get("HOSTILE", "0.6"))
 SEED = int(sys.argv[1]) if len(sys.argv) > 1 else random.SystemRandom().randrange(1 << 32)
 SLOWDOWN = float(os.environ.get("SLOWDOWN", "1"))
 dice = random.Random(SEED)
-count = failures = 0
-
-
-def result(good, name, why=""):
-    """Prints one result."""
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    for line in str(why).splitlines() if not good else []:
-        print(f"# {line}", flush=True)
 
 
 def connect(user="postgres"):
@@ -530,8 +521,7 @@ def main():
         began = time.monotonic()
         test()
         print(f"# {time.monotonic() - began:.0f} s")
-    print(f"1..{count}")
-    return 1 if failures else 0
+    return finish()
 
 
 sys.exit(main())
