@@ -68,7 +68,7 @@ define(GkAssignRequest *assignment, bool has_mode)
 	const Jsonb *definition;
 
 	definition = gk_own_definition(relation, "Name source, id_column and labels_table, or "
-								   "become the owner with SET ROLE.");
+								   "let the owner of the model call this function.");
 	gk_use_definition_path(definition);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");

@@ -123,8 +123,8 @@ columns_of(const char *query)
 static void
 describe_scored(View *view)
 {
-	const Jsonb *definition = gk_own_definition(view->model, "Become the owner with SET ROLE, "
-												"or write a view with gkmeans_score().");
+	const Jsonb *definition = gk_own_definition(view->model, "Let the owner of the model call this "
+												"function, or write a view with gkmeans_score().");
 	const char *source = gk_definition_text(definition, "source");
 	ListCell   *cell;
 

@@ -339,8 +339,8 @@ gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model)
 	if (!PG_ARGISNULL(number))
 		return text_to_cstring(PG_GETARG_TEXT_PP(number));
 	relation = gk_open_model(model);
-	definition = gk_own_definition(relation,
-								   "Give a source, or become the owner with SET ROLE.");
+	definition = gk_own_definition(relation, "Give a source, or let the owner of the model "
+								   "call this function.");
 	source = gk_definition_text(definition, "source");
 	if (source == NULL)
 		ereport(ERROR,

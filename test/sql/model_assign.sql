@@ -111,7 +111,7 @@ SELECT fails_with($$SELECT gkmeans_assign('undefined')$$, '22004', 'a definition
 SELECT fails_with($$SELECT gkmeans_assign('undefined', id_column => 'id')$$, '22004', 'nor labels', 'labels_table is NULL');
 CREATE ROLE gk_superuser SUPERUSER;
 SET LOCAL ROLE gk_superuser;
-SELECT fails_with($$SELECT gkmeans_assign('defined')$$, '42501', 'not even a superuser runs the text of another', 'definition of model "defined"', 'would run as you', 'SET ROLE');
+SELECT fails_with($$SELECT gkmeans_assign('defined')$$, '42501', 'not even a superuser runs the text of another', 'definition of model "defined"', 'would run as you', 'owner of the model call this function');
 RESET ROLE;
 
 -- A row that the scale of the model makes infinite

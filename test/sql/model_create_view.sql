@@ -129,7 +129,7 @@ SET LOCAL ROLE gk_reader;
 CREATE FUNCTION trap() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'gk_reader' THEN RAISE EXCEPTION 'trapped %', current_user; END IF; RETURN 1; END $$;
 SELECT gkmeans_create_model('of_reader', 'SELECT id, x * gk_test.trap() AS x FROM data WHERE gk_test.trap() = 1', '{x}', 2);
 RESET ROLE;
-SELECT fails_with($$SELECT gkmeans_create_view('of_reader', 'of_reader_scored')$$, '42501', 'a superuser does not take over the source of another', 'definition of model "of_reader"', 'text of the model''s owner', 'SET ROLE');
+SELECT fails_with($$SELECT gkmeans_create_view('of_reader', 'of_reader_scored')$$, '42501', 'a superuser does not take over the source of another', 'definition of model "of_reader"', 'text of the model''s owner', 'owner of the model call this function');
 SELECT lives_ok($$SELECT gkmeans_create_view('of_reader', 'of_reader_clusters', 'clusters')$$, 'but a view of the clusters');
 SELECT is((SELECT count(*)::int FROM of_reader_clusters), 2, 'which he reads');
 SET LOCAL ROLE gk_reader;
