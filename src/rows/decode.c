@@ -281,8 +281,11 @@ float_bits(float value)
 	return bits;
 }
 
-/* A number counts as infinite if it is so as float32; adding 0 turns -0 into 0. */
-#define DEFINE_CONVERSION(name, in_type, out_type) \
+/*
+ * A number counts as infinite if it is so as float32; adding 0 turns -0 into 0.  Integers of 64 bits
+ * are rounded to double first, as where a shift is subtracted.
+ */
+#define DEFINE_CONVERSION_BY(name, in_type, by_type, out_type) \
 static GkDecoded \
 name(const char *in, int64 count, out_type *out) \
 { \
@@ -290,19 +293,24 @@ name(const char *in, int64 count, out_type *out) \
 \
 	for (int64 i = 0; i < count; i++) \
 	{ \
-		in_type		value; \
+		in_type		stored; \
+		by_type		value; \
 \
-		memcpy(&value, in + i * sizeof(value), sizeof(value)); \
+		memcpy(&stored, in + i * sizeof(stored), sizeof(stored)); \
+		value = (by_type) stored; \
 		check |= not_finite(float_bits((float) value)); \
 		out[i] = (out_type) value + (out_type) 0; \
 	} \
 	return check >> 31 ? GK_DECODED_INFINITE : GK_DECODED; \
 }
 
+#define DEFINE_CONVERSION(name, in_type, out_type) \
+	DEFINE_CONVERSION_BY(name, in_type, in_type, out_type)
+
 DEFINE_CONVERSION(bool_to_float, uint8, float)
 DEFINE_CONVERSION(int2_to_float, int16, float)
 DEFINE_CONVERSION(int4_to_float, int32, float)
-DEFINE_CONVERSION(int8_to_float, int64, float)
+DEFINE_CONVERSION_BY(int8_to_float, int64, double, float)
 DEFINE_CONVERSION(float4_to_float, float, float)
 DEFINE_CONVERSION(float8_to_float, double, float)
 DEFINE_CONVERSION(bool_to_double, uint8, double)

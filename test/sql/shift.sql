@@ -37,6 +37,16 @@ SELECT is(labels('SELECT id, ARRAY[(x + n)::int + 1000000, n + 1000000]::real[] 
 SELECT is(labels('SELECT id, (x + n)::int::bigint + 1000000 AS x, n::bigint + 1000000 AS y FROM data', '{x,y}', 1e6),
 	labels('SELECT id, (x + n)::int AS x, n AS y FROM data', '{x,y}', 0), 'bigint columns + 1e6: the same labels');
 
+-- Integers that neither float32 nor float64 holds: a row just above the middle of two reals
+CREATE TABLE wide AS SELECT i AS id, ARRAY[(CASE WHEN i <= 3 THEN -1 ELSE 1 END) * 1152921504606846976 + CASE WHEN i > 9 THEN 137438953472 WHEN i > 6 THEN 68719476737 ELSE 0 END, 0]::bigint[] AS v
+	FROM generate_series(1, 12) i;
+SELECT gkmeans_create_model('wide_kinds', 'wide', '{v}', 3, initial_centroids => '{{1152921504606846976,0},{1152921642045800448,0},{-1152921504606846976,0}}', id_column => 'id', labels_table => 'wide_labels');
+SELECT is((SELECT count(*)::int FROM wide JOIN wide_labels USING (id) WHERE cluster_id = gkmeans_predict('wide_kinds', wide)), 12, 'bigint[]: the labels of a fit are those of predictions');
+SELECT is((SELECT count(*)::int FROM wide_labels l JOIN gkmeans_predict_rows(NULL::int, 'wide_kinds', 'wide', 'id') p USING (id) WHERE l.cluster_id = p.cluster_id), 12, 'of rows as well');
+CREATE TABLE wide_again (id int PRIMARY KEY, cluster_id int);
+SELECT gkmeans_refit('wide_kinds', deploy => 'never', labels_table => 'wide_again');
+SELECT results_eq('SELECT id, cluster_id FROM wide_again ORDER BY id', 'SELECT id, cluster_id FROM wide_labels ORDER BY id', 'and of a refit');
+
 -- Timestamps as seconds since 1970: hours are told apart.
 SELECT results_eq($$SELECT count(*), max(id) - min(id) FROM gkmeans_fit_predict(NULL::int,
 		'SELECT i AS id, extract(epoch FROM timestamp ''2024-05-01'' + (i / 100) * interval ''1 day'' + (i % 100) * interval ''1 second'')
