@@ -245,71 +245,26 @@ compare_as_deployed(Refit *refit)
 		refit->call.arguments.source.shift = gk_allocate_zero(model->dimension, sizeof(double));
 }
 
-/* Reads the rows, prepared as for the deployed version or as the definition says. */
-static void
-read_rows(Refit *refit, bool as_deployed)
-{
-	GkCall	   *call = &refit->call;
-
-	gk_call_open(call);
-	gk_progress_model(gk_qualified_name(refit->relation));
-	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
-	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
-						  : gk_definition_text(refit->definition, "changes_table"));
-	if (as_deployed)
-		compare_as_deployed(refit);
-	/* with another scale, what is said of the rows is said when they are read again */
-	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
-	call->arguments.fit.for_model = true;
-	call->arguments.of_model = true;
-	call->arguments.snapshot = &refit->snapshot;
-	gk_call_read(call);
-	gk_call_check_rows(call);
-	if (as_deployed)
-		gk_call_check_as(call, refit->deployed);
-	gk_check_model_size(call);
-	gk_prepare(call->job, &call->arguments.fit, &refit->prepared);
-	refit->result->rows = call->arguments.fit.rows;
-}
-
-/* Labels the rows with the deployed version, and computes their drift. */
-static void
-find_drift(Refit *refit)
-{
-	const GkModel *model = refit->deployed;
-	GkCall	   *call = &refit->call;
-	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
-	MemoryContext before;
-
-	gk_progress_phase(GK_PHASE_LABELLING);
-	refit->result->inertia_before =
-		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
-					 call->arguments.fit.points, model->k, now);
-	before = MemoryContextSwitchTo(refit->context);
-	gk_find_drift(model, &refit->then, now, &call->arguments.fit, &refit->prepared, &call->rows,
-				  &refit->drift);
-	gk_draft_json(&refit->draft, GK_MODEL_DRIFT, gk_drift_json(&refit->drift));
-	MemoryContextSwitchTo(before);
-	refit->has_drift = true;
-	refit->result->psi = refit->drift.psi;
-	gk_call_describe_model(call, model);
-}
-
-/* True if float32 no longer tells the values of a feature apart, which have all moved away. */
+/*
+ * True if float32 does not tell the values of a feature apart, which all lie far from where it is
+ * finest.  In a scale, what is small beside the values of then is not told apart in any case.
+ */
 static bool
 is_feature_far(const Refit *refit, int j)
 {
+	const GkModel *model = refit->deployed;
 	const GkRows *rows = &refit->call.rows;
 	GkFeatureClass feature_class = gk_feature_class(refit->call.source, j);
-	double		origin = rows->shift[j] + refit->prepared.offset[j];
+	double		origin = rows->shift[j] + (model->factor != NULL ? model->offset[j] : 0.0);
 	double		farthest = Max(fabs(rows->least[j] - origin), fabs(rows->greatest[j] - origin));
-	double		width = Max(refit->drift.features[j].deviation_then,
-							rows->greatest[j] - rows->least[j]);
+	double		width = rows->greatest[j] - rows->least[j];
 
-	if (feature_class == GK_FEATURE_EXACT || refit->prepared.factor[j] == 0.0 ||
-		(feature_class == GK_FEATURE_INTEGER && refit->deployed->factor == NULL &&
+	if (feature_class == GK_FEATURE_EXACT || (model->factor != NULL && model->factor[j] == 0.0) ||
+		(feature_class == GK_FEATURE_INTEGER && model->factor == NULL &&
 		 farthest <= 2.0 / FLT_EPSILON))
 		return false;
+	if (refit->then.deviations != NULL && (model->factor != NULL || width == 0.0))
+		width = Max(refit->then.deviations[j], width);
 	return width > 0.0 && farthest * FLT_EPSILON > width / ENOUGH_STEPS;
 }
 
@@ -337,6 +292,59 @@ find_far(Refit *refit)
 						gk_feature_name(model, j)),
 				 errdetail("They are rounded in the scale of version %d.", model->version),
 				 errhint("Refit the model with rescale => true.")));
+}
+
+/* Reads the rows, prepared as for the deployed version or as the definition says. */
+static void
+read_rows(Refit *refit, bool as_deployed)
+{
+	GkCall	   *call = &refit->call;
+
+	gk_call_open(call);
+	gk_progress_model(gk_qualified_name(refit->relation));
+	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
+	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
+						  : gk_definition_text(refit->definition, "changes_table"));
+	if (as_deployed)
+		compare_as_deployed(refit);
+	call->arguments.fit.for_model = true;
+	call->arguments.of_model = true;
+	call->arguments.snapshot = &refit->snapshot;
+	gk_call_read(call);
+	gk_call_check_rows(call);
+	if (as_deployed)
+	{
+		gk_call_check_as(call, refit->deployed);
+		find_far(refit);
+	}
+	/* with another scale or shift, what is said of the rows is said when they are read again */
+	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
+	gk_check_model_size(call);
+	gk_prepare(call->job, &call->arguments.fit, &refit->prepared);
+	refit->result->rows = call->arguments.fit.rows;
+}
+
+/* Labels the rows with the deployed version, and computes their drift. */
+static void
+find_drift(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	GkCall	   *call = &refit->call;
+	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
+	MemoryContext before;
+
+	gk_progress_phase(GK_PHASE_LABELLING);
+	refit->result->inertia_before =
+		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
+					 call->arguments.fit.points, model->k, now);
+	before = MemoryContextSwitchTo(refit->context);
+	gk_find_drift(model, &refit->then, now, &call->arguments.fit, &refit->prepared, &call->rows,
+				  &refit->drift);
+	gk_draft_json(&refit->draft, GK_MODEL_DRIFT, gk_drift_json(&refit->drift));
+	MemoryContextSwitchTo(before);
+	refit->has_drift = true;
+	refit->result->psi = refit->drift.psi;
+	gk_call_describe_model(call, model);
 }
 
 /* True if so little drifted that nothing is to be fitted. */
@@ -635,7 +643,6 @@ run(Refit *refit)
 	{
 		read_rows(refit, true);
 		find_drift(refit);
-		find_far(refit);
 	}
 	else
 		read_rows(refit, false);

@@ -395,6 +395,12 @@ SELECT gkmeans_alter_model('resting_kinds', '{"k": 2}');
 UPDATE resting SET x = x + id % 2 * 0.5;
 SELECT is(row(deployed, inertia)::text, '(t,0)', 'values that were all equal') FROM gkmeans_refit('resting_kinds');
 SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({1000000000},50)","({1000000000.5},50)"}', 'are told apart, too') FROM gkmeans_clusters('resting_kinds');
+CREATE TABLE gathering AS SELECT i AS id, (1.5e9 + i * 1e6)::float8 AS x FROM generate_series(1, 300) i;
+SELECT gkmeans_create_model('gathering_kinds', 'gathering', '{x}', 3);
+UPDATE gathering SET x = 1.75e9 + id % 3 * 20;
+SELECT is(row(deployed, rows, inertia)::text, '(t,300,0)', 'times of years, and then of a minute') FROM gkmeans_refit('gathering_kinds');
+SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({1750000000},100)","({1750000020},100)","({1750000040},100)"}', 'are told apart as well') FROM gkmeans_clusters('gathering_kinds');
+SELECT is(outcome, 'as good as version 2, 0 rows moved, not deployed', 'from then on with the same shift') FROM gkmeans_refit('gathering_kinds');
 
 SELECT * FROM finish();
 ROLLBACK;

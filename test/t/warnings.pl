@@ -96,5 +96,9 @@ is(said(q{SELECT gkmeans_refit('moving_none', deploy => 'never')}), '', 'far, wi
 is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never')}),
 	"WARNING:  the values of feature \"x\" have moved so far that they lose digits\nDETAIL:  They are rounded in the scale of version 1.\nHINT:  Refit the model with rescale => true.", 'with one');
 is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never', rescale => true)}), '', 'as the hint says');
+$node->safe_psql('postgres', 'CREATE TABLE uneven AS SELECT i AS id, (i % 3)::float8 AS x, i % 5 * 1e6::float8 AS y FROM generate_series(1, 300) i');
+like(said(q{SELECT gkmeans_create_model('uneven_kinds', 'uneven', '{x,y}', 3)}), qr/^WARNING:  feature "y" outweighs feature "x"\n.*\n.*$/, 'features of other sizes');
+$node->safe_psql('postgres', 'UPDATE uneven SET x = x + 1e9');
+like(said(q{SELECT gkmeans_refit('uneven_kinds', deploy => 'never')}), qr/^WARNING:  feature "y" outweighs feature "x"\nDETAIL:  Their standard deviations are 1.414e\+06 and 0.8165.\n[^\n]*$/, 'are warned of once where rows are read again');
 
 done_testing();
