@@ -282,8 +282,8 @@ float_bits(float value)
 }
 
 /*
- * A number counts as infinite if it is so as float32; adding 0 turns -0 into 0.  Integers of 64 bits
- * are rounded to double first, as where a shift is subtracted.
+ * A number counts as infinite if it is so as float32; adding 0 turns -0 into 0.  Integers of 64
+ * bits are rounded to double first, as where a shift is subtracted.
  */
 #define DEFINE_CONVERSION_BY(name, in_type, by_type, out_type) \
 static GkDecoded \
