@@ -139,8 +139,8 @@ gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutputColumn *col
 }
 
 /* Raises the error that INSERT or DELETE would if a foreign table does not take it. */
-void
-gk_check_foreign(Oid relation_id, CmdType command)
+static void
+check_foreign_table(Oid relation_id, CmdType command)
 {
 	bool		inserts = command == CMD_INSERT;
 	Relation	relation = get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE
@@ -164,6 +164,18 @@ gk_check_foreign(Oid relation_id, CmdType command)
 						: "foreign table \"%s\" does not allow deletes",
 						RelationGetRelationName(relation))));
 	relation_close(relation, AccessShareLock);
+}
+
+/* The same for a table with its partitions or children, all of which DELETE reaches. */
+void
+gk_check_foreign(Oid relation_id, CmdType command)
+{
+	List	   *tables = command == CMD_DELETE ? find_all_inheritors(relation_id, NoLock, NULL)
+		: list_make1_oid(relation_id);
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		check_foreign_table(lfirst_oid(cell), command);
 }
 
 /* Raises the error that INSERT would. */

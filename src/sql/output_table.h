@@ -37,7 +37,7 @@ extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
 
 /*
  * Raises the error that INSERT or DELETE would if a foreign table does not take it: 0A000, or 55000
- * if its options say so.
+ * if its options say so.  DELETE reaches partitions and children, INSERT perhaps none of them.
  */
 extern void gk_check_foreign(Oid relation_id, CmdType command);
 

@@ -79,6 +79,9 @@ SELECT fails_with(format($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FRO
 	code, format('%s to %s', mode, name), pattern)
 FROM unnest('{append,delete,replace}'::text[]) mode, (VALUES
 	('file_labels', '0A000', 'cannot insert into foreign table'), ('kept_labels', '55000', 'does not allow inserts')) v(name, code, pattern);
+CREATE TABLE parted_labels (id int, cluster_id int, distance float8) PARTITION BY LIST (id);
+ALTER TABLE parted_labels ATTACH PARTITION file_labels DEFAULT;
+SELECT fails_with($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM generate_series(1, 3) AS id', '{x}', 2, id_column => 'id', labels_table => 'parted_labels', if_exists => 'delete')$$, '0A000', 'and their tables', 'cannot delete from foreign table');
 
 -- Not a source
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit(%L, '{x,y}', 3)$$, source), code, 'not a source: ' || source)
