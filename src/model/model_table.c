@@ -440,9 +440,10 @@ check_is_seen(Relation relation, int version)
 	GkHeads    *heads;
 	bool		found;
 
-	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
+	if (!IsolationUsesXactSnapshot())
 		return;
-	PushActiveSnapshot(GetLatestSnapshot());
+	/* the latest one, also in parallel mode, where GetLatestSnapshot() cannot be called */
+	PushActiveSnapshot(GetNonHistoricCatalogSnapshot(RelationGetRelid(relation)));
 	heads = gk_begin_heads(relation);
 	found = gk_find_head(heads, version);
 	gk_end_heads(heads);
