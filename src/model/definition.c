@@ -175,7 +175,9 @@ gk_define_features(const char *definition, ArrayType *features)
 
 	initStringInfo(&json);
 	appendBinaryStringInfo(&json, definition, strlen(definition) - 1);
-	appendStringInfoString(&json, ", \"features\": ");
+	if (json.len > 1)
+		appendStringInfoString(&json, ", ");
+	appendStringInfoString(&json, "\"features\": ");
 	append_texts(&json, features);
 	appendStringInfoChar(&json, '}');
 	return json.data;

@@ -426,6 +426,9 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 	k = draft_from_arguments(&draft, fcinfo);
 	if (!PG_ARGISNULL(EXPORTED))
 		definition = gk_define_exported(definition, PG_GETARG_JSONB_P(EXPORTED));
+	else if (PG_ARGISNULL(FEATURES))
+		definition = gk_define_features(definition,
+										DatumGetArrayTypeP(draft.values[GK_MODEL_FEATURES - 1]));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	gk_open_target(&target, name, if_exists, definition);

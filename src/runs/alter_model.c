@@ -15,10 +15,12 @@
 #include "utils/jsonb.h"
 #include "utils/rel.h"
 
+#include "alloc.h"
 #include "defined_call.h"
 #include "definition.h"
 #include "fit_call.h"
 #include "model.h"
+#include "model_cache.h"
 #include "owner.h"
 #include "run.h"
 #include "selection.h"
@@ -148,6 +150,35 @@ apply(const Jsonb *definition, const Changes *changes)
 	return DatumGetJsonbP(result);
 }
 
+/* The columns of a model, as text[]. */
+static ArrayType *
+columns_of(const GkModel *model)
+{
+	int			count = model->array_column != NULL ? 1 : model->dimension;
+	Datum	   *names = gk_allocate(count, sizeof(Datum));
+
+	for (int i = 0; i < count; i++)
+		names[i] = CStringGetTextDatum(model->array_column != NULL ? model->array_column
+									   : model->features[i]);
+	return construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT);
+}
+
+/* The definition with the features of the deployed version, if there is one and it names none. */
+static Jsonb *
+keep_features(Relation relation, Jsonb *definition)
+{
+	Oid			id = RelationGetRelid(relation);
+	JsonbValue	value;
+	const char *text;
+
+	if ((gk_json_find(&definition->root, "features", &value) && value.type != jbvNull) ||
+		gk_deployed_version(id) <= 0)
+		return definition;
+	text = gk_define_features(JsonbToCString(NULL, &definition->root, VARSIZE(definition)),
+							  columns_of(gk_read_model(id, 0, CurrentMemoryContext)));
+	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
+}
+
 /* Sets what a definition may leave open to something that is valid. */
 static void
 fill_in(GkDefinedCall *call, const char *mode)
@@ -228,7 +259,7 @@ gkmeans_alter_model(PG_FUNCTION_ARGS)
 	PreventCommandIfParallelMode("gkmeans_alter_model()");
 	read_changes(&changes);
 	gk_open_as_owner(PG_GETARG_OID(0), &relation, &owner);
-	definition = apply(gk_model_definition(relation), &changes);
+	definition = keep_features(relation, apply(gk_model_definition(relation), &changes));
 	gk_use_definition_path(definition);
 	check_definition(relation, definition, changes.of_source);
 	model = gk_qualified_name(relation);

@@ -88,19 +88,6 @@ read_deployed(Refit *refit)
 	PopActiveSnapshot();
 }
 
-/* The columns of the deployed version, as text[]. */
-static Datum
-deployed_features(const GkModel *model)
-{
-	int			count = model->array_column != NULL ? 1 : model->dimension;
-	Datum	   *names = gk_allocate(count, sizeof(Datum));
-
-	for (int i = 0; i < count; i++)
-		names[i] = CStringGetTextDatum(model->array_column != NULL ? model->array_column
-									   : model->features[i]);
-	return PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
 /* Sets an argument to a text, if there is one. */
 static void
 set_text(GkDefinedCall *defined, const char *name, const char *text)
@@ -126,8 +113,13 @@ define(Refit *refit)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(refit->relation)),
 				 errdetail("Its definition does not name one.")));
+	/* those of a version may be the choice of a role that can merely write its row */
 	if (!gk_is_defined(defined, "features"))
-		gk_set_defined(defined, "features", deployed_features(refit->deployed));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the definition of model \"%s\" names no features",
+						gk_model_name(refit->relation)),
+				 errhint("Name them with gkmeans_alter_model().")));
 	if (!gk_is_defined(defined, "k"))
 		gk_set_defined(defined, "k", Int64GetDatum(refit->deployed->k));
 	if (mode == NULL || strcmp(mode, "error") == 0)
