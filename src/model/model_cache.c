@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
@@ -15,6 +16,7 @@
 #include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
+#include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/itemptr.h"
@@ -27,6 +29,9 @@
 
 #include "model_cache.h"
 #include "settings.h"
+
+/* More bytes than the expression and the predicate of a model's own index have. */
+#define MOST_STORED 4096
 
 /* One unpacked version, and the identity of its row. */
 typedef struct Entry
@@ -149,14 +154,18 @@ find_entry(Relation relation, TupleTableSlot *slot)
 	return NULL;
 }
 
-/* An expression or a predicate of an index, as it is stored: nothing of it is evaluated. */
+/*
+ * An expression or a predicate of an index, as it is stored: nothing of it is evaluated.  NULL for
+ * a long one, which is none of those of the model, and would take the reader's time.
+ */
 static Node *
 stored_node(HeapTuple index, AttrNumber attribute)
 {
 	bool		is_null;
 	Datum		stored = SysCacheGetAttr(INDEXRELID, index, attribute, &is_null);
 
-	return is_null ? NULL : stringToNode(TextDatumGetCString(stored));
+	return is_null || toast_raw_datum_size(stored) > MOST_STORED ? NULL
+		: stringToNode(TextDatumGetCString(stored));
 }
 
 /* True if an index is unique, on ((true)) WHERE deployed: so one row is deployed at most. */
@@ -189,6 +198,7 @@ has_one_deployed(Relation relation)
 	{
 		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
 
+		CHECK_FOR_INTERRUPTS();
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		found = found || allows_one_deployed(tuple);
@@ -214,6 +224,8 @@ make_entry(Relation relation, TupleTableSlot *slot)
 {
 	static bool watching = false;
 	GkModel    *model = gk_unpack_model(relation, slot, CurrentMemoryContext);
+	bool		is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
+		has_one_deployed(relation);
 	Entry	   *entry;
 
 	if (!watching)
@@ -226,8 +238,7 @@ make_entry(Relation relation, TupleTableSlot *slot)
 	entry->place = slot->tts_tid;
 	entry->writer = writer_of(slot);
 	entry->command = command_of(slot);
-	entry->is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
-		has_one_deployed(relation);
+	entry->is_only = is_only;
 	entry->bytes = MemoryContextMemAllocated(model->context, true);
 	total_bytes += entry->bytes;
 	dlist_push_head(&entries, &entry->node);
