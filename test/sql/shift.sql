@@ -37,6 +37,12 @@ SELECT is(labels('SELECT id, ARRAY[(x + n)::int + 1000000, n + 1000000]::real[] 
 SELECT is(labels('SELECT id, (x + n)::int::bigint + 1000000 AS x, n::bigint + 1000000 AS y FROM data', '{x,y}', 1e6),
 	labels('SELECT id, (x + n)::int AS x, n AS y FROM data', '{x,y}', 0), 'bigint columns + 1e6: the same labels');
 
+-- A constant far from zero: float32 holds it, but not the values beside it, which come later.
+CREATE TABLE constant AS SELECT i AS id, 1600000000::float8 AS x, i % 2 * 10 AS y FROM generate_series(1, 100) i;
+SELECT gkmeans_create_model('constants', 'constant', '{x,y}', 2);
+SELECT gkmeans_import_model('imported_constants', '{{1e9,0},{1e9,1}}');
+SELECT is(ARRAY[gkmeans_distance('constants', 1600000003, 10), gkmeans_distance('imported_constants', 1000000003, 0)], '{3,3}', 'rows beside a constant feature');
+
 -- Integers that neither float32 nor float64 holds: a row just above the middle of two reals
 CREATE TABLE wide AS SELECT i AS id, ARRAY[(CASE WHEN i <= 3 THEN -1 ELSE 1 END) * 1152921504606846976 + CASE WHEN i > 9 THEN 137438953472 WHEN i > 6 THEN 68719476737 ELSE 0 END, 0]::bigint[] AS v
 	FROM generate_series(1, 12) i;
@@ -68,6 +74,7 @@ END $$;
 SELECT is(reads_twice('1.8e6 + i * 7919 % 100000'), false, '19 times its range away, where more than 16 are shifted');
 SELECT is(reads_twice('1e9 + i * 7919 % 60000'), false, 'a range just below a power of 16');
 SELECT is(reads_twice('1.5e6 + i'), true, 'values that go on rising');
+SELECT is(reads_twice('CASE WHEN i <= 30000 THEN 1 ELSE 0 END::float8'), false, 'a small constant in the first rows');
 
 -- A source that changes between two readings
 CREATE TABLE far AS SELECT i, 1e9 + i % 7 + CASE WHEN i > 100000 THEN 1e12 ELSE 0 END AS x FROM generate_series(1, 120000) i;
