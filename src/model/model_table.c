@@ -32,9 +32,16 @@
 #include "model.h"
 #include "model_type.h"
 #include "table_name.h"
+#include "table_texts.h"
 
 /* The most versions in a HINT. */
 #define MOST_LISTED 20
+
+/*
+ * The most bytes that a model in the views may have in the catalogs: twice those of a definition
+ * with all features that a model can have, with the longest names.
+ */
+#define MOST_TEXTS ((Size) 32 << 20)
 
 struct GkHeads
 {
@@ -228,9 +235,9 @@ is_visible(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
-/* Says that a model is left out because its readers would have to wait. */
+/* Says that a model, which is not open, is left out of the views. */
 static void
-tell_of_lock(Oid relation_id)
+tell_left_out(Oid relation_id, int code, const char *why)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
 	Form_pg_class table;
@@ -240,9 +247,8 @@ tell_of_lock(Oid relation_id)
 	table = (Form_pg_class) GETSTRUCT(tuple);
 	if (is_model_type(table->reloftype))
 		ereport(WARNING,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("model \"%s\" is left out: another transaction has locked it",
-						NameStr(table->relname))));
+				(errcode(code),
+				 errmsg("model \"%s\" is left out: %s", NameStr(table->relname), why)));
 	ReleaseSysCache(tuple);
 }
 
@@ -253,9 +259,17 @@ gk_open_visible_model(Oid relation_id)
 	EnsurePortalSnapshotExists();
 	if (!is_visible(relation_id))
 		return NULL;
-	if (ConditionalLockRelationOid(relation_id, AccessShareLock))
+	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
+	{
+		tell_left_out(relation_id, ERRCODE_LOCK_NOT_AVAILABLE,
+					  "another transaction has locked it");
+		return NULL;
+	}
+	if (gk_table_texts(relation_id) <= MOST_TEXTS)
 		return open_locked(relation_id);
-	tell_of_lock(relation_id);
+	tell_left_out(relation_id, ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+				  "its defaults, checks, rules, policies and triggers are too long");
+	UnlockRelationOid(relation_id, AccessShareLock);
 	return NULL;
 }
 

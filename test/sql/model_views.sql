@@ -115,6 +115,25 @@ DO $$ BEGIN EXECUTE format('COMMENT ON TABLE vast IS %L', repeat('é', 20000)); 
 SELECT is(description, repeat('é', 10000), 'a long comment is cut') FROM gkmeans.models WHERE model_name = 'vast';
 DROP TABLE vast;
 
+-- Texts of the catalogs, which PostgreSQL would read when the model is opened
+SELECT gkmeans_import_model(name || '_long', '{{1},{2}}') FROM unnest('{default,check,rule,policy,trigger,nothing}'::text[]) name;
+CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+DO $$
+DECLARE
+	text CONSTANT text := quote_literal(repeat('a', 12000000));
+BEGIN
+	EXECUTE 'ALTER TABLE default_long ALTER note SET DEFAULT ' || text;
+	EXECUTE format('ALTER TABLE check_long ADD CHECK (note <> %s)', text);
+	EXECUTE format('CREATE RULE long AS ON DELETE TO rule_long WHERE note = %s DO INSTEAD NOTHING', text);
+	EXECUTE format('CREATE POLICY long ON policy_long USING (note <> %s)', text);
+	ALTER TABLE policy_long ENABLE ROW LEVEL SECURITY;
+	EXECUTE format('CREATE TRIGGER long BEFORE UPDATE ON trigger_long FOR EACH ROW WHEN (new.note <> %s) EXECUTE FUNCTION pass()', text);
+END $$;
+SELECT is(array_agg(model_name), '{nothing_long}', 'models whose defaults, checks, rules, policies or triggers are too long are left out') FROM gkmeans.models WHERE model_name LIKE '%_long';
+SELECT is(gkmeans_predict('default_long', 2), 1, 'but not lost');
+ALTER TABLE default_long ALTER note DROP DEFAULT;
+SELECT is(count(*)::int, 1, 'and back when they are short') FROM gkmeans.models WHERE model_name = 'default_long';
+
 -- A thousand models
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP PERFORM gkmeans_import_model('many_' || i, '{{1},{2}}'); END LOOP; END $$;
 SELECT is(count(*)::int, 300, 'many models') FROM gkmeans.models WHERE model_name LIKE 'many%';

@@ -1,0 +1,13 @@
+/*
+ * How much text PostgreSQL reads from the catalogs, and parses, when it opens a table.
+ */
+#ifndef GK_TABLE_TEXTS_H
+#define GK_TABLE_TEXTS_H
+
+/*
+ * Bytes of the defaults, checks, rules, policies and triggers of a table, without reading them; 0
+ * if there is no such table.  It should be locked.
+ */
+extern Size gk_table_texts(Oid relation_id);
+
+#endif							/* GK_TABLE_TEXTS_H */
