@@ -742,7 +742,7 @@ draft_points(GkDraft *draft, const GkModel *model, Jsonb *exported)
 		centroids = points_in_units(model, points);
 	gk_draft_matrix(draft, GK_MODEL_CENTROIDS, centroids != NULL ? centroids : points, model->k,
 					model->dimension);
-	if (centroids != NULL)
+	if (centroids != NULL && memcmp(centroids, points, model->k * d * sizeof(double)) != 0)
 		gk_draft_matrix(draft, GK_MODEL_POINTS, points, model->k, model->dimension);
 	if (value_of(exported, "map_x") == NULL || value_of(exported, "map_y") == NULL)
 		gk_draft_centroid_map(draft, points, model->k, model->dimension);
