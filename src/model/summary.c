@@ -60,9 +60,9 @@ gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 													summary->dimension);
 }
 
-/* Turns the error of a damaged version into a WARNING; raises every other one again. */
+/* Ends the error of a damaged version, which may become a WARNING; raises every other one again. */
 void
-gk_warn_of_damage(MemoryContext context)
+gk_end_damage(MemoryContext context, bool warns)
 {
 	ErrorData  *error;
 
@@ -71,16 +71,17 @@ gk_warn_of_damage(MemoryContext context)
 	if (!gk_is_damage(error))
 		PG_RE_THROW();
 	FlushErrorState();
-	ereport(WARNING,
-			(errcode(error->sqlerrcode),
-			 errmsg("%s", error->message),
-			 error->detail != NULL ? errdetail("%s", error->detail) : 0));
+	if (warns)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("%s", error->message),
+				 error->detail != NULL ? errdetail("%s", error->detail) : 0));
 	FreeErrorData(error);
 }
 
 /* Reads a version; false if it is damaged. */
 bool
-gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
+gk_try_summary(const GkModelRow *row, bool with_deviations, bool warns, GkSummary *summary)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool is_whole = true;
@@ -91,7 +92,7 @@ gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 	}
 	PG_CATCH();
 	{
-		gk_warn_of_damage(context);
+		gk_end_damage(context, warns);
 		is_whole = false;
 	}
 	PG_END_TRY();

@@ -43,14 +43,15 @@ typedef struct GkRank
 /* Reads a version that has centroids: XX001 if it is damaged. */
 extern void gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary);
 
-/* The same; false with a WARNING instead of that error. */
-extern bool gk_try_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary);
+/* The same; false instead of that error, with a WARNING or without. */
+extern bool gk_try_summary(const GkModelRow *row, bool with_deviations, bool warns,
+						   GkSummary *summary);
 
 /*
- * In PG_CATCH: turns XX001 into a WARNING, raises every other error again.  Right only where
- * nothing but memory was taken since PG_TRY.
+ * In PG_CATCH: ends XX001, with a WARNING or without, and raises every other error again.  Right
+ * only where nothing but memory was taken since PG_TRY.
  */
-extern void gk_warn_of_damage(MemoryContext context);
+extern void gk_end_damage(MemoryContext context, bool warns);
 
 /* The number of a cluster, and its name; "cluster 3" without one. */
 extern int	gk_summary_id(const GkSummary *summary, int c);

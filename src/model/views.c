@@ -2,7 +2,8 @@
  * The functions behind the views in schema gkmeans: the models that the current user may read,
  * with their versions, clusters and features.
  *
- * A damaged version is left out with a WARNING, so that it does not hide the others.
+ * A damaged version is left out with a WARNING, so that it does not hide the others.  Further ones
+ * of a model are only counted: its owner could fill the logs of all readers otherwise.
  */
 #include "postgres.h"
 
@@ -142,16 +143,17 @@ psi_of(const GkModelRow *row, bool *is_null)
 	return Float8GetDatum(psi);
 }
 
-/* True if a row of a view has room for values; else warns. */
+/* True if a row of a view has room for values; else it may warn. */
 static bool
-has_room(const GkModelRow *row, const Datum *values, const bool *nulls, TupleDesc descriptor)
+has_room(const GkModelRow *row, const Datum *values, const bool *nulls, TupleDesc descriptor,
+		 bool warns)
 {
 	Size		bytes = 0;
 
 	for (int i = 0; i < descriptor->natts; i++)
 		if (!nulls[i] && TupleDescAttr(descriptor, i)->attlen == -1)
 			bytes += toast_raw_datum_size(values[i]);
-	if (bytes > MOST_SHOWN)
+	if (bytes > MOST_SHOWN && warns)
 		ereport(WARNING,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("version %d of model \"%s\" is too large to be shown", row->version,
@@ -160,9 +162,24 @@ has_room(const GkModelRow *row, const Datum *values, const bool *nulls, TupleDes
 	return bytes <= MOST_SHOWN;
 }
 
-/* Puts attributes of a version into a result; number 0 is psi. */
+/* Warns of versions that were left out without a word, because one before them was, too. */
 static void
-put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnSetInfo *result)
+tell_of_others(Relation relation, int64 left_out)
+{
+	if (left_out > 1)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("model \"%s\" has more versions that are left out: %lld",
+						gk_model_name(relation), (long long) left_out - 1)));
+}
+
+/*
+ * Puts attributes of a version into a result; number 0 is psi.  False if it is left out, perhaps
+ * with a WARNING.
+ */
+static bool
+put_version(Relation relation, TupleTableSlot *slot, const int *numbers, bool warns,
+			ReturnSetInfo *result)
 {
 	int			count = result->setDesc->natts;
 	Datum	   *values = palloc(count * sizeof(Datum));
@@ -177,8 +194,8 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnS
 		else
 			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
 	}
-	if (!has_room(&row, values, nulls, result->setDesc))
-		return;
+	if (!has_room(&row, values, nulls, result->setDesc, warns))
+		return false;
 	for (int i = 0; i < count; i++)
 	{
 		if (numbers[i] == GK_MODEL_STATUS)
@@ -190,6 +207,7 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, ReturnS
 															  DatumGetPointer(values[i])));
 	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return true;
 }
 
 /* The attributes of the model that have the names of the result's columns. */
@@ -212,6 +230,7 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans version",
 												  ALLOCSET_DEFAULT_SIZES);
+	int64		left_out = 0;
 	int		   *numbers;
 	GkHeads    *heads;
 
@@ -224,18 +243,19 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	{
 		MemoryContext before = MemoryContextSwitchTo(context);
 
-		put_version(relation, gk_head(heads), numbers, result);
+		left_out += !put_version(relation, gk_head(heads), numbers, left_out == 0, result);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
 	}
 	gk_end_heads(heads);
+	tell_of_others(relation, left_out);
 	relation_close(relation, AccessShareLock);
 	return (Datum) 0;
 }
 
-/* True if what a view repeats of the names of a version is not too much; else warns. */
+/* True if what a view repeats of the names of a version is not too much; else it may warn. */
 static bool
-names_have_room(const GkModelRow *row, const GkSummary *summary)
+names_have_room(const GkModelRow *row, const GkSummary *summary, bool warns)
 {
 	double		bytes = 0.0;
 
@@ -244,7 +264,7 @@ names_have_room(const GkModelRow *row, const GkSummary *summary)
 	for (int c = 0; summary->names != NULL && c < summary->k; c++)
 		if (summary->names[c] != NULL)
 			bytes += (double) strlen(summary->names[c]) * summary->dimension;
-	if (bytes > MOST_REPEATED)
+	if (bytes > MOST_REPEATED && warns)
 		ereport(WARNING,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("version %d of model \"%s\" is too large to be shown", row->version,
@@ -254,6 +274,22 @@ names_have_room(const GkModelRow *row, const GkSummary *summary)
 	return bytes <= MOST_REPEATED;
 }
 
+/* Puts the clusters of a version into a result; false if it is left out. */
+static bool
+put_summary(const GkModelRow *row, bool with_deviations, bool warns, PutSummary put,
+			ReturnSetInfo *result)
+{
+	GkSummary	summary = {0};
+
+	if (!gk_row_has_centroids(row))
+		return true;
+	if (!gk_try_summary(row, with_deviations, warns, &summary) ||
+		!names_have_room(row, &summary, warns))
+		return false;
+	put(&summary, result);
+	return true;
+}
+
 /* Puts the clusters of all versions of a model into a result. */
 static void
 put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
@@ -261,6 +297,7 @@ put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
 	Relation	relation = gk_open_visible_model(PG_GETARG_OID(0));
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans summary",
 												  ALLOCSET_DEFAULT_SIZES);
+	int64		left_out = 0;
 	GkHeads    *heads;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -270,17 +307,16 @@ put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
 	while (gk_next_head(heads))
 	{
 		MemoryContext before = MemoryContextSwitchTo(context);
-		GkSummary		summary = {0};
 		GkModelRow	row;
 
 		gk_open_row(&row, relation, gk_head(heads));
-		if (gk_row_has_centroids(&row) && gk_try_summary(&row, with_deviations, &summary) &&
-			names_have_room(&row, &summary))
-			put(&summary, (ReturnSetInfo *) fcinfo->resultinfo);
+		left_out += !put_summary(&row, with_deviations, left_out == 0, put,
+								 (ReturnSetInfo *) fcinfo->resultinfo);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
 	}
 	gk_end_heads(heads);
+	tell_of_others(relation, left_out);
 	relation_close(relation, AccessShareLock);
 }
 

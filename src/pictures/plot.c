@@ -162,7 +162,7 @@ try_picture(GkSubject *subject, const GkPicture *picture)
 	}
 	PG_CATCH();
 	{
-		gk_warn_of_damage(context);
+		gk_end_damage(context, true);
 	}
 	PG_END_TRY();
 	return svg;
@@ -202,7 +202,7 @@ put_names(GkSubject *subject, ReturnSetInfo *result)
 	}
 	PG_CATCH();
 	{
-		gk_warn_of_damage(context);
+		gk_end_damage(context, true);
 		is_whole = false;
 	}
 	PG_END_TRY();

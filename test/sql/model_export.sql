@@ -80,6 +80,7 @@ SELECT goes_round('SELECT id, a + 1e6 AS a, b, c * 1e9 AS c, d FROM iris', '{a,b
 FROM unnest('{none,standard,minmax}'::text[]) scale, unnest('{euclidean,cosine}'::text[]) metric;
 SELECT goes_round('SELECT v, a FROM iris', '{v}', 'initial_centroids => ''{{5,3},{4,3},{100,100},{6,3},{7,3}}'', max_iter => 1, weight_column => ''a''');
 SELECT goes_round('SELECT round(a) AS a, round(b) AS b FROM iris', '{a,b}', 'seed => 3');
+SELECT goes_round('SELECT 0 AS a FROM iris', '{a}', 'scale => ''standard''');
 SET LOCAL client_min_messages = warning;
 
 -- No attribute of a version is forgotten: all but those that say when, by whom and how it came to the table

@@ -101,4 +101,9 @@ like(said(q{SELECT gkmeans_create_model('uneven_kinds', 'uneven', '{x,y}', 3)}),
 $node->safe_psql('postgres', 'UPDATE uneven SET x = x + 1e9');
 like(said(q{SELECT gkmeans_refit('uneven_kinds', deploy => 'never')}), qr/^WARNING:  feature "y" outweighs feature "x"\nDETAIL:  Their standard deviations are 1.414e\+06 and 0.8165.\n[^\n]*$/, 'are warned of once where rows are read again');
 
+# Versions that somebody has damaged do not fill the logs of all who read the views.
+$node->safe_psql('postgres', q{SELECT gkmeans_import_model('broken', '{{1},{2}}');
+	INSERT INTO broken (version, group_no, part, status, centroids) SELECT i, 0, 0, 'fitted', '{}' FROM generate_series(2, 301) i});
+is(said('SELECT * FROM gkmeans.clusters'), "WARNING:  version 2 of model \"broken\" is damaged\nDETAIL:  Attribute \"k\" is not as gkmeans writes it.\nWARNING:  model \"broken\" has more versions that are left out: 299", 'one is named, the others are counted');
+
 done_testing();
