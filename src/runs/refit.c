@@ -251,9 +251,9 @@ is_feature_far(const Refit *refit, int j)
 	double		farthest = Max(fabs(rows->least[j] - origin), fabs(rows->greatest[j] - origin));
 	double		width = rows->greatest[j] - rows->least[j];
 
-	if (feature_class == GK_FEATURE_EXACT || (model->factor != NULL && model->factor[j] == 0.0) ||
-		(feature_class == GK_FEATURE_INTEGER && model->factor == NULL &&
-		 farthest <= 2.0 / FLT_EPSILON))
+	if (model->factor != NULL ? model->factor[j] == 0.0 :
+		(feature_class == GK_FEATURE_EXACT && rows->shift[j] == 0.0) ||
+		(feature_class == GK_FEATURE_INTEGER && farthest <= 2.0 / FLT_EPSILON))
 		return false;
 	if (refit->then.deviations != NULL && (model->factor != NULL || width == 0.0))
 		width = Max(refit->then.deviations[j], width);
