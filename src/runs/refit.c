@@ -226,6 +226,13 @@ begin_refit(Refit *refit, int version)
 	refit->result->moved = -1;
 }
 
+/* True if rows are compared by their directions from zero, so that no shift is possible. */
+static bool
+is_by_direction(const GkModel *model)
+{
+	return model->metric == GK_COSINE && model->factor == NULL;
+}
+
 /* Has rows compared as the deployed version does, and their ranges kept, as any shift has it. */
 static void
 compare_as_deployed(Refit *refit)
@@ -233,7 +240,7 @@ compare_as_deployed(Refit *refit)
 	const GkModel *model = refit->deployed;
 
 	gk_call_compare_as(&refit->call, model);
-	if (model->shift == NULL && model->metric == GK_EUCLIDEAN)
+	if (model->shift == NULL && !is_by_direction(model))
 		refit->call.arguments.source.shift = gk_allocate_zero(model->dimension, sizeof(double));
 }
 
@@ -270,7 +277,7 @@ find_far(Refit *refit)
 	const GkModel *model = refit->deployed;
 	int			j = 0;
 
-	if (!keeps_scale(refit) || model->metric != GK_EUCLIDEAN || refit->call.rows.least == NULL)
+	if (!keeps_scale(refit) || is_by_direction(model) || refit->call.rows.least == NULL)
 		return;
 	while (j < model->dimension && !is_feature_far(refit, j))
 		j++;

@@ -89,12 +89,14 @@ like(said(q{SELECT gkmeans_refit('kinds_none', deploy => 'never', rescale => tru
 # Rows that have moved so far that they lose digits
 $node->safe_psql('postgres', 'CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x FROM generate_series(1, 200) i');
 is(said(qq{SELECT gkmeans_create_model('moving_$_', 'moving', '{x}', 2, scale => '$_')}), '', 'a model of rows that will move') for 'none', 'standard';
+is(said(q{SELECT gkmeans_create_model('moving_cosine', 'moving', '{x}', 2, scale => 'standard', metric => 'cosine')}), '', 'and one of their directions');
 $node->safe_psql('postgres', 'UPDATE moving SET x = x + 10');
 is(said(qq{SELECT gkmeans_refit('moving_$_', deploy => 'never')}), '', 'not far') for 'none', 'standard';
 $node->safe_psql('postgres', 'UPDATE moving SET x = x + 1e6');
 is(said(q{SELECT gkmeans_refit('moving_none', deploy => 'never')}), '', 'far, without a scale');
 is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never')}),
 	"WARNING:  the values of feature \"x\" have moved so far that they lose digits\nDETAIL:  They are rounded in the scale of version 1.\nHINT:  Refit the model with rescale => true.", 'with one');
+like(said(q{SELECT gkmeans_refit('moving_cosine', deploy => 'never')}), qr/^WARNING:  the values of feature "x" have moved so far that they lose digits\n/, 'also by direction');
 is(said(q{SELECT gkmeans_refit('moving_standard', deploy => 'never', rescale => true)}), '', 'as the hint says');
 $node->safe_psql('postgres', 'CREATE TABLE uneven AS SELECT i AS id, (i % 3)::float8 AS x, i % 5 * 1e6::float8 AS y FROM generate_series(1, 300) i');
 like(said(q{SELECT gkmeans_create_model('uneven_kinds', 'uneven', '{x,y}', 3)}), qr/^WARNING:  feature "y" outweighs feature "x"\n.*\n.*$/, 'features of other sizes');
