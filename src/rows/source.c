@@ -11,6 +11,7 @@
 #include "feature_hint.h"
 #include "source_choice.h"
 #include "source_columns.h"
+#include "source_origins.h"
 #include "source_query.h"
 #include "source_tables.h"
 
@@ -172,15 +173,15 @@ gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others)
 	return gk_columns_read(source->query, relation_id, has_others);
 }
 
-/* True if a feature is, or may be, a column of a table. */
+/* True if a feature or the weight is made of a column of a table. */
 bool
-gk_source_has_feature(const GkSource *source, Oid relation_id, const char *column)
+gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column)
 {
 	for (int i = 0; i < source->count; i++)
-		if (gk_is_column_of(list_nth_node(TargetEntry, source->query->targetList,
-										  source->features[i] - 1), relation_id, column))
+		if (gk_is_made_of(source->query, source->features[i], relation_id, column))
 			return true;
-	return false;
+	return source->weight > 0 &&
+		gk_is_made_of(source->query, source->weight, relation_id, column);
 }
 
 /* Declares that rows are compared by direction. */

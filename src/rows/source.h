@@ -55,11 +55,8 @@ extern const char *const *gk_source_features(const GkSource *source, int *count,
  */
 extern List *gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others);
 
-/*
- * True if a feature is that column of a table, or of a relative of it, itself or through views.
- * An expression is taken for it if it is called so.
- */
-extern bool gk_source_has_feature(const GkSource *source, Oid relation_id, const char *column);
+/* True if a feature or the weight is computed from that column of a table or of a relative. */
+extern bool gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column);
 
 /*
  * Declares that rows are compared by direction: they are not shifted, and an all-zero row is

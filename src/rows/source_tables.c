@@ -214,42 +214,14 @@ gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 	return search.names;
 }
 
-/* True if a table is another one, or one of its partitions or children. */
-static bool
-is_of_family(Oid relation_id, Oid parent_id)
+/* The names of what a column of a relation in FROM is made of, in a table and its relatives. */
+List *
+gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, Oid relation_id)
 {
-	/* features and partitions may be many */
+	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL)};
+
 	CHECK_FOR_INTERRUPTS();
-	return list_member_oid(find_all_inheritors(parent_id, NoLock, NULL), relation_id);
-}
-
-/* A column of a view, materialised or not, in its query. */
-static const TargetEntry *
-column_of_view(Oid relation_id, AttrNumber column)
-{
-	Relation	view = relation_open(relation_id, AccessShareLock);
-	Query	   *query = gk_view_query(view);
-	TargetEntry *entry = NULL;
-
-	if (query != NULL)
-		entry = copyObject(get_tle_by_resno(query->targetList, column));
-	relation_close(view, NoLock);
-	return entry;
-}
-
-/* True if an output column is, or may be, a column of a table or of its relatives. */
-bool
-gk_is_column_of(const TargetEntry *entry, Oid relation_id, const char *column)
-{
-	Oid			origin = entry != NULL ? entry->resorigtbl : InvalidOid;
-	char		kind = OidIsValid(origin) ? get_rel_relkind(origin) : '\0';
-
-	check_stack_depth();
-	/* all that is known of an expression is its name; a system column of a view is no entry */
-	if (kind == '\0')
-		return entry != NULL && strcmp(entry->resname, column) == 0;
-	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
-		return gk_is_column_of(column_of_view(origin, entry->resorigcol), relation_id, column);
-	return strcmp(get_attname(origin, entry->resorigcol, false), column) == 0 &&
-		(is_of_family(origin, relation_id) || is_of_family(relation_id, origin));
+	add_family(&search, table, bms_make_singleton(column - FirstLowInvalidHeapAttributeNumber));
+	list_free(search.family);
+	return search.names;
 }

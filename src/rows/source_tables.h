@@ -16,9 +16,10 @@
 extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 
 /*
- * True if an output column of an analysed query is a column of a table, a partition, a child or a
- * parent of it, itself or through views.  An expression is taken for it if it is called so.
+ * The names of the columns of a table, its partitions and children that a column of a table in FROM
+ * is, or is generated from; number 0 is all of them.  NIL if that table is none of these or their
+ * parents.
  */
-extern bool gk_is_column_of(const TargetEntry *entry, Oid relation_id, const char *column);
+extern List *gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, Oid relation_id);
 
 #endif							/* GK_SOURCE_TABLES_H */

@@ -315,9 +315,9 @@ look_up(GkLabelsTable *table)
 }
 
 /*
- * True if a column, perhaps of a child, has values that neither labels nor other columns give.  One
- * that is called like those of labels has if it is a feature, or if the source reads nothing else:
- * features must come from somewhere.
+ * True if a column, perhaps of a child, has values that neither labels nor other columns give.
+ * One that is called like those of labels has if a feature or the weight is made of it, or if the
+ * source reads nothing else: features must come from somewhere.
  */
 static bool
 has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *source,
@@ -329,7 +329,7 @@ has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *sour
 		strcmp(column, gk_label_column_name(GK_LABEL_CLUSTER, NULL)) == 0)
 		return false;
 	if (gk_is_label_column(column))
-		return !has_others || gk_source_has_feature(source, relation_id, column);
+		return !has_others || gk_source_is_made_of(source, relation_id, column);
 	return number <= 0 || get_attgenerated(relation_id, number) == '\0';
 }
 

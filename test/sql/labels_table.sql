@@ -128,6 +128,18 @@ FROM unnest('{replace,delete,merge}'::text[]) choice, (VALUES ('trips', 'distanc
 	('SELECT id, ln(distance + 1) AS x FROM trips', 'x'), ('SELECT * FROM trips JOIN (SELECT id, y FROM data) d USING (id)', 'y,distance'),
 	('WITH t AS (SELECT id, distance AS far FROM trips) SELECT id, y, far AS x FROM t JOIN data d USING (id)', 'y,x'),
 	('SELECT id, y, s.x FROM seen_trips s JOIN data d USING (id)', 'y,x')) s(source, feature);
+-- nor what is computed from data, however deep
+CREATE VIEW far_trips AS SELECT t.id, ln(x + 1) AS far FROM seen_trips t;
+SELECT fails_with(format($$SELECT count(*) FROM gkmeans_fit(%L, '{x,y}', 3, id_column => 'id', labels_table => 'trips', if_exists => 'merge')$$, source), '42809',
+	'a feature that is made of a label: ' || source, 'table "trips" holds data of the source', 'with their column "distance"')
+FROM unnest(ARRAY['SELECT id, t.distance * 2 AS x, y FROM trips t JOIN data USING (id)', 'SELECT id, t.distance_in_miles AS x, y FROM trips t JOIN data USING (id)',
+	'SELECT id, far AS x, y FROM far_trips JOIN data USING (id)', 'SELECT id, (SELECT max(distance) FROM trips t WHERE t.id = d.id) AS x, y FROM data d',
+	'SELECT id, m.x, y FROM data d JOIN trips t USING (id), LATERAL (SELECT t.distance + 1 AS x) m', 'SELECT id, u.x, y FROM data d JOIN trips t USING (id), unnest(ARRAY[t.distance]) u(x)',
+	'SELECT id, (t).distance AS x, y FROM data d JOIN trips t USING (id)', 'SELECT id, avg(t.distance + 1) AS x, max(y) AS y FROM data d JOIN trips t USING (id) GROUP BY id',
+	'SELECT id, t.distance + 1 AS x, y FROM data d JOIN trips t USING (id) GROUP BY id, t.distance + 1, y', 'SELECT id, sum(t.distance) OVER (ORDER BY id) AS x, y FROM data d JOIN trips t USING (id)',
+	'WITH RECURSIVE w AS (SELECT id, distance AS x FROM trips UNION ALL SELECT id, x + 1 FROM w WHERE x < 0) SELECT id, w.x, y FROM w JOIN data d USING (id)',
+	'SELECT id, x, y FROM data UNION ALL SELECT -id, t.distance - 1, 2 FROM trips t', 'WITH t AS (TABLE trips) SELECT id, s.x, y FROM data d JOIN LATERAL (SELECT distance + 1 AS x FROM t WHERE t.id = d.id) s ON true']) source;
+SELECT fails_with($$SELECT count(*) FROM gkmeans_fit('SELECT d.*, t.distance + 1 AS w FROM data d JOIN trips t USING (id)', '{x,y}', 3, id_column => 'id', weight_column => 'w', labels_table => 'trips', if_exists => 'merge')$$, '42809', 'nor the weight');
 SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', choice, 'SELECT d.* FROM data d JOIN trips USING (id) WHERE distance >= 0'), choice || ' may read distances')
 FROM unnest('{merge,delete}'::text[]) choice;

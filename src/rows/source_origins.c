@@ -1,0 +1,230 @@
+/*
+ * Finds out whether an output column of a query is made of a column of a table.
+ *
+ * Expressions are followed through subqueries, common table expressions, set operations, views and
+ * generated columns.  What functions read by themselves is not seen.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "source_keys.h"
+#include "source_origins.h"
+#include "source_tables.h"
+
+/* A query, and those around it, to which its references may lead. */
+typedef struct Level
+{
+	const Query *query;
+	const struct Level *outer;
+} Level;
+
+/* An output column that was followed already: recursive queries come back to it. */
+typedef struct Visit
+{
+	const Query *query;
+	int			column;
+} Visit;
+
+/* A search for a column of a table. */
+typedef struct Search
+{
+	Oid			relation_id;
+	const char *column;
+	const Level *level;			/* of the expression */
+	List	  **visits;			/* of Visit * */
+} Search;
+
+static bool depends(Node *node, void *context);
+static bool output_depends(const Search *search, const Level *level, int column);
+
+/* The same search in an expression of another query. */
+static bool
+depends_at(const Search *search, const Level *level, const void *node)
+{
+	Search		inner = *search;
+
+	inner.level = level;
+	return depends(unconstify(void *, node), &inner);
+}
+
+/* True if an output column was not followed before. */
+static bool
+is_new(const Search *search, const Query *query, int column)
+{
+	Visit	   *one;
+	ListCell   *cell;
+
+	CHECK_FOR_INTERRUPTS();
+	foreach(cell, *search->visits)
+	{
+		one = lfirst(cell);
+		if (one->query == query && one->column == column)
+			return false;
+	}
+	one = palloc(sizeof(Visit));
+	*one = (Visit) {.query = query,.column = column};
+	*search->visits = lappend(*search->visits, one);
+	return true;
+}
+
+/* Follows an output column through all sides of a UNION, INTERSECT or EXCEPT. */
+static bool
+branch_depends(const Search *search, const Level *level, const Node *branch, int column)
+{
+	const SetOperationStmt *operation = (const SetOperationStmt *) branch;
+	Level		inner = {.outer = level};
+
+	check_stack_depth();
+	if (IsA(branch, SetOperationStmt))
+		return branch_depends(search, level, operation->larg, column) ||
+			branch_depends(search, level, operation->rarg, column);
+	inner.query = rt_fetch(((const RangeTblRef *) branch)->rtindex, level->query->rtable)->subquery;
+	return output_depends(search, &inner, column);
+}
+
+/* Follows an output column of a query, all of them for number 0. */
+static bool
+output_depends(const Search *search, const Level *level, int column)
+{
+	const Query *query = level->query;
+	const TargetEntry *entry;
+
+	check_stack_depth();
+	for (int i = 1; column == 0 && i <= list_length(query->targetList); i++)
+		if (output_depends(search, level, i))
+			return true;
+	if (column == 0 || !is_new(search, query, column))
+		return false;
+	if (query->setOperations != NULL)
+		return branch_depends(search, level, query->setOperations, column);
+	entry = get_tle_by_resno(query->targetList, column);
+	return entry != NULL && depends_at(search, level, entry->expr);
+}
+
+/* Follows a column of a view, materialised or not; all of them for number 0. */
+static bool
+view_depends(const Search *search, Oid view_id, AttrNumber column)
+{
+	Relation	view = relation_open(view_id, AccessShareLock);
+	Level		level = {.query = gk_view_query(view)};
+	bool		found = column >= 0 && level.query != NULL &&
+		output_depends(search, &level, column);
+
+	relation_close(view, NoLock);
+	return found;
+}
+
+/* True if a column of a relation in FROM is the one, or is generated from it. */
+static bool
+table_depends(const Search *search, const RangeTblEntry *table, AttrNumber column)
+{
+	char		kind = get_rel_relkind(table->relid);
+	ListCell   *cell;
+
+	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
+		return view_depends(search, table->relid, column);
+	foreach(cell, gk_columns_of_family(table, column, search->relation_id))
+		if (strcmp(lfirst(cell), search->column) == 0)
+			return true;
+	return false;
+}
+
+/* Follows a column of a common table expression. */
+static bool
+with_depends(const Search *search, const Level *level, const RangeTblEntry *table, int column)
+{
+	ListCell   *cell;
+
+	for (Index i = 0; i < table->ctelevelsup; i++)
+		level = level->outer;
+	foreach(cell, level->query->cteList)
+	{
+		const CommonTableExpr *expression = lfirst_node(CommonTableExpr, cell);
+		Level		inner = {.query = (const Query *) expression->ctequery,.outer = level};
+
+		if (strcmp(expression->ctename, table->ctename) == 0)
+			return output_depends(search, &inner, column);
+	}
+	return false;
+}
+
+/* Follows a reference to what FROM lists. */
+static bool
+reference_depends(const Search *search, const Level *level, const Var *reference)
+{
+	const RangeTblEntry *table = rt_fetch(reference->varno, level->query->rtable);
+	int			column = reference->varattno;
+	Level		inner = {.query = table->subquery,.outer = level};
+
+	check_stack_depth();
+	switch (table->rtekind)
+	{
+		case RTE_RELATION:
+			return table_depends(search, table, column);
+		case RTE_SUBQUERY:
+			return output_depends(search, &inner, column);
+		case RTE_CTE:
+			return with_depends(search, level, table, column);
+		case RTE_JOIN:
+			return depends_at(search, level, column == 0 ? (void *) table->joinaliasvars
+							  : list_nth(table->joinaliasvars, column - 1));
+#if PG_VERSION_NUM >= 180000
+		case RTE_GROUP:
+			return depends_at(search, level, list_nth(table->groupexprs, column - 1));
+#endif
+		case RTE_FUNCTION:
+			return depends_at(search, level, table->functions);
+		case RTE_TABLEFUNC:
+			return depends_at(search, level, table->tablefunc);
+		case RTE_VALUES:
+			return depends_at(search, level, table->values_lists);
+		default:
+			return false;
+	}
+}
+
+/* True if an expression is made of the column; of a subquery in it, all that it computes. */
+static bool
+depends(Node *node, void *context)
+{
+	const Search *search = context;
+	const Level *level = search->level;
+	Level		inner = {.query = (const Query *) node,.outer = level};
+	Search		within = *search;
+
+	check_stack_depth();
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+	{
+		for (Index i = 0; i < ((Var *) node)->varlevelsup; i++)
+			level = level->outer;
+		return reference_depends(search, level, (const Var *) node);
+	}
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, depends, context);
+	within.level = &inner;
+	return query_tree_walker((Query *) node, depends, &within, QTW_IGNORE_JOINALIASES);
+}
+
+/* True if an output column of a query is made of a column of a table. */
+bool
+gk_is_made_of(const Query *query, int output, Oid relation_id, const char *column)
+{
+	Level		level = {.query = query};
+	List	   *visits = NIL;
+	Search		search = {.relation_id = relation_id,.column = column,.level = &level,
+	.visits = &visits};
+	bool		found = output_depends(&search, &level, output);
+
+	list_free_deep(visits);
+	return found;
+}
