@@ -177,11 +177,8 @@ gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others)
 bool
 gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column)
 {
-	for (int i = 0; i < source->count; i++)
-		if (gk_is_made_of(source->query, source->features[i], relation_id, column))
-			return true;
-	return source->weight > 0 &&
-		gk_is_made_of(source->query, source->weight, relation_id, column);
+	return gk_are_made_of(source->query, source->features, source->count, relation_id, column) ||
+		gk_are_made_of(source->query, &source->weight, source->weight > 0, relation_id, column);
 }
 
 /* Declares that rows are compared by direction. */

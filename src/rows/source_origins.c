@@ -8,6 +8,7 @@
 
 #include "access/relation.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
@@ -36,10 +37,11 @@ typedef struct Visit
 /* A search for a column of a table. */
 typedef struct Search
 {
-	Oid			relation_id;
+	List	   *family;			/* the table, its partitions and its children */
 	const char *column;
 	const Level *level;			/* of the expression */
 	List	  **visits;			/* of Visit * */
+	List	  **strangers;		/* OIDs of tables that are neither of the family nor its parents */
 } Search;
 
 static bool depends(Node *node, void *context);
@@ -127,11 +129,18 @@ static bool
 table_depends(const Search *search, const RangeTblEntry *table, AttrNumber column)
 {
 	char		kind = get_rel_relkind(table->relid);
+	List	   *names;
 	ListCell   *cell;
 
 	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
 		return view_depends(search, table->relid, column);
-	foreach(cell, gk_columns_of_family(table, column, search->relation_id))
+	/* features and partitions may be many */
+	if (table->inh && list_member_oid(*search->strangers, table->relid))
+		return false;
+	names = gk_columns_of_family(table, column, search->family);
+	if (names == NIL && column > 0 && table->inh)
+		*search->strangers = lappend_oid(*search->strangers, table->relid);
+	foreach(cell, names)
 		if (strcmp(lfirst(cell), search->column) == 0)
 			return true;
 	return false;
@@ -215,16 +224,25 @@ depends(Node *node, void *context)
 	return query_tree_walker((Query *) node, depends, &within, QTW_IGNORE_JOINALIASES);
 }
 
-/* True if an output column of a query is made of a column of a table. */
+/* True if one of some output columns of a query is made of a column of a table. */
 bool
-gk_is_made_of(const Query *query, int output, Oid relation_id, const char *column)
+gk_are_made_of(const Query *query, const int *outputs, int count, Oid relation_id,
+			   const char *column)
 {
 	Level		level = {.query = query};
 	List	   *visits = NIL;
-	Search		search = {.relation_id = relation_id,.column = column,.level = &level,
-	.visits = &visits};
-	bool		found = output_depends(&search, &level, output);
+	List	   *strangers = NIL;
+	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL),.column = column,
+	.level = &level,.visits = &visits,.strangers = &strangers};
+	bool		found = false;
 
-	list_free_deep(visits);
+	for (int i = 0; i < count && !found; i++)
+	{
+		found = output_depends(&search, &level, outputs[i]);
+		list_free_deep(visits);
+		visits = NIL;
+	}
+	list_free(strangers);
+	list_free(search.family);
 	return found;
 }

@@ -9,9 +9,10 @@
 #include "nodes/parsenodes.h"
 
 /*
- * True if an output column of an analysed query, counted from 1, is that column of a table, of a
- * partition, a child or a parent of it, or is computed from it.
+ * True if one of some output columns of an analysed query, counted from 1, is that column of a
+ * table, of a partition, a child or a parent of it, or is computed from it.
  */
-extern bool gk_is_made_of(const Query *query, int output, Oid relation_id, const char *column);
+extern bool gk_are_made_of(const Query *query, const int *outputs, int count, Oid relation_id,
+						   const char *column);
 
 #endif							/* GK_SOURCE_ORIGINS_H */

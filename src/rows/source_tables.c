@@ -214,14 +214,13 @@ gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 	return search.names;
 }
 
-/* The names of what a column of a relation in FROM is made of, in a table and its relatives. */
+/* The names of what a column of a relation in FROM is made of, in a family of tables. */
 List *
-gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, Oid relation_id)
+gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, List *family)
 {
-	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL)};
+	Search		search = {.family = family};
 
 	CHECK_FOR_INTERRUPTS();
 	add_family(&search, table, bms_make_singleton(column - FirstLowInvalidHeapAttributeNumber));
-	list_free(search.family);
 	return search.names;
 }

@@ -16,10 +16,10 @@
 extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 
 /*
- * The names of the columns of a table, its partitions and children that a column of a table in FROM
- * is, or is generated from; number 0 is all of them.  NIL if that table is none of these or their
- * parents.
+ * The names of the columns of a family of tables, a table with its partitions or children, that a
+ * column of a table in FROM is, or is generated from; number 0 is all of them.  NIL if that table
+ * is neither one of the family nor a parent.
  */
-extern List *gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, Oid relation_id);
+extern List *gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, List *family);
 
 #endif							/* GK_SOURCE_TABLES_H */
