@@ -1,8 +1,9 @@
 /*
  * Finds out whether an output column of a query is made of a column of a table.
  *
- * Expressions are followed through subqueries, common table expressions, set operations, views and
- * generated columns.  What functions read by themselves is not seen.
+ * Expressions are followed through subqueries, common table expressions, set operations, groups,
+ * windows, views and generated columns.  A condition that only chooses rows makes nothing, and what
+ * functions read by themselves is not seen.
  */
 #include "postgres.h"
 
@@ -11,6 +12,7 @@
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
@@ -159,8 +161,12 @@ with_depends(const Search *search, const Level *level, const RangeTblEntry *tabl
 		const CommonTableExpr *expression = lfirst_node(CommonTableExpr, cell);
 		Level		inner = {.query = (const Query *) expression->ctequery,.outer = level};
 
-		if (strcmp(expression->ctename, table->ctename) == 0)
-			return output_depends(search, &inner, column);
+		if (strcmp(expression->ctename, table->ctename) != 0)
+			continue;
+		/* SEARCH and CYCLE make columns of others */
+		if (column > list_length(inner.query->targetList))
+			column = 0;
+		return output_depends(search, &inner, column);
 	}
 	return false;
 }
@@ -200,6 +206,50 @@ reference_depends(const Search *search, const Level *level, const Var *reference
 	}
 }
 
+/* Follows what rows are sorted or grouped by. */
+static bool
+clauses_depend(const Search *search, const Level *level, List *clauses)
+{
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+		if (depends_at(search, level,
+					   get_sortgroupclause_expr(lfirst(cell), level->query->targetList)))
+			return true;
+	return false;
+}
+
+/* Follows the window of a function. */
+static bool
+window_depends(const Search *search, const WindowFunc *function)
+{
+	const Level *level = search->level;
+	ListCell   *cell;
+
+	foreach(cell, level->query->windowClause)
+	{
+		const WindowClause *window = lfirst_node(WindowClause, cell);
+
+		if (window->winref == function->winref)
+			return clauses_depend(search, level, window->partitionClause) ||
+				clauses_depend(search, level, window->orderClause) ||
+				depends_at(search, level, window->startOffset) ||
+				depends_at(search, level, window->endOffset);
+	}
+	return false;
+}
+
+/* Follows the groups of an aggregate. */
+static bool
+groups_depend(const Search *search, const Aggref *aggregate)
+{
+	const Level *level = search->level;
+
+	for (Index i = 0; i < aggregate->agglevelsup; i++)
+		level = level->outer;
+	return clauses_depend(search, level, level->query->groupClause);
+}
+
 /* True if an expression is made of the column; of a subquery in it, all that it computes. */
 static bool
 depends(Node *node, void *context)
@@ -218,6 +268,9 @@ depends(Node *node, void *context)
 			level = level->outer;
 		return reference_depends(search, level, (const Var *) node);
 	}
+	if ((IsA(node, WindowFunc) && window_depends(search, (const WindowFunc *) node)) ||
+		(IsA(node, Aggref) && groups_depend(search, (const Aggref *) node)))
+		return true;
 	if (!IsA(node, Query))
 		return expression_tree_walker(node, depends, context);
 	within.level = &inner;

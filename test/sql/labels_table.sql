@@ -138,6 +138,9 @@ FROM unnest(ARRAY['SELECT id, t.distance * 2 AS x, y FROM trips t JOIN data USIN
 	'SELECT id, (t).distance AS x, y FROM data d JOIN trips t USING (id)', 'SELECT id, avg(t.distance + 1) AS x, max(y) AS y FROM data d JOIN trips t USING (id) GROUP BY id',
 	'SELECT id, t.distance + 1 AS x, y FROM data d JOIN trips t USING (id) GROUP BY id, t.distance + 1, y', 'SELECT id, sum(t.distance) OVER (ORDER BY id) AS x, y FROM data d JOIN trips t USING (id)',
 	'WITH RECURSIVE w AS (SELECT id, distance AS x FROM trips UNION ALL SELECT id, x + 1 FROM w WHERE x < 0) SELECT id, w.x, y FROM w JOIN data d USING (id)',
+	'SELECT id, percent_rank() OVER (ORDER BY distance) AS x, y FROM trips JOIN data d USING (id)', 'SELECT id, count(*) OVER w AS x, y FROM trips JOIN data d USING (id) WINDOW w AS (PARTITION BY distance)',
+	'SELECT d.id, n.c AS x, y FROM data d JOIN (SELECT min(id) AS id, count(*) AS c FROM trips GROUP BY round(distance)) n USING (id)',
+	'WITH RECURSIVE w AS (SELECT id, distance FROM trips UNION ALL SELECT id, distance FROM w WHERE false) CYCLE distance SET c TO 1 DEFAULT 0 USING path SELECT id, c AS x, y FROM w JOIN data USING (id)',
 	'SELECT id, x, y FROM data UNION ALL SELECT -id, t.distance - 1, 2 FROM trips t', 'WITH t AS (TABLE trips) SELECT id, s.x, y FROM data d JOIN LATERAL (SELECT distance + 1 AS x FROM t WHERE t.id = d.id) s ON true']) source;
 SELECT fails_with($$SELECT count(*) FROM gkmeans_fit('SELECT d.*, t.distance + 1 AS w FROM data d JOIN trips t USING (id)', '{x,y}', 3, id_column => 'id', weight_column => 'w', labels_table => 'trips', if_exists => 'merge')$$, '42809', 'nor the weight');
 SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
