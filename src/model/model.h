@@ -140,6 +140,9 @@ extern Relation gk_open_model_to_change(Oid relation_id);
  */
 extern Relation gk_open_visible_model(Oid relation_id);
 
+/* Closes it. */
+extern void gk_close_visible_model(Relation relation);
+
 /* Goes through the head rows that the active snapshot sees; false at the end. */
 typedef struct GkHeads GkHeads;
 extern GkHeads *gk_begin_heads(Relation relation);

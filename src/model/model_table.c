@@ -43,6 +43,9 @@
  */
 #define MOST_TEXTS ((Size) 32 << 20)
 
+/* The most that a session keeps of one. */
+#define MOST_KEPT ((Size) 64 << 10)
+
 struct GkHeads
 {
 	TableScanDesc scan;
@@ -271,6 +274,19 @@ gk_open_visible_model(Oid relation_id)
 				  "its defaults, checks, rules, policies and triggers are too long");
 	UnlockRelationOid(relation_id, AccessShareLock);
 	return NULL;
+}
+
+/* Closes such a model.  What PostgreSQL read of it goes if it is much: there may be many. */
+void
+gk_close_visible_model(Relation relation)
+{
+	Oid			relation_id = RelationGetRelid(relation);
+	bool		keeps = gk_table_texts(relation_id) <= MOST_KEPT;
+
+	relation_close(relation, NoLock);
+	if (!keeps)
+		RelationCacheInvalidateEntry(relation_id);
+	UnlockRelationOid(relation_id, AccessShareLock);
 }
 
 /* Begins a scan of the head rows. */

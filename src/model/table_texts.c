@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_attrdef.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_policy.h"
@@ -36,6 +37,10 @@ typedef struct Catalog
 static const Catalog defaults = {
 	AttrDefaultRelationId, AttrDefaultIndexId, Anum_pg_attrdef_adrelid,
 	{Anum_pg_attrdef_adbin, 0}
+};
+static const Catalog columns = {
+	AttributeRelationId, AttributeRelidNumIndexId, Anum_pg_attribute_attrelid,
+	{Anum_pg_attribute_attmissingval, 0}
 };
 static const Catalog checks = {
 	ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid,
@@ -97,7 +102,7 @@ gk_table_texts(Oid relation_id)
 		return 0;
 	memcpy(&table, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
 	ReleaseSysCache(tuple);
-	bytes = bytes_in(&defaults, relation_id);
+	bytes = bytes_in(&columns, relation_id) + bytes_in(&defaults, relation_id);
 	if (table.relchecks > 0)
 		bytes += bytes_in(&checks, relation_id);
 	if (table.relhasrules)

@@ -5,8 +5,8 @@
 #define GK_TABLE_TEXTS_H
 
 /*
- * Bytes of the defaults, checks, rules, policies and triggers of a table, without reading them; 0
- * if there is no such table.  It should be locked.
+ * Bytes of the missing values, defaults, checks, rules, policies and triggers of a table, without
+ * reading them; 0 if there is no such table.  It should be locked.
  */
 extern Size gk_table_texts(Oid relation_id);
 

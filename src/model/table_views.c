@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -159,7 +158,7 @@ put_tables(FunctionCallInfo fcinfo, GkModelAttribute attribute, int keys)
 		MemoryContextReset(context);
 	}
 	gk_end_heads(heads);
-	relation_close(relation, AccessShareLock);
+	gk_close_visible_model(relation);
 	return (Datum) 0;
 }
 

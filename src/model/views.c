@@ -12,7 +12,6 @@
 #include "access/detoast.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/dependency.h"
@@ -73,7 +72,7 @@ put_model(Oid relation_id, ReturnSetInfo *result)
 	values[2] = CStringGetTextDatum(RelationGetRelationName(relation));
 	values[3] = CStringGetTextDatum(GetUserNameFromId(relation->rd_rel->relowner, false));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	relation_close(relation, AccessShareLock);
+	gk_close_visible_model(relation);
 }
 
 /* The tables that depend on the type of models. */
@@ -249,7 +248,7 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	}
 	gk_end_heads(heads);
 	tell_of_others(relation, left_out);
-	relation_close(relation, AccessShareLock);
+	gk_close_visible_model(relation);
 	return (Datum) 0;
 }
 
@@ -317,7 +316,7 @@ put_summaries(FunctionCallInfo fcinfo, bool with_deviations, PutSummary put)
 	}
 	gk_end_heads(heads);
 	tell_of_others(relation, left_out);
-	relation_close(relation, AccessShareLock);
+	gk_close_visible_model(relation);
 }
 
 /* One of several numbers that may be unknown. */

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#include "access/relation.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -224,7 +223,7 @@ void
 gk_close_subject(GkSubject *subject)
 {
 	gk_end_heads(subject->heads);
-	relation_close(subject->relation, AccessShareLock);
+	gk_close_visible_model(subject->relation);
 }
 
 /* A number of the version. */

@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#include "access/relation.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -129,6 +128,6 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 		MemoryContextReset(context);
 	}
 	gk_end_heads(heads);
-	relation_close(relation, AccessShareLock);
+	gk_close_visible_model(relation);
 	return (Datum) 0;
 }
