@@ -390,7 +390,10 @@ find_nearest(const GkClustering *clustering, GkQuality *quality)
 	}
 }
 
-/* The sum of squares of the means around the mean of all rows. */
+/*
+ * The sum of squares of the means around the mean of all rows.  They are measured from one of them:
+ * where all are equal, and far from zero, the mean of all would not be quite the same.
+ */
 static double
 between_means(const Measurement *measurement)
 {
@@ -398,13 +401,23 @@ between_means(const Measurement *measurement)
 	int			d = measurement->clustering->dimension;
 	int			k = measurement->clustering->k;
 	double	   *centre = gk_allocate_zero(d, sizeof(double));
+	int			first = 0;
 	double		sum = 0.0;
 
-	for (int c = 0; c < k; c++)
-		for (int j = 0; j < d; j++)
-			centre[j] += mean_of(measurement, c)[j] * quality->sizes[c] / quality->rows;
-	for (int c = 0; c < k; c++)
-		sum += quality->sizes[c] * square_apart(mean_of(measurement, c), centre, d);
+	while (first < k - 1 && quality->sizes[first] == 0)
+		first++;
+	for (int c = first; c < k; c++)
+		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
+			centre[j] += (mean_of(measurement, c)[j] - mean_of(measurement, first)[j]) *
+				quality->sizes[c] / quality->rows;
+	for (int c = first; c < k; c++)
+		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
+		{
+			double		apart = mean_of(measurement, c)[j] - mean_of(measurement, first)[j] -
+				centre[j];
+
+			sum += quality->sizes[c] * (apart * apart);
+		}
 	pfree(centre);
 	return sum;
 }

@@ -169,6 +169,10 @@ SELECT is((SELECT k FROM gkmeans_evaluate_labels('SELECT i AS x, oid::regproc AS
 SELECT is((SELECT k FROM gkmeans_evaluate_labels('SELECT i AS x, 1 + i % 2 * 1e-12::float8 AS label FROM generate_series(1, 100) i', '{x}', 'label')), 2, 'numbers that are displayed alike are different labels');
 RESET extra_float_digits;
 
+-- Rows that are all equal, and far from zero
+CREATE TABLE equal AS SELECT 999986991104::real * 1000 AS a, i % 3 AS label FROM generate_series(1, 29) i;
+SELECT is(row(total_ss, between_ss, inertia, explained)::text, '(0,0,0,)', 'equal rows are in one place') FROM gkmeans_evaluate_labels('equal', '{a}', 'label');
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;
