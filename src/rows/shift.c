@@ -36,7 +36,7 @@ gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 		return 0.0;
 	/* rows that the fit has not seen may have a value beside it */
 	if (range == 0.0)
-		return farthest <= EXACT_INTEGER && (double) (float) least == least ? 0.0 : least;
+		return farthest < EXACT_INTEGER && (double) (float) least == least ? 0.0 : least;
 
 	/* frexp: range = fraction × 2^exponent, 1/2 <= fraction < 1 */
 	if (frexp(range, &exponent) == 0.5)
