@@ -177,6 +177,20 @@ SKIP:
 		SQL
 }
 
+# What a session reads of models with long texts in the catalogs is not kept
+$primary->safe_psql('postgres', 'CREATE DATABASE texts');
+$primary->safe_psql('texts', <<~'SQL');
+	CREATE EXTENSION gkmeans;
+	SELECT gkmeans_import_model('long_' || i, '{{1},{2}}') FROM generate_series(1, 20) i;
+	DO $$ BEGIN FOR i IN 1 .. 20 LOOP EXECUTE format('ALTER TABLE long_%s ALTER note SET DEFAULT %L', i, repeat('a', 2000000)); END LOOP; END $$;
+	SQL
+my $kept = "SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'CacheMemoryContext'";
+for my $view (qw(models versions clusters centroid_features drift iterations k_selection plots))
+{
+	my ($rows, $bytes) = split /\n/, $primary->safe_psql('texts', "SELECT count(*) FROM gkmeans.$view; $kept");
+	cmp_ok($bytes, '<', 8_000_000, "$view: $rows rows of models with long defaults, which are not kept in memory");
+}
+
 # Damaged rows and every form of scoring under valgrind
 SKIP:
 {
