@@ -15,6 +15,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -29,11 +30,14 @@ typedef struct Level
 	const struct Level *outer;
 } Level;
 
-/* An output column that was followed already: recursive queries come back to it. */
+/*
+ * A column of a query or of an entry of FROM that was followed already: recursive queries come back
+ * to it, and expressions may name it often.
+ */
 typedef struct Visit
 {
-	const Query *query;
-	int			column;
+	const void *place;
+	int64		column;
 } Visit;
 
 /* A search for a column of a table. */
@@ -42,7 +46,8 @@ typedef struct Search
 	List	   *family;			/* the table, its partitions and its children */
 	const char *column;
 	const Level *level;			/* of the expression */
-	List	  **visits;			/* of Visit * */
+	HTAB	   *visits;
+	List	  **views;			/* of Relation, open so that their queries stay in place */
 	List	  **strangers;		/* OIDs of tables that are neither of the family nor its parents */
 } Search;
 
@@ -59,24 +64,15 @@ depends_at(const Search *search, const Level *level, const void *node)
 	return depends(unconstify(void *, node), &inner);
 }
 
-/* True if an output column was not followed before. */
+/* True if a column was not followed before; 0 is all that a place computes. */
 static bool
-is_new(const Search *search, const Query *query, int column)
+is_new(const Search *search, const void *place, int column)
 {
-	Visit	   *one;
-	ListCell   *cell;
+	Visit		visit = {.place = place,.column = column};
+	bool		found;
 
-	CHECK_FOR_INTERRUPTS();
-	foreach(cell, *search->visits)
-	{
-		one = lfirst(cell);
-		if (one->query == query && one->column == column)
-			return false;
-	}
-	one = palloc(sizeof(Visit));
-	*one = (Visit) {.query = query,.column = column};
-	*search->visits = lappend(*search->visits, one);
-	return true;
+	hash_search(search->visits, &visit, HASH_ENTER, &found);
+	return !found;
 }
 
 /* Follows an output column through all sides of a UNION, INTERSECT or EXCEPT. */
@@ -113,17 +109,28 @@ output_depends(const Search *search, const Level *level, int column)
 	return entry != NULL && depends_at(search, level, entry->expr);
 }
 
+/* Opens a view until the search ends. */
+static Relation
+open_view(const Search *search, Oid view_id)
+{
+	Relation	view;
+	ListCell   *cell;
+
+	foreach(cell, *search->views)
+		if (RelationGetRelid((Relation) lfirst(cell)) == view_id)
+			return lfirst(cell);
+	view = relation_open(view_id, AccessShareLock);
+	*search->views = lappend(*search->views, view);
+	return view;
+}
+
 /* Follows a column of a view, materialised or not; all of them for number 0. */
 static bool
 view_depends(const Search *search, Oid view_id, AttrNumber column)
 {
-	Relation	view = relation_open(view_id, AccessShareLock);
-	Level		level = {.query = gk_view_query(view)};
-	bool		found = column >= 0 && level.query != NULL &&
-		output_depends(search, &level, column);
+	Level		level = {.query = gk_view_query(open_view(search, view_id))};
 
-	relation_close(view, NoLock);
-	return found;
+	return column >= 0 && level.query != NULL && output_depends(search, &level, column);
 }
 
 /* True if a column of a relation in FROM is the one, or is generated from it. */
@@ -171,6 +178,43 @@ with_depends(const Search *search, const Level *level, const RangeTblEntry *tabl
 	return false;
 }
 
+/* Follows a column of a list of rows, all of them for number 0. */
+static bool
+values_depend(const Search *search, const Level *level, List *rows, int column)
+{
+	ListCell   *cell;
+
+	foreach(cell, rows)
+		if (depends_at(search, level, column == 0 ? lfirst(cell)
+					   : list_nth(lfirst_node(List, cell), column - 1)))
+			return true;
+	return false;
+}
+
+/* Follows a column of what FROM lists beside tables and queries; all of them for number 0. */
+static bool
+entry_depends(const Search *search, const Level *level, const RangeTblEntry *table, int column)
+{
+	switch (table->rtekind)
+	{
+		case RTE_JOIN:
+			return depends_at(search, level, column == 0 ? (void *) table->joinaliasvars
+							  : list_nth(table->joinaliasvars, column - 1));
+#if PG_VERSION_NUM >= 180000
+		case RTE_GROUP:
+			return depends_at(search, level, list_nth(table->groupexprs, column - 1));
+#endif
+		case RTE_FUNCTION:
+			return depends_at(search, level, table->functions);
+		case RTE_TABLEFUNC:
+			return depends_at(search, level, table->tablefunc);
+		case RTE_VALUES:
+			return values_depend(search, level, table->values_lists, column);
+		default:
+			return false;
+	}
+}
+
 /* Follows a reference to what FROM lists. */
 static bool
 reference_depends(const Search *search, const Level *level, const Var *reference)
@@ -188,21 +232,8 @@ reference_depends(const Search *search, const Level *level, const Var *reference
 			return output_depends(search, &inner, column);
 		case RTE_CTE:
 			return with_depends(search, level, table, column);
-		case RTE_JOIN:
-			return depends_at(search, level, column == 0 ? (void *) table->joinaliasvars
-							  : list_nth(table->joinaliasvars, column - 1));
-#if PG_VERSION_NUM >= 180000
-		case RTE_GROUP:
-			return depends_at(search, level, list_nth(table->groupexprs, column - 1));
-#endif
-		case RTE_FUNCTION:
-			return depends_at(search, level, table->functions);
-		case RTE_TABLEFUNC:
-			return depends_at(search, level, table->tablefunc);
-		case RTE_VALUES:
-			return depends_at(search, level, table->values_lists);
 		default:
-			return false;
+			return is_new(search, table, column) && entry_depends(search, level, table, column);
 	}
 }
 
@@ -260,6 +291,7 @@ depends(Node *node, void *context)
 	Search		within = *search;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
@@ -274,7 +306,8 @@ depends(Node *node, void *context)
 	if (!IsA(node, Query))
 		return expression_tree_walker(node, depends, context);
 	within.level = &inner;
-	return query_tree_walker((Query *) node, depends, &within, QTW_IGNORE_JOINALIASES);
+	return is_new(search, node, 0) &&
+		query_tree_walker((Query *) node, depends, &within, QTW_IGNORE_JOINALIASES);
 }
 
 /* True if one of some output columns of a query is made of a column of a table. */
@@ -283,18 +316,22 @@ gk_are_made_of(const Query *query, const int *outputs, int count, Oid relation_i
 			   const char *column)
 {
 	Level		level = {.query = query};
-	List	   *visits = NIL;
+	HASHCTL		visit = {.keysize = sizeof(Visit),.entrysize = sizeof(Visit)};
+	List	   *views = NIL;
 	List	   *strangers = NIL;
-	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL),.column = column,
-	.level = &level,.visits = &visits,.strangers = &strangers};
+	Search		search = {.column = column,.level = &level,.views = &views,.strangers = &strangers};
 	bool		found = false;
+	ListCell   *cell;
 
+	visit.hcxt = CurrentMemoryContext;
+	search.visits = hash_create("columns", 64, &visit, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	search.family = find_all_inheritors(relation_id, NoLock, NULL);
 	for (int i = 0; i < count && !found; i++)
-	{
 		found = output_depends(&search, &level, outputs[i]);
-		list_free_deep(visits);
-		visits = NIL;
-	}
+	foreach(cell, views)
+		relation_close(lfirst(cell), NoLock);
+	hash_destroy(search.visits);
+	list_free(views);
 	list_free(strangers);
 	list_free(search.family);
 	return found;

@@ -129,6 +129,8 @@ FROM unnest('{replace,delete,merge}'::text[]) choice, (VALUES ('trips', 'distanc
 	('WITH t AS (SELECT id, distance AS far FROM trips) SELECT id, y, far AS x FROM t JOIN data d USING (id)', 'y,x'),
 	('SELECT id, y, s.x FROM seen_trips s JOIN data d USING (id)', 'y,x')) s(source, feature);
 -- nor what is computed from data, however deep
+CREATE VIEW seen_data AS SELECT id, x FROM data;
+CREATE VIEW seen_again AS SELECT id, x FROM seen_data;
 CREATE VIEW far_trips AS SELECT t.id, ln(x + 1) AS far FROM seen_trips t;
 SELECT fails_with(format($$SELECT count(*) FROM gkmeans_fit(%L, '{x,y}', 3, id_column => 'id', labels_table => 'trips', if_exists => 'merge')$$, source), '42809',
 	'a feature that is made of a label: ' || source, 'table "trips" holds data of the source', 'with their column "distance"')
@@ -141,11 +143,21 @@ FROM unnest(ARRAY['SELECT id, t.distance * 2 AS x, y FROM trips t JOIN data USIN
 	'SELECT id, percent_rank() OVER (ORDER BY distance) AS x, y FROM trips JOIN data d USING (id)', 'SELECT id, count(*) OVER w AS x, y FROM trips JOIN data d USING (id) WINDOW w AS (PARTITION BY distance)',
 	'SELECT d.id, n.c AS x, y FROM data d JOIN (SELECT min(id) AS id, count(*) AS c FROM trips GROUP BY round(distance)) n USING (id)',
 	'WITH RECURSIVE w AS (SELECT id, distance FROM trips UNION ALL SELECT id, distance FROM w WHERE false) CYCLE distance SET c TO 1 DEFAULT 0 USING path SELECT id, c AS x, y FROM w JOIN data USING (id)',
+	'SELECT id, v.x, y FROM data d JOIN trips t USING (id), LATERAL (VALUES (1, 2.0), (2, t.distance)) v(n, x) WHERE n = 2',
 	'SELECT id, x, y FROM data UNION ALL SELECT -id, t.distance - 1, 2 FROM trips t', 'WITH t AS (TABLE trips) SELECT id, s.x, y FROM data d JOIN LATERAL (SELECT distance + 1 AS x FROM t WHERE t.id = d.id) s ON true']) source;
 SELECT fails_with($$SELECT count(*) FROM gkmeans_fit('SELECT d.*, t.distance + 1 AS w FROM data d JOIN trips t USING (id)', '{x,y}', 3, id_column => 'id', weight_column => 'w', labels_table => 'trips', if_exists => 'merge')$$, '42809', 'nor the weight');
 SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', choice, 'SELECT d.* FROM data d JOIN trips USING (id) WHERE distance >= 0'), choice || ' may read distances')
 FROM unnest('{merge,delete}'::text[]) choice;
+SELECT lives_ok($$SELECT fit_into('trips', 'merge', 'SELECT id, n + d.x AS x, y FROM data d JOIN trips t USING (id), LATERAL (VALUES (1, 2.0), (2, t.distance)) v(n, x) WHERE v.x = 2')$$, 'a column of values beside one of distances');
+-- What is named twice, again and again, is looked at once
+SELECT lives_ok(format($$SELECT fit_into('trips', 'merge', %L)$$, source), 'deep: ' || left(source, 100)) FROM (VALUES
+	((SELECT 'SELECT id, f40.x, y FROM data JOIN trips t USING (id), generate_series(1, 1) f0(x)' || string_agg(format(', LATERAL generate_series(f%s.x, f%1$s.x) f%s(x)', i - 1, i), '') || ' WHERE t.distance >= 0' FROM generate_series(1, 40) i)),
+	('SELECT id, ' || repeat('(SELECT v + v * 0 FROM (SELECT ', 40) || 'd.x' || repeat(' AS v OFFSET 0) q)', 40) || ' AS x, y FROM data d JOIN trips t USING (id) WHERE t.distance >= 0')) s(source);
+-- Caches that are built anew all the time change nothing; they can be only where PostgreSQL has assertions
+SELECT set_config('debug_discard_caches', least(1, max_val::int)::text, true) FROM pg_settings WHERE name = 'debug_discard_caches';
+SELECT fails_with($$SELECT fit_into('trips', 'merge', 'SELECT id, a.x * 0 + b.x * 0 + c.far AS x, a.x AS y FROM seen_data a JOIN seen_again b USING (id) JOIN far_trips c USING (id)')$$, '42809', 'views beside views');
+RESET debug_discard_caches;
 CREATE TABLE roads AS SELECT id, x AS distance, y FROM data;
 SELECT lives_ok(format($$SELECT count(*) FROM gkmeans_fit('SELECT r.* FROM roads r JOIN trips t USING (id) WHERE t.distance >= 0', '{distance,y}', 3, id_column => 'id', labels_table => 'trips', if_exists => %L)$$, choice),
 	choice || ' may read distances beside those of another table')
