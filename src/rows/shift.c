@@ -32,11 +32,11 @@ gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class)
 
 	if (feature_class == GK_FEATURE_EXACT || farthest <= FAR * range)
 		return 0.0;
-	if (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER)
-		return 0.0;
 	/* rows that the fit has not seen may have a value beside it */
 	if (range == 0.0)
 		return farthest < EXACT_INTEGER && (double) (float) least == least ? 0.0 : least;
+	if (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER)
+		return 0.0;
 
 	/* frexp: range = fraction × 2^exponent, 1/2 <= fraction < 1 */
 	if (frexp(range, &exponent) == 0.5)

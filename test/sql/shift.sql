@@ -42,6 +42,8 @@ CREATE TABLE constant AS SELECT i AS id, 1600000000::float8 AS x, i % 2 * 10 AS 
 SELECT gkmeans_create_model('constants', 'constant', '{x,y}', 2);
 SELECT gkmeans_import_model('imported_constants', '{{1e9,0},{1e9,1}}');
 SELECT is(ARRAY[gkmeans_distance('constants', 1600000003, 10), gkmeans_distance('imported_constants', 1000000003, 0)], '{3,3}', 'rows beside a constant feature');
+SELECT gkmeans_create_model('constants_' || type, format('SELECT i, %s::%s AS x FROM generate_series(1, 9) i', value, type), '{x}', 1) FROM (VALUES ('int', 16777216), ('bigint', -16777216), ('numeric', 16777216)) t(type, value);
+SELECT is(ARRAY[gkmeans_distance('constants_int', 16777217), gkmeans_distance('constants_bigint', -16777217), gkmeans_distance('constants_numeric', 16777217)], '{1,1,1}', 'be they integers at 2^24');
 
 -- Integers that neither float32 nor float64 holds: a row just above the middle of two reals
 CREATE TABLE wide AS SELECT i AS id, ARRAY[(CASE WHEN i <= 3 THEN -1 ELSE 1 END) * 1152921504606846976 + CASE WHEN i > 9 THEN 137438953472 WHEN i > 6 THEN 68719476737 ELSE 0 END, 0]::bigint[] AS v
