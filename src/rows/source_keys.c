@@ -123,6 +123,8 @@ gk_key_of_column(const Query *query, int column)
 	const Query *from;
 
 	check_stack_depth();
+	/* views of unions of views may be without end, for the planner as well */
+	CHECK_FOR_INTERRUPTS();
 	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
 	if (entry == NULL)
 		return NULL;

@@ -124,6 +124,23 @@ cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backe
 like($session->query('SELECT 1'), qr/1/, 'a view of features whose names are alike: the session goes on');
 like($session->{stderr}, qr/canceling statement due to user request/, 'a view of features whose names are alike: says so');
 
+# Views of unions of views, which have a key if all sides have it
+$session->query(<<~'SQL');
+	CREATE VIEW united_0 AS SELECT 1 AS x;
+	DO $do$ BEGIN FOR i IN 1 .. 40 LOOP
+		EXECUTE format('CREATE VIEW united_%s AS SELECT x FROM united_%s UNION ALL SELECT x FROM united_%2$s', i, i - 1);
+	END LOOP; END $do$;
+	CREATE TABLE keyed (x int PRIMARY KEY);
+	CREATE OR REPLACE VIEW united_0 AS SELECT x FROM keyed;
+	SQL
+$session->{stderr} = '';
+start_query($session, q{SELECT count(*) FROM gkmeans_fit('SELECT x FROM united_40', k => 2)});
+$node->poll_query_until('postgres', "SELECT state = 'active' AND query LIKE '%united_40%' FROM pg_stat_activity WHERE pid = $pid");
+cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')"), '<', $slack, 'keys of views of unions: cancelled');
+like($session->query('SELECT 1'), qr/1/, 'keys of views of unions: the session goes on');
+like($session->{stderr}, qr/canceling statement due to user request/, 'keys of views of unions: says so');
+$session->{stderr} = '';
+
 # Features of one column of another table, beside a labels table with many partitions.
 $session->query(<<~'SQL');
 	CREATE TABLE trips AS SELECT i AS id, i::float8 AS distance FROM generate_series(1, 100) i;
