@@ -15,6 +15,9 @@
 #include "exact.h"
 #include "fixed_point.h"
 
+/* Distances may be rounded by far less. */
+#define REACH_MARGIN 1.000001
+
 /* The squares under way. */
 typedef struct Squares
 {
@@ -27,7 +30,7 @@ typedef struct Squares
 
 /* Finds how large a weight × (x - c)² of each feature may be; false if one may be infinite. */
 static bool
-find_limits(Squares *squares, const double *centroids)
+find_limits(Squares *squares, const double *centroids, double reach)
 {
 	int			d = squares->clustering->dimension;
 	float	   *range = gk_allocate(2 * (int64) d, sizeof(float));
@@ -49,6 +52,8 @@ find_limits(Squares *squares, const double *centroids)
 	limits[d] = command.range.greatest_weight;
 	for (int j = 0; j < d; j++)
 	{
+		/* a row that is far from others may be near to its own centroid */
+		limits[j] = Min(limits[j], reach * REACH_MARGIN);
 		limits[j] = limits[d] * (limits[j] * limits[j]);
 		finite = finite && isfinite(limits[j]);
 	}
@@ -95,7 +100,8 @@ derive_deviations(const Squares *squares, int64 label, double *deviations)
 
 /* Finds the deviations around the centroids that the engine has. */
 void
-gk_find_deviations(const GkClustering *clustering, const double *centroids, double *deviations)
+gk_find_deviations(const GkClustering *clustering, const double *centroids, double reach,
+				   double *deviations)
 {
 	int64		d = clustering->dimension;
 	Squares		squares = {.clustering = clustering,.bits = gk_value_bits(clustering->rows)};
@@ -105,7 +111,7 @@ gk_find_deviations(const GkClustering *clustering, const double *centroids, doub
 	squares.sums = gk_allocate(clustering->k * (d + 1), 2 * sizeof(int64));
 	for (int64 i = 0; i < clustering->k * d; i++)
 		deviations[i] = NAN;
-	if (find_limits(&squares, centroids))
+	if (find_limits(&squares, centroids, reach))
 	{
 		add_squares(&squares);
 		for (int64 label = 0; label < clustering->k; label++)

@@ -14,9 +14,9 @@
 /*
  * Finds them around the centroids that the engine has, k × dimension, with its labels: by label and
  * feature, in the units of the rows as compared; NaN for a label without weight, and where numbers
- * are too large.  Weights count.
+ * are too large.  Weights count.  But for rounding, no row is above `reach` from its centroid.
  */
 extern void gk_find_deviations(const GkClustering *clustering, const double *centroids,
-							   double *deviations);
+							   double reach, double *deviations);
 
 #endif							/* GK_DEVIATIONS_H */

@@ -49,6 +49,7 @@ typedef struct Measurement
 	const GkClustering *clustering;
 	GkQuality  *quality;
 	double	   *means;			/* k × dimension */
+	double	   *engine_means;	/* those that the engine has, in which weights count */
 	Tally	   *tallies;		/* k */
 	int32	   *group_of;		/* k: number of a label among those that have rows */
 	double	   *points;			/* what the rows are compared with: groups × dimension */
@@ -280,20 +281,46 @@ find_scales(Measurement *measurement)
 	pfree(centroid);
 }
 
-/* The deviations within the clusters, around the means of an iteration. */
+/*
+ * The greatest distance of a row to the engine's mean of its cluster is not above this.  Directions
+ * are within 2 of each other, and their distances are too much rounded.
+ */
+static double
+find_reach(const Measurement *measurement)
+{
+	const GkClustering *clustering = measurement->clustering;
+	int			d = clustering->dimension;
+	double	   *centroid;
+	double		reach = 0.0;
+
+	if (clustering->metric == GK_COSINE)
+		return HUGE_VAL;
+	centroid = gk_allocate(d, sizeof(double));
+	for (int c = 0; c < clustering->k; c++)
+	{
+		if (measurement->quality->sizes[c] == 0)
+			continue;
+		find_centroid(measurement, c, centroid);
+		reach = Max(reach, measurement->tallies[c].farthest +
+					sqrt(square_apart(centroid, measurement->engine_means + (int64) c * d, d)));
+	}
+	pfree(centroid);
+	return reach;
+}
+
+/* The deviations within the clusters, around the means of the engine. */
 static void
-find_deviations(const Measurement *measurement, bool has_means)
+find_deviations(const Measurement *measurement)
 {
 	const GkClustering *clustering = measurement->clustering;
 	int64		numbers = (int64) clustering->k * clustering->dimension;
-	double	   *means = has_means ? measurement->means : gk_allocate(numbers, sizeof(double));
+	GkQuality  *quality = measurement->quality;
 
-	if (!has_means)
-		gk_find_means_by_engine(clustering, means);
-	measurement->quality->deviations = gk_allocate(numbers, sizeof(double));
-	gk_find_deviations(clustering, means, measurement->quality->deviations);
-	if (!has_means)
-		pfree(means);
+	quality->deviations = gk_allocate(numbers, sizeof(double));
+	gk_find_deviations(clustering, measurement->engine_means, find_reach(measurement),
+					   quality->deviations);
+	if (measurement->engine_means != measurement->means)
+		pfree(measurement->engine_means);
 }
 
 /* The means of the rows of the labels, and the labels if there are none yet. */
@@ -304,10 +331,12 @@ find_means(Measurement *measurement, GkSample *sample, bool by_engine)
 
 	if (clustering->packed != NULL)
 		set_centroids(clustering, !by_engine);
-	if (by_engine)
-		gk_find_means_by_engine(clustering, measurement->means);
-	if (clustering->with_deviations)
-		find_deviations(measurement, by_engine);
+	measurement->engine_means = measurement->means;
+	if (!by_engine && clustering->with_deviations)
+		measurement->engine_means = gk_allocate((int64) clustering->k * clustering->dimension,
+												sizeof(double));
+	if (by_engine || clustering->with_deviations)
+		gk_find_means_by_engine(clustering, measurement->engine_means);
 	count_rows(measurement);
 	if (!by_engine)
 		gk_find_means(clustering, measurement->quality->sizes, sample, measurement->means);
@@ -326,6 +355,8 @@ find_sums(Measurement *measurement)
 	set_points(measurement, true);
 	compare_rows(measurement, true, add_separation);
 	find_scales(measurement);
+	if (clustering->with_deviations)
+		find_deviations(measurement);
 	set_points(measurement, false);
 	compare_rows(measurement, false, add_spread);
 }

@@ -123,6 +123,11 @@ SELECT gkmeans_create_model('within_one', 'SELECT * FROM (VALUES (1e30, 0), (-1e
 SELECT ok(abs(deviations[1][1] / (1e30 * sqrt(2 / 3.0)) - 1) < 1e-6 AND abs(deviations[1][2] - sqrt(32 / 3.0)) < 1e-12, 'one cluster of very different features') FROM within_one;
 SELECT gkmeans_create_model('within_far', 'SELECT CASE WHEN i % 2 = 0 THEN 1e6 ELSE (i % 8) / 1024.0 END AS x FROM generate_series(1, 1000) i', '{x}', 2, initial_centroids => '{{1e6},{0}}');
 SELECT near(deviations[2][1], sqrt(5) / 1024, 1e-9, 'a cluster that is small beside the range of the rows') FROM within_far;
+CREATE TABLE placeholder AS SELECT i AS id, CASE WHEN i = 7 THEN 999999999999999 ELSE i * 7919 % 1000 / 1000.0 END::float8 AS x, (i % 7)::float8 AS y, i % 3 + 1 AS w FROM generate_series(1, 20000) i;
+SELECT gkmeans_create_model('within_placeholder', 'placeholder', '{x,y}', 4);
+SELECT deviations('within_placeholder', 'SELECT * FROM placeholder', tolerance => 1e-6);
+SELECT gkmeans_create_model('within_placeholder_weighted', 'placeholder', '{x,y}', 4, weight_column => 'w');
+SELECT deviations('within_placeholder_weighted', 'SELECT * FROM placeholder', 'w', tolerance => 1e-6);
 SELECT isnt(a.deviations, b.deviations, 'a refit has its own') FROM g a, g b WHERE a.version = 1 AND b.version = 2;
 SELECT deviations('g', 'SELECT * FROM growing', tolerance => 1e-6);
 SELECT is(deviations, NULL, 'an imported model has none') FROM i;
