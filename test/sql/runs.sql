@@ -407,6 +407,12 @@ SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({100000000
 ALTER TABLE resting ALTER x TYPE real USING id % 2 * 0.5;
 SELECT is(row(deployed, inertia)::text, '(t,0)', 'values of a type that needs no shift, where the model has one') FROM gkmeans_refit('resting_kinds');
 SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({0},50)","({0.5},50)"}', 'likewise') FROM gkmeans_clusters('resting_kinds');
+CREATE TABLE still (id int, x int, y bigint, z float8, n numeric);
+INSERT INTO still SELECT i, 2147483647, 100, 123456789, i * 1000000.5 FROM generate_series(1, 10) i;
+SELECT gkmeans_create_model('still_kinds', 'still', '{x,y,z,n}', 1);
+UPDATE still SET x = 0, y = 123456789, z = 10000, n = 123456789.5;
+SELECT is(row(status, deployed)::text, '(fitted,t)', 'values that are all equal now') FROM gkmeans_refit('still_kinds', deploy => 'always');
+SELECT is(centroid, '{0,123456789,10000,123456789.5}', 'are the centroid') FROM gkmeans_clusters('still_kinds');
 CREATE TABLE gathering AS SELECT i AS id, (1.5e9 + i * 1e6)::float8 AS x FROM generate_series(1, 300) i;
 SELECT gkmeans_create_model('gathering_kinds', 'gathering', '{x}', 3);
 UPDATE gathering SET x = 1.75e9 + id % 3 * 20;
