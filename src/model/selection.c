@@ -131,7 +131,7 @@ find_bic(const GkQuality *quality, int k, int dimension)
 static double
 find_gap(const GkQuality *quality, const GkReference *reference)
 {
-	if (isnan(reference->expected) || quality->rows <= quality->clusters)
+	if (quality->rows <= quality->clusters)
 		return NAN;
 	if (!(quality->inertia > 0.0))
 		return HUGE_VAL;
@@ -212,7 +212,7 @@ choose_by_gap(const GkSelection *selection)
 
 		if (isnan(figures[GK_FIGURE_GAP]))
 			continue;
-		if (next == NULL || isnan(next[GK_FIGURE_GAP]) ||
+		if (next == NULL || isnan(next[GK_FIGURE_GAP]) || isinf(figures[GK_FIGURE_GAP]) ||
 			figures[GK_FIGURE_GAP] >= next[GK_FIGURE_GAP] - next[GK_FIGURE_GAP_ERROR])
 			return i;
 	}

@@ -20,6 +20,7 @@ SELECT is(chosen('elbow', 'iris', '{v}', '{2,3,4,5,6,7,8,9,10,12,15,20}'), 3, 't
 SELECT is(chosen(c, 'uniform', '{x,y}'), 1, 'uniform rows have no clusters: ' || c) FROM unnest('{gap,bic}'::text[]) c;
 SELECT is(chosen(c, 'SELECT * FROM (VALUES (1, 1), (5, 5), (9, 3)) v, generate_series(1, 20)', '{column1,column2}', '{1,2,3}'), 3, 'three different rows: ' || c) FROM unnest('{simplified_silhouette,silhouette,davies_bouldin,calinski_harabasz,bic}'::text[]) c;
 SELECT is((SELECT array_agg(k ORDER BY k) FROM gkmeans_select_k('iris', '{v}', '{1}') WHERE chosen), NULL, 'nothing is chosen where the criterion is not defined');
+SELECT is(chosen(c, 'SELECT 5 AS x FROM iris', '{x}', '{1,2,4}'), 1, 'equal rows are one cluster: ' || c) FROM unnest('{gap,bic}'::text[]) c;
 SELECT is(chosen(c, 'iris', '{v}', '{1}'), 1, 'one cluster can be chosen by ' || c) FROM unnest('{gap,bic}'::text[]) c;
 
 -- The figures are those of fits and of gkmeans_evaluate, bit for bit
