@@ -227,7 +227,7 @@ reference_depends(const Search *search, const Level *level, const Var *reference
 	switch (table->rtekind)
 	{
 		case RTE_RELATION:
-			return table_depends(search, table, column);
+			return is_new(search, table, column) && table_depends(search, table, column);
 		case RTE_SUBQUERY:
 			return output_depends(search, &inner, column);
 		case RTE_CTE:
