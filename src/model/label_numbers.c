@@ -15,6 +15,9 @@
 #include "engine.h"
 #include "label_numbers.h"
 
+/* The most bytes that the texts of different labels may have. */
+#define MOST_BYTES ((Size) 256 << 20)
+
 /* A label and its number. */
 typedef struct Label
 {
@@ -38,6 +41,7 @@ struct GkLabelNumbers
 	HTAB	   *buckets;
 	int			count;
 	int			room;
+	Size		bytes;			/* of their texts */
 	Label	  **labels;			/* count, by their number */
 };
 
@@ -90,6 +94,12 @@ add_label(GkLabelNumbers *numbers, const char *text, Size length)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("there are more than %d different labels", GK_MAX_CLUSTERS)));
+	numbers->bytes += length;
+	if (numbers->bytes > MOST_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the different labels have more than %zu MB of text", MOST_BYTES >> 20),
+				 errhint("Use md5() of the labels.")));
 	if (numbers->count == numbers->room)
 	{
 		numbers->room *= 2;

@@ -19,7 +19,8 @@ extern int	gk_label_numbers_count(const GkLabelNumbers *numbers);
 
 /*
  * The number of a label: the next one if it has not been seen.  Call it between
- * gk_begin_id_texts() and gk_end_id_texts().  Raises an error beyond GK_MAX_CLUSTERS labels.
+ * gk_begin_id_texts() and gk_end_id_texts().  Raises an error beyond GK_MAX_CLUSTERS labels, or
+ * 256 MB of their texts.
  */
 extern int32 gk_label_number(GkLabelNumbers *numbers, Datum label);
 

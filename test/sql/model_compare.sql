@@ -131,6 +131,7 @@ SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT (i * 0.1::fl
 RESET extra_float_digits;
 SELECT is((SELECT adjusted_rand FROM gkmeans_compare_labels('SELECT oid::regproc AS a, oid AS b FROM pg_proc, generate_series(1, 5) WHERE proname = ''abs''', 'a', 'b')), 1::float8, 'functions of one name are different labels');
 SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i AS a, 1 AS b FROM generate_series(0, 1000000) i', 'a', 'b')$$, '54000', 'more labels than clusters can be', 'more than 1000000 different labels');
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT repeat(md5(i::text), 3000) AS a, 1 AS b FROM generate_series(1, 3000) i', 'a', 'b')$$, '54000', 'texts of more than 256 MB', 'more than 256 MB', NULL, 'md5');
 
 -- A source that changes the types of its columns after they were looked at: a literal runs the check of a domain.
 CREATE TABLE changing (a text, b text);
