@@ -169,8 +169,8 @@ describe_clusters(View *view)
 	{
 		const char *feature = gk_feature_name(model, j);
 
-		appendStringInfo(&features, ",\n    (f.feature_values OPERATOR(pg_catalog.->>) %s)"
-						 "::pg_catalog.float8 AS %s", quote_literal_cstr(feature),
+		appendStringInfo(&features, ",\n    (f.numbers)[(f.places OPERATOR(pg_catalog.->>) %s)"
+						 "::pg_catalog.int4] AS %s", quote_literal_cstr(feature),
 						 quote_identifier(choose_name(view, feature)));
 	}
 	for (int i = 0; i < lengthof(own); i++)
@@ -179,7 +179,8 @@ describe_clusters(View *view)
 	/* of the very type that the functions have: no other function may fit better */
 	constant = psprintf("%s::pg_catalog.oid", view->constant);
 	appendStringInfo(&view->from, "%s._gkmeans_clusters(%s) AS c\n    JOIN (SELECT v.cluster_id,"
-					 " pg_catalog.jsonb_object_agg(v.feature, v.value) AS feature_values\n"
+					 " pg_catalog.jsonb_object_agg(v.feature, v.feature_no) AS places,\n"
+					 "            pg_catalog.array_agg(v.value ORDER BY v.feature_no) AS numbers\n"
 					 "        FROM %s._gkmeans_centroid_features(%s) AS v\n"
 					 "        WHERE v.deployed GROUP BY v.cluster_id) AS f\n"
 					 "    ON c.cluster_id OPERATOR(pg_catalog.=) f.cluster_id\nWHERE c.deployed",
