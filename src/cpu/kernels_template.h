@@ -954,6 +954,13 @@ low_limb(Q value, double rest)
 	return (value - (high_limb(value) - ROUNDER)) * rest + ROUNDER;
 }
 
+/* Adds to a sum, which wraps if its grid is too fine: a coordinator may ask for anything. */
+static inline void
+add_number(int64_t *sum, int64_t number)
+{
+	*sum = (int64_t) ((uint64_t) *sum + (uint64_t) number);
+}
+
 /* Adds one column of up to four rows, the low limbs if asked for. */
 static inline __attribute__((always_inline)) void
 add_column(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j, Q value)
@@ -963,9 +970,9 @@ add_column(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j
 
 	for (int i = 0; i < rows; i++)
 	{
-		places[i][j] += high[i];
+		add_number(&places[i][j], high[i]);
 		if (quantizer->wide)
-			places[i][quantizer->d + 1 + j] += low[i];
+			add_number(&places[i][quantizer->d + 1 + j], low[i]);
 	}
 }
 
@@ -1218,7 +1225,7 @@ static void
 add(int64_t *sums, const int64_t *others, int64_t count)
 {
 	for (int64_t j = 0; j < count; j++)
-		sums[j] += others[j];
+		add_number(&sums[j], others[j]);
 }
 
 const GkKernels GK_KERNELS = {
