@@ -10,6 +10,7 @@
 #include "common/shortest_dec.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -24,6 +25,9 @@
 #include "run.h"
 #include "running.h"
 #include "target.h"
+
+/* The most bytes of a message or DETAIL that are kept. */
+#define MOST_MESSAGE 10000
 
 /* The name of a model, qualified and quoted. */
 char *
@@ -142,17 +146,28 @@ gk_leave_run(Oid relation_id, int version)
 	UnlockRelationIdForSession(&id, ShareUpdateExclusiveLock);
 }
 
+/* The beginning of a message, which may quote a whole value. */
+static const char *
+beginning_of(const char *message)
+{
+	int			length = pg_mbcliplen(message, strlen(message), MOST_MESSAGE);
+
+	return message[length] == '\0' ? message : psprintf("%.*s...", length, message);
+}
+
 /* The row of a run that failed. */
 static void
 draft_failure(GkDraft *draft, const ErrorData *error, const char *status)
 {
+	const char *message = beginning_of(error->message);
+
 	gk_begin_draft(draft);
 	gk_draft_text(draft, GK_MODEL_STATUS, status);
 	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
-	gk_draft_text(draft, GK_MODEL_OUTCOME, psprintf("%s: %s", status, error->message));
+	gk_draft_text(draft, GK_MODEL_OUTCOME, psprintf("%s: %s", status, message));
 	gk_draft_text(draft, GK_MODEL_ERROR_CODE, unpack_sql_state(error->sqlerrcode));
-	gk_draft_text(draft, GK_MODEL_ERROR_MESSAGE, error->detail == NULL ? error->message
-				  : psprintf("%s\n%s", error->message, error->detail));
+	gk_draft_text(draft, GK_MODEL_ERROR_MESSAGE, error->detail == NULL ? message
+				  : psprintf("%s\n%s", message, beginning_of(error->detail)));
 }
 
 /* Records that a run failed. */

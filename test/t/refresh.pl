@@ -127,6 +127,16 @@ like(errors_of(), qr/ERROR:  division by zero/, 'the error of the source');
 is(version(), '5 failed 22012', 'is recorded');
 is(sql('SELECT outcome || \'|\' || error_message FROM gkmeans.versions WHERE version = 5 AND model = \'public.m\''), 'failed: division by zero|division by zero', 'with its message');
 is(sql(q{SELECT last_status || '|' || last_error FROM gkmeans.models WHERE model = 'public.m'}), 'failed|division by zero', 'and seen in gkmeans.models');
+
+# A message that quotes a whole value
+sql(<<~'SQL');
+	CREATE TABLE quoted AS SELECT i AS id, (i % 5)::text AS t FROM generate_series(1, 50) i;
+	SELECT gkmeans_create_model('quoted_kinds', 'SELECT id, t::float8 AS a FROM quoted', '{a}', 2);
+	UPDATE quoted SET t = repeat('7x', 100000) WHERE id = 7;
+	SQL
+$node->psql('postgres', q{CALL gkmeans_refresh('quoted_kinds')});
+is(sql(q{SELECT last_status || '|' || (last_error ~ '^invalid input syntax for type double precision: "7x7x.*\.\.\.$') || '|' || octet_length(last_error) FROM gkmeans.models WHERE model = 'public.quoted_kinds'}), 'failed|true|10003', 'of a long message, the beginning is kept');
+sql('DROP TABLE quoted_kinds, quoted');
 is(deployed(), 4, 'the old version is deployed');
 labels_are($labels_of_then, 'a failed run');
 @heard = $listener->query_safe('SELECT 1') =~ /"segments" with payload "(\{.*?\})"/g;
