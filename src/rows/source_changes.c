@@ -130,8 +130,11 @@ gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
 			return true;
 	}
 	foreach(cell, functions)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (differ(&of_function, lfirst_oid(cell), snapshot))
 			return true;
+	}
 	return false;
 }
 
@@ -142,7 +145,7 @@ add_function(Oid function, void *context)
 	List	  **functions = context;
 
 	if (function >= FirstNormalObjectId)
-		*functions = list_append_unique_oid(*functions, function);
+		*functions = lappend_oid(*functions, function);
 	return false;
 }
 
@@ -150,6 +153,7 @@ add_function(Oid function, void *context)
 static bool
 add_functions(Node *node, void *context)
 {
+	CHECK_FOR_INTERRUPTS();
 	if (node == NULL)
 		return false;
 	(void) check_functions_in_node(node, add_function, context);
@@ -165,5 +169,7 @@ gk_functions_of(const Query *query)
 	List	   *functions = NIL;
 
 	(void) add_functions((Node *) query, &functions);
+	list_sort(functions, list_oid_cmp);
+	list_deduplicate_oid(functions);
 	return functions;
 }

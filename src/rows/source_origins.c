@@ -9,7 +9,6 @@
 
 #include "access/relation.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -43,7 +42,7 @@ typedef struct Visit
 /* A search for a column of a table. */
 typedef struct Search
 {
-	List	   *family;			/* the table, its partitions and its children */
+	List	   *family;			/* of the table, gk_family_of() */
 	const char *column;
 	const Level *level;			/* of the expression */
 	HTAB	   *visits;
@@ -262,10 +261,11 @@ window_depends(const Search *search, const WindowFunc *function)
 		const WindowClause *window = lfirst_node(WindowClause, cell);
 
 		if (window->winref == function->winref)
-			return clauses_depend(search, level, window->partitionClause) ||
-				clauses_depend(search, level, window->orderClause) ||
-				depends_at(search, level, window->startOffset) ||
-				depends_at(search, level, window->endOffset);
+			return is_new(search, window, 0) &&
+				(clauses_depend(search, level, window->partitionClause) ||
+				 clauses_depend(search, level, window->orderClause) ||
+				 depends_at(search, level, window->startOffset) ||
+				 depends_at(search, level, window->endOffset));
 	}
 	return false;
 }
@@ -278,7 +278,8 @@ groups_depend(const Search *search, const Aggref *aggregate)
 
 	for (Index i = 0; i < aggregate->agglevelsup; i++)
 		level = level->outer;
-	return clauses_depend(search, level, level->query->groupClause);
+	return level->query->groupClause != NIL && is_new(search, level->query->groupClause, 0) &&
+		clauses_depend(search, level, level->query->groupClause);
 }
 
 /* True if an expression is made of the column; of a subquery in it, all that it computes. */
@@ -325,7 +326,7 @@ gk_are_made_of(const Query *query, const int *outputs, int count, Oid relation_i
 
 	visit.hcxt = CurrentMemoryContext;
 	search.visits = hash_create("columns", 64, &visit, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	search.family = find_all_inheritors(relation_id, NoLock, NULL);
+	search.family = gk_family_of(relation_id);
 	for (int i = 0; i < count && !found; i++)
 		found = output_depends(&search, &level, outputs[i]);
 	foreach(cell, views)

@@ -58,6 +58,7 @@ with_origins(TupleDesc row, const Bitmapset *columns)
 	{
 		const AttrDefault *value = &row->constr->defval[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (TupleDescAttr(row, value->adnum - 1)->attgenerated != '\0' &&
 			has_column(columns, value->adnum))
 			pull_varattnos(stringToNode(value->adbin), 1, &all);
@@ -120,6 +121,23 @@ add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relati
 	relation_close(relation, NoLock);
 }
 
+/* The order of OIDs in lists. */
+static int
+compare_oids(const void *a, const void *b)
+{
+	return list_oid_cmp(a, b);
+}
+
+/* True if a table is of a family. */
+static bool
+is_of(const List *family, Oid relation_id)
+{
+	ListCell	wanted = {.oid_value = relation_id};
+
+	return bsearch(&wanted, family->elements, list_length(family), sizeof(ListCell),
+				   compare_oids) != NULL;
+}
+
 /* A table and, if they are read as well, its children, as far as they are of the family. */
 static List *
 read_of_family(const Search *search, const RangeTblEntry *table)
@@ -128,9 +146,9 @@ read_of_family(const Search *search, const RangeTblEntry *table)
 	ListCell   *cell;
 
 	if (!table->inh)
-		return list_member_oid(search->family, table->relid) ? list_make1_oid(table->relid) : NIL;
+		return is_of(search->family, table->relid) ? list_make1_oid(table->relid) : NIL;
 	foreach(cell, find_all_inheritors(table->relid, NoLock, NULL))
-		if (list_member_oid(search->family, lfirst_oid(cell)))
+		if (is_of(search->family, lfirst_oid(cell)))
 			found = lappend_oid(found, lfirst_oid(cell));
 	return found;
 }
@@ -203,11 +221,21 @@ search_node(Node *node, void *context)
 	return query_tree_walker(query, search_node, context, 0);
 }
 
+/* A table with its partitions or children. */
+List *
+gk_family_of(Oid relation_id)
+{
+	List	   *family = find_all_inheritors(relation_id, NoLock, NULL);
+
+	list_sort(family, list_oid_cmp);
+	return family;
+}
+
 /* The names of the columns of a table that an analysed query reads. */
 List *
 gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 {
-	Search		search = {.family = find_all_inheritors(relation_id, NoLock, NULL)};
+	Search		search = {.family = gk_family_of(relation_id)};
 
 	(void) search_node((Node *) query, &search);
 	*has_others = search.has_others;

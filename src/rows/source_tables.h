@@ -15,10 +15,13 @@
  */
 extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 
+/* A family of tables: a table with its partitions or children, in the order of OIDs. */
+extern List *gk_family_of(Oid relation_id);
+
 /*
- * The names of the columns of a family of tables, a table with its partitions or children, that a
- * column of a table in FROM is, or is generated from; number 0 is all of them.  NIL if that table
- * is neither one of the family nor a parent.
+ * The names of the columns of a family of tables that a column of a table in FROM is, or is
+ * generated from; number 0 is all of them.  NIL if that table is neither one of the family nor a
+ * parent.
  */
 extern List *gk_columns_of_family(const RangeTblEntry *table, AttrNumber column, List *family);
 
