@@ -82,6 +82,7 @@ append_texts(StringInfo json, const char *key, char *const *texts, int count)
 	appendStringInfo(json, ",\"%s\":[", key);
 	for (int j = 0; j < count; j++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		appendStringInfoString(json, j > 0 ? "," : "");
 		if (texts[j] == NULL)
 			appendStringInfoString(json, "null");

@@ -224,6 +224,7 @@ gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count, bool all
 	texts = gk_allocate(count, sizeof(char *));
 	for (int i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (nulls[i] && !allow_nulls)
 			damaged(row, number);
 		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) > GK_MAX_NAME_BYTES)

@@ -175,7 +175,10 @@ gk_check_foreign(Oid relation_id, CmdType command)
 	ListCell   *cell;
 
 	foreach(cell, tables)
+	{
+		CHECK_FOR_INTERRUPTS();
 		check_foreign_table(lfirst_oid(cell), command);
+	}
 }
 
 /* Raises the error that INSERT would. */
@@ -249,6 +252,7 @@ gk_check_published(Oid relation_id, CmdType command)
 		Relation	relation = gk_is_citus_table(id) ? NULL
 			: try_relation_open(id, AccessShareLock);
 
+		CHECK_FOR_INTERRUPTS();
 		if (relation == NULL)
 			continue;
 		CheckCmdReplicaIdentity(relation, command);
