@@ -33,7 +33,8 @@ lacks_schema(void)
 {
 	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
 	ErrorData  *error = CopyErrorData();
-	bool		lacks = error->hint == NULL && strchr(error->message, '.') == NULL;
+	bool		lacks = error->hint == NULL && error->message != NULL &&
+		strchr(error->message, '.') == NULL;
 
 	FreeErrorData(error);
 	MemoryContextSwitchTo(before);

@@ -146,12 +146,15 @@ gk_leave_run(Oid relation_id, int version)
 	UnlockRelationIdForSession(&id, ShareUpdateExclusiveLock);
 }
 
-/* The beginning of a message, which may quote a whole value. */
+/* The beginning of a message, which may quote a whole value; a function in C may leave it out. */
 static const char *
 beginning_of(const char *message)
 {
-	int			length = pg_mbcliplen(message, strlen(message), MOST_MESSAGE);
+	int			length;
 
+	if (message == NULL)
+		return "missing error text";
+	length = pg_mbcliplen(message, strlen(message), MOST_MESSAGE);
 	return message[length] == '\0' ? message : psprintf("%.*s...", length, message);
 }
 

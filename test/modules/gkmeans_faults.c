@@ -26,6 +26,7 @@ PGDLLEXPORT void _PG_init(void);
 GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
 GK_SQL_FUNCTION(gkmeans_numeric_value);
+GK_SQL_FUNCTION(gkmeans_raise_silently);
 
 static int	fault_at = 0;
 static char *vectors = NULL;
@@ -111,4 +112,13 @@ Datum
 gkmeans_numeric_value(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_FLOAT8(gk_numeric_value(PG_GETARG_DATUM(0)));
+}
+
+/* SQL: an error without a message: that a table is missing, or of data. */
+Datum
+gkmeans_raise_silently(PG_FUNCTION_ARGS)
+{
+	ereport(ERROR,
+			(errcode(PG_GETARG_BOOL(0) ? ERRCODE_UNDEFINED_TABLE : ERRCODE_DATA_EXCEPTION)));
+	PG_RETURN_NULL();
 }

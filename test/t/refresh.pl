@@ -137,6 +137,22 @@ sql(<<~'SQL');
 $node->psql('postgres', q{CALL gkmeans_refresh('quoted_kinds')});
 is(sql(q{SELECT last_status || '|' || (last_error ~ '^invalid input syntax for type double precision: "7x7x.*\.\.\.$') || '|' || octet_length(last_error) FROM gkmeans.models WHERE model = 'public.quoted_kinds'}), 'failed|true|10003', 'of a long message, the beginning is kept');
 sql('DROP TABLE quoted_kinds, quoted');
+
+# An error without a message
+SKIP:
+{
+	skip 'test/modules is not installed', 2 unless has_module('gkmeans_faults');
+	sql(<<~'SQL');
+		CREATE FUNCTION raise_silently(boolean) RETURNS int AS '$libdir/gkmeans_faults', 'gkmeans_raise_silently' LANGUAGE C;
+		CREATE VIEW silent AS SELECT i AS x FROM generate_series(1, 9) i;
+		SELECT gkmeans_create_model('silent_kinds', 'silent', '{x}', 2);
+		CREATE OR REPLACE VIEW silent AS SELECT i + raise_silently(false) AS x FROM generate_series(1, 9) i;
+		SQL
+	$node->psql('postgres', q{CALL gkmeans_refresh('silent_kinds')});
+	is(sql(q{SELECT last_status || '|' || last_error FROM gkmeans.models WHERE model = 'public.silent_kinds'}), 'failed|missing error text', 'an error without a message is recorded');
+	like(($node->psql('postgres', q{SELECT gkmeans_fit('SELECT raise_silently(true) AS x', '{x}', 1)}))[2], qr/ERROR:  missing error text/, 'and raised');
+	sql('DROP TABLE silent_kinds; DROP VIEW silent; DROP FUNCTION raise_silently');
+}
 is(deployed(), 4, 'the old version is deployed');
 labels_are($labels_of_then, 'a failed run');
 @heard = $listener->query_safe('SELECT 1') =~ /"segments" with payload "(\{.*?\})"/g;
