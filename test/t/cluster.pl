@@ -153,7 +153,7 @@ is(sql("$nodes $query; $report"), sql("$query; $report"), 'the report says the s
 is(sql("$nodes $query; SELECT engine, engine_reason, nodes, exchange_seconds > 0, exchange_seconds < total_seconds FROM gkmeans_last_fit()"),
 	'cluster|3 nodes of gkmeans.nodes|3|t|t', 'the report names the engine and the nodes, and says how long the exchange took');
 is(sql("$query; SELECT nodes, exchange_seconds FROM gkmeans_last_fit(); SELECT count(*) FROM gkmeans_last_fit_nodes()"), "0|0\n0", 'without nodes there are none in it');
-my $engine = sql("SHOW gkmeans.engine") eq 'cuda' ? 'cuda' : 'cpu';
+my $engine = sql(q{SELECT current_setting('gkmeans.engine', true)}) eq 'cuda' ? 'cuda' : 'cpu';
 is(sql("$nodes $query; SELECT node, rows_read, rows_skipped > 0, engine, engine_reason <> '', read_seconds > 0, compute_seconds > 0, bytes_peak > 0, bytes_sent > 0, bytes_received > 0
 		FROM gkmeans_last_fit_nodes()"),
 	join("\n", map { "$_|" . sql("SELECT count(*) FROM points WHERE node = '$_'") . "|t|$engine|t|t|t|t|t|t" } @names), 'a row for each node');
