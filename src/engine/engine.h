@@ -440,7 +440,10 @@ typedef struct GkCommand
 			double	   *radius2;		/* out: k, max d² */
 		}			statistics;
 
-		/* c is the centroid of the row's label as it is now; sums of the last step are lost. */
+		/*
+		 * c is the centroid of the row's label as it is now; sums of the last step are lost.  Sums
+		 * of values beyond their grid mean nothing.
+		 */
 		struct
 		{
 			const int  *exponents;		/* d + 1: grids of weight × (x - c)², and of the weights */
