@@ -220,7 +220,7 @@ leave_out(Runs *runs, int most)
 void
 gk_convergence_draw(const GkSubject *subject, GkSvg *svg)
 {
-	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0};
+	GkPanel		panel = {.left = 66.0,.top = 50.0,.width = svg->width - 90.0};
 	Runs		runs;
 
 	panel.height = svg->height - panel.top - 44.0;

@@ -112,13 +112,13 @@ gk_elbow_draw(const GkSubject *subject, GkSvg *svg)
 {
 	Selection	selection;
 	double		height = (svg->height - 122.0) / 2.0;
-	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0,.height = height};
+	GkPanel		panel = {.left = 66.0,.top = 50.0,.width = svg->width - 90.0,.height = height};
 	const char **names;
 
 	read_selection(subject, &selection);
 	names = gk_allocate(selection.count, sizeof(char *));
 	for (int i = 0; i < selection.count; i++)
-		names[i] = gk_short_number(selection.k[i]);
+		names[i] = gk_number_in_steps(selection.k[i], 1.0);
 	panel.least_x = selection.k[0];
 	panel.greatest_x = selection.k[selection.count - 1];
 	draw_figure(svg, &panel, &selection, selection.inertia, "inertia", gk_cluster_color(0));

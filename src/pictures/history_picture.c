@@ -150,7 +150,7 @@ take(Course *course, Figure figure)
 void
 gk_history_draw(const GkSubject *subject, GkSvg *svg)
 {
-	GkPanel		panel = {.left = 60.0,.top = 50.0,.width = svg->width - 84.0};
+	GkPanel		panel = {.left = 66.0,.top = 50.0,.width = svg->width - 90.0};
 	Course		course;
 	const char **names;
 	const char *second = subject->is_simplified ? "simplified silhouette" : "silhouette";

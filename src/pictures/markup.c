@@ -234,9 +234,37 @@ drop_zeros(char *number)
 	return number;
 }
 
+/* The digits after the first one of a number of this size, so that it shows a step. */
+static int
+digits_after_first(double size, double step, int least)
+{
+	if (!(step > 0.0) || !isfinite(step))
+		return least;
+	return (int) Max(least, Min(floor(log10(size)) - floor(log10(step) + 1e-9), 14.0));
+}
+
+/* A number as digits and a power of ten: 1.5e-7. */
+static const char *
+power_text(double value, int digits)
+{
+	char	   *number = psprintf("%.*e", digits, value);
+	char	   *exponent = strchr(number, 'e') + 2;
+
+	if (exponent[0] == '0')
+		memmove(exponent, exponent + 1, strlen(exponent));
+	return number;
+}
+
 /* A number in a readable form. */
 const char *
 gk_short_number(double value)
+{
+	return gk_number_in_steps(value, 0.0);
+}
+
+/* The same, with the digits in which numbers differ that lie a step apart. */
+const char *
+gk_number_in_steps(double value, double step)
 {
 	static const char *const suffixes[] = {"", "k", "M", "G", "T"};
 	double		size = fabs(value);
@@ -248,13 +276,14 @@ gk_short_number(double value)
 	if (size == 0.0)
 		return "0";
 	if (size < 1e-3 || size >= 999.5e12)
-		return psprintf("%.1e", value);
+		return power_text(value, digits_after_first(size, step, 1));
 	while (size >= (thousands == 0 ? 9999.5 : 999.5))
 	{
 		size /= 1000.0;
+		step /= 1000.0;
 		thousands++;
 	}
-	decimals = Max(0, 2 - (int) floor(log10(size)));
+	decimals = Max(0, digits_after_first(size, step, 2) - (int) floor(log10(size)));
 	return psprintf("%s%s%s", value < 0.0 ? "-" : "",
 					drop_zeros(psprintf("%.*f", decimals, size)), suffixes[thousands]);
 }

@@ -21,6 +21,9 @@ extern const char *gk_clip(const char *text, double width);
 /* A number in a readable form: 0.0123, 12.3, 1234, 12.3k, 4.56M; "n/a" if it is not finite. */
 extern const char *gk_short_number(double value);
 
+/* The same, with the digits in which numbers differ that lie a step apart: 12.345k, 12.346k. */
+extern const char *gk_number_in_steps(double value, double step);
+
 /* The same, but a number far from zero has the digits in which such a deviation shows. */
 extern const char *gk_number_beside(double value, double deviation);
 

@@ -12,6 +12,9 @@
 /* The least distance between two numbers of an axis, in pixels. */
 #define TICK_PIXELS 34.0
 
+/* Values that differ by less of their size are drawn as equal; their numbers would be too long. */
+#define FLAT 1e-4
+
 /* The most points of a series. */
 #define MOST_POINTS 1000
 
@@ -59,10 +62,11 @@ gk_panel_round(GkPanel *panel)
 	/* their sum must not overflow, nor their difference vanish */
 	panel->least_y = Max(-1e300, Min(panel->least_y, 1e300));
 	panel->greatest_y = Max(-1e300, Min(panel->greatest_y, 1e300));
-	if (panel->greatest_y - panel->least_y <= 1e-9 * fabs(panel->greatest_y) ||
+	if (panel->greatest_y - panel->least_y <= FLAT * fabs(panel->greatest_y) ||
 		panel->greatest_y - panel->least_y < 1e-300)
 	{
-		double		margin = Max(fabs(panel->greatest_y) * 0.1, 1e-3);
+		double		size = fabs(panel->greatest_y);
+		double		margin = size < 1e-299 ? 1e-3 : size * 0.1;
 
 		panel->least_y -= panel->least_y >= margin || panel->least_y < 0.0 ? margin : 0.0;
 		panel->greatest_y += margin;
@@ -116,7 +120,7 @@ gk_panel_draw_y(GkSvg *svg, const GkPanel *panel, const char *what)
 			value = 0.0;
 		gk_svg_line(svg, panel->left, y, panel->left + panel->width, y, "opacity=\".15\"");
 		gk_svg_text(svg, panel->left - 6.0, y + 4.0, GK_END, "opacity=\".8\"",
-					gk_short_number(value));
+					gk_number_in_steps(value, step));
 	}
 	gk_svg_text(svg, panel->left, panel->top - 8.0, GK_START, "font-weight=\"600\"", what);
 }
@@ -153,7 +157,7 @@ gk_panel_draw_x(GkSvg *svg, const GkPanel *panel, const char *what)
 	step = Max(1.0, step);
 	for (value = ceil(panel->least_x / step) * step; value <= panel->greatest_x; value += step)
 		gk_svg_text(svg, gk_panel_x(panel, value), panel->top + panel->height + 16.0, GK_MIDDLE,
-					"opacity=\".8\"", gk_short_number(value));
+					"opacity=\".8\"", gk_number_in_steps(value, step));
 	gk_svg_text(svg, panel->left + panel->width, panel->top + panel->height + 32.0, GK_END,
 				"opacity=\".8\"", what);
 }

@@ -99,16 +99,24 @@ find_spread(Table *table, int feature)
 	}
 }
 
-/* How far a centroid is from the mean of the centroids, in their deviations. */
+/* The deviation of a feature of the centroids; NaN if all are equal, or too far apart. */
 static double
-place_among_centroids(Table *table, int cluster, int feature)
+spread_of_centroids(Table *table, int feature)
 {
 	if (table->spread_of != feature)
 		find_spread(table, feature);
 	if (!(table->square > 0.0) || !isfinite(table->square))
-		return 0.0;
-	return (value_of(table->summary, cluster, feature) - table->mean) /
-		sqrt(table->square / table->summary->k);
+		return NAN;
+	return sqrt(table->square / table->summary->k);
+}
+
+/* How far a centroid is from the mean of the centroids, in their deviations. */
+static double
+place_among_centroids(Table *table, int cluster, int feature)
+{
+	double		spread = spread_of_centroids(table, feature);
+
+	return (value_of(table->summary, cluster, feature) - table->mean) / spread;
 }
 
 /* By how much a centroid stands out. */
@@ -238,9 +246,21 @@ draw_cells(GkSvg *svg, Table *table)
 			draw_level(svg, table, levels, level);
 }
 
+/* A number of a cell, which should show how far the centroids are apart. */
+static const char *
+cell_text(Table *table, int cluster, int feature)
+{
+	double		value = value_of(table->summary, cluster, feature);
+	double		deviation = table->has_rows ? table->summary->deviation[feature]
+		: spread_of_centroids(table, feature);
+	const char *text = gk_number_in_steps(value, deviation);
+
+	return gk_text_width(text) <= table->width ? text : gk_short_number(value);
+}
+
 /* Writes a feature and its numbers. */
 static void
-draw_row(GkSvg *svg, const Table *table, int row)
+draw_row(GkSvg *svg, Table *table, int row)
 {
 	double		y = table->top + (row + 0.5) * table->height + 4.0;
 	int			feature = table->feature[row];
@@ -255,7 +275,7 @@ draw_row(GkSvg *svg, const Table *table, int row)
 		appendStringInfoString(&svg->markup, "<tspan x=\"");
 		gk_append_length(&svg->markup, table->left + (i + 0.5) * table->width);
 		appendStringInfo(&svg->markup, "\">%s</tspan>",
-						 gk_short_number(value_of(table->summary, table->cluster[i], feature)));
+						 cell_text(table, table->cluster[i], feature));
 	}
 	appendStringInfoString(&svg->markup, "</text>\n");
 }

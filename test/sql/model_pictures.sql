@@ -132,6 +132,20 @@ SELECT ok(page ~ 'Features of the clusters' AND page !~ '&#177;', 'centroids wit
 SELECT gkmeans_create_model('far', 'SELECT 1700000000 + 3600 * (i % 2) + i % 5 AS at FROM generate_series(0, 99) i', '{at}', 2);
 SELECT ok(gkmeans_report('far') ~ '>1700000002&#160;&#177;&#160;1.41<.*>1700003602&#160;&#177;&#160;1.41<', 'centroids far from zero can be told apart');
 
+SELECT is((SELECT array_agg(c[1]) FROM regexp_matches(gkmeans_plot('far', 'profile'), '<tspan[^>]*>([^<]+)<', 'g') c), '{1.7G,1.700004G}', 'also in the picture of their profiles');
+-- The numbers along an axis, from the bottom
+CREATE FUNCTION axis(model text, what text) RETURNS text[] LANGUAGE sql AS $$
+	SELECT array_agg(n[1] ORDER BY i DESC) FROM regexp_matches(gkmeans_plot(model, what), '<text[^>]*text-anchor="end"[^>]*opacity=".8"[^>]*>([-0-9.e]+[kMG]?)<', 'g') WITH ORDINALITY AS r(n, i) $$;
+CREATE FUNCTION with_inertias(float8[]) RETURNS text[] LANGUAGE sql VOLATILE AS $$
+	UPDATE far SET history = (SELECT jsonb_agg(jsonb_build_object('start', 1, 'iteration', i, 'inertia', inertia)) FROM unnest($1) WITH ORDINALITY AS u(inertia, i));
+	SELECT axis('far', 'convergence') $$;
+SELECT is(with_inertias('{20000,10000}'), '{20k,18k,16k,14k,12k,10k}', 'numbers of an axis');
+SELECT is(with_inertias('{12889,12885,12881}'), '{12.889k,12.888k,12.887k,12.886k,12.885k,12.884k,12.883k,12.882k,12.881k}', 'values that are close have the digits in which they differ');
+SELECT is(with_inertias('{8.912e-9,8.911e-9}'), '{8.9120e-9,8.9118e-9,8.9116e-9,8.9114e-9,8.9112e-9,8.9110e-9}', 'small ones, too');
+SELECT is(with_inertias('{0.89,0.890000001}'), '{0.98,0.96,0.94,0.92,0.9,0.88,0.86,0.84,0.82,0.8}', 'values that are all but equal are drawn as equal');
+SELECT is(with_inertias('{1.9e-20,1.9e-20}'), '{2.10e-20,2.05e-20,2.00e-20,1.95e-20,1.90e-20,1.85e-20,1.80e-20,1.75e-20,1.70e-20}', 'also where they are small');
+SELECT is(with_inertias('{0,0}'), '{0.001,8.0e-4,6.0e-4,4.0e-4,2.0e-4,0}', 'or zero');
+
 -- Foreign input: what JSON there may be is no error, and what arrays are damaged is one
 UPDATE two SET history = '"x"', k_selection = '[1, null, "a", {"k": "b"}, {"k": 1e400}, {"k": 3, "inertia": 1e400, "silhouette": {}}, {"k": 2}, {"k": 4, "inertia": -1e308}, {"k": 5, "inertia": 1e308}]', drift = '{"psi": 1e308, "clusters": {"a": 1}, "features": [7]}';
 SELECT ok(xml_is_well_formed_document(gkmeans_plot('two', what)), 'odd JSON: ' || what) FROM unnest('{elbow,drift,history}'::text[]) what;
