@@ -285,7 +285,7 @@ COMMENT ON COLUMN gkmeans.versions.silhouette IS 'mean silhouette of a sample of
 COMMENT ON COLUMN gkmeans.versions.simplified_silhouette IS 'mean silhouette with distances to centroids, 0 to 1; higher is better';
 COMMENT ON COLUMN gkmeans.versions.davies_bouldin IS 'Davies-Bouldin index; lower is better';
 COMMENT ON COLUMN gkmeans.versions.calinski_harabasz IS 'Calinski-Harabasz index; higher is better';
-COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations of the best start';
+COMMENT ON COLUMN gkmeans.versions.iterations IS 'iterations of the best start, without its search';
 COMMENT ON COLUMN gkmeans.versions.converged IS 'whether it converged before the limit of iterations';
 COMMENT ON COLUMN gkmeans.versions.psi IS 'population stability index, compared with the rows of the version that was deployed then';
 COMMENT ON COLUMN gkmeans.versions.moved IS 'rows whose cluster differs from the one which that version gives them';
@@ -418,7 +418,7 @@ COMMENT ON COLUMN gkmeans.k_selection.bic IS 'Bayesian information criterion; hi
 COMMENT ON COLUMN gkmeans.k_selection.gap IS 'gap statistic; NULL if it was not computed';
 COMMENT ON COLUMN gkmeans.k_selection.gap_error IS 'its standard error';
 COMMENT ON COLUMN gkmeans.k_selection.elbow IS 'how far the inertia is below the chord of its curve; higher is better';
-COMMENT ON COLUMN gkmeans.k_selection.iterations IS 'iterations of the best start';
+COMMENT ON COLUMN gkmeans.k_selection.iterations IS 'iterations of the best start, without its search';
 COMMENT ON COLUMN gkmeans.k_selection.seconds IS 'duration of the fit';
 COMMENT ON COLUMN gkmeans.k_selection.chosen IS 'whether the model has this number of clusters';
 

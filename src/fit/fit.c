@@ -236,6 +236,7 @@ run_start(GkFitter *fitter, GkStart *start)
 	gk_progress_phase(GK_PHASE_LABELLING);
 	INSTR_TIME_SET_CURRENT(begin);
 	start->inertia = gk_fitter_label_rows(fitter, start->count);
+	start->first_iterations = start->iterations;
 	start->first_inertia = start->inertia;
 	start->rounds = 0;
 	fitter->fit->label_seconds += gk_seconds_since(begin);
@@ -243,10 +244,11 @@ run_start(GkFitter *fitter, GkStart *start)
 
 /* Writes down what a search came to; its rounds count on where the iterations ended. */
 static void
-note_search(GkFitter *fitter, const GkStart *start, int iterations)
+note_search(GkFitter *fitter, const GkStart *start)
 {
-	GkIteration iteration = {.start = start->number + 1,.iteration = iterations + start->rounds};
+	GkIteration iteration = {.start = start->number + 1};
 
+	iteration.iteration = start->first_iterations + start->rounds;
 	iteration.inertia = start->inertia;
 	iteration.shift = NAN;
 	iteration.moved = -1;
@@ -258,7 +260,6 @@ note_search(GkFitter *fitter, const GkStart *start, int iterations)
 static void
 search_from(GkFitter *fitter, GkStart *start, const GkStart *best)
 {
-	int			iterations = start->iterations;
 	instr_time	begin;
 
 	gk_progress_phase(GK_PHASE_ITERATING);
@@ -269,7 +270,7 @@ search_from(GkFitter *fitter, GkStart *start, const GkStart *best)
 		gk_combine(fitter, start, best);
 	fitter->is_searching = false;
 	if (fitter->spec->for_model && start->rounds > 0)
-		note_search(fitter, start, iterations);
+		note_search(fitter, start);
 	fitter->fit->iterate_seconds += gk_seconds_since(begin);
 	gk_progress_phase(GK_PHASE_LABELLING);
 }
@@ -579,7 +580,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 	order_clusters(&fitter, &best);
 	fit->labels = best.count;
 	fit->inertia = best.inertia;
-	fit->iterations = best.iterations;
+	fit->iterations = best.first_iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
 	fit->search_rounds = best.rounds;

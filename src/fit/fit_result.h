@@ -59,8 +59,8 @@ typedef struct GkFit
 	GkCluster  *clusters;		/* k */
 	int64		labels;			/* that the engine distinguishes */
 	double		inertia;
-	int			iterations;
-	bool		converged;
+	int			iterations;		/* of the best start, before its search */
+	bool		converged;		/* the last run of that start, or of its search */
 	int			best_start;		/* which of the starts, from 0; GK_EARLIER_START */
 	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
 	int			search_rounds;	/* of the search from the best start; 0 without one */

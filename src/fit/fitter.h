@@ -44,10 +44,11 @@ typedef struct GkStart
 	int64		count;			/* centroids */
 	double	   *centroids;		/* k × dimension, in the engine's units */
 	double		inertia;
-	int			iterations;
+	int			iterations;		/* of the last run: the start's own, or one of its search */
 	bool		converged;
 	int			rounds;			/* of the search */
-	double		first_inertia;	/* before the search */
+	int			first_iterations;	/* before the search */
+	double		first_inertia;
 } GkStart;
 
 /* The value of a two-limb sum of the statistics. */

@@ -136,6 +136,7 @@ SELECT count(*) FROM gkmeans_create_model('relocated', 'ruspini', '{x,y}', initi
 SELECT ends_as_fit(model) FROM unnest('{fast3,i3,weighted,angular,far,good,relocated}'::text[]) model;
 SELECT is(count(*), 1::bigint, 'the search is one row') FROM gkmeans.iterations WHERE model = 'gk_test.good' AND moved IS NULL AND shift IS NULL;
 SELECT is(i.iteration > s.last_iteration, true, 'after the iterations of its start') FROM gkmeans.iterations i JOIN by_start('good') s USING (start_no) WHERE model = 'gk_test.good' AND moved IS NULL;
+SELECT is(m.iterations, s.last_iteration, 'iterations of the best start, without its search') FROM good m JOIN by_start('good') s ON s.start_no = (m.report ->> 'best_start')::int;
 CREATE TABLE line AS SELECT i / 300.0 + noise(i, 1) / 100 AS x FROM generate_series(1, 300) i;
 SET LOCAL client_min_messages = error;
 SELECT count(*) FROM gkmeans_create_model('long', 'line', '{x}', 20, init => 'random', n_init => 200, max_iter => 2000, tol => 0, quality => 'fast');
