@@ -190,7 +190,7 @@ SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
 FROM @extschema@._gkmeans_models() m,
     LATERAL (
         SELECT max(version) FILTER (WHERE deployed) AS version,
-            count(*) AS versions,
+            count(version) AS versions,
             max(k) FILTER (WHERE deployed) AS k,
             max(dimension) FILTER (WHERE deployed) AS dimension,
             max(metric) FILTER (WHERE deployed) AS metric,
@@ -214,7 +214,9 @@ FROM @extschema@._gkmeans_models() m,
         FROM (
             SELECT *, max(version) OVER () AS newest,
                 max(version) FILTER (WHERE psi IS NOT NULL) OVER () AS newest_checked
-            FROM @extschema@._gkmeans_versions(m.id)) v) v;
+            FROM @extschema@._gkmeans_versions(m.id)) v
+        -- a model that was locked or dropped since it was listed has no rows
+        HAVING count(*) > 0) v;
 
 COMMENT ON VIEW gkmeans.models IS 'models that you may read, one row each; figures are those of the deployed version';
 COMMENT ON COLUMN gkmeans.models.model IS 'schema and name; the key of this view';
@@ -260,7 +262,8 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
     CASE WHEN (v.report ->> 'devices') COLLATE "C" ~ '^[0-9]{1,4}$'
         THEN (v.report ->> 'devices')::integer END AS devices,
     v.outcome, v.error_code, v.error_message, v.note
-FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v;
+FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v
+WHERE v.version IS NOT NULL;
 
 COMMENT ON VIEW gkmeans.versions IS 'versions of the models that you may read';
 COMMENT ON COLUMN gkmeans.versions.version_key IS 'model and version; the key of this view';
@@ -365,7 +368,7 @@ COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters: the clu
 COMMENT ON COLUMN gkmeans.drift.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.drift.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.drift.version IS 'the refit or check; its rows are compared with those of the version that was deployed then';
-COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when the rows were compared';
+COMMENT ON COLUMN gkmeans.drift.checked_at IS 'when the version that records it was finished';
 COMMENT ON COLUMN gkmeans.drift.cluster_id IS 'number of the cluster';
 COMMENT ON COLUMN gkmeans.drift.cluster_name IS 'name that the cluster had then, or "cluster 3" if it had none';
 COMMENT ON COLUMN gkmeans.drift.share_then IS 'its share of the rows that the deployed version was fitted to, 0 to 1';

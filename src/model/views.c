@@ -221,7 +221,19 @@ match_attributes(Relation relation, TupleDesc descriptor)
 	return numbers;
 }
 
-/* SQL: attributes of the versions of a model. */
+/* Puts a row of NULLs, which says that the model itself is visible. */
+static void
+put_presence(ReturnSetInfo *result)
+{
+	int			count = result->setDesc->natts;
+	Datum	   *values = palloc0(count * sizeof(Datum));
+	bool	   *nulls = palloc(count * sizeof(bool));
+
+	memset(nulls, true, count * sizeof(bool));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* SQL: attributes of the versions of a model, after a row of NULLs; no row if it is not visible. */
 Datum
 gk_visible_versions(PG_FUNCTION_ARGS)
 {
@@ -236,6 +248,7 @@ gk_visible_versions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
+	put_presence(result);
 	numbers = match_attributes(relation, result->setDesc);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
