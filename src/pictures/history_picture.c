@@ -102,13 +102,13 @@ draw_legend(GkSvg *svg)
 
 	gk_svg_circle(svg, 66.0, y - 4.0, 3.5, "");
 	gk_svg_text(svg, 76.0, y, GK_START, "opacity=\".8\"", "was deployed");
-	gk_svg_circle(svg, 172.0, y - 4.0, 3.5, "fill=\"none\" stroke=\"currentColor\"");
-	gk_svg_text(svg, 182.0, y, GK_START, "opacity=\".8\"", "never");
+	gk_svg_circle(svg, 158.0, y - 4.0, 3.5, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 166.0, y, GK_START, "opacity=\".8\"", "not deployed");
 	if (svg->width < 400)
 		return;
-	gk_svg_circle(svg, 240.0, y - 4.0, 3.5, "");
-	gk_svg_circle(svg, 240.0, y - 4.0, 7.0, "fill=\"none\" stroke=\"currentColor\"");
-	gk_svg_text(svg, 252.0, y, GK_START, "opacity=\".8\"", "deployed now");
+	gk_svg_circle(svg, 256.0, y - 4.0, 3.5, "");
+	gk_svg_circle(svg, 256.0, y - 4.0, 7.0, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 268.0, y, GK_START, "opacity=\".8\"", "deployed now");
 }
 
 /* A figure of a version. */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "access/detoast.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -19,11 +20,25 @@
 
 GK_SQL_FUNCTION(gk_visible_drift);
 
+/* The status of a version that came from an export. */
+#define IMPORTED "imported"
+
+/* True if a version was imported: the drift that it has is that of another model. */
+static bool
+was_imported(const GkModelRow *row)
+{
+	bool		is_null;
+	Datum		status = slot_getattr(row->slot, GK_MODEL_STATUS, &is_null);
+
+	return !is_null && toast_raw_datum_size(status) == VARHDRSZ + strlen(IMPORTED) &&
+		strcmp(TextDatumGetCString(status), IMPORTED) == 0;
+}
+
 /* The version that the rows of a drift were compared with; 0 = not known. */
 static int
 version_then(const GkModelRow *row, JsonbContainer *drift)
 {
-	double		version = gk_json_number(drift, "version");
+	double		version = was_imported(row) ? 0.0 : gk_json_number(drift, "version");
 
 	return version >= 1.0 && version < row->version ? (int) version : 0;
 }

@@ -235,6 +235,9 @@ SELECT is(array_agg(row(version, cluster_key, cluster_name)::text ORDER BY versi
 	'the view of drift has their keys and names') FROM gkmeans.drift WHERE model = 'gk_test.far' AND version > 2;
 SELECT is(count(*)::int, 9, 'which are keys of gkmeans.clusters') FROM gkmeans.drift d JOIN gkmeans.clusters c USING (cluster_key) WHERE d.model = 'gk_test.far';
 SELECT ok(svg ~ '>one<' AND svg ~ '>two<' AND svg ~ '>three<', 'the picture has their names') FROM gkmeans.plots WHERE plot_key = 'gk_test.far/drift';
+SELECT gkmeans_create_model('other', 'SELECT i AS v FROM generate_series(1, 50) i', '{v}', 3);
+SELECT gkmeans_import_model('other', exported => gkmeans_export('far')::jsonb, if_exists => 'replace');
+SELECT is(array_agg(row(version, cluster_key, cluster_name)::text ORDER BY cluster_name), ARRAY['(2,,one)', '(2,,three)', '(2,,two)'], 'an imported drift has no keys: its clusters were those of another model') FROM gkmeans.drift WHERE model = 'gk_test.other';
 SELECT gkmeans_name_clusters('far', ARRAY[repeat('n', 1000000), NULL]);
 SELECT is(array_agg(status), '{checked}', 'a check of a cluster with a long name') FROM gkmeans_refit('far', only_if_drift => 9);
 SELECT is(octet_length(cluster_name), 100000, 'of which the drift has the beginning') FROM gkmeans.drift WHERE drift_key = 'gk_test.far/5/0/drift';
