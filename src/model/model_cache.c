@@ -21,6 +21,7 @@
 #include "storage/bufmgr.h"
 #include "storage/itemptr.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -33,10 +34,19 @@
 /* More bytes than the expression and the predicate of a model's own index have. */
 #define MOST_STORED 4096
 
+/* The entries of one model: element of a hash table. */
+typedef struct Versions
+{
+	Oid			relation;		/* the key */
+	dlist_head	entries;		/* most recently used first */
+} Versions;
+
 /* One unpacked version, and the identity of its row. */
 typedef struct Entry
 {
-	dlist_node	node;			/* most recently used first */
+	dlist_node	node;			/* among all entries, most recently used first */
+	dlist_node	version;		/* among those of its model */
+	Versions   *versions;		/* NULL = stale: freed when the last pin is gone */
 	GkModel    *model;
 	Oid			file;			/* pg_class.relfilenode */
 	ItemPointerData place;
@@ -44,7 +54,6 @@ typedef struct Entry
 	CommandId	command;		/* of the writer: TRUNCATE in one transaction may keep the file */
 	bool		is_only;		/* deployed, and nothing else can be while it is */
 	int			pins;
-	bool		stale;			/* to be freed when the last pin is gone */
 	Size		bytes;
 } Entry;
 
@@ -55,13 +64,37 @@ typedef struct Pin
 	Entry	   *entry;
 } Pin;
 
+static HTAB *models = NULL;
 static dlist_head entries = DLIST_STATIC_INIT(entries);
 static Size total_bytes = 0;
+static uint64 invalidations = 0;
+
+/* The entries of a model; NULL if there are none. */
+static Versions *
+find_versions(Oid relation_id)
+{
+	return models == NULL ? NULL : hash_search(models, &relation_id, HASH_FIND, NULL);
+}
+
+/* Takes an entry from those of its model, so that it is not found again. */
+static void
+hide(Entry *entry)
+{
+	Versions   *versions = entry->versions;
+
+	if (versions == NULL)
+		return;
+	entry->versions = NULL;
+	dlist_delete(&entry->version);
+	if (dlist_is_empty(&versions->entries))
+		(void) hash_search(models, &versions->relation, HASH_REMOVE, NULL);
+}
 
 /* Frees an entry. */
 static void
 free_entry(Entry *entry)
 {
+	hide(entry);
 	dlist_delete(&entry->node);
 	total_bytes -= entry->bytes;
 	MemoryContextDelete(entry->model->context);
@@ -92,27 +125,37 @@ unpin(void *argument)
 	Entry	   *entry = ((Pin *) argument)->entry;
 
 	entry->pins--;
-	if (entry->pins == 0 && entry->stale)
+	if (entry->pins == 0 && entry->versions == NULL)
 		free_entry(entry);
 	trim();
+}
+
+/* Frees an entry when nobody uses it any more. */
+static void
+discard(Entry *entry)
+{
+	hide(entry);
+	if (entry->pins == 0)
+		free_entry(entry);
 }
 
 /* The invalidation callback: entries of the relation, or all entries, may be stale. */
 static void
 invalidate(Datum argument, Oid relation_id)
 {
+	Versions   *versions;
 	dlist_mutable_iter iterator;
 
-	dlist_foreach_modify(iterator, &entries)
+	invalidations++;
+	if (!OidIsValid(relation_id))
 	{
-		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
-
-		if (OidIsValid(relation_id) && entry->model->relation != relation_id)
-			continue;
-		entry->stale = true;
-		if (entry->pins == 0)
-			free_entry(entry);
+		dlist_foreach_modify(iterator, &entries)
+			discard(dlist_container(Entry, node, iterator.cur));
+		return;
 	}
+	/* they go with the last of their entries */
+	while ((versions = find_versions(relation_id)) != NULL)
+		discard(dlist_head_element(Entry, version, &versions->entries));
 }
 
 /* The transaction that wrote a row. */
@@ -139,14 +182,16 @@ find_entry(Relation relation, TupleTableSlot *slot)
 {
 	TransactionId writer = writer_of(slot);
 	CommandId	command = command_of(slot);
+	Versions   *versions = find_versions(RelationGetRelid(relation));
 	dlist_iter	iterator;
 
-	dlist_foreach(iterator, &entries)
+	if (versions == NULL)
+		return NULL;
+	dlist_foreach(iterator, &versions->entries)
 	{
-		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
+		Entry	   *entry = dlist_container(Entry, version, iterator.cur);
 
-		if (!entry->stale && entry->model->relation == RelationGetRelid(relation) &&
-			entry->file == relation->rd_rel->relfilenode &&
+		if (entry->file == relation->rd_rel->relfilenode &&
 			ItemPointerEquals(&entry->place, &slot->tts_tid) && entry->writer == writer &&
 			entry->command == command)
 			return entry;
@@ -218,27 +263,54 @@ is_deployed(TupleTableSlot *slot)
 	return !is_null && DatumGetBool(deployed);
 }
 
+/* Makes the hash table; once. */
+static void
+begin_cache(void)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(Versions)};
+
+	if (models != NULL)
+		return;
+	control.hcxt = CacheMemoryContext;
+	models = hash_create("gkmeans models", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+}
+
+/* Adds an entry to those of its model. */
+static void
+add_to_model(Entry *entry)
+{
+	bool		found;
+
+	entry->versions = hash_search(models, &entry->model->relation, HASH_ENTER, &found);
+	if (!found)
+		dlist_init(&entry->versions->entries);
+	dlist_push_head(&entry->versions->entries, &entry->version);
+}
+
 /* Unpacks a row into a new entry. */
 static Entry *
 make_entry(Relation relation, TupleTableSlot *slot)
 {
-	static bool watching = false;
 	GkModel    *model = gk_unpack_model(relation, slot, CurrentMemoryContext);
-	bool		is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
-		has_one_deployed(relation);
+	uint64		before;
+	bool		is_only;
 	Entry	   *entry;
 
-	if (!watching)
-		CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
-	watching = true;
+	begin_cache();
+	before = invalidations;
+	is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
+		has_one_deployed(relation);
 	entry = MemoryContextAllocZero(CacheMemoryContext, sizeof(Entry));
-	MemoryContextSetParent(model->context, CacheMemoryContext);
 	entry->model = model;
+	add_to_model(entry);
+	MemoryContextSetParent(model->context, CacheMemoryContext);
 	entry->file = relation->rd_rel->relfilenode;
 	entry->place = slot->tts_tid;
 	entry->writer = writer_of(slot);
 	entry->command = command_of(slot);
-	entry->is_only = is_only;
+	/* the index may have been dropped while it was looked at */
+	entry->is_only = is_only && invalidations == before;
 	entry->bytes = MemoryContextMemAllocated(model->context, true);
 	total_bytes += entry->bytes;
 	dlist_push_head(&entries, &entry->node);
@@ -277,15 +349,17 @@ is_there(Relation relation, const Entry *entry)
 static Entry *
 find_deployed(Relation relation)
 {
+	Versions   *versions = find_versions(RelationGetRelid(relation));
 	dlist_iter	iterator;
 
-	dlist_foreach(iterator, &entries)
+	if (versions == NULL)
+		return NULL;
+	dlist_foreach(iterator, &versions->entries)
 	{
-		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
+		Entry	   *entry = dlist_container(Entry, version, iterator.cur);
 
-		if (!entry->stale && entry->is_only &&
-			entry->model->relation == RelationGetRelid(relation) &&
-			entry->file == relation->rd_rel->relfilenode && is_there(relation, entry))
+		if (entry->is_only && entry->file == relation->rd_rel->relfilenode &&
+			is_there(relation, entry))
 			return entry;
 	}
 	return NULL;
@@ -306,22 +380,6 @@ scan_for_entry(Relation relation, int version)
 	return entry;
 }
 
-/* True if entries say that a table is a model: a change of the table would make them stale. */
-static bool
-is_known(Oid relation_id)
-{
-	dlist_iter	iterator;
-
-	dlist_foreach(iterator, &entries)
-	{
-		Entry	   *entry = dlist_container(Entry, node, iterator.cur);
-
-		if (!entry->stale && entry->model->relation == relation_id)
-			return true;
-	}
-	return false;
-}
-
 /* Reads a version of a model. */
 const GkModel *
 gk_read_model(Oid relation_id, int version, MemoryContext context)
@@ -330,13 +388,15 @@ gk_read_model(Oid relation_id, int version, MemoryContext context)
 	Relation	relation = gk_open_model_table(relation_id);
 	Entry	   *entry;
 
-	if (!is_known(relation_id))
+	/* a change of the table would have made its entries stale */
+	if (find_versions(relation_id) == NULL)
 		gk_check_model(relation);
 	gk_check_model_reader(relation);
 	entry = version == 0 ? find_deployed(relation) : NULL;
 	if (entry == NULL)
 		entry = scan_for_entry(relation, version);
 	dlist_move_head(&entries, &entry->node);
+	dlist_move_head(&entry->versions->entries, &entry->version);
 	pin(entry, place, context);
 	relation_close(relation, NoLock);
 	trim();
