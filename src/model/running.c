@@ -3,11 +3,15 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_subscription_rel.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "utils/fmgroids.h"
 
 #include "running.h"
 
@@ -59,7 +63,26 @@ gk_end_running(Oid relation_id, int version)
 	own_relation = InvalidOid;
 }
 
-/* True if somebody holds it. */
+/* True if a subscription writes to the table: its runs may be those of another server. */
+static bool
+is_subscribed(Oid relation_id)
+{
+	Relation	subscriptions = table_open(SubscriptionRelRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		found;
+
+	ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relation_id));
+	scan = systable_beginscan(subscriptions, SubscriptionRelSrrelidSrsubidIndexId, true, NULL, 1,
+							  &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(subscriptions, AccessShareLock);
+	return found;
+}
+
+/* True if somebody holds it, or perhaps does on another server. */
 bool
 gk_is_running(Oid relation_id, int version)
 {
@@ -71,5 +94,5 @@ gk_is_running(Oid relation_id, int version)
 	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
 	(void) LockRelease(&tag, ShareLock, false);
-	return false;
+	return is_subscribed(relation_id);
 }

@@ -15,7 +15,7 @@ extern void gk_begin_running(Oid relation_id, int version);
 /* Gives it back when the transaction ends. */
 extern void gk_end_running(Oid relation_id, int version);
 
-/* True if somebody holds it; on a standby it is taken for granted. */
+/* True if somebody holds it, or perhaps does: on a standby, and in a table of a subscription. */
 extern bool gk_is_running(Oid relation_id, int version);
 
 #endif							/* GK_RUNNING_H */

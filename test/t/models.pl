@@ -139,7 +139,15 @@ $subscriber->wait_for_subscription_sync($primary, 'everything', 'replica');
 $primary->wait_for_catchup('everything');
 is($subscriber->safe_psql('replica', $scores), $expected, 'a deployment is replicated');
 is($subscriber->safe_psql('replica', q{SELECT gkmeans_predict('area.later', 60)}), $primary->safe_psql('shop', q{SELECT gkmeans_predict('area.later', 60)}), 'and a new model');
+# A subscriber does not know whether a run goes on
+my $running = q{SELECT status FROM gkmeans.versions WHERE model = 'area.segments' AND version = 99};
+$primary->safe_psql('shop', q{INSERT INTO area.segments (version, group_no, part, status, started_at) VALUES (99, 0, 0, 'running', now())});
+$primary->wait_for_catchup('everything');
+is($subscriber->safe_psql('replica', $running), 'running', 'a run of the publisher');
+is($primary->safe_psql('shop', $running), 'lost', 'where it is known that it has ended');
 $subscriber->safe_psql('replica', 'DROP SUBSCRIPTION everything');
+is($subscriber->safe_psql('replica', $running), 'lost', 'and without the subscription');
+$primary->safe_psql('shop', 'DELETE FROM area.segments WHERE version = 99');
 $primary->safe_psql('shop', 'DROP TABLE area.later');
 end_server($subscriber);
 
