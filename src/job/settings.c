@@ -7,6 +7,7 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "parser/scansup.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -85,11 +86,26 @@ read_devices(const char *list, int *numbers, int capacity)
 	return count;
 }
 
+/* True if a list is this one word. */
+static bool
+is_word(const char *list, const char *word)
+{
+	size_t		length = strlen(word);
+
+	while (scanner_isspace(*list))
+		list++;
+	if (pg_strncasecmp(list, word, length) != 0)
+		return false;
+	for (list += length; scanner_isspace(*list);)
+		list++;
+	return *list == '\0';
+}
+
 /* True if a list means every device. */
 static bool
 means_all(const char *list)
 {
-	return pg_strcasecmp(list, "all") == 0;
+	return is_word(list, "all");
 }
 
 /* Refuses what is neither empty, "all" nor a list of device numbers. */
@@ -152,7 +168,7 @@ gk_named_nodes(bool *automatic)
 
 	if (nodes != NULL && !SplitIdentifierString(pstrdup(nodes), ',', &names))
 		elog(ERROR, "gkmeans.nodes is not a list");
-	*automatic = list_length(names) == 1 && pg_strcasecmp(nodes, "auto") == 0;
+	*automatic = list_length(names) == 1 && is_word(nodes, "auto");
 	return *automatic ? NIL : names;
 }
 

@@ -99,6 +99,13 @@ add_run(Runs *runs, const Run *run, double known)
 		runs->best = place;
 }
 
+/* True if this can be the number of a start. */
+static bool
+is_start(double number)
+{
+	return number >= 0.0 && number <= PG_INT32_MAX;
+}
+
 /* Reads the starts. */
 static void
 read_runs(const GkSubject *subject, Runs *runs)
@@ -117,7 +124,7 @@ read_runs(const GkSubject *subject, Runs *runs)
 		Run			run;
 
 		end = end_of_run(&rows, from);
-		if (isnan(gk_read_number(rows.rows[from], "start")))
+		if (!is_start(gk_read_number(rows.rows[from], "start")))
 			continue;
 		read_run(&rows, from, end, &run);
 		add_run(runs, &run, known);

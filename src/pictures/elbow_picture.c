@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "alloc.h"
+#include "engine.h"
 #include "json_rows.h"
 #include "markup.h"
 #include "panel.h"
@@ -50,7 +51,8 @@ read_selection(const GkSubject *subject, Selection *selection)
 	{
 		double		k = gk_read_number(rows.rows[i], "k");
 
-		if (isnan(k) || (selection->count > 0 && k <= selection->k[selection->count - 1]))
+		if (!(k >= 1.0 && k <= GK_MAX_CLUSTERS) ||
+			(selection->count > 0 && k <= selection->k[selection->count - 1]))
 			continue;
 		if (gk_json_true(rows.rows[i], "chosen"))
 			selection->chosen = k;

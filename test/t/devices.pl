@@ -154,7 +154,7 @@ pretend();
 is(ask("$auto SET gkmeans.devices = '2,3'", "$promised; $engine"), "$bits\ncuda|2|about 6.0 s on the CPUs, 1.8 s on 2 GPUs", 'auto: devices that are named');
 is(ask("$cuda SET gkmeans.devices = '2'", "$fit; $auto $promised; $engine"), "$bits\n$bits\ncuda|1|about 6.0 s on the CPUs, 0.1 s on 1 GPU", 'auto: a device that is named and open');
 is(ask("$cuda SET gkmeans.devices = '0'", "$fit; SET gkmeans.devices = '2'; $auto $promised; $engine"), "$bits\n$bits\ncuda|1|about 6.0 s on the CPUs, 0.5 s on 1 GPU", 'auto: a device that is named and not open');
-is(ask("$auto SET gkmeans.devices = 'all'", promised('300000000', 3) . "; $engine"), "$bits\ncpu|0|about 1.8 s on the CPUs, no more on GPUs", 'auto: devices that take longer to open');
+is(ask("$auto SET gkmeans.devices = ' all '", promised('300000000', 3) . "; $engine"), "$bits\ncpu|0|about 1.8 s on the CPUs, no more on GPUs", 'auto: devices that take longer to open');
 
 # Several devices do not work together, one does
 for my $case ([ 2, '58000: the CUDA engine cannot be used: several devices fail' ], [ 6, '58030: gkmeans: several devices fail' ])
@@ -462,7 +462,7 @@ SKIP:
 			CREATE USER MAPPING FOR CURRENT_USER SERVER "$name";
 			CREATE FOREIGN TABLE far (id int, x float8, y float8) SERVER "$name" OPTIONS (table_name 'data')});
 		my $few = "SELECT * FROM far WHERE random() < 2 AND CASE WHEN id < 100 THEN 1 END IS NOT NULL";
-		is(ask("$auto SET gkmeans.nodes = 'auto'; SET client_min_messages = error;",
+		is(ask("$auto SET gkmeans.nodes = ' auto '; SET client_min_messages = error;",
 				"SELECT count(*) FROM gkmeans_fit('$few', '{x,y}', 1000, n_init => 1000, quality => 'fast');
 				SELECT convert_from(convert_to(engine_reason, 'UTF8'), 'UTF8') ~ 'server \"' FROM gkmeans_last_fit()"), "99\nt", 'a reason of many bytes');
 		$node->safe_psql('postgres', qq{DROP SERVER "$name" CASCADE});
