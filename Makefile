@@ -38,7 +38,7 @@ OBJS = \
 		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clustering clusters compare contingency create_model \
 		create_view defined_call definition deviations draft evaluate exported fitted gap import_model label_numbers label_pairs map \
-		matching means model_cache model_row model_table moment predict_with quality running score_functions scorer \
+		matching means model_cache model_row model_table model_writes moment predict_with quality running score_functions scorer \
 		select_k selection silhouette summary table_texts table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
 		owner refit refit_functions run)) \

@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "draft.h"
 #include "model_type.h"
+#include "model_writes.h"
 
 /* An empty row. */
 void
@@ -206,29 +207,15 @@ gk_draft_deployed(GkDraft *draft, const char *status)
 	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
-/* Raises an error if a rule did something else instead of a command. */
-void
-gk_check_written(int code, int expected, const char *name)
-{
-	if (code == SPI_OK_REWRITTEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not write to model %s", name),
-				 errdetail("A rule of the table does something else instead.")));
-	if (code != expected)
-		elog(ERROR, "could not write to model %s: %s", name, SPI_result_code_string(code));
-}
-
 /* Writes the row into a model. */
 void
-gk_insert_draft(const GkDraft *draft, const char *name)
+gk_insert_draft(const GkDraft *draft, Oid relation_id)
 {
 	StringInfoData columns;
 	StringInfoData places;
 	Datum		values[GK_MODEL_ATTRIBUTES];
 	Oid			types[GK_MODEL_ATTRIBUTES];
 	int			count = 0;
-	int			code;
 
 	initStringInfo(&columns);
 	initStringInfo(&places);
@@ -244,30 +231,29 @@ gk_insert_draft(const GkDraft *draft, const char *name)
 						 quote_identifier(NameStr(attribute->attname)));
 		appendStringInfo(&places, "%s$%d", count > 1 ? ", " : "", count);
 	}
-	code = SPI_execute_with_args(psprintf("INSERT INTO %s (%s) VALUES (%s)", name, columns.data,
-										  places.data),
-								 count, types, values, NULL, false, 0);
-	gk_check_written(code, SPI_OK_INSERT, name);
+	gk_change_model(relation_id, psprintf("INSERT INTO %s (%s) VALUES (%s)",
+										  gk_quoted_model_name(relation_id), columns.data,
+										  places.data), SPI_OK_INSERT, count, types, values);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the new version of model %s was not written", name),
+				 errmsg("the new version of model %s was not written",
+						gk_quoted_model_name(relation_id)),
 				 errdetail("The INSERT wrote %llu rows instead of one.",
 						   (unsigned long long) SPI_processed)));
 }
 
 /* Writes what is set into the head row of a version. */
 void
-gk_update_draft(const GkDraft *draft, const char *name, int version)
+gk_update_draft(const GkDraft *draft, Oid relation_id, int version)
 {
 	StringInfoData command;
 	Datum		values[GK_MODEL_ATTRIBUTES + 1];
 	Oid			types[GK_MODEL_ATTRIBUTES + 1];
 	int			count = 0;
-	int			code;
 
 	initStringInfo(&command);
-	appendStringInfo(&command, "UPDATE %s SET ", name);
+	appendStringInfo(&command, "UPDATE %s SET ", gk_quoted_model_name(relation_id));
 	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(draft->descriptor, i);
@@ -284,12 +270,12 @@ gk_update_draft(const GkDraft *draft, const char *name, int version)
 	appendStringInfo(&command, " WHERE version OPERATOR(pg_catalog.=) $%d"
 					 " AND group_no OPERATOR(pg_catalog.=) 0"
 					 " AND part OPERATOR(pg_catalog.=) 0", count);
-	code = SPI_execute_with_args(command.data, count, types, values, NULL, false, 0);
-	gk_check_written(code, SPI_OK_UPDATE, name);
+	gk_change_model(relation_id, command.data, SPI_OK_UPDATE, count, types, values);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model %s was not changed", version, name),
+				 errmsg("version %d of model %s was not changed", version,
+						gk_quoted_model_name(relation_id)),
 				 errdetail("The UPDATE changed %llu rows instead of one.",
 						   (unsigned long long) SPI_processed)));
 }

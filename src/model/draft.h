@@ -46,16 +46,10 @@ extern void gk_draft_begun(GkDraft *draft);
 /* Sets when it was completed, and marks it as deployed; its writer sets since when. */
 extern void gk_draft_deployed(GkDraft *draft, const char *status);
 
-/*
- * Raises 55000 if a rule of a model, by its quoted name, replaced a command: what SPI returned is
- * not what was expected of it.
- */
-extern void gk_check_written(int code, int expected, const char *name);
-
-/* Writes the row into a model, by its quoted name.  SPI must be connected. */
-extern void gk_insert_draft(const GkDraft *draft, const char *name);
+/* Writes the row into a model, which must be locked.  SPI must be connected. */
+extern void gk_insert_draft(const GkDraft *draft, Oid relation_id);
 
 /* Writes what is set into the head row of a version that is there.  SPI must be connected. */
-extern void gk_update_draft(const GkDraft *draft, const char *name, int version);
+extern void gk_update_draft(const GkDraft *draft, Oid relation_id, int version);
 
 #endif							/* GK_DRAFT_H */

@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "model_type.h"
+#include "model_writes.h"
 #include "table_name.h"
 #include "sql_values.h"
 #include "target.h"
@@ -196,30 +197,25 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 
 /* Withdraws the deployed version of a model. */
 void
-gk_withdraw_deployed(const char *name)
+gk_withdraw_deployed(Oid relation_id)
 {
-	execute(psprintf("UPDATE %s SET deployed = NULL WHERE deployed", name));
-}
-
-/* Makes a definition the model's; a row that is written before may have pending triggers. */
-static void
-set_definition(const GkTarget *target, const char *definition)
-{
-	execute(psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
-					 target->name, quote_literal_cstr(definition)));
+	gk_change_model(relation_id, psprintf("UPDATE %s SET deployed = NULL WHERE deployed",
+										  gk_quoted_model_name(relation_id)),
+					SPI_OK_UPDATE, 0, NULL, NULL);
 }
 
 /* Writes the new version and deploys it. */
 void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
+	/* before a row is written, which may have pending triggers */
 	if (target->exists || definition != target->definition)
-		set_definition(target, definition);
+		gk_set_model_definition(target->relation_id, definition);
 	if (target->exists)
-		gk_withdraw_deployed(target->name);
+		gk_withdraw_deployed(target->relation_id);
 	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
 				 TimestampTzGetDatum(gk_deployment_time(target->relation_id)));
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
 	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
-	gk_insert_draft(draft, target->name);
+	gk_insert_draft(draft, target->relation_id);
 }

@@ -49,7 +49,7 @@ extern int	gk_next_version(Oid relation_id);
 /* When a version is deployed now: after all other versions, even if the clock went back. */
 extern TimestampTz gk_deployment_time(Oid relation_id);
 
-/* Withdraws the deployed version of a model, by its quoted name.  SPI must be connected. */
-extern void gk_withdraw_deployed(const char *name);
+/* Withdraws the deployed version of a model, which must be locked.  SPI must be connected. */
+extern void gk_withdraw_deployed(Oid relation_id);
 
 #endif							/* GK_TARGET_H */

@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "draft.h"
 #include "model.h"
+#include "model_writes.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
@@ -46,7 +47,6 @@ typedef struct Version
 typedef struct Change
 {
 	Relation	relation;
-	char	   *name;			/* quoted */
 	int			count;
 	Version    *versions;
 	const Version *deployed;	/* NULL = none */
@@ -132,15 +132,11 @@ check_privilege(Oid relation_id, AclMode privilege)
 static void
 begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
-	const char *schema;
-
 	memset(change, 0, sizeof(*change));
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	check_privilege(relation_id, privilege);
 	change->relation = gk_open_model_to_change(relation_id);
-	schema = get_namespace_name(RelationGetNamespace(change->relation));
-	change->name = quote_qualified_identifier(schema, gk_model_name(change->relation));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	read_versions(change);
@@ -187,14 +183,14 @@ update_version(const Change *change, int version, const char *set, Oid type, Dat
 {
 	Oid			types[2] = {INT4OID, type};
 	Datum		values[2] = {Int32GetDatum(version), value};
-	int			code;
+	Oid			relation_id = RelationGetRelid(change->relation);
 
-	code = SPI_execute_with_args(psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
-										  " AND group_no OPERATOR(pg_catalog.=) 0"
-										  " AND part OPERATOR(pg_catalog.=) 0",
-										  change->name, set),
-								 type == InvalidOid ? 1 : 2, types, values, NULL, false, 0);
-	gk_check_written(code, SPI_OK_UPDATE, change->name);
+	gk_change_model(relation_id,
+					psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
+							 " AND group_no OPERATOR(pg_catalog.=) 0"
+							 " AND part OPERATOR(pg_catalog.=) 0",
+							 gk_quoted_model_name(relation_id), set),
+					SPI_OK_UPDATE, type == InvalidOid ? 1 : 2, types, values);
 	if (SPI_processed == 0)
 		check_is_seen(change, version);
 	if (SPI_processed != 1)
@@ -323,14 +319,16 @@ delete_versions(const Change *change, ArrayType *numbers)
 {
 	Oid			type = INT4ARRAYOID;
 	Datum		value = PointerGetDatum(numbers);
-	char	   *command = psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
-								   " RETURNING group_no OPERATOR(pg_catalog.=) 0"
-								   " AND part OPERATOR(pg_catalog.=) 0", change->name);
-	int			code = SPI_execute_with_args(command, 1, &type, &value, NULL, false, 0);
+	Oid			relation_id = RelationGetRelid(change->relation);
 	int			count = 0;
 	bool		is_null;
 
-	gk_check_written(code, SPI_OK_DELETE_RETURNING, change->name);
+	gk_change_model(relation_id,
+					psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
+							 " RETURNING group_no OPERATOR(pg_catalog.=) 0"
+							 " AND part OPERATOR(pg_catalog.=) 0",
+							 gk_quoted_model_name(relation_id)),
+					SPI_OK_DELETE_RETURNING, 1, &type, &value);
 	for (uint64 i = 0; i < SPI_processed; i++)
 		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
 											&is_null)) && !is_null;

@@ -21,6 +21,7 @@
 #include "fit_call.h"
 #include "model.h"
 #include "model_cache.h"
+#include "model_writes.h"
 #include "owner.h"
 #include "run.h"
 #include "selection.h"
@@ -228,23 +229,6 @@ check_definition(Relation relation, const Jsonb *definition, bool look_at_source
 	gk_call_close(&call);
 }
 
-/* Makes a definition that of a model. */
-static void
-set_definition(const char *model, Jsonb *definition)
-{
-	const char *text = JsonbToCString(NULL, &definition->root, VARSIZE(definition));
-	char	   *command = psprintf("ALTER TABLE %s ALTER definition SET DEFAULT"
-								   " %s::pg_catalog.jsonb", model, quote_literal_cstr(text));
-	int			code;
-
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "could not connect to SPI");
-	code = SPI_execute(command, false, 0);
-	if (code < 0)
-		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-	SPI_finish();
-}
-
 /* SQL: changes the definition of a model; returns it.  Its text is the owner's: checked as him. */
 Datum
 gkmeans_alter_model(PG_FUNCTION_ARGS)
@@ -253,7 +237,6 @@ gkmeans_alter_model(PG_FUNCTION_ARGS)
 	Relation	relation;
 	GkOwner		owner;
 	Jsonb	   *definition;
-	char	   *model;
 
 	PreventCommandIfReadOnly("gkmeans_alter_model()");
 	PreventCommandIfParallelMode("gkmeans_alter_model()");
@@ -262,9 +245,12 @@ gkmeans_alter_model(PG_FUNCTION_ARGS)
 	definition = keep_features(relation, apply(gk_model_definition(relation), &changes));
 	gk_use_definition_path(definition);
 	check_definition(relation, definition, changes.of_source);
-	model = gk_qualified_name(relation);
 	/* an open relation would keep the command from changing it */
 	gk_close_as_owner(relation, &owner);
-	set_definition(model, definition);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	gk_set_model_definition(PG_GETARG_OID(0),
+							JsonbToCString(NULL, &definition->root, VARSIZE(definition)));
+	SPI_finish();
 	PG_RETURN_JSONB_P(definition);
 }

@@ -19,6 +19,7 @@
 #include "definition.h"
 #include "drift.h"
 #include "model_cache.h"
+#include "model_writes.h"
 #include "owner.h"
 #include "run.h"
 #include "sql_function.h"
@@ -99,7 +100,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	GkCall	   *call = &look->call;
 
 	gk_call_open(call);
-	gk_progress_model(gk_qualified_name(look->relation));
+	gk_progress_model(gk_quoted_model_name(RelationGetRelid(look->relation)));
 	if (look->as_owner)
 		use_definition(look);
 	else

@@ -29,6 +29,7 @@
 #include "labels_before.h"
 #include "matching.h"
 #include "model_cache.h"
+#include "model_writes.h"
 #include "owner.h"
 #include "refit.h"
 #include "run.h"
@@ -304,7 +305,7 @@ read_rows(Refit *refit, bool as_deployed)
 	GkCall	   *call = &refit->call;
 
 	gk_call_open(call);
-	gk_progress_model(gk_qualified_name(refit->relation));
+	gk_progress_model(gk_quoted_model_name(RelationGetRelid(refit->relation)));
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
 	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
 						  : gk_definition_text(refit->definition, "changes_table"));
@@ -675,7 +676,6 @@ write_version(Refit *refit, bool has_row)
 {
 	GkRefitResult *result = refit->result;
 	GkDraft    *draft = &refit->draft;
-	char	   *name = gk_qualified_name(refit->relation);
 	Oid			relation_id = RelationGetRelid(refit->relation);
 	GkLabelsWritten written;
 
@@ -692,13 +692,13 @@ write_version(Refit *refit, bool has_row)
 					 TimestampTzGetDatum(gk_deployment_time(relation_id)));
 		gk_draft_text(draft, GK_MODEL_DEPLOYED_BY,
 					  GetUserNameFromId(refit->owner.caller, false));
-		gk_withdraw_deployed(name);
+		gk_withdraw_deployed(relation_id);
 	}
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(result->version));
 	if (has_row)
-		gk_update_draft(draft, name, result->version);
+		gk_update_draft(draft, relation_id, result->version);
 	else
-		gk_insert_draft(draft, name);
+		gk_insert_draft(draft, relation_id);
 }
 
 /* Refits. */

@@ -22,20 +22,13 @@
 
 #include "definition.h"
 #include "draft.h"
+#include "model_writes.h"
 #include "run.h"
 #include "running.h"
 #include "target.h"
 
 /* The most bytes of a message or DETAIL that are kept. */
 #define MOST_MESSAGE 10000
-
-/* The name of a model, qualified and quoted. */
-char *
-gk_qualified_name(Relation relation)
-{
-	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
-									  gk_model_name(relation));
-}
 
 /* Connects to SPI. */
 static void
@@ -50,16 +43,19 @@ connect_spi(void)
 
 /* True if there are such runs; those that have ended since the snapshot are none. */
 static bool
-has_running(const char *model, Oid type, Datum but)
+has_running(Oid relation_id, Oid type, Datum but)
 {
-	SPIPlanPtr	plan = SPI_prepare(psprintf("SELECT FROM %s WHERE " RUNNING, model), 1, &type);
+	char	   *query = psprintf("SELECT FROM %s WHERE " RUNNING,
+								 gk_quoted_model_name(relation_id));
+	SPIPlanPtr	plan = SPI_prepare(query, 1, &type);
 	int			code;
 
 	if (plan == NULL)
 		elog(ERROR, "could not prepare a query: %s", SPI_result_code_string(SPI_result));
 	code = SPI_execute_snapshot(plan, &but, NULL, GetLatestSnapshot(), InvalidSnapshot, true,
 								false, 1);
-	gk_check_written(code, SPI_OK_SELECT, model);
+	if (code != SPI_OK_SELECT)
+		elog(ERROR, "could not run \"%s\": %s", query, SPI_result_code_string(code));
 	SPI_freeplan(plan);
 	return SPI_processed > 0;
 }
@@ -71,19 +67,18 @@ has_running(const char *model, Oid type, Datum but)
 void
 gk_mark_lost(Relation relation, int but)
 {
-	const char *model = gk_qualified_name(relation);
+	Oid			relation_id = RelationGetRelid(relation);
 	Oid			type = INT4OID;
 	Datum		value = Int32GetDatum(but);
-	int			code;
 
-	if (!has_running(model, type, value))
+	if (!has_running(relation_id, type, value))
 		return;
-	code = SPI_execute_with_args(psprintf("UPDATE %s SET status = 'failed',"
-										  " finished_at = pg_catalog.clock_timestamp(),"
-										  " outcome = 'lost: its session ended before the run did'"
-										  " WHERE " RUNNING, model),
-								 1, &type, &value, NULL, false, 0);
-	gk_check_written(code, SPI_OK_UPDATE, model);
+	gk_change_model(relation_id,
+					psprintf("UPDATE %s SET status = 'failed',"
+							 " finished_at = pg_catalog.clock_timestamp(),"
+							 " outcome = 'lost: its session ended before the run did'"
+							 " WHERE " RUNNING, gk_quoted_model_name(relation_id)),
+					SPI_OK_UPDATE, 1, &type, &value);
 }
 
 /* Records who runs it. */
@@ -109,7 +104,7 @@ insert_running(Relation relation, const Jsonb *definition, const GkOwner *owner,
 	gk_draft_text(&draft, GK_MODEL_NOTE, note);
 	gk_draft_set(&draft, GK_MODEL_DEFINITION, JsonbPGetDatum(definition));
 	gk_draft_json(&draft, GK_MODEL_REPORT, describe_session());
-	gk_insert_draft(&draft, gk_qualified_name(relation));
+	gk_insert_draft(&draft, RelationGetRelid(relation));
 	return version;
 }
 
@@ -192,7 +187,7 @@ gk_record_failure(Oid relation_id, int version, const ErrorData *error)
 	gk_use_definition_path(definition);
 	connect_spi();
 	draft_failure(&draft, error, news.status);
-	gk_update_draft(&draft, gk_qualified_name(relation), version);
+	gk_update_draft(&draft, RelationGetRelid(relation), version);
 	SPI_finish();
 	gk_tell(relation, definition, &news);
 	gk_close_as_owner(relation, &owner);
@@ -220,7 +215,7 @@ gk_tell(Relation relation, const Jsonb *definition, const GkNews *news)
 		return;
 	initStringInfo(&json);
 	appendStringInfoString(&json, "{\"model\":");
-	escape_json(&json, gk_qualified_name(relation));
+	escape_json(&json, gk_quoted_model_name(RelationGetRelid(relation)));
 	appendStringInfo(&json, ",\"version\":%d,\"status\":\"%s\",\"deployed\":%s,\"psi\":",
 					 news->version, news->status, news->deployed ? "true" : "false");
 	append_number(&json, news->psi);

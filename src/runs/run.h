@@ -12,9 +12,6 @@
 #include "draft.h"
 #include "owner.h"
 
-/* The name of a model, qualified and quoted. */
-extern char *gk_qualified_name(Relation relation);
-
 /*
  * Marks runs as failed that are recorded as running but are not, except one version.  As the
  * owner, under the lock that excludes other runs.  SPI must be connected.

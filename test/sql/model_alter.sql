@@ -80,6 +80,16 @@ SELECT lives_ok($$SELECT gkmeans_alter_model('owned', '{"source": "SELECT x * gk
 SET LOCAL ROLE gk_writer;
 SELECT fails_with($$SELECT gkmeans_alter_model('owned', '{"k": 4}')$$, '42501', 'who may write rows may not', 'must be owner');
 RESET ROLE;
+
+-- The command names the model: a schema that is renamed while it begins must not lead it to another one
+CREATE SCHEMA gk_one;
+CREATE SCHEMA gk_two;
+SELECT gkmeans_import_model(schema || '.m', '{{1},{2}}') FROM unnest('{gk_one,gk_two}'::text[]) schema;
+CREATE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_one RENAME TO gk_three; ALTER SCHEMA gk_two RENAME TO gk_one; END $$;
+CREATE EVENT TRIGGER gk_swap ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION swap();
+SELECT fails_with($$SELECT gkmeans_alter_model('gk_one.m', '{"k": 2}')$$, '55000', 'a definition', 'could not write to model gk_three.m', 'Its schema was renamed meanwhile.', 'Try again.');
+SELECT fails_with($$SELECT gkmeans_import_model('gk_one.m', '{{3}}', if_exists => 'replace')$$, '55000', 'a new version');
+DROP EVENT TRIGGER gk_swap;
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"k": 4}')$$, '25006', 'a read-only transaction');
 
