@@ -93,8 +93,8 @@ read_transform(GkNode *node, GkReader *reader)
 	c->transform.normalize = gk_read_integer(reader, 0, 1);
 	good = reader->good;
 	for (int j = 0; good && j < node->d; j++)
-		good = fabs((least_of(node, j) - offset[j]) * factor[j]) <= FLT_MAX &&
-			fabs((greatest_of(node, j) - offset[j]) * factor[j]) <= FLT_MAX;
+		good = gk_is_real((least_of(node, j) - offset[j]) * factor[j]) &&
+			gk_is_real((greatest_of(node, j) - offset[j]) * factor[j]);
 	c->transform.offset = offset;
 	c->transform.factor = factor;
 	return good;

@@ -14,6 +14,7 @@
 #define GK_EXACT_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -36,6 +37,13 @@
 #define GK_DIV(a, b) ((a) / (b))
 #define GK_SQRT(a) sqrt(a)
 #endif
+
+/* True if a number is finite as a real: what is a little above FLT_MAX rounds to it. */
+GK_INLINE bool
+gk_is_real(double value)
+{
+	return isfinite((float) value);
+}
 
 /* The next partial sum of d²: sum + (x - c)². */
 GK_INLINE double

@@ -138,6 +138,21 @@ gk_fitter_iterate(GkFitter *fitter, GkStart *start, int limit, bool wants_labels
 	gk_run(fitter->job, &get);
 }
 
+/*
+ * Refuses weight × d² that overflow, or their sum: centroids that do not come from the rows may be
+ * far away from them.
+ */
+static void
+check_greatest(const GkFitter *fitter, double greatest)
+{
+	if (isfinite(greatest * (double) fitter->spec->rows))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("the products of weights and squared distances are out of range"),
+			 errhint("Divide the weights by a constant.")));
+}
+
 /* Labels the rows with `count` final centroids, computes the statistics, returns the inertia. */
 double
 gk_fitter_label_rows(GkFitter *fitter, int64 count)
@@ -150,6 +165,7 @@ gk_fitter_label_rows(GkFitter *fitter, int64 count)
 
 	gk_run(fitter->job, &assign);
 	statistics->greatest = assign.assign.greatest;
+	check_greatest(fitter, assign.assign.greatest);
 	statistics->inertia_exponent = gk_grid_exponent(assign.assign.greatest, bits);
 	statistics->distance_exponent = gk_grid_exponent(assign.assign.greatest_distance, bits);
 	command.statistics.inertia_exponent = statistics->inertia_exponent;

@@ -3,7 +3,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "miscadmin.h"
@@ -213,8 +212,7 @@ check_scaled(const GkFitSpec *spec, const Profile *profile, const GkPrepared *pr
 		double		least = (profile->least[j] - prepared->offset[j]) * prepared->factor[j];
 		double		greatest = (profile->greatest[j] - prepared->offset[j]) * prepared->factor[j];
 
-		/* what is a little above FLT_MAX rounds to it */
-		if (!isfinite((float) least) || !isfinite((float) greatest))
+		if (!gk_is_real(least) || !gk_is_real(greatest))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("feature %s is out of range", feature_name(spec, j)),
@@ -444,7 +442,7 @@ gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 			double		value = from[c * d + j] - spec->shift[j] - prepared->offset[j];
 
 			value *= prepared->factor[j];
-			if (!(fabs(value) <= FLT_MAX))
+			if (!gk_is_real(value))
 				ereport(ERROR,
 						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 						 errmsg("feature %s of initial centroid %lld is out of range",

@@ -73,10 +73,11 @@ read_devices(const char *list, int *numbers, int capacity)
 		return -1;
 	foreach(cell, names)
 	{
-		char	   *end;
-		long		number = strtol(lfirst(cell), &end, 10);
+		const char *name = lfirst(cell);
+		long		number = strtol(name, NULL, 10);
 
-		if (*end != '\0' || number < 0 || number > INT_MAX || count == capacity)
+		if (*name == '\0' || name[strspn(name, "0123456789")] != '\0' || number > INT_MAX ||
+			count == capacity)
 			return -1;
 		for (int i = 0; i < count; i++)
 			if (numbers[i] == number)

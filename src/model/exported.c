@@ -3,7 +3,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "catalog/pg_type.h"
@@ -18,6 +17,7 @@
 #include "utils/numeric.h"
 
 #include "alloc.h"
+#include "exact.h"
 #include "exported.h"
 #include "map.h"
 #include "nearest.h"
@@ -556,7 +556,7 @@ unpack_points(Jsonb *exported, GkModel *model)
 	if (points == NULL)
 		refuse("points");
 	for (int64 i = 0; i < model->k * d; i++)
-		if (!(fabs(points[i]) <= FLT_MAX))
+		if (!gk_is_real(points[i]))
 			refuse("points");
 	gk_pack_points(model, points, NULL);
 	pfree(points);
@@ -637,7 +637,7 @@ draft_sample(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const cha
 
 	for (int64 i = 0; i < 3 * (int64) rows; i++)
 	{
-		if (!(fabs(numbers[i]) <= FLT_MAX))
+		if (!gk_is_real(numbers[i]))
 			refuse(key);
 		points[i] = (float) numbers[i];
 	}

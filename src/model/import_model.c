@@ -3,7 +3,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "access/relation.h"
@@ -20,6 +19,7 @@
 #include "arguments.h"
 #include "definition.h"
 #include "draft.h"
+#include "exact.h"
 #include "exported.h"
 #include "map.h"
 #include "shift.h"
@@ -101,7 +101,7 @@ check_doubles(ArrayType *array, int64 count, const char *argument)
 		return NULL;
 	values = (const double *) ARR_DATA_PTR(array);
 	for (int64 i = 0; i < count; i++)
-		if (!(fabs(values[i]) <= FLT_MAX))
+		if (!gk_is_real(values[i]))
 			refuse(argument, "contains a value that is not finite or too large for real");
 	return values;
 }
@@ -223,7 +223,7 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 			point[j] = (centroid[j] - import->offset[j]) * import->factor[j];
 		else
 			point[j] = centroid[j] - import->shift[j];
-		if (!(fabs(point[j]) <= FLT_MAX))
+		if (!gk_is_real(point[j]))
 			refuse("centroids", "contains a value that is too large when scaled");
 		norm2 += point[j] * point[j];
 	}

@@ -52,7 +52,8 @@ typedef struct Entry
 	ItemPointerData place;
 	TransactionId writer;
 	CommandId	command;		/* of the writer: TRUNCATE in one transaction may keep the file */
-	bool		is_only;		/* deployed, and nothing else can be while it is */
+	TransactionId guarded_by;	/* who wrote the index that keeps others from being deployed beside
+								 * it; invalid without such an index, or if it is not deployed */
 	int			pins;
 	Size		bytes;
 } Entry;
@@ -167,12 +168,22 @@ writer_of(TupleTableSlot *slot)
 	return DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &is_null));
 }
 
-/* The command of that transaction. */
+/* The command that wrote a row; the field may stand for two if it was deleted there, too. */
+static CommandId
+command_of_header(HeapTupleHeader header)
+{
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(header))
+		? HeapTupleHeaderGetCmin(header) : HeapTupleHeaderGetRawCommandId(header);
+}
+
+/* The same of a row in a slot. */
 static CommandId
 command_of(TupleTableSlot *slot)
 {
 	bool		is_null;
 
+	if (TTS_IS_BUFFERTUPLE(slot))
+		return command_of_header(((BufferHeapTupleTableSlot *) slot)->base.tuple->t_data);
 	return DatumGetCommandId(slot_getsysattr(slot, MinCommandIdAttributeNumber, &is_null));
 }
 
@@ -231,13 +242,16 @@ allows_one_deployed(HeapTuple tuple)
 		((Var *) predicate)->varattno == GK_MODEL_DEPLOYED;
 }
 
-/* True if a model has such an index; dropping it would make the entries stale. */
-static bool
-has_one_deployed(Relation relation)
+/*
+ * The transaction that wrote such an index, invalid if there is none; dropping it would make the
+ * entries stale.
+ */
+static TransactionId
+find_guard(Relation relation)
 {
 	List	   *indexes = RelationGetIndexList(relation);
 	ListCell   *cell;
-	bool		found = false;
+	TransactionId found = InvalidTransactionId;
 
 	foreach(cell, indexes)
 	{
@@ -246,7 +260,8 @@ has_one_deployed(Relation relation)
 		CHECK_FOR_INTERRUPTS();
 		if (!HeapTupleIsValid(tuple))
 			continue;
-		found = found || allows_one_deployed(tuple);
+		if (!TransactionIdIsValid(found) && allows_one_deployed(tuple))
+			found = HeapTupleHeaderGetXmin(tuple->t_data);
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
@@ -294,13 +309,13 @@ make_entry(Relation relation, TupleTableSlot *slot)
 {
 	GkModel    *model = gk_unpack_model(relation, slot, CurrentMemoryContext);
 	uint64		before;
-	bool		is_only;
+	TransactionId guarded_by = InvalidTransactionId;
 	Entry	   *entry;
 
 	begin_cache();
 	before = invalidations;
-	is_only = relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot) &&
-		has_one_deployed(relation);
+	if (relation->rd_rel->relam == HEAP_TABLE_AM_OID && is_deployed(slot))
+		guarded_by = find_guard(relation);
 	entry = MemoryContextAllocZero(CacheMemoryContext, sizeof(Entry));
 	entry->model = model;
 	add_to_model(entry);
@@ -310,7 +325,7 @@ make_entry(Relation relation, TupleTableSlot *slot)
 	entry->writer = writer_of(slot);
 	entry->command = command_of(slot);
 	/* the index may have been dropped while it was looked at */
-	entry->is_only = is_only && invalidations == before;
+	entry->guarded_by = invalidations == before ? guarded_by : InvalidTransactionId;
 	entry->bytes = MemoryContextMemAllocated(model->context, true);
 	total_bytes += entry->bytes;
 	dlist_push_head(&entries, &entry->node);
@@ -340,7 +355,7 @@ is_there(Relation relation, const Entry *entry)
 		!heap_fetch(relation, GetActiveSnapshot(), &tuple, &buffer, false))
 		return false;
 	same = HeapTupleHeaderGetRawXmin(tuple.t_data) == entry->writer &&
-		HeapTupleHeaderGetRawCommandId(tuple.t_data) == entry->command;
+		command_of_header(tuple.t_data) == entry->command;
 	ReleaseBuffer(buffer);
 	return same;
 }
@@ -358,8 +373,10 @@ find_deployed(Relation relation)
 	{
 		Entry	   *entry = dlist_container(Entry, version, iterator.cur);
 
-		if (entry->is_only && entry->file == relation->rd_rel->relfilenode &&
-			is_there(relation, entry))
+		/* a snapshot that is older than the index may see others deployed */
+		if (TransactionIdIsValid(entry->guarded_by) &&
+			!XidInMVCCSnapshot(entry->guarded_by, GetActiveSnapshot()) &&
+			entry->file == relation->rd_rel->relfilenode && is_there(relation, entry))
 			return entry;
 	}
 	return NULL;

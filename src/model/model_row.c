@@ -3,7 +3,6 @@
  */
 #include "postgres.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "access/detoast.h"
@@ -15,6 +14,7 @@
 #include "utils/rel.h"
 
 #include "alloc.h"
+#include "exact.h"
 #include "model.h"
 
 /* The name of the function that says so, as its errors have it. */
@@ -382,7 +382,7 @@ unpack_points(const GkModelRow *row, GkModel *model)
 	if (!gk_row_has_centroids(row))
 		damaged(row, GK_MODEL_CENTROIDS);
 	for (int64 i = 0; i < (int64) model->k * d; i++)
-		if (!(fabs(points[i]) <= FLT_MAX))
+		if (!gk_is_real(points[i]))
 			damaged(row, number);
 	MemoryContextSwitchTo(before);
 	model->ties = read_permutation(row, GK_MODEL_TIES, model->k);

@@ -25,6 +25,7 @@
 #include "defined_call.h"
 #include "definition.h"
 #include "drift.h"
+#include "exact.h"
 #include "fitted.h"
 #include "labels_before.h"
 #include "matching.h"
@@ -369,7 +370,7 @@ keep_directions(Refit *refit)
 	{
 		refit->points[i] = refit->then.centroids[i];
 		/* the same limit as for what rows are compared with otherwise */
-		if (!(fabs(refit->points[i]) <= FLT_MAX))
+		if (!gk_is_real(refit->points[i]))
 			gk_model_is_damaged(refit->relation, model->version, "centroids");
 	}
 }

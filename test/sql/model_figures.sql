@@ -133,6 +133,22 @@ SELECT deviations('g', 'SELECT * FROM growing', tolerance => 1e-6);
 SELECT is(deviations, NULL, 'an imported model has none') FROM i;
 SELECT is(count(value), count(*), 'its features are shown') FROM gkmeans.centroid_features WHERE model = 'gk_test.i' AND deviation IS NULL;
 
+-- Weights may take the centroid of greatest reals, a usual placeholder, a little above them
+CREATE TABLE placeholders AS SELECT i AS id, '3.4028235e38'::real AS x, 0::real AS y, w FROM unnest('{197.06283419393264,309.312195448048,321.2990741696683,36.934596261884245,8.448322979120551}'::float8[]) WITH ORDINALITY AS u(w, i);
+SELECT gkmeans_create_model('p', 'placeholders', '{x,y}', 1, id_column => 'id', weight_column => 'w');
+SELECT ok(centroids[1][1] > '3.4028234663852886e38'::float8, 'a centroid above the greatest real') FROM p;
+SELECT is(array_agg(DISTINCT gkmeans_predict('p', x, y)), '{0}', 'its model predicts') FROM placeholders;
+SELECT is(array_agg(status), '{fitted}', 'is refitted') FROM gkmeans_refit('p', deploy => 'always');
+SELECT gkmeans_import_model('q', exported => gkmeans_export('p')::jsonb), gkmeans_import_model('r', gkmeans_centroids('p'), '{x,y}');
+SELECT is((SELECT gkmeans_centroids('q')), gkmeans_centroids('p'), 'exported and imported') UNION ALL SELECT is((SELECT gkmeans_centroids('r')), gkmeans_centroids('p'), 'imported from its centroids');
+SELECT is(count(*), 1::bigint, 'and these begin a fit') FROM gkmeans_fit('placeholders', '{x,y}', initial_centroids => gkmeans_centroids('p'));
+
+-- Weights that are fine for the rows, but not for the distances from a model that is far away
+CREATE TABLE heavy AS SELECT i AS id, (i % 2)::real AS x, 1e250 AS w FROM generate_series(1, 10) i;
+SELECT gkmeans_create_model('h', 'heavy', '{x}', 2, id_column => 'id', weight_column => 'w');
+UPDATE heavy SET x = 3e38;
+SELECT fails_with($$SELECT gkmeans_refit('h')$$, '22003', 'weight × d² beyond double', 'the products of weights and squared distances are out of range', NULL, 'Divide the weights by a constant.');
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;

@@ -57,9 +57,11 @@ sql(<<~'SQL');
 	CREATE TABLE few AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y, chr(97 + i % 3) AS node FROM generate_series(1, 20) i;
 	CREATE TABLE unusable AS SELECT i AS id, NULL::float8 AS x, 'Infinity'::float8 AS y, chr(97 + i % 3) AS node FROM generate_series(1, 20) i;
 	CREATE TABLE nothing AS SELECT * FROM few LIMIT 0;
+	-- the greatest real, a usual placeholder
+	CREATE TABLE extreme AS SELECT i AS id, CASE WHEN i = 7 THEN '3.4028235e38'::real ELSE i END AS x, i::real AS y, chr(97 + i % 3) AS node FROM generate_series(1, 20) i;
 	ANALYZE;
 	SQL
-my @tables = qw(points toasted one_sided few unusable nothing);
+my @tables = qw(points toasted one_sided few unusable nothing extreme);
 my $folder = PostgreSQL::Test::Utils::tempdir();
 for my $name (@names)
 {
@@ -190,11 +192,13 @@ my @models = (
 		'SELECT count(*) FROM assigned l' ],
 	[ 'gkmeans_predict_rows', "SELECT md5(string_agg(r::text, ';' ORDER BY id)) FROM gkmeans_predict_rows(NULL::bigint, 'm', 'points', 'id') r", 'SELECT 1' ],
 	[ 'gkmeans_evaluate', "SELECT * FROM gkmeans_evaluate('m', 'points')", 'SELECT 1' ],
+	[ 'a value that a scale brings to the greatest real', "SELECT * FROM gkmeans_evaluate('scaled', 'extreme')", 'SELECT 1' ],
 	[ 'gkmeans_drift', "SELECT * FROM gkmeans_drift('m', 'SELECT * FROM points WHERE id % 3 = 0')", 'SELECT 1' ],
 	[ 'gkmeans_select_k', "SELECT k, inertia, simplified_silhouette, davies_bouldin, calinski_harabasz, chosen FROM gkmeans_select_k('points', '{x,small}', '{3,4,5}')", 'SELECT 1' ],
 	[ 'gkmeans_refit', "SELECT version, status, deployed, rows, inertia FROM gkmeans_refit('m', starts => 2)",
 		"SELECT md5(string_agg(gkmeans_predict('m', p.x, p.small)::text, ';' ORDER BY p.id)) FROM points p" ],
 );
+sql("SELECT gkmeans_import_model('scaled', '{{1,1},{3e38,1}}', '{x,y}', scale_offset => '{0,0}', scale_factor => '{1.0000000009,1}')");
 for my $case (@models)
 {
 	my ($name, $call, $figures) = @$case;

@@ -90,6 +90,35 @@ $primary->safe_psql('shop', 'VACUUM FULL area.segments');
 is($session->query_safe('EXECUTE p (60, 2)'), 't', 'a table that was rewritten');
 $session->quit;
 
+# What a session keeps of a model is another row's no more when the table is filled again by the same transaction: the
+# field for the command then holds a number for two of them, here one after the other
+$primary->safe_psql('shop', q{SELECT gkmeans_import_model('kept_' || n, '{{1},{100}}', names => ARRAY[n || '0', n || '1']) FROM unnest('{a,b}'::text[]) n; CREATE TABLE scratch (x int)});
+my @answers = map { (split /\n/, $primary->safe_psql('shop', <<~"SQL"))[-1] } 0 .. 9;
+	BEGIN;
+	CREATE TABLE filled OF gkmeans_model;
+	INSERT INTO filled SELECT * FROM kept_a;
+	SELECT gkmeans_name('filled', 1.0);
+	TRUNCATE filled;
+	DO \$\$ BEGIN FOR i IN 1 .. $_ LOOP INSERT INTO scratch VALUES (i); DELETE FROM scratch; END LOOP; END \$\$;
+	INSERT INTO filled SELECT * FROM kept_b;
+	DECLARE c CURSOR FOR SELECT gkmeans_name('filled', 1.0);
+	DELETE FROM filled;
+	FETCH c;
+	ROLLBACK;
+	SQL
+is("@answers", join(' ', ('b0') x 10), 'a table that is filled again');
+
+# An index that is younger than the snapshot says nothing of what the snapshot sees
+$primary->safe_psql('shop', q{SELECT gkmeans_import_model('kept_a', '{{1},{100}}', if_exists => 'replace'); DROP INDEX kept_a_expr_idx; UPDATE kept_a SET deployed = true});
+my $old = $primary->background_psql('shop', on_error_stop => 0);
+$old->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$primary->safe_psql('shop', q{UPDATE kept_a SET deployed = NULL WHERE version = 2; CREATE UNIQUE INDEX ON kept_a ((true)) WHERE deployed});
+is($old->query(q{SELECT gkmeans_predict_version('kept_a', 1, 1.0)}), 0, 'a version of a model with two that are deployed');
+$old->query(q{SELECT gkmeans_name('kept_a', 1.0)});
+like($old->{stderr}, qr/several deployed versions/, 'the deployed one');
+$old->quit;
+$primary->safe_psql('shop', 'DROP TABLE kept_a, kept_b, scratch');
+
 # A standby
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
