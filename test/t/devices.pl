@@ -18,7 +18,7 @@ for my $program ('make', 'cc')
 
 # The extension's functions come from a copy of its library, which finds the stand-in beside it.
 # GK_UNIT_BUILD is where the programs of test/unit were built, if they were.
-my $folder = "$ENV{TESTDIR}/stand_in";
+my $folder = "$PostgreSQL::Test::Utils::tmp_check/stand_in";
 my $built = $ENV{GK_UNIT_BUILD} // $folder;
 system_or_bail('make', '-s', '-C', "$FindBin::Bin/../unit", "BUILD=$built", "$built/gkmeans_cuda.so");
 my ($installed) = run_command([ 'pg_config', '--pkglibdir' ]);

@@ -28,7 +28,7 @@ for my $name (sort keys %markup)
 {
 	my $text = $node->safe_psql('postgres', $markup{$name});
 	is($standby->safe_psql('postgres', $markup{$name}), $text, "a standby: $name");
-	my $file = "$ENV{TESTDIR}/$name.xml";
+	my $file = PostgreSQL::Test::Utils::tempdir() . "/$name.xml";
 	append_to_file($file, $text);
 	SKIP:
 	{
