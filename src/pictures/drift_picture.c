@@ -68,6 +68,10 @@ draw_psi(const GkSubject *subject, GkSvg *svg, double width)
 		y[count] = subject->past[i].psi;
 		days[count++] = subject->past[i].day;
 	}
+	/* the same day only once */
+	for (int i = count - 1; i > 0; i--)
+		if (strcmp(days[i], days[i - 1]) == 0)
+			days[i] = "";
 	panel.greatest_x = count - 1;
 	panel.greatest_y = 0.3;
 	gk_panel_cover(&panel, y, count);

@@ -100,15 +100,16 @@ draw_legend(GkSvg *svg)
 {
 	double		y = svg->height - 9.0;
 
-	gk_svg_circle(svg, 66.0, y - 4.0, 3.5, "");
-	gk_svg_text(svg, 76.0, y, GK_START, "opacity=\".8\"", "was deployed");
-	gk_svg_circle(svg, 158.0, y - 4.0, 3.5, "fill=\"none\" stroke=\"currentColor\"");
-	gk_svg_text(svg, 166.0, y, GK_START, "opacity=\".8\"", "not deployed");
-	if (svg->width < 400)
+	gk_svg_circle(svg, 16.0, y - 4.0, 3.5, "");
+	gk_svg_text(svg, 24.0, y, GK_START, "opacity=\".8\"", "was deployed");
+	gk_svg_circle(svg, 126.0, y - 4.0, 3.5, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 134.0, y, GK_START, "opacity=\".8\"", "not deployed");
+	if (svg->width < 440)
 		return;
-	gk_svg_circle(svg, 256.0, y - 4.0, 3.5, "");
-	gk_svg_circle(svg, 256.0, y - 4.0, 7.0, "fill=\"none\" stroke=\"currentColor\"");
-	gk_svg_text(svg, 268.0, y, GK_START, "opacity=\".8\"", "deployed now");
+	gk_svg_circle(svg, 240.0, y - 4.0, 3.5, "");
+	gk_svg_circle(svg, 240.0, y - 4.0, 7.0, "fill=\"none\" stroke=\"currentColor\"");
+	gk_svg_text(svg, 252.0, y, GK_START, "opacity=\".8\"", "deployed now");
+	gk_svg_text(svg, svg->width - 24.0, y, GK_END, "opacity=\".8\"", "version");
 }
 
 /* A figure of a version. */
@@ -176,6 +177,5 @@ gk_history_draw(const GkSubject *subject, GkSvg *svg)
 		draw_figure(svg, &panel, &course, second, gk_cluster_color(5));
 	}
 	gk_panel_draw_names(svg, &panel, course.x, names, course.count);
-	gk_svg_text(svg, svg->width - 24.0, svg->height - 9.0, GK_END, "opacity=\".8\"", "version");
 	draw_legend(svg);
 }
