@@ -364,7 +364,7 @@ FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_drift(m.id) d
 
 COMMENT ON VIEW gkmeans.drift IS 'how the rows of each cluster had changed when a model was refitted or checked';
 COMMENT ON COLUMN gkmeans.drift.drift_key IS 'model, version and cluster; the key of this view';
-COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters: the cluster of the version that was deployed then; NULL if it is not known which one that was';
+COMMENT ON COLUMN gkmeans.drift.cluster_key IS 'key of gkmeans.clusters: the cluster of the version that was deployed then; NULL if it is not known which one that was, or if it was deleted';
 COMMENT ON COLUMN gkmeans.drift.version_key IS 'key of gkmeans.versions';
 COMMENT ON COLUMN gkmeans.drift.model IS 'key of gkmeans.models';
 COMMENT ON COLUMN gkmeans.drift.version IS 'the refit or check; its rows are compared with those of the version that was deployed then';

@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
+#include "alloc.h"
 #include "definition.h"
 #include "model.h"
 #include "sql_function.h"
@@ -34,13 +35,57 @@ was_imported(const GkModelRow *row)
 		strcmp(TextDatumGetCString(status), IMPORTED) == 0;
 }
 
-/* The version that the rows of a drift were compared with; 0 = not known. */
-static int
-version_then(const GkModelRow *row, JsonbContainer *drift)
+/* The versions of a model, ascending. */
+typedef struct Versions
 {
-	double		version = was_imported(row) ? 0.0 : gk_json_number(drift, "version");
+	int		   *numbers;
+	int			count;
+} Versions;
 
-	return version >= 1.0 && version < row->version ? (int) version : 0;
+/* Lists the versions. */
+static void
+list_versions(Relation relation, Versions *versions)
+{
+	GkHeads    *heads = gk_begin_heads(relation);
+	int			capacity = 64;
+
+	versions->numbers = gk_allocate(capacity, sizeof(int));
+	versions->count = 0;
+	while (gk_next_head(heads))
+	{
+		GkModelRow	row;
+
+		if (versions->count == capacity)
+		{
+			capacity *= 2;
+			versions->numbers = repalloc(versions->numbers, capacity * sizeof(int));
+		}
+		gk_open_row(&row, relation, gk_head(heads));
+		versions->numbers[versions->count++] = row.version;
+	}
+	gk_end_heads(heads);
+	gk_sort_integers(versions->numbers, versions->count);
+}
+
+/* The order of integers, for bsearch. */
+static int
+compare_integers(const void *a, const void *b)
+{
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* The version that the rows of a drift were compared with; 0 = not known, or deleted since. */
+static int
+version_then(const GkModelRow *row, const Versions *versions, JsonbContainer *drift)
+{
+	double		number = was_imported(row) ? 0.0 : gk_json_number(drift, "version");
+	int			version = number >= 1.0 && number < row->version ? (int) number : 0;
+
+	return bsearch(&version, versions->numbers, versions->count, sizeof(int),
+				   compare_integers) != NULL ? version : 0;
 }
 
 /* The name that a cluster had then. */
@@ -94,7 +139,7 @@ put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetI
 
 /* Puts the drift recorded in one row into a result. */
 static void
-put_row(const GkModelRow *row, ReturnSetInfo *result)
+put_row(const GkModelRow *row, const Versions *versions, ReturnSetInfo *result)
 {
 	bool		is_null;
 	Datum		datum = slot_getattr(row->slot, GK_MODEL_DRIFT, &is_null);
@@ -107,7 +152,7 @@ put_row(const GkModelRow *row, ReturnSetInfo *result)
 	if (drift == NULL || !gk_json_find(drift, "clusters", &value) || value.type != jbvBinary ||
 		!JsonContainerIsArray(value.val.binary.data))
 		return;
-	then = version_then(row, drift);
+	then = version_then(row, versions, drift);
 	iterator = JsonbIteratorInit(value.val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{
@@ -127,10 +172,12 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans drift",
 												  ALLOCSET_DEFAULT_SIZES);
 	GkHeads    *heads;
+	Versions	versions;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
+	list_versions(relation, &versions);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
 	{
@@ -138,7 +185,7 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 		GkModelRow	row;
 
 		gk_open_row(&row, relation, gk_head(heads));
-		put_row(&row, result);
+		put_row(&row, &versions, result);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(context);
 	}

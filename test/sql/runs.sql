@@ -234,6 +234,10 @@ SELECT is(array_agg(status), '{fitted}', 'a refit with fewer clusters') FROM gkm
 SELECT is(array_agg(row(version, cluster_key, cluster_name)::text ORDER BY version, cluster_key), ARRAY['(3,gk_test.far/2/0,one)', '(3,gk_test.far/2/1,two)', '(3,gk_test.far/2/2,three)', '(4,gk_test.far/2/0,one)', '(4,gk_test.far/2/1,two)', '(4,gk_test.far/2/2,three)'],
 	'the view of drift has their keys and names') FROM gkmeans.drift WHERE model = 'gk_test.far' AND version > 2;
 SELECT is(count(*)::int, 9, 'which are keys of gkmeans.clusters') FROM gkmeans.drift d JOIN gkmeans.clusters c USING (cluster_key) WHERE d.model = 'gk_test.far';
+SAVEPOINT pruned;
+DELETE FROM far WHERE version = 2;
+SELECT is(array_agg(DISTINCT cluster_key), '{NULL}', 'clusters of a version that was deleted have no key') FROM gkmeans.drift WHERE model = 'gk_test.far' AND version > 2;
+ROLLBACK TO pruned;
 SELECT ok(svg ~ '>one<' AND svg ~ '>two<' AND svg ~ '>three<', 'the picture has their names') FROM gkmeans.plots WHERE plot_key = 'gk_test.far/drift';
 SELECT gkmeans_create_model('other', 'SELECT i AS v FROM generate_series(1, 50) i', '{v}', 3);
 SELECT gkmeans_import_model('other', exported => gkmeans_export('far')::jsonb, if_exists => 'replace');
