@@ -391,15 +391,17 @@ describe_cluster(const GkFitter *fitter, int64 label, GkCluster *cluster)
 
 /* The DETAIL of fewer clusters: there are no more rows that differ. */
 static int
-detail_of_rows(GkMetric metric, int64 count)
+detail_of_rows(const GkFitSpec *spec, int64 count)
 {
-	if (metric == GK_COSINE)
-		return errdetail_plural("The rows with a weight above zero have only %lld direction.",
-								"The rows with a weight above zero have only %lld directions.",
-								count, (long long) count);
-	return errdetail_plural("There is only %lld distinct row with a weight above zero.",
-							"There are only %lld distinct rows with a weight above zero.",
-							count, (long long) count);
+	const char *which = spec->weighted ? " with a weight above zero" : "";
+
+	if (spec->metric == GK_COSINE)
+		return errdetail_plural("The rows%s have only %lld direction.",
+								"The rows%s have only %lld directions.",
+								count, which, (long long) count);
+	return errdetail_plural("Rounded to real, there is only %lld distinct row%s.",
+							"Rounded to real, there are only %lld distinct rows%s.",
+							count, (long long) count, which);
 }
 
 /* Warns that there are fewer clusters than requested, and why. */
@@ -415,7 +417,7 @@ warn_of_fewer(const GkFitter *fitter, const GkStart *best)
 			 errmsg_plural("found %lld cluster instead of %lld",
 						   "found %lld clusters instead of %lld", fitter->fit->k,
 						   (long long) fitter->fit->k, (long long) k),
-			 best->count < k ? detail_of_rows(fitter->spec->metric, best->count)
+			 best->count < k ? detail_of_rows(fitter->spec, best->count)
 			 : errdetail("The others are empty, and their numbers are left out.")));
 }
 

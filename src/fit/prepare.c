@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "miscadmin.h"
@@ -18,6 +19,10 @@
 
 /* Bits that a typical value should have on a grid; if one limb gives fewer, two are used. */
 #define ENOUGH_BITS 30
+
+/* A WARNING says so if this share of the rows leaves typical values this many steps of a real. */
+#define FEW_ROWS 0.05
+#define FEW_STEPS 8
 
 /* Unscaled features whose standard deviations differ by more than this factor cause a WARNING. */
 #define FAR_APART 100.0
@@ -272,6 +277,14 @@ widest_feature(const GkFitSpec *spec, const Profile *profile)
 	return widest;
 }
 
+/* Says by how much the greatest value exceeds a typical one, and what to do. */
+static int
+explain_spread(double spread)
+{
+	errdetail("The greatest is about 10^%.0f times a typical one.", log10(2.0) * spread);
+	return errhint("Leave out values that stand for something else, such as missing data.");
+}
+
 /* Warns if this many bits are too few for typical weights and features, so that sums lose them. */
 static void
 warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bits)
@@ -285,9 +298,29 @@ warn_of_spread(const GkFitSpec *spec, const Profile *profile, int widest, int bi
 			 weights ? errmsg("the weights lie too far apart to be added up exactly")
 			 : errmsg("the values of feature %s lie too far apart to be averaged exactly",
 					  feature_name(spec, widest)),
-			 errdetail("The greatest is about 10^%.0f times a typical one.",
-					   log10(2.0) * Max(profile->weight_spread, profile->spread[widest])),
-			 errhint("Leave out values that stand for something else, such as missing data.")));
+			 explain_spread(Max(profile->weight_spread, profile->spread[widest]))));
+}
+
+/*
+ * Warns if few rows make the mean that is taken off so great, beside a typical value, that the
+ * difference, a real, has next to nothing of this value.
+ */
+static void
+warn_of_scale(const GkFitSpec *spec, const Profile *profile)
+{
+	int			widest = widest_feature(spec, profile);
+	double		mean = fabs(profile->mean[widest]);
+	double		greatest = largest_of(profile, widest);
+	double		typical = greatest * exp2(-profile->spread[widest]);
+
+	if (spec->is_inner || mean > FEW_ROWS * greatest ||
+		typical >= FEW_STEPS * FLT_EPSILON * mean)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("the values of feature %s lie too far apart to be scaled exactly",
+					feature_name(spec, widest)),
+			 explain_spread(profile->spread[widest])));
 }
 
 /*
@@ -375,7 +408,10 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	allocate_profile(&profile, spec->dimension);
 	find_range(job, spec, &profile);
 	if (spec->scale == GK_SCALE_STANDARD)
+	{
 		find_moments(job, spec, &profile, prepared->value_bits);
+		warn_of_scale(spec, &profile);
+	}
 	choose_scale(spec, &profile, prepared);
 	prepared->left_out_mean = prepared->left_out_variance = NULL;
 	if (spec->scale == GK_SCALE_GIVEN)

@@ -349,27 +349,29 @@ gk_if_exists(const char *argument, const char *word)
 	return gk_find_word(argument, word, if_exists_words);
 }
 
-/* Raises an error if what is said of labels does not go together. */
-static void
-check_labels(const GkArguments *arguments)
-{
-	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("labels_table needs an id_column"),
-				 errhint("Name the column that identifies the rows as id_column.")));
-	if (arguments->labels_table == NULL && arguments->id_name != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option id_name needs a labels_table"),
-				 errhint("It names the id column of that table.")));
-}
-
 /* True if the function is one of models, which has arguments of its own after these. */
 static bool
 is_of_model(FunctionCallInfo fcinfo, int first)
 {
 	return PG_NARGS() > first + OPTIONS + 1;
+}
+
+/* Raises an error if what is said of labels does not go together. */
+static void
+check_labels(const GkArguments *arguments, bool of_model)
+{
+	if (arguments->labels_table != NULL && arguments->source.id_column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("labels_table needs an id_column"),
+				 of_model ? errhint("Name the column that identifies the rows as id_column, where "
+									"the model is created or with gkmeans_alter_model().")
+				 : errhint("Name the column that identifies the rows as id_column.")));
+	if (arguments->labels_table == NULL && arguments->id_name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option id_name needs a labels_table"),
+				 errhint("It names the id column of that table.")));
 }
 
 /* What to do if the labels table exists; models have another name and another default for it. */
@@ -404,5 +406,5 @@ gk_read_arguments(FunctionCallInfo fcinfo, int first, GkArguments *arguments)
 	fit->weighted = arguments->source.weight_column != NULL;
 	arguments->labels_table = gk_text_or(fcinfo, first + LABELS_TABLE, NULL);
 	arguments->if_exists = read_if_exists(fcinfo, first);
-	check_labels(arguments);
+	check_labels(arguments, is_of_model(fcinfo, first));
 }

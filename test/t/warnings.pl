@@ -22,9 +22,9 @@ my ($out, $said) = fit(q{'data', '{x,y}', 3});
 is($said, '', 'an ordinary fit says nothing');
 ($out, $said) = fit(q{'VALUES (1), (1), (2)', NULL, 3});
 is($said, "NOTICE:  features are not given: clustering by column \"column1\"\nHINT:  Name the features to choose others: features => '{column1}'.\n"
-	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  There are only 2 distinct rows with a weight above zero.", 'too few distinct rows');
+	. "WARNING:  found 2 clusters instead of 3\nDETAIL:  Rounded to real, there are only 2 distinct rows.", 'too few distinct rows');
 ($out, $said) = fit(q{'VALUES (1, 1), (2, 2), (0, 1)', '{column1,column2}', 3, metric => 'cosine'});
-is($said, "WARNING:  found 2 clusters instead of 3\nDETAIL:  The rows with a weight above zero have only 2 directions.", 'too few directions');
+is($said, "WARNING:  found 2 clusters instead of 3\nDETAIL:  The rows have only 2 directions.", 'too few directions');
 
 # Columns of different orders: the largest decides alone, unless they are scaled
 my $units = 'SELECT i % 10 AS visits, i * 50 AS spent, 7 AS constant FROM generate_series(1, 1000) i';
@@ -60,6 +60,12 @@ my $many = $placeholder =~ s/30000/300000/r =~ s/i = 1 /i %% 1000 = 1 /r;
 is(scalar(() = $said =~ /WARNING/g), 1, 'a sample says nothing') or diag($said);
 ($out, $said) = fit(q{'VALUES (1, 1e18::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
 is("$out|$said", '1 1, 101 2|', 'one weight is great, and nothing is lost');
+# A placeholder that makes the mean so great that nothing is left of the other values when it is taken off
+for my $case (['9.97e36', 35], ['1e11', 9], ['1e6', 0])
+{
+	($out, $said) = fit("'SELECT $case->[0] AS t, 1 AS u UNION ALL SELECT i, i % 5 FROM generate_series(1, 50) i', '{t,u}', 3, scale => 'standard'");
+	is($said, $case->[1] ? "WARNING:  the values of feature \"t\" lie too far apart to be scaled exactly\nDETAIL:  The greatest is about 10^$case->[1] times a typical one.$hint" : '', "a placeholder of $case->[0], scaled");
+}
 ($out, $said) = fit(q{'VALUES (1, 1e32::float8), (100, 1), (102, 1)', '{column1}', 2, weight_column => 'column2', initial_centroids => '{{1},{100}}'});
 is($said, "WARNING:  the weights lie too far apart to be added up exactly\nDETAIL:  The greatest is about 10^21 times a typical one.$hint",
 	'one weight is too great');
