@@ -235,12 +235,10 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 static void
 begin_view(View *view, Relation model)
 {
-	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(model)),
-												  gk_model_name(model));
-
 	memset(view, 0, sizeof(*view));
 	view->model = model;
-	view->constant = psprintf("%s::pg_catalog.regclass", quote_literal_cstr(name));
+	/* its name may mean another model before the view is there */
+	view->constant = psprintf("'%u'::pg_catalog.regclass", RelationGetRelid(model));
 	view->functions = gk_extension_schema_name();
 	initStringInfo(&view->columns);
 	initStringInfo(&view->from);

@@ -104,6 +104,7 @@ BEGIN
 	RETURN result;
 END $$;
 SELECT ruled(event, instead, call) FROM (VALUES ('INSERT', 'UPDATE n SET note = NULL', $$gkmeans_import_model('m', '{{1}}', if_exists => 'replace')$$),
+	('INSERT', 'INSERT INTO n (version, group_no, part) VALUES (77, 0, 0)', $$gkmeans_import_model('m', '{{1}}', if_exists => 'replace')$$),
 	('UPDATE', 'NOTHING', $$gkmeans_name_clusters('m', '{a,b}')$$), ('UPDATE', 'NOTHING', $$gkmeans_deploy('m', (SELECT max(version) FROM m WHERE deployed IS NULL))$$),
 	('DELETE', 'UPDATE n SET note = NULL RETURNING n.*', $$gkmeans_prune('m', 0)$$)) r(event, instead, call);
 CREATE TABLE plain (x int);
