@@ -172,7 +172,7 @@ writer_of(TupleTableSlot *slot)
 static CommandId
 command_of_header(HeapTupleHeader header)
 {
-	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(header))
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header))
 		? HeapTupleHeaderGetCmin(header) : HeapTupleHeaderGetRawCommandId(header);
 }
 

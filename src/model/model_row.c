@@ -95,6 +95,17 @@ gk_row_short_text(const GkModelRow *row, GkModelAttribute number)
 	return is_null ? NULL : TextDatumGetCString(value);
 }
 
+/* True if the version has this status. */
+bool
+gk_row_has_status(const GkModelRow *row, const char *status)
+{
+	bool		is_null;
+	Datum		value = attribute(row, GK_MODEL_STATUS, &is_null);
+
+	return !is_null && toast_raw_datum_size(value) == VARHDRSZ + strlen(status) &&
+		strcmp(TextDatumGetCString(value), status) == 0;
+}
+
 /* An array of that many elements, or rows × columns; NULL for NULL. */
 static ArrayType *
 array_of(const GkModelRow *row, GkModelAttribute number, Oid type, int rows, int columns)

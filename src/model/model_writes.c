@@ -82,6 +82,18 @@ check_written(Oid relation_id, int code, int expected)
 			 SPI_result_code_string(code));
 }
 
+/* Raises an error if a prepared command changes another table. */
+static void
+check_target(Oid relation_id, SPIPlanPtr plan, const char *command)
+{
+	if (target_of(plan) == relation_id)
+		return;
+	/* a rule may write to another table by a command of the same kind */
+	if (strstr(command, gk_quoted_model_name(relation_id)) != NULL)
+		fail_as_rewritten(relation_id);
+	fail_as_renamed(relation_id);
+}
+
 /* Changes rows of a model. */
 void
 gk_change_model(Oid relation_id, const char *command, int expected, int count, Oid *types,
@@ -92,15 +104,10 @@ gk_change_model(Oid relation_id, const char *command, int expected, int count, O
 
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", command, SPI_result_code_string(SPI_result));
+	check_target(relation_id, plan, command);
 	check_written(relation_id, SPI_execute_plan(plan, values, NULL, false, 0), expected);
 	/* executing it may have parsed it again */
-	if (target_of(plan) != relation_id)
-	{
-		/* a rule may write to another table by a command of the same kind */
-		if (strstr(command, gk_quoted_model_name(relation_id)) != NULL)
-			fail_as_rewritten(relation_id);
-		fail_as_renamed(relation_id);
-	}
+	check_target(relation_id, plan, command);
 	SPI_freeplan(plan);
 }
 

@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#include "access/detoast.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,20 +19,6 @@
 #include "sql_function.h"
 
 GK_SQL_FUNCTION(gk_visible_drift);
-
-/* The status of a version that came from an export. */
-#define IMPORTED "imported"
-
-/* True if a version was imported: the drift that it has is that of another model. */
-static bool
-was_imported(const GkModelRow *row)
-{
-	bool		is_null;
-	Datum		status = slot_getattr(row->slot, GK_MODEL_STATUS, &is_null);
-
-	return !is_null && toast_raw_datum_size(status) == VARHDRSZ + strlen(IMPORTED) &&
-		strcmp(TextDatumGetCString(status), IMPORTED) == 0;
-}
 
 /* The versions of a model, ascending. */
 typedef struct Versions
@@ -81,7 +66,9 @@ compare_integers(const void *a, const void *b)
 static int
 version_then(const GkModelRow *row, const Versions *versions, JsonbContainer *drift)
 {
-	double		number = was_imported(row) ? 0.0 : gk_json_number(drift, "version");
+	/* an imported drift is that of another model */
+	bool		is_imported = gk_row_has_status(row, "imported");
+	double		number = is_imported ? 0.0 : gk_json_number(drift, "version");
 	int			version = number >= 1.0 && number < row->version ? (int) number : 0;
 
 	return bsearch(&version, versions->numbers, versions->count, sizeof(int),

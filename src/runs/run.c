@@ -43,21 +43,24 @@ connect_spi(void)
 
 /* True if there are such runs; those that have ended since the snapshot are none. */
 static bool
-has_running(Oid relation_id, Oid type, Datum but)
+has_running(Relation relation, int but)
 {
-	char	   *query = psprintf("SELECT FROM %s WHERE " RUNNING,
-								 gk_quoted_model_name(relation_id));
-	SPIPlanPtr	plan = SPI_prepare(query, 1, &type);
-	int			code;
+	GkHeads    *heads;
+	bool		found = false;
 
-	if (plan == NULL)
-		elog(ERROR, "could not prepare a query: %s", SPI_result_code_string(SPI_result));
-	code = SPI_execute_snapshot(plan, &but, NULL, GetLatestSnapshot(), InvalidSnapshot, true,
-								false, 1);
-	if (code != SPI_OK_SELECT)
-		elog(ERROR, "could not run \"%s\": %s", query, SPI_result_code_string(code));
-	SPI_freeplan(plan);
-	return SPI_processed > 0;
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	while (!found && gk_next_head(heads))
+	{
+		GkModelRow	row;
+
+		CHECK_FOR_INTERRUPTS();
+		gk_open_row(&row, relation, gk_head(heads));
+		found = row.version != but && gk_row_has_status(&row, "running");
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	return found;
 }
 
 /*
@@ -71,7 +74,7 @@ gk_mark_lost(Relation relation, int but)
 	Oid			type = INT4OID;
 	Datum		value = Int32GetDatum(but);
 
-	if (!has_running(relation_id, type, value))
+	if (!has_running(relation, but))
 		return;
 	gk_change_model(relation_id,
 					psprintf("UPDATE %s SET status = 'failed',"
