@@ -20,7 +20,10 @@
 /* Bits that a typical value should have on a grid; if one limb gives fewer, two are used. */
 #define ENOUGH_BITS 30
 
-/* A WARNING says so if this share of the rows leaves typical values this many steps of a real. */
+/*
+ * A WARNING says so if at most this share of the rows makes a mean so great that typical values are
+ * fewer than this many of its steps as a real.
+ */
 #define FEW_ROWS 0.05
 #define FEW_STEPS 8
 
