@@ -183,6 +183,9 @@ extern void gk_model_is_damaged(Relation relation, int version, const char *attr
 /* True if an error is that one, which can be caught without a subtransaction. */
 extern bool gk_is_damage(const ErrorData *error);
 
+/* The numbers of the versions that the snapshot sees, ascending, palloc'd. */
+extern int *gk_model_versions(Relation relation, int *count);
+
 /* A row whose attributes are read and checked; the version is for errors. */
 typedef struct GkModelRow
 {

@@ -425,24 +425,34 @@ gk_deployed_version(Oid relation_id)
 	return version;
 }
 
+/* Lists the versions. */
+int *
+gk_model_versions(Relation relation, int *count)
+{
+	GkHeads    *heads = gk_begin_heads(relation);
+	int			room = 16;
+	int		   *numbers = palloc(room * sizeof(int));
+
+	*count = 0;
+	while (gk_next_head(heads))
+	{
+		if (*count == room)
+			numbers = repalloc(numbers, (room *= 2) * sizeof(int));
+		numbers[(*count)++] = integer_of(heads->slot, GK_MODEL_VERSION);
+	}
+	gk_end_heads(heads);
+	gk_sort_integers(numbers, *count);
+	return numbers;
+}
+
 /* The newest versions, for a HINT. */
 static const char *
 list_versions(Relation relation)
 {
-	GkHeads    *heads = gk_begin_heads(relation);
-	int			room = 16;
-	int			count = 0;
-	int		   *numbers = palloc(room * sizeof(int));
+	int			count;
+	int		   *numbers = gk_model_versions(relation, &count);
 	StringInfoData list;
 
-	while (gk_next_head(heads))
-	{
-		if (count == room)
-			numbers = repalloc(numbers, (room *= 2) * sizeof(int));
-		numbers[count++] = integer_of(heads->slot, GK_MODEL_VERSION);
-	}
-	gk_end_heads(heads);
-	gk_sort_integers(numbers, count);
 	initStringInfo(&list);
 	for (int i = Max(count - MOST_LISTED, 0); i < count; i++)
 		appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : count > MOST_LISTED ? "..., " : "",

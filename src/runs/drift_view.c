@@ -27,41 +27,6 @@ typedef struct Versions
 	int			count;
 } Versions;
 
-/* Lists the versions. */
-static void
-list_versions(Relation relation, Versions *versions)
-{
-	GkHeads    *heads = gk_begin_heads(relation);
-	int			capacity = 64;
-
-	versions->numbers = gk_allocate(capacity, sizeof(int));
-	versions->count = 0;
-	while (gk_next_head(heads))
-	{
-		GkModelRow	row;
-
-		if (versions->count == capacity)
-		{
-			capacity *= 2;
-			versions->numbers = repalloc(versions->numbers, capacity * sizeof(int));
-		}
-		gk_open_row(&row, relation, gk_head(heads));
-		versions->numbers[versions->count++] = row.version;
-	}
-	gk_end_heads(heads);
-	gk_sort_integers(versions->numbers, versions->count);
-}
-
-/* The order of integers, for bsearch. */
-static int
-compare_integers(const void *a, const void *b)
-{
-	int			left = *(const int *) a;
-	int			right = *(const int *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* The version that the rows of a drift were compared with; 0 = not known, or deleted since. */
 static int
 version_then(const GkModelRow *row, const Versions *versions, JsonbContainer *drift)
@@ -71,8 +36,8 @@ version_then(const GkModelRow *row, const Versions *versions, JsonbContainer *dr
 	double		number = is_imported ? 0.0 : gk_json_number(drift, "version");
 	int			version = number >= 1.0 && number < row->version ? (int) number : 0;
 
-	return bsearch(&version, versions->numbers, versions->count, sizeof(int),
-				   compare_integers) != NULL ? version : 0;
+	return bsearch_arg(&version, versions->numbers, versions->count, sizeof(int),
+					   gk_compare_integers, NULL) != NULL ? version : 0;
 }
 
 /* The name that a cluster had then. */
@@ -164,7 +129,7 @@ gk_visible_drift(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (relation == NULL)
 		return (Datum) 0;
-	list_versions(relation, &versions);
+	versions.numbers = gk_model_versions(relation, &versions.count);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
 	{
