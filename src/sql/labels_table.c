@@ -63,7 +63,7 @@ struct GkLabelsTable
 	Oid			id_collation;	/* of the index that makes ids unique */
 	GkIfExists	if_exists;
 	bool		of_model;
-	bool		exists;
+	Oid			relation_id;	/* InvalidOid = is to be made */
 	GkLabelColumns columns;		/* that will be filled */
 	GkChangesTable *changes;	/* NULL = none */
 };
@@ -238,8 +238,10 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 
 /* Checks an existing table. */
 static void
-check_existing(GkLabelsTable *table, Oid relation_id)
+check_existing(GkLabelsTable *table)
 {
+	Oid			relation_id = table->relation_id;
+
 	if (table->if_exists == GK_EXISTS_ERROR)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
@@ -297,13 +299,11 @@ check_key(const GkLabelsTable *table)
 static void
 look_up(GkLabelsTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
-
-	table->exists = OidIsValid(relation_id);
-	if (table->exists)
+	table->relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
+	if (OidIsValid(table->relation_id))
 	{
-		check_existing(table, relation_id);
-		UnlockRelationOid(relation_id, AccessShareLock);
+		check_existing(table);
+		UnlockRelationOid(table->relation_id, AccessShareLock);
 	}
 	else
 	{
@@ -340,7 +340,7 @@ has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *sour
 static void
 check_source(const GkLabelsTable *table, const GkSource *source)
 {
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	Oid			relation_id = table->relation_id;
 	bool		has_others;
 	ListCell   *cell;
 
@@ -362,10 +362,8 @@ check_source(const GkLabelsTable *table, const GkSource *source)
 static bool
 is_whole_on_nodes(const GkLabelsTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
-
-	return OidIsValid(relation_id) && gk_is_citus_table(relation_id) &&
-		gk_citus_column(relation_id) == NULL;
+	return OidIsValid(table->relation_id) && gk_is_citus_table(table->relation_id) &&
+		gk_citus_column(table->relation_id) == NULL;
 }
 
 /* Checks the table of changes, if there is to be one. */
@@ -379,7 +377,7 @@ check_changes(GkLabelsTable *table, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("changes_table needs labels_mode => 'merge'"),
 				 errhint("Changes are the differences that 'merge' finds.")));
-	if (table->exists && is_whole_on_nodes(table))
+	if (is_whole_on_nodes(table))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("changes of the labels in reference table \"%s\" cannot be found",
@@ -406,8 +404,7 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	table->of_model = spec->of_model;
 	table->columns = ~(GkLabelColumns) 0;
 	look_up(table);
-	if (table->exists)
-		check_source(table, spec->source);
+	check_source(table, spec->source);
 	check_changes(table, spec->changes_table);
 	return table;
 }
@@ -478,19 +475,36 @@ lock_table(const GkLabelsTable *table)
 		gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
 }
 
+/*
+ * Raises an error if the name means another table than the one that was checked: nobody looked
+ * whether the source reads that one.
+ */
+static void
+check_replaced(const GkLabelsTable *table)
+{
+	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->relation_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("could not write labels to table %s", table->output.name),
+				 errdetail("Another table has taken its name meanwhile."),
+				 errhint("Try again.")));
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
 {
 	if (table->if_exists == GK_EXISTS_REPLACE)
 		truncate_table(table);
-	if (table->if_exists != GK_EXISTS_MERGE && table->if_exists != GK_EXISTS_DELETE)
+	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
+		lock_table(table);
+	else
 		return 0;
-	lock_table(table);
+	check_replaced(table);
+	/* its columns and indexes may have changed while the rows were read */
+	check_existing(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute(psprintf("DELETE FROM %s", table->output.name));
-	/* its columns and indexes may have changed while the rows were read */
-	check_existing(table, RangeVarGetRelid(table->output.variable, NoLock, false));
 	return 0;
 }
 
@@ -564,13 +578,14 @@ write_labels(const GkLabelsRelation *labels, void *context)
 	const Writing *writing = context;
 	const GkLabelsTable *table = writing->table;
 	GkLabelsWritten *written = writing->written;
-	GkLabelsMerge merge = {.labels = labels,.table = table->exists ? table->output.name : NULL,
+	bool		exists = OidIsValid(table->relation_id);
+	GkLabelsMerge merge = {.labels = labels,.table = exists ? table->output.name : NULL,
 		.id_name = table->id_name,.id_type = table->id_type,.collation = table->id_collation,
 		.columns = table->columns,.stamp = writing->stamp,.changes = table->changes};
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);
-	if (table->if_exists == GK_EXISTS_MERGE && table->exists)
+	if (table->if_exists == GK_EXISTS_MERGE && exists)
 		gk_merge_labels(&merge, written);
 	else
 		written->inserted += insert_labels(table, labels->from, writing->stamp);
@@ -653,9 +668,9 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Writing		writing = {table, &stamp, written};
 
 	memset(written, 0, sizeof(*written));
-	if (!table->exists)
+	if (!OidIsValid(table->relation_id))
 		look_up_again(table);
-	if (table->exists)
+	if (OidIsValid(table->relation_id))
 		written->deleted = prepare_table(table);
 	else
 		make_table(table);
