@@ -8,6 +8,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -15,12 +16,14 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "rewrite/rewriteHandler.h"
+#include "rewrite/rewriteSupport.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "definition.h"
 #include "model.h"
@@ -187,11 +190,26 @@ describe_clusters(View *view)
 					 view->functions, constant, view->functions, constant);
 }
 
+/* The view that a command made. */
+static Oid
+made_view(const RangeVar *name, CommandId before)
+{
+	Oid			relation_id = RangeVarGetRelid(name, NoLock, true);
+	HeapTuple	rule = gk_made_row(RULERELNAME, ObjectIdGetDatum(relation_id),
+								   CStringGetDatum(ViewSelectRuleName), before);
+
+	if (rule == NULL)
+		gk_raise_renamed(name);
+	ReleaseSysCache(rule);
+	return relation_id;
+}
+
 /* Makes sure that a view calls the extension's function, not a better match of that name. */
 static void
-check_scored(const RangeVar *name)
+check_scored(Oid relation_id)
 {
-	Relation	relation = relation_open(RangeVarGetRelid(name, NoLock, false), NoLock);
+	/* whoever made it has the lock */
+	Relation	relation = relation_open(relation_id, NoLock);
 	ListCell   *cell;
 
 	foreach(cell, get_view_query(relation)->rtable)
@@ -213,6 +231,7 @@ static void
 make_view(View *view, const RangeVar *name, bool scored, bool replace)
 {
 	int			nest_level = NewGUCNestLevel();
+	CommandId	before = GetCurrentCommandId(false);
 	char	   *command;
 	int			code;
 
@@ -227,7 +246,7 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 	if (scored)
-		check_scored(name);
+		check_scored(made_view(name, before));
 	AtEOXact_GUC(false, nest_level);
 }
 

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
@@ -16,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "model_type.h"
@@ -49,10 +51,25 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
-/* Creates the table. */
-static void
-make_model(const char *name, const char *definition)
+/* The table that a command made. */
+static Oid
+made_table(const RangeVar *variable, CommandId before)
 {
+	Oid			relation_id = RangeVarGetRelid(variable, NoLock, true);
+	HeapTuple	row = gk_made_row(RELOID, ObjectIdGetDatum(relation_id), 0, before);
+
+	if (row == NULL)
+		gk_raise_renamed(variable);
+	ReleaseSysCache(row);
+	return relation_id;
+}
+
+/* Creates the table. */
+static Oid
+make_model(const RangeVar *variable, const char *name, const char *definition)
+{
+	CommandId	before = GetCurrentCommandId(false);
+
 	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
 					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
 					 " PRIMARY KEY (version, group_no, part))", name, gk_extension_schema_name(),
@@ -61,6 +78,7 @@ make_model(const char *name, const char *definition)
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
 					 " ALTER points SET STORAGE EXTERNAL,"
 					 " ALTER deviations SET STORAGE EXTERNAL", name));
+	return made_table(variable, before);
 }
 
 /* Raises an error unless the relation is a model that may get a new version. */
@@ -191,8 +209,7 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a model cannot be a temporary table"),
 				 errdetail("Parallel workers could not read it.")));
-	make_model(target->name, definition);
-	target->relation_id = RangeVarGetRelid(variable, NoLock, false);
+	target->relation_id = make_model(variable, target->name, definition);
 }
 
 /* Withdraws the deployed version of a model. */

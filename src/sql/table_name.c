@@ -4,7 +4,9 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
@@ -14,6 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/varlena.h"
 
 #include "table_name.h"
@@ -77,6 +80,32 @@ gk_lock_table_name(const RangeVar *name)
 
 	LockDatabaseObject(NamespaceRelationId, get_namespace_oid(name->schemaname, false),
 					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
+}
+
+/* The row of a system cache that this transaction wrote, by that command or a later one. */
+HeapTuple
+gk_made_row(int cache, Datum key, Datum second_key, CommandId before)
+{
+	HeapTuple	row = SearchSysCache(cache, key, second_key, 0, 0);
+
+	if (!HeapTupleIsValid(row))
+		return NULL;
+	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data)) &&
+		HeapTupleHeaderGetCmin(row->t_data) >= before)
+		return row;
+	ReleaseSysCache(row);
+	return NULL;
+}
+
+/* Raises the error that the name of a relation means something else by now. */
+void
+gk_raise_renamed(const RangeVar *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("could not create %s", gk_quoted_name(name)),
+			 errdetail("Its schema was renamed meanwhile."),
+			 errhint("Try again.")));
 }
 
 /* The schema of the extension; InvalidOid if it is not there. */

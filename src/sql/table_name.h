@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
 #include "nodes/primnodes.h"
 
 /*
@@ -20,6 +21,16 @@ extern char *gk_quoted_name(const RangeVar *name);
 
 /* Keeps others who call this from creating a relation of that name until the transaction ends. */
 extern void gk_lock_table_name(const RangeVar *name);
+
+/*
+ * The row of a system cache, to be released, if a command of this transaction or a later one wrote
+ * it; NULL if it was there before.  What a command has made is looked up by its name, but a schema
+ * is renamed without waiting for anybody, and the name may mean something else at once.
+ */
+extern HeapTuple gk_made_row(int cache, Datum key, Datum second_key, CommandId before);
+
+/* Raises the error that the name of a relation means something else by now. */
+extern void gk_raise_renamed(const RangeVar *name) pg_attribute_noreturn();
 
 /* The schema of the extension; InvalidOid if it is not there. */
 extern Oid	gk_extension_schema(void);

@@ -90,6 +90,15 @@ CREATE EVENT TRIGGER gk_swap ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EX
 SELECT fails_with($$SELECT gkmeans_alter_model('gk_one.m', '{"k": 2}')$$, '55000', 'a definition', 'could not write to model gk_three.m', 'Its schema was renamed meanwhile.', 'Try again.');
 SELECT fails_with($$SELECT gkmeans_import_model('gk_one.m', '{{3}}', if_exists => 'replace')$$, '55000', 'a new version');
 DROP EVENT TRIGGER gk_swap;
+CREATE OR REPLACE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_one RENAME TO gk_four; ALTER SCHEMA gk_two RENAME TO gk_one; END $$;
+CREATE VIEW gk_two.w AS SELECT 1 AS x;
+CREATE EVENT TRIGGER gk_swap ON ddl_command_end WHEN TAG IN ('CREATE VIEW', 'ALTER TABLE') EXECUTE FUNCTION swap();
+CREATE TABLE gk_two.v (x int);
+CREATE TABLE gk_two.created (x int);
+SELECT fails_with($$SELECT gkmeans_create_view('m', 'gk_one.v')$$, '55000', 'a view', 'could not create gk_one.v', 'Its schema was renamed meanwhile.', 'Try again.');
+SELECT fails_with($$SELECT gkmeans_import_model('gk_one.created', '{{1},{2}}')$$, '55000', 'a model', 'could not create gk_one.created', 'Its schema was renamed meanwhile.', 'Try again.');
+SELECT fails_with($$SELECT gkmeans_create_view('m', 'gk_one.w')$$, '55000', 'a view instead of one that this transaction made');
+DROP EVENT TRIGGER gk_swap;
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"k": 4}')$$, '25006', 'a read-only transaction');
 
