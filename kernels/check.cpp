@@ -94,6 +94,9 @@ is_sticky(cudaError_t error)
 		case cudaErrorECCUncorrectable:
 		case cudaErrorNvlinkUncorrectable:
 		case cudaErrorContained:
+		case cudaErrorTensorMemoryLeak:
+		case cudaErrorMpsClientTerminated:
+		case cudaErrorExternalDevice:
 		case cudaErrorCudartUnloading:
 		case cudaErrorContextIsDestroyed:
 			return true;

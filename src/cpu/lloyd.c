@@ -198,8 +198,8 @@ gk_cpu_run_move(GkCpuEngine *engine, GkCommand *command)
 	(void) gk_cpu_centroids_move(engine, command->move.centroids);
 }
 
-/* Moves the rows of a relocation to their clusters, or back. */
-static void
+/* Moves the rows of a relocation to their clusters, or back; false if it is stopped. */
+static bool
 move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 {
 	for (int64_t i = 0; i < command->relocate.count; i++)
@@ -208,8 +208,11 @@ move_rows(GkCpuEngine *engine, const GkCommand *command, bool back)
 		int64_t		own = gk_cpu_labels(engine)[row];
 		int64_t		other = command->relocate.clusters[i];
 
+		if (gk_cpu_stopped(engine))
+			return false;
 		gk_cpu_sums_add_row(engine, 0, row, back ? other : own, back ? own : other);
 	}
+	return true;
 }
 
 /* The update of a step with rows lent to its empty clusters; the sums are as before then. */
@@ -218,13 +221,9 @@ gk_cpu_run_relocate(GkCpuEngine *engine, GkCommand *command)
 {
 	command->relocate.shift2 = command->relocate.between = 0.0;
 	engine->sums_valid = false;
-	move_rows(engine, command, false);
-	if (gk_cpu_sums_merge(engine) &&
+	if (move_rows(engine, command, false) && gk_cpu_sums_merge(engine) &&
 		gk_cpu_centroids_update(engine, &command->relocate.shift2, &command->relocate.between))
-	{
-		move_rows(engine, command, true);
-		engine->sums_valid = gk_cpu_sums_merge(engine);
-	}
+		engine->sums_valid = move_rows(engine, command, true) && gk_cpu_sums_merge(engine);
 }
 
 /* Labels and d² of all rows with the centroids as they are. */

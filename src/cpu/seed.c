@@ -140,7 +140,11 @@ keep_candidates(GkCpuEngine *engine, const GkCommand *command)
 						   GK_BLOCK * engine->d * sizeof(float)))
 		return false;
 	blocks = engine->earlier.base;
+	engine->earlier_count = -1;
 	for (int64_t c = first; c < total; c++)
+	{
+		if (gk_cpu_stopped(engine))
+			return false;
 		for (int j = 0; j < engine->d; j++, value++)
 		{
 			float		x = (float) *value;
@@ -148,7 +152,9 @@ keep_candidates(GkCpuEngine *engine, const GkCommand *command)
 			blocks[(c / GK_BLOCK * engine->d + j) * GK_BLOCK + c % GK_BLOCK] = x;
 			exact = exact && x == *value;
 		}
-	engine->earlier_count = exact ? total : -1;
+	}
+	if (exact)
+		engine->earlier_count = total;
 	return true;
 }
 
