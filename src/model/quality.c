@@ -462,26 +462,25 @@ derive_figures(Measurement *measurement)
 	int			clusters = quality->clusters;
 	double		rows = quality->rows;
 	Sum			simplified = 0;
-	double		within = 0.0;
 
 	for (int c = 0; c < measurement->clustering->k; c++)
 	{
 		const Tally *tally = &measurement->tallies[c];
 
-		within += value_of(tally->within, tally->within_scale);
+		quality->within += value_of(tally->within, tally->within_scale);
 		quality->inertia += value_of(tally->within, tally->within_scale) +
 			quality->sizes[c] * tally->apart2;
 		simplified += tally->simplified;
 		quality->simplified_silhouettes[c] = quality->sizes[c] == 0 || clusters < 2 ? NAN
 			: value_of(tally->simplified, scale_for(1.0)) / quality->sizes[c];
 	}
-	quality->total = within + between;
+	quality->total = quality->within + between;
 	if (clusters < 2 || clusters >= rows)
 		return;
 	quality->simplified_silhouette = value_of(simplified, scale_for(1.0)) / rows;
 	quality->davies_bouldin = davies_bouldin(measurement);
-	quality->calinski_harabasz = within > 0.0 ? between / (clusters - 1) /
-		(within / (rows - clusters)) : 1.0;
+	quality->calinski_harabasz = quality->within > 0.0 ? between / (clusters - 1) /
+		(quality->within / (rows - clusters)) : 1.0;
 }
 
 /* Room for a measurement and its results. */

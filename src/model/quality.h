@@ -17,6 +17,7 @@ typedef struct GkQuality
 	int64		rows;			/* that count */
 	int			clusters;		/* with rows */
 	double		inertia;		/* Σ d² to the centroid of the label */
+	double		within;			/* Σ d² to the mean of the rows of the cluster */
 	double		total;			/* Σ d² to the mean of all */
 	double		silhouette;
 	int64		silhouette_rows;

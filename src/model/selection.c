@@ -146,6 +146,7 @@ derive_figures(GkCandidate *candidate, const GkQuality *quality, int dimension,
 	double	   *figures = candidate->figures;
 	double		total = candidate->fit.model.total;
 
+	candidate->within = quality->within;
 	figures[GK_FIGURE_INERTIA] = candidate->fit.inertia;
 	figures[GK_FIGURE_EXPLAINED] = total > 0.0 ? 1.0 - candidate->fit.inertia / total : NAN;
 	figures[GK_FIGURE_SILHOUETTE] = quality->silhouette;
@@ -227,9 +228,8 @@ value_of(const GkCandidate *candidate, GkFigure criterion)
 
 	if (criterion == GK_FIGURE_DAVIES_BOULDIN)
 		return -value;
-	/* rows equal to their centroids: by its definition the index is 1 then, as if that were bad */
-	if (criterion == GK_FIGURE_CALINSKI_HARABASZ && !isnan(value) &&
-		!(candidate->fit.inertia > 0.0))
+	/* rows equal to their means: by its definition the index is 1 then, as if that were bad */
+	if (criterion == GK_FIGURE_CALINSKI_HARABASZ && !isnan(value) && !(candidate->within > 0.0))
 		return HUGE_VAL;
 	return value;
 }

@@ -46,6 +46,7 @@ typedef struct GkCandidate
 {
 	int			k;
 	GkFit		fit;
+	double		within;			/* as in GkQuality */
 	double		figures[GK_FIGURES];	/* NaN = not defined; infinite without any inertia */
 	double		seconds;		/* of the fit */
 } GkCandidate;

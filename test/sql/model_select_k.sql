@@ -60,6 +60,7 @@ SELECT cmp_ok(abs(a.gap + ln(a.inertia) - b.gap - ln(b.inertia)), '>', 1e-9::flo
 FROM gkmeans_select_k('uniform', '{x,y}', '{50}', gap_references => 1) a, gkmeans_select_k('uniform', '{x,y}', '{50}', gap_references => 1, quality => 'best') b;
 
 -- Weights, metric, limits reach the fits
+SELECT is((SELECT k FROM gkmeans_select_k('SELECT x, w FROM (VALUES (0, 1), (4, 1), (100, 1), (104, 1)) v (x, w) UNION ALL SELECT 2 + i % 5 * 0.1 + i % 2 * 100, 0 FROM generate_series(1, 40) i', '{x}', '{2,3,4}', weight_column => 'w', criterion => 'calinski_harabasz') WHERE chosen), 2, 'rows without weight count in the criterion');
 SELECT is((SELECT inertia FROM gkmeans_select_k('SELECT *, 1 + id % 3 AS w FROM iris', '{v}', '{3}', weight_column => 'w')), after_fit('gkmeans_fit(''SELECT *, 1 + id % 3 AS w FROM iris'', ''{v}'', 3, weight_column => ''w'', n_init => 4)', 'inertia')::float8, 'weights');
 SELECT is((SELECT inertia FROM gkmeans_select_k('iris', '{v}', '{3}', metric => 'cosine', init => 'random', seed => 5, n_init => 2)), after_fit('gkmeans_fit(''iris'', ''{v}'', 3, metric => ''cosine'', init => ''random'', seed => 5, n_init => 2)', 'inertia')::float8, 'metric, init, seed, n_init');
 SELECT is((SELECT iterations FROM gkmeans_select_k('iris', '{v}', '{3}', max_iter => 1)), 1, 'max_iter');
