@@ -22,6 +22,7 @@
 
 #include "model_type.h"
 #include "model_writes.h"
+#include "output_table.h"
 #include "table_name.h"
 #include "sql_values.h"
 #include "target.h"
@@ -97,6 +98,8 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 	relation_close(relation, if_exists == GK_MODEL_REPLACE ? AccessShareLock : NoLock);
 	if (if_exists == GK_MODEL_REPLACE && !OWNS_RELATION(relation_id))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
+	if (if_exists == GK_MODEL_REPLACE)
+		gk_check_published(relation_id, CMD_UPDATE);
 }
 
 /* The number of a new version. */

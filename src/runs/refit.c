@@ -31,6 +31,7 @@
 #include "matching.h"
 #include "model_cache.h"
 #include "model_writes.h"
+#include "output_table.h"
 #include "owner.h"
 #include "refit.h"
 #include "run.h"
@@ -207,6 +208,8 @@ begin_refit(Refit *refit, int version)
 
 	refit->context = CurrentMemoryContext;
 	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
+	if (spec->deploy != GK_DEPLOY_NEVER)
+		gk_check_published(spec->model, CMD_UPDATE);
 	refit->definition = gk_model_definition(refit->relation);
 	gk_use_definition_path(refit->definition);
 	read_deployed(refit);

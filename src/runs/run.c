@@ -23,6 +23,7 @@
 #include "definition.h"
 #include "draft.h"
 #include "model_writes.h"
+#include "output_table.h"
 #include "run.h"
 #include "running.h"
 #include "target.h"
@@ -121,6 +122,7 @@ gk_enter_run(Oid relation_id, const char *note)
 	int			version;
 
 	gk_open_as_owner(relation_id, &relation, &owner);
+	gk_check_published(relation_id, CMD_UPDATE);
 	LockRelationIdForSession(&relation->rd_lockInfo.lockRelId, ShareUpdateExclusiveLock);
 	definition = gk_model_definition(relation);
 	gk_use_definition_path(definition);

@@ -427,5 +427,19 @@ SELECT is(row(deployed, rows, inertia)::text, '(t,300,0)', 'times of years, and 
 SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({1750000000},100)","({1750000020},100)","({1750000040},100)"}', 'are told apart as well') FROM gkmeans_clusters('gathering_kinds');
 SELECT is(outcome, 'as good as version 2, 0 rows moved, not deployed', 'from then on with the same shift') FROM gkmeans_refit('gathering_kinds');
 
+-- A model whose rows a publication cannot identify once they change is refused before rows are read
+CREATE TABLE unread (id int, x float8);
+INSERT INTO unread SELECT i, i FROM generate_series(1, 9) i;
+SELECT gkmeans_create_model('published_kinds', 'SELECT 1 / x AS x FROM unread', '{x}', 2);
+UPDATE unread SET x = 0;
+SET LOCAL client_min_messages = error;
+CREATE PUBLICATION some_versions FOR TABLE published_kinds WHERE (status = 'fitted');
+RESET client_min_messages;
+SELECT fails_with($$SELECT gkmeans_refit('published_kinds')$$, '42P10', 'a refit', 'cannot update table "published_kinds"');
+SELECT fails_with($$CALL gkmeans_refresh('published_kinds')$$, '42P10', 'a refresh', 'cannot update table "published_kinds"');
+SELECT fails_with($$SELECT gkmeans_create_model('published_kinds', 'SELECT 1 / x AS x FROM unread', '{x}', 2, if_exists => 'replace')$$, '42P10', 'a replacement', 'cannot update table "published_kinds"');
+SELECT fails_with($$SELECT gkmeans_refit('published_kinds', deploy => 'never')$$, '22012', 'a refit that deploys nothing reads them');
+DROP PUBLICATION some_versions;
+
 SELECT * FROM finish();
 ROLLBACK;
