@@ -128,7 +128,7 @@ $(ENGINE_OBJS): src/%.o: $(srcdir)/src/%.c
 
 # PGXS as Debian builds it follows no header: any header rebuilds everything.
 HEADERS_OF_SOURCES = $(wildcard $(srcdir)/src/*/*.h)
-$(OBJS) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
+$(OBJS) $(OBJS:.o=.bc) $(ENGINE_OBJS): $(HEADERS_OF_SOURCES)
 $(OBJS): | folders
 folders:
 	@mkdir -p $(addprefix src/, $(FOLDERS)) sql

@@ -55,7 +55,7 @@ fi
 
 version=$(sed -n 's/^EXTENSION_VERSION = //p' Makefile)
 if grep -q "default_version = '$version'" gkmeans.control &&
-    [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md && grep -q "^gkmeans ($version-" debian/changelog; then
+    [ "$(grep -c "\"version\": \"$version\"" META.json)" -eq 2 ] && grep -q "^## $version" CHANGELOG.md && { ! [ -d debian ] || grep -q "^gkmeans ($version-" debian/changelog; }; then
     result ok "version $version in Makefile, control file, META.json and the changelogs"
 else
     result 'not ok' "version $version in Makefile, control file, META.json and the changelogs"

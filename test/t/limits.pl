@@ -193,10 +193,10 @@ end_server($standby);
 # The names of clusters are in memory once, not for each pair of them
 my ($comparing, $comparing_pid) = new_session($node);
 $comparing->query("SELECT gkmeans_import_model('grid_' || feature, (SELECT array_agg(ARRAY[i::float8]) FROM generate_series(1, 500) i), ARRAY[feature]) FROM unnest('{a,b}'::text[]) feature");
-my $peak = sub { return `cat /proc/$comparing_pid/status` =~ /^VmHWM:\s+(\d+) kB$/m ? $1 : undef };
-my $peak_before = $peak->();
+my $peak_of = sub { return `cat /proc/$comparing_pid/status` =~ /^VmHWM:\s+(\d+) kB$/m ? $1 : undef };
+my $peak_before = $peak_of->();
 is($comparing->query(q{SELECT count(*) FROM gkmeans_transitions('grid_a', 'grid_b', 'SELECT a, b FROM generate_series(1, 500) a, generate_series(1, 500) b')}), 250000, 'many pairs of clusters');
-cmp_ok($peak->() - $peak_before, '<', 40000, 'many pairs of clusters: kB of memory');
+cmp_ok($peak_of->() - $peak_before, '<', 40000, 'many pairs of clusters: kB of memory');
 $comparing->quit;
 
 # A server without shared memory left: locks have taken it

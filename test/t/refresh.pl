@@ -28,6 +28,7 @@ $node->safe_psql('postgres', <<~'SQL');
 	SQL
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
+my $superuser = sql('SELECT current_user');
 sub version { return sql("SELECT version || ' ' || status || ' ' || coalesce(error_code, '-') FROM gkmeans.versions WHERE model = 'public.m' ORDER BY version DESC LIMIT 1"); }
 sub deployed { return sql('SELECT version FROM m WHERE deployed'); }
 sub move_points { sql('UPDATE points SET x = x + 0.25 + id / 100000.0'); return; }
@@ -86,7 +87,7 @@ is($session->query(q{CALL gkmeans_refresh('m', note => 'nightly')}), '', 'a refr
 is(errors_of(), '', 'without an error');
 is(version(), '2 fitted -', 'its record');
 is(deployed(), 2, 'it is deployed');
-is(sql(q{SELECT note || ' ' || started_by || ' ' || (finished_at > started_at) || ' ' || (report ? 'engine') FROM m WHERE version = 2}), 'nightly postgres true true', 'the row of the run is that of the version');
+is(sql(q{SELECT note || ' ' || started_by || ' ' || (finished_at > started_at) || ' ' || (report ? 'engine') FROM m WHERE version = 2}), "nightly $superuser true true", 'the row of the run is that of the version');
 is(sql('SELECT count(*) FROM labels l JOIN source_of_m s USING (id) WHERE l.cluster_id = gkmeans_predict(\'m\', s.x, s.y) AND l.distance = gkmeans_distance(\'m\', s.x, s.y)'), 3000, 'labels are those of the new version');
 is(sql('SELECT count(*) FROM pg_locks WHERE relation = \'m\'::regclass OR objid = \'m\'::regclass'), 0, 'no lock is left');
 session_is_clean('a refresh');
@@ -288,13 +289,13 @@ sql(<<~'SQL');
 $session->query_safe('CREATE TEMP TABLE mine AS SELECT 1 AS id, 2.0 AS x, 3.0 AS y');
 $session->query(q{CALL gkmeans_refresh('lab.kinds')});
 is(errors_of(), '', 'a superuser refreshes the model of another role');
-is(sql('SELECT status || \' \' || rows_used || \' \' || started_by FROM lab.kinds WHERE deployed AND version = 2'), 'fitted 3000 postgres', 'with the rows of the table of the owner, not of a temporary one');
-is($session->query('SELECT current_user, current_setting(\'search_path\')'), 'postgres|"$user", public', 'the session is as before');
+is(sql('SELECT status || \' \' || rows_used || \' \' || started_by FROM lab.kinds WHERE deployed AND version = 2'), "fitted 3000 $superuser", 'with the rows of the table of the owner, not of a temporary one');
+is($session->query('SELECT current_user, current_setting(\'search_path\')'), $superuser . '|"$user", public', 'the session is as before');
 sql('UPDATE lab.mine SET x = \'NaN\'; ');
 $session->query(q{CALL gkmeans_refresh('lab.kinds')});
 like(errors_of(), qr/ERROR:  the source has no usable row/, 'it fails');
 is(sql('SELECT string_agg(status, \' \' ORDER BY version) FROM lab.kinds'), 'fitted fitted failed', 'the record is written as the owner');
-is($session->query('SELECT current_user, current_setting(\'search_path\')'), 'postgres|"$user", public', 'the session is as before');
+is($session->query('SELECT current_user, current_setting(\'search_path\')'), $superuser . '|"$user", public', 'the session is as before');
 sql('ALTER FUNCTION lab.who(float8) RENAME TO who_was_it');
 sql(q{CREATE FUNCTION lab.who(v float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'RESET SESSION AUTHORIZATION'; RETURN v; END $$; UPDATE lab.mine SET x = id; DROP TRIGGER as_whom ON lab.kinds});
 $session->query(q{CALL gkmeans_refresh('lab.kinds')});
