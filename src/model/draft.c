@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -207,6 +208,26 @@ gk_draft_deployed(GkDraft *draft, const char *status)
 	gk_draft_text(draft, GK_MODEL_DEPLOYED_BY, GetUserNameFromId(GetUserId(), false));
 }
 
+/* Raises an error if the row would be larger than PostgreSQL can make one. */
+static void
+check_size(const GkDraft *draft)
+{
+	Size		bytes = GK_MODEL_ATTRIBUTES * MAXIMUM_ALIGNOF + BLCKSZ;
+
+	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(draft->descriptor, i);
+
+		if (!draft->nulls[i])
+			bytes += datumGetSize(draft->values[i], attribute->attbyval, attribute->attlen);
+	}
+	if (bytes > MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row of a model is too large"),
+				 errdetail("It would have %zu bytes.", bytes)));
+}
+
 /* Writes the row into a model. */
 void
 gk_insert_draft(const GkDraft *draft, Oid relation_id)
@@ -217,6 +238,7 @@ gk_insert_draft(const GkDraft *draft, Oid relation_id)
 	Oid			types[GK_MODEL_ATTRIBUTES];
 	int			count = 0;
 
+	check_size(draft);
 	initStringInfo(&columns);
 	initStringInfo(&places);
 	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
@@ -252,6 +274,7 @@ gk_update_draft(const GkDraft *draft, Oid relation_id, int version)
 	Oid			types[GK_MODEL_ATTRIBUTES + 1];
 	int			count = 0;
 
+	check_size(draft);
 	initStringInfo(&command);
 	appendStringInfo(&command, "UPDATE %s SET ", gk_quoted_model_name(relation_id));
 	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)

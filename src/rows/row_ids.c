@@ -42,6 +42,9 @@ typedef struct Value
 	int64		row;			/* twice the row, and 1 more if the id is NULL */
 } Value;
 
+/* The longest id. */
+#define MAX_BYTES (256 * 1024 * 1024)
+
 /* Where they begin in a tuple, and how many it has at most. */
 #define VALUES_OFFSET MAXALIGN(SizeofMinimalTupleHeader)
 #define MAX_VALUES 250
@@ -265,6 +268,19 @@ put_value(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, int64 
 	value->row = 2 * row + is_null;
 }
 
+/* An id that lies somewhere else, as it is stored: a shared tuplestore reads no longer one. */
+static Datum
+stored_value(Datum id)
+{
+	struct varlena *value = PG_DETOAST_DATUM_PACKED(id);
+
+	if (VARSIZE_ANY(value) > MAX_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an id has more than %d bytes", MAX_BYTES)));
+	return PointerGetDatum(value);
+}
+
 /* Stores an id. */
 void
 gk_row_ids_put(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, int64 row)
@@ -277,7 +293,7 @@ gk_row_ids_put(GkRowIdsWriter *writer, Datum id, bool is_null, int64 sequence, i
 		return;
 	}
 	if (writer->is_varlena && !is_null)
-		id = PointerGetDatum(PG_DETOAST_DATUM_PACKED(id));
+		id = stored_value(id);
 	put_tuple(writer, &place, form_tuple(writer, id, is_null));
 }
 
