@@ -14,6 +14,7 @@
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "alloc.h"
 #include "defined_call.h"
@@ -170,13 +171,18 @@ keep_features(Relation relation, Jsonb *definition)
 {
 	Oid			id = RelationGetRelid(relation);
 	JsonbValue	value;
+	const GkModel *model;
 	const char *text;
 
 	if ((gk_json_find(&definition->root, "features", &value) && value.type != jbvNull) ||
 		gk_deployed_version(id) <= 0)
 		return definition;
+	/* the call may have waited for another version */
+	PushActiveSnapshot(GetLatestSnapshot());
+	model = gk_read_model(id, 0, CurrentMemoryContext);
+	PopActiveSnapshot();
 	text = gk_define_features(JsonbToCString(NULL, &definition->root, VARSIZE(definition)),
-							  columns_of(gk_read_model(id, 0, CurrentMemoryContext)));
+							  columns_of(model));
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
 }
 

@@ -210,6 +210,8 @@ begin_refit(Refit *refit, int version)
 	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
 	if (spec->deploy != GK_DEPLOY_NEVER)
 		gk_check_published(spec->model, CMD_UPDATE);
+	if (spec->keep > 0)
+		gk_check_published(spec->model, CMD_DELETE);
 	refit->definition = gk_model_definition(refit->relation);
 	gk_use_definition_path(refit->definition);
 	read_deployed(refit);

@@ -440,6 +440,13 @@ SELECT fails_with($$CALL gkmeans_refresh('published_kinds')$$, '42P10', 'a refre
 SELECT fails_with($$SELECT gkmeans_create_model('published_kinds', 'SELECT 1 / x AS x FROM unread', '{x}', 2, if_exists => 'replace')$$, '42P10', 'a replacement', 'cannot update table "published_kinds"');
 SELECT fails_with($$SELECT gkmeans_refit('published_kinds', deploy => 'never')$$, '22012', 'a refit that deploys nothing reads them');
 DROP PUBLICATION some_versions;
+ALTER TABLE published_kinds REPLICA IDENTITY NOTHING;
+SET LOCAL client_min_messages = error;
+CREATE PUBLICATION deleted_versions FOR TABLE published_kinds WITH (publish = 'delete');
+RESET client_min_messages;
+SELECT fails_with($$SELECT gkmeans_refit('published_kinds', keep => 1)$$, '55000', 'a refit that would delete versions', 'cannot delete from table "published_kinds"');
+SELECT fails_with($$SELECT gkmeans_refit('published_kinds')$$, '22012', 'and one that would not');
+DROP PUBLICATION deleted_versions;
 
 SELECT * FROM finish();
 ROLLBACK;
