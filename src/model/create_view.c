@@ -190,20 +190,6 @@ describe_clusters(View *view)
 					 view->functions, constant, view->functions, constant);
 }
 
-/* The view that a command made. */
-static Oid
-made_view(const RangeVar *name, CommandId before)
-{
-	Oid			relation_id = RangeVarGetRelid(name, NoLock, true);
-	HeapTuple	rule = gk_made_row(RULERELNAME, ObjectIdGetDatum(relation_id),
-								   CStringGetDatum(ViewSelectRuleName), before);
-
-	if (rule == NULL)
-		gk_raise_renamed(name);
-	ReleaseSysCache(rule);
-	return relation_id;
-}
-
 /* Makes sure that a view calls the extension's function, not a better match of that name. */
 static void
 check_scored(Oid relation_id)
@@ -246,7 +232,8 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 	if (scored)
-		check_scored(made_view(name, before));
+		check_scored(gk_made_relation(name, RULERELNAME, CStringGetDatum(ViewSelectRuleName),
+									  before));
 	AtEOXact_GUC(false, nest_level);
 }
 

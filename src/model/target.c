@@ -52,19 +52,6 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
-/* The table that a command made. */
-static Oid
-made_table(const RangeVar *variable, CommandId before)
-{
-	Oid			relation_id = RangeVarGetRelid(variable, NoLock, true);
-	HeapTuple	row = gk_made_row(RELOID, ObjectIdGetDatum(relation_id), 0, before);
-
-	if (row == NULL)
-		gk_raise_renamed(variable);
-	ReleaseSysCache(row);
-	return relation_id;
-}
-
 /* Creates the table. */
 static Oid
 make_model(const RangeVar *variable, const char *name, const char *definition)
@@ -79,7 +66,7 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
 					 " ALTER points SET STORAGE EXTERNAL,"
 					 " ALTER deviations SET STORAGE EXTERNAL", name));
-	return made_table(variable, before);
+	return gk_made_relation(variable, RELOID, 0, before);
 }
 
 /* Raises an error unless the relation is a model that may get a new version. */

@@ -36,6 +36,7 @@
 #include "reading.h"
 #include "source_columns.h"
 #include "source_query.h"
+#include "source_tables.h"
 #include "unusable.h"
 
 /* How long to wait for the thread before checking for interrupts, in milliseconds. */
@@ -395,6 +396,22 @@ set_locally(const char *name, const char *value)
 							 true, 0, false);
 }
 
+/* Raises an error if the plan reads a table that the source must not. */
+static void
+check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
+{
+	List	   *tables = list_copy(feeding->query->plan->relationOids);
+
+	list_sort(tables, list_oid_cmp);
+	if (gk_have_common(tables, source->forbidden))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the source reads the table of labels"),
+				 errdetail("A name in it has come to mean that table meanwhile."),
+				 errhint("Try again.")));
+	list_free(tables);
+}
+
 /*
  * Prepares the query, without partitionwise aggregation, because a process must have only one
  * share; without workers if it has to be `alone`.
@@ -414,6 +431,8 @@ prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 	else
 		prepare_aggregate(source, feeding);
 	AtEOXact_GUC(true, nest_level);
+	if (source->forbidden != NIL)
+		check_forbidden(source, feeding);
 	gk_progress_expect(feeding->rows);
 }
 

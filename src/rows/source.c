@@ -173,6 +173,20 @@ gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others)
 	return gk_columns_read(source->query, relation_id, has_others);
 }
 
+/* Declares that the source must not read tables. */
+void
+gk_source_forbid(GkSource *source, List *tables)
+{
+	source->forbidden = tables;
+}
+
+/* The tables that the source reads. */
+List *
+gk_source_tables(const GkSource *source)
+{
+	return gk_tables_read(source->query);
+}
+
 /* True if a feature or the weight is made of a column of a table. */
 bool
 gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column)

@@ -55,6 +55,16 @@ extern const char *const *gk_source_features(const GkSource *source, int *count,
  */
 extern List *gk_source_columns_of(const GkSource *source, Oid relation_id, bool *has_others);
 
+/*
+ * Declares that the source must not read tables, which will be written to: a list of OIDs in order.
+ * It does not, as far as is known, but its names may mean other tables by the time it is planned:
+ * 55000 then.
+ */
+extern void gk_source_forbid(GkSource *source, List *tables);
+
+/* The tables that the source reads, with their partitions and children, in the order of OIDs. */
+extern List *gk_source_tables(const GkSource *source);
+
 /* True if a feature or the weight is computed from that column of a table or of a relative. */
 extern bool gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column);
 

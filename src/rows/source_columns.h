@@ -24,6 +24,7 @@ struct GkSource
 	const char **names;			/* and their names */
 	GkColumn   *described;		/* how to decode them */
 	bool		by_direction;	/* see gk_source_by_direction() */
+	List	   *forbidden;		/* OIDs of tables, see gk_source_forbid() */
 	struct GkFeedQuery *feeding;	/* its plan, if there was an estimate */
 };
 

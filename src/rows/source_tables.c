@@ -24,6 +24,8 @@ typedef struct Search
 	List	   *views;			/* that were looked through */
 	List	   *names;			/* found so far */
 	bool		has_others;		/* whether anything else is read */
+	bool		of_all;			/* all tables are listed instead of columns … */
+	List	   *tables;			/* … here */
 } Search;
 
 static bool search_node(Node *node, void *context);
@@ -193,6 +195,8 @@ search_relation(Search *search, const Query *query, RangeTblEntry *table)
 
 	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
 		search_view(search, table->relid);
+	else if (search->of_all)
+		search->tables = lappend_oid(search->tables, table->relid);
 	else
 		add_family(search, table, columns_of(query, table));
 }
@@ -239,6 +243,42 @@ gk_columns_read(Query *query, Oid relation_id, bool *has_others)
 	(void) search_node((Node *) query, &search);
 	*has_others = search.has_others;
 	return search.names;
+}
+
+/* True if two lists of OIDs in order have one in common. */
+bool
+gk_have_common(const List *a, const List *b)
+{
+	int			i = 0;
+	int			j = 0;
+
+	while (i < list_length(a) && j < list_length(b))
+	{
+		int			order = list_oid_cmp(list_nth_cell(a, i), list_nth_cell(b, j));
+
+		if (order == 0)
+			return true;
+		i += order < 0;
+		j += order > 0;
+	}
+	return false;
+}
+
+/* The tables that an analysed query reads. */
+List *
+gk_tables_read(Query *query)
+{
+	Search		search = {.of_all = true};
+	List	   *all = NIL;
+	ListCell   *cell;
+
+	(void) search_node((Node *) query, &search);
+	list_sort(search.tables, list_oid_cmp);
+	list_deduplicate_oid(search.tables);
+	foreach(cell, search.tables)
+		all = list_concat(all, find_all_inheritors(lfirst_oid(cell), NoLock, NULL));
+	list_sort(all, list_oid_cmp);
+	return all;
 }
 
 /* The names of what a column of a relation in FROM is made of, in a family of tables. */

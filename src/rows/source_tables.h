@@ -15,6 +15,12 @@
  */
 extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 
+/* The tables that an analysed query reads, likewise, with their partitions and children. */
+extern List *gk_tables_read(Query *query);
+
+/* True if two lists of OIDs in order have one in common. */
+extern bool gk_have_common(const List *a, const List *b);
+
 /* A family of tables: a table with its partitions or children, in the order of OIDs. */
 extern List *gk_family_of(Oid relation_id);
 

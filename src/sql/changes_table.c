@@ -3,11 +3,13 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "changes_table.h"
 #include "citus.h"
@@ -19,7 +21,6 @@ struct GkChangesTable
 {
 	GkOutputTable output;
 	GkOutputColumn columns[COLUMNS];	/* the ids first */
-	bool		exists;
 };
 
 /* What the columns are besides the ids. */
@@ -76,8 +77,8 @@ look_up(GkChangesTable *table)
 {
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
 
-	table->exists = OidIsValid(relation_id);
-	if (table->exists)
+	table->output.relation_id = relation_id;
+	if (OidIsValid(relation_id))
 	{
 		check_existing(table, relation_id);
 		UnlockRelationOid(relation_id, AccessShareLock);
@@ -107,8 +108,10 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 
 /* Creates the table. */
 static void
-make_table(const GkChangesTable *table)
+make_table(GkChangesTable *table)
 {
+	CommandId	before = GetCurrentCommandId(false);
+
 	gk_execute(psprintf("CREATE TABLE %s (%s %s, from_cluster_id integer, to_cluster_id integer,"
 						" version integer, changed_at timestamp with time zone)",
 						table->output.name, quote_identifier(table->columns[0].name),
@@ -121,6 +124,7 @@ make_table(const GkChangesTable *table)
 		gk_execute(psprintf("COMMENT ON COLUMN %s.%s IS %s", table->output.name,
 							quote_identifier(table->columns[i].name),
 							quote_literal_cstr(comments[i])));
+	table->output.relation_id = gk_made_relation(table->output.variable, RELOID, 0, before);
 }
 
 /* True if Citus keeps the table. */
@@ -156,13 +160,12 @@ int64
 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 						const char *before, const char *same, const GkLabelStamp *stamp)
 {
-	if (!table->exists)
+	if (!OidIsValid(table->output.relation_id))
 	{
 		gk_lock_table_name(table->output.variable);
 		look_up(table);
 	}
-	if (!table->exists)
+	if (!OidIsValid(table->output.relation_id))
 		make_table(table);
-	table->exists = true;
-	return gk_execute_stamped(append_command(table, labels, before, same), stamp);
+	return gk_execute_stamped(&table->output, append_command(table, labels, before, same), stamp);
 }

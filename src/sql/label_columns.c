@@ -118,14 +118,11 @@ gk_label_values(GkLabelColumns columns)
 
 /* Runs a command that writes labels. */
 int64
-gk_execute_stamped(const char *command, const GkLabelStamp *stamp)
+gk_execute_stamped(const GkOutputTable *table, const char *command, const GkLabelStamp *stamp)
 {
 	Oid			types[2] = {INT4OID, TIMESTAMPTZOID};
 	Datum		values[2] = {Int32GetDatum(stamp->version), TimestampTzGetDatum(stamp->time)};
 	char		nulls[3] = {stamp->version == 0 ? 'n' : ' ', ' ', '\0'};
-	int			code = SPI_execute_with_args(command, 2, types, values, nulls, false, 0);
 
-	if (code < 0)
-		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-	return (int64) SPI_processed;
+	return gk_execute_on(table, command, 2, types, values, nulls);
 }

@@ -9,6 +9,8 @@
 #include "access/tupdesc.h"
 #include "datatype/timestamp.h"
 
+#include "output_table.h"
+
 /* The columns; the first of them are those of the rows of labels, in their order. */
 typedef enum GkLabelColumn
 {
@@ -61,7 +63,8 @@ extern const char *gk_label_value(GkLabelColumn column);
 extern char *gk_label_names(GkLabelColumns columns, const char *id_name);
 extern char *gk_label_values(GkLabelColumns columns);
 
-/* Runs a command in which $1 is the version and $2 the time; returns how many rows it affected. */
-extern int64 gk_execute_stamped(const char *command, const GkLabelStamp *stamp);
+/* gk_execute_on() for a command in which $1 is the version and $2 the time. */
+extern int64 gk_execute_stamped(const GkOutputTable *table, const char *command,
+								const GkLabelStamp *stamp);
 
 #endif							/* GK_LABEL_COLUMNS_H */

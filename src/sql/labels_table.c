@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
@@ -22,6 +23,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
@@ -30,6 +32,7 @@
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
+#include "source_tables.h"
 #include "table_name.h"
 
 /* What a table must have, and what one that is made has. */
@@ -63,9 +66,10 @@ struct GkLabelsTable
 	Oid			id_collation;	/* of the index that makes ids unique */
 	GkIfExists	if_exists;
 	bool		of_model;
-	Oid			relation_id;	/* InvalidOid = is to be made */
+	bool		made;			/* by this call, and is empty */
 	GkLabelColumns columns;		/* that will be filled */
 	GkChangesTable *changes;	/* NULL = none */
+	List	   *read;			/* OIDs of tables of the source, if the table is to be made */
 };
 
 /* True if a table has a column of that name. */
@@ -240,7 +244,7 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 static void
 check_existing(GkLabelsTable *table)
 {
-	Oid			relation_id = table->relation_id;
+	Oid			relation_id = table->output.relation_id;
 
 	if (table->if_exists == GK_EXISTS_ERROR)
 		ereport(ERROR,
@@ -292,6 +296,16 @@ check_key(const GkLabelsTable *table)
 					 quote_identifier(table->id_column))));
 }
 
+/* Raises an error if the type of the ids was dropped while the call waited for the table. */
+static void
+check_type(const GkLabelsTable *table)
+{
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(table->id_type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the type of column \"%s\" was dropped meanwhile", table->id_column)));
+}
+
 /*
  * Looks up and checks the table.  The lock is released at once: fits that kept it until they
  * write would block each other.
@@ -299,11 +313,12 @@ check_key(const GkLabelsTable *table)
 static void
 look_up(GkLabelsTable *table)
 {
-	table->relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
-	if (OidIsValid(table->relation_id))
+	table->output.relation_id = RangeVarGetRelid(table->output.variable, AccessShareLock, true);
+	check_type(table);
+	if (OidIsValid(table->output.relation_id))
 	{
 		check_existing(table);
-		UnlockRelationOid(table->relation_id, AccessShareLock);
+		UnlockRelationOid(table->output.relation_id, AccessShareLock);
 	}
 	else
 	{
@@ -338,15 +353,19 @@ has_own_values(const GkLabelsTable *table, Oid relation_id, const GkSource *sour
  * whoever asks for a label of each row does not expect rows to be deleted.
  */
 static void
-check_source(const GkLabelsTable *table, const GkSource *source)
+check_source(const GkLabelsTable *table, GkSource *source)
 {
-	Oid			relation_id = table->relation_id;
+	Oid			relation_id = table->output.relation_id;
 	bool		has_others;
+	List	   *columns;
 	ListCell   *cell;
 
-	if (!OidIsValid(relation_id) || table->if_exists == GK_EXISTS_APPEND)
+	if (table->if_exists == GK_EXISTS_APPEND)
 		return;
-	foreach(cell, gk_source_columns_of(source, relation_id, &has_others))
+	columns = gk_source_columns_of(source, relation_id, &has_others);
+	if (columns == NIL)
+		gk_source_forbid(source, gk_family_of(relation_id));
+	foreach(cell, columns)
 		if (has_own_values(table, relation_id, source, lfirst(cell), has_others))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -362,8 +381,8 @@ check_source(const GkLabelsTable *table, const GkSource *source)
 static bool
 is_whole_on_nodes(const GkLabelsTable *table)
 {
-	return OidIsValid(table->relation_id) && gk_is_citus_table(table->relation_id) &&
-		gk_citus_column(table->relation_id) == NULL;
+	return OidIsValid(table->output.relation_id) && gk_is_citus_table(table->output.relation_id) &&
+		gk_citus_column(table->output.relation_id) == NULL;
 }
 
 /* Checks the table of changes, if there is to be one. */
@@ -404,7 +423,10 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	table->of_model = spec->of_model;
 	table->columns = ~(GkLabelColumns) 0;
 	look_up(table);
-	check_source(table, spec->source);
+	if (OidIsValid(table->output.relation_id))
+		check_source(table, spec->source);
+	else
+		table->read = gk_source_tables(spec->source);
 	check_changes(table, spec->changes_table);
 	return table;
 }
@@ -434,6 +456,10 @@ look_up_again(GkLabelsTable *table)
 {
 	gk_lock_table_name(table->output.variable);
 	look_up(table);
+	if (OidIsValid(table->output.relation_id) && table->if_exists != GK_EXISTS_APPEND &&
+		gk_have_common(gk_family_of(table->output.relation_id), table->read))
+		gk_raise_replaced(&table->output, "A table that the source reads has taken its name "
+						  "meanwhile.");
 }
 
 /* Says what the table and its columns are. */
@@ -451,8 +477,10 @@ comment(const GkLabelsTable *table)
 
 /* Makes the table. */
 static void
-make_table(const GkLabelsTable *table)
+make_table(GkLabelsTable *table)
 {
+	CommandId	before = GetCurrentCommandId(false);
+
 	/* "character" and "bit" without a length would be of length 1 */
 	gk_execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
 						table->output.name, quote_identifier(table->id_name),
@@ -460,6 +488,8 @@ make_table(const GkLabelsTable *table)
 											 FORMAT_TYPE_FORCE_QUALIFY),
 						table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
 	comment(table);
+	table->output.relation_id = gk_made_relation(table->output.variable, RELOID, 0, before);
+	table->made = true;
 }
 
 /* Lets writers of the table follow one another; readers go on. */
@@ -482,12 +512,8 @@ lock_table(const GkLabelsTable *table)
 static void
 check_replaced(const GkLabelsTable *table)
 {
-	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->relation_id)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not write labels to table %s", table->output.name),
-				 errdetail("Another table has taken its name meanwhile."),
-				 errhint("Try again.")));
+	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->output.relation_id)
+		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
 }
 
 /* Prepares an existing table; counts the rows that it deletes. */
@@ -499,12 +525,17 @@ prepare_table(GkLabelsTable *table)
 	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
 		lock_table(table);
 	else
+	{
+		/* nothing is lost in another table that has the name now */
+		table->output.relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
 		return 0;
+	}
 	check_replaced(table);
 	/* its columns and indexes may have changed while the rows were read */
 	check_existing(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
-		return gk_execute(psprintf("DELETE FROM %s", table->output.name));
+		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name), 0,
+							 NULL, NULL, NULL);
 	return 0;
 }
 
@@ -566,7 +597,9 @@ typedef struct Writing
 static int64
 insert_labels(const GkLabelsTable *table, const char *relation, const GkLabelStamp *stamp)
 {
-	return gk_execute_stamped(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", table->output.name,
+	return gk_execute_stamped(&table->output,
+							  psprintf("INSERT INTO %s (%s) SELECT %s FROM %s",
+									   table->output.name,
 									   gk_label_names(table->columns, table->id_name),
 									   gk_label_values(table->columns), relation), stamp);
 }
@@ -578,14 +611,13 @@ write_labels(const GkLabelsRelation *labels, void *context)
 	const Writing *writing = context;
 	const GkLabelsTable *table = writing->table;
 	GkLabelsWritten *written = writing->written;
-	bool		exists = OidIsValid(table->relation_id);
-	GkLabelsMerge merge = {.labels = labels,.table = exists ? table->output.name : NULL,
+	GkLabelsMerge merge = {.labels = labels,.table = &table->output,.made = table->made,
 		.id_name = table->id_name,.id_type = table->id_type,.collation = table->id_collation,
 		.columns = table->columns,.stamp = writing->stamp,.changes = table->changes};
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);
-	if (table->if_exists == GK_EXISTS_MERGE && exists)
+	if (table->if_exists == GK_EXISTS_MERGE && !table->made)
 		gk_merge_labels(&merge, written);
 	else
 		written->inserted += insert_labels(table, labels->from, writing->stamp);
@@ -668,9 +700,9 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Writing		writing = {table, &stamp, written};
 
 	memset(written, 0, sizeof(*written));
-	if (!OidIsValid(table->relation_id))
+	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
-	if (OidIsValid(table->relation_id))
+	if (OidIsValid(table->output.relation_id))
 		written->deleted = prepare_table(table);
 	else
 		make_table(table);

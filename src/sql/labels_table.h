@@ -33,7 +33,7 @@ typedef struct GkLabelsSpec
 	const char *id_name;		/* of the column of ids; NULL leaves it open: "id", or … */
 	const char *id_column;		/* … that of the source, where the table has such a column */
 	Oid			id_type;
-	const GkSource *source;		/* of the rows */
+	GkSource   *source;			/* of the rows */
 } GkLabelsSpec;
 
 /* A table that may be written to; in the memory context current at the check. */

@@ -161,7 +161,8 @@ gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 	check_ids(merge);
 	if (merge->changes != NULL)
 		written->changes = gk_changes_table_append(merge->changes, merge->labels,
-												   merge->table, same_id(merge), merge->stamp);
+												   merge->made ? NULL : merge->table->name,
+												   same_id(merge), merge->stamp);
 }
 
 /*
@@ -195,7 +196,7 @@ list_columns(GkLabelColumns columns, const char *between, const char *format)
 static char *
 insert_command(const GkLabelsMerge *merge)
 {
-	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", merge->table,
+	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", merge->table->name,
 					gk_label_names(merge->columns, merge->id_name),
 					gk_label_values(merge->columns), merge->labels->from);
 }
@@ -209,7 +210,8 @@ insert_from_function(const GkLabelsMerge *merge)
 {
 	bool		is_null;
 
-	gk_execute_stamped(psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
+	gk_execute_stamped(merge->table,
+					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
 								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
 								quote_identifier(merge->id_name)), merge->stamp);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
@@ -219,26 +221,29 @@ insert_from_function(const GkLabelsMerge *merge)
 void
 gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
-	const char *table = merge->table;
+	const char *table = merge->table->name;
 	const char *with = merge->labels->with;
 	const char *labels = merge->labels->compared;
 	const char *same = same_id(merge);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
-		gk_execute_stamped(psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE %s AND (%s)",
+		gk_execute_stamped(merge->table,
+						   psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE %s AND (%s)",
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
 									labels, same,
 									list_columns(compared, " OR ", DIFFERS)),
 						   merge->stamp);
 	written->deleted =
-		gk_execute(psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
-							" (SELECT 1 FROM %s WHERE %s)", with, table, labels, same));
+		gk_execute_on(merge->table,
+					  psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
+							   " (SELECT 1 FROM %s WHERE %s)", with, table, labels, same),
+					  0, NULL, NULL, NULL);
 	if (merge->labels->is_function)
 		written->inserted = insert_from_function(merge);
 	else
 		written->inserted =
-			gk_execute_stamped(psprintf("%s WHERE NOT EXISTS"
-										" (SELECT 1 FROM %s AS t WHERE %s)",
+			gk_execute_stamped(merge->table,
+							   psprintf("%s WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE %s)",
 										insert_command(merge), table, same), merge->stamp);
 }

@@ -23,7 +23,8 @@ typedef struct GkLabelsWritten
 typedef struct GkLabelsMerge
 {
 	const GkLabelsRelation *labels;
-	const char *table;			/* quoted; NULL = it was made now, and is empty */
+	const GkOutputTable *table;
+	bool		made;			/* it was made now, and is empty */
 	const char *id_name;
 	Oid			id_type;
 	Oid			collation;		/* by which ids are compared; InvalidOid = that of their type */

@@ -20,6 +20,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -260,7 +261,51 @@ gk_check_published(Oid relation_id, CmdType command)
 	}
 }
 
-/* Runs a command that writes. */
+/* Raises the error that a name means another table. */
+void
+gk_raise_replaced(const GkOutputTable *table, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("could not write to table %s", table->name),
+			 errdetail_internal("%s", detail),
+			 errhint("Try again.")));
+}
+
+/* Raises that error if a prepared command has nothing to do with the table that was checked. */
+static void
+check_reached(const GkOutputTable *table, SPIPlanPtr plan)
+{
+	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+
+	/* a rule may leave nothing of it */
+	if (source->query_list != NIL && !list_member_oid(source->relationOids, table->relation_id))
+		gk_raise_replaced(table, "Another table has taken its name meanwhile.");
+}
+
+/* Runs a command on the table that was checked. */
+int64
+gk_execute_on(const GkOutputTable *table, const char *command, int count, Oid *types,
+			  Datum *values, const char *nulls)
+{
+	bool		checked = !gk_is_citus_table(table->relation_id);
+	SPIPlanPtr	plan = SPI_prepare_cursor(command, count, types, CURSOR_OPT_CUSTOM_PLAN);
+	int			code = SPI_result;
+
+	if (plan != NULL && checked)
+		check_reached(table, plan);
+	if (plan != NULL)
+		code = SPI_execute_plan(plan, values, nulls, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+	/* executing it may have parsed it again */
+	if (checked)
+		check_reached(table, plan);
+	SPI_freeplan(plan);
+	return (int64) SPI_processed;
+}
+
+/* Runs a command. */
 int64
 gk_execute(const char *command)
 {

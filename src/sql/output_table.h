@@ -14,6 +14,7 @@ typedef struct GkOutputTable
 {
 	RangeVar   *variable;		/* qualified */
 	char	   *name;			/* the same, quoted */
+	Oid			relation_id;	/* that was checked; InvalidOid = none, or it is not there */
 } GkOutputTable;
 
 /* A column that is written. */
@@ -72,7 +73,19 @@ extern void gk_check_changeable(Oid relation_id, const char *argument);
  */
 extern void gk_check_published(Oid relation_id, CmdType command);
 
-/* Runs a command that writes; returns how many rows it affected.  SPI must be connected. */
+/* Runs a command; returns how many rows it affected.  SPI must be connected. */
 extern int64 gk_execute(const char *command);
+
+/* Raises 55000: the name of a table means another one than that which was checked. */
+extern void gk_raise_replaced(const GkOutputTable *table, const char *detail)
+			pg_attribute_noreturn();
+
+/*
+ * Runs a command that names a table, to change it.  Raises 55000, before and after the command
+ * runs, if the name means another table than the one that was checked: a command that waits for a
+ * row gives others time to rename schemas.  Citus looks its tables up itself.
+ */
+extern int64 gk_execute_on(const GkOutputTable *table, const char *command, int count, Oid *types,
+						   Datum *values, const char *nulls);
 
 #endif							/* GK_OUTPUT_TABLE_H */

@@ -82,30 +82,29 @@ gk_lock_table_name(const RangeVar *name)
 					   1 + hash % PG_UINT16_MAX, ExclusiveLock);
 }
 
-/* The row of a system cache that this transaction wrote, by that command or a later one. */
-HeapTuple
-gk_made_row(int cache, Datum key, Datum second_key, CommandId before)
+/* True if this transaction wrote a row, by that command or a later one. */
+static bool
+is_written(HeapTupleHeader row, CommandId before)
 {
-	HeapTuple	row = SearchSysCache(cache, key, second_key, 0, 0);
-
-	if (!HeapTupleIsValid(row))
-		return NULL;
-	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data)) &&
-		HeapTupleHeaderGetCmin(row->t_data) >= before)
-		return row;
-	ReleaseSysCache(row);
-	return NULL;
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row)) &&
+		HeapTupleHeaderGetCmin(row) >= before;
 }
 
-/* Raises the error that the name of a relation means something else by now. */
-void
-gk_raise_renamed(const RangeVar *name)
+/* The relation that a command has made. */
+Oid
+gk_made_relation(const RangeVar *name, int cache, Datum second_key, CommandId before)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("could not create %s", gk_quoted_name(name)),
-			 errdetail("Its schema was renamed meanwhile."),
-			 errhint("Try again.")));
+	Oid			relation_id = RangeVarGetRelid(name, NoLock, true);
+	HeapTuple	row = SearchSysCache(cache, ObjectIdGetDatum(relation_id), second_key, 0, 0);
+
+	if (!HeapTupleIsValid(row) || !is_written(row->t_data, before))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("could not create %s", gk_quoted_name(name)),
+				 errdetail("Its schema was renamed meanwhile."),
+				 errhint("Try again.")));
+	ReleaseSysCache(row);
+	return relation_id;
 }
 
 /* The schema of the extension; InvalidOid if it is not there. */

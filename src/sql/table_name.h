@@ -6,7 +6,6 @@
 
 #include "postgres.h"
 
-#include "access/htup.h"
 #include "nodes/primnodes.h"
 
 /*
@@ -23,14 +22,12 @@ extern char *gk_quoted_name(const RangeVar *name);
 extern void gk_lock_table_name(const RangeVar *name);
 
 /*
- * The row of a system cache, to be released, if a command of this transaction or a later one wrote
- * it; NULL if it was there before.  What a command has made is looked up by its name, but a schema
- * is renamed without waiting for anybody, and the name may mean something else at once.
+ * The relation of a name, if a command of this transaction wrote the row of a system cache whose
+ * first key is the relation; 55000 if the row was there `before`.  What a command has made is
+ * looked up by its name, but a schema is renamed without waiting for anybody, and the name may mean
+ * something else at once.
  */
-extern HeapTuple gk_made_row(int cache, Datum key, Datum second_key, CommandId before);
-
-/* Raises the error that the name of a relation means something else by now. */
-extern void gk_raise_renamed(const RangeVar *name) pg_attribute_noreturn();
+extern Oid	gk_made_relation(const RangeVar *name, int cache, Datum second_key, CommandId before);
 
 /* The schema of the extension; InvalidOid if it is not there. */
 extern Oid	gk_extension_schema(void);
