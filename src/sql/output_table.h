@@ -77,8 +77,8 @@ extern void gk_check_published(Oid relation_id, CmdType command);
 extern int64 gk_execute(const char *command);
 
 /* Raises 55000: the name of a table means another one than that which was checked. */
-extern void gk_raise_replaced(const GkOutputTable *table, const char *detail)
-			pg_attribute_noreturn();
+__attribute__((noreturn))
+extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
 /*
  * Runs a command that names a table, to change it.  Raises 55000, before and after the command
