@@ -210,7 +210,7 @@ begin_refit(Refit *refit, int version)
 	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
 	if (spec->deploy != GK_DEPLOY_NEVER)
 		gk_check_published(spec->model, CMD_UPDATE);
-	if (spec->keep > 0)
+	if (spec->keep >= 0)
 		gk_check_published(spec->model, CMD_DELETE);
 	refit->definition = gk_model_definition(refit->relation);
 	gk_use_definition_path(refit->definition);
@@ -322,11 +322,11 @@ read_rows(Refit *refit, bool as_deployed)
 	call->arguments.snapshot = &refit->snapshot;
 	gk_call_read(call);
 	gk_call_check_rows(call);
-	if (as_deployed)
-	{
+	/* each time: a function of the source may return other arrays than before */
+	if (refit->same_features)
 		gk_call_check_as(call, refit->deployed);
+	if (as_deployed)
 		find_far(refit);
-	}
 	/* with another scale or shift, what is said of the rows is said when they are read again */
 	call->arguments.fit.labels_only = as_deployed && !keeps_scale(refit);
 	gk_check_model_size(call);
@@ -643,6 +643,30 @@ run_check(Refit *refit)
 	refit->labels = gk_call_labels(&refit->call);
 }
 
+/*
+ * Reads the rows again, as the definition says.  The labels of the first reading are written as
+ * those of the second would be, so its ids and the table of labels must be as they were.
+ */
+static void
+read_again(Refit *refit)
+{
+	GkCall	   *call = &refit->call;
+	Oid			id_type = call->id_type;
+	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
+
+	if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
+		refit->labels = gk_call_labels(call);
+	gk_call_end_job(call);
+	gk_call_close(call);
+	read_rows(refit, false);
+	if (refit->labels != NULL &&
+		(call->id_type != id_type || gk_labels_table_columns(call->table) != columns))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("source or table of labels changed while the source was being read"),
+				 errhint("Try again.")));
+}
+
 /* Reads the rows, and fits unless they hardly drifted; true if it fits. */
 static bool
 run(Refit *refit)
@@ -662,13 +686,7 @@ run(Refit *refit)
 	else
 	{
 		if (refit->same_features && !keeps_scale(refit))
-		{
-			if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
-				refit->labels = gk_call_labels(&refit->call);
-			gk_call_end_job(&refit->call);
-			gk_call_close(&refit->call);
-			read_rows(refit, false);
-		}
+			read_again(refit);
 		run_fit(refit);
 	}
 	gk_call_end_job(&refit->call);

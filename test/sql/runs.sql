@@ -448,5 +448,37 @@ SELECT fails_with($$SELECT gkmeans_refit('published_kinds', keep => 1)$$, '55000
 SELECT fails_with($$SELECT gkmeans_refit('published_kinds')$$, '22012', 'and one that would not');
 DROP PUBLICATION deleted_versions;
 
+-- Rows that are read twice: by what the source is then, it may be another
+CREATE SEQUENCE calls;
+CREATE FUNCTION elements(i int, base float8, later int) RETURNS float8[] VOLATILE LANGUAGE sql AS $$ SELECT array_agg(base + i * j * 7 % 1301 + j) FROM generate_series(1, CASE WHEN nextval('gk_test.calls') <= 600 THEN 10 ELSE later END) j $$;
+CREATE TABLE lengths (id int, base float8, later int);
+INSERT INTO lengths SELECT i, 0, 10 FROM generate_series(1, 300) i;
+SELECT setval('calls', 300, true);
+SELECT gkmeans_create_model('by_scale', 'SELECT gk_test.elements(id, base, later) AS v FROM gk_test.lengths', '{v}', 100, scale => 'standard', quality => 'fast');
+SELECT setval('calls', 300, true);
+SELECT gkmeans_create_model('by_shift', 'SELECT gk_test.elements(id, base, later) AS v FROM gk_test.lengths', '{v}', 100, quality => 'fast');
+UPDATE lengths SET base = 1e9;
+CREATE FUNCTION read_with(later int, call text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM setval('gk_test.calls', 300, true); UPDATE gk_test.lengths l SET later = $1; EXECUTE call; END $$;
+SELECT fails_with(format('SELECT read_with(%s, $q$SELECT gkmeans_refit(%L, rescale => %L, deploy => %L)$q$)', later, model, model = 'by_scale', deploy), '22000', format('arrays of %s elements in the second reading: %s, %s', later, model, deploy), 'the rows have ' || later || ' features, the model has 10')
+FROM (VALUES (40), (4)) lengths(later), (VALUES ('by_scale'), ('by_shift')) models(model), unnest('{always,never}'::text[]) deploy;
+SELECT lives_ok('SELECT read_with(10, $q$SELECT gkmeans_refit(''by_scale'', rescale => true)$q$)', 'of as many elements');
+CREATE SCHEMA gk_early;
+CREATE TABLE people (id int, x float8, y float8);
+INSERT INTO people SELECT 2000000000 + i * 4, i % 10, i * 7 % 13 FROM generate_series(1, 100) i;
+CREATE TABLE kept_labels (id int, cluster_id int);
+CREATE FUNCTION changes(what text) RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN
+	IF to_regclass('gk_early.people') IS NULL AND current_setting('gk_test.changes', true) = 'on' THEN
+		CREATE TABLE gk_early.people AS SELECT id::text AS id, x, y FROM gk_test.people;
+		ALTER TABLE gk_test.kept_labels ALTER id TYPE text;
+	END IF;
+	RETURN true;
+END $$;
+SET LOCAL search_path = gk_early, gk_test, public;
+SELECT gkmeans_create_model('gk_test.of_people', 'SELECT id, x, y FROM people WHERE gk_test.changes(id::text)', '{x,y}', 2, id_column => 'id', scale => 'standard', labels_table => 'gk_test.kept_labels', labels_mode => 'delete');
+SET LOCAL search_path = gk_test, public;
+SET LOCAL gk_test.changes = 'on';
+SELECT fails_with($$SELECT gkmeans_refit('of_people', rescale => true, deploy => 'never')$$, '55000', 'ids of another type in the second reading', 'changed while the source was being read');
+SELECT is(status, 'fitted', 'unless those of the first reading are not needed') FROM gkmeans_refit('of_people', rescale => true, deploy => 'always');
+
 SELECT * FROM finish();
 ROLLBACK;
