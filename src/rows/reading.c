@@ -42,6 +42,9 @@
 /* How long to wait for the thread before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
+/* How often a source is planned, at most, that others change all the time. */
+#define MOST_PLANS 10
+
 /* The resources of a reading, to be released when it ends, early or not. */
 typedef struct Reading
 {
@@ -677,6 +680,38 @@ can_be_alone(const GkFeedQuery *feeding, const GkFeedSpec *spec, const GkEngine 
 		(engine->class_of == gk_cpu_engine() || spec->expected_bytes < GK_THREAD_BYTES);
 }
 
+/* Makes the active snapshot replace the one below it. */
+static void
+replace_snapshot(void)
+{
+	Snapshot	newest = RegisterSnapshot(GetActiveSnapshot());
+
+	PopActiveSnapshot();
+	PopActiveSnapshot();
+	PushActiveSnapshot(newest);
+	UnregisterSnapshot(newest);
+}
+
+/*
+ * Pushes the snapshot to read by; true if it is newer.  What has changed meanwhile is planned
+ * again: the planner lists the children of a table before it waits for them, and leaves out those
+ * that are gone by then.
+ */
+static bool
+push_snapshot(const GkSource *source, GkFeedQuery *feeding)
+{
+	bool		is_newer = gk_query_push_snapshot(feeding->query);
+	bool		is_old = is_newer;
+
+	for (int i = 0; is_old && i < MOST_PLANS; i++)
+	{
+		prepare_query(source, false, feeding);
+		is_old = gk_query_push_snapshot(feeding->query);
+		replace_snapshot();
+	}
+	return is_newer;
+}
+
 /* Runs the source and appends its rows to the engine. */
 void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
@@ -688,6 +723,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	memset(rows, 0, sizeof(GkRows));
 	if (!take_estimated(source, &feeding))
 		prepare_query(source, false, &feeding);
+	rows->is_newer = push_snapshot(source, &feeding);
 	spec.processes = feeding.processes;
 	spec.expected_bytes = expected_bytes(&spec, &feeding);
 	spec.alone = can_be_alone(&feeding, &spec, engine);
@@ -697,7 +733,6 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		prepare_query(source, true, &feeding);
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
-	rows->is_newer = gk_query_push_snapshot(feeding.query);
 	read_once(reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
