@@ -168,11 +168,11 @@ $session->query_safe(q{CREATE FUNCTION inner_fit() RETURNS SETOF float8 LANGUAGE
 is($session->query_safe(q{SELECT centroid[1] FROM gkmeans_fit('SELECT n FROM inner_fit() n LIMIT 1', '{n}', 1)}), '1', 'a fit in a source sees the one around it');
 none_left('fits in fits');
 
-# Twenty at once.
+# Twenty at once, which would wait for slots of a GPU.
 my $segments_before = segments($node);
 $holder->query_safe('SELECT pg_advisory_lock(1)');
 my @sessions = map { [ new_session($node) ] } 1 .. 20;
-start_query($_->[0], "SET max_parallel_workers_per_gather = 0; SELECT count(*) FROM gkmeans_fit($gate, '{x,y}', 3)") for @sessions;
+start_query($_->[0], "SET gkmeans.engine = cpu; SET max_parallel_workers_per_gather = 0; SELECT count(*) FROM gkmeans_fit($gate, '{x,y}', 3)") for @sessions;
 wait_for('count(DISTINCT pid), min(phase), max(phase)', qr/^20\|reading\|reading$/, 'twenty fits at once');
 $holder->query_safe('SELECT pg_advisory_unlock(1)');
 wait_for('count(*)', qr/^0$/, 'twenty fits ended');
