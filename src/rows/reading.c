@@ -399,20 +399,30 @@ set_locally(const char *name, const char *value)
 							 true, 0, false);
 }
 
-/* Raises an error if the plan reads a table that the source must not. */
-static void
-check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
+/* True if the plan reads a table that the source must not. */
+static bool
+reads_forbidden(const GkSource *source, const GkFeedQuery *feeding)
 {
 	List	   *tables = list_copy(feeding->query->plan->relationOids);
 
 	list_sort(tables, list_oid_cmp);
-	if (gk_have_common(tables, source->forbidden))
+	return gk_have_common(tables, source->forbidden);
+}
+
+/*
+ * Raises an error if the source reads a table that it must not.  Functions and policies may: they
+ * are not looked into, but are in the plan.
+ */
+static void
+check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
+{
+	if (reads_forbidden(source, feeding) &&
+		gk_have_common(gk_source_tables_now(source), source->forbidden))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the source reads the table of labels"),
 				 errdetail("A name in it has come to mean that table meanwhile."),
 				 errhint("Try again.")));
-	list_free(tables);
 }
 
 /*

@@ -114,6 +114,13 @@ find_id(GkSource *source)
 				 errhint("Give NULL::%s as the first argument, id_type.", format_type_be(type))));
 }
 
+/* The query of all columns of a source, analysed. */
+static Query *
+analyze_text(const GkSourceText *text)
+{
+	return gk_query_analyze(text, psprintf("SELECT * FROM %s AS source", text->from));
+}
+
 /* Analyses the text of a source; what is known then are its columns. */
 static GkSource *
 analyze_source(const GkSourceText *text)
@@ -121,7 +128,7 @@ analyze_source(const GkSourceText *text)
 	GkSource   *source = palloc0(sizeof(GkSource));
 
 	source->text = text;
-	source->query = gk_query_analyze(text, psprintf("SELECT * FROM %s AS source", text->from));
+	source->query = analyze_text(text);
 	source->columns = ExecCleanTypeFromTL(source->query->targetList);
 	return source;
 }
@@ -185,6 +192,13 @@ List *
 gk_source_tables(const GkSource *source)
 {
 	return gk_tables_read(source->query);
+}
+
+/* The same by what its names mean now. */
+List *
+gk_source_tables_now(const GkSource *source)
+{
+	return gk_tables_read(analyze_text(source->text));
 }
 
 /* True if a feature or the weight is made of a column of a table. */

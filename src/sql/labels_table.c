@@ -357,15 +357,15 @@ check_source(const GkLabelsTable *table, GkSource *source)
 {
 	Oid			relation_id = table->output.relation_id;
 	bool		has_others;
-	List	   *columns;
+	List	   *family;
 	ListCell   *cell;
 
 	if (table->if_exists == GK_EXISTS_APPEND)
 		return;
-	columns = gk_source_columns_of(source, relation_id, &has_others);
-	if (columns == NIL)
-		gk_source_forbid(source, gk_family_of(relation_id));
-	foreach(cell, columns)
+	family = gk_family_of(relation_id);
+	if (!gk_have_common(gk_source_tables(source), family))
+		gk_source_forbid(source, family);
+	foreach(cell, gk_source_columns_of(source, relation_id, &has_others))
 		if (has_own_values(table, relation_id, source, lfirst(cell), has_others))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),

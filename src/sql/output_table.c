@@ -278,8 +278,9 @@ check_reached(const GkOutputTable *table, SPIPlanPtr plan)
 {
 	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 
-	/* a rule may leave nothing of it */
-	if (source->query_list != NIL && !list_member_oid(source->relationOids, table->relation_id))
+	/* a rule may leave nothing of it, or a NOTIFY */
+	if (source->relationOids != NIL &&
+		!list_member_oid(source->relationOids, table->relation_id))
 		gk_raise_replaced(table, "Another table has taken its name meanwhile.");
 }
 

@@ -67,6 +67,16 @@ SELECT lives_ok(format($$SELECT gkmeans_fit('SELECT id, id AS x FROM data', '{x}
 FROM unnest('{merge,delete}'::text[]) AS if_exists;
 DROP PUBLICATION labels_of_all;
 
+-- Sources that look at the table of labels, but read no data of it
+CREATE TABLE looked_at (id int PRIMARY KEY, cluster_id int, distance float8);
+CREATE FUNCTION rows_of() RETURNS TABLE (id int, x int) LANGUAGE sql STABLE AS 'SELECT d.id, d.id FROM gk_test.data d WHERE NOT EXISTS (SELECT FROM gk_test.looked_at)';
+SELECT lives_ok(format($$SELECT gkmeans_fit(%L, '{x}', 3, id_column => 'id', labels_table => 'looked_at', if_exists => %L)$$, source, if_exists), format('%s: %s', if_exists, source))
+FROM unnest('{merge,delete,replace}'::text[]) if_exists, unnest(ARRAY['SELECT id, id AS x FROM data WHERE NOT EXISTS (SELECT FROM looked_at WHERE false)', 'SELECT id, id AS x FROM data WHERE (SELECT count(*) FROM looked_at) >= 0']) source;
+TRUNCATE looked_at;
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT id, x FROM rows_of()', '{x}', 3, id_column => 'id', labels_table => 'looked_at', if_exists => 'delete')$$, 'a function that is inlined looks at it');
+CREATE RULE none AS ON INSERT TO looked_at DO INSTEAD NOTIFY news;
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT id, id AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'looked_at', if_exists => 'delete')$$, 'a rule leaves nothing of the command');
+
 -- delete
 CREATE TABLE plain (id int, cluster_id int, distance float8);
 INSERT INTO plain SELECT i, -1, 0 FROM generate_series(1, 5) i;
