@@ -183,7 +183,8 @@ copy_postgresql() {
     as_owner cp -as "$lib/." "postgresql$lib"
     as_owner cp -as "$share/." "postgresql$share"
     as_owner ln -sfn "$include" "postgresql$include"
-    as_owner find postgresql -name '*gkmeans*' -prune -exec rm -r {} +
+    # the folder of the installation itself may be called so
+    as_owner find "postgresql$lib" "postgresql$share" -mindepth 1 -name '*gkmeans*' -prune -exec rm -r {} +
     as_owner ln -sfn "$folder/postgresql$bin" bin
     programs=$folder/bin
 }
