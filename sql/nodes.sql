@@ -1,7 +1,10 @@
 
 -- Nodes: what the session of another server calls to use this server for its fit
+--
+-- They are in schema gkmeans, which whoever made the extension owns: another server calls them by
+-- name, and the owner of the database may rename the schema of the extension in the middle of a fit.
 
-CREATE FUNCTION gkmeans_node_open(
+CREATE FUNCTION gkmeans.gkmeans_node_open(
     protocol integer,
     source text,
     features text[],
@@ -21,11 +24,11 @@ AS 'MODULE_PATHNAME', 'gkmeans_node_open'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000;
 
-COMMENT ON FUNCTION gkmeans_node_open(integer, text, text[], text, text, text, boolean, boolean,
+COMMENT ON FUNCTION gkmeans.gkmeans_node_open(integer, text, text[], text, text, text, boolean, boolean,
     bigint, bigint, bigint)
 IS 'internal: makes this session a node of another server''s fit';
 
-CREATE FUNCTION gkmeans_node_load(
+CREATE FUNCTION gkmeans.gkmeans_node_load(
     dimension integer,
     shift double precision[],
     OUT rows_read bigint,
@@ -45,19 +48,19 @@ AS 'MODULE_PATHNAME', 'gkmeans_node_load'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000000;
 
-COMMENT ON FUNCTION gkmeans_node_load(integer, double precision[])
+COMMENT ON FUNCTION gkmeans.gkmeans_node_load(integer, double precision[])
 IS 'internal: reads the rows of this node';
 
-CREATE FUNCTION gkmeans_node_ids(OUT id text, OUT row_number bigint)
+CREATE FUNCTION gkmeans.gkmeans_node_ids(OUT id text, OUT row_number bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gkmeans_node_ids'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000 ROWS 100000;
 
-COMMENT ON FUNCTION gkmeans_node_ids()
+COMMENT ON FUNCTION gkmeans.gkmeans_node_ids()
 IS 'internal: the ids of the rows of this node';
 
-CREATE FUNCTION gkmeans_node_publish(
+CREATE FUNCTION gkmeans.gkmeans_node_publish(
     key uuid,
     clusters integer[],
     by_cosine boolean,
@@ -68,53 +71,54 @@ AS 'MODULE_PATHNAME', 'gkmeans_node_publish'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000000;
 
-COMMENT ON FUNCTION gkmeans_node_publish(uuid, integer[], boolean)
+COMMENT ON FUNCTION gkmeans.gkmeans_node_publish(uuid, integer[], boolean)
 IS 'internal: leaves the labels of this node for the sessions that write them';
 
-CREATE FUNCTION gkmeans_node_rest(OUT id text, OUT cluster_id integer, OUT distance double precision)
+CREATE FUNCTION gkmeans.gkmeans_node_rest(OUT id text, OUT cluster_id integer, OUT distance double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gkmeans_node_rest'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 COST 1000 ROWS 1000;
 
-COMMENT ON FUNCTION gkmeans_node_rest()
+COMMENT ON FUNCTION gkmeans.gkmeans_node_rest()
 IS 'internal: the labels of this node that no session has taken';
 
-CREATE FUNCTION gkmeans_node_put(piece bytea) RETURNS void
+CREATE FUNCTION gkmeans.gkmeans_node_put(piece bytea) RETURNS void
 AS 'MODULE_PATHNAME', 'gkmeans_node_put'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
-COMMENT ON FUNCTION gkmeans_node_put(bytea)
+COMMENT ON FUNCTION gkmeans.gkmeans_node_put(bytea)
 IS 'internal: a piece of a message to this node';
 
-CREATE FUNCTION gkmeans_node_run(piece bytea) RETURNS bytea
+CREATE FUNCTION gkmeans.gkmeans_node_run(piece bytea) RETURNS bytea
 AS 'MODULE_PATHNAME', 'gkmeans_node_run'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 100000;
 
-COMMENT ON FUNCTION gkmeans_node_run(bytea)
+COMMENT ON FUNCTION gkmeans.gkmeans_node_run(bytea)
 IS 'internal: the last piece of a message to this node, which carries it out';
 
-CREATE FUNCTION gkmeans_node_take() RETURNS bytea
+CREATE FUNCTION gkmeans.gkmeans_node_take() RETURNS bytea
 AS 'MODULE_PATHNAME', 'gkmeans_node_take'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
-COMMENT ON FUNCTION gkmeans_node_take()
+COMMENT ON FUNCTION gkmeans.gkmeans_node_take()
 IS 'internal: the next part of the answer of this node';
 
-CREATE FUNCTION gkmeans_node_close() RETURNS void
+CREATE FUNCTION gkmeans.gkmeans_node_close() RETURNS void
 AS 'MODULE_PATHNAME', 'gkmeans_node_close'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000;
 
-COMMENT ON FUNCTION gkmeans_node_close()
+COMMENT ON FUNCTION gkmeans.gkmeans_node_close()
 IS 'internal: ends what this session does as a node';
 
-REVOKE EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids,
-    gkmeans_node_publish, gkmeans_node_rest, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take,
-    gkmeans_node_close FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION gkmeans.gkmeans_node_open, gkmeans.gkmeans_node_load,
+    gkmeans.gkmeans_node_ids, gkmeans.gkmeans_node_publish, gkmeans.gkmeans_node_rest,
+    gkmeans.gkmeans_node_put, gkmeans.gkmeans_node_run, gkmeans.gkmeans_node_take,
+    gkmeans.gkmeans_node_close FROM PUBLIC;
 
 -- What the sessions of Citus look up while they write labels: with a key that the session of the
 -- fit has made, as its role.  They are marked stable because Citus sends no other function to the
@@ -131,31 +135,31 @@ BEGIN
     FOREACH type IN ARRAY '{integer,bigint,uuid,text,record}'::text[]
     LOOP
         EXECUTE replace($$
-            CREATE FUNCTION @extschema@._gkmeans_label_exists(handles bigint[], key uuid, id TYPE_OF_ID)
+            CREATE FUNCTION gkmeans._gkmeans_label_exists(handles bigint[], key uuid, id TYPE_OF_ID)
             RETURNS boolean
             AS 'MODULE_PATHNAME', 'gk_label_exists'
             LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
             COST 10;
 
-            COMMENT ON FUNCTION @extschema@._gkmeans_label_exists(bigint[], uuid, TYPE_OF_ID)
+            COMMENT ON FUNCTION gkmeans._gkmeans_label_exists(bigint[], uuid, TYPE_OF_ID)
             IS 'internal: true if this node has left a label of that id';
 
-            CREATE FUNCTION @extschema@._gkmeans_label_cluster(handles bigint[], key uuid, id TYPE_OF_ID)
+            CREATE FUNCTION gkmeans._gkmeans_label_cluster(handles bigint[], key uuid, id TYPE_OF_ID)
             RETURNS integer
             AS 'MODULE_PATHNAME', 'gk_label_cluster'
             LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
             COST 10;
 
-            COMMENT ON FUNCTION @extschema@._gkmeans_label_cluster(bigint[], uuid, TYPE_OF_ID)
+            COMMENT ON FUNCTION gkmeans._gkmeans_label_cluster(bigint[], uuid, TYPE_OF_ID)
             IS 'internal: takes the cluster that this node has left for that id';
 
-            CREATE FUNCTION @extschema@._gkmeans_label_distance(handles bigint[], key uuid, id TYPE_OF_ID)
+            CREATE FUNCTION gkmeans._gkmeans_label_distance(handles bigint[], key uuid, id TYPE_OF_ID)
             RETURNS double precision
             AS 'MODULE_PATHNAME', 'gk_label_distance'
             LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
             COST 10;
 
-            COMMENT ON FUNCTION @extschema@._gkmeans_label_distance(bigint[], uuid, TYPE_OF_ID)
+            COMMENT ON FUNCTION gkmeans._gkmeans_label_distance(bigint[], uuid, TYPE_OF_ID)
             IS 'internal: the distance that this node has left for that id'$$, 'TYPE_OF_ID', type);
     END LOOP;
 END $do$;

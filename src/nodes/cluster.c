@@ -40,7 +40,7 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 	const char *type = !OidIsValid(id_type) ? NULL
 		: format_type_extended(id_type, -1, FORMAT_TYPE_FORCE_QUALIFY);
 
-	appendStringInfo(text, "SELECT * FROM %s.gkmeans_node_open(%d, %s, ARRAY[", connection->schema,
+	appendStringInfo(text, "SELECT * FROM gkmeans.gkmeans_node_open(%d, %s, ARRAY[",
 					 GK_NODE_PROTOCOL, literal(connection->node->source));
 	for (int i = 0; i < source->count; i++)
 		appendStringInfo(text, "%s%s", i > 0 ? ", " : "", literal(source->names[i]));
@@ -55,10 +55,10 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 
 /* The statement that prepares the reading of the rows, with a shift as a parameter or none. */
 static const char *
-load_statement(const char *name, const char *schema, int dimension, bool shifted)
+load_statement(const char *name, int dimension, bool shifted)
 {
-	return psprintf("PREPARE %s%s AS SELECT * FROM %s.gkmeans_node_load(%d, %s); ", name,
-					shifted ? "(pg_catalog.float8[])" : "", schema, dimension,
+	return psprintf("PREPARE %s%s AS SELECT * FROM gkmeans.gkmeans_node_load(%d, %s); ", name,
+					shifted ? "(pg_catalog.float8[])" : "", dimension,
 					shifted ? "$1" : "NULL::pg_catalog.float8[]");
 }
 
@@ -72,9 +72,8 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 	StringInfoData text;
 
 	initStringInfo(&text);
-	appendStringInfoString(&text, gk_messages_preparation(connection->schema));
-	appendStringInfoString(&text, load_statement("gk_load", connection->schema,
-												 source->spec.dimension,
+	appendStringInfoString(&text, gk_messages_preparation());
+	appendStringInfoString(&text, load_statement("gk_load", source->spec.dimension,
 												 source->spec.shift != NULL));
 	append_open(&text, connection, source, work);
 	gk_ask(cluster->connections, connection, text.data);
@@ -170,8 +169,7 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 	for (int i = 0; i < cluster->count; i++)
 		if (wrong[i])
 			gk_ask(cluster->connections, cluster->parts[i].connection,
-				   load_statement("gk_reload", cluster->parts[i].connection->schema,
-								  dimension, true));
+				   load_statement("gk_reload", dimension, true));
 	gk_await(cluster->connections);
 	load_parts(cluster, source, "gk_reload", rows->shift, dimension, wrong);
 	for (int i = 0; i < cluster->count; i++)

@@ -99,8 +99,7 @@ begin_cursors(const GkServerCluster *cluster)
 {
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
-			   psprintf("DECLARE gk_ids NO SCROLL CURSOR FOR SELECT * FROM %s.gkmeans_node_ids()",
-						cluster->parts[i].connection->schema));
+			   "DECLARE gk_ids NO SCROLL CURSOR FOR SELECT * FROM gkmeans.gkmeans_node_ids()");
 	gk_await(cluster->connections);
 }
 

@@ -59,10 +59,9 @@ gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 c
 		appendStringInfo(&list, "%s%d", i > 0 ? "," : "", clusters[i]);
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
-			   psprintf("SELECT * FROM %s.gkmeans_node_publish('%s'::pg_catalog.uuid,"
+			   psprintf("SELECT * FROM gkmeans.gkmeans_node_publish('%s'::pg_catalog.uuid,"
 						" '{%s}'::pg_catalog.int4[], %s)",
-						cluster->parts[i].connection->schema, key_text(&cluster->key), list.data,
-						by_cosine ? "true" : "false"));
+						key_text(&cluster->key), list.data, by_cosine ? "true" : "false"));
 	gk_await(cluster->connections);
 	for (int i = 0; i < cluster->count; i++)
 	{
@@ -97,8 +96,7 @@ begin_rest(GkServerCluster *cluster)
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
 			   psprintf("BEGIN READ ONLY; DECLARE gk_rest NO SCROLL CURSOR FOR"
-						" SELECT * FROM %s.gkmeans_node_rest(); %s",
-						cluster->parts[i].connection->schema, fetch_statement()));
+						" SELECT * FROM gkmeans.gkmeans_node_rest(); %s", fetch_statement()));
 	gk_await(cluster->connections);
 }
 
@@ -118,7 +116,7 @@ id_argument(const char *id, Oid type)
 /* What to select the labels from on the nodes. */
 char *
 gk_shared_labels(const GkServerCluster *cluster, const char *source, const char *id_column,
-				 Oid id_type, const char *schema)
+				 Oid id_type)
 {
 	pg_uuid_t	no_key = {0};
 	const char *id = quote_identifier(id_column);
@@ -131,11 +129,10 @@ gk_shared_labels(const GkServerCluster *cluster, const char *source, const char 
 	appendStringInfo(&arguments, "}'::pg_catalog.int8[], '%s'::pg_catalog.uuid, %s",
 					 key_text(cluster != NULL ? &cluster->key : &no_key),
 					 id_argument(id, id_type));
-	return psprintf("(SELECT s.%s AS id, %s._gkmeans_label_cluster(%s) AS cluster_id,"
-					" %s._gkmeans_label_distance(%s) AS distance FROM %s AS s"
-					" WHERE %s._gkmeans_label_exists(%s)) AS l",
-					id, schema, arguments.data, schema, arguments.data, source, schema,
-					arguments.data);
+	return psprintf("(SELECT s.%s AS id, gkmeans._gkmeans_label_cluster(%s) AS cluster_id,"
+					" gkmeans._gkmeans_label_distance(%s) AS distance FROM %s AS s"
+					" WHERE gkmeans._gkmeans_label_exists(%s)) AS l",
+					id, arguments.data, arguments.data, source, arguments.data);
 }
 
 /* The state of taking the rest. */

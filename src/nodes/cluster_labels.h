@@ -18,11 +18,10 @@ extern void gk_cluster_finish(GkServerCluster *cluster);
 
 /*
  * What to select the labels from on the nodes, columns id, cluster_id and distance: the source, its
- * id column and the type of that, and the schema of the extension.  Without a cluster, only its
- * form.
+ * id column and the type of that.  Without a cluster, only its form.
  */
 extern char *gk_shared_labels(const GkServerCluster *cluster, const char *source,
-							  const char *id_column, Oid id_type, const char *schema);
+							  const char *id_column, Oid id_type);
 
 /*
  * Takes the labels of which nobody has made use, after so many rows were selected: those of rows

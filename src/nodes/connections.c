@@ -405,14 +405,17 @@ beginning(const GkNodeSource *node)
 	appendStringInfoString(&text, ") AS v (name, value)"
 						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
 						   " pg_catalog.lower(v.name); "
-						   "SELECT e.extversion, pg_catalog.quote_ident(n.nspname),"
+						   "SELECT e.extversion, o.rolsuper"
+						   " OR o.oid OPERATOR(pg_catalog.=) e.extowner"
+						   " OR o.rolname OPERATOR(pg_catalog.=) CURRENT_USER,"
 						   " pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(),"
 						   " pg_catalog.current_setting('port'), pg_catalog.current_database(),"
 						   " SESSION_USER)"
-						   " FROM pg_catalog.pg_extension AS e"
-						   " JOIN pg_catalog.pg_namespace AS n"
-						   " ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
-						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'");
+						   " FROM pg_catalog.pg_extension AS e, pg_catalog.pg_namespace AS n"
+						   " JOIN pg_catalog.pg_roles AS o"
+						   " ON o.oid OPERATOR(pg_catalog.=) n.nspowner"
+						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'"
+						   " AND n.nspname OPERATOR(pg_catalog.=) 'gkmeans'");
 	return text.data;
 }
 
@@ -425,11 +428,13 @@ gk_refuse_answer(const GkConnection *one)
 			 errmsg("node \"%s\" sent an invalid answer", one->node->name)));
 }
 
-/* Checks the extension on a node, and notes where it is. */
+/* Checks the extension on a node, and notes which database it is in. */
 static void
-note_extension(const GkConnections *connections, GkConnection *one)
+check_extension(const GkConnections *connections, GkConnection *one)
 {
 	const char *version = gk_answer_text(connections, one, 0, 0);
+	const char *is_trusted = gk_answer_text(connections, one, 0, 1);
+	const char *database = gk_answer_text(connections, one, 0, 2);
 
 	if (version == NULL)
 		ereport(ERROR,
@@ -443,11 +448,16 @@ note_extension(const GkConnections *connections, GkConnection *one)
 						one->node->name, version, GK_EXTENSION_VERSION),
 				 errhint("Install the same version on both, and run ALTER EXTENSION gkmeans "
 						 "UPDATE.")));
-	if (gk_answer_text(connections, one, 0, 1) == NULL ||
-		gk_answer_text(connections, one, 0, 2) == NULL)
+	if (is_trusted == NULL || database == NULL)
 		gk_refuse_answer(one);
-	one->schema = pstrdup(gk_answer_text(connections, one, 0, 1));
-	one->database = pstrdup(gk_answer_text(connections, one, 0, 2));
+	/* its owner decides what the names of functions in it mean */
+	if (strcmp(is_trusted, "t") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("schema \"gkmeans\" of node \"%s\" does not belong to the owner of the "
+						"extension", one->node->name),
+				 errhint("Give it to that role with ALTER SCHEMA gkmeans OWNER TO.")));
+	one->database = pstrdup(database);
 }
 
 /* Raises an error if two nodes are the same database, and would read the same rows. */
@@ -496,7 +506,7 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 	}
 	gk_await(connections);
 	for (int i = 0; i < connections->count; i++)
-		note_extension(connections, &connections->all[i]);
+		check_extension(connections, &connections->all[i]);
 	check_differences(connections);
 	return connections;
 }

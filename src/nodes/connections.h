@@ -16,7 +16,6 @@
 typedef struct GkConnection
 {
 	const GkNodeSource *node;
-	const char *schema;			/* of the extension on the node, quoted */
 	const char *database;		/* which it is: alike for two connections to the same one */
 	GkLink	   *link;			/* NULL = not open */
 	bool		is_asked;		/* a query was sent, and its answer was not yet received */

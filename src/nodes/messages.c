@@ -245,10 +245,9 @@ gk_messages_transport(const GkMessages *messages)
 
 /* The statements that prepare a node for messages. */
 const char *
-gk_messages_preparation(const char *schema)
+gk_messages_preparation(void)
 {
-	return psprintf("PREPARE gk_put(pg_catalog.bytea) AS SELECT %s.gkmeans_node_put($1); "
-					"PREPARE gk_run(pg_catalog.bytea) AS SELECT %s.gkmeans_node_run($1); "
-					"PREPARE gk_take AS SELECT %s.gkmeans_node_take(); ",
-					schema, schema, schema);
+	return "PREPARE gk_put(pg_catalog.bytea) AS SELECT gkmeans.gkmeans_node_put($1); "
+		"PREPARE gk_run(pg_catalog.bytea) AS SELECT gkmeans.gkmeans_node_run($1); "
+		"PREPARE gk_take AS SELECT gkmeans.gkmeans_node_take(); ";
 }

@@ -23,6 +23,6 @@ extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *c
 extern const GkTransport *gk_messages_transport(const GkMessages *messages);
 
 /* The statements that prepare a node for messages; its schema is quoted. */
-extern const char *gk_messages_preparation(const char *schema);
+extern const char *gk_messages_preparation(void);
 
 #endif							/* GK_MESSAGES_H */

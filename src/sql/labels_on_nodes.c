@@ -12,7 +12,6 @@
 #include "labels_on_nodes.h"
 #include "seconds.h"
 #include "source_text.h"
-#include "table_name.h"
 
 /* What is selected from; without a cluster, only its form. */
 static char *
@@ -21,7 +20,7 @@ shared_labels(const GkCall *call, const GkServerCluster *cluster)
 	const GkSourceSpec *source = &call->arguments.source;
 
 	return gk_shared_labels(cluster, gk_source_text(source->source)->from, source->id_column,
-							call->id_type, gk_extension_schema_name());
+							call->id_type);
 }
 
 /* True if the workers of Citus can write the labels table themselves. */

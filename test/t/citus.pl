@@ -436,28 +436,28 @@ sql('SET citus.enable_ddl_propagation = off; CREATE EXTENSION gkmeans');
 my $worker = $nodes[1];
 
 sub on_worker { return $worker->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $_[0]"); }
-my $publish = q{BEGIN; SELECT engine FROM gkmeans_node_open(1, 'SELECT i AS id, i * 1.5 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)};
-like(($worker->psql('postgres', "$publish; SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-000000000001', '{0}', false)"))[2], qr/There are no ids, or they were taken before/, 'labels before the rows');
-is($worker->safe_psql('postgres', q{SELECT _gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', ROW(1)), _gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', ROW('x'::text)) IS NULL}),
+my $publish = q{BEGIN; SELECT engine FROM gkmeans.gkmeans_node_open(1, 'SELECT i AS id, i * 1.5 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)};
+like(($worker->psql('postgres', "$publish; SELECT * FROM gkmeans.gkmeans_node_publish('00000000-0000-0000-0000-000000000001', '{0}', false)"))[2], qr/There are no ids, or they were taken before/, 'labels before the rows');
+is($worker->safe_psql('postgres', q{SELECT gkmeans._gkmeans_label_exists('{-1,0,1,4294967295,99999999999}', '00000000-0000-0000-0000-000000000001', ROW(1)), gkmeans._gkmeans_label_cluster('{}', '00000000-0000-0000-0000-000000000001', ROW('x'::text)) IS NULL}),
 	'f|t', 'labels that nobody has left');
-on_worker('ALTER FUNCTION gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans_node_rest RENAME TO true_rest');
+on_worker('ALTER FUNCTION gkmeans.gkmeans_node_publish RENAME TO true_publish; ALTER FUNCTION gkmeans.gkmeans_node_rest RENAME TO true_rest');
 for my $lie ([ 'NULL::bigint, labels', 'handle' ], [ '-1::bigint, labels', 'handle' ], [ 'handle, labels + 1', 'labels' ], [ 'handle, NULL::bigint', 'labels' ], [ '1::bigint << 40, labels', 'handle' ])
 {
-	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
-		'SELECT $lie->[0] FROM true_publish(key, clusters, by_cosine) p'});
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+		'SELECT $lie->[0] FROM gkmeans.true_publish(key, clusters, by_cosine) p'});
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer/, "a worker that lies about its labels: $lie->[0]");
 }
-on_worker(q{CREATE OR REPLACE FUNCTION gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
-	'SELECT 12345::bigint, labels FROM true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM true_rest()'});
+on_worker(q{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
+	'SELECT 12345::bigint, labels FROM gkmeans.true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans.gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM gkmeans.true_rest()'});
 is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), 3, 'a handle that leads nowhere: the labels come through the coordinator');
 is(sql(sprintf $digest, 'labels'), $expected, 'and are right');
-for my $lie (q{SELECT * FROM true_rest() LIMIT 10}, q{SELECT * FROM true_rest() UNION ALL SELECT * FROM true_rest()}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
+for my $lie (q{SELECT * FROM gkmeans.true_rest() LIMIT 10}, q{SELECT * FROM gkmeans.true_rest() UNION ALL SELECT * FROM gkmeans.true_rest()}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
 {
-	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer|changed while their labels were being written|invalid input syntax|null value/, "a worker that lies about the rest: $lie");
 	is(sql(sprintf $digest, 'labels'), $expected, 'nothing of it stays');
 }
-on_worker('DROP FUNCTION gkmeans_node_publish, gkmeans_node_rest; ALTER FUNCTION true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION true_rest RENAME TO gkmeans_node_rest');
+on_worker('DROP FUNCTION gkmeans.gkmeans_node_publish, gkmeans.gkmeans_node_rest; ALTER FUNCTION gkmeans.true_publish RENAME TO gkmeans_node_publish; ALTER FUNCTION gkmeans.true_rest RENAME TO gkmeans_node_rest');
 
 # Citus leaves functions of pg_catalog unqualified: they are not those of a schema that the caller's path names first
 $_->safe_psql('postgres', q{SET citus.enable_ddl_propagation = off; CREATE SCHEMA ahead; CREATE FUNCTION ahead.abs(float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT 7.0::float8'}) for @nodes;
@@ -476,7 +476,7 @@ sql(<<~'SQL');
 	CREATE TABLE short_labels (id smallint PRIMARY KEY, cluster_id int, distance float8);
 	SELECT create_distributed_table('short_labels', 'id', colocate_with => 'short');
 	SQL
-my $trapped = join "\n", map { "CREATE FUNCTION public._gkmeans_label_$_->[0](bigint[], uuid, smallint) RETURNS $_->[1] LANGUAGE plpgsql STABLE AS 'BEGIN RAISE EXCEPTION ''trapped''; END';" } [ exists => 'boolean' ], [ cluster => 'integer' ], [ distance => 'float8' ];
+my $trapped = join "\n", map { "CREATE FUNCTION gkmeans._gkmeans_label_$_->[0](bigint[], uuid, smallint) RETURNS $_->[1] LANGUAGE plpgsql STABLE AS 'BEGIN RAISE EXCEPTION ''trapped''; END';" } [ exists => 'boolean' ], [ cluster => 'integer' ], [ distance => 'float8' ];
 $_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $trapped") for @nodes;
 is(way_of(label('short_labels', 'delete', '', 'short')), 'select', 'the workers write labels beside functions that would fit better');
 is(sql(sprintf $digest, 'short_labels'), $expected, 'are those of the local table');

@@ -260,15 +260,38 @@ for my $name (@names)
 	$node{$name}->reload;
 }
 like(failure("$as $query"), qr/node "a": permission denied for function gkmeans_node_open/, 'EXECUTE on the functions of a node is needed');
-$_->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take, gkmeans_node_close TO fitter') for values %node;
+$_->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans.gkmeans_node_open, gkmeans.gkmeans_node_load, gkmeans.gkmeans_node_ids, gkmeans.gkmeans_node_put, gkmeans.gkmeans_node_run, gkmeans.gkmeans_node_take, gkmeans.gkmeans_node_close TO fitter') for values %node;
 my $md5 = "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_fit('points', '{x,small}', 5) r";
 is(sql("$as $md5"), sql($md5), 'then any role can');
 # functions of the same names that would fit better, if the calls gave other types
-$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int) RETURNS int LANGUAGE sql AS 'SELECT 1'});
-$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans_node_load(int, text) RETURNS int LANGUAGE sql AS 'SELECT 1'});
+$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans.gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int) RETURNS int LANGUAGE sql AS 'SELECT 1'});
+$node{b}->safe_psql('postgres', q{CREATE FUNCTION gkmeans.gkmeans_node_load(int, text) RETURNS int LANGUAGE sql AS 'SELECT 1'});
 is(sql("$as $md5"), sql($md5), "other functions of a node's schema are not called");
-$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_load(int, text)');
-$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int)');
+$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans.gkmeans_node_load(int, text)');
+$node{b}->safe_psql('postgres', 'DROP FUNCTION gkmeans.gkmeans_node_open(int, text, text[], text, text, text, bool, bool, int, int, int)');
+# The owner of a node's database renames the schema of the extension in the middle of a fit, and puts functions of his own in its place.
+$_->safe_psql('postgres', 'CREATE SCHEMA kept; CREATE TABLE kept.few AS SELECT * FROM few') for $first, values %node;
+my $of_kept = "SELECT md5(string_agg(r::text, ';' $order)) FROM gkmeans_fit('kept.few', '{x,y}', 3) r";
+my $owner = $node{b}->background_psql('postgres');
+$owner->query_safe('SET client_min_messages = warning; BEGIN; LOCK TABLE kept.few IN ACCESS EXCLUSIVE MODE');
+my $waiting = $first->background_psql('postgres', on_error_stop => 0);
+start_query($waiting, "$nodes $of_kept");
+$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'kept.few'::regclass)") or die 'the fit does not wait';
+$owner->query_safe(<<~'SQL');
+	ALTER SCHEMA public RENAME TO away;
+	CREATE SCHEMA public;
+	CREATE FUNCTION gkmeans_node_load(int, float8[]) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not the function of gkmeans''; END';
+	CREATE FUNCTION gkmeans_node_put(bytea) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not the function of gkmeans''; END';
+	CREATE FUNCTION gkmeans_node_run(bytea) RETURNS bytea LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not the function of gkmeans''; END';
+	COMMIT
+	SQL
+like($waiting->query('SELECT 1'), qr/^[0-9a-f]{32}\n/, "the owner of a node's database does not choose the functions of a fit");
+is($waiting->{stderr}, '', 'none of his is called');
+$owner->query_safe('DROP SCHEMA public CASCADE; ALTER SCHEMA away RENAME TO public; CREATE ROLE another; ALTER SCHEMA gkmeans OWNER TO another');
+like(failure("$nodes $of_kept"), qr/schema "gkmeans" of node "b" does not belong to the owner of the extension/, 'he may not own the schema of these functions');
+$owner->query_safe('ALTER SCHEMA gkmeans OWNER TO CURRENT_USER');
+$_->quit for $owner, $waiting;
+
 sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'wrong')");
 like(failure("$as $query"), qr/could not connect to node "b".*password authentication failed/s, 'a wrong password');
 sql("ALTER USER MAPPING FOR fitter SERVER b OPTIONS (SET password 'secret')");

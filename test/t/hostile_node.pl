@@ -32,35 +32,37 @@ for my $database ('liar', 'honest')
 
 # The functions of a node, between the server and the true ones; settings of the database say what to change.
 $server->safe_psql('liar', <<~'SQL');
+	ALTER SCHEMA gkmeans RENAME TO honest;
+	CREATE SCHEMA gkmeans;
 	CREATE SCHEMA lies;
 	CREATE FUNCTION lies.asked(what text) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT nullif(current_setting('lies.' || what, true), '') $$;
-	CREATE FUNCTION lies.gkmeans_node_open(int, text, text[], text, text, text, bool, bool, bigint, bigint, bigint, OUT engine text, OUT engine_reason text, OUT columns text)
+	CREATE FUNCTION gkmeans.gkmeans_node_open(int, text, text[], text, text, text, bool, bool, bigint, bigint, bigint, OUT engine text, OUT engine_reason text, OUT columns text)
 		LANGUAGE plpgsql AS $$ BEGIN
-			SELECT * INTO engine, engine_reason, columns FROM public.gkmeans_node_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+			SELECT * INTO engine, engine_reason, columns FROM honest.gkmeans_node_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 			IF lies.asked('open') IS NOT NULL THEN EXECUTE 'SELECT ' || lies.asked('open') INTO engine, engine_reason, columns; END IF;
 		END $$;
-	CREATE FUNCTION lies.gkmeans_node_load(int, float8[], OUT r bigint, OUT s bigint, OUT d int, OUT shift float8[], OUT least_ float8[], OUT greatest_ float8[],
+	CREATE FUNCTION gkmeans.gkmeans_node_load(int, float8[], OUT r bigint, OUT s bigint, OUT d int, OUT shift float8[], OUT least_ float8[], OUT greatest_ float8[],
 			OUT nulls_ bigint[], OUT not_finite bigint[], OUT zeros bigint, OUT workers int, OUT twice bool, OUT seconds float8)
 		LANGUAGE plpgsql AS $$ DECLARE l record; BEGIN
-			SELECT * INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds FROM public.gkmeans_node_load($1, $2);
+			SELECT * INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds FROM honest.gkmeans_node_load($1, $2);
 			IF lies.asked('load') IS NOT NULL THEN
 				EXECUTE format('SELECT %s FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)) AS l (r, s, d, shift, least, greatest, nulls, not_finite, zeros, workers, twice, seconds)', lies.asked('load'))
 					INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds
 					USING r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds;
 			END IF;
 		END $$;
-	CREATE FUNCTION lies.gkmeans_node_ids() RETURNS TABLE (id text, row_number bigint) LANGUAGE plpgsql AS $$ BEGIN
-			RETURN QUERY EXECUTE coalesce('SELECT ' || lies.asked('ids') || ' FROM public.gkmeans_node_ids() i', 'SELECT * FROM public.gkmeans_node_ids()');
+	CREATE FUNCTION gkmeans.gkmeans_node_ids() RETURNS TABLE (id text, row_number bigint) LANGUAGE plpgsql AS $$ BEGIN
+			RETURN QUERY EXECUTE coalesce('SELECT ' || lies.asked('ids') || ' FROM honest.gkmeans_node_ids() i', 'SELECT * FROM honest.gkmeans_node_ids()');
 		END $$;
-	CREATE FUNCTION lies.gkmeans_node_put(bytea) RETURNS void LANGUAGE sql AS 'SELECT public.gkmeans_node_put($1)';
-	CREATE FUNCTION lies.gkmeans_node_take() RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
-			part := public.gkmeans_node_take();
+	CREATE FUNCTION gkmeans.gkmeans_node_put(bytea) RETURNS void LANGUAGE sql AS 'SELECT honest.gkmeans_node_put($1)';
+	CREATE FUNCTION gkmeans.gkmeans_node_take() RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
+			part := honest.gkmeans_node_take();
 			IF lies.asked('take') IS NOT NULL THEN EXECUTE 'SELECT ' || lies.asked('take') INTO part USING part; END IF;
 			RETURN part;
 		END $$;
 	-- lies.answer: the number of the answer to change, and an SQL expression of $1, its bytes
-	CREATE FUNCTION lies.gkmeans_node_run(bytea) RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
-			part := public.gkmeans_node_run($1);
+	CREATE FUNCTION gkmeans.gkmeans_node_run(bytea) RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
+			part := honest.gkmeans_node_run($1);
 			PERFORM set_config('lies.count', (coalesce(lies.asked('count'), '0')::int + 1)::text, false);
 			IF lies.asked('answer')::int = lies.asked('count')::int THEN
 				EXECUTE 'SELECT ' || lies.asked('change') INTO part USING part;
@@ -80,7 +82,6 @@ $server->safe_psql('liar', <<~'SQL');
 		SELECT substr(answer, 1, begin_at - 1) || substr(decode(repeat(words, length(answer) / 8), 'hex'), 1, length(answer) - begin_at + 1) $$;
 	CREATE FUNCTION lies.flipped(answer bytea, seed int) RETURNS bytea LANGUAGE sql AS $$
 		SELECT CASE WHEN length(answer) = 0 THEN answer ELSE set_byte(answer, abs(hashint4(seed)) % length(answer), get_byte(answer, abs(hashint4(seed)) % length(answer)) # (1 << abs(hashint4(seed + 1)) % 8)) END $$;
-	UPDATE pg_extension SET extnamespace = 'lies'::regnamespace WHERE extname = 'gkmeans';
 	SQL
 
 my $started = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');

@@ -8,8 +8,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $server = start_server('node');
-my $open = "SELECT * FROM gkmeans_node_open(1, 'data', '{x,y}', 'id', 'bigint', NULL, false, false, 3, 1, 10)";
-my $load = 'SELECT rows_read, rows_skipped, rows_dimension FROM gkmeans_node_load(0, NULL)';
+my $open = "SELECT * FROM gkmeans.gkmeans_node_open(1, 'data', '{x,y}', 'id', 'bigint', NULL, false, false, 3, 1, 10)";
+my $load = 'SELECT rows_read, rows_skipped, rows_dimension FROM gkmeans.gkmeans_node_load(0, NULL)';
 my ($session, $pid) = new_session($server);
 my $threads = threads_of($pid);
 
@@ -28,19 +28,19 @@ sub in_transaction
 
 my $not_open = qr/this step of a gkmeans node is not due \(This session is not the node of a fit: gkmeans_node_open\(\) comes first\.\)/;
 my %too_early = (
-	gkmeans_node_load => $load, gkmeans_node_ids => 'SELECT * FROM gkmeans_node_ids()', gkmeans_node_put => "SELECT gkmeans_node_put('x')",
-	gkmeans_node_run => "SELECT gkmeans_node_run('x')", gkmeans_node_take => 'SELECT gkmeans_node_take()');
+	gkmeans_node_load => $load, gkmeans_node_ids => 'SELECT * FROM gkmeans.gkmeans_node_ids()', gkmeans_node_put => "SELECT gkmeans.gkmeans_node_put('x')",
+	gkmeans_node_run => "SELECT gkmeans.gkmeans_node_run('x')", gkmeans_node_take => 'SELECT gkmeans.gkmeans_node_take()');
 like(in_transaction($too_early{$_}), $not_open, "$_ before gkmeans_node_open") for sort keys %too_early;
-is(in_transaction('SELECT gkmeans_node_close()'), '', 'there may be nothing to close');
+is(in_transaction('SELECT gkmeans.gkmeans_node_close()'), '', 'there may be nothing to close');
 
 my $engine = $session->query('SHOW gkmeans.engine') eq 'cuda' ? 'cuda' : 'cpu';
 like(in_transaction($open), qr/^$engine\|.+\|x double precision, y double precision$/, 'a node opens its engine');
-is(in_transaction($open, 'SELECT gkmeans_node_close()', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'and closes it');
+is(in_transaction($open, 'SELECT gkmeans.gkmeans_node_close()', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'and closes it');
 is(in_transaction($open, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads its rows');
 is(in_transaction($open, $load, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads them again');
 is(in_transaction($open, $open, $load) =~ s/.*\n//sr, '3000|0|2', 'it is opened again');
-is(in_transaction($open, $load, 'SELECT count(*), count(DISTINCT id), min(row_number), max(row_number) FROM gkmeans_node_ids()') =~ s/.*\n//sr, '3000|3000|0|2999', 'it has ids');
-is(in_transaction($open, "SELECT rows_shift, rows_least FROM gkmeans_node_load(2, '{0.5,0}')") =~ s/.*\n//sr =~ s/\|.*//r, '{0.5,0}', 'it takes a shift');
+is(in_transaction($open, $load, 'SELECT count(*), count(DISTINCT id), min(row_number), max(row_number) FROM gkmeans.gkmeans_node_ids()') =~ s/.*\n//sr, '3000|3000|0|2999', 'it has ids');
+is(in_transaction($open, "SELECT rows_shift, rows_least FROM gkmeans.gkmeans_node_load(2, '{0.5,0}')") =~ s/.*\n//sr =~ s/\|.*//r, '{0.5,0}', 'it takes a shift');
 nothing_left($server, $session, $pid, $threads, 'transactions of a node');
 
 # A commit ends it as well, without a warning.
@@ -51,12 +51,12 @@ is($session->query($open) =~ s/\|.*//sr, $engine, 'a node outside of a transacti
 nothing_left($server, $session, $pid, $threads, 'a node without a transaction block');
 
 # Steps in a wrong order.
-like(in_transaction($open, 'SELECT * FROM gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
-like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
-like(in_transaction($open, "SELECT gkmeans_node_put('x')"), qr/not due \(This node has no rows\.\)/, 'a message before the rows');
-like(in_transaction($open, $load, 'SELECT gkmeans_node_take()'), qr/not due \(There is no answer\.\)/, 'an answer before the message');
-like(in_transaction($open, $load, "SELECT gkmeans_node_put('x')", $load), qr/not due \(The rows of this node are already in use\.\)/, 'rows after a message');
-like(in_transaction($open, "SELECT * FROM gkmeans_node_load(0, NULL), gkmeans_node_close()", $load), $not_open, 'closing in between');
+like(in_transaction($open, 'SELECT * FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
+like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
+like(in_transaction($open, "SELECT gkmeans.gkmeans_node_put('x')"), qr/not due \(This node has no rows\.\)/, 'a message before the rows');
+like(in_transaction($open, $load, 'SELECT gkmeans.gkmeans_node_take()'), qr/not due \(There is no answer\.\)/, 'an answer before the message');
+like(in_transaction($open, $load, "SELECT gkmeans.gkmeans_node_put('x')", $load), qr/not due \(The rows of this node are already in use\.\)/, 'rows after a message');
+like(in_transaction($open, "SELECT * FROM gkmeans.gkmeans_node_load(0, NULL), gkmeans.gkmeans_node_close()", $load), $not_open, 'closing in between');
 
 # Wrong arguments.
 my @wrong = (
@@ -73,55 +73,55 @@ my @wrong = (
 	[ "1, 'data', '{x}', NULL, NULL, NULL, false, false, 0, 1, 10", qr/k must be|k is out of range|invalid k|at least 1/ ],
 	[ "1, 'data', '{x}', NULL, NULL, NULL, false, false, NULL, -1, 10", qr/./ ],
 );
-like(in_transaction("SELECT gkmeans_node_open($_->[0])"), $_->[1], "gkmeans_node_open($_->[0])") for @wrong;
+like(in_transaction("SELECT gkmeans.gkmeans_node_open($_->[0])"), $_->[1], "gkmeans.gkmeans_node_open($_->[0])") for @wrong;
 my @wrong_loads = ("-1, NULL", "70000, NULL", "2, '{1}'", "2, '{1,NULL}'", "2, '{{1,2}}'", "2, '{1,NaN}'", "2, '{1,Infinity}'", "0, '{1}'", "1, '{}'");
-like(in_transaction($open, "SELECT gkmeans_node_load($_)"), qr/dimension|shift/, "gkmeans_node_load($_)") for @wrong_loads;
-is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans_node_load(1, '{1}')") =~ s/.*\n//sr, '3000|2', 'a shift of fewer features than there are');
-is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans_node_load(3, '{1,2,3}')") =~ s/.*\n//sr, '3000|2', 'a shift of more features');
+like(in_transaction($open, "SELECT gkmeans.gkmeans_node_load($_)"), qr/dimension|shift/, "gkmeans.gkmeans_node_load($_)") for @wrong_loads;
+is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans.gkmeans_node_load(1, '{1}')") =~ s/.*\n//sr, '3000|2', 'a shift of fewer features than there are');
+is(in_transaction($open, "SELECT rows_read, rows_dimension FROM gkmeans.gkmeans_node_load(3, '{1,2,3}')") =~ s/.*\n//sr, '3000|2', 'a shift of more features');
 nothing_left($server, $session, $pid, $threads, 'wrong arguments');
 
 # Subtransactions, and steps within a step.
 like(in_transaction('SAVEPOINT s', $open), qr/cannot be in a subtransaction/, 'a subtransaction');
 like(in_transaction($open, 'SAVEPOINT s', $load), qr/cannot be in a subtransaction/, 'a subtransaction later');
 like(in_transaction($open, 'SAVEPOINT s', 'ROLLBACK TO s', 'RELEASE s', $load) =~ s/.*\n//sr, qr/3000/, 'a subtransaction that is over');
-for my $step ('gkmeans_node_close()', "gkmeans_node_put('x')", 'gkmeans_node_take()', "gkmeans_node_run('x')", 'gkmeans_node_load(0, NULL)')
+for my $step ('gkmeans.gkmeans_node_close()', "gkmeans.gkmeans_node_put('x')", 'gkmeans.gkmeans_node_take()', "gkmeans.gkmeans_node_run('x')", 'gkmeans.gkmeans_node_load(0, NULL)')
 {
 	my $nested = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id FROM $step'/r;
 	$nested = $open =~ s/'data'/\$\$SELECT 1.5 AS x, 2.5 AS y, 1 AS id FROM $step\$\$/r;
 	like(in_transaction($nested, $load), qr/another step of this gkmeans node is under way/, "$step in the source of a node");
 }
 my $caught = $open =~ s/'data'/'SELECT 1.5 AS x, 2.5 AS y, 1 AS id WHERE closes() IS NULL'/r;
-is(in_transaction("CREATE FUNCTION closes() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM gkmeans_node_close(); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN NULL; END'",
+is(in_transaction("CREATE FUNCTION closes() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM gkmeans.gkmeans_node_close(); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN NULL; END'",
 		$caught, $load) =~ s/.*\n//sr, '1|0|2', 'a source that catches the error of such a step');
 like(in_transaction("CREATE FUNCTION fits() RETURNS bigint LANGUAGE sql AS \$\$ SELECT count(*) FROM gkmeans_fit('data', '{x}', 2) \$\$",
 		$open =~ s/'data'/'SELECT x, y, id FROM data WHERE id > (SELECT fits())'/r, $load) =~ s/.*\n//sr, qr/^2998\|0\|2$/, 'a fit in the source of a node');
-is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
+is(in_transaction($open, $load, "SELECT count(*) FROM gkmeans_fit('data', '{x}', 4)", 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()') =~ s/.*\n//sr, 3000, 'a fit between two steps');
 
 # What a role has read is not for another one that the session takes on.
-$server->safe_psql('postgres', 'CREATE ROLE other; GRANT EXECUTE ON FUNCTION gkmeans_node_load, gkmeans_node_ids, gkmeans_node_put, gkmeans_node_run, gkmeans_node_take, gkmeans_node_publish, gkmeans_node_close TO other');
+$server->safe_psql('postgres', 'CREATE ROLE other; GRANT EXECUTE ON FUNCTION gkmeans.gkmeans_node_load, gkmeans.gkmeans_node_ids, gkmeans.gkmeans_node_put, gkmeans.gkmeans_node_run, gkmeans.gkmeans_node_take, gkmeans.gkmeans_node_publish, gkmeans.gkmeans_node_close TO other');
 like(in_transaction($open, $load, 'SET LOCAL ROLE other', $_), qr/^this gkmeans node was opened by another role$/, "$_ as another role")
-	for $load, 'SELECT * FROM gkmeans_node_ids()', "SELECT gkmeans_node_put('x')", "SELECT gkmeans_node_run('x')", 'SELECT gkmeans_node_take()',
-	"SELECT * FROM gkmeans_node_publish('00000000-0000-0000-0000-00000000000a', '{5}', false)";
-is(in_transaction($open, $load, 'SET LOCAL ROLE other', 'SELECT gkmeans_node_close()', 'RESET ROLE', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'which may close it');
+	for $load, 'SELECT * FROM gkmeans.gkmeans_node_ids()', "SELECT gkmeans.gkmeans_node_put('x')", "SELECT gkmeans.gkmeans_node_run('x')", 'SELECT gkmeans.gkmeans_node_take()',
+	"SELECT * FROM gkmeans.gkmeans_node_publish('00000000-0000-0000-0000-00000000000a', '{5}', false)";
+is(in_transaction($open, $load, 'SET LOCAL ROLE other', 'SELECT gkmeans.gkmeans_node_close()', 'RESET ROLE', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'which may close it');
 
 # Labels for other sessions.
 my $key = '00000000-0000-0000-0000-00000000000a';
-my $publish = "SELECT handle, labels FROM gkmeans_node_publish('$key', '{5}', false)";
+my $publish = "SELECT handle, labels FROM gkmeans.gkmeans_node_publish('$key', '{5}', false)";
 like(in_transaction($publish), $not_open, 'labels of no node');
 like(in_transaction($open, $publish), qr/There are no ids, or they were taken before/, 'labels before the rows');
 like(in_transaction($open, $load, $publish), qr/The rows of this node have no labels/, 'labels before there are any');
-like(in_transaction($open, $load, "SELECT gkmeans_node_put('')", $publish), qr/there are no such labels/, 'nor after an empty message');
-like(($server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans_node_put('');\n$publish"))[2], qr/08P01/, 'a fault of the client');
-like(in_transaction($open, $load, "SELECT * FROM gkmeans_node_publish('$key', '$_', false)"), qr/clusters/, "clusters $_") for '{{1},{2}}', '{NULL}';
-like(in_transaction($open, $load, "SELECT gkmeans_node_publish('$key', '{}', true)"), qr/no labels/, 'no clusters');
-is(in_transaction('SELECT count(*) FROM gkmeans_node_rest()'), 0, 'nothing is left of what there never was');
+like(in_transaction($open, $load, "SELECT gkmeans.gkmeans_node_put('')", $publish), qr/there are no such labels/, 'nor after an empty message');
+like(($server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans.gkmeans_node_put('');\n$publish"))[2], qr/08P01/, 'a fault of the client');
+like(in_transaction($open, $load, "SELECT * FROM gkmeans.gkmeans_node_publish('$key', '$_', false)"), qr/clusters/, "clusters $_") for '{{1},{2}}', '{NULL}';
+like(in_transaction($open, $load, "SELECT gkmeans.gkmeans_node_publish('$key', '{}', true)"), qr/no labels/, 'no clusters');
+is(in_transaction('SELECT count(*) FROM gkmeans.gkmeans_node_rest()'), 0, 'nothing is left of what there never was');
 nothing_left($server, $session, $pid, $threads, 'labels that were refused');
 
 # Rows that cannot be clustered have labels, though there is no engine of theirs.
-my $unusable = "SELECT * FROM gkmeans_node_open(1, 'SELECT i % 40 AS id, NULL::float8 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)";
+my $unusable = "SELECT * FROM gkmeans.gkmeans_node_open(1, 'SELECT i % 40 AS id, NULL::float8 AS x FROM generate_series(1, 50) i', '{x}', 'id', 'int', NULL, false, false, 1, 1, 1)";
 my ($handle, $count) = split /\|/, (split /\n/, $session->query("BEGIN; $unusable; $load; $publish; COMMIT"))[-1];
 is($count, 50, 'labels outlive the transaction');
-my $look = "SELECT count(*) FILTER (WHERE _gkmeans_label_exists('{%s}', '%s', ROW(i))), count(_gkmeans_label_cluster('{%s}', '%s', ROW(i))), count(_gkmeans_label_distance('{%s}', '%s', ROW(i))) FROM generate_series(0, 99) i";
+my $look = "SELECT count(*) FILTER (WHERE gkmeans._gkmeans_label_exists('{%s}', '%s', ROW(i))), count(gkmeans._gkmeans_label_cluster('{%s}', '%s', ROW(i))), count(gkmeans._gkmeans_label_distance('{%s}', '%s', ROW(i))) FROM generate_series(0, 99) i";
 sub look { my ($handles, $with) = @_; return sprintf($look, ($handles, $with) x 3); }
 is($session->query(look($handle, $key)), '0|0|0', 'they are not for the session that left them');
 is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'others find the ids that are there once');
@@ -130,21 +130,21 @@ is($server->safe_psql('postgres', look($handle, '00000000-0000-0000-0000-0000000
 is($server->safe_psql('postgres', look($handle, $key) =~ s/ROW\(i\)/i/gr), '30|0|0', 'by ids without a row, too');
 is($server->safe_psql('postgres', look($handle, $key) =~ s/ROW\(i\)/$_/gr), '0|0|0', "not by ids of another type: $_") for qw(ROW(i::bigint) i::bigint i::text);
 is($server->safe_psql('postgres', look($handle, $key) =~ s/ROW\(i\)/ROW(NULLIF(i, i))/gr), '0|0|0', 'nor without one');
-like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{$handle}', '$key', r) FROM (VALUES (ROW(1)), (ROW(1::bigint))) v (r)"))[2], qr/can only be read by the functions of gkmeans/, 'not by ids of types that change');
-like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{$handle}', '$key', ROW(1, 2))"))[2], qr/can only be read by the functions of gkmeans/, 'nor by two');
-is($server->safe_psql('postgres', "CREATE TYPE pg_temp.named AS (id int); SELECT _gkmeans_label_exists('{$handle}', '$key', ROW(1)::pg_temp.named)"), 'f', 'nor by a row of a type that could change');
+like(($server->psql('postgres', "SELECT gkmeans._gkmeans_label_exists('{$handle}', '$key', r) FROM (VALUES (ROW(1)), (ROW(1::bigint))) v (r)"))[2], qr/can only be read by the functions of gkmeans/, 'not by ids of types that change');
+like(($server->psql('postgres', "SELECT gkmeans._gkmeans_label_exists('{$handle}', '$key', ROW(1, 2))"))[2], qr/can only be read by the functions of gkmeans/, 'nor by two');
+is($server->safe_psql('postgres', "CREATE TYPE pg_temp.named AS (id int); SELECT gkmeans._gkmeans_label_exists('{$handle}', '$key', ROW(1)::pg_temp.named)"), 'f', 'nor by a row of a type that could change');
 is($server->safe_psql('postgres', 'CREATE ROLE stranger; SET ROLE stranger; ' . look($handle, $key)), '0|0|0', 'not as another role');
-like(($server->psql('postgres', "SELECT _gkmeans_label_exists(ARRAY[i::bigint], '$key', ROW(i)) FROM generate_series(1, 3) i"))[2], qr/can only be read by the functions of gkmeans/, 'not with handles that change');
-like(($server->psql('postgres', "SELECT _gkmeans_label_exists('{1,NULL}', '$key', ROW(1))"))[2], qr/can only be read by the functions of gkmeans/, 'nor with none');
-is($session->query('SELECT count(*), count(DISTINCT id), count(cluster_id) FROM gkmeans_node_rest()'), '20|10|0', 'the others are the rest');
-is($session->query('GRANT EXECUTE ON FUNCTION gkmeans_node_rest TO stranger; SET ROLE stranger; SELECT count(*) FROM gkmeans_node_rest(); RESET ROLE'), 0, 'which another role of the session does not get');
-$session->query('SELECT gkmeans_node_close()');
+like(($server->psql('postgres', "SELECT gkmeans._gkmeans_label_exists(ARRAY[i::bigint], '$key', ROW(i)) FROM generate_series(1, 3) i"))[2], qr/can only be read by the functions of gkmeans/, 'not with handles that change');
+like(($server->psql('postgres', "SELECT gkmeans._gkmeans_label_exists('{1,NULL}', '$key', ROW(1))"))[2], qr/can only be read by the functions of gkmeans/, 'nor with none');
+is($session->query('SELECT count(*), count(DISTINCT id), count(cluster_id) FROM gkmeans.gkmeans_node_rest()'), '20|10|0', 'the others are the rest');
+is($session->query('GRANT EXECUTE ON FUNCTION gkmeans.gkmeans_node_rest TO stranger; SET ROLE stranger; SELECT count(*) FROM gkmeans.gkmeans_node_rest(); RESET ROLE'), 0, 'which another role of the session does not get');
+$session->query('SELECT gkmeans.gkmeans_node_close()');
 is($server->safe_psql('postgres', look($handle, $key)), '0|0|0', 'and no longer');
 nothing_left($server, $session, $pid, $threads, 'labels that were closed');
 my $typed = $unusable =~ s/i % 40 AS id/''kept''::kept AS id/r =~ s/'int'/'kept'/r;
 $session->query("BEGIN; CREATE TYPE kept AS ENUM ('kept'); $typed; $load; $publish; ROLLBACK");
-like(in_transaction('SELECT count(*) FROM gkmeans_node_rest()'), qr/the type of the ids has been dropped/, 'ids of a type that is gone');
-$session->query('SELECT gkmeans_node_close()');
+like(in_transaction('SELECT count(*) FROM gkmeans.gkmeans_node_rest()'), qr/the type of the ids has been dropped/, 'ids of a type that is gone');
+$session->query('SELECT gkmeans.gkmeans_node_close()');
 my $leaver = $server->background_psql('postgres', on_error_stop => 0);
 ($handle) = split /\|/, (split /\n/, $leaver->query("BEGIN; $unusable; $load; $publish; COMMIT"))[-1];
 is($server->safe_psql('postgres', look($handle, $key)), '30|0|0', 'another session leaves some');
@@ -157,12 +157,12 @@ for my $milliseconds (1, 5, 20)
 	$session->query("BEGIN; $many; $load; SET LOCAL statement_timeout = $milliseconds; $publish");
 	like($session->{stderr}, qr/canceling statement due to statement timeout/, "labels of many rows: cancelled after $milliseconds ms");
 	$session->{stderr} = '';
-	is($session->query('ROLLBACK; SELECT count(*) FROM gkmeans_node_rest()'), 0, 'none are left');
+	is($session->query('ROLLBACK; SELECT count(*) FROM gkmeans.gkmeans_node_rest()'), 0, 'none are left');
 	nothing_left($server, $session, $pid, $threads, 'cancelled labels');
 }
 $session->query("BEGIN; $many; $load; $publish; COMMIT");
-is($session->query('SELECT count(DISTINCT id) FROM gkmeans_node_rest()'), 400000, 'all of many rows are there');
-$session->query('SELECT gkmeans_node_close()');
+is($session->query('SELECT count(DISTINCT id) FROM gkmeans.gkmeans_node_rest()'), 400000, 'all of many rows are there');
+$session->query('SELECT gkmeans.gkmeans_node_close()');
 nothing_left($server, $session, $pid, $threads, 'labels of many rows');
 
 # Messages of any bytes.
@@ -172,12 +172,12 @@ my @messages = map { 'decode(' . join(' || ', map { "md5('$_')" } $_ .. $_ + $_ 
 push @messages, "''::bytea", map { "decode(repeat('$_', 100), 'hex')" } '00', 'ff', '7f', '80', '01';
 for my $message (@messages)
 {
-	$refused++ if in_transaction($open, $load, "SELECT gkmeans_node_run($message)") !~ /^\\x/m;
+	$refused++ if in_transaction($open, $load, "SELECT gkmeans.gkmeans_node_run($message)") !~ /^\\x/m;
 }
 is($refused, scalar(@messages), 'random messages are refused');
-my ($status, $shown, $sqlstate) = $server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans_node_run('x')");
+my ($status, $shown, $sqlstate) = $server->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN;\n$open;\n$load;\nSELECT gkmeans.gkmeans_node_run('x')");
 like($sqlstate, qr/08P01/, 'with the SQLSTATE of a fault of the client');
-like(in_transaction($open, $load, "SELECT gkmeans_node_put('x')", "SELECT count(gkmeans_node_put(convert_to(repeat('x', 1000000), 'utf8'))) FROM generate_series(1, 300)", "SELECT gkmeans_node_run('y')"), qr/gkmeans/, 'a long message');
+like(in_transaction($open, $load, "SELECT gkmeans.gkmeans_node_put('x')", "SELECT count(gkmeans.gkmeans_node_put(convert_to(repeat('x', 1000000), 'utf8'))) FROM generate_series(1, 300)", "SELECT gkmeans.gkmeans_node_run('y')"), qr/gkmeans/, 'a long message');
 is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $before, 'the server did not restart');
 nothing_left($server, $session, $pid, $threads, 'messages');
 
@@ -196,19 +196,19 @@ my $wide = q{SELECT count(*) FROM gkmeans_fit('SELECT v FROM generate_series(1, 
 my (undef, undef, $cancels) = $server->psql('postgres', "BEGIN; $open; ROLLBACK;\n" . join("\n", map { "SET statement_timeout = @{[20 + $_ % 40]}; $wide;" } 1 .. 60), on_error_stop => 0);
 is(scalar(() = $cancels =~ /canceling statement due to statement timeout/g), 60, 'fits of what was a node are cancelled while they read');
 # The same where the source of a fit makes its session a node.
-my $long = q{SELECT engine FROM gkmeans_node_open(1, 'SELECT v FROM generate_series(1, 100000) i, (SELECT array_agg(j::real) AS v FROM generate_series(1, 4000) j) a', '{v}', NULL, NULL, NULL, false, false, 1, 1, 1)};
-my $loads = q{SELECT count(*) FROM gkmeans_fit('SELECT (SELECT rows_read FROM gkmeans_node_load(0, NULL))::float8 AS x', '{x}', 1)};
+my $long = q{SELECT engine FROM gkmeans.gkmeans_node_open(1, 'SELECT v FROM generate_series(1, 100000) i, (SELECT array_agg(j::real) AS v FROM generate_series(1, 4000) j) a', '{v}', NULL, NULL, NULL, false, false, 1, 1, 1)};
+my $loads = q{SELECT count(*) FROM gkmeans_fit('SELECT (SELECT rows_read FROM gkmeans.gkmeans_node_load(0, NULL))::float8 AS x', '{x}', 1)};
 (undef, undef, $cancels) = $server->psql('postgres', join("\n", map { "BEGIN; $long; SET LOCAL statement_timeout = @{[30 + $_]}; $loads; ROLLBACK;" } 1 .. 30), on_error_stop => 0);
 is(scalar(() = $cancels =~ /canceling statement due to statement timeout/g), 30, 'fits of nodes that are cancelled while they read');
 is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $before, 'the server did not restart');
 
 # Only those who may.
 $server->safe_psql('postgres', 'CREATE ROLE nobody; GRANT SELECT ON data TO nobody');
-for my $call (values %too_early, $publish, 'SELECT * FROM gkmeans_node_rest()', 'SELECT gkmeans_node_close()', $open)
+for my $call (values %too_early, $publish, 'SELECT * FROM gkmeans.gkmeans_node_rest()', 'SELECT gkmeans.gkmeans_node_close()', $open)
 {
 	like(in_transaction('SET LOCAL ROLE nobody', $call), qr/permission denied for function gkmeans_node/, "$call needs EXECUTE");
 }
-$server->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans_node_open, gkmeans_node_load TO nobody');
+$server->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION gkmeans.gkmeans_node_open, gkmeans.gkmeans_node_load TO nobody');
 is(in_transaction('SET LOCAL ROLE nobody', $open, $load) =~ s/.*\n//sr, '3000|0|2', 'a role with EXECUTE and SELECT');
 like(in_transaction('SET LOCAL ROLE nobody', $open =~ s/'data'/'SELECT v[1] AS x, v[2] AS y, 1 AS id FROM large'/r, $load), qr/permission denied for table large/, 'a role without SELECT');
 $session->quit;
