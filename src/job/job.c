@@ -18,9 +18,6 @@
 /* The longest single wait for the engine, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
-/* The most jobs of a backend at the same time: one in the source of another, and so on. */
-#define MOST_NESTED 10
-
 struct GkJob
 {
 	ResourceOwner owner;
@@ -77,10 +74,7 @@ release_jobs_of_owner(ResourceReleasePhase phase, bool isCommit, bool isTopLevel
 	}
 }
 
-/*
- * Raises an error if too many jobs are alive: one in the source of another has segments of dynamic
- * shared memory of its own, of which the server has only some for each session.
- */
+/* Raises an error if too many jobs of this backend are open. */
 static void
 check_nesting(void)
 {
@@ -89,12 +83,7 @@ check_nesting(void)
 	/* parts have no segments */
 	for (GkJob *job = jobs; job != NULL; job = job->next)
 		nested += job->whole == NULL;
-	if (nested >= MOST_NESTED)
-		ereport(ERROR,
-				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
-				 errmsg("fits are nested too deeply"),
-				 errdetail("A fit runs in the source of another one, and so on; the limit is %d.",
-						   MOST_NESTED)));
+	gk_check_nesting(nested);
 }
 
 /* Begins a job of a resource owner; its memory is a context below another one. */

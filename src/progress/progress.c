@@ -19,6 +19,9 @@
 #include "progress.h"
 #include "shared_progress.h"
 
+/* The most fits of a backend at the same time. */
+#define MOST_NESTED 10
+
 /* Bytes of the process title that are kept. */
 #define TITLE_BYTES 128
 
@@ -148,6 +151,29 @@ make_segment(GkProgress *progress)
 	progress->shared = dsm_segment_address(progress->segment);
 }
 
+/* Raises an error if so many fits are too many for one more. */
+void
+gk_check_nesting(int fits)
+{
+	if (fits >= MOST_NESTED)
+		ereport(ERROR,
+				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
+				 errmsg("fits are nested too deeply"),
+				 errdetail("A fit runs in the source of another one, or in a trigger on what that "
+						   "one writes, and so on; the limit is %d.", MOST_NESTED)));
+}
+
+/* How many fits publish their progress. */
+static int
+count_fits(void)
+{
+	int			fits = 0;
+
+	for (GkProgress *progress = innermost; progress != NULL; progress = progress->outer)
+		fits++;
+	return fits;
+}
+
 /* Begins publishing a fit's progress. */
 GkProgress *
 gk_progress_begin(void)
@@ -156,6 +182,7 @@ gk_progress_begin(void)
 	static uint64 fits = 0;
 	GkProgress *progress;
 
+	gk_check_nesting(count_fits());
 	if (!registered)
 		RegisterResourceReleaseCallback(release_of_owner, NULL);
 	registered = true;

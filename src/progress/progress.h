@@ -29,7 +29,17 @@ extern const char *gk_phase_name(GkPhase phase);
 
 typedef struct GkProgress GkProgress;
 
-/* Begins publishing a fit's progress; without free shared memory, it stays invisible. */
+/*
+ * 54001 if so many fits of this backend are under way, one in the source of another, or in a
+ * trigger on what that one writes, and so on: each has shared memory, of which the server has only
+ * some for each session.
+ */
+extern void gk_check_nesting(int fits);
+
+/*
+ * Begins publishing a fit's progress; without free shared memory, it stays invisible.  54001 if
+ * fits are nested too deeply.
+ */
 extern GkProgress *gk_progress_begin(void);
 
 /* Ends it; the resource owner ends those that were not ended. */

@@ -178,6 +178,13 @@ CREATE FUNCTION nested(depth int) RETURNS SETOF float8 LANGUAGE plpgsql AS $$ BE
 END $$;
 SELECT is((SELECT count(*)::int FROM nested(10)), 3, 'ten fits, one in the source of another');
 SELECT fails_with('SELECT * FROM nested(11)', '54001', 'eleven', 'nested too deeply', 'the limit is 10');
+CREATE TABLE nested_labels (id int, cluster_id int, distance float8);
+CREATE FUNCTION nest_again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM * FROM gkmeans_fit('VALUES (1, 1.0), (2, 2.0)', '{column2}', 1, id_column => 'column1', labels_table => 'nested_labels', if_exists => 'append');
+	RETURN NULL;
+END $$;
+CREATE TRIGGER again AFTER INSERT ON nested_labels FOR EACH STATEMENT EXECUTE FUNCTION nest_again();
+SELECT fails_with($$INSERT INTO nested_labels VALUES (1, 1, 1)$$, '54001', 'fits in a trigger on their labels', 'nested too deeply', 'in a trigger on what that one writes');
 CREATE FUNCTION nested_above(rows text, depth int) RETURNS SETOF float8 LANGUAGE plpgsql AS $$ BEGIN
 	PERFORM * FROM gkmeans_fit(CASE WHEN depth > 1 THEN format('SELECT x FROM nested_above(%L, %s) x', rows, depth - 1) ELSE rows END, '{x}', CASE WHEN depth > 1 THEN 1 ELSE 20 END);
 	RETURN QUERY SELECT i::float8 FROM generate_series(1, 3) i;
