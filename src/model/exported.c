@@ -125,6 +125,7 @@ append_points(StringInfo json, const GkModel *model)
 typedef enum Kind
 {
 	FEATURES,					/* a number for each feature */
+	FEATURE_MEASURES,			/* such a number that is not negative */
 	CLUSTERS,					/* a number for each cluster, which may be unknown or infinite */
 	CLUSTER_FEATURES,			/* such a number for each feature of each cluster */
 	COUNTS,						/* a number of rows for each cluster */
@@ -148,7 +149,7 @@ static const struct
 	{GK_MODEL_OUTCOME, TEXT, "outcome"},
 	{GK_MODEL_NOTE, TEXT, "note"},
 	{GK_MODEL_FEATURE_MEAN, FEATURES, "feature_mean"},
-	{GK_MODEL_FEATURE_DEVIATION, FEATURES, "feature_deviation"},
+	{GK_MODEL_FEATURE_DEVIATION, FEATURE_MEASURES, "feature_deviation"},
 	{GK_MODEL_FEATURE_LEAST, FEATURES, "feature_least"},
 	{GK_MODEL_FEATURE_GREATEST, FEATURES, "feature_greatest"},
 	{GK_MODEL_SIZES, COUNTS, "sizes"},
@@ -294,6 +295,9 @@ append_carried(StringInfo json, const GkModelRow *row, int k, int dimension)
 		{
 			case FEATURES:
 				append_numbers(json, key, gk_row_doubles(row, number, dimension), dimension);
+				break;
+			case FEATURE_MEASURES:
+				append_measures(json, key, gk_row_measures(row, number, dimension), dimension);
 				break;
 			case CLUSTERS:
 				append_measures(json, key, gk_row_measures(row, number, k), k);
@@ -683,6 +687,9 @@ draft_carried(GkDraft *draft, Jsonb *exported, int k, int dimension)
 		{
 			case FEATURES:
 				gk_draft_doubles(draft, number, numbers_of(exported, key, dimension), dimension);
+				break;
+			case FEATURE_MEASURES:
+				gk_draft_measures(draft, number, measures_of(exported, key, dimension), dimension);
 				break;
 			case CLUSTERS:
 				gk_draft_measures(draft, number, measures_of(exported, key, k), k);
