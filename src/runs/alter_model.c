@@ -10,6 +10,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/jsonb.h"
@@ -30,11 +31,14 @@
 
 GK_SQL_FUNCTION(gkmeans_alter_model);
 
+/* The key of the names of the features. */
+#define FEATURES "features"
+
 /* Keys besides the arguments of gkmeans_create_model(). */
 static const char *const other_keys[] = {"notify", "search_path", NULL};
 
 /* Keys whose change calls for another look at the source and the tables. */
-static const char *const source_keys[] = {"source", "features", "id_column", "weight_column",
+static const char *const source_keys[] = {"source", FEATURES, "id_column", "weight_column",
 "labels_table", "labels_mode", "changes_table", "options", "search_path", NULL};
 
 /* True if a word is in a list that ends with NULL. */
@@ -94,7 +98,7 @@ check_other(const char *key, const JsonbValue *value)
 /* What the changes are. */
 typedef struct Changes
 {
-	const Jsonb *json;
+	Jsonb	   *json;
 	List	   *nulls;			/* of char *: keys that go back to their defaults */
 	bool		of_source;		/* one of source_keys is among them */
 } Changes;
@@ -132,19 +136,33 @@ read_changes(Changes *changes)
 	gk_define_call(NULL, changes->json, &call);
 }
 
+/* True if a definition names the features. */
+static bool
+names_features(Jsonb *definition)
+{
+	JsonbValue	value;
+
+	return gk_json_find(&definition->root, FEATURES, &value) && value.type != jbvNull;
+}
+
 /* The definition with the changes. */
 static Jsonb *
-apply(const Jsonb *definition, const Changes *changes)
+apply(Jsonb *definition, const Changes *changes)
 {
-	Datum		result = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(definition),
-											 JsonbPGetDatum(changes->json));
+	Datum		changed = JsonbPGetDatum(changes->json);
+	Datum		result;
 	ListCell   *cell;
 
+	/* it keeps the features that it names */
+	if (names_features(definition) && !names_features(changes->json))
+		changed = DirectFunctionCall2(jsonb_delete, changed, CStringGetTextDatum(FEATURES));
+	result = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(definition), changed);
 	foreach(cell, changes->nulls)
 	{
 		const char *key = lfirst(cell);
 
-		result = DirectFunctionCall2(jsonb_delete, result, CStringGetTextDatum(key));
+		if (strcmp(key, FEATURES) != 0)
+			result = DirectFunctionCall2(jsonb_delete, result, CStringGetTextDatum(key));
 		if (strcmp(key, "search_path") == 0)
 			result = DirectFunctionCall2(jsonb_concat, result,
 										 JsonbPGetDatum(gk_search_path_json()));
@@ -165,24 +183,30 @@ columns_of(const GkModel *model)
 	return construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT);
 }
 
-/* The definition with the features of the deployed version, if there is one and it names none. */
+/*
+ * The definition with the features of the deployed version, if there is one and it names none.
+ * Other roles may have written the names in that version, so the owner is told.
+ */
 static Jsonb *
 keep_features(Relation relation, Jsonb *definition)
 {
 	Oid			id = RelationGetRelid(relation);
-	JsonbValue	value;
 	const GkModel *model;
+	ArrayType  *columns;
 	const char *text;
 
-	if ((gk_json_find(&definition->root, "features", &value) && value.type != jbvNull) ||
-		gk_deployed_version(id) <= 0)
+	if (names_features(definition) || gk_deployed_version(id) <= 0)
 		return definition;
 	/* the call may have waited for another version */
 	PushActiveSnapshot(GetLatestSnapshot());
 	model = gk_read_model(id, 0, CurrentMemoryContext);
 	PopActiveSnapshot();
+	columns = columns_of(model);
+	ereport(NOTICE,
+			(errmsg("features are those of the deployed version: %s",
+					OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(columns)))));
 	text = gk_define_features(JsonbToCString(NULL, &definition->root, VARSIZE(definition)),
-							  columns_of(model));
+							  columns);
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
 }
 
