@@ -144,7 +144,9 @@ gk_definition(FunctionCallInfo fcinfo)
 	char	   *modes;
 
 	if (!HeapTupleIsValid(function))
-		elog(ERROR, "cache lookup failed for function %u", fcinfo->flinfo->fn_oid);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", fcinfo->flinfo->fn_oid)));
 	(void) get_func_arg_info(function, &types, &names, &modes);
 	ReleaseSysCache(function);
 	initStringInfo(&json);
