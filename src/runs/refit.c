@@ -31,6 +31,7 @@
 #include "matching.h"
 #include "model_cache.h"
 #include "model_writes.h"
+#include "nearest.h"
 #include "output_table.h"
 #include "owner.h"
 #include "refit.h"
@@ -61,6 +62,7 @@ typedef struct Refit
 	bool		same_k;
 	bool		has_points;		/* its centroids mean something among the rows of the fit */
 	bool		is_far;			/* rows need another shift */
+	bool		is_beyond;		/* its centroids are out of range among the rows of the fit */
 
 	GkCall		call;			/* the current reading */
 	Snapshot	snapshot;		/* of both readings; NULL before the first */
@@ -197,7 +199,7 @@ check_scale(const Refit *refit)
 static bool
 is_comparable(const Refit *refit)
 {
-	return refit->same_features && refit->same_k && refit->has_points;
+	return refit->same_features && refit->same_k && refit->has_points && !refit->is_beyond;
 }
 
 /* Begins: becomes the owner, locks the model, and determines what to do. */
@@ -365,38 +367,50 @@ is_quiet(const Refit *refit)
 		refit->drift.psi < refit->spec->only_if_drift;
 }
 
-/* Puts the centroids of the deployed version, which are directions, in cluster order. */
-static void
-keep_directions(Refit *refit)
+/*
+ * A coordinate of the deployed version as rows are compared now.  It does not go through the units
+ * of the features, where a double far from zero would round it; in the same scale it is the same.
+ */
+static double
+in_new_scale(const Refit *refit, int j, double value)
 {
 	const GkModel *model = refit->deployed;
+	const GkPrepared *prepared = &refit->prepared;
+	double		offset = model->offset != NULL ? model->offset[j] : 0.0;
+	double		shift = model->shift != NULL ? model->shift[j] : 0.0;
+	double		factor = model->factor != NULL ? model->factor[j] : 1.0;
+	double		moved = (offset - prepared->offset[j]) +
+		(shift - refit->call.arguments.fit.shift[j]);
 
-	for (int64 i = 0; i < model->k * (int64) model->dimension; i++)
-	{
-		refit->points[i] = refit->then.centroids[i];
-		/* the same limit as for what rows are compared with otherwise */
-		if (!gk_is_real(refit->points[i]))
-			gk_model_is_damaged(refit->relation, model->version, "centroids");
-	}
+	/* a feature that was constant has the offset as its centroid */
+	value *= factor > 0.0 ? prepared->factor[j] / factor : 0.0;
+	return value + moved * prepared->factor[j];
 }
 
-/* Puts the centroids of the deployed version in cluster order; directions stay in a new scale. */
+/*
+ * Puts the centroids of the deployed version in cluster order; directions stay in a new scale.
+ * Others may lie so far from the rows that they are out of range there.
+ */
 static void
 keep_points(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
-	GkCall	   *call = &refit->call;
-	int64		d = model->dimension;
+	int			d = model->dimension;
+	bool		is_moved = !keeps_scale(refit) && model->metric == GK_EUCLIDEAN;
 
-	refit->points = gk_allocate(model->k * d, sizeof(double));
-	if (!keeps_scale(refit) && model->metric == GK_COSINE)
-		keep_directions(refit);
-	else if (!keeps_scale(refit))
-		gk_to_stored(&call->arguments.fit, &refit->prepared, refit->then.centroids, model->k,
-					 refit->points);
-	for (int i = 0; keeps_scale(refit) && i < model->k; i++)
-		memcpy(refit->points + gk_cluster_at(model, i) * d,
-			   call->arguments.fit.points + i * d, d * sizeof(double));
+	refit->points = gk_allocate(model->k * (int64) d, sizeof(double));
+	for (int i = 0; i < model->k; i++)
+	{
+		double	   *point = refit->points + gk_cluster_at(model, i) * (int64) d;
+
+		CHECK_FOR_INTERRUPTS();
+		gk_unpack_centroid(model->packed, d, i, point);
+		for (int j = 0; is_moved && j < d; j++)
+		{
+			point[j] = in_new_scale(refit, j, point[j]);
+			refit->is_beyond |= !gk_is_real(point[j]);
+		}
+	}
 }
 
 /* Labels the rows, in a new scale, with the deployed version. */
@@ -481,10 +495,9 @@ fit_rows(Refit *refit)
 	if (refit->spec->starts >= 0)
 		spec->n_init = refit->spec->starts;
 	if (is_comparable(refit))
-	{
 		keep_points(refit);
+	if (is_comparable(refit))
 		keep_labels(refit);
-	}
 	if (is_comparable(refit) && refit->deployed->k == spec->k)
 		spec->earlier = refit->points;
 	else
@@ -534,6 +547,9 @@ describe_outcome(const Refit *refit)
 	const GkRefitResult *result = refit->result;
 	const char *end = result->deployed ? "" : ", not deployed";
 
+	if (refit->is_beyond)
+		return psprintf("centroids of version %d lie too far from these rows to be compared%s",
+						refit->deployed->version, end);
 	if (!is_comparable(refit))
 		return psprintf("the definition differs from that of version %d%s",
 						refit->deployed->version, end);

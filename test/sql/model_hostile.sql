@@ -72,15 +72,18 @@ SELECT is(odd('deployed = false', 'gkmeans_predict(''odd_model'', 0, 20)'), '550
 SELECT is(odd('names = ''{<script>,<script>,<script>}''', 'gkmeans_name(''odd_model'', 0, 10)'), '<script>', 'names are text');
 SELECT is(odd('sizes = NULL, weights = NULL, inertias = NULL, avg_distances = NULL, radii = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), :'near_20', 'statistics may be missing');
 
--- Points, but no centroids, or directions that are too far away: what goes by the centroids sees it
+-- Points, but no centroids, or centroids that are not where the points are: rows are compared with the points
 SELECT is(odd('centroids = NULL', call), 'XX001', 'points without centroids: ' || call)
 FROM unnest(ARRAY['gkmeans_export(''odd_model'')', 'gkmeans_export(''odd_model'', ''predict'')', 'gkmeans_predict(''odd_model'', 0, 20)', 'gkmeans_drift(''odd_model'', ''data'')']) call;
 SELECT gkmeans_create_model(metric || '_beside', 'data', '{x,y}', 3, metric => metric, scale => 'standard') FROM unnest('{euclidean,cosine}'::text[]) metric;
 UPDATE euclidean_beside SET centroids = NULL;
+SELECT fails_with('SELECT gkmeans_refit(''euclidean_beside'', rescale => true)', 'XX001', 'a refit in a new scale', 'is damaged', '"centroids"');
 UPDATE cosine_beside SET points = COALESCE(points, centroids), centroids = '{{1e308,-1e308},{1e308,-1e308},{1e308,-1e308}}';
-SELECT fails_with(format('SELECT gkmeans_refit(''%s_beside'', rescale => true)', metric), 'XX001', 'a refit in a new scale: ' || metric, 'is damaged', '"centroids"') FROM unnest('{euclidean,cosine}'::text[]) metric;
-UPDATE cosine_beside SET centroids = '{{3e38,-3e38},{3e38,-3e38},{3e38,-3e38}}';
+SELECT is(outcome, 'as good as version 1, 0 rows moved, not deployed', 'of directions') FROM gkmeans_refit('cosine_beside', rescale => true);
+UPDATE cosine_beside SET points = '{{3e38,-3e38},{3e38,-3e38},{3e38,-3e38}}';
 SELECT is(count(*)::int, 1, 'directions that are just not too far away') FROM gkmeans_refit('cosine_beside', rescale => true);
+UPDATE cosine_beside SET points = '{{1e308,-1e308},{1e308,-1e308},{1e308,-1e308}}' WHERE deployed;
+SELECT fails_with('SELECT gkmeans_refit(''cosine_beside'', rescale => true)', 'XX001', 'and those that are', 'is damaged', '"points"');
 
 -- Privileges
 SET LOCAL ROLE gk_owner;

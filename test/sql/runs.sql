@@ -428,6 +428,34 @@ SELECT is(row(deployed, rows, inertia)::text, '(t,300,0)', 'times of years, and 
 SELECT is(array_agg(row(centroid, size)::text ORDER BY centroid), '{"({1750000000},100)","({1750000020},100)","({1750000040},100)"}', 'are told apart as well') FROM gkmeans_clusters('gathering_kinds');
 SELECT is(outcome, 'as good as version 2, 0 rows moved, not deployed', 'from then on with the same shift') FROM gkmeans_refit('gathering_kinds');
 
+-- Rows that stay where doubles are as far apart as they are, compared with centroids that are between doubles
+CREATE TABLE coarse AS SELECT base, i AS id, base + i % 4 + i % 8 / 4 * 100 AS x, base + i % 3 AS y FROM unnest('{0,4503599627370496}'::bigint[]) base, generate_series(1, 840) i;
+SELECT gkmeans_create_model(format('coarse_%s_%s', scale, left(base::text, 1)), format('SELECT x, y FROM gk_test.coarse WHERE base = %s', base), '{x,y}', 4, scale => scale, tol => 0)
+FROM unnest('{none,standard,minmax}'::text[]) scale, unnest('{0,4503599627370496}'::bigint[]) base;
+SELECT is(row(inertia_before = inertia, improvement, outcome)::text, '(t,0,"as good as version 1, 0 rows moved, not deployed")', 'none of them moves in a new scale: ' || scale)
+FROM unnest('{none,standard,minmax}'::text[]) scale, gkmeans_refit(('coarse_' || scale || '_4')::regclass, rescale => true);
+SELECT is(gkmeans_alter_model(format('coarse_%s_%s', scale, base)::regclass, jsonb_build_object('scale', other)) ->> 'scale', other) FROM unnest('{none,standard,minmax}'::text[], '{minmax,minmax,standard}'::text[]) s(scale, other), unnest('{0,4}'::int[]) base;
+SELECT is(row(a.inertia_before, a.moved)::text, row(b.inertia_before, b.moved)::text, format('from %s to another scale, as those near zero', scale))
+FROM unnest('{none,standard,minmax}'::text[]) scale, gkmeans_refit(format('coarse_%s_0', scale)::regclass) a, gkmeans_refit(format('coarse_%s_4', scale)::regclass) b;
+SELECT gkmeans_create_model('epoch', 'SELECT 1.7e12::float8 + round(noise(i, 1) * 10) + i % 3 * 100 AS ms FROM generate_series(1, 900) i', '{ms}', 3);
+SELECT is(improvement, 0::float8, 'milliseconds since 1970') FROM gkmeans_refit('epoch', rescale => true);
+
+-- Centroids that are out of range in a new scale: of a placeholder that is cleaned away
+CREATE TABLE soils AS SELECT i AS id, CASE WHEN i % 50 = 0 THEN 9.97e36 ELSE i % 20 * 0.001 END::float8 AS soil, i % 7 AS b FROM generate_series(1, 1000) i;
+SET LOCAL client_min_messages = error;
+SELECT gkmeans_create_model('soil_kinds', 'soils', '{soil,b}', 3, scale => 'standard', id_column => 'id', labels_table => 'soil_labels');
+SET LOCAL client_min_messages = warning;
+SELECT gkmeans_name_clusters('soil_kinds', '{one,two,three}');
+DELETE FROM soils WHERE soil > 1e30;
+SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,f,,,,"centroids of version 1 lie too far from these rows to be compared, not deployed")', 'a refit that is not deployed')
+FROM gkmeans_refit('soil_kinds', rescale => true, deploy => 'never', starts => 0);
+SELECT is(count(*)::int, 980, 'labels of the deployed version') FROM soils s JOIN soil_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('soil_kinds', s);
+SELECT is(row(status, deployed, inertia_before, improvement, moved, outcome)::text, '(fitted,t,,,,"centroids of version 1 lie too far from these rows to be compared")', 'and one that is: nothing is better or worse')
+FROM gkmeans_refit('soil_kinds', rescale => true);
+SELECT is(row(max(abs(c.centroid[1])) < 1, array_agg(c.name))::text, '(t,"{NULL,NULL,NULL}")', 'its clusters are new') FROM gkmeans_clusters('soil_kinds') c;
+SELECT is(count(*)::int, 980, 'so are its labels') FROM soils s JOIN soil_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('soil_kinds', s);
+SELECT is(outcome, 'as good as version 3, 0 rows moved, not deployed', 'the next refit compares with it') FROM gkmeans_refit('soil_kinds', rescale => true);
+
 -- A model whose rows a publication cannot identify once they change is refused before rows are read
 CREATE TABLE unread (id int, x float8);
 INSERT INTO unread SELECT i, i FROM generate_series(1, 9) i;
