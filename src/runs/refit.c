@@ -157,27 +157,35 @@ keeps_scale(const Refit *refit)
 	return refit->same_features && refit->same_scale && !refit->spec->rescale && !refit->is_far;
 }
 
+/* How a definition has features scaled, of which 'auto' is what it stands for. */
+static const char *
+scale_of(const char *word, int features)
+{
+	if (word != NULL && strcmp(word, "auto") == 0)
+		return features > 1 ? "standard" : "none";
+	return word != NULL ? word : "none";
+}
+
 /* Determines what the definition has in common with the deployed version. */
 static void
 compare_definition(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
-	const char *scale = gk_definition_text(refit->definition, "scale");
 	GkArguments arguments;
-	bool		is_scaled;
+	const char *scale;
+	int			features;
 
 	gk_read_arguments(refit->defined.arguments, 1, &arguments);
 	refit->same_features = has_features(model, arguments.source.features) &&
 		arguments.fit.metric == model->metric;
-	refit->same_scale = strcmp(scale != NULL ? scale : "none",
-							   refit->then.scale != NULL ? refit->then.scale : "none") == 0;
+	features = list_length(arguments.source.features);
+	scale = scale_of(gk_definition_text(refit->definition, "scale"), features);
+	refit->same_scale = strcmp(scale, scale_of(refit->then.scale, features)) == 0;
 	/* it may have found fewer clusters than it was asked for */
 	refit->same_k = arguments.fit.k == model->k || arguments.fit.k == refit->then.k_asked;
 	/* from another origin, rows lie in other directions */
-	is_scaled = arguments.fit.scale == GK_SCALE_AUTO ? list_length(arguments.source.features) > 1
-		: arguments.fit.scale != GK_SCALE_NONE;
 	refit->has_points = model->metric != GK_COSINE || keeps_scale(refit) ||
-		(refit->same_scale && (model->factor != NULL) == is_scaled);
+		(refit->same_scale && (model->factor != NULL) == (strcmp(scale, "none") != 0));
 }
 
 /* Raises an error if a scale is to be found anew, but came with an import, so nobody knows how. */

@@ -456,6 +456,17 @@ SELECT is(row(max(abs(c.centroid[1])) < 1, array_agg(c.name))::text, '(t,"{NULL,
 SELECT is(count(*)::int, 980, 'so are its labels') FROM soils s JOIN soil_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('soil_kinds', s);
 SELECT is(outcome, 'as good as version 3, 0 rows moved, not deployed', 'the next refit compares with it') FROM gkmeans_refit('soil_kinds', rescale => true);
 
+-- 'auto' is the scale that it stands for
+SELECT gkmeans_create_model('stands_for_standard', 'SELECT id, x, y FROM kinds', '{x,y}', 3, scale => 'auto');
+SELECT gkmeans_create_model('stands_for_none', 'SELECT id, x FROM kinds', '{x}', 3, scale => 'auto');
+SELECT gkmeans_alter_model('stands_for_standard', '{"scale": "standard"}'), gkmeans_alter_model('stands_for_none', '{"scale": null}');
+SELECT is(status, 'checked', 'a definition that says the same in other words: ' || model) FROM unnest('{stands_for_standard,stands_for_none}'::regclass[]) model, gkmeans_refit(model, only_if_drift => 1);
+UPDATE kinds SET x = x * 2;
+SELECT gkmeans_refit('stands_for_standard', deploy => 'always');
+SELECT is(b.scale_factor, a.scale_factor, 'keeps the scale') FROM stands_for_standard a, stands_for_standard b WHERE a.version = 1 AND b.deployed;
+SELECT gkmeans_alter_model('stands_for_none', '{"scale": "standard"}');
+SELECT is(row(status, psi IS NULL)::text, '(fitted,f)', 'with another one, drift decides nothing') FROM gkmeans_refit('stands_for_none', only_if_drift => 100);
+
 -- A model whose rows a publication cannot identify once they change is refused before rows are read
 CREATE TABLE unread (id int, x float8);
 INSERT INTO unread SELECT i, i FROM generate_series(1, 9) i;
