@@ -263,6 +263,18 @@ value_in_units(const GkScorer *scorer, int feature)
 	return scorer->stored[feature] + (model->shift != NULL ? model->shift[feature] : 0.0);
 }
 
+/* That value less a coordinate of a centroid: before the shift is added, which may round both. */
+static double
+difference_in_units(const GkScorer *scorer, int feature, double centroid)
+{
+	const GkModel *model = scorer->model;
+
+	if (model->metric == GK_COSINE || model->factor == NULL)
+		return scorer->row[feature] - centroid;
+	return scorer->stored[feature] - model->offset[feature] -
+		(model->factor[feature] > 0.0 ? centroid / model->factor[feature] : 0.0);
+}
+
 /* SQL: the features by their share of the squared distance. */
 Datum
 gkmeans_explain(PG_FUNCTION_ARGS)
@@ -281,16 +293,14 @@ gkmeans_explain(PG_FUNCTION_ARGS)
 	{
 		int			feature = parts[i].feature;
 		char	   *name = gk_feature_name(scorer->model, feature);
-		double		value = value_in_units(scorer, feature);
-		double		centroid = gk_in_units(scorer->model, feature, parts[i].centroid);
 		Datum		values[5];
 		bool		nulls[5] = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = CStringGetTextDatum(name);
-		values[1] = Float8GetDatum(value);
-		values[2] = Float8GetDatum(centroid);
-		values[3] = Float8GetDatum(value - centroid);
+		values[1] = Float8GetDatum(value_in_units(scorer, feature));
+		values[2] = Float8GetDatum(gk_in_units(scorer->model, feature, parts[i].centroid));
+		values[3] = Float8GetDatum(difference_in_units(scorer, feature, parts[i].centroid));
 		values[4] = Float8GetDatum(distance2 > 0.0 ? parts[i].square / distance2 : 0.0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		pfree(DatumGetPointer(values[0]));

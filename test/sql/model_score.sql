@@ -85,6 +85,10 @@ SELECT ok(bool_and(abs(total - 1) < 1e-12), 'the shares of gkmeans_explain add u
 SELECT is((SELECT array_agg(feature) FROM (SELECT feature FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) LIMIT 1) f), '{c}', 'and the feature that is displaced comes first');
 SELECT ok(bool_and(abs(value - centroid - difference) < 1e-12 AND share BETWEEN 0 AND 1), 'its columns') FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2);
 SELECT is((SELECT round(value::numeric, 6) FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) WHERE feature = 'b'), 3.4, 'the value is in the units of the feature');
+CREATE TABLE coarse AS SELECT base, base + i % 4 AS x FROM unnest('{0,4503599627370496}'::bigint[]) base, generate_series(1, 800) i;
+SELECT gkmeans_create_model(format('coarse_%s_%s', left(base::text, 1), scale), format('SELECT x FROM gk_test.coarse WHERE base = %s', base), '{x}', 2, scale => scale) FROM unnest('{0,4503599627370496}'::bigint[]) base, unnest('{none,standard}'::text[]) scale;
+SELECT is(f.difference, n.difference, 'a difference does not go through the units, where doubles are as far apart as the rows: ' || scale)
+FROM unnest('{none,standard}'::text[]) scale, gkmeans_explain(('coarse_4_' || scale)::regclass, 4503599627370497) f, gkmeans_explain(('coarse_0_' || scale)::regclass, 1) n;
 SELECT ok(bool_and(s.cluster_id = l.cluster_id AND s.distance = l.distance AND s.second_distance >= s.distance AND s.second_cluster_id <> s.cluster_id
 		AND abs(s.silhouette - (s.second_distance - s.distance) / s.second_distance) < 1e-15 AND s.name = 'cluster ' || l.cluster_id), 'gkmeans_score')
 FROM iris i JOIN labels l USING (id), LATERAL gkmeans_score('m', i) s;
