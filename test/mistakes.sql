@@ -102,6 +102,7 @@ SELECT * FROM gkmeans_fit('customers', '{age,income}', initial_centroids => '{{3
 SELECT * FROM gkmeans_fit('customers', '{age,income}', initial_centroids => '{{30,NaN},{50,5000}}');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', init => 'random', initial_centroids => '{{30,1000},{50,5000}}');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', initial_centroids => '{{0,0},{50,5000}}', metric => 'cosine');
+SELECT * FROM gkmeans_fit('VALUES (1, 5), (3, 5)', '{column1,column2}', initial_centroids => '{{1,3},{2,5}}', metric => 'cosine', scale => 'standard');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', initial_centroids => '{{1e200,0},{50,5000}}');
 SELECT cluster_id, size FROM gkmeans_fit('VALUES (1), (1), (9)', '{column1}', initial_centroids => '{{1},{5},{9}}');
 

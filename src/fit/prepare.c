@@ -445,8 +445,9 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 
 /* Makes a unit vector of a given centroid. */
 static void
-normalize(double *centroid, int dimension)
+normalize(const GkFitSpec *spec, int64 number, double *centroid)
 {
+	int			dimension = spec->dimension;
 	double		sum = 0.0;
 	double		greatest = 0.0;
 
@@ -455,8 +456,11 @@ normalize(double *centroid, int dimension)
 	if (!(greatest > 0.0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("an initial centroid has no direction"),
-				 errdetail("All its features are zero, and the metric is cosine.")));
+				 errmsg("initial centroid %lld has no direction", (long long) number),
+				 spec->scale == GK_SCALE_NONE
+				 ? errdetail("All its features are zero, and the metric is cosine.")
+				 : errdetail("All its features are zero in the scale of the rows, and the metric "
+							 "is cosine.")));
 	/* the squares of very small numbers underflow */
 	for (int j = 0; greatest < 1e-140 && j < dimension; j++)
 		centroid[j] = centroid[j] * 0x1p300 * 0x1p300;
@@ -489,7 +493,7 @@ gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 			to[c * d + j] = value;
 		}
 		if (spec->metric == GK_COSINE)
-			normalize(to + c * d, d);
+			normalize(spec, c + 1, to + c * d);
 	}
 }
 
