@@ -458,6 +458,18 @@ keep_places(GkFit *fit, int64 label_count, const int32 *labels)
 			model->ties[next++] = model->place_of_label[label];
 }
 
+/* Makes 0 of the -0 of initial centroids and rows, which no distance sees, and JSON cannot hold. */
+static void
+drop_negative_zeros(const GkStart *best, int dimension)
+{
+	for (int64 c = 0; c < best->count; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < dimension; j++)
+			best->centroids[c * dimension + j] += 0.0;
+	}
+}
+
 /*
  * Puts the clusters in order, leaving out the empty ones.  Initial centroids from the user, and
  * those of an earlier fit, keep their numbers, so that a fit can continue an earlier one: if one
@@ -474,6 +486,7 @@ order_clusters(GkFitter *fitter, const GkStart *best)
 
 	fit->centroids = fitter->spec->for_model ? gk_allocate(best->count * d, sizeof(double))
 		: best->centroids;
+	drop_negative_zeros(best, d);
 	gk_to_user(fitter->spec, fitter->prepared, best->centroids, best->count, fit->centroids);
 	for (int64 c = 0; c < best->count; c++)
 		if (fitter->statistics.sizes[c] > 0)

@@ -44,6 +44,8 @@ FROM gkmeans_fit_predict(NULL::int, 'rays', '{x,y}', 3, id_column => 'id', metri
 JOIN rays r USING (id) JOIN gkmeans_fit('rays', '{x,y}', 3, metric => 'cosine') c USING (cluster_id);
 SELECT results_eq($$SELECT id, cluster_id IS NULL FROM gkmeans_fit_predict(NULL::int, 'VALUES (1, 0, 0), (2, 1, 0), (3, 0, 1)', '{column2,column3}', 2,
 	id_column => 'column1', metric => 'cosine') ORDER BY id$$, 'VALUES (1, true), (2, false), (3, false)', 'cosine: a row of zeros has no direction and no cluster');
+SELECT is((SELECT centroid::text FROM gkmeans_fit('VALUES (0, 1), (0, -1)', '{column1,column2}', metric => 'cosine', initial_centroids => '{{-1,-0}}')), '{-1,0}',
+	'cosine: an initial centroid that stays, as its rows have no common direction, has no negative zero');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (1, 0)', '{column1,column2}', 1, metric => 'cosine', nulls => 'error')$$, '22023', 'cosine: an error if asked');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('rays', '{x,y}', 3, metric => 'cosine', scale => 'standard')$$, 'cosine of standardised columns');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('VALUES (1, 0), (2, 0), (3, 0), (0, 5)', '{column1,column2}', 4, metric => 'cosine')), 2, 'cosine: rows of one direction are one distinct row');
