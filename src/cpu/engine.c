@@ -77,6 +77,9 @@ execute(GkCpuEngine *engine, GkCommand *command)
 		return;
 	}
 	gk_forget(&engine->state, command);
+	/* only labels and d² of candidates tell how far these reach */
+	if (!engine->state.distances && command->operation != GK_CANDIDATES)
+		engine->earlier_count = -1;
 	dispatch(engine, command);
 	if (engine->status.code == GK_OK)
 		gk_note(&engine->state, command, centroids);

@@ -52,7 +52,6 @@ gk_cpu_run_centroids(GkCpuEngine *engine, GkCommand *command)
 	gk_cpu_array_free(engine, &engine->earlier);
 	gk_cpu_array_free(engine, &engine->reaches);
 	engine->hashes_valid = false;
-	engine->earlier_count = -1;
 	if (!gk_cpu_array_need(engine, &engine->centroids, k, engine->d * sizeof(double)))
 		return;
 	memcpy(engine->centroids.base, command->centroids.centroids,

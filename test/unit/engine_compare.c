@@ -1075,6 +1075,70 @@ compare_first_and_others(Comparison *comparison, const Data *data, Feeding feedi
 	set_context(NULL);
 }
 
+/* Compares labels and d² with the centroids by ASSIGN, or by DISTANCES, which may follow steps. */
+static void
+compare_labels_by(Pair *pair, GkOperation operation)
+{
+	if (operation == GK_ASSIGN)
+	{
+		compare_statistics(pair);
+		return;
+	}
+	/* bounds of the first step are used by the second one */
+	for (int i = 0; i < 2 && operation == GK_STEP; i++)
+		(void) compare_step(pair);
+	for (int e = 0; e < 2; e++)
+	{
+		GkCommand	c = {.operation = GK_DISTANCES};
+
+		run(pair->engines[e], &c);
+	}
+	compare_rows(pair, true, "d² to the centroids of labels");
+}
+
+/* Candidates after labels of centroids, or after those of candidates and d² to centroids. */
+static void
+compare_odd_order(Pair *pair, GkOperation operation, const double *more, int64_t count)
+{
+	int64_t		k = pair->data->k;
+
+	for (int e = 0; e < 2; e++)
+		set_centroids(pair->engines[e], pair->data->centroids, k, false);
+	(void) compare_more_candidates(pair, pair->centroids, k, 0);
+	compare_labels_by(pair, operation);
+	(void) compare_more_candidates(pair, more, count, k);
+}
+
+/* How many of the last rows are candidates: so many are compared otherwise than one. */
+#define MORE_ROWS 9
+
+/* Candidates and centroids in orders that no fit has. */
+void
+compare_odd_orders(Comparison *comparison, const Data *data, Feeding feeding)
+{
+	static const GkOperation operations[] = {GK_ASSIGN, GK_STEP, GK_DISTANCES};
+	int			d = data->d;
+	double	   *more = malloc(MORE_ROWS * d * sizeof(double));
+	Pair		pair;
+
+	set_context(comparison->where);
+	pair = open_pair(comparison, data, feeding);
+	set_grids(&pair);
+	for (int64_t i = 0; i < MORE_ROWS * d; i++)
+		more[i] = data->x[(data->n - 1 - i / d) * d + i % d];
+	/* candidates of the labels of other centroids, and floats, as rows are */
+	for (int64_t i = 0; i < data->k * d; i++)
+		pair.centroids[i] = (float) data->centroids[(data->k - 1 - i / d) * d + i % d];
+	for (int i = 0; i < 3; i++)
+	{
+		compare_odd_order(&pair, operations[i], more, 1);
+		compare_odd_order(&pair, operations[i], more, MORE_ROWS);
+	}
+	close_pair(&pair);
+	free(more);
+	set_context(NULL);
+}
+
 /* Which of all rows, as points of the caller, become one. */
 void
 compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding)

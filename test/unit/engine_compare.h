@@ -42,6 +42,11 @@ extern void compare_nearer(Comparison *comparison, const Data *data, Feeding fee
 /* A first candidate, which is a centroid of the data, then the others. */
 extern void compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding);
 
+/*
+ * Candidates and centroids in orders that no fit has; the last rows are candidates.
+ */
+extern void compare_odd_orders(Comparison *comparison, const Data *data, Feeding feeding);
+
 /* Which of all rows, as points of the caller, become one. */
 extern void compare_points_merged(Comparison *comparison, const Data *data, Feeding feeding);
 

@@ -147,6 +147,27 @@ test_ties(void)
 	ok(!comparison.differs, "rows that are equally far are in the order of their bits");
 }
 
+/* Candidates and centroids in orders that no fit has; rows do not fill their last block. */
+static void
+test_odd_orders(void)
+{
+	static const int64_t ks[] = {3, 5, 9, 40};
+	Comparison	comparison = {.tested = gk_cpu_engine(),.oracle = gk_reference_engine()};
+
+	for (int i = 0; i < 12; i++)
+	{
+		Data		data = make_data(i % 3 == 0 ? NORMAL : BLOBS, 53 + 13 * i, 90, ks[i % 4], i & 1,
+									 i & 2, false);
+
+		gk_cpu_engine_use(i < SETS ? gk_cpu_kernels_find(sets[i]) : NULL, i % 3);
+		snprintf(comparison.where, sizeof(comparison.where), "odd orders, n %lld, k %lld",
+				 (long long) data.n, (long long) data.k);
+		compare_odd_orders(&comparison, &data, (Feeding) {.threads = 1 + i % 3,.batch = 100});
+		free_data(&data);
+	}
+	ok(!comparison.differs, "candidates may follow labels of centroids");
+}
+
 /* Clusters that could have to wait for each other merge in few rounds. */
 static void
 test_rounds(void)
@@ -323,6 +344,7 @@ main(int argc, char **argv)
 	test_order();
 	test_rounding();
 	test_ties();
+	test_odd_orders();
 	test_rounds();
 	test_spoiled();
 	test_resting();
