@@ -676,6 +676,7 @@ measure_block(Worker *w, int64_t block)
 		labels[i] = nearer ? (int32_t) (a->first_label + winners[i]) : labels[i];
 		distance2[i] = nearer ? fresh[i] : distance2[i];
 	}
+	gk_cpu_pad_labels(engine, block);
 }
 
 /* Notes the greatest weight × d² and weight × d of a block. */

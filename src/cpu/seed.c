@@ -42,6 +42,7 @@ compare_with_few(GkCpuEngine *engine, const GkCommand *command, int64_t block)
 										 (int32_t) (command->candidates.first_label + c + i),
 										 old, labels);
 	}
+	gk_cpu_pad_labels(engine, block);
 }
 
 /* Compares blocks with a few candidates. */

@@ -127,7 +127,7 @@ struct GkCpuEngine
 	uint64_t	tickets;
 	GkArray		features;		/* blocks */
 	GkArray		weights;		/* double, n */
-	GkArray		labels;			/* int32, padded to blocks; -1 = none */
+	GkArray		labels;			/* int32, padded to blocks; -1 = none; of the padding 0 always */
 	bool		no_labels;		/* all are "none" */
 	GkArray		per_row;		/* 8 bytes a row, padded to blocks */
 	GkPerRow	per_row_state;
@@ -337,6 +337,17 @@ static inline int32_t *
 gk_cpu_labels(const GkCpuEngine *engine)
 {
 	return (int32_t *) engine->labels.base;
+}
+
+/*
+ * Gives the padding of a block the label that it always has: one of a centroid, however few there
+ * are, since whatever looks up by labels does so for whole blocks.
+ */
+static inline void
+gk_cpu_pad_labels(const GkCpuEngine *engine, int64_t block)
+{
+	for (int i = gk_cpu_block_rows(engine, block); i < GK_BLOCK; i++)
+		gk_cpu_labels(engine)[block * GK_BLOCK + i] = 0;
 }
 
 /* The d² of the rows; only while per_row_state is GK_PER_ROW_DISTANCE2, or is about to be. */

@@ -121,6 +121,28 @@ test_ties(void)
 	ok(!comparison.differs, "equally far rows of several nodes come in the order of their bits");
 }
 
+/* Candidates and centroids in orders that no fit has, by messages to one node and to several. */
+static void
+test_odd_orders(void)
+{
+	Comparison	comparison = {.oracle = gk_reference_engine()};
+
+	gk_cpu_engine_use(NULL, true);
+	for (int nodes = 1; nodes <= 3; nodes++)
+	{
+		Data		data = make_data(BLOBS, 93, 90, 9, false, false, false);
+		LocalPlan	plan = make_plan(nodes, false);
+
+		for (int i = 0; i < nodes; i++)
+			plan.classes[i] = gk_cpu_engine();
+		comparison.tested = gk_local_cluster(&plan);
+		snprintf(comparison.where, sizeof(comparison.where), "odd orders, nodes %d", nodes);
+		compare_odd_orders(&comparison, &data, (Feeding) {.threads = 1,.batch = 100});
+		free_data(&data);
+	}
+	ok(!comparison.differs, "labels that are no centroids' do no harm to nodes");
+}
+
 /* One wrong bit in any answer is noticed. */
 static void
 test_spoiled(void)
@@ -486,6 +508,7 @@ main(int argc, char **argv)
 	test_nodes(3);
 	test_nodes(7);
 	test_ties();
+	test_odd_orders();
 	test_spoiled();
 	test_failures();
 	test_memory();

@@ -1096,16 +1096,21 @@ compare_labels_by(Pair *pair, GkOperation operation)
 	compare_rows(pair, true, "d² to the centroids of labels");
 }
 
-/* Candidates after labels of centroids, or after those of candidates and d² to centroids. */
+/* Labels of centroids after those of more candidates, and candidates after labels of centroids. */
 static void
 compare_odd_order(Pair *pair, GkOperation operation, const double *more, int64_t count)
 {
 	int64_t		k = pair->data->k;
 
-	for (int e = 0; e < 2; e++)
-		set_centroids(pair->engines[e], pair->data->centroids, k, false);
-	(void) compare_more_candidates(pair, pair->centroids, k, 0);
-	compare_labels_by(pair, operation);
+	for (int again = operation == GK_DISTANCES; again < 2; again++)
+	{
+		for (int e = 0; e < 2; e++)
+			set_centroids(pair->engines[e], pair->data->centroids, k, false);
+		(void) compare_more_candidates(pair, pair->centroids, k, 0);
+		if (!again)
+			(void) compare_more_candidates(pair, more, count, k);
+		compare_labels_by(pair, operation);
+	}
 	(void) compare_more_candidates(pair, more, count, k);
 }
 
@@ -1124,6 +1129,7 @@ compare_odd_orders(Comparison *comparison, const Data *data, Feeding feeding)
 	set_context(comparison->where);
 	pair = open_pair(comparison, data, feeding);
 	set_grids(&pair);
+	/* the very last one first: what fills a block of rows up is like it */
 	for (int64_t i = 0; i < MORE_ROWS * d; i++)
 		more[i] = data->x[(data->n - 1 - i / d) * d + i % d];
 	/* candidates of the labels of other centroids, and floats, as rows are */

@@ -43,7 +43,8 @@ extern void compare_nearer(Comparison *comparison, const Data *data, Feeding fee
 extern void compare_first_and_others(Comparison *comparison, const Data *data, Feeding feeding);
 
 /*
- * Candidates and centroids in orders that no fit has; the last rows are candidates.
+ * Candidates and centroids in orders that no fit has, labels that are no centroids' in between;
+ * the last rows are candidates.
  */
 extern void compare_odd_orders(Comparison *comparison, const Data *data, Feeding feeding);
 

@@ -165,7 +165,7 @@ test_odd_orders(void)
 		compare_odd_orders(&comparison, &data, (Feeding) {.threads = 1 + i % 3,.batch = 100});
 		free_data(&data);
 	}
-	ok(!comparison.differs, "candidates may follow labels of centroids");
+	ok(!comparison.differs, "labels that are no centroids' do no harm, and are not mistaken");
 }
 
 /* Clusters that could have to wait for each other merge in few rounds. */
