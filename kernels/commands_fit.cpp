@@ -761,8 +761,9 @@ add_from_device(Shard &shard, int64_t *to, const int64_t *from, int64_t count)
 		int64_t		size = std::min(count - at, most);
 
 		to_host(shard, part.data(), from + at, size);
+		/* sums of squares wrap if their grid is too fine */
 		for (int64_t i = 0; i < size; i++)
-			to[at + i] += part[i];
+			to[at + i] = (int64_t) ((uint64_t) to[at + i] + (uint64_t) part[i]);
 	}
 }
 

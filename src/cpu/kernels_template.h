@@ -31,9 +31,9 @@ typedef uint64_t U __attribute__((vector_size(GK_DOUBLES * 8)));
 
 /* Four lanes, for what is done row by row; in memory they need not be aligned. */
 typedef float F4 __attribute__((vector_size(16)));
-typedef int64_t L4 __attribute__((vector_size(32)));
+typedef uint64_t U4 __attribute__((vector_size(32)));
 typedef float F4InMemory __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int64_t L4InMemory __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint64_t U4InMemory __attribute__((vector_size(32), aligned(8), may_alias));
 typedef double QInMemory __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* 1.5 × 2^52: adding it rounds to an integer, which is then in the low bits. */
@@ -931,13 +931,16 @@ hash(const float *block, int d, uint64_t *terms)
 	memcpy(terms, sums, sizeof(sums));
 }
 
-/* *sums += sign × what four doubles hold above ROUNDER, sign = 1 or -1. */
+/*
+ * *sums += sign × what four doubles hold above ROUNDER, sign = 1 or -1.  Sums wrap if their grid is
+ * too fine: a coordinator may ask for anything.
+ */
 static inline __attribute__((always_inline)) void
 add_four(int64_t *sums, Q value, const int sign)
 {
-	L4			number = (L4) value - ROUNDER_BITS;
+	U4			number = (U4) value - ROUNDER_BITS;
 
-	*(L4InMemory *) sums += sign > 0 ? number : -number;
+	*(U4InMemory *) sums += sign > 0 ? number : -number;
 }
 
 /* The high limb of four scaled values, above ROUNDER. */
@@ -954,7 +957,7 @@ low_limb(Q value, double rest)
 	return (value - (high_limb(value) - ROUNDER)) * rest + ROUNDER;
 }
 
-/* Adds to a sum, which wraps if its grid is too fine: a coordinator may ask for anything. */
+/* Adds to a sum, which wraps likewise. */
 static inline void
 add_number(int64_t *sum, int64_t number)
 {
@@ -965,8 +968,8 @@ add_number(int64_t *sum, int64_t number)
 static inline __attribute__((always_inline)) void
 add_column(const GkQuantizer *quantizer, int64_t *const *places, int rows, int j, Q value)
 {
-	L4			high = (L4) high_limb(value) - ROUNDER_BITS;
-	L4			low = (L4) low_limb(value, quantizer->rest_scale) - ROUNDER_BITS;
+	U4			high = (U4) high_limb(value) - ROUNDER_BITS;
+	U4			low = (U4) low_limb(value, quantizer->rest_scale) - ROUNDER_BITS;
 
 	for (int i = 0; i < rows; i++)
 	{

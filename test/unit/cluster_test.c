@@ -143,6 +143,46 @@ test_odd_orders(void)
 	ok(!comparison.differs, "labels that are no centroids' do no harm to nodes");
 }
 
+/* GK_SQUARES of these exponents, of all features. */
+static GkCommand
+squares_of(const Data *data, int *exponents, int exponent, int64_t *sums)
+{
+	GkCommand	c = {.operation = GK_SQUARES};
+
+	for (int j = 0; j < data->d; j++)
+		exponents[j] = exponent;
+	c.squares.exponents = exponents;
+	c.squares.rest_bits = REST_BITS;
+	c.squares.sums = sums;
+	return c;
+}
+
+/* Squares beyond their grid mean nothing, and do no harm to those that come after them. */
+static void
+test_squares(void)
+{
+	Data		data = make_data(BLOBS, 200, 7, 3, true, false, false);
+	LocalPlan	plan = make_plan(2, false);
+	int			exponents[8] = {0};
+	int64_t		sums[3][2 * 3 * 8];
+	GkEngine   *engine;
+	GkCommand	c = {.operation = GK_ASSIGN};
+
+	plan.classes[0] = plan.classes[1] = gk_cpu_engine();
+	engine = feed(gk_local_cluster(&plan), &data, (Feeding) {.threads = 1,.batch = 100});
+	begin_fit(engine, &data);
+	run(engine, &c);
+	for (int i = 0; i < 3; i++)
+	{
+		c = squares_of(&data, exponents, i == 1 ? 1000 : 0, sums[i]);
+		run(engine, &c);
+	}
+	ok(memcmp(sums[0], sums[2], sizeof(sums[0])) == 0,
+	   "squares beyond their grid spoil nothing but their sums");
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
 /* One wrong bit in any answer is noticed. */
 static void
 test_spoiled(void)
@@ -509,6 +549,7 @@ main(int argc, char **argv)
 	test_nodes(7);
 	test_ties();
 	test_odd_orders();
+	test_squares();
 	test_spoiled();
 	test_failures();
 	test_memory();
