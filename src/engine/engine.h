@@ -159,7 +159,7 @@ typedef enum GkMass
 
 typedef enum GkOperation
 {
-	/* all rows have been appended: finish the transfers, count the rows */
+	/* all rows have been appended: finish the transfers, count the rows; once until clear() */
 	GK_SEAL,
 	/* the least and greatest value of each feature and of the weights */
 	GK_RANGE,

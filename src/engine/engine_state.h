@@ -12,7 +12,8 @@
 
 typedef struct GkState
 {
-	bool		rows_spoiled;	/* some were transformed, others not; or they are not sealed */
+	bool		sealed;
+	bool		rows_spoiled;	/* some were transformed, others not; or sealing them failed */
 	bool		grid;
 	bool		distances;		/* every row has its d² */
 	bool		sums;			/* of the last step, for a relocation */
@@ -93,6 +94,8 @@ gk_can_run(const GkState *state, const GkCommand *command)
 
 	switch (command->operation)
 	{
+		case GK_SEAL:
+			return good && !state->sealed;
 		case GK_STEP:
 			return good && state->grid && state->centroids > 0 &&
 				(state->given || !command->step.changes);
@@ -162,6 +165,9 @@ gk_note(GkState *state, const GkCommand *command, int64_t centroids)
 	switch (command->operation)
 	{
 		case GK_SEAL:
+			state->sealed = true;
+			state->rows_spoiled = false;
+			break;
 		case GK_TRANSFORM:
 			state->rows_spoiled = false;
 			break;

@@ -13,7 +13,9 @@
 
 #include "engine_cases.h"
 #include "engine_drive.h"
+#include "engine_ends.h"
 #include "fault_engine.h"
+#include "reference_engine.h"
 #include "tap.h"
 
 /* How long a thread may work on during close: engine.h's 0.1 s, and more in slow builds. */
@@ -335,6 +337,31 @@ test_clear(void)
 	free_data(&second);
 }
 
+/* Rows are sealed once: what is known of them stays right. */
+static void
+test_sealed_again(const GkEngineClass *class_of)
+{
+	Data		data = make_data(BLOBS, 500, 7, 5, false, false, false);
+	GkEngine   *engine = feed(class_of, &data, (Feeding) {.threads = 2,.batch = 100});
+	GkCommand	seal = {.operation = GK_SEAL};
+	GkCommand	step = {.operation = GK_STEP};
+	GkCode		code;
+
+	begin_fit(engine, &data);
+	run(engine, &step);
+	code = run_one(engine, &seal).code;
+	step = (GkCommand) {.operation = GK_STEP};
+	run(engine, &step);
+	ok(code == GK_INTERNAL && step.step.changed < data.n, "%s: rows are not sealed again",
+	   class_of->name);
+	check_status(class_of->clear(engine));
+	check_status(append_all(engine, &data));
+	run(engine, &seal);
+	ok(seal.seal.rows == data.n, "%s: but for others, after a clear", class_of->name);
+	class_of->close(engine);
+	free_data(&data);
+}
+
 static volatile sig_atomic_t foreign_signals = 0;
 static pthread_t main_thread;
 
@@ -437,6 +464,8 @@ main(void)
 	test_sizes();
 	test_memory();
 	test_clear();
+	test_sealed_again(gk_cpu_engine());
+	test_sealed_again(gk_reference_engine());
 	test_signals();
 	test_faults();
 	return done_testing();
