@@ -172,12 +172,14 @@ write_moves(GkMessage *message, GkPeer *peer)
 		}
 }
 
-/* Begins a round whose message brings the centroids that moved. */
+/* Begins a round whose message brings the centroids that moved: with these, nodes forget d². */
 static GkStatus
 ask_with_moves(GkClusterEngine *engine, const GkRound *round)
 {
 	GkStatus	status = gk_ask_all(engine, round);
 
+	if (memchr(engine->moved.base, 1, engine->k) != NULL)
+		engine->state.distances = false;
 	memset(engine->moved.base, 0, engine->k);
 	return status;
 }

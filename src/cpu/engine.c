@@ -87,7 +87,8 @@ execute(GkCpuEngine *engine, GkCommand *command)
 	{
 		engine->sums_valid = engine->packed_valid = engine->no_labels = false;
 		engine->state.given = false;
-		engine->per_row_state = GK_PER_ROW_NOTHING;
+		if (!engine->state.distances)
+			engine->per_row_state = GK_PER_ROW_NOTHING;
 	}
 }
 

@@ -183,6 +183,43 @@ test_squares(void)
 	free_data(&data);
 }
 
+/* What the nodes forget with centroids that reach them late, the cluster forgets, too. */
+static void
+test_late_centroids(void)
+{
+	Data		data = make_data(BLOBS, 200, 7, 3, false, false, false);
+	LocalPlan	plan = make_plan(2, false);
+	int			exponents[8] = {0};
+	int64_t		sums[2 * 3 * 8];
+	GkEngine   *engine = feed(gk_local_cluster(&plan), &data,
+							  (Feeding) {.threads = 1,.batch = 100});
+	GkCommand	c = {.operation = GK_MOVE};
+	GkStatus	status;
+
+	begin_fit(engine, &data);
+	for (int64_t i = 0; i < data.k * data.d; i++)
+		data.centroids[i] += 1.0;
+	c.move.centroids = data.centroids;
+	run(engine, &c);
+	c = (GkCommand) {.operation = GK_CANDIDATES};
+	c.candidates.candidates = data.centroids;
+	c.candidates.count = data.k;
+	run(engine, &c);
+	c = squares_of(&data, exponents, 0, sums);
+	run(engine, &c);
+	c = (GkCommand) {.operation = GK_CANDIDATES};
+	c.candidates.candidates = data.centroids;
+	c.candidates.count = 1;
+	c.candidates.first_label = data.k;
+	status = run_one(engine, &c);
+	ok(status.code == GK_INTERNAL && strcmp(status.where, "submit") == 0,
+	   "d² that the nodes have forgotten are not asked for");
+	c = (GkCommand) {.operation = GK_DISTANCES};
+	run(engine, &c);
+	engine->class_of->close(engine);
+	free_data(&data);
+}
+
 /* One wrong bit in any answer is noticed. */
 static void
 test_spoiled(void)
@@ -550,6 +587,7 @@ main(int argc, char **argv)
 	test_ties();
 	test_odd_orders();
 	test_squares();
+	test_late_centroids();
 	test_spoiled();
 	test_failures();
 	test_memory();

@@ -230,6 +230,15 @@ run_on(Work *work, Side *side, GkCommand *c)
 		plain_draw(&drawer, c);
 }
 
+/* True if these are the last two commands of a script. */
+static bool
+ends_with(const int *script, int before, int last)
+{
+	while (script[1] != END && script[2] != END)
+		script++;
+	return script[0] == before && script[1] == last;
+}
+
 /* Runs the commands of a script before the last one, and returns that. */
 static int
 run_before_last(Work *work, Side *side, const int *script)
@@ -388,6 +397,27 @@ check_unchanged(Work *work, const int *script, int64_t look)
 		}
 }
 
+/* After a stop of GK_SQUARES, the rows have the d² that they had before. */
+static void
+check_distances(Work *work, const int *script, int64_t look)
+{
+	int64_t		n = work->data->n;
+	double	   *distances[2];
+
+	for (int e = 0; e < 2; e++)
+	{
+		GkEngine   *engine = (e == 0 ? &work->tested : &work->calm)->engine;
+
+		distances[e] = calloc(n, sizeof(double));
+		if (engine->class_of->fetch(engine, 0, n, NULL, distances[e]).code != GK_OK)
+			note_wrong(work, script, look, "no d²");
+	}
+	if (memcmp(distances[0], distances[1], n * sizeof(double)) != 0)
+		note_wrong(work, script, look, "other d²");
+	free(distances[0]);
+	free(distances[1]);
+}
+
 /* Opens the engine that is to be stopped, with all rows in it. */
 static void
 open_tested(Work *work)
@@ -419,6 +449,8 @@ stop_at(Work *work, const int *script, int64_t look)
 	stop_once(work, script, look);
 	if (distances && random_bits() % 2)
 		check_unchanged(work, script, look);
+	if (ends_with(script, GK_ASSIGN, GK_SQUARES))
+		check_distances(work, script, look);
 	if (random_bits() % 2)
 		run_any(work, script, look);
 	if (script[0] == GK_SEAL || script[1] == END || random_bits() % 4)
