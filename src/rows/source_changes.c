@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names has been changed since a snapshot was taken.
+ * Tells if what a query names, or the rows of a table, have been changed since a snapshot was taken.
  *
  * Queries follow the catalogs as they are now, but see the rows of their snapshot.  Whoever swaps
  * tables, partitions or columns fills them in the same transaction, so both must be of one time.
@@ -9,6 +9,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
@@ -17,10 +18,12 @@
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -135,6 +138,58 @@ gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
 		if (differ(&of_function, lfirst_oid(cell), snapshot))
 			return true;
 	}
+	return false;
+}
+
+/* True if a snapshot sees a row of a table that another one does not see. */
+static bool
+sees_more(Relation relation, Snapshot snapshot, Snapshot other)
+{
+	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(relation, NULL);
+	bool		more = false;
+
+	while (!more && table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		more = !table_tuple_satisfies_snapshot(relation, slot, other);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	return more;
+}
+
+/* True if a table has other rows now than a snapshot sees. */
+static bool
+has_other_rows(Oid id, Snapshot snapshot)
+{
+	Relation	relation = try_table_open(id, AccessShareLock);
+	Snapshot	latest;
+	bool		differ = false;
+
+	if (relation == NULL)
+		return true;
+	if (relation->rd_rel->relkind == RELKIND_RELATION)
+	{
+		latest = RegisterSnapshot(GetLatestSnapshot());
+		differ = sees_more(relation, latest, snapshot) || sees_more(relation, snapshot, latest);
+		UnregisterSnapshot(latest);
+	}
+	table_close(relation, AccessShareLock);
+	return differ;
+}
+
+/* True if tables have other rows now. */
+bool
+gk_have_other_rows(const List *tables, Snapshot snapshot)
+{
+	ListCell   *cell;
+
+	if (is_latest(snapshot))
+		return false;
+	foreach(cell, tables)
+		if (has_other_rows(lfirst_oid(cell), snapshot))
+			return true;
 	return false;
 }
 

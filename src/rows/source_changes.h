@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names has been changed since a snapshot was taken.
+ * Tells if what a query names, or the rows of a table, have been changed since a snapshot was taken.
  */
 #ifndef GK_SOURCE_CHANGES_H
 #define GK_SOURCE_CHANGES_H
@@ -17,5 +17,11 @@ extern List *gk_functions_of(const Query *query);
  * new, and not be seen either.
  */
 extern bool gk_is_changed(const List *tables, const List *functions, Snapshot snapshot);
+
+/*
+ * True if one of the tables has other rows now than the snapshot sees: rows that were committed
+ * since, or that are gone.  Those of foreign tables are not looked at.
+ */
+extern bool gk_have_other_rows(const List *tables, Snapshot snapshot);
 
 #endif							/* GK_SOURCE_CHANGES_H */

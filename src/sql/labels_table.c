@@ -23,6 +23,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -32,6 +33,7 @@
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
+#include "source_changes.h"
 #include "source_tables.h"
 #include "table_name.h"
 
@@ -516,6 +518,29 @@ check_replaced(const GkLabelsTable *table)
 		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
 }
 
+/*
+ * Raises an error if the table, which is locked, is not the one that the transaction sees: rows
+ * that were committed since, or written anew by ALTER TABLE, would stay beside the new labels.
+ */
+static void
+check_snapshot(const GkLabelsTable *table)
+{
+	Snapshot	snapshot;
+	List	   *family;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	snapshot = GetTransactionSnapshot();
+	family = gk_family_of(table->output.relation_id);
+	if (gk_is_changed(family, NIL, snapshot) || gk_have_other_rows(family, snapshot))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Table %s was written or altered after this transaction began.",
+						   table->output.name),
+				 errhint("The transaction might succeed if retried.")));
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
@@ -533,6 +558,8 @@ prepare_table(GkLabelsTable *table)
 	check_replaced(table);
 	/* its columns and indexes may have changed while the rows were read */
 	check_existing(table);
+	if (table->if_exists != GK_EXISTS_REPLACE)
+		check_snapshot(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name), 0,
 							 NULL, NULL, NULL);
