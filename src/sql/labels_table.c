@@ -723,7 +723,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 					  GkLabelsWritten *written)
 {
 	Tuplestorestate *rows = labels->rows;
-	GkLabelStamp stamp = {.version = version,.time = GetCurrentTimestamp()};
+	GkLabelStamp stamp = {.version = version};
 	Writing		writing = {table, &stamp, written};
 
 	memset(written, 0, sizeof(*written));
@@ -733,6 +733,8 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		written->deleted = prepare_table(table);
 	else
 		make_table(table);
+	/* now that no other labels are written: changes follow one another by their time */
+	stamp.time = GetCurrentTimestamp();
 	if (labels->relation != NULL)
 	{
 		written->inserted = insert_labels(table, labels->relation, &stamp);
