@@ -138,27 +138,28 @@ gk_changes_table_is_of_citus(const GkChangesTable *table)
 
 /* The command that appends the differences. */
 static char *
-append_command(const GkChangesTable *table, const GkLabelsRelation *labels, const char *before,
-			   const char *same)
+append_command(const GkChangesTable *table, const GkLabelsRelation *labels,
+			   const GkLabelsBefore *before)
 {
-	const char *id = quote_identifier(table->columns[0].name);
 	const char *insert = psprintf("INSERT INTO %s (%s, from_cluster_id, to_cluster_id, version,"
-								  " changed_at)", table->output.name, id);
+								  " changed_at)", table->output.name,
+								  quote_identifier(table->columns[0].name));
 
-	if (before == NULL)
+	if (before->table == NULL)
 		return psprintf("%s SELECT l.id, NULL::pg_catalog.int4, l.cluster_id, $1, $2 FROM %s"
 						" WHERE l.cluster_id IS NOT NULL", insert, labels->from);
 	return psprintf("%s%s SELECT COALESCE(l.id, t.%s), t.cluster_id, l.cluster_id, $1, $2"
 					" FROM %s AS t FULL JOIN %s ON %s"
 					" WHERE (t.cluster_id OPERATOR(pg_catalog.=) l.cluster_id) IS NOT TRUE"
 					" AND (t.cluster_id IS NOT NULL OR l.cluster_id IS NOT NULL)",
-					labels->with, insert, id, before, labels->compared, same);
+					labels->with, insert, quote_identifier(before->id_name), before->table,
+					labels->compared, before->same);
 }
 
 /* Appends the differences. */
 int64
 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
-						const char *before, const char *same, const GkLabelStamp *stamp)
+						const GkLabelsBefore *before, const GkLabelStamp *stamp)
 {
 	if (!OidIsValid(table->output.relation_id))
 	{
@@ -167,5 +168,6 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	}
 	if (!OidIsValid(table->output.relation_id))
 		make_table(table);
-	return gk_execute_stamped(&table->output, append_command(table, labels, before, same), stamp);
+	return gk_execute_stamped(&table->output, append_command(table, labels, before),
+							  before->operator, stamp);
 }

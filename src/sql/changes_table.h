@@ -24,14 +24,21 @@ typedef struct GkChangesTable GkChangesTable;
 extern GkChangesTable *gk_changes_table_check(const char *name, const GkOutputTable *labels,
 											  const char *id_name, Oid id_type);
 
+/* The labels so far. */
+typedef struct GkLabelsBefore
+{
+	const char *table;			/* quoted; NULL = there were none */
+	const char *id_name;		/* of its id column by now */
+	const char *same;			/* the condition that a row t of it has the id of a label l … */
+	Oid			operator;		/* … by this operator */
+} GkLabelsBefore;
+
 /*
- * Appends the differences between a table (quoted; NULL = there was none) and the labels; how many.
- * Makes the table of changes if it is not there.  `same` is the condition that a row t
- * of the former has the id of a label l.  SPI must be connected.
+ * Appends the differences between those labels and the new ones; how many.  Makes the table of
+ * changes if it is not there.  SPI must be connected.
  */
 extern int64 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
-									 const char *before, const char *same,
-									 const GkLabelStamp *stamp);
+									 const GkLabelsBefore *before, const GkLabelStamp *stamp);
 
 /* True if Citus keeps the table. */
 extern bool gk_changes_table_is_of_citus(const GkChangesTable *table);

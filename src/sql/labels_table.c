@@ -561,8 +561,8 @@ prepare_table(GkLabelsTable *table)
 	if (table->if_exists != GK_EXISTS_REPLACE)
 		check_snapshot(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
-		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name), 0,
-							 NULL, NULL, NULL);
+		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name),
+							 InvalidOid, 0, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -628,7 +628,8 @@ insert_labels(const GkLabelsTable *table, const char *relation, const GkLabelSta
 							  psprintf("INSERT INTO %s (%s) SELECT %s FROM %s",
 									   table->output.name,
 									   gk_label_names(table->columns, table->id_name),
-									   gk_label_values(table->columns), relation), stamp);
+									   gk_label_values(table->columns), relation),
+							  InvalidOid, stamp);
 }
 
 /* Writes the labels. */

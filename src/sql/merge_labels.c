@@ -158,11 +158,13 @@ same_id(const GkLabelsMerge *merge)
 void
 gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
+	GkLabelsBefore before = {.table = merge->made ? NULL : merge->table->name,
+		.id_name = merge->id_name,.same = same_id(merge),.operator = equality_of(merge->id_type)};
+
 	check_ids(merge);
 	if (merge->changes != NULL)
-		written->changes = gk_changes_table_append(merge->changes, merge->labels,
-												   merge->made ? NULL : merge->table->name,
-												   same_id(merge), merge->stamp);
+		written->changes = gk_changes_table_append(merge->changes, merge->labels, &before,
+												   merge->stamp);
 }
 
 /*
@@ -213,7 +215,7 @@ insert_from_function(const GkLabelsMerge *merge)
 	gk_execute_stamped(merge->table,
 					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
 								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
-								quote_identifier(merge->id_name)), merge->stamp);
+								quote_identifier(merge->id_name)), InvalidOid, merge->stamp);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
@@ -225,6 +227,7 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 	const char *with = merge->labels->with;
 	const char *labels = merge->labels->compared;
 	const char *same = same_id(merge);
+	Oid			operator = equality_of(merge->id_type);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
@@ -233,17 +236,18 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
 									labels, same,
 									list_columns(compared, " OR ", DIFFERS)),
-						   merge->stamp);
+						   operator, merge->stamp);
 	written->deleted =
 		gk_execute_on(merge->table,
 					  psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
 							   " (SELECT 1 FROM %s WHERE %s)", with, table, labels, same),
-					  0, NULL, NULL, NULL);
+					  operator, 0, NULL, NULL, NULL);
 	if (merge->labels->is_function)
 		written->inserted = insert_from_function(merge);
 	else
 		written->inserted =
 			gk_execute_stamped(merge->table,
 							   psprintf("%s WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE %s)",
-										insert_command(merge), table, same), merge->stamp);
+										insert_command(merge), table, same),
+							   operator, merge->stamp);
 }

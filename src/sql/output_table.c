@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/transam.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
@@ -17,6 +18,7 @@
 #include "executor/spi.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -284,9 +286,52 @@ check_reached(const GkOutputTable *table, SPIPlanPtr plan)
 		gk_raise_replaced(table, "Another table has taken its name meanwhile.");
 }
 
+/* True if what an operator compares is a column, and no function is called for it. */
+static bool
+is_column(const Node *node)
+{
+	while (IsA(node, RelabelType) || IsA(node, CollateExpr))
+		node = IsA(node, RelabelType) ? (const Node *) ((const RelabelType *) node)->arg
+			: (const Node *) ((const CollateExpr *) node)->arg;
+	return IsA(node, Var);
+}
+
+/* True if the text of a command compares by another operator; one of a rule has no place in it. */
+static bool
+has_other_operator(Node *node, void *context)
+{
+	const Oid  *wanted = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_other_operator, context, 0);
+	if (IsA(node, OpExpr))
+	{
+		const OpExpr *comparison = (const OpExpr *) node;
+
+		if (comparison->location >= 0 && comparison->opno >= FirstNormalObjectId &&
+			(comparison->opno != *wanted || !is_column(linitial(comparison->args)) ||
+			 !is_column(llast(comparison->args))))
+			return true;
+	}
+	return expression_tree_walker(node, has_other_operator, context);
+}
+
+/* Raises an error if a prepared command would call an operator that took the name of another. */
+static void
+check_operator(const GkOutputTable *table, SPIPlanPtr plan, Oid wanted)
+{
+	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+
+	if (has_other_operator((Node *) source->query_list, &wanted))
+		gk_raise_replaced(table, "Another operator has taken the name of that which compares ids "
+						  "meanwhile.");
+}
+
 /* Runs a command on the table that was checked. */
 int64
-gk_execute_on(const GkOutputTable *table, const char *command, int count, Oid *types,
+gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count, Oid *types,
 			  Datum *values, const char *nulls)
 {
 	bool		checked = !gk_is_citus_table(table->relation_id);
@@ -296,12 +341,15 @@ gk_execute_on(const GkOutputTable *table, const char *command, int count, Oid *t
 	if (plan != NULL && checked)
 		check_reached(table, plan);
 	if (plan != NULL)
+		check_operator(table, plan, operator);
+	if (plan != NULL)
 		code = SPI_execute_plan(plan, values, nulls, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 	/* executing it may have parsed it again */
 	if (checked)
 		check_reached(table, plan);
+	check_operator(table, plan, operator);
 	SPI_freeplan(plan);
 	return (int64) SPI_processed;
 }

@@ -190,6 +190,11 @@ CREATE FUNCTION run_at_nine(i int, command text) RETURNS int LANGUAGE plpgsql AS
 SELECT lives_ok($$SELECT gkmeans_fit('SELECT i::text AS id, run_at_nine(i, ''ALTER TABLE passing_labels ALTER id TYPE text COLLATE "C"; DROP COLLATION passing'') AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels', if_exists => 'merge')$$, 'a collation that is dropped when the rows are read');
 SELECT is((SELECT count(*) FROM passing_labels), 9::bigint, 'all rows have labels');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT i::text AS id, run_at_nine(i, ''ALTER TABLE passing_labels DROP CONSTRAINT passing_labels_pkey'') AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels', if_exists => 'merge')$$, '42P10', 'an index that is dropped then', 'no unique index');
+CREATE TABLE other_ids AS SELECT 1000 AS id, 1 AS cluster_id;
+ALTER TABLE other_ids ADD PRIMARY KEY (id);
+CREATE TABLE other_id_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz);
+SELECT gkmeans_assign('operated', 'SELECT i AS person, run_at_nine(i, ''ALTER TABLE other_ids RENAME id TO person; ALTER TABLE other_ids ADD id int DEFAULT 77'') AS x FROM generate_series(1, 9) i', 'person', 'other_ids', changes_table => 'other_id_changes');
+SELECT is((SELECT array_agg(id) FROM other_id_changes WHERE to_cluster_id IS NULL), '{1000}', 'a column that takes the name of the ids then: changes have the ids');
 
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
