@@ -197,9 +197,9 @@ default_of(Relation relation)
 	return NULL;
 }
 
-/* The definition of a model. */
-Jsonb *
-gk_model_definition(Relation relation)
+/* The definition of a model; NULL if its default is something else. */
+static Jsonb *
+find_definition(Relation relation)
 {
 	Node	   *node = default_of(relation);
 	Const	   *constant = node != NULL && IsA(node, Const) ? (Const *) node : NULL;
@@ -207,13 +207,32 @@ gk_model_definition(Relation relation)
 
 	if (constant != NULL && constant->consttype == JSONBOID && !constant->constisnull)
 		definition = DatumGetJsonbPCopy(constant->constvalue);
-	if (definition == NULL || !JB_ROOT_IS_OBJECT(definition))
+	return definition != NULL && JB_ROOT_IS_OBJECT(definition) ? definition : NULL;
+}
+
+/* The definition of a model. */
+Jsonb *
+gk_model_definition(Relation relation)
+{
+	Jsonb	   *definition = find_definition(relation);
+
+	if (definition == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no definition", gk_model_name(relation)),
 				 errdetail("The default of its column \"definition\" is not a constant JSON "
 						   "object.")));
 	return definition;
+}
+
+/* True if a definition is that of a model. */
+bool
+gk_is_defined_as(Relation relation, const char *definition)
+{
+	Jsonb	   *now = find_definition(relation);
+	Jsonb	   *other = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(definition)));
+
+	return now != NULL && compareJsonbContainers(&now->root, &other->root) == 0;
 }
 
 /* The current search path, as part of a definition. */

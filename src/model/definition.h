@@ -39,6 +39,9 @@ extern Jsonb *gk_model_definition(Relation relation);
  */
 extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
+/* True if a definition is that of a model. */
+extern bool gk_is_defined_as(Relation relation, const char *definition);
+
 /*
  * Pushes the snapshot for a version of a model and for rows.  If their source is that of the
  * definition, it is newer than the active one if the definition was changed since.

@@ -20,6 +20,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "definition.h"
 #include "model_type.h"
 #include "model_writes.h"
 #include "output_table.h"
@@ -211,13 +212,28 @@ gk_withdraw_deployed(Oid relation_id)
 					SPI_OK_UPDATE, 0, NULL, NULL);
 }
 
+/*
+ * Makes a definition that of an existing model, unless it is: whoever changes one waits for all who
+ * have read the model, and others for him.
+ */
+static void
+redefine(Oid relation_id, const char *definition)
+{
+	Relation	relation = gk_open_model(relation_id);
+	bool		is_same = gk_is_defined_as(relation, definition);
+
+	relation_close(relation, NoLock);
+	if (!is_same)
+		gk_set_model_definition(relation_id, definition);
+}
+
 /* Writes the new version and deploys it. */
 void
 gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 {
 	/* before a row is written, which may have pending triggers */
 	if (target->exists || definition != target->definition)
-		gk_set_model_definition(target->relation_id, definition);
+		redefine(target->relation_id, definition);
 	if (target->exists)
 		gk_withdraw_deployed(target->relation_id);
 	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,

@@ -88,7 +88,7 @@ SELECT gkmeans_import_model(schema || '.m', '{{1},{2}}') FROM unnest('{gk_one,gk
 CREATE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_one RENAME TO gk_three; ALTER SCHEMA gk_two RENAME TO gk_one; END $$;
 CREATE EVENT TRIGGER gk_swap ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION swap();
 SELECT fails_with($$SELECT gkmeans_alter_model('gk_one.m', '{"k": 2}')$$, '55000', 'a definition', 'could not write to model gk_three.m', 'Its schema was renamed meanwhile.', 'Try again.');
-SELECT fails_with($$SELECT gkmeans_import_model('gk_one.m', '{{3}}', if_exists => 'replace')$$, '55000', 'a new version');
+SELECT fails_with($$SELECT gkmeans_import_model('gk_one.m', '{{3}}', '{x}', if_exists => 'replace')$$, '55000', 'a new version');
 DROP EVENT TRIGGER gk_swap;
 CREATE OR REPLACE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_one RENAME TO gk_four; ALTER SCHEMA gk_two RENAME TO gk_one; END $$;
 CREATE VIEW gk_two.w AS SELECT 1 AS x;

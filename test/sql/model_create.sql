@@ -82,6 +82,13 @@ SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'm
 SELECT is(gkmeans_predict('m', 1.4), 1, 'and scores');
 SELECT is((SELECT count(*)::int FROM gkmeans_clusters('m', 1)), 3, 'the older version is there');
 SELECT fails_with($$SELECT gkmeans_clusters('m', 3)$$, '42704', 'a version that is not there', 'no version 3', NULL, 'versions are: 1, 2');
+SELECT gkmeans_create_model('redefined', 'iris', '{petal_length}', 2);
+CREATE TABLE defined_before AS SELECT oid FROM pg_attrdef WHERE adrelid = 'redefined'::regclass;
+SELECT gkmeans_create_model('redefined', 'iris', '{petal_length}', 2, if_exists => 'replace');
+SELECT set_eq($$SELECT oid FROM pg_attrdef WHERE adrelid = 'redefined'::regclass$$, 'TABLE defined_before', 'the same definition is not written again');
+ALTER TABLE redefined ALTER definition SET DEFAULT jsonb_build_object('source', 'iris');
+SELECT is(count(*)::int, 2, 'one that is no constant is replaced') FROM gkmeans_create_model('redefined', 'iris', '{petal_length}', 2, if_exists => 'replace');
+SELECT is((SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'redefined'::regclass), (SELECT quote_literal(definition) || '::jsonb' FROM redefined WHERE deployed), 'by the new one');
 SELECT fails_with($$SELECT gkmeans_clusters('m', 0)$$, '42704', 'version 0 is none');
 CREATE FUNCTION do_nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE CONSTRAINT TRIGGER later AFTER INSERT OR UPDATE ON m DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION do_nothing();
