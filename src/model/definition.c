@@ -235,6 +235,39 @@ gk_is_defined_as(Relation relation, const char *definition)
 	return now != NULL && compareJsonbContainers(&now->root, &other->root) == 0;
 }
 
+/* A definition without a key. */
+static Datum
+without(Datum definition, const char *key)
+{
+	return DirectFunctionCall2(jsonb_delete, definition, CStringGetTextDatum(key));
+}
+
+/* The definition of a model that gets an imported version. */
+char *
+gk_define_again(Relation relation, const char *imported, bool is_scaled)
+{
+	static const char *const of_clusters[] = {"k", "k_candidates", "criterion"};
+	Jsonb	   *now = find_definition(relation);
+	Datum		kept = JsonbPGetDatum(now);
+	Datum		added = DirectFunctionCall1(jsonb_in, CStringGetDatum(imported));
+	const char *scale;
+
+	if (now == NULL)
+		return pstrdup(imported);
+	for (int i = 0; i < lengthof(of_clusters); i++)
+		kept = without(kept, of_clusters[i]);
+	/* a refit keeps the scale of the version, and finds one anew as it is called here */
+	scale = gk_definition_text(now, "scale");
+	if (!is_scaled || (scale != NULL && strcmp(scale, "none") == 0))
+		kept = without(kept, "scale");
+	/* by which the names that stay are found */
+	if (gk_definition_text(DatumGetJsonbP(added), "source") == NULL &&
+		gk_definition_text(now, "search_path") != NULL)
+		added = without(added, "search_path");
+	now = DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, kept, added));
+	return JsonbToCString(NULL, &now->root, VARSIZE(now));
+}
+
 /* The current search path, as part of a definition. */
 Jsonb *
 gk_search_path_json(void)

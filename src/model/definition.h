@@ -58,6 +58,13 @@ extern char *gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model);
 /* True if an argument of gkmeans_create_model() is part of a definition. */
 extern bool gk_is_definition_key(const char *name);
 
+/*
+ * The definition of a model that gets an imported version: its own, with what the import says
+ * instead, and without what would contradict it: a number of clusters, or a scale if the version
+ * has none.  A source of the import comes with its search path.
+ */
+extern char *gk_define_again(Relation relation, const char *imported, bool is_scaled);
+
 /* The current search path, as an object that is part of a definition. */
 extern Jsonb *gk_search_path_json(void);
 

@@ -405,6 +405,27 @@ existing_k(Oid relation_id)
 	return k;
 }
 
+/* The definition of an existing model that gets the version. */
+static const char *
+define_again(Oid relation_id, const char *definition, const GkDraft *draft)
+{
+	Relation	relation = gk_open_model(relation_id);
+	bool		is_scaled = !draft->nulls[GK_MODEL_SCALE_FACTOR - 1];
+	const char *again = gk_define_again(relation, definition, is_scaled);
+
+	relation_close(relation, NoLock);
+	return again;
+}
+
+/* Writes the version. */
+static void
+write_import(const GkTarget *target, GkDraft *draft, const char *definition)
+{
+	if (target->exists)
+		definition = define_again(target->relation_id, definition, draft);
+	gk_write_target(target, draft, definition);
+}
+
 /* SQL: creates a model from centroids; returns how many. */
 Datum
 gkmeans_import_model(PG_FUNCTION_ARGS)
@@ -433,7 +454,7 @@ gkmeans_import_model(PG_FUNCTION_ARGS)
 		elog(ERROR, "could not connect to SPI");
 	gk_open_target(&target, name, if_exists, definition);
 	if (!target.exists || if_exists != GK_MODEL_SKIP)
-		gk_write_target(&target, &draft, definition);
+		write_import(&target, &draft, definition);
 	SPI_finish();
 	PG_RETURN_INT32(target.exists && if_exists == GK_MODEL_SKIP ? existing_k(target.relation_id)
 					: k);

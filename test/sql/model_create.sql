@@ -172,6 +172,23 @@ SELECT gkmeans_import_model('far_directions', '{{1,0},{0,1}}', '{a,b}', 'cosine'
 SELECT near(gkmeans_distance('far_directions', 1700000003::float8, 9), 0.2, 1e-6, 'directions in a scale that is far from zero');
 SELECT is(gkmeans_import_model('plain', '{{1}}', if_exists => 'replace'), 1, 'if_exists => replace');
 SELECT is(gkmeans_import_model('plain', '{{1},{2},{3}}', if_exists => 'skip'), 1, 'if_exists => skip');
+SELECT gkmeans_create_model('job', 'SELECT row_number() OVER () AS id, sepal_length, petal_length FROM iris', '{sepal_length,petal_length}', 3, scale => 'standard', seed => 7, n_init => 2, id_column => 'id', labels_table => 'job_labels');
+SELECT gkmeans_alter_model('job', '{"notify": "jobs"}');
+CREATE TABLE job_definition AS SELECT gkmeans_alter_model('job', '{}') AS definition;
+SET LOCAL search_path = public, gk_test;
+SELECT is(gkmeans_import_model('job', '{{5,1},{6,5}}', '{sepal_length,petal_length}', if_exists => 'replace'), 2, 'another version of a model that has a job');
+SET LOCAL search_path = gk_test, public;
+SELECT is((SELECT definition FROM job WHERE deployed), (SELECT definition - '{k,scale}'::text[] FROM job_definition), 'keeps its definition, but for what the import contradicts');
+SELECT is((SELECT labelled FROM gkmeans_assign('job')), 150::bigint, 'rows are labelled');
+SELECT is((SELECT status FROM gkmeans_refit('job', deploy => 'always')), 'fitted', 'and fitted again');
+SELECT is((SELECT k FROM job WHERE deployed), 2, 'with as many clusters as were imported');
+SELECT gkmeans_alter_model('job', '{"scale": "minmax"}');
+SELECT gkmeans_import_model('job', '{{5,1},{6,5},{7,6}}', '{sepal_length,petal_length}', scale_offset => '{5,3}', scale_factor => '{1,2}', metric => 'cosine', if_exists => 'replace');
+SELECT is((SELECT definition FROM job WHERE deployed), (SELECT definition - 'k' || '{"scale": "minmax", "metric": "cosine"}' FROM job_definition), 'another metric, and a scale that has a name');
+SELECT gkmeans_rollback('job');
+SELECT is((SELECT row(labelled, k)::text FROM gkmeans_assign('job'), job WHERE deployed), '(150,2)', 'after a rollback');
+SELECT gkmeans_import_model('job', '{{1},{2}}', '{a}', source => 'other', if_exists => 'replace');
+SELECT is((SELECT definition FROM job WHERE deployed), (SELECT definition - '{k,scale}'::text[] || jsonb_build_object('source', 'other', 'features', '{a}'::text[], 'search_path', current_setting('search_path')) FROM job_definition), 'another source');
 SELECT fails_with(format('SELECT gkmeans_import_model(%L, %s)', 'bad', arguments), code, 'import: ' || arguments)
 FROM (VALUES ('NULL', '22004'), ('''{1,2}''', '22023'), ('''{{1,NULL}}''', '22004'), ('''{{1,NaN}}''', '22023'), ('''{{1e300}}''', '22023'),
 	('''{{1,2}}'', ''{a}''', '22023'), ('''{{1,2}}'', ''{a,a}''', '42701'), ('''{{1}}'', metric => ''manhattan''', '22023'), ('''{{0,0}}'', metric => ''cosine''', '22023'),
