@@ -250,6 +250,16 @@ begin_view(View *view, Relation model)
 	initStringInfo(&view->from);
 }
 
+/* True if a relation has a name; if none has, it keeps others from creating one. */
+static bool
+is_taken(const RangeVar *name)
+{
+	if (OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+		return true;
+	gk_lock_table_name(name);
+	return OidIsValid(RangeVarGetRelid(name, NoLock, true));
+}
+
 /* SQL: creates a view of the scored rows of a model, or of its clusters. */
 Datum
 gkmeans_create_view(PG_FUNCTION_ARGS)
@@ -258,16 +268,19 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, 3, "error"));
 	Relation	model;
 	RangeVar   *name;
+	bool		exists;
 	View		view;
 
 	PreventCommandIfReadOnly("gkmeans_create_view()");
 	PreventCommandIfParallelMode("gkmeans_create_view()");
 	gk_require_argument(fcinfo, 0, "model");
-	model = gk_open_model(PG_GETARG_OID(0));
 	name = gk_table_name("view_name", gk_required_text(fcinfo, 1, "view_name"));
+	/* see gk_open_model_to_change() */
+	exists = is_taken(name);
+	model = gk_open_model(PG_GETARG_OID(0));
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
-	if (if_exists != GK_MODEL_SKIP || !OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+	if (if_exists != GK_MODEL_SKIP || !exists)
 	{
 		begin_view(&view, model);
 		make_view(&view, name, scored, if_exists == GK_MODEL_REPLACE);
