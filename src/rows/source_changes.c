@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names, or the rows of a table, have been changed since a snapshot was taken.
+ * Tells if what a query names, or rows of a table, were changed since a snapshot was taken.
  *
  * Queries follow the catalogs as they are now, but see the rows of their snapshot.  Whoever swaps
  * tables, partitions or columns fills them in the same transaction, so both must be of one time.

@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names, or the rows of a table, have been changed since a snapshot was taken.
+ * Tells if what a query names, or rows of a table, were changed since a snapshot was taken.
  */
 #ifndef GK_SOURCE_CHANGES_H
 #define GK_SOURCE_CHANGES_H

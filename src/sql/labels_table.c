@@ -440,15 +440,25 @@ gk_labels_table_columns(const GkLabelsTable *table)
 	return table->columns;
 }
 
-/* Empties the table. */
+/* Adds a hint if the table cannot be locked. */
 static void
-truncate_table(GkLabelsTable *table)
+explain_lock(void *arg)
 {
-	ErrorContextCallback callback = {.callback = explain_truncate,.arg = table};
+	if (geterrcode() == ERRCODE_T_R_DEADLOCK_DETECTED)
+		errhint("Another session has locked the table and waits for this transaction, as REINDEX "
+				"CONCURRENTLY and CREATE INDEX CONCURRENTLY do. Run these while nothing writes "
+				"labels.");
+}
+
+/* Runs a command that locks the table, with a hint if it cannot. */
+static void
+execute_explained(const GkLabelsTable *table, const char *command, void (*explain) (void *arg))
+{
+	ErrorContextCallback callback = {.callback = explain,.arg = (void *) table};
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	gk_execute(psprintf("TRUNCATE %s", table->output.name));
+	gk_execute(command);
 	error_context_stack = callback.previous;
 }
 
@@ -504,7 +514,8 @@ lock_table(const GkLabelsTable *table)
 	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
 		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
 	else
-		gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+		execute_explained(table, psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE",
+										  table->output.name), explain_lock);
 }
 
 /*
@@ -546,7 +557,7 @@ static int64
 prepare_table(GkLabelsTable *table)
 {
 	if (table->if_exists == GK_EXISTS_REPLACE)
-		truncate_table(table);
+		execute_explained(table, psprintf("TRUNCATE %s", table->output.name), explain_truncate);
 	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
 		lock_table(table);
 	else
