@@ -324,7 +324,7 @@ check_operator(const GkOutputTable *table, SPIPlanPtr plan, Oid wanted)
 {
 	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 
-	if (has_other_operator((Node *) source->query_list, &wanted))
+	if (OidIsValid(wanted) && has_other_operator((Node *) source->query_list, &wanted))
 		gk_raise_replaced(table, "Another operator has taken the name of that which compares ids "
 						  "meanwhile.");
 }

@@ -84,7 +84,8 @@ extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
  * Runs a command that names a table, to change it.  Raises 55000, before and after the command
  * runs, if the name means another table than the one that was checked: a command that waits for a
  * row gives others time to rename schemas.  Citus looks its tables up itself.  Likewise if the
- * command compares by another operator than PostgreSQL's own and this one; InvalidOid = by none.
+ * command compares by another operator than PostgreSQL's own and this one; InvalidOid = it compares
+ * nothing, but the source that it may read can.
  */
 extern int64 gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count,
 						   Oid *types, Datum *values, const char *nulls);
