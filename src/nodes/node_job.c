@@ -48,6 +48,7 @@ typedef struct NodeJob
 	GkJob	   *job;
 	Oid			user;			/* whose privileges count */
 	GkNodeTask	task;
+	GkSource   *source;			/* of the rows */
 	GkRows		rows;
 	bool		has_read;
 	GkNode	   *node;			/* NULL before the first message */
@@ -280,8 +281,8 @@ gk_node_job_read(int dimension, const double *shift, double *seconds)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	MemoryContextSwitchTo(gk_job_context(current->job));
-	gk_source_read(describe_source(&spec, current->task.by_direction), current->job,
-				   gk_job_engine(current->job), &current->rows);
+	current->source = describe_source(&spec, current->task.by_direction);
+	gk_source_read(current->source, current->job, gk_job_engine(current->job), &current->rows);
 	SPI_finish();
 	current->has_read = true;
 	*seconds = gk_seconds_since(begin);
@@ -319,14 +320,22 @@ put_ids(GkRowIds *ids, Oid type, Tuplestorestate *store, TupleDesc descriptor)
 	gk_end_id_texts(nest_level);
 }
 
+/* Raises an error unless the ids of the rows are there, and are what they were when read. */
+static void
+check_ids(void)
+{
+	if (!current->has_read || current->rows.ids == NULL)
+		refuse_step("There are no ids, or they were taken before.");
+	gk_source_check_ids(current->source);
+}
+
 /* Puts the ids of the rows as texts, and their numbers, into a store. */
 void
 gk_node_job_put_ids(Tuplestorestate *store, TupleDesc descriptor)
 {
 	MemoryContext before = begin_step();
 
-	if (!current->has_read || current->rows.ids == NULL)
-		refuse_step("There are no ids, or they were taken before.");
+	check_ids();
 	put_ids(current->rows.ids, current->rows.id_type, store, descriptor);
 	gk_rows_release(&current->rows);
 	end_step(before);
@@ -437,8 +446,7 @@ gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling, int6
 {
 	MemoryContext before = begin_step();
 
-	if (!current->has_read || current->rows.ids == NULL)
-		refuse_step("There are no ids, or they were taken before.");
+	check_ids();
 	if (current->node == NULL && current->rows.read > current->rows.skipped)
 		refuse_step("The rows of this node have no labels.");
 	PG_TRY();

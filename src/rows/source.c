@@ -3,12 +3,15 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "lib/stringinfo.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "feature_hint.h"
+#include "id_parts.h"
 #include "source_choice.h"
 #include "source_columns.h"
 #include "source_origins.h"
@@ -93,6 +96,14 @@ find_weight(GkSource *source)
 				 errhint("A weight is one number for each row.")));
 }
 
+/* What the ids consist of: of a pseudo-type, what those of the column do. */
+static List *
+id_parts(const GkSource *source)
+{
+	return gk_id_parts(get_typtype(source->id_type) != TYPTYPE_PSEUDO ? source->id_type
+					   : gk_column_type(source, source->id));
+}
+
 /* Finds the id column, and checks its type against the requested one. */
 static void
 find_id(GkSource *source)
@@ -112,6 +123,7 @@ find_id(GkSource *source)
 				 errmsg("id column \"%s\" is of type %s, not %s",
 						name, format_type_be(type), format_type_be(wanted)),
 				 errhint("Give NULL::%s as the first argument, id_type.", format_type_be(type))));
+	source->id_parts = id_parts(source);
 }
 
 /* The query of all columns of a source, analysed. */
@@ -162,6 +174,25 @@ Oid
 gk_source_id_type(const GkSource *source)
 {
 	return source->id_type;
+}
+
+/* Raises an error if the type of the id column is no longer what it was. */
+void
+gk_source_check_ids(const GkSource *source)
+{
+	List	   *parts = source->id > 0 ? id_parts(source) : NIL;
+
+	if (equal(parts, source->id_parts))
+		return;
+	if (!OidIsValid(linitial_oid(parts)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the type of column \"%s\" was dropped while the source was being read",
+						source->spec.id_column)));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the type of column \"%s\" was altered while the source was being read",
+					source->spec.id_column)));
 }
 
 /* The names of the feature columns. */

@@ -46,6 +46,12 @@ extern void gk_source_require(const GkSourceText *text, const char *name, const 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
+/*
+ * Raises an error if the type of the id column is no longer what it was: 42704 if it was dropped,
+ * 55000 if it was altered.
+ */
+extern void gk_source_check_ids(const GkSource *source);
+
 /* The names of the feature columns; an array is one of them, alone. */
 extern const char *const *gk_source_features(const GkSource *source, int *count, bool *is_array);
 

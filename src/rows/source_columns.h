@@ -19,6 +19,7 @@ struct GkSource
 	int			id;				/* numbers of columns, from 1; 0 = none */
 	int			weight;
 	Oid			id_type;		/* after the cast */
+	List	   *id_parts;		/* see gk_id_parts() */
 	int			count;			/* features */
 	int		   *features;		/* their columns */
 	const char **names;			/* and their names */

@@ -14,7 +14,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 #include "alloc.h"
 #include "arguments.h"
@@ -223,20 +222,6 @@ gk_call_describe(GkCall *call)
 	check_labels_table(call);
 }
 
-/* Raises an error if the source has dropped the type of its ids while it was read. */
-static void
-check_id_type(const GkCall *call)
-{
-	const char *id_column = call->arguments.source.id_column;
-
-	if (id_column != NULL &&
-		!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(call->id_type)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("the type of column \"%s\" was dropped while the source was being read",
-						id_column)));
-}
-
 /* True if the call writes labels or a version of a model. */
 static bool
 is_written(const GkCall *call)
@@ -283,7 +268,7 @@ gk_call_read(GkCall *call)
 	else
 		read_alone(call, &work, undivided);
 	PopActiveSnapshot();
-	check_id_type(call);
+	gk_source_check_ids(call->source);
 	show_engine(call);
 	call->arguments.fit.dimension = call->rows.dimension;
 	call->arguments.fit.rows = call->rows.read - call->rows.skipped;

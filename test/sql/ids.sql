@@ -72,6 +72,17 @@ SELECT fails_with($$SELECT gkmeans_fit('SELECT passing(0, i) AS id, drop_at_nine
 SELECT fails_with($$SELECT gkmeans_fit_predict(NULL::passing, 'SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id')$$, '42704', 'nor returned', 'was dropped while the source was being read');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 'id')$$, '42704', 'nor evaluated', 'was dropped while the source was being read');
 
+-- One that alters it, wherever its values are: they would be taken for those of another type.
+CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE b TYPE text; END IF; RETURN i; END $$;
+CREATE TYPE part AS (a int, b bigint);
+CREATE DOMAIN parts AS part[];
+CREATE TYPE whole AS (parts parts);
+CREATE TYPE span AS RANGE (subtype = part);
+SELECT fails_with(format($$SELECT %s 'SELECT %s AS id, alter_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id'%s)$$, call, id, rest), '55000', call || ', ids are ' || id, 'was altered while the source was being read')
+FROM unnest('{gkmeans_fit(,gkmeans_fit(,gkmeans_fit(,"gkmeans_fit_predict(NULL::part,","gkmeans_fit_predict(NULL::record,"}'::text[],
+	'{"ROW(i, i)::part","ROW(ARRAY[ROW(i, i)::part]::parts)::whole","span(ROW(1, i)::part, NULL)","ROW(i, i)::part","ROW(i, i)::part"}'::text[],
+	'{", labels_table => ''altered_labels''",", labels_table => ''altered_labels''",", labels_table => ''altered_labels''","",""}'::text[]) AS calls (call, id, rest);
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,0 +1,72 @@
+/*
+ * What the values of a type consist of.
+ *
+ * Ids are kept as they are from the reading to the writing of labels.  Before there is a column of
+ * a composite type, PostgreSQL would let it be altered, and take the bytes of the old one for the
+ * new one.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "id_parts.h"
+
+static void add_type(Oid type, List **parts);
+
+/* Adds the columns of a composite type, and locks them. */
+static void
+add_columns(Oid relation_id, List **parts)
+{
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+
+	for (int i = 0; relation != NULL && i < RelationGetDescr(relation)->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(RelationGetDescr(relation), i);
+
+		*parts = lappend_oid(*parts, (Oid) column->atttypmod);
+		add_type(column->attisdropped ? InvalidOid : column->atttypid, parts);
+	}
+	if (relation != NULL)
+		relation_close(relation, NoLock);
+}
+
+/* Adds a type, and what it consists of. */
+static void
+add_type(Oid type, List **parts)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	FormData_pg_type form;
+
+	check_stack_depth();
+	*parts = lappend_oid(*parts, HeapTupleIsValid(tuple) ? type : InvalidOid);
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = *(Form_pg_type) GETSTRUCT(tuple);
+	ReleaseSysCache(tuple);
+	if (OidIsValid(form.typrelid))
+		add_columns(form.typrelid, parts);
+	else if (OidIsValid(form.typbasetype))
+		add_type(form.typbasetype, parts);
+	else if (OidIsValid(form.typelem))
+		add_type(form.typelem, parts);
+	else if (form.typtype == TYPTYPE_RANGE)
+		add_type(get_range_subtype(type), parts);
+	else if (form.typtype == TYPTYPE_MULTIRANGE)
+		add_type(get_multirange_range(type), parts);
+}
+
+/* The types that values of a type consist of. */
+List *
+gk_id_parts(Oid type)
+{
+	List	   *parts = NIL;
+
+	add_type(type, &parts);
+	return parts;
+}
