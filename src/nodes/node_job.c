@@ -48,6 +48,7 @@ typedef struct NodeJob
 	GkJob	   *job;
 	Oid			user;			/* whose privileges count */
 	GkNodeTask	task;
+	const char *columns;		/* of the source, as they were when the node was opened */
 	GkSource   *source;			/* of the rows */
 	GkRows		rows;
 	bool		has_read;
@@ -243,7 +244,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	work = &current->task.work;
 
 	source = describe_source(&current->task.source, task->by_direction);
-	opened->columns = gk_column_types(source);
+	opened->columns = current->columns = gk_column_types(source);
 	if (gk_engine_depends_on_work())
 		gk_source_estimate(source, &work->rows, &work->dimension);
 	opened->name = gk_open_engine(job, work, &opened->reason)->class_of->name;
@@ -282,6 +283,9 @@ gk_node_job_read(int dimension, const double *shift, double *seconds)
 		elog(ERROR, "could not connect to SPI");
 	MemoryContextSwitchTo(gk_job_context(current->job));
 	current->source = describe_source(&spec, current->task.by_direction);
+	/* the other server has compared these with those of the other nodes */
+	if (strcmp(gk_column_types(current->source), current->columns) != 0)
+		gk_refuse_change();
 	gk_source_read(current->source, current->job, gk_job_engine(current->job), &current->rows);
 	SPI_finish();
 	current->has_read = true;

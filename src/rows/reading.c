@@ -436,6 +436,7 @@ prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 
 	AcceptInvalidationMessages();
 	feeding->changes = SharedInvalidMessageCounter;
+	gk_source_check_columns(source);
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (alone)
 		set_locally("max_parallel_workers_per_gather", "0");
@@ -444,6 +445,8 @@ prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 	else
 		prepare_aggregate(source, feeding);
 	AtEOXact_GUC(true, nest_level);
+	/* its names may have come to mean other tables in between */
+	gk_source_check_columns(source);
 	if (source->forbidden != NIL)
 		check_forbidden(source, feeding);
 	gk_progress_expect(feeding->rows);

@@ -9,18 +9,8 @@
 #include "parser/parse_coerce.h"
 
 #include "share.h"
+#include "source_columns.h"
 #include "unusable.h"
-
-/* Reports that the columns of a source are not those that were described. */
-__attribute__((noreturn))
-static void
-refuse_change(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("source changed while it was being read"),
-			 errdetail("The types of its columns have changed since the fit began.")));
-}
 
 /* Finds out how to decode the columns, and checks them against the feed. */
 static void
@@ -49,7 +39,7 @@ describe_columns(GkFeeder *feeder, FunctionCallInfo fcinfo)
 	else
 		fits = fits && feeder->count == (width + GK_PIECE - 1) / GK_PIECE;
 	if (!fits)
-		refuse_change();
+		gk_refuse_change();
 }
 
 /* Finds out how to decode the weight. */
@@ -60,7 +50,7 @@ describe_weight(GkFeeder *feeder, FunctionCallInfo fcinfo)
 
 	if (!gk_describe_column(get_fn_expr_argtype(fcinfo->flinfo, GK_WEIGHT), &weight) ||
 		weight.shape != GK_SCALAR)
-		refuse_change();
+		gk_refuse_change();
 	feeder->weight_element = weight.element;
 }
 
@@ -70,7 +60,7 @@ begin_ids(GkFeeder *feeder, FunctionCallInfo fcinfo, int participant)
 {
 	feeder->id_type = feeder->feed->id_type;
 	if (!IsBinaryCoercible(get_fn_expr_argtype(fcinfo->flinfo, GK_ID), feeder->id_type))
-		refuse_change();
+		gk_refuse_change();
 	feeder->ids = gk_row_ids_attach(feeder->feed->ids, feeder->id_type, participant);
 }
 

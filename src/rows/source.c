@@ -176,6 +176,19 @@ gk_source_id_type(const GkSource *source)
 	return source->id_type;
 }
 
+/*
+ * Raises an error if the columns are others by what the names mean now: rows are read by the places
+ * of columns, so others must not take their place.
+ */
+void
+gk_source_check_columns(const GkSource *source)
+{
+	Query	   *query = analyze_text(source->text);
+
+	if (!equalTupleDescs(ExecCleanTypeFromTL(query->targetList), source->columns))
+		gk_refuse_change();
+}
+
 /* Raises an error if the type of the id column is no longer what it was. */
 void
 gk_source_check_ids(const GkSource *source)

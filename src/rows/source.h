@@ -46,6 +46,9 @@ extern void gk_source_require(const GkSourceText *text, const char *name, const 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
 
+/* Raises 55000 if the columns of the source, by what its names mean now, are others. */
+extern void gk_source_check_columns(const GkSource *source);
+
 /*
  * Raises an error if the type of the id column is no longer what it was: 42704 if it was dropped,
  * 55000 if it was altered.

@@ -101,6 +101,17 @@ gk_find_column(const GkSource *source, const char *name, const char *argument)
 	return found;
 }
 
+/* Reports that the columns of a source are not those that were described. */
+void
+gk_refuse_change(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("source changed while it was being read"),
+			 errdetail("Its columns, or their types, are no longer those that were described."),
+			 errhint("Try again.")));
+}
+
 /* Adds a column to the features. */
 void
 gk_add_feature(GkSource *source, int column)

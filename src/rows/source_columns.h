@@ -39,6 +39,9 @@ extern Oid	gk_column_type(const GkSource *source, int column);
  */
 extern int	gk_find_column(const GkSource *source, const char *name, const char *argument);
 
+/* Raises 55000: the columns of a source are not those that were described. */
+extern void gk_refuse_change(void) __attribute__((noreturn));
+
 /* Adds a column to the features. */
 extern void gk_add_feature(GkSource *source, int column);
 

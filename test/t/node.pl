@@ -51,6 +51,7 @@ is($session->query($open) =~ s/\|.*//sr, $engine, 'a node outside of a transacti
 nothing_left($server, $session, $pid, $threads, 'a node without a transaction block');
 
 # Steps in a wrong order.
+like(in_transaction($open, 'CREATE TEMP TABLE data (id bigint, x int2, y float8)', $load), qr/source changed while it was being read \(Its columns, or their types/, 'another table of that name, with another type');
 like(in_transaction($open, 'SELECT * FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
 like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
 like(in_transaction($open, "SELECT gkmeans.gkmeans_node_put('x')"), qr/not due \(This node has no rows\.\)/, 'a message before the rows');
