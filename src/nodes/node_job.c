@@ -264,28 +264,37 @@ drop_rows(void)
 	gk_check(engine->class_of->clear(engine));
 }
 
+/* Describes the source of this node as it is now, unless its rows are to be read again. */
+static void
+describe_again(void)
+{
+	GkSourceSpec spec = current->task.source;
+
+	if (current->source != NULL && IsolationUsesXactSnapshot())
+		return;
+	spec.of_node = true;
+	current->source = describe_source(&spec, current->task.by_direction);
+	/* the other server has compared these with those of the other nodes */
+	if (strcmp(gk_column_types(current->source), current->columns) != 0)
+		gk_refuse_change();
+}
+
 /* Reads the rows. */
 const GkRows *
 gk_node_job_read(int dimension, const double *shift, double *seconds)
 {
 	MemoryContext before = begin_step();
-	GkSourceSpec spec = current->task.source;
 	instr_time	begin;
 
 	if (current->node != NULL)
 		refuse_step("The rows of this node are already in use.");
 	INSTR_TIME_SET_CURRENT(begin);
 	drop_rows();
-	spec.dimension = dimension;
-	spec.shift = shift;
-	spec.of_node = true;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	MemoryContextSwitchTo(gk_job_context(current->job));
-	current->source = describe_source(&spec, current->task.by_direction);
-	/* the other server has compared these with those of the other nodes */
-	if (strcmp(gk_column_types(current->source), current->columns) != 0)
-		gk_refuse_change();
+	describe_again();
+	gk_source_shift(current->source, dimension, shift);
 	gk_source_read(current->source, current->job, gk_job_engine(current->job), &current->rows);
 	SPI_finish();
 	current->has_read = true;

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -427,10 +428,10 @@ check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
 
 /*
  * Prepares the query, without partitionwise aggregation, because a process must have only one
- * share; without workers if it has to be `alone`.
+ * share.
  */
 static void
-prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
+prepare_query(const GkSource *source, GkFeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
@@ -438,8 +439,6 @@ prepare_query(const GkSource *source, bool alone, GkFeedQuery *feeding)
 	feeding->changes = SharedInvalidMessageCounter;
 	gk_source_check_columns(source);
 	set_locally("enable_partitionwise_aggregate", "off");
-	if (alone)
-		set_locally("max_parallel_workers_per_gather", "0");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		prepare_rows(source, feeding);
 	else
@@ -471,7 +470,7 @@ void
 gk_source_estimate(GkSource *source, double *rows, double *dimension)
 {
 	source->feeding = palloc(sizeof(GkFeedQuery));
-	prepare_query(source, false, source->feeding);
+	prepare_query(source, source->feeding);
 	*rows = source->feeding->rows;
 	*dimension = source->described[0].shape == GK_SCALAR ? source->count
 		: expected_elements(source, source->feeding->row_bytes);
@@ -718,11 +717,38 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 
 	for (int i = 0; is_old && i < MOST_PLANS; i++)
 	{
-		prepare_query(source, false, feeding);
+		prepare_query(source, feeding);
 		is_old = gk_query_push_snapshot(feeding->query);
 		replace_snapshot();
 	}
 	return is_newer;
+}
+
+/*
+ * Prepares the query and pushes the snapshot of a reading.  When a node reads again, both are those
+ * of the first time: the snapshot of the node's transaction keeps the rows of one that is newer.
+ */
+static void
+begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
+{
+	Snapshot	snapshot;
+
+	if (source->read_by != NULL)
+	{
+		*feeding = *source->feeding;
+		PushActiveSnapshot(RestoreSnapshot(source->read_by));
+		return;
+	}
+	if (!take_estimated(source, feeding))
+		prepare_query(source, feeding);
+	rows->is_newer = push_snapshot(source, feeding);
+	if (!source->spec.of_node || !IsolationUsesXactSnapshot())
+		return;
+	snapshot = GetActiveSnapshot();
+	source->feeding = palloc(sizeof(GkFeedQuery));
+	*source->feeding = *feeding;
+	source->read_by = palloc(EstimateSnapshotSpace(snapshot));
+	SerializeSnapshot(snapshot, source->read_by);
 }
 
 /* Runs the source and appends its rows to the engine. */
@@ -734,16 +760,14 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	Reading    *reading;
 
 	memset(rows, 0, sizeof(GkRows));
-	if (!take_estimated(source, &feeding))
-		prepare_query(source, false, &feeding);
-	rows->is_newer = push_snapshot(source, &feeding);
+	begin_pass(source, &feeding, rows);
 	spec.processes = feeding.processes;
 	spec.expected_bytes = expected_bytes(&spec, &feeding);
 	spec.alone = can_be_alone(&feeding, &spec, engine);
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	/* as in other queries, there are no workers if no segment is left */
-	if (is_alone(reading) && !spec.alone)
-		prepare_query(source, true, &feeding);
+	if (is_alone(reading))
+		feeding.query->plan->parallelModeNeeded = false;
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	read_once(reading, &feeding, job, rows);
@@ -754,11 +778,8 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		prepare_query(source, is_alone(reading), &feeding);
-		/* the same one: the shift is that of its rows */
-		rows->is_newer = gk_query_push_snapshot(feeding.query) || rows->is_newer;
+		/* the same plan by the same snapshot: the shift is that of its rows */
 		read_once(reading, &feeding, job, rows);
-		PopActiveSnapshot();
 	}
 	PopActiveSnapshot();
 	describe_rows(source, reading->feed, job, rows);

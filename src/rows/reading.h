@@ -42,6 +42,7 @@ typedef struct GkRows
  * Runs the source and appends its rows to the engine (lend_buffer, set_dimension, append;
  * not sealed).  The job owns ring, thread and ids; the first two end with the call.
  * SPI must be connected.
+ * A node may read its source again: the same rows, if its transaction keeps them.
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
 

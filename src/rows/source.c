@@ -253,6 +253,14 @@ gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column
 		gk_are_made_of(source->query, &source->weight, source->weight > 0, relation_id, column);
 }
 
+/* Declares how rows are shifted. */
+void
+gk_source_shift(GkSource *source, int dimension, const double *shift)
+{
+	source->spec.dimension = dimension;
+	source->spec.shift = shift;
+}
+
 /* Declares that rows are compared by direction. */
 void
 gk_source_by_direction(GkSource *source)

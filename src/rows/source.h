@@ -50,6 +50,12 @@ extern Oid	gk_source_id_type(const GkSource *source);
 extern void gk_source_check_columns(const GkSource *source);
 
 /*
+ * Declares that rows are shifted as those of a model: `dimension` numbers, NULL = not at all.  If
+ * that is 0, a shift is found.
+ */
+extern void gk_source_shift(GkSource *source, int dimension, const double *shift);
+
+/*
  * Raises an error if the type of the id column is no longer what it was: 42704 if it was dropped,
  * 55000 if it was altered.
  */

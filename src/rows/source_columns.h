@@ -26,7 +26,8 @@ struct GkSource
 	GkColumn   *described;		/* how to decode them */
 	bool		by_direction;	/* see gk_source_by_direction() */
 	List	   *forbidden;		/* OIDs of tables, see gk_source_forbid() */
-	struct GkFeedQuery *feeding;	/* its plan, if there was an estimate */
+	struct GkFeedQuery *feeding;	/* its plan, if there was an estimate, or it is read again */
+	char	   *read_by;		/* the snapshot, serialized, if a node may read it again */
 };
 
 /* The name and the type of a column. */

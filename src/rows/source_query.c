@@ -16,6 +16,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "source_changes.h"
 #include "source_query.h"
@@ -189,6 +190,22 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	return is_old;
 }
 
+/*
+ * Raises an error if a function was dropped that a query calls: unlike its tables, nothing keeps it
+ * while the query waits, or runs for the second time.
+ */
+static void
+check_functions(const List *functions)
+{
+	ListCell   *cell;
+
+	foreach(cell, functions)
+		if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(lfirst_oid(cell))))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_FUNCTION),
+					 errmsg("a function of the source was dropped while it was being read")));
+}
+
 /* Runs a query. */
 void
 gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
@@ -199,6 +216,7 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	check_functions(query->functions);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, 0);

@@ -80,7 +80,7 @@ SELECT is(reads_twice('CASE WHEN i <= 30000 THEN 1 ELSE 0 END::float8'), false, 
 
 -- A source that changes between two readings
 CREATE TABLE far AS SELECT i, 1e9 + i % 7 + CASE WHEN i > 100000 THEN 1e12 ELSE 0 END AS x FROM generate_series(1, 120000) i;
-CREATE FUNCTION read_otherwise() RETURNS float8 LANGUAGE sql AS $$SELECT 0.0 * length(set_config('standard_conforming_strings', 'off', true))$$;
+CREATE FUNCTION read_otherwise() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN 0.0 * length(set_config('standard_conforming_strings', 'off', true)); END$$;
 SELECT fails_with($test$SELECT * FROM gkmeans_fit($$SELECT CASE WHEN i = 1 THEN x + read_otherwise() ELSE x END AS x, 'a\' AS t, ' AS t, $1 AS u -- ' AS u
 	FROM far$$, '{x}', 2)$test$, '55000', 'a setting that changes what the text says', 'standard_conforming_strings');
 CREATE TEMP TABLE hidden AS SELECT i, ARRAY[i % 2 = 0] AS v FROM generate_series(1, 10) i;
@@ -89,7 +89,14 @@ CREATE FUNCTION hide(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
 	IF i = 5 AND to_regclass('pg_temp.hidden') IS NOT NULL THEN ALTER TABLE pg_temp.hidden RENAME TO farther; END IF;
 	RETURN i;
 END $$;
-SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT v FROM farther WHERE hide(i) > 0', '{v}', 2)$$, '55000', 'a table of booleans that hides the first one', 'source changed while it was being read');
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT v FROM farther WHERE hide(i) > 0', '{v}', 2)), 120000, 'a table of booleans that hides the first one after its fifth row');
+SELECT is((SELECT read_twice FROM gkmeans_last_fit()), true, 'which is read twice');
+CREATE FUNCTION size_of(float8) RETURNS float8 LANGUAGE internal AS 'float8abs';
+CREATE FUNCTION drop_size_of(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF i = 5 THEN DROP FUNCTION size_of; END IF;
+	RETURN i;
+END $$;
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT size_of(x) AS x FROM far WHERE drop_size_of(i) > 0', '{x}', 2)$$, '42883', 'a function that is dropped between two readings', 'was dropped while it was being read');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -50,8 +50,16 @@ nothing_left($server, $session, $pid, $threads, 'a committed transaction of a no
 is($session->query($open) =~ s/\|.*//sr, $engine, 'a node outside of a transaction block');
 nothing_left($server, $session, $pid, $threads, 'a node without a transaction block');
 
-# Steps in a wrong order.
+# Rows that are read again are the same: also if what the source names has changed meanwhile.
+$session->query("BEGIN ISOLATION LEVEL REPEATABLE READ; $open; $load");
+$server->safe_psql('postgres', 'BEGIN; DELETE FROM data WHERE id <= 100; GRANT SELECT ON data TO pg_monitor; COMMIT');
+is($session->query($load), '3000|0|2', 'rows that were deleted after the first reading');
+$session->query('ROLLBACK');
+is(in_transaction($open, $load) =~ s/.*\n//sr, '2900|0|2', 'are not there in the next transaction');
+$server->safe_psql('postgres', 'INSERT INTO data SELECT i, 0, 0 FROM generate_series(1, 100) i');
 like(in_transaction($open, 'CREATE TEMP TABLE data (id bigint, x int2, y float8)', $load), qr/source changed while it was being read \(Its columns, or their types/, 'another table of that name, with another type');
+
+# Steps in a wrong order.
 like(in_transaction($open, 'SELECT * FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
 like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
 like(in_transaction($open, "SELECT gkmeans.gkmeans_node_put('x')"), qr/not due \(This node has no rows\.\)/, 'a message before the rows');
