@@ -724,6 +724,21 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 	return is_newer;
 }
 
+/* Keeps the snapshot for the next reading; that one must not have needed a newer one. */
+static void
+keep_snapshot(Snapshot *kept, bool is_newer)
+{
+	if (*kept == NULL)
+		*kept = RegisterSnapshot(GetActiveSnapshot());
+	else if (is_newer)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("source changed between two readings"),
+				 errdetail("What it names was altered or replaced, perhaps with rows that the "
+						   "snapshot of the first reading does not see."),
+				 errhint("Try again.")));
+}
+
 /*
  * Prepares the query and pushes the snapshot of a reading.  When a node reads again, both are those
  * of the first time: the snapshot of the node's transaction keeps the rows of one that is newer.
@@ -742,6 +757,8 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	if (!take_estimated(source, feeding))
 		prepare_query(source, feeding);
 	rows->is_newer = push_snapshot(source, feeding);
+	if (source->spec.snapshot != NULL)
+		keep_snapshot(source->spec.snapshot, rows->is_newer);
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot())
 		return;
 	snapshot = GetActiveSnapshot();

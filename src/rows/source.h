@@ -16,6 +16,7 @@
 
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
+#include "utils/snapshot.h"
 
 #include "source_text.h"
 
@@ -31,6 +32,7 @@ typedef struct GkSourceSpec
 	int			dimension;		/* 0 = unknown; else rows of a model … */
 	const double *shift;		/* … with this shift, `dimension` numbers; NULL = none */
 	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
+	Snapshot   *snapshot;		/* of all readings, kept by the first; NULL = there is one */
 	bool		of_node;		/* read in a transaction that gkmeans began for it */
 } GkSourceSpec;
 

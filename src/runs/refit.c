@@ -65,7 +65,7 @@ typedef struct Refit
 	bool		is_beyond;		/* its centroids are out of range among the rows of the fit */
 
 	GkCall		call;			/* the current reading */
-	Snapshot	snapshot;		/* of both readings; NULL before the first */
+	Snapshot	snapshot;		/* of both readings; NULL before the first, and over nodes */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
@@ -329,7 +329,7 @@ read_rows(Refit *refit, bool as_deployed)
 		compare_as_deployed(refit);
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
-	call->arguments.snapshot = &refit->snapshot;
+	call->arguments.source.snapshot = &refit->snapshot;
 	gk_call_read(call);
 	gk_call_check_rows(call);
 	/* each time: a function of the source may return other arrays than before */
@@ -667,6 +667,43 @@ run_check(Refit *refit)
 	refit->labels = gk_call_labels(&refit->call);
 }
 
+/* Keeps what is known of the rows as they are read. */
+static GkRows
+keep_facts(const Refit *refit)
+{
+	const GkRows *rows = &refit->call.rows;
+	GkRows		facts = {.read = rows->read,.skipped = rows->skipped};
+	Size		bytes = rows->dimension * sizeof(double);
+
+	if (rows->least == NULL)
+		return facts;
+	facts.least = MemoryContextAlloc(refit->context, bytes);
+	facts.greatest = MemoryContextAlloc(refit->context, bytes);
+	memcpy(facts.least, rows->least, bytes);
+	memcpy(facts.greatest, rows->greatest, bytes);
+	return facts;
+}
+
+/*
+ * Raises an error if the rows of two readings are not the same, as far as is known: each reading
+ * over nodes has snapshots of its own.
+ */
+static void
+compare_facts(const GkRows *first, const GkRows *rows)
+{
+	Size		bytes = rows->dimension * sizeof(double);
+
+	if (first->read != rows->read || first->skipped != rows->skipped ||
+		(first->least != NULL && rows->least != NULL &&
+		 (memcmp(first->least, rows->least, bytes) != 0 ||
+		  memcmp(first->greatest, rows->greatest, bytes) != 0)))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("source changed between two readings"),
+				 errdetail("Each reading over nodes sees their rows as they are then."),
+				 errhint("Try again.")));
+}
+
 /*
  * Reads the rows again, as the definition says.  The labels of the first reading are written as
  * those of the second would be, so its ids and the table of labels must be as they were.
@@ -677,12 +714,15 @@ read_again(Refit *refit)
 	GkCall	   *call = &refit->call;
 	Oid			id_type = call->id_type;
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
+	GkRows		facts = keep_facts(refit);
 
 	if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
 		refit->labels = gk_call_labels(call);
 	gk_call_end_job(call);
 	gk_call_close(call);
 	read_rows(refit, false);
+	if (call->cluster != NULL)
+		compare_facts(&facts, &call->rows);
 	if (refit->labels != NULL &&
 		(call->id_type != id_type || gk_labels_table_columns(call->table) != columns))
 		ereport(ERROR,

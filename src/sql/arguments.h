@@ -7,7 +7,6 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "utils/snapshot.h"
 
 #include "fit_spec.h"
 #include "labels_table.h"
@@ -26,7 +25,6 @@ typedef struct GkArguments
 	const char *changes_table;	/* NULL = none */
 	bool		of_model;		/* the labels have a version and names */
 
-	Snapshot   *snapshot;		/* of all readings, kept by the first; NULL = there is one */
 
 	bool		labels_may_stay;	/* the labels are for the labels table and nothing else */
 } GkArguments;

@@ -236,7 +236,7 @@ is_written(const GkCall *call)
 static void
 push_snapshot(const GkCall *call)
 {
-	Snapshot   *kept = call->arguments.snapshot;
+	Snapshot   *kept = call->arguments.source.snapshot;
 
 	if (kept != NULL && *kept != NULL)
 		PushActiveSnapshot(*kept);
@@ -244,8 +244,6 @@ push_snapshot(const GkCall *call)
 		PushActiveSnapshot(GetLatestSnapshot());
 	else
 		PushActiveSnapshot(GetActiveSnapshot());
-	if (kept != NULL && *kept == NULL)
-		*kept = RegisterSnapshot(GetActiveSnapshot());
 }
 
 /* Reads the rows of the source into an engine. */

@@ -506,19 +506,23 @@ CREATE SCHEMA gk_early;
 CREATE TABLE people (id int, x float8, y float8);
 INSERT INTO people SELECT 2000000000 + i * 4, i % 10, i * 7 % 13 FROM generate_series(1, 100) i;
 CREATE TABLE kept_labels (id int, cluster_id int);
+CREATE TABLE gk_early.people AS SELECT id::text AS id, x, y FROM people;
 CREATE FUNCTION changes(what text) RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN
-	IF to_regclass('gk_early.people') IS NULL AND current_setting('gk_test.changes', true) = 'on' THEN
-		CREATE TABLE gk_early.people AS SELECT id::text AS id, x, y FROM gk_test.people;
+	IF current_setting('gk_test.changes', true) = 'on' AND current_setting('search_path') NOT LIKE 'gk_early%' THEN
+		PERFORM set_config('search_path', 'gk_early, gk_test, public', true);
 		ALTER TABLE gk_test.kept_labels ALTER id TYPE text;
 	END IF;
 	RETURN true;
 END $$;
-SET LOCAL search_path = gk_early, gk_test, public;
-SELECT gkmeans_create_model('gk_test.of_people', 'SELECT id, x, y FROM people WHERE gk_test.changes(id::text)', '{x,y}', 2, id_column => 'id', scale => 'standard', labels_table => 'gk_test.kept_labels', labels_mode => 'delete');
 SET LOCAL search_path = gk_test, public;
+SELECT gkmeans_create_model('gk_test.of_people', 'SELECT id, x, y FROM people WHERE gk_test.changes(id::text)', '{x,y}', 2, id_column => 'id', scale => 'standard', labels_table => 'gk_test.kept_labels', labels_mode => 'delete');
 SET LOCAL gk_test.changes = 'on';
 SELECT fails_with($$SELECT gkmeans_refit('of_people', rescale => true, deploy => 'never')$$, '55000', 'ids of another type in the second reading', 'changed while the source was being read');
 SELECT is(status, 'fitted', 'unless those of the first reading are not needed') FROM gkmeans_refit('of_people', rescale => true, deploy => 'always');
+SET LOCAL gk_test.changes = 'off';
+CREATE FUNCTION grants() RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN GRANT SELECT ON gk_test.people TO PUBLIC; RETURN true; END $$;
+SELECT gkmeans_create_model('of_granted', 'SELECT x, y FROM gk_test.people, (SELECT gk_test.grants()) AS granted', '{x,y}', 2, scale => 'standard');
+SELECT fails_with($$SELECT gkmeans_refit('of_granted', rescale => true)$$, '40001', 'a table that was altered since the first reading', 'source changed between two readings');
 
 SELECT * FROM finish();
 ROLLBACK;

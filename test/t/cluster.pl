@@ -208,6 +208,14 @@ for my $case (@models)
 }
 nothing_is_left('fits that succeed');
 
+# A refit that finds a new scale reads its source twice, in other sessions of the nodes, which may see other rows.
+$_->safe_psql('postgres', 'CREATE TABLE steady AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 200) i; CREATE VIEW restless AS SELECT * FROM steady UNION ALL SELECT 0, -pg_backend_pid(), 0')
+	for $first, values %node;
+sql("$nodes SELECT FROM gkmeans_create_model('m_$_', '$_', '{x,y}', 2, scale => 'standard', n_init => 2)") for 'steady', 'restless';
+is(sql("BEGIN; $nodes SELECT status FROM gkmeans_refit('m_steady', rescale => true, deploy => 'never'); ROLLBACK"), 'fitted', 'rows that are the same are read twice');
+like(failure("$nodes SELECT FROM gkmeans_refit('m_restless', rescale => true)"), qr/source changed between two readings/, 'rows that are others');
+nothing_is_left('refits that read twice');
+
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
 {
