@@ -16,6 +16,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "alloc.h"
@@ -85,6 +86,10 @@ refuse_type(const char *what, Oid type)
 	char		category;
 	bool		preferred;
 
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the type of %s was dropped meanwhile", what)));
 	get_type_category_preferred(type, &category, &preferred);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),

@@ -131,7 +131,7 @@ type_name(Oid type)
 		return format_type_be(type);
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", type);
+		gk_refuse_change();
 	name = pstrdup(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
 	ReleaseSysCache(tuple);
 	return name;

@@ -103,8 +103,12 @@ describe_number(Oid type, GkElement *element)
 static bool
 look_up_column(Oid type, GkColumn *column)
 {
-	Oid			base = getBaseType(type);
+	Oid			base;
 
+	/* a query that runs may outlive a type in it */
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		return false;
+	base = getBaseType(type);
 	memset(column, 0, sizeof(GkColumn));
 	column->shape = GK_SCALAR;
 	if (describe_number(base, &column->element))

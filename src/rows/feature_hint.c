@@ -197,9 +197,13 @@ const char *
 gk_feature_hint(Oid type, const char *column)
 {
 	const char *quoted = quote_identifier(column);
-	Oid			base = getBaseType(type);
-	const char *expression = column_expression(base, quoted);
+	const char *expression;
+	Oid			base;
 
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		return "Its type was dropped meanwhile.";
+	base = getBaseType(type);
+	expression = column_expression(base, quoted);
 	if (base == UUIDOID)
 		return psprintf("A uuid is not a measure: leave it out, or name it as id_column => %s.",
 						quote_literal_cstr(column));

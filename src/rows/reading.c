@@ -787,6 +787,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		feeding.query->plan->parallelModeNeeded = false;
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
+	gk_source_check_ids(source);
 	read_once(reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0 &&
 		gk_shift_correct(gk_feed_shift(reading->feed),
@@ -795,6 +796,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
+		gk_source_check_ids(source);
 		/* the same plan by the same snapshot: the shift is that of its rows */
 		read_once(reading, &feeding, job, rows);
 	}

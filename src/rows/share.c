@@ -7,6 +7,7 @@
 
 #include "access/parallel.h"
 #include "parser/parse_coerce.h"
+#include "utils/syscache.h"
 
 #include "share.h"
 #include "source_columns.h"
@@ -59,7 +60,8 @@ static void
 begin_ids(GkFeeder *feeder, FunctionCallInfo fcinfo, int participant)
 {
 	feeder->id_type = feeder->feed->id_type;
-	if (!IsBinaryCoercible(get_fn_expr_argtype(fcinfo->flinfo, GK_ID), feeder->id_type))
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(feeder->id_type)) ||
+		!IsBinaryCoercible(get_fn_expr_argtype(fcinfo->flinfo, GK_ID), feeder->id_type))
 		gk_refuse_change();
 	feeder->ids = gk_row_ids_attach(feeder->feed->ids, feeder->id_type, participant);
 }

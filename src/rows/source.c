@@ -9,6 +9,7 @@
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "feature_hint.h"
 #include "id_parts.h"
@@ -117,6 +118,8 @@ find_id(GkSource *source)
 								: "id_column");
 	type = gk_column_type(source, source->id);
 	source->id_type = OidIsValid(wanted) ? wanted : type;
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(source->id_type)))
+		gk_refuse_change();
 	if (!can_coerce_type(1, &type, &source->id_type, COERCION_IMPLICIT))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),

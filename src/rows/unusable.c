@@ -13,6 +13,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "source_columns.h"
 #include "unusable.h"
@@ -37,23 +38,27 @@ typedef struct Value
 /* Visits a number; true ends the walk. */
 typedef bool (*Visitor) (const Value *value, void *context);
 
+/* The text of a value that is not NULL; "..." if it is large, or its type has been dropped. */
+static const char *
+value_text(Oid type, Datum value)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		return "...";
+	getTypeOutputInfo(type, &output, &is_varlena);
+	return is_varlena && toast_raw_datum_size(value) > LARGEST_SHOWN ? "..."
+		: OidOutputFunctionCall(output, value);
+}
+
 /* Appends a value's text, or its beginning. */
 static void
 append_value(StringInfo text, Oid type, const NullableDatum *value, bool is_piece)
 {
-	Oid			output;
-	bool		is_varlena;
-	char	   *all;
+	const char *all = value->isnull ? "null" : value_text(type, value->value);
 	int			length;
 	int			shown;
-
-	getTypeOutputInfo(type, &output, &is_varlena);
-	if (value->isnull)
-		all = "null";
-	else if (is_varlena && toast_raw_datum_size(value->value) > LARGEST_SHOWN)
-		all = "...";
-	else
-		all = OidOutputFunctionCall(output, value->value);
 
 	/* many columns come as arrays; without their braces they read as one row */
 	length = strlen(all);
@@ -92,15 +97,11 @@ row_text(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 const char *
 gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
-	Oid			output;
-	bool		is_varlena;
-
 	if (feeder->ids == NULL)
 		return psprintf("The row (%s)", row_text(feeder, fcinfo));
 	if (PG_ARGISNULL(GK_ID))
 		return "The row with id NULL";
-	getTypeOutputInfo(feeder->id_type, &output, &is_varlena);
-	return psprintf("The row with id %s", OidOutputFunctionCall(output, PG_GETARG_DATUM(GK_ID)));
+	return psprintf("The row with id %s", value_text(feeder->id_type, PG_GETARG_DATUM(GK_ID)));
 }
 
 /* Visits the elements of an array; those of a piece are columns of their own. */

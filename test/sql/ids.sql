@@ -72,6 +72,20 @@ SELECT fails_with($$SELECT gkmeans_fit('SELECT passing(0, i) AS id, drop_at_nine
 SELECT fails_with($$SELECT gkmeans_fit_predict(NULL::passing, 'SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id')$$, '42704', 'nor returned', 'was dropped while the source was being read');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 'id')$$, '42704', 'nor evaluated', 'was dropped while the source was being read');
 
+-- One that drops a type before its first row is taken, or between two readings.
+CREATE DOMAIN number AS float8;
+CREATE FUNCTION drop_number(i int, at int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF i = at THEN DROP DOMAIN number; END IF; RETURN true; END $$;
+SELECT fails_with(format($$SELECT * FROM gkmeans_fit%s 'SELECT %s FROM generate_series(1, 9) i WHERE drop_number(i, 1)', '{x}', 2%s)$$, call, columns, rest), '55000', columns, 'source changed while it was being read')
+FROM unnest('{(,(,(,"_predict(NULL::number,"}'::text[],
+	'{i::number AS x,"ARRAY[i, i]::number[] AS x","i AS x, i::number AS w","i AS x, i::number AS id"}'::text[],
+	'{"","",", weight_column => ''w''",", id_column => ''id''"}'::text[]) AS calls (call, columns, rest);
+SELECT fails_with($$SELECT * FROM gkmeans_fit_predict(NULL::number, 'SELECT i::number AS id, i + CASE WHEN i = 120000 THEN 1e15 ELSE 1e9 END::float8 AS x FROM generate_series(1, 120000) i WHERE drop_number(i, 9)', '{x}', 2, 'id')$$,
+	'42704', 'ids that would be read once more', 'was dropped while the source was being read');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT i::number AS x, CASE WHEN i <> 2 THEN i END AS y FROM generate_series(1, 9) i WHERE drop_number(i, 2)', '{x,y}', 2, nulls => 'error')$$,
+	'22004', 'a row whose values cannot be shown', 'column "y" is NULL', 'The row \(\.\.\., null\)');
+SELECT gkmeans_import_model('of_numbers', '{{1}}', '{x}');
+SELECT fails_with($$SELECT gkmeans_predict('of_numbers', i::number) FROM generate_series(1, 9) i WHERE drop_number(i, 1)$$, '42704', 'a prediction', 'the type of argument 2 was dropped meanwhile');
+
 -- One that alters it, wherever its values are: they would be taken for those of another type.
 CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE b TYPE text; END IF; RETURN i; END $$;
 CREATE TYPE part AS (a int, b bigint);

@@ -59,6 +59,14 @@ is(in_transaction($open, $load) =~ s/.*\n//sr, '2900|0|2', 'are not there in the
 $server->safe_psql('postgres', 'INSERT INTO data SELECT i, 0, 0 FROM generate_series(1, 100) i');
 like(in_transaction($open, 'CREATE TEMP TABLE data (id bigint, x int2, y float8)', $load), qr/source changed while it was being read \(Its columns, or their types/, 'another table of that name, with another type');
 
+# Types that are dropped between the steps.
+$server->safe_psql('postgres', 'CREATE TYPE mood AS ENUM (\'low\'); CREATE DOMAIN number AS bigint');
+my $open_moods = $open =~ s/'data'/'SELECT ''low''::mood AS id, x, y FROM data'/r =~ s/'bigint'/'mood'/r;
+my $labels = "SELECT gkmeans.gkmeans_node_publish(gen_random_uuid(), '{0,1,2}', false)";
+like(in_transaction($open_moods, $load, 'DROP TYPE mood', 'SELECT * FROM gkmeans.gkmeans_node_ids()'), qr/the type of column "id" was dropped/, 'a type that was dropped: ids');
+like(in_transaction($open_moods, $load, 'DROP TYPE mood', $labels), qr/the type of column "id" was dropped/, 'labels');
+like(in_transaction($open =~ s/'bigint'/'number'/r, 'DROP DOMAIN number', $load), qr/source changed while it was being read/, 'a type of ids that was dropped before they are read');
+
 # Steps in a wrong order.
 like(in_transaction($open, 'SELECT * FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids, or they were taken before\.\)/, 'ids before the rows');
 like(in_transaction($open, $load, 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()', 'SELECT count(*) FROM gkmeans.gkmeans_node_ids()'), qr/not due \(There are no ids/, 'ids twice');
