@@ -16,6 +16,7 @@
 #include "nodes/params.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "storage/sinval.h"
 #include "utils/array.h"
@@ -365,6 +366,17 @@ aggregates_here(const Plan *plan)
 	return plan != NULL && IsA(plan, Agg);
 }
 
+/* Raises an error if a function that was called while planning has set what is to be off. */
+static void
+check_partitionwise(void)
+{
+	if (enable_partitionwise_aggregate)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("setting \"%s\" changed while the source was being planned",
+						"enable_partitionwise_aggregate")));
+}
+
 /* Prepares a query with the aggregate, without its parameter, so that no plan has a ticket. */
 static void
 prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
@@ -377,6 +389,7 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 	if (!aggregates_here(feeding->query->plan->planTree))
 		feeding->query = gk_query_plan(source->text, fenced_query(source, feeding->function),
 									   GK_TICKET_TYPE, check_function);
+	check_partitionwise();
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
 }

@@ -260,7 +260,8 @@ gk_call_read(GkCall *call)
 	push_snapshot(call);
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
-	gk_source_check_columns(call->source);
+	if (nodes != NULL)
+		gk_source_check_columns(call->source);
 	call->labels_stay = nodes != NULL && nodes->of_citus && gk_labels_can_stay(call);
 	if (nodes != NULL)
 		read_on_nodes(call, &work, nodes);

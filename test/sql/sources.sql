@@ -201,6 +201,16 @@ ANALYZE grouped;
 SELECT count(*) FROM gkmeans_fit('SELECT g, avg(x) AS x FROM gk_test.grouped GROUP BY g HAVING gk_test.estimated()', '{x}', 2);
 SELECT cmp_ok(max(rows), '<=', 10::bigint, 'groups are estimated, not their rows') FROM estimates;
 
+-- A setting that gives a process more than one share of the rows, while the source is planned
+CREATE TABLE shared_out (x float8) PARTITION BY RANGE (x);
+CREATE TABLE shared_out_1 PARTITION OF shared_out FOR VALUES FROM (0) TO (10);
+CREATE TABLE shared_out_2 PARTITION OF shared_out FOR VALUES FROM (10) TO (20);
+INSERT INTO shared_out SELECT i FROM generate_series(0, 19) i;
+CREATE FUNCTION share_out() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('enable_partitionwise_aggregate', 'on', true); RETURN 0; END $$;
+SELECT fails_with($$SELECT gkmeans_fit('SELECT x FROM shared_out WHERE x >= share_out()', '{x}', 2)$$, '55000', 'enable_partitionwise_aggregate', 'changed while the source was being planned');
+SET LOCAL enable_partitionwise_aggregate = on;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('shared_out', '{x}', 2)), 20, 'which may be set before');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
