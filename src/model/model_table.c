@@ -26,6 +26,7 @@
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #include "alloc.h"
 #include "citus.h"
@@ -80,20 +81,27 @@ gk_model_name(Relation relation)
 }
 
 /*
- * True if the attributes of a table have the same numbers as in its type.  ALTER TABLE OF skips
- * dropped columns, so those after them would be mistaken for others.
+ * True if the attributes of a table have the same numbers and types as in its type.  ALTER TABLE OF
+ * skips dropped columns, so those after them would be mistaken for others.  CREATE TABLE OF looks
+ * the type up twice: whoever renames one of his own in between gets its columns.
  */
 static bool
-has_places_of_type(Relation relation)
+has_columns_of_type(Relation relation)
 {
 	TupleDesc	descriptor = RelationGetDescr(relation);
+	TupleDesc	type = lookup_rowtype_tupdesc_noerror(relation->rd_rel->reloftype, -1, true);
+	bool		same = type != NULL && Min(descriptor->natts, type->natts) >= GK_MODEL_ATTRIBUTES;
 
-	if (descriptor->natts < GK_MODEL_ATTRIBUTES)
-		return false;
-	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
-		if (TupleDescAttr(descriptor, i)->attisdropped)
-			return false;
-	return true;
+	for (int i = 0; same && i < GK_MODEL_ATTRIBUTES; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(descriptor, i);
+
+		same = !column->attisdropped && column->atttypid == TupleDescAttr(type, i)->atttypid &&
+			column->atttypmod == TupleDescAttr(type, i)->atttypmod;
+	}
+	if (type != NULL)
+		ReleaseTupleDesc(type);
+	return same;
 }
 
 /* True if a relation is a model. */
@@ -101,7 +109,7 @@ static bool
 is_model(Relation relation)
 {
 	return relation->rd_rel->relkind == RELKIND_RELATION &&
-		is_model_type(relation->rd_rel->reloftype) && has_places_of_type(relation);
+		is_model_type(relation->rd_rel->reloftype) && has_columns_of_type(relation);
 }
 
 /* Raises an error unless a relation is a model that can be read here. */

@@ -58,6 +58,7 @@ static Oid
 make_model(const RangeVar *variable, const char *name, const char *definition)
 {
 	CommandId	before = GetCurrentCommandId(false);
+	Oid			made;
 
 	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
 					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
@@ -67,7 +68,10 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
 					 " ALTER points SET STORAGE EXTERNAL,"
 					 " ALTER deviations SET STORAGE EXTERNAL", name));
-	return gk_made_relation(variable, RELOID, 0, before);
+	made = gk_made_relation(variable, RELOID, 0, before);
+	/* the name of the type, too, may have meant another one */
+	relation_close(gk_open_model(made), NoLock);
+	return made;
 }
 
 /* Raises an error unless the relation is a model that may get a new version. */

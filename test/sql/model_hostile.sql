@@ -50,6 +50,14 @@ SELECT damage(attribute, value) FROM (VALUES
 	('score_quantiles', '''{}'''), ('score_quantiles', 'array_fill(1::float8, ''{46}'')'), ('score_quantiles', 'array_fill(NULL::float8, ''{47}'')'), ('score_quantiles', 'array_fill(-1::float8, ''{47}'')'),
 	('score_quantiles', 'array_fill(''NaN''::float8, ''{47}'')'), ('score_quantiles', '(SELECT array_agg(-i::float8 + 100) FROM generate_series(1, 47) i)')) d(attribute, value);
 
+-- Columns of other types than the extension's: CREATE TABLE OF looks the type up twice, and it can be another one each time
+CREATE TABLE forged OF gkmeans_model;
+UPDATE pg_attribute SET atttypid = 'int8'::regtype, attlen = 8, attbyval = true, attalign = 'd', attstorage = 'p' WHERE attrelid = 'forged'::regclass AND attname = 'centroids';
+INSERT INTO forged (version, group_no, part, status, deployed, metric, k, dimension, features, centroids) VALUES (1, 0, 0, 'fitted', true, 'euclidean', 1, 2, '{x,y}', 4702111234474983745);
+SELECT fails_with($$SELECT gkmeans_predict('forged', 1, 2)$$, '42809', 'a table whose columns have other types', 'is not a gkmeans model');
+SELECT is((SELECT count(*)::int FROM gkmeans.clusters WHERE model LIKE '%forged'), 0, 'the views leave it out');
+DROP TABLE forged;
+
 -- What is odd but no damage
 CREATE FUNCTION odd(change text, call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE result text;
