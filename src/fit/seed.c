@@ -436,13 +436,17 @@ typedef struct FeatureKey
 	Size		bytes;
 } FeatureKey;
 
+/* Of the hashes of features: nobody can choose rows whose hashes are equal, without knowing it. */
+static uint64 feature_seed;
+
 /* Hashes the features that a key points to. */
 static uint32
 hash_features(const void *key, Size unused)
 {
 	const FeatureKey *features = key;
 
-	return hash_bytes((const unsigned char *) features->features, (int) features->bytes);
+	return (uint32) hash_bytes_extended((const unsigned char *) features->features,
+										(int) features->bytes, feature_seed);
 }
 
 /* Returns 0 if the features are equal. */
@@ -462,6 +466,7 @@ make_feature_table(int64 count)
 	HASHCTL		control = {.keysize = sizeof(FeatureKey),.entrysize = sizeof(FeatureKey),
 		.hash = hash_features,.match = compare_features,.hcxt = CurrentMemoryContext};
 
+	(void) pg_strong_random(&feature_seed, sizeof(feature_seed));
 	return hash_create("gkmeans rows drawn", count, &control,
 					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 }
@@ -478,6 +483,7 @@ drop_duplicates(Seeder *seeder, HTAB *known, int64 fresh)
 		FeatureKey	key = {seeder->points + first * d, d * sizeof(float)};
 		bool		seen;
 
+		CHECK_FOR_INTERRUPTS();
 		memmove(seeder->points + first * d, seeder->points + i * d, key.bytes);
 		hash_search(known, &key, HASH_ENTER, &seen);
 		first += !seen;
