@@ -11,6 +11,8 @@
 #ifndef GK_TIES_H
 #define GK_TIES_H
 
+#include <time.h>
+
 #include "engine.h"
 
 /* Fills in order[i] as GK_COMPARE does; the context is the caller's. */
@@ -76,9 +78,9 @@ gk_tie_split(GkEntry *entries, GkTies *ties, int8_t *order, int64_t begin, int64
 	gk_tie_mark(ties, begin + greater, end, false);
 }
 
-/* Lists the rows of all runs that may differ, each with the row in the middle of its run. */
+/* Lists the rows of all runs that may differ, each with a row of its run. */
 static inline int64_t
-gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties)
+gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties, uint64_t random)
 {
 	int64_t		pairs = 0;
 
@@ -87,10 +89,11 @@ gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties)
 		end = gk_tie_end(ties, begin);
 		if (ties->ends[begin] < 0)
 			continue;
+		random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 		for (int64_t i = begin; i < end; i++)
 		{
 			ties->rows[pairs] = entries[i].row;
-			ties->others[pairs++] = entries[begin + (end - begin) / 2].row;
+			ties->others[pairs++] = entries[begin + (random >> 16) % (end - begin)].row;
 		}
 	}
 	return pairs;
@@ -104,8 +107,13 @@ static inline void
 gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compare, void *context)
 {
 	int64_t		pairs;
+	struct timespec now;
+	uint64_t	random;
 
-	while ((pairs = gk_tie_pairs(entries, count, ties)) > 0)
+	/* a row that can be foreseen may have been placed so that it splits off itself alone */
+	(void) clock_gettime(CLOCK_MONOTONIC, &now);
+	random = (uint64_t) now.tv_nsec ^ (uint64_t) (uintptr_t) &now;
+	while ((pairs = gk_tie_pairs(entries, count, ties, random)) > 0)
 	{
 		int8_t	   *order = ties->order;
 
@@ -118,6 +126,7 @@ gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compa
 			gk_tie_split(entries, ties, order, begin, end);
 			order += end - begin;
 		}
+		random = random * UINT64_C(6364136223846793005) + (uint64_t) pairs;
 	}
 }
 

@@ -13,6 +13,7 @@
 #include "spoiled_engine.h"
 #include "state.h"
 #include "tap.h"
+#include "ties.h"
 
 /* Slow builds use fewer rows. */
 #ifdef SLOW
@@ -307,6 +308,76 @@ test_rounding(void)
 	ok(good, "how the thread of the caller rounds does not matter, and stays as it is");
 }
 
+/* Places of rows in their order, and how often they were compared. */
+typedef struct Places
+{
+	int64_t    *place;
+	int			comparisons;
+} Places;
+
+/* Compares rows by their places. */
+static void
+compare_places(void *context, const int64_t *rows, const int64_t *others, int64_t count,
+			   int8_t *order)
+{
+	Places	   *places = context;
+
+	places->comparisons++;
+	for (int64_t i = 0; i < count; i++)
+	{
+		int64_t		difference = places->place[rows[i]] - places->place[others[i]];
+
+		order[i] = (int8_t) ((difference > 0) - (difference < 0));
+	}
+}
+
+/* Places such that a row in the middle of a run is always its first one, which splits off alone. */
+static void
+place_by_middle(int64_t *place, GkEntry *entries, GkTies *ties, int64_t count)
+{
+	for (int64_t begin = 0; begin < count; begin++)
+	{
+		int64_t		middle = begin + (count - begin) / 2;
+
+		place[entries[middle].row] = begin;
+		for (int64_t i = begin; i < count; i++)
+			ties->order[i - begin] = i != middle;
+		gk_tie_split(entries, ties, ties->order, begin, count);
+	}
+}
+
+/* Rows with equal hashes that someone has put in the worst order. */
+static void
+test_worst_order(void)
+{
+	int64_t		count = 3000;
+	GkEntry    *entries = calloc(count, sizeof(GkEntry));
+	GkTies		ties = {
+		.ends = calloc(count, sizeof(int64_t)),.rows = calloc(count, sizeof(int64_t)),
+		.others = calloc(count, sizeof(int64_t)),.order = calloc(count, sizeof(int8_t))
+	};
+	Places		places = {.place = calloc(count, sizeof(int64_t))};
+	bool		sorted = true;
+
+	for (int64_t i = 0; i < count; i++)
+		entries[i].row = i;
+	place_by_middle(places.place, entries, &ties, count);
+	for (int64_t i = 0; i < count; i++)
+		entries[i].row = i;
+	gk_tie_mark(&ties, 0, count, false);
+	gk_order_ties(entries, count, &ties, compare_places, &places);
+	for (int64_t i = 0; i < count; i++)
+		sorted = sorted && places.place[entries[i].row] == i;
+	ok(sorted && places.comparisons < 300, "rows in the worst order: %d comparisons",
+	   places.comparisons);
+	free(entries);
+	free(ties.ends);
+	free(ties.rows);
+	free(ties.others);
+	free(ties.order);
+	free(places.place);
+}
+
 /*
  * Compares engines on shapes small and large.  Arguments: the seed, and the number of data sets at
  * the limits of the arithmetic.
@@ -344,6 +415,7 @@ main(int argc, char **argv)
 	test_order();
 	test_rounding();
 	test_ties();
+	test_worst_order();
 	test_odd_orders();
 	test_rounds();
 	test_spoiled();
