@@ -41,6 +41,8 @@ GK_SQL_FUNCTION(gkmeans_create_view);
 
 /* The function that scores a row. */
 #define SCORE "gkmeans_score"
+#define CLUSTERS "_gkmeans_clusters"
+#define FEATURES "_gkmeans_centroid_features"
 
 /* The name of a column of the view that would have the name of another. */
 #define PREFIX "gkmeans_"
@@ -181,34 +183,54 @@ describe_clusters(View *view)
 	appendStringInfoString(&view->columns, features.data);
 	/* of the very type that the functions have: no other function may fit better */
 	constant = psprintf("%s::pg_catalog.oid", view->constant);
-	appendStringInfo(&view->from, "%s._gkmeans_clusters(%s) AS c\n    JOIN (SELECT v.cluster_id,"
+	appendStringInfo(&view->from, "%s." CLUSTERS "(%s) AS c\n    JOIN (SELECT v.cluster_id,"
 					 " pg_catalog.jsonb_object_agg(v.feature, v.feature_no) AS places,\n"
 					 "            pg_catalog.array_agg(v.value ORDER BY v.feature_no) AS numbers\n"
-					 "        FROM %s._gkmeans_centroid_features(%s) AS v\n"
+					 "        FROM %s." FEATURES "(%s) AS v\n"
 					 "        WHERE v.deployed GROUP BY v.cluster_id) AS f\n"
 					 "    ON c.cluster_id OPERATOR(pg_catalog.=) f.cluster_id\nWHERE c.deployed",
 					 view->functions, constant, view->functions, constant);
 }
 
-/* Makes sure that a view calls the extension's function, not a better match of that name. */
-static void
-check_scored(Oid relation_id)
+/* The function of the extension that an entry of FROM is to call, by its alias. */
+static const char *
+function_of(const char *alias)
 {
-	/* whoever made it has the lock */
-	Relation	relation = relation_open(relation_id, NoLock);
+	return strcmp(alias, "c") == 0 ? CLUSTERS : strcmp(alias, "v") == 0 ? FEATURES : SCORE;
+}
+
+/*
+ * Makes sure that a query calls the extension's functions, not others that took their names, or fit
+ * better.  What is in a subquery of a view of scored rows is the source.
+ */
+static void
+check_functions(const Query *query, bool scored)
+{
 	ListCell   *cell;
 
-	foreach(cell, get_view_query(relation)->rtable)
+	foreach(cell, query->rtable)
 	{
 		const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
 		const Node *call;
 
+		if (entry->rtekind == RTE_SUBQUERY && !scored)
+			check_functions(entry->subquery, scored);
 		if (entry->rtekind != RTE_FUNCTION)
 			continue;
 		call = linitial_node(RangeTblFunction, entry->functions)->funcexpr;
 		gk_check_own_function(IsA(call, FuncExpr) ? ((const FuncExpr *) call)->funcid : InvalidOid,
-							  SCORE);
+							  function_of(entry->eref->aliasname));
 	}
+}
+
+/* The same for a view that was just made. */
+static void
+check_view(Oid relation_id, bool scored)
+{
+	/* whoever made it has the lock */
+	Relation	relation = relation_open(relation_id, NoLock);
+
+	check_functions(get_view_query(relation), scored);
 	relation_close(relation, NoLock);
 }
 
@@ -231,9 +253,8 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 	code = SPI_execute(command, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-	if (scored)
-		check_scored(gk_made_relation(name, RULERELNAME, CStringGetDatum(ViewSelectRuleName),
-									  before));
+	check_view(gk_made_relation(name, RULERELNAME, CStringGetDatum(ViewSelectRuleName), before),
+			   scored);
 	AtEOXact_GUC(false, nest_level);
 }
 
@@ -250,12 +271,18 @@ begin_view(View *view, Relation model)
 	initStringInfo(&view->from);
 }
 
-/* True if a relation has a name; if none has, it keeps others from creating one. */
+/*
+ * True if a relation has a name; if none has, it keeps others from creating one, if the user may
+ * create it himself.
+ */
 static bool
-is_taken(const RangeVar *name)
+is_taken(RangeVar *name)
 {
+	Oid			existing = InvalidOid;
+
 	if (OidIsValid(RangeVarGetRelid(name, NoLock, true)))
 		return true;
+	(void) RangeVarGetAndCheckCreationNamespace(name, NoLock, &existing);
 	gk_lock_table_name(name);
 	return OidIsValid(RangeVarGetRelid(name, NoLock, true));
 }
@@ -274,10 +301,9 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("gkmeans_create_view()");
 	PreventCommandIfParallelMode("gkmeans_create_view()");
 	gk_require_argument(fcinfo, 0, "model");
-	name = gk_table_name("view_name", gk_required_text(fcinfo, 1, "view_name"));
-	/* see gk_open_model_to_change() */
-	exists = is_taken(name);
 	model = gk_open_model(PG_GETARG_OID(0));
+	name = gk_table_name("view_name", gk_required_text(fcinfo, 1, "view_name"));
+	exists = is_taken(name);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	if (if_exists != GK_MODEL_SKIP || !exists)

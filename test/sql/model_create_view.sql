@@ -58,6 +58,15 @@ SELECT is(count(DISTINCT recency)::int, (SELECT count(DISTINCT value)::int FROM 
 RESET extra_float_digits;
 SELECT lives_ok($$SELECT gkmeans_create_view('rfm', 'untrapped', 'clusters')$$, 'the view does not depend on other functions');
 SELECT set_eq('TABLE untrapped', 'TABLE wide', 'and shows the clusters');
+CREATE FUNCTION take_public() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+	ALTER SCHEMA public RENAME TO away;
+	CREATE SCHEMA public;
+	CREATE FUNCTION public._gkmeans_clusters(oid) RETURNS SETOF gkmeans.clusters LANGUAGE sql AS 'TABLE gkmeans.clusters';
+	CREATE FUNCTION public._gkmeans_centroid_features(oid) RETURNS SETOF gkmeans.centroid_features LANGUAGE sql AS 'TABLE gkmeans.centroid_features';
+END $$;
+CREATE EVENT TRIGGER gk_take ON ddl_command_start WHEN TAG IN ('CREATE VIEW') EXECUTE FUNCTION take_public();
+SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'usurped', 'clusters')$$, '42725', 'nor on those of a schema that took the name of the extension''s', 'outside extension "gkmeans"');
+DROP EVENT TRIGGER gk_take;
 DROP FUNCTION public._gkmeans_clusters(regclass);
 CREATE FUNCTION public.gkmeans_score(regclass, customers) RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'trapped')$$, '42725', 'a view of scores is not made of another function', 'function "gkmeans_score" resolves to one outside extension "gkmeans"');
@@ -120,7 +129,7 @@ SELECT fails_with('SELECT * FROM m_scored', '42501', 'nor the model', 'table m')
 RESET ROLE;
 GRANT SELECT ON m TO gk_reader;
 SET LOCAL ROLE gk_reader;
-SELECT fails_with($$SELECT gkmeans_create_view('m', 'x')$$, '42501', 'nor does who may read both take over its source', 'definition of model "m"');
+SELECT fails_with($$SELECT gkmeans_create_view('m', 'pg_temp.x')$$, '42501', 'nor does who may read both take over its source', 'definition of model "m"');
 SELECT is((SELECT count(*)::int FROM m_scored), 30, 'with SELECT on both it is shown');
 SELECT is((SELECT count(*)::int FROM m_clusters), 3, 'and the clusters');
 SELECT fails_with($$SELECT gkmeans_create_view('m', 'x', 'clusters')$$, '42501', 'no CREATE on the schema', 'schema gk_test');
