@@ -13,7 +13,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -252,8 +251,6 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	model = label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
-	/* whoever writes these labels with another definition of the model waits for its readers */
-	UnlockRelationOid(assignment.model, AccessShareLock);
 	gk_call_write_labels(&call, labels, &written);
 	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (assignment.version == 0)

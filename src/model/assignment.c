@@ -82,7 +82,7 @@ define(GkAssignRequest *assignment, bool has_mode)
 		gk_end_assignment(assignment);
 		assignment->nest_level = NewGUCNestLevel();
 	}
-	relation_close(relation, AccessShareLock);
+	relation_close(relation, NoLock);
 }
 
 /* Raises an error if something is said nowhere. */
