@@ -252,7 +252,8 @@ gk_define_again(Relation relation, const char *imported, bool is_scaled)
 	Datum		added = DirectFunctionCall1(jsonb_in, CStringGetDatum(imported));
 	const char *scale;
 
-	if (now == NULL)
+	/* by the search path of a source, the tables of the old definition could be others */
+	if (now == NULL || gk_definition_text(DatumGetJsonbP(added), "source") != NULL)
 		return pstrdup(imported);
 	for (int i = 0; i < lengthof(of_clusters); i++)
 		kept = without(kept, of_clusters[i]);
@@ -261,8 +262,7 @@ gk_define_again(Relation relation, const char *imported, bool is_scaled)
 	if (!is_scaled || (scale != NULL && strcmp(scale, "none") == 0))
 		kept = without(kept, "scale");
 	/* by which the names that stay are found */
-	if (gk_definition_text(DatumGetJsonbP(added), "source") == NULL &&
-		gk_definition_text(now, "search_path") != NULL)
+	if (gk_definition_text(now, "search_path") != NULL)
 		added = without(added, "search_path");
 	now = DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, kept, added));
 	return JsonbToCString(NULL, &now->root, VARSIZE(now));

@@ -61,7 +61,7 @@ extern bool gk_is_definition_key(const char *name);
 /*
  * The definition of a model that gets an imported version: its own, with what the import says
  * instead, and without what would contradict it: a number of clusters, or a scale if the version
- * has none.  A source of the import comes with its search path.
+ * has none.  If the import names a source, all of it is that of the import.
  */
 extern char *gk_define_again(Relation relation, const char *imported, bool is_scaled);
 

@@ -188,7 +188,7 @@ SELECT is((SELECT definition FROM job WHERE deployed), (SELECT definition - 'k' 
 SELECT gkmeans_rollback('job');
 SELECT is((SELECT row(labelled, k)::text FROM gkmeans_assign('job'), job WHERE deployed), '(150,2)', 'after a rollback');
 SELECT gkmeans_import_model('job', '{{1},{2}}', '{a}', source => 'other', if_exists => 'replace');
-SELECT is((SELECT definition FROM job WHERE deployed), (SELECT definition - '{k,scale}'::text[] || jsonb_build_object('source', 'other', 'features', '{a}'::text[], 'search_path', current_setting('search_path')) FROM job_definition), 'another source');
+SELECT is((SELECT row(definition ->> 'source', definition -> 'features', definition ->> 'search_path', definition ?| '{id_column,labels_table,changes_table,notify}')::text FROM job WHERE deployed), row('other', '["a"]'::jsonb, current_setting('search_path'), false)::text, 'with another source, it is that of the import');
 SELECT fails_with(format('SELECT gkmeans_import_model(%L, %s)', 'bad', arguments), code, 'import: ' || arguments)
 FROM (VALUES ('NULL', '22004'), ('''{1,2}''', '22023'), ('''{{1,NULL}}''', '22004'), ('''{{1,NaN}}''', '22023'), ('''{{1e300}}''', '22023'),
 	('''{{1,2}}'', ''{a}''', '22023'), ('''{{1,2}}'', ''{a,a}''', '42701'), ('''{{1}}'', metric => ''manhattan''', '22023'), ('''{{0,0}}'', metric => ''cosine''', '22023'),
