@@ -49,6 +49,7 @@ gk_read_then(const GkModelRow *row, GkThen *then)
 	then->avg_distances = gk_row_measures(row, GK_MODEL_AVG_DISTANCES, k);
 	then->means = gk_row_doubles(row, GK_MODEL_FEATURE_MEAN, d);
 	then->deviations = gk_row_measures(row, GK_MODEL_FEATURE_DEVIATION, d);
+	then->centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, k, d);
 }
 
 /* Now over then. */

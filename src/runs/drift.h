@@ -19,6 +19,7 @@ typedef struct GkThen
 	double	   *avg_distances;	/* k, NaN = not known */
 	double	   *means;			/* dimension, in the units of the centroids */
 	double	   *deviations;		/* dimension */
+	double	   *centroids;		/* k × dimension */
 	char	   *scale;			/* the word by which it was scaled; NULL = not said */
 	double		k_asked;		/* clusters asked for; NaN = not said */
 } GkThen;

@@ -376,11 +376,13 @@ is_quiet(const Refit *refit)
 }
 
 /*
- * A coordinate of the deployed version as rows are compared now.  It does not go through the units
- * of the features, where a double far from zero would round it; in the same scale it is the same.
+ * A coordinate of the deployed version, as rows were compared and in the units of the features, as
+ * rows are compared now.  Far from zero, a double rounds the latter; where it does not, as in
+ * versions that were imported, it is the coordinate that was meant.  In the same scale, the former
+ * stays as it is.
  */
 static double
-in_new_scale(const Refit *refit, int j, double value)
+in_new_scale(const Refit *refit, int j, double value, double centroid)
 {
 	const GkModel *model = refit->deployed;
 	const GkPrepared *prepared = &refit->prepared;
@@ -390,9 +392,10 @@ in_new_scale(const Refit *refit, int j, double value)
 	double		moved = (offset - prepared->offset[j]) +
 		(shift - refit->call.arguments.fit.shift[j]);
 
-	/* a feature that was constant has the offset as its centroid */
-	value *= factor > 0.0 ? prepared->factor[j] / factor : 0.0;
-	return value + moved * prepared->factor[j];
+	if (!(factor > 0.0) || (centroid - shift - offset) * factor == value)
+		return (centroid - refit->call.arguments.fit.shift[j] - prepared->offset[j]) *
+			prepared->factor[j];
+	return value * (prepared->factor[j] / factor) + moved * prepared->factor[j];
 }
 
 /*
@@ -409,13 +412,14 @@ keep_points(Refit *refit)
 	refit->points = gk_allocate(model->k * (int64) d, sizeof(double));
 	for (int i = 0; i < model->k; i++)
 	{
-		double	   *point = refit->points + gk_cluster_at(model, i) * (int64) d;
+		int64		at = gk_cluster_at(model, i) * (int64) d;
+		double	   *point = refit->points + at;
 
 		CHECK_FOR_INTERRUPTS();
 		gk_unpack_centroid(model->packed, d, i, point);
 		for (int j = 0; is_moved && j < d; j++)
 		{
-			point[j] = in_new_scale(refit, j, point[j]);
+			point[j] = in_new_scale(refit, j, point[j], refit->then.centroids[at + j]);
 			refit->is_beyond |= !gk_is_real(point[j]);
 		}
 	}
