@@ -278,14 +278,12 @@ check_length(const char *name)
 						   NAMEDATALEN - 1)));
 }
 
-/* Refuses names that are not those of different columns. */
+/* Refuses names that are not different. */
 static void
-check_names(const char *const *names, int count)
+check_different(const char *const *names, int count)
 {
 	const char **sorted = gk_allocate(count, sizeof(char *));
 
-	for (int i = 0; i < count; i++)
-		check_length(names[i]);
 	memcpy(sorted, names, count * sizeof(char *));
 	qsort_interruptible(sorted, count, sizeof(char *), compare_names, NULL);
 	for (int i = 1; i < count; i++)
@@ -294,6 +292,33 @@ check_names(const char *const *names, int count)
 					(errcode(ERRCODE_DUPLICATE_COLUMN),
 					 errmsg("feature \"%s\" is named more than once", sorted[i])));
 	pfree(sorted);
+}
+
+/* Refuses names that are not those of different columns. */
+static void
+check_names(const char *const *names, int count)
+{
+	for (int i = 0; i < count; i++)
+		check_length(names[i]);
+	check_different(names, count);
+}
+
+/* Refuses a version whose features have the same names. */
+static void
+check_drafted_features(const GkDraft *draft)
+{
+	Datum	   *elements;
+	const char **names;
+	int			count;
+
+	if (draft->nulls[GK_MODEL_FEATURES - 1])
+		return;
+	deconstruct_array(DatumGetArrayTypeP(draft->values[GK_MODEL_FEATURES - 1]), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elements, NULL, &count);
+	names = gk_allocate(count, sizeof(char *));
+	for (int i = 0; i < count; i++)
+		names[i] = TextDatumGetCString(elements[i]);
+	check_different(names, count);
 }
 
 /* The names of the features: given, or x1, x2, … */
@@ -363,6 +388,7 @@ draft_from_json(GkDraft *draft, FunctionCallInfo fcinfo)
 					 errmsg("%s and exported cannot both be given", others[i].name)));
 	gk_begin_draft(draft);
 	k = gk_draft_exported(draft, PG_GETARG_JSONB_P(EXPORTED));
+	check_drafted_features(draft);
 	gk_draft_begun(draft);
 	gk_draft_text(draft, GK_MODEL_NOTE, gk_text_or(fcinfo, NOTE, NULL));
 	gk_draft_deployed(draft, "imported");
