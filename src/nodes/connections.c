@@ -405,17 +405,18 @@ beginning(const GkNodeSource *node)
 	appendStringInfoString(&text, ") AS v (name, value)"
 						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
 						   " pg_catalog.lower(v.name); "
-						   "SELECT e.extversion, o.rolsuper"
+						   "SELECT e.extversion, COALESCE(o.rolsuper"
 						   " OR o.oid OPERATOR(pg_catalog.=) e.extowner"
-						   " OR o.rolname OPERATOR(pg_catalog.=) CURRENT_USER,"
+						   " OR o.rolname OPERATOR(pg_catalog.=) CURRENT_USER, false),"
 						   " pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(),"
 						   " pg_catalog.current_setting('port'), pg_catalog.current_database(),"
 						   " SESSION_USER)"
-						   " FROM pg_catalog.pg_extension AS e, pg_catalog.pg_namespace AS n"
-						   " JOIN pg_catalog.pg_roles AS o"
+						   " FROM pg_catalog.pg_extension AS e"
+						   " LEFT JOIN pg_catalog.pg_namespace AS n"
+						   " ON n.nspname OPERATOR(pg_catalog.=) 'gkmeans'"
+						   " LEFT JOIN pg_catalog.pg_roles AS o"
 						   " ON o.oid OPERATOR(pg_catalog.=) n.nspowner"
-						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'"
-						   " AND n.nspname OPERATOR(pg_catalog.=) 'gkmeans'");
+						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'");
 	return text.data;
 }
 
@@ -456,6 +457,7 @@ check_extension(const GkConnections *connections, GkConnection *one)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("schema \"gkmeans\" of node \"%s\" does not belong to the owner of the "
 						"extension", one->node->name),
+				 errdetail("It was given to another role, or renamed."),
 				 errhint("Give it to that role with ALTER SCHEMA gkmeans OWNER TO.")));
 	one->database = pstrdup(database);
 }
