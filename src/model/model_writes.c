@@ -13,6 +13,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 
+#include "checked_command.h"
 #include "model_writes.h"
 
 /* The name of a model. */
@@ -54,7 +55,7 @@ fail_as_renamed(Oid relation_id)
 			 errhint("Try again.")));
 }
 
-/* The table that a prepared command changes. */
+/* The table that a prepared command changes after all rules. */
 static Oid
 target_of(SPIPlanPtr plan)
 {
@@ -82,16 +83,15 @@ check_written(Oid relation_id, int code, int expected)
 			 SPI_result_code_string(code));
 }
 
-/* Raises an error if a prepared command changes another table. */
+/* Raises an error if a command names another table. */
 static void
-check_target(Oid relation_id, SPIPlanPtr plan, const char *command)
+check_query(const Query *query, const void *context)
 {
-	if (target_of(plan) == relation_id)
-		return;
-	/* a rule may write to another table by a command of the same kind */
-	if (strstr(command, gk_quoted_model_name(relation_id)) != NULL)
-		fail_as_rewritten(relation_id);
-	fail_as_renamed(relation_id);
+	Oid			relation_id = *(const Oid *) context;
+
+	if (query->resultRelation == 0 ||
+		rt_fetch(query->resultRelation, query->rtable)->relid != relation_id)
+		fail_as_renamed(relation_id);
 }
 
 /* Changes rows of a model. */
@@ -99,15 +99,18 @@ void
 gk_change_model(Oid relation_id, const char *command, int expected, int count, Oid *types,
 				Datum *values)
 {
-	/* a plan for these values would have a copy of them */
-	SPIPlanPtr	plan = SPI_prepare_cursor(command, count, types, CURSOR_OPT_GENERIC_PLAN);
+	GkCheckedCommand checked = {.text = command,.check_query = check_query,
+		.context = &relation_id};
+	int			code;
 
-	if (plan == NULL)
-		elog(ERROR, "could not prepare \"%s\": %s", command, SPI_result_code_string(SPI_result));
-	check_target(relation_id, plan, command);
-	check_written(relation_id, SPI_execute_plan(plan, values, NULL, false, 0), expected);
-	/* executing it may have parsed it again */
-	check_target(relation_id, plan, command);
+	/* a plan for these values would have a copy of them */
+	SPIPlanPtr	plan = gk_execute_checked(&checked, CURSOR_OPT_GENERIC_PLAN, count, types, values,
+										  NULL, &code);
+
+	check_written(relation_id, code, expected);
+	/* a rule may have written to another table by a command of the same kind */
+	if (target_of(plan) != relation_id)
+		fail_as_rewritten(relation_id);
 	SPI_freeplan(plan);
 }
 

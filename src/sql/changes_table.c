@@ -168,6 +168,7 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	}
 	if (!OidIsValid(table->output.relation_id))
 		make_table(table);
+	table->output.read_id = before->relation_id;
 	return gk_execute_stamped(&table->output, append_command(table, labels, before),
 							  before->operator, stamp);
 }

@@ -28,6 +28,7 @@ extern GkChangesTable *gk_changes_table_check(const char *name, const GkOutputTa
 typedef struct GkLabelsBefore
 {
 	const char *table;			/* quoted; NULL = there were none */
+	Oid			relation_id;
 	const char *id_name;		/* of its id column by now */
 	const char *same;			/* the condition that a row t of it has the id of a label l … */
 	Oid			operator;		/* … by this operator */

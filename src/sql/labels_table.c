@@ -450,15 +450,15 @@ explain_lock(void *arg)
 				"labels.");
 }
 
-/* Runs a command that locks the table, with a hint if it cannot. */
+/* Empties the table, with a hint if that cannot be. */
 static void
-execute_explained(const GkLabelsTable *table, const char *command, void (*explain) (void *arg))
+truncate_table(const GkLabelsTable *table)
 {
-	ErrorContextCallback callback = {.callback = explain,.arg = (void *) table};
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	gk_execute(command);
+	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
 }
 
@@ -508,14 +508,19 @@ make_table(GkLabelsTable *table)
 static void
 lock_table(const GkLabelsTable *table)
 {
+	ErrorContextCallback callback = {.callback = explain_lock};
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 
 	/* LOCK TABLE refuses foreign tables */
 	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
+	{
 		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
-	else
-		execute_explained(table, psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE",
-										  table->output.name), explain_lock);
+		return;
+	}
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	error_context_stack = callback.previous;
 }
 
 /*
@@ -557,7 +562,7 @@ static int64
 prepare_table(GkLabelsTable *table)
 {
 	if (table->if_exists == GK_EXISTS_REPLACE)
-		execute_explained(table, psprintf("TRUNCATE %s", table->output.name), explain_truncate);
+		truncate_table(table);
 	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
 		lock_table(table);
 	else

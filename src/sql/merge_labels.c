@@ -159,7 +159,8 @@ void
 gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
 	GkLabelsBefore before = {.table = merge->made ? NULL : merge->table->name,
-		.id_name = merge->id_name,.same = same_id(merge),.operator = equality_of(merge->id_type)};
+		.relation_id = merge->table->relation_id,.id_name = merge->id_name,.same = same_id(merge),
+		.operator = equality_of(merge->id_type)};
 
 	check_ids(merge);
 	if (merge->changes != NULL)

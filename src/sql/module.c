@@ -5,6 +5,7 @@
 
 #include "fmgr.h"
 
+#include "checked_command.h"
 #include "settings.h"
 
 /* From 18 on, pg_get_loaded_modules() shows these. */
@@ -16,9 +17,10 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
-/* Defines the settings; devices, threads and memory wait for the first fit. */
+/* Defines settings and checks; devices, threads and memory wait for the first fit. */
 void
 _PG_init(void)
 {
 	gk_define_settings();
+	gk_install_checks();
 }

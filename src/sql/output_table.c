@@ -19,13 +19,14 @@
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "checked_command.h"
 #include "citus.h"
 #include "output_table.h"
 #include "table_name.h"
@@ -274,16 +275,41 @@ gk_raise_replaced(const GkOutputTable *table, const char *detail)
 			 errhint("Try again.")));
 }
 
-/* Raises that error if a prepared command has nothing to do with the table that was checked. */
-static void
-check_reached(const GkOutputTable *table, SPIPlanPtr plan)
+/* The table that a command changes, perhaps to select what it returns. */
+static Oid
+target_of(const Query *query)
 {
-	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+	if (query->resultRelation == 0 && query->cteList != NIL)
+		query = castNode(Query, linitial_node(CommonTableExpr, query->cteList)->ctequery);
+	return query->resultRelation == 0 ? InvalidOid
+		: rt_fetch(query->resultRelation, query->rtable)->relid;
+}
 
-	/* a rule may leave nothing of it, or a NOTIFY */
-	if (source->relationOids != NIL &&
-		!list_member_oid(source->relationOids, table->relation_id))
-		gk_raise_replaced(table, "Another table has taken its name meanwhile.");
+/* What a command may do. */
+typedef struct Allowed
+{
+	const GkOutputTable *table;
+	Oid			operator;
+} Allowed;
+
+/* True if a command reads a table besides those that were checked. */
+static bool
+reads_other(Node *node, void *context)
+{
+	const GkOutputTable *table = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		const RangeTblEntry *entry = (const RangeTblEntry *) node;
+
+		return entry->rtekind == RTE_RELATION && entry->relid != table->relation_id &&
+			entry->relid != table->read_id;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_other, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_other, context);
 }
 
 /* True if what an operator compares is a column, and no function is called for it. */
@@ -296,7 +322,7 @@ is_column(const Node *node)
 	return IsA(node, Var);
 }
 
-/* True if the text of a command compares by another operator; one of a rule has no place in it. */
+/* True if a command compares by another operator. */
 static bool
 has_other_operator(Node *node, void *context)
 {
@@ -310,7 +336,7 @@ has_other_operator(Node *node, void *context)
 	{
 		const OpExpr *comparison = (const OpExpr *) node;
 
-		if (comparison->location >= 0 && comparison->opno >= FirstNormalObjectId &&
+		if (comparison->opno >= FirstNormalObjectId &&
 			(comparison->opno != *wanted || !is_column(linitial(comparison->args)) ||
 			 !is_column(llast(comparison->args))))
 			return true;
@@ -318,15 +344,19 @@ has_other_operator(Node *node, void *context)
 	return expression_tree_walker(node, has_other_operator, context);
 }
 
-/* Raises an error if a prepared command would call an operator that took the name of another. */
+/* Raises an error if names of a command mean something else than what was checked. */
 static void
-check_operator(const GkOutputTable *table, SPIPlanPtr plan, Oid wanted)
+check_query(const Query *query, const void *context)
 {
-	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+	const Allowed *allowed = context;
+	bool		compares = OidIsValid(allowed->operator);
 
-	if (OidIsValid(wanted) && has_other_operator((Node *) source->query_list, &wanted))
-		gk_raise_replaced(table, "Another operator has taken the name of that which compares ids "
-						  "meanwhile.");
+	if (target_of(query) != allowed->table->relation_id ||
+		(compares && reads_other((Node *) query, (void *) allowed->table)))
+		gk_raise_replaced(allowed->table, "Another table has taken its name meanwhile.");
+	if (compares && has_other_operator((Node *) query, (void *) &allowed->operator))
+		gk_raise_replaced(allowed->table, "Another operator has taken the name of that which "
+						  "compares ids meanwhile.");
 }
 
 /* Runs a command on the table that was checked. */
@@ -334,24 +364,47 @@ int64
 gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count, Oid *types,
 			  Datum *values, const char *nulls)
 {
-	bool		checked = !gk_is_citus_table(table->relation_id);
-	SPIPlanPtr	plan = SPI_prepare_cursor(command, count, types, CURSOR_OPT_CUSTOM_PLAN);
-	int			code = SPI_result;
+	Allowed		allowed = {table, operator};
+	GkCheckedCommand checked = {.text = command,.check_query = check_query,.context = &allowed};
+	int			code;
+	SPIPlanPtr	plan = gk_execute_checked(&checked, CURSOR_OPT_CUSTOM_PLAN, count, types, values,
+										  nulls, &code);
 
-	if (plan != NULL && checked)
-		check_reached(table, plan);
-	if (plan != NULL)
-		check_operator(table, plan, operator);
-	if (plan != NULL)
-		code = SPI_execute_plan(plan, values, nulls, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
-	/* executing it may have parsed it again */
-	if (checked)
-		check_reached(table, plan);
-	check_operator(table, plan, operator);
 	SPI_freeplan(plan);
 	return (int64) SPI_processed;
+}
+
+/* Raises an error if a table that is to be emptied took the name of the one that was checked. */
+static void
+check_truncated(Oid relation_id, const void *context)
+{
+	const GkOutputTable *table = context;
+	char	   *schema;
+	char	   *name;
+
+	if (relation_id == table->relation_id)
+		return;
+	/* partitions and children have other names, and so do tables that triggers empty */
+	schema = get_namespace_name(get_rel_namespace(relation_id));
+	name = get_rel_name(relation_id);
+	if (schema == NULL || name == NULL || (strcmp(name, table->variable->relname) == 0 &&
+										   strcmp(schema, table->variable->schemaname) == 0))
+		gk_raise_replaced(table, "Another table has taken its name meanwhile.");
+}
+
+/* Empties the table that was checked. */
+void
+gk_truncate(const GkOutputTable *table)
+{
+	GkCheckedCommand checked = {.text = psprintf("TRUNCATE %s", table->name),
+		.check_truncated = check_truncated,.context = table};
+	int			code;
+
+	SPI_freeplan(gk_execute_checked(&checked, 0, 0, NULL, NULL, NULL, &code));
+	if (code < 0)
+		elog(ERROR, "could not run \"%s\": %s", checked.text, SPI_result_code_string(code));
 }
 
 /* Runs a command. */

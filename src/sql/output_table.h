@@ -15,6 +15,7 @@ typedef struct GkOutputTable
 	RangeVar   *variable;		/* qualified */
 	char	   *name;			/* the same, quoted */
 	Oid			relation_id;	/* that was checked; InvalidOid = none, or it is not there */
+	Oid			read_id;		/* another one that commands may read beside it */
 } GkOutputTable;
 
 /* A column that is written. */
@@ -81,13 +82,15 @@ __attribute__((noreturn))
 extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
 /*
- * Runs a command that names a table, to change it.  Raises 55000, before and after the command
- * runs, if the name means another table than the one that was checked: a command that waits for a
- * row gives others time to rename schemas.  Citus looks its tables up itself.  Likewise if the
- * command compares by another operator than PostgreSQL's own and this one; InvalidOid = it compares
- * nothing, but the source that it may read can.
+ * Runs a command that names a table, to change it.  Raises 55000, before anything of it runs, if
+ * the name means another table than the one that was checked, or a view.  Likewise if it reads
+ * another one, or compares by another operator than PostgreSQL's own and this one; InvalidOid = it
+ * compares nothing, but the source that it may read can.
  */
 extern int64 gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count,
 						   Oid *types, Datum *values, const char *nulls);
+
+/* Empties a table; raises 55000, before its triggers run, if the name means another one. */
+extern void gk_truncate(const GkOutputTable *table);
 
 #endif							/* GK_OUTPUT_TABLE_H */
