@@ -165,9 +165,11 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	{
 		gk_lock_table_name(table->output.variable);
 		look_up(table);
+		if (OidIsValid(table->output.relation_id))
+			gk_check_own(&table->output);
+		else
+			make_table(table);
 	}
-	if (!OidIsValid(table->output.relation_id))
-		make_table(table);
 	table->output.read_id = before->relation_id;
 	return gk_execute_stamped(&table->output, append_command(table, labels, before),
 							  before->operator, stamp);

@@ -468,7 +468,10 @@ look_up_again(GkLabelsTable *table)
 {
 	gk_lock_table_name(table->output.variable);
 	look_up(table);
-	if (OidIsValid(table->output.relation_id) && table->if_exists != GK_EXISTS_APPEND &&
+	if (!OidIsValid(table->output.relation_id))
+		return;
+	gk_check_own(&table->output);
+	if (table->if_exists != GK_EXISTS_APPEND &&
 		gk_have_common(gk_family_of(table->output.relation_id), table->read))
 		gk_raise_replaced(&table->output, "A table that the source reads has taken its name "
 						  "meanwhile.");
@@ -557,6 +560,17 @@ check_snapshot(const GkLabelsTable *table)
 				 errhint("The transaction might succeed if retried.")));
 }
 
+/* Appends to another table that has the name now, if it is the caller's: nothing is lost there. */
+static void
+take_replacement(GkLabelsTable *table)
+{
+	Oid			before = table->output.relation_id;
+
+	table->output.relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
+	if (table->output.relation_id != before)
+		gk_check_own(&table->output);
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
@@ -567,8 +581,7 @@ prepare_table(GkLabelsTable *table)
 		lock_table(table);
 	else
 	{
-		/* nothing is lost in another table that has the name now */
-		table->output.relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
+		take_replacement(table);
 		return 0;
 	}
 	check_replaced(table);

@@ -275,6 +275,20 @@ gk_raise_replaced(const GkOutputTable *table, const char *detail)
 			 errhint("Try again.")));
 }
 
+/* Raises that error if a table is not one that the current role made. */
+void
+gk_check_own(const GkOutputTable *table)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table->relation_id));
+	bool		own = HeapTupleIsValid(tuple) &&
+		((Form_pg_class) GETSTRUCT(tuple))->relowner == GetUserId();
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!own)
+		gk_raise_replaced(table, "A table of another role has taken its name meanwhile.");
+}
+
 /* The table that a command changes, perhaps to select what it returns. */
 static Oid
 target_of(const Query *query)

@@ -82,6 +82,12 @@ __attribute__((noreturn))
 extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
 /*
+ * Raises that error unless the current role owns the table, which was not there when the call
+ * began: what its triggers do, they do as this role.
+ */
+extern void gk_check_own(const GkOutputTable *table);
+
+/*
  * Runs a command that names a table, to change it.  Raises 55000, before anything of it runs, if
  * the name means another table than the one that was checked, or a view.  Likewise if it reads
  * another one, or compares by another operator than PostgreSQL's own and this one; InvalidOid = it
