@@ -90,6 +90,51 @@ $primary->safe_psql('shop', 'VACUUM FULL area.segments');
 is($session->query_safe('EXECUTE p (60, 2)'), 't', 'a table that was rewritten');
 $session->quit;
 
+# The owner of a schema lets a view take the name of another role's model, again and again: its function is not called
+$primary->safe_psql('shop', <<~'SQL');
+	CREATE ROLE analyst;
+	CREATE TABLE called (role name);
+	CREATE TABLE stop ();
+	GRANT INSERT ON called TO analyst;
+	CREATE SCHEMA here;
+	CREATE SCHEMA there;
+	GRANT ALL ON SCHEMA here, there TO analyst;
+	SET ROLE analyst;
+	SELECT gkmeans_import_model('here.model', '{{1},{100}}');
+	SELECT gkmeans_import_model('here.model', '{{2},{200}}', if_exists => 'replace');
+	RESET ROLE;
+	CREATE FUNCTION trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.called VALUES (current_user); RETURN true; END $$;
+	CREATE VIEW there.model WITH (security_invoker) AS SELECT * FROM here.model WHERE trap();
+	GRANT ALL ON there.model TO analyst;
+	SQL
+my $owner = $primary->background_psql('shop');
+$owner->query_until(qr/begins/, <<~'SQL');
+	\echo begins
+	DO $$ BEGIN
+		WHILE NOT EXISTS (SELECT FROM stop) LOOP
+			ALTER SCHEMA here RENAME TO old; ALTER SCHEMA there RENAME TO here; COMMIT;
+			ALTER SCHEMA here RENAME TO there; ALTER SCHEMA old RENAME TO here; COMMIT;
+		END LOOP;
+	END $$;
+	SQL
+$primary->safe_psql('shop', <<~'SQL');
+	SET ROLE analyst;
+	DO $$ DECLARE model regclass := (SELECT oid FROM pg_class WHERE relname = 'model' AND relkind = 'r'); BEGIN
+		FOR i IN 1 .. 3000 LOOP
+			BEGIN
+				PERFORM gkmeans_deploy(model, 1 + i % 2);
+			EXCEPTION WHEN object_not_in_prerequisite_state OR undefined_table THEN NULL;
+			END;
+			COMMIT;
+		END LOOP;
+	END $$;
+	RESET ROLE;
+	INSERT INTO stop DEFAULT VALUES;
+	SQL
+$owner->quit;
+is($primary->safe_psql('shop', 'SELECT DISTINCT role FROM called'), '', 'a view that takes the name of a model');
+$primary->safe_psql('shop', 'DROP TABLE called, stop; DROP SCHEMA here, there CASCADE; DROP FUNCTION trap; DROP ROLE analyst');
+
 # What a session keeps of a model is another row's no more when the table is filled again by the same transaction: the
 # field for the command then holds a number for two of them, here one after the other
 $primary->safe_psql('shop', q{SELECT gkmeans_import_model('kept_' || n, '{{1},{100}}', names => ARRAY[n || '0', n || '1']) FROM unnest('{a,b}'::text[]) n; CREATE TABLE scratch (x int)});
