@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "random.h"
 
 /* Fills in order[i] as GK_COMPARE does; the context is the caller's. */
 typedef void (*GkCompareRows) (void *context, const int64_t *rows, const int64_t *others,
@@ -80,20 +81,22 @@ gk_tie_split(GkEntry *entries, GkTies *ties, int8_t *order, int64_t begin, int64
 
 /* Lists the rows of all runs that may differ, each with a row of its run. */
 static inline int64_t
-gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties, uint64_t random)
+gk_tie_pairs(const GkEntry *entries, int64_t count, GkTies *ties, uint64_t seed, uint32_t round)
 {
 	int64_t		pairs = 0;
 
 	for (int64_t begin = 0, end; begin < count; begin = end)
 	{
+		int64_t		one;
+
 		end = gk_tie_end(ties, begin);
 		if (ties->ends[begin] < 0)
 			continue;
-		random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		one = begin + (int64_t) gk_random_below(end - begin, seed, 0, round, begin);
 		for (int64_t i = begin; i < end; i++)
 		{
 			ties->rows[pairs] = entries[i].row;
-			ties->others[pairs++] = entries[begin + (random >> 16) % (end - begin)].row;
+			ties->others[pairs++] = entries[one].row;
 		}
 	}
 	return pairs;
@@ -108,12 +111,13 @@ gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compa
 {
 	int64_t		pairs;
 	struct timespec now;
-	uint64_t	random;
+	uint64_t	seed;
+	uint32_t	round = 0;
 
 	/* a row that can be foreseen may have been placed so that it splits off itself alone */
 	(void) clock_gettime(CLOCK_MONOTONIC, &now);
-	random = (uint64_t) now.tv_nsec ^ (uint64_t) (uintptr_t) &now;
-	while ((pairs = gk_tie_pairs(entries, count, ties, random)) > 0)
+	seed = (uint64_t) now.tv_nsec ^ (uint64_t) (uintptr_t) &now;
+	while ((pairs = gk_tie_pairs(entries, count, ties, seed, round++)) > 0)
 	{
 		int8_t	   *order = ties->order;
 
@@ -126,7 +130,6 @@ gk_order_ties(GkEntry *entries, int64_t count, GkTies *ties, GkCompareRows compa
 			gk_tie_split(entries, ties, order, begin, end);
 			order += end - begin;
 		}
-		random = random * UINT64_C(6364136223846793005) + (uint64_t) pairs;
 	}
 }
 
