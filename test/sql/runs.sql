@@ -197,6 +197,16 @@ SELECT gkmeans_alter_model('scaled', '{"scale": null}');
 SELECT is((SELECT row(status, deployed)::text FROM gkmeans_refit('scaled', deploy => 'always', rescale => true)), '(fitted,t)', 'a scale can also be left out');
 SELECT is((SELECT scale_factor FROM scaled WHERE deployed), NULL, 'then there is none');
 
+-- Imported centroids in a new scale: as they are, also where the imported one has a factor of 0, or rounds them
+CREATE TABLE flat AS SELECT (i % 2) * 10.0 AS x, (i % 4) * 100.0 AS y FROM generate_series(1, 120) i;
+SELECT gkmeans_import_model('flat_scale', '{{0,0},{10,300}}', '{x,y}', scale_offset => '{0,50}', scale_factor => '{1,0}', source => 'flat');
+SELECT gkmeans_alter_model('flat_scale', '{"scale": "minmax"}');
+SELECT is((SELECT round(inertia_before::numeric, 5) FROM gkmeans_refit('flat_scale', deploy => 'never', starts => 0)), (SELECT round(sum(least((x / 10) ^ 2 + (y / 300) ^ 2, ((x - 10) / 10) ^ 2 + ((y - 300) / 300) ^ 2))::numeric, 5) FROM flat), 'a factor of 0');
+CREATE TABLE high AS SELECT 4503599627370496 + (i % 8)::float8 AS x, (i % 3) * 2.0 AS y FROM generate_series(1, 120) i;
+SELECT gkmeans_import_model('high_scale', '{{4503599627370497,2},{4503599627370502,2}}', '{x,y}', scale_offset => '{0,0}', scale_factor => '{0.37,1}', source => 'high');
+SELECT gkmeans_alter_model('high_scale', '{"scale": "minmax"}');
+SELECT is((SELECT round(inertia_before::numeric, 6) FROM gkmeans_refit('high_scale', deploy => 'never', starts => 0)), (SELECT round(sum(least(((x - 4503599627370497) / 7) ^ 2, ((x - 4503599627370502) / 7) ^ 2) + ((y - 2) / 4) ^ 2)::numeric, 6) FROM high), 'an offset of 0 far from it');
+
 -- Drift as it is defined
 CREATE TABLE shares AS SELECT (i % 10 >= 2)::int * 10 + (i % 10 >= 7)::int * 10 AS v FROM generate_series(0, 99) i;
 SELECT gkmeans_create_model('sh', 'shares', '{v}', initial_centroids => '{{0},{10},{20}}');
