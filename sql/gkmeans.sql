@@ -39,17 +39,6 @@ CREATE AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any") (
 COMMENT ON AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any")
 IS 'internal: brings the rows of a source to the engine of a fit';
 
--- The labels of a fit, for the commands that write them to a table of Citus, which sends no volatile
--- function to other servers.
-
-CREATE FUNCTION _gkmeans_labels()
-RETURNS SETOF record AS 'MODULE_PATHNAME', 'gk_labels'
-LANGUAGE C VOLATILE PARALLEL UNSAFE
-COST 1000 ROWS 1000000;
-
-COMMENT ON FUNCTION _gkmeans_labels()
-IS 'internal: the labels that a fit is about to write';
-
 -- Fitting
 
 CREATE FUNCTION gkmeans_fit(

@@ -1,8 +1,8 @@
 
 -- Nodes: what the session of another server calls to use this server for its fit
 --
--- They are in schema gkmeans, which whoever made the extension owns: another server calls them by
--- name, and the owner of the database may rename the schema of the extension in the middle of a fit.
+-- They are in schema gkmeans, which whoever made the extension owns: commands call them by name, and
+-- the owner of the database may rename the schema of the extension in the middle of a fit.
 
 CREATE FUNCTION gkmeans.gkmeans_node_open(
     protocol integer,
@@ -119,6 +119,17 @@ REVOKE EXECUTE ON FUNCTION gkmeans.gkmeans_node_open, gkmeans.gkmeans_node_load,
     gkmeans.gkmeans_node_ids, gkmeans.gkmeans_node_publish, gkmeans.gkmeans_node_rest,
     gkmeans.gkmeans_node_put, gkmeans.gkmeans_node_run, gkmeans.gkmeans_node_take,
     gkmeans.gkmeans_node_close FROM PUBLIC;
+
+-- The labels of a fit, for the commands that write them to a table of Citus, which sends no volatile
+-- function to other servers.
+
+CREATE FUNCTION gkmeans._gkmeans_labels()
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'gk_labels'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+COST 1000 ROWS 1000000;
+
+COMMENT ON FUNCTION gkmeans._gkmeans_labels()
+IS 'internal: the labels that a fit is about to write';
 
 -- What the sessions of Citus look up while they write labels: with a key that the session of the
 -- fit has made, as its role.  They are marked stable because Citus sends no other function to the

@@ -16,11 +16,10 @@
 #include "label_columns.h"
 #include "labels_relation.h"
 #include "sql_function.h"
-#include "table_name.h"
 
 /* The name of the tuplestore, and of the function. */
 #define NAME "gkmeans_labels"
-#define FUNCTION_NAME "_gkmeans_labels"
+#define FUNCTION_NAME "gkmeans._gkmeans_labels"
 
 /* Citus keeps what it sends to the workers within this. */
 #define CITUS_LIMIT "citus.max_intermediate_result_size"
@@ -85,7 +84,7 @@ call_function(const char *alias, Oid id_type)
 	StringInfoData call;
 
 	initStringInfo(&call);
-	appendStringInfo(&call, "%s." FUNCTION_NAME "() AS %s (", gk_extension_schema_name(), alias);
+	appendStringInfo(&call, FUNCTION_NAME "() AS %s (", alias);
 	for (int i = 0; i < descriptor->natts; i++)
 		appendStringInfo(&call, "%s%s %s", i > 0 ? ", " : "",
 						 NameStr(TupleDescAttr(descriptor, i)->attname),

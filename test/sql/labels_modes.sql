@@ -196,6 +196,28 @@ CREATE TABLE other_id_changes (id int, from_cluster_id int, to_cluster_id int, v
 SELECT gkmeans_assign('operated', 'SELECT i AS person, run_at_nine(i, ''ALTER TABLE other_ids RENAME id TO person; ALTER TABLE other_ids ADD id int DEFAULT 77'') AS x FROM generate_series(1, 9) i', 'person', 'other_ids', changes_table => 'other_id_changes');
 SELECT is((SELECT array_agg(id) FROM other_id_changes WHERE to_cluster_id IS NULL), '{1000}', 'a column that takes the name of the ids then: changes have the ids');
 
+-- Where Citus keeps the labels, commands read new ones from a function: another one takes its place meanwhile.
+SET LOCAL allow_system_table_mods = on;
+CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text, repmodel "char");
+CREATE TABLE pg_catalog.pg_dist_shard (logicalrelid regclass);
+RESET allow_system_table_mods;
+CREATE TABLE kept_by_citus (id int PRIMARY KEY, cluster_id int, distance float8);
+INSERT INTO pg_catalog.pg_dist_partition VALUES ('kept_by_citus', NULL, 't');
+CREATE SCHEMA not_public;
+CREATE FUNCTION not_public._gkmeans_labels() RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+CREATE FUNCTION swap_schemas() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	ALTER SCHEMA public RENAME TO renamed;
+	ALTER SCHEMA not_public RENAME TO public;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER swap BEFORE DELETE ON kept_by_citus FOR EACH STATEMENT EXECUTE FUNCTION swap_schemas();
+SET LOCAL search_path = gk_test, public, renamed;
+SELECT is(fit_into('kept_by_citus', 'merge'), 3::bigint, 'the function that gives the labels is told by more than the name of its schema');
+SELECT set_eq('TABLE kept_by_citus', $$SELECT * FROM labels_of('data')$$, 'and gives all labels');
+ALTER SCHEMA public RENAME TO not_public;
+ALTER SCHEMA renamed RENAME TO public;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

@@ -141,7 +141,7 @@ like(failure(q{SELECT * FROM gkmeans_fit('SELECT * FROM distributed WHERE id < 0
 # A function of a source that fits itself, and one that calls the feed
 like(failure(q{SELECT * FROM gkmeans_fit('SELECT _gkmeans_feed(NULL::uuid, 1, 1.0::float8, x) AS x FROM distributed', '{x}', 1)}),
 	qr/the feed of gkmeans can only be called by the functions of gkmeans/, 'the feed in a source is refused');
-like(failure('SELECT * FROM _gkmeans_labels() AS l(id bigint)'), qr/the labels of gkmeans can only be read/, 'so are the labels in a query');
+like(failure('SELECT * FROM gkmeans._gkmeans_labels() AS l(id bigint)'), qr/the labels of gkmeans can only be read/, 'so are the labels in a query');
 
 # How many rows are expected: Citus' own plans are always of 100,000
 sql('ANALYZE distributed');
