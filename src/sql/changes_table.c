@@ -3,13 +3,11 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 #include "changes_table.h"
 #include "citus.h"
@@ -110,21 +108,14 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 static void
 make_table(GkChangesTable *table)
 {
-	CommandId	before = GetCurrentCommandId(false);
-
-	gk_execute(psprintf("CREATE TABLE %s (%s %s, from_cluster_id integer, to_cluster_id integer,"
-						" version integer, changed_at timestamp with time zone)",
-						table->output.name, quote_identifier(table->columns[0].name),
-						format_type_extended(table->columns[0].type, -1,
-											 FORMAT_TYPE_TYPEMOD_GIVEN |
-											 FORMAT_TYPE_FORCE_QUALIFY)));
+	gk_make_table(&table->output, &table->columns[0], ", from_cluster_id integer, to_cluster_id"
+				  " integer, version integer, changed_at timestamp with time zone");
 	gk_execute(psprintf("COMMENT ON TABLE %s IS 'rows that changed their cluster, written by"
 						" gkmeans'", table->output.name));
 	for (int i = 0; i < COLUMNS; i++)
 		gk_execute(psprintf("COMMENT ON COLUMN %s.%s IS %s", table->output.name,
 							quote_identifier(table->columns[i].name),
 							quote_literal_cstr(comments[i])));
-	table->output.relation_id = gk_made_relation(table->output.variable, RELOID, 0, before);
 }
 
 /* True if Citus keeps the table. */

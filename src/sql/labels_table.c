@@ -494,16 +494,12 @@ comment(const GkLabelsTable *table)
 static void
 make_table(GkLabelsTable *table)
 {
-	CommandId	before = GetCurrentCommandId(false);
+	GkOutputColumn ids = {table->id_name, table->id_type};
 
-	/* "character" and "bit" without a length would be of length 1 */
-	gk_execute(psprintf("CREATE TABLE %s (%s %s%s, cluster_id integer, distance double precision)",
-						table->output.name, quote_identifier(table->id_name),
-						format_type_extended(table->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											 FORMAT_TYPE_FORCE_QUALIFY),
-						table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+	gk_make_table(&table->output, &ids,
+				  psprintf("%s, cluster_id integer, distance double precision",
+						   table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
 	comment(table);
-	table->output.relation_id = gk_made_relation(table->output.variable, RELOID, 0, before);
 	table->made = true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "access/relation.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
@@ -273,6 +274,23 @@ gk_raise_replaced(const GkOutputTable *table, const char *detail)
 			 errmsg("could not write to table %s", table->name),
 			 errdetail_internal("%s", detail),
 			 errhint("Try again.")));
+}
+
+/* Makes a table. */
+void
+gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest)
+{
+	CommandId	before = GetCurrentCommandId(false);
+	Oid			made;
+
+	/* "character" and "bit" without a length would be of length 1 */
+	gk_execute(psprintf("CREATE TABLE %s (%s %s%s)", table->name, quote_identifier(ids->name),
+						format_type_extended(ids->type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											 FORMAT_TYPE_FORCE_QUALIFY), rest));
+	made = gk_made_relation(table->variable, RELOID, 0, before);
+	if (get_atttype(made, get_attnum(made, ids->name)) != ids->type)
+		gk_raise_replaced(table, "Another type has taken the name of that of the ids meanwhile.");
+	table->relation_id = made;
 }
 
 /* Raises that error if a table is not one that the current role made. */

@@ -82,6 +82,13 @@ __attribute__((noreturn))
 extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
 /*
+ * Makes a table whose first column has the ids; `rest` is what follows their type.  Raises 55000 if
+ * the name of that type, or of the table, means something else by then: the schema of a type, too,
+ * is renamed without waiting for anybody, and the CHECK of a domain would run as the caller.
+ */
+extern void gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest);
+
+/*
  * Raises that error unless the current role owns the table, which was not there when the call
  * began: what its triggers do, they do as this role.
  */

@@ -236,6 +236,23 @@ SELECT is(count(*)::int, 300, 'leaves the old one') FROM reference;
 
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 3, id_column => 'id', labels_table => 'new_labels', options => '{"id_name": "ctid"}')$$, '42701', 'an id column called like one of the system', 'system column');
 
+-- The name of the type of the ids comes to mean another one while a table is made.
+CREATE SCHEMA gk_types;
+CREATE SCHEMA gk_traps;
+CREATE TYPE gk_types.color AS ENUM ('red', 'green', 'blue');
+CREATE FUNCTION trap(anyelement) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the code of another'; END $$;
+CREATE DOMAIN gk_traps.color AS gk_types.color CHECK (trap(VALUE));
+CREATE TABLE colors AS SELECT color AS id, number AS x FROM unnest(enum_range(NULL::gk_types.color)) WITH ORDINALITY AS c(color, number);
+SELECT gkmeans_create_model('colors_model', 'colors', '{x}', 2);
+CREATE TABLE colored (id gk_types.color PRIMARY KEY, cluster_id int);
+CREATE FUNCTION swap_types() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_types RENAME TO gk_away; ALTER SCHEMA gk_traps RENAME TO gk_types; END $$;
+CREATE EVENT TRIGGER gk_swap ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION swap_types();
+SELECT fails_with(call, '55000', 'a type that takes the name of that of the ids: ' || call, 'could not write to table gk_test.new_colors', 'Another type has taken the name of that of the ids')
+FROM unnest(ARRAY[$$SELECT gkmeans_fit('colors', '{x}', 2, 'id', labels_table => 'new_colors')$$, $$SELECT gkmeans_fit('colors', '{x}', 2, 'id', labels_table => 'new_colors', if_exists => 'merge')$$,
+	$$SELECT gkmeans_assign('colors_model', 'colors', 'id', 'colored', changes_table => 'new_colors')$$]) call;
+DROP EVENT TRIGGER gk_swap;
+SELECT lives_ok($$SELECT gkmeans_assign('colors_model', 'colors', 'id', 'colored', changes_table => 'new_colors')$$, 'without that it is made');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
