@@ -78,7 +78,7 @@ labelling(const GkModel *model)
 
 /* Makes sure that a query calls that function for both models, not a better match of its name. */
 static void
-check_labelling(const Query *query)
+check_labelling(const Query *query, const void *context)
 {
 	for (int i = 0; i < 2; i++)
 	{
@@ -154,7 +154,7 @@ count_rows(const GkSourceText *source, const char *text, GkContingency *continge
 	bool		is_newer;
 
 	refuse_nodes();
-	query = gk_query_plan(source, text, InvalidOid, check_labelling);
+	query = gk_query_plan(source, text, InvalidOid, check_labelling, NULL);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	is_newer = gk_query_push_snapshot(query);
 	gk_query_run(query, NULL, receiver);
@@ -238,7 +238,7 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 	refuse_nodes();
 	query = gk_query_plan(source, psprintf("SELECT source.%s, source.%s FROM %s AS source",
 										   quote_identifier(a), quote_identifier(b), source->from),
-						  InvalidOid, NULL);
+						  InvalidOid, NULL, NULL);
 	gk_count_labels(query, &contingency);
 	check_rows(&contingency);
 	return agreement_row(fcinfo, &contingency);

@@ -271,7 +271,7 @@ find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTask
 
 	if (top == NULL || !passes_columns(top, columns))
 		return "Citus leaves part of the source to this server";
-	if (!gk_citus_plan_tasks(gk_query_plan(text, query, InvalidOid, NULL)->plan, tasks))
+	if (!gk_citus_plan_tasks(gk_query_plan(text, query, InvalidOid, NULL, NULL)->plan, tasks))
 		reason = ask_for_tasks(query, tasks);
 	for (int i = 0; reason == NULL && i < tasks->count; i++)
 		if (!is_select(tasks->all[i].query, columns))

@@ -292,7 +292,7 @@ gk_partition_node_sources(const char *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source);
 	GkSourceQuery *query = gk_query_plan(text, psprintf("SELECT * FROM %s AS source", text->from),
-										 InvalidOid, NULL);
+										 InvalidOid, NULL, NULL);
 	Scans		scans = {.plan = query->plan};
 
 	*reason = NULL;

@@ -13,6 +13,7 @@
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/params.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
@@ -310,14 +311,35 @@ citus_rows(const GkSourceQuery *query)
 	return rows >= 0.0 ? rows : query->plan->planTree->plan_rows;
 }
 
+/*
+ * Raises an error if the id of a list of arguments is not of the type that was asked for: its name
+ * may have come to mean another one, and a cast to that would call functions of others.
+ */
+static void
+check_id(const GkSource *source, const List *arguments)
+{
+	const Node *id = (const Node *) list_nth_node(TargetEntry, arguments, 1)->expr;
+
+	if (source->id > 0 && exprType(id) != source->id_type &&
+		get_typtype(source->id_type) != TYPTYPE_PSEUDO)
+		gk_refuse_change();
+}
+
 /* Makes sure that the query calls the extension's aggregate, not a better match of that name. */
 static void
-check_function(const Query *query)
+check_aggregate(const Query *query, const void *source)
 {
-	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
+	const Aggref *call = (const Aggref *) linitial_node(TargetEntry, query->targetList)->expr;
 
-	gk_check_own_function(IsA(entry->expr, Aggref) ? ((Aggref *) entry->expr)->aggfnoid
-						  : InvalidOid, FEED_NAME);
+	gk_check_own_function(IsA(call, Aggref) ? call->aggfnoid : InvalidOid, FEED_NAME);
+	check_id(source, call->args);
+}
+
+/* The same for a query whose rows are fed. */
+static void
+check_rows(const Query *query, const void *source)
+{
+	check_id(source, query->targetList);
 }
 
 /*
@@ -385,10 +407,10 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 
 	feeding->function = gk_own_function(FEED_NAME);
 	feeding->query = gk_query_plan(source->text, feed_query(source, feeding->function),
-								   GK_TICKET_TYPE, check_function);
+								   GK_TICKET_TYPE, check_aggregate, source);
 	if (!aggregates_here(feeding->query->plan->planTree))
 		feeding->query = gk_query_plan(source->text, fenced_query(source, feeding->function),
-									   GK_TICKET_TYPE, check_function);
+									   GK_TICKET_TYPE, check_aggregate, source);
 	check_partitionwise();
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
@@ -399,7 +421,8 @@ static void
 prepare_rows(const GkSource *source, GkFeedQuery *feeding)
 {
 	feeding->function = InvalidOid;
-	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid, NULL);
+	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid, check_rows,
+								   source);
 	feeding->rows = citus_rows(feeding->query);
 	feeding->row_bytes = feeding->query->plan->planTree->plan_width;
 	feeding->processes = 1;

@@ -152,7 +152,8 @@ gk_query_column(const Query *query, const TargetEntry *entry)
 
 /* Analyses, rewrites, checks and plans a query. */
 GkSourceQuery *
-gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check)
+gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
+			  const void *context)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -165,7 +166,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	query->text = text;
 	rewritten = rewrite(source, text, parameter);
 	if (check != NULL)
-		check(rewritten);
+		check(rewritten, context);
 	query->functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	/* it does not pay off, and can take a second that nothing interrupts */

@@ -33,7 +33,7 @@ typedef struct GkSourceQuery
 } GkSourceQuery;
 
 /* Raises an error where an analysed query must not be planned. */
-typedef void (*GkCheckQuery) (const Query *query);
+typedef void (*GkCheckQuery) (const Query *query, const void *context);
 
 /*
  * Analyses and plans a query, for parallel workers if possible, without JIT compilation; it has one
@@ -41,7 +41,7 @@ typedef void (*GkCheckQuery) (const Query *query);
  * call functions of the query.
  */
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter,
-									GkCheckQuery check);
+									GkCheckQuery check, const void *context);
 
 /*
  * Pushes the snapshot to run it under: the active one, or a newer one if what it names was changed

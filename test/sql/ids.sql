@@ -86,6 +86,30 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT i::number AS x, CASE WHEN 
 SELECT gkmeans_import_model('of_numbers', '{{1}}', '{x}');
 SELECT fails_with($$SELECT gkmeans_predict('of_numbers', i::number) FROM generate_series(1, 9) i WHERE drop_number(i, 1)$$, '42704', 'a prediction', 'the type of argument 2 was dropped meanwhile');
 
+-- The name of the type that is asked for comes to mean another one, whose code a cast to it would run, whenever the source is analysed.
+CREATE SCHEMA gk_types;
+CREATE SCHEMA gk_traps;
+CREATE DOMAIN gk_types.number AS int;
+CREATE FUNCTION trap(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the code of another'; END $$;
+CREATE DOMAIN gk_traps.number AS int CHECK (trap(VALUE));
+CREATE SEQUENCE analysed;
+CREATE FUNCTION swap_types(int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('analysed') = current_setting('gk_test.swap_at')::int THEN ALTER SCHEMA gk_types RENAME TO gk_away; ALTER SCHEMA gk_traps RENAME TO gk_types; END IF;
+	RETURN true;
+END $$;
+CREATE DOMAIN swapping AS int CHECK (swap_types(VALUE));
+CREATE FUNCTION swapped(at int, source text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM set_config('gk_test.swap_at', at::text, true), setval('analysed', 1, false);
+	PERFORM gkmeans_fit_predict(NULL::gk_types.number, source, '{x}', 2, id_column => 'id');
+	-- an error brings the schemas back
+	RAISE EXCEPTION 'no error';
+EXCEPTION WHEN OTHERS THEN RETURN SQLERRM;
+END $$;
+-- what the literal has is checked as soon as it is read
+SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source changed while it was being read"}', 'a type that takes the name of that which is asked for, ids are ' || id)
+FROM unnest('{i,1}'::text[]) id, generate_series(1, 6) at, swapped(at, format('SELECT %s AS id, i AS x FROM generate_series(1, 9) i WHERE 1 = ANY (''{1}''::swapping[])', id)) result
+GROUP BY id ORDER BY id;
+
 -- One that alters it, wherever its values are: they would be taken for those of another type.
 CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE b TYPE text; END IF; RETURN i; END $$;
 CREATE TYPE part AS (a int, b bigint);
