@@ -163,5 +163,5 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	}
 	table->output.read_id = before->relation_id;
 	return gk_execute_stamped(&table->output, append_command(table, labels, before),
-							  before->operator, stamp);
+							  &before->comparison, stamp);
 }

@@ -31,7 +31,7 @@ typedef struct GkLabelsBefore
 	Oid			relation_id;
 	const char *id_name;		/* of its id column by now */
 	const char *same;			/* the condition that a row t of it has the id of a label l … */
-	Oid			operator;		/* … by this operator */
+	GkComparison comparison;	/* … by this */
 } GkLabelsBefore;
 
 /*

@@ -118,12 +118,12 @@ gk_label_values(GkLabelColumns columns)
 
 /* Runs a command that writes labels. */
 int64
-gk_execute_stamped(const GkOutputTable *table, const char *command, Oid operator,
-				   const GkLabelStamp *stamp)
+gk_execute_stamped(const GkOutputTable *table, const char *command,
+				   const GkComparison *comparison, const GkLabelStamp *stamp)
 {
 	Oid			types[2] = {INT4OID, TIMESTAMPTZOID};
 	Datum		values[2] = {Int32GetDatum(stamp->version), TimestampTzGetDatum(stamp->time)};
 	char		nulls[3] = {stamp->version == 0 ? 'n' : ' ', ' ', '\0'};
 
-	return gk_execute_on(table, command, operator, 2, types, values, nulls);
+	return gk_execute_on(table, command, comparison, 2, types, values, nulls);
 }

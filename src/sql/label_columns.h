@@ -64,7 +64,7 @@ extern char *gk_label_names(GkLabelColumns columns, const char *id_name);
 extern char *gk_label_values(GkLabelColumns columns);
 
 /* gk_execute_on() for a command in which $1 is the version and $2 the time. */
-extern int64 gk_execute_stamped(const GkOutputTable *table, const char *command, Oid operator,
-								const GkLabelStamp *stamp);
+extern int64 gk_execute_stamped(const GkOutputTable *table, const char *command,
+								const GkComparison *comparison, const GkLabelStamp *stamp);
 
 #endif							/* GK_LABEL_COLUMNS_H */

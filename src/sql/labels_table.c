@@ -587,7 +587,7 @@ prepare_table(GkLabelsTable *table)
 		check_snapshot(table);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name),
-							 InvalidOid, 0, NULL, NULL, NULL);
+							 NULL, 0, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -654,7 +654,7 @@ insert_labels(const GkLabelsTable *table, const char *relation, const GkLabelSta
 									   table->output.name,
 									   gk_label_names(table->columns, table->id_name),
 									   gk_label_values(table->columns), relation),
-							  InvalidOid, stamp);
+							  NULL, stamp);
 }
 
 /* Writes the labels. */

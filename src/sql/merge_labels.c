@@ -105,11 +105,17 @@ static void
 check_ids(const GkLabelsMerge *merge)
 {
 	char	   *label = label_id(merge);
+	int64		found = gk_execute(psprintf("SELECT %s FROM %s GROUP BY %s"
+											" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1"
+											" OR %s IS NULL LIMIT 1",
+											label, merge->labels->from, label, label));
 	char	   *id;
 
-	if (gk_execute(psprintf("SELECT %s FROM %s GROUP BY %s"
-							" HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR %s IS NULL"
-							" LIMIT 1", label, merge->labels->from, label, label)) == 0)
+	if (OidIsValid(merge->collation) &&
+		TupleDescAttr(SPI_tuptable->tupdesc, 0)->attcollation != merge->collation)
+		gk_raise_replaced(merge->table, "Another collation has taken the name of that which "
+						  "compares ids meanwhile.");
+	if (found == 0)
 		return;
 	id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	ereport(ERROR,
@@ -154,13 +160,20 @@ same_id(const GkLabelsMerge *merge)
 	return text;
 }
 
+/* What compares the ids. */
+static GkComparison
+comparison_of(const GkLabelsMerge *merge)
+{
+	return (GkComparison) {equality_of(merge->id_type), merge->collation};
+}
+
 /* Checks the ids, and writes the changes. */
 void
 gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
 {
 	GkLabelsBefore before = {.table = merge->made ? NULL : merge->table->name,
 		.relation_id = merge->table->relation_id,.id_name = merge->id_name,.same = same_id(merge),
-		.operator = equality_of(merge->id_type)};
+		.comparison = comparison_of(merge)};
 
 	check_ids(merge);
 	if (merge->changes != NULL)
@@ -216,7 +229,7 @@ insert_from_function(const GkLabelsMerge *merge)
 	gk_execute_stamped(merge->table,
 					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
 								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
-								quote_identifier(merge->id_name)), InvalidOid, merge->stamp);
+								quote_identifier(merge->id_name)), NULL, merge->stamp);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
@@ -228,7 +241,7 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 	const char *with = merge->labels->with;
 	const char *labels = merge->labels->compared;
 	const char *same = same_id(merge);
-	Oid			operator = equality_of(merge->id_type);
+	GkComparison comparison = comparison_of(merge);
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 
 	written->updated =
@@ -237,12 +250,12 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
 									labels, same,
 									list_columns(compared, " OR ", DIFFERS)),
-						   operator, merge->stamp);
+						   &comparison, merge->stamp);
 	written->deleted =
 		gk_execute_on(merge->table,
 					  psprintf("%sDELETE FROM %s AS t WHERE NOT EXISTS"
 							   " (SELECT 1 FROM %s WHERE %s)", with, table, labels, same),
-					  operator, 0, NULL, NULL, NULL);
+					  &comparison, 0, NULL, NULL, NULL);
 	if (merge->labels->is_function)
 		written->inserted = insert_from_function(merge);
 	else
@@ -250,5 +263,5 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 			gk_execute_stamped(merge->table,
 							   psprintf("%s WHERE NOT EXISTS (SELECT 1 FROM %s AS t WHERE %s)",
 										insert_command(merge), table, same),
-							   operator, merge->stamp);
+							   &comparison, merge->stamp);
 }

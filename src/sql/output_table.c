@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
@@ -321,7 +322,7 @@ target_of(const Query *query)
 typedef struct Allowed
 {
 	const GkOutputTable *table;
-	Oid			operator;
+	const GkComparison *comparison;
 } Allowed;
 
 /* True if a command reads a table besides those that were checked. */
@@ -354,26 +355,34 @@ is_column(const Node *node)
 	return IsA(node, Var);
 }
 
-/* True if a command compares by another operator. */
+/* True if a command compares by another operator or collation. */
 static bool
-has_other_operator(Node *node, void *context)
+compares_otherwise(Node *node, void *context)
 {
-	const Oid  *wanted = context;
+	const GkComparison *wanted = context;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_other_operator, context, 0);
+		return query_tree_walker((Query *) node, compares_otherwise, context, 0);
+	if (IsA(node, CollateExpr))
+	{
+		Oid			collation = ((const CollateExpr *) node)->collOid;
+
+		/* what is labelled has names, too */
+		if (collation != wanted->collation && collation != C_COLLATION_OID)
+			return true;
+	}
 	if (IsA(node, OpExpr))
 	{
 		const OpExpr *comparison = (const OpExpr *) node;
 
 		if (comparison->opno >= FirstNormalObjectId &&
-			(comparison->opno != *wanted || !is_column(linitial(comparison->args)) ||
+			(comparison->opno != wanted->operator || !is_column(linitial(comparison->args)) ||
 			 !is_column(llast(comparison->args))))
 			return true;
 	}
-	return expression_tree_walker(node, has_other_operator, context);
+	return expression_tree_walker(node, compares_otherwise, context);
 }
 
 /* Raises an error if names of a command mean something else than what was checked. */
@@ -381,22 +390,22 @@ static void
 check_query(const Query *query, const void *context)
 {
 	const Allowed *allowed = context;
-	bool		compares = OidIsValid(allowed->operator);
+	bool		compares = allowed->comparison != NULL;
 
 	if (target_of(query) != allowed->table->relation_id ||
 		(compares && reads_other((Node *) query, (void *) allowed->table)))
 		gk_raise_replaced(allowed->table, "Another table has taken its name meanwhile.");
-	if (compares && has_other_operator((Node *) query, (void *) &allowed->operator))
-		gk_raise_replaced(allowed->table, "Another operator has taken the name of that which "
-						  "compares ids meanwhile.");
+	if (compares && compares_otherwise((Node *) query, (void *) allowed->comparison))
+		gk_raise_replaced(allowed->table, "Another operator or collation has taken the name of "
+						  "that which compares ids meanwhile.");
 }
 
 /* Runs a command on the table that was checked. */
 int64
-gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count, Oid *types,
-			  Datum *values, const char *nulls)
+gk_execute_on(const GkOutputTable *table, const char *command, const GkComparison *comparison,
+			  int count, Oid *types, Datum *values, const char *nulls)
 {
-	Allowed		allowed = {table, operator};
+	Allowed		allowed = {table, comparison};
 	GkCheckedCommand checked = {.text = command,.check_query = check_query,.context = &allowed};
 	int			code;
 	SPIPlanPtr	plan = gk_execute_checked(&checked, CURSOR_OPT_CUSTOM_PLAN, count, types, values,

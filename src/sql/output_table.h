@@ -25,6 +25,13 @@ typedef struct GkOutputColumn
 	Oid			type;
 } GkOutputColumn;
 
+/* What ids are compared by. */
+typedef struct GkComparison
+{
+	Oid			operator;
+	Oid			collation;		/* InvalidOid = that of their type */
+} GkComparison;
+
 /* The table that an argument names; in the current memory context. */
 extern void gk_output_table(GkOutputTable *table, const char *argument, const char *name);
 
@@ -97,11 +104,12 @@ extern void gk_check_own(const GkOutputTable *table);
 /*
  * Runs a command that names a table, to change it.  Raises 55000, before anything of it runs, if
  * the name means another table than the one that was checked, or a view.  Likewise if it reads
- * another one, or compares by another operator than PostgreSQL's own and this one; InvalidOid = it
- * compares nothing, but the source that it may read can.
+ * another one, or compares by another collation, or by another operator than PostgreSQL's own and
+ * this one; NULL = it compares nothing, but the source that it may read can.
  */
-extern int64 gk_execute_on(const GkOutputTable *table, const char *command, Oid operator, int count,
-						   Oid *types, Datum *values, const char *nulls);
+extern int64 gk_execute_on(const GkOutputTable *table, const char *command,
+						   const GkComparison *comparison, int count, Oid *types, Datum *values,
+						   const char *nulls);
 
 /* Empties a table; raises 55000, before its triggers run, if the name means another one. */
 extern void gk_truncate(const GkOutputTable *table);

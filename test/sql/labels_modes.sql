@@ -196,6 +196,18 @@ CREATE TABLE other_id_changes (id int, from_cluster_id int, to_cluster_id int, v
 SELECT gkmeans_assign('operated', 'SELECT i AS person, run_at_nine(i, ''ALTER TABLE other_ids RENAME id TO person; ALTER TABLE other_ids ADD id int DEFAULT 77'') AS x FROM generate_series(1, 9) i', 'person', 'other_ids', changes_table => 'other_id_changes');
 SELECT is((SELECT array_agg(id) FROM other_id_changes WHERE to_cluster_id IS NULL), '{1000}', 'a column that takes the name of the ids then: changes have the ids');
 
+-- The name of the collation that makes ids unique comes to mean another one amid the merge.
+CREATE SCHEMA gk_ids;
+CREATE SCHEMA gk_others;
+CREATE COLLATION gk_ids.plain (provider = libc, locale = 'POSIX');
+CREATE COLLATION gk_others.plain (provider = libc, locale = 'C');
+CREATE TABLE plain_labels (id text COLLATE gk_ids.plain PRIMARY KEY, cluster_id int);
+INSERT INTO plain_labels VALUES ('1', -1), ('gone', -1);
+CREATE FUNCTION swap_collations() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_ids RENAME TO gk_away; ALTER SCHEMA gk_others RENAME TO gk_ids; RETURN NULL; END $$;
+CREATE TRIGGER swap BEFORE UPDATE ON plain_labels EXECUTE FUNCTION swap_collations();
+SELECT fails_with($$SELECT gkmeans_fit('SELECT i::text AS id, i AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'plain_labels', if_exists => 'merge')$$, '55000', 'a collation that takes the name of that of the ids',
+	'could not write to table gk_test.plain_labels', 'Another operator or collation has taken the name');
+
 -- Where Citus keeps the labels, commands read new ones from a function: another one takes its place meanwhile.
 SET LOCAL allow_system_table_mods = on;
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text, repmodel "char");
