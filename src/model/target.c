@@ -16,6 +16,8 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -33,6 +35,9 @@
 #else
 #define OWNS_RELATION(id) pg_class_ownercheck((id), GetUserId())
 #endif
+
+/* The indexes that a model is made with. */
+#define MADE_INDEXES 2
 
 /* Parses if_exists. */
 GkModelExists
@@ -53,6 +58,19 @@ execute(const char *command)
 		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
 }
 
+/* Raises an error unless a table that was made is a model, with all its indexes. */
+static void
+check_made(Oid relation_id, const RangeVar *variable)
+{
+	/* the name of the type, too, may have meant another one */
+	Relation	relation = gk_open_model(relation_id);
+
+	/* the name of the table may have meant another one just while that got an index */
+	if (list_length(RelationGetIndexList(relation)) < MADE_INDEXES)
+		gk_raise_not_made(variable);
+	relation_close(relation, NoLock);
+}
+
 /* Creates the table. */
 static Oid
 make_model(const RangeVar *variable, const char *name, const char *definition)
@@ -69,8 +87,7 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 					 " ALTER points SET STORAGE EXTERNAL,"
 					 " ALTER deviations SET STORAGE EXTERNAL", name));
 	made = gk_made_relation(variable, RELOID, 0, before);
-	/* the name of the type, too, may have meant another one */
-	relation_close(gk_open_model(made), NoLock);
+	check_made(made, variable);
 	return made;
 }
 

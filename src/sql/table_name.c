@@ -90,6 +90,17 @@ is_written(HeapTupleHeader row, CommandId before)
 		HeapTupleHeaderGetCmin(row) >= before;
 }
 
+/* Raises the error that a relation did not get all that commands were to make by its name. */
+void
+gk_raise_not_made(const RangeVar *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("could not create %s", gk_quoted_name(name)),
+			 errdetail("Its schema was renamed meanwhile."),
+			 errhint("Try again.")));
+}
+
 /* The relation that a command has made. */
 Oid
 gk_made_relation(const RangeVar *name, int cache, Datum second_key, CommandId before)
@@ -98,11 +109,7 @@ gk_made_relation(const RangeVar *name, int cache, Datum second_key, CommandId be
 	HeapTuple	row = SearchSysCache(cache, ObjectIdGetDatum(relation_id), second_key, 0, 0);
 
 	if (!HeapTupleIsValid(row) || !is_written(row->t_data, before))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not create %s", gk_quoted_name(name)),
-				 errdetail("Its schema was renamed meanwhile."),
-				 errhint("Try again.")));
+		gk_raise_not_made(name);
 	ReleaseSysCache(row);
 	return relation_id;
 }

@@ -21,6 +21,10 @@ extern char *gk_quoted_name(const RangeVar *name);
 /* Keeps others who call this from creating a relation of that name until the transaction ends. */
 extern void gk_lock_table_name(const RangeVar *name);
 
+/* Raises 55000: what was to be made has another name by now. */
+__attribute__((noreturn))
+extern void gk_raise_not_made(const RangeVar *name);
+
 /*
  * The relation of a name, if a command of this transaction wrote the row of a system cache whose
  * first key is the relation; 55000 if the row was there `before`.  What a command has made is

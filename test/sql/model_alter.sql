@@ -99,6 +99,13 @@ SELECT fails_with($$SELECT gkmeans_create_view('m', 'gk_one.v')$$, '55000', 'a v
 SELECT fails_with($$SELECT gkmeans_import_model('gk_one.created', '{{1},{2}}')$$, '55000', 'a model', 'could not create gk_one.created', 'Its schema was renamed meanwhile.', 'Try again.');
 SELECT fails_with($$SELECT gkmeans_create_view('m', 'gk_one.w')$$, '55000', 'a view instead of one that this transaction made');
 DROP EVENT TRIGGER gk_swap;
+CREATE TABLE gk_two.made (deployed boolean);
+CREATE OR REPLACE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN ALTER SCHEMA gk_one RENAME TO gk_three; ALTER SCHEMA gk_two RENAME TO gk_one; ALTER SCHEMA gk_three RENAME TO gk_two; END $$;
+CREATE EVENT TRIGGER gk_swap ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION swap();
+CREATE EVENT TRIGGER gk_swap_back ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION swap();
+SELECT fails_with($$SELECT gkmeans_import_model('gk_one.made', '{{1},{2}}')$$, '55000', 'a model whose index another table got', 'could not create gk_one.made', 'Its schema was renamed meanwhile.', 'Try again.');
+DROP EVENT TRIGGER gk_swap_back;
+DROP EVENT TRIGGER gk_swap;
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"k": 4}')$$, '25006', 'a read-only transaction');
 
