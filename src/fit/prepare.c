@@ -443,17 +443,30 @@ gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared)
 	prepared->seconds = gk_seconds_since(begin);
 }
 
-/* Makes a unit vector of a given centroid. */
-static void
-normalize(const GkFitSpec *spec, int64 number, double *centroid)
+/* Makes a vector of reals one of length 1; false if it has no direction. */
+bool
+gk_make_unit(double *vector, int dimension)
 {
-	int			dimension = spec->dimension;
 	double		sum = 0.0;
 	double		greatest = 0.0;
 
 	for (int j = 0; j < dimension; j++)
-		greatest = Max(greatest, fabs(centroid[j]));
-	if (!(greatest > 0.0))
+		greatest = Max(greatest, fabs(vector[j]));
+	/* the squares of very small numbers underflow */
+	for (int j = 0; greatest < 1e-140 && j < dimension; j++)
+		vector[j] = vector[j] * 0x1p300 * 0x1p300;
+	for (int j = 0; j < dimension; j++)
+		sum += vector[j] * vector[j];
+	for (int j = 0; greatest > 0.0 && j < dimension; j++)
+		vector[j] /= sqrt(sum);
+	return greatest > 0.0;
+}
+
+/* Makes a unit vector of a given centroid. */
+static void
+normalize(const GkFitSpec *spec, int64 number, double *centroid)
+{
+	if (!gk_make_unit(centroid, spec->dimension))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("initial centroid %lld has no direction", (long long) number),
@@ -461,13 +474,6 @@ normalize(const GkFitSpec *spec, int64 number, double *centroid)
 				 ? errdetail("All its features are zero, and the metric is cosine.")
 				 : errdetail("All its features are zero in the scale of the rows, and the metric "
 							 "is cosine.")));
-	/* the squares of very small numbers underflow */
-	for (int j = 0; greatest < 1e-140 && j < dimension; j++)
-		centroid[j] = centroid[j] * 0x1p300 * 0x1p300;
-	for (int j = 0; j < dimension; j++)
-		sum += centroid[j] * centroid[j];
-	for (int j = 0; j < dimension; j++)
-		centroid[j] /= sqrt(sum);
 }
 
 /* Converts centroids from the user's units to the engine's. */

@@ -33,6 +33,9 @@ typedef struct GkPrepared
 /* Seals the rows, transforms them as the spec asks, and sets the grid. */
 extern void gk_prepare(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared);
 
+/* Makes a vector of reals one of length 1; false if it has no direction. */
+extern bool gk_make_unit(double *vector, int dimension);
+
 /* Converts centroids from the user's units to the engine's. */
 extern void gk_to_stored(const GkFitSpec *spec, const GkPrepared *prepared,
 						 const double *from, int64 count, double *to);

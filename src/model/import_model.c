@@ -3,7 +3,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
 
 #include "access/relation.h"
 #include "catalog/pg_type.h"
@@ -22,6 +21,7 @@
 #include "exact.h"
 #include "exported.h"
 #include "map.h"
+#include "prepare.h"
 #include "shift.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -212,8 +212,6 @@ draft_comparison(GkDraft *draft, const Import *import)
 static void
 compare_centroid(const Import *import, const double *centroid, double *point)
 {
-	double		norm2 = 0.0;
-
 	for (int j = 0; j < import->dimension; j++)
 	{
 		/* with the cosine metric, rows are compared with unit vectors */
@@ -225,14 +223,9 @@ compare_centroid(const Import *import, const double *centroid, double *point)
 			point[j] = centroid[j] - import->shift[j];
 		if (!gk_is_real(point[j]))
 			refuse("centroids", "contains a value that is too large when scaled");
-		norm2 += point[j] * point[j];
 	}
-	if (!import->cosine)
-		return;
-	if (!(norm2 > 0.0))
+	if (import->cosine && !gk_make_unit(point, import->dimension))
 		refuse("centroids", "contains one without a direction");
-	for (int j = 0; j < import->dimension; j++)
-		point[j] /= sqrt(norm2);
 }
 
 /* The centroids as stored and as rows are compared with them. */

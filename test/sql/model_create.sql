@@ -158,6 +158,8 @@ SELECT is(gkmeans_name('scaled', 1, 100), 'left', 'a name');
 SELECT near(gkmeans_distance('scaled', 1, 150), sqrt(0.1 ^ 2 + 0.5 ^ 2), 1e-6, 'distances are scaled');
 SELECT is(gkmeans_import_model('unit', '{{3,4},{-1,0}}', metric => 'cosine'), 2, 'import with the cosine metric');
 SELECT is(gkmeans_centroids('unit'), '{{0.6,0.8},{-1,0}}', 'its centroids are of length 1');
+SELECT gkmeans_import_model('tiny_directions', '{{3e-161,4e-161},{3e-170,4e-170}}', metric => 'cosine');
+SELECT is(gkmeans_centroids('tiny_directions')::real[], '{{0.6,0.8},{0.6,0.8}}', 'however small the squares of those given are');
 SELECT near(gkmeans_distance('unit', 6, 8) + 1, 1, 1e-6, 'and its distances 1 - cos');
 SELECT gkmeans_import_model('far_' || name, '{{1700000001},{1700000030}}', '{a}', scale_offset => scale_offset, scale_factor => scale_factor)
 FROM (VALUES ('plain', NULL::float8[], NULL::float8[]), ('scaled', '{1700000010.5}', '{0.125}')) scales(name, scale_offset, scale_factor);
