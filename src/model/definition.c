@@ -474,7 +474,8 @@ gk_history_json(const GkHistory *history)
 						 iteration->start, iteration->iteration);
 		gk_append_json_number(&json, "inertia", iteration->inertia);
 		gk_append_json_number(&json, "shift", iteration->shift);
-		gk_append_json_number(&json, "moved", iteration->moved < 0 ? NAN : iteration->moved);
+		gk_append_json_number(&json, "moved",
+							  iteration->moved < 0 ? NAN : (double) iteration->moved);
 		appendStringInfoChar(&json, '}');
 	}
 	appendStringInfoChar(&json, ']');
