@@ -17,11 +17,18 @@
 
 #include "id_parts.h"
 
-static void add_type(Oid type, List **parts);
+/* What was found so far. */
+typedef struct Parts
+{
+	List	   *found;
+	List	   *types;			/* whose parts are among them */
+} Parts;
+
+static void add_type(Oid type, Parts *parts);
 
 /* Adds the columns of a composite type, and locks them. */
 static void
-add_columns(Oid relation_id, List **parts)
+add_columns(Oid relation_id, Parts *parts)
 {
 	Relation	relation = try_relation_open(relation_id, AccessShareLock);
 
@@ -29,7 +36,8 @@ add_columns(Oid relation_id, List **parts)
 	{
 		Form_pg_attribute column = TupleDescAttr(RelationGetDescr(relation), i);
 
-		*parts = lappend_oid(*parts, (Oid) column->atttypmod);
+		CHECK_FOR_INTERRUPTS();
+		parts->found = lappend_oid(parts->found, (Oid) column->atttypmod);
 		add_type(column->attisdropped ? InvalidOid : column->atttypid, parts);
 	}
 	if (relation != NULL)
@@ -38,17 +46,21 @@ add_columns(Oid relation_id, List **parts)
 
 /* Adds a type, and what it consists of. */
 static void
-add_type(Oid type, List **parts)
+add_type(Oid type, Parts *parts)
 {
 	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	FormData_pg_type form;
 
 	check_stack_depth();
-	*parts = lappend_oid(*parts, HeapTupleIsValid(tuple) ? type : InvalidOid);
+	parts->found = lappend_oid(parts->found, HeapTupleIsValid(tuple) ? type : InvalidOid);
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = *(Form_pg_type) GETSTRUCT(tuple);
 	ReleaseSysCache(tuple);
+	/* once: columns of columns can be as many as the power of a depth */
+	if (list_member_oid(parts->types, type))
+		return;
+	parts->types = lappend_oid(parts->types, type);
 	if (OidIsValid(form.typrelid))
 		add_columns(form.typrelid, parts);
 	else if (OidIsValid(form.typbasetype))
@@ -65,8 +77,9 @@ add_type(Oid type, List **parts)
 List *
 gk_id_parts(Oid type)
 {
-	List	   *parts = NIL;
+	Parts		parts = {0};
 
 	add_type(type, &parts);
-	return parts;
+	list_free(parts.types);
+	return parts.found;
 }

@@ -61,6 +61,16 @@ SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'rows
 SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'SELECT t AS id, x FROM rows_as_ids t', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT t::text FROM rows_as_ids t ORDER BY 1', 'the row of a table as record');
 SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record, 'SELECT ROW(x, several) AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT ROW(x, several)::text FROM rows_as_ids ORDER BY 1', 'a row without a type');
 SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::record[], 'SELECT several AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT several::text FROM rows_as_ids ORDER BY 1', 'composite arrays as record[]');
+DO $$ BEGIN
+	FOR level IN 0..4 LOOP
+		EXECUTE (SELECT format('CREATE TYPE level_%s AS (%s)', level, string_agg(format('c%s int', i), ',')) FROM generate_series(1, 100) i);
+	END LOOP;
+	-- by hand, as PostgreSQL would look at all columns of columns
+	FOR level IN 1..4 LOOP
+		UPDATE pg_attribute SET (atttypid, attlen, attbyval, attalign, attstorage) = (SELECT oid, typlen, typbyval, typalign, typstorage FROM pg_type WHERE oid = ('level_' || level - 1)::regtype) WHERE attrelid = ('level_' || level)::regclass;
+	END LOOP;
+END $$;
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT NULL::level_4 AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id')), 9, 'a type of ten thousand million columns of columns');
 SELECT results_eq($$SELECT id::text FROM gkmeans_fit_predict(NULL::anyarray, 'SELECT numbers AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id') ORDER BY 1$$, 'SELECT numbers::text FROM rows_as_ids ORDER BY 1', 'arrays as anyarray');
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT x::int AS id, x FROM rows_as_ids', '{x}', 2, id_column => 'id')$$, type), '42804', 'a number as ' || type)
 FROM unnest('{record,record[],anyarray,cstring}'::text[]) type;
