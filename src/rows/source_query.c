@@ -21,6 +21,10 @@
 #include "source_changes.h"
 #include "source_query.h"
 
+/* How the server's messages about objects that are gone begin, in any language. */
+#define NO_OBJECT "cache lookup failed for "
+#define NO_RELATION "could not open relation with OID "
+
 /* The context of an error: a query around the text of a source. */
 typedef struct Surroundings
 {
@@ -28,18 +32,49 @@ typedef struct Surroundings
 	const char *text;
 } Surroundings;
 
+/* A copy of the current error. */
+static ErrorData *
+copy_error(void)
+{
+	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
+	ErrorData  *error = CopyErrorData();
+
+	MemoryContextSwitchTo(before);
+	return error;
+}
+
 /* True if the current error is about a name without a schema, and has no HINT. */
 static bool
 lacks_schema(void)
 {
-	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
-	ErrorData  *error = CopyErrorData();
+	ErrorData  *error = copy_error();
 	bool		lacks = error->hint == NULL && error->message != NULL &&
 		strchr(error->message, '.') == NULL;
 
 	FreeErrorData(error);
-	MemoryContextSwitchTo(before);
 	return lacks;
+}
+
+/*
+ * Turns an internal error about an object that is gone into one of the source.  Nothing keeps the
+ * types, collations and functions of a plan, nor, from functions of the source itself, sequences,
+ * and indexes and partitions that are not yet read.
+ */
+static void
+explain_dropped(void)
+{
+	ErrorData  *error = copy_error();
+
+	if (error->message != NULL &&
+		(strncmp(error->message, NO_OBJECT, strlen(NO_OBJECT)) == 0 ||
+		 strncmp(error->message, NO_RELATION, strlen(NO_RELATION)) == 0))
+	{
+		errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE);
+		errmsg("source changed while it was being read");
+		errdetail("Something that it uses was dropped: %s.", error->message);
+		errhint("Try again.");
+	}
+	FreeErrorData(error);
 }
 
 /* Maps a position in the query (in characters, from 1) to one in the source; 0 if outside. */
@@ -76,6 +111,8 @@ explain_error(void *arg)
 	}
 	else
 		errcontext("source \"%s\"", around->source->source);
+	if (geterrcode() == ERRCODE_INTERNAL_ERROR)
+		explain_dropped();
 	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
 		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())
