@@ -760,6 +760,23 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 	return is_newer;
 }
 
+/*
+ * Raises an error if the snapshot of a transaction misses rows that are to be written by.  A SELECT
+ * would not tell, but it does not delete what was written by those rows either.
+ */
+static void
+check_snapshot(const GkSource *source, const GkFeedQuery *feeding)
+{
+	if (source->is_written && IsolationUsesXactSnapshot() &&
+		gk_query_is_replaced(feeding->query))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("What the source names was altered or replaced after this transaction "
+						   "began, perhaps with rows that it does not see."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
 /* Keeps the snapshot for the next reading; that one must not have needed a newer one. */
 static void
 keep_snapshot(Snapshot *kept, bool is_newer)
@@ -793,6 +810,7 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	if (!take_estimated(source, feeding))
 		prepare_query(source, feeding);
 	rows->is_newer = push_snapshot(source, feeding);
+	check_snapshot(source, feeding);
 	if (source->spec.snapshot != NULL)
 		keep_snapshot(source->spec.snapshot, rows->is_newer);
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot())

@@ -234,6 +234,13 @@ gk_source_forbid(GkSource *source, List *tables)
 	source->forbidden = tables;
 }
 
+/* Declares that something is written by the rows. */
+void
+gk_source_write(GkSource *source)
+{
+	source->is_written = true;
+}
+
 /* The tables that the source reads. */
 List *
 gk_source_tables(const GkSource *source)

@@ -79,6 +79,12 @@ extern List *gk_source_columns_of(const GkSource *source, Oid relation_id, bool 
  */
 extern void gk_source_forbid(GkSource *source, List *tables);
 
+/*
+ * Declares that labels or a version are written by the rows, which then must be there: 40001 if the
+ * snapshot of a transaction misses rows, because others have replaced them.
+ */
+extern void gk_source_write(GkSource *source);
+
 /* The tables that the source reads, with their partitions and children, in the order of OIDs. */
 extern List *gk_source_tables(const GkSource *source);
 

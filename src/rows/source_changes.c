@@ -25,7 +25,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 #include "source_changes.h"
 
@@ -83,23 +82,104 @@ differ(const Facts *facts, Oid id, Snapshot snapshot)
 	return !same;
 }
 
+/* What is known of a table in pg_class: what a snapshot sees, without one what is there now. */
+static bool
+find_table(Oid id, Snapshot snapshot, FormData_pg_class *table)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = begin_scan(&of_table, catalog, id, snapshot);
+	HeapTuple	row = systable_getnext(scan);
+	bool		found = HeapTupleIsValid(row);
+
+	if (found)
+		*table = *(Form_pg_class) GETSTRUCT(row);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/* True if what else the catalogs say of a table or view is not what a snapshot sees. */
+static bool
+is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
+{
+	return differ(&of_columns, table->oid, snapshot) ||
+		differ(&of_schema, table->relnamespace, snapshot) ||
+		(table->relhassubclass && differ(&of_children, table->oid, snapshot)) ||
+		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
+		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
+}
+
 /* True if a table or view is not what a snapshot sees. */
 static bool
 is_table_changed(Oid id, Snapshot snapshot)
 {
-	HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(id));
 	FormData_pg_class table;
 
-	if (!HeapTupleIsValid(row))
-		return true;
-	table = *(Form_pg_class) GETSTRUCT(row);
-	ReleaseSysCache(row);
-	return differ(&of_table, id, snapshot) ||
-		differ(&of_columns, id, snapshot) ||
-		differ(&of_schema, table.relnamespace, snapshot) ||
-		(table.relhassubclass && differ(&of_children, id, snapshot)) ||
-		(table.relkind == RELKIND_VIEW && differ(&of_rules, id, snapshot)) ||
-		(table.relrowsecurity && differ(&of_policies, id, snapshot));
+	return !find_table(id, NULL, &table) || differ(&of_table, id, snapshot) ||
+		is_otherwise_changed(&table, snapshot);
+}
+
+/* True if a snapshot sees rows in a table. */
+static bool
+sees_rows(Oid id, Snapshot snapshot)
+{
+	Relation	relation = table_open(id, AccessShareLock);
+	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(relation, NULL);
+	bool		sees = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return sees;
+}
+
+/* True if there are rows in a table now. */
+static bool
+has_rows(Oid id)
+{
+	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+	bool		has = sees_rows(id, latest);
+
+	UnregisterSnapshot(latest);
+	return has;
+}
+
+/*
+ * True if others wrote a table anew since a snapshot was taken, so that it sees none of the rows.
+ * In a file by VACUUM FULL or CLUSTER it sees them.  The own transaction may have altered the table
+ * after that: the snapshot then sees two rows of pg_class, that of its work and that of before.
+ */
+static bool
+is_rewritten(const FormData_pg_class *then, const FormData_pg_class *now, Snapshot snapshot)
+{
+	SnapshotData without_own = *snapshot;
+	FormData_pg_class first;
+
+	if (now->relkind == RELKIND_MATVIEW)
+		return then->relfilenode != now->relfilenode;
+	if (now->relkind != RELKIND_RELATION)
+		return false;
+	without_own.curcid = FirstCommandId;
+	if (find_table(now->oid, &without_own, &first) && first.relfilenode == now->relfilenode)
+		return false;
+	return !sees_rows(now->oid, snapshot) &&
+		(then->relfilenode != now->relfilenode || has_rows(now->oid));
+}
+
+/* True if a snapshot may miss rows of a table or view. */
+static bool
+is_table_replaced(Oid id, Snapshot snapshot)
+{
+	FormData_pg_class then;
+	FormData_pg_class now;
+
+	return !find_table(id, NULL, &now) || !find_table(id, snapshot, &then) ||
+		strcmp(NameStr(then.relname), NameStr(now.relname)) != 0 ||
+		then.relnamespace != now.relnamespace ||
+		then.relrowsecurity != now.relrowsecurity ||
+		then.relforcerowsecurity != now.relforcerowsecurity ||
+		is_otherwise_changed(&now, snapshot) || is_rewritten(&then, &now, snapshot);
 }
 
 /*
@@ -118,9 +198,10 @@ is_latest(Snapshot snapshot)
 		 memcmp(latest->xip, snapshot->xip, latest->xcnt * sizeof(TransactionId)) == 0);
 }
 
-/* True if tables, views or functions were changed. */
-bool
-gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
+/* True if tables or views were changed in some way, or functions in any. */
+static bool
+is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
+			   bool (*is_changed) (Oid table, Snapshot snapshot))
 {
 	ListCell   *cell;
 
@@ -129,7 +210,7 @@ gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (is_table_changed(lfirst_oid(cell), snapshot))
+		if (is_changed(lfirst_oid(cell), snapshot))
 			return true;
 	}
 	foreach(cell, functions)
@@ -139,6 +220,20 @@ gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
 			return true;
 	}
 	return false;
+}
+
+/* True if tables, views or functions were changed. */
+bool
+gk_is_changed(const List *tables, const List *functions, Snapshot snapshot)
+{
+	return is_any_changed(tables, functions, snapshot, is_table_changed);
+}
+
+/* The same, unless the snapshot sees the rows nevertheless. */
+bool
+gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot)
+{
+	return is_any_changed(tables, functions, snapshot, is_table_replaced);
 }
 
 /* True if a snapshot sees a row of a table that another one does not see. */

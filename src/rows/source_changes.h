@@ -19,6 +19,13 @@ extern List *gk_functions_of(const Query *query);
 extern bool gk_is_changed(const List *tables, const List *functions, Snapshot snapshot);
 
 /*
+ * The same for a snapshot that must not be left for a newer one.  Rows that it sees may be missing;
+ * they are not after changes of privileges, triggers, indexes or settings of a table, and after
+ * VACUUM FULL and CLUSTER.
+ */
+extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
+
+/*
  * True if one of the tables has other rows now than the snapshot sees: rows that were committed
  * since, or that are gone.  Those of foreign tables are not looked at.
  */

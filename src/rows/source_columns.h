@@ -26,6 +26,7 @@ struct GkSource
 	GkColumn   *described;		/* how to decode them */
 	bool		by_direction;	/* see gk_source_by_direction() */
 	List	   *forbidden;		/* OIDs of tables, see gk_source_forbid() */
+	bool		is_written;		/* see gk_source_write() */
 	struct GkFeedQuery *feeding;	/* its plan, if there was an estimate, or it is read again */
 	char	   *read_by;		/* the snapshot, serialized, if a node may read it again */
 };

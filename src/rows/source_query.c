@@ -228,6 +228,13 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	return is_old;
 }
 
+/* True if the active snapshot may miss rows of what the query names, which others have replaced. */
+bool
+gk_query_is_replaced(const GkSourceQuery *query)
+{
+	return gk_is_replaced(query->plan->relationOids, query->functions, GetActiveSnapshot());
+}
+
 /*
  * Raises an error if a function was dropped that a query calls: unlike its tables, nothing keeps it
  * while the query waits, or runs for the second time.

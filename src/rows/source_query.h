@@ -49,6 +49,9 @@ extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text
  */
 extern bool gk_query_push_snapshot(const GkSourceQuery *query);
 
+/* True if the active snapshot may miss rows of what it names, which others have replaced since. */
+extern bool gk_query_is_replaced(const GkSourceQuery *query);
+
 /* Runs it under the active snapshot; its rows go to the receiver. */
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);

@@ -240,8 +240,9 @@ push_snapshot(const GkCall *call)
 
 	if (kept != NULL && *kept != NULL)
 		PushActiveSnapshot(*kept);
-	else if (is_written(call) && !IsolationUsesXactSnapshot())
-		PushActiveSnapshot(GetLatestSnapshot());
+	else if (is_written(call))
+		PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot()
+						   : GetLatestSnapshot());
 	else
 		PushActiveSnapshot(GetActiveSnapshot());
 }
@@ -257,6 +258,8 @@ gk_call_read(GkCall *call)
 	const char *undivided;
 
 	gk_call_describe(call);
+	if (is_written(call))
+		gk_source_write(call->source);
 	push_snapshot(call);
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
