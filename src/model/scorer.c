@@ -97,7 +97,17 @@ refuse_type(const char *what, Oid type)
 			 category == TYPCATEGORY_STRING ?
 			 errhint("Cast it to float8[] if it holds all features, or to float8 if it holds "
 					 "one.") :
+			 type == UNKNOWNOID ? errhint("Write a number without quotes, or cast it to float8.") :
 			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
+}
+
+/* True if an argument is the constant NULL without a type. */
+static bool
+is_bare_null(FunctionCallInfo fcinfo, int argument)
+{
+	return PG_ARGISNULL(argument) &&
+		get_fn_expr_argtype(fcinfo->flinfo, argument) == UNKNOWNOID &&
+		get_fn_expr_arg_stable(fcinfo->flinfo, argument);
 }
 
 /* Finds out how to decode arguments that are one feature each. */
@@ -110,11 +120,13 @@ describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
 	scorer->columns = palloc(count * sizeof(GkColumn));
 	for (int i = 0; i < count; i++)
 	{
-		Oid			type = get_fn_expr_argtype(fcinfo->flinfo, scorer->first + i);
+		int			argument = scorer->first + i;
+		Oid			type = is_bare_null(fcinfo, argument) ? FLOAT8OID
+			: get_fn_expr_argtype(fcinfo->flinfo, argument);
 
 		if (!gk_describe_column(type, &scorer->columns[i]) ||
 			scorer->columns[i].shape != GK_SCALAR)
-			refuse_type(psprintf("argument %d", scorer->first + i + 1), type);
+			refuse_type(psprintf("argument %d", argument + 1), type);
 	}
 	if (count != scorer->model->dimension)
 		refuse_count(scorer->model, count);

@@ -148,6 +148,10 @@ SELECT fails_with($$SELECT gkmeans_predict('m', ROW(1, 2, 3, 4))$$, '22023', 'a 
 SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2,3,4}'::text)$$, '42804', 'a text', 'argument 2 is of type text', NULL, 'Cast it to float8\[]');
 SELECT is(gkmeans_predict('m', '{5.1,3.5,1.4,0.2}'::text::float8[]), gkmeans_predict('m', 5.1, 3.5, 1.4, 0.2), 'which helps');
 SELECT fails_with($$SELECT gkmeans_predict('m', 1, 2, 3, 'x'::text)$$, '42804', 'a text among numbers', 'argument 5');
+SELECT fails_with($$SELECT gkmeans_predict('m', 1, 2, 3, '4')$$, '42804', 'a number in quotes', 'argument 5 is of type unknown', NULL, 'cast it to float8');
+SELECT ok(gkmeans_score('m', 1, NULL, 3, NULL) IS NULL AND gkmeans_predict('m', 1, NULL, 3, 4) IS NULL, 'a NULL without a type');
+SELECT fails_with($$SELECT gkmeans_score('m', 1, NULL, '3', 4)$$, '42804', 'beside a number in quotes', 'argument 4 is of type unknown');
+SELECT fails_with($$SELECT gkmeans_score('m', 1, NULL, 3)$$, '22000', 'among too few numbers', '3 features given, the model has 4');
 SELECT fails_with($$SELECT gkmeans_predict('m', '{"a": 1}'::jsonb)$$, '42804', 'a jsonb');
 SELECT fails_with($$SELECT gkmeans_predict('m', '{1,2')$$, '22P02', 'a literal that is no array');
 SELECT fails_with($$SELECT gkmeans_predict('iris', 1)$$, '42809', 'a table that is no model', 'not a gkmeans model');
