@@ -121,7 +121,9 @@ gk_call_check_as(const GkCall *call, const GkModel *model)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the rows have %d features, the model has %d",
-						call->rows.dimension, model->dimension)));
+						call->rows.dimension, model->dimension),
+				 errhint("If arrays have another length from now on, gkmeans_create_model with "
+						 "if_exists => 'replace' makes a version for them.")));
 }
 
 /* Shows others which model it is; nothing if it has just been dropped. */
