@@ -94,10 +94,22 @@ check_labels_table(GkCall *call)
 
 /* What to do about rows that are all unusable. */
 static const char *
-unusable_hint(const GkRows *rows)
+unusable_hint(const GkCall *call)
 {
+	const GkRows *rows = &call->rows;
+	const char *weight = call->arguments.source.weight_column;
+
 	if (rows->counts.zeros == rows->read)
 		return "Rows of zeros have no direction: choose other features, or metric => 'euclidean'.";
+	/* behind the features */
+	if (weight != NULL && rows->counts.nulls[rows->counts.columns - 1] == rows->read)
+		return psprintf("A row without a weight cannot be clustered: leave out weight_column, or "
+						"give a query as the source that replaces it: coalesce(%s, 1).",
+						quote_identifier(weight));
+	for (int i = 0; i < rows->counts.columns; i++)
+		if (rows->counts.not_finite[i] > 0)
+			return "Leave such columns out of the features, or give a query as the source that "
+				"replaces the values: CASE WHEN abs(column) < 1e38 THEN column ELSE 0 END.";
 	return "Leave such columns out of the features, or give a query as the source "
 		"that replaces the values: coalesce(column, 0).";
 }
@@ -116,7 +128,7 @@ gk_call_check_rows(const GkCall *call)
 				 rows->read == 0 ? errdetail("It returned no rows.")
 				 : errdetail_plural("%lld row was read: %s.", "%lld rows were read: %s.",
 									rows->read, (long long) rows->read, rows->trouble),
-				 rows->read == 0 ? 0 : errhint("%s", unusable_hint(rows))));
+				 rows->read == 0 ? 0 : errhint("%s", unusable_hint(call))));
 	if (arguments->fit.initial != NULL && arguments->initial_dimension != rows->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -51,6 +51,8 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, id_column => '
 SELECT doesnt_match(context_of($$SELECT * FROM gkmeans_fit('data', '{x,y}', 2, nulls => 'error')$$), 'gkmeans_feed|AS source|\mc1\M', 'the CONTEXT of a worker');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, y / (id - id + 1) + NULL AS gone FROM data', '{x,gone}', 2)$$, '22023', 'no usable row, counted in workers', 'no usable row',
 	'^2000 rows were read: column "gone" is NULL in all of them\.$', 'coalesce');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT x, nullif(w, 1) AS "No weight" FROM data', '{x}', 2, weight_column => 'No weight')$$, '22023', 'no row with a weight', 'no usable row',
+	'^2000 rows were read: column "No weight" is NULL in all of them\.$', 'coalesce\("No weight", 1\)');
 SELECT cmp_ok(after_fit($$gkmeans_fit('data', '{x}', 2)$$, 'workers')::int, '>', 0, 'workers read these');
 RESET parallel_leader_participation; RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size; RESET max_parallel_workers_per_gather;
 
@@ -62,7 +64,8 @@ UPDATE wide SET "Field 150" = NULL WHERE "Field 1" = 5;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$$, '22004', 'a NULL in one of 200 columns', 'column "Field 150" is NULL', '^The row \(5,6,7.*\.\.\.\) cannot');
 UPDATE wide SET "Field 150" = 1e200;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$$, '22023', 'too large, in one of 200 columns', 'column "Field 150" is too large for real');
-SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2)$$, '22023', 'no usable row among 200 columns', NULL, '^10 rows were read: column "Field 150" is NaN, infinite or too large in all of them\.$');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2)$$, '22023', 'no usable row among 200 columns', NULL, '^10 rows were read: column "Field 150" is NaN, infinite or too large in all of them\.$', 'abs\(column\) < 1e38');
+SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT CASE WHEN abs("Field 150") < 1e38 THEN "Field 150" ELSE 0 END AS x FROM wide', '{x}', 1)), 1, 'which helps');
 SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{v}'', 1, nulls => ''error'')', source), '22004', left(source, 60), 'element 5 of column "v" is NULL', detail) FROM (VALUES
 	('SELECT ARRAY[1, 2, 3, 4, NULL]::int[] AS v', '^The row \(\{1,2,3,4,NULL\}\) cannot'),
 	('SELECT array_fill(7::float8, ''{4}'') || NULL::float8 || array_fill(7::float8, ''{40000}'') AS v', '^The row \(\{7,7,7,7,NULL,7,7.{40,60}\.\.\.\) cannot'),
