@@ -49,6 +49,7 @@ SELECT * FROM gkmeans_fit('customers', ARRAY['age,income'], 3);
 SELECT * FROM gkmeans_fit('customers', '{age,age}', 3);
 SELECT * FROM gkmeans_fit('customers', '{customers.age}', 3);
 SELECT * FROM gkmeans_fit('customers', '{ln(income)}', 3);
+SELECT * FROM gkmeans_fit('customers', '{*}', 3);
 SELECT * FROM gkmeans_fit('customers', '{Name}', 3);
 SELECT * FROM gkmeans_fit('customers', '{plan}', 3);
 SELECT * FROM gkmeans_fit('customers', '{ordered_at}', 3);

@@ -183,12 +183,21 @@ column_expression(Oid type, const char *column)
 static const char *
 more_advice(Oid type, const char *column)
 {
+	Oid			element = get_base_element_type(type);
 	char		category;
 	bool		preferred;
 
-	get_type_category_preferred(type, &category, &preferred);
+	get_type_category_preferred(OidIsValid(element) ? element : type, &category, &preferred);
+	if (category == TYPCATEGORY_STRING && OidIsValid(element))
+		return psprintf(", or %s::real[] if it holds numbers", column);
 	if (category == TYPCATEGORY_STRING)
-		return psprintf(", or %s::float8 if it holds numbers", column);
+		return psprintf(", %s::float8 if it holds numbers, or translate(%s, '[]', '{}')::real[] "
+						"if it holds lists of them", column, column);
+	if (type == JSONBOID || type == JSONOID)
+		return psprintf(", or ARRAY(SELECT %s_array_elements_text(%s)::real) if it holds arrays",
+						type == JSONBOID ? "jsonb" : "json", column);
+	if (OidIsValid(element))
+		return "";
 	return category == TYPCATEGORY_ENUM ? ", and so on for its other labels" : "";
 }
 

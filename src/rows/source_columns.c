@@ -53,13 +53,17 @@ find_other_case(const GkSource *source, const char *name)
 
 /* A hint for a column that does not exist. */
 static const char *
-missing_hint(const GkSource *source, const char *name)
+missing_hint(const GkSource *source, const char *name, const char *argument)
 {
 	const char *dot = strrchr(name, '.');
 	int			other = find_other_case(source, name);
 
 	if (source->columns->natts == 0)
 		return "It has no columns at all.";
+	if (strcmp(dot != NULL ? dot + 1 : name, "*") == 0)
+		return psprintf("Its columns are %s.%s", column_names(source),
+						argument != NULL && strcmp(argument, "features") == 0
+						? " Leave features out to take every number that is not a key." : "");
 	if (strpbrk(name, "()+*/|:") != NULL)
 		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...",
 						name);
@@ -97,7 +101,7 @@ gk_find_column(const GkSource *source, const char *name, const char *argument)
 				 errmsg("source has no column \"%s\"", name),
 				 argument == NULL ? errdetail("It is a feature of the model.")
 				 : errdetail("It is named by the argument %s.", argument),
-				 errhint("%s", missing_hint(source, name))));
+				 errhint("%s", missing_hint(source, name, argument))));
 	return found;
 }
 
