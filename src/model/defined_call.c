@@ -54,6 +54,18 @@ describe_arguments(GkDefinedCall *call)
 	ReleaseSysCache(tuple);
 }
 
+/* Raises the error of a key whose value is beyond the range of its type. */
+static void
+check_range(Relation relation, const char *key, Datum number, int64 least, int64 most)
+{
+	if (DatumGetBool(DirectFunctionCall2(numeric_lt, number,
+										 NumericGetDatum(int64_to_numeric(least)))) ||
+		DatumGetBool(DirectFunctionCall2(numeric_gt, number,
+										 NumericGetDatum(int64_to_numeric(most)))))
+		refuse(relation, key, psprintf("a whole number from %lld to %lld",
+									   (long long) least, (long long) most));
+}
+
 /* A number as an argument; one that is no whole number is not rounded to one. */
 static Datum
 number_value(Relation relation, const char *key, const JsonbValue *value, Oid type)
@@ -61,11 +73,13 @@ number_value(Relation relation, const char *key, const JsonbValue *value, Oid ty
 	Datum		number = NumericGetDatum(value->val.numeric);
 
 	if (type == FLOAT8OID)
-		return DirectFunctionCall1(numeric_float8, number);
+		return DirectFunctionCall1(numeric_float8_no_overflow, number);
 	if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number,
 										  DirectFunctionCall2(numeric_trunc, number,
 															  Int32GetDatum(0)))))
 		refuse(relation, key, "a whole number");
+	check_range(relation, key, number, type == INT4OID ? PG_INT32_MIN : PG_INT64_MIN,
+				type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX);
 	return DirectFunctionCall1(type == INT4OID ? numeric_int4 : numeric_int8, number);
 }
 
