@@ -146,7 +146,7 @@ draw_clusters(const GkSubject *subject, GkSvg *svg, double left)
 		draw_shares(svg, rows.rows[i], left, 54.0 + i * line, line, greatest);
 	if (shown < rows.count)
 		gk_svg_text(svg, left, 54.0 + shown * line + 13.0, GK_START, "opacity=\".8\"",
-					psprintf("and %d more clusters", rows.count - shown));
+					gk_more_text(rows.count - shown, "cluster"));
 }
 
 /* Draws the picture. */

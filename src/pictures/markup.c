@@ -320,6 +320,13 @@ gk_count_text(int64 count)
 	return text.data;
 }
 
+/* Says how many more of something there are. */
+const char *
+gk_more_text(int64 count, const char *what)
+{
+	return psprintf("and %s more %s%s", gk_count_text(count), what, count == 1 ? "" : "s");
+}
+
 /* A share. */
 const char *
 gk_share_text(double share)

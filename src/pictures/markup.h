@@ -30,6 +30,9 @@ extern const char *gk_number_beside(double value, double deviation);
 /* A number of rows: 12,345. */
 extern const char *gk_count_text(int64 count);
 
+/* How many more there are: and 1 more cluster, and 12,345 more clusters. */
+extern const char *gk_more_text(int64 count, const char *what);
+
 /* A share of 0 to 1: 12 %, 1.2 %. */
 extern const char *gk_share_text(double share);
 

@@ -267,6 +267,14 @@ put_clusters(StringInfo page, const GkSubject *subject)
 						 gk_count_text(summary->k - MOST_CLUSTERS));
 }
 
+/* Says how many of something a table leaves out, if any. */
+static void
+put_more(StringInfo page, int64 count, const char *what)
+{
+	if (count > 0)
+		appendStringInfo(page, "<p class=\"soft\">%s</p>\n", gk_more_text(count, what));
+}
+
 /* A feature of the clusters, as mean and deviation. */
 static void
 put_feature(StringInfo page, const GkSummary *summary, const double *deviations, int j)
@@ -308,12 +316,8 @@ put_features(StringInfo page, const GkSubject *subject)
 		put_feature(page, summary, deviations, j);
 	}
 	end_table(page);
-	if (summary->k > columns)
-		appendStringInfo(page, "<p class=\"soft\">and %s more clusters</p>\n",
-						 gk_count_text(summary->k - columns));
-	if (summary->dimension > MOST_FEATURES)
-		appendStringInfo(page, "<p class=\"soft\">and %s more features</p>\n",
-						 gk_count_text(summary->dimension - MOST_FEATURES));
+	put_more(page, summary->k - columns, "cluster");
+	put_more(page, summary->dimension - MOST_FEATURES, "feature");
 }
 
 /* The newest versions. */
@@ -390,9 +394,7 @@ put_drift(StringInfo page, const GkSubject *subject)
 	for (int i = 0; i < Min(rows.count, MOST_FEATURES); i++)
 		put_feature_drift(page, rows.rows[i]);
 	end_table(page);
-	if (rows.count > MOST_FEATURES)
-		appendStringInfo(page, "<p class=\"soft\">and %d more features</p>\n",
-						 rows.count - MOST_FEATURES);
+	put_more(page, rows.count - MOST_FEATURES, "feature");
 }
 
 /* The definition of the version. */

@@ -63,8 +63,8 @@ draw_rest(GkSvg *svg, const GkSummary *summary, const int *order, int shown, dou
 	for (int i = shown; i < summary->k; i++)
 		rows += summary->sizes[order[i]];
 	gk_svg_text(svg, 28.0, y + 12.0, GK_START, "opacity=\".8\"",
-				psprintf("and %s more clusters with %s rows", gk_count_text(summary->k - shown),
-						 gk_count_text(rows)));
+				psprintf("%s with %s row%s", gk_more_text(summary->k - shown, "cluster"),
+						 gk_count_text(rows), rows == 1 ? "" : "s"));
 }
 
 /* Draws the picture. */

@@ -125,6 +125,8 @@ SELECT is(regexp_count(page, '<figure><svg'), 7, 'all pictures') FROM reports WH
 SELECT ok(page ~ '<h2>Drift</h2><p>Version 15 found a psi of 0.3' AND page ~ '&lt;i&gt;&amp;' AND page ~ '<h2>Versions</h2>' AND page ~ '&#34;source&#34;: &#34;iris&#34;', 'drift, versions, definition') FROM reports WHERE model = 'flowers'::regclass;
 SELECT ok(page ~ '&lt;b&gt;&amp;&#34;&lt;/b&gt;' AND page !~ '<b>&', 'a comment is escaped') FROM reports WHERE model = 'hostile'::regclass;
 SELECT ok(gkmeans_report('two', title => '<Segments & more>') ~ '<title>&lt;Segments &amp; more&gt;</title>', 'a title');
+SELECT gkmeans_import_model('seventeen', (SELECT array_agg(array_fill(i, ARRAY[51])) FROM generate_series(1, 17) i)::float8[]);
+SELECT ok(gkmeans_report('seventeen') ~ '>and 1 more cluster<.*>and 1 more feature<', 'one more than a table shows');
 SELECT ok(xml_is_well_formed_document(gkmeans_report('flowers', 2)), 'of a version without centroids');
 SELECT is(gkmeans_report(NULL), NULL, 'no model, no report');
 SELECT ok(page ~ '<td>[^<]+</td><td class="n">[0-9.]+&#160;&#177;&#160;[0-9.]+</td>', 'centroids with their deviations') FROM reports WHERE model = 'flowers'::regclass;
