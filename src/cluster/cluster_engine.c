@@ -115,7 +115,10 @@ cluster_open(const GkEngineConfig *config, GkEngine **result)
 	if (engine == NULL || !begin_peers(engine, config->transport->nodes))
 	{
 		if (engine != NULL)
+		{
 			free(engine->peers);
+			free(engine->first_rows);
+		}
 		free(engine);
 		return gk_status_error(GK_NO_HOST_MEMORY, "calloc", "out of memory");
 	}

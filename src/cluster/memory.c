@@ -60,7 +60,7 @@ gk_room_need(GkMemory *memory, GkRoom *room, size_t count, size_t size)
 	/* what grows piece by piece is not copied each time */
 	bytes += room->bytes < bytes / 2 ? 0 : bytes / 2;
 	if (memory->draw != NULL && !memory->draw(bytes - room->bytes))
-		return refused(bytes);
+		return refused(bytes - room->bytes);
 	base = realloc(room->base, bytes);
 	if (base == NULL)
 	{

@@ -15,6 +15,7 @@
 #include "engine_ends.h"
 #include "fault_engine.h"
 #include "local_cluster.h"
+#include "memory.h"
 #include "message.h"
 #include "node.h"
 #include "reference_engine.h"
@@ -298,6 +299,31 @@ test_memory(void)
 	ok(good && refusals > 20, "memory refused %lld times ends in that error, and leaves nothing",
 	   (long long) refusals);
 	free_data(&data);
+}
+
+/* An account that has nothing left. */
+static bool
+draw_nothing(uint64_t bytes)
+{
+	(void) bytes;
+	return false;
+}
+
+/* What is refused is what a room would grow by. */
+static void
+test_refusal(void)
+{
+	GkMemory	memory = {0};
+	GkRoom		room = {0};
+	GkStatus	status = gk_room_need(&memory, &room, 100, 8);
+
+	memory.draw = draw_nothing;
+	ok(status.code == GK_OK && gk_room_need(&memory, &room, 100, 8).code == GK_OK,
+	   "a room that is large enough draws nothing");
+	status = gk_room_need(&memory, &room, 300, 8);
+	ok(status.code == GK_HOST_MEMORY_REFUSED && status.needed == 1600,
+	   "1600 bytes more are refused: %llu", (unsigned long long) status.needed);
+	gk_room_free(&memory, &room);
 }
 
 /* Rows are numbered node by node; a cluster without its rows takes others; reports add up. */
@@ -591,6 +617,7 @@ main(int argc, char **argv)
 	test_spoiled();
 	test_failures();
 	test_memory();
+	test_refusal();
 	test_rows();
 	test_pieces();
 	test_merges();
