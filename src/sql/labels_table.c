@@ -224,25 +224,17 @@ check_truncate(GkLabelsTable *table, Oid relation_id)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relation_id)),
 					   get_rel_name(relation_id));
-	/* TRUNCATE will wait for current lock holders */
-	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
-		return;
-	relation = try_relation_open(relation_id, NoLock);
-	if (relation == NULL)
-	{
-		UnlockRelationOid(relation_id, AccessShareLock);
-		return;
-	}
+	relation = relation_open(relation_id, NoLock);
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	/* foreign keys to partitions or children count only if these are truncated as well */
 	if (relation->rd_rel->relkind == RELKIND_RELATION && !relation->rd_rel->relhassubclass)
 		heap_truncate_check_FKs(list_make1(relation), false);
 	error_context_stack = callback.previous;
-	relation_close(relation, AccessShareLock);
+	relation_close(relation, NoLock);
 }
 
-/* Checks an existing table. */
+/* Checks an existing table, which is locked. */
 static void
 check_existing(GkLabelsTable *table)
 {
