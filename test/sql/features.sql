@@ -60,6 +60,7 @@ SELECT is(taken(source), features, source) FROM (VALUES
 	('WITH w AS (SELECT * FROM by_key) SELECT id, x FROM w', '{x}'), ('WITH w AS MATERIALIZED (SELECT * FROM a_view) SELECT * FROM w', '{x,y}'),
 	('WITH w AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) SELECT * FROM w', '{x}'),
 	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION ALL SELECT id + 10, x FROM w WHERE id < 10) SELECT * FROM w', '{id,x}'),
+	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION ALL SELECT b.id, w.x FROM by_key b JOIN w ON b.id = w.id + 1) SELECT * FROM w', '{x}'),
 	('SELECT id, count(*) AS n, sum(x) AS x FROM by_key GROUP BY id', '{n,x}'), ('SELECT id, x FROM by_key UNION ALL SELECT id, x FROM by_key', '{x}'),
 	('SELECT id, sum(x) AS x FROM (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) u GROUP BY id', '{x}'),
 	('SELECT * FROM (SELECT id, x FROM by_key EXCEPT SELECT code, x FROM by_unique) e', '{id,x}'),
