@@ -227,7 +227,7 @@ extern const GkKernels gk_cpu_kernels_generic;
 #if defined(__x86_64__)
 extern const GkKernels gk_cpu_kernels_avx2;
 extern const GkKernels gk_cpu_kernels_avx512;
-#if defined(__AMX_BF16__) || defined(GK_HAVE_AMX)
+#if defined(GK_HAVE_AMX)
 extern const GkKernels gk_cpu_kernels_amx;
 #endif
 #endif
