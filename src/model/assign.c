@@ -232,6 +232,33 @@ check_names(const GkCall *call, const GkModel *model)
 				 errhint("Repeat the call.")));
 }
 
+/*
+ * True if this server read no row, but perhaps only seemingly: postgres_fdw takes its snapshot
+ * before it waits for whoever truncates and fills the table there.
+ */
+static bool
+is_doubtful(const GkCall *call)
+{
+	return call->rows.read == 0 && call->cluster == NULL &&
+		gk_source_has_foreign_table(call->source);
+}
+
+/* Raises 55000 if labels were deleted because of that. */
+static void
+check_deleted(const GkLabelsWritten *written)
+{
+	if (written->deleted > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the source, which reads a foreign table, has no row"),
+				 errdetail_plural("%lld label would be deleted.",
+								  "All %lld labels would be deleted.",
+								  written->deleted, (long long) written->deleted),
+				 errhint("The table seems to be empty while a transaction of its server truncates "
+						 "and fills it: repeat the call. If it is empty, delete the labels "
+						 "yourself.")));
+}
+
 /* SQL: labels all rows of a source into a table; what that did to it. */
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
@@ -242,6 +269,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	GkAssignRequest assignment;
 	const GkModel *model;
 	GkCall		call;
+	bool		doubtful;
 	Datum		values[5];
 	bool		nulls[5] = {0};
 
@@ -251,9 +279,12 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
 	model = label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
+	doubtful = is_doubtful(&call);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	gk_call_write_labels(&call, labels, &written);
+	if (doubtful)
+		check_deleted(&written);
 	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (assignment.version == 0)
 		gk_check_deployed(model);

@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "lib/stringinfo.h"
@@ -253,6 +254,18 @@ List *
 gk_source_tables_now(const GkSource *source)
 {
 	return gk_tables_read(analyze_text(source->text));
+}
+
+/* True if it reads a foreign table. */
+bool
+gk_source_has_foreign_table(const GkSource *source)
+{
+	ListCell   *cell;
+
+	foreach(cell, gk_source_tables(source))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	return false;
 }
 
 /* True if a feature or the weight is made of a column of a table. */

@@ -72,6 +72,19 @@ FROM (VALUES
 	('a choice of k', $$SELECT k, inertia FROM gkmeans_select_k('SELECT oprleft::bigint AS l FROM %s', '{l}', '{2,3}')$$),
 	('many features', (SELECT format($$SELECT * FROM gkmeans_fit('SELECT %s FROM %%s', k => 5)$$, replace(string_agg, '%', '%%')) FROM many_features))) v(what, call);
 
+-- A foreign table that has no row, perhaps for a moment only, deletes no labels
+CREATE FOREIGN TABLE reloaded (id int, x float8) SERVER gk_files OPTIONS (program 'printf "1,1\n2,9\n"', format 'csv');
+CREATE TABLE none_here (id int, x float8);
+CREATE VIEW reloaded_view AS SELECT id, x FROM reloaded UNION ALL SELECT id, x FROM none_here;
+SELECT gkmeans_import_model('of_reloaded', '{{0},{10}}', '{x}');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'reloaded', 'id', 'reloaded_labels') s), '(2,2,2,0,0)', 'labels of a foreign table');
+ALTER FOREIGN TABLE reloaded OPTIONS (SET program 'true');
+SELECT fails_with(format($$SELECT gkmeans_assign('of_reloaded', %L, 'id', 'reloaded_labels', %L)$$, source, mode), '55000', format('no row of %s, %s', source, mode), 'has no row', '^All 2 labels', 'repeat the call')
+FROM unnest('{reloaded,reloaded_view}'::text[]) source, unnest('{merge,delete}'::text[]) mode;
+SELECT is(count(*)::int, 2, 'no label was deleted') FROM reloaded_labels;
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'none_here', 'id', 'reloaded_labels') s), '(0,0,0,0,2)', 'a table of this server that has no row deletes them');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'reloaded', 'id', 'reloaded_labels') s), '(0,0,0,0,0)', 'without labels, none can be lost');
+
 -- Foreign tables that take no labels are refused before the rows are read
 CREATE FOREIGN TABLE file_labels (id int, cluster_id int, distance float8) SERVER gk_files OPTIONS (filename '/dev/null', format 'csv');
 CREATE FOREIGN TABLE kept_labels (id int, cluster_id int, distance float8) SERVER gk_loopback OPTIONS (updatable 'false');
