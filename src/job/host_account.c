@@ -4,7 +4,8 @@
  * PostgreSQL reserves some shared memory for requests after server start.  The account takes a
  * few kilobytes of it, as contrib/pg_prewarm does for its state, so that nothing has to be
  * preloaded.  It records the sum, which is compared with the limit, and an entry for each
- * session, which gkmeans_sessions() shows and which is returned when the session ends.
+ * session, which gkmeans_sessions() shows and which is returned when the session ends.  Where
+ * little of that space is left, as after a transaction with very many locks, it has fewer entries.
  */
 #include "postgres.h"
 
@@ -51,11 +52,10 @@ leave(int code, Datum arg)
 	atomic_store(&entry->pid, 0);
 }
 
-/* Finds the account in shared memory, or makes it; an error if there is no room. */
+/* Finds the account with this many entries in shared memory, or makes it; an error without room. */
 static Account *
-find_account(void)
+make_account(int count)
 {
-	int			count = Min(MaxBackends, MAX_ENTRIES);
 	Size		size = add_size(offsetof(Account, entries), mul_size(count, sizeof(Entry)));
 	bool		found;
 	Account    *shared;
@@ -70,17 +70,16 @@ find_account(void)
 	return shared;
 }
 
-/* The account in shared memory; NULL if there is no room and it is not required. */
+/* The same; NULL if there is no room. */
 static Account *
-try_account(bool demanded)
+try_account(int count)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Account    *volatile shared = NULL;
 
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	PG_TRY();
 	{
-		shared = find_account();
+		shared = make_account(count);
 	}
 	PG_CATCH();
 	{
@@ -88,15 +87,51 @@ try_account(bool demanded)
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		if (demanded || error->sqlerrcode != ERRCODE_OUT_OF_MEMORY)
+		if (error->sqlerrcode != ERRCODE_OUT_OF_MEMORY)
 			PG_RE_THROW();
 		FlushErrorState();
+		FreeErrorData(error);
 		/* the error has reset the count of held interrupts, which the lock's release decrements */
 		HOLD_INTERRUPTS();
 	}
 	PG_END_TRY();
+	return shared;
+}
+
+/*
+ * The account in shared memory, with as many entries as there is room for; NULL if there is none.
+ * Such memory is never returned, so what did not fit once does not fit later, and all sessions
+ * come to the same account.
+ */
+static Account *
+find_account(void)
+{
+	int			count = Min(MaxBackends, MAX_ENTRIES);
+	Account    *shared;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	while ((shared = try_account(count)) == NULL && count > 0)
+		count /= 2;
 	LWLockRelease(AddinShmemInitLock);
 	return shared;
+}
+
+/* Says that there is none: as an error, or as a warning, once in a session. */
+static void
+report_missing(bool demanded)
+{
+	static bool warned = false;
+
+	if (warned && !demanded)
+		return;
+	warned = true;
+	ereport(demanded ? ERROR : WARNING,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("no shared memory for the sum of the host memory of all sessions"),
+			 demanded ? errdetail("gkmeans.total_host_memory_limit limits that sum.") :
+			 errdetail("Fits of this session count only their own memory."),
+			 errhint("Locks have taken it for good. Raise \"max_locks_per_transaction\", and "
+					 "restart the server.")));
 }
 
 /* A free entry for this session, or a private one if there is none. */
@@ -121,9 +156,12 @@ attach(bool demanded)
 
 	if (account != &own_account || atomic_load(&own_account.bytes) > 0)
 		return;
-	shared = try_account(demanded);
+	shared = find_account();
 	if (shared == NULL)
+	{
+		report_missing(demanded);
 		return;
+	}
 	account = shared;
 	entry = take_entry();
 	on_shmem_exit(leave, 0);

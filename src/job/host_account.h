@@ -12,7 +12,7 @@
 /*
  * Before an engine is opened: attaches to the account, and sets the limit for this session.  If
  * the server has no shared memory left, that is an error (53200) if the limit is `demanded`;
- * else the session keeps an account of its own.
+ * else the session keeps an account of its own, with a warning.
  */
 extern void gk_host_account_open(uint64 limit, bool demanded);
 

@@ -2,7 +2,7 @@
  * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails,
  * gkmeans.vectors, the vectors that scoring uses, and gkmeans.no_parameters, which lets libpq lack
  * memory for its list of parameters; locks and segments that are not those of a fit, but look like
- * them; and numerics as fits convert them.
+ * them; a server without shared memory left; and numerics as fits convert them.
  */
 #include "postgres.h"
 
@@ -10,6 +10,8 @@
 #include <limits.h>
 
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
 #include "utils/guc.h"
 
 #include "choose_engine.h"
@@ -27,6 +29,7 @@ GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
 GK_SQL_FUNCTION(gkmeans_numeric_value);
 GK_SQL_FUNCTION(gkmeans_raise_silently);
+GK_SQL_FUNCTION(gkmeans_take_shared_memory);
 
 static int	fault_at = 0;
 static char *vectors = NULL;
@@ -121,4 +124,13 @@ gkmeans_raise_silently(PG_FUNCTION_ARGS)
 	ereport(ERROR,
 			(errcode(PG_GETARG_BOOL(0) ? ERRCODE_UNDEFINED_TABLE : ERRCODE_DATA_EXCEPTION)));
 	PG_RETURN_NULL();
+}
+
+/* SQL: takes the shared memory that the server has left, until it is restarted. */
+Datum
+gkmeans_take_shared_memory(PG_FUNCTION_ARGS)
+{
+	while (ShmemAllocNoError(1) != NULL)
+		CHECK_FOR_INTERRUPTS();
+	PG_RETURN_VOID();
 }

@@ -205,11 +205,34 @@ $node->restart;
 my ($hungry) = $node->background_psql('postgres', on_error_stop => 0);
 $hungry->query('SELECT count(pg_advisory_xact_lock(i)) FROM generate_series(1, 1000000) i');
 like($hungry->{stderr}, qr/out of shared memory/, 'locks have taken the shared memory');
-is(ask($fit), $bits, 'without shared memory a fit goes on');
-is(ask($all), 0, 'and no session is shown');
-like(ask("SET gkmeans.total_host_memory_limit = '1GB'; $fit"), qr/^ERROR:  53200: not enough shared memory for data structure "gkmeans host memory/, 'but a limit that is set is an error');
-is(ask("$fit; SET gkmeans.host_memory_limit = '1MB'; SELECT 1 FROM gkmeans_last_fit()"), "$bits\n1", 'the limit of one fit needs none');
+is(ask("SET gkmeans.total_host_memory_limit = '1GB'; $fit"), $bits, 'an account fits into what they have left');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_shmem_allocations WHERE name LIKE 'gkmeans host memory%' AND size < 10000}), 1, 'a smaller one');
 $hungry->quit;
+my ($counted, $counted_pid) = new_session($node);
+start_query($counted, $endless);
+wait_until_active($node, $counted_pid);
+$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM gkmeans.progress WHERE pid = $counted_pid AND iteration > 0)") or die 'the fit does not iterate';
+like(ask("SET gkmeans.total_host_memory_limit = '@{[int($bytes / 1024)]} kB'; $fit"), $refused, 'it counts other sessions');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($counted_pid)");
+$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $counted_pid)");
+is(ask("SET gkmeans.total_host_memory_limit = '@{[int($bytes / 1024)]} kB'; $fit"), $bits, 'until they end');
+eval { $counted->quit };
+
+# No shared memory is left at all
+SKIP:
+{
+	skip 'test/modules is not installed', 3 unless has_module('gkmeans_faults');
+	$node->restart;
+	$node->safe_psql('postgres', q{
+		CREATE FUNCTION take_shared_memory() RETURNS void AS '$libdir/gkmeans_faults', 'gkmeans_take_shared_memory' LANGUAGE C;
+		LOAD 'gkmeans';
+		SELECT take_shared_memory()});
+	my $missing = qr/no shared memory for the sum of the host memory of all sessions/;
+	my $hint = qr/HINT:  Locks have taken it for good\. Raise "max_locks_per_transaction", and restart the server\./;
+	like(ask("$fit; $fit"), qr/^$bits\n$bits\nWARNING:  53200: $missing\nDETAIL:  Fits of this session count only their own memory\.\n$hint$/, 'a fit goes on, with one warning');
+	is(ask("SET client_min_messages = error; SET gkmeans.host_memory_limit = '1MB'; $fit"), $bits, 'the limit of one fit needs no account');
+	like(ask("SET gkmeans.total_host_memory_limit = '1GB'; $fit"), qr/^ERROR:  53200: $missing\nDETAIL:  gkmeans\.total_host_memory_limit limits that sum\.\n$hint$/, 'but a limit that is set is an error');
+}
 
 end_server($node, killed => 1);
 done_testing();
