@@ -81,9 +81,9 @@ gk_model_name(Relation relation)
 }
 
 /*
- * True if the attributes of a table have the same numbers and types as in its type.  ALTER TABLE OF
- * skips dropped columns, so those after them would be mistaken for others.  CREATE TABLE OF looks
- * the type up twice: whoever renames one of his own in between gets its columns.
+ * True if the attributes of a table have the same numbers, names and types as in its type.  ALTER
+ * TABLE OF skips dropped columns, so those after them would be mistaken for others.  CREATE TABLE
+ * OF looks the type up twice: whoever renames one of his own in between gets its columns.
  */
 static bool
 has_columns_of_type(Relation relation)
@@ -95,9 +95,11 @@ has_columns_of_type(Relation relation)
 	for (int i = 0; same && i < GK_MODEL_ATTRIBUTES; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(descriptor, i);
+		Form_pg_attribute wanted = TupleDescAttr(type, i);
 
-		same = !column->attisdropped && column->atttypid == TupleDescAttr(type, i)->atttypid &&
-			column->atttypmod == TupleDescAttr(type, i)->atttypmod;
+		same = !column->attisdropped && column->atttypid == wanted->atttypid &&
+			column->atttypmod == wanted->atttypmod &&
+			strcmp(NameStr(column->attname), NameStr(wanted->attname)) == 0;
 	}
 	if (type != NULL)
 		ReleaseTupleDesc(type);

@@ -178,6 +178,13 @@ ALTER TABLE shifted DROP junk, DROP more;
 ALTER TABLE shifted OF public.gkmeans_model;
 SELECT fails_with($$SELECT gkmeans_predict('shifted', 1)$$, '42809', 'a table whose columns have other numbers is no model');
 SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'shifted'), 0, 'and is not seen as one');
+-- what a race of CREATE TABLE OF with those who rename schemas can leave
+CREATE TABLE exchanged OF public.gkmeans_model;
+UPDATE pg_attribute SET attname = 'free' WHERE attrelid = 'exchanged'::regclass AND attname = 'scale_offset';
+UPDATE pg_attribute SET attname = 'scale_offset' WHERE attrelid = 'exchanged'::regclass AND attname = 'scale_factor';
+UPDATE pg_attribute SET attname = 'scale_factor' WHERE attrelid = 'exchanged'::regclass AND attname = 'free';
+SELECT fails_with($$SELECT gkmeans_predict('exchanged', 1)$$, '42809', 'a table with exchanged columns is no model');
+SELECT is((SELECT count(*)::int FROM gkmeans.models WHERE model_name = 'exchanged'), 0, 'nor seen as one');
 CREATE TYPE gkmeans_model AS (version int);
 CREATE TABLE typed OF gk_test.gkmeans_model;
 SELECT fails_with($$SELECT gkmeans_predict('typed', 1, 2)$$, '42809', 'a type of the same name makes no model');
