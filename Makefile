@@ -25,7 +25,7 @@ OBJS = \
 	$(addprefix src/progress/, $(addsuffix .o, live_fits progress)) \
 	$(addprefix src/job/, $(addsuffix .o, choose_engine cuda_library engine_error gpu_slots \
 		host_account host_memory job library settings)) \
-	$(addprefix src/rows/, $(addsuffix .o, citus decode drain feature_hint feed feed_aggregate feed_pass \
+	$(addprefix src/rows/, $(addsuffix .o, acting citus decode drain feature_hint feed feed_aggregate feed_pass \
 		feed_receiver feeder id_parts lanes numeric_value own_function reading ring row_ids scalars share shift source \
 		source_changes source_choice source_columns source_keys source_origins source_tables \
 		source_query source_text unusable)) \

@@ -5,17 +5,13 @@
 
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 
+#include "acting.h"
 #include "citus_sources.h"
 #include "foreign_servers.h"
 #include "node_sources.h"
 #include "partition_sources.h"
 #include "settings.h"
-
-#if PG_VERSION_NUM < 160000
-#define member_can_set_role(member, role) is_member_of_role(member, role)
-#endif
 
 /*
  * Raises an error if nodes were named by someone who could not act as the current user.  Whoever
@@ -25,10 +21,9 @@
 static void
 check_setter(void)
 {
-	Oid			setter = gk_nodes_setter();
 	Oid			user = GetUserId();
 
-	if (member_can_set_role(setter, user) || (user == GetOuterUserId() && !superuser()))
+	if (gk_could_act(gk_nodes_setter()) || (user == GetOuterUserId() && !superuser()))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

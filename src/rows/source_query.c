@@ -8,6 +8,7 @@
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
@@ -18,6 +19,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "acting.h"
 #include "source_changes.h"
 #include "source_query.h"
 
@@ -136,7 +138,38 @@ parse(const GkSourceText *source, const char *text)
 	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
 }
 
-/* Analyses a query. */
+/* Refuses temporary tables and views of a caller that is another role, anywhere in a query. */
+static bool
+check_temporary(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		const RangeTblEntry *entry = (const RangeTblEntry *) node;
+
+		if (entry->rtekind == RTE_RELATION)
+			gk_check_temporary(entry->relid);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, check_temporary, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, check_temporary, context);
+}
+
+/* Analyses a query, and checks what its names mean. */
+static Query *
+analyze(const GkSourceText *source, const char *text, Oid parameter)
+{
+	Query	   *query = parse_analyze_fixedparams(parse(source, text), text, &parameter,
+												  OidIsValid(parameter) ? 1 : 0, NULL);
+
+	(void) check_temporary((Node *) query, NULL);
+	return query;
+}
+
+/* Analyses a query, which has no parameter. */
 Query *
 gk_query_analyze(const GkSourceText *source, const char *text)
 {
@@ -146,7 +179,7 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	query = parse_analyze_fixedparams(parse(source, text), text, NULL, 0, NULL);
+	query = analyze(source, text, InvalidOid);
 	error_context_stack = callback.previous;
 	return query;
 }
@@ -155,10 +188,7 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 static Query *
 rewrite(const GkSourceText *source, const char *text, Oid parameter)
 {
-	return linitial_node(Query, pg_analyze_and_rewrite_fixedparams(parse(source, text), text,
-																   &parameter,
-																   OidIsValid(parameter) ? 1 : 0,
-																   NULL));
+	return linitial_node(Query, pg_rewrite_query(analyze(source, text, parameter)));
 }
 
 /* Analyses and rewrites a query, which has no parameter. */

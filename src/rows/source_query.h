@@ -14,7 +14,10 @@
 
 #include "source_text.h"
 
-/* The query, parsed and analysed, its views not yet expanded. */
+/*
+ * The query, parsed and analysed, its views not yet expanded.  This and the others raise 42501 if a
+ * name means a temporary table or view of a caller who could not act as the current user.
+ */
 extern Query *gk_query_analyze(const GkSourceText *source, const char *text);
 
 /* The query, its views expanded, not yet planned; it has no parameter. */

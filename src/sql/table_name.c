@@ -19,6 +19,7 @@
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
+#include "acting.h"
 #include "table_name.h"
 
 /* The schema that the table is in, or will be created in; others may drop both at any moment. */
@@ -29,7 +30,9 @@ schema_of(const RangeVar *name)
 	Oid			schema = OidIsValid(relation_id) ? get_rel_namespace(relation_id) : InvalidOid;
 	char	   *found;
 
-	if (!OidIsValid(schema))
+	if (OidIsValid(schema))
+		gk_check_temporary(relation_id);
+	else
 		schema = RangeVarGetCreationNamespace(name);
 	found = get_namespace_name(schema);
 	if (found == NULL)

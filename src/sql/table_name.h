@@ -11,7 +11,8 @@
 /*
  * The relation that a name refers to, or would if it were created now.  Its schema is filled in,
  * so that a change of the search path or of other relations does not matter. 42602 if the value
- * of the argument is not a name.
+ * of the argument is not a name, 42501 if it is that of a temporary relation of a caller who could
+ * not act as the current user.
  */
 extern RangeVar *gk_table_name(const char *argument, const char *name);
 

@@ -127,5 +127,68 @@ SELECT is(rows, 40::bigint, 'the rows of the owner: ' || what) FROM found;
 SELECT is(:labels_of_caller, 0, 'no labels in the table of the caller');
 SELECT is((SELECT count(*)::int FROM of_definer.labels), 40, 'but in that of the owner');
 
+-- Nor are they taken where there is no table of that name
+CREATE FUNCTION calls(call text) RETURNS text LANGUAGE sql AS $$ SELECT format('SELECT of_definer.counted(%L)', 'SELECT count(*) FROM ' || call) $$;
+CREATE FUNCTION refused(call text, relation text, name text) RETURNS text LANGUAGE sql AS $$
+	SELECT fails_with(calls(call), '42501', name, format('role "gk_definer" cannot use temporary relation "%s" of another role', relation), 'would run as role "gk_definer"', 'Write the schema') $$;
+CREATE FUNCTION run_code() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'as %', current_user; END $$;
+CREATE FUNCTION run_code(x float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'as %', current_user; END $$;
+SET LOCAL ROLE gk_definer;
+SELECT gkmeans_alter_model('of_definer.m', '{"labels_table": "later", "changes_table": "later_changes"}');
+SET LOCAL ROLE gk_caller;
+CREATE TEMP TABLE later (id int PRIMARY KEY, cluster_id int, distance float8);
+CREATE TEMP TABLE later_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz);
+GRANT ALL ON later, later_changes TO PUBLIC;
+CREATE TRIGGER t BEFORE INSERT ON later FOR EACH STATEMENT EXECUTE FUNCTION run_code();
+CREATE TRIGGER t BEFORE INSERT ON later_changes FOR EACH STATEMENT EXECUTE FUNCTION run_code();
+SELECT refused($$public.gkmeans_refit('m', deploy => 'always')$$, 'later', 'labels of a refit');
+SELECT refused($$public.gkmeans_assign('m')$$, 'later', 'labels of an assignment');
+SELECT refused($$public.gkmeans_fit('customers', '{x}', 2, id_column => 'id', labels_table => 'later', if_exists => 'merge')$$, 'later', 'labels of a fit');
+SELECT refused($$public.gkmeans_create_view('m', 'later')$$, 'later', 'the name of a view');
+RESET ROLE;
+CREATE FUNCTION of_superuser() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$ SELECT count(*) FROM gkmeans_refit('of_definer.m', deploy => 'always') $$;
+SELECT fails_with('SELECT of_superuser()', '42501', 'a superuser is not the owner', 'cannot use temporary relation "later"');
+SET LOCAL ROLE gk_caller;
+SELECT fails_with('SELECT gk_test.of_superuser()', '42501', 'nor is his function', 'cannot use temporary relation "later"');
+DROP TABLE later;
+SELECT refused($$public.gkmeans_refit('m', deploy => 'always')$$, 'later_changes', 'changes of a refit');
+DROP TABLE later_changes;
+SELECT lives_ok(calls($$public.gkmeans_refit('m', deploy => 'always')$$), 'without them the refit makes its own');
+RESET ROLE;
+SELECT is((SELECT count(*)::int FROM of_definer.later), 40, 'as the owner expects');
+ALTER TABLE of_definer.customers RENAME TO gone;
+SET LOCAL ROLE gk_caller;
+CREATE TEMP VIEW customers AS SELECT i AS id, gk_test.run_code(i) AS x FROM generate_series(1, 3) i;
+GRANT ALL ON customers TO PUBLIC;
+SELECT refused(format('public.gkmeans_%s', call), 'customers', 'the source of ' || call)
+FROM unnest(ARRAY[$$refit('m')$$, $$assign('m')$$, $$drift('m')$$, $$evaluate('m')$$, $$compare('m', 'm')$$, $$fit('customers', '{x}', 2)$$, $$fit('SELECT (SELECT min(x) FROM customers) AS x', '{x}', 1)$$,
+	$$fit_predict(NULL::int, 'WITH c AS (TABLE customers) SELECT * FROM c', '{x}', 2, id_column => 'id')$$, $$compare_labels('SELECT id AS a, id AS b FROM customers', 'a', 'b')$$]) call;
+DROP VIEW customers;
+-- but those of the role itself, and of whoever could act as it, are
+CREATE TEMP TABLE customers AS SELECT i AS id, 1.0 * i AS x FROM generate_series(1, 3) i;
+GRANT ALL ON customers TO PUBLIC;
+SELECT lives_ok($$SELECT gkmeans_fit('customers', '{x}', 2, id_column => 'id', labels_table => 'pg_temp.own')$$, 'a role may use its own');
+RESET ROLE;
+SELECT lives_ok($$SELECT gkmeans_fit('pg_temp.customers', '{x}', 2)$$, 'and another in the session itself');
+GRANT gk_definer TO gk_caller;
+SET LOCAL ROLE gk_caller;
+SELECT lives_ok(calls($$public.gkmeans_fit('customers', '{x}', 2)$$), 'a caller who could be the owner');
+SET LOCAL ROLE gk_definer;
+SELECT lives_ok($$SELECT gkmeans_fit('customers', '{x}', 2)$$, 'and is');
+DROP TABLE of_definer.later;
+RESET ROLE;
+REVOKE gk_definer FROM gk_caller;
+CREATE FUNCTION with_own() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = of_definer, public, pg_temp AS $$
+BEGIN
+	CREATE TEMP TABLE of_function AS SELECT i AS id, 1.0 * i AS x FROM generate_series(1, 30) i;
+	RETURN (SELECT sum(size) FROM gkmeans_fit('of_function', '{x}', 2, id_column => 'id', labels_table => 'pg_temp.of_function_labels'));
+END $$;
+GRANT gk_definer TO CURRENT_USER;
+GRANT CREATE ON SCHEMA gk_test TO gk_definer;
+ALTER FUNCTION with_own() OWNER TO gk_definer;
+SET LOCAL ROLE gk_caller;
+SELECT is(with_own(), 30::bigint, 'temporary tables of the function itself');
+RESET ROLE;
+
 SELECT * FROM finish();
 ROLLBACK;
