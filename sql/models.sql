@@ -83,7 +83,7 @@ CREATE FUNCTION gkmeans_create_model(
     seed bigint DEFAULT 0,
     quality text DEFAULT 'auto',
     labels_table text DEFAULT NULL,
-    labels_mode text DEFAULT 'merge',
+    labels_mode text DEFAULT NULL,
     options jsonb DEFAULT '{}',
     k_candidates integer[] DEFAULT NULL,
     criterion text DEFAULT 'simplified_silhouette',

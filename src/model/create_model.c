@@ -33,6 +33,7 @@ enum
 	FEATURES,
 	K,
 	INITIAL_CENTROIDS = 7,
+	LABELS_MODE = 17,
 	K_CANDIDATES = 19,
 	CRITERION,
 	MOST_ARGUMENTS = 32
@@ -172,6 +173,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	}
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
+	call->arguments.labels_are_new = PG_ARGISNULL(LABELS_MODE);
 	call->arguments.labels_may_stay = true;
 	gk_call_read(call);
 	define_features(&creation, fcinfo);

@@ -24,7 +24,7 @@ typedef struct GkArguments
 	/* those that functions of models set */
 	const char *changes_table;	/* NULL = none */
 	bool		of_model;		/* the labels have a version and names */
-
+	bool		labels_are_new;	/* nothing was said of a labels table that is there already */
 
 	bool		labels_may_stay;	/* the labels are for the labels table and nothing else */
 } GkArguments;

@@ -93,6 +93,7 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 	GkChangesTable *table = palloc0(sizeof(GkChangesTable));
 
 	gk_output_table(&table->output, "changes_table", name);
+	table->output.expected_new = labels->expected_new;
 	if (strcmp(table->output.name, labels->name) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -101,6 +102,7 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 	memcpy(table->columns, columns_of_changes, sizeof(columns_of_changes));
 	table->columns[0] = (GkOutputColumn) {pstrdup(id_name), id_type};
 	look_up(table);
+	gk_check_maker(&table->output);
 	return table;
 }
 

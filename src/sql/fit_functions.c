@@ -79,6 +79,7 @@ check_labels_table(GkCall *call)
 	const GkArguments *arguments = &call->arguments;
 	GkLabelsSpec spec = {.table = arguments->labels_table,.if_exists = arguments->if_exists,
 		.changes_table = arguments->changes_table,.of_model = arguments->of_model,
+		.expected_new = arguments->labels_are_new,
 		.id_name = arguments->id_name,.id_column = arguments->source.id_column,
 		.id_type = call->id_type,.source = call->source};
 	MemoryContext before;

@@ -408,6 +408,7 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 
 	PreventCommandIfReadOnly("gkmeans with labels_table");
 	gk_output_table(&table->output, "labels_table", spec->table);
+	table->output.expected_new = spec->expected_new;
 	/* the arguments are gone when the labels are written */
 	table->id_column = pstrdup(spec->id_column);
 	if (spec->id_name != NULL)
@@ -417,6 +418,7 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	table->of_model = spec->of_model;
 	table->columns = ~(GkLabelColumns) 0;
 	look_up(table);
+	gk_check_maker(&table->output);
 	if (OidIsValid(table->output.relation_id))
 		check_source(table, spec->source);
 	else

@@ -30,6 +30,7 @@ typedef struct GkLabelsSpec
 	GkIfExists	if_exists;
 	const char *changes_table;	/* its name; NULL = none; with GK_EXISTS_MERGE alone */
 	bool		of_model;		/* the labels have a version and names: the columns are filled */
+	bool		expected_new;	/* both tables must be new, or of a role that the user trusts */
 	const char *id_name;		/* of the column of ids; NULL leaves it open: "id", or … */
 	const char *id_column;		/* … that of the source, where the table has such a column */
 	Oid			id_type;

@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "acting.h"
 #include "checked_command.h"
 #include "citus.h"
 #include "output_table.h"
@@ -84,6 +85,40 @@ gk_check_is_table(const GkOutputTable *table, Oid relation_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", table->variable->relname)));
+}
+
+/* The owner of a relation; InvalidOid if it is not there. */
+static Oid
+owner_of(Oid relation_id)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* Raises an error if a table that was expected to be new is one that another role has made. */
+void
+gk_check_maker(const GkOutputTable *table)
+{
+	Oid			owner = owner_of(table->relation_id);
+
+	/* a superuser is a member of those roles only that were granted to him */
+	if (!table->expected_new || !OidIsValid(owner) || gk_could_act(owner) ||
+		is_member_of_role_nosuper(GetUserId(), owner))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("table \"%s\" exists and belongs to another role",
+					table->variable->relname),
+			 errdetail("Its triggers would run as role \"%s\".",
+					   GetUserNameFromId(GetUserId(), false)),
+			 errhint("If it is meant, say so with labels_mode => 'merge'. Otherwise name another "
+					 "table.")));
 }
 
 /* Raises an error if a column has another type. */
@@ -298,13 +333,7 @@ gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest)
 void
 gk_check_own(const GkOutputTable *table)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table->relation_id));
-	bool		own = HeapTupleIsValid(tuple) &&
-		((Form_pg_class) GETSTRUCT(tuple))->relowner == GetUserId();
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (!own)
+	if (owner_of(table->relation_id) != GetUserId())
 		gk_raise_replaced(table, "A table of another role has taken its name meanwhile.");
 }
 

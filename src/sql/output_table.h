@@ -16,6 +16,7 @@ typedef struct GkOutputTable
 	char	   *name;			/* the same, quoted */
 	Oid			relation_id;	/* that was checked; InvalidOid = none, or it is not there */
 	Oid			read_id;		/* another one that commands may read beside it */
+	bool		expected_new;	/* nothing was said of a table that is there already */
 } GkOutputTable;
 
 /* A column that is written. */
@@ -43,6 +44,13 @@ extern void gk_check_creation(const GkOutputTable *table, const char *id_name, O
 
 /* Raises 42809 unless the relation is a table. */
 extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
+
+/*
+ * Raises 42501 if the table, which was expected to be new, is there and belongs to a role that
+ * could not act as the current user, who is not a member of it: its triggers would run as the
+ * current user, and its owner read what is written.
+ */
+extern void gk_check_maker(const GkOutputTable *table);
 
 /*
  * Raises the error that INSERT or DELETE would if a foreign table does not take it: 0A000, or 55000

@@ -181,6 +181,35 @@ SET LOCAL ROLE gk_reader;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('through_a_view', '{x}', 2, id_column => 'id', labels_table => 'owned_labels', if_exists => 'append')$$, '42501', 'a policy on the labels table holds');
 RESET ROLE;
 
+-- Labels of a new model are not written into a table that another role has made ready
+CREATE SCHEMA gk_team;
+GRANT ALL ON SCHEMA gk_team TO gk_reader, gk_other;
+CREATE TABLE gk_team.prepared (id int PRIMARY KEY, cluster_id int);
+SET LOCAL ROLE gk_other;
+CREATE TABLE gk_team.segments (id int PRIMARY KEY, cluster_id int);
+CREATE TABLE gk_team.moves (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz);
+RESET ROLE;
+GRANT ALL ON ALL TABLES IN SCHEMA gk_team TO PUBLIC;
+CREATE FUNCTION label(more text) RETURNS text LANGUAGE sql AS $$
+	SELECT format('SELECT count(*) FROM gkmeans_create_model(''gk_team.kinds'', ''gk_test.through_a_view'', ''{x}'', 2, id_column => ''id'', if_exists => ''replace'', %s)', more) $$;
+GRANT EXECUTE ON FUNCTION label(text) TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(label($$labels_table => 'gk_team.segments'$$), '42501', 'labels in a table of another role', 'table "segments" exists and belongs to another role', 'as role "gk_reader"', $$labels_mode => 'merge'$$);
+SELECT fails_with(label($$labels_table => 'gk_team.new', changes_table => 'gk_team.moves'$$), '42501', 'changes as well', 'table "moves" exists and belongs to another role');
+SELECT hasnt_table('gk_team', 'kinds'::name, 'no model is made');
+SELECT lives_ok(label($$labels_table => 'gk_team.segments', changes_table => 'gk_team.moves', labels_mode => 'merge'$$), 'unless that is asked for');
+SELECT lives_ok($$SELECT gkmeans_refit('gk_team.kinds', deploy => 'always')$$, 'as it is in a refit then');
+SELECT lives_ok(label($$labels_table => 'gk_team.prepared'$$), 'a table of a superuser');
+SELECT lives_ok(label($$labels_table => 'gk_team.own'$$), 'one that is not there');
+SELECT lives_ok(label($$labels_table => 'gk_team.own'$$), 'or the role''s own');
+RESET ROLE;
+SELECT fails_with(replace(label($$labels_table => 'gk_team.segments'$$), 'kinds', 'others'), '42501', 'superusers are no exception', 'belongs to another role');
+GRANT gk_other TO gk_reader;
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok(label($$labels_table => 'gk_team.segments'$$), 'one of a role that the caller is a member of');
+RESET ROLE;
+REVOKE gk_other FROM gk_reader;
+
 -- The extension's own functions
 SELECT is(count(*)::int, 0, 'no function of the extension is SECURITY DEFINER')
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
