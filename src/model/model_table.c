@@ -39,10 +39,17 @@
 #define MOST_LISTED 20
 
 /*
- * The most bytes that a model in the views may have in the catalogs: twice those of a definition
- * with all features that a model can have, with the longest names.
+ * The most bytes that the definition of a model in the views may have in the catalogs: twice those
+ * of one with all features that a model can have, with the longest names.
  */
-#define MOST_TEXTS ((Size) 32 << 20)
+#define MOST_DEFINITION ((Size) 32 << 20)
+
+/*
+ * The most that all else may have there.  gkmeans writes none of it, PostgreSQL parses some of it
+ * whenever a session opens the model, and an expression of that length is not nested so deeply that
+ * this overflows the stack.
+ */
+#define MOST_OTHERS ((Size) 64 << 10)
 
 /* The most that a session keeps of one. */
 #define MOST_KEPT ((Size) 64 << 10)
@@ -265,6 +272,16 @@ tell_left_out(Oid relation_id, int code, const char *why)
 	ReleaseSysCache(tuple);
 }
 
+/* True if what PostgreSQL reads when it opens a model is short enough for the views. */
+static bool
+has_short_texts(Oid relation_id)
+{
+	Size		definition = gk_default_text(relation_id, GK_MODEL_DEFINITION);
+
+	return definition <= MOST_DEFINITION &&
+		gk_table_texts(relation_id) - definition <= MOST_OTHERS;
+}
+
 /* Opens a model if the current user may see it in the views. */
 Relation
 gk_open_visible_model(Oid relation_id)
@@ -278,7 +295,7 @@ gk_open_visible_model(Oid relation_id)
 					  "another transaction has locked it");
 		return NULL;
 	}
-	if (gk_table_texts(relation_id) <= MOST_TEXTS)
+	if (has_short_texts(relation_id))
 		return open_locked(relation_id);
 	tell_left_out(relation_id, ERRCODE_PROGRAM_LIMIT_EXCEEDED,
 				  "its defaults, checks, rules, policies and triggers are too long");

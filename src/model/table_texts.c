@@ -31,47 +31,50 @@ typedef struct Catalog
 	Oid			id;
 	Oid			index;			/* its first column is the table */
 	AttrNumber	table;
+	AttrNumber	column;			/* the second is that of the table; 0 = another */
 	AttrNumber	texts[2];		/* 0 = none */
 } Catalog;
 
 static const Catalog defaults = {
 	AttrDefaultRelationId, AttrDefaultIndexId, Anum_pg_attrdef_adrelid,
-	{Anum_pg_attrdef_adbin, 0}
+	Anum_pg_attrdef_adnum, {Anum_pg_attrdef_adbin, 0}
 };
 static const Catalog columns = {
 	AttributeRelationId, AttributeRelidNumIndexId, Anum_pg_attribute_attrelid,
-	{Anum_pg_attribute_attmissingval, 0}
+	Anum_pg_attribute_attnum, {Anum_pg_attribute_attmissingval, 0}
 };
 static const Catalog checks = {
 	ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid,
-	{Anum_pg_constraint_conbin, 0}
+	0, {Anum_pg_constraint_conbin, 0}
 };
 static const Catalog rules = {
 	RewriteRelationId, RewriteRelRulenameIndexId, Anum_pg_rewrite_ev_class,
-	{Anum_pg_rewrite_ev_qual, Anum_pg_rewrite_ev_action}
+	0, {Anum_pg_rewrite_ev_qual, Anum_pg_rewrite_ev_action}
 };
 static const Catalog policies = {
 	PolicyRelationId, PolicyPolrelidPolnameIndexId, Anum_pg_policy_polrelid,
-	{Anum_pg_policy_polqual, Anum_pg_policy_polwithcheck}
+	0, {Anum_pg_policy_polqual, Anum_pg_policy_polwithcheck}
 };
 static const Catalog triggers = {
 	TriggerRelationId, TriggerRelidNameIndexId, Anum_pg_trigger_tgrelid,
-	{Anum_pg_trigger_tgqual, Anum_pg_trigger_tgargs}
+	0, {Anum_pg_trigger_tgqual, Anum_pg_trigger_tgargs}
 };
 
-/* Bytes of the texts of a table in a catalog; none of them is read. */
+/* Bytes of the texts of a table, or of one of its columns, in a catalog; none of them is read. */
 static Size
-bytes_in(const Catalog *catalog, Oid relation_id)
+bytes_in(const Catalog *catalog, Oid relation_id, AttrNumber column)
 {
 	Relation	relation = table_open(catalog->id, AccessShareLock);
 	Size		bytes = 0;
-	ScanKeyData key;
+	ScanKeyData keys[2];
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, catalog->table, BTEqualStrategyNumber, F_OIDEQ,
+	ScanKeyInit(&keys[0], catalog->table, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relation_id));
-	scan = systable_beginscan(relation, catalog->index, true, NULL, 1, &key);
+	ScanKeyInit(&keys[1], catalog->column, BTEqualStrategyNumber, F_INT2EQ,
+				Int16GetDatum(column));
+	scan = systable_beginscan(relation, catalog->index, true, NULL, column != 0 ? 2 : 1, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -90,6 +93,13 @@ bytes_in(const Catalog *catalog, Oid relation_id)
 	return bytes;
 }
 
+/* Bytes of the default of a column. */
+Size
+gk_default_text(Oid relation_id, AttrNumber column)
+{
+	return bytes_in(&defaults, relation_id, column);
+}
+
 /* Bytes of the texts of a table. */
 Size
 gk_table_texts(Oid relation_id)
@@ -102,14 +112,14 @@ gk_table_texts(Oid relation_id)
 		return 0;
 	memcpy(&table, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
 	ReleaseSysCache(tuple);
-	bytes = bytes_in(&columns, relation_id) + bytes_in(&defaults, relation_id);
+	bytes = bytes_in(&columns, relation_id, 0) + bytes_in(&defaults, relation_id, 0);
 	if (table.relchecks > 0)
-		bytes += bytes_in(&checks, relation_id);
+		bytes += bytes_in(&checks, relation_id, 0);
 	if (table.relhasrules)
-		bytes += bytes_in(&rules, relation_id);
+		bytes += bytes_in(&rules, relation_id, 0);
 	if (table.relrowsecurity)
-		bytes += bytes_in(&policies, relation_id);
+		bytes += bytes_in(&policies, relation_id, 0);
 	if (table.relhastriggers)
-		bytes += bytes_in(&triggers, relation_id);
+		bytes += bytes_in(&triggers, relation_id, 0);
 	return bytes;
 }

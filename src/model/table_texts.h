@@ -10,4 +10,7 @@
  */
 extern Size gk_table_texts(Oid relation_id);
 
+/* Bytes of the default of one of its columns. */
+extern Size gk_default_text(Oid relation_id, AttrNumber column);
+
 #endif							/* GK_TABLE_TEXTS_H */
