@@ -17,6 +17,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -272,6 +273,73 @@ tell_left_out(Oid relation_id, int code, const char *why)
 	ReleaseSysCache(tuple);
 }
 
+/* Says so of a model that is locked. */
+static void
+tell_of_lock(Oid relation_id)
+{
+	tell_left_out(relation_id, ERRCODE_LOCK_NOT_AVAILABLE, "another transaction has locked it");
+}
+
+/* The indexes of the table that keeps a model's long values, which is locked. */
+static List *
+toast_indexes(Oid toast_id)
+{
+	Relation	toast = relation_open(toast_id, NoLock);
+	List	   *indexes = RelationGetIndexList(toast);
+
+	relation_close(toast, NoLock);
+	return indexes;
+}
+
+/* True if this session has the lock of a reader. */
+static bool
+is_locked_here(Oid relation_id)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relation_id);
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, AccessShareLock, false);
+#else
+	return LockHeldByMe(&tag, AccessShareLock);
+#endif
+}
+
+/* Unlocks that table, if there is one, and those of its indexes that were there at the time. */
+static void
+unlock_toast(Oid toast_id)
+{
+	ListCell   *cell;
+
+	if (!OidIsValid(toast_id))
+		return;
+	foreach(cell, toast_indexes(toast_id))
+		if (is_locked_here(lfirst_oid(cell)))
+			UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
+	UnlockRelationOid(toast_id, AccessShareLock);
+}
+
+/*
+ * Locks that table and its indexes, which PostgreSQL locks whenever it fetches a value; REINDEX keeps
+ * readers from an index, not from the model.  False instead of waiting.
+ */
+static bool
+try_lock_toast(Oid toast_id)
+{
+	bool		is_free = true;
+	ListCell   *cell;
+
+	if (!OidIsValid(toast_id))
+		return true;
+	if (!ConditionalLockRelationOid(toast_id, AccessShareLock))
+		return false;
+	foreach(cell, toast_indexes(toast_id))
+		is_free = is_free && ConditionalLockRelationOid(lfirst_oid(cell), AccessShareLock);
+	if (!is_free)
+		unlock_toast(toast_id);
+	return is_free;
+}
+
 /* True if what PostgreSQL reads when it opens a model is short enough for the views. */
 static bool
 has_short_texts(Oid relation_id)
@@ -282,24 +350,37 @@ has_short_texts(Oid relation_id)
 		gk_table_texts(relation_id) - definition <= MOST_OTHERS;
 }
 
+/* Locks and opens a model that is visible; NULL and a WARNING if that is left out. */
+static Relation
+try_open(Oid relation_id)
+{
+	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
+	{
+		tell_of_lock(relation_id);
+		return NULL;
+	}
+	if (!has_short_texts(relation_id))
+	{
+		tell_left_out(relation_id, ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+					  "its defaults, checks, rules, policies and triggers are too long");
+		UnlockRelationOid(relation_id, AccessShareLock);
+		return NULL;
+	}
+	return open_locked(relation_id);
+}
+
 /* Opens a model if the current user may see it in the views. */
 Relation
 gk_open_visible_model(Oid relation_id)
 {
+	Relation	relation;
+
 	EnsurePortalSnapshotExists();
-	if (!is_visible(relation_id))
-		return NULL;
-	if (!ConditionalLockRelationOid(relation_id, AccessShareLock))
-	{
-		tell_left_out(relation_id, ERRCODE_LOCK_NOT_AVAILABLE,
-					  "another transaction has locked it");
-		return NULL;
-	}
-	if (has_short_texts(relation_id))
-		return open_locked(relation_id);
-	tell_left_out(relation_id, ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-				  "its defaults, checks, rules, policies and triggers are too long");
-	UnlockRelationOid(relation_id, AccessShareLock);
+	relation = is_visible(relation_id) ? try_open(relation_id) : NULL;
+	if (relation == NULL || try_lock_toast(relation->rd_rel->reltoastrelid))
+		return relation;
+	tell_of_lock(relation_id);
+	relation_close(relation, AccessShareLock);
 	return NULL;
 }
 
@@ -310,6 +391,7 @@ gk_close_visible_model(Relation relation)
 	Oid			relation_id = RelationGetRelid(relation);
 	bool		keeps = gk_table_texts(relation_id) <= MOST_KEPT;
 
+	unlock_toast(relation->rd_rel->reltoastrelid);
 	relation_close(relation, NoLock);
 	if (!keeps)
 		RelationCacheInvalidateEntry(relation_id);

@@ -441,5 +441,6 @@ gkmeans_report(PG_FUNCTION_ARGS)
 	put_definition(&page, &subject);
 	appendStringInfoString(&page, "</body></html>\n");
 	gk_close_subject(&subject);
+	relation_close(subject.relation, AccessShareLock);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(page.data, page.len));
 }

@@ -144,6 +144,7 @@ gkmeans_plot(PG_FUNCTION_ARGS)
 	check_subject(&subject, picture);
 	svg = gk_draw_picture(&subject, picture, width, height);
 	gk_close_subject(&subject);
+	relation_close(subject.relation, AccessShareLock);
 	PG_RETURN_DATUM(in_format(svg, as_data_uri));
 }
 
@@ -184,6 +185,7 @@ gk_visible_picture(PG_FUNCTION_ARGS)
 	if (gk_find_deployed_subject(&subject))
 		svg = try_picture(&subject, picture);
 	gk_close_subject(&subject);
+	gk_close_visible_model(relation);
 	if (svg == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(in_format(svg, as_data_uri));
@@ -230,5 +232,6 @@ gk_visible_pictures(PG_FUNCTION_ARGS)
 	if (gk_find_deployed_subject(&subject))
 		put_names(&subject, (ReturnSetInfo *) fcinfo->resultinfo);
 	gk_close_subject(&subject);
+	gk_close_visible_model(relation);
 	return (Datum) 0;
 }

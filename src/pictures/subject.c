@@ -223,7 +223,6 @@ void
 gk_close_subject(GkSubject *subject)
 {
 	gk_end_heads(subject->heads);
-	gk_close_visible_model(subject->relation);
 }
 
 /* A number of the version. */

@@ -55,7 +55,7 @@ extern bool gk_find_deployed_subject(GkSubject *subject);
  */
 extern void gk_read_subject(GkSubject *subject);
 
-/* Ends reading, and closes the model. */
+/* Ends reading; the model stays open. */
 extern void gk_close_subject(GkSubject *subject);
 
 /* A number of the version; NaN if it is not known. */
