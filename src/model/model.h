@@ -14,6 +14,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "utils/array.h"
+#include "utils/jsonb.h"
 #include "utils/relcache.h"
 
 #include "anomaly.h"
@@ -25,6 +26,12 @@
 
 /* The most bytes of a name in a model, so that a few of them fit in a row of a view. */
 #define GK_MAX_NAME_BYTES (1 << 20)
+
+/*
+ * More bytes than a history, a choice of k, a drift or a report that gkmeans writes: at most 3000
+ * small objects, with names of at most a kilobyte.
+ */
+#define GK_MAX_JSON_BYTES (4 << 20)
 
 /* The attributes of gkmeans_model, by their place in the type. */
 typedef enum GkModelAttribute
@@ -211,6 +218,12 @@ extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int c
 						   bool allow_nulls);
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* A jsonb but the definition, palloc'd; NULL for NULL, and for a longer one than gkmeans writes. */
+extern Jsonb *gk_row_json(const GkModelRow *row, GkModelAttribute number);
+
+/* The stability index of such a drift; NaN if it is not known. */
+extern double gk_row_psi(const GkModelRow *row);
 
 /* An array of arrays of `columns` finite single-precision numbers; how many, 0 for NULL: *rows. */
 extern float *gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *rows);

@@ -10,12 +10,18 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "exact.h"
 #include "model.h"
+
+/* What is read of a drift for psi: its keys, which come first, and the values of the shortest. */
+#define HEAD_BYTES 2048
 
 /* The name of the function that says so, as its errors have it. */
 #define RAISER "gk_model_is_damaged"
@@ -106,18 +112,80 @@ gk_row_has_status(const GkModelRow *row, const char *status)
 		strcmp(TextDatumGetCString(value), status) == 0;
 }
 
+/* A jsonb of a usual length. */
+Jsonb *
+gk_row_json(const GkModelRow *row, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+
+	return is_null || toast_raw_datum_size(value) > GK_MAX_JSON_BYTES ? NULL
+		: DatumGetJsonbPCopy(value);
+}
+
+/* True if an object, of which only the bytes before an end are there, has a number at a key. */
+static bool
+has_number(JsonbContainer *object, const char *end, const char *key)
+{
+	int			count = JsonContainerSize(object);
+	const char *data = (const char *) (object->children + 2 * (Size) count);
+	JsonbValue	value;
+	const char *number;
+
+	if (!JsonContainerIsObject(object) || data > end ||
+		(ptrdiff_t) getJsonbOffset(object, count) > end - data ||
+		!gk_json_find(object, key, &value) || value.type != jbvNumeric)
+		return false;
+	number = (const char *) value.val.numeric;
+	return end - number > VARHDRSZ && (ptrdiff_t) VARSIZE(number) <= end - number;
+}
+
+/*
+ * The stability index.  There may be many versions, and what is compressed a hundredfold takes long
+ * to read, so only the beginning of it is.
+ */
+double
+gk_row_psi(const GkModelRow *row)
+{
+	bool		is_null;
+	Datum		value = attribute(row, GK_MODEL_DRIFT, &is_null);
+	double		psi = NAN;
+	Jsonb	   *head;
+
+	if (is_null || toast_raw_datum_size(value) > GK_MAX_JSON_BYTES)
+		return NAN;
+	head = (Jsonb *) PG_DETOAST_DATUM_SLICE(value, 0, HEAD_BYTES);
+	if (has_number(&head->root, (char *) head + VARSIZE(head), "psi"))
+		psi = gk_json_number(&head->root, "psi");
+	pfree(head);
+	return psi;
+}
+
+/* The most bytes of an array of names, or of values of a fixed length. */
+static Size
+most_bytes(Oid type, int dimensions, int64 count)
+{
+	int			length = get_typlen(type);
+
+	return ARR_OVERHEAD_WITHNULLS(dimensions, count) +
+		count * (length > 0 ? length : INTALIGN(VARHDRSZ + GK_MAX_NAME_BYTES));
+}
+
 /* An array of that many elements, or rows × columns; NULL for NULL. */
 static ArrayType *
 array_of(const GkModelRow *row, GkModelAttribute number, Oid type, int rows, int columns)
 {
 	bool		is_null;
+	int			dimensions = columns > 0 ? 2 : 1;
 	Datum		value = attribute(row, number, &is_null);
 	ArrayType  *array;
 
 	if (is_null)
 		return NULL;
+	if (toast_raw_datum_size(value) > most_bytes(type, dimensions, (int64) rows * Max(columns, 1)))
+		damaged(row, number);
 	array = DatumGetArrayTypePCopy(value);
-	if (ARR_ELEMTYPE(array) != type || ARR_NDIM(array) != (columns > 0 ? 2 : 1) ||
+	if (ARR_ELEMTYPE(array) != type || ARR_NDIM(array) != dimensions ||
 		ARR_DIMS(array)[0] != rows || (columns > 0 && ARR_DIMS(array)[1] != columns))
 		damaged(row, number);
 	return array;
@@ -167,6 +235,8 @@ gk_row_reals(const GkModelRow *row, GkModelAttribute number, int columns, int *r
 	*rows = 0;
 	if (is_null)
 		return NULL;
+	if (toast_raw_datum_size(value) > most_bytes(FLOAT4OID, 2, GK_MAX_MODEL_NUMBERS))
+		damaged(row, number);
 	array = DatumGetArrayTypePCopy(value);
 	if (ARR_ELEMTYPE(array) == FLOAT4OID && ARR_NDIM(array) == 0)
 		return NULL;

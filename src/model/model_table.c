@@ -320,8 +320,8 @@ unlock_toast(Oid toast_id)
 }
 
 /*
- * Locks that table and its indexes, which PostgreSQL locks whenever it fetches a value; REINDEX keeps
- * readers from an index, not from the model.  False instead of waiting.
+ * Locks that table and its indexes, which PostgreSQL locks whenever it fetches a value; REINDEX
+ * keeps readers from an index, not from the model.  False instead of waiting.
  */
 static bool
 try_lock_toast(Oid toast_id)

@@ -111,9 +111,7 @@ put_object(Table *table, int version, JsonbContainer *object)
 static void
 put_table(Table *table, const GkModelRow *row)
 {
-	bool		is_null;
-	Datum		datum = slot_getattr(row->slot, table->attribute, &is_null);
-	Jsonb	   *json = is_null ? NULL : DatumGetJsonbP(datum);
+	Jsonb	   *json = gk_row_json(row, table->attribute);
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue	value;

@@ -31,7 +31,6 @@
 #include "utils/syscache.h"
 
 #include "alloc.h"
-#include "definition.h"
 #include "model.h"
 #include "model_type.h"
 #include "running.h"
@@ -50,6 +49,9 @@ GK_SQL_FUNCTION(gk_visible_features);
 
 /* The most bytes of texts in a row of a view, which PostgreSQL limits to 1 GB. */
 #define MOST_SHOWN ((Size) 128 << 20)
+
+/* More bytes than a report that gkmeans writes. */
+#define MOST_REPORT ((Size) 64 << 10)
 
 /* The most bytes of names in all rows of a version: twice those of names as columns have them. */
 #define MOST_REPEATED ((double) GK_MAX_MODEL_NUMBERS * 4 * NAMEDATALEN)
@@ -122,9 +124,9 @@ gk_visible_models(PG_FUNCTION_ARGS)
  * changed since the snapshot has just ended; the snapshot still sees it running.
  */
 static Datum
-status_of(Relation relation, const GkModelRow *row, Datum status, bool *is_null)
+status_of(Relation relation, const GkModelRow *row, Datum status)
 {
-	if (!*is_null && strcmp(TextDatumGetCString(status), "running") == 0 &&
+	if (gk_row_has_status(row, "running") &&
 		!gk_is_running(RelationGetRelid(relation), row->version) &&
 		table_tuple_satisfies_snapshot(relation, row->slot, SnapshotSelf))
 		return CStringGetTextDatum("lost");
@@ -135,8 +137,7 @@ status_of(Relation relation, const GkModelRow *row, Datum status, bool *is_null)
 static Datum
 psi_of(const GkModelRow *row, bool *is_null)
 {
-	Datum		drift = slot_getattr(row->slot, GK_MODEL_DRIFT, is_null);
-	double		psi = *is_null ? NAN : gk_json_number(&DatumGetJsonbP(drift)->root, "psi");
+	double		psi = gk_row_psi(row);
 
 	*is_null = isnan(psi);
 	return Float8GetDatum(psi);
@@ -192,13 +193,16 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, bool wa
 			values[i] = psi_of(&row, &nulls[i]);
 		else
 			values[i] = slot_getattr(slot, numbers[i], &nulls[i]);
+		/* the views read it */
+		if (numbers[i] == GK_MODEL_REPORT && !nulls[i])
+			nulls[i] = toast_raw_datum_size(values[i]) > MOST_REPORT;
 	}
 	if (!has_room(&row, values, nulls, result->setDesc, warns))
 		return false;
 	for (int i = 0; i < count; i++)
 	{
 		if (numbers[i] == GK_MODEL_STATUS)
-			values[i] = status_of(relation, &row, values[i], &nulls[i]);
+			values[i] = status_of(relation, &row, values[i]);
 		/* the table may be gone when the result is read */
 		if (!nulls[i] && TupleDescAttr(result->setDesc, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))

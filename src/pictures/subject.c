@@ -14,7 +14,6 @@
 #include "utils/timestamp.h"
 
 #include "alloc.h"
-#include "json_rows.h"
 #include "subject.h"
 
 /* The most bytes of a text that is shown: 4000 characters, and one to tell that there are more. */
@@ -28,16 +27,6 @@ number_of(const GkModelRow *row, GkModelAttribute number)
 	Datum		value = slot_getattr(row->slot, number, &is_null);
 
 	return is_null || !isfinite(DatumGetFloat8(value)) ? NAN : DatumGetFloat8(value);
-}
-
-/* A jsonb of a row; NULL if there is none. */
-static Jsonb *
-json_of(const GkModelRow *row, GkModelAttribute number)
-{
-	bool		is_null;
-	Datum		value = slot_getattr(row->slot, number, &is_null);
-
-	return is_null ? NULL : DatumGetJsonbPCopy(value);
 }
 
 /* The day of a time; "" if there is none. */
@@ -73,18 +62,6 @@ gk_row_beginning(const GkModelRow *row, GkModelAttribute number)
 					pg_mbcliplen(VARDATA_ANY(beginning), length, length));
 }
 
-/* The stability index of a row. */
-static double
-psi_of(const GkModelRow *row)
-{
-	Jsonb	   *drift = json_of(row, GK_MODEL_DRIFT);
-	double		psi = drift != NULL ? gk_read_number(&drift->root, "psi") : NAN;
-
-	if (drift != NULL)
-		pfree(drift);
-	return psi;
-}
-
 /* Reads what is known of a version, and keeps little of it: there may be many. */
 static void
 read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
@@ -112,7 +89,7 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 		past->silhouette = number_of(row, GK_MODEL_SIMPLIFIED_SILHOUETTE);
 		subject->is_simplified = subject->is_simplified || !isnan(past->silhouette);
 	}
-	past->psi = psi_of(row);
+	past->psi = gk_row_psi(row);
 }
 
 /* The order of versions. */
@@ -200,7 +177,7 @@ read_drift(const GkSubject *subject, int version)
 
 		gk_open_row(&row, subject->relation, gk_head(heads));
 		if (row.version == version)
-			drift = json_of(&row, GK_MODEL_DRIFT);
+			drift = gk_row_json(&row, GK_MODEL_DRIFT);
 	}
 	gk_end_heads(heads);
 	return drift;
@@ -236,7 +213,7 @@ gk_subject_number(const GkSubject *subject, GkModelAttribute number)
 Jsonb *
 gk_subject_json(const GkSubject *subject, GkModelAttribute number)
 {
-	return json_of(&subject->row, number);
+	return gk_row_json(&subject->row, number);
 }
 
 /* The newest version with a drift, or this one. */

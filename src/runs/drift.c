@@ -29,8 +29,8 @@
 /* The most clusters and features that are recorded. */
 #define MOST_WRITTEN 1000
 
-/* The most bytes of each of their names: jsonb holds 256 MB. */
-#define MOST_NAME_BYTES 100000
+/* The most bytes of each of their names, so that all is less than GK_MAX_JSON_BYTES. */
+#define MOST_NAME_BYTES 1000
 
 /* Reads what a version records about its rows. */
 void
@@ -218,13 +218,12 @@ append_rows(StringInfo json, const char *key, int64 rows)
 		appendStringInfo(json, ", \"%s\": " INT64_FORMAT, key, rows);
 }
 
-/* Appends the name of a cluster, or the beginning of a long one. */
+/* Appends a name, or the beginning of a long one. */
 static void
 append_name(StringInfo json, const char *name)
 {
 	char	   *beginning = pnstrdup(name, pg_mbcliplen(name, strlen(name), MOST_NAME_BYTES));
 
-	appendStringInfoString(json, ", \"name\": ");
 	escape_json(json, beginning);
 	pfree(beginning);
 }
@@ -243,7 +242,8 @@ append_clusters(StringInfo json, const GkDrift *drift)
 	{
 		const GkClusterDrift *cluster = &drift->clusters[ranks[i].place];
 
-		appendStringInfo(json, "%s{\"cluster_id\": %d", i > 0 ? ", " : "", cluster->cluster_id);
+		appendStringInfo(json, "%s{\"cluster_id\": %d, \"name\": ", i > 0 ? ", " : "",
+						 cluster->cluster_id);
 		append_name(json, cluster->name);
 		append_rows(json, "rows_then", cluster->rows_then);
 		append_number(json, "share_then", cluster->share_then);
@@ -273,7 +273,7 @@ append_features(StringInfo json, const GkDrift *drift)
 		const GkFeatureDrift *feature = &drift->features[ranks[i].place];
 
 		appendStringInfo(json, "%s{\"feature\": ", i > 0 ? ", " : "");
-		escape_json(json, feature->feature);
+		append_name(json, feature->feature);
 		append_number(json, "mean_then", feature->mean_then);
 		append_number(json, "mean_now", feature->mean_now);
 		append_number(json, "shift", feature->shift);

@@ -93,18 +93,16 @@ put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetI
 static void
 put_row(const GkModelRow *row, const Versions *versions, ReturnSetInfo *result)
 {
-	bool		is_null;
-	Datum		datum = slot_getattr(row->slot, GK_MODEL_DRIFT, &is_null);
-	JsonbContainer *drift = is_null ? NULL : &DatumGetJsonbP(datum)->root;
+	Jsonb	   *drift = gk_row_json(row, GK_MODEL_DRIFT);
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue	value;
 	int			then;
 
-	if (drift == NULL || !gk_json_find(drift, "clusters", &value) || value.type != jbvBinary ||
-		!JsonContainerIsArray(value.val.binary.data))
+	if (drift == NULL || !gk_json_find(&drift->root, "clusters", &value) ||
+		value.type != jbvBinary || !JsonContainerIsArray(value.val.binary.data))
 		return;
-	then = version_then(row, versions, drift);
+	then = version_then(row, versions, &drift->root);
 	iterator = JsonbIteratorInit(value.val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{

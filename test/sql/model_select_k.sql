@@ -158,6 +158,8 @@ SELECT is(count(*), 0::bigint, 'no array') FROM gkmeans.iterations WHERE model =
 SELECT is(array_agg(row(k, inertia, chosen)::text), '{"(3,,)"}', 'odd candidates') FROM gkmeans.k_selection WHERE model = 'gk_test.i3';
 UPDATE i3 SET history = '"scalar"', k_selection = 'null';
 SELECT is((SELECT count(*) FROM gkmeans.iterations WHERE model = 'gk_test.i3') + (SELECT count(*) FROM gkmeans.k_selection WHERE model = 'gk_test.i3'), 0::bigint, 'scalars');
+UPDATE i3 SET history = jsonb_build_array(jsonb_build_object('start', 1, 'iteration', 1, 'x', repeat('x', 5000000))), k_selection = jsonb_build_array(jsonb_build_object('k', 3, 'x', repeat('x', 5000000)));
+SELECT is((SELECT count(*) FROM gkmeans.iterations WHERE model = 'gk_test.i3') + (SELECT count(*) FROM gkmeans.k_selection WHERE model = 'gk_test.i3'), 0::bigint, 'much longer ones than gkmeans writes');
 
 -- A reader without SELECT sees neither
 CREATE ROLE bi;
