@@ -16,6 +16,7 @@
 
 #include "clusters.h"
 #include "sql_function.h"
+#include "sql_values.h"
 
 GK_SQL_FUNCTION(gkmeans_clusters);
 GK_SQL_FUNCTION(gkmeans_centroids);
@@ -130,7 +131,7 @@ gkmeans_clusters(PG_FUNCTION_ARGS)
 	Relation	relation;
 	GkHeads    *heads;
 
-	InitMaterializedSRF(fcinfo, 0);
+	gk_begin_result(fcinfo);
 	if (PG_ARGISNULL(0))
 		return (Datum) 0;
 	relation = gk_open_model(PG_GETARG_OID(0));

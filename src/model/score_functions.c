@@ -189,7 +189,7 @@ gkmeans_nearest(PG_FUNCTION_ARGS)
 	const GkModel *model;
 	Neighbour  *neighbours;
 
-	InitMaterializedSRF(fcinfo, 0);
+	gk_begin_result(fcinfo);
 	if (count < 1)
 		gk_out_of_range("n", "1 and above");
 	scorer = gk_scorer(fcinfo, 2);
@@ -284,7 +284,7 @@ gkmeans_explain(PG_FUNCTION_ARGS)
 	Part	   *parts;
 	double		distance2;
 
-	InitMaterializedSRF(fcinfo, 0);
+	gk_begin_result(fcinfo);
 	scorer = gk_scorer(fcinfo, 1);
 	if (!gk_take_features(scorer, fcinfo))
 		return (Datum) 0;

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 
@@ -78,6 +79,17 @@ gk_refuse_version(void)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("extension \"gkmeans\" and its library have different versions"),
 			 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
+}
+
+/* Begins a result of rows, with the columns that the caller knows. */
+void
+gk_begin_result(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		is_known = result != NULL && IsA(result, ReturnSetInfo) &&
+		result->expectedDesc != NULL;
+
+	InitMaterializedSRF(fcinfo, is_known ? MAT_SRF_USE_EXPECTED_DESC : 0);
 }
 
 /* Puts a number into a column of a result. */

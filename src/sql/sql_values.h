@@ -30,6 +30,12 @@ extern void gk_out_of_range(const char *argument, const char *valid);
 __attribute__((noreturn))
 extern void gk_refuse_version(void);
 
+/*
+ * Begins a result of rows of a function that may be called for each row of a query: to look its
+ * columns up, as InitMaterializedSRF(fcinfo, 0) does, takes memory until the query ends.
+ */
+extern void gk_begin_result(FunctionCallInfo fcinfo);
+
 /* Puts a number into a column of a result; NaN becomes NULL. */
 extern void gk_put_number(Datum *value, bool *is_null, double number);
 

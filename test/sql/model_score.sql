@@ -85,6 +85,16 @@ SELECT ok(bool_and(abs(total - 1) < 1e-12), 'the shares of gkmeans_explain add u
 SELECT is((SELECT array_agg(feature) FROM (SELECT feature FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) LIMIT 1) f), '{c}', 'and the feature that is displaced comes first');
 SELECT ok(bool_and(abs(value - centroid - difference) < 1e-12 AND share BETWEEN 0 AND 1), 'its columns') FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2);
 SELECT is((SELECT round(value::numeric, 6) FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) WHERE feature = 'b'), 3.4, 'the value is in the units of the feature');
+-- What is called for each row keeps nothing of it until the query ends
+CREATE FUNCTION kept_after(calls int, call text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE result bigint;
+BEGIN
+	EXECUTE format('WITH called AS MATERIALIZED (SELECT count(*) FROM generate_series(1, %s) i, LATERAL %s)
+		SELECT (SELECT sum(used_bytes) FROM pg_backend_memory_contexts WHERE name = ''ExecutorState'') FROM called', calls, call) INTO result;
+	RETURN result;
+END $$;
+SELECT cmp_ok(kept_after(3000, call) - kept_after(10, call), '<', 300000::bigint, 'no memory is kept by ' || call)
+FROM unnest('{"gkmeans_nearest(''m'', 2, 5.1, 3.5, 1.4, i)","gkmeans_explain(''m'', 5.1, 3.5, 1.4, i)","gkmeans_clusters(''m'', i - i + 1)"}'::text[]) call;
 CREATE TABLE coarse AS SELECT base, base + i % 4 AS x FROM unnest('{0,4503599627370496}'::bigint[]) base, generate_series(1, 800) i;
 SELECT gkmeans_create_model(format('coarse_%s_%s', left(base::text, 1), scale), format('SELECT x FROM gk_test.coarse WHERE base = %s', base), '{x}', 2, scale => scale) FROM unnest('{0,4503599627370496}'::bigint[]) base, unnest('{none,standard}'::text[]) scale;
 SELECT is(f.difference, n.difference, 'a difference does not go through the units, where doubles are as far apart as the rows: ' || scale)
