@@ -11,6 +11,7 @@
 
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "utils/array.h"
@@ -141,9 +142,12 @@ extern void gk_check_model_reader(Relation relation);
 /* The same with ShareUpdateExclusiveLock as well: those who change a model follow one another. */
 extern Relation gk_open_model_to_change(Oid relation_id);
 
+/* True if a table that is not open may be a model that the current user can see in the views. */
+extern bool gk_is_listed_model(Form_pg_class table);
+
 /*
- * The same for the views, which need USAGE on the schema too.  Returns NULL instead of an error,
- * and instead of waiting for the lock, with a WARNING.
+ * Opens a model for the views, which need USAGE on the schema too.  Returns NULL instead of an
+ * error, and instead of waiting for a lock, with a WARNING.
  */
 extern Relation gk_open_visible_model(Oid relation_id);
 

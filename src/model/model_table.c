@@ -256,6 +256,14 @@ is_visible(Oid relation_id)
 		ACLCHECK_OK && !is_missing;
 }
 
+/* True if a table may be a model that the current user can see in the views. */
+bool
+gk_is_listed_model(Form_pg_class table)
+{
+	return table->relkind == RELKIND_RELATION && is_model_type(table->reloftype) &&
+		is_visible(table->oid);
+}
+
 /* Says that a model, which is not open, is left out of the views. */
 static void
 tell_left_out(Oid relation_id, int code, const char *why)

@@ -59,22 +59,23 @@ GK_SQL_FUNCTION(gk_visible_features);
 /* Puts the clusters of a version into a result. */
 typedef void (*PutSummary) (const GkSummary *summary, ReturnSetInfo *result);
 
-/* Puts the name and owner of a model into a result. */
+/* Puts the name and owner of a model, which is not open, into a result. */
 static void
-put_model(Oid relation_id, ReturnSetInfo *result)
+put_model(Form_pg_class table, ReturnSetInfo *result)
 {
-	Relation	relation = gk_open_visible_model(relation_id);
+	const char *schema = get_namespace_name(table->relnamespace);
+	const char *owner = GetUserNameFromId(table->relowner, true);
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
-	if (relation == NULL)
+	/* dropped by others since */
+	if (schema == NULL || owner == NULL)
 		return;
-	values[0] = ObjectIdGetDatum(relation_id);
-	values[1] = CStringGetTextDatum(get_namespace_name(RelationGetNamespace(relation)));
-	values[2] = CStringGetTextDatum(RelationGetRelationName(relation));
-	values[3] = CStringGetTextDatum(GetUserNameFromId(relation->rd_rel->relowner, false));
+	values[0] = ObjectIdGetDatum(table->oid);
+	values[1] = CStringGetTextDatum(schema);
+	values[2] = CStringGetTextDatum(NameStr(table->relname));
+	values[3] = CStringGetTextDatum(owner);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	gk_close_visible_model(relation);
 }
 
 /* The tables that depend on the type of models. */
@@ -104,7 +105,10 @@ find_tables(void)
 	return tables;
 }
 
-/* SQL: the models that the current user may read. */
+/*
+ * SQL: the models that the current user may read.  They are not opened: what is read of one are the
+ * rows of a view, and a query may ask for others.
+ */
 Datum
 gk_visible_models(PG_FUNCTION_ARGS)
 {
@@ -113,8 +117,14 @@ gk_visible_models(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(cell, find_tables())
 	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(cell)));
+
 		CHECK_FOR_INTERRUPTS();
-		put_model(lfirst_oid(cell), (ReturnSetInfo *) fcinfo->resultinfo);
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		if (gk_is_listed_model((Form_pg_class) GETSTRUCT(tuple)))
+			put_model((Form_pg_class) GETSTRUCT(tuple), (ReturnSetInfo *) fcinfo->resultinfo);
+		ReleaseSysCache(tuple);
 	}
 	return (Datum) 0;
 }
