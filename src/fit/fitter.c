@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "alloc.h"
@@ -33,39 +34,114 @@ gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 	gk_run(fitter->job, &command);
 }
 
-/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
-static void
-relocate_empty(GkFitter *fitter, int64 count, GkCommand *step)
+/*
+ * True if rounding alone may make a row differ from its centroid:
+ *
+ * - each coordinate is rounded to real in the row and in those whose mean the centroid is, and so
+ *   is the length of a direction: at most half of FLT_EPSILON each;
+ * - of each row, a sum loses at most half a step of its grid, which is at most 2^-bits of the
+ *   greatest value; with weights, the sum of these loses as much.  The cluster weighs at least what
+ *   the row does;
+ * - centroids that were given, far from the origin of the rows, were rounded there.
+ */
+static bool
+is_at_centroid(const GkFitter *fitter, const float *row, double weight, const double *centroid)
 {
-	int64		empty = step->step.empty;
+	const GkFitSpec *spec = fitter->spec;
+	const GkPrepared *prepared = fitter->prepared;
+	double		rows = spec->weighted ? 2.0 * spec->rows * (prepared->greatest_weight / weight)
+		: 1.0;
+	double		lost = ldexp(rows, -prepared->value_bits - prepared->rest_bits);
+
+	for (int j = 0; j < spec->dimension; j++)
+	{
+		double		greatest = Max(fabs(prepared->least[j]), fabs(prepared->greatest[j]));
+		double		origin = (fabs(spec->shift[j]) + fabs(prepared->offset[j])) *
+			prepared->factor[j];
+		double		rounding = 2 * FLT_EPSILON * Max(fabs(row[j]), FLT_MIN) + lost * greatest +
+			2 * DBL_EPSILON * origin;
+
+		if (fabs(row[j] - centroid[j]) > rounding)
+			return false;
+	}
+	return true;
+}
+
+/* Leaves out the rows that lie at their centroids; `centroids` is room for `count`. */
+static int64
+keep_distant(GkFitter *fitter, int64 *rows, int64 found, double *centroids, int64 count)
+{
+	int			d = fitter->spec->dimension;
+	float	   *features = gk_allocate(found * d, sizeof(float));
+	double	   *weights = gk_allocate(found, sizeof(double));
+	int32	   *labels = gk_allocate(found, sizeof(int32));
+	GkCommand	get = {.operation = GK_GET_CENTROIDS};
+	GkCommand	fetch = {.operation = GK_ROWS};
+	int64		kept = 0;
+
+	get.get_centroids.centroids = centroids;
+	gk_run(fitter->job, &get);
+	fetch.rows.rows = rows;
+	fetch.rows.count = found;
+	fetch.rows.features = features;
+	fetch.rows.weights = weights;
+	fetch.rows.labels = labels;
+	gk_run(fitter->job, &fetch);
+	for (int64 i = 0; i < found; i++)
+	{
+		if (labels[i] < 0 || labels[i] >= count)
+			elog(ERROR, "gkmeans engine gives a row the label of no cluster");
+		if (!is_at_centroid(fitter, features + i * d, weights[i],
+							centroids + labels[i] * (int64) d))
+			rows[kept++] = rows[i];
+	}
+	pfree(labels);
+	pfree(weights);
+	pfree(features);
+	return kept;
+}
+
+/* Finds the rows farthest from their centroids, one for each empty cluster or fewer. */
+static int64
+find_distant(GkFitter *fitter, GkStart *start, int64 empty, int64 *rows)
+{
 	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
-	GkCommand	relocate = {.operation = GK_RELOCATE};
 	GkEntry    *entries = gk_allocate(empty, sizeof(GkEntry));
-	int64	   *rows = gk_allocate(empty, sizeof(int64));
-	int64	   *clusters = gk_allocate(empty, sizeof(int64));
-	int64		moves = 0;
+	int64		found = 0;
 
 	gk_run(fitter->job, &distances);
 	farthest.farthest.count = empty;
 	farthest.farthest.entries = entries;
 	gk_run(fitter->job, &farthest);
-	for (int64 c = 0; c < count && moves < farthest.farthest.found; c++)
+	while (found < farthest.farthest.found && entries[found].distance2 > 0.0)
 	{
-		if (!fitter->is_empty[c])
-			continue;
-		if (!(entries[moves].distance2 > 0.0))
-			break;
-		rows[moves] = entries[moves].row;
-		clusters[moves++] = c;
+		rows[found] = entries[found].row;
+		found++;
 	}
+	pfree(entries);
+	return found == 0 ? 0 : keep_distant(fitter, rows, found, start->centroids, start->count);
+}
+
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step)
+{
+	GkCommand	relocate = {.operation = GK_RELOCATE};
+	int64	   *rows = gk_allocate(step->step.empty, sizeof(int64));
+	int64	   *clusters = gk_allocate(step->step.empty, sizeof(int64));
+	int64		found = find_distant(fitter, start, step->step.empty, rows);
+	int64		moves = 0;
+
+	for (int64 c = 0; c < start->count && moves < found; c++)
+		if (fitter->is_empty[c])
+			clusters[moves++] = c;
 	relocate.relocate.rows = rows;
 	relocate.relocate.clusters = clusters;
 	relocate.relocate.count = moves;
 	gk_run(fitter->job, &relocate);
 	pfree(clusters);
 	pfree(rows);
-	pfree(entries);
 	step->step.shift2 = relocate.relocate.shift2;
 	step->step.between = relocate.relocate.between;
 }
@@ -108,7 +184,7 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 	step.step.iterated = iterated;
 	gk_run(fitter->job, &step);
 	if (step.step.empty > 0)
-		relocate_empty(fitter, start->count, &step);
+		relocate_empty(fitter, start, &step);
 	for (int64 i = 0; i < step.step.earlier; i++)
 		end_iteration(fitter, start, &iterated[i], tolerance);
 	iterated[0].changed = step.step.changed;

@@ -33,6 +33,34 @@ SELECT results_eq($$SELECT column1, cluster_id FROM (VALUES (1), (9)) v LEFT JOI
 SELECT results_eq($$SELECT cluster_id, size FROM gkmeans_fit('VALUES (1), (2), (9)', '{column1}', initial_centroids => '{{500},{1},{9}}')$$,
 	'VALUES (0, 1::bigint), (1, 1), (2, 1)', 'while there are rows, none ends empty');
 
+-- Rows that differ from their centroid by rounding alone stay in it when another cluster is empty
+CREATE FUNCTION equals(kinds int, seed int, condition text DEFAULT 'true') RETURNS text LANGUAGE sql AS $$
+	SELECT format('SELECT * FROM (SELECT i %% %s AS kind, noise(i %% %s, 1)::real AS x, noise(i %% %s, 2)::real AS y, noise(i %% %s, 3)::real AS z, (ARRAY[0.1, 0.3, 7.3, 1 / 3.0])[1 + floor(4 * noise(i, %s))::int]::float8 AS w
+		FROM generate_series(1, 19) i) s WHERE %s', kinds, kinds, kinds, kinds, seed, condition)
+$$;
+CREATE TEMP TABLE ended AS SELECT 0 AS seed, ''::text AS metric, 0 AS iterations, true AS converged WHERE false;
+CREATE TEMP TABLE kept AS SELECT 0 AS seed, ''::text AS metric, ''::text AS before, ''::text AS after WHERE false;
+SET LOCAL client_min_messages = error;
+DO $$
+DECLARE
+	first float8[];
+	sizes text;
+BEGIN
+	FOR seed IN 1 .. 30 LOOP
+		FOR metric IN 1 .. 2 LOOP
+			PERFORM gkmeans_fit(gk_test.equals(2, seed), '{x,y,z}', weight_column => 'w', metric => (ARRAY['euclidean', 'cosine'])[metric], initial_centroids => '{{1,0,0},{0,1,0},{0,0,1}}', tol => 0);
+			INSERT INTO ended SELECT seed, metric, iterations, converged FROM gkmeans_last_fit();
+			SELECT array_agg(centroid ORDER BY cluster_id), string_agg(cluster_id || ' ' || round(centroid[1]::numeric, 5), ', ' ORDER BY cluster_id) FILTER (WHERE cluster_id > 0) INTO first, sizes
+			FROM gkmeans_fit(gk_test.equals(3, seed), '{x,y,z}', 3, weight_column => 'w', metric => (ARRAY['euclidean', 'cosine'])[metric]);
+			INSERT INTO kept SELECT seed, metric, sizes, string_agg(cluster_id || ' ' || round(centroid[1]::numeric, 5), ', ' ORDER BY cluster_id)
+			FROM gkmeans_fit(gk_test.equals(3, seed, 'kind <> 1'), '{x,y,z}', initial_centroids => first, weight_column => 'w', metric => (ARRAY['euclidean', 'cosine'])[metric]);
+		END LOOP;
+	END LOOP;
+END $$;
+RESET client_min_messages;
+SELECT ok(max(iterations) < 10 AND bool_and(converged), 'fits of two kinds of rows, and three centroids, end') FROM ended;
+SELECT is_empty('SELECT * FROM kept WHERE before <> after', 'the clusters whose rows stay keep their numbers');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
