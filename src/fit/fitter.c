@@ -123,8 +123,11 @@ find_distant(GkFitter *fitter, GkStart *start, int64 empty, int64 *rows)
 	return found == 0 ? 0 : keep_distant(fitter, rows, found, start->centroids, start->count);
 }
 
-/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
-static void
+/*
+ * Ends a step with empty clusters: moves them to the rows farthest from their centroids; returns
+ * how many it has moved.
+ */
+static int64
 relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step)
 {
 	GkCommand	relocate = {.operation = GK_RELOCATE};
@@ -144,6 +147,7 @@ relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step)
 	pfree(rows);
 	step->step.shift2 = relocate.relocate.shift2;
 	step->step.between = relocate.relocate.between;
+	return moves;
 }
 
 /* Writes an iteration down. */
@@ -159,13 +163,17 @@ note_iteration(GkFitter *fitter, const GkStart *start, const GkIterated *iterate
 	gk_history_add(&fitter->fit->model.history, &iteration);
 }
 
-/* Counts an iteration, and decides if it was the last one. */
+/*
+ * Counts an iteration, and decides if it was the last one.  With rows moved to empty clusters, the
+ * centroids are not those by which no label changed.
+ */
 static void
-end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, double tolerance)
+end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, int64 moves,
+			  double tolerance)
 {
 	start->iterations++;
 	fitter->iterations++;
-	start->converged = iterated->changed == 0
+	start->converged = (iterated->changed == 0 && moves == 0)
 		|| (tolerance > 0.0 && iterated->shift2 <= tolerance);
 	if (fitter->spec->for_model && !fitter->is_searching)
 		note_iteration(fitter, start, iterated);
@@ -177,6 +185,7 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 				GkIterated *iterated)
 {
 	GkCommand	step = {.operation = GK_STEP};
+	int64		moves = 0;
 
 	step.step.is_empty = fitter->is_empty;
 	step.step.more = Min(most, MOST_AT_ONCE) - 1;
@@ -184,13 +193,13 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 	step.step.iterated = iterated;
 	gk_run(fitter->job, &step);
 	if (step.step.empty > 0)
-		relocate_empty(fitter, start, &step);
+		moves = relocate_empty(fitter, start, &step);
 	for (int64 i = 0; i < step.step.earlier; i++)
-		end_iteration(fitter, start, &iterated[i], tolerance);
+		end_iteration(fitter, start, &iterated[i], 0, tolerance);
 	iterated[0].changed = step.step.changed;
 	iterated[0].shift2 = step.step.shift2;
 	iterated[0].between = step.step.between;
-	end_iteration(fitter, start, &iterated[0], tolerance);
+	end_iteration(fitter, start, &iterated[0], moves, tolerance);
 	gk_progress_iteration(start->iterations, step.step.changed);
 }
 

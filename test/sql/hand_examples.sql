@@ -38,6 +38,12 @@ SELECT lives_ok($$SELECT * FROM gkmeans_fit(
 SELECT ok((SELECT iterations < 300 FROM gkmeans_last_fit()), '... before max_iter');
 SELECT is((SELECT inertia FROM gkmeans_last_fit()), 0::float8, '... with inertia 0');
 
+-- An iteration moves the row 15 to the third cluster, though no label changes: it is not the last one
+SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (15, 1), (39, 1), (11, 10), (39, 1), (14, 10)', '{column1}',
+		weight_column => 'column2', initial_centroids => '{{45},{11},{56}}', tol => 0)$$,
+	$$VALUES ('{39}'::float8[], 2::bigint), ('{11}', 1), (ARRAY[155 / 11.0::float8], 2)$$, 'every centroid is the mean of its rows');
+SELECT ok(converged, '... at the end of the iterations') FROM gkmeans_last_fit();
+
 -- scikit-learn #25527: weights of very different size
 SELECT results_eq($$SELECT centroid FROM gkmeans_fit('VALUES (1, 1e8), (2, 1e-8), (5, 1e8)', '{column1}', 2,
 		weight_column => 'column2', n_init => 10)$$,
