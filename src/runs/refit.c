@@ -68,6 +68,8 @@ typedef struct Refit
 	Snapshot	snapshot;		/* of both readings; NULL before the first, and over nodes */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
+	bool	   *has_rows;		/* by place: rows of the source belong to a cluster of it */
+	bool	   *continues;		/* by place: a cluster of the new version continues it */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
 	GkDrift		drift;
 	bool		has_drift;
@@ -344,6 +346,17 @@ read_rows(Refit *refit, bool as_deployed)
 	refit->result->rows = call->arguments.fit.rows;
 }
 
+/* Notes which clusters of the deployed version have rows, from all in the order of ties. */
+static void
+note_rows(Refit *refit, const GkCluster *now)
+{
+	const GkModel *model = refit->deployed;
+
+	refit->has_rows = gk_allocate(model->k, sizeof(bool));
+	for (int i = 0; i < model->k; i++)
+		refit->has_rows[gk_cluster_at(model, i)] = now[i].weight > 0.0;
+}
+
 /* Labels the rows with the deployed version, and computes their drift. */
 static void
 find_drift(Refit *refit)
@@ -357,6 +370,7 @@ find_drift(Refit *refit)
 	refit->result->inertia_before =
 		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared,
 					 call->arguments.fit.points, model->k, now);
+	note_rows(refit, now);
 	before = MemoryContextSwitchTo(refit->context);
 	gk_find_drift(model, &refit->then, now, &call->arguments.fit, &refit->prepared, &call->rows,
 				  &refit->drift);
@@ -439,6 +453,7 @@ label_in_new_scale(Refit *refit)
 		memcpy(points + i * d, refit->points + gk_cluster_at(model, i) * d, d * sizeof(double));
 	refit->result->inertia_before =
 		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, points, model->k, now);
+	note_rows(refit, now);
 }
 
 /*
@@ -460,27 +475,80 @@ keep_labels(Refit *refit)
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
 }
 
-/* Gives the clusters the numbers of those that they continue. */
+/* The clusters of the deployed version that have rows, by place, and their centroids; how many. */
+static int
+list_continuing(const Refit *refit, int32 *places, double *points)
+{
+	int			d = refit->deployed->dimension;
+	int			count = 0;
+
+	for (int place = 0; place < refit->deployed->k; place++)
+	{
+		if (!refit->has_rows[place])
+			continue;
+		memcpy(points + count * (int64) d, refit->points + place * (int64) d, d * sizeof(double));
+		places[count++] = place;
+	}
+	return count;
+}
+
+/*
+ * Finds the places that the clusters continue in the deployed version; -1 = none.  From its
+ * centroids, a fit keeps them; but where one had no rows, the fit has moved it to others.
+ */
+static void
+find_continued(const Refit *refit, int32 *continued)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int32	   *places = gk_allocate(model->k, sizeof(int32));
+	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+	int			count = list_continuing(refit, places, points);
+
+	if (fit->best_start == GK_EARLIER_START && count == model->k)
+		for (int64 c = 0; c < fit->k; c++)
+			continued[c] = fit->clusters[c].id;
+	else
+	{
+		gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
+		for (int64 c = 0; c < fit->k; c++)
+			continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
+	}
+	pfree(places);
+	pfree(points);
+}
+
+/* Gives the clusters the numbers of those that they continue, and others the lowest free ones. */
 static void
 number_clusters(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
 	GkFit	   *fit = &refit->call.fit;
 	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
+	bool	   *is_taken = gk_allocate_zero(fit->k, sizeof(bool));
+	int32		number = 0;
 
-	if (fit->best_start == GK_EARLIER_START)
-		for (int64 c = 0; c < fit->k; c++)
-			ids[c] = gk_cluster_id(model, fit->clusters[c].id);
-	else if (fit->k == model->k)
+	refit->continues = gk_allocate_zero(model->k, sizeof(bool));
+	find_continued(refit, ids);
+	for (int64 c = 0; c < fit->k; c++)
 	{
-		gk_match_centroids(fit->model.points, model->k, refit->points, model->k,
-						   model->dimension, ids);
-		for (int64 c = 0; c < fit->k; c++)
-			ids[c] = gk_cluster_id(model, ids[c]);
+		if (ids[c] < 0)
+			continue;
+		refit->continues[ids[c]] = true;
+		ids[c] = gk_cluster_id(model, ids[c]);
+		if (ids[c] < fit->k)
+			is_taken[ids[c]] = true;
 	}
-	else
-		return;
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		if (ids[c] >= 0)
+			continue;
+		while (is_taken[number])
+			number++;
+		ids[c] = number++;
+	}
 	gk_fit_renumber(fit, model->dimension, ids);
+	pfree(is_taken);
 	pfree(ids);
 }
 
@@ -552,6 +620,30 @@ describe_improvement(double improvement)
 					improvement < 0.0 ? "worse" : "better");
 }
 
+/* Says which clusters lost their rows, as a part of the outcome. */
+static const char *
+describe_lost(const Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int			lost = 0;
+	int			id = 0;
+	int64		c = 0;
+
+	for (int place = 0; place < model->k; place++)
+	{
+		if (refit->has_rows[place])
+			continue;
+		lost++;
+		id = gk_cluster_id(model, place);
+	}
+	if (lost != 1)
+		return lost == 0 ? "" : psprintf(", %d clusters lost their rows", lost);
+	while (c < fit->k && fit->clusters[c].id != id)
+		c++;
+	return psprintf(", cluster %d lost its rows and %s", id, c < fit->k ? "began anew" : "ended");
+}
+
 /* The outcome, as a text. */
 static const char *
 describe_outcome(const Refit *refit)
@@ -565,9 +657,9 @@ describe_outcome(const Refit *refit)
 	if (!is_comparable(refit))
 		return psprintf("the definition differs from that of version %d%s",
 						refit->deployed->version, end);
-	return psprintf("%s version %d, " INT64_FORMAT " %s moved%s",
+	return psprintf("%s version %d, " INT64_FORMAT " %s moved%s%s",
 					describe_improvement(result->improvement), refit->deployed->version,
-					result->moved, result->moved == 1 ? "row" : "rows", end);
+					result->moved, result->moved == 1 ? "row" : "rows", describe_lost(refit), end);
 }
 
 /* The names of the clusters that continue; the others have none. */
@@ -578,15 +670,16 @@ find_names(Refit *refit)
 	const GkFit *fit = &refit->call.fit;
 	int			place = 0;
 
-	if (model->names == NULL || !is_comparable(refit) ||
-		(fit->best_start != GK_EARLIER_START && fit->k != model->k))
+	if (model->names == NULL || !is_comparable(refit))
 		return;
 	refit->names = gk_allocate_zero(fit->k, sizeof(char *));
 	for (int64 c = 0; c < fit->k; c++)
 	{
-		while (gk_cluster_id(model, place) < fit->clusters[c].id)
+		while (place < model->k && gk_cluster_id(model, place) < fit->clusters[c].id)
 			place++;
-		refit->names[c] = model->names[place];
+		if (place < model->k && gk_cluster_id(model, place) == fit->clusters[c].id &&
+			refit->continues[place])
+			refit->names[c] = model->names[place];
 	}
 }
 

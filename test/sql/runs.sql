@@ -285,6 +285,42 @@ SELECT gkmeans_name_clusters('few', (SELECT array_agg('at ' || round(centroid[1]
 SELECT is(row(k, cluster_ids, names)::text, (SELECT format('(3,%s,%s)', quote_ident(array_agg(c.cluster_id ORDER BY c.cluster_id)::text), quote_ident(array_agg(c.name ORDER BY c.cluster_id)::text))
 	FROM gkmeans_clusters('few', 1) c WHERE c.name <> 'at 10'), 'a cluster without rows is left out, the others keep their numbers and names') FROM (SELECT gkmeans_refit('few', starts => 0, deploy => 'always')) r, few WHERE version = 2;
 
+-- A cluster that loses its rows: those that take its place have its number, but not its name
+CREATE TABLE leaving AS SELECT i AS id, i % 3 * 100 + i % 7 AS x, i % 3 * 50 AS y FROM generate_series(1, 300) i;
+SELECT gkmeans_create_model('left_m', 'leaving', '{x,y}', 3, id_column => 'id', labels_table => 'left_labels');
+SELECT gkmeans_name_clusters('left_m', (SELECT array_agg('at ' || round(centroid[2]) ORDER BY cluster_id) FROM gkmeans_clusters('left_m')));
+CREATE TABLE those_there AS SELECT cluster_id, name FROM gkmeans_clusters('left_m') WHERE name <> 'at 0';
+SELECT cluster_id AS lost FROM gkmeans_clusters('left_m') WHERE name = 'at 0' \gset
+SAVEPOINT all_there;
+DELETE FROM leaving WHERE y = 0;
+SELECT is(regexp_replace(outcome, '^[0-9.]+', 'x'), format('x %% better than version 1, %s rows moved, cluster %s lost its rows and began anew', moved, :lost), 'the outcome tells of a cluster without rows') FROM gkmeans_refit('left_m', starts => 0);
+SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('left_m') WHERE name IS NOT NULL$$, 'TABLE those_there ORDER BY 1', 'the others keep their numbers and names');
+SELECT is(name, NULL, 'the one that began anew has none') FROM gkmeans_clusters('left_m') WHERE cluster_id = :lost;
+SELECT is(row(status, outcome)::text, '(rejected,"as good as version 2, 0 rows moved, not deployed")', 'the next night is as any other') FROM gkmeans_refit('left_m', starts => 0);
+ROLLBACK TO all_there;
+DELETE FROM leaving WHERE y = 0;
+SELECT is(moved > 0 AND outcome ~ 'lost its rows and began anew$', true, 'so does that of fresh starts') FROM gkmeans_refit('left_m', starts => 4);
+SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('left_m') WHERE name IS NOT NULL$$, 'TABLE those_there ORDER BY 1', 'with the same numbers and names');
+ROLLBACK TO all_there;
+
+-- One bad night with few rows
+DELETE FROM leaving WHERE id NOT IN (1, 2);
+UPDATE leaving SET x = x + 2;
+SELECT is(regexp_replace(outcome, '^.*moved', 'x'), format('x, cluster %s lost its rows and ended', :lost), 'two rows of three clusters') FROM gkmeans_refit('left_m');
+SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('left_m')$$, 'TABLE those_there ORDER BY 1', 'are the clusters in which they were');
+INSERT INTO leaving SELECT i, i % 3 * 100 + i % 7, i % 3 * 50 FROM generate_series(3, 300) i;
+SELECT is(status, 'fitted', 'the next night all rows are there') FROM gkmeans_refit('left_m');
+SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('left_m')$$, format('SELECT * FROM those_there UNION ALL SELECT %s, NULL ORDER BY 1', :lost), 'and the names of those that went on');
+
+-- Equal rows, whose centroids differ from them by rounding
+CREATE TABLE equal_rows AS SELECT i AS id, (ARRAY[1, 3, 7])[i % 3 + 1] AS a, (ARRAY[6, 3, 1])[i % 3 + 1] AS b, (ARRAY[2, 5, 3])[i % 3 + 1] AS c FROM generate_series(1, 30) i;
+SELECT gkmeans_create_model('equal_m', 'equal_rows', '{a,b,c}', 3, metric => 'cosine', id_column => 'id', labels_table => 'equal_labels');
+SELECT gkmeans_name_clusters('equal_m', '{one,two,three}');
+CREATE TABLE equal_before AS SELECT * FROM gkmeans_clusters('equal_m');
+DELETE FROM equal_rows r USING equal_labels l WHERE r.id = l.id AND cluster_id = 0;
+SELECT is(row(moved, outcome)::text, '(0,"as good as version 1, 0 rows moved, cluster 0 lost its rows and ended")', 'no row moves') FROM gkmeans_refit('equal_m', deploy => 'always', starts => 0);
+SELECT results_eq($$SELECT cluster_id, name, size FROM gkmeans_clusters('equal_m')$$, 'SELECT cluster_id, name, size FROM equal_before WHERE cluster_id > 0', 'nor does a name');
+
 -- Privileges
 CREATE ROLE owner_of_m;
 CREATE ROLE stranger;
