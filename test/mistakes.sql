@@ -145,3 +145,10 @@ SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'fresh', options => '{"id_name": "distance"}');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', labels_table => 'fresh', options => '{"id_name": ""}');
 SELECT * FROM gkmeans_fit('customers', '{age,income}', 3, id_column => 'customer_id', options => '{"id_name": "customer_id"}');
+
+-- an earlier version, whose labels are not those in the table
+SELECT count(*) FROM gkmeans_create_model('kinds', 'customers', '{age}', 2, id_column => 'customer_id', labels_table => 'kind_labels');
+SELECT count(*) FROM gkmeans_create_model('kinds', 'customers', '{age}', 3, id_column => 'customer_id', labels_table => 'kind_labels', if_exists => 'replace');
+SELECT gkmeans_rollback('kinds');
+SELECT gkmeans_deploy('kinds', 2);
+SELECT gkmeans_deploy('kinds', 2);

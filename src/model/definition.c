@@ -225,6 +225,15 @@ gk_model_definition(Relation relation)
 	return definition;
 }
 
+/* The labels table that the definition of a model names; NULL if it names none. */
+char *
+gk_defined_labels_table(Relation relation)
+{
+	const Jsonb *definition = find_definition(relation);
+
+	return definition == NULL ? NULL : gk_definition_text(definition, "labels_table");
+}
+
 /* True if a definition is that of a model. */
 bool
 gk_is_defined_as(Relation relation, const char *definition)

@@ -39,6 +39,9 @@ extern Jsonb *gk_model_definition(Relation relation);
  */
 extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
+/* The labels table that the definition of a model names; NULL if there is none. */
+extern char *gk_defined_labels_table(Relation relation);
+
 /* True if a definition is that of a model. */
 extern bool gk_is_defined_as(Relation relation, const char *definition);
 

@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "alloc.h"
+#include "definition.h"
 #include "draft.h"
 #include "model.h"
 #include "model_writes.h"
@@ -232,6 +233,19 @@ find_previous(const Change *change)
 	return found;
 }
 
+/* Says that the labels stay those of another version than the one now deployed. */
+static void
+tell_of_labels(const Change *change, int version)
+{
+	const char *table = gk_defined_labels_table(change->relation);
+
+	if (table == NULL)
+		return;
+	ereport(NOTICE,
+			(errmsg("labels in table \"%s\" were not changed", table),
+			 errhint("Call gkmeans_assign() to write those of version %d.", version)));
+}
+
 /* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
@@ -250,10 +264,13 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 			update_version(&change, change.versions[i].number, "deployed = NULL",
 						   InvalidOid, 0);
 	if (!version->deployed)
+	{
 		update_version(&change, version->number,
 					   "deployed = true, deployed_by = current_user, deployed_at = $2",
 					   TIMESTAMPTZOID,
 					   TimestampTzGetDatum(gk_deployment_time(RelationGetRelid(change.relation))));
+		tell_of_labels(&change, version->number);
+	}
 	before = change.deployed != NULL ? change.deployed->number : 0;
 	end_change(&change);
 	if (before == 0)
@@ -284,6 +301,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 					   InvalidOid, 0);
 	number = version->number;
 	update_version(&change, number, "deployed = true", InvalidOid, 0);
+	tell_of_labels(&change, number);
 	end_change(&change);
 	PG_RETURN_INT32(number);
 }
