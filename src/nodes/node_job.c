@@ -264,16 +264,25 @@ drop_rows(void)
 	gk_check(engine->class_of->clear(engine));
 }
 
-/* Describes the source of this node as it is now, unless its rows are to be read again. */
+/*
+ * Describes the source of this node as it is now, unless its rows are to be read again by the plan
+ * that there is.  Rows that were read are read again by the same snapshot.
+ */
 static void
 describe_again(void)
 {
 	GkSourceSpec spec = current->task.source;
+	char	   *read_by = NULL;
 
 	if (current->source != NULL && IsolationUsesXactSnapshot())
-		return;
+	{
+		if (gk_source_is_current(current->source))
+			return;
+		read_by = current->source->read_by;
+	}
 	spec.of_node = true;
 	current->source = describe_source(&spec, current->task.by_direction);
+	current->source->read_by = read_by;
 	/* the other server has compared these with those of the other nodes */
 	if (strcmp(gk_column_types(current->source), current->columns) != 0)
 		gk_refuse_change();

@@ -69,6 +69,7 @@ typedef struct GkFeedQuery
 	int			row_bytes;		/* … and how long their columns are in all */
 	int			processes;		/* that feed */
 	uint64		changes;		/* of catalogs, by others, that were known before */
+	CommandId	command;		/* and by this transaction */
 } GkFeedQuery;
 
 /* The name of the aggregate. */
@@ -473,6 +474,7 @@ prepare_query(const GkSource *source, GkFeedQuery *feeding)
 
 	AcceptInvalidationMessages();
 	feeding->changes = SharedInvalidMessageCounter;
+	feeding->command = GetCurrentCommandId(false);
 	gk_source_check_columns(source);
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
@@ -513,17 +515,16 @@ gk_source_estimate(GkSource *source, double *rows, double *dimension)
 }
 
 /*
- * Takes the plan of the estimate, unless others have changed something since: a fit may wait long
- * for a GPU, while only the tables of its source are locked.
+ * True if the source has a plan and nothing has changed since: a fit may wait long for a GPU, while
+ * only the tables of its source are locked, and what runs between two readings of a node may alter
+ * these.
  */
-static bool
-take_estimated(const GkSource *source, GkFeedQuery *feeding)
+bool
+gk_source_is_current(const GkSource *source)
 {
-	if (source->feeding == NULL)
-		return false;
 	AcceptInvalidationMessages();
-	*feeding = *source->feeding;
-	return feeding->changes == SharedInvalidMessageCounter;
+	return source->feeding != NULL && source->feeding->changes == SharedInvalidMessageCounter &&
+		source->feeding->command == GetCurrentCommandId(false);
 }
 
 /* Runs the query with the aggregate that feeds the rows. */
@@ -801,14 +802,15 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 {
 	Snapshot	snapshot;
 
+	if (gk_source_is_current(source))
+		*feeding = *source->feeding;
+	else
+		prepare_query(source, feeding);
 	if (source->read_by != NULL)
 	{
-		*feeding = *source->feeding;
 		PushActiveSnapshot(RestoreSnapshot(source->read_by));
 		return;
 	}
-	if (!take_estimated(source, feeding))
-		prepare_query(source, feeding);
 	rows->is_newer = push_snapshot(source, feeding);
 	check_snapshot(source, feeding);
 	if (source->spec.snapshot != NULL)

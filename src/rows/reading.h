@@ -46,6 +46,9 @@ typedef struct GkRows
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
 
+/* True if the source has a plan, of an estimate or a reading, and nothing has changed since. */
+extern bool gk_source_is_current(const GkSource *source);
+
 /* How a feature is shifted. */
 extern GkFeatureClass gk_feature_class(const GkSource *source, int feature);
 

@@ -56,6 +56,11 @@ $server->safe_psql('postgres', 'BEGIN; DELETE FROM data WHERE id <= 100; GRANT S
 is($session->query($load), '3000|0|2', 'rows that were deleted after the first reading');
 $session->query('ROLLBACK');
 is(in_transaction($open, $load) =~ s/.*\n//sr, '2900|0|2', 'are not there in the next transaction');
+
+# By another plan, if the session itself has altered what the old one names.
+$server->safe_psql('postgres', "CREATE TABLE indexed AS SELECT * FROM data; CREATE INDEX indexed_id ON indexed (id)");
+(my $by_index = $open) =~ s/'data'/'SELECT * FROM indexed WHERE id < 2000'/;
+is(in_transaction('SET LOCAL transaction_isolation = \'repeatable read\'', 'SET LOCAL enable_seqscan = off', 'SET LOCAL enable_bitmapscan = off', $by_index, $load, 'DROP INDEX indexed_id', $load) =~ s/.*\n//sr, '1899|0|2', 'an index that the session drops between two readings');
 $server->safe_psql('postgres', 'INSERT INTO data SELECT i, 0, 0 FROM generate_series(1, 100) i');
 like(in_transaction($open, 'CREATE TEMP TABLE data (id bigint, x int2, y float8)', $load), qr/source changed while it was being read \(Its columns, or their types/, 'another table of that name, with another type');
 
