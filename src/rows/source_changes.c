@@ -134,21 +134,43 @@ sees_rows(Oid id, Snapshot snapshot)
 	return sees;
 }
 
-/* True if there are rows in a table now. */
+/* True if a snapshot sees a row of a table that another one does not see. */
 static bool
-has_rows(Oid id)
+sees_more(Relation relation, Snapshot snapshot, Snapshot other)
 {
+	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(relation, NULL);
+	bool		more = false;
+
+	while (!more && table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		more = !table_tuple_satisfies_snapshot(relation, slot, other);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	return more;
+}
+
+/* True if there are rows in a table now that a snapshot does not see. */
+static bool
+misses_rows(Oid id, Snapshot snapshot)
+{
+	Relation	relation = table_open(id, AccessShareLock);
 	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-	bool		has = sees_rows(id, latest);
+	bool		misses = sees_more(relation, latest, snapshot);
 
 	UnregisterSnapshot(latest);
-	return has;
+	table_close(relation, AccessShareLock);
+	return misses;
 }
 
 /*
- * True if others wrote a table anew since a snapshot was taken, so that it sees none of the rows.
- * In a file by VACUUM FULL or CLUSTER it sees them.  The own transaction may have altered the table
- * after that: the snapshot then sees two rows of pg_class, that of its work and that of before.
+ * True if others wrote a table anew since a snapshot was taken, so that it may miss rows.  In a
+ * file by VACUUM FULL or CLUSTER it sees all but those that were inserted later; with COPY FREEZE
+ * it sees some of a new load.  The own transaction may have altered the table after that, and the
+ * snapshot then sees two rows of pg_class, that of its work and that of before; or it may have
+ * written rows of its own into that file.
  */
 static bool
 is_rewritten(const FormData_pg_class *then, const FormData_pg_class *now, Snapshot snapshot)
@@ -163,8 +185,8 @@ is_rewritten(const FormData_pg_class *then, const FormData_pg_class *now, Snapsh
 	without_own.curcid = FirstCommandId;
 	if (find_table(now->oid, &without_own, &first) && first.relfilenode == now->relfilenode)
 		return false;
-	return !sees_rows(now->oid, snapshot) &&
-		(then->relfilenode != now->relfilenode || has_rows(now->oid));
+	return misses_rows(now->oid, snapshot) ||
+		(then->relfilenode != now->relfilenode && !sees_rows(now->oid, &without_own));
 }
 
 /* True if a snapshot may miss rows of a table or view. */
@@ -234,24 +256,6 @@ bool
 gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot)
 {
 	return is_any_changed(tables, functions, snapshot, is_table_replaced);
-}
-
-/* True if a snapshot sees a row of a table that another one does not see. */
-static bool
-sees_more(Relation relation, Snapshot snapshot, Snapshot other)
-{
-	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	bool		more = false;
-
-	while (!more && table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		more = !table_tuple_satisfies_snapshot(relation, slot, other);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	table_endscan(scan);
-	return more;
 }
 
 /* True if a table has other rows now than a snapshot sees. */
