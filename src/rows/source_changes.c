@@ -104,7 +104,7 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 {
 	return differ(&of_columns, table->oid, snapshot) ||
 		differ(&of_schema, table->relnamespace, snapshot) ||
-		(table->relhassubclass && differ(&of_children, table->oid, snapshot)) ||
+		differ(&of_children, table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
 		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
 }
@@ -268,7 +268,8 @@ has_other_rows(Oid id, Snapshot snapshot)
 
 	if (relation == NULL)
 		return true;
-	if (relation->rd_rel->relkind == RELKIND_RELATION)
+	/* commands leave out the temporary children of other sessions */
+	if (relation->rd_rel->relkind == RELKIND_RELATION && !RELATION_IS_OTHER_TEMP(relation))
 	{
 		latest = RegisterSnapshot(GetLatestSnapshot());
 		differ = sees_more(relation, latest, snapshot) || sees_more(relation, snapshot, latest);
