@@ -1,5 +1,5 @@
 /*
- * Roles that could act as the current user, and temporary tables of those that could not.
+ * Roles that could act as the current user, and temporary objects of those that could not.
  */
 #ifndef GK_ACTING_H
 #define GK_ACTING_H
@@ -15,5 +15,8 @@ extern bool gk_could_act(Oid role);
  * the owner of a model, where what views, policies and triggers call would run as that role.
  */
 extern void gk_check_temporary(Oid relation_id);
+
+/* The same of a type, whose checks and casts would run as that role. */
+extern void gk_check_temporary_type(Oid type_id);
 
 #endif							/* GK_ACTING_H */

@@ -113,8 +113,6 @@ explain_error(void *arg)
 	}
 	else
 		errcontext("source \"%s\"", around->source->source);
-	if (geterrcode() == ERRCODE_INTERNAL_ERROR)
-		explain_dropped();
 	if (geterrcode() == ERRCODE_UNDEFINED_PARAMETER)
 		errhint("A source has no parameters: put the values into its text, with format() and %%L.");
 	if (geterrcode() == ERRCODE_UNDEFINED_TABLE && lacks_schema())

@@ -13,6 +13,7 @@
 #include "utils/builtins.h"
 #include "utils/uuid.h"
 
+#include "acting.h"
 #include "alloc.h"
 #include "arguments.h"
 #include "fit.h"
@@ -82,6 +83,7 @@ type_argument(const char *name)
 #else
 	parseTypeString(name, &type, &modifier, false);
 #endif
+	gk_check_temporary_type(type);
 	return type;
 }
 
