@@ -239,18 +239,18 @@ check_names(const GkCall *call, const GkModel *model)
 static bool
 is_doubtful(const GkCall *call)
 {
-	return call->rows.read == 0 && call->cluster == NULL &&
-		gk_source_has_foreign_table(call->source);
+	return call->rows.read == 0 && call->cluster == NULL && call->rows.has_foreign_table;
 }
 
 /* Raises 55000 if labels were deleted because of that. */
 static void
 check_deleted(const GkLabelsWritten *written)
 {
-	if (written->deleted > 0)
+	if (written->deleted > 0 || written->truncated)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the source, which reads a foreign table, has no row"),
+				 written->truncated ? errdetail("All labels would be deleted.") :
 				 errdetail_plural("%lld label would be deleted.",
 								  "All %lld labels would be deleted.",
 								  written->deleted, (long long) written->deleted),

@@ -812,6 +812,7 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 		return;
 	}
 	rows->is_newer = push_snapshot(source, feeding);
+	rows->has_foreign_table = gk_query_has_foreign_table(feeding->query);
 	check_snapshot(source, feeding);
 	if (source->spec.snapshot != NULL)
 		keep_snapshot(source->spec.snapshot, rows->is_newer);

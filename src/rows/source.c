@@ -256,18 +256,6 @@ gk_source_tables_now(const GkSource *source)
 	return gk_tables_read(analyze_text(source->text));
 }
 
-/* True if it reads a foreign table. */
-bool
-gk_source_has_foreign_table(const GkSource *source)
-{
-	ListCell   *cell;
-
-	foreach(cell, gk_source_tables(source))
-		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
-			return true;
-	return false;
-}
-
 /* True if a feature or the weight is made of a column of a table. */
 bool
 gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column)

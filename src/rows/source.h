@@ -91,9 +91,6 @@ extern List *gk_source_tables(const GkSource *source);
 /* The same by what its names mean now. */
 extern List *gk_source_tables_now(const GkSource *source);
 
-/* True if it reads a foreign table. */
-extern bool gk_source_has_foreign_table(const GkSource *source);
-
 /* True if a feature or the weight is computed from that column of a table or of a relative. */
 extern bool gk_source_is_made_of(const GkSource *source, Oid relation_id, const char *column);
 

@@ -240,6 +240,26 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
+/* Analyses, rewrites, checks and plans a query. */
+GkSourceQuery *
+gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
+			  const void *context)
+{
+	MemoryContext before = CurrentMemoryContext;
+	GkSourceQuery *volatile query = NULL;
+
+	PG_TRY();
+	{
+		query = plan_query(source, text, parameter, check, context);
+	}
+	PG_CATCH();
+	{
+		rethrow(before);
+	}
+	PG_END_TRY();
+	return query;
+}
+
 /*
  * Pushes the snapshot for a query.  Its tables were locked after the statement took its own, so
  * what it names may have been changed in between, with rows that the old snapshot does not see.

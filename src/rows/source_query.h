@@ -52,6 +52,9 @@ extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text
  */
 extern bool gk_query_push_snapshot(const GkSourceQuery *query);
 
+/* True if a table that the plan reads is a foreign one. */
+extern bool gk_query_has_foreign_table(const GkSourceQuery *query);
+
 /* True if the active snapshot may miss rows of what it names, which others have replaced since. */
 extern bool gk_query_is_replaced(const GkSourceQuery *query);
 

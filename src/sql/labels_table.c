@@ -750,7 +750,10 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (OidIsValid(table->output.relation_id))
+	{
 		written->deleted = prepare_table(table);
+		written->truncated = table->if_exists == GK_EXISTS_REPLACE;
+	}
 	else
 		make_table(table);
 	/* now that no other labels are written: changes follow one another by their time */
