@@ -5,16 +5,19 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
+#include "parser/parse_type.h"
 #include "parser/parser.h"
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -34,49 +37,42 @@ typedef struct Surroundings
 	const char *text;
 } Surroundings;
 
-/* A copy of the current error. */
-static ErrorData *
-copy_error(void)
-{
-	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
-	ErrorData  *error = CopyErrorData();
-
-	MemoryContextSwitchTo(before);
-	return error;
-}
-
 /* True if the current error is about a name without a schema, and has no HINT. */
 static bool
 lacks_schema(void)
 {
-	ErrorData  *error = copy_error();
+	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
+	ErrorData  *error = CopyErrorData();
 	bool		lacks = error->hint == NULL && error->message != NULL &&
 		strchr(error->message, '.') == NULL;
 
 	FreeErrorData(error);
+	MemoryContextSwitchTo(before);
 	return lacks;
 }
 
 /*
- * Turns an internal error about an object that is gone into one of the source.  Nothing keeps the
- * types, collations and functions of a plan, nor, from functions of the source itself, sequences,
- * and indexes and partitions that are not yet read.
+ * Raises the current error again, but an internal one about an object that is gone as one of the
+ * source.  Nothing keeps the types, collations and functions of a plan, nor, from functions of the
+ * source itself, sequences, and indexes and partitions that are not yet read.
  */
 static void
-explain_dropped(void)
+rethrow(MemoryContext context)
 {
-	ErrorData  *error = copy_error();
+	ErrorData  *error;
 
-	if (error->message != NULL &&
-		(strncmp(error->message, NO_OBJECT, strlen(NO_OBJECT)) == 0 ||
-		 strncmp(error->message, NO_RELATION, strlen(NO_RELATION)) == 0))
-	{
-		errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE);
-		errmsg("source changed while it was being read");
-		errdetail("Something that it uses was dropped: %s.", error->message);
-		errhint("Try again.");
-	}
-	FreeErrorData(error);
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL ||
+		(strncmp(error->message, NO_OBJECT, strlen(NO_OBJECT)) != 0 &&
+		 strncmp(error->message, NO_RELATION, strlen(NO_RELATION)) != 0))
+		PG_RE_THROW();
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	error->detail = psprintf(_("Something that it uses was dropped: %s."), error->message);
+	error->message = pstrdup(_("source changed while it was being read"));
+	error->hint = pstrdup(_("Try again."));
+	ReThrowError(error);
 }
 
 /* Maps a position in the query (in characters, from 1) to one in the source; 0 if outside. */
@@ -156,13 +152,30 @@ check_temporary(Node *node, void *context)
 	return expression_tree_walker(node, check_temporary, context);
 }
 
+/* Refuses such types, before the analysis converts constants to them. */
+static bool
+check_temporary_types(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, TypeName))
+	{
+		gk_check_temporary_type(LookupTypeNameOid(NULL, (const TypeName *) node, true));
+		return false;
+	}
+	return raw_expression_tree_walker(node, check_temporary_types, context);
+}
+
 /* Analyses a query, and checks what its names mean. */
 static Query *
 analyze(const GkSourceText *source, const char *text, Oid parameter)
 {
-	Query	   *query = parse_analyze_fixedparams(parse(source, text), text, &parameter,
-												  OidIsValid(parameter) ? 1 : 0, NULL);
+	RawStmt    *statement = parse(source, text);
+	Query	   *query;
 
+	(void) check_temporary_types(statement->stmt, NULL);
+	query = parse_analyze_fixedparams(statement, text, &parameter, OidIsValid(parameter) ? 1 : 0,
+									  NULL);
 	(void) check_temporary((Node *) query, NULL);
 	return query;
 }
@@ -215,10 +228,10 @@ gk_query_column(const Query *query, const TargetEntry *entry)
 #endif
 }
 
-/* Analyses, rewrites, checks and plans a query. */
-GkSourceQuery *
-gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
-			  const void *context)
+/* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
+static GkSourceQuery *
+plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
+		   const void *context)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -276,6 +289,18 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	return is_old;
 }
 
+/* True if a table that the plan reads is a foreign one. */
+bool
+gk_query_has_foreign_table(const GkSourceQuery *query)
+{
+	ListCell   *cell;
+
+	foreach(cell, query->plan->relationOids)
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	return false;
+}
+
 /* True if the active snapshot may miss rows of what the query names, which others have replaced. */
 bool
 gk_query_is_replaced(const GkSourceQuery *query)
@@ -299,9 +324,9 @@ check_functions(const List *functions)
 					 errmsg("a function of the source was dropped while it was being read")));
 }
 
-/* Runs a query. */
-void
-gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
+/* Runs a query, but for errors about what is gone. */
+static void
+run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
 {
 	Surroundings around = {query->source, query->text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -322,4 +347,21 @@ gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver 
 	ExecutorEnd(running);
 	FreeQueryDesc(running);
 	error_context_stack = callback.previous;
+}
+
+/* Runs a query. */
+void
+gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		run_query(query, parameters, receiver);
+	}
+	PG_CATCH();
+	{
+		rethrow(before);
+	}
+	PG_END_TRY();
 }
