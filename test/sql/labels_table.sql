@@ -144,12 +144,26 @@ FROM unnest(ARRAY['SELECT id, t.distance * 2 AS x, y FROM trips t JOIN data USIN
 	'SELECT d.id, n.c AS x, y FROM data d JOIN (SELECT min(id) AS id, count(*) AS c FROM trips GROUP BY round(distance)) n USING (id)',
 	'WITH RECURSIVE w AS (SELECT id, distance FROM trips UNION ALL SELECT id, distance FROM w WHERE false) CYCLE distance SET c TO 1 DEFAULT 0 USING path SELECT id, c AS x, y FROM w JOIN data USING (id)',
 	'SELECT id, v.x, y FROM data d JOIN trips t USING (id), LATERAL (VALUES (1, 2.0), (2, t.distance)) v(n, x) WHERE n = 2',
+	'SELECT j.id, (row_to_json(j) ->> ''distance'')::float8 AS x, j.y FROM (trips JOIN data USING (id)) j',
+	'SELECT d.id, (SELECT count(d.id) FROM (VALUES (1)) v(i)) AS x, d.id AS y FROM data d JOIN trips t USING (id) GROUP BY d.id, t.distance',
 	'SELECT id, x, y FROM data UNION ALL SELECT -id, t.distance - 1, 2 FROM trips t', 'WITH t AS (TABLE trips) SELECT id, s.x, y FROM data d JOIN LATERAL (SELECT distance + 1 AS x FROM t WHERE t.id = d.id) s ON true']) source;
 SELECT fails_with($$SELECT count(*) FROM gkmeans_fit('SELECT d.*, t.distance + 1 AS w FROM data d JOIN trips t USING (id)', '{x,y}', 3, id_column => 'id', weight_column => 'w', labels_table => 'trips', if_exists => 'merge')$$, '42809', 'nor the weight');
 SELECT is(count(*)::int, 300, 'all distances are there') FROM trips JOIN data USING (id) WHERE distance = x;
 SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', choice, 'SELECT d.* FROM data d JOIN trips USING (id) WHERE distance >= 0'), choice || ' may read distances')
 FROM unnest('{merge,delete}'::text[]) choice;
 SELECT lives_ok($$SELECT fit_into('trips', 'merge', 'SELECT id, n + d.x AS x, y FROM data d JOIN trips t USING (id), LATERAL (VALUES (1, 2.0), (2, t.distance)) v(n, x) WHERE v.x = 2')$$, 'a column of values beside one of distances');
+SELECT lives_ok(format('SELECT fit_into(%L, %L, %L)', 'trips', 'merge', source), 'what is made of data beside distances: ' || source) FROM unnest(ARRAY[
+	'SELECT j.id, (row_to_json(j) ->> ''x'')::float8 AS x, j.y FROM (data JOIN (SELECT id FROM data) d USING (id)) j JOIN trips t USING (id) WHERE t.distance >= 0',
+	'SELECT d.id, (SELECT count(d.id) FROM (VALUES (1)) v(i)) AS x, d.id AS y FROM data d JOIN trips t USING (id) WHERE t.distance >= 0 GROUP BY d.id']) source;
+CREATE FUNCTION has_xml() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM '<a/>'::xml; RETURN true; EXCEPTION WHEN feature_not_supported THEN RETURN false; END $$;
+SELECT has_xml() \gset
+\if :has_xml
+SELECT fails_with($$SELECT fit_into('trips', 'merge', 'SELECT d.id, m.x, y FROM data d, LATERAL xmltable(''/a'' PASSING (SELECT xmlelement(NAME a, distance) FROM trips t WHERE t.id = d.id) COLUMNS x float8 PATH ''.'') m')$$,
+	'42809', 'XML that is made of a label', 'table "trips" holds data of the source', 'with their column "distance"');
+SELECT lives_ok($$SELECT fit_into('trips', 'merge', 'SELECT d.id, m.x, y FROM trips t JOIN data d USING (id), LATERAL xmltable(''/a'' PASSING (SELECT xmlelement(NAME a, d.x)) COLUMNS x float8 PATH ''.'') m WHERE t.distance >= 0')$$, 'but not of data');
+\else
+SELECT skip('PostgreSQL was built without libxml', 2);
+\endif
 -- What is named twice, again and again, is looked at once
 SELECT lives_ok(format($$SELECT fit_into('trips', 'merge', %L)$$, source), 'deep: ' || left(source, 100)) FROM (VALUES
 	((SELECT 'SELECT id, f40.x, y FROM data JOIN trips t USING (id), generate_series(1, 1) f0(x)' || string_agg(format(', LATERAL generate_series(f%s.x, f%1$s.x) f%s(x)', i - 1, i), '') || ' WHERE t.distance >= 0' FROM generate_series(1, 40) i)),
