@@ -433,6 +433,20 @@ UPDATE crowd SET x = x + 1000000;
 SELECT is(row(status, deployed)::text, '(fitted,t)', 'a refit of many clusters far away') FROM gkmeans_refit('crowd_kinds', starts => 1, deploy => 'always');
 SELECT is(array_agg(cluster_id ORDER BY cluster_id), (SELECT array_agg(i) FROM generate_series(0, 2099) i), 'each has a number of its own') FROM gkmeans_clusters('crowd_kinds');
 
+-- So many clusters that have rows are matched by their distance: the nearest centroid first, and each with the nearest that is free
+CREATE TABLE mass AS SELECT i::float8 AS x FROM generate_series(0, 2099) i;
+SELECT count(*) FROM gkmeans_create_model('mass_kinds', 'mass', '{x}', 2100, quality => 'fast');
+CREATE TABLE places AS SELECT cluster_id, centroid[1] AS x FROM gkmeans_clusters('mass_kinds');
+UPDATE mass SET x = x + 0.25 * sign(x - 1000);
+DELETE FROM mass WHERE x = 1000;
+SELECT is(status, 'fitted', 'a refit of many clusters, one of which has no row') FROM gkmeans_refit('mass_kinds', starts => 0, deploy => 'always');
+SELECT results_eq($$SELECT count(*), sum(abs(c.centroid[1] - p.x)) FROM gkmeans_clusters('mass_kinds') c JOIN places p USING (cluster_id)$$, 'VALUES (2099::bigint, 2099 * 0.25::float8)', 'the others keep their numbers');
+SELECT count(*) FROM gkmeans_deploy('mass_kinds', 1);
+INSERT INTO mass SELECT 1000 UNION ALL SELECT 10000 + 100 * i FROM generate_series(1, 2100) i;
+SELECT is(status, 'fitted', 'a refit of which most clusters are far away, all on one side') FROM gkmeans_refit('mass_kinds', deploy => 'always');
+CREATE TABLE far_places AS SELECT c.centroid[1] AS x, p.x AS place FROM gkmeans_clusters('mass_kinds') c JOIN places p USING (cluster_id) WHERE c.centroid[1] >= 10000;
+SELECT ok(count(*) > 1900 AND max(place) > 2090 AND bool_and(place < before OR before IS NULL), 'the farther they are, the farther are those that they continue') FROM (SELECT place, lag(place) OVER (ORDER BY x) AS before FROM far_places) f;
+
 -- A row between two centroids keeps its cluster in a new scale, too
 CREATE TABLE tie (id int, x float8);
 INSERT INTO tie VALUES (1, 0), (2, 2);
