@@ -29,5 +29,22 @@ SELECT is(fitted('data', '{a,j,c}'), fitted('SELECT id, ARRAY[a, j, c]::real[] A
 SELECT is(fitted('SELECT id, a, CASE WHEN id % 7 = 0 THEN ''NaN'' WHEN id % 7 = 1 THEN 1e39 ELSE c END AS c FROM data', '{a,c}'),
 	fitted('SELECT id, CASE WHEN id % 7 > 1 THEN ARRAY[a, c]::real[] END AS v FROM data', '{v}'), 'some are not finite');
 
+-- Columns of reals, which are read several at a time: what is unusable is so in any of them
+CREATE TABLE reals AS SELECT i AS id, noise(i, 1)::real AS r1, noise(i, 2)::real AS r2, noise(i, 3)::real AS r3, noise(i, 4)::real AS r4, noise(i, 5)::real AS r5, noise(i, 6)::real AS r6,
+	noise(i, 7)::real AS r7, noise(i, 8)::real AS r8, noise(i, 9)::real AS r9 FROM generate_series(1, 300) i;
+DO $$ BEGIN
+	FOR place IN 1 .. 9 LOOP
+		FOR kind IN 1 .. 4 LOOP
+			EXECUTE format('UPDATE reals SET r%s = (''{NaN,Infinity,-Infinity,NULL}''::real[])[%s] WHERE id = %s', place, kind, 10 * place + kind);
+		END LOOP;
+	END LOOP;
+END $$;
+UPDATE reals SET r1 = '-0', r2 = 0, r4 = '-0', r5 = '-0' WHERE id = 100;
+SELECT is(fitted('reals', names), fitted(format('SELECT id, %s FROM reals', array_to_string(doubles, ', ')), names), format('%s columns of reals, as double precision', count))
+FROM generate_series(4, 9) count, LATERAL (SELECT array_agg('r' || i), array_agg(format('r%s::float8', i)) FROM generate_series(1, count) i) c(names, doubles);
+SELECT is((SELECT array_agg(id ORDER BY id) FROM gkmeans_fit_predict(NULL::int, 'reals', names, 7, id_column => 'id') WHERE cluster_id IS NULL), (SELECT array_agg(10 * place + kind ORDER BY place, kind) FROM generate_series(1, count) place, generate_series(1, 4) kind),
+	format('%s columns of reals: no other row is left out', count))
+FROM generate_series(4, 9) count, LATERAL (SELECT array_agg('r' || i) FROM generate_series(1, count) i) c(names);
+
 SELECT * FROM finish();
 ROLLBACK;
