@@ -55,6 +55,17 @@ CREATE TABLE wide_again (id int PRIMARY KEY, cluster_id int);
 SELECT gkmeans_refit('wide_kinds', deploy => 'never', labels_table => 'wide_again');
 SELECT results_eq('SELECT id, cluster_id FROM wide_again ORDER BY id', 'SELECT id, cluster_id FROM wide_labels ORDER BY id', 'and of a refit');
 
+-- Arrays of booleans beside a shift are those of their numbers
+CREATE TABLE flags AS SELECT i AS id, ARRAY[i % 2 = 0, i % 3 = 0, true] AS v FROM generate_series(1, 60) i;
+SELECT gkmeans_create_model('far_kinds', 'SELECT ARRAY[100000 + i % 7 * 0.001, 1 + i % 3 * 1e-5, 0.5]::float8[] AS v FROM generate_series(1, 200) i', '{v}', 4);
+SELECT is((SELECT shift[1] FROM far_kinds), 100000::float8, 'a model with a shift');
+CREATE FUNCTION labels_by_far_kinds(elements text) RETURNS text LANGUAGE sql AS $$
+	SELECT fingerprint(format('SELECT * FROM gkmeans_predict_rows(NULL::int, ''far_kinds'', %L, ''id'') ORDER BY id', format('SELECT id, %s AS v FROM flags', elements)))
+$$;
+SELECT is(labels_by_far_kinds('v'), labels_by_far_kinds('v' || type), 'booleans are read as v' || type) FROM unnest('{::int[],::int[]::real[],::int[]::float8[]}'::text[]) type;
+SELECT near(distance, sqrt((SELECT sum((c - x) ^ 2) FROM unnest(centroid, '{1,0,1}'::float8[]) u(c, x))), 1e-9, 'with the distances of these')
+FROM gkmeans_predict_rows(NULL::int, 'far_kinds', 'flags', 'id') JOIN gkmeans_clusters('far_kinds') USING (cluster_id) WHERE id = 2;
+
 -- Timestamps as seconds since 1970: hours are told apart.
 SELECT results_eq($$SELECT count(*), max(id) - min(id) FROM gkmeans_fit_predict(NULL::int,
 		'SELECT i AS id, extract(epoch FROM timestamp ''2024-05-01'' + (i / 100) * interval ''1 day'' + (i % 100) * interval ''1 second'')
