@@ -81,6 +81,12 @@ SELECT is((SELECT array_agg(cluster_id ORDER BY distance) FROM gkmeans_nearest('
 SELECT is((SELECT count(*)::int FROM gkmeans_nearest('m', 100, '{5.1,3.5,1.4,0.2}')), 3, 'gives at most k');
 SELECT fails_with($$SELECT gkmeans_nearest('m', 0, '{5.1,3.5,1.4,0.2}')$$, '22023', 'and at least one');
 SELECT is((SELECT array_agg(name) FROM gkmeans_nearest('m', 1, 5.1, 3.5, 1.4, 0.2)), '{cluster 1}', 'with its name');
+SELECT gkmeans_import_model('around', '{{1,0},{3,3},{0,1},{-1,0},{0,-1}}');
+SELECT is((SELECT array_agg(cluster_id) FROM gkmeans_nearest('around', 5, 0, 0)), '{0,2,3,4,1}', 'those that are as near in the order of a fit');
+SELECT is(num_nulls(gkmeans_transform('around', NULL::float8, 1), gkmeans_transform('around', 'NaN'::float8, 1), gkmeans_transform('around', 1, 1)), 2, 'no distances of a row that cannot be scored');
+SELECT gkmeans_import_model('angles', '{{1,0},{0,1}}', metric => 'cosine');
+SELECT results_eq($$SELECT feature, value::numeric(9,6), centroid, difference::numeric(9,6), share::numeric(9,6) FROM gkmeans_explain('angles', 30, 40)$$,
+	$$VALUES ('x1', 0.6, 0::float8, 0.6, 0.9), ('x2', 0.8, 1, -0.2, 0.1)$$, 'cosine: gkmeans_explain compares directions');
 SELECT ok(bool_and(abs(total - 1) < 1e-12), 'the shares of gkmeans_explain add up to 1') FROM iris i, LATERAL (SELECT sum(share) FROM gkmeans_explain('m', i)) s(total);
 SELECT is((SELECT array_agg(feature) FROM (SELECT feature FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2) LIMIT 1) f), '{c}', 'and the feature that is displaced comes first');
 SELECT ok(bool_and(abs(value - centroid - difference) < 1e-12 AND share BETWEEN 0 AND 1), 'its columns') FROM gkmeans_explain('m', 5.0, 3.4, 9.0, 0.2);
@@ -113,6 +119,13 @@ FROM (SELECT gkmeans_anomaly_percentile('tied', t) AS percentile, percent_rank()
 SELECT is(gkmeans_anomaly_percentile('m', 100, 100, 100, 100), 1::float8, 'a row that is farther than all');
 SELECT gkmeans_create_model('spread', 'SELECT noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 20000) i', '{x,y}', 5);
 SELECT ok(abs(count(*) / 20000.0 - 0.01) <= 1e-4, 'one row of a hundred has a percentile above 0.99') FROM generate_series(1, 20000) i WHERE gkmeans_anomaly_percentile('spread', noise(i, 1), noise(i, 2)) > 0.99;
+
+-- Many centroids far from each other: which one is near can be told without looking at another
+CREATE TABLE apart AS SELECT i AS id, (SELECT array_agg((1000 * noise(i, j))::real) FROM generate_series(1, 100) j) AS v FROM generate_series(1, 120) i;
+SELECT gkmeans_import_model('apart_kinds', (SELECT array_agg(v::float8[] ORDER BY id) FROM apart));
+CREATE TABLE near_them AS SELECT id, (SELECT array_agg((x + noise(id, j::int))::real ORDER BY j) FROM unnest(v) WITH ORDINALITY u(x, j)) AS v FROM apart;
+SELECT is(count(*)::int, 120, 'the nearest of many centroids') FROM near_them WHERE gkmeans_predict('apart_kinds', v) = id - 1 AND gkmeans_predict_centroids(gkmeans_centroids('apart_kinds'), v::float8[]) = id - 1;
+SELECT is(count(*)::int, 120, 'and its distance') FROM near_them WHERE gkmeans_distance('apart_kinds', v) = (gkmeans_transform('apart_kinds', v))[id];
 
 -- MADlib's example: silhouettes by row of two given centroids
 CREATE TABLE km_sample (id int, points float8[]);
