@@ -77,6 +77,10 @@ SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT (i % 25) * 1000 + noise
 	format('%s finds 25 groups', init)) FROM unnest('{k-means||,k-means++}'::text[]) init;
 SELECT is((SELECT count(DISTINCT x)::int FROM (SELECT centroid[1] AS x FROM gkmeans_fit('SELECT i AS x FROM generate_series(1, 100) i', '{x}', 100, init => init)) c), 100,
 	format('%s with k = n draws every row once', init)) FROM unnest('{k-means||,k-means++,random}'::text[]) init;
+-- more numbers than k-means|| merges in reasonable time: many points at a time are drawn instead, until there are no others
+CREATE TABLE five AS SELECT i, array_fill((i * i)::real, '{65535}') AS v FROM generate_series(1, 5) i;
+SELECT is((SELECT array_agg(centroid[65535] || ' ' || size ORDER BY size) FROM gkmeans_fit('SELECT v FROM five, generate_series(1, 15 + 2 * i)', '{v}', 50, init => init, max_iter => 1, quality => 'fast')),
+	'{"1 17","4 19","9 21","16 23","25 25"}', format('%s finds five different rows of many features', init)) FROM unnest('{k-means||,k-means++}'::text[]) init;
 
 -- large k
 SELECT is((SELECT (count(*), sum(size))::text FROM gkmeans_fit('SELECT noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 6000) i', '{x,y}', 2000, max_iter => 3)), '(2000,6000)', 'k = 2000');
