@@ -137,6 +137,13 @@ CREATE UNIQUE INDEX ON in_each_case (id COLLATE "C");
 INSERT INTO cases VALUES ('a', 0);
 SELECT lives_ok($$SELECT fit_into('in_each_case', 'merge', 'cases'), fit_into('in_each_case', 'merge', 'cases')$$, 'an index that tells more ids apart than the column does');
 SELECT is(ids_in('in_each_case'), 'A2 a0 b1', 'keeps them apart');
+CREATE TABLE in_both_cases (id text COLLATE either_case, cluster_id int);
+CREATE TABLE in_both_cases_too (LIKE in_both_cases);
+CREATE UNIQUE INDEX ON in_both_cases (id COLLATE "C");
+CREATE UNIQUE INDEX ON in_both_cases (id);
+CREATE UNIQUE INDEX ON in_both_cases_too (id);
+CREATE UNIQUE INDEX ON in_both_cases_too (id COLLATE "C");
+SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''cases'')', name), '21000', 'of two indexes, that of the column tells ids apart: ' || name, 'more than once') FROM unnest('{in_both_cases,in_both_cases_too}'::text[]) name;
 CREATE TABLE named_in_either_case (id int PRIMARY KEY, cluster_id int, name text COLLATE either_case);
 SELECT gkmeans_import_model('cased', '{{0},{10}}', '{x}', names => '{low,high}');
 SELECT gkmeans_assign('cased', 'data', 'id', 'named_in_either_case');
@@ -144,7 +151,7 @@ SELECT gkmeans_name_clusters('cased', '{Low,high}');
 SELECT is((SELECT updated FROM gkmeans_assign('cased', 'data', 'id', 'named_in_either_case')), 100::bigint, 'a name in another case is another name');
 SELECT is((SELECT count(*)::int FROM named_in_either_case WHERE name COLLATE "C" = 'low'), 0, 'and is written');
 \else
-SELECT skip('PostgreSQL was built without ICU', 9);
+SELECT skip('PostgreSQL was built without ICU', 10);
 \endif
 -- Operators of the caller's schemas have no effect
 CREATE FUNCTION always(int, int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;

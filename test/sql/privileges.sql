@@ -156,6 +156,12 @@ SELECT fails_with(fit_into('too_few', 'append'), '42703', 'a column is missing')
 SELECT fails_with(fit_into('a_view', 'append'), '42809', 'a view');
 SELECT fails_with(fit_into('fresh', 'error', '''a''::gk_private'), '42501', 'no USAGE on the type of the id', 'permission denied for type gk_private');
 SELECT fails_with(fit_into('fresh', 'error', 'ROW(1, 2)'), '42P16', 'a type that no column can have', 'pseudo-type record');
+SET LOCAL default_tablespace = pg_global;
+SELECT fails_with(fit_into('fresh', 'error'), '42501', 'no CREATE on the tablespace', 'permission denied for tablespace pg_global');
+SELECT fails_with(fit_into('all_columns', 'append'), 'P0001', 'where no table is created, none is needed');
+SELECT set_config('default_tablespace', spcname, true) AS tablespace FROM pg_database d JOIN pg_tablespace t ON t.oid = dattablespace WHERE datname = current_database() \gset
+SELECT fails_with(fit_into('fresh', 'error'), 'P0001', 'nor on that of the database');
+RESET default_tablespace;
 RESET ROLE;
 -- Each privilege that a merge needs, on columns where there is one
 CREATE FUNCTION lacks(privileges text, if_exists text, code text) RETURNS text LANGUAGE plpgsql AS $$
