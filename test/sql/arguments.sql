@@ -92,6 +92,9 @@ FROM (SELECT) r LEFT JOIN pg_get_loaded_modules() ON module_name = 'gkmeans';
 -- Settings
 SELECT fails_with('SET gkmeans.engine = ''abacus''', '22023', 'no such engine', NULL, NULL, 'auto.*cpu.*cuda');
 SELECT fails_with('SET gkmeans.cpu_threads = -1', '22023', 'a negative number of threads');
+SELECT fails_with(format('SET gkmeans.devices = %L', list), '22023', 'devices: ' || list, 'gkmeans.devices', 'at most 16 different device numbers, "all", or empty') FROM unnest(ARRAY['0,0', '-1', 'all,1', '1 2', 'x', '0,', (SELECT string_agg(i::text, ',') FROM generate_series(0, 16) i)]) list;
+SELECT lives_ok(format('SET LOCAL gkmeans.devices = %L', list), 'devices: ' || list) FROM unnest(ARRAY['', ' ALL ', '1, 0', (SELECT string_agg(i::text, ',') FROM generate_series(0, 15) i)]) list;
+RESET gkmeans.devices;
 SELECT fails_with('SET gkmeans.nonsense = 1', '42602', 'no such setting') WHERE current_setting('server_version_num')::int >= 150000;
 CREATE ROLE gk_plain;
 SELECT is(count(*), 0::bigint, 'limits are settings of superusers') FROM pg_settings

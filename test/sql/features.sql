@@ -85,6 +85,13 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT id, topic, emb FROM docume
 	'features => ''{emb}''.*features => ''{topic}''');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT emb, "Odd, name" FROM documents', k => 1)$$, '42702', 'two arrays', 'several arrays', '"emb", "Odd, name"',
 	'features => ''{emb}'' or features => ''{"Odd, name"}''');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT emb, "Odd, name" FROM documents', '{"Odd, name",emb}', 1)$$, '42804', 'two arrays as features', 'column "Odd, name" is an array, but not the only feature', NULL, ': "Odd, name" \|\| emb\.$');
+-- Of many columns, the first twenty are named
+CREATE FUNCTION columns(count int, value text) RETURNS text LANGUAGE sql AS $$ SELECT 'SELECT ' || string_agg(format('%s AS c%s', value, i), ', ') FROM generate_series(1, count) i $$;
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, k => 1)', columns(count, '''x''::text')), '42804', count || ' texts', 'no column that can be a feature', format('"c1" .*"c19" \(text\), "c20" \(text\)%s\.$', more))
+FROM (VALUES (20, ''), (21, ' and 1 more'), (23, ' and 3 more')) v(count, more);
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, k => 1)', columns(count, 'ARRAY[1]')), '42702', count || ' arrays', 'several arrays', format('"c1", .*"c19", "c20"%s\.$', more)) FROM (VALUES (20, ''), (21, ' and 1 more'), (23, ' and 3 more')) v(count, more);
+SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{nosuch}'', 1)', columns(count, '1')), '42703', count || ' columns, and none of that name', 'no column "nosuch"', NULL, format('"c1", .*"c19", "c20"%s\.$', more)) FROM (VALUES (20, ''), (21, ' and 1 more'), (23, ' and 3 more')) v(count, more);
 SELECT is(taken('SELECT id, topic, emb FROM documents', ', id_column => ''topic'''), '{emb}', 'the id is no number beside an array');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT id, true AS flag, emb FROM documents', k => 1)$$, '42702', 'a boolean beside an array', NULL, '"flag"');
 

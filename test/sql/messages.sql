@@ -80,6 +80,8 @@ FROM (VALUES ('NaN', 'float8', 'NaN'), ('NaN', 'real', 'NaN'), ('NaN', 'numeric'
 	('-1e39', 'numeric', 'too large for real'), ('1e400', 'numeric', 'infinite, or too large')) v(value, type, kind);
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, NULL::int)', '{column1}', 1, weight_column => 'column2', nulls => 'error')$$, '22004', 'a weight that is NULL', 'column "column2" is NULL');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, NULL::int), (2, NULL)', '{column1}', 1, weight_column => 'column2')$$, '22023', 'all weights NULL', NULL, 'column "column2" is NULL in all of them');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ARRAY[i, 1] AS v, NULL::int AS w FROM generate_series(1, 5) i UNION ALL SELECT ARRAY[i, NULL], 1 FROM generate_series(1, 3) i', '{v}', 1, weight_column => 'w')$$,
+	'22023', 'weights NULL beside arrays', NULL, '^8 rows were read: column "w" is NULL in 5, column "v" is NULL or has a NULL element in 3\.$');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (1, -2.5)', '{column1}', 1, weight_column => 'column2')$$, '22023', 'a negative weight', NULL, '^The row \(1\) has the weight -2.5 in column "column2"');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0), (NULL, 1)', '{column1,column2}', 1, metric => 'cosine')$$, '22023', 'rows without a direction', NULL,
 	'^3 rows were read: column "column1" is NULL in 1, all features are zero in 2\.$');
