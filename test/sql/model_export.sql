@@ -54,6 +54,7 @@ SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', :'export
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', json), '22023', 'exported model: ' || json) FROM unnest('{[],1,"null","{}","\"x\""}'::text[]) json;
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3)', :'exported'), '22000', 'too few features');
 SELECT is(gkmeans_predict_with(NULL, 1), NULL, 'no model');
+SELECT is(gkmeans_predict_with(:'exported', 5.1, x, 1.4, 0.2), known, coalesce('a feature that is ' || x, 'a feature that is NULL')) FROM (VALUES (NULL::float8, NULL), ('NaN', NULL), (1e39, NULL), (3.5, gkmeans_predict('m', 5.1, 3.5, 1.4, 0.2))) v(x, known);
 
 -- The way back: a model of what was exported is the same, bit for bit
 CREATE FUNCTION carried(model regclass) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -120,6 +121,12 @@ SELECT is(gkmeans_import_model('empty', exported => :'exported'::jsonb || '{"sam
 SELECT is((SELECT sample_points FROM empty), NULL, 'which is none: an array of no rows would not be the same after a dump');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %s)', :'exported', other), '22023', other || ' as well') FROM unnest('{"centroids => ''{{1}}''","features => ''{a}''","names => ''{a}''","scale_offset => ''{1}''","scale_factor => ''{1}''"}'::text[]) other;
 SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
+SELECT fails_with($$SELECT gkmeans_import_model(NULL, '{{1,2}}')$$, '22004', 'no name', 'model is NULL');
+SELECT fails_with($$SELECT gkmeans_import_model('bad', '{{3e38,0}}', scale_offset => '{0,0}', scale_factor => '{2,1}')$$, '22023', 'a centroid that is too large in its scale', 'centroids contains a value that is too large when scaled');
+SELECT is(gkmeans_import_model('halved', '{{3e38,0}}', scale_offset => '{0,0}', scale_factor => '{0.5,1}'), 1, 'or not');
+SELECT fails_with(format(call, '{"gkmeans": 1, "metric": "euclidean", "k": 1000000, "dimension": 60000, "features": ["x"], "points": [[1]]}'), '22023', 'an exported model that would be too large: ' || call, 'not an exported model', '"k"')
+FROM unnest('{"SELECT gkmeans_import_model(''bad'', exported => %L)","SELECT gkmeans_predict_with(%L, 1)"}'::text[]) call;
+SELECT is(gkmeans_centroids(NULL), NULL, 'no model, no centroids');
 SELECT fails_with('SELECT gkmeans_export(''m'', ''pickle'')', '22023', 'another format', 'invalid format', NULL, 'json.*predict');
 SELECT is(gkmeans_export('m', NULL), :'exported', 'no format is json');
 SELECT is((SELECT array_agg(key ORDER BY key) FROM jsonb_object_keys(:'brief'::jsonb) key WHERE key <> 'ties'), '{dimension,features,gkmeans,k,metric,names,points}', 'what predictions need, beside the order of the comparisons where it is not that of the ids');
@@ -138,6 +145,7 @@ SELECT is(gkmeans_predict_centroids('{{-1e308},{1e308}}', '{1.7e308}'), 1, 'at i
 SELECT is(gkmeans_predict_centroids('{{1},{1e-200},{3e-200},{1e300}}', '{2.1e-200}'), 2, 'squares below it');
 SELECT is(gkmeans_predict_centroids('{{5e-324,0},{0,0}}', '{0,0}'), 1, 'the least number');
 SELECT is(gkmeans_predict_centroids('{{1},{3}}', values), NULL, 'features ' || values::text) FROM unnest(ARRAY['{NULL}', '{NaN}', '{Infinity}']) f, LATERAL (SELECT f::float8[]) v(values);
+SELECT is(ARRAY[gkmeans_predict_centroids('{{NaN,1}}', '{1,2}'), gkmeans_predict_centroids('{{NaN,1},{1,Infinity},{7,8}}', '{1,2}')], '{NULL,2}', 'centroids that are no points are not near');
 SELECT fails_with($$SELECT gkmeans_predict_centroids('{1,2}', '{1}')$$, '22023', 'centroids of one dimension');
 SELECT fails_with($$SELECT gkmeans_predict_centroids('{{1,2}}', '{1}')$$, '22000', 'too few features');
 SELECT fails_with($$SELECT gkmeans_predict_centroids('{{1,NULL}}', '{1,2}')$$, '22004', 'a NULL among the centroids');

@@ -65,6 +65,9 @@ SELECT is((SELECT inertia FROM gkmeans_select_k('SELECT *, 1 + id % 3 AS w FROM 
 SELECT is((SELECT inertia FROM gkmeans_select_k('iris', '{v}', '{3}', metric => 'cosine', init => 'random', seed => 5, n_init => 2)), after_fit('gkmeans_fit(''iris'', ''{v}'', 3, metric => ''cosine'', init => ''random'', seed => 5, n_init => 2)', 'inertia')::float8, 'metric, init, seed, n_init');
 SELECT is((SELECT iterations FROM gkmeans_select_k('iris', '{v}', '{3}', max_iter => 1)), 1, 'max_iter');
 SELECT is((SELECT count(*)::int FROM gkmeans_select_k('iris', '{v}')), 12, 'twelve candidates if none are named');
+CREATE FUNCTION after_starts(k int, n_init int) RETURNS float8 LANGUAGE sql AS $$SELECT after_fit(format('gkmeans_fit(''uniform'', ''{x,y}'', %s, n_init => %s, quality => ''fast'')', k, n_init), 'inertia')::float8$$;
+SELECT is(inertia, after_starts(k, 4), 'four starts if their number is NULL, k = ' || k) FROM gkmeans_select_k('uniform', '{x,y}', '{5,7}', n_init => NULL, quality => 'fast');
+SELECT ok(after_starts(7, 3) > after_starts(7, 4) AND after_starts(5, 4) > after_starts(5, 5), 'which are neither three nor five');
 SELECT is((SELECT array_agg(inertia > 0) FROM gkmeans_select_k('SELECT * FROM iris WHERE id <= 5', '{v}', '{2,4,5}')), '{t,t,f}', 'as many clusters as rows');
 
 -- Errors
