@@ -127,6 +127,11 @@ SELECT ok(page ~ '&lt;b&gt;&amp;&#34;&lt;/b&gt;' AND page !~ '<b>&', 'a comment 
 SELECT ok(gkmeans_report('two', title => '<Segments & more>') ~ '<title>&lt;Segments &amp; more&gt;</title>', 'a title');
 SELECT gkmeans_import_model('seventeen', (SELECT array_agg(array_fill(i, ARRAY[51])) FROM generate_series(1, 17) i)::float8[]);
 SELECT ok(gkmeans_report('seventeen') ~ '>and 1 more cluster<.*>and 1 more feature<', 'one more than a table shows');
+SELECT count(*) FROM gkmeans_create_model('crowded', 'SELECT (SELECT array_agg(noise(i, j)::real) FROM generate_series(1, 52) j) AS v FROM generate_series(1, 300) i', '{v}', 203, quality => 'fast');
+SELECT gkmeans_refit('crowded', starts => 0, deploy => 'always');
+SELECT is((SELECT array_agg(more[1]) FROM regexp_matches(gkmeans_report('crowded'), '<p[^>]*>(and [0-9]+ more[^<]*)<', 'g') more), '{"and 3 more","and 187 more clusters","and 2 more features","and 2 more features"}', 'what its tables leave out');
+SELECT is((SELECT array_agg(part[1] ORDER BY n) FROM regexp_matches(gkmeans_plot('crowded', 'drift'), '>(cluster [0-9]+|and [0-9]+ more clusters)<', 'g') WITH ORDINALITY p(part, n)),
+	(SELECT array_agg('cluster ' || i) || ARRAY['and 189 more clusters'] FROM generate_series(0, 13) i), 'and the picture of its drift');
 SELECT ok(xml_is_well_formed_document(gkmeans_report('flowers', 2)), 'of a version without centroids');
 SELECT is(gkmeans_report(NULL), NULL, 'no model, no report');
 SELECT ok(page ~ '<td>[^<]+</td><td class="n">[0-9.]+&#160;&#177;&#160;[0-9.]+</td>', 'centroids with their deviations') FROM reports WHERE model = 'flowers'::regclass;
