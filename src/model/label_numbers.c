@@ -38,6 +38,7 @@ struct GkLabelNumbers
 	MemoryContext context;
 	MemoryContext text_context; /* for the text of one label */
 	FmgrInfo	output;
+	uint64		seed;			/* of the hashes: nobody can choose labels that share a bucket */
 	HTAB	   *buckets;
 	int			count;
 	int			room;
@@ -71,6 +72,7 @@ gk_label_numbers_create(Oid type)
 	numbers->text_context = AllocSetContextCreate(context, "text of a label",
 												  ALLOCSET_SMALL_SIZES);
 	fmgr_info_cxt(output_function(type), &numbers->output, context);
+	(void) pg_strong_random(&numbers->seed, sizeof(numbers->seed));
 	numbers->buckets = hash_create("labels of gkmeans", 64, &control,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	numbers->room = 64;
@@ -118,7 +120,7 @@ number_of_text(GkLabelNumbers *numbers, const char *text)
 {
 	Size		length = strlen(text);
 	uint64		hash = DatumGetUInt64(hash_any_extended((const unsigned char *) text,
-														(int) length, 0));
+														(int) length, numbers->seed));
 	bool		found;
 	Bucket	   *bucket = hash_search(numbers->buckets, &hash, HASH_ENTER, &found);
 	Label	   *label;

@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -34,6 +35,7 @@ typedef struct PairReceiver
 	DestReceiver receiver;		/* must be first */
 	MemoryContext context;
 	GkLabelNumbers *numbers[2];
+	uint64		seed;			/* of the hashes: whoever orders the rows chooses the numbers */
 	HTAB	   *pairs;
 	Tuplestorestate *batch;		/* rows whose labels have no numbers yet */
 	int			count;			/* of them */
@@ -45,6 +47,7 @@ static void
 count_pair(PairReceiver *pairs, TupleTableSlot *slot)
 {
 	int32		key[2];
+	uint64		hash;
 	bool		found;
 	Pair	   *pair;
 
@@ -53,7 +56,8 @@ count_pair(PairReceiver *pairs, TupleTableSlot *slot)
 		return;
 	for (int side = 0; side < 2; side++)
 		key[side] = gk_label_number(pairs->numbers[side], slot->tts_values[side]);
-	pair = hash_search(pairs->pairs, key, HASH_ENTER, &found);
+	hash = hash_bytes_extended((const unsigned char *) key, sizeof(key), pairs->seed);
+	pair = hash_search_with_hash_value(pairs->pairs, key, (uint32) hash, HASH_ENTER, &found);
 	if (!found)
 		pair->rows = 0;
 	pair->rows++;
@@ -170,6 +174,7 @@ gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT)
 	};
 
+	(void) pg_strong_random(&pairs.seed, sizeof(pairs.seed));
 	(void) gk_query_push_snapshot(query);
 	gk_query_run(query, NULL, &pairs.receiver);
 	PopActiveSnapshot();
