@@ -6,6 +6,7 @@
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -41,9 +42,7 @@ struct GkLabelNumbers
 	uint64		seed;			/* of the hashes: nobody can choose labels that share a bucket */
 	HTAB	   *buckets;
 	int			count;
-	int			room;
 	Size		bytes;			/* of their texts */
-	Label	  **labels;			/* count, by their number */
 };
 
 /* The function that shows values of a type. */
@@ -75,8 +74,6 @@ gk_label_numbers_create(Oid type)
 	(void) pg_strong_random(&numbers->seed, sizeof(numbers->seed));
 	numbers->buckets = hash_create("labels of gkmeans", 64, &control,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	numbers->room = 64;
-	numbers->labels = MemoryContextAlloc(context, numbers->room * sizeof(Label *));
 	return numbers;
 }
 
@@ -102,15 +99,9 @@ add_label(GkLabelNumbers *numbers, const char *text, Size length)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("the different labels have more than %zu MB of text", MOST_BYTES >> 20),
 				 errhint("Use md5() of the labels.")));
-	if (numbers->count == numbers->room)
-	{
-		numbers->room *= 2;
-		numbers->labels = repalloc(numbers->labels, numbers->room * sizeof(Label *));
-	}
 	label = MemoryContextAllocHuge(numbers->context, offsetof(Label, text) + length + 1);
 	memcpy(label->text, text, length + 1);
-	label->number = numbers->count;
-	numbers->labels[numbers->count++] = label;
+	label->number = numbers->count++;
 	return label;
 }
 
@@ -154,13 +145,31 @@ compare_labels(const void *a, const void *b, void *argument)
 	return strcmp((*(Label *const *) a)->text, (*(Label *const *) b)->text);
 }
 
+/* Lists the labels as their hashes have it: they may have come in an order made to sort slowly. */
+static Label **
+list_labels(GkLabelNumbers *numbers)
+{
+	Label	  **labels = gk_allocate(numbers->count, sizeof(Label *));
+	int			count = 0;
+	HASH_SEQ_STATUS search;
+	Bucket	   *bucket;
+
+	hash_seq_init(&search, numbers->buckets);
+	while ((bucket = hash_seq_search(&search)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (Label *label = bucket->first; label != NULL; label = label->next)
+			labels[count++] = label;
+	}
+	return labels;
+}
+
 int32 *
 gk_label_places(GkLabelNumbers *numbers)
 {
 	int32	   *places = gk_allocate(numbers->count, sizeof(int32));
-	Label	  **ordered = gk_allocate(numbers->count, sizeof(Label *));
+	Label	  **ordered = list_labels(numbers);
 
-	memcpy(ordered, numbers->labels, numbers->count * sizeof(Label *));
 	qsort_interruptible(ordered, numbers->count, sizeof(Label *), compare_labels, NULL);
 	for (int i = 0; i < numbers->count; i++)
 		places[ordered[i]->number] = i;
