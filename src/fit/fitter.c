@@ -15,6 +15,21 @@
 /* The most iterations that the engine makes in one command. */
 #define MOST_AT_ONCE 64
 
+/* The most values that are looked at to find distant rows, unless more clusters are empty. */
+#define MOST_VALUES (1 << 18)
+
+/* The sum of so many equal reals, or fewer, is a double. */
+#define EXACT_ROWS (INT64CONST(1) << 29)
+
+/* The clusters that an iteration left empty, and what becomes of them. */
+typedef struct Emptied
+{
+	int64		count;
+	bool		can_wait;		/* the centroids are no means yet, but in the next iteration */
+	bool		waits;			/* some wait for it */
+	int64		moves;			/* so many have moved to rows */
+} Emptied;
+
 /* The value of a two-limb sum of the statistics. */
 double
 gk_fitter_value(const GkFitter *fitter, GkSum sum, int exponent)
@@ -34,53 +49,99 @@ gk_fitter_set_centroids(GkFitter *fitter, const double *centroids, int64 count)
 	gk_run(fitter->job, &command);
 }
 
-/*
- * True if rounding alone may make a row differ from its centroid:
- *
- * - each coordinate is rounded to real in the row and in those whose mean the centroid is, and so
- *   is the length of a direction: at most half of FLT_EPSILON each;
- * - of each row, a sum loses at most half a step of its grid, which is at most 2^-bits of the
- *   greatest value; with weights, the sum of these loses as much.  The cluster weighs at least what
- *   the row does;
- * - centroids that were given, far from the origin of the rows, were rounded there.
- */
-static bool
-is_at_centroid(const GkFitter *fitter, const float *row, double weight, const double *centroid)
+/* The length of a row. */
+static double
+length_of(const float *row, int dimension)
 {
-	const GkFitSpec *spec = fitter->spec;
-	const GkPrepared *prepared = fitter->prepared;
-	double		rows = spec->weighted ? 2.0 * spec->rows * (prepared->greatest_weight / weight)
-		: 1.0;
-	double		lost = ldexp(rows, -prepared->value_bits - prepared->rest_bits);
+	double		sum = 0.0;
 
-	for (int j = 0; j < spec->dimension; j++)
-	{
-		double		greatest = Max(fabs(prepared->least[j]), fabs(prepared->greatest[j]));
-		double		origin = (fabs(spec->shift[j]) + fabs(prepared->offset[j])) *
-			prepared->factor[j];
-		double		rounding = 2 * FLT_EPSILON * Max(fabs(row[j]), FLT_MIN) + lost * greatest +
-			2 * DBL_EPSILON * origin;
-
-		if (fabs(row[j] - centroid[j]) > rounding)
-			return false;
-	}
-	return true;
+	for (int j = 0; j < dimension; j++)
+		sum += (double) row[j] * row[j];
+	return sqrt(sum);
 }
 
-/* Leaves out the rows that lie at their centroids; `centroids` is room for `count`. */
+/*
+ * How far rounding may take the mean of rows equal to this one from it, in a feature.  Of each row,
+ * a sum loses what its grid does not hold.  With weights, that may be half a step, and of the
+ * weight as much; the cluster weighs at least what the row does.  Without, a mean of values that
+ * are on the grid is not rounded again, to double.
+ */
+static double
+lost_in_mean(const GkFitter *fitter, int j, double value, double weight)
+{
+	const GkPrepared *prepared = fitter->prepared;
+	int64		rows = fitter->spec->rows;
+	int			bits = prepared->exponents[j] + prepared->rest_bits;
+	int			weight_bits = prepared->weight_exponent + prepared->rest_bits;
+	double		size = Max(fabs(value), FLT_MIN);
+	double		scaled;
+	double		lost;
+
+	if (fitter->spec->weighted)
+		return ldexp(rows, -bits) / weight +
+			(ldexp(rows, -weight_bits) / weight + 4 * DBL_EPSILON) * size;
+	scaled = ldexp(value, bits);
+	lost = fabs(scaled - rint(scaled));
+	return lost == 0.0 && rows <= EXACT_ROWS ? 0.0 : ldexp(lost, -bits) + 2 * DBL_EPSILON * size;
+}
+
+/*
+ * How far a centroid from elsewhere may be from the rows whose mean it was, in a feature: these and
+ * the row were rounded to real, and the centroid where its values are, far from their origin.
+ */
+static double
+lost_elsewhere(const GkFitter *fitter, int j, double value)
+{
+	const GkPrepared *prepared = fitter->prepared;
+
+	return 2 * FLT_EPSILON * fabs(value) + DBL_EPSILON * prepared->factor[j] *
+		(fabs(fitter->spec->shift[j]) / 2 + 2 * fabs(prepared->offset[j]));
+}
+
+/*
+ * True if a row may be no farther from its centroid than from one of its own, so that it is no use
+ * to move it.  Where all rows of a cluster are equal, none is farther.  With cosine, centroids have
+ * the length 1, and rows that of what they were rounded to, or none at all.
+ */
+static bool
+is_at_centroid(const GkFitter *fitter, const float *row, double weight, const double *centroid,
+			   bool is_mean)
+{
+	int			d = fitter->spec->dimension;
+	double		norm = 1.0;
+	double		turned = 0.0;
+	double		distance2 = 0.0;
+	double		lost2 = 0.0;
+
+	if (fitter->spec->metric == GK_COSINE)
+	{
+		norm = length_of(row, d);
+		turned = (d + 4) * DBL_EPSILON;
+	}
+	for (int j = 0; j < d; j++)
+	{
+		double		away = row[j] - centroid[j] * norm;
+		double		lost = lost_in_mean(fitter, j, row[j], weight) + turned * fabs(row[j]);
+
+		if (!is_mean)
+			lost += lost_elsewhere(fitter, j, row[j]);
+		distance2 += away * away;
+		lost2 += lost * lost;
+	}
+	return distance2 <= lost2;
+}
+
+/* Leaves out the rows that lie at their centroids. */
 static int64
-keep_distant(GkFitter *fitter, int64 *rows, int64 found, double *centroids, int64 count)
+keep_distant(GkFitter *fitter, const GkStart *start, int64 *rows, int64 found, bool are_means)
 {
 	int			d = fitter->spec->dimension;
 	float	   *features = gk_allocate(found * d, sizeof(float));
 	double	   *weights = gk_allocate(found, sizeof(double));
 	int32	   *labels = gk_allocate(found, sizeof(int32));
-	GkCommand	get = {.operation = GK_GET_CENTROIDS};
 	GkCommand	fetch = {.operation = GK_ROWS};
 	int64		kept = 0;
 
-	get.get_centroids.centroids = centroids;
-	gk_run(fitter->job, &get);
 	fetch.rows.rows = rows;
 	fetch.rows.count = found;
 	fetch.rows.features = features;
@@ -89,10 +150,10 @@ keep_distant(GkFitter *fitter, int64 *rows, int64 found, double *centroids, int6
 	gk_run(fitter->job, &fetch);
 	for (int64 i = 0; i < found; i++)
 	{
-		if (labels[i] < 0 || labels[i] >= count)
+		if (labels[i] < 0 || labels[i] >= start->count)
 			elog(ERROR, "gkmeans engine gives a row the label of no cluster");
 		if (!is_at_centroid(fitter, features + i * d, weights[i],
-							centroids + labels[i] * (int64) d))
+							start->centroids + labels[i] * (int64) d, are_means))
 			rows[kept++] = rows[i];
 	}
 	pfree(labels);
@@ -101,17 +162,15 @@ keep_distant(GkFitter *fitter, int64 *rows, int64 found, double *centroids, int6
 	return kept;
 }
 
-/* Finds the rows farthest from their centroids, one for each empty cluster or fewer. */
+/* Lists the rows farthest from their centroids, but for those at no distance; how many. */
 static int64
-find_distant(GkFitter *fitter, GkStart *start, int64 empty, int64 *rows)
+list_farthest(GkFitter *fitter, int64 count, int64 *rows)
 {
-	GkCommand	distances = {.operation = GK_DISTANCES};
 	GkCommand	farthest = {.operation = GK_FARTHEST};
-	GkEntry    *entries = gk_allocate(empty, sizeof(GkEntry));
+	GkEntry    *entries = gk_allocate(count, sizeof(GkEntry));
 	int64		found = 0;
 
-	gk_run(fitter->job, &distances);
-	farthest.farthest.count = empty;
+	farthest.farthest.count = count;
 	farthest.farthest.entries = entries;
 	gk_run(fitter->job, &farthest);
 	while (found < farthest.farthest.found && entries[found].distance2 > 0.0)
@@ -120,34 +179,60 @@ find_distant(GkFitter *fitter, GkStart *start, int64 empty, int64 *rows)
 		found++;
 	}
 	pfree(entries);
-	return found == 0 ? 0 : keep_distant(fitter, rows, found, start->centroids, start->count);
+	return found;
 }
 
 /*
- * Ends a step with empty clusters: moves them to the rows farthest from their centroids; returns
- * how many it has moved.
+ * Finds the rows farthest from their centroids, one for each empty cluster or fewer, and sets
+ * *rows to them.  If some of the farthest lie at their centroids, the next ones are looked at; but
+ * if the iteration after this one tells more of them, their clusters wait for it.
  */
 static int64
-relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step)
+find_distant(GkFitter *fitter, GkStart *start, Emptied *emptied, int64 **rows)
+{
+	GkCommand	get = {.operation = GK_GET_CENTROIDS};
+	GkCommand	distances = {.operation = GK_DISTANCES};
+	int64		most = Max(emptied->count, MOST_VALUES / fitter->spec->dimension);
+	int64		count = emptied->count;
+	int64		found;
+	int64		kept;
+
+	get.get_centroids.centroids = start->centroids;
+	gk_run(fitter->job, &get);
+	gk_run(fitter->job, &distances);
+	for (;;)
+	{
+		*rows = gk_allocate(count, sizeof(int64));
+		found = list_farthest(fitter, count, *rows);
+		kept = found == 0 ? 0 : keep_distant(fitter, start, *rows, found, !emptied->can_wait);
+		emptied->waits = emptied->can_wait && kept < found;
+		if (kept >= emptied->count || emptied->waits || found < count || count == most)
+			return Min(kept, emptied->count);
+		pfree(*rows);
+		count = Min(4 * count, most);
+	}
+}
+
+/* Ends a step with empty clusters: moves them to the rows farthest from their centroids. */
+static void
+relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step, Emptied *emptied)
 {
 	GkCommand	relocate = {.operation = GK_RELOCATE};
-	int64	   *rows = gk_allocate(step->step.empty, sizeof(int64));
-	int64	   *clusters = gk_allocate(step->step.empty, sizeof(int64));
-	int64		found = find_distant(fitter, start, step->step.empty, rows);
-	int64		moves = 0;
+	int64	   *rows;
+	int64	   *clusters = gk_allocate(emptied->count, sizeof(int64));
+	int64		found = find_distant(fitter, start, emptied, &rows);
 
-	for (int64 c = 0; c < start->count && moves < found; c++)
+	for (int64 c = 0; c < start->count && emptied->moves < found; c++)
 		if (fitter->is_empty[c])
-			clusters[moves++] = c;
+			clusters[emptied->moves++] = c;
 	relocate.relocate.rows = rows;
 	relocate.relocate.clusters = clusters;
-	relocate.relocate.count = moves;
+	relocate.relocate.count = emptied->moves;
 	gk_run(fitter->job, &relocate);
 	pfree(clusters);
 	pfree(rows);
 	step->step.shift2 = relocate.relocate.shift2;
 	step->step.between = relocate.relocate.between;
-	return moves;
 }
 
 /* Writes an iteration down. */
@@ -165,16 +250,17 @@ note_iteration(GkFitter *fitter, const GkStart *start, const GkIterated *iterate
 
 /*
  * Counts an iteration, and decides if it was the last one.  With rows moved to empty clusters, the
- * centroids are not those by which no label changed.
+ * centroids are not those by which no label changed, unless they are where they were.
  */
 static void
-end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated, int64 moves,
-			  double tolerance)
+end_iteration(GkFitter *fitter, GkStart *start, const GkIterated *iterated,
+			  const Emptied *emptied, double tolerance)
 {
 	start->iterations++;
 	fitter->iterations++;
-	start->converged = (iterated->changed == 0 && moves == 0)
-		|| (tolerance > 0.0 && iterated->shift2 <= tolerance);
+	start->converged = !emptied->waits &&
+		((iterated->changed == 0 && (emptied->moves == 0 || iterated->shift2 == 0.0)) ||
+		 (tolerance > 0.0 && iterated->shift2 <= tolerance));
 	if (fitter->spec->for_model && !fitter->is_searching)
 		note_iteration(fitter, start, iterated);
 }
@@ -185,7 +271,8 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 				GkIterated *iterated)
 {
 	GkCommand	step = {.operation = GK_STEP};
-	int64		moves = 0;
+	Emptied		none = {0};
+	Emptied		emptied = {0};
 
 	step.step.is_empty = fitter->is_empty;
 	step.step.more = Min(most, MOST_AT_ONCE) - 1;
@@ -193,13 +280,17 @@ iterate_at_once(GkFitter *fitter, GkStart *start, int most, double tolerance,
 	step.step.iterated = iterated;
 	gk_run(fitter->job, &step);
 	if (step.step.empty > 0)
-		moves = relocate_empty(fitter, start, &step);
+	{
+		emptied.count = step.step.empty;
+		emptied.can_wait = start->iterations + step.step.earlier == 0 && most > 1;
+		relocate_empty(fitter, start, &step, &emptied);
+	}
 	for (int64 i = 0; i < step.step.earlier; i++)
-		end_iteration(fitter, start, &iterated[i], 0, tolerance);
+		end_iteration(fitter, start, &iterated[i], &none, tolerance);
 	iterated[0].changed = step.step.changed;
 	iterated[0].shift2 = step.step.shift2;
 	iterated[0].between = step.step.between;
-	end_iteration(fitter, start, &iterated[0], moves, tolerance);
+	end_iteration(fitter, start, &iterated[0], &emptied, tolerance);
 	gk_progress_iteration(start->iterations, step.step.changed);
 }
 

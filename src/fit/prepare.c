@@ -377,6 +377,7 @@ set_grid(GkJob *job, const GkFitSpec *spec, const Profile *profile, GkPrepared *
 	command.grid.origin = profile->mean;
 	gk_run(job, &command);
 	prepared->rest_bits = command.grid.wide ? bits : 0;
+	prepared->exponents = exponents;
 	prepared->weight_exponent = exponents[d];
 	/* labels alone need no sums, and what holds for a sample was said of all rows */
 	if (!spec->labels_only && !spec->is_inner)

@@ -23,6 +23,7 @@ typedef struct GkPrepared
 	double		mean_variance;
 	int			value_bits;		/* of a value in a sum over all rows */
 	int			rest_bits;		/* of the grid of the centroids; 0 if it is not wide */
+	int		   *exponents;		/* dimension: of the grid of the centroids */
 	int			weight_exponent;
 	double		seconds;		/* that all this took */
 	double		total;			/* Σ weight × d² to the mean of all rows; NaN = not found yet */

@@ -44,6 +44,26 @@ SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (15, 1), (39,
 	$$VALUES ('{39}'::float8[], 2::bigint), ('{11}', 1), (ARRAY[155 / 11.0::float8], 2)$$, 'every centroid is the mean of its rows');
 SELECT ok(converged, '... at the end of the iterations') FROM gkmeans_last_fit();
 
+-- Rows that are large, and a step of real apart, may move as any others; all of these are reals
+SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (1000000000::float8), (1000000064), (1000000128), (0), (10)', '{column1}',
+		initial_centroids => '{{1000000064},{5},{-1e15}}', tol => 0)$$,
+	$$VALUES ('{1000000032}'::float8[], 2::bigint), ('{5}', 2), ('{1000000128}', 1)$$, 'a row a step of real away moves to an empty cluster');
+SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (1000000000::float8), (1000000064), (0), (1), (2), (3)', '{column1}',
+		initial_centroids => '{{1000000032},{1.5},{-5e9}}')$$,
+	$$VALUES ('{1000000064}'::float8[], 1::bigint), ('{1.5}', 4), ('{1000000000}', 1)$$, 'so it does with the default tolerance');
+SELECT results_eq($$SELECT centroid, size FROM gkmeans_fit('VALUES (1e18::float8), (1e18 + 128), (1e18 + 256)', '{column1}',
+		initial_centroids => '{{1000000000000000128},{1000000000000000256},{5e17}}', max_iter => 2)$$,
+	$$VALUES (ARRAY[1e18::float8 + 128], 1::bigint), (ARRAY[1e18::float8 + 256], 1), (ARRAY[1e18::float8], 1)$$, 'and one a step of double away from a given centroid');
+
+-- Equal rows that rounding keeps farther from their centroid than others are from theirs
+CREATE TABLE hidden AS SELECT 1e9 / 3 AS x, (ARRAY[0.1, 7.3, 1 / 3.0])[1 + i % 3]::float8 AS w FROM generate_series(1, 1000) i UNION ALL VALUES (0, 1), (1e-9, 1);
+SELECT is(count(*), 3::bigint, 'do not hide these') FROM gkmeans_fit('hidden', '{x}', weight_column => 'w', initial_centroids => '{{1},{333333333},{-1e15}}', tol => 0);
+
+-- A feature in which a value leaves no digits for the others
+SELECT is(count(*), 3::bigint, 'a row that no centroid of its own would be nearer to') FROM gkmeans_fit('VALUES (1e36::float8, -7.39::float8), (14.42, -20.68), (12.47, -12.28)', '{column1,column2}',
+		initial_centroids => '{{-1e36,-7.11},{-1e36,-10.96},{-1e36,-7.24},{12.88,-12.35}}', tol => 0);
+SELECT ok(converged AND iterations < 10, 'does not move for ever: ' || iterations) FROM gkmeans_last_fit();
+
 -- scikit-learn #25527: weights of very different size
 SELECT results_eq($$SELECT centroid FROM gkmeans_fit('VALUES (1, 1e8), (2, 1e-8), (5, 1e8)', '{column1}', 2,
 		weight_column => 'column2', n_init => 10)$$,
