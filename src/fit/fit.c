@@ -571,6 +571,8 @@ begin_fitter(GkFitter *fitter)
 	fitter->fit->quality = choose_quality(spec, fitter->k);
 	fitter->is_empty = gk_allocate_zero(2 * fitter->k, sizeof(uint8));
 	begin_statistics(&fitter->statistics, fitter->k);
+	if (spec->earlier != NULL)
+		fitter->is_moved = gk_allocate_zero(fitter->k, sizeof(bool));
 }
 
 /* Fits prepared rows; labels and d² of the result stay in the engine. */
@@ -598,6 +600,7 @@ gk_fit_prepared(GkJob *job, const GkFitSpec *spec, GkPrepared *prepared, GkFit *
 	fit->iterations = best.first_iterations;
 	fit->converged = best.converged;
 	fit->best_start = best.number;
+	fit->is_moved = fitter.is_moved;
 	fit->search_rounds = best.rounds;
 	fit->search_improvement = best.rounds > 0 && best.first_inertia > 0.0
 		? 1.0 - best.inertia / best.first_inertia : 0.0;

@@ -62,6 +62,8 @@ typedef struct GkFit
 	int			iterations;		/* of the best start, before its search */
 	bool		converged;		/* the last run of that start, or of its search */
 	int			best_start;		/* which of the starts, from 0; GK_EARLIER_START */
+	bool	   *is_moved;		/* GkFitSpec.k: centroids of GK_EARLIER_START that once had no rows,
+								 * and were moved to some; NULL without that start */
 	GkFitQuality quality;		/* not GK_QUALITY_AUTO */
 	int			search_rounds;	/* of the search from the best start; 0 without one */
 	double		search_improvement; /* share of that start's inertia that the search took off */

@@ -223,8 +223,13 @@ relocate_empty(GkFitter *fitter, GkStart *start, GkCommand *step, Emptied *empti
 	int64		found = find_distant(fitter, start, emptied, &rows);
 
 	for (int64 c = 0; c < start->count && emptied->moves < found; c++)
-		if (fitter->is_empty[c])
-			clusters[emptied->moves++] = c;
+	{
+		if (!fitter->is_empty[c])
+			continue;
+		clusters[emptied->moves++] = c;
+		if (start->number == GK_EARLIER_START)
+			fitter->is_moved[c] = true;
+	}
 	relocate.relocate.rows = rows;
 	relocate.relocate.clusters = clusters;
 	relocate.relocate.count = emptied->moves;

@@ -32,6 +32,7 @@ typedef struct GkFitter
 	uint8	   *is_empty;		/* k, and at most as many more that a search adds */
 	GkStatistics statistics;	/* room for k clusters */
 	GkFit	   *fit;
+	bool	   *is_moved;		/* k: as in GkFit */
 	bool		is_searching;	/* the history leaves these iterations out */
 	int64		iterations;		/* of all starts and searches, and what counts as much */
 	int			agreed;			/* starts that ended like the best one */

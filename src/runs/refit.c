@@ -493,9 +493,41 @@ list_continuing(const Refit *refit, int32 *places, double *points)
 }
 
 /*
- * Finds the places that the clusters continue in the deployed version; -1 = none.  From its
- * centroids, a fit keeps them; but where one had no rows, the fit has moved it to others.
+ * Finds the places that the clusters continue after a fit from the deployed centroids: their own.
+ * But one that was moved to other rows only continues the cluster to which its centroid belongs, if
+ * no other does.
  */
+static void
+find_kept(const Refit *refit, int32 *continued)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	bool	   *is_left = gk_allocate(model->k, sizeof(bool));
+	int32		nearest;
+
+	memcpy(is_left, refit->has_rows, model->k * sizeof(bool));
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		int			place = fit->clusters[c].id;
+
+		continued[c] = refit->has_rows[place] && !fit->is_moved[place] ? place : -1;
+		if (continued[c] >= 0)
+			is_left[place] = false;
+	}
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		if (continued[c] >= 0)
+			continue;
+		gk_match_centroids(fit->model.points + c * model->dimension, 1, refit->points, model->k,
+						   model->dimension, &nearest);
+		if (is_left[nearest])
+			continued[c] = nearest;
+		is_left[nearest] = false;
+	}
+	pfree(is_left);
+}
+
+/* Finds the places that the clusters continue in the deployed version; -1 = none. */
 static void
 find_continued(const Refit *refit, int32 *continued)
 {
@@ -505,15 +537,9 @@ find_continued(const Refit *refit, int32 *continued)
 	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
 	int			count = list_continuing(refit, places, points);
 
-	if (fit->best_start == GK_EARLIER_START && count == model->k)
-		for (int64 c = 0; c < fit->k; c++)
-			continued[c] = fit->clusters[c].id;
-	else
-	{
-		gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
-		for (int64 c = 0; c < fit->k; c++)
-			continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
-	}
+	gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
+	for (int64 c = 0; c < fit->k; c++)
+		continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
 	pfree(places);
 	pfree(points);
 }
@@ -529,7 +555,10 @@ number_clusters(Refit *refit)
 	int32		number = 0;
 
 	refit->continues = gk_allocate_zero(model->k, sizeof(bool));
-	find_continued(refit, ids);
+	if (fit->best_start == GK_EARLIER_START)
+		find_kept(refit, ids);
+	else
+		find_continued(refit, ids);
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (ids[c] < 0)
@@ -620,7 +649,7 @@ describe_improvement(double improvement)
 					improvement < 0.0 ? "worse" : "better");
 }
 
-/* Says which clusters lost their rows, as a part of the outcome. */
+/* Says which clusters no other continues, as a part of the outcome. */
 static const char *
 describe_lost(const Refit *refit)
 {
@@ -632,7 +661,7 @@ describe_lost(const Refit *refit)
 
 	for (int place = 0; place < model->k; place++)
 	{
-		if (refit->has_rows[place])
+		if (refit->continues[place])
 			continue;
 		lost++;
 		id = gk_cluster_id(model, place);

@@ -312,6 +312,26 @@ INSERT INTO leaving SELECT i, i % 3 * 100 + i % 7, i % 3 * 50 FROM generate_seri
 SELECT is(status, 'fitted', 'the next night all rows are there') FROM gkmeans_refit('left_m');
 SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('left_m')$$, format('SELECT * FROM those_there UNION ALL SELECT %s, NULL ORDER BY 1', :lost), 'and the names of those that went on');
 
+-- One that has rows by the deployed centroids, but loses them in a later iteration
+CREATE TABLE later AS SELECT i AS id, (ARRAY[0, 0.1, 10, 10.1, 100, 100.2])[i] AS x FROM generate_series(1, 6) i;
+SELECT gkmeans_create_model('later_m', 'later', '{x}', initial_centroids => '{{0},{10},{100}}', id_column => 'id', labels_table => 'later_labels');
+SELECT gkmeans_name_clusters('later_m', '{low,mid,high}');
+TRUNCATE later;
+INSERT INTO later SELECT row_number() OVER (), v FROM unnest('{0,4.5,4.6,4.7,4.8,4.9,5.2,54,55.5,56,56.2,56.6,99,-60}'::float8[]) v;
+SAVEPOINT later_rows;
+SELECT matches(outcome, '3 rows moved, cluster 1 lost its rows and began anew$', 'the outcome tells of it') FROM gkmeans_refit('later_m', starts => 0);
+SELECT results_eq($$SELECT cluster_id, name, size FROM gkmeans_clusters('later_m')$$, $$VALUES (0, 'low', 7::bigint), (1, NULL, 1), (2, 'high', 6)$$, 'the rows that took its place have no name');
+ROLLBACK TO later_rows;
+SELECT gkmeans_alter_model('later_m', '{"max_iter": 1}');
+SELECT matches(outcome, '2 rows moved, cluster 1 lost its rows and ended$', 'one that loses them at the end') FROM gkmeans_refit('later_m', starts => 0);
+ROLLBACK TO later_rows;
+
+-- A cluster far from its centroid whose rows all go to the place of another that has none
+TRUNCATE later;
+INSERT INTO later SELECT i, 20 + i % 2 * 80 FROM generate_series(1, 20) i;
+SELECT matches(outcome, ', 0 rows moved, cluster 0 lost its rows and ended$', 'rows that stay together') FROM gkmeans_refit('later_m', starts => 0);
+SELECT results_eq($$SELECT cluster_id, name, size, centroid FROM gkmeans_clusters('later_m')$$, $$VALUES (1, 'mid', 10::bigint, '{20}'::float8[]), (2, 'high', 10, '{100}')$$, 'keep their number and name');
+
 -- Equal rows, whose centroids differ from them by rounding
 CREATE TABLE equal_rows AS SELECT i AS id, (ARRAY[1, 3, 7])[i % 3 + 1] AS a, (ARRAY[6, 3, 1])[i % 3 + 1] AS b, (ARRAY[2, 5, 3])[i % 3 + 1] AS c FROM generate_series(1, 30) i;
 SELECT gkmeans_create_model('equal_m', 'equal_rows', '{a,b,c}', 3, metric => 'cosine', id_column => 'id', labels_table => 'equal_labels');
