@@ -158,6 +158,18 @@ check_temporary_types(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
+	/* what the walker leaves out */
+	if (IsA(node, RangeTableFuncCol))
+		(void) check_temporary_types((Node *) ((RangeTableFuncCol *) node)->typeName, context);
+	if (IsA(node, CommonTableExpr))
+		(void) check_temporary_types((Node *) ((CommonTableExpr *) node)->cycle_clause, context);
+	if (IsA(node, CTECycleClause))
+	{
+		const CTECycleClause *clause = (const CTECycleClause *) node;
+
+		return check_temporary_types(clause->cycle_mark_value, context) ||
+			check_temporary_types(clause->cycle_mark_default, context);
+	}
 	if (IsA(node, TypeName))
 	{
 		gk_check_temporary_type(LookupTypeNameOid(NULL, (const TypeName *) node, true));

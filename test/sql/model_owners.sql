@@ -168,7 +168,7 @@ DROP VIEW customers;
 CREATE DOMAIN pg_temp.measure AS float8 CHECK (gk_test.run_code(VALUE) > 0);
 CREATE TYPE pg_temp.pair AS (a pg_temp.measure);
 SELECT fails_with(calls(format($$public.gkmeans_fit('SELECT %s AS x FROM gone', '{x}', 2)$$, expression)), '42501', 'a temporary type in ' || expression, 'role "gk_definer" cannot use temporary type', 'would run as role "gk_definer"', 'Write the schema')
-FROM unnest(ARRAY['x::measure', 'CAST(x AS measure)', '(''''(1)''''::pair).a', '(NULL::pair[])[1]::text::float8', '(SELECT min(a) FROM jsonb_to_record(''''{}'''') AS r (a measure))']) expression;
+FROM unnest(ARRAY['x::measure', 'CAST(x AS measure)', '(''''(1)''''::pair).a', '(NULL::pair[])[1]::text::float8', '(SELECT min(a) FROM jsonb_to_record(''''{}'''') AS r (a measure))', '(WITH RECURSIVE w AS (SELECT 1.0 AS a UNION ALL SELECT a + 1 FROM w WHERE a < 5) CYCLE a SET c TO measure ''''1'''' DEFAULT measure ''''0'''' USING p SELECT min(a) FROM w)', '(SELECT min(a) FROM XMLTABLE(''''/r'''' PASSING (NULL::xml) COLUMNS a measure PATH ''''a'''') AS r)']) expression;
 DROP TYPE pg_temp.pair;
 DROP DOMAIN pg_temp.measure;
 -- but those of the role itself, and of whoever could act as it, are
