@@ -182,12 +182,21 @@ check_temporary_types(Node *node, void *context)
 static Query *
 analyze(const GkSourceText *source, const char *text, Oid parameter)
 {
+	MemoryContext before = CurrentMemoryContext;
 	RawStmt    *statement = parse(source, text);
-	Query	   *query;
+	Query	   *volatile query = NULL;
 
 	(void) check_temporary_types(statement->stmt, NULL);
-	query = parse_analyze_fixedparams(statement, text, &parameter, OidIsValid(parameter) ? 1 : 0,
-									  NULL);
+	PG_TRY();
+	{
+		query = parse_analyze_fixedparams(statement, text, &parameter,
+										  OidIsValid(parameter) ? 1 : 0, NULL);
+	}
+	PG_CATCH();
+	{
+		rethrow(before);
+	}
+	PG_END_TRY();
 	(void) check_temporary((Node *) query, NULL);
 	return query;
 }

@@ -120,6 +120,14 @@ SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source chang
 FROM unnest('{i,1}'::text[]) id, generate_series(1, 6) at, swapped(at, format('SELECT %s AS id, i AS x FROM generate_series(1, 9) i WHERE 1 = ANY (''{1}''::swapping[])', id)) result
 GROUP BY id ORDER BY id;
 
+-- Types that the analysis of the source drops: in the same expression, and in another column.
+CREATE DOMAIN short_lived AS float8;
+CREATE FUNCTION drop_it(text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN DROP DOMAIN IF EXISTS short_lived; RETURN true; END $$;
+CREATE DOMAIN dropping AS text CHECK (drop_it(VALUE));
+CREATE TYPE drops AS (a dropping);
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT %s FROM generate_series(1, 9) AS x', '{x}', 2)$$, columns), '55000', columns, 'changed while it was being read')
+FROM unnest(ARRAY['x + CAST((''''(1)''''::drops).a AS short_lived) AS x', 'x::short_lived AS x, (''''(1)''''::drops).a AS y']) columns;
+
 -- One that alters it, wherever its values are: they would be taken for those of another type.
 CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE b TYPE text; END IF; RETURN i; END $$;
 CREATE TYPE part AS (a int, b bigint);
