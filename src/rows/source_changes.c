@@ -328,3 +328,18 @@ gk_functions_of(const Query *query)
 	list_deduplicate_oid(functions);
 	return functions;
 }
+
+/* True if one of the tables has rows now. */
+bool
+gk_have_rows(const List *tables)
+{
+	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+	bool		have = false;
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		have = have || (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION &&
+						sees_rows(lfirst_oid(cell), latest));
+	UnregisterSnapshot(latest);
+	return have;
+}

@@ -25,6 +25,9 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
  */
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
 
+/* True if one of the tables has rows now; those of foreign tables are not looked at. */
+extern bool gk_have_rows(const List *tables);
+
 /*
  * True if one of the tables has other rows now than the snapshot sees: rows that were committed
  * since, or that are gone.  Those of foreign tables are not looked at.

@@ -561,6 +561,14 @@ take_replacement(GkLabelsTable *table)
 		gk_check_own(&table->output);
 }
 
+/* True if the table has rows, and all of them will be replaced, which does not count them. */
+bool
+gk_labels_table_replaces(const GkLabelsTable *table)
+{
+	return table->if_exists == GK_EXISTS_REPLACE && OidIsValid(table->output.relation_id) &&
+		gk_have_rows(gk_family_of(table->output.relation_id));
+}
+
 /* Prepares an existing table; counts the rows that it deletes. */
 static int64
 prepare_table(GkLabelsTable *table)
@@ -750,10 +758,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (OidIsValid(table->output.relation_id))
-	{
 		written->deleted = prepare_table(table);
-		written->truncated = table->if_exists == GK_EXISTS_REPLACE;
-	}
 	else
 		make_table(table);
 	/* now that no other labels are written: changes follow one another by their time */

@@ -17,7 +17,6 @@ typedef struct GkLabelsWritten
 	int64		updated;
 	int64		deleted;
 	int64		changes;		/* rows that the table of changes got */
-	bool		truncated;		/* what the table had before is gone, and was not counted */
 } GkLabelsWritten;
 
 /* What is merged, and into what. */

@@ -83,6 +83,8 @@ ALTER FOREIGN TABLE reloaded OPTIONS (SET program 'true');
 SELECT fails_with(format($$SELECT gkmeans_assign('of_reloaded', %L, 'id', 'reloaded_labels', %L)$$, source, mode), '55000', format('no row of %s, %s', source, mode), 'has no row', '^All (2 )?labels', 'repeat the call')
 FROM unnest('{reloaded,reloaded_view,SELECT * FROM reloaded_rows()}'::text[]) source, unnest('{merge,delete,replace}'::text[]) mode;
 SELECT is(count(*)::int, 2, 'no label was deleted') FROM reloaded_labels;
+CREATE TABLE no_labels (id int PRIMARY KEY, cluster_id int, distance float8);
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'reloaded', 'id', 'no_labels', 'replace') s), '(0,0,0,0,0)', 'a table without labels may be replaced');
 SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'none_here', 'id', 'reloaded_labels') s), '(0,0,0,0,2)', 'a table of this server that has no row deletes them');
 SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('of_reloaded', 'reloaded', 'id', 'reloaded_labels') s), '(0,0,0,0,0)', 'without labels, none can be lost');
 
