@@ -13,6 +13,7 @@
 #include "access/transam.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
@@ -45,6 +46,8 @@ static const Facts of_rules = {RewriteRelationId, RewriteRelRulenameIndexId,
 Anum_pg_rewrite_ev_class};
 static const Facts of_policies = {PolicyRelationId, PolicyPolrelidPolnameIndexId,
 Anum_pg_policy_polrelid};
+static const Facts of_constraints = {ConstraintRelationId, ConstraintRelidTypidNameIndexId,
+Anum_pg_constraint_conrelid};
 static const Facts of_schema = {NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
 
@@ -105,6 +108,8 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 	return differ(&of_columns, table->oid, snapshot) ||
 		differ(&of_schema, table->relnamespace, snapshot) ||
 		differ(&of_children, table->oid, snapshot) ||
+		/* the planner leaves out tables whose rows cannot be wanted */
+		differ(&of_constraints, table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
 		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
 }
