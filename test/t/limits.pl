@@ -154,13 +154,17 @@ eval { $session->quit };
 
 # Many sessions at once, too many for the memory: afterwards nothing is held
 my @crowd = map { (new_session($node))[0] } 1 .. 6;
-start_query($_, "SET gkmeans.total_host_memory_limit = '40MB'; $large; RESET gkmeans.total_host_memory_limit; $fit") for @crowd;
+my ($gate) = new_session($node);
+$gate->query('SELECT pg_advisory_lock(1)');
+start_query($_, "SELECT pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1); SET gkmeans.total_host_memory_limit = '40MB'; $large; RESET gkmeans.total_host_memory_limit; $fit") for @crowd;
+# what a session prints before all have started would be lost
+$gate->query('SELECT pg_advisory_unlock(1)');
 my @answers = map { $_->query('SELECT 1') } @crowd;
 my $others = grep { $_->{stderr} =~ /ERROR/ && $_->{stderr} !~ /out of host memory/ } @crowd;
 is(scalar(grep { /^$bits$/m } @answers), 6, 'six sessions: all go on');
 is($others, 0, 'six sessions: no other error');
 is(ask($all), 0, 'six sessions: all is returned');
-$_->quit for @crowd;
+$_->quit for @crowd, $gate;
 
 # kill -9 of a backend: the server restarts, with an empty account
 ($session, $pid) = new_session($node);
