@@ -11,6 +11,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -334,7 +335,7 @@ gk_functions_of(const Query *query)
 	return functions;
 }
 
-/* True if one of the tables has rows now. */
+/* True if one of the tables has rows now, or may have. */
 bool
 gk_have_rows(const List *tables)
 {
@@ -343,8 +344,14 @@ gk_have_rows(const List *tables)
 	ListCell   *cell;
 
 	foreach(cell, tables)
-		have = have || (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION &&
-						sees_rows(lfirst_oid(cell), latest));
+	{
+		Oid			id = lfirst_oid(cell);
+		char		kind = get_rel_relkind(id);
+
+		have = have || kind == RELKIND_FOREIGN_TABLE ||
+			(kind == RELKIND_RELATION && !isOtherTempNamespace(get_rel_namespace(id)) &&
+			 sees_rows(id, latest));
+	}
 	UnregisterSnapshot(latest);
 	return have;
 }

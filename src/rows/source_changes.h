@@ -25,7 +25,7 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
  */
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
 
-/* True if one of the tables has rows now; those of foreign tables are not looked at. */
+/* True if one of the tables has rows now; foreign tables count as if they had. */
 extern bool gk_have_rows(const List *tables);
 
 /*
