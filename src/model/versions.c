@@ -325,7 +325,8 @@ list_old(Change *change, int keep)
 	int			previous = find_previous(change) != NULL ? find_previous(change)->number : -1;
 
 	qsort_interruptible(change->versions, change->count, sizeof(Version), compare_versions, NULL);
-	for (int i = keep; i < change->count; i++)
+	/* the newest stays in any case: its number counts on, so that no number comes again */
+	for (int i = Max(keep, 1); i < change->count; i++)
 		if (!change->versions[i].deployed && change->versions[i].number != previous)
 			numbers[count++] = Int32GetDatum(change->versions[i].number);
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);

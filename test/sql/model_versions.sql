@@ -40,6 +40,12 @@ SELECT is(gkmeans_rollback('m'), 9, 'the one before is among them');
 SELECT gkmeans_deploy('m', 6);
 SELECT is(gkmeans_prune('m', 0), 1, 'keep none');
 SELECT is(array_agg(version ORDER BY version), '{6,9}', 'but the deployed one and the one before') FROM m;
+SELECT gkmeans_import_model('m', '{{0},{10}}', if_exists => 'replace'), gkmeans_rollback('m');
+SELECT is(gkmeans_prune('m', 0), 0, 'nor is the newest one deleted, even if none is kept');
+SELECT gkmeans_import_model('m', '{{0},{10}}', if_exists => 'replace');
+SELECT is(max(version), 11, 'so its number is not used again') FROM m;
+SELECT gkmeans_deploy('m', 6);
+DELETE FROM m WHERE version > 9;
 SELECT fails_with($$SELECT gkmeans_prune('m', -1)$$, '22023', 'less than none');
 
 -- A clock that went back
