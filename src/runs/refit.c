@@ -68,7 +68,7 @@ typedef struct Refit
 	Snapshot	snapshot;		/* of both readings; NULL before the first, and over nodes */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
-	bool	   *has_rows;		/* by place: rows of the source belong to a cluster of it */
+	bool	   *has_rows;		/* by place: rows of the source belong to a cluster of it, in its scale */
 	bool	   *continues;		/* by place: a cluster of the new version continues it */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
 	GkDrift		drift;
@@ -352,7 +352,7 @@ note_rows(Refit *refit, const GkCluster *now)
 {
 	const GkModel *model = refit->deployed;
 
-	refit->has_rows = gk_allocate(model->k, sizeof(bool));
+	refit->has_rows = MemoryContextAlloc(refit->context, model->k * sizeof(bool));
 	for (int i = 0; i < model->k; i++)
 		refit->has_rows[gk_cluster_at(model, i)] = now[i].weight > 0.0;
 }
@@ -439,21 +439,48 @@ keep_points(Refit *refit)
 	}
 }
 
-/* Labels the rows, in a new scale, with the deployed version. */
+/*
+ * The places of the deployed version in the order of ties, but those that have rows first: in a new
+ * scale, others may lie where they do.  And their centroids; how many have rows.
+ */
+static int
+list_places(const Refit *refit, int32 *places, double *points)
+{
+	const GkModel *model = refit->deployed;
+	int			d = model->dimension;
+	int			count = 0;
+	int			listed = 0;
+
+	for (int i = 0; i < model->k; i++)
+		count += refit->has_rows[i];
+	for (int i = 0, next = count; i < model->k; i++)
+	{
+		int32		place = gk_cluster_at(model, i);
+		int			at = refit->has_rows[place] ? listed++ : next++;
+
+		places[at] = place;
+		memcpy(points + at * (int64) d, refit->points + place * (int64) d, d * sizeof(double));
+	}
+	return count;
+}
+
+/*
+ * Labels the rows, in a new scale, with the deployed version; ids[label] := the id of its cluster,
+ * or -1 if that has lost its rows, so that whatever belongs to it in the new scale moves.
+ */
 static void
-label_in_new_scale(Refit *refit)
+label_in_new_scale(Refit *refit, int32 *ids)
 {
 	const GkModel *model = refit->deployed;
 	GkCall	   *call = &refit->call;
-	int64		d = model->dimension;
-	double	   *points = gk_allocate(model->k * d, sizeof(double));
+	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
 	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
+	int			count = list_places(refit, ids, points);
 
 	for (int i = 0; i < model->k; i++)
-		memcpy(points + i * d, refit->points + gk_cluster_at(model, i) * d, d * sizeof(double));
+		ids[i] = i < count ? gk_cluster_id(model, ids[i]) : -1;
 	refit->result->inertia_before =
 		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, points, model->k, now);
-	note_rows(refit, now);
 }
 
 /*
@@ -467,29 +494,12 @@ keep_labels(Refit *refit)
 	GkCall	   *call = &refit->call;
 	int32	   *ids = gk_allocate(model->k, sizeof(int32));
 
-	/* a label is a centroid's place in the order of ties */
-	for (int i = 0; i < model->k; i++)
-		ids[i] = gk_cluster_id(model, gk_cluster_at(model, i));
 	if (!keeps_scale(refit))
-		label_in_new_scale(refit);
+		label_in_new_scale(refit, ids);
+	else						/* a label is a centroid's place in the order of ties */
+		for (int i = 0; i < model->k; i++)
+			ids[i] = gk_cluster_id(model, gk_cluster_at(model, i));
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
-}
-
-/* The clusters of the deployed version that have rows, by place, and their centroids; how many. */
-static int
-list_continuing(const Refit *refit, int32 *places, double *points)
-{
-	int			d = refit->deployed->dimension;
-	int			count = 0;
-
-	for (int place = 0; place < refit->deployed->k; place++)
-	{
-		if (!refit->has_rows[place])
-			continue;
-		memcpy(points + count * (int64) d, refit->points + place * (int64) d, d * sizeof(double));
-		places[count++] = place;
-	}
-	return count;
 }
 
 /*
@@ -498,7 +508,7 @@ list_continuing(const Refit *refit, int32 *places, double *points)
  * no other does.
  */
 static void
-find_kept(const Refit *refit, int32 *continued)
+find_kept(const Refit *refit, const int32 *places, const double *points, int32 *continued)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
@@ -518,11 +528,11 @@ find_kept(const Refit *refit, int32 *continued)
 	{
 		if (continued[c] >= 0)
 			continue;
-		gk_match_centroids(fit->model.points + c * model->dimension, 1, refit->points, model->k,
+		gk_match_centroids(fit->model.points + c * model->dimension, 1, points, model->k,
 						   model->dimension, &nearest);
-		if (is_left[nearest])
-			continued[c] = nearest;
-		is_left[nearest] = false;
+		if (is_left[places[nearest]])
+			continued[c] = places[nearest];
+		is_left[places[nearest]] = false;
 	}
 	pfree(is_left);
 }
@@ -535,11 +545,16 @@ find_continued(const Refit *refit, int32 *continued)
 	const GkFit *fit = &refit->call.fit;
 	int32	   *places = gk_allocate(model->k, sizeof(int32));
 	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
-	int			count = list_continuing(refit, places, points);
+	int			count = list_places(refit, places, points);
 
-	gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
-	for (int64 c = 0; c < fit->k; c++)
-		continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
+	if (fit->best_start == GK_EARLIER_START)
+		find_kept(refit, places, points, continued);
+	else
+	{
+		gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
+		for (int64 c = 0; c < fit->k; c++)
+			continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
+	}
 	pfree(places);
 	pfree(points);
 }
@@ -555,10 +570,7 @@ number_clusters(Refit *refit)
 	int32		number = 0;
 
 	refit->continues = gk_allocate_zero(model->k, sizeof(bool));
-	if (fit->best_start == GK_EARLIER_START)
-		find_kept(refit, ids);
-	else
-		find_continued(refit, ids);
+	find_continued(refit, ids);
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (ids[c] < 0)

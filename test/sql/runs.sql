@@ -341,6 +341,23 @@ DELETE FROM equal_rows r USING equal_labels l WHERE r.id = l.id AND cluster_id =
 SELECT is(row(moved, outcome)::text, '(0,"as good as version 1, 0 rows moved, cluster 0 lost its rows and ended")', 'no row moves') FROM gkmeans_refit('equal_m', deploy => 'always', starts => 0);
 SELECT results_eq($$SELECT cluster_id, name, size FROM gkmeans_clusters('equal_m')$$, 'SELECT cluster_id, name, size FROM equal_before WHERE cluster_id > 0', 'nor does a name');
 
+-- A cluster that has no rows in its own scale gives its name to nobody who is near it in a new one
+CREATE TABLE abroad AS SELECT i AS id, i % 2 AS is_abroad, 10 + i * 7919 % 13 AS spend FROM generate_series(1, 200) i;
+SELECT gkmeans_create_model('abroad_m', 'abroad', '{is_abroad,spend}', initial_centroids => '{{0,16},{1,16}}', scale => 'standard', id_column => 'id', labels_table => 'abroad_labels');
+SELECT gkmeans_name_clusters('abroad_m', '{home,abroad}');
+DELETE FROM abroad WHERE is_abroad = 0;
+SAVEPOINT abroad_rows;
+SELECT is(row(moved, outcome ~ '45 rows moved, cluster 0 lost its rows and began anew$')::text, '(45,t)', 'a feature that is constant now, in a new scale') FROM gkmeans_refit('abroad_m', starts => 0, rescale => true);
+SELECT results_eq($$SELECT cluster_id, name, size FROM gkmeans_clusters('abroad_m')$$, $$VALUES (0, NULL, 45::bigint), (1, 'abroad', 55)$$, 'the rows at the place of the cluster that is lost have no name');
+ROLLBACK TO abroad_rows;
+SELECT matches(outcome, ', cluster 0 lost its rows and began anew$', 'a fresh start') FROM gkmeans_refit('abroad_m', rescale => true);
+SELECT results_eq($$SELECT cluster_id, name FROM gkmeans_clusters('abroad_m')$$, $$VALUES (0, NULL), (1, 'abroad')$$, 'does not name them either');
+ROLLBACK TO abroad_rows;
+UPDATE abroad SET spend = 16;
+SELECT is(row(moved, outcome)::text, '(0,"as good as version 1, 0 rows moved, cluster 0 lost its rows and ended")', 'rows that are all equal, where all centroids are in the new scale') FROM gkmeans_refit('abroad_m', rescale => true, deploy => 'always');
+SELECT results_eq($$SELECT cluster_id, name, size FROM gkmeans_clusters('abroad_m')$$, $$VALUES (1, 'abroad', 100::bigint)$$, 'keep their number and name');
+ROLLBACK TO abroad_rows;
+
 -- Privileges
 CREATE ROLE owner_of_m;
 CREATE ROLE stranger;
