@@ -166,11 +166,21 @@ IS 'internal: what the views in schema gkmeans read';
 -- that of PostgreSQL: whoever may create things there must not decide what the views call.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
+-- The owner of a schema decides what the names in it mean, too, and the views and the functions of nodes
+-- are called by theirs.
 DO $$
 BEGIN
     IF '@extschema@' <> 'gkmeans' THEN
         CREATE SCHEMA gkmeans;
         COMMENT ON SCHEMA gkmeans IS 'models of gkmeans for BI tools';
+    ELSIF NOT EXISTS (
+        SELECT FROM pg_namespace n JOIN pg_roles o ON n.nspowner = o.oid
+        WHERE n.nspname = 'gkmeans' AND (o.rolsuper OR o.rolname = current_user))
+    THEN
+        RAISE EXCEPTION 'schema "gkmeans" belongs to another role'
+            USING DETAIL = 'Its owner could put functions into it, and give its name to another schema.',
+            HINT = 'Drop or rename it. Without SCHEMA, CREATE EXTENSION makes a schema of that name.',
+            ERRCODE = 'insufficient_privilege';
     END IF;
 END
 $$;

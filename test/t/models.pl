@@ -65,7 +65,10 @@ is($primary->safe_psql('single', q{SELECT count(*) FROM pg_namespace WHERE nspna
 $primary->safe_psql('single', 'CREATE SCHEMA gkmeans');
 ($status, $out, $error) = $primary->psql('single', 'CREATE EXTENSION gkmeans');
 like($error, qr/schema "gkmeans" already exists/, 'a foreign schema of the name stops the installation');
-$primary->safe_psql('single', 'CREATE EXTENSION gkmeans SCHEMA gkmeans');
+$primary->safe_psql('single', 'ALTER SCHEMA gkmeans OWNER TO tenant');
+($status, $out, $error) = $primary->psql('single', 'CREATE EXTENSION gkmeans SCHEMA gkmeans');
+like($error, qr/schema "gkmeans" belongs to another role.*could put functions into it.*HINT:  Drop or rename it/s, 'and is not installed into');
+$primary->safe_psql('single', 'ALTER SCHEMA gkmeans RENAME TO theirs; CREATE SCHEMA gkmeans; CREATE EXTENSION gkmeans SCHEMA gkmeans');
 is($primary->safe_psql('single', q{SELECT gkmeans.gkmeans_import_model('public.m', '{{1}}'); SELECT count(*) FROM gkmeans.models}), "1\n1", 'the extension may be in a schema of that name itself');
 
 # Roles
