@@ -20,7 +20,6 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -31,7 +30,7 @@
 #include "model_type.h"
 #include "own_function.h"
 #include "scorer.h"
-#include "source_text.h"
+#include "source_query.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "table_name.h"
@@ -104,20 +103,15 @@ append_own(View *view, const char *value, const char *name)
 										   : name));
 }
 
-/* The names of the columns of a query, which is parsed and no more. */
+/* The names of the columns of a query over a source, which is analysed and no more. */
 static List *
-columns_of(const char *query)
+columns_of(const GkSourceText *source, const char *query)
 {
-	SPIPlanPtr	plan = SPI_prepare(query, 0, NULL);
 	List	   *names = NIL;
-	TupleDesc	descriptor;
+	ListCell   *cell;
 
-	if (plan == NULL)
-		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
-	descriptor = ((CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan)))->resultDesc;
-	for (int i = 0; i < descriptor->natts; i++)
-		names = lappend(names, pstrdup(NameStr(TupleDescAttr(descriptor, i)->attname)));
-	SPI_freeplan(plan);
+	foreach(cell, gk_query_analyze(source, query)->targetList)
+		names = lappend(names, lfirst_node(TargetEntry, cell)->resname);
 	return names;
 }
 
@@ -130,21 +124,23 @@ describe_scored(View *view)
 {
 	const Jsonb *definition = gk_own_definition(view->model, "Let the owner of the model call this "
 												"function, or write a view with gkmeans_score().");
-	const char *source = gk_definition_text(definition, "source");
+	const char *text = gk_definition_text(definition, "source");
+	GkSourceText *source;
 	ListCell   *cell;
 
-	if (source == NULL)
+	if (text == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("model \"%s\" has no source", gk_model_name(view->model)),
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
 	gk_use_definition_path(definition);
+	source = gk_source_text(text);
 	/* the source may have a column t, but none is called t.* */
 	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s." SCORE "(%s, t.*) AS s",
-					 gk_source_text(source)->from, view->functions, view->constant);
-	view->used = columns_of(psprintf("SELECT t.* FROM %s", view->from.data));
+					 source->from, view->functions, view->constant);
+	view->used = columns_of(source, psprintf("SELECT t.* FROM %s", view->from.data));
 	appendStringInfoString(&view->columns, "\n    t.*");
-	foreach(cell, columns_of(psprintf("SELECT s.* FROM %s", view->from.data)))
+	foreach(cell, columns_of(source, psprintf("SELECT s.* FROM %s", view->from.data)))
 		append_own(view, psprintf("s.%s", quote_identifier(lfirst(cell))), lfirst(cell));
 }
 

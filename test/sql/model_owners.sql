@@ -161,7 +161,7 @@ SET LOCAL ROLE gk_caller;
 CREATE TEMP VIEW customers AS SELECT i AS id, gk_test.run_code(i) AS x FROM generate_series(1, 3) i;
 GRANT ALL ON customers TO PUBLIC;
 SELECT refused(format('public.gkmeans_%s', call), 'customers', 'the source of ' || call)
-FROM unnest(ARRAY[$$refit('m')$$, $$assign('m')$$, $$drift('m')$$, $$evaluate('m')$$, $$compare('m', 'm')$$, $$fit('customers', '{x}', 2)$$, $$fit('SELECT (SELECT min(x) FROM customers) AS x', '{x}', 1)$$,
+FROM unnest(ARRAY[$$refit('m')$$, $$assign('m')$$, $$drift('m')$$, $$evaluate('m')$$, $$compare('m', 'm')$$, $$create_view('m', 'of_definer.scored')$$, $$fit('customers', '{x}', 2)$$, $$fit('SELECT (SELECT min(x) FROM customers) AS x', '{x}', 1)$$,
 	$$fit_predict(NULL::int, 'WITH c AS (TABLE customers) SELECT * FROM c', '{x}', 2, id_column => 'id')$$, $$compare_labels('SELECT id AS a, id AS b FROM customers', 'a', 'b')$$]) call;
 DROP VIEW customers;
 -- nor temporary types, whose checks run while the source is analysed or read
@@ -169,6 +169,10 @@ CREATE DOMAIN pg_temp.measure AS float8 CHECK (gk_test.run_code(VALUE) > 0);
 CREATE TYPE pg_temp.pair AS (a pg_temp.measure);
 SELECT fails_with(calls(format($$public.gkmeans_fit('SELECT %s AS x FROM gone', '{x}', 2)$$, expression)), '42501', 'a temporary type in ' || expression, 'role "gk_definer" cannot use temporary type', 'would run as role "gk_definer"', 'Write the schema')
 FROM unnest(ARRAY['x::measure', 'CAST(x AS measure)', '(''''(1)''''::pair).a', '(NULL::pair[])[1]::text::float8', '(SELECT min(a) FROM jsonb_to_record(''''{}'''') AS r (a measure))', '(WITH RECURSIVE w AS (SELECT 1.0 AS a UNION ALL SELECT a + 1 FROM w WHERE a < 5) CYCLE a SET c TO measure ''''1'''' DEFAULT measure ''''0'''' USING p SELECT min(a) FROM w)', '(SELECT min(a) FROM XMLTABLE(''''/r'''' PASSING (NULL::xml) COLUMNS a measure PATH ''''a'''') AS r)']) expression;
+SET LOCAL ROLE gk_definer;
+ALTER TABLE of_definer.m ALTER definition SET DEFAULT '{"source": "SELECT id, (''(1)''::pair).a AS x FROM gone", "features": ["x"], "search_path": "of_definer, pg_temp"}';
+SET LOCAL ROLE gk_caller;
+SELECT fails_with(calls($$public.gkmeans_create_view('m', 'of_definer.scored')$$), '42501', 'in a view of scored rows', 'role "gk_definer" cannot use temporary type', 'would run as role "gk_definer"', 'Write the schema');
 DROP TYPE pg_temp.pair;
 DROP DOMAIN pg_temp.measure;
 -- but those of the role itself, and of whoever could act as it, are
