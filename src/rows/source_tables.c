@@ -13,6 +13,7 @@
 #include "parser/parse_relation.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "source_keys.h"
 #include "source_tables.h"
@@ -122,6 +123,49 @@ add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relati
 	relation_close(relation, NoLock);
 }
 
+/*
+ * The partitions or children of a table; none if it is gone.  PostgreSQL raises an internal error
+ * then, and nothing keeps others from dropping it; but what it knows of the table stays the same
+ * from one line to the next.
+ */
+static List *
+children_of(Oid relation_id)
+{
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relation_id))
+		? find_inheritance_children(relation_id, NoLock) : NIL;
+}
+
+/* Puts a list of OIDs in order, each once. */
+static void
+put_in_order(List *list)
+{
+	list_sort(list, list_oid_cmp);
+	list_deduplicate_oid(list);
+}
+
+/* A table with its partitions or children. */
+List *
+gk_family_of(Oid relation_id)
+{
+	List	   *level = list_make1_oid(relation_id);
+	List	   *family = NIL;
+
+	while (level != NIL)
+	{
+		List	   *next = NIL;
+		ListCell   *cell;
+
+		foreach(cell, level)
+			next = list_concat(next, children_of(lfirst_oid(cell)));
+		/* a child can have several parents */
+		put_in_order(next);
+		family = list_concat(family, level);
+		level = next;
+	}
+	put_in_order(family);
+	return family;
+}
+
 /* The order of OIDs in lists. */
 static int
 compare_oids(const void *a, const void *b)
@@ -148,7 +192,7 @@ read_of_family(const Search *search, const RangeTblEntry *table)
 
 	if (!table->inh)
 		return is_of(search->family, table->relid) ? list_make1_oid(table->relid) : NIL;
-	foreach(cell, find_all_inheritors(table->relid, NoLock, NULL))
+	foreach(cell, gk_family_of(table->relid))
 		if (is_of(search->family, lfirst_oid(cell)))
 			found = lappend_oid(found, lfirst_oid(cell));
 	return found;
@@ -224,16 +268,6 @@ search_node(Node *node, void *context)
 	return query_tree_walker(query, search_node, context, 0);
 }
 
-/* A table with its partitions or children. */
-List *
-gk_family_of(Oid relation_id)
-{
-	List	   *family = find_all_inheritors(relation_id, NoLock, NULL);
-
-	list_sort(family, list_oid_cmp);
-	return family;
-}
-
 /* The names of the columns of a table that an analysed query reads. */
 List *
 gk_columns_read(Query *query, Oid relation_id, bool *has_others)
@@ -273,11 +307,10 @@ gk_tables_read(Query *query)
 	ListCell   *cell;
 
 	(void) search_node((Node *) query, &search);
-	list_sort(search.tables, list_oid_cmp);
-	list_deduplicate_oid(search.tables);
+	put_in_order(search.tables);
 	foreach(cell, search.tables)
-		all = list_concat(all, find_all_inheritors(lfirst_oid(cell), NoLock, NULL));
-	list_sort(all, list_oid_cmp);
+		all = list_concat(all, gk_family_of(lfirst_oid(cell)));
+	put_in_order(all);
 	return all;
 }
 

@@ -10,7 +10,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
 #include "commands/proclang.h"
 #include "commands/vacuum.h"
@@ -613,7 +612,7 @@ may_leave_out_rows(Oid relation_id)
 {
 	ListCell   *cell;
 
-	foreach(cell, find_all_inheritors(relation_id, AccessShareLock, NULL))
+	foreach(cell, gk_family_of(relation_id))
 		if (has_row_triggers(lfirst_oid(cell)))
 			return true;
 	return false;

@@ -11,7 +11,6 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
@@ -32,6 +31,7 @@
 #include "checked_command.h"
 #include "citus.h"
 #include "output_table.h"
+#include "source_tables.h"
 #include "table_name.h"
 
 #if PG_VERSION_NUM < 160000
@@ -211,7 +211,7 @@ check_foreign_table(Oid relation_id, CmdType command)
 void
 gk_check_foreign(Oid relation_id, CmdType command)
 {
-	List	   *tables = command == CMD_DELETE ? find_all_inheritors(relation_id, NoLock, NULL)
+	List	   *tables = command == CMD_DELETE ? gk_family_of(relation_id)
 		: list_make1_oid(relation_id);
 	ListCell   *cell;
 
@@ -287,7 +287,7 @@ gk_check_published(Oid relation_id, CmdType command)
 {
 	ListCell   *cell;
 
-	foreach(cell, find_all_inheritors(relation_id, NoLock, NULL))
+	foreach(cell, gk_family_of(relation_id))
 	{
 		Oid			id = lfirst_oid(cell);
 		Relation	relation = gk_is_citus_table(id) ? NULL

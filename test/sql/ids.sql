@@ -128,6 +128,15 @@ CREATE TYPE drops AS (a dropping);
 SELECT fails_with(format($$SELECT gkmeans_fit('SELECT %s FROM generate_series(1, 9) AS x', '{x}', 2)$$, columns), '55000', columns, 'changed while it was being read')
 FROM unnest(ARRAY['x + CAST((''''(1)''''::drops).a AS short_lived) AS x', 'x::short_lived AS x, (''''(1)''''::drops).a AS y']) columns;
 
+-- A table that it drops: its children are listed for a labels table, one that is there and one that is not.
+CREATE TABLE read_once AS SELECT i AS id, i AS x FROM generate_series(1, 9) i;
+CREATE TABLE its_labels (id int PRIMARY KEY, cluster_id int, distance float8);
+CREATE FUNCTION drop_table(text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN DROP TABLE IF EXISTS read_once; RETURN true; END $$;
+CREATE DOMAIN dropping_table AS text CHECK (drop_table(VALUE));
+CREATE TYPE drops_table AS (a dropping_table);
+SELECT fails_with(format($$SELECT gkmeans_fit('SELECT * FROM read_once WHERE (''(1)''::drops_table).a IS NOT NULL', '{x}', 2, 'id', labels_table => %L, if_exists => 'merge')$$, labels), '42P01', labels, '"read_once" does not exist')
+FROM unnest('{its_labels,its_new_labels}'::text[]) labels;
+
 -- One that alters it, wherever its values are: they would be taken for those of another type.
 CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE b TYPE text; END IF; RETURN i; END $$;
 CREATE TYPE part AS (a int, b bigint);
