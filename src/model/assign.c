@@ -242,14 +242,18 @@ is_doubtful(const GkCall *call)
 	return call->rows.read == 0 && call->cluster == NULL && call->rows.has_foreign_table;
 }
 
-/* Raises 55000 for labels that would be deleted because of that. */
+/* Raises 55000 if labels were deleted because of that. */
 static void
-refuse_doubtful(const char *detail)
+check_deleted(const GkLabelsWritten *written)
 {
+	if (written->deleted == 0 && !written->emptied)
+		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the source, which reads a foreign table, has no row"),
-			 errdetail_internal("%s", detail),
+			 written->emptied ? errdetail("All labels would be deleted.") :
+			 errdetail_plural("%lld label would be deleted.", "All %lld labels would be deleted.",
+							  written->deleted, (long long) written->deleted),
 			 errhint("The table seems to be empty while a transaction of its server truncates and "
 					 "fills it: repeat the call. If it is empty, delete the labels yourself.")));
 }
@@ -277,14 +281,9 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	doubtful = is_doubtful(&call);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
-	if (doubtful && gk_labels_table_replaces(call.table))
-		refuse_doubtful("All labels would be deleted.");
 	gk_call_write_labels(&call, labels, &written);
-	if (doubtful && written.deleted > 0)
-		refuse_doubtful(psprintf(ngettext("%lld label would be deleted.",
-										  "All %lld labels would be deleted.",
-										  (unsigned long) written.deleted),
-								 (long long) written.deleted));
+	if (doubtful)
+		check_deleted(&written);
 	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (assignment.version == 0)
 		gk_check_deployed(model);

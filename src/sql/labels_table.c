@@ -443,14 +443,43 @@ explain_lock(void *arg)
 				"labels.");
 }
 
-/* Empties the table, with a hint if that cannot be. */
+/*
+ * Raises an error if the name means another table than the one that was checked: nobody looked
+ * whether the source reads that one.
+ */
 static void
-truncate_table(const GkLabelsTable *table)
+check_replaced(const GkLabelsTable *table)
+{
+	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->output.relation_id)
+		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
+}
+
+/*
+ * True if the table has rows, or may have; it is locked as TRUNCATE locks it, so that nobody adds
+ * one.  The rows of foreign tables and of those of Citus are not here.
+ */
+static bool
+lock_and_find_rows(const GkLabelsTable *table)
+{
+	Oid			relation_id = table->output.relation_id;
+
+	if (get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id))
+		return true;
+	gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
+	check_replaced(table);
+	return gk_have_rows(gk_family_of(relation_id));
+}
+
+/* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
+static void
+truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	if (had_rows != NULL)
+		*had_rows = lock_and_find_rows(table);
 	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
 }
@@ -516,17 +545,6 @@ lock_table(const GkLabelsTable *table)
 }
 
 /*
- * Raises an error if the name means another table than the one that was checked: nobody looked
- * whether the source reads that one.
- */
-static void
-check_replaced(const GkLabelsTable *table)
-{
-	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->output.relation_id)
-		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
-}
-
-/*
  * Raises an error if the table, which is locked, is not the one that the transaction sees: rows
  * that were committed since, or written anew by ALTER TABLE, would stay beside the new labels.
  */
@@ -560,20 +578,12 @@ take_replacement(GkLabelsTable *table)
 		gk_check_own(&table->output);
 }
 
-/* True if the table has rows, and all of them will be replaced, which does not count them. */
-bool
-gk_labels_table_replaces(const GkLabelsTable *table)
-{
-	return table->if_exists == GK_EXISTS_REPLACE && OidIsValid(table->output.relation_id) &&
-		gk_have_rows(gk_family_of(table->output.relation_id));
-}
-
-/* Prepares an existing table; counts the rows that it deletes. */
+/* Prepares an existing table; counts the rows that it deletes, or says if asked whether it did. */
 static int64
-prepare_table(GkLabelsTable *table)
+prepare_table(GkLabelsTable *table, bool *had_rows)
 {
 	if (table->if_exists == GK_EXISTS_REPLACE)
-		truncate_table(table);
+		truncate_table(table, had_rows);
 	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
 		lock_table(table);
 	else
@@ -752,12 +762,13 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Tuplestorestate *rows = labels->rows;
 	GkLabelStamp stamp = {.version = version};
 	Writing		writing = {table, &stamp, written};
+	bool		has_none = rows != NULL && tuplestore_tuple_count(rows) == 0;
 
 	memset(written, 0, sizeof(*written));
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (OidIsValid(table->output.relation_id))
-		written->deleted = prepare_table(table);
+		written->deleted = prepare_table(table, has_none ? &written->emptied : NULL);
 	else
 		make_table(table);
 	/* now that no other labels are written: changes follow one another by their time */

@@ -47,9 +47,6 @@ typedef struct GkLabelsTable GkLabelsTable;
  */
 extern GkLabelsTable *gk_labels_table_check(const GkLabelsSpec *spec);
 
-/* True if the table has rows, and all of them will be replaced, which does not count them. */
-extern bool gk_labels_table_replaces(const GkLabelsTable *table);
-
 /* The columns that will be filled. */
 extern GkLabelColumns gk_labels_table_columns(const GkLabelsTable *table);
 
