@@ -15,6 +15,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
@@ -49,6 +50,7 @@ static const Facts of_policies = {PolicyRelationId, PolicyPolrelidPolnameIndexId
 Anum_pg_policy_polrelid};
 static const Facts of_constraints = {ConstraintRelationId, ConstraintRelidTypidNameIndexId,
 Anum_pg_constraint_conrelid};
+static const Facts of_indexes = {IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid};
 static const Facts of_schema = {NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
 
@@ -102,6 +104,41 @@ find_table(Oid id, Snapshot snapshot, FormData_pg_class *table)
 	return found;
 }
 
+/*
+ * The indexes that prove to the planner that rows of a table are unique: what a snapshot sees, as
+ * above.  CLUSTER and others write their rows of the catalog anew.
+ */
+static List *
+find_unique_indexes(Oid id, Snapshot snapshot)
+{
+	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
+	SysScanDesc scan = begin_scan(&of_indexes, catalog, id, snapshot);
+	List	   *found = NIL;
+	HeapTuple	row;
+
+	while (HeapTupleIsValid(row = systable_getnext(scan)))
+	{
+		const FormData_pg_index *index = (Form_pg_index) GETSTRUCT(row);
+
+		if (index->indisunique && index->indisvalid && index->indimmediate)
+			found = lappend_oid(found, index->indexrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/*
+ * True if a unique index is not one that a snapshot sees.  It does not mind rows that are deleted
+ * already, but the snapshot sees them; of rows with one key, a join then returns the first.
+ */
+static bool
+has_new_unique_index(Oid id, Snapshot snapshot)
+{
+	return list_difference_oid(find_unique_indexes(id, NULL),
+							   find_unique_indexes(id, snapshot)) != NIL;
+}
+
 /* True if what else the catalogs say of a table or view is not what a snapshot sees. */
 static bool
 is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
@@ -111,6 +148,7 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 		differ(&of_children, table->oid, snapshot) ||
 		/* the planner leaves out tables whose rows cannot be wanted */
 		differ(&of_constraints, table->oid, snapshot) ||
+		has_new_unique_index(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
 		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
 }
