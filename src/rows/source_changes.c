@@ -243,6 +243,9 @@ is_table_replaced(Oid id, Snapshot snapshot)
 	return !find_table(id, NULL, &now) || !find_table(id, snapshot, &then) ||
 		strcmp(NameStr(then.relname), NameStr(now.relname)) != 0 ||
 		then.relnamespace != now.relnamespace ||
+		/* policies count for some roles, in views for their owner or the user */
+		then.relowner != now.relowner ||
+		(now.relkind == RELKIND_VIEW && differ(&of_table, id, snapshot)) ||
 		then.relrowsecurity != now.relrowsecurity ||
 		then.relforcerowsecurity != now.relforcerowsecurity ||
 		is_otherwise_changed(&now, snapshot) || is_rewritten(&then, &now, snapshot);
