@@ -7,7 +7,6 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
@@ -19,6 +18,7 @@
 #include "id_texts.h"
 #include "label_numbers.h"
 #include "label_pairs.h"
+#include "source_columns.h"
 
 #define BATCH_ROWS 4096
 
@@ -161,7 +161,7 @@ void
 gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 {
 	/* what a look at the source said before may not hold any more */
-	TupleDesc	columns = ExecCleanTypeFromTL(query->plan->planTree->targetlist);
+	TupleDesc	columns = gk_selected_columns(query->plan->planTree->targetlist);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pairs of labels",
 												  ALLOCSET_DEFAULT_SIZES);
 	HASHCTL		control = {.keysize = 2 * sizeof(int32),.entrysize = sizeof(Pair),.hcxt = context};

@@ -10,16 +10,13 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
 #include "parser/parsetree.h"
-#include "tcop/dest.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 
 #include "foreign_servers.h"
 #include "partition_sources.h"
@@ -53,18 +50,6 @@ reads_foreign_table(const PlannedStmt *plan)
 			return true;
 	}
 	return false;
-}
-
-/* Raises the errors of a query that the user may not run; connects to nothing. */
-static void
-check_privileges(const GkSourceQuery *query)
-{
-	QueryDesc  *running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(),
-										  InvalidSnapshot, None_Receiver, NULL, NULL, 0);
-
-	ExecutorStart(running, EXEC_FLAG_EXPLAIN_ONLY);
-	ExecutorEnd(running);
-	FreeQueryDesc(running);
 }
 
 /* True if the current user may use a server. */
@@ -298,7 +283,7 @@ gk_partition_node_sources(const char *source, const char **reason)
 	*reason = NULL;
 	if (!reads_foreign_table(query->plan))
 		return NULL;
-	check_privileges(query);
+	gk_query_check(query);
 	if (query->plan->subplans != NIL)
 		scans.reason = "the source is more than scans of foreign tables";
 	else

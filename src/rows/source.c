@@ -5,9 +5,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
 #include "lib/stringinfo.h"
-#include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -138,22 +136,6 @@ analyze_text(const GkSourceText *text)
 	return gk_query_analyze(text, psprintf("SELECT * FROM %s AS source", text->from));
 }
 
-/* The columns of a source; an error if the analysis of one has dropped the type of another. */
-static TupleDesc
-columns_of(const Query *query)
-{
-	ListCell   *cell;
-
-	foreach(cell, query->targetList)
-	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(exprType((Node *) entry->expr))))
-			gk_refuse_change();
-	}
-	return ExecCleanTypeFromTL(query->targetList);
-}
-
 /* Analyses the text of a source; what is known then are its columns. */
 static GkSource *
 analyze_source(const GkSourceText *text)
@@ -162,7 +144,7 @@ analyze_source(const GkSourceText *text)
 
 	source->text = text;
 	source->query = analyze_text(text);
-	source->columns = columns_of(source->query);
+	source->columns = gk_selected_columns(source->query->targetList);
 	return source;
 }
 
@@ -204,7 +186,9 @@ gk_source_id_type(const GkSource *source)
 void
 gk_source_check_columns(const GkSource *source)
 {
-	if (!equalTupleDescs(columns_of(analyze_text(source->text)), source->columns))
+	const Query *query = analyze_text(source->text);
+
+	if (!equalTupleDescs(gk_selected_columns(query->targetList), source->columns))
 		gk_refuse_change();
 }
 

@@ -3,8 +3,11 @@
  */
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "lib/stringinfo.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 
 #include "feature_hint.h"
 #include "source_columns.h"
@@ -114,6 +117,23 @@ gk_refuse_change(void)
 			 errmsg("source changed while it was being read"),
 			 errdetail("Its columns, or their types, are no longer those that were described."),
 			 errhint("Try again.")));
+}
+
+/* The columns that a query selects. */
+TupleDesc
+gk_selected_columns(List *targets)
+{
+	ListCell   *cell;
+
+	foreach(cell, targets)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		/* the analysis or the planning of another one may have dropped it */
+		if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(exprType((Node *) entry->expr))))
+			gk_refuse_change();
+	}
+	return ExecCleanTypeFromTL(targets);
 }
 
 /* Adds a column to the features. */

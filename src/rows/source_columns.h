@@ -44,6 +44,9 @@ extern int	gk_find_column(const GkSource *source, const char *name, const char *
 /* Raises 55000: the columns of a source are not those that were described. */
 extern void gk_refuse_change(void) __attribute__((noreturn));
 
+/* The columns that a query selects by its target list; that error if the type of one is gone. */
+extern TupleDesc gk_selected_columns(List *targets);
+
 /* Adds a column to the features. */
 extern void gk_add_feature(GkSource *source, int column);
 

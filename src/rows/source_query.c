@@ -345,9 +345,9 @@ check_functions(const List *functions)
 					 errmsg("a function of the source was dropped while it was being read")));
 }
 
-/* Runs a query, but for errors about what is gone. */
+/* Runs a query, or begins and ends it alone, but for errors about what is gone. */
 static void
-run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
+run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
 {
 	Surroundings around = {query->source, query->text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
@@ -358,31 +358,48 @@ run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *re
 	check_functions(query->functions);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
-	ExecutorStart(running, 0);
+	ExecutorStart(running, flags);
+	if ((flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	{
 #if PG_VERSION_NUM >= 180000
-	ExecutorRun(running, ForwardScanDirection, 0);
+		ExecutorRun(running, ForwardScanDirection, 0);
 #else
-	ExecutorRun(running, ForwardScanDirection, 0, true);
+		ExecutorRun(running, ForwardScanDirection, 0, true);
 #endif
-	ExecutorFinish(running);
+		ExecutorFinish(running);
+	}
 	ExecutorEnd(running);
 	FreeQueryDesc(running);
 	error_context_stack = callback.previous;
 }
 
-/* Runs a query. */
-void
-gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
+/* The same. */
+static void
+execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
 {
 	MemoryContext before = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		run_query(query, parameters, receiver);
+		run_query(query, parameters, receiver, flags);
 	}
 	PG_CATCH();
 	{
 		rethrow(before);
 	}
 	PG_END_TRY();
+}
+
+/* Runs a query. */
+void
+gk_query_run(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver)
+{
+	execute(query, parameters, receiver, 0);
+}
+
+/* Raises the errors of a query that the user may not run, without running it. */
+void
+gk_query_check(const GkSourceQuery *query)
+{
+	execute(query, NULL, None_Receiver, EXEC_FLAG_EXPLAIN_ONLY);
 }

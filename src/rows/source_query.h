@@ -62,4 +62,7 @@ extern bool gk_query_is_replaced(const GkSourceQuery *query);
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);
 
+/* Raises the errors of a query that the user may not run; connects to nothing. */
+extern void gk_query_check(const GkSourceQuery *query);
+
 #endif							/* GK_SOURCE_QUERY_H */

@@ -149,6 +149,12 @@ CREATE DOMAIN looked_at AS int CHECK (change(VALUE));
 CREATE TYPE looked AS (at looked_at);
 SELECT is((SELECT rows FROM gkmeans_compare_labels('SELECT * FROM changing WHERE ''(1)''::looked IS NOT NULL', 'a', 'b')), 9::bigint, 'labels are shown by the types that they have');
 
+-- A type that is dropped while the source is planned.
+CREATE DOMAIN passing AS int;
+CREATE FUNCTION drop_passing() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN DROP DOMAIN passing; RETURN true; END $$;
+CREATE FUNCTION drop_early() RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN drop_passing(); END $$;
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i::passing AS a, i AS b FROM generate_series(1, 9) i WHERE drop_early()', 'a', 'b')$$, '55000', 'a type that is dropped while the source is planned', 'source changed while it was being read');
+
 -- Functions in the schema of the extension that fit better: of the table's type, and of any row.
 CREATE TABLE outside AS SELECT i::float8 AS x FROM generate_series(1, 9) i;
 SELECT gkmeans_create_model('outside_model', 'outside', '{x}', 2);

@@ -72,6 +72,14 @@ FROM (VALUES
 	('a choice of k', $$SELECT k, inertia FROM gkmeans_select_k('SELECT oprleft::bigint AS l FROM %s', '{l}', '{2,3}')$$),
 	('many features', (SELECT format($$SELECT * FROM gkmeans_fit('SELECT %s FROM %%s', k => 5)$$, replace(string_agg, '%', '%%')) FROM many_features))) v(what, call);
 
+-- A type that is dropped while a source is planned whose foreign tables may be read by their servers
+CREATE DOMAIN passing AS bigint;
+CREATE FUNCTION drop_passing() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN DROP DOMAIN passing; RETURN true; END $$;
+CREATE FUNCTION drop_early() RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN drop_passing(); END $$;
+SET LOCAL gkmeans.nodes = 'auto';
+SELECT fails_with($$SELECT gkmeans_fit('SELECT oprleft::bigint::passing AS l FROM far_ids WHERE drop_early()', '{l}', 2)$$, '55000', 'a type that is dropped while the source is planned', 'source changed while it was being read');
+RESET gkmeans.nodes;
+
 -- A foreign table that has no row, perhaps for a moment only, deletes no labels
 CREATE FOREIGN TABLE reloaded (id int, x float8) SERVER gk_files OPTIONS (program 'printf "1,1\n2,9\n"', format 'csv');
 CREATE TABLE none_here (id int, x float8);
