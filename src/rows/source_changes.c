@@ -130,13 +130,23 @@ find_unique_indexes(Oid id, Snapshot snapshot)
 
 /*
  * True if a unique index is not one that a snapshot sees.  It does not mind rows that are deleted
- * already, but the snapshot sees them; of rows with one key, a join then returns the first.
+ * already, but the snapshot sees them.
  */
 static bool
 has_new_unique_index(Oid id, Snapshot snapshot)
 {
 	return list_difference_oid(find_unique_indexes(id, NULL),
 							   find_unique_indexes(id, snapshot)) != NIL;
+}
+
+/*
+ * True if the planner proves other things of the rows of a table than by what a snapshot sees: it
+ * leaves out tables whose rows cannot be wanted, and rows that a join cannot want.
+ */
+static bool
+is_proven_otherwise(Oid id, Snapshot snapshot)
+{
+	return differ(&of_constraints, id, snapshot) || has_new_unique_index(id, snapshot);
 }
 
 /* True if what else the catalogs say of a table or view is not what a snapshot sees. */
@@ -146,9 +156,7 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 	return differ(&of_columns, table->oid, snapshot) ||
 		differ(&of_schema, table->relnamespace, snapshot) ||
 		differ(&of_children, table->oid, snapshot) ||
-		/* the planner leaves out tables whose rows cannot be wanted */
-		differ(&of_constraints, table->oid, snapshot) ||
-		has_new_unique_index(table->oid, snapshot) ||
+		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
 		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
 }
@@ -196,17 +204,18 @@ sees_more(Relation relation, Snapshot snapshot, Snapshot other)
 	return more;
 }
 
-/* True if there are rows in a table now that a snapshot does not see. */
+/* True if a snapshot sees a row of a table that is gone, or does not see one that is new. */
 static bool
-misses_rows(Oid id, Snapshot snapshot)
+sees_otherwise(Oid id, Snapshot snapshot, bool gone)
 {
 	Relation	relation = table_open(id, AccessShareLock);
 	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-	bool		misses = sees_more(relation, latest, snapshot);
+	bool		sees = gone ? sees_more(relation, snapshot, latest)
+		: sees_more(relation, latest, snapshot);
 
 	UnregisterSnapshot(latest);
 	table_close(relation, AccessShareLock);
-	return misses;
+	return sees;
 }
 
 /*
@@ -229,8 +238,25 @@ is_rewritten(const FormData_pg_class *then, const FormData_pg_class *now, Snapsh
 	without_own.curcid = FirstCommandId;
 	if (find_table(now->oid, &without_own, &first) && first.relfilenode == now->relfilenode)
 		return false;
-	return misses_rows(now->oid, snapshot) ||
+	return sees_otherwise(now->oid, snapshot, false) ||
 		(then->relfilenode != now->relfilenode && !sees_rows(now->oid, &without_own));
+}
+
+/*
+ * True if the own transaction has the planner prove something of a table that need not be true of
+ * the rows that others have deleted: neither indexes nor constraints mind those.
+ */
+static bool
+is_proven_by_own(const FormData_pg_class *now, Snapshot snapshot)
+{
+	SnapshotData without_own = *snapshot;
+	FormData_pg_class first;
+
+	without_own.curcid = FirstCommandId;
+	return snapshot->curcid != FirstCommandId &&
+		(now->relkind == RELKIND_RELATION || now->relkind == RELKIND_MATVIEW) &&
+		find_table(now->oid, &without_own, &first) &&
+		is_proven_otherwise(now->oid, &without_own) && sees_otherwise(now->oid, snapshot, true);
 }
 
 /* True if a snapshot may miss rows of a table or view. */
@@ -248,7 +274,8 @@ is_table_replaced(Oid id, Snapshot snapshot)
 		(now.relkind == RELKIND_VIEW && differ(&of_table, id, snapshot)) ||
 		then.relrowsecurity != now.relrowsecurity ||
 		then.relforcerowsecurity != now.relforcerowsecurity ||
-		is_otherwise_changed(&now, snapshot) || is_rewritten(&then, &now, snapshot);
+		is_otherwise_changed(&now, snapshot) || is_rewritten(&then, &now, snapshot) ||
+		is_proven_by_own(&now, snapshot);
 }
 
 /*
