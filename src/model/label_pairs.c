@@ -2,25 +2,36 @@
  * How many rows of a query each pair of two labels has.
  *
  * The settings that show a label as it is are set between batches of rows only: the query itself
- * runs under those of its user.
+ * runs under those of its user.  Labels wait for that, so their types must stay what they are.
  */
 #include "postgres.h"
 
 #include "common/hashfn.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 #include "alloc.h"
+#include "id_parts.h"
 #include "id_texts.h"
 #include "label_numbers.h"
 #include "label_pairs.h"
 #include "source_columns.h"
 
 #define BATCH_ROWS 4096
+
+/* A column of labels. */
+typedef struct LabelColumn
+{
+	const char *name;
+	Oid			type;
+	List	   *parts;			/* see gk_id_parts() */
+	GkLabelNumbers *numbers;
+} LabelColumn;
 
 /* An entry of the hash table. */
 typedef struct Pair
@@ -34,7 +45,7 @@ typedef struct PairReceiver
 {
 	DestReceiver receiver;		/* must be first */
 	MemoryContext context;
-	GkLabelNumbers *numbers[2];
+	LabelColumn columns[2];
 	uint64		seed;			/* of the hashes: whoever orders the rows chooses the numbers */
 	HTAB	   *pairs;
 	Tuplestorestate *batch;		/* rows whose labels have no numbers yet */
@@ -55,7 +66,7 @@ count_pair(PairReceiver *pairs, TupleTableSlot *slot)
 	if (slot->tts_isnull[0] || slot->tts_isnull[1])
 		return;
 	for (int side = 0; side < 2; side++)
-		key[side] = gk_label_number(pairs->numbers[side], slot->tts_values[side]);
+		key[side] = gk_label_number(pairs->columns[side].numbers, slot->tts_values[side]);
 	hash = hash_bytes_extended((const unsigned char *) key, sizeof(key), pairs->seed);
 	pair = hash_search_with_hash_value(pairs->pairs, key, (uint32) hash, HASH_ENTER, &found);
 	if (!found)
@@ -69,6 +80,9 @@ count_batch(PairReceiver *pairs)
 {
 	int			nest_level = gk_begin_id_texts();
 
+	for (int side = 0; side < 2; side++)
+		gk_check_id_parts(pairs->columns[side].type, pairs->columns[side].parts,
+						  pairs->columns[side].name);
 	while (tuplestore_gettupleslot(pairs->batch, true, false, pairs->slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -140,8 +154,8 @@ compare_shared(const void *a, const void *b, void *argument)
 static void
 list_pairs(PairReceiver *pairs, GkContingency *contingency)
 {
-	const int32 *from = gk_label_places(pairs->numbers[0]);
-	const int32 *to = gk_label_places(pairs->numbers[1]);
+	const int32 *from = gk_label_places(pairs->columns[0].numbers);
+	const int32 *to = gk_label_places(pairs->columns[1].numbers);
 	HASH_SEQ_STATUS search;
 	Pair	   *pair;
 
@@ -157,19 +171,32 @@ list_pairs(PairReceiver *pairs, GkContingency *contingency)
 						NULL);
 }
 
+/* Describes the column of a label; what a look at the source said before may not hold any more. */
+static LabelColumn
+describe_column(const TargetEntry *entry)
+{
+	LabelColumn column = {.name = entry->resname,.type = exprType((const Node *) entry->expr)};
+
+	column.parts = gk_id_parts(column.type);
+	/* the planner may have called what drops it */
+	if (!OidIsValid(linitial_oid(column.parts)))
+		gk_refuse_change();
+	column.numbers = gk_label_numbers_create(column.type);
+	return column;
+}
+
 void
 gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 {
-	/* what a look at the source said before may not hold any more */
-	TupleDesc	columns = gk_selected_columns(query->plan->planTree->targetlist);
+	const List *targets = query->plan->planTree->targetlist;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pairs of labels",
 												  ALLOCSET_DEFAULT_SIZES);
 	HASHCTL		control = {.keysize = 2 * sizeof(int32),.entrysize = sizeof(Pair),.hcxt = context};
 	PairReceiver pairs = {
 		.receiver = {receive_pair, start_pairs, shutdown_pairs, destroy_pairs, DestNone},
 		.context = context,
-		.numbers = {gk_label_numbers_create(TupleDescAttr(columns, 0)->atttypid),
-		gk_label_numbers_create(TupleDescAttr(columns, 1)->atttypid)},
+		.columns = {describe_column(linitial_node(TargetEntry, targets)),
+		describe_column(lsecond_node(TargetEntry, targets))},
 		.pairs = hash_create("pairs of labels", 1024, &control,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT)
 	};
@@ -179,7 +206,7 @@ gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 	gk_query_run(query, NULL, &pairs.receiver);
 	PopActiveSnapshot();
 	list_pairs(&pairs, contingency);
-	gk_label_numbers_drop(pairs.numbers[0]);
-	gk_label_numbers_drop(pairs.numbers[1]);
+	for (int side = 0; side < 2; side++)
+		gk_label_numbers_drop(pairs.columns[side].numbers);
 	MemoryContextDelete(context);
 }

@@ -1,9 +1,9 @@
 /*
  * What the values of a type consist of.
  *
- * Ids are kept as they are from the reading to the writing of labels.  Before there is a column of
- * a composite type, PostgreSQL would let it be altered, and take the bytes of the old one for the
- * new one.
+ * Ids are kept as they are from the reading to the writing of labels, and labels that are compared
+ * for some rows.  Before there is a column of a composite type, PostgreSQL would let it be altered,
+ * and take the bytes of the old one for the new one.
  */
 #include "postgres.h"
 
@@ -82,4 +82,23 @@ gk_id_parts(Oid type)
 	add_type(type, &parts);
 	list_free(parts.types);
 	return parts.found;
+}
+
+/* Raises an error if a type, that of a column, no longer consists of what it did. */
+void
+gk_check_id_parts(Oid type, const List *parts, const char *column)
+{
+	List	   *now = gk_id_parts(type);
+
+	if (equal(now, parts))
+		return;
+	if (!OidIsValid(linitial_oid(now)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the type of column \"%s\" was dropped while the source was being read",
+						column)));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the type of column \"%s\" was altered while the source was being read",
+					column)));
 }

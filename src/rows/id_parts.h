@@ -15,4 +15,7 @@
  */
 extern List *gk_id_parts(Oid type);
 
+/* Raises 42704 if the type of a column was dropped since, 55000 if it was altered. */
+extern void gk_check_id_parts(Oid type, const List *parts, const char *column);
+
 #endif							/* GK_ID_PARTS_H */

@@ -97,12 +97,12 @@ find_weight(GkSource *source)
 				 errhint("A weight is one number for each row.")));
 }
 
-/* What the ids consist of: of a pseudo-type, what those of the column do. */
-static List *
-id_parts(const GkSource *source)
+/* The type whose values the ids are: that of the column, if a pseudo-type was asked for. */
+static Oid
+type_of_ids(const GkSource *source)
 {
-	return gk_id_parts(get_typtype(source->id_type) != TYPTYPE_PSEUDO ? source->id_type
-					   : gk_column_type(source, source->id));
+	return get_typtype(source->id_type) != TYPTYPE_PSEUDO ? source->id_type
+		: gk_column_type(source, source->id);
 }
 
 /* Finds the id column, and checks its type against the requested one. */
@@ -126,7 +126,7 @@ find_id(GkSource *source)
 				 errmsg("id column \"%s\" is of type %s, not %s",
 						name, format_type_be(type), format_type_be(wanted)),
 				 errhint("Give NULL::%s as the first argument, id_type.", format_type_be(type))));
-	source->id_parts = id_parts(source);
+	source->id_parts = gk_id_parts(type_of_ids(source));
 }
 
 /* The query of all columns of a source, analysed. */
@@ -196,19 +196,8 @@ gk_source_check_columns(const GkSource *source)
 void
 gk_source_check_ids(const GkSource *source)
 {
-	List	   *parts = source->id > 0 ? id_parts(source) : NIL;
-
-	if (equal(parts, source->id_parts))
-		return;
-	if (!OidIsValid(linitial_oid(parts)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("the type of column \"%s\" was dropped while the source was being read",
-						source->spec.id_column)));
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the type of column \"%s\" was altered while the source was being read",
-					source->spec.id_column)));
+	if (source->id > 0)
+		gk_check_id_parts(type_of_ids(source), source->id_parts, source->spec.id_column);
 }
 
 /* The names of the feature columns. */

@@ -40,6 +40,19 @@ SELECT is(adjusted_rand, 1::float8, 'a type without an order, a column called so
 SELECT gkmeans_import_model('thirds', '{{0},{1},{2}}', features => '{source}');
 SELECT is(row(rows, moved)::text, '(12,0)', 'a column called source, and models') FROM gkmeans_compare('thirds', 'thirds', '"Odd Names"');
 
+-- Types that the source alters while labels wait to be shown
+CREATE TYPE part AS (a bigint, b bigint);
+CREATE DOMAIN parts AS part[];
+CREATE FUNCTION alter_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN ALTER TYPE part ALTER ATTRIBUTE a TYPE text; END IF; RETURN i; END $$;
+SELECT fails_with(format($$SELECT gkmeans_compare_labels('SELECT %s AS part, alter_at_nine(i) AS number FROM generate_series(1, 9) i', '%s', '%s')$$, part, a, b), '55000', format('%s as %s', part, a), 'the type of column "part" was altered while the source was being read')
+FROM unnest('{"ROW(i, i)::part","ARRAY[ROW(i, i)::part]::parts"}'::text[]) part, (VALUES ('part', 'number'), ('number', 'part')) columns (a, b);
+-- or drops, as soon as it is planned, or while it is read
+CREATE DOMAIN short_lived AS int;
+CREATE FUNCTION drop_at_nine(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i = 9 THEN DROP DOMAIN short_lived; END IF; RETURN i; END $$;
+CREATE FUNCTION drop_now() RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN drop_at_nine(9) = 9; END $$;
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i::short_lived AS a, i AS b FROM generate_series(1, 9) i WHERE drop_now()', 'a', 'b')$$, '55000', 'a type that is dropped while the source is planned', 'source changed while it was being read');
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT i::short_lived AS a, drop_at_nine(i) AS b FROM generate_series(1, 9) i', 'a', 'b')$$, '42704', 'or read', 'the type of column "a" was dropped while the source was being read');
+
 -- Models with other features and scales, versions, rows that cannot be scored
 SELECT gkmeans_create_model('by_length', 'iris', '{sepal_length}', 3, scale => 'standard');
 SELECT is(row(c.rows, c.adjusted_rand)::text, row(l.rows, l.adjusted_rand)::text, 'models with other features') FROM gkmeans_compare('i3', 'by_length', 'iris') c,
