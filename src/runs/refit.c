@@ -68,7 +68,7 @@ typedef struct Refit
 	Snapshot	snapshot;		/* of both readings; NULL before the first, and over nodes */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
-	bool	   *has_rows;		/* by place: rows of the source belong to a cluster of it, in its scale */
+	bool	   *has_rows;		/* by place: in its own scale, rows belong to a cluster of it */
 	bool	   *continues;		/* by place: a cluster of the new version continues it */
 	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
 	GkDrift		drift;
