@@ -9,42 +9,58 @@ DO $do$
 DECLARE
     member regprocedure;
     columns text;
+    ids oid[];
+    id oid;
     views text;
     view record;
 BEGIN
-    -- A view is made again from its text, and a literal of such a type may run functions of anybody.
+    SELECT coalesce(array_agg(DISTINCT v.oid), '{}') INTO ids
+    FROM pg_class v
+    JOIN pg_rewrite r ON r.ev_class = v.oid
+    JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        AND d.refclassid = 'pg_proc'::regclass
+    JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
+    JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+    WHERE v.relkind = 'v' AND e.extname = 'gkmeans';
+
+    -- An extension replaces no view but its own.  And from here on, none of them changes.
+    FOREACH id IN ARRAY ids LOOP
+        EXECUTE format('ALTER EXTENSION gkmeans ADD VIEW %s', id::regclass);
+        IF NOT EXISTS (
+            SELECT FROM pg_depend m
+            WHERE m.classid = 'pg_class'::regclass AND m.objid = id AND m.deptype = 'e')
+        THEN
+            RAISE EXCEPTION 'another view took the name of view %', id::regclass
+                USING HINT = 'Try again.', ERRCODE = 'serialization_failure';
+        END IF;
+    END LOOP;
+
+    -- A view is made again from its text, and a literal may run functions of anybody: if it is of a type
+    -- whose name may mean another one by then, or an argument of any type.
     FOR view IN
-        SELECT DISTINCT r.ev_class::regclass AS name, t.oid::regtype AS type
+        SELECT r.ev_class::regclass AS name, pg_describe_object(d.refclassid, d.refobjid, 0) AS used
         FROM pg_rewrite r
-        JOIN pg_class v ON r.ev_class = v.oid AND v.relkind = 'v'
         JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-            AND d.refclassid = 'pg_proc'::regclass
-        JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
-        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
-        JOIN pg_depend l ON l.classid = 'pg_rewrite'::regclass AND l.objid = r.oid
-            AND l.refclassid = 'pg_type'::regclass
-        JOIN pg_type t ON l.refobjid = t.oid
-        WHERE e.extname = 'gkmeans' AND t.oid >= 16384
-            AND (t.typtype IN ('c', 'd', 'r', 'm') OR t.typelem <> 0)
+        WHERE r.ev_class = ANY (ids) AND d.refobjid >= 16384
+            AND (d.refclassid = 'pg_type'::regclass OR d.refclassid = 'pg_proc'::regclass AND EXISTS (
+                SELECT FROM pg_proc p WHERE p.oid = d.refobjid AND '"any"'::regtype = ANY (p.proargtypes)))
     LOOP
         RAISE EXCEPTION 'view % is in the way', view.name
-            USING DETAIL = format('It uses type %s, and what is made of a text of that type may run '
-                'functions of other roles.', view.type),
+            USING DETAIL = format('It uses %s, and reading its text again may run functions of other roles.',
+                view.used),
             HINT = 'Drop the view, and create it again after the update.',
             ERRCODE = 'dependent_objects_still_exist';
     END LOOP;
 
-    SELECT coalesce(jsonb_agg(jsonb_build_object('name', v.oid::regclass::text,
-               'options', array_to_string(v.reloptions, ', '), 'text', pg_get_viewdef(v.oid)))::text, '[]')
+    SELECT coalesce(jsonb_agg(jsonb_build_object('id', v.oid, 'name', v.oid::regclass::text,
+               'options', array_to_string(v.reloptions, ', '), 'text', pg_get_viewdef(v.oid),
+               'uses', (
+                   SELECT jsonb_agg(format('%s %s %s', d.refclassid, d.refobjid, d.refobjsubid))
+                   FROM pg_rewrite r
+                   JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+                   WHERE r.ev_class = v.oid)) ORDER BY v.oid)::text, '[]')
     INTO views
-    FROM pg_class v
-    WHERE v.relkind = 'v' AND EXISTS (
-        SELECT FROM pg_rewrite r
-        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-            AND d.refclassid = 'pg_proc'::regclass
-        JOIN pg_depend m ON m.classid = 'pg_proc'::regclass AND m.objid = d.refobjid AND m.deptype = 'e'
-        JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
-        WHERE r.ev_class = v.oid AND e.extname = 'gkmeans');
+    FROM pg_class v WHERE v.oid = ANY (ids);
 
     FOR member IN
         SELECT m.objid FROM pg_depend m

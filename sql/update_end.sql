@@ -6,30 +6,38 @@ DO $do$
 DECLARE
     view record;
     member record;
+    rule_before tid;
 BEGIN
     FOR view IN
-        SELECT v->>'name' AS name, v->>'text' AS text,
+        SELECT (v->>'id')::oid AS id, v->>'name' AS name, v->>'text' AS text, v->'uses' AS uses,
                CASE WHEN v->>'options' <> '' THEN format('WITH (%s)', v->>'options') END AS options
         FROM jsonb_array_elements(current_setting('update_of_gkmeans.views')::jsonb) v
     LOOP
-        -- an extension replaces no view but its own
-        EXECUTE format('ALTER EXTENSION gkmeans ADD VIEW %s', view.name);
+        SELECT ctid INTO rule_before FROM pg_rewrite WHERE ev_class = view.id AND rulename = '_RETURN';
         EXECUTE format('CREATE OR REPLACE VIEW %s %s AS %s', view.name, view.options, view.text);
         EXECUTE format('ALTER EXTENSION gkmeans DROP VIEW %s', view.name);
-        -- anybody who may create functions there may have made one that fits better
-        SELECT p.oid::regprocedure AS routine INTO member
+        IF EXISTS (
+            SELECT FROM pg_rewrite
+            WHERE ev_class = view.id AND rulename = '_RETURN' AND ctid = rule_before)
+        THEN
+            RAISE EXCEPTION 'another view took the name of view %', view.name
+                USING HINT = 'Try again.', ERRCODE = 'serialization_failure';
+        END IF;
+        -- names in its text may mean others now, and anybody who may create functions in the schema of
+        -- the extension may have made one that fits better
+        SELECT pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid) AS used INTO member
         FROM pg_rewrite r
         JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-            AND d.refclassid = 'pg_proc'::regclass
-        JOIN pg_proc p ON d.refobjid = p.oid
-        JOIN pg_extension e ON e.extname = 'gkmeans' AND e.extnamespace = p.pronamespace
-        WHERE r.ev_class = view.name::regclass AND p.proname LIKE 'gkmeans\_%' AND NOT EXISTS (
-            SELECT FROM pg_depend m
-            WHERE m.classid = 'pg_proc'::regclass AND m.objid = p.oid AND m.deptype = 'e');
+        WHERE r.ev_class = view.id
+            AND NOT view.uses ? format('%s %s %s', d.refclassid, d.refobjid, d.refobjsubid)
+            AND NOT EXISTS (
+                SELECT FROM pg_depend m
+                JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
+                WHERE d.refclassid = 'pg_proc'::regclass AND m.classid = d.refclassid
+                    AND m.objid = d.refobjid AND m.deptype = 'e' AND e.extname = 'gkmeans');
         IF FOUND THEN
-            RAISE EXCEPTION 'view % would call function %, which is not the extension''s', view.name,
-                member.routine
-                USING HINT = 'Drop or rename that function.', ERRCODE = 'ambiguous_function';
+            RAISE EXCEPTION 'view % would use %, which it did not before', view.name, member.used
+                USING HINT = 'Drop or rename that.', ERRCODE = 'ambiguous_function';
         END IF;
     END LOOP;
 

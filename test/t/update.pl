@@ -85,21 +85,38 @@ my $checked = <<~'SQL';
 	CREATE FUNCTION others.checked(int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RAISE WARNING $$trapped$$; RETURN true; END';
 	CREATE DOMAIN others.small AS int CHECK (others.checked(VALUE));
 	CREATE TYPE others.pair AS (a others.small);
+	CREATE TYPE others.word AS ENUM ('(1)');
 	SQL
 $node->safe_psql('updated', $checked);
-for my $literal ([ q{'(1)'::others.pair}, 'others.pair' ], [ q{'{1}'::others.small[]}, 'others.small[]' ], [ q{'{"(1)"}'::others.pair[]}, 'others.pair[]' ])
+for my $literal ([ q{'(1)'::others.pair}, 'type others.pair' ], [ q{'{1}'::others.small[]}, 'type others.small[]' ], [ q{'{"(1)"}'::others.pair[]}, 'type others.pair[]' ],
+	[ q{'(1)'::others.word}, 'type others.word' ], [ q{(SELECT gkmeans_feed(1, 2, 3, 4, '(1)'))}, 'function public.gkmeans_feed(bigint,bigint,"any","any","any")' ])
 {
 	$node->safe_psql('updated', "CREATE VIEW trapped AS SELECT *, $literal->[0] AS literal FROM gkmeans_last_fit()");
 	$error = ($node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE'))[2];
-	like($error, qr/^psql:<stdin>:1: ERROR:  view public\.trapped is in the way\nDETAIL:  It uses type \Q$literal->[1]\E,/, "a literal that runs a check: $literal->[1]");
+	like($error, qr/^psql:<stdin>:1: ERROR:  view public\.trapped is in the way\nDETAIL:  It uses \Q$literal->[1]\E,/, "a literal that runs a check: $literal->[1]");
 	$node->safe_psql('updated', 'DROP VIEW trapped');
 }
 $node->safe_psql('updated', 'SET client_min_messages = error; DROP SCHEMA others CASCADE');
 $node->safe_psql('updated', 'CREATE FUNCTION gkmeans_fit(text, text[], integer) RETURNS TABLE (cluster_id int, centroid float8[], size bigint, weight float8, inertia float8, avg_distance float8, radius float8) LANGUAGE sql AS $$ SELECT NULL::int, NULL::float8[], NULL::bigint, 0.0::float8, 0.0::float8, 0.0::float8, 0.0::float8 $$');
 $error = ($node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE'))[2];
-like($error, qr/ERROR:  view \S+ would call function (public\.)?gkmeans_fit\(text,text\[\],integer\), which is not the extension's/, 'nor lets a view call a function that fits better');
+like($error, qr/ERROR:  view \S+ would use function (public\.)?gkmeans_fit\(text,text\[\],integer\), which it did not before/, 'nor lets a view call a function that fits better');
 $node->safe_psql('updated', 'DROP FUNCTION gkmeans_fit(text, text[], integer)');
 is($node->safe_psql('updated', $views), $views_before, 'which leaves the views');
+
+# Nor may a view take the name of another one while the update waits for the readers of a third
+$node->safe_psql('updated', "CREATE SCHEMA one; CREATE SCHEMA other; CREATE SCHEMA read; CREATE VIEW read.v AS SELECT cluster_id FROM gkmeans_fit('VALUES (0)', '{column1}', 1); CREATE VIEW one.v AS SELECT cluster_id FROM gkmeans_fit('VALUES (1)', '{column1}', 1); CREATE VIEW other.v AS SELECT cluster_id FROM gkmeans_fit('VALUES (2)', '{column1}', 1)");
+my $reader = $node->background_psql('updated');
+my $updater = $node->background_psql('updated', on_error_stop => 0);
+$reader->query_safe('BEGIN; LOCK TABLE read.v IN ACCESS SHARE MODE');
+start_query($updater, 'ALTER EXTENSION gkmeans UPDATE');
+$node->poll_query_until('updated', "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'read.v'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)") or die 'the update does not wait';
+$node->safe_psql('updated', q{SET lock_timeout = '1min'; ALTER SCHEMA one RENAME TO once; ALTER SCHEMA other RENAME TO one; ALTER SCHEMA once RENAME TO other});
+$reader->quit;
+$updater->query('');
+like($updater->{stderr}, qr/ERROR:  another view took the name of view one\.v\n/, 'a view that takes the name of another');
+$updater->quit;
+like($node->safe_psql('updated', "SELECT pg_get_viewdef('one.v'::regclass)"), qr/VALUES \(2\)/, 'keeps its text');
+$node->safe_psql('updated', 'DROP VIEW one.v, other.v, read.v; DROP SCHEMA one, other, read');
 
 # The update, in the middle of a session that has the library
 my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); ALTER EXTENSION gkmeans UPDATE; $rows; $version");
