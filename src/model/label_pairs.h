@@ -11,8 +11,8 @@
 
 /*
  * Runs a query for two columns, and counts the rows of each pair of labels; rows without one of
- * them do not count.  The contingency's labels are places in the order of the texts.  Raises an error
- * if the type of a label is altered meanwhile (55000), or dropped (42704).
+ * them do not count.  The contingency's labels are places in the order of the texts.  Raises an
+ * error if the type of a label is altered meanwhile (55000), or dropped (42704).
  */
 extern void gk_count_labels(const GkSourceQuery *query, GkContingency *contingency);
 
