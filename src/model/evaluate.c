@@ -255,9 +255,12 @@ number_labels(GkCall *call, GkLabelNumbers *numbers, int32 *of_rows)
 static int
 read_labels(GkCall *call, int32 *of_rows)
 {
-	GkLabelNumbers *numbers = gk_label_numbers_create(call->id_type);
+	GkLabelNumbers *numbers;
 	int			count;
 
+	/* to scale many rows can take long */
+	gk_source_check_ids(call->source);
+	numbers = gk_label_numbers_create(call->id_type);
 	number_labels(call, numbers, of_rows);
 	sort_labels(numbers, of_rows, call->arguments.fit.rows);
 	count = gk_label_numbers_count(numbers);

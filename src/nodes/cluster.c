@@ -37,8 +37,7 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 			const GkWork *work)
 {
 	Oid			id_type = gk_source_id_type(source);
-	const char *type = !OidIsValid(id_type) ? NULL
-		: format_type_extended(id_type, -1, FORMAT_TYPE_FORCE_QUALIFY);
+	const char *type = OidIsValid(id_type) ? gk_type_name(id_type) : NULL;
 
 	appendStringInfo(text, "SELECT * FROM gkmeans.gkmeans_node_open(%d, %s, ARRAY[",
 					 GK_NODE_PROTOCOL, literal(connection->node->source));
@@ -241,6 +240,8 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	gk_progress_count(gk_progress_number(), rows->read - rows->skipped);
 	cluster->places = palloc(cluster->count * sizeof(int));
 	places = place_parts(cluster, nodes, first_rows);
+	/* it can take long until all nodes have read their rows */
+	gk_source_check_ids(source);
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
 	return open_engine(cluster, nodes, first_rows, places, work, rows->dimension);

@@ -181,8 +181,7 @@ append_id(StringInfo query, const GkSource *source, char **names)
 		appendStringInfo(query, ", %s", names[source->id - 1]);
 	else
 		appendStringInfo(query, ", CAST(%s AS %s)", names[source->id - 1],
-						 format_type_extended(source->id_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											  FORMAT_TYPE_FORCE_QUALIFY));
+						 gk_type_name(source->id_type));
 }
 
 /* Appends a feature as a double; a numeric that a cast would refuse, as infinity or 0. */

@@ -9,7 +9,6 @@
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 #include "feature_hint.h"
 #include "id_parts.h"
@@ -118,8 +117,7 @@ find_id(GkSource *source)
 								: "id_column");
 	type = gk_column_type(source, source->id);
 	source->id_type = OidIsValid(wanted) ? wanted : type;
-	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(source->id_type)))
-		gk_refuse_change();
+	gk_require_type(source->id_type);
 	if (!can_coerce_type(1, &type, &source->id_type, COERCION_IMPLICIT))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -181,7 +179,8 @@ gk_source_id_type(const GkSource *source)
 
 /*
  * Raises an error if the columns are others by what the names mean now: rows are read by the places
- * of columns, so others must not take their place.
+ * of columns, so others must not take their place.  What is called to find out may drop the type
+ * that was asked for.
  */
 void
 gk_source_check_columns(const GkSource *source)
@@ -190,6 +189,8 @@ gk_source_check_columns(const GkSource *source)
 
 	if (!equalTupleDescs(gk_selected_columns(query->targetList), source->columns))
 		gk_refuse_change();
+	if (source->id > 0)
+		gk_require_type(source->id_type);
 }
 
 /* Raises an error if the type of the id column is no longer what it was. */

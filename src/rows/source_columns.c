@@ -119,6 +119,14 @@ gk_refuse_change(void)
 			 errhint("Try again.")));
 }
 
+/* Reports the same if a type that was there before was dropped. */
+void
+gk_require_type(Oid type)
+{
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		gk_refuse_change();
+}
+
 /* The columns that a query selects. */
 TupleDesc
 gk_selected_columns(List *targets)
@@ -130,10 +138,23 @@ gk_selected_columns(List *targets)
 		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
 
 		/* the analysis or the planning of another one may have dropped it */
-		if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(exprType((Node *) entry->expr))))
-			gk_refuse_change();
+		gk_require_type(exprType((Node *) entry->expr));
 	}
 	return ExecCleanTypeFromTL(targets);
+}
+
+/* The name of a type for a query; an error if it was dropped. */
+char *
+gk_type_name(Oid type)
+{
+	/* "character" and "bit" without a length would be of length 1 */
+	char	   *name = format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											FORMAT_TYPE_FORCE_QUALIFY |
+											FORMAT_TYPE_INVALID_AS_NULL);
+
+	if (name == NULL)
+		gk_refuse_change();
+	return name;
 }
 
 /* Adds a column to the features. */

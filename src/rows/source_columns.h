@@ -44,8 +44,14 @@ extern int	gk_find_column(const GkSource *source, const char *name, const char *
 /* Raises 55000: the columns of a source are not those that were described. */
 extern void gk_refuse_change(void) __attribute__((noreturn));
 
+/* The same if a type that was there before was dropped. */
+extern void gk_require_type(Oid type);
+
 /* The columns that a query selects by its target list; that error if the type of one is gone. */
 extern TupleDesc gk_selected_columns(List *targets);
+
+/* The name of a type for a query, whatever its search_path; that error if it was dropped. */
+extern char *gk_type_name(Oid type);
 
 /* Adds a column to the features. */
 extern void gk_add_feature(GkSource *source, int column);

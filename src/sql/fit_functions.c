@@ -423,6 +423,8 @@ put_labels(GkCall *call, Tuplestorestate *result, TupleDesc result_row, Tuplesto
 		.result_row = result_row,.labels = labels};
 	instr_time	begin;
 
+	/* a fit can take long */
+	gk_source_check_ids(call->source);
 	if (call->labelling.k == 0)
 		gk_call_describe_fit(call, 0, NULL);
 	gk_progress_phase(GK_PHASE_LABELLING);

@@ -148,6 +148,25 @@ FROM unnest('{gkmeans_fit(,gkmeans_fit(,gkmeans_fit(,"gkmeans_fit_predict(NULL::
 	'{"ROW(i, i)::part","ROW(ARRAY[ROW(i, i)::part]::parts)::whole","span(ROW(1, i)::part, NULL)","ROW(i, i)::part","ROW(i, i)::part"}'::text[],
 	'{", labels_table => ''altered_labels''",", labels_table => ''altered_labels''",", labels_table => ''altered_labels''","",""}'::text[]) AS calls (call, id, rest);
 
+-- What is done when the source is analysed for the nth time: the type that is asked for is dropped.
+CREATE FUNCTION act(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('analysed') = current_setting('gk_test.at')::int THEN EXECUTE current_setting('gk_test.action'); END IF;
+	RETURN true;
+END $$;
+CREATE DOMAIN acting AS text CHECK (act(VALUE));
+CREATE TYPE acts AS (a acting);
+CREATE FUNCTION acted(at int, action text, call text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM set_config('gk_test.at', at::text, true), set_config('gk_test.action', action, true), setval('analysed', 1, false);
+	EXECUTE call;
+	RAISE EXCEPTION 'no error';
+EXCEPTION WHEN OTHERS THEN RETURN SQLERRM;
+END $$;
+CREATE DOMAIN asked_for AS int;
+SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source changed while it was being read","type \"gk_test.asked_for\" does not exist"}', call)
+FROM unnest('{"gkmeans_fit_predict(NULL::asked_for, %L, ''{x}'', 2, id_column => ''id'')","gkmeans_predict_rows(NULL::asked_for, ''of_numbers'', %L, ''id'')"}'::text[]) call, generate_series(1, 6) at,
+	acted(at, 'DROP DOMAIN asked_for', format('SELECT * FROM ' || call, $$SELECT i AS id, i AS x FROM generate_series(1, 9) i WHERE ('(1)'::acts).a <> ''$$)) result
+GROUP BY call;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
