@@ -27,6 +27,7 @@
 #include "drift.h"
 #include "exact.h"
 #include "fitted.h"
+#include "id_parts.h"
 #include "labels_before.h"
 #include "matching.h"
 #include "model_cache.h"
@@ -851,9 +852,12 @@ read_again(Refit *refit)
 {
 	GkCall	   *call = &refit->call;
 	Oid			id_type = call->id_type;
+	MemoryContext before = MemoryContextSwitchTo(refit->context);
+	List	   *id_parts = gk_id_parts(id_type);
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
 	GkRows		facts = keep_facts(refit);
 
+	MemoryContextSwitchTo(before);
 	if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
 		refit->labels = gk_call_labels(call);
 	gk_call_end_job(call);
@@ -862,7 +866,8 @@ read_again(Refit *refit)
 	if (call->cluster != NULL)
 		compare_facts(&facts, &call->rows);
 	if (refit->labels != NULL &&
-		(call->id_type != id_type || gk_labels_table_columns(call->table) != columns))
+		(call->id_type != id_type || !equal(gk_id_parts(id_type), id_parts) ||
+		 gk_labels_table_columns(call->table) != columns))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("source or table of labels changed while the source was being read"),

@@ -29,6 +29,7 @@
 
 #include "changes_table.h"
 #include "citus.h"
+#include "id_parts.h"
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
@@ -64,6 +65,7 @@ struct GkLabelsTable
 	char	   *asked_id_name;	/* NULL = chosen by name_id_column() */
 	const char *id_name;		/* of the id column of the table */
 	Oid			id_type;
+	List	   *id_parts;		/* see gk_id_parts() */
 	Oid			id_collation;	/* of the index that makes ids unique */
 	GkIfExists	if_exists;
 	bool		of_model;
@@ -289,7 +291,10 @@ check_key(const GkLabelsTable *table)
 					 quote_identifier(table->id_column))));
 }
 
-/* Raises an error if the type of the ids was dropped while the call waited for the table. */
+/*
+ * Raises an error if the type of the ids was dropped while the call waited for the table, or
+ * altered by what it called before there was a column of the type.
+ */
 static void
 check_type(const GkLabelsTable *table)
 {
@@ -297,6 +302,7 @@ check_type(const GkLabelsTable *table)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("the type of column \"%s\" was dropped meanwhile", table->id_column)));
+	gk_check_id_parts(table->id_type, table->id_parts, table->id_column);
 }
 
 /*
@@ -413,6 +419,7 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	if (spec->id_name != NULL)
 		table->asked_id_name = pstrdup(spec->id_name);
 	table->id_type = spec->id_type;
+	table->id_parts = gk_id_parts(spec->id_type);
 	table->if_exists = spec->if_exists;
 	table->of_model = spec->of_model;
 	table->columns = ~(GkLabelColumns) 0;
@@ -589,9 +596,11 @@ prepare_table(GkLabelsTable *table, bool *had_rows)
 	else
 	{
 		take_replacement(table);
+		check_type(table);
 		return 0;
 	}
 	check_replaced(table);
+	check_type(table);
 	/* its columns and indexes may have changed while the rows were read */
 	check_existing(table);
 	if (table->if_exists != GK_EXISTS_REPLACE)

@@ -148,7 +148,7 @@ FROM unnest('{gkmeans_fit(,gkmeans_fit(,gkmeans_fit(,"gkmeans_fit_predict(NULL::
 	'{"ROW(i, i)::part","ROW(ARRAY[ROW(i, i)::part]::parts)::whole","span(ROW(1, i)::part, NULL)","ROW(i, i)::part","ROW(i, i)::part"}'::text[],
 	'{", labels_table => ''altered_labels''",", labels_table => ''altered_labels''",", labels_table => ''altered_labels''","",""}'::text[]) AS calls (call, id, rest);
 
--- What is done when the source is analysed for the nth time: the type that is asked for is dropped.
+-- What is done when the source is analysed for the nth time: the type that is asked for is dropped, or that of ids altered whose labels wait for a second reading.
 CREATE FUNCTION act(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 	IF nextval('analysed') = current_setting('gk_test.at')::int THEN EXECUTE current_setting('gk_test.action'); END IF;
 	RETURN true;
@@ -166,6 +166,11 @@ SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source chang
 FROM unnest('{"gkmeans_fit_predict(NULL::asked_for, %L, ''{x}'', 2, id_column => ''id'')","gkmeans_predict_rows(NULL::asked_for, ''of_numbers'', %L, ''id'')"}'::text[]) call, generate_series(1, 6) at,
 	acted(at, 'DROP DOMAIN asked_for', format('SELECT * FROM ' || call, $$SELECT i AS id, i AS x FROM generate_series(1, 9) i WHERE ('(1)'::acts).a <> ''$$)) result
 GROUP BY call;
+SELECT set_config('gk_test.at', '0', true);
+SELECT gkmeans_create_model('read_twice', $$SELECT ROW(i, i)::part AS id, i AS x FROM generate_series(1, 9) i WHERE ('(1)'::acts).a <> ''$$, '{x}', 2, id_column => 'id', scale => 'standard');
+SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source or table of labels changed while the source was being read","the type of column \"id\" was altered while the source was being read"}', 'a refit that reads twice')
+FROM generate_series(1, 16) at,
+	acted(at, 'ALTER TYPE part ALTER ATTRIBUTE b TYPE text', $$SELECT gkmeans_refit('read_twice', rescale => true, labels_table => 'twice_labels')$$) result;
 
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
