@@ -101,15 +101,25 @@ owner_of(Oid relation_id)
 	return owner;
 }
 
+/* True if the current user may use a role; a superuser, if that was granted to him. */
+static bool
+shares(Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	/* who created a role is a member of it, but perhaps only to grant it to others */
+	if (!superuser())
+		return has_privs_of_role(GetUserId(), role) || member_can_set_role(GetUserId(), role);
+#endif
+	return is_member_of_role_nosuper(GetUserId(), role);
+}
+
 /* Raises an error if a table that was expected to be new is one that another role has made. */
 void
 gk_check_maker(const GkOutputTable *table)
 {
 	Oid			owner = owner_of(table->relation_id);
 
-	/* a superuser is a member of those roles only that were granted to him */
-	if (!table->expected_new || !OidIsValid(owner) || gk_could_act(owner) ||
-		is_member_of_role_nosuper(GetUserId(), owner))
+	if (!table->expected_new || !OidIsValid(owner) || gk_could_act(owner) || shares(owner))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

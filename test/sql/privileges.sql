@@ -215,6 +215,23 @@ SET LOCAL ROLE gk_reader;
 SELECT lives_ok(label($$labels_table => 'gk_team.segments'$$), 'one of a role that the caller is a member of');
 RESET ROLE;
 REVOKE gk_other FROM gk_reader;
+-- From PostgreSQL 16 on, who created a role is a member of it, but may only grant it to others
+SELECT current_setting('server_version_num')::int >= 160000 AS members_may_differ \gset
+\if :members_may_differ
+GRANT gk_other TO gk_reader WITH ADMIN TRUE, INHERIT FALSE, SET FALSE;
+SET LOCAL ROLE gk_reader;
+SELECT fails_with(label($$labels_table => 'gk_team.segments'$$), '42501', 'one of a role that the caller administers', 'belongs to another role');
+RESET ROLE;
+GRANT gk_other TO gk_reader WITH INHERIT FALSE, SET TRUE;
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok(label($$labels_table => 'gk_team.segments'$$), 'one of a role that he may become');
+RESET ROLE;
+GRANT gk_other TO gk_reader WITH INHERIT TRUE, SET FALSE;
+SET LOCAL ROLE gk_reader;
+SELECT lives_ok(label($$labels_table => 'gk_team.segments'$$), 'or whose privileges he has');
+RESET ROLE;
+REVOKE gk_other FROM gk_reader;
+\endif
 
 -- The extension's own functions
 SELECT is(count(*)::int, 0, 'no function of the extension is SECURITY DEFINER')
