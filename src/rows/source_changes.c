@@ -37,19 +37,23 @@ typedef struct Facts
 	Oid			catalog;
 	Oid			index;
 	AttrNumber	column;
+	bool		(*is_left_out) (HeapTuple row, Snapshot snapshot);	/* NULL = none is */
 } Facts;
+
+static bool is_of_other_session(HeapTuple row, Snapshot snapshot);
+static bool is_trigger(HeapTuple row, Snapshot snapshot);
 
 static const Facts of_table = {RelationRelationId, ClassOidIndexId, Anum_pg_class_oid};
 static const Facts of_columns = {AttributeRelationId, AttributeRelidNumIndexId,
 Anum_pg_attribute_attrelid};
 static const Facts of_children = {InheritsRelationId, InheritsParentIndexId,
-Anum_pg_inherits_inhparent};
+Anum_pg_inherits_inhparent, is_of_other_session};
 static const Facts of_rules = {RewriteRelationId, RewriteRelRulenameIndexId,
 Anum_pg_rewrite_ev_class};
 static const Facts of_policies = {PolicyRelationId, PolicyPolrelidPolnameIndexId,
 Anum_pg_policy_polrelid};
 static const Facts of_constraints = {ConstraintRelationId, ConstraintRelidTypidNameIndexId,
-Anum_pg_constraint_conrelid};
+Anum_pg_constraint_conrelid, is_trigger};
 static const Facts of_indexes = {IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid};
 static const Facts of_schema = {NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
@@ -62,30 +66,6 @@ begin_scan(const Facts *facts, Relation catalog, Oid id, Snapshot snapshot)
 
 	ScanKeyInit(&key, facts->column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(id));
 	return systable_beginscan(catalog, facts->index, true, snapshot, 1, &key);
-}
-
-/* True if a snapshot sees other rows of a catalog about an object than there are now. */
-static bool
-differ(const Facts *facts, Oid id, Snapshot snapshot)
-{
-	Relation	catalog = table_open(facts->catalog, AccessShareLock);
-	SysScanDesc then = begin_scan(facts, catalog, id, snapshot);
-	SysScanDesc now = begin_scan(facts, catalog, id, NULL);
-	HeapTuple	seen;
-	bool		same;
-
-	do
-	{
-		HeapTuple	row = systable_getnext(now);
-
-		seen = systable_getnext(then);
-		same = HeapTupleIsValid(seen) ? HeapTupleIsValid(row) &&
-			ItemPointerEquals(&seen->t_self, &row->t_self) : !HeapTupleIsValid(row);
-	} while (same && HeapTupleIsValid(seen));
-	systable_endscan(now);
-	systable_endscan(then);
-	table_close(catalog, AccessShareLock);
-	return !same;
 }
 
 /* What is known of a table in pg_class: what a snapshot sees, without one what is there now. */
@@ -102,6 +82,60 @@ find_table(Oid id, Snapshot snapshot, FormData_pg_class *table)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return found;
+}
+
+/* True if a child is a temporary one of another session: its rows are not read. */
+static bool
+is_of_other_session(HeapTuple row, Snapshot snapshot)
+{
+	FormData_pg_class child;
+
+	return find_table(((Form_pg_inherits) GETSTRUCT(row))->inhrelid, snapshot, &child) &&
+		isOtherTempNamespace(child.relnamespace);
+}
+
+/* True if a constraint is a trigger, which proves nothing to the planner. */
+static bool
+is_trigger(HeapTuple row, Snapshot snapshot)
+{
+	return ((Form_pg_constraint) GETSTRUCT(row))->contype == CONSTRAINT_TRIGGER;
+}
+
+/* The next row of a scan that is not left out. */
+static HeapTuple
+next_row(const Facts *facts, SysScanDesc scan, Snapshot snapshot)
+{
+	HeapTuple	row;
+
+	do
+		row = systable_getnext(scan);
+	while (HeapTupleIsValid(row) && facts->is_left_out != NULL &&
+		   facts->is_left_out(row, snapshot));
+	return row;
+}
+
+/* True if a snapshot sees other rows of a catalog about an object than there are now. */
+static bool
+differ(const Facts *facts, Oid id, Snapshot snapshot)
+{
+	Relation	catalog = table_open(facts->catalog, AccessShareLock);
+	SysScanDesc then = begin_scan(facts, catalog, id, snapshot);
+	SysScanDesc now = begin_scan(facts, catalog, id, NULL);
+	HeapTuple	seen;
+	bool		same;
+
+	do
+	{
+		HeapTuple	row = next_row(facts, now, NULL);
+
+		seen = next_row(facts, then, snapshot);
+		same = HeapTupleIsValid(seen) ? HeapTupleIsValid(row) &&
+			ItemPointerEquals(&seen->t_self, &row->t_self) : !HeapTupleIsValid(row);
+	} while (same && HeapTupleIsValid(seen));
+	systable_endscan(now);
+	systable_endscan(then);
+	table_close(catalog, AccessShareLock);
+	return !same;
 }
 
 /*
