@@ -252,28 +252,53 @@ sees_otherwise(Oid id, Snapshot snapshot, bool gone)
 	return sees;
 }
 
+/* What others have committed of a table: what a snapshot sees of it without the own work. */
+static bool
+find_committed(Oid id, const SnapshotData *snapshot, FormData_pg_class *table)
+{
+	SnapshotData without_own = *snapshot;
+
+	without_own.curcid = FirstCommandId;
+	return find_table(id, &without_own, table);
+}
+
 /*
  * True if others wrote a table anew since a snapshot was taken, so that it may miss rows.  In a
  * file by VACUUM FULL or CLUSTER it sees all but those that were inserted later; with COPY FREEZE
- * it sees some of a new load.  The own transaction may have altered the table after that, and the
- * snapshot then sees two rows of pg_class, that of its work and that of before; or it may have
- * written rows of its own into that file.
+ * it sees some of a new load.  The own transaction may have written rows of its own into that file,
+ * or again a new one.
  */
 static bool
-is_rewritten(const FormData_pg_class *then, const FormData_pg_class *now, Snapshot snapshot)
+is_rewritten(const FormData_pg_class *first, const FormData_pg_class *last, Snapshot snapshot)
 {
 	SnapshotData without_own = *snapshot;
-	FormData_pg_class first;
 
-	if (now->relkind == RELKIND_MATVIEW)
-		return then->relfilenode != now->relfilenode;
-	if (now->relkind != RELKIND_RELATION)
+	if (first->relfilenode == last->relfilenode)
 		return false;
+	if (last->relkind != RELKIND_RELATION)
+		return last->relkind == RELKIND_MATVIEW;
 	without_own.curcid = FirstCommandId;
-	if (find_table(now->oid, &without_own, &first) && first.relfilenode == now->relfilenode)
+	return sees_otherwise(last->oid, snapshot, false) || !sees_rows(last->oid, &without_own);
+}
+
+/* True if others have made another table of it, or wrote it anew, or changed who sees its rows. */
+static bool
+is_replaced_by_others(Oid id, Snapshot snapshot)
+{
+	FormData_pg_class first;
+	FormData_pg_class last;
+
+	/* nobody else alters what the own transaction created */
+	if (!find_committed(id, GetLatestSnapshot(), &last))
 		return false;
-	return sees_otherwise(now->oid, snapshot, false) ||
-		(then->relfilenode != now->relfilenode && !sees_rows(now->oid, &without_own));
+	return !find_committed(id, snapshot, &first) ||
+		strcmp(NameStr(first.relname), NameStr(last.relname)) != 0 ||
+		first.relnamespace != last.relnamespace ||
+		/* policies count for some roles, in views for their owner or the user */
+		first.relowner != last.relowner ||
+		first.relrowsecurity != last.relrowsecurity ||
+		first.relforcerowsecurity != last.relforcerowsecurity ||
+		is_rewritten(&first, &last, snapshot);
 }
 
 /*
@@ -301,14 +326,8 @@ is_table_replaced(Oid id, Snapshot snapshot)
 	FormData_pg_class now;
 
 	return !find_table(id, NULL, &now) || !find_table(id, snapshot, &then) ||
-		strcmp(NameStr(then.relname), NameStr(now.relname)) != 0 ||
-		then.relnamespace != now.relnamespace ||
-		/* policies count for some roles, in views for their owner or the user */
-		then.relowner != now.relowner ||
 		(now.relkind == RELKIND_VIEW && differ(&of_table, id, snapshot)) ||
-		then.relrowsecurity != now.relrowsecurity ||
-		then.relforcerowsecurity != now.relforcerowsecurity ||
-		is_otherwise_changed(&now, snapshot) || is_rewritten(&then, &now, snapshot) ||
+		is_otherwise_changed(&now, snapshot) || is_replaced_by_others(id, snapshot) ||
 		is_proven_by_own(&now, snapshot);
 }
 
