@@ -17,7 +17,6 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
@@ -30,6 +29,7 @@
 #include "utils/snapmgr.h"
 
 #include "source_changes.h"
+#include "source_names.h"
 
 /* A catalog, and the index that finds its rows by an OID in a column. */
 typedef struct Facts
@@ -55,7 +55,6 @@ Anum_pg_policy_polrelid};
 static const Facts of_constraints = {ConstraintRelationId, ConstraintRelidTypidNameIndexId,
 Anum_pg_constraint_conrelid, is_trigger};
 static const Facts of_indexes = {IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid};
-static const Facts of_schema = {NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
 
 /* Begins a scan of the rows of a catalog about an object; those of now without a snapshot. */
@@ -188,7 +187,7 @@ static bool
 is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 {
 	return differ(&of_columns, table->oid, snapshot) ||
-		differ(&of_schema, table->relnamespace, snapshot) ||
+		gk_is_schema_changed(table->relnamespace, snapshot) ||
 		differ(&of_children, table->oid, snapshot) ||
 		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
@@ -347,25 +346,28 @@ is_latest(Snapshot snapshot)
 		 memcmp(latest->xip, snapshot->xip, latest->xcnt * sizeof(TransactionId)) == 0);
 }
 
-/* True if tables or views were changed in some way, or functions in any. */
+/* True if tables or views were changed in some way, or functions in any, or what names mean. */
 static bool
 is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
 			   bool (*is_changed) (Oid table, Snapshot snapshot))
 {
+	GkSearchPath path;
 	ListCell   *cell;
 
 	if (is_latest(snapshot))
 		return false;
+	path = gk_search_path(snapshot);
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (is_changed(lfirst_oid(cell), snapshot))
+		if (is_changed(lfirst_oid(cell), snapshot) || gk_meant_other_table(lfirst_oid(cell), &path))
 			return true;
 	}
 	foreach(cell, functions)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (differ(&of_function, lfirst_oid(cell), snapshot))
+		if (differ(&of_function, lfirst_oid(cell), snapshot) ||
+			gk_meant_other_function(lfirst_oid(cell), &path))
 			return true;
 	}
 	return false;

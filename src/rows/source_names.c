@@ -1,0 +1,204 @@
+/*
+ * Tells if names without a schema may have meant something else when a snapshot was taken.
+ *
+ * When a table or function that came first in the search_path is dropped, renamed or moved, its
+ * name means the next one, which need not have changed itself.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+#include "source_names.h"
+
+/* What the name of a schema means. */
+typedef struct Meaning
+{
+	Oid			then;			/* InvalidOid = nothing that the user could use */
+	Oid			now;
+} Meaning;
+
+/* True if the user may use a schema by what a row of pg_namespace says, and by the roles of now. */
+static bool
+may_use(HeapTuple row, TupleDesc description)
+{
+	Oid			owner = ((Form_pg_namespace) GETSTRUCT(row))->nspowner;
+	Oid			user = GetUserId();
+	bool		is_null;
+	Datum		value = heap_getattr(row, Anum_pg_namespace_nspacl, description, &is_null);
+	const Acl  *privileges = is_null ? acldefault(OBJECT_SCHEMA, owner) : DatumGetAclP(value);
+
+	return superuser() || has_privs_of_role(user, ROLE_PG_READ_ALL_DATA) ||
+		has_privs_of_role(user, ROLE_PG_WRITE_ALL_DATA) ||
+		aclmask(privileges, user, owner, ACL_USAGE, ACLMASK_ANY) != 0;
+}
+
+/* What the name of a schema means to a snapshot; without one what it means now. */
+static Oid
+find_schema(const char *name, Snapshot snapshot)
+{
+	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
+	Oid			schema = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	ScanKeyInit(&key, Anum_pg_namespace_nspname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum(name));
+	scan = systable_beginscan(catalog, NamespaceNameIndexId, true, snapshot, 1, &key);
+	row = systable_getnext(scan);
+	if (HeapTupleIsValid(row) && may_use(row, RelationGetDescr(catalog)))
+		schema = ((Form_pg_namespace) GETSTRUCT(row))->oid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return schema;
+}
+
+/* True if the name of a schema meant another one, or none that the user could use. */
+bool
+gk_is_schema_changed(Oid schema, Snapshot snapshot)
+{
+	const char *name = get_namespace_name(schema);
+
+	return name == NULL || find_schema(name, snapshot) != find_schema(name, NULL);
+}
+
+/* The schemas of the search_path. */
+GkSearchPath
+gk_search_path(Snapshot snapshot)
+{
+	GkSearchPath path = {.snapshot = snapshot};
+	List	   *names;
+	ListCell   *cell;
+
+	/* what the setting holds is valid */
+	(void) SplitIdentifierString(pstrdup(namespace_search_path), ',', &names);
+	foreach(cell, names)
+	{
+		const char *name = lfirst(cell);
+		Meaning    *schema = palloc(sizeof(Meaning));
+
+		if (strcmp(name, "$user") == 0)
+			name = GetUserNameFromId(GetUserId(), false);
+		schema->then = find_schema(name, snapshot);
+		schema->now = find_schema(name, NULL);
+		if (OidIsValid(schema->then))
+			path.schemas = lappend(path.schemas, schema);
+	}
+	return path;
+}
+
+/* The table of a name in a schema that a snapshot sees, as above; InvalidOid if there is none. */
+static Oid
+find_table(const char *name, Oid schema, Snapshot snapshot)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	Oid			table = InvalidOid;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	ScanKeyInit(&keys[0], Anum_pg_class_relname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum(name));
+	ScanKeyInit(&keys[1], Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schema));
+	scan = systable_beginscan(catalog, ClassNameNspIndexId, true, snapshot, 2, keys);
+	row = systable_getnext(scan);
+	if (HeapTupleIsValid(row))
+		table = ((Form_pg_class) GETSTRUCT(row))->oid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return table;
+}
+
+/* True if the name of a table may have meant another one. */
+bool
+gk_meant_other_table(Oid table, const GkSearchPath *path)
+{
+	const char *name = get_rel_name(table);
+	ListCell   *cell;
+
+	if (name == NULL)
+		return true;
+	foreach(cell, path->schemas)
+	{
+		const Meaning *schema = lfirst(cell);
+		Oid			first = find_table(name, schema->then, path->snapshot);
+
+		if (first == table)
+			return false;
+		if (OidIsValid(first) && find_table(name, schema->now, NULL) != first)
+			return true;
+	}
+	return false;
+}
+
+/* True if a function that a snapshot sees is not there any more, by that name in a schema. */
+static bool
+is_gone(const FormData_pg_proc *then, Oid schema)
+{
+	HeapTuple	row = SearchSysCache1(PROCOID, ObjectIdGetDatum(then->oid));
+	const FormData_pg_proc *now;
+	bool		is_there;
+
+	if (!HeapTupleIsValid(row))
+		return true;
+	now = (Form_pg_proc) GETSTRUCT(row);
+	is_there = now->pronamespace == schema &&
+		strcmp(NameStr(now->proname), NameStr(then->proname)) == 0;
+	ReleaseSysCache(row);
+	return !is_there;
+}
+
+/* True if one of the functions of a name in a schema is not there any more. */
+static bool
+has_lost_function(const char *name, Meaning schema, Snapshot snapshot)
+{
+	Relation	catalog = table_open(ProcedureRelationId, AccessShareLock);
+	bool		has_lost = false;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	ScanKeyInit(&keys[0], Anum_pg_proc_proname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum(name));
+	ScanKeyInit(&keys[1], Anum_pg_proc_pronamespace, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schema.then));
+	scan = systable_beginscan(catalog, ProcedureNameArgsNspIndexId, true, snapshot, 2, keys);
+	while (!has_lost && HeapTupleIsValid(row = systable_getnext(scan)))
+		has_lost = is_gone((Form_pg_proc) GETSTRUCT(row), schema.now);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return has_lost;
+}
+
+/* True if the name of a function may have meant another one, such as one of other arguments. */
+bool
+gk_meant_other_function(Oid function, const GkSearchPath *path)
+{
+	Oid			schema = get_func_namespace(function);
+	const char *name = get_func_name(function);
+	ListCell   *cell;
+
+	if (name == NULL || gk_is_schema_changed(schema, path->snapshot) ||
+		has_lost_function(name, (Meaning) {schema, schema}, path->snapshot))
+		return true;
+	foreach(cell, path->schemas)
+		if (has_lost_function(name, *(const Meaning *) lfirst(cell), path->snapshot))
+			return true;
+	return false;
+}
