@@ -761,35 +761,30 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 }
 
 /*
- * Raises an error if the snapshot of a transaction misses rows that are to be written by.  A SELECT
- * would not tell, but it does not delete what was written by those rows either.
+ * Raises an error if a snapshot that must be kept misses rows: that of a transaction, where these
+ * are to be written by, or that of the first of two readings.  A SELECT would not tell, but it does
+ * not delete what was written by those rows either.
  */
 static void
-check_snapshot(const GkSource *source, const GkFeedQuery *feeding)
+check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_second)
 {
-	if (source->is_written && IsolationUsesXactSnapshot() &&
-		gk_query_is_replaced(feeding->query))
+	bool		of_transaction = source->is_written && IsolationUsesXactSnapshot();
+
+	if ((!of_transaction && !is_second) || !gk_query_is_replaced(feeding->query))
+		return;
+	if (of_transaction)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
 				 errdetail("What the source names was altered or replaced after this transaction "
 						   "began, perhaps with rows that it does not see."),
 				 errhint("The transaction might succeed if retried.")));
-}
-
-/* Keeps the snapshot for the next reading; that one must not have needed a newer one. */
-static void
-keep_snapshot(Snapshot *kept, bool is_newer)
-{
-	if (*kept == NULL)
-		*kept = RegisterSnapshot(GetActiveSnapshot());
-	else if (is_newer)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("source changed between two readings"),
-				 errdetail("What it names was altered or replaced, perhaps with rows that the "
-						   "snapshot of the first reading does not see."),
-				 errhint("Try again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("source changed between two readings"),
+			 errdetail("What it names was altered or replaced, perhaps with rows that the "
+					   "snapshot of the first reading does not see."),
+			 errhint("Try again.")));
 }
 
 /*
@@ -799,6 +794,8 @@ keep_snapshot(Snapshot *kept, bool is_newer)
 static void
 begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 {
+	Snapshot   *kept = source->spec.snapshot;
+	bool		is_second = kept != NULL && *kept != NULL;
 	Snapshot	snapshot;
 
 	if (gk_source_is_current(source))
@@ -810,11 +807,14 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 		PushActiveSnapshot(RestoreSnapshot(source->read_by));
 		return;
 	}
-	rows->is_newer = push_snapshot(source, feeding);
+	if (is_second)
+		PushActiveSnapshot(*kept);
+	else
+		rows->is_newer = push_snapshot(source, feeding);
 	rows->has_foreign_table = gk_query_has_foreign_table(feeding->query);
-	check_snapshot(source, feeding);
-	if (source->spec.snapshot != NULL)
-		keep_snapshot(source->spec.snapshot, rows->is_newer);
+	check_snapshot(source, feeding, is_second);
+	if (kept != NULL && !is_second)
+		*kept = RegisterSnapshot(GetActiveSnapshot());
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot())
 		return;
 	snapshot = GetActiveSnapshot();
