@@ -13,6 +13,7 @@
 #include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_auth_members.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
@@ -55,16 +56,22 @@ Anum_pg_policy_polrelid};
 static const Facts of_constraints = {ConstraintRelationId, ConstraintRelidTypidNameIndexId,
 Anum_pg_constraint_conrelid, is_trigger};
 static const Facts of_indexes = {IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid};
+static const Facts of_roles = {AuthMemRelationId, AuthMemRoleMemIndexId,
+Anum_pg_auth_members_roleid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
 
-/* Begins a scan of the rows of a catalog about an object; those of now without a snapshot. */
+/*
+ * Begins a scan of the rows of a catalog about an object, or of all if there is none; without a
+ * snapshot, of those of now.
+ */
 static SysScanDesc
 begin_scan(const Facts *facts, Relation catalog, Oid id, Snapshot snapshot)
 {
 	ScanKeyData key;
 
 	ScanKeyInit(&key, facts->column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(id));
-	return systable_beginscan(catalog, facts->index, true, snapshot, 1, &key);
+	return systable_beginscan(catalog, facts->index, true, snapshot, OidIsValid(id) ? 1 : 0,
+							  &key);
 }
 
 /* What is known of a table in pg_class: what a snapshot sees, without one what is there now. */
@@ -191,7 +198,9 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 		differ(&of_children, table->oid, snapshot) ||
 		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
-		(table->relrowsecurity && differ(&of_policies, table->oid, snapshot));
+		(table->relrowsecurity && (differ(&of_policies, table->oid, snapshot) ||
+								   /* a policy may be for a role, whose members are others now */
+								   differ(&of_roles, InvalidOid, snapshot)));
 }
 
 /* True if a table or view is not what a snapshot sees. */
