@@ -28,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "source_changes.h"
 #include "source_names.h"
@@ -464,6 +465,55 @@ gk_functions_of(const Query *query)
 	(void) add_functions((Node *) query, &functions);
 	list_sort(functions, list_oid_cmp);
 	list_deduplicate_oid(functions);
+	return functions;
+}
+
+/* The hash values of functions that a plan depends on, other than those of a list. */
+static List *
+find_inlined(const PlannedStmt *plan, const List *functions)
+{
+	List	   *hashes = NIL;
+	ListCell   *cell;
+
+	foreach(cell, plan->invalItems)
+	{
+		const PlanInvalItem *item = lfirst(cell);
+
+		if (item->cacheId == PROCOID)
+			hashes = list_append_unique_int(hashes, (int) item->hashValue);
+	}
+	foreach(cell, functions)
+		hashes = list_delete_int(hashes, (int) GetSysCacheHashValue1(PROCOID,
+																	 lfirst_oid(cell)));
+	return hashes;
+}
+
+/* Adds the functions that those of a list call, where they were inlined, to the list. */
+List *
+gk_with_inlined(List *functions, const PlannedStmt *plan)
+{
+	List	   *hashes = find_inlined(plan, functions);
+	Relation	catalog;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	if (hashes == NIL)
+		return functions;
+	catalog = table_open(ProcedureRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_proc_oid, BTGreaterEqualStrategyNumber, F_OIDGE,
+				ObjectIdGetDatum(FirstNormalObjectId));
+	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(row = systable_getnext(scan)))
+	{
+		Oid			id = ((Form_pg_proc) GETSTRUCT(row))->oid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (list_member_int(hashes, (int) GetSysCacheHashValue1(PROCOID, id)))
+			functions = lappend_oid(functions, id);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
 	return functions;
 }
 

@@ -7,10 +7,14 @@
 #include "postgres.h"
 
 #include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
 #include "utils/snapshot.h"
 
 /* The functions that a query calls, but for those of PostgreSQL: a list of OIDs. */
 extern List *gk_functions_of(const Query *query);
+
+/* The list, and those that a plan has in their place, because their bodies were put into it. */
+extern List *gk_with_inlined(List *functions, const PlannedStmt *plan);
 
 /*
  * True if one of the tables, views and functions is not what the snapshot sees: its rows may be as

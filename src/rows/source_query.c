@@ -258,6 +258,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
 	Query	   *rewritten;
+	List	   *functions;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
@@ -266,8 +267,10 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	rewritten = rewrite(source, text, parameter);
 	if (check != NULL)
 		check(rewritten, context);
-	query->functions = gk_functions_of(rewritten);
+	/* planning changes the query */
+	functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
+	query->functions = gk_with_inlined(functions, query->plan);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;
