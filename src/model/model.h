@@ -176,6 +176,12 @@ extern bool gk_find_head(GkHeads *heads, int version);
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);
 
+/*
+ * Raises 40001 if a version, a deployed one for version 0, is there by now, but newer than what the
+ * transaction sees, by which commands change the model.
+ */
+extern void gk_check_is_seen(Relation relation, int version);
+
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */
 __attribute__((noreturn))
 extern void gk_model_has_no_version(Relation relation, int version);

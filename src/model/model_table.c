@@ -590,22 +590,31 @@ can_deploy(Relation relation)
 	return found;
 }
 
-/* Raises 40001 if a version is there, but newer than what the transaction sees. */
-static void
-check_is_seen(Relation relation, int version)
+/* True if a snapshot sees a version. */
+static bool
+sees_version(Relation relation, int version, Snapshot snapshot)
 {
 	GkHeads    *heads;
 	bool		found;
 
-	if (!IsolationUsesXactSnapshot())
-		return;
-	/* the latest one, also in parallel mode, where GetLatestSnapshot() cannot be called */
-	PushActiveSnapshot(GetNonHistoricCatalogSnapshot(RelationGetRelid(relation)));
+	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(relation);
 	found = gk_find_head(heads, version);
 	gk_end_heads(heads);
 	PopActiveSnapshot();
-	if (found)
+	return found;
+}
+
+/* Raises 40001 if a version is there, but newer than what the transaction sees. */
+void
+gk_check_is_seen(Relation relation, int version)
+{
+	if (!IsolationUsesXactSnapshot() ||
+		sees_version(relation, version, GetTransactionSnapshot()))
+		return;
+	/* the latest one, also in parallel mode, where GetLatestSnapshot() cannot be called */
+	if (sees_version(relation, version,
+					 GetNonHistoricCatalogSnapshot(RelationGetRelid(relation))))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
@@ -617,7 +626,7 @@ check_is_seen(Relation relation, int version)
 void
 gk_model_has_no_version(Relation relation, int version)
 {
-	check_is_seen(relation, version);
+	gk_check_is_seen(relation, version);
 	if (version == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -228,9 +228,15 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 void
 gk_withdraw_deployed(Oid relation_id)
 {
+	Relation	relation = gk_open_model(relation_id);
+
 	gk_change_model(relation_id, psprintf("UPDATE %s SET deployed = NULL WHERE deployed",
 										  gk_quoted_model_name(relation_id)),
 					SPI_OK_UPDATE, 0, NULL, NULL);
+	/* a second deployed version would be an error of the unique index */
+	if (SPI_processed == 0)
+		gk_check_is_seen(relation, 0);
+	relation_close(relation, NoLock);
 }
 
 /*

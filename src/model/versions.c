@@ -6,7 +6,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -151,33 +150,6 @@ end_change(Change *change)
 	relation_close(change->relation, NoLock);
 }
 
-/* Raises 40001 if a version is newer than what the transaction sees. */
-static void
-check_is_seen(const Change *change, int version)
-{
-	GkHeads    *heads;
-	GkModelRow	row;
-	bool		found = false;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	heads = gk_begin_heads(change->relation);
-	while (!found && gk_next_head(heads))
-	{
-		gk_open_row(&row, change->relation, gk_head(heads));
-		found = row.version == version;
-	}
-	gk_end_heads(heads);
-	PopActiveSnapshot();
-	if (!found)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Version %d of model \"%s\" was made after this transaction began.",
-						   version, gk_model_name(change->relation))));
-}
-
 /* Updates the head row of a version; $2 is a value of a type, if there is one. */
 static void
 update_version(const Change *change, int version, const char *set, Oid type, Datum value)
@@ -193,7 +165,7 @@ update_version(const Change *change, int version, const char *set, Oid type, Dat
 							 gk_quoted_model_name(relation_id), set),
 					SPI_OK_UPDATE, type == InvalidOid ? 1 : 2, types, values);
 	if (SPI_processed == 0)
-		check_is_seen(change, version);
+		gk_check_is_seen(change->relation, version);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
