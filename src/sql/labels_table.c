@@ -565,7 +565,7 @@ check_snapshot(const GkLabelsTable *table)
 		return;
 	snapshot = GetTransactionSnapshot();
 	family = gk_family_of(table->output.relation_id);
-	if (gk_is_changed(family, NIL, snapshot) || gk_have_other_rows(family, snapshot))
+	if (gk_is_replaced(family, NIL, snapshot) || gk_have_other_rows(family, snapshot))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
