@@ -50,7 +50,7 @@ read_clusters(Relation relation, TupleTableSlot *slot, Clusters *clusters)
 	if (clusters->centroids == NULL)
 		gk_model_is_damaged(relation, row.version, "centroids");
 	clusters->ids = gk_row_ids(&row, GK_MODEL_CLUSTER_IDS, clusters->k);
-	clusters->names = gk_row_texts(&row, GK_MODEL_NAMES, clusters->k, true);
+	clusters->names = gk_row_names(&row, clusters->k);
 	clusters->sizes = gk_row_counts(&row, GK_MODEL_SIZES, clusters->k);
 	clusters->weights = gk_row_measures(&row, GK_MODEL_WEIGHTS, clusters->k);
 	clusters->inertias = gk_row_measures(&row, GK_MODEL_INERTIAS, clusters->k);

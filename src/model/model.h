@@ -224,10 +224,12 @@ extern bool gk_row_has_status(const GkModelRow *row, const char *status);
 /* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL.  Texts are names. */
 extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);
 extern double *gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns);
-extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count,
-						   bool allow_nulls);
+extern char **gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int64 *gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count);
 extern int32 *gk_row_ids(const GkModelRow *row, GkModelAttribute number, int count);
+
+/* The names of the clusters, NULL for one without a name; NULL if they do not fit the clusters. */
+extern char **gk_row_names(const GkModelRow *row, int k);
 
 /* A jsonb but the definition, palloc'd; NULL for NULL, and for a longer one than gkmeans writes. */
 extern Jsonb *gk_row_json(const GkModelRow *row, GkModelAttribute number);

@@ -171,22 +171,33 @@ most_bytes(Oid type, int dimensions, int64 count)
 		count * (length > 0 ? length : INTALIGN(VARHDRSZ + GK_MAX_NAME_BYTES));
 }
 
-/* An array of that many elements, or rows × columns; NULL for NULL. */
+/* A value as an array of that many elements, or rows × columns; NULL if it is none. */
+static ArrayType *
+fitting_array(Datum value, Oid type, int rows, int columns)
+{
+	int			dimensions = columns > 0 ? 2 : 1;
+	ArrayType  *array;
+
+	if (toast_raw_datum_size(value) > most_bytes(type, dimensions, (int64) rows * Max(columns, 1)))
+		return NULL;
+	array = DatumGetArrayTypePCopy(value);
+	return ARR_ELEMTYPE(array) == type && ARR_NDIM(array) == dimensions &&
+		ARR_DIMS(array)[0] == rows && (columns == 0 || ARR_DIMS(array)[1] == columns) ? array :
+		NULL;
+}
+
+/* An attribute as such an array; NULL for NULL. */
 static ArrayType *
 array_of(const GkModelRow *row, GkModelAttribute number, Oid type, int rows, int columns)
 {
 	bool		is_null;
-	int			dimensions = columns > 0 ? 2 : 1;
 	Datum		value = attribute(row, number, &is_null);
 	ArrayType  *array;
 
 	if (is_null)
 		return NULL;
-	if (toast_raw_datum_size(value) > most_bytes(type, dimensions, (int64) rows * Max(columns, 1)))
-		damaged(row, number);
-	array = DatumGetArrayTypePCopy(value);
-	if (ARR_ELEMTYPE(array) != type || ARR_NDIM(array) != dimensions ||
-		ARR_DIMS(array)[0] != rows || (columns > 0 && ARR_DIMS(array)[1] != columns))
+	array = fitting_array(value, type, rows, columns);
+	if (array == NULL)
 		damaged(row, number);
 	return array;
 }
@@ -290,29 +301,51 @@ gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows, 
 	return measured_elements(row, number, array_of(row, number, FLOAT8OID, rows, columns));
 }
 
-/* An array of names. */
-char **
-gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count, bool allow_nulls)
+/* The texts of an array; NULL for one that is NULL or too long. */
+static char **
+short_texts(ArrayType *array)
 {
-	ArrayType  *array = array_of(row, number, TEXTOID, count, 0);
 	Datum	   *elements;
 	bool	   *nulls;
+	int			count;
 	char	  **texts;
 
-	if (array == NULL)
-		return NULL;
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
-	texts = gk_allocate(count, sizeof(char *));
+	texts = gk_allocate_zero(count, sizeof(char *));
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (nulls[i] && !allow_nulls)
-			damaged(row, number);
-		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) > GK_MAX_NAME_BYTES)
-			damaged(row, number);
-		texts[i] = nulls[i] ? NULL : TextDatumGetCString(elements[i]);
+		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) <= GK_MAX_NAME_BYTES)
+			texts[i] = TextDatumGetCString(elements[i]);
 	}
 	return texts;
+}
+
+/* An array of names of features. */
+char **
+gk_row_texts(const GkModelRow *row, GkModelAttribute number, int count)
+{
+	ArrayType  *array = array_of(row, number, TEXTOID, count, 0);
+	char	  **texts = array != NULL ? short_texts(array) : NULL;
+
+	for (int i = 0; texts != NULL && i < count; i++)
+		if (texts[i] == NULL)
+			damaged(row, number);
+	return texts;
+}
+
+/*
+ * The names of the clusters.  A role that may write nothing else of a model may write these, and
+ * does not damage it by names that do not fit.
+ */
+char **
+gk_row_names(const GkModelRow *row, int k)
+{
+	bool		is_null;
+	Datum		value = attribute(row, GK_MODEL_NAMES, &is_null);
+	ArrayType  *array = is_null ? NULL : fitting_array(value, TEXTOID, k, 0);
+
+	return array != NULL ? short_texts(array) : NULL;
 }
 
 /* An array of numbers of rows. */
@@ -499,13 +532,13 @@ gk_unpack_model(Relation relation, TupleTableSlot *slot, MemoryContext parent)
 	model->version = row.version;
 	gk_row_shape(&row, &model->k, &model->dimension, &model->metric);
 	model->array_column = gk_row_short_text(&row, GK_MODEL_ARRAY_COLUMN);
-	model->features = gk_row_texts(&row, GK_MODEL_FEATURES, model->dimension, false);
+	model->features = gk_row_texts(&row, GK_MODEL_FEATURES, model->dimension);
 	if ((model->features == NULL) != (model->array_column != NULL))
 		damaged(&row, GK_MODEL_FEATURES);
 	unpack_scale(&row, model);
 	unpack_points(&row, model);
 	model->cluster_ids = gk_row_ids(&row, GK_MODEL_CLUSTER_IDS, model->k);
-	model->names = gk_row_texts(&row, GK_MODEL_NAMES, model->k, true);
+	model->names = gk_row_names(&row, model->k);
 	model->avg_distances = gk_row_measures(&row, GK_MODEL_AVG_DISTANCES, model->k);
 	unpack_quantiles(&row, model);
 	MemoryContextSwitchTo(before);

@@ -41,11 +41,11 @@ gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 	gk_row_shape(row, &summary->k, &summary->dimension, &metric);
 	summary->centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, summary->k, summary->dimension);
 	summary->array_column = read_array_column(row);
-	summary->features = gk_row_texts(row, GK_MODEL_FEATURES, summary->dimension, false);
+	summary->features = gk_row_texts(row, GK_MODEL_FEATURES, summary->dimension);
 	if ((summary->features == NULL) != (summary->array_column != NULL))
 		gk_model_is_damaged(row->relation, row->version, "features");
 	summary->ids = gk_row_ids(row, GK_MODEL_CLUSTER_IDS, summary->k);
-	summary->names = gk_row_texts(row, GK_MODEL_NAMES, summary->k, true);
+	summary->names = gk_row_names(row, summary->k);
 	summary->sizes = gk_row_counts(row, GK_MODEL_SIZES, summary->k);
 	summary->weights = gk_row_measures(row, GK_MODEL_WEIGHTS, summary->k);
 	summary->inertias = gk_row_measures(row, GK_MODEL_INERTIAS, summary->k);

@@ -45,7 +45,7 @@ SELECT damage(attribute, value) FROM (VALUES
 	('centroids', '''{{{1,2},{3,4},{5,6}}}'''), ('points', '''{}'''), ('points', '''{{1,2}}'''), ('points', '''{{1,2},{3,4},{5,NULL}}'''), ('points', '''{{1,2},{3,4},{5,Infinity}}'''), ('points', '''{{1,2},{3,4},{5,1e300}}'''),
 	('ties', '''{}'''), ('ties', '''{0,1}'''), ('ties', '''{0,1,1}'''), ('ties', '''{0,1,3}'''), ('ties', '''{0,1,-1}'''), ('ties', '''{0,1,NULL}'''), ('ties', '''{2147483647,1,0}'''), ('ties', '''{{0,1,2}}'''),
 	('cluster_ids', '''{0,1}'''), ('cluster_ids', '''{0,2,1}'''), ('cluster_ids', '''{0,0,1}'''), ('cluster_ids', '''{-1,0,1}'''), ('cluster_ids', '''{0,1,NULL}'''), ('cluster_ids', '''{0,1,1000000}'''),
-	('names', '''{}'''), ('names', '''{a,b}'''), ('names', '''{{a,b,c}}'''), ('names', 'ARRAY[''a'', ''b'', repeat(''c'', 1048577)]'), ('features', 'ARRAY[''x'', repeat(''y'', 1048577)]'), ('sizes', '''{1,2}'''), ('sizes', '''{1,2,-3}'''), ('sizes', '''{1,2,NULL}'''), ('weights', '''{1,2}'''), ('weights', '''{1,2,-1}'''), ('weights', '''{1,2,NaN}'''),
+	('features', 'ARRAY[''x'', repeat(''y'', 1048577)]'), ('sizes', '''{1,2}'''), ('sizes', '''{1,2,-3}'''), ('sizes', '''{1,2,NULL}'''), ('weights', '''{1,2}'''), ('weights', '''{1,2,-1}'''), ('weights', '''{1,2,NaN}'''),
 	('inertias', '''{}'''), ('inertias', '''{1,2,-1}'''), ('radii', '''{1}'''), ('radii', '''{1,2,-1}'''), ('deviations', '''{}'''), ('deviations', '''{{1,2}}'''), ('deviations', '''{{1,2},{3,4},{5,-6}}'''), ('deviations', '''{{1,2},{3,4},{5,NaN}}'''), ('deviations', '''{1,2,3,4,5,6}'''), ('avg_distances', '''{1,2,3,4}'''), ('avg_distances', '''{1,2,NaN}'''), ('avg_distances', '''{1,2,-1}'''),
 	('score_quantiles', '''{}'''), ('score_quantiles', 'array_fill(1::float8, ''{46}'')'), ('score_quantiles', 'array_fill(NULL::float8, ''{47}'')'), ('score_quantiles', 'array_fill(-1::float8, ''{47}'')'),
 	('score_quantiles', 'array_fill(''NaN''::float8, ''{47}'')'), ('score_quantiles', '(SELECT array_agg(-i::float8 + 100) FROM generate_series(1, 47) i)')) d(attribute, value);
@@ -78,6 +78,9 @@ SELECT is(odd('group_no = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), '5500
 SELECT is(odd('part = 1', 'gkmeans_predict(''odd_model'', 0, 20)'), '55000', 'nor is a part');
 SELECT is(odd('deployed = false', 'gkmeans_predict(''odd_model'', 0, 20)'), '55000', 'false is not deployed');
 SELECT is(odd('names = ''{<script>,<script>,<script>}''', 'gkmeans_name(''odd_model'', 0, 10)'), '<script>', 'names are text');
+SELECT is(odd('names = ' || names, 'gkmeans_name(''odd_model'', 0, 10)'), 'cluster 2', 'names that do not fit are none: ' || left(names, 20))
+FROM unnest(ARRAY['''{}''', '''{a,b}''', '''{a,b,c,d}''', '''{{a,b,c}}''', 'ARRAY[''a'', ''b'', repeat(''c'', 1048577)]', 'array_fill(repeat(''a'', 1048577), ''{4}'')']) names;
+SELECT is(odd('names = ''{a,b}''', 'count(*) FROM gkmeans.clusters WHERE model LIKE ''%odd_model'''), '3', 'which the views show');
 SELECT is(odd('sizes = NULL, weights = NULL, inertias = NULL, avg_distances = NULL, radii = NULL', 'gkmeans_predict(''odd_model'', 0, 20)'), :'near_20', 'statistics may be missing');
 
 -- Points, but no centroids, or centroids that are not where the points are: rows are compared with the points
