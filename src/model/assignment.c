@@ -72,6 +72,8 @@ define(GkAssignRequest *assignment, bool has_mode)
 	gk_use_definition_path(definition);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");
+	if (arguments->source.source == NULL)
+		gk_model_has_no_source(relation);
 	if (arguments->source.id_column == NULL)
 		arguments->source.id_column = gk_definition_text(definition, "id_column");
 	if (arguments->labels_table == NULL)
@@ -117,7 +119,6 @@ gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignRequest *assignment)
 	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
 		arguments->labels_table == NULL)
 		define(assignment, mode != NULL);
-	check_value(arguments->source.source, "source");
 	check_value(arguments->source.id_column, "id_column");
 	check_value(arguments->labels_table, "labels_table");
 }

@@ -393,6 +393,17 @@ gk_push_definition_snapshot(Oid model, bool of_definition)
 	PushActiveSnapshot(snapshot);
 }
 
+/* Raises the error of a definition without a source. */
+void
+gk_model_has_no_source(Relation relation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("model \"%s\" has no source", gk_model_name(relation)),
+			 errdetail("Its definition does not name one."),
+			 errhint("Give one as source.")));
+}
+
 /* The source of an argument, or of the definition of a model. */
 char *
 gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model)
@@ -408,11 +419,7 @@ gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model)
 								   "call this function.");
 	source = gk_definition_text(definition, "source");
 	if (source == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("model \"%s\" has no source", gk_model_name(relation)),
-				 errdetail("Its definition does not name one."),
-				 errhint("Give one as source.")));
+		gk_model_has_no_source(relation);
 	gk_use_definition_path(definition);
 	relation_close(relation, NoLock);
 	return source;

@@ -58,6 +58,10 @@ extern void gk_push_definition_snapshot(Oid model, bool of_definition);
  */
 extern char *gk_source_argument(FunctionCallInfo fcinfo, int number, Oid model);
 
+/* Raises 55000 for a model whose definition names no source. */
+__attribute__((noreturn))
+extern void gk_model_has_no_source(Relation relation);
+
 /* True if an argument of gkmeans_create_model() is part of a definition. */
 extern bool gk_is_definition_key(const char *name);
 

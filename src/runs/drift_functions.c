@@ -86,11 +86,7 @@ use_definition(Look *look)
 	arguments->source.weight_column = gk_definition_text(definition, "weight_column");
 	arguments->fit.weighted = arguments->source.weight_column != NULL;
 	if (arguments->source.source == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("model \"%s\" has no source", gk_model_name(look->relation)),
-				 errdetail("Its definition does not name one."),
-				 errhint("Give one as source.")));
+		gk_model_has_no_source(look->relation);
 }
 
 /* Reads the rows, and labels them with the version. */

@@ -53,6 +53,8 @@ SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'error')$$
 SELECT fails_with($$SELECT gkmeans_assign('m', 'far', 'id', 'labels', 'upsert')$$, '22023', 'another word', 'labels_mode', NULL, 'merge');
 
 -- Errors
+SELECT gkmeans_import_model('sourceless', '{{1}}');
+SELECT fails_with($$SELECT gkmeans_assign('sourceless', id_column => 'id', labels_table => 'labels')$$, '55000', 'no source anywhere', 'model "sourceless" has no source', 'does not name one', 'Give one as source');
 SELECT fails_with($$SELECT gkmeans_assign('m', 'far', labels_table => 'labels')$$, '22004', 'no id column anywhere', 'id_column is NULL', 'does not name one', 'gkmeans_alter_model');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'iris', 'no_id')$$, '42703', 'no such id column');
 SELECT fails_with($$SELECT gkmeans_predict_rows(NULL::int, 'm', 'SELECT id, a, b, c FROM far', 'id')$$, '42703', 'a feature is missing', '"d"', 'It is a feature of the model');
