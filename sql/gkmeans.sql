@@ -23,8 +23,10 @@ CREATE FUNCTION _gkmeans_feed_final(internal)
 RETURNS bigint AS 'MODULE_PATHNAME', 'gk_feed_final'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-REVOKE EXECUTE ON FUNCTION _gkmeans_feed_accumulate, _gkmeans_feed_combine, _gkmeans_feed_serialize,
-    _gkmeans_feed_deserialize, _gkmeans_feed_final FROM PUBLIC;
+-- with their arguments: others may have made functions of these names
+REVOKE EXECUTE ON FUNCTION _gkmeans_feed_accumulate(internal, uuid, "any", "any", VARIADIC "any"),
+    _gkmeans_feed_combine(internal, internal), _gkmeans_feed_serialize(internal),
+    _gkmeans_feed_deserialize(bytea, internal), _gkmeans_feed_final(internal) FROM PUBLIC;
 
 CREATE AGGREGATE _gkmeans_feed(uuid, "any", "any", VARIADIC "any") (
     SFUNC = _gkmeans_feed_accumulate,

@@ -155,7 +155,7 @@ for my $case ([ 'SELECT * FROM gkmeans_last_fit()', 'and its library have differ
 	like($said, qr/ERROR:  extension "gkmeans" $wrong\nHINT:  Run ALTER EXTENSION gkmeans UPDATE\.$/m, "before the update: $wrong");
 }
 
-# Operators and functions that fit better than those of PostgreSQL, in the schema of the extension: neither its views nor its scripts call them.
+# Operators and functions that fit better than those of PostgreSQL, or have names of the extension's, in the schema of the extension: neither its views nor its scripts call them.
 my $traps = <<~'SQL';
 	CREATE FUNCTION trap(float8, int) RETURNS float8 LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
 	CREATE FUNCTION trap(float8, numeric) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
@@ -164,6 +164,7 @@ my $traps = <<~'SQL';
 	CREATE FUNCTION trap(jsonb, jsonb) RETURNS jsonb LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
 	CREATE FUNCTION format(text, regprocedure, text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
 	CREATE FUNCTION array_to_string(text[], text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
+	CREATE FUNCTION _gkmeans_feed_accumulate(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trap$$; END';
 	CREATE OPERATOR / (LEFTARG = float8, RIGHTARG = int, FUNCTION = trap);
 	CREATE OPERATOR >= (LEFTARG = float8, RIGHTARG = numeric, FUNCTION = trap);
 	CREATE OPERATOR <= (LEFTARG = float8, RIGHTARG = numeric, FUNCTION = trap);
