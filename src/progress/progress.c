@@ -140,15 +140,57 @@ fill_in(GkSharedProgress *shared)
 	shared->library = gk_library_id(sizeof(*shared));
 }
 
-/* Creates the segment; NULL if the server has no more of them. */
+/* In PG_CATCH: ends an error for want of room, and raises every other one again. */
+static void
+end_want_of_room(void)
+{
+	ErrorData  *error = CopyErrorData();
+
+	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INSUFFICIENT_RESOURCES)
+		PG_RE_THROW();
+	FlushErrorState();
+	FreeErrorData(error);
+}
+
+/* Creates a segment; NULL if the server has no more of them, or no room for one. */
+static dsm_segment *
+try_segment(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ResourceOwner own = ResourceOwnerCreate(owner, "gkmeans progress");
+	dsm_segment *volatile segment = NULL;
+
+	CurrentResourceOwner = own;
+	PG_TRY();
+	{
+		segment = dsm_create(sizeof(GkSharedProgress), DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		end_want_of_room();
+	}
+	PG_END_TRY();
+	CurrentResourceOwner = owner;
+	if (segment != NULL)
+		dsm_pin_mapping(segment);
+	/* a segment that could not be made is still the owner's */
+	ResourceOwnerRelease(own, RESOURCE_RELEASE_BEFORE_LOCKS, false, false);
+	ResourceOwnerRelease(own, RESOURCE_RELEASE_LOCKS, false, false);
+	ResourceOwnerRelease(own, RESOURCE_RELEASE_AFTER_LOCKS, false, false);
+	ResourceOwnerDelete(own);
+	return segment;
+}
+
+/* Creates the fit's segment, if there is room: others see it then. */
 static void
 make_segment(GkProgress *progress)
 {
-	progress->segment = dsm_create(sizeof(GkSharedProgress), DSM_CREATE_NULL_IF_MAXSEGMENTS);
-	if (progress->segment == NULL)
-		return;
-	dsm_pin_mapping(progress->segment);
-	progress->shared = dsm_segment_address(progress->segment);
+	progress->segment = try_segment();
+	if (progress->segment != NULL)
+		progress->shared = dsm_segment_address(progress->segment);
 }
 
 /* Raises an error if so many fits are too many for one more. */

@@ -48,6 +48,13 @@ my %kept = map { $_ => 1 } split / /, $before;
 is(join(' ', grep { !$kept{$_} && -e "/dev/shm/$_" } split / /, $during), '', 'and no file of it is left in /dev/shm');
 is(threads_of($pid), $threads, 'no thread is left');
 
+# Where there is no room at all, a fit that needs none goes on, and nobody sees its progress
+my ($poor, $poor_pid) = new_session($node);
+system_or_bail('prlimit', "--pid=$poor_pid", '--fsize=100:');
+is($poor->query(q{SELECT sum(size) FROM gkmeans_fit('VALUES (1), (2), (10)', '{column1}', 2)}), 3, 'without room for a segment');
+is($poor->{stderr}, '', 'no error and no warning');
+
+$poor->quit;
 $session->quit;
 end_server($node);
 done_testing();
