@@ -242,6 +242,11 @@ is_doubtful(const GkCall *call)
 	return call->rows.read == 0 && call->cluster == NULL && call->rows.has_foreign_table;
 }
 
+/* What to do then. */
+#define REPEAT_OR_DELETE \
+	"The table seems to be empty while a transaction of its server truncates and fills it: " \
+	"repeat the call. If it is empty, delete the labels yourself"
+
 /* Raises 55000 if labels were deleted because of that. */
 static void
 check_deleted(const GkLabelsWritten *written)
@@ -254,8 +259,10 @@ check_deleted(const GkLabelsWritten *written)
 			 written->emptied ? errdetail("All labels would be deleted.") :
 			 errdetail_plural("%lld label would be deleted.", "All %lld labels would be deleted.",
 							  written->deleted, (long long) written->deleted),
-			 errhint("The table seems to be empty while a transaction of its server truncates and "
-					 "fills it: repeat the call. If it is empty, delete the labels yourself.")));
+			 written->emptied ?
+			 errhint(REPEAT_OR_DELETE ", and if they are in a foreign table, write labels_mode => "
+					 "'delete' then: 'replace' does not look for them there.") :
+			 errhint(REPEAT_OR_DELETE ".")));
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
