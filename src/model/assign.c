@@ -30,6 +30,14 @@
 GK_SQL_FUNCTION(gkmeans_assign);
 GK_SQL_FUNCTION(gkmeans_predict_rows);
 
+/* What an assignment did. */
+typedef struct Assigned
+{
+	int64		read;
+	int64		skipped;
+	GkLabelsWritten written;
+} Assigned;
+
 /* The columns that the source must have. */
 static List *
 feature_columns(const GkModel *model)
@@ -152,13 +160,11 @@ gk_check_deployed(const GkModel *model)
 }
 
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
-static const GkModel *
-label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
+static void
+label_rows(GkCall *call, const GkModel *model, int version, const GkArguments *asked)
 {
-	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
-
 	gk_call_open(call);
-	show_model(relation_id);
+	show_model(model->relation);
 	call->arguments = *asked;
 	call->arguments.of_model = true;
 	ask_for_model(call, model);
@@ -168,7 +174,6 @@ label_rows(GkCall *call, Oid relation_id, int version, const GkArguments *asked)
 		gk_check_deployed(model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
-	return model;
 }
 
 /* The same, for others. */
@@ -177,12 +182,14 @@ gk_label_source(GkCall *call, Oid relation_id, int version, const char *source,
 				const char *id_column, Oid id_type, const char *labels_table,
 				GkIfExists if_exists)
 {
+	const GkModel *model = gk_read_model(relation_id, version, CurrentMemoryContext);
 	GkArguments asked = {.labels_table = labels_table,.if_exists = if_exists};
 
 	asked.source.source = source;
 	asked.source.id_column = id_column;
 	asked.source.id_type = id_type;
-	return label_rows(call, relation_id, version, &asked);
+	label_rows(call, model, version, &asked);
+	return model;
 }
 
 /* SQL: the cluster and distance of every row of a source. */
@@ -203,15 +210,24 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Reads a version of a model as it is by now. */
+static const GkModel *
+read_model_now(Oid relation_id, int version)
+{
+	const GkModel *model;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	model = gk_read_model(relation_id, version, CurrentMemoryContext);
+	PopActiveSnapshot();
+	return model;
+}
+
 /* True if clusters have other names by now. */
 static bool
 are_renamed(const GkModel *model)
 {
-	const GkModel *now;
+	const GkModel *now = read_model_now(model->relation, model->version);
 
-	PushActiveSnapshot(GetLatestSnapshot());
-	now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
-	PopActiveSnapshot();
 	for (int64 i = 0; i < model->k && i < now->k; i++)
 		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
 			return true;
@@ -265,17 +281,89 @@ check_deleted(const GkLabelsWritten *written)
 			 errhint(REPEAT_OR_DELETE ".")));
 }
 
+/* Raises an error if what was written must not stay. */
+static void
+check_written(const GkCall *call, const GkModel *model, int version, bool is_doubtful,
+			  const GkLabelsWritten *written)
+{
+	if (is_doubtful)
+		check_deleted(written);
+	/* the labels table is locked: whoever deploys and writes labels later comes after these */
+	if (version == 0)
+		gk_check_deployed(model);
+	check_names(call, model);
+}
+
+/*
+ * Labels all rows of a source into a table; false if that is to be repeated, with the table locked,
+ * by the model as it is then.
+ */
+static bool
+assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigned)
+{
+	const GkModel *model = asked->labels_are_locked ? read_model_now(relation_id, version)
+		: gk_read_model(relation_id, version, CurrentMemoryContext);
+	Tuplestorestate *labels;
+	GkCall		call;
+	bool		doubtful;
+	bool		is_written;
+
+	label_rows(&call, model, version, asked);
+	doubtful = is_doubtful(&call);
+	labels = gk_call_labels(&call);
+	gk_call_end_job(&call);
+	is_written = gk_call_write_labels(&call, labels, &assigned->written);
+	if (is_written)
+		check_written(&call, model, version, doubtful, &assigned->written);
+	assigned->read = call.rows.read;
+	assigned->skipped = call.rows.skipped;
+	gk_call_close(&call);
+	if (labels != NULL)
+		tuplestore_end(labels);
+	return is_written;
+}
+
+/* Keeps what a call asks for, to label rows after it. */
+void
+gk_keep_request(const GkCall *call, GkArguments *asked)
+{
+	const GkArguments *arguments = &call->arguments;
+	MemoryContext before = MemoryContextSwitchTo(call->caller);
+
+	memset(asked, 0, sizeof(*asked));
+	if (arguments->labels_table != NULL)
+	{
+		asked->source.source = pstrdup(arguments->source.source);
+		asked->source.id_column = pstrdup(arguments->source.id_column);
+		asked->labels_table = pstrdup(arguments->labels_table);
+	}
+	asked->if_exists = arguments->if_exists;
+	if (arguments->id_name != NULL)
+		asked->id_name = pstrdup(arguments->id_name);
+	if (arguments->changes_table != NULL)
+		asked->changes_table = pstrdup(arguments->changes_table);
+	asked->labels_are_new = arguments->labels_are_new;
+	asked->labels_may_stay = arguments->labels_may_stay;
+	MemoryContextSwitchTo(before);
+}
+
+/* Labels rows by a version of a model into a table that is locked. */
+void
+gk_assign_newer(Oid relation_id, int version, GkArguments *asked)
+{
+	Assigned	assigned;
+
+	asked->labels_are_locked = true;
+	(void) assign(relation_id, version, asked, &assigned);
+}
+
 /* SQL: labels all rows of a source into a table; what that did to it. */
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
 {
 	TupleDesc	descriptor;
-	Tuplestorestate *labels;
-	GkLabelsWritten written;
 	GkAssignRequest assignment;
-	const GkModel *model;
-	GkCall		call;
-	bool		doubtful;
+	Assigned	assigned;
 	Datum		values[5];
 	bool		nulls[5] = {0};
 
@@ -284,25 +372,16 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
-	model = label_rows(&call, assignment.model, assignment.version, &assignment.arguments);
-	doubtful = is_doubtful(&call);
-	labels = gk_call_labels(&call);
-	gk_call_end_job(&call);
-	gk_call_write_labels(&call, labels, &written);
-	if (doubtful)
-		check_deleted(&written);
-	/* the labels table is locked: whoever deploys and writes labels later comes after these */
-	if (assignment.version == 0)
-		gk_check_deployed(model);
-	check_names(&call, model);
-	gk_call_close(&call);
+	if (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))
+	{
+		assignment.arguments.labels_are_locked = true;
+		(void) assign(assignment.model, assignment.version, &assignment.arguments, &assigned);
+	}
 	gk_end_assignment(&assignment);
-	if (labels != NULL)
-		tuplestore_end(labels);
-	values[0] = Int64GetDatum(call.rows.read);
-	values[1] = Int64GetDatum(call.rows.read - call.rows.skipped);
-	values[2] = Int64GetDatum(written.inserted);
-	values[3] = Int64GetDatum(written.updated);
-	values[4] = Int64GetDatum(written.deleted);
+	values[0] = Int64GetDatum(assigned.read);
+	values[1] = Int64GetDatum(assigned.read - assigned.skipped);
+	values[2] = Int64GetDatum(assigned.written.inserted);
+	values[3] = Int64GetDatum(assigned.written.updated);
+	values[4] = Int64GetDatum(assigned.written.deleted);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }

@@ -39,4 +39,12 @@ extern const GkModel *gk_label_source(GkCall *call, Oid relation_id, int version
 									  const char *source, const char *id_column, Oid id_type,
 									  const char *labels_table, GkIfExists if_exists);
 
+/*
+ * Where gk_call_write_labels() of a call that makes a version finds newer labels, rows are read
+ * anew once the version is written, and labelled by the one that is deployed: the first keeps what
+ * the call asks for, before its job ends, and the second labels.
+ */
+extern void gk_keep_request(const GkCall *call, GkArguments *asked);
+extern void gk_assign_newer(Oid relation_id, int version, GkArguments *asked);
+
 #endif							/* GK_ASSIGN_H */

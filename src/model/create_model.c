@@ -14,6 +14,7 @@
 #include "utils/snapmgr.h"
 
 #include "alloc.h"
+#include "assign.h"
 #include "clusters.h"
 #include "definition.h"
 #include "fit_call.h"
@@ -158,6 +159,8 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
+	GkArguments asked;
+	bool		is_written;
 	Creation	creation;
 	GkCall	   *call = &creation.call;
 
@@ -184,13 +187,16 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_call_describe_fit(call, creation.target.version, NULL);
 	labels = gk_call_labels(call);
 	gk_draft_figures(&creation.draft, call);
+	gk_keep_request(call, &asked);
 	gk_call_end_job(call);
 	gk_draft_json(&creation.draft, GK_MODEL_REPORT, gk_report_json(&call->report));
 	gk_draft_deployed(&creation.draft, "fitted");
-	gk_call_write_labels(call, labels, &written);
+	is_written = gk_call_write_labels(call, labels, &written);
 	gk_progress_phase(GK_PHASE_WRITING);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
+	if (!is_written)
+		gk_assign_newer(creation.target.relation_id, creation.target.version, &asked);
 	if (labels != NULL)
 		tuplestore_end(labels);
 	return (Datum) 0;

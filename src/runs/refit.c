@@ -77,6 +77,8 @@ typedef struct Refit
 	char	  **names;			/* of the new version's clusters, by place; NULL = none */
 	GkDraft		draft;
 	Tuplestorestate *labels;	/* of the version that will be deployed; NULL = none are written */
+	GkArguments asked;			/* where they go */
+	bool		is_labelled;	/* they are written, or not to be */
 } Refit;
 
 /* Reads the committed deployed version. */
@@ -896,6 +898,7 @@ run(Refit *refit)
 			read_again(refit);
 		run_fit(refit);
 	}
+	gk_keep_request(&refit->call, &refit->asked);
 	gk_call_end_job(&refit->call);
 	gk_draft_json(&refit->draft, GK_MODEL_REPORT, gk_report_json(&refit->call.report));
 	return is_fitted;
@@ -911,7 +914,7 @@ write_version(Refit *refit, bool has_row)
 	GkLabelsWritten written;
 
 	gk_progress_phase(GK_PHASE_WRITING);
-	if (refit->labels != NULL)
+	refit->is_labelled = refit->labels == NULL ||
 		gk_call_write_labels(&refit->call, refit->labels, &written);
 	gk_draft_text(draft, GK_MODEL_STATUS, result->status);
 	gk_draft_text(draft, GK_MODEL_OUTCOME, result->outcome);
@@ -930,6 +933,17 @@ write_version(Refit *refit, bool has_row)
 		gk_update_draft(draft, relation_id, result->version);
 	else
 		gk_insert_draft(draft, relation_id);
+}
+
+/* Labels newer rows, where others have labelled some during the fit. */
+static void
+label_newer_rows(Refit *refit)
+{
+	int			version = refit->result->deployed ? refit->result->version
+		: refit->deployed->version;
+
+	if (!refit->is_labelled)
+		gk_assign_newer(refit->spec->model, version, &refit->asked);
 }
 
 /* Refits. */
@@ -952,6 +966,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 		gk_call_end(&refit.call);
 	else
 		gk_call_close(&refit.call);
+	label_newer_rows(&refit);
 	if (spec->keep >= 0)
 		(void) gk_prune(spec->model, spec->keep);
 	news = (GkNews) {.version = result->version,.status = result->status,

@@ -32,6 +32,7 @@ typedef struct GkCall
 	Oid			id_type;		/* InvalidOid without an id column */
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */
 	bool		labels_stay;	/* on the nodes, which write them; the job lasts until then */
+	Snapshot	read_by;		/* this one or a newer one; NULL = nobody writes labels meanwhile */
 	GkRows		rows;
 	GkFit		fit;
 	GkLabelling labelling;		/* of the labels in the engine; k is 0 until it is described */
@@ -96,8 +97,12 @@ extern Tuplestorestate *gk_call_labels(GkCall *call);
  */
 extern void gk_call_end_job(GkCall *call);
 
-/* Writes the table of labels and that of changes, if there are to be any. */
-extern void gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
+/*
+ * Writes the table of labels and that of changes, if there are to be any.  False if nothing was
+ * written, because others have written labels since the rows were read, perhaps of newer rows: the
+ * table is locked by now, so that rows that are read from here on may be labelled.
+ */
+extern bool gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
 /* Ends the call: what its job leaves, after the job has ended.  Nothing is remembered of it. */
 extern void gk_call_close(GkCall *call);

@@ -274,6 +274,8 @@ gk_call_read(GkCall *call)
 	if (is_written(call))
 		gk_source_write(call->source);
 	push_snapshot(call);
+	if (call->table != NULL && !call->arguments.labels_are_locked)
+		call->read_by = RegisterSnapshot(GetActiveSnapshot());
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
 	if (nodes != NULL)
@@ -483,26 +485,32 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 	}
 }
 
-/* Writes the labels table, if one was requested. */
-void
+/* Writes the labels table, if one was requested, unless it has labels that may be newer. */
+bool
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
 {
 	GkLabelsInput input = {.rows = labels};
+	bool		is_current;
 
 	if (call->table == NULL)
-		return;
+		return true;
 	gk_progress_phase(GK_PHASE_WRITING);
-	if (call->labels_stay)
+	is_current = gk_labels_table_lock(call->table, call->read_by);
+	if (is_current && call->labels_stay)
 		gk_use_shared_labels(call, &input);
-	gk_labels_table_write(call->table, &input, call->labelling.version, written);
+	if (is_current)
+		gk_labels_table_write(call->table, &input, call->labelling.version, written);
 	if (call->labels_stay)
 		gk_job_end(call->job);
+	return is_current;
 }
 
 /* Ends what outlives the job. */
 void
 gk_call_close(GkCall *call)
 {
+	UnregisterSnapshot(call->read_by);
+	call->read_by = NULL;
 	gk_progress_end(call->progress);
 	SPI_finish();
 }
@@ -544,47 +552,59 @@ gk_call_labels(GkCall *call)
 	return put_all_labels(call, NULL, NULL);
 }
 
-/* Ends a fit whose results are stored, and writes its labels table. */
-static void
-finish_fit(GkCall *call, Tuplestorestate *labels)
+/* Ends a fit, and writes its labels table; false, without its results, if it is to be repeated. */
+static bool
+finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels)
 {
 	GkLabelsWritten written;
+	bool		is_written;
 
 	gk_call_end_job(call);
-	gk_call_write_labels(call, labels, &written);
+	is_written = gk_call_write_labels(call, labels, &written);
 	gk_call_end(call);
 	if (labels != NULL)
 		tuplestore_end(labels);
+	if (!is_written)
+		tuplestore_clear(result);
+	return is_written;
+}
+
+/* Clusters the rows of a source; false if that is to be repeated, with the labels table locked. */
+static bool
+fit(FunctionCallInfo fcinfo, bool is_locked)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Tuplestorestate *labels;
+	GkCall		call;
+
+	gk_call_begin(&call, fcinfo, 0);
+	call.arguments.labels_may_stay = true;
+	call.arguments.labels_are_locked = is_locked;
+	gk_call_read(&call);
+	gk_call_fit(&call);
+	gk_call_put_clusters(&call, result);
+	labels = gk_call_labels(&call);
+	return finish_fit(&call, result->setResult, labels);
 }
 
 /* SQL: clusters the rows of a source; one row for every cluster. */
 Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Tuplestorestate *labels;
-	GkCall		call;
-
 	InitMaterializedSRF(fcinfo, 0);
-	gk_call_begin(&call, fcinfo, 0);
-	call.arguments.labels_may_stay = true;
-	gk_call_read(&call);
-	gk_call_fit(&call);
-	gk_call_put_clusters(&call, result);
-	labels = gk_call_labels(&call);
-	finish_fit(&call, labels);
+	if (!fit(fcinfo, false))
+		(void) fit(fcinfo, true);
 	return (Datum) 0;
 }
 
-/* SQL: clusters the rows of a source; one row for every row of it. */
-Datum
-gkmeans_fit_predict(PG_FUNCTION_ARGS)
+/* The same, with a row for every row of the source. */
+static bool
+fit_predict(FunctionCallInfo fcinfo, bool is_locked)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
 	GkCall		call;
 
-	InitMaterializedSRF(fcinfo, 0);
 	gk_call_begin(&call, fcinfo, 1);
 	if (call.arguments.source.id_column == NULL)
 		ereport(ERROR,
@@ -592,9 +612,19 @@ gkmeans_fit_predict(PG_FUNCTION_ARGS)
 				 errmsg("gkmeans_fit_predict needs an id_column"),
 				 errhint("Name the column that identifies the rows as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	call.arguments.labels_are_locked = is_locked;
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	labels = put_all_labels(&call, result->setResult, result->setDesc);
-	finish_fit(&call, labels);
+	return finish_fit(&call, result->setResult, labels);
+}
+
+/* SQL: clusters the rows of a source; one row for every row of it. */
+Datum
+gkmeans_fit_predict(PG_FUNCTION_ARGS)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	if (!fit_predict(fcinfo, false))
+		(void) fit_predict(fcinfo, true);
 	return (Datum) 0;
 }

@@ -461,20 +461,28 @@ check_replaced(const GkLabelsTable *table)
 		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
 }
 
-/*
- * True if the table has rows, or may have; it is locked as TRUNCATE locks it, so that nobody adds
- * one.  The rows of foreign tables and of those of Citus are not here.
- */
+/* True if the rows of the table are not here: those of foreign tables, and of Citus. */
 static bool
-lock_and_find_rows(const GkLabelsTable *table)
+is_elsewhere(const GkLabelsTable *table)
 {
 	Oid			relation_id = table->output.relation_id;
 
-	if (get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id))
-		return true;
-	gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
-	check_replaced(table);
-	return gk_have_rows(gk_family_of(relation_id));
+	return get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id);
+}
+
+/* Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row. */
+static void
+lock_to_truncate(const GkLabelsTable *table)
+{
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	if (is_elsewhere(table))
+		LockRelationOid(table->output.relation_id, AccessExclusiveLock);
+	else
+		gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
+	error_context_stack = callback.previous;
 }
 
 /* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
@@ -483,10 +491,10 @@ truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
+	if (had_rows != NULL)
+		*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	if (had_rows != NULL)
-		*had_rows = lock_and_find_rows(table);
 	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
 }
@@ -551,21 +559,25 @@ lock_table(const GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
+/* True if others have written or altered the table, which is locked, since a snapshot was taken. */
+static bool
+is_written_since(const GkLabelsTable *table, Snapshot snapshot)
+{
+	List	   *family = gk_family_of(table->output.relation_id);
+	SnapshotData with_own = *snapshot;
+
+	with_own.curcid = GetCurrentCommandId(false);
+	return gk_is_replaced(family, NIL, &with_own) || gk_have_other_rows(family, &with_own);
+}
+
 /*
- * Raises an error if the table, which is locked, is not the one that the transaction sees: rows
- * that were committed since, or written anew by ALTER TABLE, would stay beside the new labels.
+ * Raises an error if the table is not the one that the transaction sees: rows that were committed
+ * since, or written anew by ALTER TABLE, would stay beside the new labels.
  */
 static void
 check_snapshot(const GkLabelsTable *table)
 {
-	Snapshot	snapshot;
-	List	   *family;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	snapshot = GetTransactionSnapshot();
-	family = gk_family_of(table->output.relation_id);
-	if (gk_is_replaced(family, NIL, snapshot) || gk_have_other_rows(family, snapshot))
+	if (IsolationUsesXactSnapshot() && is_written_since(table, GetTransactionSnapshot()))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
@@ -585,26 +597,42 @@ take_replacement(GkLabelsTable *table)
 		gk_check_own(&table->output);
 }
 
-/* Prepares an existing table; counts the rows that it deletes, or says if asked whether it did. */
-static int64
-prepare_table(GkLabelsTable *table, bool *had_rows)
+/*
+ * Locks the table if it is there.  Who comes after others replaces what they wrote, perhaps by
+ * newer rows: these must be read.
+ */
+bool
+gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 {
-	if (table->if_exists == GK_EXISTS_REPLACE)
-		truncate_table(table, had_rows);
-	else if (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE)
-		lock_table(table);
-	else
+	if (!OidIsValid(table->output.relation_id))
+		look_up_again(table);
+	if (!OidIsValid(table->output.relation_id))
+		return true;
+	if (table->if_exists == GK_EXISTS_APPEND)
 	{
 		take_replacement(table);
 		check_type(table);
-		return 0;
+		return true;
 	}
+	if (table->if_exists == GK_EXISTS_REPLACE)
+		lock_to_truncate(table);
+	else
+		lock_table(table);
 	check_replaced(table);
 	check_type(table);
 	/* its columns and indexes may have changed while the rows were read */
 	check_existing(table);
 	if (table->if_exists != GK_EXISTS_REPLACE)
 		check_snapshot(table);
+	return read_by == NULL || IsolationUsesXactSnapshot() || !is_written_since(table, read_by);
+}
+
+/* Empties the table if asked to; counts the rows that it deletes, or says whether it did. */
+static int64
+empty_table(const GkLabelsTable *table, bool *had_rows)
+{
+	if (table->if_exists == GK_EXISTS_REPLACE)
+		truncate_table(table, had_rows);
 	if (table->if_exists == GK_EXISTS_DELETE)
 		return gk_execute_on(&table->output, psprintf("DELETE FROM %s", table->output.name),
 							 NULL, 0, NULL, NULL, NULL);
@@ -763,7 +791,7 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 		analyze(table, Max(gk_citus_shards(relation_id), 1));
 }
 
-/* Makes the table if it is not there, and writes the labels. */
+/* Makes the table if it is not there, and writes the labels; it is locked. */
 void
 gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int version,
 					  GkLabelsWritten *written)
@@ -774,10 +802,8 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	bool		has_none = rows != NULL && tuplestore_tuple_count(rows) == 0;
 
 	memset(written, 0, sizeof(*written));
-	if (!OidIsValid(table->output.relation_id))
-		look_up_again(table);
 	if (OidIsValid(table->output.relation_id))
-		written->deleted = prepare_table(table, has_none ? &written->emptied : NULL);
+		written->deleted = empty_table(table, has_none ? &written->emptied : NULL);
 	else
 		make_table(table);
 	/* now that no other labels are written: changes follow one another by their time */

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "utils/snapshot.h"
 #include "utils/tuplestore.h"
 
 #include "label_columns.h"
@@ -68,9 +69,16 @@ typedef struct GkLabelsInput
 } GkLabelsInput;
 
 /*
- * Makes the table if it is not there, and writes the labels.  `version` is the model's, 0 for none.
- * SPI must be connected.  Where the table cannot be truncated, the error's HINT says what to do
- * instead.
+ * Locks the table, if it is there, until the transaction ends, and checks it again.  False if
+ * others have written it since the snapshot by which the rows were read: the labels may be older
+ * than those in it, and must not be written.  Without a snapshot, true: the lock was taken before
+ * the rows were read.  SPI must be connected.
+ */
+extern bool gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by);
+
+/*
+ * After that, makes the table if it is not there, and writes the labels.  `version` is the model's,
+ * 0 for none.  Where the table cannot be truncated, the error's HINT says what to do instead.
  */
 extern void gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int version,
 								  GkLabelsWritten *written);
